@@ -1,0 +1,58 @@
+# gpusim: needs only make and Python 3.11 or newer; everything else goes into $(VENV).
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+# The first of these that is new enough. Another one: make PYTHON=python3.12
+ifndef PYTHON
+PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	if $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$p; break; fi; done)
+endif
+
+# Stamps carry the interpreter's name, so that another PYTHON makes a new environment.
+LOCKED := $(VENV)/.locked-$(notdir $(PYTHON))
+INSTALLED := $(VENV)/.installed-$(notdir $(PYTHON))
+
+.PHONY: help demo test lint lock clean distclean
+.DEFAULT_GOAL := help
+
+help:  ## print this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | column -t -s '|' 2>/dev/null \
+		|| sed -n 's/^\([a-z]*\):.*## /  make \1: /p' $(firstword $(MAKEFILE_LIST))
+
+demo: $(INSTALLED)  ## set up, then simulate two programs on an H200 and print their reports
+	$(BIN)/gpusim run matmul/tiled
+	$(BIN)/gpusim run vector_add
+
+test: lint  ## set up, check style and types, run all tests
+	$(BIN)/python -m pytest --timeout=600 $(PYTEST_ARGS)
+
+lint: $(INSTALLED)  ## set up, check style and types
+	$(BIN)/ruff check .
+	$(BIN)/mypy isa gpusim programs validate
+
+lock:  ## renew requirements.lock from pyproject.toml (LOCK_ARGS=--upgrade for newer versions)
+	$(PYTHON) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/python -m pip --quiet --disable-pip-version-check install uv
+	$(VENV)-lock/bin/uv pip compile pyproject.toml --output-file requirements.lock --quiet \
+		--universal --python-version 3.11 --extra test --extra build --generate-hashes \
+		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(LOCK_ARGS)
+
+clean:  ## remove caches and compiled code
+	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .cache
+	find isa gpusim programs validate tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean  ## remove the environments as well
+	rm -rf $(VENV) $(VENV)-lock
+
+$(LOCKED): requirements.lock
+	@$(or $(PYTHON),false) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+		|| { echo 'gpusim needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3' >&2; exit 1; }
+	@echo 'Setting up $(VENV): downloads some 300 MB once and takes a minute or two ...'
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(PIP) install --require-hashes --requirement requirements.lock
+	@touch $@
+
+$(INSTALLED): $(LOCKED) pyproject.toml
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@

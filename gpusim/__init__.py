@@ -1,0 +1,44 @@
+"""gpusim: a simulator of GPUs that executes the machine code a real GPU would run.
+
+`gpusim.simulate` runs one kernel on a modelled GPU and returns a `Result`. Reading order: `simulation` (the call),
+`launch`, `config/`, `memory`, `arguments`, `occupancy` (what goes in), `runner` and `engine/` (the machine), `result`,
+`metrics`, `report` (what comes out), `cli/`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gpusim.config import GPUConfig, load_config
+    from gpusim.device import Device
+    from gpusim.errors import SimulationError
+    from gpusim.launch import Launch
+    from gpusim.result import Result
+    from gpusim.simulation import simulate
+
+__version__ = "0.1.0"
+
+# Loaded when first used: importing `gpusim.launch` or printing a help text must not wait for Numba.
+_HOME = {
+    "Device": "gpusim.device",
+    "GPUConfig": "gpusim.config",
+    "Launch": "gpusim.launch",
+    "Result": "gpusim.result",
+    "SimulationError": "gpusim.errors",
+    "load_config": "gpusim.config",
+    "simulate": "gpusim.simulation",
+}
+
+__all__ = ["Device", "GPUConfig", "Launch", "Result", "SimulationError", "load_config", "simulate"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'gpusim' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

@@ -1,0 +1,139 @@
+"""`gpusim config`: print, compare and explain configurations."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from gpusim.cli import EXIT_OK, UserError
+from gpusim.cli.parser import add_command, add_json_option, add_set_option
+
+EXAMPLES = """\
+examples:
+  gpusim config list
+  gpusim config show h200
+  gpusim config show mine.toml --set sm.count=66
+  gpusim config diff h200 a100
+  gpusim config diff h200 --set dram.bandwidth_gb_s=2400
+  gpusim config keys dram
+"""
+
+
+def add(commands) -> None:
+    """Declare the command."""
+    parser = add_command(commands, "config", "print, compare and explain GPU configurations", EXAMPLES)
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+
+    each = add_command(actions, "list", "list the shipped configurations", "example:\n  gpusim config list\n")
+    add_json_option(each)
+    each.set_defaults(command=list_names)
+
+    each = add_command(
+        actions,
+        "show",
+        "print a resolved configuration as TOML, with the source of every value",
+        "examples:\n  gpusim config show h200\n  gpusim config show a100 --set sm.count=54 --json\n",
+    )
+    each.add_argument("name", nargs="?", default="h200", help="shipped name or TOML file (default: h200)")
+    add_set_option(each)
+    add_json_option(each)
+    each.set_defaults(command=show)
+
+    each = add_command(
+        actions,
+        "diff",
+        "print the values in which two configurations differ",
+        "examples:\n  gpusim config diff h200 a100\n  gpusim config diff h200 --set l2.slices=48\n",
+    )
+    each.add_argument("first", metavar="NAME", help="shipped name or TOML file")
+    each.add_argument(
+        "second", metavar="NAME", nargs="?", help="the other one (default: the first with --set)"
+    )
+    add_set_option(each)
+    add_json_option(each)
+    each.set_defaults(command=show_diff)
+
+    each = add_command(
+        actions,
+        "keys",
+        "list the configuration's keys and what they mean",
+        "examples:\n  gpusim config keys\n  gpusim config keys l1\n",
+    )
+    each.add_argument("section", nargs="?", help="only keys of this section")
+    add_json_option(each)
+    each.set_defaults(command=show_keys)
+
+
+def list_names(options: argparse.Namespace) -> int:
+    """`gpusim config list`."""
+    from gpusim.config import load_config, shipped_names
+
+    names = {name: load_config(name).gpu for name in shipped_names()}
+    if options.json:
+        print(
+            json.dumps([{"name": name, "product": gpu.name, "arch": gpu.arch} for name, gpu in names.items()])
+        )
+    else:
+        for name, gpu in names.items():
+            print(f"{name:<12}{gpu.name}, {gpu.arch}")
+    return EXIT_OK
+
+
+def show(options: argparse.Namespace) -> int:
+    """`gpusim config show`."""
+    from gpusim.config import load_config
+
+    config = load_config(options.name, options.overrides)
+    if options.json:
+        values = {key: {"value": value, "source": config.source(key)} for key, value in config.items()}
+        print(json.dumps(values, indent=2))
+    else:
+        print(config.to_toml(), end="")
+    return EXIT_OK
+
+
+def show_diff(options: argparse.Namespace) -> int:
+    """`gpusim config diff`."""
+    from gpusim.config import diff, load_config
+
+    if options.second is None and not options.overrides:
+        raise UserError("config diff takes two configurations, or one and --set")
+    first = load_config(options.first)
+    second = load_config(options.second or options.first, options.overrides)
+    rows = diff(first, second)
+    if options.json:
+        print(json.dumps({key: list(pair) for key, pair in rows.items()}, indent=2))
+        return EXIT_OK
+    names = (options.first, options.second or f"{options.first} with --set")
+    table = [("", *names), *((key, _plain(a), _plain(b)) for key, (a, b) in rows.items())]
+    widths = [max(len(row[k]) for row in table) for k in range(2)]
+    for key, a, b in table:
+        print(f"{key:<{widths[0]}}  {a:<{widths[1]}}  {b}".rstrip())
+    return EXIT_OK
+
+
+def show_keys(options: argparse.Namespace) -> int:
+    """`gpusim config keys`."""
+    from gpusim.config import describe_keys
+
+    keys = describe_keys()
+    if options.section:
+        prefix = options.section.rstrip(".") + "."
+        chosen = {key: text for key, text in keys.items() if key.startswith(prefix) or key == options.section}
+        if not chosen:
+            sections = dict.fromkeys(key.partition(".")[0] for key in keys)
+            raise UserError(f"no section {options.section!r}; the sections are {', '.join(sections)}")
+        keys = chosen
+    if options.json:
+        print(json.dumps(dict(keys), indent=2))
+    else:
+        width = max(len(key) for key in keys)
+        for key, text in keys.items():
+            print(f"{key:<{width}}  {text}")
+    return EXIT_OK
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "[" + ", ".join(map(_plain, value)) + "]" if isinstance(value, tuple) else str(value)

@@ -1,0 +1,80 @@
+"""`gpusim list`: bundled programs, or the metrics that a result holds."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import textwrap
+
+from gpusim.cli import EXIT_OK
+from gpusim.cli.parser import add_command, add_json_option
+
+EXAMPLES = """\
+examples:
+  gpusim list
+  gpusim list --json
+  gpusim list --metrics
+"""
+_NAME, _SIZE, _WIDTH = 34, 12, 110
+
+
+def add(commands) -> None:
+    """Declare the command."""
+    parser = add_command(commands, "list", "list the bundled programs and what each teaches", EXAMPLES)
+    parser.add_argument(
+        "--metrics", action="store_true", help="list the metrics of a result instead, with their units"
+    )
+    add_json_option(parser)
+    parser.set_defaults(command=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Run the command."""
+    if options.metrics:
+        _metrics(options.json)
+    else:
+        _programs(options.json)
+    return EXIT_OK
+
+
+def _programs(as_json: bool) -> None:
+    from gpusim.cli.target import registry
+
+    families = registry().families()
+    if as_json:
+        rows = [
+            {
+                "name": variant.name,
+                "family": family,
+                "teaches": variant.teaches,
+                "default_size": variant.default_size,
+                "sizes": list(variant.sizes),
+                "size_name": variant.size_name,
+            }
+            for family, ladder in families.items()
+            for variant in ladder
+        ]
+        print(json.dumps(rows, indent=2))
+        return
+    print(f"{'program':<{_NAME}}{'default size':>{_SIZE}}  what it teaches")
+    for family, ladder in families.items():
+        if len(ladder) > 1:
+            print(f"{family} (stands for {ladder[-1].name})")
+        for variant in ladder:
+            name = f"  {variant.name}" if len(ladder) > 1 else variant.name
+            head = f"{name:<{_NAME}}{variant.default_size:>{_SIZE},}  "
+            print(
+                textwrap.fill(variant.teaches, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
+            )
+
+
+def _metrics(as_json: bool) -> None:
+    from gpusim.metrics import METRICS
+
+    if as_json:
+        rows = [{"name": name, "unit": each.unit, "meaning": each.meaning} for name, each in METRICS.items()]
+        print(json.dumps(rows, indent=2))
+        return
+    for name, each in METRICS.items():
+        unit = f" [{each.unit}]" if each.unit else ""
+        print(f"{name}{unit}\n    {each.meaning}")

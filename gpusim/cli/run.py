@@ -1,0 +1,122 @@
+"""`gpusim run`: simulate one launch, check what it computed, report."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from gpusim.cli import EXIT_MISMATCH, EXIT_OK, UserError
+from gpusim.cli.parser import ARGUMENT_HELP, add_command, add_json_option, add_target_options
+
+if TYPE_CHECKING:
+    from gpusim.cli.target import Target
+    from gpusim.result import Result
+
+EXAMPLES = """\
+examples:
+  gpusim run vector_add
+  gpusim run reduction/shuffle --size 1000000 --gpu a100
+  gpusim run vector_add --set sm.count=66 --json
+  gpusim run kernels.py:scale --grid 8 --block 128 --args "float32[1024]=random, float32(2.5)"
+  gpusim run kernel.cubin --entry saxpy --grid 8 --block 128 --args "float32(2), float32[1024], float32[1024]"
+
+"""
+
+
+def add(commands) -> None:
+    """Declare the command."""
+    parser = add_command(
+        commands, "run", "run a program on a simulated GPU and report", EXAMPLES + ARGUMENT_HELP
+    )
+    add_target_options(parser)
+    add_run_options(parser)
+    parser.add_argument(
+        "--no-check",
+        action="store_true",
+        help="do not compare a bundled program's output with its NumPy reference",
+    )
+    add_json_option(parser)
+    parser.set_defaults(command=execute)
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """Options of every command that simulates."""
+    parser.add_argument(
+        "--threads", type=int, metavar="N", help="host threads (default: one per core; same result)"
+    )
+    parser.add_argument("--max-cycles", type=int, metavar="N", help="give up after so many cycles")
+    parser.add_argument(
+        "--progress",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="show progress after two seconds (default: if standard error is a terminal)",
+    )
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Run the command."""
+    from gpusim.cli.target import find_target
+    from gpusim.config import load_config
+
+    target = find_target(options, load_config(options.gpu, options.overrides))
+    expected = target.variant.reference(target.launch) if target.variant and not options.no_check else None
+    result = simulate_target(target, options)
+    check = _check(target, expected)
+    if options.json:
+        print(json.dumps(_document(target, result, check), indent=2))
+    else:
+        if target.variant:
+            print(f"{target.name}, size {target.size:,} {target.variant.size_name}, seed {target.seed}")
+        print(result)
+    if check is None:
+        return EXIT_OK
+    if not options.json and check["equal"]:
+        print(check["message"])
+    if not check["equal"]:
+        print(f"gpusim: error: wrong output: {check['message']}", file=sys.stderr)
+    return EXIT_OK if check["equal"] else EXIT_MISMATCH
+
+
+def simulate_target(target: Target, options: argparse.Namespace) -> Result:
+    """Simulate a target, with the options of `add_run_options` and of the GPU."""
+    from gpusim.cli.progress import announce_compilation, show_progress
+    from gpusim.simulation import DEFAULT_MAX_CYCLES, simulate
+
+    for name in ("threads", "max_cycles"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise UserError(f"--{name.replace('_', '-')} must be positive, got {value}")
+    launch = target.launch
+    announce_compilation()
+    with show_progress(options.progress) as progress:
+        return simulate(
+            launch.kernel,
+            launch.grid,
+            launch.block,
+            launch.args,
+            options.gpu,
+            launch.shared_bytes,
+            signature=launch.signature,
+            overrides=options.overrides,
+            max_cycles=options.max_cycles or DEFAULT_MAX_CYCLES,
+            threads=options.threads,
+            progress=progress,
+        )
+
+
+def _check(target: Target, expected: Any) -> dict[str, Any] | None:
+    """Whether the outputs are what the reference computed from the inputs; None if there is none to compare with."""
+    if expected is None:
+        return None
+    variant = target.variant
+    mismatch = variant.mismatch(expected, variant.results(target.launch))
+    exact = variant.rtol == variant.atol == 0
+    within = "" if exact else f" within rtol {variant.rtol:.2g}, atol {variant.atol:.2g}"
+    return {"equal": mismatch is None, "message": mismatch or f"output equals the NumPy reference{within}"}
+
+
+def _document(target: Target, result: Result, check: dict[str, Any] | None) -> dict[str, Any]:
+    head = {"program": target.name, "size": target.size, "seed": target.seed, "check": check}
+    return head | result.to_dict()

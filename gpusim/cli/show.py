@@ -1,0 +1,132 @@
+"""`gpusim show`: machine code with its source lines, and with `--run` what each instruction costs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpusim.cli import EXIT_OK
+from gpusim.cli.parser import ARGUMENT_HELP, add_command, add_json_option, add_target_options
+from gpusim.cli.run import add_run_options, simulate_target
+
+if TYPE_CHECKING:
+    from gpusim.result import Result
+    from isa import Program
+    from isa.control import Control
+
+EXAMPLES = """\
+examples:
+  gpusim show vector_add
+  gpusim show matmul/tiled --run                   with the cost of each instruction, from a simulated run
+  gpusim show reduction/shuffle --control          with the compiler's scheduling bits
+  gpusim show kernels.py:scale --args "float32[1024], float32(2.5)"
+  gpusim show kernel.cubin --entry saxpy
+
+columns of --run: warp instructions executed, active threads per instruction, warp cycles (waiting included) and
+  the main stall reason
+column of --control: wait mask over scoreboards 0 to 5, scoreboard released when sources are read (R) and when the
+  result is written (W), yield, stall cycles
+
+"""
+
+
+def add(commands) -> None:
+    """Declare the command."""
+    parser = add_command(
+        commands, "show", "print a program's machine code with its source lines", EXAMPLES + ARGUMENT_HELP
+    )
+    add_target_options(parser)
+    parser.add_argument(
+        "--run", action="store_true", help="simulate, and print each instruction's cost beside it"
+    )
+    parser.add_argument("--control", action="store_true", help="print the compiler's scheduling bits")
+    add_run_options(parser)
+    add_json_option(parser)
+    parser.set_defaults(command=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Run the command."""
+    from gpusim.cli.target import find_target
+    from gpusim.config import load_config
+    from gpusim.simulation import program_of
+
+    config = load_config(options.gpu, options.overrides)
+    target = find_target(options, config, launchable=options.run)
+    result = None
+    if options.run:
+        result = simulate_target(target, options)
+        program = result.record.program
+    else:
+        program = program_of(target.launch.kernel, target.launch.args, config, target.launch.signature)
+    if options.json:
+        print(json.dumps(_document(program, result), indent=2))
+    else:
+        for line in listing(program, result, control=options.control):
+            print(line.rstrip())
+    return EXIT_OK
+
+
+def listing(program: Program, result: Result | None = None, *, control: bool = False) -> list[str]:
+    """Lines of the listing: each source line, once per run of instructions that come from it, then those."""
+    lines = [
+        f"{program.name}: {len(program.instructions)} instructions, {program.arch}, {program.registers} registers, "
+        f"{program.static_shared_bytes:,} bytes of static shared memory"
+    ]
+    if result is not None:
+        lines.append(f"{'instructions':>14}{'threads':>9}{'cycles':>13}  {'main stall':<20}")
+    place: tuple[str | None, int | None] | None = None
+    for index, each in enumerate(program.instructions):
+        if (each.file, each.line) != place:
+            place = each.file, each.line
+            where = f"{Path(each.file).name}:{each.line}" if each.file else "unknown source"
+            lines += ["", f"{where}  {(program.source_line(each) or '').strip()}"]
+        costs = ""
+        if result is not None:
+            row = result.instructions[index]
+            costs = (
+                f"{row.instructions:>14,}{row.threads_per_instruction:>9.1f}{row.cycles:>13,}"
+                f"  {row.main_stall or '-':<20}"
+            )
+        bits = f"{control_text(each.control)}  " if control else ""
+        lines.append(f"{costs}  {each.address:04x}  {bits}{each.text}")
+    return lines
+
+
+def control_text(control: Control) -> str:
+    """Scheduling bits in short: 'B01---- R- W2 Y S04'."""
+    wait = "".join(str(k) if control.wait_mask >> k & 1 else "-" for k in range(6))
+    read = "-" if control.read_barrier == 7 else str(control.read_barrier)
+    write = "-" if control.write_barrier == 7 else str(control.write_barrier)
+    return f"B{wait} R{read} W{write} {'Y' if control.yield_flag else '-'} S{control.stall:02d}"
+
+
+def _document(program: Program, result: Result | None) -> dict[str, Any]:
+    rows = []
+    for index, each in enumerate(program.instructions):
+        row: dict[str, Any] = {
+            "address": each.address,
+            "text": each.text,
+            "file": each.file,
+            "line": each.line,
+            "source": (program.source_line(each) or "").strip(),
+            "control": {
+                "stall": each.control.stall,
+                "yield": each.control.yield_flag,
+                "write_barrier": each.control.write_barrier,
+                "read_barrier": each.control.read_barrier,
+                "wait_mask": each.control.wait_mask,
+            },
+        }
+        if result is not None:
+            row["costs"] = result.instructions[index].to_dict()
+        rows.append(row)
+    return {
+        "kernel": program.name,
+        "arch": program.arch,
+        "registers": program.registers,
+        "static_shared_bytes": program.static_shared_bytes,
+        "instructions": rows,
+    }

@@ -1,0 +1,289 @@
+"""Reading configurations: names, inheritance, overrides, and one clear error for everything that can be
+wrong.
+
+A file is TOML. `base = "h200"` (a shipped name, or a path relative to the file) inherits, and only
+differences are listed. A value is `{ value = 23, source = "..." }`; a file of the user's may also say plainly
+`23`, whose source is "user".
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from gpusim.config.models import GPUConfig, describe_keys
+from gpusim.errors import ConfigError
+
+Leaf = tuple[Any, str]
+"""A value and its source."""
+
+_SHIPPED = Path(__file__).parent
+_UNITS = {
+    "cycles": "SM clock cycles",
+    "bytes": "bytes",
+    "mhz": "MHz",
+    "gb_s": "10^9 bytes a second",
+    "bytes_per_cycle": "bytes per SM clock cycle",
+}
+_OTHER_UNITS = (
+    r"ns|us|ms|s|seconds|clk|clocks|cycle|ghz|hz|khz|kb|kib|mb|mib|gb|gib|tb|byte|bits|gbps|tb_s|gib_s|mb_s"
+)
+_UNIT = re.compile(rf"_(bytes_per_cycle|gb_s|cycles|bytes|mhz|{_OTHER_UNITS})$")
+
+
+def shipped_names() -> tuple[str, ...]:
+    """Names of the configurations that come with gpusim, sorted."""
+    return tuple(sorted(path.stem for path in _SHIPPED.glob("*.toml")))
+
+
+def load_config(
+    config: str | Path | GPUConfig = "h200", overrides: Mapping[str, Any] | Iterable[str] | None = None
+) -> GPUConfig:
+    """Return the configuration of a shipped name, a TOML file or a `GPUConfig`, with `overrides` applied.
+
+    overrides: {"sm.count": 66}, nested {"sm": {"count": 66}}, or strings "sm.count=66" whose value is read as
+        TOML (a bare word is a string, so that `issue.policy=lrr` needs no quotes). Their source becomes
+        "override".
+
+    Raises ConfigError, naming the dotted key and the nearest real one, for an unknown name, key, unit or bad
+    value.
+    """
+    if isinstance(config, GPUConfig):
+        if not overrides:
+            return config
+        leaves = {key: (value, config.source(key)) for key, value in config.items()}
+        where = None
+    else:
+        path = _find(config, relative_to=None)
+        if not overrides and path.parent == _SHIPPED:
+            return _shipped(path.stem)
+        leaves = _read(path, ())
+        where = None if path.parent == _SHIPPED else str(path)
+    for key, value in _overrides(overrides):
+        leaves[_known(key)] = (_frozen(value), "override")
+    return _build(leaves, where)
+
+
+def diff(a: GPUConfig, b: GPUConfig) -> dict[str, tuple[Any, Any]]:
+    """Keys whose values differ, in file order, as {dotted key: (value in a, value in b)}. Sources do not
+    count."""
+    other = dict(b.items())
+    return {key: (value, other[key]) for key, value in a.items() if value != other[key]}
+
+
+def to_toml(config: GPUConfig) -> str:
+    """See `GPUConfig.to_toml`."""
+    lines: list[str] = []
+    section = None
+    for key, value in config.items():
+        table, name = key.rsplit(".", 1)
+        if table != section:
+            lines += ["", f"[{table}]"] if lines else [f"[{table}]"]
+            section = table
+        lines.append(f"{name} = {{ value = {_toml(value)}, source = {_toml(config.source(key))} }}")
+    return "\n".join(lines) + "\n"
+
+
+def unknown_key(key: str, where: str | None = None) -> ConfigError:
+    """The error for a dotted key that does not exist; it names the nearest key, and the unit if that is what
+    differs."""
+    keys = describe_keys()
+    stem = _UNIT.sub("", key)
+    for known in keys:
+        unit = _UNIT.search(known)
+        if unit and known != key and _UNIT.sub("", known) == stem:
+            meant = _UNITS.get(unit[1], unit[1])
+            return ConfigError(f"wrong unit, the key counts {meant}", key=key, suggestion=known, where=where)
+    sections = sorted({known[: i.start()] for known in keys for i in re.finditer(r"\.", known)})
+    if key in sections:
+        return ConfigError(
+            "is a section, not a value", key=key, suggestion=next(k for k in keys if k.startswith(key + "."))
+        )
+    close = difflib.get_close_matches(key, keys, n=1, cutoff=0.6)
+    if not close:
+        # A key in the wrong section, or without one.
+        last = key.rsplit(".", 1)[-1]
+        tails = {known.rsplit(".", 1)[-1]: known for known in reversed(list(keys))}
+        close = [tails[t] for t in difflib.get_close_matches(last, tails, n=1, cutoff=0.6)]
+    reason = "unknown key" if close else f"unknown key; the sections are {', '.join(sections)}"
+    return ConfigError(reason, key=key, suggestion=close[0] if close else None, where=where)
+
+
+@cache
+def _shipped(name: str) -> GPUConfig:
+    return _build(_read(_SHIPPED / f"{name}.toml", ()), None)
+
+
+def _find(name: str | Path, relative_to: Path | None) -> Path:
+    """Path of a shipped name or of a file; a name with a suffix or a separator is always a file."""
+    text = str(name)
+    if text in shipped_names():
+        return _SHIPPED / f"{text}.toml"
+    path = Path(text).expanduser()
+    if relative_to is not None and not path.is_absolute():
+        path = relative_to / path
+    if path.is_file():
+        return path
+    if path.suffix or len(Path(text).parts) > 1:
+        raise ConfigError(f"no configuration file {str(path)!r}")
+    close = difflib.get_close_matches(text.lower(), shipped_names(), n=1, cutoff=0.5)
+    raise ConfigError(
+        f"no configuration {text!r}: it is neither a file nor one of {', '.join(shipped_names())}",
+        suggestion=close[0] if close else None,
+    )
+
+
+def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Leaf]:
+    """All values of a file and of those it is based on, by dotted key."""
+    path = path.resolve()
+    if path in seen:
+        raise ConfigError(f"base goes round in a circle: {' -> '.join(p.name for p in (*seen, path))}")
+    try:
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"not valid TOML: {error}", where=str(path)) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot be read: {error}", where=str(path)) from None
+    base = tree.pop("base", None)
+    leaves: dict[str, Leaf] = {}
+    if base is not None:
+        if not isinstance(base, str):
+            raise ConfigError(
+                f"must be the name of a configuration or a path, got {base!r}", key="base", where=str(path)
+            )
+        leaves = _read(_find(base, relative_to=path.parent), (*seen, path))
+    shipped = path.parent == _SHIPPED
+    for key, value, source in _flatten(tree, "", str(path)):
+        if source is None and shipped:
+            raise ConfigError("a shipped value needs a source", key=key, where=str(path))
+        leaves[_known(key, str(path))] = (_frozen(value), source or "user")
+    return leaves
+
+
+def _flatten(
+    tree: Mapping[str, Any], prefix: str, where: str | None
+) -> Iterator[tuple[str, Any, str | None]]:
+    """Leaves of a nested mapping as (dotted key, value, source or None)."""
+    for name, value in tree.items():
+        key = prefix + name
+        if not isinstance(value, Mapping):
+            yield key, value, None
+        elif "value" in value and key in describe_keys():
+            extra = sorted(set(value) - {"value", "source"})
+            source = value.get("source")
+            if extra:
+                raise ConfigError(
+                    f"only value and source may stand here, not {', '.join(extra)}", key=key, where=where
+                )
+            if source is not None and (not isinstance(source, str) or not source.strip()):
+                raise ConfigError("source must be a text", key=key, where=where)
+            yield key, value["value"], source
+        elif key in describe_keys():
+            raise ConfigError("has no value", key=key, where=where)
+        elif "value" in value:
+            raise unknown_key(key, where)
+        else:
+            yield from _flatten(value, key + ".", where)
+
+
+def _overrides(overrides: Mapping[str, Any] | Iterable[str] | None) -> Iterator[tuple[str, Any]]:
+    if overrides is None:
+        return
+    if isinstance(overrides, Mapping):
+        for key, value, _ in _flatten(overrides, "", None):
+            yield key, value
+        return
+    for text in [overrides] if isinstance(overrides, str) else overrides:
+        key, equals, value = text.partition("=")
+        key, value = key.strip(), value.strip()
+        if not equals or not key or not value:
+            raise ConfigError(f"an override is spelled key=value, such as sm.count=66, not {text!r}")
+        _known(key)
+        try:
+            yield key, tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            if not re.fullmatch(r"[A-Za-z_][\w-]*", value):
+                raise ConfigError(f"not a TOML value: {value}", key=key) from None
+            yield key, value
+
+
+def _known(key: str, where: str | None = None) -> str:
+    if key not in describe_keys():
+        raise unknown_key(key, where)
+    return key
+
+
+def _build(leaves: Mapping[str, Leaf], where: str | None) -> GPUConfig:
+    tree: dict[str, Any] = {}
+    missing = [key for key in describe_keys() if key not in leaves]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise ConfigError(f"has no value{more}; name a base to inherit from", key=missing[0], where=where)
+    for key in describe_keys():
+        *sections, name = key.split(".")
+        table = tree
+        for section in sections:
+            table = table.setdefault(section, {})
+        table[name] = leaves[key][0]
+    try:
+        config = GPUConfig.model_validate(tree)
+    except ValidationError as error:
+        raise _invalid(error, where) from None
+    config._sources.update({key: leaves[key][1] for key in describe_keys()})
+    return config
+
+
+def _invalid(error: ValidationError, where: str | None) -> ConfigError:
+    """One line for the first thing that is wrong, with its dotted path."""
+    first = error.errors(include_url=False)[0]
+    path = [str(part) for part in first["loc"]]
+    index = "".join(f"[{part}]" for part in path if part.isdigit())
+    key = ".".join(part for part in path if not part.isdigit())
+    got = first["input"]
+    limits = first.get("ctx", {})
+    match first["type"]:
+        case "greater_than":
+            reason = f"must be greater than {limits['gt']:g}, got {got!r}"
+        case "greater_than_equal":
+            reason = f"must not be below {limits['ge']:g}, got {got!r}"
+        case "int_type" | "int_from_float":
+            reason = f"must be a whole number{_unit_hint(key)}, got {got!r}"
+        case "float_type" | "finite_number":
+            reason = f"must be a number{_unit_hint(key)}, got {got!r}"
+        case "bool_type":
+            reason = f"must be true or false, got {got!r}"
+        case "missing" | "too_long":
+            reason = f"must have three components, got {got!r}"
+        case "value_error":
+            reason = str(limits["error"])
+        case _:
+            message = first["msg"]
+            reason = f"{message[0].lower()}{message[1:]}, got {got!r}"
+    return ConfigError(reason, key=(key + index) or None, where=where)
+
+
+def _unit_hint(key: str) -> str:
+    unit = _UNIT.search(key)
+    return f" of {_UNITS[unit[1]]}" if unit and unit[1] in _UNITS else ""
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(part) for part in value) if isinstance(value, list) else value
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_toml(part) for part in value) + "]"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return '"' + "".join(c if c >= " " and c != "\x7f" else f"\\u{ord(c):04x}" for c in escaped) + '"'
+    return repr(value)

@@ -1,0 +1,157 @@
+"""The whole configuration: the sections together, what follows from them, and where each value comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from pydantic import PrivateAttr, model_validator
+
+from gpusim.config.sections import (
+    L1,
+    L2,
+    Constant,
+    Crossbar,
+    Dram,
+    Gpu,
+    Icache,
+    Issue,
+    LaunchTiming,
+    MemoryInstruction,
+    Pipes,
+    Section,
+    Shared,
+    Sm,
+)
+
+
+class GPUConfig(Section):
+    """A whole configuration: immutable, hashable, equal when all values are (sources do not count)."""
+
+    gpu: Gpu
+    sm: Sm
+    issue: Issue
+    pipes: Pipes
+    memory_instruction: MemoryInstruction
+    shared: Shared
+    l1: L1
+    icache: Icache
+    constant: Constant
+    crossbar: Crossbar
+    l2: L2
+    dram: Dram
+    launch: LaunchTiming
+
+    _sources: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> GPUConfig:
+        if self.l1.sector_bytes != self.l2.sector_bytes or self.l1.line_bytes != self.l2.line_bytes:
+            raise ValueError("l1 and l2 must have the same line_bytes and sector_bytes")
+        if self.l2_slice_cycles < 0:
+            raise ValueError(
+                "l2.latency_near_cycles must not be below l1.latency_cycles plus "
+                "crossbar.request_latency_cycles plus crossbar.reply_latency_cycles"
+            )
+        shortest = self.l2.latency_near_cycles - self.l1.latency_cycles
+        if self.l2.lookahead_cycles > shortest:
+            raise ValueError(
+                f"l2.lookahead_cycles must not exceed the shortest way to L2 and back, {shortest} cycles "
+                "(l2.latency_near_cycles less l1.latency_cycles)"
+            )
+        if self.dram_miss_cycles < self.dram.row_activate_cycles:
+            raise ValueError(
+                "dram.latency_cycles must not be below the mean of l2.latency_near_cycles and "
+                "l2.latency_far_cycles plus dram.row_activate_cycles"
+            )
+        if self.dram.channels % self.l2.slices and self.l2.slices % self.dram.channels:
+            raise ValueError("dram.channels must be a multiple of l2.slices, or the other way round")
+        if self.dram.row_bytes < self.l2.line_bytes:
+            raise ValueError("dram.row_bytes must not be below l2.line_bytes")
+        if self.sm.max_threads < self.sm.max_threads_per_block:
+            raise ValueError("sm.max_threads must not be below sm.max_threads_per_block")
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GPUConfig) and self.__dict__ == other.__dict__
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.__dict__.values()))
+
+    @property
+    def l2_slice_cycles(self) -> int:
+        """Cycles inside an L2 slice on a hit: the near latency less L1 and both ways through the crossbar."""
+        ways = self.crossbar.request_latency_cycles + self.crossbar.reply_latency_cycles
+        return self.l2.latency_near_cycles - self.l1.latency_cycles - ways
+
+    @property
+    def dram_miss_cycles(self) -> float:
+        """What an L2 miss adds to a hit in the same partition: idle memory, no open row."""
+        return self.dram.latency_cycles - self.l2.latency_near_cycles - self.l2.mean_fabric_latency_cycles
+
+    @property
+    def dram_bytes_per_cycle(self) -> float:
+        """Peak of device memory per SM clock cycle."""
+        return self.dram.bandwidth_gb_s * 1e3 / self.gpu.clock_mhz
+
+    @property
+    def max_resident_blocks(self) -> int:
+        """Blocks that the whole GPU can hold at once if nothing else limits them."""
+        return self.sm.count * self.sm.max_blocks
+
+    def time_us(self, cycles: float) -> float:
+        """Microseconds that `cycles` SM clock cycles take."""
+        return cycles / self.gpu.clock_mhz
+
+    def source(self, key: str) -> str:
+        """Where the value of a dotted key comes from: 'spec: ...', 'microbenchmark: ...', 'fitted: ...',
+        'assumed: ...', 'user' or 'override'. Raises ConfigError for a key that does not exist."""
+        if key not in self._sources:
+            from gpusim.config.load import unknown_key
+
+            raise unknown_key(key)
+        return self._sources[key]
+
+    def sources(self) -> Mapping[str, str]:
+        """Source of every dotted key, in file order."""
+        return dict(self._sources)
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Every dotted key and its value, in file order."""
+        return _items(self, "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The values as nested dictionaries, without sources."""
+        return self.model_dump()
+
+    def to_toml(self) -> str:
+        """The resolved tree as TOML with the source of every value; `load_config` reads it back to an equal
+        one."""
+        from gpusim.config.load import to_toml
+
+        return to_toml(self)
+
+
+@cache
+def describe_keys() -> Mapping[str, str]:
+    """Every dotted key and what it means, in file order."""
+    return dict(_describe(GPUConfig, ""))
+
+
+def _items(section: Section, prefix: str) -> Iterator[tuple[str, Any]]:
+    for name in type(section).model_fields:
+        value = getattr(section, name)
+        if isinstance(value, Section):
+            yield from _items(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _describe(section: type[Section], prefix: str) -> Iterator[tuple[str, str]]:
+    for name, field in section.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, Section):
+            yield from _describe(kind, f"{prefix}{name}.")
+        else:
+            yield prefix + name, field.description or ""

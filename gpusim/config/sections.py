@@ -1,0 +1,380 @@
+"""The configuration's sections, one class each: every key, what it means, its unit (in the name) and its
+range.
+
+Keys have no defaults: a configuration file, or the one it is based on, gives every value and where it comes
+from. All times are SM clock cycles. One long file, because it is one table: the reference of the
+configuration.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+
+def _power_of_two(value: int) -> int:
+    if value & (value - 1):
+        raise ValueError(f"must be a power of two, got {value}")
+    return value
+
+
+PowerOfTwo = Annotated[int, Field(gt=0), AfterValidator(_power_of_two)]
+Count = Annotated[int, Field(gt=0)]
+Cycles = Annotated[int, Field(ge=0)]
+Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Dim3 = tuple[Count, Count, Count]
+
+
+def _doc(text: str) -> Any:
+    return Field(description=text)
+
+
+class Section(BaseModel):
+    """Base of all sections: immutable, hashable, compared by value, strict about types and unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Gpu(Section):
+    """What the device is called and the clock that all cycles count."""
+
+    name: str = Field(min_length=1, description="name of the product")
+    arch: str = Field(pattern=r"^sm_\d+[af]?$", description="architecture that programs are compiled for")
+    clock_mhz: Count = _doc("SM clock; turns cycles into time")
+    warp_size: Literal[32] = _doc("lanes of a warp; 32 in every instruction's meaning")
+
+
+class Sm(Section):
+    """How many SMs there are and what one holds (registers are 32 bits wide)."""
+
+    count: Count = _doc("SMs that are enabled")
+    sub_partitions: Count = _doc("sub-partitions, each with its own scheduler; warp w runs on w modulo this")
+    max_warps: Count = _doc("resident warps")
+    max_blocks: Count = _doc("resident blocks")
+    max_threads: Count = _doc("resident threads")
+    max_threads_per_block: Count = _doc("threads of one block")
+    registers: Count = _doc("registers of all sub-partitions together")
+    register_unit: PowerOfTwo = _doc("registers are given to a warp in multiples of this")
+    warp_allocation_unit: Count = _doc("registers are given to a block for a multiple of this many warps")
+    max_registers_per_thread: Count = _doc("registers that one thread can name")
+    shared_bytes: Count = _doc("largest shared memory of an SM")
+    shared_capacities_bytes: tuple[Annotated[int, Field(ge=0)], ...] = Field(
+        min_length=1, description="shared memory sizes an SM can be set to, ascending; the rest is L1"
+    )
+    shared_reserved_bytes: Cycles = _doc("shared memory that the system takes from each block's share")
+    shared_unit_bytes: PowerOfTwo = _doc("shared memory is given to a block in multiples of this")
+    shared_bytes_per_block_max: Count = _doc(
+        "shared memory of one block, static and dynamic, without the reserved part"
+    )
+    static_shared_bytes_max: Count = _doc("shared memory that a block may declare statically")
+    unified_l1_bytes: Count = _doc("L1 cache and shared memory together")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Sm:
+        steps = self.shared_capacities_bytes
+        if list(steps) != sorted(set(steps)):
+            raise ValueError("shared_capacities_bytes must be ascending and distinct")
+        if steps[-1] != self.shared_bytes:
+            raise ValueError(
+                f"shared_capacities_bytes must end at shared_bytes = {self.shared_bytes}, not {steps[-1]}"
+            )
+        if self.shared_bytes > self.unified_l1_bytes:
+            raise ValueError("shared_bytes must not exceed unified_l1_bytes")
+        if self.shared_bytes_per_block_max + self.shared_reserved_bytes > self.shared_bytes:
+            raise ValueError(
+                "shared_bytes_per_block_max plus shared_reserved_bytes must not exceed shared_bytes"
+            )
+        if self.max_warps % self.sub_partitions:
+            raise ValueError("max_warps must be a multiple of sub_partitions")
+        if self.registers % (self.sub_partitions * self.register_unit):
+            raise ValueError("registers must be a multiple of sub_partitions times register_unit")
+        return self
+
+    @property
+    def warps_per_sub_partition(self) -> int:
+        """Resident warps of one sub-partition."""
+        return self.max_warps // self.sub_partitions
+
+    @property
+    def registers_per_sub_partition(self) -> int:
+        """Registers of one sub-partition."""
+        return self.registers // self.sub_partitions
+
+
+class Issue(Section):
+    """The warp scheduler of a sub-partition and what happens between two issues of a warp."""
+
+    policy: Literal["gto", "gty", "lrr", "oldest"] = _doc(
+        "which ready warp issues: gto and gty stay with one warp, then take the oldest or the youngest; "
+        "lrr goes round; oldest always takes the oldest"
+    )
+    control_bits: bool = _doc(
+        "obey the compiler's stall counts and scoreboards; false: track registers in hardware"
+    )
+    reuse_cache: bool = _doc("model the register-file cache that `.reuse` flags fill")
+    register_banks: PowerOfTwo = _doc(
+        "register banks; register r lies in bank r modulo this, one read a cycle each"
+    )
+    register_read_cycles: Cycles = _doc(
+        "cycles from issue until the operands of an instruction have been read"
+    )
+    instruction_buffer_entries: Count = _doc("decoded instructions that wait per warp")
+    scoreboards: Count = _doc("scoreboard counters per warp")
+    scoreboard_set_cycles: Cycles = _doc("cycles after issue until a wait mask sees the counter raised")
+    scoreboard_release_cycles: Cycles = _doc("cycles from write-back until a waiting warp may issue")
+    branch_latency_cycles: Cycles = _doc("cycles from a taken branch until its target can issue")
+    bar_base_cycles: Cycles = _doc(
+        "barrier: cycles from the last arrival until the first warp runs, for no warps"
+    )
+    bar_per_warp_cycles: Cycles = _doc("barrier: further cycles for each warp of the block")
+
+
+class Pipe(Section):
+    """One kind of execution unit of a sub-partition."""
+
+    initiation_cycles: Count = _doc("cycles between two warp instructions of one sub-partition")
+    latency_cycles: Count = _doc("cycles from issue until a dependent instruction may issue")
+
+
+class Pipes(Section):
+    """The execution units of a sub-partition."""
+
+    fma: Pipe = _doc("FADD, FMUL, FFMA")
+    imad: Pipe = _doc("IMAD and its moves and shifts, on the heavy half of the FMA pipe")
+    alu: Pipe = _doc("integer add, logic, shift, compare, select, permute")
+    half: Pipe = _doc("packed half precision: HADD2, HMUL2, HFMA2")
+    fp64: Pipe = _doc("DADD, DMUL, DFMA")
+    xu: Pipe = _doc("MUFU and conversions that share its unit")
+    popc: Pipe = _doc("POPC, FLO, BREV: results of variable latency at ALU rate")
+    lsu: Pipe = _doc(
+        "addresses of loads, stores, atomics and shuffles; latency of those without their own key"
+    )
+    uniform: Pipe = _doc("uniform datapath")
+    branch: Pipe = _doc("branches, barriers of convergence, exits")
+    tensor: Pipe = _doc("matrix multiply: one m16n8k16 with 16-bit inputs")
+
+
+class MemoryInstruction(Section):
+    """What all instructions of the memory pipe share, from issue to the unit that serves them."""
+
+    queue_depth: Count = _doc("memory instructions that wait per sub-partition")
+    load_source_release_cycles: Cycles = _doc(
+        "global load: issue until the address registers may be overwritten"
+    )
+    store_source_release_cycles: Cycles = _doc(
+        "global store of one register: issue until its sources are free"
+    )
+    shared_load_source_release_cycles: Cycles = _doc(
+        "shared load: issue until the address registers are free"
+    )
+    shared_store_source_release_cycles: Cycles = _doc(
+        "shared store of one register: issue until its sources are free"
+    )
+    store_source_release_per_register_cycles: Cycles = _doc(
+        "further cycles for each further data register of a store"
+    )
+    constant_source_release_cycles: Cycles = _doc("LDC: issue until the address registers are free")
+    s2r_latency_cycles: Count = _doc("S2R: issue until the special register's value can be used")
+    shuffle_latency_cycles: Count = _doc("SHFL")
+    vote_latency_cycles: Count = _doc("VOTE")
+    match_latency_cycles: Count = _doc("MATCH")
+    redux_latency_cycles: Count = _doc("REDUX")
+    fence_cta_latency_cycles: Cycles = _doc("MEMBAR at block scope")
+    fence_gpu_latency_cycles: Cycles = _doc(
+        "MEMBAR at device and system scope, beyond the stores it waits for"
+    )
+
+
+class Shared(Section):
+    """Shared memory: a wavefront is one pass over the banks."""
+
+    banks: PowerOfTwo = _doc("banks")
+    bank_bytes: PowerOfTwo = _doc("width of a bank")
+    latency_cycles: Count = _doc("load of one wavefront, dependent")
+    wavefront_latency_cycles: Cycles = _doc("further latency of each further wavefront")
+    wavefront_cycles: Count = _doc("cycles of the data pipe per wavefront, for the whole SM")
+    atomic_latency_cycles: Count = _doc("atomic that returns a value, without conflicts")
+    atomic_wavefront_cycles: Count = _doc("cycles of the data pipe per wavefront of an atomic")
+
+
+class L1(Section):
+    """The L1 data cache: what shared memory leaves of the unified memory, write-through."""
+
+    line_bytes: PowerOfTwo = _doc("a line, which one tag covers")
+    sector_bytes: PowerOfTwo = _doc("a sector, the unit of transfer")
+    sets: Count = _doc("sets; the ways follow from the size that shared memory leaves")
+    latency_cycles: Count = _doc("load that hits, dependent")
+    tag_lookups_per_cycle: Count = _doc("tags, that is distinct lines of a request, looked up in a cycle")
+    data_bytes_per_cycle: Count = _doc("bytes that the data stage delivers in a cycle")
+    max_outstanding_sectors: Count = _doc("sectors asked for and not yet back, per SM")
+    store_allocates: bool = _doc("a store that misses takes a line")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> L1:
+        return _sectors_divide(self)
+
+    @property
+    def sectors_per_line(self) -> int:
+        """Sectors of a line."""
+        return self.line_bytes // self.sector_bytes
+
+    def ways(self, l1_bytes: int) -> int:
+        """Ways of each set when `l1_bytes` of the unified memory are cache (0 if there is less than one
+        way)."""
+        return l1_bytes // (self.line_bytes * self.sets)
+
+
+class Icache(Section):
+    """Instruction caches: L0 per sub-partition, L1 per SM, L1.5 per SM, then the L2."""
+
+    line_bytes: PowerOfTwo = _doc("a line: 8 instructions of 16 bytes in 128")
+    l0_bytes: Count = _doc("L0 of one sub-partition")
+    l1_bytes: Count = _doc("L1")
+    l15_bytes: Count = _doc("L1.5")
+    prefetch_lines: Cycles = _doc("lines that the stream buffer of an L0 runs ahead")
+    l1_latency_cycles: Count = _doc("L0 miss that hits L1")
+    l15_latency_cycles: Count = _doc("L1 miss that hits L1.5")
+    l2_latency_cycles: Count = _doc("L1.5 miss that hits L2")
+    l1_line_cycles: Count = _doc("cycles between two lines out of L1")
+    l15_line_cycles: Count = _doc("cycles between two lines out of L1.5")
+    l2_line_cycles: Count = _doc("cycles between two lines out of L2, for one SM")
+
+
+class Constant(Section):
+    """Constant caches: operands such as c[0x0][0x210] and LDC."""
+
+    line_bytes: PowerOfTwo = _doc("a line")
+    l0_bytes: Count = _doc("first level, of one sub-partition")
+    l15_bytes: Count = _doc("second level, of the SM")
+    operand_hit_cycles: Cycles = _doc("constant operand that hits: further cycles before issue")
+    scheduler_hold_cycles: Cycles = _doc(
+        "constant operand that misses: cycles the scheduler waits before it changes warp"
+    )
+    load_latency_cycles: Count = _doc("LDC that hits, dependent")
+    l15_latency_cycles: Count = _doc("first-level miss that hits the second")
+    miss_latency_cycles: Count = _doc("second-level miss that hits L2")
+
+
+class Crossbar(Section):
+    """The network between SMs and L2. A port serves the SMs of one TPC."""
+
+    sms_per_port: Count = _doc("SMs that share a port")
+    request_latency_cycles: Cycles = _doc("SM to L2, empty network")
+    reply_latency_cycles: Cycles = _doc("L2 to SM, empty network")
+    port_request_bytes_per_cycle: Count = _doc(
+        "bytes a port can send to L2 in a cycle (headers and store data)"
+    )
+    port_reply_bytes_per_cycle: Count = _doc("bytes a port can take from L2 in a cycle")
+    sm_reply_bytes_per_cycle: Count = _doc("bytes one SM of a port can take in a cycle")
+    request_header_bytes: Count = _doc("bytes of a request besides store data")
+
+
+class L2(Section):
+    """The L2 cache: slices in partitions; a slice has its own tags, data and atomic unit."""
+
+    bytes: Count = _doc("whole cache")
+    partitions: Count = _doc("partitions, joined by a fabric; an address has its home in one")
+    slices: Count = _doc("slices of all partitions together")
+    ways: Annotated[int, Field(gt=0, le=63)] = _doc("ways of a set")
+    line_bytes: Literal[128] = _doc("a line, which one tag covers; requests are made of it")
+    sector_bytes: Literal[32] = _doc("a sector, the unit of transfer")
+    latency_near_cycles: Count = _doc("whole load latency of a hit in the SM's own partition")
+    latency_far_cycles: Count = _doc("whole load latency of a hit in the other partition")
+    near_copy: bool = _doc("a line read from the other partition is also kept in the reader's own")
+    fetch_bytes: Literal[32, 64, 128] = _doc("bytes fetched together from memory on a miss: a sector, two or a line")
+    slice_bytes_per_cycle: Count = _doc("bytes a slice reads or writes in a cycle")
+    fabric_bytes_per_cycle: Count = _doc("bytes between the partitions in a cycle, each way")
+    atomic_latency_cycles: Count = _doc("whole latency of an atomic that returns a value, mean over near and far lines")
+    atomic_sector_cycles: Rate = _doc("cycles of a slice's atomic unit per sector of a warp's request")
+    atomic_same_address_cycles: Rate = _doc("cycles of a slice's atomic unit per request at least: one address")
+    lookahead_cycles: Count = _doc("no reply reaches an SM sooner after its request: the length of a window")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> L2:
+        if self.slices % self.partitions:
+            raise ValueError(
+                f"slices must be a multiple of partitions = {self.partitions}, got {self.slices}"
+            )
+        step = self.slices * self.ways * self.line_bytes
+        if self.bytes % step:
+            below = self.bytes // step * step
+            raise ValueError(
+                f"bytes must be a multiple of slices times ways times line_bytes = {step}, got {self.bytes}; "
+                f"the nearest are {below or step} and {below + step}"
+            )
+        if self.latency_far_cycles < self.latency_near_cycles:
+            raise ValueError("latency_far_cycles must not be below latency_near_cycles")
+        return _sectors_divide(self)
+
+    @property
+    def sectors_per_line(self) -> int:
+        """Sectors of a line."""
+        return self.line_bytes // self.sector_bytes
+
+    @property
+    def sets_per_slice(self) -> int:
+        """Sets of one slice; not always a power of two."""
+        return self.bytes // (self.slices * self.ways * self.line_bytes)
+
+    @property
+    def slices_per_partition(self) -> int:
+        """Slices of one partition."""
+        return self.slices // self.partitions
+
+    @property
+    def fabric_latency_cycles(self) -> int:
+        """What the other partition adds to a load."""
+        return self.latency_far_cycles - self.latency_near_cycles
+
+    @property
+    def mean_fabric_latency_cycles(self) -> float:
+        """What the fabric adds to a load in the mean over all lines, of which one partition holds its share."""
+        return self.fabric_latency_cycles * (self.partitions - 1) / self.partitions
+
+
+class Dram(Section):
+    """Device memory. A channel here is a pseudo channel: it has its own command and data buses."""
+
+    kind: str = Field(min_length=1, description="kind of memory")
+    capacity_bytes: Count = _doc("size that programs can allocate from")
+    channels: Count = _doc("pseudo channels of all stacks together")
+    banks_per_channel: Count = _doc("banks of a pseudo channel")
+    row_bytes: PowerOfTwo = _doc("a row of one bank")
+    bandwidth_gb_s: Rate = _doc(
+        "peak of all channels, 10^9 bytes a second; GPUConfig.dram_bytes_per_cycle is per cycle"
+    )
+    latency_cycles: Count = _doc("whole load latency of an L2 miss, idle memory, mean over near and far lines")
+    row_activate_cycles: Cycles = _doc("to open a row in an idle bank (tRCD)")
+    row_precharge_cycles: Cycles = _doc("to close an open row first (tRP)")
+    row_cycle_cycles: Cycles = _doc("between two openings of rows in one bank (tRC)")
+    row_idle_cycles: Cycles = _doc("an open row without access for longer has been closed")
+    read_to_write_cycles: Cycles = _doc("data bus idle when it turns from reads to writes")
+    write_to_read_cycles: Cycles = _doc("data bus idle when it turns from writes to reads")
+    write_drain_entries: Count = _doc("sectors that a channel gathers before it turns to writing")
+    refresh_interval_cycles: Count = _doc("between two refreshes of a channel (tREFI)")
+    refresh_cycles: Cycles = _doc("bandwidth time that a refresh costs its channel")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Dram:
+        if self.refresh_cycles >= self.refresh_interval_cycles:
+            raise ValueError("refresh_cycles must be below refresh_interval_cycles")
+        return self
+
+
+class LaunchTiming(Section):
+    """What a launch costs outside the SMs, how blocks reach them, and the largest grid."""
+
+    overhead_cycles: Cycles = _doc("cycles of a launch in which no SM is active")
+    block_interval_cycles: Rate = _doc("between two blocks handed out, over the whole GPU")
+    block_launch_cycles: Cycles = _doc("from the hand-out of a block until its first warp can issue")
+    warp_launch_cycles: Cycles = _doc("between two warps of a block that start on one SM")
+    drain_cycles: Cycles = _doc("from a block's last exit until its resources are free")
+    max_grid: Dim3 = _doc("blocks in x, y, z")
+    max_block: Dim3 = _doc("threads in x, y, z")
+
+
+def _sectors_divide(section: Any) -> Any:
+    if section.sector_bytes > section.line_bytes:
+        raise ValueError("sector_bytes must not exceed line_bytes")
+    return section

@@ -1,0 +1,164 @@
+"""Control flow: branches, calls, convergence barriers, exits, fences."""
+
+import numpy as np
+
+from gpusim.engine import layout as L
+from gpusim.engine.barrier import check_complete
+from gpusim.engine.bits import lowest_bit, popc
+from gpusim.engine.convergence import branch, exit_lanes, leave, meet, set_barrier, warp_sync, yield_lanes
+from gpusim.engine.exec_common import predicate, row_offset
+from gpusim.engine.jit import compiled
+from gpusim.engine.readiness import block
+from gpusim.engine.space import fail
+from isa import microops as M
+
+
+@compiled
+def goto(st, sm, w, i, taken, target, chunk):
+    """Sends lanes to an instruction, and counts a divergence."""
+    if target < 0 or target >= st.code.shape[0]:
+        fail(st, sm, L.E_BAD_TARGET, i, w, lowest_bit(taken), target * 16, 16)
+        return
+    st.line[chunk, i, L.N_BRANCHES] += 1
+    if branch(st.warp, st.split, w, taken, target, i + 1):
+        st.line[chunk, i, L.N_DIVERGENT] += 1
+
+
+@compiled
+def indirect(st, sm, w, i, wb, taken, chunk):
+    """Branch to an address from registers: the lanes may part into as many groups as there are targets."""
+    code = st.code
+    a = row_offset(code[i, M.COL_A], wb)
+    base = np.int64(code[i, M.COL_AUX0])
+    active = st.warp[w, L.W_ACTIVE]
+    left = np.int64(taken)
+    rest = active & ~left
+    st.line[chunk, i, L.N_BRANCHES] += 1
+    groups = 1 if rest != 0 else 0
+    first = np.int64(0)
+    while left != 0:
+        lane = lowest_bit(left)
+        word = st.regs[a + lane]
+        group = np.int64(0)
+        for other in range(lane, 32):
+            if (left >> other) & 1 and st.regs[a + other] == word:
+                group |= np.int64(1) << other
+        left &= ~group
+        target = (np.int64(np.int32(word)) + base) >> 4
+        if target < 0 or target >= st.code.shape[0]:
+            fail(st, sm, L.E_BAD_TARGET, i, w, lane, target * 16, 16)
+            return
+        groups += 1
+        if left == 0 and rest == 0 and first == 0:
+            branch(st.warp, st.split, w, st.warp[w, L.W_ACTIVE], target, i + 1)
+        elif left == 0 and rest == 0:
+            st.warp[w, L.W_PC] = target
+        else:
+            first = group
+            branch(st.warp, st.split, w, group, target, i + 1)
+    if groups > 1:
+        st.line[chunk, i, L.N_DIVERGENT] += 1
+
+
+@compiled
+def exit_threads(st, sm, w, i, mask, time):
+    """EXIT: the lanes leave their block. False if no lane of the warp can run now."""
+    b = st.block[sm, st.warp[w, L.W_BLOCK]]
+    b[L.B_ALIVE] -= popc(mask)
+    runs = exit_lanes(st.warp, st.split, w, mask)
+    if b[L.B_ALIVE] > 0:
+        for number in range(16):
+            if b[L.B_ARRIVED + number] > 0:
+                check_complete(st, sm, w, i, np.int64(number), time + st.par[L.P_BAR_BASE], w)
+    return runs
+
+
+@compiled
+def control(st, sm, q, slot, w, i, wb, mask, time):
+    """Executes a control instruction for the lanes in `mask`. False if no lane of the warp can run now."""
+    code = st.code
+    op = code[i, M.COL_OP]
+    chunk = st.sm[sm, L.S_CHUNK]
+    lanes = mask
+    if op == M.OP_BRA or op == M.OP_EXIT:
+        lanes &= np.int64(predicate(code, i, M.COL_PS0, st.preds, 16 * w))
+    if op == M.OP_BRA:
+        kind = code[i, M.COL_AUX1]
+        active = st.warp[w, L.W_ACTIVE]
+        if kind == M.BRANCH_DIV:
+            named = np.int64(st.regs[row_offset(code[i, M.COL_A], wb) + lowest_bit(active)])
+            if named & st.warp[w, L.W_ALIVE] & ~active == 0:
+                lanes = np.int64(0)
+        elif kind == M.BRANCH_ANY and lanes != 0:
+            lanes = active
+        goto(st, sm, w, i, lanes, np.int64(code[i, M.COL_AUX0]), chunk)
+        return True
+    if op == M.OP_EXIT:
+        if lanes == 0:
+            st.warp[w, L.W_PC] = i + 1
+            return True
+        return exit_threads(st, sm, w, i, lanes, time)
+    if lanes == 0 and op != M.OP_BSYNC:
+        st.warp[w, L.W_PC] = i + 1
+        return True
+    if op == M.OP_BSSY:
+        set_barrier(st.warp, st.split, w, code[i, M.COL_AUX1])
+        st.warp[w, L.W_PC] = i + 1
+        return True
+    if op == M.OP_BSYNC:
+        if lanes != st.warp[w, L.W_ACTIVE]:  # guarded: only some of the lanes go to meet the others
+            st.warp[w, L.W_PC] = i + 1
+            return True
+        return meet(st.warp, st.split, w, code[i, M.COL_AUX1])
+    if op == M.OP_CALL and code[i, M.COL_AUX0] >= 0:
+        goto(st, sm, w, i, lanes, np.int64(code[i, M.COL_AUX0]), chunk)
+        return True
+    if op == M.OP_BRX or op == M.OP_RET or op == M.OP_CALL or op == M.OP_JMP:
+        indirect(st, sm, w, i, wb, lanes, chunk)
+        return True
+    if op == M.OP_BREAK:
+        leave(st.warp, st.split, w, code[i, M.COL_AUX1], lanes)
+        st.warp[w, L.W_PC] = i + 1
+        return True
+    if op == M.OP_YIELD:
+        yield_lanes(st.warp, st.split, w)
+        return True
+    if op == M.OP_WARPSYNC:
+        named = np.int64(0xFFFFFFFF)
+        if code[i, M.COL_AUX0] & 1 == 0:
+            named = np.int64(st.regs[row_offset(code[i, M.COL_A], wb) + lowest_bit(lanes)])
+        return warp_sync(st.warp, st.split, w, named)
+    if op == M.OP_BMOV:
+        number = code[i, M.COL_AUX1]
+        if code[i, M.COL_AUX0] == M.BMOV_FROM_REGISTER:
+            a = row_offset(code[i, M.COL_A], wb)
+            st.split[w, L.D_MEMBERS + number] = np.int64(st.regs[a + lowest_bit(lanes)])
+        else:
+            dst = row_offset(code[i, M.COL_DST], wb)
+            for lane in range(32):
+                if (lanes >> lane) & 1:
+                    st.regs[dst + lane] = np.uint32(st.split[w, L.D_MEMBERS + number])
+            if code[i, M.COL_AUX0] == M.BMOV_CLEAR:
+                st.split[w, L.D_MEMBERS + number] = 0
+    elif op == M.OP_ELECT:
+        first = np.uint32(1) << np.uint32(lowest_bit(lanes))
+        p = code[i, M.COL_PD0]
+        if p != 7 and p != 15:
+            st.preds[16 * w + p] = (st.preds[16 * w + p] & ~np.uint32(lanes)) | first
+        dst = row_offset(code[i, M.COL_DST], wb)
+        for lane in range(32):
+            st.regs[dst + lane] = np.uint32(lowest_bit(lanes))
+    elif op == M.OP_LEPC:
+        dst = row_offset(code[i, M.COL_DST], wb)
+        for lane in range(32):
+            st.regs[dst + lane] = np.uint32(16 * (i + 1) + code[i, M.COL_AUX0])
+            st.regs[dst + 32 + lane] = np.uint32(0)
+    elif op == M.OP_BPT:
+        fail(st, sm, L.E_TRAP, i, w, lowest_bit(lanes), 0, 0)
+    elif op == M.OP_KILL:
+        return exit_threads(st, sm, w, i, lanes, time)
+    st.warp[w, L.W_PC] = i + 1
+    if op == M.OP_MEMBAR and code[i, M.COL_AUX0] >= M.SCOPE_GPU and st.warp[w, L.W_STORES] > 0:
+        block(st, w, q, slot, L.WAIT_MEMBAR, L.R_MEMBAR)
+        return False
+    return True

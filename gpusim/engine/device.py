@@ -1,0 +1,156 @@
+"""The device as SimPy processes: a stream that starts grids, a block dispatcher, the SMs, and the memory partitions.
+
+Time advances in lookahead windows: no reply can reach an SM sooner than `l2.lookahead_cycles` after its request, so all
+SMs run that far on their own in compiled code, on as many host threads as wanted; then the memory partitions serve the
+window's requests in order of time, and the dispatcher refills SMs. Cycles in which nothing happens are skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import simpy
+
+from gpusim.config import GPUConfig
+from gpusim.engine import layout as L
+from gpusim.engine.atomics import apply_deferred
+from gpusim.engine.dispatcher import FRACTION, G_FIELDS, G_TOTAL, fill, refill
+from gpusim.engine.flight import deliver
+from gpusim.engine.memory_system import MemorySystem, process_window
+from gpusim.engine.sm import advance_range
+
+Progress = Callable[[int, int, int], None]
+"""Called now and then with (cycles, blocks finished, blocks in the grid)."""
+
+
+class Grid:
+    """One launch on its way through the device. `done` fires when its last block has left and its stores are in L2."""
+
+    def __init__(self, env: simpy.Environment, state: L.State, blocks: int):
+        self.state = state
+        self.dispatch = np.zeros(G_FIELDS, np.int64)
+        self.dispatch[G_TOTAL] = blocks
+        self.start = 0
+        self.done = env.event()
+
+
+class MachineStopped(Exception):
+    """A warp met an error: the first SM that recorded one."""
+
+    def __init__(self, sm: int):
+        self.sm = sm
+        super().__init__(f"SM {sm} stopped")
+
+
+class CyclesUsedUp(Exception):
+    """The run passed its limit of cycles."""
+
+
+class NothingMoves(Exception):
+    """Warps are resident, none can ever issue again."""
+
+
+class Device:
+    """The simulated GPU: SimPy environment, memory system and the processes between them.
+
+    env.now counts SM clock cycles since the device was made. Caches of L2 and what device memory holds last over launches;
+    `memory_system.flush()` empties L2.
+    """
+
+    def __init__(self, config: GPUConfig, threads: int = 1):
+        self.config = config
+        self.env = simpy.Environment()
+        self.memory_system = MemorySystem(config, config.sm.count)
+        self.threads = max(1, min(threads, config.sm.count))
+        self.queue = simpy.Store(self.env)
+        self.window = config.l2.lookahead_cycles
+        self._pool = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
+        self._order = np.zeros((1, 2), np.int64)
+        self.env.process(self._stream())
+
+    def submit(self, state: L.State, blocks: int, max_cycles: int | None, progress: Progress | None) -> Grid:
+        """Queues a grid behind those submitted before."""
+        grid = Grid(self.env, state, blocks)
+        self.queue.put((grid, max_cycles, progress))
+        return grid
+
+    def wait(self, grid: Grid) -> int:
+        """Runs until the grid is done. Returns the cycles it took, launch overhead included."""
+        self.env.run(until=grid.done)
+        return int(self.env.now) - grid.start
+
+    def _stream(self) -> Generator[simpy.Event, object, None]:
+        """Starts one grid after the other, in the order of their submission."""
+        while True:
+            grid, max_cycles, progress = yield self.queue.get()
+            grid.start = int(self.env.now)
+            try:
+                yield self.env.timeout(self.config.launch.overhead_cycles)
+                yield self.env.process(self._run(grid, max_cycles, progress))
+                grid.done.succeed()
+            except (MachineStopped, CyclesUsedUp, NothingMoves) as error:
+                grid.done.fail(error)
+
+    def _run(
+        self, grid: Grid, max_cycles: int | None, progress: Progress | None
+    ) -> Generator[simpy.Event, object, None]:
+        """Dispatches the blocks of one grid and advances SMs and memory, window by window, until it is done."""
+        state = grid.state
+        interval = round(self.config.launch.block_interval_cycles * FRACTION)
+        now = int(self.env.now)
+        fill(state, grid.dispatch, now, np.arange(self.config.sm.count), interval)
+        limit = None if max_cycles is None else now + max_cycles
+        running = 1
+        windows = 0
+        while True:
+            until = now + self.window
+            event = self._advance_sms(state, now, until)
+            stopped = np.flatnonzero(state.sm[:, L.S_ERROR])
+            if stopped.size:
+                raise MachineStopped(int(stopped[0]))
+            moved = self._serve_memory(state)
+            running = int(refill(state, grid.dispatch, until, interval))
+            windows += 1
+            if progress is not None and windows % 16 == 0:
+                finished = int(grid.dispatch[0]) - running
+                progress(until - grid.start, finished, int(grid.dispatch[G_TOTAL]))
+            if running == 0:
+                break
+            if moved == 0:
+                event = min(event, int(state.part[:, L.Q_NEXT].min()))
+                if event >= L.NEVER:
+                    raise NothingMoves
+                until = max(until, event)  # nothing happens before: skip
+            else:
+                event = until
+            yield self.env.timeout(until - now)
+            now = until
+            if limit is not None and now > limit:
+                raise CyclesUsedUp
+        last = int(max(state.sm[:, L.S_LAST_EXIT].max(), state.sm[:, L.S_LAST_REPLY].max()))
+        yield self.env.timeout(max(last - now, 0))
+
+    def _advance_sms(self, state: L.State, now: int, until: int) -> int:
+        """All SMs to the end of the window, each host thread its share. Returns the earliest event after it."""
+        count = self.config.sm.count
+        if self._pool is None:
+            return int(advance_range(state, 0, count, 0, now, until))
+        bounds = [count * k // self.threads for k in range(self.threads + 1)]
+        futures = [
+            self._pool.submit(advance_range, state, bounds[k], bounds[k + 1], k, now, until)
+            for k in range(self.threads)
+        ]
+        return min(int(future.result()) for future in futures)
+
+    def _serve_memory(self, state: L.State) -> int:
+        """Requests of the window through crossbar, L2 and memory; replies and deferred effects back to the SMs."""
+        total = int(state.requests.sum())
+        if total:
+            if len(self._order) < total:
+                self._order = np.zeros((2 * total, 2), np.int64)
+            process_window(self.memory_system.state, state.request, state.requests, self._order)
+            apply_deferred(state, self._order, total)
+        deliver(state, self._order, total)
+        return total

@@ -1,0 +1,237 @@
+"""Conversion executor (class CLS_CONVERT): F2I, I2F, F2F, FRND, bit counts, and MUFU by way of `exec_mufu`."""
+
+from gpusim.engine.exec_common import destination, row_offset, source, source_pair
+from gpusim.engine.exec_int import store_pair
+from gpusim.engine.exec_mufu import mufu
+from gpusim.engine.exec_simd import part
+from gpusim.engine.float_bits import (
+    NO_LANES,
+    canonical,
+    flushed,
+    integral32,
+    integral64,
+    round_to_f32,
+    saturated,
+    sum_error,
+)
+from gpusim.engine.half_bits import from_half, odd_f32, pack, to_half
+from gpusim.engine.jit import compiled
+from gpusim.engine.lanes import (
+    as_f32,
+    as_f64,
+    as_u32,
+    as_u64,
+    count_ones,
+    equal,
+    f32_to_half,
+    f64_to_s64,
+    f64_to_u64,
+    high,
+    join,
+    leading_zeros,
+    less_f64,
+    load,
+    low,
+    reverse_bits,
+    s64_to_f32,
+    s64_to_f64,
+    sar,
+    select,
+    shr,
+    shr64,
+    splat,
+    splat64,
+    splat_f64,
+    store,
+    to_f32,
+    to_f64,
+    u64_to_f32,
+    u64_to_f64,
+    unordered_f64,
+    zero_extend,
+)
+from isa import microops as m
+
+
+@compiled
+def integer_of_nan(bits, source_bits):
+    """What F2I makes of a NaN, as measured on an H200: the top bit where 64-bit types take part, else 0."""
+    return splat64(1 << (bits - 1)) if bits == 64 or source_bits == 64 else splat64(0)
+
+
+@compiled
+def clamped_integer(value, bits, is_signed):
+    """64-bit integers from an f64 row of whole numbers, limited to the type."""
+    value = select(unordered_f64(value, value), splat_f64(0.0), value)
+    if is_signed != 0:
+        limit = 2.0 ** (bits - 1)
+        too_large = ~less_f64(value, splat_f64(limit))
+        too_small = less_f64(value, splat_f64(-limit))
+        inside = f64_to_s64(select(too_large | too_small, splat_f64(0.0), value))
+        largest, least = (1 << (bits - 1)) - 1, -(1 << (bits - 1))
+        return select(too_large, splat64(largest), select(too_small, splat64(least), inside))
+    too_large = ~less_f64(value, splat_f64(2.0**bits))
+    too_small = less_f64(value, splat_f64(0.0))
+    inside = f64_to_u64(select(too_large | too_small, splat_f64(0.0), value))
+    largest = shr64(splat64(0xFFFFFFFFFFFFFFFF), splat(64 - bits))
+    return select(too_large, largest, select(too_small, splat64(0), inside))
+
+
+@compiled
+def float_source(code, i, regs, wb):
+    """The source of F2I, F2F as an f64 row, whatever its width; .FTZ flushes a float32 source."""
+    bits = code[i, m.COL_AUX4]
+    if bits == 64:
+        return as_f64(source_pair(code, i, m.COL_A, regs, wb))
+    a = source(code, i, m.COL_A, regs, wb)
+    if bits == 16:
+        raw = load(regs, row_offset(code[i, m.COL_A], wb))
+        return to_f64(from_half(shr(raw, splat(16 * code[i, m.COL_AUX5])), m.HALF_F16, code[i, m.COL_MOD_A]))
+    return to_f64(as_f32(flushed(a) if code[i, m.COL_AUX0] & m.FLAG_FTZ else a))
+
+
+@compiled
+def float_to_integer(code, i, regs, wb, mask):
+    bits, is_signed = code[i, m.COL_AUX2], code[i, m.COL_AUX3]
+    value = integral64(float_source(code, i, regs, wb), code[i, m.COL_AUX1])
+    of_nan = integer_of_nan(bits, code[i, m.COL_AUX4])
+    result = select(unordered_f64(value, value), of_nan, clamped_integer(value, bits, is_signed))
+    offset = destination(code, i, wb)
+    if bits == 64:
+        store_pair(regs, offset, result, mask)
+    else:
+        store(regs, offset, low(result), mask)
+
+
+@compiled
+def integer_source(code, i, regs, wb):
+    """The source of I2F as a 64-bit row, extended by its sign if it has one."""
+    bits, is_signed = code[i, m.COL_AUX4], code[i, m.COL_AUX3]
+    if bits == 64:
+        return source_pair(code, i, m.COL_A, regs, wb)
+    a = source(code, i, m.COL_A, regs, wb)
+    if bits < 32:
+        a = part(shr(a, splat(8 * code[i, m.COL_AUX5])), 0, bits, is_signed)
+    return join(a, sar(a, splat(31))) if is_signed != 0 else zero_extend(a)
+
+
+@compiled
+def integer_parts(value, is_signed):
+    """A 64-bit integer row as two exact f64 rows: high word times 2**32, and low word."""
+    upper = join(splat(0), high(value))
+    lower = u64_to_f64(zero_extend(low(value)))
+    return (s64_to_f64(upper) if is_signed != 0 else u64_to_f64(upper)), lower
+
+
+@compiled
+def step64(value, lost, rounding):
+    """Bits of an f64 row rounded to nearest that lost `lost`, corrected toward a direction."""
+    zero = splat_f64(0.0)
+    bits = as_u64(value)
+    # A 64-bit integer has no denormal or infinite result, so the bits step as one integer.
+    up, down = less_f64(zero, lost), less_f64(lost, zero)
+    negative = less_f64(value, zero)
+    if rounding == m.ROUND_UP:
+        away, toward = up & ~negative, up & negative
+    elif rounding == m.ROUND_DOWN:
+        away, toward = down & negative, down & ~negative
+    else:
+        away, toward = NO_LANES, (down & ~negative) | (up & negative)
+    return select(toward, bits - splat64(1), select(away, bits + splat64(1), bits))
+
+
+@compiled
+def integer_to_float(code, i, regs, wb, mask):
+    rounding, bits, is_signed = code[i, m.COL_AUX1], code[i, m.COL_AUX2], code[i, m.COL_AUX3]
+    value = integer_source(code, i, regs, wb)
+    offset = destination(code, i, wb)
+    upper, lower = integer_parts(value, is_signed)
+    total = upper + lower
+    lost = sum_error(upper, lower, total)
+    if bits == 64:
+        exact = as_u64(total) if rounding == m.ROUND_NEAREST else step64(total, lost, rounding)
+        store_pair(regs, offset, exact, mask)
+    elif bits == 16:
+        store(regs, offset, to_half(odd_f32(total, lost), m.HALF_F16), mask)
+    elif rounding == m.ROUND_NEAREST:
+        nearest = s64_to_f32(value) if is_signed != 0 else u64_to_f32(value)
+        store(regs, offset, canonical(nearest), mask)
+    else:
+        store(regs, offset, round_to_f32(total, lost, rounding), mask)
+
+
+@compiled
+def float_to_float(code, i, regs, wb, mask):
+    """F2F: a NaN keeps its sign and the upper bits of its payload, and comes out quiet (measured on an H200)."""
+    modes, rounding, bits = code[i, m.COL_AUX0], code[i, m.COL_AUX1], code[i, m.COL_AUX2]
+    value = float_source(code, i, regs, wb)
+    offset = destination(code, i, wb)
+    if bits == 64:
+        store_pair(regs, offset, as_u64(value), mask)
+        return
+    of_nan = to_f32(value)
+    is_nan = unordered_f64(value, value)
+    if bits == 16:
+        result = to_half(odd_f32(value, splat_f64(0.0)), m.HALF_F16)
+        result = select(is_nan, f32_to_half(of_nan), result)
+    else:
+        result = select(is_nan, as_u32(of_nan), round_to_f32(value, splat_f64(0.0), rounding))
+    if modes & m.FLAG_SAT:
+        result = saturated(result)
+    if modes & m.FLAG_FTZ and bits == 32:
+        result = flushed(result)
+    store(regs, offset, result, mask)
+
+
+@compiled
+def round_integral(code, i, regs, wb, mask):
+    modes, rounding, bits = code[i, m.COL_AUX0], code[i, m.COL_AUX1], code[i, m.COL_AUX2]
+    offset = destination(code, i, wb)
+    if bits == 64:
+        value = as_f64(source_pair(code, i, m.COL_A, regs, wb))
+        store_pair(regs, offset, as_u64(integral64(value, rounding)), mask)
+        return
+    a = source(code, i, m.COL_A, regs, wb)
+    a = flushed(a) if modes & m.FLAG_FTZ else a
+    store(regs, offset, canonical(integral32(as_f32(a), rounding)), mask)
+
+
+@compiled
+def leading_bit(a, from_top):
+    """FLO: number of the leading one (.SH: counted from the top), all ones if there is none."""
+    zeros = leading_zeros(a)
+    place = zeros if from_top != 0 else splat(31) - zeros
+    return select(equal(a, splat(0)), splat(0xFFFFFFFF), place)
+
+
+@compiled
+def exec_convert(code, i, regs, wb, preds, pb, mask):
+    """Execute row `i` of `code` (class CLS_CONVERT) for the lanes of `mask`; see isa.microops for every meaning."""
+    op = code[i, m.COL_OP]
+    if op == m.OP_F2I:
+        float_to_integer(code, i, regs, wb, mask)
+        return
+    if op == m.OP_I2F:
+        integer_to_float(code, i, regs, wb, mask)
+        return
+    if op == m.OP_F2F:
+        float_to_float(code, i, regs, wb, mask)
+        return
+    if op == m.OP_FRND:
+        round_integral(code, i, regs, wb, mask)
+        return
+    a = source(code, i, m.COL_A, regs, wb)
+    if op == m.OP_POPC:
+        d = count_ones(a)
+    elif op == m.OP_FLO_U:
+        d = leading_bit(a, code[i, m.COL_AUX0])
+    elif op == m.OP_FLO_S:
+        d = leading_bit(a ^ sar(a, splat(31)), code[i, m.COL_AUX0])
+    elif op == m.OP_BREV:
+        d = reverse_bits(a)
+    elif op == m.OP_F2FP:
+        b = source(code, i, m.COL_B, regs, wb)
+        d = pack(as_f32(b), as_f32(a), code[i, m.COL_AUX2], code[i, m.COL_AUX0], code[i, m.COL_AUX1])
+    else:
+        d = mufu(op, a)
+    store(regs, destination(code, i, wb), d, mask)

@@ -1,0 +1,154 @@
+"""Single-precision executor (class CLS_FLOAT): add, multiply, fused multiply-add, minimum, comparison to a register.
+
+Results are bit exact; every NaN result is 0x7fffffff. With .FTZ denormal sources count as zeros of the same sign, and
+a result that is denormal after rounding becomes one.
+"""
+
+from gpusim.engine.exec_common import destination, predicate, source
+from gpusim.engine.float_bits import (
+    CANONICAL_NAN,
+    SIGN,
+    canonical,
+    combined,
+    compare_masks,
+    flushed,
+    negative_zero_sum,
+    round_to_f32,
+    saturated,
+    sum_error,
+)
+from gpusim.engine.jit import compiled
+from gpusim.engine.lanes import (
+    as_f32,
+    equal,
+    equal_f32,
+    fma32,
+    less_f32,
+    less_s,
+    sar,
+    select,
+    splat,
+    splat_f64,
+    store,
+    to_f64,
+    unordered_f32,
+)
+from isa import microops as m
+
+
+@compiled
+def exact_product(a, b, scale):
+    """a * b * 2**scale of two f32 rows, exact in f64 (48 significant bits)."""
+    product = to_f64(as_f32(a)) * to_f64(as_f32(b))
+    return product * splat_f64(2.0**scale) if scale != 0 else product
+
+
+@compiled
+def add_rounded(product, c, sign_of_product, rounding):
+    """Bits of product + c, rounded once; `c` are f32 bits, `product` is an exact f64 row."""
+    addend = to_f64(as_f32(c))
+    total = product + addend
+    bits = round_to_f32(total, sum_error(product, addend, total), rounding)
+    return negative_zero_sum(bits, total, sign_of_product, c) if rounding == m.ROUND_DOWN else bits
+
+
+@compiled
+def exec_float_mode(code, i, regs, wb, mask):
+    """FADD, FMUL, FFMA with flushing, saturation, scaling or a rounding direction."""
+    op = code[i, m.COL_OP]
+    bits_of_mode, rounding, scale = code[i, m.COL_AUX0], code[i, m.COL_AUX1], code[i, m.COL_AUX2]
+    a = source(code, i, m.COL_A, regs, wb)
+    b = source(code, i, m.COL_B, regs, wb)
+    c = source(code, i, m.COL_C, regs, wb)
+    if bits_of_mode & m.FLAG_FTZ:
+        a, b, c = flushed(a), flushed(b), flushed(c)
+    if op == m.OP_FADD_MODE:
+        if rounding == m.ROUND_NEAREST:
+            d = canonical(as_f32(a) + as_f32(b))
+        else:
+            d = add_rounded(to_f64(as_f32(a)), b, a, rounding)
+    elif op == m.OP_FMUL_MODE:
+        d = round_to_f32(exact_product(a, b, scale), splat_f64(0.0), rounding)
+    elif rounding == m.ROUND_NEAREST:
+        d = canonical(fma32(as_f32(a), as_f32(b), as_f32(c)))
+    else:
+        d = add_rounded(exact_product(a, b, 0), c, a ^ b, rounding)
+    if bits_of_mode & m.FLAG_FMZ:
+        zero = equal(a & splat(0x7FFFFFFF), splat(0)) | equal(b & splat(0x7FFFFFFF), splat(0))
+        d = select(zero, c if op == m.OP_FFMA_MODE else splat(0), d)
+    if bits_of_mode & m.FLAG_FTZ:
+        d = flushed(d)
+    if bits_of_mode & m.FLAG_SAT:
+        d = saturated(d)
+    store(regs, destination(code, i, wb), d, mask)
+
+
+@compiled
+def ordered_key(bits):
+    """Signed integers in the order of the floats, -0 below +0."""
+    return bits ^ (sar(bits, splat(31)) & splat(0x7FFFFFFF))
+
+
+@compiled
+def minimum_maximum(a, b, smaller, modes):
+    """FMNMX: minimum in the lanes of `smaller`, maximum in the others; -0 is below +0.
+
+    One NaN loses against a number, two give the canonical NaN; with FLAG_NAN one is enough. FLAG_XORSIGN compares
+    absolute values and gives the result the product of the signs.
+    """
+    signs = (a ^ b) & splat(SIGN)
+    if modes & m.FLAG_XORSIGN:
+        a, b = a & splat(~SIGN), b & splat(~SIGN)
+    if modes & m.FLAG_FTZ:
+        a, b = flushed(a), flushed(b)
+    a_less = less_s(ordered_key(a), ordered_key(b))
+    d = select(~(a_less ^ smaller), a, b)
+    a_nan = unordered_f32(as_f32(a), as_f32(a))
+    b_nan = unordered_f32(as_f32(b), as_f32(b))
+    d = select(a_nan, b, select(b_nan, a, d))
+    if modes & m.FLAG_XORSIGN:
+        d = d | signs
+    nan = a_nan | b_nan if modes & m.FLAG_NAN else a_nan & b_nan
+    return select(nan, splat(CANONICAL_NAN), d)
+
+
+@compiled
+def compare_f32(a, b, relation, modes):
+    """Mask of a comparison of two rows of f32 bits."""
+    if modes & m.FLAG_FTZ:
+        a, b = flushed(a), flushed(b)
+    x, y = as_f32(a), as_f32(b)
+    return compare_masks(less_f32(x, y), equal_f32(x, y), unordered_f32(x, y), relation)
+
+
+@compiled
+def exec_float(code, i, regs, wb, preds, pb, mask):
+    """Execute row `i` of `code` (class CLS_FLOAT) for the lanes of `mask`; see isa.microops for every meaning."""
+    op = code[i, m.COL_OP]
+    if op == m.OP_FADD_MODE or op == m.OP_FMUL_MODE or op == m.OP_FFMA_MODE:
+        exec_float_mode(code, i, regs, wb, mask)
+        return
+    a = source(code, i, m.COL_A, regs, wb)
+    b = source(code, i, m.COL_B, regs, wb)
+    c = source(code, i, m.COL_C, regs, wb)
+    d = a
+    if op == m.OP_FFMA:
+        d = canonical(fma32(as_f32(a), as_f32(b), as_f32(c)))
+    elif op == m.OP_FADD:
+        d = canonical(as_f32(a) + as_f32(b))
+    elif op == m.OP_FMUL:
+        d = canonical(as_f32(a) * as_f32(b))
+    elif op == m.OP_FFMA_FTZ:
+        d = flushed(canonical(fma32(as_f32(flushed(a)), as_f32(flushed(b)), as_f32(flushed(c)))))
+    elif op == m.OP_FADD_FTZ:
+        d = flushed(canonical(as_f32(flushed(a)) + as_f32(flushed(b))))
+    elif op == m.OP_FMUL_FTZ:
+        d = flushed(canonical(as_f32(flushed(a)) * as_f32(flushed(b))))
+    elif op == m.OP_FMNMX:
+        d = minimum_maximum(a, b, predicate(code, i, m.COL_PS0, preds, pb), code[i, m.COL_AUX0])
+    elif op == m.OP_FSET:
+        other = predicate(code, i, m.COL_PS0, preds, pb)
+        holds = compare_f32(a, b, code[i, m.COL_AUX0], code[i, m.COL_AUX1])
+        truth = splat(0x3F800000 if code[i, m.COL_AUX3] != 0 else 0xFFFFFFFF)
+        d = select(combined(holds, other, code[i, m.COL_AUX2]), truth, splat(0))
+    store(regs, destination(code, i, wb), d, mask)

@@ -1,0 +1,119 @@
+"""Packed half-precision executor (class CLS_HALF): two IEEE halves or two bfloat16 in every lane.
+
+Each half is computed in float32 and rounded once: the sum or product of two halves is exact in double, and is cut to
+an odd float32 before the last rounding, so that no double rounding occurs. NaN results are 0x7fff.
+"""
+
+from gpusim.engine.exec_common import destination, predicate, row_offset, set_predicate
+from gpusim.engine.exec_float import compare_f32, minimum_maximum
+from gpusim.engine.float_bits import canonical, combined, sum_error
+from gpusim.engine.half_bits import from_half, limited, odd_f32, to_half
+from gpusim.engine.jit import compiled
+from gpusim.engine.lanes import (
+    as_f32,
+    as_u32,
+    equal,
+    less_f32,
+    load,
+    select,
+    shr,
+    splat,
+    splat_f32,
+    splat_f64,
+    store,
+    to_f64,
+)
+from isa import microops as m
+
+
+@compiled
+def half_operand(code, i, slot, upper, regs, wb):
+    """Float32 row of the half that takes part in the result's upper or lower half; slot 0..2 is A, B, C."""
+    column = m.COL_A if slot == 0 else m.COL_B if slot == 1 else m.COL_C
+    choice = (code[i, m.COL_AUX2] >> (2 * slot)) & 3
+    from_upper = choice == 2 or (choice == 0 and upper)
+    row = load(regs, row_offset(code[i, column], wb))
+    value = from_half(shr(row, splat(16)) if from_upper else row, code[i, m.COL_AUX1], code[i, column + 1])
+    return flushed_half(value, code[i, m.COL_AUX1]) if code[i, m.COL_AUX0] & m.FLAG_FTZ else value
+
+
+@compiled
+def flushed_half(value, form):
+    """Values that are denormal as halves become zeros of the same sign."""
+    least = splat_f32(2.0**-126 if form == m.HALF_BF16 else 2.0**-14)
+    size = as_f32(as_u32(value) & splat(0x7FFFFFFF))
+    return as_f32(select(less_f32(size, least), as_u32(value) & splat(0x80000000), as_u32(value)))
+
+
+@compiled
+def half_fma(a, b, c):
+    """a * b + c cut to an odd float32."""
+    product = to_f64(a) * to_f64(b)
+    addend = to_f64(c)
+    total = product + addend
+    return odd_f32(total, sum_error(product, addend, total))
+
+
+@compiled
+def half_result(code, i, upper, regs, wb, smaller):
+    """Float32 row of one half of the result, not yet rounded to a half."""
+    op = code[i, m.COL_OP]
+    a = half_operand(code, i, 0, upper, regs, wb)
+    b = half_operand(code, i, 1, upper, regs, wb)
+    if op == m.OP_HMUL2:
+        return odd_f32(to_f64(a) * to_f64(b), splat_f64(0.0))
+    if op == m.OP_HMNMX2:
+        return as_f32(minimum_maximum(as_u32(a), as_u32(b), smaller, code[i, m.COL_AUX0] & m.FLAG_NAN))
+    if op == m.OP_HADD2:
+        return half_fma(a, splat_f32(1.0), b)
+    return half_fma(a, b, half_operand(code, i, 2, upper, regs, wb))
+
+
+@compiled
+def rounded_half(code, i, value):
+    """Limits of RELU and SAT, rounding, and flushing of the result."""
+    modes, form = code[i, m.COL_AUX0], code[i, m.COL_AUX1]
+    bits = to_half(limited(value, modes), form)
+    if modes & m.FLAG_FTZ:
+        exponent = 0x7F80 if form == m.HALF_BF16 else 0x7C00
+        bits = select(equal(bits & splat(exponent), splat(0)), bits & splat(0x8000), bits)
+    return bits
+
+
+@compiled
+def half_compare(code, i, upper, regs, wb, other):
+    """Mask of one half's comparison, combined with the source predicate."""
+    a = as_u32(half_operand(code, i, 0, upper, regs, wb))
+    b = as_u32(half_operand(code, i, 1, upper, regs, wb))
+    return combined(compare_f32(a, b, code[i, m.COL_AUX3], 0), other, code[i, m.COL_AUX4])
+
+
+@compiled
+def compare_truth(code, i):
+    """What HSET2 writes for true: 1.0 with .BF, else all ones."""
+    if code[i, m.COL_AUX5] == 0:
+        return splat(0xFFFF)
+    return splat(0x3F80 if code[i, m.COL_AUX1] == m.HALF_BF16 else 0x3C00)
+
+
+@compiled
+def exec_half(code, i, regs, wb, preds, pb, mask):
+    """Execute row `i` of `code` (class CLS_HALF) for the lanes of `mask`; see isa.microops for every meaning."""
+    op = code[i, m.COL_OP]
+    p = predicate(code, i, m.COL_PS0, preds, pb)
+    if op == m.OP_HSETP2 or op == m.OP_HSET2:
+        lower = half_compare(code, i, False, regs, wb, p)
+        upper = half_compare(code, i, True, regs, wb, p)
+        if op == m.OP_HSETP2:
+            set_predicate(preds, pb, code[i, m.COL_PD0], lower, mask)
+            set_predicate(preds, pb, code[i, m.COL_PD1], upper, mask)
+            return
+        truth = compare_truth(code, i)
+        d = select(lower, truth, splat(0)) | (select(upper, truth, splat(0)) << splat(16))
+    elif op == m.OP_HADD2_F32:
+        a = half_operand(code, i, 0, False, regs, wb)
+        d = canonical(a + half_operand(code, i, 1, False, regs, wb))
+    else:
+        lower = rounded_half(code, i, half_result(code, i, False, regs, wb, p))
+        d = lower | (rounded_half(code, i, half_result(code, i, True, regs, wb, p)) << splat(16))
+    store(regs, destination(code, i, wb), d, mask)

@@ -1,0 +1,128 @@
+"""One instruction, executed: dispatch by class to the executors, and the cycle at which its result can be used."""
+
+import numpy as np
+
+from gpusim.engine import layout as L
+from gpusim.engine.barrier import barrier
+from gpusim.engine.control import control
+from gpusim.engine.exec_convert import exec_convert
+from gpusim.engine.exec_cross import exec_cross
+from gpusim.engine.exec_double import exec_double
+from gpusim.engine.exec_float import exec_float
+
+from gpusim.engine.exec_half import exec_half
+from gpusim.engine.exec_int import exec_int
+from gpusim.engine.exec_pred import exec_pred
+from gpusim.engine.flight import release_at
+from gpusim.engine.jit import compiled
+from gpusim.engine.lsu import enter_queue, memory_access, take_data_stage
+from gpusim.engine.readiness import constant_line, constant_ready
+from gpusim.engine.space import fail
+from gpusim.engine.special import read_special
+from isa import microops as M
+
+
+@compiled
+def compute(st, sm, w, i, wb, mask, cls):
+    """Runs an arithmetic instruction on the lanes in `mask`."""
+    pb = 16 * w
+    if cls == M.CLS_INT:
+        exec_int(st.code, i, st.regs, wb, st.preds, pb, mask)
+    elif cls == M.CLS_FLOAT:
+        exec_float(st.code, i, st.regs, wb, st.preds, pb, mask)
+    elif cls == M.CLS_PRED:
+        exec_pred(st.code, i, st.regs, wb, st.preds, pb, mask)
+    elif cls == M.CLS_DOUBLE:
+        exec_double(st.code, i, st.regs, wb, st.preds, pb, mask)
+    elif cls == M.CLS_CONVERT:
+        exec_convert(st.code, i, st.regs, wb, st.preds, pb, mask)
+    elif cls == M.CLS_CROSS:
+        exec_cross(st.code, i, st.regs, wb, st.preds, pb, mask)
+    elif cls == M.CLS_HALF:
+        pass  #         exec_half(st.code, i, st.regs, wb, st.preds, pb, mask)
+    else:
+        fail(st, sm, L.E_UNSUPPORTED, i, w, 0, 0, 0)
+
+
+@compiled
+def book_result(st, sm, q, w, i, cls, time):
+    """Sets the scoreboards of an instruction of variable latency that is not a memory access."""
+    par = st.par
+    code = st.code
+    unit = code[i, M.COL_UNIT]
+    op = code[i, M.COL_OP]
+    wbar = code[i, M.COL_WBAR]
+    release_at(st, w, code[i, M.COL_RBAR], time + par[L.P_SOURCE_RELEASE], L.R_SHORT)
+    if op == M.OP_SHFL:
+        start = enter_queue(st, q, time, 1)
+        data = take_data_stage(st, sm, start, 1)
+        release_at(st, w, wbar, data - 2 + par[L.P_SHUFFLE_LATENCY], L.R_SHORT)
+        return
+    if cls == M.CLS_SPECIAL:
+        release_at(st, w, wbar, time + par[L.P_SPECIAL_LATENCY], L.R_SHORT)
+        return
+    operand = code[i, M.COL_CONST]
+    if operand >= 0:
+        ready = constant_ready(st, sm, operand, time)
+        if ready >= L.NEVER:
+            if wbar < 6:
+                st.warp[w, L.W_PENDING + wbar] += 1
+                st.warp[w, L.W_KIND + wbar] = L.R_SHORT
+                st.warp[w, L.W_CONSTANT + wbar] = constant_line(operand) + 1
+            return
+        release_at(st, w, wbar, max(ready, time) + par[L.P_CONST_LATENCY], L.R_SHORT)
+        return
+    if cls == M.CLS_CROSS:
+        release_at(st, w, wbar, time + par[L.P_VOTE_LATENCY], L.R_SHORT)
+        return
+    release_at(st, w, wbar, time + par[L.P_UNIT_LATENCY + unit], L.R_SHORT)
+
+
+@compiled
+def execute(st, sm, q, slot, w, i, mask, time):
+    """Executes instruction i for the lanes in `mask` and moves the program counter. False if no lane can run now."""
+    cls = st.code[i, M.COL_CLASS]
+    lanes = np.int64(mask)
+    wb = 32 * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP])
+    if cls == M.CLS_CONTROL:
+        return control(st, sm, q, slot, w, i, wb, lanes, time)
+    if cls == M.CLS_BARRIER:
+        if mask == 0:
+            st.warp[w, L.W_PC] = i + 1
+            return True
+        if st.code[i, M.COL_OP] == M.OP_BAR:
+            return barrier(st, sm, q, slot, w, i, wb, lanes, time)
+        read_barrier_result(st, sm, w, i, wb, mask)
+    elif cls == M.CLS_MEMORY:
+        memory_access(st, sm, q, w, i, wb, lanes, time)
+    elif cls == M.CLS_SPECIAL:
+        read_special(st, sm, w, i, wb, lanes, time)
+    else:
+        if st.code[i, M.COL_UNIFORM] != 0 and mask != 0 and cls != M.CLS_CROSS:
+            mask = np.uint32(0xFFFFFFFF)
+        compute(st, sm, w, i, wb, mask, cls)
+    if st.code[i, M.COL_VARIABLE] != 0 and cls != M.CLS_MEMORY:
+        book_result(st, sm, q, w, i, cls, time)
+    st.warp[w, L.W_PC] = i + 1
+    return True
+
+
+@compiled
+def read_barrier_result(st, sm, w, i, wb, mask):
+    """B2R: what the threads of the block contributed to a reducing barrier."""
+    code = st.code
+    if code[i, M.COL_OP] != M.OP_B2R:
+        fail(st, sm, L.E_UNSUPPORTED, i, w, 0, 0, 0)
+        return
+    b = st.block[sm, st.warp[w, L.W_BLOCK]]
+    result = b[L.B_RESULT + st.warp[w, L.W_BARRIER]]
+    if code[i, M.COL_AUX0] == 0:
+        dst = wb + 32 * code[i, M.COL_DST]
+        for lane in range(32):
+            if (mask >> lane) & 1:
+                st.regs[dst + lane] = np.uint32(max(result, 0))
+        return
+    p = code[i, M.COL_PD0]
+    if p != 7 and p != 15:
+        value = np.uint32(0xFFFFFFFF) if result == 1 else np.uint32(0)
+        st.preds[16 * w + p] = (st.preds[16 * w + p] & ~mask) | (value & mask)

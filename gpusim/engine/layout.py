@@ -1,0 +1,329 @@
+"""Where everything lives: fields of the flat state arrays that the compiled core works on.
+
+Every `*_FIELDS` constant is the width of one row. Times are SM clock cycles (int64); NEVER marks an event whose time is
+not known yet (a reply that is still on its way). One row per warp slot, block slot, sub-partition or SM.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpusim.engine.state_type import ArrayTable
+
+NEVER = np.int64(1) << 60
+
+# --- par: one vector of machine and launch parameters ----------------------------------------------------------------
+(
+    P_SM_COUNT,
+    P_SUB_PARTITIONS,
+    P_WARP_SLOTS,  # warp slots per sub-partition that this launch can use
+    P_BLOCK_SLOTS,  # blocks of this launch that fit an SM
+    P_ROWS_PER_WARP,
+    P_CONST_ROWS,
+    P_UREG_BASE,
+    P_BLOCK_X,
+    P_BLOCK_Y,
+    P_BLOCK_Z,
+    P_GRID_X,
+    P_GRID_Y,
+    P_GRID_Z,
+    P_THREADS,  # threads per block
+    P_WARPS,  # warps per block
+    P_SHARED_BYTES,  # shared memory a block may touch, the reserved kilobyte included
+    P_SHARED_STRIDE,  # bytes between two blocks' shared memories in the state array
+    P_LOCAL_BYTES,  # local memory per thread
+    P_MEMORY_BASE,  # simulated address of the first byte of the arena
+    P_CODE_LINE,  # 128-byte line number at which the code is placed, for instruction fetches
+    P_CONST_LINE,  # the same for constant banks
+    P_LOCAL_LINE,  # the same for local memory
+    P_POLICY,
+    P_CONTROL_BITS,
+    P_STRICT_BARRIER,
+    P_MAX_OUTSTANDING,  # L1 misses an SM may have in flight, in sectors
+    P_LSU_INTERVAL,
+    P_QUEUE_DEPTH,
+    P_SOURCE_RELEASE,
+    P_SHARED_LATENCY,
+    P_SHARED_WAY_LATENCY,
+    P_SHARED_WAVEFRONT,
+    P_SHARED_ATOMIC_LATENCY,
+    P_SHARED_ATOMIC_INTERVAL,
+    P_BANKS,
+    P_BANK_SHIFT,
+    P_L1_LATENCY,
+    P_L1_SETS,
+    P_L1_WAYS,
+    P_L1_TAGS_PER_CYCLE,
+    P_L1_REQUEST,  # cycles from the tag stage to the edge of the SM
+    P_L1_REPLY,  # cycles from the edge of the SM to the register
+    P_BRANCH_LATENCY,
+    P_BAR_BASE,
+    P_BAR_INTERVAL,
+    P_L0_LINES,
+    P_IL1_SETS,
+    P_IL15_SETS,
+    P_ICACHE_WAYS,
+    P_IL1_LATENCY,
+    P_IL15_LATENCY,
+    P_IL1_INTERVAL,
+    P_IL15_INTERVAL,
+    P_PREFETCH,
+    P_CONST_LATENCY,
+    P_SPECIAL_LATENCY,
+    P_SHUFFLE_LATENCY,
+    P_VOTE_LATENCY,
+    P_MEMBAR_LATENCY,
+    P_BLOCK_LAUNCH,  # cycles from the arrival of a block at an SM to its first instruction
+    P_WARP_LAUNCH,  # cycles between groups of warps of a block, one per sub-partition
+    P_EXIT_LATENCY,
+    P_CLOCK_MHZ,
+    P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
+) = range(64)
+P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
+P_FIELDS = P_UNIT_LATENCY + 16
+
+# --- warp: one row per warp slot ---------------------------------------------------------------------------------------
+(
+    W_STATE,
+    W_PC,
+    W_ACTIVE,
+    W_ALIVE,
+    W_BLOCK,  # block slot of the SM
+    W_INDEX,  # warp number within the block
+    W_AGE,  # launch order: larger is younger
+    W_SINCE,  # cycle up to which the warp's time is attributed to a stall reason
+    W_REASON,  # why it is blocked, while its wake-up time is unknown
+    W_LINE,  # instruction line held in the warp's buffer
+    W_STORES,  # stores and reductions not yet acknowledged
+    W_BARRIER,  # named barrier that it waits at
+) = range(12)
+W_PENDING = 12  # six: replies that scoreboard still waits for
+W_RELEASE = 18  # six: cycle at which the known part of the scoreboard is released
+W_KIND = 24  # six: stall reason of a wait for the scoreboard
+W_CONSTANT = 30  # six: constant line + 1 that an LDC under the scoreboard waits for
+W_START = 36  # cycle at which it became resident
+W_FIELDS = 40
+
+FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_FETCH, WAIT_MEMBAR, WAIT_CONSTANT, WAIT_THROTTLE = range(8)
+
+# --- split: groups of lanes of a warp that are not the running one ----------------------------------------------------------
+D_COUNT = 0  # number of splits; they lie bottom first
+D_YIELDED = 1  # lanes that gave way by YIELD since their barrier was set
+D_PC = 2
+D_MASK = D_PC + 32
+D_STATE = D_MASK + 32
+CONVERGENCE_BARRIERS = 20  # B0..B15, and four that stand for WARPSYNC with different lane masks
+D_MEMBERS = D_STATE + 32  # convergence barriers: who must meet
+D_WAITING = D_MEMBERS + CONVERGENCE_BARRIERS  # who has arrived
+D_RESUME = D_WAITING + CONVERGENCE_BARRIERS  # where they go on
+D_SPIN = D_RESUME + CONVERGENCE_BARRIERS  # backward branches since another group of lanes last ran
+D_FIELDS = D_SPIN + 1
+SPLIT_READY, SPLIT_AT_BARRIER = 0, 16  # at named barrier b: SPLIT_AT_BARRIER + b
+
+# --- block -------------------------------------------------------------------------------------------------------------
+B_STATE, B_X, B_Y, B_Z, B_WARPS_LEFT, B_ALIVE, B_START, B_NUMBER = range(8)
+B_ARRIVED = 8  # 16: threads at each named barrier
+B_EXPECTED = 24  # 16: threads it waits for (0: all of the block)
+B_REDUCED = 40  # 16: running result of a reducing barrier
+B_RESULT = 56  # 16: its value when it completed
+B_FIELDS = 72
+
+# --- partition: one row per sub-partition ----------------------------------------------------------------------------------
+Q_NEXT, Q_LAST, Q_LSU_FREE, Q_WARPS = range(4)
+Q_UNIT_FREE = 8
+Q_FIELDS = 24
+
+# --- sm ----------------------------------------------------------------------------------------------------------------
+(
+    S_NOW,
+    S_HEAP,
+    S_TAG_FREE,
+    S_DATA_FREE,
+    S_ADU_FREE,
+    S_IL1_FREE,
+    S_IL15_FREE,
+    S_OUTSTANDING,
+    S_TOKEN_FREE,
+    S_MISS_FREE,
+    S_CLOCK,
+    S_ALLOCATION,
+    S_DEFERRED,
+    S_DEFERRED_LINES,
+    S_BLOCKS,
+    S_WARPS,
+    S_DONE,  # blocks finished in this window
+    S_CHUNK,
+    S_LAUNCHED,
+    S_ACTIVE_SINCE,
+    S_ACTIVE_CYCLES,
+    S_WARP_CYCLES,
+    S_LAST_REPLY,
+    S_THROTTLED,
+    S_ERROR,
+    S_ERROR_PC,
+    S_ERROR_WARP,
+    S_ERROR_LANE,
+    S_ERROR_ADDRESS,
+    S_ERROR_SIZE,
+    S_ISSUED,
+    S_IN_FLIGHT,
+    S_LAST_EXIT,
+    S_DONE_SEEN,
+) = range(34)
+S_FIELDS = 40
+
+(
+    E_NONE,
+    E_BOUNDS,
+    E_MISALIGNED,
+    E_SHARED_BOUNDS,
+    E_LOCAL_BOUNDS,
+    E_BAD_TARGET,
+    E_BARRIER_EXITED,
+    E_DEADLOCK,
+    E_TRAP,
+    E_UNSUPPORTED,
+    E_CONSTANT_BOUNDS,
+) = range(11)
+
+# --- token: one per memory instruction in flight ---------------------------------------------------------------------------
+T_WARP, T_SCOREBOARD, T_LEFT, T_KIND, T_NEXT, T_SECTORS, T_AGE = range(7)
+T_FIELDS = 8
+TOKEN_LOAD, TOKEN_STORE, TOKEN_ATOMIC, TOKEN_FETCH, TOKEN_CONSTANT = range(5)
+
+# --- miss: one per line request of L1 in flight ------------------------------------------------------------------------------
+M_LINE, M_SECTORS, M_COUNT, M_NEXT, M_WAY = range(5)
+M_TOKEN = 5
+M_TOKENS = 11
+M_FIELDS = M_TOKEN + M_TOKENS
+
+# --- l1 tags --------------------------------------------------------------------------------------------------------------
+L_TAG, L_VALID, L_PENDING, L_USED, L_MISS = range(5)
+L_FIELDS = 8
+MISS_BITS = 15  # four miss numbers share the word L_MISS
+
+# --- deferred: what must take effect at L2 in time order -----------------------------------------------------------------------
+X_PC, X_WARP, X_MASK, X_DONE = range(4)
+X_FIELDS = 4
+
+# --- stall reasons, in Nsight Compute's words -----------------------------------------------------------------------------------
+STALLS = (
+    "selected",
+    "not_selected",
+    "wait",
+    "long_scoreboard",
+    "short_scoreboard",
+    "barrier",
+    "branch_resolving",
+    "no_instruction",
+    "imc_miss",
+    "math_pipe_throttle",
+    "mio_throttle",
+    "lg_throttle",
+    "membar",
+    "sleeping",
+    "drain",
+    "dispatch_stall",
+    "tex_throttle",
+    "misc",
+)
+(
+    R_SELECTED,
+    R_NOT_SELECTED,
+    R_WAIT,
+    R_LONG,
+    R_SHORT,
+    R_BARRIER,
+    R_BRANCH,
+    R_NO_INSTRUCTION,
+    R_IMC,
+    R_MATH,
+    R_MIO,
+    R_LG,
+    R_MEMBAR,
+    R_SLEEPING,
+    R_DRAIN,
+    R_DISPATCH,
+    R_TEX,
+    R_MISC,
+) = range(18)
+
+# --- line: counters per instruction ----------------------------------------------------------------------------------------
+(
+    N_EXECUTED,
+    N_THREADS,
+    N_PRED_ON,
+    N_DIVERGENT,
+    N_BRANCHES,
+    N_SHARED_WAVEFRONTS,
+    N_SHARED_IDEAL,
+    N_REQUESTS,
+    N_SECTORS,
+    N_SECTORS_IDEAL,
+    N_TAGS,
+    N_HITS,
+    N_SHARED_REQUESTS,
+    N_MISSES,
+    N_SHARED_DATA,  # wavefronts of shared-memory instructions as the hardware counts them, see engine.coalescer
+    N_SHARED_CONFLICTS,  # of those, bank conflicts
+) = range(16)
+N_STALL = 16
+N_FIELDS = N_STALL + 24
+
+
+class State(ArrayTable):
+    """Everything the compiled core reads and writes. `...32` and `...8` arrays of one name share their bytes."""
+
+    FIELDS = {
+        "code": (np.int32, 2),  # [instructions, columns], see isa.microops
+        "par": (np.int64, 1),  # [P_FIELDS]
+        "regs": (np.uint32, 1),  # constant rows, then every warp's rows of 32 lanes
+        "preds": (np.uint32, 1),  # 16 per warp
+        "warp": (np.int64, 2),  # [warps, W_FIELDS]
+        "split": (np.int64, 2),  # [warps, D_FIELDS]
+        "ready": (np.int64, 2),  # [sub-partitions, warp slots]: earliest issue
+        "part": (np.int64, 2),  # [sub-partitions, Q_FIELDS]
+        "sm": (np.int64, 2),  # [SMs, S_FIELDS]
+        "block": (np.int64, 3),  # [SMs, block slots, B_FIELDS]
+        "tags": (np.int64, 3),  # [SMs, L1 lines, L_FIELDS]
+        "icache": (np.int64, 3),  # [SMs, lines of all levels, 3]
+        "constant": (np.int64, 2),  # [SMs, lines]: cycle from which the line is there, -1 if not asked for
+        "shared8": (np.uint8, 2),
+        "shared32": (np.uint32, 2),
+        "local8": (np.uint8, 1),
+        "local32": (np.uint32, 1),
+        "memory8": (np.uint8, 1),
+        "memory32": (np.uint32, 1),
+        "starts": (np.int64, 1),  # live allocations, sorted
+        "ends": (np.int64, 1),
+        "bank8": (np.uint8, 2),  # [banks, 65536]
+        "bank32": (np.uint32, 2),
+        "request": (np.int64, 3),  # [SMs, capacity, REQ_FIELDS]
+        "requests": (np.int64, 1),  # [SMs]
+        "heap": (np.int64, 3),  # [SMs, capacity, 2]: time, what
+        "token": (np.int64, 3),  # [SMs, capacity, T_FIELDS]
+        "miss": (np.int64, 3),  # [SMs, capacity, M_FIELDS]
+        "deferred": (np.int64, 3),  # [SMs, capacity, X_FIELDS]
+        "lanes": (np.int64, 3),  # [SMs, capacity, 32]: addresses of deferred accesses
+        "values": (np.uint32, 4),  # [SMs, capacity, 8, 32]: their operands
+        "address": (np.int64, 2),  # [SMs, 32]: addresses of the instruction at hand
+        "touched": (np.int64, 3),  # [SMs, 160, 2]: its lines and sector masks
+        "done": (np.int64, 3),  # [SMs, capacity, 2]: blocks finished in this window: cycle, block slot
+        "line": (np.int64, 3),  # [host threads, instructions, N_FIELDS]
+    }
+    if TYPE_CHECKING:
+        code: np.ndarray
+        par: np.ndarray
+        regs: np.ndarray
+        warp: np.ndarray
+        split: np.ndarray
+        part: np.ndarray
+        sm: np.ndarray
+        block: np.ndarray
+        tags: np.ndarray
+        icache: np.ndarray
+        token: np.ndarray
+        miss: np.ndarray
+        request: np.ndarray
+        requests: np.ndarray
+        line: np.ndarray

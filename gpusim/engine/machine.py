@@ -1,0 +1,252 @@
+"""Sets up the compiled core's state for one launch: parameters from the configuration, rows for constants, free slots.
+
+Addresses that no allocation of device memory has (code, constant banks, local memory) lie in ranges of their own, so
+that instruction and constant fetches find their way through the same L2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpusim.config import GPUConfig
+from gpusim.engine import layout as L
+from gpusim.engine.memory_state import REQ_FIELDS
+from gpusim.engine.readiness import CONSTANT_LINE_BYTES
+from gpusim.engine.scheduler import POLICIES, ROOM
+from gpusim.engine.space import LOCAL_WINDOW, SHARED_WINDOW
+from gpusim.launch import Launch
+from gpusim.memory import DeviceMemory
+from gpusim.occupancy import Occupancy
+from isa import Program
+from isa import microops as M
+from isa.lower import Lowered
+
+BANKS = 5
+BANK_BYTES = 1 << 16
+CODE_ADDRESS = 0x7D00_0000_0000
+CONSTANT_ADDRESS = 0x7D10_0000_0000
+LOCAL_ADDRESS = 0x7D20_0000_0000
+ICACHE_WAYS = 4
+# Launch values below the parameter area of bank 0, at the offsets that sm_70 to sm_90 code reads them from.
+_BLOCK_OFFSET, _GRID_OFFSET, _STACK_OFFSET = 0x0, 0xC, 0x28
+_SHARED_WINDOW_OFFSET, _LOCAL_WINDOW_OFFSET = 0x18, 0x20
+_DESCRIPTOR_OFFSET = 0x208
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """Room in the SM's queues per lookahead window: far more than its stages can fill."""
+
+    requests: int = 1024
+    events: int = 8192
+    tokens: int = 4096
+    deferred: int = 512
+
+
+def constant_banks(program: Program, launch: Launch, parameters: bytes, local_bytes: int) -> np.ndarray:
+    """All constant banks of a launch, uint8 [BANKS, 65536]: launch values, parameters, the compiler's constants."""
+    banks = np.zeros((BANKS, BANK_BYTES), np.uint8)
+    for number, content in program.constant_banks.items():
+        if number < BANKS:
+            banks[number, : len(content)] = np.frombuffer(content, np.uint8)
+
+    def put(offset: int, value: int, size: int) -> None:
+        banks[0, offset : offset + size] = np.frombuffer(value.to_bytes(size, "little"), np.uint8)
+
+    for k in range(3):
+        put(_BLOCK_OFFSET + 4 * k, launch.block[k], 4)
+        put(_GRID_OFFSET + 4 * k, launch.grid[k], 4)
+    put(_STACK_OFFSET, local_bytes, 4)
+    put(_SHARED_WINDOW_OFFSET, SHARED_WINDOW, 8)
+    put(_LOCAL_WINDOW_OFFSET, LOCAL_WINDOW, 8)
+    put(_DESCRIPTOR_OFFSET, 0, 8)
+    start = program.parameter_base
+    banks[0, start : start + len(parameters)] = np.frombuffer(parameters, np.uint8)
+    return banks
+
+
+def constant_rows(lowered: Lowered, banks: np.ndarray) -> np.ndarray:
+    """Values of the constant rows, uint32 [rows]: immediates and words of constant banks."""
+    rows = lowered.const_rows
+    values = (rows[:, 1] & 0xFFFFFFFF).astype(np.uint32)
+    words = banks.view(np.uint32)
+    from_bank = rows[:, 0] == 1
+    values[from_bank] = words[rows[from_bank, 1], rows[from_bank, 2] // 4]
+    return values
+
+
+def unit_timing(config: GPUConfig) -> tuple[np.ndarray, np.ndarray]:
+    """(cycles between two instructions, result latency) by unit number, int64 [16] each."""
+    pipes = config.pipes
+    table = {
+        M.UNIT_FMA: pipes.fma,
+        M.UNIT_FMAHEAVY: pipes.imad,
+        M.UNIT_ALU: pipes.alu,
+        M.UNIT_FP64: pipes.fp64,
+        M.UNIT_HALF: pipes.half,
+        M.UNIT_XU: pipes.xu,
+        M.UNIT_LSU: pipes.lsu,
+        M.UNIT_UNIFORM: pipes.uniform,
+        M.UNIT_CBU: pipes.branch,
+        M.UNIT_TENSOR: pipes.tensor,
+        M.UNIT_ADU: pipes.popc,
+        M.UNIT_TEX: pipes.lsu,
+    }
+    interval = np.ones(16, np.int64)
+    latency = np.full(16, 4, np.int64)
+    for unit, pipe in table.items():
+        interval[unit] = pipe.initiation_cycles
+        latency[unit] = pipe.latency_cycles
+    interval[M.UNIT_LSU] = 1  # its queue takes an instruction a cycle; what follows is booked in `lsu`
+    return interval, latency
+
+
+def parameters(
+    config: GPUConfig,
+    launch: Launch,
+    lowered: Lowered,
+    occupancy: Occupancy,
+    shared_bytes: int,
+    local_bytes: int,
+    memory_base: int,
+    strict_barriers: bool,
+) -> np.ndarray:
+    """The vector `State.par`, see the P_* of `layout`."""
+    sm, issue, memory, l1 = config.sm, config.issue, config.memory_instruction, config.l1
+    par = np.zeros(L.P_FIELDS, np.int64)
+    parts = sm.sub_partitions
+    par[L.P_SM_COUNT] = sm.count
+    par[L.P_SUB_PARTITIONS] = parts
+    par[L.P_BLOCK_SLOTS] = occupancy.blocks_per_sm
+    par[L.P_WARP_SLOTS] = -(-occupancy.warps_per_sm // parts)
+    par[L.P_ROWS_PER_WARP] = lowered.rows_per_warp
+    par[L.P_CONST_ROWS] = len(lowered.const_rows)
+    par[L.P_UREG_BASE] = lowered.ureg_base
+    par[L.P_BLOCK_X : L.P_BLOCK_Z + 1] = launch.block
+    par[L.P_GRID_X : L.P_GRID_Z + 1] = launch.grid
+    par[L.P_THREADS] = launch.threads_per_block
+    par[L.P_WARPS] = occupancy.warps_per_block
+    par[L.P_SHARED_BYTES] = shared_bytes
+    par[L.P_SHARED_STRIDE] = occupancy.shared_bytes_per_block
+    par[L.P_LOCAL_BYTES] = local_bytes
+    par[L.P_MEMORY_BASE] = memory_base
+    par[L.P_CODE_LINE] = CODE_ADDRESS >> 7
+    par[L.P_CONST_LINE] = CONSTANT_ADDRESS >> 7
+    par[L.P_LOCAL_LINE] = LOCAL_ADDRESS >> 7
+    par[L.P_POLICY] = POLICIES[issue.policy]
+    par[L.P_STRICT_BARRIER] = int(strict_barriers)
+    par[L.P_MAX_OUTSTANDING] = l1.max_outstanding_sectors
+    par[L.P_LSU_INTERVAL] = config.pipes.lsu.initiation_cycles
+    par[L.P_QUEUE_DEPTH] = memory.queue_depth
+    par[L.P_SOURCE_RELEASE] = memory.load_source_release_cycles
+    par[L.P_SHARED_LATENCY] = config.shared.latency_cycles
+    par[L.P_SHARED_WAY_LATENCY] = config.shared.wavefront_latency_cycles
+    par[L.P_SHARED_WAVEFRONT] = config.shared.wavefront_cycles
+    par[L.P_SHARED_ATOMIC_LATENCY] = config.shared.atomic_latency_cycles
+    par[L.P_SHARED_ATOMIC_INTERVAL] = config.shared.atomic_wavefront_cycles
+    par[L.P_BANKS] = config.shared.banks
+    par[L.P_BANK_SHIFT] = config.shared.bank_bytes.bit_length() - 1
+    par[L.P_L1_LATENCY] = l1.latency_cycles
+    par[L.P_L1_SETS] = l1.sets
+    par[L.P_L1_WAYS] = l1.ways(occupancy.l1_bytes)
+    par[L.P_L1_TAGS_PER_CYCLE] = l1.tag_lookups_per_cycle
+    par[L.P_L1_REQUEST] = l1.latency_cycles // 2
+    par[L.P_L1_REPLY] = l1.latency_cycles - l1.latency_cycles // 2 - 2
+    par[L.P_BRANCH_LATENCY] = issue.branch_latency_cycles
+    par[L.P_BAR_BASE] = issue.bar_base_cycles
+    par[L.P_BAR_INTERVAL] = issue.bar_per_warp_cycles
+    icache = config.icache
+    par[L.P_L0_LINES] = icache.l0_bytes // icache.line_bytes
+    par[L.P_IL1_SETS] = icache.l1_bytes // icache.line_bytes // ICACHE_WAYS
+    par[L.P_IL15_SETS] = icache.l15_bytes // icache.line_bytes // ICACHE_WAYS
+    par[L.P_ICACHE_WAYS] = ICACHE_WAYS
+    par[L.P_IL1_LATENCY] = icache.l1_latency_cycles
+    par[L.P_IL15_LATENCY] = icache.l15_latency_cycles
+    par[L.P_IL1_INTERVAL] = icache.l1_line_cycles
+    par[L.P_IL15_INTERVAL] = icache.l15_line_cycles
+    par[L.P_PREFETCH] = icache.prefetch_lines
+    par[L.P_CONST_LATENCY] = config.constant.load_latency_cycles
+    par[L.P_SPECIAL_LATENCY] = memory.s2r_latency_cycles
+    par[L.P_SHUFFLE_LATENCY] = memory.shuffle_latency_cycles
+    par[L.P_VOTE_LATENCY] = memory.vote_latency_cycles
+    par[L.P_MEMBAR_LATENCY] = memory.fence_gpu_latency_cycles
+    par[L.P_BLOCK_LAUNCH] = config.launch.block_launch_cycles
+    par[L.P_WARP_LAUNCH] = config.launch.warp_launch_cycles
+    par[L.P_EXIT_LATENCY] = config.launch.drain_cycles
+    par[L.P_CLOCK_MHZ] = config.gpu.clock_mhz
+    interval, latency = unit_timing(config)
+    par[L.P_UNIT_INTERVAL : L.P_UNIT_INTERVAL + 16] = interval
+    par[L.P_UNIT_LATENCY : L.P_UNIT_LATENCY + 16] = latency
+    return par
+
+
+def build_state(
+    par: np.ndarray, lowered: Lowered, banks: np.ndarray, memory: DeviceMemory, chunks: int
+) -> L.State:
+    """All arrays of a launch, every slot free and every cache of the SMs cold."""
+    room = Capacity()
+    sms, parts, slots = int(par[L.P_SM_COUNT]), int(par[L.P_SUB_PARTITIONS]), int(par[L.P_WARP_SLOTS])
+    warps = sms * parts * slots
+    values = constant_rows(lowered, banks)
+    regs = aligned_uint32(32 * (len(values) + warps * lowered.rows_per_warp))
+    regs[: 32 * len(values)] = np.repeat(values, 32)
+    tables = memory.tables()
+    shared = np.zeros((sms, int(par[L.P_BLOCK_SLOTS] * par[L.P_SHARED_STRIDE])), np.uint8)
+    local = np.zeros(max(warps * int(par[L.P_LOCAL_BYTES]) * 8, 32), np.uint32)
+    icache_lines = parts * par[L.P_L0_LINES] + (par[L.P_IL1_SETS] + par[L.P_IL15_SETS]) * par[L.P_ICACHE_WAYS]
+    misses = int(par[L.P_MAX_OUTSTANDING]) + 4 * ROOM
+    state = L.State(
+        code=lowered.code,
+        par=par,
+        regs=regs,
+        preds=np.zeros(16 * warps, np.uint32),
+        warp=np.zeros((warps, L.W_FIELDS), np.int64),
+        split=np.zeros((warps, L.D_FIELDS), np.int64),
+        ready=np.full((sms * parts, slots), L.NEVER, np.int64),
+        part=np.zeros((sms * parts, L.Q_FIELDS), np.int64),
+        sm=np.zeros((sms, L.S_FIELDS), np.int64),
+        block=np.zeros((sms, int(par[L.P_BLOCK_SLOTS]), L.B_FIELDS), np.int64),
+        tags=np.zeros((sms, int(par[L.P_L1_SETS] * par[L.P_L1_WAYS]), L.L_FIELDS), np.int64),
+        icache=np.zeros((sms, int(icache_lines), 3), np.int64),
+        constant=np.full((sms, BANKS * BANK_BYTES // CONSTANT_LINE_BYTES), -1, np.int64),
+        shared8=shared,
+        shared32=shared.view(np.uint32),
+        local8=local.view(np.uint8),
+        local32=local,
+        memory8=tables.arena,
+        memory32=tables.arena.view(np.uint32),
+        starts=tables.starts,
+        ends=tables.ends,
+        bank8=banks,
+        bank32=banks.view(np.uint32),
+        request=np.zeros((sms, room.requests, REQ_FIELDS), np.int64),
+        requests=np.zeros(sms, np.int64),
+        heap=np.zeros((sms, room.events, 2), np.int64),
+        token=np.zeros((sms, room.tokens, L.T_FIELDS), np.int64),
+        miss=np.zeros((sms, misses, L.M_FIELDS), np.int64),
+        deferred=np.zeros((sms, room.deferred, L.X_FIELDS), np.int64),
+        lanes=np.zeros((sms, room.deferred, 32), np.int64),
+        values=np.zeros((sms, room.deferred, 8, 32), np.uint32),
+        address=np.zeros((sms, 32), np.int64),
+        touched=np.zeros((sms, 160, 2), np.int64),
+        done=np.zeros((sms, 64, 2), np.int64),
+        line=np.zeros((chunks, len(lowered.code), L.N_FIELDS), np.int64),
+    )
+    state.part[:, L.Q_NEXT] = L.NEVER
+    state.warp[:, L.W_BLOCK] = -1
+    state.warp[:, L.W_AGE] = -1
+    state.tags[:, :, L.L_TAG] = -1
+    state.icache[:, :, 0] = -1
+    state.token[:, :, L.T_NEXT] = np.arange(1, room.tokens + 1)
+    state.token[:, -1, L.T_NEXT] = -1
+    state.miss[:, :, L.M_NEXT] = np.arange(1, misses + 1)
+    return state
+
+
+def aligned_uint32(count: int) -> np.ndarray:
+    """Zeroed uint32 vector that starts on a 64-byte boundary, as the vector loads of the executors need."""
+    raw = np.zeros(count + 16, np.uint32)
+    skip = (-raw.ctypes.data // 4) % 16
+    return raw[skip : skip + count]

@@ -1,0 +1,107 @@
+"""From the configuration to the parameters that the compiled memory system reads, and the layout of its array."""
+
+from __future__ import annotations
+
+from gpusim.config.models import GPUConfig
+from gpusim.engine import memory_state as ms
+
+_HOST_LINE_WORDS = 8
+
+
+def ticks(cycles: float) -> int:
+    """Ticks of a number of SM clock cycles, to the nearest."""
+    return round(cycles * ms.TICKS)
+
+
+def make_params(config: GPUConfig, n_sms: int) -> dict[int, int]:
+    """Value of every parameter of the memory side for `n_sms` SMs, by P_ index.
+
+    Latencies: `l2.latency_near_cycles` and the others are whole load latencies, of which `l1.latency_cycles` are
+    spent in the SM. `dram.latency_cycles` and `l2.atomic_latency_cycles` are means over lines of all partitions,
+    since that is what a chain of loads measures.
+    """
+    l2 = config.l2
+    return {**_layout(config, n_sms), **_crossbar(config), **_l2(config), **_dram(config)} | {
+        ms.P_PARTITIONS: l2.partitions,
+        ms.P_SLICES: l2.slices,
+        ms.P_INDICES: l2.slices_per_partition,
+        ms.P_SETS: l2.sets_per_slice,
+        ms.P_WAYS: l2.ways,
+        ms.P_SMS_PER_PORT: config.crossbar.sms_per_port,
+    }
+
+
+def words(params: dict[int, int]) -> int:
+    """Length of the memory system's array."""
+    lines = params[ms.P_SLICES] * params[ms.P_SETS] * params[ms.P_WAYS]
+    return params[ms.P_LINES] + lines * ms.LINE_WORDS
+
+
+def _layout(config: GPUConfig, n_sms: int) -> dict[int, int]:
+    l2, dram = config.l2, config.dram
+    ports = -(-n_sms // config.crossbar.sms_per_port)
+    sizes = {
+        ms.P_SM_PORTS: n_sms,
+        ms.P_REQUEST_PORTS: ports,
+        ms.P_REPLY_PORTS: ports,
+        ms.P_SLICE_QUEUES: l2.slices,
+        ms.P_ATOMIC_UNITS: l2.slices,
+        ms.P_FABRIC: l2.partitions,
+        ms.P_CHANNEL_STATES: dram.channels * ms.CHANNEL_WORDS,
+        ms.P_BANK_STATES: dram.channels * dram.banks_per_channel * ms.BANK_WORDS,
+    }
+    starts, at = {}, ms.QUEUES_AT
+    for key, size in sizes.items():
+        starts[key] = at
+        at += size
+    starts[ms.P_LINES] = -(-at // _HOST_LINE_WORDS) * _HOST_LINE_WORDS
+    return starts
+
+
+def _crossbar(config: GPUConfig) -> dict[int, int]:
+    crossbar = config.crossbar
+    return {
+        ms.P_HEADER_BYTES: crossbar.request_header_bytes,
+        ms.P_REQUEST_BYTE: ticks(1 / crossbar.port_request_bytes_per_cycle),
+        ms.P_PORT_REPLY_SECTOR: ticks(ms.SECTOR_BYTES / crossbar.port_reply_bytes_per_cycle),
+        ms.P_SM_REPLY_SECTOR: ticks(ms.SECTOR_BYTES / crossbar.sm_reply_bytes_per_cycle),
+    }
+
+
+def _l2(config: GPUConfig) -> dict[int, int]:
+    l2 = config.l2
+    atomic_extra = l2.atomic_latency_cycles - l2.latency_near_cycles - l2.mean_fabric_latency_cycles
+    return {
+        ms.P_NEAR_COPY: int(l2.near_copy),
+        ms.P_SLICE_LOOKUP: ticks(1),
+        ms.P_SLICE_SECTOR: ticks(ms.SECTOR_BYTES / l2.slice_bytes_per_cycle),
+        ms.P_FABRIC_SECTOR: ticks(ms.SECTOR_BYTES / l2.fabric_bytes_per_cycle),
+        ms.P_NEAR: ticks(l2.latency_near_cycles - config.l1.latency_cycles),
+        ms.P_FAR: ticks(l2.fabric_latency_cycles),
+        ms.P_ATOMIC_EXTRA: ticks(max(atomic_extra, 0)),
+        ms.P_ATOMIC_SECTOR: ticks(l2.atomic_sector_cycles),
+        ms.P_ATOMIC_REQUEST: ticks(l2.atomic_same_address_cycles),
+        ms.P_FETCH_SECTORS: l2.fetch_bytes // ms.SECTOR_BYTES,
+    }
+
+
+def _dram(config: GPUConfig) -> dict[int, int]:
+    l2, dram = config.l2, config.dram
+    available = 1 - dram.refresh_cycles / dram.refresh_interval_cycles
+    burst = ticks(ms.SECTOR_BYTES * dram.channels / (config.dram_bytes_per_cycle * available))
+    return {
+        ms.P_CHANNELS_PER_SLICE: max(dram.channels // l2.slices, 1),
+        ms.P_SLICES_PER_CHANNEL: max(l2.slices // dram.channels, 1),
+        ms.P_BANKS: dram.banks_per_channel,
+        ms.P_ROW_SHIFT: (dram.row_bytes // ms.LINE_BYTES).bit_length() - 1,
+        ms.P_BURST: burst,
+        ms.P_MISS: ticks(config.dram_miss_cycles - dram.row_activate_cycles),
+        ms.P_ACTIVATE: ticks(dram.row_activate_cycles),
+        ms.P_PRECHARGE: ticks(dram.row_precharge_cycles),
+        ms.P_ROW_CYCLE: ticks(dram.row_cycle_cycles),
+        ms.P_ROW_IDLE: ticks(dram.row_idle_cycles),
+        ms.P_READ_TO_WRITE: ticks(dram.read_to_write_cycles),
+        ms.P_WRITE_TO_READ: ticks(dram.write_to_read_cycles),
+        ms.P_DRAIN_SECTORS: dram.write_drain_entries,
+        ms.P_WRITE_SLACK: 2 * dram.write_drain_entries * burst,
+    }

@@ -1,0 +1,144 @@
+"""What the memory system is made of: request fields, counters, parameters, and where they lie in its one array.
+
+All state is one int64 array, which the compiled functions call `m`: a function that takes one array costs nothing to
+call, one that takes a dozen costs more than its work. It holds the counters (m[CNT_...]), the parameters (m[P_...]),
+one word for each queue, a few words for each channel and bank, and two words for each line of L2.
+
+Times inside the memory system are *ticks*, 65,536 to an SM clock cycle, so that a rate such as 12.6 bytes a cycle
+is an integer and a run is the same on every machine. Requests and replies are in whole cycles.
+"""
+
+from __future__ import annotations
+
+"""How everything of the memory system is compiled."""
+
+TICK_BITS = 16
+TICKS = 1 << TICK_BITS
+"""Ticks in an SM clock cycle."""
+
+LINE_BYTES, SECTOR_BYTES, SECTORS_PER_LINE = 128, 32, 4
+
+# Fields of a request.
+REQ_TIME = 0  # cycle at which the request leaves the SM
+REQ_LINE = 1  # simulated address >> 7
+REQ_SECTORS = 2  # 4-bit mask of the line's sectors
+REQ_KIND = 3  # KIND_*
+REQ_TOKEN = 4  # the sender's own, never read here
+REQ_PAYLOAD_BYTES = 5  # data that travels to L2: stores and atomics
+REQ_REPLY = 6  # output: cycle at which the reply (or the acknowledgement) is back at the SM's edge
+REQ_OPS = 7  # atomics: lane operations at distinct addresses
+REQ_FIELDS = 8
+
+# Kinds of request, in an order that tells them apart: reads, then atomics, then stores.
+KIND_READ = 0
+KIND_READ_STRONG = 1  # at the point of coherence: never served by a copy in the near partition
+KIND_INSTRUCTION = 2
+KIND_CONSTANT = 3
+KIND_ATOMIC = 4  # returns the old values
+KIND_REDUCTION = 5
+KIND_WRITE = 6  # every byte of its sectors
+KIND_WRITE_PARTIAL = 7
+KIND_WRITE_STRONG = 8
+KINDS = 9
+
+# Counters. TEX counts what SMs ask of the slices of their own partition, one sector each
+# (lts__t_sectors_srcunit_tex); OTHER is the same for instructions and constants. Hits and misses are as Nsight
+# Compute counts lookups of that unit: a read or atomic hits if the slice that the SM asks holds the sector, ready
+# or on its way; a line of the far partition without a near copy is a miss there, whatever its home says. A store
+# always hits, since it needs no data.
+CNT_TEX_READ_SECTORS = 0
+CNT_TEX_WRITE_SECTORS = 1
+CNT_TEX_ATOMIC_SECTORS = 2
+CNT_TEX_REDUCTION_SECTORS = 3
+CNT_TEX_HIT_SECTORS = 4
+CNT_TEX_MISS_SECTORS = 5
+CNT_OTHER_SECTORS = 6
+CNT_OTHER_HIT_SECTORS = 7
+CNT_FABRIC_READ_SECTORS = 8  # asked of a home slice by the other partition (lts__t_sectors_srcunit_ltcfabric)
+CNT_FABRIC_WRITE_SECTORS = 9  # stores and atomics that crossed the fabric
+CNT_FABRIC_HIT_SECTORS = 10
+CNT_PENDING_HIT_SECTORS = 11  # hits, at the near or the home slice, on a sector that was still on its way
+CNT_HOME_MISS_SECTORS = 12  # sectors that a request needed and its home had to fetch from memory
+CNT_FILL_SECTORS = 13  # sectors fetched for requests, with those that the fetch granularity adds
+CNT_MERGE_SECTORS = 14  # sectors fetched because a partly written one was evicted
+CNT_WRITEBACK_SECTORS = 15  # sectors written to memory
+CNT_EVICTIONS = 16  # lines replaced, near copies included
+CNT_COPY_INVALIDATIONS = 17  # near copies that lost a sector to a store elsewhere
+CNT_ROW_HITS = 18
+CNT_ROW_OPENS = 19  # rows opened in an idle bank
+CNT_ROW_CONFLICTS = 20  # rows opened after another one had to be closed
+CNT_DRAINS = 21  # batches of writes that a channel sent
+CNT_REQUESTS = 22
+CNT_REQUESTS_KIND = 23  # first of KINDS counters, by kind
+COUNTERS = CNT_REQUESTS_KIND + KINDS
+
+
+# Parameters: the configuration as integers. Latencies, and occupancies per byte or sector, in ticks.
+(
+    P_PARTITIONS,
+    P_SLICES,
+    P_INDICES,  # slices of one partition
+    P_SETS,  # of one slice
+    P_WAYS,
+    P_NEAR_COPY,
+    P_SMS_PER_PORT,
+    P_SM_PORTS,  # first of the queues, by what they belong to
+    P_REQUEST_PORTS,
+    P_REPLY_PORTS,
+    P_SLICE_QUEUES,
+    P_ATOMIC_UNITS,
+    P_FABRIC,
+    P_CHANNEL_STATES,  # first word of the channels, the banks, the lines
+    P_BANK_STATES,
+    P_LINES,
+    P_HEADER_BYTES,
+    P_REQUEST_BYTE,
+    P_PORT_REPLY_SECTOR,
+    P_SM_REPLY_SECTOR,
+    P_SLICE_LOOKUP,
+    P_SLICE_SECTOR,
+    P_FABRIC_SECTOR,
+    P_NEAR,  # a hit in the near partition: request leaves the SM until its first sector is back
+    P_FAR,  # what the far partition adds
+    P_ATOMIC_EXTRA,  # what an atomic adds to a read
+    P_ATOMIC_SECTOR,
+    P_ATOMIC_REQUEST,
+    P_FETCH_SECTORS,  # sectors fetched together: 1, 2 or 4
+    P_CHANNELS_PER_SLICE,
+    P_SLICES_PER_CHANNEL,
+    P_BANKS,  # of one channel
+    P_ROW_SHIFT,  # lines of a row: 1 << this
+    P_BURST,  # bus time of a sector
+    P_MISS,  # what a miss adds to a hit when its row is open
+    P_ACTIVATE,
+    P_PRECHARGE,
+    P_ROW_CYCLE,
+    P_ROW_IDLE,
+    P_READ_TO_WRITE,
+    P_WRITE_TO_READ,
+    P_DRAIN_SECTORS,
+    P_WRITE_SLACK,  # bus time of the writes that a channel takes in before it pushes back
+) = range(COUNTERS, COUNTERS + 43)
+QUEUES_AT = COUNTERS + 43  # behind the parameters
+
+# A channel: when its bus is free, whether the bus last wrote, sectors that wait to be written.
+CHANNEL_FREE, CHANNEL_WRITING, CHANNEL_QUEUED, CHANNEL_WORDS = range(4)
+# A bank: its open row plus 1, when it takes a further column access, when a further activation.
+BANK_ROW, BANK_COLUMN_AT, BANK_ACTIVATE_AT, BANK_WORDS = range(4)
+# A line: a state word and a detail word. A set holds the state words of all its ways, then the detail words, so
+# that a lookup reads few of the host's cache lines. State: four bits each of sectors that are valid, dirty, on
+# their way; whether another partition may hold a copy; age, the number of lines of the set used since; whether it
+# only passed through its home to another partition; tag, 0 if empty. Detail: 6 bits a sector for the bytes written
+# to a sector that is not valid; the cycle at which the sectors on their way are there.
+LINE_WORDS = 2
+DIRTY_SHIFT = 4
+PENDING_SHIFT = 8
+COPIED = 1 << 12
+AGE_SHIFT = 13
+AGE_MASK = 0x3F << AGE_SHIFT
+PASSED = 1 << 19  # above the age: such a line is replaced before all others
+TAG_SHIFT = 20
+WAYS_MAX = 63
+WRITTEN_BITS = 6
+READY_SHIFT = SECTORS_PER_LINE * WRITTEN_BITS
+WRITTEN_MASK = (1 << READY_SHIFT) - 1

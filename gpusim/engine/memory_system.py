@@ -1,0 +1,150 @@
+"""The memory system beyond the SMs: crossbar, L2 and device memory, one compiled call for each lookahead window.
+
+Reading order: `memory_state` (fields, counters, arrays), `address_map`, `crossbar`, `l2`, `dram`, `walk` (the way
+of one request), then this file. Requests are visited in order of time, each once, and get their reply time at once:
+nothing that comes later can change it, because every queue serves in the order of visits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusim.config.models import GPUConfig
+from gpusim.engine.host_memory import borrowed, prefetch_line
+from gpusim.engine.jit import compiled, compiled_with_arrays
+from gpusim.engine.memory_params import make_params, words
+from gpusim.engine.memory_state import (
+    CNT_REQUESTS,
+    CNT_REQUESTS_KIND,
+    COUNTERS,
+    DIRTY_SHIFT,
+    KIND_CONSTANT,
+    KIND_WRITE,
+    LINE_WORDS,
+    P_LINES,
+    P_WAYS,
+    QUEUES_AT,
+    REQ_KIND,
+    REQ_LINE,
+    REQ_OPS,
+    REQ_PAYLOAD_BYTES,
+    REQ_REPLY,
+    REQ_SECTORS,
+    REQ_TIME,
+    SECTOR_BYTES,
+    SECTORS_PER_LINE,
+    TICK_BITS,
+    TICKS,
+)
+from gpusim.engine.walk import walk_atomic, walk_read, walk_write
+
+_AHEAD = 8  # requests whose L2 sets are on their way into the host's caches
+_DIGIT_BITS = 11
+_HOST_LINE_BYTES = 64
+
+
+@compiled_with_arrays
+def sort_window(req, req_n, order):
+    """Fill `order` int64[total, 2] with (sm, index) of all requests by (time, sm, index); return their number.
+
+    A radix sort: stable, and one pass for a window of up to 2,048 cycles.
+    """
+    n = 0
+    low, high = 0, 0
+    for sm in range(req_n.size):
+        for i in range(req_n[sm]):
+            time = req[sm, i, REQ_TIME]
+            if n == 0:
+                low, high = time, time
+            low, high = min(low, time), max(high, time)
+            order[n, 0], order[n, 1] = sm, i
+            n += 1
+    shift = 0
+    starts = np.empty(1 << _DIGIT_BITS, np.int64)
+    while (high - low) >> shift > 0:
+        starts[:] = 0
+        for k in range(n):
+            starts[((req[order[k, 0], order[k, 1], REQ_TIME] - low) >> shift) & (starts.size - 1)] += 1
+        total = 0
+        for digit in range(starts.size):
+            total, starts[digit] = total + starts[digit], total
+        source = order[:n].copy()
+        for k in range(n):
+            digit = ((req[source[k, 0], source[k, 1], REQ_TIME] - low) >> shift) & (starts.size - 1)
+            order[starts[digit], 0], order[starts[digit], 1] = source[k, 0], source[k, 1]
+            starts[digit] += 1
+        shift += _DIGIT_BITS
+    return n
+
+
+@compiled_with_arrays
+def process_window(state, req, req_n, order):
+    """Serve all requests of a window and return how many there were.
+
+    state: MemorySystem.state. req: int64[SMs, capacity, REQ_FIELDS], in order of time for each SM; REQ_REPLY is
+    written, never below REQ_TIME plus `l2.lookahead_cycles`. req_n: int64[SMs], requests of each SM. order:
+    int64[at least the total, 2], filled with (sm, index) in the order in which they were served: by (time, sm,
+    index).
+    """
+    n = sort_window(req, req_n, order)
+    m = borrowed(state)
+    m[CNT_REQUESTS] += n
+    for k in range(min(n, _AHEAD)):
+        prefetch_line(m, order[k, 0], req[order[k, 0], order[k, 1], REQ_LINE])
+    for k in range(n):
+        if k + _AHEAD < n:
+            later = order[k + _AHEAD, 0]
+            prefetch_line(m, later, req[later, order[k + _AHEAD, 1], REQ_LINE])
+        sm, i = order[k, 0], order[k, 1]
+        now = req[sm, i, REQ_TIME] << TICK_BITS
+        line, sectors, kind = req[sm, i, REQ_LINE], req[sm, i, REQ_SECTORS], req[sm, i, REQ_KIND]
+        if kind <= KIND_CONSTANT:
+            reply = walk_read(m, sm, line, sectors, kind, now)
+        elif kind >= KIND_WRITE:
+            reply = walk_write(m, sm, line, sectors, kind, req[sm, i, REQ_PAYLOAD_BYTES], now)
+        else:
+            payload_bytes, operations = req[sm, i, REQ_PAYLOAD_BYTES], req[sm, i, REQ_OPS]
+            reply = walk_atomic(m, sm, line, sectors, kind, payload_bytes, operations, now)
+        req[sm, i, REQ_REPLY] = (reply + TICKS - 1) >> TICK_BITS
+        m[CNT_REQUESTS_KIND + kind] += 1
+    return n
+
+
+class MemorySystem:
+    """One GPU's memory system.
+
+    state: int64[...], what `process_window` takes; see `memory_state`.
+    counters: int64[COUNTERS], a view of the state by CNT_ index that the owner may clear between launches.
+    """
+
+    def __init__(self, config: GPUConfig, n_sms: int):
+        params = make_params(config, n_sms)
+        size = words(params)
+        # Sets start on the host's cache lines.
+        raw = np.zeros(size + _HOST_LINE_BYTES // 8, np.int64)
+        skip = -raw.ctypes.data % _HOST_LINE_BYTES // 8
+        self.state = raw[skip : skip + size]
+        self.counters = self.state[:COUNTERS]
+        for index, value in params.items():
+            self.state[index] = value
+        self._lines = self.state[params[P_LINES] :].reshape(-1, LINE_WORDS, int(params[P_WAYS]))
+
+    def flush(self) -> int:
+        """Empty the L2 cache, as a profiler does before a launch; return the bytes it had to write back.
+
+        They are not counted in `counters`, and take no time.
+        """
+        dirty = (self._lines[:, 0] >> DIRTY_SHIFT) & ((1 << SECTORS_PER_LINE) - 1)
+        written_bytes = SECTOR_BYTES * int(np.bitwise_count(dirty).sum())
+        self._lines.fill(0)
+        return written_bytes
+
+    def reset(self) -> None:
+        """As new: caches empty, queues idle, rows closed, counters and time at zero."""
+        self.counters.fill(0)
+        self.state[QUEUES_AT:].fill(0)
+
+
+def make_memory_system(config: GPUConfig, n_sms: int) -> MemorySystem:
+    """The memory system of a GPU with `n_sms` SMs, cold."""
+    return MemorySystem(config, n_sms)

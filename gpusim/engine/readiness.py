@@ -1,0 +1,126 @@
+"""When a warp may issue next, and what each cycle that it does not is charged to.
+
+`make_ready` walks through everything that can hold the next instruction back: supply, scoreboards, constants. Every
+cycle of a resident warp is charged to exactly one reason, so that stalls and issues add up to warp cycles.
+"""
+
+
+from gpusim.engine import layout as L
+from gpusim.engine.flight import FOR_CONSTANT, send
+from gpusim.engine.frontend import fetch
+from gpusim.engine.jit import compiled
+from gpusim.engine.memory_state import KIND_CONSTANT
+from isa import microops as M
+
+CONSTANT_LINE_BYTES = 64
+
+
+@compiled
+def charge(st, sm, w, reason, until):
+    """Charges the warp's time up to `until` to `reason`, at its next instruction."""
+    since = st.warp[w, L.W_SINCE]
+    if until > since:
+        pc = st.warp[w, L.W_PC]
+        st.line[st.sm[sm, L.S_CHUNK], pc, L.N_STALL + reason] += until - since
+        st.warp[w, L.W_SINCE] = until
+
+
+@compiled
+def constant_line(operand):
+    """Index of the constant line that `bank << 16 | offset` lies in."""
+    return operand // CONSTANT_LINE_BYTES
+
+
+@compiled
+def constant_ready(st, sm, operand, now):
+    """Cycle from which a constant operand can be read; NEVER if it is on its way from L2 (and is asked for)."""
+    line = constant_line(operand)
+    ready = st.constant[sm, line]
+    if ready < 0:
+        st.constant[sm, line] = L.NEVER
+        send(
+            st,
+            sm,
+            now + 8,
+            st.par[L.P_CONST_LINE] + (line >> 1),
+            3 << (2 * (line & 1)),
+            KIND_CONSTANT,
+            4 * line + FOR_CONSTANT,
+            0,
+            0,
+        )
+        return L.NEVER
+    return ready
+
+
+@compiled
+def block(st, w, q, slot, state, reason):
+    """The warp waits for something whose time is unknown."""
+    st.warp[w, L.W_STATE] = state
+    st.warp[w, L.W_REASON] = reason
+    st.ready[q, slot] = L.NEVER
+
+
+@compiled
+def make_ready(st, sm, q, slot, w, now, earliest):
+    """Sets the cycle from which the warp's next instruction may issue: `earliest` or later."""
+    pc = st.warp[w, L.W_PC]
+    time = earliest
+    line = pc >> 3
+    if line != st.warp[w, L.W_LINE]:
+        there = fetch(st, sm, q, line, now)
+        if there >= L.NEVER:
+            charge(st, sm, w, L.R_WAIT, time)
+            block(st, w, q, slot, L.WAIT_FETCH, L.R_NO_INSTRUCTION)
+            return
+        st.warp[w, L.W_LINE] = line
+        if there > time:
+            charge(st, sm, w, L.R_WAIT, time)
+            charge(st, sm, w, L.R_NO_INSTRUCTION, there)
+            time = there
+    charge(st, sm, w, L.R_WAIT, time)
+    wait = st.code[pc, M.COL_WAIT]
+    if wait != 0:
+        for s in range(6):
+            if (wait >> s) & 1:
+                if st.warp[w, L.W_PENDING + s] > 0:
+                    block(st, w, q, slot, L.WAIT_SCOREBOARD, st.warp[w, L.W_KIND + s])
+                    return
+                release = st.warp[w, L.W_RELEASE + s]
+                if release > time:
+                    charge(st, sm, w, st.warp[w, L.W_KIND + s], release)
+                    time = release
+    if st.code[pc, M.COL_CLASS] == M.CLS_CONTROL and st.code[pc, M.COL_OP] == M.OP_DEPBAR:
+        s = st.code[pc, M.COL_AUX0]
+        if s < 6:
+            if st.warp[w, L.W_PENDING + s] > st.code[pc, M.COL_AUX1]:
+                block(st, w, q, slot, L.WAIT_SCOREBOARD, st.warp[w, L.W_KIND + s])
+                return
+            release = st.warp[w, L.W_RELEASE + s]
+            if st.code[pc, M.COL_AUX1] == 0 and release > time:
+                charge(st, sm, w, st.warp[w, L.W_KIND + s], release)
+                time = release
+    operand = st.code[pc, M.COL_CONST]
+    if operand >= 0 and st.code[pc, M.COL_VARIABLE] == 0:
+        there = constant_ready(st, sm, operand, now)
+        if there >= L.NEVER:
+            block(st, w, q, slot, L.WAIT_CONSTANT, L.R_IMC)
+            return
+        if there > time:
+            charge(st, sm, w, L.R_IMC, there)
+            time = there
+    st.warp[w, L.W_STATE] = L.RUNNING
+    st.ready[q, slot] = time
+    if time < st.part[q, L.Q_NEXT]:
+        st.part[q, L.Q_NEXT] = time
+
+
+@compiled
+def wake(st, sm, w, now):
+    """Something that the warp waited for has happened: charge the wait and look again."""
+    parts = st.par[L.P_SUB_PARTITIONS]
+    slots = st.par[L.P_WARP_SLOTS]
+    local = w - sm * parts * slots
+    q = sm * parts + local % parts
+    charge(st, sm, w, st.warp[w, L.W_REASON], now)
+    make_ready(st, sm, q, local // parts, w, now, now)

@@ -1,0 +1,177 @@
+"""The warp scheduler of a sub-partition: which warp issues in this cycle, and when the next one may."""
+
+import numpy as np
+
+from gpusim.engine import layout as L
+from gpusim.engine.bits import popc
+from gpusim.engine.convergence import any_ready
+from gpusim.engine.execute import execute
+from gpusim.engine.jit import compiled
+from gpusim.engine.readiness import block, charge, make_ready
+from gpusim.engine.space import fail
+from isa import microops as M
+
+POLICIES = {"gto": 0, "gty": 1, "lrr": 2, "oldest": 3}
+#: Room that one memory instruction may need in the SM's queues.
+ROOM = 96
+
+
+@compiled
+def choose(st, q, first_warp, parts, time):
+    """Slot of the warp to issue by the policy, or -1 if none is ready."""
+    ready = st.ready[q]
+    last = st.part[q, L.Q_LAST]
+    policy = st.par[L.P_POLICY]
+    if policy <= 1 and ready[last] <= time:
+        return last
+    best = np.int64(-1)
+    best_age = np.int64(0)
+    slots = ready.size
+    if policy == 2:
+        for k in range(1, slots + 1):
+            slot = (last + k) % slots
+            if ready[slot] <= time:
+                return np.int64(slot)
+        return best
+    for slot in range(slots):
+        if ready[slot] <= time:
+            age = st.warp[first_warp + slot * parts, L.W_AGE]
+            if policy == 1:
+                age = -age
+            if best < 0 or age < best_age:
+                best = np.int64(slot)
+                best_age = age
+    return best
+
+
+@compiled
+def no_room(st, sm):
+    """True if the SM cannot take another memory instruction before replies come or the window ends."""
+    s = st.sm[sm]
+    return (
+        s[L.S_OUTSTANDING] >= st.par[L.P_MAX_OUTSTANDING]
+        or s[L.S_TOKEN_FREE] < 0
+        or s[L.S_IN_FLIGHT] + ROOM > st.heap.shape[1]
+        or s[L.S_DEFERRED] + 2 > st.deferred.shape[1]
+        or st.requests[sm] + ROOM > st.request.shape[1]
+    )
+
+
+@compiled
+def issue(st, sm, q, slot, w, time):
+    """Issues the warp's next instruction."""
+    code = st.code
+    i = st.warp[w, L.W_PC]
+    active = np.uint32(st.warp[w, L.W_ACTIVE])
+    guard = st.preds[16 * w + code[i, M.COL_GUARD]]
+    if code[i, M.COL_GUARD_NEG] != 0:
+        guard = ~guard
+    mask = active & guard
+    charge(st, sm, w, L.R_NOT_SELECTED, time)
+    line = st.line[st.sm[sm, L.S_CHUNK], i]
+    line[L.N_EXECUTED] += 1
+    line[L.N_THREADS] += popc(active)
+    line[L.N_PRED_ON] += popc(mask)
+    line[L.N_STALL + L.R_SELECTED] += 1
+    st.warp[w, L.W_SINCE] = time + 1
+    st.sm[sm, L.S_ISSUED] += 1
+    unit = code[i, M.COL_UNIT]
+    st.part[q, L.Q_UNIT_FREE + unit] = time + st.par[L.P_UNIT_INTERVAL + unit]
+    st.part[q, L.Q_LAST] = slot
+
+    runs = execute(st, sm, q, slot, w, i, mask, time)
+
+    if st.warp[w, L.W_ALIVE] == 0:
+        finish_warp(st, sm, q, slot, w, time)
+        return
+    if not runs:
+        if st.warp[w, L.W_STATE] == L.RUNNING:
+            if st.split[w, L.D_COUNT] > 0 and not any_ready(st.split, w):
+                block(st, w, q, slot, L.WAIT_BARRIER, L.R_BARRIER)
+            else:
+                fail(st, sm, L.E_DEADLOCK, i, w, 0, 0, 0)
+        return
+    earliest = time + max(np.int64(code[i, M.COL_STALL]), 1)
+    if st.warp[w, L.W_PC] != i + 1:
+        taken = time + st.par[L.P_BRANCH_LATENCY]
+        if taken > earliest:
+            charge(st, sm, w, L.R_WAIT, earliest)
+            charge(st, sm, w, L.R_BRANCH, taken)
+            earliest = taken
+    elif code[i, M.COL_OP] == M.OP_MEMBAR:
+        earliest = max(earliest, time + st.par[L.P_MEMBAR_LATENCY])
+        charge(st, sm, w, L.R_MEMBAR, earliest)
+    make_ready(st, sm, q, slot, w, time, max(earliest, st.warp[w, L.W_SINCE]))
+
+
+@compiled
+def finish_warp(st, sm, q, slot, w, time):
+    """The last lane of a warp has exited; with the last warp, the block is done."""
+    st.warp[w, L.W_STATE] = L.FREE
+    st.warp[w, L.W_AGE] = -1
+    st.ready[q, slot] = L.NEVER
+    st.part[q, L.Q_WARPS] -= 1
+    s = st.sm[sm]
+    s[L.S_WARPS] -= 1
+    s[L.S_WARP_CYCLES] += time + 1 - st.warp[w, L.W_START]
+    number = st.warp[w, L.W_BLOCK]
+    st.warp[w, L.W_BLOCK] = -1
+    b = st.block[sm, number]
+    b[L.B_WARPS_LEFT] -= 1
+    if b[L.B_WARPS_LEFT] == 0:
+        done = time + st.par[L.P_EXIT_LATENCY]
+        n = s[L.S_DONE]
+        st.done[sm, n, 0] = done
+        st.done[sm, n, 1] = number
+        s[L.S_DONE] = n + 1
+        s[L.S_BLOCKS] -= 1
+        s[L.S_LAST_EXIT] = max(s[L.S_LAST_EXIT], done)
+        if s[L.S_BLOCKS] == 0:
+            s[L.S_ACTIVE_CYCLES] += done - s[L.S_ACTIVE_SINCE]
+
+
+@compiled
+def step(st, sm, q, time):
+    """One cycle of a sub-partition: issues at most one instruction and sets Q_NEXT."""
+    par = st.par
+    parts = par[L.P_SUB_PARTITIONS]
+    slots = par[L.P_WARP_SLOTS]
+    first_warp = sm * parts * slots + q % parts
+    part = st.part[q]
+    ready = st.ready[q]
+    part[L.Q_NEXT] = L.NEVER
+    bubbles = np.int64(0)
+    while True:
+        slot = choose(st, q, first_warp, parts, time)
+        if slot < 0:
+            break
+        w = first_warp + slot * parts
+        if st.warp[w, L.W_LINE] < 0:  # its first instruction has still to be fetched
+            make_ready(st, sm, q, slot, w, time, time)
+            continue
+        i = st.warp[w, L.W_PC]
+        unit = st.code[i, M.COL_UNIT]
+        free = part[L.Q_UNIT_FREE + unit]
+        reason = L.R_MATH
+        if unit == M.UNIT_LSU:
+            queued = part[L.Q_LSU_FREE] - par[L.P_QUEUE_DEPTH] * par[L.P_LSU_INTERVAL]
+            shared = st.code[i, M.COL_AUX0] == M.SPACE_SHARED or st.code[i, M.COL_CLASS] != M.CLS_MEMORY
+            reason = L.R_MIO if shared else L.R_LG
+            free = max(free, queued)
+            if free <= time and st.code[i, M.COL_CLASS] == M.CLS_MEMORY and no_room(st, sm):
+                charge(st, sm, w, L.R_NOT_SELECTED, time)
+                block(st, w, q, slot, L.WAIT_THROTTLE, reason)
+                st.sm[sm, L.S_THROTTLED] = 1
+                continue
+        if free > time:
+            charge(st, sm, w, L.R_NOT_SELECTED, time)
+            charge(st, sm, w, reason, free)
+            ready[slot] = free
+            continue
+        bubbles = np.int64(st.code[i, M.COL_BUBBLES])
+        issue(st, sm, q, slot, w, time)
+        break
+    earliest = L.NEVER
+    for slot in range(slots):
+        earliest = min(earliest, ready[slot])
+    part[L.Q_NEXT] = max(earliest, time + 1 + bubbles)

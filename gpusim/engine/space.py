@@ -1,0 +1,199 @@
+"""Loads and stores of values: which byte of which memory a lane means, and whether it may.
+
+Global memory is the arena of `gpusim.memory.DeviceMemory`; every access is checked against its live allocations.
+Local memory interleaves the lanes of a warp word by word, as the hardware does, so that a warp that indexes alike
+touches whole lines. Generic addresses fall into the shared or the local window or are global.
+"""
+
+import numpy as np
+
+from gpusim.engine import layout as L
+from gpusim.engine.bits import lowest_bit
+from gpusim.engine.exec_common import row_offset
+from gpusim.engine.jit import compiled
+from isa import microops as M
+
+#: Windows of the generic address space (high words of SR_SWINHI and SR_LWINHI); outside any device allocation.
+SHARED_WINDOW = 0x7E00_0000_0000
+LOCAL_WINDOW = 0x7E01_0000_0000
+WINDOW_BYTES = 1 << 32
+
+
+@compiled
+def fail(st, sm, code, pc, w, lane, address, size):
+    """Records the first error of an SM; the run stops at the end of the cycle."""
+    if st.sm[sm, L.S_ERROR] == 0:
+        st.sm[sm, L.S_ERROR] = code
+        st.sm[sm, L.S_ERROR_PC] = pc
+        st.sm[sm, L.S_ERROR_WARP] = w
+        st.sm[sm, L.S_ERROR_LANE] = lane
+        st.sm[sm, L.S_ERROR_ADDRESS] = address
+        st.sm[sm, L.S_ERROR_SIZE] = size
+
+
+@compiled
+def lane_addresses(st, sm, i, wb, mask):
+    """Byte address of every lane in `mask` into st.address[sm]."""
+    code = st.code
+    regs = st.regs
+    out = st.address[sm]
+    flags = code[i, M.COL_AUX3]
+    offset = np.int64(code[i, M.COL_AUX2])
+    base = row_offset(code[i, M.COL_A], wb)
+    shift = (flags >> M.MEM_SHIFT_BIT) & 15
+    wide = flags & M.MEM_WIDE_ADDRESS != 0
+    uniform = np.int64(0)
+    if flags & M.MEM_UNIFORM_BASE:
+        u = row_offset(code[i, M.COL_C], wb)
+        uniform = np.int64(regs[u])
+        if flags & M.MEM_UNIFORM_WIDE:
+            uniform |= np.int64(regs[u + 32]) << 32
+    space = code[i, M.COL_AUX0]
+    narrow = (space == M.SPACE_SHARED) | (space == M.SPACE_LOCAL) | (space == M.SPACE_CONST)
+    for lane in range(32):
+        value = np.int64(regs[base + lane])
+        if wide:
+            value |= np.int64(regs[base + 32 + lane]) << 32
+        value = (value << shift) + uniform + offset
+        if narrow:
+            value &= 0xFFFFFFFF
+        out[lane] = value
+
+
+@compiled
+def find_allocation(starts, ends, address):
+    """Index of the live allocation that holds `address`, or -1."""
+    low = 0
+    high = starts.size
+    while low < high:
+        middle = (low + high) >> 1
+        if starts[middle] <= address:
+            low = middle + 1
+        else:
+            high = middle
+    k = low - 1
+    if k >= 0 and address < ends[k]:
+        return k
+    return -1
+
+
+@compiled
+def check_global(st, sm, i, w, mask, size):
+    """True if every lane's access is aligned and inside one live allocation; else records the first that is not."""
+    address = st.address[sm]
+    k = st.sm[sm, L.S_ALLOCATION]
+    low = np.int64(0)
+    high = np.int64(0)
+    if 0 <= k < st.starts.size:
+        low = st.starts[k]
+        high = st.ends[k]
+    for lane in range(32):
+        if (mask >> lane) & 1 == 0:
+            continue
+        a = address[lane]
+        if a & (size - 1) != 0:
+            fail(st, sm, L.E_MISALIGNED, i, w, lane, a, size)
+            return False
+        if a < low or a + size > high:
+            k = find_allocation(st.starts, st.ends, a)
+            if k < 0 or a + size > st.ends[k]:
+                fail(st, sm, L.E_BOUNDS, i, w, lane, a, size)
+                return False
+            low = st.starts[k]
+            high = st.ends[k]
+            st.sm[sm, L.S_ALLOCATION] = k
+    return True
+
+
+@compiled
+def check_window(st, sm, i, w, mask, size, limit, code):
+    """As check_global for a memory that runs from 0 to `limit` (shared, local, constant)."""
+    address = st.address[sm]
+    for lane in range(32):
+        if (mask >> lane) & 1:
+            a = address[lane]
+            if a & (size - 1) != 0:
+                fail(st, sm, L.E_MISALIGNED, i, w, lane, a, size)
+                return False
+            if a < 0 or a + size > limit:
+                fail(st, sm, code, i, w, lane, a, size)
+                return False
+    return True
+
+
+@compiled
+def load_rows(words, bytes_, address, base, step, regs, dst, mask, size, signed, high_half):
+    """Reads `size` bytes per lane at byte address[lane] - base into consecutive register rows from element dst on.
+
+    Words of one lane lie `step` words apart: 1, or 32 in interleaved local memory.
+    """
+    if size >= 4:
+        count = size >> 2
+        for lane in range(32):
+            if (mask >> lane) & 1:
+                word = (address[lane] - base) >> 2
+                for k in range(count):
+                    regs[dst + 32 * k + lane] = words[word + k * step]
+        return
+    for lane in range(32):
+        if (mask >> lane) & 1:
+            at = address[lane] - base
+            value = np.uint32(bytes_[at])
+            if size == 2:
+                value |= np.uint32(bytes_[at + 1]) << np.uint32(8)
+                if signed and value & np.uint32(0x8000):
+                    value |= np.uint32(0xFFFF0000)
+            elif signed and value & np.uint32(0x80):
+                value |= np.uint32(0xFFFFFF00)
+            if high_half:
+                value = (regs[dst + lane] & np.uint32(0xFFFF)) | (value << np.uint32(16))
+            regs[dst + lane] = value
+
+
+@compiled
+def store_rows(words, bytes_, address, base, step, regs, src, mask, size):
+    """As load_rows, the other way. Lanes write in order: of several that name one address, the highest wins."""
+    if size >= 4:
+        count = size >> 2
+        for lane in range(32):
+            if (mask >> lane) & 1:
+                word = (address[lane] - base) >> 2
+                for k in range(count):
+                    words[word + k * step] = regs[src + 32 * k + lane]
+        return
+    for lane in range(32):
+        if (mask >> lane) & 1:
+            at = address[lane] - base
+            value = regs[src + lane]
+            bytes_[at] = np.uint8(value & np.uint32(0xFF))
+            if size == 2:
+                bytes_[at + 1] = np.uint8((value >> np.uint32(8)) & np.uint32(0xFF))
+
+
+@compiled
+def local_addresses(st, sm, w, mask, size):
+    """Turns per-thread local addresses into byte addresses of the interleaved local array (4-byte words of 32 lanes).
+
+    Returns the byte address of the warp's local memory; accesses wider than a word continue 128 bytes further on.
+    """
+    out = st.address[sm]
+    for lane in range(32):
+        a = out[lane]
+        out[lane] = ((a >> 2) << 7) + (lane << 2) + (a & 3)
+    return np.int64(w) * st.par[L.P_LOCAL_BYTES] * 32
+
+
+@compiled
+def window_of(st, sm, mask):
+    """Space of a generic access, from its first lane; addresses in a window become offsets within it."""
+    out = st.address[sm]
+    first = out[lowest_bit(mask)]
+    if SHARED_WINDOW <= first < SHARED_WINDOW + WINDOW_BYTES:
+        for lane in range(32):
+            out[lane] -= SHARED_WINDOW
+        return M.SPACE_SHARED
+    if LOCAL_WINDOW <= first < LOCAL_WINDOW + WINDOW_BYTES:
+        for lane in range(32):
+            out[lane] -= LOCAL_WINDOW
+        return M.SPACE_LOCAL
+    return M.SPACE_GLOBAL

@@ -1,0 +1,114 @@
+"""`State` in compiled code: one pointer to a table of array addresses and shapes.
+
+The core works on some thirty arrays. Handed over one by one, or as a tuple, every call inside it would copy two hundred
+words, and compiling that took minutes. So the core gets the address of a table, and `st.warp` reads the array's
+address and shape from it; the table never changes during a run, which the compiler is told.
+"""
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import (
+    NativeValue,
+    infer_getattr,
+    lower_getattr_generic,
+    models,
+    register_model,
+    typeof_impl,
+    unbox,
+)
+from numba.np.arrayobj import populate_array
+from numba.np.numpy_support import from_dtype
+
+_MOST_DIMENSIONS = 4
+_ENTRY_WORDS = 1 + _MOST_DIMENSIONS
+_WORD = ir.IntType(64)
+
+
+class ArrayTable:
+    """Named C-contiguous arrays for compiled code. Subclasses list them in FIELDS: name -> (dtype, dimensions).
+
+    Keeps the arrays alive; `address` is where the table lies.
+    """
+
+    FIELDS: dict[str, tuple[Any, int]] = {}
+
+    def __init__(self, **arrays: np.ndarray):
+        if arrays.keys() != self.FIELDS.keys():
+            raise TypeError(f"arrays expected: {', '.join(self.FIELDS)}")
+        self.table = np.zeros((len(self.FIELDS), _ENTRY_WORDS), np.int64)
+        for entry, (name, (dtype, dimensions)) in zip(self.table, self.FIELDS.items(), strict=True):
+            array = arrays[name]
+            if array.dtype != dtype or array.ndim != dimensions or not array.flags.c_contiguous:
+                raise TypeError(f"{name} must be a C-contiguous {np.dtype(dtype)} array of {dimensions} dimensions")
+            entry[0] = array.ctypes.data
+            entry[1 : 1 + dimensions] = array.shape
+            setattr(self, name, array)
+        self.address = self.table.ctypes.data
+
+
+class TableType(types.Type):
+    """Numba's type of one subclass of ArrayTable."""
+
+    def __init__(self, owner: type[ArrayTable]):
+        self.owner = owner
+        super().__init__(name=f"{owner.__module__}.{owner.__qualname__}")
+
+    def array_type(self, name: str) -> types.Array:
+        dtype, dimensions = self.owner.FIELDS[name]
+        return types.Array(from_dtype(np.dtype(dtype)), dimensions, "C")
+
+
+@register_model(TableType)
+class _TableModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, table_type: TableType):
+        super().__init__(manager, table_type, _WORD.as_pointer())
+
+
+@typeof_impl.register(ArrayTable)
+def _typeof(value: ArrayTable, _context: Any) -> TableType:
+    return TableType(type(value))
+
+
+@unbox(TableType)
+def _unbox(_type: TableType, value: Any, c: Any) -> NativeValue:
+    address = c.pyapi.object_getattr_string(value, "address")
+    word = c.unbox(types.intp, address)
+    c.pyapi.decref(address)
+    return NativeValue(c.builder.inttoptr(word.value, _WORD.as_pointer()), is_error=word.is_error)
+
+
+@infer_getattr
+class _Attributes(AttributeTemplate):
+    key = TableType
+
+    def generic_resolve(self, table: TableType, name: str) -> types.Array | None:
+        return table.array_type(name) if name in table.owner.FIELDS else None
+
+
+@lower_getattr_generic(TableType)
+def _get(context: Any, builder: Any, table: TableType, value: Any, name: str) -> Any:
+    array_type = table.array_type(name)
+    first = _ENTRY_WORDS * list(table.owner.FIELDS).index(name)
+
+    def word(k: int) -> Any:
+        loaded = builder.load(builder.gep(value, [ir.Constant(_WORD, first + k)]), typ=_WORD)
+        loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
+        return loaded
+
+    itemsize = context.get_abi_sizeof(context.get_data_type(array_type.dtype))
+    shape = [word(1 + k) for k in range(array_type.ndim)]
+    strides = []
+    stride = ir.Constant(_WORD, itemsize)
+    for extent in reversed(shape):
+        strides.insert(0, stride)
+        stride = builder.mul(stride, extent)
+    array = context.make_array(array_type)(context, builder)
+    data = builder.inttoptr(word(0), context.get_data_type(array_type.dtype).as_pointer())
+    populate_array(
+        array, data=data, shape=shape, strides=strides, itemsize=ir.Constant(_WORD, itemsize), meminfo=None
+    )
+    return array._getvalue()

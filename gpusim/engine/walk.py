@@ -1,0 +1,167 @@
+"""The way of one request through crossbar, L2 and memory: reads, stores and atomics.
+
+Every function takes the request at `now` (ticks, when it leaves its SM) and returns the time at which its last
+sector, or its acknowledgement, is back at the SM. `near` is the SM's own partition. A request always enters through
+the slice of its own partition with the index of the line's home slice, and goes on to the other partition if the
+line lives there.
+"""
+
+
+from gpusim.engine.address_map import locate, set_and_tag
+from gpusim.engine.crossbar import book_atomic, book_fabric, book_reply, book_request, book_slice
+from gpusim.engine.jit import compiled
+from gpusim.engine.l2 import (
+    FOR_COPY,
+    FOR_HOME,
+    FOR_UPDATE,
+    lookup,
+    mark_pending,
+    read_home,
+    replace,
+    sectors_of,
+    set_start,
+    still_pending,
+    write_home,
+)
+from gpusim.engine.memory_state import (
+    CNT_FABRIC_HIT_SECTORS,
+    CNT_FABRIC_READ_SECTORS,
+    CNT_FABRIC_WRITE_SECTORS,
+    CNT_OTHER_HIT_SECTORS,
+    CNT_OTHER_SECTORS,
+    CNT_TEX_ATOMIC_SECTORS,
+    CNT_TEX_HIT_SECTORS,
+    CNT_TEX_MISS_SECTORS,
+    CNT_TEX_READ_SECTORS,
+    CNT_TEX_REDUCTION_SECTORS,
+    CNT_TEX_WRITE_SECTORS,
+    KIND_ATOMIC,
+    KIND_INSTRUCTION,
+    KIND_READ_STRONG,
+    KIND_WRITE,
+    P_ATOMIC_EXTRA,
+    P_ATOMIC_REQUEST,
+    P_ATOMIC_SECTOR,
+    P_FAR,
+    P_INDICES,
+    P_NEAR,
+    P_NEAR_COPY,
+    P_PARTITIONS,
+    P_SM_REPLY_SECTOR,
+    P_SMS_PER_PORT,
+    SECTOR_BYTES,
+)
+
+_LANES_PER_SECTOR = 8  # 32-bit operations of one sector that an atomic unit does at once
+
+
+@compiled
+def walk_read(m, sm, line, sectors, kind, now):
+    """A load, or a fetch of instructions or constants."""
+    near = (sm // m[P_SMS_PER_PORT]) % m[P_PARTITIONS]
+    home, index, quotient = locate(m, line)
+    row, tag = set_and_tag(m, home, quotient)
+    near_slice = near * m[P_INDICES] + index
+    count = sectors_of(sectors)
+    wait = max(
+        book_request(m, sm, 0, now), book_slice(m, near_slice, count, now), book_reply(m, sm, count, now)
+    )
+    if near == home:
+        late, present = read_home(m, near_slice, row, home, quotient, tag, sectors, FOR_HOME, now)
+        reply = now + m[P_NEAR] + max(wait, late)
+    else:
+        reply, present = _read_far(
+            m, near, near_slice, row, home, index, quotient, tag, sectors, kind, wait, now
+        )
+    hits = sectors_of(present)
+    if kind >= KIND_INSTRUCTION:
+        m[CNT_OTHER_SECTORS] += count
+        m[CNT_OTHER_HIT_SECTORS] += hits
+    else:
+        m[CNT_TEX_READ_SECTORS] += count
+        m[CNT_TEX_HIT_SECTORS] += hits
+        m[CNT_TEX_MISS_SECTORS] += count - hits
+    return reply + (count - 1) * m[P_SM_REPLY_SECTOR]
+
+
+@compiled
+def _read_far(m, near, near_slice, row, home, index, quotient, tag, sectors, kind, wait, now):
+    """The part of a read whose line lives in another partition: (time of the first sector, sectors near at hand)."""
+    keep = m[P_NEAR_COPY] != 0 and kind != KIND_READ_STRONG
+    first = set_start(m, near_slice, row)
+    entry = lookup(m, first, tag) if keep else -1
+    present = 0
+    reply = now + m[P_NEAR] + wait
+    if entry >= 0:
+        present = m[entry] & sectors
+        if present != 0:
+            reply = max(reply, now + m[P_NEAR] + still_pending(m, entry, present, now))
+    missing = sectors & ~present
+    if missing != 0:
+        count = sectors_of(missing)
+        home_slice = home * m[P_INDICES] + index
+        wait = max(wait, book_fabric(m, home, count, now), book_slice(m, home_slice, count, now))
+        purpose = FOR_COPY if keep else FOR_HOME
+        late, found = read_home(m, home_slice, row, home, quotient, tag, missing, purpose, now)
+        late = m[P_FAR] + max(wait, late)
+        reply = max(reply, now + m[P_NEAR] + late)
+        m[CNT_FABRIC_READ_SECTORS] += count
+        m[CNT_FABRIC_HIT_SECTORS] += sectors_of(found)
+        if keep:
+            if entry < 0:
+                entry, room = replace(m, near_slice, row, first, tag, now)
+                reply = max(reply, now + m[P_NEAR] + room)
+            mark_pending(m, entry, missing, now + late, now)
+    return reply, present
+
+
+@compiled
+def walk_write(m, sm, line, sectors, kind, payload_bytes, now):
+    """A store; the reply is its acknowledgement, which says that L2 has taken it."""
+    near = (sm // m[P_SMS_PER_PORT]) % m[P_PARTITIONS]
+    home, index, quotient = locate(m, line)
+    row, tag = set_and_tag(m, home, quotient)
+    count = sectors_of(sectors)
+    near_slice = near * m[P_INDICES] + index
+    home_slice = home * m[P_INDICES] + index
+    wait = max(book_request(m, sm, payload_bytes, now), book_slice(m, near_slice, count, now))
+    reply = now + m[P_NEAR]
+    if near != home:
+        wait = max(wait, book_fabric(m, near, count, now), book_slice(m, home_slice, count, now))
+        reply += m[P_FAR]
+        m[CNT_FABRIC_WRITE_SECTORS] += count
+    sector_bytes = SECTOR_BYTES if kind == KIND_WRITE else max(payload_bytes // count, 1)
+    room = write_home(m, home_slice, row, home, quotient, tag, sectors, sector_bytes, now)
+    m[CNT_TEX_WRITE_SECTORS] += count
+    m[CNT_TEX_HIT_SECTORS] += count
+    return reply + max(wait, room)
+
+
+@compiled
+def walk_atomic(m, sm, line, sectors, kind, payload_bytes, operations, now):
+    """An atomic with or without return, done by the atomic unit of the home slice."""
+    near = (sm // m[P_SMS_PER_PORT]) % m[P_PARTITIONS]
+    home, index, quotient = locate(m, line)
+    row, tag = set_and_tag(m, home, quotient)
+    count = sectors_of(sectors)
+    near_slice = near * m[P_INDICES] + index
+    home_slice = home * m[P_INDICES] + index
+    wait = max(book_request(m, sm, payload_bytes, now), book_slice(m, near_slice, count, now))
+    reply = now + m[P_NEAR] + m[P_ATOMIC_EXTRA]
+    if near != home:
+        wait = max(wait, book_fabric(m, near, count, now), book_slice(m, home_slice, count, now))
+        reply += m[P_FAR]
+        m[CNT_FABRIC_WRITE_SECTORS] += count
+    passes = max(count, (operations + _LANES_PER_SECTOR - 1) // _LANES_PER_SECTOR)
+    wait = max(wait, book_atomic(m, home_slice, max(m[P_ATOMIC_REQUEST], passes * m[P_ATOMIC_SECTOR]), now))
+    if kind == KIND_ATOMIC:
+        wait = max(wait, book_reply(m, sm, count, now))
+        m[CNT_TEX_ATOMIC_SECTORS] += count
+        reply += (count - 1) * m[P_SM_REPLY_SECTOR]
+    else:
+        m[CNT_TEX_REDUCTION_SECTORS] += count
+    late, present = read_home(m, home_slice, row, home, quotient, tag, sectors, FOR_UPDATE, now)
+    hits = sectors_of(present)
+    m[CNT_TEX_HIT_SECTORS] += hits
+    m[CNT_TEX_MISS_SECTORS] += count - hits
+    return reply + max(wait, late)

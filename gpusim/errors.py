@@ -1,0 +1,221 @@
+"""Every error that a user's mistake can raise, under one base class.
+
+Each class takes facts as keyword arguments, keeps them as attributes and formats one message from them, so
+that a command line prints one clear error and a script can read the fields. `SimulationError` is itself an
+`isa.errors.IsaError`, so that one class catches whatever is wrong with a user's program, from its compilation
+to its run. An instruction that the simulator does not know is `isa.errors.UnknownInstruction`, named
+`UnsupportedInstruction` here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from isa.errors import IsaError
+from isa.errors import UnknownInstruction as UnsupportedInstruction
+
+__all__ = [
+    "ArgumentError",
+    "BarrierError",
+    "ConfigError",
+    "CyclesExceeded",
+    "DeadlockError",
+    "KernelError",
+    "LaunchError",
+    "MemoryAccessError",
+    "OutOfDeviceMemory",
+    "SimulationError",
+    "UnsupportedInstruction",
+]
+
+Coordinates = tuple[int, int, int]
+
+
+class SimulationError(IsaError):
+    """Base class of everything that gpusim raises on purpose. `str(error)` is the whole message."""
+
+    def __reduce__(self):
+        # The default would call the class with the formatted message alone, which fails when a worker process
+        # sends an error back to its parent.
+        return _restore, (type(self), self.args, self.__dict__)
+
+
+class ConfigError(SimulationError):
+    """A configuration that cannot be used: unknown key, wrong unit, invalid value, unknown name.
+
+    `key` is the dotted path (None if the error is not about one key), `reason` says what is wrong with it,
+    `suggestion` is the nearest real key or name.
+    """
+
+    def __init__(
+        self, reason: str, *, key: str | None = None, suggestion: str | None = None, where: str | None = None
+    ):
+        self.reason, self.key, self.suggestion, self.where = reason, key, suggestion, where
+        message = f"{key}: {reason}" if key else reason
+        if suggestion:
+            message += f"; did you mean {suggestion!r}?"
+        super().__init__(f"{where}: {message}" if where else message)
+
+
+class LaunchError(SimulationError):
+    """A launch that no GPU of this configuration accepts: bad grid or block, too many threads, registers or
+    bytes."""
+
+    def __init__(self, reason: str, *, kernel: str | None = None):
+        self.reason, self.kernel = reason, kernel
+        super().__init__(f"cannot launch {kernel!r}: {reason}" if kernel else f"cannot launch: {reason}")
+
+
+class ArgumentError(SimulationError):
+    """Arguments that do not fit a kernel's parameters. `argument` is its position in the call, None if it is
+    the count."""
+
+    def __init__(
+        self, reason: str, *, kernel: str | None = None, argument: int | None = None, name: str | None = None
+    ):
+        self.reason, self.kernel, self.argument, self.name = reason, kernel, argument, name
+        parts = [f"kernel {kernel!r}"] if kernel else []
+        if argument is not None:
+            parts.append(f"argument {argument}" + (f" ({name!r})" if name else ""))
+        super().__init__(": ".join([", ".join(parts), reason] if parts else [reason]))
+
+
+class OutOfDeviceMemory(SimulationError):
+    """An allocation that the simulated GPU has no room for. Sizes in bytes."""
+
+    def __init__(
+        self, *, requested_bytes: int, used_bytes: int, capacity_bytes: int, label: str | None = None
+    ):
+        self.requested_bytes, self.used_bytes, self.capacity_bytes = (
+            requested_bytes,
+            used_bytes,
+            capacity_bytes,
+        )
+        self.label = label
+        what = f" for {label!r}" if label else ""
+        super().__init__(
+            f"out of device memory: {requested_bytes:,} bytes{what} asked for, "
+            f"{used_bytes:,} of {capacity_bytes:,} bytes in use"
+        )
+
+
+class KernelError(SimulationError):
+    """An error inside a running kernel, with the place where it happened.
+
+    `kernel` name; `file` and `line` of the source; `block` and `thread` as (x, y, z) indices; `instruction`
+    as text ('LDG.E R2, [R4.64]'); `instruction_address` its byte offset in the kernel. What is unknown is
+    None and left out.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        kernel: str | None = None,
+        file: str | None = None,
+        line: int | None = None,
+        block: Coordinates | None = None,
+        thread: Coordinates | None = None,
+        instruction: str | None = None,
+        instruction_address: int | None = None,
+    ):
+        self.reason, self.kernel, self.file, self.line = reason, kernel, file, line
+        self.block, self.thread = block, thread
+        self.instruction, self.instruction_address = instruction, instruction_address
+        super().__init__(reason + self._place())
+
+    def _place(self) -> str:
+        parts = []
+        if self.kernel is not None:
+            parts.append(f"kernel {self.kernel!r}")
+        if self.file is not None:
+            parts.append(self.file if self.line is None else f"{self.file}:{self.line}")
+        elif self.line is not None:
+            parts.append(f"line {self.line}")
+        if self.block is not None:
+            parts.append(f"block {_coordinates(self.block)}")
+        if self.thread is not None:
+            parts.append(f"thread {_coordinates(self.thread)}")
+        if self.instruction is not None:
+            at = "" if self.instruction_address is None else f" at {self.instruction_address:#06x}"
+            parts.append(f"instruction '{self.instruction}'{at}")
+        elif self.instruction_address is not None:
+            parts.append(f"instruction at {self.instruction_address:#06x}")
+        return f" [{', '.join(parts)}]" if parts else ""
+
+
+class MemoryAccessError(KernelError):
+    """An access that is out of bounds, misaligned or to freed memory.
+
+    `problem` 'out of bounds', 'misaligned' or 'use after free'; `access` 'read', 'write' or 'atomic'; `space`
+    'global', 'shared', 'local' or 'constant'; `address` and `size` in bytes; `allocation` says what lies
+    nearest, in the words of `DeviceMemory.describe`.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        address: int,
+        size: int,
+        access: str = "access",
+        space: str = "global",
+        allocation: str | None = None,
+        **place,
+    ):
+        self.problem, self.address, self.size, self.access = problem, address, size, access
+        self.space, self.allocation = space, allocation
+        unit = "byte" if size == 1 else "bytes"
+        reason = f"{problem}: {space} {access} of {size:,} {unit} at address {address:#x}"
+        if problem == "misaligned":
+            reason += f", which is not a multiple of {size:,}"
+        if allocation:
+            reason += f", {allocation}"
+        super().__init__(reason, **place)
+
+
+class BarrierError(KernelError):
+    """A barrier that some threads of a block never reach. `arrived` and `expected` count threads."""
+
+    def __init__(self, *, barrier: int, arrived: int, expected: int, **place):
+        self.barrier, self.arrived, self.expected = barrier, arrived, expected
+        super().__init__(
+            f"barrier {barrier} is never completed: {arrived:,} of {expected:,} threads arrived "
+            "and the others have exited or wait elsewhere",
+            **place,
+        )
+
+
+class DeadlockError(KernelError):
+    """No warp can ever run again. `cycle` is when that was found; `waiting` says what each stuck warp waits
+    for."""
+
+    def __init__(self, *, cycle: int, waiting: Sequence[str] = (), **place):
+        self.cycle, self.waiting = cycle, tuple(waiting)
+        shown = "; ".join(self.waiting[:4])
+        more = f"; and {len(self.waiting) - 4:,} more" if len(self.waiting) > 4 else ""
+        super().__init__(f"deadlock at cycle {cycle:,}" + (f": {shown}{more}" if shown else ""), **place)
+
+
+class CyclesExceeded(KernelError):
+    """The run passed `max_cycles`. `finished_blocks` of `total_blocks` had ended by then."""
+
+    def __init__(
+        self, max_cycles: int, *, finished_blocks: int | None = None, total_blocks: int | None = None, **place
+    ):
+        self.max_cycles, self.finished_blocks, self.total_blocks = max_cycles, finished_blocks, total_blocks
+        reason = f"not finished after max_cycles = {max_cycles:,} cycles"
+        if finished_blocks is not None and total_blocks is not None:
+            reason += f" ({finished_blocks:,} of {total_blocks:,} blocks done)"
+        super().__init__(reason, **place)
+
+
+def _restore(cls: type[SimulationError], args: tuple, state: dict) -> SimulationError:
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+def _coordinates(index: Coordinates) -> str:
+    return "(" + ", ".join(str(i) for i in index) + ")"

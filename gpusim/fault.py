@@ -1,0 +1,140 @@
+"""What went wrong inside a kernel, in the user's terms: from the state of a stopped machine to an exception."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusim.engine import layout as L
+from gpusim.engine.device import Grid
+from gpusim.engine.dispatcher import G_NEXT, G_RUNNING, G_TOTAL
+from gpusim.errors import (
+    BarrierError,
+    CyclesExceeded,
+    DeadlockError,
+    KernelError,
+    MemoryAccessError,
+)
+from gpusim.launch import Launch
+from gpusim.memory import DeviceMemory
+from isa import Program
+
+_SPACES = {
+    L.E_SHARED_BOUNDS: "shared",
+    L.E_LOCAL_BOUNDS: "local",
+    L.E_CONSTANT_BOUNDS: "constant",
+}
+
+
+def fault(state: L.State, sm: int, program: Program, launch: Launch, memory: DeviceMemory) -> KernelError:
+    """The exception for the error that an SM has recorded."""
+    record = state.sm[sm]
+    code = int(record[L.S_ERROR])
+    warp = int(record[L.S_ERROR_WARP])
+    place = _place(state, sm, warp, int(record[L.S_ERROR_PC]), int(record[L.S_ERROR_LANE]), program, launch)
+    address, size = int(record[L.S_ERROR_ADDRESS]), int(record[L.S_ERROR_SIZE])
+    instruction = program.instructions[int(record[L.S_ERROR_PC])]
+    if code in (L.E_BOUNDS, L.E_MISALIGNED) or code in _SPACES:
+        space = _SPACES.get(code, "global")
+        problem = "misaligned" if code == L.E_MISALIGNED else "out of bounds"
+        nearest = None
+        if space == "global":
+            nearest = memory.describe(address, size)
+            if code == L.E_BOUNDS and "freed" in nearest:
+                problem = "use after free"
+        return MemoryAccessError(
+            problem,
+            address=address,
+            size=size,
+            access=_access(instruction.opcode),
+            space=space,
+            allocation=nearest,
+            **place,
+        )
+    if code == L.E_BARRIER_EXITED:
+        total = launch.threads_per_block
+        return BarrierError(barrier=address, arrived=total - size, expected=total, **place)
+    if code == L.E_DEADLOCK:
+        return DeadlockError(cycle=int(record[L.S_NOW]), waiting=("lanes of one warp wait for each other",), **place)
+    reasons = {
+        L.E_BAD_TARGET: f"jump to 0x{address & 0xFFFFFFFF:x}, which is outside the kernel's code",
+        L.E_TRAP: "the kernel stopped itself (trap or breakpoint)",
+        L.E_UNSUPPORTED: f"{instruction.mnemonic} decodes, but its execution is not modelled",
+    }
+    return KernelError(reasons.get(code, f"error {code}"), **place)
+
+
+def out_of_cycles(grid: Grid, program: Program, launch: Launch, max_cycles: int | None) -> CyclesExceeded:
+    """The exception for a run past its limit; names a warp that is still running."""
+    finished = int(grid.dispatch[G_NEXT] - grid.dispatch[G_RUNNING])
+    return CyclesExceeded(
+        max_cycles=max_cycles or 0,
+        finished_blocks=finished,
+        total_blocks=int(grid.dispatch[G_TOTAL]),
+        **_resident(grid.state, program, launch),
+    )
+
+
+def nothing_moves(grid: Grid, program: Program, launch: Launch, cycle: int) -> KernelError:
+    """The exception for resident warps none of which can ever issue again: a barrier not reached, or a deadlock."""
+    state = grid.state
+    waiting = np.flatnonzero(state.warp[:, L.W_STATE] == L.WAIT_BARRIER)
+    if waiting.size == 0:
+        return DeadlockError(cycle=cycle, waiting=("no warp can issue",), **_resident(state, program, launch))
+    warp = int(waiting[0])
+    sm = warp // _warps_per_sm(state)
+    block = state.block[sm, state.warp[warp, L.W_BLOCK]]
+    number = int(state.warp[warp, L.W_BARRIER])
+    place = _place(state, sm, warp, max(_waiting_pc(state, warp) - 1, 0), None, program, launch)
+    return BarrierError(
+        barrier=number,
+        arrived=int(block[L.B_ARRIVED + number]),
+        expected=int(block[L.B_EXPECTED + number]) or int(block[L.B_ALIVE]),
+        **place,
+    )
+
+
+def _resident(state: L.State, program: Program, launch: Launch) -> dict:
+    """Place of the first warp that is still resident."""
+    alive = np.flatnonzero(state.warp[:, L.W_STATE] != L.FREE)
+    if alive.size == 0:
+        return {"kernel": program.name}
+    warp = int(alive[0])
+    return _place(state, warp // _warps_per_sm(state), warp, int(state.warp[warp, L.W_PC]), None, program, launch)
+
+
+def _warps_per_sm(state: L.State) -> int:
+    return int(state.par[L.P_SUB_PARTITIONS] * state.par[L.P_WARP_SLOTS])
+
+
+def _waiting_pc(state: L.State, warp: int) -> int:
+    """Where a warp whose lanes all wait at barriers goes on."""
+    return int(state.split[warp, L.D_PC]) if state.split[warp, L.D_COUNT] else int(state.warp[warp, L.W_PC])
+
+
+def _place(
+    state: L.State, sm: int, warp: int, pc: int, lane: int | None, program: Program, launch: Launch
+) -> dict:
+    """Kernel, source line, block, thread and instruction, as keyword arguments of a KernelError."""
+    instruction = program.instructions[min(pc, len(program.instructions) - 1)]
+    slot = int(state.warp[warp, L.W_BLOCK])
+    block = tuple(int(v) for v in state.block[sm, slot, L.B_X : L.B_Z + 1]) if slot >= 0 else None
+    thread = None
+    if lane is not None:
+        linear = int(state.warp[warp, L.W_INDEX]) * 32 + lane
+        x, y, _ = launch.block
+        thread = (linear % x, linear // x % y, linear // (x * y))
+    return {
+        "kernel": program.name,
+        "file": instruction.file,
+        "line": instruction.line,
+        "block": block,
+        "thread": thread,
+        "instruction": instruction.text,
+        "instruction_address": instruction.address,
+    }
+
+
+def _access(opcode: str) -> str:
+    if opcode.startswith(("ATOM", "RED")):
+        return "atomic"
+    return "write" if opcode.startswith("ST") else "read"

@@ -1,0 +1,102 @@
+"""What to run: one kernel launch, described without any GPU, compiler or simulator.
+
+`gpusim/__init__.py` is lazy (it imports its heavy parts on first use), so `import gpusim.launch` needs
+nothing but the standard library. That lets `programs` and `validate` describe launches on a machine that has
+a GPU and Numba but none of the simulator's own dependencies.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Dim3 = tuple[int, int, int]
+
+
+def as_dim3(value: int | Sequence[int], name: str = "dimension") -> Dim3:
+    """Return `value`, an int or a sequence of one to three ints, as (x, y, z); missing dimensions are 1.
+
+    Raises TypeError if a component is not an integer (a bool is not) and ValueError if it is not positive or
+    if there are more than three, both naming `name`.
+    """
+    parts = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
+    if not 1 <= len(parts) <= 3:
+        raise ValueError(f"{name} must have one to three components, got {len(parts)}: {value!r}")
+    dims = []
+    for part in parts:
+        try:
+            number = None if isinstance(part, bool) else operator.index(part)
+        except TypeError:
+            number = None
+        if number is None:
+            raise TypeError(f"{name} must be an int or a tuple of ints, got {value!r}")
+        if number < 1:
+            raise ValueError(f"{name} must be positive in every component, got {value!r}")
+        dims.append(number)
+    x, y, z = (*dims, 1, 1)[:3]
+    return x, y, z
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Launch:
+    """One launch of a kernel over a grid of blocks.
+
+    kernel: a plain Python function written for `numba.cuda`, a `numba.cuda` dispatcher, or a decoded program.
+    grid: blocks in x, y, z. block: threads per block in x, y, z. Both accept an int or a shorter sequence and
+        are stored as a 3-tuple of positive ints, the order of `kernel[grid, block]` in Numba (x first).
+    args: NumPy arrays and scalars in the kernel's order. A run updates the arrays in place, as a Numba launch
+    does.
+    shared_bytes: dynamic shared memory per block, beyond what the kernel declares statically.
+    signature: Numba argument types that replace those inferred from `args`; None to infer.
+
+    Limits that differ between GPUs (threads per block, shared memory) are checked where the GPU is known.
+    Compares by identity, since the arguments are mutable arrays.
+    """
+
+    kernel: Any
+    grid: Dim3
+    block: Dim3
+    args: tuple[Any, ...] = ()
+    shared_bytes: int = 0
+    signature: Any = None
+
+    # Written out because it accepts more types than the fields hold.
+    def __init__(
+        self,
+        kernel: Any,
+        grid: int | Sequence[int],
+        block: int | Sequence[int],
+        args: Sequence[Any] = (),
+        shared_bytes: int = 0,
+        signature: Any = None,
+    ) -> None:
+        try:
+            shared = operator.index(shared_bytes)
+        except TypeError:
+            raise TypeError(f"shared_bytes must be an int, got {shared_bytes!r}") from None
+        if shared < 0:
+            raise ValueError(f"shared_bytes must not be negative, got {shared}")
+        fields = {
+            "kernel": kernel,
+            "grid": as_dim3(grid, "grid"),
+            "block": as_dim3(block, "block"),
+            "args": tuple(args),
+            "shared_bytes": shared,
+            "signature": signature,
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks in the grid."""
+        x, y, z = self.grid
+        return x * y * z
+
+    @property
+    def threads_per_block(self) -> int:
+        """Number of threads in one block."""
+        x, y, z = self.block
+        return x * y * z

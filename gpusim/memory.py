@@ -1,0 +1,313 @@
+"""Simulated device memory: one arena of bytes, allocations with guard gaps, and words for an address.
+
+A device address is `BASE` plus an index into the arena, so compiled code turns an address into an index with
+one subtraction. The arena is reserved as virtual memory once and never moves; the host gives it real pages
+only where something was written, so an array of 4 MB costs 4 MB, and takes them back when an allocation is
+freed.
+"""
+
+from __future__ import annotations
+
+import bisect
+import mmap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpusim.device_array import span
+from gpusim.errors import ArgumentError, MemoryAccessError, OutOfDeviceMemory
+
+BASE = 0x7F00_0000_0000
+"""First address of device memory, in the range where CUDA places it."""
+
+ALIGNMENT = 512
+"""Start of every allocation, in bytes: what cudaMalloc gives in practice (it promises 256)."""
+
+GUARD_BYTES = 4096
+"""Least distance between allocations: an access a little outside one never falls into another."""
+
+_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
+_SMALLEST_RESERVATION = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """A range of device addresses; `freed` ones are kept to explain a use after free."""
+
+    address: int
+    nbytes: int
+    label: str
+    freed: bool = False
+
+    @property
+    def end(self) -> int:
+        """First address behind the range."""
+        return self.address + self.nbytes
+
+
+class MemoryTables(NamedTuple):
+    """What compiled code needs to check and serve an access: if a range holds it, `arena[address - base]`."""
+
+    starts: np.ndarray
+    """int64[n], first address of each live allocation, ascending."""
+    ends: np.ndarray
+    """int64[n], first address behind each."""
+    base: int
+    arena: np.ndarray
+    """uint8, the bytes themselves; the same array for the life of the memory."""
+
+
+class DeviceMemory:
+    """The memory of one simulated device.
+
+    capacity_bytes: what can be allocated at once, guard gaps not counted.
+
+    A freed range is not handed out again while there are addresses never used (twice the capacity is
+    reserved), so a stale pointer points at nothing and is caught. Under memory pressure the lowest freed
+    range that fits is reused, and only then can a use after free go unseen.
+    """
+
+    def __init__(self, capacity_bytes: int = 1 << 30):
+        if capacity_bytes <= 0:
+            raise ValueError(f"capacity_bytes must be positive, got {capacity_bytes}")
+        self.capacity_bytes = capacity_bytes
+        self._map, self._arena = _reserve(2 * capacity_bytes + 64 * GUARD_BYTES)
+        self._live: dict[int, Allocation] = {}
+        self._starts: list[int] = []
+        self._freed: list[Allocation] = []
+        self._next = BASE + GUARD_BYTES
+        self._used_bytes = 0
+        self._count = 0
+        self._tables: MemoryTables | None = None
+        self.version = 0
+        """Grows with every alloc and free: tables read at an older version are out of date."""
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes in live allocations."""
+        return self._used_bytes
+
+    @property
+    def allocations(self) -> tuple[Allocation, ...]:
+        """Live allocations by address."""
+        return tuple(self._live[start] for start in self._starts)
+
+    def alloc(self, nbytes: int, label: str | None = None) -> int:
+        """Return the address of `nbytes` new bytes (zero if never used before). A size of 0 gets an address
+        of its own that holds nothing. `label` names it in error messages. Raises OutOfDeviceMemory."""
+        if nbytes < 0:
+            raise ValueError(f"nbytes must not be negative, got {nbytes}")
+        self._count += 1
+        label = label or f"allocation {self._count}"
+        if self._used_bytes + nbytes > self.capacity_bytes:
+            raise self._full(nbytes, label)
+        address = self._place(nbytes, label)
+        self._live[address] = Allocation(address, nbytes, label)
+        bisect.insort(self._starts, address)
+        self._used_bytes += nbytes
+        self._changed()
+        return address
+
+    def free(self, address: int) -> None:
+        """Give back the allocation that starts at `address`.
+
+        Raises MemoryAccessError if none starts there, saying so when it was freed before.
+        """
+        allocation = self._live.pop(address, None)
+        if allocation is None:
+            again = any(old.address == address for old in self._freed)
+            raise MemoryAccessError(
+                "double free" if again else "free of an address that was never allocated",
+                address=address,
+                size=0,
+                access="free",
+                allocation=self.describe(address),
+            )
+        self._starts.remove(address)
+        self._freed.append(Allocation(address, allocation.nbytes, allocation.label, freed=True))
+        self._used_bytes -= allocation.nbytes
+        self._discard(address, allocation.end)
+        self._changed()
+
+    def view(self, address: int, nbytes: int) -> np.ndarray:
+        """The bytes themselves, uint8[nbytes], without a copy. Raises MemoryAccessError outside one
+        allocation."""
+        self.check(address, nbytes)
+        return self._arena[address - BASE : address - BASE + nbytes]
+
+    def check(self, address: int, nbytes: int, access: str = "host access") -> None:
+        """Raise MemoryAccessError unless the bytes lie inside one live allocation."""
+        index = bisect.bisect_right(self._starts, address) - 1
+        if index >= 0 and address + nbytes <= self._live[self._starts[index]].end and nbytes >= 0:
+            return
+        stale = any(old.address <= address < old.end for old in self._freed)
+        raise MemoryAccessError(
+            "use after free" if stale else "out of bounds",
+            address=address,
+            size=nbytes,
+            access=access,
+            allocation=self.describe(address, nbytes),
+        )
+
+    def upload(self, array: Any, label: str | None = None) -> int:
+        """Allocate room for `array` and copy it there in C order; return the address."""
+        array = np.asarray(array)
+        if array.dtype.hasobject:
+            raise ArgumentError(f"an array of Python objects ({array.dtype}) cannot be copied to the device")
+        address = self.alloc(array.nbytes, label)
+        np.copyto(self._array(address, array.dtype, array.shape, None), array)
+        return address
+
+    def download(
+        self, address: int, dtype: Any, shape: int | tuple[int, ...], order: str = "C"
+    ) -> np.ndarray:
+        """Copy an array of `dtype` and `shape`, stored from `address` on in C or F `order`, to the host."""
+        dtype = np.dtype(dtype)
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        if order not in ("C", "F"):
+            raise ValueError(f"order must be 'C' or 'F', got {order!r}")
+        self.check(address, dtype.itemsize * int(np.prod(shape, dtype=np.int64)), access="copy to the host")
+        stored = self._array(address, dtype, shape if order == "C" else shape[::-1], None)
+        return stored.copy() if order == "C" else stored.T.copy(order="F")
+
+    def fill(self, address: int, nbytes: int, value: int = 0) -> None:
+        """Set each of `nbytes` bytes to `value`, as cudaMemset does."""
+        self.view(address, nbytes)[...] = value
+
+    def array(
+        self, address: int, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...] | None = None
+    ) -> np.ndarray:
+        """Device memory seen as a NumPy array, without a copy. `strides` in bytes, None for C order;
+        `address` is that of the first element. Raises MemoryAccessError if an element lies outside one
+        allocation."""
+        low, high = span(np.dtype(dtype).itemsize, shape, strides)
+        self.check(address + low, high - low)
+        return self._array(address, dtype, shape, strides)
+
+    def tables(self) -> MemoryTables:
+        """Address ranges and bytes for compiled code. Valid until the next alloc or free; see `version`."""
+        if self._tables is None:
+            starts = np.array(self._starts, dtype=np.int64)
+            ends = np.array([self._live[start].end for start in self._starts], dtype=np.int64)
+            self._tables = MemoryTables(starts, ends, BASE, self._arena)
+        return self._tables
+
+    def snapshot(self) -> list[tuple[int, np.ndarray]]:
+        """Copy of the contents of every live allocation, for `restore` after a run that failed."""
+        return [(start, self.view(start, self._live[start].nbytes).copy()) for start in self._starts]
+
+    def restore(self, contents: list[tuple[int, np.ndarray]]) -> None:
+        """Put the contents of a `snapshot` back. Raises MemoryAccessError if one of its allocations is
+        gone."""
+        for start, data in contents:
+            self.check(start, data.size)
+        for start, data in contents:
+            self.view(start, data.size)[...] = data
+
+    def describe(self, address: int, size: int = 1) -> str:
+        """What lies at or nearest to `address`, in words: "4 bytes past the end of 'c' (40,000 bytes)"."""
+        if 0 <= address < GUARD_BYTES:
+            return "a null pointer" + (f" plus {address:,} bytes" if address else "")
+        if not BASE <= address < BASE + self._arena.size:
+            return "not an address of device memory"
+        index = bisect.bisect_right(self._starts, address)
+        near = [self._live[start] for start in self._starts[max(index - 1, 0) : index + 1]]
+        inside = next((a for a in near if a.address <= address < a.end), None)
+        if inside is None:
+            near += [old for old in reversed(self._freed) if old.address <= address < old.end]
+        if not near:
+            return "no allocation is near"
+        return _words(inside or min(near, key=lambda a: _distance(a, address)), address, size)
+
+    def _array(
+        self, address: int, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...] | None
+    ) -> np.ndarray:
+        # An empty array may start where the arena ends for NumPy's bounds check, so it gets a buffer of its
+        # own.
+        if 0 in shape or not np.dtype(dtype).itemsize:
+            return np.empty(shape, dtype)
+        return np.ndarray(shape, dtype, buffer=self._arena, offset=address - BASE, strides=strides)
+
+    def _place(self, nbytes: int, label: str) -> int:
+        address = self._next
+        following = _round_up(address + nbytes + GUARD_BYTES)
+        if following <= BASE + self._arena.size:
+            self._next = following
+            return address
+        for address, end in self._gaps():
+            if address + nbytes <= end:
+                # What was freed here has a new owner: errors must no longer name it.
+                self._freed = [f for f in self._freed if f.end <= address or f.address >= address + nbytes]
+                return address
+        raise self._full(nbytes, label)
+
+    def _gaps(self) -> Iterator[tuple[int, int]]:
+        """Ranges of freed addresses that keep the guard distance to live allocations, lowest first."""
+        previous = BASE
+        for start in self._starts:
+            yield _round_up(previous + GUARD_BYTES), start - GUARD_BYTES
+            previous = self._live[start].end
+        yield _round_up(previous + GUARD_BYTES), BASE + self._arena.size - GUARD_BYTES
+
+    def _discard(self, start: int, end: int) -> None:
+        """Give whole pages inside a freed range back to the host."""
+        first = -(-(start - BASE) // mmap.PAGESIZE) * mmap.PAGESIZE
+        last = (end - BASE) // mmap.PAGESIZE * mmap.PAGESIZE
+        if last > first and hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED, first, last - first)
+
+    def _changed(self) -> None:
+        self._tables = None
+        self.version += 1
+
+    def _full(self, nbytes: int, label: str) -> OutOfDeviceMemory:
+        return OutOfDeviceMemory(
+            requested_bytes=nbytes,
+            used_bytes=self._used_bytes,
+            capacity_bytes=self.capacity_bytes,
+            label=label,
+        )
+
+
+def _reserve(nbytes: int) -> tuple[mmap.mmap, np.ndarray]:
+    """Anonymous zeroed memory that costs nothing until written; less than asked for if the host refuses so
+    much."""
+    nbytes = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+    while True:
+        try:
+            mapped = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
+            return mapped, np.frombuffer(mapped, dtype=np.uint8)
+        except (OSError, OverflowError, ValueError):
+            if nbytes <= _SMALLEST_RESERVATION:
+                raise
+            nbytes = max(_SMALLEST_RESERVATION, nbytes // 2 // mmap.PAGESIZE * mmap.PAGESIZE)
+
+
+def _round_up(value: int) -> int:
+    return -(-value // ALIGNMENT) * ALIGNMENT
+
+
+def _distance(allocation: Allocation, address: int) -> int:
+    if allocation.address <= address < allocation.end:
+        return 0
+    return min(abs(address - allocation.address), abs(address - allocation.end))
+
+
+def _words(allocation: Allocation, address: int, size: int) -> str:
+    what = f"{allocation.label!r} ({_bytes(allocation.nbytes)}{', freed' if allocation.freed else ''})"
+    if address < allocation.address:
+        return f"{_bytes(allocation.address - address)} before the start of {what}"
+    if address > allocation.end:
+        return f"{_bytes(address - allocation.end)} past the end of {what}"
+    if address == allocation.end:
+        return f"just past the end of {what}"
+    if address + size > allocation.end:
+        inside, beyond = allocation.end - address, address + size - allocation.end
+        return f"from {_bytes(inside)} before the end of {what} to {_bytes(beyond)} past it"
+    return f"byte {address - allocation.address:,} of {what}"
+
+
+def _bytes(count: int) -> str:
+    return f"{count:,} byte" + ("" if count == 1 else "s")

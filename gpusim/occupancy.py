@@ -1,0 +1,176 @@
+"""How many blocks fit on an SM, and what is left of the unified memory as L1.
+
+The rules are the vendor's: the occupancy section of the CUDA programming guide, the occupancy calculator's
+allocation units for compute capabilities 8.0 and 9.0, and the shared memory sizes of the Ampere and Hopper
+tuning guides.
+
+- Warps, threads, blocks: as many as the SM has room for.
+- Registers: a warp gets its registers times 32 rounded up to `register_unit`, out of its own sub-partition; a
+  block counts as a multiple of `warp_allocation_unit` warps.
+- Shared memory: a block gets static + dynamic + reserved bytes rounded up to `shared_unit_bytes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpusim.config import GPUConfig
+from gpusim.errors import LaunchError
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """What one SM holds of a launch.
+
+    limits: blocks per SM that each resource alone would allow: 'warps', 'threads', 'blocks', 'registers',
+    'shared'. limiters: the resources whose limit is the smallest.
+    shared_bytes_per_block: with the reserved part and rounding.
+    carveout_bytes: shared memory that the SM is set to; `l1_bytes` is the rest of the unified memory.
+    theoretical: resident warps as a share of the SM's maximum, 0 to 1.
+    """
+
+    blocks_per_sm: int
+    warps_per_block: int
+    warps_per_sm: int
+    limits: dict[str, int]
+    limiters: tuple[str, ...]
+    registers_per_warp: int
+    shared_bytes_per_block: int
+    carveout_bytes: int
+    l1_bytes: int
+    theoretical: float
+
+
+def occupancy(
+    config: GPUConfig,
+    threads_per_block: int,
+    registers_per_thread: int,
+    static_shared_bytes: int = 0,
+    dynamic_shared_bytes: int = 0,
+    max_threads: int | None = None,
+    kernel: str | None = None,
+) -> Occupancy:
+    """Return how blocks of this shape fill an SM. `max_threads` is the bound that the kernel was compiled
+    for.
+
+    Raises LaunchError, naming the limit, if not even one block fits.
+    """
+    sm, warp_size = config.sm, config.gpu.warp_size
+    _check_block(config, threads_per_block, registers_per_thread, max_threads, kernel)
+    _check_shared(config, static_shared_bytes, dynamic_shared_bytes, kernel)
+
+    warps = -(-threads_per_block // warp_size)
+    registers_per_warp = _round_up(registers_per_thread * warp_size, sm.register_unit)
+    shared = _round_up(
+        static_shared_bytes + dynamic_shared_bytes + sm.shared_reserved_bytes, sm.shared_unit_bytes
+    )
+    allocated_warps = _round_up(warps, sm.warp_allocation_unit)
+    limits = {
+        "warps": sm.max_warps // warps,
+        "threads": sm.max_threads // (warps * warp_size),
+        "blocks": sm.max_blocks,
+        "registers": sm.max_blocks,
+        "shared": sm.shared_bytes // shared if shared else sm.max_blocks,
+    }
+    if registers_per_warp:
+        register_warps = sm.registers_per_sub_partition // registers_per_warp * sm.sub_partitions
+        limits["registers"] = register_warps // allocated_warps
+    blocks = min(limits.values())
+    if blocks == 0:
+        raise LaunchError(
+            _nothing_fits(config, limits, threads_per_block, registers_per_thread), kernel=kernel
+        )
+    carveout = carveout_bytes(config, blocks * shared)
+    return Occupancy(
+        blocks_per_sm=blocks,
+        warps_per_block=warps,
+        warps_per_sm=blocks * warps,
+        limits=limits,
+        limiters=tuple(name for name, limit in limits.items() if limit == blocks),
+        registers_per_warp=registers_per_warp,
+        shared_bytes_per_block=shared,
+        carveout_bytes=carveout,
+        l1_bytes=sm.unified_l1_bytes - carveout,
+        theoretical=blocks * warps / sm.max_warps,
+    )
+
+
+def carveout_bytes(config: GPUConfig, needed_bytes: int) -> int:
+    """The smallest shared memory size an SM can be set to that holds `needed_bytes`: what the driver picks
+    when the program states no preference, so that shared memory does not lower the occupancy and L1 gets the
+    rest."""
+    for step in config.sm.shared_capacities_bytes:
+        if step >= needed_bytes:
+            return step
+    raise LaunchError(
+        f"{needed_bytes:,} bytes of shared memory do not fit in an SM's {config.sm.shared_bytes:,}"
+    )
+
+
+def check_dimensions(
+    config: GPUConfig, grid: Sequence[int], block: Sequence[int], kernel: str | None = None
+) -> None:
+    """Raise LaunchError unless `grid` and `block`, each (x, y, z), are within the limits of the GPU."""
+    limits = (
+        ("grid", "blocks", grid, config.launch.max_grid),
+        ("block", "threads", block, config.launch.max_block),
+    )
+    for what, unit, size, maximum in limits:
+        for axis, extent, most in zip("xyz", size, maximum, strict=True):
+            if not 1 <= extent <= most:
+                raise LaunchError(
+                    f"{what} {tuple(size)}: {extent:,} {unit} in {axis}, allowed 1 to {most:,}", kernel=kernel
+                )
+
+
+def _check_block(
+    config: GPUConfig, threads: int, registers: int, max_threads: int | None, kernel: str | None
+) -> None:
+    sm = config.sm
+    if not 1 <= threads <= sm.max_threads_per_block:
+        raise LaunchError(
+            f"{threads:,} threads per block, allowed 1 to {sm.max_threads_per_block:,}", kernel=kernel
+        )
+    if max_threads is not None and threads > max_threads:
+        raise LaunchError(
+            f"{threads:,} threads per block, the kernel was compiled for {max_threads:,} at most",
+            kernel=kernel,
+        )
+    if not 0 <= registers <= sm.max_registers_per_thread:
+        raise LaunchError(
+            f"{registers:,} registers per thread, allowed at most {sm.max_registers_per_thread:,}",
+            kernel=kernel,
+        )
+
+
+def _check_shared(config: GPUConfig, static: int, dynamic: int, kernel: str | None) -> None:
+    sm = config.sm
+    if static < 0 or dynamic < 0:
+        raise LaunchError(
+            f"shared memory must not be negative, got {min(static, dynamic):,} bytes", kernel=kernel
+        )
+    if static > sm.static_shared_bytes_max:
+        raise LaunchError(
+            f"{static:,} bytes of static shared memory per block, "
+            f"allowed at most {sm.static_shared_bytes_max:,}",
+            kernel=kernel,
+        )
+    if static + dynamic > sm.shared_bytes_per_block_max:
+        raise LaunchError(
+            f"{static + dynamic:,} bytes of shared memory per block "
+            f"({static:,} static + {dynamic:,} dynamic), allowed at most {sm.shared_bytes_per_block_max:,}",
+            kernel=kernel,
+        )
+
+
+def _nothing_fits(config: GPUConfig, limits: dict[str, int], threads: int, registers: int) -> str:
+    lacking = [name for name, limit in limits.items() if limit == 0]
+    if "registers" in lacking:
+        total = config.sm.registers
+        return f"{threads:,} threads with {registers} registers each need more than the {total:,} of an SM"
+    return f"a block of {threads:,} threads needs more {' and '.join(lacking)} than an SM has"
+
+
+def _round_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit

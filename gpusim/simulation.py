@@ -1,0 +1,96 @@
+"""One call from a kernel to a predicted run: compile, bind the arguments, simulate, copy the results back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpusim.arguments import bind, infer_signature, parse_signature
+from gpusim.config import GPUConfig, load_config
+from gpusim.launch import Launch
+from gpusim.memory import DeviceMemory
+from isa import Program, compile_kernel
+
+if TYPE_CHECKING:
+    from gpusim.result import Result
+
+#: A launch may run this long unless `max_cycles` says otherwise: a minute of GPU time. An endless loop ends here.
+DEFAULT_MAX_CYCLES = 100_000_000
+
+
+def simulate(
+    kernel: Any,
+    grid: int | Sequence[int],
+    block: int | Sequence[int],
+    args: Sequence[Any] = (),
+    gpu: str | Path | GPUConfig = "h200",
+    shared_bytes: int = 0,
+    *,
+    signature: Any = None,
+    overrides: Mapping[str, Any] | Sequence[str] | None = None,
+    max_cycles: int | None = DEFAULT_MAX_CYCLES,
+    threads: int | None = None,
+    strict_barriers: bool = True,
+    progress: Callable[[int, int, int], None] | None = None,
+) -> Result:
+    """Run a kernel once on a simulated GPU with cold caches.
+
+    Args:
+        kernel: a Python function written for `numba.cuda`, a `numba.cuda` dispatcher, or an `isa.Program`.
+        grid, block: blocks of the grid and threads of a block: an int or up to three.
+        args: NumPy arrays and scalars; arrays are updated in place when the run succeeds.
+        gpu: name of a shipped configuration, path to a TOML file, or a `GPUConfig`.
+        shared_bytes: dynamic shared memory per block.
+        signature: Numba types of the arguments, where Numba's own typing of `args` is not wanted.
+        overrides: changes to the configuration, such as `["sm.count=66"]` or `{"sm.count": 66}`.
+        max_cycles: SM clock cycles after which the run is given up; None for no limit.
+        threads: host threads; None takes one per core. The result does not depend on it.
+        strict_barriers: a barrier that some threads have exited without reaching is an error; False lets exited
+            threads count as arrived, as the hardware does.
+        progress: called now and then with (cycles, blocks finished, blocks in the grid).
+
+    Raises:
+        SimulationError: or one of its subclasses, for everything that is wrong with the launch or that the kernel does
+            wrong; the arrays in `args` are then unchanged.
+    """
+    from gpusim.runner import run_launch  # the compiled core: a heavy import that listing programs can do without
+
+    config = load_config(gpu, overrides)
+    launch = Launch(kernel, grid, block, tuple(args), shared_bytes, signature)
+    program = program_of(kernel, launch.args, config, signature)
+    memory = DeviceMemory()
+    bound = bind(program, launch.args, memory, signature if program is not kernel else None, parameter_names(kernel))
+    result = run_launch(
+        config, program, launch, memory, bound.parameter_bytes, host_threads(threads), max_cycles, strict_barriers, progress
+    )
+    bound.copy_back()
+    return result
+
+
+def program_of(kernel: Any, args: Sequence[Any], config: GPUConfig, signature: Any = None) -> Program:
+    """The machine code of a kernel for these arguments and this GPU's architecture."""
+    if isinstance(kernel, Program):
+        return kernel
+    name = getattr(kernel, "__name__", None)
+    types = parse_signature(signature) if signature is not None else infer_signature(args, name)
+    return compile_kernel(kernel, types, config.gpu.arch)
+
+
+def parameter_names(kernel: Any) -> tuple[str, ...]:
+    """Names of a Python kernel's parameters, for messages; empty for a program."""
+    code = getattr(getattr(kernel, "py_func", kernel), "__code__", None)
+    return code.co_varnames[: code.co_argcount] if code is not None else ()
+
+
+def host_threads(threads: int | None) -> int:
+    """Host threads to use: as asked for, or one per core this process may run on."""
+    if threads is not None:
+        return max(threads, 1)
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every platform
+        return os.cpu_count() or 1
+
+

@@ -1,0 +1,82 @@
+"""Every error that `isa` raises, under one base class.
+
+Each message says what is wrong and where, so that a command-line tool can print it alone, without a
+traceback.
+"""
+
+from __future__ import annotations
+
+
+class IsaError(Exception):
+    """Base class of all errors of this package."""
+
+
+class ToolchainMissing(IsaError):
+    """A program of the vendor's tool chain (ptxas, nvdisasm, NVRTC) or Numba's CUDA target was not found."""
+
+
+class ToolchainFailed(IsaError):
+    """A program of the vendor's tool chain ended with an error that is not the user's kernel's fault."""
+
+
+class CompileError(IsaError):
+    """A kernel does not compile: the user's mistake, named with file and line where they are known."""
+
+    def __init__(self, message: str, file: str | None = None, line: int | None = None) -> None:
+        self.file = file
+        self.line = line
+        where = f"{file}:{line}: " if file and line else f"{file}: " if file else ""
+        super().__init__(where + message)
+
+
+class ProgramFileError(IsaError):
+    """A file cannot be loaded: missing, of an unknown type, or a damaged program image."""
+
+
+class NotACubin(ProgramFileError):
+    """A file is not a cubin (wrong magic number, truncated, or made for another machine)."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{path} is not a cubin: {reason}")
+
+
+class EntryError(IsaError):
+    """The kernel asked for is not in the file, or the file holds several and none was chosen."""
+
+    def __init__(self, message: str, available: tuple[str, ...]) -> None:
+        self.available = available
+        listing = "".join(f"\n  {name}" for name in available)
+        super().__init__(
+            message + (f"; the file holds:{listing}" if available else "; the file holds no kernel")
+        )
+
+
+class DecodeError(IsaError):
+    """The text of a disassembled instruction has no form that this decoder knows."""
+
+
+class UnknownInstruction(IsaError):
+    """A decoded instruction has no entry in the opcode table, so it cannot be executed.
+
+    Args:
+        text: the instruction as disassembled, guard included.
+        encoding: its 128 bits.
+        line: source line, or None.
+        kernel: name of the kernel that holds it.
+        reason: what exactly is not known, if more than the opcode.
+    """
+
+    def __init__(
+        self, text: str, encoding: int, line: int | None = None, kernel: str = "", reason: str = ""
+    ) -> None:
+        self.text = text
+        self.encoding = encoding
+        self.line = line
+        self.kernel = kernel
+        where = f" in kernel {kernel}" if kernel else ""
+        where += f", source line {line}" if line else ""
+        super().__init__(
+            f"unknown instruction '{text}' (0x{encoding:032x}){where}" + (f": {reason}" if reason else "")
+        )

@@ -1,0 +1,315 @@
+"""One decoded SASS instruction: guard, operands, encoding, control bits and source line.
+
+Reading order: `Operand` and `Instruction` say what a decoded instruction is; `parse_instruction` turns one
+line of the vendor's disassembly into an `Instruction`. It needs that text and the labels of the section,
+nothing else, so a recorded program image stores the text and opens without any tool chain.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from isa.control import Control, decode_control
+from isa.errors import DecodeError
+
+INSTRUCTION_BYTES = 16
+RZ = 255
+"""Register index that reads zero and ignores writes."""
+URZ = 63
+"""Uniform register index that reads zero (Volta to Hopper; Blackwell prints the same name for index 255)."""
+PT = 7
+"""Predicate index that is always true, in both register files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One operand as printed.
+
+    Attributes:
+        kind: what it is, and which other fields count:
+            'reg', 'ureg', 'pred', 'upred': `index` (RZ 255, URZ 63, PT and UPT 7).
+            'imm': `value`, an int with its printed sign (64-bit immediates as printed).
+            'fimm': `value`, a float as printed; `Instruction.immediate_bits` has its exact bits.
+            'const': `bank` and `offset` in bytes, `base` or `ubase` where the offset is a register; a
+                bindless `cx[UR4][0x10]` has bank None and its descriptor in `desc`.
+            'mem': `base` (register or None), `ubase` (uniform register or None), `offset` in bytes, `desc`
+                for `desc[UR4][...]`. Suffixes inside the brackets ('64', 'U32', 'X4') stay on `base`.
+            'special': `value` is the name ('SR_TID.X', 'SRZ').
+            'label': `value` is the target's address in the section, in bytes.
+            'barrier' (B0..B15) and 'scoreboard' (SB0..SB5): `index`.
+            'other': `value` is the text, or the name of a function outside the section; for a bracketed
+                descriptor ('gdesc', 'tmem', 'idesc') it is the word before the bracket, with `ubase` or
+                `base` and `offset` inside.
+        negate, absolute, invert: '-', '|..|', and '~' or '!'.
+        reuse: the printed '.reuse' flag.
+        suffixes: words after the operand, such as ('H0_H0',), in order.
+    """
+
+    kind: str
+    index: int = 0
+    value: int | float | str | None = None
+    negate: bool = False
+    absolute: bool = False
+    invert: bool = False
+    reuse: bool = False
+    suffixes: tuple[str, ...] = ()
+    bank: int | None = None
+    offset: int = 0
+    base: Operand | None = None
+    ubase: Operand | None = None
+    desc: Operand | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction of a kernel's section.
+
+    Attributes:
+        address: byte offset in the section, 16 times the instruction's index.
+        opcode, modifiers: 'IADD3' and ('X',) for 'IADD3.X'.
+        guard: predicate that must hold (0..6), 7 = always; `guard_negated` for '@!P0' ('@!PT' is never);
+            `guard_uniform` for '@UP0'.
+        operands: in printed order, destinations first.
+        encoding: the 128 bits as an int, first word lowest.
+        control: scheduling bits.
+        line, file: source line and file, None where unknown.
+        text: the whole instruction as disassembled, with single spaces.
+        targets: possible target addresses in bytes that the compiler recorded for an indirect branch.
+    """
+
+    address: int
+    opcode: str
+    modifiers: tuple[str, ...]
+    guard: int
+    guard_negated: bool
+    guard_uniform: bool
+    operands: tuple[Operand, ...]
+    encoding: int
+    control: Control
+    line: int | None
+    file: str | None
+    text: str
+    targets: tuple[int, ...] = ()
+
+    @property
+    def mnemonic(self) -> str:
+        """Opcode and modifiers as printed, such as 'IADD3.X'."""
+        return ".".join((self.opcode, *self.modifiers))
+
+    @property
+    def immediate_bits(self) -> int:
+        """Bits 32..63 of the encoding: the immediate of every form that has one.
+
+        A float32 as it is, the upper word of a float64, or two float16 with the first
+        printed one in the upper half.
+        """
+        return self.encoding >> 32 & 0xFFFFFFFF
+
+
+_GUARD = re.compile(r"@(!?)(U?)P([0-6T])\s+")
+_ANNOTATION = re.compile(r"\(\*.*?\*\)")
+_REGISTER = re.compile(r"(UR|R|UP|P|SB|B)(\d+|Z|T)((?:\.\w+)*)$")
+_HEX = re.compile(r"(-?)0x([0-9a-f]+)((?:\.\w+)*)$")
+_FLOAT = re.compile(r"([+-]?)(\d+\.?\d*(?:e[+-]?\d+)?|INF|Q?NAN|SNAN)((?:\.[A-Z]\w*)*)$")
+_CONST = re.compile(r"(c|cx)\[(\w+)\]\[([^\]]*)\]((?:\.\w+)*)$")
+_MEMORY = re.compile(r"(?:desc\[(\w+)\])?\[([^\]]*)\]((?:\.\w+)*)$")
+_DESCRIPTOR = re.compile(r"(gdesc|tmem|idesc|tdesc|sdesc)\[([^\]]*)\]((?:\.\w+)*)$")
+_LABEL = re.compile(r"`\((.+)\)$")
+_RELOCATED = re.compile(r"32@(lo|hi)\((.*?(\.L_x_\d+)?(?:@srel)?)\)+$")
+_WORD = re.compile(r"(?:\w+|\{[\d,]+\})$")
+_LAST = {"R": {"Z": RZ}, "UR": {"Z": URZ}, "P": {"T": PT}, "UP": {"T": PT}}
+_KINDS = {"R": "reg", "UR": "ureg", "P": "pred", "UP": "upred", "B": "barrier", "SB": "scoreboard"}
+
+
+def parse_instruction(
+    address: int,
+    text: str,
+    encoding: int,
+    labels: Mapping[str, int],
+    line: int | None = None,
+    file: str | None = None,
+) -> Instruction:
+    """Decode one line of disassembly.
+
+    Args:
+        address: byte offset in the section.
+        text: for instance "@!P0 IADD3.X R1, R2, c[0x0][0x28], RZ, P1, !PT", without the closing semicolon.
+        encoding: 128 bits.
+        labels: label name to byte offset in the section.
+
+    Raises:
+        DecodeError: the guard or an operand fits no known form; the message names the text.
+    """
+    targets = (
+        tuple(labels[name] for name in re.findall(r"\.L_x_\d+", text) if name in labels)
+        if "(*" in text
+        else ()
+    )
+    body = _ANNOTATION.sub("", text).strip()
+    guard, guard_negated, guard_uniform = PT, False, False
+    if body.startswith("@"):
+        match = _GUARD.match(body)
+        if not match:
+            raise DecodeError(f"unknown guard in '{text}' at 0x{address:x}")
+        guard = PT if match[3] == "T" else int(match[3])
+        guard_negated, guard_uniform = bool(match[1]), bool(match[2])
+        body = body[match.end() :]
+    mnemonic, _, rest = body.partition(" ")
+    opcode, *modifiers = mnemonic.split(".")
+    try:
+        operands = tuple(_operand(part, labels) for part in _split(rest))
+    except DecodeError as error:
+        raise DecodeError(f"{error} in '{text}' at 0x{address:x} (0x{encoding:032x})") from None
+    return Instruction(
+        address, opcode, tuple(modifiers), guard, guard_negated, guard_uniform, operands, encoding,
+        decode_control(encoding), line, file, " ".join(text.split()), targets,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def _split(text: str) -> tuple[str, ...]:
+    """Split at commas outside braces, and at the space before a label or an offset ('R4 -0x100')."""
+    parts = re.split(r",(?![^{]*\})|(?<=\w)\s+(?=`\(|-?0x)", text)
+    return tuple(part.strip() for part in parts if part.strip())
+
+
+def _operand(text: str, labels: Mapping[str, int]) -> Operand:
+    """An operand that may name a label; a function of another section is kind 'other' with its name."""
+    match = _LABEL.match(text)
+    if match and match[1] in labels:
+        return Operand("label", value=labels[match[1]])
+    if match and match[1].startswith(".L"):
+        raise DecodeError(f"label '{match[1]}' is not in the section")
+    if match:
+        return Operand("other", value=match[1])
+    match = _RELOCATED.match(text)
+    if match and match[3] in labels:
+        # Half of an address in this section; the section counts as placed at address 0.
+        return Operand("imm", value=labels[match[3]] >> (32 if match[1] == "hi" else 0) & 0xFFFFFFFF)
+    return Operand("other", value=text) if match else parse_operand(text)
+
+
+@lru_cache(maxsize=65536)
+def parse_operand(text: str) -> Operand:
+    """Decode one operand that is not a label.
+
+    Raises:
+        DecodeError: it fits no known form.
+    """
+    for form in (_number, _register, _constant, _memory, _special, _signed, _descriptor, _word):
+        operand = form(text)
+        if operand is not None:
+            return operand
+    raise DecodeError(f"unknown operand form '{text}'")
+
+
+def _signed(text: str) -> Operand | None:
+    """'-', '~', '!' or bars around another operand, with suffixes before or after the closing bar."""
+    if text[:1] in ("-", "~", "!"):
+        inner = parse_operand(text[1:])
+        if text[0] == "-":
+            return None if inner.negate else replace(inner, negate=True)
+        return None if inner.invert else replace(inner, invert=True)
+    if text.startswith("|"):
+        core, _, tail = text[1:].partition("|")
+        return replace(parse_operand(core + tail), absolute=True)
+    return None
+
+
+def _suffixes(text: str) -> tuple[bool, tuple[str, ...]]:
+    words = text.split(".")[1:] if text else []
+    return "reuse" in words, tuple(word for word in words if word != "reuse")
+
+
+def _number(text: str) -> Operand | None:
+    match = _HEX.match(text)
+    if match:
+        reuse, suffixes = _suffixes(match[3])
+        return Operand("imm", value=int(match[1] + match[2], 16), reuse=reuse, suffixes=suffixes)
+    match = _FLOAT.match(text)
+    if match:
+        # Python has one NaN; which one was meant, the bits in the encoding say.
+        digits = "nan" if match[2].endswith("NAN") else match[2]
+        return Operand("fimm", value=float(match[1] + digits), suffixes=_suffixes(match[3])[1])
+    return None
+
+
+def _register(text: str) -> Operand | None:
+    match = _REGISTER.match(text)
+    if not match:
+        return None
+    file, number, tail = match.groups()
+    reuse, suffixes = _suffixes(tail)
+    if number.isdigit():
+        return Operand(_KINDS[file], index=int(number), reuse=reuse, suffixes=suffixes)
+    if number not in _LAST.get(file, ()):
+        return None
+    return Operand(_KINDS[file], index=_LAST[file][number], reuse=reuse, suffixes=suffixes)
+
+
+def _constant(text: str) -> Operand | None:
+    match = _CONST.match(text)
+    if not match:
+        return None
+    base, ubase, offset = _address(match[3])
+    reuse, suffixes = _suffixes(match[4])
+    bindless = not match[2].startswith("0x")
+    return Operand(
+        "const",
+        bank=None if bindless else int(match[2], 16),
+        desc=parse_operand(match[2]) if bindless else None,
+        offset=offset,
+        base=base,
+        ubase=ubase,
+        reuse=reuse,
+        suffixes=suffixes,
+    )
+
+
+def _memory(text: str) -> Operand | None:
+    match = _MEMORY.match(text)
+    if not match:
+        return None
+    base, ubase, offset = _address(match[2])
+    desc = parse_operand(match[1]) if match[1] else None
+    return Operand("mem", offset=offset, base=base, ubase=ubase, desc=desc, suffixes=_suffixes(match[3])[1])
+
+
+def _descriptor(text: str) -> Operand | None:
+    match = _DESCRIPTOR.match(text)
+    if not match:
+        return None
+    base, ubase, offset = _address(match[2])
+    return Operand(
+        "other", value=match[1], base=base, ubase=ubase, offset=offset, suffixes=_suffixes(match[3])[1]
+    )
+
+
+def _address(text: str) -> tuple[Operand | None, Operand | None, int]:
+    """Base register, uniform register and byte offset of a sum such as 'R2.64+UR4+-0x8'."""
+    base = ubase = None
+    offset = 0
+    for term in text.replace("+-", "-").replace("-0x", "+-0x").split("+"):
+        if not term:
+            continue
+        operand = parse_operand(term)
+        if operand.kind == "imm" and isinstance(operand.value, int):
+            offset += operand.value
+        elif operand.kind == "ureg" and ubase is None:
+            ubase = operand
+        elif operand.kind == "reg" and base is None:
+            base = operand
+        else:
+            raise DecodeError(f"unknown address form '[{text}]'")
+    return base, ubase, offset
+
+
+def _special(text: str) -> Operand | None:
+    return Operand("special", value=text) if text.startswith("SR") else None
+
+
+def _word(text: str) -> Operand | None:
+    return Operand("other", value=text) if _WORD.match(text) else None

@@ -1,0 +1,225 @@
+"""Disassemble a cubin and read the listing into instructions.
+
+`nvdisasm -c -hex -gi` prints, per code section: labels, source-line comments (the innermost function first,
+then one line for each caller it was inlined into), and each instruction with its 128-bit encoding in two
+lines.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import linecache
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from isa.cache import ProgramCache, default_cache
+from isa.cubin import Cubin, read_cubin
+from isa.errors import DecodeError, EntryError, ToolchainFailed
+from isa.instruction import INSTRUCTION_BYTES, Instruction, parse_instruction
+from isa.program import IMAGE_FORMAT, Program, qualified_name
+from isa.toolchain import find_tool, identity
+
+_SECTION = re.compile(r"\t\.section\t\.text\.(.+?),")
+_LABEL = re.compile(r"([.$\w]\S*):$")
+_SOURCE = re.compile(r'\t//## File "(.+?)", line (\d+)(?: inlined at "(.+?)", line (\d+))?')
+_CODE = re.compile(r"\s+/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;?\s*/\* 0x([0-9a-f]{16}) \*/$")
+_UPPER = re.compile(r"\s+/\* 0x([0-9a-f]{16}) \*/$")
+_TOOL_FILES = re.compile(
+    r"__nv_nvrtc_builtin_header\.h$|/(site|dist)-packages/(nvidia|numba|numba_cuda|cuda)/"
+    r"|/cuda[^/]*/(.*/)?include/"
+)
+# Numba puts ABI tags into a kernel's mangled name: a counter ("B2v1") and compilation flags ("B106cw51c...").
+_NUMBA_NAME = re.compile(r"_ZN.*B\d+v\d+B\d+cw\d+c")
+
+
+@dataclass
+class Section:
+    """Disassembly of one code section, not yet decoded.
+
+    Attributes:
+        name: mangled name of the kernel (the section's name without '.text.').
+        labels: name to byte offset in the section.
+        lines: one (address, text, encoding, source line, file) per instruction.
+    """
+
+    name: str
+    labels: dict[str, int] = field(default_factory=dict)
+    lines: list[tuple[int, str, int, int | None, str | None]] = field(default_factory=list)
+
+    def decode(self) -> tuple[Instruction, ...]:
+        """Decode every instruction; raises DecodeError naming the text that fits no form."""
+        return tuple(
+            parse_instruction(address, text, encoding, self.labels, line, file)
+            for address, text, encoding, line, file in self.lines
+        )
+
+
+def disassemble(cubin: bytes) -> str:
+    """The vendor's listing of a cubin.
+
+    Raises:
+        ToolchainMissing: there is no nvdisasm.
+        ToolchainFailed: nvdisasm rejects the file; the message is its own.
+    """
+    tool = find_tool("nvdisasm")
+    with tempfile.TemporaryDirectory(prefix="gpusim-") as folder:
+        path = Path(folder, "kernel.cubin")
+        path.write_bytes(cubin)
+        done = subprocess.run(
+            [tool, "-c", "-hex", "-gi", str(path)], capture_output=True, text=True, check=False
+        )
+    if done.returncode:
+        raise ToolchainFailed(f"nvdisasm failed: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
+
+
+def read_sections(listing: str) -> dict[str, Section]:
+    """Split a listing into its code sections by mangled kernel name.
+
+    A source line holds until the next one. It may come as a chain of frames, innermost first; the instruction
+    gets the innermost frame that is not in a header of the tool chain, or the innermost where all are.
+
+    Raises:
+        DecodeError: an instruction's second half is missing or an address is out of sequence.
+    """
+    sections: dict[str, Section] = {}
+    section: Section | None = None
+    frames: list[tuple[str, int]] = []
+    pending: tuple[int, str, int] | None = None
+    chain_ended = True
+    for row in listing.splitlines():
+        if pending is not None:
+            upper = _UPPER.match(row)
+            if not upper or section is None:
+                raise DecodeError(f"no second half of the encoding after '{pending[1]}' at 0x{pending[0]:x}")
+            address, text, lower = pending
+            if address != INSTRUCTION_BYTES * len(section.lines):
+                raise DecodeError(f"'{text}' at 0x{address:x} is out of sequence in section {section.name}")
+            file, line = _user_frame(frames)
+            section.lines.append((address, text, int(upper[1], 16) << 64 | lower, line, file))
+            pending, chain_ended = None, True
+        elif code := _CODE.match(row):
+            pending = int(code[1], 16), code[2], int(code[3], 16)
+        elif source := _SOURCE.match(row):
+            if chain_ended:
+                frames, chain_ended = [], False
+            frames.append((source[1], int(source[2])))
+            if source[3]:
+                frames.append((source[3], int(source[4])))
+        elif start := _SECTION.match(row):
+            section = sections.setdefault(start[1], Section(start[1]))
+            frames = []
+        elif section is not None and (label := _LABEL.match(row)):
+            section.labels[label[1]] = INSTRUCTION_BYTES * len(section.lines)
+    return sections
+
+
+def _user_frame(frames: list[tuple[str, int]]) -> tuple[str | None, int | None]:
+    for file, line in frames:
+        if not _TOOL_FILES.search(file):
+            return file, line
+    return frames[0] if frames else (None, None)
+
+
+def program_from_cubin(
+    cubin: bytes, entry: str | None = None, *, abi: str | None = None, path: str = "<cubin>"
+) -> Program:
+    """Decode one kernel of a cubin; the result is cached by content.
+
+    Args:
+        cubin: the file's content.
+        entry: which kernel: its mangled name, qualified name ('ns::kernel') or plain name; None if there is
+            only one.
+        abi: 'numba' or 'c', how arguments are laid out; None guesses from the mangled name.
+        path: the file's name, for messages.
+
+    Raises:
+        NotACubin: the file is not a cubin.
+        EntryError: no such kernel, or several fit.
+        DecodeError: an instruction has an unknown form.
+    """
+    parsed = read_cubin(cubin, path)
+    symbol = select_entry(tuple(parsed.kernels), entry, path)
+    abi = abi or ("numba" if _NUMBA_NAME.match(symbol) else "c")
+    digest = hashlib.sha256(cubin).hexdigest()
+    key = ProgramCache.key(["cubin", str(IMAGE_FORMAT), digest, symbol, abi, identity("nvdisasm")])
+    program = default_cache().get(key)
+    if program is None:
+        section = read_sections(disassemble(cubin)).get(symbol)
+        if section is None:
+            raise DecodeError(f"nvdisasm lists no code for {symbol} of {path}")
+        program = _build(parsed, section, cubin, digest, abi)
+        default_cache().put(key, program)
+    return with_current_source(program)
+
+
+def select_entry(names: tuple[str, ...], entry: str | None, path: str) -> str:
+    """The mangled name that `entry` means; raises EntryError with the kernels if none or several fit."""
+    if entry is None:
+        if len(names) == 1:
+            return names[0]
+        reason = "holds several kernels and none was chosen (entry=)" if names else "holds no kernel"
+        raise EntryError(f"{path} {reason}", names)
+    if entry in names:
+        return entry
+    fitting = [name for name in names if qualified_name(name) == entry] or [
+        name for name in names if qualified_name(name).rpartition("::")[2] == entry
+    ]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise EntryError(
+            f"'{entry}' names several kernels of {path}; choose one by its mangled name", tuple(fitting)
+        )
+    raise EntryError(f"{path} has no kernel '{entry}'", names)
+
+
+def _build(parsed: Cubin, section: Section, cubin: bytes, digest: str, abi: str) -> Program:
+    kernel = parsed.kernels[section.name]
+    listed = sum(encoding << 128 * index for index, (_, _, encoding, _, _) in enumerate(section.lines))
+    if listed.to_bytes(INSTRUCTION_BYTES * len(section.lines), "little") != kernel.code:
+        raise DecodeError(f"the listing of {section.name} does not match its code")
+    return Program(
+        name=qualified_name(kernel.name).rpartition("::")[2],
+        symbol=kernel.name,
+        arch=parsed.arch,
+        instructions=section.decode(),
+        registers=kernel.registers,
+        static_shared_bytes=kernel.static_shared_bytes,
+        local_bytes=kernel.local_bytes,
+        barriers=kernel.barriers,
+        constant_banks=kernel.constant_banks,
+        parameter_base=kernel.parameter_base,
+        parameter_bytes=kernel.parameter_bytes,
+        parameters=kernel.parameters,
+        max_threads=kernel.max_threads,
+        abi=abi,
+        source={},
+        cubin=cubin,
+        sha256=digest,
+        shared_base=kernel.shared_base,
+        cluster=kernel.cluster,
+        labels=section.labels,
+        global_image=parsed.global_image,
+        global_symbols=parsed.global_symbols,
+        relocations=kernel.relocations,
+    )
+
+
+def with_current_source(program: Program) -> Program:
+    """The program with its source files' text as it is now; a file that cannot be read keeps what it had.
+
+    Line numbers are part of the program, so an edit that moves code makes another program, while an edited
+    comment does not, and then the stored text would be old.
+    """
+    files = set(program.source) or {each.file for each in program.instructions if each.file}
+    source = dict(program.source)
+    for file in sorted(file for file in files if not _TOOL_FILES.search(file)):
+        linecache.checkcache(file)
+        lines = linecache.getlines(file)
+        if lines:
+            source[file] = [line.rstrip("\r\n") for line in lines]
+    return program if source == program.source else replace(program, source=source)

@@ -1,0 +1,132 @@
+"""Lowering: a decoded `Program` becomes the dense table that compiled executors run.
+
+Read `isa.microops` first (what a row means), then `isa.opcodes` (one line per instruction), then this driver.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from isa import microops as m
+from isa.errors import UnknownInstruction
+from isa.instruction import RZ, URZ, Instruction, Operand
+from isa.lower_banks import BankReader
+from isa.lower_writer import ConstantPool, RegisterLayout, RowWriter
+from isa.opcodes import OPCODES
+
+SINK_ROWS = 4
+_SPARE_ROWS = 3  # a 128-bit access names its first register only
+
+
+class LowerableProgram(Protocol):
+    """What lowering needs of a `Program`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def registers(self) -> int: ...
+
+    @property
+    def instructions(self) -> tuple[Instruction, ...]: ...
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A program as numbers.
+
+    Attributes:
+        code: int32 [instructions, COLUMNS], C-contiguous; row i is the instruction at byte address 16 * i.
+        const_rows: int64 [rows, 3]: (0, value, 0) an immediate; (1, bank, byte offset) a 32-bit constant-bank word.
+        rows_per_warp: register rows of one warp: registers, uniform registers in use, sink rows.
+        ureg_base: row of UR0.
+        sink_row: first of four rows that take what is written to RZ and URZ.
+    """
+
+    code: np.ndarray
+    const_rows: np.ndarray
+    rows_per_warp: int
+    ureg_base: int
+    sink_row: int
+
+
+def lower(program: LowerableProgram) -> Lowered:
+    """Lower a whole program before anything runs.
+
+    Raises:
+        UnknownInstruction: an opcode, modifier or operand form that is not in the opcode table.
+    """
+    layout = _layout(program)
+    pool = ConstantPool()
+    banks = BankReader()
+    code = np.zeros((len(program.instructions), m.COLUMNS), np.int32)
+    for row, instruction in zip(code, program.instructions, strict=True):
+        writer = lower_instruction(instruction, pool, layout, program.name)
+        writer.columns[m.COL_BUBBLES] = banks.bubbles(writer)
+        row[:] = writer.columns
+    const_rows = np.array(pool.rows, np.int64)
+    return Lowered(code, const_rows, layout.sink_row + SINK_ROWS, layout.ureg_base, layout.sink_row)
+
+
+def lower_instruction(
+    instruction: Instruction, pool: ConstantPool, layout: RegisterLayout, kernel: str = ""
+) -> RowWriter:
+    """Lower one instruction; the finished columns are in the result's `columns`.
+
+    Raises:
+        UnknownInstruction: see `lower`.
+    """
+    writer = RowWriter(instruction, pool, layout, kernel)
+    opcode = OPCODES.get(instruction.opcode)
+    if opcode is None:
+        raise writer.refuse(f"opcode {instruction.opcode} is not in the opcode table")
+    for modifier in instruction.modifiers:
+        if modifier not in opcode.modifiers:
+            raise writer.refuse(f"modifier .{modifier} of {instruction.mnemonic} is not in the opcode table")
+    columns = writer.columns
+    control = instruction.control
+    columns[m.COL_UNIT] = opcode.unit
+    columns[m.COL_VARIABLE] = int(opcode.variable)
+    columns[m.COL_UNIFORM] = int(opcode.uniform)
+    columns[m.COL_GUARD] = _guard(instruction)
+    columns[m.COL_GUARD_NEG] = int(instruction.guard_negated)
+    columns[m.COL_STALL] = control.stall
+    columns[m.COL_YIELD] = int(control.yield_flag)
+    columns[m.COL_WBAR] = control.write_barrier
+    columns[m.COL_RBAR] = control.read_barrier
+    columns[m.COL_WAIT] = control.wait_mask
+    columns[m.COL_REUSE] = control.reuse
+    opcode.lower(writer)
+    writer.finish()
+    return writer
+
+
+def _guard(instruction: Instruction) -> int:
+    if instruction.guard == 7 or not instruction.guard_uniform:
+        return instruction.guard
+    return 8 + instruction.guard
+
+
+def _layout(program: LowerableProgram) -> RegisterLayout:
+    """As many register and uniform rows as the program can touch: few rows keep all warps in the host's cache."""
+    registers, uniform = program.registers, 0
+    for instruction in program.instructions:
+        for operand in instruction.operands:
+            for part in (operand, operand.base, operand.ubase, operand.desc):
+                if part is None:
+                    continue
+                if _names(part, "reg", RZ):
+                    registers = max(registers, part.index + 1 + _SPARE_ROWS)
+                elif _names(part, "ureg", URZ):
+                    uniform = max(uniform, part.index + 1 + _SPARE_ROWS)
+    return RegisterLayout(registers, registers + uniform)
+
+
+def _names(operand: Operand, kind: str, zero: int) -> bool:
+    return operand.kind == kind and operand.index != zero
+
+
+__all__ = ["Lowered", "UnknownInstruction", "lower", "lower_instruction"]

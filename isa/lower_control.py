@@ -1,0 +1,297 @@
+"""Lowering of control flow, barriers, special registers and everything between lanes."""
+
+from __future__ import annotations
+
+from isa import microops as m
+from isa.instruction import INSTRUCTION_BYTES, Operand
+from isa.lower_memory import SCOPES
+from isa.lower_writer import RowWriter, is_zero
+
+
+def _target(operand: Operand) -> int:
+    """Index of the instruction that a label names."""
+    return int(operand.value or 0) // INSTRUCTION_BYTES
+
+
+def branch(w: RowWriter) -> None:
+    """BRA, with an optional extra condition; .DIV compares the executing lanes with the mask in a uniform register."""
+    kind = w.choose({"DIV": m.BRANCH_DIV, "CONV": m.BRANCH_CONV, "ANY": m.BRANCH_ANY}, m.BRANCH_PLAIN)
+    if w.has("U") and kind == m.BRANCH_PLAIN:
+        kind = m.BRANCH_UNIFORM
+    w.set(m.OP_BRA, aux1=kind)
+    w.ps(0)
+    if w.next_is("reg", "ureg"):
+        w.src(m.COL_A, numeric="int")
+    elif kind in (m.BRANCH_DIV, m.BRANCH_CONV):
+        raise w.refuse("a convergence branch without a mask")
+    w.columns[m.COL_AUX0] = _target(w.take("label"))
+
+
+def indirect_branch(w: RowWriter) -> None:
+    """BRX: next address + Ra + offset; AUX0 = the sum of the fixed parts."""
+    w.set(m.OP_BRX if w.instruction.opcode == "BRX" else m.OP_JMX)
+    w.ps(0)
+    register = w.take("reg")
+    w.columns[m.COL_A] = w.register_row(register)
+    if w.next_is("label"):
+        offset = int(w.take().value or 0)
+    else:
+        offset = w.number()
+        if w.instruction.opcode == "BRX":
+            offset += w.instruction.address + INSTRUCTION_BYTES
+    w.columns[m.COL_AUX0] = offset
+
+
+def jump(w: RowWriter) -> None:
+    w.set(m.OP_JMP)
+    w.ps(0)
+    w.columns[m.COL_AUX0] = _target(w.take("label"))
+
+
+def call(w: RowWriter) -> None:
+    """CALL: the return address is in registers already (.NOINC). AUX1 = 1: the address in A is absolute."""
+    w.set(m.OP_CALL, aux0=-1, aux1=int(w.has("ABS")))
+    w.ps(0)
+    if w.next_is("label"):
+        w.columns[m.COL_AUX0] = _target(w.take())
+    else:
+        w.columns[m.COL_A] = w.register_row(w.take("reg"))
+        if w.next_is("label"):
+            w.columns[m.COL_AUX2] = int(w.take().value or 0)
+
+
+def ret(w: RowWriter) -> None:
+    """RET.REL: address in the pair A, counted from the label; RET.ABS: an absolute address."""
+    w.set(m.OP_RET, aux1=int(w.has("ABS")))
+    w.ps(0)
+    w.columns[m.COL_A] = w.register_row(w.take("reg"))
+    if w.next_is("label"):
+        w.columns[m.COL_AUX0] = int(w.take().value or 0)
+    elif w.next_is("imm"):
+        w.columns[m.COL_AUX0] = w.number()
+
+
+def exit_(w: RowWriter) -> None:
+    w.set(m.OP_EXIT)
+    w.ps(0)
+
+
+def bssy(w: RowWriter) -> None:
+    w.set(m.OP_BSSY)
+    w.ps(0)
+    w.columns[m.COL_AUX1] = w.take("barrier").index
+    w.columns[m.COL_AUX0] = _target(w.take("label"))
+
+
+def bsync(w: RowWriter) -> None:
+    w.set(m.OP_BSYNC if w.instruction.opcode == "BSYNC" else m.OP_BREAK)
+    w.ps(0)
+    w.columns[m.COL_AUX1] = w.take("barrier").index
+
+
+def warpsync(w: RowWriter) -> None:
+    """WARPSYNC mask; .ALL; .COLLECTIVE [mask,] label. AUX0: 1 ALL, 2 EXCLUSIVE, 4 COLLECTIVE; AUX1 target or -1."""
+    kind = w.has("ALL") + 2 * w.has("EXCLUSIVE") + 4 * w.has("COLLECTIVE")
+    w.set(m.OP_WARPSYNC, aux0=kind, aux1=-1)
+    w.ps(0)
+    if w.next_is("reg", "ureg", "imm"):
+        w.src(m.COL_A)
+    elif w.has("ALL"):
+        w.columns[m.COL_A] = w.immediate_code(0xFFFFFFFF)
+    if w.next_is("label"):
+        w.columns[m.COL_AUX1] = _target(w.take())
+
+
+def barrier_move(w: RowWriter) -> None:
+    """BMOV.32 between a convergence barrier and a register."""
+    if not w.has("32"):
+        raise w.refuse("a barrier move that is not of 32 bits")
+    if w.next_is("barrier"):
+        w.set(m.OP_BMOV, aux0=m.BMOV_FROM_REGISTER, aux1=w.take().index)
+        w.src(m.COL_A)
+    else:
+        w.dst()
+        clear = m.BMOV_CLEAR if w.has("CLEAR") else m.BMOV_TO_REGISTER
+        w.set(m.OP_BMOV, aux0=clear, aux1=w.take("barrier").index)
+
+
+def nothing(w: RowWriter) -> None:
+    """Instructions without an effect that the simulator models: NOP and hints to hardware that is not there."""
+    w.set(m.OP_NOP)
+    while w.peek() is not None:
+        w.take()
+
+
+def yield_(w: RowWriter) -> None:
+    w.set(m.OP_YIELD)
+
+
+def nanosleep(w: RowWriter) -> None:
+    w.set(m.OP_NANOSLEEP)
+    w.src(m.COL_A)
+
+
+def depbar(w: RowWriter) -> None:
+    """DEPBAR.LE SBn, count [, {mask}]: wait until scoreboard n is at most count, and the masked ones are zero."""
+    w.set(m.OP_DEPBAR)
+    w.columns[m.COL_AUX0] = w.take("scoreboard").index
+    w.columns[m.COL_AUX1] = w.number()
+    if w.next_is("other"):
+        digits = str(w.take().value).strip("{}").split(",")
+        w.columns[m.COL_AUX2] = sum(1 << int(digit) for digit in digits)
+
+
+def trap(w: RowWriter) -> None:
+    """BPT.TRAP ends the kernel with an error; KILL ends the threads."""
+    if w.instruction.opcode == "KILL":
+        w.set(m.OP_KILL)
+        w.ps(0)
+        return
+    w.set(m.OP_BPT, aux0=0 if w.has("TRAP") else 1)
+    if w.next_is("imm"):
+        w.number()
+
+
+def membar(w: RowWriter) -> None:
+    w.set(m.OP_MEMBAR, aux0=w.choose(SCOPES, m.SCOPE_GPU))
+
+
+def error_barrier(w: RowWriter) -> None:
+    """ERRBAR, CGAERRBAR, FENCE.VIEW: order errors or views; nothing happens here."""
+    w.set(m.OP_ERRBAR)
+
+
+def copy_barrier(w: RowWriter) -> None:
+    """LDGDEPBAR: the asynchronous copies so far belong to the scoreboard that this instruction names."""
+    w.set(m.OP_LDGDEPBAR)
+
+
+def program_counter(w: RowWriter) -> None:
+    """LEPC: d = address of the label, or of the next instruction plus an offset."""
+    w.set(m.OP_LEPC)
+    w.dst(2)
+    if w.next_is("label"):
+        w.columns[m.COL_AUX0] = int(w.take().value or 0)
+    else:
+        w.columns[m.COL_AUX0] = (
+            w.instruction.address + INSTRUCTION_BYTES + (w.number() if w.next_is("imm") else 0)
+        )
+
+
+def elect(w: RowWriter) -> None:
+    w.set(m.OP_ELECT)
+    w.pd(0)
+    w.dst()
+    w.ps(0)
+
+
+# --- block barriers ---------------------------------------------------------------------------------------------------
+_BAR = {"SYNC": m.BAR_SYNC, "ARV": m.BAR_ARRIVE, "SYNCALL": m.BAR_SYNC_ALL}
+_BAR_RED = {"POPC": m.BAR_RED_POPC, "AND": m.BAR_RED_AND, "OR": m.BAR_RED_OR}
+
+
+def block_barrier(w: RowWriter) -> None:
+    """BAR.kind barrier [, threads] [, predicate]."""
+    kind = w.choose(_BAR_RED, -1) if w.has("RED") else w.choose(_BAR, -1)
+    if kind < 0:
+        raise w.refuse("a kind of barrier that is not known")
+    w.set(m.OP_BAR, aux0=kind)
+    if w.peek() is not None:
+        _number_or_row(w, m.COL_AUX1, m.COL_A)
+    if w.next_is("imm", "reg", "ureg"):
+        _number_or_row(w, m.COL_AUX2, m.COL_B)
+    w.ps(0)
+
+
+def _number_or_row(w: RowWriter, immediate: int, row: int) -> None:
+    operand = w.peek()
+    if operand is not None and operand.kind in ("reg", "ureg") and not is_zero(operand):
+        w.columns[immediate] = -1
+        w.columns[row] = w.register_row(w.take())
+    else:
+        w.columns[immediate] = w.number()
+
+
+def barrier_result(w: RowWriter) -> None:
+    if not w.has("RESULT"):
+        raise w.refuse("a barrier query that is not known")
+    w.dst()
+    w.set(m.OP_B2R, aux0=int(w.pd(0)))
+
+
+# --- special registers and exchanges between lanes -----------------------------------------------------------------
+def special_register(w: RowWriter) -> None:
+    """S2R, S2UR, CS2R; CS2R reads 64 bits unless it says .32, and reading SRZ is a move of zero."""
+    rows = 2 if w.instruction.opcode == "CS2R" and not w.has("32") else 1
+    w.dst(rows)
+    name = str(w.take("special").value)
+    if name not in m.SPECIAL_REGISTERS:
+        raise w.refuse(f"special register {name}")
+    number = m.SPECIAL_REGISTERS[name]
+    if number == m.SR_ZERO:
+        w.set(m.OP_MOV_WIDE if rows == 2 else m.OP_MOV)
+    elif w.instruction.opcode == "CS2R":
+        w.set(m.OP_CS2R, aux0=number)
+    else:
+        w.set(m.OP_S2R, aux0=number)
+
+
+def shuffle(w: RowWriter) -> None:
+    kinds = {"IDX": m.SHFL_IDX, "UP": m.SHFL_UP, "DOWN": m.SHFL_DOWN, "BFLY": m.SHFL_BFLY}
+    w.set(m.OP_SHFL, aux0=w.choose(kinds, -1))
+    if w.columns[m.COL_AUX0] < 0:
+        raise w.refuse("a shuffle without a kind")
+    w.pd(0)
+    w.dst()
+    for column in (m.COL_A, m.COL_B, m.COL_C):
+        w.src(column, numeric="raw")
+
+
+def vote(w: RowWriter) -> None:
+    """VOTE.kind [Rd,] Pd, Ps: Rd = ballot; VOTEU writes uniform registers and predicates."""
+    kinds = {"ALL": m.VOTE_ALL, "ANY": m.VOTE_ANY, "EQ": m.VOTE_EQ}
+    uniform = int(w.instruction.opcode == "VOTEU")
+    w.set(m.OP_VOTE, aux0=w.choose(kinds, -1), aux5=uniform)
+    if w.columns[m.COL_AUX0] < 0:
+        raise w.refuse("a vote without a kind")
+    if w.next_is("reg", "ureg"):
+        w.dst()
+    w.pd(0)
+    w.ps(0)
+
+
+def match(w: RowWriter) -> None:
+    wide = w.has("U64")
+    w.set(m.OP_MATCH_ALL if w.has("ALL") else m.OP_MATCH_ANY, aux0=int(wide))
+    w.pd(0)
+    w.dst()
+    w.src(m.COL_A, 2 if wide else 1, "raw")
+
+
+def redux(w: RowWriter) -> None:
+    """REDUX: reduction over the executing lanes into a uniform register; the plain form is AND."""
+    signed = w.has("S32")
+    kinds = {
+        "SUM": m.REDUX_SUM,
+        "MIN": m.REDUX_MIN_S if signed else m.REDUX_MIN_U,
+        "MAX": m.REDUX_MAX_S if signed else m.REDUX_MAX_U,
+        "OR": m.REDUX_OR,
+        "XOR": m.REDUX_XOR,
+    }
+    w.set(m.OP_REDUX, aux0=w.choose(kinds, m.REDUX_AND))
+    _uniform_result(w)
+
+
+def register_to_uniform(w: RowWriter) -> None:
+    w.set(m.OP_R2UR)
+    _uniform_result(w)
+
+
+def _uniform_result(w: RowWriter) -> None:
+    w.pd(0)
+    operand = w.peek()
+    w.columns[m.COL_AUX5] = int(operand is not None and operand.kind == "ureg")
+    w.dst()
+    w.src(m.COL_A, numeric="raw")
+    if w.columns[m.COL_PD0] not in (7, 15):
+        raise w.refuse("a predicate result")

@@ -1,0 +1,326 @@
+"""Lowering of floating-point, half-precision, conversion and transcendental instructions."""
+
+from __future__ import annotations
+
+from isa import microops as m
+from isa.lower_writer import RowWriter, is_zero
+
+ROUNDINGS = {
+    "RN": m.ROUND_NEAREST,
+    "RM": m.ROUND_DOWN,
+    "FLOOR": m.ROUND_DOWN,
+    "RP": m.ROUND_UP,
+    "CEIL": m.ROUND_UP,
+    "RZ": m.ROUND_ZERO,
+    "TRUNC": m.ROUND_ZERO,
+}
+_SCALES = {"D8": -3, "D4": -2, "D2": -1, "M2": 1, "M4": 2, "M8": 3}
+_BOOL = {"AND": m.BOOL_AND, "OR": m.BOOL_OR, "XOR": m.BOOL_XOR}
+_L, _E, _G, _U = m.COMPARE_LT, m.COMPARE_EQ, m.COMPARE_GT, m.COMPARE_UNORDERED
+COMPARES = {
+    "F": 0,
+    "LT": _L,
+    "EQ": _E,
+    "LE": _L | _E,
+    "GT": _G,
+    "NE": _L | _G,
+    "GE": _G | _E,
+    "NUM": _L | _E | _G,
+    "NAN": _U,
+    "LTU": _L | _U,
+    "EQU": _E | _U,
+    "LEU": _L | _E | _U,
+    "GTU": _G | _U,
+    "NEU": _L | _G | _U,
+    "GEU": _G | _E | _U,
+    "T": 15,
+}
+_INTEGERS = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "U32": 32, "S32": 32, "U64": 64, "S64": 64}
+_FLOATS = {"F16": 16, "BF16": 16, "F32": 32, "F64": 64}
+_BYTES = {"B0": 0, "B1": 1, "B2": 2, "B3": 3, "H0": 0, "H1": 2}
+_MUFU = {
+    "RCP": m.OP_MUFU_RCP,
+    "RSQ": m.OP_MUFU_RSQ,
+    "SQRT": m.OP_MUFU_SQRT,
+    "EX2": m.OP_MUFU_EX2,
+    "LG2": m.OP_MUFU_LG2,
+    "SIN": m.OP_MUFU_SIN,
+    "COS": m.OP_MUFU_COS,
+    "TANH": m.OP_MUFU_TANH,
+    "RCP64H": m.OP_MUFU_RCP64H,
+    "RSQ64H": m.OP_MUFU_RSQ64H,
+}
+
+
+def flags(w: RowWriter) -> int:
+    """FLAG_* bits of the modifiers."""
+    names = {"FTZ": m.FLAG_FTZ, "SAT": m.FLAG_SAT, "NAN": m.FLAG_NAN, "XORSIGN": m.FLAG_XORSIGN}
+    names |= {"FMZ": m.FLAG_FMZ, "NTZ": m.FLAG_NTZ, "RELU": m.FLAG_RELU}
+    return sum(bit for name, bit in names.items() if w.has(name))
+
+
+def rounding(w: RowWriter) -> int:
+    return w.choose(ROUNDINGS, m.ROUND_NEAREST)
+
+
+def float_arithmetic(w: RowWriter) -> None:
+    """FADD, FMUL, FFMA and their forms with an immediate in the name (FADD32I ...)."""
+    opcode = w.instruction.opcode.removesuffix("32I")
+    plain, ftz, mode, sources = {
+        "FADD": (m.OP_FADD, m.OP_FADD_FTZ, m.OP_FADD_MODE, 2),
+        "FMUL": (m.OP_FMUL, m.OP_FMUL_FTZ, m.OP_FMUL_MODE, 2),
+        "FFMA": (m.OP_FFMA, m.OP_FFMA_FTZ, m.OP_FFMA_MODE, 3),
+    }[opcode]
+    bits, way, scale = flags(w), rounding(w), w.choose(_SCALES, 0)
+    op = mode if bits & ~m.FLAG_FTZ or way or scale else ftz if bits else plain
+    w.set(op, aux0=bits, aux1=way, aux2=scale)
+    w.dst()
+    for column in (m.COL_A, m.COL_B, m.COL_C)[:sources]:
+        w.src(column, numeric="float")
+
+
+def float_select(w: RowWriter) -> None:
+    if flags(w):
+        raise w.refuse("a flushing selection")
+    w.set(m.OP_SEL)
+    w.dst()
+    w.src(m.COL_A, numeric="float")
+    w.src(m.COL_B, numeric="float")
+    w.ps(0)
+
+
+def float_minmax(w: RowWriter) -> None:
+    w.set(m.OP_FMNMX, aux0=flags(w))
+    w.dst()
+    w.src(m.COL_A, numeric="float")
+    w.src(m.COL_B, numeric="float")
+    w.ps(0)
+    if w.has("XORSIGN"):
+        # The sign of the result comes from the operands' own signs, its size from their absolute values.
+        if w.columns[m.COL_MOD_A] != m.MOD_FABS or w.columns[m.COL_MOD_B] != m.MOD_FABS:
+            raise w.refuse("XORSIGN without absolute values")
+        w.columns[m.COL_MOD_A] = w.columns[m.COL_MOD_B] = m.MOD_NONE
+
+
+def compare(w: RowWriter) -> None:
+    """FSETP, DSETP (predicates) and FSET, DSET (a register)."""
+    opcode = w.instruction.opcode
+    rows = 2 if opcode.startswith("D") else 1
+    op = {"FSETP": m.OP_FSETP, "DSETP": m.OP_DSETP, "FSET": m.OP_FSET}[opcode]
+    relation = _minimum(w) if rows == 2 and w.has("MIN", "MAX") else w.choose(COMPARES, -1)
+    if relation < 0:
+        raise w.refuse("a comparison without a relation")
+    w.set(op, aux0=relation, aux1=flags(w), aux2=w.choose(_BOOL, m.BOOL_AND), aux3=int(w.has("BF")))
+    if op == m.OP_FSET:
+        w.dst()
+    else:
+        w.pd(0)
+        w.pd(1)
+    w.src(m.COL_A, rows, "float")
+    w.src(m.COL_B, rows, "float")
+    w.ps(0)
+
+
+def _minimum(w: RowWriter) -> int:
+    """DSETP.MIN and .MAX: PD0 chooses the operand, PD1 says that the first is a NaN; see exec_double."""
+    w.set(m.OP_DSETP)
+    return m.COMPARE_MIN if w.has("MIN") else m.COMPARE_MAX
+
+
+def float_check(w: RowWriter) -> None:
+    w.set(m.OP_FCHK)
+    w.pd(0)
+    w.src(m.COL_A, numeric="float")
+    w.src(m.COL_B, numeric="float")
+
+
+def double_arithmetic(w: RowWriter) -> None:
+    plain, mode, sources = {
+        "DADD": (m.OP_DADD, m.OP_DADD_MODE, 2),
+        "DMUL": (m.OP_DMUL, m.OP_DMUL_MODE, 2),
+        "DFMA": (m.OP_DFMA, m.OP_DFMA_MODE, 3),
+    }[w.instruction.opcode]
+    way = rounding(w)
+    w.set(mode if way else plain, aux1=way)
+    w.dst(2)
+    for column in (m.COL_A, m.COL_B, m.COL_C)[:sources]:
+        w.src(column, 2, "float")
+
+
+def transcendental(w: RowWriter) -> None:
+    w.set(w.choose(_MUFU, 0), aux0=flags(w))
+    if not w.columns[m.COL_OP]:
+        raise w.refuse("a function that is not known")
+    w.dst()
+    w.src(m.COL_A, numeric="float")
+
+
+def float_to_integer(w: RowWriter) -> None:
+    """F2I[.FTZ][.type][.source type][.rounding][.NTZ]; the result is S32 and the source F32 unless said."""
+    target = [name for name in w.modifiers if name in _INTEGERS]
+    source = w.choose(_FLOATS, 32)
+    kind = target[0] if target else "S32"
+    w.set(
+        m.OP_F2I,
+        aux0=flags(w),
+        aux1=rounding(w),
+        aux2=_INTEGERS[kind],
+        aux3=int(kind.startswith("S")),
+        aux4=source,
+    )
+    w.dst(2 if _INTEGERS[kind] == 64 else 1)
+    if source == 16:
+        half_source(w, m.COL_A, m.COL_AUX5)
+    else:
+        w.src(m.COL_A, source // 32, "float")
+
+
+def integer_to_float(w: RowWriter) -> None:
+    """I2F, I2FP: the first type is the result (F32 unless said), the second the source (S32 unless said)."""
+    target = w.choose(_FLOATS, 32)
+    kinds = [name for name in w.modifiers if name in _INTEGERS]
+    kind = kinds[0] if kinds else "S32"
+    if target == 16 and rounding(w) != m.ROUND_NEAREST:
+        raise w.refuse("a rounding direction of a half-precision result")
+    operand_rows = 2 if _INTEGERS[kind] == 64 else 1
+    w.set(m.OP_I2F, aux1=rounding(w), aux2=target, aux3=int(kind.startswith("S")), aux4=_INTEGERS[kind])
+    w.dst(2 if target == 64 else 1)
+    operand = w.peek()
+    suffixes = operand.suffixes if operand is not None else ()
+    if suffixes and operand is not None and suffixes[0] in _BYTES and not (operand.negate or operand.invert):
+        w.columns[m.COL_AUX5] = _BYTES[suffixes[0]]
+        w.columns[m.COL_A] = w.register_row(w.take("reg", "ureg"))
+    else:
+        w.src(m.COL_A, operand_rows, "int" if operand_rows == 1 else "raw")
+
+
+def float_to_float(w: RowWriter) -> None:
+    """F2F.result.source."""
+    kinds = [name for name in w.modifiers if name in _FLOATS]
+    if len(kinds) != 2 or "BF16" in kinds:
+        raise w.refuse("a conversion without two known types")
+    target, source = _FLOATS[kinds[0]], _FLOATS[kinds[1]]
+    if target == 16 and rounding(w) != m.ROUND_NEAREST:
+        raise w.refuse("a rounding direction of a half-precision result")
+    w.set(m.OP_F2F, aux0=flags(w), aux1=rounding(w), aux2=target, aux4=source)
+    w.dst(2 if target == 64 else 1)
+    if source == 16:
+        half_source(w, m.COL_A, m.COL_AUX5)
+    else:
+        w.src(m.COL_A, source // 32, "float")
+
+
+def round_to_integral(w: RowWriter) -> None:
+    bits = w.choose(_FLOATS, 32)
+    if bits == 16:
+        raise w.refuse("a half-precision rounding")
+    w.set(m.OP_FRND, aux0=flags(w), aux1=rounding(w), aux2=bits)
+    w.dst(bits // 32)
+    w.src(m.COL_A, bits // 32, "float")
+
+
+def pack_halves(w: RowWriter) -> None:
+    """F2FP.F16.F32.PACK_AB and F2FP.BF16.F32.PACK_AB: d = half(a) << 16 | half(b)."""
+    if not w.has("PACK_AB") or not w.has("F32"):
+        raise w.refuse("a packing that is not from two float32")
+    form = m.HALF_BF16 if w.has("BF16") else m.HALF_F16
+    w.set(m.OP_F2FP, aux0=flags(w), aux1=rounding(w), aux2=form)
+    w.dst()
+    w.src(m.COL_A, numeric="float")
+    w.src(m.COL_B, numeric="float")
+
+
+def half_source(w: RowWriter, column: int, selector: int) -> None:
+    """A single half: .H0_H0 (the default) or .H1_H1; the selector column gets 0 or 1."""
+    operand = w.take("reg", "ureg", "const")
+    names = {"H0_H0": 0, "H1_H1": 1, "H0": 0, "H1": 1}
+    if len(operand.suffixes) > 1 or any(name not in names for name in operand.suffixes):
+        raise w.refuse("an operand suffix that is not known")
+    w.columns[selector] = names[operand.suffixes[0]] if operand.suffixes else 0
+    w.columns[column] = w.operand_code(operand)
+    w.columns[column + 1] = m.MOD_FABS * operand.absolute + m.MOD_FNEG * operand.negate
+    w.sources.append((column, operand))
+
+
+# --- packed halves ---------------------------------------------------------------------------------------------------
+_HALF_SELECT = {"H1_H0": 0, "H0_H0": 1, "H1_H1": 2}
+
+
+def half_arithmetic(w: RowWriter) -> None:
+    """HADD2, HMUL2, HFMA2 on two halves; HFMA2.MMA of -RZ * RZ + constant is the compiler's move of a constant."""
+    op, sources = {"HADD2": (m.OP_HADD2, 2), "HMUL2": (m.OP_HMUL2, 2), "HFMA2": (m.OP_HFMA2, 3)}[
+        w.instruction.opcode
+    ]
+    form = m.HALF_BF16 if w.has("BF16_V2") else m.HALF_F16
+    single = w.has("F32")
+    if single:
+        if op != m.OP_HADD2:
+            raise w.refuse("a float32 result")
+        op = m.OP_HADD2_F32
+    w.set(op, aux0=flags(w), aux1=form)
+    w.dst()
+    first, second = w.peek(0), w.peek(1)
+    for column in (m.COL_A, m.COL_B, m.COL_C)[:sources]:
+        half2_source(w, column)
+    zeros = first is not None and second is not None and is_zero(first) and is_zero(second)
+    if op == m.OP_HFMA2 and zeros and not w.columns[m.COL_AUX0] and not w.columns[m.COL_AUX2] >> 4:
+        _half_constant(w)
+
+
+def _half_constant(w: RowWriter) -> None:
+    """0 * 0 + c is c itself, unless c is a NaN or a zero whose sign the product can change."""
+    bits = w.instruction.immediate_bits
+    halves = (bits & 0xFFFF, bits >> 16)
+    signed_zero_or_nan = any(half == 0x8000 or half & 0x7FFF > 0x7C00 for half in halves)
+    third = w.sources[-1][1]
+    if third.kind == "fimm" and not signed_zero_or_nan:
+        w.columns[m.COL_A], w.columns[m.COL_MOD_A] = w.immediate_code(bits), m.MOD_NONE
+        w.columns[m.COL_B] = w.columns[m.COL_C] = ~0
+        w.columns[m.COL_MOD_B] = w.columns[m.COL_MOD_C] = m.MOD_NONE
+        w.set(m.OP_MOV, aux1=0, aux2=0)
+
+
+def half2_source(w: RowWriter, column: int) -> None:
+    """A pair of halves; two printed immediates are one operand, whose bits the encoding holds."""
+    slot = (m.COL_A, m.COL_B, m.COL_C).index(column)
+    operand = w.take("reg", "ureg", "const", "fimm")
+    if operand.kind == "fimm":
+        w.take("fimm")
+        w.columns[column] = w.immediate_code(w.instruction.immediate_bits)
+    else:
+        unknown = [name for name in operand.suffixes if name not in _HALF_SELECT]
+        if unknown or len(operand.suffixes) > 1:
+            raise w.refuse("an operand suffix that is not known")
+        choice = _HALF_SELECT[operand.suffixes[0]] if operand.suffixes else 0
+        w.columns[m.COL_AUX2] |= choice << 2 * slot
+        w.columns[column] = w.operand_code(operand)
+        w.columns[column + 1] = m.MOD_FABS * operand.absolute + m.MOD_FNEG * operand.negate
+    w.sources.append((column, operand))
+
+
+def half_minmax(w: RowWriter) -> None:
+    w.set(m.OP_HMNMX2, aux0=flags(w), aux1=m.HALF_BF16 if w.has("BF16_V2") else m.HALF_F16)
+    w.dst()
+    half2_source(w, m.COL_A)
+    half2_source(w, m.COL_B)
+    w.ps(0)
+
+
+def half_compare(w: RowWriter) -> None:
+    """HSETP2 (two predicates, low half first) and HSET2 (two halves: 1.0 with .BF, else all ones)."""
+    relation = w.choose(COMPARES, -1)
+    if relation < 0:
+        raise w.refuse("a comparison without a relation")
+    form = m.HALF_BF16 if w.has("BF16_V2") else m.HALF_F16
+    op = m.OP_HSETP2 if w.instruction.opcode == "HSETP2" else m.OP_HSET2
+    w.set(
+        op, aux0=flags(w), aux1=form, aux3=relation, aux4=w.choose(_BOOL, m.BOOL_AND), aux5=int(w.has("BF"))
+    )
+    if op == m.OP_HSETP2:
+        w.pd(0)
+        w.pd(1)
+    else:
+        w.dst()
+    half2_source(w, m.COL_A)
+    half2_source(w, m.COL_B)
+    w.ps(0)

@@ -1,0 +1,383 @@
+"""Lowering of integer, logic, move and predicate instructions."""
+
+from __future__ import annotations
+
+from isa import microops as m
+from isa.lower_writer import RowWriter, is_zero
+
+_COMPARE = {
+    "F": 0,
+    "LT": m.COMPARE_LT,
+    "EQ": m.COMPARE_EQ,
+    "LE": m.COMPARE_LT | m.COMPARE_EQ,
+    "GT": m.COMPARE_GT,
+    "NE": m.COMPARE_LT | m.COMPARE_GT,
+    "GE": m.COMPARE_GT | m.COMPARE_EQ,
+    "T": 15,
+}
+_BOOL = {"AND": m.BOOL_AND, "OR": m.BOOL_OR, "XOR": m.BOOL_XOR}
+_PRMT = {
+    "IDX": m.PRMT_IDX,
+    "F4E": m.PRMT_F4E,
+    "B4E": m.PRMT_B4E,
+    "RC8": m.PRMT_RC8,
+    "ECL": m.PRMT_ECL,
+    "ECR": m.PRMT_ECR,
+    "RC16": m.PRMT_RC16,
+}
+_BYTES = {"B0": 0, "B1": 1, "B2": 2, "B3": 3}
+
+
+def mov(w: RowWriter) -> None:
+    w.set(m.OP_MOV)
+    w.dst()
+    w.src(m.COL_A)
+    if w.next_is("imm") and w.number() != 0xF:
+        raise w.refuse("a partial byte mask of MOV")
+
+
+def select(w: RowWriter) -> None:
+    w.set(m.OP_SEL)
+    w.dst()
+    w.src(m.COL_A)
+    w.src(m.COL_B)
+    w.ps(0)
+
+
+def iadd3(w: RowWriter) -> None:
+    rows = 2 if w.has("64") else 1
+    w.dst(rows)
+    carries_out = w.pd(0)
+    carries_out = w.pd(1) or carries_out
+    for column in (m.COL_A, m.COL_B, m.COL_C):
+        w.src(column, rows, "raw" if rows == 2 else "int")
+    w.ps(0, default=False)
+    w.ps(1, default=False)
+    if rows == 2:
+        if carries_out or w.has("X"):
+            raise w.refuse("carries of a 64-bit addition")
+        w.set(m.OP_ADD3_WIDE)
+    else:
+        w.set(m.OP_IADD3_CARRY if carries_out else m.OP_IADD3_X if w.has("X") else m.OP_IADD3)
+
+
+def viadd(w: RowWriter) -> None:
+    w.dst()
+    if w.has("16x2"):
+        negations = 0
+        for k, column in enumerate((m.COL_A, m.COL_B)):
+            w.src(column)
+            if w.columns[column + 1] not in (m.MOD_NONE, m.MOD_INEG):
+                raise w.refuse("an operand modifier that has no meaning here")
+            negations |= (w.columns[column + 1] == m.MOD_INEG) << k
+            w.columns[column + 1] = m.MOD_NONE
+        w.set(m.OP_ADD_16X2, aux0=negations)
+        return
+    w.src(m.COL_A)
+    w.src(m.COL_B)
+    w.set(m.OP_IADD3)
+
+
+def imad(w: RowWriter) -> None:
+    """IMAD and its moves, additions and shifts; .MOV, .IADD and .SHL name what the operands already say."""
+    wide, upper = w.has("WIDE"), w.has("HI")
+    w.dst(2 if wide else 1)
+    carries_out = w.pd(0)
+    first, second = w.peek(0), w.peek(1)
+    for column in (m.COL_A, m.COL_B):
+        w.src(column, 1, "raw" if wide or upper else "int")
+    w.src(m.COL_C, 2 if wide or upper else 1, "raw" if wide or upper else "int")
+    w.ps(0, default=False)
+    carry = carries_out or w.has("X")
+    if wide:
+        w.set(m.OP_IMAD_WIDE_U if w.has("U32") else m.OP_IMAD_WIDE_S, aux0=int(carry))
+    elif upper:
+        w.set(m.OP_IMAD_HI_U if w.has("U32") else m.OP_IMAD_HI_S)
+    elif carries_out:
+        w.set(m.OP_IMAD_CARRY)
+    elif first is None or second is None:
+        raise w.refuse("an operand is missing")
+    elif second.kind == "imm" and second.value == 1:
+        # A product with one is an addition, which the host does faster.
+        w.columns[m.COL_B], w.columns[m.COL_MOD_B] = ~0, m.MOD_NONE
+        w.set(m.OP_IADD3_X if w.has("X") else m.OP_IADD3)
+        w.ps_false(1)
+    elif w.has("X"):
+        w.set(m.OP_IMAD_X)
+    elif is_zero(first) and is_zero(second):
+        w.columns[m.COL_A], w.columns[m.COL_MOD_A] = w.columns[m.COL_C], w.columns[m.COL_MOD_C]
+        w.set(m.OP_MOV)
+    else:
+        w.set(m.OP_IMAD)
+
+
+def lea(w: RowWriter) -> None:
+    """LEA: d = (a << n) + b; .HI takes the high word of the shifted 64-bit (c:a), .SX32 of the sign-extended a."""
+    w.dst()
+    carries_out = w.pd(0)
+    w.src(m.COL_A)
+    negation = {m.MOD_NONE: 0, m.MOD_INEG: 1, m.MOD_NOT: 2}[w.columns[m.COL_MOD_A]]
+    w.columns[m.COL_MOD_A] = m.MOD_NONE
+    w.src(m.COL_B)
+    form = 0
+    if w.has("HI"):
+        form = 2 if w.has("SX32") else 1
+        if form == 1:
+            w.src(m.COL_C)
+    amount = w.number() & 31
+    w.ps(0, default=False)
+    plain = not (carries_out or negation or form or w.has("X"))
+    w.set(m.OP_LEA if plain else m.OP_LEA_CARRY, aux0=amount, aux1=negation, aux2=form)
+
+
+def lop3(w: RowWriter) -> None:
+    predicate = w.pd(0)
+    w.dst()
+    for column in (m.COL_A, m.COL_B, m.COL_C):
+        w.src(column)
+    table = w.number() & 0xFF
+    w.ps(0, default=w.has("PAND"))
+    if predicate and w.columns[m.COL_PD0] not in (7, 15):
+        w.set(m.OP_LOP3_PRED, aux0=table, aux1=int(w.has("PAND")))
+    else:
+        _simplest_logic(w, table)
+
+
+def _simplest_logic(w: RowWriter, table: int) -> None:
+    """Where C is zero, most tables are one operation of A and B, which the host does faster than a table."""
+    by_ab = sum((table >> 2 * k & 1) << k for k in range(4))  # bit 2a + b of the table with c = 0
+    simple = {
+        0b1000: (m.OP_AND, False, False),
+        0b1110: (m.OP_OR, False, False),
+        0b0110: (m.OP_XOR, False, False),
+        0b0100: (m.OP_AND, False, True),
+        0b0010: (m.OP_AND, True, False),
+        0b1101: (m.OP_OR, False, True),
+        0b1011: (m.OP_OR, True, False),
+        0b1001: (m.OP_XOR, False, True),
+        0b1100: (m.OP_MOV, False, False),
+        0b0011: (m.OP_MOV, True, False),
+        0b1010: (m.OP_OR, False, False),
+        0b0101: (m.OP_XOR, False, True),
+    }
+    unmodified = not (w.columns[m.COL_MOD_A] or w.columns[m.COL_MOD_B])
+    if w.columns[m.COL_C] != ~0 or w.columns[m.COL_MOD_C] or by_ab not in simple or not unmodified:
+        w.set(m.OP_LOP3, aux0=table)
+        return
+    op, invert_a, invert_b = simple[by_ab]
+    if by_ab in (0b1010, 0b0101):
+        w.columns[m.COL_A] = ~0  # A does not matter
+    w.set(op, mod_a=m.MOD_NOT * invert_a, mod_b=m.MOD_NOT * invert_b)
+
+
+def shf(w: RowWriter) -> None:
+    """Funnel shift of the 64-bit (c:a); the forms that are plain 32-bit shifts become those."""
+    w.dst()
+    for column in (m.COL_A, m.COL_B, m.COL_C):
+        w.src(column)
+    right, upper, wrap = w.has("R"), w.has("HI"), w.has("W")
+    if right == w.has("L"):
+        raise w.refuse("a shift without a direction")
+    signed = w.has("S32", "S64")
+    bits = 64 if w.has("S64", "U64") else 32
+    if bits == 32 and not wrap:
+        if not right and not upper:
+            w.set(m.OP_SHL)
+            return
+        if right and upper:
+            w.columns[m.COL_A], w.columns[m.COL_MOD_A] = w.columns[m.COL_C], w.columns[m.COL_MOD_C]
+            w.set(m.OP_SHR_S if signed else m.OP_SHR_U)
+            return
+        if right and w.columns[m.COL_C] == ~0 and not w.columns[m.COL_MOD_C]:
+            w.set(m.OP_SHR_U)
+            return
+    op = (m.OP_SHF_R_S if signed else m.OP_SHF_R_U) if right else m.OP_SHF_L
+    w.set(op, aux0=int(upper), aux1=bits, aux2=int(wrap))
+
+
+def bmsk(w: RowWriter) -> None:
+    w.set(m.OP_BMSK, aux0=int(w.has("W")))
+    w.dst()
+    w.src(m.COL_A)
+    w.src(m.COL_B)
+
+
+def sgxt(w: RowWriter) -> None:
+    w.set(m.OP_SGXT_U if w.has("U32") else m.OP_SGXT_S, aux0=int(w.has("W")))
+    w.dst()
+    w.src(m.COL_A)
+    w.src(m.COL_B)
+
+
+def prmt(w: RowWriter) -> None:
+    w.set(m.OP_PRMT, aux0=w.choose(_PRMT, m.PRMT_IDX))
+    w.dst()
+    for column in (m.COL_A, m.COL_B, m.COL_C):
+        w.src(column)
+
+
+def iabs(w: RowWriter) -> None:
+    w.set(m.OP_IABS)
+    w.dst()
+    w.src(m.COL_A)
+
+
+def minmax(w: RowWriter) -> None:
+    """IMNMX, VIMNMX: the predicate that is true chooses the minimum."""
+    w.dst()
+    packed = w.has("S16x2", "U16x2")
+    w.src(m.COL_A, numeric="raw" if packed else "int")
+    w.src(m.COL_B, numeric="raw" if packed else "int")
+    w.ps(0)
+    signed, relu = not w.has("U32", "U16x2"), int(w.has("RELU"))
+    if packed:
+        w.set(m.OP_MNMX_16X2, aux0=int(signed), aux1=relu)
+    elif relu:
+        # min or max of three with C = A is that of two, and has the RELU step.
+        w.columns[m.COL_C], w.columns[m.COL_MOD_C] = w.columns[m.COL_A], w.columns[m.COL_MOD_A]
+        w.set(m.OP_MNMX3_S, aux1=1)
+    else:
+        w.set(m.OP_MNMX_S if signed else m.OP_MNMX_U)
+
+
+def add_minmax(w: RowWriter) -> None:
+    """VIADDMNMX: minimum or maximum of a + b and c."""
+    w.dst()
+    packed = w.has("S16x2", "U16x2")
+    for column in (m.COL_A, m.COL_B, m.COL_C):
+        w.src(column, numeric="raw" if packed else "int")
+    w.ps(0)
+    signed, relu = not w.has("U32", "U16x2"), int(w.has("RELU"))
+    if packed:
+        w.set(m.OP_MNMX_16X2, aux0=int(signed), aux1=relu, aux2=1)
+    else:
+        w.set(m.OP_ADDMNMX_S if signed else m.OP_ADDMNMX_U, aux1=relu)
+
+
+def minmax3(w: RowWriter) -> None:
+    w.dst()
+    packed = w.has("S16x2", "U16x2")
+    for column in (m.COL_A, m.COL_B, m.COL_C):
+        w.src(column, numeric="raw" if packed else "int")
+    w.ps(0)
+    signed, relu = not w.has("U32", "U16x2"), int(w.has("RELU"))
+    if packed:
+        w.set(m.OP_MNMX3_16X2, aux0=int(signed), aux1=relu)
+    else:
+        w.set(m.OP_MNMX3_S if signed else m.OP_MNMX3_U, aux1=relu)
+
+
+def dot_product(w: RowWriter) -> None:
+    """IDP.4A and IDP.2A; the two type modifiers belong to a and b in this order."""
+    kinds = [name for name in w.modifiers if name in ("S8", "U8", "S16", "U16")]
+    if len(kinds) != 2 or w.has("4A") == w.has("2A"):
+        raise w.refuse("a dot product without two types")
+    signs = kinds[0].startswith("S") | kinds[1].startswith("S") << 1
+    w.set(m.OP_IDP_4A if w.has("4A") else m.OP_IDP_2A, aux0=signs, aux1=int(w.has("HI")))
+    w.dst()
+    w.src(m.COL_A, numeric="raw")
+    w.src(m.COL_B, numeric="raw")
+    w.src(m.COL_C)
+
+
+def difference(w: RowWriter) -> None:
+    """VABSDIFF and VABSDIFF4."""
+    signed = int(not w.has("U32", "U8"))
+    packed = w.instruction.opcode == "VABSDIFF4"
+    w.set(m.OP_VABSDIFF4 if packed else m.OP_VABSDIFF, aux0=signed, aux1=int(w.has("ACC")))
+    w.dst()
+    w.src(m.COL_A, numeric="raw")
+    w.src(m.COL_B, numeric="raw")
+    w.src(m.COL_C)
+    if packed and not w.has("ACC") and w.columns[m.COL_C] != ~0:
+        raise w.refuse("an addend without .ACC")
+
+
+def pack_integers(w: RowWriter) -> None:
+    """I2IP.{S8,U8,..}.S32.SAT: saturate two 32-bit integers and pack them over c."""
+    target = w.choose({"S8": 8, "U8": 8, "S16": 16, "U16": 16, "S4": 4, "U4": 4, "S2": 2, "U2": 2}, 0)
+    if not target or not w.has("S32") or not w.has("SAT"):
+        raise w.refuse("a packing that is not from saturated 32-bit integers")
+    w.set(m.OP_I2IP, aux0=target, aux1=int(w.modifiers[0].startswith("S")))
+    w.dst()
+    w.src(m.COL_A)
+    w.src(m.COL_B)
+    w.src(m.COL_C)
+
+
+def saturate_integer(w: RowWriter) -> None:
+    """I2I.{S8,U8,S16,U16}.S32.SAT."""
+    target = w.choose({"S8": 8, "U8": 8, "S16": 16, "U16": 16}, 0)
+    if not target or not w.has("S32") or not w.has("SAT"):
+        raise w.refuse("a conversion that does not saturate a 32-bit integer")
+    w.set(m.OP_I2I_SAT, aux0=target, aux1=int(w.modifiers[0].startswith("S")))
+    w.dst()
+    w.src(m.COL_A)
+
+
+def bit_count(w: RowWriter) -> None:
+    """POPC, BREV and FLO (find leading one; signed: leading bit that differs from the sign)."""
+    opcode = w.instruction.opcode.removeprefix("U")
+    if opcode == "FLO":
+        w.set(m.OP_FLO_U if w.has("U32") else m.OP_FLO_S, aux0=int(w.has("SH")))
+    else:
+        w.set(m.OP_POPC if opcode == "POPC" else m.OP_BREV)
+    w.dst()
+    w.pd(0)
+    w.src(m.COL_A)
+    if w.columns[m.COL_PD0] not in (7, 15):
+        raise w.refuse("a predicate result")
+
+
+def isetp(w: RowWriter) -> None:
+    extended = w.has("EX")
+    w.set(
+        m.OP_ISETP,
+        aux0=w.choose(_COMPARE, -1),
+        aux1=int(w.has("U32")),
+        aux2=w.choose(_BOOL, m.BOOL_AND),
+        aux3=int(extended),
+    )
+    if w.columns[m.COL_AUX0] < 0:
+        raise w.refuse("a comparison without a relation")
+    w.pd(0)
+    w.pd(1)
+    w.src(m.COL_A)
+    w.src(m.COL_B)
+    w.ps(0)
+    if extended:
+        w.ps(1)
+
+
+def plop3(w: RowWriter) -> None:
+    w.pd(0)
+    w.pd(1)
+    for k in range(3):
+        w.ps(k)
+    first, second = w.number(), w.number()
+    w.set(m.OP_PLOP3, aux0=first & 0xFF, aux1=second & 0xFF)
+
+
+def predicates_to_register(w: RowWriter) -> None:
+    """P2R and UP2UR: predicate bits into a byte of a register."""
+    w.set(m.OP_P2R, aux0=w.choose(_BYTES, 0), aux1=int(w.instruction.opcode == "UP2UR"))
+    w.dst()
+    _predicate_file(w)
+    w.src(m.COL_A)
+    w.src(m.COL_B)
+
+
+def register_to_predicates(w: RowWriter) -> None:
+    """R2P and UR2UP: bits of a register's byte into predicates."""
+    w.set(m.OP_R2P, aux1=int(w.instruction.opcode == "UR2UP"))
+    _predicate_file(w)
+    source = w.take("reg", "ureg")
+    suffixes = [name for name in source.suffixes if name in _BYTES]
+    w.columns[m.COL_AUX0] = _BYTES[suffixes[0]] if suffixes else w.choose(_BYTES, 0)
+    w.columns[m.COL_A] = w.register_row(source)
+    w.src(m.COL_B)
+
+
+def _predicate_file(w: RowWriter) -> None:
+    if w.take("other").value not in ("PR", "UPR"):
+        raise w.refuse("something other than the predicate file")

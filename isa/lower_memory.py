@@ -1,0 +1,274 @@
+"""Lowering of loads, stores, atomics, constant loads and cache control."""
+
+from __future__ import annotations
+
+from isa import microops as m
+from isa.instruction import Operand
+from isa.lower_writer import RowWriter, is_zero
+
+_SIZES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "32": 4, "64": 8, "128": 16}
+_HINTS = {
+    "EF": m.HINT_EVICT_FIRST,
+    "EL": m.HINT_EVICT_LAST,
+    "NA": m.HINT_NO_ALLOCATE,
+    "LU": m.HINT_LAST_USE,
+    "EU": m.HINT_EVICT_UNCHANGED,
+}
+SCOPES = {
+    "CTA": m.SCOPE_CTA,
+    "SM": m.SCOPE_SM,
+    "GPU": m.SCOPE_GPU,
+    "VC": m.SCOPE_GPU,
+    "SYS": m.SCOPE_SYSTEM,
+}
+_SHIFTS = {"X4": 2, "X8": 3, "X16": 4}
+_ATOMICS = {
+    "ADD": m.ATOMIC_ADD,
+    "MIN": m.ATOMIC_MIN,
+    "MAX": m.ATOMIC_MAX,
+    "DEC": m.ATOMIC_DEC,
+    "AND": m.ATOMIC_AND,
+    "OR": m.ATOMIC_OR,
+    "XOR": m.ATOMIC_XOR,
+    "EXCH": m.ATOMIC_EXCH,
+    "CAS": m.ATOMIC_CAS,
+}
+_SPACES = {
+    "LDG": m.SPACE_GLOBAL,
+    "STG": m.SPACE_GLOBAL,
+    "ATOMG": m.SPACE_GLOBAL,
+    "REDG": m.SPACE_GLOBAL,
+    "LDS": m.SPACE_SHARED,
+    "STS": m.SPACE_SHARED,
+    "ATOMS": m.SPACE_SHARED,
+    "LDL": m.SPACE_LOCAL,
+    "STL": m.SPACE_LOCAL,
+    "LD": m.SPACE_GENERIC,
+    "ST": m.SPACE_GENERIC,
+    "ATOM": m.SPACE_GENERIC,
+    "RED": m.SPACE_GENERIC,
+}
+
+
+def _size(w: RowWriter) -> int:
+    """Bytes per lane, with MEM_SIGNED for a signed small load."""
+    size = w.choose(_SIZES, 4)
+    return size | (m.MEM_SIGNED if w.has("S8", "S16") else 0)
+
+
+def _rows(size: int) -> int:
+    return max(1, (size & 0xFF) // 4)
+
+
+def _ordering(w: RowWriter) -> int:
+    bits = w.choose(_HINTS, m.HINT_NONE) << m.MEM_HINT_BIT
+    bits |= w.choose(SCOPES, m.SCOPE_CTA) << m.MEM_SCOPE_BIT
+    if w.has("STRONG", "MMIO"):
+        bits |= m.MEM_STRONG
+    if w.has("CONSTANT"):
+        bits |= m.MEM_CONSTANT
+    if w.has("BYPASS"):
+        bits |= m.MEM_BYPASS
+    return bits
+
+
+def address(w: RowWriter, operand: Operand, column: int = m.COL_A) -> int:
+    """Fill `column`, C and the AUX2 offset from a memory operand; returns its AUX3 bits.
+
+    The register is 64 bits wide for the extended (.E) forms unless it says .U32; so is then the uniform base.
+    """
+    if operand.suffixes:
+        raise w.refuse("a suffix of the memory operand")
+    extended = w.has("E")
+    bits = 0
+    base, uniform = operand.base, operand.ubase
+    if base is not None:
+        unknown = [name for name in base.suffixes if name not in ("64", "U32", *_SHIFTS)]
+        if unknown or base.negate:
+            raise w.refuse("an address suffix that is not known")
+        if (extended and "U32" not in base.suffixes) or "64" in base.suffixes:
+            bits |= m.MEM_WIDE_ADDRESS
+            if base.index % 2 and not is_zero(base):
+                raise w.refuse("an address that is not a register pair")
+        for name in base.suffixes:
+            bits |= _SHIFTS.get(name, 0) << m.MEM_SHIFT_BIT
+        w.columns[column] = w.register_row(base)
+    if uniform is not None:
+        bits |= m.MEM_UNIFORM_BASE | (m.MEM_UNIFORM_WIDE if extended else 0)
+        w.columns[m.COL_C] = w.register_row(uniform)
+    w.columns[m.COL_AUX2] = operand.offset
+    return bits
+
+
+def load(w: RowWriter) -> None:
+    size = _size(w)
+    w.set(m.OP_LOAD, aux0=_SPACES[w.instruction.opcode], aux1=size, aux3=_ordering(w))
+    w.dst(_rows(size))
+    w.columns[m.COL_AUX3] |= address(w, w.take("mem"))
+
+
+def store(w: RowWriter) -> None:
+    size = _size(w)
+    w.set(m.OP_STORE, aux0=_SPACES[w.instruction.opcode], aux1=size, aux3=_ordering(w))
+    w.columns[m.COL_AUX3] |= address(w, w.take("mem"))
+    w.columns[m.COL_B] = _data(w, _rows(size))
+
+
+def _data(w: RowWriter, rows: int) -> int:
+    operand = w.take("reg", "ureg")
+    if rows > 1 and operand.index % rows and not is_zero(operand):
+        raise w.refuse("a wide operand that does not start at a multiple of its size")
+    if operand.negate or operand.absolute or operand.invert or operand.suffixes:
+        raise w.refuse("a modified data operand")
+    w.sources.append((m.COL_B, operand))
+    return w.register_row(operand)
+
+
+def _atomic_type(w: RowWriter) -> int:
+    """TYPE_* of the modifiers; the plain form is U32."""
+    if w.has("F32"):
+        return m.TYPE_F32_FTZ if w.has("FTZ") else m.TYPE_F32
+    if w.has("F16x2"):
+        return m.TYPE_F16X2
+    if w.has("BF16x2"):
+        return m.TYPE_BF16X2
+    if w.has("F64"):
+        return m.TYPE_F64
+    if w.has("128"):
+        return m.TYPE_U128
+    if w.has("64", "U64", "S64"):
+        return m.TYPE_S64 if w.has("S64", "S32") else m.TYPE_U64
+    return m.TYPE_S32 if w.has("S32") else m.TYPE_U32
+
+
+_TYPE_BYTES = {m.TYPE_U64: 8, m.TYPE_S64: 8, m.TYPE_F64: 8, m.TYPE_U128: 16}
+
+
+def atomic(w: RowWriter) -> None:
+    """ATOM, ATOMG, ATOMS (with a destination, though it may be RZ) and RED, REDG."""
+    opcode = w.instruction.opcode
+    reduction = opcode.startswith("RED")
+    kind = _atomic_type(w)
+    size = _TYPE_BYTES.get(kind, 4)
+    if w.has("CAST"):
+        operation = m.ATOMIC_CAST_SPIN
+    elif w.has("POPC"):
+        operation = m.ATOMIC_POPC_INC
+    elif w.has("INC"):
+        operation = m.ATOMIC_INC
+    else:
+        operation = w.choose(_ATOMICS, -1)
+        if operation < 0:
+            raise w.refuse("an atomic without an operation")
+    w.set(
+        m.OP_RED if reduction else m.OP_ATOM,
+        aux0=_SPACES[opcode],
+        aux1=size,
+        aux3=_ordering(w),
+        aux4=operation << 8 | kind,
+    )
+    if not reduction:
+        w.pd(0)
+        w.dst(_rows(size))
+    w.columns[m.COL_AUX3] |= address(w, w.take("mem"))
+    if operation != m.ATOMIC_POPC_INC:
+        w.columns[m.COL_B] = _data(w, _rows(size))
+    if operation in (m.ATOMIC_CAS, m.ATOMIC_CAST_SPIN):
+        w.columns[m.COL_AUX5] = _data(w, _rows(size))
+
+
+def load_constant(w: RowWriter) -> None:
+    """LDC, ULDC: with a fixed address a move from constant rows, else a load of CLS_MEMORY."""
+    size = _size(w)
+    rows = _rows(size)
+    w.dst(rows)
+    operand = w.take("const")
+    if operand.bank is None or operand.desc is not None:
+        raise w.refuse("a bindless constant")
+    if operand.base is not None or operand.ubase is not None:
+        _indexed_constant(w, operand, size)
+    elif rows == 2:
+        w.set(m.OP_MOV_WIDE)
+        w.put(m.COL_A, operand, 2, "raw")
+    elif size == 4:
+        w.set(m.OP_MOV)
+        w.put(m.COL_A, operand, 1, "raw")
+    else:
+        _small_constant(w, operand, size)
+
+
+def _indexed_constant(w: RowWriter, operand: Operand, size: int) -> None:
+    if w.has("IL", "IS", "ISL"):
+        raise w.refuse("an indexing mode of constant loads")
+    bits = 0
+    if operand.base is not None:
+        w.columns[m.COL_A] = w.register_row(operand.base)
+    if operand.ubase is not None:
+        w.columns[m.COL_C] = w.register_row(operand.ubase)
+        bits = m.MEM_UNIFORM_BASE
+    w.set(m.OP_LDC, aux0=m.SPACE_CONST, aux1=size, aux2=operand.offset, aux3=bits, aux4=operand.bank or 0)
+
+
+def _small_constant(w: RowWriter, operand: Operand, size: int) -> None:
+    """A byte or half word of a constant word: PRMT picks it, byte 4 (of the zero row) or copied signs fill the rest."""
+    nbytes = size & 0xFF
+    first = operand.offset % 4
+    fill = (first + nbytes - 1) | 8 if size & m.MEM_SIGNED else 4
+    selector = sum((first + k if k < nbytes else fill) << 4 * k for k in range(4))
+    word = operand.offset - first
+    w.set(m.OP_PRMT, aux0=m.PRMT_IDX, const=(operand.bank or 0) << 16 | word)
+    w.columns[m.COL_A] = w.constant_code(operand.bank or 0, word)
+    w.columns[m.COL_B] = w.immediate_code(selector)
+
+
+def async_copy(w: RowWriter) -> None:
+    """LDGSTS: global to shared without passing a register; a false PS0 of the .ZFILL form writes zeros."""
+    size = w.choose(_SIZES, 4)
+    w.set(m.OP_LDGSTS, aux0=m.SPACE_SHARED, aux1=size, aux3=_ordering(w), aux4=int(w.has("ZFILL")))
+    shared, distant = w.take("mem"), w.take("mem")
+    if shared.ubase is not None or (shared.base is not None and shared.base.suffixes):
+        raise w.refuse("a shared address with a uniform base")
+    w.columns[m.COL_A] = w.register_row(shared.base) if shared.base is not None else ~0
+    w.columns[m.COL_AUX3] |= address(w, distant, m.COL_B)
+    w.columns[m.COL_AUX5] = distant.offset
+    w.columns[m.COL_AUX2] = shared.offset
+    w.ps(0)
+
+
+def matrix_load(w: RowWriter) -> None:
+    """LDSM: 8x8 matrices of 16-bit elements, one row address per lane group; .MT88 transposes."""
+    count, transposed = _matrices(w)
+    w.set(m.OP_LDSM, aux0=m.SPACE_SHARED, aux1=4 * count, aux5=count | transposed << 8)
+    w.dst(count)
+    w.columns[m.COL_AUX3] |= address(w, w.take("mem"))
+
+
+def matrix_store(w: RowWriter) -> None:
+    count, transposed = _matrices(w)
+    w.set(m.OP_STSM, aux0=m.SPACE_SHARED, aux1=4 * count, aux5=count | transposed << 8)
+    w.columns[m.COL_AUX3] |= address(w, w.take("mem"))
+    w.columns[m.COL_B] = _data(w, count)
+
+
+def _matrices(w: RowWriter) -> tuple[int, int]:
+    if not w.has("M88", "MT88"):
+        raise w.refuse("a matrix shape that is not known")
+    return w.choose({"2": 2, "4": 4}, 1), int(w.has("MT88"))
+
+
+def cache_control(w: RowWriter) -> None:
+    """CCTL: cache control; .IVALL invalidates L1 (AUX0 = 1), the others are hints (AUX0 = 0)."""
+    w.set(m.OP_CCTL, aux0=int(w.has("IVALL")))
+    if w.next_is("mem"):
+        w.columns[m.COL_AUX3] |= address(w, w.take("mem"))
+
+
+def query_space(w: RowWriter) -> None:
+    """QSPC.E.S and its like: does a generic address lie in this space?"""
+    space = w.choose({"S": m.SPACE_SHARED, "L": m.SPACE_LOCAL, "G": m.SPACE_GLOBAL}, -1)
+    if space < 0:
+        raise w.refuse("a space that is not known")
+    w.set(m.OP_QSPC, aux0=space)
+    w.pd(0)
+    w.dst()
+    w.columns[m.COL_AUX3] |= address(w, w.take("mem"))

@@ -1,0 +1,247 @@
+"""`Program`: one kernel as immutable decoded machine code, and its recorded image on disk.
+
+The image holds everything that a run needs (cubin, instructions as disassembled, source text), so it opens
+without any tool chain: a short magic word, then JSON compressed with zlib.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+import tempfile
+import zlib
+from collections import Counter
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from isa.cubin import GlobalSymbol, Parameter, Relocation
+from isa.errors import DecodeError, ProgramFileError
+from isa.instruction import INSTRUCTION_BYTES, Instruction, parse_instruction
+
+SUFFIX = ".gpuprog"
+_MAGIC = b"GPUPROG\n"
+IMAGE_FORMAT = 1
+"""Version of the program image; part of every cache key."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """One kernel, compiled and decoded. The dictionaries are not to be changed: programs are shared.
+
+    Attributes:
+        name: the function's plain name, without namespace or parameters.
+        symbol: its mangled name in the cubin.
+        arch: architecture of the code, such as 'sm_90'.
+        instructions: in address order; the instruction at byte address a has index a / 16.
+        labels: label to byte address, as disassembled.
+        registers: 32-bit registers per thread.
+        static_shared_bytes: shared memory per block that the kernel declares, without the system's part.
+        shared_base: shared address of its first byte; 1 KiB from Hopper on, where the system keeps what is
+            below. Dynamic shared memory follows the static one, at the alignment that the code assumes.
+        local_bytes: stack per thread as the compiler counts it. Recursion and calls through pointers are not
+            in it; CUDA gives every thread 1 KiB by default for them.
+        barriers: named barriers per block.
+        constant_banks: bank number to content. Bank 0 is a template: launch values below `parameter_base`,
+            parameters from there. Bank 2 and 3 hold the compiler's and the user's constants, bank 4 addresses
+            (`relocations`).
+        parameter_base, parameter_bytes: where parameters start in bank 0, and their size together.
+        parameters: position, offset from `parameter_base` and size of each, in the order of the signature
+            (for the Numba ABI: after flattening arrays).
+        max_threads: most threads per block that the kernel was compiled for, None where unstated.
+        cluster: blocks per cluster if fixed at compile time.
+        abi: 'numba' (arrays flatten to seven or more words) or 'c'.
+        global_image: initial content of the module's variables; `global_symbols` says what lies where.
+        relocations: addresses that a loader writes once it has placed the image.
+        source: file name to its lines, for every source file that an instruction comes from.
+        cubin: the file itself, and sha256 its digest in hexadecimal.
+    """
+
+    name: str
+    symbol: str
+    arch: str
+    instructions: tuple[Instruction, ...]
+    registers: int
+    static_shared_bytes: int
+    local_bytes: int
+    barriers: int
+    constant_banks: dict[int, bytes]
+    parameter_base: int
+    parameter_bytes: int
+    parameters: tuple[Parameter, ...]
+    max_threads: int | None
+    abi: str
+    source: dict[str, list[str]]
+    cubin: bytes
+    sha256: str
+    shared_base: int = 0
+    cluster: tuple[int, int, int] | None = None
+    labels: dict[str, int] = field(default_factory=dict)
+    global_image: bytes = b""
+    global_symbols: tuple[GlobalSymbol, ...] = ()
+    relocations: tuple[Relocation, ...] = ()
+
+    def __hash__(self) -> int:
+        return hash((self.sha256, self.symbol, self.abi))
+
+    def instruction_at(self, address: int) -> Instruction:
+        """The instruction at a byte address of the section.
+
+        Raises:
+            IndexError: the address is misaligned or outside the code.
+        """
+        index, rest = divmod(address, INSTRUCTION_BYTES)
+        if rest or not 0 <= index < len(self.instructions):
+            raise IndexError(
+                f"no instruction at 0x{address:x} in {self.name} ({len(self.instructions)} instructions)"
+            )
+        return self.instructions[index]
+
+    def opcode_histogram(self, modifiers: bool = True) -> Counter[str]:
+        """How often each mnemonic stands in the code (static count); without modifiers, each base opcode."""
+        return Counter(each.mnemonic if modifiers else each.opcode for each in self.instructions)
+
+    def source_line(self, instruction: Instruction) -> str | None:
+        """Text of the source line that an instruction comes from, None where unknown."""
+        lines = self.source.get(instruction.file or "", [])
+        number = instruction.line or 0
+        return lines[number - 1] if 0 < number <= len(lines) else None
+
+    @cached_property
+    def code_sha256(self) -> str:
+        """Digest of what executes: encodings and constants. The cubin's own digest also changes with names,
+        paths and line numbers.
+        """
+        digest = hashlib.sha256(self.arch.encode())
+        for each in self.instructions:
+            digest.update(each.encoding.to_bytes(INSTRUCTION_BYTES, "little"))
+        for bank in sorted(self.constant_banks):
+            digest.update(b"%d:%d:" % (bank, len(self.constant_banks[bank])) + self.constant_banks[bank])
+        return digest.hexdigest()
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the program image (suffix .gpuprog) and return its path.
+
+        It appears under its name in one step, so that a reader never sees half a file.
+        """
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=target.name, suffix=".tmp", dir=target.parent)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(self.to_bytes())
+            os.replace(temporary, target)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+        return target
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Program:
+        """Read a program image.
+
+        Raises:
+            ProgramFileError: there is no such file, or it is not an image, damaged, or of another format
+                version.
+        """
+        try:
+            data = Path(path).read_bytes()
+        except OSError as error:
+            raise ProgramFileError(f"cannot read {path}: {error.strerror}") from error
+        return cls.from_bytes(data, str(path))
+
+    def to_bytes(self) -> bytes:
+        """The program image as bytes."""
+        files = sorted({each.file for each in self.instructions if each.file is not None})
+        numbers = {file: index for index, file in enumerate(files)}
+        document: dict[str, Any] = {"format": IMAGE_FORMAT, "files": files}
+        for each in fields(self):
+            document[each.name] = _PACK.get(each.name, lambda value: value)(getattr(self, each.name))
+        document["instructions"] = [
+            (each.text, f"{each.encoding:x}", each.line, None if each.file is None else numbers[each.file])
+            for each in self.instructions
+        ]
+        return _MAGIC + zlib.compress(json.dumps(document, separators=(",", ":")).encode(), 6)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, path: str = "<image>") -> Program:
+        """Rebuild a program from its image; raises ProgramFileError as `open` does."""
+        if not data.startswith(_MAGIC):
+            raise ProgramFileError(f"{path} is not a program image")
+        try:
+            document = json.loads(zlib.decompress(data[len(_MAGIC) :]))
+            version = document.pop("format")
+            if version != IMAGE_FORMAT:
+                raise ProgramFileError(
+                    f"{path} has image format {version}, this version reads {IMAGE_FORMAT}"
+                )
+            files = document.pop("files")
+            labels = document["labels"]
+            document["instructions"] = tuple(
+                parse_instruction(
+                    INSTRUCTION_BYTES * index,
+                    text,
+                    int(encoding, 16),
+                    labels,
+                    line,
+                    None if file is None else files[file],
+                )
+                for index, (text, encoding, line, file) in enumerate(document["instructions"])
+            )
+            for name, unpack in _UNPACK.items():
+                document[name] = unpack(document[name])
+            program = cls(**document)
+        except (zlib.error, ValueError, KeyError, TypeError, IndexError, DecodeError) as error:
+            raise ProgramFileError(f"{path} is a damaged program image ({error})") from error
+        if hashlib.sha256(program.cubin).hexdigest() != program.sha256:
+            raise ProgramFileError(f"{path} is a damaged program image (the cubin's digest does not match)")
+        return program
+
+
+def _pack(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _rows(values: tuple[Any, ...]) -> list[list[Any]]:
+    return [[getattr(value, each.name) for each in fields(value)] for value in values]
+
+
+_PACK: dict[str, Any] = {
+    "cubin": _pack,
+    "global_image": _pack,
+    "constant_banks": lambda banks: {str(bank): _pack(content) for bank, content in banks.items()},
+    "parameters": _rows,
+    "global_symbols": _rows,
+    "relocations": _rows,
+}
+_UNPACK: dict[str, Any] = {
+    "cubin": base64.b64decode,
+    "global_image": base64.b64decode,
+    "constant_banks": lambda banks: {int(bank): base64.b64decode(content) for bank, content in banks.items()},
+    "parameters": lambda rows: tuple(Parameter(*row) for row in rows),
+    "global_symbols": lambda rows: tuple(GlobalSymbol(*row) for row in rows),
+    "relocations": lambda rows: tuple(Relocation(*row) for row in rows),
+    "cluster": lambda value: None if value is None else tuple(value),
+}
+
+
+def qualified_name(symbol: str) -> str:
+    """'ns::kernel' for the mangled '_ZN2ns6kernelEi'; a name that is not mangled stays as it is.
+
+    Only the name is decoded, not template arguments or parameter types, which select nothing here.
+    """
+    match = re.match(r"_ZN?[KVr]*(?=\d)", symbol)
+    if not match:
+        return symbol
+    parts, position = [], match.end()
+    while match := re.compile(r"\d+").match(symbol, position):
+        start = match.end()
+        position = start + int(match[0])
+        parts.append(symbol[start:position])
+        if not symbol.startswith("_ZN"):
+            break
+    return "::".join(parts)

@@ -1,0 +1,119 @@
+"""Find the vendor's tool chain: ptxas, nvdisasm, NVRTC.
+
+It comes from the PyPI wheels `nvidia-cuda-nvcc`, `nvidia-cuda-nvdisasm` and `nvidia-cuda-nvrtc` beside the
+running interpreter; else from `$CUDA_HOME` or `$CUDA_PATH`, else from `$PATH`. None of it needs a GPU.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+from isa.errors import ToolchainFailed, ToolchainMissing
+
+_WHEELS = {"ptxas": "nvidia-cuda-nvcc", "nvdisasm": "nvidia-cuda-nvdisasm", "nvrtc": "nvidia-cuda-nvrtc"}
+_NVRTC_PATTERNS = ("lib/libnvrtc.so*", "lib64/libnvrtc.so*", "bin/nvrtc64_*.dll", "bin/x64/nvrtc64_*.dll")
+
+
+def _roots() -> tuple[Path, ...]:
+    """Folders that may hold bin/, lib/ and include/, best first."""
+    spec = importlib.util.find_spec("nvidia")
+    wheels = [Path(base) for base in (spec.submodule_search_locations or ())] if spec else []
+    roots = [folder for base in wheels for folder in sorted(base.glob("*")) if folder.is_dir()]
+    homes = [Path(os.environ[name]) for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
+    return (*roots, *homes)
+
+
+def find_tool(name: str) -> str:
+    """Path of an executable ('ptxas' or 'nvdisasm').
+
+    Raises:
+        ToolchainMissing: it is in none of the places; the message says how to install it.
+    """
+    return _find_tool(name, os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), os.environ.get("PATH"))
+
+
+@lru_cache(maxsize=16)
+def _find_tool(name: str, *environment: str | None) -> str:
+    file = name + (".exe" if sys.platform == "win32" else "")
+    for root in _roots():
+        if os.access(root / "bin" / file, os.X_OK):
+            return str(root / "bin" / file)
+    found = shutil.which(name)
+    if found is None:
+        raise _missing(name)
+    return found
+
+
+def find_nvrtc() -> str:
+    """Path of NVRTC's shared library.
+
+    Raises:
+        ToolchainMissing: it is in neither the wheels nor the CUDA folder.
+    """
+    for root in _roots():
+        for pattern in _NVRTC_PATTERNS:
+            found = [path for path in sorted(root.glob(pattern)) if ".alt." not in path.name]
+            if found:
+                return str(found[-1])
+    raise _missing("nvrtc")
+
+
+def include_folders() -> tuple[str, ...]:
+    """Folders with CUDA's headers, for NVRTC."""
+    found = []
+    for root in _roots():
+        for folder in (root / "include", root / "include" / "cccl"):
+            if folder.is_dir():
+                found.append(str(folder))
+    return tuple(found)
+
+
+def identity(name: str) -> str:
+    """What tells one build of a tool from another, for cache keys: its path, size and modification time.
+
+    A version string would need a process of 20 ms for every look-up.
+    """
+    path = find_nvrtc() if name == "nvrtc" else find_tool(name)
+    state = os.stat(path)
+    return f"{path} {state.st_size} {state.st_mtime_ns}"
+
+
+@lru_cache(maxsize=8)
+def numba_version() -> str:
+    """Versions of Numba and of its CUDA target, 'numba 0.68.0 numba-cuda 0.30.4'.
+
+    Raises:
+        ToolchainMissing: one of them is not installed.
+    """
+    import importlib.metadata  # here, since it takes longer to import than the rest of the package
+
+    try:
+        return " ".join(f"{name} {importlib.metadata.version(name)}" for name in ("numba", "numba-cuda"))
+    except importlib.metadata.PackageNotFoundError as error:
+        raise ToolchainMissing(
+            f"{error.name} is not installed; install it with: pip install numba-cuda[cu13]"
+        ) from error
+
+
+@lru_cache(maxsize=8)
+def tool_version(name: str) -> str:
+    """Version that a tool prints, such as '13.5.37'; for reports."""
+    done = subprocess.run([find_tool(name), "--version"], capture_output=True, text=True, check=False)
+    match = re.search(r"V(\d+(?:\.\d+)+)", done.stdout)
+    if done.returncode or not match:
+        raise ToolchainFailed(f"{name} --version failed: {(done.stderr or done.stdout).strip()}")
+    return match[1]
+
+
+def _missing(name: str) -> ToolchainMissing:
+    return ToolchainMissing(
+        f"{name} was not found in the nvidia wheels beside {sys.executable}, $CUDA_HOME, $CUDA_PATH or "
+        f"$PATH; install it with: pip install {_WHEELS[name]}"
+    )

@@ -1,0 +1,77 @@
+"""Finds the programs: every module of this package that has a tuple `VARIANTS` is a family.
+
+A family's `VARIANTS` is ordered as a ladder. Its bare name stands for the last one, where the ladder leads:
+the fastest version of a computation, or the strongest case of an effect.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from functools import cache
+
+import programs
+from programs.variant import Variant
+
+
+class UnknownProgram(LookupError):
+    """No program has the name asked for; the message names the nearest ones."""
+
+
+def names() -> list[str]:
+    """All variant names: families in alphabetical order, their variants in the order of the ladder."""
+    return [variant.name for ladder in _families().values() for variant in ladder]
+
+
+def families() -> dict[str, tuple[Variant, ...]]:
+    """Each family's variants in the order of its ladder, by family name."""
+    return dict(_families())
+
+
+def get(name: str) -> Variant:
+    """The variant of that name; a family's bare name gives the last of its ladder. Raises UnknownProgram."""
+    ladders = _families()
+    if name in ladders:
+        return ladders[name][-1]
+    for variant in ladders.get(name.partition("/")[0], ()):
+        if variant.name == name:
+            return variant
+    raise UnknownProgram(_unknown(name))
+
+
+def _unknown(name: str) -> str:
+    ladders = _families()
+    family = name.partition("/")[0]
+    # With the family right, its own variants help more than names that merely look alike.
+    near = [v.name for v in ladders[family]] if family in ladders else []
+    near = near or difflib.get_close_matches(name, [*ladders, *names()], n=4, cutoff=0.5)
+    hint = f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(ladders)}"
+    return f"no program named {name!r}; {hint}"
+
+
+@cache
+def _families() -> dict[str, tuple[Variant, ...]]:
+    found: dict[str, tuple[Variant, ...]] = {}
+    for info in sorted(pkgutil.iter_modules(programs.__path__), key=lambda info: info.name):
+        module = importlib.import_module(f"{programs.__name__}.{info.name}")
+        ladder = tuple(getattr(module, "VARIANTS", ()))
+        if ladder:
+            _check(info.name, ladder)
+            found[info.name] = ladder
+    return found
+
+
+def _check(module: str, ladder: tuple[Variant, ...]) -> None:
+    """Reject a family that could not be addressed by its names, at import and not at first use."""
+    seen: set[str] = set()
+    for variant in ladder:
+        if variant.family != module:
+            raise ValueError(
+                f"programs/{module}.py defines {variant.name!r}: its name must begin with {module!r}"
+            )
+        if variant.name in seen:
+            raise ValueError(f"programs/{module}.py defines {variant.name!r} twice")
+        seen.add(variant.name)
+    if module in seen and len(ladder) > 1:
+        raise ValueError(f"programs/{module}.py: {module!r} must not name one variant of several")

@@ -1,0 +1,96 @@
+"""What a program consists of: a kernel, its inputs, its launch, its expected result and what it teaches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpusim.launch import Launch
+
+MAX_SIZE = 1 << 28
+"""Largest size any program takes: 2**28 four-byte elements are 1 GiB in one array."""
+
+
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """One runnable program, or one step of a family's ladder.
+
+    name: 'family' for a single program, 'family/variant' in a family; the family is the module's name.
+    kernel: a plain Python function for `numba.cuda`, undecorated, so that each user compiles it its own way.
+    teaches: one sentence for `gpusim list`.
+    make: `make(size, seed)` builds the launch: fresh inputs, the same for the same seed, and outputs filled
+        with a poison value, so that an element that the kernel does not write is seen. Raises ValueError for
+        a size that the program cannot take.
+    reference: `reference(launch)` computes, from the inputs of a launch that has not run yet, what each
+        output must hold afterwards: a tuple of arrays in the order of `outputs`.
+    outputs: indices into `launch.args` of the arrays that the kernel writes.
+    sizes: (small, large), the sizes validated against hardware; a run executes some 1e4 to 1e5 warp
+        instructions at the small size and a few million at the large one (up to 1e7 where the ladder's first
+        step is that slow).
+    default_size: the size of `gpusim run` without `--size`.
+    test_size: a size of a few blocks at most, for oracles that execute one thread at a time.
+    size_name: what `size` counts, e.g. 'elements'.
+    rtol, atol: tolerance as in `numpy.isclose`, (0, 0) for bit-exact; each program justifies its own.
+    """
+
+    name: str
+    kernel: Callable[..., None]
+    teaches: str
+    make: Callable[[int, int], Launch]
+    reference: Callable[[Launch], tuple[np.ndarray, ...]]
+    outputs: tuple[int, ...]
+    sizes: tuple[int, int]
+    default_size: int
+    test_size: int
+    size_name: str = "elements"
+    rtol: float = 0.0
+    atol: float = 0.0
+
+    @property
+    def family(self) -> str:
+        """The part of the name before the slash."""
+        return self.name.partition("/")[0]
+
+    def results(self, launch: Launch) -> tuple[np.ndarray, ...]:
+        """The output arrays of `launch`, in the order of `outputs` (not copies)."""
+        return tuple(launch.args[index] for index in self.outputs)
+
+    def mismatch(self, expected: Sequence[np.ndarray], actual: Sequence[np.ndarray]) -> str | None:
+        """Compare outputs with `reference`'s: None if they agree, else a sentence on the first difference."""
+        for index, want, got in zip(self.outputs, expected, actual, strict=True):
+            if want.shape != got.shape or want.dtype != got.dtype:
+                return f"{self.name}: argument {index} is {_kind(got)}, expected {_kind(want)}"
+            if self.rtol == self.atol == 0:
+                bad = want != got
+            else:
+                # Compared in float64: in float32 the tolerance itself would be rounded.
+                bad = ~np.isclose(got.astype(float), want.astype(float), rtol=self.rtol, atol=self.atol)
+            if bad.any():
+                where = tuple(int(axis[0]) for axis in np.nonzero(bad))
+                return (
+                    f"{self.name}: argument {index} differs in {int(bad.sum())} of {bad.size} elements, "
+                    f"first at {where}: got {got[where]!r}, expected {want[where]!r}"
+                )
+        return None
+
+
+def check_size(size: Any, size_name: str, *, multiple: int = 1, maximum: int = MAX_SIZE) -> int:
+    """Return `size` if it is a positive multiple of `multiple` up to `maximum`, else raise ValueError."""
+    if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
+        raise ValueError(f"size ({size_name}) must be an integer, got {size!r}")
+    if not 1 <= size <= maximum or size % multiple:
+        shape = "positive" if multiple == 1 else f"a positive multiple of {multiple}"
+        raise ValueError(f"size ({size_name}) must be {shape} and at most {maximum}, got {size}")
+    return int(size)
+
+
+def ceil_div(a: int, b: int) -> int:
+    """How many pieces of `b` cover `a`."""
+    return -(-a // b)
+
+
+def _kind(array: np.ndarray) -> str:
+    return f"{array.dtype}{list(array.shape)}"

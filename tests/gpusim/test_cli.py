@@ -1,0 +1,470 @@
+"""The command line: exit codes, one-line errors, and that each command prints what it promises."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpusim.cli import UserError, main
+from gpusim.cli.spec import parse_arguments, parse_dim3
+from gpusim.config import describe_keys, shipped_names
+from gpusim.metrics import METRICS
+from programs import registry
+
+ROOT = Path(__file__).parents[2]
+
+KERNELS = '''
+"""Kernels of a user's own file."""
+from dataclasses import dataclass
+
+import helper
+from numba import cuda
+
+
+@dataclass
+class Unused:
+    value: int
+
+
+@cuda.jit
+def scale(x, factor):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] = helper.twice(x[i]) * factor
+
+
+def fill(x, value):
+    x[cuda.grid(1)] = value
+
+
+THREE = 3
+'''
+HELPER = """
+from numba import cuda
+
+
+@cuda.jit(device=True)
+def twice(value):
+    return value + value
+"""
+
+
+@pytest.fixture
+def kernels(tmp_path):
+    """A Python file with a dispatcher and a plain function, beside a module that it imports."""
+    (tmp_path / "helper.py").write_text(HELPER)
+    path = tmp_path / "kernels.py"
+    path.write_text(KERNELS)
+    return path
+
+
+def run(capsys, *argv):
+    """Exit code, standard output and standard error of one command."""
+    code = main([str(each) for each in argv])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def refused(capsys, *argv):
+    """The one line that a user's mistake prints."""
+    code, out, err = run(capsys, *argv)
+    assert code == 2
+    assert out == ""
+    assert err.count("\n") == 1, err
+    assert err.startswith("gpusim: error: ") or err.startswith("usage:"), err
+    return err
+
+
+# --- arguments on the command line --------------------------------------------------------------------------------
+
+
+def test_arrays():
+    zeros, ramp, ones, sevens = parse_arguments(
+        "float32[4], int64[2,3]=arange, uint8[2]=ones, float64[2]=7.5"
+    )
+    assert (zeros.dtype, zeros.shape, zeros.sum()) == (np.float32, (4,), 0)
+    assert np.array_equal(ramp, [[0, 1, 2], [3, 4, 5]]) and ramp.dtype == np.int64
+    assert np.array_equal(ones, np.ones(2, np.uint8)) and ones.dtype == np.uint8
+    assert np.array_equal(sevens, [7.5, 7.5])
+
+
+def test_random_arrays_depend_on_the_seed_alone():
+    a, b = parse_arguments("float32[1000]=random, int8[1000]=random", seed=3)
+    again, _ = parse_arguments("float32[1000]=random, int8[1000]=random", seed=3)
+    (other,) = parse_arguments("float32[1000]=random", seed=4)
+    assert np.array_equal(a, again) and not np.array_equal(a, other)
+    assert a.dtype == np.float32 and a.min() >= 0 and a.max() < 1 and a.std() > 0.2
+    assert b.dtype == np.int8 and b.min() >= 0 and b.max() <= 99 and len(set(b.tolist())) > 50
+
+
+def test_scalars():
+    values = parse_arguments("3, -2, 0x10, 2.5, 1e-3, true, False, int32(7), float32(2.5), bool(true)")
+    assert values == (3, -2, 16, 2.5, 1e-3, True, False, 7, 2.5, True)
+    assert [type(each) for each in values[:8]] == [int, int, int, float, float, bool, bool, np.int32]
+    assert type(values[8]) is np.float32 and type(values[9]) is np.bool_
+
+
+def test_no_arguments():
+    assert parse_arguments("") == parse_arguments("  ") == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("float33[4]", "float33"),
+        ("object[4]", "object"),
+        ("str[4]", "str"),
+        ("float32[4", "float32[4"),
+        ("float32[]", "float32[]"),
+        ("float32[4]=randon", "randon"),
+        ("uint8(300)", "300"),
+        ("uint8[2]=-1", "-1"),
+        ("int32(2.5)", "2.5"),
+        ("banana", "banana"),
+        ("1,,2", "''"),
+        ("float64[1000000,1000000]", "8,000,000,000,000"),
+    ],
+)
+def test_bad_arguments(text, named):
+    with pytest.raises(UserError) as caught:
+        parse_arguments(text)
+    assert named in str(caught.value) and "--args" in str(caught.value)
+
+
+def test_dimensions():
+    assert parse_dim3("8", "--grid") == (8,)
+    assert (
+        parse_dim3("16,16", "--grid")
+        == parse_dim3("16x16", "--grid")
+        == parse_dim3("(16, 16)", "--grid")
+        == (16, 16)
+    )
+    for text in ("", "1,2,3,4", "a", "1.5", "-1"):
+        with pytest.raises(UserError, match="--block takes one to three integers"):
+            parse_dim3(text, "--block")
+
+
+# --- commands that do not simulate ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [[], ["run"], ["list"], ["show"], ["config"], ["config", "diff"]])
+def test_help_has_an_example(capsys, command):
+    code, out, err = run(capsys, *command, "--help")
+    assert (code, err) == (0, "")
+    assert "example" in out and f"gpusim {' '.join(command)}" in out
+
+
+def test_version(capsys):
+    import gpusim
+
+    assert run(capsys, "--version")[:2] == (0, f"gpusim {gpusim.__version__}\n")
+
+
+def test_list(capsys):
+    code, out, _ = run(capsys, "list")
+    assert code == 0
+    for name in registry.names():
+        assert name in out
+    code, out, _ = run(capsys, "list", "--json")
+    rows = json.loads(out)
+    assert [row["name"] for row in rows] == registry.names()
+    assert rows[-1]["teaches"] == registry.get(rows[-1]["name"]).teaches
+    assert rows[-1]["default_size"] == registry.get(rows[-1]["name"]).default_size
+
+
+def test_list_metrics(capsys):
+    _, out, _ = run(capsys, "list", "--metrics", "--json")
+    assert [row["name"] for row in json.loads(out)] == list(METRICS)
+    _, out, _ = run(capsys, "list", "--metrics")
+    assert "gpu__time_duration.sum [ns]\n" in out
+
+
+def test_config_show(capsys, tmp_path):
+    """What is printed is a configuration file, and reads back to what was printed."""
+    _, out, _ = run(capsys, "config", "show", "h200", "--set", "sm.count=66")
+    assert 'count = { value = 66, source = "override" }' in out
+    file = tmp_path / "mine.toml"
+    file.write_text(out)
+    _, again, _ = run(capsys, "config", "show", file)
+    assert again == out
+    _, out, _ = run(capsys, "config", "show", file, "--json")
+    values = json.loads(out)
+    assert values["sm.count"] == {"value": 66, "source": "override"}
+    assert list(values) == list(describe_keys())
+
+
+def test_config_diff(capsys):
+    _, out, _ = run(
+        capsys, "config", "diff", "h200", "--set", "sm.count=66", "--set", "issue.policy=lrr", "--json"
+    )
+    assert json.loads(out) == {"sm.count": [132, 66], "issue.policy": ["gto", "lrr"]}
+    _, out, _ = run(capsys, "config", "diff", "h200", "a100")
+    assert any(line.split() == ["sm.count", "132", "108"] for line in out.splitlines())
+    assert "config diff takes two" in refused(capsys, "config", "diff", "h200")
+
+
+def test_config_keys_and_list(capsys):
+    _, out, _ = run(capsys, "config", "keys", "dram", "--json")
+    keys = json.loads(out)
+    assert "dram.bandwidth_gb_s" in keys and all(key.startswith("dram.") for key in keys)
+    assert "no section 'dran'" in refused(capsys, "config", "keys", "dran")
+    _, out, _ = run(capsys, "config", "list", "--json")
+    assert [row["name"] for row in json.loads(out)] == list(shipped_names())
+
+
+@pytest.mark.parametrize(
+    ("argv", "named"),
+    [
+        (["run", "reduction/sequentiel"], "reduction/sequential"),
+        (["run", "vector_add", "--size", "-5"], "size"),
+        (["run", "vector_add", "--gpu", "h300"], "h200"),
+        (["run", "vector_add", "--set", "sm.cuont=66"], "sm.count"),
+        (["run", "vector_add", "--set", "sm.count"], "key=value"),
+        (["run", "vector_add", "--grid", "8"], "--grid"),
+        (["run", "vector_add", "--threads", "0"], "--threads"),
+        (["run", "vector_add", "--max-cycles", "0"], "--max-cycles"),
+        (["run", "missing.py:kernel"], "missing.py"),
+        (["run", "missing.cubin"], "missing.cubin"),
+        (["show", "missing.ptx"], "missing.ptx"),
+        (["config", "show", "missing.toml"], "missing.toml"),
+    ],
+)
+def test_mistakes_are_one_line(capsys, argv, named):
+    assert named in refused(capsys, *argv)
+
+
+@pytest.mark.parametrize("argv", [[], ["runn"], ["run"], ["run", "vector_add", "--size", "many"], ["config"]])
+def test_usage_errors(capsys, argv):
+    code, out, err = run(capsys, *argv)
+    assert (code, out) == (2, "")
+    assert err.startswith("usage: gpusim")
+
+
+def test_mistakes_in_a_users_file(capsys, kernels):
+    launch = ["--grid", "1", "--block", "32"]
+    assert "there are: scale, fill" in refused(capsys, "run", f"{kernels}:missing", *launch)
+    assert "not a function but int" in refused(capsys, "run", f"{kernels}:THREE", *launch)
+    assert "--block is missing" in refused(capsys, "run", f"{kernels}:scale", "--grid", "1")
+    assert "--size is for bundled programs" in refused(
+        capsys, "run", f"{kernels}:scale", "--size", "4", *launch
+    )
+    assert "must be positive" in refused(capsys, "run", f"{kernels}:fill", "--grid", "0", "--block", "1")
+    kernels.write_text("import sys\nsys.exit('no')\n")
+    assert "cannot be imported: SystemExit" in refused(capsys, "run", f"{kernels}:scale", *launch)
+    kernels.write_text("x = 1\ny = = 2\n")
+    assert "line 2" in refused(capsys, "show", f"{kernels}:scale")
+
+
+def test_a_users_module_does_not_replace_one_that_is_loaded(capsys, tmp_path):
+    """A file named json.py must not become the json of everybody else."""
+    (tmp_path / "json.py").write_text("def kernel(x):\n    x[0] = 1\n")
+    assert run(capsys, "show", tmp_path / "json.py:kernel", "--args", "float32[1]")[0] == 0
+    assert sys.modules["json"] is json
+    assert str(tmp_path) not in sys.path
+
+
+def test_show(capsys):
+    code, out, err = run(capsys, "show", "vector_add", "--control")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    source = next(k for k, line in enumerate(lines) if line.endswith("c[i] = a[i] + b[i]"))
+    assert lines[source].startswith("vector_add.py:")
+    below = lines[source + 1 : lines.index("", source) if "" in lines[source:] else None]
+    assert any("FADD" in line for line in below) and any("LDG.E" in line for line in below)
+    assert all(len(line.split()[0]) == 4 and int(line.split()[0], 16) % 16 == 0 for line in below)
+
+
+def test_show_json(capsys):
+    document = json.loads(run(capsys, "show", "vector_add", "--json")[1])
+    assert document["kernel"] == "vector_add" and document["arch"] == "sm_90"
+    assert [row["address"] for row in document["instructions"]] == list(
+        range(0, 16 * len(document["instructions"]), 16)
+    )
+    load = next(row for row in document["instructions"] if row["text"].startswith("LDG"))
+    assert load["source"] == "c[i] = a[i] + b[i]"
+    assert load["control"]["write_barrier"] < 6, "a load sets a scoreboard"
+    assert "costs" not in load
+
+
+def test_show_own_kernels(capsys, kernels):
+    """The only dispatcher needs no name; a plain function does; types come from arguments or a signature."""
+    _, out, _ = run(capsys, "show", kernels, "--args", "float32[8], float32(2)")
+    assert out.startswith("scale: ") and "helper.twice(x[i])" in out
+    _, out, _ = run(capsys, "show", f"{kernels}:fill", "--signature", "void(int32[::1], int32)")
+    assert out.startswith("fill: ") and "STG.E " in out
+
+
+# --- commands that simulate -----------------------------------------------------------------------------------------
+
+FAST = ["--set", "sm.count=4", "--threads", "1"]
+"""A small machine: quicker to set up, and exact counts do not depend on it."""
+
+
+def test_run_reports_and_checks(capsys):
+    code, out, err = run(capsys, "run", "vector_add", "--size", "2000", *FAST)
+    assert code == 0, err
+    assert out.startswith("vector_add, size 2,000 elements, seed 0\nvector_add on NVIDIA H200")
+    assert out.endswith("output equals the NumPy reference\n")
+    assert "sectors per request: loads 3.97" in out
+
+
+def test_run_json(capsys):
+    """2,000 elements in 8 blocks: 62 full warps and one half, each with 2 loads and a store of 4-byte words."""
+    code, out, err = run(capsys, "run", "vector_add", "--size", "2000", "--seed", "5", "--json", *FAST)
+    assert code == 0, err
+    document = json.loads(out)
+    assert (document["program"], document["size"], document["seed"]) == ("vector_add", 2000, 5)
+    assert document["check"] == {"equal": True, "message": "output equals the NumPy reference"}
+    metrics = document["metrics"]
+    assert set(metrics) == set(METRICS)
+    assert metrics["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"] == 2 * 63
+    assert metrics["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"] == 250
+    assert metrics["smsp__inst_executed.sum"] == sum(row["instructions"] for row in document["instructions"])
+    assert document["cycles"] == metrics["gpc__cycles_elapsed.max"] > 2695
+
+
+def test_wrong_output_is_exit_code_1(capsys, monkeypatch):
+    """The check must be able to fail: the reference is made to disagree in one element."""
+    import dataclasses
+
+    variant = registry.get("vector_add")
+
+    def wrong(launch):
+        (expected,) = variant.reference(launch)
+        expected[7] += 1
+        return (expected,)
+
+    monkeypatch.setattr(registry, "get", lambda name: dataclasses.replace(variant, reference=wrong))
+    code, out, err = run(capsys, "run", "vector_add", "--size", "600", *FAST)
+    assert code == 1
+    assert "differs in 1 of 600 elements, first at (7,)" in err and err.count("\n") == 1
+    assert "output equals" not in out and out.startswith("vector_add, size 600")
+    code, out, _ = run(capsys, "run", "vector_add", "--size", "600", "--json", *FAST)
+    assert code == 1 and json.loads(out)["check"]["equal"] is False
+    code, out, _ = run(capsys, "run", "vector_add", "--size", "600", "--no-check", *FAST)
+    assert code == 0 and "reference" not in out
+
+
+def test_run_own_kernel(capsys, kernels):
+    argv = ["--grid", "2", "--block", "32", "--args", "float32[50]=arange, float32(3)", *FAST]
+    code, out, err = run(capsys, "run", f"{kernels}:scale", "--json", *argv)
+    assert code == 0, err
+    document = json.loads(out)
+    assert document["check"] is None and document["size"] is None
+    assert document["metrics"]["launch__thread_count"] == 64
+    assert document["metrics"]["l1tex__t_requests_pipe_lsu_mem_global_op_st.sum"] == 2
+
+
+def test_run_a_compiled_file(capsys, tmp_path):
+    """A cubin with two kernels: the one chosen runs, and without a choice both are named."""
+    from isa import compile_cuda
+
+    source = """
+    extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }
+    extern "C" __global__ void thrice(float *x) { x[threadIdx.x] *= 3; }
+    """
+    file = tmp_path / "both.cubin"
+    file.write_bytes(compile_cuda(source))
+    argv = ["run", file, "--grid", "1", "--block", "32", "--args", "float32[32]=arange", *FAST]
+    code, out, err = run(capsys, *argv, "--entry", "thrice", "--json")
+    assert code == 0, err
+    assert json.loads(out)["kernel"] == "thrice"
+    message = refused(capsys, *argv)
+    assert "twice" in message and "thrice" in message
+
+
+def test_kernel_errors_are_one_line(capsys, kernels):
+    argv = ["--grid", "1", "--block", "64", *FAST]
+    message = refused(capsys, "run", f"{kernels}:fill", "--args", "float32[8], 1.0", *argv)
+    line = KERNELS.splitlines().index("    x[cuda.grid(1)] = value") + 1
+    assert "out of bounds" in message and "'x' (32 bytes)" in message
+    assert f"kernels.py:{line}, block (0, 0, 0), thread (8, 0, 0), instruction 'STG.E " in message
+    message = refused(capsys, "run", f"{kernels}:fill", "--args", "float32[64]", *argv)
+    assert "argument" in message
+    message = refused(capsys, "run", "vector_add", "--size", "600", "--max-cycles", "100", *FAST)
+    assert "max_cycles = 100" in message
+
+
+def test_show_with_costs(capsys):
+    code, out, err = run(capsys, "show", "vector_add", "--run", "--size", "2000", *FAST)
+    assert code == 0, err
+    row = next(line for line in out.splitlines() if "FADD" in line).split()
+    assert (row[0], row[1]) == ("63", "31.7"), "62 full warps and one half"
+    document = json.loads(run(capsys, "show", "vector_add", "--run", "--size", "2000", "--json", *FAST)[1])
+    add = next(row for row in document["instructions"] if row["text"].startswith("FADD"))
+    assert (add["costs"]["instructions"], add["costs"]["thread_instructions"]) == (63, 2000)
+
+
+# --- the process ----------------------------------------------------------------------------------------------------
+
+
+def process(*argv, **options):
+    """Run the command line as a process of its own."""
+    command = [sys.executable, "-m", "gpusim.cli", *argv]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, **options)
+
+
+def test_help_starts_without_the_heavy_imports():
+    """A help text must not wait for NumPy, Numba, pydantic or rich."""
+    code = (
+        "import sys; from gpusim.cli import main; main(['run', '--help']); "
+        "print([m for m in ('numpy', 'numba', 'pydantic', 'rich', 'simpy') if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.stderr == "[]\n"
+
+
+def test_process_exit_codes_and_streams():
+    done = process("config", "diff", "h200", "a100")
+    assert (done.returncode, done.stderr) == (0, "")
+    done = process("run", "no_such_program")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Traceback" not in done.stderr
+
+
+def test_reader_that_goes_away():
+    """`gpusim list --metrics | head -1` ends quietly."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "gpusim.cli", "list", "--metrics"]
+    done = subprocess.run(command, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (KeyboardInterrupt, 130, "gpusim: interrupted\n"),
+        (MemoryError, 2, "gpusim: error: this needs more memory than the host has\n"),
+    ],
+)
+def test_what_may_happen_during_a_run(capsys, monkeypatch, error, code, message):
+    from gpusim.cli import run as command
+
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(command, "simulate_target", fail)
+    assert run(capsys, "run", "vector_add", "--size", "600") == (code, "", message)
+
+
+def test_progress_appears_after_two_seconds(monkeypatch, capfd):
+    from gpusim.cli import progress
+
+    with progress.show_progress(None) as callback:
+        assert callback is None, "standard error is no terminal here"
+    with progress.show_progress(False) as callback:
+        assert callback is None
+    with progress.show_progress(True) as callback:
+        callback(1000, 1, 10)
+        assert callback.progress is None, "too early"
+        monkeypatch.setattr(time, "monotonic", lambda start=callback.started: start + 2.5)
+        callback(2000, 4, 10)
+        assert callback.progress.tasks[0].completed == 4
+    assert capfd.readouterr().out == "", "progress goes to standard error"

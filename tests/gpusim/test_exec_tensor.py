@@ -1,0 +1,129 @@
+"""Matrix products over a warp against NumPy, with the fragments laid out as the PTX manual draws them."""
+
+import numpy as np
+import pytest
+
+from gpusim.engine.exec_tensor import exec_tensor
+from isa import microops as m
+from tests.gpusim.rows import LANES, WORD, Warp
+
+A_ROW, B_ROW, C_ROW, D_ROW = 0, 10, 20, 40
+
+
+def split(matrix, per_word, rows_of_word):
+    """Words of a fragment: rows_of_word(word) gives (first row, first k) of the word that lane 4g + t holds."""
+    words = []
+    for first_row, first_k in rows_of_word:
+        lanes = []
+        for lane in range(LANES):
+            g, t = lane // 4, lane % 4
+            start = first_k + t * per_word
+            lanes.append(matrix[first_row + g, start : start + per_word])
+        words.append(np.ascontiguousarray(lanes).view(np.uint32).ravel())
+    return words
+
+
+def place(warp, first, words):
+    for k, word in enumerate(words):
+        warp.row(first + k)[:] = word
+
+
+def collect(warp, rows, dtype):
+    """The 8 or 16 by 8 matrix of 32-bit results."""
+    result = np.zeros((rows, 8), dtype)
+    for half in range(rows // 8):
+        for odd in range(2):
+            word = warp.row(D_ROW + 2 * half + odd).view(dtype)
+            for lane in range(LANES):
+                result[8 * half + lane // 4, 2 * (lane % 4) + odd] = word[lane]
+    return result
+
+
+def spread(matrix):
+    """Words of C for a matrix of 32-bit elements."""
+    words = []
+    for half in range(matrix.shape[0] // 8):
+        for odd in range(2):
+            words.append(
+                np.array([matrix[8 * half + k // 4, 2 * (k % 4) + odd] for k in range(LANES)]).view(np.uint32)
+            )
+    return words
+
+
+def run(op, a_words, b_words, c_words, shape, **columns):
+    warp = Warp()
+    place(warp, A_ROW, a_words)
+    place(warp, B_ROW, b_words)
+    place(warp, C_ROW, c_words)
+    code = np.zeros((1, m.COLUMNS), np.int32)
+    values = {"op": op, "a": A_ROW, "b": B_ROW, "c": C_ROW, "dst": D_ROW, "aux0": shape} | columns
+    for name, value in values.items():
+        code[0, getattr(m, "COL_" + name.upper())] = value
+    exec_tensor(code, 0, warp.regs, 32 * 8, warp.preds, 0, np.uint32(WORD))
+    return warp
+
+
+@pytest.mark.parametrize("depth", [8, 16])
+def test_half_products(depth):
+    rng = np.random.default_rng(depth)
+    a = rng.integers(-8, 8, (16, depth)).astype(np.float16)
+    b = rng.integers(-8, 8, (depth, 8)).astype(np.float16)
+    c = rng.integers(-100, 100, (16, 8)).astype(np.float32)
+    places = [(row, k) for k in range(0, depth, 8) for row in (0, 8)]
+    a_words = split(a, 2, places)
+    b_words = split(np.ascontiguousarray(b.T), 2, [(0, k) for k in range(0, depth, 8)])
+    warp = run(m.OP_HMMA, a_words, b_words, spread(c), 16 << 16 | 8 << 8 | depth, aux1=m.TENSOR_F16, aux2=32)
+    expected = a.astype(np.float32) @ b.astype(np.float32) + c
+    np.testing.assert_array_equal(collect(warp, 16, np.float32), expected)
+
+
+@pytest.mark.parametrize("depth", [4, 8])
+def test_tf32_products(depth):
+    rng = np.random.default_rng(depth)
+    a = rng.integers(-8, 8, (16, depth)).astype(np.float32)
+    b = rng.integers(-8, 8, (depth, 8)).astype(np.float32)
+    c = np.zeros((16, 8), np.float32)
+    a_words = split(a, 1, [(row, k) for k in range(0, depth, 4) for row in (0, 8)])
+    b_words = split(np.ascontiguousarray(b.T), 1, [(0, k) for k in range(0, depth, 4)])
+    warp = run(m.OP_HMMA, a_words, b_words, spread(c), 16 << 16 | 8 << 8 | depth, aux1=m.TENSOR_TF32, aux2=32)
+    np.testing.assert_array_equal(collect(warp, 16, np.float32), a @ b)
+
+
+@pytest.mark.parametrize(("rows", "depth"), [(16, 32), (16, 16), (8, 16)])
+@pytest.mark.parametrize("signs", [0, 1, 3])
+def test_integer_products(rows, depth, signs):
+    rng = np.random.default_rng(signs)
+    a = rng.integers(0, 256, (rows, depth)).astype(np.uint8)
+    b = rng.integers(0, 256, (depth, 8)).astype(np.uint8)
+    c = rng.integers(-1000, 1000, (rows, 8)).astype(np.int32)
+    places = [(row, k) for k in range(0, depth, 16) for row in range(0, rows, 8)]
+    b_words = split(np.ascontiguousarray(b.T), 4, [(0, k) for k in range(0, depth, 16)])
+    warp = run(m.OP_IMMA, split(a, 4, places), b_words, spread(c), rows << 16 | 8 << 8 | depth, aux1=signs)
+    left = (a.view(np.int8) if signs & 1 else a).astype(np.int32)
+    right = (b.view(np.int8) if signs & 2 else b).astype(np.int32)
+    np.testing.assert_array_equal(collect(warp, rows, np.int32), left @ right + c)
+
+
+def test_double_products():
+    rng = np.random.default_rng(1)
+    a, b, c = (rng.integers(-50, 50, shape).astype(np.float64) for shape in ((8, 4), (4, 8), (8, 8)))
+
+    def words(values):
+        pair = np.array(values).view(np.uint32).reshape(LANES, 2)
+        return [pair[:, 0], pair[:, 1]]
+
+    lanes = [(k // 4, k % 4) for k in range(LANES)]
+    c_words = words([c[g, 2 * t] for g, t in lanes]) + words([c[g, 2 * t + 1] for g, t in lanes])
+    warp = run(m.OP_DMMA, words([a[g, t] for g, t in lanes]), words([b[t, g] for g, t in lanes]), c_words, 0)
+    expected = a @ b + c
+    for odd in range(2):
+        pair = np.stack([warp.row(D_ROW + 2 * odd), warp.row(D_ROW + 2 * odd + 1)], axis=1)
+        got = np.ascontiguousarray(pair).view(np.float64).ravel()
+        assert got.tolist() == [expected[g, 2 * t + odd] for g, t in lanes]
+
+
+def test_transposition():
+    matrix = np.arange(64, dtype=np.uint16).reshape(8, 8)
+    source = np.ascontiguousarray(matrix).view(np.uint32).ravel()
+    warp = run(m.OP_MOVM, [source], [], [], 0)
+    assert warp.row(D_ROW).tolist() == np.ascontiguousarray(matrix.T).view(np.uint32).ravel().tolist()

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpusim.launch import Launch, as_dim3
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (7, (7, 1, 1)),
+        (np.int64(7), (7, 1, 1)),
+        ((3, 2), (3, 2, 1)),
+        ([5, 3, 2], (5, 3, 2)),
+        ((np.int32(4),), (4, 1, 1)),
+    ],
+)
+def test_dim3_fills_up_with_ones(value: Any, expected: tuple[int, int, int]) -> None:
+    dims = as_dim3(value)
+    assert dims == expected
+    assert all(type(dim) is int for dim in dims)
+
+
+@pytest.mark.parametrize("value", [0, -1, (4, 0), (), (1, 2, 3, 4)])
+def test_dim3_rejects_values(value: Any) -> None:
+    with pytest.raises(ValueError, match="grid"):
+        as_dim3(value, "grid")
+
+
+@pytest.mark.parametrize("value", [1.0, "1", True, None, (1, 2.0)])
+def test_dim3_rejects_types(value: Any) -> None:
+    with pytest.raises(TypeError, match="block"):
+        as_dim3(value, "block")
+
+
+def test_launch_normalises_and_counts() -> None:
+    x = np.zeros(3)
+    launch = Launch(print, (3, 2), (5, 3), [x, 1])
+    assert (launch.grid, launch.block) == ((3, 2, 1), (5, 3, 1))
+    assert launch.args[0] is x
+    assert (launch.blocks, launch.threads_per_block) == (6, 15)
+    assert (launch.shared_bytes, launch.signature) == (0, None)
+
+
+def test_launch_rejects_shared_bytes() -> None:
+    with pytest.raises(ValueError, match="shared_bytes"):
+        Launch(print, 1, 1, shared_bytes=-4)
+    with pytest.raises(TypeError, match="shared_bytes"):
+        Launch(print, 1, 1, shared_bytes=1.5)  # type: ignore[arg-type]
+
+
+def test_launch_is_frozen_and_compares_by_identity() -> None:
+    first, second = (Launch(print, 1, 32, (np.zeros(2),)) for _ in range(2))
+    assert first != second
+    with pytest.raises(AttributeError):
+        first.grid = (2, 1, 1)  # type: ignore[misc]

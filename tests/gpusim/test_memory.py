@@ -1,0 +1,248 @@
+"""Device memory: contents survive, stale and stray addresses are found, errors say what lies near."""
+
+import itertools
+import pickle
+import resource
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpusim.device_array import DeviceArray, span
+from gpusim.errors import ArgumentError, MemoryAccessError, OutOfDeviceMemory, SimulationError
+from gpusim.memory import ALIGNMENT, BASE, GUARD_BYTES, DeviceMemory
+
+
+def contains(memory, address, size=1):
+    """The check that compiled code makes, on the tables alone."""
+    tables = memory.tables()
+    index = np.searchsorted(tables.starts, address, side="right") - 1
+    return bool(index >= 0 and address + size <= tables.ends[index])
+
+
+def test_upload_and_download():
+    memory = DeviceMemory()
+    data = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    address = memory.upload(data, "data")
+    assert address % ALIGNMENT == 0 and address > BASE
+    np.testing.assert_array_equal(memory.download(address, np.float32, (2, 3, 4)), data)
+    np.testing.assert_array_equal(memory.download(address, np.float32, 24), data.ravel())
+    fortran = memory.download(address, np.float32, (4, 6), order="F")
+    assert fortran.flags.f_contiguous
+    np.testing.assert_array_equal(fortran, data.ravel().reshape((4, 6), order="F"))
+    tables = memory.tables()
+    np.testing.assert_array_equal(
+        tables.arena[address - tables.base :][: data.nbytes], data.view(np.uint8).ravel()
+    )
+
+
+def test_upload_orders_and_types():
+    memory = DeviceMemory()
+    data = np.arange(12).reshape(3, 4)
+    for array in (data.T, data[:, ::2], data[::-1], np.asfortranarray(data), np.float64(3.5), np.array(7)):
+        address = memory.upload(array)
+        array = np.asarray(array)
+        np.testing.assert_array_equal(memory.download(address, array.dtype, array.shape), array)
+    pairs = np.array([(1, 2.5), (3, 4.5)], dtype=[("a", "i4"), ("b", "f8")])
+    np.testing.assert_array_equal(memory.download(memory.upload(pairs), pairs.dtype, 2), pairs)
+    with pytest.raises(ArgumentError):
+        memory.upload(np.array([None]))
+
+
+def test_fill_and_new_memory_is_zero():
+    memory = DeviceMemory()
+    address = memory.alloc(100)
+    assert not memory.view(address, 100).any()
+    memory.fill(address + 10, 5, 0xFF)
+    assert memory.view(address, 100).sum() == 5 * 0xFF
+
+
+@pytest.mark.parametrize("offset", [-GUARD_BYTES // 2, -1, 40_000, 40_001, 40_000 + ALIGNMENT])
+def test_stray_addresses(offset):
+    memory = DeviceMemory()
+    memory.alloc(40_000, "b")
+    address = memory.alloc(40_000, "c")
+    memory.alloc(40_000, "d")
+    assert contains(memory, address) and contains(memory, address + 39_999)
+    assert not contains(memory, address + offset)
+    with pytest.raises(MemoryAccessError, match="out of bounds"):
+        memory.view(address + offset, 1)
+
+
+def test_descriptions():
+    memory = DeviceMemory()
+    address = memory.alloc(40_000, "c")
+    assert memory.describe(address + 40_004) == "4 bytes past the end of 'c' (40,000 bytes)"
+    assert memory.describe(address + 40_000) == "just past the end of 'c' (40,000 bytes)"
+    assert memory.describe(address - 1) == "1 byte before the start of 'c' (40,000 bytes)"
+    assert memory.describe(address + 8) == "byte 8 of 'c' (40,000 bytes)"
+    assert memory.describe(address + 39_998, 4) == (
+        "from 2 bytes before the end of 'c' (40,000 bytes) to 2 bytes past it"
+    )
+    assert memory.describe(0) == "a null pointer"
+    assert memory.describe(16) == "a null pointer plus 16 bytes"
+    assert memory.describe(1 << 20) == "not an address of device memory"
+    memory.free(address)
+    assert memory.describe(address + 8) == "byte 8 of 'c' (40,000 bytes, freed)"
+    assert DeviceMemory().describe(BASE) == "no allocation is near"
+    one = memory.alloc(1)
+    assert memory.describe(one).endswith("(1 byte)") and "'allocation 2'" in memory.describe(one)
+
+
+def test_use_after_free_and_double_free():
+    memory = DeviceMemory()
+    address = memory.alloc(8, "a")
+    memory.free(address)
+    assert not contains(memory, address)
+    with pytest.raises(MemoryAccessError, match=r"use after free.*'a' \(8 bytes, freed\)"):
+        memory.view(address, 4)
+    with pytest.raises(MemoryAccessError, match="double free"):
+        memory.free(address)
+    inner = memory.alloc(8)
+    assert inner != address, "a freed range is not handed out again"
+    with pytest.raises(MemoryAccessError, match="never allocated"):
+        memory.free(inner + 4)
+
+
+def test_empty_allocations():
+    memory = DeviceMemory()
+    a, b = memory.alloc(0, "none"), memory.alloc(0)
+    assert a != b
+    assert not contains(memory, a)
+    assert memory.view(a, 0).size == 0
+    assert memory.download(memory.upload(np.empty((0, 3))), np.float64, (0, 3)).shape == (0, 3)
+    assert memory.describe(a) == "just past the end of 'none' (0 bytes)"
+    memory.free(a)
+    with pytest.raises(MemoryAccessError):
+        memory.view(a, 0)
+
+
+def test_capacity_and_reuse_under_pressure():
+    memory = DeviceMemory(capacity_bytes=1 << 20)
+    with pytest.raises(OutOfDeviceMemory, match="1,048,577 bytes for 'big'"):
+        memory.alloc((1 << 20) + 1, "big")
+    first = memory.alloc(1 << 20)
+    with pytest.raises(OutOfDeviceMemory):
+        memory.alloc(1)
+    memory.free(first)
+    seen = {first}
+    for _ in range(10):
+        address = memory.alloc(1 << 20)
+        assert contains(memory, address, 1 << 20)
+        seen.add(address)
+        memory.free(address)
+    assert 2 <= len(seen) < 11, "reused only when fresh addresses have run out"
+    assert memory.used_bytes == 0
+
+
+def test_tables_follow_changes():
+    memory = DeviceMemory()
+    before = memory.version
+    a = memory.alloc(16)
+    tables = memory.tables()
+    assert memory.version > before
+    assert memory.tables() is tables
+    b = memory.alloc(16)
+    after = memory.tables()
+    assert after.arena is tables.arena, "views of the arena stay valid"
+    np.testing.assert_array_equal(after.starts, [a, b])
+    np.testing.assert_array_equal(after.ends, [a + 16, b + 16])
+    assert after.starts.dtype == after.ends.dtype == np.int64 and after.arena.dtype == np.uint8
+
+
+def test_memory_costs_what_is_written():
+    def resident_bytes():
+        with open("/proc/self/statm") as statm:
+            return int(statm.read().split()[1]) * resource.getpagesize()
+
+    memory = DeviceMemory(capacity_bytes=141_000_000_000)
+    before = resident_bytes()
+    memory.alloc(1 << 34)
+    address = memory.upload(np.ones(1 << 23, dtype=np.uint8))
+    assert resident_bytes() - before < 1.5 * (1 << 23)
+    memory.free(address)
+    assert resident_bytes() - before < 0.5 * (1 << 23), "freed pages go back to the host"
+
+
+def test_snapshot_and_restore():
+    memory = DeviceMemory()
+    a, b = memory.upload(np.arange(4)), memory.upload(np.ones(3))
+    contents = memory.snapshot()
+    memory.fill(a, 32, 9)
+    memory.fill(b, 24, 9)
+    memory.restore(contents)
+    np.testing.assert_array_equal(memory.download(a, np.int64, 4), np.arange(4))
+    np.testing.assert_array_equal(memory.download(b, np.float64, 3), np.ones(3))
+
+
+def test_device_array():
+    memory = DeviceMemory()
+    data = np.arange(6, dtype=np.int32).reshape(2, 3)
+    array = DeviceArray(memory, memory.upload(data), (2, 3), np.int32)
+    assert (array.ndim, array.size, array.nbytes, len(array), array.strides) == (2, 6, 24, 2, (12, 4))
+    np.testing.assert_array_equal(array.copy_to_host(), data)
+    array.copy_to_device(data * 2)
+    out = np.empty_like(data)
+    assert array.copy_to_host(out) is out
+    np.testing.assert_array_equal(out, data * 2)
+    with pytest.raises(ArgumentError, match="does not match"):
+        array.copy_to_host(np.empty(6, np.int32))
+    memory.free(array.address)
+    with pytest.raises(MemoryAccessError, match="use after free"):
+        array.copy_to_host()
+
+
+def test_errors_can_cross_processes():
+    memory = DeviceMemory()
+    with pytest.raises(MemoryAccessError) as caught:
+        memory.view(memory.alloc(4, "x"), 8)
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert isinstance(copy, SimulationError)
+    assert str(copy) == str(caught.value) and copy.size == 8 and copy.problem == "out of bounds"
+
+
+@given(
+    st.lists(st.one_of(st.integers(0, 5000), st.just("free")), max_size=40), st.randoms(use_true_random=False)
+)
+@settings(max_examples=60, deadline=None)
+def test_allocations_never_touch(steps, random):
+    memory = DeviceMemory(capacity_bytes=20_000)
+    contents = {}
+    for step in steps:
+        if step == "free":
+            if contents:
+                address = random.choice(sorted(contents))
+                del contents[address]
+                memory.free(address)
+            continue
+        if memory.used_bytes + step > memory.capacity_bytes:
+            with pytest.raises(OutOfDeviceMemory):
+                memory.alloc(step)
+            continue
+        try:
+            address = memory.alloc(step)
+        except OutOfDeviceMemory:
+            continue  # fragmented: every gap left is too small
+        assert address not in contents
+        contents[address] = np.frombuffer(random.randbytes(step), dtype=np.uint8)
+        memory.view(address, step)[...] = contents[address]
+    live = sorted(contents)
+    for address in live:
+        assert address % ALIGNMENT == 0
+        np.testing.assert_array_equal(memory.view(address, contents[address].size), contents[address])
+    for left, right in itertools.pairwise(live):
+        assert left + contents[left].size + GUARD_BYTES <= right
+    assert memory.used_bytes == sum(data.size for data in contents.values())
+    np.testing.assert_array_equal(memory.tables().starts, live)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 5), st.integers(-3, 3)), max_size=3).map(
+        lambda axes: (tuple(n for n, _ in axes), tuple(8 * s for _, s in axes))
+    )
+)
+def test_span_is_what_numpy_touches(axes):
+    shape, strides = axes
+    offsets = [sum(i * s for i, s in zip(index, strides, strict=True)) for index in np.ndindex(*shape)]
+    assert span(8, shape, strides) == (min(offsets), max(offsets) + 8)

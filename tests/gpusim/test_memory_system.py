@@ -1,0 +1,514 @@
+"""Crossbar, L2 and memory under requests made by hand, without any SM: latencies, rates, counters and laws.
+
+Rates and latencies named "measured" are those of an H200 in the configuration's sources. One file, because everything
+in it shares the bench and the stream that drive the memory system.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numba import njit
+
+from gpusim.config import load_config
+from gpusim.engine import memory_state as s
+from gpusim.engine.address_map import locate, map_lines, quotient_of, set_and_tag
+from gpusim.engine.memory_system import MemorySystem, process_window, sort_window
+
+SMS = 132
+GHZ = 1.98
+SMALL_L2 = {"l2.bytes": 96 * 16 * 128 * 20}  # reaches the steady state of a stream sooner
+FAR_AHEAD = 1 << 40
+
+
+@pytest.fixture(scope="module")
+def h200():
+    return load_config("h200")
+
+
+class Bench:
+    """A memory system and a way to send it requests: tuples (time, sm, line, kind, sectors, payload, operations)."""
+
+    def __init__(self, config=None, n_sms=SMS, **overrides):
+        self.config = load_config(
+            config or "h200", {key.replace("__", "."): value for key, value in overrides.items()}
+        )
+        self.system = MemorySystem(self.config, n_sms)
+        self.n_sms = n_sms
+        self.sm_part = self.config.l1.latency_cycles
+
+    def send(self, *requests):
+        """Send one window; return the whole load latency of each request, the SM's part included."""
+        counts = np.zeros(self.n_sms, np.int64)
+        req = np.zeros((self.n_sms, len(requests), s.REQ_FIELDS), np.int64)
+        places = []
+        for time, sm, line, kind, *rest in sorted(requests, key=lambda request: request[0]):
+            sectors, payload, operations = rest + [15, 128, 32][len(rest) :]
+            places.append((sm, counts[sm]))
+            row = req[sm, counts[sm]]
+            row[[s.REQ_TIME, s.REQ_LINE, s.REQ_KIND, s.REQ_SECTORS]] = time, line, kind, sectors
+            row[[s.REQ_PAYLOAD_BYTES, s.REQ_OPS]] = payload, operations
+            counts[sm] += 1
+        order = np.zeros((len(requests), 2), np.int64)
+        assert process_window(self.system.state, req, counts, order) == len(requests)
+        return [int(req[p][s.REQ_REPLY] - req[p][s.REQ_TIME]) + self.sm_part for p in places]
+
+    def one(self, time, sm, line, kind=s.KIND_READ, sectors=1, payload=32, operations=1):
+        return self.send((time, sm, line, kind, sectors, payload, operations))[0]
+
+    def line(self, home, nth=0, start=1 << 20):
+        """The nth line from `start` whose home is partition `home`."""
+        lines = np.arange(start, start + 64 + 4 * nth)
+        return int(lines[map_lines(self.system.state, lines)[:, 0] == home][nth])
+
+    def count(self, counter):
+        return int(self.system.counters[counter])
+
+
+# --- latency ---------------------------------------------------------------------------------------------------------
+def test_unloaded_latencies_are_the_configuration(h200):
+    bench = Bench(l2__near_copy=False)
+    near, far = bench.line(home=0), bench.line(home=1)
+    miss_near, miss_far = bench.one(0, 0, near), bench.one(0, 0, far)
+    assert (miss_near + miss_far) / 2 == h200.dram.latency_cycles
+    assert miss_far - miss_near == h200.l2.fabric_latency_cycles
+    assert bench.one(10_000, 0, near) == h200.l2.latency_near_cycles
+    assert bench.one(20_000, 0, far) == h200.l2.latency_far_cycles
+    # SMs 2 and 3 share the other partition's port.
+    assert bench.one(30_000, 2, near) == h200.l2.latency_far_cycles
+    assert bench.one(40_000, 3, far) == h200.l2.latency_near_cycles
+
+
+def test_the_last_of_four_sectors_takes_the_reply_port_longer(h200):
+    bench = Bench()
+    line = bench.line(home=0)
+    bench.one(0, 0, line, sectors=15)
+    tail = 3 * s.SECTOR_BYTES / h200.crossbar.sm_reply_bytes_per_cycle
+    assert bench.one(10_000, 0, line, sectors=15) == np.ceil(h200.l2.latency_near_cycles + tail)
+
+
+def test_atomic_latency_is_the_mean_of_near_and_far(h200):
+    bench = Bench()
+    lines = bench.line(home=0), bench.line(home=1)
+    for line in lines:
+        bench.one(0, 0, line)
+    latencies = [bench.one(10_000 * (i + 1), 0, line, s.KIND_ATOMIC) for i, line in enumerate(lines)]
+    assert sum(latencies) / 2 == h200.l2.atomic_latency_cycles
+
+
+def test_a_sector_on_its_way_is_waited_for_not_fetched_again():
+    bench = Bench()
+    line = bench.line(home=0)
+    first = bench.one(0, 0, line)
+    hit = bench.config.l2.latency_near_cycles
+    ready = first - hit  # a request sent now finds the sector there
+    assert bench.one(ready - 1, 4, line) == hit + 1
+    assert bench.count(s.CNT_PENDING_HIT_SECTORS) == 1
+    assert bench.one(ready, 8, line) == hit
+    assert bench.count(s.CNT_PENDING_HIT_SECTORS) == 1
+    assert bench.count(s.CNT_HOME_MISS_SECTORS) == 1
+    assert bench.count(s.CNT_TEX_HIT_SECTORS) == 2
+
+
+# --- memory ----------------------------------------------------------------------------------------------------------
+def _same_bank(bench, rows, home=0):
+    """Lines of one bank: `rows` lines that start different rows, then the neighbour of the first in its row."""
+    lines = np.arange(1 << 20, (1 << 20) + 400_000)
+    where = map_lines(bench.system.state, lines)
+    mine = where[:, 0] == home
+    bank, first_row = where[mine][0, 4], where[mine][0, 5]
+    lines, row = lines[where[:, 4] == bank], where[where[:, 4] == bank][:, 5]
+    starts = [int(lines[row == r][0]) for r in np.unique(row)[:rows]]
+    return starts, int(lines[row == first_row][1])
+
+
+def test_an_open_row_is_faster_and_another_row_slower():
+    bench = Bench()
+    dram = bench.config.dram
+    (first, second), neighbour = _same_bank(bench, 2)
+    closed = bench.one(0, 0, first)
+    assert bench.one(dram.row_cycle_cycles, 0, neighbour) == closed - dram.row_activate_cycles
+    assert bench.one(2 * dram.row_cycle_cycles, 0, second) == closed + dram.row_precharge_cycles
+    assert [bench.count(c) for c in (s.CNT_ROW_HITS, s.CNT_ROW_OPENS, s.CNT_ROW_CONFLICTS)] == [1, 1, 1]
+
+
+def test_a_row_is_closed_after_it_was_idle():
+    bench = Bench()
+    dram = bench.config.dram
+    (first, second), neighbour = _same_bank(bench, 2)
+    closed = bench.one(0, 0, first)
+    assert bench.one(dram.row_idle_cycles + 200, 0, neighbour) == closed
+    assert bench.one(2 * dram.row_idle_cycles + 400, 0, second) == closed
+    assert bench.count(s.CNT_ROW_OPENS) == 3
+
+
+def test_two_activations_of_a_bank_are_a_row_cycle_apart():
+    bench = Bench()
+    dram = bench.config.dram
+    (first, second), _ = _same_bank(bench, 2)
+    closed, conflict = bench.send((0, 0, first, s.KIND_READ, 1), (1, 4, second, s.KIND_READ, 1))
+    assert conflict == closed + dram.row_cycle_cycles - 1
+
+
+def test_fetch_granularity():
+    for fetch_bytes, fetched in ((32, 1), (64, 2), (128, 4)):
+        bench = Bench(l2__fetch_bytes=fetch_bytes)
+        line = bench.line(home=0)
+        bench.one(0, 0, line, sectors=4)
+        assert bench.count(s.CNT_FILL_SECTORS) == fetched
+        assert bench.count(s.CNT_HOME_MISS_SECTORS) == 1
+        bench.one(10_000, 0, line, sectors=8)
+        assert bench.count(s.CNT_HOME_MISS_SECTORS) == (2 if fetch_bytes == 32 else 1)
+
+
+# --- near copies, stores ---------------------------------------------------------------------------------------------
+def test_a_near_copy_serves_until_somebody_writes(h200):
+    bench = Bench()
+    far, near_latency, far_latency = (
+        bench.line(home=1),
+        h200.l2.latency_near_cycles,
+        h200.l2.latency_far_cycles,
+    )
+    bench.one(0, 0, far)
+    assert bench.one(10_000, 0, far) == near_latency
+    assert bench.one(20_000, 0, far, s.KIND_READ_STRONG) == far_latency
+    bench.one(30_000, 2, far, s.KIND_WRITE)
+    assert bench.count(s.CNT_COPY_INVALIDATIONS) == 1
+    assert bench.one(40_000, 0, far) == far_latency
+    assert bench.one(50_000, 0, far) == near_latency
+    bench.one(60_000, 0, far, s.KIND_REDUCTION)
+    assert bench.one(70_000, 0, far) == far_latency
+    assert bench.count(s.CNT_FABRIC_READ_SECTORS) == 4
+    assert bench.count(s.CNT_FABRIC_WRITE_SECTORS) == 1
+
+
+def test_stores_fetch_nothing_and_reads_after_them_hit():
+    bench = Bench()
+    line = bench.line(home=0)
+    assert bench.one(0, 0, line, s.KIND_WRITE, sectors=15, payload=128) == bench.config.l2.latency_near_cycles
+    assert bench.one(10_000, 0, line) == bench.config.l2.latency_near_cycles
+    assert bench.count(s.CNT_FILL_SECTORS) == 0
+    assert bench.system.flush() == 128
+    assert bench.one(20_000, 0, line) > bench.config.l2.latency_near_cycles
+
+
+@pytest.mark.parametrize(("halves", "fetched"), [(1, 1), (2, 0)])
+def test_a_partly_written_sector_is_fetched_before_it_is_read_or_evicted(halves, fetched):
+    bench = Bench("tiny", n_sms=2, l2__fetch_bytes=32)
+    for half in range(halves):
+        bench.one(half, 0, 77, s.KIND_WRITE_PARTIAL, sectors=1, payload=16)
+    lines = 2 * bench.config.l2.bytes // 128
+    for line in range(1000, 1000 + lines):  # push it out
+        bench.one(10_000 + line, 0, line, s.KIND_WRITE, 15, 128)
+    assert bench.count(s.CNT_MERGE_SECTORS) == fetched
+    bench.one(10**7, 0, 78, s.KIND_WRITE_PARTIAL, sectors=3, payload=32)
+    bench.one(10**7 + 10, 0, 78, sectors=1)
+    assert bench.count(s.CNT_FILL_SECTORS) == 1
+
+
+# --- streams ---------------------------------------------------------------------------------------------------------
+@njit
+def _fill(req, req_n, replies, sent, last, kinds, bases, lines, step, until, sectors, payload, operations):
+    """Let every SM send what it may before `until`: one request a cycle, as many under way as `replies` has columns."""
+    n_sms, outstanding = replies.shape
+    left = 0
+    for sm in range(n_sms):
+        req_n[sm] = 0
+        total = (lines // step - sm + n_sms - 1) // n_sms * step * kinds.size
+        while sent[sm] < total and req_n[sm] < req.shape[1]:
+            i = sent[sm]
+            time = max(last[sm], replies[sm, i % outstanding])
+            if time >= until:
+                break
+            turn, which = i // kinds.size, i % kinds.size
+            line = bases[which] + (turn // step * n_sms + sm) * step + turn % step if step else bases[which]
+            r = req[sm, req_n[sm]]
+            r[0], r[1], r[2], r[3] = time, line, sectors, kinds[which]
+            r[5], r[7] = payload, operations
+            req_n[sm] += 1
+            sent[sm] += 1
+            last[sm] = time + 1
+            replies[sm, i % outstanding] = FAR_AHEAD
+        left += total - sent[sm]
+    return left
+
+
+@njit
+def _collect(req, req_n, replies, sent):
+    """Note the replies of a window; return the latest."""
+    latest = 0
+    for sm in range(req_n.size):
+        for i in range(req_n[sm]):
+            reply = req[sm, i, 6]
+            replies[sm, (sent[sm] - req_n[sm] + i) % replies.shape[1]] = reply
+            latest = max(latest, reply)
+    return latest
+
+
+def stream(
+    bench, kinds, megabytes, sms=SMS, outstanding=128, step=4, sectors=15, payload=128, same_line=False
+):
+    """(Cycles, requests) until all SMs together have sent `kinds` (a list) to each line of as many arrays.
+
+    Each SM takes turns of `step` lines. Queues start idle, caches as they are.
+    """
+    window = bench.config.l2.lookahead_cycles
+    state = bench.system.state
+    lines = int(megabytes * 2**20) // 128
+    bases = np.array([(1 << 23) + which * (1 << 24) for which in range(len(kinds))])
+    req, req_n = np.zeros((sms, window, s.REQ_FIELDS), np.int64), np.zeros(bench.n_sms, np.int64)
+    order = np.zeros((sms * window, 2), np.int64)
+    replies, sent, last = (
+        np.zeros((sms, outstanding), np.int64),
+        np.zeros(sms, np.int64),
+        np.zeros(sms, np.int64),
+    )
+    until = end = 0
+    left = 1
+    while left:
+        until += window
+        left = _fill(
+            *(req, req_n[:sms], replies, sent, last, np.array(kinds), bases, lines, step, until),
+            *(sectors, payload, 8 * sectors.bit_count()),
+        )
+        if same_line:
+            req[:, :, s.REQ_LINE] = 1 << 23
+        process_window(state, req, req_n[:sms], order)
+        end = max(end, _collect(req, req_n[:sms], replies, sent))
+    return end, int(sent.sum())
+
+
+def bytes_per_cycle(bench, *args, **options):
+    cycles, requests = stream(bench, *args, **options)
+    return requests * 128 / cycles
+
+
+def idle(bench):
+    """Time starts again: queues idle, caches as they are."""
+    state = bench.system.state
+    state[s.QUEUES_AT : state[s.P_LINES]] = 0
+    state[state[s.P_LINES] :].reshape(-1, 2, state[s.P_WAYS])[:, 1] = 0
+    bench.system.counters.fill(0)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "measured_tb_s"),
+    [([s.KIND_READ], 4.45), ([s.KIND_WRITE], 4.3), ([s.KIND_READ, s.KIND_WRITE], 3.98)],
+    ids=["read", "write", "copy"],
+)
+def test_memory_bandwidth_as_measured(kinds, measured_tb_s):
+    bench = Bench(**SMALL_L2)
+    bytes_per_cycle(bench, kinds, 8)  # so that L2 is as dirty as it will be
+    idle(bench)
+    rate = bytes_per_cycle(bench, kinds, 64) * GHZ / 1e3
+    assert rate == pytest.approx(measured_tb_s, rel=0.05)
+
+
+@pytest.mark.parametrize(("sms", "measured_tb_s"), [(1, 0.042), (32, 1.30), (66, 2.49)])
+def test_memory_bandwidth_of_some_sms_as_measured(sms, measured_tb_s):
+    # 424 sectors under way per SM, what one SM's measured rate out of L2 needs; the kernels may have had more or less.
+    rate = bytes_per_cycle(Bench(), [s.KIND_READ], 0.25 * sms, sms=sms, outstanding=106) * GHZ / 1e3
+    assert rate == pytest.approx(measured_tb_s, rel=0.15)
+
+
+def test_l2_bandwidth_as_measured():
+    bench = Bench()
+    bytes_per_cycle(bench, [s.KIND_READ], 32)
+    idle(bench)
+    assert bytes_per_cycle(bench, [s.KIND_READ], 32) == pytest.approx(4200, rel=0.05)
+    assert bench.count(s.CNT_TEX_MISS_SECTORS) < 0.01 * bench.count(s.CNT_TEX_READ_SECTORS)
+
+
+def test_l2_bandwidth_of_one_sm():
+    bench = Bench()
+    bytes_per_cycle(bench, [s.KIND_READ], 1, sms=1)
+    idle(bench)
+    assert bytes_per_cycle(bench, [s.KIND_READ], 1, sms=1, outstanding=106) == pytest.approx(48.5, rel=0.15)
+    idle(bench)
+    port = bench.config.crossbar.sm_reply_bytes_per_cycle
+    assert 0.95 * port < bytes_per_cycle(bench, [s.KIND_READ], 1, sms=1, outstanding=400) <= port
+
+
+@pytest.mark.parametrize(("sectors", "measured_g_s"), [(1, 1.4), (15, 0.42)], ids=["one address", "one line"])
+def test_reductions_to_one_line_as_measured(sectors, measured_g_s):
+    cycles, requests = stream(Bench(), [s.KIND_REDUCTION], 2, sectors=sectors, same_line=True)
+    assert requests / cycles * GHZ == pytest.approx(measured_g_s, rel=0.05)
+
+
+def test_reductions_to_different_lines_are_bound_by_memory():
+    cycles, requests = stream(Bench(**SMALL_L2), [s.KIND_REDUCTION], 64)
+    assert requests / cycles * GHZ == pytest.approx(17.5, rel=0.1)
+
+
+def _chase(bench, megabytes, sm=0):
+    """Mean latency of the last of three passes over some lines, one load at a time."""
+    lines = np.arange(megabytes * 2**20 // 128)
+    req = np.zeros((bench.n_sms, lines.size, s.REQ_FIELDS), np.int64)
+    req_n = np.zeros(bench.n_sms, np.int64)
+    req_n[sm] = lines.size
+    order = np.zeros((lines.size, 2), np.int64)
+    for turn in range(3):
+        req[sm, :, s.REQ_TIME] = (turn * lines.size + lines) * 2000
+        req[sm, :, s.REQ_LINE] = lines
+        req[sm, :, s.REQ_SECTORS] = 1
+        process_window(bench.system.state, req[: sm + 1], req_n[: sm + 1], order)
+    return float((req[sm, :, s.REQ_REPLY] - req[sm, :, s.REQ_TIME]).mean()) + bench.sm_part
+
+
+@pytest.mark.parametrize(("megabytes", "measured_cycles"), [(24, 280), (48, 509)])
+def test_chase_through_the_near_half_and_beyond_as_measured(megabytes, measured_cycles):
+    assert _chase(Bench(n_sms=1), megabytes) == pytest.approx(measured_cycles, rel=0.03)
+
+
+def test_chase_beyond_the_cache_takes_memory_latency():
+    assert _chase(Bench(n_sms=1, **SMALL_L2), 16) == pytest.approx(640, rel=0.01)
+
+
+# --- counters and laws -----------------------------------------------------------------------------------------------
+def test_a_stream_through_a_cache_that_is_too_small_fetches_everything_each_time():
+    bench = Bench("tiny", n_sms=2)
+    l2_megabytes = bench.config.l2.bytes / 2**20
+    for _ in range(2):
+        stream(bench, [s.KIND_READ], 2 * l2_megabytes, sms=2)
+    assert bench.count(s.CNT_FILL_SECTORS) * 32 == 2 * 2 * bench.config.l2.bytes
+    bench.system.reset()
+    for _ in range(2):
+        stream(bench, [s.KIND_READ], l2_megabytes / 2, sms=2)
+    assert bench.count(s.CNT_FILL_SECTORS) * 32 == bench.config.l2.bytes / 2
+
+
+def test_everything_written_is_written_back_once():
+    bench = Bench("tiny", n_sms=2)
+    stream(bench, [s.KIND_WRITE], 4, sms=2)
+    assert bench.count(s.CNT_WRITEBACK_SECTORS) * 32 + bench.system.flush() == 4 * 2**20
+    assert bench.count(s.CNT_FILL_SECTORS) == 0
+
+
+def _mixed(seed, n=4000, span=3000, lines=6000):
+    random = np.random.default_rng(seed)
+    counts = random.multinomial(n, np.full(SMS, 1 / SMS))
+    req = np.zeros((SMS, counts.max(), s.REQ_FIELDS), np.int64)
+    for sm, count in enumerate(counts):
+        row = req[sm, :count]
+        row[:, s.REQ_TIME] = np.sort(random.integers(0, span, count))
+        row[:, s.REQ_LINE] = random.integers(0, lines, count)
+        row[:, s.REQ_SECTORS] = random.integers(1, 16, count)
+        row[:, s.REQ_KIND] = random.integers(0, s.KINDS, count)
+        row[:, s.REQ_PAYLOAD_BYTES] = 32 * np.bitwise_count(row[:, s.REQ_SECTORS])
+        row[:, s.REQ_PAYLOAD_BYTES][row[:, s.REQ_KIND] == s.KIND_WRITE_PARTIAL] = 8
+        row[:, s.REQ_OPS] = random.integers(1, 33, count)
+    return req, counts
+
+
+@given(seed=st.integers(0, 2**32 - 1), near_copy=st.booleans(), fetch_bytes=st.sampled_from([32, 64, 128]))
+@settings(max_examples=15, deadline=None)
+def test_counters_conserve_and_no_reply_is_too_early(seed, near_copy, fetch_bytes):
+    config = load_config(
+        "h200", {"l2.near_copy": near_copy, "l2.fetch_bytes": fetch_bytes, "l2.bytes": 96 * 128 * 16}
+    )
+    system = MemorySystem(config, SMS)
+    counter = system.counters
+    shortest = config.l2.latency_near_cycles - config.l1.latency_cycles
+    sectors = requests = 0
+    for window in range(3):
+        req, counts = _mixed(seed + window)
+        req[:, :, s.REQ_TIME] += 3000 * window
+        order = np.zeros((counts.sum(), 2), np.int64)
+        process_window(system.state, req, counts, order)
+        sent = req[order[:, 0], order[:, 1]]
+        assert (sent[:, s.REQ_REPLY] - sent[:, s.REQ_TIME]).min() >= shortest >= config.l2.lookahead_cycles
+        sectors += np.bitwise_count(sent[:, s.REQ_SECTORS]).sum()
+        requests += counts.sum()
+    tex = counter[s.CNT_TEX_READ_SECTORS : s.CNT_TEX_REDUCTION_SECTORS + 1].sum()
+    assert tex + counter[s.CNT_OTHER_SECTORS] == sectors
+    assert counter[s.CNT_TEX_HIT_SECTORS] + counter[s.CNT_TEX_MISS_SECTORS] == tex
+    assert counter[s.CNT_REQUESTS] == counter[s.CNT_REQUESTS_KIND :].sum() == requests
+    assert counter[s.CNT_FABRIC_HIT_SECTORS] <= counter[s.CNT_FABRIC_READ_SECTORS]
+    missed, filled = counter[s.CNT_HOME_MISS_SECTORS], counter[s.CNT_FILL_SECTORS]
+    assert missed <= filled <= missed * fetch_bytes // 32
+    if not near_copy:
+        assert counter[s.CNT_COPY_INVALIDATIONS] == 0
+    # What lies in the cache is valid or dirty, each line once in a slice, and ages are a permutation.
+    states = system._lines[:, 0]
+    for row in states[np.random.default_rng(seed).integers(0, len(states), 50)]:
+        used = row[row >> s.TAG_SHIFT > 0]
+        assert len(np.unique(used >> s.TAG_SHIFT)) == len(used)
+        assert sorted((used & s.AGE_MASK) >> s.AGE_SHIFT) == list(range(len(used)))
+
+
+def test_the_same_requests_give_the_same_replies_in_the_same_order():
+    results = []
+    for _ in range(2):
+        req, counts = _mixed(5)
+        order = np.zeros((counts.sum(), 2), np.int64)
+        process_window(Bench().system.state, req, counts, order)
+        results.append((req, order))
+    assert (results[0][0] == results[1][0]).all()
+    assert (results[0][1] == results[1][1]).all()
+
+
+@pytest.mark.parametrize("span", [1, 200, 2048, 10**7])
+def test_order_is_by_time_then_sm_then_index(span):
+    req, counts = _mixed(6, n=3000, span=span)
+    req[:, :, s.REQ_TIME] += 10**12
+    order = np.zeros((counts.sum() + 5, 2), np.int64)
+    n = sort_window(req, counts, order)
+    expected = sorted((req[sm, i, s.REQ_TIME], sm, i) for sm in range(SMS) for i in range(counts[sm]))
+    assert n == counts.sum()
+    assert order[:n].tolist() == [[sm, i] for _, sm, i in expected]
+    assert sort_window(req, np.zeros_like(counts), order) == 0
+
+
+@pytest.mark.parametrize("stride_lines", [2**k for k in range(14)] + [3, 96, 97, 1000])
+def test_no_stride_camps(stride_lines):
+    bench = Bench()
+    where = map_lines(bench.system.state, np.arange(96 * 256) * stride_lines + 96 * 10**7)
+    for column, buckets, most in ((0, 2, 1.05), (1, 96, 1.3), (3, 192, 1.45)):
+        share = np.bincount(where[:, column], minlength=buckets) * buckets / len(where)
+        assert share.max() < most
+    if stride_lines == 1:
+        assert (np.bincount(where[:, 1]) == 256).all()
+
+
+@given(line=st.integers(0, 2**41 - 1), name=st.sampled_from(["h200", "a100", "tiny"]))
+@settings(max_examples=50, deadline=None)
+def test_a_line_is_found_again_from_its_set_and_tag(line, name):
+    state = _states(name)
+    home, index, quotient = locate(state, line)
+    row, tag = set_and_tag(state, home, quotient)
+    assert 0 <= row < state[s.P_SETS] and 0 <= index < state[s.P_INDICES]
+    assert quotient_of(state, row, tag) == quotient and tag > 0
+
+
+def _states(name, cache={}):  # noqa: B006  one state per name for all examples
+    if name not in cache:
+        cache[name] = MemorySystem(load_config(name), 2).state
+    return cache[name]
+
+
+@pytest.mark.parametrize(
+    "better",
+    [
+        {"dram.bandwidth_gb_s": 6000.0},
+        {"dram.row_cycle_cycles": 45},
+        {"dram.banks_per_channel": 32},
+        {"dram.read_to_write_cycles": 0, "dram.write_to_read_cycles": 0},
+        {"l2.slice_bytes_per_cycle": 128},
+        {"l2.fabric_bytes_per_cycle": 4224},
+        {"l2.latency_far_cycles": 300, "dram.latency_cycles": 500},
+        {"crossbar.port_reply_bytes_per_cycle": 128, "crossbar.port_request_bytes_per_cycle": 128},
+    ],
+    ids=lambda better: next(iter(better)),
+)
+def test_more_bandwidth_or_less_latency_never_slows_a_stream(better):
+    for kinds in ([s.KIND_READ], [s.KIND_READ, s.KIND_WRITE]):
+        before, _ = stream(Bench(**SMALL_L2), kinds, 8)
+        after, _ = stream(Bench(**SMALL_L2, **better), kinds, 8)
+        assert after <= before
+
+
+def test_a_fresh_and_a_reset_system_agree():
+    bench, fresh = Bench(), Bench()
+    stream(bench, [s.KIND_READ, s.KIND_WRITE], 2)
+    bench.system.reset()
+    assert (bench.system.state == fresh.system.state).all()

@@ -1,0 +1,255 @@
+"""Metrics of records made by hand, against what Nsight Compute's definitions give for the same counts."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+from gpusim.counts import GLOBAL, SHARED, Counts
+from gpusim.engine import layout as L
+from gpusim.engine import memory_state as S
+from gpusim.metrics import METRICS, MetricValues, UnknownMetric
+from isa import microops as M
+from tests.gpusim.records import CODE, FFMA, LDG, LDS, RED, STG, STS, make_program, make_record, stall
+
+CONTRACT = [
+    "gpc__cycles_elapsed.max",
+    "sm__cycles_active.avg",
+    "gpu__time_duration.sum",
+    "smsp__inst_executed.sum",
+    "smsp__thread_inst_executed.sum",
+    "smsp__thread_inst_executed_per_inst_executed.ratio",
+    "smsp__thread_inst_executed_pred_on_per_inst_executed.ratio",
+    "smsp__sass_branch_targets_threads_divergent.sum",
+    "memory_l1_wavefronts_shared",
+    "memory_l1_wavefronts_shared_ideal",
+    "derived__memory_l1_wavefronts_shared_excessive",
+    "memory_l1_tag_requests_global",
+    "memory_l2_theoretical_sectors_global",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+    "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",
+    "lts__t_sectors_srcunit_tex.sum",
+    "lts__t_sectors_srcunit_tex_op_read.sum",
+    "lts__t_sectors_srcunit_tex_op_write.sum",
+    "lts__t_sectors_srcunit_tex_lookup_hit.sum",
+    "lts__t_sectors_srcunit_tex_lookup_miss.sum",
+    "lts__t_sectors_srcunit_ltcfabric.sum",
+    "dram__bytes_read.sum",
+    "dram__bytes_write.sum",
+    "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "smsp__issue_active.avg.pct_of_peak_sustained_active",
+    "launch__registers_per_thread",
+]
+"""The names that other people's scripts rely on."""
+
+STALLED = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+
+
+def test_every_contract_name_is_there():
+    values = MetricValues(make_record())
+    for name in [*CONTRACT, *(STALLED.format(reason) for reason in L.STALLS)]:
+        assert math.isfinite(values[name])
+
+
+def test_every_metric_has_unit_meaning_and_finite_value():
+    values = MetricValues(make_record())
+    assert set(values) == set(METRICS) and len(values) == len(METRICS)
+    for name, metric in METRICS.items():
+        assert metric.meaning and not metric.meaning.endswith("."), name
+        assert metric.unit in ("", "%", "ns", "byte", "byte/s", "byte/block") or re.fullmatch(
+            r"(cycle|inst|thread|branch|request|sector|warp|block|register)(/[a-z]+)?", metric.unit
+        ), name
+        assert isinstance(values[name], int | float) and math.isfinite(values[name]), name
+
+
+def test_counts_are_ints_and_an_empty_launch_has_no_nan():
+    """A kernel of EXIT alone makes no accesses, so every quotient of accesses is 0 and not a NaN."""
+    values = MetricValues(make_record(program=make_program((("EXIT", None),))))
+    assert values["l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"] == 0.0
+    for name, value in values.items():
+        assert isinstance(value, int) or not name.endswith(".sum") or METRICS[name].unit == "ns", name
+
+
+def test_unknown_name_is_a_key_error_that_names_the_nearest():
+    values = MetricValues(make_record())
+    with pytest.raises(KeyError) as caught:
+        values["smsp__inst_executed.avg"]
+    assert isinstance(caught.value, UnknownMetric)
+    assert caught.value.nearest[0] == "smsp__inst_executed.sum"
+    assert str(caught.value).startswith("no metric named 'smsp__inst_executed.avg'; did you mean smsp__inst")
+    assert "smsp__inst_executed.avg" not in values
+    assert values.get("smsp__inst_executed.avg") is None
+
+
+def test_instructions_and_threads():
+    """264 blocks of 8 warps, one instruction at half its lanes and a quarter of them predicated on."""
+    warps = 264 * 8
+    fields = {L.N_THREADS: 16 * warps, L.N_PRED_ON: 8 * warps, L.N_DIVERGENT: 5, L.N_BRANCHES: warps}
+    values = MetricValues(make_record(line={FFMA: fields}))
+    assert values["smsp__inst_executed.sum"] == len(CODE) * warps
+    threads = (len(CODE) - 1) * 32 * warps + 16 * warps
+    assert values["smsp__thread_inst_executed.sum"] == threads
+    expected = threads / (len(CODE) * warps)
+    assert values["smsp__thread_inst_executed_per_inst_executed.ratio"] == pytest.approx(expected)
+    pred_on = ((len(CODE) - 1) * 32 + 8) / len(CODE)
+    assert values["smsp__thread_inst_executed_pred_on_per_inst_executed.ratio"] == pytest.approx(pred_on)
+    assert values["smsp__sass_branch_targets_threads_divergent.sum"] == 5
+    assert values["smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"] == 8 * warps
+    assert values["smsp__sass_thread_inst_executed_op_fadd_pred_on.sum"] == 32 * warps
+    assert values["smsp__sass_thread_inst_executed_op_dfma_pred_on.sum"] == 0
+
+
+def test_time():
+    values = MetricValues(make_record(cycles=3960, active_cycles=700))
+    assert values["gpc__cycles_elapsed.max"] == 3960
+    assert values["gpu__time_duration.sum"] == pytest.approx(2000.0), "ns at 1,980 MHz"
+    assert values["sm__cycles_active.avg"] == 700
+    assert values["sm__cycles_active.sum"] == 700 * 132
+
+
+def test_average_of_active_cycles_counts_idle_sms():
+    record = make_record(active_cycles=660)
+    record.sm_active_cycles[66:] = 0
+    values = MetricValues(record)
+    assert values["sm__cycles_active.avg"] == 330
+    assert values["sm__cycles_active.max"] == 660
+    assert values["sm__cycles_active.min"] == 0
+
+
+def test_shared_memory():
+    """Loads with 32-way conflicts, stores without; a global store adds one wavefront to the pipe's counter."""
+    line = {
+        LDS: {L.N_SHARED_WAVEFRONTS: 3200, L.N_SHARED_IDEAL: 100, L.N_SHARED_REQUESTS: 100},
+        STS: {L.N_SHARED_WAVEFRONTS: 70, L.N_SHARED_IDEAL: 70, L.N_SHARED_REQUESTS: 70},
+        STG: {L.N_REQUESTS: 9, L.N_SECTORS: 36},
+    }
+    values = MetricValues(make_record(line=line))
+    assert values["memory_l1_wavefronts_shared"] == 3270
+    assert values["memory_l1_wavefronts_shared_ideal"] == 170
+    assert values["derived__memory_l1_wavefronts_shared_excessive"] == 3100
+    conflicts = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared{}.sum"
+    assert [values[conflicts.format(op)] for op in ("", "_op_ld", "_op_st")] == [3100, 3100, 0]
+    pipe = "l1tex__data_pipe_lsu_wavefronts_mem_shared{}.sum"
+    assert [values[pipe.format(op)] for op in ("", "_op_ld", "_op_st")] == [3279, 3200, 79]
+
+
+def test_global_memory_by_operation():
+    """Counters of shared and global instructions are told apart by what the instruction is."""
+    line = {
+        LDG: {L.N_REQUESTS: 10, L.N_SECTORS: 320, L.N_SECTORS_IDEAL: 40, L.N_TAGS: 320, L.N_HITS: 100},
+        STG: {L.N_REQUESTS: 20, L.N_SECTORS: 80, L.N_SECTORS_IDEAL: 80, L.N_TAGS: 20, L.N_HITS: 9},
+        RED: {L.N_REQUESTS: 30, L.N_SECTORS: 30, L.N_SECTORS_IDEAL: 120, L.N_TAGS: 30},
+    }
+    values = MetricValues(make_record(line=line))
+    requests = "l1tex__t_requests_pipe_lsu_mem_global_op_{}.sum"
+    sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
+    assert [values[requests.format(op)] for op in ("ld", "st", "atom", "red")] == [10, 20, 0, 30]
+    assert [values[sectors.format(op)] for op in ("ld", "st", "atom", "red")] == [320, 80, 0, 30]
+    assert values["l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"] == 32.0
+    assert values["l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum"] == 100
+    assert values["l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_miss.sum"] == 220
+    assert values["memory_l1_tag_requests_global"] == 370
+    assert values["memory_l2_theoretical_sectors_global"] == 430
+    assert values["memory_l2_theoretical_sectors_global_ideal"] == 240
+
+
+def test_l2_and_device_memory():
+    memory = {
+        S.CNT_TEX_READ_SECTORS: 1000,
+        S.CNT_TEX_WRITE_SECTORS: 200,
+        S.CNT_TEX_ATOMIC_SECTORS: 30,
+        S.CNT_TEX_REDUCTION_SECTORS: 4,
+        S.CNT_TEX_HIT_SECTORS: 834,
+        S.CNT_TEX_MISS_SECTORS: 400,
+        S.CNT_FABRIC_READ_SECTORS: 500,
+        S.CNT_FABRIC_WRITE_SECTORS: 60,
+        S.CNT_FILL_SECTORS: 900,
+        S.CNT_MERGE_SECTORS: 7,
+        S.CNT_WRITEBACK_SECTORS: 11,
+    }
+    values = MetricValues(make_record(memory=memory, cycles=1980))
+    assert values["lts__t_sectors_srcunit_tex.sum"] == 1234
+    assert values["lts__t_sectors_srcunit_tex_op_read.sum"] == 1000
+    assert values["lts__t_sectors_srcunit_tex_op_write.sum"] == 200
+    hits = values["lts__t_sectors_srcunit_tex_lookup_hit.sum"]
+    misses = values["lts__t_sectors_srcunit_tex_lookup_miss.sum"]
+    assert (hits, misses) == (834, 400)
+    assert hits + misses == values["lts__t_sectors_srcunit_tex.sum"]
+    assert values["lts__t_sectors_srcunit_ltcfabric.sum"] == 560
+    assert values["dram__bytes_read.sum"] == 32 * 907
+    assert values["dram__bytes_write.sum"] == 32 * 11
+    assert values["dram__bytes.sum.per_second"] == pytest.approx(32 * 918 / 1e-6)
+    share = 100 * 32 * 918 / 1e-6 / 4.8e12
+    assert values["dram__throughput.avg.pct_of_peak_sustained_elapsed"] == pytest.approx(share)
+
+
+def test_occupancy_and_issue():
+    """Half of the warps resident on average; each scheduler issues in a tenth of its cycles."""
+    record = make_record(active_cycles=1000, warp_cycles=32_000)
+    record.sm_issued[:] = 400
+    values = MetricValues(record)
+    assert values["sm__warps_active.avg.pct_of_peak_sustained_active"] == pytest.approx(50.0)
+    assert values["sm__warps_active.avg.per_cycle_active"] == pytest.approx(32.0)
+    assert values["smsp__issue_active.avg.pct_of_peak_sustained_active"] == pytest.approx(10.0)
+    assert values["sm__maximum_warps_per_active_cycle_pct"] == pytest.approx(100.0)
+    assert values["launch__occupancy_limit_warps"] == 8
+    assert values["launch__occupancy_limit_shared_mem"] == 233472 // (4096 + 1024)
+    assert values["launch__waves_per_multiprocessor"] == pytest.approx(264 / (132 * 8))
+
+
+def test_stalls_per_issue_add_up_to_warp_cycles_per_instruction():
+    line = {LDG: {stall(L.R_LONG): 50_000, stall(L.R_WAIT): 1_000}, STS: {stall(L.R_MIO): 9_000}}
+    record = make_record(line=line)
+    values = MetricValues(record)
+    issued = int(record.sm_issued.sum())
+    assert values[STALLED.format("long_scoreboard")] == pytest.approx(50_000 / issued)
+    assert values[STALLED.format("selected")] == pytest.approx(1.0)
+    total = sum(values[STALLED.format(reason)] for reason in L.STALLS)
+    assert total == pytest.approx(values["smsp__average_warp_latency_per_inst_issued.ratio"])
+    assert total == pytest.approx(1 + 60_000 / issued)
+
+
+def test_launch_facts():
+    values = MetricValues(make_record(grid=10, block=96))
+    assert values["launch__grid_size"] == 10
+    assert values["launch__block_size"] == 96
+    assert values["launch__thread_count"] == 960
+    assert values["launch__registers_per_thread"] == 24
+    assert values["launch__shared_mem_per_block_static"] == 4096
+    assert values["launch__shared_mem_per_block_driver"] == 1024
+
+
+def test_accesses_are_told_from_other_instructions():
+    """An addition has no space, though its columns hold the number of one."""
+    counts = Counts(make_record())
+    assert np.flatnonzero(counts.accesses(GLOBAL)).tolist() == [LDG, STG, RED]
+    assert np.flatnonzero(counts.accesses(SHARED)).tolist() == [STS, LDS, RED], "RED is generic"
+    assert np.flatnonzero(counts.accesses(GLOBAL, M.OP_STORE)).tolist() == [STG]
+
+
+def test_constant_loads_are_no_global_accesses():
+    """LDC is a memory instruction too; its operands must not be taken for a space and an operation."""
+    program = make_program((("LDC R1, c[0x0][R2]", 2), ("LDG.E R2, desc[UR4][R2.64]", 2), ("EXIT", None)))
+    line = {0: {L.N_REQUESTS: 7, L.N_SECTORS: 7}, 1: {L.N_REQUESTS: 3, L.N_SECTORS: 12}}
+    values = MetricValues(make_record(program=program, line=line))
+    assert values["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"] == 3
+    assert values["memory_l2_theoretical_sectors_global"] == 12
+
+
+def test_generic_accesses_count_by_where_they_went():
+    """A generic load that met global memory counts with the global ones, one that met shared memory with those."""
+    program = make_program((("LD.E R2, desc[UR4][R2.64]", 2), ("EXIT", None)))
+    line = {0: {L.N_REQUESTS: 5, L.N_SECTORS: 20, L.N_SHARED_WAVEFRONTS: 8, L.N_SHARED_IDEAL: 2}}
+    values = MetricValues(make_record(program=program, line=line))
+    assert values["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] == 20
+    assert values["l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum"] == 6

@@ -1,0 +1,122 @@
+"""Occupancy: the vendor calculator's answers, and laws that hold for every launch that fits."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusim.config import load_config
+from gpusim.errors import LaunchError
+from gpusim.occupancy import carveout_bytes, check_dimensions, occupancy
+
+H200, A100 = load_config("h200"), load_config("a100")
+
+
+@pytest.mark.parametrize(
+    ("threads", "registers", "shared", "blocks", "limiters"),
+    [
+        (256, 32, 0, 8, ("warps", "threads", "registers")),
+        (1024, 64, 0, 1, ("registers",)),
+        (1024, 32, 0, 2, ("warps", "threads", "registers")),
+        (32, 16, 0, 32, ("blocks", "registers")),
+        (256, 33, 0, 6, ("registers",)),
+        (256, 128, 0, 2, ("registers",)),
+        (256, 255, 0, 1, ("registers",)),
+        (96, 40, 0, 12, ("registers",)),
+        (128, 32, 48 * 1024, 4, ("shared",)),
+        (128, 32, 227 * 1024, 1, ("shared",)),
+        (33, 32, 0, 16, ("registers",)),
+    ],
+)
+def test_blocks_per_sm(threads, registers, shared, blocks, limiters):
+    """What the vendor's calculator gives for compute capability 9.0, worked out by hand from its rules."""
+    result = occupancy(H200, threads, registers, 0, shared)
+    assert result.blocks_per_sm == blocks
+    assert result.limiters == limiters
+    assert result.warps_per_sm == blocks * -(-threads // 32)
+    assert result.theoretical == result.warps_per_sm / 64
+
+
+def test_carveout_leaves_the_rest_to_l1():
+    assert occupancy(H200, 1024, 32).carveout_bytes == 8 * 1024, "two blocks with 1 KiB reserved each"
+    assert occupancy(H200, 32, 16).carveout_bytes == 32 * 1024
+    full = occupancy(H200, 128, 32, 0, 227 * 1024)
+    assert (full.carveout_bytes, full.l1_bytes) == (228 * 1024, 28 * 1024)
+    assert carveout_bytes(A100, 101 * 1024) == 132 * 1024
+    assert carveout_bytes(H200, 0) == 0
+    with pytest.raises(LaunchError):
+        carveout_bytes(A100, 165 * 1024)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((1025, 32), "1,025 threads per block, allowed 1 to 1,024"),
+        ((0, 32), "0 threads per block"),
+        ((1024, 65), "1,024 threads with 65 registers each need more than the 65,536 of an SM"),
+        ((32, 256), "256 registers per thread, allowed at most 255"),
+        ((32, 32, 49153), "49,153 bytes of static shared memory per block, allowed at most 49,152"),
+        ((32, 32, 1024, 232448), "233,472 bytes of shared memory per block"),
+        ((32, 32, 0, -1), "must not be negative, got -1"),
+        ((256, 32, 0, 0, 128), "256 threads per block, the kernel was compiled for 128 at most"),
+    ],
+)
+def test_blocks_that_cannot_fit(arguments, words):
+    with pytest.raises(LaunchError, match="cannot launch 'k': ") as caught:
+        occupancy(H200, *arguments, kernel="k")
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("grid", "block", "words"),
+    [
+        ((0, 1, 1), (1, 1, 1), "grid (0, 1, 1): 0 blocks in x, allowed 1 to 2,147,483,647"),
+        ((1, 65536, 1), (1, 1, 1), "65,536 blocks in y"),
+        ((1, 1, 1), (1, 1, 65), "block (1, 1, 65): 65 threads in z, allowed 1 to 64"),
+    ],
+)
+def test_dimensions(grid, block, words):
+    check_dimensions(H200, (2147483647, 65535, 65535), (1024, 1024, 64))
+    with pytest.raises(LaunchError) as caught:
+        check_dimensions(H200, grid, block)
+    assert words in str(caught.value)
+
+
+launches = st.tuples(
+    st.integers(1, 1024), st.integers(0, 255), st.integers(0, 49152), st.integers(0, 180_000)
+)
+
+
+@given(launches, st.sampled_from([H200, A100]))
+def test_what_is_resident_fits(launch, config):
+    _, registers, static, dynamic = launch
+    try:
+        result = occupancy(config, *launch)
+    except LaunchError:
+        return
+    sm = config.sm
+    assert 1 <= result.blocks_per_sm <= sm.max_blocks
+    assert result.warps_per_sm <= sm.max_warps and 0 < result.theoretical <= 1
+    assert result.blocks_per_sm * result.warps_per_block * 32 * registers <= sm.registers
+    needed = result.blocks_per_sm * (static + dynamic + sm.shared_reserved_bytes)
+    assert needed <= result.carveout_bytes <= sm.shared_bytes
+    assert result.carveout_bytes in sm.shared_capacities_bytes
+    assert result.l1_bytes + result.carveout_bytes == sm.unified_l1_bytes
+    smaller = [step for step in sm.shared_capacities_bytes if step < result.carveout_bytes]
+    assert all(step < result.blocks_per_sm * result.shared_bytes_per_block for step in smaller)
+    assert min(result.limits.values()) == result.blocks_per_sm
+    assert all(result.limits[name] == result.blocks_per_sm for name in result.limiters)
+
+
+@given(launches, st.integers(0, 3))
+def test_more_of_a_resource_never_fits_more_blocks(launch, axis):
+    try:
+        more = occupancy(H200, *(value + (i == axis) for i, value in enumerate(launch)))
+    except LaunchError:
+        return
+    assert occupancy(H200, *launch).blocks_per_sm >= more.blocks_per_sm
+
+
+def test_a_warp_takes_registers_of_one_sub_partition():
+    """12 warps of 1,280 registers fit in each quarter's 16,384; 51 would fit in the 65,536 together."""
+    config = load_config("h200", ["sm.warp_allocation_unit=1"])
+    assert occupancy(config, 96, 40).limits["registers"] == 48 // 3

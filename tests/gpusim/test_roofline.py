@@ -1,0 +1,64 @@
+"""Roofline: operations by kind, bytes by level, and the peaks that follow from the configuration."""
+
+import pytest
+
+from gpusim.config import load_config
+from gpusim.counts import Counts
+from gpusim.engine import layout as L
+from gpusim.engine import memory_state as S
+from gpusim.result import Result
+from gpusim.roofline import count_operations, peak_bytes_per_cycle, peak_operations_per_s
+from tests.gpusim.records import FADD, FFMA, HMMA, LDG, make_program, make_record
+
+
+def test_operations_count_threads_whose_guard_holds():
+    record = make_record(line={FFMA: {L.N_PRED_ON: 10}, FADD: {L.N_PRED_ON: 3}, HMMA: {L.N_EXECUTED: 2}})
+    assert count_operations(Counts(record)) == {"FP32": 2 * 10 + 3, "tensor": 2 * 2 * 16 * 8 * 16}
+
+
+def test_packed_halves_and_doubles():
+    code = (("HFMA2 R1, R2, R3, R4", 2), ("DFMA R2, R4, R6, R8", 2), ("DADD R2, R4, R6", 2), ("EXIT", None))
+    record = make_record(program=make_program(code), grid=1, block=32)
+    assert count_operations(Counts(record)) == {"FP64": 32 * 3, "FP16": 32 * 4}
+
+
+def test_peaks_of_the_h200():
+    """The data sheet's dense rates at 1,980 MHz: 67 TFLOP/s FP32, 33.5 FP64, 4.8 TB/s."""
+    config = load_config("h200")
+    peaks = peak_operations_per_s(config)
+    assert peaks["FP32"] == pytest.approx(66.9e12, rel=0.01)
+    assert peaks["FP64"] == pytest.approx(33.5e12, rel=0.01)
+    assert peak_bytes_per_cycle(config)["DRAM"] * 1.98e9 == pytest.approx(4.8e12)
+    assert peak_bytes_per_cycle(config)["L2"] == 66 * 64, "the crossbar's ports are the narrowest"
+    assert peak_bytes_per_cycle(config)["L1"] == 132 * 128
+
+
+def test_half_of_the_sms_have_half_of_the_peak():
+    full, half = load_config("h200"), load_config("h200", ["sm.count=66"])
+    for kind, peak in peak_operations_per_s(half).items():
+        assert peak == pytest.approx(peak_operations_per_s(full)[kind] / 2)
+
+
+def test_intensity_and_roof():
+    memory = {S.CNT_TEX_READ_SECTORS: 4000, S.CNT_FILL_SECTORS: 2000, S.CNT_WRITEBACK_SECTORS: 500}
+    code = (("LDG.E R2, desc[UR4][R2.64]", 2), ("FFMA R4, R2, R3, R4", 3), ("EXIT", None))
+    line = {0: {L.N_SECTORS: 5000, L.N_REQUESTS: 1250}, 1: {L.N_PRED_ON: 40_000}}
+    roofline = Result(make_record(program=make_program(code), line=line, memory=memory)).roofline
+    assert roofline.operations == {"FP32": 80_000}
+    assert roofline.bytes == {"L1": 160_000, "L2": 128_000, "DRAM": 80_000}
+    assert roofline.intensity("DRAM") == pytest.approx(1.0)
+    assert roofline.intensity("L1") == pytest.approx(0.5)
+    assert (roofline.kind, roofline.roof) == ("FP32", "DRAM")
+    least_seconds = 80_000 / 4.8e12
+    assert roofline.share_of_roof == pytest.approx(least_seconds / (4000 / 1.98e9))
+
+
+def test_compute_roof():
+    record = make_record(line={FFMA: {L.N_PRED_ON: 10**9}, LDG: {L.N_SECTORS: 10}})
+    assert Result(record).roofline.roof == "compute"
+
+
+def test_no_arithmetic_no_kind():
+    roofline = Result(make_record(program=make_program((("EXIT", None),)))).roofline
+    assert roofline.kind is None
+    assert roofline.total_operations == 0 and roofline.intensity("DRAM") == 0.0

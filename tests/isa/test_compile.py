@@ -1,0 +1,392 @@
+"""Python kernels through Numba and ptxas: results, cache keys, errors, and what importing costs."""
+
+from __future__ import annotations
+
+import math
+import runpy
+import subprocess
+import sys
+import time
+import types as python_types
+import warnings
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import isa
+from isa import CompileError
+from isa.cache import ProgramCache, Unkeyable, cache_folder, default_cache, function_parts
+from isa.compile import _key, _numba_ptx, _renumber
+from isa.toolchain import find_tool, numba_version, tool_version
+
+numba = pytest.importorskip("numba", reason="Numba is not installed")
+cuda = pytest.importorskip("numba.cuda", reason="Numba's CUDA target is not installed")
+types = numba.types
+try:
+    find_tool("ptxas"), find_tool("nvdisasm"), numba_version()
+except isa.ToolchainMissing as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+float32, int32, int64 = types.float32, types.int32, types.int64
+FLOATS = types.float32[::1]
+WEIGHTS = np.arange(8, dtype=np.float32)
+FACTOR = 3
+
+
+class Mode(IntEnum):
+    FAST = 2
+
+
+def saxpy(a, x, y):
+    i = cuda.grid(1)
+    if i < y.size:
+        y[i] = a * x[i] + y[i]
+
+
+@cuda.jit(device=True)
+def clamp(value, limit):
+    if value > limit:
+        return limit * FACTOR
+    return value
+
+
+def clamped(x, limit):
+    i = cuda.grid(1)
+    x[i] = clamp(x[i], limit)
+
+
+def weighted(x):
+    table = cuda.const.array_like(WEIGHTS)
+    x[cuda.grid(1)] = table[cuda.threadIdx.x] * Mode.FAST
+
+
+def make_scale(factor: Any) -> Callable[..., None]:
+    def scale(x):
+        x[cuda.grid(1)] *= factor
+
+    return scale
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A cache folder of these tests alone, shared among them so that each kernel compiles once."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GPUSIM_CACHE_DIR", str(folder))
+        yield folder
+
+
+def test_saxpy_is_complete() -> None:
+    program = isa.compile_kernel(saxpy, (float32, FLOATS, FLOATS))
+    assert (program.name, program.arch, program.abi) == ("saxpy", "sm_90", "numba")
+    # float32, then seven 64-bit words for each one-dimensional array.
+    assert [(each.offset, each.size) for each in program.parameters] == [(0, 4)] + [
+        (8 * k, 8) for k in range(1, 15)
+    ]
+    assert program.parameter_base == 0x210
+    assert program.opcode_histogram()["FFMA"] == 1
+    fused = next(each for each in program.instructions if each.opcode == "FFMA")
+    assert fused.file == __file__
+    assert program.source_line(fused) == "        y[i] = a * x[i] + y[i]"
+    assert all(each.line for each in program.instructions)
+
+
+def test_cached_program_is_equal_and_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = isa.compile_kernel(saxpy, (float32, FLOATS, FLOATS))
+    assert isa.compile_kernel(saxpy, (float32, FLOATS, FLOATS)) is first
+    monkeypatch.setattr("isa.compile._numba_ptx", lambda *_: pytest.fail("compiled again"))
+    spent = []
+    for _ in range(3):
+        default_cache()._recent.clear()
+        start = time.perf_counter()
+        again = isa.compile_kernel(saxpy, (float32, FLOATS, FLOATS))
+        spent.append(time.perf_counter() - start)
+        assert again == first
+    assert min(spent) < 0.030
+
+
+def test_closures_of_one_function_are_different_programs() -> None:
+    two, three = (isa.compile_kernel(make_scale(factor), (FLOATS,)) for factor in (2.0, 3.0))
+    assert two.code_sha256 != three.code_sha256
+    assert isa.compile_kernel(make_scale(2.0), (FLOATS,)) is two
+
+
+def test_key_covers_types_target_and_options() -> None:
+    usual: tuple[Any, ...] = (saxpy, (float32, FLOATS, FLOATS), "sm_90", {}, None)
+    keys = {_key(*usual)}
+    for position, value in (
+        (0, weighted),
+        (1, (float32, FLOATS)),
+        (2, "sm_80"),
+        (3, {"fastmath": True}),
+        (4, 32),
+    ):
+        changed = list(usual)
+        changed[position] = value
+        keys.add(_key(*changed))
+    assert len(keys) == 6 and None not in keys
+    assert _key(*usual) in keys
+
+
+def parts(kernel: Any) -> str:
+    return ProgramCache.key(function_parts(kernel))
+
+
+def test_key_follows_globals_devices_arrays_and_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = parts(clamped)
+    assert parts(clamped) == before
+    monkeypatch.setattr(sys.modules[__name__], "FACTOR", 4)
+    assert parts(clamped) != before  # a global that only the device function names
+    before = parts(weighted)
+    WEIGHTS[3] += 1
+    assert parts(weighted) != before  # the content of an array
+    WEIGHTS[3] -= 1
+    assert parts(weighted) == before
+    module = python_types.ModuleType("settings")
+    module.WIDTH = 8  # type: ignore[attr-defined]
+
+    def uses(x):
+        x[0] = module.WIDTH * math.pi
+
+    before = parts(uses)
+    module.other = 1  # type: ignore[attr-defined]
+    assert parts(uses) == before
+    module.WIDTH = 9  # type: ignore[attr-defined]
+    assert parts(uses) != before
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (1, 1.0), (1, True), (0.0, -0.0), ("a", b"a"), ((1, 2), [1, 2]), (np.float32(1), np.float64(1)),
+        (np.zeros((2, 3)), np.zeros((3, 2))), (np.zeros((2, 2)), np.asfortranarray(np.zeros((2, 2)))),
+        (np.dtype("i4"), np.dtype("f4")), (types.float32, types.float64), (math.sin, math.cos),
+        (Mode.FAST, 2), (None, 0), (np.sin, np.cos), (((1,), 2), (1, (2,))),
+    ],
+)  # fmt: skip
+def test_different_values_have_different_keys(one: Any, other: Any) -> None:
+    assert parts(make_scale(one)) == parts(make_scale(one))
+    assert parts(make_scale(one)) != parts(make_scale(other))
+
+
+def test_value_without_safe_key_compiles_without_cache(cache: Path) -> None:
+    class Opaque:
+        pass
+
+    with pytest.raises(Unkeyable):
+        function_parts(make_scale(Opaque()))
+    with pytest.raises(Unkeyable):
+        function_parts(make_scale(np.array([object()])))
+
+    def unkeyable(x):
+        x[0] = 1.0
+        if False:
+            holder  # noqa: B018, F821
+
+    before = set(cache.rglob("*.gpuprog"))
+    unkeyable.__globals__["holder"] = Opaque()
+    try:
+        assert isa.compile_kernel(unkeyable, (FLOATS,)).name == "unkeyable"
+    finally:
+        del unkeyable.__globals__["holder"]
+    assert len(set(cache.rglob("*.gpuprog")) - before) == 1  # the decoded cubin alone
+
+
+def test_damaged_cache_entry_is_replaced(tmp_path: Path) -> None:
+    program = isa.compile_kernel(saxpy, (float32, FLOATS, FLOATS))
+    ProgramCache(tmp_path).put("key", program)
+    assert ProgramCache(tmp_path).get("key") == program
+    path = ProgramCache(tmp_path).path("key")
+    path.write_bytes(path.read_bytes()[:100])
+    damaged = ProgramCache(tmp_path)
+    assert damaged.get("key") is None
+    damaged.put("key", program)
+    assert ProgramCache(tmp_path).get("key") == program
+
+
+def test_unwritable_cache_is_no_error(tmp_path: Path) -> None:
+    program = isa.compile_kernel(saxpy, (float32, FLOATS, FLOATS))
+    (tmp_path / "file").write_text("in the way")
+    blocked = ProgramCache(tmp_path / "file" / "cache")
+    assert blocked.get("key") is None
+    blocked.put("key", program)
+    assert blocked.get("key") is program
+
+
+def test_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GPUSIM_CACHE_DIR", str(tmp_path))
+    assert cache_folder() == tmp_path
+    monkeypatch.delenv("GPUSIM_CACHE_DIR")
+    assert cache_folder().name == "gpusim"
+
+
+def test_source_text_is_current_after_a_comment_changes(tmp_path: Path) -> None:
+    path = tmp_path / "user_kernel.py"
+    program = {}
+    for comment in ("old", "new"):
+        path.write_text(f"def fill(x):\n    x[0] = 1.0  # {comment}\n")
+        program[comment] = isa.compile_kernel(runpy.run_path(str(path))["fill"], (FLOATS,))
+    assert program["old"].sha256 == program["new"].sha256
+    assert program["new"].source[str(path)][1].endswith("# new")
+
+
+def test_numba_counter_does_not_reach_the_ptx() -> None:
+    first, again = (_numba_ptx(make_scale(2.0), (FLOATS,), "sm_90", {}) for _ in range(2))
+    assert first == again
+    # Two functions of one name stay apart.
+    assert _renumber("fB2v7B5cw51c fB3v12B5cw51c fB2v7B5cw51c") == "fB2v1B5cw51c fB2v2B5cw51c fB2v1B5cw51c"
+
+
+def test_dispatchers_strings_and_signatures_agree() -> None:
+    plain = isa.compile_kernel(saxpy, (float32, FLOATS, FLOATS))
+    assert isa.compile_kernel(cuda.jit(saxpy), "void(float32, float32[::1], float32[::1])") == plain
+    assert isa.compile_kernel(saxpy, types.void(float32, FLOATS, FLOATS)) == plain
+
+
+def roots(x):
+    i = cuda.grid(1)
+    x[i] = math.sqrt(x[i]) / x[i + 1] + x[i + 2] * x[i + 3]
+
+
+def test_options_of_the_dispatcher_apply() -> None:
+    exact = isa.compile_kernel(roots, (FLOATS,))
+    other = isa.compile_kernel(cuda.jit(fastmath=True, launch_bounds=128)(roots), (FLOATS,))
+    assert len(other.instructions) < len(exact.instructions)
+    assert (exact.max_threads, other.max_threads) == (None, 128)
+
+
+def test_max_registers_limits_registers() -> None:
+    def hungry(x):
+        i = cuda.grid(1)
+        total = float32(0)
+        for k in range(40):
+            total += x[i + k] * x[i - 3 * k]
+        x[i] = total
+
+    free = isa.compile_kernel(hungry, (FLOATS,))
+    tight = isa.compile_kernel(cuda.jit(hungry), (FLOATS,), max_registers=24)
+    assert tight.registers <= 24 < free.registers
+    assert isa.compile_kernel(cuda.jit(max_registers=24)(hungry), (FLOATS,)) == tight
+
+
+def test_device_functions_need_no_gpu_and_keep_their_lines() -> None:
+    program = isa.compile_kernel(clamped, (FLOATS, float32))
+    texts = {program.source_line(each) for each in program.instructions}
+    assert "    if value > limit:" in texts
+
+
+def test_no_warning_leaks() -> None:
+    code = clamped.__code__.replace(co_filename="<nowhere>")  # without source, about which Numba warns
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = isa.compile_kernel(python_types.FunctionType(code, globals()), (FLOATS, float32))
+    assert not any(file.endswith("<nowhere>") for file in program.source)
+
+
+def unknown_attribute(x):
+    x[0] = 1
+    x[1] = x.nope
+
+
+@cuda.jit(device=True)
+def broken_device(x):
+    return x.missing
+
+
+def calls_broken_device(x):
+    x[0] = broken_device(x)
+
+
+def returns(x):
+    return x[0]
+
+
+def unknown_name(x):
+    x[0] = undefined_name  # noqa: F821
+
+
+def grid_sync(x):
+    cuda.cg.this_grid().sync()
+    x[0] = 1
+
+
+def line_of(text: str) -> int:
+    return next(n for n, line in enumerate(Path(__file__).read_text().splitlines(), 1) if line.endswith(text))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "place", "message"),
+    [
+        (unknown_attribute, "x[1] = x.nope", "Unknown attribute 'nope'"),
+        (calls_broken_device, "return x.missing", "Unknown attribute 'missing'"),
+        (returns, "def returns(x):", "void return type"),
+        (unknown_name, "def unknown_name(x):", "'undefined_name' is not defined"),
+    ],
+)
+def test_mistakes_become_one_sentence_with_a_place(kernel: Any, place: str, message: str) -> None:
+    with pytest.raises(CompileError) as caught:
+        isa.compile_kernel(kernel, (FLOATS,))
+    text = str(caught.value)
+    assert message in text and kernel.__name__ in text
+    assert "\n" not in text and len(text) < 400
+    assert (caught.value.file, caught.value.line) == (__file__, line_of(place))
+    assert text.startswith(f"{__file__}:{caught.value.line}: ")
+    assert caught.value.__cause__ is not None
+
+
+def test_wrong_number_of_arguments_bad_signature_and_no_function() -> None:
+    with pytest.raises(CompileError, match="2 argument types given"):
+        isa.compile_kernel(unknown_attribute, (FLOATS, int32))
+    with pytest.raises(CompileError, match="bad signature"):
+        isa.compile_kernel(saxpy, "void(floot32)")
+    with pytest.raises(CompileError, match="not int"):
+        isa.compile_kernel(3, (int64,))
+
+
+def test_call_to_an_unlinked_library_is_named() -> None:
+    with pytest.raises(CompileError, match="cudaCGGetIntrinsicHandle"):
+        isa.compile_kernel(grid_sync, (FLOATS,))
+
+
+def test_missing_tool_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isa.toolchain._roots", lambda: ())
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(isa.ToolchainMissing, match="pip install nvidia-cuda-nvcc"):
+        find_tool("ptxas")
+    with pytest.raises(isa.ToolchainMissing, match="nvidia-cuda-nvrtc"):
+        isa.compile_cuda("")
+
+
+def test_tool_from_cuda_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    tool = tmp_path / "bin" / "ptxas"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\n")
+    tool.chmod(0o755)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    assert find_tool("ptxas") == str(tool)
+
+
+def test_tool_version() -> None:
+    assert tool_version("ptxas").split(".")[0].isdigit()
+
+
+def test_import_is_quick_and_light() -> None:
+    script = (
+        "import sys, time; t = time.perf_counter(); import isa; print(time.perf_counter() - t);"
+        "print([m for m in ('numba', 'elftools', 'numpy') if m in sys.modules])"
+    )
+    best = 1.0
+    for _ in range(5):
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True,
+            env={"PYTHONPATH": str(Path(isa.__file__).parents[1])},
+        )  # fmt: skip
+        seconds, heavy = done.stdout.splitlines()
+        assert heavy == "[]"
+        best = min(best, float(seconds))
+    assert best < 0.1

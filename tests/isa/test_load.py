@@ -1,0 +1,164 @@
+"""Loading kernels from files: every kind of file, the choice of a kernel, and the errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import isa
+from isa import CompileError, EntryError, NotACubin
+from isa.errors import ProgramFileError, ToolchainMissing
+from isa.listing import select_entry
+
+SOURCE = """namespace ns { __global__ void fill(int *out, int value) { out[threadIdx.x] = value; } }
+template <class T> __global__ void both(T *out) { out[0] = 1; }
+template __global__ void both<float>(float *);
+template __global__ void both<int>(int *);
+extern "C" __global__ void plain(float *out) {
+  out[threadIdx.x] *= 2;
+}
+"""
+PTX = """.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry fill(.param .u64 out, .param .u32 value)
+{
+  .reg .u64 %p;
+  .reg .u32 %v;
+  ld.param.u64 %p, [out];
+  ld.param.u32 %v, [value];
+  st.global.u32 [%p], %v;
+  ret;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the same kernels as .cu and .cubin, and one as .ptx."""
+    made = tmp_path_factory.mktemp("load")
+    (made / "kernels.cu").write_text(SOURCE)
+    (made / "fill.ptx").write_text(PTX)
+    try:
+        (made / "kernels.cubin").write_bytes(isa.compile_cuda(SOURCE, path=str(made / "kernels.cu")))
+        isa.assemble(PTX)
+    except ToolchainMissing as error:
+        pytest.skip(str(error))
+    return made
+
+
+@pytest.fixture(autouse=True)
+def private_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUSIM_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def test_cu_and_cubin_give_the_same_program(folder: Path) -> None:
+    from_source = isa.load(folder / "kernels.cu", "plain")
+    from_cubin = isa.load(str(folder / "kernels.cubin"), "plain")
+    assert from_source == from_cubin
+    assert (from_cubin.name, from_cubin.abi, from_cubin.arch) == ("plain", "c", "sm_90")
+    multiply = next(each for each in from_cubin.instructions if each.opcode in ("FADD", "FMUL"))
+    assert (multiply.file, multiply.line) == (str(folder / "kernels.cu"), 6)
+    assert from_cubin.source_line(multiply) == "  out[threadIdx.x] *= 2;"
+
+
+@pytest.mark.parametrize("entry", ["fill", "ns::fill", "_ZN2ns4fillEPii"])
+def test_entry_by_every_name(folder: Path, entry: str) -> None:
+    program = isa.load(folder / "kernels.cubin", entry)
+    assert (program.name, program.symbol) == ("fill", "_ZN2ns4fillEPii")
+    assert [(each.offset, each.size) for each in program.parameters] == [(0, 8), (8, 4)]
+
+
+def test_ptx_and_saved_image(folder: Path, tmp_path: Path) -> None:
+    program = isa.load(folder / "fill.ptx")
+    assert program.name == "fill"
+    image = program.save(tmp_path / "fill.gpuprog")
+    assert isa.load(image) == program
+    assert isa.load(image, "fill", abi="c") == program
+    with pytest.raises(EntryError, match="no kernel 'other'"):
+        isa.load(image, "other")
+    with pytest.raises(ProgramFileError, match="abi 'c'"):
+        isa.load(image, abi="numba")
+
+
+def test_second_load_does_not_disassemble(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = isa.load(folder / "kernels.cubin", "plain")
+    monkeypatch.setattr("isa.listing.disassemble", lambda _: pytest.fail("disassembled again"))
+    assert isa.load(folder / "kernels.cubin", "plain") == first
+
+
+def test_abi_is_recorded(folder: Path) -> None:
+    assert isa.load(folder / "kernels.cubin", "plain", abi="numba").abi == "numba"
+    assert isa.load(folder / "kernels.cubin", "plain").abi == "c"
+    with pytest.raises(ProgramFileError, match="'fortran'"):
+        isa.load(folder / "kernels.cubin", "plain", abi="fortran")
+
+
+def test_numba_abi_is_guessed_from_the_name() -> None:
+    from isa.listing import _NUMBA_NAME
+
+    numba_symbol = "_ZN8__main__5saxpyB2v1B106cw51cXTLSUwv1sDUaKthqaNgoKmjgMVuW1AiA8rAEg2Uj5ArrayIfLi1E1C"
+    assert _NUMBA_NAME.match(numba_symbol)
+    assert not _NUMBA_NAME.match("_ZN2ns4fillEPii")
+
+
+def test_entry_errors_list_what_is_there(folder: Path) -> None:
+    with pytest.raises(EntryError, match="several kernels") as caught:
+        isa.load(folder / "kernels.cubin")
+    assert set(caught.value.available) == {"_ZN2ns4fillEPii", "_Z4bothIfEvPT_", "_Z4bothIiEvPT_", "plain"}
+    assert all(name in str(caught.value) for name in caught.value.available)
+    with pytest.raises(EntryError, match="no kernel 'absent'"):
+        isa.load(folder / "kernels.cubin", "absent")
+    with pytest.raises(EntryError, match="mangled") as caught:
+        isa.load(folder / "kernels.cubin", "both")
+    assert set(caught.value.available) == {"_Z4bothIfEvPT_", "_Z4bothIiEvPT_"}
+    with pytest.raises(EntryError, match="holds no kernel"):
+        select_entry((), None, "empty.cubin")
+
+
+def test_file_errors(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ProgramFileError, match=r"absent\.cubin: No such file"):
+        isa.load(tmp_path / "absent.cubin")
+    with pytest.raises(ProgramFileError, match=r"cannot read .*: Is a directory"):
+        isa.load(tmp_path)
+    (tmp_path / "kernel.txt").write_text("x")
+    with pytest.raises(ProgramFileError, match=r"unknown suffix '\.txt'"):
+        isa.load(tmp_path / "kernel.txt")
+    (tmp_path / "text.cubin").write_text(SOURCE)
+    with pytest.raises(NotACubin, match="magic"):
+        isa.load(tmp_path / "text.cubin")
+    (tmp_path / "text.gpuprog").write_text(SOURCE)
+    with pytest.raises(ProgramFileError, match="not a program image"):
+        isa.load(tmp_path / "text.gpuprog")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line", "message"),
+    [
+        ("bad.cu", "__global__ void k(int *a) {\n  a[0] = zz;\n}\n", 2, 'identifier "zz" is undefined'),
+        ("bad.ptx", PTX.replace("st.global.u32", "st.global.nope"), 10, "ptxas rejects"),
+    ],
+)
+def test_source_errors_name_the_line(tmp_path: Path, name: str, text: str, line: int, message: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    try:
+        with pytest.raises(CompileError, match=message) as caught:
+            isa.load(path)
+    except ToolchainMissing as error:
+        pytest.skip(str(error))
+    assert (caught.value.file, caught.value.line) == (str(path), line)
+    assert str(caught.value).startswith(f"{path}:{line}: ")
+
+
+def test_included_headers_and_options(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "scale.h").write_text("#define SCALE 5\n")
+    (tmp_path / "k.cu").write_text(
+        '#include <vector_types.h>\n#include "scale.h"\n'
+        "__global__ void k(float4 *a) { a[1].x = a[0].y * SCALE; }\n"
+    )
+    program = isa.load(tmp_path / "k.cu", arch="sm_80", max_registers=16)
+    assert program.arch == "sm_80"
+    assert program.registers <= 16
+    assert program.opcode_histogram()["FMUL"] == 1

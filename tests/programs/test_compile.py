@@ -1,0 +1,59 @@
+"""Every kernel compiles for sm_90 without a GPU, and keeps the properties that its program is about."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import numba
+import pytest
+from numba import cuda
+
+from programs import registry
+
+KERNELS = {registry.get(name).kernel: name for name in reversed(registry.names())}
+FIRST_OF_EACH = sorted(KERNELS.values())
+
+
+@cache
+def ptx(name: str) -> str:
+    variant = registry.get(name)
+    launch = variant.make(variant.test_size, 0)
+    signature = tuple(numba.typeof(arg) for arg in launch.args)
+    options = {"cc": (9, 0), "output": "ptx", "device": False, "abi": "numba", "lineinfo": True}
+    code, _ = cuda.compile(variant.kernel, signature, **options)
+    return code if isinstance(code, str) else code.decode()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _toolchain() -> None:
+    if cuda.compile is None:
+        pytest.skip("Numba runs its CUDA simulator, which does not compile")
+    try:
+        cuda.compile(_nothing, (), cc=(9, 0), output="ptx", device=False, abi="numba")
+    except (ImportError, OSError, RuntimeError) as error:
+        pytest.skip(f"no NVVM to compile with: {error}")
+
+
+def _nothing() -> None:
+    return
+
+
+@pytest.mark.parametrize("name", FIRST_OF_EACH)
+def test_compiles_without_double_precision(name: str) -> None:
+    code = ptx(name)
+    assert re.search(r"\.target\s+sm_90", code)
+    assert ".loc" in code
+    # A stray Python float would promote single precision to double, an order of magnitude slower on many
+    # GPUs.
+    assert ".f64" not in code
+
+
+def test_divergent_paths_stay_separate_loops() -> None:
+    code = ptx("divergence/1")
+    constants = re.findall(r"add(?:\.rn)?\.f32\s+%\w+, %\w+, 0f([0-9A-F]{8})", code)
+    assert len(set(constants)) == 32
+
+
+def test_saxpy_is_contracted() -> None:
+    assert re.search(r"fma\.rn(?:\.ftz)?\.f32", ptx("saxpy"))

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import programs
+from programs import registry
+from programs.registry import UnknownProgram
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_every_module_with_variants_is_found() -> None:
+    folder = Path(programs.__path__[0])
+    defining = {path.stem for path in folder.glob("*.py") if "\nVARIANTS = " in path.read_text()}
+    assert set(registry.families()) == defining
+    assert {"vector_add", "reduction", "matmul"} <= defining
+
+
+def test_names_are_unique_and_found() -> None:
+    names = registry.names()
+    assert len(names) == len(set(names))
+    assert [registry.get(name).name for name in names] == names
+
+
+def test_bare_family_is_the_last_of_its_ladder() -> None:
+    assert registry.get("reduction").name == "reduction/shuffle"
+    assert registry.get("vector_add").name == "vector_add"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("reductoin", "reduction"),
+        ("reduction/sequental", "reduction/sequential"),
+        ("vector_add/fast", "vector_add"),
+        ("", "there are"),
+        ("zzzzzz", "there are bank_conflict"),
+    ],
+)
+def test_unknown_name_names_the_nearest(name: str, hint: str) -> None:
+    with pytest.raises(UnknownProgram, match=hint) as caught:
+        registry.get(name)
+    assert isinstance(caught.value, LookupError)
+    assert repr(name) in str(caught.value)
+
+
+def test_ladders_with_ambiguous_names_are_rejected() -> None:
+    variant = registry.get("vector_add")
+    with pytest.raises(ValueError, match="must begin with 'saxpy'"):
+        registry._check("saxpy", (variant,))
+    with pytest.raises(ValueError, match="twice"):
+        registry._check("vector_add", (variant, variant))
+    with pytest.raises(ValueError, match="one variant of several"):
+        registry._check("vector_add", (variant, replace(variant, name="vector_add/other")))
+
+
+def test_import_needs_only_numpy_and_numba() -> None:
+    """Programs are validated on machines that have a GPU but none of the simulator's dependencies."""
+    code = (
+        "import sys\n"
+        "for name in ('simpy', 'pydantic', 'elftools', 'rich'): sys.modules[name] = None\n"
+        "import gpusim.launch\n"
+        "assert 'numba' not in sys.modules and 'numpy' not in sys.modules, 'gpusim.launch must stay light'\n"
+        "from programs import registry\n"
+        "assert registry.names()\n"
+        "assert not any(name == 'isa' or name.startswith('gpusim.engine') for name in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr

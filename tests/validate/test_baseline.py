@@ -1,0 +1,215 @@
+"""Baseline files: all there, readable, of today's code; and how a recording becomes them."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+
+import pytest
+
+from programs import images, registry
+from validate import __main__ as command
+from validate import baseline, importer
+from validate.baseline import BaselineError, MissingBaseline, Spread
+from validate.metrics import CYCLES, DIFFERENCES, EXACT, LAUNCH, RECORDED
+from validate.points import Point, describe, select
+
+GPU = "h200"
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_every_variant_has_a_baseline_of_its_image_and_inputs(name):
+    found = baseline.load(name, GPU)
+    program, cubin = images.image(name), images.cubin_of(name)
+    assert found.code.code_sha256 == program.code_sha256
+    assert (found.code.image, found.code.symbol, found.code.cubin_sha256) == (
+        *(cubin.file, cubin.symbol, cubin.sha256),
+    )
+    assert [each.size for each in found.sizes] == list(registry.get(name).sizes)
+    for each in found.sizes:
+        point = Point(name, each.size, each.seed)
+        assert baseline.measured(point, GPU) is each
+        assert describe(point.make()) == each.launch.model_dump(mode="json", exclude_none=True)
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_what_a_baseline_says_is_complete_and_consistent(name):
+    found = baseline.load(name, GPU)
+    source = found.provenance
+    assert source.gpu == "NVIDIA H200" and source.sm_count == 132 and source.compute_capability == "9.0"
+    assert source.driver and source.ncu and source.clocks_mhz["sm_max"] == 1980
+    assert {"numba", "numba-cuda", "ptxas"} <= set(source.tools)
+    for each in found.sizes:
+        asked = {name for name in RECORDED if name not in DIFFERENCES}
+        assert asked | set(EXACT) | set(LAUNCH) <= set(each.counters)
+        assert all(not isinstance(each.counters[name], list) for name in (*EXACT, *LAUNCH))
+        assert each.cycles == each.spread(CYCLES) and each.cycles.count >= 3
+        assert each.cycles.min > 0 and each.cycles.relative < 0.15
+        # The clocks of a launch follow from its cycles and its duration, so units are what they should be.
+        hz = each["gpc__cycles_elapsed.avg.per_second"]
+        assert each["gpu__time_duration.sum"] * hz / 1e9 == pytest.approx(each.cycles.median, rel=0.15)
+        assert each["launch__registers_per_thread"] == max(images.image(name).registers, 16)
+
+
+def test_there_is_no_baseline_without_a_variant():
+    files = {path.relative_to(baseline.FOLDER / GPU) for path in (baseline.FOLDER / GPU).rglob("*.json")}
+    expected = {baseline.path_of(name, GPU).relative_to(baseline.FOLDER / GPU) for name in registry.names()}
+    assert files == expected
+
+
+def test_a_file_is_written_as_it_is_read():
+    for name in registry.names():
+        path = baseline.path_of(name, GPU)
+        assert baseline.text_of(baseline.load(name, GPU)) == path.read_text("utf-8")
+
+
+def test_missing_and_broken_baselines_fail(tmp_path):
+    with pytest.raises(MissingBaseline, match="no baseline of saxpy on a100"):
+        baseline.load("saxpy", "a100")
+    with pytest.raises(MissingBaseline, match="size 7, only at 10000"):
+        baseline.measured(Point("saxpy", 7), GPU)
+    with pytest.raises(MissingBaseline, match="with seed"):
+        baseline.measured(Point("saxpy", registry.get("saxpy").sizes[0], 1), GPU)
+    path = baseline.path_of("saxpy", "x", tmp_path)
+    path.parent.mkdir(parents=True)
+    text = baseline.path_of("saxpy", GPU).read_text("utf-8")
+    for broken in (text.replace('"seed"', '"sead"'), text.replace('"ok": true', '"ok": false'), text[:-30]):
+        path.write_text(broken, "utf-8")
+        with pytest.raises(BaselineError, match=r"saxpy\.json"):
+            baseline.load("saxpy", "x", tmp_path)
+    path.write_text(text.replace('"variant": "saxpy"', '"variant": "vector_add"'), "utf-8")
+    with pytest.raises(BaselineError, match="holds vector_add"):
+        baseline.load("saxpy", "x", tmp_path)
+
+
+def test_a_spread_tells_apart_only_what_differs_by_more_than_it():
+    slow, slower = Spread.of([100, 101, 105]), Spread.of([106.5, 107, 110])
+    assert slow.separated(slower, 0.03) and not slower.separated(slow, 0.03)
+    assert not slow.separated(slower, 0.07)
+    assert not slow.separated(Spread.of([104, 107, 110]), 0.03)
+    assert slow.relative == pytest.approx(5 / 101) and Spread.of([3]).relative == 0
+
+
+@pytest.fixture
+def recording():
+    """A recording of saxpy, made up."""
+    program, points = images.cubin_of("saxpy"), {}
+    for point in select(["saxpy"]):
+        launch = describe(point.make())
+        profiles = []
+        for k in range(3):
+            metrics = {name: 10.0 for name in (*RECORDED, *LAUNCH) if name not in DIFFERENCES}
+            metrics |= {"memory_l1_wavefronts_shared": 12.0, CYCLES: 1000.0 + k, "sm__cycles_active.avg": 0.5}
+            profiles.append({"grid": launch["grid"], "block": launch["block"], "metrics": metrics})
+        points[str(point)] = {
+            "seed": point.seed,
+            "check": {"ok": True, "exact": True, "mismatch": None, "max_abs_error": 0, "max_rel_error": 0},
+            "launch": launch,
+            "image": {"file": program.file, "symbol": program.symbol, "cubin_sha256": program.sha256},
+            "cold_us": [3.0, 4.0, 5.0],
+            "warm_us": [2.0],
+            "profiles": profiles,
+        }
+    provenance = {
+        **{"date": "2026-01-02", "ncu": "Version 1", "gpu": "NVIDIA X100 PCIe", "sm_count": 2},
+        "smi_before": "NVIDIA X100 PCIe, 1.2.3, 300 MHz, 900 MHz, 2000 MHz, 3000 MHz, 35",
+        "smi_after_times": "NVIDIA X100 PCIe, 1.2.3, 1900 MHz, 3000 MHz, 2000 MHz, 3000 MHz, 36",
+        **{"cache_control": "all", "clock_control": "none", "compute_capability": "9.0"},
+        **{"cuda_driver": 13000, "cupy": "1", "numpy": "2", "python": "3", "event_overhead_us": 1.5},
+    }
+    return {"format": 1, "provenance": provenance, "points": points, "failures": {}, "unknown_metrics": []}
+
+
+def save(path, document):
+    with gzip.open(path, "wt") as file:
+        json.dump(document, file)
+    return path
+
+
+def test_import_writes_once_and_replaces_only_when_told(tmp_path, recording, monkeypatch, capsys):
+    raw, folder = save(tmp_path / "raw.gz", recording), tmp_path / "baselines"
+    assert importer.import_recording(raw, ["saxpy"], folder=folder) == {"saxpy": "new"}
+    found = baseline.load("saxpy", "x100_pcie", folder)
+    small = found.at(registry.get("saxpy").sizes[0])
+    assert small.counters[CYCLES] == [1000, 1001, 1002] and small.cycles.median == 1001
+    assert small["derived__memory_l1_wavefronts_shared_excessive"] == 2
+    assert small["sm__cycles_active.avg"] == 0.5 and isinstance(small["smsp__inst_executed.sum"], int)
+    assert (small.cold_us.median, small.warm_us.count) == (4, 1)
+    assert found.provenance.driver == "1.2.3" and found.provenance.clocks_mhz["sm_after_times"] == 1900
+    assert importer.import_recording(raw, ["saxpy"], folder=folder) == {"saxpy": "same"}
+
+    point = next(iter(recording["points"]))
+    recording["points"][point]["profiles"][0]["metrics"][CYCLES] = 900.0
+    save(raw, recording)
+    before = baseline.path_of("saxpy", "x100_pcie", folder).read_text()
+    monkeypatch.setattr(importer.import_recording, "__kwdefaults__", {"force": False, "folder": folder})
+    assert command.main(["import", str(raw), "--only", "saxpy"]) == 1
+    assert "--force" in capsys.readouterr().err
+    assert baseline.path_of("saxpy", "x100_pcie", folder).read_text() == before
+    assert command.main(["import", str(raw), "--only", "saxpy", "--force"]) == 0
+    assert capsys.readouterr().out == "saxpy: replaced\n"
+    assert 900 in baseline.load("saxpy", "x100_pcie", folder).sizes[0].counters[CYCLES]
+
+
+def wrong_output(row):
+    row["check"] = {"ok": False, "mismatch": "argument 2 differs"}
+
+
+def other_code(row):
+    row["image"]["cubin_sha256"] = "0"
+
+
+def one_launch(row):
+    del row["profiles"][1:]
+
+
+def a_counter_less(row):
+    for profile in row["profiles"]:
+        del profile["metrics"][EXACT[0]]
+
+
+def an_exact_counter_varies(row):
+    row["profiles"][1]["metrics"][EXACT[0]] += 1
+
+
+def other_grid(row):
+    row["profiles"][1]["grid"] = [1, 1, 1]
+
+
+def no_times(row):
+    row["cold_us"] = []
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (wrong_output, "wrong outputs: argument 2 differs"),
+        (other_code, "other code"),
+        (one_launch, "fewer than two"),
+        (a_counter_less, f"not measured: {EXACT[0]}"),
+        (an_exact_counter_varies, "varies from launch to launch"),
+        (other_grid, "profiled with grid"),
+        (no_times, "no times"),
+    ],
+)
+def test_an_incomplete_recording_is_refused_whole(tmp_path, recording, damage, reason):
+    damaged = copy.deepcopy(recording)
+    damage(damaged["points"][str(select(["saxpy"], "large")[0])])
+    with pytest.raises(importer.ImportRefused, match=reason):
+        importer.import_recording(save(tmp_path / "raw.gz", damaged), ["saxpy"], folder=tmp_path / "b")
+    assert not (tmp_path / "b").exists()
+
+
+def test_points_and_files_that_are_not_there_are_refused(tmp_path, recording):
+    raw = save(tmp_path / "raw.gz", recording)
+    with pytest.raises(importer.ImportRefused, match="vector_add@10000: not in the recording"):
+        importer.import_recording(raw, ["saxpy", "vector_add"], folder=tmp_path / "b")
+    recording["failures"]["saxpy@10000"] = "under ncu: wrong"
+    with pytest.raises(importer.ImportRefused, match="under ncu"):
+        importer.import_recording(save(raw, recording), ["saxpy"], folder=tmp_path / "b")
+    (tmp_path / "text.gz").write_text("no archive")
+    for path, reason in ((tmp_path / "text.gz", "no recording"), (save(raw, {}), "format 1")):
+        with pytest.raises(importer.ImportRefused, match=reason):
+            importer.import_recording(path, folder=tmp_path / "b")
+    assert not (tmp_path / "b").exists()

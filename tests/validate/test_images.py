@@ -1,0 +1,32 @@
+"""Program images against what the tool chain makes of the sources today."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpusim.arguments import infer_signature
+from isa import compile_kernel
+from programs import images, registry
+from validate.images import tools
+
+ENTRIES = images.index()["images"]
+
+
+def test_every_variant_has_one_image_and_every_image_a_variant():
+    named = [name for entry in ENTRIES for name in entry["variants"]]
+    assert sorted(named) == sorted(registry.names())
+    files = {path.relative_to(images.FOLDER).as_posix() for path in images.FOLDER.rglob("*.gpuprog")}
+    assert files == {entry["file"] for entry in ENTRIES}
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["file"])
+def test_an_image_is_what_its_source_compiles_to(entry, toolchain):
+    recorded, present = images.index()["tools"], tools()
+    if recorded != present:
+        pytest.skip(f"the images were compiled with {recorded}, here are {present}")
+    variant = registry.get(entry["variants"][0])
+    types = infer_signature(variant.make(variant.test_size, 0).args)
+    compiled = compile_kernel(variant.kernel, types, images.index()["arch"])
+    image = images.image(variant.name)
+    assert compiled.code_sha256 == image.code_sha256 == entry["code_sha256"]
+    assert [each.line for each in compiled.instructions] == [each.line for each in image.instructions]

@@ -1,0 +1,100 @@
+"""validate.ncu against text in ncu's format and against a stand-in for ncu; no GPU needed."""
+
+import stat
+import sys
+
+import pytest
+
+from validate import ncu
+
+# The form of ncu 2025.3 with --csv --page raw --print-units base.
+RAW = """==PROF== Connected to process 4711 (/usr/bin/python3.12)
+==PROF== Profiling "probe_lds32" - 0: 0%....50%....100% - 5 passes
+==PROF== Profiling "k" - 1: 0%....50%....100% - 5 passes
+"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size",\
+"Device","CC","gpu__time_duration.sum","memory_l1_wavefronts_shared","smsp__inst_executed.sum","launches.sum"
+"","","","","","","","","","","","ns","","inst","block"
+"0","4711","python3.12","127.0.0.1","probe_lds32","1","7","(32, 1, 1)","(1, 2, 1)",\
+"0","9.0","1,568","2 (0; 2)","12","n/a"
+"1","4711","python3.12","127.0.0.1","k(float *, int)","1","7","(32, 1, 1)","(1, 1, 1)",\
+"0","9.0","1568.5","0","1,234,567","1"
+"""
+
+
+def test_raw_page_gives_one_record_per_launch():
+    first, second = ncu.parse_raw(RAW)
+    assert (first.index, first.kernel, first.block, first.grid) == (0, "probe_lds32", (32, 1, 1), (1, 2, 1))
+    assert first.metrics == {
+        "gpu__time_duration.sum": 1568.0,
+        "memory_l1_wavefronts_shared": 2.0,
+        "smsp__inst_executed.sum": 12.0,
+    }
+    assert second.kernel == "k(float *, int)"
+    assert second.metrics["smsp__inst_executed.sum"] == 1234567.0
+    assert second.metrics["launches.sum"] == 1.0
+
+
+def test_text_without_a_table_gives_no_launch():
+    assert ncu.parse_raw("==ERROR== The application returned an error code (1).\n") == []
+
+
+def test_complaints_names_only_requested_metrics_in_errors():
+    output = "==PROF== a.sum is fine\n==ERROR== Failed to find metric b__x.sum.\n==WARNING== unknown: 'c'\n"
+    assert ncu.complaints(output, ["a.sum", "b__x.sum", "c", "b"]) == ["b__x.sum", "c"]
+
+
+def test_command_needs_something_to_measure():
+    with pytest.raises(ValueError, match="at least one"):
+        ncu.command(["python3", "x.py"])
+    line = ncu.command(["python3", "x.py"], ["m1", "m2"])
+    assert line[line.index("--metrics") + 1] == "m1,m2"
+    assert line[line.index("--clock-control") + 1] == "none"
+    assert line[-2:] == ["python3", "x.py"]
+
+
+FAKE = """#!{python}
+import sys
+arguments = sys.argv[1:]
+log = arguments[arguments.index("--log-file") + 1]
+names = arguments[arguments.index("--metrics") + 1].split(",")
+unknown = [name for name in names if name.startswith("bad")]
+with open(log, "w") as file:
+    if unknown:
+        file.write("==ERROR== Failed to find metric " + unknown[0] + "\\n" if {talks} else "==ERROR== no\\n")
+        sys.exit(1)
+    columns = "ID,Kernel Name,Block Size,Grid Size".split(",") + names
+    file.write(",".join('"' + c + '"' for c in columns) + "\\n")
+    cells = ["0", "k", "(1, 1, 1)", "(1, 1, 1)"] + ["7"] * len(names)
+    file.write(",".join('"' + c + '"' for c in cells) + "\\n")
+"""
+
+
+def stand_in(folder, talks):
+    path = folder / "ncu"
+    path.write_text(FAKE.format(python=sys.executable, talks=talks))
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+@pytest.mark.parametrize("talks", [True, False])
+def test_supported_drops_unknown_metrics(tmp_path, talks):
+    names = ["a", "bad1", "b", "bad2", "c"]
+    known, unknown = ncu.supported(["true"], names, timeout_s=60, ncu=stand_in(tmp_path, talks))
+    assert known == ["a", "b", "c"]
+    assert unknown == ["bad1", "bad2"]
+
+
+def test_profile_without_launch_fails_with_the_messages(tmp_path):
+    with pytest.raises(ncu.NcuError) as caught:
+        ncu.profile(["true"], ["bad"], timeout_s=60, ncu=stand_in(tmp_path, True))
+    assert "bad" in caught.value.output
+
+
+def test_missing_ncu_and_time_limit_are_errors(tmp_path):
+    with pytest.raises(ncu.NcuError, match="cannot run"):
+        ncu.profile(["true"], ["a"], timeout_s=5, ncu=str(tmp_path / "nowhere"))
+    slow = tmp_path / "slow"
+    slow.write_text("#!/bin/sh\nsleep 60\n")
+    slow.chmod(0o755)
+    with pytest.raises(ncu.NcuError, match="longer than"):
+        ncu.profile(["true"], ["a"], timeout_s=0.3, ncu=str(slow))

@@ -1,0 +1,167 @@
+"""Recording without a GPU: argument packing against the simulator's, and a whole run on stand-ins."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpusim.arguments import bind
+from gpusim.memory import DeviceMemory
+from programs import images, registry
+from validate import abi
+from validate.points import Point, describe, select
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_arguments_pack_as_the_simulator_binds_them(name):
+    variant = registry.get(name)
+    launch = variant.make(variant.test_size, 3)
+    program = images.image(name)
+    bound = bind(program, launch.args, DeviceMemory())
+    addresses = [bound.arrays[i].address if i in bound.arrays else None for i in range(len(launch.args))]
+    cubin = images.cubin_of(name)
+    assert abi.pack(abi.flatten(launch.args, addresses), cubin.parameters) == bound.parameter_bytes
+    assert (cubin.code, cubin.symbol, cubin.sha256) == (program.cubin, program.symbol, program.sha256)
+
+
+def test_arguments_that_do_not_fit_are_refused():
+    words = abi.flatten((np.float32(2), np.zeros(3)), (None, 4096))
+    with pytest.raises(ValueError, match="flatten to sizes"):
+        abi.check(words, [(0, 0, 4)])
+    with pytest.raises(TypeError, match="dense"):
+        abi.flatten((np.zeros((4, 4))[:, ::2],), (4096,))
+    with pytest.raises(TypeError, match="cannot pass str"):
+        abi.flatten(("text",), (None,))
+
+
+def test_scalars_keep_the_size_that_numba_gives_them():
+    words = abi.flatten((True, 1, 1.0, np.float32(1), np.int16(1)), [None] * 5)
+    assert [word.nbytes for word in words] == [1, 8, 8, 4, 2]
+
+
+def test_points_are_selected_by_family_variant_and_size():
+    assert [str(point) for point in select(["saxpy"])] == [
+        f"saxpy@{size}" for size in registry.get("saxpy").sizes
+    ]
+    small = select(["transpose", "reduction/sequential"], "small")
+    assert [point.variant for point in small] == [
+        *("reduction/sequential", "transpose/naive", "transpose/tiled", "transpose/padded"),
+    ]
+    assert len(select()) == 2 * len(registry.names())
+    assert Point.parse("transpose/naive@256") == Point("transpose/naive", 256)
+    with pytest.raises(registry.UnknownProgram):
+        select(["nonsense"])
+
+
+def test_a_description_tells_inputs_apart():
+    first, again = (Point("saxpy", 100, seed).make() for seed in (1, 1))
+    assert describe(first) == describe(again)
+    assert describe(first) != describe(Point("saxpy", 100, 2).make())
+    assert json.loads(json.dumps(describe(first)))["args"][0]["dtype"] == "float32"
+
+
+# A GPU that can add vectors: arrays lie in host memory, and the kernel reads Numba's flattened parameters.
+CUPY = """
+import ctypes, os
+import numpy as np
+__version__ = "stand-in"
+class ndarray(np.ndarray):
+    data = property(lambda self: SimpleNamespace(ptr=self.ctypes.data))
+    def set(self, host): self[...] = host
+    def get(self): return np.array(self)
+class RawModule:
+    def __init__(self, path): assert open(path, "rb").read(4) == b"\\x7fELF"
+    def compile(self): pass
+    def get_function(self, name): return lambda *args, **more: launch(name, *args, **more)
+def launch(name, grid, block, words, shared_mem=0):
+    with open(os.environ["LAUNCHES"], "a") as file:
+        print(name, *grid, *block, file=file)
+    if "vector_add" in name:
+        at = [i for i, word in enumerate(words) if i % 7 == 4]
+        a, b, out = (np.ctypeslib.as_array((ctypes.c_float * int(words[i - 2])).from_address(int(words[i])))
+                     for i in at)
+        out[...] = a + b
+from types import SimpleNamespace
+class Event:
+    def record(self): pass
+    def synchronize(self): pass
+runtime = SimpleNamespace(
+    deviceSynchronize=lambda: None, driverGetVersion=lambda: 13000,
+    getDeviceProperties=lambda n: {"name": b"a GPU", "major": 9, "minor": 0, "multiProcessorCount": 1})
+cuda = SimpleNamespace(runtime=runtime, Event=Event, get_elapsed_time=lambda a, b: 0.002)
+asnumpy = np.array
+get_default_memory_pool = lambda: SimpleNamespace(free_all_blocks=lambda: None)
+"""
+
+NCU = """#!{python}
+import os, subprocess, sys
+arguments = sys.argv[1:]
+if arguments == ["--version"]:
+    print("Version 1.2.3")
+    sys.exit()
+log = arguments[arguments.index("--log-file") + 1]
+names = arguments[arguments.index("--metrics") + 1].split(",")
+program = arguments[arguments.index(sys.executable):]
+os.environ["LAUNCHES"] = log + ".launches"
+subprocess.run(program, check=True)
+with open(log, "w") as file:
+    columns = ["ID", "Kernel Name", "Block Size", "Grid Size", *names]
+    print(",".join(f'"{{c}}"' for c in columns), file=file)
+    for i, line in enumerate(open(log + ".launches")):
+        name, x, y, z, *block = line.split()
+        sizes = [f"({{', '.join(block)}})", f"({{x}}, {{y}}, {{z}})"]
+        cells = [i, "vector_add", *sizes, *range(100, 100 + len(names))]
+        print(",".join(f'"{{c}}"' for c in cells), file=file)
+"""
+
+
+def test_a_whole_recording_on_stand_ins(tmp_path):
+    """Runs as on a machine that has a GPU but none of the simulator's dependencies."""
+    (tmp_path / "cupy.py").write_text(CUPY)
+    for name in ("simpy", "pydantic", "elftools", "rich"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError('not on this machine')\n")
+    tool = tmp_path / "ncu"
+    tool.write_text(NCU.format(python=sys.executable))
+    tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
+    environment = {
+        **os.environ,
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "PYTHONPATH": f"{tmp_path}:{ROOT}",
+        "LAUNCHES": str(tmp_path / "launches"),
+    }
+    line = [sys.executable, "-m", "validate", "record", "--out", str(tmp_path / "out")]
+    line += ["--only", "vector_add", "--size", "small", "--repeats", "2"]
+    done = subprocess.run(line, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    size = registry.get("vector_add").sizes[0]
+    assert f"vector_add@{size}" in done.stdout and "exact" in done.stdout
+    with gzip.open(tmp_path / "out" / "recording.json.gz", "rt") as file:
+        document = json.load(file)
+    (row,) = document["points"].values()
+    assert row["check"] == {
+        **{"ok": True, "exact": True, "mismatch": None, "max_abs_error": 0.0, "max_rel_error": 0.0}
+    }
+    assert len(row["profiles"]) == 2 and len(row["warm_us"]) >= 21 and row["cold_us"][0] == 2.0
+    assert row["profiles"][0]["grid"] == list(Point("vector_add", size).make().grid)
+    assert document["provenance"]["gpu"] == "a GPU" and document["failures"] == {}
+
+
+def test_a_wrong_result_fails_the_recording(tmp_path):
+    from validate import record
+
+    document = {
+        "points": {"x@1": {"check": {"ok": False, "exact": False}, "cold_us": [1.0], "warm_us": [1.0]}},
+        "failures": {"y": "reason\nmore"},
+    }
+    text = record.table(document)
+    assert "WRONG" in text and "FAILED y: reason" in text and "more" not in text

@@ -1,0 +1,138 @@
+"""`python -m validate`: program images, recordings from a real GPU, and the comparison with the simulator."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit status is 0 if all went well, 1 if something was wrong, 2 for bad usage."""
+    options = _parser().parse_args(arguments)
+    return options.run(options)
+
+
+def _images(options: argparse.Namespace) -> int:
+    from validate import images
+
+    written = images.build(options.arch, force=options.force)
+    print(f"{len(written)} images written")
+    return 0
+
+
+def _record(options: argparse.Namespace) -> int:
+    from validate import record
+
+    document = record.record(
+        options.out,
+        options.only,
+        sizes=options.size,
+        repeats=options.repeats,
+        seconds=options.seconds,
+        say=lambda text: print(text, flush=True),
+    )
+    print(record.table(document))
+    wrong = [name for name, row in document["points"].items() if not row.get("check", {}).get("ok")]
+    return 1 if wrong or document["failures"] else 0
+
+
+def _import(options: argparse.Namespace) -> int:
+    from validate import importer
+
+    try:
+        outcome = importer.import_recording(options.raw, options.only, force=options.force)
+    except importer.ImportRefused as refused:
+        print(f"nothing imported:\n{refused}", file=sys.stderr)
+        return 1
+    for name, what in outcome.items():
+        print(f"{name}: {what}")
+    return 0
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from validate import replay, score
+    from validate.points import select
+
+    points = select(options.only, options.size)
+    # The table grows as points are done; with --json it is progress, and goes to where progress goes.
+    out = sys.stderr if options.json else sys.stdout
+    rows = []
+    print(score.HEAD, file=out, flush=True)
+    for row in replay.compare(
+        points, gpu=options.gpu, baseline_of=options.baseline, threads=options.threads, overrides=options.set
+    ):
+        rows.append(row)
+        print(score.line(row), file=out, flush=True)
+    print(score.summary_text(rows), file=out)
+    if options.full:
+        print(f"\n{score.modelled_text(rows)}", file=out)
+    if options.json:
+        print(json.dumps(score.document(rows), indent=1))
+    return 0 if score.ok(rows) else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m validate", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    images = _command(commands, "images", _images, "compile every bundled kernel into a program image", "")
+    images.add_argument("--arch", default="sm_90", help="architecture to compile for (default: %(default)s)")
+    images.add_argument("--force", action="store_true", help="rewrite images whose code has not changed too")
+
+    example = "--out recording --only reduction transpose/naive"
+    summary = "run the programs on this machine's GPU and measure"
+    record = _command(commands, "record", _record, summary, example)
+    record.add_argument("--out", type=Path, required=True, help="folder for the recording")
+    _choose_points(record)
+    record.add_argument(
+        "--repeats", type=int, default=3, help="profiled launches of each point (default: %(default)s)"
+    )
+    record.add_argument(
+        "--seconds", type=float, default=480.0, help="limit of the recording (default: %(default)s)"
+    )
+
+    summary = "turn a recording into baselines, one file per variant"
+    importing = _command(commands, "import", _import, summary, "recording/recording.json.gz")
+    importing.add_argument("raw", type=Path, metavar="RAW", help="the recording, recording.json.gz")
+    importing.add_argument("--only", nargs="*", default=(), help="families or variants (default: all)")
+    importing.add_argument("--force", action="store_true", help="replace baselines that differ")
+
+    summary = "simulate the recorded points and compare; status 1 if an exact counter differs"
+    compare = _command(commands, "compare", _compare, summary, "--only reduction --size large --full")
+    _choose_points(compare)
+    compare.add_argument("--gpu", default="h200", help="configuration to simulate (default: %(default)s)")
+    compare.add_argument("--baseline", default="h200", help="GPU to compare with (default: %(default)s)")
+    compare.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="change the configuration"
+    )
+    compare.add_argument("--threads", type=int, metavar="N", help="host threads (default: one per core)")
+    compare.add_argument("--full", action="store_true", help="also how modelled counters compare")
+    compare.add_argument(
+        "--json", action="store_true", help="everything as JSON; the table goes to standard error"
+    )
+    return parser
+
+
+def _command(commands, name, run, summary, example):  # type: ignore[no-untyped-def]
+    command = commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        epilog=f"example: python -m validate {name} {example}",
+    )
+    command.set_defaults(run=run)
+    return command
+
+
+def _choose_points(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--only", nargs="*", default=(), help="families or variants (default: all)")
+    command.add_argument(
+        "--size", choices=("small", "large", "all"), default="all", help="which sizes (default: %(default)s)"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""Numba's calling convention for kernels, for launching a cubin through CuPy.
+
+The same flattening as `gpusim.arguments`, written apart from it because a recording machine has none of the
+simulator's dependencies; a test holds the two to the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+def flatten(args: Sequence[Any], addresses: Sequence[int | None]) -> list[np.generic]:
+    """Parameters that `args` become, in order: an array becomes two zero pointers (meminfo, parent), item
+    count, item size, data pointer, extents and strides, all 64-bit; a scalar stays as it is.
+
+    addresses: device address of each array argument, None for scalars.
+    Raises TypeError for an argument of another kind.
+    """
+    words: list[np.generic] = []
+    for value, address in zip(args, addresses, strict=True):
+        if isinstance(value, np.ndarray):
+            if address is None or not value.flags.c_contiguous:
+                raise TypeError("an array argument must be dense in C order and have a device address")
+            header = (0, 0, value.size, value.itemsize, address)
+            words += [np.uint64(word) for word in header]
+            words += [np.int64(word) for word in (*value.shape, *value.strides)]
+        elif isinstance(value, np.generic) and value.dtype.kind in "biuf":
+            words.append(value)
+        elif isinstance(value, (bool, int, float)):
+            words.append({bool: np.bool_, int: np.int64, float: np.float64}[type(value)](value))
+        else:
+            raise TypeError(f"cannot pass {type(value).__name__} to a kernel through CuPy")
+    return words
+
+
+def check(words: Sequence[np.generic], parameters: Sequence[tuple[int, int, int]]) -> None:
+    """Raise ValueError unless the words fit a kernel's parameters, (position, offset, size) each."""
+    sizes = [size for _, _, size in sorted(parameters)]
+    found = [word.nbytes for word in words]
+    if sizes != found:
+        raise ValueError(f"the arguments flatten to sizes {found}, the kernel takes {sizes}")
+
+
+def pack(words: Sequence[np.generic], parameters: Sequence[tuple[int, int, int]]) -> bytes:
+    """The parameter area that the words make, each at its parameter's offset."""
+    check(words, parameters)
+    area = bytearray(max((offset + size for _, offset, size in parameters), default=0))
+    for word, (_, offset, size) in zip(words, sorted(parameters), strict=True):
+        area[offset : offset + size] = word.tobytes()
+    return bytes(area)

@@ -1,0 +1,219 @@
+"""Baselines: what a real GPU did with the bundled programs, one readable file per variant.
+
+`load` reads a file of `validate/baselines/`, `save` writes one; the models below are the files' schema, and a
+file that does not fit it is refused. `validate.importer` makes baselines from a recording.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from validate.metrics import CYCLES
+from validate.points import Point
+
+FOLDER = Path(__file__).parent / "baselines"
+
+Number = int | float
+
+
+class BaselineError(ValueError):
+    """A baseline file does not fit the schema, or contradicts its own name."""
+
+
+class MissingBaseline(LookupError):
+    """There is no baseline of the variant, or not at that size."""
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Spread(_Model):
+    """Several measurements of one thing: the median stands for all of them."""
+
+    median: Number
+    min: Number
+    max: Number
+    count: int
+
+    @classmethod
+    def of(cls, values: list[float]) -> Spread:
+        """The spread of at least one value."""
+        middle = plain(statistics.median(values))
+        return cls(median=middle, min=plain(min(values)), max=plain(max(values)), count=len(values))
+
+    @property
+    def relative(self) -> float:
+        """From the least to the greatest, as a share of the median."""
+        return (self.max - self.min) / self.median if self.median else 0.0
+
+    def separated(self, other: Spread, margin: float) -> bool:
+        """Whether this is certainly less than `other`: the medians differ by more than the share `margin`, and
+        no measurement of the one lies among those of the other."""
+        return other.median > self.median * (1 + margin) and other.min > self.max
+
+
+class Argument(_Model):
+    """An argument of the launch as `validate.points.describe` spells it: an array by shape and digest of its
+    content, a scalar by value."""
+
+    dtype: str
+    shape: list[int] | None = None
+    sha256: str | None = None
+    value: bool | Number | None = None
+
+
+class LaunchFlags(_Model):
+    """How the kernel was launched."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    args: list[Argument]
+
+
+class Check(_Model):
+    """What comparing the GPU's outputs with the NumPy reference gave; `exact` means bit for bit."""
+
+    ok: Literal[True]
+    exact: bool
+    max_abs_error: float
+    max_rel_error: float
+
+
+class Measurement(_Model):
+    """One point as measured.
+
+    size, seed: of the inputs. cycles: gpc__cycles_elapsed.max, caches flushed before each launch.
+    cold_us, warm_us: time between two events around the launch, caches emptied or just after the same launch.
+    counters: in ncu's base units, by ncu's names; a list holds one value per launch where they vary.
+    """
+
+    size: int
+    seed: int
+    launch: LaunchFlags
+    check: Check
+    cycles: Spread
+    cold_us: Spread
+    warm_us: Spread
+    counters: dict[str, Number | list[Number]]
+
+    def __getitem__(self, name: str) -> Number:
+        """A counter, the median of the launches where they vary. Raises KeyError."""
+        value = self.counters[name]
+        return plain(statistics.median(value)) if isinstance(value, list) else value
+
+    def spread(self, name: str) -> Spread:
+        """How a counter varies from launch to launch."""
+        value = self.counters[name]
+        return Spread.of(value if isinstance(value, list) else [value])
+
+
+class Provenance(_Model):
+    """Where a recording comes from. Clocks in MHz: the most the GPU allows, what the driver showed just after the
+    timed launches, and (median over launches) what ncu saw; tools: what compiled the kernel."""
+
+    date: str
+    gpu: str
+    compute_capability: str
+    sm_count: int
+    driver: str
+    cuda_driver: int
+    ncu: str
+    cache_control: str
+    clock_control: str
+    clocks_mhz: dict[str, Number]
+    event_overhead_us: float
+    python: str
+    cupy: str
+    numpy: str
+    tools: dict[str, str]
+
+
+class Code(_Model):
+    """The machine code that ran. image: file in `programs/images`; code_sha256: digest of what executes."""
+
+    image: str
+    symbol: str
+    code_sha256: str
+    cubin_sha256: str
+
+
+class Baseline(_Model):
+    """A variant as measured on one GPU, at each of its sizes."""
+
+    format: Literal[1] = 1
+    variant: str
+    code: Code
+    provenance: Provenance
+    sizes: list[Measurement]
+
+    def at(self, size: int) -> Measurement:
+        """The measurement at a size. Raises MissingBaseline."""
+        for each in self.sizes:
+            if each.size == size:
+                return each
+        sizes = ", ".join(str(each.size) for each in self.sizes)
+        raise MissingBaseline(f"{self.variant} was not recorded at size {size}, only at {sizes}")
+
+
+def path_of(variant: str, gpu: str = "h200", folder: Path = FOLDER) -> Path:
+    """Where the baseline of a variant lies."""
+    family, _, name = variant.partition("/")
+    return folder / gpu / family / f"{name or family}.json"
+
+
+@cache
+def load(variant: str, gpu: str = "h200", folder: Path = FOLDER) -> Baseline:
+    """The baseline of a variant.
+
+    Raises:
+        MissingBaseline: there is none.
+        BaselineError: the file does not fit the schema.
+    """
+    path = path_of(variant, gpu, folder)
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        raise MissingBaseline(f"no baseline of {variant} on {gpu}: {path} does not exist") from None
+    try:
+        found = Baseline.model_validate_json(text)
+    except ValidationError as error:
+        raise BaselineError(f"{path}: {error}") from None
+    if found.variant != variant:
+        raise BaselineError(f"{path} holds {found.variant}, not {variant}")
+    return found
+
+
+def measured(point: Point, gpu: str = "h200") -> Measurement:
+    """What was measured at a point. Raises as `load`, and MissingBaseline for another size or seed."""
+    found = load(point.variant, gpu).at(point.size)
+    if found.seed != point.seed:
+        raise MissingBaseline(f"{point} was recorded with seed {found.seed}, not {point.seed}")
+    return found
+
+
+def text_of(baseline: Baseline) -> str:
+    """The file's content: JSON with sorted keys, one counter per line."""
+    document = baseline.model_dump(mode="json", exclude_none=True)
+    text = json.dumps(document, indent=1, sort_keys=True)
+    # Lists of numbers (dimensions, launches of a counter) on one line.
+    return re.sub(r"\[\s+([-\d.e+,\s]+?)\s+\]", lambda m: f"[{' '.join(m[1].split())}]", text) + "\n"
+
+
+def plain(value: Any) -> Number:
+    """An int where the value is whole, else the float."""
+    return int(value) if float(value).is_integer() else float(value)
+
+
+def cycles_of(counters: dict[str, Number | list[Number]]) -> Spread:
+    """The spread of the elapsed cycles among some counters."""
+    value = counters[CYCLES]
+    return Spread.of(value if isinstance(value, list) else [value])

@@ -1,0 +1,99 @@
+"""Compile every bundled kernel for one architecture and save its program image (`programs.images`)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import programs
+from gpusim.arguments import infer_signature
+from isa import Program, ProgramFileError, compile_kernel
+from isa.toolchain import numba_version, tool_version
+from programs import images, registry
+
+ROOT = Path(programs.__file__).parent.parent
+"""Source files are recorded relative to this folder."""
+
+
+def build(arch: str = "sm_90", *, force: bool = False, say: Callable[[str], None] = print) -> list[str]:
+    """Bring every image up to date and return the names of the files written.
+
+    An image that holds what the tool chain compiles today, and today's source, stays as it is: its cubin
+    would differ all the same, in names that Numba numbers. `force` rewrites it.
+    """
+    entries: dict[str, dict[str, Any]] = {}
+    written = []
+    for name in registry.names():
+        variant = registry.get(name)
+        launch = variant.make(variant.test_size, 0)
+        file = f"{variant.family}/{variant.kernel.__name__}.gpuprog"
+        types = infer_signature(launch.args)
+        spelled = [images.type_name(each) for each in types]
+        if file in entries:
+            if entries[file]["types"] != spelled:
+                raise ValueError(f"{name} takes other types than {entries[file]['variants'][0]}: {spelled}")
+            entries[file]["variants"].append(name)
+            continue
+        program = without_folder(compile_kernel(variant.kernel, types, arch), ROOT)
+        path = images.FOLDER / file
+        fresh = not force and _is_current(path, program)
+        if not fresh:
+            program.save(path)
+            written.append(file)
+        say(f"{file}: {len(program.instructions)} instructions, {'as it was' if fresh else 'written'}")
+        entries[file] = {
+            "file": file,
+            "kernel": images.kernel_name(variant.kernel),
+            "types": spelled,
+            "variants": [name],
+            "code_sha256": program.code_sha256,
+        }
+    document = {"arch": arch, "tools": tools(), "images": list(entries.values())}
+    images.INDEX.write_text(json.dumps(document, indent=1) + "\n")
+    images.index.cache_clear()
+    return written
+
+
+def tools() -> dict[str, str]:
+    """Versions of what turns a kernel into machine code."""
+    names = numba_version().split()
+    return {**dict(zip(names[::2], names[1::2], strict=True)), "ptxas": tool_version("ptxas")}
+
+
+def without_folder(program: Program, root: Path) -> Program:
+    """The same program with source files named relative to `root`, so that it is the same wherever it was
+    compiled.
+
+    In the cubin, the folder's name is overwritten by './/...' of equal length, which means the same to every
+    reader of paths and moves nothing in the file.
+    """
+    folder = f"{root.as_posix()}/"
+
+    def shorten(file: str) -> str:
+        return file.removeprefix(folder)
+
+    prefix = folder.encode()
+    cubin = program.cubin.replace(prefix, b"." + b"/" * (len(prefix) - 1))
+    return replace(
+        program,
+        instructions=tuple(
+            each if each.file is None else replace(each, file=shorten(each.file))
+            for each in program.instructions
+        ),
+        source={shorten(file): lines for file, lines in program.source.items()},
+        cubin=cubin,
+        sha256=hashlib.sha256(cubin).hexdigest(),
+    )
+
+
+def _is_current(path: Path, program: Program) -> bool:
+    try:
+        saved = Program.open(path)
+    except ProgramFileError:
+        return False
+    lines, saved_lines = ([each.line for each in one.instructions] for one in (program, saved))
+    return (saved.code_sha256, saved.source, saved_lines) == (program.code_sha256, program.source, lines)

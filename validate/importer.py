@@ -1,0 +1,200 @@
+"""From a recording (`validate.record`) to baselines (`validate.baseline`).
+
+A baseline is written only from a complete recording of the code that the program images hold today: every
+size of the variant, right outputs, at least two profiled launches, the same cubin.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from programs import images, registry
+from validate import baseline
+from validate.baseline import Baseline, Measurement, Number, Spread, plain
+from validate.metrics import CYCLES, DIFFERENCES, EXACT, LAUNCH
+from validate.points import Point, select
+from validate.record import FORMAT, SMI_FIELDS
+
+_CLOCKS = {
+    "sm": "gpc__cycles_elapsed.avg.per_second",
+    "l2": "lts__cycles_elapsed.avg.per_second",
+    "dram": "dram__cycles_elapsed.avg.per_second",
+}
+
+
+class ImportRefused(ValueError):
+    """The recording cannot become baselines, or would replace some; nothing was written."""
+
+
+def import_recording(
+    path: Path,
+    only: Sequence[str] = (),
+    *,
+    force: bool = False,
+    folder: Path = baseline.FOLDER,
+) -> dict[str, str]:
+    """Write the baselines of the chosen variants and return what happened to each: 'new', 'replaced' or 'same'.
+
+    Raises:
+        ImportRefused: a point is missing, failed or ran other code, or a file with other content exists and
+            `force` is not given. Then nothing has been written.
+    """
+    document = _read(path)
+    gpu = gpu_name(document["provenance"]["gpu"])
+    texts: dict[str, str] = {}
+    problems = []
+    for name in dict.fromkeys(point.variant for point in select(only)):
+        try:
+            texts[name] = baseline.text_of(make(document, name))
+        except ImportRefused as refused:
+            problems.append(str(refused))
+    outcome = {}
+    for name, text in texts.items():
+        file = baseline.path_of(name, gpu, folder)
+        old = file.read_text("utf-8") if file.exists() else None
+        outcome[name] = "new" if old is None else "same" if old == text else "replaced"
+        if outcome[name] == "replaced" and not force:
+            problems.append(f"{file} holds another measurement; --force replaces it")
+    if problems:
+        raise ImportRefused("\n".join(problems))
+    for name, text in texts.items():
+        file = baseline.path_of(name, gpu, folder)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")
+    baseline.load.cache_clear()
+    return outcome
+
+
+def gpu_name(product: str) -> str:
+    """The configuration that a GPU's product name stands for: 'NVIDIA H200' is 'h200'."""
+    return product.removeprefix("NVIDIA ").lower().replace(" ", "_")
+
+
+def make(document: dict[str, Any], variant: str) -> Baseline:
+    """The baseline of one variant from a recording's document. Raises ImportRefused."""
+    program = images.image(variant)
+    cubin = images.cubin_of(variant)
+    measurements = []
+    rows = []
+    for size in registry.get(variant).sizes:
+        point = Point(variant, size)
+        row = document["points"].get(str(point))
+        problem = _problem(row, cubin.sha256) or document["failures"].get(str(point))
+        if row is None or problem:
+            raise ImportRefused(f"{point}: {problem}")
+        measurements.append(_measurement(point, row))
+        rows.append(row)
+    return Baseline(
+        variant=variant,
+        code=baseline.Code(
+            image=cubin.file,
+            symbol=cubin.symbol,
+            code_sha256=program.code_sha256,
+            cubin_sha256=cubin.sha256,
+        ),
+        provenance=_provenance(document["provenance"], rows),
+        sizes=measurements,
+    )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            document = json.load(file)
+    except (OSError, ValueError) as error:
+        raise ImportRefused(f"{path} is no recording: {error}") from error
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ImportRefused(f"{path} is no recording of format {FORMAT}")
+    return document
+
+
+def _problem(row: dict[str, Any] | None, cubin_sha256: str) -> str | None:
+    """Why a point cannot be imported, None if it can."""
+    if row is None:
+        return "not in the recording"
+    if not row.get("check", {}).get("ok"):
+        return f"wrong outputs: {row.get('check', {}).get('mismatch', 'not checked')}"
+    if not row.get("cold_us") or not row.get("warm_us"):
+        return "no times"
+    if len(row.get("profiles", [])) < 2:
+        return "fewer than two profiled launches, so no spread"
+    if row["image"]["cubin_sha256"] != cubin_sha256:
+        return "the recording ran other code than the program image holds now"
+    for profile in row["profiles"]:
+        if (profile["grid"], profile["block"]) != (row["launch"]["grid"], row["launch"]["block"]):
+            return f"profiled with grid {profile['grid']} and block {profile['block']}"
+        missing = [
+            name for name in (CYCLES, *EXACT, *LAUNCH) if name not in _with_differences(profile["metrics"])
+        ]
+        if missing:
+            return f"not measured: {', '.join(missing)}"
+    for name in (*EXACT, *LAUNCH):
+        if len({_with_differences(profile["metrics"])[name] for profile in row["profiles"]}) > 1:
+            return f"{name} varies from launch to launch, so it cannot be exact"
+    return None
+
+
+def _with_differences(metrics: dict[str, float]) -> dict[str, float]:
+    derived = {
+        name: metrics[whole] - metrics[part]
+        for name, (whole, part) in DIFFERENCES.items()
+        if whole in metrics and part in metrics
+    }
+    return {**metrics, **derived}
+
+
+def _measurement(point: Point, row: dict[str, Any]) -> Measurement:
+    profiles = [_with_differences(profile["metrics"]) for profile in row["profiles"]]
+    counters: dict[str, Number | list[Number]] = {}
+    for name in sorted(set.intersection(*map(set, profiles))):
+        values = [plain(profile[name]) for profile in profiles]
+        counters[name] = values[0] if len(set(values)) == 1 else values
+    check = {name: row["check"][name] for name in baseline.Check.model_fields}
+    return Measurement(
+        size=point.size,
+        seed=row["seed"],
+        launch=baseline.LaunchFlags.model_validate(row["launch"]),
+        check=baseline.Check.model_validate(check),
+        cycles=baseline.cycles_of(counters),
+        cold_us=Spread.of(row["cold_us"]),
+        warm_us=Spread.of(row["warm_us"]),
+        counters=counters,
+    )
+
+
+def _provenance(found: dict[str, Any], rows: list[dict[str, Any]]) -> baseline.Provenance:
+    before, after = (_smi(found[key]) for key in ("smi_before", "smi_after_times"))
+    clocks: dict[str, Number] = {
+        "sm_max": before["clocks.max.sm"],
+        "memory_max": before["clocks.max.mem"],
+        "sm_after_times": after["clocks.sm"],
+    }
+    metrics = [profile["metrics"] for row in rows for profile in row["profiles"]]
+    for part, name in _CLOCKS.items():
+        seen = [each[name] for each in metrics if name in each]
+        if seen:
+            clocks[f"{part}_under_ncu"] = round(statistics.median(seen) / 1e6)
+    copied = {
+        name: found[name]
+        for name in baseline.Provenance.model_fields
+        if name not in ("driver", "clocks_mhz", "tools")
+    }
+    return baseline.Provenance(
+        driver=before["driver_version"], clocks_mhz=clocks, tools=images.index()["tools"], **copied
+    )
+
+
+def _smi(line: str) -> dict[str, Any]:
+    """Fields of a line of nvidia-smi as `validate.record` asks for them; clocks as numbers in MHz."""
+
+    cells = [cell.strip() for cell in line.split(",")]
+    fields = dict(zip(SMI_FIELDS.split(","), cells, strict=True))
+    return {
+        name: int(value.removesuffix(" MHz")) if name.startswith("clocks.") else value
+        for name, value in fields.items()
+    }

@@ -1,0 +1,92 @@
+"""What is recorded and compared: points, each a variant at one size with one seed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpusim.launch import Launch
+from programs import registry
+from programs.variant import Variant
+
+SEED = 20251
+
+
+@dataclass(frozen=True)
+class Point:
+    """A variant by name, a size and the seed of its inputs."""
+
+    variant: str
+    size: int
+    seed: int = SEED
+
+    @property
+    def program(self) -> Variant:
+        """The variant itself."""
+        return registry.get(self.variant)
+
+    def make(self) -> Launch:
+        """A launch with fresh inputs."""
+        return self.program.make(self.size, self.seed)
+
+    def __str__(self) -> str:
+        return f"{self.variant}@{self.size}"
+
+    @classmethod
+    def parse(cls, text: str) -> Point:
+        """The point that `str` spells, with the usual seed."""
+        variant, _, size = text.partition("@")
+        return cls(variant, int(size))
+
+
+def select(only: Sequence[str] = (), sizes: str = "all") -> list[Point]:
+    """Points of the variants or families named in `only` (all if empty), at sizes 'small', 'large' or 'all'.
+
+    Raises programs.registry.UnknownProgram for a name that is none.
+    """
+    chosen: Iterable[str] = registry.names()
+    if only:
+        families = registry.families()
+        wanted: dict[str, None] = {}
+        for name in only:
+            variants = families[name] if name in families else (registry.get(name),)
+            wanted.update(dict.fromkeys(variant.name for variant in variants))
+        chosen = [name for name in chosen if name in wanted]
+    parts = {"small": (0,), "large": (1,), "all": (0, 1)}[sizes]
+    return [Point(name, registry.get(name).sizes[part]) for name in chosen for part in parts]
+
+
+def describe(launch: Launch) -> dict[str, Any]:
+    """A launch in plain values: dimensions, and of each argument its type, shape and digest, or its value.
+
+    The digests tell whether inputs made elsewhere, with another NumPy, are the same.
+    """
+    args: list[dict[str, Any]] = []
+    for value in launch.args:
+        if isinstance(value, np.ndarray):
+            digest = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+            args.append({"dtype": str(value.dtype), "shape": list(value.shape), "sha256": digest[:16]})
+        else:
+            args.append({"dtype": str(np.asarray(value).dtype), "value": np.asarray(value).item()})
+    return {
+        "grid": list(launch.grid),
+        "block": list(launch.block),
+        "shared_bytes": launch.shared_bytes,
+        "args": args,
+    }
+
+
+def error_of(expected: Sequence[np.ndarray], actual: Sequence[np.ndarray]) -> dict[str, float]:
+    """Largest absolute and relative difference over all outputs; the relative one to the expected value."""
+    absolute = relative = 0.0
+    for want, got in zip(expected, actual, strict=True):
+        wanted = want.astype(np.float64)
+        difference = np.abs(got.astype(np.float64) - wanted)
+        absolute = max(absolute, float(difference.max(initial=0.0)))
+        scale = np.where(wanted == 0, 1.0, np.abs(wanted))
+        relative = max(relative, float((difference / scale).max(initial=0.0)))
+    return {"max_abs_error": absolute, "max_rel_error": relative}

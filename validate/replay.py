@@ -1,0 +1,182 @@
+"""Run a measured point on the simulator, on the same machine code and inputs, and compare the counters."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import gpusim
+from gpusim.errors import SimulationError
+from gpusim.metrics import METRICS
+from programs import images
+from validate import baseline
+from validate.baseline import Measurement, Number, Spread
+from validate.metrics import CYCLES, EXACT, LAUNCH, RECORDED
+from validate.points import Point, describe
+
+MODELLED = tuple(name for name in RECORDED if name in METRICS and name not in (*EXACT, *LAUNCH, CYCLES))
+"""Recorded counters that the simulator predicts with its model of time, caches and memory."""
+
+
+class StaleBaseline(ValueError):
+    """The program image or the generated inputs are not those that were measured."""
+
+
+class Simulated(Protocol):
+    """What is needed of a `gpusim.Result`."""
+
+    @property
+    def cycles(self) -> int: ...
+    @property
+    def metrics(self) -> Mapping[str, float]: ...
+
+
+Simulate = Callable[..., Simulated]
+"""A function with the arguments of `gpusim.simulate`."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A counter as measured and as predicted."""
+
+    measured: Number
+    predicted: Number
+
+    @property
+    def equal(self) -> bool:
+        """Equal as far as ncu prints it: counts exactly, everything else to the second decimal."""
+        if isinstance(self.measured, int) and isinstance(self.predicted, int):
+            return self.measured == self.predicted
+        return abs(self.measured - self.predicted) <= 0.005 + 1e-9
+
+    @property
+    def ratio(self) -> float | None:
+        """Predicted by measured; None where nothing was measured and something predicted, 1 where neither."""
+        if self.measured:
+            return self.predicted / self.measured
+        return None if self.predicted else 1.0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One point, measured and simulated.
+
+    cycles: of the whole launch; spread: how the measured ones vary. exact, modelled: counters by name.
+    mismatch: what is wrong with the simulated outputs, None if they agree with the NumPy reference.
+    seconds: host time of the simulation.
+    """
+
+    point: Point
+    instructions: int
+    cycles: Pair
+    spread: Spread
+    exact: dict[str, Pair]
+    modelled: dict[str, Pair]
+    mismatch: str | None
+    seconds: float
+
+    @property
+    def differing(self) -> dict[str, Pair]:
+        """The exact counters that are not."""
+        return {name: pair for name, pair in self.exact.items() if not pair.equal}
+
+    @property
+    def error(self) -> float:
+        """Signed error of the cycles: 0.1 means predicted a tenth too slow."""
+        return self.cycles.predicted / self.cycles.measured - 1
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything that must be equal is."""
+        return not self.differing and self.mismatch is None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A point that could not be compared, and why."""
+
+    point: Point
+    reason: str
+
+
+def replay(
+    point: Point,
+    measured: Measurement,
+    gpu: Any = "h200",
+    *,
+    threads: int | None = None,
+    overrides: Sequence[str] = (),
+    simulate: Simulate | None = None,
+) -> Comparison:
+    """Simulate a point and compare it with a measurement.
+
+    Raises:
+        StaleBaseline: the measurement is of other inputs or another launch.
+        gpusim.SimulationError: the simulation failed.
+    """
+    run = simulate or gpusim.simulate
+    program = images.image(point.variant)
+    launch = point.make()
+    if describe(launch) != measured.launch.model_dump(exclude_none=True, mode="json"):
+        raise StaleBaseline(f"{point}: the launch or its inputs are not those that were measured")
+    variant = point.program
+    expected = variant.reference(launch)
+    started = time.perf_counter()
+    result = run(
+        program,
+        launch.grid,
+        launch.block,
+        launch.args,
+        gpu,
+        launch.shared_bytes,
+        overrides=list(overrides),
+        threads=threads,
+    )
+    seconds = time.perf_counter() - started
+
+    def pairs(names: Sequence[str]) -> dict[str, Pair]:
+        return {
+            name: Pair(measured[name], result.metrics[name]) for name in names if name in measured.counters
+        }
+
+    return Comparison(
+        point=point,
+        instructions=int(measured["smsp__inst_executed.sum"]),
+        cycles=Pair(measured.cycles.median, result.cycles),
+        spread=measured.cycles,
+        exact={name: Pair(measured[name], result.metrics[name]) for name in (*EXACT, *LAUNCH)},
+        modelled=pairs(MODELLED),
+        mismatch=variant.mismatch(expected, variant.results(launch)),
+        seconds=seconds,
+    )
+
+
+def replay_baseline(point: Point, gpu: Any = "h200", baseline_of: str = "h200", **more: Any) -> Comparison:
+    """`replay` against the baseline file of the point.
+
+    Raises as `replay`, and:
+        MissingBaseline, BaselineError: there is no such measurement.
+        StaleBaseline: it is of other machine code than the program image holds.
+    """
+    measured = baseline.measured(point, baseline_of)
+    code = baseline.load(point.variant, baseline_of).code
+    if images.image(point.variant).code_sha256 != code.code_sha256:
+        raise StaleBaseline(f"{point}: the program image is not the code that was measured; record it again")
+    return replay(point, measured, gpu, **more)
+
+
+def compare(points: Sequence[Point], **options: Any) -> Iterator[Comparison | Failure]:
+    """`replay_baseline` for each point, in order; one that fails gives a Failure instead of ending the rest."""
+    for point in points:
+        try:
+            yield replay_baseline(point, **options)
+        except (
+            SimulationError,
+            StaleBaseline,
+            baseline.MissingBaseline,
+            baseline.BaselineError,
+            images.NoImage,
+        ) as error:
+            yield Failure(point, str(error))

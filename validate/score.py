@@ -1,0 +1,127 @@
+"""Scores of a comparison, its table and its JSON."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from validate.replay import Comparison, Failure, Pair
+
+Row = Comparison | Failure
+
+HEAD = (
+    f"{'point':36s} {'warp inst':>10s} {'exact':>7s} {'measured':>9s} {'spread':>7s} {'predicted':>10s} "
+    f"{'error':>8s} {'s':>6s}"
+)
+
+
+def line(row: Row) -> str:
+    """One point as a line of the table under `HEAD`."""
+    if isinstance(row, Failure):
+        return f"{row.point!s:36s} FAILED {row.reason}"
+    exact = f"{len(row.exact) - len(row.differing)}/{len(row.exact)}"
+    text = (
+        f"{row.point!s:36s} {row.instructions:10d} {exact:>7s} {row.cycles.measured:9.0f} "
+        f"{row.spread.relative:7.1%} {row.cycles.predicted:10.0f} {row.error:+8.1%} {row.seconds:6.1f}"
+    )
+    for name, pair in row.differing.items():
+        text += f"\n    {name}: measured {number(pair.measured)}, predicted {number(pair.predicted)}"
+    if row.mismatch:
+        text += f"\n    wrong output: {row.mismatch}"
+    return text
+
+
+def summary(rows: Sequence[Row]) -> dict[str, Any]:
+    """Scores over all points.
+
+    The errors are of the cycles, relative to the measured ones: mean, median, 90th percentile and greatest of the
+    absolute ones, and the mean of the signed ones (`bias`: positive is predicted too slow). `covered` is the share
+    of points that could be compared; without any, the errors are None.
+    """
+    done = [row for row in rows if isinstance(row, Comparison)]
+    errors = sorted(abs(row.error) for row in done)
+    worst = max(done, key=lambda row: abs(row.error), default=None)
+    return {
+        "points": len(rows),
+        "covered": len(done) / len(rows) if rows else 0.0,
+        "exact_points": sum(not row.differing for row in done),
+        "wrong_outputs": sum(row.mismatch is not None for row in done),
+        "mean_absolute_error": statistics.fmean(errors) if errors else None,
+        "median_absolute_error": statistics.median(errors) if errors else None,
+        "p90_absolute_error": errors[math.ceil(0.9 * len(errors)) - 1] if errors else None,
+        "worst_absolute_error": errors[-1] if errors else None,
+        "worst_point": str(worst.point) if worst else None,
+        "bias": statistics.fmean(row.error for row in done) if done else None,
+    }
+
+
+def summary_text(rows: Sequence[Row]) -> str:
+    """`summary` in two or three lines."""
+    found = summary(rows)
+    done = round(found["covered"] * found["points"])
+    text = f"{done} of {found['points']} points compared, exact counters equal in {found['exact_points']}"
+    if found["wrong_outputs"]:
+        text += f", WRONG OUTPUTS in {found['wrong_outputs']}"
+    if done:
+        text += (
+            f"\ncycles: mean absolute error {found['mean_absolute_error']:.1%}, median "
+            f"{found['median_absolute_error']:.1%}, p90 {found['p90_absolute_error']:.1%}, worst "
+            f"{found['worst_absolute_error']:.1%} ({found['worst_point']}), bias {found['bias']:+.1%}"
+        )
+    return text
+
+
+def modelled_text(rows: Iterable[Row]) -> str:
+    """A line per modelled counter: predicted by measured over the points, least, median and greatest."""
+    done = [row for row in rows if isinstance(row, Comparison)]
+    lines = [
+        f"{'predicted / measured':66s} {'points':>6s} {'least':>7s} {'median':>7s} {'most':>7s}  most at"
+    ]
+    names = dict.fromkeys(name for row in done for name in row.modelled)
+    for name in names:
+        pairs = [(row.modelled[name], row) for row in done if name in row.modelled]
+        ratios = [(pair.ratio, row) for pair, row in pairs if pair.ratio is not None and pair.measured]
+        if not ratios:
+            continue
+        values = [ratio for ratio, _ in ratios if ratio is not None]
+        most = max(ratios, key=lambda each: abs(math.log(max(each[0] or 0.0, 1e-9))))
+        lines.append(
+            f"{name:66s} {len(values):6d} {min(values):7.2f} {statistics.median(values):7.2f} "
+            f"{max(values):7.2f}  {most[1].point}"
+        )
+    return "\n".join(lines)
+
+
+def document(rows: Sequence[Row]) -> dict[str, Any]:
+    """Everything as plain values, for JSON."""
+    return {"summary": summary(rows), "points": [_plain(row) for row in rows]}
+
+
+def ok(rows: Sequence[Row]) -> bool:
+    """Whether every point could be compared and everything that must be equal is."""
+    return bool(rows) and all(isinstance(row, Comparison) and row.ok for row in rows)
+
+
+def number(value: float) -> str:
+    """Counts in full, other numbers to the second decimal, as ncu prints them."""
+    return str(int(value)) if float(value).is_integer() else f"{value:.2f}"
+
+
+def _plain(row: Row) -> dict[str, Any]:
+    if isinstance(row, Failure):
+        return {"point": str(row.point), "failure": row.reason}
+    return {
+        "point": str(row.point),
+        "warp_instructions": row.instructions,
+        "cycles": _pair(row.cycles) | {"spread": row.spread.relative, "error": row.error},
+        "exact": {name: _pair(pair) | {"equal": pair.equal} for name, pair in row.exact.items()},
+        "modelled": {name: _pair(pair) for name, pair in row.modelled.items()},
+        "mismatch": row.mismatch,
+        "host_seconds": row.seconds,
+    }
+
+
+def _pair(pair: Pair) -> dict[str, Any]:
+    return {"measured": pair.measured, "predicted": pair.predicted, "ratio": pair.ratio}
