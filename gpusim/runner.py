@@ -10,9 +10,10 @@ import numpy as np
 from gpusim.config import GPUConfig
 from gpusim.engine import layout as L
 from gpusim.engine.device import CyclesUsedUp, Device, MachineStopped, NothingMoves
+from gpusim.engine.dispatcher import G_FIELDS
 from gpusim.engine.machine import build_state, constant_banks, parameters
 from gpusim.engine.record import LaunchRecord
-from gpusim.engine.warm import compile_seconds
+from gpusim.engine.warm import prepare_core
 from gpusim.errors import LaunchError
 from gpusim.fault import fault, nothing_moves, out_of_cycles
 from gpusim.launch import Launch
@@ -56,10 +57,11 @@ def run_launch(
     shared = program.shared_base + program.static_shared_bytes + launch.shared_bytes
     par = parameters(config, launch, lowered, fits, shared, local_bytes, BASE, strict_barriers)
     banks = constant_banks(program, launch, parameter_bytes, local_bytes)
-    spent_compiling = compile_seconds()
+    own = device is None
     device = device or Device(config, threads)
     before = device.memory_system.counters.copy()
     state = build_state(par, lowered, banks, memory, device.threads)
+    preparing = prepare_core(state, device.memory_system.state, np.zeros(G_FIELDS, np.int64))
     started = time.perf_counter()
     grid = device.submit(state, launch.blocks, max_cycles, progress)
     try:
@@ -71,7 +73,8 @@ def run_launch(
     except NothingMoves:
         raise nothing_moves(grid, program, launch, int(device.env.now)) from None
     finally:
-        device.close()
+        if own:
+            device.close()
     return Result(
         LaunchRecord(
             config=config,
@@ -87,7 +90,7 @@ def run_launch(
             memory=np.asarray(device.memory_system.counters - before),
             host_seconds=time.perf_counter() - started,
             host_threads=device.threads,
-            compile_seconds=spent_compiling,
+            compile_seconds=preparing,
         )
     )
 

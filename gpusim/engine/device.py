@@ -41,7 +41,7 @@ class MachineStopped(Exception):
 
     def __init__(self, sm: int):
         self.sm = sm
-        super().__init__(f"SM {sm} stopped")
+        super().__init__(sm)  # SimPy makes a copy of a failed event's exception from its arguments
 
 
 class CyclesUsedUp(Exception):
@@ -80,6 +80,12 @@ class Device:
         """Runs until the grid is done. Returns the cycles it took, launch overhead included."""
         self.env.run(until=grid.done)
         return int(self.env.now) - grid.start
+
+    def close(self) -> None:
+        """Ends the host threads."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
 
     def _stream(self) -> Generator[simpy.Event, object, None]:
         """Starts one grid after the other, in the order of their submission."""

@@ -13,6 +13,7 @@ from gpusim.engine.exec_float import exec_float
 from gpusim.engine.exec_half import exec_half
 from gpusim.engine.exec_int import exec_int
 from gpusim.engine.exec_pred import exec_pred
+from gpusim.engine.exec_tensor import exec_tensor
 from gpusim.engine.flight import release_at
 from gpusim.engine.jit import compiled
 from gpusim.engine.lsu import enter_queue, memory_access, take_data_stage
@@ -39,7 +40,9 @@ def compute(st, sm, w, i, wb, mask, cls):
     elif cls == M.CLS_CROSS:
         exec_cross(st.code, i, st.regs, wb, st.preds, pb, mask)
     elif cls == M.CLS_HALF:
-        pass  #         exec_half(st.code, i, st.regs, wb, st.preds, pb, mask)
+        exec_half(st.code, i, st.regs, wb, st.preds, pb, mask)
+    elif cls == M.CLS_TENSOR:
+        exec_tensor(st.code, i, st.regs, wb, st.preds, pb, mask)
     else:
         fail(st, sm, L.E_UNSUPPORTED, i, w, 0, 0, 0)
 

@@ -22,7 +22,7 @@ class LaunchRecord:
         cycles; sm_issued: [SMs] warp instructions; sm_blocks: [SMs] blocks run.
     memory: counters of the memory system, see the CNT_* of `engine.memory_state`.
     host_seconds: time the simulation took on the host, compilation of the core excluded; host_threads used for it.
-    compiled: False if the core had to be compiled in this process first (then compile_seconds says how long).
+    compile_seconds: time it took to load the compiled core, or to compile it.
     """
 
     config: GPUConfig

@@ -31,7 +31,7 @@ _WORD = ir.IntType(64)
 class ArrayTable:
     """Named C-contiguous arrays for compiled code. Subclasses list them in FIELDS: name -> (dtype, dimensions).
 
-    Keeps the arrays alive; `address` is where the table lies.
+    Keeps the arrays alive; `table_address` is where the table lies.
     """
 
     FIELDS: dict[str, tuple[Any, int]] = {}
@@ -47,7 +47,7 @@ class ArrayTable:
             entry[0] = array.ctypes.data
             entry[1 : 1 + dimensions] = array.shape
             setattr(self, name, array)
-        self.address = self.table.ctypes.data
+        self.table_address = self.table.ctypes.data
 
 
 class TableType(types.Type):
@@ -75,7 +75,7 @@ def _typeof(value: ArrayTable, _context: Any) -> TableType:
 
 @unbox(TableType)
 def _unbox(_type: TableType, value: Any, c: Any) -> NativeValue:
-    address = c.pyapi.object_getattr_string(value, "address")
+    address = c.pyapi.object_getattr_string(value, "table_address")
     word = c.unbox(types.intp, address)
     c.pyapi.decref(address)
     return NativeValue(c.builder.inttoptr(word.value, _WORD.as_pointer()), is_error=word.is_error)

@@ -1,35 +1,45 @@
-"""Is the compiled core there? Compiling it takes long enough that a user should be told."""
+"""Getting the compiled core ready before a run: loading it from disk, or compiling it, which a user should be told."""
 
 from __future__ import annotations
 
 import time
 
-from numba.core.event import RecordingListener, install_listener  # noqa: F401
+import numpy as np
+from numba import typeof
 
-_spent = 0.0
+from gpusim.engine import layout as L
+from gpusim.engine.atomics import apply_deferred
+from gpusim.engine.dispatcher import fill, refill
+from gpusim.engine.flight import deliver
+from gpusim.engine.jit import core_folder
+from gpusim.engine.memory_system import process_window
+from gpusim.engine.sm import advance_range
+
+_MARK = "complete"
+"""File in the core's folder that says that all of the core is in it."""
 
 
 def core_is_cached() -> bool:
-    """True if this process or the disk cache has the core's largest function for this machine."""
-    from gpusim.engine.sm import advance_range
-
-    if advance_range.signatures:
-        return True
-    cache = advance_range._cache
-    return bool(getattr(cache, "_impl", None)) and _index_exists(cache)
+    """True if the core for these sources has been compiled on this machine before."""
+    return (core_folder() / _MARK).exists()
 
 
-def _index_exists(cache: object) -> bool:
-    from pathlib import Path
-
-    file = getattr(cache, "_cache_file", None)
-    return file is not None and Path(file._index_path).exists()
-
-
-def compile_seconds() -> float:
-    """Seconds this process has spent compiling the core."""
-    return _spent
-
-
-def now() -> float:
-    return time.perf_counter()
+def prepare_core(state: L.State, memory_state: np.ndarray, dispatch: np.ndarray) -> float:
+    """Compile the core's entry points, or load them from the disk cache. Returns the seconds this took."""
+    started = time.perf_counter()
+    pairs = np.zeros((1, 2), np.int64)
+    number = 0
+    calls = (
+        (fill, (state, dispatch, number, np.zeros(1, np.int64), number)),
+        (refill, (state, dispatch, number, number)),
+        (advance_range, (state, number, number, number, number, number)),
+        (process_window, (memory_state, state.request, state.requests, pairs)),
+        (apply_deferred, (state, pairs, number)),
+        (deliver, (state, pairs, number)),
+    )
+    for function, arguments in calls:
+        function.compile(tuple(typeof(each) for each in arguments))
+    if not core_is_cached():
+        core_folder().mkdir(parents=True, exist_ok=True)
+        (core_folder() / _MARK).touch()
+    return time.perf_counter() - started
