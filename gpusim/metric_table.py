@@ -135,6 +135,18 @@ def _warps_percent(c: Counts) -> float:
     return 100 * ratio(c.warp_cycles, c.active_cycles * c.record.config.sm.max_warps)
 
 
+_LEAST_REGISTERS = 16  # seen on an H200: kernels of 12 to 15 registers are reported with 16
+
+
+def _allocated_registers(c: Counts) -> int:
+    return max(c.record.program.registers, _LEAST_REGISTERS)
+
+
+def _shared_limit(c: Counts) -> int:
+    occupancy = c.record.occupancy
+    return min(occupancy.carveout_bytes // occupancy.shared_bytes_per_block, c.record.config.sm.max_blocks)
+
+
 def _limit(*resources: str) -> Compute:
     return lambda c: min(c.record.occupancy.limits[resource] for resource in resources)
 
@@ -284,8 +296,8 @@ _ROWS: tuple[tuple[str, str, Compute, str], ...] = (
     ("launch__block_size", "thread", lambda c: c.record.launch.threads_per_block, "threads per block"),
     ("launch__thread_count", "thread", lambda c: c.record.launch.blocks * c.record.launch.threads_per_block,
      "threads of the grid"),
-    ("launch__registers_per_thread", "register/thread", lambda c: c.record.program.registers,
-     "registers per thread, as the compiler reports them"),
+    ("launch__registers_per_thread", "register/thread", _allocated_registers,
+     "registers per thread, 16 at least"),
     ("launch__shared_mem_per_block_static", "byte/block", lambda c: c.record.program.static_shared_bytes,
      "shared memory that the kernel declares"),
     ("launch__shared_mem_per_block_dynamic", "byte/block", lambda c: c.record.launch.shared_bytes,
@@ -294,7 +306,8 @@ _ROWS: tuple[tuple[str, str, Compute, str], ...] = (
      "shared memory that the system takes from each block"),
     ("launch__occupancy_limit_blocks", "block", _limit("blocks"), "blocks per SM at most, by the hardware's maximum"),
     ("launch__occupancy_limit_registers", "block", _limit("registers"), "blocks per SM at most, by registers"),
-    ("launch__occupancy_limit_shared_mem", "block", _limit("shared"), "blocks per SM at most, by shared memory"),
+    ("launch__occupancy_limit_shared_mem", "block", _shared_limit,
+     "blocks per SM at most, by the shared memory that the SM is set to"),
     ("launch__occupancy_limit_warps", "block", _limit("warps", "threads"), "blocks per SM at most, by warps"),
     ("launch__waves_per_multiprocessor", "", _waves, "how often the grid fills the whole GPU"),
 )

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from gpusim.config import GPUConfig
 from gpusim.errors import LaunchError
 
+_LEAST_CARVEOUT_BYTES = 32768
+
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
@@ -97,12 +99,17 @@ def occupancy(
 
 
 def carveout_bytes(config: GPUConfig, needed_bytes: int) -> int:
-    """The smallest shared memory size an SM can be set to that holds `needed_bytes`: what the driver picks
-    when the program states no preference, so that shared memory does not lower the occupancy and L1 gets the
-    rest."""
-    for step in config.sm.shared_capacities_bytes:
+    """Shared memory that the driver sets an SM to for blocks that together need `needed_bytes`, where the program
+    states no preference: one step above the smallest size that holds them, and 32 KiB at least.
+
+    Found on an H200 from Nsight Compute's `launch__occupancy_limit_shared_mem`: blocks that need 9, 16, 24 and 40 KiB
+    together get 32, 32, 64 and 100 KiB.
+    """
+    steps = config.sm.shared_capacities_bytes
+    for k, step in enumerate(steps):
         if step >= needed_bytes:
-            return step
+            above = steps[min(k + 1, len(steps) - 1)]
+            return max(above, min(_LEAST_CARVEOUT_BYTES, steps[-1]))
     raise LaunchError(
         f"{needed_bytes:,} bytes of shared memory do not fit in an SM's {config.sm.shared_bytes:,}"
     )

@@ -17,7 +17,7 @@ from gpusim.engine.exec_tensor import exec_tensor
 from gpusim.engine.flight import release_at
 from gpusim.engine.jit import compiled
 from gpusim.engine.lsu import enter_queue, memory_access, take_data_stage
-from gpusim.engine.readiness import constant_line, constant_ready
+from gpusim.engine.readiness import constant_ready
 from gpusim.engine.space import fail
 from gpusim.engine.special import read_special
 from isa import microops as M
@@ -67,12 +67,6 @@ def book_result(st, sm, q, w, i, cls, time):
     operand = code[i, M.COL_CONST]
     if operand >= 0:
         ready = constant_ready(st, sm, operand, time)
-        if ready >= L.NEVER:
-            if wbar < 6:
-                st.warp[w, L.W_PENDING + wbar] += 1
-                st.warp[w, L.W_KIND + wbar] = L.R_SHORT
-                st.warp[w, L.W_CONSTANT + wbar] = constant_line(operand) + 1
-            return
         release_at(st, w, wbar, max(ready, time) + par[L.P_CONST_LATENCY], L.R_SHORT)
         return
     if cls == M.CLS_CROSS:

@@ -18,8 +18,8 @@ from gpusim.engine.memory_state import (
     REQ_TOKEN,
 )
 
-#: What the second word of a heap entry and REQ_TOKEN mean: number * 4 + kind, a deferred entry + 1 from bit 32 up.
-FOR_TOKEN, FOR_MISS, FOR_LINE, FOR_CONSTANT = range(4)
+#: What the second word of a heap entry and REQ_TOKEN mean: number * 2 + kind, a deferred entry + 1 from bit 32 up.
+FOR_TOKEN, FOR_MISS = range(2)
 
 
 @compiled

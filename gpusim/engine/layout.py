@@ -33,9 +33,7 @@ NEVER = np.int64(1) << 60
     P_SHARED_STRIDE,  # bytes between two blocks' shared memories in the state array
     P_LOCAL_BYTES,  # local memory per thread
     P_MEMORY_BASE,  # simulated address of the first byte of the arena
-    P_CODE_LINE,  # 128-byte line number at which the code is placed, for instruction fetches
-    P_CONST_LINE,  # the same for constant banks
-    P_LOCAL_LINE,  # the same for local memory
+    P_LOCAL_LINE,  # 128-byte line number at which local memory is placed
     P_POLICY,
     P_CONTROL_BITS,
     P_STRICT_BARRIER,
@@ -67,8 +65,11 @@ NEVER = np.int64(1) << 60
     P_IL15_LATENCY,
     P_IL1_INTERVAL,
     P_IL15_INTERVAL,
+    P_IL2_LATENCY,
+    P_IL2_INTERVAL,
     P_PREFETCH,
     P_CONST_LATENCY,
+    P_CONST_MISS,
     P_SPECIAL_LATENCY,
     P_SHUFFLE_LATENCY,
     P_VOTE_LATENCY,
@@ -78,7 +79,7 @@ NEVER = np.int64(1) << 60
     P_EXIT_LATENCY,
     P_CLOCK_MHZ,
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(64)
+) = range(65)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 
@@ -100,11 +101,10 @@ P_FIELDS = P_UNIT_LATENCY + 16
 W_PENDING = 12  # six: replies that scoreboard still waits for
 W_RELEASE = 18  # six: cycle at which the known part of the scoreboard is released
 W_KIND = 24  # six: stall reason of a wait for the scoreboard
-W_CONSTANT = 30  # six: constant line + 1 that an LDC under the scoreboard waits for
-W_START = 36  # cycle at which it became resident
-W_FIELDS = 40
+W_START = 30  # cycle at which it became resident
+W_FIELDS = 32
 
-FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_FETCH, WAIT_MEMBAR, WAIT_CONSTANT, WAIT_THROTTLE = range(8)
+FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_MEMBAR, WAIT_THROTTLE = range(6)
 
 # --- split: groups of lanes of a warp that are not the running one ----------------------------------------------------------
 D_COUNT = 0  # number of splits; they lie bottom first
@@ -189,7 +189,7 @@ S_FIELDS = 40
 # --- token: one per memory instruction in flight ---------------------------------------------------------------------------
 T_WARP, T_SCOREBOARD, T_LEFT, T_KIND, T_NEXT, T_SECTORS, T_AGE = range(7)
 T_FIELDS = 8
-TOKEN_LOAD, TOKEN_STORE, TOKEN_ATOMIC, TOKEN_FETCH, TOKEN_CONSTANT = range(5)
+TOKEN_LOAD, TOKEN_STORE, TOKEN_ATOMIC = range(3)
 
 # --- miss: one per line request of L1 in flight ------------------------------------------------------------------------------
 M_LINE, M_SECTORS, M_COUNT, M_NEXT, M_WAY = range(5)

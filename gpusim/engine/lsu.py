@@ -224,7 +224,7 @@ def read_lines(st, sm, q, w, i, lines, count, time):
                         tags[way, L.L_MISS] |= k << shift
             st.sm[sm, L.S_OUTSTANDING] += popc(missing)
             st.line[chunk, i, L.N_MISSES] += popc(missing)
-            send(st, sm, now + par[L.P_L1_REQUEST], line, missing, KIND_READ, 4 * k + FOR_MISS, 0, 0)
+            send(st, sm, now + par[L.P_L1_REQUEST], line, missing, KIND_READ, 2 * k + FOR_MISS, 0, 0)
     st.line[chunk, i, L.N_HITS] += hits
     if hit_wavefronts > 0:
         data = take_data_stage(st, sm, start, hit_wavefronts)
@@ -260,7 +260,7 @@ def write_lines(st, sm, q, w, i, mask, size, count, time, kind, entry):
             touched[n, 0],
             sectors,
             actual,
-            (4 * token + FOR_TOKEN) | ((entry + 1) << 32),
+            (2 * token + FOR_TOKEN) | ((entry + 1) << 32),
             payload,
             popc(mask) // count,
         )
@@ -288,7 +288,7 @@ def atomic_lines(st, sm, q, w, i, mask, size, count, time, kind, entry):
             touched[n, 0],
             touched[n, 1],
             kind,
-            (4 * token + FOR_TOKEN) | ((entry + 1) << 32),
+            (2 * token + FOR_TOKEN) | ((entry + 1) << 32),
             payload,
             max(popc(mask) // count, 1),
         )

@@ -1,7 +1,6 @@
 """Sets up the compiled core's state for one launch: parameters from the configuration, rows for constants, free slots.
 
-Addresses that no allocation of device memory has (code, constant banks, local memory) lie in ranges of their own, so
-that instruction and constant fetches find their way through the same L2.
+Local memory lies in a range of addresses of its own, so that its accesses find their way through the same caches.
 """
 
 from __future__ import annotations
@@ -25,8 +24,6 @@ from isa.lower import Lowered
 
 BANKS = 5
 BANK_BYTES = 1 << 16
-CODE_ADDRESS = 0x7D00_0000_0000
-CONSTANT_ADDRESS = 0x7D10_0000_0000
 LOCAL_ADDRESS = 0x7D20_0000_0000
 ICACHE_WAYS = 4
 # Launch values below the parameter area of bank 0, at the offsets that sm_70 to sm_90 code reads them from.
@@ -132,8 +129,6 @@ def parameters(
     par[L.P_SHARED_STRIDE] = occupancy.shared_bytes_per_block
     par[L.P_LOCAL_BYTES] = local_bytes
     par[L.P_MEMORY_BASE] = memory_base
-    par[L.P_CODE_LINE] = CODE_ADDRESS >> 7
-    par[L.P_CONST_LINE] = CONSTANT_ADDRESS >> 7
     par[L.P_LOCAL_LINE] = LOCAL_ADDRESS >> 7
     par[L.P_POLICY] = POLICIES[issue.policy]
     par[L.P_STRICT_BARRIER] = int(strict_barriers)
@@ -166,8 +161,12 @@ def parameters(
     par[L.P_IL15_LATENCY] = icache.l15_latency_cycles
     par[L.P_IL1_INTERVAL] = icache.l1_line_cycles
     par[L.P_IL15_INTERVAL] = icache.l15_line_cycles
+    fits = 16 * len(lowered.code) <= icache.l15_bytes
+    par[L.P_IL2_LATENCY] = icache.l2_latency_cycles
+    par[L.P_IL2_INTERVAL] = icache.l15_line_cycles if fits else icache.l2_line_cycles
     par[L.P_PREFETCH] = icache.prefetch_lines
     par[L.P_CONST_LATENCY] = config.constant.load_latency_cycles
+    par[L.P_CONST_MISS] = config.constant.l15_latency_cycles
     par[L.P_SPECIAL_LATENCY] = memory.s2r_latency_cycles
     par[L.P_SHUFFLE_LATENCY] = memory.shuffle_latency_cycles
     par[L.P_VOTE_LATENCY] = memory.vote_latency_cycles

@@ -6,10 +6,8 @@ cycle of a resident warp is charged to exactly one reason, so that stalls and is
 
 
 from gpusim.engine import layout as L
-from gpusim.engine.flight import FOR_CONSTANT, send
 from gpusim.engine.frontend import fetch
 from gpusim.engine.jit import compiled
-from gpusim.engine.memory_state import KIND_CONSTANT
 from isa import microops as M
 
 CONSTANT_LINE_BYTES = 64
@@ -33,24 +31,14 @@ def constant_line(operand):
 
 @compiled
 def constant_ready(st, sm, operand, now):
-    """Cycle from which a constant operand can be read; NEVER if it is on its way from L2 (and is asked for)."""
+    """Cycle from which a constant operand can be read: its line is in the SM, or comes after a fixed time.
+
+    As with instructions, a launch brings its constants near: a cold miss takes less time than L2.
+    """
     line = constant_line(operand)
-    ready = st.constant[sm, line]
-    if ready < 0:
-        st.constant[sm, line] = L.NEVER
-        send(
-            st,
-            sm,
-            now + 8,
-            st.par[L.P_CONST_LINE] + (line >> 1),
-            3 << (2 * (line & 1)),
-            KIND_CONSTANT,
-            4 * line + FOR_CONSTANT,
-            0,
-            0,
-        )
-        return L.NEVER
-    return ready
+    if st.constant[sm, line] < 0:
+        st.constant[sm, line] = now + st.par[L.P_CONST_MISS]
+    return st.constant[sm, line]
 
 
 @compiled
@@ -69,10 +57,6 @@ def make_ready(st, sm, q, slot, w, now, earliest):
     line = pc >> 3
     if line != st.warp[w, L.W_LINE]:
         there = fetch(st, sm, q, line, now)
-        if there >= L.NEVER:
-            charge(st, sm, w, L.R_WAIT, time)
-            block(st, w, q, slot, L.WAIT_FETCH, L.R_NO_INSTRUCTION)
-            return
         st.warp[w, L.W_LINE] = line
         if there > time:
             charge(st, sm, w, L.R_WAIT, time)
@@ -103,9 +87,6 @@ def make_ready(st, sm, q, slot, w, now, earliest):
     operand = st.code[pc, M.COL_CONST]
     if operand >= 0 and st.code[pc, M.COL_VARIABLE] == 0:
         there = constant_ready(st, sm, operand, now)
-        if there >= L.NEVER:
-            block(st, w, q, slot, L.WAIT_CONSTANT, L.R_IMC)
-            return
         if there > time:
             charge(st, sm, w, L.R_IMC, there)
             time = there

@@ -8,8 +8,7 @@ import numpy as np
 
 from gpusim.engine import layout as L
 from gpusim.engine.bits import popc
-from gpusim.engine.flight import FOR_CONSTANT, FOR_LINE, FOR_MISS, FOR_TOKEN, free_token, heap_pop
-from gpusim.engine.frontend import line_arrived
+from gpusim.engine.flight import FOR_MISS, free_token, heap_pop
 from gpusim.engine.jit import compiled
 from gpusim.engine.readiness import charge, make_ready, wake
 from gpusim.engine.scheduler import step
@@ -79,35 +78,15 @@ def miss_reply(st, sm, k, now):
 
 
 @compiled
-def constant_reply(st, sm, line, now):
-    """A constant line is there."""
-    st.constant[sm, line] = now
-    count = warps_of(st)
-    for w in range(sm * count, (sm + 1) * count):
-        if st.warp[w, L.W_STATE] == L.FREE:
-            continue
-        for s in range(6):
-            if st.warp[w, L.W_CONSTANT + s] == line + 1:
-                st.warp[w, L.W_CONSTANT + s] = 0
-                scoreboard_reply(st, sm, w, s, now + st.par[L.P_CONST_LATENCY], now)
-    wake_all(st, sm, L.WAIT_CONSTANT, now)
-
-
-@compiled
 def arrive(st, sm, what, now):
     """Handles one reply from beyond the SM."""
     st.sm[sm, L.S_IN_FLIGHT] -= 1
-    kind = what & 3
-    number = what >> 2
+    kind = what & 1
+    number = what >> 1
     if kind == FOR_MISS:
         miss_reply(st, sm, number, now)
-    elif kind == FOR_TOKEN:
+    else:
         token_reply(st, sm, number, now)
-    elif kind == FOR_LINE:
-        line_arrived(st, sm, number, now)
-        wake_all(st, sm, L.WAIT_FETCH, now)
-    elif kind == FOR_CONSTANT:
-        constant_reply(st, sm, number, now)
     if st.sm[sm, L.S_THROTTLED] != 0:
         st.sm[sm, L.S_THROTTLED] = 0
         wake_all(st, sm, L.WAIT_THROTTLE, now)
