@@ -68,7 +68,7 @@ def _passable(type_: Any) -> bool:
     """Whether a kernel can take an argument of a Numba type."""
     from numba.core import types
 
-    if isinstance(type_, types.BaseTuple):
+    if isinstance(type_, types.BaseTuple):  # type: ignore[attr-defined]
         elements: Any = type_
         return all(_passable(element) for element in elements)
     if isinstance(type_, types.EnumMember | types.Array):

@@ -55,7 +55,9 @@ def simulate(
         SimulationError: or one of its subclasses, for everything that is wrong with the launch or that the kernel does
             wrong; the arrays in `args` are then unchanged.
     """
-    from gpusim.runner import run_launch  # the compiled core: a heavy import that listing programs can do without
+    from gpusim.runner import (
+        run_launch,  # the compiled core: a heavy import that listing programs can do without
+    )
 
     config = load_config(gpu, overrides)
     launch = Launch(kernel, grid, block, tuple(args), shared_bytes, signature)
@@ -63,7 +65,15 @@ def simulate(
     memory = DeviceMemory()
     bound = bind(program, launch.args, memory, signature if program is not kernel else None, parameter_names(kernel))
     result = run_launch(
-        config, program, launch, memory, bound.parameter_bytes, host_threads(threads), max_cycles, strict_barriers, progress
+        config,
+        program,
+        launch,
+        memory,
+        bound.parameter_bytes,
+        host_threads(threads),
+        max_cycles,
+        strict_barriers,
+        progress,
     )
     bound.copy_back()
     return result

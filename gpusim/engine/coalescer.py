@@ -4,9 +4,9 @@ These are functions of lane addresses, active lanes and access size alone, so th
 exactly. Each rule below was found by our microbenchmark on an H200 (one warp, one access, over 1,000 lane patterns
 under Nsight Compute; `tests/gpusim/data/h200_patterns.json.gz` holds them, and the tests replay them).
 
-Shared memory has 32 banks of 4 bytes; word w lies in bank w mod 32. A *pass* is what can be served at once: all 32 lanes
-of an access of up to 4 bytes, half a warp of 8 bytes, a quarter of 16 bytes. A pass takes as many *wavefronts* as the
-most wanted bank holds different words of it. Lanes that want the same word, or parts of it, share it (broadcast), in
+Shared memory has 32 banks of 4 bytes; word w lies in bank w mod 32. A *pass* is what can be served at once: all 32
+lanes of an access of up to 4 bytes, half a warp of 8 bytes, a quarter of 16 bytes. A pass takes as many *wavefronts*
+as the most wanted bank holds different words of it. Lanes that want the same word, or parts of it, share it (broadcast), in
 stores too.
 
 Loads of 8 and 16 bytes can merge two neighbouring passes into one, so that a broadcast is not read twice. The hardware

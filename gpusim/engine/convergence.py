@@ -84,10 +84,10 @@ def pick(warp, split, w):
 
 @compiled
 def any_ready(split, w):
-    for k in range(split[w, D_COUNT]):
+    for k in range(split[w, D_COUNT]):  # noqa: SIM110
         if split[w, D_STATE + k] == SPLIT_READY:
             return True
-    return False
+    return False  # written out: a generator cannot be compiled
 
 
 @compiled

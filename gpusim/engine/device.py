@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import simpy
@@ -55,8 +56,8 @@ class NothingMoves(Exception):
 class Device:
     """The simulated GPU: SimPy environment, memory system and the processes between them.
 
-    env.now counts SM clock cycles since the device was made. Caches of L2 and what device memory holds last over launches;
-    `memory_system.flush()` empties L2.
+    env.now counts SM clock cycles since the device was made. What L2 holds lasts over launches;
+    `memory_system.flush()` empties it.
     """
 
     def __init__(self, config: GPUConfig, threads: int = 1):
@@ -87,7 +88,7 @@ class Device:
             self._pool.shutdown()
             self._pool = None
 
-    def _stream(self) -> Generator[simpy.Event, object, None]:
+    def _stream(self) -> Generator[simpy.Event, Any, None]:
         """Starts one grid after the other, in the order of their submission."""
         while True:
             grid, max_cycles, progress = yield self.queue.get()
@@ -101,7 +102,7 @@ class Device:
 
     def _run(
         self, grid: Grid, max_cycles: int | None, progress: Progress | None
-    ) -> Generator[simpy.Event, object, None]:
+    ) -> Generator[simpy.Event, Any, None]:
         """Dispatches the blocks of one grid and advances SMs and memory, window by window, until it is done."""
         state = grid.state
         interval = round(self.config.launch.block_interval_cycles * FRACTION)

@@ -9,7 +9,6 @@ from gpusim.engine.exec_convert import exec_convert
 from gpusim.engine.exec_cross import exec_cross
 from gpusim.engine.exec_double import exec_double
 from gpusim.engine.exec_float import exec_float
-
 from gpusim.engine.exec_half import exec_half
 from gpusim.engine.exec_int import exec_int
 from gpusim.engine.exec_pred import exec_pred

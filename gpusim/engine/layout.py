@@ -4,7 +4,7 @@ Every `*_FIELDS` constant is the width of one row. Times are SM clock cycles (in
 not known yet (a reply that is still on its way). One row per warp slot, block slot, sub-partition or SM.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from gpusim.engine.state_type import ArrayTable
 
 NEVER = np.int64(1) << 60
 
-# --- par: one vector of machine and launch parameters ----------------------------------------------------------------
+# --- par: one vector of machine and launch parameters ------------------------------------------------------
 (
     P_SM_COUNT,
     P_SUB_PARTITIONS,
@@ -83,7 +83,7 @@ NEVER = np.int64(1) << 60
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 
-# --- warp: one row per warp slot ---------------------------------------------------------------------------------------
+# --- warp: one row per warp slot ---------------------------------------------------------------------------
 (
     W_STATE,
     W_PC,
@@ -106,7 +106,7 @@ W_FIELDS = 32
 
 FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_MEMBAR, WAIT_THROTTLE = range(6)
 
-# --- split: groups of lanes of a warp that are not the running one ----------------------------------------------------------
+# --- split: groups of lanes of a warp that are not the running one -----------------------------------------
 D_COUNT = 0  # number of splits; they lie bottom first
 D_YIELDED = 1  # lanes that gave way by YIELD since their barrier was set
 D_PC = 2
@@ -120,7 +120,7 @@ D_SPIN = D_RESUME + CONVERGENCE_BARRIERS  # backward branches since another grou
 D_FIELDS = D_SPIN + 1
 SPLIT_READY, SPLIT_AT_BARRIER = 0, 16  # at named barrier b: SPLIT_AT_BARRIER + b
 
-# --- block -------------------------------------------------------------------------------------------------------------
+# --- block -------------------------------------------------------------------------------------------------
 B_STATE, B_X, B_Y, B_Z, B_WARPS_LEFT, B_ALIVE, B_START, B_NUMBER = range(8)
 B_ARRIVED = 8  # 16: threads at each named barrier
 B_EXPECTED = 24  # 16: threads it waits for (0: all of the block)
@@ -128,12 +128,12 @@ B_REDUCED = 40  # 16: running result of a reducing barrier
 B_RESULT = 56  # 16: its value when it completed
 B_FIELDS = 72
 
-# --- partition: one row per sub-partition ----------------------------------------------------------------------------------
+# --- partition: one row per sub-partition ------------------------------------------------------------------
 Q_NEXT, Q_LAST, Q_LSU_FREE, Q_WARPS = range(4)
 Q_UNIT_FREE = 8
 Q_FIELDS = 24
 
-# --- sm ----------------------------------------------------------------------------------------------------------------
+# --- sm ----------------------------------------------------------------------------------------------------
 (
     S_NOW,
     S_HEAP,
@@ -186,27 +186,27 @@ S_FIELDS = 40
     E_CONSTANT_BOUNDS,
 ) = range(11)
 
-# --- token: one per memory instruction in flight ---------------------------------------------------------------------------
+# --- token: one per memory instruction in flight -----------------------------------------------------------
 T_WARP, T_SCOREBOARD, T_LEFT, T_KIND, T_NEXT, T_SECTORS, T_AGE = range(7)
 T_FIELDS = 8
 TOKEN_LOAD, TOKEN_STORE, TOKEN_ATOMIC = range(3)
 
-# --- miss: one per line request of L1 in flight ------------------------------------------------------------------------------
+# --- miss: one per line request of L1 in flight ------------------------------------------------------------
 M_LINE, M_SECTORS, M_COUNT, M_NEXT, M_WAY = range(5)
 M_TOKEN = 5
 M_TOKENS = 11
 M_FIELDS = M_TOKEN + M_TOKENS
 
-# --- l1 tags --------------------------------------------------------------------------------------------------------------
+# --- l1 tags -----------------------------------------------------------------------------------------------
 L_TAG, L_VALID, L_PENDING, L_USED, L_MISS = range(5)
 L_FIELDS = 8
 MISS_BITS = 15  # four miss numbers share the word L_MISS
 
-# --- deferred: what must take effect at L2 in time order -----------------------------------------------------------------------
+# --- deferred: what must take effect at L2 in time order ---------------------------------------------------
 X_PC, X_WARP, X_MASK, X_DONE = range(4)
 X_FIELDS = 4
 
-# --- stall reasons, in Nsight Compute's words -----------------------------------------------------------------------------------
+# --- stall reasons, in Nsight Compute's words --------------------------------------------------------------
 STALLS = (
     "selected",
     "not_selected",
@@ -248,7 +248,7 @@ STALLS = (
     R_MISC,
 ) = range(18)
 
-# --- line: counters per instruction ----------------------------------------------------------------------------------------
+# --- line: counters per instruction ------------------------------------------------------------------------
 (
     N_EXECUTED,
     N_THREADS,
@@ -274,7 +274,7 @@ N_FIELDS = N_STALL + 24
 class State(ArrayTable):
     """Everything the compiled core reads and writes. `...32` and `...8` arrays of one name share their bytes."""
 
-    FIELDS = {
+    FIELDS: ClassVar = {
         "code": (np.int32, 2),  # [instructions, columns], see isa.microops
         "par": (np.int64, 1),  # [P_FIELDS]
         "regs": (np.uint32, 1),  # constant rows, then every warp's rows of 32 lanes

@@ -1,8 +1,9 @@
 """The load/store unit of an SM: from a memory instruction at issue to values, wavefronts, L1 lookups and requests.
 
 Values move at issue, except what the whole device can see in an order that matters (atomics, reductions, strong
-accesses): those wait for their turn at L2, see `atomics.apply_deferred`. Time is a chain of servers: the sub-partition's
-queue, the tag stage (one line a cycle), the data stage (one wavefront a cycle, shared by L1 and shared memory) and, for
+accesses): those wait for their turn at L2, see `atomics.apply_deferred`. Time is a chain of servers: the
+sub-partition's queue, the tag stage (a few lines a cycle), the data stage (one wavefront a cycle, shared by L1 and
+shared memory) and, for
 misses, whatever lies beyond the SM.
 """
 
@@ -125,7 +126,7 @@ def shared_access(st, sm, q, w, i, wb, mask, time):
 
 @compiled
 def find_line(st, sm, line):
-    """(way index into st.tags[sm], found). Without a match: the least recently used way that has nothing pending, or -1."""
+    """(way index into st.tags[sm], found). Without a match: the least recently used idle way, or -1."""
     sets = st.par[L.P_L1_SETS]
     ways = st.par[L.P_L1_WAYS]
     tags = st.tags[sm]
@@ -156,7 +157,7 @@ def new_miss(st, sm, line, sectors, token, way):
 
 @compiled
 def read_lines(st, sm, q, w, i, lines, count, time):
-    """Looks the touched lines up in L1 and asks L2 for what is missing; the scoreboard is released when all is there."""
+    """Looks the touched lines up in L1 and asks L2 for what is missing; the scoreboard waits for all of it."""
     par = st.par
     touched = st.touched[sm]
     tags = st.tags[sm]
@@ -235,7 +236,7 @@ def read_lines(st, sm, q, w, i, lines, count, time):
 
 @compiled
 def write_lines(st, sm, q, w, i, mask, size, count, time, kind, entry):
-    """Sends stores and reductions to L2, a request per line; nothing waits for them but MEMBAR and the end of the kernel."""
+    """Sends stores and reductions to L2, a request per line; only MEMBAR and the kernel's end wait for them."""
     par = st.par
     touched = st.touched[sm]
     start = enter_queue(st, q, time, 1)
@@ -398,7 +399,7 @@ def local_access(st, sm, q, w, i, wb, mask, time):
         store_rows(words, bytes_, address, 0, 32, st.regs, row_offset(st.code[i, M.COL_B], wb), mask, size)
     touched = st.touched[sm]
     count = np.int64(0)
-    for k in range(max(size >> 2, 1)):
+    for _word in range(max(size >> 2, 1)):
         n, _ = coalesce(address, touched[count:], mask, 4)
         for lane in range(32):
             address[lane] += 128

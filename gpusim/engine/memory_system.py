@@ -11,7 +11,7 @@ import numpy as np
 
 from gpusim.config.models import GPUConfig
 from gpusim.engine.host_memory import borrowed, prefetch_line
-from gpusim.engine.jit import compiled, compiled_with_arrays
+from gpusim.engine.jit import compiled_with_arrays
 from gpusim.engine.memory_params import make_params, words
 from gpusim.engine.memory_state import (
     CNT_REQUESTS,

@@ -5,7 +5,7 @@ words, and compiling that took minutes. So the core gets the address of a table,
 address and shape from it; the table never changes during a run, which the compiler is told.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from llvmlite import ir
@@ -34,7 +34,7 @@ class ArrayTable:
     Keeps the arrays alive; `table_address` is where the table lies.
     """
 
-    FIELDS: dict[str, tuple[Any, int]] = {}
+    FIELDS: ClassVar[dict[str, tuple[Any, int]]] = {}
 
     def __init__(self, **arrays: np.ndarray):
         if arrays.keys() != self.FIELDS.keys():
@@ -101,7 +101,7 @@ def _get(context: Any, builder: Any, table: TableType, value: Any, name: str) ->
 
     itemsize = context.get_abi_sizeof(context.get_data_type(array_type.dtype))
     shape = [word(1 + k) for k in range(array_type.ndim)]
-    strides = []
+    strides: list[Any] = []
     stride = ir.Constant(_WORD, itemsize)
     for extent in reversed(shape):
         strides.insert(0, stride)

@@ -1,0 +1,76 @@
+"""`gpusim.Device`: memory, caches, streams and events over several launches."""
+
+import numpy as np
+import pytest
+from numba import cuda
+
+import gpusim
+from gpusim.errors import MemoryAccessError
+
+
+def add_one(x):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] += 1
+
+
+def add_far(x, distance):
+    i = cuda.grid(1)
+    x[i] += 1
+    x[i + distance] += 1
+
+
+@pytest.fixture(scope="module")
+def device():
+    with gpusim.Device("tiny") as made:
+        yield made
+
+
+def test_arrays_stay_on_the_device(device):
+    x = device.to_device(np.arange(1000, dtype=np.int32))
+    device.launch(add_one, 8, 128, (x,))
+    device.launch(add_one, 8, 128, (x,))
+    assert (x.copy_to_host() == np.arange(1000) + 2).all()
+
+
+def test_l2_stays_warm_until_flushed(device):
+    x = device.to_device(np.zeros(4096, np.float32))
+    device.flush_l2()
+    cold = device.launch(add_one, 32, 128, (x,))
+    warm = device.launch(add_one, 32, 128, (x,))
+    assert cold.metrics["dram__bytes_read.sum"] >= 4 * 4096
+    assert warm.metrics["dram__bytes_read.sum"] == 0
+    assert warm.cycles < cold.cycles
+    device.flush_l2()
+    assert device.launch(add_one, 32, 128, (x,)).metrics["dram__bytes_read.sum"] >= 4 * 4096
+
+
+def test_events_measure_simulated_time(device):
+    x = device.to_device(np.zeros(256, np.float32))
+    start, end = device.event(), device.event()
+    stream = device.stream()
+    start.record(stream)
+    result = device.launch(add_one, 2, 128, (x,), stream=stream)
+    end.record(stream)
+    assert start.elapsed_ms(end) == pytest.approx(result.time_us / 1000)
+
+
+def test_a_failed_launch_leaves_memory_as_it_was(device):
+    x = device.to_device(np.zeros(128, np.float32), "x")
+    with pytest.raises(MemoryAccessError, match="past the end of 'x'"):
+        device.launch(add_far, 1, 128, (x, 128))
+    assert (x.copy_to_host() == 0).all()
+    device.launch(add_one, 1, 128, (x,))
+    assert (x.copy_to_host() == 1).all()
+
+
+def test_use_after_free_is_found(device):
+    x = device.to_device(np.zeros(128, np.float32))
+    device.free(x)
+    with pytest.raises(gpusim.SimulationError):
+        device.launch(add_one, 1, 128, (x,))
+
+
+def test_an_unrecorded_event_has_no_time(device):
+    with pytest.raises(ValueError, match="recorded"):
+        device.event().elapsed_ms(device.event())

@@ -1,0 +1,238 @@
+"""Whole runs on the tiny GPU: values, determinism, forward progress, and every kind of bad input."""
+
+import numpy as np
+import pytest
+from numba import cuda, float32, int32
+
+import gpusim
+import isa
+from gpusim.errors import (
+    BarrierError,
+    ConfigError,
+    CyclesExceeded,
+    LaunchError,
+    MemoryAccessError,
+    SimulationError,
+)
+
+BLOCK = 64
+
+
+def scale(x, factor, out):
+    i = cuda.grid(1)
+    if i < x.size:
+        out[i] = x[i] * factor
+
+
+def gather_far(x, out, shift):
+    i = cuda.grid(1)
+    out[i] = x[i + shift]
+
+
+def reverse_in_shared(x):
+    tile = cuda.shared.array(BLOCK, int32)
+    t = cuda.threadIdx.x
+    tile[t] = x[t]
+    cuda.syncthreads()
+    x[t] = tile[BLOCK - 1 - t]
+
+
+def shared_overrun(x):
+    tile = cuda.shared.array(BLOCK, int32)
+    t = cuda.threadIdx.x
+    tile[t + x[0]] = t
+    cuda.syncthreads()
+    x[t] = tile[t]
+
+
+def half_reach_barrier(x):
+    t = cuda.threadIdx.x
+    if t < BLOCK // 2:
+        cuda.syncthreads()
+        x[t] = 1
+
+
+def half_wait_for_a_flag(x):
+    t = cuda.threadIdx.x
+    if t >= BLOCK // 2:
+        while cuda.atomic.add(x, 0, 0) == 0:
+            pass
+    cuda.syncthreads()
+    x[t] = 1
+
+
+def endless(x):
+    while x[0] == 0:
+        cuda.atomic.add(x, 1, 1)
+
+
+def lane_lock(lock, count):
+    while cuda.atomic.cas(lock, 0, 0, 1) != 0:
+        pass
+    cuda.threadfence()
+    count[0] += 1
+    cuda.threadfence()
+    cuda.atomic.exch(lock, 0, 0)
+
+
+def mixed_atomics(counts, sums):
+    i = cuda.grid(1)
+    cuda.atomic.add(counts, i % 7, 1)
+    cuda.atomic.max(sums, 0, i)
+    cuda.atomic.add(sums, 1, cuda.atomic.add(sums, 2, 1))
+
+
+def last_block_sums(x, partial, ticket, out):
+    tile = cuda.shared.array(BLOCK, float32)
+    last = cuda.shared.array(1, int32)
+    t = cuda.threadIdx.x
+    tile[t] = x[cuda.grid(1)]
+    cuda.syncthreads()
+    if t == 0:
+        total = float32(0)
+        for k in range(BLOCK):
+            total += tile[k]
+        partial[cuda.blockIdx.x] = total
+        cuda.threadfence()
+        last[0] = cuda.atomic.add(ticket, 0, 1) == cuda.gridDim.x - 1
+    cuda.syncthreads()
+    if last[0] and t == 0:
+        total = float32(0)
+        for k in range(cuda.gridDim.x):
+            total += partial[k]
+        out[0] = total
+
+
+def run(kernel, grid, block, *args, **options):
+    return gpusim.simulate(kernel, grid, block, args, gpu="tiny", **options)
+
+
+def test_arrays_are_updated_in_place():
+    x = np.arange(1000, dtype=np.float32)
+    out = np.full(1000, np.nan, np.float32)
+    result = run(scale, 8, 128, x, np.float32(3), out)
+    assert (out == 3 * x).all()
+    assert result.metrics["smsp__inst_executed.sum"] > 0
+    assert result.cycles > 0 and result.time_us == pytest.approx(result.cycles / 1980)
+
+
+def test_shared_memory_and_barrier():
+    x = np.arange(BLOCK, dtype=np.int32)
+    run(reverse_in_shared, 1, BLOCK, x)
+    assert (x == np.arange(BLOCK)[::-1]).all()
+
+
+def test_atomics_on_the_whole_device():
+    counts, sums = np.zeros(7, np.int32), np.zeros(3, np.int64)
+    run(mixed_atomics, 20, BLOCK, counts, sums)
+    n = 20 * BLOCK
+    assert (counts == np.bincount(np.arange(n) % 7)).all()
+    assert sums.tolist() == [n - 1, n * (n - 1) // 2, n]
+
+
+def test_the_last_block_sees_what_the_others_wrote():
+    x = np.random.default_rng(1).random(24 * BLOCK).astype(np.float32)
+    out = np.zeros(1, np.float32)
+    run(last_block_sums, 24, BLOCK, x, np.zeros(24, np.float32), np.zeros(1, np.int32), out)
+    assert out[0] == pytest.approx(x.sum(), rel=1e-5)
+
+
+def test_a_lock_between_lanes_ends():
+    lock, count = np.zeros(1, np.int32), np.zeros(1, np.int32)
+    run(lane_lock, 2, 32, lock, count, max_cycles=3_000_000)
+    assert count[0] == 64 and lock[0] == 0
+
+
+@pytest.mark.parametrize("kernel", [mixed_atomics, last_block_sums])
+def test_threads_and_repetition_do_not_change_a_cycle(kernel):
+    def once(threads):
+        if kernel is mixed_atomics:
+            args = (np.zeros(7, np.int32), np.zeros(3, np.int64))
+        else:
+            args = (np.ones(24 * BLOCK, np.float32), np.zeros(24, np.float32), np.zeros(1, np.int32),
+                    np.zeros(1, np.float32))  # fmt: skip
+        result = gpusim.simulate(kernel, 24, BLOCK, args, overrides=["sm.count=8"], threads=threads)
+        return result.cycles, dict(result.metrics), [a.tobytes() for a in args], result.record.line.tobytes()
+
+    first = once(1)
+    assert once(1) == first
+    assert once(2) == first
+
+
+def test_warp_cycles_are_conserved():
+    x = np.arange(5000, dtype=np.float32)
+    result = run(scale, 40, 128, x, np.float32(3), np.empty_like(x))
+    stalls = sum(reason.cycles for reason in result.stall_reasons.values())
+    assert stalls == result.record.sm_warp_cycles.sum()
+    assert result.stall_reasons["selected"].cycles == result.metrics["smsp__inst_executed.sum"]
+
+
+def test_out_of_bounds_names_everything():
+    x, out = np.zeros(100, np.float32), np.zeros(128, np.float32)
+    with pytest.raises(MemoryAccessError) as caught:
+        run(gather_far, 1, 128, x, out, 0)
+    error = caught.value
+    assert (error.problem, error.access, error.space) == ("out of bounds", "read", "global")
+    assert error.kernel == "gather_far" and error.line == gather_far.__code__.co_firstlineno + 2
+    assert error.block == (0, 0, 0) and error.thread == (100, 0, 0)
+    assert "LDG" in error.instruction and "past the end of 'x'" in str(error)
+    assert (out == 0).all()
+
+
+def test_shared_memory_has_bounds():
+    x = np.full(BLOCK, 4000, np.int32)
+    with pytest.raises(MemoryAccessError, match="shared write"):
+        run(shared_overrun, 1, BLOCK, x)
+    assert (x == 4000).all()
+
+
+def test_a_barrier_that_some_threads_exit_without_reaching():
+    x = np.zeros(BLOCK, np.int32)
+    with pytest.raises(BarrierError, match="32 of 64 threads"):
+        run(half_reach_barrier, 1, BLOCK, x)
+    assert (x == 0).all()
+    run(half_reach_barrier, 1, BLOCK, x, strict_barriers=False)
+    assert x.sum() == BLOCK // 2
+
+
+def test_endless_loops_end_at_max_cycles():
+    for kernel in (endless, half_wait_for_a_flag):
+        x = np.zeros(BLOCK, np.int32)
+        with pytest.raises(CyclesExceeded, match="50,000"):
+            run(kernel, 1, BLOCK, x, max_cycles=50_000)
+        assert (x == 0).all()
+
+
+def test_launches_that_cannot_be():
+    x = np.zeros(8, np.float32)
+    with pytest.raises(LaunchError, match="1,024"):
+        run(scale, 1, 2048, x, np.float32(1), x)
+    with pytest.raises(LaunchError, match="shared memory"):
+        run(scale, 1, 32, x, np.float32(1), x, shared_bytes=1 << 20)
+
+
+def test_unknown_configuration_key_names_the_nearest():
+    with pytest.raises(ConfigError, match=r"sm\.count"):
+        gpusim.simulate(scale, 1, 32, (), gpu="tiny", overrides=["sm.cuont=3"])
+
+
+def test_a_file_that_is_no_cubin(tmp_path):
+    path = tmp_path / "kernel.cubin"
+    path.write_bytes(b"not machine code")
+    with pytest.raises(isa.NotACubin, match=r"kernel\.cubin"):
+        isa.load(path)
+
+
+def test_unknown_opcode_is_refused_before_anything_runs():
+    source = """
+    extern "C" __global__ void sample(cudaTextureObject_t t, float *out) { out[0] = tex1Dfetch<float>(t, 1); }
+    """
+    program = isa.listing.program_from_cubin(isa.compile_cuda(source), "sample", abi="c")
+    out = np.zeros(4, np.float32)
+    with pytest.raises(isa.UnknownInstruction, match="TLD") as caught:
+        gpusim.simulate(program, 1, 32, (np.uint64(1), out), gpu="tiny")
+    assert "sample" in str(caught.value) and "0x" in str(caught.value)
+
+
+def test_every_mistake_has_one_base_class():
+    assert issubclass(MemoryAccessError, SimulationError) and issubclass(SimulationError, isa.IsaError)
