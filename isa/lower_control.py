@@ -126,6 +126,10 @@ def yield_(w: RowWriter) -> None:
     w.set(m.OP_YIELD)
 
 
+def end_collective(w: RowWriter) -> None:
+    w.set(m.OP_ENDCOLLECTIVE)
+
+
 def nanosleep(w: RowWriter) -> None:
     w.set(m.OP_NANOSLEEP)
     w.src(m.COL_A)

@@ -441,6 +441,7 @@ OP_CCTL = 1119  # AUX0 = 1: invalidate L1 (.IVALL), 0: a hint
 OP_LDGDEPBAR = 1120
 OP_LEPC = 1122  # d pair = byte address AUX0
 OP_JMX = 1124  # as BRX, the base is absolute
+OP_ENDCOLLECTIVE = 1125  # the lanes that WARPSYNC.COLLECTIVE brought together part again
 OP_ELECT = 1123  # PD0 = lowest executing lane only; d = its number
 
 BRANCH_PLAIN = 0

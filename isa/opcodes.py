@@ -201,7 +201,7 @@ _ROWS = [
     _row("BSYNC", UNIT_CBU, FIXED, control.bsync),
     _row("BREAK", UNIT_CBU, FIXED, control.bsync),
     _row("WARPSYNC", UNIT_CBU, FIXED, control.warpsync, "ALL EXCLUSIVE COLLECTIVE"),
-    _row("ENDCOLLECTIVE", UNIT_CBU, FIXED, control.nothing),
+    _row("ENDCOLLECTIVE", UNIT_CBU, FIXED, control.end_collective),
     _row("BMOV", UNIT_CBU, VARIABLE, control.barrier_move, "32 CLEAR"),
     _row("YIELD", UNIT_CBU, FIXED, control.yield_),
     _row("NANOSLEEP", UNIT_CBU, FIXED, control.nanosleep),

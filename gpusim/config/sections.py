@@ -109,20 +109,6 @@ class Issue(Section):
         "which ready warp issues: gto and gty stay with one warp, then take the oldest or the youngest; "
         "lrr goes round; oldest always takes the oldest"
     )
-    control_bits: bool = _doc(
-        "obey the compiler's stall counts and scoreboards; false: track registers in hardware"
-    )
-    reuse_cache: bool = _doc("model the register-file cache that `.reuse` flags fill")
-    register_banks: PowerOfTwo = _doc(
-        "register banks; register r lies in bank r modulo this, one read a cycle each"
-    )
-    register_read_cycles: Cycles = _doc(
-        "cycles from issue until the operands of an instruction have been read"
-    )
-    instruction_buffer_entries: Count = _doc("decoded instructions that wait per warp")
-    scoreboards: Count = _doc("scoreboard counters per warp")
-    scoreboard_set_cycles: Cycles = _doc("cycles after issue until a wait mask sees the counter raised")
-    scoreboard_release_cycles: Cycles = _doc("cycles from write-back until a waiting warp may issue")
     branch_latency_cycles: Cycles = _doc("cycles from a taken branch until its target can issue")
     bar_base_cycles: Cycles = _doc(
         "barrier: cycles from the last arrival until the first warp runs, for no warps"
@@ -208,7 +194,6 @@ class L1(Section):
     tag_lookups_per_cycle: Count = _doc("tags, that is distinct lines of a request, looked up in a cycle")
     data_bytes_per_cycle: Count = _doc("bytes that the data stage delivers in a cycle")
     max_outstanding_sectors: Count = _doc("sectors asked for and not yet back, per SM")
-    store_allocates: bool = _doc("a store that misses takes a line")
 
     @model_validator(mode="after")
     def _consistent(self) -> L1:
@@ -247,13 +232,8 @@ class Constant(Section):
     line_bytes: PowerOfTwo = _doc("a line")
     l0_bytes: Count = _doc("first level, of one sub-partition")
     l15_bytes: Count = _doc("second level, of the SM")
-    operand_hit_cycles: Cycles = _doc("constant operand that hits: further cycles before issue")
-    scheduler_hold_cycles: Cycles = _doc(
-        "constant operand that misses: cycles the scheduler waits before it changes warp"
-    )
     load_latency_cycles: Count = _doc("LDC that hits, dependent")
     l15_latency_cycles: Count = _doc("first-level miss that hits the second")
-    miss_latency_cycles: Count = _doc("second-level miss that hits L2")
 
 
 class Crossbar(Section):
@@ -287,7 +267,9 @@ class L2(Section):
     fabric_bytes_per_cycle: Count = _doc("bytes between the partitions in a cycle, each way")
     atomic_latency_cycles: Count = _doc("whole latency of an atomic that returns a value, mean over near and far lines")
     atomic_sector_cycles: Rate = _doc("cycles of a slice's atomic unit per sector of a warp's request")
+    atomic_whole_sector_cycles: Rate = _doc("the same if the request updates all eight words of its sectors")
     atomic_same_address_cycles: Rate = _doc("cycles of a slice's atomic unit per request at least: one address")
+    partial_write_cycles: Rate = _doc("cycles of a slice's atomic unit per sector that a store writes in part")
     lookahead_cycles: Count = _doc("no reply reaches an SM sooner after its request: the length of a window")
 
     @model_validator(mode="after")
@@ -296,6 +278,8 @@ class L2(Section):
             raise ValueError(
                 f"slices must be a multiple of partitions = {self.partitions}, got {self.slices}"
             )
+        if self.slices % 2:
+            raise ValueError(f"slices must be even, since a kilobyte lies in two of them, got {self.slices}")
         step = self.slices * self.ways * self.line_bytes
         if self.bytes % step:
             below = self.bytes // step * step

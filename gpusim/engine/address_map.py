@@ -1,9 +1,15 @@
 """Where a line lives: home partition, slice, set and tag in L2, and channel, bank and row in memory.
 
+Reductions to lines of one kilobyte on an H200 show how coarsely slices interleave: two neighbouring lines take as
+long as one, four or eight lines half as long. So two lines, a pair, share a slice, and a kilobyte, a block of four
+pairs, lies in two slices.
+
 A GPU folds the upper address bits over the lower ones with XOR, so that no stride camps on one slice. With 96
-slices that are no power of two the same is done with a rotation: the line number is split into a quotient and a
-remainder, and the remainder is turned by a hash of the quotient. Any run of lines as long as there are slices uses
-each slice once, the mapping can be inverted, and strides of every power of two spread as random addresses do.
+slices that are no power of two the same is done with a rotation: the number of a block is split into a quotient and
+a remainder by the number of pairs of slices, and the remainder is turned by a hash of the quotient. Pairs of lines
+alternate between the two slices of their block; which comes first, and in what order the lines follow in the slice,
+is a hash of the block. Any such run of blocks uses each slice alike, the mapping can be inverted, and strides of
+every power of two beyond a pair spread as random addresses do.
 """
 
 import numpy as np
@@ -20,6 +26,8 @@ from gpusim.engine.memory_state import (
     P_SLICES_PER_CHANNEL,
 )
 
+_BLOCK_BITS = 3  # lines of a block, which lies in two slices
+_ORDERS = 8  # ways to lay a block over its slices: which slice first, and which of its four lines first
 _GOLDEN = 0x9E3779B1  # 2^32 / golden ratio, odd: Knuth's multiplicative hash
 
 
@@ -36,14 +44,20 @@ def spread(value, count):
 def locate(m, line):
     """(home partition, index of the slice in its partition, quotient) of a line.
 
-    Neighbouring lines alternate between partitions. The three results together identify the line.
+    Neighbouring pairs of lines alternate between partitions. The three results together identify the line: the
+    quotient counts the lines of a slice.
     """
-    quotient = line // m[P_SLICES]
-    slot = line - quotient * m[P_SLICES] + spread(quotient, m[P_SLICES])
-    if slot >= m[P_SLICES]:
-        slot -= m[P_SLICES]
+    block = line >> _BLOCK_BITS
+    pairs = m[P_SLICES] >> 1
+    turn = block // pairs
+    pair = block - turn * pairs + spread(turn, pairs)
+    if pair >= pairs:
+        pair -= pairs
+    order = spread(block, _ORDERS)
+    slot = 2 * pair + (((line >> 1) ^ order) & 1)
     index = slot // m[P_PARTITIONS]
-    return slot - index * m[P_PARTITIONS], index, quotient
+    within = ((line >> 1) & 2 | line & 1) ^ (order >> 1)
+    return slot - index * m[P_PARTITIONS], index, 4 * turn + within
 
 
 @compiled

@@ -6,8 +6,8 @@ under Nsight Compute; `tests/gpusim/data/h200_patterns.json.gz` holds them, and 
 
 Shared memory has 32 banks of 4 bytes; word w lies in bank w mod 32. A *pass* is what can be served at once: all 32
 lanes of an access of up to 4 bytes, half a warp of 8 bytes, a quarter of 16 bytes. A pass takes as many *wavefronts*
-as the most wanted bank holds different words of it. Lanes that want the same word, or parts of it, share it (broadcast), in
-stores too.
+as the most wanted bank holds different words of it. Lanes that want the same word, or parts of it, share it
+(broadcast), in stores too.
 
 Loads of 8 and 16 bytes can merge two neighbouring passes into one, so that a broadcast is not read twice. The hardware
 merges all pairs of passes or none, when in the whole warp each lane has the address of its neighbour lane^1 (or one of
@@ -53,7 +53,7 @@ def bank_degree(address, touched, mask, first, last, words, banks, bank_shift):
     shift = bank_shift
     if banks & (banks - 1) != 0 or banks > 64 or words > banks:
         return _any_degree(address, touched, part, first, last, words, banks, shift)
-    while words > 1:  # aligned accesses of n banks conflict like single words of n times wider, n times fewer banks
+    while words > 1:  # aligned accesses of n banks conflict like words of n times wider, n times fewer banks
         words >>= 1
         banks >>= 1
         shift += 1

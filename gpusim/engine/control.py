@@ -5,7 +5,18 @@ import numpy as np
 from gpusim.engine import layout as L
 from gpusim.engine.barrier import check_complete
 from gpusim.engine.bits import lowest_bit, popc
-from gpusim.engine.convergence import branch, exit_lanes, leave, meet, set_barrier, warp_sync, yield_lanes
+from gpusim.engine.convergence import (
+    branch,
+    collect,
+    end_collective,
+    exit_lanes,
+    leave,
+    meet,
+    send,
+    set_barrier,
+    warp_sync,
+    yield_lanes,
+)
 from gpusim.engine.exec_common import predicate, row_offset
 from gpusim.engine.jit import compiled
 from gpusim.engine.readiness import block
@@ -25,39 +36,39 @@ def goto(st, sm, w, i, taken, target, chunk):
 
 
 @compiled
+def same_target(st, a, lanes, leader):
+    """Those of `lanes` that go where `leader` goes: their address registers, at `a`, hold the same word."""
+    group = np.int64(0)
+    for lane in range(32):
+        if (lanes >> lane) & 1 and st.regs[a + lane] == st.regs[a + leader]:
+            group |= np.int64(1) << lane
+    return group
+
+
+@compiled
 def indirect(st, sm, w, i, wb, taken, chunk):
-    """Branch to an address from registers: the lanes may part into as many groups as there are targets."""
+    """Branch to an address from registers: one group of lanes goes, those with other targets repeat it later."""
     code = st.code
     a = row_offset(code[i, M.COL_A], wb)
-    base = np.int64(code[i, M.COL_AUX0])
-    active = st.warp[w, L.W_ACTIVE]
-    left = np.int64(taken)
-    rest = active & ~left
-    st.line[chunk, i, L.N_BRANCHES] += 1
-    groups = 1 if rest != 0 else 0
-    first = np.int64(0)
-    while left != 0:
-        lane = lowest_bit(left)
-        word = st.regs[a + lane]
-        group = np.int64(0)
-        for other in range(lane, 32):
-            if (left >> other) & 1 and st.regs[a + other] == word:
-                group |= np.int64(1) << other
-        left &= ~group
-        target = (np.int64(np.int32(word)) + base) >> 4
-        if target < 0 or target >= st.code.shape[0]:
-            fail(st, sm, L.E_BAD_TARGET, i, w, lane, target * 16, 16)
-            return
-        groups += 1
-        if left == 0 and rest == 0 and first == 0:
-            branch(st.warp, st.split, w, st.warp[w, L.W_ACTIVE], target, i + 1)
-        elif left == 0 and rest == 0:
-            st.warp[w, L.W_PC] = target
-        else:
-            first = group
-            branch(st.warp, st.split, w, group, target, i + 1)
-    if groups > 1:
-        st.line[chunk, i, L.N_DIVERGENT] += 1
+    lanes = np.int64(taken)
+    group = same_target(st, a, lanes, lowest_bit(lanes))
+    if group != lanes and 2 * popc(group) > popc(lanes):
+        group = same_target(st, a, lanes, lowest_bit(lanes & ~group))
+    leader = lowest_bit(group)
+    base = code[i, M.COL_AUX2] if code[i, M.COL_OP] == M.OP_CALL else code[i, M.COL_AUX0]
+    target = (np.int64(np.int32(st.regs[a + leader])) + np.int64(base)) >> 4
+    if target < 0 or target >= code.shape[0]:
+        fail(st, sm, L.E_BAD_TARGET, i, w, leader, target * 16, 16)
+        return
+    if st.split[w, L.D_AGAIN] & lanes == 0:  # source counters see an instruction once, with all its targets
+        groups = 0 if lanes == st.warp[w, L.W_ACTIVE] else 1
+        left = lanes
+        while left != 0:
+            left &= ~same_target(st, a, left, lowest_bit(left))
+            groups += 1
+        st.line[chunk, i, L.N_BRANCHES] += max(groups - 1, 1)
+        st.line[chunk, i, L.N_DIVERGENT] += groups - 1
+    send(st.warp, st.split, w, group, target, lanes & ~group, i + 1)
 
 
 @compiled
@@ -110,10 +121,10 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
             st.warp[w, L.W_PC] = i + 1
             return True
         return meet(st.warp, st.split, w, code[i, M.COL_AUX1])
-    if op == M.OP_CALL and code[i, M.COL_AUX0] >= 0:
+    if op == M.OP_JMP or (op == M.OP_CALL and code[i, M.COL_AUX0] >= 0):
         goto(st, sm, w, i, lanes, np.int64(code[i, M.COL_AUX0]), chunk)
         return True
-    if op == M.OP_BRX or op == M.OP_RET or op == M.OP_CALL or op == M.OP_JMP:
+    if op == M.OP_BRX or op == M.OP_RET or op == M.OP_CALL:
         indirect(st, sm, w, i, wb, lanes, chunk)
         return True
     if op == M.OP_BREAK:
@@ -124,10 +135,16 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
         yield_lanes(st.warp, st.split, w)
         return True
     if op == M.OP_WARPSYNC:
-        named = np.int64(0xFFFFFFFF)
+        threads = min(st.par[L.P_THREADS] - 32 * st.warp[w, L.W_INDEX], 32)
+        named = (np.int64(1) << threads) - 1
         if code[i, M.COL_AUX0] & 1 == 0:
-            named = np.int64(st.regs[row_offset(code[i, M.COL_A], wb) + lowest_bit(lanes)])
+            named &= np.int64(st.regs[row_offset(code[i, M.COL_A], wb) + lowest_bit(lanes)])
+        if code[i, M.COL_AUX0] & 4 != 0:
+            return collect(st.warp, st.split, w, named, np.int64(code[i, M.COL_AUX1]))
         return warp_sync(st.warp, st.split, w, named)
+    if op == M.OP_ENDCOLLECTIVE:
+        end_collective(st.warp, st.split, w)
+        return True
     if op == M.OP_BMOV:
         number = code[i, M.COL_AUX1]
         if code[i, M.COL_AUX0] == M.BMOV_FROM_REGISTER:

@@ -1,17 +1,32 @@
 """Divergence and reconvergence of a warp: which of its lanes run, and where the others are.
 
 Every lane has its own program counter (Volta and later). The lanes that run together are the warp's active mask; the
-others are either in a *split* (a group with one program counter that could run, or waits at a block barrier) or wait at
-a convergence barrier B0..B15. BSSY names who must meet, BSYNC waits for them, BREAK and EXIT take lanes out, and YIELD
-lets lanes that wait go ahead of those that spin, which is what makes a lock between the lanes of one warp end.
-Semantics after "Control Flow Management in Modern GPUs" (arXiv 2407.02944) and the convergence-barrier patent
-US 2016/0019066 A1: a barrier opens when each of its members has arrived, left or yielded.
+others are in *splits* (groups with one program counter that can run, or wait) or wait at a convergence barrier
+B0..B15. BSSY names who must meet, BSYNC waits for them, BREAK and EXIT take lanes out, WARPSYNC waits for the lanes of
+a mask wherever they are. General semantics after "Control Flow Management in Modern GPUs" (arXiv 2407.02944) and the
+convergence-barrier patent US 2016/0019066 A1. What they leave open we measured on an H200 (clocks on both sides of
+branches, and Nsight Compute's instruction counts of the kernels that `tests/gpusim/test_flow_replay.py` replays):
+
+- Of the two sides of a branch the one with fewer lanes runs first; if they are equal, the one that falls through. The
+  other waits on a stack until the first can go no further: a load that a side waits for does not let the other go.
+- An indirect branch sends the lanes that share the target of the lowest lane, unless they are the majority: then those
+  that share the target of the lowest other lane. All others execute the branch again later.
+- Lanes that wait at BSYNC go on when the last member arrives. When it leaves instead, by BREAK or EXIT, they execute
+  their BSYNC again, so that instruction counters see it twice.
+- YIELD lets all others go first who can run, and those that wait at a barrier for nobody but lanes that yield: they
+  execute their BSYNC again and pass. Lanes at WARPSYNC execute that again too, and go on waiting.
+- WARPSYNC of lanes that are not yet together: each group executes it once as it arrives, then all together once more.
+- WARPSYNC.COLLECTIVE begins code that all lanes of the mask run together, in the copy of the last group to arrive. When
+  it ends the groups part, and those that had waited execute their WARPSYNC again, which sends them to its label.
+- A side that still waits on the stack when groups meet loses its identity: what goes on later is every lane at its
+  instruction, those that wait there at a BSYNC included.
 """
 
-
+from gpusim.engine.bits import popc
 from gpusim.engine.jit import compiled
 from gpusim.engine.layout import (
     CONVERGENCE_BARRIERS,
+    D_AGAIN,
     D_COUNT,
     D_MASK,
     D_MEMBERS,
@@ -22,6 +37,10 @@ from gpusim.engine.layout import (
     D_WAITING,
     D_YIELDED,
     SPLIT_AT_BARRIER,
+    SPLIT_AT_COLLECTIVE,
+    SPLIT_AT_SYNC,
+    SPLIT_IN_COLLECTIVE,
+    SPLIT_OLD,
     SPLIT_READY,
     W_ACTIVE,
     W_ALIVE,
@@ -31,6 +50,9 @@ from gpusim.engine.layout import (
 #: Backward branches a group may take while another one is ready, before they change places: forward progress for
 #: loops that spin without a YIELD. Only the order of independent groups depends on it.
 SPIN_LIMIT = 1024
+
+#: The first of the convergence barriers that stand for WARPSYNC, one for each lane mask in use.
+FIRST_SYNC = 16
 
 
 @compiled
@@ -72,22 +94,51 @@ def remove(split, w, k):
 def pick(warp, split, w):
     """Makes the topmost ready split the running one. False if there is none."""
     for k in range(split[w, D_COUNT] - 1, -1, -1):
-        if split[w, D_STATE + k] == SPLIT_READY:
-            warp[w, W_PC] = split[w, D_PC + k]
-            warp[w, W_ACTIVE] = split[w, D_MASK + k]
-            split[w, D_YIELDED] &= ~split[w, D_MASK + k]
-            split[w, D_SPIN] = 0
+        if split[w, D_STATE + k] <= SPLIT_OLD:
+            pc = split[w, D_PC + k]
+            active = split[w, D_MASK + k]
+            old = split[w, D_STATE + k] == SPLIT_OLD
             remove(split, w, k)
+            if old:
+                active |= gather(split, w, pc)
+            warp[w, W_PC] = pc
+            warp[w, W_ACTIVE] = active
+            split[w, D_YIELDED] &= ~active
+            split[w, D_SPIN] = 0
             return True
     return False
 
 
 @compiled
-def any_ready(split, w):
-    for k in range(split[w, D_COUNT]):  # noqa: SIM110
+def gather(split, w, pc):
+    """Takes all other lanes that are at an instruction, also those that wait at it if it is a BSYNC."""
+    lanes = 0
+    for k in range(split[w, D_COUNT] - 1, -1, -1):
+        if split[w, D_STATE + k] <= SPLIT_OLD and split[w, D_PC + k] == pc:
+            lanes |= split[w, D_MASK + k]
+            remove(split, w, k)
+    for b in range(FIRST_SYNC):
+        if split[w, D_WAITING + b] != 0 and split[w, D_RESUME + b] == pc:
+            lanes |= split[w, D_WAITING + b]
+            split[w, D_WAITING + b] = 0
+    return lanes
+
+
+@compiled
+def age(split, w):
+    """Groups of lanes have met: the splits left behind before lose their identity, see `gather`."""
+    for k in range(split[w, D_COUNT]):
         if split[w, D_STATE + k] == SPLIT_READY:
-            return True
-    return False  # written out: a generator cannot be compiled
+            split[w, D_STATE + k] = SPLIT_OLD
+
+
+@compiled
+def any_ready(split, w):
+    """Whether a group of lanes other than the running one could run."""
+    found = False
+    for k in range(split[w, D_COUNT]):
+        found |= split[w, D_STATE + k] <= SPLIT_OLD
+    return found
 
 
 @compiled
@@ -106,10 +157,29 @@ def branch(warp, split, w, taken, target, fall_through):
     if taken == 0:
         warp[w, W_PC] = fall_through
         return False
-    push(split, w, target, taken, SPLIT_READY)
-    warp[w, W_ACTIVE] = active & ~taken
-    warp[w, W_PC] = fall_through
+    stay = active & ~taken
+    if popc(taken) < popc(stay):
+        push(split, w, fall_through, stay, SPLIT_READY)
+        warp[w, W_ACTIVE] = taken
+        warp[w, W_PC] = target
+    else:
+        push(split, w, target, taken, SPLIT_READY)
+        warp[w, W_ACTIVE] = stay
+        warp[w, W_PC] = fall_through
     return True
+
+
+@compiled
+def send(warp, split, w, gone, target, again, fall_through):
+    """Indirect branch: lanes in `gone` go to `target`, those in `again` repeat the branch, the others go on."""
+    stay = warp[w, W_ACTIVE] & ~(gone | again)
+    if stay != 0:
+        push(split, w, fall_through, stay, SPLIT_READY)
+    if again != 0:
+        push(split, w, warp[w, W_PC], again, SPLIT_READY)
+    split[w, D_AGAIN] = (split[w, D_AGAIN] & ~gone) | again
+    warp[w, W_ACTIVE] = gone
+    warp[w, W_PC] = target
 
 
 @compiled
@@ -121,16 +191,18 @@ def set_barrier(warp, split, w, barrier):
 
 @compiled
 def open_barriers(warp, split, w):
-    """Opens every convergence barrier that nobody is missing from; its lanes become a ready split."""
+    """Goes on with the lanes at every convergence barrier and WARPSYNC that nobody is missing from any more."""
     alive = warp[w, W_ALIVE]
     for b in range(CONVERGENCE_BARRIERS):
         waiting = split[w, D_WAITING + b]
-        if waiting != 0:
-            missing = split[w, D_MEMBERS + b] & alive & ~waiting & ~split[w, D_YIELDED]
-            if missing == 0:
+        if waiting != 0 and split[w, D_MEMBERS + b] & alive & ~waiting == 0:
+            if b >= FIRST_SYNC:
+                split[w, D_AGAIN] |= release_sync(split, w, b)
+                retry_collective(split, w, b)
+            else:
                 push(split, w, split[w, D_RESUME + b], waiting, SPLIT_READY)
                 split[w, D_WAITING + b] = 0
-                split[w, D_MEMBERS + b] &= ~waiting
+                split[w, D_MEMBERS + b] = 0
 
 
 @compiled
@@ -139,38 +211,118 @@ def meet(warp, split, w, barrier):
     active = warp[w, W_ACTIVE]
     members = split[w, D_MEMBERS + barrier]
     waiting = split[w, D_WAITING + barrier]
-    resume = warp[w, W_PC] + 1
-    if members & active == 0:  # released before by a YIELD: nothing to wait for
-        warp[w, W_PC] = resume
+    if members & active == 0:  # opened before by a YIELD: nothing to wait for
+        warp[w, W_PC] += 1
         return True
-    missing = members & warp[w, W_ALIVE] & ~active & ~waiting & ~split[w, D_YIELDED]
-    if missing == 0:
+    if members & warp[w, W_ALIVE] & ~active & ~waiting & ~split[w, D_YIELDED] == 0:
+        if waiting != 0:
+            age(split, w)
         warp[w, W_ACTIVE] = active | waiting
-        warp[w, W_PC] = resume
+        warp[w, W_PC] += 1
         split[w, D_WAITING + barrier] = 0
-        split[w, D_MEMBERS + barrier] &= ~(active | waiting)
+        split[w, D_MEMBERS + barrier] = 0
         return True
     split[w, D_WAITING + barrier] = waiting | active
-    split[w, D_RESUME + barrier] = resume
+    split[w, D_RESUME + barrier] = warp[w, W_PC]
     warp[w, W_ACTIVE] = 0
     return pick(warp, split, w)
+
+
+@compiled
+def release_sync(split, w, barrier):
+    """Makes the groups that wait at WARPSYNC ready to execute it again. Returns their lanes."""
+    lanes = 0
+    for k in range(split[w, D_COUNT]):
+        if split[w, D_STATE + k] == SPLIT_AT_SYNC + barrier - FIRST_SYNC:
+            split[w, D_STATE + k] = SPLIT_READY
+            lanes |= split[w, D_MASK + k]
+    split[w, D_WAITING + barrier] &= ~lanes
+    return lanes
+
+
+@compiled
+def retry_collective(split, w, barrier):
+    """Makes the groups that wait at WARPSYNC.COLLECTIVE ready to find out that nobody is missing any more."""
+    for k in range(split[w, D_COUNT]):
+        if split[w, D_STATE + k] == SPLIT_AT_COLLECTIVE + barrier - FIRST_SYNC:
+            split[w, D_STATE + k] = SPLIT_READY
+            split[w, D_WAITING + barrier] &= ~split[w, D_MASK + k]
+
+
+@compiled
+def sync_barrier(split, w, mask):
+    """The convergence barrier that stands for WARPSYNC of the lanes in `mask`."""
+    found = CONVERGENCE_BARRIERS - 1
+    for b in range(CONVERGENCE_BARRIERS - 1, FIRST_SYNC - 1, -1):
+        if split[w, D_WAITING + b] == 0:
+            found = b
+    for b in range(FIRST_SYNC, CONVERGENCE_BARRIERS):
+        if split[w, D_WAITING + b] != 0 and split[w, D_MEMBERS + b] == mask:
+            found = b
+    split[w, D_MEMBERS + found] = mask
+    return found
 
 
 @compiled
 def warp_sync(warp, split, w, mask):
     """WARPSYNC: the active lanes wait for those in `mask`. False if no lane of the warp can run now."""
     active = warp[w, W_ACTIVE]
-    mask &= warp[w, W_ALIVE]
-    if mask & ~active == 0:
-        warp[w, W_PC] += 1
+    pc = warp[w, W_PC]
+    if mask & ~active == 0 or split[w, D_AGAIN] & active != 0:
+        split[w, D_AGAIN] &= ~active
+        warp[w, W_PC] = pc + 1
         return True
-    slot = CONVERGENCE_BARRIERS - 1
-    for b in range(16, CONVERGENCE_BARRIERS):
-        if split[w, D_WAITING + b] == 0 or split[w, D_MEMBERS + b] == mask:
-            slot = b
-            break
-    split[w, D_MEMBERS + slot] = mask | active
-    return meet(warp, split, w, slot)
+    barrier = sync_barrier(split, w, mask)
+    waits = SPLIT_AT_SYNC + barrier - FIRST_SYNC
+    for k in range(split[w, D_COUNT] - 1, -1, -1):
+        if split[w, D_STATE + k] == waits and split[w, D_PC + k] == pc:
+            active |= split[w, D_MASK + k]
+            remove(split, w, k)
+    split[w, D_WAITING + barrier] |= active
+    if mask & warp[w, W_ALIVE] & ~split[w, D_WAITING + barrier] == 0:
+        split[w, D_AGAIN] |= active | release_sync(split, w, barrier)
+        split[w, D_WAITING + barrier] = 0
+        warp[w, W_ACTIVE] = active
+        return True
+    push(split, w, pc, active, waits)
+    warp[w, W_ACTIVE] = 0
+    return pick(warp, split, w)
+
+
+@compiled
+def collect(warp, split, w, mask, label):
+    """WARPSYNC.COLLECTIVE: all in `mask` go on together. False if no lane of the warp can run now."""
+    active = warp[w, W_ACTIVE]
+    if split[w, D_AGAIN] & active != 0:
+        split[w, D_AGAIN] &= ~active
+        warp[w, W_PC] = label
+        return True
+    barrier = sync_barrier(split, w, mask)
+    waits = SPLIT_AT_COLLECTIVE + barrier - FIRST_SYNC
+    together = split[w, D_WAITING + barrier] | active
+    if mask & warp[w, W_ALIVE] & ~together != 0:
+        split[w, D_WAITING + barrier] = together
+        push(split, w, warp[w, W_PC], active, waits)
+        warp[w, W_ACTIVE] = 0
+        return pick(warp, split, w)
+    for k in range(split[w, D_COUNT]):
+        if split[w, D_STATE + k] == waits:
+            split[w, D_STATE + k] = SPLIT_IN_COLLECTIVE
+    split[w, D_WAITING + barrier] = 0
+    warp[w, W_ACTIVE] = together
+    warp[w, W_PC] += 1
+    return True
+
+
+@compiled
+def end_collective(warp, split, w):
+    """ENDCOLLECTIVE: the last group to arrive goes on, the others are ready to execute their WARPSYNC again."""
+    for k in range(split[w, D_COUNT]):
+        if split[w, D_STATE + k] == SPLIT_IN_COLLECTIVE:
+            split[w, D_STATE + k] = SPLIT_READY
+            split[w, D_AGAIN] |= split[w, D_MASK + k]
+            warp[w, W_ACTIVE] &= ~split[w, D_MASK + k]
+    warp[w, W_PC] += 1
 
 
 @compiled
@@ -184,15 +336,22 @@ def leave(warp, split, w, barrier, mask):
 def yield_lanes(warp, split, w):
     """YIELD: whoever waits for the active lanes alone goes ahead, and other ready lanes run first."""
     active = warp[w, W_ACTIVE]
+    alive = warp[w, W_ALIVE]
     warp[w, W_PC] += 1
-    split[w, D_YIELDED] |= active
-    open_barriers(warp, split, w)
+    gone = active | split[w, D_YIELDED]
+    for b in range(CONVERGENCE_BARRIERS):
+        waiting = split[w, D_WAITING + b]
+        if waiting != 0 and b >= FIRST_SYNC:
+            release_sync(split, w, b)
+        elif waiting != 0 and split[w, D_MEMBERS + b] & alive & ~waiting & ~gone == 0:
+            push(split, w, split[w, D_RESUME + b], waiting, SPLIT_READY)
+            split[w, D_WAITING + b] = 0
+            split[w, D_MEMBERS + b] = 0
     if any_ready(split, w):
         resume = warp[w, W_PC]
         pick(warp, split, w)
         push_bottom(split, w, resume, active)
-    else:
-        split[w, D_YIELDED] &= ~active
+        split[w, D_YIELDED] |= active
 
 
 @compiled

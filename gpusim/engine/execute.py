@@ -69,7 +69,12 @@ def book_result(st, sm, q, w, i, cls, time):
         release_at(st, w, wbar, max(ready, time) + par[L.P_CONST_LATENCY], L.R_SHORT)
         return
     if cls == M.CLS_CROSS:
-        release_at(st, w, wbar, time + par[L.P_VOTE_LATENCY], L.R_SHORT)
+        latency = par[L.P_VOTE_LATENCY]
+        if op == M.OP_MATCH_ANY or op == M.OP_MATCH_ALL:
+            latency = par[L.P_MATCH_LATENCY]
+        elif op == M.OP_REDUX:
+            latency = par[L.P_REDUX_LATENCY]
+        release_at(st, w, wbar, time + latency, L.R_SHORT)
         return
     release_at(st, w, wbar, time + par[L.P_UNIT_LATENCY + unit], L.R_SHORT)
 

@@ -35,12 +35,16 @@ NEVER = np.int64(1) << 60
     P_MEMORY_BASE,  # simulated address of the first byte of the arena
     P_LOCAL_LINE,  # 128-byte line number at which local memory is placed
     P_POLICY,
-    P_CONTROL_BITS,
     P_STRICT_BARRIER,
     P_MAX_OUTSTANDING,  # L1 misses an SM may have in flight, in sectors
     P_LSU_INTERVAL,
     P_QUEUE_DEPTH,
-    P_SOURCE_RELEASE,
+    P_SOURCE_RELEASE,  # cycles until the sources of a global load may be overwritten; then of other accesses
+    P_STORE_RELEASE,
+    P_SHARED_LOAD_RELEASE,
+    P_SHARED_STORE_RELEASE,
+    P_REGISTER_RELEASE,  # for each further data register of a store
+    P_CONST_RELEASE,
     P_SHARED_LATENCY,
     P_SHARED_WAY_LATENCY,
     P_SHARED_WAVEFRONT,
@@ -73,13 +77,16 @@ NEVER = np.int64(1) << 60
     P_SPECIAL_LATENCY,
     P_SHUFFLE_LATENCY,
     P_VOTE_LATENCY,
+    P_MATCH_LATENCY,
+    P_REDUX_LATENCY,
     P_MEMBAR_LATENCY,
+    P_MEMBAR_CTA_LATENCY,
     P_BLOCK_LAUNCH,  # cycles from the arrival of a block at an SM to its first instruction
     P_WARP_LAUNCH,  # cycles between groups of warps of a block, one per sub-partition
     P_EXIT_LATENCY,
     P_CLOCK_MHZ,
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(65)
+) = range(72)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 
@@ -108,17 +115,21 @@ FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_MEMBAR, WAIT_THROTTLE = range
 
 # --- split: groups of lanes of a warp that are not the running one -----------------------------------------
 D_COUNT = 0  # number of splits; they lie bottom first
-D_YIELDED = 1  # lanes that gave way by YIELD since their barrier was set
+D_AGAIN = 1  # lanes that execute their instruction again: WARPSYNC lets them pass, a branch is not counted
 D_PC = 2
 D_MASK = D_PC + 32
 D_STATE = D_MASK + 32
 CONVERGENCE_BARRIERS = 20  # B0..B15, and four that stand for WARPSYNC with different lane masks
 D_MEMBERS = D_STATE + 32  # convergence barriers: who must meet
 D_WAITING = D_MEMBERS + CONVERGENCE_BARRIERS  # who has arrived
-D_RESUME = D_WAITING + CONVERGENCE_BARRIERS  # where they go on
+D_RESUME = D_WAITING + CONVERGENCE_BARRIERS  # the BSYNC they wait at
 D_SPIN = D_RESUME + CONVERGENCE_BARRIERS  # backward branches since another group of lanes last ran
-D_FIELDS = D_SPIN + 1
-SPLIT_READY, SPLIT_AT_BARRIER = 0, 16  # at named barrier b: SPLIT_AT_BARRIER + b
+D_YIELDED = D_SPIN + 1  # lanes that have given way by YIELD and have not gone on yet
+D_FIELDS = D_YIELDED + 1
+SPLIT_READY, SPLIT_OLD = 0, 1  # both can run; groups of lanes have met since an old one was left behind
+SPLIT_AT_BARRIER = 16  # at named barrier b: SPLIT_AT_BARRIER + b
+SPLIT_AT_SYNC, SPLIT_AT_COLLECTIVE = 32, 48  # at WARPSYNC with convergence barrier b: SPLIT_AT_SYNC + b - 16
+SPLIT_IN_COLLECTIVE = 64  # its lanes run with all others through what WARPSYNC.COLLECTIVE begins
 
 # --- block -------------------------------------------------------------------------------------------------
 B_STATE, B_X, B_Y, B_Z, B_WARPS_LEFT, B_ALIVE, B_START, B_NUMBER = range(8)

@@ -115,7 +115,10 @@ def shared_access(st, sm, q, w, i, wb, mask, time):
     rbar = st.code[i, M.COL_RBAR]
     wbar = st.code[i, M.COL_WBAR]
     start = enter_queue(st, q, time, data_wavefronts)
-    release_at(st, w, rbar, max(start - time, 0) + time + par[L.P_SOURCE_RELEASE], L.R_SHORT)
+    held = par[L.P_SHARED_LOAD_RELEASE]
+    if op != M.OP_LOAD:
+        held = par[L.P_SHARED_STORE_RELEASE] + (max(size >> 2, 1) - 1) * par[L.P_REGISTER_RELEASE]
+    release_at(st, w, rbar, start + held, L.R_SHORT)
     data = take_data_stage(st, sm, start, data_wavefronts * par[L.P_SHARED_WAVEFRONT])
     ways = conflicts * par[L.P_SHARED_WAY_LATENCY] + 2 * (ideal - 1)
     if op == M.OP_LOAD:
@@ -243,7 +246,8 @@ def write_lines(st, sm, q, w, i, mask, size, count, time, kind, entry):
     start = max(start, st.sm[sm, L.S_TAG_FREE])
     st.sm[sm, L.S_TAG_FREE] = start + tag_cycles(par, count)
     data = take_data_stage(st, sm, start, 1)
-    release_at(st, w, st.code[i, M.COL_RBAR], data + par[L.P_SOURCE_RELEASE], L.R_LONG)
+    held = par[L.P_STORE_RELEASE] + (max(size >> 2, 1) - 1) * par[L.P_REGISTER_RELEASE]
+    release_at(st, w, st.code[i, M.COL_RBAR], data + held, L.R_LONG)
     token = new_token(st, sm, w, 7, L.TOKEN_STORE)
     st.token[sm, token, L.T_LEFT] = count
     st.warp[w, L.W_STORES] += 1
@@ -436,7 +440,7 @@ def constant_access(st, sm, q, w, i, wb, mask, time):
                 if st.address[sm, other] == st.address[sm, lane]:
                     left &= ~(np.int64(1) << other)
     start = enter_queue(st, q, time, degree)
-    release_at(st, w, st.code[i, M.COL_RBAR], start + st.par[L.P_SOURCE_RELEASE], L.R_SHORT)
+    release_at(st, w, st.code[i, M.COL_RBAR], start + st.par[L.P_CONST_RELEASE], L.R_SHORT)
     release_at(st, w, st.code[i, M.COL_WBAR], start + st.par[L.P_CONST_LATENCY] + degree - 1, L.R_SHORT)
 
 

@@ -136,6 +136,11 @@ def parameters(
     par[L.P_LSU_INTERVAL] = config.pipes.lsu.initiation_cycles
     par[L.P_QUEUE_DEPTH] = memory.queue_depth
     par[L.P_SOURCE_RELEASE] = memory.load_source_release_cycles
+    par[L.P_STORE_RELEASE] = memory.store_source_release_cycles
+    par[L.P_SHARED_LOAD_RELEASE] = memory.shared_load_source_release_cycles
+    par[L.P_SHARED_STORE_RELEASE] = memory.shared_store_source_release_cycles
+    par[L.P_REGISTER_RELEASE] = memory.store_source_release_per_register_cycles
+    par[L.P_CONST_RELEASE] = memory.constant_source_release_cycles
     par[L.P_SHARED_LATENCY] = config.shared.latency_cycles
     par[L.P_SHARED_WAY_LATENCY] = config.shared.wavefront_latency_cycles
     par[L.P_SHARED_WAVEFRONT] = config.shared.wavefront_cycles
@@ -170,7 +175,10 @@ def parameters(
     par[L.P_SPECIAL_LATENCY] = memory.s2r_latency_cycles
     par[L.P_SHUFFLE_LATENCY] = memory.shuffle_latency_cycles
     par[L.P_VOTE_LATENCY] = memory.vote_latency_cycles
+    par[L.P_MATCH_LATENCY] = memory.match_latency_cycles
+    par[L.P_REDUX_LATENCY] = memory.redux_latency_cycles
     par[L.P_MEMBAR_LATENCY] = memory.fence_gpu_latency_cycles
+    par[L.P_MEMBAR_CTA_LATENCY] = memory.fence_cta_latency_cycles
     par[L.P_BLOCK_LAUNCH] = config.launch.block_launch_cycles
     par[L.P_WARP_LAUNCH] = config.launch.warp_launch_cycles
     par[L.P_EXIT_LATENCY] = config.launch.drain_cycles

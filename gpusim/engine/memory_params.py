@@ -80,6 +80,8 @@ def _l2(config: GPUConfig) -> dict[int, int]:
         ms.P_FAR: ticks(l2.fabric_latency_cycles),
         ms.P_ATOMIC_EXTRA: ticks(max(atomic_extra, 0)),
         ms.P_ATOMIC_SECTOR: ticks(l2.atomic_sector_cycles),
+        ms.P_ATOMIC_WHOLE_SECTOR: ticks(l2.atomic_whole_sector_cycles),
+        ms.P_PARTIAL_WRITE: ticks(l2.partial_write_cycles),
         ms.P_ATOMIC_REQUEST: ticks(l2.atomic_same_address_cycles),
         ms.P_FETCH_SECTORS: l2.fetch_bytes // ms.SECTOR_BYTES,
     }

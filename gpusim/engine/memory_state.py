@@ -102,7 +102,9 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_FAR,  # what the far partition adds
     P_ATOMIC_EXTRA,  # what an atomic adds to a read
     P_ATOMIC_SECTOR,
+    P_ATOMIC_WHOLE_SECTOR,
     P_ATOMIC_REQUEST,
+    P_PARTIAL_WRITE,  # a sector that a store writes in part
     P_FETCH_SECTORS,  # sectors fetched together: 1, 2 or 4
     P_CHANNELS_PER_SLICE,
     P_SLICES_PER_CHANNEL,
@@ -118,8 +120,8 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_WRITE_TO_READ,
     P_DRAIN_SECTORS,
     P_WRITE_SLACK,  # bus time of the writes that a channel takes in before it pushes back
-) = range(COUNTERS, COUNTERS + 43)
-QUEUES_AT = COUNTERS + 43  # behind the parameters
+) = range(COUNTERS, COUNTERS + 45)
+QUEUES_AT = COUNTERS + 45  # behind the parameters
 
 # A channel: when its bus is free, whether the bus last wrote, sectors that wait to be written.
 CHANNEL_FREE, CHANNEL_WRITING, CHANNEL_QUEUED, CHANNEL_WORDS = range(4)

@@ -3,8 +3,9 @@
 import numpy as np
 
 from gpusim.engine import layout as L
-from gpusim.engine.bits import popc
+from gpusim.engine.bits import lowest_bit, popc
 from gpusim.engine.convergence import any_ready
+from gpusim.engine.exec_common import row_offset
 from gpusim.engine.execute import execute
 from gpusim.engine.jit import compiled
 from gpusim.engine.readiness import block, charge, make_ready
@@ -58,6 +59,14 @@ def no_room(st, sm):
 
 
 @compiled
+def sleep_cycles(st, w, i, active):
+    """NANOSLEEP: nanoseconds from the first active lane, a millisecond at most (PTX manual), in cycles."""
+    wb = 32 * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP])
+    nanoseconds = np.int64(st.regs[row_offset(st.code[i, M.COL_A], wb) + lowest_bit(active)])
+    return min(nanoseconds, 1_000_000) * st.par[L.P_CLOCK_MHZ] // 1000
+
+
+@compiled
 def issue(st, sm, q, slot, w, time):
     """Issues the warp's next instruction."""
     code = st.code
@@ -99,8 +108,13 @@ def issue(st, sm, q, slot, w, time):
             charge(st, sm, w, L.R_BRANCH, taken)
             earliest = taken
     elif code[i, M.COL_OP] == M.OP_MEMBAR:
-        earliest = max(earliest, time + st.par[L.P_MEMBAR_LATENCY])
+        wide = code[i, M.COL_AUX0] >= M.SCOPE_GPU
+        fence = st.par[L.P_MEMBAR_LATENCY] if wide else st.par[L.P_MEMBAR_CTA_LATENCY]
+        earliest = max(earliest, time + fence)
         charge(st, sm, w, L.R_MEMBAR, earliest)
+    elif code[i, M.COL_OP] == M.OP_NANOSLEEP and mask != 0:
+        earliest = max(earliest, time + sleep_cycles(st, w, i, active))
+        charge(st, sm, w, L.R_SLEEPING, earliest)
     make_ready(st, sm, q, slot, w, time, max(earliest, st.warp[w, L.W_SINCE]))
 
 

@@ -42,10 +42,12 @@ from gpusim.engine.memory_state import (
     P_ATOMIC_EXTRA,
     P_ATOMIC_REQUEST,
     P_ATOMIC_SECTOR,
+    P_ATOMIC_WHOLE_SECTOR,
     P_FAR,
     P_INDICES,
     P_NEAR,
     P_NEAR_COPY,
+    P_PARTIAL_WRITE,
     P_PARTITIONS,
     P_SM_REPLY_SECTOR,
     P_SMS_PER_PORT,
@@ -53,6 +55,7 @@ from gpusim.engine.memory_state import (
 )
 
 _LANES_PER_SECTOR = 8  # 32-bit operations of one sector that an atomic unit does at once
+_MOST_MISSING = SECTOR_BYTES - 4  # bytes that a sector lacks if one word of it is written
 
 
 @compiled
@@ -117,7 +120,11 @@ def _read_far(m, near, near_slice, row, home, index, quotient, tag, sectors, kin
 
 @compiled
 def walk_write(m, sm, line, sectors, kind, payload_bytes, now):
-    """A store; the reply is its acknowledgement, which says that L2 has taken it."""
+    """A store; the reply is its acknowledgement, which says that L2 has taken it.
+
+    Sectors that it writes in part are merged with what is there by the unit that also does atomics. A request says
+    how many bytes it writes, not where: as few sectors count as partly written as can lack the others.
+    """
     near = (sm // m[P_SMS_PER_PORT]) % m[P_PARTITIONS]
     home, index, quotient = locate(m, line)
     row, tag = set_and_tag(m, home, quotient)
@@ -131,6 +138,10 @@ def walk_write(m, sm, line, sectors, kind, payload_bytes, now):
         reply += m[P_FAR]
         m[CNT_FABRIC_WRITE_SECTORS] += count
     sector_bytes = SECTOR_BYTES if kind == KIND_WRITE else max(payload_bytes // count, 1)
+    missing = count * SECTOR_BYTES - payload_bytes
+    if kind != KIND_WRITE and missing > 0:
+        partial = min((missing + _MOST_MISSING - 1) // _MOST_MISSING, count)
+        wait = max(wait, book_atomic(m, home_slice, partial * m[P_PARTIAL_WRITE], now))
     room = write_home(m, home_slice, row, home, quotient, tag, sectors, sector_bytes, now)
     m[CNT_TEX_WRITE_SECTORS] += count
     m[CNT_TEX_HIT_SECTORS] += count
@@ -153,7 +164,9 @@ def walk_atomic(m, sm, line, sectors, kind, payload_bytes, operations, now):
         reply += m[P_FAR]
         m[CNT_FABRIC_WRITE_SECTORS] += count
     passes = max(count, (operations + _LANES_PER_SECTOR - 1) // _LANES_PER_SECTOR)
-    wait = max(wait, book_atomic(m, home_slice, max(m[P_ATOMIC_REQUEST], passes * m[P_ATOMIC_SECTOR]), now))
+    whole = operations >= count * _LANES_PER_SECTOR
+    cost = passes * (m[P_ATOMIC_WHOLE_SECTOR] if whole else m[P_ATOMIC_SECTOR])
+    wait = max(wait, book_atomic(m, home_slice, max(m[P_ATOMIC_REQUEST], cost), now))
     if kind == KIND_ATOMIC:
         wait = max(wait, book_reply(m, sm, count, now))
         m[CNT_TEX_ATOMIC_SECTORS] += count

@@ -102,13 +102,13 @@ def test_override_values_are_toml():
         [
             "issue.policy=lrr",
             "launch.max_grid=[1, 2, 3]",
-            "issue.reuse_cache=false",
+            "l2.near_copy=false",
             "dram.bandwidth_gb_s=1e3",
         ],
     )
     assert config.issue.policy == "lrr"
     assert config.launch.max_grid == (1, 2, 3)
-    assert config.issue.reuse_cache is False
+    assert config.l2.near_copy is False
     assert config.dram.bandwidth_gb_s == 1000
 
 
@@ -133,7 +133,7 @@ def test_override_values_are_toml():
         ("shared.banks=33", "shared.banks: must be a power of two, got 33"),
         ("dram.bandwidth_gb_s=nan", "dram.bandwidth_gb_s: must be a number of 10^9 bytes a second"),
         ("issue.policy=fifo", "issue.policy: input should be 'gto', 'gty', 'lrr' or 'oldest', got 'fifo'"),
-        ("issue.control_bits=1", "issue.control_bits: must be true or false, got 1"),
+        ("l2.near_copy=1", "l2.near_copy: must be true or false, got 1"),
         ("launch.max_grid=[1, 0, 2]", "launch.max_grid[1]: must be greater than 0, got 0"),
         ("launch.max_grid=[1, 2]", "must have three components"),
         ("l2.bytes=1000", "l2: bytes must be a multiple of slices times ways times line_bytes"),
