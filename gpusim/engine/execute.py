@@ -14,7 +14,7 @@ from gpusim.engine.exec_int import exec_int
 from gpusim.engine.exec_pred import exec_pred
 from gpusim.engine.exec_tensor import exec_tensor
 from gpusim.engine.flight import release_at
-from gpusim.engine.jit import compiled
+from gpusim.engine.jit import compiled, compiled_in_place
 from gpusim.engine.lsu import enter_queue, memory_access, take_data_stage
 from gpusim.engine.readiness import constant_ready
 from gpusim.engine.space import fail
@@ -79,7 +79,7 @@ def book_result(st, sm, q, w, i, cls, time):
     release_at(st, w, wbar, time + par[L.P_UNIT_LATENCY + unit], L.R_SHORT)
 
 
-@compiled
+@compiled_in_place
 def execute(st, sm, q, slot, w, i, mask, time):
     """Executes instruction i for the lanes in `mask` and moves the program counter. False if no lane can run now."""
     cls = st.code[i, M.COL_CLASS]

@@ -52,3 +52,9 @@ def compiled(function: Callable[..., Any]) -> Any:
 def compiled_with_arrays(function: Callable[..., Any]) -> Any:
     """As `compiled`, for a function that makes arrays of its own."""
     return _compile(function)
+
+
+def compiled_in_place(function: Callable[..., Any]) -> Any:
+    """As `compiled`, for a function with one caller, which takes its body in: a chain of calls would be optimised
+    again at each of its levels."""
+    return _compile(function, _nrt=False, inline="always")

@@ -7,7 +7,7 @@ from gpusim.engine.bits import lowest_bit, popc
 from gpusim.engine.convergence import any_ready
 from gpusim.engine.exec_common import row_offset
 from gpusim.engine.execute import execute
-from gpusim.engine.jit import compiled
+from gpusim.engine.jit import compiled, compiled_in_place
 from gpusim.engine.readiness import block, charge, make_ready
 from gpusim.engine.space import fail
 from isa import microops as M
@@ -66,7 +66,7 @@ def sleep_cycles(st, w, i, active):
     return min(nanoseconds, 1_000_000) * st.par[L.P_CLOCK_MHZ] // 1000
 
 
-@compiled
+@compiled_in_place
 def issue(st, sm, q, slot, w, time):
     """Issues the warp's next instruction."""
     code = st.code
@@ -144,7 +144,7 @@ def finish_warp(st, sm, q, slot, w, time):
             s[L.S_ACTIVE_CYCLES] += done - s[L.S_ACTIVE_SINCE]
 
 
-@compiled
+@compiled_in_place
 def step(st, sm, q, time):
     """One cycle of a sub-partition: issues at most one instruction and sets Q_NEXT."""
     par = st.par

@@ -9,7 +9,7 @@ import numpy as np
 from gpusim.engine import layout as L
 from gpusim.engine.bits import popc
 from gpusim.engine.flight import FOR_MISS, free_token, heap_pop
-from gpusim.engine.jit import compiled
+from gpusim.engine.jit import compiled, compiled_in_place
 from gpusim.engine.readiness import charge, make_ready, wake
 from gpusim.engine.scheduler import step
 
@@ -104,7 +104,7 @@ def next_event(st, sm):
     return earliest
 
 
-@compiled
+@compiled_in_place
 def advance(st, sm, start, until):
     """Runs one SM from cycle `start` to `until`. Returns the cycle of its next event after that."""
     parts = st.par[L.P_SUB_PARTITIONS]
