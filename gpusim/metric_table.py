@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from gpusim.counts import Counts, ratio
 from gpusim.engine import layout as L
 from gpusim.engine import memory_state as S
@@ -93,14 +95,30 @@ def _conflicts(*operations: int) -> Compute:
     return compute
 
 
-def _wavefronts(*operations: int) -> Compute:
-    def compute(c: Counts) -> int:
-        wavefronts = c.shared_total(L.N_SHARED_WAVEFRONTS, *operations)
-        # A global store passes its data through the same pipe: one wavefront each, measured on an H200.
-        stores = M.OP_STORE in operations or not operations
-        return wavefronts + (c.global_total(L.N_REQUESTS, M.OP_STORE) if stores else 0)
+def _shared_wavefronts(*operations: int) -> Compute:
+    return lambda c: c.shared_total(L.N_SHARED_WAVEFRONTS, *operations)
 
-    return compute
+
+def _data_pipe_wavefronts(c: Counts) -> int:
+    """What passes the data pipe under the name of shared memory, as recorded on an H200: besides the wavefronts of
+    loads, stores and atomics one each for reading a thread's index or lane, for a shuffle, for a load, store or atomic
+    without any active lane, and for a barrier that completes."""
+    executed, code = L.N_EXECUTED, c.code
+    lane_registers = (M.SR_TID_X, M.SR_TID_Y, M.SR_TID_Z, M.SR_TID, M.SR_LANEID)
+    special = (code[:, M.COL_OP] == M.OP_S2R) & np.isin(code[:, M.COL_AUX0], lane_registers)
+    accesses = c.accesses((M.SPACE_GLOBAL, M.SPACE_SHARED, M.SPACE_GENERIC))
+    idle = sum(
+        sign * c.total(field, accesses)
+        for sign, field in ((1, executed), (-1, L.N_REQUESTS), (-1, L.N_SHARED_REQUESTS))
+    )
+    waits = (code[:, M.COL_OP] == M.OP_BAR) & (code[:, M.COL_AUX0] != M.BAR_ARRIVE)
+    return (
+        c.total(L.N_SHARED_WAVEFRONTS)
+        + c.total(executed, special & (code[:, M.COL_UNIFORM] == 0))
+        + c.total(executed, code[:, M.COL_OP] == M.OP_SHFL)
+        + max(idle, 0)
+        + c.total(executed, waits) // c.record.occupancy.warps_per_block
+    )
 
 
 def _per_request(operation: int) -> Compute:
@@ -161,7 +179,7 @@ def _shared_rows() -> Iterable[tuple[str, str, Compute, str]]:
         ("_op_ld", "shared loads", (M.OP_LOAD,)),
         ("_op_st", "shared stores", (M.OP_STORE,)),
     ):
-        also = "" if suffix == "_op_ld" else ", plus one per global store instruction, which shares the pipe"
+        also = "" if suffix else ", thread indices, shuffles, barriers and idle accesses, which share the pipe"
         yield (
             f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared{suffix}.sum",
             "",
@@ -171,8 +189,8 @@ def _shared_rows() -> Iterable[tuple[str, str, Compute, str]]:
         yield (
             f"l1tex__data_pipe_lsu_wavefronts_mem_shared{suffix}.sum",
             "",
-            _wavefronts(*operations),
-            f"wavefronts of {what}{also}; the hardware's counter also holds other traffic of the data pipe",
+            _shared_wavefronts(*operations) if suffix else _data_pipe_wavefronts,
+            f"wavefronts of {what}{also}; the hardware's counter also holds collisions in time",
         )
 
 

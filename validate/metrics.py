@@ -41,6 +41,7 @@ LAUNCH = (
     "launch__occupancy_limit_blocks",
     "launch__occupancy_limit_registers",
     "launch__occupancy_limit_shared_mem",
+    "launch__occupancy_limit_shared_mem",
     "launch__occupancy_limit_warps",
     "launch__registers_per_thread",
     "launch__shared_mem_per_block_driver",

@@ -368,25 +368,25 @@ def test_whole_line_reductions_over_some_lines_as_measured(lines, stride, measur
     assert cycles == pytest.approx(measured_cycles, rel=within)
 
 
-def test_reductions_to_random_words_of_a_line_take_longer_per_sector(h200):
+def test_reductions_to_random_words_of_a_line_take_longer_per_sector():
     """Two of eight words of each sector: the measured 1.39 to 1.43 cycles a sector instead of 1.17."""
     cycles = []
     for operations in (8, 32):
         bench = Bench()
         line = bench.line(home=0)
         bench.one(0, 0, line, sectors=15)
+        # All from the ports of the line's own partition.
         replies = bench.send(
-            *((10_000, sm, line, s.KIND_REDUCTION, 15, 4 * operations, operations) for sm in range(SMS))
+            *((10_000, sm, line, s.KIND_REDUCTION, 15, 4 * operations, operations) for sm in range(0, SMS, 4))
         )
-        cycles.append((max(replies) - min(replies)) / (4 * SMS))
-    assert cycles[0] == pytest.approx(1.41, rel=0.1)
-    assert cycles[1] == pytest.approx(1.17, rel=0.1)
+        cycles.append((max(replies) - min(replies)) / (4 * 32))
+    assert cycles == pytest.approx([1.41, 1.17], rel=0.02)
 
 
 def test_one_word_stores_as_measured():
     """Stores of one word each, every one to a sector of its own, take the slices 2.64 cycles."""
     bench = Bench()
-    cycles, requests = stream(bench, [s.KIND_WRITE_PARTIAL], 32, sectors=1, payload=4)
+    cycles, requests = stream(bench, [s.KIND_WRITE_PARTIAL], 48, sectors=1, payload=4)
     assert bench.count(s.CNT_EVICTIONS) == 0
     assert requests / cycles == pytest.approx(36.3, rel=0.05)
 

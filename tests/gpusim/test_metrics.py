@@ -127,11 +127,12 @@ def test_average_of_active_cycles_counts_idle_sms():
 
 
 def test_shared_memory():
-    """Loads with 32-way conflicts, stores without; a global store adds one wavefront to the pipe's counter."""
+    """Loads with 32-way conflicts, stores without, three of them without an active lane."""
     line = {
-        LDS: {L.N_SHARED_WAVEFRONTS: 3200, L.N_SHARED_IDEAL: 100, L.N_SHARED_REQUESTS: 100},
-        STS: {L.N_SHARED_WAVEFRONTS: 70, L.N_SHARED_IDEAL: 70, L.N_SHARED_REQUESTS: 70},
-        STG: {L.N_REQUESTS: 9, L.N_SECTORS: 36},
+        LDS: {L.N_EXECUTED: 100, L.N_SHARED_WAVEFRONTS: 3200, L.N_SHARED_IDEAL: 100, L.N_SHARED_REQUESTS: 100},
+        STS: {L.N_EXECUTED: 73, L.N_SHARED_WAVEFRONTS: 70, L.N_SHARED_IDEAL: 70, L.N_SHARED_REQUESTS: 70},
+        STG: {L.N_EXECUTED: 9, L.N_REQUESTS: 9, L.N_SECTORS: 36},
+        **{index: {L.N_EXECUTED: 0} for index in (LDG, RED)},
     }
     values = MetricValues(make_record(line=line))
     assert values["memory_l1_wavefronts_shared"] == 3270
@@ -140,7 +141,19 @@ def test_shared_memory():
     conflicts = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared{}.sum"
     assert [values[conflicts.format(op)] for op in ("", "_op_ld", "_op_st")] == [3100, 3100, 0]
     pipe = "l1tex__data_pipe_lsu_wavefronts_mem_shared{}.sum"
-    assert [values[pipe.format(op)] for op in ("", "_op_ld", "_op_st")] == [3279, 3200, 79]
+    assert [values[pipe.format(op)] for op in ("", "_op_ld", "_op_st")] == [3273, 3200, 70]
+
+
+def test_what_else_passes_the_data_pipe():
+    """One wavefront each: a thread's index or lane, a shuffle, and a barrier of the 8 warps of a block; nothing for
+    the number of the block, for a uniform register, or for an arrival that does not wait."""
+    code = (
+        *("S2R R0, SR_TID.X", "S2R R1, SR_LANEID", "S2R R2, SR_CTAID.X", "S2UR UR4, SR_CTAID.X"),
+        *("SHFL.DOWN PT, R3, R0, 0x1, 0x1f", "BAR.SYNC.DEFER_BLOCKING 0x0", "EXIT"),
+    )
+    values = MetricValues(make_record(program=make_program(tuple((text, None) for text in code))))
+    warps = 264 * 8
+    assert values["l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"] == 3 * warps + warps // 8
 
 
 def test_global_memory_by_operation():
@@ -203,7 +216,7 @@ def test_occupancy_and_issue():
     assert values["smsp__issue_active.avg.pct_of_peak_sustained_active"] == pytest.approx(10.0)
     assert values["sm__maximum_warps_per_active_cycle_pct"] == pytest.approx(100.0)
     assert values["launch__occupancy_limit_warps"] == 8
-    assert values["launch__occupancy_limit_shared_mem"] == 233472 // (4096 + 1024)
+    assert values["launch__occupancy_limit_shared_mem"] == 102400 // (4096 + 1024), "of what is set aside"
     assert values["launch__waves_per_multiprocessor"] == pytest.approx(264 / (132 * 8))
 
 
