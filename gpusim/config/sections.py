@@ -350,8 +350,8 @@ class LaunchTiming(Section):
     """What a launch costs outside the SMs, how blocks reach them, and the largest grid."""
 
     overhead_cycles: Cycles = _doc("cycles of a launch in which no SM is active")
-    block_interval_cycles: Rate = _doc("between two blocks of one warp handed out, over the whole GPU")
-    warp_interval_cycles: Rate = _doc("further time between two blocks for each further warp of a block")
+    block_interval_cycles: Rate = _doc("between two blocks handed out, over the whole GPU")
+    refill_cycles: Cycles = _doc("from a block's freeing its resources until the next one can be handed out for them")
     block_launch_cycles: Cycles = _doc("from the hand-out of a block until its first warp can issue")
     warp_launch_cycles: Cycles = _doc("between two warps of a block that start on one SM")
     drain_cycles: Cycles = _doc("from a block's last exit until its resources are free")

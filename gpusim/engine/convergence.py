@@ -18,8 +18,8 @@ branches, and Nsight Compute's instruction counts of the kernels that `tests/gpu
 - WARPSYNC of lanes that are not yet together: each group executes it once as it arrives, then all together once more.
 - WARPSYNC.COLLECTIVE begins code that all lanes of the mask run together, in the copy of the last group to arrive. When
   it ends the groups part, and those that had waited execute their WARPSYNC again, which sends them to its label.
-- A side that still waits on the stack when groups meet loses its identity: what goes on later is every lane at its
-  instruction, those that wait there at a BSYNC included.
+- Only the last side left behind is remembered as a group. When lanes part again the ones before it lose their
+  identity: what goes on later is every lane at their instruction, those that wait there at a BSYNC included.
 """
 
 from gpusim.engine.bits import popc
@@ -126,7 +126,7 @@ def gather(split, w, pc):
 
 @compiled
 def age(split, w):
-    """Groups of lanes have met: the splits left behind before lose their identity, see `gather`."""
+    """Lanes part once more: the splits left behind before lose their identity, see `gather`."""
     for k in range(split[w, D_COUNT]):
         if split[w, D_STATE + k] == SPLIT_READY:
             split[w, D_STATE + k] = SPLIT_OLD
@@ -158,6 +158,7 @@ def branch(warp, split, w, taken, target, fall_through):
         warp[w, W_PC] = fall_through
         return False
     stay = active & ~taken
+    age(split, w)
     if popc(taken) < popc(stay):
         push(split, w, fall_through, stay, SPLIT_READY)
         warp[w, W_ACTIVE] = taken
@@ -215,8 +216,6 @@ def meet(warp, split, w, barrier):
         warp[w, W_PC] += 1
         return True
     if members & warp[w, W_ALIVE] & ~active & ~waiting & ~split[w, D_YIELDED] == 0:
-        if waiting != 0:
-            age(split, w)
         warp[w, W_ACTIVE] = active | waiting
         warp[w, W_PC] += 1
         split[w, D_WAITING + barrier] = 0

@@ -105,9 +105,7 @@ class Device:
     ) -> Generator[simpy.Event, Any, None]:
         """Dispatches the blocks of one grid and advances SMs and memory, window by window, until it is done."""
         state = grid.state
-        launch = self.config.launch
-        further = int(state.par[L.P_WARPS]) - 1
-        interval = round((launch.block_interval_cycles + further * launch.warp_interval_cycles) * FRACTION)
+        interval = round(self.config.launch.block_interval_cycles * FRACTION)
         now = int(self.env.now)
         fill(state, grid.dispatch, now, np.arange(self.config.sm.count), interval)
         limit = None if max_cycles is None else now + max_cycles

@@ -124,7 +124,7 @@ def refill(st, grid, now, interval):
         st.block[first, slot, L.B_STATE] = 0
         grid[G_RUNNING] -= 1
         if grid[G_NEXT] < grid[G_TOTAL]:
-            time = handed_out(grid, earliest, interval) + st.par[L.P_BLOCK_LAUNCH]
+            time = handed_out(grid, earliest + st.par[L.P_REFILL], interval) + st.par[L.P_BLOCK_LAUNCH]
             place_block(st, grid, first, slot, max(time, now))
     for sm in range(st.sm.shape[0]):
         st.sm[sm, L.S_DONE] = 0

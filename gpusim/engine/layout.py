@@ -81,12 +81,13 @@ NEVER = np.int64(1) << 60
     P_REDUX_LATENCY,
     P_MEMBAR_LATENCY,
     P_MEMBAR_CTA_LATENCY,
+    P_REFILL,  # cycles from a block's end until the dispatcher can replace it
     P_BLOCK_LAUNCH,  # cycles from the arrival of a block at an SM to its first instruction
     P_WARP_LAUNCH,  # cycles between groups of warps of a block, one per sub-partition
     P_EXIT_LATENCY,
     P_CLOCK_MHZ,
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(72)
+) = range(73)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 
@@ -126,7 +127,7 @@ D_RESUME = D_WAITING + CONVERGENCE_BARRIERS  # the BSYNC they wait at
 D_SPIN = D_RESUME + CONVERGENCE_BARRIERS  # backward branches since another group of lanes last ran
 D_YIELDED = D_SPIN + 1  # lanes that have given way by YIELD and have not gone on yet
 D_FIELDS = D_YIELDED + 1
-SPLIT_READY, SPLIT_OLD = 0, 1  # both can run; groups of lanes have met since an old one was left behind
+SPLIT_READY, SPLIT_OLD = 0, 1  # both can run; lanes have parted again since an old one was left behind
 SPLIT_AT_BARRIER = 16  # at named barrier b: SPLIT_AT_BARRIER + b
 SPLIT_AT_SYNC, SPLIT_AT_COLLECTIVE = 32, 48  # at WARPSYNC with convergence barrier b: SPLIT_AT_SYNC + b - 16
 SPLIT_IN_COLLECTIVE = 64  # its lanes run with all others through what WARPSYNC.COLLECTIVE begins

@@ -179,6 +179,7 @@ def parameters(
     par[L.P_REDUX_LATENCY] = memory.redux_latency_cycles
     par[L.P_MEMBAR_LATENCY] = memory.fence_gpu_latency_cycles
     par[L.P_MEMBAR_CTA_LATENCY] = memory.fence_cta_latency_cycles
+    par[L.P_REFILL] = config.launch.refill_cycles
     par[L.P_BLOCK_LAUNCH] = config.launch.block_launch_cycles
     par[L.P_WARP_LAUNCH] = config.launch.warp_launch_cycles
     par[L.P_EXIT_LATENCY] = config.launch.drain_cycles
