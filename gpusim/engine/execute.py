@@ -61,7 +61,10 @@ def book_result(st, sm, q, w, i, cls, time):
         release_at(st, w, wbar, data - 2 + par[L.P_SHUFFLE_LATENCY], L.R_SHORT)
         return
     if cls == M.CLS_SPECIAL:
-        release_at(st, w, wbar, time + par[L.P_SPECIAL_LATENCY], L.R_SHORT)
+        # Through the memory queue: the profiler's data-pipe wavefronts count thread numbers that are read.
+        start = enter_queue(st, q, time, 2)
+        data = take_data_stage(st, sm, start, 1)
+        release_at(st, w, wbar, data - 2 + par[L.P_SPECIAL_LATENCY], L.R_SHORT)
         return
     operand = code[i, M.COL_CONST]
     if operand >= 0:

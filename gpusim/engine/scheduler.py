@@ -167,7 +167,7 @@ def step(st, sm, q, time):
         unit = st.code[i, M.COL_UNIT]
         free = part[L.Q_UNIT_FREE + unit]
         reason = L.R_MATH
-        if unit == M.UNIT_LSU:
+        if unit == M.UNIT_LSU or unit == M.UNIT_ADU:
             queued = part[L.Q_LSU_FREE] - par[L.P_QUEUE_DEPTH] * par[L.P_LSU_INTERVAL]
             shared = st.code[i, M.COL_AUX0] == M.SPACE_SHARED or st.code[i, M.COL_CLASS] != M.CLS_MEMORY
             reason = L.R_MIO if shared else L.R_LG
