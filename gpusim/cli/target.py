@@ -6,7 +6,7 @@ import argparse
 import importlib
 import importlib.util
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -15,7 +15,7 @@ from gpusim.cli import UserError
 from gpusim.cli.spec import parse_arguments, parse_dim3
 from gpusim.config import GPUConfig
 from gpusim.launch import Launch
-from isa import Program, load
+from isa import Program, ToolchainMissing, load, toolchain
 
 COMPILED = (".cubin", ".ptx", ".cu", ".gpuprog")
 _LAUNCH_OPTIONS = ("grid", "block", "args", "signature", "entry", "abi", "shared_bytes")
@@ -97,7 +97,19 @@ def _bundled(options: argparse.Namespace) -> Target:
         launch = variant.make(size, options.seed)
     except ValueError as error:
         raise UserError(f"{variant.name}: {error}") from None
-    return Target(variant.name, launch, variant, size, options.seed)
+    return Target(variant.name, _with_recorded_code(launch), variant, size, options.seed)
+
+
+def _with_recorded_code(launch: Launch) -> Launch:
+    """The launch; where the tool chain is missing, with the bundled kernel's recorded program image as its kernel."""
+    try:
+        for tool in ("ptxas", "nvdisasm"):
+            toolchain.find_tool(tool)
+    except ToolchainMissing:
+        image = importlib.import_module("programs.images").for_launch(launch)
+        if image is not None:
+            return replace(launch, kernel=image)
+    return launch
 
 
 def _compiled(path: str, options: argparse.Namespace, config: GPUConfig) -> Program:

@@ -468,3 +468,16 @@ def test_progress_appears_after_two_seconds(monkeypatch, capfd):
         callback(2000, 4, 10)
         assert callback.progress.tasks[0].completed == 4
     assert capfd.readouterr().out == "", "progress goes to standard error"
+
+
+def test_bundled_programs_run_from_recorded_images_without_the_tool_chain(monkeypatch, capsys):
+    from gpusim.cli import main
+    from isa import ToolchainMissing, toolchain
+
+    def missing(name):
+        raise ToolchainMissing(f"{name} is not installed")
+
+    monkeypatch.setattr(toolchain, "find_tool", missing)
+    monkeypatch.setattr("isa.compile.find_tool", missing)
+    assert main(["run", "vector_add", "--size", "2000", "--gpu", "tiny"]) == 0
+    assert "output equals the NumPy reference" in capsys.readouterr().out
