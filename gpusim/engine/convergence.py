@@ -185,9 +185,11 @@ def send(warp, split, w, gone, target, again, fall_through):
 
 @compiled
 def set_barrier(warp, split, w, barrier):
-    """BSSY: the active lanes are to meet at `barrier`."""
+    """BSSY: the active lanes are to meet at `barrier`.
+
+    Lanes that wait at it stay: in a recursion they wait for an outer use of the barrier, whose members BMOV has saved.
+    """
     split[w, D_MEMBERS + barrier] = warp[w, W_ACTIVE]
-    split[w, D_WAITING + barrier] = 0
 
 
 @compiled
@@ -195,14 +197,17 @@ def open_barriers(warp, split, w):
     """Goes on with the lanes at every convergence barrier and WARPSYNC that nobody is missing from any more."""
     alive = warp[w, W_ALIVE]
     for b in range(CONVERGENCE_BARRIERS):
+        members = split[w, D_MEMBERS + b]
         waiting = split[w, D_WAITING + b]
-        if waiting != 0 and split[w, D_MEMBERS + b] & alive & ~waiting == 0:
+        if b < FIRST_SYNC:
+            waiting &= members
+        if waiting != 0 and members & alive & ~waiting == 0:
             if b >= FIRST_SYNC:
                 split[w, D_AGAIN] |= release_sync(split, w, b)
                 retry_collective(split, w, b)
             else:
                 push(split, w, split[w, D_RESUME + b], waiting, SPLIT_READY)
-                split[w, D_WAITING + b] = 0
+                split[w, D_WAITING + b] &= ~waiting
                 split[w, D_MEMBERS + b] = 0
 
 
@@ -216,9 +221,10 @@ def meet(warp, split, w, barrier):
         warp[w, W_PC] += 1
         return True
     if members & warp[w, W_ALIVE] & ~active & ~waiting & ~split[w, D_YIELDED] == 0:
-        warp[w, W_ACTIVE] = active | waiting
+        together = active | (waiting & members)
+        warp[w, W_ACTIVE] = together
         warp[w, W_PC] += 1
-        split[w, D_WAITING + barrier] = 0
+        split[w, D_WAITING + barrier] = waiting & ~together
         split[w, D_MEMBERS + barrier] = 0
         return True
     split[w, D_WAITING + barrier] = waiting | active

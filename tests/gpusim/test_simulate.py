@@ -1,5 +1,7 @@
 """Whole runs on the tiny GPU: values, determinism, forward progress, and every kind of bad input."""
 
+import math
+
 import numpy as np
 import pytest
 from numba import cuda, float32, int32
@@ -236,3 +238,14 @@ def test_unknown_opcode_is_refused_before_anything_runs():
 
 def test_every_mistake_has_one_base_class():
     assert issubclass(MemoryAccessError, SimulationError) and issubclass(SimulationError, isa.IsaError)
+
+
+def test_recursion_to_a_depth_that_differs_between_lanes():
+    source = """
+    __device__ __noinline__ double factorial(int n) { return n < 2 ? 1.0 : n * factorial(n - 1); }
+    extern "C" __global__ void factorials(double *out) { out[threadIdx.x] = factorial(threadIdx.x % 12); }
+    """
+    program = isa.listing.program_from_cubin(isa.compile_cuda(source), "factorials", abi="c")
+    out = np.zeros(64)
+    gpusim.simulate(program, 1, 64, (out,), gpu="tiny")
+    assert out.tolist() == [math.factorial(i % 12) for i in range(64)]
