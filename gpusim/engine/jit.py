@@ -1,11 +1,14 @@
 """How the engine's functions are compiled, and where the result is kept.
 
-Machine code lies in a folder of its own for each state of the engine's sources: Numba's cache looks at the file of the
-function that is called and would go on using old code when only a function further down has changed.
+Machine code lies in a folder of its own for each state of the sources that it depends on: Numba's cache looks at the
+file of the function that is called and would go on using old code when only a function further down has changed. So
+a file's folder is named after a digest of the file and of everything in the engine that it imports, and a change
+recompiles what uses the changed file, not all.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 from collections.abc import Callable
@@ -19,23 +22,60 @@ from numba import njit
 from isa import microops
 from isa.cache import cache_folder
 
-_SOURCES = (Path(__file__).parent, Path(microops.__file__))
+_ENGINE = Path(__file__).parent
+_MICROOPS = Path(microops.__file__)
 
 
 @cache
 def core_folder() -> Path:
-    """Folder for the compiled core of this version of the sources; $GPUSIM_CACHE_DIR moves it."""
+    """Folder that says whether all of this version of the core has been compiled; $GPUSIM_CACHE_DIR moves it."""
+    return _folder("core", sorted([*_ENGINE.glob("*.py"), _MICROOPS]))
+
+
+@cache
+def _code_folder(file: Path) -> Path:
+    """Folder for the compiled functions of one file of the engine."""
+    return _folder(file.stem, sorted(_needed(file)))
+
+
+def _folder(name: str, files: list[Path]) -> Path:
     digest = hashlib.sha256(numba.__version__.encode())
-    for source in _SOURCES:
-        for file in sorted(source.glob("*.py")) if source.is_dir() else [source]:
-            digest.update(file.read_bytes())
-    return cache_folder() / f"core-{digest.hexdigest()[:16]}"
+    for file in files:
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return cache_folder() / "engine" / f"{name}-{digest.hexdigest()[:16]}"
+
+
+def _needed(file: Path) -> set[Path]:
+    """A file and all files of the engine that it imports, directly or not."""
+    found: set[Path] = set()
+    left = [file]
+    while left:
+        file = left.pop()
+        if file not in found:
+            found.add(file)
+            left += _imported(file)
+    return found
+
+
+@cache
+def _imported(file: Path) -> tuple[Path, ...]:
+    """Files of the engine, and the list of micro-operations, that a file imports."""
+    found = []
+    for node in ast.walk(ast.parse(file.read_text())):
+        if not isinstance(node, ast.ImportFrom) or node.module is None:
+            continue
+        for name in [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]:
+            if name == microops.__name__:
+                found.append(_MICROOPS)
+            elif name.startswith("gpusim.engine."):
+                found.append(_ENGINE / f"{name.split('.')[2]}.py")
+    return tuple(path for path in found if path.exists())
 
 
 def _compile(function: Callable[..., Any], **options: Any) -> Any:
     before = numba.config.CACHE_DIR
     if not os.environ.get("NUMBA_CACHE_DIR"):
-        numba.config.CACHE_DIR = str(core_folder())
+        numba.config.CACHE_DIR = str(_code_folder(Path(function.__code__.co_filename)))
     try:
         return njit(cache=True, nogil=True, error_model="numpy", **options)(function)
     finally:
