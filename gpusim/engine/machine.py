@@ -11,6 +11,7 @@ import numpy as np
 
 from gpusim.config import GPUConfig
 from gpusim.engine import layout as L
+from gpusim.engine.group_matrix import TILE_WORDS
 from gpusim.engine.memory_state import REQ_FIELDS
 from gpusim.engine.readiness import CONSTANT_LINE_BYTES
 from gpusim.engine.scheduler import POLICIES, ROOM
@@ -184,6 +185,8 @@ def parameters(
     par[L.P_WARP_LAUNCH] = config.launch.warp_launch_cycles
     par[L.P_EXIT_LATENCY] = config.launch.drain_cycles
     par[L.P_CLOCK_MHZ] = config.gpu.clock_mhz
+    par[L.P_GROUP_COLUMNS] = config.pipes.group_columns_per_cycle
+    par[L.P_GROUP_LEAST] = config.pipes.group_least_cycles
     interval, latency = unit_timing(config)
     par[L.P_UNIT_INTERVAL : L.P_UNIT_INTERVAL + 16] = interval
     par[L.P_UNIT_LATENCY : L.P_UNIT_LATENCY + 16] = latency
@@ -239,6 +242,7 @@ def build_state(
         values=np.zeros((sms, room.deferred, 8, 32), np.uint32),
         address=np.zeros((sms, 32), np.int64),
         touched=np.zeros((sms, 160, 2), np.int64),
+        tile=aligned_uint32(sms * TILE_WORDS),
         done=np.zeros((sms, 64, 2), np.int64),
         line=np.zeros((chunks, len(lowered.code), L.N_FIELDS), np.int64),
     )
