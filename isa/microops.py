@@ -281,9 +281,9 @@ OP_IMMA = 801  # AUX0 shape, AUX1 bit 0: A signed, bit 1: B signed, bits 4..: bi
 OP_DMMA = 802  # AUX0 shape
 OP_MOVM = 803  # transpose an 8x8 matrix of 16-bit elements
 # HMMA and IMMA with AUX3 = 1 + selector: A is structured sparse, AUX5 = row of its metadata.
-OP_GMMA = 804  # a warp's sixteen rows of a product of four warps: AUX0 = N, AUX1 = TENSOR_* of A | of B << 8, AUX2 = bits
-#                of the result, AUX3 as AUX1 of IMMA, AUX4 = GMMA_*, A = registers or B = descriptor of A, AUX5 =
-#                descriptor of B, PS0: C is added
+OP_GMMA = 804  # a warp's sixteen rows of a product of four warps: AUX0 = N, AUX1 = TENSOR_* of A | of B << 8, AUX2 =
+#                bits of the result, AUX3 as AUX1 of IMMA, AUX4 = GMMA_*, A = registers or B = descriptor of A,
+#                AUX5 = descriptor of B, PS0: C is added
 
 TENSOR_F16 = 0
 TENSOR_BF16 = 1
@@ -382,7 +382,9 @@ OP_STSM = 1007
 OP_QSPC = 1008  # PD0 = generic address A lies in space AUX0
 OP_SYNCS = 1010  # mbarrier at A: AUX4 = SYNCS_*, B operand, d pair = its words before, PD0 = phase is over
 OP_ARRIVES = 1011  # the copies so far arrive at mbarrier A: AUX4 = 0 as arrivals, 1 as transactions
-OP_BULK_COPY = 1012  # A, B uniform: AUX4 = BULK_*; C = bytes
+OP_BULK_COPY = 1012  # AUX4 = BULK_*: A = destination and mbarrier, B = source (loads) or the other way round, C = size;
+#                      of tensors: A = shared address, mbarrier (loads), coordinates, B = tensor map, AUX1 = dimensions;
+#                      reductions: AUX1 = bytes, AUX2 = ATOMIC_*, AUX3 = TYPE_*
 
 SPACE_GLOBAL = 0
 SPACE_SHARED = 1
@@ -411,6 +413,12 @@ SCOPE_SM = 1
 SCOPE_GPU = 2
 SCOPE_SYSTEM = 3
 
+BULK_LOAD = 0
+BULK_STORE = 1
+BULK_REDUCE = 2
+BULK_TENSOR_LOAD = 3
+BULK_TENSOR_STORE = 4
+BULK_TENSOR_REDUCE = 5
 SYNCS_EXCHANGE = 0
 SYNCS_CHECK = 1
 SYNCS_INVALIDATE = 2

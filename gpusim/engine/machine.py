@@ -15,7 +15,7 @@ from gpusim.engine.group_matrix import TILE_WORDS
 from gpusim.engine.memory_state import REQ_FIELDS
 from gpusim.engine.readiness import CONSTANT_LINE_BYTES
 from gpusim.engine.scheduler import POLICIES, ROOM
-from gpusim.engine.space import LOCAL_WINDOW, SHARED_WINDOW
+from gpusim.engine.space import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from gpusim.launch import Launch
 from gpusim.memory import DeviceMemory
 from gpusim.occupancy import Occupancy
@@ -31,13 +31,14 @@ ICACHE_WAYS = 4
 _BLOCK_OFFSET, _GRID_OFFSET, _STACK_OFFSET = 0x0, 0xC, 0x28
 _SHARED_WINDOW_OFFSET, _LOCAL_WINDOW_OFFSET = 0x18, 0x20
 _DESCRIPTOR_OFFSET = 0x208
+_PARAMETER_WINDOW_OFFSET = 0x198  # generic address of the first parameter, sm_90
 
 
 @dataclass(frozen=True)
 class Capacity:
     """Room in the SM's queues per lookahead window: far more than its stages can fill."""
 
-    requests: int = 1024
+    requests: int = 4096
     events: int = 8192
     tokens: int = 4096
     deferred: int = 512
@@ -60,6 +61,7 @@ def constant_banks(program: Program, launch: Launch, parameters: bytes, local_by
     put(_SHARED_WINDOW_OFFSET, SHARED_WINDOW, 8)
     put(_LOCAL_WINDOW_OFFSET, LOCAL_WINDOW, 8)
     put(_DESCRIPTOR_OFFSET, 0, 8)
+    put(_PARAMETER_WINDOW_OFFSET, PARAMETER_WINDOW + program.parameter_base, 8)
     start = program.parameter_base
     banks[0, start : start + len(parameters)] = np.frombuffer(parameters, np.uint8)
     return banks
@@ -186,6 +188,7 @@ def parameters(
     par[L.P_EXIT_LATENCY] = config.launch.drain_cycles
     par[L.P_CLOCK_MHZ] = config.gpu.clock_mhz
     par[L.P_GROUP_COLUMNS] = config.pipes.group_columns_per_cycle
+    par[L.P_BULK_START] = memory.bulk_start_cycles
     par[L.P_GROUP_LEAST] = config.pipes.group_least_cycles
     interval, latency = unit_timing(config)
     par[L.P_UNIT_INTERVAL : L.P_UNIT_INTERVAL + 16] = interval
