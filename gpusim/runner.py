@@ -56,7 +56,7 @@ def run_launch(
     local_bytes = _local_bytes(program)
     shared = program.shared_base + program.static_shared_bytes + launch.shared_bytes
     par = parameters(config, launch, lowered, fits, shared, local_bytes, BASE, strict_barriers)
-    banks = constant_banks(program, launch, parameter_bytes, local_bytes)
+    banks = constant_banks(program, launch, parameter_bytes, local_bytes, config.sm.count)
     own = device is None
     device = device or Device(config, threads)
     before = device.memory_system.counters.copy()

@@ -20,16 +20,13 @@ from gpusim.memory import DeviceMemory
 from gpusim.occupancy import Occupancy
 from isa import Program
 from isa import microops as M
+from isa.launch_values import launch_values
 from isa.lower import Lowered
 
 BANKS = 5
 BANK_BYTES = 1 << 16
 LOCAL_ADDRESS = 0x7D20_0000_0000
 ICACHE_WAYS = 4
-# Launch values below the parameter area of bank 0, at the offsets that sm_70 to sm_90 code reads them from.
-_BLOCK_OFFSET, _GRID_OFFSET, _STACK_OFFSET = 0x0, 0xC, 0x28
-_SHARED_WINDOW_OFFSET, _LOCAL_WINDOW_OFFSET = 0x18, 0x20
-_DESCRIPTOR_OFFSET = 0x208
 
 
 @dataclass(frozen=True)
@@ -42,23 +39,30 @@ class Capacity:
     deferred: int = 512
 
 
-def constant_banks(program: Program, launch: Launch, parameters: bytes, local_bytes: int) -> np.ndarray:
+def constant_banks(
+    program: Program, launch: Launch, parameters: bytes, local_bytes: int, sm_count: int
+) -> np.ndarray:
     """All constant banks of a launch, uint8 [BANKS, 65536]: launch values, parameters, the compiler's constants."""
     banks = np.zeros((BANKS, BANK_BYTES), np.uint8)
     for number, content in program.constant_banks.items():
         if number < BANKS:
             banks[number, : len(content)] = np.frombuffer(content, np.uint8)
 
-    def put(offset: int, value: int, size: int) -> None:
-        banks[0, offset : offset + size] = np.frombuffer(value.to_bytes(size, "little"), np.uint8)
+    def put(offset: int | None, value: int, size: int = 4) -> None:
+        if offset is not None:
+            banks[0, offset : offset + size] = np.frombuffer(value.to_bytes(size, "little"), np.uint8)
 
+    where = launch_values(program.arch)
     for k in range(3):
-        put(_BLOCK_OFFSET + 4 * k, launch.block[k], 4)
-        put(_GRID_OFFSET + 4 * k, launch.grid[k], 4)
-    put(_STACK_OFFSET, local_bytes, 4)
-    put(_SHARED_WINDOW_OFFSET, SHARED_WINDOW, 8)
-    put(_LOCAL_WINDOW_OFFSET, LOCAL_WINDOW, 8)
-    put(_DESCRIPTOR_OFFSET, 0, 8)
+        put(where.block + 4 * k, launch.block[k])
+        put(where.grid + 4 * k, launch.grid[k])
+    put(where.stack, local_bytes)
+    put(where.dynamic_shared, launch.shared_bytes)
+    put(where.grid_number, 1, 8)
+    put(where.sm_count, sm_count)
+    put(where.reserved_shared, program.shared_base)
+    put(where.shared_window, SHARED_WINDOW, 8)
+    put(where.local_window, LOCAL_WINDOW, 8)
     start = program.parameter_base
     banks[0, start : start + len(parameters)] = np.frombuffer(parameters, np.uint8)
     return banks
