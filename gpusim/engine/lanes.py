@@ -415,6 +415,10 @@ def _to_half(builder: Any, x: Any) -> Any:
 f32_to_half = _function("f32", "u32", _to_half)
 
 # --- without compilation --------------------------------------------------------------------------------------------
-for _name, _primitive in tuple(globals().items()):
-    if isinstance(_primitive, _Intrinsic):
-        globals()[_name] = interpreted_as(getattr(lanes_interpreted, _name))(_primitive)
+globals().update(
+    {
+        name: interpreted_as(getattr(lanes_interpreted, name))(primitive)
+        for name, primitive in tuple(globals().items())
+        if isinstance(primitive, _Intrinsic)
+    }
+)

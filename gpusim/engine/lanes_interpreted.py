@@ -215,7 +215,7 @@ s64_to_f64, u64_to_f64 = _turned_into(np.float64, first=np.int64), _turned_into(
 s64_to_f32, u64_to_f32 = _turned_into(np.float32, first=np.int64), _turned_into(np.float32)
 
 
-# A conversion makes every NaN quiet, which NumPy's between half and single precision does not.
+# A conversion keeps the sign and the upper bits of a NaN's payload and makes it quiet; NumPy's makes other NaN.
 def half_to_f32(row: np.ndarray) -> np.ndarray:
     bits = row.astype(np.uint16)
     quiet = np.where(np.isnan(bits.view(np.float16)), bits | _QUIET_HALF, bits)
@@ -223,5 +223,6 @@ def half_to_f32(row: np.ndarray) -> np.ndarray:
 
 
 def f32_to_half(row: np.ndarray) -> np.ndarray:
-    bits = row.astype(np.float16).view(np.uint16)
-    return np.where(np.isnan(row), bits | _QUIET_HALF, bits).astype(np.uint32)
+    bits = row.view(np.uint32)
+    of_nan = bits >> np.uint32(16) & np.uint32(0x8000) | np.uint32(0x7E00) | bits >> np.uint32(13) & np.uint32(0x1FF)
+    return np.where(np.isnan(row), of_nan, row.astype(np.float16).view(np.uint16))
