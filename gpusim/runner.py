@@ -14,11 +14,10 @@ from gpusim.engine.dispatcher import G_FIELDS
 from gpusim.engine.machine import build_state, constant_banks, parameters
 from gpusim.engine.record import LaunchRecord
 from gpusim.engine.warm import prepare_core
-from gpusim.errors import LaunchError
 from gpusim.fault import fault, nothing_moves, out_of_cycles
 from gpusim.launch import Launch
 from gpusim.memory import BASE, DeviceMemory
-from gpusim.occupancy import check_dimensions, occupancy
+from gpusim.occupancy import check_cluster, check_dimensions, occupancy
 from gpusim.result import Result
 from isa import Program
 from isa.lower import lower
@@ -42,8 +41,6 @@ def run_launch(
     """Simulate one launch whose arguments lie in `memory` already; on `device`, or on a new one with cold caches."""
     lowered = lower(program)
     check_dimensions(config, launch.grid, launch.block, program.name)
-    if program.cluster is not None:
-        raise LaunchError("thread block clusters are not modelled", kernel=program.name)
     fits = occupancy(
         config,
         launch.threads_per_block,
@@ -53,9 +50,21 @@ def run_launch(
         program.max_threads,
         program.name,
     )
+    if program.cluster is not None:
+        check_cluster(config, program.cluster, launch.grid, fits.blocks_per_sm, program.name)
     local_bytes = _local_bytes(program)
     shared = program.shared_base + program.static_shared_bytes + launch.shared_bytes
-    par = parameters(config, launch, lowered, fits, shared, local_bytes, BASE, strict_barriers)
+    par = parameters(
+        config,
+        launch,
+        lowered,
+        fits,
+        shared,
+        local_bytes,
+        BASE,
+        strict_barriers,
+        program.cluster or (0, 0, 0),
+    )
     banks = constant_banks(program, launch, parameter_bytes, local_bytes, config.sm.count)
     own = device is None
     device = device or Device(config, threads)

@@ -17,6 +17,7 @@ import simpy
 from gpusim.config import GPUConfig
 from gpusim.engine import layout as L
 from gpusim.engine.atomics import apply_deferred
+from gpusim.engine.cluster import open_barriers
 from gpusim.engine.dispatcher import FRACTION, G_FIELDS, G_TOTAL, fill, refill
 from gpusim.engine.flight import deliver
 from gpusim.engine.memory_system import MemorySystem, process_window
@@ -119,6 +120,8 @@ class Device:
                 raise MachineStopped(int(stopped[0]))
             moved = self._serve_memory(state)
             running = int(refill(state, grid.dispatch, until, interval))
+            if state.par[L.P_CLUSTER_BLOCKS] > 0:
+                open_barriers(state, until)
             windows += 1
             if progress is not None and windows % 16 == 0:
                 finished = int(grid.dispatch[0]) - running
