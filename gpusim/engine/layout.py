@@ -117,9 +117,10 @@ W_RELEASE = 18  # six: cycle at which the known part of the scoreboard is releas
 W_KIND = 24  # six: stall reason of a wait for the scoreboard
 W_START = 30  # cycle at which it became resident
 W_CLUSTER_ARRIVALS = 31  # how often it has arrived at the barrier of its cluster
-W_FIELDS = 32
+W_CALL = 32  # cycle at which it asked the host for something
+W_FIELDS = 33
 
-FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_MEMBAR, WAIT_THROTTLE, WAIT_CLUSTER = range(7)
+FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_MEMBAR, WAIT_THROTTLE, WAIT_CLUSTER, WAIT_HOST = range(8)
 
 # --- split: groups of lanes of a warp that are not the running one -----------------------------------------
 D_COUNT = 0  # number of splits; they lie bottom first
@@ -343,6 +344,8 @@ class State(ArrayTable):
         code: np.ndarray
         par: np.ndarray
         regs: np.ndarray
+        shared8: np.ndarray
+        local8: np.ndarray
         warp: np.ndarray
         split: np.ndarray
         part: np.ndarray

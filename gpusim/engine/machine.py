@@ -41,9 +41,12 @@ class Capacity:
 
 
 def constant_banks(
-    program: Program, launch: Launch, parameters: bytes, local_bytes: int, sm_count: int
+    program: Program, launch: Launch, parameters: bytes, local_bytes: int, sm_count: int, workspace: int = 0
 ) -> np.ndarray:
-    """All constant banks of a launch, uint8 [BANKS, 65536]: launch values, parameters, the compiler's constants."""
+    """All constant banks of a launch, uint8 [BANKS, 65536]: launch values, parameters, the compiler's constants.
+
+    workspace: device address of what blocks of a cooperative launch share, 0 for an ordinary launch.
+    """
     banks = np.zeros((BANKS, BANK_BYTES), np.uint8)
     for number, content in program.constant_banks.items():
         if number < BANKS:
@@ -62,6 +65,9 @@ def constant_banks(
     put(where.grid_number, 1, 8)
     put(where.sm_count, sm_count)
     put(where.reserved_shared, program.shared_base)
+    # Environment registers 1 and 2 hold the upper and the lower half, as cooperative_groups.h puts them together.
+    put(where.environment + 4, workspace >> 32)
+    put(where.environment + 8, workspace & 0xFFFFFFFF)
     put(where.shared_window, SHARED_WINDOW, 8)
     if program.cluster is not None:
         _put_cluster(put, where, program.cluster, launch.grid)
