@@ -171,15 +171,11 @@ def copy_barrier(w: RowWriter) -> None:
 
 
 def program_counter(w: RowWriter) -> None:
-    """LEPC: d = address of the label, or of the next instruction plus an offset."""
+    """LEPC: d = address of the label, or of the instruction itself (so the code that ptxas puts behind it for sm_75
+    counts)."""
     w.set(m.OP_LEPC)
     w.dst(2)
-    if w.next_is("label"):
-        w.columns[m.COL_AUX0] = int(w.take().value or 0)
-    else:
-        w.columns[m.COL_AUX0] = (
-            w.instruction.address + INSTRUCTION_BYTES + (w.number() if w.next_is("imm") else 0)
-        )
+    w.columns[m.COL_AUX0] = int(w.take().value or 0) if w.next_is("label") else w.instruction.address
 
 
 def elect(w: RowWriter) -> None:

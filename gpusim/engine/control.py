@@ -124,7 +124,7 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
     if op == M.OP_JMP or (op == M.OP_CALL and code[i, M.COL_AUX0] >= 0):
         goto(st, sm, w, i, lanes, np.int64(code[i, M.COL_AUX0]), chunk)
         return True
-    if op == M.OP_BRX or op == M.OP_RET or op == M.OP_CALL:
+    if op == M.OP_BRX or op == M.OP_JMX or op == M.OP_RET or op == M.OP_CALL:
         indirect(st, sm, w, i, wb, lanes, chunk)
         return True
     if op == M.OP_BREAK:
@@ -168,8 +168,9 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
     elif op == M.OP_LEPC:
         dst = row_offset(code[i, M.COL_DST], wb)
         for lane in range(32):
-            st.regs[dst + lane] = np.uint32(16 * (i + 1) + code[i, M.COL_AUX0])
-            st.regs[dst + 32 + lane] = np.uint32(0)
+            if (lanes >> lane) & 1:
+                st.regs[dst + lane] = np.uint32(code[i, M.COL_AUX0])
+                st.regs[dst + 32 + lane] = np.uint32(0)
     elif op == M.OP_BPT:
         fail(st, sm, L.E_TRAP, i, w, lowest_bit(lanes), 0, 0)
     elif op == M.OP_KILL:

@@ -24,7 +24,7 @@ _RETURN = (
 
 
 def assemble(text: str, arguments: int = 1, immediates: dict[str, int] | None = None, **changes: Any) -> Program:
-    """A program of the lines of `text`; a line that ends in a colon is a label, EXIT follows the last.
+    """A program of the lines of `text`; a line that ends in a colon is a label, EXIT follows the last instruction.
 
     Args:
         arguments: how many 64-bit parameters there are.
@@ -33,12 +33,13 @@ def assemble(text: str, arguments: int = 1, immediates: dict[str, int] | None = 
     """
     lines: list[str] = []
     labels = {"kernel": 0}
-    for line in (line.strip() for line in [*text.splitlines(), "EXIT"]):
+    written = [line.strip() for line in text.splitlines() if line.strip()]
+    for line in written if written[-1].endswith(":") else [*written, "EXIT"]:
         if line.endswith(":"):
             labels[line[:-1]] = 16 * len(lines)
         elif line == "@RETURN":
             lines += _RETURN
-        elif line:
+        else:
             lines.append(line)
     code = tuple(
         parse_instruction(16 * k, line, ENCODING | (immediates or {}).get(line, 0) << 32, labels)

@@ -98,7 +98,8 @@ def modifiers(name, bits):
 
 def values(rng, count, bits):
     """Random values, half of them special words, many of them equal."""
-    words = np.where(rng.random((count, 4)) < 0.5, rng.choice(SPECIAL_WORDS, (count, 4)), rng.integers(0, 7, (count, 4)))
+    special, few = rng.choice(SPECIAL_WORDS, (count, 4)), rng.integers(0, 7, (count, 4))
+    words = np.where(rng.random((count, 4)) < 0.5, special, few)
     words[:, bits // 32 :] = 0
     if bits == 64 and rng.random() < 0.5:
         words[:, 1] = rng.choice([0x3FF00000, 0x7FEFFFFF, 0x00000000, 0xC0000000], count)  # doubles that add up
@@ -163,7 +164,12 @@ def test_lanes_act_in_turn(where, name, bits, meaning):
 def test_lanes_that_do_not_execute_leave_everything():
     places, operands, swaps = prepared(32, 9)
     mask = 0x0F0F00FF
-    text = f"MOV R1, {mask:#x}\nSHF.R.U32 R1, R1, R0, RZ\nR2P PR, R1, 0x1\n@P0 ATOMG.E.ADD.STRONG.GPU PT, R20, {GLOBAL}, R8"
+    text = f"""
+    MOV R1, {mask:#x}
+    SHF.R.U32 R1, R1, R0, RZ
+    R2P PR, R1, 0x1
+    @P0 ATOMG.E.ADD.STRONG.GPU PT, R20, {GLOBAL}, R8
+    """
     memory, old = expected(wrapping(32)["ADD"], places, operands, swaps, mask)
     got_places, got = run(text, "", places, operands, swaps)
     assert whole(got_places) == memory

@@ -101,7 +101,8 @@ def test_reductions_one_after_the_other_start_anew():
 
 
 def test_a_barrier_that_is_guarded_out_is_passed():
-    assert out_of("ISETP.NE.U32.AND P0, PT, RZ, RZ, PT\nMOV R6, 0x3\n@P0 BAR.SYNC.DEFER_BLOCKING 0x0\n@RETURN", 32) == [3] * 32
+    text = "ISETP.NE.U32.AND P0, PT, RZ, RZ, PT\nMOV R6, 0x3\n@P0 BAR.SYNC.DEFER_BLOCKING 0x0\n@RETURN"
+    assert out_of(text, 32) == [3] * 32
 
 
 def test_lanes_of_a_warp_may_arrive_one_group_after_the_other():
