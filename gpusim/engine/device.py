@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numba
 import numpy as np
 import simpy
 
@@ -78,7 +79,8 @@ class Device:
         self.config = config
         self.env = simpy.Environment()
         self.memory_system = MemorySystem(config, config.sm.count)
-        self.threads = max(1, min(threads, config.sm.count))
+        # Without compilation host threads would wait for each other's turn in the interpreter.
+        self.threads = 1 if numba.config.DISABLE_JIT else max(1, min(threads, config.sm.count))
         self.queue = simpy.Store(self.env)
         self.window = config.l2.lookahead_cycles
         self._pool = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
