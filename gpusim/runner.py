@@ -17,7 +17,7 @@ from gpusim.engine.warm import prepare_core
 from gpusim.errors import LaunchError
 from gpusim.fault import fault, nothing_moves, out_of_cycles
 from gpusim.launch import Launch
-from gpusim.memory import BASE, DeviceMemory
+from gpusim.memory import DeviceMemory
 from gpusim.occupancy import check_dimensions, occupancy
 from gpusim.result import Result
 from isa import Program
@@ -55,7 +55,7 @@ def run_launch(
     )
     local_bytes = _local_bytes(program)
     shared = program.shared_base + program.static_shared_bytes + launch.shared_bytes
-    par = parameters(config, launch, lowered, fits, shared, local_bytes, BASE, strict_barriers)
+    par = parameters(config, launch, lowered, fits, shared, local_bytes, memory.base, strict_barriers)
     banks = constant_banks(program, launch, parameter_bytes, local_bytes)
     own = device is None
     device = device or Device(config, threads)
