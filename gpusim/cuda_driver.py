@@ -54,7 +54,7 @@ def install(
     )
     if inherit:
         options = {"gpu": str(gpu), "overrides": list_overrides(overrides), "threads": threads}
-        pass_on(options | {"memory_bytes": memory_bytes, "max_cycles": max_cycles})
+        os.environ.update(environment(options | {"memory_bytes": memory_bytes, "max_cycles": max_cycles}))
     return driver
 
 
@@ -76,17 +76,18 @@ def list_overrides(overrides: Mapping[str, Any] | Sequence[str] | None) -> list[
     return list(overrides or ())
 
 
-def pass_on(options: Mapping[str, Any]) -> None:
-    """Set the environment so that Python processes started from here install the same driver: `sitecustomize`, which
-    Python imports when it starts, is the one of this package."""
-    os.environ[VARIABLE] = json.dumps(dict(options))
+def environment(options: Mapping[str, Any]) -> dict[str, str]:
+    """Environment variables with which a Python process installs the same driver at its start: `sitecustomize`, which
+    Python imports then, is the one of this package. options: keyword arguments of `install`, as JSON can hold them."""
     package = Path(__file__).resolve().parent
     folders = [str(package / "driver" / "inherit"), str(package.parent)]
     rest = [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each and each not in folders]
-    os.environ["PYTHONPATH"] = os.pathsep.join(folders + rest)
+    return {VARIABLE: json.dumps(dict(options)), "PYTHONPATH": os.pathsep.join(folders + rest)}
 
 
 def install_from_environment() -> Driver | None:
-    """Install what `pass_on` asked for; None if nothing was."""
+    """Install what `environment` asked for, or return what is installed already; None if nothing was asked for."""
+    from gpusim.driver import hook
+
     text = os.environ.get(VARIABLE)
-    return install(**json.loads(text)) if text else None
+    return hook.current() or (install(**json.loads(text)) if text else None)

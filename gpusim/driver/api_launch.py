@@ -110,6 +110,7 @@ def run(
 ) -> None:
     """Simulate a launch and note it. parameters, extra: as C passes them, an array of pointers to the values or a list
     that names one buffer. Raises INVALID_VALUE, LAUNCH_OUT_OF_RESOURCES, COOPERATIVE_LAUNCH_TOO_LARGE."""
+    driver.log.attempts += 1
     driver.wait_for_host_calls([stream_of(driver, stream)])
     if 0 in grid or 0 in block:
         raise DriverError(Code.INVALID_VALUE)

@@ -14,9 +14,16 @@ from collections.abc import Sequence
 SLOTS = "gpusim_driver_slots"
 """Symbol of the table: one 64-bit address per function, in the order of `names`."""
 
+GONE = "gpusim_driver_gone"
+"""A function of machine code alone that returns CUDA_ERROR_DEINITIALIZED (4), for slots whose callbacks are gone."""
+
 MACHINES = {"x86_64": 62, "aarch64": 183}
 """ELF machine numbers by the name that `platform.machine` gives."""
 
+_RETURN_DEINITIALIZED = {
+    "x86_64": b"\xb8\x04\x00\x00\x00\xc3",  # mov $4, %eax; ret
+    "aarch64": struct.pack("<II", 0x52800080, 0xD65F03C0),  # mov w0, #4; ret
+}
 _PAGE = 0x10000  # AArch64 hosts may have pages of 64 KiB
 _STUB_BYTES, _SYMBOL_BYTES, _HEADER_BYTES, _SEGMENT_BYTES = 16, 24, 64, 56
 _FUNCTION, _OBJECT = 0x12, 0x11  # global symbols
@@ -27,7 +34,8 @@ _READ_EXECUTE, _READ_WRITE = 5, 6
 
 def stub_library(names: Sequence[str], machine: str, soname: str) -> bytes:
     """The library's file. names: exported functions. machine: 'x86_64' or 'aarch64'. Raises KeyError for others."""
-    symbols = [*names, SLOTS]
+    stubs = [*names, GONE]
+    symbols = [*stubs, SLOTS]
     strings = bytearray(b"\0")
     places = {}
     for text in (soname, *symbols):
@@ -38,7 +46,7 @@ def stub_library(names: Sequence[str], machine: str, soname: str) -> bytes:
     hashes = table + _SYMBOL_BYTES * count
     texts = hashes + 4 * (2 + count + count)
     code = _round_up(texts + len(strings), _STUB_BYTES)
-    data = _round_up(code + _STUB_BYTES * len(names), _PAGE)
+    data = _round_up(code + _STUB_BYTES * len(stubs), _PAGE)
     dynamic = [
         (_DT_HASH, hashes),
         (_DT_STRTAB, texts),
@@ -52,7 +60,7 @@ def stub_library(names: Sequence[str], machine: str, soname: str) -> bytes:
     end = slots + 8 * len(names)
 
     symbol_rows = [struct.pack("<IBBHQQ", 0, 0, 0, 0, 0, 0)]
-    for k, name in enumerate(names):
+    for k, name in enumerate(stubs):
         symbol_rows.append(
             struct.pack("<IBBHQQ", places[name], _FUNCTION, 0, 1, code + _STUB_BYTES * k, _STUB_BYTES)
         )
@@ -76,7 +84,8 @@ def stub_library(names: Sequence[str], machine: str, soname: str) -> bytes:
         code: b"".join(
             _stub(machine, code + _STUB_BYTES * k, slots + 8 * k).ljust(_STUB_BYTES, b"\0")
             for k in range(len(names))
-        ),
+        )
+        + _RETURN_DEINITIALIZED[machine],
         data: b"".join(struct.pack("<QQ", *entry) for entry in dynamic),
     }
     for start, piece in pieces.items():

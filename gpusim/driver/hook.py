@@ -41,7 +41,7 @@ def install(**options: Any) -> Driver:
         _library = DriverLibrary(Driver(**options))
         # Numba looks for libcuda.so first, which on a machine with a GPU is the real one.
         os.environ["NUMBA_CUDA_DRIVER"] = str(_library.path)
-        atexit.register(_close)
+        atexit.register(_library.close)
         return _library.driver
     if _library.driver.primary_references or _library.driver.others:
         raise SimulationError("the simulated CUDA driver is in use; a context of it exists")
@@ -50,6 +50,3 @@ def install(**options: Any) -> Driver:
     _library.driver = replacement
     return replacement
 
-
-def _close() -> None:
-    library().driver.close()

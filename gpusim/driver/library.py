@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from gpusim.driver.codes import Code, DriverError
-from gpusim.driver.elf import MACHINES, SLOTS, stub_library
+from gpusim.driver.elf import GONE, MACHINES, SLOTS, stub_library
 from gpusim.driver.registry import FUNCTIONS, Function
 from gpusim.driver.state import Driver
 from gpusim.errors import SimulationError
@@ -43,6 +43,14 @@ class DriverLibrary:
         for index, symbol in enumerate(self.symbols):
             function = FUNCTIONS.get(symbol)
             self._slots[index] = self._callback(self._call(function), function.argument_types) if function else refuse
+
+    def close(self) -> None:
+        """Let every function return CUDA_ERROR_DEINITIALIZED from now on, without the interpreter, which is about to
+        end: destructors of other libraries still call the driver then."""
+        self.driver.close()
+        gone = ctypes.cast(getattr(self._library, GONE), ctypes.c_void_p).value
+        for index in range(len(self.symbols)):
+            self._slots[index] = gone
 
     def address(self, symbol: str) -> int | None:
         """Address of an exported function, None if there is none of this name."""

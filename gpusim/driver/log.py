@@ -40,12 +40,14 @@ class Launches:
 
 
 class LaunchLog:
-    """All launches of a driver in the order of their first call."""
+    """All launches of a driver in the order of their first call. attempts: calls of launch functions, refused ones
+    included."""
 
     def __init__(self, config: GPUConfig):
         self.config = config
         self.profiling = True
         self.groups: dict[Any, Launches] = {}
+        self.attempts = 0
         self.host_seconds = 0.0
 
     def add(self, symbol: str, result: Result) -> None:

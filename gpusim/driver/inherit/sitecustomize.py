@@ -1,4 +1,4 @@
-"""Imported by Python at its start where `gpusim.cuda_driver.pass_on` has put this folder on the path."""
+"""Imported by Python at its start where `gpusim.cuda_driver.environment` has put this folder on the path."""
 
 import importlib.machinery
 import importlib.util
