@@ -19,9 +19,11 @@ from gpusim.engine.device import Device as Engine
 from gpusim.errors import SimulationError
 from gpusim.launch import Launch
 from gpusim.memory import DeviceMemory
+from gpusim.module import Modules
 from gpusim.result import Result
 from gpusim.runner import run_launch
 from gpusim.simulation import DEFAULT_MAX_CYCLES, host_threads, parameter_names, program_of
+from gpusim.syscalls import Host
 from isa import Program
 
 
@@ -43,6 +45,8 @@ class Device:
     ):
         self.config = load_config(gpu, overrides)
         self.memory = DeviceMemory(memory_bytes, unified=unified)
+        self.modules = Modules(self.memory)
+        self.host = Host(self.memory)
         self._engine = Engine(self.config, host_threads(threads))
 
     def to_device(self, array: np.ndarray, label: str | None = None) -> DeviceArray:
@@ -85,12 +89,13 @@ class Device:
         launch = Launch(kernel, grid, block, tuple(args), shared_bytes, signature)
         program = program_of(kernel, launch.args, self.config, signature)
         typed = signature if program is not kernel else None
+        linked = self.modules.link(program)
         bound = bind(program, launch.args, self.memory, typed, parameter_names(kernel))
         before = self.memory.snapshot()
         try:
             result = run_launch(
                 self.config,
-                program,
+                linked,
                 launch,
                 self.memory,
                 bound.parameter_bytes,
@@ -99,6 +104,7 @@ class Device:
                 strict_barriers,
                 progress,
                 self._engine,
+                self.host,
             )
             bound.copy_back()
         except SimulationError:
@@ -131,6 +137,8 @@ class Device:
             strict_barriers,
             None,
             self._engine,
+            self.host,
+            cooperative,
         )
 
     def stream(self) -> Stream:

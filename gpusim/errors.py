@@ -16,6 +16,7 @@ from isa.errors import UnknownInstruction as UnsupportedInstruction
 
 __all__ = [
     "ArgumentError",
+    "AssertionFailed",
     "BarrierError",
     "ConfigError",
     "CyclesExceeded",
@@ -25,6 +26,7 @@ __all__ = [
     "MemoryAccessError",
     "OutOfDeviceMemory",
     "SimulationError",
+    "SymbolError",
     "UnsupportedInstruction",
 ]
 
@@ -78,6 +80,16 @@ class ArgumentError(SimulationError):
         if argument is not None:
             parts.append(f"argument {argument}" + (f" ({name!r})" if name else ""))
         super().__init__(": ".join([", ".join(parts), reason] if parts else [reason]))
+
+
+class SymbolError(SimulationError):
+    """A variable that a loaded module does not have. `name` is what was asked for, `names` what there is."""
+
+    def __init__(self, name: str, module: str, names: Sequence[str] = ()):
+        self.name, self.module, self.names = name, module, tuple(names)
+        shown = ", ".join(self.names[:8]) + (", ..." if len(self.names) > 8 else "")
+        there = f"it has {shown}" if self.names else "it has none"
+        super().__init__(f"module {module!r} has no variable {name!r}; {there}")
 
 
 class OutOfDeviceMemory(SimulationError):
@@ -172,6 +184,15 @@ class MemoryAccessError(KernelError):
         if allocation:
             reason += f", {allocation}"
         super().__init__(reason, **place)
+
+
+class AssertionFailed(KernelError):
+    """An assertion in a kernel that does not hold. `message` is the asserted expression or text, `asserted_at` the
+    place 'file:line' that the kernel gives, `function` the function there."""
+
+    def __init__(self, message: str, *, asserted_at: str, function: str, **place):
+        self.message, self.asserted_at, self.function = message, asserted_at, function
+        super().__init__(f"assertion `{message}` failed in {function}, {asserted_at}", **place)
 
 
 class BarrierError(KernelError):

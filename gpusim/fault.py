@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from gpusim.engine import layout as L
@@ -17,7 +19,9 @@ from gpusim.errors import (
 from gpusim.launch import Launch
 from gpusim.memory import DeviceMemory
 from isa import Program
+from isa.instruction import INSTRUCTION_BYTES
 
+_RETURN_REGISTER = 20
 _SPACES = {
     L.E_SHARED_BOUNDS: "shared",
     L.E_LOCAL_BOUNDS: "local",
@@ -61,6 +65,18 @@ def fault(state: L.State, sm: int, program: Program, launch: Launch, memory: Dev
         L.E_UNSUPPORTED: f"{instruction.mnemonic} decodes, but its execution is not modelled",
     }
     return KernelError(reasons.get(code, f"error {code}"), **place)
+
+
+def caller(state: L.State, warp: int, lane: int, program: Program, launch: Launch) -> dict[str, Any]:
+    """Place of the call by which a lane asks the host for something, as keyword arguments of a KernelError.
+
+    The call's own instruction belongs to no source line; its return address, in R20, lies behind the caller's.
+    """
+    rows = int(state.par[L.P_CONST_ROWS]) + warp * int(state.par[L.P_ROWS_PER_WARP])
+    back = int(state.regs[32 * (rows + _RETURN_REGISTER) + lane])
+    return _place(
+        state, warp // _warps_per_sm(state), warp, max(back // INSTRUCTION_BYTES - 1, 0), lane, program, launch
+    )
 
 
 def out_of_cycles(grid: Grid, program: Program, launch: Launch, max_cycles: int | None) -> CyclesExceeded:

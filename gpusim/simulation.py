@@ -11,6 +11,7 @@ from gpusim.arguments import bind, infer_signature, parse_signature
 from gpusim.config import GPUConfig, load_config
 from gpusim.launch import Launch
 from gpusim.memory import DeviceMemory
+from gpusim.module import Modules
 from isa import Program, compile_kernel
 
 if TYPE_CHECKING:
@@ -63,10 +64,11 @@ def simulate(
     launch = Launch(kernel, grid, block, tuple(args), shared_bytes, signature)
     program = program_of(kernel, launch.args, config, signature)
     memory = DeviceMemory()
+    linked = Modules(memory).link(program)
     bound = bind(program, launch.args, memory, signature if program is not kernel else None, parameter_names(kernel))
     result = run_launch(
         config,
-        program,
+        linked,
         launch,
         memory,
         bound.parameter_bytes,

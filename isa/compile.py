@@ -21,7 +21,7 @@ from typing import Any
 from isa.cache import ProgramCache, Unkeyable, default_cache, function_parts
 from isa.errors import CompileError
 from isa.listing import program_from_cubin, with_current_source
-from isa.program import IMAGE_FORMAT, Program
+from isa.program import DECODER, IMAGE_FORMAT, Program
 from isa.toolchain import find_nvrtc, find_tool, identity, include_folders, numba_version
 
 DEFAULT_ARCH = "sm_90"
@@ -94,7 +94,7 @@ def _key(
     function: Any, types: tuple[Any, ...], arch: str, options: dict[str, Any], max_registers: int | None
 ) -> str | None:
     """Cache key of a compilation, None where something in it has no safe digest."""
-    described = repr((tuple(map(str, types)), arch, sorted(options.items()), max_registers, IMAGE_FORMAT))
+    described = repr((tuple(map(str, types)), arch, sorted(options.items()), max_registers, IMAGE_FORMAT, DECODER))
     if " at 0x" in described:
         return None
     tools = (numba_version(), identity("ptxas"), identity("nvdisasm"))

@@ -58,7 +58,9 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class GlobalSymbol:
-    """A module-level variable: its offset and size in bytes in the global image, or in a constant bank."""
+    """A module-level variable, or the section that holds it: its offset and size in bytes in the global image,
+    or in a constant bank.
+    """
 
     name: str
     offset: int
@@ -71,11 +73,10 @@ class Relocation:
     """An address that the loader writes.
 
     Attributes:
-        target: 'constant<bank>', 'global' (the global image) or 'text' (the kernel's code).
+        target: 'constant<bank>', 'global' (the global image) or 'text' (the code).
         offset: where in it, in bytes.
         kind: ELF relocation type; 2 is R_CUDA_64, a 64-bit absolute address.
-        symbol: whose address; in `Program.global_symbols`, or the name of an external function such as
-            vprintf.
+        symbol: whose address; in `Program.global_symbols`, or a function, which `Program.labels` places.
         addend: added to the address.
     """
 
@@ -88,7 +89,11 @@ class Relocation:
 
 @dataclass
 class CubinKernel:
-    """What the ELF file says about one kernel; sizes in bytes, field meanings as in `isa.Program`."""
+    """What the ELF file says about one code section, a kernel's or a function's; sizes in bytes, field meanings
+    as in `isa.Program`.
+
+    `functions` says which functions begin in the section, and at which byte of it.
+    """
 
     name: str
     symbol_index: int
@@ -105,16 +110,23 @@ class CubinKernel:
     cluster: tuple[int, int, int] | None = None
     constant_banks: dict[int, bytes] = field(default_factory=dict)
     relocations: tuple[Relocation, ...] = ()
+    functions: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Cubin:
-    """A parsed cubin: architecture ('sm_90'), kernels by mangled name, and the module's global data."""
+    """A parsed cubin: architecture ('sm_90'), kernels by mangled name, and the module's global data.
+
+    `functions` are the code sections of functions that lie outside their callers' section,
+    `externals` the names of functions that it calls and does not define.
+    """
 
     arch: str
     kernels: dict[str, CubinKernel]
     global_image: bytes
     global_symbols: tuple[GlobalSymbol, ...]
+    functions: dict[str, CubinKernel] = field(default_factory=dict)
+    externals: frozenset[str] = frozenset()
 
 
 def read_cubin(data: bytes, path: str = "<cubin>") -> Cubin:
@@ -188,20 +200,29 @@ class _Reader:
         self.arch = f"sm_{number}"
 
     def read(self) -> Cubin:
-        kernels = {}
+        kernels: dict[str, CubinKernel] = {}
+        functions: dict[str, CubinKernel] = {}
+        externals: set[str] = set()
+        inside: dict[str, dict[str, int]] = {}
         for index, symbol in enumerate(self.symbols):
             where = symbol["st_shndx"]
-            if symbol["st_info"]["type"] != "STT_FUNC" or not isinstance(where, int):
+            if symbol["st_info"]["type"] != "STT_FUNC":
+                continue
+            if not isinstance(where, int):
+                externals.add(symbol.name)
                 continue
             section = self.sections[where]
-            if self._other(index) & _STO_CUDA_ENTRY and section.name == f".text.{symbol.name}":
-                kernels[symbol.name] = CubinKernel(symbol.name, index, section.data())
+            inside.setdefault(section.name, {})[symbol.name] = symbol["st_value"]
+            if section.name == f".text.{symbol.name}":
+                group = kernels if self._other(index) & _STO_CUDA_ENTRY else functions
+                group[symbol.name] = CubinKernel(symbol.name, index, section.data())
         image, starts = self._global_image()
-        for kernel in kernels.values():
+        for kernel in (*kernels.values(), *functions.values()):
             self._read_kernel(kernel)
-            kernel.relocations = self._relocations(kernel.name, starts)
-        self._read_info(kernels)
-        return Cubin(self.arch, kernels, image, self._global_symbols(starts))
+            kernel.relocations = self._relocations(kernel.name, kernel.name in kernels, starts)
+            kernel.functions = inside[f".text.{kernel.name}"]
+        self._read_info(kernels | functions)
+        return Cubin(self.arch, kernels, image, self._global_symbols(starts), functions, frozenset(externals))
 
     def _other(self, index: int) -> int:
         """The raw st_other byte; pyelftools splits it into fields that CUDA does not use."""
@@ -280,29 +301,36 @@ class _Reader:
         found = []
         for symbol in self.symbols:
             where = symbol["st_shndx"]
-            if symbol["st_info"]["type"] != "STT_OBJECT" or not isinstance(where, int):
+            kind = symbol["st_info"]["type"]
+            if kind not in ("STT_OBJECT", "STT_SECTION") or not isinstance(where, int):
                 continue
-            bank = re.match(r"\.nv\.constant(\d+)$", self.sections[where].name)
+            section = self.sections[where]
+            name, size = symbol.name, symbol["st_size"]
+            if kind == "STT_SECTION":  # relocations may count from where a section starts
+                name, size = section.name, section["sh_size"]
+            bank = re.match(r"\.nv\.constant(\d+)$", section.name)
             if where in starts:
-                found.append(GlobalSymbol(symbol.name, starts[where] + symbol["st_value"], symbol["st_size"]))
+                found.append(GlobalSymbol(name, starts[where] + symbol["st_value"], size))
             elif bank:
-                found.append(GlobalSymbol(symbol.name, symbol["st_value"], symbol["st_size"], int(bank[1])))
+                found.append(GlobalSymbol(name, symbol["st_value"], size, int(bank[1])))
         return tuple(found)
 
-    def _relocations(self, kernel: str, starts: dict[int, int]) -> tuple[Relocation, ...]:
+    def _relocations(self, name: str, shared: bool, starts: dict[int, int]) -> tuple[Relocation, ...]:
+        """Relocations of one code section and its own constants, and of what the module's kernels share."""
         found = []
         for section in self.sections:
             match = re.match(
                 r"\.rela?\.(?:nv\.(constant\d+)|(text)|nv\.(global)(?:\.init)?)(?:\.(.+))?$", section.name
             )
-            if not match or match[4] not in (None, kernel):
+            if not match or match[4] not in (name, None if shared else name):
                 continue
             shift = starts.get(section["sh_info"], 0)
             target = match[1] or match[2] or match[3]
             for entry in section.iter_relocations():
                 symbol = self.symbols[entry["r_info_sym"]]
+                whose = symbol.name
+                if symbol["st_info"]["type"] == "STT_SECTION":
+                    whose = self.sections[symbol["st_shndx"]].name
                 addend = entry["r_addend"] if entry.is_RELA() else 0
-                found.append(
-                    Relocation(target, entry["r_offset"] + shift, entry["r_info_type"], symbol.name, addend)
-                )
+                found.append(Relocation(target, entry["r_offset"] + shift, entry["r_info_type"], whose, addend))
         return tuple(found)

@@ -12,6 +12,7 @@ import linecache
 import re
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,7 +20,8 @@ from isa.cache import ProgramCache, default_cache
 from isa.cubin import Cubin, read_cubin
 from isa.errors import DecodeError, EntryError, ToolchainFailed
 from isa.instruction import INSTRUCTION_BYTES, Instruction, parse_instruction
-from isa.program import IMAGE_FORMAT, Program, qualified_name
+from isa.link import merge
+from isa.program import DECODER, IMAGE_FORMAT, Program, qualified_name
 from isa.toolchain import find_tool, identity
 
 _SECTION = re.compile(r"\t\.section\t\.text\.(.+?),")
@@ -49,10 +51,13 @@ class Section:
     labels: dict[str, int] = field(default_factory=dict)
     lines: list[tuple[int, str, int, int | None, str | None]] = field(default_factory=list)
 
-    def decode(self) -> tuple[Instruction, ...]:
-        """Decode every instruction; raises DecodeError naming the text that fits no form."""
+    def decode(self, start: int = 0, labels: Mapping[str, int] | None = None) -> tuple[Instruction, ...]:
+        """Decode every instruction of a section placed at address `start`; raises DecodeError naming the text
+        that fits no form. `labels` are those of all code; None: this section's.
+        """
+        labels = self.labels if labels is None else labels
         return tuple(
-            parse_instruction(address, text, encoding, self.labels, line, file)
+            parse_instruction(start + address, text, encoding, labels, line, file)
             for address, text, encoding, line, file in self.lines
         )
 
@@ -145,13 +150,13 @@ def program_from_cubin(
     symbol = select_entry(tuple(parsed.kernels), entry, path)
     abi = abi or ("numba" if _NUMBA_NAME.match(symbol) else "c")
     digest = hashlib.sha256(cubin).hexdigest()
-    key = ProgramCache.key(["cubin", str(IMAGE_FORMAT), digest, symbol, abi, identity("nvdisasm")])
+    key = ProgramCache.key(["cubin", f"{IMAGE_FORMAT}.{DECODER}", digest, symbol, abi, identity("nvdisasm")])
     program = default_cache().get(key)
     if program is None:
-        section = read_sections(disassemble(cubin)).get(symbol)
-        if section is None:
+        sections = read_sections(disassemble(cubin))
+        if symbol not in sections:
             raise DecodeError(f"nvdisasm lists no code for {symbol} of {path}")
-        program = _build(parsed, section, cubin, digest, abi)
+        program = _build(parsed, sections, symbol, cubin, digest, abi)
         default_cache().put(key, program)
     return with_current_source(program)
 
@@ -177,17 +182,22 @@ def select_entry(names: tuple[str, ...], entry: str | None, path: str) -> str:
     raise EntryError(f"{path} has no kernel '{entry}'", names)
 
 
-def _build(parsed: Cubin, section: Section, cubin: bytes, digest: str, abi: str) -> Program:
-    kernel = parsed.kernels[section.name]
-    listed = sum(encoding << 128 * index for index, (_, _, encoding, _, _) in enumerate(section.lines))
-    if listed.to_bytes(INSTRUCTION_BYTES * len(section.lines), "little") != kernel.code:
-        raise DecodeError(f"the listing of {section.name} does not match its code")
+def _build(
+    parsed: Cubin, sections: Mapping[str, Section], symbol: str, cubin: bytes, digest: str, abi: str
+) -> Program:
+    kernel = parsed.kernels[symbol]
+    merged = merge(parsed, sections, symbol)
+    for each in merged.sections:
+        lines = sections[each.name].lines
+        listed = sum(encoding << 128 * index for index, (_, _, encoding, _, _) in enumerate(lines))
+        if listed.to_bytes(INSTRUCTION_BYTES * len(lines), "little") != each.code:
+            raise DecodeError(f"the listing of {each.name} does not match its code")
     return Program(
         name=qualified_name(kernel.name).rpartition("::")[2],
         symbol=kernel.name,
         arch=parsed.arch,
-        instructions=section.decode(),
-        registers=kernel.registers,
+        instructions=merged.instructions,
+        registers=max(each.registers for each in merged.sections),
         static_shared_bytes=kernel.static_shared_bytes,
         local_bytes=kernel.local_bytes,
         barriers=kernel.barriers,
@@ -202,10 +212,10 @@ def _build(parsed: Cubin, section: Section, cubin: bytes, digest: str, abi: str)
         sha256=digest,
         shared_base=kernel.shared_base,
         cluster=kernel.cluster,
-        labels=section.labels,
+        labels=merged.labels,
         global_image=parsed.global_image,
         global_symbols=parsed.global_symbols,
-        relocations=kernel.relocations,
+        relocations=merged.relocations,
     )
 
 

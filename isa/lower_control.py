@@ -28,16 +28,17 @@ def branch(w: RowWriter) -> None:
 
 
 def indirect_branch(w: RowWriter) -> None:
-    """BRX: next address + Ra + offset; AUX0 = the sum of the fixed parts."""
-    w.set(m.OP_BRX if w.instruction.opcode == "BRX" else m.OP_JMX)
+    """BRX: next address + Ra + offset; AUX0 = the sum of the fixed parts. JMX: Ra is absolute."""
+    relative = w.instruction.opcode.startswith("BRX")
+    w.set(m.OP_BRX if relative else m.OP_JMX)
     w.ps(0)
-    register = w.take("reg")
+    register = w.take("reg", "ureg")
     w.columns[m.COL_A] = w.register_row(register)
     if w.next_is("label"):
         offset = int(w.take().value or 0)
     else:
         offset = w.number()
-        if w.instruction.opcode == "BRX":
+        if relative:
             offset += w.instruction.address + INSTRUCTION_BYTES
     w.columns[m.COL_AUX0] = offset
 
@@ -55,7 +56,7 @@ def call(w: RowWriter) -> None:
     if w.next_is("label"):
         w.columns[m.COL_AUX0] = _target(w.take())
     else:
-        w.columns[m.COL_A] = w.register_row(w.take("reg"))
+        w.columns[m.COL_A] = w.register_row(w.take("reg", "ureg"))
         if w.next_is("label"):
             w.columns[m.COL_AUX2] = int(w.take().value or 0)
 
@@ -64,7 +65,7 @@ def ret(w: RowWriter) -> None:
     """RET.REL: address in the pair A, counted from the label; RET.ABS: an absolute address."""
     w.set(m.OP_RET, aux1=int(w.has("ABS")))
     w.ps(0)
-    w.columns[m.COL_A] = w.register_row(w.take("reg"))
+    w.columns[m.COL_A] = w.register_row(w.take("reg", "ureg"))
     if w.next_is("label"):
         w.columns[m.COL_AUX0] = int(w.take().value or 0)
     elif w.next_is("imm"):
@@ -156,6 +157,12 @@ def trap(w: RowWriter) -> None:
         w.number()
 
 
+def system_call(w: RowWriter) -> None:
+    """SYSCALL number, name: what `isa.link` puts where a function of the driver is called."""
+    w.set(m.OP_SYSCALL, aux0=w.number())
+    w.take("other")
+
+
 def membar(w: RowWriter) -> None:
     w.set(m.OP_MEMBAR, aux0=w.choose(SCOPES, m.SCOPE_GPU))
 
@@ -171,15 +178,11 @@ def copy_barrier(w: RowWriter) -> None:
 
 
 def program_counter(w: RowWriter) -> None:
-    """LEPC: d = address of the label, or of the next instruction plus an offset."""
+    """LEPC: d = address of the label, or of the instruction itself (so the code that ptxas puts behind it for sm_75
+    counts)."""
     w.set(m.OP_LEPC)
     w.dst(2)
-    if w.next_is("label"):
-        w.columns[m.COL_AUX0] = int(w.take().value or 0)
-    else:
-        w.columns[m.COL_AUX0] = (
-            w.instruction.address + INSTRUCTION_BYTES + (w.number() if w.next_is("imm") else 0)
-        )
+    w.columns[m.COL_AUX0] = int(w.take().value or 0) if w.next_is("label") else w.instruction.address
 
 
 def elect(w: RowWriter) -> None:

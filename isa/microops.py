@@ -442,6 +442,7 @@ OP_LDGDEPBAR = 1120
 OP_LEPC = 1122  # d pair = byte address AUX0
 OP_JMX = 1124  # as BRX, the base is absolute
 OP_ENDCOLLECTIVE = 1125  # the lanes that WARPSYNC.COLLECTIVE brought together part again
+OP_SYSCALL = 1126  # the host does what isa.link.SYSTEM_CALLS[AUX0] says for the active lanes
 OP_ELECT = 1123  # PD0 = lowest executing lane only; d = its number
 
 BRANCH_PLAIN = 0

@@ -192,7 +192,9 @@ _ROWS = [
     # control flow
     _row("BRA", UNIT_CBU, FIXED, control.branch, "U DIV CONV ANY"),
     _row("BRX", UNIT_CBU, FIXED, control.indirect_branch),
+    _row("BRXU", UNIT_CBU, FIXED, control.indirect_branch),
     _row("JMX", UNIT_CBU, FIXED, control.indirect_branch),
+    _row("JMXU", UNIT_CBU, FIXED, control.indirect_branch),
     _row("JMP", UNIT_CBU, FIXED, control.jump),
     _row("CALL", UNIT_CBU, FIXED, control.call, "REL ABS NOINC"),
     _row("RET", UNIT_CBU, FIXED, control.ret, "REL ABS NODEC"),
@@ -209,6 +211,7 @@ _ROWS = [
     _row("KILL", UNIT_CBU, FIXED, control.trap),
     _row("BPT", UNIT_CBU, FIXED, control.trap, "TRAP INT DRAIN"),
     _row("LEPC", UNIT_ALU, FIXED, control.program_counter),
+    _row("SYSCALL", UNIT_CBU, FIXED, control.system_call),  # not the hardware's: see isa.link
     _row("NOP", UNIT_NONE, FIXED, control.nothing),
     _row("PMTRIG", UNIT_NONE, FIXED, control.nothing),
     _row("PREEXIT", UNIT_NONE, FIXED, control.nothing),

@@ -27,6 +27,8 @@ SUFFIX = ".gpuprog"
 _MAGIC = b"GPUPROG\n"
 IMAGE_FORMAT = 1
 """Version of the program image; part of every cache key."""
+DECODER = 2
+"""Version of how a cubin becomes a program, part of every cache key too; older images stay readable."""
 
 
 @dataclass(frozen=True)

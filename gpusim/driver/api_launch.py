@@ -12,15 +12,16 @@ from gpusim.driver.modules import Kernel
 from gpusim.driver.registry import function, get_pointer, get_uint
 from gpusim.driver.state import Driver
 from gpusim.errors import (
+    AssertionFailed,
     CyclesExceeded,
     DeadlockError,
     KernelError,
     LaunchError,
     MemoryAccessError,
-    SimulationError,
 )
 from gpusim.launch import Launch
 from isa import Program
+from isa.errors import IsaError
 
 _MAX_DYNAMIC_SHARED = 8  # CUfunction_attribute
 _COOPERATIVE, _CLUSTER = 2, 4  # CUlaunchAttributeID
@@ -114,7 +115,11 @@ def run(
     driver.wait_for_host_calls([stream_of(driver, stream)])
     if 0 in grid or 0 in block:
         raise DriverError(Code.INVALID_VALUE)
-    program = kernel.program()
+    try:
+        program = kernel.program()
+    except IsaError as error:
+        driver.say(f"kernel {kernel.name!r}: {error}")
+        raise DriverError(Code.NOT_SUPPORTED) from None
     allowed = kernel.attributes.get(_MAX_DYNAMIC_SHARED, _WITHOUT_OPT_IN_BYTES - program.static_shared_bytes)
     if shared_bytes > allowed:
         raise DriverError(Code.INVALID_VALUE)
@@ -132,7 +137,7 @@ def run(
         driver.context().failed = _failure(error)
         driver.log.add_failure(kernel.name, program, described)
         return
-    except SimulationError as error:
+    except IsaError as error:
         driver.say(f"kernel {program.name!r}: {error}")
         raise DriverError(Code.NOT_SUPPORTED) from None
     driver.log.add(kernel.name, result)
@@ -173,4 +178,4 @@ def _failure(error: KernelError) -> Code:
         return Code.MISALIGNED_ADDRESS if error.problem == "misaligned" else Code.ILLEGAL_ADDRESS
     if isinstance(error, (CyclesExceeded, DeadlockError)):
         return Code.LAUNCH_TIMEOUT
-    return Code.ASSERT if "assert" in str(error) else Code.LAUNCH_FAILED
+    return Code.ASSERT if isinstance(error, AssertionFailed) else Code.LAUNCH_FAILED

@@ -9,6 +9,7 @@ from gpusim.driver.images import read_image
 from gpusim.driver.modules import Kernel, Module
 from gpusim.driver.registry import function, get_text, put_int, put_pointer, put_size
 from gpusim.driver.state import Driver
+from gpusim.errors import SymbolError
 
 _names: dict[str, object] = {}
 
@@ -82,9 +83,10 @@ def module_get_function(driver: Driver, handle: int, module: int, name: int) -> 
 
 @function("cuModuleGetGlobal_v2", "pppp")
 def module_get_global(driver: Driver, address: int, nbytes: int, module: int, name: int) -> None:
-    symbol = _module_of(driver, module).linked.symbols.get(get_text(name))
-    if symbol is None:
-        raise DriverError(Code.NOT_FOUND)
+    try:
+        symbol = _module_of(driver, module).linked.symbol(get_text(name))
+    except SymbolError:
+        raise DriverError(Code.NOT_FOUND) from None
     put_pointer(address, symbol.address)
     put_size(nbytes, symbol.nbytes)
 

@@ -25,6 +25,7 @@ from gpusim.driver.registry import FUNCTIONS, Function
 from gpusim.driver.state import Driver
 from gpusim.errors import SimulationError
 from isa.cache import cache_folder
+from isa.errors import IsaError
 
 SONAME = "libcuda.so.1"
 
@@ -84,7 +85,7 @@ class DriverLibrary:
                 return 0
             except DriverError as error:
                 return int(error.code)
-            except SimulationError as error:
+            except IsaError as error:
                 print(f"gpusim: {function.symbol}: {error}", file=sys.stderr, flush=True)
                 return int(Code.NOT_SUPPORTED)
             except KeyboardInterrupt:

@@ -57,7 +57,8 @@ def indirect(st, sm, w, i, wb, taken, chunk):
     leader = lowest_bit(group)
     base = code[i, M.COL_AUX2] if code[i, M.COL_OP] == M.OP_CALL else code[i, M.COL_AUX0]
     target = (np.int64(np.int32(st.regs[a + leader])) + np.int64(base)) >> 4
-    if target < 0 or target >= code.shape[0]:
+    null = code[i, M.COL_OP] == M.OP_CALL and st.regs[a + leader] == 0  # a kernel's own start cannot be called
+    if null or target < 0 or target >= code.shape[0]:
         fail(st, sm, L.E_BAD_TARGET, i, w, leader, target * 16, 16)
         return
     if st.split[w, L.D_AGAIN] & lanes == 0:  # source counters see an instruction once, with all its targets
@@ -124,7 +125,7 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
     if op == M.OP_JMP or (op == M.OP_CALL and code[i, M.COL_AUX0] >= 0):
         goto(st, sm, w, i, lanes, np.int64(code[i, M.COL_AUX0]), chunk)
         return True
-    if op == M.OP_BRX or op == M.OP_RET or op == M.OP_CALL:
+    if op == M.OP_BRX or op == M.OP_JMX or op == M.OP_RET or op == M.OP_CALL:
         indirect(st, sm, w, i, wb, lanes, chunk)
         return True
     if op == M.OP_BREAK:
@@ -168,13 +169,18 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
     elif op == M.OP_LEPC:
         dst = row_offset(code[i, M.COL_DST], wb)
         for lane in range(32):
-            st.regs[dst + lane] = np.uint32(16 * (i + 1) + code[i, M.COL_AUX0])
-            st.regs[dst + 32 + lane] = np.uint32(0)
+            if (lanes >> lane) & 1:
+                st.regs[dst + lane] = np.uint32(code[i, M.COL_AUX0])
+                st.regs[dst + 32 + lane] = np.uint32(0)
     elif op == M.OP_BPT:
         fail(st, sm, L.E_TRAP, i, w, lowest_bit(lanes), 0, 0)
     elif op == M.OP_KILL:
         return exit_threads(st, sm, w, i, lanes, time)
     st.warp[w, L.W_PC] = i + 1
+    if op == M.OP_SYSCALL:
+        st.warp[w, L.W_CALL] = time
+        block(st, w, q, slot, L.WAIT_HOST, L.R_MISC)
+        return False
     if op == M.OP_MEMBAR and code[i, M.COL_AUX0] >= M.SCOPE_GPU and st.warp[w, L.W_STORES] > 0:
         block(st, w, q, slot, L.WAIT_MEMBAR, L.R_MEMBAR)
         return False

@@ -61,4 +61,5 @@ def predicate(code, i, column, preds, pb):
 def set_predicate(preds, pb, index, value, mask):
     """Write the lanes of `mask`; PT and UPT are never written."""
     if index != _PT and index != _UPT:
+        mask = np.uint32(mask)
         preds[pb + index] = (preds[pb + index] & ~mask) | (value & mask)

@@ -1,5 +1,7 @@
 """Conversion executor (class CLS_CONVERT): F2I, I2F, F2F, FRND, bit counts, and MUFU by way of `exec_mufu`."""
 
+import numpy as np
+
 from gpusim.engine.exec_common import destination, row_offset, source, source_pair
 from gpusim.engine.exec_int import store_pair
 from gpusim.engine.exec_mufu import mufu
@@ -56,7 +58,7 @@ from isa import microops as m
 @compiled
 def integer_of_nan(bits, source_bits):
     """What F2I makes of a NaN, as measured on an H200: the top bit where 64-bit types take part, else 0."""
-    return splat64(1 << (bits - 1)) if bits == 64 or source_bits == 64 else splat64(0)
+    return splat64(np.int64(1) << (bits - 1)) if bits == 64 or source_bits == 64 else splat64(0)
 
 
 @compiled
@@ -68,7 +70,8 @@ def clamped_integer(value, bits, is_signed):
         too_large = ~less_f64(value, splat_f64(limit))
         too_small = less_f64(value, splat_f64(-limit))
         inside = f64_to_s64(select(too_large | too_small, splat_f64(0.0), value))
-        largest, least = (1 << (bits - 1)) - 1, -(1 << (bits - 1))
+        least = np.int64(-1) << (bits - 1)
+        largest = ~least
         return select(too_large, splat64(largest), select(too_small, splat64(least), inside))
     too_large = ~less_f64(value, splat_f64(2.0**bits))
     too_small = less_f64(value, splat_f64(0.0))

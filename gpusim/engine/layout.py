@@ -110,9 +110,10 @@ W_PENDING = 12  # six: replies that scoreboard still waits for
 W_RELEASE = 18  # six: cycle at which the known part of the scoreboard is released
 W_KIND = 24  # six: stall reason of a wait for the scoreboard
 W_START = 30  # cycle at which it became resident
+W_CALL = 31  # cycle at which it asked the host for something
 W_FIELDS = 32
 
-FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_MEMBAR, WAIT_THROTTLE = range(6)
+FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_MEMBAR, WAIT_THROTTLE, WAIT_HOST = range(7)
 
 # --- split: groups of lanes of a warp that are not the running one -----------------------------------------
 D_COUNT = 0  # number of splits; they lie bottom first
@@ -327,6 +328,8 @@ class State(ArrayTable):
         code: np.ndarray
         par: np.ndarray
         regs: np.ndarray
+        shared8: np.ndarray
+        local8: np.ndarray
         warp: np.ndarray
         split: np.ndarray
         part: np.ndarray

@@ -1,0 +1,164 @@
+"""A loaded cubin: its variables in device memory, and its kernels with every address written in.
+
+What the driver's cuModuleLoad, cuModuleGetFunction and cuModuleGetGlobal do. A variable gets an allocation of its own,
+under its name, when the first kernel that uses it is linked or the host asks for it; so an access past its end is
+found, and told by name. `__constant__` variables live in device memory too, from where each launch copies them to
+constant bank 3, so that what the host writes reaches later launches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpusim.errors import SymbolError
+from gpusim.memory import DeviceMemory
+from isa import Program
+from isa.cubin import GlobalSymbol, read_cubin
+from isa.link import address_of, relocate, write_address
+from isa.listing import program_from_cubin
+
+_CONSTANTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A variable of a loaded module: device address of its first byte, and its size in bytes."""
+
+    name: str
+    address: int
+    nbytes: int
+
+
+class Module:
+    """One loaded cubin.
+
+    Args:
+        cubin: the file's content.
+        memory: where its variables go.
+        name: the file's name, for messages.
+        abi: 'numba' or 'c', how arguments of its kernels are laid out; None guesses from their names.
+
+    Raises:
+        NotACubin: it is not a cubin.
+    """
+
+    def __init__(
+        self, cubin: bytes, memory: DeviceMemory, name: str = "<cubin>", abi: str | None = None
+    ) -> None:
+        self.memory, self.name = memory, name
+        self._cubin, self._abi = cubin, abi
+        self._parsed = read_cubin(cubin, name)
+        known = [each for each in self._parsed.global_symbols if each.bank in (None, _CONSTANTS)]
+        self._sections = {each.name: each for each in known if each.name.startswith(".nv.")}
+        self._variables = {each.name: each for each in known if each.name not in self._sections}
+        self._source: Program | None = None
+        self._placed: dict[str, Symbol] = {}
+        self._linked: dict[tuple[str, str], Program] = {}
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Mangled names of the cubin's kernels."""
+        return tuple(self._parsed.kernels)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Names of the module's variables."""
+        return tuple(self._variables)
+
+    def symbol(self, name: str) -> Symbol:
+        """Address and size of a variable, as cuModuleGetGlobal gives them. Raises SymbolError if there is none."""
+        if name not in self._placed:
+            if name not in self._variables:
+                raise SymbolError(name, self.name, self.variables)
+            self._place(self._variables[name])
+        return self._placed[name]
+
+    def program(self, entry: str | None = None) -> Program:
+        """A kernel as decoded, before its addresses are known: by name, see `isa.load`; None if there is only one."""
+        return program_from_cubin(self._cubin, entry, abi=self._abi, path=self.name)
+
+    def link(self, entry: str | Program | None = None) -> Program:
+        """A kernel that is ready to run: addresses written in, constants as the host has left them.
+
+        To be asked for before every launch; only the first call for a kernel takes long.
+
+        Raises:
+            EntryError: no such kernel, or several.
+            CompileError: it needs a function that nobody provides.
+            SymbolError: it needs a variable that the module does not define.
+        """
+        program = entry if isinstance(entry, Program) else self.program(entry)
+        self._source = self._source or program
+        key = program.symbol, program.abi
+        linked = self._linked.get(key)
+        if linked is None:
+            linked = self._linked[key] = relocate(program, self._address)
+        return self._with_constants(linked)
+
+    def unload(self) -> None:
+        """Give the variables' memory back."""
+        for each in self._placed.values():
+            self.memory.free(each.address)
+        self._placed.clear()
+        self._linked.clear()
+
+    def _address(self, name: str, addend: int) -> int:
+        """Device address `addend` bytes from the start of a variable, or of a section that holds variables."""
+        if name in self._variables:
+            return self.symbol(name).address + addend
+        section = self._sections.get(name)
+        if section is None:
+            return addend  # an undefined weak symbol is at 0
+        offset = section.offset + addend
+        for each in self._variables.values():
+            if each.bank == section.bank and each.offset <= offset < each.offset + max(each.size, 1):
+                return self.symbol(each.name).address + offset - each.offset
+        raise SymbolError(f"{name}+{addend}", self.name, self.variables)
+
+    def _place(self, variable: GlobalSymbol) -> None:
+        """Allocate a variable and fill in its initial value; addresses in it may place others."""
+        source = self._source = self._source or self.program(self.kernels[0])
+        content = source.global_image if variable.bank is None else source.constant_banks[variable.bank]
+        target = "global" if variable.bank is None else f"constant{variable.bank}"
+        first, last = variable.offset, variable.offset + variable.size
+        address = self.memory.alloc(variable.size, f"variable {variable.name}")
+        self._placed[variable.name] = Symbol(variable.name, address, variable.size)
+        data = bytearray(content[first:last])
+        for entry in source.relocations:
+            if entry.target == target and first <= entry.offset < last:
+                write_address(data, entry.offset - first, entry, address_of(source, entry, self._address))
+        self.memory.view(address, variable.size)[:] = np.frombuffer(data, np.uint8)
+
+    def _with_constants(self, linked: Program) -> Program:
+        """The program with constant bank 3 as its variables, as far as they have been placed, are now."""
+        bank = bytearray(linked.constant_banks.get(_CONSTANTS, b""))
+        for name, symbol in self._placed.items():
+            variable = self._variables[name]
+            if variable.bank == _CONSTANTS:
+                now = self.memory.view(symbol.address, symbol.nbytes)
+                bank[variable.offset : variable.offset + symbol.nbytes] = now.tobytes()
+        if bank == linked.constant_banks.get(_CONSTANTS, b""):
+            return linked
+        return replace(linked, constant_banks={**linked.constant_banks, _CONSTANTS: bytes(bank)})
+
+
+class Modules:
+    """The modules of one device: one for each cubin, loaded when a kernel of it is first launched."""
+
+    def __init__(self, memory: DeviceMemory) -> None:
+        self.memory = memory
+        self._loaded: dict[str, Module] = {}
+
+    def of(self, program: Program) -> Module:
+        """The module that holds a program's variables."""
+        if program.sha256 not in self._loaded:
+            self._loaded[program.sha256] = Module(program.cubin, self.memory, program.name, program.abi)
+        return self._loaded[program.sha256]
+
+    def link(self, program: Program) -> Program:
+        """The program as it is to run now, see `Module.link`."""
+        if not program.relocations and program.sha256 not in self._loaded:
+            return program
+        return self.of(program).link(program)
