@@ -24,12 +24,14 @@ from gpusim.result import Result
 from gpusim.runner import run_launch
 from gpusim.simulation import DEFAULT_MAX_CYCLES, host_threads, parameter_names, program_of
 from gpusim.syscalls import Host
+from isa import Program
 
 
 class Device:
     """A simulated GPU.
 
     gpu, overrides, threads: as for `gpusim.simulate`. memory_bytes: device memory that can be allocated at once.
+    unified: host and device use the same addresses, see `DeviceMemory`.
     """
 
     def __init__(
@@ -39,9 +41,10 @@ class Device:
         overrides: Mapping[str, Any] | Sequence[str] | None = None,
         threads: int | None = None,
         memory_bytes: int = 4 << 30,
+        unified: bool = False,
     ):
         self.config = load_config(gpu, overrides)
-        self.memory = DeviceMemory(memory_bytes)
+        self.memory = DeviceMemory(memory_bytes, unified=unified)
         self.modules = Modules(self.memory)
         self.host = Host(self.memory)
         self._engine = Engine(self.config, host_threads(threads))
@@ -110,6 +113,33 @@ class Device:
         finally:
             bound.release()
         return result
+
+    def run(
+        self,
+        program: Program,
+        launch: Launch,
+        parameter_bytes: bytes,
+        *,
+        max_cycles: int | None = None,
+        strict_barriers: bool = True,
+        cooperative: bool = False,
+    ) -> Result:
+        """Run a kernel whose parameters are laid out already, as a driver does: without a copy of device memory to
+        return to, so after an error memory holds what the kernel has written until then."""
+        return run_launch(
+            self.config,
+            program,
+            launch,
+            self.memory,
+            parameter_bytes,
+            self._engine.threads,
+            max_cycles or DEFAULT_MAX_CYCLES,
+            strict_barriers,
+            None,
+            self._engine,
+            self.host,
+            cooperative,
+        )
 
     def stream(self) -> Stream:
         """A new stream."""

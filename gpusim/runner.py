@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 
@@ -18,14 +19,15 @@ from gpusim.engine.warm import prepare_core
 from gpusim.errors import LaunchError
 from gpusim.fault import caller, fault, nothing_moves, out_of_cycles
 from gpusim.launch import Launch
-from gpusim.memory import BASE, DeviceMemory
+from gpusim.memory import DeviceMemory
 from gpusim.occupancy import check_cluster, check_dimensions, occupancy
 from gpusim.result import Result
 from gpusim.syscalls import Host
 from isa import Program
 from isa import microops as M
 from isa.launch_values import launch_values
-from isa.lower import lower
+from isa.instruction import Instruction
+from isa.lower import Lowered, lower
 
 #: Local memory that CUDA gives every thread beyond what the compiler counted, for recursion and calls by pointer.
 _DEFAULT_STACK_BYTES = 1024
@@ -53,7 +55,7 @@ def run_launch(
     this launch alone. cooperative: all blocks have to be resident at once, as they must anyhow if the kernel uses the
     workspace of grid-wide barriers.
     """
-    lowered = lower(program)
+    lowered = lowered_once(program)
     check_dimensions(config, launch.grid, launch.block, program.name)
     fits = occupancy(
         config,
@@ -83,7 +85,7 @@ def run_launch(
         fits,
         shared,
         local_bytes,
-        BASE,
+        memory.base,
         strict_barriers,
         program.cluster or (0, 0, 0),
     )
@@ -91,7 +93,7 @@ def run_launch(
     own = device is None
     device = device or Device(config, threads)
     before = device.memory_system.counters.copy()
-    state = build_state(par, lowered, banks, memory, device.threads)
+    state = build_state(par, lowered, banks, memory, device.threads, device.spare)
     preparing = prepare_core(state, device.memory_system.state, np.zeros(G_FIELDS, np.int64))
     started = time.perf_counter()
     host = host or Host(memory)
@@ -132,6 +134,21 @@ def run_launch(
             compile_seconds=preparing,
         )
     )
+
+
+_lowered: OrderedDict[int, tuple[tuple[Instruction, ...], Lowered]] = OrderedDict()
+_MOST_LOWERED = 128
+
+
+def lowered_once(program: Program) -> Lowered:
+    """The program's rows, from the last time if its instructions are the same objects: constants may have changed."""
+    key = id(program.instructions)
+    if key not in _lowered:
+        _lowered[key] = program.instructions, lower(program)  # keeps the instructions, so nothing else gets their id
+        if len(_lowered) > _MOST_LOWERED:
+            _lowered.popitem(last=False)
+    _lowered.move_to_end(key)
+    return _lowered[key][1]
 
 
 def uses_environment(program: Program) -> bool:

@@ -22,6 +22,7 @@ from gpusim.engine.cluster import open_barriers
 from gpusim.engine.dispatcher import FRACTION, G_FIELDS, G_TOTAL, fill, refill
 from gpusim.engine.flight import deliver
 from gpusim.engine.host_calls import asked, resume
+from gpusim.engine.machine import Spare
 from gpusim.engine.memory_system import MemorySystem, process_window
 from gpusim.engine.sm import advance_range
 
@@ -79,6 +80,7 @@ class Device:
         self.config = config
         self.env = simpy.Environment()
         self.memory_system = MemorySystem(config, config.sm.count)
+        self.spare = Spare()
         # Without compilation host threads would wait for each other's turn in the interpreter.
         self.threads = 1 if numba.config.DISABLE_JIT else max(1, min(threads, config.sm.count))
         self.queue = simpy.Store(self.env)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -225,71 +226,105 @@ def parameters(
     return par
 
 
+class Spare:
+    """Arrays of the last launch, for the next one: fresh memory for every launch would cost the host more than a short
+    launch itself. One launch at a time may use it."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, np.ndarray] = {}
+
+    def take(self, name: str, shape: tuple[int, ...], dtype: Any = np.int64) -> np.ndarray:
+        """An array of this shape with any content, on a 64-byte boundary as the vector loads of executors need."""
+        nbytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        kept = self._kept.get(name)
+        if kept is None or kept.size < nbytes:
+            kept = self._kept[name] = aligned_bytes(nbytes)
+        return kept[:nbytes].view(dtype).reshape(shape)
+
+    def zeros(self, name: str, shape: tuple[int, ...], rows: int, dtype: Any = np.int64) -> np.ndarray:
+        """The same with zeros in its first `rows` rows."""
+        array = self.take(name, shape, dtype)
+        array[:rows] = 0
+        return array
+
+
 def build_state(
-    par: np.ndarray, lowered: Lowered, banks: np.ndarray, memory: DeviceMemory, chunks: int
+    par: np.ndarray,
+    lowered: Lowered,
+    banks: np.ndarray,
+    memory: DeviceMemory,
+    chunks: int,
+    spare: Spare | None = None,
 ) -> L.State:
-    """All arrays of a launch, every slot free and every cache of the SMs cold."""
-    room = Capacity()
+    """All arrays of a launch, every slot free and every cache of the SMs cold.
+
+    Blocks, but for those of clusters, go to SMs in order, so a grid smaller than the GPU leaves the last SMs without
+    any: what only an SM with a block looks at is set up for the others alone. spare: takes memory from an earlier launch.
+    """
+    room, spare = Capacity(), spare or Spare()
     sms, parts, slots = int(par[L.P_SM_COUNT]), int(par[L.P_SUB_PARTITIONS]), int(par[L.P_WARP_SLOTS])
+    in_order = par[L.P_CLUSTER_BLOCKS] == 0
+    used = min(sms, int(np.prod(par[L.P_GRID_X : L.P_GRID_Z + 1]))) if in_order else sms
     warps = sms * parts * slots
     values = constant_rows(lowered, banks)
-    regs = aligned_uint32(32 * (len(values) + warps * lowered.rows_per_warp))
+    regs = spare.take("regs", (32 * (len(values) + warps * lowered.rows_per_warp),), np.uint32)
     regs[: 32 * len(values)] = np.repeat(values, 32)
     tables = memory.tables()
-    shared = np.zeros((sms, int(par[L.P_BLOCK_SLOTS] * par[L.P_SHARED_STRIDE])), np.uint8)
-    local = np.zeros(max(warps * int(par[L.P_LOCAL_BYTES]) * 8, 32), np.uint32)
+    shared = spare.zeros("shared", (sms, int(par[L.P_BLOCK_SLOTS] * par[L.P_SHARED_STRIDE])), used, np.uint8)
+    local = spare.zeros("local", (sms, max(parts * slots * int(par[L.P_LOCAL_BYTES]) * 8, 32)), used, np.uint32)
     icache_lines = parts * par[L.P_L0_LINES] + (par[L.P_IL1_SETS] + par[L.P_IL15_SETS]) * par[L.P_ICACHE_WAYS]
     misses = int(par[L.P_MAX_OUTSTANDING]) + 4 * ROOM
     state = L.State(
         code=lowered.code,
         par=par,
         regs=regs,
-        preds=np.zeros(16 * warps, np.uint32),
-        warp=np.zeros((warps, L.W_FIELDS), np.int64),
-        split=np.zeros((warps, L.D_FIELDS), np.int64),
+        preds=spare.take("preds", (16 * warps,), np.uint32),
+        warp=spare.zeros("warp", (warps, L.W_FIELDS), warps),
+        split=spare.zeros("split", (warps, L.D_FIELDS), warps),
         ready=np.full((sms * parts, slots), L.NEVER, np.int64),
         part=np.zeros((sms * parts, L.Q_FIELDS), np.int64),
         sm=np.zeros((sms, L.S_FIELDS), np.int64),
-        block=np.zeros((sms, int(par[L.P_BLOCK_SLOTS]), L.B_FIELDS), np.int64),
-        tags=np.zeros((sms, int(par[L.P_L1_SETS] * par[L.P_L1_WAYS]), L.L_FIELDS), np.int64),
-        icache=np.zeros((sms, int(icache_lines), 3), np.int64),
-        constant=np.full((sms, BANKS * BANK_BYTES // CONSTANT_LINE_BYTES), -1, np.int64),
+        block=spare.zeros("block", (sms, int(par[L.P_BLOCK_SLOTS]), L.B_FIELDS), sms),
+        tags=spare.zeros("tags", (sms, int(par[L.P_L1_SETS] * par[L.P_L1_WAYS]), L.L_FIELDS), used),
+        icache=spare.zeros("icache", (sms, int(icache_lines), 3), used),
+        constant=spare.take("constant", (sms, BANKS * BANK_BYTES // CONSTANT_LINE_BYTES)),
         shared8=shared,
         shared32=shared.view(np.uint32),
-        local8=local.view(np.uint8),
-        local32=local,
+        local8=local.reshape(-1).view(np.uint8),
+        local32=local.reshape(-1),
         memory8=tables.arena,
         memory32=tables.arena.view(np.uint32),
         starts=tables.starts,
         ends=tables.ends,
         bank8=banks,
         bank32=banks.view(np.uint32),
-        request=np.zeros((sms, room.requests, REQ_FIELDS), np.int64),
+        request=spare.take("request", (sms, room.requests, REQ_FIELDS)),
         requests=np.zeros(sms, np.int64),
-        heap=np.zeros((sms, room.events, 2), np.int64),
-        token=np.zeros((sms, room.tokens, L.T_FIELDS), np.int64),
-        miss=np.zeros((sms, misses, L.M_FIELDS), np.int64),
-        deferred=np.zeros((sms, room.deferred, L.X_FIELDS), np.int64),
-        lanes=np.zeros((sms, room.deferred, 32), np.int64),
-        values=np.zeros((sms, room.deferred, 8, 32), np.uint32),
-        address=np.zeros((sms, 32), np.int64),
-        touched=np.zeros((sms, 160, 2), np.int64),
-        done=np.zeros((sms, 64, 2), np.int64),
+        heap=spare.take("heap", (sms, room.events, 2)),
+        token=spare.zeros("token", (sms, room.tokens, L.T_FIELDS), used),
+        miss=spare.zeros("miss", (sms, misses, L.M_FIELDS), used),
+        deferred=spare.zeros("deferred", (sms, room.deferred, L.X_FIELDS), used),
+        lanes=spare.take("lanes", (sms, room.deferred, 32)),
+        values=spare.take("values", (sms, room.deferred, 8, 32), np.uint32),
+        address=spare.take("address", (sms, 32)),
+        touched=spare.take("touched", (sms, 160, 2)),
+        done=spare.take("done", (sms, 64, 2)),
         line=np.zeros((chunks, len(lowered.code), L.N_FIELDS), np.int64),
     )
     state.part[:, L.Q_NEXT] = L.NEVER
     state.warp[:, L.W_BLOCK] = -1
     state.warp[:, L.W_AGE] = -1
-    state.tags[:, :, L.L_TAG] = -1
-    state.icache[:, :, 0] = -1
-    state.token[:, :, L.T_NEXT] = np.arange(1, room.tokens + 1)
-    state.token[:, -1, L.T_NEXT] = -1
-    state.miss[:, :, L.M_NEXT] = np.arange(1, misses + 1)
+    state.constant[:used] = -1
+    state.tags[:used, :, L.L_TAG] = -1
+    state.icache[:used, :, 0] = -1
+    state.token[:used, :, L.T_NEXT] = np.arange(1, room.tokens + 1)
+    state.token[:used, -1, L.T_NEXT] = -1
+    state.miss[:used, :, L.M_NEXT] = np.arange(1, misses + 1)
     return state
 
 
-def aligned_uint32(count: int) -> np.ndarray:
-    """Zeroed uint32 vector that starts on a 64-byte boundary, as the vector loads of the executors need."""
-    raw = np.zeros(count + 16, np.uint32)
-    skip = (-raw.ctypes.data // 4) % 16
+def aligned_bytes(count: int) -> np.ndarray:
+    """uint8 vector of any content that starts on a 64-byte boundary."""
+    raw = np.empty(count + 64, np.uint8)
+    skip = -raw.ctypes.data % 64
     return raw[skip : skip + count]
