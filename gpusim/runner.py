@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from gpusim.compatibility import check_architecture
 from gpusim.config import GPUConfig
 from gpusim.engine import layout as L
 from gpusim.engine.device import CyclesUsedUp, Device, HostRefused, MachineStopped, NothingMoves
@@ -55,6 +56,7 @@ def run_launch(
     this launch alone. cooperative: all blocks have to be resident at once, as they must anyhow if the kernel uses the
     workspace of grid-wide barriers.
     """
+    check_architecture(program.arch, config.gpu.arch, program.name)
     lowered = lowered_once(program)
     check_dimensions(config, launch.grid, launch.block, program.name)
     fits = occupancy(

@@ -119,7 +119,7 @@ _MEMORY = re.compile(r"(?:desc\[(\w+)\])?\[([^\]]*)\]((?:\.\w+)*)$")
 _DESCRIPTOR = re.compile(r"(gdesc|tmem|idesc|tdesc|sdesc)\[([^\]]*)\]((?:\.\w+)*)$")
 _LABEL = re.compile(r"`\((.+)\)$")
 _RELOCATED = re.compile(r"32@(lo|hi)\((.*?(\.L_x_\d+)?(?:@srel)?)\)+$")
-_WORD = re.compile(r"(?:\w+|\{[\d,]+\})$")
+_WORD = re.compile(r"(?:\w+|Rpc\.\w+|\{[\d,]+\})$")
 _LAST = {"R": {"Z": RZ}, "UR": {"Z": URZ}, "P": {"T": PT}, "UP": {"T": PT}}
 _KINDS = {"R": "reg", "UR": "ureg", "P": "pred", "UP": "upred", "B": "barrier", "SB": "scoreboard"}
 

@@ -27,6 +27,7 @@ from isa.toolchain import find_tool, identity
 _SECTION = re.compile(r"\t\.section\t\.text\.(.+?),")
 _LABEL = re.compile(r"([.$\w]\S*):$")
 _SOURCE = re.compile(r'\t//## File "(.+?)", line (\d+)(?: inlined at "(.+?)", line (\d+))?')
+UNNAMED = "UNNAMED"  # opcode of an encoding that nvdisasm prints without a name
 _CODE = re.compile(r"\s+/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;?\s*/\* 0x([0-9a-f]{16}) \*/$")
 _UPPER = re.compile(r"\s+/\* 0x([0-9a-f]{16}) \*/$")
 _TOOL_FILES = re.compile(
@@ -108,6 +109,9 @@ def read_sections(listing: str) -> dict[str, Section]:
             pending, chain_ended = None, True
         elif code := _CODE.match(row):
             pending = int(code[1], 16), code[2], int(code[3], 16)
+        elif section is not None and (unnamed := _UPPER.match(row)):
+            # Only an encoding stands here: nvdisasm knows no instruction of this architecture by it.
+            pending = INSTRUCTION_BYTES * len(section.lines), UNNAMED, int(unnamed[1], 16)
         elif source := _SOURCE.match(row):
             if chain_ended:
                 frames, chain_ended = [], False
@@ -159,6 +163,13 @@ def program_from_cubin(
         program = _build(parsed, sections, symbol, cubin, digest, abi)
         default_cache().put(key, program)
     return with_current_source(program)
+
+
+def programs_from_cubin(cubin: bytes, *, abi: str = "c", path: str = "<cubin>") -> dict[str, Program]:
+    """Decode every kernel of a cubin with one disassembly, by mangled name; nothing is cached. Raises as above."""
+    parsed, sections = read_cubin(cubin, path), read_sections(disassemble(cubin))
+    digest = hashlib.sha256(cubin).hexdigest()
+    return {name: _build(parsed, sections, name, cubin, digest, abi) for name in parsed.kernels}
 
 
 def select_entry(names: tuple[str, ...], entry: str | None, path: str) -> str:

@@ -83,6 +83,8 @@ def lower_instruction(
     opcode = OPCODES.get(instruction.opcode)
     if opcode is None:
         raise writer.refuse(f"opcode {instruction.opcode} is not in the opcode table")
+    if opcode.refused:
+        raise writer.refuse(opcode.refused)
     for modifier in instruction.modifiers:
         if modifier not in opcode.modifiers:
             raise writer.refuse(f"modifier .{modifier} of {instruction.mnemonic} is not in the opcode table")

@@ -290,7 +290,9 @@ def redux(w: RowWriter) -> None:
         "OR": m.REDUX_OR,
         "XOR": m.REDUX_XOR,
     }
-    w.set(m.OP_REDUX, aux0=w.choose(kinds, m.REDUX_AND))
+    if w.has("F32"):
+        kinds |= {"MIN": m.REDUX_MIN_F, "MAX": m.REDUX_MAX_F}
+    w.set(m.OP_REDUX, aux0=w.choose(kinds, m.REDUX_AND), aux1=m.FLAG_NAN * w.has("NAN"))
     _uniform_result(w)
 
 

@@ -126,6 +126,12 @@ OP_IMAD_WIDE_U = (
 OP_IMAD_WIDE_S = 136
 OP_IMAD_HI_U = 137  # d = high word of A * B + pair C (+ PS0)
 OP_IMAD_HI_S = 138
+OP_SEL_WIDE = 139  # pair d = PS0 ? pair A : pair B
+OP_MNMX_WIDE_U = 140  # pairs: d = PS0 ? min(A, B) : max(A, B)
+OP_MNMX_WIDE_S = 141
+OP_ADD2_WIDE = (
+    142  # pair d = A + B + PS0, PD0 = carry out; AUX0 bit 0 negates A, bit 1 B, bits 2 and 3 invert them
+)
 OP_BMSK = 150  # mask of B bits from bit A; AUX0 = 1 wrap, 0 clamp
 OP_SGXT_S = 151  # sign extension of A's low B bits; AUX0 = 1 wrap
 OP_SGXT_U = 152
@@ -143,6 +149,9 @@ OP_VABSDIFF4 = 163  # absolute byte differences, AUX1 = 1: their sum + C; AUX0 =
 OP_ADD_16X2 = 164  # two 16-bit additions; AUX0 bit 0 negates the halves of A, bit 1 those of B
 OP_MNMX_16X2 = 165  # two 16-bit OP_MNMX; AUX0 = 1 signed, AUX1 = 1 RELU, AUX2 = 1: of A + B and C
 OP_MNMX3_16X2 = 166  # as OP_MNMX3_*; AUX0 = 1 signed
+OP_ADD_8X4 = 167  # four 8-bit additions; AUX0 as OP_ADD_16X2
+OP_MNMX_8X4 = 168  # four 8-bit OP_MNMX; AUX0 = 1 signed
+OP_ADD_SAT = 169  # d = A + B limited to a signed 32-bit integer
 FIRST_WIDE_INT = 130
 FIRST_RARE_INT = 150
 
@@ -167,6 +176,11 @@ OP_FADD_FTZ = 209  # round to nearest, denormal sources and results flushed to z
 OP_FMUL_FTZ = 210
 OP_FFMA_FTZ = 211
 
+OP_FMNMX3 = 212  # as FMNMX of three
+OP_FADD2 = 213  # FADD, FMUL, FFMA of both words of pairs; AUX0 flags
+OP_FMUL2 = 214
+OP_FFMA2 = 215
+
 FLAG_FTZ = 1
 FLAG_SAT = 2
 FLAG_NAN = 4  # FMNMX.NAN: a NaN source makes the result NaN
@@ -187,7 +201,9 @@ OP_DFMA_MODE = 305
 OP_DSETP = 306  # AUX as FSETP
 
 # --- CLS_CONVERT ---------------------------------------------------------------------------------------------------
-OP_MUFU_RCP = 400  # AUX0 flags (FTZ, SAT); f32 unless told otherwise
+OP_MUFU_RCP = (
+    400  # AUX0 flags; AUX1 = 0 f32, 1 half, 2 bfloat16 (EX2, TANH), then AUX5 = half (0 low, 1 high)
+)
 OP_MUFU_RSQ = 401
 OP_MUFU_SQRT = 402
 OP_MUFU_EX2 = 403
@@ -207,11 +223,23 @@ OP_POPC = 414
 OP_FLO_U = 415  # AUX0 = 1: distance from the top (.SH); no bit found gives 0xffffffff
 OP_FLO_S = 416
 OP_BREV = 417
-OP_F2FP = (
-    418  # d = half(A) << 16 | half(B); AUX0 flags, AUX1 rounding, AUX2 format HALF_*, AUX3 = 1 merge (C)
-)
+OP_F2FP = 418  # AUX0 flags, AUX1 rounding, AUX2 format of the result (HALF_*, NARROW_*), AUX3 = PACK_*, AUX4 = source
+#                 format where it is not f32, AUX5 = half of B that is unpacked
+OP_F2IP = 419  # d = C << 2 * bits | A << bits | B, the f32 A and B as integers of AUX2 bits; AUX0, AUX1, AUX3 as F2I
 
 FLAG_NTZ = 32  # F2I of NaN or .NTZ form
+FLAG_BF16 = 128  # a 16-bit source is bfloat16
+FLAG_TO_BF16 = 256  # a 16-bit result is bfloat16
+FLAG_SATFINITE = 512  # beyond the range: the largest finite value
+FLAG_OOB = 1024  # HFMA2.OOB: a factor that is the NaN of what lies outside a tensor makes the result zero
+PACK_AB = 0  # d = A << 16 | B, or of narrow formats C << 16 | A << 8 | B
+PACK_ONE = 1  # d = C << 16 | B
+PACK_WORD = 2  # d = B, of 32 bits
+UNPACK_WIDEN = 3  # d = the two narrow numbers of a half of B
+UNPACK_NARROW = 4  # d = C << 16 | the two halves of B, narrowed
+NARROW_E4M3 = 2  # 8 bits: four of exponent, three of mantissa, no infinities
+NARROW_E5M2 = 3
+NARROW_TF32 = 4  # float32 with 10 bits of mantissa
 
 # --- CLS_PRED ------------------------------------------------------------------------------------------------------
 OP_ISETP = (
@@ -219,9 +247,10 @@ OP_ISETP = (
 )
 #                 AUX3 = 1: .EX, equal high words take the result of the low words from PS1
 OP_FSETP = 501  # as ISETP, AUX0 bit 3 = unordered counts as true, AUX1 = FLAG_FTZ
-OP_PLOP3 = 502  # PD0 = table AUX0 of (PS0, PS1, PS2), PD1 = table AUX1
+OP_PLOP3 = 502  # PD0 = table AUX0 of (PS0, PS1, PS2), PD1 = table AUX1; bit k of AUX2: the sign of A, B or C, not PSk
 OP_P2R = 503  # d = A with the bits of mask B taken from predicates; AUX0 = byte of d that receives them; AUX1 = 1: UP
 OP_R2P = 504  # predicates in mask B = bits of byte AUX0 of A; AUX1 = 1: UP
+OP_ISETP_WIDE = 506  # ISETP of pairs
 OP_FCHK = 505  # PD0 = 1 if A / B needs the slow path
 
 COMPARE_LT = 1
@@ -257,6 +286,8 @@ REDUX_MAX_S = 4
 REDUX_AND = 5
 REDUX_OR = 6
 REDUX_XOR = 7
+REDUX_MIN_F = 8  # float32; a number wins against NaN; AUX1 = flags (NAN), as FMNMX
+REDUX_MAX_F = 9
 
 # --- CLS_HALF: AUX0 flags (FTZ, SAT, RELU), AUX1 = HALF_* format, AUX2 = selectors of A, B, C, two bits each --------
 # (0: both halves, 1: the lower twice, 2: the upper twice)
@@ -267,6 +298,8 @@ OP_HMNMX2 = 703
 OP_HSETP2 = 704  # AUX3 = COMPARE_*, AUX4 = BOOL_*
 OP_HSET2 = 705
 OP_HADD2_F32 = 706  # d = f32 of one half of A
+OP_FHADD = 707  # d = f32 A + half B, as f32
+OP_FHFMA = 708  # d = half A * half B + f32 C
 
 HALF_F16 = 0
 HALF_BF16 = 1
@@ -318,6 +351,7 @@ SR_ZERO = 26  # SRZ
 SR_LWINHI = 27  # high word of the local window
 
 SPECIAL_REGISTERS = {
+    **{f"SR_PM{k}": SR_ZERO for k in range(8)},  # the profiler's counters, of which nothing is counted
     "SR_TID.X": SR_TID_X,
     "SR_TID.Y": SR_TID_Y,
     "SR_TID.Z": SR_TID_Z,
@@ -363,7 +397,7 @@ OP_LDGSTS = (
 #                   base; AUX3 describes the global address; AUX4 = 1: lanes with PS0 false write zeros
 OP_LDSM = 1006  # AUX5 = matrices (1, 2, 4) | transposed << 8
 OP_STSM = 1007
-OP_QSPC = 1008  # PD0 = generic address A lies in space AUX0
+OP_QSPC = 1008  # PD0 = generic address A lies in space AUX4
 
 SPACE_GLOBAL = 0
 SPACE_SHARED = 1
@@ -414,6 +448,13 @@ TYPE_BF16X2 = 6
 TYPE_F64 = 7
 TYPE_F32_FTZ = 8
 TYPE_U128 = 9  # EXCH and CAS only
+TYPE_F32X2 = 10  # vectors, which are atomic element by element; their float32 flush denormal numbers
+TYPE_F32X4 = 11
+TYPE_F16X4 = 12
+TYPE_F16X8 = 13
+TYPE_BF16X4 = 14
+TYPE_BF16X8 = 15
+FIRST_VECTOR_TYPE = 10
 
 # --- CLS_CONTROL ---------------------------------------------------------------------------------------------------
 OP_BRA = (

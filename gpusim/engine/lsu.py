@@ -37,6 +37,7 @@ from gpusim.engine.space import (
     store_rows,
     window_of,
 )
+from gpusim.engine.special import query_space
 from isa import microops as M
 
 
@@ -468,6 +469,23 @@ def constant_access(st, sm, q, w, i, wb, mask, time):
 
 
 @compiled
+def generic_atomic(st, sm, w, i, mask, space, time):
+    """The predicate of an atomic on a generic address: it was done, which in local memory the program has to do itself.
+
+    It is there as soon as the sources are read (measured on an H200). False if nothing is left to do.
+    """
+    done = space != M.SPACE_LOCAL
+    p = st.code[i, M.COL_PD0]
+    if p < 7 and st.code[i, M.COL_AUX4] >> 8 != M.ATOMIC_CAST_SPIN:
+        lanes = np.uint32(mask)
+        st.preds[16 * w + p] = (st.preds[16 * w + p] & ~lanes) | (lanes if done else np.uint32(0))
+    if not done:
+        release_at(st, w, st.code[i, M.COL_RBAR], time + st.par[L.P_SOURCE_RELEASE], L.R_SHORT)
+        release_at(st, w, st.code[i, M.COL_WBAR], time + st.par[L.P_SOURCE_RELEASE], L.R_SHORT)
+    return done
+
+
+@compiled
 def memory_access(st, sm, q, w, i, wb, mask, time):
     """Executes one memory instruction for the lanes in `mask` and books its time."""
     if mask == 0:
@@ -482,8 +500,15 @@ def memory_access(st, sm, q, w, i, wb, mask, time):
     if op == M.OP_LDC:
         constant_access(st, sm, q, w, i, wb, mask, time)
         return
+    if op == M.OP_QSPC:
+        query_space(st, sm, w, i, mask)
+        found = enter_queue(st, q, time, 1) + st.par[L.P_SPECIAL_LATENCY]
+        release_at(st, w, st.code[i, M.COL_WBAR], found, L.R_SHORT)
+        return
     if space == M.SPACE_GENERIC:
         space = window_of(st, sm, mask)
+        if op == M.OP_ATOM and not generic_atomic(st, sm, w, i, mask, space, time):
+            return
     if space == M.SPACE_SHARED and par[L.P_CLUSTER_BLOCKS] > 0 and names_other_block(st, sm, w, mask):
         remote_access(st, sm, q, w, i, wb, mask, time)
     elif space == M.SPACE_SHARED:
