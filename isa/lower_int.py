@@ -114,11 +114,11 @@ def imad(w: RowWriter) -> None:
     wide, upper = w.has("WIDE"), w.has("HI")
     w.dst(2 if wide else 1)
     carries_out = w.pd(0)
-    first, second = w.peek(0), w.peek(1)
     for column in (m.COL_A, m.COL_B):
         w.src(column, 1, "raw" if wide or upper else "int")
     w.src(m.COL_C, 2 if wide or upper else 1, "raw" if wide or upper else "int")
     w.ps(0, default=False)
+    first, second = (operand for _, operand in w.sources[:2])
     carry = carries_out or w.has("X")
     if wide:
         w.set(m.OP_IMAD_WIDE_U if w.has("U32") else m.OP_IMAD_WIDE_S, aux0=int(carry))
@@ -126,8 +126,6 @@ def imad(w: RowWriter) -> None:
         w.set(m.OP_IMAD_HI_U if w.has("U32") else m.OP_IMAD_HI_S)
     elif carries_out:
         w.set(m.OP_IMAD_CARRY)
-    elif first is None or second is None:
-        raise w.refuse("an operand is missing")
     elif second.kind == "imm" and second.value == 1:
         # A product with one is an addition, which the host does faster.
         w.columns[m.COL_B], w.columns[m.COL_MOD_B] = ~0, m.MOD_NONE

@@ -163,9 +163,7 @@ class RowWriter:
             bits = self.instruction.immediate_bits
             words = [0, bits] if rows == 2 else [bits]
         else:
-            value = operand.value
-            if not isinstance(value, int):
-                raise self.refuse("an immediate without a value")
+            value = int(operand.value or 0)
             if numeric == "float" and rows == 2:
                 words = [0, value & WORD]
             else:

@@ -24,7 +24,8 @@ REFUSED = [
     # integers
     ("MOV R0, R1, 0x7", "partial byte mask"),
     ("UIADD3.64 UR4, UP0, UR6, UR8, URZ", "carries of a 64-bit addition"),
-    ("UIADD3.64.X UR4, UR6, UR8, URZ", "carries of a 64-bit addition"),
+    ("UIADD3.64.X UR4, UR6, UR8, URZ", "modifier .X|carries of a 64-bit addition"),
+    ("UIADD3.64 UR4, UP0, UP1, UR6, UR8, URZ", "carries of a 64-bit addition"),
     ("VIADD.16x2 R0, R1, ~R2", "operand modifier that has no meaning"),
     ("IMAD.HI R0, R1, -R2, R4", "operand modifier that has no meaning"),
     ("IMAD R0", "an operand is missing"),
@@ -42,6 +43,8 @@ REFUSED = [
     ("P2R R0, R1, R2, 0x7f", "a reg operand where other"),
     ("P2R R0, NOTPR, R2, 0x7f", "other than the predicate file"),
     # floating point
+    ("FSEL.FTZ R0, R1, R2, PT", "modifier .FTZ|a flushing selection"),
+    ("HMUL2.F32 R0, R1, R2", "modifier .F32|a float32 result"),
     ("FMNMX.XORSIGN R0, |R1|, R2, PT", "XORSIGN without absolute values"),
     ("FSETP.AND P0, PT, R1, R2, PT", "a comparison without a relation"),
     ("MUFU R0, R1", "a function that is not known"),
@@ -71,6 +74,7 @@ REFUSED = [
     ("STG.E [R2.64], R6.H1", "a modified data operand"),
     ("ATOMG.E PT, R0, [R2.64], R6", "an atomic without an operation"),
     ("LDC R0, cx[UR4][0x10]", "a bindless constant"),
+    ("LDC.IL R0, c[0x3][R2]", "modifier .IL|an indexing mode"),
     ("LDSM.16 R0, [R2]", "a matrix shape that is not known"),
     ("LDGSTS.E [R2+UR4], [R4.64]", "a shared address with a uniform base"),
     ("LDGSTS.E [R2.X4], [R4.64]", "a shared address with a uniform base"),
