@@ -289,3 +289,44 @@ def query_space(w: RowWriter) -> None:
     w.pd(0)
     w.dst()
     w.columns[m.COL_AUX3] |= address(w, w.take("mem"))
+
+
+_ARRIVALS = {
+    "A1TR": m.SYNCS_ONE | m.SYNCS_OPERAND << 4,
+    "A1T0": m.SYNCS_ONE,
+    "ART0": m.SYNCS_OPERAND,
+    "A0TR": m.SYNCS_OPERAND << 4,
+    "A0TX": m.SYNCS_OPERAND_DONE << 4,
+    "A0T1": m.SYNCS_ONE << 4,
+}
+
+
+def barrier_object(w: RowWriter) -> None:
+    """SYNCS: an mbarrier in shared memory is set (EXCH), asked for its phase, or arrived at.
+
+    The part behind ARRIVE.TRANS64 says how many arrivals (A) and transactions (T) it means: 0, 1, those of the
+    operand (R), or as many transactions done (X); without it, one arrival and the operand's transactions.
+    """
+    w.set(m.OP_SYNCS, aux0=m.SPACE_SHARED, aux1=8)
+    if w.has("CCTL"):
+        w.columns[m.COL_AUX4] = m.SYNCS_INVALIDATE
+        w.columns[m.COL_AUX3] |= address(w, w.take("mem"))
+        return
+    if w.has("PHASECHK"):
+        w.columns[m.COL_AUX4] = m.SYNCS_CHECK
+        w.pd(0)
+    elif w.has("EXCH"):
+        w.columns[m.COL_AUX4] = m.SYNCS_EXCHANGE
+        w.dst(2)
+    else:
+        w.columns[m.COL_AUX4] = m.SYNCS_ARRIVE
+        w.columns[m.COL_AUX5] = w.choose(_ARRIVALS, _ARRIVALS["A1TR"]) | m.SYNCS_DROP * w.has("OPTOUT")
+        w.dst(2)
+    w.columns[m.COL_AUX3] |= address(w, w.take("mem"))
+    w.columns[m.COL_B] = _data(w, 2 if w.has("EXCH") else 1)
+
+
+def copies_arrive(w: RowWriter) -> None:
+    """ARRIVES.LDGSTSBAR: the asynchronous copies so far are an arrival (.ARVCNT) or a transaction of an mbarrier."""
+    w.set(m.OP_ARRIVES, aux0=m.SPACE_SHARED, aux1=8, aux4=int(w.has("TRANSCNT")))
+    w.columns[m.COL_AUX3] |= address(w, w.take("mem"))

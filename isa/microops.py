@@ -309,13 +309,29 @@ FLAG_RELU = 64
 OP_HMMA = (
     800  # AUX0 = M << 16 | N << 8 | K, AUX1 = TENSOR_* of the sources, AUX2 = bits of the result (16, 32)
 )
-OP_IMMA = 801  # AUX0 shape, AUX1 bit 0: A signed, bit 1: B signed
-OP_DMMA = 802
+OP_IMMA = 801  # AUX0 shape, AUX1 bit 0: A signed, bit 1: B signed, bits 4..: bits of an element, or INTEGER_*; AUX2 = 1
+#                saturate; AUX4 = words of a fragment of B for 8 columns (of A for 8 rows where A is sparse)
+OP_DMMA = 802  # AUX0 shape
 OP_MOVM = 803  # transpose an 8x8 matrix of 16-bit elements
+# HMMA and IMMA with AUX3 = 1 + selector: A is structured sparse, AUX5 = row of its metadata.
+OP_GMMA = 804  # a warp's sixteen rows of a product of four warps: AUX0 = N, AUX1 = TENSOR_* of A | of B << 8, AUX2 = bits
+#                of the result, AUX3 as AUX1 of IMMA, AUX4 = GMMA_*, A = registers or B = descriptor of A, AUX5 =
+#                descriptor of B, PS0: C is added
 
 TENSOR_F16 = 0
 TENSOR_BF16 = 1
 TENSOR_TF32 = 2
+TENSOR_E4M3 = 3
+TENSOR_E5M2 = 4
+TENSOR_INTEGER = 5
+INTEGER_AND = 1  # single bits: the number of those set in both
+INTEGER_XOR = 2  # ... of those that differ
+GMMA_NEGATE_A = 1
+GMMA_NEGATE_B = 2
+GMMA_TRANSPOSE_A = 4
+GMMA_TRANSPOSE_B = 8
+GMMA_SATURATE = 16
+GMMA_REGISTERS = 32  # A is in registers
 
 # --- CLS_SPECIAL ---------------------------------------------------------------------------------------------------
 OP_S2R = 900  # d = special register AUX0 (SR_*); S2UR is the same with UNIFORM = 1
@@ -398,6 +414,9 @@ OP_LDGSTS = (
 OP_LDSM = 1006  # AUX5 = matrices (1, 2, 4) | transposed << 8
 OP_STSM = 1007
 OP_QSPC = 1008  # PD0 = generic address A lies in space AUX4
+OP_SYNCS = 1010  # mbarrier at A: AUX4 = SYNCS_*, B operand, d pair = its words before, PD0 = phase is over
+OP_ARRIVES = 1011  # the copies so far arrive at mbarrier A: AUX4 = 0 as arrivals, 1 as transactions
+OP_BULK_COPY = 1012  # A, B uniform: AUX4 = BULK_*; C = bytes
 
 SPACE_GLOBAL = 0
 SPACE_SHARED = 1
@@ -425,6 +444,16 @@ SCOPE_CTA = 0
 SCOPE_SM = 1
 SCOPE_GPU = 2
 SCOPE_SYSTEM = 3
+
+SYNCS_EXCHANGE = 0
+SYNCS_CHECK = 1
+SYNCS_INVALIDATE = 2
+SYNCS_ARRIVE = 3  # AUX5 says what of: arrivals (SYNCS_ONE, SYNCS_OPERAND) | transactions << 4 | SYNCS_DROP
+SYNCS_NONE = 0
+SYNCS_ONE = 1
+SYNCS_OPERAND = 2
+SYNCS_OPERAND_DONE = 3  # as many transactions are over
+SYNCS_DROP = 1 << 8  # one thread fewer is expected from now on
 
 ATOMIC_ADD = 0
 ATOMIC_MIN = 1
@@ -484,6 +513,7 @@ OP_LEPC = 1122  # d pair = byte address AUX0
 OP_JMX = 1124  # as BRX, the base is absolute
 OP_ENDCOLLECTIVE = 1125  # the lanes that WARPSYNC.COLLECTIVE brought together part again
 OP_SYSCALL = 1126  # the host does what isa.link.SYSTEM_CALLS[AUX0] says for the active lanes
+OP_GROUP_WAIT = 1127  # WARPGROUP.DEPBAR: wait until at most AUX0 groups of products are not done
 OP_ELECT = 1123  # PD0 = lowest executing lane only; d = its number
 
 BRANCH_PLAIN = 0

@@ -67,6 +67,7 @@ _HALF = "BF16_V2 FTZ SAT"
 _PACKED = "S16x2 U16x2 RELU U32 S32"
 _ACCESS = "E U8 S8 U16 S16 32 64 128"
 _ORDER = "STRONG WEAK MMIO CTA SM GPU SYS VC CONSTANT EF EL NA LU EU LTC64B LTC128B LTC256B PRIVATE"
+_GROUP = " ".join(f"64x{n}x{k}" for n in range(8, 257, 8) for k in (8, 16, 32, 256))
 _ATOMIC = "ADD MIN MAX INC DEC AND OR XOR EXCH CAS S32 U64 S64 F32 FTZ RN F64 F16x2 BF16x2 F32x2 F32x4 F16x4 F16x8 BF16x4 BF16x8"
 
 
@@ -167,9 +168,17 @@ _ROWS = [
     _row("FHADD", UNIT_FMA, FIXED, floats.mixed_arithmetic, "BF16"),
     _row("FHFMA", UNIT_FMA, FIXED, floats.mixed_arithmetic, "BF16"),
     # tensor cores
-    _row("HMMA", UNIT_TENSOR, FIXED, tensor.half_matrix, "16816 1688 F16 F32 BF16 TF32 1684"),
-    _row("IMMA", UNIT_TENSOR, FIXED, tensor.integer_matrix, "16832 16816 8816 S8 U8"),
-    _row("DMMA", UNIT_TENSOR, VARIABLE, tensor.double_matrix, "8x8x4"),
+    _row("HMMA", UNIT_TENSOR, FIXED, tensor.half_matrix, "16816 1688 16832 F16 F32 BF16 TF32 1684 SP"),
+    _row(
+        "IMMA", UNIT_TENSOR, FIXED, tensor.integer_matrix, "16832 16816 16864 8816 8832 S8 U8 S4 U4 SAT SP"
+    ),
+    _row("BMMA", UNIT_TENSOR, FIXED, tensor.bit_matrix, "88128 168128 168256 AND XOR POPC"),
+    _row("DMMA", UNIT_TENSOR, VARIABLE, tensor.double_matrix, "8x8x4 16x8x4 16x8x8 16x8x16"),
+    _row("HGMMA", UNIT_TENSOR, FIXED, tensor.group_matrix, f"{_GROUP} F16 F32 BF16 TF32"),
+    _row("QGMMA", UNIT_TENSOR, FIXED, tensor.group_matrix, f"{_GROUP} F16 F32 E4M3 E5M2"),
+    _row("IGMMA", UNIT_TENSOR, FIXED, tensor.group_matrix, f"{_GROUP} S8 U8 SAT"),
+    _row("BGMMA", UNIT_TENSOR, FIXED, tensor.group_matrix, f"{_GROUP} AND POPC"),
+    _row("WARPGROUP", UNIT_NONE, FIXED, tensor.group_order, "ARRIVE DEPBAR LE"),
     _row("MOVM", UNIT_XU, VARIABLE, tensor.transpose, "16 MT88"),
     # between lanes
     _row("SHFL", UNIT_LSU, VARIABLE, control.shuffle, "IDX UP DOWN BFLY"),
@@ -202,6 +211,14 @@ _ROWS = [
     _row("LDGDEPBAR", UNIT_LSU, VARIABLE, control.copy_barrier),
     _row("LDSM", UNIT_LSU, VARIABLE, memory.matrix_load, "16 M88 MT88 2 4"),
     _row("STSM", UNIT_LSU, VARIABLE, memory.matrix_store, "16 M88 MT88 2 4"),
+    _row(
+        "SYNCS",
+        UNIT_LSU,
+        VARIABLE,
+        memory.barrier_object,
+        "EXCH 64 ARRIVE TRANS64 RED OPTOUT A1TR A1T0 ART0 A0TR A0TX A0T1 PHASECHK TRYWAIT CCTL IV",
+    ),
+    _row("ARRIVES", UNIT_LSU, VARIABLE, memory.copies_arrive, "LDGSTSBAR 64 ARVCNT TRANSCNT"),
     _row("CCTL", UNIT_LSU, VARIABLE, memory.cache_control, "E IVALL DML2 RML2 PML2 PF1 PF2 IV"),
     _row("QSPC", UNIT_LSU, VARIABLE, memory.query_space, "E S D L G"),
     _row("MEMBAR", UNIT_LSU, VARIABLE, control.membar, "SC ALL CTA SM GPU SYS VC"),

@@ -18,8 +18,9 @@ from gpusim.engine.convergence import (
     yield_lanes,
 )
 from gpusim.engine.exec_common import predicate, row_offset
+from gpusim.engine.flight import close_copies
 from gpusim.engine.jit import compiled
-from gpusim.engine.readiness import block
+from gpusim.engine.readiness import block, charge
 from gpusim.engine.space import fail
 from isa import microops as M
 
@@ -172,6 +173,8 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
             if (lanes >> lane) & 1:
                 st.regs[dst + lane] = np.uint32(code[i, M.COL_AUX0])
                 st.regs[dst + 32 + lane] = np.uint32(0)
+    elif op == M.OP_LDGDEPBAR:
+        close_copies(st, sm, w, time, code[i, M.COL_WBAR])
     elif op == M.OP_BPT:
         fail(st, sm, L.E_TRAP, i, w, lowest_bit(lanes), 0, 0)
     elif op == M.OP_KILL:
@@ -181,6 +184,8 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
         st.warp[w, L.W_CALL] = time
         block(st, w, q, slot, L.WAIT_HOST, L.R_MISC)
         return False
+    if op == M.OP_GROUP_WAIT and code[i, M.COL_AUX0] == 0:
+        charge(st, sm, w, L.R_WAIT, st.warp[w, L.W_GROUP_DONE])
     if op == M.OP_MEMBAR and code[i, M.COL_AUX0] >= M.SCOPE_GPU and st.warp[w, L.W_STORES] > 0:
         block(st, w, q, slot, L.WAIT_MEMBAR, L.R_MEMBAR)
         return False

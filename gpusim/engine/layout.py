@@ -92,8 +92,10 @@ NEVER = np.int64(1) << 60
     P_CLUSTER_Z,
     P_CLUSTER_BARRIER,
     P_GPCS,
+    P_GROUP_COLUMNS,  # columns that a product of four warps does in a cycle
+    P_GROUP_LEAST,  # its least cycles
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(79)
+) = range(81)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 
@@ -118,7 +120,9 @@ W_KIND = 24  # six: stall reason of a wait for the scoreboard
 W_START = 30  # cycle at which it became resident
 W_CLUSTER_ARRIVALS = 31  # how often it has arrived at the barrier of its cluster
 W_CALL = 32  # cycle at which it asked the host for something
-W_FIELDS = 33
+W_COPIES = 33  # token number + 1 of the asynchronous copies that no LDGDEPBAR has closed yet
+W_GROUP_DONE = 34  # cycle at which the products of four warps that it has issued are done
+W_FIELDS = 40
 
 FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_MEMBAR, WAIT_THROTTLE, WAIT_CLUSTER, WAIT_HOST = range(8)
 
@@ -216,9 +220,25 @@ S_FIELDS = 40
 ) = range(12)
 
 # --- token: one per memory instruction in flight -----------------------------------------------------------
-T_WARP, T_SCOREBOARD, T_LEFT, T_KIND, T_NEXT, T_SECTORS, T_AGE = range(7)
-T_FIELDS = 8
+(
+    T_WARP,
+    T_SCOREBOARD,
+    T_LEFT,
+    T_KIND,
+    T_NEXT,
+    T_SECTORS,
+    T_AGE,
+    T_TIME,  # copies: cycle at which the part of known time is over
+    T_BLOCK,  # number of the block whose mbarrier hears of the end
+    T_ADDRESS,  # of the mbarrier in shared memory
+    T_AMOUNT,  # bytes or arrivals that it is told of
+) = range(11)
+T_FIELDS = 12
 TOKEN_LOAD, TOKEN_STORE, TOKEN_ATOMIC = range(3)
+TOKEN_COPY = 3  # asynchronous copies: releases a scoreboard
+TOKEN_COPY_ARRIVE = 4  # asynchronous copies: arrivals at an mbarrier
+TOKEN_COPY_BYTES = 5  # asynchronous copies: transactions of an mbarrier
+TOKEN_BULK_WRITE = 6  # bulk copies out of shared memory: releases a scoreboard
 
 # --- miss: one per line request of L1 in flight ------------------------------------------------------------
 M_LINE, M_SECTORS, M_COUNT, M_NEXT, M_WAY = range(5)
@@ -337,6 +357,7 @@ class State(ArrayTable):
         "values": (np.uint32, 4),  # [SMs, capacity, 8, 32]: their operands
         "address": (np.int64, 2),  # [SMs, 32]: addresses of the instruction at hand
         "touched": (np.int64, 3),  # [SMs, 160, 2]: its lines and sector masks
+        "tile": (np.uint32, 1),  # [SMs * group_matrix.TILE_WORDS]: fragments from shared memory
         "done": (np.int64, 3),  # [SMs, capacity, 2]: blocks finished in this window: cycle, block slot
         "line": (np.int64, 3),  # [host threads, instructions, N_FIELDS]
     }

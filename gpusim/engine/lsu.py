@@ -162,8 +162,12 @@ def new_miss(st, sm, line, sectors, token, way):
 
 
 @compiled
-def read_lines(st, sm, q, w, i, lines, count, time):
-    """Looks the touched lines up in L1 and asks L2 for what is missing; the scoreboard waits for all of it."""
+def read_lines(st, sm, q, w, i, bypass, count, time, copies):
+    """Looks the touched lines up in L1 and asks L2 for what is missing; the scoreboard waits for all of it.
+
+    `bypass`: around L1. `copies`: token of a group of asynchronous copies that waits instead of a scoreboard, or -1.
+    Returns the cycle at which what L1 held is there.
+    """
     par = st.par
     touched = st.touched[sm]
     tags = st.tags[sm]
@@ -172,8 +176,8 @@ def read_lines(st, sm, q, w, i, lines, count, time):
     start = max(start, st.sm[sm, L.S_TAG_FREE])
     st.sm[sm, L.S_TAG_FREE] = start + tag_cycles(par, count)
     release_at(st, w, st.code[i, M.COL_RBAR], start + par[L.P_SOURCE_RELEASE], L.R_LONG)
-    no_allocate = par[L.P_L1_WAYS] == 0
-    token = -1
+    no_allocate = bypass or par[L.P_L1_WAYS] == 0
+    token = copies
     hits = 0
     hit_wavefronts = 0
     chunk = st.sm[sm, L.S_CHUNK]
@@ -233,11 +237,13 @@ def read_lines(st, sm, q, w, i, lines, count, time):
             st.line[chunk, i, L.N_MISSES] += popc(missing)
             send(st, sm, now + par[L.P_L1_REQUEST], line, missing, KIND_READ, 2 * k + FOR_MISS, 0, 0)
     st.line[chunk, i, L.N_HITS] += hits
+    there = start
     if hit_wavefronts > 0:
-        data = take_data_stage(st, sm, start, hit_wavefronts)
-        release_at(st, w, wbar, data - 2 + par[L.P_L1_LATENCY] + hit_wavefronts - 1, L.R_LONG)
+        there = take_data_stage(st, sm, start, hit_wavefronts) - 2 + par[L.P_L1_LATENCY] + hit_wavefronts - 1
+        release_at(st, w, wbar, there, L.R_LONG)
     if token >= 0:
         hold(st, w, wbar, L.R_LONG)
+    return there
 
 
 @compiled
@@ -367,7 +373,7 @@ def global_access(st, sm, q, w, i, wb, mask, time):
         signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
         high = st.code[i, M.COL_AUX3] & M.MEM_HIGH_HALF
         load_rows(st.memory32, st.memory8, st.address[sm], base, 1, st.regs, dst, mask, size, signed, high)
-        read_lines(st, sm, q, w, i, lines, lines, time)
+        read_lines(st, sm, q, w, i, False, lines, time, -1)
         return
     if op == M.OP_STORE and not in_order:
         src = row_offset(st.code[i, M.COL_B], wb)
@@ -437,7 +443,7 @@ def local_access(st, sm, q, w, i, wb, mask, time):
     for n in range(count):
         touched[n, 0] += par[L.P_LOCAL_LINE]
     if st.code[i, M.COL_OP] == M.OP_LOAD:
-        read_lines(st, sm, q, w, i, count, count, time)
+        read_lines(st, sm, q, w, i, False, count, time, -1)
     else:
         write_lines(st, sm, q, w, i, mask, size, count, time, KIND_WRITE, -1)
 
@@ -492,9 +498,6 @@ def memory_access(st, sm, q, w, i, wb, mask, time):
         return
     par = st.par
     op = st.code[i, M.COL_OP]
-    if op == M.OP_LDGSTS or op == M.OP_LDSM or op == M.OP_STSM:
-        fail(st, sm, L.E_UNSUPPORTED, i, w, 0, 0, 0)
-        return
     lane_addresses(st, sm, i, wb, mask)
     space = st.code[i, M.COL_AUX0]
     if op == M.OP_LDC:

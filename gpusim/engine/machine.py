@@ -13,6 +13,7 @@ import numpy as np
 
 from gpusim.config import GPUConfig
 from gpusim.engine import layout as L
+from gpusim.engine.group_matrix import TILE_WORDS
 from gpusim.engine.memory_state import REQ_FIELDS
 from gpusim.engine.readiness import CONSTANT_LINE_BYTES
 from gpusim.engine.scheduler import POLICIES, ROOM
@@ -220,6 +221,8 @@ def parameters(
     par[L.P_CLUSTER_BLOCKS] = cluster[0] * cluster[1] * cluster[2]
     par[L.P_CLUSTER_BARRIER] = config.shared.cluster_barrier_cycles
     par[L.P_GPCS] = config.sm.gpcs
+    par[L.P_GROUP_COLUMNS] = config.pipes.group_columns_per_cycle
+    par[L.P_GROUP_LEAST] = config.pipes.group_least_cycles
     interval, latency = unit_timing(config)
     par[L.P_UNIT_INTERVAL : L.P_UNIT_INTERVAL + 16] = interval
     par[L.P_UNIT_LATENCY : L.P_UNIT_LATENCY + 16] = latency
@@ -308,6 +311,7 @@ def build_state(
         values=spare.take("values", (sms, room.deferred, 8, 32), np.uint32),
         address=spare.take("address", (sms, 32)),
         touched=spare.take("touched", (sms, 160, 2)),
+        tile=spare.take("tile", (sms * TILE_WORDS,), np.uint32),
         done=spare.take("done", (sms, 64, 2)),
         line=np.zeros((chunks, len(lowered.code), L.N_FIELDS), np.int64),
     )
