@@ -242,8 +242,6 @@ def integer_to_float(w: RowWriter) -> None:
 def float_to_float(w: RowWriter) -> None:
     """F2F.result.source."""
     kinds = [name for name in w.modifiers if name in _FLOATS]
-    if len(kinds) == 1:
-        kinds *= 2  # one name for both
     if len(kinds) != 2:
         raise w.refuse("a conversion without two known types")
     target, source = _FLOATS[kinds[0]], _FLOATS[kinds[1]]

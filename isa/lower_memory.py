@@ -285,7 +285,7 @@ def query_space(w: RowWriter) -> None:
     space = w.choose({"S": m.SPACE_SHARED, "D": m.SPACE_SHARED, "L": m.SPACE_LOCAL, "G": m.SPACE_GLOBAL}, -1)
     if space < 0:
         raise w.refuse("a space that is not known")
-    w.set(m.OP_QSPC, aux0=m.SPACE_GENERIC, aux4=space)
+    w.set(m.OP_QSPC, aux0=m.SPACE_GENERIC, aux4=space, aux5=int(w.has("D")))
     w.pd(0)
     w.dst()
     w.columns[m.COL_AUX3] |= address(w, w.take("mem"))

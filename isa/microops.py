@@ -3,6 +3,8 @@
 `isa.lower` turns every SASS instruction into one row of `COLUMNS` int32 numbers; compiled executors read
 nothing else. A micro-operation number divided by 100 is its class, so that `OP // 100 == CLASS`.
 
+More than 500 lines, because whoever reads a row needs the one list of all meanings.
+
 Operand codes (columns A, B, C, DST and where named AUX5): a code `r >= 0` is row r of the warp's registers,
 element offset `warp_base + 32 * r`; a code `r < 0` is constant row `~r`, element offset `32 * ~r`. 64-bit operands
 are two consecutive rows, low word first; 128-bit ones four. Constant rows 0..3 are zero.
@@ -413,7 +415,7 @@ OP_LDGSTS = (
 #                   base; AUX3 describes the global address; AUX4 = 1: lanes with PS0 false write zeros
 OP_LDSM = 1006  # AUX5 = matrices (1, 2, 4) | transposed << 8
 OP_STSM = 1007
-OP_QSPC = 1008  # PD0 = generic address A lies in space AUX4
+OP_QSPC = 1008  # PD0 = generic address A lies in space AUX4; AUX5 = 1: shared memory of the whole cluster
 OP_SYNCS = 1010  # mbarrier at A: AUX4 = SYNCS_*, B operand, d pair = its words before, PD0 = phase is over
 OP_ARRIVES = 1011  # the copies so far arrive at mbarrier A: AUX4 = 0 as arrivals, 1 as transactions
 OP_BULK_COPY = 1012  # A, B uniform: AUX4 = BULK_*; C = bytes

@@ -3,8 +3,7 @@
 Values move at issue, except what the whole device can see in an order that matters (atomics, reductions, strong
 accesses): those wait for their turn at L2, see `atomics.apply_deferred`. Time is a chain of servers: the
 sub-partition's queue, the tag stage (a few lines a cycle), the data stage (one wavefront a cycle, shared by L1 and
-shared memory) and, for
-misses, whatever lies beyond the SM.
+shared memory) and, for misses, whatever lies beyond the SM.
 """
 
 import numpy as np
@@ -16,6 +15,7 @@ from gpusim.engine.cluster import find_remote, names_other_block
 from gpusim.engine.coalescer import atomic_requests, coalesce, shared_turns, shared_wavefronts, spin_winners
 from gpusim.engine.exec_common import row_offset
 from gpusim.engine.flight import FOR_MISS, FOR_TOKEN, hold, new_token, release_at, send
+from gpusim.engine.generic import generic_atomic, query_space
 from gpusim.engine.jit import compiled
 from gpusim.engine.memory_state import (
     KIND_ATOMIC,
@@ -37,7 +37,6 @@ from gpusim.engine.space import (
     store_rows,
     window_of,
 )
-from gpusim.engine.special import query_space
 from isa import microops as M
 
 
@@ -475,23 +474,6 @@ def constant_access(st, sm, q, w, i, wb, mask, time):
 
 
 @compiled
-def generic_atomic(st, sm, w, i, mask, space, time):
-    """The predicate of an atomic on a generic address: it was done, which in local memory the program has to do itself.
-
-    It is there as soon as the sources are read (measured on an H200). False if nothing is left to do.
-    """
-    done = space != M.SPACE_LOCAL
-    p = st.code[i, M.COL_PD0]
-    if p < 7 and st.code[i, M.COL_AUX4] >> 8 != M.ATOMIC_CAST_SPIN:
-        lanes = np.uint32(mask)
-        st.preds[16 * w + p] = (st.preds[16 * w + p] & ~lanes) | (lanes if done else np.uint32(0))
-    if not done:
-        release_at(st, w, st.code[i, M.COL_RBAR], time + st.par[L.P_SOURCE_RELEASE], L.R_SHORT)
-        release_at(st, w, st.code[i, M.COL_WBAR], time + st.par[L.P_SOURCE_RELEASE], L.R_SHORT)
-    return done
-
-
-@compiled
 def memory_access(st, sm, q, w, i, wb, mask, time):
     """Executes one memory instruction for the lanes in `mask` and books its time."""
     if mask == 0:
@@ -504,9 +486,7 @@ def memory_access(st, sm, q, w, i, wb, mask, time):
         constant_access(st, sm, q, w, i, wb, mask, time)
         return
     if op == M.OP_QSPC:
-        query_space(st, sm, w, i, mask)
-        found = enter_queue(st, q, time, 1) + st.par[L.P_SPECIAL_LATENCY]
-        release_at(st, w, st.code[i, M.COL_WBAR], found, L.R_SHORT)
+        query_space(st, sm, w, i, mask, time)
         return
     if space == M.SPACE_GENERIC:
         space = window_of(st, sm, mask)

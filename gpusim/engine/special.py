@@ -5,7 +5,7 @@ import numpy as np
 from gpusim.engine import layout as L
 from gpusim.engine.exec_common import row_offset
 from gpusim.engine.jit import compiled
-from gpusim.engine.space import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES, fail
+from gpusim.engine.space import LOCAL_WINDOW, SHARED_WINDOW, fail
 from isa import microops as M
 
 
@@ -91,22 +91,3 @@ def read_special(st, sm, w, i, wb, mask, time):
         st.regs[dst + lane] = np.uint32(value & 0xFFFFFFFF)
         if code[i, M.COL_DST_COUNT] == 2:
             st.regs[dst + 32 + lane] = np.uint32((value >> 32) & 0xFFFFFFFF)
-
-
-@compiled
-def query_space(st, sm, w, i, mask):
-    """QSPC: whether each lane's generic address lies in a space; global is what no window holds."""
-    space = st.code[i, M.COL_AUX4]
-    inside = np.uint32(0)
-    for lane in range(32):
-        address = st.address[sm, lane]
-        shared = SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_BYTES
-        local = LOCAL_WINDOW <= address < LOCAL_WINDOW + WINDOW_BYTES
-        found = (
-            shared if space == M.SPACE_SHARED else local if space == M.SPACE_LOCAL else not (shared or local)
-        )
-        if found and (mask >> lane) & 1:
-            inside |= np.uint32(1) << np.uint32(lane)
-    p = st.code[i, M.COL_PD0]
-    if p < 7:
-        st.preds[16 * w + p] = (st.preds[16 * w + p] & ~np.uint32(mask)) | inside

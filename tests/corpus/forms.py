@@ -48,14 +48,7 @@ def integer() -> Iterator[Form]:
     for op, kind in product(("add", "sub", "mul.lo", "mul.hi", "div", "rem", "min", "max"), every):
         yield _two(op, kind)
     for op, kind in product(("mad.lo", "mad.hi", "sad"), every):
-        yield (
-            (_three(op, kind)[0], "")
-            if op != "sad"
-            else (
-                f"sad.{kind} {{d.{_letter(kind)}}}, {{a.{_letter(kind)}}}, {{b.{_letter(kind)}}}, {{c.{_letter(kind)}}}",
-                "",
-            )
-        )
+        yield _three(op, kind)
     for kind in ("s16", "s32", "s64"):
         yield _one("abs", kind)
         yield _one("neg", kind)
@@ -231,7 +224,6 @@ def double() -> Iterator[Form]:
 
 def half() -> Iterator[Form]:
     for kind in ("f16", "f16x2", "bf16", "bf16x2"):
-        x = _letter(kind)
         sats = ("", ".sat") if kind.startswith("f") else ("",)
         ftzs = ("", ".ftz") if kind.startswith("f") else ("",)
         for op, ftz, sat in product(("add", "sub", "mul"), ftzs, sats):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gpusim import LaunchError
 from gpusim.compatibility import check_architecture
+from gpusim.errors import LaunchError
 
 
 @pytest.mark.parametrize(
