@@ -27,7 +27,7 @@ from gpusim.syscalls import Host
 from isa import Program
 from isa import microops as M
 from isa.instruction import Instruction
-from isa.launch_values import launch_values
+from isa.launch_values import launch_values, reads_launch_value
 from isa.lower import Lowered, lower
 
 #: Local memory that CUDA gives every thread beyond what the compiler counted, for recursion and calls by pointer.
@@ -70,7 +70,7 @@ def run_launch(
     )
     if program.cluster is not None:
         check_cluster(config, program.cluster, launch.grid, fits.blocks_per_sm, program.name)
-    shared_by_blocks = cooperative or uses_environment(program)
+    shared_by_blocks = cooperative or reads_launch_value(program, launch_values(program.arch).environment + 4)
     if shared_by_blocks and launch.blocks > fits.blocks_per_sm * config.sm.count:
         raise LaunchError(
             f"a cooperative launch of {launch.blocks:,} blocks, of which the GPU holds "
@@ -151,16 +151,6 @@ def lowered_once(program: Program) -> Lowered:
             _lowered.popitem(last=False)
     _lowered.move_to_end(key)
     return _lowered[key][1]
-
-
-def uses_environment(program: Program) -> bool:
-    """Whether the code reads where the driver says that the workspace of a cooperative launch is."""
-    first = launch_values(program.arch).environment + 4
-    return any(
-        operand.kind == "const" and operand.bank == 0 and first <= operand.offset < first + 8
-        for each in program.instructions
-        for operand in each.operands
-    )
 
 
 def _local_bytes(program: Program) -> int:

@@ -101,6 +101,11 @@ def lower_instruction(
     columns[m.COL_RBAR] = control.read_barrier
     columns[m.COL_WAIT] = control.wait_mask
     columns[m.COL_REUSE] = control.reuse
+    if (control.stall, control.write_barrier, control.read_barrier, control.wait_mask) == (0, 7, 7, 0):
+        # Code for debugging leaves all waiting to the hardware: no instruction says when its result is there.
+        columns[m.COL_WAIT] = 1
+        if opcode.variable:
+            columns[m.COL_WBAR] = 0
     opcode.lower(writer)
     writer.finish()
     return writer

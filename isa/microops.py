@@ -399,6 +399,8 @@ SPECIAL_REGISTERS = {
     "SR_SWINHI": SR_SWINHI,
     "SR_LWINHI": SR_LWINHI,
     "SRZ": SR_ZERO,
+    # Below this the stack has run out: code for debugging compares it with R1. Local memory begins at 0 here.
+    "SR_LMEMHIOFF": SR_ZERO,
 }
 
 # --- CLS_MEMORY ----------------------------------------------------------------------------------------------------
