@@ -106,6 +106,7 @@ class Device:
                 self._engine,
                 self.host,
             )
+            self.modules.check_exception(program)
             bound.copy_back()
         except SimulationError:
             self.memory.restore(before)

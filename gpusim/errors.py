@@ -22,6 +22,7 @@ __all__ = [
     "CyclesExceeded",
     "DeadlockError",
     "KernelError",
+    "KernelRaised",
     "LaunchError",
     "MemoryAccessError",
     "OutOfDeviceMemory",
@@ -193,6 +194,14 @@ class AssertionFailed(KernelError):
     def __init__(self, message: str, *, asserted_at: str, function: str, **place):
         self.message, self.asserted_at, self.function = message, asserted_at, function
         super().__init__(f"assertion `{message}` failed in {function}, {asserted_at}", **place)
+
+
+class KernelRaised(KernelError):
+    """A Python exception that a kernel compiled with `debug=True` raised. `exception` is its text."""
+
+    def __init__(self, exception: str, **place):
+        self.exception = exception
+        super().__init__(f"the kernel raised {exception}", **place)
 
 
 class BarrierError(KernelError):

@@ -61,6 +61,8 @@ def fault(state: L.State, sm: int, program: Program, launch: Launch, memory: Dev
         return DeadlockError(cycle=int(record[L.S_NOW]), waiting=("lanes of one warp wait for each other",), **place)
     reasons = {
         L.E_BAD_TARGET: f"jump to 0x{address & 0xFFFFFFFF:x}, which is outside the kernel's code",
+        L.E_CLUSTER: f"shared address 0x{address:x} is one of block {address >> 24} of the cluster, which "
+        "does not exist or has ended",
         L.E_TRAP: "the kernel stopped itself (trap or breakpoint)",
         L.E_UNSUPPORTED: f"{instruction.mnemonic} decodes, but its execution is not modelled",
     }
@@ -94,6 +96,14 @@ def nothing_moves(grid: Grid, program: Program, launch: Launch, cycle: int) -> K
     """The exception for resident warps none of which can ever issue again: a barrier not reached, or a deadlock."""
     state = grid.state
     waiting = np.flatnonzero(state.warp[:, L.W_STATE] == L.WAIT_BARRIER)
+    clusters = np.flatnonzero(state.warp[:, L.W_STATE] == L.WAIT_CLUSTER)
+    if waiting.size == 0 and clusters.size:
+        warp = int(clusters[0])
+        sm = warp // _warps_per_sm(state)
+        block = state.block[sm, state.warp[warp, L.W_BLOCK]]
+        place = _place(state, sm, warp, int(state.warp[warp, L.W_PC]) - 1, None, program, launch)
+        waits = f"rank {block[L.B_RANK]} of its cluster waits at the cluster's barrier, where some threads never arrive"
+        return DeadlockError(cycle=cycle, waiting=(waits,), **place)
     if waiting.size == 0:
         return DeadlockError(cycle=cycle, waiting=("no warp can issue",), **_resident(state, program, launch))
     warp = int(waiting[0])

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpusim.errors import SymbolError
+from gpusim.errors import KernelRaised, SymbolError
 from gpusim.memory import DeviceMemory
 from isa import Program
 from isa.cubin import GlobalSymbol, read_cubin
@@ -97,6 +97,25 @@ class Module:
             linked = self._linked[key] = relocate(program, self._address)
         return self._with_constants(linked)
 
+    def check_exception(self, program: Program) -> None:
+        """Raise KernelRaised if a kernel that Numba compiled for debugging has raised an exception: it stores the
+        exception's code and the coordinates of the thread in variables named after it."""
+        code = self._stored(program, "__errcode__") if program.exceptions else 0
+        if code == 0:
+            return
+        symbol = self.symbol(f"{program.symbol}__errcode__")
+        self.memory.fill(symbol.address, symbol.nbytes)
+        raise KernelRaised(
+            program.exceptions.get(code, f"error {code}"),
+            kernel=program.name,
+            block=tuple(self._stored(program, f"__ctaid{axis}__") for axis in "xyz"),
+            thread=tuple(self._stored(program, f"__tid{axis}__") for axis in "xyz"),
+        )
+
+    def _stored(self, program: Program, suffix: str) -> int:
+        symbol = self.symbol(program.symbol + suffix)
+        return int.from_bytes(self.memory.view(symbol.address, 4).tobytes(), "little")
+
     def unload(self) -> None:
         """Give the variables' memory back."""
         for each in self._placed.values():
@@ -156,6 +175,11 @@ class Modules:
         if program.sha256 not in self._loaded:
             self._loaded[program.sha256] = Module(program.cubin, self.memory, program.name, program.abi)
         return self._loaded[program.sha256]
+
+    def check_exception(self, program: Program) -> None:
+        """See `Module.check_exception`."""
+        if program.exceptions:
+            self.of(program).check_exception(program)
 
     def link(self, program: Program) -> Program:
         """The program as it is to run now, see `Module.link`."""

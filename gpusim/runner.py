@@ -20,7 +20,7 @@ from gpusim.errors import LaunchError
 from gpusim.fault import caller, fault, nothing_moves, out_of_cycles
 from gpusim.launch import Launch
 from gpusim.memory import DeviceMemory
-from gpusim.occupancy import check_dimensions, occupancy
+from gpusim.occupancy import check_cluster, check_dimensions, occupancy
 from gpusim.result import Result
 from gpusim.syscalls import Host
 from isa import Program
@@ -57,8 +57,6 @@ def run_launch(
     """
     lowered = lowered_once(program)
     check_dimensions(config, launch.grid, launch.block, program.name)
-    if program.cluster is not None:
-        raise LaunchError("thread block clusters are not modelled", kernel=program.name)
     fits = occupancy(
         config,
         launch.threads_per_block,
@@ -68,6 +66,8 @@ def run_launch(
         program.max_threads,
         program.name,
     )
+    if program.cluster is not None:
+        check_cluster(config, program.cluster, launch.grid, fits.blocks_per_sm, program.name)
     shared_by_blocks = cooperative or uses_environment(program)
     if shared_by_blocks and launch.blocks > fits.blocks_per_sm * config.sm.count:
         raise LaunchError(
@@ -78,7 +78,17 @@ def run_launch(
     workspace = memory.alloc(_WORKSPACE_BYTES, "grid workspace") if shared_by_blocks else 0
     local_bytes = _local_bytes(program)
     shared = program.shared_base + program.static_shared_bytes + launch.shared_bytes
-    par = parameters(config, launch, lowered, fits, shared, local_bytes, memory.base, strict_barriers)
+    par = parameters(
+        config,
+        launch,
+        lowered,
+        fits,
+        shared,
+        local_bytes,
+        memory.base,
+        strict_barriers,
+        program.cluster or (0, 0, 0),
+    )
     banks = constant_banks(program, launch, parameter_bytes, local_bytes, config.sm.count, workspace)
     own = device is None
     device = device or Device(config, threads)

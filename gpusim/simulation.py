@@ -64,7 +64,8 @@ def simulate(
     launch = Launch(kernel, grid, block, tuple(args), shared_bytes, signature)
     program = program_of(kernel, launch.args, config, signature)
     memory = DeviceMemory()
-    linked = Modules(memory).link(program)
+    modules = Modules(memory)
+    linked = modules.link(program)
     bound = bind(program, launch.args, memory, signature if program is not kernel else None, parameter_names(kernel))
     result = run_launch(
         config,
@@ -77,6 +78,7 @@ def simulate(
         strict_barriers,
         progress,
     )
+    modules.check_exception(program)
     bound.copy_back()
     return result
 

@@ -40,6 +40,8 @@ class LaunchValues:
     """Not zero for a launch with clusters, 4 bytes (%is_explicit_cluster)."""
     cluster: int | None = None
     """Blocks of a cluster in x, y and z, 4 bytes each (%cluster_nctaid)."""
+    cluster_reciprocals: int | None = None
+    """Single-precision reciprocals of a cluster's blocks in y and z: %clusterid is a product with one."""
     clusters: int | None = None
     """Clusters of the grid in x, y and z, 4 bytes each (%nclusterid)."""
     cluster_blocks: int | None = None
@@ -83,6 +85,7 @@ _HOPPER = LaunchValues(
     reserved_shared=0x114,
     is_cluster=0x140,
     cluster=0x144,
+    cluster_reciprocals=0x154,
     clusters=0x15C,
     cluster_blocks=0x188,
 )
@@ -101,6 +104,7 @@ _BLACKWELL = LaunchValues(
     reserved_shared=0x16C,
     is_cluster=0x36C,
     cluster=0x2A0 - 0xA0,
+    cluster_reciprocals=0x2B4 - 0xA0,
     clusters=0x2C0 - 0xA0,
     cluster_blocks=0x2CC - 0xA0,
 )

@@ -53,6 +53,12 @@ class Merged:
     sections: tuple[CubinKernel, ...]
 
 
+def with_functions(cubin: Cubin, functions: Mapping[str, CubinKernel]) -> Cubin:
+    """The cubin with those functions of a library that it calls and does not define."""
+    wanted = {name: section for name, section in functions.items() if name in cubin.externals}
+    return replace(cubin, functions={**cubin.functions, **wanted}, externals=cubin.externals - wanted.keys())
+
+
 def merge(cubin: Cubin, sections: Mapping[str, Section], symbol: str) -> Merged:
     """Lay out one kernel of a cubin and all that it can reach.
 

@@ -16,11 +16,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from isa import device_library
 from isa.cache import ProgramCache, default_cache
 from isa.cubin import Cubin, read_cubin
 from isa.errors import DecodeError, EntryError, ToolchainFailed
 from isa.instruction import INSTRUCTION_BYTES, Instruction, parse_instruction
-from isa.link import merge
+from isa.link import merge, with_functions
 from isa.program import DECODER, IMAGE_FORMAT, Program, qualified_name
 from isa.toolchain import find_tool, identity
 
@@ -35,6 +36,8 @@ _TOOL_FILES = re.compile(
 )
 # Numba puts ABI tags into a kernel's mangled name: a counter ("B2v1") and compilation flags ("B106cw51c...").
 _NUMBA_NAME = re.compile(r"_ZN.*B\d+v\d+B\d+cw\d+c")
+
+_DEVICE_RUNTIME = "_cuda_device_runtime_cu_"  # kernels of CUDA's device runtime, linked for grid-wide barriers
 
 
 @dataclass
@@ -154,6 +157,11 @@ def program_from_cubin(
     program = default_cache().get(key)
     if program is None:
         sections = read_sections(disassemble(cubin))
+        if parsed.externals & device_library.NAMES:
+            library, functions = device_library.device_library(parsed.arch)
+            # Each listing counts its labels from 0, and here two of them come together.
+            sections |= read_sections(disassemble(library).replace(".L_x_", ".L_x_900000"))
+            parsed = with_functions(parsed, functions)
         if symbol not in sections:
             raise DecodeError(f"nvdisasm lists no code for {symbol} of {path}")
         program = _build(parsed, sections, symbol, cubin, digest, abi)
@@ -164,6 +172,7 @@ def program_from_cubin(
 def select_entry(names: tuple[str, ...], entry: str | None, path: str) -> str:
     """The mangled name that `entry` means; raises EntryError with the kernels if none or several fit."""
     if entry is None:
+        names = tuple(name for name in names if _DEVICE_RUNTIME not in name) or names
         if len(names) == 1:
             return names[0]
         reason = "holds several kernels and none was chosen (entry=)" if names else "holds no kernel"

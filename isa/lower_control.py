@@ -219,6 +219,11 @@ def _number_or_row(w: RowWriter, immediate: int, row: int) -> None:
         w.columns[immediate] = w.number()
 
 
+def cluster_barrier(w: RowWriter) -> None:
+    """UCGABAR_ARV, UCGABAR_WAIT: the barrier of a thread block cluster."""
+    w.set(m.OP_CLUSTER_ARRIVE if w.instruction.opcode == "UCGABAR_ARV" else m.OP_CLUSTER_WAIT)
+
+
 def barrier_result(w: RowWriter) -> None:
     if not w.has("RESULT"):
         raise w.refuse("a barrier query that is not known")

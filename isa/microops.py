@@ -347,6 +347,8 @@ SPECIAL_REGISTERS = {
     "SR_SWINHI": SR_SWINHI,
     "SR_LWINHI": SR_LWINHI,
     "SRZ": SR_ZERO,
+    # Below this the stack has run out: code for debugging compares it with R1. Local memory begins at 0 here.
+    "SR_LMEMHIOFF": SR_ZERO,
 }
 
 # --- CLS_MEMORY ----------------------------------------------------------------------------------------------------
@@ -458,6 +460,8 @@ BMOV_CLEAR = 2  # to a register, and the barrier register is cleared
 # --- CLS_BARRIER ---------------------------------------------------------------------------------------------------
 OP_BAR = 1200  # AUX0 BAR_*, AUX1 barrier or -1 (row A), AUX2 threads, 0 = all, -1 = row B, PS0 for reductions
 OP_B2R = 1201  # AUX0 = 0: d = result (popc), 1: PD0 = result of and / or
+OP_CLUSTER_ARRIVE = 1202
+OP_CLUSTER_WAIT = 1203
 
 BAR_SYNC = 0
 BAR_ARRIVE = 1

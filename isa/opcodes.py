@@ -219,6 +219,8 @@ _ROWS = [
     # block barriers
     _row("BAR", UNIT_ADU, VARIABLE, control.block_barrier, "SYNC ARV RED POPC AND OR SYNCALL DEFER_BLOCKING"),
     _row("B2R", UNIT_ADU, VARIABLE, control.barrier_result, "RESULT"),
+    _row("UCGABAR_ARV", UNIT_ADU, VARIABLE, control.cluster_barrier),
+    _row("UCGABAR_WAIT", UNIT_ADU, VARIABLE, control.cluster_barrier),
 ]
 
 # Uniform instructions mean what the vector ones do, on registers that all lanes share.

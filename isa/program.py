@@ -27,7 +27,7 @@ SUFFIX = ".gpuprog"
 _MAGIC = b"GPUPROG\n"
 IMAGE_FORMAT = 1
 """Version of the program image; part of every cache key."""
-DECODER = 2
+DECODER = 3
 """Version of how a cubin becomes a program, part of every cache key too; older images stay readable."""
 
 
@@ -60,6 +60,8 @@ class Program:
         global_image: initial content of the module's variables; `global_symbols` says what lies where.
         relocations: addresses that a loader writes once it has placed the image.
         source: file name to its lines, for every source file that an instruction comes from.
+        exceptions: text of the errors that a kernel compiled by Numba for debugging raises, by the code that it
+            stores.
         cubin: the file itself, and sha256 its digest in hexadecimal.
     """
 
@@ -86,6 +88,7 @@ class Program:
     global_image: bytes = b""
     global_symbols: tuple[GlobalSymbol, ...] = ()
     relocations: tuple[Relocation, ...] = ()
+    exceptions: dict[int, str] = field(default_factory=dict)
 
     def __hash__(self) -> int:
         return hash((self.sha256, self.symbol, self.abi))
@@ -195,7 +198,8 @@ class Program:
                 for index, (text, encoding, line, file) in enumerate(document["instructions"])
             )
             for name, unpack in _UNPACK.items():
-                document[name] = unpack(document[name])
+                if name in document:  # an older image has no `exceptions`
+                    document[name] = unpack(document[name])
             program = cls(**document)
         except (zlib.error, ValueError, KeyError, TypeError, IndexError, DecodeError) as error:
             raise ProgramFileError(f"{path} is a damaged program image ({error})") from error
@@ -227,6 +231,7 @@ _UNPACK: dict[str, Any] = {
     "parameters": lambda rows: tuple(Parameter(*row) for row in rows),
     "global_symbols": lambda rows: tuple(GlobalSymbol(*row) for row in rows),
     "relocations": lambda rows: tuple(Relocation(*row) for row in rows),
+    "exceptions": lambda texts: {int(code): text for code, text in texts.items()},
     "cluster": lambda value: None if value is None else tuple(value),
 }
 

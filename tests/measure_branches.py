@@ -63,8 +63,8 @@ def main() -> int:
     coverage(*tests, *COMPILED)
     print("Instructions, with compilation turned off:", flush=True)
     coverage("run", "--append", *tests[1:], *INTERPRETED, NUMBA_DISABLE_JIT="1", HYPOTHESIS_PROFILE="interpreted")
-    coverage("json", "-q", "-o", str(FOLDER / "coverage.json"))
-    return report(json.loads((FOLDER / "coverage.json").read_text())["files"])
+    coverage("json", "-q", "-o", str(FOLDER / "branches.json"))
+    return report(json.loads((FOLDER / "branches.json").read_text())["files"])
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 import numpy as np
 
 from gpusim.engine import layout as L
+from gpusim.engine.bits import lowest_bit
+from gpusim.engine.cluster import BYTE_MASK, SM_SHIFT
 from gpusim.engine.exec_common import row_offset
 from gpusim.engine.jit import compiled
 from gpusim.engine.memory_state import REQ_TOKEN
@@ -200,42 +202,68 @@ def execute_atomic(st, words, base, address, values, i, w, mask, tried):
 
 
 @compiled
-def store_deferred(st, base, address, values, mask, size):
-    """A strong store whose operands were kept; lanes in order."""
+def store_deferred(words, bytes_, base, address, values, mask, size):
+    """A store whose operands were kept; lanes in order."""
     for lane in range(32):
         if (mask >> lane) & 1:
             at = address[lane] - base
             if size >= 4:
                 for k in range(size >> 2):
-                    st.memory32[(at >> 2) + k] = values[k, lane]
+                    words[(at >> 2) + k] = values[k, lane]
             else:
                 for k in range(size):
-                    st.memory8[at + k] = np.uint8((values[0, lane] >> np.uint32(8 * k)) & np.uint32(0xFF))
+                    bytes_[at + k] = np.uint8((values[0, lane] >> np.uint32(8 * k)) & np.uint32(0xFF))
+
+
+@compiled
+def take_effect(st, sm, entry, words, bytes_, base, mask):
+    """A deferred access, for the lanes in `mask`."""
+    i = st.deferred[sm, entry, L.X_PC]
+    w = st.deferred[sm, entry, L.X_WARP]
+    address = st.lanes[sm, entry]
+    values = st.values[sm, entry]
+    op = st.code[i, M.COL_OP]
+    size = st.code[i, M.COL_AUX1] & 255
+    signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
+    if op == M.OP_LOAD:
+        wb = 32 * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP])
+        dst = row_offset(st.code[i, M.COL_DST], wb)
+        load_rows(words, bytes_, address, base, 1, st.regs, dst, mask, size, signed, False)
+    elif op == M.OP_STORE:
+        store_deferred(words, bytes_, base, address, values, mask, size)
+    else:
+        execute_atomic(st, words, base, address, values, i, w, mask, mask)
+
+
+@compiled
+def take_effect_remotely(st, sm, entry):
+    """A deferred access to shared memory of other SMs, one SM after the other."""
+    address = st.lanes[sm, entry]
+    left = st.deferred[sm, entry, L.X_MASK]
+    while left != 0:
+        there = address[lowest_bit(left)] >> SM_SHIFT
+        group = np.int64(0)
+        for lane in range(32):
+            if (left >> lane) & 1 and address[lane] >> SM_SHIFT == there:
+                group |= np.int64(1) << lane
+        for lane in range(32):
+            if (group >> lane) & 1:
+                address[lane] &= BYTE_MASK
+        take_effect(st, sm, entry, st.shared32[there], st.shared8[there], np.int64(0), group)
+        left &= ~group
 
 
 @compiled
 def apply_deferred(st, order, count):
-    """Everything that must take effect at L2 in time order: atomics, reductions and strong accesses of a window."""
-    base = st.par[L.P_MEMORY_BASE]
+    """What must take effect in time order: atomics, reductions and strong accesses at L2, accesses to other SMs."""
     for n in range(count):
         sm = order[n, 0]
         entry = (st.request[sm, order[n, 1], REQ_TOKEN] >> 32) - 1
         if entry < 0 or st.deferred[sm, entry, L.X_DONE] != 0:
             continue
         st.deferred[sm, entry, L.X_DONE] = 1
-        i = st.deferred[sm, entry, L.X_PC]
-        w = st.deferred[sm, entry, L.X_WARP]
-        mask = st.deferred[sm, entry, L.X_MASK]
-        address = st.lanes[sm, entry]
-        values = st.values[sm, entry]
-        op = st.code[i, M.COL_OP]
-        size = st.code[i, M.COL_AUX1] & 255
-        signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
-        if op == M.OP_LOAD:
-            wb = 32 * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP])
-            dst = row_offset(st.code[i, M.COL_DST], wb)
-            load_rows(st.memory32, st.memory8, address, base, 1, st.regs, dst, mask, size, signed, False)
-        elif op == M.OP_STORE:
-            store_deferred(st, base, address, values, mask, size)
+        if st.deferred[sm, entry, L.X_REMOTE] != 0:
+            take_effect_remotely(st, sm, entry)
         else:
-            execute_atomic(st, st.memory32, base, address, values, i, w, mask, mask)
+            mask = st.deferred[sm, entry, L.X_MASK]
+            take_effect(st, sm, entry, st.memory32, st.memory8, st.par[L.P_MEMORY_BASE], mask)

@@ -11,12 +11,14 @@ from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numba
 import numpy as np
 import simpy
 
 from gpusim.config import GPUConfig
 from gpusim.engine import layout as L
 from gpusim.engine.atomics import apply_deferred
+from gpusim.engine.cluster import open_barriers
 from gpusim.engine.dispatcher import FRACTION, G_FIELDS, G_TOTAL, fill, refill
 from gpusim.engine.flight import deliver
 from gpusim.engine.host_calls import asked, resume
@@ -79,7 +81,8 @@ class Device:
         self.env = simpy.Environment()
         self.memory_system = MemorySystem(config, config.sm.count)
         self.spare = Spare()
-        self.threads = max(1, min(threads, config.sm.count))
+        # Without compilation host threads would wait for each other's turn in the interpreter.
+        self.threads = 1 if numba.config.DISABLE_JIT else max(1, min(threads, config.sm.count))
         self.queue = simpy.Store(self.env)
         self.window = config.l2.lookahead_cycles
         self._pool = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
@@ -143,6 +146,8 @@ class Device:
             if grid.host is not None:
                 self._serve_calls(state, grid.host, until)
             running = int(refill(state, grid.dispatch, until, interval))
+            if state.par[L.P_CLUSTER_BLOCKS] > 0:
+                open_barriers(state, until)
             windows += 1
             if progress is not None and windows % 16 == 0:
                 finished = int(grid.dispatch[0]) - running

@@ -4,6 +4,7 @@ import numpy as np
 
 from gpusim.engine import layout as L
 from gpusim.engine.barrier import barrier
+from gpusim.engine.cluster import cluster_barrier
 from gpusim.engine.control import control
 from gpusim.engine.exec_convert import exec_convert
 from gpusim.engine.exec_cross import exec_cross
@@ -94,8 +95,11 @@ def execute(st, sm, q, slot, w, i, mask, time):
         if mask == 0:
             st.warp[w, L.W_PC] = i + 1
             return True
-        if st.code[i, M.COL_OP] == M.OP_BAR:
+        op = st.code[i, M.COL_OP]
+        if op == M.OP_BAR:
             return barrier(st, sm, q, slot, w, i, wb, lanes, time)
+        if op == M.OP_CLUSTER_ARRIVE or op == M.OP_CLUSTER_WAIT:
+            return cluster_barrier(st, sm, q, slot, w, i, lanes, time)
         read_barrier_result(st, sm, w, i, wb, mask)
     elif cls == M.CLS_MEMORY:
         memory_access(st, sm, q, w, i, wb, lanes, time)

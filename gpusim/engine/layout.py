@@ -86,8 +86,14 @@ NEVER = np.int64(1) << 60
     P_WARP_LAUNCH,  # cycles between groups of warps of a block, one per sub-partition
     P_EXIT_LATENCY,
     P_CLOCK_MHZ,
+    P_CLUSTER_BLOCKS,  # blocks of a thread block cluster, 0 without clusters; then its size in x, y, z
+    P_CLUSTER_X,
+    P_CLUSTER_Y,
+    P_CLUSTER_Z,
+    P_CLUSTER_BARRIER,
+    P_GPCS,
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(73)
+) = range(79)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 
@@ -110,10 +116,11 @@ W_PENDING = 12  # six: replies that scoreboard still waits for
 W_RELEASE = 18  # six: cycle at which the known part of the scoreboard is released
 W_KIND = 24  # six: stall reason of a wait for the scoreboard
 W_START = 30  # cycle at which it became resident
-W_CALL = 31  # cycle at which it asked the host for something
-W_FIELDS = 32
+W_CLUSTER_ARRIVALS = 31  # how often it has arrived at the barrier of its cluster
+W_CALL = 32  # cycle at which it asked the host for something
+W_FIELDS = 33
 
-FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_MEMBAR, WAIT_THROTTLE, WAIT_HOST = range(7)
+FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_MEMBAR, WAIT_THROTTLE, WAIT_CLUSTER, WAIT_HOST = range(8)
 
 # --- split: groups of lanes of a warp that are not the running one -----------------------------------------
 D_COUNT = 0  # number of splits; they lie bottom first
@@ -139,7 +146,15 @@ B_ARRIVED = 8  # 16: threads at each named barrier
 B_EXPECTED = 24  # 16: threads it waits for (0: all of the block)
 B_REDUCED = 40  # 16: running result of a reducing barrier
 B_RESULT = 56  # 16: its value when it completed
-B_FIELDS = 72
+(
+    B_RANK,  # rank in its cluster
+    B_CLUSTER,  # number of the cluster
+    B_CLUSTER_ARRIVED,  # threads that have arrived at the barrier of the cluster
+    B_CLUSTER_PHASE,  # how often that barrier has opened
+    B_CLUSTER_TIME,  # cycle of the last arrival
+) = range(72, 77)
+B_PEER = 77  # 16: SM << 8 | block slot of each block of the cluster, by rank
+B_FIELDS = 96
 
 # --- partition: one row per sub-partition ------------------------------------------------------------------
 Q_NEXT, Q_LAST, Q_LSU_FREE, Q_WARPS = range(4)
@@ -197,7 +212,8 @@ S_FIELDS = 40
     E_TRAP,
     E_UNSUPPORTED,
     E_CONSTANT_BOUNDS,
-) = range(11)
+    E_CLUSTER,  # shared memory of a block that is not in the cluster or has ended
+) = range(12)
 
 # --- token: one per memory instruction in flight -----------------------------------------------------------
 T_WARP, T_SCOREBOARD, T_LEFT, T_KIND, T_NEXT, T_SECTORS, T_AGE = range(7)
@@ -216,8 +232,8 @@ L_FIELDS = 8
 MISS_BITS = 15  # four miss numbers share the word L_MISS
 
 # --- deferred: what must take effect at L2 in time order ---------------------------------------------------
-X_PC, X_WARP, X_MASK, X_DONE = range(4)
-X_FIELDS = 4
+X_PC, X_WARP, X_MASK, X_DONE, X_REMOTE = range(5)  # X_REMOTE: on the shared memory of another block
+X_FIELDS = 5
 
 # --- stall reasons, in Nsight Compute's words --------------------------------------------------------------
 STALLS = (

@@ -12,6 +12,7 @@ import numpy as np
 from gpusim.engine import layout as L
 from gpusim.engine.atomics import copy_operands, execute_atomic, words_of
 from gpusim.engine.bits import popc
+from gpusim.engine.cluster import find_remote, names_other_block
 from gpusim.engine.coalescer import atomic_requests, coalesce, shared_turns, shared_wavefronts, spin_winners
 from gpusim.engine.exec_common import row_offset
 from gpusim.engine.flight import FOR_MISS, FOR_TOKEN, hold, new_token, release_at, send
@@ -21,6 +22,7 @@ from gpusim.engine.memory_state import (
     KIND_READ,
     KIND_READ_STRONG,
     KIND_REDUCTION,
+    KIND_SM,
     KIND_WRITE,
     KIND_WRITE_PARTIAL,
     KIND_WRITE_STRONG,
@@ -308,6 +310,7 @@ def defer(st, sm, w, i, wb, mask, size):
     st.deferred[sm, entry, L.X_WARP] = w
     st.deferred[sm, entry, L.X_MASK] = mask
     st.deferred[sm, entry, L.X_DONE] = 0
+    st.deferred[sm, entry, L.X_REMOTE] = 0
     for lane in range(32):
         st.lanes[sm, entry, lane] = st.address[sm, lane]
     op = st.code[i, M.COL_OP]
@@ -383,6 +386,26 @@ def global_access(st, sm, q, w, i, wb, mask, time):
 
 
 @compiled
+def remote_access(st, sm, q, w, i, wb, mask, time):
+    """Load, store or atomic on the shared memory of other blocks of the cluster: a request from SM to SM."""
+    op = st.code[i, M.COL_OP]
+    size = np.int64(st.code[i, M.COL_AUX1] & 255)
+    if op == M.OP_ATOM or op == M.OP_RED:
+        size = np.int64(4 * words_of(st.code[i, M.COL_AUX4] & 255))
+    if not find_remote(st, sm, i, w, mask, size):
+        return
+    entry = defer(st, sm, w, i, wb, mask, size)
+    st.deferred[sm, entry, L.X_REMOTE] = 1
+    st.touched[sm, 0, 0] = 0
+    st.touched[sm, 0, 1] = 1
+    waits = st.code[i, M.COL_DST_COUNT] > 0 or st.code[i, M.COL_WBAR] != 7
+    if op == M.OP_LOAD or (op == M.OP_ATOM and waits):
+        atomic_lines(st, sm, q, w, i, mask, size, 1, time, KIND_SM, entry)
+    else:
+        write_lines(st, sm, q, w, i, mask, size, 1, time, KIND_SM, entry)
+
+
+@compiled
 def local_access(st, sm, q, w, i, wb, mask, time):
     """Load or store of thread-private memory, through L1 like global memory."""
     par = st.par
@@ -449,6 +472,7 @@ def memory_access(st, sm, q, w, i, wb, mask, time):
     """Executes one memory instruction for the lanes in `mask` and books its time."""
     if mask == 0:
         return
+    par = st.par
     op = st.code[i, M.COL_OP]
     if op == M.OP_LDGSTS or op == M.OP_LDSM or op == M.OP_STSM:
         fail(st, sm, L.E_UNSUPPORTED, i, w, 0, 0, 0)
@@ -460,7 +484,9 @@ def memory_access(st, sm, q, w, i, wb, mask, time):
         return
     if space == M.SPACE_GENERIC:
         space = window_of(st, sm, mask)
-    if space == M.SPACE_SHARED:
+    if space == M.SPACE_SHARED and par[L.P_CLUSTER_BLOCKS] > 0 and names_other_block(st, sm, w, mask):
+        remote_access(st, sm, q, w, i, wb, mask, time)
+    elif space == M.SPACE_SHARED:
         shared_access(st, sm, q, w, i, wb, mask, time)
     elif space == M.SPACE_LOCAL:
         local_access(st, sm, q, w, i, wb, mask, time)

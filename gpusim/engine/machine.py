@@ -5,6 +5,7 @@ Local memory lies in a range of addresses of its own, so that its accesses find 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ from gpusim.memory import DeviceMemory
 from gpusim.occupancy import Occupancy
 from isa import Program
 from isa import microops as M
-from isa.launch_values import launch_values
+from isa.launch_values import LaunchValues, launch_values
 from isa.lower import Lowered
 
 BANKS = 5
@@ -69,10 +70,29 @@ def constant_banks(
     put(where.environment + 4, workspace >> 32)
     put(where.environment + 8, workspace & 0xFFFFFFFF)
     put(where.shared_window, SHARED_WINDOW, 8)
+    if program.cluster is not None:
+        _put_cluster(put, where, program.cluster, launch.grid)
     put(where.local_window, LOCAL_WINDOW, 8)
     start = program.parameter_base
     banks[0, start : start + len(parameters)] = np.frombuffer(parameters, np.uint8)
     return banks
+
+
+def _put_cluster(put: Callable[..., None], where: LaunchValues, cluster: Sequence[int], grid: Sequence[int]) -> None:
+    """Writes the launch values of thread block clusters."""
+    if where.cluster is None or where.clusters is None or where.cluster_reciprocals is None:
+        return
+    put(where.is_cluster, 1)
+    put(where.cluster_blocks, cluster[0] * cluster[1] * cluster[2])
+    for k in range(3):
+        put(where.cluster + 4 * k, cluster[k])
+        put(where.clusters + 4 * k, grid[k] // cluster[k])
+    for k in (1, 2):
+        # Rounded up, so that a multiple of the size times this never falls below the whole number.
+        reciprocal = np.float32(1 / cluster[k])
+        if float(reciprocal) * cluster[k] < 1:
+            reciprocal = np.nextafter(reciprocal, np.float32(1))
+        put(where.cluster_reciprocals + 4 * (k - 1), int(reciprocal.view(np.uint32)))
 
 
 def constant_rows(lowered: Lowered, banks: np.ndarray) -> np.ndarray:
@@ -120,6 +140,7 @@ def parameters(
     local_bytes: int,
     memory_base: int,
     strict_barriers: bool,
+    cluster: tuple[int, int, int] = (0, 0, 0),
 ) -> np.ndarray:
     """The vector `State.par`, see the P_* of `layout`."""
     sm, issue, memory, l1 = config.sm, config.issue, config.memory_instruction, config.l1
@@ -195,6 +216,10 @@ def parameters(
     par[L.P_WARP_LAUNCH] = config.launch.warp_launch_cycles
     par[L.P_EXIT_LATENCY] = config.launch.drain_cycles
     par[L.P_CLOCK_MHZ] = config.gpu.clock_mhz
+    par[L.P_CLUSTER_X : L.P_CLUSTER_Z + 1] = cluster
+    par[L.P_CLUSTER_BLOCKS] = cluster[0] * cluster[1] * cluster[2]
+    par[L.P_CLUSTER_BARRIER] = config.shared.cluster_barrier_cycles
+    par[L.P_GPCS] = config.sm.gpcs
     interval, latency = unit_timing(config)
     par[L.P_UNIT_INTERVAL : L.P_UNIT_INTERVAL + 16] = interval
     par[L.P_UNIT_LATENCY : L.P_UNIT_LATENCY + 16] = latency
@@ -233,12 +258,13 @@ def build_state(
 ) -> L.State:
     """All arrays of a launch, every slot free and every cache of the SMs cold.
 
-    Blocks go to SMs in order, so a grid smaller than the GPU leaves the last SMs without any: what only an SM with a
-    block looks at is set up for the others alone. spare: takes memory from an earlier launch.
+    Blocks, but for those of clusters, go to SMs in order, so a grid smaller than the GPU leaves the last SMs without
+    any: what only an SM with a block looks at is set up for the others alone. spare: takes memory from an earlier launch.
     """
     room, spare = Capacity(), spare or Spare()
     sms, parts, slots = int(par[L.P_SM_COUNT]), int(par[L.P_SUB_PARTITIONS]), int(par[L.P_WARP_SLOTS])
-    used = min(sms, int(np.prod(par[L.P_GRID_X : L.P_GRID_Z + 1])))
+    in_order = par[L.P_CLUSTER_BLOCKS] == 0
+    used = min(sms, int(np.prod(par[L.P_GRID_X : L.P_GRID_Z + 1]))) if in_order else sms
     warps = sms * parts * slots
     values = constant_rows(lowered, banks)
     regs = spare.take("regs", (32 * (len(values) + warps * lowered.rows_per_warp),), np.uint32)

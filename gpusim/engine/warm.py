@@ -9,6 +9,7 @@ from numba import config, typeof
 
 from gpusim.engine import layout as L
 from gpusim.engine.atomics import apply_deferred
+from gpusim.engine.cluster import open_barriers
 from gpusim.engine.dispatcher import fill, refill
 from gpusim.engine.flight import deliver
 from gpusim.engine.jit import core_folder
@@ -41,6 +42,7 @@ def prepare_core(state: L.State, memory_state: np.ndarray, dispatch: np.ndarray)
         (process_window, (memory_state, state.request, state.requests, pairs)),
         (apply_deferred, (state, pairs, number)),
         (deliver, (state, pairs, number)),
+        (open_barriers, (state, number)),
     )
     for function, arguments in calls:
         function.compile(tuple(typeof(each) for each in arguments))
