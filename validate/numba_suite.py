@@ -86,7 +86,8 @@ def _run_file(module: str, results: Path, gpu: str, timeout_s: int) -> None:
             return
         open_test = _last_started(results)
         if status != EXIT_SPOILED and open_test is None:
-            _append(results, test=module.removeprefix("numba.cuda.tests."), outcome="crashed", detail=f"no test started, status {status}")
+            short = module.removeprefix("numba.cuda.tests.")
+            _append(results, test=short, outcome="crashed", detail=f"no test started, status {status}")
             return
         if open_test is not None:
             kind = "timeout" if status is None else "crashed"

@@ -10,7 +10,6 @@ from gpusim.driver.registry import function, get_text, put_int, put_size, put_te
 from gpusim.driver.state import DEVICE_COUNT, Driver
 
 
-
 def check_device(device: int) -> None:
     """Raises INVALID_DEVICE for a device that is not there."""
     if not 0 <= device < DEVICE_COUNT:

@@ -10,9 +10,9 @@ import ctypes
 import struct
 from collections.abc import Iterator
 
+from gpusim.config import GPUConfig
 from gpusim.driver.attributes import compute_capability
 from gpusim.driver.codes import Code, DriverError
-from gpusim.config import GPUConfig
 from isa import assemble
 from isa.errors import IsaError
 
