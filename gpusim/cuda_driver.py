@@ -45,7 +45,8 @@ def install(
         inherit: Python processes that this one starts get the same driver; `gpu` must then be a name or a path.
 
     Raises:
-        SimulationError: the process has a driver already, a context is in use, or this is no Linux on x86-64 or AArch64.
+        SimulationError: the process has a driver already, a context is in use, or this is not Linux on x86-64 or
+            AArch64.
     """
     from gpusim.driver import hook
 

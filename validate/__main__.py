@@ -86,7 +86,7 @@ def _numba_suite(options: argparse.Namespace) -> int:
         print(f"{module.removeprefix('numba.cuda.tests.')}: {good} of {len(found)}", file=sys.stderr, flush=True)
         for row in found:
             if row.outcome not in ("passed", "skipped") and row.excluded is None:
-                print(f"  {row.outcome}: {row.test.removeprefix(module)[1:]}", file=sys.stderr, flush=True)
+                print(f"  {row.outcome}: {row.test.partition('::')[2]}", file=sys.stderr, flush=True)
     counts = numba_suite.score(rows)
     print(json.dumps(counts, indent=1) if options.json else numba_suite.score_text(counts))
     for test in counts["unexpected"]:  # type: ignore[attr-defined]

@@ -9,99 +9,111 @@ hardware has no way on from there either, so the next process takes the rest.
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
 import signal
 import sys
 import time
-import traceback
-import unittest
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+import pytest
+
 EXIT_SPOILED = 17
+_DETAIL_CHARACTERS = 1500
 
 
 class Timeout(BaseException):
     """A test took too long; not an Exception, so that no test catches it."""
 
 
-class Recorder(unittest.TestResult):
-    """Writes outcomes as they come."""
+class SuiteModule(pytest.Module):
+    """A file of the suite, imported under the name that numba-cuda gives it: its folder is no package of that name."""
 
-    def __init__(self, stream: IO[str], driver: Any, timeout_s: int):
-        super().__init__()
-        self.lines, self.driver, self.timeout_s = stream, driver, timeout_s
-        self.outcome: tuple[str, str] = ("passed", "")
-        self.started = 0.0
-        self.launched = 0
+    def _getobj(self) -> Any:
+        parts = self.path.with_suffix("").parts
+        start = len(parts) - 1 - parts[::-1].index("tests")
+        return importlib.import_module(".".join(("numba", "cuda", *parts[start:])))
 
-    def startTest(self, test: unittest.TestCase) -> None:
-        super().startTest(test)
-        self.outcome, self.started = ("passed", ""), time.monotonic()
-        self.launched = self.driver.log.attempts
-        self.write(test=test.id(), outcome="started")
+
+class Recorder:
+    """A pytest plugin that writes outcomes as they come, and leaves out the tests that `seen` names."""
+
+    def __init__(self, stream: IO[str], driver: Any, timeout_s: int, seen: set[str]):
+        self.lines, self.driver, self.timeout_s, self.seen = stream, driver, timeout_s, seen
+        self.outcome, self.detail = "passed", ""
+
+    @pytest.fixture(scope="class")
+    def initialize_from_pytest_config(self, request: pytest.FixtureRequest) -> None:
+        """What the suite's own conftest.py, which is not installed with it, defines."""
+        request.cls._dump_failed_filechecks = False
+
+    def pytest_collect_directory(self, path: Path, parent: Any) -> Any:
+        """Folders are folders: their packages are imported with the files."""
+        return pytest.Dir.from_parent(parent, path=path)
+
+    def pytest_pycollect_makemodule(self, module_path: Path, parent: Any) -> Any:
+        """See SuiteModule."""
+        return SuiteModule.from_parent(parent, path=module_path)
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        """Leave out what an earlier process has done."""
+        items[:] = [item for item in items if _name(item.nodeid) not in self.seen]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
+        """Around a test with its set-up and tear-down."""
+        launched, started = self.driver.log.attempts, time.monotonic()
+        self.outcome, self.detail = "passed", ""
+        self.write(test=_name(item.nodeid), outcome="started")
         signal.alarm(self.timeout_s)
+        try:
+            return (yield)
+        finally:
+            signal.alarm(0)
+            self.write(
+                test=_name(item.nodeid),
+                outcome=self.outcome,
+                detail=self.detail,
+                seconds=round(time.monotonic() - started, 3),
+                launches=self.driver.log.attempts - launched,
+            )
+            if self.driver.primary.failed is not None:
+                item.session.shouldstop = "the context has failed"
 
-    def stopTest(self, test: unittest.TestCase) -> None:
-        signal.alarm(0)
-        super().stopTest(test)
-        outcome, detail = self.outcome
-        seconds = round(time.monotonic() - self.started, 3)
-        launches = self.driver.log.attempts - self.launched
-        self.write(test=test.id(), outcome=outcome, detail=detail, seconds=seconds, launches=launches)
-        if self.driver.primary.failed is not None:
-            self.stop()
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: Any, call: Any) -> Iterator[None]:
+        """The outcome of one phase; the first that is not a success counts."""
+        report: Any = yield
+        if self.outcome == "passed" and report.outcome != "passed":
+            timeout = call.excinfo is not None and call.excinfo.errisinstance(Timeout)
+            if report.outcome == "failed":
+                self.outcome = "timeout" if timeout else "failed"
+            elif not hasattr(report, "wasxfail"):
+                self.outcome = "skipped"
+            self.detail = str(report.longreprtext if report.failed else report.longrepr)[-_DETAIL_CHARACTERS:]
+        return report
+
+    def pytest_collectreport(self, report: Any) -> None:
+        """A file that cannot be imported."""
+        if report.failed:
+            self.write(test=_name(report.nodeid), outcome="error", detail=report.longreprtext[-_DETAIL_CHARACTERS:])
 
     def write(self, **fields: Any) -> None:
+        """One line, at once."""
         self.lines.write(json.dumps(fields) + "\n")
         self.lines.flush()
 
-    def addError(self, test: Any, err: Any) -> None:
-        super().addError(test, err)
-        if isinstance(test, unittest.TestCase):
-            self.outcome = ("timeout" if issubclass(err[0], Timeout) else "error", _last_lines(err))
-        else:  # setUpClass or the module failed: no test of it ran
-            self.write(test=str(test), outcome="error", detail=_last_lines(err), seconds=0, launches=0)
 
-    def addFailure(self, test: Any, err: Any) -> None:
-        super().addFailure(test, err)
-        self.outcome = ("failed", _last_lines(err))
-
-    def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:
-        super().addSubTest(test, subtest, err)
-        if err is not None:
-            kind = "failed" if issubclass(err[0], test.failureException) else "error"
-            self.outcome = (kind, f"{subtest}: {_last_lines(err)}")
-
-    def addSkip(self, test: Any, reason: str) -> None:
-        super().addSkip(test, reason)
-        self.outcome = ("skipped", reason)
-
-    def addExpectedFailure(self, test: Any, err: Any) -> None:
-        super().addExpectedFailure(test, err)
-        self.outcome = ("passed", "failed as expected")
-
-    def addUnexpectedSuccess(self, test: Any) -> None:
-        super().addUnexpectedSuccess(test)
-        self.outcome = ("failed", "passed, which was not expected")
-
-
-def _last_lines(err: Any) -> str:
-    text = "".join(traceback.format_exception(*err)).strip()
-    return text[-1500:]
+def _name(node: str) -> str:
+    """'cudapy/test_sm.py::TestSharedMemory::test_x' for pytest's name of a test, wherever the suite lies."""
+    return node.rpartition("/tests/")[2]
 
 
 def _alarm(*_: Any) -> None:
     raise Timeout
-
-
-def _flatten(suite: Any) -> Iterator[Any]:
-    for each in suite:
-        if isinstance(each, unittest.TestSuite):
-            yield from _flatten(each)
-        else:
-            yield each
 
 
 def main(arguments: list[str]) -> int:
@@ -114,10 +126,10 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGALRM, _alarm)
     results = Path(path)
     seen = {json.loads(line)["test"] for line in results.read_text().splitlines()} if results.exists() else set()
-    tests = [test for test in _flatten(unittest.TestLoader().loadTestsFromName(module)) if test.id() not in seen]
     with results.open("a") as stream:
-        recorder = Recorder(stream, driver, int(timeout_s))
-        unittest.TestSuite(tests).run(recorder)
+        recorder = Recorder(stream, driver, int(timeout_s), seen)
+        options = ["--pyargs", module, "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", os.sep]
+        pytest.main(options, plugins=[recorder])
     return EXIT_SPOILED if driver.primary.failed is not None else 0
 
 

@@ -118,7 +118,10 @@ def device(driver: Driver, number: int) -> None:
 
 @function("cuCtxGetDevice_v2", "pp", since=13000, anytime=True)
 def device_of(driver: Driver, number: int, handle: int) -> None:
-    driver.context_of(handle) if handle else driver.context()
+    if handle:
+        driver.context_of(handle)
+    else:
+        driver.context()
     put_int(number, 0)
 
 

@@ -78,22 +78,16 @@ def copy_async(driver: Driver, target: int, source: int, nbytes: int, stream: in
     copy(driver, target, source, nbytes)
 
 
+_SIDE = ("x", "y", "kind", "host", "device", "array", "pitch")
+
+
 class _Copy2D(ctypes.Structure):
-    """CUDA_MEMCPY2D."""
+    """CUDA_MEMCPY2D: sixteen words of 64 bits."""
 
     _fields_ = tuple(
-        (side + name, kind)
-        for side in ("source_", "target_")
-        for name, kind in (
-            ("x", ctypes.c_size_t),
-            ("y", ctypes.c_size_t),
-            ("kind", ctypes.c_uint64),
-            ("host", ctypes.c_uint64),
-            ("device", ctypes.c_uint64),
-            ("array", ctypes.c_uint64),
-            ("pitch", ctypes.c_size_t),
-        )
-    ) + (("width", ctypes.c_size_t), ("height", ctypes.c_size_t))
+        (name, ctypes.c_uint64)
+        for name in (*(f"source_{each}" for each in _SIDE), *(f"target_{each}" for each in _SIDE), "width", "height")
+    )
 
 
 def _copy_2d(driver: Driver, request: int, stream: int = 0) -> None:
@@ -119,7 +113,9 @@ function("cuMemcpy2DUnaligned_v2", "p")(_copy_2d)
 function("cuMemcpy2DAsync_v2", "pp")(_copy_2d)
 
 
-def _fill(kind: type[np.unsignedinteger], driver: Driver, address: int, value: int, count: int, stream: int = 0) -> None:
+def _fill(
+    kind: type[np.unsignedinteger], driver: Driver, address: int, value: int, count: int, stream: int = 0
+) -> None:
     size = np.dtype(kind).itemsize
     if address % size:
         raise DriverError(Code.INVALID_VALUE)

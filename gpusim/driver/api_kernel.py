@@ -19,7 +19,7 @@ _SIZE_OF_DYNAMIC_SHARED = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int)
 
 def kernel_attribute(driver: Driver, kernel: Kernel, number: int) -> int:
     """The value of an attribute of `CUfunction_attribute`. Raises INVALID_VALUE."""
-    program = kernel.program()
+    program = kernel.program
     sm = driver.config.sm
     most = program.max_threads or sm.max_threads_per_block
     by_registers = max(
@@ -46,7 +46,7 @@ def kernel_attribute(driver: Driver, kernel: Kernel, number: int) -> int:
 
 def blocks_per_sm(driver: Driver, kernel: Kernel, threads: int, dynamic_shared_bytes: int) -> int:
     """Blocks of this size that one SM holds, 0 if none fits."""
-    program = kernel.program()
+    program = kernel.program
     try:
         return occupancy(
             driver.config,
@@ -75,7 +75,7 @@ def kernel_get(driver: Driver, value: int, number: int, handle: int, device: int
 def function_set(driver: Driver, handle: int, number: int, value: int) -> None:
     kernel = kernel_of(driver, handle)
     if number == _MAX_DYNAMIC_SHARED:
-        room = driver.config.sm.shared_bytes_per_block_max - kernel.program().static_shared_bytes
+        room = driver.config.sm.shared_bytes_per_block_max - kernel.program.static_shared_bytes
         if not 0 <= value <= room:
             raise DriverError(Code.INVALID_VALUE)
     elif number == _CARVEOUT:
@@ -122,7 +122,7 @@ def available_dynamic(driver: Driver, nbytes: int, handle: int, blocks: int, thr
     if blocks < 1 or threads < 1 or blocks_per_sm(driver, kernel, threads, 0) < blocks:
         raise DriverError(Code.INVALID_VALUE)
     share = sm.shared_bytes // blocks // sm.shared_unit_bytes * sm.shared_unit_bytes - sm.shared_reserved_bytes
-    put_size(nbytes, min(share, sm.shared_bytes_per_block_max) - kernel.program().static_shared_bytes)
+    put_size(nbytes, min(share, sm.shared_bytes_per_block_max) - kernel.program.static_shared_bytes)
 
 
 @function("cuOccupancyMaxPotentialBlockSize", "ppppqi")

@@ -116,7 +116,7 @@ def run(
     if 0 in grid or 0 in block:
         raise DriverError(Code.INVALID_VALUE)
     try:
-        program = kernel.program()
+        program = kernel.linked()
     except IsaError as error:
         driver.say(f"kernel {kernel.name!r}: {error}")
         raise DriverError(Code.NOT_SUPPORTED) from None

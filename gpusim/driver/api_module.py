@@ -196,7 +196,7 @@ def function_load(driver: Driver, kernel: int) -> None:
 
 @function("cuKernelGetParamCount", "pp")
 def kernel_parameter_count(driver: Driver, kernel: int, count: int) -> None:
-    put_size(count, len(kernel_of(driver, kernel).program().parameters))
+    put_size(count, len(kernel_of(driver, kernel).program.parameters))
 
 
 @function("cuFuncGetParamCount", "pp")
@@ -206,7 +206,7 @@ def function_parameter_count(driver: Driver, kernel: int, count: int) -> None:
 
 @function("cuKernelGetParamInfo", "pqpp")
 def kernel_parameter_info(driver: Driver, kernel: int, index: int, offset: int, nbytes: int) -> None:
-    parameters = {each.index: each for each in kernel_of(driver, kernel).program().parameters}
+    parameters = {each.index: each for each in kernel_of(driver, kernel).program.parameters}
     if index not in parameters:
         raise DriverError(Code.INVALID_VALUE)
     put_size(offset, parameters[index].offset)

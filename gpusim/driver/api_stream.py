@@ -1,4 +1,4 @@
-"""Driver API: streams and events. Work is done when it is asked for, so waiting is for the host's own functions only."""
+"""Driver API: streams and events. Work is done when it is asked for, so only the host's own functions are waited for."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 A driver library has to be a real ELF file: programs find it by `dlopen` and its functions by `dlsym`. This one holds
 one stub per function, `jump to slot[i]`, and an exported table `gpusim_driver_slots`, which the process that loaded it
 fills with the addresses of callbacks. No compiler is needed: the file has two segments, the dynamic symbol table with
-its hash table (System V ABI, "Dynamic Linking"), and the stubs, which are one instruction on x86-64 and three on AArch64.
+its hash table (System V ABI, "Dynamic Linking"), and the stubs: one instruction on x86-64, three on AArch64.
 """
 
 from __future__ import annotations

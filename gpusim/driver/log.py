@@ -135,7 +135,7 @@ class LaunchLog:
             ("block", True),
             ("calls", True),
             ("cycles per call", True),
-            ("time [us]", True),
+            ("time in us", True),
             ("limited by", False),
         ):
             table.add_column(name, justify="right" if right else "left", overflow="fold")

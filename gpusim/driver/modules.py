@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpusim.driver.codes import Code, DriverError
@@ -23,9 +24,14 @@ class Kernel:
     module: Module
     attributes: dict[int, int] = field(default_factory=dict)
 
+    @cached_property
     def program(self) -> Program:
+        """The kernel as decoded, for what its file says about it."""
+        return self.module.linked.program(self.name)
+
+    def linked(self) -> Program:
         """The kernel's code as it has to run now."""
-        return self.module.linked.link(self.name)
+        return self.module.linked.link(self.program)
 
 
 class Module:
