@@ -200,7 +200,14 @@ def stencil5(a, out):  # type: ignore[no-untyped-def]
 def stencil7(a, out):  # type: ignore[no-untyped-def]
     x, y, z = cuda.grid(3)
     if 0 < x < a.shape[2] - 1 and 0 < y < a.shape[1] - 1 and 0 < z < a.shape[0] - 1:
-        around = a[z - 1, y, x] + a[z + 1, y, x] + a[z, y - 1, x] + a[z, y + 1, x] + a[z, y, x - 1] + a[z, y, x + 1]
+        around = (
+            a[z - 1, y, x]
+            + a[z + 1, y, x]
+            + a[z, y - 1, x]
+            + a[z, y + 1, x]
+            + a[z, y, x - 1]
+            + a[z, y, x + 1]
+        )
         out[z, y, x] = a[z, y, x] - around / float32(6)
 
 
@@ -277,7 +284,15 @@ def julia(out, step, limit):  # type: ignore[no-untyped-def]
         out[y, x] = n
 
 
-@case(5, 96, lambda r: (r.integers(97, 101, 450, dtype=np.uint8), np.frombuffer(b"abca", np.uint8), np.zeros(450, np.int32)))
+@case(
+    5,
+    96,
+    lambda r: (
+        r.integers(97, 101, 450, dtype=np.uint8),
+        np.frombuffer(b"abca", np.uint8),
+        np.zeros(450, np.int32),
+    ),
+)
 def string_search(text, pattern, found):  # type: ignore[no-untyped-def]
     i = cuda.grid(1)
     if i > text.size - pattern.size:

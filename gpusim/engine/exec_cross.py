@@ -18,8 +18,8 @@ from gpusim.engine.exec_common import (
 from gpusim.engine.exec_float import minimum_maximum
 from gpusim.engine.jit import compiled
 from gpusim.engine.lanes import (
-    equal,
     LANES,
+    equal,
     gather,
     get_u32,
     lane_numbers,

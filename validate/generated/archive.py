@@ -2,7 +2,7 @@
 
 `h200.zip` has four members, each compressed as a whole, which is what makes a thousand programs small:
 `kernels.json` (provenance, names of the counters, one entry per kernel), `programs.json` (program images without
-instructions, cubin and source), `listing.txt` (the instructions' text, a line each) and `encodings.bin` (16 bytes each).
+instructions, cubin and source), `listing.txt` (the instructions' text, a line each), `encodings.bin` (16 bytes each).
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ def load(path: Path = ARCHIVE) -> tuple[dict[str, Any], tuple[Recorded, ...]]:
         grid, block = tuple(row.pop("grid")), tuple(row.pop("block"))
         outputs = tuple(row.pop("outputs"))
         found.append(
-            Recorded(**row, grid=grid, block=block, values=values, outputs=outputs, counters=counters, image=packed)
+            Recorded(
+                **row, grid=grid, block=block, values=values, outputs=outputs, counters=counters, image=packed
+            )
         )
     return document["provenance"], tuple(found)
 

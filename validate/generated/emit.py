@@ -82,7 +82,11 @@ def expression(e: Tree) -> str:
 def _binary(t: str, op: str, a: str, b: str) -> str:
     name = TYPES[t]
     if op in ("min", "max"):
-        return f"({a} if {a} {'<' if op == 'min' else '>'} {b} else {b})" if t[0] == "f" else f"{name}({op}({a}, {b}))"
+        return (
+            f"({a} if {a} {'<' if op == 'min' else '>'} {b} else {b})"
+            if t[0] == "f"
+            else f"{name}({op}({a}, {b}))"
+        )
     if op in ("//", "%"):
         b = f"{name}(({b} & {name}(31)) + {name}(1))"
     elif op in ("<<", ">>"):
@@ -267,6 +271,13 @@ def function(kernel: Kernel, name: str = "generated") -> Any:
     from numba.cuda import libdevice
 
     names: dict[str, Any] = {each: getattr(numba, each) for each in TYPES.values()}
-    names |= {"__name__": "generated", "cuda": cuda, "libdevice": libdevice, "math": math, "min": min, "max": max}
+    names |= {
+        "__name__": "generated",
+        "cuda": cuda,
+        "libdevice": libdevice,
+        "math": math,
+        "min": min,
+        "max": max,
+    }
     exec(compile(source(kernel), f"{name}.py", "exec"), names)
     return names["kernel"]

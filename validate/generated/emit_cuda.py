@@ -23,7 +23,14 @@ from validate.generated.tree import (
     Tree,
 )
 
-NAMES = {"i32": "int", "u32": "unsigned", "i64": "long long", "u64": "unsigned long long", "f32": "float", "f64": "double"}
+NAMES = {
+    "i32": "int",
+    "u32": "unsigned",
+    "i64": "long long",
+    "u64": "unsigned long long",
+    "f32": "float",
+    "f64": "double",
+}
 _OPERATORS = {
     **{"+": "add", "-": "sub", "*": "mul", "/": "div", "//": "quotient", "%": "rest"},
     **{"&": "both", "|": "either", "^": "differ", "<<": "left", ">>": "right", "min": "least", "max": "most"},

@@ -52,7 +52,9 @@ def run(kernel: Kernel, arguments: dict[str, Any]) -> None:
             array[...] = np.array(values, array.dtype)
 
 
-def _run_block(kernel: Kernel, at: tuple[int, int, int], arrays: dict[str, list[Any]], scalars: Values) -> None:
+def _run_block(
+    kernel: Kernel, at: tuple[int, int, int], arrays: dict[str, list[Any]], scalars: Values
+) -> None:
     shared = [[scalar.wrap(t, 0)] * kernel.threads for t, _ in kernel.shared]
     threads = [_Thread(kernel, at, tid, arrays, scalars, shared) for tid in range(kernel.threads)]
     waits: list[Any] = [None] * len(threads)
@@ -125,8 +127,21 @@ class _Thread:
         block = at[0] + kernel.grid[0] * (at[1] + kernel.grid[1] * at[2])
         self.vars: Values = {
             **scalars,
-            **{"tx": tid % x, "ty": tid // x % y, "tz": tid // (x * y), "bx": at[0], "by": at[1], "bz": at[2]},
-            **{"tid": tid, "blk": block, "gid": block * kernel.threads + tid, "lane": tid % 32, "warp": tid // 32},
+            **{
+                "tx": tid % x,
+                "ty": tid // x % y,
+                "tz": tid // (x * y),
+                "bx": at[0],
+                "by": at[1],
+                "bz": at[2],
+            },
+            **{
+                "tid": tid,
+                "blk": block,
+                "gid": block * kernel.threads + tid,
+                "lane": tid % 32,
+                "warp": tid // 32,
+            },
         }
         self.arrays, self.shared = arrays, shared
         self.local = list(range(LOCALS))
@@ -295,7 +310,12 @@ class _Thread:
         self._ended = yield from self.block(body)
 
 
-_SIMPLE = {"store": _Thread._store, "keep": _Thread._keep, "atomic": _Thread._atomic, "shatomic": _Thread._shatomic}
+_SIMPLE = {
+    "store": _Thread._store,
+    "keep": _Thread._keep,
+    "atomic": _Thread._atomic,
+    "shatomic": _Thread._shatomic,
+}
 
 
 def _atomic(t: str, op: str, old: int, value: int) -> int:
