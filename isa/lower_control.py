@@ -297,6 +297,7 @@ def redux(w: RowWriter) -> None:
 
 
 def register_to_uniform(w: RowWriter) -> None:
+    """R2UR [Pd,] URd, Ra. No document says what Pd is; on an H200 it is false where all lanes hold one value."""
     w.set(m.OP_R2UR)
     _uniform_result(w)
 
@@ -307,5 +308,5 @@ def _uniform_result(w: RowWriter) -> None:
     w.columns[m.COL_AUX5] = int(operand is not None and operand.kind == "ureg")
     w.dst()
     w.src(m.COL_A, numeric="raw")
-    if w.columns[m.COL_PD0] not in (7, 15):
+    if w.instruction.opcode != "R2UR" and w.columns[m.COL_PD0] not in (7, 15):
         raise w.refuse("a predicate result")

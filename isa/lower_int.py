@@ -116,14 +116,14 @@ def imad(w: RowWriter) -> None:
     carries_out = w.pd(0)
     for column in (m.COL_A, m.COL_B):
         w.src(column, 1, "raw" if wide or upper else "int")
-    w.src(m.COL_C, 2 if wide or upper else 1, "raw" if wide or upper else "int")
+    w.src(m.COL_C, 2 if wide or upper else 1)
     w.ps(0, default=False)
     first, second = (operand for _, operand in w.sources[:2])
     carry = carries_out or w.has("X")
-    if wide:
-        w.set(m.OP_IMAD_WIDE_U if w.has("U32") else m.OP_IMAD_WIDE_S, aux0=int(carry))
-    elif upper:
-        w.set(m.OP_IMAD_HI_U if w.has("U32") else m.OP_IMAD_HI_S)
+    if wide or upper:
+        flags = carry | _negated_pair(w, carry) << 1
+        names = (m.OP_IMAD_WIDE_S, m.OP_IMAD_WIDE_U) if wide else (m.OP_IMAD_HI_S, m.OP_IMAD_HI_U)
+        w.set(names[w.has("U32")], aux0=flags)
     elif carries_out:
         w.set(m.OP_IMAD_CARRY)
     elif second.kind == "imm" and second.value == 1:
@@ -138,6 +138,17 @@ def imad(w: RowWriter) -> None:
         w.set(m.OP_MOV)
     else:
         w.set(m.OP_IMAD)
+
+
+def _negated_pair(w: RowWriter, carry: bool) -> int:
+    """1 if the 64-bit addend is negated. The executor sees to it: a modifier column acts on one word."""
+    modifier = w.columns[m.COL_MOD_C]
+    w.columns[m.COL_MOD_C] = m.MOD_NONE
+    if modifier == m.MOD_NONE:
+        return 0
+    if modifier != m.MOD_INEG or carry:
+        raise w.refuse("an operand modifier that has no meaning here")
+    return 1
 
 
 def lea(w: RowWriter) -> None:

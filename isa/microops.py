@@ -123,10 +123,10 @@ OP_LEA_CARRY = (
 #                     1 high word of (C:A) << AUX0, 2 high word of sign extended A << AUX0
 OP_IMAD_CARRY = 134  # 32-bit A * B + C + PS0; PD0 = carry out of the addition
 OP_IMAD_WIDE_U = (
-    135  # pair d = A * B + pair C (+ PS0), PD0 = carry out; AUX0 = 1 if a carry is read or written
+    135  # pair d = A * B + pair C (+ PS0), PD0 = carry out; AUX0 bit 0: a carry is read or written, bit 1: - pair C
 )
 OP_IMAD_WIDE_S = 136
-OP_IMAD_HI_U = 137  # d = high word of A * B + pair C (+ PS0)
+OP_IMAD_HI_U = 137  # d = high word of A * B + pair C (+ PS0); AUX0 as above
 OP_IMAD_HI_S = 138
 OP_SEL_WIDE = 139  # pair d = PS0 ? pair A : pair B
 OP_MNMX_WIDE_U = 140  # pairs: d = PS0 ? min(A, B) : max(A, B)
@@ -271,7 +271,7 @@ OP_VOTE = 601  # AUX0 = VOTE_*; d = ballot of PS0 (executing lanes), PD0 = all /
 OP_MATCH_ANY = 602  # AUX0 = 1: 64-bit; d = lanes of the executing mask with the same value
 OP_MATCH_ALL = 603  # d = executing mask if all are equal else 0, PD0 = all equal
 OP_REDUX = 604  # AUX0 = REDUX_*; d is uniform
-OP_R2UR = 605  # d = A of the lowest executing lane, to all lanes
+OP_R2UR = 605  # d = A of the lowest executing lane, to all lanes; PD0 = lanes whose A is another one
 
 SHFL_IDX = 0
 SHFL_UP = 1

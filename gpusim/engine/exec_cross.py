@@ -19,6 +19,7 @@ from gpusim.engine.exec_float import minimum_maximum
 from gpusim.engine.jit import compiled
 from gpusim.engine.lanes import (
     LANES,
+    equal,
     gather,
     get_u32,
     lane_numbers,
@@ -187,4 +188,6 @@ def exec_cross(code, i, regs, wb, preds, pb, mask):
     elif op == m.OP_REDUX:
         store(regs, destination(code, i, wb), splat(reduced(a, code[i, m.COL_AUX0], mask)), written)
     else:
-        store(regs, destination(code, i, wb), splat(get_u32(a, lowest_lane(mask))), written)
+        chosen = splat(get_u32(a, lowest_lane(mask)))
+        set_predicate(preds, pb, code[i, m.COL_PD0], ~equal(a, chosen), mask)
+        store(regs, destination(code, i, wb), chosen, written)

@@ -239,6 +239,7 @@ def exec_int_wide(code, i, regs, wb, preds, pb, mask):
             c = addend(code, i, m.COL_C, regs, wb)
         else:
             product = wide_product(a, b, signed)
+            c = splat64(0) - c if code[i, m.COL_AUX0] & 2 else c
         carry_in = mask_bits(predicate(code, i, m.COL_PS0, preds, pb))
         partial = product + c
         total = partial + zero_extend(carry_in)

@@ -109,6 +109,8 @@ def execute(st, sm, q, slot, w, i, mask, time):
         else:
             async_access(st, sm, q, w, i, wb, lanes, time)
     elif cls == M.CLS_SPECIAL:
+        if st.code[i, M.COL_UNIFORM] != 0 and mask != 0:
+            lanes = np.int64(0xFFFFFFFF)  # S2UR in divergent code: later readers look at any lane of the row
         read_special(st, sm, w, i, wb, lanes, time)
     else:
         if st.code[i, M.COL_UNIFORM] != 0 and mask != 0 and cls != M.CLS_CROSS:
