@@ -19,10 +19,12 @@ from pathlib import Path
 from isa import device_library
 from isa.cache import ProgramCache, default_cache
 from isa.cubin import Cubin, read_cubin
+from isa.demangle import demangle, qualified_name, squeeze
+from isa.demangle import names as demangled
 from isa.errors import DecodeError, EntryError, ToolchainFailed
 from isa.instruction import INSTRUCTION_BYTES, Instruction, parse_instruction
 from isa.link import merge, with_functions
-from isa.program import DECODER, IMAGE_FORMAT, Program, qualified_name
+from isa.program import DECODER, IMAGE_FORMAT, Program
 from isa.toolchain import find_tool, identity
 
 _SECTION = re.compile(r"\t\.section\t\.text\.(.+?),")
@@ -143,8 +145,8 @@ def program_from_cubin(
 
     Args:
         cubin: the file's content.
-        entry: which kernel: its mangled name, qualified name ('ns::kernel') or plain name; None if there is
-            only one.
+        entry: which kernel: its mangled name, or its C++ name with or without namespace, template arguments
+            and parameters ('ns::kernel<float, 4>(float*, int)'); None if there is only one.
         abi: 'numba' or 'c', how arguments are laid out; None guesses from the mangled name.
         path: the file's name, for messages.
 
@@ -188,17 +190,15 @@ def select_entry(names: tuple[str, ...], entry: str | None, path: str) -> str:
             return names[0]
         reason = "holds several kernels and none was chosen (entry=)" if names else "holds no kernel"
         raise EntryError(f"{path} {reason}", names)
-    if entry in names:
-        return entry
-    fitting = [name for name in names if qualified_name(name) == entry] or [
-        name for name in names if qualified_name(name).rpartition("::")[2] == entry
-    ]
-    if len(fitting) == 1:
-        return fitting[0]
-    if fitting:
-        raise EntryError(
-            f"'{entry}' names several kernels of {path}; choose one by its mangled name", tuple(fitting)
-        )
+    wanted = squeeze(entry)
+    called = {name: demangled(name) for name in names}
+    for exactness in range(len(next(iter(called.values()), ()))):
+        fitting = tuple(name for name in names if called[name][exactness] == wanted)
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            meant = ", ".join(demangle(name) for name in fitting)
+            raise EntryError(f"'{entry}' names several kernels of {path}, choose one of {meant}", fitting)
     raise EntryError(f"{path} has no kernel '{entry}'", names)
 
 

@@ -10,7 +10,6 @@ import base64
 import hashlib
 import json
 import os
-import re
 import tempfile
 import zlib
 from collections import Counter
@@ -234,21 +233,3 @@ _UNPACK: dict[str, Any] = {
     "exceptions": lambda texts: {int(code): text for code, text in texts.items()},
     "cluster": lambda value: None if value is None else tuple(value),
 }
-
-
-def qualified_name(symbol: str) -> str:
-    """'ns::kernel' for the mangled '_ZN2ns6kernelEi'; a name that is not mangled stays as it is.
-
-    Only the name is decoded, not template arguments or parameter types, which select nothing here.
-    """
-    match = re.match(r"_ZN?[KVr]*(?=\d)", symbol)
-    if not match:
-        return symbol
-    parts, position = [], match.end()
-    while match := re.compile(r"\d+").match(symbol, position):
-        start = match.end()
-        position = start + int(match[0])
-        parts.append(symbol[start:position])
-        if not symbol.startswith("_ZN"):
-            break
-    return "::".join(parts)
