@@ -9,7 +9,6 @@ import contextlib
 import ctypes
 import os
 import re
-import subprocess
 import tempfile
 import threading
 import warnings
@@ -22,7 +21,7 @@ from isa.cache import ProgramCache, Unkeyable, default_cache, function_parts
 from isa.errors import CompileError
 from isa.listing import program_from_cubin, with_current_source
 from isa.program import DECODER, IMAGE_FORMAT, Program
-from isa.toolchain import find_nvrtc, find_tool, identity, include_folders, numba_version
+from isa.toolchain import find_nvrtc, find_tool, identity, include_folders, numba_version, run_tool
 
 DEFAULT_ARCH = "sm_90"
 _PATCHING = threading.RLock()
@@ -206,7 +205,7 @@ def assemble(
         command = [find_tool("ptxas"), f"-arch={arch}", "-lineinfo", str(source), "-o", str(target)]
         if max_registers is not None:
             command.append(f"-maxrregcount={max_registers}")
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = run_tool(command)
         if done.returncode == 0:
             return target.read_bytes()
     report = done.stderr or done.stdout

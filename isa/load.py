@@ -10,6 +10,8 @@ from isa.errors import EntryError, ProgramFileError
 from isa.listing import program_from_cubin
 from isa.program import SUFFIX, Program, qualified_name
 
+_LARGEST_FILE_BYTES = 1 << 30
+
 
 def load(
     path: str | os.PathLike[str],
@@ -40,9 +42,11 @@ def load(
         raise ProgramFileError(f"abi is 'numba' or 'c', not '{abi}'")
     file = Path(path)
     try:
+        if file.exists() and (not file.is_file() or file.stat().st_size > _LARGEST_FILE_BYTES):
+            raise ProgramFileError(f"{file} is not a file of at most {_LARGEST_FILE_BYTES:,} bytes")
         data = file.read_bytes()
-    except OSError as error:
-        raise ProgramFileError(f"cannot read {file}: {error.strerror}") from error
+    except (OSError, ValueError) as error:
+        raise ProgramFileError(f"cannot read {file}: {getattr(error, 'strerror', error)}") from error
     suffix = file.suffix.lower()
     if suffix == SUFFIX:
         return _checked(Program.from_bytes(data, str(file)), entry, abi, file)
