@@ -93,7 +93,7 @@ class DeviceMemory:
         self.unified = unified
         self._map, self._arena = _reserve(2 * capacity_bytes + 64 * GUARD_BYTES, UNIFIED_BASE if unified else None)
         self.base = self._arena.ctypes.data if unified else BASE
-        self._unknown = _reserve(self._arena.size)[1] if follow_contents else np.zeros(1, np.uint8)
+        self._unknown = _reserve(self._arena.size, None)[1] if follow_contents else np.zeros(1, np.uint8)
         self._live: dict[int, Allocation] = {}
         self._starts: list[int] = []
         self._freed: list[Allocation] = []
@@ -249,7 +249,8 @@ class DeviceMemory:
         if self._unknown.size > 1 and target.size and self._inside(array.address):
             of_bytes = (*array.strides, 1)
             shape = (*array.shape, array.dtype.itemsize)
-            np.ndarray(shape, np.uint8, buffer=self._unknown, offset=array.address - self.base, strides=of_bytes)[...] = 0
+            offset = array.address - self.base
+            np.ndarray(shape, np.uint8, buffer=self._unknown, offset=offset, strides=of_bytes)[...] = 0
 
     def tables(self) -> MemoryTables:
         """Address ranges and bytes for compiled code. Valid until the next alloc or free; see `version`."""

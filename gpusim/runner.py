@@ -26,8 +26,8 @@ from gpusim.result import Result
 from gpusim.syscalls import Host
 from isa import Program
 from isa import microops as M
-from isa.launch_values import launch_values
 from isa.instruction import Instruction
+from isa.launch_values import launch_values
 from isa.lower import Lowered, lower
 
 #: Local memory that CUDA gives every thread beyond what the compiler counted, for recursion and calls by pointer.

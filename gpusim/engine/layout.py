@@ -375,4 +375,3 @@ class State(ArrayTable):
         request: np.ndarray
         requests: np.ndarray
         line: np.ndarray
-        shared8: np.ndarray

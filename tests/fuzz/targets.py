@@ -98,8 +98,8 @@ def _run_listing(data: bytes) -> None:
 def _words() -> tuple[str, ...]:
     """Opcodes, modifiers, registers and punctuation of the machine language."""
     modifiers = sorted({name for row in OPCODES.values() for name in row.modifiers})
-    registers = ["R0", "R7", "R254", "R255", "R300", "RZ", "UR4", "UR62", "UR63", "URZ", "P0", "P6", "P9", "PT", "UP3"]
-    registers += ["UPT", "B0", "B15", "B16", "SB5", "SB9", *sorted(m.SPECIAL_REGISTERS)]
+    registers = ["R0", "R7", "R254", "R255", "R300", "RZ", "UR4", "UR62", "UR63", "URZ", "P0", "P6", "P9", "PT"]
+    registers += ["UP3", "UPT", "B0", "B15", "B16", "SB5", "SB9", *sorted(m.SPECIAL_REGISTERS)]
     marks = ["[", "]", "c[0x0][0x210]", "c[0x1f][0xfffc]", "cx[UR4][0x10]", "desc[UR4]", "-", "~", "|", "!"]
     marks.append("`(.L_x_0)")
     marks += ["{0,1}", "{77}", ".reuse", "@!P0 ", "@UP1 ", "(*", "*)", "-0x8", "+INF", "-QNAN", "1e999", "32@lo("]
