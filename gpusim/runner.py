@@ -34,6 +34,8 @@ from isa.lower import Lowered, lower
 _DEFAULT_STACK_BYTES = 1024
 #: What blocks of a cooperative launch share: a size and the grid's barrier (cooperative_groups.h).
 _WORKSPACE_BYTES = 64
+#: CUDA programming guide, technical specifications per compute capability: 512 KB.
+_MOST_LOCAL_BYTES = 512 << 10
 
 
 def run_launch(
@@ -49,6 +51,7 @@ def run_launch(
     device: Device | None = None,
     host: Host | None = None,
     cooperative: bool = False,
+    checks: int = 0,
 ) -> Result:
     """Simulate one launch whose arguments lie in `memory` already; on `device`, or on a new one with cold caches.
 
@@ -85,17 +88,22 @@ def run_launch(
         launch,
         lowered,
         fits,
+        program.shared_base,
         shared,
         local_bytes,
         memory.base,
         strict_barriers,
         program.cluster or (0, 0, 0),
+        checks,
     )
     banks = constant_banks(program, launch, parameter_bytes, local_bytes, config.sm.count, workspace)
     own = device is None
     device = device or Device(config, threads)
     before = device.memory_system.counters.copy()
-    state = build_state(par, lowered, banks, memory, device.threads, device.spare)
+    try:
+        state = build_state(par, lowered, banks, memory, device.threads, device.spare)
+    except MemoryError:
+        raise LaunchError("the host has no room for the state of all resident threads", kernel=program.name) from None
     preparing = prepare_core(state, device.memory_system.state, np.zeros(G_FIELDS, np.int64))
     started = time.perf_counter()
     host = host or Host(memory)
@@ -125,7 +133,7 @@ def run_launch(
             launch=launch,
             occupancy=fits,
             cycles=cycles,
-            line=state.line.sum(axis=0),
+            line=state.line[:, :-1].sum(axis=0),
             sm_active_cycles=state.sm[:, L.S_ACTIVE_CYCLES].copy(),
             sm_warp_cycles=state.sm[:, L.S_WARP_CYCLES].copy(),
             sm_issued=state.sm[:, L.S_ISSUED].copy(),
@@ -158,4 +166,9 @@ def _local_bytes(program: Program) -> int:
     calls = any(each.opcode in ("CALL", "BRX", "JMX") for each in program.instructions)
     if program.local_bytes == 0 and not calls:
         return 0
+    if not 0 <= program.local_bytes <= _MOST_LOCAL_BYTES:
+        raise LaunchError(
+            f"{program.local_bytes:,} bytes of local memory per thread, allowed at most {_MOST_LOCAL_BYTES:,}",
+            kernel=program.name,
+        )
     return -(-program.local_bytes // 16) * 16 + (_DEFAULT_STACK_BYTES if calls else 0)

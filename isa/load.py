@@ -17,6 +17,8 @@ from isa.toolchain import identity, include_folders
 
 _OBJECTS = (".o", ".fatbin", ".a")
 
+_LARGEST_FILE_BYTES = 1 << 30
+
 
 def load(
     path: str | os.PathLike[str],
@@ -48,9 +50,11 @@ def load(
         raise ProgramFileError(f"abi is 'numba' or 'c', not '{abi}'")
     file = Path(path)
     try:
+        if file.exists() and (not file.is_file() or file.stat().st_size > _LARGEST_FILE_BYTES):
+            raise ProgramFileError(f"{file} is not a file of at most {_LARGEST_FILE_BYTES:,} bytes")
         data = file.read_bytes()
-    except OSError as error:
-        raise ProgramFileError(f"cannot read {file}: {error.strerror}") from error
+    except (OSError, ValueError) as error:
+        raise ProgramFileError(f"cannot read {file}: {getattr(error, 'strerror', error)}") from error
     suffix = file.suffix.lower()
     if suffix == SUFFIX:
         return _checked(Program.from_bytes(data, str(file)), entry, abi, file)

@@ -143,6 +143,8 @@ def depbar(w: RowWriter) -> None:
     w.columns[m.COL_AUX1] = w.number()
     if w.next_is("other"):
         digits = str(w.take().value).strip("{}").split(",")
+        if not all(digit in ("0", "1", "2", "3", "4", "5") for digit in digits):
+            raise w.refuse("a scoreboard that does not exist")
         w.columns[m.COL_AUX2] = sum(1 << int(digit) for digit in digits)
 
 
@@ -205,6 +207,8 @@ def block_barrier(w: RowWriter) -> None:
     w.set(m.OP_BAR, aux0=kind)
     if w.peek() is not None:
         _number_or_row(w, m.COL_AUX1, m.COL_A)
+        if w.columns[m.COL_AUX1] not in range(-1, 16) or (w.columns[m.COL_AUX1] < 0 <= ~w.columns[m.COL_A]):
+            raise w.refuse("a barrier that does not exist")
     if w.next_is("imm", "reg", "ureg"):
         _number_or_row(w, m.COL_AUX2, m.COL_B)
     w.ps(0)

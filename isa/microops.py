@@ -50,7 +50,8 @@ COL_AUX5 = 33
 COL_CONST = 34  # bank << 16 | byte offset of the constant operand that is read, -1 = none
 COL_BUBBLES = 35  # static register-bank read bubbles, 0..2
 COL_VARIABLE = 36  # 1: variable latency, completion is signalled by a scoreboard
-COLUMNS = 40  # a whole number of 32-byte pieces; columns 37..39 are zero
+COL_SPIN = 37  # 1: a load that an ATOMS.CAST.SPIN loop begins with
+COLUMNS = 40  # a whole number of 32-byte pieces; columns 38 and 39 are zero
 
 # --- operand modifiers ---------------------------------------------------------------------------------------------
 MOD_NONE = 0
@@ -508,7 +509,7 @@ OP_NOP = 1112
 OP_NANOSLEEP = 1113
 OP_DEPBAR = 1114  # AUX0 scoreboard, AUX1 n, AUX2 mask of further scoreboards
 OP_KILL = 1115
-OP_BPT = 1116  # AUX0 = kind: 0 trap, 1 others
+OP_BPT = 1116  # AUX0 = kind: 0 trap, 1 others, BPT_CODE_END
 OP_MEMBAR = 1117  # AUX0 = SCOPE_*
 OP_ERRBAR = 1118
 OP_CCTL = 1119  # AUX0 = 1: invalidate L1 (.IVALL), 0: a hint
@@ -525,6 +526,8 @@ BRANCH_DIV = 1  # taken if the executing lanes are not all that the barrier mask
 BRANCH_CONV = 2
 BRANCH_ANY = 3
 BRANCH_UNIFORM = 4
+
+BPT_CODE_END = 2  # what lies behind the last instruction of a kernel
 
 BMOV_TO_REGISTER = 0
 BMOV_FROM_REGISTER = 1

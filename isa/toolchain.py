@@ -23,6 +23,7 @@ _WHEELS = {
     "nvdisasm": "nvidia-cuda-nvdisasm",
     "nvrtc": "nvidia-cuda-nvrtc",
 }
+TOOL_SECONDS = 600
 _NVRTC_PATTERNS = ("lib/libnvrtc.so*", "lib64/libnvrtc.so*", "bin/nvrtc64_*.dll", "bin/x64/nvrtc64_*.dll")
 
 
@@ -54,6 +55,26 @@ def _find_tool(name: str, *environment: str | None) -> str:
     if found is None:
         raise _missing(name)
     return found
+
+
+def run_tool(command: list[str], seconds: int = TOOL_SECONDS) -> subprocess.CompletedProcess[str]:
+    """Run a tool and keep what it prints.
+
+    Raises:
+        ToolchainFailed: it has not ended after so many seconds, as may happen with a damaged file.
+    """
+    try:
+        return subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+            timeout=seconds,
+        )
+    except subprocess.TimeoutExpired:
+        raise ToolchainFailed(f"{Path(command[0]).name} has not ended after {seconds} seconds") from None
 
 
 def find_nvrtc() -> str:

@@ -94,8 +94,10 @@ NEVER = np.int64(1) << 60
     P_GPCS,
     P_GROUP_COLUMNS,  # columns that a product of four warps does in a cycle
     P_GROUP_LEAST,  # its least cycles
+    P_SHARED_FIRST,  # first byte of shared memory that is not the system's
+    P_CHECKS,  # what is checked on request: CHECK_* of engine.shadow
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(81)
+) = range(83)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 
@@ -122,6 +124,7 @@ W_CLUSTER_ARRIVALS = 31  # how often it has arrived at the barrier of its cluste
 W_CALL = 32  # cycle at which it asked the host for something
 W_COPIES = 33  # token number + 1 of the asynchronous copies that no LDGDEPBAR has closed yet
 W_GROUP_DONE = 34  # cycle at which the products of four warps that it has issued are done
+W_EPOCH = 35  # how often it has synchronised, see engine.shadow
 W_FIELDS = 40
 
 FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_MEMBAR, WAIT_THROTTLE, WAIT_CLUSTER, WAIT_HOST = range(8)
@@ -201,7 +204,8 @@ Q_FIELDS = 24
     S_IN_FLIGHT,
     S_LAST_EXIT,
     S_DONE_SEEN,
-) = range(34)
+    S_ERROR_OTHER,  # of a race: record of the other access, see engine.shadow
+) = range(35)
 S_FIELDS = 40
 
 (
@@ -217,7 +221,14 @@ S_FIELDS = 40
     E_UNSUPPORTED,
     E_CONSTANT_BOUNDS,
     E_CLUSTER,  # shared memory of a block that is not in the cluster or has ended
-) = range(12)
+    E_CODE_END,
+    E_UNINITIALIZED,
+    E_RACE,
+    E_BARRIER_DIVERGENT,
+    E_BARRIER_COUNT,
+    E_NOT_IN_MASK,
+    E_EXITED_IN_MASK,
+) = range(19)
 
 # --- token: one per memory instruction in flight -----------------------------------------------------------
 (
@@ -324,7 +335,7 @@ class State(ArrayTable):
     """Everything the compiled core reads and writes. `...32` and `...8` arrays of one name share their bytes."""
 
     FIELDS: ClassVar = {
-        "code": (np.int32, 2),  # [instructions, columns], see isa.microops
+        "code": (np.int32, 2),  # [instructions + 1, columns], see isa.microops; the last row ends a run past the end
         "par": (np.int64, 1),  # [P_FIELDS]
         "regs": (np.uint32, 1),  # constant rows, then every warp's rows of 32 lanes
         "preds": (np.uint32, 1),  # 16 per warp
@@ -359,7 +370,13 @@ class State(ArrayTable):
         "touched": (np.int64, 3),  # [SMs, 160, 2]: its lines and sector masks
         "tile": (np.uint32, 1),  # [SMs * group_matrix.TILE_WORDS]: fragments from shared memory
         "done": (np.int64, 3),  # [SMs, capacity, 2]: blocks finished in this window: cycle, block slot
-        "line": (np.int64, 3),  # [host threads, instructions, N_FIELDS]
+        "line": (np.int64, 3),  # [host threads, instructions + 1, N_FIELDS]
+        # What engine.shadow remembers; of one element each where nothing is checked.
+        "shadow": (np.int64, 3),  # [SMs, bytes of shared memory, records]
+        "lane_clock": (np.int64, 3),  # [warps, LANE_ROWS, 32]
+        "warp_clock": (np.int64, 4),  # [SMs, block slots, warps of a block + WARP_ROWS, warps of a block]
+        "local_known": (np.uint8, 1),  # bytes of local8 that have been written
+        "unknown": (np.uint8, 1),  # bytes of memory8 that have been allocated and not written
     }
     if TYPE_CHECKING:
         code: np.ndarray

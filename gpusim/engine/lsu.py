@@ -27,6 +27,7 @@ from gpusim.engine.memory_state import (
     KIND_WRITE_PARTIAL,
     KIND_WRITE_STRONG,
 )
+from gpusim.engine.shadow import CHECK_INIT, CHECK_RACE, watch_global, watch_local, watch_shared
 from gpusim.engine.space import (
     check_global,
     check_window,
@@ -86,7 +87,10 @@ def shared_access(st, sm, q, w, i, wb, mask, time):
     size = np.int64(st.code[i, M.COL_AUX1] & 255)
     op = st.code[i, M.COL_OP]
     address = st.address[sm]
-    if not check_window(st, sm, i, w, mask, size, par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS):
+    first = par[L.P_SHARED_FIRST]
+    if not check_window(st, sm, i, w, mask, size, first, par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS):
+        return
+    if par[L.P_CHECKS] & (CHECK_INIT | CHECK_RACE) and not watch_shared(st, sm, i, w, wb, mask, size):
         return
     wavefronts, ideal, data_wavefronts, conflicts = shared_cost(st, sm, i, mask, size)
     base = -np.int64(st.warp[w, L.W_BLOCK]) * par[L.P_SHARED_STRIDE]
@@ -351,6 +355,8 @@ def global_access(st, sm, q, w, i, wb, mask, time):
         size = np.int64(4 * words_of(st.code[i, M.COL_AUX4] & 255))
     if not check_global(st, sm, i, w, mask, size):
         return
+    if par[L.P_CHECKS] & CHECK_INIT and st.unknown.size > 1 and not watch_global(st, sm, i, w, mask, size):
+        return
     touched = st.touched[sm]
     lines, sectors = coalesce(st.address[sm], touched, mask, size)
     line = st.line[st.sm[sm, L.S_CHUNK], i]
@@ -416,12 +422,14 @@ def local_access(st, sm, q, w, i, wb, mask, time):
     """Load or store of thread-private memory, through L1 like global memory."""
     par = st.par
     size = np.int64(st.code[i, M.COL_AUX1] & 255)
-    if not check_window(st, sm, i, w, mask, size, par[L.P_LOCAL_BYTES], L.E_LOCAL_BOUNDS):
+    if not check_window(st, sm, i, w, mask, size, 0, par[L.P_LOCAL_BYTES], L.E_LOCAL_BOUNDS):
         return
     start = local_addresses(st, sm, w, mask, size)
     address = st.address[sm]
     for lane in range(32):
         address[lane] += start
+    if par[L.P_CHECKS] & CHECK_INIT and not watch_local(st, sm, i, w, mask, size):
+        return
     words = st.local32
     bytes_ = st.local8
     if st.code[i, M.COL_OP] == M.OP_LOAD:
@@ -455,7 +463,7 @@ def constant_access(st, sm, q, w, i, wb, mask, time):
     if bank < 0 or bank >= st.bank8.shape[0]:
         fail(st, sm, L.E_UNSUPPORTED, i, w, 0, bank, size)
         return
-    if not check_window(st, sm, i, w, mask, size, np.int64(st.bank8.shape[1]), L.E_CONSTANT_BOUNDS):
+    if not check_window(st, sm, i, w, mask, size, 0, np.int64(st.bank8.shape[1]), L.E_CONSTANT_BOUNDS):
         return
     dst = row_offset(st.code[i, M.COL_DST], wb)
     signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
@@ -488,15 +496,20 @@ def memory_access(st, sm, q, w, i, wb, mask, time):
     if op == M.OP_QSPC:
         query_space(st, sm, w, i, mask, time)
         return
-    if space == M.SPACE_GENERIC:
-        space = window_of(st, sm, mask)
-        if op == M.OP_ATOM and not generic_atomic(st, sm, w, i, mask, space, time):
-            return
-    if space == M.SPACE_SHARED and par[L.P_CLUSTER_BLOCKS] > 0 and names_other_block(st, sm, w, mask):
-        remote_access(st, sm, q, w, i, wb, mask, time)
-    elif space == M.SPACE_SHARED:
-        shared_access(st, sm, q, w, i, wb, mask, time)
-    elif space == M.SPACE_LOCAL:
-        local_access(st, sm, q, w, i, wb, mask, time)
-    else:
-        global_access(st, sm, q, w, i, wb, mask, time)
+    left = mask
+    while left != 0:  # once, but for a generic access whose lanes mean different spaces
+        lanes = left
+        if st.code[i, M.COL_AUX0] == M.SPACE_GENERIC:
+            space, lanes = window_of(st, sm, left)
+        left &= ~lanes
+        generic = st.code[i, M.COL_AUX0] == M.SPACE_GENERIC and op == M.OP_ATOM
+        if generic and not generic_atomic(st, sm, w, i, lanes, space, time):
+            continue
+        if space == M.SPACE_SHARED and par[L.P_CLUSTER_BLOCKS] > 0 and names_other_block(st, sm, w, lanes):
+            remote_access(st, sm, q, w, i, wb, lanes, time)
+        elif space == M.SPACE_SHARED:
+            shared_access(st, sm, q, w, i, wb, lanes, time)
+        elif space == M.SPACE_LOCAL:
+            local_access(st, sm, q, w, i, wb, lanes, time)
+        else:
+            global_access(st, sm, q, w, i, wb, lanes, time)
