@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.gpusim import sass
-from tests.gpusim.float_oracle import F32, F64, fma, is_nan
+from tests.oracle.floats import F32, F64, fma, is_nan
 from tests.gpusim.rows import SPECIAL_WORDS
 
 PLACES = 4

@@ -6,8 +6,8 @@ import pytest
 from gpusim.engine.exec_float import exec_float
 from gpusim.engine.exec_pred import exec_pred
 from isa import microops as m
-from tests.gpusim import float_oracle as oracle
-from tests.gpusim.float_oracle import F32
+from tests.oracle import floats as oracle
+from tests.oracle.floats import F32
 from tests.gpusim.rows import LANES, Warp, random_words
 
 ROUNDS = 10
