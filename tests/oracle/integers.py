@@ -1,6 +1,6 @@
 """What integer, logic and move instructions mean, for one lane, in Python's unbounded integers."""
 
-from tests.oracle.lane import WORD, View, signed
+from tests.oracle.lane import WORD, Undefined, View, signed
 
 
 def mov(v: View) -> None:
@@ -18,7 +18,8 @@ def _terms(v: View, bits: int) -> int:
     mask = (1 << bits) - 1
     total = 0
     for k, operand in enumerate(v.sources):
-        value = v.raw(k, bits // 32)
+        # A 64-bit addition extends the sign of an immediate.
+        value = int(operand.value or 0) & mask if operand.kind == "imm" else v.raw(k, bits // 32)
         if operand.negate:
             total += (~value & mask) + 1
         else:
@@ -273,9 +274,10 @@ def isetp(v: View) -> None:
     a, b = (signed(v.word(k)) if is_signed else v.word(k) for k in (0, 1))
     holds = relation(v, a < b, a == b)
     if v.has("EX") and a == b:
-        # Equal upper words: the lower words decide, except for relations that never or always hold.
-        name = next(each for each in v.instruction.modifiers if each in RELATIONS)
-        holds = {"F": False, "T": True}.get(name, v.condition(1))
+        # Equal upper words: the lower words decide.
+        if v.has("F", "T"):
+            raise Undefined(v.instruction.mnemonic)
+        holds = v.condition(1)
     elif v.has("EX") and v.has("EQ", "NE"):
         holds = v.has("NE")
     first, second = (combined(v, each, v.condition(0)) for each in (holds, not holds))
@@ -322,7 +324,7 @@ def r2p(v: View) -> None:
 
 
 MEANINGS = {
-    "MOV": mov, "SEL": sel, "IADD3": iadd3, "VIADD": viadd, "IMAD": imad, "LEA": lea, "LOP3": lop3, "SHF": shf,
+    "MOV": mov, "SEL": sel, "IADD3": iadd3, "IADD": iadd3, "VIADD": viadd, "IMAD": imad, "LEA": lea, "LOP3": lop3, "SHF": shf,
     "BMSK": bmsk, "SGXT": sgxt, "PRMT": prmt, "IABS": iabs, "IMNMX": minmax, "VIMNMX": minmax, "VIMNMX3": minmax,
     "VIADDMNMX": minmax, "IDP": dot_product, "VABSDIFF": difference, "VABSDIFF4": difference, "I2IP": i2ip, "I2I": i2i,
     "POPC": popc, "FLO": flo, "BREV": brev, "ISETP": isetp, "PLOP3": plop3, "P2R": p2r, "R2P": r2p,

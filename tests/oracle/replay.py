@@ -10,9 +10,7 @@ from tests.gpusim.recorded_forms import CONSTANT_OFFSET, OPERAND_REGISTERS, Form
 from tests.oracle import Lane, execute
 
 NOT_YET = {
-    "mask bit 7 of P2R reads PT, not zero": lambda i: i.opcode in ("P2R", "UP2UR"),
     ".FMZ does not flush": lambda i: "FMZ" in i.modifiers,
-    "F2I without .NTZ makes NaN zero": lambda i: i.opcode == "F2I" and "NTZ" not in i.modifiers,
     "FRND.F64 changes the sign of NaN": lambda i: (
         i.opcode == "FRND" and "F64" in i.modifiers and (i.operands[1].negate or i.operands[1].absolute)
     ),
