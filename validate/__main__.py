@@ -103,6 +103,17 @@ def _generated(options: argparse.Namespace) -> int:
     return 1 if replay.replay_all(kernels, options.gpu) or not kernels else 0
 
 
+def _instructions(options: argparse.Namespace) -> int:
+    from validate.instructions import forms, importer, job
+
+    if options.results is None:
+        job.write(options.job, forms.find())
+        print(f"run on the GPU machine: python validate/instructions/worker.py {options.job} results.npz")
+        return 0
+    print(importer.write(options.job, options.results))
+    return 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m validate", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -128,6 +139,11 @@ def _parser() -> argparse.ArgumentParser:
     importing.add_argument("raw", type=Path, metavar="RAW", help="the recording, recording.json.gz")
     importing.add_argument("--only", nargs="*", default=(), help="families or variants (default: all)")
     importing.add_argument("--force", action="store_true", help="replace baselines that differ")
+
+    summary = "build the job that records single instructions, or import its results"
+    single = _command(commands, "instructions", _instructions, summary, "job.npz results.npz")
+    single.add_argument("job", type=Path, metavar="JOB", help="file to write, or that the results belong to")
+    single.add_argument("results", type=Path, nargs="?", metavar="RESULTS", help="what worker.py wrote")
 
     summary = "simulate the recorded points and compare; status 1 if an exact counter differs"
     compare = _command(commands, "compare", _compare, summary, "--only reduction --size large --full")

@@ -8,9 +8,9 @@ import pytest
 
 from gpusim.engine.exec_convert import exec_convert
 from isa import microops as m
+from tests.gpusim.rows import LANES, WORD, Warp, random_wide, random_words
 from tests.oracle import floats as oracle
 from tests.oracle.floats import F16, F32, F64
-from tests.gpusim.rows import LANES, WORD, Warp, random_wide, random_words
 
 ROUND = {m.ROUND_NEAREST: round, m.ROUND_DOWN: floor, m.ROUND_UP: ceil, m.ROUND_ZERO: trunc}
 ROUNDINGS = list(ROUND)

@@ -231,7 +231,10 @@ class Pairs:
             if operand.kind == "fimm":
                 k += 1
             else:
-                halves = [(x & 0x7FFF if operand.absolute else x) ^ (0x8000 if operand.negate else 0) for x in halves]
+                halves = [
+                    (x & 0x7FFF if operand.absolute else x) ^ (0x8000 if operand.negate else 0)
+                    for x in halves
+                ]
             if v.has("FTZ"):
                 halves = [floats.flush(self.form, x) for x in halves]
             self.values.append((halves[0], halves[1]))

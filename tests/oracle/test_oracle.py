@@ -7,29 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpusim.engine.exec_convert import exec_convert
-from gpusim.engine.exec_cross import exec_cross
-from gpusim.engine.exec_double import exec_double
-from gpusim.engine.exec_float import exec_float
-from gpusim.engine.exec_half import exec_half
-from gpusim.engine.exec_int import exec_int
-from gpusim.engine.exec_pred import exec_pred
-from isa import microops as m
 from isa.opcodes import OPCODES
+from tests.gpusim.executors import EXECUTORS
 from tests.gpusim.recorded_forms import FULL, forms, replay
 from tests.gpusim.rows import SPECIAL_WORDS
 from tests.oracle import MEANINGS, Undefined
-from tests.oracle.replay import NOT_YET, interpret, is_executed, is_known_gap, writes_one_predicate_twice
+from tests.oracle.replay import interpret, is_executed, is_known_gap, writes_one_predicate_twice
 
-EXECUTORS = {
-    m.CLS_INT: exec_int,
-    m.CLS_FLOAT: exec_float,
-    m.CLS_DOUBLE: exec_double,
-    m.CLS_CONVERT: exec_convert,
-    m.CLS_PRED: exec_pred,
-    m.CLS_CROSS: exec_cross,
-    m.CLS_HALF: exec_half,
-}
 WITHOUT_MEANING = {
     "control flow and barriers, by recorded kernels (test_flow_replay.py)": (
         "BRA BRX JMX JMP CALL RET EXIT BSSY BSYNC BREAK WARPSYNC ENDCOLLECTIVE BMOV YIELD NANOSLEEP DEPBAR KILL BPT"
@@ -65,7 +49,9 @@ FORMS = {
 }
 RECORDED = sorted(opcode for opcode, found in FORMS.items() if found)
 _WORDS = st.one_of(
-    st.sampled_from((*SPECIAL_WORDS, 0xFFC12345, 0x7F812345, 0x7FF00000, 0xFFF80001, 0x3FF00000, 0x00010001, 0x7C00FC00)),
+    st.sampled_from(
+        (*SPECIAL_WORDS, 0xFFC12345, 0x7F812345, 0x7FF00000, 0xFFF80001, 0x3FF00000, 0x00010001, 0x7C00FC00)
+    ),
     st.integers(0, FULL),
     st.integers(0, 70),
 )
@@ -114,11 +100,3 @@ def test_executors_agree_with_the_interpreter(opcode):
         np.testing.assert_array_equal(got, expected, err_msg=form.instruction.text)
 
     check()
-
-
-@pytest.mark.parametrize("gap", NOT_YET)
-def test_known_gaps_are_still_open(gap):
-    """Executable gaps: when an executor is put right, its line in `NOT_YET` has to go."""
-    concerned = [form for found in FORMS.values() for form in found if NOT_YET[gap](form.instruction)]
-    assert concerned
-    assert any(not np.array_equal(replay(form, EXECUTORS), form.results) for form in concerned)
