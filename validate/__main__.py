@@ -83,7 +83,9 @@ def _numba_suite(options: argparse.Namespace) -> int:
     ):
         rows += found
         good = sum(row.outcome == "passed" for row in found)
-        print(f"{module.removeprefix('numba.cuda.tests.')}: {good} of {len(found)}", file=sys.stderr, flush=True)
+        print(
+            f"{module.removeprefix('numba.cuda.tests.')}: {good} of {len(found)}", file=sys.stderr, flush=True
+        )
         for row in found:
             if row.outcome not in ("passed", "skipped") and row.excluded is None:
                 print(f"  {row.outcome}: {row.test.partition('::')[2]}", file=sys.stderr, flush=True)
@@ -163,7 +165,9 @@ def _parser() -> argparse.ArgumentParser:
     suite = _command(commands, "numba-suite", _numba_suite, summary, "--only doc_examples cudapy.test_sm")
     suite.add_argument("--only", nargs="*", default=(), help="parts of the files' names (default: all)")
     suite.add_argument("--gpu", default="h200", help="configuration to simulate (default: %(default)s)")
-    suite.add_argument("--timeout", type=int, default=60, metavar="S", help="limit per test (default: %(default)s)")
+    suite.add_argument(
+        "--timeout", type=int, default=60, metavar="S", help="limit per test (default: %(default)s)"
+    )
     suite.add_argument("--fresh", action="store_true", help="do not take over what an earlier run has done")
     suite.add_argument("--json", action="store_true", help="the score as JSON")
 

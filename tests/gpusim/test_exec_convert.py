@@ -50,7 +50,8 @@ def test_float_to_integer(rounding, source):
             warp = Warp()
             to_zero = rng.random() < 0.5
             got = warp.execute(
-                exec_convert, m.OP_F2I, a, aux0=m.FLAG_NTZ * to_zero, aux1=rounding, aux2=bits, aux3=is_signed, aux4=source
+                exec_convert, m.OP_F2I, a,
+                aux0=m.FLAG_NTZ * to_zero, aux1=rounding, aux2=bits, aux3=is_signed, aux4=source,
             )  # fmt: skip
             nan = 0 if to_zero else 1 << bits - 1
             expected = [to_integer(FORMATS[source], x, rounding, bits, is_signed, nan) for x in a]

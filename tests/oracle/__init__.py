@@ -10,7 +10,39 @@ from tests.oracle.lane import Lane, Undefined, View
 
 UNIFORM = {
     "U" + name: name
-    for name in ["MOV", "SEL", "IADD3", "IMAD", "LEA", "LOP3", "SHF", "BMSK", "SGXT", "PRMT", "ISETP", "PLOP3", "POPC", "FLO", "BREV", "IABS", "IMNMX", "VIMNMX", "VIADD", "FADD", "FMUL", "FFMA", "FMNMX", "FSEL", "FSET", "FSETP", "F2I", "I2F", "I2FP", "FRND", "IADD"]
+    for name in [
+        "MOV",
+        "SEL",
+        "IADD3",
+        "IMAD",
+        "LEA",
+        "LOP3",
+        "SHF",
+        "BMSK",
+        "SGXT",
+        "PRMT",
+        "ISETP",
+        "PLOP3",
+        "POPC",
+        "FLO",
+        "BREV",
+        "IABS",
+        "IMNMX",
+        "VIMNMX",
+        "VIADD",
+        "FADD",
+        "FMUL",
+        "FFMA",
+        "FMNMX",
+        "FSEL",
+        "FSET",
+        "FSETP",
+        "F2I",
+        "I2F",
+        "I2FP",
+        "FRND",
+        "IADD",
+    ]
 } | {"UP2UR": "P2R", "UR2UP": "R2P"}
 """Uniform opcodes and the vector ones that mean the same."""
 MEANINGS = {**integers.MEANINGS, **floating.MEANINGS}

@@ -266,7 +266,24 @@ def relation(v: View, less: bool, equal: bool) -> bool:
         "<" if less else "=" if equal else ">"]  # fmt: skip
 
 
-RELATIONS = ["F", "LT", "EQ", "LE", "GT", "NE", "GE", "NUM", "NAN", "LTU", "EQU", "LEU", "GTU", "NEU", "GEU", "T"]
+RELATIONS = [
+    "F",
+    "LT",
+    "EQ",
+    "LE",
+    "GT",
+    "NE",
+    "GE",
+    "NUM",
+    "NAN",
+    "LTU",
+    "EQU",
+    "LEU",
+    "GTU",
+    "NEU",
+    "GEU",
+    "T",
+]
 
 
 def combined(v: View, value: bool, other: bool) -> bool:
@@ -329,7 +346,8 @@ def r2p(v: View) -> None:
 
 
 MEANINGS = {
-    "MOV": mov, "SEL": sel, "IADD3": iadd3, "IADD": iadd3, "VIADD": viadd, "IMAD": imad, "LEA": lea, "LOP3": lop3, "SHF": shf,
+    "MOV": mov, "SEL": sel, "IADD3": iadd3, "IADD": iadd3, "VIADD": viadd, "IMAD": imad, "LEA": lea, "LOP3": lop3,
+    "SHF": shf,
     "BMSK": bmsk, "SGXT": sgxt, "PRMT": prmt, "IABS": iabs, "IMNMX": minmax, "VIMNMX": minmax, "VIMNMX3": minmax,
     "VIADDMNMX": minmax, "IDP": dot_product, "VABSDIFF": difference, "VABSDIFF4": difference, "I2IP": i2ip, "I2I": i2i,
     "POPC": popc, "FLO": flo, "BREV": brev, "ISETP": isetp, "PLOP3": plop3, "P2R": p2r, "R2P": r2p,

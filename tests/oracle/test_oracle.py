@@ -30,8 +30,8 @@ WITHOUT_MEANING = {
     "machine state, by test_special_registers.py": "S2R S2UR CS2R",
     "approximate or undocumented, by the recording (test_hardware.py)": "MUFU FCHK",
     "Blackwell's, which an H200 does not have": (
-        "BRXU CREDUX FADD2 FFMA2 FHADD FHFMA FMNMX3 FMUL2 JMXU LDCU LDTM STTM SYSCALL TMML UNNAMED UTCATOMSWS UTCBAR UTCCP"
-        " UTCHMMA UTCIMMA UTCOMMA UTCQMMA UTCSHIFT UF2F"
+        "BRXU CREDUX FADD2 FFMA2 FHADD FHFMA FMNMX3 FMUL2 JMXU LDCU LDTM STTM SYSCALL TMML UNNAMED UTCATOMSWS UTCBAR"
+        " UTCCP UTCHMMA UTCIMMA UTCOMMA UTCQMMA UTCSHIFT UF2F"
     ),
     "textures and surfaces": "SUATOM SULD SUQUERY SURED SUST TEX TLD TLD4 TXA TXD TXQ",
     "formats of their own, by test_exec_convert.py and the recording": "F2F F2IP UF2FP VHMNMX CLMAD",

@@ -24,8 +24,10 @@ _MEMORY = {
     "LDS": 2, "STS": 2, "ATOMS": 2, "LDL": 3, "STL": 3, "LDC": 16,
 }  # fmt: skip
 """Opcode to its address register."""
-_ELSEWHERE = frozenset(
-    ["BRA", "BRX", "JMX", "JMP", "CALL", "RET", "EXIT", "BSSY", "BSYNC", "BREAK", "WARPSYNC", "ENDCOLLECTIVE", "BMOV", "YIELD", "NANOSLEEP", "DEPBAR", "KILL", "BPT", "LEPC", "NOP", "PMTRIG", "PREEXIT", "ACQBULK", "BAR", "B2R", "HMMA", "IMMA", "DMMA", "MOVM", "LDGSTS", "LDGDEPBAR", "LDSM", "STSM", "CCTL", "MEMBAR", "ERRBAR", "CGAERRBAR", "FENCE", "S2R", "S2UR", "CS2R"]
+_ELSEWHERE = (
+    "BRA BRX JMX JMP CALL RET EXIT BSSY BSYNC BREAK WARPSYNC ENDCOLLECTIVE BMOV YIELD NANOSLEEP DEPBAR KILL BPT LEPC"
+    " NOP PMTRIG PREEXIT ACQBULK BAR B2R HMMA IMMA DMMA MOVM LDGSTS LDGDEPBAR LDSM STSM CCTL MEMBAR ERRBAR CGAERRBAR"
+    " FENCE S2R S2UR CS2R"
 )
 """Control flow, barriers, matrix units and what depends on the machine: not single instructions to be recorded."""
 _SPECIAL = re.compile(
@@ -99,7 +101,7 @@ def _known(text: str | None) -> bool:
     if text is None:
         return False
     name = opcode_of(text)
-    return (name in OPCODES or name in _BEYOND_TABLE.split()) and name not in _ELSEWHERE
+    return (name in OPCODES or name in _BEYOND_TABLE.split()) and name not in _ELSEWHERE.split()
 
 
 def _with_fields(opcode: int, predicates: tuple[int, ...], registers: tuple[int, ...]) -> int:
@@ -257,8 +259,7 @@ def family_of(text: str) -> str:
         return "uniform"
     if (
         name.startswith("D")
-        or (name in ("F2F", "FRND", "F2I")
-        and "F64" in words)
+        or (name in ("F2F", "FRND", "F2I") and "F64" in words)
         or "S64" in words
         or "U64" in words
     ):
@@ -266,8 +267,7 @@ def family_of(text: str) -> str:
     if (
         name.startswith("H")
         or name == "VHMNMX"
-        or (words & {"F16", "BF16"}
-        and name in ("F2I", "F2F", "FRND", "MUFU"))
+        or (words & {"F16", "BF16"} and name in ("F2I", "F2F", "FRND", "MUFU"))
     ):
         return "half"
     return "word"
