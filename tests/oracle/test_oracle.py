@@ -17,7 +17,7 @@ from tests.oracle.replay import interpret, is_executed, is_known_gap, writes_one
 WITHOUT_MEANING = {
     "control flow and barriers, by recorded kernels (test_flow_replay.py)": (
         "BRA BRX JMX JMP CALL RET EXIT BSSY BSYNC BREAK WARPSYNC ENDCOLLECTIVE BMOV YIELD NANOSLEEP DEPBAR KILL BPT"
-        " LEPC NOP PMTRIG PREEXIT ACQBULK BAR B2R UCGABAR_ARV UCGABAR_WAIT"
+        " LEPC NOP PMTRIG PREEXIT ACQBULK BAR B2R UCGABAR_ARV UCGABAR_WAIT SYNCS ARRIVES"
     ),
     "values of memory, by the recorded corpus (test_corpus.py)": (
         "LDG LD LDS LDL STG ST STS STL ATOM ATOMG ATOMS RED REDG LDC ULDC LDGSTS LDGDEPBAR LDSM STSM CCTL QSPC MEMBAR"
@@ -26,7 +26,8 @@ WITHOUT_MEANING = {
     "all lanes of a warp, by test_exec_cross.py and the recording": (
         "SHFL VOTE VOTEU MATCH REDUX R2UR ELECT MOVM FSWZADD"
     ),
-    "matrices, by test_exec_tensor.py": "HMMA IMMA DMMA BMMA",
+    "matrices, by test_exec_tensor.py and test_matrix_replay.py": "HMMA IMMA DMMA BMMA HGMMA IGMMA QGMMA BGMMA"
+    " WARPGROUP",
     "machine state, by test_special_registers.py": "S2R S2UR CS2R",
     "approximate or undocumented, by the recording (test_hardware.py)": "MUFU FCHK",
     "Blackwell's, which an H200 does not have": (
