@@ -182,6 +182,8 @@ def _compile_error(function: Any, error: Exception) -> CompileError:
     # Numba shortens paths to be relative to the working directory.
     places = [(os.path.abspath(file), int(line)) for file, line in _PLACE.findall(text)]
     user_places = [place for place in places if "numba" not in Path(place[0]).parts]
+    if _RETURNS.search(text):  # Numba names the line of the return, and what is wrong is the kernel
+        user_places = []
     code = function.__code__
     file, line = user_places[0] if user_places else (code.co_filename, code.co_firstlineno)
     return CompileError(f"kernel '{function.__name__}' does not compile: {message}", file, line)
