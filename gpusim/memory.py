@@ -249,7 +249,7 @@ class DeviceMemory:
         """What lies at or nearest to `address`, in words: "4 bytes past the end of 'c' (40,000 bytes)"."""
         if 0 <= address < GUARD_BYTES:
             return "a null pointer" + (f" plus {address:,} bytes" if address else "")
-        if not BASE <= address < BASE + self._arena.size:
+        if not self._inside(address):
             return "not an address of device memory"
         index = bisect.bisect_right(self._starts, address)
         near = [self._live[start] for start in self._starts[max(index - 1, 0) : index + 1]]

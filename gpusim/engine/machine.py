@@ -259,7 +259,7 @@ def build_state(
     """All arrays of a launch, every slot free and every cache of the SMs cold.
 
     Blocks, but for those of clusters, go to SMs in order, so a grid smaller than the GPU leaves the last SMs without
-    any: what only an SM with a block looks at is set up for the others alone. spare: takes memory from an earlier launch.
+    any: what only an SM with a block looks at is set up for the others alone. spare: memory of an earlier launch.
     """
     room, spare = Capacity(), spare or Spare()
     sms, parts, slots = int(par[L.P_SM_COUNT]), int(par[L.P_SUB_PARTITIONS]), int(par[L.P_WARP_SLOTS])
