@@ -315,7 +315,8 @@ class DeviceMemory:
     def _bytes(self, address: int, nbytes: int) -> np.ndarray:
         if self._inside(address):
             return self._arena[address - self.base : address - self.base + nbytes]
-        return np.frombuffer((ctypes.c_uint8 * nbytes).from_address(address), np.uint8)
+        outside: Any = (ctypes.c_uint8 * nbytes).from_address(address)
+        return np.frombuffer(outside, np.uint8)
 
     def _place(self, nbytes: int, label: str) -> int:
         address = self._next

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from pathlib import Path
 
 from gpusim.driver.codes import Code, DriverError
@@ -11,7 +12,7 @@ from gpusim.driver.registry import function, get_text, put_int, put_pointer, put
 from gpusim.driver.state import Driver
 from gpusim.errors import SymbolError
 
-_names: dict[str, object] = {}
+_names: dict[str, ctypes.Array] = {}
 
 
 def kernel_of(driver: Driver, handle: int) -> Kernel:
@@ -34,8 +35,6 @@ def _load(driver: Driver, handle: int, image: int) -> None:
 
 
 def _load_file(driver: Driver, handle: int, path: int) -> None:
-    import ctypes
-
     try:
         content = Path(get_text(path)).read_bytes()
     except OSError:
@@ -171,8 +170,6 @@ def function_get_module(driver: Driver, handle: int, kernel: int) -> None:
 
 @function("cuKernelGetName", "pp")
 def kernel_get_name(driver: Driver, text: int, kernel: int) -> None:
-    import ctypes
-
     name = kernel_of(driver, kernel).name
     kept = _names.setdefault(name, ctypes.create_string_buffer(name.encode()))
     put_pointer(text, ctypes.addressof(kept))

@@ -1,4 +1,4 @@
-"""Driver API: streams and events. Work is done when it is asked for, so only the host's own functions are waited for."""
+"""Driver API: streams and events. Work is done when it is asked for; only the host's functions are waited for."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class DriverLibrary:
         self.path = _library_file(self.symbols)
         self._library = ctypes.CDLL(str(self.path), mode=ctypes.RTLD_GLOBAL)
         self._slots = (ctypes.c_uint64 * len(self.symbols)).in_dll(self._library, SLOTS)
-        self._callbacks = []
+        self._callbacks: list[Any] = []
         refuse = self._callback(lambda: int(Code.NOT_SUPPORTED), ())
         for index, symbol in enumerate(self.symbols):
             function = FUNCTIONS.get(symbol)
@@ -49,13 +49,13 @@ class DriverLibrary:
         """Let every function return CUDA_ERROR_DEINITIALIZED from now on, without the interpreter, which is about to
         end: destructors of other libraries still call the driver then."""
         self.driver.close()
-        gone = ctypes.cast(getattr(self._library, GONE), ctypes.c_void_p).value
+        gone = self.address(GONE) or 0
         for index in range(len(self.symbols)):
             self._slots[index] = gone
 
     def address(self, symbol: str) -> int | None:
         """Address of an exported function, None if there is none of this name."""
-        if symbol not in self.symbols:
+        if symbol not in self.symbols and symbol != GONE:
             return None
         return ctypes.cast(getattr(self._library, symbol), ctypes.c_void_p).value
 

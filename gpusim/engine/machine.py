@@ -282,7 +282,7 @@ def build_state(
     """All arrays of a launch, every slot free and every cache of the SMs cold.
 
     Blocks, but for those of clusters, go to SMs in order, so a grid smaller than the GPU leaves the last SMs without
-    any: what only an SM with a block looks at is set up for the others alone. spare: takes memory from an earlier launch.
+    any: what only an SM with a block looks at is set up for the others alone. spare: memory of an earlier launch.
     """
     room, spare = Capacity(), spare or Spare()
     sms, parts, slots = int(par[L.P_SM_COUNT]), int(par[L.P_SUB_PARTITIONS]), int(par[L.P_WARP_SLOTS])
@@ -297,6 +297,8 @@ def build_state(
     local = spare.zeros("local", (sms, max(parts * slots * int(par[L.P_LOCAL_BYTES]) * 8, 32)), used, np.uint32)
     icache_lines = parts * par[L.P_L0_LINES] + (par[L.P_IL1_SETS] + par[L.P_IL15_SETS]) * par[L.P_ICACHE_WAYS]
     misses = int(par[L.P_MAX_OUTSTANDING]) + 4 * ROOM
+    constant = spare.take("constant", (sms, BANKS * BANK_BYTES // CONSTANT_LINE_BYTES))
+    constant[:used] = -1
     code = checked_code(lowered)
     checks = int(par[L.P_CHECKS])
     remembered = (sms, shared.shape[1], RECORDS) if checks & (CHECK_INIT | CHECK_RACE) else (1, 1, 1)
@@ -316,7 +318,7 @@ def build_state(
         block=spare.zeros("block", (sms, int(par[L.P_BLOCK_SLOTS]), L.B_FIELDS), sms),
         tags=spare.zeros("tags", (sms, int(par[L.P_L1_SETS] * par[L.P_L1_WAYS]), L.L_FIELDS), used),
         icache=spare.zeros("icache", (sms, int(icache_lines), 3), used),
-        constant=spare.take("constant", (sms, BANKS * BANK_BYTES // CONSTANT_LINE_BYTES)),
+        constant=constant,
         shared8=shared,
         shared32=shared.view(np.uint32),
         local8=local.reshape(-1).view(np.uint8),
@@ -349,7 +351,6 @@ def build_state(
     state.part[:, L.Q_NEXT] = L.NEVER
     state.warp[:, L.W_BLOCK] = -1
     state.warp[:, L.W_AGE] = -1
-    state.constant[:used] = -1
     state.tags[:used, :, L.L_TAG] = -1
     state.icache[:used, :, 0] = -1
     state.token[:used, :, L.T_NEXT] = np.arange(1, room.tokens + 1)

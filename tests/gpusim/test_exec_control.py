@@ -291,3 +291,19 @@ def test_hints_change_nothing():
     @RETURN
     """
     assert out_of(text) == [4] * 32
+
+
+def test_a_warpsync_whose_others_wait_behind_it_is_passed():
+    """Two lanes sync with a whole warp whose other lanes have gone past and wait where all meet, as in the last step of
+    numba-cuda's reduction, which runs on hardware."""
+    text = """
+    BSSY B0, `(met)
+    ISETP.LT.U32.AND P0, PT, R0, 0x2, PT
+    @!P0 BRA `(met)
+    WARPSYNC.ALL
+    IADD3 R6, R6, 0x5, RZ
+    met:
+    BSYNC B0
+    @RETURN
+    """
+    assert out_of(text) == [5] * 2 + [0] * 30

@@ -153,8 +153,8 @@ def test_a_test_suite_runs_on_the_simulated_gpu(tmp_path):
     )
     options = ["-p", "gpusim.pytest_plugin", "--gpusim-gpu", "tiny", "--gpusim-report"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *options, "test_add.py"], capture_output=True, text=True, cwd=tmp_path, timeout=300,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        [sys.executable, "-m", "pytest", "-q", *options, "test_add.py"],
+        capture_output=True, text=True, cwd=tmp_path, timeout=300, env=os.environ | {"PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed" in done.stdout
