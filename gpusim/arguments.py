@@ -234,7 +234,7 @@ class _Binder:
         start = self.memory.alloc(high - low, label)
         self.bound.owned.append(start)
         device = DeviceArray(self.memory, start - low, shape, value.dtype, strides)
-        np.copyto(device.host_view, value)
+        self.memory.write(device, value)
         if isinstance(value, np.void) or value.flags.writeable:
             self.bound.write_back.append((value, device))
         self.uploaded[key] = device

@@ -6,7 +6,7 @@ order they are made, one after the other, whatever their stream: one of the orde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from gpusim.memory import DeviceMemory
 from gpusim.module import Modules
 from gpusim.result import Result
 from gpusim.runner import run_launch
-from gpusim.simulation import DEFAULT_MAX_CYCLES, host_threads, parameter_names, program_of
+from gpusim.simulation import CHECKS, DEFAULT_MAX_CYCLES, checks_of, host_threads, parameter_names, program_of
 from gpusim.syscalls import Host
 from isa import Program
 
@@ -32,6 +32,8 @@ class Device:
 
     gpu, overrides, threads: as for `gpusim.simulate`. memory_bytes: device memory that can be allocated at once.
     unified: host and device use the same addresses, see `DeviceMemory`.
+    check: what else to look for in every launch, as for `gpusim.simulate`; what a kernel reads from a `device_array`
+    that nothing has written is found here alone, since arrays of NumPy have contents.
     """
 
     def __init__(
@@ -42,9 +44,12 @@ class Device:
         threads: int | None = None,
         memory_bytes: int = 4 << 30,
         unified: bool = False,
+        check: str | Iterable[str] = (),
     ):
+        self._checks = checks_of(check)
         self.config = load_config(gpu, overrides)
-        self.memory = DeviceMemory(memory_bytes, unified=unified)
+        follow = bool(self._checks & CHECKS["initcheck"])
+        self.memory = DeviceMemory(memory_bytes, follow_contents=follow, unified=unified)
         self.modules = Modules(self.memory)
         self.host = Host(self.memory)
         self._engine = Engine(self.config, host_threads(threads))
@@ -59,7 +64,9 @@ class Device:
         """A new array in device memory with undefined contents."""
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         kind = np.dtype(dtype)
-        address = self.memory.alloc(int(np.prod(shape)) * kind.itemsize)
+        nbytes = int(np.prod(shape, dtype=object)) * kind.itemsize
+        address = self.memory.alloc(nbytes)
+        self.memory.forget(address, nbytes)
         return DeviceArray(self.memory, address, shape, kind)
 
     def free(self, array: DeviceArray) -> None:
@@ -105,6 +112,7 @@ class Device:
                 progress,
                 self._engine,
                 self.host,
+                checks=self._checks,
             )
             self.modules.check_exception(program)
             bound.copy_back()

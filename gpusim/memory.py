@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpusim.device_array import span
+from gpusim.device_array import DeviceArray, span
 from gpusim.errors import ArgumentError, MemoryAccessError, OutOfDeviceMemory
 
 BASE = 0x7F00_0000_0000
@@ -68,6 +68,9 @@ class MemoryTables(NamedTuple):
     base: int
     arena: np.ndarray
     """uint8, the bytes themselves; the same array for the life of the memory."""
+    unknown: np.ndarray
+    """uint8, 1 for every byte that was allocated without contents and not written since; of one element if this is not
+    followed."""
 
 
 class DeviceMemory:
@@ -75,19 +78,22 @@ class DeviceMemory:
 
     capacity_bytes: what can be allocated at once, guard gaps not counted. unified: a device address is the host's
     address of the same byte; `base` is the first one.
+    follow_contents: remember which bytes have contents, for the check of reads without a write before. Bytes have none
+        after `forget`, until `upload`, `fill`, `view`, `write` or a kernel writes them.
 
     A freed range is not handed out again while there are addresses never used (twice the capacity is
     reserved), so a stale pointer points at nothing and is caught. Under memory pressure the lowest freed
     range that fits is reused, and only then can a use after free go unseen.
     """
 
-    def __init__(self, capacity_bytes: int = 1 << 30, *, unified: bool = False):
+    def __init__(self, capacity_bytes: int = 1 << 30, *, follow_contents: bool = False, unified: bool = False):
         if capacity_bytes <= 0:
             raise ValueError(f"capacity_bytes must be positive, got {capacity_bytes}")
         self.capacity_bytes = capacity_bytes
         self.unified = unified
         self._map, self._arena = _reserve(2 * capacity_bytes + 64 * GUARD_BYTES, UNIFIED_BASE if unified else None)
         self.base = self._arena.ctypes.data if unified else BASE
+        self._unknown = _reserve(self._arena.size, None)[1] if follow_contents else np.zeros(1, np.uint8)
         self._live: dict[int, Allocation] = {}
         self._starts: list[int] = []
         self._freed: list[Allocation] = []
@@ -121,8 +127,18 @@ class DeviceMemory:
         self._live[address] = Allocation(address, nbytes, label)
         bisect.insort(self._starts, address)
         self._used_bytes += nbytes
+        self._know(address, nbytes)
         self._changed()
         return address
+
+    def forget(self, address: int, nbytes: int) -> None:
+        """The contents of these bytes are undefined from now on, as after cudaMalloc; matters to checks alone."""
+        self.check(address, nbytes)
+        self._know(address, nbytes, 1)
+
+    def _know(self, address: int, nbytes: int, unknown: int = 0) -> None:
+        if self._unknown.size > 1 and self._inside(address):
+            self._unknown[address - self.base : address - self.base + nbytes] = unknown
 
     def free(self, address: int) -> None:
         """Give back the allocation that starts at `address`.
@@ -171,9 +187,10 @@ class DeviceMemory:
         return allocation if address < max(allocation.end, allocation.address + 1) else None
 
     def view(self, address: int, nbytes: int) -> np.ndarray:
-        """The bytes themselves, uint8[nbytes], without a copy. Raises MemoryAccessError outside one
-        allocation."""
+        """The bytes themselves, uint8[nbytes], without a copy; they count as written. Raises MemoryAccessError
+        outside one allocation."""
         self.check(address, nbytes)
+        self._know(address, nbytes)
         return self._bytes(address, nbytes)
 
     def check(self, address: int, nbytes: int, access: str = "host access") -> None:
@@ -225,25 +242,44 @@ class DeviceMemory:
         self.check(address + low, high - low)
         return self._array(address, dtype, shape, strides)
 
+    def write(self, array: DeviceArray, values: Any) -> None:
+        """Copy `values` to an array in this memory. Raises MemoryAccessError as `array` does."""
+        target = self.array(array.address, array.dtype, array.shape, array.strides)
+        np.copyto(target, values)
+        if self._unknown.size > 1 and target.size and self._inside(array.address):
+            of_bytes = (*array.strides, 1)
+            shape = (*array.shape, array.dtype.itemsize)
+            offset = array.address - self.base
+            np.ndarray(shape, np.uint8, buffer=self._unknown, offset=offset, strides=of_bytes)[...] = 0
+
     def tables(self) -> MemoryTables:
         """Address ranges and bytes for compiled code. Valid until the next alloc or free; see `version`."""
         if self._tables is None:
             starts = np.array(self._starts, dtype=np.int64)
             ends = np.array([self._live[start].end for start in self._starts], dtype=np.int64)
-            self._tables = MemoryTables(starts, ends, self.base, self._arena)
+            self._tables = MemoryTables(starts, ends, self.base, self._arena, self._unknown)
         return self._tables
 
-    def snapshot(self) -> list[tuple[int, np.ndarray]]:
-        """Copy of the contents of every live allocation, for `restore` after a run that failed."""
-        return [(start, self.view(start, self._live[start].nbytes).copy()) for start in self._starts]
+    def snapshot(self) -> list[tuple[int, np.ndarray, np.ndarray]]:
+        """Copy of the contents of every live allocation, and of what is known of them, for `restore` after a run that
+        failed."""
+        copies = []
+        for start in self._starts:
+            nbytes, offset = self._live[start].nbytes, start - self.base
+            followed = self._unknown.size > 1 and self._inside(start)
+            known = self._unknown[offset : offset + nbytes].copy() if followed else self._unknown[:0]
+            copies.append((start, self._bytes(start, nbytes).copy(), known))
+        return copies
 
-    def restore(self, contents: list[tuple[int, np.ndarray]]) -> None:
+    def restore(self, contents: list[tuple[int, np.ndarray, np.ndarray]]) -> None:
         """Put the contents of a `snapshot` back. Raises MemoryAccessError if one of its allocations is
         gone."""
-        for start, data in contents:
+        for start, data, _ in contents:
             self.check(start, data.size)
-        for start, data in contents:
+        for start, data, unknown in contents:
             self.view(start, data.size)[...] = data
+            if unknown.size:
+                self._unknown[start - self.base : start - self.base + data.size] = unknown
 
     def describe(self, address: int, size: int = 1) -> str:
         """What lies at or nearest to `address`, in words: "4 bytes past the end of 'c' (40,000 bytes)"."""

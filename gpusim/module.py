@@ -2,8 +2,8 @@
 
 What the driver's cuModuleLoad, cuModuleGetFunction and cuModuleGetGlobal do. A variable gets an allocation of its own,
 under its name, when the first kernel that uses it is linked or the host asks for it; so an access past its end is
-found, and told by name. `__constant__` variables live in device memory too, from where each launch copies them to
-constant bank 3, so that what the host writes reaches later launches.
+found, and told by name. `__constant__` variables live in device memory too, together as in their bank, from where each
+launch copies them to constant bank 3, so that what the host writes reaches later launches.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from gpusim.errors import KernelRaised, SymbolError
 from gpusim.memory import DeviceMemory
 from isa import Program
 from isa.cubin import GlobalSymbol, read_cubin
+from isa.launch_values import launch_values, reads_launch_value
 from isa.link import address_of, relocate, write_address
 from isa.listing import program_from_cubin
 
@@ -55,6 +56,7 @@ class Module:
         self._variables = {each.name: each for each in known if each.name not in self._sections}
         self._source: Program | None = None
         self._placed: dict[str, Symbol] = {}
+        self._bank: int | None = None
         self._linked: dict[tuple[str, str], Program] = {}
 
     @property
@@ -119,7 +121,11 @@ class Module:
     def unload(self) -> None:
         """Give the variables' memory back."""
         for each in self._placed.values():
-            self.memory.free(each.address)
+            if self._variables[each.name].bank is None:
+                self.memory.free(each.address)
+        if self._bank is not None:
+            self.memory.free(self._bank)
+        self._bank = None
         self._placed.clear()
         self._linked.clear()
 
@@ -132,35 +138,57 @@ class Module:
             return addend  # an undefined weak symbol is at 0
         offset = section.offset + addend
         for each in self._variables.values():
-            if each.bank == section.bank and each.offset <= offset < each.offset + max(each.size, 1):
+            if section.bank is not None:
+                return self._bank_address() + offset
+            if each.bank is None and each.offset <= offset < each.offset + max(each.size, 1):
                 return self.symbol(each.name).address + offset - each.offset
         raise SymbolError(f"{name}+{addend}", self.name, self.variables)
 
     def _place(self, variable: GlobalSymbol) -> None:
-        """Allocate a variable and fill in its initial value; addresses in it may place others."""
-        source = self._source = self._source or self.program(self.kernels[0])
-        content = source.global_image if variable.bank is None else source.constant_banks[variable.bank]
-        target = "global" if variable.bank is None else f"constant{variable.bank}"
-        first, last = variable.offset, variable.offset + variable.size
+        """Give a variable its address and its initial value; addresses in it may place others."""
+        if variable.bank is not None:
+            address = self._bank_address() + variable.offset
+            self._placed[variable.name] = Symbol(variable.name, address, variable.size)
+            return
         address = self.memory.alloc(variable.size, f"variable {variable.name}")
         self._placed[variable.name] = Symbol(variable.name, address, variable.size)
-        data = bytearray(content[first:last])
+        source = self._any_program()
+        self._fill(address, source.global_image, "global", variable.offset, variable.size)
+
+    def _bank_address(self) -> int:
+        """Device address of the copy of constant bank 3."""
+        if self._bank is None:
+            content = self._any_program().constant_banks[_CONSTANTS]
+            self._bank = self.memory.alloc(len(content), "__constant__ variables")
+            self._fill(self._bank, content, f"constant{_CONSTANTS}", 0, len(content))
+        return self._bank
+
+    def _any_program(self) -> Program:
+        """A kernel of the cubin: it has the initial values, which are the same in all."""
+        self._source = self._source or self.program(self.kernels[0])
+        return self._source
+
+    def _fill(self, address: int, content: bytes, target: str, first: int, size: int) -> None:
+        """Write bytes first..first+size-1 of some initial content to memory, with the addresses that belong there."""
+        source = self._any_program()
+        data = bytearray(content[first : first + size])
         for entry in source.relocations:
-            if entry.target == target and first <= entry.offset < last:
+            if entry.target == target and first <= entry.offset < first + size:
                 write_address(data, entry.offset - first, entry, address_of(source, entry, self._address))
-        self.memory.view(address, variable.size)[:] = np.frombuffer(data, np.uint8)
+        self.memory.view(address, size)[:] = np.frombuffer(data, np.uint8)
 
     def _with_constants(self, linked: Program) -> Program:
-        """The program with constant bank 3 as its variables, as far as they have been placed, are now."""
-        bank = bytearray(linked.constant_banks.get(_CONSTANTS, b""))
-        for name, symbol in self._placed.items():
-            variable = self._variables[name]
-            if variable.bank == _CONSTANTS:
-                now = self.memory.view(symbol.address, symbol.nbytes)
-                bank[variable.offset : variable.offset + symbol.nbytes] = now.tobytes()
-        if bank == linked.constant_banks.get(_CONSTANTS, b""):
+        """The program with constant bank 3 as it is in memory, and with its address where code looks for it."""
+        where = launch_values(linked.arch).constants
+        if self._bank is None and not (_CONSTANTS in linked.constant_banks and reads_launch_value(linked, where)):
             return linked
-        return replace(linked, constant_banks={**linked.constant_banks, _CONSTANTS: bytes(bank)})
+        address = self._bank_address()
+        banks = dict(linked.constant_banks)
+        banks[_CONSTANTS] = self.memory.view(address, len(banks[_CONSTANTS])).tobytes()
+        launch = bytearray(banks.get(0, b"").ljust(where + 8, b"\0"))
+        launch[where : where + 8] = address.to_bytes(8, "little")
+        banks[0] = bytes(launch)
+        return replace(linked, constant_banks=banks)
 
 
 class Modules:
@@ -183,6 +211,7 @@ class Modules:
 
     def link(self, program: Program) -> Program:
         """The program as it is to run now, see `Module.link`."""
-        if not program.relocations and program.sha256 not in self._loaded:
+        fixed = not program.relocations and not reads_launch_value(program, launch_values(program.arch).constants)
+        if fixed and program.sha256 not in self._loaded:
             return program
         return self.of(program).link(program)

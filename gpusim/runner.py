@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from gpusim.compatibility import check_architecture
 from gpusim.config import GPUConfig
 from gpusim.engine import layout as L
 from gpusim.engine.device import CyclesUsedUp, Device, HostRefused, MachineStopped, NothingMoves
@@ -26,13 +27,15 @@ from gpusim.syscalls import Host
 from isa import Program
 from isa import microops as M
 from isa.instruction import Instruction
-from isa.launch_values import launch_values
+from isa.launch_values import launch_values, reads_launch_value
 from isa.lower import Lowered, lower
 
 #: Local memory that CUDA gives every thread beyond what the compiler counted, for recursion and calls by pointer.
 _DEFAULT_STACK_BYTES = 1024
 #: What blocks of a cooperative launch share: a size and the grid's barrier (cooperative_groups.h).
 _WORKSPACE_BYTES = 64
+#: CUDA programming guide, technical specifications per compute capability: 512 KB.
+_MOST_LOCAL_BYTES = 512 << 10
 
 
 def run_launch(
@@ -48,6 +51,7 @@ def run_launch(
     device: Device | None = None,
     host: Host | None = None,
     cooperative: bool = False,
+    checks: int = 0,
 ) -> Result:
     """Simulate one launch whose arguments lie in `memory` already; on `device`, or on a new one with cold caches.
 
@@ -55,6 +59,7 @@ def run_launch(
     this launch alone. cooperative: all blocks have to be resident at once, as they must anyhow if the kernel uses the
     workspace of grid-wide barriers.
     """
+    check_architecture(program.arch, config.gpu.arch, program.name)
     lowered = lowered_once(program)
     check_dimensions(config, launch.grid, launch.block, program.name)
     fits = occupancy(
@@ -68,7 +73,7 @@ def run_launch(
     )
     if program.cluster is not None:
         check_cluster(config, program.cluster, launch.grid, fits.blocks_per_sm, program.name)
-    shared_by_blocks = cooperative or uses_environment(program)
+    shared_by_blocks = cooperative or reads_launch_value(program, launch_values(program.arch).environment + 4)
     if shared_by_blocks and launch.blocks > fits.blocks_per_sm * config.sm.count:
         raise LaunchError(
             f"a cooperative launch of {launch.blocks:,} blocks, of which the GPU holds "
@@ -83,17 +88,22 @@ def run_launch(
         launch,
         lowered,
         fits,
+        program.shared_base,
         shared,
         local_bytes,
         memory.base,
         strict_barriers,
         program.cluster or (0, 0, 0),
+        checks,
     )
     banks = constant_banks(program, launch, parameter_bytes, local_bytes, config.sm.count, workspace)
     own = device is None
     device = device or Device(config, threads)
     before = device.memory_system.counters.copy()
-    state = build_state(par, lowered, banks, memory, device.threads, device.spare)
+    try:
+        state = build_state(par, lowered, banks, memory, device.threads, device.spare)
+    except MemoryError:
+        raise LaunchError("the host has no room for the state of all resident threads", kernel=program.name) from None
     preparing = prepare_core(state, device.memory_system.state, np.zeros(G_FIELDS, np.int64))
     started = time.perf_counter()
     host = host or Host(memory)
@@ -123,7 +133,7 @@ def run_launch(
             launch=launch,
             occupancy=fits,
             cycles=cycles,
-            line=state.line.sum(axis=0),
+            line=state.line[:, :-1].sum(axis=0),
             sm_active_cycles=state.sm[:, L.S_ACTIVE_CYCLES].copy(),
             sm_warp_cycles=state.sm[:, L.S_WARP_CYCLES].copy(),
             sm_issued=state.sm[:, L.S_ISSUED].copy(),
@@ -151,19 +161,14 @@ def lowered_once(program: Program) -> Lowered:
     return _lowered[key][1]
 
 
-def uses_environment(program: Program) -> bool:
-    """Whether the code reads where the driver says that the workspace of a cooperative launch is."""
-    first = launch_values(program.arch).environment + 4
-    return any(
-        operand.kind == "const" and operand.bank == 0 and first <= operand.offset < first + 8
-        for each in program.instructions
-        for operand in each.operands
-    )
-
-
 def _local_bytes(program: Program) -> int:
     """Local memory per thread: the compiler's stack, rounded to 16 bytes, and room for calls it could not count."""
     calls = any(each.opcode in ("CALL", "BRX", "JMX") for each in program.instructions)
     if program.local_bytes == 0 and not calls:
         return 0
+    if not 0 <= program.local_bytes <= _MOST_LOCAL_BYTES:
+        raise LaunchError(
+            f"{program.local_bytes:,} bytes of local memory per thread, allowed at most {_MOST_LOCAL_BYTES:,}",
+            kernel=program.name,
+        )
     return -(-program.local_bytes // 16) * 16 + (_DEFAULT_STACK_BYTES if calls else 0)

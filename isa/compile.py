@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +18,7 @@ from isa.errors import CompileError
 from isa.listing import program_from_cubin, with_current_source
 from isa.numba_code import numba_code
 from isa.program import DECODER, IMAGE_FORMAT, Program
-from isa.toolchain import find_nvrtc, find_tool, identity, include_folders, numba_version
+from isa.toolchain import find_nvrtc, find_tool, identity, include_folders, numba_version, run_tool
 
 DEFAULT_ARCH = "sm_90"
 _DEFAULT_OPTIONS = {"fastmath": False, "opt": True, "launch_bounds": None, "debug": False}
@@ -136,7 +135,7 @@ def assemble(
             command.append("-c")
         if max_registers is not None:
             command.append(f"-maxrregcount={max_registers}")
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = run_tool(command)
         if done.returncode == 0:
             return target.read_bytes()
     report = done.stderr or done.stdout

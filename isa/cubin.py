@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from isa.elf import HEADER_BYTES, check_sections
 from isa.errors import NotACubin
+from isa.limits import MOST_GLOBAL_BYTES, problem_with
 
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
@@ -21,18 +23,6 @@ if TYPE_CHECKING:
 _ELF_MAGIC = b"\x7fELF"
 _EM_CUDA = 190
 _STO_CUDA_ENTRY = 0x10
-_HEADER_BYTES = 64
-_DAMAGE = (
-    struct.error,
-    IndexError,
-    KeyError,
-    AttributeError,
-    ValueError,
-    OverflowError,
-    MemoryError,
-)
-"""What reading a damaged file may raise: pyelftools checks only part of what it reads."""
-
 # EIATTR codes, as `nvdisasm` names them.
 _MAX_THREADS = 0x05
 _PARAM_CBANK = 0x0A
@@ -141,34 +131,18 @@ def read_cubin(data: bytes, path: str = "<cubin>") -> Cubin:
     """
     if data[:4] != _ELF_MAGIC:
         raise NotACubin(path, "it does not start with the ELF magic number")
-    if len(data) < _HEADER_BYTES:
-        raise NotACubin(path, f"it ends after {len(data)} bytes, inside the ELF header")
-    machine = struct.unpack_from("<H", data, 18)[0]
-    if machine != _EM_CUDA:
+    machine = int.from_bytes(data[18:20], "little")
+    if len(data) >= HEADER_BYTES and machine != _EM_CUDA:
         raise NotACubin(path, f"it is an ELF file for machine {machine}, not for CUDA ({_EM_CUDA})")
-    _check_extent(data, path)
-    from elftools.common.exceptions import ELFError
+    check_sections(data, path)
     from elftools.elf.elffile import ELFFile
 
     try:
         return _Reader(ELFFile(io.BytesIO(data)), data, path).read()
-    except (ELFError, *_DAMAGE) as error:
+    except NotACubin:
+        raise
+    except Exception as error:  # pyelftools checks only part of what it reads: a damaged file may raise anything
         raise NotACubin(path, f"its sections are damaged ({error or type(error).__name__})") from error
-
-
-def _check_extent(data: bytes, path: str) -> None:
-    """Truncated files are found here, since a section that runs past the end would be read short."""
-    if data[4] != 2:
-        raise NotACubin(path, "it is not a 64-bit ELF file")
-    start = struct.unpack_from("<Q", data, 40)[0]
-    entry, count = struct.unpack_from("<HH", data, 58)
-    if start + entry * count > len(data) or entry < _HEADER_BYTES:
-        raise NotACubin(path, f"it ends after {len(data)} bytes, before its section table")
-    for index in range(count):
-        (kind,) = struct.unpack_from("<I", data, start + index * entry + 4)
-        offset, size = struct.unpack_from("<QQ", data, start + index * entry + 24)
-        if kind != 8 and offset + size > len(data):
-            raise NotACubin(path, f"it ends after {len(data)} bytes, inside section {index}")
 
 
 def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -194,6 +168,7 @@ class _Reader:
         self.by_name = {section.name: section for section in self.sections}
         table = self.by_name.get(".symtab")
         self.symbols: list[Any] = list(table.iter_symbols()) if table is not None else []
+        self.symbol_table = table.data() if table is not None else b""
         flags, version = elf["e_flags"], data[8]
         # ABI version 8 (CUDA 13) moved the architecture from the lowest byte of the flags to the next one.
         number = flags >> 8 & 0xFF if version >= 8 else flags & 0xFF
@@ -222,12 +197,13 @@ class _Reader:
             kernel.relocations = self._relocations(kernel.name, kernel.name in kernels, starts)
             kernel.functions = inside[f".text.{kernel.name}"]
         self._read_info(kernels | functions)
+        for kernel in (*kernels.values(), *functions.values()):
+            self._check(kernel)
         return Cubin(self.arch, kernels, image, self._global_symbols(starts), functions, frozenset(externals))
 
     def _other(self, index: int) -> int:
         """The raw st_other byte; pyelftools splits it into fields that CUDA does not use."""
-        table = self.by_name[".symtab"]
-        return table.data()[index * table["sh_entsize"] + 5]
+        return self.symbol_table[index * self.by_name[".symtab"]["sh_entsize"] + 5]
 
     def _read_kernel(self, kernel: CubinKernel) -> None:
         text = self.by_name[f".text.{kernel.name}"]
@@ -253,7 +229,8 @@ class _Reader:
                 _, ordinal, offset, bits = struct.unpack_from("<IHHI", payload)
                 parameters.append(Parameter(ordinal, offset, bits >> 18))
             elif code == _KPARAM_INFO_V2:  # written where the parameters need more than 4 KiB
-                parameters.append(Parameter(*struct.unpack_from("<HHI", payload, 4)))
+                # sm_100 says in the last half word what is a pointer.
+                parameters.append(Parameter(*struct.unpack_from("<HHH", payload, 4)))
             elif code == _PARAM_CBANK:
                 _, kernel.parameter_base, kernel.parameter_bytes = struct.unpack_from("<IHH", payload)
             elif code == _CBANK_PARAM_SIZE:
@@ -266,6 +243,11 @@ class _Reader:
             elif code == _CTA_PER_CLUSTER:
                 kernel.cluster = struct.unpack_from("<III", payload)
         kernel.parameters = tuple(sorted(parameters, key=lambda parameter: parameter.index))
+
+    def _check(self, kernel: CubinKernel) -> None:
+        problem = problem_with(kernel)
+        if problem is not None:
+            raise NotACubin(self.path, f"kernel {kernel.name}: {problem}")
 
     def _read_info(self, kernels: dict[str, CubinKernel]) -> None:
         """Per-symbol attributes of the module: registers, and stack from the kernel's frame to its deepest
@@ -292,6 +274,9 @@ class _Reader:
             if section.name not in (".nv.global.init", ".nv.global"):
                 continue
             alignment = max(section["sh_addralign"], 1)
+            if len(image) + alignment + section["sh_size"] > MOST_GLOBAL_BYTES:
+                words = f"{section.name} takes {section['sh_size']:,} bytes aligned to {alignment:,}"
+                raise NotACubin(self.path, words)
             image += bytes(-len(image) % alignment)
             starts[index] = len(image)
             image += section.data() if section["sh_type"] == "SHT_PROGBITS" else bytes(section["sh_size"])

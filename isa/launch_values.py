@@ -7,7 +7,12 @@ The offsets are no interface of CUDA's; each comes from assembling PTX that read
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+if TYPE_CHECKING:
+    from isa.program import Program
+
+_CLUSTER_BYTES = 0xA0
 ENVIRONMENT_REGISTERS = 32
 """%envreg0 to %envreg31, 4 bytes each, from `LaunchValues.environment` on."""
 
@@ -36,6 +41,8 @@ class LaunchValues:
     """Where shared memory begins among generic addresses, 8 bytes; from sm_90 on SR_SWINHI says it."""
     local_window: int
     """Where local memory begins among generic addresses, 8 bytes."""
+    constants: int
+    """Device address of constant bank 3, 8 bytes, for code that points to a `__constant__` variable."""
     is_cluster: int | None = None
     """Not zero for a launch with clusters, 4 bytes (%is_explicit_cluster)."""
     cluster: int | None = None
@@ -58,6 +65,7 @@ _TURING = LaunchValues(
     grid_number=0x30,
     environment=0x88,
     sm_count=0x10C,
+    constants=0x50,
     reserved_shared=None,
 )
 _AMPERE = LaunchValues(
@@ -70,6 +78,7 @@ _AMPERE = LaunchValues(
     grid_number=0x30,
     environment=0x88,
     sm_count=0x10C,
+    constants=0x50,
     reserved_shared=0x114,
 )
 _HOPPER = LaunchValues(
@@ -82,6 +91,7 @@ _HOPPER = LaunchValues(
     grid_number=0x30,
     environment=0x40,
     sm_count=0x10C,
+    constants=0xD0,
     reserved_shared=0x114,
     is_cluster=0x140,
     cluster=0x144,
@@ -89,7 +99,7 @@ _HOPPER = LaunchValues(
     clusters=0x15C,
     cluster_blocks=0x188,
 )
-# From Blackwell on, part of the values stands 0xa0 x SR_CgaSize bytes before the offset in the instruction; this
+# From Blackwell on, part of the values stands _CLUSTER_BYTES x SR_CgaSize bytes before the offset in the instruction;
 # model's SR_CgaSize is 1.
 _BLACKWELL = LaunchValues(
     block=0x360,
@@ -97,16 +107,17 @@ _BLACKWELL = LaunchValues(
     shared_window=None,
     local_window=0x2F8,
     stack=0x37C,
-    dynamic_shared=0x2AC - 0xA0,
+    dynamic_shared=0x2AC - _CLUSTER_BYTES,
     grid_number=0x140,
-    environment=0x250 - 0xA0,
+    environment=0x250 - _CLUSTER_BYTES,
     sm_count=0x2D0,
+    constants=0x120,
     reserved_shared=0x16C,
     is_cluster=0x36C,
-    cluster=0x2A0 - 0xA0,
-    cluster_reciprocals=0x2B4 - 0xA0,
-    clusters=0x2C0 - 0xA0,
-    cluster_blocks=0x2CC - 0xA0,
+    cluster=0x2A0 - _CLUSTER_BYTES,
+    cluster_reciprocals=0x2B4 - _CLUSTER_BYTES,
+    clusters=0x2C0 - _CLUSTER_BYTES,
+    cluster_blocks=0x2CC - _CLUSTER_BYTES,
 )
 
 
@@ -118,3 +129,14 @@ def launch_values(arch: str) -> LaunchValues:
     if number >= 90:
         return _HOPPER
     return _AMPERE if number >= 80 else _TURING
+
+
+def reads_launch_value(program: Program, offset: int) -> bool:
+    """Whether a program's code has the 8 bytes at an offset in constant bank 0 as an operand."""
+    return any(
+        operand.kind == "const"
+        and operand.bank == 0
+        and offset <= operand.offset - (_CLUSTER_BYTES if operand.base else 0) < offset + 8
+        for each in program.instructions
+        for operand in each.operands
+    )

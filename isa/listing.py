@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import linecache
+import os
 import re
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -19,17 +19,21 @@ from pathlib import Path
 from isa import device_library
 from isa.cache import ProgramCache, default_cache
 from isa.cubin import Cubin, read_cubin
+from isa.demangle import demangle, qualified_name, squeeze
+from isa.demangle import names as demangled
 from isa.errors import DecodeError, EntryError, ToolchainFailed
 from isa.instruction import INSTRUCTION_BYTES, Instruction, parse_instruction
 from isa.link import merge, with_functions
-from isa.program import DECODER, IMAGE_FORMAT, Program, qualified_name
-from isa.toolchain import find_tool, identity
+from isa.program import DECODER, IMAGE_FORMAT, Program
+from isa.toolchain import find_tool, identity, run_tool
 
 _SECTION = re.compile(r"\t\.section\t\.text\.(.+?),")
 _LABEL = re.compile(r"([.$\w]\S*):$")
-_SOURCE = re.compile(r'\t//## File "(.+?)", line (\d+)(?: inlined at "(.+?)", line (\d+))?')
-_CODE = re.compile(r"\s+/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;?\s*/\* 0x([0-9a-f]{16}) \*/$")
+_SOURCE = re.compile(r'\t//## File "(.+?)", line (\d{1,9})(?: inlined at "(.+?)", line (\d{1,9}))?')
+UNNAMED = "UNNAMED"  # opcode of an encoding that nvdisasm prints without a name
+_CODE = re.compile(r"\s+/\*([0-9a-f]{4,15})\*/\s(.*)/\* 0x([0-9a-f]{16}) \*/$")
 _UPPER = re.compile(r"\s+/\* 0x([0-9a-f]{16}) \*/$")
+_LARGEST_SOURCE_BYTES = 64 << 20
 _TOOL_FILES = re.compile(
     r"__nv_nvrtc_builtin_header\.h$|/(site|dist)-packages/(nvidia|numba|numba_cuda|cuda)/"
     r"|/cuda[^/]*/(.*/)?include/"
@@ -76,9 +80,7 @@ def disassemble(cubin: bytes) -> str:
     with tempfile.TemporaryDirectory(prefix="gpusim-") as folder:
         path = Path(folder, "kernel.cubin")
         path.write_bytes(cubin)
-        done = subprocess.run(
-            [tool, "-c", "-hex", "-gi", str(path)], capture_output=True, text=True, check=False
-        )
+        done = run_tool([tool, "-c", "-hex", "-gi", str(path)])
     if done.returncode:
         raise ToolchainFailed(f"nvdisasm failed: {done.stderr.strip() or done.stdout.strip()}")
     return done.stdout
@@ -110,7 +112,10 @@ def read_sections(listing: str) -> dict[str, Section]:
             section.lines.append((address, text, int(upper[1], 16) << 64 | lower, line, file))
             pending, chain_ended = None, True
         elif code := _CODE.match(row):
-            pending = int(code[1], 16), code[2], int(code[3], 16)
+            pending = int(code[1], 16), code[2].strip().removesuffix(";").rstrip(), int(code[3], 16)
+        elif section is not None and (unnamed := _UPPER.match(row)):
+            # Only an encoding stands here: nvdisasm knows no instruction of this architecture by it.
+            pending = INSTRUCTION_BYTES * len(section.lines), UNNAMED, int(unnamed[1], 16)
         elif source := _SOURCE.match(row):
             if chain_ended:
                 frames, chain_ended = [], False
@@ -139,8 +144,8 @@ def program_from_cubin(
 
     Args:
         cubin: the file's content.
-        entry: which kernel: its mangled name, qualified name ('ns::kernel') or plain name; None if there is
-            only one.
+        entry: which kernel: its mangled name, or its C++ name with or without namespace, template arguments
+            and parameters ('ns::kernel<float, 4>(float*, int)'); None if there is only one.
         abi: 'numba' or 'c', how arguments are laid out; None guesses from the mangled name.
         path: the file's name, for messages.
 
@@ -169,6 +174,13 @@ def program_from_cubin(
     return with_current_source(program)
 
 
+def programs_from_cubin(cubin: bytes, *, abi: str = "c", path: str = "<cubin>") -> dict[str, Program]:
+    """Decode every kernel of a cubin with one disassembly, by mangled name; nothing is cached. Raises as above."""
+    parsed, sections = read_cubin(cubin, path), read_sections(disassemble(cubin))
+    digest = hashlib.sha256(cubin).hexdigest()
+    return {name: _build(parsed, sections, name, cubin, digest, abi) for name in parsed.kernels}
+
+
 def select_entry(names: tuple[str, ...], entry: str | None, path: str) -> str:
     """The mangled name that `entry` means; raises EntryError with the kernels if none or several fit."""
     if entry is None:
@@ -177,17 +189,15 @@ def select_entry(names: tuple[str, ...], entry: str | None, path: str) -> str:
             return names[0]
         reason = "holds several kernels and none was chosen (entry=)" if names else "holds no kernel"
         raise EntryError(f"{path} {reason}", names)
-    if entry in names:
-        return entry
-    fitting = [name for name in names if qualified_name(name) == entry] or [
-        name for name in names if qualified_name(name).rpartition("::")[2] == entry
-    ]
-    if len(fitting) == 1:
-        return fitting[0]
-    if fitting:
-        raise EntryError(
-            f"'{entry}' names several kernels of {path}; choose one by its mangled name", tuple(fitting)
-        )
+    wanted = squeeze(entry)
+    called = {name: demangled(name) for name in names}
+    for exactness in range(len(next(iter(called.values()), ()))):
+        fitting = tuple(name for name in names if called[name][exactness] == wanted)
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            meant = ", ".join(demangle(name) for name in fitting)
+            raise EntryError(f"'{entry}' names several kernels of {path}, choose one of {meant}", fitting)
     raise EntryError(f"{path} has no kernel '{entry}'", names)
 
 
@@ -228,6 +238,18 @@ def _build(
     )
 
 
+def _lines_of(file: str) -> list[str]:
+    """Lines of a source file that a program names; none if it cannot be one: the name comes from the cubin, and might
+    be that of a device without an end."""
+    try:
+        if os.path.exists(file) and (not os.path.isfile(file) or os.path.getsize(file) > _LARGEST_SOURCE_BYTES):
+            return []
+    except (OSError, ValueError):
+        return []
+    linecache.checkcache(file)
+    return linecache.getlines(file)
+
+
 def with_current_source(program: Program) -> Program:
     """The program with its source files' text as it is now; a file that cannot be read keeps what it had.
 
@@ -237,8 +259,7 @@ def with_current_source(program: Program) -> Program:
     files = set(program.source) or {each.file for each in program.instructions if each.file}
     source = dict(program.source)
     for file in sorted(file for file in files if not _TOOL_FILES.search(file)):
-        linecache.checkcache(file)
-        lines = linecache.getlines(file)
+        lines = _lines_of(file)
         if lines:
             source[file] = [line.rstrip("\r\n") for line in lines]
     return program if source == program.source else replace(program, source=source)

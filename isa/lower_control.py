@@ -143,6 +143,8 @@ def depbar(w: RowWriter) -> None:
     w.columns[m.COL_AUX1] = w.number()
     if w.next_is("other"):
         digits = str(w.take().value).strip("{}").split(",")
+        if not all(digit in ("0", "1", "2", "3", "4", "5") for digit in digits):
+            raise w.refuse("a scoreboard that does not exist")
         w.columns[m.COL_AUX2] = sum(1 << int(digit) for digit in digits)
 
 
@@ -205,6 +207,8 @@ def block_barrier(w: RowWriter) -> None:
     w.set(m.OP_BAR, aux0=kind)
     if w.peek() is not None:
         _number_or_row(w, m.COL_AUX1, m.COL_A)
+        if w.columns[m.COL_AUX1] not in range(-1, 16) or (w.columns[m.COL_AUX1] < 0 <= ~w.columns[m.COL_A]):
+            raise w.refuse("a barrier that does not exist")
     if w.next_is("imm", "reg", "ureg"):
         _number_or_row(w, m.COL_AUX2, m.COL_B)
     w.ps(0)
@@ -290,11 +294,14 @@ def redux(w: RowWriter) -> None:
         "OR": m.REDUX_OR,
         "XOR": m.REDUX_XOR,
     }
-    w.set(m.OP_REDUX, aux0=w.choose(kinds, m.REDUX_AND))
+    if w.has("F32"):
+        kinds |= {"MIN": m.REDUX_MIN_F, "MAX": m.REDUX_MAX_F}
+    w.set(m.OP_REDUX, aux0=w.choose(kinds, m.REDUX_AND), aux1=m.FLAG_NAN * w.has("NAN"))
     _uniform_result(w)
 
 
 def register_to_uniform(w: RowWriter) -> None:
+    """R2UR [Pd,] URd, Ra. No document says what Pd is; on an H200 it is false where all lanes hold one value."""
     w.set(m.OP_R2UR)
     _uniform_result(w)
 
@@ -305,5 +312,5 @@ def _uniform_result(w: RowWriter) -> None:
     w.columns[m.COL_AUX5] = int(operand is not None and operand.kind == "ureg")
     w.dst()
     w.src(m.COL_A, numeric="raw")
-    if w.columns[m.COL_PD0] not in (7, 15):
+    if w.instruction.opcode != "R2UR" and w.columns[m.COL_PD0] not in (7, 15):
         raise w.refuse("a predicate result")

@@ -124,8 +124,21 @@ def _data(w: RowWriter, rows: int) -> int:
     return w.register_row(operand)
 
 
+_VECTOR_TYPES = {
+    "F32x2": m.TYPE_F32X2,
+    "F32x4": m.TYPE_F32X4,
+    "F16x4": m.TYPE_F16X4,
+    "F16x8": m.TYPE_F16X8,
+    "BF16x4": m.TYPE_BF16X4,
+    "BF16x8": m.TYPE_BF16X8,
+}
+
+
 def _atomic_type(w: RowWriter) -> int:
     """TYPE_* of the modifiers; the plain form is U32."""
+    for name, kind in _VECTOR_TYPES.items():
+        if w.has(name):
+            return kind
     if w.has("F32"):
         return m.TYPE_F32_FTZ if w.has("FTZ") else m.TYPE_F32
     if w.has("F16x2"):
@@ -142,6 +155,8 @@ def _atomic_type(w: RowWriter) -> int:
 
 
 _TYPE_BYTES = {m.TYPE_U64: 8, m.TYPE_S64: 8, m.TYPE_F64: 8, m.TYPE_U128: 16}
+_TYPE_BYTES |= dict.fromkeys((m.TYPE_F32X2, m.TYPE_F16X4, m.TYPE_BF16X4), 8)
+_TYPE_BYTES |= dict.fromkeys((m.TYPE_F32X4, m.TYPE_F16X8, m.TYPE_BF16X8), 16)
 
 
 def atomic(w: RowWriter) -> None:
@@ -169,7 +184,8 @@ def atomic(w: RowWriter) -> None:
     )
     if not reduction:
         w.pd(0)
-        w.dst(_rows(size))
+        if not w.next_is("mem"):  # CAST.SPIN of later GPUs has a predicate only
+            w.dst(_rows(size))
     w.columns[m.COL_AUX3] |= address(w, w.take("mem"))
     if operation != m.ATOMIC_POPC_INC:
         w.columns[m.COL_B] = _data(w, _rows(size))
@@ -265,10 +281,52 @@ def cache_control(w: RowWriter) -> None:
 
 def query_space(w: RowWriter) -> None:
     """QSPC.E.S and its like: does a generic address lie in this space?"""
-    space = w.choose({"S": m.SPACE_SHARED, "L": m.SPACE_LOCAL, "G": m.SPACE_GLOBAL}, -1)
+    # .D is the shared memory of the whole cluster, which lies in the same window.
+    space = w.choose({"S": m.SPACE_SHARED, "D": m.SPACE_SHARED, "L": m.SPACE_LOCAL, "G": m.SPACE_GLOBAL}, -1)
     if space < 0:
         raise w.refuse("a space that is not known")
-    w.set(m.OP_QSPC, aux0=space)
+    w.set(m.OP_QSPC, aux0=m.SPACE_GENERIC, aux4=space, aux5=int(w.has("D")))
     w.pd(0)
     w.dst()
+    w.columns[m.COL_AUX3] |= address(w, w.take("mem"))
+
+
+_ARRIVALS = {
+    "A1TR": m.SYNCS_ONE | m.SYNCS_OPERAND << 4,
+    "A1T0": m.SYNCS_ONE,
+    "ART0": m.SYNCS_OPERAND,
+    "A0TR": m.SYNCS_OPERAND << 4,
+    "A0TX": m.SYNCS_OPERAND_DONE << 4,
+    "A0T1": m.SYNCS_ONE << 4,
+}
+
+
+def barrier_object(w: RowWriter) -> None:
+    """SYNCS: an mbarrier in shared memory is set (EXCH), asked for its phase, or arrived at.
+
+    The part behind ARRIVE.TRANS64 says how many arrivals (A) and transactions (T) it means: 0, 1, those of the
+    operand (R), or as many transactions done (X); without it, one arrival and the operand's transactions.
+    """
+    w.set(m.OP_SYNCS, aux0=m.SPACE_SHARED, aux1=8)
+    if w.has("CCTL"):
+        w.columns[m.COL_AUX4] = m.SYNCS_INVALIDATE
+        w.columns[m.COL_AUX3] |= address(w, w.take("mem"))
+        return
+    if w.has("PHASECHK"):
+        w.columns[m.COL_AUX4] = m.SYNCS_CHECK
+        w.pd(0)
+    elif w.has("EXCH"):
+        w.columns[m.COL_AUX4] = m.SYNCS_EXCHANGE
+        w.dst(2)
+    else:
+        w.columns[m.COL_AUX4] = m.SYNCS_ARRIVE
+        w.columns[m.COL_AUX5] = w.choose(_ARRIVALS, _ARRIVALS["A1TR"]) | m.SYNCS_DROP * w.has("OPTOUT")
+        w.dst(2)
+    w.columns[m.COL_AUX3] |= address(w, w.take("mem"))
+    w.columns[m.COL_B] = _data(w, 2 if w.has("EXCH") else 1)
+
+
+def copies_arrive(w: RowWriter) -> None:
+    """ARRIVES.LDGSTSBAR: the asynchronous copies so far are an arrival (.ARVCNT) or a transaction of an mbarrier."""
+    w.set(m.OP_ARRIVES, aux0=m.SPACE_SHARED, aux1=8, aux4=int(w.has("TRANSCNT")))
     w.columns[m.COL_AUX3] |= address(w, w.take("mem"))

@@ -1,17 +1,29 @@
-"""Lowering of the tensor-core instructions that work on registers (HMMA, IMMA, DMMA) and of MOVM."""
+"""Lowering of the tensor-core instructions that work on registers (HMMA, IMMA, BMMA, DMMA) and of MOVM."""
 
 from __future__ import annotations
 
-from isa import microops as m
-from isa.lower_writer import RowWriter
+import re
 
-# Rows of A, B and C (C as 32-bit words of one result register type) by shape.
+from isa import microops as m
+from isa.instruction import Operand
+from isa.lower_writer import RowWriter, is_zero
+
+# Rows, columns and depth by name.
 _SHAPES = {
     "16816": (16, 8, 16),
     "1688": (16, 8, 8),
     "1684": (16, 8, 4),
     "16832": (16, 8, 32),
+    "16864": (16, 8, 64),
     "8816": (8, 8, 16),
+    "8832": (8, 8, 32),
+    "88128": (8, 8, 128),
+    "168128": (16, 8, 128),
+    "168256": (16, 8, 256),
+    "8x8x4": (8, 8, 4),
+    "16x8x4": (16, 8, 4),
+    "16x8x8": (16, 8, 8),
+    "16x8x16": (16, 8, 16),
 }
 
 
@@ -20,6 +32,11 @@ def _shape(w: RowWriter) -> tuple[int, int, int]:
         if w.has(name):
             return shape
     raise w.refuse("a matrix shape that is not known")
+
+
+def _words(rows: int, columns: int, bits: int) -> int:
+    """Registers of a matrix that is spread over a warp."""
+    return rows * columns * bits // 1024
 
 
 def _sources(w: RowWriter, dst_rows: int, rows: tuple[int, int, int]) -> None:
@@ -36,32 +53,65 @@ def _sources(w: RowWriter, dst_rows: int, rows: tuple[int, int, int]) -> None:
         w.sources.append((column, operand))
 
 
+def _metadata(w: RowWriter) -> None:
+    """The last two operands of the sparse forms: a register and which of its threads hold the metadata."""
+    operand = w.take("reg")
+    w.columns[m.COL_AUX5] = w.register_row(operand)
+    w.columns[m.COL_AUX3] = 1 + w.number()
+
+
 def half_matrix(w: RowWriter) -> None:
-    """HMMA.shape.result[.source]: sources F16 unless BF16 or TF32; AUX1 TENSOR_*, AUX2 bits of the result."""
+    """HMMA[.SP].shape.result[.source]: sources F16 unless BF16 or TF32; AUX1 TENSOR_*, AUX2 bits of the result."""
     rows, columns, depth = _shape(w)
     source = m.TENSOR_BF16 if w.has("BF16") else m.TENSOR_TF32 if w.has("TF32") else m.TENSOR_F16
     result = 32 if w.has("F32") else 16
     bits = 32 if source == m.TENSOR_TF32 else 16
+    sparse = w.has("SP")
+    if columns * depth * bits // 1024 > (4 if sparse else 2):
+        raise w.refuse("a matrix shape that this type does not have")
     w.set(m.OP_HMMA, aux0=rows << 16 | columns << 8 | depth, aux1=source, aux2=result)
-    words = rows * columns * result // 1024
-    _sources(w, words, (rows * depth * bits // 1024, columns * depth * bits // 1024, words))
+    words = _words(rows, columns, result)
+    _sources(w, words, (_words(rows, depth // (1 + sparse), bits), _words(columns, depth, bits), words))
+    if sparse:
+        _metadata(w)
 
 
 def integer_matrix(w: RowWriter) -> None:
-    """IMMA.shape.{S8,U8}.{S8,U8}: AUX1 bit 0 A signed, bit 1 B signed."""
+    """IMMA[.SP].shape.{S8,U8,S4,U4}.{...}[.SAT]: AUX1 bit 0 A signed, bit 1 B signed, from bit 4 on the size."""
     rows, columns, depth = _shape(w)
-    kinds = [name for name in w.modifiers if name in ("S8", "U8")]
-    if len(kinds) != 2:
-        raise w.refuse("an integer matrix without two source types")
-    signs = (kinds[0] == "S8") | (kinds[1] == "S8") << 1
-    w.set(m.OP_IMMA, aux0=rows << 16 | columns << 8 | depth, aux1=signs)
+    kinds = [name for name in w.modifiers if name in ("S8", "U8", "S4", "U4")]
+    if len(kinds) != 2 or kinds[0][1] != kinds[1][1]:
+        raise w.refuse("an integer matrix without two source types of one size")
+    bits = int(kinds[0][1])
+    sparse = w.has("SP")
+    if sparse and bits != 8:
+        raise w.refuse("a sparse matrix of four-bit numbers")
+    signs = (kinds[0][0] == "S") | (kinds[1][0] == "S") << 1
+    a_words, b_words = _words(rows, depth // (1 + sparse), bits), _words(columns, depth, bits)
+    w.set(m.OP_IMMA, aux0=rows << 16 | columns << 8 | depth, aux1=signs | bits << 4, aux2=int(w.has("SAT")))
+    w.columns[m.COL_AUX4] = b_words // 2 if sparse else b_words
+    _sources(w, rows * columns // 32, (a_words, b_words, rows * columns // 32))
+    if sparse:
+        _metadata(w)
+
+
+def bit_matrix(w: RowWriter) -> None:
+    """BMMA.shape.{AND,XOR}.POPC: counts of bits, as a product of integers of one bit."""
+    rows, columns, depth = _shape(w)
+    if w.has("AND") == w.has("XOR"):
+        raise w.refuse("a product of bits that is not known")
+    kind = m.INTEGER_AND if w.has("AND") else m.INTEGER_XOR
+    w.set(m.OP_IMMA, aux0=rows << 16 | columns << 8 | depth, aux1=kind << 4)
+    w.columns[m.COL_AUX4] = _words(columns, depth, 1)
     words = rows * columns // 32
-    _sources(w, words, (rows * depth // 128, columns * depth // 128, words))
+    _sources(w, words, (_words(rows, depth, 1), _words(columns, depth, 1), words))
 
 
 def double_matrix(w: RowWriter) -> None:
-    w.set(m.OP_DMMA, aux0=8 << 16 | 8 << 8 | 4)
-    _sources(w, 4, (2, 2, 4))
+    rows, columns, depth = _shape(w)
+    w.set(m.OP_DMMA, aux0=rows << 16 | columns << 8 | depth)
+    words = _words(rows, columns, 64)
+    _sources(w, words, (_words(rows, depth, 64), _words(columns, depth, 64), words))
 
 
 def transpose(w: RowWriter) -> None:
@@ -69,3 +119,84 @@ def transpose(w: RowWriter) -> None:
     w.set(m.OP_MOVM)
     w.dst()
     w.src(m.COL_A, numeric="raw")
+
+
+_GROUP_SHAPE = re.compile(r"64x(\d+)x(\d+)$")
+_EIGHT_BIT = {"E4M3": m.TENSOR_E4M3, "E5M2": m.TENSOR_E5M2}
+_DESCRIPTOR_FLAGS = {
+    "negA": m.GMMA_NEGATE_A,
+    "negB": m.GMMA_NEGATE_B,
+    "tnspA": m.GMMA_TRANSPOSE_A,
+    "tnspB": m.GMMA_TRANSPOSE_B,
+}
+
+
+def _group_types(w: RowWriter) -> tuple[int, int, int]:
+    """(AUX1, bits of the result, AUX3) of a product of four warps."""
+    opcode, result = w.instruction.opcode, 16 if w.has("F16") and not w.has("F32") else 32
+    if opcode == "HGMMA":
+        kind = m.TENSOR_BF16 if w.has("BF16") else m.TENSOR_TF32 if w.has("TF32") else m.TENSOR_F16
+        return kind | kind << 8, result, 0
+    if opcode == "QGMMA":
+        kinds = [_EIGHT_BIT[name] for name in w.modifiers if name in _EIGHT_BIT]
+        if len(kinds) != 2:
+            raise w.refuse("a matrix without two source types")
+        return kinds[0] | kinds[1] << 8, result, 0
+    if opcode == "BGMMA":
+        return m.TENSOR_INTEGER, 32, m.INTEGER_AND << 4
+    kinds = [int(name == "S8") for name in w.modifiers if name in ("S8", "U8")]
+    if len(kinds) != 2:
+        raise w.refuse("an integer matrix without two source types")
+    return m.TENSOR_INTEGER, 32, kinds[0] | kinds[1] << 1 | 8 << 4
+
+
+def group_matrix(w: RowWriter) -> None:
+    """HGMMA, QGMMA, IGMMA, BGMMA: D, [A,] gdesc[descriptors], C [, predicate] [, gsb0].
+
+    The uniform registers of gdesc hold the descriptor of A (unless A is in registers) and then that of B.
+    """
+    shape = next((match for name in w.modifiers if (match := _GROUP_SHAPE.match(name))), None)
+    if shape is None:
+        raise w.refuse("a matrix shape that is not known")
+    columns = int(shape[1])
+    kinds, result, integer = _group_types(w)
+    w.set(m.OP_GMMA, aux0=columns, aux1=kinds, aux2=result, aux3=integer)
+    w.dst(columns * result // 64)
+    flags = m.GMMA_SATURATE * w.has("SAT")
+    if w.next_is("reg"):
+        operand = w.take("reg")
+        flags |= m.GMMA_REGISTERS | m.GMMA_NEGATE_A * operand.negate
+        w.columns[m.COL_A] = w.register_row(operand)
+    flags |= _descriptors(w, w.take("other"), flags & m.GMMA_REGISTERS != 0)
+    w.columns[m.COL_AUX4] = flags
+    addend = w.take("reg")
+    w.columns[m.COL_C] = w.register_row(addend)
+    w.ps(0)
+    if is_zero(addend):
+        w.columns[m.COL_C] = w.columns[m.COL_DST]
+        w.ps_false(0)
+    if w.next_is("other"):
+        w.take()
+
+
+def _descriptors(w: RowWriter, operand: Operand, registers: bool) -> int:
+    """Rows of the two descriptors; returns the flags printed behind them."""
+    if operand.value != "gdesc" or operand.ubase is None or operand.offset:
+        raise w.refuse("a matrix descriptor of another kind")
+    unknown = [name for name in operand.suffixes if name not in _DESCRIPTOR_FLAGS]
+    if unknown:
+        raise w.refuse(f"descriptor flag .{unknown[0]}")
+    first = w.register_row(operand.ubase)
+    w.columns[m.COL_B] = first
+    w.columns[m.COL_AUX5] = first + 2
+    return sum(_DESCRIPTOR_FLAGS[name] for name in operand.suffixes)
+
+
+def group_order(w: RowWriter) -> None:
+    """WARPGROUP.ARRIVE orders registers, WARPGROUP.DEPBAR.LE gsb0, n waits for all but n groups."""
+    if w.has("ARRIVE"):
+        w.set(m.OP_NOP)
+        return
+    w.set(m.OP_GROUP_WAIT)
+    w.take("other")
+    w.columns[m.COL_AUX0] = w.number()

@@ -24,6 +24,7 @@ INTERPRETED = (
     "tests/gpusim/test_flow_replay.py",
     "tests/gpusim/test_hardware.py",
     "tests/gpusim/test_simulate.py",
+    "tests/gpusim/test_special_registers.py",
 )
 GROUPS = {"isa": "isa/", "executors": "gpusim/engine/"}
 

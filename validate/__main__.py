@@ -94,6 +94,15 @@ def _numba_suite(options: argparse.Namespace) -> int:
     return 1 if counts["unexpected"] else 0
 
 
+def _generated(options: argparse.Namespace) -> int:
+    from validate.generated import archive, replay
+
+    kernels = archive.load()[1]
+    if options.only:
+        kernels = tuple(each for each in kernels if each.name in options.only)
+    return 1 if replay.replay_all(kernels, options.gpu) or not kernels else 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m validate", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -141,6 +150,11 @@ def _parser() -> argparse.ArgumentParser:
     suite.add_argument("--timeout", type=int, default=60, metavar="S", help="limit per test (default: %(default)s)")
     suite.add_argument("--fresh", action="store_true", help="do not take over what an earlier run has done")
     suite.add_argument("--json", action="store_true", help="the score as JSON")
+
+    summary = "replay recorded generated and ordinary kernels; status 1 if an output or a counter differs"
+    generated = _command(commands, "generated", _generated, summary, "--only numba17 bitonic_sort")
+    generated.add_argument("--only", nargs="*", default=(), metavar="NAME", help="kernels (default: all)")
+    generated.add_argument("--gpu", default="h200", help="configuration to simulate (default: %(default)s)")
     return parser
 
 

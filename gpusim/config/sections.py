@@ -143,6 +143,8 @@ class Pipes(Section):
     uniform: Pipe = _doc("uniform datapath")
     branch: Pipe = _doc("branches, barriers of convergence, exits")
     tensor: Pipe = _doc("matrix multiply: one m16n8k16 with 16-bit inputs")
+    group_columns_per_cycle: Count = _doc("columns of a product of four warps (wgmma) that are done in a cycle")
+    group_least_cycles: Count = _doc("cycles of such a product at least, however few columns it has")
 
 
 class MemoryInstruction(Section):

@@ -8,10 +8,9 @@ from gpusim.engine.cluster import BYTE_MASK, SM_SHIFT
 from gpusim.engine.exec_common import row_offset
 from gpusim.engine.jit import compiled
 from gpusim.engine.memory_state import REQ_TOKEN
+from gpusim.engine.scalar_half import combine_halves
 from gpusim.engine.space import load_rows
 from isa import microops as M
-
-WIDE_TYPES = (M.TYPE_U64, M.TYPE_S64, M.TYPE_F64)
 
 
 @compiled
@@ -19,9 +18,17 @@ def words_of(kind):
     """32-bit words of an atomic's type."""
     if kind == M.TYPE_U64 or kind == M.TYPE_S64 or kind == M.TYPE_F64:
         return 2
-    if kind == M.TYPE_U128:
+    if kind == M.TYPE_F32X2 or kind == M.TYPE_F16X4 or kind == M.TYPE_BF16X4:
+        return 2
+    if kind == M.TYPE_U128 or kind == M.TYPE_F32X4 or kind == M.TYPE_F16X8 or kind == M.TYPE_BF16X8:
         return 4
     return 1
+
+
+@compiled
+def is_vector(kind):
+    """A type whose 32-bit words are combined each on its own."""
+    return kind >= M.FIRST_VECTOR_TYPE
 
 
 @compiled
@@ -76,8 +83,14 @@ def combine_float(op, flushes, old, value):
 @compiled
 def combine32(op, kind, old, value):
     """New 32-bit word for every operation that needs no second operand."""
-    if kind == M.TYPE_F32 or kind == M.TYPE_F32_FTZ:
-        return combine_float(op, kind == M.TYPE_F32_FTZ, old, value)
+    if op == M.ATOMIC_EXCH:
+        return value
+    if kind == M.TYPE_F32 or kind == M.TYPE_F32_FTZ or kind == M.TYPE_F32X2 or kind == M.TYPE_F32X4:
+        return combine_float(op, kind != M.TYPE_F32, old, value)
+    if kind == M.TYPE_F16X2 or kind == M.TYPE_F16X4 or kind == M.TYPE_F16X8:
+        return combine_halves(op, M.HALF_F16, old, value)
+    if kind == M.TYPE_BF16X2 or kind == M.TYPE_BF16X4 or kind == M.TYPE_BF16X8:
+        return combine_halves(op, M.HALF_BF16, old, value)
     if op == M.ATOMIC_ADD:
         return np.uint32(old + value)
     if op == M.ATOMIC_POPC_INC:
@@ -98,9 +111,7 @@ def combine32(op, kind, old, value):
         return old & value
     if op == M.ATOMIC_OR:
         return old | value
-    if op == M.ATOMIC_XOR:
-        return old ^ value
-    return value
+    return old ^ value
 
 
 @compiled
@@ -140,8 +151,9 @@ def modify(words, at, op, kind, values, lane):
         for k in range(count):
             words[at + k] = values[4 + k, lane]
         return True
-    if count == 1:
-        words[at] = combine32(op, kind, words[at], values[0, lane])
+    if count == 1 or is_vector(kind):
+        for k in range(count):
+            words[at + k] = combine32(op, kind, words[at + k], values[k, lane])
     elif count == 2:
         old = np.uint64(words[at]) | (np.uint64(words[at + 1]) << np.uint64(32))
         value = np.uint64(values[0, lane]) | (np.uint64(values[1, lane]) << np.uint64(32))
@@ -170,9 +182,10 @@ def copy_operands(st, i, wb, kind, values):
 
 @compiled
 def execute_atomic(st, words, base, address, values, i, w, mask, tried):
-    """All lanes of an atomic, lowest first; old values go to the destination rows, success to a predicate.
+    """All lanes of an atomic, lowest first; old values go to the destination rows.
 
-    CAST.SPIN gives 1 for success instead of the old value, and only the lanes in `tried` can succeed.
+    CAST.SPIN gives 1 for success instead of the old value, or sets a predicate, and only the lanes in `tried` can
+    succeed.
     """
     operation = st.code[i, M.COL_AUX4]
     op = operation >> 8
@@ -196,7 +209,7 @@ def execute_atomic(st, words, base, address, values, i, w, mask, tried):
                 for k in range(1, count):
                     st.regs[dst + 32 * k + lane] = np.uint32(0)
     p = st.code[i, M.COL_PD0]
-    if p < 7:
+    if p < 7 and op == M.ATOMIC_CAST_SPIN:
         lanes = np.uint32(mask)
         st.preds[16 * w + p] = (st.preds[16 * w + p] & ~lanes) | (success & lanes)
 

@@ -9,6 +9,7 @@ import numpy as np
 from gpusim.engine import layout as L
 from gpusim.engine.cluster import PEER_SHIFT
 from gpusim.engine.jit import compiled
+from gpusim.engine.shadow import forget_block, forget_warp
 
 # --- state of the dispatcher ------------------------------------------------------------------------------------------
 G_NEXT, G_TOTAL, G_FREE_AT, G_RUNNING, G_AGE, G_PLACED, G_FIELDS = range(7)
@@ -44,6 +45,8 @@ def start_block(st, grid, sm, slot, x, y, z, time):
     b[L.B_START] = time
     for barrier in range(16):
         b[L.B_REDUCED + barrier] = -1
+    if par[L.P_CHECKS] != 0:
+        forget_block(st, sm, slot)
     s = st.sm[sm]
     if s[L.S_BLOCKS] == 0:
         s[L.S_ACTIVE_SINCE] = time
@@ -83,6 +86,8 @@ def start_warp(st, grid, sm, q, block, index, time):
     warp[L.W_LINE] = -1
     grid[G_AGE] += 1
     st.split[w, :] = 0
+    if par[L.P_CHECKS] != 0:
+        forget_warp(st, w)
     rows = par[L.P_ROWS_PER_WARP]
     first = 32 * (par[L.P_CONST_ROWS] + w * rows)
     st.regs[first : first + 32 * rows] = 0

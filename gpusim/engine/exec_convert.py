@@ -16,7 +16,7 @@ from gpusim.engine.float_bits import (
     saturated,
     sum_error,
 )
-from gpusim.engine.half_bits import from_half, odd_f32, pack, to_half
+from gpusim.engine.half_bits import from_half, to_half, to_half_directed, to_half_down
 from gpusim.engine.jit import compiled
 from gpusim.engine.lanes import (
     as_f32,
@@ -31,6 +31,7 @@ from gpusim.engine.lanes import (
     high,
     join,
     leading_zeros,
+    less_f32,
     less_f64,
     load,
     low,
@@ -39,10 +40,12 @@ from gpusim.engine.lanes import (
     s64_to_f64,
     sar,
     select,
+    shl,
     shr,
     shr64,
     splat,
     splat64,
+    splat_f32,
     splat_f64,
     store,
     to_f32,
@@ -52,6 +55,7 @@ from gpusim.engine.lanes import (
     unordered_f64,
     zero_extend,
 )
+from gpusim.engine.narrow_bits import pack_floats
 from isa import microops as m
 
 
@@ -81,6 +85,20 @@ def clamped_integer(value, bits, is_signed):
 
 
 @compiled
+def half_source(code, i, regs, wb):
+    """A 16-bit source as an f32 row: the half of A that AUX5 names, of the format that the flags name."""
+    form = m.HALF_BF16 if code[i, m.COL_AUX0] & m.FLAG_BF16 else m.HALF_F16
+    word = shr(load(regs, row_offset(code[i, m.COL_A], wb)), splat(16 * code[i, m.COL_AUX5]))
+    return from_half(word & splat(0xFFFF), form, code[i, m.COL_MOD_A])
+
+
+@compiled
+def half_form(modes):
+    """Format of a 16-bit result."""
+    return m.HALF_BF16 if modes & m.FLAG_TO_BF16 else m.HALF_F16
+
+
+@compiled
 def float_source(code, i, regs, wb):
     """The source of F2I, F2F as an f64 row, whatever its width; .FTZ flushes a float32 source."""
     bits = code[i, m.COL_AUX4]
@@ -88,8 +106,7 @@ def float_source(code, i, regs, wb):
         return as_f64(source_pair(code, i, m.COL_A, regs, wb))
     a = source(code, i, m.COL_A, regs, wb)
     if bits == 16:
-        raw = load(regs, row_offset(code[i, m.COL_A], wb))
-        return to_f64(from_half(shr(raw, splat(16 * code[i, m.COL_AUX5])), m.HALF_F16, code[i, m.COL_MOD_A]))
+        return to_f64(half_source(code, i, regs, wb))
     return to_f64(as_f32(flushed(a) if code[i, m.COL_AUX0] & m.FLAG_FTZ else a))
 
 
@@ -155,7 +172,8 @@ def integer_to_float(code, i, regs, wb, mask):
         exact = as_u64(total) if rounding == m.ROUND_NEAREST else step64(total, lost, rounding)
         store_pair(regs, offset, exact, mask)
     elif bits == 16:
-        store(regs, offset, to_half(odd_f32(total, lost), m.HALF_F16), mask)
+        form = half_form(code[i, m.COL_AUX0])
+        store(regs, offset, to_half_directed(total, lost, form, rounding), mask)
     elif rounding == m.ROUND_NEAREST:
         nearest = s64_to_f32(value) if is_signed != 0 else u64_to_f32(value)
         store(regs, offset, canonical(nearest), mask)
@@ -165,7 +183,10 @@ def integer_to_float(code, i, regs, wb, mask):
 
 @compiled
 def float_to_float(code, i, regs, wb, mask):
-    """F2F: a NaN keeps its sign and the upper bits of its payload, and comes out quiet (measured on an H200)."""
+    """F2F: a NaN keeps its sign and the upper bits of its payload, and comes out quiet (measured on an H200).
+
+    Exceptions are 16-bit results of a bfloat16, or of a float32 that is rounded in a direction: 0x7fff.
+    """
     modes, rounding, bits = code[i, m.COL_AUX0], code[i, m.COL_AUX1], code[i, m.COL_AUX2]
     value = float_source(code, i, regs, wb)
     offset = destination(code, i, wb)
@@ -175,8 +196,12 @@ def float_to_float(code, i, regs, wb, mask):
     of_nan = to_f32(value)
     is_nan = unordered_f64(value, value)
     if bits == 16:
-        result = to_half(odd_f32(value, splat_f64(0.0)), m.HALF_F16)
-        result = select(is_nan, f32_to_half(of_nan), result)
+        result = to_half_directed(value, splat_f64(0.0), half_form(modes), rounding)
+        if code[i, m.COL_AUX4] == 64 or (
+            rounding == m.ROUND_NEAREST and modes & (m.FLAG_BF16 | m.FLAG_TO_BF16) == 0
+        ):
+            half_nan = shr(as_u32(of_nan), splat(16)) if modes & m.FLAG_TO_BF16 else f32_to_half(of_nan)
+            result = select(is_nan, half_nan, result)
     else:
         result = select(is_nan, as_u32(of_nan), round_to_f32(value, splat_f64(0.0), rounding))
     if modes & m.FLAG_SAT:
@@ -194,9 +219,26 @@ def round_integral(code, i, regs, wb, mask):
         value = as_f64(source_pair(code, i, m.COL_A, regs, wb))
         store_pair(regs, offset, as_u64(integral64(value, rounding)), mask)
         return
+    if bits == 16:
+        whole = integral32(half_source(code, i, regs, wb), rounding)
+        store(regs, offset, to_half(whole, half_form(modes)), mask)
+        return
     a = source(code, i, m.COL_A, regs, wb)
     a = flushed(a) if modes & m.FLAG_FTZ else a
     store(regs, offset, canonical(integral32(as_f32(a), rounding)), mask)
+
+
+@compiled
+def pack_as_integers(code, i, regs, wb, mask):
+    """F2IP: two float32 to integers of a byte each, over C."""
+    modes, rounding, bits = code[i, m.COL_AUX0], code[i, m.COL_AUX1], code[i, m.COL_AUX2]
+    packed = shl(load(regs, row_offset(code[i, m.COL_C], wb)), splat(2 * bits))
+    for k in range(2):
+        row = source(code, i, m.COL_B if k == 0 else m.COL_A, regs, wb)
+        value = integral64(to_f64(as_f32(flushed(row) if modes & m.FLAG_FTZ else row)), rounding)
+        whole = low(clamped_integer(value, bits, code[i, m.COL_AUX3])) & splat((1 << bits) - 1)
+        packed = packed | (whole << splat(bits * k))
+    store(regs, destination(code, i, wb), packed, mask)
 
 
 @compiled
@@ -205,6 +247,17 @@ def leading_bit(a, from_top):
     zeros = leading_zeros(a)
     place = zeros if from_top != 0 else splat(31) - zeros
     return select(equal(a, splat(0)), splat(0xFFFFFFFF), place)
+
+
+@compiled
+def half_function(code, i, regs, wb):
+    """MUFU of a half: the float32 function's value, cut toward zero (measured on an H200 for all 65,536 halves)."""
+    form = half_form(code[i, m.COL_AUX0])
+    value = as_f32(mufu(code[i, m.COL_OP], as_u32(half_source(code, i, regs, wb))))
+    cut = to_half_down(value, form)
+    if form == m.HALF_F16:
+        cut = select(less_f32(value, splat_f32(65536.0)), cut, to_half(value, form))
+    return cut
 
 
 @compiled
@@ -223,6 +276,12 @@ def exec_convert(code, i, regs, wb, preds, pb, mask):
     if op == m.OP_FRND:
         round_integral(code, i, regs, wb, mask)
         return
+    if op == m.OP_F2IP:
+        pack_as_integers(code, i, regs, wb, mask)
+        return
+    if op == m.OP_F2FP:
+        store(regs, destination(code, i, wb), pack_floats(code, i, regs, wb), mask)
+        return
     a = source(code, i, m.COL_A, regs, wb)
     if op == m.OP_POPC:
         d = count_ones(a)
@@ -232,9 +291,8 @@ def exec_convert(code, i, regs, wb, preds, pb, mask):
         d = leading_bit(a ^ sar(a, splat(31)), code[i, m.COL_AUX0])
     elif op == m.OP_BREV:
         d = reverse_bits(a)
-    elif op == m.OP_F2FP:
-        b = source(code, i, m.COL_B, regs, wb)
-        d = pack(as_f32(b), as_f32(a), code[i, m.COL_AUX2], code[i, m.COL_AUX0], code[i, m.COL_AUX1])
+    elif code[i, m.COL_AUX1] != 0:
+        d = half_function(code, i, regs, wb)
     else:
         d = mufu(op, a)
     store(regs, destination(code, i, wb), d, mask)

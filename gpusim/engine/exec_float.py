@@ -4,7 +4,7 @@ Results are bit exact; every NaN result is 0x7fffffff. With .FTZ denormal source
 a result that is denormal after rounding becomes one.
 """
 
-from gpusim.engine.exec_common import destination, predicate, source
+from gpusim.engine.exec_common import destination, modified, predicate, row_offset, source
 from gpusim.engine.float_bits import (
     CANONICAL_NAN,
     SIGN,
@@ -25,6 +25,7 @@ from gpusim.engine.lanes import (
     fma32,
     less_f32,
     less_s,
+    load,
     sar,
     select,
     splat,
@@ -84,6 +85,24 @@ def exec_float_mode(code, i, regs, wb, mask):
 
 
 @compiled
+def exec_float_word(code, i, regs, wb, word, mask):
+    """One word of FADD2, FMUL2, FFMA2, whose operands and result are pairs of float32."""
+    op, flushes = code[i, m.COL_OP], code[i, m.COL_AUX0] & m.FLAG_FTZ
+    a = modified(load(regs, row_offset(code[i, m.COL_A], wb) + word), code[i, m.COL_MOD_A])
+    b = modified(load(regs, row_offset(code[i, m.COL_B], wb) + word), code[i, m.COL_MOD_B])
+    c = modified(load(regs, row_offset(code[i, m.COL_C], wb) + word), code[i, m.COL_MOD_C])
+    if flushes:
+        a, b, c = flushed(a), flushed(b), flushed(c)
+    if op == m.OP_FADD2:
+        d = canonical(as_f32(a) + as_f32(b))
+    elif op == m.OP_FMUL2:
+        d = canonical(as_f32(a) * as_f32(b))
+    else:
+        d = canonical(fma32(as_f32(a), as_f32(b), as_f32(c)))
+    store(regs, destination(code, i, wb) + word, flushed(d) if flushes else d, mask)
+
+
+@compiled
 def ordered_key(bits):
     """Signed integers in the order of the floats, -0 below +0."""
     return bits ^ (sar(bits, splat(31)) & splat(0x7FFFFFFF))
@@ -125,6 +144,10 @@ def compare_f32(a, b, relation, modes):
 def exec_float(code, i, regs, wb, preds, pb, mask):
     """Execute row `i` of `code` (class CLS_FLOAT) for the lanes of `mask`; see isa.microops for every meaning."""
     op = code[i, m.COL_OP]
+    if op >= m.OP_FADD2:
+        for word in range(2):
+            exec_float_word(code, i, regs, wb, 32 * word, mask)
+        return
     if op == m.OP_FADD_MODE or op == m.OP_FMUL_MODE or op == m.OP_FFMA_MODE:
         exec_float_mode(code, i, regs, wb, mask)
         return
@@ -146,6 +169,9 @@ def exec_float(code, i, regs, wb, preds, pb, mask):
         d = flushed(canonical(as_f32(flushed(a)) * as_f32(flushed(b))))
     elif op == m.OP_FMNMX:
         d = minimum_maximum(a, b, predicate(code, i, m.COL_PS0, preds, pb), code[i, m.COL_AUX0])
+    elif op == m.OP_FMNMX3:
+        smaller, modes = predicate(code, i, m.COL_PS0, preds, pb), code[i, m.COL_AUX0]
+        d = minimum_maximum(minimum_maximum(a, b, smaller, modes), c, smaller, modes)
     elif op == m.OP_FSET:
         other = predicate(code, i, m.COL_PS0, preds, pb)
         holds = compare_f32(a, b, code[i, m.COL_AUX0], code[i, m.COL_AUX1])

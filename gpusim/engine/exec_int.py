@@ -15,11 +15,15 @@ from gpusim.engine.exec_common import (
     source_pair,
 )
 from gpusim.engine.exec_simd import (
+    add_8x4,
     add_16x2,
+    add_saturated,
     byte_differences,
     dot_2a,
     dot_4a,
+    mnmx_8x4,
     mnmx_16x2,
+    negated_bytes,
     negated_halves,
     pack_saturated,
     permute_bytes,
@@ -31,6 +35,7 @@ from gpusim.engine.lanes import (
     high,
     join,
     less_s,
+    less_s64,
     less_u,
     less_u64,
     load,
@@ -172,6 +177,22 @@ def store_pair(regs, offset, value, mask):
 
 
 @compiled
+def add_pairs(code, i, regs, wb, preds, pb, mask):
+    """A 64-bit addition with carries; as in `addend`, -x is ~x + 1 without wrapping."""
+    signs = code[i, m.COL_AUX0]
+    a = source_pair(code, i, m.COL_A, regs, wb)
+    b = source_pair(code, i, m.COL_B, regs, wb)
+    a = a ^ splat64(0xFFFFFFFFFFFFFFFF) if signs & 5 else a
+    b = b ^ splat64(0xFFFFFFFFFFFFFFFF) if signs & 10 else b
+    ones = mask_bits(predicate(code, i, m.COL_PS0, preds, pb)) + splat((signs & 1) + ((signs >> 1) & 1))
+    partial = a + b
+    total = partial + zero_extend(ones)
+    carry = less_u64(partial, a) | less_u64(total, partial)
+    set_predicate(preds, pb, code[i, m.COL_PD0], carry, mask)
+    store_pair(regs, destination(code, i, wb), total, mask)
+
+
+@compiled
 def exec_int_wide(code, i, regs, wb, preds, pb, mask):
     """Integer micro-operations with a 64-bit source or destination, or with carries."""
     op = code[i, m.COL_OP]
@@ -181,6 +202,18 @@ def exec_int_wide(code, i, regs, wb, preds, pb, mask):
     elif op == m.OP_ADD3_WIDE:
         total = source_pair(code, i, m.COL_A, regs, wb) + source_pair(code, i, m.COL_B, regs, wb)
         store_pair(regs, offset, total + source_pair(code, i, m.COL_C, regs, wb), mask)
+    elif op == m.OP_SEL_WIDE:
+        chosen = predicate(code, i, m.COL_PS0, preds, pb)
+        a = source_pair(code, i, m.COL_A, regs, wb)
+        store_pair(regs, offset, select(chosen, a, source_pair(code, i, m.COL_B, regs, wb)), mask)
+    elif op == m.OP_MNMX_WIDE_U or op == m.OP_MNMX_WIDE_S:
+        a = source_pair(code, i, m.COL_A, regs, wb)
+        b = source_pair(code, i, m.COL_B, regs, wb)
+        less = less_u64(a, b) if op == m.OP_MNMX_WIDE_U else less_s64(a, b)
+        smaller = predicate(code, i, m.COL_PS0, preds, pb)
+        store_pair(regs, offset, select(~(less ^ smaller), a, b), mask)
+    elif op == m.OP_ADD2_WIDE:
+        add_pairs(code, i, regs, wb, preds, pb, mask)
     elif op == m.OP_IADD3_CARRY:
         total = carry_sum(code, i, regs, wb, preds, pb)
         carry = high(total)
@@ -206,6 +239,7 @@ def exec_int_wide(code, i, regs, wb, preds, pb, mask):
             c = addend(code, i, m.COL_C, regs, wb)
         else:
             product = wide_product(a, b, signed)
+            c = splat64(0) - c if code[i, m.COL_AUX0] & 2 else c
         carry_in = mask_bits(predicate(code, i, m.COL_PS0, preds, pb))
         partial = product + c
         total = partial + zero_extend(carry_in)
@@ -272,6 +306,12 @@ def exec_int_rare(code, i, regs, wb, preds, pb, mask):
     elif op == m.OP_MNMX3_16X2:
         d = mnmx_16x2(mnmx_16x2(a, b, smaller, aux0), c, smaller, aux0)
         d = mnmx_16x2(d, splat(0), 0, 1) if aux1 != 0 else d
+    elif op == m.OP_ADD_8X4:
+        d = add_8x4(negated_bytes(a) if aux0 & 1 else a, negated_bytes(b) if aux0 & 2 else b)
+    elif op == m.OP_MNMX_8X4:
+        d = mnmx_8x4(a, b, smaller, aux0)
+    elif op == m.OP_ADD_SAT:
+        d = add_saturated(a, b)
     store(regs, destination(code, i, wb), d, mask)
 
 

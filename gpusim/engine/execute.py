@@ -3,6 +3,7 @@
 import numpy as np
 
 from gpusim.engine import layout as L
+from gpusim.engine.async_copy import async_access
 from gpusim.engine.barrier import barrier
 from gpusim.engine.cluster import cluster_barrier
 from gpusim.engine.control import control
@@ -15,6 +16,7 @@ from gpusim.engine.exec_int import exec_int
 from gpusim.engine.exec_pred import exec_pred
 from gpusim.engine.exec_tensor import exec_tensor
 from gpusim.engine.flight import release_at
+from gpusim.engine.group_matrix import group_matrix
 from gpusim.engine.jit import compiled, compiled_in_place
 from gpusim.engine.lsu import enter_queue, memory_access, take_data_stage
 from gpusim.engine.readiness import constant_ready
@@ -102,13 +104,21 @@ def execute(st, sm, q, slot, w, i, mask, time):
             return cluster_barrier(st, sm, q, slot, w, i, lanes, time)
         read_barrier_result(st, sm, w, i, wb, mask)
     elif cls == M.CLS_MEMORY:
-        memory_access(st, sm, q, w, i, wb, lanes, time)
+        if st.code[i, M.COL_OP] < M.OP_LDGSTS or st.code[i, M.COL_OP] == M.OP_QSPC:
+            memory_access(st, sm, q, w, i, wb, lanes, time)
+        else:
+            async_access(st, sm, q, w, i, wb, lanes, time)
     elif cls == M.CLS_SPECIAL:
+        if st.code[i, M.COL_UNIFORM] != 0 and mask != 0:
+            lanes = np.int64(0xFFFFFFFF)  # S2UR in divergent code: later readers look at any lane of the row
         read_special(st, sm, w, i, wb, lanes, time)
     else:
         if st.code[i, M.COL_UNIFORM] != 0 and mask != 0 and cls != M.CLS_CROSS:
             mask = np.uint32(0xFFFFFFFF)
-        compute(st, sm, w, i, wb, mask, cls)
+        if st.code[i, M.COL_OP] == M.OP_GMMA:
+            group_matrix(st, sm, w, i, wb, mask, time)
+        else:
+            compute(st, sm, w, i, wb, mask, cls)
     if st.code[i, M.COL_VARIABLE] != 0 and cls != M.CLS_MEMORY:
         book_result(st, sm, q, w, i, cls, time)
     st.warp[w, L.W_PC] = i + 1

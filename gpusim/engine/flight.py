@@ -111,6 +111,34 @@ def hold(st, w, scoreboard, reason):
 
 
 @compiled
+def open_copies(st, sm, w):
+    """Token of the warp's group of asynchronous copies that is not closed yet; while it is open, one end is missing."""
+    if st.warp[w, L.W_COPIES] == 0:
+        k = new_token(st, sm, w, 7, L.TOKEN_COPY)
+        st.token[sm, k, L.T_LEFT] = 1
+        st.token[sm, k, L.T_TIME] = 0
+        st.warp[w, L.W_COPIES] = k + 1
+    return st.warp[w, L.W_COPIES] - 1
+
+
+@compiled
+def event_at(st, sm, time, k):
+    """An end of known time of token k comes by the queue of replies, as those of unknown time do."""
+    heap_push(st, sm, time, 2 * k + FOR_TOKEN)
+    st.sm[sm, L.S_IN_FLIGHT] += 1
+
+
+@compiled
+def close_copies(st, sm, w, time, scoreboard):
+    """The asynchronous copies so far are a group; the scoreboard counts it until all of it has arrived."""
+    k = open_copies(st, sm, w)
+    st.warp[w, L.W_COPIES] = 0
+    st.token[sm, k, L.T_SCOREBOARD] = scoreboard
+    hold(st, w, scoreboard, L.R_LONG)
+    event_at(st, sm, max(time + 1, st.token[sm, k, L.T_TIME]), k)
+
+
+@compiled
 def release_at(st, w, scoreboard, time, reason):
     """The scoreboard is busy until `time` at least."""
     if scoreboard < 6 and time > st.warp[w, L.W_RELEASE + scoreboard]:

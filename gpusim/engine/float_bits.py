@@ -71,10 +71,10 @@ def sum_error(x, y, total):
 
 
 @compiled
-def step(bits, up, down, rounding):
+def step(bits, up, down, rounding, unit=1):
     """Correct a result rounded to nearest: the exact value is above it in lanes `up`, below it in lanes `down`.
 
-    Adding one to the bits of a float moves it away from zero by one unit in the last place.
+    Adding one to the bits of a float moves it away from zero by one unit in the last place; `unit` is that one.
     """
     negative = less_s(bits, splat(0))
     if rounding == m.ROUND_UP:
@@ -83,7 +83,7 @@ def step(bits, up, down, rounding):
         away, toward = down & negative, down & ~negative
     else:
         away, toward = NO_LANES, (down & ~negative) | (up & negative)
-    return select(toward, bits - splat(1), select(away, bits + splat(1), bits))
+    return select(toward, bits - splat(unit), select(away, bits + splat(unit), bits))
 
 
 @compiled

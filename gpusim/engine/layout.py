@@ -92,8 +92,12 @@ NEVER = np.int64(1) << 60
     P_CLUSTER_Z,
     P_CLUSTER_BARRIER,
     P_GPCS,
+    P_GROUP_COLUMNS,  # columns that a product of four warps does in a cycle
+    P_GROUP_LEAST,  # its least cycles
+    P_SHARED_FIRST,  # first byte of shared memory that is not the system's
+    P_CHECKS,  # what is checked on request: CHECK_* of engine.shadow
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(79)
+) = range(83)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 
@@ -118,7 +122,10 @@ W_KIND = 24  # six: stall reason of a wait for the scoreboard
 W_START = 30  # cycle at which it became resident
 W_CLUSTER_ARRIVALS = 31  # how often it has arrived at the barrier of its cluster
 W_CALL = 32  # cycle at which it asked the host for something
-W_FIELDS = 33
+W_COPIES = 33  # token number + 1 of the asynchronous copies that no LDGDEPBAR has closed yet
+W_GROUP_DONE = 34  # cycle at which the products of four warps that it has issued are done
+W_EPOCH = 35  # how often it has synchronised, see engine.shadow
+W_FIELDS = 40
 
 FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_MEMBAR, WAIT_THROTTLE, WAIT_CLUSTER, WAIT_HOST = range(8)
 
@@ -197,7 +204,8 @@ Q_FIELDS = 24
     S_IN_FLIGHT,
     S_LAST_EXIT,
     S_DONE_SEEN,
-) = range(34)
+    S_ERROR_OTHER,  # of a race: record of the other access, see engine.shadow
+) = range(35)
 S_FIELDS = 40
 
 (
@@ -213,12 +221,35 @@ S_FIELDS = 40
     E_UNSUPPORTED,
     E_CONSTANT_BOUNDS,
     E_CLUSTER,  # shared memory of a block that is not in the cluster or has ended
-) = range(12)
+    E_CODE_END,
+    E_UNINITIALIZED,
+    E_RACE,
+    E_BARRIER_DIVERGENT,
+    E_BARRIER_COUNT,
+    E_NOT_IN_MASK,
+    E_EXITED_IN_MASK,
+) = range(19)
 
 # --- token: one per memory instruction in flight -----------------------------------------------------------
-T_WARP, T_SCOREBOARD, T_LEFT, T_KIND, T_NEXT, T_SECTORS, T_AGE = range(7)
-T_FIELDS = 8
+(
+    T_WARP,
+    T_SCOREBOARD,
+    T_LEFT,
+    T_KIND,
+    T_NEXT,
+    T_SECTORS,
+    T_AGE,
+    T_TIME,  # copies: cycle at which the part of known time is over
+    T_BLOCK,  # number of the block whose mbarrier hears of the end
+    T_ADDRESS,  # of the mbarrier in shared memory
+    T_AMOUNT,  # bytes or arrivals that it is told of
+) = range(11)
+T_FIELDS = 12
 TOKEN_LOAD, TOKEN_STORE, TOKEN_ATOMIC = range(3)
+TOKEN_COPY = 3  # asynchronous copies: releases a scoreboard
+TOKEN_COPY_ARRIVE = 4  # asynchronous copies: arrivals at an mbarrier
+TOKEN_COPY_BYTES = 5  # asynchronous copies: transactions of an mbarrier
+TOKEN_BULK_WRITE = 6  # bulk copies out of shared memory: releases a scoreboard
 
 # --- miss: one per line request of L1 in flight ------------------------------------------------------------
 M_LINE, M_SECTORS, M_COUNT, M_NEXT, M_WAY = range(5)
@@ -304,7 +335,7 @@ class State(ArrayTable):
     """Everything the compiled core reads and writes. `...32` and `...8` arrays of one name share their bytes."""
 
     FIELDS: ClassVar = {
-        "code": (np.int32, 2),  # [instructions, columns], see isa.microops
+        "code": (np.int32, 2),  # [instructions + 1, columns], see isa.microops; the last row ends a run past the end
         "par": (np.int64, 1),  # [P_FIELDS]
         "regs": (np.uint32, 1),  # constant rows, then every warp's rows of 32 lanes
         "preds": (np.uint32, 1),  # 16 per warp
@@ -337,8 +368,15 @@ class State(ArrayTable):
         "values": (np.uint32, 4),  # [SMs, capacity, 8, 32]: their operands
         "address": (np.int64, 2),  # [SMs, 32]: addresses of the instruction at hand
         "touched": (np.int64, 3),  # [SMs, 160, 2]: its lines and sector masks
+        "tile": (np.uint32, 1),  # [SMs * group_matrix.TILE_WORDS]: fragments from shared memory
         "done": (np.int64, 3),  # [SMs, capacity, 2]: blocks finished in this window: cycle, block slot
-        "line": (np.int64, 3),  # [host threads, instructions, N_FIELDS]
+        "line": (np.int64, 3),  # [host threads, instructions + 1, N_FIELDS]
+        # What engine.shadow remembers; of one element each where nothing is checked.
+        "shadow": (np.int64, 3),  # [SMs, bytes of shared memory, records]
+        "lane_clock": (np.int64, 3),  # [warps, LANE_ROWS, 32]
+        "warp_clock": (np.int64, 4),  # [SMs, block slots, warps of a block + WARP_ROWS, warps of a block]
+        "local_known": (np.uint8, 1),  # bytes of local8 that have been written
+        "unknown": (np.uint8, 1),  # bytes of memory8 that have been allocated and not written
     }
     if TYPE_CHECKING:
         code: np.ndarray

@@ -3,8 +3,7 @@
 Values move at issue, except what the whole device can see in an order that matters (atomics, reductions, strong
 accesses): those wait for their turn at L2, see `atomics.apply_deferred`. Time is a chain of servers: the
 sub-partition's queue, the tag stage (a few lines a cycle), the data stage (one wavefront a cycle, shared by L1 and
-shared memory) and, for
-misses, whatever lies beyond the SM.
+shared memory) and, for misses, whatever lies beyond the SM.
 """
 
 import numpy as np
@@ -16,6 +15,7 @@ from gpusim.engine.cluster import find_remote, names_other_block
 from gpusim.engine.coalescer import atomic_requests, coalesce, shared_turns, shared_wavefronts, spin_winners
 from gpusim.engine.exec_common import row_offset
 from gpusim.engine.flight import FOR_MISS, FOR_TOKEN, hold, new_token, release_at, send
+from gpusim.engine.generic import generic_atomic, query_space
 from gpusim.engine.jit import compiled
 from gpusim.engine.memory_state import (
     KIND_ATOMIC,
@@ -27,6 +27,7 @@ from gpusim.engine.memory_state import (
     KIND_WRITE_PARTIAL,
     KIND_WRITE_STRONG,
 )
+from gpusim.engine.shadow import CHECK_INIT, CHECK_RACE, watch_global, watch_local, watch_shared
 from gpusim.engine.space import (
     check_global,
     check_window,
@@ -86,7 +87,10 @@ def shared_access(st, sm, q, w, i, wb, mask, time):
     size = np.int64(st.code[i, M.COL_AUX1] & 255)
     op = st.code[i, M.COL_OP]
     address = st.address[sm]
-    if not check_window(st, sm, i, w, mask, size, par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS):
+    first = par[L.P_SHARED_FIRST]
+    if not check_window(st, sm, i, w, mask, size, first, par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS):
+        return
+    if par[L.P_CHECKS] & (CHECK_INIT | CHECK_RACE) and not watch_shared(st, sm, i, w, wb, mask, size):
         return
     wavefronts, ideal, data_wavefronts, conflicts = shared_cost(st, sm, i, mask, size)
     base = -np.int64(st.warp[w, L.W_BLOCK]) * par[L.P_SHARED_STRIDE]
@@ -161,8 +165,12 @@ def new_miss(st, sm, line, sectors, token, way):
 
 
 @compiled
-def read_lines(st, sm, q, w, i, lines, count, time):
-    """Looks the touched lines up in L1 and asks L2 for what is missing; the scoreboard waits for all of it."""
+def read_lines(st, sm, q, w, i, bypass, count, time, copies):
+    """Looks the touched lines up in L1 and asks L2 for what is missing; the scoreboard waits for all of it.
+
+    `bypass`: around L1. `copies`: token of a group of asynchronous copies that waits instead of a scoreboard, or -1.
+    Returns the cycle at which what L1 held is there.
+    """
     par = st.par
     touched = st.touched[sm]
     tags = st.tags[sm]
@@ -171,8 +179,8 @@ def read_lines(st, sm, q, w, i, lines, count, time):
     start = max(start, st.sm[sm, L.S_TAG_FREE])
     st.sm[sm, L.S_TAG_FREE] = start + tag_cycles(par, count)
     release_at(st, w, st.code[i, M.COL_RBAR], start + par[L.P_SOURCE_RELEASE], L.R_LONG)
-    no_allocate = par[L.P_L1_WAYS] == 0
-    token = -1
+    no_allocate = bypass or par[L.P_L1_WAYS] == 0
+    token = copies
     hits = 0
     hit_wavefronts = 0
     chunk = st.sm[sm, L.S_CHUNK]
@@ -232,11 +240,13 @@ def read_lines(st, sm, q, w, i, lines, count, time):
             st.line[chunk, i, L.N_MISSES] += popc(missing)
             send(st, sm, now + par[L.P_L1_REQUEST], line, missing, KIND_READ, 2 * k + FOR_MISS, 0, 0)
     st.line[chunk, i, L.N_HITS] += hits
+    there = start
     if hit_wavefronts > 0:
-        data = take_data_stage(st, sm, start, hit_wavefronts)
-        release_at(st, w, wbar, data - 2 + par[L.P_L1_LATENCY] + hit_wavefronts - 1, L.R_LONG)
+        there = take_data_stage(st, sm, start, hit_wavefronts) - 2 + par[L.P_L1_LATENCY] + hit_wavefronts - 1
+        release_at(st, w, wbar, there, L.R_LONG)
     if token >= 0:
         hold(st, w, wbar, L.R_LONG)
+    return there
 
 
 @compiled
@@ -345,6 +355,8 @@ def global_access(st, sm, q, w, i, wb, mask, time):
         size = np.int64(4 * words_of(st.code[i, M.COL_AUX4] & 255))
     if not check_global(st, sm, i, w, mask, size):
         return
+    if par[L.P_CHECKS] & CHECK_INIT and st.unknown.size > 1 and not watch_global(st, sm, i, w, mask, size):
+        return
     touched = st.touched[sm]
     lines, sectors = coalesce(st.address[sm], touched, mask, size)
     line = st.line[st.sm[sm, L.S_CHUNK], i]
@@ -366,7 +378,7 @@ def global_access(st, sm, q, w, i, wb, mask, time):
         signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
         high = st.code[i, M.COL_AUX3] & M.MEM_HIGH_HALF
         load_rows(st.memory32, st.memory8, st.address[sm], base, 1, st.regs, dst, mask, size, signed, high)
-        read_lines(st, sm, q, w, i, lines, lines, time)
+        read_lines(st, sm, q, w, i, False, lines, time, -1)
         return
     if op == M.OP_STORE and not in_order:
         src = row_offset(st.code[i, M.COL_B], wb)
@@ -410,12 +422,14 @@ def local_access(st, sm, q, w, i, wb, mask, time):
     """Load or store of thread-private memory, through L1 like global memory."""
     par = st.par
     size = np.int64(st.code[i, M.COL_AUX1] & 255)
-    if not check_window(st, sm, i, w, mask, size, par[L.P_LOCAL_BYTES], L.E_LOCAL_BOUNDS):
+    if not check_window(st, sm, i, w, mask, size, 0, par[L.P_LOCAL_BYTES], L.E_LOCAL_BOUNDS):
         return
     start = local_addresses(st, sm, w, mask, size)
     address = st.address[sm]
     for lane in range(32):
         address[lane] += start
+    if par[L.P_CHECKS] & CHECK_INIT and not watch_local(st, sm, i, w, mask, size):
+        return
     words = st.local32
     bytes_ = st.local8
     if st.code[i, M.COL_OP] == M.OP_LOAD:
@@ -436,7 +450,7 @@ def local_access(st, sm, q, w, i, wb, mask, time):
     for n in range(count):
         touched[n, 0] += par[L.P_LOCAL_LINE]
     if st.code[i, M.COL_OP] == M.OP_LOAD:
-        read_lines(st, sm, q, w, i, count, count, time)
+        read_lines(st, sm, q, w, i, False, count, time, -1)
     else:
         write_lines(st, sm, q, w, i, mask, size, count, time, KIND_WRITE, -1)
 
@@ -449,7 +463,7 @@ def constant_access(st, sm, q, w, i, wb, mask, time):
     if bank < 0 or bank >= st.bank8.shape[0]:
         fail(st, sm, L.E_UNSUPPORTED, i, w, 0, bank, size)
         return
-    if not check_window(st, sm, i, w, mask, size, np.int64(st.bank8.shape[1]), L.E_CONSTANT_BOUNDS):
+    if not check_window(st, sm, i, w, mask, size, 0, np.int64(st.bank8.shape[1]), L.E_CONSTANT_BOUNDS):
         return
     dst = row_offset(st.code[i, M.COL_DST], wb)
     signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
@@ -474,21 +488,28 @@ def memory_access(st, sm, q, w, i, wb, mask, time):
         return
     par = st.par
     op = st.code[i, M.COL_OP]
-    if op == M.OP_LDGSTS or op == M.OP_LDSM or op == M.OP_STSM:
-        fail(st, sm, L.E_UNSUPPORTED, i, w, 0, 0, 0)
-        return
     lane_addresses(st, sm, i, wb, mask)
     space = st.code[i, M.COL_AUX0]
     if op == M.OP_LDC:
         constant_access(st, sm, q, w, i, wb, mask, time)
         return
-    if space == M.SPACE_GENERIC:
-        space = window_of(st, sm, mask)
-    if space == M.SPACE_SHARED and par[L.P_CLUSTER_BLOCKS] > 0 and names_other_block(st, sm, w, mask):
-        remote_access(st, sm, q, w, i, wb, mask, time)
-    elif space == M.SPACE_SHARED:
-        shared_access(st, sm, q, w, i, wb, mask, time)
-    elif space == M.SPACE_LOCAL:
-        local_access(st, sm, q, w, i, wb, mask, time)
-    else:
-        global_access(st, sm, q, w, i, wb, mask, time)
+    if op == M.OP_QSPC:
+        query_space(st, sm, w, i, mask, time)
+        return
+    left = mask
+    while left != 0:  # once, but for a generic access whose lanes mean different spaces
+        lanes = left
+        if st.code[i, M.COL_AUX0] == M.SPACE_GENERIC:
+            space, lanes = window_of(st, sm, left)
+        left &= ~lanes
+        generic = st.code[i, M.COL_AUX0] == M.SPACE_GENERIC and op == M.OP_ATOM
+        if generic and not generic_atomic(st, sm, w, i, lanes, space, time):
+            continue
+        if space == M.SPACE_SHARED and par[L.P_CLUSTER_BLOCKS] > 0 and names_other_block(st, sm, w, lanes):
+            remote_access(st, sm, q, w, i, wb, lanes, time)
+        elif space == M.SPACE_SHARED:
+            shared_access(st, sm, q, w, i, wb, lanes, time)
+        elif space == M.SPACE_LOCAL:
+            local_access(st, sm, q, w, i, wb, lanes, time)
+        else:
+            global_access(st, sm, q, w, i, wb, lanes, time)

@@ -13,10 +13,13 @@ import numpy as np
 
 from gpusim.config import GPUConfig
 from gpusim.engine import layout as L
+from gpusim.engine.group_matrix import TILE_WORDS
 from gpusim.engine.memory_state import REQ_FIELDS
 from gpusim.engine.readiness import CONSTANT_LINE_BYTES
 from gpusim.engine.scheduler import POLICIES, ROOM
+from gpusim.engine.shadow import CHECK_INIT, CHECK_RACE, LANE_ROWS, RECORDS, WARP_ROWS
 from gpusim.engine.space import LOCAL_WINDOW, SHARED_WINDOW
+from gpusim.errors import LaunchError
 from gpusim.launch import Launch
 from gpusim.memory import DeviceMemory
 from gpusim.occupancy import Occupancy
@@ -29,6 +32,7 @@ BANKS = 5
 BANK_BYTES = 1 << 16
 LOCAL_ADDRESS = 0x7D20_0000_0000
 ICACHE_WAYS = 4
+_SPIN_REACH = 16  # instructions before an ATOMS.CAST.SPIN in which its load is looked for
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,15 @@ def constant_banks(
     """All constant banks of a launch, uint8 [BANKS, 65536]: launch values, parameters, the compiler's constants.
 
     workspace: device address of what blocks of a cooperative launch share, 0 for an ordinary launch.
+    Raises LaunchError if parameters or constants do not fit their bank.
     """
     banks = np.zeros((BANKS, BANK_BYTES), np.uint8)
+    used = {number: len(content) for number, content in program.constant_banks.items() if number < BANKS}
+    used[0] = max(used.get(0, 0), program.parameter_base + len(parameters))
+    for number, size in used.items():
+        if size > BANK_BYTES:
+            words = f"{size:,} bytes in constant bank {number}, which has {BANK_BYTES:,}"
+            raise LaunchError(words, kernel=program.name)
     for number, content in program.constant_banks.items():
         if number < BANKS:
             banks[number, : len(content)] = np.frombuffer(content, np.uint8)
@@ -96,11 +107,17 @@ def _put_cluster(put: Callable[..., None], where: LaunchValues, cluster: Sequenc
 
 
 def constant_rows(lowered: Lowered, banks: np.ndarray) -> np.ndarray:
-    """Values of the constant rows, uint32 [rows]: immediates and words of constant banks."""
+    """Values of the constant rows, uint32 [rows]: immediates and words of constant banks.
+
+    Raises LaunchError for a bank that no launch fills.
+    """
     rows = lowered.const_rows
     values = (rows[:, 1] & 0xFFFFFFFF).astype(np.uint32)
     words = banks.view(np.uint32)
     from_bank = rows[:, 0] == 1
+    if (rows[from_bank, 1] >= BANKS).any():
+        number = rows[from_bank, 1].max()
+        raise LaunchError(f"the code reads constant bank {number}; banks 0 to {BANKS - 1} are modelled")
     values[from_bank] = words[rows[from_bank, 1], rows[from_bank, 2] // 4]
     return values
 
@@ -136,11 +153,13 @@ def parameters(
     launch: Launch,
     lowered: Lowered,
     occupancy: Occupancy,
+    shared_first: int,
     shared_bytes: int,
     local_bytes: int,
     memory_base: int,
     strict_barriers: bool,
     cluster: tuple[int, int, int] = (0, 0, 0),
+    checks: int = 0,
 ) -> np.ndarray:
     """The vector `State.par`, see the P_* of `layout`."""
     sm, issue, memory, l1 = config.sm, config.issue, config.memory_instruction, config.l1
@@ -158,6 +177,7 @@ def parameters(
     par[L.P_THREADS] = launch.threads_per_block
     par[L.P_WARPS] = occupancy.warps_per_block
     par[L.P_SHARED_BYTES] = shared_bytes
+    par[L.P_SHARED_FIRST] = shared_first
     par[L.P_SHARED_STRIDE] = occupancy.shared_bytes_per_block
     par[L.P_LOCAL_BYTES] = local_bytes
     par[L.P_MEMORY_BASE] = memory_base
@@ -220,6 +240,9 @@ def parameters(
     par[L.P_CLUSTER_BLOCKS] = cluster[0] * cluster[1] * cluster[2]
     par[L.P_CLUSTER_BARRIER] = config.shared.cluster_barrier_cycles
     par[L.P_GPCS] = config.sm.gpcs
+    par[L.P_GROUP_COLUMNS] = config.pipes.group_columns_per_cycle
+    par[L.P_GROUP_LEAST] = config.pipes.group_least_cycles
+    par[L.P_CHECKS] = checks
     interval, latency = unit_timing(config)
     par[L.P_UNIT_INTERVAL : L.P_UNIT_INTERVAL + 16] = interval
     par[L.P_UNIT_LATENCY : L.P_UNIT_LATENCY + 16] = latency
@@ -276,8 +299,14 @@ def build_state(
     misses = int(par[L.P_MAX_OUTSTANDING]) + 4 * ROOM
     constant = spare.take("constant", (sms, BANKS * BANK_BYTES // CONSTANT_LINE_BYTES))
     constant[:used] = -1
+    code = checked_code(lowered)
+    checks = int(par[L.P_CHECKS])
+    remembered = (sms, shared.shape[1], RECORDS) if checks & (CHECK_INIT | CHECK_RACE) else (1, 1, 1)
+    races, inits = checks & CHECK_RACE, checks & CHECK_INIT
+    block_slots, block_warps = int(par[L.P_BLOCK_SLOTS]), int(par[L.P_WARPS])
+    clocks = (sms, block_slots, block_warps + WARP_ROWS, block_warps) if races else (1, 1, 1, 1)
     state = L.State(
-        code=lowered.code,
+        code=code,
         par=par,
         regs=regs,
         preds=spare.take("preds", (16 * warps,), np.uint32),
@@ -310,8 +339,14 @@ def build_state(
         values=spare.take("values", (sms, room.deferred, 8, 32), np.uint32),
         address=spare.take("address", (sms, 32)),
         touched=spare.take("touched", (sms, 160, 2)),
+        tile=spare.take("tile", (sms * TILE_WORDS,), np.uint32),
         done=spare.take("done", (sms, 64, 2)),
-        line=np.zeros((chunks, len(lowered.code), L.N_FIELDS), np.int64),
+        line=np.zeros((chunks, len(code), L.N_FIELDS), np.int64),
+        shadow=np.zeros(remembered, np.int64),
+        lane_clock=np.zeros((warps, LANE_ROWS, 32) if races else (1, 1, 1), np.int64),
+        warp_clock=np.zeros(clocks, np.int64),
+        local_known=np.zeros(local.nbytes if inits else 1, np.uint8),
+        unknown=tables.unknown if inits else np.zeros(1, np.uint8),
     )
     state.part[:, L.Q_NEXT] = L.NEVER
     state.warp[:, L.W_BLOCK] = -1
@@ -322,6 +357,27 @@ def build_state(
     state.token[:used, -1, L.T_NEXT] = -1
     state.miss[:used, :, L.M_NEXT] = np.arange(1, misses + 1)
     return state
+
+
+def checked_code(lowered: Lowered) -> np.ndarray:
+    """The program's rows, and behind them one that stops a run past the end of the code.
+
+    Loads with which the compiler's loop for a floating-point atomic on shared memory begins (LDS, compute,
+    ATOMS.CAST.SPIN with the loaded value, again if another lane was faster) are marked: they are half of an atomic, not
+    a race.
+    """
+    end = np.zeros((1, M.COLUMNS), np.int32)
+    end[0, [M.COL_OP, M.COL_CLASS, M.COL_UNIT, M.COL_AUX0]] = M.OP_BPT, M.CLS_CONTROL, M.UNIT_CBU, M.BPT_CODE_END
+    end[0, [M.COL_GUARD, M.COL_WBAR, M.COL_RBAR, M.COL_PD0, M.COL_PD1, M.COL_PS0, M.COL_PS1, M.COL_PS2]] = 7
+    end[0, [M.COL_A, M.COL_B, M.COL_C, M.COL_CONST]] = -1
+    code = np.concatenate([lowered.code, end])
+    spins = (code[:, M.COL_OP] == M.OP_ATOM) & (code[:, M.COL_AUX4] >> 8 == M.ATOMIC_CAST_SPIN)
+    for k in np.flatnonzero(spins).tolist():
+        for before in range(k - 1, max(k - _SPIN_REACH, -1), -1):
+            if code[before, M.COL_OP] == M.OP_LOAD and code[before, M.COL_DST] == code[k, M.COL_B]:
+                code[before, M.COL_SPIN] = 1
+                break
+    return code
 
 
 def aligned_bytes(count: int) -> np.ndarray:

@@ -7,6 +7,7 @@ from gpusim.engine.bits import lowest_bit, popc
 from gpusim.engine.convergence import any_ready
 from gpusim.engine.exec_common import row_offset
 from gpusim.engine.execute import execute
+from gpusim.engine.flight import close_copies
 from gpusim.engine.jit import compiled, compiled_in_place
 from gpusim.engine.readiness import block, charge, make_ready
 from gpusim.engine.space import fail
@@ -123,6 +124,8 @@ def finish_warp(st, sm, q, slot, w, time):
     """The last lane of a warp has exited; with the last warp, the block is done."""
     st.warp[w, L.W_STATE] = L.FREE
     st.warp[w, L.W_AGE] = -1
+    if st.warp[w, L.W_COPIES] != 0:
+        close_copies(st, sm, w, time, 7)
     st.ready[q, slot] = L.NEVER
     st.part[q, L.Q_WARPS] -= 1
     s = st.sm[sm]

@@ -7,11 +7,13 @@ gives the same result.
 import numpy as np
 
 from gpusim.engine import layout as L
+from gpusim.engine.async_copy import copy_done
 from gpusim.engine.bits import popc
 from gpusim.engine.flight import FOR_MISS, free_token, heap_pop
 from gpusim.engine.jit import compiled, compiled_in_place
 from gpusim.engine.readiness import charge, make_ready, wake
 from gpusim.engine.scheduler import step
+from isa import microops as M
 
 
 @compiled
@@ -34,8 +36,10 @@ def scoreboard_reply(st, sm, w, scoreboard, release, now):
     st.warp[w, L.W_PENDING + scoreboard] -= 1
     if release > st.warp[w, L.W_RELEASE + scoreboard]:
         st.warp[w, L.W_RELEASE + scoreboard] = release
-    if st.warp[w, L.W_PENDING + scoreboard] == 0 and st.warp[w, L.W_STATE] == L.WAIT_SCOREBOARD:
-        wake(st, sm, w, now)
+    if st.warp[w, L.W_STATE] == L.WAIT_SCOREBOARD:
+        counted = st.code[st.warp[w, L.W_PC], M.COL_OP] == M.OP_DEPBAR  # it may wait for some of the replies only
+        if st.warp[w, L.W_PENDING + scoreboard] == 0 or counted:
+            wake(st, sm, w, now)
 
 
 @compiled
@@ -46,7 +50,12 @@ def token_reply(st, sm, k, now):
     if token[L.T_LEFT] > 0:
         return
     w = token[L.T_WARP]
-    if st.warp[w, L.W_AGE] == token[L.T_AGE]:
+    if token[L.T_KIND] >= L.TOKEN_COPY:
+        if not copy_done(st, sm, k, now):
+            return
+        if token[L.T_SCOREBOARD] < 6 and st.warp[w, L.W_AGE] == token[L.T_AGE]:
+            scoreboard_reply(st, sm, w, token[L.T_SCOREBOARD], now, now)
+    elif st.warp[w, L.W_AGE] == token[L.T_AGE]:
         if token[L.T_KIND] == L.TOKEN_STORE:
             st.warp[w, L.W_STORES] -= 1
             if st.warp[w, L.W_STORES] == 0 and st.warp[w, L.W_STATE] == L.WAIT_MEMBAR:

@@ -98,7 +98,9 @@ def test_integer_products(rows, depth, signs):
     c = rng.integers(-1000, 1000, (rows, 8)).astype(np.int32)
     places = [(row, k) for k in range(0, depth, 16) for row in range(0, rows, 8)]
     b_words = split(np.ascontiguousarray(b.T), 4, [(0, k) for k in range(0, depth, 16)])
-    warp = run(m.OP_IMMA, split(a, 4, places), b_words, spread(c), rows << 16 | 8 << 8 | depth, aux1=signs)
+    shape = rows << 16 | 8 << 8 | depth
+    kind = signs | 8 << 4
+    warp = run(m.OP_IMMA, split(a, 4, places), b_words, spread(c), shape, aux1=kind, aux4=depth // 16)
     left = (a.view(np.int8) if signs & 1 else a).astype(np.int32)
     right = (b.view(np.int8) if signs & 2 else b).astype(np.int32)
     np.testing.assert_array_equal(collect(warp, rows, np.int32), left @ right + c)
@@ -114,7 +116,7 @@ def test_double_products():
 
     lanes = [(k // 4, k % 4) for k in range(LANES)]
     c_words = words([c[g, 2 * t] for g, t in lanes]) + words([c[g, 2 * t + 1] for g, t in lanes])
-    warp = run(m.OP_DMMA, words([a[g, t] for g, t in lanes]), words([b[t, g] for g, t in lanes]), c_words, 0)
+    warp = run(m.OP_DMMA, words([a[g, t] for g, t in lanes]), words([b[t, g] for g, t in lanes]), c_words, 8 << 16 | 4)
     expected = a @ b + c
     for odd in range(2):
         pair = np.stack([warp.row(D_ROW + 2 * odd), warp.row(D_ROW + 2 * odd + 1)], axis=1)

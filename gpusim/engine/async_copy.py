@@ -1,0 +1,130 @@
+"""Memory instructions whose end is announced by something else than a scoreboard of their own: LDGSTS and its kind.
+
+The values move at issue: a program that waits as it must sees the same as on the hardware, one that reads too early
+has a race. What takes its time is the announcement, through L1 and L2 as a load's.
+"""
+
+import numpy as np
+
+from gpusim.engine import layout as L
+from gpusim.engine.bits import popc
+from gpusim.engine.coalescer import coalesce
+from gpusim.engine.exec_common import predicate, row_offset
+from gpusim.engine.flight import event_at, open_copies
+from gpusim.engine.jit import compiled
+from gpusim.engine.lsu import read_lines
+from gpusim.engine.matrix_load import matrix_access
+from gpusim.engine.mbarrier import arrive_with_copies, barrier_object, tell
+from gpusim.engine.space import check_global, check_window
+from isa import microops as M
+
+
+@compiled
+def global_sources(st, sm, i, wb):
+    """Byte address of every lane's source into st.address[sm]: B, uniform base C and offset AUX5."""
+    flags = st.code[i, M.COL_AUX3]
+    base = row_offset(st.code[i, M.COL_B], wb)
+    uniform = np.int64(0)
+    if flags & M.MEM_UNIFORM_BASE:
+        u = row_offset(st.code[i, M.COL_C], wb)
+        uniform = np.int64(st.regs[u])
+        if flags & M.MEM_UNIFORM_WIDE:
+            uniform |= np.int64(st.regs[u + 32]) << 32
+    for lane in range(32):
+        value = np.int64(st.regs[base + lane])
+        if flags & M.MEM_WIDE_ADDRESS:
+            value |= np.int64(st.regs[base + 32 + lane]) << 32
+        st.address[sm, lane] = value + uniform + np.int64(st.code[i, M.COL_AUX5])
+
+
+@compiled
+def copy_lanes(st, sm, w, i, wb, mask, size, reading):
+    """Bytes from global (st.address) to shared memory, or zeros for lanes that do not read.
+
+    In the .ZFILL form the source's distance from a multiple of `size` is the number of bytes at the end that become
+    zero. Afterwards st.address holds the aligned sources.
+    """
+    shift = row_offset(st.code[i, M.COL_A], wb)
+    block = st.warp[w, L.W_BLOCK] * st.par[L.P_SHARED_STRIDE]
+    zero_fill = st.code[i, M.COL_AUX4] != 0
+    memory = st.memory8
+    for lane in range(32):
+        if (mask >> lane) & 1 == 0:
+            continue
+        to = block + ((np.int64(st.regs[shift + lane]) + np.int64(st.code[i, M.COL_AUX2])) & 0xFFFFFFFF)
+        source = st.address[sm, lane]
+        count = np.int64(0)
+        if (reading >> lane) & 1:
+            missing = source & (size - 1) if zero_fill else np.int64(0)
+            source -= missing
+            count = size - missing
+            st.address[sm, lane] = source
+        source -= st.par[L.P_MEMORY_BASE]
+        for k in range(count):
+            st.shared8[sm, to + k] = memory[source + k]
+        for k in range(count, size):
+            st.shared8[sm, to + k] = 0
+
+
+@compiled
+def copy_to_shared(st, sm, q, w, i, wb, mask, time):
+    """LDGSTS: asynchronous copy of 4, 8 or 16 bytes a lane from global to shared memory."""
+    size = np.int64(st.code[i, M.COL_AUX1] & 255)
+    k = open_copies(st, sm, w)
+    address = st.address[sm]
+    a = row_offset(st.code[i, M.COL_A], wb)
+    for lane in range(32):
+        address[lane] = (np.int64(st.regs[a + lane]) + np.int64(st.code[i, M.COL_AUX2])) & 0xFFFFFFFF
+    if not check_window(st, sm, i, w, mask, size, st.par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS):
+        return
+    global_sources(st, sm, i, wb)
+    reading = mask & np.int64(predicate(st.code, i, M.COL_PS0, st.preds, 16 * w))
+    if st.code[i, M.COL_AUX4] != 0:
+        for lane in range(32):  # the bytes that become zero are asked for by misalignment
+            st.address[sm, lane] &= ~(size - 1)
+    if not check_global(st, sm, i, w, reading, size):
+        return
+    global_sources(st, sm, i, wb)
+    copy_lanes(st, sm, w, i, wb, mask, size, reading)
+    token = st.token[sm, k]
+    if reading == 0:
+        token[L.T_TIME] = max(token[L.T_TIME], time + st.par[L.P_SHARED_LATENCY])
+        return
+    lines, sectors = coalesce(st.address[sm], st.touched[sm], reading, size)
+    line = st.line[st.sm[sm, L.S_CHUNK], i]
+    line[L.N_REQUESTS] += 1
+    line[L.N_SECTORS] += sectors
+    line[L.N_TAGS] += lines
+    line[L.N_SECTORS_IDEAL] += min(sectors, (popc(reading) * size + 31) // 32)
+    bypass = st.code[i, M.COL_AUX3] & M.MEM_BYPASS != 0
+    there = read_lines(st, sm, q, w, i, bypass, lines, time, k)
+    token[L.T_TIME] = max(token[L.T_TIME], there)
+
+
+@compiled
+def copy_done(st, sm, k, now):
+    """All replies to a group of copies are there. False if its part of known time is not over: it comes again then."""
+    token = st.token[sm, k]
+    if token[L.T_TIME] > now:
+        token[L.T_LEFT] = 1
+        event_at(st, sm, token[L.T_TIME], k)
+        return False
+    if token[L.T_KIND] == L.TOKEN_COPY_ARRIVE or token[L.T_KIND] == L.TOKEN_COPY_BYTES:
+        tell(st, sm, k)
+    return True
+
+
+@compiled
+def async_access(st, sm, q, w, i, wb, mask, time):
+    """Executes one of these instructions for the lanes in `mask` and books its time."""
+    if mask == 0:
+        return
+    op = st.code[i, M.COL_OP]
+    if op == M.OP_LDGSTS:
+        copy_to_shared(st, sm, q, w, i, wb, mask, time)
+    elif op == M.OP_LDSM or op == M.OP_STSM:
+        matrix_access(st, sm, q, w, i, wb, mask, time)
+    elif op == M.OP_SYNCS:
+        barrier_object(st, sm, q, w, i, wb, mask, time)
+    else:
+        arrive_with_copies(st, sm, w, i, wb, mask, time)

@@ -1,0 +1,135 @@
+"""Asynchronous copies, matrix loads and mbarriers in whole runs, against what the PTX manual says they do."""
+
+import numpy as np
+import pytest
+
+import gpusim
+from isa.compile import assemble
+from isa.listing import program_from_cubin
+from tests.gpusim.ptx import kernel
+
+WORDS = 128
+BYTES = 4 * WORDS
+
+
+def source():
+    return (np.arange(1, 513, dtype=np.uint64) * 2654435761 & 0xFFFFFFFF).astype(np.uint32)
+
+
+def run(body, *scalars, grid=1, block=32, words=512, arch="sm_90"):
+    """Runs a PTX body: %in and %out are 64-bit pointers, %t the thread, %s its 16 bytes of shared memory."""
+    program = program_from_cubin(assemble(kernel(body, len(scalars), arch), arch), abi="c", path="k")
+    data, result = source(), np.zeros(words, np.uint32)
+    arguments = (data, result, *map(np.uint32, scalars))
+    gpusim.simulate(program, grid, block, arguments, overrides=[f"gpu.arch={arch}"])
+    return data, result
+
+
+STORE_ROW = """ld.shared.v4.b32 {v0,v1,v2,v3},[%s]; st.global.v4.b32 [%mine],{v0,v1,v2,v3};"""
+WAIT = "cp.async.commit_group; cp.async.wait_group 0; bar.sync 0;"
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("copy", ["cp.async.cg.shared.global [%s],[%from],16;",
+                                  "cp.async.ca.shared.global [%s],[%from],16;"])  # fmt: skip
+def test_a_copy_arrives(copy, arch):
+    data, result = run(copy + WAIT + STORE_ROW, arch=arch)
+    np.testing.assert_array_equal(result[:WORDS], data[:WORDS])
+
+
+def test_short_copies_fill_with_zeros():
+    """Thread t copies t mod 17 of 16 bytes; the rest becomes zero (PTX manual, cp.async with src-size)."""
+    body = "rem.u32 t6,%t,17; cp.async.ca.shared.global [%s],[%from],16,t6;"
+    data, result = run(body + WAIT + STORE_ROW)
+    expected = data[:WORDS].view(np.uint8).reshape(32, 16).copy()
+    for thread in range(32):
+        expected[thread, thread % 17 :] = 0
+    np.testing.assert_array_equal(result[:WORDS].view(np.uint8).reshape(32, 16), expected)
+
+
+def test_ignored_sources_are_zero():
+    body = "setp.lt.u32 u,%t,9; cp.async.ca.shared.global [%s],[%from],16,u;"
+    data, result = run(body + WAIT + STORE_ROW)
+    assert not result[: 4 * 9].any()
+    np.testing.assert_array_equal(result[4 * 9 : WORDS], data[4 * 9 : WORDS])
+
+
+def test_groups_are_waited_for_one_by_one():
+    """The second copy, of other lines, is not waited for; the time says so."""
+    clock = "mov.u32 t6,%clock;"
+    first = "cp.async.cg.shared.global [%s],[%from],16; cp.async.commit_group;"
+    second = "cp.async.cg.shared.global [%s+512],[%from+512],16; cp.async.commit_group;"
+    spend = clock + first + second + "cp.async.wait_group {n}; mov.u32 t7,%clock; sub.u32 t7,t7,t6;"
+    body = spend + "st.global.u32 [%mine],t7; cp.async.wait_group 0;"
+    _, one = run(body.replace("{n}", "1"))
+    _, both = run(body.replace("{n}", "0"))
+    _, none = run(body.replace("{n}", "2"))
+    assert none[0] < one[0] <= both[0]
+    assert one[0] - none[0] > 100  # a trip to memory
+
+
+def halves(words):
+    return words.view(np.uint16).reshape(-1, 8, 8)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_matrices_are_loaded(count, transposed):
+    registers = "{" + ",".join(f"v{k}" for k in range(count)) + "}"
+    trans = ".trans" if transposed else ""
+    body = "ld.global.v4.b32 {v0,v1,v2,v3},[%from]; st.shared.v4.b32 [%s],{v0,v1,v2,v3}; bar.sync 0;"
+    body += f"ldmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 {registers},[%s];"
+    body += "".join(f"st.global.u32 [%mine+{4 * k}],v{k};" for k in range(count))
+    data, result = run(body)
+    for k in range(count):
+        matrix = halves(data[:WORDS])[k]
+        expected = np.ascontiguousarray(matrix.T if transposed else matrix).view(np.uint32).ravel()
+        np.testing.assert_array_equal(result[k:WORDS:4], expected)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_matrices_are_stored(transposed):
+    trans = ".trans" if transposed else ""
+    body = "ld.global.v4.b32 {v0,v1,v2,v3},[%from];"
+    body += f"stmatrix.sync.aligned.m8n8.x4{trans}.shared.b16 [%s],{{v0,v1,v2,v3}}; bar.sync 0;" + STORE_ROW
+    data, result = run(body)
+    words = data[:WORDS].reshape(32, 4)
+    for k in range(4):
+        matrix = np.ascontiguousarray(words[:, k]).view(np.uint16).reshape(8, 8)
+        expected = matrix.T if transposed else matrix
+        np.testing.assert_array_equal(halves(result[:WORDS])[k], expected)
+
+
+INIT = "setp.eq.u32 u,%t,0; @u mbarrier.init.shared::cta.b64 [bar],{n}; bar.sync 0;"
+
+
+def test_phases_and_pending_counts_of_an_mbarrier():
+    """One thread arrives twice at a barrier for two: the phase is over after the second, and the count as told."""
+    body = INIT.replace("{n}", "2") + """
+    @!u bra END;
+    mbarrier.arrive.shared::cta.b64 st,[bar]; mbarrier.pending_count.b64 t6,st; st.global.u32 [%mine],t6;
+    mbarrier.test_wait.shared::cta.b64 w,[bar],st; selp.u32 t6,1,0,w; st.global.u32 [%mine+4],t6;
+    mbarrier.arrive.shared::cta.b64 st,[bar]; mbarrier.pending_count.b64 t6,st; st.global.u32 [%mine+8],t6;
+    mbarrier.test_wait.shared::cta.b64 w,[bar],st; selp.u32 t6,1,0,w; st.global.u32 [%mine+12],t6;
+    mbarrier.test_wait.parity.shared::cta.b64 w,[bar],1; selp.u32 t6,1,0,w; st.global.u32 [%mine+16],t6;
+    mbarrier.arrive.expect_tx.shared::cta.b64 st,[bar],64; mbarrier.arrive.shared::cta.b64 st,[bar];
+    mbarrier.test_wait.parity.shared::cta.b64 w,[bar],1; selp.u32 t6,1,0,w; st.global.u32 [%mine+20],t6;
+    mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [bar],64;
+    mbarrier.test_wait.parity.shared::cta.b64 w,[bar],1; selp.u32 t6,1,0,w; st.global.u32 [%mine+24],t6;
+    mbarrier.arrive_drop.shared::cta.b64 st,[bar]; mbarrier.arrive.shared::cta.b64 st,[bar];
+    mbarrier.arrive.shared::cta.b64 st,[bar];
+    mbarrier.test_wait.parity.shared::cta.b64 w,[bar],1; selp.u32 t6,1,0,w; st.global.u32 [%mine+28],t6;
+    END:"""
+    _, result = run(body)
+    assert result[:8].tolist() == [2, 0, 1, 1, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("form", ["noinc.", ""])
+def test_copies_arrive_at_an_mbarrier(form):
+    count = "32" if form else "1"
+    body = INIT.replace("{n}", count) + f"""
+    cp.async.cg.shared.global [%s],[%from],16; cp.async.mbarrier.arrive.{form}shared::cta.b64 [bar];
+    {"" if form else "@u mbarrier.arrive.shared::cta.b64 st,[bar];"}
+    W: mbarrier.try_wait.parity.shared::cta.b64 w,[bar],0; @!w bra W;""" + STORE_ROW
+    data, result = run(body)
+    np.testing.assert_array_equal(result[:WORDS], data[:WORDS])
