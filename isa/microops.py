@@ -230,7 +230,7 @@ OP_F2FP = 418  # AUX0 flags, AUX1 rounding, AUX2 format of the result (HALF_*, N
 #                 format where it is not f32, AUX5 = half of B that is unpacked
 OP_F2IP = 419  # d = C << 2 * bits | A << bits | B, the f32 A and B as integers of AUX2 bits; AUX0, AUX1, AUX3 as F2I
 
-FLAG_NTZ = 32  # F2I of NaN or .NTZ form
+FLAG_NTZ = 32  # F2I makes zero of NaN, not the top bit
 FLAG_BF16 = 128  # a 16-bit source is bfloat16
 FLAG_TO_BF16 = 256  # a 16-bit result is bfloat16
 FLAG_SATFINITE = 512  # beyond the range: the largest finite value

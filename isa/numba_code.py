@@ -31,6 +31,8 @@ _NOISE = re.compile(
     r"Failed in |During: |There are \d+ candidate|- Of which|Overload of|With argument|No match|This error"
 )
 
+_RETURNS = re.compile(r"No conversion from \S+ to none for '\$\w*return_value")
+
 
 @dataclass(frozen=True)
 class NumbaCode:
@@ -174,10 +176,14 @@ def _compile_error(function: Any, error: Exception) -> CompileError:
         if _PLACE.match(row.strip()) or row.strip().startswith("File"):
             break
         told.append(row.strip())
+    if _RETURNS.search(text):
+        told = ["a kernel must have a void return type"]
     message = " ".join(told) or f"{type(error).__name__}: {text.strip()}"
     # Numba shortens paths to be relative to the working directory.
     places = [(os.path.abspath(file), int(line)) for file, line in _PLACE.findall(text)]
     user_places = [place for place in places if "numba" not in Path(place[0]).parts]
+    if _RETURNS.search(text):  # Numba names the line of the return, and what is wrong is the kernel
+        user_places = []
     code = function.__code__
     file, line = user_places[0] if user_places else (code.co_filename, code.co_firstlineno)
     return CompileError(f"kernel '{function.__name__}' does not compile: {message}", file, line)

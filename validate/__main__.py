@@ -83,7 +83,9 @@ def _numba_suite(options: argparse.Namespace) -> int:
     ):
         rows += found
         good = sum(row.outcome == "passed" for row in found)
-        print(f"{module.removeprefix('numba.cuda.tests.')}: {good} of {len(found)}", file=sys.stderr, flush=True)
+        print(
+            f"{module.removeprefix('numba.cuda.tests.')}: {good} of {len(found)}", file=sys.stderr, flush=True
+        )
         for row in found:
             if row.outcome not in ("passed", "skipped") and row.excluded is None:
                 print(f"  {row.outcome}: {row.test.partition('::')[2]}", file=sys.stderr, flush=True)
@@ -101,6 +103,17 @@ def _generated(options: argparse.Namespace) -> int:
     if options.only:
         kernels = tuple(each for each in kernels if each.name in options.only)
     return 1 if replay.replay_all(kernels, options.gpu) or not kernels else 0
+
+
+def _instructions(options: argparse.Namespace) -> int:
+    from validate.instructions import forms, importer, job
+
+    if options.results is None:
+        job.write(options.job, forms.find())
+        print(f"run on the GPU machine: python validate/instructions/worker.py {options.job} results.npz")
+        return 0
+    print(importer.write(options.job, options.results))
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -129,6 +142,11 @@ def _parser() -> argparse.ArgumentParser:
     importing.add_argument("--only", nargs="*", default=(), help="families or variants (default: all)")
     importing.add_argument("--force", action="store_true", help="replace baselines that differ")
 
+    summary = "build the job that records single instructions, or import its results"
+    single = _command(commands, "instructions", _instructions, summary, "job.npz results.npz")
+    single.add_argument("job", type=Path, metavar="JOB", help="file to write, or that the results belong to")
+    single.add_argument("results", type=Path, nargs="?", metavar="RESULTS", help="what worker.py wrote")
+
     summary = "simulate the recorded points and compare; status 1 if an exact counter differs"
     compare = _command(commands, "compare", _compare, summary, "--only reduction --size large --full")
     _choose_points(compare)
@@ -147,7 +165,9 @@ def _parser() -> argparse.ArgumentParser:
     suite = _command(commands, "numba-suite", _numba_suite, summary, "--only doc_examples cudapy.test_sm")
     suite.add_argument("--only", nargs="*", default=(), help="parts of the files' names (default: all)")
     suite.add_argument("--gpu", default="h200", help="configuration to simulate (default: %(default)s)")
-    suite.add_argument("--timeout", type=int, default=60, metavar="S", help="limit per test (default: %(default)s)")
+    suite.add_argument(
+        "--timeout", type=int, default=60, metavar="S", help="limit per test (default: %(default)s)"
+    )
     suite.add_argument("--fresh", action="store_true", help="do not take over what an earlier run has done")
     suite.add_argument("--json", action="store_true", help="the score as JSON")
 

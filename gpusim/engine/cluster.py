@@ -32,7 +32,8 @@ def names_other_block(st, sm, w, mask):
         if (mask >> lane) & 1 and address[lane] >> RANK_SHIFT != own:
             return True
     for lane in range(32):
-        address[lane] &= OFFSET_MASK
+        if (mask >> lane) & 1:  # addresses of other lanes may lie in another space
+            address[lane] &= OFFSET_MASK
     return False
 
 

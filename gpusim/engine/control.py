@@ -59,7 +59,7 @@ def indirect(st, sm, w, i, wb, taken, chunk):
     leader = lowest_bit(group)
     base = code[i, M.COL_AUX2] if code[i, M.COL_OP] == M.OP_CALL else code[i, M.COL_AUX0]
     target = (np.int64(np.int32(st.regs[a + leader])) + np.int64(base)) >> 4
-    null = code[i, M.COL_OP] == M.OP_CALL and st.regs[a + leader] == 0  # a kernel's own start cannot be called
+    null = code[i, M.COL_OP] == M.OP_CALL and target == 0  # a null pointer: a kernel's own start cannot be called
     if null or target < 0 or target >= code.shape[0]:
         fail(st, sm, L.E_BAD_TARGET, i, w, leader, target * 16, 16)
         return

@@ -60,9 +60,9 @@ from isa import microops as m
 
 
 @compiled
-def integer_of_nan(bits, source_bits):
-    """What F2I makes of a NaN, as measured on an H200: the top bit where 64-bit types take part, else 0."""
-    return splat64(np.int64(1) << (bits - 1)) if bits == 64 or source_bits == 64 else splat64(0)
+def integer_of_nan(bits, modes):
+    """What F2I makes of a NaN, as measured on an H200 for all types: zero for .NTZ, else the top bit."""
+    return splat64(0) if modes & m.FLAG_NTZ else splat64(np.int64(1) << (bits - 1))
 
 
 @compiled
@@ -89,7 +89,11 @@ def half_source(code, i, regs, wb):
     """A 16-bit source as an f32 row: the half of A that AUX5 names, of the format that the flags name."""
     form = m.HALF_BF16 if code[i, m.COL_AUX0] & m.FLAG_BF16 else m.HALF_F16
     word = shr(load(regs, row_offset(code[i, m.COL_A], wb)), splat(16 * code[i, m.COL_AUX5]))
-    return from_half(word & splat(0xFFFF), form, code[i, m.COL_MOD_A])
+    half = word & splat(0xFFFF)
+    if code[i, m.COL_AUX0] & m.FLAG_FTZ:
+        exponent = splat(0x7F80 if form == m.HALF_BF16 else 0x7C00)
+        half = select(equal(half & exponent, splat(0)), half & splat(0x8000), half)
+    return from_half(half, form, code[i, m.COL_MOD_A])
 
 
 @compiled
@@ -100,7 +104,7 @@ def half_form(modes):
 
 @compiled
 def float_source(code, i, regs, wb):
-    """The source of F2I, F2F as an f64 row, whatever its width; .FTZ flushes a float32 source."""
+    """The source of F2I, F2F as an f64 row, whatever its width; .FTZ flushes denormals of up to 32 bits."""
     bits = code[i, m.COL_AUX4]
     if bits == 64:
         return as_f64(source_pair(code, i, m.COL_A, regs, wb))
@@ -114,7 +118,7 @@ def float_source(code, i, regs, wb):
 def float_to_integer(code, i, regs, wb, mask):
     bits, is_signed = code[i, m.COL_AUX2], code[i, m.COL_AUX3]
     value = integral64(float_source(code, i, regs, wb), code[i, m.COL_AUX1])
-    of_nan = integer_of_nan(bits, code[i, m.COL_AUX4])
+    of_nan = integer_of_nan(bits, code[i, m.COL_AUX0])
     result = select(unordered_f64(value, value), of_nan, clamped_integer(value, bits, is_signed))
     offset = destination(code, i, wb)
     if bits == 64:
@@ -236,7 +240,9 @@ def pack_as_integers(code, i, regs, wb, mask):
     for k in range(2):
         row = source(code, i, m.COL_B if k == 0 else m.COL_A, regs, wb)
         value = integral64(to_f64(as_f32(flushed(row) if modes & m.FLAG_FTZ else row)), rounding)
-        whole = low(clamped_integer(value, bits, code[i, m.COL_AUX3])) & splat((1 << bits) - 1)
+        limited = clamped_integer(value, bits, code[i, m.COL_AUX3])
+        limited = select(unordered_f64(value, value), integer_of_nan(bits, modes), limited)
+        whole = low(limited) & splat((1 << bits) - 1)
         packed = packed | (whole << splat(bits * k))
     store(regs, destination(code, i, wb), packed, mask)
 

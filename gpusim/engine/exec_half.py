@@ -6,7 +6,7 @@ an odd float32 before the last rounding, so that no double rounding occurs. NaN 
 
 from gpusim.engine.exec_common import destination, predicate, row_offset, set_predicate, source
 from gpusim.engine.exec_float import compare_f32, minimum_maximum
-from gpusim.engine.float_bits import canonical, combined, sum_error
+from gpusim.engine.float_bits import canonical, combined, saturated, sum_error
 from gpusim.engine.half_bits import from_half, limited, odd_f32, to_half
 from gpusim.engine.jit import compiled
 from gpusim.engine.lanes import (
@@ -132,6 +132,7 @@ def exec_half(code, i, regs, wb, preds, pb, mask):
     elif op == m.OP_HADD2_F32:
         a = half_operand(code, i, 0, False, regs, wb)
         d = canonical(a + half_operand(code, i, 1, False, regs, wb))
+        d = saturated(d) if code[i, m.COL_AUX0] & m.FLAG_SAT else d
     elif op == m.OP_FHADD:
         d = canonical(as_f32(source(code, i, m.COL_A, regs, wb)) + half_operand(code, i, 1, False, regs, wb))
     elif op == m.OP_FHFMA:

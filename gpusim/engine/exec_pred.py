@@ -80,7 +80,7 @@ def exec_pred(code, i, regs, wb, preds, pb, mask):
     b = source(code, i, m.COL_B, regs, wb)
     first = pb + (8 if aux1 != 0 else 0)
     if op == m.OP_P2R:
-        chosen = b & splat(0x7F)
+        chosen = b & splat(0xFF)  # there is no predicate behind the top bit: it becomes zero
         bits = gather_predicates(preds, first) & chosen
         shift = splat(8 * aux0)
         d = (a & ((chosen << shift) ^ splat(0xFFFFFFFF))) | (bits << shift)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.fuzz import streams
 from tests.fuzz.fuzz import attempt, fuzz
-from tests.fuzz.mutate import mutate_elf, mutate_text
+from tests.fuzz.mutate import mutate_bytes, mutate_text
 from tests.fuzz.targets import CORPUS, TARGETS, Target
 
 COUNTS = {"cubin": 1000, "image": 60, "config": 300, "override": 200, "listing": 2000, "instruction": 2000}
@@ -35,8 +35,8 @@ def test_the_harness_sees_what_it_should():
 
 def test_mutations_repeat_and_change_something():
     data = bytes(range(200))
-    changed = [mutate_elf(random.Random(seed), data) for seed in range(20)]
-    assert changed == [mutate_elf(random.Random(seed), data) for seed in range(20)] and len(set(changed)) > 10
+    changed = [mutate_bytes(random.Random(seed), data) for seed in range(20)]
+    assert changed == [mutate_bytes(random.Random(seed), data) for seed in range(20)] and len(set(changed)) > 10
     assert mutate_text(random.Random(4), "IADD3 R1, R2, 0x4") != "IADD3 R1, R2, 0x4"
 
 

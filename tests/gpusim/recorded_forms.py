@@ -47,7 +47,11 @@ def forms() -> tuple[Form, ...]:
     data = recording()
     result = []
     for text, encoding, family, registers in zip(
-        data["text"].tolist(), data["encoding"].tolist(), data["family"].tolist(), data["registers"], strict=True
+        data["text"].tolist(),
+        data["encoding"].tolist(),
+        data["family"].tolist(),
+        data["registers"],
+        strict=True,
     ):
         operands = data["operands"][family]
         after = registers.copy()

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.gpusim import sass
-from tests.gpusim.float_oracle import F32, F64, fma, is_nan
 from tests.gpusim.rows import SPECIAL_WORDS
+from tests.oracle.floats import F32, F64, fma, is_nan
 
 PLACES = 4
 # Place, operand, swap value and old value take 16 bytes each, whatever the size of the operation.

@@ -226,14 +226,18 @@ def test_own_address():
         ("MOV R4, 0x8000\nBRX R4 0x0", "jump"),
         ("MOV R4, 0x8000\nCALL.ABS.NOINC R4", "jump"),
         ("MOV R4, 0xffff0000\nRET.ABS.NODEC R4 0x0", "jump"),
-        ("BRA `(behind)", "jump"),
-        ("JMP `(behind)", "jump"),
     ],
 )
 def test_ends_with_an_error(instruction, message):
     with pytest.raises(KernelError, match=message) as caught:
-        out_of(instruction + "\n@RETURN\nEXIT\nbehind:")
+        out_of(instruction + "\n@RETURN")
     assert caught.value.thread == (0, 0, 0) and instruction.split("\n")[-1] in str(caught.value)
+
+
+@pytest.mark.parametrize("jump", ["BRA `(behind)", "JMP `(behind)"])
+def test_code_ends_with_an_error_too(jump):
+    with pytest.raises(KernelError, match="past the end of the kernel's code"):
+        out_of(jump + "\n@RETURN\nEXIT\nbehind:")
 
 
 @pytest.mark.parametrize("scope, waits", [("CTA", False), ("GPU", True), ("SYS", True)])

@@ -6,9 +6,9 @@ import pytest
 from gpusim.engine.exec_float import exec_float
 from gpusim.engine.exec_pred import exec_pred
 from isa import microops as m
-from tests.gpusim import float_oracle as oracle
-from tests.gpusim.float_oracle import F32
 from tests.gpusim.rows import LANES, Warp, random_words
+from tests.oracle import floats as oracle
+from tests.oracle.floats import F32
 
 ROUNDS = 10
 ROUNDINGS = [m.ROUND_NEAREST, m.ROUND_DOWN, m.ROUND_UP, m.ROUND_ZERO]

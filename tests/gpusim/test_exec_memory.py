@@ -208,13 +208,13 @@ def test_lanes_that_share_a_constant_cost_one_pass():
 
 
 BAD = [
-    ("MOV R2, 0x402\nLDS R6, [R2]", "misaligned"),
+    ("MOV R2, 0x402\nLDS R6, [R2]", "misaligned.*shared"),
     ("MOV R2, 0x3000\nSTS [R2], R6", "out of bounds.*shared"),
     ("MOV R2, 0x7fc\nLDS.64 R6, [R2+0x4]", "out of bounds.*shared"),
     ("MOV R2, 0x40\nLDL R6, [R2]", "out of bounds.*local"),
-    ("STL [0x2], R6", "misaligned"),
+    ("STL [0x2], R6", "misaligned.*local"),
     ("MOV R2, 0xfffe\nLDC R6, c[0x3][R2+0x2]", "out of bounds.*constant"),
-    ("MOV R2, 0x2\nLDC R6, c[0x3][R2]", "misaligned"),
+    ("MOV R2, 0x2\nLDC R6, c[0x3][R2]", "misaligned.*constant"),
     (f"IMAD.WIDE.U32 R2, R0, 0x4, {IN}\nLDG.E R6, [R2.64+0x1]", "misaligned.*global"),
     (f"IMAD.WIDE.U32 R2, R0, 0x4, {IN}\nSTG.E [R2.64+0x1f0], R6", "out of bounds.*global"),
     ("MOV R2, RZ\nMOV R3, RZ\nREDG.E.ADD.STRONG.GPU [R2.64], R6", "out of bounds.*global"),

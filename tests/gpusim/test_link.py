@@ -9,7 +9,7 @@ import pytest
 
 import gpusim
 import isa
-from gpusim.errors import AssertionFailed, KernelError, LaunchError, MemoryAccessError, SymbolError
+from gpusim.errors import AssertionFailed, LaunchError, MemoryAccessError, SymbolError
 from gpusim.memory import DeviceMemory
 from gpusim.module import Module
 
@@ -41,7 +41,6 @@ extern "C" __global__ void pointers(float *out, int select) {
 extern "C" __global__ void count(int *out) { out[0] = atomicAdd(pointer, 1); out[1] = (int)coefficient[out[2]]; }
 extern "C" __global__ void address(float *out) { const float *p = out[0] < 0 ? table : coefficient; out[1] = p[1]; }
 extern "C" __global__ void past(float *out, int i) { out[0] = table[i]; }
-extern "C" __global__ void call(Function *f, float *out) { out[0] = f[0](out[0]); }
 extern "C" __global__ void speak(int n) {
   int i = threadIdx.x + blockIdx.x * blockDim.x;
   if (i < n) printf("%d of %s: %5.2f %lld%% %c\n", i, "speak", i / 4.0f, 1ll << 40, 'a' + i);
@@ -116,10 +115,6 @@ def test_pointers_to_constants_and_bounds_of_variables(file: Path) -> None:
         assert out[1] == expected
     with pytest.raises(MemoryAccessError, match="variable table"):
         gpusim.simulate(isa.load(file, "past"), 1, 1, [np.zeros(1, np.float32), 4], **SETTINGS, **LIMIT)
-    with pytest.raises(KernelError, match="jump to"):
-        gpusim.simulate(
-            isa.load(file, "call"), 1, 1, [np.zeros(1), np.zeros(1, np.float32)], **SETTINGS, **LIMIT
-        )
 
 
 def test_unloading_gives_the_memory_back(file: Path) -> None:

@@ -15,7 +15,7 @@ from isa.lower_writer import ConstantPool, RegisterLayout
 from tests.corpus import FORMS, assemble_all
 
 TEXTURES = "SULD SURED SUST TEX TLD TLD4 TXD TXQ"
-POLICY = "R2UR"  # the predicate that createpolicy.range takes from it is not known
+POLICY = "R2UR"  # R2UR.OR of createpolicy.range
 LATER = f"{TEXTURES} {POLICY} LDG"  # LDG.ENL2.256 has two destinations
 REFUSED = {
     "sm_75": f"{TEXTURES} HADD2 UNNAMED",  # HADD2 of a float32; nvdisasm has no name for F2FP there

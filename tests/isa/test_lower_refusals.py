@@ -93,7 +93,6 @@ REFUSED = [
     ("SHFL PT, R0, R1, 0x1, 0x1f", "a shuffle without a kind"),
     ("VOTE R0, PT, P0", "a vote without a kind"),
     ("REDUX.SUM UP0, UR4, R2", "a predicate result"),
-    ("R2UR P0, UR4, R2", "a predicate result"),
 ]  # fmt: skip
 
 

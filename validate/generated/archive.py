@@ -107,10 +107,17 @@ def load(path: Path = ARCHIVE) -> tuple[dict[str, Any], tuple[Recorded, ...]]:
 def save(
     path: Path, provenance: dict[str, Any], metrics: list[str], rows: Iterable[tuple[dict[str, Any], Program]]
 ) -> None:
-    """Write an archive of (entry of `kernels.json`, its program)."""
+    """Write an archive of (entry of `kernels.json`, its program).
+
+    Raises ValueError for a program that reads addresses which a loader writes: they are not kept, since all that
+    Numba asks for is the address of an environment that no kernel looks at.
+    """
     kernels, images, texts, encodings = [], [], [], []
     for row, program in rows:
-        plain = replace(program, cubin=b"", sha256=hashlib.sha256(b"").hexdigest(), source={})
+        if program.relocations and any("c[0x4]" in each.text for each in program.instructions):
+            raise ValueError(f"{row['name']} reads addresses of variables")
+        empty = hashlib.sha256(b"").hexdigest()
+        plain = replace(program, cubin=b"", sha256=empty, source={}, relocations=())
         image = json.loads(zlib.decompress(plain.to_bytes().removeprefix(_MAGIC)))
         image |= {"instructions": len(program.instructions), "files": []}
         texts += [each.text for each in program.instructions]

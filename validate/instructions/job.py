@@ -37,7 +37,7 @@ def scheduled(form: forms.Form, stall: int) -> int:
 
     opcode = OPCODES.get(forms.opcode_of(form.text))
     name = forms.opcode_of(form.text)
-    variable = (opcode.variable if opcode else name in ("FSWZADD", "CLMAD"))
+    variable = opcode.variable if opcode else name in ("FSWZADD", "CLMAD")
     stores = name in ("ST", "STG", "STS", "STL", "RED", "REDG")
     return with_control(
         form.encoding, stall, write=0 if variable and not stores else 7, read=1 if variable else 7, wait=0x3F
@@ -48,8 +48,14 @@ def constants() -> np.ndarray:
     """uint32 [16]: the words of constant bank 0 that instructions read."""
     return np.concatenate(
         [
-            np.array([0x3FC00000, 0xC0490FDB, 5, 0x80000001, 0x3C00BC00, 0x4000B800, 0x00000021, 0x9876ABCD], np.uint32),
-            np.array([0, 0x3FF80000, 0x12345678, 0xC08F4000, 0x7F800000, 0x0001FFFF, 0x3F803F00, 0x7FFFFFFF], np.uint32),
+            np.array(
+                [0x3FC00000, 0xC0490FDB, 5, 0x80000001, 0x3C00BC00, 0x4000B800, 0x00000021, 0x9876ABCD],
+                np.uint32,
+            ),
+            np.array(
+                [0, 0x3FF80000, 0x12345678, 0xC08F4000, 0x7F800000, 0x0001FFFF, 0x3F803F00, 0x7FFFFFFF],
+                np.uint32,
+            ),
         ]
     )
 

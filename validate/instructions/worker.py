@@ -28,9 +28,10 @@ def _run_share(job_path, raw, share, position, seconds):
         job = dict(file)
     cubin, offset, width = bytes(job["cubin"]), int(job["offset"]), int(job["output_words"])
     lanes = job["operands"].shape[1]
-    sources = [cp.asarray(x) for x in job["operands"]], [
-        cp.asarray(np.repeat(x, 32, axis=0)) for x in job["operands"]
-    ]
+    sources = (
+        [cp.asarray(x) for x in job["operands"]],
+        [cp.asarray(np.repeat(x, 32, axis=0)) for x in job["operands"]],
+    )
     cells = cp.empty((32 * lanes, _CELL_WORDS), cp.uint32)
     out = cp.empty((32 * lanes, width), cp.uint32)
     constants = job["constants"].astype(np.uint32).tobytes()
