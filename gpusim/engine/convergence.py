@@ -109,8 +109,25 @@ def pick(warp, split, w):
                 split[w, D_YIELDED] &= ~active
                 split[w, D_SPIN] = 0
                 return True
-        if not pass_sync(split, w):
+        if not pass_alone(warp, split, w) and not pass_sync(split, w):
             break
+    return False
+
+
+@compiled
+def pass_alone(warp, split, w):
+    """Lets lanes at a BSYNC go on that wait for nobody any more. False if there are none.
+
+    To be called when no lane can run. A later BSSY of other lanes on the same barrier has replaced the members that
+    these lanes waited for; once its own members have gone on, nobody is left who could open it.
+    """
+    for b in range(FIRST_SYNC):
+        waiting = split[w, D_WAITING + b]
+        if waiting != 0 and split[w, D_MEMBERS + b] & warp[w, W_ALIVE] & ~waiting == 0:
+            push(split, w, split[w, D_RESUME + b], waiting, SPLIT_READY)
+            split[w, D_WAITING + b] = 0
+            split[w, D_MEMBERS + b] = 0
+            return True
     return False
 
 
