@@ -320,8 +320,8 @@ OP_IMMA = 801  # AUX0 shape, AUX1 bit 0: A signed, bit 1: B signed, bits 4..: bi
 OP_DMMA = 802  # AUX0 shape
 OP_MOVM = 803  # transpose an 8x8 matrix of 16-bit elements
 # HMMA and IMMA with AUX3 = 1 + selector: A is structured sparse, AUX5 = row of its metadata.
-OP_GMMA = 804  # a warp's sixteen rows of a product of four warps: AUX0 = N, AUX1 = TENSOR_* of A | of B << 8, AUX2 = bits
-#                of the result, AUX3 as AUX1 of IMMA, AUX4 = GMMA_*, A = registers or B = descriptor of A, AUX5 =
+OP_GMMA = 804  # a warp's sixteen rows of a product of four warps: AUX0 = N, AUX1 = TENSOR_* of A | of B << 8, AUX2 =
+#                bits of the result, AUX3 as AUX1 of IMMA, AUX4 = GMMA_*, A = registers or B = descriptor of A, AUX5 =
 #                descriptor of B, PS0: C is added
 
 TENSOR_F16 = 0
