@@ -156,7 +156,7 @@ OP_ADD_8X4 = 167  # four 8-bit additions; AUX0 as OP_ADD_16X2
 OP_MNMX_8X4 = 168  # four 8-bit OP_MNMX; AUX0 = 1 signed
 OP_ADD_SAT = 169  # d = A + B limited to a signed 32-bit integer
 OP_MOV_LANES = 170  # d = A in lanes k of four (k = lane % 4) of which AUX0 has bit k
-OP_MNMX_CHOICE = 171  # OP_MNMX_*, AUX2 = 1: of halves; AUX0 = 1 signed, AUX1 = 1 RELU; PD0, PD1 = A (its low, high half)
+OP_MNMX_CHOICE = 171  # OP_MNMX_*, AUX2 = 1: of halves; AUX0 = 1 signed, AUX1 = 1 RELU; PD0, PD1 = A or its halves are d
 FIRST_WIDE_INT = 130
 FIRST_RARE_INT = 150
 
