@@ -29,6 +29,7 @@ INTERPRETED = (
     "tests/gpusim/test_matrix_replay.py",
     "tests/gpusim/test_simulate.py",
     "tests/gpusim/test_special_registers.py",
+    "tests/oracle",
 )
 GROUPS = {"isa": "isa/", "executors": "gpusim/engine/"}
 
