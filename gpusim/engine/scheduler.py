@@ -81,8 +81,8 @@ def issue(st, sm, q, slot, w, time):
     line = st.line[st.sm[sm, L.S_CHUNK], i]
     line[L.N_EXECUTED] += 1
     line[L.N_THREADS] += popc(active)
-    if code[i, M.COL_OP] == M.OP_BRA:
-        # The profiler counts a branch's second predicate as well (H200: loops that end in `@!P1 BRA P0`).
+    if code[i, M.COL_CLASS] == M.CLS_CONTROL:
+        # The profiler counts a second predicate as well (H200: `@!P1 BRA P0`, `@P0 BREAK P1, B2`).
         line[L.N_PRED_ON] += popc(mask & np.uint32(predicate(code, i, M.COL_PS0, st.preds, 16 * w)))
     else:
         line[L.N_PRED_ON] += popc(mask)

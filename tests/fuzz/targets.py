@@ -22,12 +22,13 @@ from gpusim.config.load import shipped_names
 from gpusim.errors import ConfigError
 from isa import microops as m
 from isa.cubin import read_cubin
+from isa.demangle import qualified_name
 from isa.errors import DecodeError, NotACubin, ProgramFileError, UnknownInstruction
 from isa.instruction import parse_instruction
 from isa.listing import read_sections
 from isa.lower import lower
 from isa.opcodes import OPCODES
-from isa.program import Program, qualified_name
+from isa.program import Program
 from programs import images
 from tests.fuzz.mutate import mutate_bytes, mutate_elf, mutate_text, mutate_tree
 from validate.baseline import FOLDER, BaselineError, load, path_of

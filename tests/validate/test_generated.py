@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import gpusim
 from gpusim.arguments import infer_signature
-from isa import compile_cuda, compile_kernel
+from isa import Program, compile_cuda, compile_kernel
 from isa.listing import program_from_cubin
 from validate.generated import archive, build, emit, emit_cuda, reference, replay, scalar
 from validate.generated.tree import Kernel
@@ -29,13 +29,15 @@ EQUAL = [each for each in RECORDED if each.name not in DIFFERING]
 REGRESSIONS = {
     "numba10": "R2UR with a predicate result was unknown",
     "convolution": "IMAD.WIDE with a negated addend was unknown",
+    "numba221": "BREAK took out lanes whose second predicate is false, and lanes that waited there were never let go",
+    "cuda1379": "groups of lanes that had given way at one YIELD did not go on together",
 }
 
 
-def agree(kernel: Kernel, program: gpusim.Launch, seed: int, gpu: str) -> None:
+def agree(kernel: Kernel, program: Program, seed: int, gpu: str) -> None:
     """The simulated kernel leaves in every array what the reference does."""
     arguments = reference.arguments(kernel.total, seed)
-    expected = {name: np.copy(value) for name, value in arguments.items()}
+    expected = {name: value.copy() for name, value in arguments.items()}
     gpusim.simulate(
         program, kernel.grid, kernel.block, tuple(arguments.values()), gpu, kernel.shared_bytes, threads=1
     )
@@ -44,7 +46,7 @@ def agree(kernel: Kernel, program: gpusim.Launch, seed: int, gpu: str) -> None:
         assert archive.digest(np.asarray(value)) == archive.digest(expected[name]), (name, kernel.to_text())
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(random=st.randoms(use_true_random=False), gpu=st.sampled_from(["tiny", "h200"]))
 def test_cuda_kernels_compute_what_the_reference_does(toolchain, random, gpu):
     kernel = build.kernel(random)
@@ -52,7 +54,7 @@ def test_cuda_kernels_compute_what_the_reference_does(toolchain, random, gpu):
     agree(kernel, program_from_cubin(compile_cuda(text), abi="c"), 1, gpu)
 
 
-@settings(max_examples=8)
+@settings(max_examples=6)
 @given(random=st.randoms(use_true_random=False), gpu=st.sampled_from(["tiny", "h200"]))
 def test_numba_kernels_compute_what_the_reference_does(toolchain, random, gpu):
     kernel = build.kernel(random)
@@ -63,7 +65,7 @@ def test_numba_kernels_compute_what_the_reference_does(toolchain, random, gpu):
 def test_enough_is_recorded():
     assert len(GENERATED) >= 1250
     assert len(ORDINARY) == 32
-    assert sum(bool(each.counters) for each in EQUAL) >= 1225
+    assert sum(bool(each.counters) for each in EQUAL) >= 1235
     assert len({each.code_sha256 for each in RECORDED}) > 1280
     assert PROVENANCE["gpu"] == "NVIDIA H200"
 
@@ -78,6 +80,12 @@ def test_outputs_and_counters_equal_the_hardware(first):
 def test_known_differences_are_still_there():
     """Whoever closes the gap takes the kernels out of differs.json."""
     assert {name for name in DIFFERING if replay.replay(BY_NAME[name])} == set(DIFFERING)
+
+
+def test_results_are_right_where_counts_differ():
+    """Among them cuda1010, in which S2UR in divergent code once wrote only the executing lanes of its register."""
+    for name in DIFFERING:
+        assert all(" is " in message for message in replay.replay(BY_NAME[name])), name
 
 
 @pytest.mark.parametrize("name", REGRESSIONS)

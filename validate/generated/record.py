@@ -174,6 +174,5 @@ def _three(value: int | tuple[int, ...]) -> tuple[int, ...]:
 if __name__ == "__main__":
     step, where = sys.argv[1], Path(sys.argv[2])
     where.mkdir(parents=True, exist_ok=True)
-    {"build": build, "measure": measure, "collect": collect, "launch": launch_some}[step](
-        where, *sys.argv[3:]
-    )
+    steps: dict[str, Any] = {"build": build, "measure": measure, "collect": collect, "launch": launch_some}
+    steps[step](where, *sys.argv[3:])

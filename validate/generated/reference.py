@@ -104,7 +104,7 @@ def _exchange(members: list[int], requests: list[Any], threads: list[_Thread]) -
         else:
             chosen = {
                 "ballot": lambda: [each for each in lanes if of[each]],
-                "match_any": lambda value=value: [each for each in lanes if of[each] == value],
+                "match_any": lambda: [each for each in lanes if of[each] == of[lane]],  # noqa: B023, called at once
                 "syncwarp": lambda: [],
             }[op]()
             found = sum(1 << each for each in chosen)
@@ -310,7 +310,7 @@ class _Thread:
         self._ended = yield from self.block(body)
 
 
-_SIMPLE = {
+_SIMPLE: dict[str, Any] = {
     "store": _Thread._store,
     "keep": _Thread._keep,
     "atomic": _Thread._atomic,

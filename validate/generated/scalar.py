@@ -116,7 +116,8 @@ def rounded(t: str, exact: Fraction) -> Any:
         value = math.ldexp(scaled, unit)
     except OverflowError:
         value = math.inf
-    return FLOATS[t](math.copysign(value, exact))
+    with np.errstate(over="ignore"):
+        return FLOATS[t](math.copysign(value, exact))
 
 
 COMPARE: dict[str, Any] = {

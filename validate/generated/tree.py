@@ -106,4 +106,5 @@ class Kernel:
     def from_text(cls, text: str) -> Kernel:
         """Read back what `to_text` wrote."""
         *rest, functions, body = ast.literal_eval(text)
-        return cls(*rest, tuple(Function(*each) for each in functions), body)
+        fields: list[Any] = [*rest, tuple(Function(*each) for each in functions), body]
+        return cls(*fields)
