@@ -35,6 +35,7 @@ from gpusim.engine.lanes import (
     equal,
     high,
     join,
+    lane_numbers,
     less_s,
     less_s64,
     less_u,
@@ -338,7 +339,8 @@ def exec_int_rare(code, i, regs, wb, preds, pb, mask):
         set_predicate(preds, pb, code[i, m.COL_PD1], second, mask)
         set_predicate(preds, pb, code[i, m.COL_PD0], first, mask)
     elif op == m.OP_MOV_LANES:
-        d = select(aux0 * 0x11111111, a, load(regs, destination(code, i, wb)))
+        chosen = shr(splat(aux0), lane_numbers() & splat(3)) & splat(1)
+        d = select(equal(chosen, splat(1)), a, load(regs, destination(code, i, wb)))
     store(regs, destination(code, i, wb), d, mask)
 
 

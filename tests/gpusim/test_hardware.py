@@ -72,7 +72,7 @@ def test_most_recorded_forms_are_executed():
     assert len(texts) - len(forms()) < 60  # not decoded
     refused = [form for form in forms() if form.family != "memory" and not is_executed(form.instruction)]
     assert len(refused) < 170
-    assert len(FORMS) > 2900
+    assert len(FORMS) > 3250
 
 
 @pytest.mark.parametrize("gap", NOT_YET)

@@ -8,6 +8,7 @@ from isa.lower import lower_instruction
 from isa.lower_writer import ConstantPool, RegisterLayout
 from tests.gpusim.recorded_forms import CONSTANT_OFFSET, OPERAND_REGISTERS, Form, recording
 from tests.oracle import Lane, execute
+from tests.oracle.lanes_between import execute_warp
 
 _HALVES = {"F16", "BF16"}
 NOT_YET = {
@@ -47,25 +48,40 @@ def interpret(form: Form, lanes: range) -> np.ndarray:
     Raises:
         Undefined: see `tests.oracle.execute`.
     """
-    known = constants()
-    uniform = form.family == "uniform"
     rows = []
     for number in lanes:
-        row = form.operands[number].tolist()
-        warp = form.operands[32 * (number // 32) : 32 * (number // 32) + 32]
-        lane = Lane(constants=known, number=number % 32)
-        bits = row[5]
-        shared = bits if uniform else int(np.bitwise_or.reduce(warp[:, 5]))
-        for k, register in enumerate(OPERAND_REGISTERS):
-            lane.registers[register] = row[k]
-            lane.uniform[register] = row[k] if uniform else int(warp[0, k])
-        for k in range(7):
-            lane.predicates[k] = bool(bits >> k & 1)
-            lane.uniform_predicates[k] = bool(shared >> k & 1)
+        lane = _lane(form, number)
         execute(form.instruction, lane)
-        rows.append(
-            [lane.registers[register] for register in (24, 25, 26, 27)]
-            + [sum(file[k] << k for k in range(7)) for file in (lane.predicates, lane.uniform_predicates)]
-            + [lane.uniform[24], lane.uniform[25]]
-        )
+        rows.append(_results(lane))
     return np.array(rows, np.uint32)
+
+
+def interpret_warp(form: Form, first: int) -> np.ndarray:
+    """Results [32, 8] of the warp that begins at lane `first`, for opcodes whose lanes see each other."""
+    lanes = [_lane(form, number) for number in range(first, first + 32)]
+    execute_warp(form.instruction, lanes)
+    return np.array([_results(lane) for lane in lanes], np.uint32)
+
+
+def _lane(form: Form, number: int) -> Lane:
+    uniform = form.family == "uniform"
+    row = form.operands[number].tolist()
+    warp = form.operands[32 * (number // 32) : 32 * (number // 32) + 32]
+    lane = Lane(constants=constants(), number=number % 32)
+    bits = row[5]
+    shared = bits if uniform else int(np.bitwise_or.reduce(warp[:, 5]))
+    for k, register in enumerate(OPERAND_REGISTERS):
+        lane.registers[register] = row[k]
+        lane.uniform[register] = row[k] if uniform else int(warp[0, k])
+    for k in range(7):
+        lane.predicates[k] = bool(bits >> k & 1)
+        lane.uniform_predicates[k] = bool(shared >> k & 1)
+    return lane
+
+
+def _results(lane: Lane) -> list[int]:
+    return (
+        [lane.registers[register] for register in (24, 25, 26, 27)]
+        + [sum(file[k] << k for k in range(7)) for file in (lane.predicates, lane.uniform_predicates)]
+        + [lane.uniform[24], lane.uniform[25]]
+    )
