@@ -13,7 +13,7 @@ endif
 LOCKED := $(VENV)/.locked-$(notdir $(PYTHON))
 INSTALLED := $(VENV)/.installed-$(notdir $(PYTHON))
 
-.PHONY: help demo test lint lock clean distclean
+.PHONY: help demo test lint coverage lock clean distclean
 .DEFAULT_GOAL := help
 
 help:  ## print this list
@@ -30,6 +30,9 @@ test: lint  ## set up, check style and types, run all tests
 lint: $(INSTALLED)  ## set up, check style and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy isa gpusim programs validate
+
+coverage: $(INSTALLED)  ## set up, measure which branches of isa and of the executors the tests take
+	$(BIN)/python tests/measure_branches.py
 
 lock:  ## renew requirements.lock from pyproject.toml (LOCK_ARGS=--upgrade for newer versions)
 	$(PYTHON) -m venv $(VENV)-lock

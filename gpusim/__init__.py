@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from gpusim.errors import SimulationError
     from gpusim.launch import Launch
     from gpusim.result import Result
-    from gpusim.simulation import simulate
+    from gpusim.simulation import CHECKS, simulate
 
 __version__ = "0.1.0"
 
 # Loaded when first used: importing `gpusim.launch` or printing a help text must not wait for Numba.
 _HOME = {
+    "CHECKS": "gpusim.simulation",
     "Device": "gpusim.device",
     "GPUConfig": "gpusim.config",
     "Launch": "gpusim.launch",
@@ -29,7 +30,7 @@ _HOME = {
     "simulate": "gpusim.simulation",
 }
 
-__all__ = ["Device", "GPUConfig", "Launch", "Result", "SimulationError", "load_config", "simulate"]
+__all__ = ["CHECKS", "Device", "GPUConfig", "Launch", "Result", "SimulationError", "load_config", "simulate"]
 
 
 def __getattr__(name: str) -> Any:

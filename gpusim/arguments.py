@@ -6,7 +6,7 @@ The layouts are those of the two ways to compile a kernel:
   then each extent and each stride, all 64-bit; tuples become their elements, complex numbers two floats,
   records a pointer; other scalars stay as they are, a bool in one byte. (The flattening that Numba's CUDA
   launcher does; checked against its PTX.)
-- `abi="c"`: an array becomes one pointer, a record its bytes, a scalar itself.
+- `abi="c"`: an array becomes one pointer, a record its bytes (which may also be given as they are), a scalar itself.
 
 A parameter's place comes from the program, whose compiler aligned it; here count and sizes must agree.
 """
@@ -129,6 +129,8 @@ class _Binder:
             yield from self.flatten(i, value.value, getattr(type_, "dtype", None), False)
         elif type_ is not None:
             yield from self.scalar_pieces(self.converted(i, value, type_))
+        elif not self.numba and isinstance(value, bytes | bytearray):
+            yield bytes(value)
         elif not self.numba and type(value) in (int, float):
             yield value
         else:
@@ -234,7 +236,7 @@ class _Binder:
         start = self.memory.alloc(high - low, label)
         self.bound.owned.append(start)
         device = DeviceArray(self.memory, start - low, shape, value.dtype, strides)
-        np.copyto(device.host_view, value)
+        self.memory.write(device, value)
         if isinstance(value, np.void) or value.flags.writeable:
             self.bound.write_back.append((value, device))
         self.uploaded[key] = device

@@ -6,7 +6,7 @@ order they are made, one after the other, whatever their stream: one of the orde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +19,21 @@ from gpusim.engine.device import Device as Engine
 from gpusim.errors import SimulationError
 from gpusim.launch import Launch
 from gpusim.memory import DeviceMemory
+from gpusim.module import Modules
 from gpusim.result import Result
 from gpusim.runner import run_launch
-from gpusim.simulation import DEFAULT_MAX_CYCLES, host_threads, parameter_names, program_of
+from gpusim.simulation import CHECKS, DEFAULT_MAX_CYCLES, checks_of, host_threads, parameter_names, program_of
+from gpusim.syscalls import Host
+from isa import Program
 
 
 class Device:
     """A simulated GPU.
 
     gpu, overrides, threads: as for `gpusim.simulate`. memory_bytes: device memory that can be allocated at once.
+    unified: host and device use the same addresses, see `DeviceMemory`.
+    check: what else to look for in every launch, as for `gpusim.simulate`; what a kernel reads from a `device_array`
+    that nothing has written is found here alone, since arrays of NumPy have contents.
     """
 
     def __init__(
@@ -37,9 +43,15 @@ class Device:
         overrides: Mapping[str, Any] | Sequence[str] | None = None,
         threads: int | None = None,
         memory_bytes: int = 4 << 30,
+        unified: bool = False,
+        check: str | Iterable[str] = (),
     ):
+        self._checks = checks_of(check)
         self.config = load_config(gpu, overrides)
-        self.memory = DeviceMemory(memory_bytes)
+        follow = bool(self._checks & CHECKS["initcheck"])
+        self.memory = DeviceMemory(memory_bytes, follow_contents=follow, unified=unified)
+        self.modules = Modules(self.memory)
+        self.host = Host(self.memory)
         self._engine = Engine(self.config, host_threads(threads))
 
     def to_device(self, array: np.ndarray, label: str | None = None) -> DeviceArray:
@@ -52,7 +64,9 @@ class Device:
         """A new array in device memory with undefined contents."""
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         kind = np.dtype(dtype)
-        address = self.memory.alloc(int(np.prod(shape)) * kind.itemsize)
+        nbytes = int(np.prod(shape, dtype=object)) * kind.itemsize
+        address = self.memory.alloc(nbytes)
+        self.memory.forget(address, nbytes)
         return DeviceArray(self.memory, address, shape, kind)
 
     def free(self, array: DeviceArray) -> None:
@@ -82,12 +96,13 @@ class Device:
         launch = Launch(kernel, grid, block, tuple(args), shared_bytes, signature)
         program = program_of(kernel, launch.args, self.config, signature)
         typed = signature if program is not kernel else None
+        linked = self.modules.link(program)
         bound = bind(program, launch.args, self.memory, typed, parameter_names(kernel))
         before = self.memory.snapshot()
         try:
             result = run_launch(
                 self.config,
-                program,
+                linked,
                 launch,
                 self.memory,
                 bound.parameter_bytes,
@@ -96,7 +111,10 @@ class Device:
                 strict_barriers,
                 progress,
                 self._engine,
+                self.host,
+                checks=self._checks,
             )
+            self.modules.check_exception(program)
             bound.copy_back()
         except SimulationError:
             self.memory.restore(before)
@@ -104,6 +122,33 @@ class Device:
         finally:
             bound.release()
         return result
+
+    def run(
+        self,
+        program: Program,
+        launch: Launch,
+        parameter_bytes: bytes,
+        *,
+        max_cycles: int | None = None,
+        strict_barriers: bool = True,
+        cooperative: bool = False,
+    ) -> Result:
+        """Run a kernel whose parameters are laid out already, as a driver does: without a copy of device memory to
+        return to, so after an error memory holds what the kernel has written until then."""
+        return run_launch(
+            self.config,
+            program,
+            launch,
+            self.memory,
+            parameter_bytes,
+            self._engine.threads,
+            max_cycles or DEFAULT_MAX_CYCLES,
+            strict_barriers,
+            None,
+            self._engine,
+            self.host,
+            cooperative,
+        )
 
     def stream(self) -> Stream:
         """A new stream."""

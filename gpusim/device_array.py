@@ -65,7 +65,7 @@ class DeviceArray:
         """Copy `array`, of the same shape and dtype, to the device."""
         array = np.asarray(array)
         self._same(array)
-        np.copyto(self.host_view, array)
+        self.memory.write(self, array)
 
     def __len__(self) -> int:
         if not self.shape:

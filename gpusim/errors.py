@@ -16,15 +16,22 @@ from isa.errors import UnknownInstruction as UnsupportedInstruction
 
 __all__ = [
     "ArgumentError",
+    "AssertionFailed",
     "BarrierError",
+    "CheckError",
     "ConfigError",
     "CyclesExceeded",
+    "DataRaceError",
     "DeadlockError",
     "KernelError",
+    "KernelRaised",
     "LaunchError",
     "MemoryAccessError",
     "OutOfDeviceMemory",
     "SimulationError",
+    "SymbolError",
+    "SynchronizationError",
+    "UninitializedReadError",
     "UnsupportedInstruction",
 ]
 
@@ -78,6 +85,24 @@ class ArgumentError(SimulationError):
         if argument is not None:
             parts.append(f"argument {argument}" + (f" ({name!r})" if name else ""))
         super().__init__(": ".join([", ".join(parts), reason] if parts else [reason]))
+
+
+class SymbolError(SimulationError):
+    """A variable that a loaded module does not have. `name` is what was asked for, `names` what there is."""
+
+    def __init__(self, name: str, module: str, names: Sequence[str] = ()):
+        self.name, self.module, self.names = name, module, tuple(names)
+        shown = ", ".join(self.names[:8]) + (", ..." if len(self.names) > 8 else "")
+        there = f"it has {shown}" if self.names else "it has none"
+        super().__init__(f"module {module!r} has no variable {name!r}; {there}")
+
+
+class CheckError(SimulationError):
+    """A check was asked for that does not exist. `name` what was asked for, `known` what there is."""
+
+    def __init__(self, name: str, known: Sequence[str]):
+        self.name, self.known = name, tuple(known)
+        super().__init__(f"there is no check {name!r}; known are {', '.join(self.known)}")
 
 
 class OutOfDeviceMemory(SimulationError):
@@ -165,13 +190,29 @@ class MemoryAccessError(KernelError):
     ):
         self.problem, self.address, self.size, self.access = problem, address, size, access
         self.space, self.allocation = space, allocation
-        unit = "byte" if size == 1 else "bytes"
-        reason = f"{problem}: {space} {access} of {size:,} {unit} at address {address:#x}"
+        reason = f"{problem}: {space} {access} of {_byte_count(size)} at address {address:#x}"
         if problem == "misaligned":
             reason += f", which is not a multiple of {size:,}"
         if allocation:
             reason += f", {allocation}"
         super().__init__(reason, **place)
+
+
+class AssertionFailed(KernelError):
+    """An assertion in a kernel that does not hold. `message` is the asserted expression or text, `asserted_at` the
+    place 'file:line' that the kernel gives, `function` the function there."""
+
+    def __init__(self, message: str, *, asserted_at: str, function: str, **place):
+        self.message, self.asserted_at, self.function = message, asserted_at, function
+        super().__init__(f"assertion `{message}` failed in {function}, {asserted_at}", **place)
+
+
+class KernelRaised(KernelError):
+    """A Python exception that a kernel compiled with `debug=True` raised. `exception` is its text."""
+
+    def __init__(self, exception: str, **place):
+        self.exception = exception
+        super().__init__(f"the kernel raised {exception}", **place)
 
 
 class BarrierError(KernelError):
@@ -184,6 +225,72 @@ class BarrierError(KernelError):
             "and the others have exited or wait elsewhere",
             **place,
         )
+
+
+class UninitializedReadError(KernelError):
+    """A read of memory that nothing has written. Only with `check="initcheck"`.
+
+    `access` 'read' or 'atomic'; `space` 'global', 'shared' or 'local'; `address` and `size` of the access in bytes;
+    `allocation` in the words of `DeviceMemory.describe`, for global memory.
+    """
+
+    def __init__(
+        self, *, address: int, size: int, access: str, space: str, allocation: str | None = None, **place
+    ):
+        self.address, self.size, self.access, self.space, self.allocation = address, size, access, space, allocation
+        reason = f"uninitialized read: {space} {access} of {_byte_count(size)} at address {address:#x}"
+        reason += f", {allocation}," if allocation else ""
+        super().__init__(reason + " to which nothing has been written", **place)
+
+
+class DataRaceError(KernelError):
+    """Two accesses to one place in shared memory, one of them at least a plain write, without a barrier between them.
+    Only with `check="racecheck"`.
+
+    `hazard` 'read after write', 'write after read' or 'write after write'; `address` and `size` of the later access in
+    bytes; `access` its kind. The place of the error is that of the later one; `other_access`, `other_thread`,
+    `other_file`, `other_line` and `other_instruction` say who was there before.
+    """
+
+    def __init__(
+        self,
+        *,
+        address: int,
+        size: int,
+        access: str,
+        other_access: str,
+        other_thread: Coordinates,
+        other_file: str | None = None,
+        other_line: int | None = None,
+        other_instruction: str | None = None,
+        **place,
+    ):
+        self.address, self.size, self.access, self.other_access = address, size, access, other_access
+        self.other_thread, self.other_file, self.other_line = other_thread, other_file, other_line
+        self.other_instruction = other_instruction
+        kinds = ["read" if kind == "read" else "write" for kind in (access, other_access)]
+        self.hazard = f"{kinds[0]} after {kinds[1]}"
+        where = f", {other_file}:{other_line}" if other_file and other_line else ""
+        code = f", instruction '{other_instruction}'" if other_instruction else ""
+        super().__init__(
+            f"data race: shared {access} of {_byte_count(size)} at address {address:#x} after the {other_access} by "
+            f"thread {_coordinates(other_thread)}{where}{code}, with no barrier between the two",
+            **place,
+        )
+
+
+class SynchronizationError(KernelError):
+    """A barrier used in a way that CUDA leaves undefined. Only with `check="synccheck"`.
+
+    `problem` 'divergent threads', 'thread count', 'thread not in mask' or 'exited thread in mask'; `barrier` its number
+    for barriers of the block; `mask` of lanes for those of a warp.
+    """
+
+    def __init__(
+        self, problem: str, explanation: str, *, barrier: int | None = None, mask: int | None = None, **place
+    ):
+        self.problem, self.barrier, self.mask = problem, barrier, mask
+        super().__init__(f"{problem}: {explanation}", **place)
 
 
 class DeadlockError(KernelError):
@@ -215,6 +322,10 @@ def _restore(cls: type[SimulationError], args: tuple, state: dict) -> Simulation
     error.args = args
     error.__dict__.update(state)
     return error
+
+
+def _byte_count(size: int) -> str:
+    return f"{size:,} byte" if size == 1 else f"{size:,} bytes"
 
 
 def _coordinates(index: Coordinates) -> str:

@@ -131,6 +131,31 @@ def check_dimensions(
                 )
 
 
+def check_cluster(
+    config: GPUConfig,
+    cluster: Sequence[int],
+    grid: Sequence[int],
+    blocks_per_sm: int,
+    kernel: str | None = None,
+) -> None:
+    """Raise LaunchError unless thread block clusters of `cluster` (x, y, z) blocks divide the grid and fit a GPC."""
+    blocks = cluster[0] * cluster[1] * cluster[2]
+    size = tuple(cluster)
+    if blocks > config.sm.max_cluster_blocks:
+        most = config.sm.max_cluster_blocks
+        what = f"allowed at most {most}" if most > 1 else f"and {config.gpu.name} has no clusters"
+        raise LaunchError(f"clusters of {size}: {blocks:,} blocks, {what}", kernel=kernel)
+    if any(extent % part for extent, part in zip(grid, cluster, strict=True)):
+        raise LaunchError(
+            f"grid {tuple(grid)} is not a multiple of the cluster's {size} blocks", kernel=kernel
+        )
+    room = config.sm.count // config.sm.gpcs * blocks_per_sm
+    if blocks > room:
+        raise LaunchError(
+            f"a cluster of {blocks} blocks does not fit a GPC, which has room for {room}", kernel=kernel
+        )
+
+
 def _check_block(
     config: GPUConfig, threads: int, registers: int, max_threads: int | None, kernel: str | None
 ) -> None:

@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
+from gpusim.compatibility import check_architecture
 from gpusim.config import GPUConfig
 from gpusim.engine import layout as L
-from gpusim.engine.device import CyclesUsedUp, Device, MachineStopped, NothingMoves
+from gpusim.engine.device import CyclesUsedUp, Device, HostRefused, MachineStopped, NothingMoves
 from gpusim.engine.dispatcher import G_FIELDS
 from gpusim.engine.machine import build_state, constant_banks, parameters
 from gpusim.engine.record import LaunchRecord
 from gpusim.engine.warm import prepare_core
 from gpusim.errors import LaunchError
-from gpusim.fault import fault, nothing_moves, out_of_cycles
+from gpusim.fault import caller, fault, nothing_moves, out_of_cycles
 from gpusim.launch import Launch
-from gpusim.memory import BASE, DeviceMemory
-from gpusim.occupancy import check_dimensions, occupancy
+from gpusim.memory import DeviceMemory
+from gpusim.occupancy import check_cluster, check_dimensions, occupancy
 from gpusim.result import Result
+from gpusim.syscalls import Host
 from isa import Program
-from isa.lower import lower
+from isa import microops as M
+from isa.instruction import Instruction
+from isa.launch_values import launch_values, reads_launch_value
+from isa.lower import Lowered, lower
 
 #: Local memory that CUDA gives every thread beyond what the compiler counted, for recursion and calls by pointer.
 _DEFAULT_STACK_BYTES = 1024
+#: What blocks of a cooperative launch share: a size and the grid's barrier (cooperative_groups.h).
+_WORKSPACE_BYTES = 64
+#: CUDA programming guide, technical specifications per compute capability: 512 KB.
+_MOST_LOCAL_BYTES = 512 << 10
 
 
 def run_launch(
@@ -38,12 +49,19 @@ def run_launch(
     strict_barriers: bool,
     progress: Callable[[int, int, int], None] | None,
     device: Device | None = None,
+    host: Host | None = None,
+    cooperative: bool = False,
+    checks: int = 0,
 ) -> Result:
-    """Simulate one launch whose arguments lie in `memory` already; on `device`, or on a new one with cold caches."""
-    lowered = lower(program)
+    """Simulate one launch whose arguments lie in `memory` already; on `device`, or on a new one with cold caches.
+
+    program: linked (`gpusim.module`), so that no address is left to write. host: serves system calls, None for one of
+    this launch alone. cooperative: all blocks have to be resident at once, as they must anyhow if the kernel uses the
+    workspace of grid-wide barriers.
+    """
+    check_architecture(program.arch, config.gpu.arch, program.name)
+    lowered = lowered_once(program)
     check_dimensions(config, launch.grid, launch.block, program.name)
-    if program.cluster is not None:
-        raise LaunchError("thread block clusters are not modelled", kernel=program.name)
     fits = occupancy(
         config,
         launch.threads_per_block,
@@ -53,26 +71,59 @@ def run_launch(
         program.max_threads,
         program.name,
     )
+    if program.cluster is not None:
+        check_cluster(config, program.cluster, launch.grid, fits.blocks_per_sm, program.name)
+    shared_by_blocks = cooperative or reads_launch_value(program, launch_values(program.arch).environment + 4)
+    if shared_by_blocks and launch.blocks > fits.blocks_per_sm * config.sm.count:
+        raise LaunchError(
+            f"a cooperative launch of {launch.blocks:,} blocks, of which the GPU holds "
+            f"{fits.blocks_per_sm * config.sm.count:,} at once",
+            kernel=program.name,
+        )
+    workspace = memory.alloc(_WORKSPACE_BYTES, "grid workspace") if shared_by_blocks else 0
     local_bytes = _local_bytes(program)
     shared = program.shared_base + program.static_shared_bytes + launch.shared_bytes
-    par = parameters(config, launch, lowered, fits, shared, local_bytes, BASE, strict_barriers)
-    banks = constant_banks(program, launch, parameter_bytes, local_bytes)
+    par = parameters(
+        config,
+        launch,
+        lowered,
+        fits,
+        program.shared_base,
+        shared,
+        local_bytes,
+        memory.base,
+        strict_barriers,
+        program.cluster or (0, 0, 0),
+        checks,
+    )
+    banks = constant_banks(program, launch, parameter_bytes, local_bytes, config.sm.count, workspace)
     own = device is None
     device = device or Device(config, threads)
     before = device.memory_system.counters.copy()
-    state = build_state(par, lowered, banks, memory, device.threads)
+    try:
+        state = build_state(par, lowered, banks, memory, device.threads, device.spare)
+    except MemoryError:
+        raise LaunchError("the host has no room for the state of all resident threads", kernel=program.name) from None
     preparing = prepare_core(state, device.memory_system.state, np.zeros(G_FIELDS, np.int64))
     started = time.perf_counter()
-    grid = device.submit(state, launch.blocks, max_cycles, progress)
+    host = host or Host(memory)
+    serve = partial(host.serve, place=partial(caller, state, program=program, launch=launch))
+    calls = M.OP_SYSCALL in lowered.code[:, M.COL_OP]
+    grid = device.submit(state, launch.blocks, max_cycles, progress, serve if calls else None)
     try:
         cycles = device.wait(grid)
     except MachineStopped as stopped:
         raise fault(state, stopped.sm, program, launch, memory) from None
+    except HostRefused as refused:
+        raise refused.error from None
     except CyclesUsedUp:
         raise out_of_cycles(grid, program, launch, max_cycles) from None
     except NothingMoves:
         raise nothing_moves(grid, program, launch, int(device.env.now)) from None
     finally:
+        host.flush()
+        if workspace:
+            memory.free(workspace)
         if own:
             device.close()
     return Result(
@@ -82,7 +133,7 @@ def run_launch(
             launch=launch,
             occupancy=fits,
             cycles=cycles,
-            line=state.line.sum(axis=0),
+            line=state.line[:, :-1].sum(axis=0),
             sm_active_cycles=state.sm[:, L.S_ACTIVE_CYCLES].copy(),
             sm_warp_cycles=state.sm[:, L.S_WARP_CYCLES].copy(),
             sm_issued=state.sm[:, L.S_ISSUED].copy(),
@@ -95,9 +146,29 @@ def run_launch(
     )
 
 
+_lowered: OrderedDict[int, tuple[tuple[Instruction, ...], Lowered]] = OrderedDict()
+_MOST_LOWERED = 128
+
+
+def lowered_once(program: Program) -> Lowered:
+    """The program's rows, from the last time if its instructions are the same objects: constants may have changed."""
+    key = id(program.instructions)
+    if key not in _lowered:
+        _lowered[key] = program.instructions, lower(program)  # keeps the instructions, so nothing else gets their id
+        if len(_lowered) > _MOST_LOWERED:
+            _lowered.popitem(last=False)
+    _lowered.move_to_end(key)
+    return _lowered[key][1]
+
+
 def _local_bytes(program: Program) -> int:
     """Local memory per thread: the compiler's stack, rounded to 16 bytes, and room for calls it could not count."""
     calls = any(each.opcode in ("CALL", "BRX", "JMX") for each in program.instructions)
     if program.local_bytes == 0 and not calls:
         return 0
+    if not 0 <= program.local_bytes <= _MOST_LOCAL_BYTES:
+        raise LaunchError(
+            f"{program.local_bytes:,} bytes of local memory per thread, allowed at most {_MOST_LOCAL_BYTES:,}",
+            kernel=program.name,
+        )
     return -(-program.local_bytes // 16) * 16 + (_DEFAULT_STACK_BYTES if calls else 0)

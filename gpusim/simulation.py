@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpusim.arguments import bind, infer_signature, parse_signature
 from gpusim.config import GPUConfig, load_config
+from gpusim.errors import CheckError
 from gpusim.launch import Launch
 from gpusim.memory import DeviceMemory
+from gpusim.module import Modules
 from isa import Program, compile_kernel
 
 if TYPE_CHECKING:
     from gpusim.result import Result
+
+#: What `check` may name, after compute-sanitizer's tools; memcheck is always on.
+CHECKS = {"memcheck": 0, "initcheck": 1, "racecheck": 2, "synccheck": 4}
 
 #: A launch may run this long unless `max_cycles` says otherwise: a minute of GPU time. An endless loop ends here.
 DEFAULT_MAX_CYCLES = 100_000_000
@@ -34,6 +39,7 @@ def simulate(
     threads: int | None = None,
     strict_barriers: bool = True,
     progress: Callable[[int, int, int], None] | None = None,
+    check: str | Iterable[str] = (),
 ) -> Result:
     """Run a kernel once on a simulated GPU with cold caches.
 
@@ -50,6 +56,9 @@ def simulate(
         strict_barriers: a barrier that some threads have exited without reaching is an error; False lets exited
             threads count as arrived, as the hardware does.
         progress: called now and then with (cycles, blocks finished, blocks in the grid).
+        check: what else to look for, by the names of compute-sanitizer's tools: any of `gpusim.CHECKS`. Neither cycles
+            nor counts change; the run takes longer. Accesses are always checked for bounds, alignment and
+            use after free ("memcheck"). See docs/errors.md.
 
     Raises:
         SimulationError: or one of its subclasses, for everything that is wrong with the launch or that the kernel does
@@ -59,14 +68,18 @@ def simulate(
         run_launch,  # the compiled core: a heavy import that listing programs can do without
     )
 
+    checks = checks_of(check)
     config = load_config(gpu, overrides)
     launch = Launch(kernel, grid, block, tuple(args), shared_bytes, signature)
     program = program_of(kernel, launch.args, config, signature)
     memory = DeviceMemory()
+    modules = Modules(memory)
+    # Arguments first: a program's variables must not move them to other L2 slices, since a kernel is loaded lazily.
     bound = bind(program, launch.args, memory, signature if program is not kernel else None, parameter_names(kernel))
+    linked = modules.link(program)
     result = run_launch(
         config,
-        program,
+        linked,
         launch,
         memory,
         bound.parameter_bytes,
@@ -74,7 +87,9 @@ def simulate(
         max_cycles,
         strict_barriers,
         progress,
+        checks=checks,
     )
+    modules.check_exception(program)
     bound.copy_back()
     return result
 
@@ -104,3 +119,12 @@ def host_threads(threads: int | None) -> int:
         return os.cpu_count() or 1
 
 
+def checks_of(check: str | Iterable[str]) -> int:
+    """The engine's flags for names of checks: a text with commas, or several. Raises CheckError for an unknown one."""
+    names = check.split(",") if isinstance(check, str) else list(check)
+    flags = 0
+    for name in names:
+        if name not in CHECKS:
+            raise CheckError(name, tuple(CHECKS))
+        flags |= CHECKS[name]
+    return flags

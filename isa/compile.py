@@ -5,30 +5,23 @@ Nothing here needs a GPU. `numba.cuda` is imported only when a Python kernel has
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import os
 import re
-import subprocess
 import tempfile
-import threading
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from isa.cache import ProgramCache, Unkeyable, default_cache, function_parts
 from isa.errors import CompileError
 from isa.listing import program_from_cubin, with_current_source
-from isa.program import IMAGE_FORMAT, Program
-from isa.toolchain import find_nvrtc, find_tool, identity, include_folders, numba_version
+from isa.numba_code import numba_code
+from isa.program import DECODER, IMAGE_FORMAT, Program
+from isa.toolchain import find_nvrtc, find_tool, identity, include_folders, numba_version, run_tool
 
 DEFAULT_ARCH = "sm_90"
-_PATCHING = threading.RLock()
-_DEFAULT_OPTIONS = {"fastmath": False, "opt": True, "launch_bounds": None}
-# Numba numbers the functions of a process, and the number is part of a mangled name, between two others.
-_COUNTER = re.compile(r"B\d+v(\d+)(?=B\d+cw)")
+_DEFAULT_OPTIONS = {"fastmath": False, "opt": True, "launch_bounds": None, "debug": False}
 
 
 def compile_kernel(
@@ -38,7 +31,7 @@ def compile_kernel(
 
     Args:
         kernel: a function written for `numba.cuda`, or a `numba.cuda.jit` dispatcher, whose options
-            `fastmath`, `opt`, `launch_bounds` and `max_registers` apply.
+            `fastmath`, `opt`, `launch_bounds`, `debug`, `link`, `lto` and `max_registers` apply.
         signature: tuple of Numba types, a Numba signature, or a string such as "void(float32[::1], int64)".
         arch: 'sm_90' and the like.
         max_registers: upper limit of registers per thread; overrides the dispatcher's.
@@ -53,12 +46,13 @@ def compile_kernel(
             f"a kernel is a Python function or a numba.cuda dispatcher, not {type(kernel).__name__}"
         )
     declared = getattr(kernel, "targetoptions", {})
-    if declared.get("link"):
-        raise CompileError(f"kernel '{function.__name__}' links external files, which is not supported",
-                           function.__code__.co_filename, function.__code__.co_firstlineno)  # fmt: skip
     options = {
         name: declared[name] for name, usual in _DEFAULT_OPTIONS.items() if declared.get(name, usual) != usual
     }
+    if declared.get("link"):
+        options["link"] = tuple(declared["link"])
+    if "lto" in declared and declared["lto"] == options.get("debug", False):
+        options["lto"] = declared["lto"]  # Numba's default is the opposite of debug
     if max_registers is None:
         max_registers = declared.get("max_registers")
     types = _argument_types(signature, function)
@@ -66,9 +60,14 @@ def compile_kernel(
     program = default_cache().get(key) if key else None
     if program is not None:
         return with_current_source(program)
-    ptx = _numba_ptx(function, types, arch, options)
-    cubin = assemble(ptx, arch, max_registers=max_registers, path=function.__code__.co_filename)
-    program = program_from_cubin(cubin, abi="numba", path=function.__qualname__)
+    code = numba_code(function, types, arch, options, max_registers)
+    cubin = code.cubin
+    if cubin is None:
+        path = function.__code__.co_filename
+        cubin = assemble(code.ptx, arch, max_registers=max_registers, path=path, debug=bool(options.get("debug")))
+    program = program_from_cubin(cubin, code.entry, abi="numba", path=function.__qualname__)
+    if code.exceptions:
+        program = replace(program, exceptions=code.exceptions)
     if key:
         default_cache().put(key, program)
     return program
@@ -94,7 +93,7 @@ def _key(
     function: Any, types: tuple[Any, ...], arch: str, options: dict[str, Any], max_registers: int | None
 ) -> str | None:
     """Cache key of a compilation, None where something in it has no safe digest."""
-    described = repr((tuple(map(str, types)), arch, sorted(options.items()), max_registers, IMAGE_FORMAT))
+    described = repr((tuple(map(str, types)), arch, sorted(options.items()), max_registers, IMAGE_FORMAT, DECODER))
     if " at 0x" in described:
         return None
     tools = (numba_version(), identity("ptxas"), identity("nvdisasm"))
@@ -104,97 +103,24 @@ def _key(
         return None
 
 
-def _numba_ptx(function: Any, types: tuple[Any, ...], arch: str, options: dict[str, Any]) -> str:
-    number = int(re.sub(r"\D", "", arch))
-    with warnings.catch_warnings():
-        # Numba warns about launch sizes, missing source and the like, which is not the caller's concern.
-        warnings.simplefilter("ignore")
-        try:
-            from numba import cuda
-        except ImportError as error:
-            numba_version()
-            raise CompileError(f"numba.cuda cannot be imported: {error}") from error
-        target = divmod(number, 10)
-        settings = {"cc": target, "output": "ptx", "device": False, "abi": "numba", "lineinfo": True}
-        try:
-            with _device_functions_for(target):
-                ptx, _ = cuda.compile(function, types, **settings, **options)
-        except Exception as error:  # Numba raises its own errors and many built-in ones for a user's mistake
-            raise _compile_error(function, error) from error
-    return _renumber(ptx.decode() if isinstance(ptx, bytes) else ptx)
-
-
-def _renumber(ptx: str) -> str:
-    """Count the functions of Numba's PTX from 1, so that a kernel gives the same cubin in every process."""
-    numbers: dict[str, str] = {}
-
-    def tag(match: re.Match[str]) -> str:
-        text = "v" + numbers.setdefault(match[1], str(len(numbers) + 1))
-        return f"B{len(text)}{text}"
-
-    return _COUNTER.sub(tag, ptx)
-
-
-@contextlib.contextmanager
-def _device_functions_for(target: tuple[int, int]) -> Iterator[None]:
-    """Let Numba compile device functions for a target without a GPU, with line information.
-
-    `cuda.compile` takes the target as an argument, but a device function that the kernel calls is compiled
-    for the current GPU, and with line information only if its decorator asks for it; there is no option for
-    either. So the two functions that decide it are replaced for the time of the compilation.
-    """
-    from unittest import mock
-
-    from numba.cuda import dispatcher
-
-    compile_cuda_function = dispatcher.compile_cuda
-    substitutes = {
-        "get_current_device": lambda: SimpleNamespace(compute_capability=target),
-        "compile_cuda": lambda *args, **kwargs: compile_cuda_function(*args, **{**kwargs, "lineinfo": True}),
-    }
-    with _PATCHING, contextlib.ExitStack() as stack:
-        for name, substitute in substitutes.items():
-            stack.enter_context(mock.patch.object(dispatcher, name, substitute))
-        yield
-
-
-_PLACE = re.compile(r'File "(.+?)", line (\d+)')
-_NOISE = re.compile(
-    r"Failed in |During: |There are \d+ candidate|- Of which|Overload of|With argument|No match|This error"
-)
-
-
-def _compile_error(function: Any, error: Exception) -> CompileError:
-    """One sentence and one place out of Numba's report, which lists every pass and candidate."""
-    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
-    told: list[str] = []
-    for row in text.splitlines():
-        if not row.strip() or _NOISE.match(row.strip()):
-            if told and row.strip():
-                break
-            continue
-        if _PLACE.match(row.strip()) or row.strip().startswith("File"):
-            break
-        told.append(row.strip())
-    message = " ".join(told) or f"{type(error).__name__}: {text.strip()}"
-    # Numba shortens paths to be relative to the working directory.
-    places = [(os.path.abspath(file), int(line)) for file, line in _PLACE.findall(text)]
-    user_places = [place for place in places if "numba" not in Path(place[0]).parts]
-    code = function.__code__
-    file, line = user_places[0] if user_places else (code.co_filename, code.co_firstlineno)
-    return CompileError(f"kernel '{function.__name__}' does not compile: {message}", file, line)
-
-
 def assemble(
-    ptx: str | bytes, arch: str = DEFAULT_ARCH, *, max_registers: int | None = None, path: str = "<ptx>"
+    ptx: str | bytes,
+    arch: str = DEFAULT_ARCH,
+    *,
+    max_registers: int | None = None,
+    path: str = "<ptx>",
+    debug: bool = False,
+    relocatable: bool = False,
 ) -> bytes:
-    """Turn PTX into a cubin with line information.
+    """Turn PTX into a cubin with line information, or for debugging.
 
     Args:
         ptx: the text.
         arch: target such as 'sm_90'; the PTX must not require a later one.
         max_registers: upper limit of registers per thread.
         path: name of the PTX file or of what it was made from, for messages.
+        debug: do not optimise, as the PTX of a kernel compiled for debugging demands.
+        relocatable: make an object that has to be linked.
 
     Raises:
         CompileError: ptxas rejects the text; the message is its first error.
@@ -203,10 +129,13 @@ def assemble(
     with tempfile.TemporaryDirectory(prefix="gpusim-") as folder:
         source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_bytes(ptx.encode() if isinstance(ptx, str) else ptx)
-        command = [find_tool("ptxas"), f"-arch={arch}", "-lineinfo", str(source), "-o", str(target)]
+        lines = "-g" if debug else "-lineinfo"
+        command = [find_tool("ptxas"), f"-arch={arch}", lines, str(source), "-o", str(target)]
+        if relocatable:
+            command.append("-c")
         if max_registers is not None:
             command.append(f"-maxrregcount={max_registers}")
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = run_tool(command)
         if done.returncode == 0:
             return target.read_bytes()
     report = done.stderr or done.stdout
@@ -215,10 +144,7 @@ def assemble(
     message = re.sub(r"^.*?(?:error|fatal)\s*:\s*", "", rows[0])
     extern = re.search(r"Unresolved extern function '(\w+)'", report)
     if extern:
-        message = (
-            f"it calls {extern[1]}, a function of a library, and libraries are not linked "
-            "(Numba's float16 arithmetic and grid-wide synchronisation need one)"
-        )
+        message = f"it calls {extern[1]}, which it does not define, and nothing is linked to it"
     raise CompileError(f"ptxas rejects the PTX: {message}", path, int(place[1]) if place else None)
 
 

@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from isa.elf import HEADER_BYTES, check_sections
 from isa.errors import NotACubin
+from isa.limits import MOST_GLOBAL_BYTES, problem_with
 
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
@@ -21,18 +23,6 @@ if TYPE_CHECKING:
 _ELF_MAGIC = b"\x7fELF"
 _EM_CUDA = 190
 _STO_CUDA_ENTRY = 0x10
-_HEADER_BYTES = 64
-_DAMAGE = (
-    struct.error,
-    IndexError,
-    KeyError,
-    AttributeError,
-    ValueError,
-    OverflowError,
-    MemoryError,
-)
-"""What reading a damaged file may raise: pyelftools checks only part of what it reads."""
-
 # EIATTR codes, as `nvdisasm` names them.
 _MAX_THREADS = 0x05
 _PARAM_CBANK = 0x0A
@@ -58,7 +48,9 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class GlobalSymbol:
-    """A module-level variable: its offset and size in bytes in the global image, or in a constant bank."""
+    """A module-level variable, or the section that holds it: its offset and size in bytes in the global image,
+    or in a constant bank.
+    """
 
     name: str
     offset: int
@@ -71,11 +63,10 @@ class Relocation:
     """An address that the loader writes.
 
     Attributes:
-        target: 'constant<bank>', 'global' (the global image) or 'text' (the kernel's code).
+        target: 'constant<bank>', 'global' (the global image) or 'text' (the code).
         offset: where in it, in bytes.
         kind: ELF relocation type; 2 is R_CUDA_64, a 64-bit absolute address.
-        symbol: whose address; in `Program.global_symbols`, or the name of an external function such as
-            vprintf.
+        symbol: whose address; in `Program.global_symbols`, or a function, which `Program.labels` places.
         addend: added to the address.
     """
 
@@ -88,7 +79,11 @@ class Relocation:
 
 @dataclass
 class CubinKernel:
-    """What the ELF file says about one kernel; sizes in bytes, field meanings as in `isa.Program`."""
+    """What the ELF file says about one code section, a kernel's or a function's; sizes in bytes, field meanings
+    as in `isa.Program`.
+
+    `functions` says which functions begin in the section, and at which byte of it.
+    """
 
     name: str
     symbol_index: int
@@ -105,16 +100,23 @@ class CubinKernel:
     cluster: tuple[int, int, int] | None = None
     constant_banks: dict[int, bytes] = field(default_factory=dict)
     relocations: tuple[Relocation, ...] = ()
+    functions: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Cubin:
-    """A parsed cubin: architecture ('sm_90'), kernels by mangled name, and the module's global data."""
+    """A parsed cubin: architecture ('sm_90'), kernels by mangled name, and the module's global data.
+
+    `functions` are the code sections of functions that lie outside their callers' section,
+    `externals` the names of functions that it calls and does not define.
+    """
 
     arch: str
     kernels: dict[str, CubinKernel]
     global_image: bytes
     global_symbols: tuple[GlobalSymbol, ...]
+    functions: dict[str, CubinKernel] = field(default_factory=dict)
+    externals: frozenset[str] = frozenset()
 
 
 def read_cubin(data: bytes, path: str = "<cubin>") -> Cubin:
@@ -129,34 +131,18 @@ def read_cubin(data: bytes, path: str = "<cubin>") -> Cubin:
     """
     if data[:4] != _ELF_MAGIC:
         raise NotACubin(path, "it does not start with the ELF magic number")
-    if len(data) < _HEADER_BYTES:
-        raise NotACubin(path, f"it ends after {len(data)} bytes, inside the ELF header")
-    machine = struct.unpack_from("<H", data, 18)[0]
-    if machine != _EM_CUDA:
+    machine = int.from_bytes(data[18:20], "little")
+    if len(data) >= HEADER_BYTES and machine != _EM_CUDA:
         raise NotACubin(path, f"it is an ELF file for machine {machine}, not for CUDA ({_EM_CUDA})")
-    _check_extent(data, path)
-    from elftools.common.exceptions import ELFError
+    check_sections(data, path)
     from elftools.elf.elffile import ELFFile
 
     try:
         return _Reader(ELFFile(io.BytesIO(data)), data, path).read()
-    except (ELFError, *_DAMAGE) as error:
+    except NotACubin:
+        raise
+    except Exception as error:  # pyelftools checks only part of what it reads: a damaged file may raise anything
         raise NotACubin(path, f"its sections are damaged ({error or type(error).__name__})") from error
-
-
-def _check_extent(data: bytes, path: str) -> None:
-    """Truncated files are found here, since a section that runs past the end would be read short."""
-    if data[4] != 2:
-        raise NotACubin(path, "it is not a 64-bit ELF file")
-    start = struct.unpack_from("<Q", data, 40)[0]
-    entry, count = struct.unpack_from("<HH", data, 58)
-    if start + entry * count > len(data) or entry < _HEADER_BYTES:
-        raise NotACubin(path, f"it ends after {len(data)} bytes, before its section table")
-    for index in range(count):
-        (kind,) = struct.unpack_from("<I", data, start + index * entry + 4)
-        offset, size = struct.unpack_from("<QQ", data, start + index * entry + 24)
-        if kind != 8 and offset + size > len(data):
-            raise NotACubin(path, f"it ends after {len(data)} bytes, inside section {index}")
 
 
 def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -182,31 +168,42 @@ class _Reader:
         self.by_name = {section.name: section for section in self.sections}
         table = self.by_name.get(".symtab")
         self.symbols: list[Any] = list(table.iter_symbols()) if table is not None else []
+        self.symbol_table = table.data() if table is not None else b""
         flags, version = elf["e_flags"], data[8]
         # ABI version 8 (CUDA 13) moved the architecture from the lowest byte of the flags to the next one.
         number = flags >> 8 & 0xFF if version >= 8 else flags & 0xFF
         self.arch = f"sm_{number}"
 
     def read(self) -> Cubin:
-        kernels = {}
+        kernels: dict[str, CubinKernel] = {}
+        functions: dict[str, CubinKernel] = {}
+        externals: set[str] = set()
+        inside: dict[str, dict[str, int]] = {}
         for index, symbol in enumerate(self.symbols):
             where = symbol["st_shndx"]
-            if symbol["st_info"]["type"] != "STT_FUNC" or not isinstance(where, int):
+            if symbol["st_info"]["type"] != "STT_FUNC":
+                continue
+            if not isinstance(where, int):
+                externals.add(symbol.name)
                 continue
             section = self.sections[where]
-            if self._other(index) & _STO_CUDA_ENTRY and section.name == f".text.{symbol.name}":
-                kernels[symbol.name] = CubinKernel(symbol.name, index, section.data())
+            inside.setdefault(section.name, {})[symbol.name] = symbol["st_value"]
+            if section.name == f".text.{symbol.name}":
+                group = kernels if self._other(index) & _STO_CUDA_ENTRY else functions
+                group[symbol.name] = CubinKernel(symbol.name, index, section.data())
         image, starts = self._global_image()
-        for kernel in kernels.values():
+        for kernel in (*kernels.values(), *functions.values()):
             self._read_kernel(kernel)
-            kernel.relocations = self._relocations(kernel.name, starts)
-        self._read_info(kernels)
-        return Cubin(self.arch, kernels, image, self._global_symbols(starts))
+            kernel.relocations = self._relocations(kernel.name, kernel.name in kernels, starts)
+            kernel.functions = inside[f".text.{kernel.name}"]
+        self._read_info(kernels | functions)
+        for kernel in (*kernels.values(), *functions.values()):
+            self._check(kernel)
+        return Cubin(self.arch, kernels, image, self._global_symbols(starts), functions, frozenset(externals))
 
     def _other(self, index: int) -> int:
         """The raw st_other byte; pyelftools splits it into fields that CUDA does not use."""
-        table = self.by_name[".symtab"]
-        return table.data()[index * table["sh_entsize"] + 5]
+        return self.symbol_table[index * self.by_name[".symtab"]["sh_entsize"] + 5]
 
     def _read_kernel(self, kernel: CubinKernel) -> None:
         text = self.by_name[f".text.{kernel.name}"]
@@ -232,7 +229,8 @@ class _Reader:
                 _, ordinal, offset, bits = struct.unpack_from("<IHHI", payload)
                 parameters.append(Parameter(ordinal, offset, bits >> 18))
             elif code == _KPARAM_INFO_V2:  # written where the parameters need more than 4 KiB
-                parameters.append(Parameter(*struct.unpack_from("<HHI", payload, 4)))
+                # sm_100 says in the last half word what is a pointer.
+                parameters.append(Parameter(*struct.unpack_from("<HHH", payload, 4)))
             elif code == _PARAM_CBANK:
                 _, kernel.parameter_base, kernel.parameter_bytes = struct.unpack_from("<IHH", payload)
             elif code == _CBANK_PARAM_SIZE:
@@ -245,6 +243,11 @@ class _Reader:
             elif code == _CTA_PER_CLUSTER:
                 kernel.cluster = struct.unpack_from("<III", payload)
         kernel.parameters = tuple(sorted(parameters, key=lambda parameter: parameter.index))
+
+    def _check(self, kernel: CubinKernel) -> None:
+        problem = problem_with(kernel)
+        if problem is not None:
+            raise NotACubin(self.path, f"kernel {kernel.name}: {problem}")
 
     def _read_info(self, kernels: dict[str, CubinKernel]) -> None:
         """Per-symbol attributes of the module: registers, and stack from the kernel's frame to its deepest
@@ -271,6 +274,9 @@ class _Reader:
             if section.name not in (".nv.global.init", ".nv.global"):
                 continue
             alignment = max(section["sh_addralign"], 1)
+            if len(image) + alignment + section["sh_size"] > MOST_GLOBAL_BYTES:
+                words = f"{section.name} takes {section['sh_size']:,} bytes aligned to {alignment:,}"
+                raise NotACubin(self.path, words)
             image += bytes(-len(image) % alignment)
             starts[index] = len(image)
             image += section.data() if section["sh_type"] == "SHT_PROGBITS" else bytes(section["sh_size"])
@@ -280,29 +286,36 @@ class _Reader:
         found = []
         for symbol in self.symbols:
             where = symbol["st_shndx"]
-            if symbol["st_info"]["type"] != "STT_OBJECT" or not isinstance(where, int):
+            kind = symbol["st_info"]["type"]
+            if kind not in ("STT_OBJECT", "STT_SECTION") or not isinstance(where, int):
                 continue
-            bank = re.match(r"\.nv\.constant(\d+)$", self.sections[where].name)
+            section = self.sections[where]
+            name, size = symbol.name, symbol["st_size"]
+            if kind == "STT_SECTION":  # relocations may count from where a section starts
+                name, size = section.name, section["sh_size"]
+            bank = re.match(r"\.nv\.constant(\d+)$", section.name)
             if where in starts:
-                found.append(GlobalSymbol(symbol.name, starts[where] + symbol["st_value"], symbol["st_size"]))
+                found.append(GlobalSymbol(name, starts[where] + symbol["st_value"], size))
             elif bank:
-                found.append(GlobalSymbol(symbol.name, symbol["st_value"], symbol["st_size"], int(bank[1])))
+                found.append(GlobalSymbol(name, symbol["st_value"], size, int(bank[1])))
         return tuple(found)
 
-    def _relocations(self, kernel: str, starts: dict[int, int]) -> tuple[Relocation, ...]:
+    def _relocations(self, name: str, shared: bool, starts: dict[int, int]) -> tuple[Relocation, ...]:
+        """Relocations of one code section and its own constants, and of what the module's kernels share."""
         found = []
         for section in self.sections:
             match = re.match(
                 r"\.rela?\.(?:nv\.(constant\d+)|(text)|nv\.(global)(?:\.init)?)(?:\.(.+))?$", section.name
             )
-            if not match or match[4] not in (None, kernel):
+            if not match or match[4] not in (name, None if shared else name):
                 continue
             shift = starts.get(section["sh_info"], 0)
             target = match[1] or match[2] or match[3]
             for entry in section.iter_relocations():
                 symbol = self.symbols[entry["r_info_sym"]]
+                whose = symbol.name
+                if symbol["st_info"]["type"] == "STT_SECTION":
+                    whose = self.sections[symbol["st_shndx"]].name
                 addend = entry["r_addend"] if entry.is_RELA() else 0
-                found.append(
-                    Relocation(target, entry["r_offset"] + shift, entry["r_info_type"], symbol.name, addend)
-                )
+                found.append(Relocation(target, entry["r_offset"] + shift, entry["r_info_type"], whose, addend))
         return tuple(found)

@@ -110,16 +110,19 @@ class Instruction:
 
 
 _GUARD = re.compile(r"@(!?)(U?)P([0-6T])\s+")
-_ANNOTATION = re.compile(r"\(\*.*?\*\)")
 _REGISTER = re.compile(r"(UR|R|UP|P|SB|B)(\d+|Z|T)((?:\.\w+)*)$")
 _HEX = re.compile(r"(-?)0x([0-9a-f]+)((?:\.\w+)*)$")
-_FLOAT = re.compile(r"([+-]?)(\d+\.?\d*(?:e[+-]?\d+)?|INF|Q?NAN|SNAN)((?:\.[A-Z]\w*)*)$")
-_CONST = re.compile(r"(c|cx)\[(\w+)\]\[([^\]]*)\]((?:\.\w+)*)$")
+_FLOAT = re.compile(r"([+-]?)(\d+(?:\.\d*)?(?:e[+-]?\d+)?|INF|Q?NAN|SNAN)((?:\.[A-Z]\w*)*)$")
+_CONST = re.compile(r"(c|cx)\[(\w+)\] ?\[([^\]]*)\]((?:\.\w+)*)$")  # operands of halves have the space
 _MEMORY = re.compile(r"(?:desc\[(\w+)\])?\[([^\]]*)\]((?:\.\w+)*)$")
 _DESCRIPTOR = re.compile(r"(gdesc|tmem|idesc|tdesc|sdesc)\[([^\]]*)\]((?:\.\w+)*)$")
 _LABEL = re.compile(r"`\((.+)\)$")
 _RELOCATED = re.compile(r"32@(lo|hi)\((.*?(\.L_x_\d+)?(?:@srel)?)\)+$")
-_WORD = re.compile(r"(?:\w+|\{[\d,]+\})$")
+_WORD = re.compile(r"(?:\w+|Rpc\.\w+|\{[\d,]+\})$")
+_LONGEST_OPERANDS = 8192
+"""Characters of all operands together; names of functions make them long."""
+_MOST_SIGNS = 8
+_HIGHEST = {"R": 254, "UR": 254, "P": 6, "UP": 6, "B": 15, "SB": 5}
 _LAST = {"R": {"Z": RZ}, "UR": {"Z": URZ}, "P": {"T": PT}, "UP": {"T": PT}}
 _KINDS = {"R": "reg", "UR": "ureg", "P": "pred", "UP": "upred", "B": "barrier", "SB": "scoreboard"}
 
@@ -148,7 +151,7 @@ def parse_instruction(
         if "(*" in text
         else ()
     )
-    body = _ANNOTATION.sub("", text).strip()
+    body = _without_annotations(text).strip()
     guard, guard_negated, guard_uniform = PT, False, False
     if body.startswith("@"):
         match = _GUARD.match(body)
@@ -169,15 +172,32 @@ def parse_instruction(
     )  # fmt: skip
 
 
+def _without_annotations(text: str) -> str:
+    """The text without its comments, (* ... *)."""
+    kept = []
+    while True:
+        before, start, rest = text.partition("(*")
+        _, end, after = rest.partition("*)")
+        if not start or not end:
+            kept.append(text)
+            return "".join(kept)
+        kept.append(before)
+        text = after
+
+
 @lru_cache(maxsize=4096)
 def _split(text: str) -> tuple[str, ...]:
     """Split at commas outside braces, and at the space before a label or an offset ('R4 -0x100')."""
+    if len(text) > _LONGEST_OPERANDS:
+        raise DecodeError(f"operands of {len(text):,} characters")
     parts = re.split(r",(?![^{]*\})|(?<=\w)\s+(?=`\(|-?0x)", text)
     return tuple(part.strip() for part in parts if part.strip())
 
 
 def _operand(text: str, labels: Mapping[str, int]) -> Operand:
     """An operand that may name a label; a function of another section is kind 'other' with its name."""
+    if sum(text.count(sign) for sign in "-~!|") > _MOST_SIGNS and not text.startswith(("`", "32@")):
+        raise DecodeError(f"unknown operand form '{text[:40]}'")
     match = _LABEL.match(text)
     if match and match[1] in labels:
         return Operand("label", value=labels[match[1]])
@@ -244,6 +264,8 @@ def _register(text: str) -> Operand | None:
     file, number, tail = match.groups()
     reuse, suffixes = _suffixes(tail)
     if number.isdigit():
+        if len(number) > 3 or int(number) > _HIGHEST[file]:
+            return None
         return Operand(_KINDS[file], index=int(number), reuse=reuse, suffixes=suffixes)
     if number not in _LAST.get(file, ()):
         return None
@@ -256,7 +278,7 @@ def _constant(text: str) -> Operand | None:
         return None
     base, ubase, offset = _address(match[3])
     reuse, suffixes = _suffixes(match[4])
-    bindless = not match[2].startswith("0x")
+    bindless = not re.fullmatch("0x[0-9a-f]{1,4}", match[2])
     return Operand(
         "const",
         bank=None if bindless else int(match[2], 16),

@@ -9,30 +9,39 @@ from __future__ import annotations
 
 import hashlib
 import linecache
+import os
 import re
-import subprocess
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from isa import device_library
 from isa.cache import ProgramCache, default_cache
 from isa.cubin import Cubin, read_cubin
+from isa.demangle import demangle, qualified_name, squeeze
+from isa.demangle import names as demangled
 from isa.errors import DecodeError, EntryError, ToolchainFailed
 from isa.instruction import INSTRUCTION_BYTES, Instruction, parse_instruction
-from isa.program import IMAGE_FORMAT, Program, qualified_name
-from isa.toolchain import find_tool, identity
+from isa.link import merge, with_functions
+from isa.program import DECODER, IMAGE_FORMAT, Program
+from isa.toolchain import find_tool, identity, run_tool
 
 _SECTION = re.compile(r"\t\.section\t\.text\.(.+?),")
 _LABEL = re.compile(r"([.$\w]\S*):$")
-_SOURCE = re.compile(r'\t//## File "(.+?)", line (\d+)(?: inlined at "(.+?)", line (\d+))?')
-_CODE = re.compile(r"\s+/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;?\s*/\* 0x([0-9a-f]{16}) \*/$")
+_SOURCE = re.compile(r'\t//## File "(.+?)", line (\d{1,9})(?: inlined at "(.+?)", line (\d{1,9}))?')
+UNNAMED = "UNNAMED"  # opcode of an encoding that nvdisasm prints without a name
+_CODE = re.compile(r"\s+/\*([0-9a-f]{4,15})\*/\s(.*)/\* 0x([0-9a-f]{16}) \*/$")
 _UPPER = re.compile(r"\s+/\* 0x([0-9a-f]{16}) \*/$")
+_LARGEST_SOURCE_BYTES = 64 << 20
 _TOOL_FILES = re.compile(
     r"__nv_nvrtc_builtin_header\.h$|/(site|dist)-packages/(nvidia|numba|numba_cuda|cuda)/"
     r"|/cuda[^/]*/(.*/)?include/"
 )
 # Numba puts ABI tags into a kernel's mangled name: a counter ("B2v1") and compilation flags ("B106cw51c...").
 _NUMBA_NAME = re.compile(r"_ZN.*B\d+v\d+B\d+cw\d+c")
+
+_DEVICE_RUNTIME = "_cuda_device_runtime_cu_"  # kernels of CUDA's device runtime, linked for grid-wide barriers
 
 
 @dataclass
@@ -49,10 +58,13 @@ class Section:
     labels: dict[str, int] = field(default_factory=dict)
     lines: list[tuple[int, str, int, int | None, str | None]] = field(default_factory=list)
 
-    def decode(self) -> tuple[Instruction, ...]:
-        """Decode every instruction; raises DecodeError naming the text that fits no form."""
+    def decode(self, start: int = 0, labels: Mapping[str, int] | None = None) -> tuple[Instruction, ...]:
+        """Decode every instruction of a section placed at address `start`; raises DecodeError naming the text
+        that fits no form. `labels` are those of all code; None: this section's.
+        """
+        labels = self.labels if labels is None else labels
         return tuple(
-            parse_instruction(address, text, encoding, self.labels, line, file)
+            parse_instruction(start + address, text, encoding, labels, line, file)
             for address, text, encoding, line, file in self.lines
         )
 
@@ -68,9 +80,7 @@ def disassemble(cubin: bytes) -> str:
     with tempfile.TemporaryDirectory(prefix="gpusim-") as folder:
         path = Path(folder, "kernel.cubin")
         path.write_bytes(cubin)
-        done = subprocess.run(
-            [tool, "-c", "-hex", "-gi", str(path)], capture_output=True, text=True, check=False
-        )
+        done = run_tool([tool, "-c", "-hex", "-gi", str(path)])
     if done.returncode:
         raise ToolchainFailed(f"nvdisasm failed: {done.stderr.strip() or done.stdout.strip()}")
     return done.stdout
@@ -102,7 +112,10 @@ def read_sections(listing: str) -> dict[str, Section]:
             section.lines.append((address, text, int(upper[1], 16) << 64 | lower, line, file))
             pending, chain_ended = None, True
         elif code := _CODE.match(row):
-            pending = int(code[1], 16), code[2], int(code[3], 16)
+            pending = int(code[1], 16), code[2].strip().removesuffix(";").rstrip(), int(code[3], 16)
+        elif section is not None and (unnamed := _UPPER.match(row)):
+            # Only an encoding stands here: nvdisasm knows no instruction of this architecture by it.
+            pending = INSTRUCTION_BYTES * len(section.lines), UNNAMED, int(unnamed[1], 16)
         elif source := _SOURCE.match(row):
             if chain_ended:
                 frames, chain_ended = [], False
@@ -131,8 +144,8 @@ def program_from_cubin(
 
     Args:
         cubin: the file's content.
-        entry: which kernel: its mangled name, qualified name ('ns::kernel') or plain name; None if there is
-            only one.
+        entry: which kernel: its mangled name, or its C++ name with or without namespace, template arguments
+            and parameters ('ns::kernel<float, 4>(float*, int)'); None if there is only one.
         abi: 'numba' or 'c', how arguments are laid out; None guesses from the mangled name.
         path: the file's name, for messages.
 
@@ -145,49 +158,65 @@ def program_from_cubin(
     symbol = select_entry(tuple(parsed.kernels), entry, path)
     abi = abi or ("numba" if _NUMBA_NAME.match(symbol) else "c")
     digest = hashlib.sha256(cubin).hexdigest()
-    key = ProgramCache.key(["cubin", str(IMAGE_FORMAT), digest, symbol, abi, identity("nvdisasm")])
+    key = ProgramCache.key(["cubin", f"{IMAGE_FORMAT}.{DECODER}", digest, symbol, abi, identity("nvdisasm")])
     program = default_cache().get(key)
     if program is None:
-        section = read_sections(disassemble(cubin)).get(symbol)
-        if section is None:
+        sections = read_sections(disassemble(cubin))
+        if parsed.externals & device_library.NAMES:
+            library, functions = device_library.device_library(parsed.arch)
+            # Each listing counts its labels from 0, and here two of them come together.
+            sections |= read_sections(disassemble(library).replace(".L_x_", ".L_x_900000"))
+            parsed = with_functions(parsed, functions)
+        if symbol not in sections:
             raise DecodeError(f"nvdisasm lists no code for {symbol} of {path}")
-        program = _build(parsed, section, cubin, digest, abi)
+        program = _build(parsed, sections, symbol, cubin, digest, abi)
         default_cache().put(key, program)
     return with_current_source(program)
+
+
+def programs_from_cubin(cubin: bytes, *, abi: str = "c", path: str = "<cubin>") -> dict[str, Program]:
+    """Decode every kernel of a cubin with one disassembly, by mangled name; nothing is cached. Raises as above."""
+    parsed, sections = read_cubin(cubin, path), read_sections(disassemble(cubin))
+    digest = hashlib.sha256(cubin).hexdigest()
+    return {name: _build(parsed, sections, name, cubin, digest, abi) for name in parsed.kernels}
 
 
 def select_entry(names: tuple[str, ...], entry: str | None, path: str) -> str:
     """The mangled name that `entry` means; raises EntryError with the kernels if none or several fit."""
     if entry is None:
+        names = tuple(name for name in names if _DEVICE_RUNTIME not in name) or names
         if len(names) == 1:
             return names[0]
         reason = "holds several kernels and none was chosen (entry=)" if names else "holds no kernel"
         raise EntryError(f"{path} {reason}", names)
-    if entry in names:
-        return entry
-    fitting = [name for name in names if qualified_name(name) == entry] or [
-        name for name in names if qualified_name(name).rpartition("::")[2] == entry
-    ]
-    if len(fitting) == 1:
-        return fitting[0]
-    if fitting:
-        raise EntryError(
-            f"'{entry}' names several kernels of {path}; choose one by its mangled name", tuple(fitting)
-        )
+    wanted = squeeze(entry)
+    called = {name: demangled(name) for name in names}
+    for exactness in range(len(next(iter(called.values()), ()))):
+        fitting = tuple(name for name in names if called[name][exactness] == wanted)
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            meant = ", ".join(demangle(name) for name in fitting)
+            raise EntryError(f"'{entry}' names several kernels of {path}, choose one of {meant}", fitting)
     raise EntryError(f"{path} has no kernel '{entry}'", names)
 
 
-def _build(parsed: Cubin, section: Section, cubin: bytes, digest: str, abi: str) -> Program:
-    kernel = parsed.kernels[section.name]
-    listed = sum(encoding << 128 * index for index, (_, _, encoding, _, _) in enumerate(section.lines))
-    if listed.to_bytes(INSTRUCTION_BYTES * len(section.lines), "little") != kernel.code:
-        raise DecodeError(f"the listing of {section.name} does not match its code")
+def _build(
+    parsed: Cubin, sections: Mapping[str, Section], symbol: str, cubin: bytes, digest: str, abi: str
+) -> Program:
+    kernel = parsed.kernels[symbol]
+    merged = merge(parsed, sections, symbol)
+    for each in merged.sections:
+        lines = sections[each.name].lines
+        listed = sum(encoding << 128 * index for index, (_, _, encoding, _, _) in enumerate(lines))
+        if listed.to_bytes(INSTRUCTION_BYTES * len(lines), "little") != each.code:
+            raise DecodeError(f"the listing of {each.name} does not match its code")
     return Program(
         name=qualified_name(kernel.name).rpartition("::")[2],
         symbol=kernel.name,
         arch=parsed.arch,
-        instructions=section.decode(),
-        registers=kernel.registers,
+        instructions=merged.instructions,
+        registers=max(each.registers for each in merged.sections),
         static_shared_bytes=kernel.static_shared_bytes,
         local_bytes=kernel.local_bytes,
         barriers=kernel.barriers,
@@ -202,11 +231,23 @@ def _build(parsed: Cubin, section: Section, cubin: bytes, digest: str, abi: str)
         sha256=digest,
         shared_base=kernel.shared_base,
         cluster=kernel.cluster,
-        labels=section.labels,
+        labels=merged.labels,
         global_image=parsed.global_image,
         global_symbols=parsed.global_symbols,
-        relocations=kernel.relocations,
+        relocations=merged.relocations,
     )
+
+
+def _lines_of(file: str) -> list[str]:
+    """Lines of a source file that a program names; none if it cannot be one: the name comes from the cubin, and might
+    be that of a device without an end."""
+    try:
+        if os.path.exists(file) and (not os.path.isfile(file) or os.path.getsize(file) > _LARGEST_SOURCE_BYTES):
+            return []
+    except (OSError, ValueError):
+        return []
+    linecache.checkcache(file)
+    return linecache.getlines(file)
 
 
 def with_current_source(program: Program) -> Program:
@@ -218,8 +259,7 @@ def with_current_source(program: Program) -> Program:
     files = set(program.source) or {each.file for each in program.instructions if each.file}
     source = dict(program.source)
     for file in sorted(file for file in files if not _TOOL_FILES.search(file)):
-        linecache.checkcache(file)
-        lines = linecache.getlines(file)
+        lines = _lines_of(file)
         if lines:
             source[file] = [line.rstrip("\r\n") for line in lines]
     return program if source == program.source else replace(program, source=source)

@@ -1,14 +1,23 @@
-"""Load a kernel from a file: `.cubin`, `.ptx`, `.cu`, or a saved program image."""
+"""Load a kernel from a file: `.cubin`, `.ptx`, `.cu`, an object to link, or a saved program image."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+from isa.cache import ProgramCache, default_cache
 from isa.compile import DEFAULT_ARCH, assemble, compile_cuda
+from isa.cubin import read_cubin
+from isa.demangle import names, squeeze
 from isa.errors import EntryError, ProgramFileError
-from isa.listing import program_from_cubin
-from isa.program import SUFFIX, Program, qualified_name
+from isa.listing import program_from_cubin, with_current_source
+from isa.objects import is_relocatable, link_objects, source_parts
+from isa.program import DECODER, IMAGE_FORMAT, SUFFIX, Program
+from isa.toolchain import identity, include_folders
+
+_OBJECTS = (".o", ".fatbin", ".a")
+
+_LARGEST_FILE_BYTES = 1 << 30
 
 
 def load(
@@ -22,9 +31,10 @@ def load(
     """Read one kernel from a file; the suffix says what it is.
 
     Args:
-        path: a `.cubin` (used as it is), `.ptx` (through ptxas), `.cu` (through NVRTC), or `.gpuprog` image.
-        entry: the kernel's mangled name, qualified name ('ns::kernel') or plain name; may be left out where
-            the file holds one kernel.
+        path: a `.cubin` (linked if it has to be), `.ptx` (through ptxas), `.cu` (through NVRTC), `.o`, `.fatbin`
+            or `.a` (through nvlink), or `.gpuprog` image.
+        entry: the kernel's mangled name, or its C++ name with or without namespace, template arguments and
+            parameters ('ns::kernel<float, 4>(float*, int)'); may be left out where the file holds one kernel.
         abi: 'numba' or 'c', how arguments are laid out in constant bank 0; None guesses from the mangled
             name.
         arch: target of `.ptx` and `.cu` files; 'sm_90a' allows instructions of that architecture alone.
@@ -40,25 +50,52 @@ def load(
         raise ProgramFileError(f"abi is 'numba' or 'c', not '{abi}'")
     file = Path(path)
     try:
+        if file.exists() and (not file.is_file() or file.stat().st_size > _LARGEST_FILE_BYTES):
+            raise ProgramFileError(f"{file} is not a file of at most {_LARGEST_FILE_BYTES:,} bytes")
         data = file.read_bytes()
-    except OSError as error:
-        raise ProgramFileError(f"cannot read {file}: {error.strerror}") from error
+    except (OSError, ValueError) as error:
+        raise ProgramFileError(f"cannot read {file}: {getattr(error, 'strerror', error)}") from error
     suffix = file.suffix.lower()
     if suffix == SUFFIX:
         return _checked(Program.from_bytes(data, str(file)), entry, abi, file)
-    if suffix == ".ptx":
-        data = assemble(data, arch, max_registers=max_registers, path=str(file))
-    elif suffix in (".cu", ".cuda"):
+    if suffix not in (".cubin", ".ptx", ".cu", ".cuda", *_OBJECTS):
+        known = ", ".join((".cubin", ".ptx", ".cu", *_OBJECTS))
+        raise ProgramFileError(f"{file}: unknown suffix '{suffix}'; known are {known} and {SUFFIX}")
+    key = None
+    if suffix in (".cu", ".cuda"):
+        key = _source_key(data, file, (str(entry), str(abi), arch, str(max_registers)))
+        program = default_cache().get(key) if key else None
+        if program is not None:
+            return with_current_source(program)
         limit = [] if max_registers is None else [f"--maxrregcount={max_registers}"]
         data = compile_cuda(data.decode(errors="replace"), arch, path=str(file), options=limit)
-    elif suffix != ".cubin":
-        raise ProgramFileError(f"{file}: unknown suffix '{suffix}'; known are .cubin, .ptx, .cu and {SUFFIX}")
-    return program_from_cubin(data, entry, abi=abi, path=str(file))
+    elif suffix == ".ptx":
+        data = assemble(data, arch, max_registers=max_registers, path=str(file))
+    elif suffix in _OBJECTS:
+        data = link_objects([(str(file), data)], arch)
+    if is_relocatable(data):
+        data = link_objects([(f"{file}.cubin", data)], read_cubin(data, str(file)).arch)
+    program = program_from_cubin(data, entry, abi=abi, path=str(file))
+    if key:
+        default_cache().put(key, program)
+    return program
+
+
+def _source_key(source: bytes, file: Path, settings: tuple[str, ...]) -> str | None:
+    """Cache key of what a CUDA C++ file compiles to, None where a macro decides what it includes."""
+    folders = include_folders()
+    parts = source_parts(source, file.resolve(), folders)
+    if parts is None:
+        return None
+    tools = identity("nvrtc"), identity("nvdisasm")
+    return ProgramCache.key(
+        ["cu", f"{IMAGE_FORMAT}.{DECODER}", str(file.resolve()), *settings, *tools, *folders, *parts]
+    )
 
 
 def _checked(program: Program, entry: str | None, abi: str | None, file: Path) -> Program:
     """An image holds one kernel with its ABI recorded; a request for another one is a mistake."""
-    if entry not in (None, program.symbol, program.name, qualified_name(program.symbol)):
+    if entry is not None and squeeze(entry) not in (*names(program.symbol), program.name):
         raise EntryError(f"{file} has no kernel '{entry}'", (program.symbol,))
     if abi not in (None, program.abi):
         raise ProgramFileError(f"{file} was recorded with abi '{program.abi}', not '{abi}'")

@@ -67,7 +67,10 @@ def lower(program: LowerableProgram) -> Lowered:
     for row, instruction in zip(code, program.instructions, strict=True):
         writer = lower_instruction(instruction, pool, layout, program.name)
         writer.columns[m.COL_BUBBLES] = banks.bubbles(writer)
-        row[:] = writer.columns
+        try:
+            row[:] = writer.columns
+        except OverflowError:
+            raise writer.refuse("a number that does not fit in 32 bits") from None
     const_rows = np.array(pool.rows, np.int64)
     return Lowered(code, const_rows, layout.sink_row + SINK_ROWS, layout.ureg_base, layout.sink_row)
 
@@ -84,6 +87,8 @@ def lower_instruction(
     opcode = OPCODES.get(instruction.opcode)
     if opcode is None:
         raise writer.refuse(f"opcode {instruction.opcode} is not in the opcode table")
+    if opcode.refused:
+        raise writer.refuse(opcode.refused)
     for modifier in instruction.modifiers:
         if modifier not in opcode.modifiers:
             raise writer.refuse(f"modifier .{modifier} of {instruction.mnemonic} is not in the opcode table")
@@ -100,6 +105,13 @@ def lower_instruction(
     columns[m.COL_RBAR] = control.read_barrier
     columns[m.COL_WAIT] = control.wait_mask
     columns[m.COL_REUSE] = control.reuse
+    if 6 in (control.write_barrier, control.read_barrier):
+        raise writer.refuse("scoreboard 6, which does not exist")
+    if (control.stall, control.write_barrier, control.read_barrier, control.wait_mask) == (0, 7, 7, 0):
+        # Code for debugging leaves all waiting to the hardware: no instruction says when its result is there.
+        columns[m.COL_WAIT] = 1
+        if opcode.variable:
+            columns[m.COL_WBAR] = 0
     opcode.lower(writer)
     writer.finish()
     return writer

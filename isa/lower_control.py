@@ -28,16 +28,17 @@ def branch(w: RowWriter) -> None:
 
 
 def indirect_branch(w: RowWriter) -> None:
-    """BRX: next address + Ra + offset; AUX0 = the sum of the fixed parts."""
-    w.set(m.OP_BRX if w.instruction.opcode == "BRX" else m.OP_JMX)
+    """BRX: next address + Ra + offset; AUX0 = the sum of the fixed parts. JMX: Ra is absolute."""
+    relative = w.instruction.opcode.startswith("BRX")
+    w.set(m.OP_BRX if relative else m.OP_JMX)
     w.ps(0)
-    register = w.take("reg")
+    register = w.take("reg", "ureg")
     w.columns[m.COL_A] = w.register_row(register)
     if w.next_is("label"):
         offset = int(w.take().value or 0)
     else:
         offset = w.number()
-        if w.instruction.opcode == "BRX":
+        if relative:
             offset += w.instruction.address + INSTRUCTION_BYTES
     w.columns[m.COL_AUX0] = offset
 
@@ -55,7 +56,7 @@ def call(w: RowWriter) -> None:
     if w.next_is("label"):
         w.columns[m.COL_AUX0] = _target(w.take())
     else:
-        w.columns[m.COL_A] = w.register_row(w.take("reg"))
+        w.columns[m.COL_A] = w.register_row(w.take("reg", "ureg"))
         if w.next_is("label"):
             w.columns[m.COL_AUX2] = int(w.take().value or 0)
 
@@ -64,7 +65,7 @@ def ret(w: RowWriter) -> None:
     """RET.REL: address in the pair A, counted from the label; RET.ABS: an absolute address."""
     w.set(m.OP_RET, aux1=int(w.has("ABS")))
     w.ps(0)
-    w.columns[m.COL_A] = w.register_row(w.take("reg"))
+    w.columns[m.COL_A] = w.register_row(w.take("reg", "ureg"))
     if w.next_is("label"):
         w.columns[m.COL_AUX0] = int(w.take().value or 0)
     elif w.next_is("imm"):
@@ -142,6 +143,8 @@ def depbar(w: RowWriter) -> None:
     w.columns[m.COL_AUX1] = w.number()
     if w.next_is("other"):
         digits = str(w.take().value).strip("{}").split(",")
+        if not all(digit in ("0", "1", "2", "3", "4", "5") for digit in digits):
+            raise w.refuse("a scoreboard that does not exist")
         w.columns[m.COL_AUX2] = sum(1 << int(digit) for digit in digits)
 
 
@@ -154,6 +157,12 @@ def trap(w: RowWriter) -> None:
     w.set(m.OP_BPT, aux0=0 if w.has("TRAP") else 1)
     if w.next_is("imm"):
         w.number()
+
+
+def system_call(w: RowWriter) -> None:
+    """SYSCALL number, name: what `isa.link` puts where a function of the driver is called."""
+    w.set(m.OP_SYSCALL, aux0=w.number())
+    w.take("other")
 
 
 def membar(w: RowWriter) -> None:
@@ -171,15 +180,11 @@ def copy_barrier(w: RowWriter) -> None:
 
 
 def program_counter(w: RowWriter) -> None:
-    """LEPC: d = address of the label, or of the next instruction plus an offset."""
+    """LEPC: d = address of the label, or of the instruction itself (so the code that ptxas puts behind it for sm_75
+    counts)."""
     w.set(m.OP_LEPC)
     w.dst(2)
-    if w.next_is("label"):
-        w.columns[m.COL_AUX0] = int(w.take().value or 0)
-    else:
-        w.columns[m.COL_AUX0] = (
-            w.instruction.address + INSTRUCTION_BYTES + (w.number() if w.next_is("imm") else 0)
-        )
+    w.columns[m.COL_AUX0] = int(w.take().value or 0) if w.next_is("label") else w.instruction.address
 
 
 def register_limit(w: RowWriter) -> None:
@@ -209,6 +214,8 @@ def block_barrier(w: RowWriter) -> None:
     w.set(m.OP_BAR, aux0=kind)
     if w.peek() is not None:
         _number_or_row(w, m.COL_AUX1, m.COL_A)
+        if w.columns[m.COL_AUX1] not in range(-1, 16) or (w.columns[m.COL_AUX1] < 0 <= ~w.columns[m.COL_A]):
+            raise w.refuse("a barrier that does not exist")
     if w.next_is("imm", "reg", "ureg"):
         _number_or_row(w, m.COL_AUX2, m.COL_B)
     w.ps(0)
@@ -221,6 +228,11 @@ def _number_or_row(w: RowWriter, immediate: int, row: int) -> None:
         w.columns[row] = w.register_row(w.take())
     else:
         w.columns[immediate] = w.number()
+
+
+def cluster_barrier(w: RowWriter) -> None:
+    """UCGABAR_ARV, UCGABAR_WAIT: the barrier of a thread block cluster."""
+    w.set(m.OP_CLUSTER_ARRIVE if w.instruction.opcode == "UCGABAR_ARV" else m.OP_CLUSTER_WAIT)
 
 
 def barrier_result(w: RowWriter) -> None:
@@ -289,11 +301,14 @@ def redux(w: RowWriter) -> None:
         "OR": m.REDUX_OR,
         "XOR": m.REDUX_XOR,
     }
-    w.set(m.OP_REDUX, aux0=w.choose(kinds, m.REDUX_AND))
+    if w.has("F32"):
+        kinds |= {"MIN": m.REDUX_MIN_F, "MAX": m.REDUX_MAX_F}
+    w.set(m.OP_REDUX, aux0=w.choose(kinds, m.REDUX_AND), aux1=m.FLAG_NAN * w.has("NAN"))
     _uniform_result(w)
 
 
 def register_to_uniform(w: RowWriter) -> None:
+    """R2UR [Pd,] URd, Ra. No document says what Pd is; on an H200 it is false where all lanes hold one value."""
     w.set(m.OP_R2UR)
     _uniform_result(w)
 
@@ -304,5 +319,5 @@ def _uniform_result(w: RowWriter) -> None:
     w.columns[m.COL_AUX5] = int(operand is not None and operand.kind == "ureg")
     w.dst()
     w.src(m.COL_A, numeric="raw")
-    if w.columns[m.COL_PD0] not in (7, 15):
+    if w.instruction.opcode != "R2UR" and w.columns[m.COL_PD0] not in (7, 15):
         raise w.refuse("a predicate result")

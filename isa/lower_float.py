@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from isa import microops as m
 from isa.lower_writer import RowWriter, is_zero
 
@@ -37,6 +39,8 @@ COMPARES = {
 }
 _INTEGERS = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "U32": 32, "S32": 32, "U64": 64, "S64": 64}
 _FLOATS = {"F16": 16, "BF16": 16, "F32": 32, "F64": 64}
+_HALF_FORMATS = {"F16": m.HALF_F16, "BF16": m.HALF_BF16}
+_NARROW = {**_HALF_FORMATS, "E4M3": m.NARROW_E4M3, "E5M2": m.NARROW_E5M2, "TF32": m.NARROW_TF32}
 _BYTES = {"B0": 0, "B1": 1, "B2": 2, "B3": 3, "H0": 0, "H1": 2}
 _MUFU = {
     "RCP": m.OP_MUFU_RCP,
@@ -55,7 +59,8 @@ _MUFU = {
 def flags(w: RowWriter) -> int:
     """FLAG_* bits of the modifiers."""
     names = {"FTZ": m.FLAG_FTZ, "SAT": m.FLAG_SAT, "NAN": m.FLAG_NAN, "XORSIGN": m.FLAG_XORSIGN}
-    names |= {"FMZ": m.FLAG_FMZ, "NTZ": m.FLAG_NTZ, "RELU": m.FLAG_RELU}
+    names |= {"FMZ": m.FLAG_FMZ | m.FLAG_FTZ, "NTZ": m.FLAG_NTZ, "RELU": m.FLAG_RELU}
+    names |= {"SATFINITE": m.FLAG_SATFINITE, "OOB": m.FLAG_OOB}
     return sum(bit for name, bit in names.items() if w.has(name))
 
 
@@ -65,7 +70,7 @@ def rounding(w: RowWriter) -> int:
 
 def float_arithmetic(w: RowWriter) -> None:
     """FADD, FMUL, FFMA and their forms with an immediate in the name (FADD32I ...)."""
-    opcode = w.instruction.opcode.removesuffix("32I")
+    opcode = w.instruction.opcode.removeprefix("U").removesuffix("32I")
     plain, ftz, mode, sources = {
         "FADD": (m.OP_FADD, m.OP_FADD_FTZ, m.OP_FADD_MODE, 2),
         "FMUL": (m.OP_FMUL, m.OP_FMUL_FTZ, m.OP_FMUL_MODE, 2),
@@ -80,9 +85,7 @@ def float_arithmetic(w: RowWriter) -> None:
 
 
 def float_select(w: RowWriter) -> None:
-    if flags(w):
-        raise w.refuse("a flushing selection")
-    w.set(m.OP_SEL)
+    w.set(m.OP_FSEL_FTZ if w.has("FTZ") else m.OP_SEL)
     w.dst()
     w.src(m.COL_A, numeric="float")
     w.src(m.COL_B, numeric="float")
@@ -95,16 +98,33 @@ def float_minmax(w: RowWriter) -> None:
     w.src(m.COL_A, numeric="float")
     w.src(m.COL_B, numeric="float")
     w.ps(0)
-    if w.has("XORSIGN"):
-        # The sign of the result comes from the operands' own signs, its size from their absolute values.
-        if w.columns[m.COL_MOD_A] != m.MOD_FABS or w.columns[m.COL_MOD_B] != m.MOD_FABS:
-            raise w.refuse("XORSIGN without absolute values")
-        w.columns[m.COL_MOD_A] = w.columns[m.COL_MOD_B] = m.MOD_NONE
+
+
+def float_minmax3(w: RowWriter) -> None:
+    w.set(m.OP_FMNMX3, aux0=flags(w))
+    w.dst()
+    for column in (m.COL_A, m.COL_B, m.COL_C):
+        w.src(column, numeric="float")
+    w.ps(0)
+
+
+def paired_arithmetic(w: RowWriter) -> None:
+    """FADD2, FMUL2, FFMA2: two float32 in a pair of registers."""
+    op, sources = {"FADD2": (m.OP_FADD2, 2), "FMUL2": (m.OP_FMUL2, 2), "FFMA2": (m.OP_FFMA2, 3)}[
+        w.instruction.opcode
+    ]
+    w.set(op, aux0=flags(w))
+    w.dst(2)
+    for column in (m.COL_A, m.COL_B, m.COL_C)[:sources]:
+        operand = w.take("reg", "ureg", "const")
+        if operand.suffixes not in (("F32x2", "HI_LO"), ()):
+            raise w.refuse("a choice of words that is not known")
+        w.put(column, replace(operand, suffixes=()), 2, "float")
 
 
 def compare(w: RowWriter) -> None:
     """FSETP, DSETP (predicates) and FSET, DSET (a register)."""
-    opcode = w.instruction.opcode
+    opcode = w.instruction.opcode.removeprefix("U")
     rows = 2 if opcode.startswith("D") else 1
     op = {"FSETP": m.OP_FSETP, "DSETP": m.OP_DSETP, "FSET": m.OP_FSET}[opcode]
     relation = _minimum(w) if rows == 2 and w.has("MIN", "MAX") else w.choose(COMPARES, -1)
@@ -122,7 +142,7 @@ def compare(w: RowWriter) -> None:
 
 
 def _minimum(w: RowWriter) -> int:
-    """DSETP.MIN and .MAX: PD0 chooses the operand, PD1 says that the first is a NaN; see exec_double."""
+    """DSETP.MIN and .MAX: PD0 chooses the operand, PD1 says that both are NaN; see exec_double."""
     w.set(m.OP_DSETP)
     return m.COMPARE_MIN if w.has("MIN") else m.COMPARE_MAX
 
@@ -152,7 +172,15 @@ def transcendental(w: RowWriter) -> None:
     if not w.columns[m.COL_OP]:
         raise w.refuse("a function that is not known")
     w.dst()
-    w.src(m.COL_A, numeric="float")
+    form = w.choose(_HALF_FORMATS, -1)
+    if form < 0:
+        w.src(m.COL_A, numeric="float")
+        return
+    if not w.has("EX2", "TANH"):
+        raise w.refuse("a function of a half that is not known")
+    w.columns[m.COL_AUX0] |= (m.FLAG_BF16 | m.FLAG_TO_BF16) * (form == m.HALF_BF16)
+    w.columns[m.COL_AUX1] = 1 + form
+    half_source(w, m.COL_A, m.COL_AUX5)
 
 
 def float_to_integer(w: RowWriter) -> None:
@@ -162,7 +190,7 @@ def float_to_integer(w: RowWriter) -> None:
     kind = target[0] if target else "S32"
     w.set(
         m.OP_F2I,
-        aux0=flags(w),
+        aux0=flags(w) | m.FLAG_BF16 * w.has("BF16"),
         aux1=rounding(w),
         aux2=_INTEGERS[kind],
         aux3=int(kind.startswith("S")),
@@ -180,10 +208,16 @@ def integer_to_float(w: RowWriter) -> None:
     target = w.choose(_FLOATS, 32)
     kinds = [name for name in w.modifiers if name in _INTEGERS]
     kind = kinds[0] if kinds else "S32"
-    if target == 16 and rounding(w) != m.ROUND_NEAREST:
-        raise w.refuse("a rounding direction of a half-precision result")
     operand_rows = 2 if _INTEGERS[kind] == 64 else 1
-    w.set(m.OP_I2F, aux1=rounding(w), aux2=target, aux3=int(kind.startswith("S")), aux4=_INTEGERS[kind])
+    form = m.FLAG_TO_BF16 * w.has("BF16")
+    w.set(
+        m.OP_I2F,
+        aux0=form,
+        aux1=rounding(w),
+        aux2=target,
+        aux3=int(kind.startswith("S")),
+        aux4=_INTEGERS[kind],
+    )
     w.dst(2 if target == 64 else 1)
     operand = w.peek()
     suffixes = operand.suffixes if operand is not None else ()
@@ -191,18 +225,17 @@ def integer_to_float(w: RowWriter) -> None:
         w.columns[m.COL_AUX5] = _BYTES[suffixes[0]]
         w.columns[m.COL_A] = w.register_row(w.take("reg", "ureg"))
     else:
-        w.src(m.COL_A, operand_rows, "int" if operand_rows == 1 else "raw")
+        w.src(m.COL_A, operand_rows, "int" if operand_rows == 1 else "upper")
 
 
 def float_to_float(w: RowWriter) -> None:
     """F2F.result.source."""
     kinds = [name for name in w.modifiers if name in _FLOATS]
-    if len(kinds) != 2 or "BF16" in kinds:
+    if len(kinds) != 2:
         raise w.refuse("a conversion without two known types")
     target, source = _FLOATS[kinds[0]], _FLOATS[kinds[1]]
-    if target == 16 and rounding(w) != m.ROUND_NEAREST:
-        raise w.refuse("a rounding direction of a half-precision result")
-    w.set(m.OP_F2F, aux0=flags(w), aux1=rounding(w), aux2=target, aux4=source)
+    forms = m.FLAG_TO_BF16 * (kinds[0] == "BF16") | m.FLAG_BF16 * (kinds[1] == "BF16")
+    w.set(m.OP_F2F, aux0=flags(w) | forms, aux1=rounding(w), aux2=target, aux4=source)
     w.dst(2 if target == 64 else 1)
     if source == 16:
         half_source(w, m.COL_A, m.COL_AUX5)
@@ -212,27 +245,63 @@ def float_to_float(w: RowWriter) -> None:
 
 def round_to_integral(w: RowWriter) -> None:
     bits = w.choose(_FLOATS, 32)
+    forms = (m.FLAG_BF16 | m.FLAG_TO_BF16) * w.has("BF16")
+    w.set(m.OP_FRND, aux0=flags(w) | forms, aux1=rounding(w), aux2=bits)
     if bits == 16:
-        raise w.refuse("a half-precision rounding")
-    w.set(m.OP_FRND, aux0=flags(w), aux1=rounding(w), aux2=bits)
+        w.dst()
+        half_source(w, m.COL_A, m.COL_AUX5)
+        return
     w.dst(bits // 32)
     w.src(m.COL_A, bits // 32, "float")
 
 
-def pack_halves(w: RowWriter) -> None:
-    """F2FP.F16.F32.PACK_AB and F2FP.BF16.F32.PACK_AB: d = half(a) << 16 | half(b)."""
-    if not w.has("PACK_AB") or not w.has("F32"):
-        raise w.refuse("a packing that is not from two float32")
-    form = m.HALF_BF16 if w.has("BF16") else m.HALF_F16
-    w.set(m.OP_F2FP, aux0=flags(w), aux1=rounding(w), aux2=form)
+def pack_floats(w: RowWriter) -> None:
+    """F2FP.result.source.way: PACK_AB, PACK_B, MERGE_C, UNPACK_B and combinations; see PACK_* of microops."""
+    kinds = [name for name in w.modifiers if name in _NARROW or name == "F32"]
+    if len(kinds) < 2 and not w.has("UNPACK_B"):  # older GPUs print no more than differs from F16.F32
+        kinds = [*kinds, "F32"] if kinds else ["F16", "F32"]
+    if len(kinds) != 2 or kinds[0] == "F32":
+        raise w.refuse("a conversion without two known types")
+    form, narrow = _NARROW[kinds[0]], kinds[0] in ("E4M3", "E5M2")
+    merges = w.has("MERGE_C", "PACK_AB_MERGE_C", "UNPACK_B_MERGE_C")
+    if w.has("UNPACK_B", "UNPACK_B_MERGE_C"):
+        way = m.UNPACK_NARROW if narrow else m.UNPACK_WIDEN
+    elif w.has("PACK_AB", "PACK_AB_MERGE_C"):
+        way = m.PACK_AB
+    elif w.has("PACK_B"):
+        way = m.PACK_WORD
+    elif merges:
+        way = m.PACK_ONE
+    else:
+        raise w.refuse("a way of packing that is not known")
+    w.set(m.OP_F2FP, aux0=flags(w), aux1=rounding(w), aux2=form, aux3=way, aux4=_NARROW.get(kinds[1], 0))
+    w.dst()
+    w.columns[m.COL_C] = ~0
+    if way == m.PACK_AB:
+        w.src(m.COL_A, numeric="float")
+    if kinds[1] == "F32":
+        w.src(m.COL_B, numeric="float")
+    else:
+        half_source(w, m.COL_B, m.COL_AUX5)
+    if merges:
+        w.src(m.COL_C, numeric="raw")
+
+
+def pack_as_integers(w: RowWriter) -> None:
+    """F2IP.{U8,S8}.F32: two float32 to bytes, over C."""
+    kind = next((name for name in w.modifiers if name in ("U8", "S8", "U16", "S16")), None)
+    if kind is None or not w.has("F32"):
+        raise w.refuse("a packing that is not from float32")
+    w.set(m.OP_F2IP, aux0=flags(w), aux1=rounding(w), aux2=_INTEGERS[kind], aux3=int(kind.startswith("S")))
     w.dst()
     w.src(m.COL_A, numeric="float")
     w.src(m.COL_B, numeric="float")
+    w.src(m.COL_C, numeric="raw")
 
 
 def half_source(w: RowWriter, column: int, selector: int) -> None:
     """A single half: .H0_H0 (the default) or .H1_H1; the selector column gets 0 or 1."""
-    operand = w.take("reg", "ureg", "const")
+    operand = w.take("reg", "ureg", "const", "fimm")
     names = {"H0_H0": 0, "H1_H1": 1, "H0": 0, "H1": 1}
     if len(operand.suffixes) > 1 or any(name not in names for name in operand.suffixes):
         raise w.refuse("an operand suffix that is not known")
@@ -304,6 +373,24 @@ def half_minmax(w: RowWriter) -> None:
     half2_source(w, m.COL_A)
     half2_source(w, m.COL_B)
     w.ps(0)
+
+
+def mixed_arithmetic(w: RowWriter) -> None:
+    """FHADD: float32 + half; FHFMA: half * half + float32."""
+    form = m.HALF_BF16 if w.has("BF16") else m.HALF_F16
+    fused = w.instruction.opcode == "FHFMA"
+    w.set(m.OP_FHFMA if fused else m.OP_FHADD, aux0=flags(w), aux1=form)
+    w.dst()
+    columns = (m.COL_A, m.COL_B) if fused else (m.COL_B,)
+    if not fused:
+        w.src(m.COL_A, numeric="float")
+    for column in columns:
+        half_source(w, column, m.COL_AUX5)
+        # A single half stands where packed arithmetic has the same half twice.
+        w.columns[m.COL_AUX2] |= (1 + w.columns[m.COL_AUX5]) << 2 * (column != m.COL_A)
+    w.columns[m.COL_AUX5] = 0
+    if fused:
+        w.src(m.COL_C, numeric="float")
 
 
 def half_compare(w: RowWriter) -> None:

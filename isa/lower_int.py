@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from isa import microops as m
 from isa.lower_writer import RowWriter, is_zero
 
@@ -29,18 +31,25 @@ _BYTES = {"B0": 0, "B1": 1, "B2": 2, "B3": 3}
 
 
 def mov(w: RowWriter) -> None:
+    if w.has("64"):
+        w.set(m.OP_MOV_WIDE)
+        w.dst(2)
+        w.src(m.COL_A, 2, "raw")
+        return
     w.set(m.OP_MOV)
     w.dst()
     w.src(m.COL_A)
-    if w.next_is("imm") and w.number() != 0xF:
-        raise w.refuse("a partial byte mask of MOV")
+    lanes = w.number() & 0xF if w.next_is("imm") else 0xF
+    if lanes != 0xF:
+        w.set(m.OP_MOV_LANES, aux0=lanes)
 
 
 def select(w: RowWriter) -> None:
-    w.set(m.OP_SEL)
-    w.dst()
-    w.src(m.COL_A)
-    w.src(m.COL_B)
+    rows = 2 if w.has("64") else 1
+    w.set(m.OP_SEL_WIDE if rows == 2 else m.OP_SEL)
+    w.dst(rows)
+    for column in (m.COL_A, m.COL_B):
+        w.src(column, rows, "raw" if rows == 2 else "int")
     w.ps(0)
 
 
@@ -61,9 +70,31 @@ def iadd3(w: RowWriter) -> None:
         w.set(m.OP_IADD3_CARRY if carries_out else m.OP_IADD3_X if w.has("X") else m.OP_IADD3)
 
 
+def add_two(w: RowWriter) -> None:
+    """IADD and IADD.64: IADD3 with two addends."""
+    rows = 2 if w.has("64") else 1
+    w.dst(rows)
+    carries_out = w.pd(0)
+    signs = 0
+    for k, column in enumerate((m.COL_A, m.COL_B)):
+        operand = w.peek()
+        if rows == 2 and operand is not None and operand.kind in ("reg", "ureg", "const"):
+            signs |= operand.negate << k | operand.invert << k + 2
+            w.put(column, replace(w.take(), negate=False, invert=False), 2, "raw")
+        else:
+            w.src(column, rows)
+    w.columns[m.COL_C] = ~0
+    w.ps(0, default=False)
+    w.ps_false(1)
+    if rows == 2:
+        w.set(m.OP_ADD2_WIDE, aux0=signs)
+    else:
+        w.set(m.OP_IADD3_CARRY if carries_out else m.OP_IADD3_X if w.has("X") else m.OP_IADD3)
+
+
 def viadd(w: RowWriter) -> None:
     w.dst()
-    if w.has("16x2"):
+    if w.has("16x2", "U8x4"):
         negations = 0
         for k, column in enumerate((m.COL_A, m.COL_B)):
             w.src(column)
@@ -71,11 +102,12 @@ def viadd(w: RowWriter) -> None:
                 raise w.refuse("an operand modifier that has no meaning here")
             negations |= (w.columns[column + 1] == m.MOD_INEG) << k
             w.columns[column + 1] = m.MOD_NONE
-        w.set(m.OP_ADD_16X2, aux0=negations)
+        w.set(m.OP_ADD_16X2 if w.has("16x2") else m.OP_ADD_8X4, aux0=negations)
         return
     w.src(m.COL_A)
     w.src(m.COL_B)
-    w.set(m.OP_IADD3)
+    w.columns[m.COL_C] = ~0
+    w.set(m.OP_ADD_SAT if w.has("ISAT") else m.OP_IADD3)
 
 
 def imad(w: RowWriter) -> None:
@@ -83,20 +115,18 @@ def imad(w: RowWriter) -> None:
     wide, upper = w.has("WIDE"), w.has("HI")
     w.dst(2 if wide else 1)
     carries_out = w.pd(0)
-    first, second = w.peek(0), w.peek(1)
     for column in (m.COL_A, m.COL_B):
         w.src(column, 1, "raw" if wide or upper else "int")
-    w.src(m.COL_C, 2 if wide or upper else 1, "raw" if wide or upper else "int")
+    w.src(m.COL_C, 2 if wide or upper else 1)
     w.ps(0, default=False)
+    first, second = (operand for _, operand in w.sources[:2])
     carry = carries_out or w.has("X")
-    if wide:
-        w.set(m.OP_IMAD_WIDE_U if w.has("U32") else m.OP_IMAD_WIDE_S, aux0=int(carry))
-    elif upper:
-        w.set(m.OP_IMAD_HI_U if w.has("U32") else m.OP_IMAD_HI_S)
+    if wide or upper:
+        flags = carry | _negated_pair(w, carry) << 1
+        names = (m.OP_IMAD_WIDE_S, m.OP_IMAD_WIDE_U) if wide else (m.OP_IMAD_HI_S, m.OP_IMAD_HI_U)
+        w.set(names[w.has("U32")], aux0=flags)
     elif carries_out:
         w.set(m.OP_IMAD_CARRY)
-    elif first is None or second is None:
-        raise w.refuse("an operand is missing")
     elif second.kind == "imm" and second.value == 1:
         # A product with one is an addition, which the host does faster.
         w.columns[m.COL_B], w.columns[m.COL_MOD_B] = ~0, m.MOD_NONE
@@ -109,6 +139,17 @@ def imad(w: RowWriter) -> None:
         w.set(m.OP_MOV)
     else:
         w.set(m.OP_IMAD)
+
+
+def _negated_pair(w: RowWriter, carry: bool) -> int:
+    """1 if the 64-bit addend is negated. The executor sees to it: a modifier column acts on one word."""
+    modifier = w.columns[m.COL_MOD_C]
+    w.columns[m.COL_MOD_C] = m.MOD_NONE
+    if modifier == m.MOD_NONE:
+        return 0
+    if modifier != m.MOD_INEG or carry:
+        raise w.refuse("an operand modifier that has no meaning here")
+    return 1
 
 
 def lea(w: RowWriter) -> None:
@@ -224,13 +265,23 @@ def iabs(w: RowWriter) -> None:
 
 def minmax(w: RowWriter) -> None:
     """IMNMX, VIMNMX: the predicate that is true chooses the minimum."""
+    if w.has("S64", "U64"):
+        _wide_minmax(w)
+        return
     w.dst()
-    packed = w.has("S16x2", "U16x2")
+    chooses = _predicates(w)
+    packed = w.has("S16x2", "U16x2", "U8x4", "S8x4")
     w.src(m.COL_A, numeric="raw" if packed else "int")
     w.src(m.COL_B, numeric="raw" if packed else "int")
     w.ps(0)
     signed, relu = not w.has("U32", "U16x2"), int(w.has("RELU"))
-    if packed:
+    if chooses and w.has("U8x4", "S8x4"):
+        raise w.refuse("a predicate result")
+    if chooses:
+        w.set(m.OP_MNMX_CHOICE, aux0=int(signed), aux1=relu, aux2=int(packed))
+    elif w.has("U8x4", "S8x4"):
+        w.set(m.OP_MNMX_8X4, aux0=int(w.has("S8x4")))
+    elif packed:
         w.set(m.OP_MNMX_16X2, aux0=int(signed), aux1=relu)
     elif relu:
         # min or max of three with C = A is that of two, and has the RELU step.
@@ -238,6 +289,26 @@ def minmax(w: RowWriter) -> None:
         w.set(m.OP_MNMX3_S, aux1=1)
     else:
         w.set(m.OP_MNMX_S if signed else m.OP_MNMX_U)
+
+
+def _predicates(w: RowWriter) -> bool:
+    """Later GPUs print two destination predicates, which the compiler leaves at PT; whether they are used."""
+    w.pd(0)
+    w.pd(1)
+    return any(w.columns[column] not in (7, 15) for column in (m.COL_PD0, m.COL_PD1))
+
+
+def _wide_minmax(w: RowWriter) -> None:
+    """IMNMX.S64 and .U64; the low words' predicate is there for chains of them and stays !PT."""
+    if _predicates(w):
+        raise w.refuse("a predicate result")
+    w.dst(2)
+    w.src(m.COL_A, 2, "raw")
+    w.src(m.COL_B, 2, "raw")
+    w.ps(0)
+    if w.ps(1) and (w.columns[m.COL_PS1] not in (7, 15) or not w.columns[m.COL_PS1_NEG]):
+        raise w.refuse("a comparison that continues another")
+    w.set(m.OP_MNMX_WIDE_S if w.has("S64") else m.OP_MNMX_WIDE_U)
 
 
 def add_minmax(w: RowWriter) -> None:
@@ -286,23 +357,25 @@ def difference(w: RowWriter) -> None:
     packed = w.instruction.opcode == "VABSDIFF4"
     w.set(m.OP_VABSDIFF4 if packed else m.OP_VABSDIFF, aux0=signed, aux1=int(w.has("ACC")))
     w.dst()
+    w.pd(0)
     w.src(m.COL_A, numeric="raw")
     w.src(m.COL_B, numeric="raw")
     w.src(m.COL_C)
-    if packed and not w.has("ACC") and w.columns[m.COL_C] != ~0:
-        raise w.refuse("an addend without .ACC")
 
 
 def pack_integers(w: RowWriter) -> None:
-    """I2IP.{S8,U8,..}.S32.SAT: saturate two 32-bit integers and pack them over c."""
+    """I2IP.{S8,U8,..}.S32[.SAT]: pack two 32-bit integers, saturated or cut, over c."""
     target = w.choose({"S8": 8, "U8": 8, "S16": 16, "U16": 16, "S4": 4, "U4": 4, "S2": 2, "U2": 2}, 0)
-    if not target or not w.has("S32") or not w.has("SAT"):
-        raise w.refuse("a packing that is not from saturated 32-bit integers")
-    w.set(m.OP_I2IP, aux0=target, aux1=int(w.modifiers[0].startswith("S")))
+    if not target or not w.has("S32"):
+        raise w.refuse("a packing that is not from 32-bit integers")
+    w.set(m.OP_I2IP, aux0=target, aux1=int(w.modifiers[0].startswith("S")), aux2=int(w.has("SAT")))
     w.dst()
     w.src(m.COL_A)
     w.src(m.COL_B)
-    w.src(m.COL_C)
+    above = w.take("reg", "ureg", "imm", "const")
+    # R6.24 names the bits of C that stay, which the shift leaves anyway.
+    w.columns[m.COL_AUX3] = 16 * ("H1" in above.suffixes)
+    w.put(m.COL_C, replace(above, suffixes=()))
 
 
 def saturate_integer(w: RowWriter) -> None:
@@ -325,16 +398,17 @@ def bit_count(w: RowWriter) -> None:
     w.dst()
     w.pd(0)
     w.src(m.COL_A)
-    if w.columns[m.COL_PD0] not in (7, 15):
+    if opcode != "FLO" and w.columns[m.COL_PD0] not in (7, 15):
         raise w.refuse("a predicate result")
 
 
 def isetp(w: RowWriter) -> None:
     extended = w.has("EX")
+    rows = 2 if w.has("S64", "U64") else 1
     w.set(
-        m.OP_ISETP,
+        m.OP_ISETP_WIDE if rows == 2 else m.OP_ISETP,
         aux0=w.choose(_COMPARE, -1),
-        aux1=int(w.has("U32")),
+        aux1=int(w.has("U32", "U64")),
         aux2=w.choose(_BOOL, m.BOOL_AND),
         aux3=int(extended),
     )
@@ -342,20 +416,27 @@ def isetp(w: RowWriter) -> None:
         raise w.refuse("a comparison without a relation")
     w.pd(0)
     w.pd(1)
-    w.src(m.COL_A)
-    w.src(m.COL_B)
+    w.src(m.COL_A, rows, "raw" if rows == 2 else "int")
+    w.src(m.COL_B, rows, "raw" if rows == 2 else "int")
     w.ps(0)
     if extended:
         w.ps(1)
 
 
 def plop3(w: RowWriter) -> None:
+    """PLOP3 of predicates and of signs of registers (R3.SIGN)."""
     w.pd(0)
     w.pd(1)
-    for k in range(3):
-        w.ps(k)
+    signs = 0
+    for k, column in enumerate((m.COL_A, m.COL_B, m.COL_C)):
+        operand = w.peek()
+        if operand is not None and operand.kind in ("reg", "ureg", "const") and operand.suffixes == ("SIGN",):
+            signs |= 1 << k
+            w.put(column, replace(w.take(), suffixes=()))
+        else:
+            w.ps(k)
     first, second = w.number(), w.number()
-    w.set(m.OP_PLOP3, aux0=first & 0xFF, aux1=second & 0xFF)
+    w.set(m.OP_PLOP3, aux0=first & 0xFF, aux1=second & 0xFF, aux2=signs)
 
 
 def predicates_to_register(w: RowWriter) -> None:
@@ -375,7 +456,10 @@ def register_to_predicates(w: RowWriter) -> None:
     suffixes = [name for name in source.suffixes if name in _BYTES]
     w.columns[m.COL_AUX0] = _BYTES[suffixes[0]] if suffixes else w.choose(_BYTES, 0)
     w.columns[m.COL_A] = w.register_row(source)
-    w.src(m.COL_B)
+    if w.peek() is None:
+        w.columns[m.COL_B] = w.immediate_code(0x7F)  # all of them
+    else:
+        w.src(m.COL_B)
 
 
 def _predicate_file(w: RowWriter) -> None:

@@ -124,8 +124,21 @@ def _data(w: RowWriter, rows: int) -> int:
     return w.register_row(operand)
 
 
+_VECTOR_TYPES = {
+    "F32x2": m.TYPE_F32X2,
+    "F32x4": m.TYPE_F32X4,
+    "F16x4": m.TYPE_F16X4,
+    "F16x8": m.TYPE_F16X8,
+    "BF16x4": m.TYPE_BF16X4,
+    "BF16x8": m.TYPE_BF16X8,
+}
+
+
 def _atomic_type(w: RowWriter) -> int:
     """TYPE_* of the modifiers; the plain form is U32."""
+    for name, kind in _VECTOR_TYPES.items():
+        if w.has(name):
+            return kind
     if w.has("F32"):
         return m.TYPE_F32_FTZ if w.has("FTZ") else m.TYPE_F32
     if w.has("F16x2"):
@@ -142,6 +155,8 @@ def _atomic_type(w: RowWriter) -> int:
 
 
 _TYPE_BYTES = {m.TYPE_U64: 8, m.TYPE_S64: 8, m.TYPE_F64: 8, m.TYPE_U128: 16}
+_TYPE_BYTES |= dict.fromkeys((m.TYPE_F32X2, m.TYPE_F16X4, m.TYPE_BF16X4), 8)
+_TYPE_BYTES |= dict.fromkeys((m.TYPE_F32X4, m.TYPE_F16X8, m.TYPE_BF16X8), 16)
 
 
 def atomic(w: RowWriter) -> None:
@@ -169,7 +184,8 @@ def atomic(w: RowWriter) -> None:
     )
     if not reduction:
         w.pd(0)
-        w.dst(_rows(size))
+        if not w.next_is("mem"):  # CAST.SPIN of later GPUs has a predicate only
+            w.dst(_rows(size))
     w.columns[m.COL_AUX3] |= address(w, w.take("mem"))
     if operation != m.ATOMIC_POPC_INC:
         w.columns[m.COL_B] = _data(w, _rows(size))
@@ -265,10 +281,11 @@ def cache_control(w: RowWriter) -> None:
 
 def query_space(w: RowWriter) -> None:
     """QSPC.E.S and its like: does a generic address lie in this space?"""
-    space = w.choose({"S": m.SPACE_SHARED, "L": m.SPACE_LOCAL, "G": m.SPACE_GLOBAL}, -1)
+    # .D is the shared memory of the whole cluster, which lies in the same window.
+    space = w.choose({"S": m.SPACE_SHARED, "D": m.SPACE_SHARED, "L": m.SPACE_LOCAL, "G": m.SPACE_GLOBAL}, -1)
     if space < 0:
         raise w.refuse("a space that is not known")
-    w.set(m.OP_QSPC, aux0=space)
+    w.set(m.OP_QSPC, aux0=m.SPACE_GENERIC, aux4=space, aux5=int(w.has("D")))
     w.pd(0)
     w.dst()
     w.columns[m.COL_AUX3] |= address(w, w.take("mem"))

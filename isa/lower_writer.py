@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from isa import microops as m
 from isa.errors import UnknownInstruction
 from isa.instruction import PT, RZ, URZ, Instruction, Operand
+from isa.limits import BANK_BYTES
 
 WORD = 0xFFFFFFFF
 ZERO_ROWS = 4
@@ -141,7 +142,8 @@ class RowWriter:
 
         Args:
             rows: 1 for 32-bit, 2 for 64-bit sources.
-            numeric: 'int' (negation is two's complement), 'float' (sign bit) or 'raw' (no modifier allowed).
+            numeric: 'int' (negation is two's complement), 'float' (sign bit), 'raw' (no modifier allowed) or 'upper'
+                (as 'raw'; the immediate is the upper of two words, as it is of doubles).
         """
         operand = self.take("reg", "ureg", "imm", "fimm", "const")
         self.put(column, operand, rows, numeric)
@@ -163,10 +165,8 @@ class RowWriter:
             bits = self.instruction.immediate_bits
             words = [0, bits] if rows == 2 else [bits]
         else:
-            value = operand.value
-            if not isinstance(value, int):
-                raise self.refuse("an immediate without a value")
-            if numeric == "float" and rows == 2:
+            value = int(operand.value or 0)
+            if numeric in ("float", "upper") and rows == 2:
                 words = [0, value & WORD]
             else:
                 words = [value >> 32 * k & WORD for k in range(rows)]
@@ -178,7 +178,12 @@ class RowWriter:
 
     def constant_code(self, bank: int, offset: int) -> int:
         """Operand code of one word of a constant bank."""
-        return self._pool.code((1, bank, offset))
+        return self._bank_code(bank, offset, 1)
+
+    def _bank_code(self, bank: int, offset: int, rows: int) -> int:
+        if not 0 <= offset <= BANK_BYTES - 4 * rows:
+            raise self.refuse("a constant outside its bank")
+        return self._pool.code(*((1, bank, offset + 4 * k) for k in range(rows)))
 
     def _constant_bank(self, operand: Operand, rows: int) -> int:
         if operand.bank is None or operand.base is not None or operand.ubase is not None:
@@ -186,7 +191,7 @@ class RowWriter:
         if operand.offset % (4 * rows):
             raise self.refuse("a misaligned constant")
         self.columns[m.COL_CONST] = operand.bank << 16 | operand.offset
-        return self._pool.code(*((1, operand.bank, operand.offset + 4 * k) for k in range(rows)))
+        return self._bank_code(operand.bank, operand.offset, rows)
 
     def _modifier(self, operand: Operand, numeric: str) -> int:
         if operand.suffixes:

@@ -3,6 +3,8 @@
 `isa.lower` turns every SASS instruction into one row of `COLUMNS` int32 numbers; compiled executors read
 nothing else. A micro-operation number divided by 100 is its class, so that `OP // 100 == CLASS`.
 
+More than 500 lines, because whoever reads a row needs the one list of all meanings.
+
 Operand codes (columns A, B, C, DST and where named AUX5): a code `r >= 0` is row r of the warp's registers,
 element offset `warp_base + 32 * r`; a code `r < 0` is constant row `~r`, element offset `32 * ~r`. 64-bit operands
 are two consecutive rows, low word first; 128-bit ones four. Constant rows 0..3 are zero.
@@ -48,7 +50,8 @@ COL_AUX5 = 33
 COL_CONST = 34  # bank << 16 | byte offset of the constant operand that is read, -1 = none
 COL_BUBBLES = 35  # static register-bank read bubbles, 0..2
 COL_VARIABLE = 36  # 1: variable latency, completion is signalled by a scoreboard
-COLUMNS = 40  # a whole number of 32-byte pieces; columns 37..39 are zero
+COL_SPIN = 37  # 1: a load that an ATOMS.CAST.SPIN loop begins with
+COLUMNS = 40  # a whole number of 32-byte pieces; columns 38 and 39 are zero
 
 # --- operand modifiers ---------------------------------------------------------------------------------------------
 MOD_NONE = 0
@@ -121,11 +124,17 @@ OP_LEA_CARRY = (
 #                     1 high word of (C:A) << AUX0, 2 high word of sign extended A << AUX0
 OP_IMAD_CARRY = 134  # 32-bit A * B + C + PS0; PD0 = carry out of the addition
 OP_IMAD_WIDE_U = (
-    135  # pair d = A * B + pair C (+ PS0), PD0 = carry out; AUX0 = 1 if a carry is read or written
+    135  # pair d = A * B + pair C (+ PS0), PD0 = carry out; AUX0 bit 0: a carry is read or written, bit 1: - pair C
 )
 OP_IMAD_WIDE_S = 136
-OP_IMAD_HI_U = 137  # d = high word of A * B + pair C (+ PS0)
+OP_IMAD_HI_U = 137  # d = high word of A * B + pair C (+ PS0); AUX0 as above
 OP_IMAD_HI_S = 138
+OP_SEL_WIDE = 139  # pair d = PS0 ? pair A : pair B
+OP_MNMX_WIDE_U = 140  # pairs: d = PS0 ? min(A, B) : max(A, B)
+OP_MNMX_WIDE_S = 141
+OP_ADD2_WIDE = (
+    142  # pair d = A + B + PS0, PD0 = carry out; AUX0 bit 0 negates A, bit 1 B, bits 2 and 3 invert them
+)
 OP_BMSK = 150  # mask of B bits from bit A; AUX0 = 1 wrap, 0 clamp
 OP_SGXT_S = 151  # sign extension of A's low B bits; AUX0 = 1 wrap
 OP_SGXT_U = 152
@@ -137,12 +146,17 @@ OP_MNMX3_S = 157
 OP_IDP_4A = 158  # dot product of four bytes + C; AUX0 bit 0: A signed, bit 1: B signed
 OP_IDP_2A = 159  # dot product of two half words with two bytes + C; AUX0 as above, AUX1 = 1 upper bytes (.HI)
 OP_I2I_SAT = 160  # d = signed A saturated to AUX0 bits, AUX1 = 1 signed result
-OP_I2IP = 161  # d = C << 2 * bits | saturated A << bits | saturated B; AUX0 = bits per element, AUX1 = 1 signed result
-OP_VABSDIFF = 162  # d = |A - B| + C; AUX0 = 1 signed
-OP_VABSDIFF4 = 163  # absolute byte differences, AUX1 = 1: their sum + C; AUX0 = 1 signed
+OP_I2IP = 161  # d = C >> AUX3 << 2 * bits | A << bits | B; AUX0 = bits, AUX1 = 1 signed, AUX2 = 1 saturated elements
+OP_VABSDIFF = 162  # d = |A - B| + C, PD0 = carry of the addition; AUX0 = 1 signed
+OP_VABSDIFF4 = 163  # absolute byte differences, AUX1 = 1: their sum + C; AUX0 = 1 signed; PD0 = 0
 OP_ADD_16X2 = 164  # two 16-bit additions; AUX0 bit 0 negates the halves of A, bit 1 those of B
 OP_MNMX_16X2 = 165  # two 16-bit OP_MNMX; AUX0 = 1 signed, AUX1 = 1 RELU, AUX2 = 1: of A + B and C
 OP_MNMX3_16X2 = 166  # as OP_MNMX3_*; AUX0 = 1 signed
+OP_ADD_8X4 = 167  # four 8-bit additions; AUX0 as OP_ADD_16X2
+OP_MNMX_8X4 = 168  # four 8-bit OP_MNMX; AUX0 = 1 signed
+OP_ADD_SAT = 169  # d = A + B limited to a signed 32-bit integer
+OP_MOV_LANES = 170  # d = A in lanes k of four (k = lane % 4) of which AUX0 has bit k
+OP_MNMX_CHOICE = 171  # OP_MNMX_*, AUX2 = 1: of halves; AUX0 = 1 signed, AUX1 = 1 RELU; PD0, PD1 = A or its halves are d
 FIRST_WIDE_INT = 130
 FIRST_RARE_INT = 150
 
@@ -162,16 +176,22 @@ OP_FADD_MODE = 203  # with flags, rounding and scale
 OP_FMUL_MODE = 204
 OP_FFMA_MODE = 205
 OP_FMNMX = 206  # PS0 ? min : max; AUX0 flags (FTZ, NAN, XORSIGN)
+OP_FSEL_FTZ = 207  # d = PS0 ? A : B, flushed
 OP_FSET = 208  # d = compare ? (AUX3 = 1: 1.0f, 0: all ones) : 0; other columns as FSETP
 OP_FADD_FTZ = 209  # round to nearest, denormal sources and results flushed to zero of the same sign
 OP_FMUL_FTZ = 210
 OP_FFMA_FTZ = 211
 
+OP_FMNMX3 = 212  # as FMNMX of three
+OP_FADD2 = 213  # FADD, FMUL, FFMA of both words of pairs; AUX0 flags
+OP_FMUL2 = 214
+OP_FFMA2 = 215
+
 FLAG_FTZ = 1
 FLAG_SAT = 2
 FLAG_NAN = 4  # FMNMX.NAN: a NaN source makes the result NaN
 FLAG_XORSIGN = 8
-FLAG_FMZ = 16  # 0 * x = 0
+FLAG_FMZ = 16  # 0 * x = 0; comes with FLAG_FTZ
 ROUND_NEAREST = 0  # .RN, and the default
 ROUND_DOWN = 1  # .RM or .FLOOR
 ROUND_UP = 2  # .RP or .CEIL
@@ -187,7 +207,9 @@ OP_DFMA_MODE = 305
 OP_DSETP = 306  # AUX as FSETP
 
 # --- CLS_CONVERT ---------------------------------------------------------------------------------------------------
-OP_MUFU_RCP = 400  # AUX0 flags (FTZ, SAT); f32 unless told otherwise
+OP_MUFU_RCP = (
+    400  # AUX0 flags; AUX1 = 0 f32, 1 half, 2 bfloat16 (EX2, TANH), then AUX5 = half (0 low, 1 high)
+)
 OP_MUFU_RSQ = 401
 OP_MUFU_SQRT = 402
 OP_MUFU_EX2 = 403
@@ -204,14 +226,26 @@ OP_I2F = 411  # AUX1 rounding, AUX2 result bits, AUX3 = 1 signed, AUX4 source bi
 OP_F2F = 412  # AUX0 flags, AUX1 rounding, AUX2 result bits, AUX4 source bits, AUX5 half (0 low, 1 high)
 OP_FRND = 413  # AUX0 flags, AUX1 rounding, AUX2 = bits
 OP_POPC = 414
-OP_FLO_U = 415  # AUX0 = 1: distance from the top (.SH); no bit found gives 0xffffffff
+OP_FLO_U = 415  # AUX0 = 1: distance from the top (.SH); no bit found gives 0xffffffff; PD0 = found
 OP_FLO_S = 416
 OP_BREV = 417
-OP_F2FP = (
-    418  # d = half(A) << 16 | half(B); AUX0 flags, AUX1 rounding, AUX2 format HALF_*, AUX3 = 1 merge (C)
-)
+OP_F2FP = 418  # AUX0 flags, AUX1 rounding, AUX2 format of the result (HALF_*, NARROW_*), AUX3 = PACK_*, AUX4 = source
+#                 format where it is not f32, AUX5 = half of B that is unpacked
+OP_F2IP = 419  # d = C << 2 * bits | A << bits | B, the f32 A and B as integers of AUX2 bits; AUX0, AUX1, AUX3 as F2I
 
-FLAG_NTZ = 32  # F2I of NaN or .NTZ form
+FLAG_NTZ = 32  # F2I makes zero of NaN, not the top bit
+FLAG_BF16 = 128  # a 16-bit source is bfloat16
+FLAG_TO_BF16 = 256  # a 16-bit result is bfloat16
+FLAG_SATFINITE = 512  # beyond the range: the largest finite value
+FLAG_OOB = 1024  # HFMA2.OOB: a factor that is the NaN of what lies outside a tensor makes the result zero
+PACK_AB = 0  # d = A << 16 | B, or of narrow formats C << 16 | A << 8 | B
+PACK_ONE = 1  # d = C << 16 | B
+PACK_WORD = 2  # d = B, of 32 bits
+UNPACK_WIDEN = 3  # d = the two narrow numbers of a half of B
+UNPACK_NARROW = 4  # d = C << 16 | the two halves of B, narrowed
+NARROW_E4M3 = 2  # 8 bits: four of exponent, three of mantissa, no infinities
+NARROW_E5M2 = 3
+NARROW_TF32 = 4  # float32 with 10 bits of mantissa
 
 # --- CLS_PRED ------------------------------------------------------------------------------------------------------
 OP_ISETP = (
@@ -219,16 +253,17 @@ OP_ISETP = (
 )
 #                 AUX3 = 1: .EX, equal high words take the result of the low words from PS1
 OP_FSETP = 501  # as ISETP, AUX0 bit 3 = unordered counts as true, AUX1 = FLAG_FTZ
-OP_PLOP3 = 502  # PD0 = table AUX0 of (PS0, PS1, PS2), PD1 = table AUX1
+OP_PLOP3 = 502  # PD0 = table AUX0 of (PS0, PS1, PS2), PD1 = table AUX1; bit k of AUX2: the sign of A, B or C, not PSk
 OP_P2R = 503  # d = A with the bits of mask B taken from predicates; AUX0 = byte of d that receives them; AUX1 = 1: UP
 OP_R2P = 504  # predicates in mask B = bits of byte AUX0 of A; AUX1 = 1: UP
+OP_ISETP_WIDE = 506  # ISETP of pairs
 OP_FCHK = 505  # PD0 = 1 if A / B needs the slow path
 
 COMPARE_LT = 1
 COMPARE_EQ = 2
 COMPARE_GT = 4
 COMPARE_UNORDERED = 8
-COMPARE_MIN = 16  # DSETP only: PD0 = A is the minimum, PD1 = both are NaN
+COMPARE_MIN = 16  # DSETP only: PD0 = (A is the minimum) bool PS0, PD1 = both are NaN
 COMPARE_MAX = 32
 BOOL_AND = 0
 BOOL_OR = 1
@@ -240,7 +275,7 @@ OP_VOTE = 601  # AUX0 = VOTE_*; d = ballot of PS0 (executing lanes), PD0 = all /
 OP_MATCH_ANY = 602  # AUX0 = 1: 64-bit; d = lanes of the executing mask with the same value
 OP_MATCH_ALL = 603  # d = executing mask if all are equal else 0, PD0 = all equal
 OP_REDUX = 604  # AUX0 = REDUX_*; d is uniform
-OP_R2UR = 605  # d = A of the lowest executing lane, to all lanes
+OP_R2UR = 605  # d = A of the lowest executing lane, to all lanes; PD0 = lanes whose A is another one
 
 SHFL_IDX = 0
 SHFL_UP = 1
@@ -257,6 +292,8 @@ REDUX_MAX_S = 4
 REDUX_AND = 5
 REDUX_OR = 6
 REDUX_XOR = 7
+REDUX_MIN_F = 8  # float32; a number wins against NaN; AUX1 = flags (NAN), as FMNMX
+REDUX_MAX_F = 9
 
 # --- CLS_HALF: AUX0 flags (FTZ, SAT, RELU), AUX1 = HALF_* format, AUX2 = selectors of A, B, C, two bits each --------
 # (0: both halves, 1: the lower twice, 2: the upper twice)
@@ -267,6 +304,8 @@ OP_HMNMX2 = 703
 OP_HSETP2 = 704  # AUX3 = COMPARE_*, AUX4 = BOOL_*
 OP_HSET2 = 705
 OP_HADD2_F32 = 706  # d = f32 of one half of A
+OP_FHADD = 707  # d = f32 A + half B, as f32
+OP_FHFMA = 708  # d = half A * half B + f32 C
 
 HALF_F16 = 0
 HALF_BF16 = 1
@@ -282,8 +321,8 @@ OP_DMMA = 802  # AUX0 shape
 OP_MOVM = 803  # transpose an 8x8 matrix of 16-bit elements
 # HMMA and IMMA with AUX3 = 1 + selector: A is structured sparse, AUX5 = row of its metadata.
 OP_GMMA = 804  # a warp's sixteen rows of a product of four warps: AUX0 = N, AUX1 = TENSOR_* of A | of B << 8, AUX2 =
-#                bits of the result, AUX3 as AUX1 of IMMA, AUX4 = GMMA_*, A = registers or B = descriptor of A,
-#                AUX5 = descriptor of B, PS0: C is added
+#                bits of the result, AUX3 as AUX1 of IMMA, AUX4 = GMMA_*, A = registers or B = descriptor of A, AUX5 =
+#                descriptor of B, PS0: C is added
 
 TENSOR_F16 = 0
 TENSOR_BF16 = 1
@@ -334,6 +373,7 @@ SR_ZERO = 26  # SRZ
 SR_LWINHI = 27  # high word of the local window
 
 SPECIAL_REGISTERS = {
+    **{f"SR_PM{k}": SR_ZERO for k in range(8)},  # the profiler's counters, of which nothing is counted
     "SR_TID.X": SR_TID_X,
     "SR_TID.Y": SR_TID_Y,
     "SR_TID.Z": SR_TID_Z,
@@ -363,6 +403,8 @@ SPECIAL_REGISTERS = {
     "SR_SWINHI": SR_SWINHI,
     "SR_LWINHI": SR_LWINHI,
     "SRZ": SR_ZERO,
+    # Below this the stack has run out: code for debugging compares it with R1. Local memory begins at 0 here.
+    "SR_LMEMHIOFF": SR_ZERO,
 }
 
 # --- CLS_MEMORY ----------------------------------------------------------------------------------------------------
@@ -379,7 +421,7 @@ OP_LDGSTS = (
 #                   base; AUX3 describes the global address; AUX4 = 1: lanes with PS0 false write zeros
 OP_LDSM = 1006  # AUX5 = matrices (1, 2, 4) | transposed << 8
 OP_STSM = 1007
-OP_QSPC = 1008  # PD0 = generic address A lies in space AUX0
+OP_QSPC = 1008  # PD0 = generic address A lies in space AUX4; AUX5 = 1: shared memory of the whole cluster
 OP_SYNCS = 1010  # mbarrier at A: AUX4 = SYNCS_*, B operand, d pair = its words before, PD0 = phase is over
 OP_ARRIVES = 1011  # the copies so far arrive at mbarrier A: AUX4 = 0 as arrivals, 1 as transactions
 OP_BULK_COPY = 1012  # AUX4 = BULK_*: A = destination and mbarrier, B = source (loads) or the other way round, C = size;
@@ -451,6 +493,13 @@ TYPE_BF16X2 = 6
 TYPE_F64 = 7
 TYPE_F32_FTZ = 8
 TYPE_U128 = 9  # EXCH and CAS only
+TYPE_F32X2 = 10  # vectors, which are atomic element by element; their float32 flush denormal numbers
+TYPE_F32X4 = 11
+TYPE_F16X4 = 12
+TYPE_F16X8 = 13
+TYPE_BF16X4 = 14
+TYPE_BF16X8 = 15
+FIRST_VECTOR_TYPE = 10
 
 # --- CLS_CONTROL ---------------------------------------------------------------------------------------------------
 OP_BRA = (
@@ -471,7 +520,7 @@ OP_NOP = 1112
 OP_NANOSLEEP = 1113
 OP_DEPBAR = 1114  # AUX0 scoreboard, AUX1 n, AUX2 mask of further scoreboards
 OP_KILL = 1115
-OP_BPT = 1116  # AUX0 = kind: 0 trap, 1 others
+OP_BPT = 1116  # AUX0 = kind: 0 trap, 1 others, BPT_CODE_END
 OP_MEMBAR = 1117  # AUX0 = SCOPE_*
 OP_ERRBAR = 1118
 OP_CCTL = 1119  # AUX0 = 1: invalidate L1 (.IVALL), 0: a hint
@@ -479,7 +528,8 @@ OP_LDGDEPBAR = 1120
 OP_LEPC = 1122  # d pair = byte address AUX0
 OP_JMX = 1124  # as BRX, the base is absolute
 OP_ENDCOLLECTIVE = 1125  # the lanes that WARPSYNC.COLLECTIVE brought together part again
-OP_GROUP_WAIT = 1126  # WARPGROUP.DEPBAR: wait until at most AUX0 groups of products are not done
+OP_SYSCALL = 1126  # the host does what isa.link.SYSTEM_CALLS[AUX0] says for the active lanes
+OP_GROUP_WAIT = 1127  # WARPGROUP.DEPBAR: wait until at most AUX0 groups of products are not done
 OP_ELECT = 1123  # PD0 = lowest executing lane only; d = its number
 
 BRANCH_PLAIN = 0
@@ -488,6 +538,8 @@ BRANCH_CONV = 2
 BRANCH_ANY = 3
 BRANCH_UNIFORM = 4
 
+BPT_CODE_END = 2  # what lies behind the last instruction of a kernel
+
 BMOV_TO_REGISTER = 0
 BMOV_FROM_REGISTER = 1
 BMOV_CLEAR = 2  # to a register, and the barrier register is cleared
@@ -495,6 +547,8 @@ BMOV_CLEAR = 2  # to a register, and the barrier register is cleared
 # --- CLS_BARRIER ---------------------------------------------------------------------------------------------------
 OP_BAR = 1200  # AUX0 BAR_*, AUX1 barrier or -1 (row A), AUX2 threads, 0 = all, -1 = row B, PS0 for reductions
 OP_B2R = 1201  # AUX0 = 0: d = result (popc), 1: PD0 = result of and / or
+OP_CLUSTER_ARRIVE = 1202
+OP_CLUSTER_WAIT = 1203
 
 BAR_SYNC = 0
 BAR_ARRIVE = 1

@@ -10,7 +10,6 @@ import base64
 import hashlib
 import json
 import os
-import re
 import tempfile
 import zlib
 from collections import Counter
@@ -22,11 +21,29 @@ from typing import Any
 from isa.cubin import GlobalSymbol, Parameter, Relocation
 from isa.errors import DecodeError, ProgramFileError
 from isa.instruction import INSTRUCTION_BYTES, Instruction, parse_instruction
+from isa.limits import problem_with_program
 
 SUFFIX = ".gpuprog"
 _MAGIC = b"GPUPROG\n"
+_MOST_DOCUMENT_BYTES = 256 << 20
+"""A kernel of a million instructions takes half of this."""
+_DAMAGE = (
+    zlib.error,
+    ValueError,
+    KeyError,
+    TypeError,
+    IndexError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+    MemoryError,
+    DecodeError,
+)
+"""What reading a damaged image may raise."""
 IMAGE_FORMAT = 1
 """Version of the program image; part of every cache key."""
+DECODER = 3
+"""Version of how a cubin becomes a program, part of every cache key too; older images stay readable."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +75,8 @@ class Program:
         global_image: initial content of the module's variables; `global_symbols` says what lies where.
         relocations: addresses that a loader writes once it has placed the image.
         source: file name to its lines, for every source file that an instruction comes from.
+        exceptions: text of the errors that a kernel compiled by Numba for debugging raises, by the code that it
+            stores.
         cubin: the file itself, and sha256 its digest in hexadecimal.
     """
 
@@ -84,6 +103,7 @@ class Program:
     global_image: bytes = b""
     global_symbols: tuple[GlobalSymbol, ...] = ()
     relocations: tuple[Relocation, ...] = ()
+    exceptions: dict[int, str] = field(default_factory=dict)
 
     def __hash__(self) -> int:
         return hash((self.sha256, self.symbol, self.abi))
@@ -173,7 +193,7 @@ class Program:
         if not data.startswith(_MAGIC):
             raise ProgramFileError(f"{path} is not a program image")
         try:
-            document = json.loads(zlib.decompress(data[len(_MAGIC) :]))
+            document = json.loads(_unpacked(data[len(_MAGIC) :]))
             version = document.pop("format")
             if version != IMAGE_FORMAT:
                 raise ProgramFileError(
@@ -193,13 +213,28 @@ class Program:
                 for index, (text, encoding, line, file) in enumerate(document["instructions"])
             )
             for name, unpack in _UNPACK.items():
-                document[name] = unpack(document[name])
+                if name in document:  # an older image has no `exceptions`
+                    document[name] = unpack(document[name])
             program = cls(**document)
-        except (zlib.error, ValueError, KeyError, TypeError, IndexError, DecodeError) as error:
-            raise ProgramFileError(f"{path} is a damaged program image ({error})") from error
+            problem = problem_with_program(program)
+        except _DAMAGE as error:
+            raise ProgramFileError(f"{path} is a damaged program image ({error or type(error).__name__})") from error
+        if problem is not None:
+            raise ProgramFileError(f"{path} is a damaged program image ({problem})")
         if hashlib.sha256(program.cubin).hexdigest() != program.sha256:
             raise ProgramFileError(f"{path} is a damaged program image (the cubin's digest does not match)")
         return program
+
+
+def _unpacked(data: bytes) -> bytes:
+    """The document of an image. Raises ValueError if it is longer than any can be, or cut off."""
+    stream = zlib.decompressobj()
+    document = stream.decompress(data, _MOST_DOCUMENT_BYTES)
+    if stream.unconsumed_tail:
+        raise ValueError(f"it unpacks to more than {_MOST_DOCUMENT_BYTES:,} bytes")
+    if not stream.eof:
+        raise ValueError("it is cut off")
+    return document
 
 
 def _pack(data: bytes) -> str:
@@ -225,23 +260,6 @@ _UNPACK: dict[str, Any] = {
     "parameters": lambda rows: tuple(Parameter(*row) for row in rows),
     "global_symbols": lambda rows: tuple(GlobalSymbol(*row) for row in rows),
     "relocations": lambda rows: tuple(Relocation(*row) for row in rows),
+    "exceptions": lambda texts: {int(code): text for code, text in texts.items()},
     "cluster": lambda value: None if value is None else tuple(value),
 }
-
-
-def qualified_name(symbol: str) -> str:
-    """'ns::kernel' for the mangled '_ZN2ns6kernelEi'; a name that is not mangled stays as it is.
-
-    Only the name is decoded, not template arguments or parameter types, which select nothing here.
-    """
-    match = re.match(r"_ZN?[KVr]*(?=\d)", symbol)
-    if not match:
-        return symbol
-    parts, position = [], match.end()
-    while match := re.compile(r"\d+").match(symbol, position):
-        start = match.end()
-        position = start + int(match[0])
-        parts.append(symbol[start:position])
-        if not symbol.startswith("_ZN"):
-            break
-    return "::".join(parts)

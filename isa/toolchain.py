@@ -17,7 +17,13 @@ from pathlib import Path
 
 from isa.errors import ToolchainFailed, ToolchainMissing
 
-_WHEELS = {"ptxas": "nvidia-cuda-nvcc", "nvdisasm": "nvidia-cuda-nvdisasm", "nvrtc": "nvidia-cuda-nvrtc"}
+_WHEELS = {
+    "ptxas": "nvidia-cuda-nvcc",
+    "nvlink": "nvidia-cuda-nvcc",
+    "nvdisasm": "nvidia-cuda-nvdisasm",
+    "nvrtc": "nvidia-cuda-nvrtc",
+}
+TOOL_SECONDS = 600
 _NVRTC_PATTERNS = ("lib/libnvrtc.so*", "lib64/libnvrtc.so*", "bin/nvrtc64_*.dll", "bin/x64/nvrtc64_*.dll")
 
 
@@ -31,7 +37,7 @@ def _roots() -> tuple[Path, ...]:
 
 
 def find_tool(name: str) -> str:
-    """Path of an executable ('ptxas' or 'nvdisasm').
+    """Path of an executable ('ptxas', 'nvdisasm' or 'nvlink').
 
     Raises:
         ToolchainMissing: it is in none of the places; the message says how to install it.
@@ -51,6 +57,26 @@ def _find_tool(name: str, *environment: str | None) -> str:
     return found
 
 
+def run_tool(command: list[str], seconds: int = TOOL_SECONDS) -> subprocess.CompletedProcess[str]:
+    """Run a tool and keep what it prints.
+
+    Raises:
+        ToolchainFailed: it has not ended after so many seconds, as may happen with a damaged file.
+    """
+    try:
+        return subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+            timeout=seconds,
+        )
+    except subprocess.TimeoutExpired:
+        raise ToolchainFailed(f"{Path(command[0]).name} has not ended after {seconds} seconds") from None
+
+
 def find_nvrtc() -> str:
     """Path of NVRTC's shared library.
 
@@ -63,6 +89,12 @@ def find_nvrtc() -> str:
             if found:
                 return str(found[-1])
     raise _missing("nvrtc")
+
+
+def library_folders() -> tuple[str, ...]:
+    """Folders with CUDA's libraries for kernels, such as libcudadevrt.a."""
+    found = [root / name for root in _roots() for name in ("lib", "lib64", "lib/x64")]
+    return tuple(str(folder) for folder in found if folder.is_dir())
 
 
 def include_folders() -> tuple[str, ...]:

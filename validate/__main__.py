@@ -74,6 +74,48 @@ def _compare(options: argparse.Namespace) -> int:
     return 0 if score.ok(rows) else 1
 
 
+def _numba_suite(options: argparse.Namespace) -> int:
+    from validate import numba_suite
+
+    rows = []
+    for module, found in numba_suite.run(
+        options.only, gpu=options.gpu, timeout_s=options.timeout, fresh=options.fresh
+    ):
+        rows += found
+        good = sum(row.outcome == "passed" for row in found)
+        print(
+            f"{module.removeprefix('numba.cuda.tests.')}: {good} of {len(found)}", file=sys.stderr, flush=True
+        )
+        for row in found:
+            if row.outcome not in ("passed", "skipped") and row.excluded is None:
+                print(f"  {row.outcome}: {row.test.partition('::')[2]}", file=sys.stderr, flush=True)
+    counts = numba_suite.score(rows)
+    print(json.dumps(counts, indent=1) if options.json else numba_suite.score_text(counts))
+    for test in counts["unexpected"]:  # type: ignore[attr-defined]
+        print(f"unexpected: {test}", file=sys.stderr)
+    return 1 if counts["unexpected"] else 0
+
+
+def _generated(options: argparse.Namespace) -> int:
+    from validate.generated import archive, replay
+
+    kernels = archive.load()[1]
+    if options.only:
+        kernels = tuple(each for each in kernels if each.name in options.only)
+    return 1 if replay.replay_all(kernels, options.gpu) or not kernels else 0
+
+
+def _instructions(options: argparse.Namespace) -> int:
+    from validate.instructions import forms, importer, job
+
+    if options.results is None:
+        job.write(options.job, forms.find())
+        print(f"run on the GPU machine: python validate/instructions/worker.py {options.job} results.npz")
+        return 0
+    print(importer.write(options.job, options.results))
+    return 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m validate", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -100,6 +142,11 @@ def _parser() -> argparse.ArgumentParser:
     importing.add_argument("--only", nargs="*", default=(), help="families or variants (default: all)")
     importing.add_argument("--force", action="store_true", help="replace baselines that differ")
 
+    summary = "build the job that records single instructions, or import its results"
+    single = _command(commands, "instructions", _instructions, summary, "job.npz results.npz")
+    single.add_argument("job", type=Path, metavar="JOB", help="file to write, or that the results belong to")
+    single.add_argument("results", type=Path, nargs="?", metavar="RESULTS", help="what worker.py wrote")
+
     summary = "simulate the recorded points and compare; status 1 if an exact counter differs"
     compare = _command(commands, "compare", _compare, summary, "--only reduction --size large --full")
     _choose_points(compare)
@@ -113,6 +160,21 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument(
         "--json", action="store_true", help="everything as JSON; the table goes to standard error"
     )
+
+    summary = "run numba-cuda's own tests on the simulated GPU; status 1 if one fails that is not known to"
+    suite = _command(commands, "numba-suite", _numba_suite, summary, "--only doc_examples cudapy.test_sm")
+    suite.add_argument("--only", nargs="*", default=(), help="parts of the files' names (default: all)")
+    suite.add_argument("--gpu", default="h200", help="configuration to simulate (default: %(default)s)")
+    suite.add_argument(
+        "--timeout", type=int, default=60, metavar="S", help="limit per test (default: %(default)s)"
+    )
+    suite.add_argument("--fresh", action="store_true", help="do not take over what an earlier run has done")
+    suite.add_argument("--json", action="store_true", help="the score as JSON")
+
+    summary = "replay recorded generated and ordinary kernels; status 1 if an output or a counter differs"
+    generated = _command(commands, "generated", _generated, summary, "--only numba17 bitonic_sort")
+    generated.add_argument("--only", nargs="*", default=(), metavar="NAME", help="kernels (default: all)")
+    generated.add_argument("--gpu", default="h200", help="configuration to simulate (default: %(default)s)")
     return parser
 
 

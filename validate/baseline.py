@@ -183,6 +183,8 @@ def load(variant: str, gpu: str = "h200", folder: Path = FOLDER) -> Baseline:
         text = path.read_text("utf-8")
     except FileNotFoundError:
         raise MissingBaseline(f"no baseline of {variant} on {gpu}: {path} does not exist") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise BaselineError(f"{path} cannot be read: {error}") from None
     try:
         found = Baseline.model_validate_json(text)
     except ValidationError as error:

@@ -121,22 +121,30 @@ def parse_raw(text: str) -> list[ProfiledLaunch]:
 
     A value that is not a number (n/a, a name) is left out. Of a metric printed with instances, `12 (3; 9)`,
     the aggregate is kept.
+
+    Raises:
+        NcuError: the table is not one that ncu prints.
     """
     lines = text.splitlines()
     start = next((i for i, line in enumerate(lines) if line.startswith('"ID",')), None)
     if start is None:
         return []
-    rows = list(csv.reader(io.StringIO("\n".join(lines[start:]))))
+    try:
+        rows = list(csv.reader(io.StringIO("\n".join(lines[start:]))))
+    except csv.Error as error:
+        raise NcuError(f"the table is damaged: {error}", text) from None
     header = rows[0]
+    if "Kernel Name" not in header:
+        raise NcuError("the table has no column of kernel names", text)
     launches = []
     for row in rows[1:]:
-        if len(row) != len(header) or not row[0].strip().isdigit():
+        if len(row) != len(header) or not row[0].strip().isdecimal():
             continue  # the row of units, or a message printed between rows
         cells = dict(zip(header, row, strict=True))
         values = {name: _number(cell) for name, cell in cells.items() if name not in _LAUNCH_COLUMNS}
         launches.append(
             ProfiledLaunch(
-                index=int(row[0]),
+                index=_index(row[0]),
                 kernel=cells["Kernel Name"],
                 grid=_triple(cells.get("Grid Size", "")),
                 block=_triple(cells.get("Block Size", "")),
@@ -220,5 +228,15 @@ def _number(cell: str) -> float | None:
         return None
 
 
+def _index(cell: str) -> int:
+    try:
+        return int(cell)
+    except ValueError:
+        raise NcuError(f"the table has a launch number that is not one: {cell[:40]!r}") from None
+
+
 def _triple(cell: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in cell.strip("() ").split(",") if part.strip())
+    try:
+        return tuple(int(part) for part in cell.strip("() ").split(",") if part.strip())
+    except ValueError:
+        raise NcuError(f"the table has a size that is not one: {cell[:40]!r}") from None

@@ -19,6 +19,7 @@ examples:
   gpusim run vector_add
   gpusim run reduction/shuffle --size 1000000 --gpu a100
   gpusim run vector_add --set sm.count=66 --json
+  gpusim run histogram/shared --check initcheck,racecheck
   gpusim run kernels.py:scale --grid 8 --block 128 --args "float32[1024]=random, float32(2.5)"
   gpusim run kernel.cubin --entry saxpy --grid 8 --block 128 --args "float32(2), float32[1024], float32[1024]"
 
@@ -47,6 +48,12 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         "--threads", type=int, metavar="N", help="host threads (default: one per core; same result)"
     )
     parser.add_argument("--max-cycles", type=int, metavar="N", help="give up after so many cycles")
+    parser.add_argument(
+        "--check",
+        default="",
+        metavar="TOOLS",
+        help="what else to look for: initcheck, racecheck, synccheck, separated by commas (memcheck is always on)",
+    )
     parser.add_argument(
         "--progress",
         action=argparse.BooleanOptionalAction,
@@ -103,6 +110,7 @@ def simulate_target(target: Target, options: argparse.Namespace) -> Result:
             max_cycles=options.max_cycles or DEFAULT_MAX_CYCLES,
             threads=options.threads,
             progress=progress,
+            check=[name.strip() for name in options.check.split(",") if name.strip()],
         )
 
 

@@ -12,6 +12,7 @@ from gpusim.cli import UserError
 _ARRAY = re.compile(r"(\w+)\[([\d\s,_]+)\](?:\s*=\s*(\S+))?$")
 _TYPED = re.compile(r"(\w+)\(\s*(\S+?)\s*\)$")
 _BOOLEANS = {"true": True, "false": False}
+_MOST_DIGITS = 20
 _MAX_BYTES = 1 << 34
 """Largest array: more is a slip of the pen, and would only end in the host's memory running out."""
 
@@ -25,9 +26,11 @@ def parse_arguments(text: str, seed: int = 0) -> tuple[Any, ...]:
 
 def parse_dim3(text: str, option: str) -> tuple[int, ...]:
     """One to three positive integers, separated by commas or 'x'. Raises UserError."""
-    parts = re.split(r"[,x]", text.strip(" ()"))
-    if not 1 <= len(parts) <= 3 or not all(re.fullmatch(r"\s*\d+\s*", part) for part in parts):
+    parts = [part.strip() for part in re.split(r"[,x]", text.strip(" ()"))]
+    if not 1 <= len(parts) <= 3 or not all(re.fullmatch(r"[0-9]+", part) for part in parts):
         raise UserError(f"{option} takes one to three integers such as 128 or 16,16, not {text!r}")
+    if any(len(part) > _MOST_DIGITS for part in parts):
+        raise UserError(f"{option}: a number of more than {_MOST_DIGITS} digits")
     return tuple(int(part) for part in parts)
 
 
@@ -79,7 +82,7 @@ def _array(text: str, match: re.Match[str], generator: np.random.Generator) -> n
 def _dtype(name: str, text: str) -> np.dtype:
     try:
         dtype = np.dtype(name)
-    except TypeError:
+    except (TypeError, ValueError, SyntaxError):  # NumPy evaluates parts of such a text
         dtype = np.dtype(object)
     if dtype.kind not in "biufc":
         raise UserError(

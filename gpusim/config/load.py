@@ -25,6 +25,7 @@ Leaf = tuple[Any, str]
 """A value and its source."""
 
 _SHIPPED = Path(__file__).parent
+_LARGEST_FILE_BYTES = 1 << 20
 _UNITS = {
     "cycles": "SM clock cycles",
     "bytes": "bytes",
@@ -126,11 +127,15 @@ def _find(name: str | Path, relative_to: Path | None) -> Path:
     text = str(name)
     if text in shipped_names():
         return _SHIPPED / f"{text}.toml"
-    path = Path(text).expanduser()
-    if relative_to is not None and not path.is_absolute():
-        path = relative_to / path
-    if path.is_file():
-        return path
+    path = Path(text)
+    try:
+        path = path.expanduser()
+        if relative_to is not None and not path.is_absolute():
+            path = relative_to / path
+        if path.is_file():
+            return path
+    except (OSError, RuntimeError, ValueError) as error:  # a name too long, the home of nobody, a zero byte
+        raise ConfigError(f"no configuration file: {str(error)[:200]}") from None
     if path.suffix or len(Path(text).parts) > 1:
         raise ConfigError(f"no configuration file {str(path)!r}")
     close = difflib.get_close_matches(text.lower(), shipped_names(), n=1, cutoff=0.5)
@@ -146,11 +151,15 @@ def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Leaf]:
     if path in seen:
         raise ConfigError(f"base goes round in a circle: {' -> '.join(p.name for p in (*seen, path))}")
     try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"not valid TOML: {error}", where=str(path)) from None
+        if not path.is_file() or path.stat().st_size > _LARGEST_FILE_BYTES:
+            raise ConfigError(f"not a file of at most {_LARGEST_FILE_BYTES:,} bytes", where=str(path))
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot be read: {error}", where=str(path)) from None
+    try:
+        tree = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # besides syntax: numbers and nesting beyond what Python reads
+        raise ConfigError(f"not valid TOML: {error}", where=str(path)) from None
     base = tree.pop("base", None)
     leaves: dict[str, Leaf] = {}
     if base is not None:
@@ -208,9 +217,9 @@ def _overrides(overrides: Mapping[str, Any] | Iterable[str] | None) -> Iterator[
         _known(key)
         try:
             yield key, tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
+        except (ValueError, RecursionError):
             if not re.fullmatch(r"[A-Za-z_][\w-]*", value):
-                raise ConfigError(f"not a TOML value: {value}", key=key) from None
+                raise ConfigError(f"not a TOML value: {value[:100]}", key=key) from None
             yield key, value
 
 

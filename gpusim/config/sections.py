@@ -49,6 +49,10 @@ class Sm(Section):
     """How many SMs there are and what one holds (registers are 32 bits wide)."""
 
     count: Count = _doc("SMs that are enabled")
+    gpcs: Count = _doc(
+        "graphics processing clusters that the SMs are divided among; a thread block cluster lies in one"
+    )
+    max_cluster_blocks: Count = _doc("blocks of the largest thread block cluster; 1: no clusters")
     sub_partitions: Count = _doc("sub-partitions, each with its own scheduler; warp w runs on w modulo this")
     max_warps: Count = _doc("resident warps")
     max_blocks: Count = _doc("resident blocks")
@@ -185,6 +189,8 @@ class Shared(Section):
     wavefront_cycles: Count = _doc("cycles of the data pipe per wavefront, for the whole SM")
     atomic_latency_cycles: Count = _doc("atomic that returns a value, without conflicts")
     atomic_wavefront_cycles: Count = _doc("cycles of the data pipe per wavefront of an atomic")
+    remote_latency_cycles: Count = _doc("load from the shared memory of another block of a cluster")
+    cluster_barrier_cycles: Count = _doc("from the last arrival at a cluster's barrier until its warps go on")
 
 
 class L1(Section):

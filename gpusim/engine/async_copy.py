@@ -76,7 +76,9 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
     a = row_offset(st.code[i, M.COL_A], wb)
     for lane in range(32):
         address[lane] = (np.int64(st.regs[a + lane]) + np.int64(st.code[i, M.COL_AUX2])) & 0xFFFFFFFF
-    if not check_window(st, sm, i, w, mask, size, st.par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS):
+    if not check_window(
+        st, sm, i, w, mask, size, st.par[L.P_SHARED_FIRST], st.par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS
+    ):
         return
     global_sources(st, sm, i, wb)
     reading = mask & np.int64(predicate(st.code, i, M.COL_PS0, st.preds, 16 * w))

@@ -3,13 +3,14 @@
 import numpy as np
 
 from gpusim.engine import layout as L
+from gpusim.engine.bits import lowest_bit
+from gpusim.engine.cluster import BYTE_MASK, SM_SHIFT
 from gpusim.engine.exec_common import row_offset
 from gpusim.engine.jit import compiled
 from gpusim.engine.memory_state import REQ_TOKEN
+from gpusim.engine.scalar_half import combine_halves
 from gpusim.engine.space import load_rows
 from isa import microops as M
-
-WIDE_TYPES = (M.TYPE_U64, M.TYPE_S64, M.TYPE_F64)
 
 
 @compiled
@@ -17,9 +18,17 @@ def words_of(kind):
     """32-bit words of an atomic's type."""
     if kind == M.TYPE_U64 or kind == M.TYPE_S64 or kind == M.TYPE_F64:
         return 2
-    if kind == M.TYPE_U128:
+    if kind == M.TYPE_F32X2 or kind == M.TYPE_F16X4 or kind == M.TYPE_BF16X4:
+        return 2
+    if kind == M.TYPE_U128 or kind == M.TYPE_F32X4 or kind == M.TYPE_F16X8 or kind == M.TYPE_BF16X8:
         return 4
     return 1
+
+
+@compiled
+def is_vector(kind):
+    """A type whose 32-bit words are combined each on its own."""
+    return kind >= M.FIRST_VECTOR_TYPE
 
 
 @compiled
@@ -74,8 +83,14 @@ def combine_float(op, flushes, old, value):
 @compiled
 def combine32(op, kind, old, value):
     """New 32-bit word for every operation that needs no second operand."""
-    if kind == M.TYPE_F32 or kind == M.TYPE_F32_FTZ:
-        return combine_float(op, kind == M.TYPE_F32_FTZ, old, value)
+    if op == M.ATOMIC_EXCH:
+        return value
+    if kind == M.TYPE_F32 or kind == M.TYPE_F32_FTZ or kind == M.TYPE_F32X2 or kind == M.TYPE_F32X4:
+        return combine_float(op, kind != M.TYPE_F32, old, value)
+    if kind == M.TYPE_F16X2 or kind == M.TYPE_F16X4 or kind == M.TYPE_F16X8:
+        return combine_halves(op, M.HALF_F16, old, value)
+    if kind == M.TYPE_BF16X2 or kind == M.TYPE_BF16X4 or kind == M.TYPE_BF16X8:
+        return combine_halves(op, M.HALF_BF16, old, value)
     if op == M.ATOMIC_ADD:
         return np.uint32(old + value)
     if op == M.ATOMIC_POPC_INC:
@@ -96,9 +111,7 @@ def combine32(op, kind, old, value):
         return old & value
     if op == M.ATOMIC_OR:
         return old | value
-    if op == M.ATOMIC_XOR:
-        return old ^ value
-    return value
+    return old ^ value
 
 
 @compiled
@@ -138,8 +151,9 @@ def modify(words, at, op, kind, values, lane):
         for k in range(count):
             words[at + k] = values[4 + k, lane]
         return True
-    if count == 1:
-        words[at] = combine32(op, kind, words[at], values[0, lane])
+    if count == 1 or is_vector(kind):
+        for k in range(count):
+            words[at + k] = combine32(op, kind, words[at + k], values[k, lane])
     elif count == 2:
         old = np.uint64(words[at]) | (np.uint64(words[at + 1]) << np.uint64(32))
         value = np.uint64(values[0, lane]) | (np.uint64(values[1, lane]) << np.uint64(32))
@@ -168,9 +182,10 @@ def copy_operands(st, i, wb, kind, values):
 
 @compiled
 def execute_atomic(st, words, base, address, values, i, w, mask, tried):
-    """All lanes of an atomic, lowest first; old values go to the destination rows, success to a predicate.
+    """All lanes of an atomic, lowest first; old values go to the destination rows.
 
-    CAST.SPIN gives 1 for success instead of the old value, and only the lanes in `tried` can succeed.
+    CAST.SPIN gives 1 for success instead of the old value, or sets a predicate, and only the lanes in `tried` can
+    succeed.
     """
     operation = st.code[i, M.COL_AUX4]
     op = operation >> 8
@@ -194,48 +209,74 @@ def execute_atomic(st, words, base, address, values, i, w, mask, tried):
                 for k in range(1, count):
                     st.regs[dst + 32 * k + lane] = np.uint32(0)
     p = st.code[i, M.COL_PD0]
-    if p < 7:
+    if p < 7 and op == M.ATOMIC_CAST_SPIN:
         lanes = np.uint32(mask)
         st.preds[16 * w + p] = (st.preds[16 * w + p] & ~lanes) | (success & lanes)
 
 
 @compiled
-def store_deferred(st, base, address, values, mask, size):
-    """A strong store whose operands were kept; lanes in order."""
+def store_deferred(words, bytes_, base, address, values, mask, size):
+    """A store whose operands were kept; lanes in order."""
     for lane in range(32):
         if (mask >> lane) & 1:
             at = address[lane] - base
             if size >= 4:
                 for k in range(size >> 2):
-                    st.memory32[(at >> 2) + k] = values[k, lane]
+                    words[(at >> 2) + k] = values[k, lane]
             else:
                 for k in range(size):
-                    st.memory8[at + k] = np.uint8((values[0, lane] >> np.uint32(8 * k)) & np.uint32(0xFF))
+                    bytes_[at + k] = np.uint8((values[0, lane] >> np.uint32(8 * k)) & np.uint32(0xFF))
+
+
+@compiled
+def take_effect(st, sm, entry, words, bytes_, base, mask):
+    """A deferred access, for the lanes in `mask`."""
+    i = st.deferred[sm, entry, L.X_PC]
+    w = st.deferred[sm, entry, L.X_WARP]
+    address = st.lanes[sm, entry]
+    values = st.values[sm, entry]
+    op = st.code[i, M.COL_OP]
+    size = st.code[i, M.COL_AUX1] & 255
+    signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
+    if op == M.OP_LOAD:
+        wb = 32 * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP])
+        dst = row_offset(st.code[i, M.COL_DST], wb)
+        load_rows(words, bytes_, address, base, 1, st.regs, dst, mask, size, signed, False)
+    elif op == M.OP_STORE:
+        store_deferred(words, bytes_, base, address, values, mask, size)
+    else:
+        execute_atomic(st, words, base, address, values, i, w, mask, mask)
+
+
+@compiled
+def take_effect_remotely(st, sm, entry):
+    """A deferred access to shared memory of other SMs, one SM after the other."""
+    address = st.lanes[sm, entry]
+    left = st.deferred[sm, entry, L.X_MASK]
+    while left != 0:
+        there = address[lowest_bit(left)] >> SM_SHIFT
+        group = np.int64(0)
+        for lane in range(32):
+            if (left >> lane) & 1 and address[lane] >> SM_SHIFT == there:
+                group |= np.int64(1) << lane
+        for lane in range(32):
+            if (group >> lane) & 1:
+                address[lane] &= BYTE_MASK
+        take_effect(st, sm, entry, st.shared32[there], st.shared8[there], np.int64(0), group)
+        left &= ~group
 
 
 @compiled
 def apply_deferred(st, order, count):
-    """Everything that must take effect at L2 in time order: atomics, reductions and strong accesses of a window."""
-    base = st.par[L.P_MEMORY_BASE]
+    """What must take effect in time order: atomics, reductions and strong accesses at L2, accesses to other SMs."""
     for n in range(count):
         sm = order[n, 0]
         entry = (st.request[sm, order[n, 1], REQ_TOKEN] >> 32) - 1
         if entry < 0 or st.deferred[sm, entry, L.X_DONE] != 0:
             continue
         st.deferred[sm, entry, L.X_DONE] = 1
-        i = st.deferred[sm, entry, L.X_PC]
-        w = st.deferred[sm, entry, L.X_WARP]
-        mask = st.deferred[sm, entry, L.X_MASK]
-        address = st.lanes[sm, entry]
-        values = st.values[sm, entry]
-        op = st.code[i, M.COL_OP]
-        size = st.code[i, M.COL_AUX1] & 255
-        signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
-        if op == M.OP_LOAD:
-            wb = 32 * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP])
-            dst = row_offset(st.code[i, M.COL_DST], wb)
-            load_rows(st.memory32, st.memory8, address, base, 1, st.regs, dst, mask, size, signed, False)
-        elif op == M.OP_STORE:
-            store_deferred(st, base, address, values, mask, size)
+        if st.deferred[sm, entry, L.X_REMOTE] != 0:
+            take_effect_remotely(st, sm, entry)
         else:
-            execute_atomic(st, st.memory32, base, address, values, i, w, mask, mask)
+            mask = st.deferred[sm, entry, L.X_MASK]
+            take_effect(st, sm, entry, st.memory32, st.memory8, st.par[L.P_MEMORY_BASE], mask)

@@ -13,6 +13,14 @@ from gpusim.engine.convergence import block_at_barrier, pick, release_from_barri
 from gpusim.engine.exec_common import predicate, row_offset
 from gpusim.engine.jit import compiled
 from gpusim.engine.readiness import block, charge, make_ready
+from gpusim.engine.shadow import (
+    CHECK_RACE,
+    CHECK_SYNC,
+    arrive_at_barrier,
+    barrier_is_sound,
+    close_barrier,
+    pass_barrier,
+)
 from gpusim.engine.space import fail
 from isa import microops as M
 
@@ -37,10 +45,14 @@ def release(st, sm, w0, barrier, time, current_w):
         w = sm * count + local
         if st.warp[w, L.W_BLOCK] != slot or st.warp[w, L.W_STATE] == L.FREE:
             continue
+        if par[L.P_CHECKS] & CHECK_RACE:
+            pass_barrier(st, sm, w, barrier)
         release_from_barrier(st.split, w, barrier)
         if w != current_w and st.warp[w, L.W_ACTIVE] == 0 and pick(st.warp, st.split, w):
             charge(st, sm, w, L.R_BARRIER, time)
             make_ready(st, sm, sm * parts + local % parts, local // parts, w, time, time)
+    if par[L.P_CHECKS] & CHECK_RACE:
+        close_barrier(st, sm, slot, barrier)
 
 
 @compiled
@@ -74,6 +86,10 @@ def barrier(st, sm, q, slot, w, i, wb, mask, time):
     if threads < 0:
         threads = np.int64(st.regs[row_offset(code[i, M.COL_B], wb)])
     b = st.block[sm, st.warp[w, L.W_BLOCK]]
+    if par[L.P_CHECKS] & CHECK_SYNC and not barrier_is_sound(st, sm, i, w, mask, number, threads):
+        return True
+    if par[L.P_CHECKS] & CHECK_RACE:
+        arrive_at_barrier(st, sm, w, number)
     b[L.B_EXPECTED + number] = threads
     start = max(time, st.sm[sm, L.S_ADU_FREE])
     st.sm[sm, L.S_ADU_FREE] = start + par[L.P_BAR_INTERVAL]

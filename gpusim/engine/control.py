@@ -21,6 +21,7 @@ from gpusim.engine.exec_common import predicate, row_offset
 from gpusim.engine.flight import close_copies
 from gpusim.engine.jit import compiled
 from gpusim.engine.readiness import block, charge
+from gpusim.engine.shadow import CHECK_RACE, CHECK_SYNC, mask_is_sound, sync_lanes
 from gpusim.engine.space import fail
 from isa import microops as M
 
@@ -58,7 +59,8 @@ def indirect(st, sm, w, i, wb, taken, chunk):
     leader = lowest_bit(group)
     base = code[i, M.COL_AUX2] if code[i, M.COL_OP] == M.OP_CALL else code[i, M.COL_AUX0]
     target = (np.int64(np.int32(st.regs[a + leader])) + np.int64(base)) >> 4
-    if target < 0 or target >= code.shape[0]:
+    null = code[i, M.COL_OP] == M.OP_CALL and target == 0  # a null pointer: a kernel's own start cannot be called
+    if null or target < 0 or target >= code.shape[0]:
         fail(st, sm, L.E_BAD_TARGET, i, w, leader, target * 16, 16)
         return
     if st.split[w, L.D_AGAIN] & lanes == 0:  # source counters see an instruction once, with all its targets
@@ -92,12 +94,13 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
     op = code[i, M.COL_OP]
     chunk = st.sm[sm, L.S_CHUNK]
     lanes = mask
-    if op == M.OP_BRA or op == M.OP_EXIT:
-        lanes &= np.int64(predicate(code, i, M.COL_PS0, st.preds, 16 * w))
+    lanes &= np.int64(predicate(code, i, M.COL_PS0, st.preds, 16 * w))  # the second predicate, as of BREAK P1, B0
     if op == M.OP_BRA:
         kind = code[i, M.COL_AUX1]
         active = st.warp[w, L.W_ACTIVE]
         if kind == M.BRANCH_DIV:
+            if st.par[L.P_CHECKS] & CHECK_SYNC:
+                mask_is_sound(st, sm, i, w, lanes, row_offset(code[i, M.COL_A], wb))
             named = np.int64(st.regs[row_offset(code[i, M.COL_A], wb) + lowest_bit(active)])
             if named & st.warp[w, L.W_ALIVE] & ~active == 0:
                 lanes = np.int64(0)
@@ -125,7 +128,7 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
     if op == M.OP_JMP or (op == M.OP_CALL and code[i, M.COL_AUX0] >= 0):
         goto(st, sm, w, i, lanes, np.int64(code[i, M.COL_AUX0]), chunk)
         return True
-    if op == M.OP_BRX or op == M.OP_RET or op == M.OP_CALL:
+    if op == M.OP_BRX or op == M.OP_JMX or op == M.OP_RET or op == M.OP_CALL:
         indirect(st, sm, w, i, wb, lanes, chunk)
         return True
     if op == M.OP_BREAK:
@@ -140,9 +143,21 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
         named = (np.int64(1) << threads) - 1
         if code[i, M.COL_AUX0] & 1 == 0:
             named &= np.int64(st.regs[row_offset(code[i, M.COL_A], wb) + lowest_bit(lanes)])
+            if st.par[L.P_CHECKS] & CHECK_SYNC:
+                mask_is_sound(st, sm, i, w, lanes, row_offset(code[i, M.COL_A], wb))
         if code[i, M.COL_AUX0] & 4 != 0:
-            return collect(st.warp, st.split, w, named, np.int64(code[i, M.COL_AUX1]))
-        return warp_sync(st.warp, st.split, w, named)
+            label = np.int64(code[i, M.COL_AUX1])
+            if label < 0 or label >= code.shape[0]:
+                fail(st, sm, L.E_BAD_TARGET, i, w, lowest_bit(lanes), label * 16, 16)
+                return True
+            return collect(st.warp, st.split, w, named, label)
+        active = st.warp[w, L.W_ACTIVE]
+        again = st.split[w, L.D_AGAIN] & active
+        runs = warp_sync(st.warp, st.split, w, named)
+        complete = named & ~active == 0 or st.split[w, L.D_AGAIN] & active != 0  # the last lane has arrived
+        if st.par[L.P_CHECKS] & CHECK_RACE and again == 0 and complete:
+            sync_lanes(st, w, named & st.warp[w, L.W_ALIVE])
+        return runs
     if op == M.OP_ENDCOLLECTIVE:
         end_collective(st.warp, st.split, w)
         return True
@@ -169,15 +184,24 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
     elif op == M.OP_LEPC:
         dst = row_offset(code[i, M.COL_DST], wb)
         for lane in range(32):
-            st.regs[dst + lane] = np.uint32(16 * (i + 1) + code[i, M.COL_AUX0])
-            st.regs[dst + 32 + lane] = np.uint32(0)
+            if (lanes >> lane) & 1:
+                st.regs[dst + lane] = np.uint32(code[i, M.COL_AUX0])
+                st.regs[dst + 32 + lane] = np.uint32(0)
     elif op == M.OP_LDGDEPBAR:
         close_copies(st, sm, w, time, code[i, M.COL_WBAR])
     elif op == M.OP_BPT:
-        fail(st, sm, L.E_TRAP, i, w, lowest_bit(lanes), 0, 0)
+        ended = code[i, M.COL_AUX0] == M.BPT_CODE_END
+        fail(st, sm, L.E_CODE_END if ended else L.E_TRAP, i, w, lowest_bit(lanes), 0, 0)
+        return True  # and stay: there is nothing behind the end of the code
+    elif op == M.OP_NOP and st.par[L.P_CHECKS] & CHECK_RACE:
+        sync_lanes(st, w, lanes)
     elif op == M.OP_KILL:
         return exit_threads(st, sm, w, i, lanes, time)
     st.warp[w, L.W_PC] = i + 1
+    if op == M.OP_SYSCALL:
+        st.warp[w, L.W_CALL] = time
+        block(st, w, q, slot, L.WAIT_HOST, L.R_MISC)
+        return False
     if op == M.OP_GROUP_WAIT and code[i, M.COL_AUX0] == 0:
         charge(st, sm, w, L.R_WAIT, st.warp[w, L.W_GROUP_DONE])
     if op == M.OP_MEMBAR and code[i, M.COL_AUX0] >= M.SCOPE_GPU and st.warp[w, L.W_STORES] > 0:

@@ -11,16 +11,23 @@ from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numba
 import numpy as np
 import simpy
 
 from gpusim.config import GPUConfig
 from gpusim.engine import layout as L
 from gpusim.engine.atomics import apply_deferred
+from gpusim.engine.cluster import open_barriers
 from gpusim.engine.dispatcher import FRACTION, G_FIELDS, G_TOTAL, fill, refill
 from gpusim.engine.flight import deliver
+from gpusim.engine.host_calls import asked, resume
+from gpusim.engine.machine import Spare
 from gpusim.engine.memory_system import MemorySystem, process_window
 from gpusim.engine.sm import advance_range
+
+Host = Callable[[L.State, np.ndarray], None]
+"""Serves what warps ask of the host: gets the state and their numbers, in the order in which they asked."""
 
 Progress = Callable[[int, int, int], None]
 """Called now and then with (cycles, blocks finished, blocks in the grid)."""
@@ -29,8 +36,9 @@ Progress = Callable[[int, int, int], None]
 class Grid:
     """One launch on its way through the device. `done` fires when its last block has left and its stores are in L2."""
 
-    def __init__(self, env: simpy.Environment, state: L.State, blocks: int):
+    def __init__(self, env: simpy.Environment, state: L.State, blocks: int, host: Host | None = None):
         self.state = state
+        self.host = host
         self.dispatch = np.zeros(G_FIELDS, np.int64)
         self.dispatch[G_TOTAL] = blocks
         self.start = 0
@@ -43,6 +51,14 @@ class MachineStopped(Exception):
     def __init__(self, sm: int):
         self.sm = sm
         super().__init__(sm)  # SimPy makes a copy of a failed event's exception from its arguments
+
+
+class HostRefused(Exception):
+    """A warp asked the host for something that ends the run; `error` says why."""
+
+    def __init__(self, error: Exception):
+        self.error = error
+        super().__init__(error)
 
 
 class CyclesUsedUp(Exception):
@@ -64,16 +80,25 @@ class Device:
         self.config = config
         self.env = simpy.Environment()
         self.memory_system = MemorySystem(config, config.sm.count)
-        self.threads = max(1, min(threads, config.sm.count))
+        self.spare = Spare()
+        # Without compilation host threads would wait for each other's turn in the interpreter.
+        self.threads = 1 if numba.config.DISABLE_JIT else max(1, min(threads, config.sm.count))
         self.queue = simpy.Store(self.env)
         self.window = config.l2.lookahead_cycles
         self._pool = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
         self._order = np.zeros((1, 2), np.int64)
         self.env.process(self._stream())
 
-    def submit(self, state: L.State, blocks: int, max_cycles: int | None, progress: Progress | None) -> Grid:
-        """Queues a grid behind those submitted before."""
-        grid = Grid(self.env, state, blocks)
+    def submit(
+        self,
+        state: L.State,
+        blocks: int,
+        max_cycles: int | None,
+        progress: Progress | None,
+        host: Host | None = None,
+    ) -> Grid:
+        """Queues a grid behind those submitted before. `host` serves its system calls."""
+        grid = Grid(self.env, state, blocks, host)
         self.queue.put((grid, max_cycles, progress))
         return grid
 
@@ -97,7 +122,7 @@ class Device:
                 yield self.env.timeout(self.config.launch.overhead_cycles)
                 yield self.env.process(self._run(grid, max_cycles, progress))
                 grid.done.succeed()
-            except (MachineStopped, CyclesUsedUp, NothingMoves) as error:
+            except (MachineStopped, HostRefused, CyclesUsedUp, NothingMoves) as error:
                 grid.done.fail(error)
 
     def _run(
@@ -118,7 +143,11 @@ class Device:
             if stopped.size:
                 raise MachineStopped(int(stopped[0]))
             moved = self._serve_memory(state)
+            if grid.host is not None:
+                self._serve_calls(state, grid.host, until)
             running = int(refill(state, grid.dispatch, until, interval))
+            if state.par[L.P_CLUSTER_BLOCKS] > 0:
+                open_barriers(state, until)
             windows += 1
             if progress is not None and windows % 16 == 0:
                 finished = int(grid.dispatch[0]) - running
@@ -138,6 +167,19 @@ class Device:
                 raise CyclesUsedUp
         last = int(max(state.sm[:, L.S_LAST_EXIT].max(), state.sm[:, L.S_LAST_REPLY].max()))
         yield self.env.timeout(max(last - now, 0))
+
+    def _serve_calls(self, state: L.State, host: Host, until: int) -> None:
+        """System calls of the window in order of time, SM and warp; their warps go on with the next window."""
+        warps = asked(state)
+        if warps.size == 0:
+            return
+        try:
+            host(state, warps)
+        except Exception as error:  # whatever the host raises ends the run, and must not end the SimPy process
+            raise HostRefused(error) from error
+        per_sm = int(state.par[L.P_SUB_PARTITIONS] * state.par[L.P_WARP_SLOTS])
+        for w in warps:
+            resume(state, int(w) // per_sm, int(w), until)
 
     def _advance_sms(self, state: L.State, now: int, until: int) -> int:
         """All SMs to the end of the window, each host thread its share. Returns the earliest event after it."""

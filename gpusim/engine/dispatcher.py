@@ -7,7 +7,9 @@ later each finished block makes room for the next one. Decisions are taken betwe
 import numpy as np
 
 from gpusim.engine import layout as L
+from gpusim.engine.cluster import PEER_SHIFT
 from gpusim.engine.jit import compiled
+from gpusim.engine.shadow import forget_block, forget_warp
 
 # --- state of the dispatcher ------------------------------------------------------------------------------------------
 G_NEXT, G_TOTAL, G_FREE_AT, G_RUNNING, G_AGE, G_PLACED, G_FIELDS = range(7)
@@ -20,20 +22,31 @@ def place_block(st, grid, sm, slot, time):
     """Starts the grid's next block in a free block slot of an SM; its first warp may issue from `time` on."""
     par = st.par
     number = grid[G_NEXT]
+    x = number % par[L.P_GRID_X]
+    y = (number // par[L.P_GRID_X]) % par[L.P_GRID_Y]
+    start_block(st, grid, sm, slot, x, y, number // (par[L.P_GRID_X] * par[L.P_GRID_Y]), time)
+
+
+@compiled
+def start_block(st, grid, sm, slot, x, y, z, time):
+    """Makes block (x, y, z) resident in a free block slot of an SM."""
+    par = st.par
     grid[G_NEXT] += 1
     grid[G_RUNNING] += 1
     b = st.block[sm, slot]
     b[:] = 0
     b[L.B_STATE] = 1
-    b[L.B_NUMBER] = number
-    b[L.B_X] = number % par[L.P_GRID_X]
-    b[L.B_Y] = (number // par[L.P_GRID_X]) % par[L.P_GRID_Y]
-    b[L.B_Z] = number // (par[L.P_GRID_X] * par[L.P_GRID_Y])
+    b[L.B_NUMBER] = x + par[L.P_GRID_X] * (y + par[L.P_GRID_Y] * z)
+    b[L.B_X] = x
+    b[L.B_Y] = y
+    b[L.B_Z] = z
     b[L.B_WARPS_LEFT] = par[L.P_WARPS]
     b[L.B_ALIVE] = par[L.P_THREADS]
     b[L.B_START] = time
     for barrier in range(16):
         b[L.B_REDUCED + barrier] = -1
+    if par[L.P_CHECKS] != 0:
+        forget_block(st, sm, slot)
     s = st.sm[sm]
     if s[L.S_BLOCKS] == 0:
         s[L.S_ACTIVE_SINCE] = time
@@ -73,6 +86,8 @@ def start_warp(st, grid, sm, q, block, index, time):
     warp[L.W_LINE] = -1
     grid[G_AGE] += 1
     st.split[w, :] = 0
+    if par[L.P_CHECKS] != 0:
+        forget_warp(st, w)
     rows = par[L.P_ROWS_PER_WARP]
     first = 32 * (par[L.P_CONST_ROWS] + w * rows)
     st.regs[first : first + 32 * rows] = 0
@@ -95,8 +110,80 @@ def handed_out(grid, earliest, interval):
 
 
 @compiled
+def free_slot(st, sm):
+    """A free block slot of an SM, -1 if it has none."""
+    for slot in range(st.par[L.P_BLOCK_SLOTS]):
+        if st.block[sm, slot, L.B_STATE] == 0:
+            return slot
+    return -1
+
+
+@compiled
+def free_slots(st, first, last):
+    """Free block slots of SMs first..last-1."""
+    count = 0
+    for sm in range(first, last):
+        for slot in range(st.par[L.P_BLOCK_SLOTS]):
+            if st.block[sm, slot, L.B_STATE] == 0:
+                count += 1
+    return count
+
+
+@compiled
+def place_clusters(st, grid, earliest, now, interval):
+    """Starts clusters as long as one fits: all its blocks at once, on the emptiest SMs of the emptiest GPC."""
+    par = st.par
+    size = par[L.P_CLUSTER_BLOCKS]
+    gpcs = par[L.P_GPCS]
+    sms = par[L.P_SM_COUNT]
+    across = par[L.P_GRID_X] // par[L.P_CLUSTER_X]
+    down = par[L.P_GRID_Y] // par[L.P_CLUSTER_Y]
+    while grid[G_NEXT] < grid[G_TOTAL]:
+        most = size - 1
+        chosen = -1
+        for gpc in range(gpcs):
+            count = free_slots(st, gpc * sms // gpcs, (gpc + 1) * sms // gpcs)
+            if count > most:
+                most = count
+                chosen = gpc
+        if chosen < 0:
+            return
+        number = grid[G_NEXT] // size
+        x = number % across * par[L.P_CLUSTER_X]
+        y = number // across % down * par[L.P_CLUSTER_Y]
+        z = number // (across * down) * par[L.P_CLUSTER_Z]
+        leader = st.block[0, 0]
+        for rank in range(size):
+            sm = -1
+            for candidate in range(chosen * sms // gpcs, (chosen + 1) * sms // gpcs):
+                room = free_slot(st, candidate) >= 0
+                if room and (sm < 0 or st.sm[candidate, L.S_BLOCKS] < st.sm[sm, L.S_BLOCKS]):
+                    sm = candidate
+            slot = free_slot(st, sm)
+            time = handed_out(grid, earliest, interval) + par[L.P_BLOCK_LAUNCH]
+            column = x + rank % par[L.P_CLUSTER_X]
+            row = y + rank // par[L.P_CLUSTER_X] % par[L.P_CLUSTER_Y]
+            layer = z + rank // (par[L.P_CLUSTER_X] * par[L.P_CLUSTER_Y])
+            start_block(st, grid, sm, slot, column, row, layer, max(time, now))
+            b = st.block[sm, slot]
+            b[L.B_RANK] = rank
+            b[L.B_CLUSTER] = number
+            if rank == 0:
+                leader = b
+            leader[L.B_PEER + rank] = sm << PEER_SHIFT | slot
+        for rank in range(1, size):
+            peer = leader[L.B_PEER + rank]
+            b = st.block[peer >> PEER_SHIFT, peer & ((1 << PEER_SHIFT) - 1)]
+            for other in range(size):
+                b[L.B_PEER + other] = leader[L.B_PEER + other]
+
+
+@compiled
 def fill(st, grid, now, order, interval):
     """First wave: a block to each SM in turn (in `order`) until all are full or the grid is used up."""
+    if st.par[L.P_CLUSTER_BLOCKS] > 0:
+        place_clusters(st, grid, now, now, interval)
+        return
     for slot in range(st.par[L.P_BLOCK_SLOTS]):
         for k in range(order.size):
             if grid[G_NEXT] >= grid[G_TOTAL]:
@@ -108,6 +195,8 @@ def fill(st, grid, now, order, interval):
 @compiled
 def refill(st, grid, now, interval):
     """Blocks that finished in the last window, in order of time, make room for the next ones."""
+    clusters = st.par[L.P_CLUSTER_BLOCKS] > 0
+    last = np.int64(-1)
     while True:
         first = -1
         earliest = L.NEVER
@@ -123,9 +212,12 @@ def refill(st, grid, now, interval):
         slot = st.done[first, n, 1]
         st.block[first, slot, L.B_STATE] = 0
         grid[G_RUNNING] -= 1
-        if grid[G_NEXT] < grid[G_TOTAL]:
+        last = earliest
+        if grid[G_NEXT] < grid[G_TOTAL] and not clusters:
             time = handed_out(grid, earliest + st.par[L.P_REFILL], interval) + st.par[L.P_BLOCK_LAUNCH]
             place_block(st, grid, first, slot, max(time, now))
+    if clusters and last >= 0:
+        place_clusters(st, grid, last + st.par[L.P_REFILL], now, interval)
     for sm in range(st.sm.shape[0]):
         st.sm[sm, L.S_DONE] = 0
         st.sm[sm, L.S_DONE_SEEN] = 0

@@ -1,6 +1,9 @@
 """Conversion executor (class CLS_CONVERT): F2I, I2F, F2F, FRND, bit counts, and MUFU by way of `exec_mufu`."""
 
-from gpusim.engine.exec_common import destination, row_offset, source, source_pair
+import numpy as np
+
+from gpusim.engine.exec_common import destination, row_offset, set_predicate, source, source_pair
+from gpusim.engine.exec_double import with_nan_of
 from gpusim.engine.exec_int import store_pair
 from gpusim.engine.exec_mufu import mufu
 from gpusim.engine.exec_simd import part
@@ -11,10 +14,9 @@ from gpusim.engine.float_bits import (
     integral32,
     integral64,
     round_to_f32,
-    saturated,
     sum_error,
 )
-from gpusim.engine.half_bits import from_half, odd_f32, pack, to_half
+from gpusim.engine.half_bits import flushed_half_bits, from_half, to_half, to_half_directed, to_half_down
 from gpusim.engine.jit import compiled
 from gpusim.engine.lanes import (
     as_f32,
@@ -29,6 +31,7 @@ from gpusim.engine.lanes import (
     high,
     join,
     leading_zeros,
+    less_f32,
     less_f64,
     load,
     low,
@@ -37,10 +40,12 @@ from gpusim.engine.lanes import (
     s64_to_f64,
     sar,
     select,
+    shl,
     shr,
     shr64,
     splat,
     splat64,
+    splat_f32,
     splat_f64,
     store,
     to_f32,
@@ -50,13 +55,14 @@ from gpusim.engine.lanes import (
     unordered_f64,
     zero_extend,
 )
+from gpusim.engine.narrow_bits import pack_floats
 from isa import microops as m
 
 
 @compiled
-def integer_of_nan(bits, source_bits):
-    """What F2I makes of a NaN, as measured on an H200: the top bit where 64-bit types take part, else 0."""
-    return splat64(1 << (bits - 1)) if bits == 64 or source_bits == 64 else splat64(0)
+def integer_of_nan(bits, modes):
+    """What F2I makes of a NaN, as measured on an H200 for all types: zero for .NTZ, else the top bit."""
+    return splat64(0) if modes & m.FLAG_NTZ else splat64(np.int64(1) << (bits - 1))
 
 
 @compiled
@@ -68,7 +74,8 @@ def clamped_integer(value, bits, is_signed):
         too_large = ~less_f64(value, splat_f64(limit))
         too_small = less_f64(value, splat_f64(-limit))
         inside = f64_to_s64(select(too_large | too_small, splat_f64(0.0), value))
-        largest, least = (1 << (bits - 1)) - 1, -(1 << (bits - 1))
+        least = np.int64(-1) << (bits - 1)
+        largest = ~least
         return select(too_large, splat64(largest), select(too_small, splat64(least), inside))
     too_large = ~less_f64(value, splat_f64(2.0**bits))
     too_small = less_f64(value, splat_f64(0.0))
@@ -78,23 +85,46 @@ def clamped_integer(value, bits, is_signed):
 
 
 @compiled
-def float_source(code, i, regs, wb):
-    """The source of F2I, F2F as an f64 row, whatever its width; .FTZ flushes a float32 source."""
-    bits = code[i, m.COL_AUX4]
+def half_source(code, i, regs, wb):
+    """A 16-bit source as an f32 row: the half of A that AUX5 names, of the format that the flags name."""
+    form = m.HALF_BF16 if code[i, m.COL_AUX0] & m.FLAG_BF16 else m.HALF_F16
+    word = shr(load(regs, row_offset(code[i, m.COL_A], wb)), splat(16 * code[i, m.COL_AUX5]))
+    half = word & splat(0xFFFF)
+    if code[i, m.COL_AUX0] & m.FLAG_FTZ:
+        half = flushed_half_bits(half, form)
+    return from_half(half, form, code[i, m.COL_MOD_A])
+
+
+@compiled
+def half_form(modes):
+    """Format of a 16-bit result."""
+    return m.HALF_BF16 if modes & m.FLAG_TO_BF16 else m.HALF_F16
+
+
+@compiled
+def flushed64(bits):
+    """Bits of an f64 row with denormal numbers replaced by zeros of the same sign."""
+    denormal = equal(high(bits) & splat(0x7FF00000), splat(0))
+    return select(denormal, bits & splat64(1 << 63), bits)
+
+
+@compiled
+def float_source(code, i, regs, wb, bits):
+    """A source of `bits` bits as an f64 row; .FTZ flushes denormals of that width."""
     if bits == 64:
-        return as_f64(source_pair(code, i, m.COL_A, regs, wb))
+        wide = source_pair(code, i, m.COL_A, regs, wb)
+        return as_f64(flushed64(wide) if code[i, m.COL_AUX0] & m.FLAG_FTZ else wide)
     a = source(code, i, m.COL_A, regs, wb)
     if bits == 16:
-        raw = load(regs, row_offset(code[i, m.COL_A], wb))
-        return to_f64(from_half(shr(raw, splat(16 * code[i, m.COL_AUX5])), m.HALF_F16, code[i, m.COL_MOD_A]))
+        return to_f64(half_source(code, i, regs, wb))
     return to_f64(as_f32(flushed(a) if code[i, m.COL_AUX0] & m.FLAG_FTZ else a))
 
 
 @compiled
 def float_to_integer(code, i, regs, wb, mask):
     bits, is_signed = code[i, m.COL_AUX2], code[i, m.COL_AUX3]
-    value = integral64(float_source(code, i, regs, wb), code[i, m.COL_AUX1])
-    of_nan = integer_of_nan(bits, code[i, m.COL_AUX4])
+    value = integral64(float_source(code, i, regs, wb, code[i, m.COL_AUX4]), code[i, m.COL_AUX1])
+    of_nan = integer_of_nan(bits, code[i, m.COL_AUX0])
     result = select(unordered_f64(value, value), of_nan, clamped_integer(value, bits, is_signed))
     offset = destination(code, i, wb)
     if bits == 64:
@@ -152,7 +182,8 @@ def integer_to_float(code, i, regs, wb, mask):
         exact = as_u64(total) if rounding == m.ROUND_NEAREST else step64(total, lost, rounding)
         store_pair(regs, offset, exact, mask)
     elif bits == 16:
-        store(regs, offset, to_half(odd_f32(total, lost), m.HALF_F16), mask)
+        form = half_form(code[i, m.COL_AUX0])
+        store(regs, offset, to_half_directed(total, lost, form, rounding), mask)
     elif rounding == m.ROUND_NEAREST:
         nearest = s64_to_f32(value) if is_signed != 0 else u64_to_f32(value)
         store(regs, offset, canonical(nearest), mask)
@@ -162,24 +193,30 @@ def integer_to_float(code, i, regs, wb, mask):
 
 @compiled
 def float_to_float(code, i, regs, wb, mask):
-    """F2F: a NaN keeps its sign and the upper bits of its payload, and comes out quiet (measured on an H200)."""
+    """F2F. A NaN keeps sign and payload on the way to a float64; from a float64 it keeps what of both has room, and
+    comes out quiet. Other results have the one NaN of their format (all measured on an H200)."""
     modes, rounding, bits = code[i, m.COL_AUX0], code[i, m.COL_AUX1], code[i, m.COL_AUX2]
-    value = float_source(code, i, regs, wb)
+    value = float_source(code, i, regs, wb, code[i, m.COL_AUX4])
     offset = destination(code, i, wb)
     if bits == 64:
         store_pair(regs, offset, as_u64(value), mask)
         return
-    of_nan = to_f32(value)
-    is_nan = unordered_f64(value, value)
-    if bits == 16:
-        result = to_half(odd_f32(value, splat_f64(0.0)), m.HALF_F16)
-        result = select(is_nan, f32_to_half(of_nan), result)
-    else:
-        result = select(is_nan, as_u32(of_nan), round_to_f32(value, splat_f64(0.0), rounding))
     if modes & m.FLAG_SAT:
-        result = saturated(result)
-    if modes & m.FLAG_FTZ and bits == 32:
-        result = flushed(result)
+        positive = less_f64(splat_f64(0.0), value)
+        one = splat_f64(1.0)
+        value = select(positive, select(less_f64(one, value), one, value), splat_f64(0.0))
+    of_nan = to_f32(value)
+    keeps_nan = unordered_f64(value, value) if code[i, m.COL_AUX4] == 64 else NO_LANES
+    if bits == 16:
+        form = half_form(modes)
+        half_nan = shr(as_u32(of_nan), splat(16)) if modes & m.FLAG_TO_BF16 else f32_to_half(of_nan)
+        result = select(keeps_nan, half_nan, to_half_directed(value, splat_f64(0.0), form, rounding))
+        if modes & m.FLAG_FTZ:
+            result = flushed_half_bits(result, form)
+    else:
+        result = select(keeps_nan, as_u32(of_nan), round_to_f32(value, splat_f64(0.0), rounding))
+        if modes & m.FLAG_FTZ:
+            result = flushed(result)
     store(regs, offset, result, mask)
 
 
@@ -188,12 +225,31 @@ def round_integral(code, i, regs, wb, mask):
     modes, rounding, bits = code[i, m.COL_AUX0], code[i, m.COL_AUX1], code[i, m.COL_AUX2]
     offset = destination(code, i, wb)
     if bits == 64:
-        value = as_f64(source_pair(code, i, m.COL_A, regs, wb))
-        store_pair(regs, offset, as_u64(integral64(value, rounding)), mask)
+        whole = as_u64(integral64(float_source(code, i, regs, wb, bits), rounding))
+        store_pair(regs, offset, with_nan_of(code, i, m.COL_A, regs, wb, whole), mask)
+        return
+    if bits == 16:
+        whole = integral32(half_source(code, i, regs, wb), rounding)
+        store(regs, offset, to_half(whole, half_form(modes)), mask)
         return
     a = source(code, i, m.COL_A, regs, wb)
     a = flushed(a) if modes & m.FLAG_FTZ else a
     store(regs, offset, canonical(integral32(as_f32(a), rounding)), mask)
+
+
+@compiled
+def pack_as_integers(code, i, regs, wb, mask):
+    """F2IP: two float32 to integers of a byte each, over C."""
+    modes, rounding, bits = code[i, m.COL_AUX0], code[i, m.COL_AUX1], code[i, m.COL_AUX2]
+    packed = shl(load(regs, row_offset(code[i, m.COL_C], wb)), splat(2 * bits))
+    for k in range(2):
+        row = source(code, i, m.COL_B if k == 0 else m.COL_A, regs, wb)
+        value = integral64(to_f64(as_f32(flushed(row) if modes & m.FLAG_FTZ else row)), rounding)
+        limited = clamped_integer(value, bits, code[i, m.COL_AUX3])
+        limited = select(unordered_f64(value, value), integer_of_nan(bits, modes), limited)
+        whole = low(limited) & splat((1 << bits) - 1)
+        packed = packed | (whole << splat(bits * k))
+    store(regs, destination(code, i, wb), packed, mask)
 
 
 @compiled
@@ -202,6 +258,17 @@ def leading_bit(a, from_top):
     zeros = leading_zeros(a)
     place = zeros if from_top != 0 else splat(31) - zeros
     return select(equal(a, splat(0)), splat(0xFFFFFFFF), place)
+
+
+@compiled
+def half_function(code, i, regs, wb):
+    """MUFU of a half: the float32 function's value, cut toward zero (measured on an H200 for all 65,536 halves)."""
+    form = half_form(code[i, m.COL_AUX0])
+    value = as_f32(mufu(code[i, m.COL_OP], as_u32(half_source(code, i, regs, wb))))
+    cut = to_half_down(value, form)
+    if form == m.HALF_F16:
+        cut = select(less_f32(value, splat_f32(65536.0)), cut, to_half(value, form))
+    return cut
 
 
 @compiled
@@ -220,18 +287,26 @@ def exec_convert(code, i, regs, wb, preds, pb, mask):
     if op == m.OP_FRND:
         round_integral(code, i, regs, wb, mask)
         return
+    if op == m.OP_F2IP:
+        pack_as_integers(code, i, regs, wb, mask)
+        return
+    if op == m.OP_F2FP:
+        store(regs, destination(code, i, wb), pack_floats(code, i, regs, wb), mask)
+        return
     a = source(code, i, m.COL_A, regs, wb)
     if op == m.OP_POPC:
         d = count_ones(a)
     elif op == m.OP_FLO_U:
+        set_predicate(preds, pb, code[i, m.COL_PD0], ~equal(a, splat(0)), mask)
         d = leading_bit(a, code[i, m.COL_AUX0])
     elif op == m.OP_FLO_S:
-        d = leading_bit(a ^ sar(a, splat(31)), code[i, m.COL_AUX0])
+        a = a ^ sar(a, splat(31))
+        set_predicate(preds, pb, code[i, m.COL_PD0], ~equal(a, splat(0)), mask)
+        d = leading_bit(a, code[i, m.COL_AUX0])
     elif op == m.OP_BREV:
         d = reverse_bits(a)
-    elif op == m.OP_F2FP:
-        b = source(code, i, m.COL_B, regs, wb)
-        d = pack(as_f32(b), as_f32(a), code[i, m.COL_AUX2], code[i, m.COL_AUX0], code[i, m.COL_AUX1])
+    elif code[i, m.COL_AUX1] != 0:
+        d = half_function(code, i, regs, wb)
     else:
         d = mufu(op, a)
     store(regs, destination(code, i, wb), d, mask)

@@ -1,9 +1,10 @@
 """Executor of exchanges between lanes (class CLS_CROSS): SHFL, VOTE, MATCH, REDUX, R2UR.
 
 They see the real mask of executing lanes even when the result is uniform; a uniform result (AUX5 = 1) is written to
-all lanes of its row. A shuffle from a lane that does not execute is undefined in CUDA; here it reads that lane's
-register as it is.
+all lanes of its row. A shuffle from a lane that does not execute is undefined in CUDA; it reads zero, as on an H200.
 """
+
+import numpy as np
 
 from gpusim.engine.exec_common import (
     FULL_MASK,
@@ -13,9 +14,11 @@ from gpusim.engine.exec_common import (
     set_predicate,
     source,
 )
+from gpusim.engine.exec_float import minimum_maximum
 from gpusim.engine.jit import compiled
 from gpusim.engine.lanes import (
     LANES,
+    equal,
     gather,
     get_u32,
     lane_numbers,
@@ -59,8 +62,9 @@ def shuffle(code, i, regs, wb, preds, pb, mask):
     c = source(code, i, m.COL_C, regs, wb)
     found, valid = shuffle_source(code[i, m.COL_AUX0], b, c)
     result = gather(regs, row_offset(code[i, m.COL_A], wb), found)
+    executes = shr(splat(mask), found) & splat(1)
     set_predicate(preds, pb, code[i, m.COL_PD0], valid, mask)
-    store(regs, destination(code, i, wb), result, mask)
+    store(regs, destination(code, i, wb), result * executes, mask)
 
 
 @compiled
@@ -146,6 +150,18 @@ def reduced(a, kind, mask):
 
 
 @compiled
+def reduced_float(a, kind, modes, mask):
+    """Minimum or maximum of the float32 of the executing lanes, lane by lane as FMNMX."""
+    first = lowest_lane(mask)
+    total = splat(get_u32(a, first))
+    smaller = FULL_MASK if kind == m.REDUX_MIN_F else 0
+    for lane in range(first + 1, LANES):
+        if (mask >> lane) & 1:
+            total = minimum_maximum(total, splat(get_u32(a, lane)), np.uint32(smaller), modes)
+    return total
+
+
+@compiled
 def exec_cross(code, i, regs, wb, preds, pb, mask):
     """Execute row `i` of `code` (class CLS_CROSS) for the lanes of `mask`; see isa.microops for every meaning."""
     mask = int(mask) & FULL_MASK
@@ -166,7 +182,12 @@ def exec_cross(code, i, regs, wb, preds, pb, mask):
         store(regs, destination(code, i, wb), splat(ballot), written)
         return
     a = source(code, i, m.COL_A, regs, wb)
-    if op == m.OP_REDUX:
+    if op == m.OP_REDUX and code[i, m.COL_AUX0] >= m.REDUX_MIN_F:
+        result = reduced_float(a, code[i, m.COL_AUX0], code[i, m.COL_AUX1], mask)
+        store(regs, destination(code, i, wb), result, written)
+    elif op == m.OP_REDUX:
         store(regs, destination(code, i, wb), splat(reduced(a, code[i, m.COL_AUX0], mask)), written)
     else:
-        store(regs, destination(code, i, wb), splat(get_u32(a, lowest_lane(mask))), written)
+        chosen = splat(get_u32(a, lowest_lane(mask)))
+        set_predicate(preds, pb, code[i, m.COL_PD0], ~equal(a, chosen), mask)
+        store(regs, destination(code, i, wb), chosen, written)

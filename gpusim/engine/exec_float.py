@@ -4,7 +4,7 @@ Results are bit exact; every NaN result is 0x7fffffff. With .FTZ denormal source
 a result that is denormal after rounding becomes one.
 """
 
-from gpusim.engine.exec_common import destination, predicate, source
+from gpusim.engine.exec_common import destination, modified, predicate, row_offset, source
 from gpusim.engine.float_bits import (
     CANONICAL_NAN,
     SIGN,
@@ -16,15 +16,16 @@ from gpusim.engine.float_bits import (
     round_to_f32,
     saturated,
     sum_error,
+    zeroed,
 )
 from gpusim.engine.jit import compiled
 from gpusim.engine.lanes import (
     as_f32,
-    equal,
     equal_f32,
     fma32,
     less_f32,
     less_s,
+    load,
     sar,
     select,
     splat,
@@ -62,6 +63,8 @@ def exec_float_mode(code, i, regs, wb, mask):
     c = source(code, i, m.COL_C, regs, wb)
     if bits_of_mode & m.FLAG_FTZ:
         a, b, c = flushed(a), flushed(b), flushed(c)
+    if bits_of_mode & m.FLAG_FMZ:
+        a, b = zeroed(a, b)
     if op == m.OP_FADD_MODE:
         if rounding == m.ROUND_NEAREST:
             d = canonical(as_f32(a) + as_f32(b))
@@ -73,14 +76,29 @@ def exec_float_mode(code, i, regs, wb, mask):
         d = canonical(fma32(as_f32(a), as_f32(b), as_f32(c)))
     else:
         d = add_rounded(exact_product(a, b, 0), c, a ^ b, rounding)
-    if bits_of_mode & m.FLAG_FMZ:
-        zero = equal(a & splat(0x7FFFFFFF), splat(0)) | equal(b & splat(0x7FFFFFFF), splat(0))
-        d = select(zero, c if op == m.OP_FFMA_MODE else splat(0), d)
     if bits_of_mode & m.FLAG_FTZ:
         d = flushed(d)
     if bits_of_mode & m.FLAG_SAT:
         d = saturated(d)
     store(regs, destination(code, i, wb), d, mask)
+
+
+@compiled
+def exec_float_word(code, i, regs, wb, word, mask):
+    """One word of FADD2, FMUL2, FFMA2, whose operands and result are pairs of float32."""
+    op, flushes = code[i, m.COL_OP], code[i, m.COL_AUX0] & m.FLAG_FTZ
+    a = modified(load(regs, row_offset(code[i, m.COL_A], wb) + word), code[i, m.COL_MOD_A])
+    b = modified(load(regs, row_offset(code[i, m.COL_B], wb) + word), code[i, m.COL_MOD_B])
+    c = modified(load(regs, row_offset(code[i, m.COL_C], wb) + word), code[i, m.COL_MOD_C])
+    if flushes:
+        a, b, c = flushed(a), flushed(b), flushed(c)
+    if op == m.OP_FADD2:
+        d = canonical(as_f32(a) + as_f32(b))
+    elif op == m.OP_FMUL2:
+        d = canonical(as_f32(a) * as_f32(b))
+    else:
+        d = canonical(fma32(as_f32(a), as_f32(b), as_f32(c)))
+    store(regs, destination(code, i, wb) + word, flushed(d) if flushes else d, mask)
 
 
 @compiled
@@ -93,12 +111,8 @@ def ordered_key(bits):
 def minimum_maximum(a, b, smaller, modes):
     """FMNMX: minimum in the lanes of `smaller`, maximum in the others; -0 is below +0.
 
-    One NaN loses against a number, two give the canonical NaN; with FLAG_NAN one is enough. FLAG_XORSIGN compares
-    absolute values and gives the result the product of the signs.
+    One NaN loses against a number, two give the canonical NaN; with FLAG_NAN one is enough.
     """
-    signs = (a ^ b) & splat(SIGN)
-    if modes & m.FLAG_XORSIGN:
-        a, b = a & splat(~SIGN), b & splat(~SIGN)
     if modes & m.FLAG_FTZ:
         a, b = flushed(a), flushed(b)
     a_less = less_s(ordered_key(a), ordered_key(b))
@@ -106,10 +120,14 @@ def minimum_maximum(a, b, smaller, modes):
     a_nan = unordered_f32(as_f32(a), as_f32(a))
     b_nan = unordered_f32(as_f32(b), as_f32(b))
     d = select(a_nan, b, select(b_nan, a, d))
-    if modes & m.FLAG_XORSIGN:
-        d = d | signs
     nan = a_nan | b_nan if modes & m.FLAG_NAN else a_nan & b_nan
     return select(nan, splat(CANONICAL_NAN), d)
+
+
+@compiled
+def with_signs_of(d, a, b):
+    """.XORSIGN: a number gets the product of the signs that the operands have in their registers."""
+    return select(unordered_f32(as_f32(d), as_f32(d)), d, (d & splat(~SIGN)) | ((a ^ b) & splat(SIGN)))
 
 
 @compiled
@@ -125,6 +143,10 @@ def compare_f32(a, b, relation, modes):
 def exec_float(code, i, regs, wb, preds, pb, mask):
     """Execute row `i` of `code` (class CLS_FLOAT) for the lanes of `mask`; see isa.microops for every meaning."""
     op = code[i, m.COL_OP]
+    if op >= m.OP_FADD2:
+        for word in range(2):
+            exec_float_word(code, i, regs, wb, 32 * word, mask)
+        return
     if op == m.OP_FADD_MODE or op == m.OP_FMUL_MODE or op == m.OP_FFMA_MODE:
         exec_float_mode(code, i, regs, wb, mask)
         return
@@ -146,6 +168,14 @@ def exec_float(code, i, regs, wb, preds, pb, mask):
         d = flushed(canonical(as_f32(flushed(a)) * as_f32(flushed(b))))
     elif op == m.OP_FMNMX:
         d = minimum_maximum(a, b, predicate(code, i, m.COL_PS0, preds, pb), code[i, m.COL_AUX0])
+        if code[i, m.COL_AUX0] & m.FLAG_XORSIGN:
+            a = load(regs, row_offset(code[i, m.COL_A], wb))
+            d = with_signs_of(d, a, load(regs, row_offset(code[i, m.COL_B], wb)))
+    elif op == m.OP_FMNMX3:
+        smaller, modes = predicate(code, i, m.COL_PS0, preds, pb), code[i, m.COL_AUX0]
+        d = minimum_maximum(minimum_maximum(a, b, smaller, modes), c, smaller, modes)
+    elif op == m.OP_FSEL_FTZ:
+        d = flushed(select(predicate(code, i, m.COL_PS0, preds, pb), a, b))
     elif op == m.OP_FSET:
         other = predicate(code, i, m.COL_PS0, preds, pb)
         holds = compare_f32(a, b, code[i, m.COL_AUX0], code[i, m.COL_AUX1])

@@ -4,15 +4,16 @@ Each half is computed in float32 and rounded once: the sum or product of two hal
 an odd float32 before the last rounding, so that no double rounding occurs. NaN results are 0x7fff.
 """
 
-from gpusim.engine.exec_common import destination, predicate, row_offset, set_predicate
-from gpusim.engine.exec_float import compare_f32, minimum_maximum
-from gpusim.engine.float_bits import canonical, combined, sum_error
-from gpusim.engine.half_bits import from_half, limited, odd_f32, to_half
+from gpusim.engine.exec_common import destination, predicate, row_offset, set_predicate, source
+from gpusim.engine.exec_float import compare_f32, minimum_maximum, with_signs_of
+from gpusim.engine.float_bits import canonical, combined, saturated, sum_error, zeroed
+from gpusim.engine.half_bits import flushed_half_bits, from_half, limited, odd_f32, to_half
 from gpusim.engine.jit import compiled
 from gpusim.engine.lanes import (
     as_f32,
     as_u32,
     equal,
+    fma32,
     less_f32,
     load,
     select,
@@ -25,15 +26,33 @@ from gpusim.engine.lanes import (
 )
 from isa import microops as m
 
+_OUTSIDE = 0x7FF7
+
+
+@compiled
+def half_word(code, i, slot, upper, regs, wb):
+    """Row whose low 16 bits are the half that `half_operand` means."""
+    column = m.COL_A if slot == 0 else m.COL_B if slot == 1 else m.COL_C
+    choice = (code[i, m.COL_AUX2] >> (2 * slot)) & 3
+    row = load(regs, row_offset(code[i, column], wb))
+    return shr(row, splat(16)) if choice == 2 or (choice == 0 and upper) else row
+
+
+@compiled
+def out_of_bounds(code, i, upper, regs, wb):
+    """Lanes in which a factor is the NaN that marks what lies outside a tensor (found on an H200, both formats)."""
+    sizes = splat(0x7FFF)
+    a = half_word(code, i, 0, upper, regs, wb) & sizes
+    b = half_word(code, i, 1, upper, regs, wb) & sizes
+    return equal(a, splat(_OUTSIDE)) | equal(b, splat(_OUTSIDE))
+
 
 @compiled
 def half_operand(code, i, slot, upper, regs, wb):
     """Float32 row of the half that takes part in the result's upper or lower half; slot 0..2 is A, B, C."""
     column = m.COL_A if slot == 0 else m.COL_B if slot == 1 else m.COL_C
-    choice = (code[i, m.COL_AUX2] >> (2 * slot)) & 3
-    from_upper = choice == 2 or (choice == 0 and upper)
-    row = load(regs, row_offset(code[i, column], wb))
-    value = from_half(shr(row, splat(16)) if from_upper else row, code[i, m.COL_AUX1], code[i, column + 1])
+    bits = half_word(code, i, slot, upper, regs, wb)
+    value = from_half(bits, code[i, m.COL_AUX1], code[i, column + 1])
     return flushed_half(value, code[i, m.COL_AUX1]) if code[i, m.COL_AUX0] & m.FLAG_FTZ else value
 
 
@@ -60,10 +79,18 @@ def half_result(code, i, upper, regs, wb, smaller):
     op = code[i, m.COL_OP]
     a = half_operand(code, i, 0, upper, regs, wb)
     b = half_operand(code, i, 1, upper, regs, wb)
+    if code[i, m.COL_AUX0] & m.FLAG_FMZ:
+        x, y = zeroed(as_u32(a), as_u32(b))
+        a, b = as_f32(x), as_f32(y)
     if op == m.OP_HMUL2:
         return odd_f32(to_f64(a) * to_f64(b), splat_f64(0.0))
     if op == m.OP_HMNMX2:
-        return as_f32(minimum_maximum(as_u32(a), as_u32(b), smaller, code[i, m.COL_AUX0] & m.FLAG_NAN))
+        d = minimum_maximum(as_u32(a), as_u32(b), smaller, code[i, m.COL_AUX0] & ~m.FLAG_FTZ)
+        if code[i, m.COL_AUX0] & m.FLAG_XORSIGN:
+            x = from_half(half_word(code, i, 0, upper, regs, wb), code[i, m.COL_AUX1], m.MOD_NONE)
+            y = from_half(half_word(code, i, 1, upper, regs, wb), code[i, m.COL_AUX1], m.MOD_NONE)
+            d = with_signs_of(d, as_u32(x), as_u32(y))
+        return as_f32(d)
     if op == m.OP_HADD2:
         return half_fma(a, splat_f32(1.0), b)
     return half_fma(a, b, half_operand(code, i, 2, upper, regs, wb))
@@ -74,10 +101,7 @@ def rounded_half(code, i, value):
     """Limits of RELU and SAT, rounding, and flushing of the result."""
     modes, form = code[i, m.COL_AUX0], code[i, m.COL_AUX1]
     bits = to_half(limited(value, modes), form)
-    if modes & m.FLAG_FTZ:
-        exponent = 0x7F80 if form == m.HALF_BF16 else 0x7C00
-        bits = select(equal(bits & splat(exponent), splat(0)), bits & splat(0x8000), bits)
-    return bits
+    return flushed_half_bits(bits, form) if modes & m.FLAG_FTZ else bits
 
 
 @compiled
@@ -105,15 +129,26 @@ def exec_half(code, i, regs, wb, preds, pb, mask):
         lower = half_compare(code, i, False, regs, wb, p)
         upper = half_compare(code, i, True, regs, wb, p)
         if op == m.OP_HSETP2:
-            set_predicate(preds, pb, code[i, m.COL_PD0], lower, mask)
             set_predicate(preds, pb, code[i, m.COL_PD1], upper, mask)
+            set_predicate(preds, pb, code[i, m.COL_PD0], lower, mask)
             return
         truth = compare_truth(code, i)
         d = select(lower, truth, splat(0)) | (select(upper, truth, splat(0)) << splat(16))
     elif op == m.OP_HADD2_F32:
         a = half_operand(code, i, 0, False, regs, wb)
         d = canonical(a + half_operand(code, i, 1, False, regs, wb))
+        d = saturated(d) if code[i, m.COL_AUX0] & m.FLAG_SAT else d
+    elif op == m.OP_FHADD:
+        d = canonical(as_f32(source(code, i, m.COL_A, regs, wb)) + half_operand(code, i, 1, False, regs, wb))
+    elif op == m.OP_FHFMA:
+        a = half_operand(code, i, 0, False, regs, wb)
+        b = half_operand(code, i, 1, False, regs, wb)
+        d = canonical(fma32(a, b, as_f32(source(code, i, m.COL_C, regs, wb))))
     else:
         lower = rounded_half(code, i, half_result(code, i, False, regs, wb, p))
-        d = lower | (rounded_half(code, i, half_result(code, i, True, regs, wb, p)) << splat(16))
+        upper = rounded_half(code, i, half_result(code, i, True, regs, wb, p))
+        if code[i, m.COL_AUX0] & m.FLAG_OOB:
+            lower = select(out_of_bounds(code, i, False, regs, wb), splat(0), lower)
+            upper = select(out_of_bounds(code, i, True, regs, wb), splat(0), upper)
+        d = lower | (upper << splat(16))
     store(regs, destination(code, i, wb), d, mask)

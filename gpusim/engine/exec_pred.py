@@ -1,13 +1,16 @@
 """Predicate executor (class CLS_PRED): comparisons, predicate logic, predicates to and from registers."""
 
-from gpusim.engine.exec_common import destination, predicate, set_predicate, source
+from gpusim.engine.exec_common import destination, predicate, set_predicate, source, source_pair
 from gpusim.engine.exec_float import compare_f32
 from gpusim.engine.float_bits import NO_LANES, combined, compare_masks
 from gpusim.engine.jit import compiled
 from gpusim.engine.lanes import (
     equal,
+    equal64,
     less_s,
+    less_s64,
     less_u,
+    less_u64,
     mask_bits,
     shr,
     splat,
@@ -26,6 +29,12 @@ def predicate_table(p, q, r, table):
         if (table >> k) & 1:
             result |= (p if k & 4 else ~p) & (q if k & 2 else ~q) & (r if k & 1 else ~r)
     return result
+
+
+@compiled
+def sign_or(value, from_register, code, i, column, regs, wb):
+    """A source of PLOP3: a predicate, or the sign of a register."""
+    return less_s(source(code, i, column, regs, wb), splat(0)) if from_register != 0 else value
 
 
 @compiled
@@ -60,14 +69,18 @@ def exec_pred(code, i, regs, wb, preds, pb, mask):
     if op == m.OP_PLOP3:
         q = predicate(code, i, m.COL_PS1, preds, pb)
         r = predicate(code, i, m.COL_PS2, preds, pb)
-        set_predicate(preds, pb, code[i, m.COL_PD0], predicate_table(p, q, r, aux0), mask)
+        signs = code[i, m.COL_AUX2]
+        p = sign_or(p, signs & 1, code, i, m.COL_A, regs, wb)
+        q = sign_or(q, signs & 2, code, i, m.COL_B, regs, wb)
+        r = sign_or(r, signs & 4, code, i, m.COL_C, regs, wb)
         set_predicate(preds, pb, code[i, m.COL_PD1], predicate_table(p, q, r, aux1), mask)
+        set_predicate(preds, pb, code[i, m.COL_PD0], predicate_table(p, q, r, aux0), mask)
         return
     a = source(code, i, m.COL_A, regs, wb)
     b = source(code, i, m.COL_B, regs, wb)
     first = pb + (8 if aux1 != 0 else 0)
     if op == m.OP_P2R:
-        chosen = b & splat(0x7F)
+        chosen = b & splat(0xFF)  # there is no predicate behind the top bit: it becomes zero
         bits = gather_predicates(preds, first) & chosen
         shift = splat(8 * aux0)
         d = (a & ((chosen << shift) ^ splat(0xFFFFFFFF))) | (bits << shift)
@@ -85,6 +98,11 @@ def exec_pred(code, i, regs, wb, preds, pb, mask):
         return
     if op == m.OP_FSETP:
         holds = compare_f32(a, b, aux0, aux1)
+    elif op == m.OP_ISETP_WIDE:
+        wide_a = source_pair(code, i, m.COL_A, regs, wb)
+        wide_b = source_pair(code, i, m.COL_B, regs, wb)
+        below = less_u64(wide_a, wide_b) if aux1 != 0 else less_s64(wide_a, wide_b)
+        holds = compare_masks(below, equal64(wide_a, wide_b), NO_LANES, aux0)
     else:
         less = less_u(a, b) if aux1 != 0 else less_s(a, b)
         equals = equal(a, b)
@@ -93,5 +111,5 @@ def exec_pred(code, i, regs, wb, preds, pb, mask):
             # The words below decide where the high words are equal.
             below = predicate(code, i, m.COL_PS1, preds, pb)
             holds = (equals & below) | (~equals & holds)
-    set_predicate(preds, pb, code[i, m.COL_PD0], combined(holds, p, code[i, m.COL_AUX2]), mask)
     set_predicate(preds, pb, code[i, m.COL_PD1], combined(~holds, p, code[i, m.COL_AUX2]), mask)
+    set_predicate(preds, pb, code[i, m.COL_PD0], combined(holds, p, code[i, m.COL_AUX2]), mask)

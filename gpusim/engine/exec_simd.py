@@ -91,11 +91,10 @@ def saturate(a, bits, signed):
 
 
 @compiled
-def pack_saturated(a, b, c, bits, signed):
-    """I2IP: c << 2 * bits | a << bits | b, with a and b saturated (PTX manual, cvt.pack)."""
+def pack(a, b, c, bits):
+    """I2IP: c << 2 * bits | a << bits | b (PTX manual, cvt.pack)."""
     element = splat((1 << bits) - 1)
-    packed = (saturate(a, bits, signed) & element) << splat(bits)
-    packed = packed | (saturate(b, bits, signed) & element)
+    packed = ((a & element) << splat(bits)) | (b & element)
     return shl(c, splat(2 * bits)) | packed
 
 
@@ -137,3 +136,37 @@ def mnmx_16x2(a, b, smaller, signed):
     a1, b1 = part(a, 1, 16, signed), part(b, 1, 16, signed)
     least = halves(min_s(a0, b0), min_s(a1, b1))
     return select(smaller, least, halves(max_s(a0, b0), max_s(a1, b1)))
+
+
+@compiled
+def add_8x4(a, b):
+    """Four 8-bit additions, each wrapping."""
+    result = splat(0)
+    for k in range(4):
+        result = result | (((shr(a, splat(8 * k)) + shr(b, splat(8 * k))) & splat(0xFF)) << splat(8 * k))
+    return result
+
+
+@compiled
+def negated_bytes(a):
+    """Two's complement of each byte."""
+    return add_8x4(a ^ splat(0xFFFFFFFF), splat(0x01010101))
+
+
+@compiled
+def mnmx_8x4(a, b, smaller, signed):
+    """Four 8-bit minima in the lanes of `smaller`, maxima in the others."""
+    result = splat(0)
+    for k in range(4):
+        x, y = part(a, k, 8, signed), part(b, k, 8, signed)
+        chosen = select(smaller, min_s(x, y), max_s(x, y)) & splat(0xFF)
+        result = result | (chosen << splat(8 * k))
+    return result
+
+
+@compiled
+def add_saturated(a, b):
+    """Signed sum, limited to 32 bits: it overflowed if both addends have the sign that the sum has not."""
+    total = a + b
+    overflowed = less_s((a ^ total) & (b ^ total), splat(0))
+    return select(overflowed, sar(total, splat(31)) ^ splat(0x80000000), total)

@@ -5,6 +5,7 @@ import numpy as np
 from gpusim.engine import layout as L
 from gpusim.engine.async_copy import async_access
 from gpusim.engine.barrier import barrier
+from gpusim.engine.cluster import cluster_barrier
 from gpusim.engine.control import control
 from gpusim.engine.exec_convert import exec_convert
 from gpusim.engine.exec_cross import exec_cross
@@ -17,10 +18,11 @@ from gpusim.engine.exec_tensor import exec_tensor
 from gpusim.engine.flight import release_at
 from gpusim.engine.group_matrix import group_matrix
 from gpusim.engine.jit import compiled, compiled_in_place
-from gpusim.engine.lsu import enter_queue, memory_access, take_data_stage
+from gpusim.engine.lsu import memory_access
 from gpusim.engine.readiness import constant_ready
 from gpusim.engine.space import fail
 from gpusim.engine.special import read_special
+from gpusim.engine.stages import enter_queue, take_data_stage
 from isa import microops as M
 
 
@@ -96,8 +98,11 @@ def execute(st, sm, q, slot, w, i, mask, time):
         if mask == 0:
             st.warp[w, L.W_PC] = i + 1
             return True
-        if st.code[i, M.COL_OP] == M.OP_BAR:
+        op = st.code[i, M.COL_OP]
+        if op == M.OP_BAR:
             return barrier(st, sm, q, slot, w, i, wb, lanes, time)
+        if op == M.OP_CLUSTER_ARRIVE or op == M.OP_CLUSTER_WAIT:
+            return cluster_barrier(st, sm, q, slot, w, i, lanes, time)
         read_barrier_result(st, sm, w, i, wb, mask)
     elif cls == M.CLS_MEMORY:
         if st.code[i, M.COL_OP] < M.OP_LDGSTS or st.code[i, M.COL_OP] == M.OP_QSPC:
@@ -105,6 +110,8 @@ def execute(st, sm, q, slot, w, i, mask, time):
         else:
             async_access(st, sm, q, w, i, wb, lanes, time)
     elif cls == M.CLS_SPECIAL:
+        if st.code[i, M.COL_UNIFORM] != 0 and mask != 0:
+            lanes = np.int64(0xFFFFFFFF)  # S2UR in divergent code: later readers look at any lane of the row
         read_special(st, sm, w, i, wb, lanes, time)
     else:
         if st.code[i, M.COL_UNIFORM] != 0 and mask != 0 and cls != M.CLS_CROSS:

@@ -55,6 +55,13 @@ def flushed(bits):
 
 
 @compiled
+def zeroed(a, b):
+    """.FMZ: two rows of f32 bits, both +0 where one is zero, so that zero times anything (a NaN too) is zero."""
+    zero = equal(a & splat(~SIGN), splat(0)) | equal(b & splat(~SIGN), splat(0))
+    return select(zero, splat(0), a), select(zero, splat(0), b)
+
+
+@compiled
 def saturated(bits):
     """Bits of an f32 row limited to [0, 1]; NaN and -0 become +0 (PTX manual, .sat)."""
     value = as_f32(bits)
@@ -71,10 +78,10 @@ def sum_error(x, y, total):
 
 
 @compiled
-def step(bits, up, down, rounding):
+def step(bits, up, down, rounding, unit=1):
     """Correct a result rounded to nearest: the exact value is above it in lanes `up`, below it in lanes `down`.
 
-    Adding one to the bits of a float moves it away from zero by one unit in the last place.
+    Adding one to the bits of a float moves it away from zero by one unit in the last place; `unit` is that one.
     """
     negative = less_s(bits, splat(0))
     if rounding == m.ROUND_UP:
@@ -83,7 +90,7 @@ def step(bits, up, down, rounding):
         away, toward = down & negative, down & ~negative
     else:
         away, toward = NO_LANES, (down & ~negative) | (up & negative)
-    return select(toward, bits - splat(1), select(away, bits + splat(1), bits))
+    return select(toward, bits - splat(unit), select(away, bits + splat(unit), bits))
 
 
 @compiled

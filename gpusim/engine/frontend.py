@@ -84,7 +84,7 @@ def fetch(st, sm, q, line, now):
     cache = st.icache[sm]
     first = l0_first(st, q)
     ways = par[L.P_L0_LINES]
-    last = (st.code.shape[0] - 1) >> 3
+    last = (st.code.shape[0] - 2) >> 3  # the last row is no instruction of the kernel
     k = look_up(cache, first, ways, line)
     if k >= 0:
         cache[k, USED] = now

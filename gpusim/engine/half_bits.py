@@ -1,6 +1,6 @@
 """Half precision (IEEE binary16) and bfloat16 on rows: a half is the low 16 bits of a u32 row."""
 
-from gpusim.engine.float_bits import round_to_f32
+from gpusim.engine.float_bits import round_to_f32, step
 from gpusim.engine.jit import compiled
 from gpusim.engine.lanes import (
     as_f32,
@@ -10,6 +10,7 @@ from gpusim.engine.lanes import (
     f32_to_half,
     half_to_f32,
     less_f32,
+    less_f64,
     select,
     shr,
     splat,
@@ -33,6 +34,13 @@ def from_half(bits, form, modifier):
     if form == m.HALF_BF16:
         return as_f32(bits << splat(16))
     return half_to_f32(bits & splat(0xFFFF))
+
+
+@compiled
+def flushed_half_bits(bits, form):
+    """Halves with denormal numbers replaced by zeros of the same sign."""
+    exponent = splat(0x7F80 if form == m.HALF_BF16 else 0x7C00)
+    return select(equal(bits & exponent, splat(0)), bits & splat(0x8000), bits)
 
 
 @compiled
@@ -82,9 +90,15 @@ def to_half_down(value, form):
 
 
 @compiled
-def pack(low_value, high_value, form, modes, rounding):
-    """Two f32 rows as the halves of a u32 row, rounded to nearest or toward zero."""
-    low_value, high_value = limited(low_value, modes), limited(high_value, modes)
-    if rounding == m.ROUND_ZERO:
-        return to_half_down(low_value, form) | (to_half_down(high_value, form) << splat(16))
-    return to_half(low_value, form) | (to_half(high_value, form) << splat(16))
+def to_half_directed(upper, lower, form, rounding):
+    """Halves next to the exact sum of two f64 rows, in any rounding direction; a NaN becomes 0x7fff."""
+    nearest = to_half(odd_f32(upper, lower), form)
+    if rounding == m.ROUND_NEAREST:
+        return nearest
+    back = to_f64(from_half(nearest, form, m.MOD_NONE))
+    zero = splat_f64(0.0)
+    same = equal_f64(back, upper)
+    up = less_f64(back, upper) | (same & less_f64(zero, lower))
+    down = less_f64(upper, back) | (same & less_f64(lower, zero))
+    # The sign of a half is not that of the row: shifted up, the bits step as float32 do.
+    return shr(step(nearest << splat(16), up, down, rounding, 1 << 16), splat(16))

@@ -13,7 +13,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from gpusim.engine.address_map import locate, set_and_tag
-from gpusim.engine.jit import compiled
+from gpusim.engine.jit import compiled, interpreted_as
 from gpusim.engine.l2 import set_start
 from gpusim.engine.memory_state import P_INDICES, P_PARTITIONS, P_SMS_PER_PORT, P_WAYS
 
@@ -21,6 +21,7 @@ _TO_WRITE, _KEEP, _DATA = 1, 3, 1  # operands of llvm.prefetch
 _HOST_LINE_WORDS = 8
 
 
+@interpreted_as(lambda array, index: None)
 @intrinsic
 def prefetch(typing: Any, array: Any, index: Any) -> Any:
     """Start to load array[index] of an int64 array, without waiting for it; any index is safe."""
@@ -37,6 +38,7 @@ def prefetch(typing: Any, array: Any, index: Any) -> Any:
     return types.void(array, index), generate
 
 
+@interpreted_as(lambda array: array)
 @intrinsic
 def borrowed(typing: Any, array: Any) -> Any:
     """The same array without its reference count. The caller keeps the array alive while the result is in use."""

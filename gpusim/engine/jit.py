@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+import numpy
 from numba import njit
 
 from isa import microops
@@ -98,3 +99,21 @@ def compiled_in_place(function: Callable[..., Any]) -> Any:
     """As `compiled`, for a function with one caller, which takes its body in: a chain of calls would be optimised
     again at each of its levels."""
     return _compile(function, _nrt=False, inline="always")
+
+
+def interpreted_as(meaning: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Decorator of an intrinsic: `meaning`, the same in Python, takes its place with compilation off
+    (NUMBA_DISABLE_JIT=1); otherwise it is the intrinsic's attribute `interpreted`, for tests."""
+
+    def choose(primitive: Any) -> Any:
+        if numba.config.DISABLE_JIT:
+            return meaning
+        primitive.interpreted = meaning
+        return primitive
+
+    return choose
+
+
+if numba.config.DISABLE_JIT:
+    # Compiled arithmetic wraps and divides by zero without a word, and so does the same code in Python.
+    numpy.seterr(all="ignore")

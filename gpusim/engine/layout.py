@@ -86,11 +86,19 @@ NEVER = np.int64(1) << 60
     P_WARP_LAUNCH,  # cycles between groups of warps of a block, one per sub-partition
     P_EXIT_LATENCY,
     P_CLOCK_MHZ,
+    P_CLUSTER_BLOCKS,  # blocks of a thread block cluster, 0 without clusters; then its size in x, y, z
+    P_CLUSTER_X,
+    P_CLUSTER_Y,
+    P_CLUSTER_Z,
+    P_CLUSTER_BARRIER,
+    P_GPCS,
     P_GROUP_COLUMNS,  # columns that a product of four warps does in a cycle
     P_GROUP_LEAST,  # its least cycles
     P_BULK_START,  # cycles from the issue of a bulk copy to its first request
+    P_SHARED_FIRST,  # first byte of shared memory that is not the system's
+    P_CHECKS,  # what is checked on request: CHECK_* of engine.shadow
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(76)
+) = range(84)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 
@@ -113,11 +121,14 @@ W_PENDING = 12  # six: replies that scoreboard still waits for
 W_RELEASE = 18  # six: cycle at which the known part of the scoreboard is released
 W_KIND = 24  # six: stall reason of a wait for the scoreboard
 W_START = 30  # cycle at which it became resident
-W_COPIES = 31  # token number + 1 of the asynchronous copies that no LDGDEPBAR has closed yet
-W_GROUP_DONE = 32  # cycle at which the products of four warps that it has issued are done
+W_CLUSTER_ARRIVALS = 31  # how often it has arrived at the barrier of its cluster
+W_CALL = 32  # cycle at which it asked the host for something
+W_COPIES = 33  # token number + 1 of the asynchronous copies that no LDGDEPBAR has closed yet
+W_GROUP_DONE = 34  # cycle at which the products of four warps that it has issued are done
+W_EPOCH = 35  # how often it has synchronised, see engine.shadow
 W_FIELDS = 40
 
-FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_MEMBAR, WAIT_THROTTLE = range(6)
+FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_MEMBAR, WAIT_THROTTLE, WAIT_CLUSTER, WAIT_HOST = range(8)
 
 # --- split: groups of lanes of a warp that are not the running one -----------------------------------------
 D_COUNT = 0  # number of splits; they lie bottom first
@@ -143,7 +154,15 @@ B_ARRIVED = 8  # 16: threads at each named barrier
 B_EXPECTED = 24  # 16: threads it waits for (0: all of the block)
 B_REDUCED = 40  # 16: running result of a reducing barrier
 B_RESULT = 56  # 16: its value when it completed
-B_FIELDS = 72
+(
+    B_RANK,  # rank in its cluster
+    B_CLUSTER,  # number of the cluster
+    B_CLUSTER_ARRIVED,  # threads that have arrived at the barrier of the cluster
+    B_CLUSTER_PHASE,  # how often that barrier has opened
+    B_CLUSTER_TIME,  # cycle of the last arrival
+) = range(72, 77)
+B_PEER = 77  # 16: SM << 8 | block slot of each block of the cluster, by rank
+B_FIELDS = 96
 
 # --- partition: one row per sub-partition ------------------------------------------------------------------
 Q_NEXT, Q_LAST, Q_LSU_FREE, Q_WARPS = range(4)
@@ -186,7 +205,8 @@ Q_FIELDS = 24
     S_IN_FLIGHT,
     S_LAST_EXIT,
     S_DONE_SEEN,
-) = range(34)
+    S_ERROR_OTHER,  # of a race: record of the other access, see engine.shadow
+) = range(35)
 S_FIELDS = 40
 
 (
@@ -201,7 +221,15 @@ S_FIELDS = 40
     E_TRAP,
     E_UNSUPPORTED,
     E_CONSTANT_BOUNDS,
-) = range(11)
+    E_CLUSTER,  # shared memory of a block that is not in the cluster or has ended
+    E_CODE_END,
+    E_UNINITIALIZED,
+    E_RACE,
+    E_BARRIER_DIVERGENT,
+    E_BARRIER_COUNT,
+    E_NOT_IN_MASK,
+    E_EXITED_IN_MASK,
+) = range(19)
 
 # --- token: one per memory instruction in flight -----------------------------------------------------------
 (
@@ -236,8 +264,8 @@ L_FIELDS = 8
 MISS_BITS = 15  # four miss numbers share the word L_MISS
 
 # --- deferred: what must take effect at L2 in time order ---------------------------------------------------
-X_PC, X_WARP, X_MASK, X_DONE = range(4)
-X_FIELDS = 4
+X_PC, X_WARP, X_MASK, X_DONE, X_REMOTE = range(5)  # X_REMOTE: on the shared memory of another block
+X_FIELDS = 5
 
 # --- stall reasons, in Nsight Compute's words --------------------------------------------------------------
 STALLS = (
@@ -308,7 +336,7 @@ class State(ArrayTable):
     """Everything the compiled core reads and writes. `...32` and `...8` arrays of one name share their bytes."""
 
     FIELDS: ClassVar = {
-        "code": (np.int32, 2),  # [instructions, columns], see isa.microops
+        "code": (np.int32, 2),  # [instructions + 1, columns], see isa.microops; the last row ends a run past the end
         "par": (np.int64, 1),  # [P_FIELDS]
         "regs": (np.uint32, 1),  # constant rows, then every warp's rows of 32 lanes
         "preds": (np.uint32, 1),  # 16 per warp
@@ -343,12 +371,20 @@ class State(ArrayTable):
         "touched": (np.int64, 3),  # [SMs, 160, 2]: its lines and sector masks
         "tile": (np.uint32, 1),  # [SMs * group_matrix.TILE_WORDS]: fragments from shared memory
         "done": (np.int64, 3),  # [SMs, capacity, 2]: blocks finished in this window: cycle, block slot
-        "line": (np.int64, 3),  # [host threads, instructions, N_FIELDS]
+        "line": (np.int64, 3),  # [host threads, instructions + 1, N_FIELDS]
+        # What engine.shadow remembers; of one element each where nothing is checked.
+        "shadow": (np.int64, 3),  # [SMs, bytes of shared memory, records]
+        "lane_clock": (np.int64, 3),  # [warps, LANE_ROWS, 32]
+        "warp_clock": (np.int64, 4),  # [SMs, block slots, warps of a block + WARP_ROWS, warps of a block]
+        "local_known": (np.uint8, 1),  # bytes of local8 that have been written
+        "unknown": (np.uint8, 1),  # bytes of memory8 that have been allocated and not written
     }
     if TYPE_CHECKING:
         code: np.ndarray
         par: np.ndarray
         regs: np.ndarray
+        shared8: np.ndarray
+        local8: np.ndarray
         warp: np.ndarray
         split: np.ndarray
         part: np.ndarray

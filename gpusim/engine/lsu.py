@@ -3,8 +3,7 @@
 Values move at issue, except what the whole device can see in an order that matters (atomics, reductions, strong
 accesses): those wait for their turn at L2, see `atomics.apply_deferred`. Time is a chain of servers: the
 sub-partition's queue, the tag stage (a few lines a cycle), the data stage (one wavefront a cycle, shared by L1 and
-shared memory) and, for
-misses, whatever lies beyond the SM.
+shared memory) and, for misses, whatever lies beyond the SM.
 """
 
 import numpy as np
@@ -12,19 +11,23 @@ import numpy as np
 from gpusim.engine import layout as L
 from gpusim.engine.atomics import copy_operands, execute_atomic, words_of
 from gpusim.engine.bits import popc
+from gpusim.engine.cluster import find_remote, names_other_block
 from gpusim.engine.coalescer import atomic_requests, coalesce, shared_turns, shared_wavefronts, spin_winners
 from gpusim.engine.exec_common import row_offset
 from gpusim.engine.flight import FOR_MISS, FOR_TOKEN, hold, new_token, release_at, send
+from gpusim.engine.generic import generic_atomic, query_space
 from gpusim.engine.jit import compiled
 from gpusim.engine.memory_state import (
     KIND_ATOMIC,
     KIND_READ,
     KIND_READ_STRONG,
     KIND_REDUCTION,
+    KIND_SM,
     KIND_WRITE,
     KIND_WRITE_PARTIAL,
     KIND_WRITE_STRONG,
 )
+from gpusim.engine.shadow import CHECK_INIT, CHECK_RACE, watch_global, watch_local, watch_shared
 from gpusim.engine.space import (
     check_global,
     check_window,
@@ -35,29 +38,8 @@ from gpusim.engine.space import (
     store_rows,
     window_of,
 )
+from gpusim.engine.stages import enter_queue, tag_cycles, take_data_stage
 from isa import microops as M
-
-
-@compiled
-def enter_queue(st, q, time, slots):
-    """Cycle at which the sub-partition hands the instruction to the SM's memory stages; `slots` it occupies there."""
-    start = max(time + 2, st.part[q, L.Q_LSU_FREE])
-    st.part[q, L.Q_LSU_FREE] = start + slots * st.par[L.P_LSU_INTERVAL]
-    return start
-
-
-@compiled
-def take_data_stage(st, sm, start, wavefronts):
-    """First cycle of `wavefronts` consecutive ones in the SM's data stage."""
-    start = max(start, st.sm[sm, L.S_DATA_FREE])
-    st.sm[sm, L.S_DATA_FREE] = start + wavefronts
-    return start
-
-
-@compiled
-def tag_cycles(par, lines):
-    """Cycles that looking up so many lines keeps the tag stage busy."""
-    return (lines + par[L.P_L1_TAGS_PER_CYCLE] - 1) // par[L.P_L1_TAGS_PER_CYCLE]
 
 
 @compiled
@@ -84,7 +66,10 @@ def shared_access(st, sm, q, w, i, wb, mask, time):
     size = np.int64(st.code[i, M.COL_AUX1] & 255)
     op = st.code[i, M.COL_OP]
     address = st.address[sm]
-    if not check_window(st, sm, i, w, mask, size, par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS):
+    first = par[L.P_SHARED_FIRST]
+    if not check_window(st, sm, i, w, mask, size, first, par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS):
+        return
+    if par[L.P_CHECKS] & (CHECK_INIT | CHECK_RACE) and not watch_shared(st, sm, i, w, wb, mask, size):
         return
     wavefronts, ideal, data_wavefronts, conflicts = shared_cost(st, sm, i, mask, size)
     base = -np.int64(st.warp[w, L.W_BLOCK]) * par[L.P_SHARED_STRIDE]
@@ -314,6 +299,7 @@ def defer(st, sm, w, i, wb, mask, size):
     st.deferred[sm, entry, L.X_WARP] = w
     st.deferred[sm, entry, L.X_MASK] = mask
     st.deferred[sm, entry, L.X_DONE] = 0
+    st.deferred[sm, entry, L.X_REMOTE] = 0
     for lane in range(32):
         st.lanes[sm, entry, lane] = st.address[sm, lane]
     op = st.code[i, M.COL_OP]
@@ -347,6 +333,8 @@ def global_access(st, sm, q, w, i, wb, mask, time):
     if op == M.OP_ATOM or op == M.OP_RED:
         size = np.int64(4 * words_of(st.code[i, M.COL_AUX4] & 255))
     if not check_global(st, sm, i, w, mask, size):
+        return
+    if par[L.P_CHECKS] & CHECK_INIT and st.unknown.size > 1 and not watch_global(st, sm, i, w, mask, size):
         return
     touched = st.touched[sm]
     lines, sectors = coalesce(st.address[sm], touched, mask, size)
@@ -389,16 +377,38 @@ def global_access(st, sm, q, w, i, wb, mask, time):
 
 
 @compiled
+def remote_access(st, sm, q, w, i, wb, mask, time):
+    """Load, store or atomic on the shared memory of other blocks of the cluster: a request from SM to SM."""
+    op = st.code[i, M.COL_OP]
+    size = np.int64(st.code[i, M.COL_AUX1] & 255)
+    if op == M.OP_ATOM or op == M.OP_RED:
+        size = np.int64(4 * words_of(st.code[i, M.COL_AUX4] & 255))
+    if not find_remote(st, sm, i, w, mask, size):
+        return
+    entry = defer(st, sm, w, i, wb, mask, size)
+    st.deferred[sm, entry, L.X_REMOTE] = 1
+    st.touched[sm, 0, 0] = 0
+    st.touched[sm, 0, 1] = 1
+    waits = st.code[i, M.COL_DST_COUNT] > 0 or st.code[i, M.COL_WBAR] != 7
+    if op == M.OP_LOAD or (op == M.OP_ATOM and waits):
+        atomic_lines(st, sm, q, w, i, mask, size, 1, time, KIND_SM, entry)
+    else:
+        write_lines(st, sm, q, w, i, mask, size, 1, time, KIND_SM, entry)
+
+
+@compiled
 def local_access(st, sm, q, w, i, wb, mask, time):
     """Load or store of thread-private memory, through L1 like global memory."""
     par = st.par
     size = np.int64(st.code[i, M.COL_AUX1] & 255)
-    if not check_window(st, sm, i, w, mask, size, par[L.P_LOCAL_BYTES], L.E_LOCAL_BOUNDS):
+    if not check_window(st, sm, i, w, mask, size, 0, par[L.P_LOCAL_BYTES], L.E_LOCAL_BOUNDS):
         return
     start = local_addresses(st, sm, w, mask, size)
     address = st.address[sm]
     for lane in range(32):
         address[lane] += start
+    if par[L.P_CHECKS] & CHECK_INIT and not watch_local(st, sm, i, w, mask, size):
+        return
     words = st.local32
     bytes_ = st.local8
     if st.code[i, M.COL_OP] == M.OP_LOAD:
@@ -432,7 +442,7 @@ def constant_access(st, sm, q, w, i, wb, mask, time):
     if bank < 0 or bank >= st.bank8.shape[0]:
         fail(st, sm, L.E_UNSUPPORTED, i, w, 0, bank, size)
         return
-    if not check_window(st, sm, i, w, mask, size, np.int64(st.bank8.shape[1]), L.E_CONSTANT_BOUNDS):
+    if not check_window(st, sm, i, w, mask, size, 0, np.int64(st.bank8.shape[1]), L.E_CONSTANT_BOUNDS):
         return
     dst = row_offset(st.code[i, M.COL_DST], wb)
     signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
@@ -455,17 +465,30 @@ def memory_access(st, sm, q, w, i, wb, mask, time):
     """Executes one memory instruction for the lanes in `mask` and books its time."""
     if mask == 0:
         return
+    par = st.par
     op = st.code[i, M.COL_OP]
     lane_addresses(st, sm, i, wb, mask)
     space = st.code[i, M.COL_AUX0]
     if op == M.OP_LDC:
         constant_access(st, sm, q, w, i, wb, mask, time)
         return
-    if space == M.SPACE_GENERIC:
-        space = window_of(st, sm, mask)
-    if space == M.SPACE_SHARED:
-        shared_access(st, sm, q, w, i, wb, mask, time)
-    elif space == M.SPACE_LOCAL:
-        local_access(st, sm, q, w, i, wb, mask, time)
-    else:
-        global_access(st, sm, q, w, i, wb, mask, time)
+    if op == M.OP_QSPC:
+        query_space(st, sm, w, i, mask, time)
+        return
+    left = mask
+    while left != 0:  # once, but for a generic access whose lanes mean different spaces
+        lanes = left
+        if st.code[i, M.COL_AUX0] == M.SPACE_GENERIC:
+            space, lanes = window_of(st, sm, left)
+        left &= ~lanes
+        generic = st.code[i, M.COL_AUX0] == M.SPACE_GENERIC and op == M.OP_ATOM
+        if generic and not generic_atomic(st, sm, w, i, lanes, space, time):
+            continue
+        if space == M.SPACE_SHARED and par[L.P_CLUSTER_BLOCKS] > 0 and names_other_block(st, sm, w, lanes):
+            remote_access(st, sm, q, w, i, wb, lanes, time)
+        elif space == M.SPACE_SHARED:
+            shared_access(st, sm, q, w, i, wb, lanes, time)
+        elif space == M.SPACE_LOCAL:
+            local_access(st, sm, q, w, i, wb, lanes, time)
+        else:
+            global_access(st, sm, q, w, i, wb, lanes, time)

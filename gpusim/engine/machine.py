@@ -5,7 +5,9 @@ Local memory lies in a range of addresses of its own, so that its accesses find 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,23 +17,22 @@ from gpusim.engine.group_matrix import TILE_WORDS
 from gpusim.engine.memory_state import REQ_FIELDS
 from gpusim.engine.readiness import CONSTANT_LINE_BYTES
 from gpusim.engine.scheduler import POLICIES, ROOM
+from gpusim.engine.shadow import CHECK_INIT, CHECK_RACE, LANE_ROWS, RECORDS, WARP_ROWS
 from gpusim.engine.space import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
+from gpusim.errors import LaunchError
 from gpusim.launch import Launch
 from gpusim.memory import DeviceMemory
 from gpusim.occupancy import Occupancy
 from isa import Program
 from isa import microops as M
+from isa.launch_values import LaunchValues, launch_values
 from isa.lower import Lowered
 
 BANKS = 5
 BANK_BYTES = 1 << 16
 LOCAL_ADDRESS = 0x7D20_0000_0000
 ICACHE_WAYS = 4
-# Launch values below the parameter area of bank 0, at the offsets that sm_70 to sm_90 code reads them from.
-_BLOCK_OFFSET, _GRID_OFFSET, _STACK_OFFSET = 0x0, 0xC, 0x28
-_SHARED_WINDOW_OFFSET, _LOCAL_WINDOW_OFFSET = 0x18, 0x20
-_DESCRIPTOR_OFFSET = 0x208
-_PARAMETER_WINDOW_OFFSET = 0x198  # generic address of the first parameter, sm_90
+_SPIN_REACH = 16  # instructions before an ATOMS.CAST.SPIN in which its load is looked for
 
 
 @dataclass(frozen=True)
@@ -44,35 +45,80 @@ class Capacity:
     deferred: int = 512
 
 
-def constant_banks(program: Program, launch: Launch, parameters: bytes, local_bytes: int) -> np.ndarray:
-    """All constant banks of a launch, uint8 [BANKS, 65536]: launch values, parameters, the compiler's constants."""
+def constant_banks(
+    program: Program, launch: Launch, parameters: bytes, local_bytes: int, sm_count: int, workspace: int = 0
+) -> np.ndarray:
+    """All constant banks of a launch, uint8 [BANKS, 65536]: launch values, parameters, the compiler's constants.
+
+    workspace: device address of what blocks of a cooperative launch share, 0 for an ordinary launch.
+    Raises LaunchError if parameters or constants do not fit their bank.
+    """
     banks = np.zeros((BANKS, BANK_BYTES), np.uint8)
+    used = {number: len(content) for number, content in program.constant_banks.items() if number < BANKS}
+    used[0] = max(used.get(0, 0), program.parameter_base + len(parameters))
+    for number, size in used.items():
+        if size > BANK_BYTES:
+            words = f"{size:,} bytes in constant bank {number}, which has {BANK_BYTES:,}"
+            raise LaunchError(words, kernel=program.name)
     for number, content in program.constant_banks.items():
         if number < BANKS:
             banks[number, : len(content)] = np.frombuffer(content, np.uint8)
 
-    def put(offset: int, value: int, size: int) -> None:
-        banks[0, offset : offset + size] = np.frombuffer(value.to_bytes(size, "little"), np.uint8)
+    def put(offset: int | None, value: int, size: int = 4) -> None:
+        if offset is not None:
+            banks[0, offset : offset + size] = np.frombuffer(value.to_bytes(size, "little"), np.uint8)
 
+    where = launch_values(program.arch)
     for k in range(3):
-        put(_BLOCK_OFFSET + 4 * k, launch.block[k], 4)
-        put(_GRID_OFFSET + 4 * k, launch.grid[k], 4)
-    put(_STACK_OFFSET, local_bytes, 4)
-    put(_SHARED_WINDOW_OFFSET, SHARED_WINDOW, 8)
-    put(_LOCAL_WINDOW_OFFSET, LOCAL_WINDOW, 8)
-    put(_DESCRIPTOR_OFFSET, 0, 8)
-    put(_PARAMETER_WINDOW_OFFSET, PARAMETER_WINDOW + program.parameter_base, 8)
+        put(where.block + 4 * k, launch.block[k])
+        put(where.grid + 4 * k, launch.grid[k])
+    put(where.stack, local_bytes)
+    put(where.dynamic_shared, launch.shared_bytes)
+    put(where.grid_number, 1, 8)
+    put(where.sm_count, sm_count)
+    put(where.reserved_shared, program.shared_base)
+    # Environment registers 1 and 2 hold the upper and the lower half, as cooperative_groups.h puts them together.
+    put(where.environment + 4, workspace >> 32)
+    put(where.environment + 8, workspace & 0xFFFFFFFF)
+    put(where.shared_window, SHARED_WINDOW, 8)
+    if program.cluster is not None:
+        _put_cluster(put, where, program.cluster, launch.grid)
+    put(where.local_window, LOCAL_WINDOW, 8)
+    put(where.parameter_window, PARAMETER_WINDOW + program.parameter_base, 8)
     start = program.parameter_base
     banks[0, start : start + len(parameters)] = np.frombuffer(parameters, np.uint8)
     return banks
 
 
+def _put_cluster(put: Callable[..., None], where: LaunchValues, cluster: Sequence[int], grid: Sequence[int]) -> None:
+    """Writes the launch values of thread block clusters."""
+    if where.cluster is None or where.clusters is None or where.cluster_reciprocals is None:
+        return
+    put(where.is_cluster, 1)
+    put(where.cluster_blocks, cluster[0] * cluster[1] * cluster[2])
+    for k in range(3):
+        put(where.cluster + 4 * k, cluster[k])
+        put(where.clusters + 4 * k, grid[k] // cluster[k])
+    for k in (1, 2):
+        # Rounded up, so that a multiple of the size times this never falls below the whole number.
+        reciprocal = np.float32(1 / cluster[k])
+        if float(reciprocal) * cluster[k] < 1:
+            reciprocal = np.nextafter(reciprocal, np.float32(1))
+        put(where.cluster_reciprocals + 4 * (k - 1), int(reciprocal.view(np.uint32)))
+
+
 def constant_rows(lowered: Lowered, banks: np.ndarray) -> np.ndarray:
-    """Values of the constant rows, uint32 [rows]: immediates and words of constant banks."""
+    """Values of the constant rows, uint32 [rows]: immediates and words of constant banks.
+
+    Raises LaunchError for a bank that no launch fills.
+    """
     rows = lowered.const_rows
     values = (rows[:, 1] & 0xFFFFFFFF).astype(np.uint32)
     words = banks.view(np.uint32)
     from_bank = rows[:, 0] == 1
+    if (rows[from_bank, 1] >= BANKS).any():
+        number = rows[from_bank, 1].max()
+        raise LaunchError(f"the code reads constant bank {number}; banks 0 to {BANKS - 1} are modelled")
     values[from_bank] = words[rows[from_bank, 1], rows[from_bank, 2] // 4]
     return values
 
@@ -108,10 +154,13 @@ def parameters(
     launch: Launch,
     lowered: Lowered,
     occupancy: Occupancy,
+    shared_first: int,
     shared_bytes: int,
     local_bytes: int,
     memory_base: int,
     strict_barriers: bool,
+    cluster: tuple[int, int, int] = (0, 0, 0),
+    checks: int = 0,
 ) -> np.ndarray:
     """The vector `State.par`, see the P_* of `layout`."""
     sm, issue, memory, l1 = config.sm, config.issue, config.memory_instruction, config.l1
@@ -129,6 +178,7 @@ def parameters(
     par[L.P_THREADS] = launch.threads_per_block
     par[L.P_WARPS] = occupancy.warps_per_block
     par[L.P_SHARED_BYTES] = shared_bytes
+    par[L.P_SHARED_FIRST] = shared_first
     par[L.P_SHARED_STRIDE] = occupancy.shared_bytes_per_block
     par[L.P_LOCAL_BYTES] = local_bytes
     par[L.P_MEMORY_BASE] = memory_base
@@ -187,81 +237,153 @@ def parameters(
     par[L.P_WARP_LAUNCH] = config.launch.warp_launch_cycles
     par[L.P_EXIT_LATENCY] = config.launch.drain_cycles
     par[L.P_CLOCK_MHZ] = config.gpu.clock_mhz
+    par[L.P_CLUSTER_X : L.P_CLUSTER_Z + 1] = cluster
+    par[L.P_CLUSTER_BLOCKS] = cluster[0] * cluster[1] * cluster[2]
+    par[L.P_CLUSTER_BARRIER] = config.shared.cluster_barrier_cycles
+    par[L.P_GPCS] = config.sm.gpcs
     par[L.P_GROUP_COLUMNS] = config.pipes.group_columns_per_cycle
     par[L.P_BULK_START] = memory.bulk_start_cycles
     par[L.P_GROUP_LEAST] = config.pipes.group_least_cycles
+    par[L.P_CHECKS] = checks
     interval, latency = unit_timing(config)
     par[L.P_UNIT_INTERVAL : L.P_UNIT_INTERVAL + 16] = interval
     par[L.P_UNIT_LATENCY : L.P_UNIT_LATENCY + 16] = latency
     return par
 
 
+class Spare:
+    """Arrays of the last launch, for the next one: fresh memory for every launch would cost the host more than a short
+    launch itself. One launch at a time may use it."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, np.ndarray] = {}
+
+    def take(self, name: str, shape: tuple[int, ...], dtype: Any = np.int64) -> np.ndarray:
+        """An array of this shape with any content, on a 64-byte boundary as the vector loads of executors need."""
+        nbytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        kept = self._kept.get(name)
+        if kept is None or kept.size < nbytes:
+            kept = self._kept[name] = aligned_bytes(nbytes)
+        return kept[:nbytes].view(dtype).reshape(shape)
+
+    def zeros(self, name: str, shape: tuple[int, ...], rows: int, dtype: Any = np.int64) -> np.ndarray:
+        """The same with zeros in its first `rows` rows."""
+        array = self.take(name, shape, dtype)
+        array[:rows] = 0
+        return array
+
+
 def build_state(
-    par: np.ndarray, lowered: Lowered, banks: np.ndarray, memory: DeviceMemory, chunks: int
+    par: np.ndarray,
+    lowered: Lowered,
+    banks: np.ndarray,
+    memory: DeviceMemory,
+    chunks: int,
+    spare: Spare | None = None,
 ) -> L.State:
-    """All arrays of a launch, every slot free and every cache of the SMs cold."""
-    room = Capacity()
+    """All arrays of a launch, every slot free and every cache of the SMs cold.
+
+    Blocks, but for those of clusters, go to SMs in order, so a grid smaller than the GPU leaves the last SMs without
+    any: what only an SM with a block looks at is set up for the others alone. spare: memory of an earlier launch.
+    """
+    room, spare = Capacity(), spare or Spare()
     sms, parts, slots = int(par[L.P_SM_COUNT]), int(par[L.P_SUB_PARTITIONS]), int(par[L.P_WARP_SLOTS])
+    in_order = par[L.P_CLUSTER_BLOCKS] == 0
+    used = min(sms, int(np.prod(par[L.P_GRID_X : L.P_GRID_Z + 1]))) if in_order else sms
     warps = sms * parts * slots
     values = constant_rows(lowered, banks)
-    regs = aligned_uint32(32 * (len(values) + warps * lowered.rows_per_warp))
+    regs = spare.take("regs", (32 * (len(values) + warps * lowered.rows_per_warp),), np.uint32)
     regs[: 32 * len(values)] = np.repeat(values, 32)
     tables = memory.tables()
-    shared = np.zeros((sms, int(par[L.P_BLOCK_SLOTS] * par[L.P_SHARED_STRIDE])), np.uint8)
-    local = np.zeros(max(warps * int(par[L.P_LOCAL_BYTES]) * 8, 32), np.uint32)
+    shared = spare.zeros("shared", (sms, int(par[L.P_BLOCK_SLOTS] * par[L.P_SHARED_STRIDE])), used, np.uint8)
+    local = spare.zeros("local", (sms, max(parts * slots * int(par[L.P_LOCAL_BYTES]) * 8, 32)), used, np.uint32)
     icache_lines = parts * par[L.P_L0_LINES] + (par[L.P_IL1_SETS] + par[L.P_IL15_SETS]) * par[L.P_ICACHE_WAYS]
     misses = int(par[L.P_MAX_OUTSTANDING]) + 4 * ROOM
+    constant = spare.take("constant", (sms, BANKS * BANK_BYTES // CONSTANT_LINE_BYTES))
+    constant[:used] = -1
+    code = checked_code(lowered)
+    checks = int(par[L.P_CHECKS])
+    remembered = (sms, shared.shape[1], RECORDS) if checks & (CHECK_INIT | CHECK_RACE) else (1, 1, 1)
+    races, inits = checks & CHECK_RACE, checks & CHECK_INIT
+    block_slots, block_warps = int(par[L.P_BLOCK_SLOTS]), int(par[L.P_WARPS])
+    clocks = (sms, block_slots, block_warps + WARP_ROWS, block_warps) if races else (1, 1, 1, 1)
     state = L.State(
-        code=lowered.code,
+        code=code,
         par=par,
         regs=regs,
-        preds=np.zeros(16 * warps, np.uint32),
-        warp=np.zeros((warps, L.W_FIELDS), np.int64),
-        split=np.zeros((warps, L.D_FIELDS), np.int64),
+        preds=spare.take("preds", (16 * warps,), np.uint32),
+        warp=spare.zeros("warp", (warps, L.W_FIELDS), warps),
+        split=spare.zeros("split", (warps, L.D_FIELDS), warps),
         ready=np.full((sms * parts, slots), L.NEVER, np.int64),
         part=np.zeros((sms * parts, L.Q_FIELDS), np.int64),
         sm=np.zeros((sms, L.S_FIELDS), np.int64),
-        block=np.zeros((sms, int(par[L.P_BLOCK_SLOTS]), L.B_FIELDS), np.int64),
-        tags=np.zeros((sms, int(par[L.P_L1_SETS] * par[L.P_L1_WAYS]), L.L_FIELDS), np.int64),
-        icache=np.zeros((sms, int(icache_lines), 3), np.int64),
-        constant=np.full((sms, BANKS * BANK_BYTES // CONSTANT_LINE_BYTES), -1, np.int64),
+        block=spare.zeros("block", (sms, int(par[L.P_BLOCK_SLOTS]), L.B_FIELDS), sms),
+        tags=spare.zeros("tags", (sms, int(par[L.P_L1_SETS] * par[L.P_L1_WAYS]), L.L_FIELDS), used),
+        icache=spare.zeros("icache", (sms, int(icache_lines), 3), used),
+        constant=constant,
         shared8=shared,
         shared32=shared.view(np.uint32),
-        local8=local.view(np.uint8),
-        local32=local,
+        local8=local.reshape(-1).view(np.uint8),
+        local32=local.reshape(-1),
         memory8=tables.arena,
         memory32=tables.arena.view(np.uint32),
         starts=tables.starts,
         ends=tables.ends,
         bank8=banks,
         bank32=banks.view(np.uint32),
-        request=np.zeros((sms, room.requests, REQ_FIELDS), np.int64),
+        request=spare.take("request", (sms, room.requests, REQ_FIELDS)),
         requests=np.zeros(sms, np.int64),
-        heap=np.zeros((sms, room.events, 2), np.int64),
-        token=np.zeros((sms, room.tokens, L.T_FIELDS), np.int64),
-        miss=np.zeros((sms, misses, L.M_FIELDS), np.int64),
-        deferred=np.zeros((sms, room.deferred, L.X_FIELDS), np.int64),
-        lanes=np.zeros((sms, room.deferred, 32), np.int64),
-        values=np.zeros((sms, room.deferred, 8, 32), np.uint32),
-        address=np.zeros((sms, 32), np.int64),
-        touched=np.zeros((sms, 160, 2), np.int64),
-        tile=aligned_uint32(sms * TILE_WORDS),
-        done=np.zeros((sms, 64, 2), np.int64),
-        line=np.zeros((chunks, len(lowered.code), L.N_FIELDS), np.int64),
+        heap=spare.take("heap", (sms, room.events, 2)),
+        token=spare.zeros("token", (sms, room.tokens, L.T_FIELDS), used),
+        miss=spare.zeros("miss", (sms, misses, L.M_FIELDS), used),
+        deferred=spare.zeros("deferred", (sms, room.deferred, L.X_FIELDS), used),
+        lanes=spare.take("lanes", (sms, room.deferred, 32)),
+        values=spare.take("values", (sms, room.deferred, 8, 32), np.uint32),
+        address=spare.take("address", (sms, 32)),
+        touched=spare.take("touched", (sms, 160, 2)),
+        tile=spare.take("tile", (sms * TILE_WORDS,), np.uint32),
+        done=spare.take("done", (sms, 64, 2)),
+        line=np.zeros((chunks, len(code), L.N_FIELDS), np.int64),
+        shadow=np.zeros(remembered, np.int64),
+        lane_clock=np.zeros((warps, LANE_ROWS, 32) if races else (1, 1, 1), np.int64),
+        warp_clock=np.zeros(clocks, np.int64),
+        local_known=np.zeros(local.nbytes if inits else 1, np.uint8),
+        unknown=tables.unknown if inits else np.zeros(1, np.uint8),
     )
     state.part[:, L.Q_NEXT] = L.NEVER
     state.warp[:, L.W_BLOCK] = -1
     state.warp[:, L.W_AGE] = -1
-    state.tags[:, :, L.L_TAG] = -1
-    state.icache[:, :, 0] = -1
-    state.token[:, :, L.T_NEXT] = np.arange(1, room.tokens + 1)
-    state.token[:, -1, L.T_NEXT] = -1
-    state.miss[:, :, L.M_NEXT] = np.arange(1, misses + 1)
+    state.tags[:used, :, L.L_TAG] = -1
+    state.icache[:used, :, 0] = -1
+    state.token[:used, :, L.T_NEXT] = np.arange(1, room.tokens + 1)
+    state.token[:used, -1, L.T_NEXT] = -1
+    state.miss[:used, :, L.M_NEXT] = np.arange(1, misses + 1)
     return state
 
 
-def aligned_uint32(count: int) -> np.ndarray:
-    """Zeroed uint32 vector that starts on a 64-byte boundary, as the vector loads of the executors need."""
-    raw = np.zeros(count + 16, np.uint32)
-    skip = (-raw.ctypes.data // 4) % 16
+def checked_code(lowered: Lowered) -> np.ndarray:
+    """The program's rows, and behind them one that stops a run past the end of the code.
+
+    Loads with which the compiler's loop for a floating-point atomic on shared memory begins (LDS, compute,
+    ATOMS.CAST.SPIN with the loaded value, again if another lane was faster) are marked: they are half of an atomic, not
+    a race.
+    """
+    end = np.zeros((1, M.COLUMNS), np.int32)
+    end[0, [M.COL_OP, M.COL_CLASS, M.COL_UNIT, M.COL_AUX0]] = M.OP_BPT, M.CLS_CONTROL, M.UNIT_CBU, M.BPT_CODE_END
+    end[0, [M.COL_GUARD, M.COL_WBAR, M.COL_RBAR, M.COL_PD0, M.COL_PD1, M.COL_PS0, M.COL_PS1, M.COL_PS2]] = 7
+    end[0, [M.COL_A, M.COL_B, M.COL_C, M.COL_CONST]] = -1
+    code = np.concatenate([lowered.code, end])
+    spins = (code[:, M.COL_OP] == M.OP_ATOM) & (code[:, M.COL_AUX4] >> 8 == M.ATOMIC_CAST_SPIN)
+    for k in np.flatnonzero(spins).tolist():
+        for before in range(k - 1, max(k - _SPIN_REACH, -1), -1):
+            if code[before, M.COL_OP] == M.OP_LOAD and code[before, M.COL_DST] == code[k, M.COL_B]:
+                code[before, M.COL_SPIN] = 1
+                break
+    return code
+
+
+def aligned_bytes(count: int) -> np.ndarray:
+    """uint8 vector of any content that starts on a 64-byte boundary."""
+    raw = np.empty(count + 64, np.uint8)
+    skip = -raw.ctypes.data % 64
     return raw[skip : skip + count]

@@ -11,8 +11,8 @@ from gpusim.engine.coalescer import bank_degree
 from gpusim.engine.exec_common import row_offset
 from gpusim.engine.flight import release_at
 from gpusim.engine.jit import compiled
-from gpusim.engine.lsu import enter_queue, take_data_stage
 from gpusim.engine.space import check_window, lane_addresses
+from gpusim.engine.stages import enter_queue, take_data_stage
 from isa import microops as M
 
 _ROW_BYTES = 16
@@ -64,7 +64,9 @@ def matrix_access(st, sm, q, w, i, wb, mask, time):
     count = np.int64(st.code[i, M.COL_AUX5] & 255)
     lane_addresses(st, sm, i, wb, mask)
     givers = (np.int64(1) << (_ROWS * count)) - 1
-    if not check_window(st, sm, i, w, givers, np.int64(_ROW_BYTES), par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS):
+    if not check_window(
+        st, sm, i, w, givers, np.int64(_ROW_BYTES), par[L.P_SHARED_FIRST], par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS
+    ):
         return
     wavefronts = np.int64(0)
     for first in range(0, _ROWS * count, _ROWS):

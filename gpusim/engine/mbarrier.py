@@ -11,8 +11,8 @@ from gpusim.engine import layout as L
 from gpusim.engine.exec_common import row_offset
 from gpusim.engine.flight import event_at, open_copies, release_at
 from gpusim.engine.jit import compiled
-from gpusim.engine.lsu import enter_queue, take_data_stage
 from gpusim.engine.space import check_window, lane_addresses
+from gpusim.engine.stages import enter_queue, take_data_stage
 from isa import microops as M
 
 _COUNT = 0xFFFFF
@@ -81,7 +81,9 @@ def barrier_object(st, sm, q, w, i, wb, mask, time):
     """SYNCS: every lane in `mask` on the mbarrier at its address, in order of lanes."""
     par = st.par
     lane_addresses(st, sm, i, wb, mask)
-    if not check_window(st, sm, i, w, mask, np.int64(_BYTES), par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS):
+    if not check_window(
+        st, sm, i, w, mask, np.int64(_BYTES), par[L.P_SHARED_FIRST], par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS
+    ):
         return
     base = st.warp[w, L.W_BLOCK] * par[L.P_SHARED_STRIDE]
     operand = row_offset(st.code[i, M.COL_B], wb)
@@ -112,7 +114,9 @@ def arrive_with_copies(st, sm, w, i, wb, mask, time):
     The lanes of a warp name one mbarrier; the compiler loops over different ones.
     """
     lane_addresses(st, sm, i, wb, mask)
-    if not check_window(st, sm, i, w, mask, np.int64(_BYTES), st.par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS):
+    if not check_window(
+        st, sm, i, w, mask, np.int64(_BYTES), st.par[L.P_SHARED_FIRST], st.par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS
+    ):
         return
     lanes = np.int64(0)
     first = np.int64(0)

@@ -39,7 +39,8 @@ KIND_REDUCTION = 5
 KIND_WRITE = 6  # every byte of its sectors
 KIND_WRITE_PARTIAL = 7
 KIND_WRITE_STRONG = 8
-KINDS = 9
+KIND_SM = 9  # from SM to SM, inside a cluster: never at L2
+KINDS = 10
 
 # Counters. TEX counts what SMs ask of the slices of their own partition, one sector each
 # (lts__t_sectors_srcunit_tex); OTHER is the same for instructions and constants. Hits and misses are as Nsight
@@ -120,8 +121,9 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_WRITE_TO_READ,
     P_DRAIN_SECTORS,
     P_WRITE_SLACK,  # bus time of the writes that a channel takes in before it pushes back
-) = range(COUNTERS, COUNTERS + 45)
-QUEUES_AT = COUNTERS + 45  # behind the parameters
+    P_SM_TO_SM,  # a request of one SM to another, and back
+) = range(COUNTERS, COUNTERS + 46)
+QUEUES_AT = COUNTERS + 46  # behind the parameters
 
 # A channel: when its bus is free, whether the bus last wrote, sectors that wait to be written.
 CHANNEL_FREE, CHANNEL_WRITING, CHANNEL_QUEUED, CHANNEL_WORDS = range(4)

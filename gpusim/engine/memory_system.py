@@ -19,9 +19,11 @@ from gpusim.engine.memory_state import (
     COUNTERS,
     DIRTY_SHIFT,
     KIND_CONSTANT,
+    KIND_SM,
     KIND_WRITE,
     LINE_WORDS,
     P_LINES,
+    P_SM_TO_SM,
     P_WAYS,
     QUEUES_AT,
     REQ_KIND,
@@ -100,6 +102,8 @@ def process_window(state, req, req_n, order):
         line, sectors, kind = req[sm, i, REQ_LINE], req[sm, i, REQ_SECTORS], req[sm, i, REQ_KIND]
         if kind <= KIND_CONSTANT:
             reply = walk_read(m, sm, line, sectors, kind, now)
+        elif kind == KIND_SM:
+            reply = now + m[P_SM_TO_SM]
         elif kind >= KIND_WRITE:
             reply = walk_write(m, sm, line, sectors, kind, req[sm, i, REQ_PAYLOAD_BYTES], now)
         else:

@@ -6,7 +6,7 @@ from gpusim.engine import layout as L
 from gpusim.engine.bits import lowest_bit, popc
 from gpusim.engine.bulk_copy import BULK_LINES
 from gpusim.engine.convergence import any_ready
-from gpusim.engine.exec_common import row_offset
+from gpusim.engine.exec_common import predicate, row_offset
 from gpusim.engine.execute import execute
 from gpusim.engine.flight import close_copies
 from gpusim.engine.jit import compiled, compiled_in_place
@@ -83,7 +83,11 @@ def issue(st, sm, q, slot, w, time):
     line = st.line[st.sm[sm, L.S_CHUNK], i]
     line[L.N_EXECUTED] += 1
     line[L.N_THREADS] += popc(active)
-    line[L.N_PRED_ON] += popc(mask)
+    if code[i, M.COL_CLASS] == M.CLS_CONTROL:
+        # The profiler counts a second predicate as well (H200: `@!P1 BRA P0`, `@P0 BREAK P1, B2`).
+        line[L.N_PRED_ON] += popc(mask & np.uint32(predicate(code, i, M.COL_PS0, st.preds, 16 * w)))
+    else:
+        line[L.N_PRED_ON] += popc(mask)
     line[L.N_STALL + L.R_SELECTED] += 1
     st.warp[w, L.W_SINCE] = time + 1
     st.sm[sm, L.S_ISSUED] += 1

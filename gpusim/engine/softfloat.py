@@ -77,11 +77,11 @@ def fma_directed(a, b, c, rounding):
         if lower == 0.0 and c != 0.0:
             lower = math.copysign(_TINY, c)
     else:
-        upper, lower = fma_with_error(a, b, math.ldexp(addend, distance))
+        upper, lower = fma_with_error(a, b, np.ldexp(addend, distance))
     if upper == 0.0:
         return zero_sum(a * b, c, rounding)
-    value = math.ldexp(upper, exponent)
-    back = math.ldexp(value, -exponent)
+    value = np.ldexp(upper, exponent)
+    back = np.ldexp(value, -exponent)
     upward = back < upper or (back == upper and lower > 0.0)
     downward = back > upper or (back == upper and lower < 0.0)
     return move(value, upward, downward, rounding)

@@ -95,9 +95,9 @@ def check_global(st, sm, i, w, mask, size):
         if a & (size - 1) != 0:
             fail(st, sm, L.E_MISALIGNED, i, w, lane, a, size)
             return False
-        if a < low or a + size > high:
+        if a < low or a > high - size:  # not a + size, which wraps at the end of the address space
             k = find_allocation(st.starts, st.ends, a)
-            if k < 0 or a + size > st.ends[k]:
+            if k < 0 or a > st.ends[k] - size:
                 fail(st, sm, L.E_BOUNDS, i, w, lane, a, size)
                 return False
             low = st.starts[k]
@@ -107,8 +107,8 @@ def check_global(st, sm, i, w, mask, size):
 
 
 @compiled
-def check_window(st, sm, i, w, mask, size, limit, code):
-    """As check_global for a memory that runs from 0 to `limit` (shared, local, constant)."""
+def check_window(st, sm, i, w, mask, size, first, limit, code):
+    """As check_global for a memory that runs from `first` to `limit` (shared, local, constant)."""
     address = st.address[sm]
     for lane in range(32):
         if (mask >> lane) & 1:
@@ -116,7 +116,7 @@ def check_window(st, sm, i, w, mask, size, limit, code):
             if a & (size - 1) != 0:
                 fail(st, sm, L.E_MISALIGNED, i, w, lane, a, size)
                 return False
-            if a < 0 or a + size > limit:
+            if a < first or a > limit - size:
                 fail(st, sm, code, i, w, lane, a, size)
                 return False
     return True
@@ -185,16 +185,30 @@ def local_addresses(st, sm, w, mask, size):
 
 
 @compiled
+def in_window(st, sm, mask, window):
+    """Those lanes in `mask` whose generic addresses lie in a window."""
+    lanes = np.int64(0)
+    for lane in range(32):
+        if (mask >> lane) & 1 and window <= st.address[sm, lane] < window + WINDOW_BYTES:
+            lanes |= np.int64(1) << lane
+    return lanes
+
+
+@compiled
 def window_of(st, sm, mask):
-    """Space of a generic access, from its first lane; addresses in a window become offsets within it."""
-    out = st.address[sm]
-    first = out[lowest_bit(mask)]
-    if SHARED_WINDOW <= first < SHARED_WINDOW + WINDOW_BYTES:
-        for lane in range(32):
-            out[lane] -= SHARED_WINDOW
-        return M.SPACE_SHARED
-    if LOCAL_WINDOW <= first < LOCAL_WINDOW + WINDOW_BYTES:
-        for lane in range(32):
-            out[lane] -= LOCAL_WINDOW
-        return M.SPACE_LOCAL
-    return M.SPACE_GLOBAL
+    """(space, lanes) of a generic access: the lanes of `mask` that mean the same space as its first one.
+
+    Their addresses become offsets within the space.
+    """
+    first = np.int64(1) << lowest_bit(mask)
+    shared = in_window(st, sm, mask, SHARED_WINDOW)
+    local = in_window(st, sm, mask, LOCAL_WINDOW)
+    if first & (shared | local) == 0:
+        return M.SPACE_GLOBAL, mask & ~(shared | local)
+    lanes, window, space = shared, SHARED_WINDOW, M.SPACE_SHARED
+    if first & local != 0:
+        lanes, window, space = local, LOCAL_WINDOW, M.SPACE_LOCAL
+    for lane in range(32):
+        if (lanes >> lane) & 1:
+            st.address[sm, lane] -= window
+    return space, lanes

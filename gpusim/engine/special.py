@@ -67,7 +67,9 @@ def lane_value(st, sm, w, which, lane, time):
         return np.int64(LOCAL_WINDOW >> 32)
     if which == M.SR_CGASIZE:
         return np.int64(1)
-    if which == M.SR_CGACTAID or which == M.SR_ZERO:
+    if which == M.SR_CGACTAID:
+        return b[L.B_RANK]
+    if which == M.SR_ZERO:
         return np.int64(0)
     return np.int64(-1)
 

@@ -49,6 +49,12 @@ class ArrayTable:
             setattr(self, name, array)
         self.table_address = self.table.ctypes.data
 
+    def put(self, name: str, array: np.ndarray) -> None:
+        """Replace an array of one dimension by another, between two calls of compiled code."""
+        entry = self.table[list(self.FIELDS).index(name)]
+        entry[0], entry[1] = array.ctypes.data, array.size
+        setattr(self, name, array)
+
 
 class TableType(types.Type):
     """Numba's type of one subclass of ArrayTable."""

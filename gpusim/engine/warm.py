@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from numba import typeof
+from numba import config, typeof
 
 from gpusim.engine import layout as L
 from gpusim.engine.atomics import apply_deferred
+from gpusim.engine.cluster import open_barriers
 from gpusim.engine.dispatcher import fill, refill
 from gpusim.engine.flight import deliver
 from gpusim.engine.jit import core_folder
@@ -20,12 +21,17 @@ _MARK = "complete"
 
 
 def core_is_cached() -> bool:
-    """True if the core for these sources has been compiled on this machine before."""
-    return (core_folder() / _MARK).exists()
+    """True if the core for these sources has been compiled on this machine before, or is not to be compiled."""
+    return bool(config.DISABLE_JIT) or (core_folder() / _MARK).exists()
 
 
 def prepare_core(state: L.State, memory_state: np.ndarray, dispatch: np.ndarray) -> float:
-    """Compile the core's entry points, or load them from the disk cache. Returns the seconds this took."""
+    """Compile the core's entry points, or load them from the disk cache. Returns the seconds this took.
+
+    With compilation off (NUMBA_DISABLE_JIT=1) there is nothing to do.
+    """
+    if config.DISABLE_JIT or fill.overloads:  # compiled or loaded by an earlier launch, as all of them
+        return 0.0
     started = time.perf_counter()
     pairs = np.zeros((1, 2), np.int64)
     number = 0
@@ -36,6 +42,7 @@ def prepare_core(state: L.State, memory_state: np.ndarray, dispatch: np.ndarray)
         (process_window, (memory_state, state.request, state.requests, pairs)),
         (apply_deferred, (state, pairs, number)),
         (deliver, (state, pairs, number)),
+        (open_barriers, (state, number)),
     )
     for function, arguments in calls:
         function.compile(tuple(typeof(each) for each in arguments))

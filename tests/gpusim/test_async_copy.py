@@ -20,7 +20,8 @@ def run(body, *scalars, grid=1, block=32, words=512, arch="sm_90"):
     """Runs a PTX body: %in and %out are 64-bit pointers, %t the thread, %s its 16 bytes of shared memory."""
     program = program_from_cubin(assemble(kernel(body, len(scalars), arch), arch), abi="c", path="k")
     data, result = source(), np.zeros(words, np.uint32)
-    gpusim.simulate(program, grid, block, (data, result, *map(np.uint32, scalars)))
+    arguments = (data, result, *map(np.uint32, scalars))
+    gpusim.simulate(program, grid, block, arguments, overrides=[f"gpu.arch={arch}"])
     return data, result
 
 

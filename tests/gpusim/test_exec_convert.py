@@ -8,9 +8,9 @@ import pytest
 
 from gpusim.engine.exec_convert import exec_convert
 from isa import microops as m
-from tests.gpusim import float_oracle as oracle
-from tests.gpusim.float_oracle import F16, F32, F64
 from tests.gpusim.rows import LANES, WORD, Warp, random_wide, random_words
+from tests.oracle import floats as oracle
+from tests.oracle.floats import F16, F32, F64
 
 ROUND = {m.ROUND_NEAREST: round, m.ROUND_DOWN: floor, m.ROUND_UP: ceil, m.ROUND_ZERO: trunc}
 ROUNDINGS = list(ROUND)
@@ -48,10 +48,12 @@ def test_float_to_integer(rounding, source):
         for is_signed in (0, 1):
             a = floats(rng, source)
             warp = Warp()
+            to_zero = rng.random() < 0.5
             got = warp.execute(
-                exec_convert, m.OP_F2I, a, aux1=rounding, aux2=bits, aux3=is_signed, aux4=source
-            )
-            nan = 1 << bits - 1 if 64 in (bits, source) else 0
+                exec_convert, m.OP_F2I, a,
+                aux0=m.FLAG_NTZ * to_zero, aux1=rounding, aux2=bits, aux3=is_signed, aux4=source,
+            )  # fmt: skip
+            nan = 0 if to_zero else 1 << bits - 1
             expected = [to_integer(FORMATS[source], x, rounding, bits, is_signed, nan) for x in a]
             if bits == 64:
                 assert warp.wide() == [x & (1 << 64) - 1 for x in expected]

@@ -5,9 +5,9 @@ import pytest
 
 from gpusim.engine.exec_double import exec_double
 from isa import microops as m
-from tests.gpusim import float_oracle as oracle
-from tests.gpusim.float_oracle import F64
 from tests.gpusim.rows import LANES, Warp
+from tests.oracle import floats as oracle
+from tests.oracle.floats import F64
 
 ROUNDS = 8
 MASK64 = (1 << 64) - 1

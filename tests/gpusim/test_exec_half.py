@@ -5,9 +5,9 @@ import pytest
 
 from gpusim.engine.exec_half import exec_half
 from isa import microops as m
-from tests.gpusim import float_oracle as oracle
-from tests.gpusim.float_oracle import BF16, F16, F32
 from tests.gpusim.rows import LANES, Warp
+from tests.oracle import floats as oracle
+from tests.oracle.floats import BF16, F16, F32
 
 ROUNDS = 12
 FORMATS = {m.HALF_F16: F16, m.HALF_BF16: BF16}

@@ -1,8 +1,10 @@
 """Device memory: contents survive, stale and stray addresses are found, errors say what lies near."""
 
+import ctypes
 import itertools
 import pickle
 import resource
+import sys
 
 import numpy as np
 import pytest
@@ -246,3 +248,37 @@ def test_span_is_what_numpy_touches(axes):
     shape, strides = axes
     offsets = [sum(i * s for i, s in zip(index, strides, strict=True)) for index in np.ndindex(*shape)]
     assert span(8, shape, strides) == (min(offsets), max(offsets) + 8)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="addresses are chosen on Linux")
+def test_unified_memory_has_one_address_on_host_and_device():
+    memory = DeviceMemory(1 << 20, unified=True)
+    address = memory.upload(np.arange(6, dtype=np.int32), "numbers")
+    assert list((ctypes.c_int32 * 6).from_address(address)) == [0, 1, 2, 3, 4, 5]
+    ctypes.c_int32.from_address(address + 4).value = 70
+    assert memory.download(address, np.int32, 6).tolist() == [0, 70, 2, 3, 4, 5]
+    assert memory.describe(address + 30) == "6 bytes past the end of 'numbers' (24 bytes)"
+    assert memory.tables().base == memory.base <= address
+
+
+def test_host_memory_can_be_lent_to_a_unified_device():
+    memory = DeviceMemory(1 << 20, unified=True)
+    own = memory.alloc(64, "own")
+    host = np.arange(8.0)
+    memory.adopt(host.ctypes.data, host.nbytes, "lent")
+    assert memory.array(host.ctypes.data, np.float64, (8,)).tolist() == host.tolist()
+    memory.view(host.ctypes.data + 8, 8).view(np.float64)[0] = -1
+    assert host[1] == -1
+    assert memory.holding(host.ctypes.data + 63).label == "lent"
+    assert memory.holding(own + 63).label == "own"
+    assert memory.holding(own + 64) is None
+    assert list(memory.tables().starts) == sorted([own, host.ctypes.data])
+    with pytest.raises(ValueError, match="known to the device"):
+        memory.adopt(host.ctypes.data + 32, 64, "again")
+    used = memory.used_bytes
+    memory.free(host.ctypes.data)
+    assert memory.used_bytes == used == 64
+    with pytest.raises(MemoryAccessError):
+        memory.check(host.ctypes.data, 1)
+    with pytest.raises(ValueError, match="same addresses"):
+        DeviceMemory(1 << 20).adopt(host.ctypes.data, 8, "lent")

@@ -20,7 +20,8 @@ import pytest
 import isa
 from isa import CompileError
 from isa.cache import ProgramCache, Unkeyable, cache_folder, default_cache, function_parts
-from isa.compile import _key, _numba_ptx, _renumber
+from isa.compile import _key
+from isa.numba_code import _Renumbering, numba_code
 from isa.toolchain import find_tool, numba_version, tool_version
 
 numba = pytest.importorskip("numba", reason="Numba is not installed")
@@ -98,7 +99,7 @@ def test_saxpy_is_complete() -> None:
 def test_cached_program_is_equal_and_quick(monkeypatch: pytest.MonkeyPatch) -> None:
     first = isa.compile_kernel(saxpy, (float32, FLOATS, FLOATS))
     assert isa.compile_kernel(saxpy, (float32, FLOATS, FLOATS)) is first
-    monkeypatch.setattr("isa.compile._numba_ptx", lambda *_: pytest.fail("compiled again"))
+    monkeypatch.setattr("isa.compile.numba_code", lambda *_: pytest.fail("compiled again"))
     spent = []
     for _ in range(3):
         default_cache()._recent.clear()
@@ -235,10 +236,10 @@ def test_source_text_is_current_after_a_comment_changes(tmp_path: Path) -> None:
 
 
 def test_numba_counter_does_not_reach_the_ptx() -> None:
-    first, again = (_numba_ptx(make_scale(2.0), (FLOATS,), "sm_90", {}) for _ in range(2))
+    first, again = (numba_code(make_scale(2.0), (FLOATS,), "sm_90", {}).ptx for _ in range(2))
     assert first == again
     # Two functions of one name stay apart.
-    assert _renumber("fB2v7B5cw51c fB3v12B5cw51c fB2v7B5cw51c") == "fB2v1B5cw51c fB2v2B5cw51c fB2v1B5cw51c"
+    assert _Renumbering()("fB2v7B5cw51c fB3v12B5cw51c fB2v7B5cw51c") == "fB2v1B5cw51c fB2v2B5cw51c fB2v1B5cw51c"
 
 
 def test_dispatchers_strings_and_signatures_agree() -> None:
@@ -347,9 +348,12 @@ def test_wrong_number_of_arguments_bad_signature_and_no_function() -> None:
         isa.compile_kernel(3, (int64,))
 
 
-def test_call_to_an_unlinked_library_is_named() -> None:
-    with pytest.raises(CompileError, match="cudaCGGetIntrinsicHandle"):
-        isa.compile_kernel(grid_sync, (FLOATS,))
+def test_libraries_are_linked_and_a_missing_one_is_named() -> None:
+    program = isa.compile_kernel(grid_sync, (FLOATS,))
+    assert program.name == "grid_sync" and "__cuda_syscall_CGS_sync" in program.labels
+    text = ".version 7.8 .target sm_90 .address_size 64 .extern .func absent; .visible .entry k() { call absent; ret; }"
+    with pytest.raises(CompileError, match="calls absent"):
+        isa.assemble(text)
 
 
 def test_missing_tool_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,9 +12,9 @@ import pytest
 
 import isa
 from isa import Program
+from isa.demangle import qualified_name
 from isa.errors import ProgramFileError, ToolchainMissing
 from isa.listing import program_from_cubin
-from isa.program import qualified_name
 
 SOURCE = """__device__ float table[3] = {1.f, 2.f, 3.f};
 extern "C" __global__ void sample(float *out, int n) {

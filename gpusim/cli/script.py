@@ -1,0 +1,129 @@
+"""`gpusim script`: a Numba CUDA script, as it is, on a simulated GPU."""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import json
+import sys
+import types
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpusim.cli import EXIT_OK, UserError
+from gpusim.cli.parser import add_command, add_gpu_options, add_json_option
+
+if TYPE_CHECKING:
+    from gpusim.driver.state import Driver
+
+EXAMPLES = """\
+examples:
+  gpusim script saxpy.py
+  gpusim script --gpu a100 --set sm.count=54 train.py --epochs 2
+  gpusim script --json --output launches.json saxpy.py
+
+Options of gpusim come before FILE.py; everything behind it is the script's. The script runs as under python: __main__,
+sys.argv, sys.path and the exit status are its own. Python processes that it starts see the same simulated GPU.
+At the end a table says which kernels were launched and how long they would have taken.
+"""
+
+
+def add(commands) -> None:
+    """Declare the command."""
+    parser = add_command(commands, "script", "run a Numba CUDA script on a simulated GPU", EXAMPLES)
+    parser.add_argument("file", metavar="FILE.py", help="the script")
+    parser.add_argument(
+        "arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="the script's own arguments"
+    )
+    add_gpu_options(parser)
+    parser.add_argument(
+        "--threads", type=int, metavar="N", help="host threads (default: one per core; same result)"
+    )
+    parser.add_argument("--max-cycles", type=int, metavar="N", help="give a kernel up after so many cycles")
+    parser.add_argument(
+        "--output", type=Path, metavar="PATH", help="write the table there instead of to standard output"
+    )
+    parser.add_argument("--no-report", action="store_true", help="print nothing of gpusim's own")
+    add_json_option(parser)
+    parser.set_defaults(command=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Run the command. Returns the script's exit status."""
+    from gpusim.cli.progress import announce_compilation
+    from gpusim.cuda_driver import install
+
+    for name in ("threads", "max_cycles"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise UserError(f"--{name.replace('_', '-')} must be positive, got {value}")
+    code = _compiled(options.file)
+    driver = install(
+        options.gpu,
+        overrides=options.overrides,
+        threads=options.threads,
+        max_cycles=options.max_cycles,
+        inherit=True,
+    )
+    announce_compilation()
+    if not options.no_report:
+        # Before the script registers anything, so that it is called after what the script does at its end.
+        atexit.register(_report, driver, options.json, options.output)
+    return _run(code, options.file, options.arguments)
+
+
+def _compiled(file: str) -> types.CodeType:
+    """The script's code; a syntax error is shown as Python shows it."""
+    try:
+        source = Path(file).read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot read {file}: {error.strerror}") from None
+    try:
+        return compile(source, file, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as error:
+        sys.excepthook(type(error), error.with_traceback(None), None)
+        raise UserError(f"{file} is not a Python script") from None
+
+
+def _run(code: types.CodeType, file: str, arguments: list[str]) -> int:
+    """Execute a script as `python FILE.py ARGS` does, and return its exit status."""
+    main = types.ModuleType("__main__")
+    main.__dict__.update(__file__=file, __builtins__=__builtins__, __cached__=None)
+    sys.modules["__main__"] = main  # stays: threads, pickles and what runs at the exit look into it
+    sys.argv = [file, *arguments]
+    sys.path[0] = str(Path(file).resolve().parent)
+    try:
+        exec(code, main.__dict__)
+    except SystemExit as stop:
+        return _status(stop.code)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        # The frames of this file are no part of the script.
+        own = error.__traceback__.tb_next if error.__traceback__ else None
+        sys.excepthook(type(error), error.with_traceback(own), own)
+        return 1
+    return EXIT_OK
+
+
+def _status(code: Any) -> int:
+    """The exit status that Python makes of SystemExit's argument."""
+    if code is None:
+        return EXIT_OK
+    if isinstance(code, int):
+        return code & 0xFF
+    print(code, file=sys.stderr)
+    return 1
+
+
+def _report(driver: Driver, as_json: bool, output: Path | None) -> None:
+    """Print or write what was launched."""
+    text = json.dumps(driver.log.to_dict(), indent=2) if as_json else driver.log.render()
+    if output is not None:
+        try:
+            output.write_text(text + "\n")
+        except OSError as error:
+            print(f"gpusim: error: cannot write {output}: {error.strerror}", file=sys.stderr)
+    else:
+        sys.stdout.flush()
+        print(text if as_json else f"\n{text}", flush=True)

@@ -1,0 +1,181 @@
+"""Driver API: launches. A kernel has run when the call returns; what it did wrong stays with its context, as on
+hardware, so that the calls after it return the error."""
+
+from __future__ import annotations
+
+import ctypes
+
+from gpusim.driver.api_module import kernel_of
+from gpusim.driver.api_stream import stream_of
+from gpusim.driver.codes import Code, DriverError
+from gpusim.driver.modules import Kernel
+from gpusim.driver.registry import function, get_pointer, get_uint
+from gpusim.driver.state import Driver
+from gpusim.errors import (
+    AssertionFailed,
+    CyclesExceeded,
+    DeadlockError,
+    KernelError,
+    LaunchError,
+    MemoryAccessError,
+)
+from gpusim.launch import Launch
+from isa import Program
+from isa.errors import IsaError
+
+_MAX_DYNAMIC_SHARED = 8  # CUfunction_attribute
+_COOPERATIVE, _CLUSTER = 2, 4  # CUlaunchAttributeID
+_ATTRIBUTE_BYTES = 72
+_END, _BUFFER_POINTER, _BUFFER_SIZE = 0, 1, 2  # CU_LAUNCH_PARAM_*
+_WITHOUT_OPT_IN_BYTES = 49152
+
+
+class _Config(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint32 * 3),
+        ("block", ctypes.c_uint32 * 3),
+        ("shared_bytes", ctypes.c_uint32),
+        ("stream", ctypes.c_uint64),
+        ("attributes", ctypes.c_uint64),
+        ("attribute_count", ctypes.c_uint32),
+    )
+
+
+@function("cuLaunchKernel", "puuuuuuuppp")
+def launch(
+    driver: Driver,
+    handle: int,
+    grid_x: int,
+    grid_y: int,
+    grid_z: int,
+    block_x: int,
+    block_y: int,
+    block_z: int,
+    shared_bytes: int,
+    stream: int,
+    parameters: int,
+    extra: int,
+) -> None:
+    grid, block = (grid_x, grid_y, grid_z), (block_x, block_y, block_z)
+    run(driver, kernel_of(driver, handle), grid, block, shared_bytes, stream, parameters, extra)
+
+
+@function("cuLaunchCooperativeKernel", "puuuuuuupp")
+def launch_cooperative(
+    driver: Driver,
+    handle: int,
+    grid_x: int,
+    grid_y: int,
+    grid_z: int,
+    block_x: int,
+    block_y: int,
+    block_z: int,
+    shared_bytes: int,
+    stream: int,
+    parameters: int,
+) -> None:
+    grid, block = (grid_x, grid_y, grid_z), (block_x, block_y, block_z)
+    run(driver, kernel_of(driver, handle), grid, block, shared_bytes, stream, parameters, 0, cooperative=True)
+
+
+@function("cuLaunchKernelEx", "pppp")
+def launch_ex(driver: Driver, config: int, handle: int, parameters: int, extra: int) -> None:
+    given = _Config.from_address(config)
+    cooperative = False
+    for k in range(given.attribute_count):
+        attribute = given.attributes + _ATTRIBUTE_BYTES * k
+        number = get_uint(attribute)
+        if number == _COOPERATIVE:
+            cooperative = bool(get_uint(attribute + 8))
+        elif number == _CLUSTER and any(get_uint(attribute + 8 + 4 * axis) > 1 for axis in range(3)):
+            driver.say("thread block clusters are not modelled")
+            raise DriverError(Code.NOT_SUPPORTED)
+    grid, block = tuple(given.grid), tuple(given.block)
+    kernel = kernel_of(driver, handle)
+    run(driver, kernel, grid, block, given.shared_bytes, given.stream, parameters, extra, cooperative=cooperative)
+
+
+def run(
+    driver: Driver,
+    kernel: Kernel,
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
+    shared_bytes: int,
+    stream: int,
+    parameters: int,
+    extra: int,
+    *,
+    cooperative: bool = False,
+) -> None:
+    """Simulate a launch and note it. parameters, extra: as C passes them, an array of pointers to the values or a list
+    that names one buffer. Raises INVALID_VALUE, LAUNCH_OUT_OF_RESOURCES, COOPERATIVE_LAUNCH_TOO_LARGE."""
+    driver.log.attempts += 1
+    driver.wait_for_host_calls([stream_of(driver, stream)])
+    if 0 in grid or 0 in block:
+        raise DriverError(Code.INVALID_VALUE)
+    try:
+        program = kernel.linked()
+    except IsaError as error:
+        driver.say(f"kernel {kernel.name!r}: {error}")
+        raise DriverError(Code.NOT_SUPPORTED) from None
+    allowed = kernel.attributes.get(_MAX_DYNAMIC_SHARED, _WITHOUT_OPT_IN_BYTES - program.static_shared_bytes)
+    if shared_bytes > allowed:
+        raise DriverError(Code.INVALID_VALUE)
+    values = _parameter_bytes(program, parameters, extra)
+    described = Launch(program, grid, block, (), shared_bytes)
+    try:
+        result = driver.device.run(
+            program, described, values, max_cycles=driver.max_cycles, strict_barriers=False, cooperative=cooperative
+        )
+    except LaunchError as error:
+        driver.say(str(error))
+        raise DriverError(_refusal(driver, grid, block, cooperative)) from None
+    except KernelError as error:
+        driver.say(str(error))
+        driver.context().failed = _failure(error)
+        driver.log.add_failure(kernel.name, program, described)
+        return
+    except IsaError as error:
+        driver.say(f"kernel {program.name!r}: {error}")
+        raise DriverError(Code.NOT_SUPPORTED) from None
+    driver.log.add(kernel.name, result)
+
+
+def _parameter_bytes(program: Program, parameters: int, extra: int) -> bytes:
+    """The parameter area of constant bank 0."""
+    if parameters:
+        area = bytearray(max((each.offset + each.size for each in program.parameters), default=0))
+        for each in program.parameters:
+            value = ctypes.string_at(get_pointer(parameters + 8 * each.index), each.size)
+            area[each.offset : each.offset + each.size] = value
+        return bytes(area)
+    found = {}
+    while extra and (key := get_pointer(extra)) != _END:
+        found[key] = get_pointer(extra + 8)
+        extra += 16
+    if _BUFFER_POINTER in found and _BUFFER_SIZE in found:
+        return ctypes.string_at(found[_BUFFER_POINTER], get_pointer(found[_BUFFER_SIZE]))
+    if program.parameters:
+        raise DriverError(Code.INVALID_VALUE)
+    return b""
+
+
+def _refusal(driver: Driver, grid: tuple[int, ...], block: tuple[int, ...], cooperative: bool) -> Code:
+    """The code for a launch that the GPU does not take."""
+    limits = driver.config.launch
+    threads = block[0] * block[1] * block[2]
+    within = all(x <= most for x, most in zip((*grid, *block), (*limits.max_grid, *limits.max_block), strict=True))
+    if not within or threads > driver.config.sm.max_threads_per_block:
+        return Code.INVALID_VALUE
+    return Code.COOPERATIVE_LAUNCH_TOO_LARGE if cooperative else Code.LAUNCH_OUT_OF_RESOURCES
+
+
+def _failure(error: KernelError) -> Code:
+    """The code that later calls return after a kernel failed."""
+    if isinstance(error, MemoryAccessError):
+        return Code.MISALIGNED_ADDRESS if error.problem == "misaligned" else Code.ILLEGAL_ADDRESS
+    if isinstance(error, (CyclesExceeded, DeadlockError)):
+        return Code.LAUNCH_TIMEOUT
+    return Code.ASSERT if isinstance(error, AssertionFailed) else Code.LAUNCH_FAILED

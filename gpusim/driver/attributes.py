@@ -1,0 +1,92 @@
+"""What the device says about itself: attributes of the driver API by number, from the configuration.
+
+Numbers and meanings are those of `CUdevice_attribute` in the CUDA Driver API. What is not listed is 0: textures,
+surfaces, memory pools' sharing, multicast and everything else that this device does not have.
+"""
+
+from __future__ import annotations
+
+from gpusim.config import GPUConfig
+
+UUID = b"gpusim simulated"
+"""16 bytes."""
+PCI_BUS_ID = "0000:00:00.0"
+DRIVER_VERSION = 13030
+"""CUDA 13.3: the newest version whose variants of functions are known here."""
+_CONSTANT_BYTES = 65536
+_MAX_PITCH = 2147483647
+
+
+def compute_capability(config: GPUConfig) -> tuple[int, int]:
+    """(9, 0) for sm_90."""
+    number = int("".join(c for c in config.gpu.arch.partition("_")[2] if c.isdigit()))
+    return number // 10, number % 10
+
+
+def total_memory_bytes(config: GPUConfig) -> int:
+    """Device memory."""
+    return config.dram.capacity_bytes
+
+
+def device_attributes(config: GPUConfig) -> dict[int, int]:
+    """Values by number; see the top of this file for the others."""
+    sm, launch = config.sm, config.launch
+    major, minor = compute_capability(config)
+    bus_bits, clock_khz = _memory_interface(config)
+    return {
+        1: sm.max_threads_per_block,
+        2: launch.max_block[0],
+        3: launch.max_block[1],
+        4: launch.max_block[2],
+        5: launch.max_grid[0],
+        6: launch.max_grid[1],
+        7: launch.max_grid[2],
+        8: sm.static_shared_bytes_max,
+        9: _CONSTANT_BYTES,
+        10: config.gpu.warp_size,
+        11: _MAX_PITCH,
+        12: sm.registers,
+        13: config.gpu.clock_mhz * 1000,
+        14: 512,  # alignment of textures
+        15: 1,  # copies overlap with kernels
+        16: sm.count,
+        19: 1,  # host memory can be mapped
+        30: 512,  # alignment of surfaces
+        31: 1,  # kernels of several streams
+        32: 1,  # ECC
+        36: clock_khz,
+        37: bus_bits,
+        38: config.l2.bytes,
+        39: sm.max_threads,
+        40: 3,  # copy engines
+        41: 1,  # unified addressing
+        51: 32,  # alignment of a texture's rows
+        75: major,
+        76: minor,
+        78: 1,  # priorities of streams
+        79: 1,
+        80: 1,  # L1 caches global and local memory
+        81: sm.shared_bytes,
+        82: sm.registers,
+        83: 1,  # managed memory
+        87: 2,  # ratio of single to double precision
+        89: 1,  # managed memory from host and device at once
+        90: 1,  # compute preemption
+        91: 1,  # registered memory has one address
+        95: 1,  # cooperative launches
+        97: sm.shared_bytes_per_block_max,
+        99: 1,  # host memory can be registered
+        106: sm.max_blocks,
+        111: sm.shared_reserved_bytes,
+        113: 1,  # also read only
+        115: 1,  # memory pools
+        129: 1,  # unified function pointers
+        134: -1,  # NUMA node: none
+    }
+
+
+def _memory_interface(config: GPUConfig) -> tuple[int, int]:
+    """(bus width in bits, clock in kHz) whose product, at two transfers a clock, is the bandwidth: 32-bit pseudo
+    channels."""
+    bits = 32 * config.dram.channels
+    return bits, round(config.dram.bandwidth_gb_s * 1e6 * 8 / bits / 2)

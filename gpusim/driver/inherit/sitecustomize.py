@@ -1,0 +1,23 @@
+"""Imported by Python at its start where `gpusim.cuda_driver.environment` has put this folder on the path."""
+
+import importlib.machinery
+import importlib.util
+import sys
+from pathlib import Path
+
+
+def _run_hidden() -> None:
+    """Import the `sitecustomize` that this one hides, if there is one."""
+    here = Path(__file__).resolve().parent
+    others = [entry for entry in sys.path if Path(entry or ".").resolve() != here]
+    found = importlib.machinery.PathFinder.find_spec("sitecustomize", others)
+    if found is not None and found.loader is not None:
+        module = importlib.util.module_from_spec(found)
+        found.loader.exec_module(module)
+
+
+_run_hidden()
+
+import gpusim.cuda_driver  # noqa: E402 - the machine's own settings come first
+
+gpusim.cuda_driver.install_from_environment()

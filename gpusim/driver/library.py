@@ -1,0 +1,134 @@
+"""The driver library in this process: a `libcuda.so.1` whose functions are the Python functions of this package.
+
+The library (see `elf.py`) is loaded by its path before anybody else asks for `libcuda.so.1`. The dynamic linker knows a
+loaded library by the name that it carries, so whoever opens `libcuda.so.1` afterwards gets this one: `cuda.bindings`,
+and with it Numba, cuda.core and what builds on them, and any C library that calls the driver.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import platform
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from gpusim.driver.codes import Code, DriverError
+from gpusim.driver.elf import GONE, MACHINES, SLOTS, stub_library
+from gpusim.driver.registry import FUNCTIONS, Function
+from gpusim.driver.state import Driver
+from gpusim.errors import SimulationError
+from isa.cache import cache_folder
+from isa.errors import IsaError
+
+SONAME = "libcuda.so.1"
+
+
+class DriverLibrary:
+    """The loaded library. `driver` serves the calls; it may be exchanged while no program holds its handles."""
+
+    def __init__(self, driver: Driver):
+        self.driver = driver
+        self.symbols = sorted({*FUNCTIONS, *_other_symbols()})
+        self.path = _library_file(self.symbols)
+        self._library = ctypes.CDLL(str(self.path), mode=ctypes.RTLD_GLOBAL)
+        self._slots = (ctypes.c_uint64 * len(self.symbols)).in_dll(self._library, SLOTS)
+        self._callbacks: list[Any] = []
+        refuse = self._callback(lambda: int(Code.NOT_SUPPORTED), ())
+        for index, symbol in enumerate(self.symbols):
+            function = FUNCTIONS.get(symbol)
+            self._slots[index] = self._callback(self._call(function), function.argument_types) if function else refuse
+
+    def close(self) -> None:
+        """Let every function return CUDA_ERROR_DEINITIALIZED from now on, without the interpreter, which is about to
+        end: destructors of other libraries still call the driver then."""
+        self.driver.close()
+        gone = self.address(GONE) or 0
+        for index in range(len(self.symbols)):
+            self._slots[index] = gone
+
+    def address(self, symbol: str) -> int | None:
+        """Address of an exported function, None if there is none of this name."""
+        if symbol not in self.symbols and symbol != GONE:
+            return None
+        return ctypes.cast(getattr(self._library, symbol), ctypes.c_void_p).value
+
+    def _callback(self, call: Callable[..., int], types: tuple[Any, ...]) -> int:
+        callback = ctypes.CFUNCTYPE(ctypes.c_int, *types)(call)
+        self._callbacks.append(callback)  # kept alive as long as the library
+        address = ctypes.cast(callback, ctypes.c_void_p).value
+        assert address is not None
+        return address
+
+    def _call(self, function: Function) -> Callable[..., int]:
+        """What C calls: no exception leaves it, and it answers even while the interpreter shuts down."""
+        finalizing, deinitialized, run = sys.is_finalizing, int(Code.DEINITIALIZED), function.run
+
+        def call(*arguments: int) -> int:
+            if finalizing():
+                return deinitialized
+            driver = self.driver
+            try:
+                with driver.lock:
+                    if not function.anytime:
+                        if not driver.initialized:
+                            raise DriverError(Code.NOT_INITIALIZED)
+                        if (failed := driver.context().failed) is not None:
+                            raise DriverError(failed)
+                    run(driver, *arguments)
+                return 0
+            except DriverError as error:
+                return int(error.code)
+            except IsaError as error:
+                print(f"gpusim: {function.symbol}: {error}", file=sys.stderr, flush=True)
+                return int(Code.NOT_SUPPORTED)
+            except KeyboardInterrupt:
+                import _thread
+
+                _thread.interrupt_main()  # the caller is C code: the interruption takes effect behind it
+                return int(Code.UNKNOWN)
+            except BaseException:
+                traceback.print_exc()
+                return int(Code.UNKNOWN)
+
+        return call
+
+
+def already_loaded() -> bool:
+    """Whether the process has a driver library already, which could no longer be replaced."""
+    try:
+        ctypes.CDLL(SONAME, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+    except OSError:
+        return False
+    return True
+
+
+def _other_symbols() -> list[str]:
+    """Functions of the driver API that are exported and return CUDA_ERROR_NOT_SUPPORTED."""
+    text = resources.files("gpusim.driver").joinpath("symbols.txt").read_text()
+    return [line for line in text.split() if not line.startswith("#")]
+
+
+def _library_file(symbols: list[str]) -> Path:
+    """The library's file in the cache folder, written if it is not there."""
+    machine = platform.machine()
+    if not sys.platform.startswith("linux") or machine not in MACHINES:
+        raise SimulationError(
+            f"the simulated CUDA driver needs Linux on {' or '.join(MACHINES)}, not {sys.platform} on {machine}"
+        )
+    content = stub_library(symbols, machine, SONAME)
+    path = cache_folder() / "driver" / hashlib.sha256(content).hexdigest()[:16] / SONAME
+    if not path.exists() or path.read_bytes() != content:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        os.chmod(temporary, 0o755)
+        os.replace(temporary, path)
+    return path

@@ -1,0 +1,145 @@
+"""Where compiled code reads a launch's values in constant bank 0: block and grid size, stack, windows.
+
+The offsets are no interface of CUDA's; each comes from assembling PTX that reads one special register (%ntid,
+%dynamic_smem_size, %envreg1, ...) for each architecture with ptxas 13.5 and looking at the load that it becomes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from isa.program import Program
+
+_CLUSTER_BYTES = 0xA0
+ENVIRONMENT_REGISTERS = 32
+"""%envreg0 to %envreg31, 4 bytes each, from `LaunchValues.environment` on."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchValues:
+    """Byte offsets in constant bank 0; None where an architecture has no such value."""
+
+    block: int
+    """Threads of a block in x, y and z, 4 bytes each (%ntid)."""
+    grid: int
+    """Blocks of the grid in x, y and z, 4 bytes each (%nctaid)."""
+    stack: int
+    """First address behind a thread's local memory, 4 bytes: where R1 starts."""
+    dynamic_shared: int
+    """Bytes of dynamic shared memory, 4 bytes (%dynamic_smem_size)."""
+    grid_number: int
+    """8 bytes (%gridid)."""
+    sm_count: int
+    """4 bytes (%nsmid)."""
+    reserved_shared: int | None
+    """Bytes of shared memory that belong to the system, 4 bytes: %total_smem_size is SR_SMEMSZ less these."""
+    environment: int
+    """What the driver tells library code, such as the workspace of grid-wide barriers (%envreg0 and so on)."""
+    shared_window: int | None
+    """Where shared memory begins among generic addresses, 8 bytes; from sm_90 on SR_SWINHI says it."""
+    local_window: int
+    """Where local memory begins among generic addresses, 8 bytes."""
+    constants: int
+    """Device address of constant bank 3, 8 bytes, for code that points to a `__constant__` variable."""
+    parameter_window: int | None = None
+    """Generic address of constant bank 0's first byte, 8 bytes: how code takes the address of a parameter."""
+    is_cluster: int | None = None
+    """Not zero for a launch with clusters, 4 bytes (%is_explicit_cluster)."""
+    cluster: int | None = None
+    """Blocks of a cluster in x, y and z, 4 bytes each (%cluster_nctaid)."""
+    cluster_reciprocals: int | None = None
+    """Single-precision reciprocals of a cluster's blocks in y and z: %clusterid is a product with one."""
+    clusters: int | None = None
+    """Clusters of the grid in x, y and z, 4 bytes each (%nclusterid)."""
+    cluster_blocks: int | None = None
+    """Blocks of a cluster, 4 bytes (%cluster_nctarank)."""
+
+
+_TURING = LaunchValues(
+    block=0x0,
+    grid=0xC,
+    shared_window=0x18,
+    local_window=0x20,
+    stack=0x28,
+    dynamic_shared=0x2C,
+    grid_number=0x30,
+    environment=0x88,
+    sm_count=0x10C,
+    constants=0x50,
+    reserved_shared=None,
+)
+_AMPERE = LaunchValues(
+    block=0x0,
+    grid=0xC,
+    shared_window=0x18,
+    local_window=0x20,
+    stack=0x28,
+    dynamic_shared=0x2C,
+    grid_number=0x30,
+    environment=0x88,
+    sm_count=0x10C,
+    constants=0x50,
+    reserved_shared=0x114,
+)
+_HOPPER = LaunchValues(
+    block=0x0,
+    grid=0xC,
+    shared_window=0x18,
+    local_window=0x20,
+    stack=0x28,
+    dynamic_shared=0x2C,
+    grid_number=0x30,
+    environment=0x40,
+    sm_count=0x10C,
+    constants=0xD0,
+    reserved_shared=0x114,
+    parameter_window=0x198,
+    is_cluster=0x140,
+    cluster=0x144,
+    cluster_reciprocals=0x154,
+    clusters=0x15C,
+    cluster_blocks=0x188,
+)
+# From Blackwell on, part of the values stands _CLUSTER_BYTES x SR_CgaSize bytes before the offset in the instruction;
+# model's SR_CgaSize is 1.
+_BLACKWELL = LaunchValues(
+    block=0x360,
+    grid=0x370,
+    shared_window=None,
+    local_window=0x2F8,
+    stack=0x37C,
+    dynamic_shared=0x2AC - _CLUSTER_BYTES,
+    grid_number=0x140,
+    environment=0x250 - _CLUSTER_BYTES,
+    sm_count=0x2D0,
+    constants=0x120,
+    reserved_shared=0x16C,
+    is_cluster=0x36C,
+    cluster=0x2A0 - _CLUSTER_BYTES,
+    cluster_reciprocals=0x2B4 - _CLUSTER_BYTES,
+    clusters=0x2C0 - _CLUSTER_BYTES,
+    cluster_blocks=0x2CC - _CLUSTER_BYTES,
+)
+
+
+def launch_values(arch: str) -> LaunchValues:
+    """The offsets for an architecture such as 'sm_90'; an unknown one is taken as the next known one below it."""
+    number = int("".join(filter(str.isdigit, arch)))
+    if number >= 100:
+        return _BLACKWELL
+    if number >= 90:
+        return _HOPPER
+    return _AMPERE if number >= 80 else _TURING
+
+
+def reads_launch_value(program: Program, offset: int) -> bool:
+    """Whether a program's code has the 8 bytes at an offset in constant bank 0 as an operand."""
+    return any(
+        operand.kind == "const"
+        and operand.bank == 0
+        and offset <= operand.offset - (_CLUSTER_BYTES if operand.base else 0) < offset + 8
+        for each in program.instructions
+        for operand in each.operands
+    )

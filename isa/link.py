@@ -1,0 +1,211 @@
+"""Puts a kernel's code together with what it calls, and writes addresses into it.
+
+A cubin keeps a function that is not part of its caller's section in a section of its own, calls the driver's functions
+(vprintf, malloc) by name, and leaves every address of a variable or function to a loader. Here `merge` places code:
+the kernel at address 0, behind it the functions of the cubin and one stub for each of the driver's functions. A
+function has the same address whichever of the cubin's kernels runs, because tables of function pointers are shared.
+`relocate` writes the addresses that a loader chose.
+
+Relocation types are numbered in the order in which `nvlink` names them (R_CUDA_...).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from isa.cubin import Cubin, CubinKernel, Relocation
+from isa.errors import CompileError
+from isa.instruction import INSTRUCTION_BYTES, Instruction, Operand, parse_instruction
+
+if TYPE_CHECKING:
+    from isa.listing import Section
+    from isa.program import Program
+
+SYSTEM_CALLS = {"vprintf": 1, "malloc": 2, "free": 3, "__assertfail": 4}
+"""Functions that the driver provides to kernels (CUDA C++ Programming Guide, "Formatted Output", "Dynamic Global
+Memory Allocation", "Assertion"), and the number by which a SYSCALL names each."""
+
+_ALIGNMENT = 128
+# Control bits of a stub's instructions: stall, no switch of warps, no scoreboard set; the call waits for all of them.
+_RETURN_BITS = (5 | 1 << 4 | 7 << 5 | 7 << 8) << 105
+_CALL_BITS = _RETURN_BITS | 0x3F << 116
+_NAMED = re.compile(r"`\(([^.)][^)]*)\)")
+
+# Relocation types by how many bytes they write; the value is an address or the address of a function.
+_WORDS = {1: 4, 2: 8, 3: 4, 4: 8, 34: 4, 35: 8}
+_HALVES = {70: 0, 71: 32}
+_FIRST_BYTE = (76, 84, 92)  # eight each: byte k of an address
+_IMMEDIATES = {55: 0, 56: 0, 57: 32, 61: 0, 62: 0, 63: 32}
+_CALL_TARGETS = (58, 75)  # the disassembly names the function already
+
+
+@dataclass(frozen=True)
+class Merged:
+    """A kernel's code with everything that it can reach; labels and relocations count from the kernel's start."""
+
+    instructions: tuple[Instruction, ...]
+    labels: dict[str, int]
+    relocations: tuple[Relocation, ...]
+    sections: tuple[CubinKernel, ...]
+
+
+def with_functions(cubin: Cubin, functions: Mapping[str, CubinKernel]) -> Cubin:
+    """The cubin with those functions of a library that it calls and does not define."""
+    wanted = {name: section for name, section in functions.items() if name in cubin.externals}
+    return replace(cubin, functions={**cubin.functions, **wanted}, externals=cubin.externals - wanted.keys())
+
+
+def merge(cubin: Cubin, sections: Mapping[str, Section], symbol: str) -> Merged:
+    """Lay out one kernel of a cubin and all that it can reach.
+
+    Raises:
+        CompileError: it calls a function that the cubin does not define and no GPU driver provides.
+    """
+    kernel = cubin.kernels[symbol]
+    homes = {name: section.name for section in cubin.functions.values() for name in section.functions}
+    reached, called = _reachable(cubin, sections, kernel, homes)
+    starts = {symbol: 0}
+    end = len(kernel.code)
+    if len(reached) > 1 or called:
+        end = max(len(each.code) for each in cubin.kernels.values())
+        for name, function in cubin.functions.items():
+            starts[name] = -(-end // _ALIGNMENT) * _ALIGNMENT
+            end = starts[name] + len(function.code)
+    labels: dict[str, int] = {}
+    for each in reached:
+        start = starts[each.name]
+        labels |= {name: start + offset for name, offset in sections[each.name].labels.items()}
+        labels |= {name: start + offset for name, offset in each.functions.items()}
+    end = -(-end // _ALIGNMENT) * _ALIGNMENT if called else end
+    stubs = {name: end + 2 * INSTRUCTION_BYTES * k for k, name in enumerate(sorted(cubin.externals))}
+    labels |= {name: stubs[name] for name in called}
+    code: dict[int, Instruction] = {}
+    for each in reached:
+        for instruction in sections[each.name].decode(starts[each.name], labels):
+            code[instruction.address] = instruction
+    for name in called:
+        for instruction in _stub(stubs[name], name, labels):
+            code[instruction.address] = instruction
+    last = max(code)
+    instructions = tuple(
+        code.get(address) or parse_instruction(address, "BPT.TRAP 0x1", _RETURN_BITS, labels)
+        for address in range(0, last + INSTRUCTION_BYTES, INSTRUCTION_BYTES)
+    )
+    relocations = tuple(
+        replace(entry, offset=entry.offset + starts[each.name]) if entry.target == "text" else entry
+        for each in reached
+        for entry in each.relocations
+    )
+    return Merged(instructions, labels, relocations, tuple(reached))
+
+
+def _reachable(
+    cubin: Cubin, sections: Mapping[str, Section], kernel: CubinKernel, homes: Mapping[str, str]
+) -> tuple[list[CubinKernel], list[str]]:
+    """The code sections that a kernel can reach, itself first, and the external functions that they call."""
+    reached, called = [kernel], []
+    for each in reached:
+        names = {entry.symbol.removeprefix(".text.") for entry in each.relocations}
+        for row in sections[each.name].lines:
+            names.update(_NAMED.findall(row[1]))
+        for name in sorted(names):
+            function = cubin.functions.get(homes.get(name, ""))
+            if function is not None and function not in reached:
+                reached.append(function)
+            elif name in cubin.externals and name not in called:
+                called.append(name)
+    for name in called:
+        if name not in SYSTEM_CALLS:
+            raise CompileError(
+                f"kernel '{kernel.name}' calls {name}, which no linked file defines and which is not a function "
+                "of the driver that the simulator provides"
+            )
+    return reached, sorted(called)
+
+
+def _stub(address: int, name: str, labels: Mapping[str, int]) -> tuple[Instruction, ...]:
+    """What stands for a function of the driver: the host serves SYSCALL, and lanes return where R20 says (the
+    register in which ptxas passes the return address of such a call)."""
+    return (
+        parse_instruction(address, f"SYSCALL {SYSTEM_CALLS[name]:#x}, {name}", _CALL_BITS, labels),
+        parse_instruction(address + INSTRUCTION_BYTES, "RET.ABS.NODEC R20 0x0", _RETURN_BITS, labels),
+    )
+
+
+def relocate(program: Program, place: Callable[[str, int], int]) -> Program:
+    """The program with every address written into its code and constant banks, and without relocations.
+
+    Args:
+        place: gives the device address so many bytes from a variable's start; raises what it likes for a name
+            that it does not know.
+
+    Raises:
+        CompileError: a relocation of a type that is not known.
+    """
+    banks = {bank: bytearray(content) for bank, content in program.constant_banks.items()}
+    instructions = list(program.instructions)
+    for entry in program.relocations:
+        if entry.target == "global" or entry.kind == 0 or entry.kind in _CALL_TARGETS:
+            continue
+        value = address_of(program, entry, place)
+        if entry.target == "text":
+            index = entry.offset // INSTRUCTION_BYTES
+            instructions[index] = _with_immediate(instructions[index], entry, value)
+        else:
+            write_address(banks[int(entry.target.removeprefix("constant"))], entry.offset, entry, value)
+    return replace(
+        program,
+        instructions=tuple(instructions),
+        constant_banks={bank: bytes(content) for bank, content in banks.items()},
+        relocations=(),
+    )
+
+
+def address_of(program: Program, entry: Relocation, place: Callable[[str, int], int]) -> int:
+    """The address that a relocation asks for: of code, which starts at 0, or of a variable."""
+    if entry.symbol in program.labels:
+        return program.labels[entry.symbol] + entry.addend
+    return place(entry.symbol, entry.addend)
+
+
+def write_address(buffer: bytearray, offset: int, entry: Relocation, value: int) -> None:
+    """Write an address, or the part of it that the relocation's type names, into data.
+
+    Raises:
+        CompileError: the type is not one of those.
+    """
+    kind = entry.kind
+    if kind in _WORDS:
+        size = _WORDS[kind]
+        struct.pack_into("<Q" if size == 8 else "<I", buffer, offset, value & (1 << 8 * size) - 1)
+    elif kind in _HALVES:
+        struct.pack_into("<I", buffer, offset, value >> _HALVES[kind] & 0xFFFFFFFF)
+    elif any(first <= kind < first + 8 for first in _FIRST_BYTE):
+        first = max(first for first in _FIRST_BYTE if first <= kind)
+        buffer[offset] = value >> 8 * (kind - first) & 0xFF
+    else:
+        raise _unknown(entry)
+
+
+def _with_immediate(instruction: Instruction, entry: Relocation, value: int) -> Instruction:
+    """An instruction with half of an address as its immediate, in bits 32 to 63 of the encoding."""
+    if entry.kind not in _IMMEDIATES:
+        raise _unknown(entry)
+    half = value >> _IMMEDIATES[entry.kind] & 0xFFFFFFFF
+    operands = tuple(
+        Operand("imm", value=half) if _is_address(each) else each for each in instruction.operands
+    )
+    encoding = instruction.encoding & ~(0xFFFFFFFF << 32) | half << 32
+    return replace(instruction, operands=operands, encoding=encoding)
+
+
+def _is_address(operand: Operand) -> bool:
+    return operand.kind == "other" and str(operand.value).startswith("32@")
+
+
+def _unknown(entry: Relocation) -> CompileError:
+    return CompileError(f"relocation type {entry.kind} for '{entry.symbol}' ({entry.target}) is not known")

@@ -1,0 +1,189 @@
+"""Numba's part of a compilation: from a Python kernel to PTX, or to a cubin where libraries have to be linked.
+
+Numba's own kernel class finds out which libraries a kernel needs: CUDA's half-precision headers, the device runtime
+for grid-wide barriers, Numba's helpers in CUDA C++, files that the user links. It asks the current GPU for its
+compute capability, which is answered here, so none is needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from isa.errors import CompileError
+from isa.toolchain import numba_version
+
+_PATCHING = threading.RLock()
+# Numba numbers the functions of a process, and the number is part of a mangled name, between two others.
+_COUNTER = re.compile(r"B\d+v(\d+)(?=B\d+cw)")
+# NVRTC's modules insist on this flag's value, which conflicts with Numba's, who merely warn about it.
+_DEBUG_FLAG = re.compile(r'i32 2, (?=!"Debug Info Version")')
+_PLACE = re.compile(r'File "(.+?)", line (\d+)')
+_NOISE = re.compile(
+    r"Failed in |During: |There are \d+ candidate|- Of which|Overload of|With argument|No match|This error"
+)
+
+_RETURNS = re.compile(r"No conversion from \S+ to none for '\$\w*return_value")
+
+
+@dataclass(frozen=True)
+class NumbaCode:
+    """What Numba makes of a kernel.
+
+    Attributes:
+        entry: the kernel's mangled name.
+        ptx: its code, to be assembled where `cubin` is None.
+        cubin: linked with libraries, if it needs any.
+        exceptions: text of the errors that it raises in debug mode, by the code that it stores.
+    """
+
+    entry: str
+    ptx: str
+    cubin: bytes | None
+    exceptions: dict[int, str]
+
+
+def numba_code(
+    function: Any,
+    types: tuple[Any, ...],
+    arch: str,
+    options: Mapping[str, Any],
+    max_registers: int | None = None,
+) -> NumbaCode:
+    """Compile a kernel for given argument types.
+
+    Args:
+        function: the Python function.
+        options: of `numba.cuda.jit`: debug, fastmath, opt, launch_bounds, link, lto.
+        max_registers: upper limit of registers per thread, where something is linked.
+
+    Raises:
+        CompileError: it does not compile or link; names file and line.
+        ToolchainMissing: Numba's CUDA target is not installed.
+    """
+    target = divmod(int(re.sub(r"\D", "", arch)), 10)
+    debug = bool(options.get("debug"))
+    settings = {name: options[name] for name in ("fastmath", "opt", "launch_bounds") if name in options}
+    with warnings.catch_warnings():
+        # Numba warns about launch sizes, missing source and the like, which is not the caller's concern.
+        warnings.simplefilter("ignore")
+        try:
+            from numba.cuda import dispatcher
+        except ImportError as error:
+            numba_version()
+            raise CompileError(f"numba.cuda cannot be imported: {error}") from error
+        try:
+            with _without_gpu(target):
+                kernel = dispatcher._Kernel(
+                    function,
+                    types,
+                    link=list(options.get("link", ())),
+                    debug=debug,
+                    lineinfo=not debug,
+                    max_registers=max_registers,
+                    lto=bool(options.get("lto", not debug)),
+                    **settings,
+                )
+                library = kernel._codelibrary
+                rename = _Renumbering()
+                library._llvm_strs = [rename(_DEBUG_FLAG.sub("i32 1, ", text)) for text in library.llvm_strs]
+                library._ptx_cache.clear()
+                parts = library.get_asm_strs(cc=target)
+                cubin = None
+                if len(parts) > 1 or library._linking_files or library.needs_cudadevrt:
+                    cubin = bytes(library.get_cubin(cc=target).code)
+        except Exception as error:  # Numba raises its own errors and many built-in ones for a user's mistake
+            raise _compile_error(function, error) from error
+    return NumbaCode(rename(kernel.entry_name), "\n".join(parts), cubin, _exceptions(kernel))
+
+
+def _exceptions(kernel: Any) -> dict[int, str]:
+    """Text of every error that the kernel can raise, by code; empty but for kernels compiled with debug=True."""
+    if not kernel.debug:
+        return {}
+    found = {}
+    for code in kernel.call_helper.exceptions:
+        kind, arguments, place = kernel.call_helper.get_exception(code)
+        said = ": ".join([kind.__name__, *map(str, arguments or ())])
+        found[code] = said if place is None else f"{said} ({place[1]}:{place[2]}, in {place[0]})"
+    return found
+
+
+class _Renumbering:
+    """Counts the functions of Numba's code from 1, so that a kernel gives the same cubin in every process."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, str] = {}
+
+    def __call__(self, text: str) -> str:
+        return _COUNTER.sub(self._tag, text)
+
+    def _tag(self, match: re.Match[str]) -> str:
+        text = "v" + self._numbers.setdefault(match[1], str(len(self._numbers) + 1))
+        return f"B{len(text)}{text}"
+
+
+@contextlib.contextmanager
+def _without_gpu(target: tuple[int, int]) -> Iterator[None]:
+    """Let Numba compile and link for a target without a GPU, with line information.
+
+    Numba's kernel class compiles for the current GPU, and device functions that it calls get line information only if
+    their decorator asks for it; there is no option for either. NVRTC's PTX is checked against the driver's version, its
+    LTO code is not. So the functions that decide all this are replaced for the time of the compilation.
+    """
+    from unittest import mock
+
+    from numba.cuda import codegen, dispatcher
+    from numba.cuda.cudadrv import driver, nvrtc
+
+    compile_cuda_function = dispatcher.compile_cuda
+
+    def compile_with_lines(*args: Any, **kwargs: Any) -> Any:
+        return compile_cuda_function(*args, **{**kwargs, "lineinfo": not kwargs.get("debug")})
+
+    def add_source(linker: Any, source: Any, name: str = "<source>") -> None:
+        linker.add_ltoir(nvrtc.compile(source, name, linker.cc, ltoir=True)[0].code, name)
+
+    with _PATCHING, contextlib.ExitStack() as stack:
+        device = SimpleNamespace(compute_capability=target)
+        for owner, name, substitute in (
+            (dispatcher, "get_current_device", lambda: device),
+            (dispatcher, "compile_cuda", compile_with_lines),
+            (codegen.CUDACodeLibrary, "_ensure_cc", lambda _library, cc: cc or target),
+            (driver._Linker, "add_cu", add_source),
+        ):
+            stack.enter_context(mock.patch.object(owner, name, substitute))
+        yield
+
+
+def _compile_error(function: Any, error: Exception) -> CompileError:
+    """One sentence and one place out of Numba's report, which lists every pass and candidate."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+    told: list[str] = []
+    for row in text.splitlines():
+        if not row.strip() or _NOISE.match(row.strip()):
+            if told and row.strip():
+                break
+            continue
+        if _PLACE.match(row.strip()) or row.strip().startswith("File"):
+            break
+        told.append(row.strip())
+    if _RETURNS.search(text):
+        told = ["a kernel must have a void return type"]
+    message = " ".join(told) or f"{type(error).__name__}: {text.strip()}"
+    # Numba shortens paths to be relative to the working directory.
+    places = [(os.path.abspath(file), int(line)) for file, line in _PLACE.findall(text)]
+    user_places = [place for place in places if "numba" not in Path(place[0]).parts]
+    if _RETURNS.search(text):  # Numba names the line of the return, and what is wrong is the kernel
+        user_places = []
+    code = function.__code__
+    file, line = user_places[0] if user_places else (code.co_filename, code.co_firstlineno)
+    return CompileError(f"kernel '{function.__name__}' does not compile: {message}", file, line)

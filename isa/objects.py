@@ -1,0 +1,76 @@
+"""Relocatable objects become a cubin that can run, through nvlink; and what a CUDA C++ source file depends on."""
+
+from __future__ import annotations
+
+import re
+import struct
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from isa.errors import CompileError
+from isa.toolchain import find_tool, library_folders
+
+_RELOCATABLE = 1  # ELF type of an object that has still to be linked
+_INCLUDE = re.compile(rb"^[ \t]*#[ \t]*include[ \t]*(?:[<\"]([^>\"\n]+)[>\"]|(\S+))", re.MULTILINE)
+
+
+def is_relocatable(cubin: bytes) -> bool:
+    """Whether a cubin was made with separate compilation and has not been linked."""
+    return (
+        len(cubin) >= 18
+        and cubin[:4] == b"\x7fELF"
+        and struct.unpack_from("<H", cubin, 16)[0] == _RELOCATABLE
+    )
+
+
+def link_objects(objects: Sequence[tuple[str, bytes]], arch: str) -> bytes:
+    """Link objects (.cubin, .o, .fatbin, .a, .ptx) with each other and CUDA's device runtime.
+
+    Args:
+        objects: name, whose suffix says what it is, and content of each.
+        arch: target such as 'sm_90'.
+
+    Raises:
+        CompileError: nvlink cannot link them; the message is its first error.
+        ToolchainMissing: there is no nvlink.
+    """
+    with tempfile.TemporaryDirectory(prefix="gpusim-") as folder:
+        paths = []
+        for index, (name, data) in enumerate(objects):
+            paths.append(Path(folder, f"{index}{Path(name).suffix}"))
+            paths[-1].write_bytes(data)
+        target = Path(folder, "linked.out")
+        command = [find_tool("nvlink"), f"-arch={arch}", *map(str, paths), "-o", str(target)]
+        command += [*(f"-L{each}" for each in library_folders()), "-lcudadevrt"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return target.read_bytes()
+    report = done.stderr or done.stdout
+    rows = [row for row in report.splitlines() if "error" in row or "fatal" in row] or [report.strip()]
+    message = re.sub(r"^.*?(?:error|fatal)\s*:\s*", "", rows[0]).replace(f"{folder}/", "")
+    raise CompileError(f"nvlink cannot link it: {message}", objects[0][0])
+
+
+def source_parts(source: bytes, path: Path, folders: Sequence[str]) -> list[str | bytes] | None:
+    """Content of a source file and of every file that it includes, for a cache key; None if a macro names one.
+
+    Args:
+        folders: the tool chain's own headers, which are not read: its version stands for them.
+    """
+    parts: list[str | bytes] = [source]
+    todo, seen = [(source, path.parent)], {path}
+    while todo:
+        text, folder = todo.pop()
+        for match in _INCLUDE.finditer(text):
+            if match[2]:
+                return None
+            name = match[1].decode(errors="replace")
+            file = next((each for each in (folder / name, path.parent / name) if each.is_file()), None)
+            parts += [name, str(file is not None), *(str(Path(each, name).is_file()) for each in folders)]
+            if file is not None and file.resolve() not in seen:
+                seen.add(file.resolve())
+                parts.append(file.read_bytes())
+                todo.append((file.read_bytes(), file.parent))
+    return parts

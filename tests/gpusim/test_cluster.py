@@ -1,0 +1,198 @@
+"""Thread block clusters: who is in one, its barrier, and shared memory of its other blocks."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import gpusim
+from gpusim.errors import CyclesExceeded, KernelError, LaunchError, MemoryAccessError
+from isa import compile_cuda
+from isa.listing import program_from_cubin
+
+EXCHANGE = """
+#include <cooperative_groups.h>
+namespace cg = cooperative_groups;
+// Every block reads a neighbour's row backwards, adds to another's and writes a byte into a third's.
+extern "C" __global__ void __cluster_dims__(CX, CY, 1)
+exchange(const int *in, int *out, int *who, unsigned char *bytes) {
+  __shared__ int row[64];
+  __shared__ unsigned char marks[64];
+  __shared__ unsigned long long sum;
+  cg::cluster_group cluster = cg::this_cluster();
+  unsigned rank = cluster.block_rank(), blocks = cluster.num_blocks();
+  int t = threadIdx.x, block = blockIdx.x + gridDim.x * blockIdx.y;
+  row[t] = in[64 * block + t];
+  if (t == 0) sum = 0;
+  cluster.sync();
+  int value = cluster.map_shared_rank(row, (rank + 1) % blocks)[63 - t];
+  cluster.sync();
+  atomicAdd(cluster.map_shared_rank(row, (rank + 2) % blocks) + t, value);
+  atomicAdd(cluster.map_shared_rank(&sum, 0), (unsigned long long)value << 20);
+  cluster.map_shared_rank(marks, (rank + 1) % blocks)[t] = (unsigned char)(rank + t);
+  cluster.sync();
+  out[64 * block + t] = row[t] + (int)(*cluster.map_shared_rank(&sum, 0) >> 20) * 1000;
+  bytes[64 * block + t] = marks[t];
+  if (t == 0) who[block] = rank | cluster.block_index().x << 8 | cluster.block_index().y << 16;
+}
+"""
+
+
+def program(source, entry=None, **defines):
+    options = [f"-D{name}={value}" for name, value in defines.items()]
+    return program_from_cubin(compile_cuda(source, "sm_90", options=options), entry)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 1), (4, 1), (2, 2), (8, 2)])
+@pytest.mark.parametrize("gpu", ["tiny", "h200"])
+def test_blocks_exchange_through_shared_memory(shape, gpu):
+    across, down = shape
+    grid = (2 * across, 3 * down)
+    blocks = grid[0] * grid[1]
+    rng = np.random.default_rng(3)
+    values = rng.integers(0, 50, (blocks, 64)).astype(np.int32)
+    out, who, marks = np.zeros_like(values), np.zeros(blocks, np.uint32), np.zeros((blocks, 64), np.uint8)
+    gpusim.simulate(program(EXCHANGE, CX=across, CY=down), grid, 64, (values, out, who, marks), gpu=gpu)
+
+    def block_of(cluster_x, cluster_y, rank):
+        x, y = cluster_x * across + rank % across, cluster_y * down + rank // across
+        return x + grid[0] * y
+
+    size = across * down
+    lanes = np.arange(64)
+    for cluster_y in range(3):
+        for cluster_x in range(2):
+            members = [block_of(cluster_x, cluster_y, rank) for rank in range(size)]
+            rows = values[members]
+            read = rows[(np.arange(size) + 1) % size][:, ::-1]
+            expected = rows.copy()
+            for rank in range(size):
+                expected[(rank + 2) % size] += read[rank]
+            assert (out[members] == expected + 1000 * int(read.sum())).all()
+            for rank, block in enumerate(members):
+                assert who[block] == rank | rank % across << 8 | rank // across << 16
+                assert (marks[members[(rank + 1) % size]] == (rank + lanes) % 256).all()
+
+
+def test_host_threads_change_nothing():
+    kernel = program(EXCHANGE, CX=4, CY=1)
+    values = np.arange(64 * 64, dtype=np.int32) % 97
+    runs = []
+    for threads in (1, 3):
+        out, who, marks = np.zeros_like(values), np.zeros(64, np.uint32), np.zeros(64 * 64, np.uint8)
+        result = gpusim.simulate(kernel, (64, 1), 64, (values, out, who, marks), threads=threads)
+        runs.append((result.cycles, out.tobytes(), marks.tobytes()))
+    assert runs[0] == runs[1]
+
+
+ROUNDS = """
+#include <cooperative_groups.h>
+// Blocks take turns: in round k, block k % 4 passes what it was given on, plus its thread's number.
+extern "C" __global__ void __cluster_dims__(4, 1, 1) rounds(int *out) {
+  __shared__ int baton[32];
+  auto cluster = cooperative_groups::this_cluster();
+  unsigned rank = cluster.block_rank();
+  baton[threadIdx.x] = 0;
+  cluster.sync();
+  for (int k = 0; k < 10; ++k) {
+    int *next = cluster.map_shared_rank(baton, (rank + 1) % 4);
+    if (k % 4 == rank) next[threadIdx.x] = baton[threadIdx.x] + threadIdx.x + k;
+    cluster.sync();
+  }
+  if (rank == 10 % 4) out[threadIdx.x] = baton[threadIdx.x];
+}
+"""
+
+
+def test_barrier_orders_rounds():
+    out = np.zeros(32, np.int32)
+    gpusim.simulate(program(ROUNDS), 4, 32, (out,))
+    assert (out == 10 * np.arange(32) + 45).all()
+
+
+EMPTY = 'extern "C" __global__ void __cluster_dims__(4, 1, 1) k(int *out) { out[threadIdx.x] = 1; }'
+LEFT = """
+extern "C" __global__ void __cluster_dims__(2, 1, 1) k(int *out) {
+  unsigned rank; asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  if (rank == 0 && threadIdx.x < 16) return;
+  asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
+  out[threadIdx.x + 32 * rank] = 7;
+}
+"""
+NOT_ALL = """
+extern "C" __global__ void __cluster_dims__(2, 1, 1) k(int *out) {
+  unsigned rank; asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  if (rank == 0) asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
+  else for (int k = 0; k < 2; ++k) asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
+  if (rank == 0) while (*(volatile int *)out == 0) __nanosleep(1000);
+}
+"""
+ENDED = """
+extern "C" __global__ void __cluster_dims__(2, 1, 1) k(int *out) {
+  __shared__ int row[32];
+  row[threadIdx.x] = 1;
+  unsigned rank, own = (unsigned)__cvta_generic_to_shared(row + threadIdx.x), other, value;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  if (rank == 1) return;
+  for (int k = 0; k < 40; ++k) __nanosleep(500);
+  asm volatile("mapa.shared::cluster.u32 %0, %1, 1;" : "=r"(other) : "r"(own));
+  asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(value) : "r"(other) : "memory");
+  out[threadIdx.x] = value;
+}
+"""
+OUTSIDE = """
+extern "C" __global__ void __cluster_dims__(2, 1, 1) k(int *out) {
+  __shared__ int row[32];
+  row[threadIdx.x] = 1;
+  unsigned own = (unsigned)__cvta_generic_to_shared(row + threadIdx.x), other, value;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, 1;" : "=r"(other) : "r"(own + WHERE));
+  asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(value) : "r"(other) : "memory");
+  out[threadIdx.x] = value;
+}
+"""
+
+
+def test_exited_threads_count_as_arrived():
+    out = np.zeros(64, np.int32)
+    gpusim.simulate(program(LEFT), 2, 32, (out,))
+    assert (out == np.where(np.arange(64) < 16, 0, 7)).all()
+
+
+@pytest.mark.parametrize(
+    ("cluster", "grid", "options", "message"),
+    [
+        ((4, 1, 1), 6, {}, r"grid \(6, 1, 1\) is not a multiple of the cluster's \(4, 1, 1\) blocks"),
+        ((17, 1, 1), 17, {}, "17 blocks, allowed at most 16"),
+        ((2, 1, 1), 2, {"overrides": ["sm.max_cluster_blocks=1"]}, "has no clusters"),
+        (
+            (16, 1, 1),
+            16,
+            {"shared_bytes": 200_000, "gpu": "tiny"},
+            "does not fit a GPC, which has room for 2",
+        ),
+    ],
+)
+def test_launches_that_cannot_be(cluster, grid, options, message):
+    kernel = dataclasses.replace(program(EMPTY), cluster=cluster)
+    with pytest.raises(LaunchError, match=message):
+        gpusim.simulate(kernel, grid, 32, (np.zeros(64, np.int32),), **options)
+
+
+def test_shared_memory_of_a_block_that_has_ended():
+    with pytest.raises(
+        KernelError, match="block 1 of the cluster, which does not exist or has ended"
+    ) as error:
+        gpusim.simulate(program(ENDED), 2, 32, (np.zeros(64, np.int32),))
+    assert error.value.block == (0, 0, 0)
+
+
+def test_outside_the_other_blocks_shared_memory():
+    with pytest.raises(MemoryAccessError, match="out of bounds: shared read of 4 bytes"):
+        gpusim.simulate(program(OUTSIDE, WHERE=4096), 2, 32, (np.zeros(64, np.int32),))
+    with pytest.raises(MemoryAccessError, match="misaligned"):
+        gpusim.simulate(program(OUTSIDE, WHERE=2), 2, 32, (np.zeros(64, np.int32),))
+
+
+def test_a_barrier_that_a_block_never_reaches():
+    with pytest.raises(CyclesExceeded):
+        gpusim.simulate(program(NOT_ALL), 2, 32, (np.zeros(64, np.int32),), max_cycles=200_000)

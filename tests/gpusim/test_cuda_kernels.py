@@ -1,0 +1,205 @@
+"""CUDA C++ as libraries and users write it: CUB's block algorithms, division, switches, spills, SIMD in a word."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import gpusim
+from isa import Program, compile_cuda
+from isa.listing import programs_from_cubin
+
+CUB = """
+#include <cub/block/block_radix_sort.cuh>
+#include <cub/block/block_reduce.cuh>
+#include <cub/block/block_scan.cuh>
+#include <cub/warp/warp_reduce.cuh>
+
+extern "C" __global__ void block_sum(const int* in, int* out) {
+    using Reduce = cub::BlockReduce<int, 128>;
+    __shared__ typename Reduce::TempStorage storage;
+    int total = Reduce(storage).Sum(in[threadIdx.x]);
+    if (threadIdx.x == 0) out[0] = total;
+}
+extern "C" __global__ void block_scan(const int* in, int* out) {
+    using Scan = cub::BlockScan<int, 128>;
+    __shared__ typename Scan::TempStorage storage;
+    Scan(storage).ExclusiveSum(in[threadIdx.x], out[threadIdx.x]);
+}
+extern "C" __global__ void block_sort(const unsigned* in, unsigned* out) {
+    using Sort = cub::BlockRadixSort<unsigned, 128, 4>;
+    __shared__ typename Sort::TempStorage storage;
+    unsigned keys[4];
+    for (int i = 0; i < 4; i++) keys[i] = in[threadIdx.x * 4 + i];
+    Sort(storage).Sort(keys);
+    for (int i = 0; i < 4; i++) out[threadIdx.x * 4 + i] = keys[i];
+}
+extern "C" __global__ void warp_largest(const float* in, float* out) {
+    using Reduce = cub::WarpReduce<float>;
+    __shared__ typename Reduce::TempStorage storage[4];
+    float most = Reduce(storage[threadIdx.x / 32])
+        .Reduce(in[threadIdx.x], [](float a, float b) { return a > b ? a : b; });
+    if (threadIdx.x % 32 == 0) out[threadIdx.x / 32] = most;
+}
+"""
+
+PLAIN = """
+extern "C" __global__ void doubles(const double* a, const double* b, double* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) { out[i] = a[i] / b[i]; out[n + i] = sqrt(fabs(a[i])); out[2 * n + i] = 1.0 / b[i]; }
+}
+extern "C" __global__ void singles(const float* a, const float* b, float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) { out[i] = a[i] / b[i]; out[n + i] = sqrtf(fabsf(a[i])); out[2 * n + i] = __frcp_rn(b[i]); }
+}
+extern "C" __global__ void __launch_bounds__(128, 16) spills(const float* in, float* out) {
+    float kept[64];
+#pragma unroll
+    for (int k = 0; k < 64; k++) kept[k] = in[k * 128 + threadIdx.x];
+#pragma unroll
+    for (int round = 0; round < 3; round++)
+#pragma unroll
+        for (int k = 0; k < 64; k++) kept[k] = kept[k] * 0.5f + kept[(k * 7 + 3) % 64];
+#pragma unroll
+    for (int k = 0; k < 64; k++) out[k * 128 + threadIdx.x] = kept[k];
+}
+extern "C" __global__ void cases(const int* in, int* out) {
+    int x = in[threadIdx.x], y = x;
+    switch (x & 15) {
+        case 0: y = x * 3; break;      case 1: y = x ^ 0x55; break;  case 2: y = __brev(x); break;
+        case 3: y = __popc(x); break;  case 4: y = -x; break;        case 5: y = x >> 3; break;
+        case 6: y = __clz(x); break;   case 7: y = x / 7; break;     case 8: y = x % 9; break;
+        case 9: y = __ffs(x); break;   case 10: y = x << 5; break;   case 11: y = ~x; break;
+        case 12: y = x * x; break;     case 13: y = abs(x); break;   default: y = 77; break;
+    }
+    out[threadIdx.x] = y;
+}
+extern "C" __global__ void words(const unsigned* a, const unsigned* b, unsigned* out) {
+    int i = threadIdx.x;
+    out[i] = __vadd4(a[i], b[i]);
+    out[128 + i] = __vmaxs2(a[i], b[i]);
+    out[256 + i] = __dp4a((int)a[i], (int)b[i], 5);
+    out[384 + i] = __funnelshift_l(a[i], b[i], b[i]);
+    out[512 + i] = __byte_perm(a[i], b[i], 0x2615);
+    out[640 + i] = __vabsdiffu4(a[i], b[i]);
+    out[768 + i] = __vcmpgtu4(a[i], b[i]);
+}
+"""
+
+
+@cache
+def programs(source: str) -> dict[str, Program]:
+    return programs_from_cubin(compile_cuda(source, options=("-default-device",)))
+
+
+def launch(source: str, name: str, *args: object, grid: int = 1, block: int = 128) -> None:
+    gpusim.simulate(
+        programs(source)[name], grid, block, args, gpu="tiny", overrides=["gpu.arch=sm_90"], threads=1
+    )
+
+
+def test_cub_adds_a_block(toolchain):
+    values, out = np.random.default_rng(1).integers(-99, 99, 128).astype(np.int32), np.zeros(1, np.int32)
+    launch(CUB, "block_sum", values, out)
+    assert out[0] == values.sum()
+
+
+def test_cub_scans_a_block(toolchain):
+    values, out = np.random.default_rng(2).integers(-99, 99, 128).astype(np.int32), np.zeros(128, np.int32)
+    launch(CUB, "block_scan", values, out)
+    np.testing.assert_array_equal(out, np.cumsum(values) - values)
+
+
+def test_cub_sorts_a_block(toolchain):
+    values = np.random.default_rng(3).integers(0, 1 << 32, 512).astype(np.uint32)
+    out = np.zeros_like(values)
+    launch(CUB, "block_sort", values, out)
+    np.testing.assert_array_equal(out, np.sort(values))
+
+
+def test_cub_reduces_warps_with_an_operator(toolchain):
+    values, out = np.random.default_rng(4).standard_normal(128).astype(np.float32), np.zeros(4, np.float32)
+    launch(CUB, "warp_largest", values, out)
+    np.testing.assert_array_equal(out, values.reshape(4, 32).max(axis=1))
+
+
+@pytest.mark.parametrize(
+    "name, kind, bits", [("doubles", np.float64, np.uint64), ("singles", np.float32, np.uint32)]
+)
+def test_division_and_roots_are_rounded_as_numpy_does(name, kind, bits, toolchain):
+    """The compiler's sequences around MUFU, slow paths included: any bits, near overflow, denormal numbers."""
+    rng = np.random.default_rng(5)
+    n, width = 2048, bits(0).nbytes * 8
+    a, b = (rng.integers(0, 1 << width, n, bits, endpoint=False).view(kind) for _ in range(2))
+    a[: n // 4], b[: n // 4] = rng.standard_normal((2, n // 4)).astype(kind)
+    special = np.array(
+        [0.0, -0.0, 1, np.inf, -np.inf, np.nan, np.finfo(kind).tiny, np.finfo(kind).max, 5e-324], kind
+    )
+    special = np.append(special, np.finfo(kind).smallest_subnormal)
+    a[-500:], b[-500:] = rng.choice(special, (2, 500))
+    a[n // 4 : n // 3], b[n // 3 : n // 2] = (
+        rng.choice(special, size) for size in (n // 3 - n // 4, n // 2 - n // 3)
+    )
+    out = np.zeros(3 * n, kind)
+    launch(PLAIN, name, a, b, out, np.int32(n), grid=n // 128)
+    with np.errstate(all="ignore"):
+        want = np.concatenate([a / b, np.sqrt(np.abs(a)), kind(1) / b])
+    nan = np.isnan(want)
+    np.testing.assert_array_equal(np.isnan(out), nan)
+    np.testing.assert_array_equal(out.view(bits)[~nan], want.view(bits)[~nan])
+
+
+def test_registers_that_do_not_fit_are_spilled_and_come_back(toolchain):
+    values = np.random.default_rng(6).standard_normal((64, 128)).astype(np.float32)
+    out = np.zeros_like(values)
+    program = programs(PLAIN)["spills"]
+    assert program.registers <= 32 and any(each.opcode == "STL" for each in program.instructions)
+    launch(PLAIN, "spills", values, out)
+    kept = list(values)
+    for _ in range(3):
+        for k in range(64):  # one rounding each: the product by one half is exact
+            kept[k] = kept[k] * np.float32(0.5) + kept[(k * 7 + 3) % 64]
+    np.testing.assert_array_equal(out, np.stack(kept))
+
+
+def test_a_switch_takes_every_lane_where_it_belongs(toolchain):
+    values = np.random.default_rng(7).integers(-(1 << 31), 1 << 31, 128).astype(np.int32)
+    out = np.zeros_like(values)
+    launch(PLAIN, "cases", values, out)
+
+    def expected(x: int) -> int:
+        word = x & 0xFFFFFFFF
+        quotient = abs(x) // 7 * (-1 if x < 0 else 1)
+        remainder = abs(x) % 9 * (-1 if x < 0 else 1)
+        results = [
+            x * 3,
+            x ^ 0x55,
+            int(f"{word:032b}"[::-1], 2),
+            word.bit_count(),
+            -x,
+            x >> 3,
+            32 - word.bit_length(),
+        ]
+        results += [quotient, remainder, (word & -word).bit_length(), x << 5, ~x, x * x, abs(x), 77, 77]
+        return results[x & 15] & 0xFFFFFFFF
+
+    np.testing.assert_array_equal(out.view(np.uint32), [expected(int(x)) for x in values])
+
+
+def test_bytes_and_halves_of_words(toolchain):
+    a, b = np.random.default_rng(8).integers(0, 1 << 32, (2, 128)).astype(np.uint32)
+    out = np.zeros((7, 128), np.uint32)
+    launch(PLAIN, "words", a, b, out)
+    x, y = (each.view(np.uint8).reshape(128, 4) for each in (a, b))
+    wants = [
+        (x + y).view(np.uint32)[:, 0],
+        np.maximum(a.view(np.int16), b.view(np.int16)).view(np.uint32),
+        ((x.view(np.int8).astype(int) * y.view(np.int8)).sum(axis=1) + 5).astype(np.uint32),
+        # The upper word of (hi:lo) shifted left, with the first argument as the lower word.
+        [((int(q) << 32 | int(p)) << (int(q) & 31) >> 32) & 0xFFFFFFFF for p, q in zip(a, b, strict=True)],
+        np.concatenate([x, y], axis=1)[:, [5, 1, 6, 2]].copy().view(np.uint32)[:, 0],
+        np.abs(x.astype(int) - y).astype(np.uint8).view(np.uint32)[:, 0],
+        np.where(x > y, 255, 0).astype(np.uint8).view(np.uint32)[:, 0],
+    ]
+    for got, want in zip(out, wants, strict=True):
+        np.testing.assert_array_equal(got, np.asarray(want, np.uint32))

@@ -1,0 +1,238 @@
+"""The simulated driver below Numba and cuda.bindings: memory of all kinds, streams, events, errors, occupancy.
+
+A driver library stays in a process for good, so every program here runs in one of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("cuda.bindings")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the simulated driver needs Linux")
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAD = """
+import warnings
+warnings.simplefilter("ignore")
+import numpy as np
+import gpusim.cuda_driver
+driver = gpusim.cuda_driver.install("tiny", threads=1)
+"""
+
+
+def run(code: str, *, status: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run a program behind HEAD; its exit status must be as expected."""
+    done = subprocess.run(
+        [sys.executable, "-c", HEAD + textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done
+
+
+def test_the_driver_describes_the_configuration():
+    run("""
+        from cuda.bindings import driver as cu
+        from gpusim import load_config
+        config = load_config("tiny")
+        assert cu.cuDeviceGetCount()[0] == cu.CUresult.CUDA_ERROR_NOT_INITIALIZED
+        assert cu.cuInit(0)[0] == 0
+        assert cu.cuDeviceGetCount() == (0, 1)
+        assert cu.cuDeviceGet(1)[0] == cu.CUresult.CUDA_ERROR_INVALID_DEVICE
+        assert cu.cuDeviceGetName(100, 0)[1].split(b"\\0")[0].decode() == config.gpu.name
+        get = lambda name: cu.cuDeviceGetAttribute(getattr(cu.CUdevice_attribute, "CU_DEVICE_ATTRIBUTE_" + name), 0)
+        assert get("MULTIPROCESSOR_COUNT") == (0, config.sm.count)
+        assert get("MAX_THREADS_PER_BLOCK") == (0, config.sm.max_threads_per_block)
+        assert get("L2_CACHE_SIZE") == (0, config.l2.bytes)
+        major, minor = get("COMPUTE_CAPABILITY_MAJOR")[1], get("COMPUTE_CAPABILITY_MINOR")[1]
+        assert f"sm_{major}{minor}" == config.gpu.arch
+        assert cu.cuDeviceTotalMem(0)[1] == config.dram.capacity_bytes
+        assert cu.cuGetErrorName(cu.CUresult(700))[1] == b"CUDA_ERROR_ILLEGAL_ADDRESS"
+        assert cu.cuMemAlloc(16)[0] == cu.CUresult.CUDA_ERROR_INVALID_CONTEXT
+        assert cu.cuGraphCreate(0)[0] == cu.CUresult.CUDA_ERROR_NOT_SUPPORTED
+    """)
+
+
+def test_memory_of_every_kind_reaches_kernels_and_host():
+    run("""
+        from numba import cuda
+
+        @cuda.jit
+        def add(a, b):
+            i = cuda.grid(1)
+            if i < a.size:
+                a[i] += b
+
+        host = np.arange(100.0)
+        add[4, 32](host, 1.0)                           # copied there and back
+        np.testing.assert_array_equal(host, np.arange(100.0) + 1)
+        mapped, managed = cuda.mapped_array(100), cuda.managed_array(100)
+        for array in (mapped, managed):
+            array[:] = 2
+            add[4, 32](array, 0.5)
+            cuda.synchronize()
+            assert (np.asarray(array) == 2.5).all()
+        pinned = cuda.pinned_array(100)
+        pinned[:] = 7
+        there = cuda.to_device(pinned)
+        add[4, 32](there, 1.0)
+        there.copy_to_host(pinned)
+        assert (pinned == 8).all()
+        registered = np.zeros(100000)                   # large: the host maps it above the simulated device's memory
+        with cuda.mapped(registered) as device:
+            add[4, 32](device, 3.0)
+            cuda.synchronize()
+        assert registered[99] == 3 and registered[100000 - 1] == 0
+        records = np.zeros(4, np.dtype([("a", np.int32), ("b", np.float64)], align=True))
+        there = cuda.to_device(records)
+        view = cuda.to_device(np.arange(12, dtype=np.int32).reshape(3, 4))[1]
+        assert view.copy_to_host().tolist() == [4, 5, 6, 7]
+        free, total = cuda.current_context().get_memory_info()
+        big = cuda.device_array(1 << 20, np.uint8)
+        assert free - cuda.current_context().get_memory_info().free == 1 << 20
+        assert total == driver.config.dram.capacity_bytes
+    """)
+
+
+def test_streams_events_and_callbacks_keep_their_order():
+    run("""
+        import ctypes, threading
+        from cuda.bindings import driver as cu
+        from numba import cuda
+
+        @cuda.jit
+        def add(a, b):
+            a[cuda.grid(1)] += b
+
+        stream, first, last = cuda.stream(), cuda.event(), cuda.event()
+        a = cuda.to_device(np.zeros(64), stream=stream)
+        seen = []
+        first.record(stream)
+        add[2, 32, stream](a, 1.0)
+        last.record(stream)
+        note = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda data: seen.append((data, threading.get_ident())))
+        address = ctypes.cast(note, ctypes.c_void_p).value
+        for number in (5, 6):
+            assert cu.cuLaunchHostFunc(int(stream.handle), cu.CUhostFn(address), number)[0] == 0
+        stream.synchronize()
+        assert [data for data, _ in seen] == [5, 6]
+        assert seen[0][1] != threading.get_ident()
+        cycles = next(iter(driver.log.groups.values())).cycles
+        expected = driver.config.time_us(cycles) / 1000
+        assert abs(cuda.event_elapsed_time(first, last) - expected) < 1e-9 + 1e-6 * expected
+        assert (a.copy_to_host(stream=stream) == 1).all()
+    """)
+
+
+def test_a_kernel_that_fails_spoils_its_context_until_it_is_reset():
+    done = run("""
+        from cuda.bindings import driver as cu
+        from numba import cuda
+        from numba.cuda.cudadrv.driver import CudaAPIError
+
+        @cuda.jit
+        def beyond(a):
+            a[cuda.grid(1) + 70] = 1
+
+        a = cuda.device_array(64, np.float32)
+        beyond[1, 32](a)
+        for call in (cuda.synchronize, lambda: cuda.device_array(4), a.copy_to_host):
+            try:
+                call()
+            except CudaAPIError as error:
+                assert error.code == 700, error
+            else:
+                raise AssertionError("no error")
+        assert cu.cuDevicePrimaryCtxReset(0)[0] == 0
+        error, address = cu.cuMemAlloc(64)
+        assert error == 0
+    """)
+    assert "out of bounds: global write of 4 bytes" in done.stderr
+    assert "thread (0, 0, 0)" in done.stderr
+    assert "'device allocation 1'" in done.stderr
+
+
+def test_launches_that_no_gpu_takes_are_refused():
+    run("""
+        from cuda.bindings import driver as cu
+        from numba import cuda
+        from numba.cuda.cudadrv.driver import CudaAPIError
+
+        @cuda.jit
+        def nothing():
+            pass
+
+        for configuration in ((1, 2048), (1, 32, 0, 1 << 20)):
+            try:
+                nothing[configuration]()
+            except Exception as error:
+                assert "INVALID_VALUE" in str(error) or "invalid" in str(error).lower(), error
+            else:
+                raise AssertionError(configuration)
+        nothing[1, 32]()
+        cuda.synchronize()
+        assert sum(group.calls for group in driver.log.groups.values()) == 1
+    """)
+
+
+def test_occupancy_is_that_of_the_calculator():
+    run("""
+        from numba import cuda
+        from gpusim.occupancy import occupancy
+
+        @cuda.jit("void(float32[::1])")
+        def kernel(a):
+            shared = cuda.shared.array(1024, np.float32)
+            shared[cuda.threadIdx.x] = a[cuda.threadIdx.x]
+            cuda.syncthreads()
+            a[cuda.threadIdx.x] = shared[cuda.threadIdx.x ^ 1]
+
+        compiled = next(iter(kernel.overloads.values()))
+        context = cuda.current_context()
+        handle = compiled._codelibrary.get_cufunc()
+        assert handle.attrs.shared == 4096
+        for threads in (32, 128, 1024):
+            expected = occupancy(driver.config, threads, handle.attrs.regs, 4096).blocks_per_sm
+            assert context.get_active_blocks_per_multiprocessor(handle, threads, 0) == expected
+        assert compiled.max_cooperative_grid_blocks(128) == driver.config.sm.count * (
+            occupancy(driver.config, 128, handle.attrs.regs, 4096).blocks_per_sm
+        )
+    """)
+
+
+def test_a_driver_in_use_is_not_replaced(tmp_path):
+    run("""
+        from numba import cuda
+        from gpusim.errors import SimulationError
+
+        cuda.to_device(np.ones(4))
+        try:
+            gpusim.cuda_driver.install("a100")
+        except SimulationError as error:
+            assert "in use" in str(error)
+        else:
+            raise AssertionError
+    """)
+    code = """
+        import ctypes, gpusim.driver.elf as elf, platform, sys, gpusim.cuda_driver
+        open(sys.argv[1], "wb").write(elf.stub_library(["cuInit"], platform.machine(), "libcuda.so.1"))
+        ctypes.CDLL(sys.argv[1])
+        gpusim.cuda_driver.install()
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), str(tmp_path / "other.so")],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        timeout=60,
+    )
+    assert "has a CUDA driver already" in done.stderr

@@ -1,0 +1,98 @@
+"""The shared library that stands for libcuda.so.1: an ELF file that linkers accept, and its jumps."""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import platform
+import struct
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from gpusim.driver.elf import GONE, MACHINES, SLOTS, stub_library
+
+NAMES = [f"cuFunction{k}" for k in range(700)]
+SONAME = "libcuda.so.1"
+
+
+def symbols(content: bytes) -> dict[str, int]:
+    """Exported addresses, from the dynamic segment alone: the file has no sections."""
+    segment = next(s for s in ELFFile(io.BytesIO(content)).iter_segments() if s.header.p_type == "PT_DYNAMIC")
+    return {symbol.name: symbol.entry.st_value for symbol in segment.iter_symbols() if symbol.name}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_the_file_exports_every_function_and_its_table(machine):
+    content = stub_library(NAMES, machine, SONAME)
+    found = symbols(content)
+    assert set(found) == {*NAMES, SLOTS, GONE}
+    assert len(set(found.values())) == len(found)
+    segment = next(s for s in ELFFile(io.BytesIO(content)).iter_segments() if s.header.p_type == "PT_DYNAMIC")
+    assert [tag.soname for tag in segment.iter_tags("DT_SONAME")] == [SONAME]
+
+
+def test_an_x86_stub_jumps_through_its_slot():
+    """FF 25 is `jmp *disp32(%rip)`, relative to the next instruction (Intel SDM, volume 2, JMP)."""
+    content = stub_library(NAMES, "x86_64", SONAME)
+    found = symbols(content)
+    for k, name in enumerate(NAMES):
+        opcode, distance = struct.unpack_from("<Hi", content, found[name])
+        assert opcode == 0x25FF
+        assert found[name] + 6 + distance == found[SLOTS] + 8 * k
+
+
+def test_an_arm_stub_jumps_through_its_slot():
+    """ADRP, LDR (immediate, unsigned offset) and BR as the Arm ARM lays them out, all with register x16."""
+    content = stub_library(NAMES, "aarch64", SONAME)
+    found = symbols(content)
+    for k, name in enumerate(NAMES):
+        adrp, load, jump = struct.unpack_from("<III", content, found[name])
+        assert adrp & 0x9F00001F == 0x90000010
+        pages = (adrp >> 5 & 0x7FFFF) << 2 | adrp >> 29 & 3
+        pages -= (pages >> 20) << 21
+        assert load & 0xFFC003FF == 0xF9400210
+        target = (found[name] >> 12) + pages << 12 | (load >> 10 & 0xFFF) * 8
+        assert target == found[SLOTS] + 8 * k
+        assert jump == 0xD61F0200
+
+
+@pytest.mark.skipif(platform.machine() not in MACHINES or sys.platform != "linux", reason="needs Linux")
+def test_the_dynamic_linker_finds_it_by_its_name(tmp_path):
+    """In a process of its own: what is loaded once stays."""
+    path = tmp_path / "elsewhere.so"
+    path.write_bytes(stub_library(NAMES, platform.machine(), SONAME))
+    code = f"""
+        import ctypes
+        first = ctypes.CDLL({str(path)!r}, mode=ctypes.RTLD_GLOBAL)
+        slots = (ctypes.c_uint64 * {len(NAMES)}).in_dll(first, {SLOTS!r})
+        callbacks = []
+        for k in range({len(NAMES)}):
+            callbacks.append(ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(lambda x, k=k: 1000 * k + x))
+            slots[k] = ctypes.cast(callbacks[-1], ctypes.c_void_p).value
+        by_name = ctypes.CDLL({SONAME!r})
+        assert [by_name[name](7) for name in {NAMES!r}] == [1000 * k + 7 for k in range({len(NAMES)})]
+        assert by_name[{GONE!r}]() == 4
+        slots[3] = ctypes.cast(by_name[{GONE!r}], ctypes.c_void_p).value
+        assert by_name[{NAMES[3]!r}](7) == 4
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, timeout=60)
+
+
+def test_another_machine_is_refused():
+    with pytest.raises(KeyError):
+        stub_library(NAMES, "riscv64", SONAME)
+
+
+def test_structures_of_the_interface_have_their_sizes():
+    """CUlaunchConfig and CUDA_MEMCPY2D, counted from the header's declarations on a 64-bit host."""
+    from gpusim.driver.api_copy import _Copy2D
+    from gpusim.driver.api_launch import _Config
+
+    assert ctypes.sizeof(_Config) == 56
+    assert _Config.stream.offset == 32
+    assert ctypes.sizeof(_Copy2D) == 128
+    assert _Copy2D.target_x.offset == 56

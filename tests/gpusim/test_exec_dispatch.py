@@ -1,0 +1,129 @@
+"""Whole runs of one instruction of every class: each reaches its executor, and its result arrives in its time."""
+
+import numpy as np
+import pytest
+
+from gpusim.errors import KernelError, MemoryAccessError
+from tests.gpusim import sass
+
+IN = f"c[0x0][{sass.PARAMETERS + 8:#x}]"
+# R6 of lane k after the instruction; R4 is the lane, R5 its square.
+CASES = {
+    "CLS_INT": ("IADD3 R6, R4, R5, 0x1", lambda k: k + k * k + 1),
+    "CLS_FLOAT": ("I2FP.F32.S32 R6, R4\nFADD R6, R6, R6", lambda k: int(np.float32(2 * k).view(np.uint32))),
+    "CLS_PRED": ("ISETP.LT.AND P0, PT, R4, 0x5, PT\nP2R R6, PR, RZ, 0x1", lambda k: int(k < 5)),
+    "CLS_DOUBLE": (
+        "I2F.F64 R8, R4\nDADD R8, R8, R8\nMOV R6, R9", lambda k: int(np.float64(2 * k).view(np.uint64)) >> 32),
+    "CLS_CONVERT": ("POPC R6, R5", lambda k: (k * k).bit_count()),
+    "CLS_HALF": ("MOV R7, 0x3c003c00\nHADD2 R6, R7, R7", lambda k: 0x40004000),
+    "CLS_TENSOR": (
+        # A and B hold ones in four bytes each, K is 16.
+        "MOV R8, 0x1010101\nMOV R9, R4\nMOV R10, R5\nMOV R12, RZ\nMOV R13, RZ\n"
+        "IMMA.8816.S8.S8 R6, R8.ROW, R8.COL, R12", lambda k: 16),
+    "SHFL": ("SHFL.BFLY PT, R6, R5, 0x1, 0x1f", lambda k: (k ^ 1) ** 2),
+    "VOTE": ("ISETP.LT.AND P0, PT, R4, 0x5, PT\nVOTE.ANY R6, PT, P0", lambda k: 0x1F),
+    "MATCH": ("LOP3.LUT R7, R4, 0x1, RZ, 0xc0, !PT\nMATCH.ANY R6, R7", lambda k: 0xAAAAAAAA if k % 2 else 0x55555555),
+    "REDUX": ("REDUX.SUM UR6, R5\nMOV R6, UR6", lambda k: sum(j * j for j in range(32))),
+    "R2UR": ("R2UR UR6, R5\nMOV R6, UR6", lambda k: 0),
+    "LDC": ("IMAD R7, R4, 0x4, RZ\nLDC R6, c[0x3][R7]", lambda k: 3 * k),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_class_reaches_its_executor(name):
+    text, value = CASES[name]
+    out = np.zeros(32, np.uint32)
+    bank = np.arange(0, 96, 3, dtype=np.uint32).tobytes()
+    sass.run(f"S2R R4, SR_LANEID\nIMAD R5, R4, R4, RZ\n{text}\n@RETURN", out, constant_banks={3: bank})
+    assert out.tolist() == [value(k) for k in range(32)]
+
+
+def test_exchanges_take_the_time_of_their_kind():
+    """A match looks at one group of lanes after the other and takes longer than a vote; both are waited for."""
+    def cycles(text):
+        return sass.run("S2R R4, SR_LANEID\n" + "\n".join([text] * 50), np.zeros(32, np.uint32)).cycles
+
+    nothing = cycles("MOV R5, R4")
+    vote, match, redux = cycles("VOTE.ANY R5, PT, PT"), cycles("MATCH.ANY R5, R4"), cycles("REDUX.SUM UR6, R4")
+    assert nothing <= vote < redux and vote < match
+
+
+def test_instructions_of_no_lane():
+    """A guard that holds nowhere: nothing happens, in any class."""
+    lines = [line for text, _ in CASES.values() for line in text.splitlines()] + ["B2R.RESULT R6", "LDS R6, [R4]"]
+    guarded = "\n".join("@!PT " + line for line in lines)
+    out = np.zeros(32, np.uint32)
+    sass.run(f"S2R R4, SR_LANEID\nMOV R5, R4\nMOV R6, 0x7\n{guarded}\n@RETURN", out)
+    assert (out == 7).all()
+
+
+def test_b2r_writes_the_lanes_that_execute():
+    text = """
+    S2R R4, SR_LANEID
+    MOV R6, 0x7
+    BAR.RED.POPC.DEFER_BLOCKING 0x0, PT
+    ISETP.LT.U32.AND P0, PT, R4, 0x4, PT
+    @P0 B2R.RESULT R6
+    @RETURN
+    """
+    out = np.zeros(32, np.uint32)
+    sass.run(text, out)
+    assert out.tolist() == [32] * 4 + [7] * 28
+
+
+@pytest.mark.parametrize("warps", [2, 11, 12, 32])
+def test_warps_that_want_one_line_wait_for_one_request(warps):
+    """All warps load one word: the first asks L2, most others wait for its reply. Each sector is a hit or a miss."""
+    out, data = np.zeros(32 * warps, np.uint32), np.array([77], np.uint32)
+    text = f"MOV R2, {IN}\nMOV R3, c[0x0][{sass.PARAMETERS + 12:#x}]\nLDG.E R6, desc[UR4][R2.64]\n@RETURN"
+    result = sass.run(text, out, data, block=32 * warps)
+    assert (out == 77).all()
+    sectors = result.metrics["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"]
+    hits = result.metrics["l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum"]
+    read = result.metrics["lts__t_sectors_srcunit_tex_op_read.sum"]
+    assert sectors == warps and hits + read == warps
+    assert read == 1 + (warps - 1) // 11  # a request in flight has room for eleven that wait
+
+
+def test_no_l1():
+    """A cache too small for one way of its sets holds nothing: every warp asks L2, with the same values."""
+    out, data = np.zeros(64, np.uint32), np.array([77], np.uint32)
+    text = f"MOV R2, {IN}\nMOV R3, c[0x0][{sass.PARAMETERS + 12:#x}]\nLDG.E R6, desc[UR4][R2.64]\n@RETURN"
+    result = sass.run(text, out, data, block=64, overrides=["l1.sets=65536"])
+    assert (out == 77).all()
+    assert result.metrics["lts__t_sectors_srcunit_tex_op_read.sum"] == 2
+
+
+def test_one_load_of_a_line_twice():
+    """A second load of what is on its way waits for the same reply, also from within one warp."""
+    out, data = np.zeros(32, np.uint32), np.arange(32, dtype=np.uint32)
+    text = f"S2R R0, SR_TID.X\nIMAD.WIDE.U32 R2, R0, 0x4, {IN}\n"
+    text += "LDG.E R8, desc[UR4][R2.64]\nLDG.E R9, desc[UR4][R2.64]\nIADD3 R6, R8, R9, RZ\n@RETURN"
+    result = sass.run(text, out, data)
+    assert out.tolist() == [2 * k for k in range(32)]
+    assert result.metrics["lts__t_sectors_srcunit_tex_op_read.sum"] == 4
+
+
+def test_memory_without_any_allocation():
+    with pytest.raises(MemoryAccessError, match="out of bounds"):
+        sass.run("MOV R2, RZ\nMOV R3, 0x1\nLDG.E R6, [R2.64]")
+
+
+def test_constant_banks_that_are_not_modelled():
+    with pytest.raises(KernelError, match="not modelled"):
+        sass.run("LDC R6, c[0x7][R2]")
+
+
+def test_small_loads_of_some_lanes():
+    text = """
+    S2R R4, SR_LANEID
+    MOV R6, 0x1234567
+    STS [0x400], R6
+    ISETP.LT.U32.AND P0, PT, R4, 0x8, PT
+    @P0 LDS.U8 R6, [0x401]
+    @!P0 LDS.U16 R6, [0x402]
+    @RETURN
+    """
+    out = np.zeros(32, np.uint32)
+    sass.run(text, out, static_shared_bytes=16)
+    assert out.tolist() == [0x45] * 8 + [0x123] * 24

@@ -1,0 +1,175 @@
+"""Loaded modules: variables, function pointers, functions of other sections, and the driver's functions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gpusim
+import isa
+from gpusim.errors import AssertionFailed, LaunchError, MemoryAccessError, SymbolError
+from gpusim.memory import DeviceMemory
+from gpusim.module import Module
+
+SETTINGS = {"overrides": ["sm.count=2"], "threads": 1}
+LIMIT = {"max_cycles": 2_000_000}
+
+SOURCE = r"""
+#include <cooperative_groups.h>
+extern "C" __device__ void __assertfail(const char *, const char *, unsigned, const char *, unsigned long);
+__device__ int counter = 5;
+__device__ float table[4] = {1, 2, 3, 4};
+__device__ int *pointer = &counter;
+__constant__ float coefficient[8] = {1, 2, 3};
+__device__ __noinline__ float twice(float x) { return x * 2 + coefficient[1]; }
+__device__ __noinline__ float thrice(float x) { return x * 3 + table[2]; }
+typedef float (*Function)(float);
+__device__ Function functions[2] = {twice, thrice};
+struct Shape { float a; __device__ virtual float area(float) { return 0; } };
+struct Sum : Shape { __device__ float area(float x) override { return x + a; } };
+struct Product : Shape { __device__ float area(float x) override { return x * a; } };
+extern "C" __global__ void pointers(float *out, int select) {
+  int i = threadIdx.x;
+  float r = functions[(i + select) & 1](out[i]);
+  Sum sum; sum.a = 3;
+  Product product; product.a = 4;
+  Shape *shape = i % 3 ? (Shape *)&sum : (Shape *)&product;
+  out[i] = shape->area(r);
+}
+extern "C" __global__ void count(int *out) { out[0] = atomicAdd(pointer, 1); out[1] = (int)coefficient[out[2]]; }
+extern "C" __global__ void address(float *out) { const float *p = out[0] < 0 ? table : coefficient; out[1] = p[1]; }
+extern "C" __global__ void past(float *out, int i) { out[0] = table[i]; }
+extern "C" __global__ void speak(int n) {
+  int i = threadIdx.x + blockIdx.x * blockDim.x;
+  if (i < n) printf("%d of %s: %5.2f %lld%% %c\n", i, "speak", i / 4.0f, 1ll << 40, 'a' + i);
+}
+extern "C" __global__ void check(int n) {
+  int i = threadIdx.x;
+  if (i >= n) __assertfail("i < n", "shapes.cu", 77, "check", 1);
+}
+extern "C" __global__ void heap(int *out, int n, int kind) {
+  int i = threadIdx.x;
+  int *p = new int[n];
+  out[i] = p == nullptr;
+  if (p == nullptr) return;
+  p[n - 1] = i;
+  if (kind == 1) p[n] = 0;
+  out[i] += 10 * p[n - 1];
+  delete[] p;
+  if (kind == 2) free(p);
+  if (kind == 3) free(out);
+}
+extern "C" __global__ void meet(int *out) {
+  auto grid = cooperative_groups::this_grid();
+  int i = threadIdx.x + blockIdx.x * blockDim.x;
+  out[i] = i;
+  grid.sync();
+  int other = out[grid.size() - 1 - i];
+  grid.sync();
+  out[i] += other;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("link") / "shapes.cu"
+    path.write_text(SOURCE)
+    return path
+
+
+def test_function_tables_and_virtual_functions(file: Path) -> None:
+    x = np.arange(32, dtype=np.float32)
+    gpusim.simulate(isa.load(file, "pointers"), 1, 32, [x, 1], **SETTINGS, **LIMIT)
+    i = np.arange(32)
+    inner = np.where((i + 1) % 2 == 0, i * 2 + 2, i * 3 + 3)
+    np.testing.assert_array_equal(x, np.where(i % 3 == 0, inner * 4, inner + 3))
+
+
+def test_variables_last_over_launches_and_the_host_reaches_them(file: Path) -> None:
+    program = isa.load(file, "count")
+    out = np.array([0, 0, 2], np.int32)
+    with gpusim.Device(**SETTINGS) as device:
+        for expected in (5, 6):
+            device.launch(program, 1, 1, [out], **LIMIT)
+            assert list(out) == [expected, 3, 2]
+        module = device.modules.of(program)
+        counter, constant = module.symbol("counter"), module.symbol("coefficient")
+        assert (counter.nbytes, constant.nbytes) == (4, 32)
+        device.memory.view(counter.address, 4).view(np.int32)[0] = 40
+        device.memory.view(constant.address, 32).view(np.float32)[2] = 9
+        device.launch(program, 1, 1, [out], **LIMIT)
+        assert list(out) == [40, 9, 2]
+        with pytest.raises(SymbolError, match="no variable 'missing'"):
+            module.symbol("missing")
+    gpusim.simulate(program, 1, 1, [out], **SETTINGS, **LIMIT)
+    assert list(out) == [5, 3, 2]  # a run of its own begins with fresh variables
+
+
+def test_pointers_to_constants_and_bounds_of_variables(file: Path) -> None:
+    for first, expected in ((1, 2), (-1, 2)):
+        out = np.array([first, 0], np.float32)
+        gpusim.simulate(isa.load(file, "address"), 1, 1, [out], **SETTINGS, **LIMIT)
+        assert out[1] == expected
+    with pytest.raises(MemoryAccessError, match="variable table"):
+        gpusim.simulate(isa.load(file, "past"), 1, 1, [np.zeros(1, np.float32), 4], **SETTINGS, **LIMIT)
+
+
+def test_unloading_gives_the_memory_back(file: Path) -> None:
+    memory = DeviceMemory()
+    module = Module(isa.load(file, "count").cubin, memory)
+    assert module.link("count").relocations == () and memory.used_bytes > 0
+    module.symbol("coefficient")
+    module.unload()
+    assert memory.used_bytes == 0
+
+
+def test_printf_in_order_of_lanes(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gpusim.simulate(isa.load(file, "speak"), 1, 4, [3], **SETTINGS, **LIMIT)
+    lines = [f"{i} of speak: {i / 4:5.2f} {1 << 40}% {chr(ord('a') + i)}\n" for i in range(3)]
+    assert capsys.readouterr().out == "".join(lines)
+
+
+def test_a_failed_assertion_names_its_place_and_thread(file: Path) -> None:
+    gpusim.simulate(isa.load(file, "check"), 1, 32, [32], **SETTINGS, **LIMIT)
+    with pytest.raises(AssertionFailed, match=r"`i < n` failed in check, shapes.cu:77") as caught:
+        gpusim.simulate(isa.load(file, "check"), 1, 32, [7], **SETTINGS, **LIMIT)
+    assert (caught.value.thread, caught.value.block) == ((7, 0, 0), (0, 0, 0))
+    assert caught.value.file is not None and caught.value.file.endswith("shapes.cu")
+
+
+def test_the_device_heap(file: Path) -> None:
+    program, out = isa.load(file, "heap"), np.zeros(32, np.int32)
+    gpusim.simulate(program, 1, 32, [out, 6, 0], **SETTINGS, **LIMIT)
+    np.testing.assert_array_equal(out, 10 * np.arange(32))
+    gpusim.simulate(program, 1, 3, [out, 1 << 20, 0], **SETTINGS, **LIMIT)
+    assert list(out[:3]) == [0, 10, 1]  # 8 MiB hold two of 4 MiB
+    for kind, problem in ((1, "malloc in a kernel"), (2, "double free"), (3, "malloc did not give")):
+        with pytest.raises(MemoryAccessError, match=problem):
+            gpusim.simulate(program, 1, 1, [out, 6, kind], **SETTINGS, **LIMIT)
+
+
+def test_all_blocks_meet_at_a_grid_barrier(file: Path) -> None:
+    out = np.zeros(4 * 32, np.int32)
+    gpusim.simulate(isa.load(file, "meet"), 4, 32, [out], **SETTINGS, **LIMIT)
+    assert (out == out.size - 1).all()
+    with pytest.raises(LaunchError, match="at once"):
+        gpusim.simulate(isa.load(file, "meet"), 1000, 32, [np.zeros(32000, np.int32)], **SETTINGS, **LIMIT)
+
+
+def test_separately_compiled_functions_are_linked(tmp_path: Path) -> None:
+    text = r"""
+    __device__ int offset = 3;
+    __device__ __noinline__ int sum(int n) { return n <= 0 ? offset : n + sum(n - 1); }
+    extern "C" __global__ void one(int *out) { out[threadIdx.x] = sum(threadIdx.x); }
+    extern "C" __global__ void two(int *out) { out[threadIdx.x] = 2 * sum(threadIdx.x) + out[0] - out[0]; }
+    """
+    path = tmp_path / "sums.cubin"
+    path.write_bytes(isa.compile_cuda(text, options=("-rdc=true",)))
+    for entry, factor in (("one", 1), ("two", 2)):
+        out = np.zeros(8, np.int32)
+        gpusim.simulate(isa.load(path, entry), 1, 8, [out], **SETTINGS, **LIMIT)
+        i = np.arange(8)
+        np.testing.assert_array_equal(out, factor * (i * (i + 1) // 2 + 3))

@@ -1,0 +1,100 @@
+"""What an opcode's modifiers and operands cannot mean is refused with a reason, never guessed."""
+
+import pytest
+
+from isa.errors import UnknownInstruction
+from isa.instruction import parse_instruction
+from isa.lower import lower_instruction
+from isa.lower_writer import ConstantPool, RegisterLayout
+
+LABELS = {"here": 0}
+REFUSED = [
+    # operands in general
+    ("IADD3 R0, R1, R2", "an operand is missing"),
+    ("IADD3 R0, R1, P2, R3", "a pred operand where reg or ureg or imm"),
+    ("LEA R0, R1, R2, R3", "a register where an immediate is expected"),
+    ("IADD3 R0, -~R1, R2, R3", "operand modifier that has no meaning"),
+    ("IADD3 R0, R1, c[0x0][R2], R3", "indexed constant"),
+    ("IADD3 R0, R1, cx[UR4][0x10], R3", "indexed constant"),
+    ("DADD R4, R2, c[0x0][0x214]", "misaligned constant"),
+    ("DADD R4, R3, R6", "not the start of a register pair"),
+    ("IADD3 R0, R1.H1, R2, R3", "operand suffix H1"),
+    ("FFMA R0, ~R1, R2, R3", "operand modifier that has no meaning"),
+    ("FADD.RN.RM R0, R1, R2", "contradicting modifiers"),
+    # integers
+    ("UIADD3.64 UR4, UP0, UR6, UR8, URZ", "carries of a 64-bit addition"),
+    ("UIADD3.64.X UR4, UR6, UR8, URZ", "modifier .X|carries of a 64-bit addition"),
+    ("UIADD3.64 UR4, UP0, UP1, UR6, UR8, URZ", "carries of a 64-bit addition"),
+    ("VIADD.16x2 R0, R1, ~R2", "operand modifier that has no meaning"),
+    ("IMAD.HI R0, R1, -R2, R4", "operand modifier that has no meaning"),
+    ("IMAD R0", "an operand is missing"),
+    ("SHF.U32 R0, R1, R2, R3", "a shift without a direction"),
+    ("SHF.L.R.U32 R0, R1, R2, R3", "a shift without a direction"),
+    ("IDP.4A R0, R1, R2, R3", "without two types"),
+    ("IDP.4A.2A.S8.S8 R0, R1, R2, R3", "without two types"),
+    ("I2IP.S8.SAT R0, R1, R2, R3", "not from 32-bit integers"),
+    ("I2IP.S32.SAT R0, R1, R2, R3", "not from 32-bit integers"),
+    ("I2I.S8.S32 R0, R1", "does not saturate a 32-bit integer"),
+    ("POPC R0, P1, R2", "a predicate result"),
+    ("ISETP.AND P0, PT, R1, R2, PT", "a comparison without a relation"),
+    ("P2R R0, R1, R2, 0x7f", "a reg operand where other"),
+    ("P2R R0, NOTPR, R2, 0x7f", "other than the predicate file"),
+    # floating point
+    ("HMUL2.F32 R0, R1, R2", "modifier .F32|a float32 result"),
+    ("FSETP.AND P0, PT, R1, R2, PT", "a comparison without a relation"),
+    ("MUFU R0, R1", "a function that is not known"),
+    ("F2F.F32 R0, R1", "without two known types"),
+    ("F2FP.F16.E4M3 R0, R1, R2", "a way of packing that is not known"),
+    ("F2FP.F16.UNPACK_B R0, R1", "without two known types"),
+    ("F2IP.U8.NTZ R0, R1, R2, R3", "not from float32"),
+    ("MUFU.SIN.F16 R0, R1", "a function of a half"),
+    ("FADD2 R0, R2.F32x2.LO_LO, R4", "a choice of words"),
+    ("IMNMX.S64 P0, PT, R0, R2, R4, PT, !PT", "a predicate result"),
+    ("IMNMX.S64 PT, PT, R0, R2, R4, PT, P1", "continues another"),
+    ("TEX.LL R8, R6, R6, R8, UR4, 0x0, 2D", "textures and surfaces are not modelled"),
+    ("UNNAMED", "no name for it"),
+    ("F2F.F32.F16 R0, R1.B3", "an operand suffix that is not known"),
+    ("F2F.F32.F16 R0, R1.H0.H1", "an operand suffix that is not known"),
+    ("HADD2 R0, R1.B0, R2", "an operand suffix that is not known"),
+    ("HADD2 R0, R1.H0_H0.H1_H1, R2", "an operand suffix that is not known"),
+    ("HSETP2.AND P0, PT, R1, R2, PT", "a comparison without a relation"),
+    # tensor cores
+    ("HMMA.F32 R0, R4, R8, R12", "a matrix shape that is not known"),
+    ("HMMA.16816.F32 R0, -R4, R8, R12", "a modified matrix operand"),
+    ("HMMA.16816.F32 R0, R4.H1, R8, R12", "a modified matrix operand"),
+    ("HMMA.16816.F32 R0, R5, R8, R12", "not aligned"),
+    ("IMMA.16832.S8 R0, R4.ROW, R8.COL, R12", "without two source types"),
+    # memory
+    ("LDG.E R0, [R2.64].H0", "a suffix of the memory operand"),
+    ("LDG.E R0, [R2.S7]", "an address suffix that is not known"),
+    ("LDG.E R0, [-R2]", "an address suffix that is not known"),
+    ("LDG.E R0, [R3.64]", "an address that is not a register pair"),
+    ("STG.E.128 [R2.64], R6", "does not start at a multiple of its size"),
+    ("STG.E [R2.64], -R6", "a modified data operand"),
+    ("STG.E [R2.64], R6.H1", "a modified data operand"),
+    ("ATOMG.E PT, R0, [R2.64], R6", "an atomic without an operation"),
+    ("LDC R0, cx[UR4][0x10]", "a bindless constant"),
+    ("LDC.IL R0, c[0x3][R2]", "modifier .IL|an indexing mode"),
+    ("LDSM.16 R0, [R2]", "a matrix shape that is not known"),
+    ("LDGSTS.E [R2+UR4], [R4.64]", "a shared address with a uniform base"),
+    ("LDGSTS.E [R2.X4], [R4.64]", "a shared address with a uniform base"),
+    ("QSPC.E P0, R0, [R2.64]", "a space that is not known"),
+    # control
+    ("BRA.DIV `(here)", "a convergence branch without a mask"),
+    ("BRA.CONV `(here)", "a convergence branch without a mask"),
+    ("BMOV R0, B1", "not of 32 bits"),
+    ("BAR.DEFER_BLOCKING 0x0", "a kind of barrier that is not known"),
+    ("BAR.RED.DEFER_BLOCKING 0x0", "a kind of barrier that is not known"),
+    ("B2R R0", "a barrier query that is not known"),
+    ("SHFL PT, R0, R1, 0x1, 0x1f", "a shuffle without a kind"),
+    ("VOTE R0, PT, P0", "a vote without a kind"),
+    ("REDUX.SUM UP0, UR4, R2", "a predicate result"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text, reason", REFUSED, ids=[text for text, _ in REFUSED])
+def test_refused_with_a_reason(text, reason):
+    instruction = parse_instruction(0x40, text, 0x123, LABELS, line=12)
+    with pytest.raises(UnknownInstruction, match=reason) as caught:
+        lower_instruction(instruction, ConstantPool(), RegisterLayout(100, 200), "kernel")
+    assert text in str(caught.value) and "kernel" in str(caught.value)

@@ -1,0 +1,100 @@
+"""Where the vendor's tools are looked for, and what is said when one is missing or does not work."""
+
+import os
+
+import pytest
+
+from isa import toolchain
+from isa.errors import CompileError, ToolchainFailed, ToolchainMissing
+
+
+def script(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def places(monkeypatch, tmp_path):
+    """Three folders that may hold tools: two roots in this order, and one on the path; nothing else is found."""
+    roots = (tmp_path / "first", tmp_path / "second")
+    monkeypatch.setattr(toolchain, "_roots", lambda: roots)
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    yield (*roots, tmp_path / "path")
+    for remembered in (toolchain._find_tool, toolchain.tool_version, toolchain.numba_version):
+        remembered.cache_clear()
+
+
+def test_the_first_place_that_has_a_tool_wins(places):
+    first, second, path = places
+    with pytest.raises(ToolchainMissing, match="nvidia-cuda-nvcc"):
+        toolchain.find_tool("ptxas")
+    for tool in (path / "ptxas", second / "bin/ptxas", first / "bin/ptxas"):
+        script(tool, "")
+        toolchain._find_tool.cache_clear()
+        assert toolchain.find_tool("ptxas") == str(tool)
+
+
+def test_a_file_that_cannot_be_executed_is_no_tool(places):
+    first, second, _ = places
+    script(first / "bin/nvdisasm", "").chmod(0o644)
+    tool = script(second / "bin/nvdisasm", "")
+    assert toolchain.find_tool("nvdisasm") == str(tool)
+
+
+def test_library_and_headers(places):
+    first, second, _ = places
+    with pytest.raises(ToolchainMissing, match="nvidia-cuda-nvrtc"):
+        toolchain.find_nvrtc()
+    assert toolchain.include_folders() == ()
+    for name in ("libnvrtc.so.12", "libnvrtc.so.13", "libnvrtc.alt.so.13"):
+        script(second / "lib64" / name, "")
+    (first / "include").mkdir(parents=True)
+    (second / "include/cccl").mkdir(parents=True)
+    assert toolchain.find_nvrtc() == str(second / "lib64/libnvrtc.so.13")
+    assert toolchain.include_folders() == tuple(
+        str(folder) for folder in (first / "include", second / "include", second / "include/cccl")
+    )
+
+
+def test_identity_follows_the_file(places):
+    tool = script(places[0] / "bin/ptxas", "")
+    before = toolchain.identity("ptxas")
+    os.utime(tool, (1, 1))
+    assert toolchain.identity("ptxas") != before and str(tool) in before
+
+
+def test_a_tool_that_fails_says_how(places):
+    for text, message in (("echo broken >&2; exit 1", "broken"), ("echo no number", "--version failed")):
+        script(places[0] / "bin/nvdisasm", text)
+        toolchain.tool_version.cache_clear()
+        with pytest.raises(ToolchainFailed, match=message):
+            toolchain.tool_version("nvdisasm")
+    script(places[0] / "bin/nvdisasm", "echo release 13.5, V13.5.37")
+    toolchain.tool_version.cache_clear()
+    assert toolchain.tool_version("nvdisasm") == "13.5.37"
+
+
+def test_missing_packages_are_named(places, monkeypatch):
+    import importlib.metadata
+
+    def version(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    toolchain.numba_version.cache_clear()
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    with pytest.raises(ToolchainMissing, match="numba is not installed"):
+        toolchain.numba_version()
+
+
+def test_compiler_reports_without_a_place():
+    """NVRTC's own failures name no line; the first line that says what is wrong is kept."""
+    from isa.compile import _cuda_error
+
+    place = _cuda_error("note\nk.cu(7): error: expected a ;\n1 error detected", "k.cu")
+    assert isinstance(place, CompileError) and (place.file, place.line) == ("k.cu", 7)
+    assert "expected a ;" in str(place)
+    plain = _cuda_error("remark\nnvrtc: error: invalid value for --gpu-architecture\n", "k.cu")
+    assert "invalid value" in str(plain) and plain.line is None
+    assert "without a message" in str(_cuda_error("", "k.cu"))

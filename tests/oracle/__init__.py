@@ -1,0 +1,69 @@
+"""An obvious interpreter of single instructions: one lane at a time, from what the manuals say, never fast.
+
+It shares the decoder of instructions with the simulator and nothing else. lane.py is what an instruction sees;
+integers.py and floating.py say what each opcode means; floats.py is IEEE 754 in exact fractions;
+lanes_between.py runs whole warps for the instructions whose lanes see each other.
+"""
+
+from isa.instruction import Instruction
+from tests.oracle import floating, integers
+from tests.oracle.lane import Lane, Undefined, View
+
+UNIFORM = {
+    "U" + name: name
+    for name in [
+        "MOV",
+        "SEL",
+        "IADD3",
+        "IMAD",
+        "LEA",
+        "LOP3",
+        "SHF",
+        "BMSK",
+        "SGXT",
+        "PRMT",
+        "ISETP",
+        "PLOP3",
+        "POPC",
+        "FLO",
+        "BREV",
+        "IABS",
+        "IMNMX",
+        "VIMNMX",
+        "VIADD",
+        "FADD",
+        "FMUL",
+        "FFMA",
+        "FMNMX",
+        "FSEL",
+        "FSET",
+        "FSETP",
+        "F2I",
+        "I2F",
+        "I2FP",
+        "FRND",
+        "IADD",
+    ]
+} | {"UP2UR": "P2R", "UR2UP": "R2P"}
+"""Uniform opcodes and the vector ones that mean the same."""
+MEANINGS = {**integers.MEANINGS, **floating.MEANINGS}
+MEANINGS |= {uniform: MEANINGS[vector] for uniform, vector in UNIFORM.items()}
+_NO_RESULT = integers.NO_RESULT | floating.NO_RESULT
+_NO_RESULT |= {uniform for uniform, vector in UNIFORM.items() if vector in _NO_RESULT}
+
+
+def execute(instruction: Instruction, lane: Lane) -> None:
+    """Carry out one instruction, guard and all, on one lane.
+
+    Raises:
+        KeyError: the opcode has no meaning here.
+        Undefined: this form of it is not documented.
+    """
+    meaning = MEANINGS[instruction.opcode]
+    view = View(instruction, lane, instruction.opcode not in _NO_RESULT)
+    file = lane.uniform_predicates if instruction.guard_uniform else lane.predicates
+    if (instruction.guard == 7 or file[instruction.guard]) != instruction.guard_negated:
+        meaning(view)
+
+
+__all__ = ["MEANINGS", "UNIFORM", "Lane", "Undefined", "execute"]

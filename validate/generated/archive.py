@@ -1,0 +1,156 @@
+"""The recorded kernels: machine code, launch, digests of the outputs and counters, in one file.
+
+`h200.zip` has four members, each compressed as a whole, which is what makes a thousand programs small:
+`kernels.json` (provenance, names of the counters, one entry per kernel), `programs.json` (program images without
+instructions, cubin and source), `listing.txt` (the instructions' text, a line each), `encodings.bin` (16 bytes each).
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import zipfile
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from isa import Program
+from isa.instruction import INSTRUCTION_BYTES
+from validate.generated import reference
+
+ARCHIVE = Path(__file__).parent / "h200.zip"
+_MAGIC = b"GPUPROG\n"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A kernel as it ran on the hardware.
+
+    name: 'numba17' or 'cuda1017', its origin and the seed of its tree and arguments, or the name of an ordinary
+        kernel. tree: its program tree as text, empty for an ordinary kernel. values: arguments of an ordinary kernel.
+    code_sha256: digest of what executes. outputs: digest of each array argument after the run.
+    counters: by ncu's name; empty if none were taken. close: outputs depend on approximate functions of the hardware.
+    """
+
+    name: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    tree: str
+    values: tuple[Any, ...]
+    code_sha256: str
+    outputs: tuple[str, ...]
+    counters: dict[str, int]
+    close: bool
+    image: bytes
+
+    def program(self) -> Program:
+        """The decoded machine code."""
+        return Program.from_bytes(self.image, self.name)
+
+    @property
+    def seed(self) -> int:
+        """Seed of a generated kernel's arguments."""
+        return int(self.name.lstrip("abcdefghijklmnopqrstuvwxyz"))
+
+    def arguments(self) -> tuple[Any, ...]:
+        """Fresh arguments."""
+        if not self.tree:
+            return tuple(value.copy() if isinstance(value, np.ndarray) else value for value in self.values)
+        threads = int(np.prod(self.grid) * np.prod(self.block))
+        return tuple(reference.arguments(threads, self.seed).values())
+
+
+def digest(array: np.ndarray) -> str:
+    """Digest of an array's bits, all NaNs alike: IEEE 754 leaves their payload open."""
+    dense = np.ascontiguousarray(array)
+    if dense.dtype.kind == "f":
+        dense = np.where(np.isnan(dense), np.array(np.nan, dense.dtype), dense)
+    return hashlib.sha256(dense.tobytes()).hexdigest()[:16]
+
+
+@cache
+def load(path: Path = ARCHIVE) -> tuple[dict[str, Any], tuple[Recorded, ...]]:
+    """(provenance, kernels) of an archive; programs are decoded when asked for."""
+    with zipfile.ZipFile(path) as archive:
+        document = json.loads(archive.read("kernels.json"))
+        images = json.loads(archive.read("programs.json"))
+        texts = iter(archive.read("listing.txt").decode().split("\n"))
+        encodings = archive.read("encodings.bin")
+    words = (encodings[at : at + INSTRUCTION_BYTES] for at in range(0, len(encodings), INSTRUCTION_BYTES))
+    found = []
+    for row, image in zip(document["kernels"], images, strict=True):
+        count = image.pop("instructions")
+        image["instructions"] = [
+            (next(texts), f"{int.from_bytes(next(words), 'little'):x}", None, None) for _ in range(count)
+        ]
+        packed = _MAGIC + zlib.compress(json.dumps(image).encode(), 0)
+        counters = dict(zip(document["metrics"], row.pop("counters"), strict=True)) if row["counters"] else {}
+        row.pop("counters", None)
+        values = tuple(_value(each) for each in row.pop("values"))
+        grid, block = tuple(row.pop("grid")), tuple(row.pop("block"))
+        outputs = tuple(row.pop("outputs"))
+        found.append(
+            Recorded(
+                **row, grid=grid, block=block, values=values, outputs=outputs, counters=counters, image=packed
+            )
+        )
+    return document["provenance"], tuple(found)
+
+
+def save(
+    path: Path, provenance: dict[str, Any], metrics: list[str], rows: Iterable[tuple[dict[str, Any], Program]]
+) -> None:
+    """Write an archive of (entry of `kernels.json`, its program).
+
+    Raises ValueError for a program that reads addresses which a loader writes: they are not kept, since all that
+    Numba asks for is the address of an environment that no kernel looks at.
+    """
+    kernels, images, texts, encodings = [], [], [], []
+    for row, program in rows:
+        if program.relocations and any("c[0x4]" in each.text for each in program.instructions):
+            raise ValueError(f"{row['name']} reads addresses of variables")
+        empty = hashlib.sha256(b"").hexdigest()
+        plain = replace(program, cubin=b"", sha256=empty, source={}, relocations=())
+        image = json.loads(zlib.decompress(plain.to_bytes().removeprefix(_MAGIC)))
+        image |= {"instructions": len(program.instructions), "files": []}
+        texts += [each.text for each in program.instructions]
+        encodings += [each.encoding.to_bytes(INSTRUCTION_BYTES, "little") for each in program.instructions]
+        kernels.append(row)
+        images.append(image)
+    document = {"provenance": provenance, "metrics": metrics, "kernels": kernels}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        for name, content in (
+            ("kernels.json", json.dumps(document, separators=(",", ":"))),
+            ("programs.json", json.dumps(images, separators=(",", ":"))),
+            ("listing.txt", "\n".join(texts)),
+            ("encodings.bin", b"".join(encodings)),
+        ):
+            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_LZMA)
+
+
+def describe(value: Any) -> dict[str, Any]:
+    """An argument as JSON: type, shape and bytes."""
+    array = np.asarray(value)
+    content = zlib.compress(np.ascontiguousarray(array).tobytes(), 9).hex()
+    shape = list(array.shape) if isinstance(value, np.ndarray) else None
+    return {"dtype": str(array.dtype), "shape": shape, "bytes": content}
+
+
+def _value(described: dict[str, Any]) -> Any:
+    content = np.frombuffer(zlib.decompress(bytes.fromhex(described["bytes"])), described["dtype"])
+    return content[0] if described["shape"] is None else content.reshape(described["shape"])
+
+
+def tree_of(recorded: Recorded) -> Any:
+    """The program tree of a generated kernel, for `reference.run`."""
+    from validate.generated.tree import Kernel
+
+    ast.literal_eval(recorded.tree)
+    return Kernel.from_text(recorded.tree)
