@@ -181,9 +181,17 @@ def element_stride(st, start, d):
 
 
 @compiled
+def row_extent(st, start, size, exact):
+    """Elements of a row that a copy may touch. A plain store writes whole units of 16 bytes, as an H200 does, also
+    where the row ends inside one."""
+    extent = map_word(st, start, 8) + 1
+    return extent if exact else (extent * size + _UNIT - 1) // _UNIT * _UNIT // size
+
+
+@compiled
 def move_row(st, sm, start, first, count, size, row, shared, shift, load, kind, operation):
     """`count` elements from number `first` on; row: byte in global memory of element 0, -1 if it is out of bounds."""
-    extent = map_word(st, start, 8) + 1
+    extent = row_extent(st, start, size, load or kind >= 0)
     width = (1 << shift) - 1
     fill = (map_word(st, start, 2) >> 15) & 1 != 0
     block = st.address[sm, 31]
@@ -260,7 +268,7 @@ def tensor_copy(st, sm, w, i, wb, time):
                 row = np.int64(-1) << 60
             row += coordinate * map_stride(st, start, d)
         low = max(first, 0)
-        high = min(first + count, map_word(st, start, 8) + 1)
+        high = min(first + count, row_extent(st, start, size, load or kind >= 0))
         if row >= 0 and high > low:
             address = row + st.par[L.P_MEMORY_BASE] + low * size
             if not inside(st, sm, w, i, address, (high - low) * size):

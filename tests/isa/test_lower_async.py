@@ -18,8 +18,6 @@ def columns(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "UCGABAR_ARV",
-        "UCGABAR_WAIT",
         "STAS [R12.64], R15",
         "UBLKCP.S.S [UR8], [UR4], UR7",
         "UBLKCP.S.G.MULTICAST [UR8], [UR4], UR6",
