@@ -3,8 +3,9 @@
     python -m validate.numba_worker RESULTS TIMEOUT_S MODULE
 
 A line is written when a test starts and when it ends, so that a crash is put down to the right test; tests that RESULTS
-names already are left out. The process ends early, with EXIT_SPOILED, after a test that leaves a failed context behind:
-hardware has no way on from there either, so the next process takes the rest.
+names already are left out. The process ends early, with EXIT_SPOILED, after a test that leaves a failed context behind
+(hardware has no way on from there either) or that took too long (a launch may have been left half done): the next
+process takes the rest.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Recorder:
 
     def __init__(self, stream: IO[str], driver: Any, timeout_s: int, seen: set[str]):
         self.lines, self.driver, self.timeout_s, self.seen = stream, driver, timeout_s, seen
-        self.outcome, self.detail = "passed", ""
+        self.outcome, self.detail, self.expired = "passed", "", False
 
     @pytest.fixture(scope="class")
     def initialize_from_pytest_config(self, request: pytest.FixtureRequest) -> None:
@@ -73,6 +74,8 @@ class Recorder:
             return (yield)
         finally:
             signal.alarm(0)
+            if self.expired and self.outcome != "passed":
+                self.outcome = "timeout"  # raised inside the driver, it reaches the test as an error code
             self.write(
                 test=_name(item.nodeid),
                 outcome=self.outcome,
@@ -80,8 +83,18 @@ class Recorder:
                 seconds=round(time.monotonic() - started, 3),
                 launches=self.driver.log.attempts - launched,
             )
-            if self.driver.primary.failed is not None:
-                item.session.shouldstop = "the context has failed"
+            if self.spoiled:
+                item.session.shouldstop = "what follows needs a process of its own"
+
+    @property
+    def spoiled(self) -> bool:
+        """Whether the tests that follow need a process of their own."""
+        return self.expired or self.driver.primary.failed is not None
+
+    def expire(self, *_: Any) -> None:
+        """The handler of the alarm."""
+        self.expired = True
+        raise Timeout
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: Any, call: Any) -> Iterator[None]:
@@ -112,10 +125,6 @@ def _name(node: str) -> str:
     return node.rpartition("/tests/")[2]
 
 
-def _alarm(*_: Any) -> None:
-    raise Timeout
-
-
 def main(arguments: list[str]) -> int:
     """Run the tests; see the top of this file."""
     from gpusim.cuda_driver import install_from_environment
@@ -123,14 +132,14 @@ def main(arguments: list[str]) -> int:
     path, timeout_s, module = arguments
     driver = install_from_environment()
     assert driver is not None
-    signal.signal(signal.SIGALRM, _alarm)
     results = Path(path)
     seen = {json.loads(line)["test"] for line in results.read_text().splitlines()} if results.exists() else set()
     with results.open("a") as stream:
         recorder = Recorder(stream, driver, int(timeout_s), seen)
+        signal.signal(signal.SIGALRM, recorder.expire)
         options = ["--pyargs", module, "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", os.sep]
         pytest.main(options, plugins=[recorder])
-    return EXIT_SPOILED if driver.primary.failed is not None else 0
+    return EXIT_SPOILED if recorder.spoiled else 0
 
 
 if __name__ == "__main__":
