@@ -311,8 +311,13 @@ def pack_as_integers(w: RowWriter) -> None:
 
 
 def half_source(w: RowWriter, column: int, selector: int) -> None:
-    """A single half: .H0_H0 (the default) or .H1_H1; the selector column gets 0 or 1."""
-    operand = w.take("reg", "ureg", "const")
+    """A single half: .H0_H0 (the default) or .H1_H1; the selector column gets 0 or 1. Of an immediate the encoding's
+    low half counts."""
+    operand = w.take("reg", "ureg", "const", "fimm")
+    if operand.kind == "fimm":
+        w.columns[column], w.columns[selector] = w.immediate_code(w.instruction.immediate_bits & 0xFFFF), 0
+        w.sources.append((column, operand))
+        return
     names = {"H0_H0": 0, "H1_H1": 1, "H0": 0, "H1": 1}
     if len(operand.suffixes) > 1 or any(name not in names for name in operand.suffixes):
         raise w.refuse("an operand suffix that is not known")
