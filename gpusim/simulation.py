@@ -74,8 +74,9 @@ def simulate(
     program = program_of(kernel, launch.args, config, signature)
     memory = DeviceMemory()
     modules = Modules(memory)
-    linked = modules.link(program)
+    # Arguments first: a program's variables must not move them to other L2 slices, since a kernel is loaded lazily.
     bound = bind(program, launch.args, memory, signature if program is not kernel else None, parameter_names(kernel))
+    linked = modules.link(program)
     result = run_launch(
         config,
         linked,

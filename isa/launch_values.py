@@ -43,6 +43,8 @@ class LaunchValues:
     """Where local memory begins among generic addresses, 8 bytes."""
     constants: int
     """Device address of constant bank 3, 8 bytes, for code that points to a `__constant__` variable."""
+    parameter_window: int | None = None
+    """Generic address of constant bank 0's first byte, 8 bytes: how code takes the address of a parameter."""
     is_cluster: int | None = None
     """Not zero for a launch with clusters, 4 bytes (%is_explicit_cluster)."""
     cluster: int | None = None
@@ -93,6 +95,7 @@ _HOPPER = LaunchValues(
     sm_count=0x10C,
     constants=0xD0,
     reserved_shared=0x114,
+    parameter_window=0x198,
     is_cluster=0x140,
     cluster=0x144,
     cluster_reciprocals=0x154,

@@ -19,6 +19,7 @@ from isa.opcodes import OPCODES
 
 SINK_ROWS = 4
 _SPARE_ROWS = 3  # a 128-bit access names its first register only
+_SPARE_UNIFORM_ROWS = 7  # a copy of a tensor's box reads up to seven more than it names
 
 
 class LowerableProgram(Protocol):
@@ -133,7 +134,7 @@ def _layout(program: LowerableProgram) -> RegisterLayout:
                 if _names(part, "reg", RZ):
                     registers = max(registers, part.index + 1 + _SPARE_ROWS)
                 elif _names(part, "ureg", URZ):
-                    uniform = max(uniform, part.index + 1 + _SPARE_ROWS)
+                    uniform = max(uniform, part.index + 1 + _SPARE_UNIFORM_ROWS)
     return RegisterLayout(registers, registers + uniform)
 
 

@@ -187,6 +187,13 @@ def program_counter(w: RowWriter) -> None:
     w.columns[m.COL_AUX0] = int(w.take().value or 0) if w.next_is("label") else w.instruction.address
 
 
+def register_limit(w: RowWriter) -> None:
+    """USETMAXREG: warps hand registers to one another; here each has all it names, and the request always succeeds."""
+    w.set(m.OP_PLOP3, aux0=0xFF, uniform=1)
+    w.pd(0)
+    w.number()
+
+
 def elect(w: RowWriter) -> None:
     w.set(m.OP_ELECT)
     w.pd(0)

@@ -59,7 +59,7 @@ _MUFU = {
 def flags(w: RowWriter) -> int:
     """FLAG_* bits of the modifiers."""
     names = {"FTZ": m.FLAG_FTZ, "SAT": m.FLAG_SAT, "NAN": m.FLAG_NAN, "XORSIGN": m.FLAG_XORSIGN}
-    names |= {"FMZ": m.FLAG_FMZ, "NTZ": m.FLAG_NTZ, "RELU": m.FLAG_RELU}
+    names |= {"FMZ": m.FLAG_FMZ | m.FLAG_FTZ, "NTZ": m.FLAG_NTZ, "RELU": m.FLAG_RELU}
     names |= {"SATFINITE": m.FLAG_SATFINITE, "OOB": m.FLAG_OOB}
     return sum(bit for name, bit in names.items() if w.has(name))
 
@@ -85,9 +85,7 @@ def float_arithmetic(w: RowWriter) -> None:
 
 
 def float_select(w: RowWriter) -> None:
-    if flags(w):
-        raise w.refuse("a flushing selection")
-    w.set(m.OP_SEL)
+    w.set(m.OP_FSEL_FTZ if w.has("FTZ") else m.OP_SEL)
     w.dst()
     w.src(m.COL_A, numeric="float")
     w.src(m.COL_B, numeric="float")
@@ -100,15 +98,6 @@ def float_minmax(w: RowWriter) -> None:
     w.src(m.COL_A, numeric="float")
     w.src(m.COL_B, numeric="float")
     w.ps(0)
-    if w.has("XORSIGN"):
-        _signs_of_their_own(w)
-
-
-def _signs_of_their_own(w: RowWriter) -> None:
-    """XORSIGN: the sign of the result comes from the operands' own signs, its size from their absolute values."""
-    if w.columns[m.COL_MOD_A] != m.MOD_FABS or w.columns[m.COL_MOD_B] != m.MOD_FABS:
-        raise w.refuse("XORSIGN without absolute values")
-    w.columns[m.COL_MOD_A] = w.columns[m.COL_MOD_B] = m.MOD_NONE
 
 
 def float_minmax3(w: RowWriter) -> None:
@@ -153,7 +142,7 @@ def compare(w: RowWriter) -> None:
 
 
 def _minimum(w: RowWriter) -> int:
-    """DSETP.MIN and .MAX: PD0 chooses the operand, PD1 says that the first is a NaN; see exec_double."""
+    """DSETP.MIN and .MAX: PD0 chooses the operand, PD1 says that both are NaN; see exec_double."""
     w.set(m.OP_DSETP)
     return m.COMPARE_MIN if w.has("MIN") else m.COMPARE_MAX
 
@@ -236,7 +225,7 @@ def integer_to_float(w: RowWriter) -> None:
         w.columns[m.COL_AUX5] = _BYTES[suffixes[0]]
         w.columns[m.COL_A] = w.register_row(w.take("reg", "ureg"))
     else:
-        w.src(m.COL_A, operand_rows, "int" if operand_rows == 1 else "raw")
+        w.src(m.COL_A, operand_rows, "int" if operand_rows == 1 else "upper")
 
 
 def float_to_float(w: RowWriter) -> None:
@@ -311,13 +300,8 @@ def pack_as_integers(w: RowWriter) -> None:
 
 
 def half_source(w: RowWriter, column: int, selector: int) -> None:
-    """A single half: .H0_H0 (the default) or .H1_H1; the selector column gets 0 or 1. Of an immediate the encoding's
-    low half counts."""
+    """A single half: .H0_H0 (the default) or .H1_H1; the selector column gets 0 or 1."""
     operand = w.take("reg", "ureg", "const", "fimm")
-    if operand.kind == "fimm":
-        w.columns[column], w.columns[selector] = w.immediate_code(w.instruction.immediate_bits & 0xFFFF), 0
-        w.sources.append((column, operand))
-        return
     names = {"H0_H0": 0, "H1_H1": 1, "H0": 0, "H1": 1}
     if len(operand.suffixes) > 1 or any(name not in names for name in operand.suffixes):
         raise w.refuse("an operand suffix that is not known")
@@ -389,8 +373,6 @@ def half_minmax(w: RowWriter) -> None:
     half2_source(w, m.COL_A)
     half2_source(w, m.COL_B)
     w.ps(0)
-    if w.has("XORSIGN"):
-        _signs_of_their_own(w)
 
 
 def mixed_arithmetic(w: RowWriter) -> None:

@@ -39,8 +39,9 @@ def mov(w: RowWriter) -> None:
     w.set(m.OP_MOV)
     w.dst()
     w.src(m.COL_A)
-    if w.next_is("imm") and w.number() != 0xF:
-        raise w.refuse("a partial byte mask of MOV")
+    lanes = w.number() & 0xF if w.next_is("imm") else 0xF
+    if lanes != 0xF:
+        w.set(m.OP_MOV_LANES, aux0=lanes)
 
 
 def select(w: RowWriter) -> None:
@@ -268,13 +269,17 @@ def minmax(w: RowWriter) -> None:
         _wide_minmax(w)
         return
     w.dst()
-    _unused_predicates(w)
+    chooses = _predicates(w)
     packed = w.has("S16x2", "U16x2", "U8x4", "S8x4")
     w.src(m.COL_A, numeric="raw" if packed else "int")
     w.src(m.COL_B, numeric="raw" if packed else "int")
     w.ps(0)
     signed, relu = not w.has("U32", "U16x2"), int(w.has("RELU"))
-    if w.has("U8x4", "S8x4"):
+    if chooses and w.has("U8x4", "S8x4"):
+        raise w.refuse("a predicate result")
+    if chooses:
+        w.set(m.OP_MNMX_CHOICE, aux0=int(signed), aux1=relu, aux2=int(packed))
+    elif w.has("U8x4", "S8x4"):
         w.set(m.OP_MNMX_8X4, aux0=int(w.has("S8x4")))
     elif packed:
         w.set(m.OP_MNMX_16X2, aux0=int(signed), aux1=relu)
@@ -286,16 +291,17 @@ def minmax(w: RowWriter) -> None:
         w.set(m.OP_MNMX_S if signed else m.OP_MNMX_U)
 
 
-def _unused_predicates(w: RowWriter) -> None:
-    """Later GPUs print two destination predicates, which the compiler leaves at PT."""
-    for k in range(2):
-        if w.pd(k) and w.columns[(m.COL_PD0, m.COL_PD1)[k]] not in (7, 15):
-            raise w.refuse("a predicate result")
+def _predicates(w: RowWriter) -> bool:
+    """Later GPUs print two destination predicates, which the compiler leaves at PT; whether they are used."""
+    w.pd(0)
+    w.pd(1)
+    return any(w.columns[column] not in (7, 15) for column in (m.COL_PD0, m.COL_PD1))
 
 
 def _wide_minmax(w: RowWriter) -> None:
     """IMNMX.S64 and .U64; the low words' predicate is there for chains of them and stays !PT."""
-    _unused_predicates(w)
+    if _predicates(w):
+        raise w.refuse("a predicate result")
     w.dst(2)
     w.src(m.COL_A, 2, "raw")
     w.src(m.COL_B, 2, "raw")
@@ -351,22 +357,25 @@ def difference(w: RowWriter) -> None:
     packed = w.instruction.opcode == "VABSDIFF4"
     w.set(m.OP_VABSDIFF4 if packed else m.OP_VABSDIFF, aux0=signed, aux1=int(w.has("ACC")))
     w.dst()
+    w.pd(0)
     w.src(m.COL_A, numeric="raw")
     w.src(m.COL_B, numeric="raw")
     w.src(m.COL_C)
 
 
 def pack_integers(w: RowWriter) -> None:
-    """I2IP.{S8,U8,..}.S32.SAT: saturate two 32-bit integers and pack them over c."""
+    """I2IP.{S8,U8,..}.S32[.SAT]: pack two 32-bit integers, saturated or cut, over c."""
     target = w.choose({"S8": 8, "U8": 8, "S16": 16, "U16": 16, "S4": 4, "U4": 4, "S2": 2, "U2": 2}, 0)
-    if not target or not w.has("S32") or not w.has("SAT"):
-        raise w.refuse("a packing that is not from saturated 32-bit integers")
-    w.set(m.OP_I2IP, aux0=target, aux1=int(w.modifiers[0].startswith("S")))
+    if not target or not w.has("S32"):
+        raise w.refuse("a packing that is not from 32-bit integers")
+    w.set(m.OP_I2IP, aux0=target, aux1=int(w.modifiers[0].startswith("S")), aux2=int(w.has("SAT")))
     w.dst()
     w.src(m.COL_A)
     w.src(m.COL_B)
+    above = w.take("reg", "ureg", "imm", "const")
     # R6.24 names the bits of C that stay, which the shift leaves anyway.
-    w.put(m.COL_C, replace(w.take("reg", "ureg", "imm", "const"), suffixes=()))
+    w.columns[m.COL_AUX3] = 16 * ("H1" in above.suffixes)
+    w.put(m.COL_C, replace(above, suffixes=()))
 
 
 def saturate_integer(w: RowWriter) -> None:
@@ -389,7 +398,7 @@ def bit_count(w: RowWriter) -> None:
     w.dst()
     w.pd(0)
     w.src(m.COL_A)
-    if w.columns[m.COL_PD0] not in (7, 15):
+    if opcode != "FLO" and w.columns[m.COL_PD0] not in (7, 15):
         raise w.refuse("a predicate result")
 
 
@@ -421,7 +430,7 @@ def plop3(w: RowWriter) -> None:
     signs = 0
     for k, column in enumerate((m.COL_A, m.COL_B, m.COL_C)):
         operand = w.peek()
-        if operand is not None and operand.kind in ("reg", "ureg") and operand.suffixes == ("SIGN",):
+        if operand is not None and operand.kind in ("reg", "ureg", "const") and operand.suffixes == ("SIGN",):
             signs |= 1 << k
             w.put(column, replace(w.take(), suffixes=()))
         else:

@@ -22,7 +22,7 @@ SCOPES = {
     "SYS": m.SCOPE_SYSTEM,
 }
 _SHIFTS = {"X4": 2, "X8": 3, "X16": 4}
-_ATOMICS = {
+ATOMICS = {
     "ADD": m.ATOMIC_ADD,
     "MIN": m.ATOMIC_MIN,
     "MAX": m.ATOMIC_MAX,
@@ -172,7 +172,7 @@ def atomic(w: RowWriter) -> None:
     elif w.has("INC"):
         operation = m.ATOMIC_INC
     else:
-        operation = w.choose(_ATOMICS, -1)
+        operation = w.choose(ATOMICS, -1)
         if operation < 0:
             raise w.refuse("an atomic without an operation")
     w.set(

@@ -142,7 +142,8 @@ class RowWriter:
 
         Args:
             rows: 1 for 32-bit, 2 for 64-bit sources.
-            numeric: 'int' (negation is two's complement), 'float' (sign bit) or 'raw' (no modifier allowed).
+            numeric: 'int' (negation is two's complement), 'float' (sign bit), 'raw' (no modifier allowed) or 'upper'
+                (as 'raw'; the immediate is the upper of two words, as it is of doubles).
         """
         operand = self.take("reg", "ureg", "imm", "fimm", "const")
         self.put(column, operand, rows, numeric)
@@ -165,7 +166,7 @@ class RowWriter:
             words = [0, bits] if rows == 2 else [bits]
         else:
             value = int(operand.value or 0)
-            if numeric == "float" and rows == 2:
+            if numeric in ("float", "upper") and rows == 2:
                 words = [0, value & WORD]
             else:
                 words = [value >> 32 * k & WORD for k in range(rows)]

@@ -146,15 +146,17 @@ OP_MNMX3_S = 157
 OP_IDP_4A = 158  # dot product of four bytes + C; AUX0 bit 0: A signed, bit 1: B signed
 OP_IDP_2A = 159  # dot product of two half words with two bytes + C; AUX0 as above, AUX1 = 1 upper bytes (.HI)
 OP_I2I_SAT = 160  # d = signed A saturated to AUX0 bits, AUX1 = 1 signed result
-OP_I2IP = 161  # d = C << 2 * bits | saturated A << bits | saturated B; AUX0 = bits per element, AUX1 = 1 signed result
-OP_VABSDIFF = 162  # d = |A - B| + C; AUX0 = 1 signed
-OP_VABSDIFF4 = 163  # absolute byte differences, AUX1 = 1: their sum + C; AUX0 = 1 signed
+OP_I2IP = 161  # d = C >> AUX3 << 2 * bits | A << bits | B; AUX0 = bits, AUX1 = 1 signed, AUX2 = 1 saturated elements
+OP_VABSDIFF = 162  # d = |A - B| + C, PD0 = carry of the addition; AUX0 = 1 signed
+OP_VABSDIFF4 = 163  # absolute byte differences, AUX1 = 1: their sum + C; AUX0 = 1 signed; PD0 = 0
 OP_ADD_16X2 = 164  # two 16-bit additions; AUX0 bit 0 negates the halves of A, bit 1 those of B
 OP_MNMX_16X2 = 165  # two 16-bit OP_MNMX; AUX0 = 1 signed, AUX1 = 1 RELU, AUX2 = 1: of A + B and C
 OP_MNMX3_16X2 = 166  # as OP_MNMX3_*; AUX0 = 1 signed
 OP_ADD_8X4 = 167  # four 8-bit additions; AUX0 as OP_ADD_16X2
 OP_MNMX_8X4 = 168  # four 8-bit OP_MNMX; AUX0 = 1 signed
 OP_ADD_SAT = 169  # d = A + B limited to a signed 32-bit integer
+OP_MOV_LANES = 170  # d = A in lanes k of four (k = lane % 4) of which AUX0 has bit k
+OP_MNMX_CHOICE = 171  # OP_MNMX_*, AUX2 = 1: of halves; AUX0 = 1 signed, AUX1 = 1 RELU; PD0, PD1 = A or its halves are d
 FIRST_WIDE_INT = 130
 FIRST_RARE_INT = 150
 
@@ -174,6 +176,7 @@ OP_FADD_MODE = 203  # with flags, rounding and scale
 OP_FMUL_MODE = 204
 OP_FFMA_MODE = 205
 OP_FMNMX = 206  # PS0 ? min : max; AUX0 flags (FTZ, NAN, XORSIGN)
+OP_FSEL_FTZ = 207  # d = PS0 ? A : B, flushed
 OP_FSET = 208  # d = compare ? (AUX3 = 1: 1.0f, 0: all ones) : 0; other columns as FSETP
 OP_FADD_FTZ = 209  # round to nearest, denormal sources and results flushed to zero of the same sign
 OP_FMUL_FTZ = 210
@@ -188,7 +191,7 @@ FLAG_FTZ = 1
 FLAG_SAT = 2
 FLAG_NAN = 4  # FMNMX.NAN: a NaN source makes the result NaN
 FLAG_XORSIGN = 8
-FLAG_FMZ = 16  # 0 * x = 0
+FLAG_FMZ = 16  # 0 * x = 0; comes with FLAG_FTZ
 ROUND_NEAREST = 0  # .RN, and the default
 ROUND_DOWN = 1  # .RM or .FLOOR
 ROUND_UP = 2  # .RP or .CEIL
@@ -223,7 +226,7 @@ OP_I2F = 411  # AUX1 rounding, AUX2 result bits, AUX3 = 1 signed, AUX4 source bi
 OP_F2F = 412  # AUX0 flags, AUX1 rounding, AUX2 result bits, AUX4 source bits, AUX5 half (0 low, 1 high)
 OP_FRND = 413  # AUX0 flags, AUX1 rounding, AUX2 = bits
 OP_POPC = 414
-OP_FLO_U = 415  # AUX0 = 1: distance from the top (.SH); no bit found gives 0xffffffff
+OP_FLO_U = 415  # AUX0 = 1: distance from the top (.SH); no bit found gives 0xffffffff; PD0 = found
 OP_FLO_S = 416
 OP_BREV = 417
 OP_F2FP = 418  # AUX0 flags, AUX1 rounding, AUX2 format of the result (HALF_*, NARROW_*), AUX3 = PACK_*, AUX4 = source
@@ -260,7 +263,7 @@ COMPARE_LT = 1
 COMPARE_EQ = 2
 COMPARE_GT = 4
 COMPARE_UNORDERED = 8
-COMPARE_MIN = 16  # DSETP only: PD0 = A is the minimum, PD1 = both are NaN
+COMPARE_MIN = 16  # DSETP only: PD0 = (A is the minimum) bool PS0, PD1 = both are NaN
 COMPARE_MAX = 32
 BOOL_AND = 0
 BOOL_OR = 1
@@ -317,8 +320,8 @@ OP_IMMA = 801  # AUX0 shape, AUX1 bit 0: A signed, bit 1: B signed, bits 4..: bi
 OP_DMMA = 802  # AUX0 shape
 OP_MOVM = 803  # transpose an 8x8 matrix of 16-bit elements
 # HMMA and IMMA with AUX3 = 1 + selector: A is structured sparse, AUX5 = row of its metadata.
-OP_GMMA = 804  # a warp's sixteen rows of a product of four warps: AUX0 = N, AUX1 = TENSOR_* of A | of B << 8, AUX2 = bits
-#                of the result, AUX3 as AUX1 of IMMA, AUX4 = GMMA_*, A = registers or B = descriptor of A, AUX5 =
+OP_GMMA = 804  # a warp's sixteen rows of a product of four warps: AUX0 = N, AUX1 = TENSOR_* of A | of B << 8, AUX2 =
+#                bits of the result, AUX3 as AUX1 of IMMA, AUX4 = GMMA_*, A = registers or B = descriptor of A, AUX5 =
 #                descriptor of B, PS0: C is added
 
 TENSOR_F16 = 0
@@ -421,7 +424,9 @@ OP_STSM = 1007
 OP_QSPC = 1008  # PD0 = generic address A lies in space AUX4; AUX5 = 1: shared memory of the whole cluster
 OP_SYNCS = 1010  # mbarrier at A: AUX4 = SYNCS_*, B operand, d pair = its words before, PD0 = phase is over
 OP_ARRIVES = 1011  # the copies so far arrive at mbarrier A: AUX4 = 0 as arrivals, 1 as transactions
-OP_BULK_COPY = 1012  # A, B uniform: AUX4 = BULK_*; C = bytes
+OP_BULK_COPY = 1012  # AUX4 = BULK_*: A = destination and mbarrier, B = source (loads) or the other way round, C = size;
+#                      of tensors: A = shared address, mbarrier (loads), coordinates, B = tensor map, AUX1 = dimensions;
+#                      reductions: AUX1 = bytes, AUX2 = ATOMIC_*, AUX3 = TYPE_*
 
 SPACE_GLOBAL = 0
 SPACE_SHARED = 1
@@ -450,6 +455,12 @@ SCOPE_SM = 1
 SCOPE_GPU = 2
 SCOPE_SYSTEM = 3
 
+BULK_LOAD = 0
+BULK_STORE = 1
+BULK_REDUCE = 2
+BULK_TENSOR_LOAD = 3
+BULK_TENSOR_STORE = 4
+BULK_TENSOR_REDUCE = 5
 SYNCS_EXCHANGE = 0
 SYNCS_CHECK = 1
 SYNCS_INVALIDATE = 2

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from isa import lower_bulk as bulk
 from isa import lower_control as control
 from isa import lower_float as floats
 from isa import lower_int as ints
@@ -68,6 +69,7 @@ _PACKED = "S16x2 U16x2 RELU U32 S32"
 _ACCESS = "E U8 S8 U16 S16 32 64 128"
 _ORDER = "STRONG WEAK MMIO CTA SM GPU SYS VC CONSTANT EF EL NA LU EU LTC64B LTC128B LTC256B PRIVATE"
 _GROUP = " ".join(f"64x{n}x{k}" for n in range(8, 257, 8) for k in (8, 16, 32, 256))
+_BULK = "ADD MIN MAX INC DEC AND OR XOR S32 U64 S64 64 F32 RN"
 _ATOMIC = "ADD MIN MAX INC DEC AND OR XOR EXCH CAS S32 U64 S64 F32 FTZ RN F64 F16x2 BF16x2"
 _ATOMIC += " F32x2 F32x4 F16x4 F16x8 BF16x4 BF16x8"
 
@@ -117,7 +119,7 @@ _ROWS = [
     _row("FADD32I", UNIT_FMA, FIXED, floats.float_arithmetic, "FTZ"),
     _row("FMUL32I", UNIT_FMA, FIXED, floats.float_arithmetic, "FTZ FMZ SAT"),
     _row("FFMA32I", UNIT_FMA, FIXED, floats.float_arithmetic, "FTZ FMZ SAT"),
-    _row("FSEL", UNIT_ALU, FIXED, floats.float_select),
+    _row("FSEL", UNIT_ALU, FIXED, floats.float_select, "FTZ"),
     _row("FMNMX", UNIT_ALU, FIXED, floats.float_minmax, "FTZ NAN XORSIGN"),
     _row("FMNMX3", UNIT_ALU, FIXED, floats.float_minmax3, "FTZ NAN"),
     _row("FADD2", UNIT_FMA, FIXED, floats.paired_arithmetic, "FTZ"),
@@ -161,8 +163,8 @@ _ROWS = [
     _row("F2IP", UNIT_ALU, FIXED, floats.pack_as_integers, "U8 S8 F32 FTZ NTZ " + _ROUND_INTEGER),
     # packed halves
     _row("HADD2", UNIT_HALF, FIXED, floats.half_arithmetic, _HALF + " F32"),
-    _row("HMUL2", UNIT_HALF, FIXED, floats.half_arithmetic, _HALF),
-    _row("HFMA2", UNIT_HALF, FIXED, floats.half_arithmetic, _HALF + " MMA RELU OOB"),
+    _row("HMUL2", UNIT_HALF, FIXED, floats.half_arithmetic, _HALF + " FMZ"),
+    _row("HFMA2", UNIT_HALF, FIXED, floats.half_arithmetic, _HALF + " FMZ MMA RELU OOB"),
     _row("HMNMX2", UNIT_ALU, FIXED, floats.half_minmax, "BF16_V2 FTZ NAN XORSIGN"),
     _row("HSETP2", UNIT_HALF, FIXED, floats.half_compare, _FLOAT_COMPARE + " BF16_V2 FTZ"),
     _row("HSET2", UNIT_HALF, FIXED, floats.half_compare, _FLOAT_COMPARE + " BF16_V2 BF FTZ"),
@@ -220,6 +222,15 @@ _ROWS = [
         "EXCH 64 ARRIVE TRANS64 RED OPTOUT A1TR A1T0 ART0 A0TR A0TX A0T1 PHASECHK TRYWAIT CCTL IV",
     ),
     _row("ARRIVES", UNIT_LSU, VARIABLE, memory.copies_arrive, "LDGSTSBAR 64 ARVCNT TRANSCNT"),
+    _row("UBLKCP", UNIT_LSU, VARIABLE, bulk.plain_copy, "S G"),
+    _row("UBLKRED", UNIT_LSU, VARIABLE, bulk.plain_reduction, f"S G {_BULK}"),
+    _row("UTMALDG", UNIT_LSU, VARIABLE, bulk.tensor_load, "1D 2D 3D 4D 5D"),
+    _row("UTMASTG", UNIT_LSU, VARIABLE, bulk.tensor_store, "1D 2D 3D 4D 5D"),
+    _row("UTMAREDG", UNIT_LSU, VARIABLE, bulk.tensor_store, "1D 2D 3D 4D 5D ADD MIN MAX INC DEC AND OR XOR"),
+    _row("UBLKPF", UNIT_LSU, VARIABLE, bulk.hint, "L2"),
+    _row("UTMAPF", UNIT_LSU, VARIABLE, bulk.hint, "L2 1D 2D 3D 4D 5D"),
+    _row("UTMACCTL", UNIT_LSU, VARIABLE, bulk.hint, "PF IV"),
+    _row("UTMACMDFLUSH", UNIT_LSU, VARIABLE, bulk.hint),
     _row("CCTL", UNIT_LSU, VARIABLE, memory.cache_control, "E IVALL DML2 RML2 PML2 PF1 PF2 IV"),
     _row("QSPC", UNIT_LSU, VARIABLE, memory.query_space, "E S D L G"),
     _row("MEMBAR", UNIT_LSU, VARIABLE, control.membar, "SC ALL CTA SM GPU SYS VC"),
@@ -243,7 +254,7 @@ _ROWS = [
     _row("ENDCOLLECTIVE", UNIT_CBU, FIXED, control.end_collective),
     _row("BMOV", UNIT_CBU, VARIABLE, control.barrier_move, "32 CLEAR"),
     _row("YIELD", UNIT_CBU, FIXED, control.yield_),
-    _row("NANOSLEEP", UNIT_CBU, FIXED, control.nanosleep, "WARP"),
+    _row("NANOSLEEP", UNIT_CBU, FIXED, control.nanosleep, "WARP SYNCS"),
     _row("DEPBAR", UNIT_NONE, FIXED, control.depbar, "LE"),
     _row("KILL", UNIT_CBU, FIXED, control.trap),
     _row("BPT", UNIT_CBU, FIXED, control.trap, "TRAP INT DRAIN"),
@@ -251,6 +262,7 @@ _ROWS = [
     _row("SYSCALL", UNIT_CBU, FIXED, control.system_call),  # not the hardware's: see isa.link
     _row("NOP", UNIT_NONE, FIXED, control.nothing),
     _row("PMTRIG", UNIT_NONE, FIXED, control.nothing),
+    _row("USETMAXREG", UNIT_NONE, FIXED, control.register_limit, "DEALLOC TRY_ALLOC CTAPOOL"),
     _row("PREEXIT", UNIT_NONE, FIXED, control.nothing),
     _row("ACQBULK", UNIT_NONE, FIXED, control.nothing),
     # block barriers

@@ -20,15 +20,22 @@ COMPILED = ("tests/gpusim/test_interpreted.py", "--deselect=tests/gpusim/test_in
 INTERPRETED = (
     "tests/isa",
     *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("tests/gpusim/test_exec_*.py")),
+    "tests/fuzz",
     "tests/gpusim/test_async_copy.py",
     "tests/gpusim/test_cluster.py",
     "tests/gpusim/test_coalescer.py",
     "tests/gpusim/test_corpus.py",
+    "tests/gpusim/test_cuda_kernels.py",
     "tests/gpusim/test_flow_replay.py",
+    "tests/gpusim/test_group_matrix.py",
     "tests/gpusim/test_hardware.py",
+    "tests/gpusim/test_link.py",
     "tests/gpusim/test_matrix_replay.py",
     "tests/gpusim/test_simulate.py",
+    "tests/gpusim/test_numba_corpus.py",
     "tests/gpusim/test_special_registers.py",
+    "tests/gpusim/test_tensor_copy.py",
+    "tests/oracle",
 )
 GROUPS = {"isa": "isa/", "executors": "gpusim/engine/"}
 

@@ -133,7 +133,7 @@ def forbidden_words(root: Path) -> list[str]:
 def text_of(path: Path) -> str:
     """A file's text; of a program image its document and the readable parts of its cubin."""
     if path.suffix != ".gpuprog":
-        return path.read_text("utf-8")
+        return path.read_text("utf-8", errors="replace")  # among them damaged files for the fuzz tests
     document = zlib.decompress(path.read_bytes().removeprefix(b"GPUPROG\n"))
     return document.decode() + "\n" + base64.b64decode(json.loads(document)["cubin"]).decode("latin-1")
 

@@ -1,7 +1,8 @@
 """Thirty-two ordinary kernels, small ones of the kind that people write, to compare counters and results on.
 
 Unlike the bundled programs they teach nothing and have one size; there are many of them, and each is different code.
-It has over 500 lines because a kernel a file would say no more. `CASES` holds a launch of each; `python -m validate generated` replays what an H200 made of them.
+It has over 500 lines because a kernel a file would say no more. `CASES` holds a launch of each;
+`python -m validate generated` replays what an H200 made of them.
 """
 
 from __future__ import annotations

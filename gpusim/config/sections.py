@@ -151,6 +151,7 @@ class MemoryInstruction(Section):
     """What all instructions of the memory pipe share, from issue to the unit that serves them."""
 
     queue_depth: Count = _doc("memory instructions that wait per sub-partition")
+    bulk_start_cycles: Cycles = _doc("from the issue of a bulk copy (TMA) to its first request")
     load_source_release_cycles: Cycles = _doc(
         "global load: issue until the address registers may be overwritten"
     )

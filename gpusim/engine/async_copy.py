@@ -8,6 +8,7 @@ import numpy as np
 
 from gpusim.engine import layout as L
 from gpusim.engine.bits import popc
+from gpusim.engine.bulk_copy import bulk_access
 from gpusim.engine.coalescer import coalesce
 from gpusim.engine.exec_common import predicate, row_offset
 from gpusim.engine.flight import event_at, open_copies
@@ -126,6 +127,8 @@ def async_access(st, sm, q, w, i, wb, mask, time):
         copy_to_shared(st, sm, q, w, i, wb, mask, time)
     elif op == M.OP_LDSM or op == M.OP_STSM:
         matrix_access(st, sm, q, w, i, wb, mask, time)
+    elif op == M.OP_BULK_COPY:
+        bulk_access(st, sm, w, i, wb, time)
     elif op == M.OP_SYNCS:
         barrier_object(st, sm, q, w, i, wb, mask, time)
     else:

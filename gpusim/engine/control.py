@@ -94,8 +94,7 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
     op = code[i, M.COL_OP]
     chunk = st.sm[sm, L.S_CHUNK]
     lanes = mask
-    if op == M.OP_BRA or op == M.OP_EXIT:
-        lanes &= np.int64(predicate(code, i, M.COL_PS0, st.preds, 16 * w))
+    lanes &= np.int64(predicate(code, i, M.COL_PS0, st.preds, 16 * w))  # the second predicate, as of BREAK P1, B0
     if op == M.OP_BRA:
         kind = code[i, M.COL_AUX1]
         active = st.warp[w, L.W_ACTIVE]

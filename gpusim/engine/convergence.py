@@ -15,6 +15,10 @@ branches, and Nsight Compute's instruction counts of the kernels that `tests/gpu
   their BSYNC again, so that instruction counters see it twice.
 - YIELD lets all others go first who can run, and those that wait at a barrier for nobody but lanes that yield: they
   execute their BSYNC again and pass. Lanes at WARPSYNC execute that again too, and go on waiting.
+- Lanes that give way by YIELD to lanes that had given way at the same YIELD go on with them: all of them execute the
+  YIELD once more, together.
+- Lanes that wait at a BSYNC whose barrier other lanes have used meanwhile (a later BSSY named others) go on when
+  nobody else of the warp can.
 - WARPSYNC of lanes that are not yet together: each group executes it once as it arrives, then all together once more.
 - WARPSYNC does not wait for lanes that wait at BSYNC for those at the WARPSYNC: they could never come. (Not measured:
   numba-cuda's reduction ends with such a WARPSYNC of a few lanes, and runs on hardware.)
@@ -109,8 +113,25 @@ def pick(warp, split, w):
                 split[w, D_YIELDED] &= ~active
                 split[w, D_SPIN] = 0
                 return True
-        if not pass_sync(split, w):
+        if not pass_alone(warp, split, w) and not pass_sync(split, w):
             break
+    return False
+
+
+@compiled
+def pass_alone(warp, split, w):
+    """Lets lanes at a BSYNC go on that wait for nobody any more. False if there are none.
+
+    To be called when no lane can run. A later BSSY of other lanes on the same barrier has replaced the members that
+    these lanes waited for; once its own members have gone on, nobody is left who could open it.
+    """
+    for b in range(FIRST_SYNC):
+        waiting = split[w, D_WAITING + b]
+        if waiting != 0 and split[w, D_MEMBERS + b] & warp[w, W_ALIVE] & ~waiting == 0:
+            push(split, w, split[w, D_RESUME + b], waiting, SPLIT_READY)
+            split[w, D_WAITING + b] = 0
+            split[w, D_MEMBERS + b] = 0
+            return True
     return False
 
 
@@ -378,8 +399,12 @@ def yield_lanes(warp, split, w):
     if any_ready(split, w):
         resume = warp[w, W_PC]
         pick(warp, split, w)
-        push_bottom(split, w, resume, active)
-        split[w, D_YIELDED] |= active
+        if warp[w, W_PC] == resume:
+            warp[w, W_ACTIVE] |= active | gather(split, w, resume)
+            warp[w, W_PC] = resume - 1
+        else:
+            push_bottom(split, w, resume, active)
+            split[w, D_YIELDED] |= active
 
 
 @compiled

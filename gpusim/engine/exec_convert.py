@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from gpusim.engine.exec_common import destination, row_offset, source, source_pair
+from gpusim.engine.exec_common import destination, row_offset, set_predicate, source, source_pair
+from gpusim.engine.exec_double import with_nan_of
 from gpusim.engine.exec_int import store_pair
 from gpusim.engine.exec_mufu import mufu
 from gpusim.engine.exec_simd import part
@@ -13,10 +14,9 @@ from gpusim.engine.float_bits import (
     integral32,
     integral64,
     round_to_f32,
-    saturated,
     sum_error,
 )
-from gpusim.engine.half_bits import from_half, to_half, to_half_directed, to_half_down
+from gpusim.engine.half_bits import flushed_half_bits, from_half, to_half, to_half_directed, to_half_down
 from gpusim.engine.jit import compiled
 from gpusim.engine.lanes import (
     as_f32,
@@ -91,8 +91,7 @@ def half_source(code, i, regs, wb):
     word = shr(load(regs, row_offset(code[i, m.COL_A], wb)), splat(16 * code[i, m.COL_AUX5]))
     half = word & splat(0xFFFF)
     if code[i, m.COL_AUX0] & m.FLAG_FTZ:
-        exponent = splat(0x7F80 if form == m.HALF_BF16 else 0x7C00)
-        half = select(equal(half & exponent, splat(0)), half & splat(0x8000), half)
+        half = flushed_half_bits(half, form)
     return from_half(half, form, code[i, m.COL_MOD_A])
 
 
@@ -103,11 +102,18 @@ def half_form(modes):
 
 
 @compiled
-def float_source(code, i, regs, wb):
-    """The source of F2I, F2F as an f64 row, whatever its width; .FTZ flushes denormals of up to 32 bits."""
-    bits = code[i, m.COL_AUX4]
+def flushed64(bits):
+    """Bits of an f64 row with denormal numbers replaced by zeros of the same sign."""
+    denormal = equal(high(bits) & splat(0x7FF00000), splat(0))
+    return select(denormal, bits & splat64(1 << 63), bits)
+
+
+@compiled
+def float_source(code, i, regs, wb, bits):
+    """A source of `bits` bits as an f64 row; .FTZ flushes denormals of that width."""
     if bits == 64:
-        return as_f64(source_pair(code, i, m.COL_A, regs, wb))
+        wide = source_pair(code, i, m.COL_A, regs, wb)
+        return as_f64(flushed64(wide) if code[i, m.COL_AUX0] & m.FLAG_FTZ else wide)
     a = source(code, i, m.COL_A, regs, wb)
     if bits == 16:
         return to_f64(half_source(code, i, regs, wb))
@@ -117,7 +123,7 @@ def float_source(code, i, regs, wb):
 @compiled
 def float_to_integer(code, i, regs, wb, mask):
     bits, is_signed = code[i, m.COL_AUX2], code[i, m.COL_AUX3]
-    value = integral64(float_source(code, i, regs, wb), code[i, m.COL_AUX1])
+    value = integral64(float_source(code, i, regs, wb, code[i, m.COL_AUX4]), code[i, m.COL_AUX1])
     of_nan = integer_of_nan(bits, code[i, m.COL_AUX0])
     result = select(unordered_f64(value, value), of_nan, clamped_integer(value, bits, is_signed))
     offset = destination(code, i, wb)
@@ -187,31 +193,30 @@ def integer_to_float(code, i, regs, wb, mask):
 
 @compiled
 def float_to_float(code, i, regs, wb, mask):
-    """F2F: a NaN keeps its sign and the upper bits of its payload, and comes out quiet (measured on an H200).
-
-    Exceptions are 16-bit results of a bfloat16, or of a float32 that is rounded in a direction: 0x7fff.
-    """
+    """F2F. A NaN keeps sign and payload on the way to a float64; from a float64 it keeps what of both has room, and
+    comes out quiet. Other results have the one NaN of their format (all measured on an H200)."""
     modes, rounding, bits = code[i, m.COL_AUX0], code[i, m.COL_AUX1], code[i, m.COL_AUX2]
-    value = float_source(code, i, regs, wb)
+    value = float_source(code, i, regs, wb, code[i, m.COL_AUX4])
     offset = destination(code, i, wb)
     if bits == 64:
         store_pair(regs, offset, as_u64(value), mask)
         return
-    of_nan = to_f32(value)
-    is_nan = unordered_f64(value, value)
-    if bits == 16:
-        result = to_half_directed(value, splat_f64(0.0), half_form(modes), rounding)
-        if code[i, m.COL_AUX4] == 64 or (
-            rounding == m.ROUND_NEAREST and modes & (m.FLAG_BF16 | m.FLAG_TO_BF16) == 0
-        ):
-            half_nan = shr(as_u32(of_nan), splat(16)) if modes & m.FLAG_TO_BF16 else f32_to_half(of_nan)
-            result = select(is_nan, half_nan, result)
-    else:
-        result = select(is_nan, as_u32(of_nan), round_to_f32(value, splat_f64(0.0), rounding))
     if modes & m.FLAG_SAT:
-        result = saturated(result)
-    if modes & m.FLAG_FTZ and bits == 32:
-        result = flushed(result)
+        positive = less_f64(splat_f64(0.0), value)
+        one = splat_f64(1.0)
+        value = select(positive, select(less_f64(one, value), one, value), splat_f64(0.0))
+    of_nan = to_f32(value)
+    keeps_nan = unordered_f64(value, value) if code[i, m.COL_AUX4] == 64 else NO_LANES
+    if bits == 16:
+        form = half_form(modes)
+        half_nan = shr(as_u32(of_nan), splat(16)) if modes & m.FLAG_TO_BF16 else f32_to_half(of_nan)
+        result = select(keeps_nan, half_nan, to_half_directed(value, splat_f64(0.0), form, rounding))
+        if modes & m.FLAG_FTZ:
+            result = flushed_half_bits(result, form)
+    else:
+        result = select(keeps_nan, as_u32(of_nan), round_to_f32(value, splat_f64(0.0), rounding))
+        if modes & m.FLAG_FTZ:
+            result = flushed(result)
     store(regs, offset, result, mask)
 
 
@@ -220,8 +225,8 @@ def round_integral(code, i, regs, wb, mask):
     modes, rounding, bits = code[i, m.COL_AUX0], code[i, m.COL_AUX1], code[i, m.COL_AUX2]
     offset = destination(code, i, wb)
     if bits == 64:
-        value = as_f64(source_pair(code, i, m.COL_A, regs, wb))
-        store_pair(regs, offset, as_u64(integral64(value, rounding)), mask)
+        whole = as_u64(integral64(float_source(code, i, regs, wb, bits), rounding))
+        store_pair(regs, offset, with_nan_of(code, i, m.COL_A, regs, wb, whole), mask)
         return
     if bits == 16:
         whole = integral32(half_source(code, i, regs, wb), rounding)
@@ -292,9 +297,12 @@ def exec_convert(code, i, regs, wb, preds, pb, mask):
     if op == m.OP_POPC:
         d = count_ones(a)
     elif op == m.OP_FLO_U:
+        set_predicate(preds, pb, code[i, m.COL_PD0], ~equal(a, splat(0)), mask)
         d = leading_bit(a, code[i, m.COL_AUX0])
     elif op == m.OP_FLO_S:
-        d = leading_bit(a ^ sar(a, splat(31)), code[i, m.COL_AUX0])
+        a = a ^ sar(a, splat(31))
+        set_predicate(preds, pb, code[i, m.COL_PD0], ~equal(a, splat(0)), mask)
+        d = leading_bit(a, code[i, m.COL_AUX0])
     elif op == m.OP_BREV:
         d = reverse_bits(a)
     elif code[i, m.COL_AUX1] != 0:

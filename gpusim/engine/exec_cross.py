@@ -1,8 +1,7 @@
 """Executor of exchanges between lanes (class CLS_CROSS): SHFL, VOTE, MATCH, REDUX, R2UR.
 
 They see the real mask of executing lanes even when the result is uniform; a uniform result (AUX5 = 1) is written to
-all lanes of its row. A shuffle from a lane that does not execute is undefined in CUDA; here it reads that lane's
-register as it is.
+all lanes of its row. A shuffle from a lane that does not execute is undefined in CUDA; it reads zero, as on an H200.
 """
 
 import numpy as np
@@ -63,8 +62,9 @@ def shuffle(code, i, regs, wb, preds, pb, mask):
     c = source(code, i, m.COL_C, regs, wb)
     found, valid = shuffle_source(code[i, m.COL_AUX0], b, c)
     result = gather(regs, row_offset(code[i, m.COL_A], wb), found)
+    executes = shr(splat(mask), found) & splat(1)
     set_predicate(preds, pb, code[i, m.COL_PD0], valid, mask)
-    store(regs, destination(code, i, wb), result, mask)
+    store(regs, destination(code, i, wb), result * executes, mask)
 
 
 @compiled

@@ -97,9 +97,9 @@ def exec_double(code, i, regs, wb, preds, pb, mask):
             second = unordered_f64(x, x) & unordered_f64(y, y)
         else:
             holds = compare_masks(less_f64(x, y), equal_f64(x, y), unordered_f64(x, y), relation)
-            second = ~holds
+            second = combined(~holds, p, code[i, m.COL_AUX2])
+        set_predicate(preds, pb, code[i, m.COL_PD1], second, mask)
         set_predicate(preds, pb, code[i, m.COL_PD0], combined(holds, p, code[i, m.COL_AUX2]), mask)
-        set_predicate(preds, pb, code[i, m.COL_PD1], combined(second, p, code[i, m.COL_AUX2]), mask)
         return
     c = source_pair(code, i, m.COL_C, regs, wb)
     if op == m.OP_DADD:

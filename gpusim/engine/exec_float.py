@@ -16,11 +16,11 @@ from gpusim.engine.float_bits import (
     round_to_f32,
     saturated,
     sum_error,
+    zeroed,
 )
 from gpusim.engine.jit import compiled
 from gpusim.engine.lanes import (
     as_f32,
-    equal,
     equal_f32,
     fma32,
     less_f32,
@@ -63,6 +63,8 @@ def exec_float_mode(code, i, regs, wb, mask):
     c = source(code, i, m.COL_C, regs, wb)
     if bits_of_mode & m.FLAG_FTZ:
         a, b, c = flushed(a), flushed(b), flushed(c)
+    if bits_of_mode & m.FLAG_FMZ:
+        a, b = zeroed(a, b)
     if op == m.OP_FADD_MODE:
         if rounding == m.ROUND_NEAREST:
             d = canonical(as_f32(a) + as_f32(b))
@@ -74,9 +76,6 @@ def exec_float_mode(code, i, regs, wb, mask):
         d = canonical(fma32(as_f32(a), as_f32(b), as_f32(c)))
     else:
         d = add_rounded(exact_product(a, b, 0), c, a ^ b, rounding)
-    if bits_of_mode & m.FLAG_FMZ:
-        zero = equal(a & splat(0x7FFFFFFF), splat(0)) | equal(b & splat(0x7FFFFFFF), splat(0))
-        d = select(zero, c if op == m.OP_FFMA_MODE else splat(0), d)
     if bits_of_mode & m.FLAG_FTZ:
         d = flushed(d)
     if bits_of_mode & m.FLAG_SAT:
@@ -112,12 +111,8 @@ def ordered_key(bits):
 def minimum_maximum(a, b, smaller, modes):
     """FMNMX: minimum in the lanes of `smaller`, maximum in the others; -0 is below +0.
 
-    One NaN loses against a number, two give the canonical NaN; with FLAG_NAN one is enough. FLAG_XORSIGN compares
-    absolute values and gives the result the product of the signs.
+    One NaN loses against a number, two give the canonical NaN; with FLAG_NAN one is enough.
     """
-    signs = (a ^ b) & splat(SIGN)
-    if modes & m.FLAG_XORSIGN:
-        a, b = a & splat(~SIGN), b & splat(~SIGN)
     if modes & m.FLAG_FTZ:
         a, b = flushed(a), flushed(b)
     a_less = less_s(ordered_key(a), ordered_key(b))
@@ -125,10 +120,14 @@ def minimum_maximum(a, b, smaller, modes):
     a_nan = unordered_f32(as_f32(a), as_f32(a))
     b_nan = unordered_f32(as_f32(b), as_f32(b))
     d = select(a_nan, b, select(b_nan, a, d))
-    if modes & m.FLAG_XORSIGN:
-        d = d | signs
     nan = a_nan | b_nan if modes & m.FLAG_NAN else a_nan & b_nan
     return select(nan, splat(CANONICAL_NAN), d)
+
+
+@compiled
+def with_signs_of(d, a, b):
+    """.XORSIGN: a number gets the product of the signs that the operands have in their registers."""
+    return select(unordered_f32(as_f32(d), as_f32(d)), d, (d & splat(~SIGN)) | ((a ^ b) & splat(SIGN)))
 
 
 @compiled
@@ -169,9 +168,14 @@ def exec_float(code, i, regs, wb, preds, pb, mask):
         d = flushed(canonical(as_f32(flushed(a)) * as_f32(flushed(b))))
     elif op == m.OP_FMNMX:
         d = minimum_maximum(a, b, predicate(code, i, m.COL_PS0, preds, pb), code[i, m.COL_AUX0])
+        if code[i, m.COL_AUX0] & m.FLAG_XORSIGN:
+            a = load(regs, row_offset(code[i, m.COL_A], wb))
+            d = with_signs_of(d, a, load(regs, row_offset(code[i, m.COL_B], wb)))
     elif op == m.OP_FMNMX3:
         smaller, modes = predicate(code, i, m.COL_PS0, preds, pb), code[i, m.COL_AUX0]
         d = minimum_maximum(minimum_maximum(a, b, smaller, modes), c, smaller, modes)
+    elif op == m.OP_FSEL_FTZ:
+        d = flushed(select(predicate(code, i, m.COL_PS0, preds, pb), a, b))
     elif op == m.OP_FSET:
         other = predicate(code, i, m.COL_PS0, preds, pb)
         holds = compare_f32(a, b, code[i, m.COL_AUX0], code[i, m.COL_AUX1])

@@ -5,9 +5,9 @@ an odd float32 before the last rounding, so that no double rounding occurs. NaN 
 """
 
 from gpusim.engine.exec_common import destination, predicate, row_offset, set_predicate, source
-from gpusim.engine.exec_float import compare_f32, minimum_maximum
-from gpusim.engine.float_bits import canonical, combined, saturated, sum_error
-from gpusim.engine.half_bits import from_half, limited, odd_f32, to_half
+from gpusim.engine.exec_float import compare_f32, minimum_maximum, with_signs_of
+from gpusim.engine.float_bits import canonical, combined, saturated, sum_error, zeroed
+from gpusim.engine.half_bits import flushed_half_bits, from_half, limited, odd_f32, to_half
 from gpusim.engine.jit import compiled
 from gpusim.engine.lanes import (
     as_f32,
@@ -79,10 +79,18 @@ def half_result(code, i, upper, regs, wb, smaller):
     op = code[i, m.COL_OP]
     a = half_operand(code, i, 0, upper, regs, wb)
     b = half_operand(code, i, 1, upper, regs, wb)
+    if code[i, m.COL_AUX0] & m.FLAG_FMZ:
+        x, y = zeroed(as_u32(a), as_u32(b))
+        a, b = as_f32(x), as_f32(y)
     if op == m.OP_HMUL2:
         return odd_f32(to_f64(a) * to_f64(b), splat_f64(0.0))
     if op == m.OP_HMNMX2:
-        return as_f32(minimum_maximum(as_u32(a), as_u32(b), smaller, code[i, m.COL_AUX0] & ~m.FLAG_FTZ))
+        d = minimum_maximum(as_u32(a), as_u32(b), smaller, code[i, m.COL_AUX0] & ~m.FLAG_FTZ)
+        if code[i, m.COL_AUX0] & m.FLAG_XORSIGN:
+            x = from_half(half_word(code, i, 0, upper, regs, wb), code[i, m.COL_AUX1], m.MOD_NONE)
+            y = from_half(half_word(code, i, 1, upper, regs, wb), code[i, m.COL_AUX1], m.MOD_NONE)
+            d = with_signs_of(d, as_u32(x), as_u32(y))
+        return as_f32(d)
     if op == m.OP_HADD2:
         return half_fma(a, splat_f32(1.0), b)
     return half_fma(a, b, half_operand(code, i, 2, upper, regs, wb))
@@ -93,10 +101,7 @@ def rounded_half(code, i, value):
     """Limits of RELU and SAT, rounding, and flushing of the result."""
     modes, form = code[i, m.COL_AUX0], code[i, m.COL_AUX1]
     bits = to_half(limited(value, modes), form)
-    if modes & m.FLAG_FTZ:
-        exponent = 0x7F80 if form == m.HALF_BF16 else 0x7C00
-        bits = select(equal(bits & splat(exponent), splat(0)), bits & splat(0x8000), bits)
-    return bits
+    return flushed_half_bits(bits, form) if modes & m.FLAG_FTZ else bits
 
 
 @compiled
@@ -124,8 +129,8 @@ def exec_half(code, i, regs, wb, preds, pb, mask):
         lower = half_compare(code, i, False, regs, wb, p)
         upper = half_compare(code, i, True, regs, wb, p)
         if op == m.OP_HSETP2:
-            set_predicate(preds, pb, code[i, m.COL_PD0], lower, mask)
             set_predicate(preds, pb, code[i, m.COL_PD1], upper, mask)
+            set_predicate(preds, pb, code[i, m.COL_PD0], lower, mask)
             return
         truth = compare_truth(code, i)
         d = select(lower, truth, splat(0)) | (select(upper, truth, splat(0)) << splat(16))

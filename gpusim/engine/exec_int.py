@@ -25,15 +25,17 @@ from gpusim.engine.exec_simd import (
     mnmx_16x2,
     negated_bytes,
     negated_halves,
-    pack_saturated,
+    pack,
     permute_bytes,
     saturate,
 )
+from gpusim.engine.float_bits import NO_LANES
 from gpusim.engine.jit import compiled
 from gpusim.engine.lanes import (
     equal,
     high,
     join,
+    lane_numbers,
     less_s,
     less_s64,
     less_u,
@@ -166,6 +168,16 @@ def negative_to_zero(row):
 
 
 @compiled
+def takes_first(a, b, shift, smaller, signed, packed):
+    """Lanes in which VIMNMX takes A, or if `packed` its half from bit `shift` on; A where they are equal."""
+    if packed != 0:
+        a, b = shr(a, splat(shift)) << splat(16), shr(b, splat(shift)) << splat(16)
+    a_less = less_s(a, b) if signed != 0 else less_u(a, b)
+    b_less = less_s(b, a) if signed != 0 else less_u(b, a)
+    return ~((smaller & b_less) | (~smaller & a_less))
+
+
+@compiled
 def wide_product(a, b, signed):
     return sign_extend(a) * sign_extend(b) if signed else zero_extend(a) * zero_extend(b)
 
@@ -217,8 +229,8 @@ def exec_int_wide(code, i, regs, wb, preds, pb, mask):
     elif op == m.OP_IADD3_CARRY:
         total = carry_sum(code, i, regs, wb, preds, pb)
         carry = high(total)
-        set_predicate(preds, pb, code[i, m.COL_PD0], ~equal(carry, splat(0)), mask)
         set_predicate(preds, pb, code[i, m.COL_PD1], less_u(splat(1), carry), mask)
+        set_predicate(preds, pb, code[i, m.COL_PD0], ~equal(carry, splat(0)), mask)
         store(regs, offset, low(total), mask)
     elif op == m.OP_LEA_CARRY:
         a = source(code, i, m.COL_A, regs, wb)
@@ -291,11 +303,15 @@ def exec_int_rare(code, i, regs, wb, preds, pb, mask):
     elif op == m.OP_I2I_SAT:
         d = saturate(a, aux0, aux1)
     elif op == m.OP_I2IP:
-        d = pack_saturated(a, b, c, aux0, aux1)
+        if aux2 != 0:
+            a, b = saturate(a, aux0, aux1), saturate(b, aux0, aux1)
+        d = pack(a, b, shr(c, splat(code[i, m.COL_AUX3])), aux0)
     elif op == m.OP_VABSDIFF:
         a_less = less_s(a, b) if aux0 != 0 else less_u(a, b)
         d = select(a_less, b - a, a - b) + c
+        set_predicate(preds, pb, code[i, m.COL_PD0], less_u(d, c), mask)
     elif op == m.OP_VABSDIFF4:
+        set_predicate(preds, pb, code[i, m.COL_PD0], 0, mask)
         d = byte_differences(a, b, c, aux0, aux1)
     elif op == m.OP_ADD_16X2:
         a = negated_halves(a) if aux0 & 1 else a
@@ -312,6 +328,19 @@ def exec_int_rare(code, i, regs, wb, preds, pb, mask):
         d = mnmx_8x4(a, b, smaller, aux0)
     elif op == m.OP_ADD_SAT:
         d = add_saturated(a, b)
+    elif op == m.OP_MNMX_CHOICE:
+        first = takes_first(a, b, 0, smaller, aux0, aux2)
+        second = takes_first(a, b, 16, smaller, aux0, aux2)
+        d = (select(first, a, b) & splat(0xFFFF)) | (select(second, a, b) & splat(0xFFFF0000))
+        if aux1 != 0:
+            d = mnmx_16x2(d, splat(0), 0, 1) if aux2 != 0 else negative_to_zero(d)
+            first &= takes_first(a, splat(0), 0, NO_LANES, 1, aux2)
+            second &= takes_first(a, splat(0), 16, NO_LANES, 1, aux2)
+        set_predicate(preds, pb, code[i, m.COL_PD1], second, mask)
+        set_predicate(preds, pb, code[i, m.COL_PD0], first, mask)
+    elif op == m.OP_MOV_LANES:
+        chosen = shr(splat(aux0), lane_numbers() & splat(3)) & splat(1)
+        d = select(equal(chosen, splat(1)), a, load(regs, destination(code, i, wb)))
     store(regs, destination(code, i, wb), d, mask)
 
 

@@ -73,8 +73,8 @@ def exec_pred(code, i, regs, wb, preds, pb, mask):
         p = sign_or(p, signs & 1, code, i, m.COL_A, regs, wb)
         q = sign_or(q, signs & 2, code, i, m.COL_B, regs, wb)
         r = sign_or(r, signs & 4, code, i, m.COL_C, regs, wb)
-        set_predicate(preds, pb, code[i, m.COL_PD0], predicate_table(p, q, r, aux0), mask)
         set_predicate(preds, pb, code[i, m.COL_PD1], predicate_table(p, q, r, aux1), mask)
+        set_predicate(preds, pb, code[i, m.COL_PD0], predicate_table(p, q, r, aux0), mask)
         return
     a = source(code, i, m.COL_A, regs, wb)
     b = source(code, i, m.COL_B, regs, wb)
@@ -111,5 +111,5 @@ def exec_pred(code, i, regs, wb, preds, pb, mask):
             # The words below decide where the high words are equal.
             below = predicate(code, i, m.COL_PS1, preds, pb)
             holds = (equals & below) | (~equals & holds)
-    set_predicate(preds, pb, code[i, m.COL_PD0], combined(holds, p, code[i, m.COL_AUX2]), mask)
     set_predicate(preds, pb, code[i, m.COL_PD1], combined(~holds, p, code[i, m.COL_AUX2]), mask)
+    set_predicate(preds, pb, code[i, m.COL_PD0], combined(holds, p, code[i, m.COL_AUX2]), mask)

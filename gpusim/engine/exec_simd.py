@@ -91,11 +91,10 @@ def saturate(a, bits, signed):
 
 
 @compiled
-def pack_saturated(a, b, c, bits, signed):
-    """I2IP: c << 2 * bits | a << bits | b, with a and b saturated (PTX manual, cvt.pack)."""
+def pack(a, b, c, bits):
+    """I2IP: c << 2 * bits | a << bits | b (PTX manual, cvt.pack)."""
     element = splat((1 << bits) - 1)
-    packed = (saturate(a, bits, signed) & element) << splat(bits)
-    packed = packed | (saturate(b, bits, signed) & element)
+    packed = ((a & element) << splat(bits)) | (b & element)
     return shl(c, splat(2 * bits)) | packed
 
 

@@ -18,10 +18,11 @@ from gpusim.engine.exec_tensor import exec_tensor
 from gpusim.engine.flight import release_at
 from gpusim.engine.group_matrix import group_matrix
 from gpusim.engine.jit import compiled, compiled_in_place
-from gpusim.engine.lsu import enter_queue, memory_access, take_data_stage
+from gpusim.engine.lsu import memory_access
 from gpusim.engine.readiness import constant_ready
 from gpusim.engine.space import fail
 from gpusim.engine.special import read_special
+from gpusim.engine.stages import enter_queue, take_data_stage
 from isa import microops as M
 
 

@@ -55,6 +55,13 @@ def flushed(bits):
 
 
 @compiled
+def zeroed(a, b):
+    """.FMZ: two rows of f32 bits, both +0 where one is zero, so that zero times anything (a NaN too) is zero."""
+    zero = equal(a & splat(~SIGN), splat(0)) | equal(b & splat(~SIGN), splat(0))
+    return select(zero, splat(0), a), select(zero, splat(0), b)
+
+
+@compiled
 def saturated(bits):
     """Bits of an f32 row limited to [0, 1]; NaN and -0 become +0 (PTX manual, .sat)."""
     value = as_f32(bits)

@@ -37,6 +37,13 @@ def from_half(bits, form, modifier):
 
 
 @compiled
+def flushed_half_bits(bits, form):
+    """Halves with denormal numbers replaced by zeros of the same sign."""
+    exponent = splat(0x7F80 if form == m.HALF_BF16 else 0x7C00)
+    return select(equal(bits & exponent, splat(0)), bits & splat(0x8000), bits)
+
+
+@compiled
 def to_half(value, form):
     """Halves nearest to an f32 row, ties to even."""
     if form == m.HALF_BF16:

@@ -94,10 +94,11 @@ NEVER = np.int64(1) << 60
     P_GPCS,
     P_GROUP_COLUMNS,  # columns that a product of four warps does in a cycle
     P_GROUP_LEAST,  # its least cycles
+    P_BULK_START,  # cycles from the issue of a bulk copy to its first request
     P_SHARED_FIRST,  # first byte of shared memory that is not the system's
     P_CHECKS,  # what is checked on request: CHECK_* of engine.shadow
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(83)
+) = range(84)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 

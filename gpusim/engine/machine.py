@@ -18,7 +18,7 @@ from gpusim.engine.memory_state import REQ_FIELDS
 from gpusim.engine.readiness import CONSTANT_LINE_BYTES
 from gpusim.engine.scheduler import POLICIES, ROOM
 from gpusim.engine.shadow import CHECK_INIT, CHECK_RACE, LANE_ROWS, RECORDS, WARP_ROWS
-from gpusim.engine.space import LOCAL_WINDOW, SHARED_WINDOW
+from gpusim.engine.space import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from gpusim.errors import LaunchError
 from gpusim.launch import Launch
 from gpusim.memory import DeviceMemory
@@ -39,7 +39,7 @@ _SPIN_REACH = 16  # instructions before an ATOMS.CAST.SPIN in which its load is 
 class Capacity:
     """Room in the SM's queues per lookahead window: far more than its stages can fill."""
 
-    requests: int = 1024
+    requests: int = 4096
     events: int = 8192
     tokens: int = 4096
     deferred: int = 512
@@ -84,6 +84,7 @@ def constant_banks(
     if program.cluster is not None:
         _put_cluster(put, where, program.cluster, launch.grid)
     put(where.local_window, LOCAL_WINDOW, 8)
+    put(where.parameter_window, PARAMETER_WINDOW + program.parameter_base, 8)
     start = program.parameter_base
     banks[0, start : start + len(parameters)] = np.frombuffer(parameters, np.uint8)
     return banks
@@ -241,6 +242,7 @@ def parameters(
     par[L.P_CLUSTER_BARRIER] = config.shared.cluster_barrier_cycles
     par[L.P_GPCS] = config.sm.gpcs
     par[L.P_GROUP_COLUMNS] = config.pipes.group_columns_per_cycle
+    par[L.P_BULK_START] = memory.bulk_start_cycles
     par[L.P_GROUP_LEAST] = config.pipes.group_least_cycles
     par[L.P_CHECKS] = checks
     interval, latency = unit_timing(config)

@@ -11,8 +11,8 @@ from gpusim.engine.coalescer import bank_degree
 from gpusim.engine.exec_common import row_offset
 from gpusim.engine.flight import release_at
 from gpusim.engine.jit import compiled
-from gpusim.engine.lsu import enter_queue, take_data_stage
 from gpusim.engine.space import check_window, lane_addresses
+from gpusim.engine.stages import enter_queue, take_data_stage
 from isa import microops as M
 
 _ROW_BYTES = 16

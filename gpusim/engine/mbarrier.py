@@ -11,8 +11,8 @@ from gpusim.engine import layout as L
 from gpusim.engine.exec_common import row_offset
 from gpusim.engine.flight import event_at, open_copies, release_at
 from gpusim.engine.jit import compiled
-from gpusim.engine.lsu import enter_queue, take_data_stage
 from gpusim.engine.space import check_window, lane_addresses
+from gpusim.engine.stages import enter_queue, take_data_stage
 from isa import microops as M
 
 _COUNT = 0xFFFFF

@@ -29,11 +29,14 @@ TF32_NAN = 0x7FFFE000
 
 
 @compiled
-def to_narrow(value, form):
-    """8-bit floats nearest to an f32 row, ties to even; beyond the range the largest finite one, NaN is 0x7f."""
+def to_narrow(value, form, modes):
+    """8-bit floats nearest to an f32 row, ties to even; NaN is 0x7f.
+
+    Beyond the range they are the largest finite one with .SATFINITE, else an infinity, or NaN in E4M3, which has none.
+    """
     drop = 20 if form == m.NARROW_E4M3 else 21  # bits of mantissa that are lost
     bias = 7 if form == m.NARROW_E4M3 else 15
-    largest = 0x7E if form == m.NARROW_E4M3 else 0x7B
+    largest = (0x7F if form == m.NARROW_E4M3 else 0x7C) - (1 if modes & m.FLAG_SATFINITE else 0)
     bits = as_u32(value)
     size = bits & splat(0x7FFFFFFF)
     odd = shr(size, splat(drop)) & splat(1)
@@ -107,7 +110,7 @@ def pack_floats(code, i, regs, wb):
             )
         low_value = limited(from_half(word, of, m.MOD_NONE), modes)
         high_value = limited(from_half(shr(word, splat(16)), of, m.MOD_NONE), modes)
-        return above | to_narrow(low_value, form) | (to_narrow(high_value, form) << splat(8))
+        return above | to_narrow(low_value, form, modes) | (to_narrow(high_value, form, modes) << splat(8))
     b = as_f32(source(code, i, m.COL_B, regs, wb))
     if way == m.PACK_WORD:
         return to_tf32(b, modes, rounding)
@@ -115,6 +118,6 @@ def pack_floats(code, i, regs, wb):
         return packed_half(b, form, modes, rounding) | above
     a = as_f32(source(code, i, m.COL_A, regs, wb))
     if form == m.NARROW_E4M3 or form == m.NARROW_E5M2:
-        upper = to_narrow(limited(a, modes), form) << splat(8)
-        return above | upper | to_narrow(limited(b, modes), form)
+        upper = to_narrow(limited(a, modes), form, modes) << splat(8)
+        return above | upper | to_narrow(limited(b, modes), form, modes)
     return packed_half(b, form, modes, rounding) | (packed_half(a, form, modes, rounding) << splat(16))

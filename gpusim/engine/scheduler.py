@@ -4,6 +4,7 @@ import numpy as np
 
 from gpusim.engine import layout as L
 from gpusim.engine.bits import lowest_bit, popc
+from gpusim.engine.bulk_copy import BULK_LINES
 from gpusim.engine.convergence import any_ready
 from gpusim.engine.exec_common import predicate, row_offset
 from gpusim.engine.execute import execute
@@ -16,6 +17,7 @@ from isa import microops as M
 POLICIES = {"gto": 0, "gty": 1, "lrr": 2, "oldest": 3}
 #: Room that one memory instruction may need in the SM's queues.
 ROOM = 96
+BULK_ROOM = BULK_LINES + ROOM
 
 
 @compiled
@@ -47,15 +49,15 @@ def choose(st, q, first_warp, parts, time):
 
 
 @compiled
-def no_room(st, sm):
+def no_room(st, sm, room):
     """True if the SM cannot take another memory instruction before replies come or the window ends."""
     s = st.sm[sm]
     return (
         s[L.S_OUTSTANDING] >= st.par[L.P_MAX_OUTSTANDING]
         or s[L.S_TOKEN_FREE] < 0
-        or s[L.S_IN_FLIGHT] + ROOM > st.heap.shape[1]
+        or s[L.S_IN_FLIGHT] + room > st.heap.shape[1]
         or s[L.S_DEFERRED] + 2 > st.deferred.shape[1]
-        or st.requests[sm] + ROOM > st.request.shape[1]
+        or st.requests[sm] + room > st.request.shape[1]
     )
 
 
@@ -81,8 +83,8 @@ def issue(st, sm, q, slot, w, time):
     line = st.line[st.sm[sm, L.S_CHUNK], i]
     line[L.N_EXECUTED] += 1
     line[L.N_THREADS] += popc(active)
-    if code[i, M.COL_OP] == M.OP_BRA:
-        # The profiler counts a branch's second predicate as well (H200: loops that end in `@!P1 BRA P0`).
+    if code[i, M.COL_CLASS] == M.CLS_CONTROL:
+        # The profiler counts a second predicate as well (H200: `@!P1 BRA P0`, `@P0 BREAK P1, B2`).
         line[L.N_PRED_ON] += popc(mask & np.uint32(predicate(code, i, M.COL_PS0, st.preds, 16 * w)))
     else:
         line[L.N_PRED_ON] += popc(mask)
@@ -179,7 +181,8 @@ def step(st, sm, q, time):
             shared = st.code[i, M.COL_AUX0] == M.SPACE_SHARED or st.code[i, M.COL_CLASS] != M.CLS_MEMORY
             reason = L.R_MIO if shared else L.R_LG
             free = max(free, queued)
-            if free <= time and st.code[i, M.COL_CLASS] == M.CLS_MEMORY and no_room(st, sm):
+            room = BULK_ROOM if st.code[i, M.COL_OP] == M.OP_BULK_COPY else ROOM
+            if free <= time and st.code[i, M.COL_CLASS] == M.CLS_MEMORY and no_room(st, sm, room):
                 charge(st, sm, w, L.R_NOT_SELECTED, time)
                 block(st, w, q, slot, L.WAIT_THROTTLE, reason)
                 st.sm[sm, L.S_THROTTLED] = 1

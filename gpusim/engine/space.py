@@ -16,6 +16,7 @@ from isa import microops as M
 #: Windows of the generic address space (high words of SR_SWINHI and SR_LWINHI); outside any device allocation.
 SHARED_WINDOW = 0x7E00_0000_0000
 LOCAL_WINDOW = 0x7E01_0000_0000
+PARAMETER_WINDOW = 0x7E02_0000_0000  # constant bank 0, for tensor maps that are parameters
 WINDOW_BYTES = 1 << 32
 
 

@@ -17,8 +17,6 @@ from tests.corpus import BYTES, CHAPTERS, THREADS, assemble_all, operand_classes
 
 RECORDING = Path(__file__).parent / "data" / "h200_corpus.npz"
 UNWRITTEN = 0xCD
-# F2F does on sm_75 what F2FP does later, and keeps the upper bits of a NaN.
-ANOTHER_NAN = {"sm_75": ("cvt.rn.f16.f32", "cvt.rn.ftz.f16.f32")}
 # Largest relative and absolute error of the approximate instructions, as unsigned type: PTX manual, and the CUDA
 # programming guide's table of functions that map to one instruction.
 BOUNDS = {
@@ -101,7 +99,6 @@ def test_other_architectures_give_the_same_bits(arch, toolchain):
         unchanged = operands(classes).ravel() if changed is None else changed
         if not np.array_equal(results, want) or not np.array_equal(memory, unchanged):
             wrong.append(kernels[name][0])
-    wrong = [template for template in wrong if template.split()[0] not in ANOTHER_NAN.get(arch, ())]
     assert len(kernels) > 70
     assert not wrong
 

@@ -121,10 +121,10 @@ def test_minimum_and_maximum(nan_wins):
         got = warp.execute(exec_float, m.OP_FMNMX, a, b, ps0=1, aux0=m.FLAG_NAN * nan_wins)
         choice = warp.lanes_of(1)
         assert got == [extreme(x, y, p, nan_wins) for x, y, p in zip(a, b, choice, strict=True)]
-        got = warp.execute(exec_float, m.OP_FMNMX, a, b, aux0=m.FLAG_XORSIGN)
+        got = warp.execute(exec_float, m.OP_FMNMX, a, b, aux0=m.FLAG_XORSIGN, mod_a=m.MOD_FABS)
         for x, y, result in zip(a, b, got, strict=True):
-            size = extreme(x & ~F32.sign, y & ~F32.sign, True, False)
-            assert result == (size if size == F32.nan else size | (x ^ y) & F32.sign)
+            best = extreme(x & ~F32.sign, y, True, False)
+            assert result == (best if best == F32.nan else best & ~F32.sign | (x ^ y) & F32.sign)
 
 
 @pytest.mark.parametrize("relation", range(16))

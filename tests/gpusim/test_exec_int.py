@@ -119,10 +119,10 @@ SIMPLE = {
         lambda a, b, c: sum(x * y for x, y in zip(halves_of(a, True), bytes_of(b, True)[2:], strict=True)) + c),
     "saturate s8": (m.OP_I2I_SAT, {"aux0": 8, "aux1": 1}, lambda a, b, c: limited(signed(a), 8, True)),
     "pack u8": (
-        m.OP_I2IP, {"aux0": 8},
+        m.OP_I2IP, {"aux0": 8, "aux2": 1},
         lambda a, b, c: c << 16 | limited(signed(a), 8, False) << 8 | limited(signed(b), 8, False)),
     "pack s16": (
-        m.OP_I2IP, {"aux0": 16, "aux1": 1},
+        m.OP_I2IP, {"aux0": 16, "aux1": 1, "aux2": 1},
         lambda a, b, c: (limited(signed(a), 16, True) & 0xFFFF) << 16 | limited(signed(b), 16, True) & 0xFFFF),
     "vabsdiff": (m.OP_VABSDIFF, {"aux0": 1}, lambda a, b, c: abs(signed(a) - signed(b)) + c),
     "vabsdiff4": (

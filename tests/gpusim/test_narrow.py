@@ -109,7 +109,7 @@ def test_two_floats_become_two_bytes(bits, is_signed):
         exec_convert, m.OP_F2IP, a.view(np.uint32), b.view(np.uint32), range(LANES), aux2=bits, aux3=is_signed
     )
     one = [
-        [0 if np.isnan(x) else int(np.clip(np.rint(x), least, most)) & 0xFF for x in row] for row in (a, b)
+        [0x80 if np.isnan(x) else int(np.clip(np.rint(x), least, most)) & 0xFF for x in row] for row in (a, b)
     ]
     assert got == [lane << 16 | x << 8 | y for lane, (x, y) in enumerate(zip(*one, strict=True))]
 

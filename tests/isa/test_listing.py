@@ -154,6 +154,8 @@ def decode(text: str, **labels: int) -> Instruction:
             "desc[UR12][R2.64+0x4]",
             Operand("mem", base=Operand("reg", 2, suffixes=("64",)), offset=4, desc=Operand("ureg", 12)),
         ),
+        # nvdisasm prints constants as operands of halves with a space.
+        ("-c[0x0] [0x258].H0_H0", Operand("const", bank=0, offset=0x258, negate=True, suffixes=("H0_H0",))),
         ("[R4.X4]", Operand("mem", base=Operand("reg", 4, suffixes=("X4",)))),
         ("gdesc[UR4].tnspB", Operand("other", value="gdesc", ubase=Operand("ureg", 4), suffixes=("tnspB",))),
         ("SR_TID.X", Operand("special", value="SR_TID.X")),

@@ -120,7 +120,7 @@ def test_entry_errors_list_what_is_there(folder: Path) -> None:
 def test_file_errors(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ProgramFileError, match=r"absent\.cubin: No such file"):
         isa.load(tmp_path / "absent.cubin")
-    with pytest.raises(ProgramFileError, match=r"cannot read .*: Is a directory"):
+    with pytest.raises(ProgramFileError, match="is not a file of at most"):
         isa.load(tmp_path)
     (tmp_path / "kernel.txt").write_text("x")
     with pytest.raises(ProgramFileError, match=r"unknown suffix '\.txt'"):

@@ -1,7 +1,8 @@
 """An obvious interpreter of single instructions: one lane at a time, from what the manuals say, never fast.
 
 It shares the decoder of instructions with the simulator and nothing else. lane.py is what an instruction sees;
-integers.py and floating.py say what each opcode means; floats.py is IEEE 754 in exact fractions.
+integers.py and floating.py say what each opcode means; floats.py is IEEE 754 in exact fractions;
+lanes_between.py runs whole warps for the instructions whose lanes see each other.
 """
 
 from isa.instruction import Instruction

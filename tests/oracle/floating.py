@@ -222,12 +222,14 @@ class Pairs:
     def __init__(self, v: View):
         self.form = BF16 if v.has("BF16_V2") else F16
         self.values: list[tuple[int, int]] = []
+        self.own: list[tuple[int, int]] = []  # before modifiers
         k = 0
         while k < len(v.sources):
             operand = v.sources[k]
             word = v.raw(k)
             low, high = _SELECT[operand.suffixes[0]] if operand.suffixes else (0, 1)
             halves = [word >> 16 * low & 0xFFFF, word >> 16 * high & 0xFFFF]
+            self.own.append((halves[0], halves[1]))
             if operand.kind == "fimm":
                 k += 1
             else:
@@ -235,7 +237,7 @@ class Pairs:
                     (x & 0x7FFF if operand.absolute else x) ^ (0x8000 if operand.negate else 0)
                     for x in halves
                 ]
-            if v.has("FTZ"):
+            if v.has("FTZ", "FMZ"):
                 halves = [floats.flush(self.form, x) for x in halves]
             self.values.append((halves[0], halves[1]))
             k += 1
@@ -251,8 +253,11 @@ def packed(v: View) -> None:
         return
     result = 0
     for place in (0, 1):
-        x = function(form, *(halves[place] for halves in pairs.values))
-        x = floats.flush(form, x) if v.has("FTZ") else x
+        operands = [halves[place] for halves in pairs.values]
+        if v.has("FMZ") and any(x & ~form.sign == 0 for x in operands[:2]):
+            operands[:2] = [0, 0]
+        x = function(form, *operands)
+        x = floats.flush(form, x) if v.has("FTZ", "FMZ") else x
         x = saturated(form, x) if v.has("SAT") else x
         if v.has("RELU") and floats.negative(form, x) and not floats.is_nan(form, x):
             x = 0
@@ -264,6 +269,12 @@ def packed_minmax(v: View) -> None:
     pairs = Pairs(v)
     a, b = pairs.values
     results = [extreme(pairs.form, a[k], b[k], v.condition(0), v.has("NAN")) for k in (0, 1)]
+    if v.has("XORSIGN"):
+        signs = [(x ^ y) & 0x8000 for x, y in zip(pairs.own[0], pairs.own[1], strict=True)]
+        results = [
+            x if floats.is_nan(pairs.form, x) else x & 0x7FFF | sign
+            for x, sign in zip(results, signs, strict=True)
+        ]
     v.put(results[0] | results[1] << 16)
 
 

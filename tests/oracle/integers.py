@@ -174,8 +174,9 @@ def minmax(v: View) -> None:
         if packed
         else [[signed(v.word(k)) if is_signed else v.word(k) for k in range(len(v.sources))]]
     )
-    result = 0
+    result, firsts = 0, []
     for place, values in enumerate(columns):
+        firsts.append(choose(values[:2]) == values[0] and not (v.has("RELU") and values[0] < 0))
         if adds:
             total = values[0] + values[1]
             values = [signed(total, bits) if is_signed else total & (1 << bits) - 1, values[2]]
@@ -183,6 +184,8 @@ def minmax(v: View) -> None:
         best = max(best, 0) if v.has("RELU") else best
         result |= (best & (1 << bits) - 1) << bits * place
     v.put(result)
+    v.decide(1, firsts[-1])
+    v.decide(0, firsts[0])
 
 
 def dot_product(v: View) -> None:
@@ -209,7 +212,9 @@ def difference(v: View) -> None:
     if v.instruction.opcode == "VABSDIFF":
         d = abs(a - b) if v.has("U32") else abs(signed(a) - signed(b))
         v.put(d + v.word(2))
+        v.decide(0, d + v.word(2) > WORD)
         return
+    v.decide(0, False)
     bytes_ = [
         abs((a >> s & 255) - (b >> s & 255)) if v.has("U8") else abs(signed(a >> s, 8) - signed(b >> s, 8))
         for s in (0, 8, 16, 24)
@@ -231,7 +236,8 @@ def i2ip(v: View) -> None:
     """PTX cvt.pack.sat: b lowest, then a, then c's low bits."""
     (a, bits), (b, _) = _saturated(v, 0), _saturated(v, 1)
     mask = (1 << bits) - 1
-    above = v.word(2) << 2 * bits if bits < 16 else 0
+    third = v.word(2) >> (16 if "H1" in v.sources[2].suffixes else 0)
+    above = third << 2 * bits if bits < 16 else 0
     v.put(above | (a & mask) << bits | b & mask)
 
 

@@ -8,27 +8,12 @@ from isa.lower import lower_instruction
 from isa.lower_writer import ConstantPool, RegisterLayout
 from tests.gpusim.recorded_forms import CONSTANT_OFFSET, OPERAND_REGISTERS, Form, recording
 from tests.oracle import Lane, execute
+from tests.oracle.lanes_between import execute_warp
 
-_HALVES, _NARROW = {"F16", "BF16"}, {"E4M3", "E5M2"}
+_HALVES = {"F16", "BF16"}
 NOT_YET = {
-    "F2F of a half: NaN keeps its payload": lambda i: i.opcode == "F2F" and _HALVES & set(i.modifiers),
-    "F2I.FTZ does not flush doubles": lambda i: i.opcode == "F2I" and {"FTZ", "F64"} <= set(i.modifiers),
-    "DSETP.MIN and .MAX with another predicate": lambda i: (
-        i.opcode == "DSETP" and {"MIN", "MAX"} & set(i.modifiers)
-    ),
-    "F2FP to eight bits without .SATFINITE saturates": lambda i: (
-        i.opcode == "F2FP" and _NARROW & set(i.modifiers)
-    ),
     "MUFU.TANH of halves is that of single precision": lambda i: (
         i.opcode == "MUFU" and "TANH" in i.modifiers and _HALVES & set(i.modifiers)
-    ),
-    "SHFL from a lane that does not execute gives zero": lambda i: i.opcode == "SHFL" and i.guard != 7,
-    ".FMZ does not flush": lambda i: "FMZ" in i.modifiers,
-    "FRND.F64 changes the sign of NaN": lambda i: (
-        i.opcode == "FRND" and "F64" in i.modifiers and (i.operands[1].negate or i.operands[1].absolute)
-    ),
-    "a 64-bit integer immediate is the upper word": lambda i: (
-        i.opcode == "I2F" and i.operands[1].kind == "imm" and ({"U64", "S64"} & set(i.modifiers)) != set()
     ),
 }
 """Forms in which the executors differ from the H200: who closes one takes it from here."""
@@ -63,25 +48,40 @@ def interpret(form: Form, lanes: range) -> np.ndarray:
     Raises:
         Undefined: see `tests.oracle.execute`.
     """
-    known = constants()
-    uniform = form.family == "uniform"
     rows = []
     for number in lanes:
-        row = form.operands[number].tolist()
-        warp = form.operands[32 * (number // 32) : 32 * (number // 32) + 32]
-        lane = Lane(constants=known, number=number % 32)
-        bits = row[5]
-        shared = bits if uniform else int(np.bitwise_or.reduce(warp[:, 5]))
-        for k, register in enumerate(OPERAND_REGISTERS):
-            lane.registers[register] = row[k]
-            lane.uniform[register] = row[k] if uniform else int(warp[0, k])
-        for k in range(7):
-            lane.predicates[k] = bool(bits >> k & 1)
-            lane.uniform_predicates[k] = bool(shared >> k & 1)
+        lane = _lane(form, number)
         execute(form.instruction, lane)
-        rows.append(
-            [lane.registers[register] for register in (24, 25, 26, 27)]
-            + [sum(file[k] << k for k in range(7)) for file in (lane.predicates, lane.uniform_predicates)]
-            + [lane.uniform[24], lane.uniform[25]]
-        )
+        rows.append(_results(lane))
     return np.array(rows, np.uint32)
+
+
+def interpret_warp(form: Form, first: int) -> np.ndarray:
+    """Results [32, 8] of the warp that begins at lane `first`, for opcodes whose lanes see each other."""
+    lanes = [_lane(form, number) for number in range(first, first + 32)]
+    execute_warp(form.instruction, lanes)
+    return np.array([_results(lane) for lane in lanes], np.uint32)
+
+
+def _lane(form: Form, number: int) -> Lane:
+    uniform = form.family == "uniform"
+    row = form.operands[number].tolist()
+    warp = form.operands[32 * (number // 32) : 32 * (number // 32) + 32]
+    lane = Lane(constants=constants(), number=number % 32)
+    bits = row[5]
+    shared = bits if uniform else int(np.bitwise_or.reduce(warp[:, 5]))
+    for k, register in enumerate(OPERAND_REGISTERS):
+        lane.registers[register] = row[k]
+        lane.uniform[register] = row[k] if uniform else int(warp[0, k])
+    for k in range(7):
+        lane.predicates[k] = bool(bits >> k & 1)
+        lane.uniform_predicates[k] = bool(shared >> k & 1)
+    return lane
+
+
+def _results(lane: Lane) -> list[int]:
+    return (
+        [lane.registers[register] for register in (24, 25, 26, 27)]
+        + [sum(file[k] << k for k in range(7)) for file in (lane.predicates, lane.uniform_predicates)]
+        + [lane.uniform[24], lane.uniform[25]]
+    )

@@ -29,6 +29,8 @@ EQUAL = [each for each in RECORDED if each.name not in DIFFERING]
 REGRESSIONS = {
     "numba10": "R2UR with a predicate result was unknown",
     "convolution": "IMAD.WIDE with a negated addend was unknown",
+    "numba221": "BREAK took out lanes whose second predicate is false, and lanes that waited there were never let go",
+    "cuda1379": "groups of lanes that had given way at one YIELD did not go on together",
 }
 
 
@@ -63,7 +65,7 @@ def test_numba_kernels_compute_what_the_reference_does(toolchain, random, gpu):
 def test_enough_is_recorded():
     assert len(GENERATED) >= 1250
     assert len(ORDINARY) == 32
-    assert sum(bool(each.counters) for each in EQUAL) >= 1225
+    assert sum(bool(each.counters) for each in EQUAL) >= 1235
     assert len({each.code_sha256 for each in RECORDED}) > 1280
     assert PROVENANCE["gpu"] == "NVIDIA H200"
 
@@ -82,7 +84,7 @@ def test_known_differences_are_still_there():
 
 def test_results_are_right_where_counts_differ():
     """Among them cuda1010, in which S2UR in divergent code once wrote only the executing lanes of its register."""
-    for name in (name for name, kind in DIFFERING.items() if kind != "deadlock"):
+    for name in DIFFERING:
         assert all(" is " in message for message in replay.replay(BY_NAME[name])), name
 
 

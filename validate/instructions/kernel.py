@@ -178,4 +178,6 @@ def build() -> tuple[bytes, int, list[str | None]]:
 def _code_range(cubin: bytes) -> tuple[int, int]:
     """Byte offset and size of the kernel's code in its file."""
     section = ELFFile(io.BytesIO(cubin)).get_section_by_name(".text.form")
+    if section is None:
+        raise ValueError("the kernel has no code section")
     return section["sh_offset"], section["sh_size"]

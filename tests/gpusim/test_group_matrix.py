@@ -1,0 +1,91 @@
+"""wgmma as an H200 computes it, bit for bit: descriptors, swizzles, transposed operands, types and signs.
+
+Shared memory is filled with a random image, so a wrong address gives a wrong result; each kernel ran with the seven
+pairs of descriptors of the recording. Here every kernel runs with one pair, and one kernel of each kind of address with
+all.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gpusim
+from isa.compile import assemble
+from isa.listing import program_from_cubin
+from tests.gpusim.matrix_operands import packed
+
+DATA = Path(__file__).parent / "data" / "h200_matrix.npz"
+_IMAGE_WORDS = 8192
+_A_WORDS = 2048  # the part of the image that holds elements of A where the types differ
+
+
+def groups():
+    with np.load(DATA) as data:
+        return json.loads(str(data["groups"]))
+
+
+def kernel(n, k, d, a, b, registers, across_a, across_b, sign_a, sign_b, post):
+    """128 threads: shared memory from `image`, one wgmma, accumulators from `c` to `d`."""
+    words = n // 4 if d == "f16" else n // 2
+    kind = "f32" if d == "f32" else "b32"
+    accumulators = "{" + ",".join(f"d{w}" for w in range(words)) + "}"
+    tail = "p"
+    if d != "s32":
+        tail += f",{sign_a},{sign_b}"
+    if a in ("f16", "bf16"):
+        tail += f",{across_b}" if registers else f",{across_a},{across_b}"
+    source = "{a0,a1,a2,a3}" if registers else "da"
+    loads = "".join(f"ld.global.{kind} d{w},[x+{4 * w}];" for w in range(words))
+    stores = "".join(f"st.global.{kind} [x+{4 * w}],d{w};" for w in range(words))
+    return f"""
+.version 8.5
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 image,.param .u64 a,.param .u64 c,.param .u64 d,.param .u64 left,.param .u64 right,
+.param .u32 adds) {{
+.shared .align 1024 .b8 room[32768];
+.reg .b64 x,y,da,db,start; .reg .b32 t,s,n; .reg .b32 a<4>,v<4>; .reg .{kind} d<{words}>; .reg .pred p,q;
+mov.u32 t,%tid.x; ld.param.u64 x,[image]; mad.wide.u32 x,t,16,x; mov.u32 s,room; mad.lo.u32 s,t,16,s; mov.u32 n,0;
+IN: ld.global.v4.b32 {{v0,v1,v2,v3}},[x]; st.shared.v4.b32 [s],{{v0,v1,v2,v3}};
+add.u64 x,x,2048; add.u32 s,s,2048; add.u32 n,n,1; setp.lt.u32 q,n,16; @q bra IN;
+ld.param.u64 x,[a]; mad.wide.u32 x,t,16,x; ld.global.v4.b32 {{a0,a1,a2,a3}},[x];
+ld.param.u64 x,[c]; mad.wide.u32 x,t,{4 * words},x; {loads}
+fence.proxy.async; bar.sync 0; mov.u32 s,room; shr.u32 s,s,4; cvt.u64.u32 start,s;
+ld.param.u64 da,[left]; add.u64 da,da,start; ld.param.u64 db,[right]; add.u64 db,db,start;
+ld.param.u32 n,[adds]; setp.ne.u32 p,n,0;
+wgmma.fence.sync.aligned;
+wgmma.mma_async.sync.aligned.m64n{n}k{k}.{d}.{a}.{b}{post} {accumulators},{source},db,{tail};
+wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;
+ld.param.u64 x,[d]; mad.wide.u32 x,t,{4 * words},x; {stores}
+ret;
+}}
+"""
+
+
+def run(group, case, program, descriptors):
+    index, _, n, _, d, a, b, *_ = group
+    mode = "any" if case == 6 else ("near", "spread", "wide")[case % 3]
+    seed = 100000 + 100 * index + 10 * case
+    words = n // 4 if d == "f16" else n // 2
+    image = packed(seed, _IMAGE_WORDS, a, mode)
+    if a != b:
+        image[_A_WORDS:] = packed(seed + 1, _IMAGE_WORDS, b, mode)[_A_WORDS:]
+    result = np.zeros(128 * words, np.uint32)
+    left, right, adds = descriptors[case]
+    operands = (image, packed(seed + 2, 512, a, mode), packed(seed + 3, 128 * words, d, mode), result)
+    gpusim.simulate(program, 1, 128, (*operands, left, right, np.uint32(adds)))
+    return result
+
+
+@pytest.mark.parametrize("group", groups(), ids=lambda group: group[1])
+def test_products_equal_the_hardware(group):
+    index = group[0]
+    program = program_from_cubin(assemble(kernel(*group[2:]), "sm_90a"), abi="c", path="k")
+    with np.load(DATA) as data:
+        descriptors = data["descriptors"]
+        plain = group[5] == "f16" and group[4] == "f32" and group[2] == 64 and group[10] == group[11] == 1
+        for case in range(7) if plain else (index % 7,):
+            result = run(group, case, program, descriptors)
+            np.testing.assert_array_equal(result[::41], data[f"w{index}_{case}"], f"descriptors {case}")

@@ -1,0 +1,70 @@
+"""What the asynchronous instructions of sm_90 become, and what is refused by name before anything runs."""
+
+import pytest
+
+from isa import microops as m
+from isa.errors import UnknownInstruction
+from isa.instruction import parse_instruction
+from isa.lower import lower_instruction
+from isa.lower_writer import ConstantPool, RegisterLayout
+
+UREG = 100
+
+
+def columns(text):
+    return lower_instruction(parse_instruction(0, text, 0, {}), ConstantPool(), RegisterLayout(UREG, 200)).columns
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "STAS [R12.64], R15",
+        "UBLKCP.S.S [UR8], [UR4], UR7",
+        "UBLKCP.S.G.MULTICAST [UR8], [UR4], UR6",
+        "UBLKRED.G.S.ADD.F16.RN [UR16], [UR5], UR7",
+        "UTMALDG.2D.MULTICAST [UR8], [UR4], UR6",
+        "UTMALDG.4D.IM2COL [UR8], [UR4], UR6",
+        "HGMMA.SP.64x64x32.F32 R24, gdesc[UR8], R24, R2, gsb0",
+        "SYNCS.ARRIVE.TRANS64.TMASK.ART0 R8, [R14+URZ], R17",
+        "LDSM.8.MT1616 R6, [R5]",
+    ],
+)
+def test_refused_by_name(text):
+    with pytest.raises(UnknownInstruction, match=text.split()[0].split(".")[0]):
+        columns(text)
+
+
+def test_products_of_four_warps():
+    row = columns("HGMMA.64x64x16.F32.BF16 R24, gdesc[UR8].negA.tnspB, R24, UP0, gsb0")
+    assert (row[m.COL_OP], row[m.COL_AUX0], row[m.COL_AUX2]) == (m.OP_GMMA, 64, 32)
+    assert row[m.COL_AUX1] == m.TENSOR_BF16 | m.TENSOR_BF16 << 8
+    assert row[m.COL_AUX4] == m.GMMA_NEGATE_A | m.GMMA_TRANSPOSE_B
+    assert (row[m.COL_B], row[m.COL_AUX5]) == (UREG + 8, UREG + 10)
+    assert row[m.COL_PS0] == 8
+    registers = columns("QGMMA.64x128x32.F16.E4M3.E5M2 R24, -R56, gdesc[UR4], RZ, !UPT, gsb0")
+    assert registers[m.COL_AUX4] == m.GMMA_REGISTERS | m.GMMA_NEGATE_A
+    assert (registers[m.COL_A], registers[m.COL_AUX5]) == (56, UREG + 6)
+    assert registers[m.COL_AUX1] == m.TENSOR_E4M3 | m.TENSOR_E5M2 << 8
+    assert (registers[m.COL_PS0], registers[m.COL_PS0_NEG]) == (7, 1)  # nothing is added
+
+
+@pytest.mark.parametrize(
+    ("part", "arrivals", "transactions"),
+    [
+        ("", m.SYNCS_ONE, m.SYNCS_OPERAND),
+        (".A1T0", m.SYNCS_ONE, m.SYNCS_NONE),
+        (".ART0", m.SYNCS_OPERAND, m.SYNCS_NONE),
+        (".RED.A0TR", m.SYNCS_NONE, m.SYNCS_OPERAND),
+        (".RED.A0TX", m.SYNCS_NONE, m.SYNCS_OPERAND_DONE),
+        (".RED.A0T1", m.SYNCS_NONE, m.SYNCS_ONE),
+    ],
+)
+def test_arrivals(part, arrivals, transactions):
+    row = columns(f"SYNCS.ARRIVE.TRANS64{part} RZ, [UR9], R0")
+    assert (row[m.COL_OP], row[m.COL_AUX4]) == (m.OP_SYNCS, m.SYNCS_ARRIVE)
+    assert row[m.COL_AUX5] == arrivals | transactions << 4
+
+
+def test_a_change_of_the_register_limit_succeeds():
+    row = columns("USETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xe8")
+    assert (row[m.COL_PD0], row[m.COL_AUX0], row[m.COL_UNIFORM]) == (8, 0xFF, 1)
