@@ -30,7 +30,7 @@ def prepare_core(state: L.State, memory_state: np.ndarray, dispatch: np.ndarray)
 
     With compilation off (NUMBA_DISABLE_JIT=1) there is nothing to do.
     """
-    if config.DISABLE_JIT or fill.overloads:  # compiled or loaded by an earlier launch, as all of them
+    if config.DISABLE_JIT or open_barriers.overloads:  # the last of them: an earlier launch got all of them ready
         return 0.0
     started = time.perf_counter()
     pairs = np.zeros((1, 2), np.int64)

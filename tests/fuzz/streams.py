@@ -123,6 +123,12 @@ def attempt(number: int, seed: int) -> str:
     return "result"
 
 
+def warm() -> None:
+    """Compiles the engine, which no deadline should stop."""
+    launch = registry.get("vector_add").make(256, 0)
+    gpusim.simulate(images.for_launch(launch), launch.grid, launch.block, launch.args, "tiny")
+
+
 def main() -> int:
     """Run the command; the exit code says whether there was a finding."""
     parser = argparse.ArgumentParser(description="Run damaged instruction streams on the tiny GPU.")
@@ -132,8 +138,7 @@ def main() -> int:
     parser.add_argument("--log", type=Path)
     options = parser.parse_args()
     faulthandler.enable()
-    warm = registry.get("vector_add").make(256, 0)  # compiles the engine, which no deadline should stop
-    gpusim.simulate(images.for_launch(warm), warm.grid, warm.block, warm.args, "tiny")
+    warm()
     ends: dict[str, int] = {}
     for number in range(options.first, options.first + options.count):
         if options.log:

@@ -41,6 +41,7 @@ def test_mutations_repeat_and_change_something():
 
 
 def test_streams_that_no_compiler_makes_end_with_a_result_or_an_error():
+    streams.warm()
     ends = [streams.attempt(number, seed=5) for number in range(60)]
     assert not [end for end in ends if end.startswith("finding")]
     assert len(set(ends)) > 3
