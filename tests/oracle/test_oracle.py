@@ -23,6 +23,9 @@ WITHOUT_MEANING = {
         "LDG LD LDS LDL STG ST STS STL LDC ULDC LDGSTS LDGDEPBAR LDSM STSM CCTL QSPC MEMBAR"
         " ERRBAR CGAERRBAR FENCE MAPA UMAPA"
     ),
+    "bulk and tensor copies, by test_async_copy.py and test_tensor_copy.py": (
+        "UBLKCP UBLKRED UBLKPF UTMALDG UTMASTG UTMAREDG UTMAPF UTMACCTL UTMACMDFLUSH USETMAXREG"
+    ),
     "atomics, one lane after the other by test_exec_atomic.py": "ATOM ATOMG ATOMS RED REDG",
     "all lanes of a warp, by test_exec_cross.py and the recording": "MOVM FSWZADD",
     "matrices, by test_exec_tensor.py and test_matrix_replay.py": "HMMA IMMA DMMA BMMA HGMMA IGMMA QGMMA BGMMA"
