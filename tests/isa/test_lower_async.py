@@ -68,3 +68,26 @@ def test_arrivals(part, arrivals, transactions):
 def test_a_change_of_the_register_limit_succeeds():
     row = columns("USETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xe8")
     assert (row[m.COL_PD0], row[m.COL_AUX0], row[m.COL_UNIFORM]) == (8, 0xFF, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "more"),
+    [
+        ("UBLKCP.S.G [UR8], [UR4], UR6", m.BULK_LOAD, {}),
+        ("UBLKCP.G.S [UR4], [UR8], UR6", m.BULK_STORE, {}),
+        ("UBLKRED.G.S.ADD.S32 [UR16], [UR4], UR6", m.BULK_REDUCE, {m.COL_AUX2: m.ATOMIC_ADD, m.COL_AUX3: m.TYPE_S32}),
+        ("UBLKRED.G.S.INC [UR16], [UR4], UR6", m.BULK_REDUCE, {m.COL_AUX2: m.ATOMIC_INC, m.COL_AUX1: 4}),
+        ("UTMALDG.3D [UR8], [UR4]", m.BULK_TENSOR_LOAD, {m.COL_AUX1: 3}),
+        ("UTMASTG.5D [UR8], [UR4]", m.BULK_TENSOR_STORE, {m.COL_AUX1: 5}),
+        ("UTMAREDG.2D.MAX [UR8], [UR4]", m.BULK_TENSOR_REDUCE, {m.COL_AUX1: 2, m.COL_AUX2: m.ATOMIC_MAX}),
+    ],
+)
+def test_bulk_copies(text, kind, more):
+    row = columns(text)
+    assert (row[m.COL_OP], row[m.COL_AUX4]) == (m.OP_BULK_COPY, kind)
+    assert {column: row[column] for column in more} == more
+
+
+@pytest.mark.parametrize("text", ["UBLKPF.L2 [UR4], UR6", "UTMAPF.L2.2D [UR8], [UR4]", "UTMACMDFLUSH"])
+def test_hints_do_nothing(text):
+    assert columns(text)[m.COL_OP] == m.OP_NOP
