@@ -9,6 +9,7 @@ import numpy as np
 from gpusim.engine import layout as L
 from gpusim.engine.bits import popc
 from gpusim.engine.bulk_copy import bulk_access
+from gpusim.engine.cluster import own_offset, own_offsets
 from gpusim.engine.coalescer import coalesce
 from gpusim.engine.exec_common import predicate, row_offset
 from gpusim.engine.flight import event_at, open_copies
@@ -52,7 +53,8 @@ def copy_lanes(st, sm, w, i, wb, mask, size, reading):
     for lane in range(32):
         if (mask >> lane) & 1 == 0:
             continue
-        to = block + ((np.int64(st.regs[shift + lane]) + np.int64(st.code[i, M.COL_AUX2])) & 0xFFFFFFFF)
+        to = (np.int64(st.regs[shift + lane]) + np.int64(st.code[i, M.COL_AUX2])) & 0xFFFFFFFF
+        to = block + own_offset(st, sm, w, to)
         source = st.address[sm, lane]
         count = np.int64(0)
         if (reading >> lane) & 1:
@@ -76,6 +78,7 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
     a = row_offset(st.code[i, M.COL_A], wb)
     for lane in range(32):
         address[lane] = (np.int64(st.regs[a + lane]) + np.int64(st.code[i, M.COL_AUX2])) & 0xFFFFFFFF
+    own_offsets(st, sm, w)
     if not check_window(
         st, sm, i, w, mask, size, st.par[L.P_SHARED_FIRST], st.par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS
     ):

@@ -15,6 +15,7 @@ import numpy as np
 
 from gpusim.engine import layout as L
 from gpusim.engine.atomics import combine32, combine64
+from gpusim.engine.cluster import own_offset
 from gpusim.engine.exec_common import row_offset
 from gpusim.engine.flight import event_at, new_token, send
 from gpusim.engine.jit import compiled
@@ -52,10 +53,19 @@ def inside(st, sm, w, i, address, size):
 
 @compiled
 def inside_shared(st, sm, w, i, address, size):
-    if address < 0 or address + size > st.par[L.P_SHARED_BYTES]:
+    if address < st.par[L.P_SHARED_FIRST] or address + size > st.par[L.P_SHARED_BYTES]:
         fail(st, sm, L.E_SHARED_BOUNDS, i, w, 0, address, size)
         return False
     return True
+
+
+@compiled
+def is_mbarrier(st, sm, w, i, address):
+    """Whether an mbarrier can lie at a shared address; otherwise the error is recorded."""
+    if address & 7 != 0:
+        fail(st, sm, L.E_MISALIGNED, i, w, 0, address, np.int64(8))
+        return False
+    return inside_shared(st, sm, w, i, address, np.int64(8))
 
 
 @compiled
@@ -107,7 +117,7 @@ def plain_copy(st, sm, w, i, wb, time):
     load = code[i, M.COL_AUX4] == M.BULK_LOAD
     far, near = (M.COL_B, M.COL_A) if load else (M.COL_A, M.COL_B)
     address = uniform_word(st, wb, code[i, far], 0) | (uniform_word(st, wb, code[i, far], 1) << 32)
-    shared = uniform_word(st, wb, code[i, near], 0)
+    shared = own_offset(st, sm, w, uniform_word(st, wb, code[i, near], 0))
     if size == 0:
         return
     if (address | shared) & (_UNIT - 1) != 0:
@@ -115,7 +125,11 @@ def plain_copy(st, sm, w, i, wb, time):
         return
     if not inside(st, sm, w, i, address, size) or not inside_shared(st, sm, w, i, shared, size):
         return
-    barrier = uniform_word(st, wb, code[i, M.COL_A], 1) if load else np.int64(0)
+    barrier = np.int64(0)
+    if load:
+        barrier = own_offset(st, sm, w, uniform_word(st, wb, code[i, M.COL_A], 1))
+        if not is_mbarrier(st, sm, w, i, barrier):
+            return
     k = start_copy(st, sm, w, i, L.TOKEN_COPY_BYTES if load else L.TOKEN_BULK_WRITE, barrier, size)
     at = address - st.par[L.P_MEMORY_BASE]
     from_ = st.warp[w, L.W_BLOCK] * st.par[L.P_SHARED_STRIDE] + shared
@@ -231,7 +245,7 @@ def tensor_copy(st, sm, w, i, wb, time):
         return
     first_coordinate = 2 if load else 1
     base = map_word(st, start, 0) | (map_word(st, start, 1) << 32)
-    shared = uniform_word(st, wb, code[i, M.COL_A], 0)
+    shared = own_offset(st, sm, w, uniform_word(st, wb, code[i, M.COL_A], 0))
     first = uniform_word(st, wb, code[i, M.COL_A], first_coordinate)
     first = (first ^ 0x80000000) - 0x80000000
     if (first * size) & (_UNIT - 1) != 0 or shared & 127 != 0:
@@ -248,7 +262,11 @@ def tensor_copy(st, sm, w, i, wb, time):
         rows *= (box_extent(st, start, d) + step - 1) // step
     if not inside_shared(st, sm, w, i, shared, rows * pitch):
         return
-    barrier = uniform_word(st, wb, code[i, M.COL_A], 1) if load else np.int64(0)
+    barrier = np.int64(0)
+    if load:
+        barrier = own_offset(st, sm, w, uniform_word(st, wb, code[i, M.COL_A], 1))
+        if not is_mbarrier(st, sm, w, i, barrier):
+            return
     k = start_copy(
         st, sm, w, i, L.TOKEN_COPY_BYTES if load else L.TOKEN_BULK_WRITE, barrier, rows * count * size
     )

@@ -38,6 +38,23 @@ def names_other_block(st, sm, w, mask):
 
 
 @compiled
+def own_offset(st, sm, w, address):
+    """A shared address without the rank of the warp's own block; one of another block as it is, out of all bounds."""
+    own = st.block[sm, st.warp[w, L.W_BLOCK], L.B_RANK]
+    if st.par[L.P_CLUSTER_BLOCKS] > 0 and address >> RANK_SHIFT == own:
+        return address & OFFSET_MASK
+    return address
+
+
+@compiled
+def own_offsets(st, sm, w):
+    """The same for the addresses of all lanes."""
+    if st.par[L.P_CLUSTER_BLOCKS] > 0:
+        for lane in range(32):
+            st.address[sm, lane] = own_offset(st, sm, w, st.address[sm, lane])
+
+
+@compiled
 def find_remote(st, sm, i, w, mask, size):
     """Turns the lanes' shared addresses into SM << 40 | byte of its shared memory. False if one is not allowed."""
     address = st.address[sm]

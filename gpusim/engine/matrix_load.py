@@ -7,6 +7,7 @@ row g, or of column g in the transposed forms (PTX manual, ldmatrix). A matrix i
 import numpy as np
 
 from gpusim.engine import layout as L
+from gpusim.engine.cluster import own_offsets
 from gpusim.engine.coalescer import bank_degree
 from gpusim.engine.exec_common import row_offset
 from gpusim.engine.flight import release_at
@@ -63,6 +64,7 @@ def matrix_access(st, sm, q, w, i, wb, mask, time):
     par = st.par
     count = np.int64(st.code[i, M.COL_AUX5] & 255)
     lane_addresses(st, sm, i, wb, mask)
+    own_offsets(st, sm, w)
     givers = (np.int64(1) << (_ROWS * count)) - 1
     if not check_window(
         st, sm, i, w, givers, np.int64(_ROW_BYTES), par[L.P_SHARED_FIRST], par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS

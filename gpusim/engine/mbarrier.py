@@ -8,6 +8,7 @@ A phase is over when neither arrivals nor transactions are missing (PTX manual, 
 import numpy as np
 
 from gpusim.engine import layout as L
+from gpusim.engine.cluster import own_offsets
 from gpusim.engine.exec_common import row_offset
 from gpusim.engine.flight import event_at, open_copies, release_at
 from gpusim.engine.jit import compiled
@@ -81,6 +82,7 @@ def barrier_object(st, sm, q, w, i, wb, mask, time):
     """SYNCS: every lane in `mask` on the mbarrier at its address, in order of lanes."""
     par = st.par
     lane_addresses(st, sm, i, wb, mask)
+    own_offsets(st, sm, w)
     if not check_window(
         st, sm, i, w, mask, np.int64(_BYTES), par[L.P_SHARED_FIRST], par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS
     ):
@@ -114,6 +116,7 @@ def arrive_with_copies(st, sm, w, i, wb, mask, time):
     The lanes of a warp name one mbarrier; the compiler loops over different ones.
     """
     lane_addresses(st, sm, i, wb, mask)
+    own_offsets(st, sm, w)
     if not check_window(
         st, sm, i, w, mask, np.int64(_BYTES), st.par[L.P_SHARED_FIRST], st.par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS
     ):

@@ -85,6 +85,51 @@ def test_host_threads_change_nothing():
     assert runs[0] == runs[1]
 
 
+COPY = """
+// A block copies its part by a bulk copy that an mbarrier waits for, and by cp.async, and passes both on.
+extern "C" __global__ void __cluster_dims__(2, 1, 1) copy(const int *in, int *out) {
+  __shared__ alignas(128) int bulk[32];
+  __shared__ alignas(16) int lanes[32];
+  __shared__ unsigned long long done;
+  int t = threadIdx.x;
+  const int *from = in + 32 * blockIdx.x;
+  unsigned to = (unsigned)__cvta_generic_to_shared(bulk), bar = (unsigned)__cvta_generic_to_shared(&done);
+  unsigned mine = (unsigned)__cvta_generic_to_shared(lanes + t);
+  if (t == 0) asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(bar) : "memory");
+  __syncthreads();
+  if (t == 0) {
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], 128;" ::"r"(bar) : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 128, [%2];" ::"r"(to),
+                 "l"(from), "r"(bar) : "memory");
+  }
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4; cp.async.wait_all;" ::"r"(mine), "l"(from + t) : "memory");
+  unsigned over = 0;
+  while (!over)
+    asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], 0; selp.u32 %0, 1, 0, p;}"
+                 : "=r"(over) : "r"(bar) : "memory");
+  __syncthreads();
+  out[32 * blockIdx.x + t] = bulk[31 - t] * 1000 + lanes[t];
+}
+"""
+
+
+def test_asynchronous_copies_in_a_cluster():
+    """Every block's own shared memory, by addresses that have its rank."""
+    values = np.arange(128, dtype=np.int32)
+    out = np.zeros_like(values)
+    gpusim.simulate(program(COPY), 4, 32, (values, out))
+    rows = values.reshape(4, 32)
+    assert (out.reshape(4, 32) == rows[:, ::-1] * 1000 + rows).all()
+
+
+@pytest.mark.parametrize(("what", "message"), [("+ 4", "misaligned"), ("+ (1 << 20)", "out of bounds")])
+def test_a_copy_that_tells_no_mbarrier(what, message):
+    values = np.arange(128, dtype=np.int32)
+    source = COPY.replace('"l"(from), "r"(bar) :', f'"l"(from), "r"(bar {what}) :')
+    with pytest.raises(MemoryAccessError, match=message):
+        gpusim.simulate(program(source), 4, 32, (values, np.zeros_like(values)))
+
+
 ROUNDS = """
 #include <cooperative_groups.h>
 // Blocks take turns: in round k, block k % 4 passes what it was given on, plus its thread's number.
