@@ -106,7 +106,8 @@ def _access_fault(
     """An access that is out of bounds, misaligned, to freed memory, or to bytes without contents."""
     space = _SPACES.get(int(row[M.COL_AUX0]), "global")
     spaces = {L.E_SHARED_BOUNDS: "shared", L.E_LOCAL_BOUNDS: "local", L.E_CONSTANT_BOUNDS: "constant"}
-    if int(row[M.COL_AUX0]) == M.SPACE_GENERIC:  # an offset in a window, unless it looks like an address
+    # Of generic accesses and bulk copies: an offset in a window, unless it looks like an address.
+    if int(row[M.COL_AUX0]) == M.SPACE_GENERIC or int(row[M.COL_OP]) in (M.OP_BULK_COPY, M.OP_LDGSTS):
         space = spaces.get(code) or ("global" if address >= WINDOW_BYTES else "shared or local")
     nearest = memory.describe(address, size) if space == "global" else None
     access = _access(opcode)

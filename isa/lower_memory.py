@@ -201,7 +201,7 @@ def load_constant(w: RowWriter) -> None:
     operand = w.take("const")
     if operand.bank is None or operand.desc is not None:
         raise w.refuse("a bindless constant")
-    if operand.base is not None or operand.ubase is not None:
+    if operand.base is not None or operand.ubase is not None or rows == 4:
         _indexed_constant(w, operand, size)
     elif rows == 2:
         w.set(m.OP_MOV_WIDE)

@@ -209,7 +209,7 @@ _ROWS = [
     _row("ATOMS", UNIT_LSU, VARIABLE, memory.atomic, f"{_ATOMIC} CAST SPIN POPC 32 64 128"),
     _row("RED", UNIT_LSU, VARIABLE, memory.atomic, f"{_ATOMIC} E 64 {_ORDER}"),
     _row("REDG", UNIT_LSU, VARIABLE, memory.atomic, f"{_ATOMIC} E 64 {_ORDER}"),
-    _row("LDC", UNIT_ADU, VARIABLE, memory.load_constant, "U8 S8 U16 S16 32 64"),
+    _row("LDC", UNIT_ADU, VARIABLE, memory.load_constant, "U8 S8 U16 S16 32 64 128"),
     _row("LDGSTS", UNIT_LSU, VARIABLE, memory.async_copy, f"E BYPASS ACCESS ZFILL 32 64 128 {_ORDER}"),
     _row("LDGDEPBAR", UNIT_LSU, VARIABLE, control.copy_barrier),
     _row("LDSM", UNIT_LSU, VARIABLE, memory.matrix_load, "16 M88 MT88 2 4"),

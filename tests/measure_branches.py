@@ -23,6 +23,8 @@ INTERPRETED = (
     "tests/fuzz",
     "--deselect=tests/fuzz/test_fuzz.py::test_streams_that_no_compiler_makes_end_with_a_result_or_an_error",
     "tests/gpusim/test_async_copy.py",
+    "tests/gpusim/test_blackwell.py",
+    "tests/gpusim/test_checks.py",
     "tests/gpusim/test_cluster.py",
     "tests/gpusim/test_coalescer.py",
     "tests/gpusim/test_corpus.py",

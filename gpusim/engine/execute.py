@@ -105,6 +105,8 @@ def execute(st, sm, q, slot, w, i, mask, time):
             return cluster_barrier(st, sm, q, slot, w, i, lanes, time)
         read_barrier_result(st, sm, w, i, wb, mask)
     elif cls == M.CLS_MEMORY:
+        if st.code[i, M.COL_UNIFORM] != 0 and mask != 0:  # ULDC: a uniform register has one value for all lanes
+            lanes = np.int64(0xFFFFFFFF)
         if st.code[i, M.COL_OP] < M.OP_LDGSTS or st.code[i, M.COL_OP] == M.OP_QSPC:
             memory_access(st, sm, q, w, i, wb, lanes, time)
         else:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import gpusim
+from gpusim.errors import MemoryAccessError
 from isa.compile import assemble
 from isa.listing import program_from_cubin
 from tests.gpusim.ptx import kernel
@@ -133,3 +134,66 @@ def test_copies_arrive_at_an_mbarrier(form):
     W: mbarrier.try_wait.parity.shared::cta.b64 w,[bar],0; @!w bra W;""" + STORE_ROW
     data, result = run(body)
     np.testing.assert_array_equal(result[:WORDS], data[:WORDS])
+
+
+ONE = "setp.eq.u32 u,%t,0; "
+STAGED = "ld.global.v4.b32 {v0,v1,v2,v3},[%from]; st.shared.v4.b32 [%s],{v0,v1,v2,v3}; fence.proxy.async; bar.sync 0; "
+DONE = " @u cp.async.bulk.commit_group; @u cp.async.bulk.wait_group 0;"
+
+
+def test_a_bulk_copy_arrives_with_its_mbarrier():
+    body = (
+        ONE
+        + "@u mbarrier.init.shared.b64 [bar],1; bar.sync 0; @u mbarrier.arrive.expect_tx.shared.b64 st,[bar],512; "
+        + "@u cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%s],[%in],512,[bar]; "
+        + "again: mbarrier.try_wait.parity.shared.b64 w,[bar],0; @!w bra again; "
+    )
+    data, result = run(body + STORE_ROW)
+    np.testing.assert_array_equal(result[:WORDS], data[:WORDS])
+
+
+def test_a_bulk_copy_leaves_shared_memory():
+    data, result = run(STAGED + ONE + "@u cp.async.bulk.global.shared::cta.bulk_group [%out],[%s],512;" + DONE)
+    np.testing.assert_array_equal(result[:WORDS], data[:WORDS])
+    assert not result[WORDS:].any()
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [
+        ("add.u32", lambda old, new: old + new),
+        ("add.u64", lambda old, new: (old.view(np.uint64) + new.view(np.uint64)).view(np.uint32)),
+        ("min.s32", lambda old, new: np.minimum(old.view(np.int32), new.view(np.int32)).view(np.uint32)),
+        ("max.u32", lambda old, new: np.maximum(old, new)),
+        ("max.s64", lambda old, new: np.maximum(old.view(np.int64), new.view(np.int64)).view(np.uint32)),
+        ("and.b32", lambda old, new: old & new),
+        ("or.b64", lambda old, new: old | new),
+        ("xor.b32", lambda old, new: old ^ new),
+        ("inc.u32", lambda old, new: np.where(old >= new, 0, old + 1).astype(np.uint32)),
+    ],
+)
+def test_a_bulk_reduction(operation, expected):
+    """The first 512 bytes of the input are what is there, the next what is added to them."""
+    there = "ld.global.v4.b32 {v4,v5,v6,v7},[%from+512]; st.global.v4.b32 [%mine],{v4,v5,v6,v7}; "
+    reduce = f"@u cp.reduce.async.bulk.global.shared::cta.bulk_group.{operation} [%out],[%s],512;"
+    data, result = run(there + STAGED + ONE + "membar.gl; " + reduce + DONE)
+    np.testing.assert_array_equal(result[:WORDS], expected(data[WORDS : 2 * WORDS].copy(), data[:WORDS].copy()))
+
+
+@pytest.mark.parametrize(
+    ("copy", "message"),
+    [
+        ("[%out+8],[%s],512;", "misaligned"),
+        ("[%out],[%s+8],512;", "misaligned"),
+        ("[%out],[%s],4096;", "out of bounds: global"),
+        ("[%out+1536],[%s+32256],512;", "out of bounds: shared"),
+    ],
+)
+def test_a_bulk_copy_out_of_bounds(copy, message):
+    with pytest.raises(MemoryAccessError, match=message):
+        run(STAGED + ONE + "@u cp.async.bulk.global.shared::cta.bulk_group " + copy + DONE)
+
+
+def test_a_bulk_copy_of_nothing_does_nothing():
+    _, result = run(STAGED + ONE + "@u cp.async.bulk.global.shared::cta.bulk_group [%out],[%s],0;" + DONE)
+    assert not result.any()
