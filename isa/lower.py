@@ -66,7 +66,7 @@ def lower(program: LowerableProgram) -> Lowered:
     code = np.zeros((len(program.instructions), m.COLUMNS), np.int32)
     for row, instruction in zip(code, program.instructions, strict=True):
         writer = lower_instruction(instruction, pool, layout, program.name)
-        writer.columns[m.COL_BUBBLES] = banks.bubbles(writer)
+        writer.columns[m.COL_READS] = banks.reads(writer)
         try:
             row[:] = writer.columns
         except OverflowError:

@@ -48,7 +48,7 @@ COL_AUX3 = 31
 COL_AUX4 = 32
 COL_AUX5 = 33
 COL_CONST = 34  # bank << 16 | byte offset of the constant operand that is read, -1 = none
-COL_BUBBLES = 35  # static register-bank read bubbles, 0..2
+COL_READS = 35  # registers to read: from the even bank, and 16 times those from the odd one
 COL_VARIABLE = 36  # 1: variable latency, completion is signalled by a scoreboard
 COL_SPIN = 37  # 1: a load that an ATOMS.CAST.SPIN loop begins with
 COLUMNS = 40  # a whole number of 32-byte pieces; columns 38 and 39 are zero

@@ -54,11 +54,11 @@ class GPUConfig(Section):
                 "l2.latency_near_cycles must not be below l1.latency_cycles plus "
                 "crossbar.request_latency_cycles plus crossbar.reply_latency_cycles"
             )
-        shortest = self.l2.latency_near_cycles - self.l1.latency_cycles
+        shortest = self.l2.latency_near_cycles - self.l2.latency_spread_cycles // 2 - self.l1.latency_cycles
         if self.l2.lookahead_cycles > shortest:
             raise ValueError(
                 f"l2.lookahead_cycles must not exceed the shortest way to L2 and back, {shortest} cycles "
-                "(l2.latency_near_cycles less l1.latency_cycles)"
+                "(l2.latency_near_cycles less l1.latency_cycles and half of l2.latency_spread_cycles)"
             )
         if self.dram_miss_cycles < self.dram.row_activate_cycles:
             raise ValueError(

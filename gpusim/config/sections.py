@@ -109,11 +109,14 @@ class Sm(Section):
 class Issue(Section):
     """The warp scheduler of a sub-partition and what happens between two issues of a warp."""
 
-    policy: Literal["gto", "gty", "lrr", "oldest"] = _doc(
-        "which ready warp issues: gto and gty stay with one warp, then take the oldest or the youngest; "
-        "lrr goes round; oldest always takes the oldest"
+    policy: Literal["glrr", "gto", "gty", "lrr", "oldest"] = _doc(
+        "which ready warp issues: gto, gty and glrr stay with one warp, then take the oldest, the youngest or the next "
+        "in turn; lrr goes round; oldest always takes the oldest"
     )
     branch_latency_cycles: Cycles = _doc("cycles from a taken branch until its target can issue")
+    indirect_branch_latency_cycles: Cycles = _doc("the same for a return and other branches to an address in registers")
+    bsync_latency_cycles: Cycles = _doc("cycles from a BSYNC until the warp issues again, whoever waits or goes on")
+    bsync_after_branch_cycles: Cycles = _doc("cycles from a taken branch until a BSYNC at its target can issue")
     bar_base_cycles: Cycles = _doc(
         "barrier: cycles from the last arrival until the first warp runs, for no warps"
     )
@@ -269,8 +272,13 @@ class L2(Section):
     line_bytes: Literal[128] = _doc("a line, which one tag covers; requests are made of it")
     sector_bytes: Literal[32] = _doc("a sector, the unit of transfer")
     latency_near_cycles: Count = _doc("whole load latency of a hit in the SM's own partition")
+    latency_spread_cycles: Cycles = _doc("the farthest slice of a partition less the nearest; latencies are means")
     latency_far_cycles: Count = _doc("whole load latency of a hit in the other partition")
     near_copy: bool = _doc("a line read from the other partition is also kept in the reader's own")
+    coalesced_reads: Annotated[int, Field(gt=0, le=255)] = _doc(
+        "reads of the same sectors by SMs of one GPC that L2 is asked for once; 1: never together"
+    )
+    coalescing_window_cycles: Cycles = _doc("how long a read that hits can be joined by others")
     fetch_bytes: Literal[32, 64, 128] = _doc("bytes fetched together from memory on a miss: a sector, two or a line")
     slice_bytes_per_cycle: Count = _doc("bytes a slice reads or writes in a cycle")
     fabric_bytes_per_cycle: Count = _doc("bytes between the partitions in a cycle, each way")
@@ -345,8 +353,9 @@ class Dram(Section):
     read_to_write_cycles: Cycles = _doc("data bus idle when it turns from reads to writes")
     write_to_read_cycles: Cycles = _doc("data bus idle when it turns from writes to reads")
     write_drain_entries: Count = _doc("sectors that a channel gathers before it turns to writing")
-    refresh_interval_cycles: Count = _doc("between two refreshes of a channel (tREFI)")
-    refresh_cycles: Cycles = _doc("bandwidth time that a refresh costs its channel")
+    bus_efficiency: Annotated[float, Field(gt=0, le=1)] = _doc("share of the peak that a stream of reads reaches")
+    refresh_interval_cycles: Count = _doc("between two refreshes of one bank")
+    refresh_cycles: Cycles = _doc("how long a refresh keeps its bank from being read")
 
     @model_validator(mode="after")
     def _consistent(self) -> Dram:

@@ -1,10 +1,9 @@
 """Device memory: pseudo channels with their own data bus, banks with one open row each, and writes drained in batches.
 
 Each bus and each bank is booked in the order in which requests are visited, but separately: a request that waits
-for its bank leaves the bus to others, as a scheduler that reorders does. Refresh takes a share of the bus time (see
-`burst` in `memory_params`); it never delays an idle channel.
+for its bank leaves the bus to others, as a scheduler that reorders does. Banks are refreshed one after the other, each
+at its own time: an H200 delays one load in eight by up to 540 cycles, evenly spread, however idle it is.
 """
-
 
 from gpusim.engine.address_map import memory_location
 from gpusim.engine.jit import compiled
@@ -29,11 +28,23 @@ from gpusim.engine.memory_state import (
     P_DRAIN_SECTORS,
     P_PRECHARGE,
     P_READ_TO_WRITE,
+    P_REFRESH,
+    P_REFRESH_INTERVAL,
     P_ROW_CYCLE,
     P_ROW_IDLE,
     P_WRITE_SLACK,
     P_WRITE_TO_READ,
 )
+
+_GOLDEN = 0x9E3779B1  # 2^32 / golden ratio: spreads the banks' refreshes over the interval
+
+
+@compiled
+def refreshed(m, bank, now):
+    """When a bank that is wanted at `now` is out of its refresh."""
+    interval = m[P_REFRESH_INTERVAL]
+    since = (now + (bank * _GOLDEN & 0xFFFFFFFF) * (interval >> 16) // (1 << 16)) % interval
+    return now + max(m[P_REFRESH] - since, 0)
 
 
 @compiled
@@ -44,6 +55,7 @@ def bank_access(m, bank, row, now, bus_time):
     bank are a row cycle apart. A bank that has been idle for `row_idle_cycles` has closed its row.
     """
     b = m[P_BANK_STATES] + bank * BANK_WORDS
+    now = refreshed(m, bank, now)
     column = m[b + BANK_COLUMN_AT]
     awake = now - column <= m[P_ROW_IDLE]
     if awake and m[b + BANK_ROW] == row + 1:

@@ -59,6 +59,9 @@ NEVER = np.int64(1) << 60
     P_L1_REQUEST,  # cycles from the tag stage to the edge of the SM
     P_L1_REPLY,  # cycles from the edge of the SM to the register
     P_BRANCH_LATENCY,
+    P_INDIRECT_LATENCY,
+    P_MEET_LATENCY,
+    P_MEET_AFTER,
     P_BAR_BASE,
     P_BAR_INTERVAL,
     P_L0_LINES,
@@ -98,7 +101,7 @@ NEVER = np.int64(1) << 60
     P_SHARED_FIRST,  # first byte of shared memory that is not the system's
     P_CHECKS,  # what is checked on request: CHECK_* of engine.shadow
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(84)
+) = range(87)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 
@@ -166,6 +169,7 @@ B_FIELDS = 96
 
 # --- partition: one row per sub-partition ------------------------------------------------------------------
 Q_NEXT, Q_LAST, Q_LSU_FREE, Q_WARPS = range(4)
+Q_EVEN_FREE, Q_ODD_FREE = 4, 5  # register banks: cycle from which one reads again
 Q_UNIT_FREE = 8
 Q_FIELDS = 24
 

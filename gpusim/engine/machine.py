@@ -208,6 +208,9 @@ def parameters(
     par[L.P_L1_REQUEST] = l1.latency_cycles // 2
     par[L.P_L1_REPLY] = l1.latency_cycles - l1.latency_cycles // 2 - 2
     par[L.P_BRANCH_LATENCY] = issue.branch_latency_cycles
+    par[L.P_INDIRECT_LATENCY] = issue.indirect_branch_latency_cycles
+    par[L.P_MEET_LATENCY] = issue.bsync_latency_cycles
+    par[L.P_MEET_AFTER] = issue.bsync_after_branch_cycles
     par[L.P_BAR_BASE] = issue.bar_base_cycles
     par[L.P_BAR_INTERVAL] = issue.bar_per_warp_cycles
     icache = config.icache

@@ -48,6 +48,7 @@ def _layout(config: GPUConfig, n_sms: int) -> dict[int, int]:
         ms.P_ATOMIC_UNITS: l2.slices,
         ms.P_FABRIC: l2.partitions,
         ms.P_CHANNEL_STATES: dram.channels * ms.CHANNEL_WORDS,
+        ms.P_LRC: config.sm.gpcs * ms.LRC_ENTRIES * ms.LRC_WORDS,
         ms.P_BANK_STATES: dram.channels * dram.banks_per_channel * ms.BANK_WORDS,
     }
     starts, at = {}, ms.QUEUES_AT
@@ -76,11 +77,15 @@ def _l2(config: GPUConfig) -> dict[int, int]:
     l2 = config.l2
     atomic_extra = l2.atomic_latency_cycles - l2.latency_near_cycles - l2.mean_fabric_latency_cycles
     return {
+        ms.P_GPCS: config.sm.gpcs,
+        ms.P_LRC_MOST: l2.coalesced_reads,
+        ms.P_LRC_WINDOW: ticks(l2.coalescing_window_cycles),
         ms.P_NEAR_COPY: int(l2.near_copy),
         ms.P_SLICE_LOOKUP: ticks(1),
         ms.P_SLICE_SECTOR: ticks(ms.SECTOR_BYTES / l2.slice_bytes_per_cycle),
         ms.P_FABRIC_SECTOR: ticks(ms.SECTOR_BYTES / l2.fabric_bytes_per_cycle),
         ms.P_NEAR: ticks(l2.latency_near_cycles - config.l1.latency_cycles),
+        ms.P_SPREAD: ticks(l2.latency_spread_cycles),
         ms.P_FAR: ticks(l2.fabric_latency_cycles),
         ms.P_ATOMIC_EXTRA: ticks(max(atomic_extra, 0)),
         ms.P_ATOMIC_SECTOR: ticks(l2.atomic_sector_cycles),
@@ -93,8 +98,7 @@ def _l2(config: GPUConfig) -> dict[int, int]:
 
 def _dram(config: GPUConfig) -> dict[int, int]:
     l2, dram = config.l2, config.dram
-    available = 1 - dram.refresh_cycles / dram.refresh_interval_cycles
-    burst = ticks(ms.SECTOR_BYTES * dram.channels / (config.dram_bytes_per_cycle * available))
+    burst = ticks(ms.SECTOR_BYTES * dram.channels / (config.dram_bytes_per_cycle * dram.bus_efficiency))
     return {
         ms.P_CHANNELS_PER_SLICE: max(dram.channels // l2.slices, 1),
         ms.P_SLICES_PER_CHANNEL: max(l2.slices // dram.channels, 1),
@@ -106,6 +110,8 @@ def _dram(config: GPUConfig) -> dict[int, int]:
         ms.P_PRECHARGE: ticks(dram.row_precharge_cycles),
         ms.P_ROW_CYCLE: ticks(dram.row_cycle_cycles),
         ms.P_ROW_IDLE: ticks(dram.row_idle_cycles),
+        ms.P_REFRESH: ticks(dram.refresh_cycles),
+        ms.P_REFRESH_INTERVAL: ticks(dram.refresh_interval_cycles),
         ms.P_READ_TO_WRITE: ticks(dram.read_to_write_cycles),
         ms.P_WRITE_TO_READ: ticks(dram.write_to_read_cycles),
         ms.P_DRAIN_SECTORS: dram.write_drain_entries,

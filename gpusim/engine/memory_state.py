@@ -31,7 +31,9 @@ REQ_FIELDS = 8
 
 # Kinds of request, in an order that tells them apart: reads, then atomics, then stores.
 KIND_READ = 0
-KIND_READ_STRONG = 1  # at the point of coherence: never served by a copy in the near partition
+KIND_READ_STRONG = (
+    1  # past the L1; copies in the near partition are coherent and may serve it (measured on an H200)
+)
 KIND_INSTRUCTION = 2
 KIND_CONSTANT = 3
 KIND_ATOMIC = 4  # returns the old values
@@ -122,13 +124,25 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_DRAIN_SECTORS,
     P_WRITE_SLACK,  # bus time of the writes that a channel takes in before it pushes back
     P_SM_TO_SM,  # a request of one SM to another, and back
-) = range(COUNTERS, COUNTERS + 46)
-QUEUES_AT = COUNTERS + 46  # behind the parameters
+    P_SPREAD,  # how much nearer the nearest slice of a partition is than the farthest
+    P_REFRESH,  # how long a bank's refresh takes
+    P_REFRESH_INTERVAL,  # from one refresh of a bank to the next
+    P_GPCS,
+    P_LRC,  # first word of the request coalescers
+    P_LRC_MOST,  # reads that go to L2 as one
+    P_LRC_WINDOW,  # how long a read that hits waits for others
+) = range(COUNTERS, COUNTERS + 53)
+QUEUES_AT = COUNTERS + 53  # behind the parameters
 
 # A channel: when its bus is free, whether the bus last wrote, sectors that wait to be written.
 CHANNEL_FREE, CHANNEL_WRITING, CHANNEL_QUEUED, CHANNEL_WORDS = range(4)
 # A bank: its open row plus 1, when it takes a further column access, when a further activation.
 BANK_ROW, BANK_COLUMN_AT, BANK_ACTIVATE_AT, BANK_WORDS = range(4)
+# A read under way from a GPC. State: its sectors, how many SMs wait, the line plus 1; until when others may join; when
+# the data is back.
+LRC_ENTRIES = 2048
+LRC_UNTIL, LRC_REPLY, LRC_WORDS = 1, 2, 4
+LRC_COUNT_SHIFT, LRC_LINE_SHIFT = 4, 12
 # A line: a state word and a detail word. A set holds the state words of all its ways, then the detail words, so
 # that a lookup reads few of the host's cache lines. State: four bits each of sectors that are valid, dirty, on
 # their way; whether another partition may hold a copy; age, the number of lines of the set used since; whether it

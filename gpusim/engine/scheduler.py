@@ -14,7 +14,8 @@ from gpusim.engine.readiness import block, charge, make_ready
 from gpusim.engine.space import fail
 from isa import microops as M
 
-POLICIES = {"gto": 0, "gty": 1, "lrr": 2, "oldest": 3}
+POLICIES = {"gto": 0, "gty": 1, "lrr": 2, "oldest": 3, "glrr": 4}
+GTY, LRR, OLDEST, GLRR = 1, 2, 3, 4
 #: Room that one memory instruction may need in the SM's queues.
 ROOM = 96
 BULK_ROOM = BULK_LINES + ROOM
@@ -26,12 +27,12 @@ def choose(st, q, first_warp, parts, time):
     ready = st.ready[q]
     last = st.part[q, L.Q_LAST]
     policy = st.par[L.P_POLICY]
-    if policy <= 1 and ready[last] <= time:
+    if policy not in (LRR, OLDEST) and ready[last] <= time:
         return last
     best = np.int64(-1)
     best_age = np.int64(0)
     slots = ready.size
-    if policy == 2:
+    if policy in (LRR, GLRR):
         for k in range(1, slots + 1):
             slot = (last + k) % slots
             if ready[slot] <= time:
@@ -40,7 +41,7 @@ def choose(st, q, first_warp, parts, time):
     for slot in range(slots):
         if ready[slot] <= time:
             age = st.warp[first_warp + slot * parts, L.W_AGE]
-            if policy == 1:
+            if policy == GTY:
                 age = -age
             if best < 0 or age < best_age:
                 best = np.int64(slot)
@@ -67,6 +68,19 @@ def sleep_cycles(st, w, i, active):
     wb = 32 * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP])
     nanoseconds = np.int64(st.regs[row_offset(st.code[i, M.COL_A], wb) + lowest_bit(active)])
     return min(nanoseconds, 1_000_000) * st.par[L.P_CLOCK_MHZ] // 1000
+
+
+@compiled
+def branch_latency(st, i, target):
+    """Cycles from the issue of a branch, or of a BSYNC, until the warp's next instruction at `target` can issue."""
+    op = st.code[i, M.COL_OP]
+    if op == M.OP_BSYNC:
+        return st.par[L.P_MEET_LATENCY]
+    if op in (M.OP_RET, M.OP_BRX, M.OP_JMX):
+        return st.par[L.P_INDIRECT_LATENCY]
+    if st.code[target, M.COL_CLASS] == M.CLS_CONTROL and st.code[target, M.COL_OP] == M.OP_BSYNC:
+        return st.par[L.P_MEET_AFTER]
+    return st.par[L.P_BRANCH_LATENCY]
 
 
 @compiled_in_place
@@ -108,8 +122,9 @@ def issue(st, sm, q, slot, w, time):
                 fail(st, sm, L.E_DEADLOCK, i, w, 0, 0, 0)
         return
     earliest = time + max(np.int64(code[i, M.COL_STALL]), 1)
-    if st.warp[w, L.W_PC] != i + 1:
-        taken = time + st.par[L.P_BRANCH_LATENCY]
+    pc = st.warp[w, L.W_PC]
+    if pc != i + 1 or code[i, M.COL_OP] == M.OP_BSYNC:
+        taken = time + branch_latency(st, i, pc)
         if taken > earliest:
             charge(st, sm, w, L.R_WAIT, earliest)
             charge(st, sm, w, L.R_BRANCH, taken)
@@ -153,6 +168,21 @@ def finish_warp(st, sm, q, slot, w, time):
             s[L.S_ACTIVE_CYCLES] += done - s[L.S_ACTIVE_SINCE]
 
 
+@compiled
+def read_registers(part, reads, time):
+    """Books the register reads of an instruction that issues at `time`; returns when the next one may issue.
+
+    Each of the two banks delivers one register a cycle. An instruction waits one cycle at most in front of them, so
+    what one reads from one bank and the next from the other overlaps (H200: FFMAs with two sources in one bank take two
+    cycles each, if they take turns between the banks one and a half).
+    """
+    even = max(part[L.Q_EVEN_FREE], time) + (reads & 15)
+    odd = max(part[L.Q_ODD_FREE], time) + (reads >> 4)
+    part[L.Q_EVEN_FREE] = even
+    part[L.Q_ODD_FREE] = odd
+    return max(time + 1, even - 1, odd - 1)
+
+
 @compiled_in_place
 def step(st, sm, q, time):
     """One cycle of a sub-partition: issues at most one instruction and sets Q_NEXT."""
@@ -163,7 +193,7 @@ def step(st, sm, q, time):
     part = st.part[q]
     ready = st.ready[q]
     part[L.Q_NEXT] = L.NEVER
-    bubbles = np.int64(0)
+    behind = time + 1
     while True:
         slot = choose(st, q, first_warp, parts, time)
         if slot < 0:
@@ -192,10 +222,10 @@ def step(st, sm, q, time):
             charge(st, sm, w, reason, free)
             ready[slot] = free
             continue
-        bubbles = np.int64(st.code[i, M.COL_BUBBLES])
+        behind = read_registers(part, np.int64(st.code[i, M.COL_READS]), time)
         issue(st, sm, q, slot, w, time)
         break
     earliest = L.NEVER
     for slot in range(slots):
         earliest = min(earliest, ready[slot])
-    part[L.Q_NEXT] = max(earliest, time + 1 + bubbles)
+    part[L.Q_NEXT] = max(earliest, behind)

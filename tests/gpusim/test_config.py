@@ -67,8 +67,8 @@ def test_derived_values():
     assert config.l1.latency_cycles + path == config.l2.latency_near_cycles
     assert config.l2.lookahead_cycles <= path
     assert config.time_us(1980) == 1.0
-    assert config.l2.fabric_latency_cycles == 200
-    assert config.dram_miss_cycles == 260
+    assert config.l2.fabric_latency_cycles == 172
+    assert config.dram_miss_cycles == 274
 
 
 def test_every_carveout_gives_the_l1_whole_sets():
@@ -132,7 +132,10 @@ def test_override_values_are_toml():
         ("sm.shared_bytes='228 KB'", "sm.shared_bytes: must be a whole number of bytes, got '228 KB'"),
         ("shared.banks=33", "shared.banks: must be a power of two, got 33"),
         ("dram.bandwidth_gb_s=nan", "dram.bandwidth_gb_s: must be a number of 10^9 bytes a second"),
-        ("issue.policy=fifo", "issue.policy: input should be 'gto', 'gty', 'lrr' or 'oldest', got 'fifo'"),
+        (
+            "issue.policy=fifo",
+            "issue.policy: input should be 'glrr', 'gto', 'gty', 'lrr' or 'oldest', got 'fifo'",
+        ),
         ("l2.near_copy=1", "l2.near_copy: must be true or false, got 1"),
         ("launch.max_grid=[1, 0, 2]", "launch.max_grid[1]: must be greater than 0, got 0"),
         ("launch.max_grid=[1, 2]", "must have three components"),

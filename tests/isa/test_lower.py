@@ -137,8 +137,8 @@ def test_control_bits_are_kept():
     assert columns_of("NOP", "STALL", "WBAR", "RBAR", "WAIT", "VARIABLE") == [5, 7, 7, 0x3F, 0]
 
 
-def test_read_bubbles_follow_banks_and_reuse():
-    texts = ["FFMA R0, R2, R4, R6", "FFMA R0, R2.reuse, R4, R7", "FFMA R1, R2, R4, R7", "FFMA R0, R1, R2, R3"]
+def test_register_reads_follow_banks_and_reuse():
+    texts = ["FFMA R0, R2, R4, R6", "FFMA R0, R2.reuse, R4, R7", "FFMA R1, R2, R4, R7", "FFMA R0, R2, R3, R3"]
 
     @dataclass
     class Small:
@@ -148,7 +148,7 @@ def test_read_bubbles_follow_banks_and_reuse():
 
     program = Small(tuple(parse_instruction(16 * k, text, CONTROL, {}) for k, text in enumerate(texts)))
     result = lower(program)
-    assert result.code[:, m.COL_BUBBLES].tolist() == [2, 1, 0, 1]
+    assert result.code[:, m.COL_READS].tolist() == [3, 2 + 16, 1 + 16, 1 + 16]
     assert result.code.flags.c_contiguous
     assert result.code.shape == (4, m.COLUMNS)
     assert result.rows_per_warp == result.sink_row + 4
