@@ -98,7 +98,7 @@ class Driver:
         self.max_cycles = max_cycles
         self.lock = threading.RLock()
         self.log = LaunchLog(self.config)
-        self.initialized = False
+        self.initialized = self.left_to_parent = False
         self.primary = Context(self.new_handle(), primary=True)
         self.primary_references = 0
         self.others: dict[int, Context] = {}
@@ -276,8 +276,16 @@ class Driver:
             finally:
                 self.lock.acquire()
 
+    def leave_to_parent(self) -> None:
+        """In a process that fork made: what its parent had initialized cannot be used there, as on hardware."""
+        self.lock = threading.RLock()
+        self.left_to_parent = self.initialized
+        self.initialized = False
+
     def close(self) -> None:
-        """End the threads."""
+        """End the threads, if they are this process's."""
+        if self.left_to_parent:
+            return
         if self._host_thread is not None:
             self._host_thread.shutdown(wait=False)
             self._host_thread = None

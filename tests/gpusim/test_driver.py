@@ -78,6 +78,28 @@ def test_memory_of_every_kind_reaches_kernels_and_host():
     """)
 
 
+def test_a_forked_process_cannot_use_what_its_parent_initialized():
+    run("""
+        import os
+        from cuda.bindings import driver as cu
+
+        def codes_of_child():
+            reader, writer = os.pipe()
+            if os.fork() == 0:
+                os.write(writer, bytes([int(cu.cuInit(0)[0]), int(cu.cuMemGetInfo()[0])]))
+                os._exit(0)
+            os.wait()
+            return list(os.read(reader, 2))
+
+        assert codes_of_child() == [0, 201]
+        assert cu.cuInit(0)[0] == 0
+        cu.cuCtxCreate(None, 0, 0)
+        cu.cuMemAlloc(16)
+        assert codes_of_child() == [3, 3]
+        assert cu.cuMemGetInfo()[0] == 0
+    """)
+
+
 def test_streams_events_and_callbacks_keep_their_order():
     run("""
         import ctypes, threading
