@@ -36,6 +36,8 @@ _DEFAULT_STACK_BYTES = 1024
 _WORKSPACE_BYTES = 64
 #: CUDA programming guide, technical specifications per compute capability: 512 KB.
 _MOST_LOCAL_BYTES = 512 << 10
+#: The widest access of a thread.
+_VECTOR_BYTES = 16
 
 
 def run_launch(
@@ -82,14 +84,13 @@ def run_launch(
         )
     workspace = memory.alloc(_WORKSPACE_BYTES, "grid workspace") if shared_by_blocks else 0
     local_bytes = _local_bytes(program)
-    shared = program.shared_base + program.static_shared_bytes + launch.shared_bytes
     par = parameters(
         config,
         launch,
         lowered,
         fits,
         program.shared_base,
-        shared,
+        _shared_end(program, launch),
         local_bytes,
         memory.base,
         strict_barriers,
@@ -161,6 +162,13 @@ def lowered_once(program: Program) -> Lowered:
     return _lowered[key][1]
 
 
+def _shared_end(program: Program, launch: Launch) -> int:
+    """Where a block's shared memory ends, in whole vectors of 16 bytes: ptxas reads a vector of which a kernel needs a
+    part, as it may, since hardware gives out shared memory in units of 128 bytes and more."""
+    end = program.shared_base + program.static_shared_bytes + launch.shared_bytes
+    return -(-end // _VECTOR_BYTES) * _VECTOR_BYTES
+
+
 def _local_bytes(program: Program) -> int:
     """Local memory per thread: the compiler's stack, rounded to 16 bytes, and room for calls it could not count."""
     calls = any(each.opcode in ("CALL", "BRX", "JMX") for each in program.instructions)
@@ -171,4 +179,4 @@ def _local_bytes(program: Program) -> int:
             f"{program.local_bytes:,} bytes of local memory per thread, allowed at most {_MOST_LOCAL_BYTES:,}",
             kernel=program.name,
         )
-    return -(-program.local_bytes // 16) * 16 + (_DEFAULT_STACK_BYTES if calls else 0)
+    return -(-program.local_bytes // _VECTOR_BYTES) * _VECTOR_BYTES + (_DEFAULT_STACK_BYTES if calls else 0)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
+from gpusim.driver.api_stream import stream_of
 from gpusim.driver.codes import Code, DriverError
+from gpusim.driver.graphs import COPY, FILL, enqueue
 from gpusim.driver.registry import function
 from gpusim.driver.state import Driver
 from gpusim.errors import MemoryAccessError
@@ -58,24 +61,29 @@ def copy(driver: Driver, target: int, source: int, nbytes: int) -> None:
     _copy(driver, target, source, nbytes, to=known[0], of=known[1])
 
 
+def _later(driver: Driver, stream: int, kind: int, work: Callable[[], None]) -> None:
+    """Do it as work of a stream."""
+    enqueue(driver, stream_of(driver, stream), kind, lambda _: work())
+
+
 @function("cuMemcpyHtoDAsync_v2", "ppqp")
 def to_device_async(driver: Driver, target: int, source: int, nbytes: int, stream: int) -> None:
-    to_device(driver, target, source, nbytes)
+    _later(driver, stream, COPY, partial(to_device, driver, target, source, nbytes))
 
 
 @function("cuMemcpyDtoHAsync_v2", "ppqp")
 def to_host_async(driver: Driver, target: int, source: int, nbytes: int, stream: int) -> None:
-    to_host(driver, target, source, nbytes)
+    _later(driver, stream, COPY, partial(to_host, driver, target, source, nbytes))
 
 
 @function("cuMemcpyDtoDAsync_v2", "ppqp")
 def on_device_async(driver: Driver, target: int, source: int, nbytes: int, stream: int) -> None:
-    on_device(driver, target, source, nbytes)
+    _later(driver, stream, COPY, partial(on_device, driver, target, source, nbytes))
 
 
 @function("cuMemcpyAsync", "ppqp")
 def copy_async(driver: Driver, target: int, source: int, nbytes: int, stream: int) -> None:
-    copy(driver, target, source, nbytes)
+    _later(driver, stream, COPY, partial(copy, driver, target, source, nbytes))
 
 
 _SIDE = ("x", "y", "kind", "host", "device", "array", "pitch")
@@ -90,9 +98,7 @@ class _Copy2D(ctypes.Structure):
     )
 
 
-def _copy_2d(driver: Driver, request: int, stream: int = 0) -> None:
-    block = _Copy2D.from_address(request)
-
+def _copy_2d(driver: Driver, block: _Copy2D) -> None:
     def start(side: str) -> tuple[int, int, bool]:
         kind, pitch = getattr(block, side + "kind") & 0xFFFFFFFF, getattr(block, side + "pitch")
         if kind == _ARRAY:
@@ -108,14 +114,22 @@ def _copy_2d(driver: Driver, request: int, stream: int = 0) -> None:
         _copy(driver, target + row * target_pitch, source + row * source_pitch, block.width, to=to, of=of)
 
 
-function("cuMemcpy2D_v2", "p")(_copy_2d)
-function("cuMemcpy2DUnaligned_v2", "p")(_copy_2d)
-function("cuMemcpy2DAsync_v2", "pp")(_copy_2d)
+@function("cuMemcpy2D_v2", "p")
+def copy_2d(driver: Driver, request: int) -> None:
+    _copy_2d(driver, _Copy2D.from_address(request))
 
 
-def _fill(
-    kind: type[np.unsignedinteger], driver: Driver, address: int, value: int, count: int, stream: int = 0
-) -> None:
+@function("cuMemcpy2DUnaligned_v2", "p")
+def copy_2d_unaligned(driver: Driver, request: int) -> None:
+    copy_2d(driver, request)
+
+
+@function("cuMemcpy2DAsync_v2", "pp")
+def copy_2d_async(driver: Driver, request: int, stream: int) -> None:
+    _later(driver, stream, COPY, partial(_copy_2d, driver, _Copy2D.from_buffer_copy(_Copy2D.from_address(request))))
+
+
+def _fill(kind: type[np.unsignedinteger], driver: Driver, address: int, value: int, count: int) -> None:
     size = np.dtype(kind).itemsize
     if address % size:
         raise DriverError(Code.INVALID_VALUE)
@@ -132,14 +146,18 @@ def _fill_2d(
     value: int,
     width: int,
     height: int,
-    stream: int = 0,
 ) -> None:
     for row in range(height):
         _fill(kind, driver, address + row * pitch, value, width)
 
 
+def _fill_later(fill: Callable[..., None], driver: Driver, *arguments: int) -> None:
+    *what, stream = arguments
+    _later(driver, stream, FILL, partial(fill, driver, *what))
+
+
 for _bits, _letter, _kind in ((8, "b", np.uint8), (16, "s", np.uint16), (32, "u", np.uint32)):
-    function(f"cuMemsetD{_bits}_v2", f"p{_letter}q")(partial(_fill, _kind))
-    function(f"cuMemsetD{_bits}Async", f"p{_letter}qp")(partial(_fill, _kind))
-    function(f"cuMemsetD2D{_bits}_v2", f"pq{_letter}qq")(partial(_fill_2d, _kind))
-    function(f"cuMemsetD2D{_bits}Async", f"pq{_letter}qqp")(partial(_fill_2d, _kind))
+    for _name, _types, _fills in (("D", f"p{_letter}q", _fill), ("D2D", f"pq{_letter}qq", _fill_2d)):
+        _now = partial(_fills, _kind)
+        function(f"cuMemset{_name}{_bits}_v2", _types)(_now)
+        function(f"cuMemset{_name}{_bits}Async", _types + "p")(partial(_fill_later, _now))

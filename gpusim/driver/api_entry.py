@@ -17,6 +17,8 @@ _texts: dict[str, ctypes.Array] = {}
 def initialize(driver: Driver, flags: int) -> None:
     if flags:
         raise DriverError(Code.INVALID_VALUE)
+    if driver.left_to_parent:
+        raise DriverError(Code.NOT_INITIALIZED)
     driver.initialized = True
 
 

@@ -4,10 +4,13 @@ hardware, so that the calls after it return the error."""
 from __future__ import annotations
 
 import ctypes
+import dataclasses
+from functools import partial
 
 from gpusim.driver.api_module import kernel_of
 from gpusim.driver.api_stream import stream_of
 from gpusim.driver.codes import Code, DriverError
+from gpusim.driver.graphs import KERNEL, enqueue
 from gpusim.driver.modules import Kernel
 from gpusim.driver.registry import function, get_pointer, get_uint
 from gpusim.driver.state import Driver
@@ -19,7 +22,7 @@ from gpusim.errors import (
     LaunchError,
     MemoryAccessError,
 )
-from gpusim.launch import Launch
+from gpusim.launch import Dim3, Launch
 from isa import Program
 from isa.errors import IsaError
 
@@ -84,17 +87,20 @@ def launch_cooperative(
 def launch_ex(driver: Driver, config: int, handle: int, parameters: int, extra: int) -> None:
     given = _Config.from_address(config)
     cooperative = False
+    cluster: Dim3 | None = None
     for k in range(given.attribute_count):
         attribute = given.attributes + _ATTRIBUTE_BYTES * k
         number = get_uint(attribute)
         if number == _COOPERATIVE:
             cooperative = bool(get_uint(attribute + 8))
-        elif number == _CLUSTER and any(get_uint(attribute + 8 + 4 * axis) > 1 for axis in range(3)):
-            driver.say("thread block clusters are not modelled")
-            raise DriverError(Code.NOT_SUPPORTED)
+        elif number == _CLUSTER:
+            cluster = get_uint(attribute + 8), get_uint(attribute + 12), get_uint(attribute + 16)
     grid, block = tuple(given.grid), tuple(given.block)
     kernel = kernel_of(driver, handle)
-    run(driver, kernel, grid, block, given.shared_bytes, given.stream, parameters, extra, cooperative=cooperative)
+    if cluster is not None and (0 in cluster or kernel.program.cluster not in (None, cluster)):
+        raise DriverError(Code.INVALID_CLUSTER_SIZE)
+    how = given.shared_bytes, given.stream, parameters, extra
+    run(driver, kernel, grid, block, *how, cooperative=cooperative, cluster=cluster)
 
 
 def run(
@@ -108,37 +114,44 @@ def run(
     extra: int,
     *,
     cooperative: bool = False,
+    cluster: Dim3 | None = None,
 ) -> None:
-    """Simulate a launch and note it. parameters, extra: as C passes them, an array of pointers to the values or a list
-    that names one buffer. Raises INVALID_VALUE, LAUNCH_OUT_OF_RESOURCES, COOPERATIVE_LAUNCH_TOO_LARGE."""
+    """Simulate a launch, in its stream, and note it. parameters, extra: as C passes them, an array of pointers to the
+    values or a list that names one buffer. cluster: blocks per cluster, where the kernel does not say. Raises
+    INVALID_VALUE, INVALID_CLUSTER_SIZE, LAUNCH_OUT_OF_RESOURCES, COOPERATIVE_LAUNCH_TOO_LARGE."""
     driver.log.attempts += 1
-    driver.wait_for_host_calls([stream_of(driver, stream)])
     if 0 in grid or 0 in block:
         raise DriverError(Code.INVALID_VALUE)
-    try:
-        program = kernel.linked()
-    except IsaError as error:
-        driver.say(f"kernel {kernel.name!r}: {error}")
-        raise DriverError(Code.NOT_SUPPORTED) from None
+    program = kernel.program
     allowed = kernel.attributes.get(_MAX_DYNAMIC_SHARED, _WITHOUT_OPT_IN_BYTES - program.static_shared_bytes)
     if shared_bytes > allowed:
         raise DriverError(Code.INVALID_VALUE)
-    values = _parameter_bytes(program, parameters, extra)
     described = Launch(program, grid, block, (), shared_bytes)
+    values = _parameter_bytes(program, parameters, extra)
+    work = partial(_simulate, driver, kernel, described, values, cooperative, cluster)
+    enqueue(driver, stream_of(driver, stream), KERNEL, lambda _: work())
+
+
+def _simulate(
+    driver: Driver, kernel: Kernel, described: Launch, values: bytes, cooperative: bool, cluster: Dim3 | None
+) -> None:
     try:
+        program = kernel.linked()
+        if cluster is not None:
+            program = dataclasses.replace(program, cluster=cluster)
         result = driver.device.run(
             program, described, values, max_cycles=driver.max_cycles, strict_barriers=False, cooperative=cooperative
         )
     except LaunchError as error:
         driver.say(str(error))
-        raise DriverError(_refusal(driver, grid, block, cooperative)) from None
+        raise DriverError(_refusal(driver, described, cooperative, cluster is not None)) from None
     except KernelError as error:
         driver.say(str(error))
         driver.context().failed = _failure(error)
         driver.log.add_failure(kernel.name, program, described)
         return
     except IsaError as error:
-        driver.say(f"kernel {program.name!r}: {error}")
+        driver.say(f"kernel {kernel.name!r}: {error}")
         raise DriverError(Code.NOT_SUPPORTED) from None
     driver.log.add(kernel.name, result)
 
@@ -162,13 +175,17 @@ def _parameter_bytes(program: Program, parameters: int, extra: int) -> bytes:
     return b""
 
 
-def _refusal(driver: Driver, grid: tuple[int, ...], block: tuple[int, ...], cooperative: bool) -> Code:
-    """The code for a launch that the GPU does not take."""
+def _refusal(driver: Driver, launch: Launch, cooperative: bool, clusters: bool) -> Code:
+    """The code for a launch that the GPU does not take. More threads than the kernel was compiled for are a wrong
+    value, as numba-cuda's tests of launch bounds expect of hardware."""
     limits = driver.config.launch
-    threads = block[0] * block[1] * block[2]
-    within = all(x <= most for x, most in zip((*grid, *block), (*limits.max_grid, *limits.max_block), strict=True))
-    if not within or threads > driver.config.sm.max_threads_per_block:
+    extents, most = (*launch.grid, *launch.block), (*limits.max_grid, *limits.max_block)
+    within = all(x <= limit for x, limit in zip(extents, most, strict=True))
+    threads = min(driver.config.sm.max_threads_per_block, launch.kernel.max_threads or launch.threads_per_block)
+    if not within or launch.threads_per_block > threads:
         return Code.INVALID_VALUE
+    if clusters:
+        return Code.INVALID_CLUSTER_SIZE
     return Code.COOPERATIVE_LAUNCH_TOO_LARGE if cooperative else Code.LAUNCH_OUT_OF_RESOURCES
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
+from gpusim.driver.api_stream import stream_of
 from gpusim.driver.attributes import total_memory_bytes
 from gpusim.driver.codes import Code, DriverError
 from gpusim.driver.registry import function, get_pointer, get_uint, put_int, put_pointer, put_size
@@ -26,11 +27,13 @@ def allocate(driver: Driver, address: int, nbytes: int) -> None:
 
 @function("cuMemAllocAsync", "pqp")
 def allocate_async(driver: Driver, address: int, nbytes: int, stream: int) -> None:
+    _not_in_a_graph(driver, stream)
     put_pointer(address, driver.allocate(nbytes, DEVICE))
 
 
 @function("cuMemAllocFromPoolAsync", "pqpp")
 def allocate_from_pool(driver: Driver, address: int, nbytes: int, pool: int, stream: int) -> None:
+    _not_in_a_graph(driver, stream)
     put_pointer(address, driver.allocate(nbytes, DEVICE))
 
 
@@ -49,7 +52,14 @@ def free(driver: Driver, address: int) -> None:
 
 @function("cuMemFreeAsync", "pp")
 def free_async(driver: Driver, address: int, stream: int) -> None:
+    _not_in_a_graph(driver, stream)
     free(driver, address)
+
+
+def _not_in_a_graph(driver: Driver, stream: int) -> None:
+    if stream_of(driver, stream).capture is not None:
+        driver.say("memory cannot be allocated or freed in a graph")
+        raise DriverError(Code.NOT_SUPPORTED)
 
 
 @function("cuMemAllocManaged", "pqu")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 
 from gpusim.driver.codes import Code, DriverError
+from gpusim.driver.graphs import HOST_CALL, enqueue
 from gpusim.driver.registry import function, put_float, put_int, put_pointer, put_size
 from gpusim.driver.state import Driver, Event, Stream
 
@@ -53,12 +54,18 @@ def destroy(driver: Driver, handle: int) -> None:
 
 @function("cuStreamSynchronize", "p")
 def synchronize(driver: Driver, handle: int) -> None:
-    driver.wait_for_host_calls([stream_of(driver, handle)])
+    stream = stream_of(driver, handle)
+    if stream.capture is not None:
+        raise DriverError(Code.STREAM_CAPTURE_UNSUPPORTED)
+    driver.wait_for_host_calls([stream])
 
 
 @function("cuStreamQuery", "p")
 def query(driver: Driver, handle: int) -> None:
-    if any(not call.done() for call in stream_of(driver, handle).host_calls):
+    stream = stream_of(driver, handle)
+    if stream.capture is not None:
+        raise DriverError(Code.STREAM_CAPTURE_UNSUPPORTED)
+    if any(not call.done() for call in stream.host_calls):
         raise DriverError(Code.NOT_READY)
 
 
@@ -95,27 +102,27 @@ def get_device(driver: Driver, handle: int, device: int) -> None:
     put_int(device, 0)
 
 
-@function("cuStreamIsCapturing", "pp")
-def is_capturing(driver: Driver, handle: int, status: int) -> None:
-    stream_of(driver, handle)
-    put_int(status, 0)
-
-
 @function("cuStreamWaitEvent", "ppu")
-def wait_event(driver: Driver, stream: int, event: int, flags: int) -> None:
-    stream_of(driver, stream)
-    _event_of(driver, event)
+def wait_event(driver: Driver, handle: int, event: int, flags: int) -> None:
+    stream, captured = stream_of(driver, handle), _event_of(driver, event).captured
+    if captured is not None and captured[0].open:
+        captured[0].join(stream, captured[1])
+    elif stream.capture is not None:
+        raise DriverError(Code.STREAM_CAPTURE_ISOLATION)
 
 
 @function("cuStreamAddCallback", "pppu")
 def add_callback(driver: Driver, handle: int, callback: int, data: int, flags: int) -> None:
     stream = stream_of(driver, handle)
+    if stream.capture is not None:
+        raise DriverError(Code.STREAM_CAPTURE_UNSUPPORTED)
     driver.call_later(stream, _CALLBACK(callback), handle, int(Code.SUCCESS), data)
 
 
 @function("cuLaunchHostFunc", "ppp")
 def launch_host_function(driver: Driver, handle: int, callback: int, data: int) -> None:
-    driver.call_later(stream_of(driver, handle), _HOST_FUNCTION(callback), data)
+    call = _HOST_FUNCTION(callback)
+    enqueue(driver, stream_of(driver, handle), HOST_CALL, lambda stream: driver.call_later(stream, call, data))
 
 
 @function("cuStreamAttachMemAsync", "ppqu")
@@ -137,9 +144,11 @@ def event_destroy(driver: Driver, handle: int) -> None:
 
 
 @function("cuEventRecord", "pp")
-def event_record(driver: Driver, handle: int, stream: int) -> None:
-    stream_of(driver, stream)
-    _event_of(driver, handle).cycle = driver.now_cycles
+def event_record(driver: Driver, handle: int, stream_handle: int) -> None:
+    stream, event = stream_of(driver, stream_handle), _event_of(driver, handle)
+    capture = stream.capture
+    event.cycle = driver.now_cycles if capture is None else None
+    event.captured = None if capture is None else (capture, capture.ends[stream.handle])
 
 
 @function("cuEventRecordWithFlags", "ppu")
@@ -149,12 +158,13 @@ def event_record_with_flags(driver: Driver, handle: int, stream: int, flags: int
 
 @function("cuEventQuery", "p")
 def event_query(driver: Driver, handle: int) -> None:
-    _event_of(driver, handle)
+    if _event_of(driver, handle).captured is not None:
+        raise DriverError(Code.CAPTURED_EVENT)
 
 
 @function("cuEventSynchronize", "p")
 def event_synchronize(driver: Driver, handle: int) -> None:
-    _event_of(driver, handle)
+    event_query(driver, handle)
 
 
 @function("cuEventElapsedTime", "ppp", since=2000)

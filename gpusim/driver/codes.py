@@ -22,6 +22,7 @@ class Code(IntEnum):
     INVALID_PTX = 218
     FILE_NOT_FOUND = 301
     INVALID_HANDLE = 400
+    ILLEGAL_STATE = 401
     NOT_FOUND = 500
     NOT_READY = 600
     ILLEGAL_ADDRESS = 700
@@ -36,6 +37,15 @@ class Code(IntEnum):
     LAUNCH_FAILED = 719
     COOPERATIVE_LAUNCH_TOO_LARGE = 720
     NOT_SUPPORTED = 801
+    STREAM_CAPTURE_UNSUPPORTED = 900
+    STREAM_CAPTURE_MERGE = 902
+    STREAM_CAPTURE_UNMATCHED = 903
+    STREAM_CAPTURE_UNJOINED = 904
+    STREAM_CAPTURE_ISOLATION = 905
+    STREAM_CAPTURE_IMPLICIT = 906
+    CAPTURED_EVENT = 907
+    GRAPH_EXEC_UPDATE_FAILURE = 910
+    INVALID_CLUSTER_SIZE = 912
     UNKNOWN = 999
 
     @property
@@ -64,6 +74,7 @@ _MEANINGS = {
     Code.INVALID_PTX: "a PTX JIT compilation failed",
     Code.FILE_NOT_FOUND: "file not found",
     Code.INVALID_HANDLE: "invalid resource handle",
+    Code.ILLEGAL_STATE: "the operation cannot be performed in the present state",
     Code.NOT_FOUND: "named symbol not found",
     Code.NOT_READY: "device not ready",
     Code.ILLEGAL_ADDRESS: "an illegal memory access was encountered",
@@ -78,6 +89,16 @@ _MEANINGS = {
     Code.LAUNCH_FAILED: "unspecified launch failure",
     Code.COOPERATIVE_LAUNCH_TOO_LARGE: "too many blocks in cooperative launch",
     Code.NOT_SUPPORTED: "operation not supported",
+    Code.STREAM_CAPTURE_UNSUPPORTED: "operation not permitted when stream is capturing",
+    Code.STREAM_CAPTURE_MERGE: "operation would result in a merge of separate capture sequences",
+    Code.STREAM_CAPTURE_UNMATCHED: "capture was not ended in the same stream as it began",
+    Code.STREAM_CAPTURE_UNJOINED: "capturing stream has unjoined work",
+    Code.STREAM_CAPTURE_ISOLATION: "dependency created on uncaptured work in another stream",
+    Code.STREAM_CAPTURE_IMPLICIT: "operation would make the legacy stream depend on a capturing blocking stream",
+    Code.CAPTURED_EVENT: "operation not permitted on an event last recorded in a capturing stream",
+    Code.GRAPH_EXEC_UPDATE_FAILURE: "the graph update was not performed because it included changes which violated "
+    "constraints specific to instantiated graph update",
+    Code.INVALID_CLUSTER_SIZE: "cluster misconfiguration",
     Code.UNKNOWN: "unknown error",
 }
 

@@ -44,6 +44,7 @@ class DriverLibrary:
         for index, symbol in enumerate(self.symbols):
             function = FUNCTIONS.get(symbol)
             self._slots[index] = self._callback(self._call(function), function.argument_types) if function else refuse
+        os.register_at_fork(after_in_child=lambda: self.driver.leave_to_parent())
 
     def close(self) -> None:
         """Let every function return CUDA_ERROR_DEINITIALIZED from now on, without the interpreter, which is about to

@@ -22,6 +22,7 @@ from gpusim.driver.log import LaunchLog
 
 if TYPE_CHECKING:
     from gpusim.device import Device
+    from gpusim.driver.graphs import Capture, Graph, Node, UserObject
     from gpusim.driver.modules import Kernel, Module
 
 DEVICE_COUNT = 1
@@ -61,21 +62,24 @@ class Context:
 
 @dataclass
 class Stream:
-    """An order of work; `host_calls` are functions of the host that it has still to call."""
+    """An order of work; `host_calls` are functions of the host that it has still to call. capture: what its work goes
+    into instead of being done."""
 
     handle: int
     flags: int
     priority: int
     host_calls: list[Future[None]] = field(default_factory=list)
+    capture: Capture | None = None
 
 
 @dataclass
 class Event:
-    """A point in simulated time, None before it is recorded."""
+    """A point in simulated time, None before it is recorded; or, recorded in a capture, what comes before it there."""
 
     handle: int
     flags: int
     cycle: int | None = None
+    captured: tuple[Capture, frozenset[Node]] | None = None
 
 
 class Driver:
@@ -94,11 +98,13 @@ class Driver:
         self.max_cycles = max_cycles
         self.lock = threading.RLock()
         self.log = LaunchLog(self.config)
-        self.initialized = False
+        self.initialized = self.left_to_parent = False
         self.primary = Context(self.new_handle(), primary=True)
         self.primary_references = 0
         self.others: dict[int, Context] = {}
         self.pools: dict[int, dict[int, int]] = {DEFAULT_POOL: {}}
+        self.graphs: dict[int, Graph] = {}
+        self.user_objects: dict[int, UserObject] = {}
         self._threads = threads
         self._device: Device | None = None
         self._stacks = threading.local()
@@ -173,6 +179,7 @@ class Driver:
             for context in (self.primary, *self.others.values()):
                 self.clear(context)
             self.others.clear()
+            self.graphs.clear()
             self.primary_references = 0
             self._stacks = threading.local()
 
@@ -186,6 +193,12 @@ class Driver:
     def say(self, message: str) -> None:
         """Tell the user what a code alone does not say."""
         print(f"gpusim: {message}", file=sys.stderr, flush=True)
+
+    def exchange_capture_mode(self, mode: int) -> int:
+        """Set the calling thread's CUstreamCaptureMode; the one that it had."""
+        before = getattr(self._stacks, "capture_mode", 0)
+        self._stacks.capture_mode = mode
+        return before
 
     # --- memory -------------------------------------------------------------------------------------------------------
 
@@ -242,11 +255,15 @@ class Driver:
     # --- the host's functions in streams ------------------------------------------------------------------------------
 
     def call_later(self, stream: Stream, call: Any, *arguments: Any) -> None:
-        """Call a function of the host, on the driver's thread, in order."""
+        """Call a function of the host for a stream, on the driver's thread, in order."""
+        stream.host_calls = [each for each in stream.host_calls if not each.done()]
+        stream.host_calls.append(self.call_on_host_thread(call, *arguments))
+
+    def call_on_host_thread(self, call: Any, *arguments: Any) -> Future[None]:
+        """Call a function of the host on the driver's thread."""
         if self._host_thread is None:
             self._host_thread = ThreadPoolExecutor(1, "gpusim host calls")
-        stream.host_calls = [each for each in stream.host_calls if not each.done()]
-        stream.host_calls.append(self._host_thread.submit(call, *arguments))
+        return self._host_thread.submit(call, *arguments)
 
     def wait_for_host_calls(self, streams: Sequence[Stream]) -> None:
         """Wait until the functions that streams have to call have returned. The lock is free meanwhile."""
@@ -259,8 +276,16 @@ class Driver:
             finally:
                 self.lock.acquire()
 
+    def leave_to_parent(self) -> None:
+        """In a process that fork made: what its parent had initialized cannot be used there, as on hardware."""
+        self.lock = threading.RLock()
+        self.left_to_parent = self.initialized
+        self.initialized = False
+
     def close(self) -> None:
-        """End the threads."""
+        """End the threads, if they are this process's."""
+        if self.left_to_parent:
+            return
         if self._host_thread is not None:
             self._host_thread.shutdown(wait=False)
             self._host_thread = None

@@ -1,7 +1,4 @@
-"""The simulated driver below Numba and cuda.bindings: memory of all kinds, streams, events, errors, occupancy.
-
-A driver library stays in a process for good, so every program here runs in one of its own.
-"""
+"""The simulated driver below Numba and cuda.bindings: memory of all kinds, streams, events, errors, occupancy."""
 
 from __future__ import annotations
 
@@ -9,35 +6,13 @@ import os
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import pytest
 
+from tests.gpusim.driver_program import ROOT, run
+
 pytest.importorskip("cuda.bindings")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the simulated driver needs Linux")
-
-ROOT = Path(__file__).resolve().parents[2]
-HEAD = """
-import warnings
-warnings.simplefilter("ignore")
-import numpy as np
-import gpusim.cuda_driver
-driver = gpusim.cuda_driver.install("tiny", threads=1)
-"""
-
-
-def run(code: str, *, status: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run a program behind HEAD; its exit status must be as expected."""
-    done = subprocess.run(
-        [sys.executable, "-c", HEAD + textwrap.dedent(code)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )
-    assert done.returncode == status, done.stdout + done.stderr
-    return done
-
 
 def test_the_driver_describes_the_configuration():
     run("""
@@ -58,7 +33,7 @@ def test_the_driver_describes_the_configuration():
         assert cu.cuDeviceTotalMem(0)[1] == config.dram.capacity_bytes
         assert cu.cuGetErrorName(cu.CUresult(700))[1] == b"CUDA_ERROR_ILLEGAL_ADDRESS"
         assert cu.cuMemAlloc(16)[0] == cu.CUresult.CUDA_ERROR_INVALID_CONTEXT
-        assert cu.cuGraphCreate(0)[0] == cu.CUresult.CUDA_ERROR_NOT_SUPPORTED
+        assert cu.cuTexRefCreate()[0] == cu.CUresult.CUDA_ERROR_NOT_SUPPORTED
     """)
 
 
@@ -100,6 +75,28 @@ def test_memory_of_every_kind_reaches_kernels_and_host():
         big = cuda.device_array(1 << 20, np.uint8)
         assert free - cuda.current_context().get_memory_info().free == 1 << 20
         assert total == driver.config.dram.capacity_bytes
+    """)
+
+
+def test_a_forked_process_cannot_use_what_its_parent_initialized():
+    run("""
+        import os
+        from cuda.bindings import driver as cu
+
+        def codes_of_child():
+            reader, writer = os.pipe()
+            if os.fork() == 0:
+                os.write(writer, bytes([int(cu.cuInit(0)[0]), int(cu.cuMemGetInfo()[0])]))
+                os._exit(0)
+            os.wait()
+            return list(os.read(reader, 2))
+
+        assert codes_of_child() == [0, 201]
+        assert cu.cuInit(0)[0] == 0
+        cu.cuCtxCreate(None, 0, 0)
+        cu.cuMemAlloc(16)
+        assert codes_of_child() == [3, 3]
+        assert cu.cuMemGetInfo()[0] == 0
     """)
 
 
@@ -206,6 +203,48 @@ def test_occupancy_is_that_of_the_calculator():
         assert compiled.max_cooperative_grid_blocks(128) == driver.config.sm.count * (
             occupancy(driver.config, 128, handle.attrs.regs, 4096).blocks_per_sm
         )
+    """)
+
+
+def test_a_launch_says_how_many_blocks_form_a_cluster():
+    run("""
+        from cuda.bindings import driver as cu
+        from isa import compile_cuda
+
+        source = '''
+        #include <cooperative_groups.h>
+        extern "C" __global__ void ranks(unsigned *out) {
+          auto cluster = cooperative_groups::this_cluster();
+          __shared__ unsigned mine;
+          mine = 100 + blockIdx.x;
+          cluster.sync();
+          out[blockIdx.x] = cluster.block_rank() << 8 | *cluster.map_shared_rank(&mine, 0);
+          cluster.sync();
+        }'''
+        assert cu.cuInit(0)[0] == 0
+        assert cu.cuCtxCreate(None, 0, 0)[0] == 0
+        error, module = cu.cuModuleLoadData(compile_cuda(source, driver.config.gpu.arch))
+        error, kernel = cu.cuModuleGetFunction(module, b"ranks")
+        error, out = cu.cuMemAlloc(32)
+
+        def launch(blocks, size):
+            config, attribute = cu.CUlaunchConfig(), cu.CUlaunchAttribute()
+            config.gridDimX, config.gridDimY, config.gridDimZ = blocks, 1, 1
+            config.blockDimX = config.blockDimY = config.blockDimZ = 1
+            attribute.id = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+            attribute.value.clusterDim.x, attribute.value.clusterDim.y, attribute.value.clusterDim.z = size, 1, 1
+            config.attrs, config.numAttrs = [attribute], 1
+            value = np.array([int(out)], np.uint64)
+            pointers = np.array([value.ctypes.data], np.uint64)
+            return int(cu.cuLaunchKernelEx(config, kernel, int(pointers.ctypes.data), 0)[0])
+
+        found = np.zeros(8, np.uint32)
+        for size in (1, 2, 4):
+            assert launch(8, size) == 0
+            cu.cuMemcpyDtoH(found.ctypes.data, out, 32)
+            block = np.arange(8)
+            assert found.tolist() == (block % size << 8 | 100 + block // size * size).tolist(), (size, found)
+        assert launch(7, 2) == 912 and launch(8, 0) == 912
     """)
 
 

@@ -47,6 +47,15 @@ def shared_overrun(x):
     x[t] = tile[t]
 
 
+def seven_in_dynamic_shared(x):
+    tile = cuda.shared.array(0, int32)
+    for k in range(7):
+        tile[k] = k * k
+    cuda.syncwarp()
+    for k in range(7):
+        x[k] = tile[k]
+
+
 def half_reach_barrier(x):
     t = cuda.threadIdx.x
     if t < BLOCK // 2:
@@ -186,6 +195,15 @@ def test_shared_memory_has_bounds():
     with pytest.raises(MemoryAccessError, match="shared write"):
         run(shared_overrun, 1, BLOCK, x)
     assert (x == 4000).all()
+
+
+def test_the_last_vector_of_dynamic_shared_memory():
+    x = np.zeros(7, np.int32)
+    result = run(seven_in_dynamic_shared, 1, 1, x, shared_bytes=28)
+    assert any(each.mnemonic == "LDS.128" for each in result.record.program.instructions)
+    assert x.tolist() == [0, 1, 4, 9, 16, 25, 36]
+    with pytest.raises(MemoryAccessError, match="shared"):
+        run(seven_in_dynamic_shared, 1, 1, x, shared_bytes=16)
 
 
 def test_a_barrier_that_some_threads_exit_without_reaching():

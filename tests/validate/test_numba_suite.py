@@ -7,10 +7,17 @@ import sys
 
 import pytest
 
+import gpusim
 from validate import numba_suite
 from validate.numba_suite import Outcome
 
-CHOSEN = ("doc_examples.test_vecadd", "cudadrv.test_events", "cudadrv.test_host_alloc", "cudapy.test_slicing")
+CHOSEN = (
+    "doc_examples.test_vecadd",
+    "cudadrv.test_events",
+    "cudadrv.test_host_alloc",
+    "cudapy.test_multiprocessing",
+    "cudapy.test_slicing",
+)
 
 
 def row(test, outcome, launches=0, **facts):
@@ -53,6 +60,14 @@ def test_rules_name_tests_by_pattern(tmp_path, monkeypatch):
         "cudapy/test_ipc.py::A::test_x": ("failed", "no IPC", None),
         "cudapy/test_sm.py::test_slow": ("timeout", None, "slow"),
     }
+
+
+def test_the_engine_is_compiled_before_any_limit_counts(tmp_path, monkeypatch):
+    results, simulate = [], gpusim.simulate
+    monkeypatch.setattr(numba_suite, "core_is_cached", lambda: False)
+    monkeypatch.setattr(gpusim, "simulate", lambda *launch, **gpu: results.append(simulate(*launch, **gpu)))
+    assert list(numba_suite.run(["no such file"], folder=tmp_path)) == []
+    assert [result.cycles > 0 for result in results] == [True]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the simulated driver needs Linux")

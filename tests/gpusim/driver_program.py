@@ -1,0 +1,31 @@
+"""Programs on the simulated driver. A driver library stays in a process for good, so each runs in one of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAD = """
+import warnings
+warnings.simplefilter("ignore")
+import numpy as np
+import gpusim.cuda_driver
+driver = gpusim.cuda_driver.install("tiny", threads=1)
+"""
+
+
+def run(code: str, *, status: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run a program behind HEAD; its exit status must be as expected."""
+    done = subprocess.run(
+        [sys.executable, "-c", HEAD + textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done
