@@ -17,9 +17,9 @@ _ROUNDINGS = {
     "RM": m.ROUND_DOWN, "FLOOR": m.ROUND_DOWN, "RP": m.ROUND_UP, "CEIL": m.ROUND_UP, "RZ": m.ROUND_ZERO,
     "TRUNC": m.ROUND_ZERO,
 }  # fmt: skip
-_TO_INTEGER = {m.ROUND_NEAREST: round, m.ROUND_DOWN: floor, m.ROUND_UP: ceil, m.ROUND_ZERO: trunc}
+TO_INTEGER = {m.ROUND_NEAREST: round, m.ROUND_DOWN: floor, m.ROUND_UP: ceil, m.ROUND_ZERO: trunc}
 _SCALES = {"D8": -3, "D4": -2, "D2": -1, "M2": 1, "M4": 2, "M8": 3}
-_FORMATS = {"F16": F16, "BF16": BF16, "F32": F32, "F64": F64}
+FORMATS = {"F16": F16, "BF16": BF16, "F32": F32, "F64": F64}
 _INTEGERS = ("U8", "S8", "U16", "S16", "U32", "S32", "U64", "S64")
 
 
@@ -151,7 +151,7 @@ def _source(v: View, form: Format) -> int:
 
 def f2i(v: View) -> None:
     kind = next((name for name in v.instruction.modifiers if name in _INTEGERS), "S32")
-    form = next((_FORMATS[name] for name in v.instruction.modifiers if name in _FORMATS), F32)
+    form = next((FORMATS[name] for name in v.instruction.modifiers if name in FORMATS), F32)
     bits, is_signed = int(kind[1:]), kind[0] == "S"
     x = _source(v, form)
     if v.has("FTZ"):
@@ -162,12 +162,12 @@ def f2i(v: View) -> None:
     elif floats.is_infinite(form, x):
         result = low if floats.negative(form, x) else high
     else:
-        result = min(max(_TO_INTEGER[rounding(v)](floats.value(form, x)), low), high)
+        result = min(max(TO_INTEGER[rounding(v)](floats.value(form, x)), low), high)
     v.put(result, 2 if bits == 64 else 1)
 
 
 def i2f(v: View) -> None:
-    form = next((_FORMATS[name] for name in v.instruction.modifiers if name in _FORMATS), F32)
+    form = next((FORMATS[name] for name in v.instruction.modifiers if name in FORMATS), F32)
     kind = next((name for name in v.instruction.modifiers if name in _INTEGERS), "S32")
     bits = int(kind[1:])
     value = v.raw(0, 2) if bits == 64 else v.word(0)
@@ -186,7 +186,7 @@ def frnd(v: View) -> None:
     if floats.is_nan(form, x):
         x = v.raw(0, 2) | 1 << 51 if form is F64 else F32.nan
     elif not floats.is_infinite(form, x):
-        whole = Fraction(_TO_INTEGER[rounding(v)](floats.value(form, x)))
+        whole = Fraction(TO_INTEGER[rounding(v)](floats.value(form, x)))
         x = floats.encode(form, whole, zero_sign=floats.negative(form, x))
     v.put(x, form.bits // 32)
 
@@ -199,17 +199,6 @@ def narrowed(target: Format, source: Format, bits: int, way: int) -> int:
     if floats.is_infinite(source, bits):
         return target.infinity | sign
     return floats.encode(target, floats.value(source, bits), way, bool(sign))
-
-
-def f2fp(v: View) -> None:
-    """PTX cvt.rn.f16x2.f32: first source into the upper half; .RELU makes negative results and NaN's sign zero."""
-    if not v.has("PACK_AB") or v.has("SATFINITE", "E4M3", "E5M2", "TF32"):
-        raise Undefined(v.instruction.mnemonic)
-    target, way = (BF16 if v.has("BF16") else F16), rounding(v)
-    halves = [narrowed(target, F32, v.floating(k), way) for k in (0, 1)]
-    if v.has("RELU"):
-        halves = [x if floats.is_nan(target, x) else 0 if floats.negative(target, x) else x for x in halves]
-    v.put(halves[0] << 16 | halves[1])
 
 
 # --- packed halves ---------------------------------------------------------------------------------------------------
@@ -294,7 +283,7 @@ def packed_compare(v: View) -> None:
 MEANINGS = {
     "FADD": arithmetic, "FMUL": arithmetic, "FFMA": arithmetic, "FADD32I": arithmetic, "FMUL32I": arithmetic,
     "FFMA32I": arithmetic, "FSEL": select, "FMNMX": minmax, "FSET": compare, "FSETP": compare, "DSETP": compare,
-    "DADD": double, "DMUL": double, "DFMA": double, "F2I": f2i, "I2F": i2f, "I2FP": i2f, "FRND": frnd, "F2FP": f2fp,
+    "DADD": double, "DMUL": double, "DFMA": double, "F2I": f2i, "I2F": i2f, "I2FP": i2f, "FRND": frnd,
     "HADD2": packed, "HMUL2": packed, "HFMA2": packed, "HMNMX2": packed_minmax, "HSETP2": packed_compare,
     "HSET2": packed_compare,
 }  # fmt: skip

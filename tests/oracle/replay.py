@@ -1,12 +1,14 @@
 """Recorded forms and drawn operands through the interpreter, and where the executors are known to differ."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from isa.errors import UnknownInstruction
 from isa.instruction import Instruction
 from isa.lower import lower_instruction
 from isa.lower_writer import ConstantPool, RegisterLayout
-from tests.gpusim.recorded_forms import CONSTANT_OFFSET, OPERAND_REGISTERS, Form, recording
+from tests.gpusim.recorded_forms import CONSTANT_OFFSET, OPERAND_REGISTERS, Form, forms, recording
 from tests.oracle import Lane, execute
 from tests.oracle.lanes_between import execute_warp
 
@@ -38,6 +40,16 @@ def is_executed(instruction: Instruction) -> bool:
     return True
 
 
+def recorded(opcodes: Iterable[str]) -> dict[str, list[Form]]:
+    """Every recorded form of an opcode that is executed; those that reach memory are test_memory.py's."""
+    result: dict[str, list[Form]] = {opcode: [] for opcode in opcodes}
+    for form in forms():
+        usable = form.family != "memory" and not writes_one_predicate_twice(form.instruction)
+        if form.instruction.opcode in result and usable and is_executed(form.instruction):
+            result[form.instruction.opcode].append(form)
+    return result
+
+
 def constants() -> dict[int, int]:
     return {CONSTANT_OFFSET + 4 * k: int(value) for k, value in enumerate(recording()["constants"])}
 
@@ -50,7 +62,7 @@ def interpret(form: Form, lanes: range) -> np.ndarray:
     """
     rows = []
     for number in lanes:
-        lane = _lane(form, number)
+        lane = lane_of(form, number)
         execute(form.instruction, lane)
         rows.append(_results(lane))
     return np.array(rows, np.uint32)
@@ -58,12 +70,13 @@ def interpret(form: Form, lanes: range) -> np.ndarray:
 
 def interpret_warp(form: Form, first: int) -> np.ndarray:
     """Results [32, 8] of the warp that begins at lane `first`, for opcodes whose lanes see each other."""
-    lanes = [_lane(form, number) for number in range(first, first + 32)]
+    lanes = [lane_of(form, number) for number in range(first, first + 32)]
     execute_warp(form.instruction, lanes)
     return np.array([_results(lane) for lane in lanes], np.uint32)
 
 
-def _lane(form: Form, number: int) -> Lane:
+def lane_of(form: Form, number: int) -> Lane:
+    """What lane `number` of the 64 finds."""
     uniform = form.family == "uniform"
     row = form.operands[number].tolist()
     warp = form.operands[32 * (number // 32) : 32 * (number // 32) + 32]

@@ -8,21 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.gpusim.executors import EXECUTORS
-from tests.gpusim.recorded_forms import FULL, forms, replay
+from tests.gpusim.recorded_forms import FULL, replay
 from tests.oracle import Undefined
 from tests.oracle.lanes_between import MEANINGS
-from tests.oracle.replay import interpret_warp, is_executed, is_known_gap, writes_one_predicate_twice
+from tests.oracle.replay import interpret_warp, is_known_gap, recorded
 
-FORMS = {
-    opcode: [
-        form
-        for form in forms()
-        if form.instruction.opcode == opcode
-        and not writes_one_predicate_twice(form.instruction)
-        and is_executed(form.instruction)
-    ]
-    for opcode in MEANINGS
-}
+FORMS = recorded(MEANINGS)
 
 
 @pytest.mark.parametrize("opcode", MEANINGS)

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from isa.opcodes import OPCODES
 from tests.gpusim.executors import EXECUTORS
-from tests.gpusim.recorded_forms import FULL, forms, replay
+from tests.gpusim.recorded_forms import FULL, replay
 from tests.gpusim.rows import SPECIAL_WORDS
 from tests.oracle import MEANINGS, Undefined, lanes_between
-from tests.oracle.replay import interpret, is_executed, is_known_gap, writes_one_predicate_twice
+from tests.oracle.replay import interpret, is_known_gap, recorded
 
 WITHOUT_MEANING = {
     "control flow and barriers, by recorded kernels (test_flow_replay.py)": (
@@ -40,16 +40,7 @@ WITHOUT_MEANING = {
     "formats of their own, by test_exec_convert.py and the recording": "F2F F2IP UF2FP VHMNMX CLMAD",
 }
 """Opcodes that the interpreter leaves out, by what checks them instead."""
-FORMS = {
-    opcode: [
-        form
-        for form in forms()
-        if form.instruction.opcode == opcode
-        and not writes_one_predicate_twice(form.instruction)
-        and is_executed(form.instruction)
-    ]
-    for opcode in MEANINGS
-}
+FORMS = recorded(MEANINGS)
 RECORDED = sorted(opcode for opcode, found in FORMS.items() if found)
 _WORDS = st.one_of(
     st.sampled_from(
