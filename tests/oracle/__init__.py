@@ -6,7 +6,7 @@ lanes_between.py runs whole warps for the instructions whose lanes see each othe
 """
 
 from isa.instruction import Instruction
-from tests.oracle import atomics, conversions, floating, integers, memory
+from tests.oracle import atomics, conversions, floating, integers, later, memory
 from tests.oracle.lane import Lane, Undefined, View
 
 UNIFORM = {
@@ -48,7 +48,7 @@ UNIFORM = {
     ]
 } | {"UP2UR": "P2R", "UR2UP": "R2P"}
 """Uniform opcodes and the vector ones that mean the same."""
-_GROUPS = (integers, floating, conversions, memory, atomics)
+_GROUPS = (integers, floating, conversions, later, memory, atomics)
 MEANINGS = {name: meaning for group in _GROUPS for name, meaning in group.MEANINGS.items()}
 MEANINGS |= {uniform: MEANINGS[vector] for uniform, vector in UNIFORM.items()}
 _NO_RESULT = {name for group in _GROUPS for name in group.NO_RESULT}

@@ -45,7 +45,7 @@ def scaled_product(a: int, b: int, scale: int, way: int) -> int:
 
 def arithmetic(v: View) -> None:
     """FADD, FMUL, FFMA. .FTZ flushes operands and result; .FMZ does too, and zero times anything is zero."""
-    kind = v.instruction.opcode[:4]
+    kind = v.instruction.opcode.removeprefix("U")[:4]
     operands = [v.floating(k) for k in range(3 if kind == "FFMA" else 2)]
     flushes, way = v.has("FTZ", "FMZ"), rounding(v)
     if flushes:
@@ -113,7 +113,7 @@ def compare(v: View) -> None:
         a, b = floats.flush(form, a), floats.flush(form, b)
     other = v.condition(0)
     outcome = holds(v, form, a, b)
-    if v.instruction.opcode == "FSET":
+    if v.instruction.opcode in ("FSET", "UFSET"):
         v.put((floats.one(F32) if v.has("BF") else WORD) if combined(v, outcome, other) else 0)
         return
     opposite = combined(v, not outcome, other)

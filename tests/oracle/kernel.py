@@ -105,7 +105,7 @@ def own_cells(lanes: int) -> np.ndarray:
 
 
 def simulated(case: Case) -> np.ndarray:
-    """uint32 [lanes, 32]: R24..R27, predicates, UR24, UR25, 0, then the lane's cells of shared, local, global memory."""
+    """uint32 [lanes, 32]: R24..R27, predicates, UR24, UR25, 0, then the lane's shared, local and global cells."""
     lanes = len(case.operands)
     cells, results = case.operands.copy(), np.zeros((lanes, _WORDS), np.uint32)
     copies = case.instruction.opcode == "LDGSTS"

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from isa.errors import UnknownInstruction
-from isa.instruction import Instruction
+from isa.instruction import Instruction, parse_instruction
 from isa.lower import lower_instruction
 from isa.lower_writer import ConstantPool, RegisterLayout
 from tests.gpusim.recorded_forms import CONSTANT_OFFSET, OPERAND_REGISTERS, Form, forms, recording
@@ -48,6 +48,99 @@ def recorded(opcodes: Iterable[str]) -> dict[str, list[Form]]:
         if form.instruction.opcode in result and usable and is_executed(form.instruction):
             result[form.instruction.opcode].append(form)
     return result
+
+
+WRITTEN = """
+FMNMX3 R24, R12, R14, R4, PT
+FMNMX3 R24, |R12|, -R14, R4, !P1
+FMNMX3.FTZ R24, |R12|, |R14|, -|R4|, P2
+FMNMX3.NAN R24, R12, -R14, R4, !PT
+FMNMX3.FTZ.NAN R24, R12, R14, R4, P0
+FADD2 R24, R12.F32x2.HI_LO, -R14.F32x2.HI_LO
+FADD2.FTZ R24, R12.F32x2.HI_LO, R4.F32x2.HI_LO
+FMUL2 R24, R12.F32x2.HI_LO, R14.F32x2.HI_LO
+FMUL2.FTZ R24, -R12.F32x2.HI_LO, R14.F32x2.HI_LO
+FFMA2 R24, R12.F32x2.HI_LO, R14.F32x2.HI_LO, -R4.F32x2.HI_LO
+FFMA2.FTZ R24, R12.F32x2.HI_LO, -R14.F32x2.HI_LO, R4.F32x2.HI_LO
+FHADD R24, R12, -R14
+FHADD R24, -|R12|, R14.H1
+FHADD.BF16 R24, R12, -R14
+FHADD.BF16 R24, R12, R14.H1
+FHFMA R24, R12, R14.H1, R4
+FHFMA R24, -R12.H1, R14, -R4
+FHFMA.BF16 R24, R12, R14.H1, R4
+FHFMA.BF16 R24, R12.H1, -R14.H1, -R4
+VIADD R24, R12, -R14
+VIADD.16x2 R24, R12, -R14
+VIADD.U8x4 R24, R12, -R14
+VIADD.U8x4 R24, R12, R14
+VIADD.S32.ISAT R24, R12, R14
+VIADD.S32.ISAT R24, R12, -R14
+VIMNMX.U8x4 R24, R12, R14, P0
+VIMNMX.S8x4 R24, R12, R14, !P0
+UF2F.F16.F32 UR24, UR14
+UF2F.F32.F16 UR24, -UR14
+UF2F.BF16.F32 UR24, |UR14|
+IADD R24, R12, -R14
+IADD.64 R24, R12, R14
+IADD.64 R24, R12, -R14
+IADD.X R24, R12, ~R14, P2
+FADD32I R24, R12, 1
+FADD32I.FTZ R24, -R12, 1
+FMUL32I R24, R12, 1
+FMUL32I.FTZ R24, R12, 1
+FFMA32I R24, R12, 1, R24
+UIABS UR24, UR12
+UIMNMX UR24, UR12, UR14, UPT
+UIMNMX.U32 UR24, UR12, UR14, !UP1
+UVIMNMX.U32 UR24, UR12, UR14, UPT
+UVIMNMX UR24, UR12, UR14, !UPT
+UVIADD UR24, UR12, -UR14
+UVIADD UR24, UR12, 0x7
+UFADD UR24, UR12, -UR14
+UFADD.FTZ.RZ UR24, UR12, |UR14|
+UFMUL UR24, UR12, UR14
+UFMUL.FTZ UR24, -UR12, UR14
+UFFMA UR24, UR12, UR14, -UR4
+UFFMA.RM UR24, UR12, UR14, UR4
+UFMNMX UR24, UR12, UR14, !UPT
+UFMNMX.NAN.FTZ UR24, UR12, -UR14, UP1
+UFSEL UR24, UR12, -UR14, UP2
+UFSEL.FTZ UR24, UR12, UR14, !UP2
+UFSET.BF.GT.AND UR24, UR12, UR14, UPT
+UFSETP.LTU.OR UP0, UPT, UR12, |UR14|, UP3
+UFSETP.GE.FTZ.AND UP1, UP2, UR12, UR14, !UP3
+UF2I.TRUNC.NTZ UR24, UR14
+UF2I.FTZ.U32.FLOOR.NTZ UR24, -UR14
+UI2F UR24, UR14
+UI2F.U32.RP UR24, UR14
+UI2FP.F32.S32 UR24, UR14
+UI2FP.F32.U32.RZ UR24, UR14
+UFRND UR24, UR14
+UFRND.FTZ.CEIL UR24, -UR14
+UIADD UR24, UR12, -UR14
+UIADD.64 UR24, UR12, UR14
+CREDUX.MIN UR24, R12
+CREDUX.MAX UR24, R12
+CREDUX.MIN.S32 UR24, R12
+CREDUX.MAX.S32 UR24, R12
+CREDUX.MIN.F32 UR24, R12
+CREDUX.MAX.F32.NAN UR24, R12
+CREDUX.MINABS.F32.NAN UR24, R12
+CREDUX.MAXABS.F32 UR24, R12
+"""
+"""Forms without a recording: of other architectures, as their compiler and disassembler write them."""
+
+
+def written(opcodes: Iterable[str]) -> dict[str, list[Form]]:
+    """Forms of `WRITTEN` by opcode, without operands or results; an immediate float is 1."""
+    nothing = np.zeros((64, 8), np.uint32)
+    result: dict[str, list[Form]] = {}
+    for line in WRITTEN.strip().splitlines():
+        instruction = parse_instruction(0, line, 0x3F800000 << 32, {})
+        family = "uniform" if instruction.opcode.startswith("U") else "word"
+        result.setdefault(instruction.opcode, []).append(Form(instruction, family, nothing, nothing))
+    return {opcode: found for opcode, found in result.items() if opcode in set(opcodes)}
 
 
 def constants() -> dict[int, int]:

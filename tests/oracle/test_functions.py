@@ -16,9 +16,9 @@ from tests.oracle.functions import UPPER_OF_DOUBLE, is_permitted, permitted, sho
 from tests.oracle.lane import View
 from tests.oracle.replay import lane_of, recorded
 
-_WORDS = (
-    st.sampled_from((*SPECIAL_WORDS, 0x3F000000, 0x42FE0000, 0xC2FC0000, 0x7E800000, 0x3C007C00)) | st.integers(0, FULL)
-)
+_WORDS = st.sampled_from(
+    (*SPECIAL_WORDS, 0x3F000000, 0x42FE0000, 0xC2FC0000, 0x7E800000, 0x3C007C00)
+) | st.integers(0, FULL)
 FORMS = recorded(["MUFU", "FCHK"])
 NAMES = sorted({form.instruction.mnemonic for form in FORMS["MUFU"]})
 
@@ -60,12 +60,15 @@ def test_the_gpu_keeps_to_the_manual(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_executors_keep_to_the_manual(name):
     usable = [form for form in FORMS["MUFU"] if form.instruction.mnemonic == name]
+
     @settings(max_examples=10, deadline=None, database=None, derandomize=True)
     @given(st.sampled_from(usable), st.lists(_WORDS, min_size=16, max_size=16), st.integers(0, 1 << 30))
     def check(form, drawn, seed):
         rng = np.random.default_rng(seed)
         # Of the other half the exponents lie around zero, where values are neither huge nor nothing.
-        lanes = np.concatenate([np.repeat(np.array(drawn, np.uint32)[:, None], 8, axis=1), moderate(rng, (16, 8))])
+        lanes = np.concatenate(
+            [np.repeat(np.array(drawn, np.uint32)[:, None], 8, axis=1), moderate(rng, (16, 8))]
+        )
         lanes[:, 5] = FULL
         other = replace(form, operands=np.concatenate([lanes, lanes]))
         assert not wrong(other, replay(other, EXECUTORS)[:32])

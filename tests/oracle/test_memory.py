@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from isa.instruction import parse_instruction
 from tests.gpusim.recorded_forms import FULL, Form, forms, recording
+from tests.gpusim.rows import SPECIAL_WORDS
 from tests.oracle import Undefined
 from tests.oracle.kernel import CELL, Case, interpreted, own_cells, simulated
 from tests.oracle.replay import is_executed
@@ -70,16 +71,16 @@ def test_the_machine_is_right_about_the_gpu(opcode):
     assert refused == {"LDC": 13, "QSPC": len(texts), "ATOM": 1, "ATOMS": 1}.get(opcode, 0)
 
 
-# --- drawn instructions ------------------------------------------------------------------------------------------------
+# --- drawn instructions ------------------------------------------------------------------------------------
 _ADDRESSES = {
     "global": ["desc[UR4][R8.64{}]", "[R8.64{}]", "[R10.U32+UR8{}]", "desc[UR4][R11.U32.X4+UR8{}]"],
     "generic": ["[R8.64{}]", "desc[UR4][R8.64{}]"],
     "shared": ["[R2{}]", "[R10+UR10{}]", "[R11.X4+UR10{}]"],
     "local": ["[R3{}]"],
+    "rows": ["[R2{}]", "[R10+UR10{}]"],
 }
 _SIZES = {"": 4, ".U8": 1, ".S8": 1, ".U16": 2, ".S16": 2, ".64": 8, ".128": 16}
 _ORDERS = ["", ".STRONG.SM", ".STRONG.GPU", ".STRONG.SYS", ".CONSTANT", ".EF"]
-_SPACE_OF = {"G": "global", "D": "generic", "T": "generic", "M": "generic", "S": "shared", "L": "local"}
 
 
 def _moves(opcodes: str, operands: str, orders: list[str]) -> list[tuple[str, str, int]]:
@@ -98,7 +99,8 @@ _LONG = [(f"{name}{kind}", 8) for name in ("MIN", "MAX") for kind in (".64", ".S
 _LONG += [(f"{name}.64", 8) for name in ("ADD", "AND", "OR", "XOR")]
 _SWAPS = [("EXCH", 4), ("EXCH.64", 8), ("CAS", 4), ("CAS.64", 8)]
 _HUGE = [("EXCH.128", 16), ("CAS.128", 16)]
-_FLOATS = [("ADD.F32.RN", 4), ("ADD.F32.FTZ.RN", 4), ("ADD.F64.RN", 8), ("ADD.F32x2.FTZ.RN", 8), ("ADD.F32x4.FTZ.RN", 16)]
+_FLOATS = [("ADD.F32.RN", 4), ("ADD.F32.FTZ.RN", 4), ("ADD.F64.RN", 8)]
+_FLOATS += [("ADD.F32x2.FTZ.RN", 8), ("ADD.F32x4.FTZ.RN", 16)]
 _FLOATS += [
     (f"{name}.{half}x{count}.RN", 2 * count)
     for name in ("ADD", "MIN", "MAX")
@@ -123,6 +125,7 @@ _CONSTANTS = [
     for size, count in _SIZES.items()
     for first in (0, count)
 ]
+_CONSTANTS += [(f"LDCU{size} UR24, c[0x0][UR6+0x220]", "constant", count) for size, count in _SIZES.items()]
 _CONSTANTS += [
     (f"{opcode}{size} {register}, c[0x0][{0x220 + 3 * count:#x}]", "constant", count)
     for opcode, register in (("LDC", "R24"), ("ULDC", "UR24"))
@@ -146,16 +149,25 @@ GROUPS = {
         for zero in (("", ""), (".ZFILL", ", P1"))
     ],
     "spaces": [(f"QSPC.E.{space} P2, RZ, [R8]", "generic", 4) for space in "SLG"],
+    "LDSM": [
+        (f"LDSM.16.{kind}{count} R24, {{}}", "rows", 16)
+        for kind in ("M88", "MT88")
+        for count in ("", ".2", ".4")
+    ],
+    "STSM": [
+        (f"STSM.16.{kind}{count} {{}}, R4", "rows", 16)
+        for kind in ("M88", "MT88")
+        for count in ("", ".2", ".4")
+    ],
+    "MOVM": [("MOVM.16.MT88 R24, R12", "none", 16)],
     "registers": [
         (f"{opcode}, {name}", "none", 4)
         for opcode in ("S2R R24", "S2UR UR24", "CS2R R24", "CS2R.32 R24")
         for name in ("SR_LANEID", "SR_TID.X", "SR_CTAID.X", "SR_LTMASK", "SR_GEMASK", "SR_EQMASK", "SRZ")
     ],
 }
-_WORDS = st.sampled_from(
-    (0, 1, 7, 0x7FFFFFFF, 0x80000000, FULL, 0x00000001, 0x80000001, 0x007FFFFF, 0x3F800000, 0xBF800000, 0x7F800000)
-    + (0xFF800000, 0x7FC00001, 0x7F7FFFFF, 0x7C00FC00, 0x03FF8001, 0x7E013C00, 0x80003F80, 0x7F80FF81, 0x40490FDB)
-) | st.integers(0, FULL)
+_HALVES = (0x7C00FC00, 0x03FF8001, 0x7E013C00, 0x80003F80, 0x7F80FF81)
+_WORDS = st.sampled_from((*SPECIAL_WORDS, *_HALVES)) | st.integers(0, FULL)
 
 
 @st.composite
@@ -164,7 +176,7 @@ def cases(draw, group: str) -> Case:
     text, space, size = draw(st.sampled_from(GROUPS[group]))
     rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
     # The result of stores to one place is whoever comes last, which CUDA leaves open; atomics and loads may meet.
-    meets = group not in ("stores", "copies") and draw(st.booleans())
+    meets = group not in ("stores", "copies", "STSM") and draw(st.booleans())
     words = np.array(draw(st.lists(_WORDS, min_size=1, max_size=6)), np.uint32)
     operands = rng.choice(words, (32, 8))
     if draw(st.booleans()):
@@ -173,6 +185,7 @@ def cases(draw, group: str) -> Case:
         operands &= np.uint32(0xBFFFFFFF)
     if space == "constant":
         operands[:, 2] &= np.uint32(FULL - size + 1)
+        operands[:, 6] &= np.uint32(0x1F - size + 1)
     cells = rng.integers(0, 3, 32) if meets else rng.permutation(32)
     offset = size * rng.integers(0, CELL // size, (2, 32))
     change = draw(st.sampled_from((0, 0, -16, 16, -0x400, 0x1000)))
@@ -186,11 +199,15 @@ def cases(draw, group: str) -> Case:
     if group in ("copies", "spaces"):
         change = 0
     windows = rng.choice(draw(st.sampled_from(_windows(group, space))), 32)
-    at = np.stack([CELL * cells + offset[0] - change, offset[1] - change, windows, windows], axis=1).astype(np.int32)
+    at = np.stack([CELL * cells + offset[0] - change, offset[1] - change, windows, windows], axis=1).astype(
+        np.int32
+    )
     if "ZFILL" in text:
         change = draw(st.sampled_from((0, 0, size // 2, size - 1)))  # so many bytes become zero
     plus = f"+{change:#x}".replace("+-", "-").replace("-", "+-") if change else ""
-    guard = "" if text.startswith(("U", "S2UR")) else draw(st.sampled_from(("", "", "@P0 ", "@!P0 ")))
+    # The warp as a whole carries out these, and there is no guard for it.
+    together = text.startswith(("ULDC", "LDCU", "S2UR", "LDSM", "STSM", "MOVM"))
+    guard = "" if together else draw(st.sampled_from(("", "", "@P0 ", "@!P0 ")))
     return Case(parse_instruction(0, guard + text.format(form.format(plus)), 0, {}), operands, at)
 
 
