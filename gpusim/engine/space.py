@@ -175,8 +175,8 @@ def store_rows(words, bytes_, address, base, step, regs, src, mask, size):
 def local_addresses(st, sm, w, mask, size):
     """Turns per-thread local addresses into byte addresses of the interleaved local array (4-byte words of 32 lanes).
 
-    Other lanes of a generic access keep theirs. Returns the byte address of the warp's local memory; accesses wider than
-    a word continue 128 bytes further on.
+    Other lanes of a generic access keep theirs. Returns the byte address of the warp's local memory; accesses wider
+    than a word continue 128 bytes further on.
     """
     out = st.address[sm]
     for lane in range(32):

@@ -7,7 +7,7 @@ flushes.
 from dataclasses import dataclass
 
 from tests.oracle import floats
-from tests.oracle.floating import FORMATS, TO_INTEGER, narrowed, rounding
+from tests.oracle.floating import FORMATS, TO_INTEGER, narrowed, part, rounding
 from tests.oracle.floats import BF16, F16, F32, F64, Format
 from tests.oracle.lane import View
 
@@ -24,17 +24,6 @@ class NoInfinity(Format):
 E4M3, E5M2 = NoInfinity(8, 3, 0x7F), Format(8, 2, 0x7F)
 TF32 = Format(19, 10, 0x3FFFF)
 _EIGHT = {"E4M3": E4M3, "E5M2": E5M2}
-
-
-def part(v: View, k: int, form: Format) -> int:
-    """Source `k` in its format; a half may be the upper one. An immediate has its sign already."""
-    if form.bits >= 32:
-        return v.floating(k, form.bits)
-    operand, word = v.sources[k], v.raw(k)
-    half = word >> 16 if any(name.startswith("H1") for name in operand.suffixes) else word & 0xFFFF
-    if operand.kind == "fimm":
-        return half
-    return (half & 0x7FFF if operand.absolute else half) ^ (0x8000 if operand.negate else 0)
 
 
 def with_payload(target: Format, source: Format, bits: int) -> int:

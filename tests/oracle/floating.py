@@ -135,14 +135,11 @@ def double(v: View) -> None:
 
 
 # --- conversions -----------------------------------------------------------------------------------------------------
-def _source(v: View, form: Format) -> int:
-    """The only source in its format; a half may be the upper one."""
-    if form.bits == 64:
-        return v.floating(0, 64)
-    if form.bits == 32:
-        return v.floating(0)
-    operand = v.sources[0]
-    word = v.raw(0)
+def part(v: View, k: int, form: Format) -> int:
+    """Source `k` in its format; a half may be the upper one. An immediate has its sign already."""
+    if form.bits >= 32:
+        return v.floating(k, form.bits)
+    operand, word = v.sources[k], v.raw(k)
     half = word >> 16 if any(name.startswith("H1") for name in operand.suffixes) else word & 0xFFFF
     if operand.kind == "fimm":
         return half
@@ -153,7 +150,7 @@ def f2i(v: View) -> None:
     kind = next((name for name in v.instruction.modifiers if name in _INTEGERS), "S32")
     form = next((FORMATS[name] for name in v.instruction.modifiers if name in FORMATS), F32)
     bits, is_signed = int(kind[1:]), kind[0] == "S"
-    x = _source(v, form)
+    x = part(v, 0, form)
     if v.has("FTZ"):
         x = floats.flush(form, x)
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
@@ -179,16 +176,16 @@ def i2f(v: View) -> None:
 
 
 def frnd(v: View) -> None:
-    form = F64 if v.has("F64") else F32
-    x = _source(v, form)
+    form = next((FORMATS[name] for name in v.instruction.modifiers if name in FORMATS), F32)
+    x = part(v, 0, form)
     if v.has("FTZ"):
         x = floats.flush(form, x)
     if floats.is_nan(form, x):
-        x = v.raw(0, 2) | 1 << 51 if form is F64 else F32.nan
+        x = v.raw(0, 2) | 1 << 51 if form is F64 else form.nan
     elif not floats.is_infinite(form, x):
         whole = Fraction(TO_INTEGER[rounding(v)](floats.value(form, x)))
         x = floats.encode(form, whole, zero_sign=floats.negative(form, x))
-    v.put(x, form.bits // 32)
+    v.put(x, 2 if form is F64 else 1)
 
 
 def narrowed(target: Format, source: Format, bits: int, way: int) -> int:
@@ -238,7 +235,8 @@ def packed(v: View) -> None:
     function = {"HADD2": floats.add, "HMUL2": floats.multiply, "HFMA2": floats.fma}[v.instruction.opcode]
     if v.has("F32"):
         wide = [narrowed(F32, form, halves[0], m.ROUND_NEAREST) for halves in pairs.values]
-        v.put(floats.add(F32, *wide))
+        total = floats.add(F32, *wide)
+        v.put(saturated(F32, total) if v.has("SAT") else total)
         return
     result = 0
     for place in (0, 1):

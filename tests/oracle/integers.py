@@ -5,12 +5,18 @@ from tests.oracle.lane import WORD, Undefined, View, signed
 
 def mov(v: View) -> None:
     """MOV; its mask has a bit for each lane of a group of four."""
+    if v.has("64"):
+        v.put(v.raw(0, 2), 2)
+        return
     if len(v.sources) < 2 or v.raw(1) >> v.lane.number % 4 & 1:
         v.put(v.word(0))
 
 
 def sel(v: View) -> None:
-    v.put(v.word(0) if v.condition(0) else v.word(1))
+    if v.has("64"):
+        v.put(v.raw(0 if v.condition(0) else 1, 2), 2)
+    else:
+        v.put(v.word(0) if v.condition(0) else v.word(1))
 
 
 def _terms(v: View, bits: int) -> int:
@@ -172,8 +178,11 @@ def _parts(v: View, k: int, bits: int, is_signed: bool) -> list[int]:
 
 def minmax(v: View) -> None:
     """IMNMX, VIMNMX, VIMNMX3, VIADDMNMX: minimum if the predicate holds; .RELU: not below zero."""
-    is_signed = not v.has("U32", "U16x2", "U8x4")
+    is_signed = not v.has("U32", "U16x2", "U8x4", "U64")
     choose = min if v.condition(0) else max
+    if v.has("S64", "U64"):
+        v.put(choose(v.raw(0, 2), v.raw(1, 2), key=lambda x: signed(x, 64) if is_signed else x), 2)
+        return
     adds = v.instruction.opcode == "VIADDMNMX"
     bits = 16 if v.has("S16x2", "U16x2") else 8 if v.has("S8x4", "U8x4") else 32
     columns = zip(*(_parts(v, k, bits, is_signed) for k in range(len(v.sources))), strict=True)
@@ -301,8 +310,10 @@ def combined(v: View, value: bool, other: bool) -> bool:
 
 def isetp(v: View) -> None:
     """ISETP.EX compares the upper words, given what the lower ones said in the last predicate."""
-    is_signed = not v.has("U32")
-    a, b = (signed(v.word(k)) if is_signed else v.word(k) for k in (0, 1))
+    is_signed = not v.has("U32", "U64")
+    bits = 64 if v.has("S64", "U64") else 32
+    values = [v.raw(k, 2) if bits == 64 else v.word(k) for k in (0, 1)]
+    a, b = (signed(value, bits) if is_signed else value for value in values)
     holds = relation(v, a < b, a == b)
     if v.has("EX") and a == b:
         # Equal upper words: the lower words decide.

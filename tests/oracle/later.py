@@ -5,8 +5,7 @@ The PTX ISA's add, mul and fma .f32x2, min and max of three, and add and fma of 
 
 from isa import microops as m
 from tests.oracle import floats
-from tests.oracle.conversions import part
-from tests.oracle.floating import extreme, narrowed
+from tests.oracle.floating import extreme, narrowed, part
 from tests.oracle.floats import BF16, F16, F32
 from tests.oracle.lane import WORD, View
 

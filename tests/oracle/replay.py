@@ -28,7 +28,9 @@ def is_known_gap(instruction: Instruction) -> bool:
 def writes_one_predicate_twice(instruction: Instruction) -> bool:
     """No compiler does that; the H200 keeps the first result."""
     first = [operand for operand in instruction.operands if operand.kind in ("pred", "upred")][:2]
-    return len(first) == 2 and first[0].index == first[1].index != 7 and not first[1].invert
+    if len(first) < 2 or first[0].kind != first[1].kind:
+        return False
+    return first[0].index == first[1].index != 7 and not first[1].invert
 
 
 def is_executed(instruction: Instruction) -> bool:
@@ -51,6 +53,43 @@ def recorded(opcodes: Iterable[str]) -> dict[str, list[Form]]:
 
 
 WRITTEN = """
+MOV.64 R24, R12
+SEL.64 R24, R12, R14, P1
+IMNMX.S64 PT, PT, R24, R12, R14, !PT, !PT
+IMNMX.S64 PT, PT, R24, R12, R4, P2, !PT
+IMNMX.U64 PT, PT, R24, R12, R4, P1, !PT
+ISETP.LE.S64.AND P0, PT, R12, R14, P2
+ISETP.GT.U64.XOR P0, P1, R12, R14, !P2
+ISETP.NE.U64.OR P0, PT, R12, RZ, P3
+ISETP.EQ.S64.AND P1, PT, R12, R4, PT
+IMAD.SHL.U32 R24, R12, 0x8, RZ
+VABSDIFF4.S8 R24, R12, R14, R4
+VABSDIFF4.S8.ACC R24, R12, R14, R4
+R2P PR, R12.B1, 0x5a
+R2P PR, R12.B3, 0x7f
+FMUL32I.SAT R24, R12, 1
+FFMA32I.SAT R24, R12, 1, R24
+I2FP.F32.S32.RM R24, R14
+I2FP.F32.U32.RP R24, R14
+F2IP.U8.F32.FLOOR.NTZ R24, R12, R14, R4
+F2IP.S8.F32.CEIL R24, R12, R14, R4
+F2FP.TF32.F32.PACK_B R24, R14
+F2FP.TF32.F32.PACK_B.RZ R24, -R14
+F2FP.RELU.TF32.F32.PACK_B R24, R14
+FRND.F16.CEIL R24, R14
+FRND.F16 R24, -R14
+FRND.BF16.FLOOR R24, R14
+FRND.BF16.TRUNC R24, R14
+FRND.BF16 R24, |R14|
+HADD2.F32 R24, R14.H0_H0, -RZ.H0_H0
+HADD2.F32.SAT R24, R14.H1_H1, -RZ.H0_H0
+HSET2.BF.LT.XOR R24, R12, R14, P0
+HSET2.BF.NAN.FTZ.AND R24, R12, R14, PT
+HSET2.BF16_V2.BF.LT.OR R24, R12, R14, P0
+HSET2.BF16_V2.BF.NUM.AND R24, R12, R14, PT
+HSETP2.BF16_V2.LT.XOR P0, P1, R12, R14, P0
+HSETP2.NAN.FTZ.AND P0, P1, R12, R14, PT
+HSETP2.LT.OR P0, P1, R12, R14, P0
 FMNMX3 R24, R12, R14, R4, PT
 FMNMX3 R24, |R12|, -R14, R4, !P1
 FMNMX3.FTZ R24, |R12|, |R14|, -|R4|, P2
@@ -127,7 +166,7 @@ CREDUX.MAX.S32 UR24, R12
 CREDUX.MIN.F32 UR24, R12
 CREDUX.MAX.F32.NAN UR24, R12
 CREDUX.MINABS.F32.NAN UR24, R12
-CREDUX.MAXABS.F32 UR24, R12
+@P1 CREDUX.MAXABS.F32 UR24, R12
 """
 """Forms without a recording: of other architectures, as their compiler and disassembler write them."""
 

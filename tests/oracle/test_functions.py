@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.gpusim.executors import EXECUTORS
 from tests.gpusim.recorded_forms import FULL, Form, replay
 from tests.gpusim.rows import SPECIAL_WORDS
-from tests.oracle.conversions import part
+from tests.oracle.floating import part
 from tests.oracle.floats import BF16, F16, F32, Format
 from tests.oracle.functions import UPPER_OF_DOUBLE, is_permitted, permitted, short_way_is_right
 from tests.oracle.lane import View

@@ -133,7 +133,11 @@ _CONSTANTS += [
     if not (opcode == "ULDC" and count == 16)
 ]
 GROUPS = {
-    "loads": _moves("LDG:global:.E LD:generic:.E LDS:shared: LDL:local:", "R24, {}", _ORDERS),
+    "loads": [
+        ("LDS.U.64 R24, {}", "shared", 8),
+        ("LDS.U.S16 R24, {}", "shared", 2),
+        *_moves("LDG:global:.E LD:generic:.E LDS:shared: LDL:local:", "R24, {}", _ORDERS),
+    ],
     "stores": _moves("STG:global:.E ST:generic:.E STS:shared: STL:local:", "{}, R4", _ORDERS[:4]),
     "ATOMG": _atomics("ATOMG", _INTEGERS + _LONG + _SWAPS + _HUGE + _FLOATS),
     "ATOM": _atomics("ATOM", _INTEGERS + _SWAPS + [("ADD.64", 8), ("ADD.F32.FTZ.RN", 4)]),
