@@ -107,8 +107,8 @@ def permitted(name: str, form: Format, x: int) -> int | Interval:
     if bits is not None:
         return bits
     argument = floats.value(form, x)
-    if name == "EX2" and abs(argument) > 20000:  # no need of numbers with so many digits
-        argument = Fraction(20000 if argument > 0 else -20000)
+    if name == "EX2":  # beyond every format's range already
+        argument = min(max(argument, Fraction(-300)), Fraction(300))
     exact = value(name, argument)
     around = tolerance(name, form, exact)
     return exact - around, exact + around

@@ -12,7 +12,7 @@ from tests.gpusim.recorded_forms import FULL, Form, replay
 from tests.gpusim.rows import SPECIAL_WORDS
 from tests.oracle.floating import part
 from tests.oracle.floats import BF16, F16, F32, Format
-from tests.oracle.functions import UPPER_OF_DOUBLE, is_permitted, permitted, short_way_is_right
+from tests.oracle.functions import UPPER_OF_DOUBLE, Interval, is_permitted, permitted, short_way_is_right
 from tests.oracle.lane import View
 from tests.oracle.replay import lane_of, recorded
 
@@ -40,11 +40,15 @@ def _format(form: Form) -> Format:
     return {"F16": F16, "BF16": BF16}.get(last, UPPER_OF_DOUBLE if last.endswith("64H") else F32)
 
 
+def described(allowed: int | Interval) -> str:
+    return f"{allowed:#x}" if isinstance(allowed, int) else " to ".join(repr(float(bound)) for bound in allowed)
+
+
 def wrong(form: Form, results: np.ndarray) -> list[str]:
     name = form.instruction.modifiers[0].removesuffix("64H")
     kind = _format(form)
     return [
-        f"{form.instruction.text}: {x:#x} gives {result:#x}, allowed {permitted(name, kind, x)}"
+        f"{form.instruction.text}: {x:#x} gives {result:#x}, allowed {described(permitted(name, kind, x))}"
         for x, result in zip(operands(form, len(results)), results[:, 0].tolist(), strict=True)
         if not is_permitted(name, kind, x, result)
     ]
