@@ -141,7 +141,7 @@ def execute_warp(instruction: Instruction, lanes: list[Lane]) -> None:
 
     Raises:
         KeyError: the opcode has no meaning here.
-        Undefined: an election without candidates, a sparse matrix, or NaN among doubles.
+        Undefined: an election without candidates, or NaN among doubles.
     """
     meaning = MEANINGS[instruction.opcode]
     executing = [

@@ -102,16 +102,46 @@ Cell = Callable[[list[tuple[int, int]], int], int]
 """One element of the result from pairs of factors and an addend, as bits."""
 
 
+def _metadata(views: list[View], row: int, bits: int, of_bytes: bool) -> int:
+    """The bits that say which elements of a row of a structured sparse A are there, those of the first lowest.
+
+    A quad of lanes holds those of rows g and g + 8; the selector, the last operand, names the first lane with a word.
+    Sixteen bits a row are half a word, the upper half of row g + 8. More bits of a row are in as many halves of
+    neighbouring words, or of bytes in whole words of every second lane.
+    """
+    count = bits // 16
+    first = 4 * (row % 8) + count * int(views[0].sources[4].value or 0)
+    words = [views[first + k].raw(3) for k in range(count)]
+    upper = row // 8
+    if of_bytes:
+        return sum(word << 32 * k for k, word in enumerate(words[upper::2]))
+    return sum((word >> 16 * upper & 0xFFFF) << 16 * k for k, word in enumerate(words))
+
+
 def _multiply(views: list[View], shape: tuple[int, int], bits: int, result_bits: int, cell: Cell) -> None:
-    """D = A B + C; `shape` is A's rows and depth, `bits` and `result_bits` are those of an element."""
+    """D = A B + C; `shape` is A's rows and depth, `bits` and `result_bits` are those of an element.
+
+    Of a sparse A only half of the elements are there, two of four, or of 32-bit ones one of two.
+    """
     rows, depth = shape
-    a, b = (_factor(views, k, count, depth, bits) for k, count in ((0, rows), (1, 8)))
+    sparse = views[0].has("SP")
+    a = _factor(views, 0, rows, depth // 2 if sparse else depth, bits)
+    b = _factor(views, 1, 8, depth, bits)
+    chosen = {}
+    for row in range(rows):
+        chosen[row] = [(k, k) for k in range(depth)]
+        if sparse:
+            meta = _metadata(views, row, 2 * depth if bits == 32 else depth, bits == 8)
+            if bits == 32:  # the same as of halves, whose pairs are taken together
+                chosen[row] = [(j, 2 * j + (meta >> 4 * j + 1 & 1)) for j in range(depth // 2)]
+            else:
+                chosen[row] = [(j, j // 2 * 4 + (meta >> 2 * j & 3)) for j in range(depth // 2)]
     words = rows * result_bits // 128
     for v in views:
         addends = _words(v, v.sources[2], words)
         result = 0
         for n, (row, column) in enumerate(_places_of_results(v.lane.number, rows)):
-            pairs = [(a[row, k], b[column, k]) for k in range(depth)]
+            pairs = [(a[row, j], b[column, k]) for j, k in chosen[row]]
             c = addends >> result_bits * n & (1 << result_bits) - 1
             result |= cell(pairs, c) << result_bits * n
         v.put(result, words)
@@ -165,9 +195,20 @@ def _special(kind: Format, target: Format, pairs: list[tuple[int, int]], c: int)
     return target.nan if len(signs) == 2 else target.infinity | (target.sign if signs == {True} else 0)
 
 
+_SHAPES = {
+    "1684": (16, 4), "1688": (16, 8), "16816": (16, 16), "16832": (16, 32), "16864": (16, 64), "8816": (8, 16),
+    "88128": (8, 128), "168128": (16, 128), "168256": (16, 256),
+}  # fmt: skip
+
+
+def shape_of(v: View) -> tuple[int, int]:
+    """Rows and depth."""
+    return next(_SHAPES[name] for name in v.instruction.modifiers if name in _SHAPES)
+
+
 def half_matrix(views: list[View]) -> None:
     first = views[0]
-    rows, depth = {"1688": (16, 8), "16816": (16, 16), "1684": (16, 4)}[first.instruction.modifiers[0]]
+    rows, depth = shape_of(first)
     target = F32 if first.has("F32") else F16
     if first.has("TF32"):
         # The lower 13 bits are not looked at.
@@ -183,7 +224,7 @@ def half_matrix(views: list[View]) -> None:
 def integer_matrix(views: list[View]) -> None:
     """IMMA: the sum wraps, or with .SAT is limited once at the end."""
     first = views[0]
-    rows, depth = {"8816": (8, 16), "16816": (16, 16), "16832": (16, 32)}[first.instruction.modifiers[0]]
+    rows, depth = shape_of(first)
     signs = [name[0] == "S" for name in first.instruction.modifiers if name in ("S8", "U8")]
 
     def cell(pairs: list[tuple[int, int]], c: int) -> int:
@@ -200,9 +241,7 @@ def integer_matrix(views: list[View]) -> None:
 
 def bit_matrix(views: list[View]) -> None:
     first = views[0]
-    rows, depth = {"88128": (8, 128), "168128": (16, 128), "168256": (16, 256)}[
-        first.instruction.modifiers[0]
-    ]
+    rows, depth = shape_of(first)
 
     def cell(pairs: list[tuple[int, int]], c: int) -> int:
         return c + sum(x ^ y if first.has("XOR") else x & y for x, y in pairs) & WORD
@@ -224,18 +263,6 @@ def double_matrix(views: list[View]) -> None:
     _multiply(views, (rows, depth), 64, 64, cell)
 
 
-def dense(meaning: Callable[[list[View]], None]) -> Callable[[list[View]], None]:
-    """Structured sparse A is left to its recording."""
-
-    def checked(views: list[View]) -> None:
-        if views[0].has("SP") or len(views) < 32:
-            raise Undefined(views[0].instruction.mnemonic)
-        meaning(views)
-
-    return checked
-
-
 MEANINGS = {"LDSM": load_matrix, "STSM": store_matrix, "MOVM": transpose}
-MEANINGS |= {"HMMA": dense(half_matrix), "IMMA": dense(integer_matrix), "BMMA": dense(bit_matrix)}
-MEANINGS |= {"DMMA": dense(double_matrix)}
+MEANINGS |= {"HMMA": half_matrix, "IMMA": integer_matrix, "BMMA": bit_matrix, "DMMA": double_matrix}
 NO_RESULT = {"STSM"}

@@ -41,7 +41,9 @@ def _format(form: Form) -> Format:
 
 
 def described(allowed: int | Interval) -> str:
-    return f"{allowed:#x}" if isinstance(allowed, int) else " to ".join(repr(float(bound)) for bound in allowed)
+    return (
+        f"{allowed:#x}" if isinstance(allowed, int) else " to ".join(repr(float(bound)) for bound in allowed)
+    )
 
 
 def wrong(form: Form, results: np.ndarray) -> list[str]:
