@@ -1,8 +1,10 @@
 """An obvious interpreter of single instructions: one lane at a time, from what the manuals say, never fast.
 
-It shares the decoder of instructions with the simulator and nothing else. lane.py is what an instruction sees;
-integers.py and floating.py say what each opcode means; floats.py is IEEE 754 in exact fractions;
-lanes_between.py runs whole warps for the instructions whose lanes see each other.
+It shares the decoder of instructions with the simulator and nothing else. Reading order: lane.py is what an instruction
+sees; integers.py, floating.py, conversions.py, later.py, memory.py and atomics.py say what each opcode means, on
+floats.py, which is IEEE 754 in exact fractions; lanes_between.py and matrices.py have whole warps whose lanes see each
+other, functions.py what approximate functions may give. replay.py has recorded and written forms for the executors,
+kernel.py puts an instruction into a kernel.
 """
 
 from isa.instruction import Instruction

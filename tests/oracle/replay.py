@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 import numpy as np
+from hypothesis import settings
 
 from isa.errors import UnknownInstruction
 from isa.instruction import Instruction, parse_instruction
@@ -180,6 +181,12 @@ def written(opcodes: Iterable[str]) -> dict[str, list[Form]]:
         family = "uniform" if instruction.opcode.startswith("U") else "word"
         result.setdefault(instruction.opcode, []).append(Form(instruction, family, nothing, nothing))
     return {opcode: found for opcode, found in result.items() if opcode in set(opcodes)}
+
+
+def examples(count: int) -> settings:
+    """Hypothesis' settings for a test of `count` examples; a profile that asks for fewer than 100 gets its share."""
+    share = count * settings.default.max_examples // 100
+    return settings(max_examples=max(3, min(count, share)), deadline=None, database=None)
 
 
 def constants() -> dict[int, int]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.gpusim.executors import EXECUTORS
@@ -14,7 +14,7 @@ from tests.oracle.floating import part
 from tests.oracle.floats import BF16, F16, F32, Format
 from tests.oracle.functions import UPPER_OF_DOUBLE, Interval, is_permitted, permitted, short_way_is_right
 from tests.oracle.lane import View
-from tests.oracle.replay import lane_of, recorded
+from tests.oracle.replay import examples, lane_of, recorded
 
 _WORDS = st.sampled_from(
     (*SPECIAL_WORDS, 0x3F000000, 0x42FE0000, 0xC2FC0000, 0x7E800000, 0x3C007C00)
@@ -67,7 +67,7 @@ def test_the_gpu_keeps_to_the_manual(name):
 def test_executors_keep_to_the_manual(name):
     usable = [form for form in FORMS["MUFU"] if form.instruction.mnemonic == name]
 
-    @settings(max_examples=10, deadline=None, database=None, derandomize=True)
+    @examples(10)
     @given(st.sampled_from(usable), st.lists(_WORDS, min_size=16, max_size=16), st.integers(0, 1 << 30))
     def check(form, drawn, seed):
         rng = np.random.default_rng(seed)
@@ -107,7 +107,7 @@ def test_the_gpu_divides_right():
         check_division(form, form.results)
 
 
-@settings(max_examples=40, deadline=None, database=None, derandomize=True)
+@examples(40)
 @given(st.sampled_from(DIVISIONS), st.lists(_WORDS, min_size=16, max_size=16), st.integers(0, 1 << 30))
 def test_executors_divide_right(form, drawn, seed):
     """A third each of any bits, of moderate numbers, and of quotients at the ends of the range of exponents."""

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.gpusim.executors import EXECUTORS
 from tests.gpusim.recorded_forms import FULL, replay
 from tests.oracle import Undefined
 from tests.oracle.lanes_between import MEANINGS as OF_WARPS
-from tests.oracle.replay import interpret_warp, recorded, written
+from tests.oracle.replay import examples, interpret_warp, recorded, written
 
 _WORDS = st.integers(0, FULL) | st.sampled_from(
     [0, 31, 1 << 31, FULL, 0x7F800000, 0xFF800000, 0x7FC12345, 0xFF800001]
@@ -36,7 +36,7 @@ def test_the_interpreter_is_right_about_the_gpu(opcode):
 def test_executors_agree_with_the_interpreter(opcode):
     """Few different words, so that lanes match, and any predicates. ELECT: see test_exec_control.py."""
 
-    @settings(max_examples=max(10, 100 // len(FORMS[opcode])), deadline=None, database=None, derandomize=True)
+    @examples(max(10, 100 // len(FORMS[opcode])))
     @given(
         st.lists(_WORDS, min_size=1, max_size=4),
         st.sampled_from([0, 0x7F, None]),

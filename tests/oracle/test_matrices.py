@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusim.engine.exec_tensor import exec_tensor
@@ -13,6 +13,7 @@ from tests.gpusim.test_matrix_replay import DATA, forms, lowered, operand, regis
 from tests.oracle import Undefined
 from tests.oracle.lane import Lane
 from tests.oracle.lanes_between import execute_warp
+from tests.oracle.replay import examples
 
 FORMS = forms()
 _A, _B, _C, _META, _D = 0, 32, 40, 80, 56  # first registers, as test_matrix_replay.py has them
@@ -86,7 +87,7 @@ def test_the_interpreter_is_right_about_the_gpu(form):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_executor_agrees_with_the_interpreter(kind):
-    @settings(max_examples=40, deadline=None, database=None, derandomize=True)
+    @examples(40)
     @given(
         st.sampled_from([form for form in FORMS if kind_of(form) == kind]),
         st.sampled_from(MODES),

@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from isa.instruction import parse_instruction
@@ -16,7 +16,7 @@ from tests.gpusim.recorded_forms import FULL, Form, forms, recording
 from tests.gpusim.rows import SPECIAL_WORDS
 from tests.oracle import Undefined
 from tests.oracle.kernel import CELL, Case, interpreted, own_cells, simulated
-from tests.oracle.replay import is_executed
+from tests.oracle.replay import examples, is_executed
 
 FORMS = [form for form in forms() if form.family == "memory"]
 OPCODES = sorted({form.instruction.opcode for form in FORMS})
@@ -224,7 +224,7 @@ def _windows(group: str, space: str) -> list[list[int]]:
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_the_machine_agrees_with_the_interpreter(group):
-    @settings(max_examples=60, deadline=None, database=None, derandomize=True)
+    @examples(60)
     @given(cases(group))
     def check(case):
         np.testing.assert_array_equal(simulated(case), interpreted(case), err_msg=case.instruction.text)

@@ -5,7 +5,7 @@ from itertools import chain
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from isa.opcodes import OPCODES
@@ -13,7 +13,7 @@ from tests.gpusim.executors import EXECUTORS
 from tests.gpusim.recorded_forms import FULL, replay
 from tests.gpusim.rows import SPECIAL_WORDS
 from tests.oracle import MEANINGS, Undefined, lanes_between
-from tests.oracle.replay import interpret, recorded, written
+from tests.oracle.replay import examples, interpret, recorded, written
 from tests.oracle.test_memory import GROUPS
 
 WITHOUT_MEANING = {
@@ -75,7 +75,7 @@ def test_the_interpreter_is_right_about_the_gpu(opcode):
 def test_executors_agree_with_the_interpreter(opcode):
     """Every form with each example's operands; of opcodes with few forms, more examples."""
 
-    @settings(max_examples=max(6, 120 // len(DRAWN[opcode])), deadline=None, database=None, derandomize=True)
+    @examples(max(6, 120 // len(DRAWN[opcode])))
     @given(st.lists(_WORDS, min_size=32, max_size=32), st.integers(0, 1 << 30))
     def check(drawn, seed):
         rng = np.random.default_rng(seed)
