@@ -17,9 +17,12 @@ from tests.oracle.replay import examples, interpret, recorded, written
 from tests.oracle.test_memory import GROUPS
 
 WITHOUT_MEANING = {
-    "control flow and barriers, by recorded kernels (test_flow_replay.py)": (
+    "control flow, by test_exec_control.py and recorded kernels (test_flow_replay.py)": (
         "BRA BRX BRXU JMX JMXU JMP CALL RET EXIT BSSY BSYNC BREAK WARPSYNC ENDCOLLECTIVE BMOV YIELD NANOSLEEP DEPBAR"
-        " KILL BPT LEPC NOP PMTRIG PREEXIT ACQBULK BAR B2R UCGABAR_ARV UCGABAR_WAIT SYNCS ARRIVES"
+        " KILL BPT LEPC NOP PMTRIG PREEXIT ACQBULK"
+    ),
+    "barriers, by test_exec_barrier.py, test_cluster.py and test_async_copy.py": (
+        "BAR B2R UCGABAR_ARV UCGABAR_WAIT SYNCS ARRIVES"
     ),
     "order and caches of memory, without a value": (
         "LDGDEPBAR CCTL MEMBAR ERRBAR CGAERRBAR FENCE UBLKPF UTMAPF UTMACCTL UTMACMDFLUSH USETMAXREG"
