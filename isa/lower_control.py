@@ -243,15 +243,24 @@ def barrier_result(w: RowWriter) -> None:
 
 
 # --- special registers and exchanges between lanes -----------------------------------------------------------------
+_MASKS_OF_LANES = {f"SR_{name}MASK" for name in ("EQ", "LT", "LE", "GT", "GE")}
+_OF_LANES_AND_BLOCKS = {f"SR_{name}{axis}" for name in ("TID", "CTAID") for axis in (".X", ".Y", ".Z")}
+_OF_LANES_AND_BLOCKS |= {"SR_LANEID", "SR_TID"}
+
+
 def special_register(w: RowWriter) -> None:
-    """S2R, S2UR, CS2R; CS2R reads 64 bits unless it says .32, and reading SRZ is a move of zero."""
+    """S2R, S2UR, CS2R; CS2R reads 64 bits unless it says .32, and reading SRZ is a move of zero.
+
+    An H200's S2UR reads zero for the masks of lanes, and its CS2R for everything of a lane or a block.
+    """
     rows = 2 if w.instruction.opcode == "CS2R" and not w.has("32") else 1
     w.dst(rows)
     name = str(w.take("special").value)
     if name not in m.SPECIAL_REGISTERS:
         raise w.refuse(f"special register {name}")
     number = m.SPECIAL_REGISTERS[name]
-    if number == m.SR_ZERO:
+    unseen = {"S2UR": _MASKS_OF_LANES, "CS2R": _MASKS_OF_LANES | _OF_LANES_AND_BLOCKS}.get(w.instruction.opcode, set())
+    if number == m.SR_ZERO or name in unseen:
         w.set(m.OP_MOV_WIDE if rows == 2 else m.OP_MOV)
     elif w.instruction.opcode == "CS2R":
         w.set(m.OP_CS2R, aux0=number)
@@ -302,9 +311,11 @@ def redux(w: RowWriter) -> None:
         "XOR": m.REDUX_XOR,
     }
     if w.has("F32"):
-        kinds |= {"MIN": m.REDUX_MIN_F, "MAX": m.REDUX_MAX_F}
+        kinds |= dict.fromkeys(("MIN", "MINABS"), m.REDUX_MIN_F) | dict.fromkeys(("MAX", "MAXABS"), m.REDUX_MAX_F)
     w.set(m.OP_REDUX, aux0=w.choose(kinds, m.REDUX_AND), aux1=m.FLAG_NAN * w.has("NAN"))
     _uniform_result(w)
+    if w.has("MINABS", "MAXABS"):
+        w.columns[m.COL_MOD_A] = m.MOD_FABS
 
 
 def register_to_uniform(w: RowWriter) -> None:

@@ -107,7 +107,13 @@ def viadd(w: RowWriter) -> None:
     w.src(m.COL_A)
     w.src(m.COL_B)
     w.columns[m.COL_C] = ~0
-    w.set(m.OP_ADD_SAT if w.has("ISAT") else m.OP_IADD3)
+    if not w.has("ISAT"):
+        w.set(m.OP_IADD3)
+        return
+    if w.columns[m.COL_A + 1] != m.MOD_NONE or w.columns[m.COL_B + 1] not in (m.MOD_NONE, m.MOD_INEG):
+        raise w.refuse("an operand modifier that has no meaning here")
+    w.set(m.OP_ADD_SAT, aux0=int(w.columns[m.COL_B + 1] == m.MOD_INEG))
+    w.columns[m.COL_B + 1] = m.MOD_NONE
 
 
 def imad(w: RowWriter) -> None:

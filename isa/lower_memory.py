@@ -138,6 +138,8 @@ def _atomic_type(w: RowWriter) -> int:
     """TYPE_* of the modifiers; the plain form is U32."""
     for name, kind in _VECTOR_TYPES.items():
         if w.has(name):
+            if name.startswith("F32") and not w.has("FTZ"):
+                raise w.refuse("a sum of vectors that keeps denormal numbers")
             return kind
     if w.has("F32"):
         return m.TYPE_F32_FTZ if w.has("FTZ") else m.TYPE_F32
@@ -165,6 +167,8 @@ def atomic(w: RowWriter) -> None:
     reduction = opcode.startswith("RED")
     kind = _atomic_type(w)
     size = _TYPE_BYTES.get(kind, 4)
+    if w.has("CAST") and not w.has("SPIN"):
+        raise w.refuse("a compare-and-store that does not spin")
     if w.has("CAST"):
         operation = m.ATOMIC_CAST_SPIN
     elif w.has("POPC"):
@@ -287,7 +291,8 @@ def query_space(w: RowWriter) -> None:
         raise w.refuse("a space that is not known")
     w.set(m.OP_QSPC, aux0=m.SPACE_GENERIC, aux4=space, aux5=int(w.has("D")))
     w.pd(0)
-    w.dst()
+    if not is_zero(w.take("reg")):  # an H200 writes 1 for a global address; for others nobody knows
+        raise w.refuse("a result in a register")
     w.columns[m.COL_AUX3] |= address(w, w.take("mem"))
 
 

@@ -154,7 +154,7 @@ OP_MNMX_16X2 = 165  # two 16-bit OP_MNMX; AUX0 = 1 signed, AUX1 = 1 RELU, AUX2 =
 OP_MNMX3_16X2 = 166  # as OP_MNMX3_*; AUX0 = 1 signed
 OP_ADD_8X4 = 167  # four 8-bit additions; AUX0 as OP_ADD_16X2
 OP_MNMX_8X4 = 168  # four 8-bit OP_MNMX; AUX0 = 1 signed
-OP_ADD_SAT = 169  # d = A + B limited to a signed 32-bit integer
+OP_ADD_SAT = 169  # d = A + B limited to a signed 32-bit integer; AUX0 = 1: A - B
 OP_MOV_LANES = 170  # d = A in lanes k of four (k = lane % 4) of which AUX0 has bit k
 OP_MNMX_CHOICE = 171  # OP_MNMX_*, AUX2 = 1: of halves; AUX0 = 1 signed, AUX1 = 1 RELU; PD0, PD1 = A or its halves are d
 FIRST_WIDE_INT = 130

@@ -189,7 +189,7 @@ _ROWS = [
     _row("VOTEU", UNIT_UNIFORM, FIXED, control.vote, "ALL ANY EQ"),
     _row("MATCH", UNIT_ADU, VARIABLE, control.match, "ANY ALL U32 U64"),
     _row("REDUX", UNIT_ALU, VARIABLE, control.redux, "SUM MIN MAX AND OR XOR S32 U32"),
-    _row("CREDUX", UNIT_ALU, VARIABLE, control.redux, "MIN MAX S32 U32 F32 NAN"),
+    _row("CREDUX", UNIT_ALU, VARIABLE, control.redux, "MIN MAX MINABS MAXABS S32 U32 F32 NAN"),
     _row("R2UR", UNIT_ALU, FIXED, control.register_to_uniform),
     _row("ELECT", UNIT_ALU, FIXED, control.elect),
     # special registers

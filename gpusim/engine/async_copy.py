@@ -23,8 +23,9 @@ from isa import microops as M
 
 @compiled
 def global_sources(st, sm, i, wb):
-    """Byte address of every lane's source into st.address[sm]: B, uniform base C and offset AUX5."""
+    """Byte address of every lane's source into st.address[sm]: scaled B, uniform base C and offset AUX5."""
     flags = st.code[i, M.COL_AUX3]
+    shift = (flags >> M.MEM_SHIFT_BIT) & 15
     base = row_offset(st.code[i, M.COL_B], wb)
     uniform = np.int64(0)
     if flags & M.MEM_UNIFORM_BASE:
@@ -36,7 +37,7 @@ def global_sources(st, sm, i, wb):
         value = np.int64(st.regs[base + lane])
         if flags & M.MEM_WIDE_ADDRESS:
             value |= np.int64(st.regs[base + 32 + lane]) << 32
-        st.address[sm, lane] = value + uniform + np.int64(st.code[i, M.COL_AUX5])
+        st.address[sm, lane] = (value << shift) + uniform + np.int64(st.code[i, M.COL_AUX5])
 
 
 @compiled

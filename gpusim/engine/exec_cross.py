@@ -151,11 +151,11 @@ def reduced(a, kind, mask):
 
 @compiled
 def reduced_float(a, kind, modes, mask):
-    """Minimum or maximum of the float32 of the executing lanes, lane by lane as FMNMX."""
+    """Minimum or maximum of the float32 of the executing lanes, lane by lane as FMNMX; a NaN is the one of all ones."""
     first = lowest_lane(mask)
     total = splat(get_u32(a, first))
     smaller = FULL_MASK if kind == m.REDUX_MIN_F else 0
-    for lane in range(first + 1, LANES):
+    for lane in range(first, LANES):
         if (mask >> lane) & 1:
             total = minimum_maximum(total, splat(get_u32(a, lane)), np.uint32(smaller), modes)
     return total

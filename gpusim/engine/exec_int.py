@@ -327,7 +327,9 @@ def exec_int_rare(code, i, regs, wb, preds, pb, mask):
     elif op == m.OP_MNMX_8X4:
         d = mnmx_8x4(a, b, smaller, aux0)
     elif op == m.OP_ADD_SAT:
-        d = add_saturated(a, b)
+        # a - b is the complement of ~a + b, and so are the limits; -b would not be right of the least integer.
+        flipped = splat(0xFFFFFFFF if aux0 != 0 else 0)
+        d = add_saturated(a ^ flipped, b) ^ flipped
     elif op == m.OP_MNMX_CHOICE:
         first = takes_first(a, b, 0, smaller, aux0, aux2)
         second = takes_first(a, b, 16, smaller, aux0, aux2)

@@ -34,16 +34,18 @@ def query_space(st, sm, w, i, mask, time):
 
 
 @compiled
-def generic_atomic(st, sm, w, i, mask, space, time):
+def atomic_predicate(st, sm, w, i, mask, space, time):
     """The predicate of an atomic on a generic address: it was done, which in local memory the program has to do itself.
 
-    It is there as soon as the sources are read (measured on an H200). False if nothing is left to do.
+    It is there as soon as the sources are read (measured on an H200). Returns False if nothing is left to do. ATOMG,
+    which has the predicate too, makes it false (measured as well); no compiler asks for it.
     """
     done = space != M.SPACE_LOCAL
     p = st.code[i, M.COL_PD0]
     if p < 7 and st.code[i, M.COL_AUX4] >> 8 != M.ATOMIC_CAST_SPIN:
         lanes = np.uint32(mask)
-        st.preds[16 * w + p] = (st.preds[16 * w + p] & ~lanes) | (lanes if done else np.uint32(0))
+        holds = done and st.code[i, M.COL_AUX0] == M.SPACE_GENERIC
+        st.preds[16 * w + p] = (st.preds[16 * w + p] & ~lanes) | (lanes if holds else np.uint32(0))
     if not done:
         release_at(st, w, st.code[i, M.COL_RBAR], time + st.par[L.P_SOURCE_RELEASE], L.R_SHORT)
         release_at(st, w, st.code[i, M.COL_WBAR], time + st.par[L.P_SOURCE_RELEASE], L.R_SHORT)

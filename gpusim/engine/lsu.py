@@ -15,7 +15,7 @@ from gpusim.engine.cluster import find_remote, names_other_block
 from gpusim.engine.coalescer import atomic_requests, coalesce, shared_turns, shared_wavefronts, spin_winners
 from gpusim.engine.exec_common import row_offset
 from gpusim.engine.flight import FOR_MISS, FOR_TOKEN, hold, new_token, release_at, send
-from gpusim.engine.generic import generic_atomic, query_space
+from gpusim.engine.generic import atomic_predicate, query_space
 from gpusim.engine.jit import compiled
 from gpusim.engine.memory_state import (
     KIND_ATOMIC,
@@ -406,7 +406,8 @@ def local_access(st, sm, q, w, i, wb, mask, time):
     start = local_addresses(st, sm, w, mask, size)
     address = st.address[sm]
     for lane in range(32):
-        address[lane] += start
+        if (mask >> lane) & 1:
+            address[lane] += start
     if par[L.P_CHECKS] & CHECK_INIT and not watch_local(st, sm, i, w, mask, size):
         return
     words = st.local32
@@ -422,7 +423,8 @@ def local_access(st, sm, q, w, i, wb, mask, time):
     for _word in range(max(size >> 2, 1)):
         n, _ = coalesce(address, touched[count:], mask, 4)
         for lane in range(32):
-            address[lane] += 128
+            if (mask >> lane) & 1:
+                address[lane] += 128
         count += n
         if count > 31:
             break
@@ -481,8 +483,7 @@ def memory_access(st, sm, q, w, i, wb, mask, time):
         if st.code[i, M.COL_AUX0] == M.SPACE_GENERIC:
             space, lanes = window_of(st, sm, left)
         left &= ~lanes
-        generic = st.code[i, M.COL_AUX0] == M.SPACE_GENERIC and op == M.OP_ATOM
-        if generic and not generic_atomic(st, sm, w, i, lanes, space, time):
+        if op == M.OP_ATOM and not atomic_predicate(st, sm, w, i, lanes, space, time):
             continue
         if space == M.SPACE_SHARED and par[L.P_CLUSTER_BLOCKS] > 0 and names_other_block(st, sm, w, lanes):
             remote_access(st, sm, q, w, i, wb, lanes, time)

@@ -175,12 +175,14 @@ def store_rows(words, bytes_, address, base, step, regs, src, mask, size):
 def local_addresses(st, sm, w, mask, size):
     """Turns per-thread local addresses into byte addresses of the interleaved local array (4-byte words of 32 lanes).
 
-    Returns the byte address of the warp's local memory; accesses wider than a word continue 128 bytes further on.
+    Other lanes of a generic access keep theirs. Returns the byte address of the warp's local memory; accesses wider
+    than a word continue 128 bytes further on.
     """
     out = st.address[sm]
     for lane in range(32):
-        a = out[lane]
-        out[lane] = ((a >> 2) << 7) + (lane << 2) + (a & 3)
+        if (mask >> lane) & 1:
+            a = out[lane]
+            out[lane] = ((a >> 2) << 7) + (lane << 2) + (a & 3)
     return np.int64(w) * st.par[L.P_LOCAL_BYTES] * 32
 
 

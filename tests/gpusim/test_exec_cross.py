@@ -90,6 +90,14 @@ def test_reductions(mask):
         assert got == [int(value) & WORD] * LANES
 
 
+@pytest.mark.parametrize("kind", [m.REDUX_MIN_F, m.REDUX_MAX_F])
+@pytest.mark.parametrize("mask", [1 << 4, WORD])
+def test_a_reduction_of_nothing_but_nan_is_the_one_nan(kind, mask):
+    """PTX manual, redux.sync .f32: canonical NaN, also of a single lane."""
+    got = Warp().execute(exec_cross, m.OP_REDUX, [0xFFC12345] * LANES, mask=mask, aux0=kind, aux5=1)
+    assert got == [0x7FFFFFFF] * LANES
+
+
 @pytest.mark.parametrize("mask", MASKS)
 def test_register_to_uniform_takes_the_lowest_lane(mask):
     a = list(range(100, 132))

@@ -1,12 +1,14 @@
 """An obvious interpreter of single instructions: one lane at a time, from what the manuals say, never fast.
 
-It shares the decoder of instructions with the simulator and nothing else. lane.py is what an instruction sees;
-integers.py and floating.py say what each opcode means; floats.py is IEEE 754 in exact fractions;
-lanes_between.py runs whole warps for the instructions whose lanes see each other.
+It shares the decoder of instructions with the simulator and nothing else. Reading order: lane.py is what an instruction
+sees; integers.py, floating.py, conversions.py, later.py, memory.py and atomics.py say what each opcode means, on
+floats.py, which is IEEE 754 in exact fractions; lanes_between.py and matrices.py have whole warps whose lanes see each
+other, functions.py what approximate functions may give. replay.py has recorded and written forms for the executors,
+kernel.py puts an instruction into a kernel.
 """
 
 from isa.instruction import Instruction
-from tests.oracle import floating, integers
+from tests.oracle import atomics, conversions, floating, integers, later, memory
 from tests.oracle.lane import Lane, Undefined, View
 
 UNIFORM = {
@@ -42,13 +44,16 @@ UNIFORM = {
         "I2F",
         "I2FP",
         "FRND",
+        "F2F",
+        "F2FP",
         "IADD",
     ]
 } | {"UP2UR": "P2R", "UR2UP": "R2P"}
 """Uniform opcodes and the vector ones that mean the same."""
-MEANINGS = {**integers.MEANINGS, **floating.MEANINGS}
+_GROUPS = (integers, floating, conversions, later, memory, atomics)
+MEANINGS = {name: meaning for group in _GROUPS for name, meaning in group.MEANINGS.items()}
 MEANINGS |= {uniform: MEANINGS[vector] for uniform, vector in UNIFORM.items()}
-_NO_RESULT = integers.NO_RESULT | floating.NO_RESULT
+_NO_RESULT = {name for group in _GROUPS for name in group.NO_RESULT}
 _NO_RESULT |= {uniform for uniform, vector in UNIFORM.items() if vector in _NO_RESULT}
 
 

@@ -17,9 +17,9 @@ _ROUNDINGS = {
     "RM": m.ROUND_DOWN, "FLOOR": m.ROUND_DOWN, "RP": m.ROUND_UP, "CEIL": m.ROUND_UP, "RZ": m.ROUND_ZERO,
     "TRUNC": m.ROUND_ZERO,
 }  # fmt: skip
-_TO_INTEGER = {m.ROUND_NEAREST: round, m.ROUND_DOWN: floor, m.ROUND_UP: ceil, m.ROUND_ZERO: trunc}
+TO_INTEGER = {m.ROUND_NEAREST: round, m.ROUND_DOWN: floor, m.ROUND_UP: ceil, m.ROUND_ZERO: trunc}
 _SCALES = {"D8": -3, "D4": -2, "D2": -1, "M2": 1, "M4": 2, "M8": 3}
-_FORMATS = {"F16": F16, "BF16": BF16, "F32": F32, "F64": F64}
+FORMATS = {"F16": F16, "BF16": BF16, "F32": F32, "F64": F64}
 _INTEGERS = ("U8", "S8", "U16", "S16", "U32", "S32", "U64", "S64")
 
 
@@ -45,7 +45,7 @@ def scaled_product(a: int, b: int, scale: int, way: int) -> int:
 
 def arithmetic(v: View) -> None:
     """FADD, FMUL, FFMA. .FTZ flushes operands and result; .FMZ does too, and zero times anything is zero."""
-    kind = v.instruction.opcode[:4]
+    kind = v.instruction.opcode.removeprefix("U")[:4]
     operands = [v.floating(k) for k in range(3 if kind == "FFMA" else 2)]
     flushes, way = v.has("FTZ", "FMZ"), rounding(v)
     if flushes:
@@ -113,7 +113,7 @@ def compare(v: View) -> None:
         a, b = floats.flush(form, a), floats.flush(form, b)
     other = v.condition(0)
     outcome = holds(v, form, a, b)
-    if v.instruction.opcode == "FSET":
+    if v.instruction.opcode in ("FSET", "UFSET"):
         v.put((floats.one(F32) if v.has("BF") else WORD) if combined(v, outcome, other) else 0)
         return
     opposite = combined(v, not outcome, other)
@@ -135,14 +135,11 @@ def double(v: View) -> None:
 
 
 # --- conversions -----------------------------------------------------------------------------------------------------
-def _source(v: View, form: Format) -> int:
-    """The only source in its format; a half may be the upper one."""
-    if form.bits == 64:
-        return v.floating(0, 64)
-    if form.bits == 32:
-        return v.floating(0)
-    operand = v.sources[0]
-    word = v.raw(0)
+def part(v: View, k: int, form: Format) -> int:
+    """Source `k` in its format; a half may be the upper one. An immediate has its sign already."""
+    if form.bits >= 32:
+        return v.floating(k, form.bits)
+    operand, word = v.sources[k], v.raw(k)
     half = word >> 16 if any(name.startswith("H1") for name in operand.suffixes) else word & 0xFFFF
     if operand.kind == "fimm":
         return half
@@ -151,9 +148,9 @@ def _source(v: View, form: Format) -> int:
 
 def f2i(v: View) -> None:
     kind = next((name for name in v.instruction.modifiers if name in _INTEGERS), "S32")
-    form = next((_FORMATS[name] for name in v.instruction.modifiers if name in _FORMATS), F32)
+    form = next((FORMATS[name] for name in v.instruction.modifiers if name in FORMATS), F32)
     bits, is_signed = int(kind[1:]), kind[0] == "S"
-    x = _source(v, form)
+    x = part(v, 0, form)
     if v.has("FTZ"):
         x = floats.flush(form, x)
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
@@ -162,12 +159,12 @@ def f2i(v: View) -> None:
     elif floats.is_infinite(form, x):
         result = low if floats.negative(form, x) else high
     else:
-        result = min(max(_TO_INTEGER[rounding(v)](floats.value(form, x)), low), high)
+        result = min(max(TO_INTEGER[rounding(v)](floats.value(form, x)), low), high)
     v.put(result, 2 if bits == 64 else 1)
 
 
 def i2f(v: View) -> None:
-    form = next((_FORMATS[name] for name in v.instruction.modifiers if name in _FORMATS), F32)
+    form = next((FORMATS[name] for name in v.instruction.modifiers if name in FORMATS), F32)
     kind = next((name for name in v.instruction.modifiers if name in _INTEGERS), "S32")
     bits = int(kind[1:])
     value = v.raw(0, 2) if bits == 64 else v.word(0)
@@ -179,16 +176,16 @@ def i2f(v: View) -> None:
 
 
 def frnd(v: View) -> None:
-    form = F64 if v.has("F64") else F32
-    x = _source(v, form)
+    form = next((FORMATS[name] for name in v.instruction.modifiers if name in FORMATS), F32)
+    x = part(v, 0, form)
     if v.has("FTZ"):
         x = floats.flush(form, x)
     if floats.is_nan(form, x):
-        x = v.raw(0, 2) | 1 << 51 if form is F64 else F32.nan
+        x = v.raw(0, 2) | 1 << 51 if form is F64 else form.nan
     elif not floats.is_infinite(form, x):
-        whole = Fraction(_TO_INTEGER[rounding(v)](floats.value(form, x)))
+        whole = Fraction(TO_INTEGER[rounding(v)](floats.value(form, x)))
         x = floats.encode(form, whole, zero_sign=floats.negative(form, x))
-    v.put(x, form.bits // 32)
+    v.put(x, 2 if form is F64 else 1)
 
 
 def narrowed(target: Format, source: Format, bits: int, way: int) -> int:
@@ -199,17 +196,6 @@ def narrowed(target: Format, source: Format, bits: int, way: int) -> int:
     if floats.is_infinite(source, bits):
         return target.infinity | sign
     return floats.encode(target, floats.value(source, bits), way, bool(sign))
-
-
-def f2fp(v: View) -> None:
-    """PTX cvt.rn.f16x2.f32: first source into the upper half; .RELU makes negative results and NaN's sign zero."""
-    if not v.has("PACK_AB") or v.has("SATFINITE", "E4M3", "E5M2", "TF32"):
-        raise Undefined(v.instruction.mnemonic)
-    target, way = (BF16 if v.has("BF16") else F16), rounding(v)
-    halves = [narrowed(target, F32, v.floating(k), way) for k in (0, 1)]
-    if v.has("RELU"):
-        halves = [x if floats.is_nan(target, x) else 0 if floats.negative(target, x) else x for x in halves]
-    v.put(halves[0] << 16 | halves[1])
 
 
 # --- packed halves ---------------------------------------------------------------------------------------------------
@@ -249,7 +235,8 @@ def packed(v: View) -> None:
     function = {"HADD2": floats.add, "HMUL2": floats.multiply, "HFMA2": floats.fma}[v.instruction.opcode]
     if v.has("F32"):
         wide = [narrowed(F32, form, halves[0], m.ROUND_NEAREST) for halves in pairs.values]
-        v.put(floats.add(F32, *wide))
+        total = floats.add(F32, *wide)
+        v.put(saturated(F32, total) if v.has("SAT") else total)
         return
     result = 0
     for place in (0, 1):
@@ -294,7 +281,7 @@ def packed_compare(v: View) -> None:
 MEANINGS = {
     "FADD": arithmetic, "FMUL": arithmetic, "FFMA": arithmetic, "FADD32I": arithmetic, "FMUL32I": arithmetic,
     "FFMA32I": arithmetic, "FSEL": select, "FMNMX": minmax, "FSET": compare, "FSETP": compare, "DSETP": compare,
-    "DADD": double, "DMUL": double, "DFMA": double, "F2I": f2i, "I2F": i2f, "I2FP": i2f, "FRND": frnd, "F2FP": f2fp,
+    "DADD": double, "DMUL": double, "DFMA": double, "F2I": f2i, "I2F": i2f, "I2FP": i2f, "FRND": frnd,
     "HADD2": packed, "HMUL2": packed, "HFMA2": packed, "HMNMX2": packed_minmax, "HSETP2": packed_compare,
     "HSET2": packed_compare,
 }  # fmt: skip

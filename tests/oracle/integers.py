@@ -5,12 +5,18 @@ from tests.oracle.lane import WORD, Undefined, View, signed
 
 def mov(v: View) -> None:
     """MOV; its mask has a bit for each lane of a group of four."""
+    if v.has("64"):
+        v.put(v.raw(0, 2), 2)
+        return
     if len(v.sources) < 2 or v.raw(1) >> v.lane.number % 4 & 1:
         v.put(v.word(0))
 
 
 def sel(v: View) -> None:
-    v.put(v.word(0) if v.condition(0) else v.word(1))
+    if v.has("64"):
+        v.put(v.raw(0 if v.condition(0) else 1, 2), 2)
+    else:
+        v.put(v.word(0) if v.condition(0) else v.word(1))
 
 
 def _terms(v: View, bits: int) -> int:
@@ -44,6 +50,12 @@ def viadd(v: View) -> None:
             for s in (0, 16)
         )
         v.put(low | high << 16)
+    elif v.has("U8x4"):
+        sign = -1 if v.sources[1].negate else 1
+        v.put(sum(((v.raw(0) >> s) + sign * (v.raw(1) >> s) & 0xFF) << s for s in (0, 8, 16, 24)))
+    elif v.has("ISAT"):
+        total = signed(v.raw(0)) + (-1 if v.sources[1].negate else 1) * signed(v.raw(1))
+        v.put(min(max(total, -(1 << 31)), (1 << 31) - 1))
     else:
         v.put(v.word(0) + v.word(1))
 
@@ -158,22 +170,22 @@ def iabs(v: View) -> None:
     v.put(abs(signed(v.word(0))))
 
 
-def _halves(v: View, k: int, is_signed: bool) -> list[int]:
-    return [signed(v.raw(k) >> s, 16) if is_signed else v.raw(k) >> s & 0xFFFF for s in (0, 16)]
+def _parts(v: View, k: int, bits: int, is_signed: bool) -> list[int]:
+    """Numbers of `bits` bits in a word, the lowest first."""
+    parts = [v.word(k) >> s & (1 << bits) - 1 for s in range(0, 32, bits)]
+    return [signed(x, bits) if is_signed else x for x in parts]
 
 
 def minmax(v: View) -> None:
     """IMNMX, VIMNMX, VIMNMX3, VIADDMNMX: minimum if the predicate holds; .RELU: not below zero."""
-    is_signed = not v.has("U32", "U16x2")
+    is_signed = not v.has("U32", "U16x2", "U8x4", "U64")
     choose = min if v.condition(0) else max
+    if v.has("S64", "U64"):
+        v.put(choose(v.raw(0, 2), v.raw(1, 2), key=lambda x: signed(x, 64) if is_signed else x), 2)
+        return
     adds = v.instruction.opcode == "VIADDMNMX"
-    packed = v.has("S16x2", "U16x2")
-    bits = 16 if packed else 32
-    columns = (
-        zip(*(_halves(v, k, is_signed) for k in range(len(v.sources))), strict=True)
-        if packed
-        else [[signed(v.word(k)) if is_signed else v.word(k) for k in range(len(v.sources))]]
-    )
+    bits = 16 if v.has("S16x2", "U16x2") else 8 if v.has("S8x4", "U8x4") else 32
+    columns = zip(*(_parts(v, k, bits, is_signed) for k in range(len(v.sources))), strict=True)
     result, firsts = 0, []
     for place, values in enumerate(columns):
         firsts.append(choose(values[:2]) == values[0] and not (v.has("RELU") and values[0] < 0))
@@ -298,8 +310,10 @@ def combined(v: View, value: bool, other: bool) -> bool:
 
 def isetp(v: View) -> None:
     """ISETP.EX compares the upper words, given what the lower ones said in the last predicate."""
-    is_signed = not v.has("U32")
-    a, b = (signed(v.word(k)) if is_signed else v.word(k) for k in (0, 1))
+    is_signed = not v.has("U32", "U64")
+    bits = 64 if v.has("S64", "U64") else 32
+    values = [v.raw(k, 2) if bits == 64 else v.word(k) for k in (0, 1)]
+    a, b = (signed(value, bits) if is_signed else value for value in values)
     holds = relation(v, a < b, a == b)
     if v.has("EX") and a == b:
         # Equal upper words: the lower words decide.

@@ -15,6 +15,24 @@ class Undefined(Exception):
 
 
 @dataclass
+class Memory:
+    """Bytes by address, a dictionary for each space, and where generic addresses of a space begin.
+
+    Local memory is a lane's own; the rest of the warp sees the others.
+    """
+
+    spaces: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
+    windows: dict[str, int] = field(default_factory=dict)
+
+    def read(self, space: str, address: int, count: int) -> int:
+        return sum(self.spaces[space][address + k] << 8 * k for k in range(count))
+
+    def write(self, space: str, address: int, count: int, value: int) -> None:
+        for k in range(count):
+            self.spaces[space][address + k] = value >> 8 * k & 255
+
+
+@dataclass
 class Lane:
     """Registers by number and predicates by number, of the vector and the uniform file; constant bank 0 by offset."""
 
@@ -24,6 +42,8 @@ class Lane:
     uniform_predicates: dict[int, bool] = field(default_factory=lambda: defaultdict(bool))
     constants: dict[int, int] = field(default_factory=dict)
     number: int = 0
+    memory: Memory = field(default_factory=Memory)
+    special: dict[str, int] = field(default_factory=dict)
 
 
 def signed(value: int, bits: int = 32) -> int:

@@ -6,6 +6,9 @@ From the PTX ISA's shfl.sync, vote.sync, match.sync, redux.sync and elect.sync; 
 from functools import reduce
 
 from isa.instruction import Instruction
+from tests.oracle import matrices
+from tests.oracle.floating import extreme
+from tests.oracle.floats import F32
 from tests.oracle.lane import WORD, Lane, Undefined, View, signed
 
 
@@ -66,9 +69,23 @@ def match(views: list[View]) -> None:
             v.put(sum(1 << lane for lane, value in values.items() if value == mine))
 
 
+def redux_of_floats(views: list[View]) -> None:
+    """PTX redux.sync .f32: the least or greatest number, of the sizes with ABS; NaN counts with .NAN, or if all are."""
+    first = views[0]
+    values = [v.raw(0) & ~F32.sign if first.has("MINABS", "MAXABS") else v.raw(0) for v in views]
+    result = values[0]
+    for value in values:
+        result = extreme(F32, result, value, first.has("MIN", "MINABS"), first.has("NAN"))
+    for v in views:
+        v.put(result)
+
+
 def redux(views: list[View]) -> None:
     """Without a name of an operation it is AND."""
     first = views[0]
+    if first.has("F32"):
+        redux_of_floats(views)
+        return
     values = [signed(v.raw(0)) if first.has("S32") else v.raw(0) for v in views]
     if first.has("SUM"):
         result = sum(values)
@@ -106,12 +123,13 @@ def elect(views: list[View]) -> None:
 
 
 MEANINGS = {"SHFL": shfl, "VOTE": vote, "VOTEU": vote, "MATCH": match, "REDUX": redux}
-MEANINGS |= {"R2UR": r2ur, "ELECT": elect}
+MEANINGS |= {"R2UR": r2ur, "ELECT": elect, "CREDUX": redux}
+MEANINGS |= matrices.MEANINGS
 
 
 def view_of(instruction: Instruction, lane: Lane) -> View:
     """Operands with the last predicate of a vote or an election taken for the source that it is."""
-    view = View(instruction, lane, True)
+    view = View(instruction, lane, instruction.opcode not in matrices.NO_RESULT)
     if instruction.opcode in ("VOTE", "VOTEU", "ELECT"):
         predicates = [operand for operand in instruction.operands if operand.kind in ("pred", "upred")]
         view.results = predicates[:-1]
@@ -123,7 +141,7 @@ def execute_warp(instruction: Instruction, lanes: list[Lane]) -> None:
 
     Raises:
         KeyError: the opcode has no meaning here.
-        Undefined: an election without candidates.
+        Undefined: an election without candidates, or NaN among doubles.
     """
     meaning = MEANINGS[instruction.opcode]
     executing = [
