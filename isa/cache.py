@@ -97,8 +97,10 @@ class Unkeyable(Exception):
     """A kernel refers to an object whose content has no safe digest; it is compiled without the cache."""
 
 
-_TRUSTED = frozenset({"numba", "numba_cuda", "numpy", "cuda", "builtins"}) | sys.stdlib_module_names
-_NUMBA_TYPE = ("numba.core.types.abstract", "Type")
+_TRUSTED = (
+    frozenset({"numba", "numba_cuda", "llvmlite", "numpy", "cuda", "builtins"}) | sys.stdlib_module_names
+)
+_TYPES = {("numba.core.types.abstract", "Type"), ("llvmlite.ir.types", "Type")}
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...))
 
 
@@ -179,6 +181,10 @@ def _add_value(parts: list[str | bytes], value: Any, names: frozenset[str], seen
     elif isinstance(getattr(value, "py_func", None), types.FunctionType):
         parts += ["dispatcher", kind.__qualname__, repr(sorted(getattr(value, "targetoptions", {}).items()))]
         _add_function(parts, value.py_func, seen)
+    elif kind.__name__ == "_Intrinsic" and isinstance(getattr(value, "_defn", None), types.FunctionType):
+        # What a call of it becomes is what its definition builds.
+        parts.append("intrinsic")
+        _add_function(parts, value._defn, seen)
     elif isinstance(value, types.ModuleType):
         _add_module(parts, value, names, seen)
     elif isinstance(value, type) and issubclass(value, enum.Enum):
@@ -203,11 +209,11 @@ def _add_module(
 
 
 def _add_trusted(parts: list[str | bytes], value: Any) -> None:
-    """Functions and classes of packages with a version count by name, Numba types by their full name."""
+    """Functions and classes of packages with a version count by name, types of Numba and LLVM by their full name."""
     kind = type(value)
     text = str(value)
-    if any((base.__module__, base.__name__) == _NUMBA_TYPE for base in kind.__mro__):
-        if " at 0x" in text:
+    if any((base.__module__, base.__name__) in _TYPES for base in kind.__mro__):
+        if " at 0x" in text or kind.__name__ == "IdentifiedStructType":  # which prints without what it holds
             raise Unkeyable(f"the type {text}")
         parts += ["type", text]
         return

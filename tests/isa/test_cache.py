@@ -112,3 +112,29 @@ def test_types_that_name_an_address():
     assert keyed(types.float32) != keyed(types.float64)
     with pytest.raises(Unkeyable, match="the type"):
         keyed(Anonymous())
+
+
+def test_intrinsics_count_by_what_they_build():
+    extending = pytest.importorskip("numba.cuda.extending")
+    types = pytest.importorskip("numba.core.types")
+    ir = pytest.importorskip("llvmlite.ir")
+
+    def made(code, width=32):
+        word = ir.IntType(width)
+
+        @extending.intrinsic
+        def instruction(typingctx, a):
+            def codegen(context, builder, signature, args):
+                return builder.asm(ir.FunctionType(word, [word]), code, "=r,r", args, False)
+
+            return types.uint32(types.uint32), codegen
+
+        def kernel(x):
+            x[0] = instruction(x[1])
+
+        return function_parts(kernel)
+
+    assert made("popc.b32 $0, $1;") == made("popc.b32 $0, $1;") != made("clz.b32 $0, $1;")
+    assert made("popc.b32 $0, $1;") != made("popc.b32 $0, $1;", 64)
+    with pytest.raises(Unkeyable, match="the type"):
+        keyed(ir.Context().get_identified_type("pair"))

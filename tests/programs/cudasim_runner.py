@@ -1,55 +1,163 @@
 """Runs every program at its test size under Numba's CUDA simulator; prints {variant: what is wrong, or null}.
 
-Run as a script with NUMBA_ENABLE_CUDASIM=1, which Numba reads once, at import. The simulator runs each thread
-as a Python thread and knows no warps, so what programs use of warps is added here: a barrier of the whole
-block stands for the barrier of a warp, which is the same for programs in which all threads that are still
-alive reach it.
+Run as a script with NUMBA_ENABLE_CUDASIM=1, which Numba reads once, at import; arguments name the variants to
+run, all if there are none. The simulator runs each thread as a Python thread and knows no warps, so what
+programs use of warps is added here: a barrier of the whole block stands for the barrier of a warp, which is the
+same for programs in which all threads that are still alive reach it. Nor does it know the instructions of
+`programs.ptx` and the fast functions of libdevice, which get a meaning in Python here.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 from numba import cuda
+from numba.cuda.simulator.kernel import _get_kernel_context
 from numba.cuda.simulator.kernelapi import FakeCUDAModule
 
-from programs import registry
+from programs import ptx, registry, warp
 from programs.rounding import fma32
 from programs.variant import Variant
 
-_exchange: dict[tuple[int, int], Any] = {}
+_exchange: dict[tuple[Any, int], Any] = {}
 
 
-def _thread(module: FakeCUDAModule) -> tuple[int, int]:
-    """(block, thread) for the one-dimensional launches that use warp operations."""
-    return module.blockIdx.x, module.threadIdx.x
+def _swap(module: FakeCUDAModule, value: Any) -> tuple[Any, int]:
+    """Show a value to the other threads of the block; returns the block and the number of this thread."""
+    block, thread = tuple(module.blockIdx), threading.current_thread().thread_id
+    _exchange[block, thread] = value
+    module.syncthreads()
+    return block, thread
 
 
 def _syncwarp(module: FakeCUDAModule, mask: int = 0xFFFFFFFF) -> None:
     module.syncthreads()
 
 
-def _shfl_down_sync(module: FakeCUDAModule, mask: int, value: Any, delta: int) -> Any:
-    block, thread = _thread(module)
-    _exchange[block, thread] = value
-    module.syncthreads()
-    source = thread + delta if thread % 32 + delta < 32 else thread
-    result = _exchange[block, source]
+def _shuffle(module: FakeCUDAModule, value: Any, source_of: Callable[[int], int]) -> Any:
+    block, thread = _swap(module, value)
+    lane = source_of(thread % 32)
+    result = _exchange[block, thread - thread % 32 + lane] if 0 <= lane < 32 else value
     module.syncthreads()
     return result
 
 
-# The simulator's own fma rounds twice.
+def _shfl_down_sync(module: FakeCUDAModule, mask: int, value: Any, delta: int) -> Any:
+    return _shuffle(module, value, lambda lane: lane + delta)
+
+
+def _shfl_xor_sync(module: FakeCUDAModule, mask: int, value: Any, bits: int) -> Any:
+    return _shuffle(module, value, lambda lane: lane ^ bits)
+
+
+def _of_float32(function: Callable[..., Any]) -> Callable[..., np.float32]:
+    return lambda *values: np.float32(function(*map(np.float64, values)))
+
+
+# The simulator's own fma rounds twice. The fast functions of libdevice are the accurate ones here.
 _ADDED = {
     "syncwarp": _syncwarp,
     "shfl_down_sync": _shfl_down_sync,
+    "shfl_xor_sync": _shfl_xor_sync,
     "fma": lambda module, a, b, c: fma32(a, b, c)[()],
+    "libdevice": SimpleNamespace(
+        fast_sinf=_of_float32(np.sin),
+        fast_cosf=_of_float32(np.cos),
+        fast_expf=_of_float32(np.exp),
+        fast_fdividef=_of_float32(np.divide),
+    ),
 }
 for _name, _function in _ADDED.items():
     setattr(FakeCUDAModule, _name, _function)
+
+
+class _Current:
+    """Stands for `cuda` in modules of device functions: the kernel that runs now.
+
+    The simulator swaps `cuda` in such a module whenever a thread enters it, and back when it leaves, while others
+    may still be inside.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_get_kernel_context(), name)
+
+
+warp.cuda = _Current()  # type: ignore[assignment]
+
+
+# The instructions of `programs.ptx`, with the meaning that the PTX manual gives them.
+
+
+def _words(*values: Any) -> np.ndarray:
+    return np.array([int(value) for value in values], np.uint32)
+
+
+def _fma_half2(a: Any, b: Any, c: Any) -> np.uint32:
+    # Exact in double precision for halves whose exponents are not far apart, so rounded once.
+    x, y, z = (_words(each).view(np.float16).astype(np.float64) for each in (a, b, c))
+    return (x * y + z).astype(np.float16).view(np.uint32)[0]
+
+
+def _dp4a(a: Any, b: Any, c: Any) -> np.int32:
+    x, y = (_words(each).view(np.int8).astype(np.int64) for each in (a, b))
+    return np.int32(int(c) + int(x @ y))
+
+
+def _load4(array: Any, index: Any) -> tuple[Any, ...]:
+    assert index % 4 == 0
+    return tuple(array[int(index) + i] for i in range(4))
+
+
+def _store4(array: Any, index: Any, *values: Any) -> None:
+    assert index % 4 == 0
+    for i, value in enumerate(values):
+        array[int(index) + i] = value
+
+
+def _mma_half(*values: Any) -> tuple[np.float32, ...]:
+    module = _get_kernel_context()
+    block, thread = _swap(module, values)
+    lane = thread % 32
+    lanes = [_exchange[block, thread - lane + i] for i in range(32)]
+    module.syncthreads()
+    a, b, c = np.empty((16, 16)), np.empty((16, 8)), np.empty((16, 8))
+    for i, (*words, c0, c1, c2, c3) in enumerate(lanes):
+        group, pair = i // 4, 2 * (i % 4)
+        a0, a1, a2, a3, b0, b1 = _words(*words).view(np.float16).reshape(6, 2)
+        a[group, pair : pair + 2], a[group + 8, pair : pair + 2] = a0, a1
+        a[group, pair + 8 : pair + 10], a[group + 8, pair + 8 : pair + 10] = a2, a3
+        b[pair : pair + 2, group], b[pair + 8 : pair + 10, group] = b0, b1
+        c[group, pair : pair + 2], c[group + 8, pair : pair + 2] = (c0, c1), (c2, c3)
+    result = (a @ b + c).astype(np.float32)
+    group, pair = lane // 4, 2 * (lane % 4)
+    return (*result[group, pair : pair + 2], *result[group + 8, pair : pair + 2])
+
+
+def _load_matrices(array: Any, index: Any) -> tuple[Any, ...]:
+    module = _get_kernel_context()
+    block, thread = _swap(module, index)
+    lane = thread % 32
+    rows = [_exchange[block, thread - lane + 8 * i + lane // 4] for i in range(4)]
+    result = tuple(array[int(row) + lane % 4] for row in rows)
+    module.syncthreads()
+    return result
+
+
+def _copy_async(shared: Any, to: Any, source: Any, at: Any) -> None:
+    # At once, as early as the copy may take effect.
+    _store4(shared, to, *_load4(source, at))
+
+
+ptx.fma_half2, ptx.dp4a, ptx.mma_half = _fma_half2, _dp4a, _mma_half
+ptx.load4, ptx.store4, ptx.load_matrices = _load4, _store4, _load_matrices
+ptx.copy_async, ptx.commit_copies, ptx.await_copies = _copy_async, lambda: None, lambda: None
 
 
 def run(variant: Variant) -> str | None:
@@ -64,7 +172,7 @@ def run(variant: Variant) -> str | None:
 
 if __name__ == "__main__":
     report = {}
-    for name in registry.names():
+    for name in sys.argv[1:] or registry.names():
         start = time.perf_counter()
         report[name] = run(registry.get(name))
         print(f"{name} {time.perf_counter() - start:.1f} s", file=sys.stderr)

@@ -9,6 +9,8 @@ import numba
 import pytest
 from numba import cuda
 
+from isa import CompileError, ToolchainMissing
+from isa.numba_code import numba_code
 from programs import registry
 
 KERNELS = {registry.get(name).kernel: name for name in reversed(registry.names())}
@@ -20,9 +22,7 @@ def ptx(name: str) -> str:
     variant = registry.get(name)
     launch = variant.make(variant.test_size, 0)
     signature = tuple(numba.typeof(arg) for arg in launch.args)
-    options = {"cc": (9, 0), "output": "ptx", "device": False, "abi": "numba", "lineinfo": True}
-    code, _ = cuda.compile(variant.kernel, signature, **options)
-    return code if isinstance(code, str) else code.decode()
+    return numba_code(variant.kernel, signature, "sm_90", {}, None).ptx
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -30,8 +30,8 @@ def _toolchain() -> None:
     if cuda.compile is None:
         pytest.skip("Numba runs its CUDA simulator, which does not compile")
     try:
-        cuda.compile(_nothing, (), cc=(9, 0), output="ptx", device=False, abi="numba")
-    except (ImportError, OSError, RuntimeError) as error:
+        numba_code(_nothing, (), "sm_90", {}, None)
+    except (ToolchainMissing, CompileError) as error:
         pytest.skip(f"no NVVM to compile with: {error}")
 
 

@@ -21,7 +21,7 @@ def report() -> dict[str, str | None]:
     env = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": str(ROOT)}
     runner = Path(__file__).with_name("cudasim_runner.py")
     done = subprocess.run(
-        [sys.executable, str(runner)], env=env, cwd=ROOT, capture_output=True, text=True, timeout=300
+        [sys.executable, str(runner)], env=env, cwd=ROOT, capture_output=True, text=True, timeout=540
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
