@@ -15,6 +15,15 @@ from programs.variant import Variant
 
 SEED = 20251
 
+JUDGE = frozenset(
+    (
+        *("attention", "convolution", "gemv", "layernorm", "softmax", "spmv"),
+        *("collatz", "montecarlo", "nbody", "scan", "sort", "stencil"),
+    )
+)
+"""Families whose measurements are looked at for the score alone, never while the model is made. The names were frozen
+before any of them had run on the hardware; all other families may be used for modelling."""
+
 
 @dataclass(frozen=True)
 class Point:
@@ -23,6 +32,11 @@ class Point:
     variant: str
     size: int
     seed: int = SEED
+
+    @property
+    def split(self) -> str:
+        """'judge' or 'train', by the family."""
+        return "judge" if self.program.family in JUDGE else "train"
 
     @property
     def program(self) -> Variant:
