@@ -5,8 +5,9 @@ allocation units for compute capabilities 8.0 and 9.0, and the shared memory siz
 tuning guides.
 
 - Warps, threads, blocks: as many as the SM has room for.
-- Registers: a warp gets its registers times 32 rounded up to `register_unit`, out of its own sub-partition; a
-  block counts as a multiple of `warp_allocation_unit` warps.
+- Registers: a warp gets its registers times 32 rounded up to `register_unit`, out of its own sub-partition. A block
+  must fit as a multiple of `warp_allocation_unit` warps; resident blocks together count their warps as they are (an
+  H200 reports 18 blocks for 2 warps of 56 registers, 42 for 2 warps of 24).
 - Shared memory: a block gets static + dynamic + reserved bytes rounded up to `shared_unit_bytes`.
 """
 
@@ -77,7 +78,7 @@ def occupancy(
     }
     if registers_per_warp:
         register_warps = sm.registers_per_sub_partition // registers_per_warp * sm.sub_partitions
-        limits["registers"] = register_warps // allocated_warps
+        limits["registers"] = register_warps // warps if register_warps >= allocated_warps else 0
     blocks = min(limits.values())
     if blocks == 0:
         raise LaunchError(
@@ -100,15 +101,16 @@ def occupancy(
 
 def carveout_bytes(config: GPUConfig, needed_bytes: int) -> int:
     """Shared memory that the driver sets an SM to for blocks that together need `needed_bytes`, where the program
-    states no preference: one step above the smallest size that holds them, and 32 KiB at least.
+    states no preference: one step above the smallest size that holds them, 32 KiB at least, and the largest only if
+    no other holds them.
 
-    Found on an H200 from Nsight Compute's `launch__occupancy_limit_shared_mem`: blocks that need 9, 16, 24 and 40 KiB
-    together get 32, 32, 64 and 100 KiB.
+    Found on an H200 from Nsight Compute's `launch__shared_mem_config_size`: blocks that need 9, 16, 24, 40, 70 and 167
+    KiB together get 32, 32, 64, 100, 132 and 196 KiB.
     """
     steps = config.sm.shared_capacities_bytes
     for k, step in enumerate(steps):
         if step >= needed_bytes:
-            above = steps[min(k + 1, len(steps) - 1)]
+            above = steps[min(k + 1, max(k, len(steps) - 2))]
             return max(above, min(_LEAST_CARVEOUT_BYTES, steps[-1]))
     raise LaunchError(
         f"{needed_bytes:,} bytes of shared memory do not fit in an SM's {config.sm.shared_bytes:,}"
