@@ -142,14 +142,17 @@ D_STATE = D_MASK + 32
 CONVERGENCE_BARRIERS = 20  # B0..B15, and four that stand for WARPSYNC with different lane masks
 D_MEMBERS = D_STATE + 32  # convergence barriers: who must meet
 D_WAITING = D_MEMBERS + CONVERGENCE_BARRIERS  # who has arrived
-D_RESUME = D_WAITING + CONVERGENCE_BARRIERS  # the BSYNC they wait at
-D_SPIN = D_RESUME + CONVERGENCE_BARRIERS  # backward branches since another group of lanes last ran
+D_SPIN = D_WAITING + CONVERGENCE_BARRIERS  # backward branches since another group of lanes last ran
 D_YIELDED = D_SPIN + 1  # lanes that have given way by YIELD and have not gone on yet
-D_FIELDS = D_YIELDED + 1
+D_GRANTED = D_YIELDED + 1  # of these: a BSYNC may pass once without them
+D_PASSING = D_GRANTED + 1  # lanes that pass the BSYNC they are at, whoever is missing
+D_LATE = D_PASSING + 1  # lanes at WARPSYNC that are to execute it again, after all others that can run
+D_FIELDS = D_LATE + 1
 SPLIT_READY, SPLIT_OLD = 0, 1  # both can run; lanes have parted again since an old one was left behind
 SPLIT_AT_BARRIER = 16  # at named barrier b: SPLIT_AT_BARRIER + b
 SPLIT_AT_SYNC, SPLIT_AT_COLLECTIVE = 32, 48  # at WARPSYNC with convergence barrier b: SPLIT_AT_SYNC + b - 16
 SPLIT_IN_COLLECTIVE = 64  # its lanes run with all others through what WARPSYNC.COLLECTIVE begins
+SPLIT_AT_BSYNC = 80  # at BSYNC of convergence barrier b: SPLIT_AT_BSYNC + b
 
 # --- block -------------------------------------------------------------------------------------------------
 B_STATE, B_X, B_Y, B_Z, B_WARPS_LEFT, B_ALIVE, B_START, B_NUMBER = range(8)

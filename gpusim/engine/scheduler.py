@@ -5,13 +5,13 @@ import numpy as np
 from gpusim.engine import layout as L
 from gpusim.engine.bits import lowest_bit, popc
 from gpusim.engine.bulk_copy import BULK_LINES
-from gpusim.engine.convergence import any_ready
 from gpusim.engine.exec_common import predicate, row_offset
 from gpusim.engine.execute import execute
 from gpusim.engine.flight import close_copies
 from gpusim.engine.jit import compiled, compiled_in_place
 from gpusim.engine.readiness import block, charge, make_ready
 from gpusim.engine.space import fail
+from gpusim.engine.splits import any_ready
 from isa import microops as M
 
 POLICIES = {"gto": 0, "gty": 1, "lrr": 2, "oldest": 3, "glrr": 4}

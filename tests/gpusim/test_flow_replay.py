@@ -1,7 +1,8 @@
 """Control flow of real kernels against an H200's counters: every branch, exit, loop, call, lock and warp barrier.
 
 One warp (or warps that do not depend on each other), so nothing here depends on timing. `data/h200_flow.zip` holds the
-program images, the arguments and the counts; its provenance says how they were measured.
+program images, the arguments and the counts; `data/h200_groups.zip` random programs in which every lane notes where it
+is and when, and the groups that ran. Their provenance says how they were measured.
 """
 
 import dataclasses
@@ -20,6 +21,9 @@ from isa import Program
 
 ARCHIVE = zipfile.ZipFile(Path(__file__).parent / "data/h200_flow.zip")
 LAUNCHES = json.loads(ARCHIVE.read("launches.json"))["launches"]
+GROUPS = zipfile.ZipFile(Path(__file__).parent / "data/h200_groups.zip")
+GROUP_LAUNCHES = json.loads(GROUPS.read("launches.json"))["launches"]
+NOTES, NOTHING = 256, 0xFFFFFFFF
 COUNTERS = (L.N_EXECUTED, L.N_THREADS, L.N_PRED_ON, L.N_BRANCHES, L.N_DIVERGENT)
 OFFSETS_BANK, POINTERS_BANK = 3, 4
 
@@ -99,3 +103,29 @@ def test_sides_run_in_the_hardware_order():
         column = 0 if launch["program"] == "order_nested" else 1
         clocks = arguments[0][:96].reshape(32, 3)[:, column]
         assert np.unique(clocks, return_inverse=True)[1].tolist() == launch["order"], launch
+
+
+def groups_of(notes):
+    """(place, lanes) of each group in the order in which they ran, from (place, clock) that each lane noted."""
+    lanes = {}
+    for lane, noted in enumerate(notes.tolist()):
+        for place, clock in noted:
+            if place != NOTHING:
+                lanes[clock, place] = lanes.get((clock, place), 0) | 1 << lane
+    return [[place, lanes[clock, place]] for clock, place in sorted(lanes)]
+
+
+@pytest.mark.parametrize("program", sorted({launch["program"] for launch in GROUP_LAUNCHES}, key=int))
+def test_groups_run_as_on_the_hardware(program):
+    """Which lanes run together, and when: loops that give way, ways out of several loops, barriers used twice."""
+    launches = [launch for launch in GROUP_LAUNCHES if launch["program"] == program]
+    loaded = Program.from_bytes(GROUPS.read(f"{program}.gpuprog"), program)
+    for launch in launches:
+        notes = np.full((32, NOTES, 2), NOTHING, np.uint32)
+        bits = np.array(launch["bits"], np.uint32)
+        result = gpusim.simulate(loaded, 1, 32, (notes, bits), gpu="tiny", threads=1)
+        assert groups_of(notes) == launch["groups"]
+        if "counts" in launch:
+            line = result.record.line
+            found = [int(line[:, field].sum()) for field in (L.N_EXECUTED, L.N_THREADS)]
+            assert found == launch["counts"], launch["bits"]
