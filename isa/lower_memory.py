@@ -63,7 +63,8 @@ def _rows(size: int) -> int:
 def _ordering(w: RowWriter) -> int:
     bits = w.choose(_HINTS, m.HINT_NONE) << m.MEM_HINT_BIT
     bits |= w.choose(SCOPES, m.SCOPE_CTA) << m.MEM_SCOPE_BIT
-    if w.has("STRONG", "MMIO"):
+    # Inside a block the SM's own L1 is coherent: an H200 serves such loads from it.
+    if w.has("MMIO") or (w.has("STRONG") and not w.has("SM", "CTA")):
         bits |= m.MEM_STRONG
     if w.has("CONSTANT"):
         bits |= m.MEM_CONSTANT

@@ -104,7 +104,7 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
     line[L.N_TAGS] += lines
     line[L.N_SECTORS_IDEAL] += min(sectors, (popc(reading) * size + 31) // 32)
     bypass = st.code[i, M.COL_AUX3] & M.MEM_BYPASS != 0
-    there = read_lines(st, sm, q, w, i, bypass, lines, time, k)
+    there = read_lines(st, sm, q, w, i, bypass, lines, time, k, mask, 0)
     token[L.T_TIME] = max(token[L.T_TIME], there)
 
 

@@ -144,11 +144,16 @@ def new_miss(st, sm, line, sectors, token, way):
 
 
 @compiled
-def read_lines(st, sm, q, w, i, bypass, count, time, copies):
+def read_lines(st, sm, q, w, i, bypass, count, time, copies, mask, size):
     """Looks the touched lines up in L1 and asks L2 for what is missing; the scoreboard waits for all of it.
 
     `bypass`: around L1. `copies`: token of a group of asynchronous copies that waits instead of a scoreboard, or -1.
+    `size`: bytes that each lane of `mask` reads at its address, 0 if the addresses are not at hand.
     Returns the cycle at which what L1 held is there.
+
+    Lines that hit are looked up several to a cycle, those that miss one by one. What hits is read as shared memory
+    is, in as many turns as lanes collide in a bank (H200: lanes 2, 8, 32 words apart take 2, 8, 32 cycles in L1; 33
+    words apart, in as many lines but different banks, 9).
     """
     par = st.par
     touched = st.touched[sm]
@@ -156,17 +161,16 @@ def read_lines(st, sm, q, w, i, bypass, count, time, copies):
     wbar = st.code[i, M.COL_WBAR]
     start = enter_queue(st, q, time, 1)
     start = max(start, st.sm[sm, L.S_TAG_FREE])
-    st.sm[sm, L.S_TAG_FREE] = start + tag_cycles(par, count)
     release_at(st, w, st.code[i, M.COL_RBAR], start + par[L.P_SOURCE_RELEASE], L.R_LONG)
     no_allocate = bypass or par[L.P_L1_WAYS] == 0
     token = copies
     hits = 0
     hit_wavefronts = 0
+    misses = 0
     chunk = st.sm[sm, L.S_CHUNK]
     for n in range(count):
         line = touched[n, 0]
         wanted = touched[n, 1]
-        now = start + n // par[L.P_L1_TAGS_PER_CYCLE]
         way = -1
         found = False
         if not no_allocate:
@@ -217,11 +221,17 @@ def read_lines(st, sm, q, w, i, bypass, count, time, copies):
                         tags[way, L.L_MISS] |= k << shift
             st.sm[sm, L.S_OUTSTANDING] += popc(missing)
             st.line[chunk, i, L.N_MISSES] += popc(missing)
-            send(st, sm, now + par[L.P_L1_REQUEST], line, missing, KIND_READ, 2 * k + FOR_MISS, 0, 0)
+            now = start + misses + tag_cycles(par, n - misses) + par[L.P_L1_REQUEST]
+            send(st, sm, now, line, missing, KIND_READ, 2 * k + FOR_MISS, 0, 0)
+            misses += 1
     st.line[chunk, i, L.N_HITS] += hits
+    st.sm[sm, L.S_TAG_FREE] = start + misses + tag_cycles(par, count - misses)
     there = start
     if hit_wavefronts > 0:
-        there = take_data_stage(st, sm, start, hit_wavefronts) - 2 + par[L.P_L1_LATENCY] + hit_wavefronts - 1
+        if size > 0 and hit_wavefronts == count:
+            banks, shift = par[L.P_BANKS], par[L.P_BANK_SHIFT]
+            _, _, hit_wavefronts, _ = shared_wavefronts(st.address[sm], touched, mask, size, banks, shift, True)
+        there = take_data_stage(st, sm, start, hit_wavefronts) - 2 + par[L.P_L1_LATENCY] + 2 * (hit_wavefronts - 1)
         release_at(st, w, wbar, there, L.R_LONG)
     if token >= 0:
         hold(st, w, wbar, L.R_LONG)
@@ -270,7 +280,7 @@ def atomic_lines(st, sm, q, w, i, mask, size, count, time, kind, entry):
     wbar = st.code[i, M.COL_WBAR]
     start = enter_queue(st, q, time, 1)
     start = max(start, st.sm[sm, L.S_TAG_FREE])
-    st.sm[sm, L.S_TAG_FREE] = start + tag_cycles(par, count)
+    st.sm[sm, L.S_TAG_FREE] = start + count
     release_at(st, w, st.code[i, M.COL_RBAR], start + par[L.P_SOURCE_RELEASE], L.R_LONG)
     token = new_token(st, sm, w, wbar, L.TOKEN_ATOMIC)
     st.token[sm, token, L.T_LEFT] = count
@@ -280,7 +290,7 @@ def atomic_lines(st, sm, q, w, i, mask, size, count, time, kind, entry):
         send(
             st,
             sm,
-            start + n // par[L.P_L1_TAGS_PER_CYCLE] + par[L.P_L1_REQUEST],
+            start + n + par[L.P_L1_REQUEST],
             touched[n, 0],
             touched[n, 1],
             kind,
@@ -357,7 +367,7 @@ def global_access(st, sm, q, w, i, wb, mask, time):
         signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
         high = st.code[i, M.COL_AUX3] & M.MEM_HIGH_HALF
         load_rows(st.memory32, st.memory8, st.address[sm], base, 1, st.regs, dst, mask, size, signed, high)
-        read_lines(st, sm, q, w, i, False, lines, time, -1)
+        read_lines(st, sm, q, w, i, False, lines, time, -1, mask, size)
         return
     if op == M.OP_STORE and not in_order:
         src = row_offset(st.code[i, M.COL_B], wb)
@@ -431,7 +441,7 @@ def local_access(st, sm, q, w, i, wb, mask, time):
     for n in range(count):
         touched[n, 0] += par[L.P_LOCAL_LINE]
     if st.code[i, M.COL_OP] == M.OP_LOAD:
-        read_lines(st, sm, q, w, i, False, count, time, -1)
+        read_lines(st, sm, q, w, i, False, count, time, -1, mask, 0)
     else:
         write_lines(st, sm, q, w, i, mask, size, count, time, KIND_WRITE, -1)
 
