@@ -162,7 +162,7 @@ def _allocated_registers(c: Counts) -> int:
 
 def _shared_limit(c: Counts) -> int:
     occupancy = c.record.occupancy
-    return min(occupancy.carveout_bytes // occupancy.shared_bytes_per_block, c.record.config.sm.max_blocks)
+    return occupancy.carveout_bytes // occupancy.shared_bytes_per_block
 
 
 def _limit(*resources: str) -> Compute:

@@ -84,7 +84,9 @@ def occupancy(
         raise LaunchError(
             _nothing_fits(config, limits, threads_per_block, registers_per_thread), kernel=kernel
         )
-    carveout = carveout_bytes(config, blocks * shared)
+    # The reserved kilobyte of each block does not count where blocks use no other (H200: 32 blocks, 32 KiB).
+    asked = static_shared_bytes + dynamic_shared_bytes
+    carveout = carveout_bytes(config, blocks * shared if asked else 0)
     return Occupancy(
         blocks_per_sm=blocks,
         warps_per_block=warps,

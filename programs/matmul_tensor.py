@@ -251,6 +251,7 @@ def asynchronous(a, b, c, n):
     col = np.uint32(cuda.blockIdx.x * TILE)
     _start_fill(a_tile, np.uint32(0), a, row * pitch, pitch, t)
     _start_fill(b_tile, np.uint32(0), b, col * pitch, pitch, t)
+    ptx.commit_copies()
     now = np.uint32(0)
     first = np.uint32(DEPTH)
     while first <= pitch:
@@ -261,6 +262,7 @@ def asynchronous(a, b, c, n):
         if first < pitch:
             _start_fill(a_tile, other, a, row * pitch + first, pitch, t)
             _start_fill(b_tile, other, b, col * pitch + first, pitch, t)
+            ptx.commit_copies()
         x = now + left_at
         y = now + right_at
         _multiply_step(a_tile, b_tile, x, y, total)

@@ -17,18 +17,19 @@ H200, A100 = load_config("h200"), load_config("a100")
         (256, 32, 0, 8, ("warps", "threads", "registers")),
         (1024, 64, 0, 1, ("registers",)),
         (1024, 32, 0, 2, ("warps", "threads", "registers")),
-        (32, 16, 0, 32, ("blocks", "registers")),
+        (32, 16, 0, 32, ("blocks",)),
         (256, 33, 0, 6, ("registers",)),
         (256, 128, 0, 2, ("registers",)),
         (256, 255, 0, 1, ("registers",)),
-        (96, 40, 0, 12, ("registers",)),
+        (96, 40, 0, 16, ("registers",)),
         (128, 32, 48 * 1024, 4, ("shared",)),
         (128, 32, 227 * 1024, 1, ("shared",)),
-        (33, 32, 0, 16, ("registers",)),
+        (33, 32, 0, 32, ("warps", "threads", "blocks", "registers")),
     ],
 )
 def test_blocks_per_sm(threads, registers, shared, blocks, limiters):
-    """What the vendor's calculator gives for compute capability 9.0, worked out by hand from its rules."""
+    """What the vendor's calculator gives for compute capability 9.0, worked out by hand from its rules. That warps are
+    not rounded up in a block is what Nsight Compute says of blocks of 2 warps on an H200."""
     result = occupancy(H200, threads, registers, 0, shared)
     assert result.blocks_per_sm == blocks
     assert result.limiters == limiters
@@ -43,7 +44,7 @@ def test_carveout_leaves_the_rest_to_l1():
     assert occupancy(H200, 256, 20, 4096).carveout_bytes == 100 * 1024, "as Nsight Compute shows: 40 KiB needed"
     full = occupancy(H200, 128, 32, 0, 227 * 1024)
     assert (full.carveout_bytes, full.l1_bytes) == (228 * 1024, 28 * 1024)
-    assert carveout_bytes(A100, 101 * 1024) == 164 * 1024
+    assert carveout_bytes(A100, 101 * 1024) == 132 * 1024
     assert carveout_bytes(H200, 0) == 32 * 1024
     with pytest.raises(LaunchError):
         carveout_bytes(A100, 165 * 1024)
