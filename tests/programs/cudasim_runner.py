@@ -73,6 +73,14 @@ def _ballot_sync(module: FakeCUDAModule, mask: int, predicate: Any) -> int:
     return result
 
 
+def _match_any_sync(module: FakeCUDAModule, mask: int, value: Any) -> int:
+    block, thread = _swap(module, value)
+    first = thread - thread % 32
+    result = sum(1 << lane for lane in range(32) if _exchange[block, first + lane] == value)
+    module.syncthreads()
+    return result
+
+
 def _of_float32(function: Callable[..., Any]) -> Callable[..., np.float32]:
     return lambda *values: np.float32(function(*map(np.float64, values)))
 
@@ -85,11 +93,13 @@ _ADDED = {
     "shfl_up_sync": _shfl_up_sync,
     "shfl_xor_sync": _shfl_xor_sync,
     "ballot_sync": _ballot_sync,
+    "match_any_sync": _match_any_sync,
     "fma": lambda module, a, b, c: fma32(a, b, c)[()],
     "libdevice": SimpleNamespace(
         fast_sinf=_of_float32(np.sin),
         fast_cosf=_of_float32(np.cos),
         fast_expf=_of_float32(np.exp),
+        fast_logf=_of_float32(np.log),
         fast_fdividef=_of_float32(np.divide),
     ),
 }
