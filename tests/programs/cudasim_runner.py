@@ -53,8 +53,32 @@ def _shfl_down_sync(module: FakeCUDAModule, mask: int, value: Any, delta: int) -
     return _shuffle(module, value, lambda lane: lane + delta)
 
 
+def _shfl_sync(module: FakeCUDAModule, mask: int, value: Any, source: int) -> Any:
+    return _shuffle(module, value, lambda lane: source)
+
+
+def _shfl_up_sync(module: FakeCUDAModule, mask: int, value: Any, delta: int) -> Any:
+    return _shuffle(module, value, lambda lane: lane - delta)
+
+
 def _shfl_xor_sync(module: FakeCUDAModule, mask: int, value: Any, bits: int) -> Any:
     return _shuffle(module, value, lambda lane: lane ^ bits)
+
+
+def _ballot_sync(module: FakeCUDAModule, mask: int, predicate: Any) -> int:
+    block, thread = _swap(module, predicate)
+    first = thread - thread % 32
+    result = sum(1 << lane for lane in range(32) if _exchange[block, first + lane])
+    module.syncthreads()
+    return result
+
+
+def _match_any_sync(module: FakeCUDAModule, mask: int, value: Any) -> int:
+    block, thread = _swap(module, value)
+    first = thread - thread % 32
+    result = sum(1 << lane for lane in range(32) if _exchange[block, first + lane] == value)
+    module.syncthreads()
+    return result
 
 
 def _of_float32(function: Callable[..., Any]) -> Callable[..., np.float32]:
@@ -65,12 +89,17 @@ def _of_float32(function: Callable[..., Any]) -> Callable[..., np.float32]:
 _ADDED = {
     "syncwarp": _syncwarp,
     "shfl_down_sync": _shfl_down_sync,
+    "shfl_sync": _shfl_sync,
+    "shfl_up_sync": _shfl_up_sync,
     "shfl_xor_sync": _shfl_xor_sync,
+    "ballot_sync": _ballot_sync,
+    "match_any_sync": _match_any_sync,
     "fma": lambda module, a, b, c: fma32(a, b, c)[()],
     "libdevice": SimpleNamespace(
         fast_sinf=_of_float32(np.sin),
         fast_cosf=_of_float32(np.cos),
         fast_expf=_of_float32(np.exp),
+        fast_logf=_of_float32(np.log),
         fast_fdividef=_of_float32(np.divide),
     ),
 }

@@ -1,0 +1,74 @@
+"""Constant memory: one word for all lanes is a broadcast, different words are served one after the other.
+
+Each thread adds up table entries, each time the next one from a start of its own. All variants are the same machine
+code: with `broadcast` the lanes of a warp start at one place, so each constant load (LDC) asks for one word; with
+`ways4` at four places, and with `ways32` at 32. The constant cache gives a warp one word at a time: in the report,
+executed instructions stay the same while cycles grow with the number of words. A table that lanes index
+differently belongs in shared or global memory.
+
+Integers, so bit-exact.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cuda
+
+from gpusim.launch import Launch
+from programs.variant import Variant, ceil_div, check_size
+
+BLOCK = 128
+ENTRIES = 512
+ROUNDS = 32
+TABLE = np.random.default_rng(20).integers(1, 1 << 20, ENTRIES, np.int32)
+"""Part of the program, not of its inputs: constant memory is filled when the kernel is loaded."""
+
+
+def constant(start, out):
+    table = cuda.const.array_like(TABLE)
+    i = cuda.grid(1)
+    if i < out.size:
+        at = start[i]
+        total = np.int32(0)
+        for _ in range(ROUNDS):
+            total = np.int32(total + table[at & (ENTRIES - 1)])
+            at = np.int32(at + 1)
+        out[i] = total
+
+
+def reference(launch: Launch) -> tuple[np.ndarray, ...]:
+    start, out = launch.args
+    total = np.zeros(out.size, np.int32)
+    for k in range(ROUNDS):
+        total += TABLE[(start + k) % ENTRIES]
+    return (total,)
+
+
+def _variant(name: str, ways: int, teaches: str) -> Variant:
+    def make(size: int, seed: int) -> Launch:
+        n = check_size(size, "threads", maximum=1 << 22)
+        # One random place per warp; its lanes start `ways` different entries from there, 16 apart.
+        place = np.random.default_rng(seed).integers(0, ENTRIES, ceil_div(n, 32), np.int32)
+        lane = np.arange(n, dtype=np.int32) % ways
+        start = np.repeat(place, 32)[:n] + lane * np.int32(16)
+        return Launch(constant, ceil_div(n, BLOCK), BLOCK, (start, np.full(n, -1, np.int32)))
+
+    return Variant(
+        name=f"constant/{name}",
+        kernel=constant,
+        teaches=teaches,
+        make=make,
+        reference=reference,
+        outputs=(1,),
+        sizes=(1 << 15, 1 << 18),
+        default_size=1 << 15,
+        test_size=150,
+        size_name="threads",
+    )
+
+
+VARIANTS = (
+    _variant("broadcast", 1, "A constant that all lanes ask for costs no more than a register."),
+    _variant("ways4", 4, "Four different constants take four turns."),
+    _variant("ways32", 32, "A different constant for each lane: the constant cache serves them one by one."),
+)

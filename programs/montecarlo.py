@@ -1,0 +1,111 @@
+"""Monte Carlo: what share of random points in a square lies within the quarter circle, pi / 4.
+
+`stored` reads its random numbers from memory, 4 bytes per point: its warps wait for DRAM. `generated` makes them
+in registers (xorshift: three shifts, three exclusive ors), reads one word per thread, and is as fast as the integer
+units. Both add the hits of a block by register exchange. In the report, compare DRAM bytes and executed
+instructions, and the pipe that is busiest.
+
+A word gives two coordinates of 15 bits, so squares and their sums are integers below 2**31: bit-exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numba import cuda
+
+from gpusim.launch import Launch
+from programs.variant import Variant, check_size
+from programs.warp import BLOCK, WARPS, block_sum
+
+POINTS = 32
+"""Points per thread."""
+MASK = np.uint32(0x7FFF)
+RADIUS2 = np.uint32(1 << 30)
+
+
+def stored(words, hits):
+    s = cuda.shared.array(WARPS, np.int32)
+    i = cuda.grid(1)
+    step = cuda.gridsize(1)
+    count = np.int32(0)
+    for _ in range(POINTS):
+        word = words[i]
+        x = word & MASK
+        y = word >> np.uint32(17)
+        if np.uint32(x * x + y * y) < RADIUS2:
+            count = np.int32(count + 1)
+        i += step
+    count = block_sum(count, s)
+    if cuda.threadIdx.x == 0:
+        hits[cuda.blockIdx.x] = count
+
+
+def generated(words, hits):
+    s = cuda.shared.array(WARPS, np.int32)
+    word = words[cuda.grid(1)]
+    count = np.int32(0)
+    for _ in range(POINTS):
+        word = np.uint32(word ^ np.uint32(word << np.uint32(13)))
+        word = np.uint32(word ^ (word >> np.uint32(17)))
+        word = np.uint32(word ^ np.uint32(word << np.uint32(5)))
+        x = word & MASK
+        y = word >> np.uint32(17)
+        if np.uint32(x * x + y * y) < RADIUS2:
+            count = np.int32(count + 1)
+    count = block_sum(count, s)
+    if cuda.threadIdx.x == 0:
+        hits[cuda.blockIdx.x] = count
+
+
+def _inside(words: np.ndarray) -> np.ndarray:
+    x, y = words & MASK, words >> np.uint32(17)
+    return x * x + y * y < RADIUS2
+
+
+def _reference_stored(launch: Launch) -> tuple[np.ndarray, ...]:
+    words, hits = launch.args
+    return (_inside(words).reshape(POINTS, hits.size, BLOCK).sum((0, 2), dtype=np.int32),)
+
+
+def _reference_generated(launch: Launch) -> tuple[np.ndarray, ...]:
+    words, hits = launch.args
+    words = words.copy()
+    count = np.zeros(words.size, np.int32)
+    for _ in range(POINTS):
+        words ^= words << np.uint32(13)
+        words ^= words >> np.uint32(17)
+        words ^= words << np.uint32(5)
+        count += _inside(words)
+    return (count.reshape(hits.size, BLOCK).sum(1, dtype=np.int32),)
+
+
+def _variant(
+    kernel: Callable[..., None], reference: Callable[[Launch], tuple[np.ndarray, ...]], teaches: str
+) -> Variant:
+    def make(size: int, seed: int) -> Launch:
+        points = check_size(size, "points", multiple=POINTS * BLOCK)
+        n = points if kernel is stored else points // POINTS
+        words = np.random.default_rng(seed).integers(1, 1 << 32, n, np.uint32)
+        blocks = points // (POINTS * BLOCK)
+        return Launch(kernel, blocks, BLOCK, (words, np.full(blocks, -1, np.int32)))
+
+    return Variant(
+        name=f"montecarlo/{kernel.__name__}",
+        kernel=kernel,
+        teaches=teaches,
+        make=make,
+        reference=reference,
+        outputs=(1,),
+        sizes=(1 << 20, 1 << 23),
+        default_size=1 << 20,
+        test_size=POINTS * BLOCK,
+        size_name="points",
+    )
+
+
+VARIANTS = (
+    _variant(stored, _reference_stored, "Random numbers from memory cost four bytes of DRAM traffic each."),
+    _variant(generated, _reference_generated, "Random numbers made in registers cost six instructions each."),
+)

@@ -1,0 +1,133 @@
+"""Stencils: every point of a grid becomes a weighted sum of itself and its neighbours.
+
+`global_2d` reads the five points straight from global memory: neighbouring threads ask for the same words, so
+the L1 cache serves four of five loads. `tiled_2d` loads each word once per block into a shared tile with a
+border of one, and pays with a barrier and with the branches of the border. `global_3d` has seven points: the
+neighbours above and below lie whole planes apart and share no line with the others, so more of the reuse is
+left to L2. In the report, compare L1 hit rates, requests and sectors per request (rows to the left and right
+are not aligned: five sectors instead of four), and executed instructions.
+
+The border of the grid is copied. Each weighted sum is written as `cuda.fma`, which rounds once, and the reference
+rounds likewise: bit-exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numba import cuda
+
+from gpusim.launch import Launch
+from programs.rounding import fma32
+from programs.variant import Variant, ceil_div, check_size
+
+WIDTH = 32
+HEIGHT = 8
+ROWS = HEIGHT + 2
+COLUMNS = WIDTH + 2
+"""The tile of a block: its points and a border of one."""
+CENTRE = np.float32(0.5)
+SIDE = np.float32(0.1)
+
+
+def global_2d(src, dst):
+    n = src.shape[0]
+    x, y = cuda.grid(2)
+    if x < n and y < n:
+        value = src[y, x]
+        if x > 0 and x < n - 1 and y > 0 and y < n - 1:
+            total = (src[y - 1, x] + src[y + 1, x]) + (src[y, x - 1] + src[y, x + 1])
+            value = cuda.fma(SIDE, total, CENTRE * value)
+        dst[y, x] = value
+
+
+def tiled_2d(src, dst):
+    tile = cuda.shared.array((ROWS, COLUMNS), np.float32)
+    n = src.shape[0]
+    tx = cuda.threadIdx.x
+    ty = cuda.threadIdx.y
+    x, y = cuda.grid(2)
+    inside = x < n and y < n
+    if inside:
+        tile[ty + 1, tx + 1] = src[y, x]
+        if ty == 0 and y > 0:
+            tile[0, tx + 1] = src[y - 1, x]
+        if ty == HEIGHT - 1 and y < n - 1:
+            tile[HEIGHT + 1, tx + 1] = src[y + 1, x]
+        if tx == 0 and x > 0:
+            tile[ty + 1, 0] = src[y, x - 1]
+        if tx == WIDTH - 1 and x < n - 1:
+            tile[ty + 1, WIDTH + 1] = src[y, x + 1]
+    cuda.syncthreads()
+    if inside:
+        value = tile[ty + 1, tx + 1]
+        if x > 0 and x < n - 1 and y > 0 and y < n - 1:
+            total = (tile[ty, tx + 1] + tile[ty + 2, tx + 1]) + (tile[ty + 1, tx] + tile[ty + 1, tx + 2])
+            value = cuda.fma(SIDE, total, CENTRE * value)
+        dst[y, x] = value
+
+
+def global_3d(src, dst):
+    n = src.shape[0]
+    x, y, z = cuda.grid(3)
+    if x < n and y < n:
+        value = src[z, y, x]
+        if x > 0 and x < n - 1 and y > 0 and y < n - 1 and z > 0 and z < n - 1:
+            total = (src[z, y - 1, x] + src[z, y + 1, x]) + (src[z, y, x - 1] + src[z, y, x + 1])
+            total += src[z - 1, y, x] + src[z + 1, y, x]
+            value = cuda.fma(SIDE, total, CENTRE * value)
+        dst[z, y, x] = value
+
+
+def reference(launch: Launch) -> tuple[np.ndarray, ...]:
+    src = launch.args[0]
+    out = src.copy()
+    inner = (slice(1, -1),) * src.ndim
+
+    def pair(axis: int) -> np.ndarray:
+        """Sum of the two neighbours of each inner point along an axis."""
+        before, after = list(inner), list(inner)
+        before[axis], after[axis] = slice(0, -2), slice(2, None)
+        return src[tuple(before)] + src[tuple(after)]
+
+    total = pair(src.ndim - 2) + pair(src.ndim - 1)
+    if src.ndim == 3:
+        total = total + pair(0)
+    out[inner] = fma32(np.broadcast_to(SIDE, total.shape), total, CENTRE * src[inner])
+    return (out,)
+
+
+def _variant(kernel: Callable[..., None], dims: int, sizes: tuple[int, int], teaches: str) -> Variant:
+    def make(size: int, seed: int) -> Launch:
+        n = check_size(size, "n (grid side)", maximum=1 << 13 if dims == 2 else 1 << 9)
+        src = np.random.default_rng(seed).random((n,) * dims, np.float32)
+        grid = (ceil_div(n, WIDTH), ceil_div(n, HEIGHT), n)[:dims]
+        return Launch(kernel, grid, (WIDTH, HEIGHT), (src, np.full_like(src, np.nan)))
+
+    return Variant(
+        name=f"stencil/{kernel.__name__}",
+        kernel=kernel,
+        teaches=teaches,
+        make=make,
+        reference=reference,
+        outputs=(1,),
+        sizes=sizes,
+        default_size=sizes[1] // 2,
+        test_size=35 if dims == 2 else 5,
+        size_name="n (grid side)",
+    )
+
+
+VARIANTS = (
+    _variant(global_2d, 2, (200, 1000), "Five loads per point, four of them served by L1."),
+    _variant(
+        tiled_2d,
+        2,
+        (200, 1000),
+        "A shared tile loads each point once, and pays for its border with branches.",
+    ),
+    _variant(
+        global_3d, 3, (32, 100), "In three dimensions, neighbours lie planes apart and reuse moves to L2."
+    ),
+)
