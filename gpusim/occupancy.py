@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from gpusim.config import GPUConfig
 from gpusim.errors import LaunchError
 
-_LEAST_CARVEOUT_BYTES = 32768
+_UNUSED_BYTES = 32768
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,17 +103,19 @@ def occupancy(
 
 def carveout_bytes(config: GPUConfig, needed_bytes: int) -> int:
     """Shared memory that the driver sets an SM to for blocks that together need `needed_bytes`, where the program
-    states no preference: one step above the smallest size that holds them, 32 KiB at least, and the largest only if
-    no other holds them.
+    states no preference: one step above the smallest size that holds them, or that size itself where it leaves less
+    than half of the unified memory to L1; 32 KiB for blocks that use none.
 
-    Found on an H200 from Nsight Compute's `launch__shared_mem_config_size`: blocks that need 9, 16, 24, 40, 70 and 167
-    KiB together get 32, 32, 64, 100, 132 and 196 KiB.
+    Found on an H200 from Nsight Compute's `launch__shared_mem_config_size`: blocks that need 0, 4.5, 9, 16, 24, 40, 85,
+    144, 167 and 201 KiB together get 32, 16, 32, 32, 64, 100, 132, 164, 196 and 228 KiB.
     """
     steps = config.sm.shared_capacities_bytes
+    if needed_bytes == 0:
+        return min(_UNUSED_BYTES, steps[-1])
     for k, step in enumerate(steps):
         if step >= needed_bytes:
-            above = steps[min(k + 1, max(k, len(steps) - 2))]
-            return max(above, min(_LEAST_CARVEOUT_BYTES, steps[-1]))
+            above = steps[min(k + 1, len(steps) - 1)]
+            return above if 2 * step < config.sm.unified_l1_bytes else step
     raise LaunchError(
         f"{needed_bytes:,} bytes of shared memory do not fit in an SM's {config.sm.shared_bytes:,}"
     )

@@ -45,6 +45,8 @@ def test_carveout_leaves_the_rest_to_l1():
     full = occupancy(H200, 128, 32, 0, 227 * 1024)
     assert (full.carveout_bytes, full.l1_bytes) == (228 * 1024, 28 * 1024)
     assert carveout_bytes(A100, 101 * 1024) == 132 * 1024
+    for needed, size in ((4.5, 16), (85, 132), (144, 164), (166.5, 196), (201, 228)):
+        assert carveout_bytes(H200, int(needed * 1024)) == size * 1024, "as Nsight Compute shows"
     assert carveout_bytes(H200, 0) == 32 * 1024
     with pytest.raises(LaunchError):
         carveout_bytes(A100, 165 * 1024)
