@@ -30,7 +30,6 @@ from tests.fuzz.mutate import ABSURD
 
 MAX_CYCLES = 20_000
 _SECONDS = 60.0
-_SIZES = {"matmul": 32, "transpose": 64, "mandelbrot": 32, "divergence": 256}
 _NUMBER = re.compile(r"0x[0-9a-f]+|(?<=R)\d+|(?<=P)[0-6]|(?<=\[)R\d+|(?<=B)\d+")
 
 
@@ -44,7 +43,7 @@ def stream(number: int, seed: int) -> tuple[Program, Launch, dict]:
     rng = random.Random(f"stream {seed} {number}")
     name = rng.choice(_variants())
     variant = registry.get(name)
-    launch = variant.make(_SIZES.get(name.partition("/")[0], 1024), 0)
+    launch = variant.make(variant.test_size, 0)
     program = images.for_launch(launch)
     assert program is not None
     instructions = list(program.instructions)

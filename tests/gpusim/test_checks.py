@@ -442,10 +442,9 @@ def test_threads_that_never_arrive_are_found_without_any_option():
 @pytest.mark.parametrize("name", sorted(each.name for family in registry.families().values() for each in family))
 def test_bundled_programs_are_clean_and_as_fast_as_without_checks(name):
     variant = registry.get(name)
-    sizes = {"matmul": 32, "transpose": 64, "mandelbrot": 32}
     results = []
     for check in ((), ("initcheck", "racecheck", "synccheck")):
-        launch = variant.make(sizes.get(name.partition("/")[0], 2048), 0)
+        launch = variant.make(variant.test_size, 0)
         expected = variant.reference(launch)
         result = gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, "tiny", launch.shared_bytes,
                                  signature=launch.signature, check=check)  # fmt: skip

@@ -13,6 +13,7 @@ import json
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -179,14 +180,28 @@ def _load_matrices(array: Any, index: Any) -> tuple[Any, ...]:
     return result
 
 
-def _copy_async(shared: Any, to: Any, source: Any, at: Any) -> None:
-    # At once, as early as the copy may take effect.
-    _store4(shared, to, *_load4(source, at))
+_started: defaultdict[Any, list[tuple[Any, ...]]] = defaultdict(list)
+_committed: defaultdict[Any, list[tuple[Any, ...]]] = defaultdict(list)
+
+
+def _copy_async(*copy: Any) -> None:
+    _started[threading.current_thread()].append(copy)
+
+
+def _commit_copies() -> None:
+    thread = threading.current_thread()
+    _committed[thread] += _started.pop(thread, [])
+
+
+def _await_copies() -> None:
+    # No earlier than a copy has to be there: one that is not committed, or not waited for, is missed.
+    for shared, to, source, at in _committed.pop(threading.current_thread(), []):
+        _store4(shared, to, *_load4(source, at))
 
 
 ptx.fma_half2, ptx.dp4a, ptx.mma_half = _fma_half2, _dp4a, _mma_half
 ptx.load4, ptx.store4, ptx.load_matrices = _load4, _store4, _load_matrices
-ptx.copy_async, ptx.commit_copies, ptx.await_copies = _copy_async, lambda: None, lambda: None
+ptx.copy_async, ptx.commit_copies, ptx.await_copies = _copy_async, _commit_copies, _await_copies
 
 
 def run(variant: Variant) -> str | None:
