@@ -84,9 +84,8 @@ def occupancy(
         raise LaunchError(
             _nothing_fits(config, limits, threads_per_block, registers_per_thread), kernel=kernel
         )
-    # The reserved kilobyte of each block does not count where blocks use no other (H200: 32 blocks, 32 KiB).
     asked = static_shared_bytes + dynamic_shared_bytes
-    carveout = carveout_bytes(config, blocks * shared if asked else 0)
+    carveout = carveout_bytes(config, blocks * shared) if asked else _unused_carveout_bytes(config, blocks)
     return Occupancy(
         blocks_per_sm=blocks,
         warps_per_block=warps,
@@ -101,17 +100,21 @@ def occupancy(
     )
 
 
+def _unused_carveout_bytes(config: GPUConfig, blocks: int) -> int:
+    """The same for blocks that use no shared memory: as found on an H200 for 2, and for 4 to 32, blocks on an SM."""
+    steps = config.sm.shared_capacities_bytes
+    return min(_UNUSED_BYTES, steps[-1]) if blocks > 2 else steps[min(1, len(steps) - 1)]
+
+
 def carveout_bytes(config: GPUConfig, needed_bytes: int) -> int:
     """Shared memory that the driver sets an SM to for blocks that together need `needed_bytes`, where the program
     states no preference: one step above the smallest size that holds them, or that size itself where it leaves less
-    than half of the unified memory to L1; 32 KiB for blocks that use none.
+    than half of the unified memory to L1.
 
-    Found on an H200 from Nsight Compute's `launch__shared_mem_config_size`: blocks that need 0, 4.5, 9, 16, 24, 40, 85,
-    144, 167 and 201 KiB together get 32, 16, 32, 32, 64, 100, 132, 164, 196 and 228 KiB.
+    Found on an H200 from Nsight Compute's `launch__shared_mem_config_size`: blocks that need 4.5, 9, 16, 24, 40, 85,
+    144, 167 and 201 KiB together get 16, 32, 32, 64, 100, 132, 164, 196 and 228 KiB.
     """
     steps = config.sm.shared_capacities_bytes
-    if needed_bytes == 0:
-        return min(_UNUSED_BYTES, steps[-1])
     for k, step in enumerate(steps):
         if step >= needed_bytes:
             above = steps[min(k + 1, len(steps) - 1)]

@@ -13,6 +13,7 @@ from gpusim.engine.atomics import copy_operands, execute_atomic, words_of
 from gpusim.engine.bits import popc
 from gpusim.engine.cluster import find_remote, names_other_block
 from gpusim.engine.coalescer import atomic_requests, coalesce, shared_turns, shared_wavefronts, spin_winners
+from gpusim.engine.constant_load import constant_access
 from gpusim.engine.exec_common import row_offset
 from gpusim.engine.flight import FOR_MISS, FOR_TOKEN, hold, new_token, release_at, send
 from gpusim.engine.generic import atomic_predicate, query_space
@@ -31,7 +32,6 @@ from gpusim.engine.shadow import CHECK_INIT, CHECK_RACE, watch_global, watch_loc
 from gpusim.engine.space import (
     check_global,
     check_window,
-    fail,
     lane_addresses,
     load_rows,
     local_addresses,
@@ -444,32 +444,6 @@ def local_access(st, sm, q, w, i, wb, mask, time):
         read_lines(st, sm, q, w, i, False, count, time, -1, mask, 0)
     else:
         write_lines(st, sm, q, w, i, mask, size, count, time, KIND_WRITE, -1)
-
-
-@compiled
-def constant_access(st, sm, q, w, i, wb, mask, time):
-    """LDC with an address from a register: a gather from a constant bank."""
-    size = np.int64(st.code[i, M.COL_AUX1] & 255)
-    bank = st.code[i, M.COL_AUX4]
-    if bank < 0 or bank >= st.bank8.shape[0]:
-        fail(st, sm, L.E_UNSUPPORTED, i, w, 0, bank, size)
-        return
-    if not check_window(st, sm, i, w, mask, size, 0, np.int64(st.bank8.shape[1]), L.E_CONSTANT_BOUNDS):
-        return
-    dst = row_offset(st.code[i, M.COL_DST], wb)
-    signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
-    load_rows(st.bank32[bank], st.bank8[bank], st.address[sm], 0, 1, st.regs, dst, mask, size, signed, False)
-    degree = np.int64(0)
-    left = np.int64(mask)
-    for lane in range(32):  # one pass for each distinct address
-        if (left >> lane) & 1:
-            degree += 1
-            for other in range(lane, 32):
-                if st.address[sm, other] == st.address[sm, lane]:
-                    left &= ~(np.int64(1) << other)
-    start = enter_queue(st, q, time, degree)
-    release_at(st, w, st.code[i, M.COL_RBAR], start + st.par[L.P_CONST_RELEASE], L.R_SHORT)
-    release_at(st, w, st.code[i, M.COL_WBAR], start + st.par[L.P_CONST_LATENCY] + degree - 1, L.R_SHORT)
 
 
 @compiled

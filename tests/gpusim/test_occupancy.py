@@ -38,7 +38,8 @@ def test_blocks_per_sm(threads, registers, shared, blocks, limiters):
 
 
 def test_carveout_leaves_the_rest_to_l1():
-    assert occupancy(H200, 1024, 32).carveout_bytes == 32 * 1024, "two blocks with 1 KiB reserved each"
+    assert occupancy(H200, 1024, 32).carveout_bytes == 8 * 1024, "as Nsight Compute shows"
+    assert occupancy(H200, 64, 32).carveout_bytes == 32 * 1024, "as Nsight Compute shows: 32 blocks"
     assert occupancy(H200, 256, 16, 1024).carveout_bytes == 32 * 1024, "as Nsight Compute shows: 16 KiB needed"
     assert occupancy(H200, 256, 29, 2048).carveout_bytes == 64 * 1024, "as Nsight Compute shows: 24 KiB needed"
     assert occupancy(H200, 256, 20, 4096).carveout_bytes == 100 * 1024, "as Nsight Compute shows: 40 KiB needed"
@@ -47,7 +48,6 @@ def test_carveout_leaves_the_rest_to_l1():
     assert carveout_bytes(A100, 101 * 1024) == 132 * 1024
     for needed, size in ((4.5, 16), (85, 132), (144, 164), (166.5, 196), (201, 228)):
         assert carveout_bytes(H200, int(needed * 1024)) == size * 1024, "as Nsight Compute shows"
-    assert carveout_bytes(H200, 0) == 32 * 1024
     with pytest.raises(LaunchError):
         carveout_bytes(A100, 165 * 1024)
 
