@@ -1,8 +1,8 @@
 """The simulator against recordings of an H200: counters that must be equal, cycles, and who is faster.
 
 Every test runs the machine code that the GPU ran, on the same inputs. Points are simulated once and shared by the
-tests: every variant at its small size, and the ladders at their large one. `python -m validate compare` has all. A point
-without baseline fails.
+tests: every variant at its small size, and the ladders at their large one. `python -m validate compare` has all. A
+point without baseline fails.
 """
 
 from __future__ import annotations
