@@ -36,7 +36,7 @@ class Point:
     @property
     def split(self) -> str:
         """'judge' or 'train', by the family."""
-        return "judge" if self.program.family in JUDGE else "train"
+        return "judge" if self.variant.partition("/")[0] in JUDGE else "train"
 
     @property
     def program(self) -> Variant:

@@ -58,7 +58,15 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def summary_text(rows: Sequence[Row]) -> str:
-    """`summary` in two or three lines."""
+    """`summary` in two or three lines, and a line for each split if there are points of both."""
+    text = _summary_text(rows)
+    splits = {name: [row for row in rows if row.point.split == name] for name in ("train", "judge")}
+    if all(splits.values()):
+        text += "".join(f"\n{name}: {_summary_text(some).replace(chr(10), '; ')}" for name, some in splits.items())
+    return text
+
+
+def _summary_text(rows: Sequence[Row]) -> str:
     found = summary(rows)
     done = round(found["covered"] * found["points"])
     text = f"{done} of {found['points']} points compared, exact counters equal in {found['exact_points']}"
@@ -96,7 +104,10 @@ def modelled_text(rows: Iterable[Row]) -> str:
 
 def document(rows: Sequence[Row]) -> dict[str, Any]:
     """Everything as plain values, for JSON."""
-    return {"summary": summary(rows), "points": [_plain(row) for row in rows]}
+    splits = {
+        name: summary([row for row in rows if row.point.split == name]) for name in ("train", "judge")
+    }
+    return {"summary": summary(rows), **splits, "points": [_plain(row) for row in rows]}
 
 
 def ok(rows: Sequence[Row]) -> bool:
