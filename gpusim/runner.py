@@ -97,6 +97,7 @@ def run_launch(
         program.cluster or (0, 0, 0),
         checks,
     )
+    par[L.P_SHARED_SIZE] = program.shared_base + program.static_shared_bytes + launch.shared_bytes
     banks = constant_banks(program, launch, parameter_bytes, local_bytes, config.sm.count, workspace)
     own = device is None
     device = device or Device(config, threads)

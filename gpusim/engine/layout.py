@@ -30,6 +30,7 @@ NEVER = np.int64(1) << 60
     P_THREADS,  # threads per block
     P_WARPS,  # warps per block
     P_SHARED_BYTES,  # shared memory a block may touch, the reserved kilobyte included
+    P_SHARED_SIZE,  # what it is told to have: less the rest of the last vector
     P_SHARED_STRIDE,  # bytes between two blocks' shared memories in the state array
     P_LOCAL_BYTES,  # local memory per thread
     P_MEMORY_BASE,  # simulated address of the first byte of the arena
@@ -101,7 +102,7 @@ NEVER = np.int64(1) << 60
     P_SHARED_FIRST,  # first byte of shared memory that is not the system's
     P_CHECKS,  # what is checked on request: CHECK_* of engine.shadow
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(87)
+) = range(88)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 

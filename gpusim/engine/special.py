@@ -60,7 +60,7 @@ def lane_value(st, sm, w, which, lane, time):
     if which == M.SR_VIRTCFG:
         return (par[L.P_SM_COUNT] << 20) | (np.int64(64) << 8)
     if which == M.SR_SMEMSZ:
-        return par[L.P_SHARED_BYTES]
+        return par[L.P_SHARED_SIZE]
     if which == M.SR_SWINHI:
         return np.int64(SHARED_WINDOW >> 32)
     if which == M.SR_LWINHI:
