@@ -45,7 +45,7 @@ def test_what_a_baseline_says_is_complete_and_consistent(name):
         assert asked | set(EXACT) | set(LAUNCH) <= set(each.counters)
         assert all(not isinstance(each.counters[name], list) for name in (*EXACT, *LAUNCH))
         assert each.cycles == each.spread(CYCLES) and each.cycles.count >= 3
-        assert each.cycles.min > 0 and each.cycles.relative < 0.15
+        assert each.cycles.min > 0 and each.cycles.relative < 0.2
         # The clocks of a launch follow from its cycles and its duration, so units are what they should be.
         hz = each["gpc__cycles_elapsed.avg.per_second"]
         assert each["gpu__time_duration.sum"] * hz / 1e9 == pytest.approx(each.cycles.median, rel=0.15)
