@@ -7,6 +7,7 @@ from gpusim.errors import KernelError, MemoryAccessError
 from tests.gpusim import sass
 
 IN = f"c[0x0][{sass.PARAMETERS + 8:#x}]"
+ALONE = ["l2.coalesced_reads=1"]  # every request that L1 makes is counted at L2
 # R6 of lane k after the instruction; R4 is the lane, R5 its square.
 CASES = {
     "CLS_INT": ("IADD3 R6, R4, R5, 0x1", lambda k: k + k * k + 1),
@@ -76,7 +77,7 @@ def test_warps_that_want_one_line_wait_for_one_request(warps):
     """All warps load one word: the first asks L2, most others wait for its reply. Each sector is a hit or a miss."""
     out, data = np.zeros(32 * warps, np.uint32), np.array([77], np.uint32)
     text = f"MOV R2, {IN}\nMOV R3, c[0x0][{sass.PARAMETERS + 12:#x}]\nLDG.E R6, desc[UR4][R2.64]\n@RETURN"
-    result = sass.run(text, out, data, block=32 * warps)
+    result = sass.run(text, out, data, block=32 * warps, overrides=ALONE)
     assert (out == 77).all()
     sectors = result.metrics["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"]
     hits = result.metrics["l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum"]
@@ -89,7 +90,7 @@ def test_no_l1():
     """A cache too small for one way of its sets holds nothing: every warp asks L2, with the same values."""
     out, data = np.zeros(64, np.uint32), np.array([77], np.uint32)
     text = f"MOV R2, {IN}\nMOV R3, c[0x0][{sass.PARAMETERS + 12:#x}]\nLDG.E R6, desc[UR4][R2.64]\n@RETURN"
-    result = sass.run(text, out, data, block=64, overrides=["l1.sets=65536"])
+    result = sass.run(text, out, data, block=64, overrides=["l1.sets=65536", *ALONE])
     assert (out == 77).all()
     assert result.metrics["lts__t_sectors_srcunit_tex_op_read.sum"] == 2
 
