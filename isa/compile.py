@@ -18,7 +18,15 @@ from isa.errors import CompileError
 from isa.listing import program_from_cubin, with_current_source
 from isa.numba_code import numba_code
 from isa.program import DECODER, IMAGE_FORMAT, Program
-from isa.toolchain import find_nvrtc, find_tool, identity, include_folders, numba_version, run_tool
+from isa.toolchain import (
+    find_nvrtc,
+    find_tool,
+    first_error,
+    identity,
+    include_folders,
+    numba_version,
+    run_tool,
+)
 
 DEFAULT_ARCH = "sm_90"
 _DEFAULT_OPTIONS = {"fastmath": False, "opt": True, "launch_bounds": None, "debug": False}
@@ -139,13 +147,11 @@ def assemble(
         if done.returncode == 0:
             return target.read_bytes()
     report = done.stderr or done.stdout
-    rows = [row for row in report.splitlines() if "error" in row or "fatal" in row] or [report.strip()]
-    place = re.search(r"line (\d+);", rows[0])
-    message = re.sub(r"^.*?(?:error|fatal)\s*:\s*", "", rows[0])
+    message, line = first_error(report)
     extern = re.search(r"Unresolved extern function '(\w+)'", report)
     if extern:
         message = f"it calls {extern[1]}, which it does not define, and nothing is linked to it"
-    raise CompileError(f"ptxas rejects the PTX: {message}", path, int(place[1]) if place else None)
+    raise CompileError(f"ptxas rejects the PTX: {message}", path, line)
 
 
 def compile_cuda(

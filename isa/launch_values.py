@@ -6,7 +6,7 @@ The offsets are no interface of CUDA's; each comes from assembling PTX that read
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -70,31 +70,11 @@ _TURING = LaunchValues(
     constants=0x50,
     reserved_shared=None,
 )
-_AMPERE = LaunchValues(
-    block=0x0,
-    grid=0xC,
-    shared_window=0x18,
-    local_window=0x20,
-    stack=0x28,
-    dynamic_shared=0x2C,
-    grid_number=0x30,
-    environment=0x88,
-    sm_count=0x10C,
-    constants=0x50,
-    reserved_shared=0x114,
-)
-_HOPPER = LaunchValues(
-    block=0x0,
-    grid=0xC,
-    shared_window=0x18,
-    local_window=0x20,
-    stack=0x28,
-    dynamic_shared=0x2C,
-    grid_number=0x30,
+_AMPERE = replace(_TURING, reserved_shared=0x114)
+_HOPPER = replace(
+    _AMPERE,
     environment=0x40,
-    sm_count=0x10C,
     constants=0xD0,
-    reserved_shared=0x114,
     parameter_window=0x198,
     is_cluster=0x140,
     cluster=0x144,

@@ -443,7 +443,6 @@ MEM_CONSTANT = 1 << 9
 MEM_BYPASS = 1 << 10  # LDGSTS.BYPASS: around L1
 MEM_HINT_BIT = 12  # bits 12..15: HINT_*
 MEM_SCOPE_BIT = 16  # bits 16..17: SCOPE_* of a strong access
-MEM_HIGH_HALF = 1 << 20  # LDS.U.16H and the like: the value goes to the upper half of the row
 HINT_NONE = 0
 HINT_EVICT_FIRST = 1
 HINT_EVICT_LAST = 2

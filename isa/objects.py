@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import struct
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from isa.errors import CompileError
-from isa.toolchain import find_tool, library_folders
+from isa.toolchain import find_tool, first_error, library_folders, run_tool
 
 _RELOCATABLE = 1  # ELF type of an object that has still to be linked
 _INCLUDE = re.compile(rb"^[ \t]*#[ \t]*include[ \t]*(?:[<\"]([^>\"\n]+)[>\"]|(\S+))", re.MULTILINE)
@@ -35,6 +34,7 @@ def link_objects(objects: Sequence[tuple[str, bytes]], arch: str) -> bytes:
     Raises:
         CompileError: nvlink cannot link them; the message is its first error.
         ToolchainMissing: there is no nvlink.
+        ToolchainFailed: nvlink does not end.
     """
     with tempfile.TemporaryDirectory(prefix="gpusim-") as folder:
         paths = []
@@ -44,13 +44,11 @@ def link_objects(objects: Sequence[tuple[str, bytes]], arch: str) -> bytes:
         target = Path(folder, "linked.out")
         command = [find_tool("nvlink"), f"-arch={arch}", *map(str, paths), "-o", str(target)]
         command += [*(f"-L{each}" for each in library_folders()), "-lcudadevrt"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = run_tool(command)
         if done.returncode == 0:
             return target.read_bytes()
-    report = done.stderr or done.stdout
-    rows = [row for row in report.splitlines() if "error" in row or "fatal" in row] or [report.strip()]
-    message = re.sub(r"^.*?(?:error|fatal)\s*:\s*", "", rows[0]).replace(f"{folder}/", "")
-    raise CompileError(f"nvlink cannot link it: {message}", objects[0][0])
+    message, _ = first_error(done.stderr or done.stdout)
+    raise CompileError("nvlink cannot link it: " + message.replace(f"{folder}/", ""), objects[0][0])
 
 
 def source_parts(source: bytes, path: Path, folders: Sequence[str]) -> list[str | bytes] | None:

@@ -77,6 +77,13 @@ def run_tool(command: list[str], seconds: int = TOOL_SECONDS) -> subprocess.Comp
         raise ToolchainFailed(f"{Path(command[0]).name} has not ended after {seconds} seconds") from None
 
 
+def first_error(report: str) -> tuple[str, int | None]:
+    """What ptxas or nvlink complains of first in what it printed: the message, and the line of the source if named."""
+    row = next((row for row in report.splitlines() if "error" in row or "fatal" in row), report.strip())
+    line = re.search(r"line (\d+);", row)
+    return re.sub(r"^.*?(?:error|fatal)\s*:\s*", "", row), int(line[1]) if line else None
+
+
 def find_nvrtc() -> str:
     """Path of NVRTC's shared library.
 
@@ -137,7 +144,7 @@ def numba_version() -> str:
 @lru_cache(maxsize=8)
 def tool_version(name: str) -> str:
     """Version that a tool prints, such as '13.5.37'; for reports."""
-    done = subprocess.run([find_tool(name), "--version"], capture_output=True, text=True, check=False)
+    done = run_tool([find_tool(name), "--version"])
     match = re.search(r"V(\d+(?:\.\d+)+)", done.stdout)
     if done.returncode or not match:
         raise ToolchainFailed(f"{name} --version failed: {(done.stderr or done.stdout).strip()}")

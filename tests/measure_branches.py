@@ -25,6 +25,8 @@ INTERPRETED = (
     "tests/gpusim/test_async_copy.py",
     "tests/gpusim/test_blackwell.py",
     "tests/gpusim/test_checks.py",
+    # Whole programs, which grow in number, take hours uncompiled; what they execute the corpora execute too.
+    "--deselect=tests/gpusim/test_checks.py::test_bundled_programs_are_clean_and_as_fast_as_without_checks",
     "tests/gpusim/test_cluster.py",
     "tests/gpusim/test_coalescer.py",
     "tests/gpusim/test_corpus.py",

@@ -47,40 +47,15 @@ class _Config(ctypes.Structure):
 
 
 @function("cuLaunchKernel", "puuuuuuuppp")
-def launch(
-    driver: Driver,
-    handle: int,
-    grid_x: int,
-    grid_y: int,
-    grid_z: int,
-    block_x: int,
-    block_y: int,
-    block_z: int,
-    shared_bytes: int,
-    stream: int,
-    parameters: int,
-    extra: int,
-) -> None:
-    grid, block = (grid_x, grid_y, grid_z), (block_x, block_y, block_z)
-    run(driver, kernel_of(driver, handle), grid, block, shared_bytes, stream, parameters, extra)
+def launch(driver: Driver, handle: int, *described: int) -> None:
+    """described: the grid's and the block's x, y and z, then what `run` takes from shared_bytes on."""
+    run(driver, kernel_of(driver, handle), described[:3], described[3:6], *described[6:])
 
 
 @function("cuLaunchCooperativeKernel", "puuuuuuupp")
-def launch_cooperative(
-    driver: Driver,
-    handle: int,
-    grid_x: int,
-    grid_y: int,
-    grid_z: int,
-    block_x: int,
-    block_y: int,
-    block_z: int,
-    shared_bytes: int,
-    stream: int,
-    parameters: int,
-) -> None:
-    grid, block = (grid_x, grid_y, grid_z), (block_x, block_y, block_z)
-    run(driver, kernel_of(driver, handle), grid, block, shared_bytes, stream, parameters, 0, cooperative=True)
+def launch_cooperative(driver: Driver, handle: int, *described: int) -> None:
+    """described: as for `launch`, without `extra`."""
+    run(driver, kernel_of(driver, handle), described[:3], described[3:6], *described[6:], cooperative=True)
 
 
 @function("cuLaunchKernelEx", "pppp")
@@ -111,7 +86,7 @@ def run(
     shared_bytes: int,
     stream: int,
     parameters: int,
-    extra: int,
+    extra: int = 0,
     *,
     cooperative: bool = False,
     cluster: Dim3 | None = None,

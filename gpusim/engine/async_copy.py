@@ -41,21 +41,26 @@ def global_sources(st, sm, i, wb):
 
 
 @compiled
+def shared_target(st, i, row, lane):
+    """Shared address that a lane names as its target, which may carry the rank of its block."""
+    return (np.int64(st.regs[row + lane]) + np.int64(st.code[i, M.COL_AUX2])) & 0xFFFFFFFF
+
+
+@compiled
 def copy_lanes(st, sm, w, i, wb, mask, size, reading):
     """Bytes from global (st.address) to shared memory, or zeros for lanes that do not read.
 
     In the .ZFILL form the source's distance from a multiple of `size` is the number of bytes at the end that become
     zero. Afterwards st.address holds the aligned sources.
     """
-    shift = row_offset(st.code[i, M.COL_A], wb)
+    row = row_offset(st.code[i, M.COL_A], wb)
     block = st.warp[w, L.W_BLOCK] * st.par[L.P_SHARED_STRIDE]
     zero_fill = st.code[i, M.COL_AUX4] != 0
     memory = st.memory8
     for lane in range(32):
         if (mask >> lane) & 1 == 0:
             continue
-        to = (np.int64(st.regs[shift + lane]) + np.int64(st.code[i, M.COL_AUX2])) & 0xFFFFFFFF
-        to = block + own_offset(st, sm, w, to)
+        to = block + own_offset(st, sm, w, shared_target(st, i, row, lane))
         source = st.address[sm, lane]
         count = np.int64(0)
         if (reading >> lane) & 1:
@@ -76,9 +81,9 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
     size = np.int64(st.code[i, M.COL_AUX1] & 255)
     k = open_copies(st, sm, w)
     address = st.address[sm]
-    a = row_offset(st.code[i, M.COL_A], wb)
+    row = row_offset(st.code[i, M.COL_A], wb)
     for lane in range(32):
-        address[lane] = (np.int64(st.regs[a + lane]) + np.int64(st.code[i, M.COL_AUX2])) & 0xFFFFFFFF
+        address[lane] = shared_target(st, i, row, lane)
     own_offsets(st, sm, w)
     if not check_window(
         st, sm, i, w, mask, size, st.par[L.P_SHARED_FIRST], st.par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS

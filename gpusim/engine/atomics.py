@@ -241,7 +241,7 @@ def take_effect(st, sm, entry, words, bytes_, base, mask):
     if op == M.OP_LOAD:
         wb = 32 * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP])
         dst = row_offset(st.code[i, M.COL_DST], wb)
-        load_rows(words, bytes_, address, base, 1, st.regs, dst, mask, size, signed, False)
+        load_rows(words, bytes_, address, base, 1, st.regs, dst, mask, size, signed)
     elif op == M.OP_STORE:
         store_deferred(words, bytes_, base, address, values, mask, size)
     else:

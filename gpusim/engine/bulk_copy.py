@@ -31,7 +31,6 @@ _SIZES = np.array([1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2, 0, 0, 0, 0, 0], np.int64)
 _KINDS = np.array(
     [-1, -1, M.TYPE_U32, M.TYPE_S32, M.TYPE_U64, M.TYPE_S64, -1, M.TYPE_F32, -1, -1, -1, -1, -1, -1, -1, -1], np.int64
 )
-_FLOAT_TYPES = 6  # types from here on are floating point
 _OUT_OF_BOUNDS_NAN = 0x7FF7  # both halves of every word, as seen on an H200
 
 
@@ -94,7 +93,7 @@ def ask(st, sm, k, kind, time, line, before):
 
 
 @compiled
-def combine(st, at, shared, sm, from_, size, kind, operation):
+def combine(st, sm, at, from_, size, kind, operation):
     """One element of shared memory into global memory by a reduction, or as it is (`kind` negative)."""
     if kind < 0:
         for b in range(size):
@@ -103,7 +102,8 @@ def combine(st, at, shared, sm, from_, size, kind, operation):
         st.memory32[at >> 2] = combine32(operation, kind, st.memory32[at >> 2], st.shared32[sm, from_ >> 2])
     else:
         old = np.uint64(st.memory32[at >> 2]) | (np.uint64(st.memory32[(at >> 2) + 1]) << np.uint64(32))
-        value = np.uint64(shared[from_ >> 2]) | (np.uint64(shared[(from_ >> 2) + 1]) << np.uint64(32))
+        word = from_ >> 2
+        value = np.uint64(st.shared32[sm, word]) | (np.uint64(st.shared32[sm, word + 1]) << np.uint64(32))
         new = combine64(operation, kind, old, value)
         st.memory32[at >> 2] = np.uint32(new & np.uint64(0xFFFFFFFF))
         st.memory32[(at >> 2) + 1] = np.uint32(new >> np.uint64(32))
@@ -142,7 +142,7 @@ def plain_copy(st, sm, w, i, wb, time):
     else:
         step = np.int64(code[i, M.COL_AUX1])
         for n in range(0, size, step):
-            combine(st, at + n, st.shared32[sm], sm, from_ + n, step, code[i, M.COL_AUX3], code[i, M.COL_AUX2])
+            combine(st, sm, at + n, from_ + n, step, code[i, M.COL_AUX3], code[i, M.COL_AUX2])
     kind = KIND_READ if load else KIND_WRITE if code[i, M.COL_AUX4] == M.BULK_STORE else KIND_REDUCTION
     for line in range(address >> _LINE_SHIFT, ((address + size - 1) >> _LINE_SHIFT) + 1):
         ask(st, sm, k, kind, time, np.int64(line), np.int64(-1))
@@ -222,7 +222,7 @@ def move_row(st, sm, start, first, count, size, row, shared, shift, load, kind, 
                 for b in range(size):
                     st.shared8[sm, at + b] = st.memory8[place + b]
         elif not outside:
-            combine(st, row + (first + x) * size, st.shared32[sm], sm, at, size, kind, operation)
+            combine(st, sm, row + (first + x) * size, at, size, kind, operation)
 
 
 @compiled

@@ -29,7 +29,7 @@ def constant_access(st, sm, q, w, i, wb, mask, time):
         return
     dst = row_offset(st.code[i, M.COL_DST], wb)
     signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
-    load_rows(st.bank32[bank], st.bank8[bank], st.address[sm], 0, 1, st.regs, dst, mask, size, signed, False)
+    load_rows(st.bank32[bank], st.bank8[bank], st.address[sm], 0, 1, st.regs, dst, mask, size, signed)
     degree = np.int64(0)
     left = np.int64(mask)
     for lane in range(32):  # one pass for each distinct address

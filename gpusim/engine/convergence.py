@@ -79,6 +79,7 @@ from gpusim.engine.splits import (
     others_ready,
     push,
     push_bottom,
+    release,
     remove,
     top_but,
     wake,
@@ -212,16 +213,7 @@ def open_barriers(warp, split, w):
                 split[w, D_AGAIN] |= release_sync(split, w, b)
                 retry_collective(split, w, b)
             else:
-                k = 0
-                for _ in range(split[w, D_COUNT]):
-                    lanes = split[w, D_MASK + k]
-                    if split[w, D_STATE + k] == SPLIT_AT_BSYNC + b and lanes & members != 0:
-                        pc = split[w, D_PC + k]
-                        remove(split, w, k)
-                        push(split, w, pc, lanes, SPLIT_READY)
-                    else:
-                        k += 1
-                split[w, D_WAITING + b] &= ~waiting
+                release(split, w, b, SPLIT_READY, False)
                 split[w, D_MEMBERS + b] = 0
 
 

@@ -94,6 +94,8 @@ def execute(st, sm, q, slot, w, i, mask, time):
     wb = 32 * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP])
     if cls == M.CLS_CONTROL:
         return control(st, sm, q, slot, w, i, wb, lanes, time)
+    if st.code[i, M.COL_UNIFORM] != 0 and mask != 0:
+        lanes = np.int64(0xFFFFFFFF)  # a uniform register has one value: later readers look at any lane of the row
     if cls == M.CLS_BARRIER:
         if mask == 0:
             st.warp[w, L.W_PC] = i + 1
@@ -105,23 +107,16 @@ def execute(st, sm, q, slot, w, i, mask, time):
             return cluster_barrier(st, sm, q, slot, w, i, lanes, time)
         read_barrier_result(st, sm, w, i, wb, mask)
     elif cls == M.CLS_MEMORY:
-        if st.code[i, M.COL_UNIFORM] != 0 and mask != 0:  # ULDC: a uniform register has one value for all lanes
-            lanes = np.int64(0xFFFFFFFF)
         if st.code[i, M.COL_OP] < M.OP_LDGSTS or st.code[i, M.COL_OP] == M.OP_QSPC:
             memory_access(st, sm, q, w, i, wb, lanes, time)
         else:
             async_access(st, sm, q, w, i, wb, lanes, time)
     elif cls == M.CLS_SPECIAL:
-        if st.code[i, M.COL_UNIFORM] != 0 and mask != 0:
-            lanes = np.int64(0xFFFFFFFF)  # S2UR in divergent code: later readers look at any lane of the row
         read_special(st, sm, w, i, wb, lanes, time)
+    elif st.code[i, M.COL_OP] == M.OP_GMMA:
+        group_matrix(st, sm, w, i, wb, np.uint32(lanes), time)
     else:
-        if st.code[i, M.COL_UNIFORM] != 0 and mask != 0 and cls != M.CLS_CROSS:
-            mask = np.uint32(0xFFFFFFFF)
-        if st.code[i, M.COL_OP] == M.OP_GMMA:
-            group_matrix(st, sm, w, i, wb, mask, time)
-        else:
-            compute(st, sm, w, i, wb, mask, cls)
+        compute(st, sm, w, i, wb, np.uint32(lanes), cls)
     if st.code[i, M.COL_VARIABLE] != 0 and cls != M.CLS_MEMORY:
         book_result(st, sm, q, w, i, cls, time)
     st.warp[w, L.W_PC] = i + 1

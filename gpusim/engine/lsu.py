@@ -76,8 +76,7 @@ def shared_access(st, sm, q, w, i, wb, mask, time):
     if op == M.OP_LOAD:
         dst = row_offset(st.code[i, M.COL_DST], wb)
         signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
-        high = st.code[i, M.COL_AUX3] & M.MEM_HIGH_HALF
-        load_rows(st.shared32[sm], st.shared8[sm], address, base, 1, st.regs, dst, mask, size, signed, high)
+        load_rows(st.shared32[sm], st.shared8[sm], address, base, 1, st.regs, dst, mask, size, signed)
     elif op == M.OP_STORE:
         src = row_offset(st.code[i, M.COL_B], wb)
         store_rows(st.shared32[sm], st.shared8[sm], address, base, 1, st.regs, src, mask, size)
@@ -365,8 +364,7 @@ def global_access(st, sm, q, w, i, wb, mask, time):
             return
         dst = row_offset(st.code[i, M.COL_DST], wb)
         signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
-        high = st.code[i, M.COL_AUX3] & M.MEM_HIGH_HALF
-        load_rows(st.memory32, st.memory8, st.address[sm], base, 1, st.regs, dst, mask, size, signed, high)
+        load_rows(st.memory32, st.memory8, st.address[sm], base, 1, st.regs, dst, mask, size, signed)
         read_lines(st, sm, q, w, i, False, lines, time, -1, mask, size)
         return
     if op == M.OP_STORE and not in_order:
@@ -425,7 +423,7 @@ def local_access(st, sm, q, w, i, wb, mask, time):
     if st.code[i, M.COL_OP] == M.OP_LOAD:
         dst = row_offset(st.code[i, M.COL_DST], wb)
         signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
-        load_rows(words, bytes_, address, 0, 32, st.regs, dst, mask, size, signed, False)
+        load_rows(words, bytes_, address, 0, 32, st.regs, dst, mask, size, signed)
     else:
         store_rows(words, bytes_, address, 0, 32, st.regs, row_offset(st.code[i, M.COL_B], wb), mask, size)
     touched = st.touched[sm]

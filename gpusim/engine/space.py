@@ -123,7 +123,7 @@ def check_window(st, sm, i, w, mask, size, first, limit, code):
 
 
 @compiled
-def load_rows(words, bytes_, address, base, step, regs, dst, mask, size, signed, high_half):
+def load_rows(words, bytes_, address, base, step, regs, dst, mask, size, signed):
     """Reads `size` bytes per lane at byte address[lane] - base into consecutive register rows from element dst on.
 
     Words of one lane lie `step` words apart: 1, or 32 in interleaved local memory.
@@ -146,8 +146,6 @@ def load_rows(words, bytes_, address, base, step, regs, dst, mask, size, signed,
                     value |= np.uint32(0xFFFF0000)
             elif signed and value & np.uint32(0x80):
                 value |= np.uint32(0xFFFFFF00)
-            if high_half:
-                value = (regs[dst + lane] & np.uint32(0xFFFF)) | (value << np.uint32(16))
             regs[dst + lane] = value
 
 

@@ -71,24 +71,32 @@ def goes_on(split, w, lanes):
 
 
 @compiled
-def wake(split, w, barrier, bottom):
-    """Makes the members that wait at a BSYNC ready to execute it again, and to pass."""
+def release(split, w, barrier, state, bottom):
+    """Makes the members that wait at a BSYNC splits of another state. Returns their lanes."""
     members = split[w, D_MEMBERS + barrier]
+    released = 0
     k = 0
     for _ in range(split[w, D_COUNT]):
         lanes = split[w, D_MASK + k]
         if split[w, D_STATE + k] == SPLIT_AT_BSYNC + barrier and lanes & members != 0:
             pc = split[w, D_PC + k]
             remove(split, w, k)
-            split[w, D_WAITING + barrier] &= ~lanes
-            split[w, D_PASSING] |= lanes
+            released |= lanes
             if bottom:
-                insert(split, w, 0, pc, lanes, SPLIT_OLD)
+                insert(split, w, 0, pc, lanes, state)
                 k += 1
             else:
-                push(split, w, pc, lanes, SPLIT_OLD)
+                push(split, w, pc, lanes, state)
         else:
             k += 1
+    split[w, D_WAITING + barrier] &= ~released
+    return released
+
+
+@compiled
+def wake(split, w, barrier, bottom):
+    """Makes the members that wait at a BSYNC ready to execute it again, and to pass."""
+    split[w, D_PASSING] |= release(split, w, barrier, SPLIT_OLD, bottom)
 
 
 @compiled

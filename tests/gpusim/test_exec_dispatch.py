@@ -7,6 +7,7 @@ from gpusim.errors import KernelError, MemoryAccessError
 from tests.gpusim import sass
 
 IN = f"c[0x0][{sass.PARAMETERS + 8:#x}]"
+ALONE = ["l2.coalesced_reads=1"]  # every request that L1 makes is counted at L2
 # R6 of lane k after the instruction; R4 is the lane, R5 its square.
 CASES = {
     "CLS_INT": ("IADD3 R6, R4, R5, 0x1", lambda k: k + k * k + 1),
