@@ -21,6 +21,7 @@ def _power_of_two(value: int) -> int:
 
 PowerOfTwo = Annotated[int, Field(gt=0), AfterValidator(_power_of_two)]
 Count = Annotated[int, Field(gt=0)]
+QueueDepth = Annotated[int, Field(gt=0, le=32)]
 Cycles = Annotated[int, Field(ge=0)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Dim3 = tuple[Count, Count, Count]
@@ -109,14 +110,18 @@ class Sm(Section):
 class Issue(Section):
     """The warp scheduler of a sub-partition and what happens between two issues of a warp."""
 
-    policy: Literal["glrr", "gto", "gty", "lrr", "oldest"] = _doc(
-        "which ready warp issues: gto, gty and glrr stay with one warp, then take the oldest, the youngest or the next "
-        "in turn; lrr goes round; oldest always takes the oldest"
+    policy: Literal["block", "glrr", "gto", "gty", "lrr", "oldest"] = _doc(
+        "which ready warp issues: block takes the next in turn of the oldest block, and twice the same only if there is "
+        "no other; gto, gty and glrr stay with one warp, then take the oldest, the youngest or the next in turn; lrr "
+        "goes round; oldest always takes the oldest"
     )
     branch_latency_cycles: Cycles = _doc("cycles from a taken branch until its target can issue")
     indirect_branch_latency_cycles: Cycles = _doc("the same for a return and other branches to an address in registers")
     bsync_latency_cycles: Cycles = _doc("cycles from a BSYNC until the warp issues again, whoever waits or goes on")
     bsync_after_branch_cycles: Cycles = _doc("cycles from a taken branch until a BSYNC at its target can issue")
+    old_group_cycles: Cycles = _doc(
+        "further cycles if a group of lanes goes on that is not the last one left behind"
+    )
     bar_base_cycles: Cycles = _doc(
         "barrier: cycles from the last arrival until the first warp runs, for no warps"
     )
@@ -146,6 +151,7 @@ class Pipes(Section):
     uniform: Pipe = _doc("uniform datapath")
     branch: Pipe = _doc("branches, barriers of convergence, exits")
     tensor: Pipe = _doc("matrix multiply: one m16n8k16 with 16-bit inputs")
+    wide_initiation_cycles: Count = _doc("cycles between two IMAD.WIDE or IMAD.HI of one sub-partition")
     group_columns_per_cycle: Count = _doc("columns of a product of four warps (wgmma) that are done in a cycle")
     group_least_cycles: Count = _doc("cycles of such a product at least, however few columns it has")
 
@@ -153,7 +159,8 @@ class Pipes(Section):
 class MemoryInstruction(Section):
     """What all instructions of the memory pipe share, from issue to the unit that serves them."""
 
-    queue_depth: Count = _doc("memory instructions that wait per sub-partition")
+    queue_depth: QueueDepth = _doc("memory instructions that wait per sub-partition")
+    store_queue_depth: QueueDepth = _doc("the same, if a store comes last")
     bulk_start_cycles: Cycles = _doc("from the issue of a bulk copy (TMA) to its first request")
     load_source_release_cycles: Cycles = _doc(
         "global load: issue until the address registers may be overwritten"
@@ -246,6 +253,7 @@ class Constant(Section):
     l15_bytes: Count = _doc("second level, of the SM")
     load_latency_cycles: Count = _doc("LDC that hits, dependent")
     l15_latency_cycles: Count = _doc("first-level miss that hits the second")
+    miss_interval_cycles: Rate = _doc("between two misses of the SMs of a GPC")
 
 
 class Crossbar(Section):
@@ -368,7 +376,10 @@ class LaunchTiming(Section):
     """What a launch costs outside the SMs, how blocks reach them, and the largest grid."""
 
     overhead_cycles: Cycles = _doc("cycles of a launch in which no SM is active")
-    block_interval_cycles: Rate = _doc("between two blocks handed out, over the whole GPU")
+    fill_interval_cycles: Rate = _doc("between two of the first blocks handed out, over the whole GPU")
+    block_interval_cycles: Rate = _doc("between two ends of blocks taken note of, over the whole GPU")
+    sm_block_cycles: Cycles = _doc("between two blocks that start on one SM, at least")
+    block_setup_cycles: Cycles = _doc("between the last warp of a block and the first of the next one on one SM")
     refill_cycles: Cycles = _doc("from a block's freeing its resources until the next one can be handed out for them")
     block_launch_cycles: Cycles = _doc("from the hand-out of a block until its first warp can issue")
     warp_launch_cycles: Cycles = _doc("between two warps of a block that start on one SM")

@@ -7,7 +7,6 @@ from gpusim.engine.exec_common import row_offset
 from gpusim.engine.flight import release_at
 from gpusim.engine.jit import compiled
 from gpusim.engine.space import check_window, fail, load_rows
-from gpusim.engine.stages import enter_queue
 from isa import microops as M
 
 #: Cycles for each address.
@@ -38,7 +37,9 @@ def constant_access(st, sm, q, w, i, wb, mask, time):
             for other in range(lane, 32):
                 if st.address[sm, other] == st.address[sm, lane]:
                     left &= ~(np.int64(1) << other)
-    start = max(enter_queue(st, q, time, degree), st.sm[sm, L.S_ADU_FREE])
+    start = max(time + 2, st.sm[sm, L.S_ADU_FREE])
+    st.part[q, L.Q_CONSTANT] = st.part[q, L.Q_CONSTANT_LAST]
+    st.part[q, L.Q_CONSTANT_LAST] = start
     end = start + CONSTANT_TURN * degree
     st.sm[sm, L.S_ADU_FREE] = end
     release_at(st, w, st.code[i, M.COL_RBAR], start + st.par[L.P_CONST_RELEASE], L.R_SHORT)

@@ -50,6 +50,7 @@ from gpusim.engine.layout import (
     D_AGAIN,
     D_COUNT,
     D_GRANTED,
+    D_LATE,
     D_MASK,
     D_MEMBERS,
     D_PASSING,
@@ -68,6 +69,7 @@ from gpusim.engine.layout import (
     W_ACTIVE,
     W_ALIVE,
     W_PC,
+    W_TOOK_OLD,
 )
 from gpusim.engine.splits import (
     FIRST_SYNC,
@@ -103,6 +105,8 @@ def pick(warp, split, w):
                 old = split[w, D_STATE + k] == SPLIT_OLD
                 remove(split, w, k)
                 if old:
+                    if active & (split[w, D_PASSING] | split[w, D_LATE]) == 0:
+                        warp[w, W_TOOK_OLD] = 1
                     active |= gather(split, w, pc)
                 warp[w, W_PC] = pc
                 warp[w, W_ACTIVE] = active

@@ -19,7 +19,7 @@ from gpusim.config import GPUConfig
 from gpusim.engine import layout as L
 from gpusim.engine.atomics import apply_deferred
 from gpusim.engine.cluster import open_barriers
-from gpusim.engine.dispatcher import FRACTION, G_FIELDS, G_TOTAL, fill, refill
+from gpusim.engine.dispatcher import FRACTION, G_FIELDS, G_FREE_AT, G_TOTAL, fill, refill
 from gpusim.engine.flight import deliver
 from gpusim.engine.host_calls import asked, resume
 from gpusim.engine.machine import Spare
@@ -130,9 +130,11 @@ class Device:
     ) -> Generator[simpy.Event, Any, None]:
         """Dispatches the blocks of one grid and advances SMs and memory, window by window, until it is done."""
         state = grid.state
-        interval = round(self.config.launch.block_interval_cycles * FRACTION)
+        launch = self.config.launch
+        interval = round(launch.block_interval_cycles * FRACTION)
         now = int(self.env.now)
-        fill(state, grid.dispatch, now, np.arange(self.config.sm.count), interval)
+        fill(state, grid.dispatch, now, np.arange(self.config.sm.count), round(launch.fill_interval_cycles * FRACTION))
+        grid.dispatch[G_FREE_AT] = 0  # taking note of ends is another server
         limit = None if max_cycles is None else now + max_cycles
         running = 1
         windows = 0
@@ -165,7 +167,8 @@ class Device:
             now = until
             if limit is not None and now > limit:
                 raise CyclesUsedUp
-        last = int(max(state.sm[:, L.S_LAST_EXIT].max(), state.sm[:, L.S_LAST_REPLY].max()))
+        noted = grid.dispatch[G_FREE_AT] // FRACTION
+        last = int(max(state.sm[:, L.S_LAST_EXIT].max(), state.sm[:, L.S_LAST_REPLY].max(), noted))
         yield self.env.timeout(max(last - now, 0))
 
     def _serve_calls(self, state: L.State, host: Host, until: int) -> None:

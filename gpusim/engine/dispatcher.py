@@ -1,7 +1,9 @@
 """The block dispatcher: hands the blocks of a grid to SMs in order, and refills them as blocks finish.
 
-Blocks go out one per `launch.block_interval_cycles` over the whole GPU, first one to each SM, then a second, and so on;
-later each finished block makes room for the next one. Decisions are taken between lookahead windows, in order of time.
+First blocks go out one per `launch.fill_interval_cycles` over the whole GPU, one to each SM, then a second, and so on, as
+fast as SMs start them. The ends of blocks are taken note of one per `launch.block_interval_cycles`, and each makes room
+for the next block; the grid is done when the last end has been. Decisions are taken between lookahead windows, in order
+of time.
 """
 
 import numpy as np
@@ -12,8 +14,8 @@ from gpusim.engine.jit import compiled
 from gpusim.engine.shadow import forget_block, forget_warp
 
 # --- state of the dispatcher ------------------------------------------------------------------------------------------
-G_NEXT, G_TOTAL, G_FREE_AT, G_RUNNING, G_AGE, G_PLACED, G_FIELDS = range(7)
-#: The dispatcher's clock counts in 1/256 cycles, since it hands out a block every 1.19 cycles.
+G_NEXT, G_TOTAL, G_FREE_AT, G_RUNNING, G_AGE, G_PLACED, G_BLOCKS, G_FIELDS = range(8)
+#: The dispatcher's clock counts in 1/256 cycles, since it takes note of a block every 1.19 cycles.
 FRACTION = 256
 
 
@@ -48,17 +50,22 @@ def start_block(st, grid, sm, slot, x, y, z, time):
     if par[L.P_CHECKS] != 0:
         forget_block(st, sm, slot)
     s = st.sm[sm]
+    time = max(time, s[L.S_BLOCK_FREE])
+    s[L.S_BLOCK_FREE] = time + max(
+        par[L.P_WARPS] * par[L.P_WARP_LAUNCH] + par[L.P_BLOCK_SETUP], par[L.P_BLOCK_LEAST]
+    )
     if s[L.S_BLOCKS] == 0:
         s[L.S_ACTIVE_SINCE] = time
     s[L.S_BLOCKS] += 1
     s[L.S_LAUNCHED] += 1
     parts = par[L.P_SUB_PARTITIONS]
+    grid[G_BLOCKS] += 1
     for index in range(par[L.P_WARPS]):
         part = 0
         for k in range(1, parts):  # the emptiest sub-partition, the first of equals
             if st.part[sm * parts + k, L.Q_WARPS] < st.part[sm * parts + part, L.Q_WARPS]:
                 part = k
-        start_warp(st, grid, sm, sm * parts + part, slot, index, time + index // parts * par[L.P_WARP_LAUNCH])
+        start_warp(st, grid, sm, sm * parts + part, slot, index, time + index * par[L.P_WARP_LAUNCH])
 
 
 @compiled
@@ -96,6 +103,7 @@ def start_warp(st, grid, sm, q, block, index, time):
     st.preds[16 * w + 15] = 0xFFFFFFFF
     # The first instruction line is asked for when the warp first comes up, so that requests stay in order of time.
     st.ready[q, slot] = time
+    st.turn[q, slot] = grid[G_BLOCKS]
     st.part[q, L.Q_NEXT] = min(st.part[q, L.Q_NEXT], time)
     st.part[q, L.Q_WARPS] += 1
     st.sm[sm, L.S_WARPS] += 1
@@ -103,7 +111,7 @@ def start_warp(st, grid, sm, q, block, index, time):
 
 @compiled
 def handed_out(grid, earliest, interval):
-    """Cycle at which the dispatcher hands out its next block, not before `earliest`."""
+    """Cycle at which the dispatcher is done with the next block, `interval` after the one before, not before `earliest`."""
     start = max(grid[G_FREE_AT], earliest * FRACTION)
     grid[G_FREE_AT] = start + interval
     return start // FRACTION
@@ -212,12 +220,12 @@ def refill(st, grid, now, interval):
         slot = st.done[first, n, 1]
         st.block[first, slot, L.B_STATE] = 0
         grid[G_RUNNING] -= 1
+        noted = handed_out(grid, earliest, interval)
         last = earliest
         if grid[G_NEXT] < grid[G_TOTAL] and not clusters:
-            time = handed_out(grid, earliest + st.par[L.P_REFILL], interval) + st.par[L.P_BLOCK_LAUNCH]
-            place_block(st, grid, first, slot, max(time, now))
+            place_block(st, grid, first, slot, max(noted + st.par[L.P_REFILL] + st.par[L.P_BLOCK_LAUNCH], now))
     if clusters and last >= 0:
-        place_clusters(st, grid, last + st.par[L.P_REFILL], now, interval)
+        place_clusters(st, grid, last + st.par[L.P_REFILL], now, 0)
     for sm in range(st.sm.shape[0]):
         st.sm[sm, L.S_DONE] = 0
         st.sm[sm, L.S_DONE_SEEN] = 0

@@ -6,6 +6,7 @@ from gpusim.engine import layout as L
 from gpusim.engine.async_copy import async_access
 from gpusim.engine.barrier import barrier
 from gpusim.engine.cluster import cluster_barrier
+from gpusim.engine.constant_load import CONSTANT_TURN
 from gpusim.engine.control import control
 from gpusim.engine.exec_convert import exec_convert
 from gpusim.engine.exec_cross import exec_cross
@@ -61,19 +62,23 @@ def book_result(st, sm, q, w, i, cls, time):
     release_at(st, w, code[i, M.COL_RBAR], time + par[L.P_SOURCE_RELEASE], L.R_SHORT)
     if op == M.OP_SHFL:
         start = enter_queue(st, q, time, 1)
-        data = take_data_stage(st, sm, start, 1)
+        data = take_data_stage(st, sm, q, start, 1)
         release_at(st, w, wbar, data - 2 + par[L.P_SHUFFLE_LATENCY], L.R_SHORT)
         return
     if cls == M.CLS_SPECIAL:
         # Through the memory queue: the profiler's data-pipe wavefronts count thread numbers that are read.
         start = enter_queue(st, q, time, 2)
-        data = take_data_stage(st, sm, start, 1)
+        data = take_data_stage(st, sm, q, start, 1)
         release_at(st, w, wbar, data - 2 + par[L.P_SPECIAL_LATENCY], L.R_SHORT)
         return
     operand = code[i, M.COL_CONST]
     if operand >= 0:
-        ready = constant_ready(st, sm, operand, time)
-        release_at(st, w, wbar, max(ready, time) + par[L.P_CONST_LATENCY], L.R_SHORT)
+        start = max(time, st.sm[sm, L.S_ADU_FREE])
+        st.sm[sm, L.S_ADU_FREE] = start + CONSTANT_TURN
+        st.part[q, L.Q_CONSTANT] = st.part[q, L.Q_CONSTANT_LAST]
+        st.part[q, L.Q_CONSTANT_LAST] = start
+        ready = constant_ready(st, sm, operand, start)
+        release_at(st, w, wbar, max(ready, start) + par[L.P_CONST_LATENCY], L.R_SHORT)
         return
     if cls == M.CLS_CROSS:
         latency = par[L.P_VOTE_LATENCY]
@@ -83,7 +88,9 @@ def book_result(st, sm, q, w, i, cls, time):
             latency = par[L.P_REDUX_LATENCY]
         release_at(st, w, wbar, time + latency, L.R_SHORT)
         return
-    release_at(st, w, wbar, time + par[L.P_UNIT_LATENCY + unit], L.R_SHORT)
+    # `time` plus an interval is when the unit is free again, more if the instruction waits in front of it.
+    waits = st.part[q, L.Q_UNIT_FREE + unit] - time - par[L.P_UNIT_INTERVAL + unit] if unit == M.UNIT_XU else 0
+    release_at(st, w, wbar, time + waits + par[L.P_UNIT_LATENCY + unit], L.R_SHORT)
 
 
 @compiled_in_place

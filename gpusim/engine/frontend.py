@@ -11,6 +11,8 @@ from gpusim.engine import layout as L
 from gpusim.engine.jit import compiled
 
 TAG, READY, USED = 0, 1, 2
+#: Instructions of 16 bytes in a line: a warp is in it for that many cycles at least.
+LINE_INSTRUCTIONS = 8
 
 
 @compiled
@@ -52,19 +54,13 @@ def l15_set(st, line):
 
 
 @compiled
-def from_l1(st, sm, line, now):
-    """Cycle at which an L0 can have `line`, out of L1, L1.5 or what lies beyond the SM."""
+def from_beyond(st, sm, line, now):
+    """Brings `line` into L1, out of L1.5 or what lies beyond the SM; returns when it is there."""
     par = st.par
     cache = st.icache[sm]
     ways = par[L.P_ICACHE_WAYS]
-    k = look_up(cache, l1_set(st, line), ways, line)
-    if k >= 0:
-        cache[k, USED] = now
-        start = max(now, st.sm[sm, L.S_IL1_FREE])
-        st.sm[sm, L.S_IL1_FREE] = start + par[L.P_IL1_INTERVAL]
-        return max(start + par[L.P_IL1_LATENCY], cache[k, READY])
-    k = look_up(cache, l15_set(st, line), ways, line)
     start = max(now, st.sm[sm, L.S_IL15_FREE])
+    k = look_up(cache, l15_set(st, line), ways, line)
     if k >= 0:
         cache[k, USED] = now
         st.sm[sm, L.S_IL15_FREE] = start + par[L.P_IL15_INTERVAL]
@@ -78,24 +74,49 @@ def from_l1(st, sm, line, now):
 
 
 @compiled
-def fetch(st, sm, q, line, now):
-    """Cycle at which the sub-partition can decode from `line`; the lines that follow are asked for as well."""
+def from_l1(st, sm, line, asked_ahead, now):
+    """Cycle at which an L0 can have `line` out of L1, which gets it first if need be.
+
+    L1 gives a line every few cycles. What has been asked for ahead (`asked_ahead`) waits only if L1 is behind by more
+    than that; what has not waits for others of its kind as well.
+    """
+    par = st.par
+    ahead = par[L.P_PREFETCH] * LINE_INSTRUCTIONS
+    cache = st.icache[sm]
+    k = look_up(cache, l1_set(st, line), par[L.P_ICACHE_WAYS], line)
+    if k < 0:
+        return from_beyond(st, sm, line, now)
+    cache[k, USED] = now
+    s = st.sm[sm]
+    start = max(now - ahead, s[L.S_IL1_AHEAD])
+    s[L.S_IL1_AHEAD] = start + par[L.P_IL1_INTERVAL]
+    if asked_ahead == 0:
+        start = max(start, now, s[L.S_IL1_FREE])
+        s[L.S_IL1_FREE] = start + par[L.P_IL1_INTERVAL]
+    return max(start + par[L.P_IL1_LATENCY], cache[k, READY])
+
+
+@compiled
+def fetch(st, sm, q, before, line, now):
+    """Cycle at which the sub-partition can decode from `line`, for a warp that was in line `before`.
+
+    The line that follows the one a warp is in has been asked for ahead, into a buffer of its own; several warps in
+    different places do not push each other's lines out of L0 with it (H200: a loop of 3 to 24 KB runs at full speed,
+    with one warp or with eight that are in different places of it). Of L1 the lines ahead are asked for as well.
+    """
     par = st.par
     cache = st.icache[sm]
     first = l0_first(st, q)
     ways = par[L.P_L0_LINES]
-    last = (st.code.shape[0] - 2) >> 3  # the last row is no instruction of the kernel
     k = look_up(cache, first, ways, line)
     if k >= 0:
         cache[k, USED] = now
         ready = cache[k, READY]
     else:
-        ready = from_l1(st, sm, line, now)
+        ready = from_l1(st, sm, line, 1 if line == before + 1 else 0, now)
         insert(cache, first, ways, line, ready, now)
-    for ahead in range(1, par[L.P_PREFETCH] + 1):
-        following = line + ahead
-        if following > last:
-            break
-        if look_up(cache, first, ways, following) < 0:
-            insert(cache, first, ways, following, from_l1(st, sm, following, now), now)
+    last = min((st.code.shape[0] - 2) >> 3, line + par[L.P_PREFETCH])  # the last row is no instruction of the kernel
+    for following in range(line + 1, last + 1):
+        if look_up(cache, l1_set(st, following), par[L.P_ICACHE_WAYS], following) < 0:
+            from_beyond(st, sm, following, now)
     return max(ready, now)

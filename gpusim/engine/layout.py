@@ -40,6 +40,7 @@ NEVER = np.int64(1) << 60
     P_MAX_OUTSTANDING,  # L1 misses an SM may have in flight, in sectors
     P_LSU_INTERVAL,
     P_QUEUE_DEPTH,
+    P_STORE_QUEUE_DEPTH,
     P_SOURCE_RELEASE,  # cycles until the sources of a global load may be overwritten; then of other accesses
     P_STORE_RELEASE,
     P_SHARED_LOAD_RELEASE,
@@ -63,6 +64,7 @@ NEVER = np.int64(1) << 60
     P_INDIRECT_LATENCY,
     P_MEET_LATENCY,
     P_MEET_AFTER,
+    P_OLD_GROUP,
     P_BAR_BASE,
     P_BAR_INTERVAL,
     P_L0_LINES,
@@ -78,6 +80,7 @@ NEVER = np.int64(1) << 60
     P_PREFETCH,
     P_CONST_LATENCY,
     P_CONST_MISS,
+    P_CONST_MISS_INTERVAL,  # cycles that the misses of all SMs of a GPC take
     P_SPECIAL_LATENCY,
     P_SHUFFLE_LATENCY,
     P_VOTE_LATENCY,
@@ -87,7 +90,9 @@ NEVER = np.int64(1) << 60
     P_MEMBAR_CTA_LATENCY,
     P_REFILL,  # cycles from a block's end until the dispatcher can replace it
     P_BLOCK_LAUNCH,  # cycles from the arrival of a block at an SM to its first instruction
-    P_WARP_LAUNCH,  # cycles between groups of warps of a block, one per sub-partition
+    P_BLOCK_SETUP,  # cycles from a block's last warp to the first of the next one on the same SM
+    P_BLOCK_LEAST,  # least cycles between two blocks on the same SM
+    P_WARP_LAUNCH,  # cycles between two warps of a block
     P_EXIT_LATENCY,
     P_CLOCK_MHZ,
     P_CLUSTER_BLOCKS,  # blocks of a thread block cluster, 0 without clusters; then its size in x, y, z
@@ -101,8 +106,9 @@ NEVER = np.int64(1) << 60
     P_BULK_START,  # cycles from the issue of a bulk copy to its first request
     P_SHARED_FIRST,  # first byte of shared memory that is not the system's
     P_CHECKS,  # what is checked on request: CHECK_* of engine.shadow
+    P_WIDE_INTERVAL,  # cycles between two multiplications with a 64-bit product
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(88)
+) = range(94)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 
@@ -130,6 +136,8 @@ W_CALL = 32  # cycle at which it asked the host for something
 W_COPIES = 33  # token number + 1 of the asynchronous copies that no LDGDEPBAR has closed yet
 W_GROUP_DONE = 34  # cycle at which the products of four warps that it has issued are done
 W_EPOCH = 35  # how often it has synchronised, see engine.shadow
+W_DRAINED = 36  # cycle at which its last store has left the SM's queues
+W_TOOK_OLD = 37  # 1 if a group of lanes goes on that is not the last one left behind
 W_FIELDS = 40
 
 FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_MEMBAR, WAIT_THROTTLE, WAIT_CLUSTER, WAIT_HOST = range(8)
@@ -167,15 +175,22 @@ B_RESULT = 56  # 16: its value when it completed
     B_CLUSTER_ARRIVED,  # threads that have arrived at the barrier of the cluster
     B_CLUSTER_PHASE,  # how often that barrier has opened
     B_CLUSTER_TIME,  # cycle of the last arrival
-) = range(72, 77)
-B_PEER = 77  # 16: SM << 8 | block slot of each block of the cluster, by rank
+    B_DRAINED,  # cycle at which the stores of its warps that have ended have left
+) = range(72, 78)
+B_PEER = 78  # 16: SM << 8 | block slot of each block of the cluster, by rank
 B_FIELDS = 96
 
 # --- partition: one row per sub-partition ------------------------------------------------------------------
 Q_NEXT, Q_LAST, Q_LSU_FREE, Q_WARPS = range(4)
 Q_EVEN_FREE, Q_ODD_FREE = 4, 5  # register banks: cycle from which one reads again
+Q_ENTERED = 6  # memory instructions that have entered its queue
+Q_CONSTANT = 7  # cycle at which its last but one constant load is taken up
 Q_UNIT_FREE = 8
-Q_FIELDS = 24
+Q_ISSUED = 24  # cycle of its last issue
+Q_CONSTANT_LAST = 25  # cycle at which its last constant load is taken up
+Q_LEAVES = 26  # cycle at which each of the last QUEUE_MOST of them leaves the queue
+QUEUE_MOST = 32
+Q_FIELDS = Q_LEAVES + QUEUE_MOST
 
 # --- sm ----------------------------------------------------------------------------------------------------
 (
@@ -214,7 +229,10 @@ Q_FIELDS = 24
     S_LAST_EXIT,
     S_DONE_SEEN,
     S_ERROR_OTHER,  # of a race: record of the other access, see engine.shadow
-) = range(35)
+    S_STORE_FREE,  # cycle from which the way to L2 takes another store
+    S_BLOCK_FREE,  # cycle from which another block may start
+    S_IL1_AHEAD,  # instruction lines asked for ahead: cycle from which L1 takes another one
+) = range(38)
 S_FIELDS = 40
 
 (
@@ -351,6 +369,7 @@ class State(ArrayTable):
         "warp": (np.int64, 2),  # [warps, W_FIELDS]
         "split": (np.int64, 2),  # [warps, D_FIELDS]
         "ready": (np.int64, 2),  # [sub-partitions, warp slots]: earliest issue
+        "turn": (np.int64, 2),  # [sub-partitions, warp slots]: launch order of the warp's block
         "part": (np.int64, 2),  # [sub-partitions, Q_FIELDS]
         "sm": (np.int64, 2),  # [SMs, S_FIELDS]
         "block": (np.int64, 3),  # [SMs, block slots, B_FIELDS]

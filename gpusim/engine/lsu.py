@@ -38,7 +38,7 @@ from gpusim.engine.space import (
     store_rows,
     window_of,
 )
-from gpusim.engine.stages import enter_queue, tag_cycles, take_data_stage
+from gpusim.engine.stages import enter_queue, leave_queue, store_cycles, tag_cycles, take_data_stage
 from isa import microops as M
 
 
@@ -103,7 +103,7 @@ def shared_access(st, sm, q, w, i, wb, mask, time):
     if op != M.OP_LOAD:
         held = par[L.P_SHARED_STORE_RELEASE] + (max(size >> 2, 1) - 1) * par[L.P_REGISTER_RELEASE]
     release_at(st, w, rbar, start + held, L.R_SHORT)
-    data = take_data_stage(st, sm, start, data_wavefronts * par[L.P_SHARED_WAVEFRONT])
+    data = take_data_stage(st, sm, q, start, data_wavefronts * par[L.P_SHARED_WAVEFRONT])
     ways = conflicts * par[L.P_SHARED_WAY_LATENCY] + 2 * (ideal - 1)
     if op == M.OP_LOAD:
         release_at(st, w, wbar, data - 2 + par[L.P_SHARED_LATENCY] + ways, L.R_SHORT)
@@ -225,12 +225,13 @@ def read_lines(st, sm, q, w, i, bypass, count, time, copies, mask, size):
             misses += 1
     st.line[chunk, i, L.N_HITS] += hits
     st.sm[sm, L.S_TAG_FREE] = start + misses + tag_cycles(par, count - misses)
+    leave_queue(st.part[q], st.sm[sm, L.S_TAG_FREE])
     there = start
     if hit_wavefronts > 0:
         if size > 0 and hit_wavefronts == count:
             banks, shift = par[L.P_BANKS], par[L.P_BANK_SHIFT]
             _, _, hit_wavefronts, _ = shared_wavefronts(st.address[sm], touched, mask, size, banks, shift, True)
-        there = take_data_stage(st, sm, start, hit_wavefronts) - 2 + par[L.P_L1_LATENCY] + 2 * (hit_wavefronts - 1)
+        there = take_data_stage(st, sm, q, start, hit_wavefronts) - 2 + par[L.P_L1_LATENCY] + 2 * (hit_wavefronts - 1)
         release_at(st, w, wbar, there, L.R_LONG)
     if token >= 0:
         hold(st, w, wbar, L.R_LONG)
@@ -245,7 +246,8 @@ def write_lines(st, sm, q, w, i, mask, size, count, time, kind, entry):
     start = enter_queue(st, q, time, 1)
     start = max(start, st.sm[sm, L.S_TAG_FREE])
     st.sm[sm, L.S_TAG_FREE] = start + tag_cycles(par, count)
-    data = take_data_stage(st, sm, start, 1)
+    data = take_data_stage(st, sm, q, start, 1)
+    sent = max(data, st.sm[sm, L.S_STORE_FREE])
     held = par[L.P_STORE_RELEASE] + (max(size >> 2, 1) - 1) * par[L.P_REGISTER_RELEASE]
     release_at(st, w, st.code[i, M.COL_RBAR], data + held, L.R_LONG)
     token = new_token(st, sm, w, 7, L.TOKEN_STORE)
@@ -261,7 +263,7 @@ def write_lines(st, sm, q, w, i, mask, size, count, time, kind, entry):
         send(
             st,
             sm,
-            start + n // par[L.P_L1_TAGS_PER_CYCLE] + par[L.P_L1_REQUEST],
+            sent + par[L.P_L1_REQUEST],
             touched[n, 0],
             sectors,
             actual,
@@ -269,6 +271,10 @@ def write_lines(st, sm, q, w, i, mask, size, count, time, kind, entry):
             payload,
             popc(mask) // count,
         )
+        sent += store_cycles(popc(sectors))
+    st.sm[sm, L.S_STORE_FREE] = sent
+    leave_queue(st.part[q], sent)
+    st.warp[w, L.W_DRAINED] = max(st.warp[w, L.W_DRAINED], sent)
 
 
 @compiled

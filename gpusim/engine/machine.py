@@ -188,6 +188,7 @@ def parameters(
     par[L.P_MAX_OUTSTANDING] = l1.max_outstanding_sectors
     par[L.P_LSU_INTERVAL] = config.pipes.lsu.initiation_cycles
     par[L.P_QUEUE_DEPTH] = memory.queue_depth
+    par[L.P_STORE_QUEUE_DEPTH] = memory.store_queue_depth
     par[L.P_SOURCE_RELEASE] = memory.load_source_release_cycles
     par[L.P_STORE_RELEASE] = memory.store_source_release_cycles
     par[L.P_SHARED_LOAD_RELEASE] = memory.shared_load_source_release_cycles
@@ -211,6 +212,7 @@ def parameters(
     par[L.P_INDIRECT_LATENCY] = issue.indirect_branch_latency_cycles
     par[L.P_MEET_LATENCY] = issue.bsync_latency_cycles
     par[L.P_MEET_AFTER] = issue.bsync_after_branch_cycles
+    par[L.P_OLD_GROUP] = issue.old_group_cycles
     par[L.P_BAR_BASE] = issue.bar_base_cycles
     par[L.P_BAR_INTERVAL] = issue.bar_per_warp_cycles
     icache = config.icache
@@ -228,6 +230,8 @@ def parameters(
     par[L.P_PREFETCH] = icache.prefetch_lines
     par[L.P_CONST_LATENCY] = config.constant.load_latency_cycles
     par[L.P_CONST_MISS] = config.constant.l15_latency_cycles
+    busy = min(launch.blocks, sm.count) / sm.gpcs
+    par[L.P_CONST_MISS_INTERVAL] = round(config.constant.miss_interval_cycles * busy)
     par[L.P_SPECIAL_LATENCY] = memory.s2r_latency_cycles
     par[L.P_SHUFFLE_LATENCY] = memory.shuffle_latency_cycles
     par[L.P_VOTE_LATENCY] = memory.vote_latency_cycles
@@ -238,6 +242,8 @@ def parameters(
     par[L.P_REFILL] = config.launch.refill_cycles
     par[L.P_BLOCK_LAUNCH] = config.launch.block_launch_cycles
     par[L.P_WARP_LAUNCH] = config.launch.warp_launch_cycles
+    par[L.P_BLOCK_SETUP] = config.launch.block_setup_cycles
+    par[L.P_BLOCK_LEAST] = config.launch.sm_block_cycles
     par[L.P_EXIT_LATENCY] = config.launch.drain_cycles
     par[L.P_CLOCK_MHZ] = config.gpu.clock_mhz
     par[L.P_CLUSTER_X : L.P_CLUSTER_Z + 1] = cluster
@@ -248,6 +254,7 @@ def parameters(
     par[L.P_BULK_START] = memory.bulk_start_cycles
     par[L.P_GROUP_LEAST] = config.pipes.group_least_cycles
     par[L.P_CHECKS] = checks
+    par[L.P_WIDE_INTERVAL] = config.pipes.wide_initiation_cycles
     interval, latency = unit_timing(config)
     par[L.P_UNIT_INTERVAL : L.P_UNIT_INTERVAL + 16] = interval
     par[L.P_UNIT_LATENCY : L.P_UNIT_LATENCY + 16] = latency
@@ -318,6 +325,7 @@ def build_state(
         warp=spare.zeros("warp", (warps, L.W_FIELDS), warps),
         split=spare.zeros("split", (warps, L.D_FIELDS), warps),
         ready=np.full((sms * parts, slots), L.NEVER, np.int64),
+        turn=np.zeros((sms * parts, slots), np.int64),
         part=np.zeros((sms * parts, L.Q_FIELDS), np.int64),
         sm=np.zeros((sms, L.S_FIELDS), np.int64),
         block=spare.zeros("block", (sms, int(par[L.P_BLOCK_SLOTS]), L.B_FIELDS), sms),

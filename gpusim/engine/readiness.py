@@ -33,11 +33,14 @@ def constant_line(operand):
 def constant_ready(st, sm, operand, now):
     """Cycle from which a constant operand can be read: its line is in the SM, or comes after a fixed time.
 
-    As with instructions, a launch brings its constants near: a cold miss takes less time than L2.
+    As with instructions, a launch brings its constants near: a cold miss takes less time than L2. The SMs of a
+    GPC ask for the same lines at the same time, once for each sub-partition, and wait in the mean for half of the others.
     """
     line = constant_line(operand)
     if st.constant[sm, line] < 0:
-        st.constant[sm, line] = now + st.par[L.P_CONST_MISS]
+        asking = min(st.sm[sm, L.S_WARPS], st.par[L.P_SUB_PARTITIONS])
+        queued = (asking - 1) * st.par[L.P_CONST_MISS_INTERVAL] // 2
+        st.constant[sm, line] = now + st.par[L.P_CONST_MISS] + queued
     return st.constant[sm, line]
 
 
@@ -56,7 +59,7 @@ def make_ready(st, sm, q, slot, w, now, earliest):
     time = earliest
     line = pc >> 3
     if line != st.warp[w, L.W_LINE]:
-        there = fetch(st, sm, q, line, now)
+        there = fetch(st, sm, q, st.warp[w, L.W_LINE], line, now)
         st.warp[w, L.W_LINE] = line
         if there > time:
             charge(st, sm, w, L.R_WAIT, time)

@@ -8,17 +8,44 @@ from gpusim.engine.bulk_copy import BULK_LINES
 from gpusim.engine.exec_common import predicate, row_offset
 from gpusim.engine.execute import execute
 from gpusim.engine.flight import close_copies
+from gpusim.engine.frontend import LINE_INSTRUCTIONS
 from gpusim.engine.jit import compiled, compiled_in_place
 from gpusim.engine.readiness import block, charge, make_ready
 from gpusim.engine.space import fail
 from gpusim.engine.splits import any_ready
+from gpusim.engine.stages import queue_room
 from isa import microops as M
 
-POLICIES = {"gto": 0, "gty": 1, "lrr": 2, "oldest": 3, "glrr": 4}
-GTY, LRR, OLDEST, GLRR = 1, 2, 3, 4
+POLICIES = {"gto": 0, "gty": 1, "lrr": 2, "oldest": 3, "glrr": 4, "block": 5}
+GTY, LRR, OLDEST, GLRR, BLOCK = 1, 2, 3, 4, 5
 #: Room that one memory instruction may need in the SM's queues.
 ROOM = 96
 BULK_ROOM = BULK_LINES + ROOM
+#: H200: loops whose first instruction is the last of its line take two cycles more a round.
+LAST_IN_LINE_CYCLES = 2
+#: Instructions of special functions that wait in front of their unit.
+XU_WAITING = 1
+
+
+@compiled
+def next_of_oldest_block(ready, turn, last, again, time):
+    """Of the ready warps one of the oldest block, the next in turn; the last one to issue comes last of all if it has
+    issued just before (`again`).
+
+    H200: blocks of one SM that wait for the same pipe end one after the other, the warps of one block together; two
+    warps that could both issue in every cycle share the cycles, and a third gets none.
+    """
+    best = np.int64(-1)
+    oldest = np.int64(0)
+    slot = last
+    for _ in range(ready.size - 1):
+        slot = slot - 1 if slot > 0 else ready.size - 1
+        if ready[slot] <= time and (best < 0 or turn[slot] < oldest):
+            best = np.int64(slot)
+            oldest = turn[slot]
+    if ready[last] <= time and (best < 0 or (not again and turn[last] < oldest)):
+        return last
+    return best
 
 
 @compiled
@@ -27,6 +54,8 @@ def choose(st, q, first_warp, parts, time):
     ready = st.ready[q]
     last = st.part[q, L.Q_LAST]
     policy = st.par[L.P_POLICY]
+    if policy == BLOCK:
+        return next_of_oldest_block(ready, st.turn[q], last, st.part[q, L.Q_ISSUED] == time - 1, time)
     if policy not in (LRR, OLDEST) and ready[last] <= time:
         return last
     best = np.int64(-1)
@@ -80,7 +109,18 @@ def branch_latency(st, i, target):
         return st.par[L.P_INDIRECT_LATENCY]
     if st.code[target, M.COL_CLASS] == M.CLS_CONTROL and st.code[target, M.COL_OP] == M.OP_BSYNC:
         return st.par[L.P_MEET_AFTER]
-    return st.par[L.P_BRANCH_LATENCY]
+    # The target's line holds nothing after it, and the next one has to be fetched.
+    late = LAST_IN_LINE_CYCLES if target % LINE_INSTRUCTIONS == LINE_INSTRUCTIONS - 1 else 0
+    return st.par[L.P_BRANCH_LATENCY] + late
+
+
+@compiled
+def unit_interval(st, i, unit):
+    """Cycles from the issue of an instruction until its unit takes the next one."""
+    op = st.code[i, M.COL_OP]
+    if unit == M.UNIT_FMAHEAVY and M.OP_IMAD_WIDE_U <= op <= M.OP_IMAD_HI_S:
+        return st.par[L.P_WIDE_INTERVAL]
+    return st.par[L.P_UNIT_INTERVAL + unit]
 
 
 @compiled_in_place
@@ -106,8 +146,9 @@ def issue(st, sm, q, slot, w, time):
     st.warp[w, L.W_SINCE] = time + 1
     st.sm[sm, L.S_ISSUED] += 1
     unit = code[i, M.COL_UNIT]
-    st.part[q, L.Q_UNIT_FREE + unit] = time + st.par[L.P_UNIT_INTERVAL + unit]
+    st.part[q, L.Q_UNIT_FREE + unit] = max(time, st.part[q, L.Q_UNIT_FREE + unit]) + unit_interval(st, i, unit)
     st.part[q, L.Q_LAST] = slot
+    st.part[q, L.Q_ISSUED] = time
 
     runs = execute(st, sm, q, slot, w, i, mask, time)
 
@@ -125,6 +166,9 @@ def issue(st, sm, q, slot, w, time):
     pc = st.warp[w, L.W_PC]
     if pc != i + 1 or code[i, M.COL_OP] == M.OP_BSYNC:
         taken = time + branch_latency(st, i, pc)
+        if st.warp[w, L.W_TOOK_OLD] != 0:
+            st.warp[w, L.W_TOOK_OLD] = 0
+            taken += st.par[L.P_OLD_GROUP]
         if taken > earliest:
             charge(st, sm, w, L.R_WAIT, earliest)
             charge(st, sm, w, L.R_BRANCH, taken)
@@ -151,13 +195,16 @@ def finish_warp(st, sm, q, slot, w, time):
     st.part[q, L.Q_WARPS] -= 1
     s = st.sm[sm]
     s[L.S_WARPS] -= 1
-    s[L.S_WARP_CYCLES] += time + 1 - st.warp[w, L.W_START]
+    drained = max(time + 1, st.warp[w, L.W_DRAINED])
+    charge(st, sm, w, L.R_DRAIN, drained)
+    s[L.S_WARP_CYCLES] += drained - st.warp[w, L.W_START]
     number = st.warp[w, L.W_BLOCK]
     st.warp[w, L.W_BLOCK] = -1
     b = st.block[sm, number]
     b[L.B_WARPS_LEFT] -= 1
+    b[L.B_DRAINED] = max(b[L.B_DRAINED], drained)
     if b[L.B_WARPS_LEFT] == 0:
-        done = time + st.par[L.P_EXIT_LATENCY]
+        done = max(time, b[L.B_DRAINED] - 1) + st.par[L.P_EXIT_LATENCY]
         n = s[L.S_DONE]
         st.done[sm, n, 0] = done
         st.done[sm, n, 1] = number
@@ -207,16 +254,29 @@ def step(st, sm, q, time):
         free = part[L.Q_UNIT_FREE + unit]
         reason = L.R_MATH
         if unit == M.UNIT_LSU or unit == M.UNIT_ADU:
-            queued = part[L.Q_LSU_FREE] - par[L.P_QUEUE_DEPTH] * par[L.P_LSU_INTERVAL]
-            shared = st.code[i, M.COL_AUX0] == M.SPACE_SHARED or st.code[i, M.COL_CLASS] != M.CLS_MEMORY
-            reason = L.R_MIO if shared else L.R_LG
-            free = max(free, queued)
-            room = BULK_ROOM if st.code[i, M.COL_OP] == M.OP_BULK_COPY else ROOM
+            op = st.code[i, M.COL_OP]
+            reason = L.R_MIO
+            if st.code[i, M.COL_CLASS] != M.CLS_MEMORY:
+                if unit == M.UNIT_LSU or st.code[i, M.COL_CLASS] == M.CLS_SPECIAL:
+                    free = max(free, queue_room(part, par[L.P_QUEUE_DEPTH]))
+                elif st.code[i, M.COL_CONST] >= 0:
+                    free = max(free, part[L.Q_CONSTANT])
+            elif op == M.OP_LDC:
+                free = max(free, part[L.Q_CONSTANT])
+            else:
+                if st.code[i, M.COL_AUX0] != M.SPACE_SHARED:
+                    reason = L.R_LG
+                stores = op == M.OP_STORE or op == M.OP_RED
+                free = max(free, queue_room(part, par[L.P_STORE_QUEUE_DEPTH if stores else L.P_QUEUE_DEPTH]))
+            room = BULK_ROOM if op == M.OP_BULK_COPY else ROOM
             if free <= time and st.code[i, M.COL_CLASS] == M.CLS_MEMORY and no_room(st, sm, room):
                 charge(st, sm, w, L.R_NOT_SELECTED, time)
                 block(st, w, q, slot, L.WAIT_THROTTLE, reason)
                 st.sm[sm, L.S_THROTTLED] = 1
                 continue
+        elif unit == M.UNIT_XU:
+            reason = L.R_MIO
+            free -= XU_WAITING * par[L.P_UNIT_INTERVAL + unit]
         if free > time:
             charge(st, sm, w, L.R_NOT_SELECTED, time)
             charge(st, sm, w, reason, free)

@@ -129,7 +129,8 @@ def advance(st, sm, start, until):
         now = max(now, event)
         while st.sm[sm, L.S_HEAP] > 0 and heap[0, 0] <= now:
             arrive(st, sm, heap_pop(st, sm), now)
-        for q in range(sm * parts, (sm + 1) * parts):
+        for k in range(parts):  # each sub-partition is the first to ask for what they share in its turn
+            q = sm * parts + (now + k) % parts
             if st.part[q, L.Q_NEXT] <= now:
                 step(st, sm, q, now)
 
