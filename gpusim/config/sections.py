@@ -111,8 +111,8 @@ class Issue(Section):
     """The warp scheduler of a sub-partition and what happens between two issues of a warp."""
 
     policy: Literal["block", "glrr", "gto", "gty", "lrr", "oldest"] = _doc(
-        "which ready warp issues: block takes the next in turn of the oldest block, and twice the same only if there is "
-        "no other; gto, gty and glrr stay with one warp, then take the oldest, the youngest or the next in turn; lrr "
+        "which ready warp issues: block stays with one warp while it issues in every cycle, then takes the next in turn "
+        "of the oldest block; gto, gty and glrr stay with one warp, then take the oldest, the youngest or the next in turn; lrr "
         "goes round; oldest always takes the oldest"
     )
     branch_latency_cycles: Cycles = _doc("cycles from a taken branch until its target can issue")

@@ -230,8 +230,9 @@ def parameters(
     par[L.P_PREFETCH] = icache.prefetch_lines
     par[L.P_CONST_LATENCY] = config.constant.load_latency_cycles
     par[L.P_CONST_MISS] = config.constant.l15_latency_cycles
-    busy = min(launch.blocks, sm.count) / sm.gpcs
-    par[L.P_CONST_MISS_INTERVAL] = round(config.constant.miss_interval_cycles * busy)
+    queue = round(config.constant.miss_interval_cycles * min(launch.blocks, sm.count) / sm.gpcs)
+    par[L.P_CONST_MISS_INTERVAL] = queue
+    par[L.P_IL2_INTERVAL] = max(int(par[L.P_IL2_INTERVAL]), queue)
     par[L.P_SPECIAL_LATENCY] = memory.s2r_latency_cycles
     par[L.P_SHUFFLE_LATENCY] = memory.shuffle_latency_cycles
     par[L.P_VOTE_LATENCY] = memory.vote_latency_cycles

@@ -29,12 +29,14 @@ XU_WAITING = 1
 
 @compiled
 def next_of_oldest_block(ready, turn, last, again, time):
-    """Of the ready warps one of the oldest block, the next in turn; the last one to issue comes last of all if it has
-    issued just before (`again`).
+    """The warp that has issued just before (`again`) if it is ready, else of the ready warps one of the oldest block,
+    the next in turn.
 
-    H200: blocks of one SM that wait for the same pipe end one after the other, the warps of one block together; two
-    warps that could both issue in every cycle share the cycles, and a third gets none.
+    H200: blocks of one SM that wait for the same pipe end one after the other, the warps of one block together; of
+    warps that could issue in every cycle two share the cycles, as a branch lets the other one in, and a third gets none.
     """
+    if again and ready[last] <= time:
+        return last
     best = np.int64(-1)
     oldest = np.int64(0)
     slot = last
@@ -43,7 +45,7 @@ def next_of_oldest_block(ready, turn, last, again, time):
         if ready[slot] <= time and (best < 0 or turn[slot] < oldest):
             best = np.int64(slot)
             oldest = turn[slot]
-    if ready[last] <= time and (best < 0 or (not again and turn[last] < oldest)):
+    if ready[last] <= time and (best < 0 or turn[last] < oldest):
         return last
     return best
 
