@@ -47,7 +47,7 @@ def problem_with(kernel: Any) -> str | None:
         if type(bank) is not int or not 0 <= bank < 32 or len(content) > BANK_BYTES:
             return f"constant bank {bank} has {len(content):,} bytes"
     cluster = kernel.cluster
-    if cluster is not None and not (len(cluster) == 3 and all(type(each) is int and each >= 0 for each in cluster)):
+    if cluster is not None and not (len(cluster) == 3 and all(type(each) is int and each > 0 for each in cluster)):
         return f"cluster is {cluster!r}"
     return None
 
