@@ -105,12 +105,14 @@ def _access_fault(
 ) -> KernelError:
     """An access that is out of bounds, misaligned, to freed memory, or to bytes without contents."""
     space = _SPACES.get(int(row[M.COL_AUX0]), "global")
-    spaces = {L.E_SHARED_BOUNDS: "shared", L.E_LOCAL_BOUNDS: "local", L.E_CONSTANT_BOUNDS: "constant"}
-    # Of generic accesses and bulk copies: an offset in a window, unless it looks like an address.
-    if int(row[M.COL_AUX0]) == M.SPACE_GENERIC or int(row[M.COL_OP]) in (M.OP_BULK_COPY, M.OP_LDGSTS):
-        space = spaces.get(code) or ("global" if address >= WINDOW_BYTES else "shared or local")
+    spaces = {L.E_BOUNDS: "global", L.E_SHARED_BOUNDS: "shared", L.E_LOCAL_BOUNDS: "local"}
+    copies = int(row[M.COL_OP]) in (M.OP_BULK_COPY, M.OP_LDGSTS)
+    # Of generic accesses and copies: an offset in a window, unless it looks like an address.
+    if int(row[M.COL_AUX0]) == M.SPACE_GENERIC or copies:
+        window = "shared" if copies else "shared or local"
+        space = spaces.get(code) or ("global" if address >= WINDOW_BYTES else window)
     nearest = memory.describe(address, size) if space == "global" else None
-    access = _access(opcode)
+    access = _access_of_copy(row, space) if copies else _access(opcode)
     if code == L.E_UNINITIALIZED:
         return UninitializedReadError(
             address=address, size=size, access=access, space=space, allocation=nearest, **place
@@ -225,3 +227,11 @@ def _access(opcode: str) -> str:
     if opcode.startswith(("ATOM", "RED")):
         return "atomic"
     return "write" if opcode.startswith("ST") else "read"
+
+
+def _access_of_copy(row: np.ndarray, space: str) -> str:
+    """What a copy between global and shared memory does to one of them."""
+    kind = M.BULK_LOAD if int(row[M.COL_OP]) == M.OP_LDGSTS else int(row[M.COL_AUX4])
+    if (kind in (M.BULK_LOAD, M.BULK_TENSOR_LOAD)) != (space == "shared"):
+        return "read"
+    return "atomic" if kind in (M.BULK_REDUCE, M.BULK_TENSOR_REDUCE) else "write"

@@ -55,6 +55,37 @@ def test_ignored_sources_are_zero():
     np.testing.assert_array_equal(result[4 * 9 : WORDS], data[4 * 9 : WORDS])
 
 
+def test_what_becomes_zero_may_lie_outside():
+    """The last thread's 16 bytes begin 8 before the end of the source; its copy reads these 8, or one more."""
+    body = "setp.eq.u32 u,%t,31; selp.u32 t6,q0,16,u; cp.async.ca.shared.global [%s],[%from+1536],16,t6;"
+    program = program_from_cubin(assemble(kernel(body + WAIT + STORE_ROW, 1), "sm_90"), abi="c", path="k")
+    data, result = source()[:510], np.zeros(WORDS, np.uint32)
+    gpusim.simulate(program, 1, 32, (data, result, np.uint32(8)))
+    np.testing.assert_array_equal(result[:126], data[384:])
+    assert not result[126:].any()
+    with pytest.raises(MemoryAccessError, match="out of bounds: global read of 9 bytes") as caught:
+        gpusim.simulate(program, 1, 32, (data, result, np.uint32(9)))
+    assert caught.value.thread == (31, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("copy", "message", "thread"),
+    [
+        ("cg.shared.global [%s],[%from+1552],16;", "out of bounds: global read of 16 bytes", 31),
+        ("ca.shared.global [%s],[%from+4096],16,8;", "out of bounds: global read of 8 bytes", 0),
+        ("cg.shared.global [%s],[%from+8],16;", "misaligned: global read of 16 bytes", 0),
+        ("cg.shared.global [%s+15904],[%from],16;", "out of bounds: shared write of 16 bytes at address 0x4400", 30),
+        ("cg.shared.global [%s+8],[%from],16;", "misaligned: shared write of 16 bytes at address 0x408", 0),
+        ("ca.shared.global [%s+2],[%from],4;", "misaligned: shared write of 4 bytes at address 0x402", 0),
+    ],
+)
+def test_a_copy_out_of_bounds(copy, message, thread):
+    """The source has 2,048 bytes, shared memory 1,024 of the system's, 16,384 of `room` and no mbarrier."""
+    with pytest.raises(MemoryAccessError, match=message) as caught:
+        run("cp.async." + copy + WAIT)
+    assert caught.value.thread == (thread, 0, 0)
+
+
 def test_groups_are_waited_for_one_by_one():
     """The second copy, of other lines, is not waited for; the time says so."""
     clock = "mov.u32 t6,%clock;"

@@ -190,7 +190,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) k(int *out) {
   __shared__ int row[32];
   row[threadIdx.x] = 1;
   unsigned own = (unsigned)__cvta_generic_to_shared(row + threadIdx.x), other, value;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, 1;" : "=r"(other) : "r"(own + WHERE));
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(other) : "r"(own + WHERE), "r"(RANK));
   asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(value) : "r"(other) : "memory");
   out[threadIdx.x] = value;
 }
@@ -232,10 +232,18 @@ def test_shared_memory_of_a_block_that_has_ended():
 
 
 def test_outside_the_other_blocks_shared_memory():
-    with pytest.raises(MemoryAccessError, match="out of bounds: shared read of 4 bytes"):
-        gpusim.simulate(program(OUTSIDE, WHERE=4096), 2, 32, (np.zeros(64, np.int32),))
+    for where in (4096, 128, -1024):  # what the system keeps lies before the block's own
+        with pytest.raises(MemoryAccessError, match="out of bounds: shared read of 4 bytes"):
+            gpusim.simulate(program(OUTSIDE, WHERE=where, RANK=1), 2, 32, (np.zeros(64, np.int32),))
     with pytest.raises(MemoryAccessError, match="misaligned"):
-        gpusim.simulate(program(OUTSIDE, WHERE=2), 2, 32, (np.zeros(64, np.int32),))
+        gpusim.simulate(program(OUTSIDE, WHERE=2, RANK=1), 2, 32, (np.zeros(64, np.int32),))
+
+
+@pytest.mark.parametrize("rank", [2, 7, 15])
+def test_a_rank_outside_the_cluster(rank):
+    with pytest.raises(KernelError, match=f"block {rank} of the cluster, which does not exist") as caught:
+        gpusim.simulate(program(OUTSIDE, WHERE=0, RANK=rank), 2, 32, (np.zeros(64, np.int32),))
+    assert caught.value.thread == (0, 0, 0) and caught.value.instruction.startswith("LD")
 
 
 def test_a_barrier_that_a_block_never_reaches():
