@@ -111,7 +111,7 @@ def report(files: dict[str, dict]) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Which branches of isa and of the executors the tests take.")
-    parser.add_argument("pieces", nargs="*", metavar="FILE", help="measure these test files again; keep what the others took")
+    parser.add_argument("pieces", nargs="*", metavar="FILE", help="measure these test files again, none of the others")
     parser.add_argument("--resume", action="store_true", help="measure what has not been measured yet")
     options = parser.parse_args()
     all_pieces = pieces()
