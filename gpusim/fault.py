@@ -30,6 +30,12 @@ from isa.instruction import INSTRUCTION_BYTES
 
 _RETURN_REGISTER = 20
 _SPACES = {M.SPACE_SHARED: "shared", M.SPACE_LOCAL: "local", M.SPACE_CONST: "constant"}
+_SPACE_OF_ERROR = {
+    L.E_BOUNDS: "global",
+    L.E_SHARED_BOUNDS: "shared",
+    L.E_LOCAL_BOUNDS: "local",
+    L.E_CONSTANT_BOUNDS: "constant",
+}
 _KINDS = {READ: "read", WRITE: "write", ATOMIC: "atomic"}
 
 
@@ -89,14 +95,7 @@ def caller(state: L.State, warp: int, lane: int, program: Program, launch: Launc
     )
 
 
-_ACCESS_ERRORS = (
-    L.E_BOUNDS,
-    L.E_MISALIGNED,
-    L.E_SHARED_BOUNDS,
-    L.E_LOCAL_BOUNDS,
-    L.E_CONSTANT_BOUNDS,
-    L.E_UNINITIALIZED,
-)
+_ACCESS_ERRORS = (*_SPACE_OF_ERROR, L.E_MISALIGNED, L.E_UNINITIALIZED)
 _SYNC_ERRORS = (L.E_BARRIER_DIVERGENT, L.E_BARRIER_COUNT, L.E_NOT_IN_MASK, L.E_EXITED_IN_MASK)
 
 
@@ -104,13 +103,13 @@ def _access_fault(
     code: int, address: int, size: int, opcode: str, row: np.ndarray, memory: DeviceMemory, place: dict
 ) -> KernelError:
     """An access that is out of bounds, misaligned, to freed memory, or to bytes without contents."""
-    space = _SPACES.get(int(row[M.COL_AUX0]), "global")
-    spaces = {L.E_BOUNDS: "global", L.E_SHARED_BOUNDS: "shared", L.E_LOCAL_BOUNDS: "local"}
     copies = int(row[M.COL_OP]) in (M.OP_BULK_COPY, M.OP_LDGSTS)
-    # Of generic accesses and copies: an offset in a window, unless it looks like an address.
-    if int(row[M.COL_AUX0]) == M.SPACE_GENERIC or copies:
-        window = "shared" if copies else "shared or local"
-        space = spaces.get(code) or ("global" if address >= WINDOW_BYTES else window)
+    if code in _SPACE_OF_ERROR:
+        space = _SPACE_OF_ERROR[code]
+    elif copies or int(row[M.COL_AUX0]) == M.SPACE_GENERIC:  # an offset in a window, unless it looks like an address
+        space = "global" if address >= WINDOW_BYTES else "shared" if copies else "shared or local"
+    else:
+        space = _SPACES.get(int(row[M.COL_AUX0]), "global")
     nearest = memory.describe(address, size) if space == "global" else None
     access = _access_of_copy(row, space) if copies else _access(opcode)
     if code == L.E_UNINITIALIZED:

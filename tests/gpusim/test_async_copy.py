@@ -167,6 +167,21 @@ def test_copies_arrive_at_an_mbarrier(form):
     np.testing.assert_array_equal(result[:WORDS], data[:WORDS])
 
 
+def test_copies_tell_no_mbarrier_of_a_later_block():
+    """Blocks end while their copies are on the way, and the next ones have their mbarriers at the same places."""
+    body = INIT.replace("{n}", "1000") + """
+    mov.u32 t6,0; WAIT: add.u32 t6,t6,1; setp.lt.u32 w,t6,150; @w bra WAIT;
+    mov.u32 t6,%ctaid.x; mad.lo.u32 t6,t6,32,t0; mad.wide.u32 x5,t6,4,x1; mad.wide.u32 x4,t6,16,x0;
+    mbarrier.arrive.shared::cta.b64 st,[bar]; mbarrier.pending_count.b64 t6,st; st.global.u32 [%mine],t6;
+    cp.async.cg.shared.global [%s],[%from],16; cp.async.mbarrier.arrive.noinc.shared::cta.b64 [bar];"""
+    program = program_from_cubin(assemble(kernel(body), "sm_90"), abi="c", path="k")
+    blocks = 64
+    result = np.zeros((blocks, 32), np.uint32)
+    gpusim.simulate(program, blocks, 32, (np.zeros(128 * blocks, np.uint32), result), gpu="tiny")
+    # The state before each arrival: 1,000 threads are missing, then 999, ...
+    assert (np.sort(result, axis=1) == np.arange(969, 1001)).all()
+
+
 ONE = "setp.eq.u32 u,%t,0; "
 STAGED = "ld.global.v4.b32 {v0,v1,v2,v3},[%from]; st.shared.v4.b32 [%s],{v0,v1,v2,v3}; fence.proxy.async; bar.sync 0; "
 DONE = " @u cp.async.bulk.commit_group; @u cp.async.bulk.wait_group 0;"

@@ -74,6 +74,34 @@ def test_blocks_exchange_through_shared_memory(shape, gpu):
                 assert (marks[members[(rank + 1) % size]] == (rank + lanes) % 256).all()
 
 
+SCATTER = """
+#include <cooperative_groups.h>
+// Two of three lanes write to other blocks' rows, each to that of another rank, and read another's back.
+extern "C" __global__ void __cluster_dims__(4, 1, 1) scatter(int *out) {
+  __shared__ int row[32];
+  auto cluster = cooperative_groups::this_cluster();
+  unsigned rank = cluster.block_rank(), t = threadIdx.x;
+  row[t] = -1;
+  cluster.sync();
+  if (t % 3) cluster.map_shared_rank(row, (rank + t) % 4)[t] = 100 * rank + t;
+  cluster.sync();
+  out[32 * blockIdx.x + t] = t % 3 ? *cluster.map_shared_rank(row + t, (rank + t / 4) % 4) : row[t];
+  cluster.sync();
+}
+"""
+
+
+@pytest.mark.parametrize("gpu", ["tiny", "h200"])
+def test_lanes_of_a_warp_that_mean_different_blocks(gpu):
+    out = np.zeros((2, 4, 32), np.int32)
+    gpusim.simulate(program(SCATTER), 8, 32, (out,), gpu=gpu)
+    for rank in range(4):
+        for t in range(32):
+            there = (rank + t // 4) % 4  # whose row[t] was written by the block t before it
+            expected = 100 * ((there - t) % 4) + t if t % 3 else -1
+            assert out[:, rank, t].tolist() == [expected] * 2
+
+
 def test_host_threads_change_nothing():
     kernel = program(EXCHANGE, CX=4, CY=1)
     values = np.arange(64 * 64, dtype=np.int32) % 97

@@ -1,9 +1,13 @@
 """Control flow written as SASS: where lanes go, with which mask, and what each of them has done in the end."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
+import gpusim
 from gpusim.errors import KernelError
+from isa.instruction import parse_instruction
 from tests.gpusim import sass
 
 ALL = list(range(32))
@@ -307,3 +311,15 @@ def test_a_warpsync_whose_others_wait_behind_it_is_passed():
     @RETURN
     """
     assert out_of(text) == [5] * 2 + [0] * 30
+
+
+@pytest.mark.parametrize("target", [-16, 1 << 20])
+@pytest.mark.parametrize("branch", ["BRA `(far)", "JMP `(far)", "WARPSYNC.COLLECTIVE R4, `(far)"])
+def test_branches_to_where_no_code_is(branch, target):
+    """No compiler makes them; a damaged program does."""
+    program = sass.assemble("S2R R0, SR_TID.X\nMOV R4, 0xffffffff\nISETP.GE.U32.AND P0, PT, R0, 0x3, PT\nNOP\nEXIT")
+    far = parse_instruction(48, f"@P0 {branch}", sass.ENCODING, {"far": target})
+    code = (*program.instructions[:3], far, *program.instructions[4:])
+    with pytest.raises(KernelError, match="outside the kernel's code") as caught:
+        gpusim.simulate(dataclasses.replace(program, instructions=code), 1, 32, (np.zeros(32, np.uint32),), gpu="tiny")
+    assert caught.value.thread == (3, 0, 0)
