@@ -156,6 +156,14 @@ def test_phases_and_pending_counts_of_an_mbarrier():
     assert result[:8].tolist() == [2, 0, 1, 1, 0, 0, 1, 1]
 
 
+def test_memory_of_an_mbarrier_that_is_no_longer_one():
+    """After mbarrier.inval its eight bytes are for other uses."""
+    body = INIT.replace("{n}", "3") + """@u mbarrier.inval.shared::cta.b64 [bar]; bar.sync 0;
+    @u st.shared.b64 [bar],0x123456789abcdef0; bar.sync 0; ld.shared.b64 st,[bar]; st.global.b64 [%mine],st;"""
+    _, result = run(body)
+    assert (result[:WORDS].reshape(32, 4)[:, :2] == [0x9ABCDEF0, 0x12345678]).all()
+
+
 @pytest.mark.parametrize("form", ["noinc.", ""])
 def test_copies_arrive_at_an_mbarrier(form):
     count = "32" if form else "1"

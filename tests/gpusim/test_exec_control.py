@@ -52,9 +52,10 @@ met:
         "IMAD R4, R4, 0x20, RZ\nRET.REL.NODEC R4 `(first)",
         "IMAD R4, R4, 0x20, 0x10\nCALL.REL.NOINC R4 `(base)",
         "LEPC R8 `(first)\nIMAD R4, R4, 0x20, R8\nCALL.ABS.NOINC R4",
+        "LEPC R8 `(first)\nIMAD R4, R4, 0x20, R8\nIADD3 R4, R4, 0x10, RZ\nJMX R4 -0x10",  # absolute but for the number
         "LEPC R8\nIMAD R4, R4, 0x20, R8\nRET.ABS.NODEC R4 0x40",  # four instructions behind LEPC
     ],
-    ids=["brx label", "brx offset", "jmx", "ret", "call", "call absolute", "ret absolute"],
+    ids=["brx label", "brx offset", "jmx", "ret", "call", "call absolute", "jmx absolute", "ret absolute"],
 )
 def test_addresses_from_registers(go):
     """Each group of lanes with one target goes there, whatever the instruction is called."""
