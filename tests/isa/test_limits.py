@@ -66,6 +66,8 @@ def test_a_sound_program_has_no_problem():
         ({"source": {"k.cu": [1]}}, "the source is not text"),
         ({"global_symbols": (GlobalSymbol("x", -1, 4),)}, "variable 'x' has 4 bytes at -1"),
         ({"relocations": (Relocation("text", 0, 2, None, 0),)}, "relocation of None is not one"),
+        ({"relocations": (Relocation("data", 0, 2, "x", 0),)}, "relocation of 'x' changes 'data'"),
+        ({"relocations": (Relocation("constant", 0, 2, "x", 0),)}, "relocation of 'x' changes 'constant'"),
     ],
 )
 def test_what_no_kernel_can_have(changes, words):
