@@ -187,7 +187,7 @@ EMPTY = 'extern "C" __global__ void __cluster_dims__(4, 1, 1) k(int *out) { out[
 LEFT = """
 extern "C" __global__ void __cluster_dims__(2, 1, 1) k(int *out) {
   unsigned rank; asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  if (rank == 0 && threadIdx.x < 16) return;
+  if (rank == 0 && threadIdx.x < LEAVE) return;
   asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
   out[threadIdx.x + 32 * rank] = 7;
 }
@@ -225,10 +225,12 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) k(int *out) {
 """
 
 
-def test_exited_threads_count_as_arrived():
+@pytest.mark.parametrize("leave", [16, 32])
+def test_exited_threads_count_as_arrived(leave):
+    """Some of a block, and all of it."""
     out = np.zeros(64, np.int32)
-    gpusim.simulate(program(LEFT), 2, 32, (out,))
-    assert (out == np.where(np.arange(64) < 16, 0, 7)).all()
+    gpusim.simulate(program(LEFT, LEAVE=leave), 2, 32, (out,))
+    assert (out == np.where(np.arange(64) < leave, 0, 7)).all()
 
 
 @pytest.mark.parametrize(

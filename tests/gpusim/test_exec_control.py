@@ -314,6 +314,28 @@ def test_a_warpsync_whose_others_wait_behind_it_is_passed():
     assert out_of(text) == [5] * 2 + [0] * 30
 
 
+STORES = "MOV R4, 0x7\nSTS [0x400], R4\n"
+SPINS = "again:\nLDS R5, [0x400]\nISETP.EQ.U32.AND P1, PT, R5, RZ, PT\n@P1 BRA `(again)\n"
+
+
+@pytest.mark.parametrize("ways", [(STORES, SPINS), (SPINS, STORES)], ids=["stores first", "spins first"])
+def test_lanes_that_spin_without_a_yield_do_not_keep_the_others_from_running(ways):
+    """Half of the warp waits for what the other half stores, whichever of them goes first."""
+    text = f"""
+    ISETP.LT.U32.AND P0, PT, R0, 0x10, PT
+    STS [0x400], RZ
+    @P0 BRA `(other)
+    {ways[0]}
+    BRA `(done)
+    other:
+    {ways[1]}
+    done:
+    LDS R6, [0x400]
+    @RETURN
+    """
+    assert out_of(text, static_shared_bytes=16, max_cycles=200_000) == [7] * 32
+
+
 @pytest.mark.parametrize("target", [-16, 1 << 20])
 @pytest.mark.parametrize("branch", ["BRA `(far)", "JMP `(far)", "WARPSYNC.COLLECTIVE R4, `(far)"])
 def test_branches_to_where_no_code_is(branch, target):
