@@ -175,6 +175,16 @@ def test_copies_arrive_at_an_mbarrier(form):
     np.testing.assert_array_equal(result[:WORDS], data[:WORDS])
 
 
+def test_copies_of_some_lanes_arrive_for_them_alone():
+    """The mbarrier counts 22 lanes; the ten that did not copy find zeros, as shared memory of a new block has here."""
+    body = INIT.replace("{n}", "22") + """setp.gt.u32 u,%t,9;
+    @u cp.async.cg.shared.global [%s],[%from],16; @u cp.async.mbarrier.arrive.noinc.shared::cta.b64 [bar];
+    W: mbarrier.try_wait.parity.shared::cta.b64 w,[bar],0; @!w bra W;""" + STORE_ROW
+    data, result = run(body)
+    assert not result[:40].any()
+    np.testing.assert_array_equal(result[40:WORDS], data[40:WORDS])
+
+
 def test_copies_tell_no_mbarrier_of_a_later_block():
     """Blocks end while their copies are on the way, and the next ones have their mbarriers at the same places."""
     body = INIT.replace("{n}", "1000") + """

@@ -279,6 +279,15 @@ def test_bad_addresses(text, message):
     assert re.match(message, f"{error.problem} {error.space}") and text.split("\n")[-1] in str(error)
 
 
+@pytest.mark.parametrize("text", [text for text, _ in BAD], ids=[text.split("\n")[-1] for text, _ in BAD])
+def test_an_access_that_no_lane_makes_has_no_address(text):
+    """With a false guard a bad address is none, and nothing changes."""
+    *before, access = text.split("\n")
+    rows = [*before, "ISETP.NE.U32.AND P1, PT, RZ, RZ, PT", f"@P1 {access}", "@RETURN"]
+    out, data = run("\n".join(rows), local_bytes=16)
+    assert out.tolist() == [0x11111111] * 32 and (data == BYTES).all()
+
+
 def test_the_first_error_of_an_sm_is_the_one_reported():
     """Two warps fail; the one whose instruction issues first is named."""
     text = """
