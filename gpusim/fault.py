@@ -30,6 +30,12 @@ from isa.instruction import INSTRUCTION_BYTES
 
 _RETURN_REGISTER = 20
 _SPACES = {M.SPACE_SHARED: "shared", M.SPACE_LOCAL: "local", M.SPACE_CONST: "constant"}
+_SPACE_OF_ERROR = {
+    L.E_BOUNDS: "global",
+    L.E_SHARED_BOUNDS: "shared",
+    L.E_LOCAL_BOUNDS: "local",
+    L.E_CONSTANT_BOUNDS: "constant",
+}
 _KINDS = {READ: "read", WRITE: "write", ATOMIC: "atomic"}
 
 
@@ -89,14 +95,7 @@ def caller(state: L.State, warp: int, lane: int, program: Program, launch: Launc
     )
 
 
-_ACCESS_ERRORS = (
-    L.E_BOUNDS,
-    L.E_MISALIGNED,
-    L.E_SHARED_BOUNDS,
-    L.E_LOCAL_BOUNDS,
-    L.E_CONSTANT_BOUNDS,
-    L.E_UNINITIALIZED,
-)
+_ACCESS_ERRORS = (*_SPACE_OF_ERROR, L.E_MISALIGNED, L.E_UNINITIALIZED)
 _SYNC_ERRORS = (L.E_BARRIER_DIVERGENT, L.E_BARRIER_COUNT, L.E_NOT_IN_MASK, L.E_EXITED_IN_MASK)
 
 
@@ -104,13 +103,15 @@ def _access_fault(
     code: int, address: int, size: int, opcode: str, row: np.ndarray, memory: DeviceMemory, place: dict
 ) -> KernelError:
     """An access that is out of bounds, misaligned, to freed memory, or to bytes without contents."""
-    space = _SPACES.get(int(row[M.COL_AUX0]), "global")
-    spaces = {L.E_SHARED_BOUNDS: "shared", L.E_LOCAL_BOUNDS: "local", L.E_CONSTANT_BOUNDS: "constant"}
-    # Of generic accesses and bulk copies: an offset in a window, unless it looks like an address.
-    if int(row[M.COL_AUX0]) == M.SPACE_GENERIC or int(row[M.COL_OP]) in (M.OP_BULK_COPY, M.OP_LDGSTS):
-        space = spaces.get(code) or ("global" if address >= WINDOW_BYTES else "shared or local")
+    copies = int(row[M.COL_OP]) in (M.OP_BULK_COPY, M.OP_LDGSTS)
+    if code in _SPACE_OF_ERROR:
+        space = _SPACE_OF_ERROR[code]
+    elif copies or int(row[M.COL_AUX0]) == M.SPACE_GENERIC:  # an offset in a window, unless it looks like an address
+        space = "global" if address >= WINDOW_BYTES else "shared" if copies else "shared or local"
+    else:
+        space = _SPACES.get(int(row[M.COL_AUX0]), "global")
     nearest = memory.describe(address, size) if space == "global" else None
-    access = _access(opcode)
+    access = _access_of_copy(row, space) if copies else _access(opcode)
     if code == L.E_UNINITIALIZED:
         return UninitializedReadError(
             address=address, size=size, access=access, space=space, allocation=nearest, **place
@@ -225,3 +226,11 @@ def _access(opcode: str) -> str:
     if opcode.startswith(("ATOM", "RED")):
         return "atomic"
     return "write" if opcode.startswith("ST") else "read"
+
+
+def _access_of_copy(row: np.ndarray, space: str) -> str:
+    """What a copy between global and shared memory does to one of them."""
+    kind = M.BULK_LOAD if int(row[M.COL_OP]) == M.OP_LDGSTS else int(row[M.COL_AUX4])
+    if (kind in (M.BULK_LOAD, M.BULK_TENSOR_LOAD)) != (space == "shared"):
+        return "read"
+    return "atomic" if kind in (M.BULK_REDUCE, M.BULK_TENSOR_REDUCE) else "write"

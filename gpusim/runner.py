@@ -14,7 +14,7 @@ from gpusim.config import GPUConfig
 from gpusim.engine import layout as L
 from gpusim.engine.device import CyclesUsedUp, Device, HostRefused, MachineStopped, NothingMoves
 from gpusim.engine.dispatcher import G_FIELDS
-from gpusim.engine.machine import build_state, constant_banks, parameters
+from gpusim.engine.machine import VECTOR_BYTES, build_state, constant_banks, parameters
 from gpusim.engine.record import LaunchRecord
 from gpusim.engine.warm import prepare_core
 from gpusim.errors import LaunchError
@@ -36,8 +36,6 @@ _DEFAULT_STACK_BYTES = 1024
 _WORKSPACE_BYTES = 64
 #: CUDA programming guide, technical specifications per compute capability: 512 KB.
 _MOST_LOCAL_BYTES = 512 << 10
-#: The widest access of a thread.
-_VECTOR_BYTES = 16
 
 
 def run_launch(
@@ -84,20 +82,22 @@ def run_launch(
         )
     workspace = memory.alloc(_WORKSPACE_BYTES, "grid workspace") if shared_by_blocks else 0
     local_bytes = _local_bytes(program)
+    shared = program.static_shared_bytes + launch.shared_bytes
     par = parameters(
         config,
         launch,
         lowered,
         fits,
         program.shared_base,
-        _shared_end(program, launch),
+        program.shared_base + shared,
         local_bytes,
         memory.base,
         strict_barriers,
         program.cluster or (0, 0, 0),
         checks,
     )
-    par[L.P_SHARED_SIZE] = program.shared_base + program.static_shared_bytes + launch.shared_bytes
+    unit = config.sm.shared_unit_bytes  # in which %total_smem_size counts, says the PTX ISA
+    par[L.P_SHARED_SIZE] = program.shared_base + -(-shared // unit) * unit
     banks = constant_banks(program, launch, parameter_bytes, local_bytes, config.sm.count, workspace)
     own = device is None
     device = device or Device(config, threads)
@@ -163,13 +163,6 @@ def lowered_once(program: Program) -> Lowered:
     return _lowered[key][1]
 
 
-def _shared_end(program: Program, launch: Launch) -> int:
-    """Where a block's shared memory ends, in whole vectors of 16 bytes: ptxas reads a vector of which a kernel needs a
-    part, as it may, since hardware gives out shared memory in units of 128 bytes and more."""
-    end = program.shared_base + program.static_shared_bytes + launch.shared_bytes
-    return -(-end // _VECTOR_BYTES) * _VECTOR_BYTES
-
-
 def _local_bytes(program: Program) -> int:
     """Local memory per thread: the compiler's stack, rounded to 16 bytes, and room for calls it could not count."""
     calls = any(each.opcode in ("CALL", "BRX", "JMX") for each in program.instructions)
@@ -180,4 +173,4 @@ def _local_bytes(program: Program) -> int:
             f"{program.local_bytes:,} bytes of local memory per thread, allowed at most {_MOST_LOCAL_BYTES:,}",
             kernel=program.name,
         )
-    return -(-program.local_bytes // _VECTOR_BYTES) * _VECTOR_BYTES + (_DEFAULT_STACK_BYTES if calls else 0)
+    return -(-program.local_bytes // VECTOR_BYTES) * VECTOR_BYTES + (_DEFAULT_STACK_BYTES if calls else 0)

@@ -6,6 +6,7 @@ architecture can express at all.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from isa.instruction import INSTRUCTION_BYTES
@@ -17,6 +18,7 @@ MOST_GLOBAL_BYTES = 1 << 30
 MOST_PARAMETERS = 4096
 MOST_INSTRUCTIONS = 1 << 20
 _MOST_BYTES = 1 << 32
+_TARGET = re.compile(r"text|global|constant\d{1,2}")
 
 
 def problem_with(kernel: Any) -> str | None:
@@ -47,7 +49,7 @@ def problem_with(kernel: Any) -> str | None:
         if type(bank) is not int or not 0 <= bank < 32 or len(content) > BANK_BYTES:
             return f"constant bank {bank} has {len(content):,} bytes"
     cluster = kernel.cluster
-    if cluster is not None and not (len(cluster) == 3 and all(type(each) is int and each >= 0 for each in cluster)):
+    if cluster is not None and not (len(cluster) == 3 and all(type(each) is int and each > 0 for each in cluster)):
         return f"cluster is {cluster!r}"
     return None
 
@@ -82,4 +84,6 @@ def problem_with_program(program: Any) -> str | None:
         texts = (relocation.target, relocation.symbol)
         if any(type(value) is not int for value in numbers) or any(not isinstance(text, str) for text in texts):
             return f"the relocation of {relocation.symbol!r} is not one"
+        if not _TARGET.fullmatch(relocation.target):
+            return f"the relocation of {relocation.symbol!r} changes {relocation.target!r}"
     return problem_with(program)

@@ -12,7 +12,6 @@ Relocation types are numbered in the order in which `nvlink` names them (R_CUDA_
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -144,7 +143,7 @@ def relocate(program: Program, place: Callable[[str, int], int]) -> Program:
             that it does not know.
 
     Raises:
-        CompileError: a relocation of a type that is not known.
+        CompileError: a relocation of a type that is not known, or one that lies outside of what it changes.
     """
     banks = {bank: bytearray(content) for bank, content in program.constant_banks.items()}
     instructions = list(program.instructions)
@@ -154,9 +153,12 @@ def relocate(program: Program, place: Callable[[str, int], int]) -> Program:
         value = address_of(program, entry, place)
         if entry.target == "text":
             index = entry.offset // INSTRUCTION_BYTES
+            if not 0 <= index < len(instructions):
+                raise _outside(entry)
             instructions[index] = _with_immediate(instructions[index], entry, value)
         else:
-            write_address(banks[int(entry.target.removeprefix("constant"))], entry.offset, entry, value)
+            bank = banks.get(int(entry.target.removeprefix("constant")), bytearray())
+            write_address(bank, entry.offset, entry, value)
     return replace(
         program,
         instructions=tuple(instructions),
@@ -176,19 +178,20 @@ def write_address(buffer: bytearray, offset: int, entry: Relocation, value: int)
     """Write an address, or the part of it that the relocation's type names, into data.
 
     Raises:
-        CompileError: the type is not one of those.
+        CompileError: the type is not one of those, or the place is not in the buffer.
     """
-    kind = entry.kind
+    kind, size, shift = entry.kind, 1, 0
     if kind in _WORDS:
         size = _WORDS[kind]
-        struct.pack_into("<Q" if size == 8 else "<I", buffer, offset, value & (1 << 8 * size) - 1)
     elif kind in _HALVES:
-        struct.pack_into("<I", buffer, offset, value >> _HALVES[kind] & 0xFFFFFFFF)
+        size, shift = 4, _HALVES[kind]
     elif any(first <= kind < first + 8 for first in _FIRST_BYTE):
-        first = max(first for first in _FIRST_BYTE if first <= kind)
-        buffer[offset] = value >> 8 * (kind - first) & 0xFF
+        shift = 8 * (kind - max(first for first in _FIRST_BYTE if first <= kind))
     else:
         raise _unknown(entry)
+    if not 0 <= offset <= len(buffer) - size:
+        raise _outside(entry)
+    buffer[offset : offset + size] = (value >> shift & (1 << 8 * size) - 1).to_bytes(size, "little")
 
 
 def _with_immediate(instruction: Instruction, entry: Relocation, value: int) -> Instruction:
@@ -209,3 +212,7 @@ def _is_address(operand: Operand) -> bool:
 
 def _unknown(entry: Relocation) -> CompileError:
     return CompileError(f"relocation type {entry.kind} for '{entry.symbol}' ({entry.target}) is not known")
+
+
+def _outside(entry: Relocation) -> CompileError:
+    return CompileError(f"the relocation for '{entry.symbol}' at byte {entry.offset:,} of {entry.target} lies outside")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from isa import microops as m
-from isa.lower_memory import ATOMICS
+from isa.lower_memory import ATOMICS, check_operation
 from isa.lower_writer import RowWriter
 
 _SCALARS = {"S32": (m.TYPE_S32, 4), "U64": (m.TYPE_U64, 8), "64": (m.TYPE_U64, 8), "S64": (m.TYPE_S64, 8)}
@@ -47,7 +47,9 @@ def plain_reduction(w: RowWriter) -> None:
     kind, size = (m.TYPE_F32, 4) if w.has("F32") else (m.TYPE_U32, 4)
     for name in w.modifiers:
         kind, size = _SCALARS.get(name, (kind, size))
-    w.set(m.OP_BULK_COPY, aux0=m.SPACE_SHARED, aux1=size, aux2=_operation(w), aux3=kind, aux4=m.BULK_REDUCE)
+    operation = _operation(w)
+    check_operation(w, operation, kind)
+    w.set(m.OP_BULK_COPY, aux0=m.SPACE_SHARED, aux1=size, aux2=operation, aux3=kind, aux4=m.BULK_REDUCE)
     _address(w, m.COL_A)
     _address(w, m.COL_B)
     w.columns[m.COL_C] = w.register_row(w.take("ureg"))

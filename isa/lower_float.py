@@ -322,9 +322,7 @@ def half_arithmetic(w: RowWriter) -> None:
     ]
     form = m.HALF_BF16 if w.has("BF16_V2") else m.HALF_F16
     single = w.has("F32")
-    if single:
-        if op != m.OP_HADD2:
-            raise w.refuse("a float32 result")
+    if single:  # of HADD2 alone
         op = m.OP_HADD2_F32
     w.set(op, aux0=flags(w), aux1=form)
     w.dst()

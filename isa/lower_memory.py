@@ -160,6 +160,23 @@ def _atomic_type(w: RowWriter) -> int:
 _TYPE_BYTES = {m.TYPE_U64: 8, m.TYPE_S64: 8, m.TYPE_F64: 8, m.TYPE_U128: 16}
 _TYPE_BYTES |= dict.fromkeys((m.TYPE_F32X2, m.TYPE_F16X4, m.TYPE_BF16X4), 8)
 _TYPE_BYTES |= dict.fromkeys((m.TYPE_F32X4, m.TYPE_F16X8, m.TYPE_BF16X8), 16)
+_EXCHANGES = (m.ATOMIC_EXCH, m.ATOMIC_CAS, m.ATOMIC_CAST_SPIN)
+_SUMS = (m.ATOMIC_ADD,)
+_EXTREMES = (*_SUMS, m.ATOMIC_MIN, m.ATOMIC_MAX)
+# Besides exchanges, which look at bits. Types that are not here have every operation (PTX ISA, atom and red).
+_OPERATIONS = {
+    **dict.fromkeys((m.TYPE_F32, m.TYPE_F32_FTZ, m.TYPE_F64, m.TYPE_F32X2, m.TYPE_F32X4), _SUMS),
+    **dict.fromkeys((m.TYPE_F16X2, m.TYPE_F16X4, m.TYPE_F16X8), _EXTREMES),
+    **dict.fromkeys((m.TYPE_BF16X2, m.TYPE_BF16X4, m.TYPE_BF16X8), _EXTREMES),
+    **dict.fromkeys((m.TYPE_U64, m.TYPE_S64), (*_EXTREMES, m.ATOMIC_AND, m.ATOMIC_OR, m.ATOMIC_XOR)),
+    m.TYPE_U128: (),
+}
+
+
+def check_operation(w: RowWriter, operation: int, kind: int) -> None:
+    """Refuses an atomic that no GPU has."""
+    if operation not in _EXCHANGES and operation not in _OPERATIONS.get(kind, (operation,)):
+        raise w.refuse("an operation that atomics of this type do not have")
 
 
 def atomic(w: RowWriter) -> None:
@@ -180,6 +197,7 @@ def atomic(w: RowWriter) -> None:
         operation = w.choose(ATOMICS, -1)
         if operation < 0:
             raise w.refuse("an atomic without an operation")
+    check_operation(w, operation, kind)
     w.set(
         m.OP_RED if reduction else m.OP_ATOM,
         aux0=_SPACES[opcode],
@@ -219,8 +237,6 @@ def load_constant(w: RowWriter) -> None:
 
 
 def _indexed_constant(w: RowWriter, operand: Operand, size: int) -> None:
-    if w.has("IL", "IS", "ISL"):
-        raise w.refuse("an indexing mode of constant loads")
     bits = 0
     if operand.base is not None:
         w.columns[m.COL_A] = w.register_row(operand.base)

@@ -150,7 +150,7 @@ _ROWS = [
     ),
     _row("I2F", UNIT_XU, VARIABLE, floats.integer_to_float, _INTEGERS + " F16 BF16 F32 F64 " + _ROUND),
     _row("I2FP", UNIT_ALU, FIXED, floats.integer_to_float, "S32 U32 F32 " + _ROUND),
-    _row("F2F", UNIT_XU, VARIABLE, floats.float_to_float, "F16 BF16 F32 F64 FTZ SAT " + _ROUND),
+    _row("F2F", UNIT_XU, VARIABLE, floats.float_to_float, "F16 BF16 F32 F64 FTZ " + _ROUND),
     _row("FRND", UNIT_XU, VARIABLE, floats.round_to_integral, "F16 BF16 F32 F64 FTZ NTZ " + _ROUND_INTEGER),
     _row(
         "F2FP",

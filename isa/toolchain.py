@@ -61,10 +61,11 @@ def run_tool(command: list[str], seconds: int = TOOL_SECONDS) -> subprocess.Comp
     """Run a tool and keep what it prints.
 
     Raises:
-        ToolchainFailed: it has not ended after so many seconds, as may happen with a damaged file.
+        ToolchainFailed: it has not ended after so many seconds, as may happen with a damaged file, or has crashed.
     """
+    name = Path(command[0]).name
     try:
-        return subprocess.run(
+        done = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -74,7 +75,10 @@ def run_tool(command: list[str], seconds: int = TOOL_SECONDS) -> subprocess.Comp
             timeout=seconds,
         )
     except subprocess.TimeoutExpired:
-        raise ToolchainFailed(f"{Path(command[0]).name} has not ended after {seconds} seconds") from None
+        raise ToolchainFailed(f"{name} has not ended after {seconds} seconds") from None
+    if done.returncode < 0:
+        raise ToolchainFailed(f"{name} crashed with signal {-done.returncode}: {done.stderr.strip() or 'no message'}")
+    return done
 
 
 def first_error(report: str) -> tuple[str, int | None]:

@@ -1,12 +1,12 @@
 """Access patterns: the same words moved, in an order that global memory likes or does not.
 
 A request of a warp is served in sectors of 32 bytes. `contiguous`, `offset` and `strided` are one kernel that copies
-`dst[i] = src[i * stride + start]`: 4 sectors per load request, 5 if the warp begins one word off, 32 if there are
-eight words from lane to lane, each sector fetched for one word of it. `structures` adds four of the eight fields
-of each record (array of structures: lanes are 32 bytes apart, and a request takes 32 sectors, which L1 keeps for the
-other three fields); `fields` has each field in a row of its own (structure of arrays: four sectors, and the
-fields not asked for stay in memory). `gather` reads words in random order, `scatter_add` adds to random words with
-integer atomics, eight for each.
+`dst[i] = src[i * stride + start]`: 4 sectors per load request, 5 if the warp begins one word off (seven warps of eight
+find the fifth in L1, so DRAM reads no more for it), 32 if there are eight words from lane to lane, each sector fetched
+for one word of it. `structures` adds four of the eight fields of each record (array of structures: a request takes 32
+sectors, which L1 keeps for the other three fields); `fields` has each field in a row of its own (structure of arrays:
+four sectors, and the fields not asked for stay in memory). `gather` reads words in random order, `scatter_add` adds to
+random words with integer atomics, eight for each.
 
 In the report, follow sectors per request, and DRAM bytes against the bytes that the program needs.
 
@@ -145,7 +145,7 @@ VARIANTS = (
     _variant(
         "contiguous", copy, _make_copy(1, 0), _copied, 1, "Neighbouring words: four sectors to a request."
     ),
-    _variant("offset", copy, _make_copy(1, 1), _copied, 1, "Starting one word off costs a fifth sector."),
+    _variant("offset", copy, _make_copy(1, 1), _copied, 1, "Starting one word off asks L1 for a fifth sector."),
     _variant(
         "strided", copy, _make_copy(8, 0), _copied, 1, "Every eighth word: a sector fetched for each word."
     ),

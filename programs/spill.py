@@ -2,10 +2,10 @@
 
 Each thread counts the 16 digits of its words. `local_array` keeps the counts in an array of the thread. Registers
 have no index, so the compiler puts it into local memory, which is global memory laid out so that the same element
-of all lanes is contiguous: lanes that count different digits spread over as many lines, and every count is a load and
-a store through L1. `shared_array` keeps them in shared memory, a column per thread: any digits of the 32 lanes lie in
-32 banks. `registers` packs the sixteen counts into four words by shifts: no memory, more instructions. In the
-report, compare local loads and stores, L1 hit rates, and shared-memory wavefronts.
+of all lanes is contiguous: lanes that count different digits spread over as many lines, and every count is a load
+through L1 and a store to L2. `shared_array` keeps them in shared memory, a column per thread: any digits of 32 lanes
+lie in 32 banks. `registers` packs the sixteen counts into four words by shifts: no memory, more instructions. In the
+report, compare the line that counts, L2's sectors (eight times the others'), and shared-memory wavefronts.
 
 Integers, so bit-exact.
 """

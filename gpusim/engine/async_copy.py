@@ -17,7 +17,7 @@ from gpusim.engine.jit import compiled
 from gpusim.engine.lsu import read_lines
 from gpusim.engine.matrix_load import matrix_access
 from gpusim.engine.mbarrier import arrive_with_copies, barrier_object, tell
-from gpusim.engine.space import check_global, check_window
+from gpusim.engine.space import check_global, check_window, fail, find_allocation
 from isa import microops as M
 
 
@@ -44,6 +44,21 @@ def global_sources(st, sm, i, wb):
 def shared_target(st, i, row, lane):
     """Shared address that a lane names as its target, which may carry the rank of its block."""
     return (np.int64(st.regs[row + lane]) + np.int64(st.code[i, M.COL_AUX2])) & 0xFFFFFFFF
+
+
+@compiled
+def check_parts(st, sm, i, w, mask, size):
+    """As check_global where the sources' distances from multiples of `size` are the bytes at the end that become zero,
+    which may lie outside of all memory."""
+    for lane in range(32):
+        if (mask >> lane) & 1:
+            missing = st.address[sm, lane] & (size - 1)
+            source = st.address[sm, lane] - missing
+            k = find_allocation(st.starts, st.ends, source)
+            if k < 0 or source > st.ends[k] - (size - missing):
+                fail(st, sm, L.E_BOUNDS, i, w, lane, source, size - missing)
+                return False
+    return True
 
 
 @compiled
@@ -92,11 +107,10 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
     global_sources(st, sm, i, wb)
     reading = mask & np.int64(predicate(st.code, i, M.COL_PS0, st.preds, 16 * w))
     if st.code[i, M.COL_AUX4] != 0:
-        for lane in range(32):  # the bytes that become zero are asked for by misalignment
-            st.address[sm, lane] &= ~(size - 1)
-    if not check_global(st, sm, i, w, reading, size):
+        if not check_parts(st, sm, i, w, reading, size):
+            return
+    elif not check_global(st, sm, i, w, reading, size):
         return
-    global_sources(st, sm, i, wb)
     copy_lanes(st, sm, w, i, wb, mask, size, reading)
     token = st.token[sm, k]
     if reading == 0:

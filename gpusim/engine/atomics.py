@@ -62,22 +62,14 @@ def flush(word):
 
 
 @compiled
-def combine_float(op, flushes, old, value):
-    """New bits of a float32; NaN results are canonical, min and max prefer a number to NaN."""
-    if op == M.ATOMIC_ADD:
-        a = flush(old) if flushes else np.uint32(old)
-        b = flush(value) if flushes else np.uint32(value)
-        total = np.float32(float_of(a) + float_of(b))
-        if np.isnan(total):
-            return np.uint32(0x7FFFFFFF)
-        return flush(bits_of(total)) if flushes else bits_of(total)
-    a_value = float_of(old)
-    b_value = float_of(value)
-    if op == M.ATOMIC_MIN:
-        return np.uint32(old) if (a_value <= b_value or np.isnan(b_value)) else np.uint32(value)
-    if op == M.ATOMIC_MAX:
-        return np.uint32(old) if (a_value >= b_value or np.isnan(b_value)) else np.uint32(value)
-    return np.uint32(value)
+def add_floats(flushes, old, value):
+    """Bits of the sum of two float32; a NaN is canonical."""
+    a = flush(old) if flushes else np.uint32(old)
+    b = flush(value) if flushes else np.uint32(value)
+    total = np.float32(float_of(a) + float_of(b))
+    if np.isnan(total):
+        return np.uint32(0x7FFFFFFF)
+    return flush(bits_of(total)) if flushes else bits_of(total)
 
 
 @compiled
@@ -86,7 +78,7 @@ def combine32(op, kind, old, value):
     if op == M.ATOMIC_EXCH:
         return value
     if kind == M.TYPE_F32 or kind == M.TYPE_F32_FTZ or kind == M.TYPE_F32X2 or kind == M.TYPE_F32X4:
-        return combine_float(op, kind != M.TYPE_F32, old, value)
+        return add_floats(kind != M.TYPE_F32, old, value)  # the only operation besides exchanges
     if kind == M.TYPE_F16X2 or kind == M.TYPE_F16X4 or kind == M.TYPE_F16X8:
         return combine_halves(op, M.HALF_F16, old, value)
     if kind == M.TYPE_BF16X2 or kind == M.TYPE_BF16X4 or kind == M.TYPE_BF16X8:
@@ -117,10 +109,10 @@ def combine32(op, kind, old, value):
 @compiled
 def combine64(op, kind, old, value):
     """As combine32 for 64-bit types."""
+    if op == M.ATOMIC_EXCH:
+        return value
     if kind == M.TYPE_F64:
-        if op == M.ATOMIC_ADD:
-            return double_bits(double_of(old) + double_of(value))
-        return np.uint64(value)
+        return double_bits(double_of(old) + double_of(value))
     if op == M.ATOMIC_ADD:
         return np.uint64(old + value)
     if op == M.ATOMIC_MIN:
@@ -135,9 +127,7 @@ def combine64(op, kind, old, value):
         return old & value
     if op == M.ATOMIC_OR:
         return old | value
-    if op == M.ATOMIC_XOR:
-        return old ^ value
-    return value
+    return old ^ value
 
 
 @compiled

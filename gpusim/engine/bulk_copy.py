@@ -150,6 +150,16 @@ def plain_copy(st, sm, w, i, wb, time):
 
 
 @compiled
+def reduced(kind, operation):
+    """Whether elements of a type can be reduced so; `kind` -1 stands for those that are not modelled."""
+    if kind == M.TYPE_F32:
+        return operation == M.ATOMIC_ADD
+    if kind == M.TYPE_U64 or kind == M.TYPE_S64:
+        return operation != M.ATOMIC_INC and operation != M.ATOMIC_DEC
+    return kind >= 0
+
+
+@compiled
 def out_of_bounds(shared, at, size, fill):
     """What a load puts in place of an element outside the tensor."""
     for b in range(size):
@@ -240,7 +250,9 @@ def tensor_copy(st, sm, w, i, wb, time):
     reduces = code[i, M.COL_AUX4] == M.BULK_TENSOR_REDUCE
     kind = _KINDS[kind_of_element] if reduces else np.int64(-1)
     plain = kind_of_element != 8 and (flags >> 16) & 1 == 0 and (flags >> 11) & 3 == 0
-    if size == 0 or not plain or rank != code[i, M.COL_AUX1] or (reduces and kind < 0):
+    if reduces and not reduced(kind, code[i, M.COL_AUX2]):
+        plain = False
+    if size == 0 or not plain or rank != code[i, M.COL_AUX1]:
         fail(st, sm, L.E_UNSUPPORTED, i, w, 0, flags, np.int64(_MAP_BYTES))
         return
     first_coordinate = 2 if load else 1

@@ -59,6 +59,7 @@ def find_remote(st, sm, i, w, mask, size):
     """Turns the lanes' shared addresses into SM << 40 | byte of its shared memory. False if one is not allowed."""
     address = st.address[sm]
     own = st.block[sm, st.warp[w, L.W_BLOCK]]
+    loads = st.code[i, M.COL_OP] == M.OP_LOAD
     for lane in range(32):
         if (mask >> lane) & 1 == 0:
             continue
@@ -67,7 +68,8 @@ def find_remote(st, sm, i, w, mask, size):
         if offset & (size - 1) != 0:
             fail(st, sm, L.E_MISALIGNED, i, w, lane, address[lane], size)
             return False
-        if offset + size > st.par[L.P_SHARED_BYTES]:
+        end = offset + (1 if loads else size)  # as in lsu.shared_access
+        if offset < st.par[L.P_SHARED_FIRST] or end > st.par[L.P_SHARED_BYTES]:
             fail(st, sm, L.E_SHARED_BOUNDS, i, w, lane, address[lane], size)
             return False
         if rank >= st.par[L.P_CLUSTER_BLOCKS]:

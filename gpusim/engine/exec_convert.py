@@ -201,10 +201,6 @@ def float_to_float(code, i, regs, wb, mask):
     if bits == 64:
         store_pair(regs, offset, as_u64(value), mask)
         return
-    if modes & m.FLAG_SAT:
-        positive = less_f64(splat_f64(0.0), value)
-        one = splat_f64(1.0)
-        value = select(positive, select(less_f64(one, value), one, value), splat_f64(0.0))
     of_nan = to_f32(value)
     keeps_nan = unordered_f64(value, value) if code[i, m.COL_AUX4] == 64 else NO_LANES
     if bits == 16:

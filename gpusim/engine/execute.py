@@ -134,9 +134,6 @@ def execute(st, sm, q, slot, w, i, mask, time):
 def read_barrier_result(st, sm, w, i, wb, mask):
     """B2R: what the threads of the block contributed to a reducing barrier."""
     code = st.code
-    if code[i, M.COL_OP] != M.OP_B2R:
-        fail(st, sm, L.E_UNSUPPORTED, i, w, 0, 0, 0)
-        return
     b = st.block[sm, st.warp[w, L.W_BLOCK]]
     result = b[L.B_RESULT + st.warp[w, L.W_BARRIER]]
     if code[i, M.COL_AUX0] == 0:

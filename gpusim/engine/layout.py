@@ -30,7 +30,7 @@ NEVER = np.int64(1) << 60
     P_THREADS,  # threads per block
     P_WARPS,  # warps per block
     P_SHARED_BYTES,  # shared memory a block may touch, the reserved kilobyte included
-    P_SHARED_SIZE,  # what it is told to have: less the rest of the last vector
+    P_SHARED_SIZE,  # what it is told to have: in whole allocation units
     P_SHARED_STRIDE,  # bytes between two blocks' shared memories in the state array
     P_LOCAL_BYTES,  # local memory per thread
     P_MEMORY_BASE,  # simulated address of the first byte of the arena

@@ -66,8 +66,9 @@ def shared_access(st, sm, q, w, i, wb, mask, time):
     size = np.int64(st.code[i, M.COL_AUX1] & 255)
     op = st.code[i, M.COL_OP]
     address = st.address[sm]
-    first = par[L.P_SHARED_FIRST]
-    if not check_window(st, sm, i, w, mask, size, first, par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS):
+    # ptxas reads a whole vector of which a kernel needs a part, so a load has to begin inside, the rest to end there.
+    end = par[L.P_SHARED_BYTES] + (size - 1 if op == M.OP_LOAD else 0)
+    if not check_window(st, sm, i, w, mask, size, par[L.P_SHARED_FIRST], end, L.E_SHARED_BOUNDS):
         return
     if par[L.P_CHECKS] & (CHECK_INIT | CHECK_RACE) and not watch_shared(st, sm, i, w, wb, mask, size):
         return

@@ -32,6 +32,8 @@ BANKS = 5
 BANK_BYTES = 1 << 16
 LOCAL_ADDRESS = 0x7D20_0000_0000
 ICACHE_WAYS = 4
+#: The widest access of a thread.
+VECTOR_BYTES = 16
 _SPIN_REACH = 16  # instructions before an ATOMS.CAST.SPIN in which its load is looked for
 
 
@@ -179,7 +181,8 @@ def parameters(
     par[L.P_WARPS] = occupancy.warps_per_block
     par[L.P_SHARED_BYTES] = shared_bytes
     par[L.P_SHARED_FIRST] = shared_first
-    par[L.P_SHARED_STRIDE] = occupancy.shared_bytes_per_block
+    # Room for the rest of the last vector, which loads may read, whatever units the configuration has.
+    par[L.P_SHARED_STRIDE] = -(-max(occupancy.shared_bytes_per_block, shared_bytes) // VECTOR_BYTES) * VECTOR_BYTES
     par[L.P_LOCAL_BYTES] = local_bytes
     par[L.P_MEMORY_BASE] = memory_base
     par[L.P_LOCAL_LINE] = LOCAL_ADDRESS >> 7

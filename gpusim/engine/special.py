@@ -5,13 +5,13 @@ import numpy as np
 from gpusim.engine import layout as L
 from gpusim.engine.exec_common import row_offset
 from gpusim.engine.jit import compiled
-from gpusim.engine.space import LOCAL_WINDOW, SHARED_WINDOW, fail
+from gpusim.engine.space import LOCAL_WINDOW, SHARED_WINDOW
 from isa import microops as M
 
 
 @compiled
 def lane_value(st, sm, w, which, lane, time):
-    """Value of a special register in one lane, 64 bits wide; -1 for a register that is not modelled."""
+    """Value of a special register in one lane, 64 bits wide."""
     par = st.par
     parts = par[L.P_SUB_PARTITIONS]
     thread = st.warp[w, L.W_INDEX] * 32 + lane
@@ -67,11 +67,7 @@ def lane_value(st, sm, w, which, lane, time):
         return np.int64(LOCAL_WINDOW >> 32)
     if which == M.SR_CGASIZE:
         return np.int64(1)
-    if which == M.SR_CGACTAID:
-        return b[L.B_RANK]
-    if which == M.SR_ZERO:
-        return np.int64(0)
-    return np.int64(-1)
+    return b[L.B_RANK]  # SR_CGACTAID
 
 
 @compiled
@@ -85,9 +81,6 @@ def read_special(st, sm, w, i, wb, mask, time):
         if (mask >> lane) & 1 == 0:
             continue
         value = lane_value(st, sm, w, which, 0 if uniform else lane, time)
-        if value < 0:
-            fail(st, sm, L.E_UNSUPPORTED, i, w, lane, 0, 0)
-            return
         st.regs[dst + lane] = np.uint32(value & 0xFFFFFFFF)
         if code[i, M.COL_DST_COUNT] == 2:
             st.regs[dst + 32 + lane] = np.uint32((value >> 32) & 0xFFFFFFFF)

@@ -55,6 +55,37 @@ def test_ignored_sources_are_zero():
     np.testing.assert_array_equal(result[4 * 9 : WORDS], data[4 * 9 : WORDS])
 
 
+def test_what_becomes_zero_may_lie_outside():
+    """The last thread's 16 bytes begin 8 before the end of the source; its copy reads these 8, or one more."""
+    body = "setp.eq.u32 u,%t,31; selp.u32 t6,q0,16,u; cp.async.ca.shared.global [%s],[%from+1536],16,t6;"
+    program = program_from_cubin(assemble(kernel(body + WAIT + STORE_ROW, 1), "sm_90"), abi="c", path="k")
+    data, result = source()[:510], np.zeros(WORDS, np.uint32)
+    gpusim.simulate(program, 1, 32, (data, result, np.uint32(8)))
+    np.testing.assert_array_equal(result[:126], data[384:])
+    assert not result[126:].any()
+    with pytest.raises(MemoryAccessError, match="out of bounds: global read of 9 bytes") as caught:
+        gpusim.simulate(program, 1, 32, (data, result, np.uint32(9)))
+    assert caught.value.thread == (31, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("copy", "message", "thread"),
+    [
+        ("cg.shared.global [%s],[%from+1552],16;", "out of bounds: global read of 16 bytes", 31),
+        ("ca.shared.global [%s],[%from+4096],16,8;", "out of bounds: global read of 8 bytes", 0),
+        ("cg.shared.global [%s],[%from+8],16;", "misaligned: global read of 16 bytes", 0),
+        ("cg.shared.global [%s+15904],[%from],16;", "out of bounds: shared write of 16 bytes at address 0x4400", 30),
+        ("cg.shared.global [%s+8],[%from],16;", "misaligned: shared write of 16 bytes at address 0x408", 0),
+        ("ca.shared.global [%s+2],[%from],4;", "misaligned: shared write of 4 bytes at address 0x402", 0),
+    ],
+)
+def test_a_copy_out_of_bounds(copy, message, thread):
+    """The source has 2,048 bytes, shared memory 1,024 of the system's, 16,384 of `room` and no mbarrier."""
+    with pytest.raises(MemoryAccessError, match=message) as caught:
+        run("cp.async." + copy + WAIT)
+    assert caught.value.thread == (thread, 0, 0)
+
+
 def test_groups_are_waited_for_one_by_one():
     """The second copy, of other lines, is not waited for; the time says so."""
     clock = "mov.u32 t6,%clock;"
@@ -125,6 +156,14 @@ def test_phases_and_pending_counts_of_an_mbarrier():
     assert result[:8].tolist() == [2, 0, 1, 1, 0, 0, 1, 1]
 
 
+def test_memory_of_an_mbarrier_that_is_no_longer_one():
+    """After mbarrier.inval its eight bytes are for other uses."""
+    body = INIT.replace("{n}", "3") + """@u mbarrier.inval.shared::cta.b64 [bar]; bar.sync 0;
+    @u st.shared.b64 [bar],0x123456789abcdef0; bar.sync 0; ld.shared.b64 st,[bar]; st.global.b64 [%mine],st;"""
+    _, result = run(body)
+    assert (result[:WORDS].reshape(32, 4)[:, :2] == [0x9ABCDEF0, 0x12345678]).all()
+
+
 @pytest.mark.parametrize("form", ["noinc.", ""])
 def test_copies_arrive_at_an_mbarrier(form):
     count = "32" if form else "1"
@@ -134,6 +173,31 @@ def test_copies_arrive_at_an_mbarrier(form):
     W: mbarrier.try_wait.parity.shared::cta.b64 w,[bar],0; @!w bra W;""" + STORE_ROW
     data, result = run(body)
     np.testing.assert_array_equal(result[:WORDS], data[:WORDS])
+
+
+def test_copies_of_some_lanes_arrive_for_them_alone():
+    """The mbarrier counts 22 lanes; the ten that did not copy find zeros, as shared memory of a new block has here."""
+    body = INIT.replace("{n}", "22") + """setp.gt.u32 u,%t,9;
+    @u cp.async.cg.shared.global [%s],[%from],16; @u cp.async.mbarrier.arrive.noinc.shared::cta.b64 [bar];
+    W: mbarrier.try_wait.parity.shared::cta.b64 w,[bar],0; @!w bra W;""" + STORE_ROW
+    data, result = run(body)
+    assert not result[:40].any()
+    np.testing.assert_array_equal(result[40:WORDS], data[40:WORDS])
+
+
+def test_copies_tell_no_mbarrier_of_a_later_block():
+    """Blocks end while their copies are on the way, and the next ones have their mbarriers at the same places."""
+    body = INIT.replace("{n}", "1000") + """
+    mov.u32 t6,0; WAIT: add.u32 t6,t6,1; setp.lt.u32 w,t6,150; @w bra WAIT;
+    mov.u32 t6,%ctaid.x; mad.lo.u32 t6,t6,32,t0; mad.wide.u32 x5,t6,4,x1; mad.wide.u32 x4,t6,16,x0;
+    mbarrier.arrive.shared::cta.b64 st,[bar]; mbarrier.pending_count.b64 t6,st; st.global.u32 [%mine],t6;
+    cp.async.cg.shared.global [%s],[%from],16; cp.async.mbarrier.arrive.noinc.shared::cta.b64 [bar];"""
+    program = program_from_cubin(assemble(kernel(body), "sm_90"), abi="c", path="k")
+    blocks = 64
+    result = np.zeros((blocks, 32), np.uint32)
+    gpusim.simulate(program, blocks, 32, (np.zeros(128 * blocks, np.uint32), result), gpu="tiny")
+    # The state before each arrival: 1,000 threads are missing, then 999, ...
+    assert (np.sort(result, axis=1) == np.arange(969, 1001)).all()
 
 
 ONE = "setp.eq.u32 u,%t,0; "

@@ -74,6 +74,34 @@ def test_blocks_exchange_through_shared_memory(shape, gpu):
                 assert (marks[members[(rank + 1) % size]] == (rank + lanes) % 256).all()
 
 
+SCATTER = """
+#include <cooperative_groups.h>
+// Two of three lanes write to other blocks' rows, each to that of another rank, and read another's back.
+extern "C" __global__ void __cluster_dims__(4, 1, 1) scatter(int *out) {
+  __shared__ int row[32];
+  auto cluster = cooperative_groups::this_cluster();
+  unsigned rank = cluster.block_rank(), t = threadIdx.x;
+  row[t] = -1;
+  cluster.sync();
+  if (t % 3) cluster.map_shared_rank(row, (rank + t) % 4)[t] = 100 * rank + t;
+  cluster.sync();
+  out[32 * blockIdx.x + t] = t % 3 ? *cluster.map_shared_rank(row + t, (rank + t / 4) % 4) : row[t];
+  cluster.sync();
+}
+"""
+
+
+@pytest.mark.parametrize("gpu", ["tiny", "h200"])
+def test_lanes_of_a_warp_that_mean_different_blocks(gpu):
+    out = np.zeros((2, 4, 32), np.int32)
+    gpusim.simulate(program(SCATTER), 8, 32, (out,), gpu=gpu)
+    for rank in range(4):
+        for t in range(32):
+            there = (rank + t // 4) % 4  # whose row[t] was written by the block t before it
+            expected = 100 * ((there - t) % 4) + t if t % 3 else -1
+            assert out[:, rank, t].tolist() == [expected] * 2
+
+
 def test_host_threads_change_nothing():
     kernel = program(EXCHANGE, CX=4, CY=1)
     values = np.arange(64 * 64, dtype=np.int32) % 97
@@ -159,7 +187,7 @@ EMPTY = 'extern "C" __global__ void __cluster_dims__(4, 1, 1) k(int *out) { out[
 LEFT = """
 extern "C" __global__ void __cluster_dims__(2, 1, 1) k(int *out) {
   unsigned rank; asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  if (rank == 0 && threadIdx.x < 16) return;
+  if (rank == 0 && threadIdx.x < LEAVE) return;
   asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
   out[threadIdx.x + 32 * rank] = 7;
 }
@@ -190,17 +218,19 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) k(int *out) {
   __shared__ int row[32];
   row[threadIdx.x] = 1;
   unsigned own = (unsigned)__cvta_generic_to_shared(row + threadIdx.x), other, value;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, 1;" : "=r"(other) : "r"(own + WHERE));
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(other) : "r"(own + WHERE), "r"(RANK));
   asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(value) : "r"(other) : "memory");
   out[threadIdx.x] = value;
 }
 """
 
 
-def test_exited_threads_count_as_arrived():
+@pytest.mark.parametrize("leave", [16, 32])
+def test_exited_threads_count_as_arrived(leave):
+    """Some of a block, and all of it."""
     out = np.zeros(64, np.int32)
-    gpusim.simulate(program(LEFT), 2, 32, (out,))
-    assert (out == np.where(np.arange(64) < 16, 0, 7)).all()
+    gpusim.simulate(program(LEFT, LEAVE=leave), 2, 32, (out,))
+    assert (out == np.where(np.arange(64) < leave, 0, 7)).all()
 
 
 @pytest.mark.parametrize(
@@ -232,10 +262,18 @@ def test_shared_memory_of_a_block_that_has_ended():
 
 
 def test_outside_the_other_blocks_shared_memory():
-    with pytest.raises(MemoryAccessError, match="out of bounds: shared read of 4 bytes"):
-        gpusim.simulate(program(OUTSIDE, WHERE=4096), 2, 32, (np.zeros(64, np.int32),))
+    for where in (4096, 128, -1024):  # what the system keeps lies before the block's own
+        with pytest.raises(MemoryAccessError, match="out of bounds: shared read of 4 bytes"):
+            gpusim.simulate(program(OUTSIDE, WHERE=where, RANK=1), 2, 32, (np.zeros(64, np.int32),))
     with pytest.raises(MemoryAccessError, match="misaligned"):
-        gpusim.simulate(program(OUTSIDE, WHERE=2), 2, 32, (np.zeros(64, np.int32),))
+        gpusim.simulate(program(OUTSIDE, WHERE=2, RANK=1), 2, 32, (np.zeros(64, np.int32),))
+
+
+@pytest.mark.parametrize("rank", [2, 7, 15])
+def test_a_rank_outside_the_cluster(rank):
+    with pytest.raises(KernelError, match=f"block {rank} of the cluster, which does not exist") as caught:
+        gpusim.simulate(program(OUTSIDE, WHERE=0, RANK=rank), 2, 32, (np.zeros(64, np.int32),))
+    assert caught.value.thread == (0, 0, 0) and caught.value.instruction.startswith("LD")
 
 
 def test_a_barrier_that_a_block_never_reaches():

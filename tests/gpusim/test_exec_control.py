@@ -1,9 +1,13 @@
 """Control flow written as SASS: where lanes go, with which mask, and what each of them has done in the end."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
+import gpusim
 from gpusim.errors import KernelError
+from isa.instruction import parse_instruction
 from tests.gpusim import sass
 
 ALL = list(range(32))
@@ -48,9 +52,10 @@ met:
         "IMAD R4, R4, 0x20, RZ\nRET.REL.NODEC R4 `(first)",
         "IMAD R4, R4, 0x20, 0x10\nCALL.REL.NOINC R4 `(base)",
         "LEPC R8 `(first)\nIMAD R4, R4, 0x20, R8\nCALL.ABS.NOINC R4",
+        "LEPC R8 `(first)\nIMAD R4, R4, 0x20, R8\nIADD3 R4, R4, 0x10, RZ\nJMX R4 -0x10",  # absolute but for the number
         "LEPC R8\nIMAD R4, R4, 0x20, R8\nRET.ABS.NODEC R4 0x40",  # four instructions behind LEPC
     ],
-    ids=["brx label", "brx offset", "jmx", "ret", "call", "call absolute", "ret absolute"],
+    ids=["brx label", "brx offset", "jmx", "ret", "call", "call absolute", "jmx absolute", "ret absolute"],
 )
 def test_addresses_from_registers(go):
     """Each group of lanes with one target goes there, whatever the instruction is called."""
@@ -307,3 +312,37 @@ def test_a_warpsync_whose_others_wait_behind_it_is_passed():
     @RETURN
     """
     assert out_of(text) == [5] * 2 + [0] * 30
+
+
+STORES = "MOV R4, 0x7\nSTS [0x400], R4\n"
+SPINS = "again:\nLDS R5, [0x400]\nISETP.EQ.U32.AND P1, PT, R5, RZ, PT\n@P1 BRA `(again)\n"
+
+
+@pytest.mark.parametrize("ways", [(STORES, SPINS), (SPINS, STORES)], ids=["stores first", "spins first"])
+def test_lanes_that_spin_without_a_yield_do_not_keep_the_others_from_running(ways):
+    """Half of the warp waits for what the other half stores, whichever of them goes first."""
+    text = f"""
+    ISETP.LT.U32.AND P0, PT, R0, 0x10, PT
+    STS [0x400], RZ
+    @P0 BRA `(other)
+    {ways[0]}
+    BRA `(done)
+    other:
+    {ways[1]}
+    done:
+    LDS R6, [0x400]
+    @RETURN
+    """
+    assert out_of(text, static_shared_bytes=16, max_cycles=200_000) == [7] * 32
+
+
+@pytest.mark.parametrize("target", [-16, 1 << 20])
+@pytest.mark.parametrize("branch", ["BRA `(far)", "JMP `(far)", "WARPSYNC.COLLECTIVE R4, `(far)"])
+def test_branches_to_where_no_code_is(branch, target):
+    """No compiler makes them; a damaged program does."""
+    program = sass.assemble("S2R R0, SR_TID.X\nMOV R4, 0xffffffff\nISETP.GE.U32.AND P0, PT, R0, 0x3, PT\nNOP\nEXIT")
+    far = parse_instruction(48, f"@P0 {branch}", sass.ENCODING, {"far": target})
+    code = (*program.instructions[:3], far, *program.instructions[4:])
+    with pytest.raises(KernelError, match="outside the kernel's code") as caught:
+        gpusim.simulate(dataclasses.replace(program, instructions=code), 1, 32, (np.zeros(32, np.uint32),), gpu="tiny")
+    assert caught.value.thread == (3, 0, 0)

@@ -168,6 +168,47 @@ def test_local_memory_is_each_threads_own():
     assert out.tolist() == [1000 + 3 * thread for thread in range(64)]
 
 
+def test_vectors_of_local_memory_that_touch_many_lines():
+    """Every lane at a place of its own: sixteen bytes of 32 lanes lie in 128 different lines."""
+    text = f"""
+    IMAD R4, R0, 0x10, RZ
+    MOV R5, R4
+    IMAD.WIDE.U32 R2, R0, 0x10, {IN}
+    LDG.E.128 R12, desc[UR4][R2.64]
+    STL.128 [R4], R12
+    LDL.128 R16, [R4]
+    LDL.128 R20, [R4+0x10]
+    IADD3 R16, R16, R20, R21
+    IADD3 R16, R16, R22, R23
+    STG.E.128 desc[UR4][R2.64], R16
+    """
+    _, data = run(text, local_bytes=544)
+    assert (data == BYTES).all()  # what lies behind a lane's own is zero
+
+
+def test_an_atomic_on_generic_addresses_says_where_it_was_done():
+    """Lanes below 16 mean shared memory, where it is done; the others local memory, which is left to the program."""
+    text = f"""
+    ISETP.LT.U32.AND P1, PT, R0, 0x10, PT
+    IMAD R4, R0, 0x4, RZ
+    SEL R4, R4, 0x8, P1
+    IADD3 R2, R4, 0x400, RZ
+    SEL R4, R2, R4, P1
+    MOV R8, {SHARED_WINDOW >> 32:#x}
+    SEL R5, R8, {LOCAL_WINDOW >> 32:#x}, P1
+    IADD3 R8, R0, 0x64, RZ
+    ST.E desc[UR4][R4.64], R8
+    MOV R9, 0x3e8
+    ATOM.E.ADD.STRONG.GPU P0, R10, [R4.64], R9
+    LD.E R11, [R4.64]
+    SEL R6, R11, RZ, P0
+    @!P0 IADD3 R6, R11, 0x10000, RZ
+    @RETURN
+    """
+    out, _ = run(text, local_bytes=16)
+    assert out.tolist() == [1100 + lane if lane < 16 else 0x10000 + 100 + lane for lane in range(32)]
+
+
 def test_constants_at_addresses_from_registers():
     """LDC with a register gathers; its sizes, signs and uniform bases are those of the other loads."""
     bank = BYTES[:256].tobytes()
@@ -219,6 +260,14 @@ BAD = [
     (f"IMAD.WIDE.U32 R2, R0, 0x4, {IN}\nSTG.E [R2.64+0x1f0], R6", "out of bounds.*global"),
     ("MOV R2, RZ\nMOV R3, RZ\nREDG.E.ADD.STRONG.GPU [R2.64], R6", "out of bounds.*global"),
     (f"MOV R2, 0x40\nMOV R3, {LOCAL_WINDOW >> 32:#x}\nLD.E R6, [R2.64]", "out of bounds.*local"),
+    ("MOV R2, RZ\nMOV R3, RZ\nLD.E R6, [R2.64]", "out of bounds global"),
+    ("MOV R2, 0x7f8\nLDSM.16.M88.4 R8, [R2+0x8]", "out of bounds.*shared"),
+    ("MOV R2, 0x408\nLDSM.16.M88 R8, [R2]", "misaligned.*shared"),
+    ("MOV R2, 0x200\nSTSM.16.M88.2 [R2], R8", "out of bounds.*shared"),
+    ("MOV R2, 0x404\nSYNCS.ARRIVE.TRANS64.A1T0 RZ, [R2], RZ", "misaligned.*shared"),
+    ("MOV R2, 0x800\nSYNCS.EXCH.64 R8, [R2], R8", "out of bounds.*shared"),
+    ("MOV R2, 0x800\nARRIVES.LDGSTSBAR.64 [R2]", "out of bounds.*shared"),
+    ("MOV R2, 0x404\nARRIVES.LDGSTSBAR.64 [R2]", "misaligned.*shared"),
 ]
 
 
@@ -228,6 +277,15 @@ def test_bad_addresses(text, message):
         run(text + "\n@RETURN", local_bytes=16)
     error = caught.value
     assert re.match(message, f"{error.problem} {error.space}") and text.split("\n")[-1] in str(error)
+
+
+@pytest.mark.parametrize("text", [text for text, _ in BAD], ids=[text.split("\n")[-1] for text, _ in BAD])
+def test_an_access_that_no_lane_makes_has_no_address(text):
+    """With a false guard a bad address is none, and nothing changes."""
+    *before, access = text.split("\n")
+    rows = [*before, "ISETP.NE.U32.AND P1, PT, RZ, RZ, PT", f"@P1 {access}", "@RETURN"]
+    out, data = run("\n".join(rows), local_bytes=16)
+    assert out.tolist() == [0x11111111] * 32 and (data == BYTES).all()
 
 
 def test_the_first_error_of_an_sm_is_the_one_reported():

@@ -7,6 +7,7 @@ from gpusim.config import load_config
 from gpusim.engine.space import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from gpusim.memory import BASE
 from isa.errors import UnknownInstruction
+from isa.microops import SPECIAL_REGISTERS
 from tests.gpusim import sass
 
 BLOCK = (5, 3, 4)
@@ -64,6 +65,18 @@ MEANING = {
     "SR_CLOCKHI": lambda k: 0,
     "SR_GLOBALTIMERHI": lambda k: 0,
 }
+
+
+ELSEWHERE = (
+    "SR_SMID", "SR_VIRTUALSMID", "SR_WARPID", "SR_VIRTID", "SR_VIRTCFG", "SR_SWINHI", "SR_LWINHI", "SR_CLOCKLO",
+    "SR_GLOBALTIMERLO",
+)  # fmt: skip
+"""Read by tests of their own, below."""
+
+
+def test_every_register_that_is_modelled_is_read_here():
+    read_here = {SPECIAL_REGISTERS[name] for name in (*MEANING, *ELSEWHERE)}
+    assert read_here == set(SPECIAL_REGISTERS.values())
 
 
 @pytest.mark.parametrize("register", MEANING)

@@ -106,6 +106,21 @@ def test_integer_products(rows, depth, signs):
     np.testing.assert_array_equal(collect(warp, rows, np.int32), left @ right + c)
 
 
+@pytest.mark.parametrize(("rows", "depth"), [(8, 128), (16, 128), (16, 256)])
+@pytest.mark.parametrize("kind, combine", [(m.INTEGER_AND, np.bitwise_and), (m.INTEGER_XOR, np.bitwise_xor)])
+def test_bit_products(rows, depth, kind, combine):
+    """How many bits of a row and a column are both set, or differ."""
+    rng = np.random.default_rng(rows + depth)
+    a, b = (rng.integers(0, 1 << 32, (count, depth // 32), np.uint32) for count in (rows, 8))
+    c = rng.integers(-1000, 1000, (rows, 8)).astype(np.int32)
+    places = [(row, k) for k in range(0, depth // 32, 4) for row in range(0, rows, 8)]
+    b_words = split(b, 1, [(0, k) for k in range(0, depth // 32, 4)])
+    shape = rows << 16 | 8 << 8 | depth
+    warp = run(m.OP_IMMA, split(a, 1, places), b_words, spread(c), shape, aux1=kind << 4, aux4=depth // 128)
+    counts = [[sum(int(word).bit_count() for word in combine(left, right)) for right in b] for left in a]
+    np.testing.assert_array_equal(collect(warp, rows, np.int32), np.array(counts) + c)
+
+
 def test_double_products():
     rng = np.random.default_rng(1)
     a, b, c = (rng.integers(-50, 50, shape).astype(np.float64) for shape in ((8, 4), (4, 8), (8, 8)))

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import gpusim
+from gpusim.errors import MemoryAccessError
 from isa.compile import assemble
 from isa.listing import program_from_cubin
 from tests.gpusim.matrix_operands import packed
@@ -89,3 +90,18 @@ def test_products_equal_the_hardware(group):
         for case in range(7) if plain else (index % 7,):
             result = run(group, case, program, descriptors)
             np.testing.assert_array_equal(result[::41], data[f"w{index}_{case}"], f"descriptors {case}")
+
+
+@pytest.mark.parametrize("across", [0, 1])
+@pytest.mark.parametrize("side", [0, 1])
+def test_descriptors_that_point_past_shared_memory(side, across):
+    """The first 14 bits of a descriptor are an address in units of 16 bytes: here the last of these."""
+    group = next(each for each in groups() if each[4] == "f32" and each[5] == "f16" and not each[7] and not each[8])
+    index, _, n, k, d, a, b, registers, _, _, *signs = group
+    program = program_from_cubin(assemble(kernel(n, k, d, a, b, registers, across, across, *signs), "sm_90a"), abi="c")
+    with np.load(DATA) as data:
+        descriptors = [np.uint64(each) for each in data["descriptors"][index % 7][:2]]
+    descriptors[side] |= np.uint64(0x3FFF - 0x40)  # the kernel adds where its shared memory starts
+    operands = [np.zeros(words, np.uint32) for words in (_IMAGE_WORDS, 512, 64 * n, 64 * n)]
+    with pytest.raises(MemoryAccessError, match="out of bounds: shared"):
+        gpusim.simulate(program, 1, 128, (*operands, *descriptors, np.uint32(1)))

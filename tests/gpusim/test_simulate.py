@@ -39,12 +39,28 @@ def reverse_in_shared(x):
     x[t] = tile[BLOCK - 1 - t]
 
 
+def reverse_rows(x):
+    tile = cuda.shared.array(BLOCK, int32)
+    t, row = cuda.threadIdx.x, cuda.blockIdx.x
+    tile[t] = x[row, t]
+    cuda.syncthreads()
+    x[row, t] = tile[BLOCK - 1 - t]
+
+
 def shared_overrun(x):
     tile = cuda.shared.array(BLOCK, int32)
     t = cuda.threadIdx.x
     tile[t + x[0]] = t
     cuda.syncthreads()
     x[t] = tile[t]
+
+
+def one_in_dynamic_shared(x, at, store):
+    tile = cuda.shared.array(0, int32)
+    if store:
+        tile[at] = 7
+    else:
+        x[0] = tile[at]
 
 
 def seven_in_dynamic_shared(x):
@@ -204,6 +220,24 @@ def test_the_last_vector_of_dynamic_shared_memory():
     assert x.tolist() == [0, 1, 4, 9, 16, 25, 36]
     with pytest.raises(MemoryAccessError, match="shared"):
         run(seven_in_dynamic_shared, 1, 1, x, shared_bytes=16)
+
+
+def test_shared_memory_that_begins_later_than_the_configuration_says():
+    """Hopper code's begins at 1 KiB, whether the GPU reserves it or not; the SMs are full of blocks."""
+    x = np.arange(96 * BLOCK, dtype=np.int32).reshape(96, BLOCK)
+    expected = x[:, ::-1].copy()
+    run(reverse_rows, 96, BLOCK, x, overrides=["sm.shared_reserved_bytes=0"])
+    np.testing.assert_array_equal(x, expected)
+
+
+@pytest.mark.parametrize("store", [False, True])
+def test_a_word_past_the_end_of_shared_memory(store):
+    """Seven words end inside a unit of 16 bytes: only a wider load that begins inside may read the rest of it."""
+    x = np.ones(1, np.int32)
+    run(one_in_dynamic_shared, 1, 1, x, 6, store, shared_bytes=28)
+    assert x[0] == store  # memory begins as zeros
+    with pytest.raises(MemoryAccessError, match=f"shared {'write' if store else 'read'} of 4 bytes at address 0x41c"):
+        run(one_in_dynamic_shared, 1, 1, x, 7, store, shared_bytes=28)
 
 
 def test_a_barrier_that_some_threads_exit_without_reaching():

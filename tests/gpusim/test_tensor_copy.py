@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import gpusim
-from gpusim.errors import ArgumentError, SimulationError
+from gpusim.errors import ArgumentError, MemoryAccessError, SimulationError
 from gpusim.tensor_map import encode_tiled
 from isa.compile import assemble
 from isa.listing import program_from_cubin
@@ -69,28 +69,49 @@ ret;
 """
 
 
-def copy(case, corner=None):
-    """Runs a recorded case; the tensor and the image as they are afterwards."""
+def changed(text, *changes):
+    """A kernel's text with each (old, new) of `changes`, which has to be in it, exchanged."""
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+IN_MEMORY = (
+    (".param .align 64 .b8 map[128]", ".param .u64 map"),
+    ("mov.b64 m,map; cvta.param.u64 m,m;", "ld.param.u64 m,[map];"),
+)
+"""Changes of the kernel that takes a pointer to the map."""
+
+
+def copy(case, corner=None, changes=(), moved=0, map_offset=None):
+    """Runs a recorded case; the tensor and the image as they are afterwards.
+
+    changes: of the kernel's text. moved: bytes by which the map's tensor begins later than it does. map_offset: the
+    map lies in global memory, and the kernel is given an address so many bytes from it.
+    """
     kind = {"load": "load", "store": "store", "red": "add"}[case["kind"]]
     rank = len(case["shape"])
-    program = program_from_cubin(assemble(kernel(kind, rank), "sm_90a"), abi="c", path="k")
+    text = changed(kernel(kind, rank), *changes, *(() if map_offset is None else IN_MEMORY))
+    program = program_from_cubin(assemble(text, "sm_90a"), abi="c", path="k")
     form = {6: "f16", 7: "f32", 9: "f16"}.get(case["type"], "s8")
     mode = "any" if form == "s8" else "near"
     with gpusim.Device("h200") as device:
         tensor = device.to_device(packed(900000 + case["number"], 65536, form, mode))
         image = device.to_device(packed(950000 + case["number"], 4096, form, mode))
         tensor_map = encode_tiled(
-            TYPES[case["type"]], tensor.address, case["shape"], case["strides"], case["box"], case["steps"],
+            TYPES[case["type"]], tensor.address + moved, case["shape"], case["strides"], case["box"], case["steps"],
             SWIZZLES[case["swizzle"]], bool(case["nan_fill"]),
         )  # fmt: skip
         place = [np.int32(c) for c in corner or case["corner"]]
+        if map_offset is not None:
+            placed = device.to_device(np.frombuffer(tensor_map.tobytes(), np.uint8))
+            tensor_map = np.uint64(placed.address + map_offset)
         device.launch(program, 1, 32, (tensor_map, image, *place, np.uint32(case["bytes"])))
         return tensor.copy_to_host(), image.copy_to_host()
 
 
-@pytest.mark.parametrize("case", recorded("cases"), ids=lambda case: f"{case['kind']}-{case['number']}")
-def test_copies_equal_the_hardware(case):
-    tensor, image = copy(case)
+def equals_the_hardware(case, tensor, image):
     number = case["number"]
     with np.load(DATA) as data:
         if case["kind"] == "load":
@@ -100,6 +121,101 @@ def test_copies_equal_the_hardware(case):
         expected = packed(900000 + number, 65536, form, "any" if form == "s8" else "near")
         expected[data[f"{number}w"]] = data[f"{number}v"]
     np.testing.assert_array_equal(tensor, expected)
+
+
+@pytest.mark.parametrize("case", recorded("cases"), ids=lambda case: f"{case['kind']}-{case['number']}")
+def test_copies_equal_the_hardware(case):
+    equals_the_hardware(case, *copy(case))
+
+
+def first_case(kind, **wanted):
+    return next(
+        case for case in recorded("cases") if case["kind"] == kind and all(case[k] == v for k, v in wanted.items())
+    )
+
+
+@pytest.mark.parametrize("kind", ["load", "store"])
+def test_a_map_in_global_memory_means_the_same(kind):
+    case = first_case(kind)
+    equals_the_hardware(case, *copy(case, map_offset=0))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"map_offset": 1 << 30}, "out of bounds: global read of 128 bytes"),
+        ({"map_offset": 16}, "out of bounds: global read of 128 bytes"),
+        ({"changes": [("[s],[m", "[s+16256],[m")]}, "out of bounds: shared write"),
+        ({"changes": [("[s],[m", "[s+64],[m")]}, "misaligned"),
+        ({"changes": [("}],[b];", "}],[b+4];")]}, "misaligned: shared write of 8 bytes"),
+        ({"changes": [("}],[b];", "}],[b+4096];")]}, "out of bounds: shared write of 8 bytes"),
+        ({"moved": 1 << 30}, "out of bounds: global read"),
+    ],
+)
+def test_a_copy_out_of_bounds(options, message):
+    with pytest.raises(MemoryAccessError, match=message):
+        copy(first_case("load"), **options)
+
+
+def test_a_misaligned_map():
+    """A map has to begin at a multiple of 64 bytes (PTX ISA, tensormap)."""
+    case = first_case("load")
+    with gpusim.Device("h200") as device:
+        space = device.to_device(np.zeros(512, np.uint8))
+        text = changed(kernel("load", len(case["shape"])), *IN_MEMORY)
+        program = program_from_cubin(assemble(text, "sm_90a"), abi="c")
+        place = [np.int32(c) for c in case["corner"]]
+        with pytest.raises(MemoryAccessError, match="misaligned: global read of 64 bytes"):
+            device.launch(program, 1, 32, (np.uint64(space.address + 32), space, *place, np.uint32(case["bytes"])))
+
+
+def reduction(kind, corner):
+    """A reduction of a box of 32 x 8 words, or 16 x 8 of 64 bits, into a tensor of 50 x 30 words in rows of 64."""
+    words = 2 if kind in (4, 5) else 1
+    return {
+        "kind": "red", "type": kind, "shape": [50 // words, 30], "strides": [256], "box": [32 // words, 8],
+        "steps": [1, 1], "corner": [corner[0] // words, corner[1]], "swizzle": 0, "nan_fill": 0, "number": 70,
+        "bytes": 0,
+    }  # fmt: skip
+
+
+REDUCTIONS = {
+    "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
+    "xor": np.bitwise_xor, "inc": lambda old, new: np.where(old >= new, 0, old + 1),
+    "dec": lambda old, new: np.where((old == 0) | (old > new), new, old - 1),
+}  # fmt: skip
+NUMBERS = {2: np.uint32, 3: np.int32, 4: np.uint64, 5: np.int64, 7: np.float32}
+
+
+@pytest.mark.parametrize("corner", [(40, 26), (-8, -2)])
+@pytest.mark.parametrize(
+    "kind, operation",
+    [(7, "add"), (2, "inc"), (2, "dec"), *((k, each) for k in (2, 3, 4, 5) for each in list(REDUCTIONS)[:6])],
+)
+def test_reductions_into_a_tensor(kind, operation, corner):
+    """Elements inside the tensor are combined with the box's, row by row; all others stay (PTX ISA, cp.reduce)."""
+    case = reduction(kind, corner)
+    tensor, image = copy(case, changes=[("shared::cta.add", f"shared::cta.{operation}")])
+    mode = ("f32", "near") if kind == 7 else ("s8", "any")
+    numbers, words = NUMBERS[kind], np.dtype(NUMBERS[kind]).itemsize // 4
+    before = packed(900000 + case["number"], 65536, *mode).view(numbers)
+    box = image.view(numbers)[: 256 // words].reshape(8, -1)
+    expected = before.copy()
+    for y in range(8):
+        for x in range(32 // words):
+            column, row = case["corner"][0] + x, case["corner"][1] + y
+            if 0 <= column < case["shape"][0] and 0 <= row < 30:
+                at = row * 64 // words + column
+                expected[at] = REDUCTIONS[operation](before[at], box[y, x])
+    np.testing.assert_array_equal(tensor.view(numbers), expected)
+    assert (expected != before).any()
+
+
+@pytest.mark.parametrize("kind, operation", [(7, "min"), (4, "inc"), (5, "dec"), (8, "add")])
+def test_reductions_that_a_type_does_not_have(kind, operation):
+    """A map says at run time what the elements are: float32 has no minimum, 64-bit integers no increment."""
+    with pytest.raises(SimulationError, match="not modelled"):
+        copy(reduction(kind, (4, 2)), changes=[("shared::cta.add", f"shared::cta.{operation}")])
 
 
 def test_a_corner_off_sixteen_bytes_is_an_error():

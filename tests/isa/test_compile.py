@@ -260,6 +260,21 @@ def test_options_of_the_dispatcher_apply() -> None:
     assert (exact.max_threads, other.max_threads) == (None, 128)
 
 
+def test_exceptions_of_code_for_debugging() -> None:
+    """Their texts by the codes that the kernel stores, with the place of the raise."""
+
+    @cuda.jit(debug=True, opt=False)
+    def checked(x):
+        if x[0] > 3:
+            raise ValueError("too large", 3)
+        x[0] = x[1]
+
+    line = checked.py_func.__code__.co_firstlineno + 3
+    program = isa.compile_kernel(checked, (types.int32[::1],))
+    assert f"ValueError: too large: 3 ({__file__}:{line}, in checked)" in program.exceptions.values()
+    assert not isa.compile_kernel(checked.py_func, (types.int32[::1],)).exceptions
+
+
 def test_max_registers_limits_registers() -> None:
     def hungry(x):
         i = cuda.grid(1)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from isa import limits
 from isa.cubin import GlobalSymbol, Parameter, Relocation
 from isa.instruction import parse_instruction
 from isa.limits import BANK_BYTES, MOST_PARAMETERS, problem_with_program
@@ -32,6 +33,12 @@ SOUND = Program(
 )
 
 
+def test_variables_take_no_more_than_memory(monkeypatch):
+    monkeypatch.setattr(limits, "MOST_GLOBAL_BYTES", 8)
+    assert problem_with_program(replace(SOUND, global_image=bytes(8))) is None
+    assert problem_with_program(replace(SOUND, global_image=bytes(9))) == "its variables take 9 bytes"
+
+
 def test_a_sound_program_has_no_problem():
     assert problem_with_program(SOUND) is None
     assert problem_with_program(replace(SOUND, max_threads=128, cluster=(2, 1, 1), source={"k.cu": ["x"]})) is None
@@ -49,6 +56,7 @@ def test_a_sound_program_has_no_problem():
         ({"constant_banks": {32: b""}}, "constant bank 32 has 0 bytes"),
         ({"constant_banks": {3: bytes(BANK_BYTES + 1)}}, "constant bank 3 has 65,537 bytes"),
         ({"cluster": (2, 1)}, r"cluster is \(2, 1\)"),
+        ({"cluster": (0, 1, 1)}, r"cluster is \(0, 1, 1\)"),
         ({"name": 7}, "name is not text"),
         ({"abi": "pascal"}, "abi is 'pascal'"),
         ({"instructions": ()}, "it has 0 instructions"),
@@ -58,6 +66,8 @@ def test_a_sound_program_has_no_problem():
         ({"source": {"k.cu": [1]}}, "the source is not text"),
         ({"global_symbols": (GlobalSymbol("x", -1, 4),)}, "variable 'x' has 4 bytes at -1"),
         ({"relocations": (Relocation("text", 0, 2, None, 0),)}, "relocation of None is not one"),
+        ({"relocations": (Relocation("data", 0, 2, "x", 0),)}, "relocation of 'x' changes 'data'"),
+        ({"relocations": (Relocation("constant", 0, 2, "x", 0),)}, "relocation of 'x' changes 'constant'"),
     ],
 )
 def test_what_no_kernel_can_have(changes, words):

@@ -8,8 +8,10 @@ import pytest
 
 import isa
 from isa import CompileError, EntryError, NotACubin
+from isa.compile import assemble
 from isa.errors import ProgramFileError, ToolchainMissing
-from isa.listing import select_entry
+from isa.listing import program_from_cubin, select_entry
+from isa.objects import link_objects
 
 SOURCE = """namespace ns { __global__ void fill(int *out, int value) { out[threadIdx.x] = value; } }
 template <class T> __global__ void both(T *out) { out[0] = 1; }
@@ -150,6 +152,37 @@ def test_source_errors_name_the_line(tmp_path: Path, name: str, text: str, line:
         pytest.skip(str(error))
     assert (caught.value.file, caught.value.line) == (str(path), line)
     assert str(caught.value).startswith(f"{path}:{line}: ")
+
+
+def test_a_header_that_a_macro_names(tmp_path: Path) -> None:
+    """What is included is not known without a preprocessor, so the file is compiled anew each time."""
+    file = tmp_path / "macro.cu"
+    file.write_text('#define NAME "header.h"\n#include NAME\nextern "C" __global__ void k(int *p) { *p = VALUE; }\n')
+    codes = []
+    for value in (0x1234, 0x4321, 0x1234):
+        (tmp_path / "header.h").write_text(f"#define VALUE {value}\n")
+        codes.append(isa.load(file).code_sha256)
+    assert codes[0] == codes[2] != codes[1]
+
+
+def test_objects_that_cannot_be_linked() -> None:
+    with pytest.raises(CompileError, match="nvlink cannot link it"):
+        link_objects([("damaged.ptx", b".version 8.0\n.target sm_90\nnonsense\n")], "sm_90")
+
+
+def test_a_source_file_without_an_end() -> None:
+    """The name of a source file comes from the cubin, and is not opened unless it is a file."""
+    text = """
+    .version 8.0
+    .target sm_90
+    .address_size 64
+    .visible .entry k(.param .u64 p) { .reg .u64 x; .loc 1 3 0
+    ld.param.u64 x, [p]; st.global.u32 [x], 1; ret; }
+    .file 1 "/dev/zero"
+    """
+    program = program_from_cubin(assemble(text, "sm_90", path="k.ptx"))
+    assert "/dev/zero" in {each.file for each in program.instructions}
+    assert not program.source.get("/dev/zero")
 
 
 def test_included_headers_and_options(folder: Path, tmp_path: Path) -> None:

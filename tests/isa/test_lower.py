@@ -37,6 +37,12 @@ def test_addition_with_carries():
     assert columns_of("IADD3 R0, R1, R2, RZ", "OP", "DST_COUNT", "UNIT") == [m.OP_IADD3, 1, m.UNIT_ALU]
 
 
+def test_products_with_carries():
+    names = ("OP", "DST", "A", "B", "C", "PD0", "PS0", "PS0_NEG")
+    assert columns_of("IMAD.X R4, P2, R5, R6, R7, !P1", *names) == [m.OP_IMAD_CARRY, 4, 5, 6, 7, 2, 1, 1]
+    assert columns_of("IMAD R4, P2, R5, R6, R7", "OP", "PD0", "PS0_NEG") == [m.OP_IMAD_CARRY, 2, 1]  # no carry in
+
+
 def test_products_that_are_moves_and_additions():
     assert columns_of("IMAD.MOV R5, RZ, RZ, -R16", "OP", "A", "MOD_A", "UNIT") == [
         m.OP_MOV, 16, m.MOD_INEG, m.UNIT_FMAHEAVY

@@ -89,6 +89,11 @@ def test_bulk_copies(text, kind, more):
     assert {column: row[column] for column in more} == more
 
 
+def test_products_of_four_warps_with_and_without_their_scoreboard():
+    """Of several in a row only the last names gsb0, which means nothing here."""
+    assert columns("HGMMA.64x8x16.F32 R4, gdesc[UR4], R4") == columns("HGMMA.64x8x16.F32 R4, gdesc[UR4], R4, gsb0")
+
+
 @pytest.mark.parametrize("text", ["UBLKPF.L2 [UR4], UR6", "UTMAPF.L2.2D [UR8], [UR4]", "UTMACMDFLUSH"])
 def test_hints_do_nothing(text):
     assert columns(text)[m.COL_OP] == m.OP_NOP

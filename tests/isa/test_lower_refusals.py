@@ -37,6 +37,7 @@ REFUSED = [
     ("I2IP.S32.SAT R0, R1, R2, R3", "not from 32-bit integers"),
     ("I2I.S8.S32 R0, R1", "does not saturate a 32-bit integer"),
     ("POPC R0, P1, R2", "a predicate result"),
+    ("VIMNMX.U8x4 R0, P0, R1, R2, PT", "a predicate result"),
     ("ISETP.AND P0, PT, R1, R2, PT", "a comparison without a relation"),
     ("P2R R0, R1, R2, 0x7f", "a reg operand where other"),
     ("P2R R0, NOTPR, R2, 0x7f", "other than the predicate file"),
@@ -95,7 +96,24 @@ REFUSED = [
     ("LDGSTS.E [R2+UR4], [R4.64]", "a shared address with a uniform base"),
     ("LDGSTS.E [R2.X4], [R4.64]", "a shared address with a uniform base"),
     ("QSPC.E P0, R0, [R2.64]", "a space that is not known"),
+    ("LDC.IL R0, c[0x0][R2]", "modifier .IL"),
+    ("IADD3 R0, R1, c[0x0][0x10000], R3", "a constant outside its bank"),
+    # atomics that no GPU has: their result would be a guess
+    ("ATOMG.E.MIN.F32.FTZ.RN PT, R0, [R2], R4", "atomics of this type do not have"),
+    ("ATOMG.E.MAX.F32x2.FTZ.RN PT, R0, [R2], R4", "atomics of this type do not have"),
+    ("REDG.E.MAX.F64 [R2], R4", "atomics of this type do not have"),
+    ("ATOMG.E.OR.F16x2.RN PT, R0, [R2], R4", "atomics of this type do not have"),
+    ("ATOMG.E.AND.BF16x4.RN PT, R0, [R2], R4", "atomics of this type do not have"),
+    ("ATOMS.INC.64 R0, [R2], R4", "atomics of this type do not have"),
+    ("ATOMG.E.DEC.S64 PT, R0, [R2], R4", "atomics of this type do not have"),
+    ("ATOMG.E.ADD.128 PT, R0, [R2], R4", "atomics of this type do not have"),
+    ("UBLKRED.G.S.MIN.F32 [UR4], [UR6], UR8", "atomics of this type do not have"),
+    ("UBLKRED.G.S.INC.64 [UR4], [UR6], UR8", "atomics of this type do not have"),
+    # matrices
+    ("HMMA.16816.F32.TF32 R0, R4, R8, R12", "a matrix shape that this type does not have"),
+    ("IMMA.SP.16864.S4.S4 R0, R4, R8, R12, R14, 0x0", "a sparse matrix of four-bit numbers"),
     # control
+    ("DEPBAR.LE SB0, 0x0, {3,7}", "a scoreboard that does not exist"),
     ("BRA.DIV `(here)", "a convergence branch without a mask"),
     ("BRA.CONV `(here)", "a convergence branch without a mask"),
     ("BMOV R0, B1", "not of 32 bits"),
@@ -107,6 +125,27 @@ REFUSED = [
     ("VOTE R0, PT, P0", "a vote without a kind"),
     ("REDUX.SUM UP0, UR4, R2", "a predicate result"),
 ]  # fmt: skip
+
+
+ACCEPTED = [
+    "ATOMG.E.EXCH.64 PT, R0, [R2], R4",
+    "ATOMG.E.CAS.128 PT, R0, [R2], R4, R8",
+    "ATOMG.E.MIN.F16x2.RN PT, R0, [R2], R4",
+    "ATOMG.E.XOR.64 PT, R0, [R2], R4",
+    "ATOMG.E.DEC PT, R0, [R2], R4",
+    "RED.E.ADD.F64.RN [R2], R4",
+    "VIMNMX.U8x4 R0, PT, R1, R2, PT",
+    "IADD3 R0, R1, c[0x0][0xfffc], R3",
+    "HMMA.1688.F32.TF32 R0, R4, R8, R12",
+    "DEPBAR.LE SB0, 0x0, {5,3}",
+]
+"""Neighbours of refused ones."""
+
+
+@pytest.mark.parametrize("text", ACCEPTED)
+def test_accepted(text):
+    instruction = parse_instruction(0x40, text, 0x123, LABELS, line=12)
+    assert lower_instruction(instruction, ConstantPool(), RegisterLayout(100, 200), "kernel").columns is not None
 
 
 @pytest.mark.parametrize("text, reason", REFUSED, ids=[text for text, _ in REFUSED])

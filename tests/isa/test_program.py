@@ -12,7 +12,7 @@ import pytest
 
 import isa
 from isa import Program
-from isa.demangle import qualified_name
+from isa.demangle import names, qualified_name
 from isa.errors import ProgramFileError, ToolchainMissing
 from isa.listing import program_from_cubin
 
@@ -88,6 +88,13 @@ def test_code_digest_depends_on_code_alone(program: Program, tmp_path: Path) -> 
     assert digest(SOURCE.replace("out[i] *", "out[i] +"), "other.cu") != program.code_sha256
 
 
+def test_an_image_that_unpacks_to_more_than_any_can(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few bytes can stand for gigabytes: reading ends at a limit."""
+    monkeypatch.setattr("isa.program._MOST_DOCUMENT_BYTES", 1000)
+    with pytest.raises(ProgramFileError, match="it unpacks to more than 1,000 bytes"):
+        Program.from_bytes(program.to_bytes(), "image")
+
+
 @pytest.mark.parametrize("position", [0, 5, 20, -1])
 def test_damaged_image_is_refused(program: Program, position: int, tmp_path: Path) -> None:
     data = bytearray(program.to_bytes())
@@ -127,3 +134,8 @@ def test_changed_image_is_refused(program: Program) -> None:
 )
 def test_qualified_name(symbol: str, name: str) -> None:
     assert qualified_name(symbol) == name
+
+
+@pytest.mark.parametrize("symbol", ["_Znonsense", "k)", "plain"])
+def test_what_is_no_mangled_name_stays(symbol: str) -> None:
+    assert names(symbol)[1] == qualified_name(symbol) == symbol

@@ -5,6 +5,7 @@ import os
 import pytest
 
 from isa import toolchain
+from isa.compile import assemble
 from isa.errors import CompileError, ToolchainFailed, ToolchainMissing
 
 
@@ -74,6 +75,12 @@ def test_a_tool_that_fails_says_how(places):
     script(places[0] / "bin/nvdisasm", "echo release 13.5, V13.5.37")
     toolchain.tool_version.cache_clear()
     assert toolchain.tool_version("nvdisasm") == "13.5.37"
+
+
+def test_a_tool_that_crashes_is_not_the_users_mistake(places):
+    script(places[0] / "bin/ptxas", 'echo "malloc: assertion failure, a fatal error" >&2; kill -ABRT $$')
+    with pytest.raises(ToolchainFailed, match="ptxas crashed with signal 6: malloc: assertion failure"):
+        assemble(".version 8.0")
 
 
 def test_missing_packages_are_named(places, monkeypatch):
