@@ -38,7 +38,14 @@ TEX_SECTORS = (
     S.CNT_TEX_REDUCTION_SECTORS,
 )
 """Counters of the sectors that L1 asks of L2."""
-DRAM_READ_SECTORS = (S.CNT_FILL_SECTORS, S.CNT_MERGE_SECTORS)
+DRAM_READ_SECTORS = (S.CNT_FILL_SECTORS, S.CNT_MERGE_SECTORS, S.CNT_LAUNCH_SECTORS)
+FABRIC_SECTORS = (
+    S.CNT_FABRIC_READ_SECTORS,
+    S.CNT_FABRIC_WRITE_SECTORS,
+    S.CNT_FABRIC_BARRIERS,
+    S.CNT_FABRIC_PROBES,
+    S.CNT_FABRIC_LAUNCH_SECTORS,
+)
 DRAM_WRITE_SECTORS = (S.CNT_WRITEBACK_SECTORS,)
 
 STALL_MEANINGS = {
@@ -286,8 +293,13 @@ _ROWS: tuple[tuple[str, str, Compute, str], ...] = (
      "sectors that the slice in the SM's own partition holds or awaits; writes always hit"),
     ("lts__t_sectors_srcunit_tex_lookup_miss.sum", "sector", _memory(S.CNT_TEX_MISS_SECTORS),
      "the others; a sector of the far partition without a near copy misses, whatever its home holds"),
-    ("lts__t_sectors_srcunit_ltcfabric.sum", "sector", _memory(S.CNT_FABRIC_READ_SECTORS, S.CNT_FABRIC_WRITE_SECTORS),
-     "sectors that the other partition asks of a home slice: reads, writes and atomics"),
+    ("lts__t_sectors_srcunit_ltcfabric.sum", "sector", _memory(*FABRIC_SECTORS),
+     "sectors that one partition asks of the other: reads, writes, atomics, what a launch reads, barriers at its end"),
+    ("lts__t_sectors_srcunit_ltcfabric_lookup_hit.sum", "sector",
+     lambda c: c.memory(*FABRIC_SECTORS) - c.memory(S.CNT_FABRIC_MISS_SECTORS), "of these, all but the misses"),
+    ("lts__t_sectors_srcunit_ltcfabric_lookup_miss.sum", "sector", _memory(S.CNT_FABRIC_MISS_SECTORS),
+     "of these, sectors that had to come from memory"),
+    ("lts__d_sectors_fill_device.sum", "sector", _memory(*DRAM_READ_SECTORS), "sectors that L2 gets from memory"),
     ("dram__bytes_read.sum", "byte", _memory_bytes(*DRAM_READ_SECTORS), "bytes read from device memory"),
     ("dram__bytes_write.sum", "byte", _memory_bytes(*DRAM_WRITE_SECTORS), "bytes written to device memory"),
     ("dram__bytes.sum", "byte", _dram_bytes, "bytes read from and written to device memory"),

@@ -26,7 +26,7 @@ from gpusim.result import Result
 from gpusim.syscalls import Host
 from isa import Program
 from isa import microops as M
-from isa.instruction import Instruction
+from isa.instruction import INSTRUCTION_BYTES, Instruction
 from isa.launch_values import launch_values, reads_launch_value
 from isa.lower import Lowered, lower
 
@@ -110,6 +110,8 @@ def run_launch(
     started = time.perf_counter()
     host = host or Host(memory)
     serve = partial(host.serve, place=partial(caller, state, program=program, launch=launch))
+    constants = sum(len(content) for bank, content in program.constant_banks.items() if bank != 0)
+    device.memory_system.begin(program.sha256, len(program.instructions) * INSTRUCTION_BYTES, constants)
     calls = M.OP_SYSCALL in lowered.code[:, M.COL_OP]
     grid = device.submit(state, launch.blocks, max_cycles, progress, serve if calls else None)
     try:

@@ -53,6 +53,10 @@ class Sm(Section):
     gpcs: Count = _doc(
         "graphics processing clusters that the SMs are divided among; a thread block cluster lies in one"
     )
+    tpc_gpcs: tuple[Annotated[int, Field(ge=0)], ...] = _doc(
+        "GPC of each TPC, that is of each pair of SMs (`crossbar.sms_per_port`), in the order in which they get "
+        "blocks; for any other number of TPCs than are listed they go round the GPCs"
+    )
     max_cluster_blocks: Count = _doc("blocks of the largest thread block cluster; 1: no clusters")
     sub_partitions: Count = _doc("sub-partitions, each with its own scheduler; warp w runs on w modulo this")
     max_warps: Count = _doc("resident warps")
@@ -275,8 +279,24 @@ class L2(Section):
 
     bytes: Count = _doc("whole cache")
     partitions: Count = _doc("partitions, joined by a fabric; an address has its home in one")
+    gpc_partitions: tuple[Annotated[int, Field(ge=0)], ...] = _doc(
+        "partition that the SMs of each GPC ask; for any other number of GPCs than are listed they alternate"
+    )
     slices: Count = _doc("slices of all partitions together")
     ways: Annotated[int, Field(gt=0, le=63)] = _doc("ways of a set")
+    dirty_ways: Annotated[int, Field(gt=0, le=63)] = _doc(
+        "lines of a set that may hold what memory does not; one more, and the two oldest are written back"
+    )
+    dirty_age: Count = _doc(
+        "when a full set replaces a line, its oldest dirty one is written back if as many lines are newer, and stays"
+    )
+    dirty_before_bytes: Cycles = _doc(
+        "what other work has left in a flushed cache to be written back; the oldest line of its sets"
+    )
+    launch_bytes: Cycles = _doc("what a launch reads from memory besides its code, its constants and its data")
+    write_probes: Annotated[float, Field(ge=0, le=1)] = _doc(
+        "requests between partitions for each line that is written, besides the writes themselves"
+    )
     line_bytes: Literal[128] = _doc("a line, which one tag covers; requests are made of it")
     sector_bytes: Literal[32] = _doc("a sector, the unit of transfer")
     latency_near_cycles: Count = _doc("whole load latency of a hit in the SM's own partition")
@@ -303,8 +323,10 @@ class L2(Section):
             raise ValueError(
                 f"slices must be a multiple of partitions = {self.partitions}, got {self.slices}"
             )
-        if self.slices % 2:
-            raise ValueError(f"slices must be even, since a kilobyte lies in two of them, got {self.slices}")
+        if self.slices // self.partitions % 2:
+            raise ValueError(
+                f"slices of a partition must be even, since a kilobyte lies in two of them, got {self.slices}"
+            )
         step = self.slices * self.ways * self.line_bytes
         if self.bytes % step:
             below = self.bytes // step * step

@@ -15,7 +15,8 @@ from numba.extending import intrinsic
 from gpusim.engine.address_map import locate, set_and_tag
 from gpusim.engine.jit import compiled, interpreted_as
 from gpusim.engine.l2 import set_start
-from gpusim.engine.memory_state import P_INDICES, P_PARTITIONS, P_SMS_PER_PORT, P_WAYS
+from gpusim.engine.memory_state import P_INDICES, P_WAYS
+from gpusim.engine.request_coalescer import partition_of
 
 _TO_WRITE, _KEEP, _DATA = 1, 3, 1  # operands of llvm.prefetch
 _HOST_LINE_WORDS = 8
@@ -56,7 +57,7 @@ def prefetch_line(m, sm, line):
     """Start to load the sets in which a request of `sm` for `line` will look."""
     home, index, quotient = locate(m, line)
     row, _ = set_and_tag(m, home, quotient)
-    near = (sm // m[P_SMS_PER_PORT]) % m[P_PARTITIONS]
+    near = partition_of(m, sm)
     first = set_start(m, home * m[P_INDICES] + index, row)
     for word in range(0, 2 * m[P_WAYS], _HOST_LINE_WORDS):
         prefetch(m, first + word)

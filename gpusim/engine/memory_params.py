@@ -31,6 +31,18 @@ def make_params(config: GPUConfig, n_sms: int) -> dict[int, int]:
     }
 
 
+def places(config: GPUConfig, n_sms: int) -> list[int]:
+    """Of each SM its GPC and its partition of L2, as the compiled memory system reads them at P_PLACES."""
+    tpcs = -(-n_sms // config.crossbar.sms_per_port)
+    gpcs, partitions = config.sm.tpc_gpcs, config.l2.gpc_partitions
+    if len(gpcs) != tpcs or max(gpcs) >= config.sm.gpcs:
+        gpcs = tuple(tpc % config.sm.gpcs for tpc in range(tpcs))
+    if len(partitions) != config.sm.gpcs or max(partitions) >= config.l2.partitions:
+        partitions = tuple(gpc % config.l2.partitions for gpc in range(config.sm.gpcs))
+    found = [gpcs[sm // config.crossbar.sms_per_port] for sm in range(n_sms)]
+    return [partitions[gpc] << ms.PARTITION_SHIFT | gpc for gpc in found]
+
+
 def words(params: dict[int, int]) -> int:
     """Length of the memory system's array."""
     lines = params[ms.P_SLICES] * params[ms.P_SETS] * params[ms.P_WAYS]
@@ -50,6 +62,8 @@ def _layout(config: GPUConfig, n_sms: int) -> dict[int, int]:
         ms.P_CHANNEL_STATES: dram.channels * ms.CHANNEL_WORDS,
         ms.P_LRC: config.sm.gpcs * ms.LRC_ENTRIES * ms.LRC_WORDS,
         ms.P_BANK_STATES: dram.channels * dram.banks_per_channel * ms.BANK_WORDS,
+        ms.P_ASKED: n_sms * asked_words(config),
+        ms.P_PLACES: n_sms,
     }
     starts, at = {}, ms.QUEUES_AT
     for key, size in sizes.items():
@@ -57,6 +71,11 @@ def _layout(config: GPUConfig, n_sms: int) -> dict[int, int]:
         at += size
     starts[ms.P_LINES] = -(-at // _HOST_LINE_WORDS) * _HOST_LINE_WORDS
     return starts
+
+
+def asked_words(config: GPUConfig) -> int:
+    """Words with a bit for each slice of L2."""
+    return -(-config.l2.slices // ms.ASKED_BITS)
 
 
 def _crossbar(config: GPUConfig) -> dict[int, int]:
@@ -93,6 +112,11 @@ def _l2(config: GPUConfig) -> dict[int, int]:
         ms.P_PARTIAL_WRITE: ticks(l2.partial_write_cycles),
         ms.P_ATOMIC_REQUEST: ticks(l2.atomic_same_address_cycles),
         ms.P_FETCH_SECTORS: l2.fetch_bytes // ms.SECTOR_BYTES,
+        ms.P_ASKED_WORDS: asked_words(config),
+        ms.P_SET_RUN: max(l2.sets_per_slice * 4 // 5, 1),
+        ms.P_DIRTY_AGE: l2.dirty_age,
+        ms.P_DIRTY_WAYS: l2.dirty_ways,
+        ms.P_PROBES: round(l2.write_probes * ms.PROBE_PARTS) if l2.partitions > 1 else 0,
     }
 
 

@@ -45,10 +45,11 @@ KIND_SM = 9  # from SM to SM, inside a cluster: never at L2
 KINDS = 10
 
 # Counters. TEX counts what SMs ask of the slices of their own partition, one sector each
-# (lts__t_sectors_srcunit_tex); OTHER is the same for instructions and constants. Hits and misses are as Nsight
-# Compute counts lookups of that unit: a read or atomic hits if the slice that the SM asks holds the sector, ready
-# or on its way; a line of the far partition without a near copy is a miss there, whatever its home says. A store
-# always hits, since it needs no data.
+# (lts__t_sectors_srcunit_tex); OTHER is the same for instructions and constants. Hits and misses are as an H200
+# counts lookups of that unit: a read or atomic hits if the slice that the SM asks holds the sector, ready or on its
+# way; a line of the far partition without a near copy is a miss there, whatever its home says. A miss counts every
+# sector that is fetched for it, so one sector of two may count as two misses. A store always hits, since it needs no
+# data, and so does an atomic on its way to the other partition.
 CNT_TEX_READ_SECTORS = 0
 CNT_TEX_WRITE_SECTORS = 1
 CNT_TEX_ATOMIC_SECTORS = 2
@@ -59,7 +60,7 @@ CNT_OTHER_SECTORS = 6
 CNT_OTHER_HIT_SECTORS = 7
 CNT_FABRIC_READ_SECTORS = 8  # asked of a home slice by the other partition (lts__t_sectors_srcunit_ltcfabric)
 CNT_FABRIC_WRITE_SECTORS = 9  # stores and atomics that crossed the fabric
-CNT_FABRIC_HIT_SECTORS = 10
+CNT_FABRIC_MISS_SECTORS = 10  # of these, fetched from memory by the home slice
 CNT_PENDING_HIT_SECTORS = 11  # hits, at the near or the home slice, on a sector that was still on its way
 CNT_HOME_MISS_SECTORS = 12  # sectors that a request needed and its home had to fetch from memory
 CNT_FILL_SECTORS = 13  # sectors fetched for requests, with those that the fetch granularity adds
@@ -72,7 +73,11 @@ CNT_ROW_OPENS = 19  # rows opened in an idle bank
 CNT_ROW_CONFLICTS = 20  # rows opened after another one had to be closed
 CNT_DRAINS = 21  # batches of writes that a channel sent
 CNT_REQUESTS = 22
-CNT_REQUESTS_KIND = 23  # first of KINDS counters, by kind
+CNT_FABRIC_BARRIERS = 23  # at its end a kernel flushes every slice that an SM has asked, over the fabric
+CNT_FABRIC_PROBES = 24  # questions about lines that are written, see `l2.write_probes`
+CNT_FABRIC_LAUNCH_SECTORS = 25  # code, constants and what else a launch reads, by the partition that is not its home
+CNT_LAUNCH_SECTORS = 26  # the same, fetched from memory
+CNT_REQUESTS_KIND = 27  # first of KINDS counters, by kind
 COUNTERS = CNT_REQUESTS_KIND + KINDS
 
 
@@ -131,8 +136,15 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_LRC,  # first word of the request coalescers
     P_LRC_MOST,  # reads that go to L2 as one
     P_LRC_WINDOW,  # how long a read that hits waits for others
-) = range(COUNTERS, COUNTERS + 53)
-QUEUES_AT = COUNTERS + 53  # behind the parameters
+    P_PLACES,  # first of the words that say where an SM is: its GPC, and from PARTITION_SHIFT on its partition
+    P_ASKED,  # first of the words with a bit for each slice that an SM has asked, ASKED_BITS in a word
+    P_ASKED_WORDS,  # of an SM
+    P_SET_RUN,  # lines of a slice that lie in neighbouring sets
+    P_DIRTY_AGE,  # newer lines of its set that a dirty line may have
+    P_DIRTY_WAYS,
+    P_PROBES,  # of 1,024 lines that are written
+) = range(COUNTERS, COUNTERS + 60)
+QUEUES_AT = COUNTERS + 60  # behind the parameters
 
 # A channel: when its bus is free, whether the bus last wrote, sectors that wait to be written.
 CHANNEL_FREE, CHANNEL_WRITING, CHANNEL_QUEUED, CHANNEL_WORDS = range(4)
@@ -157,6 +169,9 @@ AGE_MASK = 0x3F << AGE_SHIFT
 PASSED = 1 << 19  # above the age: such a line is replaced before all others
 TAG_SHIFT = 20
 WAYS_MAX = 63
+PARTITION_SHIFT = 16
+ASKED_BITS = 32
+PROBE_PARTS = 1024
 WRITTEN_BITS = 6
 READY_SHIFT = SECTORS_PER_LINE * WRITTEN_BITS
 WRITTEN_MASK = (1 << READY_SHIFT) - 1

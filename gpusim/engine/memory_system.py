@@ -12,8 +12,10 @@ import numpy as np
 from gpusim.config.models import GPUConfig
 from gpusim.engine.host_memory import borrowed, prefetch_line
 from gpusim.engine.jit import compiled_with_arrays
-from gpusim.engine.memory_params import make_params, words
+from gpusim.engine.memory_params import make_params, places, words
 from gpusim.engine.memory_state import (
+    CNT_FABRIC_LAUNCH_SECTORS,
+    CNT_LAUNCH_SECTORS,
     CNT_REQUESTS,
     CNT_REQUESTS_KIND,
     COUNTERS,
@@ -22,7 +24,10 @@ from gpusim.engine.memory_state import (
     KIND_SM,
     KIND_WRITE,
     LINE_WORDS,
+    P_ASKED,
+    P_ASKED_WORDS,
     P_LINES,
+    P_PLACES,
     P_SM_TO_SM,
     P_WAYS,
     QUEUES_AT,
@@ -35,6 +40,7 @@ from gpusim.engine.memory_state import (
     REQ_TIME,
     SECTOR_BYTES,
     SECTORS_PER_LINE,
+    TAG_SHIFT,
     TICK_BITS,
     TICKS,
 )
@@ -43,6 +49,9 @@ from gpusim.engine.walk import walk_atomic, walk_read, walk_write
 _AHEAD = 8  # requests whose L2 sets are on their way into the host's caches
 _DIGIT_BITS = 11
 _HOST_LINE_BYTES = 64
+_CODE_BYTES = 256  # what a launch reads of code at a time
+_LAUNCH_HITS = 16  # sectors that cross the fabric and are in L2 already: of an empty kernel's 96 are fetched 80
+_ELSEWHERE = 1 << 30  # tags of lines that no simulated address has
 
 
 @compiled_with_arrays
@@ -131,22 +140,56 @@ class MemorySystem:
         self.counters = self.state[:COUNTERS]
         for index, value in params.items():
             self.state[index] = value
+        self.state[params[P_PLACES] : params[P_PLACES] + n_sms] = places(config, n_sms)
+        asked = params[P_ASKED]
+        self._asked = self.state[asked : asked + n_sms * params[P_ASKED_WORDS]]
         self._lines = self.state[params[P_LINES] :].reshape(-1, LINE_WORDS, int(params[P_WAYS]))
+        self._queues = self.state[QUEUES_AT : params[P_PLACES]]
+        self._config = config.l2
+        self._fetched: set[str] = set()
+        self._empty()
+
+    def begin(self, code: str, code_bytes: int, constant_bytes: int) -> None:
+        """A launch begins: count what it reads besides its data, and forget which slices the SMs have asked.
+
+        code: tells one program from another; what has run since the cache was emptied is there already.
+        """
+        self._asked.fill(0)
+        if code in self._fetched:
+            return
+        self._fetched.add(code)
+        code_bytes = -(-code_bytes // _CODE_BYTES) * _CODE_BYTES
+        sectors = -(-(code_bytes + constant_bytes + self._config.launch_bytes) // SECTOR_BYTES)
+        self.counters[CNT_LAUNCH_SECTORS] += sectors
+        if self._config.partitions > 1:
+            self.counters[CNT_FABRIC_LAUNCH_SECTORS] += sectors + _LAUNCH_HITS
+
+    def _empty(self) -> None:
+        """No line but the dirty ones of other work, which lie in evenly chosen sets."""
+        self._lines.fill(0)
+        self._fetched.clear()
+        sets = len(self._lines)
+        count = min(self._config.dirty_before_bytes // self._config.line_bytes, sets)
+        chosen = np.arange(count) * sets // max(count, 1)
+        dirty = ((1 << SECTORS_PER_LINE) - 1) * (1 + (1 << DIRTY_SHIFT))
+        self._lines[chosen, 0, 0] = _ELSEWHERE << TAG_SHIFT | dirty
 
     def flush(self) -> int:
         """Empty the L2 cache, as a profiler does before a launch; return the bytes it had to write back.
 
-        They are not counted in `counters`, and take no time.
+        They are not counted in `counters`, and take no time. What other work had left is not among them.
         """
-        dirty = (self._lines[:, 0] >> DIRTY_SHIFT) & ((1 << SECTORS_PER_LINE) - 1)
-        written_bytes = SECTOR_BYTES * int(np.bitwise_count(dirty).sum())
-        self._lines.fill(0)
+        state = self._lines[:, 0]
+        dirty = (state >> DIRTY_SHIFT) & ((1 << SECTORS_PER_LINE) - 1)
+        written_bytes = SECTOR_BYTES * int(np.bitwise_count(dirty[state >> TAG_SHIFT < _ELSEWHERE]).sum())
+        self._empty()
         return written_bytes
 
     def reset(self) -> None:
         """As new: caches empty, queues idle, rows closed, counters and time at zero."""
         self.counters.fill(0)
-        self.state[QUEUES_AT:].fill(0)
+        self._queues.fill(0)
+        self._empty()
 
 
 def make_memory_system(config: GPUConfig, n_sms: int) -> MemorySystem:

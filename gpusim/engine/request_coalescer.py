@@ -15,12 +15,12 @@ from gpusim.engine.memory_state import (
     LRC_REPLY,
     LRC_UNTIL,
     LRC_WORDS,
-    P_GPCS,
     P_LRC,
     P_LRC_MOST,
     P_LRC_WINDOW,
     P_NEAR,
-    P_SMS_PER_PORT,
+    P_PLACES,
+    PARTITION_SHIFT,
     SECTORS_PER_LINE,
 )
 
@@ -29,8 +29,14 @@ _ALL = (1 << SECTORS_PER_LINE) - 1
 
 @compiled
 def gpc_of(m, sm):
-    """GPC of an SM: TPCs, the pairs of SMs that share a port, go round the GPCs (measured for GPC 0 of an H200)."""
-    return (sm // m[P_SMS_PER_PORT]) % m[P_GPCS]
+    """GPC of an SM."""
+    return m[m[P_PLACES] + sm] & (1 << PARTITION_SHIFT) - 1
+
+
+@compiled
+def partition_of(m, sm):
+    """Partition of L2 that an SM asks."""
+    return m[m[P_PLACES] + sm] >> PARTITION_SHIFT
 
 
 @compiled

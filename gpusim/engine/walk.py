@@ -13,6 +13,7 @@ from gpusim.engine.l2 import (
     FOR_COPY,
     FOR_HOME,
     FOR_UPDATE,
+    keep_written,
     lookup,
     mark_pending,
     read_home,
@@ -20,10 +21,13 @@ from gpusim.engine.l2 import (
     sectors_of,
     set_start,
     still_pending,
+    widened,
     write_home,
 )
 from gpusim.engine.memory_state import (
-    CNT_FABRIC_HIT_SECTORS,
+    ASKED_BITS,
+    CNT_FABRIC_BARRIERS,
+    CNT_FABRIC_MISS_SECTORS,
     CNT_FABRIC_READ_SECTORS,
     CNT_FABRIC_WRITE_SECTORS,
     CNT_OTHER_HIT_SECTORS,
@@ -37,6 +41,8 @@ from gpusim.engine.memory_state import (
     KIND_ATOMIC,
     KIND_INSTRUCTION,
     KIND_WRITE,
+    P_ASKED,
+    P_ASKED_WORDS,
     P_ATOMIC_EXTRA,
     P_ATOMIC_REQUEST,
     P_ATOMIC_SECTOR,
@@ -50,11 +56,10 @@ from gpusim.engine.memory_state import (
     P_PARTITIONS,
     P_SLICES,
     P_SM_REPLY_SECTOR,
-    P_SMS_PER_PORT,
     P_SPREAD,
     SECTOR_BYTES,
 )
-from gpusim.engine.request_coalescer import gpc_of, join, note
+from gpusim.engine.request_coalescer import gpc_of, join, note, partition_of
 
 _LANES_PER_SECTOR = 8  # 32-bit operations of one sector that an atomic unit does at once
 _MOST_MISSING = SECTOR_BYTES - 4  # bytes that a sector lacks if one word of it is written
@@ -74,18 +79,33 @@ def near_ticks(m, gpc, slice_):
 
 
 @compiled
+def ask(m, sm, slice_):
+    """Note that an SM has asked a slice, which a barrier over the fabric flushes at the kernel's end.
+
+    Measured on an H200: as many such barriers as different slices were asked by each SM, 12,400 at most.
+    """
+    if m[P_PARTITIONS] > 1:
+        word = m[P_ASKED] + sm * m[P_ASKED_WORDS] + slice_ // ASKED_BITS
+        bit = 1 << (slice_ % ASKED_BITS)
+        if m[word] & bit == 0:
+            m[word] |= bit
+            m[CNT_FABRIC_BARRIERS] += 1
+
+
+@compiled
 def walk_read(m, sm, line, sectors, kind, now):
     """A load, or a fetch of instructions or constants."""
     gpc = gpc_of(m, sm)
     count = sectors_of(sectors)
+    home, index, quotient = locate(m, line)
+    ask(m, sm, home * m[P_INDICES] + index)
     joins = kind < KIND_INSTRUCTION and m[P_LRC_MOST] > 1
     if joins:
         reply = join(m, gpc, line, sectors, now)
         if reply >= 0:
             wait = max(book_request(m, sm, 0, now), book_reply(m, sm, count, now))
             return max(reply, now + m[P_NEAR] + wait) + (count - 1) * m[P_SM_REPLY_SECTOR]
-    near = (sm // m[P_SMS_PER_PORT]) % m[P_PARTITIONS]
-    home, index, quotient = locate(m, line)
+    near = partition_of(m, sm)
     row, tag = set_and_tag(m, home, quotient)
     near_slice = near * m[P_INDICES] + index
     way = near_ticks(m, gpc, near_slice)
@@ -93,10 +113,10 @@ def walk_read(m, sm, line, sectors, kind, now):
         book_request(m, sm, 0, now), book_slice(m, near_slice, count, now), book_reply(m, sm, count, now)
     )
     if near == home:
-        late, present = read_home(m, near_slice, row, home, quotient, tag, sectors, FOR_HOME, now)
+        late, present, fetched = read_home(m, near_slice, row, home, quotient, tag, sectors, FOR_HOME, now)
         reply = now + way + max(wait, late)
     else:
-        reply, present = _read_far(m, near_slice, row, home, index, quotient, tag, sectors, wait, way, now)
+        reply, present, fetched = _read_far(m, near_slice, row, home, index, quotient, tag, sectors, wait, way, now)
     if joins:
         note(m, gpc, line, sectors, now, reply)
     hits = sectors_of(present)
@@ -106,13 +126,16 @@ def walk_read(m, sm, line, sectors, kind, now):
     else:
         m[CNT_TEX_READ_SECTORS] += count
         m[CNT_TEX_HIT_SECTORS] += hits
-        m[CNT_TEX_MISS_SECTORS] += count - hits
+        m[CNT_TEX_MISS_SECTORS] += sectors_of(fetched)
     return reply + (count - 1) * m[P_SM_REPLY_SECTOR]
 
 
 @compiled
 def _read_far(m, near_slice, row, home, index, quotient, tag, sectors, wait, way, now):
-    """The part of a read whose line lives in another partition: (time of the first sector, sectors near at hand)."""
+    """The part of a read whose line lives in another partition.
+
+    Returns (time of the first sector, sectors near at hand, sectors fetched from the home).
+    """
     keep = m[P_NEAR_COPY] != 0
     first = set_start(m, near_slice, row)
     entry = lookup(m, first, tag) if keep else -1
@@ -124,21 +147,25 @@ def _read_far(m, near_slice, row, home, index, quotient, tag, sectors, wait, way
             reply = max(reply, now + way + still_pending(m, entry, present, now))
     missing = sectors & ~present
     if missing != 0:
+        if keep:
+            missing = widened(m, missing)
+            if entry >= 0:
+                missing &= ~m[entry]
         count = sectors_of(missing)
         home_slice = home * m[P_INDICES] + index
         wait = max(wait, book_fabric(m, home, count, now), book_slice(m, home_slice, count, now))
         purpose = FOR_COPY if keep else FOR_HOME
-        late, found = read_home(m, home_slice, row, home, quotient, tag, missing, purpose, now)
+        late, _, fetched = read_home(m, home_slice, row, home, quotient, tag, missing, purpose, now)
         late = m[P_FAR] + max(wait, late)
         reply = max(reply, now + way + late)
         m[CNT_FABRIC_READ_SECTORS] += count
-        m[CNT_FABRIC_HIT_SECTORS] += sectors_of(found)
+        m[CNT_FABRIC_MISS_SECTORS] += sectors_of(fetched)
         if keep:
             if entry < 0:
                 entry, room = replace(m, near_slice, row, first, tag, now)
                 reply = max(reply, now + way + room)
             mark_pending(m, entry, missing, now + late, now)
-    return reply, present
+    return reply, present, missing
 
 
 @compiled
@@ -148,7 +175,7 @@ def walk_write(m, sm, line, sectors, kind, payload_bytes, now):
     Sectors that it writes in part are merged with what is there by the unit that also does atomics. A request says
     how many bytes it writes, not where: as few sectors count as partly written as can lack the others.
     """
-    near = (sm // m[P_SMS_PER_PORT]) % m[P_PARTITIONS]
+    near = partition_of(m, sm)
     home, index, quotient = locate(m, line)
     row, tag = set_and_tag(m, home, quotient)
     count = sectors_of(sectors)
@@ -165,7 +192,10 @@ def walk_write(m, sm, line, sectors, kind, payload_bytes, now):
     if kind != KIND_WRITE and missing > 0:
         partial = min((missing + _MOST_MISSING - 1) // _MOST_MISSING, count)
         wait = max(wait, book_atomic(m, home_slice, partial * m[P_PARTIAL_WRITE], now))
-    room = write_home(m, home_slice, row, home, quotient, tag, sectors, sector_bytes, now)
+    ask(m, sm, home_slice)
+    room = write_home(m, home_slice, row, home, near, quotient, tag, sectors, sector_bytes, now)
+    if near != home and m[P_NEAR_COPY] != 0 and sector_bytes >= SECTOR_BYTES:
+        room = max(room, keep_written(m, near_slice, row, tag, sectors, now))
     m[CNT_TEX_WRITE_SECTORS] += count
     m[CNT_TEX_HIT_SECTORS] += count
     return reply + max(wait, room)
@@ -174,7 +204,7 @@ def walk_write(m, sm, line, sectors, kind, payload_bytes, now):
 @compiled
 def walk_atomic(m, sm, line, sectors, kind, payload_bytes, operations, now):
     """An atomic with or without return, done by the atomic unit of the home slice."""
-    near = (sm // m[P_SMS_PER_PORT]) % m[P_PARTITIONS]
+    near = partition_of(m, sm)
     home, index, quotient = locate(m, line)
     row, tag = set_and_tag(m, home, quotient)
     count = sectors_of(sectors)
@@ -196,8 +226,12 @@ def walk_atomic(m, sm, line, sectors, kind, payload_bytes, operations, now):
         reply += (count - 1) * m[P_SM_REPLY_SECTOR]
     else:
         m[CNT_TEX_REDUCTION_SECTORS] += count
-    late, present = read_home(m, home_slice, row, home, quotient, tag, sectors, FOR_UPDATE, now)
-    hits = sectors_of(present)
-    m[CNT_TEX_HIT_SECTORS] += hits
-    m[CNT_TEX_MISS_SECTORS] += count - hits
+    ask(m, sm, home_slice)
+    late, present, fetched = read_home(m, home_slice, row, home, quotient, tag, sectors, FOR_UPDATE, now)
+    if near == home:
+        m[CNT_TEX_HIT_SECTORS] += sectors_of(present)
+        m[CNT_TEX_MISS_SECTORS] += sectors_of(fetched)
+    else:
+        m[CNT_TEX_HIT_SECTORS] += count
+        m[CNT_FABRIC_MISS_SECTORS] += sectors_of(fetched)
     return reply + max(wait, late)

@@ -20,7 +20,12 @@ GHZ = 1.98
 SMALL_L2 = {"l2.bytes": 96 * 16 * 128 * 20}  # reaches the steady state of a stream sooner
 FAR_AHEAD = 1 << 40
 # What makes one request's time depend on where, when and beside whom it is made; each has a test of its own.
-ALIKE = {"l2.latency_spread_cycles": 0, "l2.coalesced_reads": 1, "dram.refresh_cycles": 0}
+ALIKE = {
+    "l2.latency_spread_cycles": 0,
+    "l2.coalesced_reads": 1,
+    "l2.dirty_before_bytes": 0,
+    "dram.refresh_cycles": 0,
+}
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +67,12 @@ class Bench:
         lines = np.arange(start, start + 64 + 4 * nth)
         return int(lines[map_lines(self.system.state, lines)[:, 0] == home][nth])
 
+    def ports(self, partition):
+        """One SM of each port whose SMs ask a partition."""
+        first = self.system.state[s.P_PLACES]
+        places = self.system.state[first : first + self.n_sms] >> s.PARTITION_SHIFT
+        return [sm for sm in range(0, self.n_sms, self.config.crossbar.sms_per_port) if places[sm] == partition]
+
     def count(self, counter):
         return int(self.system.counters[counter])
 
@@ -75,9 +86,9 @@ def test_unloaded_latencies_are_the_configuration(h200):
     assert miss_far - miss_near == h200.l2.fabric_latency_cycles
     assert bench.one(10_000, 0, near) == h200.l2.latency_near_cycles
     assert bench.one(20_000, 0, far) == h200.l2.latency_far_cycles
-    # SMs 2 and 3 share the other partition's port.
-    assert bench.one(30_000, 2, near) == h200.l2.latency_far_cycles
-    assert bench.one(40_000, 3, far) == h200.l2.latency_near_cycles
+    # SMs 8 and 9 share a port of the other partition.
+    assert bench.one(30_000, 8, near) == h200.l2.latency_far_cycles
+    assert bench.one(40_000, 9, far) == h200.l2.latency_near_cycles
 
 
 def test_the_last_of_four_sectors_takes_the_reply_port_longer(h200):
@@ -105,7 +116,7 @@ def test_a_sector_on_its_way_is_waited_for_not_fetched_again():
     ready = first - hit  # a request sent now finds the sector there
     assert bench.one(ready - 1, 4, line) == hit + 1
     assert bench.count(s.CNT_PENDING_HIT_SECTORS) == 1
-    assert bench.one(ready, 8, line) == hit
+    assert bench.one(ready, 6, line) == hit
     assert bench.count(s.CNT_PENDING_HIT_SECTORS) == 1
     assert bench.count(s.CNT_HOME_MISS_SECTORS) == 1
     assert bench.count(s.CNT_TEX_HIT_SECTORS) == 2
@@ -181,7 +192,7 @@ def test_hits_take_longer_out_of_slices_that_lie_farther(h200):
 def test_l2_is_asked_once_for_what_up_to_four_sms_of_a_gpc_read_together(readers, served):
     """Measured on an H200 with 1 to 16 SMs of a GPC that read the same 512 lines in step."""
     bench = Bench(l2__coalesced_reads=4)
-    gpc = [2 * 8 * k + j for k in range(8) for j in (0, 1)]
+    gpc = [*range(8), *range(124, 132)]
     line = bench.line(home=0)
     times = bench.send(*((10 * k, sm, line, s.KIND_READ) for k, sm in enumerate(gpc[:readers])))
     assert bench.count(s.CNT_TEX_READ_SECTORS) == 4 * served
@@ -189,7 +200,7 @@ def test_l2_is_asked_once_for_what_up_to_four_sms_of_a_gpc_read_together(readers
     arrived = [10 * k + time for k, time in enumerate(times)]
     assert max(arrived[:4]) - min(arrived[:4]) <= 10 * 3
     other = bench.send(
-        (10, 2, line, s.KIND_READ), (20_000, 0, line, s.KIND_READ), (21_000, 1, line, s.KIND_READ)
+        (10, 8, line, s.KIND_READ), (20_000, 0, line, s.KIND_READ), (21_000, 1, line, s.KIND_READ)
     )
     assert bench.count(s.CNT_TEX_READ_SECTORS) == 4 * (served + 3), (other, "another GPC, or long after")
 
@@ -217,13 +228,13 @@ def test_a_near_copy_serves_until_somebody_writes(h200):
     bench.one(0, 0, far)
     assert bench.one(10_000, 0, far) == near_latency
     assert bench.one(20_000, 0, far, s.KIND_READ_STRONG) == near_latency
-    bench.one(30_000, 2, far, s.KIND_WRITE)
+    bench.one(30_000, 8, far, s.KIND_WRITE)
     assert bench.count(s.CNT_COPY_INVALIDATIONS) == 1
     assert bench.one(40_000, 0, far) == far_latency
     assert bench.one(50_000, 0, far) == near_latency
     bench.one(60_000, 0, far, s.KIND_REDUCTION)
     assert bench.one(70_000, 0, far) == far_latency
-    assert bench.count(s.CNT_FABRIC_READ_SECTORS) == 3
+    assert bench.count(s.CNT_FABRIC_READ_SECTORS) == 2 + 1 + 1, "two sectors at first, then the one that was written"
     assert bench.count(s.CNT_FABRIC_WRITE_SECTORS) == 1
 
 
@@ -249,6 +260,75 @@ def test_a_partly_written_sector_is_fetched_before_it_is_read_or_evicted(halves,
     bench.one(10**7, 0, 78, s.KIND_WRITE_PARTIAL, sectors=3, payload=32)
     bench.one(10**7 + 10, 0, 78, sectors=1)
     assert bench.count(s.CNT_FILL_SECTORS) == 1
+
+
+@pytest.mark.parametrize("payload", [128, 64])
+def test_whole_sectors_written_to_the_other_partition_stay_near(h200, payload):
+    """Of what each thread of an H200 wrote and read back nothing crossed the fabric, of partly written sectors all."""
+    bench = Bench()
+    line = bench.line(home=0)
+    kind = s.KIND_WRITE if payload == 128 else s.KIND_WRITE_PARTIAL
+    bench.one(0, 8, line, kind, sectors=15, payload=payload)
+    read = bench.one(10_000, 8, line, sectors=1)
+    if payload == 128:
+        assert read == h200.l2.latency_near_cycles
+        bench.one(20_000, 0, line, s.KIND_WRITE, sectors=15, payload=128)
+        assert bench.one(30_000, 8, line, sectors=1) == h200.l2.latency_far_cycles
+        assert bench.count(s.CNT_COPY_INVALIDATIONS) == 1
+    else:
+        assert read > h200.l2.latency_far_cycles
+
+
+def test_a_miss_counts_all_sectors_that_are_fetched_for_it():
+    """Measured on an H200: one sector of each 64 bytes read, twice as many misses, near and over the fabric."""
+    bench = Bench()
+    for home in (0, 1):
+        bench.one(10_000 * home, 0, bench.line(home=home), sectors=4)
+    counts = (s.CNT_TEX_READ_SECTORS, s.CNT_TEX_HIT_SECTORS, s.CNT_TEX_MISS_SECTORS, s.CNT_FABRIC_MISS_SECTORS)
+    assert [bench.count(counter) for counter in counts] == [2, 0, 4, 2]
+    for home in (0, 1):
+        bench.one(50_000 + 10_000 * home, 0, bench.line(home=home), sectors=8)
+    assert [bench.count(counter) for counter in counts] == [4, 2, 4, 2]
+
+
+def test_a_reduction_on_its_way_to_the_other_partition_is_a_hit():
+    """Measured on an H200: of reductions to lines that L2 does not hold half are hits, the others misses."""
+    bench = Bench()
+    for home in (0, 1):
+        bench.one(10_000 * home, 0, bench.line(home=home), s.KIND_REDUCTION, sectors=15, payload=128)
+    counts = (s.CNT_TEX_HIT_SECTORS, s.CNT_TEX_MISS_SECTORS, s.CNT_FABRIC_MISS_SECTORS)
+    assert [bench.count(counter) for counter in counts] == [4, 4, 4]
+
+
+# --- what a launch does besides --------------------------------------------------------------------------------------
+def test_each_slice_that_an_sm_has_asked_is_flushed_over_the_fabric():
+    bench = Bench()
+    lines = np.arange(1 << 20, (1 << 20) + 2000)
+    where = map_lines(bench.system.state, lines)[:, 1]
+    for sm in (0, 8):
+        for time, line in enumerate(lines[:40]):
+            kind = s.KIND_WRITE if time % 2 else s.KIND_READ
+            bench.one(10_000 * sm + time, sm, int(line), kind)
+    assert bench.count(s.CNT_FABRIC_BARRIERS) == 2 * len(set(where[:40])) > 2
+    bench.system.begin("next", 1, 0)
+    bench.one(10**6, 0, int(lines[0]))
+    assert bench.count(s.CNT_FABRIC_BARRIERS) == 2 * len(set(where[:40])) + 1
+    bench.send(*((10**7 + n, 0, int(line), s.KIND_READ) for n, line in enumerate(lines)))
+    assert bench.count(s.CNT_FABRIC_BARRIERS) == 2 * len(set(where[:40])) + 96
+
+
+def test_a_launch_reads_its_code_once():
+    """Measured on an H200: code to 256 bytes and 68 sectors more, and each of them crosses the fabric once."""
+    bench, tiny = Bench(), Bench("tiny", n_sms=2)
+    for system in (bench.system, tiny.system):
+        system.begin("kernel", 300, 64)
+        system.begin("kernel", 300, 64)
+    assert bench.count(s.CNT_LAUNCH_SECTORS) == 512 // 32 + 64 // 32 + 68
+    assert bench.count(s.CNT_FABRIC_LAUNCH_SECTORS) == 512 // 32 + 64 // 32 + 68 + 16
+    assert tiny.count(s.CNT_FABRIC_LAUNCH_SECTORS) == 0
+    bench.system.flush()
+    bench.system.begin("kernel", 300, 64)
+    assert bench.count(s.CNT_LAUNCH_SECTORS) == 2 * 86
 
 
 # --- streams ---------------------------------------------------------------------------------------------------------
@@ -331,7 +411,7 @@ def bytes_per_cycle(bench, *args, **options):
 def idle(bench):
     """Time starts again: queues idle, caches as they are."""
     state = bench.system.state
-    state[s.QUEUES_AT : state[s.P_LINES]] = 0
+    state[s.QUEUES_AT : state[s.P_PLACES]] = 0
     state[state[s.P_LINES] :].reshape(-1, 2, state[s.P_WAYS])[:, 1] = 0
     bench.system.counters.fill(0)
 
@@ -421,19 +501,20 @@ def test_reductions_to_random_words_of_a_line_take_longer_per_sector():
         line = bench.line(home=0)
         bench.one(0, 0, line, sectors=15)
         # All from the ports of the line's own partition.
+        ports = bench.ports(0)
         replies = bench.send(
-            *((10_000, sm, line, s.KIND_REDUCTION, 15, 4 * operations, operations) for sm in range(0, SMS, 4))
+            *((10_000, sm, line, s.KIND_REDUCTION, 15, 4 * operations, operations) for sm in ports)
         )
-        cycles.append((max(replies) - min(replies)) / (4 * 32))
+        cycles.append((max(replies) - min(replies)) / (4 * (len(ports) - 1)))
     assert cycles == pytest.approx([1.41, 1.17], rel=0.02)
 
 
 def test_one_word_stores_as_measured():
     """Stores of one word each, every one to a sector of its own, take the slices 2.64 cycles."""
     bench = Bench()
-    cycles, requests = stream(bench, [s.KIND_WRITE_PARTIAL], 48, sectors=1, payload=4)
+    cycles, requests = stream(bench, [s.KIND_WRITE_PARTIAL], 32, sectors=1, payload=4)
     assert bench.count(s.CNT_EVICTIONS) == 0
-    assert requests / cycles == pytest.approx(36.3, rel=0.05)
+    assert requests / cycles == pytest.approx(36.3, rel=0.07)
 
 
 def test_stores_pay_for_the_sectors_they_write_in_part(h200):
@@ -443,9 +524,10 @@ def test_stores_pay_for_the_sectors_they_write_in_part(h200):
         bench = Bench()
         line = bench.line(home=0)
         kind = s.KIND_WRITE if payload == 128 else s.KIND_WRITE_PARTIAL
-        # One SM each of 33 ports of the line's own partition, at the same time.
-        replies = bench.send(*((0, sm, line, kind, 15, payload, 32) for sm in range(0, SMS, 4)))
-        spans.append((max(replies) - min(replies)) / 32)
+        # One SM each of the ports of the line's own partition, at the same time.
+        ports = bench.ports(0)
+        replies = bench.send(*((0, sm, line, kind, 15, payload, 32) for sm in ports))
+        spans.append((max(replies) - min(replies)) / (len(ports) - 1))
     partial = h200.l2.partial_write_cycles
     whole = 4 * s.SECTOR_BYTES / h200.l2.slice_bytes_per_cycle
     assert spans == pytest.approx([whole, max(whole, partial), 4 * partial], abs=0.1)
@@ -478,6 +560,56 @@ def test_chase_through_the_near_half_and_beyond_as_measured(megabytes, measured_
 
 def test_chase_beyond_the_cache_takes_memory_latency():
     assert _chase(Bench(n_sms=1, **SMALL_L2), 16) == pytest.approx(640, rel=0.01)
+
+
+BLOCK = 8  # lines that a block of 256 threads reads or writes
+
+
+def _blocks(bench, parts):
+    """Blocks one after the other, each for the next SM. parts: (kind, MiB) that follow each other."""
+    work = []
+    for array, (kind, megabytes) in enumerate(parts):
+        lines = (1 << 30) + (array << 22) + BLOCK * np.arange(megabytes * 1024)
+        work.append(np.stack((np.full_like(lines, kind), lines), 1))
+    return np.concatenate(work)
+
+
+def _side_by_side(bench, parts):
+    work = [_blocks(bench, [(s.KIND_READ, 0)] * n + [part]) for n, part in enumerate(parts)]
+    turn = np.concatenate([np.arange(len(blocks)) / len(blocks) for blocks in work])
+    return np.concatenate(work)[np.argsort(turn, kind="stable")]
+
+
+@pytest.mark.parametrize(
+    ("order", "parts", "measured_sectors", "within"),
+    [
+        (_blocks, [(s.KIND_WRITE, 16)], 0, 0),
+        (_blocks, [(s.KIND_WRITE, 36)], 333456, 0.05),
+        (_blocks, [(s.KIND_WRITE, 64)], 1252136, 0.05),
+        (_blocks, [(s.KIND_WRITE, 8), (s.KIND_READ, 32)], 106896, 0.15),
+        (_blocks, [(s.KIND_WRITE, 8), (s.KIND_READ, 40)], 249624, 0.15),
+        (_blocks, [(s.KIND_WRITE, 8), (s.KIND_READ, 56)], 332672, 0.05),
+        (_side_by_side, [(s.KIND_READ, 16), (s.KIND_WRITE, 16)], 14624, 0.5),
+        (_side_by_side, [(s.KIND_READ, 64), (s.KIND_WRITE, 64)], 1496840, 0.05),
+    ],
+)
+def test_what_is_written_to_memory_while_a_kernel_runs(order, parts, measured_sectors, within):
+    """Sectors of dram__bytes_write.sum of kernels that read and write so many MiB, under Nsight Compute."""
+    bench = Bench(l2__dirty_before_bytes=2_400_000)
+    work, each = order(bench, parts), 4
+    step = SMS * each
+    for first in range(0, len(work), step):
+        some = work[first : first + step]
+        req, counts = np.zeros((SMS, each * BLOCK, s.REQ_FIELDS), np.int64), np.zeros(SMS, np.int64)
+        for n, (kind, line) in enumerate(some):
+            sm = n % SMS
+            rows = req[sm, counts[sm] : counts[sm] + BLOCK]
+            rows[:, s.REQ_TIME] = 4 * first + n // SMS * 60 + n % SMS // 4
+            rows[:, s.REQ_LINE], rows[:, s.REQ_KIND] = line + np.arange(BLOCK), kind
+            rows[:, s.REQ_SECTORS], rows[:, s.REQ_PAYLOAD_BYTES] = 15, 128 * (kind == s.KIND_WRITE)
+            counts[sm] += BLOCK
+        process_window(bench.system.state, req, counts, np.zeros((step * BLOCK, 2), np.int64))
+    assert abs(bench.count(s.CNT_WRITEBACK_SECTORS) - measured_sectors) <= within * measured_sectors
 
 
 # --- counters and laws -----------------------------------------------------------------------------------------------
@@ -543,9 +675,11 @@ def test_counters_conserve_and_no_reply_is_too_early(seed, near_copy, fetch_byte
         requests += counts.sum()
     tex = counter[s.CNT_TEX_READ_SECTORS : s.CNT_TEX_REDUCTION_SECTORS + 1].sum()
     assert tex + counter[s.CNT_OTHER_SECTORS] == sectors
-    assert counter[s.CNT_TEX_HIT_SECTORS] + counter[s.CNT_TEX_MISS_SECTORS] == tex
+    looked_up = counter[s.CNT_TEX_HIT_SECTORS] + counter[s.CNT_TEX_MISS_SECTORS]
+    assert tex <= looked_up <= tex + counter[s.CNT_TEX_MISS_SECTORS] * (1 - 32 / fetch_bytes)
     assert counter[s.CNT_REQUESTS] == counter[s.CNT_REQUESTS_KIND :].sum() == requests
-    assert counter[s.CNT_FABRIC_HIT_SECTORS] <= counter[s.CNT_FABRIC_READ_SECTORS]
+    crossed = counter[s.CNT_FABRIC_READ_SECTORS] + counter[s.CNT_FABRIC_WRITE_SECTORS]
+    assert counter[s.CNT_FABRIC_MISS_SECTORS] <= crossed * fetch_bytes // 32
     missed, filled = counter[s.CNT_HOME_MISS_SECTORS], counter[s.CNT_FILL_SECTORS]
     assert missed <= filled <= missed * fetch_bytes // 32
     if not near_copy:
@@ -599,6 +733,28 @@ def test_pairs_of_lines_share_a_slice_and_a_kilobyte_lies_in_two():
     assert all(len(set(block)) == 2 for block in slices[:, :, 0].tolist())
     share = np.bincount(slices[:, :, 0].ravel() + 96 * np.repeat(np.arange(len(slices)) // 48, 4))
     assert (share == 2).all()  # two pairs in each slice for any 48 KB
+
+
+def test_four_kilobytes_are_of_one_partition_by_the_parity_of_some_address_bits():
+    """As latencies of atomics to every line of 16 MB show on an H200."""
+    homes = map_lines(Bench().system.state, np.arange(1 << 17))[:, 0].reshape(-1, 32)
+    assert (homes == homes[:, :1]).all()
+    flips = [int(homes[0, 0] != homes[1 << bit, 0]) for bit in range(12)]
+    assert flips == [1, 1, 0, 1, 0, 1, 0, 1, 0, 1, 1, 0]
+    pages = np.arange(len(homes))
+    parity = sum((pages >> bit) & flip for bit, flip in enumerate(flips)) % 2
+    assert (homes[:, 0] == parity ^ homes[0, 0]).all()
+
+
+def test_where_the_sms_of_an_h200_are():
+    """Blocks go out GPC by GPC; sides by latencies of atomics; eight SMs are apart, but read together with GPC 0."""
+    bench = Bench()
+    first = bench.system.state[s.P_PLACES]
+    places = bench.system.state[first : first + SMS]
+    gpcs = places & (1 << s.PARTITION_SHIFT) - 1
+    assert np.flatnonzero(gpcs == 0).tolist() == [*range(8), *range(124, 132)]
+    assert np.bincount(gpcs).tolist() == [16] * 6 + [18] * 2
+    assert np.bincount(places >> s.PARTITION_SHIFT).tolist() == [64, 68]
 
 
 @pytest.mark.parametrize("name", ["h200", "a100", "tiny"])
