@@ -8,6 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from validate.microbench import command as microbench
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status is 0 if all went well, 1 if something was wrong, 2 for bad usage."""
@@ -175,6 +177,8 @@ def _parser() -> argparse.ArgumentParser:
     generated = _command(commands, "generated", _generated, summary, "--only numba17 bitonic_sort")
     generated.add_argument("--only", nargs="*", default=(), metavar="NAME", help="kernels (default: all)")
     generated.add_argument("--gpu", default="h200", help="configuration to simulate (default: %(default)s)")
+
+    microbench.add(commands, _command)
     return parser
 
 

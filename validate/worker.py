@@ -106,7 +106,7 @@ def times(points: list[Point], repeats: int, deadline: float) -> list[dict[str, 
 
     The GPU is kept busy while the host enqueues, so that launch overheads of the host are not in the times.
     """
-    flush = Kernel("reduction/multiple", _flush_launch())
+    flush = flush_kernel()
     done: list[dict[str, Any]] = []
     for point in points:
         if time.monotonic() > deadline:
@@ -130,10 +130,11 @@ def times(points: list[Point], repeats: int, deadline: float) -> list[dict[str, 
     return done
 
 
-def _flush_launch() -> Launch:
+def flush_kernel() -> Kernel:
+    """A kernel that reads `FLUSH_ITEMS` floats, so that nothing else is left in the caches."""
     blocks = FLUSH_ITEMS // (reduction.ITEMS * reduction.BLOCK)
     data, partial = np.empty(FLUSH_ITEMS, np.float32), np.empty(blocks, np.float32)
-    return Launch(reduction.multiple, blocks, reduction.BLOCK, (data, partial))
+    return Kernel("reduction/multiple", Launch(reduction.multiple, blocks, reduction.BLOCK, (data, partial)))
 
 
 def _timed(flush: Kernel, kernel: Kernel, warm: bool) -> float:

@@ -55,10 +55,14 @@ def image(variant: str) -> Program:
 
 def cubin_of(variant: str) -> Cubin:
     """The cubin of a variant, read without decoding its instructions. Raises NoImage."""
-    file = _entry_of(variant)["file"]
-    document = json.loads(zlib.decompress((FOLDER / file).read_bytes().removeprefix(_MAGIC)))
+    return read_cubin(FOLDER / _entry_of(variant)["file"])
+
+
+def read_cubin(path: Path) -> Cubin:
+    """The cubin in a program image, read without decoding its instructions."""
+    document = json.loads(zlib.decompress(path.read_bytes().removeprefix(_MAGIC)))
     return Cubin(
-        file=file,
+        file=path.relative_to(FOLDER).as_posix() if path.is_relative_to(FOLDER) else path.name,
         symbol=document["symbol"],
         code=base64.b64decode(document["cubin"]),
         parameters=tuple((index, offset, size) for index, offset, size in document["parameters"]),

@@ -1,0 +1,132 @@
+"""Atomics on device memory: latency, and rates by how many addresses, lines and SMs take part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import cuda
+from numba.cuda import types
+
+from validate.microbench.asm import address, after, clock, inline, smid
+from validate.microbench.bench import SMS, Bench, Case, rows_of, span
+
+_CHAIN = inline(
+    "{ .reg .u64 a; .reg .u32 v; mov.b64 a, $1; mov.b32 v, $2; "
+    + "atom.global.add.u32 v, [a], v; " * 8
+    + "mov.b32 $0, v; }",
+    types.uint32,
+    (types.uint64, types.uint32),
+)
+_LOADS = 8
+
+
+def atomic_latency(data, offset, rounds, zero, out):
+    """One lane adds zero to one word again and again, each time what the time before gave. out: clocks."""
+    if cuda.threadIdx.x != 0:
+        return
+    place = address(data, np.int64(offset))
+    value = zero
+    start = np.uint32(0)
+    k = np.int32(0)
+    while k < rounds:
+        start = clock()
+        value = _CHAIN(place, value)
+        k = after(k)
+    data[offset] = value
+    end = clock()
+    out[0] = start
+    out[1] = end
+
+
+def _latency_case(offset: int) -> Case:
+    def make() -> tuple[Any, ...]:
+        return np.zeros(4096, np.uint32), np.int32(offset), np.int32(3), np.uint32(0), np.zeros(2, np.uint32)
+
+    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+        start, end = args[-1].astype(np.int64)
+        return {"each": float((end - start) % 2**32) / _LOADS}
+
+    return Case(f"word={offset}", 1, 32, make, reduce)
+
+
+_RED_INT = inline("red.global.add.u32 [$1], $2; mov.b32 $0, $2;", types.uint32, (types.uint64, types.uint32))
+_RED_FLOAT = inline(
+    "{ .reg .f32 f; mov.b32 f, $2; red.global.add.f32 [$1], f; mov.b32 $0, $2; }",
+    types.uint32,
+    (types.uint64, types.uint32),
+)
+_ATOM = inline("atom.global.add.u32 $0, [$1], $2;", types.uint32, (types.uint64, types.uint32))
+
+
+def _rate_kernel(name: str, add: Callable[..., Any]) -> Callable[..., None]:
+    def kernel(data, lane_step, warp_step, rounds, one, out):
+        """Lanes add to words `lane_step` apart, warps of the grid `warp_step` apart. out [warp, 3]: clocks and SM."""
+        t = np.int64(cuda.grid(1))
+        warp = t >> 5
+        place = address(data, ((t & 31) * lane_step + warp * warp_step) % data.size)
+        value = one
+        cuda.syncthreads()
+        start = clock()
+        k = np.int32(0)
+        while k < rounds:
+            value = add(place, value)
+            k = after(k)
+        cuda.threadfence()
+        end = clock()
+        if t & 31 == 0:
+            out[3 * warp] = start
+            out[3 * warp + 1] = end
+            out[3 * warp + 2] = smid()
+        if value == np.uint32(0xFFFFFFF0):
+            data[0] = value
+
+    kernel.__name__ = kernel.__qualname__ = name
+    return kernel
+
+
+def _rate_case(key: str, lane_step: int, warp_step: int, *, sms: int = SMS, warps: int = 8, rounds: int = 8) -> Case:
+    def make() -> tuple[Any, ...]:
+        out = np.zeros(3 * sms * warps, np.uint32)
+        steps = np.int64(lane_step), np.int64(warp_step)
+        return np.zeros(1 << 18, np.uint32), *steps, np.int32(rounds), np.uint32(1), out
+
+    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+        rows = rows_of(args, 3)
+        spans = [span(mine[:, 0], mine[:, 1]) for mine in (rows[rows[:, 2] == sm] for sm in np.unique(rows[:, 2]))]
+        return {"cycles per warp instruction": max(spans) / (rounds * sms * warps)}
+
+    return Case(f"{key} sms={sms} warps={warps}", sms, 32 * warps, make, reduce)
+
+
+_PATTERNS = (("one word", 0, 0), ("one line", 1, 0), ("a line per warp", 1, 32), ("lines per lane", 32, 1024))
+BENCHES = (
+    Bench(
+        "atomic_latency",
+        "How long does an atomic addition take whose result the next one needs?",
+        "cycles",
+        atomic_latency,
+        tuple(map(_latency_case, (0, 1000, 3333))),
+        opcodes=(),
+    ),
+    *(
+        Bench(
+            f"atomic_{name}",
+            f"How many cycles of the GPU does a warp's {what} take, by what the lanes and warps share?",
+            "cycles",
+            _rate_kernel(f"atomic_{name}", add),
+            (
+                *(_rate_case(key, lane, warp) for key, lane, warp in _PATTERNS),
+                *(_rate_case(key, lane, warp, sms=1) for key, lane, warp in _PATTERNS),
+            ),
+            tolerance=0.15,
+            slack=0.2,
+        )
+        for name, what, add in (
+            ("red_int", "red.add.u32", _RED_INT),
+            ("red_float", "red.add.f32", _RED_FLOAT),
+            ("add_int", "atom.add.u32", _ATOM),
+        )
+    ),
+)

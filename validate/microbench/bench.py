@@ -1,0 +1,97 @@
+"""What a microbenchmark consists of: a kernel that isolates one mechanism, and the launches it is measured at."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+SMS = 132
+"""SMs of the GPU that the suite is made for."""
+ALONE = 120 * 1024
+"""Bytes of shared memory that let only one block onto an SM."""
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One launch of a benchmark.
+
+    key: what varies, such as 'warps=8'; unique in its benchmark. make: fresh arguments, NumPy arrays and scalars; the
+    last array holds what was measured. reduce: from the arguments after the launch to named numbers, in the unit that
+    the benchmark states. before: what has run when the measured launch begins, always after the launch itself once:
+        'same': nothing else, and the arrays are as that left them.
+        'cold': a kernel that reads so much that no data are left in L2; the arrays are as `make` made them.
+        'evicted': kernels whose code and constants fill all caches of those.
+        'other': both.
+    slow: takes more than a second to simulate.
+    """
+
+    key: str
+    grid: int
+    block: int
+    make: Callable[[], tuple[Any, ...]]
+    reduce: Callable[[tuple[Any, ...]], dict[str, float]]
+    shared_bytes: int = 0
+    before: str = "same"
+    slow: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """A mechanism, isolated.
+
+    name: unique. asks: the question that it answers. unit: of its numbers. kernel: for `numba.cuda`. opcodes:
+    instructions that the machine code has to hold at least 16 of, so that a compiler that has found a way around
+    the mechanism is noticed. tolerance: relative deviation of the model that passes; `slack` is allowed on top, in
+    the unit of the numbers, for numbers near zero.
+    rewrite: from the machine code (encodings in order) to the one to be measured, where the compiler cannot be told.
+    """
+
+    name: str
+    asks: str
+    unit: str
+    kernel: Callable[..., None]
+    cases: Sequence[Case]
+    tolerance: float = 0.1
+    slack: float = 1.0
+    opcodes: Sequence[str] = ()
+    rewrite: Callable[[Sequence[int]], Sequence[int]] | None = None
+
+
+def summary(values: np.ndarray, prefix: str = "") -> dict[str, float]:
+    """10 %, median, mean and 90 % of some numbers."""
+    points = np.percentile(values, (10, 50, 90))
+    found = {prefix + name: float(point) for name, point in zip(("p10", "median", "p90"), points, strict=True)}
+    return found | {f"{prefix}mean": float(np.mean(values))}
+
+
+def last_array(arguments: Sequence[Any]) -> int:
+    """Position of the last array among the arguments: what a kernel measured."""
+    return max(index for index, value in enumerate(arguments) if isinstance(value, np.ndarray))
+
+
+def rows_of(arguments: Sequence[Any], columns: int) -> np.ndarray:
+    """int64 [n, columns] of the last array."""
+    return arguments[last_array(arguments)].reshape(-1, columns).astype(np.int64)  # type: ignore[no-any-return]
+
+
+def span(starts: np.ndarray, ends: np.ndarray) -> float:
+    """Cycles from the first start to the last end of one SM, from clocks of 32 bits that may have wrapped."""
+    origin = starts[0]
+    first, last = ((each - origin + 2**31) % 2**32 for each in (starts, ends))
+    return float(last.max() - first.min())
+
+
+BLANK_BYTES = 64 << 20
+"""An array from here on has no contents that matter: on the GPU and in the simulator it is allocated and not copied."""
+
+
+def blank(nbytes: int) -> np.ndarray:
+    """uint32 [nbytes / 4] of zeros that take no memory of the host until they are touched, however many."""
+    if nbytes < BLANK_BYTES:
+        return np.zeros(nbytes // 4, np.uint32)
+    flags = mmap.MAP_PRIVATE | getattr(mmap, "MAP_NORESERVE", 0x4000)
+    return np.frombuffer(mmap.mmap(-1, nbytes, flags=flags), np.uint32)

@@ -1,0 +1,132 @@
+"""The command lines `python -m validate microbench ...` and `python -m validate calibrate`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def _build(options: argparse.Namespace) -> int:
+    from validate.microbench import images, suite
+
+    written = images.build(suite.select(options.only), options.arch)
+    print(f"{len(written)} images written")
+    return 0
+
+
+def _measure(options: argparse.Namespace) -> int:
+    from validate.microbench import measure
+
+    return measure.main(options.out, options.only, options.repeats, options.raw)
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from validate.microbench import compare, suite
+
+    benches = suite.select(options.only)
+    out = sys.stderr if options.json else sys.stdout
+    print(compare.HEAD, file=out)
+    rows = []
+    for row in compare.compare(benches, options.gpu, options.results, options.set, slow=not options.fast):
+        rows.append(row)
+        if options.full or row.verdict:
+            print(compare.line(row), file=out, flush=True)
+    print(compare.summary(rows), file=out)
+    if options.update_gaps:
+        print(f"{compare.update_gaps(rows)} known gaps listed", file=out)
+        return 0
+    if options.json:
+        print(json.dumps(compare.document(rows), indent=1))
+    return 1 if any(row.verdict for row in rows) else 0
+
+
+def _simulate(options: argparse.Namespace) -> int:
+    from validate.microbench import simulate, suite
+
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for bench, case, numbers in simulate.simulate(suite.select(options.only), options.gpu, options.set):
+        found.setdefault(bench.name, {})[case.key] = numbers
+        if not options.json:
+            text = ", ".join(f"{name} {value:.4g}" for name, value in numbers.items())
+            print(f"{bench.name}, {case.key}: {text}", flush=True)
+    if options.json:
+        print(json.dumps(found, indent=1))
+    return 0
+
+
+def _calibrate(options: argparse.Namespace) -> int:
+    from validate.microbench import calibrate
+
+    rows = calibrate.calibrate(options.gpu, options.results)
+    print(calibrate.HEAD)
+    for row in rows:
+        print(calibrate.line(row))
+    return 1 if options.check and any(row.wrong for row in rows) else 0
+
+
+def add(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add both commands to the parser of `python -m validate`; `command` makes one."""
+    micro = commands.add_parser(
+        "microbench",
+        help="microbenchmarks: compile, measure on a GPU, simulate, compare",
+        description="Kernels that isolate one mechanism each, measured on a GPU and simulated.",
+    )
+    parts = micro.add_subparsers(required=True, metavar="COMMAND")
+    build = _part(parts, "build", _build, "compile every kernel into its program image", "microbench build")
+    build.add_argument("--arch", default="sm_90", help="architecture to compile for (default: %(default)s)")
+
+    summary = "run the suite on this machine's GPU; needs NumPy, Numba and CuPy, and compiles nothing"
+    measure = _part(parts, "measure", _measure, summary, "microbench measure --out h200.json")
+    measure.add_argument("--out", type=Path, required=True, help="file for the results")
+    measure.add_argument("--repeats", type=int, default=5, help="launches of each case (default: %(default)s)")
+    measure.add_argument("--raw", type=Path, metavar="FILE", help="also keep what every launch wrote (.npz)")
+
+    summary = "simulate the suite and print its numbers"
+    simulate = _part(parts, "simulate", _simulate, summary, "microbench simulate --only shared queue_lds")
+    _choose_gpu(simulate)
+    simulate.add_argument("--json", action="store_true", help="the numbers as JSON")
+
+    summary = "simulate the suite and compare with what was measured; status 1 if a number is off that should not be"
+    compare = _part(parts, "compare", _compare, summary, "microbench compare --only pipe_ffma --full")
+    _choose_gpu(compare)
+    _choose_results(compare)
+    compare.add_argument("--full", action="store_true", help="every number, not only the unexpected")
+    compare.add_argument("--fast", action="store_true", help="leave out what takes more than a second each")
+    compare.add_argument("--json", action="store_true", help="everything as JSON; the table goes to standard error")
+    compare.add_argument(
+        "--update-gaps", action="store_true", help="list exactly the numbers that are off as known gaps"
+    )
+
+    summary = "values of the configuration as the microbenchmarks have them"
+    calibrate = command(commands, "calibrate", _calibrate, summary, "--check")
+    calibrate.add_argument("--gpu", default="h200", help="configuration to look at (default: %(default)s)")
+    _choose_results(calibrate)
+    calibrate.add_argument(
+        "--check", action="store_true", help="status 1 if a value that claims to be measured differs"
+    )
+
+
+def _part(parts: Any, name: str, run: Callable[..., int], summary: str, example: str) -> argparse.ArgumentParser:
+    part: argparse.ArgumentParser = parts.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        epilog=f"example: python -m validate {example}",
+    )
+    part.set_defaults(run=run)
+    text = "how the names of benchmarks begin (default: all)"
+    part.add_argument("--only", nargs="*", default=(), metavar="NAME", help=text)
+    return part
+
+
+def _choose_gpu(part: argparse.ArgumentParser) -> None:
+    part.add_argument("--gpu", default="h200", help="configuration to simulate (default: %(default)s)")
+    part.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change the configuration")
+
+
+def _choose_results(part: argparse.ArgumentParser) -> None:
+    part.add_argument("--results", default="h200", help="GPU whose results to take (default: %(default)s)")

@@ -1,0 +1,139 @@
+"""Constant caches: what a first use of a parameter costs, latency by size, and loads of which lanes name several words.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import cuda
+
+from validate.microbench.asm import after, clock, clock_when, shared_address
+from validate.microbench.bench import SMS, Bench, Case
+
+
+def parameters(x, out, a, b, c, d, e, f, g, h, i, j, k, m):
+    """Uses parameters in turn: of the line of constants that the kernel reads first, a neighbour, then other lines."""
+    landing = shared_address(cuda.shared.array(32, np.uint32))
+    t0 = clock_when(landing, landing)
+    t1 = clock_when(landing, np.uint32(a))
+    t2 = clock_when(landing, np.uint32(b))
+    t3 = clock_when(landing, np.uint32(m))
+    t4 = clock_when(landing, np.uint32(c ^ d ^ e ^ f ^ g ^ h ^ i ^ j ^ k))
+    at = np.int64(6) * np.int64(cuda.grid(1) >> 5)
+    if cuda.threadIdx.x & 31 == 0:
+        out[at] = t0
+        out[at + 1] = t1
+        out[at + 2] = t2
+        out[at + 3] = t3
+        out[at + 4] = t4
+
+
+def _parameters_case(grid: int, warps: int, before: str) -> Case:
+    def make() -> tuple[Any, ...]:
+        return np.ones(2, np.float32), np.zeros(6 * grid * warps, np.uint32), *(np.uint64(k) for k in range(12))
+
+    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+        steps = np.diff(args[1].reshape(-1, 6).astype(np.int64)[:, :5], axis=1) % 2**32
+        names = ("first", "its neighbour", "another line", "all others")
+        return {name: float(steps[:, k].mean()) for k, name in enumerate(names)}
+
+    key = f"sms={grid} warps={warps} {before}"
+    return Case(key, grid, 32 * warps, make, reduce, before=before, slow=before == "evicted")
+
+
+_TABLE = np.arange(16000, dtype=np.uint32)
+
+
+def fill(out):
+    """Reads 62 KiB of constants, a word of each line of 64 bytes; see `evict`."""
+    table = cuda.const.array_like(_TABLE)
+    total = np.uint32(0)
+    k = np.int32(0)
+    while k < _TABLE.size:
+        total += table[k]
+        k = after(k + np.int32(15))
+    out[cuda.grid(1)] = total
+
+
+def _fill_case() -> Case:
+    def make() -> tuple[Any, ...]:
+        return (np.zeros(32 * SMS, np.uint32),)
+
+    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+        return {"right sums": float(np.mean(args[-1] == _TABLE[::16].sum(dtype=np.uint32)))}
+
+    return Case("all", SMS, 32, make, reduce)
+
+
+_STEPS = 64
+
+
+def constant_chase(mask, lanes, zero, rounds, out):
+    """Words of a constant table one after the other, a line of 64 bytes apart, round a ring of `mask` + 1 words.
+
+    lanes: so many different words are named at once. out: clocks around the last round of 64 loads.
+    """
+    table = cuda.const.array_like(_TABLE)
+    lane = np.int32(cuda.threadIdx.x)
+    place = np.int32(lane % lanes) * np.int32(16)
+    start = end = np.uint32(0)
+    k = np.int32(0)
+    while k < rounds:
+        start = clock()
+        n = np.int32(0)
+        while n < _STEPS:
+            place = (np.int32(table[place] & zero) + place + np.int32(16)) & mask
+            place = (np.int32(table[place] & zero) + place + np.int32(16)) & mask
+            place = (np.int32(table[place] & zero) + place + np.int32(16)) & mask
+            place = (np.int32(table[place] & zero) + place + np.int32(16)) & mask
+            n = after(n + np.int32(3))
+        end = clock()
+        k = after(k)
+    if lane == 0:
+        out[0] = start
+        out[1] = end
+    if place == -1:
+        out[0] = np.uint32(place)
+
+
+def _chase_case(kib: int, lanes: int = 1) -> Case:
+    words = kib * 256
+
+    def make() -> tuple[Any, ...]:
+        rounds = max(2, 2 * words // 16 // _STEPS + 1)
+        return np.int32(words - 1), np.int32(lanes), np.uint32(0), np.int32(rounds), np.zeros(2, np.uint32)
+
+    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+        start, end = args[-1].astype(np.int64)
+        return {"a load": float((end - start) % 2**32) / _STEPS}
+
+    return Case(f"KiB={kib} words={lanes}", 1, 32, make, reduce)
+
+
+BENCHES = (
+    Bench(
+        "parameters",
+        "What does a kernel's first use of a parameter cost, and of further ones in other lines of the constant bank?",
+        "cycles",
+        parameters,
+        tuple(
+            _parameters_case(grid, warps, before)
+            for before in ("same", "cold", "evicted", "other")
+            for grid, warps in ((1, 1), (SMS, 1), (SMS, 8))
+        ),
+        slack=10,
+    ),
+    Bench(
+        "constant_chase",
+        "How long does an indexed load of a constant take, with its index, by size and by words that lanes name?",
+        "cycles",
+        constant_chase,
+        (
+            *(_chase_case(kib) for kib in (1, 2, 4, 8, 16, 32)),
+            *(_chase_case(1, lanes) for lanes in (2, 4, 8, 16)),
+        ),
+        opcodes=(),
+    ),
+    Bench("constant_fill", "Are 62 KiB of constants read right?", "share of threads", fill, (_fill_case(),)),
+)

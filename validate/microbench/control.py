@@ -1,0 +1,191 @@
+"""Control flow, barriers and fences: loops, branches that part a warp, calls, `bar.sync` by warps, fences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import cuda
+from numba.cuda import types
+
+from validate.microbench.asm import after, block, clock, inline
+from validate.microbench.bench import Bench, Case, rows_of, span
+
+_ROUNDS = 32
+
+
+def _fma(count: int) -> Any:
+    return block(["fma.rn.f32 v, v, v, w;"] * count, types.float32)
+
+
+def _add(count: int) -> Any:
+    return block(["add.rn.f32 v, v, w;"] * count, types.float32)
+
+
+_FMA_2, _FMA_4, _FMA_8, _FMA_12, _FMA_16 = (_fma(count) for count in (2, 4, 8, 12, 16))
+_ADD_4, _ADD_12 = _add(4), _add(12)
+
+
+def _loop(v, w, lane, cut):
+    return _FMA_16(v, w)
+
+
+def _loop_short(v, w, lane, cut):
+    return _FMA_2(v, w)
+
+
+def _if_else(v, w, lane, cut):
+    if lane < cut:  # noqa: SIM108, branches are what is measured
+        v = _FMA_12(v, w)
+    else:
+        v = _ADD_12(v, w)
+    return v
+
+
+def _if_only(v, w, lane, cut):
+    if lane < cut:
+        v = _FMA_12(v, w)
+    return v
+
+
+def _nested(v, w, lane, cut):
+    if lane < cut:
+        v = _FMA_12(v, w)
+        if lane < cut // 2:  # noqa: SIM108
+            v = _FMA_12(v, w)
+        else:
+            v = _ADD_12(v, w)
+        v = _ADD_4(v, w)
+    else:
+        v = _ADD_12(v, w)
+    return v
+
+
+def _trips(v, w, lane, cut):
+    n = np.int32(0)
+    while n <= lane % cut:
+        v = _FMA_8(v, w)
+        n = after(n)
+    return v
+
+
+def _ways(v, w, lane, cut):
+    way = lane % cut
+    n = np.int32(0)
+    while n < cut:
+        if way == n:
+            v = _FMA_16(v, w)
+        n = after(n)
+    return v
+
+
+_DIVIDE = inline("div.u64 $0, $1, $2;", types.uint64, (types.uint64, types.uint64))
+"""A function that the compiler calls: CALL and RET around its own code."""
+
+
+def _call(v, w, lane, cut):
+    return np.float32(_DIVIDE(np.uint64(v) << np.uint64(40), np.uint64(w) << np.uint64(33)))
+
+
+def _kernel(name: str, body: Callable[..., Any]) -> Callable[..., None]:
+    inner = cuda.jit(device=True, forceinline=True)(body)
+
+    def kernel(x, cut, rounds, out):
+        """Runs the body `rounds` times, where lanes below `cut` do something else. out [warp, 2]: clocks."""
+        t = np.int32(cuda.threadIdx.x)
+        lane = t & np.int32(31)
+        v = x[0]
+        w = x[1]
+        start = np.uint32(0)
+        turn = np.int32(0)
+        while turn < 2:
+            cuda.syncthreads()
+            start = clock()
+            k = np.int32(0)
+            while k < rounds:
+                v = inner(v, w, lane, cut)
+                k = after(k)
+            turn = after(turn)
+        end = clock()
+        if lane == 0:
+            out[2 * (t >> 5)] = start
+            out[2 * (t >> 5) + 1] = end
+        if v == np.float32(1.5):
+            x[0] = v
+
+    kernel.__name__ = kernel.__qualname__ = f"control_{name}"
+    return kernel
+
+
+def _case(cut: int, warps: int) -> Case:
+    def make() -> tuple[Any, ...]:
+        return np.array([3, 0.5], np.float32), np.int32(cut), np.int32(_ROUNDS), np.zeros(2 * warps, np.uint32)
+
+    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+        rows = rows_of(args, 2)
+        return {"a round": span(rows[:, 0], rows[:, 1]) / _ROUNDS}
+
+    return Case(f"cut={cut} warps={warps}", 1, 32 * warps, make, reduce)
+
+
+def _bench(name: str, asks: str, body: Callable[..., Any], cuts: tuple[int, ...], warps: tuple[int, ...]) -> Bench:
+    cases = tuple(_case(cut, count) for cut in cuts for count in warps)
+    return Bench(f"control_{name}", f"What does a round of {asks} cost?", "cycles", _kernel(name, body), cases, slack=2)
+
+
+_BARRIER = inline("{ " + "bar.sync 0; " * 16 + "mov.b32 $0, $1; }", types.uint32, (types.uint32,))
+_FENCE_BLOCK = inline("{ " + "fence.acq_rel.cta; " * 8 + "mov.b32 $0, $1; }", types.uint32, (types.uint32,))
+_FENCE_GPU = inline("{ " + "fence.acq_rel.gpu; " * 8 + "mov.b32 $0, $1; }", types.uint32, (types.uint32,))
+
+
+def _sync_kernel(name: str, many: Callable[..., Any]) -> Callable[..., None]:
+    def kernel(out):
+        """out [warp, 2]: clocks around a block of instructions, the second time that it runs."""
+        t = cuda.threadIdx.x
+        value = np.uint32(t)
+        start = end = np.uint32(0)
+        turn = np.int32(0)
+        while turn < 3:
+            start = clock()
+            value = many(value)
+            end = clock()
+            turn = after(turn)
+        if t & 31 == 0:
+            out[2 * (t >> 5)] = start
+            out[2 * (t >> 5) + 1] = end
+        if value != t:
+            out[0] = value
+
+    kernel.__name__ = kernel.__qualname__ = f"sync_{name}"
+    return kernel
+
+
+def _sync_bench(name: str, many: Callable[..., Any], count: int, opcode: str, warps: tuple[int, ...]) -> Bench:
+    def case(number: int) -> Case:
+        def make() -> tuple[Any, ...]:
+            return (np.zeros(2 * number, np.uint32),)
+
+        def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+            rows = rows_of(args, 2)
+            return {"each": float(((rows[:, 1] - rows[:, 0]) % 2**32).mean()) / count}
+
+        return Case(f"warps={number}", 1, 32 * number, make, reduce)
+
+    asks = f"What does each of {count} {opcode} in a row cost, by warps of the block?"
+    return Bench(f"sync_{name}", asks, "cycles", _sync_kernel(name, many), tuple(map(case, warps)), slack=1)
+
+
+BENCHES = (
+    _bench("loop", "a loop of 16 dependent FFMA", _loop, (1,), (1, 4, 16)),
+    _bench("loop_short", "a loop of 2 dependent FFMA", _loop_short, (1,), (1, 4, 16)),
+    _bench("if_else", "an if and an else of 12 dependent instructions", _if_else, (0, 1, 16, 31, 32), (1, 4, 16)),
+    _bench("if_only", "an if of 12 dependent instructions", _if_only, (0, 1, 16, 32), (1, 4, 16)),
+    _bench("nested", "an if and else with another inside", _nested, (0, 1, 8, 32), (1, 4, 16)),
+    _bench("trips", "loops of 1 to `cut` turns of 8 dependent FFMA", _trips, (1, 4, 32), (1, 8)),
+    _bench("ways", "as many ways of 16 dependent FFMA as `cut` says", _ways, (1, 2, 8, 32), (1, 8)),
+    _bench("call", "a 64-bit division, a function that is called", _call, (1,), (1, 4)),
+    _sync_bench("barrier", _BARRIER, 16, "bar.sync", (1, 2, 4, 8, 16, 32)),
+    _sync_bench("fence_block", _FENCE_BLOCK, 8, "fence.acq_rel.cta", (1, 4)),
+    _sync_bench("fence_gpu", _FENCE_GPU, 8, "fence.acq_rel.gpu", (1, 4)),
+)

@@ -1,0 +1,108 @@
+"""Instruction caches: sizes, and rates by the length of straight code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import cuda
+from numba.cuda import types
+
+from validate.microbench.asm import after, clock, eight
+from validate.microbench.bench import SMS, Bench, Case, rows_of, span
+
+LINE_INSTRUCTIONS = 8
+"""Instructions of 16 bytes in a line of 128."""
+_PIECE = 128
+"""Instructions of the shortest straight line: 2 KiB."""
+
+
+def _straight(instructions: int) -> Any:
+    return eight([f"fma.rn.f32 v{k % 8}, v{k % 8}, v{k % 8}, w;" for k in range(instructions)], types.float32)
+
+
+_2K, _4K, _8K, _16K = (_straight(_PIECE << k) for k in range(4))
+_32K, _64K, _128K = (_straight(_PIECE << k) for k in range(4, 7))
+
+
+def code(x, size, rounds, out):
+    """Runs the first `size` KiB (2 to 256, doubling) of 256 KiB of code in a row, `rounds` times after a first time.
+
+    out [warp]: clocks before the first time, after it, and at the end.
+    """
+    t = cuda.threadIdx.x
+    a = b = c = d = e = f = g = h = x[t]
+    w = x[t + 1]
+    cuda.syncthreads()
+    start = clock()
+    first = start
+    k = np.int32(0)
+    while k < rounds:
+        a, b, c, d, e, f, g, h = _2K(a, b, c, d, e, f, g, h, w)
+        if size > 2:
+            a, b, c, d, e, f, g, h = _2K(a, b, c, d, e, f, g, h, w)
+        if size > 4:
+            a, b, c, d, e, f, g, h = _4K(a, b, c, d, e, f, g, h, w)
+        if size > 8:
+            a, b, c, d, e, f, g, h = _8K(a, b, c, d, e, f, g, h, w)
+        if size > 16:
+            a, b, c, d, e, f, g, h = _16K(a, b, c, d, e, f, g, h, w)
+        if size > 32:
+            a, b, c, d, e, f, g, h = _32K(a, b, c, d, e, f, g, h, w)
+        if size > 64:
+            a, b, c, d, e, f, g, h = _64K(a, b, c, d, e, f, g, h, w)
+        if size > 128:
+            a, b, c, d, e, f, g, h = _128K(a, b, c, d, e, f, g, h, w)
+        if k == 0:
+            first = clock()
+        k = after(k)
+    last = clock()
+    if t & 31 == 0:
+        at = np.int64(3) * (np.int64(cuda.grid(1)) >> 5)
+        out[at] = start
+        out[at + 1] = first
+        out[at + 2] = last
+    x[t] = a + b + c + d + e + f + g + h
+
+
+def _code_case(size: int, warps: int, *, grid: int = 1, before: str = "same", rounds: int = 3) -> Case:
+    def make() -> tuple[Any, ...]:
+        values = np.ones(32 * warps + 1, np.float32)
+        return values, np.int32(size), np.int32(rounds), np.zeros(3 * warps * grid, np.uint32)
+
+    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+        rows = rows_of(args, 3).reshape(grid, warps, 3)
+        instructions = size * 1024 / 16
+        found = {}
+        if before != "same":
+            spans = [span(each[:, 0], each[:, 1]) for each in rows]
+            found["first time, a line"] = float(np.median(spans)) / instructions * LINE_INSTRUCTIONS
+        if rounds > 1:
+            spans = [span(each[:, 1], each[:, 2]) for each in rows]
+            found["again, an instruction"] = float(np.median(spans)) / instructions / (rounds - 1) / max(warps / 4, 1)
+        return found
+
+    key = f"KiB={size} warps={warps} sms={grid} {before}"
+    return Case(key, grid, 32 * warps, make, reduce, before=before, slow=before == "evicted")
+
+
+BENCHES = (
+    Bench(
+        "code_size",
+        "What does an instruction of straight-line code cost by its size, and a line of it the first time?",
+        "cycles",
+        code,
+        (
+            *(_code_case(size, 4) for size in (2, 8, 16, 32, 64, 128, 256)),
+            *(_code_case(size, 1) for size in (16, 64)),
+            _code_case(256, 1, grid=SMS, rounds=2),
+            *(_code_case(size, 16) for size in (2, 16)),
+            *(_code_case(size, 1, before="cold", rounds=1) for size in (8, 64)),
+            *(_code_case(size, 1, before=what, rounds=1) for size in (2, 8, 64) for what in ("evicted", "other")),
+            *(_code_case(8, 8, before=what, rounds=1) for what in ("evicted", "other")),
+            *(_code_case(8, warps, grid=SMS, before="other", rounds=1) for warps in (1, 8)),
+        ),
+        opcodes=("FFMA",),
+        slack=0.05,
+    ),
+)

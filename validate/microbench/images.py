@@ -1,0 +1,133 @@
+"""The suite's kernels as machine code, so that what is measured is what is simulated: one program image for each kernel
+in `validate/microbench/images/`, and `index.json`, which says which benchmarks launch which.
+
+`cubin_of` needs the standard library alone, for machines that have a GPU but none of the simulator's dependencies.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from programs.images import Cubin, read_cubin
+from validate.microbench.bench import Bench
+
+if TYPE_CHECKING:
+    from isa import Program
+
+FOLDER = Path(__file__).parent / "images"
+INDEX = FOLDER / "index.json"
+
+
+class NoImage(LookupError):
+    """There is no image of a benchmark's kernel."""
+
+
+@cache
+def index() -> dict[str, Any]:
+    """The content of `index.json`: 'arch', 'tools' (name to version) and 'images', file to 'code_sha256' and
+    'benches'."""
+    return json.loads(INDEX.read_text()) if INDEX.exists() else {"arch": "", "tools": {}, "images": {}}
+
+
+def cubin_of(bench: Bench) -> Cubin:
+    """The cubin that a benchmark launches, read without decoding. Raises NoImage."""
+    return read_cubin(FOLDER / _file_of(bench))
+
+
+def program_of(bench: Bench) -> Program:
+    """The decoded image that a benchmark launches. Raises NoImage."""
+    return _open(_file_of(bench))
+
+
+def code_of(bench: Bench) -> str:
+    """Digest of the machine code that a benchmark launches. Raises NoImage."""
+    return index()["images"][_file_of(bench)]["code_sha256"]  # type: ignore[no-any-return]
+
+
+def build(benches: list[Bench], arch: str = "sm_90", say: Callable[[str], None] = print) -> list[str]:
+    """Bring the images of these benchmarks up to date; returns the names of the files written.
+
+    An image that holds what the tool chain compiles today stays as it is.
+    Raises ValueError if the compiler has found a way around what a benchmark measures, or two kernels share a name.
+    """
+    from gpusim.arguments import infer_signature
+    from isa import Program, ProgramFileError
+    from validate.images import tools
+
+    kernels: dict[str, Any] = {}
+    images = dict(index()["images"])
+    written = []
+    for bench in benches:
+        file = f"{bench.kernel.__name__}.gpuprog"
+        types = infer_signature(bench.cases[0].make())
+        if kernels.setdefault(file, (bench.kernel, types)) != (bench.kernel, types):
+            raise ValueError(f"{bench.name}: another kernel has its kernel's name, or takes other arguments")
+        program = _compile(bench, types, arch)
+        _check(bench, program)
+        path = FOLDER / file
+        try:
+            fresh = Program.open(path).code_sha256 == program.code_sha256
+        except ProgramFileError:
+            fresh = False
+        if not fresh:
+            path.parent.mkdir(exist_ok=True)
+            program.save(path)
+            written.append(file)
+            say(f"{file}: {len(program.instructions)} instructions")
+        names = {*images.get(file, {}).get("benches", ()), bench.name}
+        images[file] = {"code_sha256": program.code_sha256, "benches": sorted(names)}
+    document = {"arch": arch, "tools": tools(), "images": dict(sorted(images.items()))}
+    INDEX.write_text(json.dumps(document, indent=1) + "\n")
+    index.cache_clear()
+    _open.cache_clear()
+    return written
+
+
+def _compile(bench: Bench, types: tuple[Any, ...], arch: str) -> Program:
+    from isa import compile_kernel
+    from validate.images import ROOT, without_folder
+
+    program = without_folder(compile_kernel(bench.kernel, types, arch), ROOT)
+    return program if bench.rewrite is None else _rewritten(program, bench.rewrite)
+
+
+def _rewritten(program: Program, rewrite: Callable[..., Any]) -> Program:
+    """The program whose instructions are replaced one by one, in its cubin too."""
+    from isa.instruction import INSTRUCTION_BYTES
+    from isa.listing import program_from_cubin
+
+    def code(words: Any) -> bytes:
+        return b"".join(word.to_bytes(INSTRUCTION_BYTES, "little") for word in words)
+
+    old = [each.encoding for each in program.instructions]
+    before, after = code(old), code(rewrite(old))
+    if program.cubin.count(before) != 1:
+        raise ValueError(f"the code of {program.name} is not in its cubin once")
+    changed = program_from_cubin(program.cubin.replace(before, after), program.symbol, abi="numba")
+    return replace(changed, source=program.source)
+
+
+def _check(bench: Bench, program: Program) -> None:
+    held = program.opcode_histogram()
+    for opcode in bench.opcodes:
+        if held[opcode] < 16:
+            raise ValueError(f"{bench.name} holds {held[opcode]} {opcode}: {held.most_common(6)}")
+
+
+def _file_of(bench: Bench) -> str:
+    for file, entry in index()["images"].items():
+        if bench.name in entry["benches"]:
+            return file  # type: ignore[no-any-return]
+    raise NoImage(f"no program image of {bench.name}; 'python -m validate microbench build' compiles it")
+
+
+@cache
+def _open(file: str) -> Program:
+    from isa import Program
+
+    return Program.open(FOLDER / file)

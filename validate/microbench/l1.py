@@ -1,0 +1,164 @@
+"""L1: hit latency, size, ways and replacement by chases, and rates of loads by the lines that a warp's lanes touch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import cuda
+from numba.cuda import types
+
+from validate.microbench.asm import address, after, clock, inline
+from validate.microbench.bench import Bench, Case, rows_of, span
+
+_LINE = 128
+_STEP = 16
+"""Loads of a chase between two looks at the loop's counter."""
+_CHASE = inline(
+    "{ .reg .u64 a; mov.b64 a, $1; " + "ld.global.ca.u64 a, [a]; " * _STEP + "mov.b64 $0, a; }",
+    types.uint64,
+    (types.uint64,),
+)
+"""So many loads one after the other, each of the next one's address."""
+
+
+def chase(data, after_each, stride, loads, out):
+    """One lane goes from place to place, `stride` words of 8 bytes apart: `loads` times to warm up, and again between
+    the clocks. after_each: number of the place that follows each."""
+    k = np.int64(cuda.threadIdx.x)
+    while k < after_each.size:
+        data[k * stride] = address(data, after_each[k] * stride)
+        k += 32
+    cuda.threadfence()
+    if cuda.threadIdx.x != 0:
+        return
+    place = address(data, np.int64(0))
+    start = np.uint32(0)
+    turn = np.int32(0)
+    while turn < 2:
+        start = clock()
+        n = np.int32(0)
+        while n < loads:
+            place = _CHASE(place)
+            n = after(n + np.int32(_STEP - 1))
+        turn = after(turn)
+    end = clock()
+    out[0] = start
+    out[1] = end
+    if place == 1:
+        data[0] = place
+
+
+def _chase_case(lines: int, stride: int = _LINE, order: str = "in turn") -> Case:
+    loads = -(-max(lines, 64) // _STEP) * _STEP
+
+    def make() -> tuple[Any, ...]:
+        places = np.arange(lines) if order == "in turn" else np.random.default_rng(1).permutation(lines)
+        following = np.zeros(lines, np.int64)
+        following[places] = np.roll(places, -1)
+        data = np.zeros(lines * stride // 8, np.uint64)
+        return data, following, np.int64(stride // 8), np.int32(loads), np.zeros(2, np.uint32)
+
+    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+        start, end = args[-1].astype(np.int64)
+        return {"a load": float((end - start) % 2**32) / loads}
+
+    size = f"KiB={lines * stride // 1024}" if stride == _LINE else f"lines={lines} apart={stride}"
+    return Case(f"{size} {order}", 1, 32, make, reduce)
+
+
+def _rate_kernel(name: str, line: str, dependent: bool) -> Callable[..., None]:
+    """Loads of a warp, four independent ones a round; `@` in the PTX line is where each finds its word."""
+    loads = " ".join(line.replace("#", f"r{k}").replace("@", str((16 if "v4" in line else 4) * k)) for k in range(4))
+    tail = "add.u32 r0, r0, r1; add.u32 r2, r2, r3; add.u32 r0, r0, r2; mov.b32 $0, r0; }"
+    if dependent:
+        loads, tail = line.replace("#", "r0").replace("@", "0"), "mov.b32 $0, r0; }"
+    text = "{ .reg .u32 r<4>, x, y, z; .reg .u64 a; mov.b64 a, $1; " + loads + tail
+    four = inline(text, types.uint32, (types.uint64,))
+
+    def kernel(data, stride, rounds, out):
+        """Lanes load words `stride` apart, warps 1 KiB apart; data: zeros. out [warp, 2]: clocks."""
+        t = np.int64(cuda.threadIdx.x)
+        base = address(data, (t & 31) * stride + (t >> 5) * 256)
+        value = np.uint32(0)
+        start = np.uint32(0)
+        turn = np.int32(0)
+        while turn < 2:
+            cuda.syncthreads()
+            start = clock()
+            k = np.int32(0)
+            while k < rounds:
+                value = four(base + np.uint64(value))
+                k = after(k)
+            turn = after(turn)
+        end = clock()
+        if t & 31 == 0:
+            out[2 * (t >> 5)] = start
+            out[2 * (t >> 5) + 1] = end
+        if value == 1:
+            data[0] = value
+
+    kernel.__name__ = kernel.__qualname__ = name
+    return kernel
+
+
+_ROUNDS = 16
+
+
+def _rate_case(stride: int, warps: int) -> Case:
+    def make() -> tuple[Any, ...]:
+        return np.zeros(1 << 15, np.uint32), np.int32(stride), np.int32(_ROUNDS), np.zeros(2 * warps, np.uint32)
+
+    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+        rows = rows_of(args, 2)
+        return {"a round": span(rows[:, 0], rows[:, 1]) / _ROUNDS}
+
+    return Case(f"stride={stride} warps={warps}", 1, 32 * warps, make, reduce)
+
+
+_STRIDES = (0, 1, 2, 4, 8, 16, 32, 33)
+BENCHES = (
+    Bench(
+        "l1_chase",
+        "What does a dependent load cost by how much memory it goes through, in lines of 128 bytes and further apart?",
+        "cycles",
+        chase,
+        (
+            *(_chase_case(kib * 8) for kib in (16, 128, 192, 208, 224, 240, 256, 320)),
+            *(_chase_case(kib * 8, order="shuffled") for kib in (16, 192, 224, 240, 256, 320)),
+            *(_chase_case(lines, 1024) for lines in (128, 192, 224, 256)),
+            *(_chase_case(lines, 4096) for lines in (16, 32, 48, 64, 80)),
+            *(_chase_case(lines, 16384) for lines in (4, 8, 16, 32, 64)),
+        ),
+        opcodes=("LDG.E.64.STRONG.SM",),
+    ),
+    Bench(
+        "l1_hit",
+        "How long does a load take that hits L1, by the words between lanes and the warps of the SM?",
+        "cycles",
+        _rate_kernel("l1_hit", "ld.global.ca.u32 #, [a + @];", dependent=True),
+        tuple(_rate_case(stride, warps) for stride in _STRIDES for warps in (1, 4, 16)),
+    ),
+    Bench(
+        "l1_rate",
+        "How long do four independent loads take that hit L1, by the words between lanes and the warps of the SM?",
+        "cycles",
+        _rate_kernel("l1_rate", "ld.global.ca.u32 #, [a + @];", dependent=False),
+        tuple(_rate_case(stride, warps) for stride in _STRIDES for warps in (1, 4, 16)),
+    ),
+    Bench(
+        "l1_rate_128",
+        "How long do four independent loads of 16 bytes take that hit L1, by the words between lanes and the warps?",
+        "cycles",
+        _rate_kernel("l1_rate_128", "ld.global.ca.v4.u32 {#, x, y, z}, [a + @];", dependent=False),
+        tuple(_rate_case(stride, warps) for stride in (0, 4, 8, 32) for warps in (1, 4, 16)),
+    ),
+    Bench(
+        "l2_rate",
+        "How long do four independent loads past L1 take that hit L2, by the words between lanes and the warps?",
+        "cycles",
+        _rate_kernel("l2_rate", "ld.global.cg.u32 #, [a + @];", dependent=False),
+        tuple(_rate_case(stride, warps) for stride in (1, 2, 8, 32) for warps in (1, 4, 16)),
+    ),
+)

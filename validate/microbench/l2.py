@@ -1,0 +1,198 @@
+"""L2: latency by distance, size, reads that several SMs share, and throughput by warps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import cuda
+
+from validate.microbench.asm import address, after, clock, clock_when, load_l2, shared_address, smid
+from validate.microbench.bench import ALONE, SMS, Bench, Case, blank, summary
+from validate.microbench.chase import LINE, MIB, STREAM, latency, latency_case, spread, stream_case, waits
+
+GPC = (*(16 * k + j for k in range(4) for j in (0, 1)), *range(124, 132))
+"""SMs that share a GPC with SM 0 on the H200 that was measured: those whose reads L2 sees once."""
+
+
+def far(data, offsets, zero, first, second, flag, out):
+    """As `latency` on the SM `second`, of lines that the SM `first` has read just before."""
+    landing = shared_address(cuda.shared.array(32, np.uint32))
+    sm = smid()
+    if cuda.threadIdx.x != 0 or (sm != first and sm != second):
+        return
+    back = np.uint32(0)
+    if sm == first:
+        for k in range(offsets.size):
+            back |= load_l2(address(data, np.int64(0)) + np.uint64(offsets[k]))
+        clock_when(landing, back)
+        cuda.threadfence()
+        cuda.atomic.add(flag, 0, 1)
+        if first != second:
+            return
+    while cuda.atomic.add(flag, 0, 0) == 0:
+        pass
+    k = np.int32(0)
+    while k < offsets.size:
+        place = address(data, np.int64(0)) + np.uint64(offsets[k]) + np.uint64(back & zero)
+        start = clock_when(landing, np.uint32(place))
+        back = load_l2(place)
+        end = clock_when(landing, back)
+        out[2 * k] = start
+        out[2 * k + 1] = end
+        k = after(k)
+
+
+def capacity(data, offsets, zero, sm, out):
+    """One SM reads all lines of `data`, all its warps together, and then as `latency` at the offsets."""
+    landing = shared_address(cuda.shared.array(32, np.uint32))
+    if smid() != sm:
+        return
+    t = np.int64(cuda.threadIdx.x)
+    back = np.uint32(0)
+    while t < data.size:
+        back |= load_l2(address(data, t))
+        t += cuda.blockDim.x
+    clock_when(landing, back)
+    cuda.syncthreads()
+    if cuda.threadIdx.x != 0:
+        return
+    back &= zero
+    k = np.int32(0)
+    while k < offsets.size:
+        place = address(data, np.int64(0)) + np.uint64(offsets[k]) + np.uint64(back)
+        start = clock_when(landing, np.uint32(place))
+        value = load_l2(place)
+        end = clock_when(landing, value)
+        back = value & zero
+        out[2 * k] = start
+        out[2 * k + 1] = end
+        k = after(k)
+
+
+def together(data, lines, chosen, arrived, want, zero, out):
+    """SMs marked in `chosen` wait for each other and then read the same lines, one block on each; out[sm]: cycles."""
+    sm = smid()
+    t = cuda.threadIdx.x
+    if chosen[sm] == 0:
+        return
+    if t == 0:
+        ticket = cuda.atomic.add(arrived, 0, 1)
+        everybody = (ticket // want + 1) * want
+        while cuda.atomic.add(arrived, 0, 0) < everybody:
+            pass
+    cuda.syncthreads()
+    start = clock()
+    total = np.uint32(0)
+    base = address(data, np.int64(0)) + np.uint64(4) * np.uint64(t & 31)
+    line = np.int64(t >> 5)
+    while line < lines:
+        total += load_l2(base + np.uint64(line) * np.uint64(LINE))
+        line += cuda.blockDim.x >> 5
+    if total & zero != 0:
+        out[0] = total
+    cuda.syncthreads()
+    if t == 0:
+        out[sm] = clock() - start
+
+
+def _far_case(first: int, second: int) -> Case:
+    offsets = spread(512, 16 * MIB)
+
+    def make() -> tuple[Any, ...]:
+        flag, out = np.zeros(1, np.int32), np.zeros(2 * offsets.size, np.uint32)
+        return blank(16 * MIB + LINE), offsets, np.uint32(0), np.uint32(first), np.uint32(second), flag, out
+
+    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+        return summary(waits(args))
+
+    return Case(f"sm={first} then sm={second}", SMS, 32, make, reduce, shared_bytes=ALONE, before="cold")
+
+
+def _capacity_case(mib: int) -> Case:
+    offsets = spread(512, mib * MIB)
+
+    def make() -> tuple[Any, ...]:
+        return blank(mib * MIB), offsets, np.uint32(0), np.uint32(0), np.zeros(2 * offsets.size, np.uint32)
+
+    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+        return summary(waits(args))
+
+    return Case(f"MiB={mib}", SMS, 1024, make, reduce, shared_bytes=ALONE, before="cold", slow=mib > 16)
+
+
+def _together_case(key: str, sms: tuple[int, ...], lines: int, before: str) -> Case:
+    def make() -> tuple[Any, ...]:
+        chosen, arrived = np.zeros(SMS, np.int32), np.zeros(1, np.int32)
+        chosen[list(sms)] = 1
+        data = np.zeros(lines * LINE // 4, np.uint32)
+        return data, np.int64(lines), chosen, arrived, np.int32(len(sms)), np.uint32(0), np.zeros(SMS, np.uint32)
+
+    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+        return {"cycles": float(args[-1][list(sms)].mean())}
+
+    return Case(f"{key} {before}", SMS, 1024, make, reduce, shared_bytes=ALONE, before=before)
+
+
+BENCHES = (
+    Bench(
+        "l2_latency",
+        "How long does one load take that hits L2, of lines that the same SM has read before?",
+        "cycles",
+        latency,
+        tuple(latency_case(f"sm={sm}", spread(512, 16 * MIB), sm=sm, before="same") for sm in (0, 2, 37, 90, 131)),
+    ),
+    Bench(
+        "l2_far",
+        "How long does a load take of a line that another SM has brought into L2?",
+        "cycles",
+        far,
+        tuple(_far_case(0, second) for second in (0, 1, 2, 4, 6, 8, 64, 100, 131)),
+        slack=10,
+    ),
+    Bench(
+        "l2_capacity",
+        "How long does a load take of some MiB that one SM has read in turn?",
+        "cycles",
+        capacity,
+        tuple(_capacity_case(mib) for mib in (8, 16, 24, 32, 40, 48, 56, 64, 80)),
+        slack=10,
+    ),
+    Bench(
+        "l2_load",
+        "How do latency and throughput of reads that hit L2 go together, one line at a time?",
+        "cycles; bytes per cycle",
+        STREAM[1],
+        (
+            *(stream_case(warps, mib=16, before="same") for warps in (1, 2, 4, 8, 16, 32)),
+            *(stream_case(32, sms=sms, mib=16, before="same") for sms in (1, 2, 8, 33, 66)),
+        ),
+        tolerance=0.15,
+        slack=5,
+    ),
+    Bench(
+        "l2_load_4",
+        "How do latency and throughput of reads that hit L2 go together, four lines at a time?",
+        "cycles; bytes per cycle",
+        STREAM[4],
+        (
+            *(stream_case(warps, mib=16, loads=4, rounds=6, before="same") for warps in (1, 2, 4, 8, 16, 32)),
+            *(stream_case(warps, sms=1, mib=16, loads=4, rounds=16, before="same") for warps in (1, 2, 4, 8, 16, 32)),
+        ),
+        tolerance=0.15,
+        slack=5,
+    ),
+    Bench(
+        "l2_together",
+        "How long does it take when SMs read the same 512 lines at the same time?",
+        "cycles",
+        together,
+        (
+            *(_together_case(f"gpc={n}", GPC[:n], 512, before) for before in ("same", "cold") for n in (1, 4, 16)),
+            _together_case("all", tuple(range(SMS)), 512, "same"),
+            _together_case("all", tuple(range(SMS)), 512, "cold"),
+        ),
+        tolerance=0.15,
+        slack=20,
+    ),
+)

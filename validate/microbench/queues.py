@@ -1,0 +1,136 @@
+"""Queues between issue and the units for memory, shuffles and the like: how many instructions a warp may issue before
+it is held back, and at which rate the queue drains after that.
+
+A warp issues the same instruction 16 to 80 times, independent of each other, with a clock after every fourth. As issue
+is in order, the clocks show when each instruction left for its queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import cuda
+from numba.cuda import types
+
+from validate.microbench.asm import address, after, inline
+from validate.microbench.bench import Bench, Case, rows_of
+
+_EVERY = 4
+"""Instructions between two clocks: with more clocks, the compiler puts some into uniform registers, which is slow."""
+_ROUNDS = 3
+_WORDS = 1 << 17
+
+
+@dataclass(frozen=True)
+class Op:
+    """What is issued back to back.
+
+    name: of its benchmark. line: PTX; `#` is the result, `@` the byte offset of this repetition, a the lane's address,
+    s its place in shared memory, w a word, `~` the repetition's number.
+    step: bytes between repetitions. opcode: what the machine code has to hold. strides: words between lanes.
+    """
+
+    name: str
+    line: str
+    opcode: str
+    strides: tuple[int, ...]
+    step: int = 0
+    count: int = 40
+    warps: tuple[int, ...] = (1, 4, 16)
+
+
+OPS = (
+    Op("lds", "ld.volatile.shared.u32 #, [s];", "LDS", (1, 8, 32)),
+    Op("lds_128", "ld.volatile.shared.v4.u32 {#, #b, #c, #d}, [s];", "LDS.128", (4, 32), count=16),
+    Op("sts", "st.volatile.shared.u32 [s], w;", "STS", (1, 32), count=80),
+    Op("atoms", "red.shared.min.u32 [s], w;", "ATOMS.MIN", (0, 1), count=80),
+    Op("shfl", "shfl.sync.bfly.b32 #, s, ~, 31, 0xffffffff;", "SHFL.BFLY", (1,)),
+    Op("s2ur", "mov.u32 #, %globaltimer_lo;", "S2UR", (1,)),
+    Op("ldg_hit", "ld.global.ca.u32 #, [a + @];", "LDG.E.STRONG.SM", (1, 8, 32), 4),
+    Op("ldg_miss", "ld.global.cg.u32 #, [a + @];", "LDG.E.STRONG.GPU", (1, 8, 32), 4096),
+    Op("stg", "st.global.u32 [a + @], w;", "STG.E", (1, 8, 32), 4096, 80),
+    Op("red", "red.global.add.u32 [a + @], w;", "REDG.E.ADD.STRONG.GPU", (0, 1, 32), 4096, 80),
+)
+
+
+def _probe(op: Op) -> Callable[..., Any]:
+    """A function (address, place in shared memory, word, address of the clocks) that runs the sequence once."""
+    parts = [f"{{ .reg .u64 a, o; .reg .u32 s, w, t<{op.count // _EVERY + 1}>; .reg .u32 v;"]
+    parts.append("mov.b64 a, $1; mov.b32 s, $2; mov.b32 w, $3; mov.b64 o, $4;")
+    parts.append("mov.u32 t0, %clock;")
+    for k in range(op.count):
+        if "#" in op.line:
+            parts.append(f".reg .u32 r{k}, r{k}b, r{k}c, r{k}d;")
+        parts.append(op.line.replace("#", f"r{k}").replace("@", str(k * op.step)).replace("~", str(k + 1)))
+        if k % _EVERY == _EVERY - 1:
+            parts.append(f"mov.u32 t{k // _EVERY + 1}, %clock;")
+    parts.append("mov.b32 v, w;")
+    results = ("", "b", "c", "d") if "#b" in op.line else ("",) if "#" in op.line else ()
+    parts += [f"add.u32 v, v, r{k}{x};" for k in range(op.count) for x in results]
+    parts += [f"st.global.u32 [o + {4 * k}], t{k};" for k in range(op.count // _EVERY + 1)]
+    parts.append("mov.b32 $0, v; }")
+    types_of = (types.uint64, types.uint32, types.uint32, types.uint64)
+    return inline(" ".join(parts), types.uint32, types_of)
+
+
+def _kernel(op: Op) -> Callable[..., None]:
+    probe = _probe(op)
+
+    columns = op.count // _EVERY + 1
+
+    def kernel(data, stride, rounds, out):
+        """data: words that lanes reach, `stride` apart. out [warp, count / 4 + 1]: clocks before, between and after."""
+        tile = cuda.shared.array(6144, np.uint32)
+        t = np.int32(cuda.threadIdx.x)
+        k = t
+        while k < 6144:
+            tile[k] = np.uint32(0)
+            k += np.int32(cuda.blockDim.x)
+        place = np.int64((t & np.int32(31)) * stride)
+        near = np.uint32(address(tile, place) & np.uint64(0xFFFFFF))
+        to = address(out, np.int64(t >> 5) * np.int64(columns))
+        value = np.uint32(0)
+        k = np.int32(0)
+        while k < rounds:
+            cuda.threadfence()  # nothing of the round before is left in the queue
+            cuda.syncthreads()
+            value = probe(address(data, place), near, value, to)
+            k = after(k)
+        if value == np.uint32(12345):
+            data[0] = value
+
+    kernel.__name__ = kernel.__qualname__ = f"queue_{op.name}"
+    return kernel
+
+
+def _case(op: Op, stride: int, warps: int) -> Case:
+    def make() -> tuple[Any, ...]:
+        data, out = np.zeros(_WORDS, np.uint32), np.zeros(warps * (op.count // _EVERY + 1), np.uint32)
+        return data, np.int32(stride), np.int32(_ROUNDS), out
+
+    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+        """Mean cycles from a warp's fourth to its middle and last, and of each in the last half."""
+        rows = rows_of(args, op.count // _EVERY + 1)
+        times = (rows - rows[:, 1:2]) % 2**32
+        half = op.count // 2
+        found = {f"issue of {k}": float(times[:, k // _EVERY].mean()) for k in (half, op.count)}
+        return found | {"each": float((times[:, -1] - times[:, half // _EVERY]).mean()) / (op.count - half)}
+
+    return Case(f"stride={stride} warps={warps}", 1, 32 * warps, make, reduce)
+
+
+BENCHES = tuple(
+    Bench(
+        f"queue_{op.name}",
+        f"When does a warp issue each of many independent {op.opcode}, by words between lanes and warps of the SM?",
+        "cycles",
+        _kernel(op),
+        tuple(_case(op, stride, warps) for stride in op.strides for warps in op.warps),
+        opcodes=(op.opcode,),
+        slack=2,
+    )
+    for op in OPS
+)

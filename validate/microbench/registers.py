@@ -1,0 +1,111 @@
+"""Register file: what it costs an FFMA that its three operands lie in one bank, and what reuse of an operand saves.
+
+The compiler chooses registers so that this does not happen. So its machine code is changed: the registers that the 64
+FFMA of a loop read are replaced by chosen ones. Their results do not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numba import cuda
+from numba.cuda import types
+
+from validate.instructions.encode import RA, RB, RC, field
+from validate.microbench.asm import after, clock, eight
+from validate.microbench.bench import Bench, Case, rows_of, span
+
+_MANY, _ROUNDS = 64, 16
+_FFMA = 0x223
+"""Low bits of an FFMA that reads three registers."""
+_REUSE = 122
+"""First of the flags that keep an operand for the next instruction."""
+
+
+def _registers(*sets: tuple[int, int, int], reuse: int = 0) -> Callable[[Sequence[int]], Sequence[int]]:
+    """A rewrite that gives the FFMAs these sources in turn, and these reuse flags, the first source's lowest."""
+
+    def rewrite(code: Sequence[int]) -> Sequence[int]:
+        changed, count = [], 0
+        for word in code:
+            if word & 0xFFF == _FFMA:
+                for at, register in zip((RA, RB, RC), sets[count % len(sets)], strict=True):
+                    word = field(word, at, 8, register)
+                word = field(word, _REUSE, 4, reuse)
+                count += 1
+            changed.append(word)
+        if count < _MANY:
+            raise ValueError(f"{count} FFMA of three registers, {_MANY} expected")
+        return changed
+
+    return rewrite
+
+
+_LOOP = eight([f"fma.rn.f32 v{k % 8}, v{k % 8}, v{(k + 1) % 8}, w;" for k in range(_MANY)], types.float32)
+
+
+def _kernel(name: str) -> Callable[..., None]:
+    def kernel(x, rounds, out):
+        """out [warp, 2]: clocks around the loop, the second time that it runs."""
+        t = cuda.threadIdx.x
+        a = b = c = d = e = f = g = h = x[0]
+        w = x[1]
+        start = np.uint32(0)
+        turn = np.int32(0)
+        while turn < 2:
+            cuda.syncthreads()
+            start = clock()
+            k = np.int32(0)
+            while k < rounds:
+                a, b, c, d, e, f, g, h = _LOOP(a, b, c, d, e, f, g, h, w)
+                k = after(k)
+            turn = after(turn)
+        end = clock()
+        if t & 31 == 0:
+            out[2 * (t >> 5)] = start
+            out[2 * (t >> 5) + 1] = end
+        if a + b + c + d + e + f + g + h == np.float32(1.5):
+            x[0] = a
+
+    kernel.__name__ = kernel.__qualname__ = name
+    return kernel
+
+
+def _case(warps: int) -> Case:
+    def make() -> tuple[Any, ...]:
+        return np.ones(2, np.float32), np.int32(_ROUNDS), np.zeros(2 * warps, np.uint32)
+
+    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+        rows = rows_of(args, 2)
+        each = warps * _MANY * _ROUNDS / 4
+        return {"each, of a sub-partition": span(rows[:, 0], rows[:, 1]) / each}
+
+    return Case(f"warps={warps}", 1, 32 * warps, make, reduce)
+
+
+_VARIANTS = {
+    "same": _registers((8, 8, 8)),
+    "even_odd": _registers((8, 9, 10)),
+    "two_even": _registers((8, 10, 11)),
+    "three_even": _registers((8, 10, 12)),
+    "three_even_mod_4": _registers((8, 12, 16)),
+    "even_and_same": _registers((8, 10, 10)),
+    "three_even_reuse": _registers((8, 10, 12), reuse=0b111),
+    "three_even_reuse_one": _registers((8, 10, 12), reuse=0b001),
+    "alternating": _registers((8, 10, 12), (9, 11, 13)),
+}
+BENCHES = tuple(
+    Bench(
+        f"registers_{name}",
+        "How many cycles does an FFMA take by the banks (even and odd) of the registers that it reads?",
+        "cycles",
+        _kernel(f"registers_{name}"),
+        tuple(map(_case, (4, 16))),
+        opcodes=("FFMA",),
+        rewrite=rewrite,
+        slack=0.05,
+    )
+    for name, rewrite in _VARIANTS.items()
+)

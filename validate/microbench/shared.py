@@ -1,0 +1,137 @@
+"""Shared memory: latency and rate of loads, stores and atomics at every degree of bank conflict, and width."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import cuda
+from numba.cuda import types
+
+from validate.microbench.asm import after, clock, inline, shared_address
+from validate.microbench.bench import Bench, Case, rows_of, span
+
+_FEW, _MORE, _MANY = 8, 24, 32
+_ROUNDS = 8
+_WORDS = 4352
+
+
+@dataclass(frozen=True)
+class Access:
+    """One kind of access: `#` is its result, s the lane's address, w zero. strides: words between lanes. dependent: its
+    result can be the next one's address, as every word holds its own."""
+
+    name: str
+    line: str
+    opcode: str
+    strides: tuple[int, ...]
+    dependent: bool = True
+    warps: tuple[int, ...] = (1, 4, 16)
+
+
+_DEGREES = (1, 2, 4, 8, 16, 32)
+ACCESSES = (
+    Access("load", "ld.volatile.shared.u32 #, [s];", "LDS", (0, *_DEGREES, 33)),
+    Access("load_64", "ld.volatile.shared.v2.u32 {#, x}, [s];", "LDS.64", (2, 4, 8, 16, 32)),
+    Access("load_128", "ld.volatile.shared.v4.u32 {#, x, y, z}, [s];", "LDS.128", (0, 4, 8, 16, 32)),
+    Access("store", "st.volatile.shared.u32 [s], w;", "STS", _DEGREES, dependent=False),
+    Access("store_128", "st.volatile.shared.v4.u32 [s], {w, w, w, w};", "STS.128", (4, 8, 32), dependent=False),
+    Access("add", "atom.shared.add.u32 #, [s], w;", "ATOMS.ADD", (0, 1, 2, 8, 32)),
+    Access("cas", "atom.shared.cas.b32 #, [s], w, w;", "ATOMS.CAS", (0, 1, 32)),
+)
+
+
+def _chain(access: Access, count: int) -> Callable[..., Any]:
+    step = access.line.replace("#", "s") + " "
+    text = "{ .reg .u32 s, w, x, y, z; mov.b32 s, $1; mov.b32 w, $2; "
+    return inline(f"{text} {step * count} mov.b32 $0, s; }}", types.uint32, (types.uint32, types.uint32))
+
+
+def _many(access: Access) -> Callable[..., Any]:
+    parts = ["{ .reg .u32 s, v, w, x, y, z; mov.b32 s, $1; mov.b32 w, $2; mov.b32 v, $2;"]
+    for k in range(_MANY):
+        parts.append(f".reg .u32 r{k}; {access.line.replace('#', f'r{k}')}")
+        if access.dependent and k >= 8:
+            parts.append(f"add.u32 v, v, r{k - 8};")
+    if access.dependent:
+        parts += [f"add.u32 v, v, r{k};" for k in range(_MANY - 8, _MANY)]
+    return inline(" ".join([*parts, "mov.b32 $0, v; }"]), types.uint32, (types.uint32, types.uint32))
+
+
+def _kernel(access: Access) -> Callable[..., None]:
+    few, more, many = _chain(access, _FEW), _chain(access, _MORE), _many(access)
+
+    def kernel(stride, zero, rounds, out):
+        """Lanes access words `stride` apart. out [warp, 5]: clocks of a chain, and of the loop."""
+        tile = cuda.shared.array(_WORDS, np.uint32)
+        t = np.int32(cuda.threadIdx.x)
+        k = t
+        while k < _WORDS:
+            tile[k] = shared_address(tile) + np.uint32(4 * k)
+            k += np.int32(cuda.blockDim.x)
+        place = shared_address(tile) + np.uint32(4) * np.uint32((t & np.int32(31)) * stride)
+        value = place
+        first = middle = last = start = stop = np.uint32(0)
+        cuda.syncthreads()
+        k = np.int32(0)
+        while k < 2:
+            first = clock()
+            value = few(value, zero)
+            middle = clock()
+            value = more(value, zero)
+            last = clock()
+            k = after(k)
+        turn = np.int32(0)
+        while turn < 2:
+            cuda.syncthreads()
+            start = clock()
+            k = np.int32(0)
+            while k < rounds:
+                value ^= many(place, zero)
+                k = after(k)
+            stop = clock()
+            turn = after(turn)
+        if t & np.int32(31) == 0:
+            at = np.int64(5) * (t >> 5)
+            out[at] = first
+            out[at + 1] = middle
+            out[at + 2] = last
+            out[at + 3] = start
+            out[at + 4] = stop
+        if value == np.uint32(1):
+            out[0] = value
+
+    kernel.__name__ = kernel.__qualname__ = f"shared_{access.name}"
+    return kernel
+
+
+def _case(access: Access, stride: int, warps: int) -> Case:
+    def make() -> tuple[Any, ...]:
+        return np.int32(stride), np.uint32(0), np.int32(_ROUNDS), np.zeros(5 * warps, np.uint32)
+
+    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+        """Cycles of one access of one warp in a chain, and of the SM for each access of any warp."""
+        rows = rows_of(args, 5)
+        found = {"an access": span(rows[:, 3], rows[:, 4]) / (_MANY * _ROUNDS * warps)}
+        if warps == 1 and access.dependent:
+            steps = np.diff(rows[0, :3]) % 2**32
+            found["latency"] = float(steps[1] - steps[0]) / (_MORE - _FEW)
+        return found
+
+    return Case(f"stride={stride} warps={warps}", 1, 32 * warps, make, reduce)
+
+
+BENCHES = tuple(
+    Bench(
+        f"shared_{access.name}",
+        f"How long does {access.opcode} take by the words between lanes, and how many cycles of the SM, by warps?",
+        "cycles",
+        _kernel(access),
+        tuple(_case(access, stride, warps) for stride in access.strides for warps in access.warps),
+        opcodes=(access.opcode,),
+        slack=0.5,
+    )
+    for access in ACCESSES
+)

@@ -1,0 +1,72 @@
+"""Run the suite on the simulator: the same cubins, the same launches, one device for each case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+import gpusim
+from gpusim.arguments import bind
+from gpusim.device_array import DeviceArray
+from gpusim.launch import Launch
+from isa import Program
+from validate.microbench import images, suite
+from validate.microbench.bench import BLANK_BYTES, Bench, Case, last_array
+
+_MEMORY_BYTES = 80 << 30
+"""More than any case takes; only what is written takes memory of the host."""
+
+
+def simulate(
+    benches: Sequence[Bench], gpu: str = "h200", overrides: Sequence[str] = (), *, slow: bool = True
+) -> Iterator[tuple[Bench, Case, dict[str, float]]]:
+    """Numbers of every case of every benchmark, as they are done. slow: those too that take more than a second."""
+    for bench in benches:
+        for case in bench.cases:
+            if slow or not case.slow:
+                yield bench, case, run(bench, case, gpu, overrides)
+
+
+def run(bench: Bench, case: Case, gpu: str = "h200", overrides: Sequence[str] = ()) -> dict[str, float]:
+    """The numbers of one case, as the simulator predicts them."""
+    device = gpusim.Device(gpu, overrides=list(overrides) or None, memory_bytes=_MEMORY_BYTES)
+    args = case.make()
+    placed = _place(device, args)
+    program = images.program_of(bench)
+    # Nothing has run on a new device, which is what 'cold' and 'other' bring about.
+    if case.before in ("same", "evicted"):
+        _launch(device, program, case, placed)
+    if case.before == "evicted":
+        _reset(args, placed)
+        for other, way in suite.evicting():
+            _launch(device, images.program_of(other), way, _place(device, way.make()))
+    _launch(device, program, case, placed)
+    index = last_array(args)
+    outcome = placed[index].copy_to_host()
+    return case.reduce((*args[:index], outcome, *args[index + 1 :]))
+
+
+def _launch(device: gpusim.Device, program: Program, case: Case, placed: Sequence[Any]) -> None:
+    # Without the copy of device memory that `Device.launch` keeps in case of an error: some arrays are huge.
+    bound = bind(program, placed, device.memory)
+    launch = Launch(program, case.grid, case.block, tuple(placed), case.shared_bytes)
+    device.run(device.modules.link(program), launch, bound.parameter_bytes)
+    bound.release()
+
+
+def _place(device: gpusim.Device, args: Sequence[Any]) -> list[Any]:
+    return [_device_array(device, value) if isinstance(value, np.ndarray) else value for value in args]
+
+
+def _device_array(device: gpusim.Device, value: np.ndarray) -> DeviceArray:
+    if value.nbytes >= BLANK_BYTES:
+        return device.device_array(value.shape, value.dtype)
+    return device.to_device(value)
+
+
+def _reset(args: Sequence[Any], placed: Sequence[Any]) -> None:
+    for value, array in zip(args, placed, strict=True):
+        if isinstance(value, np.ndarray) and value.nbytes < BLANK_BYTES:
+            array.copy_to_device(value)

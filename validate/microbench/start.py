@@ -1,0 +1,159 @@
+"""What a kernel's first instructions cost a warp, by what has run before: lines of code that caches hold or not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import cuda
+from numba.cuda import types
+
+from validate.microbench.asm import address, block, clock, inline
+from validate.microbench.bench import SMS, Bench, Case, rows_of
+
+_SIX = block(["fma.rn.f32 v, v, v, v;"] * 6, types.float32)
+
+
+def begin(x, out):
+    """A kernel's first instructions: a clock in each 128 bytes of code, eight instructions, chains of six."""
+    t0 = clock()
+    v = np.float32(1.0)
+    v = _SIX(v, v)
+    t1 = clock()
+    v = _SIX(v, v)
+    t2 = clock()
+    v = _SIX(v, v)
+    t3 = clock()
+    v = _SIX(v, v)
+    t4 = clock()
+    v = _SIX(v, v)
+    t5 = clock()
+    v = _SIX(v, v)
+    t6 = clock()
+    v = _SIX(v, v)
+    t7 = clock()
+    v = _SIX(v, v)
+    t8 = clock()
+    v = _SIX(v, v)
+    t9 = clock()
+    v = _SIX(v, v)
+    t10 = clock()
+    v = _SIX(v, v)
+    t11 = clock()
+    v = _SIX(v, v)
+    t12 = clock()
+    v = _SIX(v, v)
+    t13 = clock()
+    v = _SIX(v, v)
+    t14 = clock()
+    v = _SIX(v, v)
+    t15 = clock()
+    at = np.int64(16) * np.int64(cuda.grid(1) >> 5)
+    if cuda.threadIdx.x & 31 == 0:
+        out[at] = t0
+        out[at + 1] = t1
+        out[at + 2] = t2
+        out[at + 3] = t3
+        out[at + 4] = t4
+        out[at + 5] = t5
+        out[at + 6] = t6
+        out[at + 7] = t7
+        out[at + 8] = t8
+        out[at + 9] = t9
+        out[at + 10] = t10
+        out[at + 11] = t11
+        out[at + 12] = t12
+        out[at + 13] = t13
+        out[at + 14] = t14
+        out[at + 15] = t15
+    if v == 1.5:
+        x[1] = v
+
+
+_MARKS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+"""Lines of code before each clock; with a clock in every line the compiler puts some into uniform registers."""
+
+
+def _stamped() -> Any:
+    """A function (value, address) that runs lines of code of eight independent instructions, clocks among them."""
+    parts = [f"{{ .reg .u64 o; .reg .f32 v<8>; .reg .u32 t<{len(_MARKS)}>; mov.b64 o, $2;"]
+    parts += [f"add.rn.f32 v{k}, $1, 0f{0x3F800000 + (k << 20):08X};" for k in range(8)]  # all different
+    for line in range(_MARKS[-1] + 1):
+        if line in _MARKS:
+            parts.append(f"mov.u32 t{_MARKS.index(line)}, %clock;")
+        parts += [f"fma.rn.f32 v{k}, v{k}, v{k}, v7;" for k in range(7 if line in _MARKS else 8)]
+    parts += [f"st.global.u32 [o + {4 * k}], t{k};" for k in range(len(_MARKS))]
+    parts += [f"add.rn.f32 v0, v0, v{k};" for k in range(1, 7)]
+    return inline(" ".join([*parts, "mov.b32 $0, v0; }"]), types.float32, (types.float32, types.uint64))
+
+
+_STAMPED = _stamped()
+_COLUMNS = len(_MARKS)
+
+
+def lines(x, out):
+    """Lines of straight code, as fast as it can be had. out [warp, 13]: clocks after `_MARKS` lines."""
+    warp = np.int64(cuda.grid(1)) >> 5
+    v = _STAMPED(x[cuda.threadIdx.x], address(out, warp * np.int64(_COLUMNS)))
+    if v == np.float32(1.5):
+        x[0] = v
+
+
+def _lines_case(grid: int, warps: int, before: str) -> Case:
+    def make() -> tuple[Any, ...]:
+        return np.ones(32 * warps, np.float32), np.zeros(_COLUMNS * grid * warps, np.uint32)
+
+    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+        """Cycles of each line of a part of the code, in the mean of all warps."""
+        times = dict(zip(_MARKS, (rows_of(args, _COLUMNS)).T, strict=True))
+        parts = ((0, 4), (4, 8), (8, 16), (16, 32), (32, 64))
+        return {
+            f"lines {a + 1}-{b}": float(((times[b] - times[a]) % 2**32).mean()) / (b - a) for a, b in parts
+        }
+
+    key = f"sms={grid} warps={warps} {before}"
+    return Case(key, grid, 32 * warps, make, reduce, before=before, slow=before == "evicted")
+
+
+def _begin_case(grid: int, warps: int, before: str) -> Case:
+    def make() -> tuple[Any, ...]:
+        return np.ones(2, np.float32), np.zeros(16 * grid * warps, np.uint32)
+
+    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+        """Cycles of the first line, the second, lines 3 to 8 and 9 to 15: means over warps."""
+        steps = np.diff(rows_of(args, 16), axis=1) % 2**32
+        parts = {"line 1": (0, 1), "line 2": (1, 2), "lines 3-8": (2, 8), "lines 9-15": (8, 15)}
+        return {name: float(steps[:, a:b].sum(axis=1).mean()) for name, (a, b) in parts.items()}
+
+    key = f"sms={grid} warps={warps} {before}"
+    return Case(key, grid, 32 * warps, make, reduce, before=before, slow=before == "evicted")
+
+
+BENCHES = (
+    Bench(
+        "begin",
+        "What do the first lines of a kernel cost a warp, by what has run before? Six dependent FFMA in each line.",
+        "cycles",
+        begin,
+        tuple(
+            _begin_case(grid, warps, before)
+            for before in ("same", "cold", "evicted", "other")
+            for grid, warps in ((1, 1), (SMS, 1), (SMS, 8), (SMS, 32))
+        ),
+        opcodes=("FFMA",),
+        slack=10,
+    ),
+    Bench(
+        "lines",
+        "What does each 128 bytes of straight code cost a warp, by what has run before? Independent instructions.",
+        "cycles",
+        lines,
+        tuple(
+            _lines_case(grid, warps, before)
+            for before in ("same", "cold", "evicted", "other")
+            for grid, warps in ((1, 1), (1, 4), (SMS, 1), (SMS, 8))
+        ),
+        opcodes=("FFMA",),
+        slack=2,
+    ),
+)
