@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from validate.baseline import Spread
+from validate.points import Point
 from validate.replay import Comparison, Failure, Pair
+from validate.scoring.statistics import log_correlation, percentile
 
 Row = Comparison | Failure
 
@@ -37,8 +40,9 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
     """Scores over all points.
 
     The errors are of the cycles, relative to the measured ones: mean, median, 90th percentile and greatest of the
-    absolute ones, and the mean of the signed ones (`bias`: positive is predicted too slow). `covered` is the share
-    of points that could be compared; without any, the errors are None.
+    absolute ones, and the mean of the signed ones (`bias`: positive is predicted too slow). `log_correlation` is
+    Pearson's, of the logarithms of the cycles. `covered` is the share of points that could be compared; without any,
+    the errors are None.
     """
     done = [row for row in rows if isinstance(row, Comparison)]
     errors = sorted(abs(row.error) for row in done)
@@ -50,10 +54,13 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
         "wrong_outputs": sum(row.mismatch is not None for row in done),
         "mean_absolute_error": statistics.fmean(errors) if errors else None,
         "median_absolute_error": statistics.median(errors) if errors else None,
-        "p90_absolute_error": errors[math.ceil(0.9 * len(errors)) - 1] if errors else None,
+        "p90_absolute_error": percentile(errors, 0.9) if errors else None,
         "worst_absolute_error": errors[-1] if errors else None,
         "worst_point": str(worst.point) if worst else None,
         "bias": statistics.fmean(row.error for row in done) if done else None,
+        "log_correlation": log_correlation(
+            [row.cycles.measured for row in done], [row.cycles.predicted for row in done]
+        ),
     }
 
 
@@ -107,7 +114,12 @@ def document(rows: Sequence[Row]) -> dict[str, Any]:
     splits = {
         name: summary([row for row in rows if row.point.split == name]) for name in ("train", "judge")
     }
-    return {"summary": summary(rows), **splits, "points": [_plain(row) for row in rows]}
+    return {"summary": summary(rows), **splits, "points": [plain(row) for row in rows]}
+
+
+def complete(found: Mapping[Point, Row], points: Sequence[Point]) -> list[Row]:
+    """The row of each point; one that was not compared is a failure, so that nothing goes unnoticed."""
+    return [found.get(point) or Failure(point, "not compared") for point in points]
 
 
 def ok(rows: Sequence[Row]) -> bool:
@@ -120,18 +132,42 @@ def number(value: float) -> str:
     return str(int(value)) if float(value).is_integer() else f"{value:.2f}"
 
 
-def _plain(row: Row) -> dict[str, Any]:
+def plain(row: Row) -> dict[str, Any]:
+    """A row as plain values, for JSON."""
     if isinstance(row, Failure):
         return {"point": str(row.point), "failure": row.reason}
+    cycles = _pair(row.cycles) | {"spread": row.spread.relative, "error": row.error}
     return {
         "point": str(row.point),
         "warp_instructions": row.instructions,
-        "cycles": _pair(row.cycles) | {"spread": row.spread.relative, "error": row.error},
+        "cycles": cycles | {"launches": row.spread.model_dump()},
         "exact": {name: _pair(pair) | {"equal": pair.equal} for name, pair in row.exact.items()},
         "modelled": {name: _pair(pair) for name, pair in row.modelled.items()},
         "mismatch": row.mismatch,
         "host_seconds": row.seconds,
     }
+
+
+def row_of(document: Mapping[str, Any]) -> Row:
+    """The row that `plain` made these values of. Raises KeyError, TypeError or ValueError if it did not."""
+    point = Point.parse(document["point"])
+    if "failure" in document:
+        return Failure(point, str(document["failure"]))
+
+    def pairs(found: Mapping[str, Any]) -> dict[str, Pair]:
+        return {name: Pair(pair["measured"], pair["predicted"]) for name, pair in found.items()}
+
+    cycles = document["cycles"]
+    return Comparison(
+        point=point,
+        instructions=document["warp_instructions"],
+        cycles=Pair(cycles["measured"], cycles["predicted"]),
+        spread=Spread.model_validate(cycles["launches"]),
+        exact=pairs(document["exact"]),
+        modelled=pairs(document["modelled"]),
+        mismatch=document["mismatch"],
+        seconds=document["host_seconds"],
+    )
 
 
 def _pair(pair: Pair) -> dict[str, Any]:
