@@ -157,10 +157,10 @@ def _command(commands, name, run, summary, example):  # type: ignore[no-untyped-
     return command
 
 
-def _choose_points(command: argparse.ArgumentParser) -> None:
+def _choose_points(command: argparse.ArgumentParser, sizes: str = "all") -> None:
     command.add_argument("--only", nargs="*", default=(), help="families or variants (default: all)")
     command.add_argument(
-        "--size", choices=("small", "large", "all"), default="all", help="which sizes (default: %(default)s)"
+        "--size", choices=("small", "large", "all"), default=sizes, help="which sizes (default: %(default)s)"
     )
 
 

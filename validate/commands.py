@@ -21,6 +21,7 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser], choose_p
     choose_points(compare)
     _choose_machine(compare)
     _choose_pace(compare)
+    _choose_own_kernel(compare)
     compare.add_argument("--full", action="store_true", help="also how counters and stall reasons compare")
     compare.add_argument("--json", action="store_true", help="everything as JSON; the table goes to standard error")
 
@@ -36,9 +37,22 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser], choose_p
     scoring.add_argument(
         "--accept", action="store_true", help="from now on the tests hold the model to this score (all points needed)"
     )
+    scoring.add_argument("--because", default="", metavar="TEXT", help="why a worse score than before is accepted")
     scoring.add_argument(
         "--docs", action="store_true", help="renew docs/accuracy.md and its pictures (all points needed)"
     )
+
+    summary = "what each mechanism of the model is worth: the errors without it; status 1 if a point fails"
+    ablate = command(commands, "ablate", _ablate, summary, "--mechanism dram-rows l2-near-copies --resume ablate.jsonl")
+    choose_points(ablate, "small")
+    ablate.add_argument(
+        "--split", choices=("train", "judge", "all"), default="train", help="which points (default: %(default)s)"
+    )
+    ablate.add_argument("--mechanism", nargs="*", default=(), metavar="NAME", help="which ones (default: all)")
+    ablate.add_argument("--list", action="store_true", help="print the mechanisms and what they change, and stop")
+    _choose_machine(ablate)
+    _choose_pace(ablate)
+    ablate.add_argument("--docs", action="store_true", help="put the table into docs/validation.md")
 
 
 def _choose_machine(command: argparse.ArgumentParser) -> None:
@@ -57,7 +71,54 @@ def _choose_pace(command: argparse.ArgumentParser) -> None:
     )
 
 
+def _choose_own_kernel(command: argparse.ArgumentParser) -> None:
+    own = command.add_argument_group(
+        "a profile of your own",
+        "One launch instead of the recorded points: what `ncu --csv --page raw` printed of it, beside its simulation.",
+    )
+    own.add_argument("--ncu", type=Path, metavar="CSV", help="the export; grid and block are taken from it")
+    own.add_argument(
+        *("--program", "--cubin"),
+        metavar="PROGRAM",
+        help="what ran: a bundled VARIANT[@SIZE], FILE.py:KERNEL, or a .cubin, .ptx or .cu file",
+    )
+    own.add_argument("--kernel", default="", metavar="TEXT", help="part of the kernel's name, if there are several")
+    for name, meaning in (
+        ("grid", "of the launches meant, if there are several"),
+        ("block", "of the launches meant, if there are several"),
+        ("args", "the kernel's arguments, as gpusim run takes them"),
+        ("signature", "Numba types of the arguments"),
+        ("entry", "kernel of a file that holds several"),
+        ("abi", "how the file's kernel takes arguments: numba or c"),
+    ):
+        own.add_argument(f"--{name}", metavar=name.upper(), help=meaning)
+    own.add_argument("--shared-bytes", type=int, metavar="N", help="dynamic shared memory (default: the export's)")
+    own.add_argument("--seed", type=int, default=0, metavar="N", help="seed of random inputs (default: 0)")
+
+
+def _compare_own(options: argparse.Namespace) -> int:
+    """The comparison with an export."""
+    from gpusim.cli import UserError
+    from gpusim.errors import SimulationError
+    from isa.errors import IsaError
+    from validate import export, own_launch
+
+    if options.program is None:
+        print("validate: error: --ncu needs --program or --cubin: what ran", file=sys.stderr)
+        return EXIT_USAGE
+    try:
+        found, metrics = own_launch.simulate(options)
+    except (UserError, export.ExportError, SimulationError, IsaError) as error:
+        print(f"validate: error: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    rows = export.lines(found, metrics)
+    print(json.dumps(export.document(found, rows), indent=1) if options.json else export.text(found, rows))
+    return EXIT_WRONG if any(row.differs for row in rows) else EXIT_OK
+
+
 def _compare(options: argparse.Namespace) -> int:
+    if options.ncu is not None:
+        return _compare_own(options)
     from validate import comparing, score
     from validate.points import select
     from validate.pool import Task
@@ -73,8 +134,8 @@ def _compare(options: argparse.Namespace) -> int:
             journal=options.resume,
             jobs=options.jobs,
             threads=options.threads,
-            head=lambda: print(score.HEAD, file=out, flush=True),
-            say=lambda _, row: print(score.line(row), file=out, flush=True),
+            head=lambda: print(score.TIMED_HEAD, file=out, flush=True),
+            say=lambda _, row: print(score.timed_line(row), file=out, flush=True),
         ),
         options,
     )
@@ -140,4 +201,69 @@ def _write(rows: Sequence[Any], options: argparse.Namespace) -> bool:
 
         options.html.write_text(page.page(rows), "utf-8")
         print(f"wrote {options.html}", file=sys.stderr)
+    return _renew(rows, options) if options.accept or options.docs else True
+
+
+def _renew(rows: Sequence[Any], options: argparse.Namespace) -> bool:
+    """Renew what the repository keeps of the score; False, with the reason on standard error, if that is not right."""
+    from validate.points import select
+    from validate.scoring import accepted, documents, text
+
+    found = text.done(rows)
+    missing = {*select()} - {row.point for row in found}
+    if missing:
+        print(f"validate: error: {len(missing)} points are missing, {min(map(str, missing))} for one", file=sys.stderr)
+        return False
+    if options.accept:
+        entries = [accepted.Entry.of(row) for row in found]
+        worse = accepted.worse_score(entries, accepted.load()) if accepted.FILE.exists() else []
+        if worse and not options.because:
+            print("validate: error: worse than what was accepted; say why with --because:", file=sys.stderr)
+            print("\n".join(f"  {each}" for each in worse), file=sys.stderr)
+            return False
+        accepted.FILE.write_text(accepted.text_of(entries, options.because), "utf-8")
+        print(f"wrote {accepted.FILE}", file=sys.stderr)
+    if options.docs:
+        try:
+            written = documents.accuracy(rows)
+        except documents.DocumentError as error:
+            print(f"validate: error: {error}", file=sys.stderr)
+            return False
+        print("\n".join(f"wrote {path}" for path in written), file=sys.stderr)
     return True
+
+
+def _ablate(options: argparse.Namespace) -> int:
+    from validate import ablate, comparing, mechanisms
+    from validate.points import select
+    from validate.replay import Failure
+
+    try:
+        chosen = mechanisms.choose(options.mechanism)
+    except KeyError as error:
+        print(f"validate: error: {error.args[0]}", file=sys.stderr)
+        return EXIT_USAGE
+    if options.list:
+        print("\n".join(f"{each.name}: {each.meaning} ({', '.join(each.overrides)})" for each in chosen))
+        return EXIT_OK
+    points = [point for point in select(options.only, options.size) if options.split in (point.split, "all")]
+    tasks = ablate.tasks(points, chosen, options.gpu, options.baseline, options.set)
+    rows = _guarded(
+        lambda: comparing.compare(tasks, journal=options.resume, jobs=options.jobs, threads=options.threads), options
+    )
+    if isinstance(rows, int):
+        return rows
+    by_change: dict[tuple[str, ...], list[Any]] = {}
+    for task, row in zip(tasks, rows, strict=True):
+        by_change.setdefault(task.overrides, []).append(row)
+    try:
+        table = ablate.text(ablate.effects(chosen, by_change, options.set))
+    except ValueError as error:
+        print(f"validate: error: {error}", file=sys.stderr)
+        return EXIT_WRONG
+    print(table)
+    if options.docs:
+        from validate.scoring import documents
+
+        print(f"wrote {documents.put('validation.md', 'ablation', table)}", file=sys.stderr)
+    return EXIT_WRONG if any(isinstance(row, Failure) for row in rows) else EXIT_OK

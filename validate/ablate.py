@@ -1,0 +1,104 @@
+"""What each mechanism of the model is worth: the comparison with and without it, on the same points."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from validate import score
+from validate.mechanisms import Mechanism
+from validate.points import Point
+from validate.pool import Task
+from validate.replay import Comparison
+from validate.scoring.statistics import percentile
+
+MOST_AFFECTED = 3
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The errors of the cycles without a mechanism, over the points that both comparisons have.
+
+    mean, p90: of the absolute errors; bias: mean of the signed ones; better, worse: points whose absolute error is so
+    by a percentage point or more. affected: the points whose predicted cycles changed most, with
+    the change as a share. failed: points that could not be simulated without it.
+    """
+
+    name: str
+    meaning: str
+    points: int
+    mean: float
+    p90: float
+    bias: float
+    better: int
+    worse: int
+    affected: tuple[tuple[Point, float], ...]
+    failed: int
+
+
+def tasks(
+    points: Sequence[Point],
+    mechanisms: Sequence[Mechanism],
+    gpu: str = "h200",
+    baseline_of: str = "h200",
+    overrides: Sequence[str] = (),
+) -> list[Task]:
+    """Every point with the whole model, then without each mechanism."""
+    base = tuple(overrides)
+    changes = [base, *(base + mechanism.overrides for mechanism in mechanisms)]
+    return [Task(point, gpu, baseline_of, change) for change in changes for point in points]
+
+
+def effects(
+    mechanisms: Sequence[Mechanism], rows: Mapping[tuple[str, ...], Sequence[score.Row]], overrides: Sequence[str] = ()
+) -> list[Effect]:
+    """The whole model first, then each mechanism. rows: by the overrides that they were simulated with.
+
+    Raises ValueError where no point could be compared.
+    """
+    base = tuple(overrides)
+    whole = {row.point: row for row in rows[base] if isinstance(row, Comparison)}
+    found = [_effect(Mechanism("(whole model)", "", ()), whole, rows[base])]
+    return found + [_effect(mechanism, whole, rows[base + mechanism.overrides]) for mechanism in mechanisms]
+
+
+def _effect(mechanism: Mechanism, whole: Mapping[Point, Comparison], rows: Sequence[score.Row]) -> Effect:
+    pairs = [(whole[row.point], row) for row in rows if isinstance(row, Comparison) and row.point in whole]
+    if not pairs:
+        raise ValueError(f"no point could be compared without {mechanism.name}")
+    absolute = [abs(row.error) for _, row in pairs]
+    changes = [(row.point, row.cycles.predicted / before.cycles.predicted - 1) for before, row in pairs]
+    gains = [abs(before.error) - abs(row.error) for before, row in pairs]
+    affected = sorted((each for each in changes if each[1]), key=lambda each: -abs(each[1]))
+    return Effect(
+        name=mechanism.name,
+        meaning=mechanism.meaning,
+        points=len(pairs),
+        mean=statistics.fmean(absolute),
+        p90=percentile(absolute, 0.9),
+        bias=statistics.fmean(row.error for _, row in pairs),
+        better=sum(gain >= 0.01 for gain in gains),
+        worse=sum(gain <= -0.01 for gain in gains),
+        affected=tuple(affected[:MOST_AFFECTED]),
+        failed=len(rows) - len(pairs),
+    )
+
+
+def text(found: Sequence[Effect]) -> str:
+    """A line for each effect, those that cost most without the mechanism first."""
+    whole, rest = found[0], sorted(found[1:], key=lambda each: -each.mean)
+    lines = [
+        f"{'without':20s} {'mean':>6s} {'more':>7s} {'p90':>6s} {'bias':>7s} {'worse':>5s} {'better':>6s}  "
+        f"what is left; most affected"
+    ]
+    for each in (whole, *rest):
+        line = (
+            f"{each.name:20s} {each.mean:6.1%} {100 * (each.mean - whole.mean):+5.1f}pp {each.p90:6.1%} "
+            f"{each.bias:+7.1%} {each.worse:5d} {each.better:6d}"
+        )
+        if each is not whole:
+            affected = ", ".join(f"{point} {change:+.0%}" for point, change in each.affected) or "none"
+            line += f"  {each.meaning}; {affected}"
+        lines.append(line + (f" ({each.failed} FAILED)" if each.failed else ""))
+    return "\n".join([f"{whole.points} points", *lines])
