@@ -13,7 +13,7 @@ from validate.pool import Task
 from validate.replay import Comparison
 from validate.scoring.statistics import percentile
 
-MOST_AFFECTED = 3
+MOST_AFFECTED = 2
 
 
 @dataclass(frozen=True)
@@ -86,19 +86,18 @@ def _effect(mechanism: Mechanism, whole: Mapping[Point, Comparison], rows: Seque
 
 
 def text(found: Sequence[Effect]) -> str:
-    """A line for each effect, those that cost most without the mechanism first."""
+    """A line for each effect, those without which the error is greatest first, and what each of them means."""
     whole, rest = found[0], sorted(found[1:], key=lambda each: -each.mean)
     lines = [
-        f"{'without':20s} {'mean':>6s} {'more':>7s} {'p90':>6s} {'bias':>7s} {'worse':>5s} {'better':>6s}  "
-        f"what is left; most affected"
+        f"{whole.points} points",
+        f"{'without':20s} {'mean':>6s} {'more':>7s} {'p90':>6s} {'bias':>6s} {'worse':>5s} {'better':>6s}  "
+        "most affected",
     ]
     for each in (whole, *rest):
-        line = (
+        affected = ", ".join(f"{point} {change:+.0%}" for point, change in each.affected)
+        failed = f" ({each.failed} FAILED)" if each.failed else ""
+        lines.append(
             f"{each.name:20s} {each.mean:6.1%} {100 * (each.mean - whole.mean):+5.1f}pp {each.p90:6.1%} "
-            f"{each.bias:+7.1%} {each.worse:5d} {each.better:6d}"
+            f"{each.bias:+6.1%} {each.worse:5d} {each.better:6d}  {affected}{failed}".rstrip()
         )
-        if each is not whole:
-            affected = ", ".join(f"{point} {change:+.0%}" for point, change in each.affected) or "none"
-            line += f"  {each.meaning}; {affected}"
-        lines.append(line + (f" ({each.failed} FAILED)" if each.failed else ""))
-    return "\n".join([f"{whole.points} points", *lines])
+    return "\n".join([*lines, "", *(f"{each.name:20s} {each.meaning}" for each in found[1:])])

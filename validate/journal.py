@@ -26,6 +26,9 @@ _ROOT = Path(__file__).resolve().parents[1]
 _SOURCES = ("isa", "gpusim", "validate/replay.py", "validate/metrics.py")
 """What decides a row: the simulator, and which counters are compared."""
 
+_BEGINNING = b'{"key": "'
+"""How every line begins, so that what a killed run left of one can be told from somebody's file."""
+
 
 class JournalError(ValueError):
     """A file is no journal, or another run is writing it."""
@@ -45,10 +48,13 @@ class Journal:
         _lock(self._file, self.path)
         self._file.seek(0)
         content = self._file.read()
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content):  # what a killed run left of its last line
-            self._file.truncate(whole)
-        self._done = {line["key"]: line["row"] for line in _lines(content[:whole], self.path)}
+        try:
+            lines = _lines(content, self.path)
+        except JournalError:
+            self._file.close()
+            raise
+        self._file.truncate(content.rfind(b"\n") + 1)  # without what a killed run left of its last line
+        self._done = {line["key"]: line["row"] for line in lines}
         return self
 
     def __exit__(
@@ -90,7 +96,7 @@ def rows_of(path: Path) -> list[score.Row]:
         document = _document(content)
         if document is not None:
             return [score.row_of(each) for each in document["points"]]
-        lines = _lines(content[: content.rfind(b"\n") + 1], path)
+        lines = _lines(content, path)
         last = {name: lines[-1][name] for name in ("code", "config")} if lines else {}
         mine = {line["key"]: line["row"] for line in lines if last.items() <= line.items()}
         return [score.row_of(row) for row in mine.values()]
@@ -147,8 +153,10 @@ def _image_digest(variant: str) -> str:
 
 
 def _lines(content: bytes, path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a journal. Raises JournalError if it is none, whole lines or not."""
+    *texts, rest = content.split(b"\n")
     lines = []
-    for number, text in enumerate(content.splitlines(), 1):
+    for number, text in enumerate(texts, 1):
         try:
             line = json.loads(text)
             if not {"key", "code", "config", "row"} <= line.keys():
@@ -156,6 +164,8 @@ def _lines(content: bytes, path: Path) -> list[dict[str, Any]]:
         except (ValueError, AttributeError):
             raise JournalError(f"{path}:{number} is not a line of a journal") from None
         lines.append(line)
+    if not (rest.startswith(_BEGINNING) or _BEGINNING.startswith(rest)):
+        raise JournalError(f"{path}:{len(texts) + 1} is not a line of a journal")
     return lines
 
 

@@ -28,6 +28,7 @@ _UNLIMITED = 1_000_000
 MECHANISMS = (
     _mechanism("scheduler-lrr", "ready warps take turns, strictly", issue__policy="lrr"),
     _mechanism("scheduler-gto", "one warp as long as it can, then the oldest", issue__policy="gto"),
+    _mechanism("scheduler-oldest", "always the oldest ready warp", issue__policy="oldest"),
     _mechanism(
         "branches",
         "taken branches and BSYNC cost only what their control bits say",

@@ -70,8 +70,9 @@ class Entry:
         return abs(self.error) > GAP
 
 
-def load(path: Path = FILE) -> dict[Point, Entry]:
-    """The accepted entries. Raises AcceptedError."""
+def load(path: Path | None = None) -> dict[Point, Entry]:
+    """The accepted entries, of `FILE` by default. Raises AcceptedError."""
+    path = path or FILE
     found: dict[Point, Entry] = {}
     try:
         for line in path.read_text("utf-8").splitlines():

@@ -44,7 +44,7 @@ _SETTINGS: dict[Any, Any] = {
 
 
 def write(rows: Sequence[Row], folder: Path, kinds: Sequence[str] = ("svg", "png")) -> list[Path]:
-    """Write every picture into a folder, made if need be; returns the files. Raises ValueError without rows."""
+    """Write every picture into a folder, made if need be; returns the files. Raises as `image`."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name, draw in FIGURES.items():
@@ -56,7 +56,9 @@ def write(rows: Sequence[Row], folder: Path, kinds: Sequence[str] = ("svg", "png
 
 
 def image(draw: Callable[[Sequence[Row]], Figure], rows: Sequence[Row], kind: str = "svg") -> bytes:
-    """One picture as the content of an SVG or PNG file."""
+    """One picture as the content of an SVG or PNG file. Raises ValueError if no point was compared."""
+    if not done(rows):
+        raise ValueError("no point was compared, so there is nothing to draw")
     buffer = io.BytesIO()
     with matplotlib.rc_context(_SETTINGS):
         figure = draw(rows)
@@ -157,12 +159,14 @@ def counter_errors(rows: Sequence[Row]) -> Figure:
     axes = figure.subplots()
     parts = _parts(rows)
     labels = []
+    unnamed = set(parts)  # splits that the legend does not have yet
     for place, group in enumerate(counters.GROUPS):
         labels.append(group.title)
         for lane, (name, part) in enumerate(parts.items()):
             off = [max(abs(each), LEAST_ERROR) for _, each in counters.errors(group, part)]
             if off:
-                _strip(axes, place - 0.18 + 0.36 * lane, off, name, legend=place == 0)
+                _strip(axes, place - 0.18 + 0.36 * lane, off, name, legend=name in unnamed)
+                unnamed.discard(name)
     targets = counters.GROUPS[0]
     for share, style, text in ((targets.median, ":", "target median"), (targets.p90, "--", "target p90")):
         axes.axvline(share, color=GREY, linewidth=1, linestyle=style, label=f"{text}, {share:.0%}")
@@ -198,8 +202,6 @@ def _percent(share: float, _: Any) -> str:
 def _parts(rows: Sequence[Row]) -> dict[str, list[Comparison]]:
     """Points that were compared, by split."""
     found = {name: done(part) for name, part in splits(rows).items() if name in STYLE}
-    if not any(found.values()):
-        raise ValueError("no point was compared, so there is nothing to draw")
     return {name: part for name, part in found.items() if part}
 
 
