@@ -247,6 +247,9 @@ def _ablate(options: argparse.Namespace) -> int:
         print("\n".join(f"{each.name}: {each.meaning} ({', '.join(each.overrides)})" for each in chosen))
         return EXIT_OK
     points = [point for point in select(options.only, options.size) if options.split in (point.split, "all")]
+    if not points:
+        print(f"validate: error: none of these points is in {options.split}", file=sys.stderr)
+        return EXIT_USAGE
     tasks = ablate.tasks(points, chosen, options.gpu, options.baseline, options.set)
     rows = _guarded(
         lambda: comparing.compare(tasks, journal=options.resume, jobs=options.jobs, threads=options.threads), options

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from validate.baseline import Spread
@@ -94,27 +93,6 @@ def _summary_text(rows: Sequence[Row]) -> str:
             f"{found['worst_absolute_error']:.1%} ({found['worst_point']}), bias {found['bias']:+.1%}"
         )
     return text
-
-
-def modelled_text(rows: Iterable[Row]) -> str:
-    """A line per modelled counter: predicted by measured over the points, least, median and greatest."""
-    done = [row for row in rows if isinstance(row, Comparison)]
-    lines = [
-        f"{'predicted / measured':66s} {'points':>6s} {'least':>7s} {'median':>7s} {'most':>7s}  most at"
-    ]
-    names = dict.fromkeys(name for row in done for name in row.modelled)
-    for name in names:
-        pairs = [(row.modelled[name], row) for row in done if name in row.modelled]
-        ratios = [(pair.ratio, row) for pair, row in pairs if pair.ratio is not None and pair.measured]
-        if not ratios:
-            continue
-        values = [ratio for ratio, _ in ratios if ratio is not None]
-        most = max(ratios, key=lambda each: abs(math.log(max(each[0] or 0.0, 1e-9))))
-        lines.append(
-            f"{name:66s} {len(values):6d} {min(values):7.2f} {statistics.median(values):7.2f} "
-            f"{max(values):7.2f}  {most[1].point}"
-        )
-    return "\n".join(lines)
 
 
 def document(rows: Sequence[Row]) -> dict[str, Any]:

@@ -17,19 +17,20 @@ class DocumentError(ValueError):
     """A document, or the place in it that is to be renewed, is not there."""
 
 
-def accuracy(rows: Sequence[Row], docs: Path = DOCS) -> list[Path]:
+def accuracy(rows: Sequence[Row], docs: Path | None = None) -> list[Path]:
     """Renew `accuracy.md` and its pictures; returns the files. Raises DocumentError."""
+    docs = docs or DOCS
     path = put("accuracy.md", "scores", text.report(rows, full=True), docs)
     put("accuracy.md", "points", "\n".join([score.HEAD, *map(score.line, rows)]), docs)
     return [path, *plots.write(rows, docs / "pictures", ["svg"])]
 
 
-def put(name: str, mark: str, content: str, docs: Path = DOCS) -> Path:
+def put(name: str, mark: str, content: str, docs: Path | None = None) -> Path:
     """Replace what stands between `<!-- mark -->` and `<!-- /mark -->` in a document by a block of plain text.
 
     Raises DocumentError.
     """
-    path = docs / name
+    path = (docs or DOCS) / name
     try:
         before = path.read_text("utf-8")
     except OSError as error:
