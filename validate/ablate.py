@@ -11,6 +11,7 @@ from validate.mechanisms import Mechanism
 from validate.points import Point
 from validate.pool import Task
 from validate.replay import Comparison
+from validate.scoring import counters, stalls
 from validate.scoring.statistics import percentile
 
 MOST_AFFECTED = 2
@@ -22,7 +23,8 @@ class Effect:
 
     mean, p90: of the absolute errors; bias: mean of the signed ones; better, worse: points whose absolute error is so
     by a percentage point or more. affected: the points whose predicted cycles changed most, with
-    the change as a share. failed: points that could not be simulated without it.
+    the change as a share. failed: points that could not be simulated without it. counters: mean absolute error of each
+    group of counters, None where nobody counted anything; stalls: share of points with right stall reasons.
     """
 
     name: str
@@ -35,6 +37,8 @@ class Effect:
     worse: int
     affected: tuple[tuple[Point, float], ...]
     failed: int
+    counters: tuple[float | None, ...]
+    stalls: float | None
 
 
 def tasks(
@@ -70,6 +74,7 @@ def _effect(mechanism: Mechanism, whole: Mapping[Point, Comparison], rows: Seque
     absolute = [abs(row.error) for _, row in pairs]
     changes = [(row.point, row.cycles.predicted / before.cycles.predicted - 1) for before, row in pairs]
     gains = [abs(before.error) - abs(row.error) for before, row in pairs]
+    right, of = stalls.right([row for _, row in pairs])
     affected = sorted((each for each in changes if each[1]), key=lambda each: -abs(each[1]))
     return Effect(
         name=mechanism.name,
@@ -82,11 +87,19 @@ def _effect(mechanism: Mechanism, whole: Mapping[Point, Comparison], rows: Seque
         worse=sum(gain <= -0.01 for gain in gains),
         affected=tuple(affected[:MOST_AFFECTED]),
         failed=len(rows) - len(pairs),
+        counters=tuple(_mean_error(group, [row for _, row in pairs]) for group in counters.GROUPS),
+        stalls=right / of if of else None,
     )
 
 
+def _mean_error(group: counters.Group, rows: Sequence[Comparison]) -> float | None:
+    found = [abs(off) for _, off in counters.errors(group, rows)]
+    return statistics.fmean(found) if found else None
+
+
 def text(found: Sequence[Effect]) -> str:
-    """A line for each effect, those without which the error is greatest first, and what each of them means."""
+    """Three tables with a line for each effect: errors of the cycles, those first without which the error is greatest;
+    mean errors of counters; and what each of them means."""
     whole, rest = found[0], sorted(found[1:], key=lambda each: -each.mean)
     lines = [
         f"{whole.points} points",
@@ -100,4 +113,18 @@ def text(found: Sequence[Effect]) -> str:
             f"{each.name:20s} {each.mean:6.1%} {100 * (each.mean - whole.mean):+5.1f}pp {each.p90:6.1%} "
             f"{each.bias:+6.1%} {each.worse:5d} {each.better:6d}  {affected}{failed}".rstrip()
         )
-    return "\n".join([*lines, "", *(f"{each.name:20s} {each.meaning}" for each in found[1:])])
+    return "\n".join([*lines, "", *_counter_lines([whole, *rest]), "", *_meanings(found[1:])])
+
+
+def _counter_lines(found: Sequence[Effect]) -> list[str]:
+    """The other side of each effect: counters and stall reasons."""
+    titles = [group.title for group in counters.GROUPS]
+    lines = [f"{'without':20s} " + " ".join(f"{title:>14s}" for title in titles) + f" {'stalls right':>14s}"]
+    for each in found:
+        cells = ["-" if value is None else f"{value:.1%}" for value in (*each.counters, each.stalls)]
+        lines.append(f"{each.name:20s} " + " ".join(f"{cell:>14s}" for cell in cells))
+    return lines
+
+
+def _meanings(found: Sequence[Effect]) -> list[str]:
+    return [f"{each.name:20s} {each.meaning}" for each in found]

@@ -13,14 +13,18 @@ from validate.baseline import Spread
 from validate.mechanisms import MECHANISMS, Mechanism
 from validate.points import select
 from validate.replay import Comparison, Failure, Pair
-from validate.scoring import documents
+from validate.scoring import documents, stalls
 
 POINTS = [point for point in select(["reduction", "scan"], "small") if point.split == "train"][:4]
 
 
 def row(point, predicted):
+    """Memory as measured, and one stall reason too much."""
+    reasons = {name: f"{stalls.PREFIX}{name}{stalls.SUFFIX}" for name in ("wait", "selected")}
+    modelled = {"dram__bytes_read.sum": Pair(64_000, 64_000), "dram__bytes_write.sum": Pair(0, 0)}
+    modelled |= {reasons["wait"]: Pair(1, 2), reasons["selected"]: Pair(1, 1)}
     spread = Spread(median=1000, min=1000, max=1000, count=3)
-    return Comparison(point, 5, Pair(1000, predicted), spread, {}, {}, None, 0.1)
+    return Comparison(point, 5, Pair(1000, predicted), spread, {}, modelled, None, 0.1)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda each: each.name)
@@ -54,6 +58,7 @@ def test_effects_are_differences_on_the_same_points():
     assert without.affected == ((POINTS[0], pytest.approx(0.1)), (POINTS[1], pytest.approx(0.06)))
     text = ablate.text([whole, without])
     assert re.search(rf"^m +12\.8% +\+6\.1pp +21\.0% +\+8\.2% +1 +1  {POINTS[0]} \+10%", text, re.MULTILINE)
+    assert re.search(r"^m +- +- +- +- +0\.0% +0\.0%$", text, re.MULTILINE) and without.stalls == 0
     assert "(2 FAILED)" in text and re.search(r"^m +none of it$", text, re.MULTILINE)
     with pytest.raises(ValueError, match="without m"):
         ablate.effects([change], rows | {("a.b=1",): [Failure(point, "no") for point in POINTS]})
