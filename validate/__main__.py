@@ -13,8 +13,14 @@ import validate.commands
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status is 0 if all went well, 1 if something was wrong, 2 for bad usage."""
+    from programs.registry import UnknownProgram
+
     options = _parser().parse_args(arguments)
-    return options.run(options)
+    try:
+        return options.run(options)
+    except UnknownProgram as error:
+        print(f"validate: error: {error.args[0]}", file=sys.stderr)
+        return 2
 
 
 def _images(options: argparse.Namespace) -> int:

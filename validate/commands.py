@@ -52,7 +52,7 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser], choose_p
     ablate.add_argument("--list", action="store_true", help="print the mechanisms and what they change, and stop")
     _choose_machine(ablate)
     _choose_pace(ablate)
-    ablate.add_argument("--docs", action="store_true", help="put the table into docs/validation.md")
+    ablate.add_argument("--docs", action="store_true", help="put the tables into docs/validation.md")
 
 
 def _choose_machine(command: argparse.ArgumentParser) -> None:
@@ -268,5 +268,10 @@ def _ablate(options: argparse.Namespace) -> int:
     if options.docs:
         from validate.scoring import documents
 
-        print(f"wrote {documents.put('validation.md', 'ablation', table)}", file=sys.stderr)
+        mark = "ablation" if options.size == "small" else f"ablation-{options.size}"
+        try:
+            print(f"wrote {documents.put('validation.md', mark, table)}", file=sys.stderr)
+        except documents.DocumentError as error:
+            print(f"validate: error: {error}", file=sys.stderr)
+            return EXIT_WRONG
     return EXIT_WRONG if any(isinstance(row, Failure) for row in rows) else EXIT_OK

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import os
 import signal
 import subprocess
@@ -289,9 +290,10 @@ def _messages(text: str) -> str:
 
 def _number(cell: str) -> float | None:
     try:
-        return float(cell.split(" (")[0].replace(",", ""))
+        value = float(cell.split(" (")[0].replace(",", ""))
     except ValueError:
         return None
+    return value if math.isfinite(value) else None
 
 
 def _index(cell: str) -> int:

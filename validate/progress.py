@@ -27,6 +27,8 @@ class Progress:
         self._clock = clock
         self._started = self._shown = clock()
         self._tasks_done, self._work_done = 0, 0.0
+        # The first task waits for processes to start, which says nothing about the pace.
+        self._first_at, self._first_work = 0.0, 0.0
         self._open = False
 
     def done(self, work: float) -> None:
@@ -34,13 +36,17 @@ class Progress:
         self._tasks_done += 1
         self._work_done += work
         now = self._clock()
+        if self._tasks_done == 1:
+            self._first_at, self._first_work = now, work
         wait = 0.0 if self._out.isatty() else INTERVAL_S
         if now - self._started < PATIENCE_S or now - self._shown < wait or self._tasks_done == self._tasks:
             return
         self._shown = now
         elapsed = now - self._started
-        left = elapsed * (self._work - self._work_done) / self._work_done if self._work_done else 0.0
-        text = f"{self._tasks_done} of {self._tasks} points, {_clock(elapsed)}, about {_clock(left)} left"
+        text = f"{self._tasks_done} of {self._tasks} points, {_clock(elapsed)}"
+        if self._work_done > self._first_work:
+            pace = (now - self._first_at) / (self._work_done - self._first_work)
+            text += f", about {_clock(pace * (self._work - self._work_done))} left"
         self._open = self._out.isatty()
         print(f"\r{text}\x1b[K" if self._open else text, end="" if self._open else "\n", file=self._out, flush=True)
 

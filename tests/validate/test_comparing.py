@@ -132,11 +132,35 @@ def test_what_json_printed_can_be_scored(tmp_path, capsys):
 def test_progress_tells_the_time_left():
     out, now = io.StringIO(), [0.0]
     progress = Progress(4, 10.0, out=out, clock=lambda: now[0])
-    for work, at in ((1, 1.0), (1, 20.0), (6, 90.0), (2, 100.0)):
+    for work, at in ((1, 10.0), (1, 30.0), (6, 90.0), (2, 100.0)):
         now[0] = at
         progress.done(work)
-    # Nothing in the first two seconds, and nothing when all is done.
-    assert out.getvalue() == "2 of 4 points, 0:20, about 1:20 left\n3 of 4 points, 1:30, about 0:22 left\n"
+    # The pace counts from the first point on, and nothing is said when all is done.
+    assert out.getvalue() == "2 of 4 points, 0:30, about 2:40 left\n3 of 4 points, 1:30, about 0:22 left\n"
+    short = Progress(3, 3.0, out=out, clock=lambda: now[0])
+    short.done(1)
+    assert len(out.getvalue().splitlines()) == 2  # nothing in the first two seconds
+
+
+def test_an_interrupted_comparison_says_how_to_go_on(tmp_path, monkeypatch, capsys):
+    def run(tasks, jobs, threads):
+        yield tasks[0], row(tasks[0].point)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pool, "run", run)
+    path = tmp_path / "journal.jsonl"
+    line = ["compare", "--only", "reduction", "--size", "small", "--resume", str(path)]
+    assert command.main(line) == 130
+    assert f"goes on from {path}" in capsys.readouterr().err
+    assert len(journal.rows_of(path)) == 1
+    assert command.main([*line, "--set", "sm.coutn=5"]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and "sm.count" in err
+    for name in ("compare", "ablate"):
+        assert command.main([name, "--only", "reduction/shufle"]) == 2
+        assert "did you mean reduction/shuffle" in capsys.readouterr().err
+    path.write_text("what is this")
+    assert command.main(line) == 2 and "is not a line of a journal" in capsys.readouterr().err
 
 
 def test_processes_find_what_one_finds():

@@ -61,7 +61,7 @@ def test_launches_are_put_together():
 
 def test_units_with_prefixes_and_the_page_of_metrics_give_the_same(tmp_path):
     metrics = [(CYCLES, "Kcycle"), ("gpu__time_duration.sum", "us"), (SHARED, "Kbyte/block"), ("odd.sum", "inst")]
-    cells = (("4.25", "2.30", "1.02", "7"), ("4.75", "2.50", "1.02", "n/a"))
+    cells = (("4.25", "2.30", "1.02", "7"), ("4.75", "2.50", "1.02", "inf"))
     path = raw(tmp_path, metrics, *(("k", 4, 32, each) for each in cells))
     one = export.read(path)
     assert one.counters[CYCLES].median == 4500 and one.counters["gpu__time_duration.sum"].median == 2400
