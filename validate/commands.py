@@ -7,9 +7,12 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpusim.errors import ConfigError
+
+if TYPE_CHECKING:
+    from validate.points import Point
 
 EXIT_OK, EXIT_WRONG, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
 
@@ -19,6 +22,7 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser], choose_p
     summary = "simulate the recorded points and compare; status 1 if an exact counter differs"
     compare = command(commands, "compare", _compare, summary, "--only reduction --size large --resume journal.jsonl")
     choose_points(compare)
+    _choose_split(compare)
     _choose_machine(compare)
     _choose_pace(compare)
     _choose_own_kernel(compare)
@@ -29,6 +33,7 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser], choose_p
     scoring = command(commands, "score", _score, summary, "journal.jsonl --html score.html --plots plots")
     scoring.add_argument("file", type=Path, metavar="FILE", help="journal of compare --resume, or what --json printed")
     choose_points(scoring)
+    _choose_split(scoring)
     scoring.add_argument("--points", action="store_true", help="also the table of points")
     scoring.add_argument("--full", action="store_true", help="also every modelled counter by itself")
     scoring.add_argument("--json", action="store_true", help="everything as JSON instead")
@@ -45,14 +50,28 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser], choose_p
     summary = "what each mechanism of the model is worth: the errors without it; status 1 if a point fails"
     ablate = command(commands, "ablate", _ablate, summary, "--mechanism dram-rows l2-near-copies --resume ablate.jsonl")
     choose_points(ablate, "small")
-    ablate.add_argument(
-        "--split", choices=("train", "judge", "all"), default="train", help="which points (default: %(default)s)"
-    )
+    _choose_split(ablate, "train")
     ablate.add_argument("--mechanism", nargs="*", default=(), metavar="NAME", help="which ones (default: all)")
     ablate.add_argument("--list", action="store_true", help="print the mechanisms and what they change, and stop")
     _choose_machine(ablate)
     _choose_pace(ablate)
     ablate.add_argument("--docs", action="store_true", help="put the tables into docs/validation.md")
+
+
+def _choose_split(command: argparse.ArgumentParser, default: str = "all") -> None:
+    command.add_argument(
+        "--split",
+        choices=("train", "judge", "all"),
+        default=default,
+        help="families that may be looked at while modelling, those that judge, or all (default: %(default)s)",
+    )
+
+
+def _points(options: argparse.Namespace) -> list[Point]:
+    """The points that the options choose. Raises programs.registry.UnknownProgram."""
+    from validate.points import select
+
+    return [point for point in select(options.only, options.size) if options.split in (point.split, "all")]
 
 
 def _choose_machine(command: argparse.ArgumentParser) -> None:
@@ -120,14 +139,13 @@ def _compare(options: argparse.Namespace) -> int:
     if options.ncu is not None:
         return _compare_own(options)
     from validate import comparing, score
-    from validate.points import select
     from validate.pool import Task
     from validate.scoring import text
 
     # The table grows as points are done; with --json it is progress, and goes to where progress goes.
     out = sys.stderr if options.json else sys.stdout
     changes = tuple(options.set)
-    tasks = [Task(point, options.gpu, options.baseline, changes) for point in select(options.only, options.size)]
+    tasks = [Task(point, options.gpu, options.baseline, changes) for point in _points(options)]
     rows = _guarded(
         lambda: comparing.compare(
             tasks,
@@ -166,7 +184,6 @@ def _guarded(work: Callable[[], Any], options: argparse.Namespace) -> Any:
 
 def _score(options: argparse.Namespace) -> int:
     from validate import journal, score
-    from validate.points import select
     from validate.scoring import text
 
     try:
@@ -174,7 +191,7 @@ def _score(options: argparse.Namespace) -> int:
     except journal.JournalError as error:
         print(f"validate: error: {error}", file=sys.stderr)
         return EXIT_USAGE
-    rows = score.complete(found, select(options.only, options.size))
+    rows = score.complete(found, _points(options))
     if options.json:
         print(json.dumps(score.document(rows), indent=1))
     else:
@@ -235,7 +252,6 @@ def _renew(rows: Sequence[Any], options: argparse.Namespace) -> bool:
 
 def _ablate(options: argparse.Namespace) -> int:
     from validate import ablate, comparing, mechanisms
-    from validate.points import select
     from validate.replay import Failure
 
     try:
@@ -246,7 +262,7 @@ def _ablate(options: argparse.Namespace) -> int:
     if options.list:
         print("\n".join(f"{each.name}: {each.meaning} ({', '.join(each.overrides)})" for each in chosen))
         return EXIT_OK
-    points = [point for point in select(options.only, options.size) if options.split in (point.split, "all")]
+    points = _points(options)
     if not points:
         print(f"validate: error: none of these points is in {options.split}", file=sys.stderr)
         return EXIT_USAGE

@@ -134,7 +134,7 @@ def stall_reasons(rows: Sequence[Row]) -> Figure:
     found = {name: {reason.name: reason for reason in stalls.by_reason(part)} for name, part in parts.items()}
     order = [reason.name for reason in stalls.by_reason(done(rows)) if max(reason.measured, reason.predicted) >= 0.05]
     figure = Figure(figsize=(9.0, 0.34 * len(order) + 1.6), layout="constrained")
-    all_axes = figure.subplots(1, len(parts), sharey=True, squeeze=False)[0]
+    all_axes = figure.subplots(1, len(parts), sharex=True, sharey=True, squeeze=False)[0]
     places = range(len(order))
     for axes, (name, part) in zip(all_axes, parts.items(), strict=True):
         mine = [found[name].get(reason) for reason in order]
