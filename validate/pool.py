@@ -66,8 +66,7 @@ def _spread(left: list[Task], jobs: int, threads: int) -> Iterator[tuple[Task, s
         while left or workers:
             while left and len(workers) < jobs:
                 _give(*_start(threads), left.pop(0), workers)
-            for connection in wait(list(workers)):
-                assert isinstance(connection, Connection)
+            for connection in _ready(workers):
                 process, task = workers.pop(connection)
                 try:
                     row = connection.recv()
@@ -83,6 +82,12 @@ def _spread(left: list[Task], jobs: int, threads: int) -> Iterator[tuple[Task, s
     finally:
         for process, _ in workers.values():
             process.terminate()
+
+
+def _ready(workers: dict[Connection, tuple[Any, Task]]) -> list[Connection]:
+    """The connections that have an answer, or have ended."""
+    ready = set(wait(list(workers)))
+    return [connection for connection in workers if connection in ready]
 
 
 def _give(connection: Connection, process: Any, task: Task, workers: dict[Connection, tuple[Any, Task]]) -> None:
