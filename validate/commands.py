@@ -188,9 +188,12 @@ def _score(options: argparse.Namespace) -> int:
 
     try:
         found = {row.point: row for row in journal.rows_of(options.file)}
+        note = journal.note_of(options.file)
     except journal.JournalError as error:
         print(f"validate: error: {error}", file=sys.stderr)
         return EXIT_USAGE
+    if note:
+        print(f"validate: note: {note}", file=sys.stderr)
     rows = score.complete(found, _points(options))
     if options.json:
         print(json.dumps(score.document(rows), indent=1))

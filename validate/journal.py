@@ -104,6 +104,28 @@ def rows_of(path: Path) -> list[score.Row]:
         raise JournalError(f"{path} is neither a journal nor what compare --json prints: {error}") from None
 
 
+def note_of(path: Path) -> str:
+    """What is to be known of the rows that `rows_of` gives, '' if they are of the shipped H200 and today's sources.
+
+    Raises JournalError.
+    """
+    content = path.read_bytes()
+    if _document(content) is not None:
+        return ""
+    lines = _lines(content, path)
+    if not lines:
+        return "the journal is empty"
+    last, notes = lines[-1], []
+    if last["gpu"] != "h200" or last["set"]:
+        notes.append(f"configuration {' '.join([last['gpu'], *last['set']])}")
+    if last["code"] != code_version():
+        notes.append("made with other sources of the simulator than there are now")
+    others = sum((line["code"], line["config"]) != (last["code"], last["config"]) for line in lines)
+    if others:
+        notes.append(f"{others} lines of other configurations or sources passed over")
+    return "; ".join(notes)
+
+
 def _document(content: bytes) -> dict[str, Any] | None:
     """What `compare --json` printed; None for a journal, which is JSON line by line only."""
     try:

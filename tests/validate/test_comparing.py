@@ -72,9 +72,14 @@ def test_a_line_counts_only_for_what_it_was_made_with(tmp_path, simulated, monke
     # The same values, said otherwise, are the same configuration.
     comparing.compare([Task(POINTS[0], overrides=("sm.count=132",))], journal=path, jobs=1)
     assert len(simulated) == 4
+    assert journal.note_of(path) == "2 lines of other configurations or sources passed over"
     monkeypatch.setattr(journal, "code_version", lambda: "another")
     comparing.compare([task], journal=path, jobs=1)
     assert len(simulated) == 5 and [each.point for each in journal.rows_of(path)] == [POINTS[0]]
+    comparing.compare([others[0]], journal=path, jobs=1)
+    monkeypatch.setattr(journal, "code_version", lambda: "a third")
+    note = journal.note_of(path)
+    assert note.startswith("configuration h200 sm.count=66; made with other sources") and "5 lines" in note
 
 
 def test_the_code_version_follows_the_sources(tmp_path, monkeypatch):
