@@ -8,13 +8,20 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import validate.commands
 from validate.microbench import command as microbench
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status is 0 if all went well, 1 if something was wrong, 2 for bad usage."""
+    from programs.registry import UnknownProgram
+
     options = _parser().parse_args(arguments)
-    return options.run(options)
+    try:
+        return options.run(options)
+    except UnknownProgram as error:
+        print(f"validate: error: {error.args[0]}", file=sys.stderr)
+        return 2
 
 
 def _images(options: argparse.Namespace) -> int:
@@ -52,28 +59,6 @@ def _import(options: argparse.Namespace) -> int:
     for name, what in outcome.items():
         print(f"{name}: {what}")
     return 0
-
-
-def _compare(options: argparse.Namespace) -> int:
-    from validate import replay, score
-    from validate.points import select
-
-    points = select(options.only, options.size)
-    # The table grows as points are done; with --json it is progress, and goes to where progress goes.
-    out = sys.stderr if options.json else sys.stdout
-    rows = []
-    print(score.HEAD, file=out, flush=True)
-    for row in replay.compare(
-        points, gpu=options.gpu, baseline_of=options.baseline, threads=options.threads, overrides=options.set
-    ):
-        rows.append(row)
-        print(score.line(row), file=out, flush=True)
-    print(score.summary_text(rows), file=out)
-    if options.full:
-        print(f"\n{score.modelled_text(rows)}", file=out)
-    if options.json:
-        print(json.dumps(score.document(rows), indent=1))
-    return 0 if score.ok(rows) else 1
 
 
 def _numba_suite(options: argparse.Namespace) -> int:
@@ -149,19 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     single.add_argument("job", type=Path, metavar="JOB", help="file to write, or that the results belong to")
     single.add_argument("results", type=Path, nargs="?", metavar="RESULTS", help="what worker.py wrote")
 
-    summary = "simulate the recorded points and compare; status 1 if an exact counter differs"
-    compare = _command(commands, "compare", _compare, summary, "--only reduction --size large --full")
-    _choose_points(compare)
-    compare.add_argument("--gpu", default="h200", help="configuration to simulate (default: %(default)s)")
-    compare.add_argument("--baseline", default="h200", help="GPU to compare with (default: %(default)s)")
-    compare.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="change the configuration"
-    )
-    compare.add_argument("--threads", type=int, metavar="N", help="host threads (default: one per core)")
-    compare.add_argument("--full", action="store_true", help="also how modelled counters compare")
-    compare.add_argument(
-        "--json", action="store_true", help="everything as JSON; the table goes to standard error"
-    )
+    validate.commands.add(commands, _command, _choose_points)
 
     summary = "run numba-cuda's own tests on the simulated GPU; status 1 if one fails that is not known to"
     suite = _command(commands, "numba-suite", _numba_suite, summary, "--only doc_examples cudapy.test_sm")
@@ -193,10 +166,10 @@ def _command(commands, name, run, summary, example):  # type: ignore[no-untyped-
     return command
 
 
-def _choose_points(command: argparse.ArgumentParser) -> None:
+def _choose_points(command: argparse.ArgumentParser, sizes: str = "all") -> None:
     command.add_argument("--only", nargs="*", default=(), help="families or variants (default: all)")
     command.add_argument(
-        "--size", choices=("small", "large", "all"), default="all", help="which sizes (default: %(default)s)"
+        "--size", choices=("small", "large", "all"), default=sizes, help="which sizes (default: %(default)s)"
     )
 
 

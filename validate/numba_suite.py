@@ -20,11 +20,10 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-import gpusim
 from gpusim.cuda_driver import environment
-from gpusim.engine.warm import core_is_cached
 from isa.cache import cache_folder
 from validate.numba_worker import EXIT_SPOILED
+from validate.pool import compile_engine
 
 FOLDERS = ("doc_examples", "cudadrv", "cudapy", "nrt", "core", "nocuda")
 RULES = Path(__file__).with_name("numba_suite.toml")
@@ -68,7 +67,7 @@ def run(
     the cache folder) is taken over, unless `fresh`."""
     folder = folder or cache_folder() / "numba-suite"
     folder.mkdir(parents=True, exist_ok=True)
-    _compile_engine()
+    compile_engine()  # once, before the limit of a test counts the minutes that this takes
     for module in test_files(only):
         results, done = folder / f"{module}.jsonl", folder / f"{module}.done"
         if fresh:
@@ -78,17 +77,6 @@ def run(
             _run_file(module, results, gpu, timeout_s)
             done.touch()
         yield module, outcomes(results)
-
-
-def _compile_engine() -> None:
-    """Compile the simulator once, before the limit of a test counts the minutes that this takes."""
-    if not core_is_cached():
-        gpusim.simulate(_nothing, 1, 1, (), gpu="tiny")
-
-
-def _nothing() -> None:
-    """A kernel without work."""
-    return
 
 
 def _run_file(module: str, results: Path, gpu: str, timeout_s: int) -> None:

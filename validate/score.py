@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from validate.baseline import Spread
+from validate.points import Point
 from validate.replay import Comparison, Failure, Pair
+from validate.scoring.statistics import log_correlation, percentile
 
 Row = Comparison | Failure
 
 HEAD = (
     f"{'point':36s} {'warp inst':>10s} {'exact':>7s} {'measured':>9s} {'spread':>7s} {'predicted':>10s} "
-    f"{'error':>8s} {'s':>6s}"
+    f"{'error':>8s}"
 )
+TIMED_HEAD = f"{HEAD} {'s':>6s}"
+
+
+def timed_line(row: Row) -> str:
+    """One point as a line of the table under `TIMED_HEAD`: with the seconds that its simulation took."""
+    first, *more = line(row).split("\n")
+    seconds = "" if isinstance(row, Failure) else f" {row.seconds:6.1f}"
+    return "\n".join([first + seconds, *more])
 
 
 def line(row: Row) -> str:
-    """One point as a line of the table under `HEAD`."""
+    """One point as a line of the table under `HEAD`, and a line for everything about it that is wrong."""
     if isinstance(row, Failure):
         return f"{row.point!s:36s} FAILED {row.reason}"
     exact = f"{len(row.exact) - len(row.differing)}/{len(row.exact)}"
     text = (
         f"{row.point!s:36s} {row.instructions:10d} {exact:>7s} {row.cycles.measured:9.0f} "
-        f"{row.spread.relative:7.1%} {row.cycles.predicted:10.0f} {row.error:+8.1%} {row.seconds:6.1f}"
+        f"{row.spread.relative:7.1%} {row.cycles.predicted:10.0f} {row.error:+8.1%}"
     )
     for name, pair in row.differing.items():
         text += f"\n    {name}: measured {number(pair.measured)}, predicted {number(pair.predicted)}"
@@ -37,8 +47,9 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
     """Scores over all points.
 
     The errors are of the cycles, relative to the measured ones: mean, median, 90th percentile and greatest of the
-    absolute ones, and the mean of the signed ones (`bias`: positive is predicted too slow). `covered` is the share
-    of points that could be compared; without any, the errors are None.
+    absolute ones, and the mean of the signed ones (`bias`: positive is predicted too slow). `log_correlation` is
+    Pearson's, of the logarithms of the cycles. `covered` is the share of points that could be compared; without any,
+    the errors are None.
     """
     done = [row for row in rows if isinstance(row, Comparison)]
     errors = sorted(abs(row.error) for row in done)
@@ -50,10 +61,13 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
         "wrong_outputs": sum(row.mismatch is not None for row in done),
         "mean_absolute_error": statistics.fmean(errors) if errors else None,
         "median_absolute_error": statistics.median(errors) if errors else None,
-        "p90_absolute_error": errors[math.ceil(0.9 * len(errors)) - 1] if errors else None,
+        "p90_absolute_error": percentile(errors, 0.9) if errors else None,
         "worst_absolute_error": errors[-1] if errors else None,
         "worst_point": str(worst.point) if worst else None,
         "bias": statistics.fmean(row.error for row in done) if done else None,
+        "log_correlation": log_correlation(
+            [row.cycles.measured for row in done], [row.cycles.predicted for row in done]
+        ),
     }
 
 
@@ -81,33 +95,17 @@ def _summary_text(rows: Sequence[Row]) -> str:
     return text
 
 
-def modelled_text(rows: Iterable[Row]) -> str:
-    """A line per modelled counter: predicted by measured over the points, least, median and greatest."""
-    done = [row for row in rows if isinstance(row, Comparison)]
-    lines = [
-        f"{'predicted / measured':66s} {'points':>6s} {'least':>7s} {'median':>7s} {'most':>7s}  most at"
-    ]
-    names = dict.fromkeys(name for row in done for name in row.modelled)
-    for name in names:
-        pairs = [(row.modelled[name], row) for row in done if name in row.modelled]
-        ratios = [(pair.ratio, row) for pair, row in pairs if pair.ratio is not None and pair.measured]
-        if not ratios:
-            continue
-        values = [ratio for ratio, _ in ratios if ratio is not None]
-        most = max(ratios, key=lambda each: abs(math.log(max(each[0] or 0.0, 1e-9))))
-        lines.append(
-            f"{name:66s} {len(values):6d} {min(values):7.2f} {statistics.median(values):7.2f} "
-            f"{max(values):7.2f}  {most[1].point}"
-        )
-    return "\n".join(lines)
-
-
 def document(rows: Sequence[Row]) -> dict[str, Any]:
     """Everything as plain values, for JSON."""
     splits = {
         name: summary([row for row in rows if row.point.split == name]) for name in ("train", "judge")
     }
-    return {"summary": summary(rows), **splits, "points": [_plain(row) for row in rows]}
+    return {"summary": summary(rows), **splits, "points": [plain(row) for row in rows]}
+
+
+def complete(found: Mapping[Point, Row], points: Sequence[Point]) -> list[Row]:
+    """The row of each point; one that was not compared is a failure, so that nothing goes unnoticed."""
+    return [found.get(point) or Failure(point, "not compared") for point in points]
 
 
 def ok(rows: Sequence[Row]) -> bool:
@@ -120,18 +118,42 @@ def number(value: float) -> str:
     return str(int(value)) if float(value).is_integer() else f"{value:.2f}"
 
 
-def _plain(row: Row) -> dict[str, Any]:
+def plain(row: Row) -> dict[str, Any]:
+    """A row as plain values, for JSON."""
     if isinstance(row, Failure):
         return {"point": str(row.point), "failure": row.reason}
+    cycles = _pair(row.cycles) | {"spread": row.spread.relative, "error": row.error}
     return {
         "point": str(row.point),
         "warp_instructions": row.instructions,
-        "cycles": _pair(row.cycles) | {"spread": row.spread.relative, "error": row.error},
+        "cycles": cycles | {"launches": row.spread.model_dump()},
         "exact": {name: _pair(pair) | {"equal": pair.equal} for name, pair in row.exact.items()},
         "modelled": {name: _pair(pair) for name, pair in row.modelled.items()},
         "mismatch": row.mismatch,
         "host_seconds": row.seconds,
     }
+
+
+def row_of(document: Mapping[str, Any]) -> Row:
+    """The row that `plain` made these values of. Raises KeyError, TypeError or ValueError if it did not."""
+    point = Point.parse(document["point"])
+    if "failure" in document:
+        return Failure(point, str(document["failure"]))
+
+    def pairs(found: Mapping[str, Any]) -> dict[str, Pair]:
+        return {name: Pair(pair["measured"], pair["predicted"]) for name, pair in found.items()}
+
+    cycles = document["cycles"]
+    return Comparison(
+        point=point,
+        instructions=document["warp_instructions"],
+        cycles=Pair(cycles["measured"], cycles["predicted"]),
+        spread=Spread.model_validate(cycles["launches"]),
+        exact=pairs(document["exact"]),
+        modelled=pairs(document["modelled"]),
+        mismatch=document["mismatch"],
+        seconds=document["host_seconds"],
+    )
 
 
 def _pair(pair: Pair) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import gpusim
-from validate import numba_suite
+from validate import numba_suite, pool
 from validate.numba_suite import Outcome
 
 CHOSEN = (
@@ -64,7 +64,7 @@ def test_rules_name_tests_by_pattern(tmp_path, monkeypatch):
 
 def test_the_engine_is_compiled_before_any_limit_counts(tmp_path, monkeypatch):
     results, simulate = [], gpusim.simulate
-    monkeypatch.setattr(numba_suite, "core_is_cached", lambda: False)
+    monkeypatch.setattr(pool, "core_is_cached", lambda: False)
     monkeypatch.setattr(gpusim, "simulate", lambda *launch, **gpu: results.append(simulate(*launch, **gpu)))
     assert list(numba_suite.run(["no such file"], folder=tmp_path)) == []
     assert [result.cycles > 0 for result in results] == [True]

@@ -2,7 +2,8 @@
 
 Every test runs the machine code that the GPU ran, on the same inputs. Points are simulated once and shared by the
 tests: every variant at its small size, and the ladders at their large one. `python -m validate compare` has all. A
-point without baseline fails.
+point without baseline fails. `validate/scoring/accepted.txt` has the score of the last complete comparison that was
+accepted: the model may not get worse than that, and a known gap may not close without anybody noticing.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from functools import cache
 import pytest
 
 from programs import registry
-from validate import order, replay
+from validate import baseline, order, replay
 from validate.points import Point, select
+from validate.scoring import accepted
 
 LARGE = {point.variant: point for point in select(sizes="large")}
 HARRIS = (
@@ -31,6 +33,9 @@ LADDERS = {
 POINTS = select(sizes="small") + [point for points in LADDERS.values() for point in points]
 # Known gaps, by variant: counters that differ as yet. A variant whose counters have become equal must go from here.
 NOT_YET = {"matmul_tensor/asynchronous": "asynchronous copies (LDGSTS) count as global loads and in shared memory"}
+
+
+ACCEPTED = accepted.load()
 
 
 @cache
@@ -68,3 +73,27 @@ def test_programs_rank_as_on_the_hardware(family):
     # The recording tells most of a ladder apart, or the test would say nothing.
     assert len(order.separated(rows)) >= len(rows) - 1
     assert order.inversions(rows) == []
+
+
+def test_every_point_has_been_accepted():
+    assert set(ACCEPTED) == set(select())
+    assert {str(point) for point, entry in ACCEPTED.items() if entry.measured != measured_cycles(point)} == set()
+
+
+def measured_cycles(point):
+    return baseline.measured(point).cycles.median
+
+
+@pytest.mark.parametrize("point", POINTS, ids=str)
+def test_no_point_is_worse_than_accepted(point):
+    assert accepted.worse_point(accepted.Entry.of(replayed(point)), ACCEPTED[point]) is None
+
+
+@pytest.mark.parametrize("point", [point for point in POINTS if point in ACCEPTED and ACCEPTED[point].is_gap], ids=str)
+def test_known_gaps_are_still_open(point):
+    assert accepted.closed_gap(accepted.Entry.of(replayed(point)), ACCEPTED[point]) is None
+
+
+def test_the_score_is_no_worse_than_accepted():
+    assert len(POINTS) >= 40
+    assert accepted.worse_score([accepted.Entry.of(replayed(point)) for point in POINTS], ACCEPTED) == []

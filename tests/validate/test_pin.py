@@ -1,0 +1,156 @@
+"""The fixture `gpusim_pin` in a repository that uses gpusim, each made by pytester."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+# Imported here, so that the tests inside do not bring up the engine once more.
+import gpusim.runner
+import validate.pin
+from programs import images
+from validate import baseline
+from validate.metrics import CYCLES
+
+pytest_plugins = ["pytester"]
+
+ROOT = Path(__file__).resolve().parents[2]
+PROFILE = Path(__file__).parent / "data" / "vector_add_ncu.csv"
+BASELINE = baseline.path_of("vector_add")
+MEASURED = 4627
+"""Cycles of vector_add@10000 on an H200, the median in both files."""
+
+CASE = """
+from programs import images, registry
+
+def launch():
+    made = registry.get("vector_add").make(10000, 0)
+    return images.image("vector_add"), made.grid, made.block, made.args
+"""
+
+
+@pytest.fixture
+def run(pytester):
+    """Runs a test file of this content with these options, with the plugin once, whether installed or not."""
+
+    def run(content, *options):
+        pytester.makepyfile(test_mine=CASE + content)
+        return pytester.runpytest_inprocess("-p", "no:gpusim-pin", "-p", "validate.pytest_pin", *options)
+
+    assert gpusim.runner and validate.pin and images
+    return run
+
+
+def test_the_package_brings_the_plugin():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert project["entry-points"]["pytest11"] == {"gpusim-pin": "validate.pytest_pin"}
+
+
+@pytest.mark.parametrize("measured", [str(PROFILE), str(BASELINE), 4627, {CYCLES: 4627, "dram__bytes_read.sum": 82944}])
+def test_a_kernel_near_its_measurement_passes(run, measured):
+    provenance = "" if isinstance(measured, str) else ", provenance='H200, ncu 2025.3, driver 580'"
+    counters = ", counters={'dram__bytes_read.sum': 0.05}" if measured != MEASURED else ""
+    found = run(
+        f"""
+def test_it(gpusim_pin):
+    result = gpusim_pin(*launch(), measured={measured!r}, tolerance=0.2{provenance}{counters})
+    assert result.cycles > 0
+"""
+    )
+    found.assert_outcomes(passed=1)
+
+
+def test_a_kernel_that_leaves_its_measurement_fails_and_says_how(run):
+    found = run(
+        f"""
+def test_it(gpusim_pin):
+    counters = {{"dram__bytes_read.sum": 0.05, "smsp__inst_executed.sum": 0}}
+    gpusim_pin(*launch(), measured={str(PROFILE)!r}, tolerance=0.001, counters=counters)
+"""
+    )
+    found.assert_outcomes(failed=1)
+    found.stdout.fnmatch_lines(
+        [
+            "*vector_add on NVIDIA H200 leaves what it is pinned to (vector_add_ncu.csv, 3 launches profiled)*",
+            "*LEFT *gpc__cycles_elapsed.max: 4627 (4453 to 4745), predicted *, allowed ±0.10%*",
+            "*ok *dram__bytes_read.sum: 82944 (82944 to 83200), predicted *, allowed ±5.00%*",
+            "*ok *smsp__inst_executed.sum: 13216, predicted 13216: +0.00%, allowed ±0.00%*",
+            "*Predicted warps spend their time in long_scoreboard *",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("measured=4627, tolerance=0.2", "*say with provenance= where*"),
+        ("measured=4627, provenance='H200'", "*say with tolerance= how far*"),
+        ("measured='absent.csv', tolerance=0.2", "*absent.csv cannot be read*"),
+        ("measured='x.txt', tolerance=0.2", "*a measurement is an ncu export*"),
+        ("measured={'dram__bytes': 5}, provenance='H200', tolerance=0.2", "*no metric 'dram__bytes'*"),
+        ("measured={'dram__bytes.sum': 5}, provenance='H200', tolerance=0.2", "*H200 has no gpc__cycles_elapsed.max*"),
+        ("measured='often', provenance='H200', tolerance=0.2", "*a measurement is an ncu export*"),
+        ("measured=None", "*nothing is pinned for test_it yet: pytest --gpusim-update*"),
+    ],
+)
+def test_a_pin_that_says_nothing_is_refused(run, options, message):
+    found = run(f"def test_it(gpusim_pin):\n    gpusim_pin(*launch(), {options})\n")
+    found.assert_outcomes(failed=1)
+    found.stdout.fnmatch_lines([message])
+
+
+def test_another_launch_is_not_the_one_that_was_measured(run):
+    found = run(
+        f"""
+def test_export(gpusim_pin):
+    kernel, _, block, args = launch()
+    gpusim_pin(kernel, 41, block, args, measured={str(PROFILE)!r}, tolerance=0.2)
+
+def test_baseline(gpusim_pin):
+    kernel, _, block, args = launch()
+    gpusim_pin(kernel, 41, block, args, measured={str(BASELINE)!r}, tolerance=0.2)
+"""
+    )
+    found.assert_outcomes(failed=2)
+    found.stdout.fnmatch_lines(["*no such launch*", "*no launch with grid (41, 1, 1)*"])
+
+
+PINNED = """
+import pytest
+
+def test_it(gpusim_pin):
+    gpusim_pin(*launch(), counters=["smsp__inst_executed.sum"])
+    gpusim_pin(*launch(), gpu="h100", tolerance=0.5)
+
+@pytest.mark.parametrize("gpu", ["tiny"])
+def test_other(gpusim_pin, gpu):
+    gpusim_pin(*launch(), gpu=gpu)
+"""
+
+
+def test_predictions_are_recorded_compared_and_renewed(run, pytester):
+    run(PINNED).assert_outcomes(failed=2)
+    run(PINNED, "--gpusim-update").assert_outcomes(passed=2)
+    path = pytester.path / "gpusim_pins" / "test_mine.json"
+    pins = json.loads(path.read_text())
+    assert set(pins) == {"test_it", "test_it #2", "test_other[tiny]"}
+    assert pins["test_it"]["gpu"] == "NVIDIA H200" and pins["test_it"]["gpusim"] == gpusim.__version__
+    assert pins["test_it"]["metrics"]["smsp__inst_executed.sum"] == 13216
+    run(PINNED).assert_outcomes(passed=2)
+    # A cycle off is off, and the second pin of the test has a tolerance of its own.
+    recorded = path.read_text()
+    pins["test_it"]["metrics"][CYCLES] += 1
+    pins["test_it #2"]["metrics"][CYCLES] *= 1.2
+    path.write_text(json.dumps(pins))
+    found = run(PINNED)
+    found.assert_outcomes(passed=1, failed=1)
+    found.stdout.fnmatch_lines(["*LEFT *gpc__cycles_elapsed.max*allowed ±0.00%*", "*pytest --gpusim-update*"])
+    # Renewing one test leaves the others' pins alone.
+    run(PINNED, "--gpusim-update", "-k", "test_it").assert_outcomes(passed=1, deselected=1)
+    assert path.read_text() == recorded
+    path.write_text("[]")
+    found = run(PINNED, "-k", "test_it")
+    found.stdout.fnmatch_lines(["*test_mine.json does not hold pins*"])

@@ -1,0 +1,157 @@
+"""The score that was accepted last, point by point: what the tests hold the model to.
+
+`accepted.txt` is written by `python -m validate score FILE --accept` from a comparison of all points. Prediction has no
+chance in it, so a replayed point differs from the file only if the model or the kernel has changed: the tolerances
+below are for changes that are worth their price elsewhere, not for noise. A point that is further off than `GAP` is a
+known gap. Whoever closes one renews the file, so that it stays closed.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from validate.points import Point
+from validate.replay import Comparison
+from validate.scoring import counters, stalls
+
+FILE = Path(__file__).with_name("accepted.txt")
+
+GAP = 0.20
+POINT_TOLERANCE = 0.02
+"""By how much the cycles of one point may be further off than accepted, as a share of the measured."""
+MEAN_TOLERANCE = 0.002
+"""By how much the mean absolute error of the cycles of all replayed points may be greater."""
+COUNTER_TOLERANCE = 0.01
+"""The same for each group of counters."""
+STALL_TOLERANCE = 0.02
+"""By how much the share of points with right stall reasons may be smaller."""
+
+_TITLES = ("point", "measured", "predicted", "stalls", *(group.title.replace(" ", "-") for group in counters.GROUPS))
+
+
+class AcceptedError(ValueError):
+    """The file of accepted scores cannot be read."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A point as accepted. measured, predicted: cycles. stalls: greatest difference among the reasons that count,
+    percentage points; counters: signed error of each group, a share; None where there is nothing to score."""
+
+    point: Point
+    measured: float
+    predicted: float
+    stalls: float | None
+    counters: tuple[float | None, ...]
+
+    @classmethod
+    def of(cls, row: Comparison) -> Entry:
+        """The entry that a comparison makes."""
+        pairs = [(group, group.pair(row)) for group in counters.GROUPS]
+        return cls(
+            point=row.point,
+            measured=row.cycles.measured,
+            predicted=row.cycles.predicted,
+            stalls=stalls.worst_difference(row),
+            counters=tuple(counters.error(pair, group.unit) if pair else None for group, pair in pairs),
+        )
+
+    @property
+    def error(self) -> float:
+        """Signed error of the cycles."""
+        return self.predicted / self.measured - 1
+
+    @property
+    def is_gap(self) -> bool:
+        """Whether the point is a known gap."""
+        return abs(self.error) > GAP
+
+
+def load(path: Path | None = None) -> dict[Point, Entry]:
+    """The accepted entries, of `FILE` by default. Raises AcceptedError."""
+    path = path or FILE
+    found: dict[Point, Entry] = {}
+    try:
+        for line in path.read_text("utf-8").splitlines():
+            if line and not line.startswith("#"):
+                name, *cells = line.split()
+                measured, predicted, worst, *errors = (None if cell == "-" else float(cell) for cell in cells)
+                if measured is None or predicted is None or len(errors) != len(counters.GROUPS):
+                    raise ValueError(f"not an entry: {line}")
+                point = Point.parse(name)
+                found[point] = Entry(point, measured, predicted, worst, tuple(errors))
+    except (OSError, ValueError) as error:
+        raise AcceptedError(f"{path}: {error}") from None
+    return found
+
+
+def text_of(entries: Iterable[Entry], because: str = "") -> str:
+    """The file's content; `because`: why a worse score than before was accepted."""
+    lines = [
+        "# What the tests hold the model to (tests/validate/test_replay.py); written by",
+        "# python -m validate score FILE --accept",
+        "# Cycles; greatest difference among the three main stall reasons, percentage points; errors of counters.",
+    ]
+    lines += [f"# worse than before, because {because}"] if because else []
+    lines.append("# " + " ".join(_TITLES))
+    for each in entries:
+        errors = " ".join("-" if error is None else f"{error:.4f}" for error in each.counters)
+        worst = "-" if each.stalls is None else f"{each.stalls:.2f}"
+        lines.append(f"{each.point} {each.measured:.10g} {each.predicted:.10g} {worst} {errors}")
+    return "\n".join(lines) + "\n"
+
+
+def worse_point(now: Entry, then: Entry) -> str | None:
+    """A sentence if a point's cycles are further off than was accepted, else None."""
+    if abs(now.error) <= abs(then.error) + POINT_TOLERANCE:
+        return None
+    return f"{now.point}: {now.error:+.1%}, accepted {then.error:+.1%}; at most {POINT_TOLERANCE:.0%} worse is allowed"
+
+
+def closed_gap(now: Entry, then: Entry) -> str | None:
+    """A sentence if a known gap has closed, else None."""
+    if not then.is_gap or now.is_gap:
+        return None
+    return (
+        f"{now.point} was a known gap ({then.error:+.1%}) and is none any more ({now.error:+.1%}): renew accepted.txt "
+        "with python -m validate score FILE --accept, and look whether docs/known_gaps.md still speaks of it"
+    )
+
+
+def worse_score(now: Sequence[Entry], then: Mapping[Point, Entry]) -> list[str]:
+    """Sentences on what is worse over all these points together than it was accepted for the same points."""
+    before = [then[entry.point] for entry in now if entry.point in then]
+    if not before:
+        return ["no point has been accepted"]
+    scores: list[tuple[str, float, float, float]]
+    scores = [("cycles", MEAN_TOLERANCE, _mean_error(now), _mean_error(before))]
+    for place, group in enumerate(counters.GROUPS):
+        scores.append((group.title, COUNTER_TOLERANCE, _mean_counter(now, place), _mean_counter(before, place)))
+    wrong = "points with other stall reasons"
+    scores.append((wrong, STALL_TOLERANCE, 1 - _right_stalls(now), 1 - _right_stalls(before)))
+    return [
+        f"{title}: {new:.2%} over {len(before)} points, accepted {old:.2%}"
+        for title, tolerance, new, old in scores
+        if new > old + tolerance
+    ]
+
+
+def _mean(values: Iterable[float]) -> float:
+    return statistics.fmean([*values] or [0.0])
+
+
+def _mean_error(entries: Sequence[Entry]) -> float:
+    return _mean(abs(entry.error) for entry in entries)
+
+
+def _mean_counter(entries: Sequence[Entry], place: int) -> float:
+    errors = (entry.counters[place] for entry in entries)
+    # A count that is off by more than all of it weighs no more: one tiny denominator would outweigh the rest.
+    return _mean(min(abs(error), 1.0) for error in errors if error is not None)
+
+
+def _right_stalls(entries: Sequence[Entry]) -> float:
+    return _mean(entry.stalls <= stalls.WITHIN_POINTS for entry in entries if entry.stalls is not None)

@@ -1,0 +1,44 @@
+"""The scores in `docs/`: tables between their marks, and pictures beside them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from validate import score
+from validate.score import Row
+from validate.scoring import plots, text
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+class DocumentError(ValueError):
+    """A document, or the place in it that is to be renewed, is not there."""
+
+
+def accuracy(rows: Sequence[Row], docs: Path | None = None) -> list[Path]:
+    """Renew `accuracy.md` and its pictures; returns the files. Raises DocumentError."""
+    docs = docs or DOCS
+    path = put("accuracy.md", "scores", text.report(rows, full=True), docs)
+    put("accuracy.md", "points", "\n".join([score.HEAD, *map(score.line, rows)]), docs)
+    return [path, *plots.write(rows, docs / "pictures", ["svg"])]
+
+
+def put(name: str, mark: str, content: str, docs: Path | None = None) -> Path:
+    """Replace what stands between `<!-- mark -->` and `<!-- /mark -->` in a document by a block of plain text.
+
+    Raises DocumentError.
+    """
+    path = (docs or DOCS) / name
+    try:
+        before = path.read_text("utf-8")
+    except OSError as error:
+        raise DocumentError(f"{path} cannot be read: {error.strerror}") from None
+    pattern = rf"(<!-- {re.escape(mark)} -->\n).*?(<!-- /{re.escape(mark)} -->)"
+    lines = "\n".join(line.rstrip() for line in content.splitlines())
+    after, count = re.subn(pattern, lambda m: f"{m[1]}```\n{lines}\n```\n{m[2]}", before, flags=re.DOTALL)
+    if count != 1:
+        raise DocumentError(f"{path} does not have one place marked {mark}")
+    path.write_text(after, "utf-8")
+    return path
