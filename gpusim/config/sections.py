@@ -217,6 +217,7 @@ class L1(Section):
     tag_lookups_per_cycle: Count = _doc("tags, that is distinct lines of a request, looked up in a cycle")
     data_bytes_per_cycle: Count = _doc("bytes that the data stage delivers in a cycle")
     max_outstanding_sectors: Count = _doc("sectors asked for and not yet back, per SM")
+    max_outstanding_stores: Count = _doc("lines of stores that L2 has not acknowledged, per SM")
 
     @model_validator(mode="after")
     def _consistent(self) -> L1:

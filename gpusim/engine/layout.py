@@ -38,6 +38,7 @@ NEVER = np.int64(1) << 60
     P_POLICY,
     P_STRICT_BARRIER,
     P_MAX_OUTSTANDING,  # L1 misses an SM may have in flight, in sectors
+    P_MAX_STORES,  # lines of stores that it may have
     P_LSU_INTERVAL,
     P_QUEUE_DEPTH,
     P_STORE_QUEUE_DEPTH,
@@ -108,7 +109,7 @@ NEVER = np.int64(1) << 60
     P_CHECKS,  # what is checked on request: CHECK_* of engine.shadow
     P_WIDE_INTERVAL,  # cycles between two multiplications with a 64-bit product
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(94)
+) = range(95)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 
@@ -231,8 +232,9 @@ Q_FIELDS = Q_LEAVES + QUEUE_MOST
     S_ERROR_OTHER,  # of a race: record of the other access, see engine.shadow
     S_STORE_FREE,  # cycle from which the way to L2 takes another store
     S_BLOCK_FREE,  # cycle from which another block may start
+    S_STORE_LINES,  # lines of stores and reductions that L2 has not acknowledged
     S_IL1_AHEAD,  # instruction lines asked for ahead: cycle from which L1 takes another one
-) = range(38)
+) = range(39)
 S_FIELDS = 40
 
 (

@@ -253,6 +253,7 @@ def write_lines(st, sm, q, w, i, mask, size, count, time, kind, entry):
     release_at(st, w, st.code[i, M.COL_RBAR], data + held, L.R_LONG)
     token = new_token(st, sm, w, 7, L.TOKEN_STORE)
     st.token[sm, token, L.T_LEFT] = count
+    st.sm[sm, L.S_STORE_LINES] += count
     st.warp[w, L.W_STORES] += 1
     lanes_payload = popc(mask) * size
     for n in range(count):

@@ -190,6 +190,7 @@ def parameters(
     par[L.P_STRICT_BARRIER] = int(strict_barriers)
     par[L.P_MAX_OUTSTANDING] = l1.max_outstanding_sectors
     par[L.P_LSU_INTERVAL] = config.pipes.lsu.initiation_cycles
+    par[L.P_MAX_STORES] = l1.max_outstanding_stores
     par[L.P_QUEUE_DEPTH] = memory.queue_depth
     par[L.P_STORE_QUEUE_DEPTH] = memory.store_queue_depth
     par[L.P_SOURCE_RELEASE] = memory.load_source_release_cycles

@@ -258,6 +258,7 @@ def step(st, sm, q, time):
         if unit == M.UNIT_LSU or unit == M.UNIT_ADU:
             op = st.code[i, M.COL_OP]
             reason = L.R_MIO
+            stores = False
             if st.code[i, M.COL_CLASS] != M.CLS_MEMORY:
                 if unit == M.UNIT_LSU or st.code[i, M.COL_CLASS] == M.CLS_SPECIAL:
                     free = max(free, queue_room(part, par[L.P_QUEUE_DEPTH]))
@@ -271,7 +272,10 @@ def step(st, sm, q, time):
                 stores = op == M.OP_STORE or op == M.OP_RED
                 free = max(free, queue_room(part, par[L.P_STORE_QUEUE_DEPTH if stores else L.P_QUEUE_DEPTH]))
             room = BULK_ROOM if op == M.OP_BULK_COPY else ROOM
-            if free <= time and st.code[i, M.COL_CLASS] == M.CLS_MEMORY and no_room(st, sm, room):
+            if free <= time and st.code[i, M.COL_CLASS] == M.CLS_MEMORY and (
+                no_room(st, sm, room)
+                or (stores and reason == L.R_LG and st.sm[sm, L.S_STORE_LINES] >= par[L.P_MAX_STORES])
+            ):
                 charge(st, sm, w, L.R_NOT_SELECTED, time)
                 block(st, w, q, slot, L.WAIT_THROTTLE, reason)
                 st.sm[sm, L.S_THROTTLED] = 1

@@ -47,6 +47,8 @@ def token_reply(st, sm, k, now):
     """A reply to a memory instruction; with the last one, its scoreboard is released."""
     token = st.token[sm, k]
     token[L.T_LEFT] -= 1
+    if token[L.T_KIND] == L.TOKEN_STORE:
+        st.sm[sm, L.S_STORE_LINES] -= 1
     if token[L.T_LEFT] > 0:
         return
     w = token[L.T_WARP]
