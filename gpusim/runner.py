@@ -111,7 +111,9 @@ def run_launch(
     host = host or Host(memory)
     serve = partial(host.serve, place=partial(caller, state, program=program, launch=launch))
     constants = sum(len(content) for bank, content in program.constant_banks.items() if bank != 0)
-    device.memory_system.begin(program.sha256, len(program.instructions) * INSTRUCTION_BYTES, constants)
+    # Clusters go to the emptiest GPC wherever it is.
+    blocks = launch.blocks if program.cluster is None else config.sm.count
+    device.memory_system.begin(blocks, program.sha256, len(program.instructions) * INSTRUCTION_BYTES, constants)
     calls = M.OP_SYSCALL in lowered.code[:, M.COL_OP]
     grid = device.submit(state, launch.blocks, max_cycles, progress, serve if calls else None)
     try:

@@ -22,8 +22,8 @@ from gpusim.engine.memory_state import (
     P_SLICE_SECTOR,
     P_SM_PORTS,
     P_SM_REPLY_SECTOR,
-    P_SMS_PER_PORT,
 )
+from gpusim.engine.place import port_of
 
 
 @compiled
@@ -37,7 +37,7 @@ def book(free_at, resource, now, occupancy):
 @compiled
 def book_request(m, sm, payload_bytes, now):
     """Send a request with its data from an SM to its own partition; return the wait."""
-    port = m[P_REQUEST_PORTS] + sm // m[P_SMS_PER_PORT]
+    port = m[P_REQUEST_PORTS] + port_of(m, sm)
     return book(m, port, now, (m[P_HEADER_BYTES] + payload_bytes) * m[P_REQUEST_BYTE])
 
 
@@ -62,5 +62,5 @@ def book_atomic(m, slice_, cost, now):
 @compiled
 def book_reply(m, sm, sectors, now):
     """Bring `sectors` sectors to an SM, through the port it shares and its own; return the wait."""
-    shared = book(m, m[P_REPLY_PORTS] + sm // m[P_SMS_PER_PORT], now, sectors * m[P_PORT_REPLY_SECTOR])
+    shared = book(m, m[P_REPLY_PORTS] + port_of(m, sm), now, sectors * m[P_PORT_REPLY_SECTOR])
     return max(shared, book(m, m[P_SM_PORTS] + sm, now, sectors * m[P_SM_REPLY_SECTOR]))

@@ -16,7 +16,7 @@ from gpusim.engine.address_map import locate, set_and_tag
 from gpusim.engine.jit import compiled, interpreted_as
 from gpusim.engine.l2 import set_start
 from gpusim.engine.memory_state import P_INDICES, P_WAYS
-from gpusim.engine.request_coalescer import partition_of
+from gpusim.engine.place import partition_of
 
 _TO_WRITE, _KEEP, _DATA = 1, 3, 1  # operands of llvm.prefetch
 _HOST_LINE_WORDS = 8

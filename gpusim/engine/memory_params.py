@@ -27,20 +27,7 @@ def make_params(config: GPUConfig, n_sms: int) -> dict[int, int]:
         ms.P_INDICES: l2.slices_per_partition,
         ms.P_SETS: l2.sets_per_slice,
         ms.P_WAYS: l2.ways,
-        ms.P_SMS_PER_PORT: config.crossbar.sms_per_port,
     }
-
-
-def places(config: GPUConfig, n_sms: int) -> list[int]:
-    """Of each SM its GPC and its partition of L2, as the compiled memory system reads them at P_PLACES."""
-    tpcs = -(-n_sms // config.crossbar.sms_per_port)
-    gpcs, partitions = config.sm.tpc_gpcs, config.l2.gpc_partitions
-    if len(gpcs) != tpcs or max(gpcs) >= config.sm.gpcs:
-        gpcs = tuple(tpc % config.sm.gpcs for tpc in range(tpcs))
-    if len(partitions) != config.sm.gpcs or max(partitions) >= config.l2.partitions:
-        partitions = tuple(gpc % config.l2.partitions for gpc in range(config.sm.gpcs))
-    found = [gpcs[sm // config.crossbar.sms_per_port] for sm in range(n_sms)]
-    return [partitions[gpc] << ms.PARTITION_SHIFT | gpc for gpc in found]
 
 
 def words(params: dict[int, int]) -> int:

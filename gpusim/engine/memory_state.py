@@ -89,7 +89,6 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_SETS,  # of one slice
     P_WAYS,
     P_NEAR_COPY,
-    P_SMS_PER_PORT,
     P_SM_PORTS,  # first of the queues, by what they belong to
     P_REQUEST_PORTS,
     P_REPLY_PORTS,
@@ -136,15 +135,15 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_LRC,  # first word of the request coalescers
     P_LRC_MOST,  # reads that go to L2 as one
     P_LRC_WINDOW,  # how long a read that hits waits for others
-    P_PLACES,  # first of the words that say where an SM is: its GPC, and from PARTITION_SHIFT on its partition
+    P_PLACES,  # first of the words that say where an SM is
     P_ASKED,  # first of the words with a bit for each slice that an SM has asked, ASKED_BITS in a word
     P_ASKED_WORDS,  # of an SM
     P_SET_RUN,  # lines of a slice that lie in neighbouring sets
     P_DIRTY_AGE,  # newer lines of its set that a dirty line may have
     P_DIRTY_WAYS,
     P_PROBES,  # of 1,024 lines that are written
-) = range(COUNTERS, COUNTERS + 60)
-QUEUES_AT = COUNTERS + 60  # behind the parameters
+) = range(COUNTERS, COUNTERS + 59)
+QUEUES_AT = COUNTERS + 59  # behind the parameters
 
 # A channel: when its bus is free, whether the bus last wrote, sectors that wait to be written.
 CHANNEL_FREE, CHANNEL_WRITING, CHANNEL_QUEUED, CHANNEL_WORDS = range(4)
@@ -169,7 +168,6 @@ AGE_MASK = 0x3F << AGE_SHIFT
 PASSED = 1 << 19  # above the age: such a line is replaced before all others
 TAG_SHIFT = 20
 WAYS_MAX = 63
-PARTITION_SHIFT = 16
 ASKED_BITS = 32
 PROBE_PARTS = 1024
 WRITTEN_BITS = 6

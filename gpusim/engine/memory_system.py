@@ -12,7 +12,7 @@ import numpy as np
 from gpusim.config.models import GPUConfig
 from gpusim.engine.host_memory import borrowed, prefetch_line
 from gpusim.engine.jit import compiled_with_arrays
-from gpusim.engine.memory_params import make_params, places, words
+from gpusim.engine.memory_params import make_params, words
 from gpusim.engine.memory_state import (
     CNT_FABRIC_LAUNCH_SECTORS,
     CNT_LAUNCH_SECTORS,
@@ -44,6 +44,7 @@ from gpusim.engine.memory_state import (
     TICK_BITS,
     TICKS,
 )
+from gpusim.engine.place import places
 from gpusim.engine.walk import walk_atomic, walk_read, walk_write
 
 _AHEAD = 8  # requests whose L2 sets are on their way into the host's caches
@@ -140,28 +141,31 @@ class MemorySystem:
         self.counters = self.state[:COUNTERS]
         for index, value in params.items():
             self.state[index] = value
-        self.state[params[P_PLACES] : params[P_PLACES] + n_sms] = places(config, n_sms)
+        self._places = self.state[params[P_PLACES] : params[P_PLACES] + n_sms]
+        self._places[:] = places(config, n_sms, n_sms)
         asked = params[P_ASKED]
         self._asked = self.state[asked : asked + n_sms * params[P_ASKED_WORDS]]
         self._lines = self.state[params[P_LINES] :].reshape(-1, LINE_WORDS, int(params[P_WAYS]))
         self._queues = self.state[QUEUES_AT : params[P_PLACES]]
-        self._config = config.l2
+        self._config = config
         self._fetched: set[str] = set()
         self._empty()
 
-    def begin(self, code: str, code_bytes: int, constant_bytes: int) -> None:
+    def begin(self, blocks: int, code: str, code_bytes: int, constant_bytes: int) -> None:
         """A launch begins: count what it reads besides its data, and forget which slices the SMs have asked.
 
-        code: tells one program from another; what has run since the cache was emptied is there already.
+        blocks: how many it has, which decides on the SMs that get one. code: tells one program from another; what has
+            run since the cache was emptied is there already.
         """
         self._asked.fill(0)
+        self._places[:] = places(self._config, len(self._places), blocks)
         if code in self._fetched:
             return
         self._fetched.add(code)
         code_bytes = -(-code_bytes // _CODE_BYTES) * _CODE_BYTES
-        sectors = -(-(code_bytes + constant_bytes + self._config.launch_bytes) // SECTOR_BYTES)
+        sectors = -(-(code_bytes + constant_bytes + self._config.l2.launch_bytes) // SECTOR_BYTES)
         self.counters[CNT_LAUNCH_SECTORS] += sectors
-        if self._config.partitions > 1:
+        if self._config.l2.partitions > 1:
             self.counters[CNT_FABRIC_LAUNCH_SECTORS] += sectors + _LAUNCH_HITS
 
     def _empty(self) -> None:
@@ -169,7 +173,7 @@ class MemorySystem:
         self._lines.fill(0)
         self._fetched.clear()
         sets = len(self._lines)
-        count = min(self._config.dirty_before_bytes // self._config.line_bytes, sets)
+        count = min(self._config.l2.dirty_before_bytes // self._config.l2.line_bytes, sets)
         chosen = np.arange(count) * sets // max(count, 1)
         dirty = ((1 << SECTORS_PER_LINE) - 1) * (1 + (1 << DIRTY_SHIFT))
         self._lines[chosen, 0, 0] = _ELSEWHERE << TAG_SHIFT | dirty

@@ -19,24 +19,10 @@ from gpusim.engine.memory_state import (
     P_LRC_MOST,
     P_LRC_WINDOW,
     P_NEAR,
-    P_PLACES,
-    PARTITION_SHIFT,
     SECTORS_PER_LINE,
 )
 
 _ALL = (1 << SECTORS_PER_LINE) - 1
-
-
-@compiled
-def gpc_of(m, sm):
-    """GPC of an SM."""
-    return m[m[P_PLACES] + sm] & (1 << PARTITION_SHIFT) - 1
-
-
-@compiled
-def partition_of(m, sm):
-    """Partition of L2 that an SM asks."""
-    return m[m[P_PLACES] + sm] >> PARTITION_SHIFT
 
 
 @compiled

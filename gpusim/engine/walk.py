@@ -59,7 +59,8 @@ from gpusim.engine.memory_state import (
     P_SPREAD,
     SECTOR_BYTES,
 )
-from gpusim.engine.request_coalescer import gpc_of, join, note, partition_of
+from gpusim.engine.place import gpc_of, partition_of
+from gpusim.engine.request_coalescer import join, note
 
 _LANES_PER_SECTOR = 8  # 32-bit operations of one sector that an atomic unit does at once
 _MOST_MISSING = SECTOR_BYTES - 4  # bytes that a sector lacks if one word of it is written
