@@ -123,6 +123,14 @@ MECHANISMS = (
         l2__partial_write_cycles=0.01,
     ),
     _mechanism("fetch-granularity", "memory is read by the sector", l2__fetch_bytes=32),
+    _mechanism("write-probes", "lines written ask nothing of the other partition", l2__write_probes=0.0),
+    _mechanism(
+        "write-backs",
+        "lines are written back only for room, into a cache that was clean",
+        l2__dirty_ways=16,
+        l2__dirty_before_bytes=0,
+    ),
+    _mechanism("launch-bytes", "a launch reads its code, constants and data alone", l2__launch_bytes=0),
     _mechanism("dram-bandwidth", "memory without limits", dram__bandwidth_gb_s=_UNLIMITED, dram__bus_efficiency=1.0),
     _mechanism(
         "dram-rows",
