@@ -26,6 +26,7 @@ def _mechanism(name: str, meaning: str, **values: object) -> Mechanism:
 _UNLIMITED = 1_000_000
 
 MECHANISMS = (
+    _mechanism("scheduler-glrr", "one warp as long as it can, then the next in turn", issue__policy="glrr"),
     _mechanism("scheduler-lrr", "ready warps take turns, strictly", issue__policy="lrr"),
     _mechanism("scheduler-gto", "one warp as long as it can, then the oldest", issue__policy="gto"),
     _mechanism("scheduler-oldest", "always the oldest ready warp", issue__policy="oldest"),
@@ -36,6 +37,7 @@ MECHANISMS = (
         issue__indirect_branch_latency_cycles=0,
         issue__bsync_latency_cycles=0,
         issue__bsync_after_branch_cycles=0,
+        issue__old_group_cycles=0,
     ),
     _mechanism(
         "barriers",
@@ -46,6 +48,7 @@ MECHANISMS = (
     _mechanism(
         "pipe-rates",
         "every pipe takes an instruction a cycle",
+        pipes__wide_initiation_cycles=1,
         **{
             f"pipes__{pipe}__initiation_cycles": 1
             for pipe in ("imad", "alu", "fp64", "xu", "popc", "lsu", "uniform", "branch", "tensor")
@@ -61,8 +64,18 @@ MECHANISMS = (
         icache__l2_line_cycles=1,
     ),
     _mechanism("instruction-prefetch", "nothing runs ahead of an L0", icache__prefetch_lines=0),
-    _mechanism("constant-misses", "a missing constant comes a cycle later", constant__l15_latency_cycles=1),
-    _mechanism("memory-queue", "64 memory instructions wait per sub-partition", memory_instruction__queue_depth=64),
+    _mechanism(
+        "constant-misses",
+        "a missing constant comes a cycle later",
+        constant__l15_latency_cycles=1,
+        constant__miss_interval_cycles=0.01,
+    ),
+    _mechanism(
+        "memory-queue",
+        "32 memory instructions wait per sub-partition",
+        memory_instruction__queue_depth=32,
+        memory_instruction__store_queue_depth=32,
+    ),
     _mechanism(
         "source-release",
         "registers that memory instructions read are free at once",
@@ -110,6 +123,14 @@ MECHANISMS = (
         l2__partial_write_cycles=0.01,
     ),
     _mechanism("fetch-granularity", "memory is read by the sector", l2__fetch_bytes=32),
+    _mechanism("write-probes", "lines written ask nothing of the other partition", l2__write_probes=0.0),
+    _mechanism(
+        "write-backs",
+        "lines are written back only for room, into a cache that was clean",
+        l2__dirty_ways=16,
+        l2__dirty_before_bytes=0,
+    ),
+    _mechanism("launch-bytes", "a launch reads its code, constants and data alone", l2__launch_bytes=0),
     _mechanism("dram-bandwidth", "memory without limits", dram__bandwidth_gb_s=_UNLIMITED, dram__bus_efficiency=1.0),
     _mechanism(
         "dram-rows",
@@ -129,7 +150,10 @@ MECHANISMS = (
     _mechanism(
         "block-launch",
         "blocks and warps start and end at once",
+        launch__fill_interval_cycles=0.01,
         launch__block_interval_cycles=0.01,
+        launch__sm_block_cycles=0,
+        launch__block_setup_cycles=0,
         launch__refill_cycles=0,
         launch__block_launch_cycles=0,
         launch__warp_launch_cycles=0,
