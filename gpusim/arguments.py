@@ -118,7 +118,7 @@ class _Binder:
             if top:
                 self.bound.arrays[i] = device
             yield from self.array_pieces(device)
-        elif isinstance(value, np.void) and value.dtype.names:
+        elif isinstance(value, np.void) and (value.dtype.names or not self.numba):
             if self.numba:
                 yield _word(self.upload(i, value, f"argument {i}").address)
             else:

@@ -9,15 +9,28 @@ from gpusim.engine.jit import compiled
 from gpusim.engine.space import check_window, fail, load_rows
 from isa import microops as M
 
-#: Cycles for each address.
-CONSTANT_TURN = 2
+#: Cycles for each address, of each sub-partition.
+CONSTANT_TURN = 8
+
+
+@compiled
+def take_constant_port(st, q, time, addresses):
+    """Cycle at which the sub-partition takes up a constant load of so many addresses."""
+    part = st.part[q]
+    start = max(time, part[L.Q_CONSTANT_FREE])
+    part[L.Q_CONSTANT_FREE] = start + CONSTANT_TURN * addresses
+    for k in range(L.Q_CONSTANT, L.Q_CONSTANT + L.CONSTANTS_WAITING):
+        part[k] = part[k + 1]
+    part[L.Q_CONSTANT + L.CONSTANTS_WAITING] = start
+    return start
 
 
 @compiled
 def constant_access(st, sm, q, w, i, wb, mask, time):
     """LDC with an address from a register: a gather from a constant bank.
 
-    One unit of the SM takes an address after the other (H200: 2.1 cycles each, with 1, 4 or 32 different ones a warp).
+    Each sub-partition takes an address after the other (H200: 2.1 cycles each for the SM, with 1, 4 or 32 different
+    ones a warp; one warp alone 8 cycles each, and 11 more until the value is there).
     """
     size = np.int64(st.code[i, M.COL_AUX1] & 255)
     bank = st.code[i, M.COL_AUX4]
@@ -37,10 +50,7 @@ def constant_access(st, sm, q, w, i, wb, mask, time):
             for other in range(lane, 32):
                 if st.address[sm, other] == st.address[sm, lane]:
                     left &= ~(np.int64(1) << other)
-    start = max(time + 2, st.sm[sm, L.S_ADU_FREE])
-    st.part[q, L.Q_CONSTANT] = st.part[q, L.Q_CONSTANT_LAST]
-    st.part[q, L.Q_CONSTANT_LAST] = start
+    start = take_constant_port(st, q, time + 2, degree)
     end = start + CONSTANT_TURN * degree
-    st.sm[sm, L.S_ADU_FREE] = end
     release_at(st, w, st.code[i, M.COL_RBAR], start + st.par[L.P_CONST_RELEASE], L.R_SHORT)
     release_at(st, w, st.code[i, M.COL_WBAR], end - CONSTANT_TURN + st.par[L.P_CONST_LATENCY], L.R_SHORT)

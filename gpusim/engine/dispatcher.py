@@ -1,7 +1,7 @@
 """The block dispatcher: hands the blocks of a grid to SMs in order, and refills them as blocks finish.
 
-First blocks go out one per `launch.fill_interval_cycles` over the whole GPU, one to each SM, then a second, and so on, as
-fast as SMs start them. The ends of blocks are taken note of one per `launch.block_interval_cycles`, and each makes room
+First blocks go out one per `launch.fill_interval_cycles` over the whole GPU, one to each SM, then a second, and so on,
+as fast as SMs start them. The ends of blocks are taken note of one per `launch.block_interval_cycles`, and each makes room
 for the next block; the grid is done when the last end has been. Decisions are taken between lookahead windows, in order
 of time.
 """
@@ -111,7 +111,7 @@ def start_warp(st, grid, sm, q, block, index, time):
 
 @compiled
 def handed_out(grid, earliest, interval):
-    """Cycle at which the dispatcher is done with the next block, `interval` after the one before, not before `earliest`."""
+    """Cycle at which the dispatcher is done with the next block, `interval` after the last, not before `earliest`."""
     start = max(grid[G_FREE_AT], earliest * FRACTION)
     grid[G_FREE_AT] = start + interval
     return start // FRACTION

@@ -6,7 +6,7 @@ from gpusim.engine import layout as L
 from gpusim.engine.async_copy import async_access
 from gpusim.engine.barrier import barrier
 from gpusim.engine.cluster import cluster_barrier
-from gpusim.engine.constant_load import CONSTANT_TURN
+from gpusim.engine.constant_load import take_constant_port
 from gpusim.engine.control import control
 from gpusim.engine.exec_convert import exec_convert
 from gpusim.engine.exec_cross import exec_cross
@@ -73,10 +73,7 @@ def book_result(st, sm, q, w, i, cls, time):
         return
     operand = code[i, M.COL_CONST]
     if operand >= 0:
-        start = max(time, st.sm[sm, L.S_ADU_FREE])
-        st.sm[sm, L.S_ADU_FREE] = start + CONSTANT_TURN
-        st.part[q, L.Q_CONSTANT] = st.part[q, L.Q_CONSTANT_LAST]
-        st.part[q, L.Q_CONSTANT_LAST] = start
+        start = take_constant_port(st, q, time, 1)
         ready = constant_ready(st, sm, operand, start)
         release_at(st, w, wbar, max(ready, start) + par[L.P_CONST_LATENCY], L.R_SHORT)
         return

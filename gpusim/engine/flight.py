@@ -143,7 +143,8 @@ def release_at(st, w, scoreboard, time, reason):
     """The scoreboard is busy until `time` at least."""
     if scoreboard < 6 and time > st.warp[w, L.W_RELEASE + scoreboard]:
         st.warp[w, L.W_RELEASE + scoreboard] = time
-        st.warp[w, L.W_KIND + scoreboard] = reason
+        if st.warp[w, L.W_PENDING + scoreboard] == 0:  # else what it waits for longest is memory
+            st.warp[w, L.W_KIND + scoreboard] = reason
 
 
 @compiled

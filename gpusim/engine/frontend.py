@@ -54,19 +54,23 @@ def l15_set(st, line):
 
 
 @compiled
-def from_beyond(st, sm, line, now):
-    """Brings `line` into L1, out of L1.5 or what lies beyond the SM; returns when it is there."""
+def from_beyond(st, sm, line, ahead, now):
+    """Brings `line` into L1, out of L1.5 or what lies beyond the SM; returns when it is there.
+
+    What a warp waits for does not queue behind what is asked for ahead.
+    """
     par = st.par
     cache = st.icache[sm]
     ways = par[L.P_ICACHE_WAYS]
-    start = max(now, st.sm[sm, L.S_IL15_FREE])
+    server = L.S_IL15_AHEAD if ahead else L.S_IL15_FREE
+    start = max(now, st.sm[sm, server])
     k = look_up(cache, l15_set(st, line), ways, line)
     if k >= 0:
         cache[k, USED] = now
-        st.sm[sm, L.S_IL15_FREE] = start + par[L.P_IL15_INTERVAL]
+        st.sm[sm, server] = start + par[L.P_IL15_INTERVAL]
         ready = max(start + par[L.P_IL15_LATENCY], cache[k, READY])
     else:
-        st.sm[sm, L.S_IL15_FREE] = start + par[L.P_IL2_INTERVAL]
+        st.sm[sm, server] = start + par[L.P_IL2_INTERVAL]
         ready = start + par[L.P_IL2_LATENCY]
         insert(cache, l15_set(st, line), ways, line, ready, now)
     insert(cache, l1_set(st, line), ways, line, ready, now)
@@ -85,7 +89,7 @@ def from_l1(st, sm, line, asked_ahead, now):
     cache = st.icache[sm]
     k = look_up(cache, l1_set(st, line), par[L.P_ICACHE_WAYS], line)
     if k < 0:
-        return from_beyond(st, sm, line, now)
+        return from_beyond(st, sm, line, False, now)
     cache[k, USED] = now
     s = st.sm[sm]
     start = max(now - ahead, s[L.S_IL1_AHEAD])
@@ -118,5 +122,5 @@ def fetch(st, sm, q, before, line, now):
     last = min((st.code.shape[0] - 2) >> 3, line + par[L.P_PREFETCH])  # the last row is no instruction of the kernel
     for following in range(line + 1, last + 1):
         if look_up(cache, l1_set(st, following), par[L.P_ICACHE_WAYS], following) < 0:
-            from_beyond(st, sm, following, now)
+            from_beyond(st, sm, following, True, now)
     return max(ready, now)

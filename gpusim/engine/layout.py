@@ -185,11 +185,12 @@ B_FIELDS = 96
 Q_NEXT, Q_LAST, Q_LSU_FREE, Q_WARPS = range(4)
 Q_EVEN_FREE, Q_ODD_FREE = 4, 5  # register banks: cycle from which one reads again
 Q_ENTERED = 6  # memory instructions that have entered its queue
-Q_CONSTANT = 7  # cycle at which its last but one constant load is taken up
 Q_UNIT_FREE = 8
 Q_ISSUED = 24  # cycle of its last issue
-Q_CONSTANT_LAST = 25  # cycle at which its last constant load is taken up
-Q_LEAVES = 26  # cycle at which each of the last QUEUE_MOST of them leaves the queue
+Q_CONSTANT_FREE = 25  # cycle from which its constant loads go on
+Q_CONSTANT = 26  # cycles at which its last constant loads are taken up, the oldest first
+CONSTANTS_WAITING = 3  # constant loads that wait in front of their port
+Q_LEAVES = Q_CONSTANT + CONSTANTS_WAITING + 1  # cycle at which each of the last QUEUE_MOST of them leaves the queue
 QUEUE_MOST = 32
 Q_FIELDS = Q_LEAVES + QUEUE_MOST
 
@@ -233,9 +234,10 @@ Q_FIELDS = Q_LEAVES + QUEUE_MOST
     S_STORE_FREE,  # cycle from which the way to L2 takes another store
     S_BLOCK_FREE,  # cycle from which another block may start
     S_STORE_LINES,  # lines of stores and reductions that L2 has not acknowledged
+    S_IL15_AHEAD,  # the same for L1.5 and what lies beyond
     S_IL1_AHEAD,  # instruction lines asked for ahead: cycle from which L1 takes another one
-) = range(39)
-S_FIELDS = 40
+) = range(40)
+S_FIELDS = 48
 
 (
     E_NONE,

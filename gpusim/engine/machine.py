@@ -237,6 +237,7 @@ def parameters(
     queue = round(config.constant.miss_interval_cycles * min(launch.blocks, sm.count) / sm.gpcs)
     par[L.P_CONST_MISS_INTERVAL] = queue
     par[L.P_IL2_INTERVAL] = max(int(par[L.P_IL2_INTERVAL]), queue)
+    par[L.P_IL2_LATENCY] += 3 * queue // 2  # the four sub-partitions' first lines wait for half of the others
     par[L.P_SPECIAL_LATENCY] = memory.s2r_latency_cycles
     par[L.P_SHUFFLE_LATENCY] = memory.shuffle_latency_cycles
     par[L.P_VOTE_LATENCY] = memory.vote_latency_cycles

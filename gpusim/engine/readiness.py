@@ -34,7 +34,8 @@ def constant_ready(st, sm, operand, now):
     """Cycle from which a constant operand can be read: its line is in the SM, or comes after a fixed time.
 
     As with instructions, a launch brings its constants near: a cold miss takes less time than L2. The SMs of a
-    GPC ask for the same lines at the same time, once for each sub-partition, and wait in the mean for half of the others.
+    GPC ask for the same lines at the same time, once for each sub-partition, and wait in the mean for half of the
+    others.
     """
     line = constant_line(operand)
     if st.constant[sm, line] < 0:

@@ -23,8 +23,9 @@ ROOM = 96
 BULK_ROOM = BULK_LINES + ROOM
 #: H200: loops whose first instruction is the last of its line take two cycles more a round.
 LAST_IN_LINE_CYCLES = 2
-#: Instructions of special functions that wait in front of their unit.
-XU_WAITING = 1
+#: Cycles before its unit is free that an instruction of special functions may issue (H200, POPC of two warps: of the 8
+#: cycles that each takes 4.5 are waits before its issue, 3.9 after it).
+XU_AHEAD = 4
 
 
 @compiled
@@ -33,7 +34,8 @@ def next_of_oldest_block(ready, turn, last, again, time):
     the next in turn.
 
     H200: blocks of one SM that wait for the same pipe end one after the other, the warps of one block together; of
-    warps that could issue in every cycle two share the cycles, as a branch lets the other one in, and a third gets none.
+    warps that could issue in every cycle two share the cycles, as a branch lets the other one in, and a third gets
+    none.
     """
     if again and ready[last] <= time:
         return last
@@ -272,17 +274,17 @@ def step(st, sm, q, time):
                 stores = op == M.OP_STORE or op == M.OP_RED
                 free = max(free, queue_room(part, par[L.P_STORE_QUEUE_DEPTH if stores else L.P_QUEUE_DEPTH]))
             room = BULK_ROOM if op == M.OP_BULK_COPY else ROOM
-            if free <= time and st.code[i, M.COL_CLASS] == M.CLS_MEMORY and (
-                no_room(st, sm, room)
-                or (stores and reason == L.R_LG and st.sm[sm, L.S_STORE_LINES] >= par[L.P_MAX_STORES])
-            ):
+            waits = stores and reason == L.R_LG and st.sm[sm, L.S_STORE_LINES] >= par[L.P_MAX_STORES]
+            if waits:
+                reason = L.R_LONG  # an H200 issues some of these, and their warps wait for the registers that they send
+            if free <= time and st.code[i, M.COL_CLASS] == M.CLS_MEMORY and (waits or no_room(st, sm, room)):
                 charge(st, sm, w, L.R_NOT_SELECTED, time)
                 block(st, w, q, slot, L.WAIT_THROTTLE, reason)
                 st.sm[sm, L.S_THROTTLED] = 1
                 continue
         elif unit == M.UNIT_XU:
             reason = L.R_MIO
-            free -= XU_WAITING * par[L.P_UNIT_INTERVAL + unit]
+            free -= XU_AHEAD
         if free > time:
             charge(st, sm, w, L.R_NOT_SELECTED, time)
             charge(st, sm, w, reason, free)
