@@ -1,9 +1,9 @@
 """The block dispatcher: hands the blocks of a grid to SMs in order, and refills them as blocks finish.
 
 First blocks go out one per `launch.fill_interval_cycles` over the whole GPU, one to each SM, then a second, and so on,
-as fast as SMs start them. The ends of blocks are taken note of one per `launch.block_interval_cycles`, and each makes room
-for the next block; the grid is done when the last end has been. Decisions are taken between lookahead windows, in order
-of time.
+as fast as SMs start them. The ends of blocks are taken note of one per `launch.block_interval_cycles`, and each makes
+room for the next block; the grid is done when the last end has been. Decisions are taken between lookahead windows, in
+order of time.
 """
 
 import numpy as np
