@@ -202,7 +202,7 @@ def test_config_diff(capsys):
     _, out, _ = run(
         capsys, "config", "diff", "h200", "--set", "sm.count=66", "--set", "issue.policy=lrr", "--json"
     )
-    assert json.loads(out) == {"sm.count": [132, 66], "issue.policy": ["glrr", "lrr"]}
+    assert json.loads(out) == {"sm.count": [132, 66], "issue.policy": ["block", "lrr"]}
     _, out, _ = run(capsys, "config", "diff", "h200", "a100")
     assert any(line.split() == ["sm.count", "132", "108"] for line in out.splitlines())
     assert "config diff takes two" in refused(capsys, "config", "diff", "h200")

@@ -134,7 +134,7 @@ def test_override_values_are_toml():
         ("dram.bandwidth_gb_s=nan", "dram.bandwidth_gb_s: must be a number of 10^9 bytes a second"),
         (
             "issue.policy=fifo",
-            "issue.policy: input should be 'glrr', 'gto', 'gty', 'lrr' or 'oldest', got 'fifo'",
+            "issue.policy: input should be 'block', 'glrr', 'gto', 'gty', 'lrr' or 'oldest', got 'fifo'",
         ),
         ("l2.near_copy=1", "l2.near_copy: must be true or false, got 1"),
         ("launch.max_grid=[1, 0, 2]", "launch.max_grid[1]: must be greater than 0, got 0"),
