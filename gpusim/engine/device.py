@@ -24,6 +24,7 @@ from gpusim.engine.flight import deliver
 from gpusim.engine.host_calls import asked, resume
 from gpusim.engine.machine import Spare
 from gpusim.engine.memory_system import MemorySystem, process_window
+from gpusim.engine.place import first_blocks
 from gpusim.engine.sm import advance_range
 
 Host = Callable[[L.State, np.ndarray], None]
@@ -133,7 +134,9 @@ class Device:
         launch = self.config.launch
         interval = round(launch.block_interval_cycles * FRACTION)
         now = int(self.env.now)
-        fill(state, grid.dispatch, now, np.arange(self.config.sm.count), round(launch.fill_interval_cycles * FRACTION))
+        blocks, per_sm = int(grid.dispatch[G_TOTAL]), int(state.par[L.P_BLOCK_SLOTS])
+        order = first_blocks(self.config, self.config.sm.count, blocks, per_sm)
+        fill(state, grid.dispatch, now, order, round(launch.fill_interval_cycles * FRACTION))
         grid.dispatch[G_FREE_AT] = 0  # taking note of ends is another server
         limit = None if max_cycles is None else now + max_cycles
         running = 1

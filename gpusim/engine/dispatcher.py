@@ -188,16 +188,13 @@ def place_clusters(st, grid, earliest, now, interval):
 
 @compiled
 def fill(st, grid, now, order, interval):
-    """First wave: a block to each SM in turn (in `order`) until all are full or the grid is used up."""
+    """The blocks that find room at once: one to each SM in turn. order: the SM of each (`place.first_blocks`)."""
     if st.par[L.P_CLUSTER_BLOCKS] > 0:
         place_clusters(st, grid, now, now, interval)
         return
-    for slot in range(st.par[L.P_BLOCK_SLOTS]):
-        for k in range(order.size):
-            if grid[G_NEXT] >= grid[G_TOTAL]:
-                return
-            time = handed_out(grid, now, interval) + st.par[L.P_BLOCK_LAUNCH]
-            place_block(st, grid, order[k], slot, time)
+    for k in range(order.size):
+        time = handed_out(grid, now, interval) + st.par[L.P_BLOCK_LAUNCH]
+        place_block(st, grid, order[k], k // st.par[L.P_SM_COUNT], time)
 
 
 @compiled

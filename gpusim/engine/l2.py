@@ -158,18 +158,19 @@ def write_back(m, slice_, index, entry, now):
 def limit_dirty(m, slice_, index, first, now):
     """Write the two oldest dirty lines of a set back if there are too many; return how long room for them takes."""
     count = 0
+    for way in range(m[P_WAYS]):
+        count += np.int64(m[np.uint64(first + way)] & (_ALL << DIRTY_SHIFT) != 0)
+    if count <= m[P_DIRTY_WAYS]:
+        return 0
     oldest, second = -1, -1
     for way in range(m[P_WAYS]):
         state = m[np.uint64(first + way)]
-        if (state >> DIRTY_SHIFT) & _ALL != 0:
-            count += 1
+        if state & (_ALL << DIRTY_SHIFT) != 0:
             aged = state & AGE_MASK | way
             if aged > oldest:
                 oldest, second = aged, oldest
             elif aged > second:
                 second = aged
-    if count <= m[P_DIRTY_WAYS]:
-        return 0
     wait = write_back(m, slice_, index, first + (oldest & WAYS_MAX), now)
     if second >= 0:
         wait = max(wait, write_back(m, slice_, index, first + (second & WAYS_MAX), now))

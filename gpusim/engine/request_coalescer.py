@@ -3,7 +3,9 @@
 The unit that Nsight Compute calls the L2 request coalescer (LRC) holds a read until its data is back. A read of the
 same sectors by an SM of the same GPC joins it meanwhile, four together at most, and all get the data at once. Measured
 on an H200 with SMs that read the same lines in step: 1 to 4 SMs of a GPC ask L2 for as many sectors as one, 6 and 8 for
-twice, 16 for four times as many; SMs of different GPCs never join.
+twice, 16 for four times as many; SMs of different GPCs never join. Nor do reads of different sectors of a line, even if
+the one has all that the other wants: neighbouring blocks that share a sector at their edge ask for it twice
+(`access/offset`, `grid3d/textbook`).
 """
 
 from gpusim.engine.address_map import spread
@@ -36,7 +38,7 @@ def join(m, gpc, line, sectors, now):
     """Reply time of a read of the same sectors that is under way, which the caller's joins; -1 if there is none."""
     entry = entry_of(m, gpc, line)
     state = m[entry]
-    if state >> LRC_LINE_SHIFT != line + 1 or m[entry + LRC_UNTIL] <= now or sectors & ~state & _ALL != 0:
+    if state >> LRC_LINE_SHIFT != line + 1 or m[entry + LRC_UNTIL] <= now or state & _ALL != sectors:
         return -1
     count = (state >> LRC_COUNT_SHIFT) & (1 << (LRC_LINE_SHIFT - LRC_COUNT_SHIFT)) - 1
     if count >= m[P_LRC_MOST]:

@@ -4,6 +4,8 @@ Rates and latencies named "measured" are those of an H200 in the configuration's
 in it shares the bench and the stream that drive the memory system.
 """
 
+from itertools import groupby
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,7 +16,7 @@ from gpusim.config import load_config
 from gpusim.engine import memory_state as s
 from gpusim.engine.address_map import locate, map_lines, quotient_of, set_and_tag
 from gpusim.engine.memory_system import MemorySystem, process_window, sort_window
-from gpusim.engine.place import gpc_of, partition_of, port_of
+from gpusim.engine.place import first_blocks, gpc_of, partition_of, port_of
 
 SMS = 132
 GHZ = 1.98
@@ -195,6 +197,9 @@ def test_l2_is_asked_once_for_what_up_to_four_sms_of_a_gpc_read_together(readers
     gpc = [*range(8), *range(108, 116)]
     line = bench.line(home=0)
     times = bench.send(*((10 * k, sm, line, s.KIND_READ) for k, sm in enumerate(gpc[:readers])))
+    bench.send((20 * len(times), 1, line + 1, s.KIND_READ, 3), (20 * len(times) + 5, 2, line + 1, s.KIND_READ, 1))
+    assert bench.count(s.CNT_TEX_READ_SECTORS) == 4 * served + 3, "other sectors of a line never join"
+    bench.system.counters[s.CNT_TEX_READ_SECTORS] -= 3
     assert bench.count(s.CNT_TEX_READ_SECTORS) == 4 * served
     # All that go together get their data together.
     arrived = [10 * k + time for k, time in enumerate(times)]
@@ -776,6 +781,19 @@ def test_where_the_blocks_of_a_small_grid_go(blocks, gpcs, tpcs):
     assert len({port_of(bench.system.state, sm) for sm in range(blocks)}) == tpcs
     everywhere = {port_of(bench.system.state, sm) for sm in range(SMS)}
     assert len(everywhere) == 66, "the SMs without a block are those that are left"
+
+
+def test_the_last_wave_of_a_grid_is_spread_over_the_gpcs(h200):
+    """Measured on an H200 with 256 blocks: 8 + 15 + 15 + 15 + 15 + 16 + 16 + 8 + 16 after one for each SM."""
+    order = first_blocks(h200, SMS, 256, 8)
+    assert order[:SMS].tolist() == list(range(SMS))
+    bench = Bench()
+    gpcs = [gpc_of(bench.system.state, sm) for sm in order[SMS:]]
+    counts = [len(list(run)) for _, run in groupby(gpcs)]
+    assert counts == [8, 15, 15, 15, 15, 16, 16, 8, 16]
+    assert len(set(order[SMS:])) == 124
+    assert first_blocks(h200, SMS, 10**6, 2).tolist() == 2 * list(range(SMS))
+    assert first_blocks(h200, SMS, 5, 2).tolist() == list(range(5))
 
 
 @pytest.mark.parametrize("name", ["h200", "a100", "tiny"])
