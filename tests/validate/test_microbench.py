@@ -51,25 +51,29 @@ def test_results_of_other_machine_code_are_refused():
         results.load("h300")
 
 
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """Images are built in another folder, which is empty."""
+    monkeypatch.setattr(images, "FOLDER", tmp_path)
+    monkeypatch.setattr(images, "INDEX", tmp_path / "index.json")
+    yield
+    images.index.cache_clear()
+    images._open.cache_clear()
+
+
+STORED = {name: images.code_of(bench) for name, bench in BENCHES.items()}
+
+
 @pytest.mark.skipif(tools() != images.index()["tools"], reason="another tool chain than the one that built the images")
 @pytest.mark.parametrize("name", ["pipe_mma_f16", "control_nested", "queue_lds", "registers_alternating", "l2_far"])
-def test_images_are_what_the_tool_chain_compiles(name, tmp_path, monkeypatch):
-    stored = images.code_of(BENCHES[name])
-    monkeypatch.setattr(images, "FOLDER", tmp_path)
-    monkeypatch.setattr(images, "INDEX", tmp_path / "index.json")
+def test_images_are_what_the_tool_chain_compiles(name, elsewhere):
     images.index.cache_clear()
-    try:
-        written = images.build([BENCHES[name]], say=lambda text: None)
-        assert len(written) == 1 and images.code_of(BENCHES[name]) == stored
-        assert images.build([BENCHES[name]], say=lambda text: None) == []
-    finally:
-        images.index.cache_clear()
-        images._open.cache_clear()
+    assert len(images.build([BENCHES[name]], say=lambda text: None)) == 1
+    assert images.code_of(BENCHES[name]) == STORED[name]
+    assert images.build([BENCHES[name]], say=lambda text: None) == []
 
 
-def test_a_kernel_without_what_it_measures_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(images, "FOLDER", tmp_path)
-    monkeypatch.setattr(images, "INDEX", tmp_path / "index.json")
+def test_a_kernel_without_what_it_measures_is_refused(elsewhere, monkeypatch):
     with pytest.raises(ValueError, match="holds 0 DMMA"):
         images.build([dataclasses.replace(BENCHES["pipe_fadd"], opcodes=("DMMA",))])
     namesake = dataclasses.replace(BENCHES["pipe_fmul"], name="other")
