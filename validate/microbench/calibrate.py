@@ -111,13 +111,24 @@ def _range(cases: Sequence[str], name: str) -> Callable[[Source], Derived]:
     return derive
 
 
+def _depth(case: str, issued: int, turns: int) -> Callable[[Source], Derived]:
+    """Entries of a sub-partition's queue when all four fill theirs: what a warp has issued less what has left by then,
+    the four in turn at a cycle for each turn. The first four instructions, which the number leaves out, take 16."""
+
+    def derive(source: Source) -> Derived:
+        number = source(case, f"issue of {issued}")
+        return Derived(issued - (number.median + 16) / (4 * turns), number.spread / (4 * turns))
+
+    return derive
+
+
 _BAR = {warps: f"warps={warps}" for warps in (1, 2, 4, 8, 16, 32)}
 _DEGREES = (1, 2, 4, 8, 16, 32)
 _ALONE = {degree: f"stride={degree} warps=1" for degree in _DEGREES}
 _FOUR = {degree: f"stride={degree} warps=4" for degree in (4, 8, 16, 32)}
 
 VALUES: tuple[Value, ...] = (
-    Value("gpu.clock_mhz", "sm_clock", _plain("one millisecond", "MHz"), unsure=0.001),
+    Value("gpu.clock_mhz", "sm_clock", _plain("one millisecond", "MHz"), unsure=0.005),
     Value("pipes.fma.latency_cycles", "pipe_ffma", _plain("warps=1", "latency")),
     Value("pipes.fma.initiation_cycles", "pipe_ffma", _initiation("warps=8"), unsure=_LOOP),
     Value("pipes.imad.latency_cycles", "pipe_imad", _plain("warps=1", "latency")),
@@ -137,6 +148,7 @@ VALUES: tuple[Value, ...] = (
         unsure_cycles=0.75,  # the multiple of its scoreboard's clock that a chain is rounded to
     ),
     Value("memory_instruction.redux_latency_cycles", "pipe_redux", _plain("warps=1", "latency")),
+    Value("memory_instruction.queue_depth", "queue_lds", _depth("stride=32 warps=4", 40, 32), unsure_cycles=1),
     Value("shared.latency_cycles", "shared_load", _plain("stride=1 warps=1", "latency")),
     Value("shared.wavefront_latency_cycles", "shared_load", _slope(_ALONE, "latency"), unsure_cycles=0.1),
     Value("shared.wavefront_cycles", "shared_load", _slope(_FOUR, "an access"), unsure_cycles=0.1),
@@ -152,6 +164,12 @@ VALUES: tuple[Value, ...] = (
         "constant.l0_bytes",
         "constant_chase",
         _knee({1024 * kib: f"KiB={kib} words=1" for kib in (1, 2, 4, 8, 16, 32)}, "a load"),
+    ),
+    Value(
+        "l2.latency_near_cycles",
+        "l2_latency",
+        _range([f"sm={sm}" for sm in (0, 2, 37, 90, 131)], "mean"),
+        unsure_cycles=10,  # the clock and the store that waits for the value
     ),
     Value("launch.block_interval_cycles", "block_rate", _plain("threads=512", "a block"), unsure_cycles=0.02),
 )

@@ -66,7 +66,10 @@ def spread(count: int, size: int, seed: int = 1) -> np.ndarray:
 
 
 def stream_kernel(loads: int) -> Callable[..., None]:
-    """Every warp reads `loads` (1 or 4) lines at once and may store to them, again and again, no line twice."""
+    """Every warp reads `loads` (0, 1 or 4) lines at once and may store to them, or to four lines that it has not read,
+    again and again, no line twice."""
+
+    lines = loads or 4
 
     def stream(data, rounds, stores, zero, out):
         """stores: 1 to write all lines of a round, else 0. out [warp, 3 + 2 * rounds]: clocks of start and end, the
@@ -83,20 +86,22 @@ def stream_kernel(loads: int) -> Callable[..., None]:
         first = clock()
         r = np.int32(0)
         while r < rounds:
-            k = (np.uint32(r) * warps + warp) * np.uint32(loads) + back
+            k = (np.uint32(r) * warps + warp) * np.uint32(lines) + back
             a = base + np.uint64((k * np.uint32(_ODD)) & mask) * np.uint64(LINE)
             b = base + np.uint64(((k + np.uint32(1)) * np.uint32(_ODD)) & mask) * np.uint64(LINE)
             c = base + np.uint64(((k + np.uint32(2)) * np.uint32(_ODD)) & mask) * np.uint64(LINE)
             d = base + np.uint64(((k + np.uint32(3)) * np.uint32(_ODD)) & mask) * np.uint64(LINE)
             start = clock()
-            total = load_l2(a)
-            if loads == 4:
-                total += load_l2(b) + load_l2(c) + load_l2(d)
-            end = clock_when(landing, total)
-            back = total & zero
+            end = start
+            if loads > 0:
+                total = load_l2(a)
+                if loads == 4:
+                    total += load_l2(b) + load_l2(c) + load_l2(d)
+                end = clock_when(landing, total)
+                back = total & zero
             if stores > 0:
                 store(a, start)
-                if loads == 4:
+                if lines == 4:
                     store(b, start)
                     store(c, start)
                     store(d, start)
@@ -114,7 +119,7 @@ def stream_kernel(loads: int) -> Callable[..., None]:
     return stream
 
 
-STREAM = {loads: stream_kernel(loads) for loads in (1, 4)}
+STREAM = {loads: stream_kernel(loads) for loads in (0, 1, 4)}
 
 
 def stream_case(
@@ -125,21 +130,26 @@ def stream_case(
     rounds: int = 8,
     loads: int = 1,
     stores: bool = False,
+    resident: int = 1,
     before: str = "cold",
 ) -> Case:
-    """One block of so many warps on each of so many SMs, each reading, and perhaps writing, lines of its own."""
+    """So many (1 or 2) blocks of so many warps on each of so many SMs, which read, or write, lines of their own."""
+    blocks = sms * resident
+    lines = max(loads, 4 * (not loads), loads * (1 + stores))
 
     def make() -> tuple[Any, ...]:
-        out = np.zeros((3 + 2 * rounds) * sms * warps, np.uint32)
+        out = np.zeros((3 + 2 * rounds) * blocks * warps, np.uint32)
         return blank(mib * MIB), np.int32(rounds), np.int32(stores), np.uint32(0), out
 
     def reduce(args: tuple[Any, ...]) -> dict[str, float]:
         rows = rows_of(args, 3 + 2 * rounds)
         spans = [span(mine[:, 0], mine[:, 1]) for mine in (rows[rows[:, 2] == sm] for sm in np.unique(rows[:, 2]))]
-        moved = rows.shape[0] * rounds * loads * (1 + stores) * LINE
+        moved = rows.shape[0] * rounds * lines * LINE
         times = (rows[:, 4::2] - rows[:, 3::2]) % 2**32
-        return summary(times) | {"bytes per cycle": moved / float(np.median(spans))}
+        return (summary(times) if loads else {}) | {"bytes per cycle": moved / float(np.median(spans))}
 
-    mix = " and writes" if stores else ""
-    key = f"sms={sms} warps={warps}{mix} {before}"
-    return Case(key, sms, 32 * warps, make, reduce, shared_bytes=ALONE, before=before)
+    mix = "" if not stores else " and writes" if loads else " writes"
+    key = f"sms={sms} warps={warps * resident}{mix} {before}"
+    shared = ALONE if resident == 1 else ALONE - 20 * 1024
+    slow = blocks * warps * rounds * lines > 20_000
+    return Case(key, blocks, 32 * warps, make, reduce, shared_bytes=shared, before=before, slow=slow)

@@ -7,13 +7,25 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from validate.microbench.bench import Bench
+
+
+def _chosen(options: argparse.Namespace) -> list[Bench]:
+    from validate.microbench import suite
+
+    try:
+        return suite.select(options.only)
+    except LookupError as problem:
+        raise SystemExit(str(problem)) from None
 
 
 def _build(options: argparse.Namespace) -> int:
-    from validate.microbench import images, suite
+    from validate.microbench import images
 
-    written = images.build(suite.select(options.only), options.arch)
+    written = images.build(_chosen(options), options.arch)
     print(f"{len(written)} images written")
     return 0
 
@@ -21,13 +33,21 @@ def _build(options: argparse.Namespace) -> int:
 def _measure(options: argparse.Namespace) -> int:
     from validate.microbench import measure
 
-    return measure.main(options.out, options.only, options.repeats, options.raw)
+    return measure.main(options.out, _chosen(options), options.repeats, options.raw)
+
+
+def _join(options: argparse.Namespace) -> int:
+    from validate.microbench import results
+
+    documents = [json.loads(path.read_text()) for path in options.recordings]
+    results.write(results.join(documents), results.FOLDER / f"{options.gpu}.json")
+    return 0
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from validate.microbench import compare, suite
+    from validate.microbench import compare
 
-    benches = suite.select(options.only)
+    benches = _chosen(options)
     out = sys.stderr if options.json else sys.stdout
     print(compare.HEAD, file=out)
     rows = []
@@ -45,10 +65,10 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _simulate(options: argparse.Namespace) -> int:
-    from validate.microbench import simulate, suite
+    from validate.microbench import simulate
 
     found: dict[str, dict[str, dict[str, float]]] = {}
-    for bench, case, numbers in simulate.simulate(suite.select(options.only), options.gpu, options.set):
+    for bench, case, numbers in simulate.simulate(_chosen(options), options.gpu, options.set):
         found.setdefault(bench.name, {})[case.key] = numbers
         if not options.json:
             text = ", ".join(f"{name} {value:.4g}" for name, value in numbers.items())
@@ -77,13 +97,20 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
     )
     parts = micro.add_subparsers(required=True, metavar="COMMAND")
     build = _part(parts, "build", _build, "compile every kernel into its program image", "microbench build")
+    _choose_benches(build)
     build.add_argument("--arch", default="sm_90", help="architecture to compile for (default: %(default)s)")
 
     summary = "run the suite on this machine's GPU; needs NumPy, Numba and CuPy, and compiles nothing"
     measure = _part(parts, "measure", _measure, summary, "microbench measure --out h200.json")
+    _choose_benches(measure)
     measure.add_argument("--out", type=Path, required=True, help="file for the results")
     measure.add_argument("--repeats", type=int, default=5, help="launches of each case (default: %(default)s)")
     measure.add_argument("--raw", type=Path, metavar="FILE", help="also keep what every launch wrote (.npz)")
+
+    summary = "make the stored results of a GPU out of recordings, best of several cards"
+    join = _part(parts, "join", _join, summary, "microbench join card1.json card2.json")
+    join.add_argument("recordings", type=Path, nargs="+", metavar="FILE", help="what 'measure' wrote")
+    join.add_argument("--gpu", default="h200", help="the GPU (default: %(default)s)")
 
     summary = "simulate the suite and print its numbers"
     simulate = _part(parts, "simulate", _simulate, summary, "microbench simulate --only shared queue_lds")
@@ -118,12 +145,16 @@ def _part(parts: Any, name: str, run: Callable[..., int], summary: str, example:
         epilog=f"example: python -m validate {example}",
     )
     part.set_defaults(run=run)
-    text = "how the names of benchmarks begin (default: all)"
-    part.add_argument("--only", nargs="*", default=(), metavar="NAME", help=text)
     return part
 
 
+def _choose_benches(part: argparse.ArgumentParser) -> None:
+    text = "how the names of benchmarks begin (default: all)"
+    part.add_argument("--only", nargs="*", default=(), metavar="NAME", help=text)
+
+
 def _choose_gpu(part: argparse.ArgumentParser) -> None:
+    _choose_benches(part)
     part.add_argument("--gpu", default="h200", help="configuration to simulate (default: %(default)s)")
     part.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change the configuration")
 

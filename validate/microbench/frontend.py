@@ -83,7 +83,7 @@ def _code_case(size: int, warps: int, *, grid: int = 1, before: str = "same", ro
         return found
 
     key = f"KiB={size} warps={warps} sms={grid} {before}"
-    return Case(key, grid, 32 * warps, make, reduce, before=before, slow=before == "evicted")
+    return Case(key, grid, 32 * warps, make, reduce, before=before, slow=before == "evicted" or grid > 1)
 
 
 BENCHES = (

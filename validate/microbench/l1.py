@@ -65,7 +65,8 @@ def _chase_case(lines: int, stride: int = _LINE, order: str = "in turn") -> Case
         return {"a load": float((end - start) % 2**32) / loads}
 
     size = f"KiB={lines * stride // 1024}" if stride == _LINE else f"lines={lines} apart={stride}"
-    return Case(f"{size} {order}", 1, 32, make, reduce)
+    slow = stride == _LINE and lines * stride >= 240 * 1024  # beyond L1
+    return Case(f"{size} {order}", 1, 32, make, reduce, slow=slow)
 
 
 def _rate_kernel(name: str, line: str, dependent: bool) -> Callable[..., None]:

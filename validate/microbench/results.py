@@ -1,14 +1,17 @@
 """Measured numbers of the suite, one JSON file for each GPU in `validate/microbench/results/`.
 
-A file holds 'provenance' (GPU, driver, clocks, versions, date, repeats) and 'benches': of each its unit, the digest of
-the machine code that ran, and for each case its numbers, each as [median, least, greatest] of the repeats.
+A file holds 'recordings' (for each the GPU, driver, clocks, versions, date, repeats) and 'benches': of each its unit,
+the digest of the machine code that ran, and for each case its numbers: [median, least, greatest] of all repeats.
+Cards of one type differ, in which SMs are near which half of L2 for one, so results join recordings of several.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from validate.microbench import images
@@ -39,7 +42,7 @@ def load(gpu: str = "h200") -> dict[str, Any]:
     """The document of a GPU. Raises NoResult."""
     path = FOLDER / f"{gpu}.json"
     if not path.exists():
-        raise NoResult(f"no microbenchmarks of {gpu}; 'python -m validate microbench measure' makes them")
+        raise NoResult(f"no microbenchmarks of {gpu}; 'python -m validate microbench measure' makes some")
     return json.loads(path.read_text())  # type: ignore[no-any-return]
 
 
@@ -61,9 +64,31 @@ def number(document: dict[str, Any], bench: Bench, key: str, name: str) -> Numbe
     return found[name]
 
 
+def join(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One document out of several recordings of one suite: of each number the median of the medians, the least and the
+    greatest of all. Raises ValueError if they do not hold the same numbers of the same machine code."""
+    first = documents[0]
+    benches: dict[str, Any] = {}
+    for name, entry in first["benches"].items():
+        others = [document["benches"].get(name) for document in documents]
+        if any(other is None or other["code_sha256"] != entry["code_sha256"] for other in others):
+            raise ValueError(f"{name}: not measured with the same machine code in all recordings")
+        cases = {}
+        for key, found in entry["cases"].items():
+            rows = {each: [other["cases"][key][each] for other in others] for each in found}
+            cases[key] = {each: _joined(values) for each, values in rows.items()}
+        benches[name] = {**entry, "cases": cases}
+    return {"recordings": [each for document in documents for each in document["recordings"]], "benches": benches}
+
+
+def _joined(values: Sequence[list[float]]) -> list[float]:
+    medians, least, greatest = zip(*values, strict=True)
+    return [median(medians), min(least), max(greatest)]
+
+
 def write(document: dict[str, Any], path: Path) -> None:
     """Write a document so that a number is a line."""
-    parts = [f' "provenance": {json.dumps(document["provenance"], indent=2)}']
+    parts = [f' "recordings": {json.dumps(document["recordings"], indent=2)}']
     benches = []
     for name, entry in document["benches"].items():
         cases = []

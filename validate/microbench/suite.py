@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 from validate.microbench import (
@@ -43,7 +44,7 @@ def benches() -> dict[str, Bench]:
     return found
 
 
-def select(only: tuple[str, ...] | list[str] = ()) -> list[Bench]:
+def select(only: Sequence[str] = ()) -> list[Bench]:
     """Benchmarks whose names begin with one of `only`, all if that is empty. Raises LookupError where none does."""
     for name in only:
         if not any(each.startswith(name) for each in benches()):

@@ -1,0 +1,220 @@
+"""The microbenchmarks: machine code, results and suite belong together, and the model reproduces what was measured.
+
+A number that differs by more than its benchmark allows has to be in `validate/microbench/known_gaps.json`, and one that
+is there has to differ: `python -m validate microbench compare --update-gaps` writes the list, its reasons by hand.
+"""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from gpusim.arguments import infer_signature
+from validate import abi
+from validate.__main__ import main
+from validate.images import tools
+from validate.microbench import calibrate, compare, images, results, simulate, suite
+from validate.microbench.bench import Bench, Case
+from validate.microbench.results import Number
+
+BENCHES = suite.benches()
+
+
+@pytest.mark.parametrize("name", BENCHES)
+def test_the_model_reproduces_what_was_measured(name):
+    rows = list(compare.compare([BENCHES[name]], slow=False))
+    quick = [case for case in BENCHES[name].cases if not case.slow]
+    assert {row.case for row in rows} == {case.key for case in quick}
+    assert [compare.line(row) for row in rows if row.verdict] == []
+
+
+def test_every_number_was_measured_with_the_machine_code_that_is_stored():
+    document = results.load()
+    assert list(document["benches"]) == list(BENCHES)
+    for name, bench in BENCHES.items():
+        assert set(document["benches"][name]["cases"]) == {case.key for case in bench.cases}
+        for case in bench.cases:
+            for number in results.numbers(document, bench, case.key).values():
+                assert number.least <= number.median <= number.greatest
+        assert images.program_of(bench).code_sha256 == images.code_of(bench)
+
+
+def test_results_of_other_machine_code_are_refused():
+    document = json.loads(json.dumps(results.load()))
+    document["benches"]["pipe_fadd"]["code_sha256"] = "0"
+    with pytest.raises(results.NoResult, match="other machine code"):
+        results.numbers(document, BENCHES["pipe_fadd"], "warps=1")
+    with pytest.raises(results.NoResult, match="not measured"):
+        results.numbers(document, BENCHES["pipe_fmul"], "warps=3")
+    with pytest.raises(results.NoResult, match="no microbenchmarks"):
+        results.load("h300")
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """Images are built in another folder, which is empty."""
+    monkeypatch.setattr(images, "FOLDER", tmp_path)
+    monkeypatch.setattr(images, "INDEX", tmp_path / "index.json")
+    yield
+    images.index.cache_clear()
+    images._open.cache_clear()
+
+
+STORED = {name: images.code_of(bench) for name, bench in BENCHES.items()}
+
+
+@pytest.mark.skipif(tools() != images.index()["tools"], reason="another tool chain than the one that built the images")
+@pytest.mark.parametrize("name", ["pipe_mma_f16", "control_nested", "queue_lds", "registers_alternating", "l2_far"])
+def test_images_are_what_the_tool_chain_compiles(name, elsewhere):
+    images.index.cache_clear()
+    assert len(images.build([BENCHES[name]], say=lambda text: None)) == 1
+    assert images.code_of(BENCHES[name]) == STORED[name]
+    assert images.build([BENCHES[name]], say=lambda text: None) == []
+
+
+def test_a_kernel_without_what_it_measures_is_refused(elsewhere, monkeypatch):
+    with pytest.raises(ValueError, match="holds 0 DMMA"):
+        images.build([dataclasses.replace(BENCHES["pipe_fadd"], opcodes=("DMMA",))])
+    namesake = dataclasses.replace(BENCHES["pipe_fmul"], name="other")
+    monkeypatch.setattr(namesake.kernel, "__name__", "pipe_fadd")
+    with pytest.raises(ValueError, match="its kernel's name"):
+        images.build([BENCHES["pipe_fadd"], namesake], say=lambda text: None)
+
+
+def test_rewritten_kernels_read_the_chosen_registers():
+    def sources(name):
+        program = images.program_of(BENCHES[name])
+        return [each.text.split(", ")[1:] for each in program.instructions if each.opcode == "FFMA"]
+
+    assert sources("registers_three_even") == [["R8", "R10", "R12"]] * 64
+    assert sources("registers_three_even_reuse")[0] == ["R8.reuse", "R10.reuse", "R12.reuse"]
+    assert sources("registers_alternating")[:2] == [["R8", "R10", "R12"], ["R9", "R11", "R13"]]
+
+
+def test_arguments_are_what_the_kernels_take():
+    for bench in BENCHES.values():
+        cubin = images.cubin_of(bench)
+        first = infer_signature(bench.cases[0].make())
+        for case in bench.cases:
+            if case.slow:
+                continue
+            args = case.make()
+            assert infer_signature(args) == first, (bench.name, case.key)
+            words = abi.flatten(args, [0 if isinstance(value, np.ndarray) else None for value in args])
+            abi.check(words, cubin.parameters)
+
+
+def _bench(**changes):
+    bench = Bench("b", "?", "cycles", lambda: None, (), tolerance=0.1, slack=1.0)
+    return dataclasses.replace(bench, **changes)
+
+
+@pytest.mark.parametrize(
+    ("number", "predicted", "within"),
+    [
+        (Number(100, 100, 100), 111, True),
+        (Number(100, 100, 100), 112, False),
+        (Number(100, 100, 100), 89, True),
+        (Number(100, 100, 100), 88, False),
+        (Number(100, 70, 150), 70, True),
+        (Number(100, 70, 150), 68, False),
+        (Number(100, 70, 150), 151, True),
+    ],
+)
+def test_what_is_allowed(number, predicted, within):
+    assert compare.allowed(_bench(), number, predicted) == within
+
+
+def test_gaps_are_known_or_unexpected_and_do_not_close_unnoticed(tmp_path, monkeypatch):
+    monkeypatch.setattr(compare, "GAPS", tmp_path / "gaps.json")
+    monkeypatch.setattr(images, "code_of", lambda bench: "1")
+    case = Case("c", 1, 32, lambda: (), lambda args: {})
+    entry = {"code_sha256": "1", "cases": {"c": {"x": [10, 10, 10], "y": [10, 10, 10]}}}
+    document = {"benches": {"b": entry}}
+
+    def verdicts(x):
+        found = list(compare.rows(_bench(), case, {"x": x, "y": 10}, document, compare.gaps()))
+        return found, {row.name: row.verdict for row in found}
+
+    rows, found = verdicts(20)
+    assert found == {"x": "off", "y": ""}
+    assert compare.update_gaps(rows) == 1
+    assert compare.gaps() == {"b": {"why": "", "numbers": {"c: x": 2.0}}}
+    assert verdicts(20)[1] == {"x": "", "y": ""}
+    rows, found = verdicts(10)
+    assert found == {"x": "closed gap", "y": ""}
+    assert "closed gap" in compare.line(rows[0]) and "1 unexpected" in compare.summary(rows)
+    assert compare.update_gaps(rows) == 0 and compare.gaps() == {}
+
+
+def test_every_known_gap_has_a_reason_and_exists():
+    for name, entry in compare.gaps().items():
+        assert len(entry["why"]) > 20, name
+        measured = results.load()["benches"][name]["cases"]
+        names = {f"{key}: {number}" for key, found in measured.items() for number in found}
+        assert set(entry["numbers"]) <= names, name
+
+
+def test_recordings_are_joined():
+    def recording(value, sha="1"):
+        cases = {"c": {"x": [value, value - 1, value + 2]}}
+        return {"recordings": [{"gpu": value}], "benches": {"b": {"unit": "u", "code_sha256": sha, "cases": cases}}}
+
+    joined = results.join([recording(5), recording(9), recording(6)])
+    assert joined["benches"]["b"]["cases"]["c"]["x"] == [6, 4, 11]
+    assert [each["gpu"] for each in joined["recordings"]] == [5, 9, 6]
+    with pytest.raises(ValueError, match="same machine code"):
+        results.join([recording(5), recording(5, "2")])
+
+
+def test_a_stored_document_reads_back(tmp_path):
+    document = results.load()
+    results.write(document, tmp_path / "copy.json")
+    assert json.loads((tmp_path / "copy.json").read_text()) == document
+    assert (tmp_path / "copy.json").read_bytes() == (results.FOLDER / "h200.json").read_bytes()
+
+
+def test_the_configuration_claims_no_measurement_that_differs():
+    rows = calibrate.calibrate()
+    assert [calibrate.line(row) for row in rows if row.wrong] == []
+    assert len({row.key for row in rows}) == len(calibrate.VALUES)
+
+
+def test_a_wrong_claim_is_found(tmp_path, capsys):
+    path = tmp_path / "wrong.toml"
+    path.write_text(
+        'base = "h200"\n[pipes.fma]\nlatency_cycles = { value = 5, source = "microbenchmark: pipe_ffma" }\n'
+        '[pipes.imad]\nlatency_cycles = { value = 7, source = "assumed: for the test" }\n'
+    )
+    assert main(["calibrate", "--gpu", str(path), "--check"]) == 1
+    found = capsys.readouterr().out
+    assert "differs, source: assumed: for the test" in found
+    assert main(["calibrate", "--gpu", str(path)]) == 0
+    assert main(["calibrate", "--check"]) == 0
+
+
+def test_slopes_knees_and_depths():
+    def source(case, name):
+        x = float(case)
+        return {"line": Number(3 + 2 * x, 3 + 2 * x, 3 + 2 * x), "step": Number(50 + 60 * (x > 4), 0, 200)}[name]
+
+    cases = {each: str(each) for each in (1, 2, 4, 8)}
+    assert calibrate._slope(cases, "line")(source).value == pytest.approx(2)
+    assert calibrate._slope(cases, "line", intercept=True)(source).value == pytest.approx(3)
+    assert calibrate._slope(cases, "step")(source).spread > 1
+    assert calibrate._knee(cases, "step")(source) == calibrate.Derived(4, 0)
+
+
+def test_commands(capsys):
+    assert main(["microbench", "simulate", "--only", "pipe_fadd", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    case = BENCHES["pipe_fadd"].cases[0]
+    assert found["pipe_fadd"]["warps=1"] == simulate.run(BENCHES["pipe_fadd"], case)
+    assert main(["microbench", "compare", "--only", "shared_load", "--full", "--fast"]) == 0
+    assert "shared_load, stride=1 warps=1: latency" in capsys.readouterr().out
+    slower = ["--set", "shared.latency_cycles=60"]
+    assert main(["microbench", "compare", "--only", "shared_load", *slower]) == 1
+    assert "<- off" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="begins with nothing_such"):
+        main(["microbench", "compare", "--only", "nothing_such"])
