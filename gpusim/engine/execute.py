@@ -66,6 +66,9 @@ def book_result(st, sm, q, w, i, cls, time):
         release_at(st, w, wbar, data - 2 + par[L.P_SHUFFLE_LATENCY], L.R_SHORT)
         return
     if cls == M.CLS_SPECIAL:
+        if code[i, M.COL_UNIFORM] != 0:
+            release_at(st, w, wbar, time + 2 + par[L.P_SPECIAL_LATENCY], L.R_SHORT)
+            return
         # Through the memory queue: the profiler's data-pipe wavefronts count thread numbers that are read.
         start = enter_queue(st, q, time, 2)
         data = take_data_stage(st, sm, q, start, 1)

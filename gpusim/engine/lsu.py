@@ -232,6 +232,9 @@ def read_lines(st, sm, q, w, i, bypass, count, time, copies, mask, size):
         if size > 0 and hit_wavefronts == count:
             banks, shift = par[L.P_BANKS], par[L.P_BANK_SHIFT]
             _, _, hit_wavefronts, _ = shared_wavefronts(st.address[sm], touched, mask, size, banks, shift, True)
+        # A sub-partition alone gets a turn every other cycle, as for shared memory.
+        busy = start + hit_wavefronts * par[L.P_LSU_INTERVAL]
+        st.part[q, L.Q_LSU_FREE] = max(st.part[q, L.Q_LSU_FREE], busy)
         there = take_data_stage(st, sm, q, start, hit_wavefronts) - 2 + par[L.P_L1_LATENCY] + 2 * (hit_wavefronts - 1)
         release_at(st, w, wbar, there, L.R_LONG)
     if token >= 0:

@@ -262,7 +262,8 @@ def step(st, sm, q, time):
             reason = L.R_MIO
             stores = False
             if st.code[i, M.COL_CLASS] != M.CLS_MEMORY:
-                if unit == M.UNIT_LSU or st.code[i, M.COL_CLASS] == M.CLS_SPECIAL:
+                lanes = st.code[i, M.COL_CLASS] == M.CLS_SPECIAL and st.code[i, M.COL_UNIFORM] == 0
+                if unit == M.UNIT_LSU or lanes:
                     free = max(free, queue_room(part, par[L.P_QUEUE_DEPTH]))
                 elif st.code[i, M.COL_CONST] >= 0:
                     free = max(free, part[L.Q_CONSTANT])

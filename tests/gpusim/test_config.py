@@ -43,7 +43,7 @@ def test_measured_h200():
     config = load_config("h200")
     assert (config.sm.count, config.l2.bytes, config.sm.shared_bytes) == (132, 62914560, 233472)
     assert config.shared.latency_cycles == 23
-    assert config.source("shared.latency_cycles").startswith("microbenchmark: dependent shared load")
+    assert config.source("shared.latency_cycles").startswith("microbenchmark: shared_load")
     assert config.source("sm.count").startswith("spec")
 
 
