@@ -190,7 +190,8 @@ Q_ISSUED = 24  # cycle of its last issue
 Q_CONSTANT_FREE = 25  # cycle from which its constant loads go on
 Q_CONSTANT = 26  # cycles at which its last constant loads are taken up, the oldest first
 CONSTANTS_WAITING = 3  # constant loads that wait in front of their port
-Q_LEAVES = Q_CONSTANT + CONSTANTS_WAITING + 1  # cycle at which each of the last QUEUE_MOST of them leaves the queue
+Q_BEYOND = Q_CONSTANT + CONSTANTS_WAITING + 1  # 1 if the last one in the queue goes beyond shared memory
+Q_LEAVES = Q_BEYOND + 1  # cycle at which each of the last QUEUE_MOST of them leaves the queue
 QUEUE_MOST = 32
 Q_FIELDS = Q_LEAVES + QUEUE_MOST
 

@@ -261,6 +261,7 @@ def step(st, sm, q, time):
             op = st.code[i, M.COL_OP]
             reason = L.R_MIO
             stores = False
+            beyond = False
             if st.code[i, M.COL_CLASS] != M.CLS_MEMORY:
                 lanes = st.code[i, M.COL_CLASS] == M.CLS_SPECIAL and st.code[i, M.COL_UNIFORM] == 0
                 if unit == M.UNIT_LSU or lanes:
@@ -270,19 +271,22 @@ def step(st, sm, q, time):
             elif op == M.OP_LDC:
                 free = max(free, part[L.Q_CONSTANT])
             else:
-                if st.code[i, M.COL_AUX0] != M.SPACE_SHARED:
+                beyond = st.code[i, M.COL_AUX0] != M.SPACE_SHARED
+                # A queue that shared memory fills is the one of all of them.
+                if beyond and part[L.Q_BEYOND] != 0:
                     reason = L.R_LG
                 stores = op == M.OP_STORE or op == M.OP_RED
                 free = max(free, queue_room(part, par[L.P_STORE_QUEUE_DEPTH if stores else L.P_QUEUE_DEPTH]))
             room = BULK_ROOM if op == M.OP_BULK_COPY else ROOM
-            waits = stores and reason == L.R_LG and st.sm[sm, L.S_STORE_LINES] >= par[L.P_MAX_STORES]
-            if waits:
-                reason = L.R_LONG  # an H200 issues some of these, and their warps wait for the registers that they send
-            if free <= time and st.code[i, M.COL_CLASS] == M.CLS_MEMORY and (waits or no_room(st, sm, room)):
-                charge(st, sm, w, L.R_NOT_SELECTED, time)
-                block(st, w, q, slot, L.WAIT_THROTTLE, reason)
-                st.sm[sm, L.S_THROTTLED] = 1
-                continue
+            if free <= time and st.code[i, M.COL_CLASS] == M.CLS_MEMORY:
+                waits = stores and beyond and st.sm[sm, L.S_STORE_LINES] >= par[L.P_MAX_STORES]
+                if waits or no_room(st, sm, room):
+                    # An H200 issues it: the warp waits for what it reads, or for the registers that it sends.
+                    charge(st, sm, w, L.R_NOT_SELECTED, time)
+                    block(st, w, q, slot, L.WAIT_THROTTLE, L.R_LONG if beyond else L.R_MIO)
+                    st.sm[sm, L.S_THROTTLED] = 1
+                    continue
+                part[L.Q_BEYOND] = 1 if beyond else 0
         elif unit == M.UNIT_XU:
             reason = L.R_MIO
             free -= XU_AHEAD
