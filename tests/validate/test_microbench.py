@@ -211,10 +211,10 @@ def test_commands(capsys):
     found = json.loads(capsys.readouterr().out)
     case = BENCHES["pipe_fadd"].cases[0]
     assert found["pipe_fadd"]["warps=1"] == simulate.run(BENCHES["pipe_fadd"], case)
-    assert main(["microbench", "compare", "--only", "shared_load", "--full", "--fast"]) == 0
-    assert "shared_load, stride=1 warps=1: latency" in capsys.readouterr().out
-    slower = ["--set", "shared.latency_cycles=60"]
-    assert main(["microbench", "compare", "--only", "shared_load", *slower]) == 1
+    assert main(["microbench", "compare", "--only", "sync_barrier", "--full", "--fast"]) == 0
+    assert "sync_barrier, warps=1: each" in capsys.readouterr().out
+    slower = ["--set", "issue.bar_per_warp_cycles=9"]
+    assert main(["microbench", "compare", "--only", "sync_barrier", *slower]) == 1
     assert "<- off" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="begins with nothing_such"):
         main(["microbench", "compare", "--only", "nothing_such"])

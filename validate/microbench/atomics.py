@@ -97,7 +97,8 @@ def _rate_case(key: str, lane_step: int, warp_step: int, *, sms: int = SMS, warp
         spans = [span(mine[:, 0], mine[:, 1]) for mine in (rows[rows[:, 2] == sm] for sm in np.unique(rows[:, 2]))]
         return {"cycles per warp instruction": max(spans) / (rounds * sms * warps)}
 
-    return Case(f"{key} sms={sms} warps={warps}", sms, 32 * warps, make, reduce)
+    slow = sms > 1 and lane_step > 1
+    return Case(f"{key} sms={sms} warps={warps}", sms, 32 * warps, make, reduce, slow=slow)
 
 
 _PATTERNS = (("one word", 0, 0), ("one line", 1, 0), ("a line per warp", 1, 32), ("lines per lane", 32, 1024))

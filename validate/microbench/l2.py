@@ -118,7 +118,7 @@ def _capacity_case(mib: int) -> Case:
     def reduce(args: tuple[Any, ...]) -> dict[str, float]:
         return summary(waits(args))
 
-    return Case(f"MiB={mib}", SMS, 1024, make, reduce, shared_bytes=ALONE, before="cold", slow=mib > 16)
+    return Case(f"MiB={mib}", SMS, 1024, make, reduce, shared_bytes=ALONE, before="cold", slow=mib > 8)
 
 
 def _together_case(key: str, sms: tuple[int, ...], lines: int, before: str) -> Case:
