@@ -10,7 +10,7 @@ from gpusim.engine import memory_state as S
 from gpusim.limiter import find_limiter, uncoalesced_share, utilisation
 from tests.gpusim.records import FFMA, LDG, LDS, STG, STS, make_program, make_record, stall
 
-OVERHEAD = 2695
+OVERHEAD = 2465
 """Cycles of launch overhead of the H200's configuration."""
 
 
@@ -26,7 +26,7 @@ def running(cycles):
 def test_launch_overhead():
     found = limiter(cycles=3000, active_cycles=200)
     assert found.kind == "launch overhead"
-    assert "2,695 of 3,000 cycles (90 %)" in found.sentence
+    assert "2,465 of 3,000 cycles (82 %)" in found.sentence
 
 
 def test_dram_bandwidth():

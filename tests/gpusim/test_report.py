@@ -64,7 +64,7 @@ def test_head():
         "grid (264, 1, 1) x block (256, 1, 1): 264 blocks, 2,112 warps;"
     )
     assert section(text, "Duration").startswith(
-        "4,000 cycles = 2.02 us at 1,980 MHz, of which launch overhead 2,695"
+        "4,000 cycles = 2.02 us at 1,980 MHz, of which launch overhead 2,465"
     )
     assert section(text, "Limited by").startswith("Launch overhead:")
 
