@@ -21,6 +21,7 @@ def _power_of_two(value: int) -> int:
 
 PowerOfTwo = Annotated[int, Field(gt=0), AfterValidator(_power_of_two)]
 Count = Annotated[int, Field(gt=0)]
+# The engine remembers as many (`QUEUE_MOST` in gpusim/engine/layout.py).
 QueueDepth = Annotated[int, Field(gt=0, le=32)]
 Cycles = Annotated[int, Field(ge=0)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -148,7 +149,7 @@ class Pipes(Section):
     half: Pipe = _doc("packed half precision: HADD2, HMUL2, HFMA2")
     fp64: Pipe = _doc("DADD, DMUL, DFMA")
     xu: Pipe = _doc("MUFU and conversions that share its unit")
-    popc: Pipe = _doc("POPC, FLO, BREV: results of variable latency at ALU rate")
+    popc: Pipe = _doc("constant loads, special registers, MATCH and barriers; POPC itself goes through `xu`")
     lsu: Pipe = _doc(
         "addresses of loads, stores, atomics and shuffles; latency of those without their own key"
     )

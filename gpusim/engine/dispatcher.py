@@ -14,7 +14,7 @@ from gpusim.engine.jit import compiled
 from gpusim.engine.shadow import forget_block, forget_warp
 
 # --- state of the dispatcher ------------------------------------------------------------------------------------------
-G_NEXT, G_TOTAL, G_FREE_AT, G_RUNNING, G_AGE, G_PLACED, G_BLOCKS, G_FIELDS = range(8)
+G_NEXT, G_TOTAL, G_FREE_AT, G_RUNNING, G_AGE, G_BLOCKS, G_FIELDS = range(7)
 #: The dispatcher's clock counts in 1/256 cycles, since it takes note of a block every 1.19 cycles.
 FRACTION = 256
 

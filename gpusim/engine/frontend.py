@@ -94,7 +94,7 @@ def from_l1(st, sm, line, asked_ahead, now):
     s = st.sm[sm]
     start = max(now - ahead, s[L.S_IL1_AHEAD])
     s[L.S_IL1_AHEAD] = start + par[L.P_IL1_INTERVAL]
-    if asked_ahead == 0:
+    if not asked_ahead:
         start = max(start, now, s[L.S_IL1_FREE])
         s[L.S_IL1_FREE] = start + par[L.P_IL1_INTERVAL]
     return max(start + par[L.P_IL1_LATENCY], cache[k, READY])
@@ -117,7 +117,7 @@ def fetch(st, sm, q, before, line, now):
         cache[k, USED] = now
         ready = cache[k, READY]
     else:
-        ready = from_l1(st, sm, line, 1 if line == before + 1 else 0, now)
+        ready = from_l1(st, sm, line, line == before + 1, now)
         insert(cache, first, ways, line, ready, now)
     last = min((st.code.shape[0] - 2) >> 3, line + par[L.P_PREFETCH])  # the last row is no instruction of the kernel
     for following in range(line + 1, last + 1):

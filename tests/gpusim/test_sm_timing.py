@@ -42,13 +42,8 @@ def fairness(tmp_path, instruction, overrides=()):
         """.replace("BODY", " ".join(f'asm volatile("{instruction}" : "+f"({name}));' for name in "abcd")),
     )
     out = np.zeros((4, 8, 2), np.uint32)
-    gpusim.simulate(kernel, 4, 256, [out, np.float32(1)], "h200", overrides=[*_one_sm(), *overrides])
+    gpusim.simulate(kernel, 4, 256, [out, np.float32(1)], "h200", overrides=[*ONE_SM, *overrides])
     return (out[:, :, 1] - out[:, :, 0].min()).astype(np.int64)
-
-
-def _one_sm():
-    keys = gpusim.load_config("h200").sm.model_dump()
-    return [each for each in ONE_SM if each.partition("=")[0].removeprefix("sm.") in keys]
 
 
 def test_blocks_that_wait_for_one_pipe_end_one_after_the_other(tmp_path):
@@ -79,7 +74,7 @@ def test_first_blocks_start_as_fast_as_an_sm_takes_them(tmp_path, threads, apart
         """,
     )
     out = np.zeros(4, np.uint32)
-    gpusim.simulate(kernel, 4, threads, [out], "h200", overrides=[*_one_sm(), "icache.l2_latency_cycles=1"])
+    gpusim.simulate(kernel, 4, threads, [out], "h200", overrides=[*ONE_SM, "icache.l2_latency_cycles=1"])
     steps = np.diff(np.sort(out).astype(np.int64))[1:]  # the first block waits for its code
     assert steps.mean() == pytest.approx(apart, abs=3)
 

@@ -85,6 +85,12 @@ def span(starts: np.ndarray, ends: np.ndarray) -> float:
     return float(last.max() - first.min())
 
 
+def chain_latency(clocks: np.ndarray, few: int, more: int) -> float:
+    """Cycles of one operation of a chain: `clocks` [3] lie around `few` of them and then around `more`."""
+    steps = np.diff(clocks) % 2**32
+    return float(steps[1] - steps[0]) / (more - few)
+
+
 BLANK_BYTES = 64 << 20
 """An array from here on has no contents that matter: on the GPU and in the simulator it is allocated and not copied."""
 

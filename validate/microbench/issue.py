@@ -16,11 +16,8 @@ _INSTRUCTIONS = 2048
 """Of the measured kind that every warp runs through."""
 
 
-def _kernel(name: str, lines: tuple[str, ...], length: int, declare: str = "") -> Callable[..., None]:
-    text = [lines[k % len(lines)].replace("#", f"v{4 + k % 4 if declare else k % 8}") for k in range(length)]
-    if declare:
-        text += _KEEP
-    many = eight(text, types.float32, declare)
+def loop_kernel(name: str, many: Callable[..., Any]) -> Callable[..., None]:
+    """A kernel that times `rounds` turns of `many`, a function of `asm.eight`, on every warp."""
 
     def kernel(x, rounds, out):
         """out [warp, 2]: clocks around the loop, the second time that it runs."""
@@ -44,8 +41,15 @@ def _kernel(name: str, lines: tuple[str, ...], length: int, declare: str = "") -
         if a + b + c + d + e + f + g + h == np.float32(1.5):
             x[0] = a
 
-    kernel.__name__ = kernel.__qualname__ = f"issue_{name}"
+    kernel.__name__ = kernel.__qualname__ = name
     return kernel
+
+
+def _kernel(name: str, lines: tuple[str, ...], length: int, declare: str = "") -> Callable[..., None]:
+    text = [lines[k % len(lines)].replace("#", f"v{4 + k % 4 if declare else k % 8}") for k in range(length)]
+    if declare:
+        text += _KEEP
+    return loop_kernel(f"issue_{name}", eight(text, types.float32, declare))
 
 
 def _case(length: int, warps: int) -> Case:

@@ -11,7 +11,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import after, block, clock, eight
-from validate.microbench.bench import Bench, Case, rows_of, span
+from validate.microbench.bench import Bench, Case, chain_latency, rows_of, span
 
 _FEW, _MORE, _MANY = 16, 48, 64
 """Instructions between clocks of the chain, and in the loop of independent ones: 1 KiB, which every cache holds."""
@@ -152,8 +152,7 @@ def _case(op: Op, warps: int) -> Case:
         rows = rows_of(args, 5)
         found = {"per_cycle": warps * _MANY * _ROUNDS / span(rows[:, 3], rows[:, 4])}
         if warps == 1:
-            steps = np.diff(rows[0, :3]) % 2**32
-            found["latency"] = float(steps[1] - steps[0]) / (_MORE - _FEW)
+            found["latency"] = chain_latency(rows[0, :3], _FEW, _MORE)
         return found
 
     return Case(f"warps={warps}", 1, 32 * warps, make, reduce)

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numba import cuda
 from numba.cuda import types
 
 from validate.instructions.encode import RA, RB, RC, field
-from validate.microbench.asm import after, clock, eight
+from validate.microbench.asm import eight
 from validate.microbench.bench import Bench, Case, rows_of, span
+from validate.microbench.issue import loop_kernel
 
 _MANY, _ROUNDS = 64, 16
 _FFMA = 0x223
@@ -46,33 +46,6 @@ def _registers(*sets: tuple[int, int, int], reuse: int = 0) -> Callable[[Sequenc
 _LOOP = eight([f"fma.rn.f32 v{k % 8}, v{k % 8}, v{(k + 1) % 8}, w;" for k in range(_MANY)], types.float32)
 
 
-def _kernel(name: str) -> Callable[..., None]:
-    def kernel(x, rounds, out):
-        """out [warp, 2]: clocks around the loop, the second time that it runs."""
-        t = cuda.threadIdx.x
-        a = b = c = d = e = f = g = h = x[0]
-        w = x[1]
-        start = np.uint32(0)
-        turn = np.int32(0)
-        while turn < 2:
-            cuda.syncthreads()
-            start = clock()
-            k = np.int32(0)
-            while k < rounds:
-                a, b, c, d, e, f, g, h = _LOOP(a, b, c, d, e, f, g, h, w)
-                k = after(k)
-            turn = after(turn)
-        end = clock()
-        if t & 31 == 0:
-            out[2 * (t >> 5)] = start
-            out[2 * (t >> 5) + 1] = end
-        if a + b + c + d + e + f + g + h == np.float32(1.5):
-            x[0] = a
-
-    kernel.__name__ = kernel.__qualname__ = name
-    return kernel
-
-
 def _case(warps: int) -> Case:
     def make() -> tuple[Any, ...]:
         return np.ones(2, np.float32), np.int32(_ROUNDS), np.zeros(2 * warps, np.uint32)
@@ -101,7 +74,7 @@ BENCHES = tuple(
         f"registers_{name}",
         "How many cycles does an FFMA take by the banks (even and odd) of the registers that it reads?",
         "cycles",
-        _kernel(f"registers_{name}"),
+        loop_kernel(f"registers_{name}", _LOOP),
         tuple(map(_case, (4, 16))),
         opcodes=("FFMA",),
         rewrite=rewrite,

@@ -11,7 +11,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import after, clock, inline, shared_address
-from validate.microbench.bench import Bench, Case, rows_of, span
+from validate.microbench.bench import Bench, Case, chain_latency, rows_of, span
 
 _FEW, _MORE, _MANY = 8, 24, 32
 _ROUNDS = 8
@@ -116,8 +116,7 @@ def _case(access: Access, stride: int, warps: int) -> Case:
         rows = rows_of(args, 5)
         found = {"an access": span(rows[:, 3], rows[:, 4]) / (_MANY * _ROUNDS * warps)}
         if warps == 1 and access.dependent:
-            steps = np.diff(rows[0, :3]) % 2**32
-            found["latency"] = float(steps[1] - steps[0]) / (_MORE - _FEW)
+            found["latency"] = chain_latency(rows[0, :3], _FEW, _MORE)
         return found
 
     return Case(f"stride={stride} warps={warps}", 1, 32 * warps, make, reduce)
