@@ -2,7 +2,7 @@
 
 `gpusim.simulate` runs one kernel on a modelled GPU and returns a `Result`. Reading order: `simulation` (the call),
 `launch`, `config/`, `memory`, `arguments`, `occupancy` (what goes in), `runner` and `engine/` (the machine), `result`,
-`metrics`, `report`, `trace` (what comes out), `cli/`.
+`metrics`, `advice`, `report`, `report_html`, `trace` (what comes out), `cli/`.
 """
 
 from importlib import import_module

@@ -28,9 +28,12 @@ from isa import microops as M
 
 LEAST = 0.005
 """Share of the duration below which nothing is said."""
-_PER_KIND = 2
+_SECOND = 0.02
+"""Share from which a second finding of a kind is worth a sentence."""
 _WARP = 32
-_ARITHMETIC = {"FADD", "FMUL", "FFMA", "FMNMX", "DADD", "DMUL", "DFMA", "IADD3", "IMAD", "IMNMX", "VIMNMX", "LOP3", "HADD2"}
+_ARITHMETIC = {
+    "FADD", "FMUL", "FFMA", "FMNMX", "DADD", "DMUL", "DFMA", "IADD3", "IMAD", "IMNMX", "VIMNMX", "LOP3", "HADD2",
+}  # fmt: skip
 _LOOP_CONTROL = {"ISETP", "UISETP", "PLOP3", "BRA", "BSSY", "BSYNC", "BREAK"}
 _SHORT = {"LDS", "S2R", "S2UR", "SHFL", "MUFU", "LDSM", "ATOMS", "VOTE", "MATCH", "REDUX", "F2I", "I2F", "POPC"}
 _WORK = ("selected", "not_selected", "wait", "branch_resolving", "dispatch_stall", "math_pipe_throttle")
@@ -92,12 +95,12 @@ class _Launch:
 
 
 def find(counts: Counts | LaunchRecord) -> list[Finding]:
-    """Everything that costs a launch at least `LEAST` of its duration, the dearest first; of each kind at most two."""
+    """Everything that costs a launch at least `LEAST` of its duration, the dearest first; of a kind at most two."""
     launch = _Launch(counts if isinstance(counts, Counts) else Counts(counts))
     kept: list[Finding] = []
     for rule in RULES:
         found = sorted((each for each in rule(launch) if each.share >= LEAST), key=lambda each: -each.share)
-        kept += found[:_PER_KIND]
+        kept += [each for k, each in enumerate(found[:2]) if k == 0 or each.share >= _SECOND]
     return sorted(kept, key=lambda each: -each.share)
 
 
@@ -138,9 +141,9 @@ def uncoalesced(launch: _Launch) -> Iterator[Finding]:
         members = rows[rows_global[rows]]
         ideal, sectors = launch.line[members, L.N_SECTORS_IDEAL], launch.line[members, L.N_SECTORS]
         excessive = int(np.maximum(sectors - ideal, 0).sum())
-        worst = members[np.argmax(sectors - ideal)] if excessive else 0
         if not excessive:
             continue
+        worst = int(members[np.argmax(sectors - ideal)])
         total = int(sectors.sum())
         requests = int(launch.line[worst, L.N_REQUESTS])
         share = excessive * SECTOR_BYTES / bandwidth / launch.cycles
@@ -180,22 +183,22 @@ def divergence(launch: _Launch) -> Iterator[Finding]:
 
 def barriers(launch: _Launch) -> Iterator[Finding]:
     """Waits at barriers of the block, by the line of the barrier."""
-    bars = np.flatnonzero(launch.opcodes("BAR"))
+    bars = np.flatnonzero(launch.opcodes("BAR")).tolist()
     waits = launch.waits("barrier")
-    if not len(bars) or not waits.any():
+    if not bars or not waits.any():
         return
     cost: dict[tuple[str | None, int | None], float] = {}
-    for row in np.flatnonzero(waits):
+    for row in np.flatnonzero(waits).tolist():
         # The wait is counted at the instruction behind the barrier.
-        bar = bars[max(int(np.searchsorted(bars, row)) - 1, 0)]
-        cost[launch.place(bar)] = cost.get(launch.place(bar), 0.0) + float(waits[row])
+        place = launch.place(bars[max(int(np.searchsorted(bars, row)) - 1, 0)])
+        cost[place] = cost.get(place, 0.0) + float(waits[row])
     for place, cycles in cost.items():
         executed = int(launch.line[[bar for bar in bars if launch.place(bar) == place], L.N_EXECUTED].sum())
         share = launch.of_duration(cycles)
         each = ratio(executed, launch.warps)
         yield Finding("barriers", *place, executed, share, (
-            f"{_where(place)}: each warp arrives {each:.1f} times at this barrier of the block ({executed:,} in all) and "
-            f"waits there {_percent(share)} of the time. Between the threads of one warp syncwarp is enough: let "
+            f"{_where(place)}: each warp arrives {each:.1f} times at this barrier of the block ({executed:,} in all) "
+            f"and waits there {_percent(share)} of the time. Between the threads of one warp syncwarp is enough: let "
             "the last warp go on alone, or exchange registers by shuffles."
         ))  # fmt: skip
 
@@ -211,32 +214,32 @@ def loops(launch: _Launch) -> Iterator[Finding]:
         if not isinstance(target, int) or target >= each.address or not executed:
             continue
         body = np.arange(target // 16, row + 1)
-        own = np.array([launch.place(k) == launch.place(row) for k in body])
+        own = np.array([launch.place(k) == launch.place(row) for k in body.tolist()])
         members = body[(control[body] | own) & ~others[body]]
         overhead = int(launch.line[members, L.N_EXECUTED].sum())
         total = int(launch.line[body, L.N_EXECUTED].sum())
         share = launch.of_duration(float(time[members].sum()))
         yield Finding("loop overhead", *launch.place(row), overhead, share, (
             f"{_where(launch.place(row))}: the loop goes round {ratio(executed, launch.warps):.1f} times per warp; its "
-            f"counter, tests and branches are {overhead:,} of its {total:,} warp instructions and {_percent(share)} of the "
-            "time. Make the number of rounds a constant, so that the compiler unrolls it, or unroll by hand."
+            f"counter, tests and branches are {overhead:,} of its {total:,} warp instructions and {_percent(share)} of "
+            "the time. Make the number of rounds a constant, so that the compiler unrolls it, or unroll by hand."
         ))  # fmt: skip
 
 
 def work_per_thread(launch: _Launch) -> Iterator[Finding]:
     """Blocks that pay for their common part once for each element or two that a thread loads."""
-    bars = np.flatnonzero(launch.opcodes("BAR") & (launch.line[:, L.N_EXECUTED] > 0))
+    bars = np.flatnonzero(launch.opcodes("BAR") & (launch.line[:, L.N_EXECUTED] > 0)).tolist()
     loads = launch.counts.global_total(L.N_REQUESTS, M.OP_LOAD)
     each = ratio(loads, launch.warps)
-    if not len(bars) or not 0 < each <= 2:
+    if not bars or not 0 < each <= 2:
         return
     after = np.arange(len(launch.line)) > bars[0]
     count = int(launch.line[after, L.N_EXECUTED].sum())
     share = launch.of_duration(float(launch.stalls[after].sum())) / 2
     yield Finding("work per thread", *launch.place(bars[0]), each, share, (
         f"{_where(launch.place(bars[0]))}: each thread loads {each:.1f} times from global memory, and behind the first "
-        f"barrier its warp executes {ratio(count, launch.warps):.0f} instructions, however little was loaded. Twice the "
-        f"elements per thread, combined while loading, save half of these: {_percent(share)} of the time."
+        f"barrier its warp executes {ratio(count, launch.warps):.0f} instructions, however little was loaded. Twice "
+        f"the elements per thread, combined while loading, save half of these: {_percent(share)} of the time."
     ))  # fmt: skip
 
 
@@ -249,15 +252,16 @@ def shared_exchange(launch: _Launch) -> Iterator[Finding]:
     loads = launch.opcodes("LDS")
     accesses = loads | launch.opcodes("STS")
     short = launch.waits("short_scoreboard", "mio_throttle").sum()
-    part = ratio(int(launch.line[loads, L.N_EXECUTED].sum()), int(launch.line[launch.opcodes(*_SHORT), L.N_EXECUTED].sum()))
+    executed = launch.line[:, L.N_EXECUTED]
+    part = ratio(int(executed[loads].sum()), int(executed[launch.opcodes(*_SHORT)].sum()))
     share = launch.of_duration(part * float(short) + float(launch.waits("selected", "wait")[accesses].sum()))
     share += launch.of_duration(float(launch.waits("barrier").sum())) / 2
     count = int(launch.line[accesses, L.N_EXECUTED].sum())
     place = launch.place(max(chains, key=lambda row: int(launch.line[row, L.N_EXECUTED])))
     yield Finding("shared-memory exchange", *place, count, share, (
-        f"{_where(place)}: {stores:,} of {count:,} shared-memory instructions hand a partial result on to the next step; "
-        f"with the waits for them and half of the barriers that is {_percent(share)} of the time. Lanes of a warp exchange "
-        "registers by shuffles (shfl_down_sync) without shared memory; one word per warp is left for the block."
+        f"{_where(place)}: {stores:,} of {count:,} shared-memory instructions hand a partial result on to the next "
+        f"step; with the waits for them and half of the barriers that is {_percent(share)} of the time. Lanes of a "
+        "warp exchange registers by shuffles (shfl_down_sync) instead; one word per warp is left for shared memory."
     ))  # fmt: skip
 
 
@@ -289,8 +293,9 @@ def memory_latency(launch: _Launch) -> Iterator[Finding]:
     """Waits for loads, by the line of the load."""
     waits = launch.waits("long_scoreboard", "lg_throttle")
     cost: dict[int, float] = {}
-    for row in np.flatnonzero(waits):
-        cost[_producer(launch, int(row))] = cost.get(_producer(launch, int(row)), 0.0) + float(waits[row])
+    for waiting in np.flatnonzero(waits).tolist():
+        load = _producer(launch, waiting)
+        cost[load] = cost.get(load, 0.0) + float(waits[waiting])
     by_line: dict[tuple[str | None, int | None], float] = {}
     for row, cycles in cost.items():
         by_line[launch.place(row)] = by_line.get(launch.place(row), 0.0) + cycles
@@ -298,9 +303,9 @@ def memory_latency(launch: _Launch) -> Iterator[Finding]:
     for place, cycles in by_line.items():
         share = launch.of_duration(cycles)
         yield Finding("memory latency", *place, cycles, share, (
-            f"{_where(place)}: warps wait {_percent(share)} of the time for its accesses to global or local memory, with "
-            f"{resident:.1f} of {launch.record.config.sm.max_warps} warps on an SM to hide them. More warps, or several "
-            "independent loads per thread before the first is used, hide more."
+            f"{_where(place)}: warps wait {_percent(share)} of the time for its accesses to global or local memory, "
+            f"with {resident:.1f} of {launch.record.config.sm.max_warps} warps on an SM to hide them. More warps, or "
+            "several independent loads per thread before the first is used, hide more."
         ))  # fmt: skip
 
 
@@ -319,8 +324,8 @@ def overhead(launch: _Launch) -> Iterator[Finding]:
     """Cycles of the launch outside its blocks."""
     cycles = launch.cycles - launch.running
     yield Finding("launch overhead", None, None, cycles, cycles / launch.cycles, (
-        f"{cycles:,} of {launch.cycles:,} cycles ({_percent(cycles / launch.cycles)}) pass before the first block runs. "
-        "More work per launch, or fewer launches, spread them."
+        f"{cycles:,} of {launch.cycles:,} cycles ({_percent(cycles / launch.cycles)}) pass before the first block "
+        "runs. More work per launch, or fewer launches, spread them."
     ))  # fmt: skip
 
 
@@ -335,7 +340,8 @@ def idle_sms(launch: _Launch) -> Iterator[Finding]:
         what = f"{record.launch.blocks:,} blocks occupy {used} of {total} SMs"
         advice = "More, smaller blocks would use them all."
     else:
-        what = f"The grid is {waves:.2f} waves, and SMs hold a warp for {_percent(1 - idle)} of the time that blocks run"
+        held = _percent(1 - idle)
+        what = f"The grid is {waves:.2f} waves, and SMs hold a warp for {held} of the time that blocks run"
         advice = "A multiple of whole waves, or blocks of even length, leave no tail."
     yield Finding("idle SMs", None, None, total - used, share, (
         f"{what}: idle SMs are {_percent(share)} of the time. {advice}"

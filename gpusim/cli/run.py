@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpusim.cli import EXIT_MISMATCH, EXIT_OK, UserError
@@ -19,6 +20,7 @@ examples:
   gpusim run vector_add
   gpusim run reduction/shuffle --size 1000000 --gpu a100
   gpusim run vector_add --set sm.count=66 --json
+  gpusim run transpose/tiled --report transpose.html      a page with source view and warp stepper
   gpusim run histogram/shared --check initcheck,racecheck
   gpusim run kernels.py:scale --grid 8 --block 128 --args "float32[1024]=random, float32(2.5)"
   gpusim run kernel.cubin --entry saxpy --grid 8 --block 128 --args "float32(2), float32[1024], float32[1024]"
@@ -37,6 +39,11 @@ def add(commands) -> None:
         "--no-check",
         action="store_true",
         help="do not compare a bundled program's output with its NumPy reference",
+    )
+    parser.add_argument(
+        "--report",
+        metavar="FILE.html",
+        help="also write the report as one HTML file, with a stepper through the warps of block 0",
     )
     add_json_option(parser)
     parser.set_defaults(command=execute)
@@ -68,8 +75,12 @@ def execute(options: argparse.Namespace) -> int:
     from gpusim.config import load_config
 
     target = find_target(options, load_config(options.gpu, options.overrides))
+    if options.report:
+        _check_writable(options.report)
     expected = target.variant.reference(target.launch) if target.variant and not options.no_check else None
-    result = simulate_target(target, options)
+    result = simulate_target(target, options, trace=bool(options.report))
+    if options.report:
+        _write_report(result, options.report, target)
     check = _check(target, expected)
     if options.json:
         print(json.dumps(_document(target, result, check), indent=2))
@@ -86,8 +97,22 @@ def execute(options: argparse.Namespace) -> int:
     return EXIT_OK if check["equal"] else EXIT_MISMATCH
 
 
-def simulate_target(target: Target, options: argparse.Namespace) -> Result:
-    """Simulate a target, with the options of `add_run_options` and of the GPU."""
+def _check_writable(path: str) -> None:
+    """Refuse before a long run what can only fail after it."""
+    target = Path(path)
+    if target.is_dir() or not target.absolute().parent.is_dir():
+        raise UserError(f"cannot write {path}: {'it is a folder' if target.is_dir() else 'there is no such folder'}")
+
+
+def _write_report(result: Result, path: str, target: Target) -> None:
+    try:
+        result.report_html(path, target.name)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from error
+
+
+def simulate_target(target: Target, options: argparse.Namespace, *, trace: bool = False) -> Result:
+    """Simulate a target, with the options of `add_run_options` and of the GPU. trace: record what happened when."""
     from gpusim.cli.progress import announce_compilation, show_progress
     from gpusim.simulation import DEFAULT_MAX_CYCLES, simulate
 
@@ -110,6 +135,7 @@ def simulate_target(target: Target, options: argparse.Namespace) -> Result:
             max_cycles=options.max_cycles or DEFAULT_MAX_CYCLES,
             threads=options.threads,
             progress=progress,
+            trace=trace,
             check=[name.strip() for name in options.check.split(",") if name.strip()],
         )
 

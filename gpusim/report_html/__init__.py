@@ -1,9 +1,10 @@
 """The report of a result as one HTML file that opens from disk: no server, no network, nothing beside it.
 
-`document` makes one JSON document from a result (`sections` its tables, `steps` the warp stepper's trace); `template.html`,
-`style.css` and the JavaScript modules in `js/` show it, and go into the file as they are. Modules import each other by
-name, such as `gpusim/source`; an import map in the page says where in the page they lie. `compact` is what a notebook
-shows of a result. Reading order of the modules: `main`, `format`, `sections`, `roofline`, `source`, `stepper`, `access`.
+`document` makes one JSON document from a result (`sections` its tables, `steps` the warp stepper's trace);
+`template.html`, `style.css` and the JavaScript modules in `js/` show it, and go into the file as they are. Modules
+import each other by name, such as `gpusim/source`; an import map in the page says where in the page they lie. `compact`
+is what a notebook shows of a result. Reading order of the JavaScript: `main`, `format`, `sections`, `roofline`,
+`source`, `stepper`, `access`.
 """
 
 from __future__ import annotations

@@ -34,14 +34,15 @@ def compact(result: Result) -> str:
     lines = "".join(
         f"<tr><td>{100 * ratio(row.cycles, total):.1f} %</td><td>{row.instructions:,}</td>"
         f"<td>{row.threads_per_instruction:.1f}</td><td>{row.shared_wavefronts_excessive:,}</td>"
-        f"<td>{escape(row.main_stall or '–')}</td>"
+        f"<td>{escape(row.main_stall or '-')}</td>"
         f'<td style="text-align:left"><code>{"" if row.line is None else row.line}: {escape(row.text)}</code></td></tr>'
         for row in result.source_lines[:_LINES]
     )
     return (
         f'<div class="gpusim-result"><p>{head}</p><p>{escape(result.limiter.sentence)}</p>'
         f"<ol>{advice}</ol>"
-        f"<table><thead><tr><th>unit</th><th>of its peak while blocks run</th></tr></thead><tbody>{bars}</tbody></table>"
+        "<table><thead><tr><th>unit</th><th>of its peak while blocks run</th></tr></thead>"
+        f"<tbody>{bars}</tbody></table>"
         "<table><thead><tr><th>warp cycles</th><th>instructions</th><th>threads</th><th>bank conflicts</th>"
         f'<th>main stall</th><th style="text-align:left">line</th></tr></thead><tbody>{lines}</tbody></table></div>'
     )
@@ -50,7 +51,8 @@ def compact(result: Result) -> str:
 def _bar(name: str, share: float) -> str:
     width = 100 * min(share, 1.0)
     return (
-        f'<tr><td style="text-align:left">{escape(name)}</td><td style="text-align:left"><span style="display:inline-block;'
+        f'<tr><td style="text-align:left">{escape(name)}</td><td style="text-align:left">'
+        '<span style="display:inline-block;'
         f'width:10em;border:1px solid {_BLUE}"><span style="display:block;width:{width:.1f}%;height:.7em;'
         f'background:{_BLUE}"></span></span> {100 * share:.1f} %</td></tr>'
     )

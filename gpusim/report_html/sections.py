@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 _COMPUTE = ("issue slots", "pipe")
+_SHOWN = 4
 
 
 def make_sections(result: Result) -> list[dict[str, Any]]:
@@ -62,6 +63,7 @@ def _speed_of_light(result: Result, counts: Counts) -> dict[str, Any]:
     memory = {name: share for name, share in shares.items() if name not in compute}
     bars = [
         _row("Compute (SM) Throughput", 100 * max(compute.values()), "%", _busiest(compute)),
+        *(_row(f"  {name[0].upper()}{name[1:]}", 100 * share, "%") for name, share in list(compute.items())[:_SHOWN]),
         _row("Memory Throughput", 100 * max(memory.values()), "%", _busiest(memory)),
         *(_row(f"  {name[0].upper()}{name[1:]}", 100 * share, "%") for name, share in memory.items()),
     ]
@@ -94,7 +96,8 @@ def _launch(result: Result) -> dict[str, Any]:
         ("Waves Per SM", "launch__waves_per_multiprocessor"),
     ))  # fmt: skip
     rows.append(_row("Shared Memory Configuration Size", result.occupancy.carveout_bytes, "byte"))
-    rows.append(_row("SMs With Blocks", f"{int((result.record.sm_blocks > 0).sum())} of {len(result.record.sm_blocks)}"))
+    blocks = result.record.sm_blocks
+    rows.append(_row("SMs With Blocks", f"{int((blocks > 0).sum())} of {len(blocks)}"))
     return _section("launch", "Launch Statistics", "What was launched, and how it spreads over the SMs.", rows)
 
 
@@ -129,7 +132,8 @@ _OPERATIONS = (
 
 def _memory(result: Result, counts: Counts) -> dict[str, Any]:
     metrics = result.metrics
-    shared, unified = [], []
+    shared: list[list[Any]] = []
+    unified: list[list[Any]] = []
     for label, _, operation in _OPERATIONS:
         requests = counts.shared_total(L.N_SHARED_REQUESTS, operation)
         wavefronts = counts.shared_total(L.N_SHARED_WAVEFRONTS, operation)
@@ -137,31 +141,32 @@ def _memory(result: Result, counts: Counts) -> dict[str, Any]:
         if requests or wavefronts:
             shared.append([label, requests, wavefronts, ideal, wavefronts - ideal])
     for label, suffix, operation in _OPERATIONS:
-        requests = metrics[f"l1tex__t_requests_pipe_lsu_mem_global_op_{suffix}.sum"]
-        if requests:
+        asked = metrics[f"l1tex__t_requests_pipe_lsu_mem_global_op_{suffix}.sum"]
+        if asked:
             sectors = metrics[f"l1tex__t_sectors_pipe_lsu_mem_global_op_{suffix}.sum"]
             hits = counts.global_total(L.N_HITS, operation)
             unified.append([
-                label, requests, sectors, round(sectors / requests, 2), counts.global_total(L.N_SECTORS_IDEAL, operation),
-                f"{100 * hits / sectors:.1f} %" if operation == M.OP_LOAD and sectors else "–",
+                label, asked, sectors, round(sectors / asked, 2), counts.global_total(L.N_SECTORS_IDEAL, operation),
+                f"{100 * hits / sectors:.1f} %" if operation == M.OP_LOAD and sectors else "",
             ])  # fmt: skip
     l2 = [
         [label, metrics[f"lts__t_sectors_srcunit_tex_op_{name}.sum"]]
         for label, name in (("Reads", "read"), ("Writes", "write"), ("Atomics", "atom"), ("Reductions", "red"))
     ]
     l2.append(["From the other partition", metrics["lts__t_sectors_srcunit_ltcfabric.sum"]])
+    near_hits = metrics["l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum"]
     hit, miss = (metrics[f"lts__t_sectors_srcunit_tex_lookup_{name}.sum"] for name in ("hit", "miss"))
     loads = metrics["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"]
     rows = [
         _metric(result, "Memory Throughput", "dram__bytes.sum.per_second"),
         _metric(result, "Max Bandwidth", "dram__throughput.avg.pct_of_peak_sustained_elapsed"),
-        _row("L1/TEX Hit Rate", 100 * ratio(metrics["l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum"], loads), "%",
-             "sectors of global loads found in L1"),
+        _row("L1/TEX Hit Rate", 100 * ratio(near_hits, loads), "%", "sectors of global loads found in L1"),
         _row("L2 Hit Rate", 100 * ratio(hit, hit + miss), "%", "sectors that the slice holds or awaits"),
     ]  # fmt: skip
     tables = [
         _table("Shared Memory", ["", "Requests", "Wavefronts", "Ideal", "Excessive (bank conflicts)"], shared),
-        _table("L1/TEX Cache, global memory", ["", "Requests", "Sectors", "Sectors/Req", "Ideal sectors", "Hit rate"], unified),
+        _table("L1/TEX Cache, global memory",
+               ["", "Requests", "Sectors", "Sectors/Req", "Ideal sectors", "Hit rate"], unified),
         _table("L2 Cache", ["", "Sectors"], l2),
         _table("Device Memory", ["", "Bytes"], [
             ["Read", metrics["dram__bytes_read.sum"]], ["Written", metrics["dram__bytes_write.sum"]],
@@ -175,7 +180,7 @@ def _memory(result: Result, counts: Counts) -> dict[str, Any]:
     section["chart"] = [
         ["Kernel", f"{sum(row[1] for row in unified):,} global requests"],
         [f"{moved['L1']:,} B", ""],
-        ["L1/TEX", f"{100 * ratio(metrics['l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum'], loads):.1f} % hit rate"],
+        ["L1/TEX", f"{100 * ratio(near_hits, loads):.1f} % hit rate"],
         [f"{moved['L2']:,} B", ""],
         ["L2", f"{100 * ratio(hit, hit + miss):.1f} % hit rate"],
         [f"{moved['DRAM']:,} B", ""],
@@ -209,7 +214,7 @@ def _scheduler(result: Result, counts: Counts) -> dict[str, Any]:
     ready = counts.stalls["selected"] + counts.stalls["not_selected"]
     rows = [
         _row("Active Warps Per Scheduler", ratio(counts.warp_cycles, cycles), "warp"),
-        _row("Eligible Warps Per Scheduler", ratio(ready, cycles), "warp", "warps that could issue, those not taken included"),
+        _row("Eligible Warps Per Scheduler", ratio(ready, cycles), "warp", "warps that could issue, taken or not"),
         _row("Issued Warp Per Scheduler", ratio(counts.issued, cycles), "warp"),
         _row("No Eligible", max(100 - issue, 0.0), "%", "scheduler cycles without an issue"),
         _row("One or More Eligible", issue, "%", "scheduler cycles with an issue"),
@@ -226,8 +231,9 @@ def _warp_state(result: Result) -> dict[str, Any]:
         ("Avg. Not Predicated Off Threads Per Warp", "smsp__thread_inst_executed_pred_on_per_inst_executed.ratio"),
     ))  # fmt: skip
     return _section(
-        "warp-state", "Warp State Statistics", "What warps spend their cycles on, between one instruction and the next.", rows
-    )
+        "warp-state", "Warp State Statistics",
+        "What warps spend their cycles on, between one instruction and the next.", rows,
+    )  # fmt: skip
 
 
 def _source(result: Result, counts: Counts) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 import { count, element, percent, quantity } from "gpusim/format";
 import { roofline } from "gpusim/roofline";
 
-const SHOWN = 6;
+const SHOWN = 8;
 
 export function head(data) {
   const { grid, block, registers } = data.launch;
