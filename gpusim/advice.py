@@ -26,7 +26,7 @@ from gpusim.limiter import BUSY, running_cycles, utilisation
 from gpusim.roofline import peak_bytes_per_cycle
 from isa import microops as M
 
-LEAST = 0.005
+LEAST = 0.001
 """Share of the duration below which nothing is said."""
 _SECOND = 0.02
 """Share from which a second finding of a kind is worth a sentence."""
@@ -227,7 +227,11 @@ def loops(launch: _Launch) -> Iterator[Finding]:
 
 
 def work_per_thread(launch: _Launch) -> Iterator[Finding]:
-    """Blocks that pay for their common part once for each element or two that a thread loads."""
+    """Blocks that pay for their common part once for each element or two that a thread loads.
+
+    Half as many blocks take half the time where blocks follow each other. Where all of them run at once, time is saved
+    as far as they share something: as much as the busiest resource is used.
+    """
     bars = np.flatnonzero(launch.opcodes("BAR") & (launch.line[:, L.N_EXECUTED] > 0)).tolist()
     loads = launch.counts.global_total(L.N_REQUESTS, M.OP_LOAD)
     each = ratio(loads, launch.warps)
@@ -235,11 +239,15 @@ def work_per_thread(launch: _Launch) -> Iterator[Finding]:
         return
     after = np.arange(len(launch.line)) > bars[0]
     count = int(launch.line[after, L.N_EXECUTED].sum())
-    share = launch.of_duration(float(launch.stalls[after].sum())) / 2
+    record = launch.record
+    at_once = record.launch.blocks <= record.config.sm.count * record.occupancy.blocks_per_sm
+    shared = min(next(iter(utilisation(launch.counts, launch.running).values())), 1.0) if at_once else 1.0
+    share = launch.of_duration(float(launch.stalls[after].sum())) / 2 * shared
     yield Finding("work per thread", *launch.place(bars[0]), each, share, (
         f"{_where(launch.place(bars[0]))}: each thread loads {each:.1f} times from global memory, and behind the first "
         f"barrier its warp executes {ratio(count, launch.warps):.0f} instructions, however little was loaded. Twice "
-        f"the elements per thread, combined while loading, save half of these: {_percent(share)} of the time."
+        f"the elements per thread, combined while loading, need half of them: {_percent(share)} of the time."
+        + (" All blocks run at once here; on a larger grid it is worth more." if at_once else "")
     ))  # fmt: skip
 
 

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+import gpusim
 from gpusim.report_html import steps
 from gpusim.result import Result
+from programs.registry import get
 from tests.gpusim.hand_trace import STEPS, make_trace
 from tests.gpusim.records import BRA, FADD, LDS, STG, STS, make_record
 from tests.gpusim.test_report_html import LINE
@@ -350,3 +352,44 @@ def test_a_cut_trace_is_said_to_be_cut(browser, tmp_path, monkeypatch):
     assert "first 3 steps of a warp" in find(browser, ".stepper").text
     assert "Step 1 of 3 (of 9)" in find(browser, ".position").text
     assert json.loads(find(browser, "#data").get_attribute("textContent"))["trace"]["cut"]
+
+
+MAPS = """
+const done = arguments[arguments.length - 1];
+import("gpusim/access").then(({ sharedMap, globalMap }) => {
+  const { trace } = JSON.parse(document.getElementById("data").textContent);
+  const found = { shared: [], global: [] };
+  for (const access of trace.warps.flatMap((warp) => warp.access).filter((each) => each && each[4] >= 0)) {
+    if (access[0] === 2) found.shared.push([Number(sharedMap(trace, access).dataset.rows), access[5]]);
+    if (access[0] === 1) found.global.push([Number(globalMap(trace, access, "global").dataset.rows), access[8]]);
+  }
+  done(found);
+});
+"""
+
+
+@pytest.mark.usefixtures("toolchain")
+@pytest.mark.parametrize(
+    ("name", "size", "most"), [("transpose/tiled", 40, 32), ("reduction/interleaved_conflicts", 600, 8)]
+)
+def test_maps_of_a_program_show_what_the_engine_counted(browser, tmp_path, name, size, most):
+    """The page derives wavefronts and lines from addresses; the engine counted them on its own."""
+    launch = get(name).make(size, 0)
+    result = gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, trace=True)
+    path = result.report_html(tmp_path / "report.html", name)
+    assert path.stat().st_size < 1 << 20
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", DESKTOP)
+    browser.get(path.as_uri())
+    found = browser.execute_async_script(MAPS)
+    for pairs in found.values():
+        assert len(pairs) >= 9
+        assert all(drawn == counted for drawn, counted in pairs)
+    assert max(counted for _, counted in found["shared"]) == most
+    rows = result.trace.of_warp(0)
+    for step in (0, len(rows) // 2, len(rows) - 1):
+        browser.execute_script(
+            "const s = document.getElementById('step'); s.value = arguments[0]; s.dispatchEvent(new Event('input'));", step
+        )
+        row = rows[step]
+        assert stepper_state(browser) == {"step": step} | {key: int(row[key]) for key in ("pc", "active", "executed")}
+    assert browser.get_log("browser") == []

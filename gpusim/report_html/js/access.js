@@ -41,6 +41,9 @@ export function wavefronts(lanes, size, banks, width, together) {
   return found;
 }
 
+const doing = (store, size, lanes) =>
+  `${store ? "Writes" : "Reads"} ${size} byte${size === 1 ? "" : "s"} for ${lanes === 1 ? "one lane" : `each of ${lanes} lanes`}`;
+
 function passLanes(size, banks, width) {
   let lanes = 32;
   while (lanes > 1 && lanes * size > banks * width) lanes >>= 1;
@@ -59,7 +62,7 @@ export function sharedMap(trace, access) {
   }
   const degree = Math.max(...rows.map((_, k) => k + 1), 1);
   const shared = rows.flatMap((row) => [...row.values()]).filter((cell) => cell.lanes.length > 1);
-  const text = `${store ? "Writes" : "Reads"} ${size} bytes for each of ${lanes.length} lanes: ${count} wavefront${count === 1 ? "" : "s"}, ${ideal} would do`
+  const text = `${doing(store, size, lanes.length)}: ${count} wavefront${count === 1 ? "" : "s"}, ${ideal} would do`
     + (count > ideal ? `; ${count - ideal} excessive` : "; no bank conflict")
     + (shared.length ? `; ${shared.length} word${shared.length === 1 ? " is" : "s are"} broadcast to several lanes` : "");
   const shown = rows.slice(0, MOST_ROWS);
@@ -113,7 +116,7 @@ export function globalMap(trace, access, space) {
   const lanes = lanesOfAccess(trace, access);
   const bytes = new Set(lanes.flatMap(([, address]) => Array.from({ length: size }, (_, k) => address + k))).size;
   const least = Math.ceil(bytes / SECTOR_BYTES);
-  const text = `${store ? "Writes" : "Reads"} ${size} bytes for each of ${lanes.length} lanes of ${space} memory: ${sectors} sector${sectors === 1 ? "" : "s"} in ${lines} line${lines === 1 ? "" : "s"}`
+  const text = `${doing(store, size, lanes.length)}, ${space} memory: ${sectors} sector${sectors === 1 ? "" : "s"} in ${lines} line${lines === 1 ? "" : "s"}`
     + (lanes.length && space === "global" ? `; their ${bytes} bytes would fit ${least}, ${(100 * bytes / Math.max(sectors * SECTOR_BYTES, 1)).toFixed(0)} % of what is moved is used` : "");
   const map = touched(lanes, size);
   const shown = [...map].slice(0, MOST_ROWS);

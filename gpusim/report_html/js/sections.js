@@ -44,7 +44,7 @@ export function advice(data, jump) {
     element("ol", { class: "findings" }, items.slice(0, SHOWN)),
     items.length > SHOWN ? element("details", {}, element("summary", {}, `${items.length - SHOWN} more that cost less`),
       element("ol", { class: "findings", start: SHOWN + 1 }, items.slice(SHOWN))) : null,
-    items.length ? null : element("p", {}, "Nothing costs more than half a percent of the time."));
+    items.length ? null : element("p", {}, "Nothing stands out."));
 }
 
 export function section(data, each) {
@@ -52,9 +52,12 @@ export function section(data, each) {
     element("h2", { id: `${each.id}-title` }, each.title),
     element("p", { class: "about" }, each.about),
     each.bars.length ? element("div", { class: "bars" }, each.bars.map(bar)) : null,
-    each.chart ? chart(each.chart) : null,
+    each.chart ? chart(each) : null,
     element("dl", { class: "rows" }, each.rows.map(row)),
-    each.tables.map(table),
+    each.tables.length ? element("div", { class: "tables" }, each.tables.map(table)) : null,
+    (each.loads ?? []).filter((one) => one.values.some((value) => value)).map((one) => strip(
+      `${one.title}, most ${count(Math.max(...one.values))}, average ${count(one.values.reduce((a, b) => a + b, 0) / one.values.length)}`,
+      one.values, (value, k) => `${one.noun} ${k}: ${count(value)} ${one.unit}`)),
     EXTRA[each.id] ? EXTRA[each.id](data) : null);
 }
 
@@ -87,21 +90,29 @@ function table(each) {
 }
 
 /** Boxes of the memory's levels with what moves between them. */
-function chart(parts) {
-  return element("ol", { class: "flow", "aria-label": "Memory chart" }, parts.map(([name, text], k) =>
-    k % 2 ? element("li", { class: "moves" }, name)
-      : element("li", { class: "level" }, element("strong", {}, name), element("span", {}, text))));
+function chart({ chart: parts, shared }) {
+  const level = (name, text) => element("li", { class: "level" }, element("strong", {}, name), element("span", {}, text));
+  return element("div", { class: "chart" },
+    element("ol", { class: "flow", "aria-label": "Memory chart" }, parts.map(([name, text], k) =>
+      k % 2 ? element("li", { class: "moves" }, name) : level(name, text))),
+    shared ? element("ol", { class: "flow shared", "aria-label": "Shared memory" },
+      element("li", { class: "moves" }, "from the kernel"), level("Shared Memory", shared)) : null);
+}
+
+/** A cell for each of many alike, the fuller the darker. */
+function strip(caption, values, tell) {
+  const most = Math.max(...values, 1);
+  return element("figure", {},
+    element("figcaption", {}, caption),
+    element("div", { class: "strip", role: "img", "aria-label": caption }, values.map((value, k) =>
+      element("span", { title: tell(value, k), style: `--heat:${(value / most).toFixed(3)}` }))));
 }
 
 const EXTRA = {
   "speed-of-light": (data) => roofline(data.roofline),
-  launch: (data) => element("figure", {},
-    element("figcaption", {}, `Active cycles of each of the ${data.sm_blocks.length} SMs, darkest ${count(Math.max(...data.sm_active_cycles))}; empty: no block`),
-    element("div", { class: "sms", role: "img", "aria-label": `${data.sm_blocks.filter((n) => n).length} of ${data.sm_blocks.length} SMs have blocks` },
-      data.sm_active_cycles.map((cycles, sm) => element("span", {
-        title: `SM ${sm}: ${count(data.sm_blocks[sm])} blocks, ${count(cycles)} active cycles`,
-        style: `--heat:${(cycles / Math.max(...data.sm_active_cycles, 1)).toFixed(3)}`,
-      })))),
+  launch: (data) => strip(
+    `Active cycles of each of the ${data.sm_blocks.length} SMs, most ${count(Math.max(...data.sm_active_cycles))}; empty: no block`,
+    data.sm_active_cycles, (cycles, sm) => `SM ${sm}: ${count(data.sm_blocks[sm])} blocks, ${count(cycles)} active cycles`),
   "warp-state": (data) => stalls(data),
 };
 

@@ -6,6 +6,10 @@ const SPACES = ["", "global", "shared", "local", "constant"];
 const SPEEDS = [[1, "1 step/s"], [4, "4 steps/s"], [15, "15 steps/s"], [60, "60 steps/s"]];
 const CONTEXT = 3;
 const OVERVIEW_COLUMNS = 1000;
+const LANE_HEIGHT = 2;
+const WAIT_HEIGHT = 20;
+const HEIGHT = 32 * LANE_HEIGHT + 2 + WAIT_HEIGHT;
+const LONG_WAIT = 1000; // cycles that fill the height of the waits, which is logarithmic
 const NAMES = { executed: "executes", off: "active, its guard is false", waiting: "waits for its turn", ended: "has ended" };
 const SIGNS = { executed: "●", off: "◐", waiting: "○", ended: "×" };
 
@@ -27,7 +31,7 @@ export function stepper(data, showLine) {
     trace.warps.map((each, k) => element("option", { value: k }, `${each.label} (${count(each.total)} instructions)`)));
   const speed = element("select", { id: "speed", "aria-label": "Speed", onchange: (event) => { state.speed = Number(event.target.value); if (state.timer) { play(false); play(true); } } },
     SPEEDS.map(([value, text]) => element("option", { value, selected: value === state.speed }, text)));
-  const canvas = element("canvas", { width: OVERVIEW_COLUMNS, height: 64, "aria-hidden": "true" });
+  const canvas = element("canvas", { width: OVERVIEW_COLUMNS, height: HEIGHT, "aria-hidden": "true" });
   const head = element("span", { class: "head" });
   const overview = element("div", { class: "overview", "aria-hidden": "true", onpointerdown: scrub, onpointermove: (event) => { if (event.buttons) scrub(event); } }, canvas, head);
   const instruction = element("p", { class: "instruction" });
@@ -69,6 +73,14 @@ export function stepper(data, showLine) {
     return -1;
   }
 
+  /** Cycles waited before a step. */
+  function waitBefore(step) {
+    let cycles = 0;
+    const waits = warp().stalls[step];
+    for (let k = 1; k < waits.length; k += 2) cycles += waits[k];
+    return cycles;
+  }
+
   function laneStates() {
     const active = maskAt(state.step, "active");
     const executed = maskAt(state.step, "executed");
@@ -108,7 +120,7 @@ export function stepper(data, showLine) {
       let total = 0;
       for (let k = 0; k < waits.length; k += 2) { parts.push([waits[k + 1], data.stalls[waits[k]]]); total += waits[k + 1]; }
       parts.sort((a, b) => b[0] - a[0]);
-      lines.push(`Waited ${count(total)} cycles before: ${parts.map(([cycles, [name, meaning]]) => `${count(cycles)} ${name.replaceAll("_", " ")} (${meaning})`).join(", ")}`);
+      lines.push(`Waited ${count(total)} cycle${total === 1 ? "" : "s"} before: ${parts.map(([cycles, [name, meaning]]) => `${count(cycles)} ${name.replaceAll("_", " ")} (${meaning})`).join(", ")}`);
     } else if (state.step > 0) lines.push("Issued without waiting");
     return lines;
   }
@@ -148,13 +160,13 @@ export function stepper(data, showLine) {
     root.dataset.executed = maskAt(state.step, "executed") >>> 0;
   }
 
-  /** Lanes over steps: the higher the fuller the warp. */
+  /** Lanes over steps, and below them how long each step was waited for. */
   function drawOverview() {
     const context = canvas.getContext("2d");
     const style = getComputedStyle(root);
     const columns = Math.min(steps(), OVERVIEW_COLUMNS);
     canvas.width = columns;
-    context.clearRect(0, 0, columns, 64);
+    context.clearRect(0, 0, columns, HEIGHT);
     for (let x = 0; x < columns; x += 1) {
       const step = Math.floor((x * steps()) / columns);
       const active = maskAt(step, "active");
@@ -162,8 +174,14 @@ export function stepper(data, showLine) {
       for (let lane = 0; lane < 32; lane += 1) {
         if (!((active >>> lane) & 1)) continue;
         context.fillStyle = style.getPropertyValue((executed >>> lane) & 1 ? "--lane" : "--lane-off");
-        context.fillRect(x, 2 * lane, 1, 2);
+        context.fillRect(x, LANE_HEIGHT * lane, 1, LANE_HEIGHT);
       }
+      const last = Math.max(Math.floor(((x + 1) * steps()) / columns), step + 1);
+      let wait = 0;
+      for (let k = step; k < last; k += 1) wait = Math.max(wait, waitBefore(k));
+      const height = WAIT_HEIGHT * Math.min(Math.log1p(wait) / Math.log1p(LONG_WAIT), 1);
+      context.fillStyle = style.getPropertyValue("--bad");
+      context.fillRect(x, HEIGHT - height, 1, height);
     }
   }
 
@@ -186,7 +204,8 @@ export function stepper(data, showLine) {
         button("next", "Step (right arrow)", "→", () => state.step + 1),
         button("last", "Last step (end)", "⇥", () => steps() - 1)),
       speed),
-    overview, slider, position,
+    overview, slider,
+    element("p", { class: "caption" }, position, element("span", {}, "above: lanes 0 to 31 at each step; below: cycles waited before it")),
     element("div", { class: "panes" },
       element("div", {}, instruction, sourceLines, story),
       element("div", {}, lanes,
