@@ -136,6 +136,7 @@ def uncoalesced(launch: _Launch) -> Iterator[Finding]:
     """Sectors of global memory beyond the ideal, by line."""
     config = launch.record.config
     bandwidth = min(launch.sms * config.crossbar.sm_reply_bytes_per_cycle, peak_bytes_per_cycle(config)["L2"])
+    latency = config.l2.latency_near_cycles
     rows_global = launch.counts.accesses(GLOBAL)
     for place, rows in launch.lines.items():
         members = rows[rows_global[rows]]
@@ -146,7 +147,18 @@ def uncoalesced(launch: _Launch) -> Iterator[Finding]:
         worst = int(members[np.argmax(sectors - ideal)])
         total = int(sectors.sum())
         requests = int(launch.line[worst, L.N_REQUESTS])
-        share = excessive * SECTOR_BYTES / bandwidth / launch.cycles
+        # What is worn out first: the way to L2; the sectors of loads and lines of stores that an SM may have on their
+        # way, each for the latency of L2; slices, which merge a sector that is written in part.
+        stores = launch.counts.code[members, M.COL_OP] != M.OP_LOAD
+        over = np.maximum(sectors - ideal, 0)
+        lines = np.maximum(launch.line[members, L.N_TAGS] - ideal * SECTOR_BYTES // config.l2.line_bytes, 0)
+        in_flight = (
+            float(over[~stores].sum()) / config.l1.max_outstanding_sectors
+            + float(lines[stores].sum()) / config.l1.max_outstanding_stores
+        )
+        merging = float(over[stores].sum()) * config.l2.partial_write_cycles / config.l2.slices
+        cycles = max(excessive * SECTOR_BYTES / bandwidth, in_flight * latency / launch.sms, merging)
+        share = cycles / launch.cycles
         yield Finding("uncoalesced accesses", *place, excessive, min(share, 1.0), (
             f"{_where(place)}: {launch.instructions[worst].opcode} touches "
             f"{ratio(int(launch.line[worst, L.N_SECTORS]), requests):.1f} sectors per request where "
