@@ -42,12 +42,14 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
 
 
 def trace_options(options: argparse.Namespace, launch: Launch) -> TraceOptions | None:
-    """What to record, None without --trace and --report. Raises UserError before anything runs if it could not be written."""
+    """What to record, None without --trace and --report. Raises UserError before anything runs if it could not be
+    written."""
     given = {name: getattr(options, name) for name in ("trace_sms", "trace_blocks", "trace_limit")}
     if options.trace is None and options.report is None:
         for name, value in given.items():
             if value is not None:
-                raise UserError(f"--{name.replace('_', '-')} says what --trace FILE and --report FILE record; both are missing")
+                option = f"--{name.replace('_', '-')}"
+                raise UserError(f"{option} says what --trace FILE and --report FILE record; both are missing")
         return None
     from gpusim.trace import TraceOptions
 

@@ -177,8 +177,8 @@ def _memory(result: Result, counts: Counts) -> dict[str, Any]:
         [table for table in tables if table["rows"]],
     )  # fmt: skip
     moved = result.roofline.bytes
-    wavefronts = metrics["memory_l1_wavefronts_shared"]
-    section["shared"] = f"{sum(row[1] for row in shared):,} requests, {wavefronts:,} wavefronts" if shared else ""
+    passed = metrics["memory_l1_wavefronts_shared"]
+    section["shared"] = f"{sum(row[1] for row in shared):,} requests, {passed:,} wavefronts" if shared else ""
     section["loads"] = [
         {"title": "Sectors looked up by each L2 slice", "noun": "slice", "unit": "sectors",
          "values": result.slices.tolist()},

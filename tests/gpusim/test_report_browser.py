@@ -18,6 +18,7 @@ FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 )  # fmt: skip
+TO = "\N{EN DASH}"
 OF_WARP_0 = [row for row in STEPS if row[0] == 0]
 DESKTOP = {"width": 1280, "height": 900, "deviceScaleFactor": 1, "mobile": False}
 PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
@@ -71,6 +72,16 @@ def press(page, *keys):
     from selenium.webdriver import ActionChains
 
     ActionChains(page).send_keys(*keys).perform()
+
+
+def put(page, name, value):
+    """Give a control a value, as a user does."""
+    page.execute_script(
+        "const it = document.getElementById(arguments[0]); it.value = arguments[1];"
+        "it.dispatchEvent(new Event('input')); it.dispatchEvent(new Event('change'));",
+        name,
+        value,
+    )
 
 
 def stepper_state(page):
@@ -133,9 +144,9 @@ def test_buttons_slider_and_warps(page):
     assert stepper_state(page) == expected(2)
     find(page, ".stepper button.back").click()
     assert stepper_state(page) == expected(1)
-    page.execute_script("const s = document.getElementById('step'); s.value = 5; s.dispatchEvent(new Event('input'));")
+    put(page, "step", 5)
     assert stepper_state(page) == expected(5)
-    page.execute_script("const s = document.getElementById('warp'); s.value = 1; s.dispatchEvent(new Event('change'));")
+    put(page, "warp", 1)
     assert find(page, ".stepper").get_attribute("data-warp") == "1"
     assert stepper_state(page)["pc"] == next(row[2] for row in STEPS if row[0] == 1)
 
@@ -143,7 +154,7 @@ def test_buttons_slider_and_warps(page):
 def test_space_plays_until_the_end_and_pauses(page):
     from selenium.webdriver.support.ui import WebDriverWait
 
-    page.execute_script("const s = document.getElementById('speed'); s.value = 60; s.dispatchEvent(new Event('change'));")
+    put(page, "speed", 60)
     focus_stepper(page)
     press(page, " ")
     last = len(OF_WARP_0) - 1
@@ -154,9 +165,7 @@ def test_space_plays_until_the_end_and_pauses(page):
 def go_to(page, pc):
     """Step to the first issue of an instruction and return its number."""
     step = next(k for k, row in enumerate(OF_WARP_0) if row[2] == pc)
-    page.execute_script(
-        "const s = document.getElementById('step'); s.value = arguments[0]; s.dispatchEvent(new Event('input'));", step
-    )
+    put(page, "step", step)
     return step
 
 
@@ -166,13 +175,13 @@ def test_lanes_show_who_runs_who_waits_and_where_they_meet(page):
     assert states == ["executed"] * 16 + ["waiting"] * 16
     story = " ".join(texts(page, ".story li"))
     assert "16 of 32 lanes active" in story
-    assert "Lanes 16–31 have parted after line 5" in story
-    assert "Lanes 16–31 wait; they go on at step 8, line 3, on their own" in story
+    assert f"Lanes 16{TO}31 have parted after line 5" in story
+    assert f"Lanes 16{TO}31 wait; they go on at step 8, line 3, on their own" in story
     go_to(page, FADD)
     states = [each.get_attribute("data-state") for each in page.find_elements("css selector", ".lanes li")]
     assert states == (["executed"] * 4 + ["off"] * 4) * 4
     find(page, ".stepper button.last").click()
-    assert "Reconvergence: lanes 0–15 have joined again" in " ".join(texts(page, ".story li"))
+    assert f"Reconvergence: lanes 0{TO}15 have joined again" in " ".join(texts(page, ".story li"))
 
 
 def test_waits_are_told_before_the_step(page):
@@ -195,7 +204,7 @@ def test_bank_map(page):
 
 def test_sector_map(page):
     assert "4 sectors in 1 line" in find(page, ".access").text  # the first step loads
-    assert texts(page, ".access td.touched") == ["0–7", "8–15", "16–23", "24–31"]
+    assert texts(page, ".access td.touched") == [f"{first}{TO}{first + 7}" for first in (0, 8, 16, 24)]
     go_to(page, STG)
     assert find(page, ".access").get_attribute("data-rows") == "16"
     assert texts(page, ".access td.touched") == [str(lane) for lane in range(16)]
@@ -216,7 +225,7 @@ import("gpusim/access").then(({ wavefronts, touched }) => {
 
 
 def test_wavefronts_and_sectors_of_known_patterns(page):
-    """Broadcast: one word; every second word: two ways; 16 bytes a lane: four passes. Misaligned by a word: one more."""
+    """Broadcast: one word; every second word: two ways; 16 bytes a lane: four passes. Off by a word: one more."""
     assert page.execute_async_script(BANKS) == {"broadcast": 1, "two": 2, "wide": 4, "sectors": [4, 4, 1]}
 
 
@@ -244,7 +253,7 @@ def test_the_source_view_sorts(page, key):
 def test_lines_hold_the_sums_of_their_instructions(page):
     costs = {row.line: row for row in Result(make_record(line=LINE)).source_lines}
     for line, row in costs.items():
-        label = "–" if line is None else line
+        label = TO if line is None else line
         cell = find(page, f'#listing tr[data-line="{label}"] td[data-key="cycles"]')
         assert float(cell.get_attribute("data-value")) == row.cycles
 
@@ -263,9 +272,7 @@ def test_a_line_opens_by_keyboard_and_shows_its_machine_code(page):
 
 
 def test_the_heat_follows_the_chosen_column(page):
-    page.execute_script(
-        "const s = document.getElementById('heat-column'); s.value = 'conflicts'; s.dispatchEvent(new Event('change'));"
-    )
+    put(page, "heat-column", "conflicts")
     hot = page.find_elements("css selector", '#listing td.chosen[style*="--heat"]')
     assert [each.get_attribute("data-key") for each in hot] == ["conflicts"]
     assert find(page, "#listing tr[style*='--heat']").get_attribute("data-line") == "4"
@@ -282,8 +289,8 @@ def test_every_control_has_a_name_and_a_visible_focus(page):
     from selenium.webdriver.common.keys import Keys
 
     nameless = page.execute_script(
-        "return [...document.querySelectorAll('button, select, input, [tabindex]')].filter((e) => !(e.textContent.trim()"
-        " || e.ariaLabel || e.labels?.length)).map((e) => e.outerHTML)"
+        "return [...document.querySelectorAll('button, select, input, [tabindex]')]"
+        ".filter((e) => !(e.textContent.trim() || e.ariaLabel || e.labels?.length)).map((e) => e.outerHTML)"
     )
     assert nameless == []
     press(page, Keys.TAB, Keys.TAB)
@@ -319,11 +326,13 @@ function luminance(colour) {
 const poor = [];
 for (const node of document.querySelectorAll("body *")) {
   const own = [...node.childNodes].some((each) => each.nodeType === 3 && each.textContent.trim());
-  if (!own || node instanceof SVGElement || !node.getClientRects().length || node.closest(".ended, script, option")) continue;
+  if (!own || node instanceof SVGElement || !node.getClientRects().length) continue;
+  if (node.closest(".ended, script, option")) continue;
   const under = background(node);
   const text = over(rgba(getComputedStyle(node).color), under);
   const [low, high] = [luminance(text), luminance(under)].sort((a, b) => a - b);
-  if ((high + 0.05) / (low + 0.05) < 4.5) poor.push([node.className, node.textContent.slice(0, 30), (high + 0.05) / (low + 0.05)]);
+  const ratio = (high + 0.05) / (low + 0.05);
+  if (ratio < 4.5) poor.push([node.className, node.textContent.slice(0, 30), ratio]);
 }
 return poor;
 """
@@ -387,9 +396,7 @@ def test_maps_of_a_program_show_what_the_engine_counted(browser, tmp_path, name,
     assert max(counted for _, counted in found["shared"]) == most
     rows = result.trace.of_warp(0)
     for step in (0, len(rows) // 2, len(rows) - 1):
-        browser.execute_script(
-            "const s = document.getElementById('step'); s.value = arguments[0]; s.dispatchEvent(new Event('input'));", step
-        )
+        put(browser, "step", step)
         row = rows[step]
         assert stepper_state(browser) == {"step": step} | {key: int(row[key]) for key in ("pc", "active", "executed")}
     assert browser.get_log("browser") == []
