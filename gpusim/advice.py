@@ -210,8 +210,8 @@ def barriers(launch: _Launch) -> Iterator[Finding]:
         each = ratio(executed, launch.warps)
         yield Finding("barriers", *place, executed, share, (
             f"{_where(place)}: each warp arrives {each:.1f} times at this barrier of the block ({executed:,} in all) "
-            f"and waits there {_percent(share)} of the time. Between the threads of one warp syncwarp is enough: let "
-            "the last warp go on alone, or exchange registers by shuffles."
+            f"and waits there {_percent(share)} of the time. Do more work between two barriers; between the threads of "
+            "one warp syncwarp is enough, so that the last warp of a reduction can go on alone."
         ))  # fmt: skip
 
 

@@ -81,7 +81,8 @@ export function sourceView(data, lines) {
   };
   addHead("line", "Line", "in the order of the source", "line");
   headRow.append(element("th", { scope: "col", class: "text" }, "Source"));
-  for (const column of COLUMNS) addHead(column.key, column.head, column.about, "metric");
+  const kind = (column) => (most.get(column.key) ? "metric" : "metric empty"); // columns without a number are not shown
+  for (const column of COLUMNS) addHead(column.key, column.head, column.about, kind(column));
 
   function sortBy(key) {
     if (state.sort === key) state.down = !state.down;
@@ -109,9 +110,9 @@ export function sourceView(data, lines) {
       const text = column.text ? column.text(rowCosts) : value ? count(value) : "";
       const extra = column.key === "stall" && value ? element("small", {}, mainStall(rowCosts).replaceAll("_", " ")) : null;
       return element("td", {
-        class: chosen ? "metric chosen" : "metric", "data-key": column.key, "data-value": value,
+        class: chosen ? `${kind(column)} chosen` : kind(column), "data-key": column.key, "data-value": value,
         style: heat > 0 ? `--heat:${heat.toFixed(3)}` : null,
-      }, element("span", {}, text), extra);
+      }, extra, element("span", {}, text));
     });
   }
 
@@ -133,7 +134,7 @@ export function sourceView(data, lines) {
       }, label) : label),
     element("td", { class: "text" }, element("code", {}, line.text || (line.line === null ? "no source line" : line.text)),
       state.sort !== "line" && names.size > 1 ? element("small", {}, ` ${names.get(line.file) ?? ""}`) : null),
-    has ? cells(line.costs) : COLUMNS.map((each) => element("td", { class: each.key === state.column ? "metric chosen" : "metric" })));
+    has ? cells(line.costs) : COLUMNS.map((each) => element("td", { class: each.key === state.column ? `${kind(each)} chosen` : kind(each) })));
   }
 
   function codeRow(row) {
