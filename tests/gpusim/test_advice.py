@@ -8,8 +8,9 @@ import pytest
 import gpusim
 from gpusim.advice import LEAST, find
 from gpusim.engine import layout as L
+from isa.instruction import parse_instruction
 from programs.registry import get
-from tests.gpusim.records import BRA, FFMA, LDG, LDS, STG, make_program, make_record, stall
+from tests.gpusim.records import BRA, FFMA, FILE, LDG, LDS, STG, make_program, make_record, stall
 
 # Variant, what the next one removes, a part of the line to blame, the next one.
 LADDERS = (
@@ -134,3 +135,26 @@ def test_a_rule_that_is_silent_below_its_threshold():
     assert "instruction fetch" not in kinds(make_record(line=few))
     many = {FFMA: {stall(L.R_NO_INSTRUCTION): 10_000}}
     assert kinds(make_record(line=many))["instruction fetch"].value == 10_000
+
+
+def test_a_loops_overhead_is_what_is_not_its_work():
+    code = (
+        ("MOV R0, R2", 1),
+        ("ISETP.GE.AND P0, PT, R0, R3, PT", 2),
+        ("LDG.E R6, desc[UR4][R2.64]", 3),
+        ("FADD R4, R4, R6", 3),
+        ("IADD3 R0, R0, 0x1, RZ", 2),
+        ("@P0 BRA `(.L_x_0)", 2),
+        ("EXIT", None),
+    )
+    labels = {".L_x_0": 16}
+    instructions = tuple(parse_instruction(16 * k, text, 0, labels, line, FILE) for k, (text, line) in enumerate(code))
+    program = make_program(code, instructions=instructions)
+    rounds = {k: {L.N_EXECUTED: 5 * 2112, stall(L.R_WAIT): 1000, stall(L.R_LONG): 9000} for k in range(1, 6)}
+    found = kinds(make_record(program=program, line=rounds))["loop overhead"]
+    # The test, the counter and the branch, five times by each warp; not the load and the sum.
+    assert (found.line, found.value) == (2, 3 * 5 * 2112)
+    assert "goes round 5.0 times" in found.sentence and f"of its {5 * 5 * 2112:,} warp" in found.sentence
+    stalls = 5 * 10_000 + 7 * 2112  # of all instructions, issues included
+    running = 1 - make_record().config.launch.overhead_cycles / 4000  # of the duration
+    assert found.share == pytest.approx(3 * (1000 + 2112) / stalls * running)
