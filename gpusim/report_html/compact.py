@@ -17,8 +17,8 @@ _BLUE = "#3b8ec4"  # reads on white and on dark grey
 
 
 def compact(result: Result) -> str:
-    """Head, what limits the launch, advice, throughput and the costliest lines. Colours are the notebook's own, but for
-    the bars."""
+    """Head, what limits the launch, advice on lines, throughput and the costliest lines. Colours are the notebook's
+    own, but for the bars."""
     record = result.record
     launch = record.launch
     head = (
@@ -27,7 +27,7 @@ def compact(result: Result) -> str:
     )
     advice = "".join(
         f"<li>{100 * each.share:.0f} % <b>{escape(each.kind)}</b>: {escape(each.sentence)}</li>"
-        for each in result.advice[:_FINDINGS]
+        for each in [each for each in result.advice if each.line is not None][:_FINDINGS]
     )
     bars = "".join(_bar(name, share) for name, share in list(result.limiter.utilisation.items())[:_BARS])
     total = sum(row.cycles for row in result.source_lines)

@@ -402,6 +402,16 @@ def test_maps_of_a_program_show_what_the_engine_counted(browser, tmp_path, name,
     assert browser.get_log("browser") == []
 
 
+def test_lanes_are_named_in_short(page):
+    script = (
+        "const done = arguments[arguments.length - 1];"
+        "import('gpusim/format').then(({ ranges }) => done(arguments[0].map(ranges)));"
+    )
+    lanes = [[5], [0, 1, 2, 7], list(range(1, 32, 2)), [0, 2, 4, 7, 8], []]
+    shown = ["5", f"0{TO}2, 7", "1, 3, \N{HORIZONTAL ELLIPSIS}, 31", f"0, 2, 4, 7{TO}8", ""]
+    assert page.execute_async_script(script, lanes) == shown
+
+
 WIDGET = """
 const done = arguments[arguments.length - 1];
 const values = { page: arguments[1], height: 321 };

@@ -54,9 +54,13 @@ export function quantity(value, unit) {
 
 export const hexadecimal = (value) => `0x${value.toString(16)}`;
 
-/** Lane numbers as ranges: "0–7, 12". */
+/** Lane numbers as ranges, "0–7, 12", or as a row with equal steps, "1, 3, …, 31". */
 export function ranges(numbers) {
   const parts = [];
+  const step = numbers[1] - numbers[0];
+  if (step > 1 && numbers.length > 4 && numbers.every((number, k) => number === numbers[0] + k * step)) {
+    return `${numbers[0]}, ${numbers[1]}, …, ${numbers.at(-1)}`;
+  }
   for (let k = 0; k < numbers.length; k += 1) {
     const first = numbers[k];
     while (numbers[k + 1] === numbers[k] + 1) k += 1;
