@@ -11,7 +11,7 @@ from gpusim.report_html import steps
 from gpusim.result import Result
 from programs.registry import get
 from tests.gpusim.hand_trace import STEPS, make_trace
-from tests.gpusim.records import BRA, FADD, LDS, STG, STS, make_record
+from tests.gpusim.records import BRA, FADD, FILE, LDS, STG, STS, make_program, make_record
 from tests.gpusim.test_report_html import LINE
 
 FLAGS = (
@@ -269,6 +269,36 @@ def test_a_line_opens_by_keyboard_and_shows_its_machine_code(page):
     assert page.switch_to.active_element.get_attribute("aria-expanded") == "true"  # the focus stays
     press(page, Keys.ENTER)
     assert texts(page, "#listing tr.sass code") == []
+
+
+def findings(page):
+    return page.find_elements("css selector", ".finding")
+
+
+def test_advice_leads_to_the_dearest_step(page):
+    page.execute_script("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    titles = {each.find_element("css selector", "h3").text.lower(): each for each in findings(page)}
+    finding = next(each for title, each in titles.items() if title.startswith("bank conflicts"))
+    finding.find_element("css selector", "button[aria-label='Step through line 4']").click()
+    assert stepper_state(page)["pc"] == LDS
+    assert find(page, ".access").get_attribute("data-wavefronts") == "32"
+
+
+def test_an_instruction_leads_to_its_first_step(page):
+    find(page, '#listing tr[data-line="4"] button').click()
+    find(page, "#listing tr.sass th button").click()
+    assert stepper_state(page) == expected(next(k for k, row in enumerate(OF_WARP_0) if row[2] == LDS))
+    assert page.switch_to.active_element.get_attribute("class") == "stepper"
+
+
+def test_long_stretches_without_instructions_are_folded(browser, tmp_path):
+    code = (("FADD R4, R4, R4", 2), ("FADD R4, R4, R4", 90), ("EXIT", None))
+    program = make_program(code, source={FILE: [f"line {k}" for k in range(1, 101)]})
+    browser.get(Result(make_record(program=program)).report_html(tmp_path / "long.html").as_uri())
+    lines = [int(text) for text in texts(browser, "#listing tr.line th.line")[:-1]]
+    assert lines == [*range(2, 11), *range(82, 91)]
+    assert texts(browser, "#listing tr.gap") == ["\N{MIDLINE HORIZONTAL ELLIPSIS} 71 lines without instructions"]
+    assert browser.get_log("browser") == []
 
 
 def test_the_heat_follows_the_chosen_column(page):

@@ -24,9 +24,11 @@ export function head(data) {
   ];
 }
 
-/** The findings, the dearest first. `jump(finding)` shows its line in the source view. */
-export function advice(data, jump) {
+/** The findings, the dearest first. `jump(finding)` shows its line in the source view; `steps(finding)` is what shows it
+ * in the stepper, or null. */
+export function advice(data, jump, steps) {
   const items = data.advice.map((each) => {
+    const step = each.line === null ? null : steps(each);
     const width = `${Math.min(100 * each.share, 100).toFixed(1)}%`;
     return element("li", { class: "finding" },
       element("div", { class: "worth", title: "share of the launch's duration, an upper bound of the gain" },
@@ -35,7 +37,8 @@ export function advice(data, jump) {
       element("div", {},
         element("h3", {}, each.kind, each.line === null ? null : element("button", {
           type: "button", class: "link", "aria-label": `Show line ${each.line} in the source view`, onclick: () => jump(each),
-        }, `line ${each.line}`)),
+        }, `line ${each.line}`),
+        step ? element("button", { type: "button", class: "link", "aria-label": `Step through line ${each.line}`, onclick: step }, "step through it") : null),
         element("p", {}, each.sentence)));
   });
   return element("section", { id: "advice", "aria-labelledby": "advice-title" },

@@ -2,6 +2,7 @@
 import { count, element, hexadecimal } from "gpusim/format";
 
 const WARP = 32;
+const NEAR = 8;
 
 /** Columns after the source text: key, head, explanation, number of a row of costs, text of that number. */
 const COLUMNS = [
@@ -60,7 +61,9 @@ export function makeLines(data) {
   return lines;
 }
 
-export function sourceView(data, lines) {
+/** `stepTo(index)` shows the first execution of an instruction in the stepper; it is null where none was traced. */
+export function sourceView(data, lines, stepTo) {
+  const traced = new Set(data.trace ? data.trace.warps.flatMap((warp) => warp.pc) : []);
   const state = { column: "cycles", sort: "line", down: false, open: new Set(), marked: null };
   const body = element("tbody");
   const most = new Map();
@@ -116,6 +119,10 @@ export function sourceView(data, lines) {
     });
   }
 
+  /** Whether a line without instructions stands beside one that has some: long stretches of a file are left out. */
+  const used = new Map(data.source.map((_, file) => [file, lines.filter((line) => line.file === file && line.instructions.length).map((line) => line.line)]));
+  const near = (line) => used.get(line.file).some((number) => Math.abs(number - line.line) <= NEAR);
+
   function lineRow(line) {
     const key = `${line.file}:${line.line}`;
     const open = state.open.has(key);
@@ -138,8 +145,11 @@ export function sourceView(data, lines) {
   }
 
   function codeRow(row) {
+    const address = hexadecimal(row.address);
     return element("tr", { class: "sass" },
-      element("th", { scope: "row", class: "line" }, hexadecimal(row.address)),
+      element("th", { scope: "row", class: "line" }, traced.has(row.index)
+        ? element("button", { type: "button", class: "link", "aria-label": `Step to ${address}`, onclick: () => stepTo(row.index) }, address)
+        : address),
       element("td", { class: "text" }, element("code", {}, row.text)), cells(row.costs));
   }
 
@@ -150,7 +160,17 @@ export function sourceView(data, lines) {
     }
     const rows = [];
     let file = null;
+    let hidden = 0;
+    const gap = () => {
+      if (hidden) rows.push(element("tr", { class: "gap" }, element("td", { colspan: COLUMNS.length + 2 }, `⋯ ${hidden} lines without instructions`)));
+      hidden = 0;
+    };
     for (const line of ordered()) {
+      if (!line.instructions.length && !near(line)) {
+        hidden += 1;
+        continue;
+      }
+      gap();
       if (state.sort === "line" && names.size > 1 && line.file !== file) {
         file = line.file;
         rows.push(element("tr", { class: "file" }, element("th", { colspan: COLUMNS.length + 2, scope: "rowgroup" }, names.get(file) ?? "no source")));

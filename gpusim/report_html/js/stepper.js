@@ -16,7 +16,8 @@ const SIGNS = { executed: "●", off: "◐", waiting: "○", ended: "×" };
 export function stepper(data, showLine) {
   const { trace } = data;
   if (!trace) {
-    return element("p", { class: "note" }, "No trace was recorded. Simulate with trace=True (the command gpusim run --report does) to step through a warp here.");
+    const node = element("p", { class: "note" }, "No trace was recorded. Simulate with trace=True (the command gpusim run --report does) to step through a warp here.");
+    return { node, goTo() {}, goToDearest() {} };
   }
   const state = { warp: 0, step: 0, timer: null, speed: 4 };
   const warp = () => trace.warps[state.warp];
@@ -59,6 +60,36 @@ export function stepper(data, showLine) {
   function go(step) {
     state.step = Math.min(Math.max(step, 0), steps() - 1);
     draw();
+  }
+
+  /** The first execution of an instruction, of the warp at hand if it has one. */
+  function goTo(pc) {
+    const order = [state.warp, ...trace.warps.keys()];
+    const found = order.find((k) => trace.warps[k].pc.includes(pc));
+    if (found !== undefined) show(found, trace.warps[found].pc.indexOf(pc));
+  }
+
+  /** The dearest step of some instructions: most excessive wavefronts, then most sectors, then the first. */
+  function goToDearest(pcs) {
+    let best = null;
+    trace.warps.forEach(({ pc, access }, number) => pc.forEach((each, step) => {
+      if (!pcs.has(each)) return;
+      const it = access[step];
+      const price = it ? (it[5] - it[6]) * 1000 + it[7] + 1 : 0;
+      if (!best || price > best.price) best = { number, step, price };
+    }));
+    if (best) show(best.number, best.step);
+  }
+
+  function show(number, step) {
+    if (number !== state.warp) {
+      state.warp = number;
+      select.value = number;
+      drawOverview();
+    }
+    go(step);
+    root.scrollIntoView({ block: "start", behavior: "instant" });
+    root.focus({ preventScroll: true });
   }
 
   const lineOf = (pc) => {
@@ -216,5 +247,5 @@ export function stepper(data, showLine) {
   draw();
   requestAnimationFrame(drawOverview);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawOverview);
-  return root;
+  return { node: root, goTo, goToDearest };
 }
