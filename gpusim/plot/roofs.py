@@ -1,0 +1,125 @@
+"""Hierarchical roofline: the arithmetic rate of a launch under the roofs of L1, L2, device memory and the pipes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpusim.plot import style
+from gpusim.plot.colours import GREY, INK, LEVEL_COLOURS
+from gpusim.result import Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MARKERS = {"L1": "o", "L2": "s", "DRAM": "^"}
+
+
+@style.styled
+def roofline(result: Result, ax: Axes | None = None) -> Axes:
+    """One launch in the roofline model, with a roof for each level of memory.
+
+    The horizontal axis is arithmetic intensity, operations per byte moved at a level; the vertical one the rate of
+    operations. The launch has one height and a point for each level that moved bytes; each point's own roof is the
+    slanted line of its colour. Numbers are those of `result.roofline`: points are the first lines of the axes.
+
+    Raises ValueError for a launch without floating-point operations, which has no place in the picture.
+
+    >>> from gpusim import plot, simulate
+    >>> from programs.registry import get
+    >>> launch = get("matmul/tiled").make(32, 0)
+    >>> result = simulate(launch.kernel, launch.grid, launch.block, launch.args)
+    >>> ax = plot.roofline(result)
+    >>> float(ax.lines[0].get_xdata()[0]) == result.roofline.intensity("L1")
+    True
+    """
+    found = result.roofline
+    if not found.operations:
+        raise ValueError(f"{result.kernel} does no floating-point operations, so it has no place under a roofline")
+    levels = [level for level in _MARKERS if found.bytes[level]]
+    rate, kinds = found.operations_per_s, list(found.operations)
+    ceilings = {kind: found.peak_operations_per_s[kind] for kind in kinds}
+    highest = max(ceilings.values())
+    ax = style.new_axes(ax, 5.4)
+    for level in levels:
+        at = found.intensity(level)
+        text = f"{_name(level)}: {at:.3g} FLOP/B, {style.scaled(found.bytes[level], 'B')} moved"
+        marker = {"marker": _MARKERS[level], "color": LEVEL_COLOURS[level], "markeredgecolor": INK}
+        ax.plot([at], [rate], linestyle="none", markersize=10, label=text, zorder=4, **marker)
+    least, most = _range(result, levels)
+    for level in _MARKERS:
+        peak = found.peak_bytes_per_s[level]
+        ridge = highest / peak
+        line = {"color": LEVEL_COLOURS[level], "linewidth": 2}
+        ax.plot([least, ridge], [least * peak, highest], label=f"_{level} roof", zorder=2, **line)
+        _label_slope(ax, least, peak, f"{_name(level)} {style.scaled(peak, 'B/s')}", LEVEL_COLOURS[level])
+    for kind, peak in ceilings.items():
+        start = peak / max(found.peak_bytes_per_s.values())
+        ax.plot([start, most], [peak, peak], color=INK, linewidth=2, label=f"_{kind} roof", zorder=2)
+        text = f"{kind} {style.scaled(peak, 'FLOP/s')}"
+        ax.annotate(text, (most, peak), (-4, 4), textcoords="offset points", ha="right", va="bottom", fontsize=9)
+    ax.set(xscale="log", yscale="log", xlim=(least, most), ylim=(_floor(rate, least, found.peak_bytes_per_s), highest * 3))
+    for level in levels:
+        at = found.intensity(level)
+        roof = min(at * found.peak_bytes_per_s[level], highest)
+        ax.plot([at, at], [rate, roof], color=LEVEL_COLOURS[level], linewidth=1, linestyle=":", label="_", zorder=1)
+    ax.set_xlabel("arithmetic intensity, FLOP per byte moved at a level")
+    ax.set_ylabel("arithmetic rate, FLOP/s")
+    ax.set_title(
+        f"{result.kernel} on {result.record.config.gpu.name}: {style.scaled(rate, 'FLOP/s')}, "
+        f"{100 * found.share_of_roof:.1f} % of the {_name(found.roof)} roof"
+    )
+    ax.grid(which="major", alpha=0.3, linewidth=0.5, color=GREY)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3, columnspacing=1.5, handletextpad=0.3)
+    style.describe(ax, _words(result, levels))
+    return ax
+
+
+def _name(level: str) -> str:
+    return "HBM" if level == "DRAM" else level
+
+
+def _range(result: Result, levels: list[str]) -> tuple[float, float]:
+    """Ends of the horizontal axis: whole decades around every point and every ridge."""
+    found = result.roofline
+    highest = max(found.peak_operations_per_s[kind] for kind in found.operations)
+    places = [found.intensity(level) for level in levels]
+    places += [highest / peak for peak in found.peak_bytes_per_s.values()]
+    least = 10.0 ** min(-1, _decade(min(places) / 2))
+    return least, 10.0 ** (_decade(2 * max(places)) + 1)
+
+
+def _decade(value: float) -> int:
+    """The power of ten at or below a value."""
+    return int(f"{value:e}".partition("e")[2])
+
+
+def _floor(rate: float, least: float, peaks: dict[str, float]) -> float:
+    """Lower end of the vertical axis: below the point and the lowest roof."""
+    return 10.0 ** _decade(min(rate / 2, least * min(peaks.values())))
+
+
+def _label_slope(ax: Axes, least: float, peak: float, text: str, colour: str) -> None:
+    """Write along a slanted roof, near its left end."""
+    at = least * 1.25
+    ax.annotate(
+        text,
+        (at, at * peak),
+        (0, 3),
+        textcoords="offset points",
+        rotation=45,
+        rotation_mode="anchor",
+        transform_rotates_text=True,
+        color=colour,
+        fontsize=9,
+        va="bottom",
+    )
+
+
+def _words(result: Result, levels: list[str]) -> str:
+    found = result.roofline
+    points = ", ".join(f"{found.intensity(level):.3g} at {_name(level)}" for level in levels)
+    return (
+        f"Roofline of {result.kernel} on {result.record.config.gpu.name}: "
+        f"{style.scaled(found.operations_per_s, 'FLOP/s')} with FLOP per byte of {points or 'no memory traffic'}; "
+        f"{100 * found.share_of_roof:.1f} % of the {_name(found.roof)} roof, which is the lowest."
+    )
