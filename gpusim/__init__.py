@@ -2,7 +2,7 @@
 
 `gpusim.simulate` runs one kernel on a modelled GPU and returns a `Result`. Reading order: `simulation` (the call),
 `launch`, `config/`, `memory`, `arguments`, `occupancy` (what goes in), `runner` and `engine/` (the machine), `result`,
-`metrics`, `report` (what comes out), `cli/`.
+`metrics`, `report`, `trace` (what comes out), `cli/`.
 """
 
 from importlib import import_module
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gpusim.launch import Launch
     from gpusim.result import Result
     from gpusim.simulation import CHECKS, simulate
+    from gpusim.trace import Trace, TraceOptions
 
 __version__ = "0.1.0"
 
@@ -27,10 +28,23 @@ _HOME = {
     "Result": "gpusim.result",
     "SimulationError": "gpusim.errors",
     "load_config": "gpusim.config",
+    "Trace": "gpusim.trace",
+    "TraceOptions": "gpusim.trace",
     "simulate": "gpusim.simulation",
 }
 
-__all__ = ["CHECKS", "Device", "GPUConfig", "Launch", "Result", "SimulationError", "load_config", "simulate"]
+__all__ = [
+    "CHECKS",
+    "Device",
+    "GPUConfig",
+    "Launch",
+    "Result",
+    "SimulationError",
+    "Trace",
+    "TraceOptions",
+    "load_config",
+    "simulate",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from gpusim.limiter import Limiter, find_limiter
 from gpusim.metrics import MetricValues
 from gpusim.occupancy import Occupancy
 from gpusim.roofline import Roofline, make_roofline
+
+if TYPE_CHECKING:
+    from gpusim.trace import Trace
 
 WARP = 32
 
@@ -202,6 +205,23 @@ class Result:
                 )
             )
         return sorted(lines, key=lambda row: (-row.cycles, -row.instructions, row.file or "", row.line or 0))
+
+    @property
+    def trace(self) -> Trace | None:
+        """What happened when, if `trace=` asked for it."""
+        return self.record.trace
+
+    @property
+    def slices(self) -> np.ndarray:
+        """Sectors looked up in each slice of L2, int64 [slices]; those of one partition follow each other. Their sum is
+        `lts__t_sectors_srcunit_tex.sum` plus what crossed the fabric for data."""
+        return self.record.slices
+
+    @property
+    def channels(self) -> np.ndarray:
+        """Bytes read and written by each memory channel, int64 [channels]. Their sum is `dram__bytes.sum` without what
+        the launch itself reads: code, constants and the like."""
+        return self.record.channels
 
     @property
     def occupancy(self) -> Occupancy:

@@ -24,6 +24,7 @@ from gpusim.memory import DeviceMemory
 from gpusim.occupancy import check_cluster, check_dimensions, occupancy
 from gpusim.result import Result
 from gpusim.syscalls import Host
+from gpusim.trace import TraceOptions
 from isa import Program
 from isa import microops as M
 from isa.instruction import INSTRUCTION_BYTES, Instruction
@@ -52,6 +53,7 @@ def run_launch(
     host: Host | None = None,
     cooperative: bool = False,
     checks: int = 0,
+    trace: bool | TraceOptions | None = None,
 ) -> Result:
     """Simulate one launch whose arguments lie in `memory` already; on `device`, or on a new one with cold caches.
 
@@ -59,6 +61,7 @@ def run_launch(
     this launch alone. cooperative: all blocks have to be resident at once, as they must anyhow if the kernel uses the
     workspace of grid-wide barriers.
     """
+    TraceOptions.of(trace)
     check_architecture(program.arch, config.gpu.arch, program.name)
     lowered = lowered_once(program)
     check_dimensions(config, launch.grid, launch.block, program.name)
