@@ -13,31 +13,49 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gpusim.plot.bank_map import bank_wavefronts
+    from gpusim.plot.lane_map import lane_activity
     from gpusim.plot.memory_map import memory_load
     from gpusim.plot.occupancy_chart import occupancy_calculator
+    from gpusim.plot.residency_chart import sm_residency
     from gpusim.plot.roofs import roofline
     from gpusim.plot.scatter import predicted_against_measured
+    from gpusim.plot.sector_map import coalescing
     from gpusim.plot.stall_bars import stall_breakdown
     from gpusim.plot.style import MatplotlibMissing, save, text_alternative
+    from gpusim.plot.timeline import scheduler_timeline
+    from gpusim.plot.tree import divergence_tree
 
 _HOME = {
     "MatplotlibMissing": "style",
+    "bank_wavefronts": "bank_map",
+    "coalescing": "sector_map",
+    "divergence_tree": "tree",
+    "lane_activity": "lane_map",
     "memory_load": "memory_map",
     "occupancy_calculator": "occupancy_chart",
     "predicted_against_measured": "scatter",
     "roofline": "roofs",
     "save": "style",
+    "scheduler_timeline": "timeline",
+    "sm_residency": "residency_chart",
     "stall_breakdown": "stall_bars",
     "text_alternative": "style",
 }
 
 __all__ = [
     "MatplotlibMissing",
+    "bank_wavefronts",
+    "coalescing",
+    "divergence_tree",
+    "lane_activity",
     "memory_load",
     "occupancy_calculator",
     "predicted_against_measured",
     "roofline",
     "save",
+    "scheduler_timeline",
+    "sm_residency",
     "stall_breakdown",
     "text_alternative",
 ]

@@ -1,0 +1,173 @@
+"""Divergence tree: how the lanes of a warp part and meet again, over the instructions that it issues."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpusim.plot import style
+from gpusim.plot.colours import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
+from gpusim.plot.words import cut, lanes_in, ranges, source
+from gpusim.reconvergence import LaneGroup
+from gpusim.trace import Trace
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_DEPTHS = (BLUE, ORANGE, SKY, GREEN, PURPLE, YELLOW, VERMILLION)
+_MOST_LABELS = 12
+
+
+@style.styled
+def divergence_tree(trace: Trace, warp: int | None = None, ax: Axes | None = None) -> Axes:
+    """Groups of lanes that run together, over the instructions that a warp issues.
+
+    warp: its number in `trace.warps`, None for the first. A bar is a group of lanes that issues instructions (its
+    height is the lanes, its length the instructions), coloured by how often they have parted; a dotted line is a group
+    that waits; a black stroke is where lanes meet again. Lanes are sorted so that groups lie together. Since a warp
+    issues for one group at a time, what stands side by side is paid for one after the other.
+
+    `ax.patches` are the bars: the sum of their areas is the warp's share of `smsp__thread_inst_executed.sum`, the
+    length of all its share of `smsp__inst_executed.sum`.
+
+    Raises ValueError if no issue of the warp was traced.
+
+    >>> from gpusim import plot, simulate
+    >>> from programs.registry import get
+    >>> launch = get("divergence/4").make(32, 0)
+    >>> result = simulate(launch.kernel, launch.grid, launch.block, launch.args, trace=True)
+    >>> ax = plot.divergence_tree(result.trace, 0)
+    >>> int(sum(bar.get_width() * bar.get_height() for bar in ax.patches)) == sum(
+    ...     int(mask).bit_count() for mask in result.trace.of_warp(0)["active"])
+    True
+    """
+    if warp is None:
+        warp = int(trace.warps["warp"][0]) if len(trace.warps) else 0
+    rows, groups = trace.of_warp(warp), trace.reconvergence(warp)
+    if not groups:
+        raise ValueError(f"no issue of warp {warp} was recorded")
+    ax = style.new_axes(ax, 5.6)
+    order = _order(groups)
+    place = {lane: k for k, lane in enumerate(order)}
+    met = {group.met_row for group in groups if group.met_row >= 0}
+    for group in groups:
+        _draw_group(ax, group, groups, rows, place)
+    _meetings(ax, trace, rows, groups, place)
+    signatures = _signatures(groups, order)
+    ax.set_yticks([(low + high) / 2 for low, high in signatures], [_lanes(order, *each) for each in signatures], fontsize=8)
+    ax.set(xlim=(0, len(rows)), ylim=(32, 0))
+    ax.set_xlabel("instructions issued for the warp, in order")
+    ax.set_ylabel("lanes")
+    ax.tick_params(axis="y", length=0)
+    threads = sum(int(mask).bit_count() for mask in rows["active"])
+    parted = len(groups) - 1
+    counts = f"{parted} groups part, {len(met)} meetings, {threads / len(rows):.1f} of 32 lanes active"
+    ax.set_title(f"{cut(trace.program.name, 40)}, {trace.warp_label(warp)}: {counts}", pad=24 if met else None)
+    style.describe(
+        ax,
+        f"Divergence tree of {trace.program.name}, {trace.warp_label(warp)}, over {len(rows):,} issued instructions: {counts} "
+        f"on average. {_first_parting(trace, groups)}",
+    )
+    return ax
+
+
+def _order(groups: tuple[LaneGroup, ...]) -> list[int]:
+    """Lanes so that those of a group are neighbours, the group that runs first on top."""
+    return sorted(range(32), key=lambda lane: [group.lanes >> lane & 1 == 0 for group in groups])
+
+
+def _signatures(groups: tuple[LaneGroup, ...], order: list[int]) -> list[tuple[int, int]]:
+    """(first place, place after the last) of lanes that are in the same groups."""
+    found = []
+    start = 0
+    member = {lane: [group.lanes >> lane & 1 for group in groups] for lane in order}
+    for k in range(1, 33):
+        if k == 32 or member[order[k]] != member[order[start]]:
+            found.append((start, k))
+            start = k
+    return found
+
+
+def _lanes(order: list[int], low: int, high: int) -> str:
+    return ranges(sorted(order[low:high]))
+
+
+def _depth(groups: tuple[LaneGroup, ...], group: LaneGroup) -> int:
+    depth = 0
+    while group.parent >= 0:
+        group = groups[group.parent]
+        depth += 1
+    return depth
+
+
+def _draw_group(
+    ax: Axes, group: LaneGroup, groups: tuple[LaneGroup, ...], rows: np.ndarray, place: dict[int, int]
+) -> None:
+    from matplotlib.patches import Rectangle
+
+    colour = _DEPTHS[_depth(groups, group) % len(_DEPTHS)]
+    runs = _runs(group.rows, rows["active"])
+    for start, end, mask in runs:
+        for low, high in _spans(sorted(place[lane] for lane in lanes_in(mask))):
+            ax.add_patch(Rectangle((start, low), end - start, high - low, facecolor=colour, edgecolor="white", linewidth=0.4))
+    middles = [(low + high) / 2 for low, high in _spans(sorted(place[lane] for lane in lanes_in(group.lanes)))]
+    wait_from, wait_to = [end for _, end, _ in runs], [start for start, _, _ in runs[1:]]
+    wait_to.append(group.met_row)
+    for start, end in zip(wait_from, wait_to, strict=True):
+        if end > start and group.parent >= 0:
+            ax.hlines(middles, start, end, color=GREY, linewidth=0.9, linestyle=":", zorder=0.5)
+    if group.parent >= 0:
+        before = [row for row in groups[group.parent].rows if row < group.rows[0]]
+        if before and before[-1] + 1 < group.rows[0]:
+            ax.hlines(middles, before[-1] + 1, group.rows[0], color=GREY, linewidth=0.9, linestyle=":", zorder=0.5)
+
+
+def _runs(members: tuple[int, ...], active: np.ndarray) -> list[tuple[int, int, int]]:
+    """(first row, row after the last, lanes) of neighbouring rows with the same lanes."""
+    found: list[tuple[int, int, int]] = []
+    for row in members:
+        mask = int(active[row])
+        if found and found[-1][1] == row and found[-1][2] == mask:
+            found[-1] = (found[-1][0], row + 1, mask)
+        else:
+            found.append((row, row + 1, mask))
+    return found
+
+
+def _spans(places: list[int]) -> list[tuple[int, int]]:
+    """Neighbouring numbers as (first, one after the last)."""
+    found: list[tuple[int, int]] = []
+    for each in places:
+        if found and found[-1][1] == each:
+            found[-1] = (found[-1][0], each + 1)
+        else:
+            found.append((each, each + 1))
+    return found
+
+
+def _meetings(ax: Axes, trace: Trace, rows: np.ndarray, groups: tuple[LaneGroup, ...], place: dict[int, int]) -> None:
+    """A black stroke where lanes meet, over those that issue together then; source lines above, if there are few."""
+    at = sorted({group.met_row for group in groups if group.met_row >= 0})
+    for row in at:
+        for low, high in _spans(sorted(place[lane] for lane in lanes_in(int(rows["active"][row])))):
+            ax.vlines(row, low, high, color=INK, linewidth=2.2, zorder=3)
+    lines: dict[str, list[int]] = {}
+    for row in at:
+        number = trace.instructions[rows["pc"][row]].line
+        lines.setdefault(f"line {number}" if number else "meet", []).append(row)
+    if sum(map(len, lines.values())) <= _MOST_LABELS:
+        last = -1e9
+        for row in at:
+            number = trace.instructions[rows["pc"][row]].line
+            near = row - last < len(rows) / 12
+            last = row if not near else last
+            if not near and number:
+                ax.annotate(f"meet at\nline {number}", (row, 0), (0, 3), textcoords="offset points", ha="center", fontsize=7.5)
+
+
+def _first_parting(trace: Trace, groups: tuple[LaneGroup, ...]) -> str:
+    parted = next((group for group in groups if group.parted_pc >= 0), None)
+    if parted is None:
+        return "The lanes never part."
+    return f"Lanes part first after line {source(trace, parted.parted_pc)}."
