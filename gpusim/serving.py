@@ -18,7 +18,6 @@ from isa import microops as M
 
 LANES = 32
 LINE_BYTES, SECTOR_BYTES, WORD_BYTES = 128, 32, 4
-MATRIX_ROW_BYTES = 16
 
 
 class NotServed(ValueError):
@@ -92,7 +91,8 @@ def _passes(
         return [range(LANES)]
     found = []
     for start in range(0, LANES, 2 * lanes):
-        pair, halves = range(start, start + 2 * lanes), [range(start, start + lanes), range(start + lanes, start + 2 * lanes)]
+        pair = range(start, start + 2 * lanes)
+        halves = [pair[:lanes], pair[lanes:]]
         both = all((address[half.start : half.stop] >= 0).any() for half in halves)
         may = operation == M.OP_LOAD and (
             mergeable(address, mask, 0, LANES) or mergeable(address, mask, pair.start, pair.stop)
@@ -185,7 +185,8 @@ def sectors(addresses: np.ndarray, size: int, local: bool = False) -> Sectors:
         lane_of[row[word // words], word % words] = who[0]
         count[row[word // words], word % words] = len(who)
     touched = (count > 0).reshape(len(lines), -1, SECTOR_BYTES // WORD_BYTES).any(axis=2)
-    return Sectors(LINE_BYTES * np.array(lines, np.int64), lane_of, count, touched, int((address >= 0).sum()) * size)
+    asked = size * int((address >= 0).sum())
+    return Sectors(LINE_BYTES * np.array(lines, np.int64), lane_of, count, np.asarray(touched), asked)
 
 
 def access_of(trace: Trace, issue: int) -> tuple[np.ndarray, int, int, int]:

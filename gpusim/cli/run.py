@@ -86,8 +86,8 @@ def execute(options: argparse.Namespace) -> int:
     return EXIT_OK if check["equal"] else EXIT_MISMATCH
 
 
-def simulate_target(target: Target, options: argparse.Namespace) -> Result:
-    """Simulate a target, with the options of `add_run_options` and of the GPU."""
+def simulate_target(target: Target, options: argparse.Namespace, trace: Any = None) -> Result:
+    """Simulate a target, with the options of `add_run_options` and of the GPU. trace: as `gpusim.simulate` has it."""
     from gpusim.cli.progress import announce_compilation, show_progress
     from gpusim.simulation import DEFAULT_MAX_CYCLES, simulate
 
@@ -111,6 +111,7 @@ def simulate_target(target: Target, options: argparse.Namespace) -> Result:
             threads=options.threads,
             progress=progress,
             check=[name.strip() for name in options.check.split(",") if name.strip()],
+            trace=trace,
         )
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gpusim.plot.bank_map import bank_wavefronts
+    from gpusim.plot.everything import write_all
     from gpusim.plot.lane_map import lane_activity
     from gpusim.plot.memory_map import memory_load
     from gpusim.plot.occupancy_chart import occupancy_calculator
@@ -41,6 +42,7 @@ _HOME = {
     "sm_residency": "residency_chart",
     "stall_breakdown": "stall_bars",
     "text_alternative": "style",
+    "write_all": "everything",
 }
 
 __all__ = [
@@ -58,6 +60,7 @@ __all__ = [
     "sm_residency",
     "stall_breakdown",
     "text_alternative",
+    "write_all",
 ]
 
 

@@ -27,8 +27,8 @@ def bank_wavefronts(trace: Trace, issue: int | None = None, ax: Axes | None = No
     """Which bank serves which lane in which wavefront of a shared-memory instruction.
 
     issue: index into `trace.issues`; None takes the recorded access with most wavefronts beyond its ideal. A row is a
-    wavefront, a column a bank, the number in a cell the lane that it serves (×n: n lanes that want the same word). A
-    conflict is a column with more than one cell; the rows beyond the ideal are its price. There are as many rows as the
+    wavefront, a column a bank, the number in a cell the lane that it serves (x8: eight lanes that want the same word).
+    A conflict is a column with more than one cell; the rows beyond the ideal are its price. Rows are as many as the
     instruction adds to `memory_l1_wavefronts_shared`: `ax.collections[0].get_array()` has a row for each, with 0 where
     a bank rests.
 
@@ -69,7 +69,8 @@ def worst_shared(trace: Trace) -> int:
     """Index of the recorded access to shared memory with most wavefronts beyond its ideal, the first of equals.
     Raises NotServed if none was recorded."""
     issues = trace.issues
-    rows = np.flatnonzero((issues["space"] == SPACES.index("shared")) & (issues["access"] >= 0) & (issues["wavefronts"] > 0))
+    recorded = (issues["space"] == SPACES.index("shared")) & (issues["access"] >= 0)
+    rows = np.flatnonzero(recorded & (issues["wavefronts"] > 0))
     if not rows.size:
         raise NotServed("no access to shared memory was recorded")
     excess = issues["wavefronts"][rows].astype(int) - issues["ideal"][rows]
@@ -87,7 +88,7 @@ def _cells(ax: Axes, lanes: np.ndarray, served: Wavefronts, who: dict[tuple[int,
     ax.pcolormesh(*edges, kind, cmap=ListedColormap(colours), vmin=0, vmax=3, edgecolors="#DDDDDD", linewidth=0.6)
     for (wavefront, bank), found in who.items():
         if found:
-            text = str(found[0]) if len(found) == 1 else f"×{len(found)}"
+            text = str(found[0]) if len(found) == 1 else f"x{len(found)}"
             colour = style.text_on(colours[kind[wavefront, bank]])
             ax.text(bank, wavefront, text, ha="center", va="center", fontsize=7.5, color=colour)
     ax.set_xlim(-0.5, lanes.shape[1] - 0.5)
@@ -96,7 +97,7 @@ def _cells(ax: Axes, lanes: np.ndarray, served: Wavefronts, who: dict[tuple[int,
     ax.set_yticks(range(0, lanes.shape[0], max(1, lanes.shape[0] // 16)))
     ax.tick_params(length=0, labelsize=8)
     shown = [Patch(color=colour, label=text) for k, (colour, text) in enumerate(_KINDS, 1) if (kind == k).any()]
-    ax.legend(handles=shown, loc="upper center", bbox_to_anchor=(0.5, -0.75 / max(ax.figure.get_figheight() - 1.5, 0.9)), ncols=3)
+    style.legend_below(ax, shown, 3)
     ax.spines[:].set_color(GREY)
 
 

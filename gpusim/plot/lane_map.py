@@ -24,7 +24,9 @@ OFF, GUARDED = 0, 1
 
 
 @style.styled
-def lane_activity(trace: Trace, warp: int | None = None, first: int = 0, count: int = 48, ax: Axes | None = None) -> Axes:
+def lane_activity(
+    trace: Trace, warp: int | None = None, first: int = 0, count: int = 48, ax: Axes | None = None
+) -> Axes:
     """Lanes of a warp over the instructions that it issues, from top to bottom.
 
     warp: its number in `trace.warps`, None for the first; first, count: which of its issues, by place. A cell has the
@@ -60,9 +62,9 @@ def lane_activity(trace: Trace, warp: int | None = None, first: int = 0, count: 
     ax.set_title(f"{cut(trace.program.name, 40)}, {trace.warp_label(warp)}: {span}, {mean:.1f} of 32 lanes active")
     style.describe(
         ax,
-        f"Lane activity of {trace.program.name}, {trace.warp_label(warp)}, {span}: {mean:.1f} of 32 lanes are active on "
-        f"average and {on / len(rows):.1f} execute; {int(((cells > OFF).sum(axis=1) < 32).sum())} of {len(rows)} instructions "
-        "run with lanes switched off.",
+        f"Lane activity of {trace.program.name}, {trace.warp_label(warp)}, {span}: {mean:.1f} of 32 lanes are active "
+        f"on average and {on / len(rows):.1f} execute; {int((cells == OFF).any(axis=1).sum())} of {len(rows)} "
+        "instructions run with lanes switched off.",
     )
     return ax
 
@@ -90,12 +92,13 @@ def _draw(ax: Axes, cells: np.ndarray) -> None:
     ax.grid(which="minor", color="white", linewidth=1.0 if len(cells) <= 80 else 0.3)
     ax.tick_params(which="both", length=0)
     ax.spines[:].set_visible(False)
-    shown = [Patch(color=UNIT_COLOURS[unit], label=f"{PIPES[unit]} pipe") for k, unit in enumerate(UNITS, 2) if (cells == k).any()]
+    used = [unit for k, unit in enumerate(UNITS, 2) if (cells == k).any()]
+    shown = [Patch(color=UNIT_COLOURS[unit], label=f"{PIPES[unit]} pipe") for unit in used]
     if (cells == GUARDED).any():
         shown.append(Patch(color=LIGHT, label="guard does not hold"))
     if (cells == OFF).any():
         shown.append(Patch(color=PALE, label="not active"))
-    ax.figure.legend(handles=shown, loc="outside lower center", ncols=6, columnspacing=1.2, handlelength=1.4)
+    style.legend_below(ax, shown, 6)
 
 
 def _label(ax: Axes, trace: Trace, rows: np.ndarray, first: int) -> None:
@@ -117,5 +120,6 @@ def _label(ax: Axes, trace: Trace, rows: np.ndarray, first: int) -> None:
                 text, (1, k), (8, 0), xycoords=ax.get_yaxis_transform(), textcoords="offset points",
                 va="center", fontsize=7.5, family="DejaVu Sans Mono", annotation_clip=False,
             )  # fmt: skip
-            ax.plot([1.002, 1.015], [k - 0.5, k - 0.5], color=LIGHT, transform=ax.get_yaxis_transform(), clip_on=False, lw=0.8)
+            beside = ax.get_yaxis_transform()
+            ax.plot([1.002, 1.015], [k - 0.5] * 2, color=LIGHT, transform=beside, clip_on=False, linewidth=0.8)
         before = line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpusim.config import GPUConfig
@@ -53,22 +54,15 @@ def occupancy_calculator(
     panels = figure.subplots(1, 3, sharey=True)
     warp, unit = config.gpu.warp_size, sm.shared_unit_bytes
     sizes = range(warp, sm.max_threads_per_block + 1, warp)
-    _panel(
-        panels[0], sizes, [_warps(config, each, registers, shared) for each in sizes], threads, here, "threads per block"
-    )
     counts = range(16, sm.max_registers_per_thread + 1)
-    _panel(
-        panels[1], counts, [_warps(config, threads, each, shared) for each in counts], registers, here, "registers per thread"
-    )
     amounts = range(0, sm.shared_bytes_per_block_max + 1, unit)
-    _panel(
-        panels[2],
-        [each / _KIB for each in amounts],
-        [_warps(config, threads, registers, each) for each in amounts],
-        shared / _KIB,
-        here,
-        "shared memory per block, KiB",
-    )
+    by_threads = [_warps(config, each, registers, shared) for each in sizes]
+    by_registers = [_warps(config, threads, each, shared) for each in counts]
+    by_shared = [_warps(config, threads, registers, each) for each in amounts]
+    _panel(panels[0], sizes, by_threads, threads, here, "threads per block")
+    _panel(panels[1], counts, by_registers, registers, here, "registers per thread")
+    label = "shared memory per block, KiB"
+    _panel(panels[2], [each / _KIB for each in amounts], by_shared, shared / _KIB, here, label)
     panels[0].set_ylabel("resident warps per SM")
     panels[0].set_ylim(0, sm.max_warps * 1.06)
     panels[0].set_yticks(range(0, sm.max_warps + 1, max(sm.max_warps // 8, 1)))
@@ -88,11 +82,12 @@ def _warps(config: GPUConfig, threads: int, registers: int, shared: int) -> int:
         return 0
 
 
-def _panel(ax: Axes, x: range | list[float], warps: list[int], at: float, here: Occupancy, label: str) -> None:
-    ax.plot(x, warps, color=BLUE, linewidth=1.8, drawstyle="steps-post" if len(warps) > 64 else "default", label="_")
-    if len(warps) <= 64:
-        ax.lines[0].set(marker="o", markersize=3)
-    ax.plot([at], [here.warps_per_sm], color=VERMILLION, marker="o", markersize=9, linestyle="none", label="this launch")
+def _panel(ax: Axes, x: Sequence[float], warps: list[int], at: float, here: Occupancy, label: str) -> None:
+    few = len(warps) <= 64
+    (curve,) = ax.plot(x, warps, color=BLUE, linewidth=1.8)
+    curve.set(drawstyle="default" if few else "steps-post", marker="o" if few else "None", markersize=3)
+    (dot,) = ax.plot([at], [here.warps_per_sm], "o", markersize=9)
+    dot.set(markerfacecolor="none", markeredgecolor=VERMILLION, markeredgewidth=2.2)
     ax.axvline(at, color=GREY, linewidth=0.8, linestyle=":")
     ax.set_xlabel(label)
     ax.grid(alpha=0.3, linewidth=0.5, color=GREY)

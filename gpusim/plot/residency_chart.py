@@ -22,9 +22,8 @@ _WAVES = (BLUE, ORANGE, SKY, GREEN, PURPLE)
 def sm_residency(trace: Trace) -> Figure:
     """Every block of a launch on its SM over time, and above it how many there are at once.
 
-    An SM's rows are the places that its blocks take, a block the first that is free; colours tell the n-th block of a
-    place from the one before, so on an even grid they are the waves. From the dashed line on, an SM has run out of
-    blocks while others still work: the tail.
+    An SM's rows are the places that its blocks take, a block the first that is free; the n-th block of a place belongs
+    to wave n. From the dashed line on, an SM has run out of blocks while others still work: the tail.
 
     `figure.axes[0].lines[0]` is the number of resident blocks, `figure.axes[1].collections` the blocks by colour, one
     rectangle each: `launch__grid_size` in all.
@@ -54,20 +53,20 @@ def sm_residency(trace: Trace) -> Figure:
     for ax in (upper, lower):
         ax.axvline(tail, color=INK, linewidth=1.2, linestyle="--")
         ax.set_xlim(0, trace.cycles)
+    upper.annotate("tail", (tail, 1), (4, -2), xycoords=("data", "axes fraction"), textcoords="offset points", va="top")
     lower.set(ylim=(sms - 0.5, -0.5))
     lower.set_xlabel("SM clock cycles since the launch")
     lower.set_ylabel("SM")
     share = 100 * (end - tail) / max(end - begin, 1)
     used = len(np.unique(blocks["sm"]))
-    counts = f"{len(blocks):,} blocks on {used} of {sms} SMs, up to {places} at once on an SM; tail {share:.0f} % of the time"
+    counts = f"{len(blocks):,} blocks on {used} of {sms} SMs, {places} at once on one; tail {share:.0f} % of the time"
     figure.suptitle(f"{cut(trace.program.name, 30)}: {counts}", fontsize=11, x=0.01, ha="left")
     if waves > 1:
-        handles, labels = lower.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=5, columnspacing=1.4, handlelength=1.4)
+        style.legend_below(lower, list(lower.collections), 5)
     style.describe(
         figure,
-        f"SM residency of {trace.program.name}: {counts}, from cycle {tail:,} to {end:,}; the first block starts at cycle "
-        f"{begin:,}.",
+        f"SM residency of {trace.program.name}: {counts}, from cycle {tail:,} to {end:,}; the first block starts at "
+        f"cycle {begin:,}.",
     )
     return figure
 
@@ -115,19 +114,12 @@ def _count(ax: Axes, blocks: np.ndarray) -> None:
 
 def _draw(ax: Axes, blocks: np.ndarray, place: np.ndarray, turn: np.ndarray, places: int) -> int:
     """The blocks, a collection for each colour; returns the number of waves."""
-    from matplotlib.collections import PolyCollection
-
     waves = int(turn.max()) + 1
-    low = blocks["sm"] - 0.45 + 0.9 * place / places
-    high = low + 0.9 / places
+    low = blocks["sm"] - 0.5 + place / places
     for colour in range(min(waves, len(_WAVES))):
         mine = turn % len(_WAVES) == colour
-        start, end = blocks["start"][mine].astype(float), blocks["end"][mine].astype(float)
-        corners = np.stack(
-            [np.stack([start, low[mine]], 1), np.stack([end, low[mine]], 1), np.stack([end, high[mine]], 1),
-             np.stack([start, high[mine]], 1)], axis=1,
-        )  # fmt: skip
-        more = ", …" if waves > colour + len(_WAVES) else ""
-        label = f"block {colour + 1}{more} of its place"
-        ax.add_collection(PolyCollection(corners, facecolors=_WAVES[colour], linewidths=0, label=label), autolim=False)
+        more = f", {colour + 1 + len(_WAVES)}, …" if waves > colour + len(_WAVES) else ""
+        start, end, at = blocks["start"][mine], blocks["end"][mine], low[mine]
+        label = f"wave {colour + 1}{more}"
+        style.rectangles(ax, start, end, at, at + 1 / places, _WAVES[colour], label, smooth=True)
     return waves

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from gpusim.plot import style
@@ -43,21 +44,21 @@ def roofline(result: Result, ax: Axes | None = None) -> Axes:
     for level in levels:
         at = found.intensity(level)
         text = f"{_name(level)}: {at:.3g} FLOP/B, {style.scaled(found.bytes[level], 'B')} moved"
-        marker = {"marker": _MARKERS[level], "color": LEVEL_COLOURS[level], "markeredgecolor": INK}
-        ax.plot([at], [rate], linestyle="none", markersize=10, label=text, zorder=4, **marker)
+        (point,) = ax.plot([at], [rate], _MARKERS[level], markersize=10, label=text, zorder=4)
+        point.set(color=LEVEL_COLOURS[level], markeredgecolor=INK)
     least, most = _range(result, levels)
     for level in _MARKERS:
         peak = found.peak_bytes_per_s[level]
         ridge = highest / peak
-        line = {"color": LEVEL_COLOURS[level], "linewidth": 2}
-        ax.plot([least, ridge], [least * peak, highest], label=f"_{level} roof", zorder=2, **line)
-        _label_slope(ax, least, peak, f"{_name(level)} {style.scaled(peak, 'B/s')}", LEVEL_COLOURS[level])
+        colour, ends = LEVEL_COLOURS[level], [least * peak, highest]
+        ax.plot([least, ridge], ends, color=colour, linewidth=2, label=f"_{level} roof", zorder=2)
     for kind, peak in ceilings.items():
         start = peak / max(found.peak_bytes_per_s.values())
         ax.plot([start, most], [peak, peak], color=INK, linewidth=2, label=f"_{kind} roof", zorder=2)
         text = f"{kind} {style.scaled(peak, 'FLOP/s')}"
         ax.annotate(text, (most, peak), (-4, 4), textcoords="offset points", ha="right", va="bottom", fontsize=9)
-    ax.set(xscale="log", yscale="log", xlim=(least, most), ylim=(_floor(rate, least, found.peak_bytes_per_s), highest * 3))
+    lowest = min(rate, least * min(found.peak_bytes_per_s.values())) / 2
+    ax.set(xscale="log", yscale="log", xlim=(least, most), ylim=(lowest, highest * 2.5))
     for level in levels:
         at = found.intensity(level)
         roof = min(at * found.peak_bytes_per_s[level], highest)
@@ -69,7 +70,8 @@ def roofline(result: Result, ax: Axes | None = None) -> Axes:
         f"{100 * found.share_of_roof:.1f} % of the {_name(found.roof)} roof"
     )
     ax.grid(which="major", alpha=0.3, linewidth=0.5, color=GREY)
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3, columnspacing=1.5, handletextpad=0.3)
+    style.legend_below(ax, [line for line in ax.lines if not str(line.get_label()).startswith("_")], 3)
+    _label_slopes(ax, least, found.peak_bytes_per_s)
     style.describe(ax, _words(result, levels))
     return ax
 
@@ -79,40 +81,26 @@ def _name(level: str) -> str:
 
 
 def _range(result: Result, levels: list[str]) -> tuple[float, float]:
-    """Ends of the horizontal axis: whole decades around every point and every ridge."""
+    """Ends of the horizontal axis, around every point and every ridge."""
     found = result.roofline
     highest = max(found.peak_operations_per_s[kind] for kind in found.operations)
     places = [found.intensity(level) for level in levels]
     places += [highest / peak for peak in found.peak_bytes_per_s.values()]
-    least = 10.0 ** min(-1, _decade(min(places) / 2))
-    return least, 10.0 ** (_decade(2 * max(places)) + 1)
+    return min(min(places) / 6, 0.1), max(places) * 6
 
 
-def _decade(value: float) -> int:
-    """The power of ten at or below a value."""
-    return int(f"{value:e}".partition("e")[2])
-
-
-def _floor(rate: float, least: float, peaks: dict[str, float]) -> float:
-    """Lower end of the vertical axis: below the point and the lowest roof."""
-    return 10.0 ** _decade(min(rate / 2, least * min(peaks.values())))
-
-
-def _label_slope(ax: Axes, least: float, peak: float, text: str, colour: str) -> None:
-    """Write along a slanted roof, near its left end."""
-    at = least * 1.25
-    ax.annotate(
-        text,
-        (at, at * peak),
-        (0, 3),
-        textcoords="offset points",
-        rotation=45,
-        rotation_mode="anchor",
-        transform_rotates_text=True,
-        color=colour,
-        fontsize=9,
-        va="bottom",
-    )
+def _label_slopes(ax: Axes, least: float, peaks: dict[str, float]) -> None:
+    """Write along the slanted roofs, near their left ends. Their angle on paper is known once the layout is."""
+    ax.figure.draw_without_rendering()  # type: ignore[union-attr]
+    for level, peak in peaks.items():
+        at = least * 1.2
+        ends = ax.transData.transform([(at, at * peak), (2 * at, 2 * at * peak)])
+        angle = math.degrees(math.atan2(*(ends[1] - ends[0])[::-1]))
+        text = f"{_name(level)} {style.scaled(peak, 'B/s')}"
+        ax.annotate(
+            text, (at, at * peak), (0, 3), textcoords="offset points", rotation=angle, rotation_mode="anchor",
+            va="bottom", fontsize=9, color=LEVEL_COLOURS[level],
+        )  # fmt: skip
 
 
 def _words(result: Result, levels: list[str]) -> str:

@@ -61,36 +61,26 @@ def predicted_against_measured(
     median = statistics.median(abs(each) for each in error.values())
     ax.set_xlabel(f"measured, {unit}")
     ax.set_ylabel(f"predicted, {unit}")
-    ax.set_title(f"{len(rows)} points: absolute error {100 * median:.1f} % in the median, {100 * mean:.1f} % in the mean")
+    found = f"absolute error {100 * median:.1f} % in the median, {100 * mean:.1f} % in the mean"
+    ax.set_title(f"{len(rows)} points: {found}")
     ax.grid(alpha=0.3, linewidth=0.5, color=GREY)
     ax.legend(loc="upper left")
     worst = max(error, key=lambda name: abs(error[name]))
     style.describe(
         ax,
-        f"Predicted against measured {unit} of {len(rows)} points: absolute error {100 * median:.1f} % in the median and "
-        f"{100 * mean:.1f} % in the mean, the furthest off {worst} with {100 * error[worst]:+.0f} %.",
+        f"Predicted against measured {unit} of {len(rows)} points: {found}, the furthest off {worst} with "
+        f"{100 * error[worst]:+.0f} %.",
     )
     return ax
 
 
 def _name_worst(ax: Axes, rows: list[tuple[str, float, float]], error: dict[str, float]) -> None:
-    """Names beside the worst points: on the side away from the diagonal, at least a line's height apart."""
+    """Numbers at the worst points, and their names in the corner below the diagonal, where no points are."""
     worst = sorted(rows, key=lambda row: -abs(error[row[0]]))[:_NAMED]
-    taken: dict[bool, list[float]] = {True: [], False: []}
-    for name, measured, predicted in sorted(worst, key=lambda row: row[2]):
-        above = predicted > measured
-        x, y = ax.transData.transform((measured, predicted))
-        level = y
-        while any(abs(level - other) < 16 for other in taken[above]):
-            level += 4
-        taken[above].append(level)
-        ax.annotate(
-            f"{name}  {100 * error[name]:+.0f} %",
-            (measured, predicted),
-            (-10 if above else 10, (level - y) * 72 / style.DPI),
-            textcoords="offset points",
-            ha="right" if above else "left",
-            va="center",
-            fontsize=8.5,
-            arrowprops={"arrowstyle": "-", "color": GREY, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3},
-        )
+    names = ["furthest off:"]
+    for number, (name, measured, predicted) in enumerate(worst, 1):
+        side = -8 if predicted > measured else 8
+        at = (measured, predicted)
+        ax.annotate(str(number), at, (side, 0), textcoords="offset points", ha="center", va="center", fontsize=9)
+        names.append(f"{number}  {name}  {100 * error[name]:+.0f} %")
+    ax.text(0.98, 0.03, "\n".join(names), transform=ax.transAxes, ha="right", va="bottom", fontsize=9, linespacing=1.4)

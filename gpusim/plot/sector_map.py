@@ -25,9 +25,9 @@ def coalescing(trace: Trace, issue: int | None = None, ax: Axes | None = None) -
     """Lines and sectors that the lanes of a global- or local-memory instruction touch.
 
     issue: index into `trace.issues`; None takes the recorded access that moves most sectors beyond what its bytes need.
-    A row is a 128-byte line, a column a word of it, the number in a cell the lane that wants it (×n: n lanes). A sector
-    of 32 bytes moves whole: words that come along for nobody are pale. `ax.collections[0].get_array()` holds 0 for
-    words of sectors that are not touched, 1 for words moved for nothing, 2 and 3 for words that one or several
+    A row is a 128-byte line, a column a word of it, the number in a cell the lane that wants it (x8: eight lanes).
+    A sector of 32 bytes moves whole: words that come along for nobody are pale. `ax.collections[0].get_array()` holds
+    0 for words of sectors that are not touched, 1 for words moved for nothing, 2 and 3 for words that one or several
     lanes want; sectors and lines are as many as the instruction adds to `memory_l2_theoretical_sectors_global` and
     `memory_l1_tag_requests_global`.
 
@@ -53,13 +53,12 @@ def coalescing(trace: Trace, issue: int | None = None, ax: Axes | None = None) -
     used = WORD_BYTES * int((kind > 1).sum())
     moved = SECTOR_BYTES * found.total
     counts = f"{_plural(found.total, 'sector')} in {_plural(rows, 'line')}, {used:,} of {moved:,} B moved are used"
-    ax.set_title(
-        f"{source(trace, pc, 88)}\n{machine_code(trace, pc, 40)} of {trace.warp_label(trace.issues[issue]['warp'])}:\n{counts}"
-    )
+    who = f"{machine_code(trace, pc, 50)} of {trace.warp_label(trace.issues[issue]['warp'])}"
+    ax.set_title(f"{source(trace, pc, 88)}\n{who}:\n{counts}")
     style.describe(
         ax,
-        f"Coalescing of {machine_code(trace, pc)} at line {source(trace, pc)}: {found.asked:,} bytes asked for by the lanes, "
-        f"{counts} ({100 * used / moved:.0f} %).",
+        f"Coalescing of {machine_code(trace, pc)} at line {source(trace, pc)}: {found.asked:,} bytes asked for by "
+        f"the lanes, {counts} ({100 * used / moved:.1f} %).",
     )
     return ax
 
@@ -89,7 +88,7 @@ def _cells(ax: Axes, found: Sectors, kind: np.ndarray) -> None:
     ax.pcolormesh(*edges, kind, cmap=ListedColormap(_COLOURS), vmin=0, vmax=3, edgecolors="#DDDDDD", linewidth=0.6)
     for row, word in np.argwhere(kind > 1).tolist():
         many = found.lanes[row, word] > 1
-        text = f"×{found.lanes[row, word]}" if many else str(found.lane[row, word])
+        text = f"x{found.lanes[row, word]}" if many else str(found.lane[row, word])
         colour = style.text_on(_COLOURS[kind[row, word]])
         ax.text(word + 0.5, row + 0.5, text, ha="center", va="center", fontsize=7.5, color=colour)
     for sector in range(0, _WORDS + 1, SECTOR_BYTES // WORD_BYTES):
@@ -102,11 +101,11 @@ def _cells(ax: Axes, found: Sectors, kind: np.ndarray) -> None:
     ax.set_ylabel("line")
     ax.tick_params(length=0, labelsize=8)
     right = ax.secondary_yaxis("right")
-    right.set_yticks([row + 0.5 for row in range(rows)], [str(count) for count in found.touched.sum(axis=1).tolist()])
+    right.set_yticks([row + 0.5 for row in range(rows)], [str(count) for count in found.touched.sum(axis=1)])
     right.set_ylabel("sectors")
     right.tick_params(length=0, labelsize=8)
     shown = [Patch(color=_COLOURS[k], label=_MEANINGS[k]) for k in (2, 3, 1) if (kind == k).any()]
-    ax.legend(handles=shown, loc="upper center", bbox_to_anchor=(0.5, -0.75 / max(ax.figure.get_figheight() - 1.8, 0.9)), ncols=3)
+    style.legend_below(ax, shown, 3)
     ax.spines[:].set_color(GREY)
 
 

@@ -44,7 +44,7 @@ def _one(result: Result, ax: Axes | None) -> Axes:
     ax.barh(places, widths, height=0.75, color=[STALL_COLOURS[name] for name in reasons])
     for place, each in enumerate(reasons.values()):
         text = f"{each.cycles_per_instruction:.2f}  ({100 * each.share:.1f} %)"
-        ax.annotate(text, (each.cycles_per_instruction, place), (4, 0), textcoords="offset points", va="center", fontsize=9)
+        _beside(ax, each.cycles_per_instruction, place, text)
     ax.set_yticks(places, [_label(name) for name in reasons])
     ax.invert_yaxis()
     ax.set_xlim(0, 1.18 * max(widths, default=1))
@@ -73,24 +73,28 @@ def _several(results: Mapping[str, Result], ax: Axes | None) -> Axes:
         widths = [parts[reason] for parts in cost.values()]
         # A reason that is nowhere a fiftieth of a bar has no entry in the legend, yet it is drawn.
         seen = any(width > 0.02 * total for width, total in zip(widths, totals.values(), strict=True))
-        ax.barh(
-            places, widths, 0.75, left, color=colour, edgecolor="white", linewidth=0.5, label=reason if seen else f"_{reason}"
-        )
+        label = reason if seen else f"_{reason}"
+        ax.barh(places, widths, 0.75, left, color=colour, edgecolor="white", linewidth=0.5, label=label)
         left = [start + width for start, width in zip(left, widths, strict=True)]
     for place, total in enumerate(totals.values()):
-        ax.annotate(f"{total:.1f}", (total, place), (4, 0), textcoords="offset points", va="center", fontsize=9)
+        _beside(ax, total, place, f"{total:.1f}")
     ax.set_yticks(places, list(results))
     ax.invert_yaxis()
     ax.set_xlim(0, 1.08 * max(totals.values(), default=1))
     ax.set_title("Warp cycles per issued instruction, by stall reason")
     _finish(ax)
-    ax.legend(loc="upper center", bbox_to_anchor=(0.45, -0.42 / (0.36 * len(results))), ncols=4, columnspacing=1.2)
+    style.legend_below(ax, ax.get_legend_handles_labels()[0], 4)
     words = "; ".join(
         f"{name} {total:.1f}, most of all {max(cost[name], key=lambda reason: cost[name][reason])}"
         for name, total in totals.items()
     )
     style.describe(ax, f"Warp cycles per issued instruction by stall reason: {words}.")
     return ax
+
+
+def _beside(ax: Axes, end: float, place: int, text: str) -> None:
+    """Write at the end of a bar."""
+    ax.annotate(text, (end, place), (4, 0), textcoords="offset points", va="center", fontsize=9)
 
 
 def _label(reason: str) -> str:

@@ -9,13 +9,16 @@ from __future__ import annotations
 import functools
 import io
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
 
 from gpusim.plot.colours import GREY, INK
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -46,6 +49,7 @@ _SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "gpusim",
     "svg.fonttype": "none",
 }
+_OURS: weakref.WeakSet[Figure] = weakref.WeakSet()
 _ALTERNATIVES: weakref.WeakKeyDictionary[Figure, str] = weakref.WeakKeyDictionary()
 Draw = TypeVar("Draw", bound=Callable[..., Any])
 
@@ -89,7 +93,45 @@ def new_figure(height: float) -> Figure:
     matplotlib()
     from matplotlib import pyplot
 
-    return pyplot.figure(figsize=(WIDTH, height), dpi=DPI, layout="constrained")
+    figure = pyplot.figure(figsize=(WIDTH, height), dpi=DPI, layout="constrained")
+    _OURS.add(figure)
+    return figure
+
+
+def legend_below(ax: Axes, handles: Sequence[Artist], ncols: int) -> None:
+    """A legend under everything else; under the axes themselves in a figure that the caller made."""
+    from matplotlib.figure import Figure
+
+    options: dict[str, Any] = {"handles": handles, "ncols": ncols, "columnspacing": 1.3, "handlelength": 1.4}
+    figure = ax.figure
+    if isinstance(figure, Figure) and figure in _OURS:
+        figure.legend(loc="outside lower center", **options)
+    else:
+        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), **options)
+
+
+def rectangles(
+    ax: Axes,
+    left: Any,
+    right: Any,
+    low: Any,
+    high: Any,
+    colour: str,
+    label: str,
+    *,
+    zorder: int = 2,
+    smooth: bool = False,
+) -> None:
+    """Many rectangles of one colour as one collection. left, right, low, high: numbers or arrays of one length. smooth:
+    for rectangles that may be lower than a dot."""
+    from matplotlib.collections import PolyCollection
+
+    x0, x1, y0, y1 = (np.asarray(each, np.float64) for each in np.broadcast_arrays(left, right, low, high))
+    corners = np.stack([np.stack([x0, x1, x1, x0], 1), np.stack([y0, y0, y1, y1], 1)], axis=2)
+    boxes = PolyCollection(
+        list(corners), facecolors=colour, linewidths=0, antialiased=smooth, label=label, zorder=zorder
+    )
+    ax.add_collection(boxes, autolim=False)
 
 
 def describe(drawn: Axes | Figure, text: str) -> None:
@@ -120,22 +162,23 @@ def save(drawn: Axes | Figure, path: str | Path) -> Path:
     buffer = io.BytesIO()
     with matplotlib().rc_context(_SETTINGS):
         figure.savefig(buffer, format=kind, dpi=DPI, metadata=metadata.get(kind))
-    path.write_bytes(_fewer_colours(buffer.getvalue()) if kind == "png" else buffer.getvalue())
+    path.write_bytes(_with_palette(buffer.getvalue()) if kind == "png" else buffer.getvalue())
     pyplot.close(figure)
     return path
 
 
-def _fewer_colours(png: bytes) -> bytes:
-    """The same picture with a palette of 256 colours, a third of the size; text chunks kept."""
+def _with_palette(png: bytes) -> bytes:
+    """The same picture with 256 colours, a third of the size. No colour is off by more than one or two of 255."""
     from PIL import Image, PngImagePlugin  # matplotlib needs it too
 
     image = Image.open(io.BytesIO(png))
     chunks = PngImagePlugin.PngInfo()
-    for key, value in image.text.items():  # type: ignore[attr-defined]
-        chunks.add_text(key, value)
+    for key, value in image.info.items():
+        if isinstance(value, str):
+            chunks.add_itxt(key, value)
     buffer = io.BytesIO()
-    small = image.convert("RGB").quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
-    small.save(buffer, "PNG", optimize=True, pnginfo=chunks)
+    small = image.convert("RGB").quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    small.save(buffer, "PNG", optimize=True, pnginfo=chunks, dpi=(DPI, DPI))
     return buffer.getvalue()
 
 

@@ -68,17 +68,16 @@ def scheduler_timeline(
     ax.set_ylabel("warp slot")
     ax.ticklabel_format(axis="x", useOffset=False, style="plain")
     ax.set_title(
-        f"{cut(trace.program.name, 40)}, SM {sm}, scheduler {scheduler}: issues in {issued:,} of {end - begin:,} cycles "
-        f"({100 * issued / max(end - begin, 1):.0f} %)"
+        f"{cut(trace.program.name, 40)}, SM {sm}, scheduler {scheduler}: issues in {issued:,} of {end - begin:,} "
+        f"cycles ({100 * issued / max(end - begin, 1):.0f} %)"
     )
     total = max(sum(shares.values()), 1)
-    words = ", ".join(
-        f"{reason} {100 * share / total:.0f} %" for reason, share in sorted(shares.items(), key=lambda item: -item[1])[:4]
-    )
+    longest = sorted(shares.items(), key=lambda item: -item[1])[:4]
+    words = ", ".join(f"{reason} {100 * share / total:.0f} %" for reason, share in longest)
     style.describe(
         ax,
-        f"Timeline of scheduler {scheduler} of SM {sm} running {trace.program.name}, cycles {begin:,} to {end:,}: it issues in "
-        f"{issued:,} cycles; its {len(slots)} warp slots spend {words} of their time.",
+        f"Timeline of scheduler {scheduler} of SM {sm} running {trace.program.name}, cycles {begin:,} to {end:,}: it "
+        f"issues in {issued:,} cycles; the time of its {len(slots)} warp slots is {words}.",
     )
     return ax
 
@@ -96,35 +95,22 @@ def _boxes(
     ]
     for each in stalls[(stalls["start"] < end) & (stalls["end"] > begin)]:
         reason = STALLS[each["reason"]]
-        found[reason].append((max(int(each["start"]), begin), min(int(each["end"]), end), slot_of[int(each["warp"])]))
+        row = slot_of[int(each["warp"])]
+        found[reason].append((max(int(each["start"]), begin), min(int(each["end"]), end), row))
     return {reason: np.array(boxes, np.float64).reshape(-1, 3) for reason, boxes in found.items()}
 
 
 def _draw(ax: Axes, boxes: dict[str, np.ndarray]) -> dict[str, float]:
     """Rectangles of every reason that occurs; returns warp cycles by reason."""
-    from matplotlib.collections import PolyCollection
-
     shares = {}
     for reason, rows in boxes.items():
         if not len(rows):
             continue
         start, end, row = rows.T
-        half = 0.5 if reason == "selected" else 0.36
-        corners = np.stack(
-            [np.stack([start, row - half], 1), np.stack([end, row - half], 1), np.stack([end, row + half], 1),
-             np.stack([start, row + half], 1)], axis=1,
-        )  # fmt: skip
-        ax.add_collection(
-            PolyCollection(
-                corners, facecolors=STALL_COLOURS[reason], linewidths=0, antialiased=False, label=reason,
-                zorder=3 if reason == "selected" else 2,
-            ),
-            autolim=False,
-        )  # fmt: skip
+        half, above = (0.5, 3) if reason == "selected" else (0.36, 2)
+        style.rectangles(ax, start, end, row - half, row + half, STALL_COLOURS[reason], reason, zorder=above)
         shares[reason] = float((end - start).sum())
-    ax.figure.legend(
-        *ax.get_legend_handles_labels(), loc="outside lower center", ncols=5, columnspacing=1.2, handlelength=1.4
-    )
+    style.legend_below(ax, list(ax.collections), 5)
     return shares
 
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _DEPTHS = (BLUE, ORANGE, SKY, GREEN, PURPLE, YELLOW, VERMILLION)
-_MOST_LABELS = 12
 
 
 @style.styled
@@ -53,9 +52,10 @@ def divergence_tree(trace: Trace, warp: int | None = None, ax: Axes | None = Non
     met = {group.met_row for group in groups if group.met_row >= 0}
     for group in groups:
         _draw_group(ax, group, groups, rows, place)
-    _meetings(ax, trace, rows, groups, place)
+    named = _meetings(ax, trace, rows, groups, place)
     signatures = _signatures(groups, order)
-    ax.set_yticks([(low + high) / 2 for low, high in signatures], [_lanes(order, *each) for each in signatures], fontsize=8)
+    middles = [(low + high) / 2 for low, high in signatures]
+    ax.set_yticks(middles, [ranges(sorted(order[low:high])) for low, high in signatures], fontsize=8)
     ax.set(xlim=(0, len(rows)), ylim=(32, 0))
     ax.set_xlabel("instructions issued for the warp, in order")
     ax.set_ylabel("lanes")
@@ -63,11 +63,11 @@ def divergence_tree(trace: Trace, warp: int | None = None, ax: Axes | None = Non
     threads = sum(int(mask).bit_count() for mask in rows["active"])
     parted = len(groups) - 1
     counts = f"{parted} groups part, {len(met)} meetings, {threads / len(rows):.1f} of 32 lanes active"
-    ax.set_title(f"{cut(trace.program.name, 40)}, {trace.warp_label(warp)}: {counts}", pad=24 if met else None)
+    ax.set_title(f"{cut(trace.program.name, 40)}, {trace.warp_label(warp)}: {counts}", pad=26 if named else 8)
     style.describe(
         ax,
-        f"Divergence tree of {trace.program.name}, {trace.warp_label(warp)}, over {len(rows):,} issued instructions: {counts} "
-        f"on average. {_first_parting(trace, groups)}",
+        f"Divergence tree of {trace.program.name}, {trace.warp_label(warp)}, over {len(rows):,} issued instructions: "
+        f"{counts} on average. {_first_parting(trace, groups)}",
     )
     return ax
 
@@ -89,10 +89,6 @@ def _signatures(groups: tuple[LaneGroup, ...], order: list[int]) -> list[tuple[i
     return found
 
 
-def _lanes(order: list[int], low: int, high: int) -> str:
-    return ranges(sorted(order[low:high]))
-
-
 def _depth(groups: tuple[LaneGroup, ...], group: LaneGroup) -> int:
     depth = 0
     while group.parent >= 0:
@@ -110,7 +106,8 @@ def _draw_group(
     runs = _runs(group.rows, rows["active"])
     for start, end, mask in runs:
         for low, high in _spans(sorted(place[lane] for lane in lanes_in(mask))):
-            ax.add_patch(Rectangle((start, low), end - start, high - low, facecolor=colour, edgecolor="white", linewidth=0.4))
+            box = Rectangle((start, low), end - start, high - low, facecolor=colour, edgecolor="white", linewidth=0.4)
+            ax.add_patch(box)
     middles = [(low + high) / 2 for low, high in _spans(sorted(place[lane] for lane in lanes_in(group.lanes)))]
     wait_from, wait_to = [end for _, end, _ in runs], [start for start, _, _ in runs[1:]]
     wait_to.append(group.met_row)
@@ -146,24 +143,23 @@ def _spans(places: list[int]) -> list[tuple[int, int]]:
     return found
 
 
-def _meetings(ax: Axes, trace: Trace, rows: np.ndarray, groups: tuple[LaneGroup, ...], place: dict[int, int]) -> None:
-    """A black stroke where lanes meet, over those that issue together then; source lines above, if there are few."""
+def _meetings(
+    ax: Axes, trace: Trace, rows: np.ndarray, groups: tuple[LaneGroup, ...], place: dict[int, int]
+) -> bool:
+    """A black stroke where lanes meet, over those that issue together then; source lines above, if there is room.
+    Returns whether there are any."""
     at = sorted({group.met_row for group in groups if group.met_row >= 0})
     for row in at:
         for low, high in _spans(sorted(place[lane] for lane in lanes_in(int(rows["active"][row])))):
             ax.vlines(row, low, high, color=INK, linewidth=2.2, zorder=3)
-    lines: dict[str, list[int]] = {}
+    last, named = -len(rows), False
     for row in at:
         number = trace.instructions[rows["pc"][row]].line
-        lines.setdefault(f"line {number}" if number else "meet", []).append(row)
-    if sum(map(len, lines.values())) <= _MOST_LABELS:
-        last = -1e9
-        for row in at:
-            number = trace.instructions[rows["pc"][row]].line
-            near = row - last < len(rows) / 12
-            last = row if not near else last
-            if not near and number:
-                ax.annotate(f"meet at\nline {number}", (row, 0), (0, 3), textcoords="offset points", ha="center", fontsize=7.5)
+        if number is not None and row - last >= len(rows) / 12:
+            text = f"meet at\nline {number}"
+            ax.annotate(text, (row, 0), (0, 3), textcoords="offset points", ha="center", fontsize=7.5)
+            last, named = row, True
+    return named
 
 
 def _first_parting(trace: Trace, groups: tuple[LaneGroup, ...]) -> str:
