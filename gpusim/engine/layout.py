@@ -139,6 +139,7 @@ W_GROUP_DONE = 34  # cycle at which the products of four warps that it has issue
 W_EPOCH = 35  # how often it has synchronised, see engine.shadow
 W_DRAINED = 36  # cycle at which its last store has left the SM's queues
 W_TOOK_OLD = 37  # 1 if a group of lanes goes on that is not the last one left behind
+W_LOGGED = 39  # its number in the launch + 1 if what it does is logged
 W_FIELDS = 40
 
 FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_MEMBAR, WAIT_THROTTLE, WAIT_CLUSTER, WAIT_HOST = range(8)
@@ -238,6 +239,10 @@ Q_FIELDS = Q_LEAVES + QUEUE_MOST
     S_IL15_AHEAD,  # the same for L1.5 and what lies beyond
     S_IL1_AHEAD,  # instruction lines asked for ahead: cycle from which L1 takes another one
 ) = range(40)
+S_LOG = 44  # which of its warps are logged, see engine.log
+S_LOGGED = 45  # rows of its log; then of the addresses in it
+S_LOG_LANES = 46
+S_LOG_ROW = 47  # 1 + row of the instruction that is being executed, 0 if it is not logged
 S_FIELDS = 48
 
 (
@@ -297,6 +302,28 @@ MISS_BITS = 15  # four miss numbers share the word L_MISS
 # --- deferred: what must take effect at L2 in time order ---------------------------------------------------
 X_PC, X_WARP, X_MASK, X_DONE, X_REMOTE = range(5)  # X_REMOTE: on the shared memory of another block
 X_FIELDS = 5
+
+# --- log: what chosen warps do, one row per event, see engine.log ------------------------------------------
+LOG_START, LOG_END, LOG_ISSUE, LOG_STALL = range(4)
+(
+    V_KIND,
+    V_WARP,  # number in the launch
+    V_START,
+    V_END,
+    V_PC,
+    V_REASON,
+    V_PART,  # sub-partition of the SM
+    V_SLOT,
+    V_ACTIVE,
+    V_EXECUTED,
+    V_WAVEFRONTS,
+    V_IDEAL,
+    V_SECTORS,
+    V_LINES,
+    V_LOCAL,  # 1: an access to local memory
+    V_ACCESS,  # row of its addresses
+) = range(16)
+V_FIELDS = 16
 
 # --- stall reasons, in Nsight Compute's words --------------------------------------------------------------
 STALLS = (
@@ -410,6 +437,11 @@ class State(ArrayTable):
         "warp_clock": (np.int64, 4),  # [SMs, block slots, warps of a block + WARP_ROWS, warps of a block]
         "local_known": (np.uint8, 1),  # bytes of local8 that have been written
         "unknown": (np.uint8, 1),  # bytes of memory8 that have been allocated and not written
+        # What engine.log writes; without rows where nothing is logged.
+        "log": (np.int64, 3),  # [SMs, capacity, V_FIELDS]
+        "log_lanes": (np.int64, 3),  # [SMs, capacity, 32]: addresses of accesses
+        "wanted": (np.uint8, 1),  # [blocks]: 1 if the block is logged wherever it runs
+        "life": (np.int64, 2),  # [blocks, 3]: SM, start and end of every block
     }
     if TYPE_CHECKING:
         code: np.ndarray
@@ -429,3 +461,7 @@ class State(ArrayTable):
         request: np.ndarray
         requests: np.ndarray
         line: np.ndarray
+        log: np.ndarray
+        log_lanes: np.ndarray
+        wanted: np.ndarray
+        life: np.ndarray

@@ -18,6 +18,7 @@ from gpusim.engine.exec_common import row_offset
 from gpusim.engine.flight import FOR_MISS, FOR_TOKEN, hold, new_token, release_at, send
 from gpusim.engine.generic import atomic_predicate, query_space
 from gpusim.engine.jit import compiled
+from gpusim.engine.log import log_local
 from gpusim.engine.memory_state import (
     KIND_ATOMIC,
     KIND_READ,
@@ -449,6 +450,8 @@ def local_access(st, sm, q, w, i, wb, mask, time):
             break
     for n in range(count):
         touched[n, 0] += par[L.P_LOCAL_LINE]
+    if st.sm[sm, L.S_LOG_ROW] != 0:
+        log_local(st, sm, count)
     if st.code[i, M.COL_OP] == M.OP_LOAD:
         read_lines(st, sm, q, w, i, False, count, time, -1, mask, 0)
     else:
