@@ -48,6 +48,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "plot":
+        return import_module("gpusim.plot")
     if name not in _HOME:
         raise AttributeError(f"module 'gpusim' has no attribute {name!r}")
     value = getattr(import_module(_HOME[name]), name)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 UNITS = tuple(PIPES)
 """Execution pipe of each colour: cell value minus 2."""
+_MOST_LABELS = 100
 OFF, GUARDED = 0, 1
 """Values of cells: the lane is not active; it is, but its guard predicate does not hold."""
 
@@ -52,7 +53,7 @@ def lane_activity(
     if not len(rows):
         raise ValueError(f"no issues of warp {warp} from {first} on were recorded")
     cells = _cells(trace, rows)
-    ax = style.new_axes(ax, 1.7 + 0.145 * max(len(rows), 8))
+    ax = style.new_axes(ax, 1.7 + 0.145 * min(max(len(rows), 8), _MOST_LABELS))
     _draw(ax, cells)
     _label(ax, trace, rows, first)
     total = len(trace.of_warp(warp))
@@ -89,7 +90,7 @@ def _draw(ax: Axes, cells: np.ndarray) -> None:
     )
     ax.set_xticks(np.arange(-0.5, 32), minor=True)
     ax.set_yticks(np.arange(-0.5, len(cells)), minor=True)
-    ax.grid(which="minor", color="white", linewidth=1.0 if len(cells) <= 80 else 0.3)
+    ax.grid(which="minor", color="white", linewidth=1.0 if len(cells) <= _MOST_LABELS else 0.2)
     ax.tick_params(which="both", length=0)
     ax.spines[:].set_visible(False)
     used = [unit for k, unit in enumerate(UNITS, 2) if (cells == k).any()]
@@ -106,15 +107,17 @@ def _label(ax: Axes, trace: Trace, rows: np.ndarray, first: int) -> None:
     ax.xaxis.tick_top()
     ax.xaxis.set_label_position("top")
     ax.set_xlabel("lane")
-    every = 1 if len(rows) <= 80 else len(rows) // 40
+    every = -(-len(rows) // _MOST_LABELS)
     places = range(0, len(rows), every)
     ax.set_yticks(places, [f"{trace.instructions[rows['pc'][k]].opcode}  {first + k}" for k in places], fontsize=7)
     ax.set_ylabel("instruction, in order of issue")
     before: object = None
+    free = 0  # the first row that another line's text leaves free
     for k, pc in enumerate(rows["pc"].tolist()):
         instruction = trace.instructions[pc]
         line = (instruction.file, instruction.line)
-        if line != before and (every == 1 or k % every == 0):
+        if line != before and k >= free:
+            free = k + every
             text = source(trace, pc, 58) if instruction.line is not None else ""
             ax.annotate(
                 text, (1, k), (8, 0), xycoords=ax.get_yaxis_transform(), textcoords="offset points",

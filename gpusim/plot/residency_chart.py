@@ -47,7 +47,7 @@ def sm_residency(trace: Trace) -> Figure:
     figure = style.new_figure(6.6)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[1, 4])
     _count(upper, blocks)
-    waves = _draw(lower, blocks, place, turn, places)
+    waves = _draw(lower, blocks, place, turn)
     end, begin = int(blocks["end"].max()), int(blocks["start"].min())
     tail = _tail_start(blocks, sms)
     for ax in (upper, lower):
@@ -112,14 +112,16 @@ def _count(ax: Axes, blocks: np.ndarray) -> None:
     ax.tick_params(labelbottom=False)
 
 
-def _draw(ax: Axes, blocks: np.ndarray, place: np.ndarray, turn: np.ndarray, places: int) -> int:
+def _draw(ax: Axes, blocks: np.ndarray, place: np.ndarray, turn: np.ndarray) -> int:
     """The blocks, a collection for each colour; returns the number of waves."""
     waves = int(turn.max()) + 1
-    low = blocks["sm"] - 0.5 + place / places
+    on, first = np.unique(blocks["sm"], return_inverse=True)
+    room = np.maximum.reduceat(place, np.searchsorted(blocks["sm"], on))[first] + 1  # places of the block's SM
+    low = blocks["sm"] - 0.5 + place / room
     for colour in range(min(waves, len(_WAVES))):
         mine = turn % len(_WAVES) == colour
         more = f", {colour + 1 + len(_WAVES)}, …" if waves > colour + len(_WAVES) else ""
-        start, end, at = blocks["start"][mine], blocks["end"][mine], low[mine]
+        start, end, at, high = blocks["start"][mine], blocks["end"][mine], low[mine], (low + 1 / room)[mine]
         label = f"wave {colour + 1}{more}"
-        style.rectangles(ax, start, end, at, at + 1 / places, _WAVES[colour], label, smooth=True)
+        style.rectangles(ax, start, end, at, high, _WAVES[colour], label, smooth=True)
     return waves

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import io
+import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -98,10 +99,14 @@ def new_figure(height: float) -> Figure:
     return figure
 
 
-def legend_below(ax: Axes, handles: Sequence[Artist], ncols: int) -> None:
-    """A legend under everything else; under the axes themselves in a figure that the caller made."""
+def legend_below(ax: Axes, handles: Sequence[Artist], most: int) -> None:
+    """A legend under everything else, with at most `most` columns and rows of nearly equal length; under the axes
+    themselves in a figure that the caller made."""
     from matplotlib.figure import Figure
 
+    if not handles:
+        return
+    ncols = math.ceil(len(handles) / math.ceil(len(handles) / most))
     options: dict[str, Any] = {"handles": handles, "ncols": ncols, "columnspacing": 1.3, "handlelength": 1.4}
     figure = ax.figure
     if isinstance(figure, Figure) and figure in _OURS:

@@ -28,9 +28,9 @@ def scheduler_timeline(
     """Warps of one warp scheduler over time: an issue is green, everything else has the colour of its stall reason.
 
     sm: an SM that was traced, None for the first; scheduler: its sub-partition; start, cycles: the window in SM clock
-    cycles from the launch on, by default 400 from the first issue; cycles=None draws to the end. A row is a warp slot,
-    its label the warp that has it first. A column with one green cell is a cycle in which the scheduler issues, a
-    column without one is lost.
+    cycles from the launch on, by default 400 from the start of the first warp; cycles=None draws to the end. A row is a
+    warp slot, its label the warp that has it first. A column with one green cell is a cycle in which the scheduler
+    issues, a column without one is lost.
 
     `ax.collections` has one collection of rectangles for each reason (`get_label()`): their areas are warp cycles. Over
     a whole launch of which all SMs were traced they add up to `result.stall_reasons`.
@@ -51,8 +51,7 @@ def scheduler_timeline(
     if not len(mine):
         raise ValueError(f"no warp of scheduler {scheduler} of SM {sm} was traced")
     issues = trace.issues[np.isin(trace.issues["warp"], mine["warp"])]
-    first = int(issues["cycle"].min()) if len(issues) else int(mine["start"].min())
-    begin = first if start is None else start
+    begin = int(mine["start"].min()) if start is None else start
     end = int(mine["end"].max()) if cycles is None else begin + cycles
     slots = np.unique(mine["slot"])
     row = {int(slot): k for k, slot in enumerate(slots)}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -52,8 +53,11 @@ def divergence_tree(trace: Trace, warp: int | None = None, ax: Axes | None = Non
     met = {group.met_row for group in groups if group.met_row >= 0}
     for group in groups:
         _draw_group(ax, group, groups, rows, place)
+    _legend(ax, max(_depth(groups, group) for group in groups), bool(met))
     named = _meetings(ax, trace, rows, groups, place)
     signatures = _signatures(groups, order)
+    for low, high in signatures:
+        _draw_waiting(ax, rows, order, low, high)
     middles = [(low + high) / 2 for low, high in signatures]
     ax.set_yticks(middles, [ranges(sorted(order[low:high])) for low, high in signatures], fontsize=8)
     ax.set(xlim=(0, len(rows)), ylim=(32, 0))
@@ -62,7 +66,10 @@ def divergence_tree(trace: Trace, warp: int | None = None, ax: Axes | None = Non
     ax.tick_params(axis="y", length=0)
     threads = sum(int(mask).bit_count() for mask in rows["active"])
     parted = len(groups) - 1
-    counts = f"{parted} groups part, {len(met)} meetings, {threads / len(rows):.1f} of 32 lanes active"
+    counts = (
+        f"{parted} group{'' if parted == 1 else 's'} part, {len(met)} meeting{'' if len(met) == 1 else 's'}, "
+        f"{threads / len(rows):.1f} of 32 lanes active"
+    )
     ax.set_title(f"{cut(trace.program.name, 40)}, {trace.warp_label(warp)}: {counts}", pad=26 if named else 8)
     style.describe(
         ax,
@@ -70,6 +77,23 @@ def divergence_tree(trace: Trace, warp: int | None = None, ax: Axes | None = Non
         f"{counts} on average. {_first_parting(trace, groups)}",
     )
     return ax
+
+
+def _legend(ax: Axes, deepest: int, meet: bool) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    names = ["the whole warp", "parted once", *(f"parted {depth} times" for depth in range(2, len(_DEPTHS)))]
+    shown: list[Any] = [
+        Patch(color=colour, label=name)
+        for depth, (colour, name) in enumerate(zip(_DEPTHS, names, strict=True))
+        if depth <= deepest
+    ]
+    if deepest:
+        shown.append(Line2D([], [], color=GREY, linewidth=1.2, linestyle=":", label="waiting"))
+    if meet:
+        shown.append(Line2D([], [], color=INK, linewidth=2.2, label="lanes meet again"))
+    style.legend_below(ax, shown, 6)
 
 
 def _order(groups: tuple[LaneGroup, ...]) -> list[int]:
@@ -108,16 +132,15 @@ def _draw_group(
         for low, high in _spans(sorted(place[lane] for lane in lanes_in(mask))):
             box = Rectangle((start, low), end - start, high - low, facecolor=colour, edgecolor="white", linewidth=0.4)
             ax.add_patch(box)
-    middles = [(low + high) / 2 for low, high in _spans(sorted(place[lane] for lane in lanes_in(group.lanes)))]
-    wait_from, wait_to = [end for _, end, _ in runs], [start for start, _, _ in runs[1:]]
-    wait_to.append(group.met_row)
-    for start, end in zip(wait_from, wait_to, strict=True):
-        if end > start and group.parent >= 0:
-            ax.hlines(middles, start, end, color=GREY, linewidth=0.9, linestyle=":", zorder=0.5)
-    if group.parent >= 0:
-        before = [row for row in groups[group.parent].rows if row < group.rows[0]]
-        if before and before[-1] + 1 < group.rows[0]:
-            ax.hlines(middles, before[-1] + 1, group.rows[0], color=GREY, linewidth=0.9, linestyle=":", zorder=0.5)
+
+
+def _draw_waiting(ax: Axes, rows: np.ndarray, order: list[int], low: int, high: int) -> None:
+    """A dotted line wherever some lanes that run later do not run."""
+    lane = order[low]
+    runs = np.flatnonzero((rows["active"] >> np.uint32(lane)) & np.uint32(1))
+    for before, after in pairwise(runs.tolist()):
+        if after > before + 1:
+            ax.hlines((low + high) / 2, before + 1, after, color=GREY, linewidth=0.9, linestyle=":", zorder=0.5)
 
 
 def _runs(members: tuple[int, ...], active: np.ndarray) -> list[tuple[int, int, int]]:

@@ -24,9 +24,9 @@ def simulated(name: str, size: int, trace: bool = False) -> Result:
     """A bundled program on the reference GPU, from its program image, so that no compiler's version matters."""
     variant = registry.get(name)
     launch = variant.make(size, 0)
-    options = {"signature": None} | ({"trace": True} if trace else {})
+    program = images.image(name)
     return gpusim.simulate(
-        images.image(variant), launch.grid, launch.block, launch.args, "h200", launch.shared_bytes, **options
+        program, launch.grid, launch.block, launch.args, "h200", launch.shared_bytes, trace=trace
     )
 
 
@@ -36,8 +36,8 @@ def traced(name: str, size: int) -> Any:
 
 
 def _memory() -> Any:
-    result = simulated("transpose/naive", 1024)
-    return plot.memory_load(result.slices, result.channels, "transpose/naive, 1024 x 1024, on NVIDIA H200")
+    result = simulated("atomics/global_few", 32768)
+    return plot.memory_load(result.slices, result.channels, "atomics/global_few, 32,768 threads, on NVIDIA H200")
 
 
 def _measured() -> Any:
@@ -52,12 +52,12 @@ PICTURES: Mapping[str, Callable[[], Any]] = {
     "measured": _measured,
     "occupancy": lambda: plot.occupancy_calculator(simulated("matmul_register/strided", 256)),
     "memory": _memory,
-    "lanes": lambda: plot.lane_activity(traced("divergence/4", 1024), 0, 24, 48),
+    "lanes": lambda: plot.lane_activity(traced("reduction/interleaved_divergent", 1024), 0, 30, 48),
     "divergence": lambda: plot.divergence_tree(traced("divergence/4", 1024), 0),
     "banks": lambda: plot.bank_wavefronts(traced("bank_conflict/8", 1024)),
     "coalescing": lambda: plot.coalescing(traced("access/strided", 1024)),
-    "schedulers": lambda: plot.scheduler_timeline(traced("matmul/tiled", 256)),
-    "residency": lambda: plot.sm_residency(traced("waves/two", 265)),
+    "schedulers": lambda: plot.scheduler_timeline(traced("matmul/tiled", 512), start=12000),
+    "residency": lambda: plot.sm_residency(traced("vector_add", 1 << 20)),
 }
 """Every picture by the name of its file."""
 
