@@ -174,6 +174,30 @@ class Trace:
         x, y, _ = self.launch.grid
         return f"block {number % x},{number // x % y},{number // (x * y)} warp {index}"
 
+    def source_of(self, pc: int) -> str:
+        """Where instruction `pc` comes from, as in 'kernel.py:12  x = a[i]'; '' where unknown."""
+        each = self.instructions[pc]
+        if each.line is None:
+            return ""
+        text = (self.program.source_line(each) or "").strip()
+        return f"{Path(each.file or '').name}:{each.line}  {text}".rstrip()
+
+    def describe(self, issue: np.void) -> dict[str, str]:
+        """What there is to say about a row of `issues`, as texts under the names that viewers show."""
+        active, executed = int(issue["active"]), int(issue["executed"])
+        each = self.instructions[issue["pc"]]
+        facts = {"instruction": f"{each.address:04x}  {each.text}", "source": self.source_of(issue["pc"])}
+        facts["active lanes"] = f"{active:#010x} ({active.bit_count()})"
+        if executed != active:
+            facts["executed by"] = f"{executed:#010x} ({executed.bit_count()})"
+        if issue["space"]:
+            facts["space"] = SPACES[issue["space"]]
+        if issue["wavefronts"]:
+            facts["wavefronts"] = f"{issue['wavefronts']}, without bank conflicts {issue['ideal']}"
+        if issue["sectors"]:
+            facts["sectors"] = f"{issue['sectors']} in {issue['lines']} lines"
+        return {name: text for name, text in facts.items() if text}
+
     def perfetto(self, path: str | Path) -> None:
         """Write a trace for https://ui.perfetto.dev: SMs, schedulers and warps as tracks. See `gpusim.perfetto`."""
         from gpusim.perfetto import write_perfetto

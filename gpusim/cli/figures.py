@@ -34,9 +34,10 @@ def execute(options: argparse.Namespace) -> int:
     from gpusim.cli.target import find_target
     from gpusim.config import load_config
     from gpusim.plot import MatplotlibMissing, write_all
+    from gpusim.trace import TraceOptions
 
     target = find_target(options, load_config(options.gpu, options.overrides))
-    result = simulate_target(target, options, trace=True)
+    result = simulate_target(target, options, TraceOptions())
     try:
         written = write_all(result, options.folder, options.kind)
     except (MatplotlibMissing, OSError) as error:

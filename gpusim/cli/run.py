@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from gpusim.cli import EXIT_MISMATCH, EXIT_OK, UserError
 from gpusim.cli.parser import ARGUMENT_HELP, add_command, add_json_option, add_target_options
+from gpusim.cli.tracing import add_trace_options, trace_options, write_trace
 
 if TYPE_CHECKING:
     from gpusim.cli.target import Target
     from gpusim.result import Result
+    from gpusim.trace import TraceOptions
 
 EXAMPLES = """\
 examples:
@@ -20,6 +22,8 @@ examples:
   gpusim run reduction/shuffle --size 1000000 --gpu a100
   gpusim run vector_add --set sm.count=66 --json
   gpusim run histogram/shared --check initcheck,racecheck
+  gpusim run transpose/naive --size 256 --trace naive.perfetto-trace
+  gpusim run reduction/sequential --trace warps.kanata --trace-blocks 0,1 --trace-sms none
   gpusim run kernels.py:scale --grid 8 --block 128 --args "float32[1024]=random, float32(2.5)"
   gpusim run kernel.cubin --entry saxpy --grid 8 --block 128 --args "float32(2), float32[1024], float32[1024]"
 
@@ -38,6 +42,7 @@ def add(commands) -> None:
         action="store_true",
         help="do not compare a bundled program's output with its NumPy reference",
     )
+    add_trace_options(parser)
     add_json_option(parser)
     parser.set_defaults(command=execute)
 
@@ -69,7 +74,10 @@ def execute(options: argparse.Namespace) -> int:
 
     target = find_target(options, load_config(options.gpu, options.overrides))
     expected = target.variant.reference(target.launch) if target.variant and not options.no_check else None
-    result = simulate_target(target, options)
+    trace = trace_options(options, target.launch)
+    result = simulate_target(target, options, trace)
+    if result.trace is not None:
+        write_trace(result.trace, options.trace)
     check = _check(target, expected)
     if options.json:
         print(json.dumps(_document(target, result, check), indent=2))
@@ -86,8 +94,10 @@ def execute(options: argparse.Namespace) -> int:
     return EXIT_OK if check["equal"] else EXIT_MISMATCH
 
 
-def simulate_target(target: Target, options: argparse.Namespace, trace: Any = None) -> Result:
-    """Simulate a target, with the options of `add_run_options` and of the GPU. trace: as `gpusim.simulate` has it."""
+def simulate_target(
+    target: Target, options: argparse.Namespace, trace: TraceOptions | None = None
+) -> Result:
+    """Simulate a target, with the options of `add_run_options` and of the GPU."""
     from gpusim.cli.progress import announce_compilation, show_progress
     from gpusim.simulation import DEFAULT_MAX_CYCLES, simulate
 

@@ -50,7 +50,7 @@ class Recorder:
         warps = int(par[L.P_SUB_PARTITIONS] * par[L.P_WARP_SLOTS])
         window = config.l2.lookahead_cycles
         accesses = int(par[L.P_SUB_PARTITIONS]) * window
-        self.arrays = {
+        self.arrays: dict[str, np.ndarray] = {
             "log": np.empty((sms, warps * (window + _ROWS_AHEAD), L.V_FIELDS), np.int64),
             "log_lanes": np.empty((sms, accesses, 32), np.int64),
             "wanted": np.zeros(launch.blocks, np.uint8),

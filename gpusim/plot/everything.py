@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from gpusim.plot.style import save
 from gpusim.plot.timeline import scheduler_timeline
 from gpusim.plot.tree import divergence_tree
 from gpusim.result import Result
+from gpusim.trace import Trace
 
 OF_RESULT: Mapping[str, Callable[[Result], Any]] = {
     "roofline": roofline,
@@ -28,7 +30,7 @@ OF_RESULT: Mapping[str, Callable[[Result], Any]] = {
     ),
 }
 """Pictures of a result, by the name of their file."""
-OF_TRACE: Mapping[str, Callable[[Any], Any]] = {
+OF_TRACE: Mapping[str, Callable[[Trace], Any]] = {
     "lanes": lane_activity,
     "divergence": divergence_tree,
     "banks": bank_wavefronts,
@@ -47,12 +49,14 @@ def write_all(result: Result, folder: str | Path, kind: str = "png") -> list[Pat
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    wanted = {name: partial(draw, result) for name, draw in OF_RESULT.items()}
+    if result.trace is not None:
+        wanted |= {name: partial(draw, result.trace) for name, draw in OF_TRACE.items()}
     written = []
-    for figures, source in ((OF_RESULT, result), (OF_TRACE, result.trace)):
-        for name, draw in figures.items() if source is not None else ():
-            try:
-                drawn = draw(source)
-            except ValueError:  # nothing to show, in the words of the figure
-                continue
-            written.append(save(drawn, folder / f"{name}.{kind}"))
+    for name, draw in wanted.items():
+        try:
+            drawn = draw()
+        except ValueError:  # nothing to show, in the words of the figure
+            continue
+        written.append(save(drawn, folder / f"{name}.{kind}"))
     return written

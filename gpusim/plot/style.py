@@ -179,7 +179,7 @@ def _with_palette(png: bytes) -> bytes:
     image = Image.open(io.BytesIO(png))
     chunks = PngImagePlugin.PngInfo()
     for key, value in image.info.items():
-        if isinstance(value, str):
+        if isinstance(key, str) and isinstance(value, str):
             chunks.add_itxt(key, value)
     buffer = io.BytesIO()
     small = image.convert("RGB").quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
