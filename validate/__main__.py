@@ -106,6 +106,11 @@ def _instructions(options: argparse.Namespace) -> int:
 def _figures(options: argparse.Namespace) -> int:
     from validate.scoring import gallery
 
+    unknown = [name for name in options.only if name not in gallery.PICTURES]
+    if unknown:
+        known = ", ".join(gallery.PICTURES)
+        print(f"validate: error: no picture named {unknown[0]}; there are {known}", file=sys.stderr)
+        return 2
     for path in gallery.write(only=options.only):
         print(path, flush=True)
     return 0

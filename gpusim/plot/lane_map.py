@@ -10,7 +10,7 @@ from gpusim.counts import lowered_code
 from gpusim.limiter import PIPES
 from gpusim.plot import style
 from gpusim.plot.colours import LIGHT, PALE, UNIT_COLOURS
-from gpusim.plot.words import cut, source
+from gpusim.plot.words import cut, source, until
 from gpusim.trace import Trace
 from isa import microops as M
 
@@ -60,7 +60,8 @@ def lane_activity(
     active, on = int((cells > OFF).sum()), int((cells > GUARDED).sum())
     span = f"issues {first:,} to {first + len(rows) - 1:,} of {total:,}"
     mean = active / len(rows)
-    ax.set_title(f"{cut(trace.program.name, 40)}, {trace.warp_label(warp)}: {span}, {mean:.1f} of 32 lanes active")
+    who = f"{cut(trace.program.name, 40)}, {trace.warp_label(warp)}"
+    ax.set_title(f"{who}: {span}, {mean:.1f} of 32 lanes active{until(trace)}")
     style.describe(
         ax,
         f"Lane activity of {trace.program.name}, {trace.warp_label(warp)}, {span}: {mean:.1f} of 32 lanes are active "

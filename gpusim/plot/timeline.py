@@ -35,7 +35,8 @@ def scheduler_timeline(
     `ax.collections` has one collection of rectangles for each reason (`get_label()`): their areas are warp cycles. Over
     a whole launch of which all SMs were traced they add up to `result.stall_reasons`.
 
-    Raises ValueError if no warp of the scheduler was traced.
+    Raises ValueError if the SM was not traced, or its scheduler had no warp; and for a window after the end of a trace
+    that is not complete.
 
     >>> from gpusim import plot, simulate
     >>> from programs.registry import get
@@ -46,13 +47,17 @@ def scheduler_timeline(
     'selected'
     """
     warps = trace.warps
-    sm = int(warps["sm"][0]) if sm is None and len(warps) else sm
-    mine = warps[(warps["sm"] == sm) & (warps["scheduler"] == scheduler)]
+    sms = tuple(trace.options.sms)
+    sm = sms[0] if sm is None and sms else sm
+    mine = warps[(warps["sm"] == sm) & (warps["scheduler"] == scheduler) & np.isin(warps["sm"], sms)]
     if not len(mine):
         raise ValueError(f"no warp of scheduler {scheduler} of SM {sm} was traced")
     issues = trace.issues[np.isin(trace.issues["warp"], mine["warp"])]
     begin = int(mine["start"].min()) if start is None else start
     end = int(mine["end"].max()) if cycles is None else begin + cycles
+    end = end if trace.complete else min(end, trace.until)
+    if end <= begin:
+        raise ValueError(f"the trace ends at cycle {trace.until:,}, before cycle {begin:,}")
     slots = np.unique(mine["slot"])
     row = {int(slot): k for k, slot in enumerate(slots)}
     slot_of = {int(each["warp"]): row[int(each["slot"])] for each in mine}

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpusim.plot import style
 from gpusim.plot.colours import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
-from gpusim.plot.words import cut, lanes_in, ranges, source
+from gpusim.plot.words import cut, lanes_in, ranges, source, until
 from gpusim.reconvergence import LaneGroup
 from gpusim.trace import Trace
 
@@ -70,11 +70,12 @@ def divergence_tree(trace: Trace, warp: int | None = None, ax: Axes | None = Non
         f"{parted} group{'' if parted == 1 else 's'} part, {len(met)} meeting{'' if len(met) == 1 else 's'}, "
         f"{threads / len(rows):.1f} of 32 lanes active"
     )
-    ax.set_title(f"{cut(trace.program.name, 40)}, {trace.warp_label(warp)}: {counts}", pad=26 if named else 8)
+    who = f"{cut(trace.program.name, 40)}, {trace.warp_label(warp)}"
+    ax.set_title(f"{who}: {counts}{until(trace)}", pad=26 if named else 8)
     style.describe(
         ax,
         f"Divergence tree of {trace.program.name}, {trace.warp_label(warp)}, over {len(rows):,} issued instructions: "
-        f"{counts} on average. {_first_parting(trace, groups)}",
+        f"{counts} on average{until(trace)}. {_first_parting(trace, groups)}",
     )
     return ax
 

@@ -25,6 +25,11 @@ def cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
+def until(trace: Trace) -> str:
+    """What a title adds where the trace does not reach to the end."""
+    return "" if trace.complete else f" (recorded until cycle {trace.until:,})"
+
+
 def lanes_in(mask: int) -> list[int]:
     """Lanes of a mask, ascending."""
     return [lane for lane in range(32) if mask >> lane & 1]

@@ -14,6 +14,7 @@ import pytest
 
 import gpusim
 from gpusim import plot
+from gpusim.cli import main
 from gpusim.engine.layout import STALLS
 from gpusim.errors import LaunchError
 from gpusim.plot import colours, everything, lane_map, style
@@ -285,6 +286,29 @@ def test_timeline_shows_a_window():
         plot.scheduler_timeline(trace, sm=131)
 
 
+def test_a_trace_that_breaks_off_is_not_drawn_beyond_its_end():
+    launch = registry.get("matmul/tiled").make(32, 0)
+    options = TraceOptions(limit=500)
+    trace = gpusim.simulate(images.image("matmul/tiled"), launch.grid, launch.block, launch.args, trace=options).trace
+    assert not trace.complete
+    ax = plot.scheduler_timeline(trace, cycles=None)
+    assert ax.get_xlim()[1] == trace.until
+    with pytest.raises(ValueError, match="before cycle"):
+        plot.scheduler_timeline(trace, start=trace.until)
+    assert "recorded until" in plot.lane_activity(trace).get_title(loc="left")
+    assert "recorded until" in plot.text_alternative(plot.divergence_tree(trace))
+
+
+def test_an_sm_of_which_only_a_block_was_traced_has_no_timeline():
+    launch = registry.get("vector_add").make(1 << 12, 0)
+    options = TraceOptions(sms=(), blocks=0)
+    trace = gpusim.simulate(images.image("vector_add"), launch.grid, launch.block, launch.args, trace=options).trace
+    assert len(trace.warps)
+    for sm in (None, 0):
+        with pytest.raises(ValueError, match="no warp"):
+            plot.scheduler_timeline(trace, sm)
+
+
 def test_residency_has_every_block_on_its_sm():
     result = many_blocks()
     upper, lower = plot.sm_residency(result.trace).axes
@@ -339,6 +363,16 @@ def test_everything_is_written_that_there_is(tmp_path):
     names = {path.stem for path in plot.write_all(run("transpose/tiled"), tmp_path / "new")}
     assert names == {*everything.OF_RESULT, *everything.OF_TRACE} - {"roofline"}  # no arithmetic
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in (tmp_path / "new").iterdir())
+
+
+def test_command_line(tmp_path, capsys):
+    assert main(["figures", "vector_add", str(tmp_path / "svg"), "--size", "1000", "--kind", "svg"]) == 0
+    printed = capsys.readouterr().out.split()
+    assert sorted(printed) == sorted(str(path) for path in (tmp_path / "svg").iterdir())
+    assert {path.rpartition(".")[2] for path in printed} == {"svg"}
+    (tmp_path / "file").write_text("in the way")
+    assert main(["figures", "vector_add", str(tmp_path / "file"), "--size", "1000"]) == 2
+    assert "gpusim: error:" in capsys.readouterr().err
 
 
 def test_a_picture_can_go_into_axes_of_the_caller():
