@@ -11,6 +11,7 @@ import pytest
 from numba import cuda, float32, int32
 
 import gpusim
+import isa
 from gpusim.engine import layout as L
 from gpusim.engine import memory_state as S
 from gpusim.errors import TraceError
@@ -218,6 +219,34 @@ def test_spaces_and_addresses():
     assert (offsets == offsets[0]).all()
     assert (local["lines"], local["sectors"]) == (1, 1)
     assert all(trace.sizes[row["access"]] in (4, 8, 16) for row in rows["local", True])
+
+
+@pytest.mark.parametrize("far", [0, 1])
+def test_a_generic_access_is_in_the_space_that_it_goes_to(far, tmp_path):
+    (tmp_path / "kernel.cu").write_text("""
+        extern "C" __global__ void either(int* out, int far) {
+          __shared__ int tile[64];
+          tile[threadIdx.x] = 1;
+          __syncthreads();
+          int* p = far ? out + 32 : tile;
+          p[threadIdx.x] += 5;
+          __syncthreads();
+          out[threadIdx.x] = tile[31 - threadIdx.x];
+        }
+    """)
+    kernel = isa.load(tmp_path / "kernel.cu", abi="c")
+    trace = gpusim.simulate(kernel, 1, 32, [np.zeros(64, np.int32), np.int32(far)], trace=True).trace
+    generic = [
+        row
+        for row in trace.issues
+        if trace.instructions[row["pc"]].opcode in ("LD", "ST") and row["access"] >= 0
+    ]
+    assert len(generic) == 2
+    for row in generic:
+        assert SPACES[row["space"]] == ("global" if far else "shared")
+        lanes = trace.addresses[row["access"]]
+        assert np.array_equal(np.diff(lanes), np.full(31, 4))
+        assert (lanes[0] > 1 << 32) if far else (lanes[0] == trace.program.shared_base)
 
 
 @cuda.jit

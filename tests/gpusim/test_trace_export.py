@@ -240,6 +240,9 @@ def test_kanata_rows_of_a_warp_follow_each_other(trace, log):
             assert lane[0][0] == row["begin"]
             assert lane[-1][1] == row["end"]
             assert all(before[1] == after[0] for before, after in pairwise(lane))
+        for before, after in pairwise(rows):
+            issued = next(span[3] for span in before["stages"] if span[:2] == (0, "Is"))
+            assert after["begin"] == issued
         assert [row["flushed"] for row in rows[:-1]] == [0] * (len(rows) - 1)
     assert any(row["flushed"] for row in log.values()) == (not trace.complete)
 
