@@ -31,16 +31,26 @@ class Wavefronts:
     words: int64 [32, words of a lane], number of each bank word that a lane wants (byte address / bank width), -1 for
     lanes without a part; banks: the same modulo the number of banks. first: int64 of the same shape, wavefront in which
     the word is served, -1 for lanes that CAST.SPIN turns away. each: wavefronts that a word takes, 2 of a
-    compare-and-swap. total, ideal: wavefronts, and what they would be without conflicts: the counters
-    `memory_l1_wavefronts_shared` and `..._ideal`.
+    compare-and-swap. starts: the first wavefront of each pass over the banks. total, ideal: wavefronts, and what they
+    would be without conflicts: the counters `memory_l1_wavefronts_shared` and `..._ideal`.
     """
 
     words: np.ndarray
     banks: np.ndarray
     first: np.ndarray
     each: int
+    starts: tuple[int, ...]
     total: int
     ideal: int
+
+    @property
+    def excessive(self) -> np.ndarray:
+        """bool [total]: the wavefronts beyond the ideal, which are the later ones of each pass."""
+        wavefront = np.arange(self.total)
+        turn = wavefront - np.array(self.starts)[np.searchsorted(self.starts, wavefront, side="right") - 1]
+        found = np.ones(self.total, bool)
+        found[np.lexsort((wavefront, turn))[: self.ideal]] = False
+        return found
 
     def lanes_of(self, wavefront: int, bank: int) -> list[int]:
         """Lanes that a bank serves in a wavefront."""
@@ -68,17 +78,18 @@ def wavefronts(
     plain = operation in (M.OP_LOAD, M.OP_STORE) or atomic == M.ATOMIC_POPC_INC
     if operation in (M.OP_LDSM, M.OP_STSM):
         passes = [range(start, start + 8) for start in range(0, LANES, 8) if address[start] >= 0]
-        total = _by_word(words, first, passes, banks)
+        ends = _by_word(words, first, passes, banks)
         ideal = len(passes)
     elif plain:
-        total = _by_word(words, first, _passes(address, words, mask, size, operation, banks, shift), banks)
-        ideal = min(total, ideal)
+        ends = _by_word(words, first, _passes(address, words, mask, size, operation, banks, shift), banks)
+        ideal = min(ends[-1], ideal)
     else:
         lanes = int(pass_lanes(size, banks, shift))
         each = 2 if atomic in (M.ATOMIC_CAS, M.ATOMIC_CAST_SPIN) else 1
-        total = _by_turn(words, first, lanes, banks, each, atomic == M.ATOMIC_CAST_SPIN)
+        ends = _by_turn(words, first, lanes, banks, each, atomic == M.ATOMIC_CAST_SPIN)
         ideal *= each
-    return Wavefronts(words, np.where(words < 0, -1, words % banks), first, each, total, ideal)
+    starts = tuple(sorted({0, *ends} - {ends[-1]}))
+    return Wavefronts(words, np.where(words < 0, -1, words % banks), first, each, starts, ends[-1], ideal)
 
 
 def _passes(
@@ -97,14 +108,16 @@ def _passes(
         may = operation == M.OP_LOAD and (
             mergeable(address, mask, 0, LANES) or mergeable(address, mask, pair.start, pair.stop)
         )
-        alone = both and may and _by_word(words, np.full(words.shape, -1, np.int64), [pair], banks) == 1
+        alone = both and may and _by_word(words, np.full(words.shape, -1, np.int64), [pair], banks) == [1]
         found += [pair] if alone else halves
     return found
 
 
-def _by_word(words: np.ndarray, first: np.ndarray, passes: list[range], banks: int) -> int:
-    """Fills `first`: in a pass, the n-th different word of a bank is served in the n-th wavefront. Returns the sum."""
+def _by_word(words: np.ndarray, first: np.ndarray, passes: list[range], banks: int) -> list[int]:
+    """Fills `first`: in a pass, the n-th different word of a bank is served in the n-th wavefront. Returns the number
+    of wavefronts up to the end of each pass."""
     start = 0
+    ends = []
     for lanes in passes:
         turn: dict[int, int] = {}
         taken = [0] * banks
@@ -117,12 +130,14 @@ def _by_word(words: np.ndarray, first: np.ndarray, passes: list[range], banks: i
                     taken[word % banks] += 1
                 first[lane, k] = start + turn[word]
         start += max(taken)
-    return start
+        ends.append(start)
+    return ends
 
 
-def _by_turn(words: np.ndarray, first: np.ndarray, lanes: int, banks: int, each: int, spin: bool) -> int:
-    """Fills `first`: the n-th lane on a bank has the n-th turn; with `spin` the others of a bank get none."""
+def _by_turn(words: np.ndarray, first: np.ndarray, lanes: int, banks: int, each: int, spin: bool) -> list[int]:
+    """As _by_word: the n-th lane on a bank has the n-th turn; with `spin` the others of a bank get none."""
     start = 0
+    ends = []
     for begin in range(0, LANES, lanes):
         taken = [0] * banks
         for lane in range(begin, begin + lanes):
@@ -136,7 +151,8 @@ def _by_turn(words: np.ndarray, first: np.ndarray, lanes: int, banks: int, each:
             for word in mine:
                 taken[word % banks] = turn + 1
         start += each * max(taken)
-    return start
+        ends.append(start)
+    return ends
 
 
 @dataclass(frozen=True)

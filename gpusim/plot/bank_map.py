@@ -28,9 +28,9 @@ def bank_wavefronts(trace: Trace, issue: int | None = None, ax: Axes | None = No
 
     issue: index into `trace.issues`; None takes the recorded access with most wavefronts beyond its ideal. A row is a
     wavefront, a column a bank, the number in a cell the lane that it serves (x8: eight lanes that want the same word).
-    A conflict is a column with more than one cell; the rows beyond the ideal are its price. Rows are as many as the
-    instruction adds to `memory_l1_wavefronts_shared`: `ax.collections[0].get_array()` has a row for each, with 0 where
-    a bank rests.
+    A conflict is a column with more than one cell in a pass over the banks, and the wavefronts that it adds are its
+    price. Rows are as many as the instruction adds to `memory_l1_wavefronts_shared`:
+    `ax.collections[0].get_array()` has a row for each, with 0 where a bank rests.
 
     Raises gpusim.serving.NotServed for an issue that is no recorded access to shared memory.
 
@@ -82,7 +82,7 @@ def _cells(ax: Axes, lanes: np.ndarray, served: Wavefronts, who: dict[tuple[int,
     from matplotlib.patches import Patch
 
     kind = np.where(lanes == 0, 0, np.where(lanes > 1, 3, 1))
-    kind[served.ideal :][kind[served.ideal :] == 1] = 2
+    kind[served.excessive[:, None] & (kind == 1)] = 2
     edges = (np.arange(lanes.shape[1] + 1) - 0.5, np.arange(lanes.shape[0] + 1) - 0.5)
     colours = ["#FFFFFF", *(colour for colour, _ in _KINDS)]
     ax.pcolormesh(*edges, kind, cmap=ListedColormap(colours), vmin=0, vmax=3, edgecolors="#DDDDDD", linewidth=0.6)

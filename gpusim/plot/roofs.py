@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MARKERS = {"L1": "o", "L2": "s", "DRAM": "^"}
+_SIZES = {"L1": 14, "L2": 10, "DRAM": 7}  # equal intensities stay visible, one inside the other
 
 
 @style.styled
@@ -44,7 +45,7 @@ def roofline(result: Result, ax: Axes | None = None) -> Axes:
     for level in levels:
         at = found.intensity(level)
         text = f"{_name(level)}: {at:.3g} FLOP/B, {style.scaled(found.bytes[level], 'B')} moved"
-        (point,) = ax.plot([at], [rate], _MARKERS[level], markersize=10, label=text, zorder=4)
+        (point,) = ax.plot([at], [rate], _MARKERS[level], markersize=_SIZES[level], label=text, zorder=4)
         point.set(color=LEVEL_COLOURS[level], markeredgecolor=INK)
     least, most = _range(result, levels)
     for level in _MARKERS:
@@ -92,14 +93,16 @@ def _range(result: Result, levels: list[str]) -> tuple[float, float]:
 def _label_slopes(ax: Axes, least: float, peaks: dict[str, float]) -> None:
     """Write along the slanted roofs, near their left ends. Their angle on paper is known once the layout is."""
     ax.figure.draw_without_rendering()  # type: ignore[union-attr]
+    slowest = min(peaks, key=lambda level: peaks[level])
     for level, peak in peaks.items():
         at = least * 1.2
+        below = level == slowest
         ends = ax.transData.transform([(at, at * peak), (2 * at, 2 * at * peak)])
         angle = math.degrees(math.atan2(*(ends[1] - ends[0])[::-1]))
         text = f"{_name(level)} {style.scaled(peak, 'B/s')}"
         ax.annotate(
-            text, (at, at * peak), (0, 3), textcoords="offset points", rotation=angle, rotation_mode="anchor",
-            va="bottom", fontsize=9, color=LEVEL_COLOURS[level],
+            text, (at, at * peak), (0, -4 if below else 3), textcoords="offset points", rotation=angle,
+            rotation_mode="anchor", va="top" if below else "bottom", fontsize=9, color=LEVEL_COLOURS[level],
         )  # fmt: skip
 
 

@@ -131,7 +131,8 @@ def _draw_group(
     runs = _runs(group.rows, rows["active"])
     for start, end, mask in runs:
         for low, high in _spans(sorted(place[lane] for lane in lanes_in(mask))):
-            box = Rectangle((start, low), end - start, high - low, facecolor=colour, edgecolor="white", linewidth=0.4)
+            edge = 0.4 if end - start > len(rows) / 200 else 0.0  # a white edge would hide a narrow bar
+            box = Rectangle((start, low), end - start, high - low, facecolor=colour, edgecolor="white", linewidth=edge)
             ax.add_patch(box)
 
 

@@ -6,7 +6,7 @@ import pkgutil
 import subprocess
 import sys
 from collections import Counter
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import matplotlib
 import numpy as np
@@ -398,13 +398,50 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
         plot.roofline(result)
 
 
-def test_stall_reasons_have_colours_of_their_own():
+# Machado, Oliveira, Fernandes, "A physiologically-based model for simulation of color vision deficiency" (IEEE TVCG
+# 2009):
+# what a dichromat sees of linear RGB.
+VISIONS = {
+    "normal": np.eye(3),
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
+}
+
+
+def lab(colour, vision):
+    """CIE L*a*b* of what is seen of a colour '#RRGGBB'."""
+    srgb = np.array([int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)])
+    linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    xyz = to_xyz @ np.clip(np.array(VISIONS[vision]) @ linear, 0, 1) / np.array([0.9505, 1, 1.089])
+    x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("vision", VISIONS)
+@pytest.mark.parametrize(
+    "palette",
+    (
+        list(colours.STALL_COLOURS.values()),
+        [*colours.UNIT_COLOURS.values(), colours.LIGHT, colours.PALE],
+        list(colours.LEVEL_COLOURS.values()),
+        [colours.IDEAL, colours.EXCESSIVE, colours.SHARED_WORD, "#FFFFFF"],
+    ),
+    ids=("stalls", "units", "levels", "accesses"),
+)
+def test_colours_are_told_apart(palette, vision):
+    """A difference of 2.3 is just noticeable side by side; a legend needs several times that."""
+    seen = [lab(colour, vision) for colour in palette]
+    assert min(float(np.linalg.norm(one - other)) for one, other in combinations(seen, 2)) > 12
+
+
+def test_everything_has_a_colour():
     assert set(colours.STALL_COLOURS) == set(STALLS)
-    assert len(set(colours.STALL_COLOURS.values())) == len(STALLS)
-    assert len(set(colours.UNIT_COLOURS.values())) == len(colours.UNIT_COLOURS) == len(lane_map.UNITS)
+    assert set(colours.UNIT_COLOURS) == set(lane_map.UNITS)
 
 
-@pytest.mark.parametrize(("colour", "text"), [("#0072B2", "#FFFFFF"), ("#F0E442", "#000000"), ("#5A5A5A", "#FFFFFF")])
+@pytest.mark.parametrize(("colour", "text"), [("#0072B2", "#FFFFFF"), ("#F0E442", "#000000"), ("#D55E00", "#000000")])
 def test_text_is_legible_on_a_colour(colour, text):
     assert style.text_on(colour) == text
 

@@ -45,6 +45,7 @@ def check(found, address, size, spin=False):
             key = (wavefront, int(found.banks[lane, k]))
             assert seen.setdefault(key, int(found.words[lane, k])) == found.words[lane, k]
     assert {wavefront for wavefront, _ in seen} == set(range(found.total))
+    assert found.excessive.sum() == found.total - found.ideal
 
 
 def test_every_recorded_access_has_as_many_wavefronts():
@@ -85,6 +86,14 @@ def test_matrix_rows_are_a_pass_each():
     apart = np.array([128 * lane if lane < 16 else -1 for lane in range(32)], np.int64)
     assert (wavefronts(apart, 16, M.OP_LDSM).total, wavefronts(apart, 16, M.OP_LDSM).ideal) == (16, 2)
     assert wavefronts(16 * np.arange(32), 16, M.OP_LDSM).total == 4
+
+
+def test_excessive_wavefronts_are_the_later_ones_of_each_pass():
+    """16 bytes a lane, every quarter of the warp in the same two places of the banks: twice as long as need be."""
+    address = 16 * np.arange(32) * 2
+    found = wavefronts(address, 16, M.OP_STORE)
+    assert found.starts == (0, 2, 4, 6)
+    assert found.excessive.tolist() == [False, True] * 4
 
 
 def test_a_bank_says_whom_it_serves():
