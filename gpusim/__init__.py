@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gpusim import plot
     from gpusim.config import GPUConfig, load_config
     from gpusim.device import Device
     from gpusim.errors import SimulationError
@@ -43,6 +44,7 @@ __all__ = [
     "Trace",
     "TraceOptions",
     "load_config",
+    "plot",
     "simulate",
 ]
 
@@ -58,4 +60,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    return sorted({*globals(), *__all__})

@@ -398,9 +398,8 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
         plot.roofline(result)
 
 
-# Machado, Oliveira, Fernandes, "A physiologically-based model for simulation of color vision deficiency" (IEEE TVCG
-# 2009):
-# what a dichromat sees of linear RGB.
+# What a dichromat sees of linear RGB: Machado, Oliveira, Fernandes, "A physiologically-based model for simulation of
+# color vision deficiency" (IEEE TVCG 2009).
 VISIONS = {
     "normal": np.eye(3),
     "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
