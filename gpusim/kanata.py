@@ -5,10 +5,10 @@ order of time; `C` moves on some cycles, `I` begins an instruction, `L` labels i
 a lane, `R` ends the instruction.
 
 A warp is a thread. Lane 0 of an instruction has the stage `W` from the warp's last issue to its own, `Is` for the cycle
-of the issue, and `D` while the warp's last stores drain after it. Lane 1 has what it waited for, by the name of the
-stall reason. The label in the list is the warp, the address and the instruction; active lanes, bank conflicts, sectors
-and the source line appear under the mouse. An instruction that was not issued before the trace ended is shown as
-flushed.
+of the issue, and for the last one `D` until the warp's stores have left the SM. Lane 1 has what it waited for, by the
+name of the stall reason. The label in the list is the warp, the address and the instruction; active lanes, bank
+conflicts, sectors and the source line appear under the mouse. An instruction that was not issued before the trace ended
+is shown as flushed.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def kanata_lines(trace: Trace) -> Iterator[str]:
 
 def _rows(trace: Trace, warp: np.void) -> Iterator[_Row]:
     """The instructions of one warp. Each begins when the one before it has been issued; stalls belong to the next one
-    issued, but for the drain of stores, which comes after the last."""
+    issued, at the end of the warp to the last one."""
     issues, stalls = trace.of_warp(warp["warp"]), trace.stalls_of(warp["warp"])
     begin, first = int(warp["start"]), 0
     rows = []
@@ -82,7 +82,7 @@ def _rows(trace: Trace, warp: np.void) -> Iterator[_Row]:
         begin, first = cycle + 1, last
         rows.append(row)
     left = stalls[first:]
-    if len(left) and rows and all(STALLS[reason] == "drain" for reason in left["reason"]):
+    if len(left) and rows and (trace.complete or warp["end"] < trace.until):
         rows[-1].waits += _named(left)
         rows[-1].end = int(left["end"][-1])
     elif len(left):

@@ -139,8 +139,8 @@ W_GROUP_DONE = 34  # cycle at which the products of four warps that it has issue
 W_EPOCH = 35  # how often it has synchronised, see engine.shadow
 W_DRAINED = 36  # cycle at which its last store has left the SM's queues
 W_TOOK_OLD = 37  # 1 if a group of lanes goes on that is not the last one left behind
-W_LOGGED = 39  # its number in the launch + 1 if what it does is logged
-W_FIELDS = 40
+W_LOGGED = 47  # its number in the launch + 1 if what it does is logged
+W_FIELDS = 48
 
 FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_MEMBAR, WAIT_THROTTLE, WAIT_CLUSTER, WAIT_HOST = range(8)
 
@@ -239,11 +239,11 @@ Q_FIELDS = Q_LEAVES + QUEUE_MOST
     S_IL15_AHEAD,  # the same for L1.5 and what lies beyond
     S_IL1_AHEAD,  # instruction lines asked for ahead: cycle from which L1 takes another one
 ) = range(40)
-S_LOG = 44  # which of its warps are logged, see engine.log
-S_LOGGED = 45  # rows of its log; then of the addresses in it
-S_LOG_LANES = 46
-S_LOG_ROW = 47  # 1 + row of the instruction that is being executed, 0 if it is not logged
-S_FIELDS = 48
+S_LOG = 52  # which of its warps are logged, see engine.log
+S_LOGGED = 53  # rows of its log; then of the addresses in it
+S_LOG_LANES = 54
+S_LOG_ROW = 55  # 1 + row of the instruction that is being executed, 0 if it is not logged
+S_FIELDS = 56
 
 (
     E_NONE,
