@@ -15,6 +15,7 @@ import pytest
 import gpusim
 from gpusim import plot
 from gpusim.cli import main
+from gpusim.engine import layout as L
 from gpusim.engine.layout import STALLS
 from gpusim.errors import LaunchError
 from gpusim.plot import colours, everything, lane_map, style
@@ -188,6 +189,18 @@ def test_local_memory_has_the_sectors_of_its_counter():
     for row in rows[:200].tolist():
         found = global_access(trace, row)
         assert (found.total, len(found.lines)) == (trace.issues["sectors"][row], trace.issues["lines"][row])
+
+
+def test_asynchronous_copies_have_the_sectors_and_lines_of_their_counters():
+    result = run("matmul_tensor/asynchronous")
+    trace = result.trace
+    copies = [pc for pc, each in enumerate(trace.instructions) if each.opcode == "LDGSTS"]
+    assert copies
+    for pc in copies:
+        rows = np.flatnonzero(trace.issues["pc"] == pc)
+        found = [global_access(trace, int(row)) for row in rows]
+        assert sum(each.total for each in found) == result.record.line[pc, L.N_SECTORS]
+        assert sum(len(each.lines) for each in found) == result.record.line[pc, L.N_TAGS]
 
 
 def test_numbers_in_the_bank_map_are_the_lanes():
