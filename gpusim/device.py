@@ -24,6 +24,7 @@ from gpusim.result import Result
 from gpusim.runner import run_launch
 from gpusim.simulation import CHECKS, DEFAULT_MAX_CYCLES, checks_of, host_threads, parameter_names, program_of
 from gpusim.syscalls import Host
+from gpusim.trace import TraceOptions
 from isa import Program
 
 
@@ -86,8 +87,11 @@ class Device:
         max_cycles: int | None = DEFAULT_MAX_CYCLES,
         strict_barriers: bool = True,
         progress: Callable[[int, int, int], None] | None = None,
+        trace: bool | TraceOptions | None = None,
     ) -> Result:
         """Run a kernel to its end. Device arrays stay on the device; NumPy arrays are copied there and back.
+
+        `trace` as for `gpusim.simulate`.
 
         Raises what `gpusim.simulate` raises; device memory is then as it was before the launch.
         """
@@ -113,6 +117,7 @@ class Device:
                 self._engine,
                 self.host,
                 checks=self._checks,
+                trace=trace,
             )
             self.modules.check_exception(program)
             bound.copy_back()

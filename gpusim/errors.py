@@ -31,6 +31,7 @@ __all__ = [
     "SimulationError",
     "SymbolError",
     "SynchronizationError",
+    "TraceError",
     "UninitializedReadError",
     "UnsupportedInstruction",
 ]
@@ -103,6 +104,10 @@ class CheckError(SimulationError):
     def __init__(self, name: str, known: Sequence[str]):
         self.name, self.known = name, tuple(known)
         super().__init__(f"there is no check {name!r}; known are {', '.join(self.known)}")
+
+
+class TraceError(SimulationError):
+    """A trace was asked for in a way that means nothing, or of something that the GPU does not have."""
 
 
 class OutOfDeviceMemory(SimulationError):

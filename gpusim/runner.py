@@ -15,7 +15,9 @@ from gpusim.engine import layout as L
 from gpusim.engine.device import CyclesUsedUp, Device, HostRefused, MachineStopped, NothingMoves
 from gpusim.engine.dispatcher import G_FIELDS
 from gpusim.engine.machine import VECTOR_BYTES, build_state, constant_banks, parameters
+from gpusim.engine.memory_state import SECTOR_BYTES
 from gpusim.engine.record import LaunchRecord
+from gpusim.engine.recorder import Recorder
 from gpusim.engine.warm import prepare_core
 from gpusim.errors import LaunchError
 from gpusim.fault import caller, fault, nothing_moves, out_of_cycles
@@ -24,6 +26,7 @@ from gpusim.memory import DeviceMemory
 from gpusim.occupancy import check_cluster, check_dimensions, occupancy
 from gpusim.result import Result
 from gpusim.syscalls import Host
+from gpusim.trace import TraceOptions
 from isa import Program
 from isa import microops as M
 from isa.instruction import INSTRUCTION_BYTES, Instruction
@@ -52,6 +55,7 @@ def run_launch(
     host: Host | None = None,
     cooperative: bool = False,
     checks: int = 0,
+    trace: bool | TraceOptions | None = None,
 ) -> Result:
     """Simulate one launch whose arguments lie in `memory` already; on `device`, or on a new one with cold caches.
 
@@ -59,6 +63,7 @@ def run_launch(
     this launch alone. cooperative: all blocks have to be resident at once, as they must anyhow if the kernel uses the
     workspace of grid-wide barriers.
     """
+    options = TraceOptions.of(trace)
     check_architecture(program.arch, config.gpu.arch, program.name)
     lowered = lowered_once(program)
     check_dimensions(config, launch.grid, launch.block, program.name)
@@ -101,9 +106,13 @@ def run_launch(
     banks = constant_banks(program, launch, parameter_bytes, local_bytes, config.sm.count, workspace)
     own = device is None
     device = device or Device(config, threads)
-    before = device.memory_system.counters.copy()
+    memory_system = device.memory_system
+    views = memory_system.counters, memory_system.slice_sectors, memory_system.channel_sectors
+    before = [view.copy() for view in views]
     try:
-        state = build_state(par, lowered, banks, memory, device.threads, device.spare)
+        recorder = Recorder(options, config, launch, par) if options is not None else None
+        log = recorder.arrays if recorder is not None else None
+        state = build_state(par, lowered, banks, memory, device.threads, device.spare, log)
     except MemoryError:
         raise LaunchError("the host has no room for the state of all resident threads", kernel=program.name) from None
     preparing = prepare_core(state, device.memory_system.state, np.zeros(G_FIELDS, np.int64))
@@ -117,7 +126,7 @@ def run_launch(
         par[L.P_CONST_FAR] = config.constant.l2_latency_cycles
     device.memory_system.begin(blocks, program.sha256, len(program.instructions) * INSTRUCTION_BYTES, constants)
     calls = M.OP_SYSCALL in lowered.code[:, M.COL_OP]
-    grid = device.submit(state, launch.blocks, max_cycles, progress, serve if calls else None)
+    grid = device.submit(state, launch.blocks, max_cycles, progress, serve if calls else None, recorder)
     try:
         cycles = device.wait(grid)
     except MachineStopped as stopped:
@@ -134,6 +143,7 @@ def run_launch(
             memory.free(workspace)
         if own:
             device.close()
+    counters, slice_sectors, channel_sectors = (view - old for view, old in zip(views, before, strict=True))
     return Result(
         LaunchRecord(
             config=config,
@@ -146,10 +156,13 @@ def run_launch(
             sm_warp_cycles=state.sm[:, L.S_WARP_CYCLES].copy(),
             sm_issued=state.sm[:, L.S_ISSUED].copy(),
             sm_blocks=state.sm[:, L.S_LAUNCHED].copy(),
-            memory=np.asarray(device.memory_system.counters - before),
+            memory=counters,
+            slices=slice_sectors,
+            channels=SECTOR_BYTES * channel_sectors,
             host_seconds=time.perf_counter() - started,
             host_threads=device.threads,
             compile_seconds=preparing,
+            trace=recorder.finish(state, program, launch, config, grid.start, cycles) if recorder else None,
         )
     )
 

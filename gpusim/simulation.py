@@ -17,6 +17,7 @@ from isa import Program, compile_kernel
 
 if TYPE_CHECKING:
     from gpusim.result import Result
+    from gpusim.trace import TraceOptions
 
 #: What `check` may name, after compute-sanitizer's tools; memcheck is always on.
 CHECKS = {"memcheck": 0, "initcheck": 1, "racecheck": 2, "synccheck": 4}
@@ -40,6 +41,7 @@ def simulate(
     strict_barriers: bool = True,
     progress: Callable[[int, int, int], None] | None = None,
     check: str | Iterable[str] = (),
+    trace: bool | TraceOptions | None = None,
 ) -> Result:
     """Run a kernel once on a simulated GPU with cold caches.
 
@@ -59,6 +61,8 @@ def simulate(
         check: what else to look for, by the names of compute-sanitizer's tools: any of `gpusim.CHECKS`. Neither cycles
             nor counts change; the run takes longer. Accesses are always checked for bounds, alignment and
             use after free ("memcheck"). See docs/errors.md.
+        trace: record what happened when, as `result.trace`: True for SM 0 and block 0, or `gpusim.TraceOptions`.
+            Neither cycles nor counts change. See docs/traces.md.
 
     Raises:
         SimulationError: or one of its subclasses, for everything that is wrong with the launch or that the kernel does
@@ -88,6 +92,7 @@ def simulate(
         strict_barriers,
         progress,
         checks=checks,
+        trace=trace,
     )
     modules.check_exception(program)
     bound.copy_back()

@@ -15,6 +15,7 @@ from gpusim.engine.exec_common import predicate, row_offset
 from gpusim.engine.flight import event_at, open_copies
 from gpusim.engine.jit import compiled
 from gpusim.engine.lines import read_lines
+from gpusim.engine.log import log_addresses
 from gpusim.engine.matrix_load import matrix_access
 from gpusim.engine.mbarrier import arrive_with_copies, barrier_object, tell
 from gpusim.engine.space import check_global, check_window, fail, find_allocation
@@ -112,6 +113,8 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
     elif not check_global(st, sm, i, w, reading, size):
         return
     copy_lanes(st, sm, w, i, wb, mask, size, reading)
+    if st.sm[sm, L.S_LOG_ROW] != 0:
+        log_addresses(st, sm, i, reading)
     token = st.token[sm, k]
     if reading == 0:
         token[L.T_TIME] = max(token[L.T_TIME], time + st.par[L.P_SHARED_LATENCY])

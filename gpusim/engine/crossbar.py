@@ -20,6 +20,7 @@ from gpusim.engine.memory_state import (
     P_SLICE_LOOKUP,
     P_SLICE_QUEUES,
     P_SLICE_SECTOR,
+    P_SLICE_SECTORS,
     P_SM_PORTS,
     P_SM_REPLY_SECTOR,
 )
@@ -44,6 +45,7 @@ def book_request(m, sm, payload_bytes, now):
 @compiled
 def book_slice(m, slice_, sectors, now):
     """Look a request up in a slice and move `sectors` sectors of its data array; return the wait."""
+    m[m[P_SLICE_SECTORS] + slice_] += sectors
     return book(m, m[P_SLICE_QUEUES] + slice_, now, max(m[P_SLICE_LOOKUP], sectors * m[P_SLICE_SECTOR]))
 
 

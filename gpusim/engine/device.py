@@ -25,6 +25,7 @@ from gpusim.engine.host_calls import asked, resume
 from gpusim.engine.machine import Spare
 from gpusim.engine.memory_system import MemorySystem, process_window
 from gpusim.engine.place import first_blocks
+from gpusim.engine.recorder import Recorder
 from gpusim.engine.sm import advance_range
 
 Host = Callable[[L.State, np.ndarray], None]
@@ -37,9 +38,17 @@ Progress = Callable[[int, int, int], None]
 class Grid:
     """One launch on its way through the device. `done` fires when its last block has left and its stores are in L2."""
 
-    def __init__(self, env: simpy.Environment, state: L.State, blocks: int, host: Host | None = None):
+    def __init__(
+        self,
+        env: simpy.Environment,
+        state: L.State,
+        blocks: int,
+        host: Host | None = None,
+        recorder: Recorder | None = None,
+    ):
         self.state = state
         self.host = host
+        self.recorder = recorder
         self.dispatch = np.zeros(G_FIELDS, np.int64)
         self.dispatch[G_TOTAL] = blocks
         self.start = 0
@@ -97,9 +106,10 @@ class Device:
         max_cycles: int | None,
         progress: Progress | None,
         host: Host | None = None,
+        recorder: Recorder | None = None,
     ) -> Grid:
-        """Queues a grid behind those submitted before. `host` serves its system calls."""
-        grid = Grid(self.env, state, blocks, host)
+        """Queues a grid behind those submitted before. `host` serves its system calls, `recorder` makes its trace."""
+        grid = Grid(self.env, state, blocks, host, recorder)
         self.queue.put((grid, max_cycles, progress))
         return grid
 
@@ -136,6 +146,8 @@ class Device:
         now = int(self.env.now)
         blocks, per_sm = int(grid.dispatch[G_TOTAL]), int(state.par[L.P_BLOCK_SLOTS])
         order = first_blocks(self.config, self.config.sm.count, blocks, per_sm)
+        if grid.recorder is not None:
+            grid.recorder.begin(state)
         fill(state, grid.dispatch, now, order, round(launch.fill_interval_cycles * FRACTION))
         grid.dispatch[G_FREE_AT] = 0  # taking note of ends is another server
         limit = None if max_cycles is None else now + max_cycles
@@ -147,6 +159,8 @@ class Device:
             stopped = np.flatnonzero(state.sm[:, L.S_ERROR])
             if stopped.size:
                 raise MachineStopped(int(stopped[0]))
+            if grid.recorder is not None:
+                grid.recorder.collect(state, until)
             moved = self._serve_memory(state)
             if grid.host is not None:
                 self._serve_calls(state, grid.host, until)

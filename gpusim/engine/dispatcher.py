@@ -11,6 +11,7 @@ import numpy as np
 from gpusim.engine import layout as L
 from gpusim.engine.cluster import PEER_SHIFT
 from gpusim.engine.jit import compiled
+from gpusim.engine.log import log_block, log_start
 from gpusim.engine.shadow import forget_block, forget_warp
 
 # --- state of the dispatcher ------------------------------------------------------------------------------------------
@@ -51,6 +52,8 @@ def start_block(st, grid, sm, slot, x, y, z, time):
         forget_block(st, sm, slot)
     s = st.sm[sm]
     time = max(time, s[L.S_BLOCK_FREE])
+    if st.life.shape[0] > 0:
+        log_block(st, sm, b[L.B_NUMBER], time)
     s[L.S_BLOCK_FREE] = time + max(
         par[L.P_WARPS] * par[L.P_WARP_LAUNCH] + par[L.P_BLOCK_SETUP], par[L.P_BLOCK_LEAST]
     )
@@ -92,6 +95,8 @@ def start_warp(st, grid, sm, q, block, index, time):
     warp[L.W_START] = time
     warp[L.W_LINE] = -1
     grid[G_AGE] += 1
+    if st.sm[sm, L.S_LOG] != 0:
+        log_start(st, sm, q, slot, w, block, time)
     st.split[w, :] = 0
     if par[L.P_CHECKS] != 0:
         forget_warp(st, w)
@@ -216,6 +221,8 @@ def refill(st, grid, now, interval):
         st.sm[first, L.S_DONE_SEEN] = n + 1
         slot = st.done[first, n, 1]
         st.block[first, slot, L.B_STATE] = 0
+        if st.life.shape[0] > 0:
+            st.life[st.block[first, slot, L.B_NUMBER], 2] = earliest
         grid[G_RUNNING] -= 1
         noted = handed_out(grid, earliest, interval)
         last = earliest

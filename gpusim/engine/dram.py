@@ -14,6 +14,7 @@ from gpusim.engine.memory_state import (
     BANK_WORDS,
     CHANNEL_FREE,
     CHANNEL_QUEUED,
+    CHANNEL_SECTORS,
     CHANNEL_WORDS,
     CHANNEL_WRITING,
     CNT_DRAINS,
@@ -90,6 +91,7 @@ def read_memory(m, slice_, quotient, sectors, now):
     bus_time = sectors * m[P_BURST]
     column = bank_access(m, bank, row, now, bus_time)
     c = m[P_CHANNEL_STATES] + channel * CHANNEL_WORDS
+    m[c + CHANNEL_SECTORS] += sectors
     free = m[c + CHANNEL_FREE]
     if m[c + CHANNEL_WRITING] != 0:
         m[c + CHANNEL_WRITING] = 0
@@ -109,6 +111,7 @@ def write_memory(m, slice_, quotient, sectors, now):
     bank_access(m, bank, row, now, sectors * m[P_BURST])
     m[CNT_WRITEBACK_SECTORS] += sectors
     c = m[P_CHANNEL_STATES] + channel * CHANNEL_WORDS
+    m[c + CHANNEL_SECTORS] += sectors
     m[c + CHANNEL_QUEUED] += sectors
     if m[c + CHANNEL_QUEUED] >= m[P_DRAIN_SECTORS]:
         free = m[c + CHANNEL_FREE]

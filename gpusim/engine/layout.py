@@ -147,7 +147,8 @@ W_HELD = 38  # memory instructions that it has issued and that wait
 W_READY_AT = 39  # cycle at which it was last known when it would be ready
 W_DISPATCH = 40  # Q_DISPATCH of its sub-partition at that time
 W_BUSY = 41  # Q_BUSY of its next instruction's unit
-W_FIELDS = 42
+W_LOGGED = 47  # its number in the launch + 1 if what it does is logged
+W_FIELDS = 48
 
 FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_MEMBAR, WAIT_THROTTLE, WAIT_CLUSTER, WAIT_HOST = range(8)
 WAIT_DRAIN = 8  # it has ended, but not all that it has issued is on its way
@@ -258,7 +259,11 @@ Q_FIELDS = Q_BUSY + 16
     S_HELD_FIRST,  # the oldest of them
     S_HELD_LINES,  # a set of the lines of those that others can see, see `lines.line_filter`
 ) = range(45)
-S_FIELDS = 48
+S_LOG = 52  # which of its warps are logged, see engine.log
+S_LOGGED = 53  # rows of its log; then of the addresses in it
+S_LOG_LANES = 54
+S_LOG_ROW = 55  # 1 + row of the instruction that is being executed, 0 if it is not logged
+S_FIELDS = 56
 
 (
     E_NONE,
@@ -323,6 +328,28 @@ H_WARP, H_PC, H_PART, H_MASK, H_SIZE, H_COUNT, H_PATH, H_PLACE = range(8)
 H_FIELDS = 8
 HELD_MOST = 4 * QUEUE_MOST
 HELD_LINES = 64  # lines of one instruction
+
+# --- log: what chosen warps do, one row per event, see engine.log ------------------------------------------
+LOG_START, LOG_END, LOG_ISSUE, LOG_STALL = range(4)
+(
+    V_KIND,
+    V_WARP,  # number in the launch
+    V_START,
+    V_END,
+    V_PC,
+    V_REASON,
+    V_PART,  # sub-partition of the SM
+    V_SLOT,
+    V_ACTIVE,
+    V_EXECUTED,
+    V_WAVEFRONTS,
+    V_IDEAL,
+    V_SECTORS,
+    V_LINES,
+    V_LOCAL,  # 1: an access to local memory
+    V_ACCESS,  # row of its addresses
+) = range(16)
+V_FIELDS = 16
 
 # --- stall reasons, in Nsight Compute's words --------------------------------------------------------------
 STALLS = (
@@ -439,6 +466,11 @@ class State(ArrayTable):
         "warp_clock": (np.int64, 4),  # [SMs, block slots, warps of a block + WARP_ROWS, warps of a block]
         "local_known": (np.uint8, 1),  # bytes of local8 that have been written
         "unknown": (np.uint8, 1),  # bytes of memory8 that have been allocated and not written
+        # What engine.log writes; without rows where nothing is logged.
+        "log": (np.int64, 3),  # [SMs, capacity, V_FIELDS]
+        "log_lanes": (np.int64, 3),  # [SMs, capacity, 32]: addresses of accesses
+        "wanted": (np.uint8, 1),  # [blocks]: 1 if the block is logged wherever it runs
+        "life": (np.int64, 2),  # [blocks, 3]: SM, start and end of every block
     }
     if TYPE_CHECKING:
         code: np.ndarray
@@ -458,3 +490,7 @@ class State(ArrayTable):
         request: np.ndarray
         requests: np.ndarray
         line: np.ndarray
+        log: np.ndarray
+        log_lanes: np.ndarray
+        wanted: np.ndarray
+        life: np.ndarray

@@ -28,6 +28,7 @@ from gpusim.engine.held import (
 )
 from gpusim.engine.jit import compiled
 from gpusim.engine.lines import atomic_lines, defer, line_filter, write_lines
+from gpusim.engine.log import log_local
 from gpusim.engine.memory_state import KIND_SM
 from gpusim.engine.shadow import CHECK_INIT, CHECK_RACE, watch_global, watch_local, watch_shared
 from gpusim.engine.space import (
@@ -212,6 +213,8 @@ def local_access(st, sm, q, w, i, wb, mask, time):
             break
     for n in range(count):
         touched[n, 0] += par[L.P_LOCAL_LINE]
+    if st.sm[sm, L.S_LOG_ROW] != 0:
+        log_local(st, sm, count)
     if st.code[i, M.COL_OP] == M.OP_LOAD:
         send_lines(st, sm, q, w, i, wb, mask, 0, count, time, PATH_READ)
     else:

@@ -16,6 +16,7 @@ from gpusim.engine import layout as L
 from gpusim.engine.group_matrix import TILE_WORDS
 from gpusim.engine.memory_state import REQ_FIELDS
 from gpusim.engine.readiness import CONSTANT_LINE_BYTES
+from gpusim.engine.recorder import nothing_recorded
 from gpusim.engine.scheduler import POLICIES, ROOM
 from gpusim.engine.shadow import CHECK_INIT, CHECK_RACE, LANE_ROWS, RECORDS, WARP_ROWS
 from gpusim.engine.space import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
@@ -299,11 +300,13 @@ def build_state(
     memory: DeviceMemory,
     chunks: int,
     spare: Spare | None = None,
+    log: dict[str, np.ndarray] | None = None,
 ) -> L.State:
     """All arrays of a launch, every slot free and every cache of the SMs cold.
 
     Blocks, but for those of clusters, go to SMs in order, so a grid smaller than the GPU leaves the last SMs without
     any: what only an SM with a block looks at is set up for the others alone. spare: memory of an earlier launch.
+    log: arrays of an `engine.recorder.Recorder`.
     """
     room, spare = Capacity(), spare or Spare()
     sms, parts, slots = int(par[L.P_SM_COUNT]), int(par[L.P_SUB_PARTITIONS]), int(par[L.P_WARP_SLOTS])
@@ -372,6 +375,7 @@ def build_state(
         warp_clock=np.zeros(clocks, np.int64),
         local_known=np.zeros(local.nbytes if inits else 1, np.uint8),
         unknown=tables.unknown if inits else np.zeros(1, np.uint8),
+        **(log or nothing_recorded()),
     )
     state.part[:, L.Q_NEXT] = L.NEVER
     state.warp[:, L.W_BLOCK] = -1

@@ -44,6 +44,7 @@ def _layout(config: GPUConfig, n_sms: int) -> dict[int, int]:
         ms.P_REQUEST_PORTS: ports,
         ms.P_REPLY_PORTS: ports,
         ms.P_SLICE_QUEUES: l2.slices,
+        ms.P_SLICE_SECTORS: l2.slices,
         ms.P_ATOMIC_UNITS: l2.slices,
         ms.P_FABRIC: l2.partitions,
         ms.P_CHANNEL_STATES: dram.channels * ms.CHANNEL_WORDS,

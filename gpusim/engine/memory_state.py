@@ -143,11 +143,13 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_DIRTY_AGE,  # newer lines of its set that a dirty line may have
     P_DIRTY_WAYS,
     P_PROBES,  # of 1,024 lines that are written
-) = range(COUNTERS, COUNTERS + 60)
-QUEUES_AT = COUNTERS + 60  # behind the parameters
+    P_SLICE_SECTORS,  # first of the words that count what each slice has looked up
+) = range(COUNTERS, COUNTERS + 61)
+QUEUES_AT = COUNTERS + 61  # behind the parameters
 
-# A channel: when its bus is free, whether the bus last wrote, sectors that wait to be written.
-CHANNEL_FREE, CHANNEL_WRITING, CHANNEL_QUEUED, CHANNEL_WORDS = range(4)
+# A channel: when its bus is free, whether the bus last wrote, sectors that wait to be written, sectors read and
+# written so far.
+CHANNEL_FREE, CHANNEL_WRITING, CHANNEL_QUEUED, CHANNEL_SECTORS, CHANNEL_WORDS = range(5)
 # A bank: its open row plus 1, when it takes a further column access, when a further activation.
 BANK_ROW, BANK_COLUMN_AT, BANK_ACTIVATE_AT, BANK_WORDS = range(4)
 # A read under way from a GPC. State: its sectors, how many SMs wait, the line plus 1; until when others may join; when

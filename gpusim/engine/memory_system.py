@@ -14,6 +14,8 @@ from gpusim.engine.host_memory import borrowed, prefetch_line
 from gpusim.engine.jit import compiled_with_arrays
 from gpusim.engine.memory_params import make_params, words
 from gpusim.engine.memory_state import (
+    CHANNEL_SECTORS,
+    CHANNEL_WORDS,
     CNT_FABRIC_LAUNCH_SECTORS,
     CNT_LAUNCH_SECTORS,
     CNT_REQUESTS,
@@ -26,8 +28,10 @@ from gpusim.engine.memory_state import (
     LINE_WORDS,
     P_ASKED,
     P_ASKED_WORDS,
+    P_CHANNEL_STATES,
     P_LINES,
     P_PLACES,
+    P_SLICE_SECTORS,
     P_SM_TO_SM,
     P_WAYS,
     QUEUES_AT,
@@ -129,6 +133,8 @@ class MemorySystem:
 
     state: int64[...], what `process_window` takes; see `memory_state`.
     counters: int64[COUNTERS], a view of the state by CNT_ index that the owner may clear between launches.
+    slice_sectors: int64[slices], sectors that each slice has looked up. channel_sectors: int64[channels], sectors that
+        each memory channel has read and written. Views of the state too.
     """
 
     def __init__(self, config: GPUConfig, n_sms: int):
@@ -146,6 +152,10 @@ class MemorySystem:
         asked = params[P_ASKED]
         self._asked = self.state[asked : asked + n_sms * params[P_ASKED_WORDS]]
         self._lines = self.state[params[P_LINES] :].reshape(-1, LINE_WORDS, int(params[P_WAYS]))
+        first = params[P_CHANNEL_STATES]
+        channels = self.state[first : first + config.dram.channels * CHANNEL_WORDS].reshape(-1, CHANNEL_WORDS)
+        self.channel_sectors = channels[:, CHANNEL_SECTORS]
+        self.slice_sectors = self.state[params[P_SLICE_SECTORS] :][: config.l2.slices]
         self._queues = self.state[QUEUES_AT : params[P_PLACES]]
         self._config = config
         self._fetched: set[str] = set()

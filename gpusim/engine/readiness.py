@@ -8,6 +8,7 @@ cycle of a resident warp is charged to exactly one reason, so that stalls and is
 from gpusim.engine import layout as L
 from gpusim.engine.frontend import fetch
 from gpusim.engine.jit import compiled
+from gpusim.engine.log import log_stall
 from isa import microops as M
 
 CONSTANT_LINE_BYTES = 64
@@ -24,6 +25,8 @@ def charge(st, sm, w, reason, until):
         pc = st.warp[w, L.W_PC]
         st.line[st.sm[sm, L.S_CHUNK], pc, L.N_STALL + reason] += until - since
         st.warp[w, L.W_SINCE] = until
+        if st.sm[sm, L.S_LOG] != 0:
+            log_stall(st, sm, w, reason, since, until)
 
 
 @compiled

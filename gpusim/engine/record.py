@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from gpusim.config import GPUConfig
 from gpusim.launch import Launch
 from gpusim.occupancy import Occupancy
 from isa import Program
+
+if TYPE_CHECKING:
+    from gpusim.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -21,8 +25,10 @@ class LaunchRecord:
     sm_active_cycles: [SMs] cycles with at least one resident warp; sm_warp_cycles: [SMs] resident warps summed over
         cycles; sm_issued: [SMs] warp instructions; sm_blocks: [SMs] blocks run.
     memory: counters of the memory system, see the CNT_* of `engine.memory_state`.
+    slices: [L2 slices] sectors looked up; channels: [memory channels] bytes read and written.
     host_seconds: time the simulation took on the host, compilation of the core excluded; host_threads used for it.
     compile_seconds: time it took to load the compiled core, or to compile it.
+    trace: what happened when, if it was asked for.
     """
 
     config: GPUConfig
@@ -39,3 +45,6 @@ class LaunchRecord:
     host_seconds: float
     host_threads: int
     compile_seconds: float
+    slices: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    channels: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    trace: Trace | None = None

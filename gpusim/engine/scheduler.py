@@ -10,6 +10,7 @@ from gpusim.engine.execute import execute
 from gpusim.engine.flight import close_copies
 from gpusim.engine.frontend import LINE_INSTRUCTIONS
 from gpusim.engine.jit import compiled, compiled_in_place
+from gpusim.engine.log import log_costs, log_end, log_issue
 from gpusim.engine.readiness import block, charge, charge_queue, make_ready, note_ready
 from gpusim.engine.space import fail
 from gpusim.engine.splits import any_ready
@@ -149,11 +150,11 @@ def issue(st, sm, q, slot, w, time):
     line = st.line[st.sm[sm, L.S_CHUNK], i]
     line[L.N_EXECUTED] += 1
     line[L.N_THREADS] += popc(active)
+    executed = mask
     if code[i, M.COL_CLASS] == M.CLS_CONTROL:
         # The profiler counts a second predicate as well (H200: `@!P1 BRA P0`, `@P0 BREAK P1, B2`).
-        line[L.N_PRED_ON] += popc(mask & np.uint32(predicate(code, i, M.COL_PS0, st.preds, 16 * w)))
-    else:
-        line[L.N_PRED_ON] += popc(mask)
+        executed &= np.uint32(predicate(code, i, M.COL_PS0, st.preds, 16 * w))
+    line[L.N_PRED_ON] += popc(executed)
     line[L.N_STALL + L.R_SELECTED] += 1
     st.warp[w, L.W_SINCE] = time + 1
     st.sm[sm, L.S_ISSUED] += 1
@@ -164,7 +165,11 @@ def issue(st, sm, q, slot, w, time):
     st.part[q, L.Q_LAST] = slot
     st.part[q, L.Q_ISSUED] = time
 
+    if st.sm[sm, L.S_LOG] != 0:
+        log_issue(st, sm, q, slot, w, i, active, executed, time)
     runs = execute(st, sm, q, slot, w, i, mask, time)
+    if st.sm[sm, L.S_LOG_ROW] != 0:
+        log_costs(st, sm, i)
 
     if st.warp[w, L.W_ALIVE] == 0:
         charge(st, sm, w, L.R_BRANCH, time + 1 + EXIT_CYCLES)
@@ -216,6 +221,8 @@ def finish_warp(st, sm, q, slot, w, time):
     drained = max(st.warp[w, L.W_SINCE], st.warp[w, L.W_DRAINED])
     charge(st, sm, w, L.R_DRAIN, drained)
     s[L.S_WARP_CYCLES] += drained - st.warp[w, L.W_START]
+    if s[L.S_LOG] != 0:
+        log_end(st, sm, w, drained)
     number = st.warp[w, L.W_BLOCK]
     st.warp[w, L.W_BLOCK] = -1
     b = st.block[sm, number]

@@ -11,6 +11,7 @@ from gpusim.engine import layout as L
 from gpusim.engine.bits import lowest_bit
 from gpusim.engine.exec_common import row_offset
 from gpusim.engine.jit import compiled
+from gpusim.engine.log import log_addresses
 from isa import microops as M
 
 #: Windows of the generic address space (high words of SR_SWINHI and SR_LWINHI); outside any device allocation.
@@ -59,6 +60,8 @@ def lane_addresses(st, sm, i, wb, mask):
         if narrow:
             value &= 0xFFFFFFFF
         out[lane] = value
+    if st.sm[sm, L.S_LOG_ROW] != 0:
+        log_addresses(st, sm, i, mask)
 
 
 @compiled

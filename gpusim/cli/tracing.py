@@ -1,0 +1,102 @@
+"""`gpusim run ... --trace FILE`: what to record, and writing it for a timeline viewer. See docs/traces.md."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpusim.cli import UserError
+from gpusim.launch import Launch
+
+if TYPE_CHECKING:
+    from gpusim.trace import Trace, TraceOptions
+
+#: Ending of the file, and the method of `gpusim.Trace` that writes it.
+FORMATS = {".perfetto-trace": "perfetto", ".kanata": "kanata"}
+
+
+def add_trace_options(parser: argparse.ArgumentParser) -> None:
+    """--trace and what it records."""
+    group = parser.add_argument_group("traces for timeline viewers (docs/traces.md)")
+    group.add_argument(
+        "--trace",
+        metavar="FILE",
+        help="write what happened when: FILE.perfetto-trace for ui.perfetto.dev, FILE.kanata for Konata",
+    )
+    group.add_argument(
+        "--trace-sms",
+        metavar="LIST",
+        help="SMs whose every issue and stall is recorded, such as 0,4-7 or none (default: 0)",
+    )
+    group.add_argument(
+        "--trace-blocks",
+        metavar="LIST",
+        help="blocks recorded wherever they run, with addresses, by number or none (default: 0)",
+    )
+    group.add_argument(
+        "--trace-limit", type=int, metavar="N", help="issues to record at most (default: 200,000)"
+    )
+
+
+def trace_options(options: argparse.Namespace, launch: Launch) -> TraceOptions | None:
+    """What to record, None without --trace and --report. Raises UserError before anything runs if it could not be
+    written."""
+    given = {name: getattr(options, name) for name in ("trace_sms", "trace_blocks", "trace_limit")}
+    if options.trace is None and options.report is None:
+        for name, value in given.items():
+            if value is not None:
+                option = f"--{name.replace('_', '-')}"
+                raise UserError(f"{option} says what --trace FILE and --report FILE record; both are missing")
+        return None
+    from gpusim.trace import TraceOptions
+
+    if options.trace is not None:
+        _check_file(Path(options.trace))
+    chosen = TraceOptions()
+    if options.trace_sms is not None:
+        chosen = replace(chosen, sms=_numbers(options.trace_sms, "--trace-sms"))
+    if options.trace_blocks is not None:
+        blocks = _numbers(options.trace_blocks, "--trace-blocks")
+        if blocks and blocks[-1] >= launch.blocks:
+            raise UserError(f"--trace-blocks: the grid's {launch.blocks:,} blocks are numbered from 0")
+        chosen = replace(chosen, blocks=blocks)
+    return chosen if options.trace_limit is None else replace(chosen, limit=options.trace_limit)
+
+
+def _check_file(path: Path) -> None:
+    if path.suffix not in FORMATS:
+        raise UserError(f"--trace {path}: the file's name ends in {' or '.join(FORMATS)}")
+    if not path.absolute().parent.is_dir():
+        raise UserError(f"--trace {path}: no such folder")
+
+
+def write_trace(trace: Trace, file: str) -> None:
+    """Write a trace in the format of the file's ending, and say what is in it."""
+    path = Path(file)
+    try:
+        getattr(trace, FORMATS[path.suffix])(path)
+    except OSError as error:
+        raise UserError(f"--trace {path}: {error.strerror}") from None
+    part = "" if trace.complete else f", until cycle {trace.until:,}: see --trace-limit"
+    print(
+        f"{path}: {len(trace.issues):,} issues and {len(trace.stalls):,} stalls of {len(trace.warps):,} warps{part}",
+        file=sys.stderr,
+    )
+
+
+def _numbers(text: str, option: str) -> list[int]:
+    """The numbers of a list such as '0,4-7', sorted; 'none' is empty."""
+    if text == "none":
+        return []
+    numbers: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        try:
+            low = int(first)
+            numbers.update(range(low, (int(last) if dash else low) + 1))
+        except ValueError:
+            raise UserError(f"{option} is a list of numbers such as 0,4-7, not {text!r}") from None
+    return sorted(numbers)

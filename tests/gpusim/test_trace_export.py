@@ -1,0 +1,285 @@
+"""Files for timeline viewers, read back: Perfetto's with Perfetto's own schema, Konata's as its format is described.
+
+Both must hold every interval of the trace, at its cycles and under its name, and nothing else.
+"""
+
+from collections import Counter, defaultdict
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace as Schema
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
+
+import gpusim
+from gpusim.cli import main
+from gpusim.engine.layout import STALLS
+from gpusim.perfetto import RATE_CYCLES
+from gpusim.protobuf import message, varint
+from gpusim.trace import TraceOptions
+from programs import registry
+
+
+def traced(name, size, **options):
+    launch = registry.get(name).make(size, 0)
+    return gpusim.simulate(
+        launch.kernel,
+        launch.grid,
+        launch.block,
+        launch.args,
+        signature=launch.signature,
+        trace=TraceOptions(**options),
+    ).trace
+
+
+@pytest.fixture(scope="module", params=["whole", "cut"])
+def trace(request):
+    """Two blocks with barriers, divergence and bank conflicts, on different SMs; once cut off in the middle."""
+    name, size = "reduction/interleaved_conflicts", 4096
+    whole = traced(name, size, sms=(0,), blocks=(0, 3))
+    if request.param == "whole":
+        assert whole.complete
+        return whole
+    return traced(name, size, sms=(0,), blocks=(0, 3), limit=len(whole.issues) // 2)
+
+
+# --- Perfetto ---------------------------------------------------------------------------------------------------------
+
+
+class Read:
+    """A Perfetto file: paths of tracks, slices and counts as tuples that start with their track's path."""
+
+    def __init__(self, path):
+        self.slices, self.counts, self.facts, self.flows = [], defaultdict(list), {}, defaultdict(list)
+        names, keys, values, tracks, stacks = {}, {}, {}, {}, defaultdict(list)
+        before = 0
+        for packet in Schema.FromString(path.read_bytes()).packet:
+            assert packet.trusted_packet_sequence_id == 1
+            names |= {each.iid: each.name for each in packet.interned_data.event_names}
+            keys |= {each.iid: each.name for each in packet.interned_data.debug_annotation_names}
+            values |= {
+                each.iid: each.str.decode() for each in packet.interned_data.debug_annotation_string_values
+            }
+            if packet.HasField("track_descriptor"):
+                track = packet.track_descriptor
+                tracks[track.uuid] = (*tracks.get(track.parent_uuid, ()), track.name)
+            if not packet.HasField("track_event"):
+                continue
+            event, time = packet.track_event, packet.timestamp
+            assert time >= before
+            before = time
+            path = tracks[event.track_uuid]
+            if event.type == TrackEvent.TYPE_COUNTER:
+                exact = event.HasField("counter_value")
+                self.counts[path].append((time, event.counter_value if exact else event.double_counter_value))
+            elif event.type == TrackEvent.TYPE_SLICE_BEGIN:
+                facts = {keys[each.name_iid]: values[each.string_value_iid] for each in event.debug_annotations}
+                stacks[event.track_uuid].append((time, names[event.name_iid], facts))
+                for flow in event.flow_ids:
+                    self.flows[flow].append(("from", path, time, names[event.name_iid]))
+                for flow in event.terminating_flow_ids:
+                    self.flows[flow].append(("to", path, time, names[event.name_iid]))
+            else:
+                assert event.type == TrackEvent.TYPE_SLICE_END
+                start, name, facts = stacks[event.track_uuid].pop()
+                self.slices.append((path, start, time, name))
+                self.facts[path, start, name] = facts
+        assert not any(stacks.values())
+
+
+@pytest.fixture(scope="module")
+def read(trace, tmp_path_factory):
+    path = tmp_path_factory.mktemp("perfetto") / "it.perfetto-trace"
+    trace.perfetto(path)
+    return Read(path)
+
+
+def places(trace, root):
+    """Path of the slot's track of each warp."""
+    return {
+        int(row["warp"]): (*root, f"SM {row['sm']}", f"scheduler {row['scheduler']}", f"warp slot {row['slot']}")
+        for row in trace.warps
+    }
+
+
+ROOT = ("interleaved_conflicts on NVIDIA H200: 1 ns is 1 SM cycle",)
+
+
+def test_perfetto_holds_every_interval_and_nothing_else(trace, read):
+    place = places(trace, ROOT)
+    expected = Counter()
+    for warp in trace.warps:
+        number = warp["warp"]
+        expected[place[number], warp["start"], warp["end"], trace.warp_label(number)] += 1
+    for stall in trace.stalls:
+        expected[place[stall["warp"]], stall["start"], stall["end"], STALLS[stall["reason"]]] += 1
+    for issue in trace.issues:
+        name, cycle = trace.instructions[issue["pc"]].mnemonic, issue["cycle"]
+        expected[place[issue["warp"]], cycle, cycle + 1, name] += 1
+        expected[place[issue["warp"]][:-1], cycle, cycle + 1, name] += 1
+    for block in trace.blocks[trace.blocks["start"] < trace.until]:
+        end = min(block["end"], trace.until)
+        expected[(*ROOT, f"SM {block['sm']}", "blocks"), block["start"], end, f"block {block['block']},0,0"] += 1
+    assert Counter(read.slices) == expected
+
+
+def test_perfetto_counters_are_the_trace_s(trace, read):
+    """Warps by a sum over the trace at some cycles; the rate by its mean."""
+    sm = (*ROOT, "SM 0")
+    warps = trace.warps[trace.warps["sm"] == 0]
+    waits = trace.stalls[np.isin(trace.stalls["warp"], warps["warp"])]
+    waits = waits[np.isin(waits["reason"], [STALLS.index("long_scoreboard"), STALLS.index("lg_throttle")])]
+    for name, spans in (("resident warps", warps), ("warps waiting for memory", waits)):
+        times, values = zip(*read.counts[*sm, name], strict=True)
+        assert values[-1] == 0
+        for cycle in range(int(warps["start"].min()), trace.until, 97):
+            k = np.searchsorted(times, cycle, "right") - 1
+            inside = (spans["start"] <= cycle) & (cycle < spans["end"])
+            assert (values[k] if k >= 0 else 0) == inside.sum()
+    rates = read.counts[*sm, "issued per cycle"]
+    assert sum(rate for _, rate in rates) * RATE_CYCLES == (trace.issues["sm"] == 0).sum()
+    assert rates[-1][1] == 0
+
+
+def test_perfetto_arrows_lead_from_blocks_to_warps_and_from_barriers(trace, read):
+    assert all([end[0] for end in ends] == ["from", "to"] for ends in read.flows.values() if len(ends) == 2)
+    by_name = Counter(tuple(end[3].split()[0] for end in ends) for ends in read.flows.values())
+    assert by_name["block", "block"] == len(trace.warps)
+    released = [ends for ends in read.flows.values() if ends[0][3].startswith("BAR")]
+    assert released
+    for (_, _, arrival, _), (_, _, after, _) in released:
+        assert arrival < after
+
+
+def test_perfetto_tells_lanes_and_conflicts(trace, read):
+    place = places(trace, ROOT)
+    row = trace.issues[np.argmax(trace.issues["wavefronts"])]
+    facts = read.facts[place[row["warp"]], row["cycle"], trace.instructions[row["pc"]].mnemonic]
+    assert row["wavefronts"] > row["ideal"]
+    assert facts["wavefronts"] == f"{row['wavefronts']}, without bank conflicts {row['ideal']}"
+    assert facts["active lanes"].startswith(f"{row['active']:#010x}")
+    assert "reduction.py:" in facts["source"]
+
+
+@pytest.mark.parametrize(
+    ("value", "content"), [(0, "00"), (127, "7f"), (128, "8001"), (300, "ac02"), (-1, "ff" * 9 + "01")]
+)
+def test_varints_are_those_of_the_specification(value, content):
+    assert varint(value).hex() == content
+
+
+def test_a_message_holds_its_fields():
+    """The examples of protobuf.dev: field 1 with 150, field 2 with "testing"."""
+    assert message((1, 150), (2, "testing")).hex() == "089601" + "120774657374696e67"
+
+
+# --- Kanata -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def log(trace, tmp_path_factory):
+    """Instructions by number: thread, label, details, stages as (lane, name, start, end), end and type of its end."""
+    path = tmp_path_factory.mktemp("kanata") / "it.kanata"
+    trace.kanata(path)
+    lines = path.read_text("utf-8").splitlines()
+    assert lines[0] == "Kanata\t0004"
+    assert lines[1].startswith("C=\t")
+    now = int(lines[1].split("\t")[1])
+    rows, open_, retired = {}, {}, 0
+    for line in lines[2:]:
+        word, *rest = line.split("\t")
+        if word == "C":
+            assert int(rest[0]) > 0
+            now += int(rest[0])
+            continue
+        number = int(rest[0])
+        if word == "I":
+            assert number == len(rows)
+            rows[number] = {"thread": int(rest[2]), "label": "", "details": "", "stages": [], "begin": now}
+        elif word == "L":
+            rows[number][("label", "details")[int(rest[1])]] += rest[2]
+        elif word == "S":
+            assert (number, rest[1]) not in open_
+            open_[number, rest[1]] = rest[2], now
+        elif word == "E":
+            name, start = open_.pop((number, rest[1]))
+            assert name == rest[2]
+            rows[number]["stages"].append((int(rest[1]), name, start, now))
+        else:
+            assert word == "R"
+            assert int(rest[1]) == retired
+            retired += 1
+            rows[number]["end"], rows[number]["flushed"] = now, int(rest[2])
+    assert not open_
+    assert retired == len(rows)
+    return rows
+
+
+def test_kanata_holds_every_interval_and_nothing_else(trace, log):
+    issues = Counter((row["warp"], row["cycle"]) for row in trace.issues)
+    stalls = Counter((row["warp"], row["start"], row["end"], STALLS[row["reason"]]) for row in trace.stalls)
+    seen_issues, seen_stalls = Counter(), Counter()
+    for row in log.values():
+        for lane, name, start, end in row["stages"]:
+            if lane == 1:
+                seen_stalls[row["thread"], start, end, name] += 1
+            elif name == "Is":
+                assert end == start + 1
+                seen_issues[row["thread"], start] += 1
+    assert seen_issues == issues
+    assert seen_stalls == stalls
+
+
+def test_kanata_rows_of_a_warp_follow_each_other(trace, log):
+    for warp in trace.warps:
+        rows = [row for row in log.values() if row["thread"] == warp["warp"]]
+        assert rows[0]["begin"] == warp["start"]
+        assert rows[-1]["end"] == warp["end"]
+        for row in rows:
+            lane = sorted(span[2:] for span in row["stages"] if span[0] == 0)
+            assert lane[0][0] == row["begin"]
+            assert lane[-1][1] == row["end"]
+            assert all(before[1] == after[0] for before, after in pairwise(lane))
+        for before, after in pairwise(rows):
+            issued = next(span[3] for span in before["stages"] if span[:2] == (0, "Is"))
+            assert after["begin"] == issued
+        assert [row["flushed"] for row in rows[:-1]] == [0] * (len(rows) - 1)
+    assert any(row["flushed"] for row in log.values()) == (not trace.complete)
+
+
+def test_kanata_labels_instructions(trace, log):
+    first = log[0]
+    assert first["label"] == f"w0 0000: {trace.instructions[0].text}"
+    assert "active lanes: 0xffffffff (32)" in first["details"]
+    assert any("without bank conflicts" in row["details"] for row in log.values())
+
+
+# --- Command line -----------------------------------------------------------------------------------------------------
+
+
+def test_run_writes_a_trace(tmp_path, capsys):
+    for ending in ("perfetto-trace", "kanata"):
+        path = tmp_path / f"it.{ending}"
+        wanted = ["--trace-sms", "none", "--trace-blocks", "1-2,7", "--trace-limit", "100"]
+        assert main(["run", "vector_add", "--size", "4096", "--trace", str(path), *wanted]) == 0
+        assert path.stat().st_size > 1000
+        assert "of 24 warps, until cycle" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--trace", "it.json"], "ends in .perfetto-trace or .kanata"),
+        (["--trace", "absent/it.kanata"], "no such folder"),
+        (["--trace-blocks", "1"], "both are missing"),
+        (["--trace", "it.kanata", "--trace-blocks", "one"], "a list of numbers"),
+        (["--trace", "it.kanata", "--trace-blocks", "4"], "4 blocks are numbered from 0"),
+        (["--trace", "it.kanata", "--trace-sms", "132"], "the GPU has 132"),
+        (["--trace", "it.kanata", "--trace-limit", "0"], "must be positive"),
+    ],
+)
+def test_mistakes_are_named(options, reason, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "vector_add", "--size", "1024", *options]) == 2
+    assert reason in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
