@@ -46,9 +46,17 @@ class Counts:
         return int(column.sum() if rows is None else column[rows].sum())
 
     def accesses(self, spaces: tuple[int, ...], *operations: int) -> np.ndarray:
-        """Memory instructions of the given spaces and OP_* (all if none given), as bool [instructions]."""
-        rows = (self.code[:, M.COL_CLASS] == M.CLS_MEMORY) & np.isin(self.code[:, M.COL_AUX0], spaces)
-        return rows & np.isin(self.code[:, M.COL_OP], operations) if operations else rows
+        """Memory instructions of the given spaces and OP_* (all if none given), as bool [instructions].
+
+        Asynchronous copies count as loads of global memory.
+        """
+        operation, memory = self.code[:, M.COL_OP], self.code[:, M.COL_CLASS] == M.CLS_MEMORY
+        copies = memory & (operation == M.OP_LDGSTS)
+        rows = memory & ~copies & np.isin(self.code[:, M.COL_AUX0], spaces)
+        if operations:
+            rows &= np.isin(operation, operations)
+        loads = M.SPACE_GLOBAL in spaces and (not operations or M.OP_LOAD in operations)
+        return rows | copies if loads else rows
 
     def global_total(self, field: int, *operations: int) -> int:
         """Sum over accesses to global memory."""

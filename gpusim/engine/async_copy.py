@@ -11,6 +11,7 @@ from gpusim.engine.bits import popc
 from gpusim.engine.bulk_copy import bulk_access
 from gpusim.engine.cluster import own_offset, own_offsets
 from gpusim.engine.coalescer import coalesce
+from gpusim.engine.copy_cost import bypass_sectors, copy_wavefronts
 from gpusim.engine.exec_common import predicate, row_offset
 from gpusim.engine.flight import event_at, open_copies
 from gpusim.engine.jit import compiled
@@ -119,13 +120,23 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
     if reading == 0:
         token[L.T_TIME] = max(token[L.T_TIME], time + st.par[L.P_SHARED_LATENCY])
         return
+    bypass = st.code[i, M.COL_AUX3] & M.MEM_BYPASS != 0
+    target = st.copy_targets[sm]
+    for lane in range(32):
+        target[lane] = shared_target(st, i, row, lane)
     lines, sectors = coalesce(st.address[sm], st.touched[sm], reading, size)
     line = st.line[st.sm[sm, L.S_CHUNK], i]
     line[L.N_REQUESTS] += 1
-    line[L.N_SECTORS] += sectors
     line[L.N_TAGS] += lines
     line[L.N_SECTORS_IDEAL] += min(sectors, (popc(reading) * size + 31) // 32)
-    bypass = st.code[i, M.COL_AUX3] & M.MEM_BYPASS != 0
+    if bypass:
+        line[L.N_SECTORS] += bypass_sectors(st.address[sm], target, reading)
+    else:
+        line[L.N_SECTORS] += sectors
+        banks, shift = st.par[L.P_BANKS], st.par[L.P_BANK_SHIFT]
+        wavefronts, ideal = copy_wavefronts(st.address[sm], target, reading, size, banks, shift, target[32:])
+        line[L.N_SHARED_WAVEFRONTS] += wavefronts
+        line[L.N_SHARED_IDEAL] += ideal
     there = read_lines(st, sm, q, w, i, bypass, lines, time, k, mask, 0)
     token[L.T_TIME] = max(token[L.T_TIME], there)
 

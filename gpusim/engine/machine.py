@@ -359,6 +359,7 @@ def build_state(
         heap=spare.take("heap", (sms, room.events, 2)),
         token=spare.zeros("token", (sms, room.tokens, L.T_FIELDS), used),
         miss=spare.zeros("miss", (sms, misses, L.M_FIELDS), used),
+        copy_targets=spare.take("copy_targets", (sms, 32 + 2 * int(par[L.P_BANKS]))),
         held=spare.take("held", (sms, L.HELD_MOST, L.H_FIELDS)),
         held_lines=spare.take("held_lines", (sms, L.HELD_MOST, L.HELD_LINES, 2)),
         held_address=spare.take("held_address", (sms, L.HELD_MOST, 32)),
