@@ -122,6 +122,8 @@ def run_launch(
     constants = sum(len(content) for bank, content in program.constant_banks.items() if bank != 0)
     # Clusters go to the emptiest GPC wherever it is.
     blocks = launch.blocks if program.cluster is None else config.sm.count
+    if device.memory_system.has_run(program.sha256):
+        par[L.P_CONST_FAR] = config.constant.l2_latency_cycles
     device.memory_system.begin(blocks, program.sha256, len(program.instructions) * INSTRUCTION_BYTES, constants)
     calls = M.OP_SYSCALL in lowered.code[:, M.COL_OP]
     grid = device.submit(state, launch.blocks, max_cycles, progress, serve if calls else None, recorder)

@@ -179,10 +179,12 @@ class MemoryInstruction(Section):
     shared_store_source_release_cycles: Cycles = _doc(
         "shared store of one register: issue until its sources are free"
     )
+    store_drain_cycles: Cycles = _doc("from when a store is on its way to L2 until its warp may end")
     store_source_release_per_register_cycles: Cycles = _doc(
         "further cycles for each further data register of a store"
     )
     constant_source_release_cycles: Cycles = _doc("LDC: issue until the address registers are free")
+    address_interval_cycles: Count = _doc("cycles between two constant loads or reads of special registers that an SM takes up")
     s2r_latency_cycles: Count = _doc("S2R: issue until the special register's value can be used")
     shuffle_latency_cycles: Count = _doc("SHFL")
     vote_latency_cycles: Count = _doc("VOTE")
@@ -260,6 +262,9 @@ class Constant(Section):
     load_latency_cycles: Count = _doc("LDC that hits, dependent")
     l15_latency_cycles: Count = _doc("first-level miss that hits the second")
     miss_interval_cycles: Rate = _doc("between two misses of the SMs of a GPC")
+    fetch_bytes: PowerOfTwo = _doc("of a module's constants that the second level fetches at once")
+    l2_latency_cycles: Count = _doc("second-level miss that hits L2: constants of a module that has run before")
+    memory_latency_cycles: Count = _doc("the same out of memory: of a module that has not")
 
 
 class Crossbar(Section):
@@ -387,6 +392,7 @@ class Dram(Section):
     write_drain_entries: Count = _doc("sectors that a channel gathers before it turns to writing")
     bus_efficiency: Annotated[float, Field(gt=0, le=1)] = _doc("share of the peak that a stream of reads reaches")
     refresh_interval_cycles: Count = _doc("between two refreshes of one bank")
+    refresh_channels: Count = _doc("neighbouring channels that refresh banks of one number at the same time")
     refresh_cycles: Cycles = _doc("how long a refresh keeps its bank from being read")
 
     @model_validator(mode="after")

@@ -14,8 +14,8 @@ from gpusim.engine.coalescer import coalesce
 from gpusim.engine.exec_common import predicate, row_offset
 from gpusim.engine.flight import event_at, open_copies
 from gpusim.engine.jit import compiled
+from gpusim.engine.lines import read_lines
 from gpusim.engine.log import log_addresses
-from gpusim.engine.lsu import read_lines
 from gpusim.engine.matrix_load import matrix_access
 from gpusim.engine.mbarrier import arrive_with_copies, barrier_object, tell
 from gpusim.engine.space import check_global, check_window, fail, find_allocation

@@ -6,7 +6,9 @@ from gpusim.engine import layout as L
 from gpusim.engine.exec_common import row_offset
 from gpusim.engine.flight import release_at
 from gpusim.engine.jit import compiled
+from gpusim.engine.readiness import constant_line
 from gpusim.engine.space import check_window, fail, load_rows
+from gpusim.engine.stages import enter_address_queue
 from isa import microops as M
 
 #: Cycles for each address, of each sub-partition.
@@ -14,15 +16,22 @@ CONSTANT_TURN = 8
 
 
 @compiled
-def take_constant_port(st, q, time, addresses):
-    """Cycle at which the sub-partition takes up a constant load of so many addresses."""
-    part = st.part[q]
-    start = max(time, part[L.Q_CONSTANT_FREE])
-    part[L.Q_CONSTANT_FREE] = start + CONSTANT_TURN * addresses
-    for k in range(L.Q_CONSTANT, L.Q_CONSTANT + L.CONSTANTS_WAITING):
-        part[k] = part[k + 1]
-    part[L.Q_CONSTANT + L.CONSTANTS_WAITING] = start
-    return start
+def table_ready(st, sm, bank, address, now):
+    """Cycle from which a word of a module's constants can be read that is wanted at `now`.
+
+    Several lines are fetched at once from L2 or memory, one of them to where loads read (H200: constant_first).
+    """
+    line = constant_line(bank << 16 | address)
+    there = st.constant[sm, line]
+    if there >= 0:
+        return there
+    first = line - line % st.par[L.P_CONST_FETCH]
+    fetched = np.int64(-1)
+    for other in range(first, first + st.par[L.P_CONST_FETCH]):
+        fetched = max(fetched, st.constant[sm, other])
+    wait = st.par[L.P_CONST_MISS] if fetched >= 0 else st.par[L.P_CONST_FAR]
+    st.constant[sm, line] = max(now, fetched) + wait
+    return st.constant[sm, line]
 
 
 @compiled
@@ -42,15 +51,19 @@ def constant_access(st, sm, q, w, i, wb, mask, time):
     dst = row_offset(st.code[i, M.COL_DST], wb)
     signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
     load_rows(st.bank32[bank], st.bank8[bank], st.address[sm], 0, 1, st.regs, dst, mask, size, signed)
+    start = max(time + 2, st.part[q, L.Q_ADDRESS_FREE])
+    there = start
     degree = np.int64(0)
     left = np.int64(mask)
     for lane in range(32):  # one pass for each distinct address
         if (left >> lane) & 1:
             degree += 1
+            if bank != 0:
+                there = max(there, table_ready(st, sm, bank, st.address[sm, lane], start))
             for other in range(lane, 32):
                 if st.address[sm, other] == st.address[sm, lane]:
                     left &= ~(np.int64(1) << other)
-    start = take_constant_port(st, q, time + 2, degree)
-    end = start + CONSTANT_TURN * degree
-    release_at(st, w, st.code[i, M.COL_RBAR], start + st.par[L.P_CONST_RELEASE], L.R_SHORT)
-    release_at(st, w, st.code[i, M.COL_WBAR], end - CONSTANT_TURN + st.par[L.P_CONST_LATENCY], L.R_SHORT)
+    enter_address_queue(st.part[q], start, CONSTANT_TURN * degree)
+    end = there + CONSTANT_TURN * (degree - 1)
+    release_at(st, w, st.code[i, M.COL_RBAR], end + st.par[L.P_CONST_RELEASE], L.R_SHORT)
+    release_at(st, w, st.code[i, M.COL_WBAR], end + st.par[L.P_CONST_LATENCY], L.R_SHORT)

@@ -24,12 +24,14 @@ from gpusim.engine.memory_state import (
     CNT_WRITEBACK_SECTORS,
     P_ACTIVATE,
     P_BANK_STATES,
+    P_BANKS,
     P_BURST,
     P_CHANNEL_STATES,
     P_DRAIN_SECTORS,
     P_PRECHARGE,
     P_READ_TO_WRITE,
     P_REFRESH,
+    P_REFRESH_CHANNELS,
     P_REFRESH_INTERVAL,
     P_ROW_CYCLE,
     P_ROW_IDLE,
@@ -42,8 +44,13 @@ _GOLDEN = 0x9E3779B1  # 2^32 / golden ratio: spreads the banks' refreshes over t
 
 @compiled
 def refreshed(m, bank, now):
-    """When a bank that is wanted at `now` is out of its refresh."""
+    """When a bank that is wanted at `now` is out of its refresh, which banks of one number of some channels share.
+
+    H200: the lines of a kilobyte, which lie in two slices, are late together two times in three, those of a slice
+    always, and those of different kilobytes as if they had nothing to do with each other.
+    """
     interval = m[P_REFRESH_INTERVAL]
+    bank = bank // (m[P_REFRESH_CHANNELS] * m[P_BANKS]) * m[P_BANKS] + bank % m[P_BANKS]
     since = (now + (bank * _GOLDEN & 0xFFFFFFFF) * (interval >> 16) // (1 << 16)) % interval
     return now + max(m[P_REFRESH] - since, 0)
 

@@ -6,7 +6,6 @@ from gpusim.engine import layout as L
 from gpusim.engine.async_copy import async_access
 from gpusim.engine.barrier import barrier
 from gpusim.engine.cluster import cluster_barrier
-from gpusim.engine.constant_load import take_constant_port
 from gpusim.engine.control import control
 from gpusim.engine.exec_convert import exec_convert
 from gpusim.engine.exec_cross import exec_cross
@@ -23,7 +22,13 @@ from gpusim.engine.lsu import memory_access
 from gpusim.engine.readiness import constant_ready
 from gpusim.engine.space import fail
 from gpusim.engine.special import read_special
-from gpusim.engine.stages import enter_queue, take_data_stage
+from gpusim.engine.stages import (
+    differs_by_lane,
+    enter_queue,
+    take_address_turn,
+    take_data_stage,
+    take_port,
+)
 from isa import microops as M
 
 
@@ -66,19 +71,20 @@ def book_result(st, sm, q, w, i, cls, time):
         release_at(st, w, wbar, data - 2 + par[L.P_SHUFFLE_LATENCY], L.R_SHORT)
         return
     if cls == M.CLS_SPECIAL:
-        if code[i, M.COL_UNIFORM] != 0:
-            release_at(st, w, wbar, time + 2 + par[L.P_SPECIAL_LATENCY], L.R_SHORT)
+        if not differs_by_lane(code, i):
+            start = take_address_turn(st, sm, q, L.S_SPECIAL_FREE, time)
+            release_at(st, w, wbar, start + par[L.P_SPECIAL_LATENCY], L.R_SHORT)
             return
         # Through the memory queue: the profiler's data-pipe wavefronts count thread numbers that are read.
-        start = enter_queue(st, q, time, 2)
+        start = take_port(st, sm, L.S_SPECIAL_FREE, enter_queue(st, q, time, 2))
         data = take_data_stage(st, sm, q, start, 1)
         release_at(st, w, wbar, data - 2 + par[L.P_SPECIAL_LATENCY], L.R_SHORT)
         return
     operand = code[i, M.COL_CONST]
     if operand >= 0:
-        start = take_constant_port(st, q, time, 1)
-        ready = constant_ready(st, sm, operand, start)
-        release_at(st, w, wbar, max(ready, start) + par[L.P_CONST_LATENCY], L.R_SHORT)
+        start = take_address_turn(st, sm, q, L.S_CONSTANT_FREE, time)
+        there = max(start, constant_ready(st, sm, operand, start))
+        release_at(st, w, wbar, there - 2 + par[L.P_CONST_LATENCY], L.R_SHORT)
         return
     if cls == M.CLS_CROSS:
         latency = par[L.P_VOTE_LATENCY]

@@ -46,7 +46,10 @@ NEVER = np.int64(1) << 60
     P_STORE_RELEASE,
     P_SHARED_LOAD_RELEASE,
     P_SHARED_STORE_RELEASE,
+    P_STORE_DRAIN,  # cycles from when a store is on its way until its warp may end
     P_REGISTER_RELEASE,  # for each further data register of a store
+    P_CONST_FETCH,  # lines of a module's constants that are fetched at once
+    P_CONST_FAR,  # how long that takes
     P_CONST_RELEASE,
     P_SHARED_LATENCY,
     P_SHARED_WAY_LATENCY,
@@ -82,6 +85,7 @@ NEVER = np.int64(1) << 60
     P_CONST_LATENCY,
     P_CONST_MISS,
     P_CONST_MISS_INTERVAL,  # cycles that the misses of all SMs of a GPC take
+    P_ADDRESS_INTERVAL,
     P_SPECIAL_LATENCY,
     P_SHUFFLE_LATENCY,
     P_VOTE_LATENCY,
@@ -109,7 +113,7 @@ NEVER = np.int64(1) << 60
     P_CHECKS,  # what is checked on request: CHECK_* of engine.shadow
     P_WIDE_INTERVAL,  # cycles between two multiplications with a 64-bit product
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(95)
+) = range(99)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 
@@ -139,10 +143,15 @@ W_GROUP_DONE = 34  # cycle at which the products of four warps that it has issue
 W_EPOCH = 35  # how often it has synchronised, see engine.shadow
 W_DRAINED = 36  # cycle at which its last store has left the SM's queues
 W_TOOK_OLD = 37  # 1 if a group of lanes goes on that is not the last one left behind
+W_HELD = 38  # memory instructions that it has issued and that wait
+W_READY_AT = 39  # cycle at which it was last known when it would be ready
+W_DISPATCH = 40  # Q_DISPATCH of its sub-partition at that time
+W_BUSY = 41  # Q_BUSY of its next instruction's unit
 W_LOGGED = 47  # its number in the launch + 1 if what it does is logged
 W_FIELDS = 48
 
 FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_MEMBAR, WAIT_THROTTLE, WAIT_CLUSTER, WAIT_HOST = range(8)
+WAIT_DRAIN = 8  # it has ended, but not all that it has issued is on its way
 
 # --- split: groups of lanes of a warp that are not the running one -----------------------------------------
 D_COUNT = 0  # number of splits; they lie bottom first
@@ -188,13 +197,19 @@ Q_EVEN_FREE, Q_ODD_FREE = 4, 5  # register banks: cycle from which one reads aga
 Q_ENTERED = 6  # memory instructions that have entered its queue
 Q_UNIT_FREE = 8
 Q_ISSUED = 24  # cycle of its last issue
-Q_CONSTANT_FREE = 25  # cycle from which its constant loads go on
-Q_CONSTANT = 26  # cycles at which its last constant loads are taken up, the oldest first
-CONSTANTS_WAITING = 3  # constant loads that wait in front of their port
-Q_BEYOND = Q_CONSTANT + CONSTANTS_WAITING + 1  # 1 if the last one in the queue goes beyond shared memory
+Q_ADDRESS_FREE = 25  # cycle from which its address unit goes on
+Q_ADDRESS = 26  # cycles at which the last instructions for that are taken up, the oldest first
+ADDRESSES_WAITING = 3  # of them that wait in front of it
+Q_BEYOND = Q_ADDRESS + ADDRESSES_WAITING + 1  # 1 if the last one in the queue goes beyond shared memory
 Q_LEAVES = Q_BEYOND + 1  # cycle at which each of the last QUEUE_MOST of them leaves the queue
 QUEUE_MOST = 32
-Q_FIELDS = Q_LEAVES + QUEUE_MOST
+Q_STORES = Q_LEAVES + QUEUE_MOST  # stores that have entered it
+Q_STORE = Q_STORES + 1  # number, among all that have entered, of each of the last QUEUE_MOST of them
+Q_PLACE = Q_STORE + QUEUE_MOST  # place in Q_LEAVES of the instruction that was handed over last
+Q_PLACE_KEPT = Q_PLACE + 1  # 1 + place of an instruction that goes on, 0 if the next one to be handed over is new
+Q_DISPATCH = Q_PLACE_KEPT + 1  # cycles in which nothing could issue because of register banks
+Q_BUSY = Q_DISPATCH + 1  # of each unit: cycles in which it could take no instruction
+Q_FIELDS = Q_BUSY + 16
 
 # --- sm ----------------------------------------------------------------------------------------------------
 (
@@ -238,7 +253,12 @@ Q_FIELDS = Q_LEAVES + QUEUE_MOST
     S_STORE_LINES,  # lines of stores and reductions that L2 has not acknowledged
     S_IL15_AHEAD,  # the same for L1.5 and what lies beyond
     S_IL1_AHEAD,  # instruction lines asked for ahead: cycle from which L1 takes another one
-) = range(40)
+    S_CONSTANT_FREE,  # cycle from which another constant load is taken up
+    S_SPECIAL_FREE,  # the same of a read of a special register
+    S_HELD,  # memory instructions that wait for the way beyond the SM
+    S_HELD_FIRST,  # the oldest of them
+    S_HELD_LINES,  # a set of the lines of those that others can see, see `lines.line_filter`
+) = range(45)
 S_LOG = 52  # which of its warps are logged, see engine.log
 S_LOGGED = 53  # rows of its log; then of the addresses in it
 S_LOG_LANES = 54
@@ -302,6 +322,12 @@ MISS_BITS = 15  # four miss numbers share the word L_MISS
 # --- deferred: what must take effect at L2 in time order ---------------------------------------------------
 X_PC, X_WARP, X_MASK, X_DONE, X_REMOTE = range(5)  # X_REMOTE: on the shared memory of another block
 X_FIELDS = 5
+
+# --- held: memory instructions that wait for the way beyond the SM, a ring ---------------------------------
+H_WARP, H_PC, H_PART, H_MASK, H_SIZE, H_COUNT, H_PATH, H_PLACE = range(8)
+H_FIELDS = 8
+HELD_MOST = 4 * QUEUE_MOST
+HELD_LINES = 64  # lines of one instruction
 
 # --- log: what chosen warps do, one row per event, see engine.log ------------------------------------------
 LOG_START, LOG_END, LOG_ISSUE, LOG_STALL = range(4)
@@ -426,6 +452,9 @@ class State(ArrayTable):
         "deferred": (np.int64, 3),  # [SMs, capacity, X_FIELDS]
         "lanes": (np.int64, 3),  # [SMs, capacity, 32]: addresses of deferred accesses
         "values": (np.uint32, 4),  # [SMs, capacity, 8, 32]: their operands
+        "held": (np.int64, 3),  # [SMs, HELD_MOST, H_FIELDS]
+        "held_lines": (np.int64, 4),  # [SMs, HELD_MOST, HELD_LINES, 2]: their lines and sector masks
+        "held_address": (np.int64, 3),  # [SMs, HELD_MOST, 32]
         "address": (np.int64, 2),  # [SMs, 32]: addresses of the instruction at hand
         "touched": (np.int64, 3),  # [SMs, 160, 2]: its lines and sector masks
         "tile": (np.uint32, 1),  # [SMs * group_matrix.TILE_WORDS]: fragments from shared memory

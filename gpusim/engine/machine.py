@@ -199,6 +199,9 @@ def parameters(
     par[L.P_SHARED_LOAD_RELEASE] = memory.shared_load_source_release_cycles
     par[L.P_SHARED_STORE_RELEASE] = memory.shared_store_source_release_cycles
     par[L.P_REGISTER_RELEASE] = memory.store_source_release_per_register_cycles
+    par[L.P_STORE_DRAIN] = memory.store_drain_cycles
+    par[L.P_CONST_FETCH] = config.constant.fetch_bytes // config.constant.line_bytes
+    par[L.P_CONST_FAR] = config.constant.memory_latency_cycles
     par[L.P_CONST_RELEASE] = memory.constant_source_release_cycles
     par[L.P_SHARED_LATENCY] = config.shared.latency_cycles
     par[L.P_SHARED_WAY_LATENCY] = config.shared.wavefront_latency_cycles
@@ -237,8 +240,8 @@ def parameters(
     par[L.P_CONST_MISS] = config.constant.l15_latency_cycles
     queue = round(config.constant.miss_interval_cycles * min(launch.blocks, sm.count) / sm.gpcs)
     par[L.P_CONST_MISS_INTERVAL] = queue
-    par[L.P_IL2_INTERVAL] = max(int(par[L.P_IL2_INTERVAL]), queue)
     par[L.P_IL2_LATENCY] += 3 * queue // 2  # the four sub-partitions' first lines wait for half of the others
+    par[L.P_ADDRESS_INTERVAL] = memory.address_interval_cycles
     par[L.P_SPECIAL_LATENCY] = memory.s2r_latency_cycles
     par[L.P_SHUFFLE_LATENCY] = memory.shuffle_latency_cycles
     par[L.P_VOTE_LATENCY] = memory.vote_latency_cycles
@@ -356,6 +359,9 @@ def build_state(
         heap=spare.take("heap", (sms, room.events, 2)),
         token=spare.zeros("token", (sms, room.tokens, L.T_FIELDS), used),
         miss=spare.zeros("miss", (sms, misses, L.M_FIELDS), used),
+        held=spare.take("held", (sms, L.HELD_MOST, L.H_FIELDS)),
+        held_lines=spare.take("held_lines", (sms, L.HELD_MOST, L.HELD_LINES, 2)),
+        held_address=spare.take("held_address", (sms, L.HELD_MOST, 32)),
         deferred=spare.zeros("deferred", (sms, room.deferred, L.X_FIELDS), used),
         lanes=spare.take("lanes", (sms, room.deferred, 32)),
         values=spare.take("values", (sms, room.deferred, 8, 32), np.uint32),

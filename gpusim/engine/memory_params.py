@@ -122,6 +122,7 @@ def _dram(config: GPUConfig) -> dict[int, int]:
         ms.P_PRECHARGE: ticks(dram.row_precharge_cycles),
         ms.P_ROW_CYCLE: ticks(dram.row_cycle_cycles),
         ms.P_ROW_IDLE: ticks(dram.row_idle_cycles),
+        ms.P_REFRESH_CHANNELS: dram.refresh_channels,
         ms.P_REFRESH: ticks(dram.refresh_cycles),
         ms.P_REFRESH_INTERVAL: ticks(dram.refresh_interval_cycles),
         ms.P_READ_TO_WRITE: ticks(dram.read_to_write_cycles),

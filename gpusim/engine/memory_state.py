@@ -130,6 +130,7 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_SM_TO_SM,  # a request of one SM to another, and back
     P_SPREAD,  # how much nearer the nearest slice of a partition is than the farthest
     P_REFRESH,  # how long a bank's refresh takes
+    P_REFRESH_CHANNELS,  # channels that refresh a bank at the same time
     P_REFRESH_INTERVAL,  # from one refresh of a bank to the next
     P_GPCS,
     P_LRC,  # first word of the request coalescers
@@ -143,8 +144,8 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_DIRTY_WAYS,
     P_PROBES,  # of 1,024 lines that are written
     P_SLICE_SECTORS,  # first of the words that count what each slice has looked up
-) = range(COUNTERS, COUNTERS + 60)
-QUEUES_AT = COUNTERS + 60  # behind the parameters
+) = range(COUNTERS, COUNTERS + 61)
+QUEUES_AT = COUNTERS + 61  # behind the parameters
 
 # A channel: when its bus is free, whether the bus last wrote, sectors that wait to be written, sectors read and
 # written so far.

@@ -161,6 +161,10 @@ class MemorySystem:
         self._fetched: set[str] = set()
         self._empty()
 
+    def has_run(self, code: str) -> bool:
+        """True if a program has run since the cache was emptied, so that its constants are in L2."""
+        return code in self._fetched
+
     def begin(self, blocks: int, code: str, code_bytes: int, constant_bytes: int) -> None:
         """A launch begins: count what it reads besides its data, and forget which slices the SMs have asked.
 

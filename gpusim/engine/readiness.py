@@ -12,6 +12,9 @@ from gpusim.engine.log import log_stall
 from isa import microops as M
 
 CONSTANT_LINE_BYTES = 64
+#: Of the cycles in which a warp's unit is busy and another warp may have been selected, those that are charged to the
+#: unit, in tenths (fitted: H200, `math_pipe_throttle` of integer/count_bits, double/series, bank_conflict, atomics).
+UNIT_TENTHS = 6
 
 
 @compiled
@@ -57,6 +60,34 @@ def block(st, w, q, slot, state, reason):
 
 
 @compiled
+def note_ready(st, q, w, unit, now):
+    """The warp could issue from now on, or from a time that is known now."""
+    st.warp[w, L.W_READY_AT] = now
+    st.warp[w, L.W_DISPATCH] = st.part[q, L.Q_DISPATCH]
+    st.warp[w, L.W_BUSY] = st.part[q, L.Q_BUSY + unit]
+
+
+@compiled
+def charge_queue(st, sm, q, w, unit, until):
+    """Charges the time that a warp could have issued but for others.
+
+    In cycles in which its unit is busy that is the unit's throttle, in those in which register banks keep the dispatch
+    port, a dispatch stall; in the others another warp has been selected. Such cycles are counted from when the warp's
+    readiness was known, and taken to be spread evenly.
+    """
+    since = st.warp[w, L.W_SINCE]
+    wait = until - since
+    if wait <= 0:
+        return
+    span = max(until - st.warp[w, L.W_READY_AT], wait)
+    blocked = (st.part[q, L.Q_DISPATCH] - st.warp[w, L.W_DISPATCH]) * wait // span
+    busy = (st.part[q, L.Q_BUSY + unit] - st.warp[w, L.W_BUSY]) * wait // span * UNIT_TENTHS // 10
+    charge(st, sm, w, L.R_DISPATCH, min(since + blocked, until))
+    charge(st, sm, w, L.R_MATH, min(since + blocked + busy, until))
+    charge(st, sm, w, L.R_NOT_SELECTED, until)
+
+
+@compiled
 def make_ready(st, sm, q, slot, w, now, earliest):
     """Sets the cycle from which the warp's next instruction may issue: `earliest` or later."""
     pc = st.warp[w, L.W_PC]
@@ -98,6 +129,7 @@ def make_ready(st, sm, q, slot, w, now, earliest):
             charge(st, sm, w, L.R_IMC, there)
             time = there
     st.warp[w, L.W_STATE] = L.RUNNING
+    note_ready(st, q, w, st.code[pc, M.COL_UNIT], now)
     st.ready[q, slot] = time
     if time < st.part[q, L.Q_NEXT]:
         st.part[q, L.Q_NEXT] = time

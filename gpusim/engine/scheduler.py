@@ -11,10 +11,10 @@ from gpusim.engine.flight import close_copies
 from gpusim.engine.frontend import LINE_INSTRUCTIONS
 from gpusim.engine.jit import compiled, compiled_in_place
 from gpusim.engine.log import log_costs, log_end, log_issue
-from gpusim.engine.readiness import block, charge, make_ready
+from gpusim.engine.readiness import block, charge, charge_queue, make_ready, note_ready
 from gpusim.engine.space import fail
 from gpusim.engine.splits import any_ready
-from gpusim.engine.stages import queue_room
+from gpusim.engine.stages import differs_by_lane, queue_room, store_room
 from isa import microops as M
 
 POLICIES = {"gto": 0, "gty": 1, "lrr": 2, "oldest": 3, "glrr": 4, "block": 5}
@@ -24,9 +24,11 @@ ROOM = 96
 BULK_ROOM = BULK_LINES + ROOM
 #: H200: loops whose first instruction is the last of its line take two cycles more a round.
 LAST_IN_LINE_CYCLES = 2
+#: Cycles that EXIT takes, as a branch (H200: `branch_resolving` of kernels without branches, 7 to 8 a warp).
+EXIT_CYCLES = 7
 #: Cycles before its unit is free that an instruction of special functions may issue (H200, POPC of two warps: of the 8
 #: cycles that each takes 4.5 are waits before its issue, 3.9 after it).
-XU_AHEAD = 4
+XU_AHEAD = 3
 
 
 @compiled
@@ -88,12 +90,17 @@ def no_room(st, sm, room):
     """True if the SM cannot take another memory instruction before replies come or the window ends."""
     s = st.sm[sm]
     return (
-        s[L.S_OUTSTANDING] >= st.par[L.P_MAX_OUTSTANDING]
-        or s[L.S_TOKEN_FREE] < 0
+        s[L.S_TOKEN_FREE] < 0
         or s[L.S_IN_FLIGHT] + room > st.heap.shape[1]
         or s[L.S_DEFERRED] + 2 > st.deferred.shape[1]
         or st.requests[sm] + room > st.request.shape[1]
     )
+
+
+@compiled
+def too_many_loads(st, sm):
+    """True if the SM waits for as many sectors as it may."""
+    return st.sm[sm, L.S_OUTSTANDING] >= st.par[L.P_MAX_OUTSTANDING]
 
 
 @compiled
@@ -138,7 +145,8 @@ def issue(st, sm, q, slot, w, time):
     if code[i, M.COL_GUARD_NEG] != 0:
         guard = ~guard
     mask = active & guard
-    charge(st, sm, w, L.R_NOT_SELECTED, time)
+    unit = code[i, M.COL_UNIT]
+    charge_queue(st, sm, q, w, unit, time)
     line = st.line[st.sm[sm, L.S_CHUNK], i]
     line[L.N_EXECUTED] += 1
     line[L.N_THREADS] += popc(active)
@@ -150,8 +158,10 @@ def issue(st, sm, q, slot, w, time):
     line[L.N_STALL + L.R_SELECTED] += 1
     st.warp[w, L.W_SINCE] = time + 1
     st.sm[sm, L.S_ISSUED] += 1
-    unit = code[i, M.COL_UNIT]
-    st.part[q, L.Q_UNIT_FREE + unit] = max(time, st.part[q, L.Q_UNIT_FREE + unit]) + unit_interval(st, i, unit)
+    interval = unit_interval(st, i, unit)
+    st.part[q, L.Q_UNIT_FREE + unit] = max(time, st.part[q, L.Q_UNIT_FREE + unit]) + interval
+    if unit != M.UNIT_XU:
+        st.part[q, L.Q_BUSY + unit] += interval - 1
     st.part[q, L.Q_LAST] = slot
     st.part[q, L.Q_ISSUED] = time
 
@@ -162,7 +172,11 @@ def issue(st, sm, q, slot, w, time):
         log_costs(st, sm, i)
 
     if st.warp[w, L.W_ALIVE] == 0:
-        finish_warp(st, sm, q, slot, w, time)
+        charge(st, sm, w, L.R_BRANCH, time + 1 + EXIT_CYCLES)
+        if st.warp[w, L.W_HELD] > 0:
+            block(st, w, q, slot, L.WAIT_DRAIN, L.R_DRAIN)
+        else:
+            finish_warp(st, sm, q, slot, w, time)
         return
     if not runs:
         if st.warp[w, L.W_STATE] == L.RUNNING:
@@ -204,7 +218,7 @@ def finish_warp(st, sm, q, slot, w, time):
     st.part[q, L.Q_WARPS] -= 1
     s = st.sm[sm]
     s[L.S_WARPS] -= 1
-    drained = max(time + 1, st.warp[w, L.W_DRAINED])
+    drained = max(st.warp[w, L.W_SINCE], st.warp[w, L.W_DRAINED])
     charge(st, sm, w, L.R_DRAIN, drained)
     s[L.S_WARP_CYCLES] += drained - st.warp[w, L.W_START]
     if s[L.S_LOG] != 0:
@@ -270,39 +284,45 @@ def step(st, sm, q, time):
             stores = False
             beyond = False
             if st.code[i, M.COL_CLASS] != M.CLS_MEMORY:
-                lanes = st.code[i, M.COL_CLASS] == M.CLS_SPECIAL and st.code[i, M.COL_UNIFORM] == 0
-                if unit == M.UNIT_LSU or lanes:
+                special = st.code[i, M.COL_CLASS] == M.CLS_SPECIAL
+                if unit == M.UNIT_LSU or (special and differs_by_lane(st.code, i)):
                     free = max(free, queue_room(part, par[L.P_QUEUE_DEPTH]))
-                elif st.code[i, M.COL_CONST] >= 0:
-                    free = max(free, part[L.Q_CONSTANT])
+                elif special or st.code[i, M.COL_CONST] >= 0:
+                    free = max(free, part[L.Q_ADDRESS])
             elif op == M.OP_LDC:
-                free = max(free, part[L.Q_CONSTANT])
+                free = max(free, part[L.Q_ADDRESS])
             else:
                 beyond = st.code[i, M.COL_AUX0] != M.SPACE_SHARED
                 # A queue that shared memory fills is the one of all of them.
                 if beyond and part[L.Q_BEYOND] != 0:
                     reason = L.R_LG
                 stores = op == M.OP_STORE or op == M.OP_RED
-                free = max(free, queue_room(part, par[L.P_STORE_QUEUE_DEPTH if stores else L.P_QUEUE_DEPTH]))
-            room = BULK_ROOM if op == M.OP_BULK_COPY else ROOM
+                free = max(free, queue_room(part, par[L.P_QUEUE_DEPTH]))
+                if op == M.OP_STORE:
+                    free = max(free, store_room(part, par[L.P_STORE_QUEUE_DEPTH]))
             if free <= time and st.code[i, M.COL_CLASS] == M.CLS_MEMORY:
-                waits = stores and beyond and st.sm[sm, L.S_STORE_LINES] >= par[L.P_MAX_STORES]
-                if waits or no_room(st, sm, room):
-                    # An H200 issues it: the warp waits for what it reads, or for the registers that it sends.
-                    charge(st, sm, w, L.R_NOT_SELECTED, time)
-                    block(st, w, q, slot, L.WAIT_THROTTLE, L.R_LONG if beyond else L.R_MIO)
-                    st.sm[sm, L.S_THROTTLED] = 1
-                    continue
-                part[L.Q_BEYOND] = 1 if beyond else 0
+                room = BULK_ROOM if op == M.OP_BULK_COPY else ROOM
+                if no_room(st, sm, room) or (not stores and beyond and too_many_loads(st, sm)):
+                    free = L.NEVER  # an H200 issues a load all the same: the warp waits for what it reads
+                    reason = L.R_LONG if beyond else L.R_MIO
+                else:
+                    part[L.Q_BEYOND] = 1 if beyond else 0
+            if free == L.NEVER:  # until others that wait for the way beyond the SM have gone on
+                charge_queue(st, sm, q, w, unit, time)
+                block(st, w, q, slot, L.WAIT_THROTTLE, reason)
+                st.sm[sm, L.S_THROTTLED] = 1
+                continue
         elif unit == M.UNIT_XU:
             reason = L.R_MIO
             free -= XU_AHEAD
         if free > time:
-            charge(st, sm, w, L.R_NOT_SELECTED, time)
+            charge_queue(st, sm, q, w, unit, time)
             charge(st, sm, w, reason, free)
+            note_ready(st, q, w, unit, free)
             ready[slot] = free
             continue
         behind = read_registers(part, np.int64(st.code[i, M.COL_READS]), time)
+        part[L.Q_DISPATCH] += behind - time - 1
         issue(st, sm, q, slot, w, time)
         break
     earliest = L.NEVER

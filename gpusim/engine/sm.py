@@ -12,8 +12,8 @@ from gpusim.engine.bits import popc
 from gpusim.engine.flight import FOR_MISS, free_token, heap_pop
 from gpusim.engine.jit import compiled, compiled_in_place
 from gpusim.engine.readiness import charge, make_ready, wake
+from gpusim.engine.resume import resume, scoreboard_reply
 from gpusim.engine.scheduler import step
-from isa import microops as M
 
 
 @compiled
@@ -27,18 +27,6 @@ def wake_all(st, sm, state, now):
     count = warps_of(st)
     for w in range(sm * count, (sm + 1) * count):
         if st.warp[w, L.W_STATE] == state:
-            wake(st, sm, w, now)
-
-
-@compiled
-def scoreboard_reply(st, sm, w, scoreboard, release, now):
-    """One reply fewer to wait for; the last one wakes the warp."""
-    st.warp[w, L.W_PENDING + scoreboard] -= 1
-    if release > st.warp[w, L.W_RELEASE + scoreboard]:
-        st.warp[w, L.W_RELEASE + scoreboard] = release
-    if st.warp[w, L.W_STATE] == L.WAIT_SCOREBOARD:
-        counted = st.code[st.warp[w, L.W_PC], M.COL_OP] == M.OP_DEPBAR  # it may wait for some of the replies only
-        if st.warp[w, L.W_PENDING + scoreboard] == 0 or counted:
             wake(st, sm, w, now)
 
 
@@ -98,6 +86,7 @@ def arrive(st, sm, what, now):
         miss_reply(st, sm, number, now)
     else:
         token_reply(st, sm, number, now)
+    resume(st, sm, now)
     if st.sm[sm, L.S_THROTTLED] != 0:
         st.sm[sm, L.S_THROTTLED] = 0
         wake_all(st, sm, L.WAIT_THROTTLE, now)
@@ -119,6 +108,7 @@ def next_event(st, sm):
 def advance(st, sm, start, until):
     """Runs one SM from cycle `start` to `until`. Returns the cycle of its next event after that."""
     parts = st.par[L.P_SUB_PARTITIONS]
+    resume(st, sm, start)
     if st.sm[sm, L.S_THROTTLED] != 0:
         st.sm[sm, L.S_THROTTLED] = 0
         wake_all(st, sm, L.WAIT_THROTTLE, start)

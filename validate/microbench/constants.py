@@ -9,7 +9,7 @@ import numpy as np
 from numba import cuda
 
 from validate.microbench.asm import after, clock, clock_when, shared_address
-from validate.microbench.bench import SMS, Bench, Case
+from validate.microbench.bench import SMS, Bench, Case, rows_of
 
 
 def parameters(x, out, a, b, c, d, e, f, g, h, i, j, k, m):
@@ -111,6 +111,42 @@ def _chase_case(kib: int, lanes: int = 1) -> Case:
     return Case(f"KiB={kib} words={lanes}", 1, 32, make, reduce)
 
 
+_FIRST = 64
+
+
+def constant_first(zero, out):
+    """Words of a constant table, 64 bytes apart, each for the first time. out [warp, load, 2]: clocks around each."""
+    table = cuda.const.array_like(_TABLE)
+    landing = shared_address(cuda.shared.array(32, np.uint32))
+    at = np.int64(2 * _FIRST) * np.int64(cuda.grid(1) >> 5)
+    place = np.int32(0)
+    k = np.int32(0)
+    while k < _FIRST:
+        start = clock_when(landing, np.uint32(place))
+        value = table[place + np.int32(16) * k]
+        end = clock_when(landing, value)
+        place = np.int32(value & zero)
+        if cuda.threadIdx.x & 31 == 0:
+            out[at + 2 * k] = start
+            out[at + 2 * k + 1] = end
+        k = after(k)
+
+
+def _first_case(grid: int, warps: int, before: str) -> Case:
+    def make() -> tuple[Any, ...]:
+        return np.uint32(0), np.zeros(2 * _FIRST * grid * warps, np.uint32)
+
+    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+        """Cycles of the first load, the next three, those of the first 2 KiB that are left, and the others, each."""
+        times = ((rows := rows_of(args, 2))[:, 1] - rows[:, 0]) % 2**32
+        means = times.reshape(-1, _FIRST).mean(axis=0)
+        parts = {"first": (0, 1), "loads 2-4": (1, 4), "loads 5-32": (4, 32), "loads 33-64": (32, _FIRST)}
+        return {name: float(means[a:b].mean()) for name, (a, b) in parts.items()}
+
+    key = f"sms={grid} warps={warps} {before}"
+    return Case(key, grid, 32 * warps, make, reduce, before=before, slow=before == "evicted")
+
+
 BENCHES = (
     Bench(
         "parameters",
@@ -134,6 +170,19 @@ BENCHES = (
             *(_chase_case(1, lanes) for lanes in (2, 4, 8, 16)),
         ),
         opcodes=(),
+    ),
+    Bench(
+        "constant_first",
+        "How long does an indexed load of a constant take the first time, by what has run before?",
+        "cycles",
+        constant_first,
+        tuple(
+            _first_case(grid, warps, before)
+            for before in ("same", "cold", "other")
+            for grid, warps in ((1, 1), (SMS, 1), (SMS, 8))
+        ),
+        opcodes=(),
+        slack=10,
     ),
     Bench("constant_fill", "Are 62 KiB of constants read right?", "share of threads", fill, (_fill_case(),)),
 )

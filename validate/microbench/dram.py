@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from validate.microbench.bench import Bench
+import numpy as np
+from numba import cuda
+
+from validate.microbench.asm import address, after, clock_when, load_l2, shared_address
+from validate.microbench.bench import ALONE, Bench, Case, blank, rows_of
 from validate.microbench.chase import LINE, MIB, STREAM, latency, latency_case, spread, stream_case
 
 _PAGE = 2 * MIB
@@ -17,7 +21,63 @@ def _pages(pages: int, stride: int, passes: int = 2) -> np.ndarray:
     return (place * stride + (turn * 37 + place * 7) % (_PAGE // LINE) * LINE).ravel()
 
 
+_TOGETHER = 8
+_MEETINGS = 512
+
+
+def meeting(data, offsets, zero, out):
+    """The warps of a block load a line each at the same time, again and again. out [round, warp, 2]: clocks."""
+    landing = shared_address(cuda.shared.array(32, np.uint32))
+    warp = np.int32(cuda.threadIdx.x >> 5)
+    warps = np.int32(cuda.blockDim.x >> 5)
+    k = warp
+    while k < offsets.size:
+        place = address(data, np.int64(0)) + np.uint64(offsets[k])
+        cuda.syncthreads()
+        start = clock_when(landing, np.uint32(place))
+        value = load_l2(place)
+        end = clock_when(landing, value)
+        out[2 * k] = start
+        out[2 * k + 1] = end + (value & zero)
+        k = after(k) - np.int32(1) + warps
+
+
+def _together_case(apart: int, label: str) -> Case:
+    first = spread(_MEETINGS, 32 * MIB) // (8 * LINE) * (8 * LINE)
+    offsets = (first[:, None] + apart * np.arange(_TOGETHER)[None, :]).ravel()
+    size = int(offsets.max()) + LINE
+
+    def make() -> tuple[Any, ...]:
+        return blank(size), offsets.astype(np.int64), np.uint32(0), np.zeros(2 * offsets.size, np.uint32)
+
+    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+        """Mean wait of all loads, and in the mean of all rounds the first and the last one's."""
+        rows = rows_of(args, 2)
+        times = ((rows[:, 1] - rows[:, 0]) % 2**32).reshape(_MEETINGS, _TOGETHER)
+        mean = {"each": float(times.mean()), "first": float(times.min(axis=1).mean())}
+        return mean | {"last": float(times.max(axis=1).mean())}
+
+    return Case(f"apart={label}", 1, 32 * _TOGETHER, make, reduce, shared_bytes=ALONE, before="cold")
+
+
 BENCHES = (
+    Bench(
+        "memory_together",
+        "Eight warps of a block load a line each from memory at the same time: when are the first and the last there?",
+        "cycles",
+        meeting,
+        tuple(
+            _together_case(apart, label)
+            for apart, label in (
+                (LINE, "128B"),
+                (2 * LINE, "256B"),
+                (8 * LINE, "1KiB"),
+                (4096, "4KiB"),
+                (65536, "64KiB"),
+                (17 * MIB, "17MiB"),
+            )
+        ),
+    ),
     Bench(
         "memory_latency",
         "How long does one load from memory take?",

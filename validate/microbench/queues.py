@@ -7,7 +7,7 @@ is in order, the clocks show when each instruction left for its queue.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,13 @@ from validate.microbench.bench import Bench, Case, rows_of
 _EVERY = 4
 """Instructions between two clocks: with more clocks, the compiler puts some into uniform registers, which is slow."""
 _ROUNDS = 3
+_SHUFFLE = "shfl.sync.bfly.b32 #, s, ~, 31, 0xffffffff;"
+_SHFL, _S2R = (0x389, 0x589, 0x989, 0xF89), 0x919
+"""Low bits of shuffles, and of a read of a special register, whose number stands at bit `_SPECIAL`."""
+_SPECIAL = 72
+_LDC = 0xB82 | 0xFF << 24 | 0x210 << 38 | 0x800 << 64
+_KEPT = 0xFFF << 12 | (1 << 21) - 1 << 105
+"""Guard, destination and control bits."""
 _WORDS = 1 << 17
 
 
@@ -40,6 +47,22 @@ class Op:
     step: int = 0
     count: int = 40
     warps: tuple[int, ...] = (1, 4, 16)
+    rewrite: Callable[[Sequence[int]], Sequence[int]] | None = None
+
+
+def _reads_of(special: int) -> Callable[[Sequence[int]], Sequence[int]]:
+    """Reads of a special register in place of the shuffles; the compiler would read it once."""
+
+    def rewrite(code: Sequence[int]) -> Sequence[int]:
+        read = _S2R | special << _SPECIAL
+        return [word & _KEPT | read if word & 0xFFF in _SHFL else word for word in code]
+
+    return rewrite
+
+
+def _constant_loads(code: Sequence[int]) -> Sequence[int]:
+    """Loads of one word of the constants that come with the launch in place of the shuffles."""
+    return [word & _KEPT | _LDC if word & 0xFFF in _SHFL else word for word in code]
 
 
 OPS = (
@@ -47,7 +70,11 @@ OPS = (
     Op("lds_128", "ld.volatile.shared.v4.u32 {#, #b, #c, #d}, [s];", "LDS.128", (4, 32), count=16),
     Op("sts", "st.volatile.shared.u32 [s], w;", "STS", (1, 32), count=80),
     Op("atoms", "red.shared.min.u32 [s], w;", "ATOMS.MIN", (0, 1), count=80),
-    Op("shfl", "shfl.sync.bfly.b32 #, s, ~, 31, 0xffffffff;", "SHFL.BFLY", (1,)),
+    Op("shfl", _SHUFFLE, "SHFL.BFLY", (1,)),
+    Op("ldc", _SHUFFLE, "LDC", (1,), warps=(1, 4, 16, 32), rewrite=_constant_loads),
+    Op("s2r_lane", _SHUFFLE, "S2R", (1,), warps=(1, 4, 16, 32), rewrite=_reads_of(0x00)),
+    Op("s2r_tid", _SHUFFLE, "S2R", (1,), warps=(1, 4, 16, 32), rewrite=_reads_of(0x21)),
+    Op("s2r_block", _SHUFFLE, "S2R", (1,), warps=(1, 4, 16, 32), rewrite=_reads_of(0x25)),
     Op("s2ur", "mov.u32 #, %globaltimer_lo;", "S2UR", (1,)),
     Op("ldg_hit", "ld.global.ca.u32 #, [a + @];", "LDG.E.STRONG.SM", (1, 8, 32), 4),
     Op("ldg_miss", "ld.global.cg.u32 #, [a + @];", "LDG.E.STRONG.GPU", (1, 8, 32), 4096),
@@ -131,6 +158,7 @@ BENCHES = tuple(
         tuple(_case(op, stride, warps) for stride in op.strides for warps in op.warps),
         opcodes=(op.opcode,),
         slack=2,
+        rewrite=op.rewrite,
     )
     for op in OPS
 )

@@ -65,13 +65,13 @@ def number(document: dict[str, Any], bench: Bench, key: str, name: str) -> Numbe
 
 
 def join(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """One document out of several recordings of one suite: of each number the median of the medians, the least and the
-    greatest of all. Raises ValueError if they do not hold the same numbers of the same machine code."""
-    first = documents[0]
+    """One document out of several recordings: of each number the median of the medians, the least and the greatest of
+    all that hold its benchmark. Raises ValueError if a benchmark's machine code is not the same in all of these."""
     benches: dict[str, Any] = {}
-    for name, entry in first["benches"].items():
-        others = [document["benches"].get(name) for document in documents]
-        if any(other is None or other["code_sha256"] != entry["code_sha256"] for other in others):
+    for name in dict.fromkeys(name for document in documents for name in document["benches"]):
+        others = [document["benches"][name] for document in documents if name in document["benches"]]
+        entry = others[0]
+        if any(other["code_sha256"] != entry["code_sha256"] for other in others):
             raise ValueError(f"{name}: not measured with the same machine code in all recordings")
         cases = {}
         for key, found in entry["cases"].items():

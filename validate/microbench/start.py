@@ -129,7 +129,51 @@ def _begin_case(grid: int, warps: int, before: str) -> Case:
     return Case(key, grid, 32 * warps, make, reduce, before=before, slow=before == "evicted")
 
 
+_ARRIVE = inline(
+    "{ .reg .u32 t<6>, a, b, c; .reg .u64 o; .reg .pred p;"
+    " mov.u32 t0, %clock; mov.u32 a, %tid.x; mov.u32 t1, %clock; add.u32 b, a, t1; mov.u32 t2, %clock;"
+    " mov.u32 c, %ctaid.x; mov.u32 t3, %clock; mad.lo.u32 c, c, $2, b; mov.u32 t4, %clock;"
+    " sub.u32 c, c, t1; shr.u32 c, c, 5; mul.wide.u32 o, c, 20; add.u64 o, o, $1; and.b32 b, a, 31;"
+    " setp.eq.u32 p, b, 0; @p st.global.u32 [o], t0; @p st.global.u32 [o + 4], t1; @p st.global.u32 [o + 8], t2;"
+    " @p st.global.u32 [o + 12], t3; @p st.global.u32 [o + 16], t4; mov.b32 $0, c; }",
+    types.uint32,
+    (types.uint64, types.uint32),
+)
+
+
+def arrive(x, size, out):
+    """out [warp, 5]: clocks at the start, behind the issue and the use of the thread's number, and of the block's."""
+    if _ARRIVE(address(out, np.int64(0)), size) == np.uint32(0xFFFFFFFF):
+        x[0] = np.uint32(1)
+
+
+def _arrive_case(blocks: int, warps: int, before: str) -> Case:
+    def make() -> tuple[Any, ...]:
+        return np.zeros(2, np.uint32), np.uint32(32 * warps), np.zeros(5 * SMS * blocks * warps, np.uint32)
+
+    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+        steps = np.diff(rows_of(args, 5), axis=1) % 2**32
+        names = ("issue of thread", "value of thread", "issue of block", "value of block")
+        return {name: float(each.mean()) for name, each in zip(names, steps.T, strict=True)}
+
+    key = f"blocks={blocks} warps={warps} {before}"
+    return Case(key, SMS * blocks, 32 * warps, make, reduce, before=before, slow=before == "evicted")
+
+
 BENCHES = (
+    Bench(
+        "arrive",
+        "How long do the warps of an SM that start together wait for the numbers of their threads and blocks?",
+        "cycles",
+        arrive,
+        tuple(
+            _arrive_case(blocks, warps, before)
+            for before in ("same", "cold", "other")
+            for blocks, warps in ((1, 1), (1, 8), (8, 8))
+        ),
+        opcodes=(),
+        slack=10,
+    ),
     Bench(
         "begin",
         "What do the first lines of a kernel cost a warp, by what has run before? Six dependent FFMA in each line.",
