@@ -2,13 +2,14 @@
 
 `gpusim.simulate` runs one kernel on a modelled GPU and returns a `Result`. Reading order: `simulation` (the call),
 `launch`, `config/`, `memory`, `arguments`, `occupancy` (what goes in), `runner` and `engine/` (the machine), `result`,
-`metrics`, `report`, `trace` (what comes out), `cli/`.
+`metrics`, `advice`, `report`, `report_html`, `trace` (what comes out), `cli/`.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gpusim import plot
     from gpusim.config import GPUConfig, load_config
     from gpusim.device import Device
     from gpusim.errors import SimulationError
@@ -43,11 +44,14 @@ __all__ = [
     "Trace",
     "TraceOptions",
     "load_config",
+    "plot",
     "simulate",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "plot":
+        return import_module("gpusim.plot")
     if name not in _HOME:
         raise AttributeError(f"module 'gpusim' has no attribute {name!r}")
     value = getattr(import_module(_HOME[name]), name)
@@ -56,4 +60,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    return sorted({*globals(), *__all__})

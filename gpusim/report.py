@@ -1,4 +1,4 @@
-"""The one-screen report of a result: plain text, at most 100 columns and some 45 lines, in Nsight Compute's words."""
+"""The one-screen report of a result: plain text, at most 100 columns and some 55 lines, in Nsight Compute's words."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ WIDTH = 100
 _LABEL = 16
 _BAR = 20
 _TOP = 5
+_FINDINGS = 3
 
 
 def render(result: Result) -> str:
@@ -34,6 +35,7 @@ def render(result: Result) -> str:
         _caches(counts),
         _stalls(result),
         _source(result),
+        _advice(result),
         _simulation(result, counts),
     )
     return "\n".join(line.rstrip() for part in parts for line in part)
@@ -212,6 +214,20 @@ def _source(result: Result) -> Iterator[str]:
             f"{row.threads_per_instruction:>9.1f}  {row.main_stall or '-':<18} {where}",
             WIDTH,
         )
+
+
+def _advice(result: Result) -> Iterator[str]:
+    """The dearest findings that have a line: what the launch as a whole lacks is said above."""
+    findings = [each for each in result.advice if each.line is not None][:_FINDINGS]
+    if findings:
+        yield ""
+    for k, finding in enumerate(findings):
+        label = "Advice" if k == 0 else ""
+        yield from _row(f"{label:<8}{100 * finding.share:4.0f} %", f"{_capital(finding.kind)}. {finding.sentence}")
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _simulation(result: Result, counts: Counts) -> Iterator[str]:

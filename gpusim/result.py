@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpusim.advice import Finding, find
 from gpusim.counts import Counts, ratio
 from gpusim.engine import layout as L
 from gpusim.engine.record import LaunchRecord
@@ -239,6 +242,11 @@ class Result:
         """What limits the launch, with the numbers that say so."""
         return find_limiter(self._counts)
 
+    @cached_property
+    def advice(self) -> list[Finding]:
+        """What costs the launch its time and what to try, the dearest first. See `gpusim.advice`."""
+        return find(self._counts)
+
     @property
     def rate(self) -> float:
         """Warp instructions simulated per second of host time, compilation of the simulator excluded."""
@@ -256,6 +264,7 @@ class Result:
             "cycles": self.cycles,
             "time_us": self.time_us,
             "limiter": asdict(self.limiter),
+            "advice": [asdict(each) for each in self.advice],
             "metrics": dict(self.metrics),
             "stall_reasons": {reason: asdict(each) for reason, each in self.stall_reasons.items()},
             "occupancy": asdict(self.occupancy),
@@ -280,6 +289,18 @@ class Result:
         from gpusim.report import render  # the report reads results, so it is imported when one is printed
 
         return render(self)
+
+    def report_html(self, path: str | os.PathLike[str], title: str | None = None) -> Path:
+        """Write the report as one HTML file that opens from disk, and return its path. With a trace it has the warp
+        stepper. title: what was run, by default the kernel's name. Raises OSError if it cannot be written."""
+        from gpusim.report_html import write
+
+        return write(self, path, title)
+
+    def _repr_html_(self) -> str:
+        from gpusim.report_html.compact import compact
+
+        return compact(self)
 
     def __repr__(self) -> str:
         return f"<Result of {self.kernel}: {self.cycles:,} cycles, {self.time_us:.2f} us>"

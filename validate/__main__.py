@@ -103,6 +103,19 @@ def _instructions(options: argparse.Namespace) -> int:
     return 0
 
 
+def _figures(options: argparse.Namespace) -> int:
+    from validate.scoring import gallery
+
+    unknown = [name for name in options.only if name not in gallery.PICTURES]
+    if unknown:
+        known = ", ".join(gallery.PICTURES)
+        print(f"validate: error: no picture named {unknown[0]}; there are {known}", file=sys.stderr)
+        return 2
+    for path in gallery.write(only=options.only):
+        print(path, flush=True)
+    return 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m validate", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -150,6 +163,10 @@ def _parser() -> argparse.ArgumentParser:
     generated = _command(commands, "generated", _generated, summary, "--only numba17 bitonic_sort")
     generated.add_argument("--only", nargs="*", default=(), metavar="NAME", help="kernels (default: all)")
     generated.add_argument("--gpu", default="h200", help="configuration to simulate (default: %(default)s)")
+
+    summary = "draw the pictures of docs/figures.md, and renew their descriptions there"
+    figures = _command(commands, "figures", _figures, summary, "")
+    figures.add_argument("--only", nargs="*", default=(), metavar="NAME", help="pictures (default: all)")
 
     microbench.add(commands, _command)
     return parser

@@ -1,4 +1,4 @@
-"""The command line: `gpusim run`, `list`, `show`, `config`.
+"""The command line: `gpusim run`, `list`, `show`, `figures`, `config` and others.
 
 `main` parses and turns every mistake of the user into one line and an exit code. One module per command; each has
 `add(commands)`, which declares its arguments, and imports what it needs only when it runs, so that a help text does

@@ -11,13 +11,14 @@ examples:
   gpusim run vector_add --set sm.count=66          the same on half of the SMs
   gpusim show matmul/tiled --run                   machine code with the cost of each instruction
   gpusim script train.py --epochs 2                a Numba CUDA script, as it is, on the simulated GPU
+  gpusim figures transpose/tiled pictures          pictures of what happened
   gpusim config diff h200 a100                     where two GPUs differ
 """
 
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of the whole command line; `options.command(options)` runs the command chosen."""
-    from gpusim.cli import configs, listing, run, script, show
+    from gpusim.cli import configs, figures, listing, run, script, show
 
     parser = argparse.ArgumentParser(
         prog="gpusim",
@@ -27,7 +28,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (run, script, listing, show, configs):
+    for module in (run, script, listing, show, figures, configs):
         module.add(commands)
     return parser
 

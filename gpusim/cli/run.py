@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpusim.cli import EXIT_MISMATCH, EXIT_OK, UserError
@@ -21,6 +22,7 @@ examples:
   gpusim run vector_add
   gpusim run reduction/shuffle --size 1000000 --gpu a100
   gpusim run vector_add --set sm.count=66 --json
+  gpusim run transpose/tiled --report transpose.html      a page with source view and warp stepper
   gpusim run histogram/shared --check initcheck,racecheck
   gpusim run transpose/naive --size 256 --trace naive.perfetto-trace
   gpusim run reduction/sequential --trace warps.kanata --trace-blocks 0,1 --trace-sms none
@@ -41,6 +43,11 @@ def add(commands) -> None:
         "--no-check",
         action="store_true",
         help="do not compare a bundled program's output with its NumPy reference",
+    )
+    parser.add_argument(
+        "--report",
+        metavar="FILE.html",
+        help="also write the report as one HTML file, with a stepper through the warps of block 0",
     )
     add_trace_options(parser)
     add_json_option(parser)
@@ -73,11 +80,15 @@ def execute(options: argparse.Namespace) -> int:
     from gpusim.config import load_config
 
     target = find_target(options, load_config(options.gpu, options.overrides))
+    if options.report:
+        _check_writable(options.report)
     expected = target.variant.reference(target.launch) if target.variant and not options.no_check else None
     trace = trace_options(options, target.launch)
     result = simulate_target(target, options, trace)
-    if result.trace is not None:
+    if result.trace is not None and options.trace:
         write_trace(result.trace, options.trace)
+    if options.report:
+        _write_report(result, options.report, target)
     check = _check(target, expected)
     if options.json:
         print(json.dumps(_document(target, result, check), indent=2))
@@ -92,6 +103,20 @@ def execute(options: argparse.Namespace) -> int:
     if not check["equal"]:
         print(f"gpusim: error: wrong output: {check['message']}", file=sys.stderr)
     return EXIT_OK if check["equal"] else EXIT_MISMATCH
+
+
+def _check_writable(path: str) -> None:
+    """Refuse before a long run what can only fail after it."""
+    target = Path(path)
+    if target.is_dir() or not target.absolute().parent.is_dir():
+        raise UserError(f"--report {path}: {'is a folder' if target.is_dir() else 'no such folder'}")
+
+
+def _write_report(result: Result, path: str, target: Target) -> None:
+    try:
+        result.report_html(path, target.name)
+    except OSError as error:
+        raise UserError(f"--report {path}: {error.strerror}") from error
 
 
 def simulate_target(

@@ -42,20 +42,19 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
 
 
 def trace_options(options: argparse.Namespace, launch: Launch) -> TraceOptions | None:
-    """What to record, None without --trace. Raises UserError before anything runs if it could not be written."""
+    """What to record, None without --trace and --report. Raises UserError before anything runs if it could not be
+    written."""
     given = {name: getattr(options, name) for name in ("trace_sms", "trace_blocks", "trace_limit")}
-    if options.trace is None:
+    if options.trace is None and options.report is None:
         for name, value in given.items():
             if value is not None:
-                raise UserError(f"--{name.replace('_', '-')} says what --trace FILE records; --trace is missing")
+                option = f"--{name.replace('_', '-')}"
+                raise UserError(f"{option} says what --trace FILE and --report FILE record; both are missing")
         return None
     from gpusim.trace import TraceOptions
 
-    path = Path(options.trace)
-    if path.suffix not in FORMATS:
-        raise UserError(f"--trace {path}: the file's name ends in {' or '.join(FORMATS)}")
-    if not path.absolute().parent.is_dir():
-        raise UserError(f"--trace {path}: no such folder")
+    if options.trace is not None:
+        _check_file(Path(options.trace))
     chosen = TraceOptions()
     if options.trace_sms is not None:
         chosen = replace(chosen, sms=_numbers(options.trace_sms, "--trace-sms"))
@@ -65,6 +64,13 @@ def trace_options(options: argparse.Namespace, launch: Launch) -> TraceOptions |
             raise UserError(f"--trace-blocks: the grid's {launch.blocks:,} blocks are numbered from 0")
         chosen = replace(chosen, blocks=blocks)
     return chosen if options.trace_limit is None else replace(chosen, limit=options.trace_limit)
+
+
+def _check_file(path: Path) -> None:
+    if path.suffix not in FORMATS:
+        raise UserError(f"--trace {path}: the file's name ends in {' or '.join(FORMATS)}")
+    if not path.absolute().parent.is_dir():
+        raise UserError(f"--trace {path}: no such folder")
 
 
 def write_trace(trace: Trace, file: str) -> None:

@@ -165,7 +165,7 @@ class MemoryInstruction(Section):
     """What all instructions of the memory pipe share, from issue to the unit that serves them."""
 
     queue_depth: QueueDepth = _doc("memory instructions that wait per sub-partition")
-    store_queue_depth: QueueDepth = _doc("the same, if a store comes last")
+    store_queue_depth: QueueDepth = _doc("of those, stores at most")
     bulk_start_cycles: Cycles = _doc("from the issue of a bulk copy (TMA) to its first request")
     load_source_release_cycles: Cycles = _doc(
         "global load: issue until the address registers may be overwritten"
@@ -184,7 +184,7 @@ class MemoryInstruction(Section):
         "further cycles for each further data register of a store"
     )
     constant_source_release_cycles: Cycles = _doc("LDC: issue until the address registers are free")
-    address_interval_cycles: Count = _doc("cycles between two constant loads or reads of special registers that an SM takes up")
+    address_interval_cycles: Count = _doc("between two constant loads, or reads of special registers, of an SM")
     s2r_latency_cycles: Count = _doc("S2R: issue until the special register's value can be used")
     shuffle_latency_cycles: Count = _doc("SHFL")
     vote_latency_cycles: Count = _doc("VOTE")

@@ -31,7 +31,7 @@ PATH_READ, PATH_WRITE, PATH_READ_STRONG, PATH_WRITE_STRONG, PATH_REDUCTION, PATH
 @compiled
 def is_store(path):
     """It waits for nothing, but L2 has to take it."""
-    return path == PATH_WRITE or path == PATH_WRITE_STRONG or path == PATH_REDUCTION
+    return path in (PATH_WRITE, PATH_WRITE_STRONG, PATH_REDUCTION)
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""The lines that a memory instruction touches: L1 lookups, requests to L2, and what takes effect there in time order."""
+"""The lines that a memory instruction touches: L1 lookups, requests to L2, and what takes effect there in order."""
 
 import numpy as np
 

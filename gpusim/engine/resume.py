@@ -37,5 +37,6 @@ def resume(st, sm, now):
                 scoreboard_reply(st, sm, w, scoreboard, now, now)
         if st.warp[w, L.W_HELD] == 0 and st.warp[w, L.W_STATE] == L.WAIT_DRAIN:
             parts = st.par[L.P_SUB_PARTITIONS]
+            st.warp[w, L.W_DRAINED] = max(st.warp[w, L.W_DRAINED], now)
             local = w - sm * parts * st.par[L.P_WARP_SLOTS]
             finish_warp(st, sm, q, local // parts, w, now)

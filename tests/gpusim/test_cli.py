@@ -481,3 +481,15 @@ def test_bundled_programs_run_from_recorded_images_without_the_tool_chain(monkey
     monkeypatch.setattr("isa.compile.find_tool", missing)
     assert main(["run", "vector_add", "--size", "2000", "--gpu", "tiny"]) == 0
     assert "output equals the NumPy reference" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("toolchain")
+def test_run_writes_the_report_as_a_page(capsys, tmp_path):
+    page = tmp_path / "out.html"
+    assert main(["run", "vector_add", "--size", "600", "--report", str(page), "--trace-blocks", "1"]) == 0
+    text = page.read_text("utf-8")
+    assert "<title>vector_add" in text and '"label":"block 1,0,0 warp 0"' in text
+    capsys.readouterr()
+    for wrong in (tmp_path, tmp_path / "missing" / "out.html"):
+        assert main(["run", "vector_add", "--report", str(wrong)]) == 2
+        assert f"--report {wrong}: " in capsys.readouterr().err

@@ -51,7 +51,7 @@ LONG_NAME = "a_kernel_with_a_name_that_is_far_too_long_for_the_first_line_of_a_r
 )
 def test_fits_one_screen(record):
     lines = str(Result(record)).splitlines()
-    assert len(lines) <= 45
+    assert len(lines) <= 56
     assert max(map(len, lines)) <= WIDTH
     assert all(line == line.rstrip() for line in lines)
     assert "nan" not in " ".join(lines).lower().replace("nanosleep", "")

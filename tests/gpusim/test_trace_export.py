@@ -271,7 +271,7 @@ def test_run_writes_a_trace(tmp_path, capsys):
     [
         (["--trace", "it.json"], "ends in .perfetto-trace or .kanata"),
         (["--trace", "absent/it.kanata"], "no such folder"),
-        (["--trace-blocks", "1"], "--trace is missing"),
+        (["--trace-blocks", "1"], "both are missing"),
         (["--trace", "it.kanata", "--trace-blocks", "one"], "a list of numbers"),
         (["--trace", "it.kanata", "--trace-blocks", "4"], "4 blocks are numbered from 0"),
         (["--trace", "it.kanata", "--trace-sms", "132"], "the GPU has 132"),

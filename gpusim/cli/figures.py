@@ -1,0 +1,47 @@
+"""`gpusim figures`: simulate one launch and draw everything that it has a picture of."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gpusim.cli import EXIT_OK, UserError
+from gpusim.cli.parser import ARGUMENT_HELP, add_command, add_target_options
+from gpusim.cli.run import add_run_options, simulate_target
+
+EXAMPLES = """\
+examples:
+  gpusim figures transpose/tiled pictures
+  gpusim figures reduction/shuffle pictures --kind svg --size 1000000
+
+"""
+
+
+def add(commands) -> None:
+    """Declare the command."""
+    parser = add_command(
+        commands, "figures", "run a program and draw what happened: docs/figures.md", EXAMPLES + ARGUMENT_HELP
+    )
+    add_target_options(parser)
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="where the pictures go; made if need be")
+    parser.add_argument("--kind", choices=("png", "svg", "pdf"), default="png", help="format (default: png)")
+    add_run_options(parser)
+    parser.set_defaults(command=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Run the command."""
+    from gpusim.cli.target import find_target
+    from gpusim.config import load_config
+    from gpusim.plot import MatplotlibMissing, write_all
+    from gpusim.trace import TraceOptions
+
+    target = find_target(options, load_config(options.gpu, options.overrides))
+    result = simulate_target(target, options, TraceOptions())
+    try:
+        written = write_all(result, options.folder, options.kind)
+    except (MatplotlibMissing, OSError) as error:
+        raise UserError(str(error)) from None
+    for path in written:
+        print(path)
+    return EXIT_OK

@@ -1,0 +1,208 @@
+"""How every picture looks, and the one place that imports matplotlib: when the first picture is drawn.
+
+Pictures are 9 inches wide at 100 dots an inch, so that 10-point text is legible at 900 pixels. The fonts are those that
+come with matplotlib, and nothing depends on time or chance: the same result gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import math
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from gpusim.plot.colours import GREY, INK
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH = 9.0
+"""Inches."""
+DPI = 100
+
+_SETTINGS: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "axes.labelsize": 10,
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
+    "legend.fontsize": 9,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "hatch.linewidth": 0.6,
+    "svg.hashsalt": "gpusim",
+    "svg.fonttype": "none",
+}
+_OURS: weakref.WeakSet[Figure] = weakref.WeakSet()
+_ALTERNATIVES: weakref.WeakKeyDictionary[Figure, str] = weakref.WeakKeyDictionary()
+Draw = TypeVar("Draw", bound=Callable[..., Any])
+
+
+class MatplotlibMissing(ImportError):
+    """matplotlib, which draws the pictures, is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__("gpusim.plot draws with matplotlib, which is not installed; `pip install matplotlib` adds it")
+
+
+def matplotlib() -> Any:
+    """The package. Raises MatplotlibMissing."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        if error.name is None or error.name.partition(".")[0] != "matplotlib":
+            raise  # it is there, and something that it needs is not
+        raise MatplotlibMissing from None
+    return matplotlib
+
+
+def styled(draw: Draw) -> Draw:
+    """Decorator of a figure's function: it runs with the settings of this module. Raises MatplotlibMissing."""
+
+    @functools.wraps(draw)
+    def with_style(*args: Any, **options: Any) -> Any:
+        with matplotlib().rc_context(_SETTINGS):
+            return draw(*args, **options)
+
+    return with_style  # type: ignore[return-value]
+
+
+def new_axes(ax: Axes | None, height: float) -> Axes:
+    """The caller's axes, or new ones in a figure of `height` inches."""
+    return new_figure(height).subplots() if ax is None else ax
+
+
+def new_figure(height: float) -> Figure:
+    """An empty figure of `height` inches that notebooks show by themselves."""
+    matplotlib()
+    from matplotlib import pyplot
+
+    figure = pyplot.figure(figsize=(WIDTH, height), dpi=DPI, layout="constrained")
+    _OURS.add(figure)
+    return figure
+
+
+def legend_below(ax: Axes, handles: Sequence[Artist], most: int) -> None:
+    """A legend under everything else, with at most `most` columns and rows of nearly equal length; under the axes
+    themselves in a figure that the caller made."""
+    from matplotlib.figure import Figure
+
+    if not handles:
+        return
+    ncols = math.ceil(len(handles) / math.ceil(len(handles) / most))
+    options: dict[str, Any] = {"handles": handles, "ncols": ncols, "columnspacing": 1.3, "handlelength": 1.4}
+    figure = ax.figure
+    if isinstance(figure, Figure) and figure in _OURS:
+        figure.legend(loc="outside lower center", **options)
+    else:
+        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), **options)
+
+
+def rectangles(
+    ax: Axes,
+    left: Any,
+    right: Any,
+    low: Any,
+    high: Any,
+    colour: str,
+    label: str,
+    *,
+    zorder: int = 2,
+    smooth: bool = False,
+) -> None:
+    """Many rectangles of one colour as one collection. left, right, low, high: numbers or arrays of one length. smooth:
+    for rectangles that may be lower than a dot."""
+    from matplotlib.collections import PolyCollection
+
+    x0, x1, y0, y1 = (np.asarray(each, np.float64) for each in np.broadcast_arrays(left, right, low, high))
+    corners = np.stack([np.stack([x0, x1, x1, x0], 1), np.stack([y0, y0, y1, y1], 1)], axis=2)
+    boxes = PolyCollection(
+        list(corners), facecolors=colour, linewidths=0, antialiased=smooth, label=label, zorder=zorder
+    )
+    ax.add_collection(boxes, autolim=False)
+
+
+def describe(drawn: Axes | Figure, text: str) -> None:
+    """Remember the text alternative of a picture."""
+    _ALTERNATIVES[_figure(drawn)] = " ".join(text.split())
+
+
+def text_alternative(drawn: Axes | Figure) -> str:
+    """What a picture of this package says, in words with its numbers, for those who cannot see it.
+
+    drawn: what one of the functions returned. Raises KeyError for any other picture.
+    """
+    return _ALTERNATIVES[_figure(drawn)]
+
+
+def save(drawn: Axes | Figure, path: str | Path) -> Path:
+    """Write a picture, in the format that the name ends in; the same picture gives the same bytes. PNG and SVG carry
+    the text alternative as their description. Closes the figure, so that a loop over many keeps none."""
+    from matplotlib import pyplot
+
+    figure, path = _figure(drawn), Path(path)
+    kind = path.suffix.lstrip(".").lower()
+    metadata: dict[str, Mapping[str, str | None]] = {
+        "png": {"Description": text_alternative(figure), "Software": None},
+        "svg": {"Description": text_alternative(figure), "Date": None},
+        "pdf": {"CreationDate": None},
+    }
+    buffer = io.BytesIO()
+    with matplotlib().rc_context(_SETTINGS):
+        figure.savefig(buffer, format=kind, dpi=DPI, metadata=metadata.get(kind))
+    path.write_bytes(_with_palette(buffer.getvalue()) if kind == "png" else buffer.getvalue())
+    pyplot.close(figure)
+    return path
+
+
+def _with_palette(png: bytes) -> bytes:
+    """The same picture with 256 colours, a third of the size. No colour is off by more than one or two of 255."""
+    from PIL import Image, PngImagePlugin  # matplotlib needs it too
+
+    image = Image.open(io.BytesIO(png))
+    chunks = PngImagePlugin.PngInfo()
+    for key, value in image.info.items():
+        if isinstance(key, str) and isinstance(value, str):
+            chunks.add_itxt(key, value)
+    buffer = io.BytesIO()
+    small = image.convert("RGB").quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    small.save(buffer, "PNG", optimize=True, pnginfo=chunks, dpi=(DPI, DPI))
+    return buffer.getvalue()
+
+
+def _figure(drawn: Axes | Figure) -> Figure:
+    figure = drawn if hasattr(drawn, "savefig") else drawn.figure
+    return figure.figure  # type: ignore[return-value]  # the outermost of subfigures
+
+
+def scaled(value: float, unit: str, digits: int = 1) -> str:
+    """A number with a decimal prefix and its unit: '12.3 GB/s'."""
+    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= factor:
+            return f"{value / factor:.{digits}f} {prefix}{unit}"
+    return f"{value:.{digits if value % 1 else 0}f} {unit}"
+
+
+def text_on(colour: str) -> str:
+    """Black or white, whichever is legible on a colour '#RRGGBB', by its luminance (WCAG 2, relative luminance)."""
+    red, green, blue = (int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5))
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in (red, green, blue)]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return "#000000" if (luminance + 0.05) ** 2 > 1.05 * 0.05 else "#FFFFFF"

@@ -1,0 +1,194 @@
+"""Divergence tree: how the lanes of a warp part and meet again, over the instructions that it issues."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpusim.plot import style
+from gpusim.plot.colours import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
+from gpusim.plot.words import cut, lanes_in, ranges, source, until
+from gpusim.reconvergence import LaneGroup
+from gpusim.trace import Trace
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_DEPTHS = (BLUE, ORANGE, SKY, GREEN, PURPLE, YELLOW, VERMILLION)
+
+
+@style.styled
+def divergence_tree(trace: Trace, warp: int | None = None, ax: Axes | None = None) -> Axes:
+    """Groups of lanes that run together, over the instructions that a warp issues.
+
+    warp: its number in `trace.warps`, None for the first. A bar is a group of lanes that issues instructions (its
+    height is the lanes, its length the instructions), coloured by how often they have parted; a dotted line is a group
+    that waits; a black stroke is where lanes meet again. Lanes are sorted so that groups lie together. Since a warp
+    issues for one group at a time, what stands side by side is paid for one after the other.
+
+    `ax.patches` are the bars: the sum of their areas is the warp's share of `smsp__thread_inst_executed.sum`, the
+    length of all its share of `smsp__inst_executed.sum`.
+
+    Raises ValueError if no issue of the warp was traced.
+
+    >>> from gpusim import plot, simulate
+    >>> from programs.registry import get
+    >>> launch = get("divergence/4").make(32, 0)
+    >>> result = simulate(launch.kernel, launch.grid, launch.block, launch.args, trace=True)
+    >>> ax = plot.divergence_tree(result.trace, 0)
+    >>> int(sum(bar.get_width() * bar.get_height() for bar in ax.patches)) == sum(
+    ...     int(mask).bit_count() for mask in result.trace.of_warp(0)["active"])
+    True
+    """
+    if warp is None:
+        warp = int(trace.warps["warp"][0]) if len(trace.warps) else 0
+    rows, groups = trace.of_warp(warp), trace.reconvergence(warp)
+    if not groups:
+        raise ValueError(f"no issue of warp {warp} was recorded")
+    ax = style.new_axes(ax, 5.6)
+    order = _order(groups)
+    place = {lane: k for k, lane in enumerate(order)}
+    met = {group.met_row for group in groups if group.met_row >= 0}
+    for group in groups:
+        _draw_group(ax, group, groups, rows, place)
+    _legend(ax, max(_depth(groups, group) for group in groups), bool(met))
+    named = _meetings(ax, trace, rows, groups, place)
+    signatures = _signatures(groups, order)
+    for low, high in signatures:
+        _draw_waiting(ax, rows, order, low, high)
+    middles = [(low + high) / 2 for low, high in signatures]
+    ax.set_yticks(middles, [ranges(sorted(order[low:high])) for low, high in signatures], fontsize=8)
+    ax.set(xlim=(0, len(rows)), ylim=(32, 0))
+    ax.set_xlabel("instructions issued for the warp, in order")
+    ax.set_ylabel("lanes")
+    ax.tick_params(axis="y", length=0)
+    threads = sum(int(mask).bit_count() for mask in rows["active"])
+    parted = len(groups) - 1
+    counts = (
+        f"{parted} group{'' if parted == 1 else 's'} part, {len(met)} meeting{'' if len(met) == 1 else 's'}, "
+        f"{threads / len(rows):.1f} of 32 lanes active"
+    )
+    who = f"{cut(trace.program.name, 40)}, {trace.warp_label(warp)}"
+    ax.set_title(f"{who}: {counts}{until(trace)}", pad=26 if named else 8)
+    style.describe(
+        ax,
+        f"Divergence tree of {trace.program.name}, {trace.warp_label(warp)}, over {len(rows):,} issued instructions: "
+        f"{counts} on average{until(trace)}. {_first_parting(trace, groups)}",
+    )
+    return ax
+
+
+def _legend(ax: Axes, deepest: int, meet: bool) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    names = ["the whole warp", "parted once", *(f"parted {depth} times" for depth in range(2, len(_DEPTHS)))]
+    shown: list[Any] = [
+        Patch(color=colour, label=name)
+        for depth, (colour, name) in enumerate(zip(_DEPTHS, names, strict=True))
+        if depth <= deepest
+    ]
+    if deepest:
+        shown.append(Line2D([], [], color=GREY, linewidth=1.2, linestyle=":", label="waiting"))
+    if meet:
+        shown.append(Line2D([], [], color=INK, linewidth=2.2, label="lanes meet again"))
+    style.legend_below(ax, shown, 6)
+
+
+def _order(groups: tuple[LaneGroup, ...]) -> list[int]:
+    """Lanes so that those of a group are neighbours, the group that runs first on top."""
+    return sorted(range(32), key=lambda lane: [group.lanes >> lane & 1 == 0 for group in groups])
+
+
+def _signatures(groups: tuple[LaneGroup, ...], order: list[int]) -> list[tuple[int, int]]:
+    """(first place, place after the last) of lanes that are in the same groups."""
+    found = []
+    start = 0
+    member = {lane: [group.lanes >> lane & 1 for group in groups] for lane in order}
+    for k in range(1, 33):
+        if k == 32 or member[order[k]] != member[order[start]]:
+            found.append((start, k))
+            start = k
+    return found
+
+
+def _depth(groups: tuple[LaneGroup, ...], group: LaneGroup) -> int:
+    depth = 0
+    while group.parent >= 0:
+        group = groups[group.parent]
+        depth += 1
+    return depth
+
+
+def _draw_group(
+    ax: Axes, group: LaneGroup, groups: tuple[LaneGroup, ...], rows: np.ndarray, place: dict[int, int]
+) -> None:
+    from matplotlib.patches import Rectangle
+
+    colour = _DEPTHS[_depth(groups, group) % len(_DEPTHS)]
+    runs = _runs(group.rows, rows["active"])
+    for start, end, mask in runs:
+        for low, high in _spans(sorted(place[lane] for lane in lanes_in(mask))):
+            edge = 0.4 if end - start > len(rows) / 200 else 0.0  # a white edge would hide a narrow bar
+            box = Rectangle((start, low), end - start, high - low, facecolor=colour, edgecolor="white", linewidth=edge)
+            ax.add_patch(box)
+
+
+def _draw_waiting(ax: Axes, rows: np.ndarray, order: list[int], low: int, high: int) -> None:
+    """A dotted line wherever some lanes that run later do not run."""
+    lane = order[low]
+    runs = np.flatnonzero((rows["active"] >> np.uint32(lane)) & np.uint32(1))
+    for before, after in pairwise(runs.tolist()):
+        if after > before + 1:
+            ax.hlines((low + high) / 2, before + 1, after, color=GREY, linewidth=0.9, linestyle=":", zorder=0.5)
+
+
+def _runs(members: tuple[int, ...], active: np.ndarray) -> list[tuple[int, int, int]]:
+    """(first row, row after the last, lanes) of neighbouring rows with the same lanes."""
+    found: list[tuple[int, int, int]] = []
+    for row in members:
+        mask = int(active[row])
+        if found and found[-1][1] == row and found[-1][2] == mask:
+            found[-1] = (found[-1][0], row + 1, mask)
+        else:
+            found.append((row, row + 1, mask))
+    return found
+
+
+def _spans(places: list[int]) -> list[tuple[int, int]]:
+    """Neighbouring numbers as (first, one after the last)."""
+    found: list[tuple[int, int]] = []
+    for each in places:
+        if found and found[-1][1] == each:
+            found[-1] = (found[-1][0], each + 1)
+        else:
+            found.append((each, each + 1))
+    return found
+
+
+def _meetings(
+    ax: Axes, trace: Trace, rows: np.ndarray, groups: tuple[LaneGroup, ...], place: dict[int, int]
+) -> bool:
+    """A black stroke where lanes meet, over those that issue together then; source lines above, if there is room.
+    Returns whether there are any."""
+    at = sorted({group.met_row for group in groups if group.met_row >= 0})
+    for row in at:
+        for low, high in _spans(sorted(place[lane] for lane in lanes_in(int(rows["active"][row])))):
+            ax.vlines(row, low, high, color=INK, linewidth=2.2, zorder=3)
+    last, named = -len(rows), False
+    for row in at:
+        number = trace.instructions[rows["pc"][row]].line
+        if number is not None and row - last >= len(rows) / 12:
+            text = f"meet at\nline {number}"
+            ax.annotate(text, (row, 0), (0, 3), textcoords="offset points", ha="center", fontsize=7.5)
+            last, named = row, True
+    return named
+
+
+def _first_parting(trace: Trace, groups: tuple[LaneGroup, ...]) -> str:
+    parted = next((group for group in groups if group.parted_pc >= 0), None)
+    if parted is None:
+        return "The lanes never part."
+    return f"Lanes part first after line {source(trace, parted.parted_pc)}."

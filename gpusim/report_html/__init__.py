@@ -1,0 +1,67 @@
+"""The report of a result as one HTML file that opens from disk: no server, no network, nothing beside it.
+
+`document` makes one JSON document from a result (`sections` its tables, `steps` the warp stepper's trace);
+`template.html`, `style.css` and the JavaScript modules in `js/` show it, and go into the file as they are. Modules
+import each other by name, such as `gpusim/source`; an import map in the page says where in the page they lie. `compact`
+is what a notebook shows of a result. Reading order of the JavaScript: `main`, `format`, `sections`, `roofline`,
+`source`, `stepper`, `access`.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import os
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpusim.report_html.document import make_document
+
+if TYPE_CHECKING:
+    from gpusim.result import Result
+
+MODULES = ("format", "sections", "roofline", "source", "access", "stepper")
+"""Modules by name; `main` comes last and imports them."""
+
+
+def render(result: Result, title: str | None = None) -> str:
+    """The whole page. `title`: what was run, by default the kernel's name."""
+    document = make_document(result, title)
+    page = _asset("template.html")
+    for mark, text in {
+        "{{title}}": html.escape(document["title"]),
+        "{{style}}": _asset("style.css"),
+        "{{imports}}": json.dumps({"imports": {f"gpusim/{name}": _module_url(name) for name in MODULES}}),
+        "{{main}}": _asset("js/main.js"),
+        "{{data}}": _json_for_script(document),
+    }.items():
+        page = page.replace(mark, text, 1)
+    return page
+
+
+def write(result: Result, path: str | os.PathLike[str], title: str | None = None) -> Path:
+    """Write the page and return its path. Raises OSError if that cannot be done."""
+    target = Path(path)
+    target.write_text(render(result, title), "utf-8")
+    return target
+
+
+@cache
+def _asset(name: str) -> str:
+    return resources.files(__name__).joinpath(name).read_text("utf-8")
+
+
+@cache
+def _module_url(name: str) -> str:
+    """A module as a data URL, named for the browser's debugger."""
+    code = f"{_asset(f'js/{name}.js')}\n//# sourceURL=gpusim/{name}.js\n"
+    return "data:text/javascript;base64," + base64.b64encode(code.encode()).decode()
+
+
+def _json_for_script(document: dict[str, Any]) -> str:
+    """JSON that cannot end the script element that holds it."""
+    text = json.dumps(document, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

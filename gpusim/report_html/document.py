@@ -1,0 +1,75 @@
+"""Everything that the page shows, as one JSON document."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpusim.engine import layout as L
+from gpusim.metric_table import METRICS, STALL_MEANINGS
+from gpusim.report_html.sections import make_sections
+from gpusim.report_html.steps import make_steps
+
+if TYPE_CHECKING:
+    from gpusim.result import Result
+
+FIELDS = (
+    "instructions", "thread_instructions", "thread_instructions_pred_on", "branches", "divergent_branches",
+    "shared_wavefronts", "shared_wavefronts_excessive", "requests", "sectors", "sectors_ideal", "cycles",
+)  # fmt: skip
+"""What the document holds of each instruction's `gpusim.result.Costs`, in this order, before its stalls."""
+
+
+def make_document(result: Result, title: str | None = None) -> dict[str, Any]:
+    """The document, of plain Python values. Numbers have the units of the attributes they stand for."""
+    record = result.record
+    config = record.config
+    return {
+        "title": title or result.kernel,
+        "kernel": result.kernel,
+        "gpu": {"name": config.gpu.name, "arch": config.gpu.arch, "clock_mhz": config.gpu.clock_mhz},
+        "launch": {
+            "grid": list(record.launch.grid),
+            "block": list(record.launch.block),
+            "registers": record.program.registers,
+        },
+        "cycles": result.cycles,
+        "time_us": result.time_us,
+        "limiter": asdict(result.limiter),
+        "advice": [asdict(each) for each in result.advice],
+        "metrics": dict(result.metrics),
+        "meanings": {name: [each.unit, each.meaning] for name, each in METRICS.items()},
+        "sections": make_sections(result),
+        "roofline": result.roofline.to_dict(),
+        "stalls": [[name, STALL_MEANINGS[name]] for name in L.STALLS],
+        "stall_reasons": {name: asdict(each) for name, each in result.stall_reasons.items()},
+        "sm_active_cycles": record.sm_active_cycles.tolist(),
+        "sm_blocks": record.sm_blocks.tolist(),
+        "fields": list(FIELDS),
+        **_code(result),
+        "trace": make_steps(result.trace),
+    }
+
+
+def _code(result: Result) -> dict[str, Any]:
+    """Instructions with their costs, and the source lines around them."""
+    files: list[str] = []
+    span: dict[str, tuple[int, int]] = {}
+    rows = []
+    for each in result.instructions:
+        if each.file is not None and each.line is not None:
+            if each.file not in span:
+                files.append(each.file)
+            first, last = span.get(each.file, (each.line, each.line))
+            span[each.file] = min(first, each.line), max(last, each.line)
+        where = -1 if each.file is None else files.index(each.file) if each.file in files else -1
+        waits = [value for name, n in each.stalls.items() for value in (L.STALLS.index(name), n)]
+        rows.append([each.address, each.text, where, each.line or 0, [getattr(each, f) for f in FIELDS], waits])
+    source = []
+    for file in files:
+        text = result.record.program.source.get(file, [])
+        first = span[file][0]
+        last = span[file][1]
+        source.append({"name": Path(file).name, "first": first, "lines": text[first - 1 : last]})
+    return {"instructions": rows, "source": source}

@@ -1,0 +1,74 @@
+// Small helpers that every module uses: elements and numbers.
+
+/** An element. Attributes that begin with "on" are listeners, null ones are left out; children are nodes or text. */
+export function element(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  apply(node, attributes, children);
+  return node;
+}
+
+/** The same in SVG. */
+export function svg(tag, attributes = {}, ...children) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  apply(node, attributes, children);
+  return node;
+}
+
+function apply(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.flat().filter((each) => each !== null && each !== undefined));
+}
+
+/** A count with thousands separated, as the text report writes it. */
+export const count = (value) => Math.round(value).toLocaleString("en-US");
+
+export const percent = (value, digits = 1) => `${value.toFixed(digits)} %`;
+
+/** Decimal prefix: 12.3 G. */
+export function scaled(value) {
+  for (const [factor, prefix] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+    if (value >= factor) return `${(value / factor).toFixed(1)} ${prefix}`;
+  }
+  return `${Math.round(value)} `;
+}
+
+const PLURALS = new Set(["cycle", "inst", "block", "thread", "warp", "sector", "request", "branch"]);
+
+/** A value with its unit. */
+export function quantity(value, unit) {
+  if (typeof value === "string") return value;
+  if (unit === "%") return percent(value);
+  if (unit === "ns") return value >= 1000 ? `${(value / 1000).toFixed(2)} µs` : `${value.toFixed(0)} ns`;
+  if (unit === "byte/s") return `${scaled(value)}B/s`;
+  if (unit === "FLOP") return `${scaled(value)}FLOP`;
+  if (unit.startsWith("byte")) return `${count(value)} B`;
+  const number = Number.isInteger(value) ? count(value) : value >= 1000 ? count(value) : value.toFixed(2);
+  if (!unit || unit.includes("/")) return number;
+  const plural = PLURALS.has(unit) && value !== 1 ? (unit === "branch" ? "es" : unit === "inst" ? "" : "s") : "";
+  return `${number} ${unit}${plural}`;
+}
+
+export const hexadecimal = (value) => `0x${value.toString(16)}`;
+
+/** Lane numbers as ranges, "0–7, 12", or as a row with equal steps, "1, 3, …, 31". */
+export function ranges(numbers) {
+  const parts = [];
+  const step = numbers[1] - numbers[0];
+  if (step > 1 && numbers.length > 4 && numbers.every((number, k) => number === numbers[0] + k * step)) {
+    return `${numbers[0]}, ${numbers[1]}, …, ${numbers.at(-1)}`;
+  }
+  for (let k = 0; k < numbers.length; k += 1) {
+    const first = numbers[k];
+    while (numbers[k + 1] === numbers[k] + 1) k += 1;
+    parts.push(first === numbers[k] ? `${first}` : `${first}–${numbers[k]}`);
+  }
+  return parts.join(", ");
+}
+
+export const lanesOf = (mask) => Array.from({ length: 32 }, (_, lane) => lane).filter((lane) => (mask >>> lane) & 1);
+
+export const bitCount = (mask) => lanesOf(mask).length;

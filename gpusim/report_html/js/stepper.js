@@ -1,0 +1,251 @@
+// The warp stepper: one warp, instruction by instruction, with its 32 lanes and what they address.
+import { globalMap, sharedMap } from "gpusim/access";
+import { bitCount, count, element, hexadecimal, lanesOf, ranges } from "gpusim/format";
+
+const SPACES = ["", "global", "shared", "local", "constant"];
+const SPEEDS = [[1, "1 step/s"], [4, "4 steps/s"], [15, "15 steps/s"], [60, "60 steps/s"]];
+const CONTEXT = 3;
+const OVERVIEW_COLUMNS = 1000;
+const LANE_HEIGHT = 2;
+const WAIT_HEIGHT = 20;
+const HEIGHT = 32 * LANE_HEIGHT + 2 + WAIT_HEIGHT;
+const LONG_WAIT = 1000; // cycles that fill the height of the waits, which is logarithmic
+const NAMES = { executed: "executes", off: "active, its guard is false", waiting: "waits for its turn", ended: "has ended" };
+const SIGNS = { executed: "●", off: "◐", waiting: "○", ended: "×" };
+
+export function stepper(data, showLine) {
+  const { trace } = data;
+  if (!trace) {
+    const node = element("p", { class: "note" }, "No trace was recorded. Simulate with trace=True (the command gpusim run --report does) to step through a warp here.");
+    return { node, goTo() {}, goToDearest() {} };
+  }
+  const state = { warp: 0, step: 0, timer: null, speed: 4 };
+  const warp = () => trace.warps[state.warp];
+  const steps = () => warp().pc.length;
+  const maskAt = (step, kind) => trace.masks[warp()[kind][step]];
+
+  const slider = element("input", { type: "range", min: 0, value: 0, step: 1, id: "step", "aria-label": "Step", oninput: (event) => go(Number(event.target.value)) });
+  const position = element("output", { for: "step", class: "position" });
+  const playButton = element("button", { type: "button", class: "play", onclick: () => play(!state.timer) });
+  const button = (name, label, sign, target) => element("button", { type: "button", class: name, "aria-label": label, title: label, onclick: () => go(target()) }, sign);
+  const select = element("select", { id: "warp", onchange: (event) => { state.warp = Number(event.target.value); drawOverview(); go(0); } },
+    trace.warps.map((each, k) => element("option", { value: k }, `${each.label} (${count(each.total)} instructions)`)));
+  const speed = element("select", { id: "speed", "aria-label": "Speed", onchange: (event) => { state.speed = Number(event.target.value); if (state.timer) { play(false); play(true); } } },
+    SPEEDS.map(([value, text]) => element("option", { value, selected: value === state.speed }, text)));
+  const canvas = element("canvas", { width: OVERVIEW_COLUMNS, height: HEIGHT, "aria-hidden": "true" });
+  const head = element("span", { class: "head" });
+  const overview = element("div", { class: "overview", "aria-hidden": "true", onpointerdown: scrub, onpointermove: (event) => { if (event.buttons) scrub(event); } }, canvas, head);
+  const instruction = element("p", { class: "instruction" });
+  const sourceLines = element("pre", { class: "around" });
+  const lanes = element("ol", { class: "lanes", "aria-label": "Lanes" });
+  const story = element("ul", { class: "story", "aria-live": "polite" });
+  const access = element("div");
+
+  function scrub(event) {
+    const box = overview.getBoundingClientRect();
+    go(Math.floor(((event.clientX - box.left) / box.width) * steps()));
+  }
+
+  function play(on) {
+    clearInterval(state.timer);
+    state.timer = on ? setInterval(() => {
+      if (state.step + 1 >= steps()) play(false);
+      else go(state.step + 1);
+    }, 1000 / state.speed) : null;
+    playButton.textContent = on ? "❚❚ Pause" : "▶ Play";
+    playButton.setAttribute("aria-label", on ? "Pause (space)" : "Play (space)");
+    story.setAttribute("aria-live", on ? "off" : "polite");
+  }
+
+  function go(step) {
+    state.step = Math.min(Math.max(step, 0), steps() - 1);
+    draw();
+  }
+
+  /** The first execution of an instruction, of the warp at hand if it has one. */
+  function goTo(pc) {
+    const order = [state.warp, ...trace.warps.keys()];
+    const found = order.find((k) => trace.warps[k].pc.includes(pc));
+    if (found !== undefined) show(found, trace.warps[found].pc.indexOf(pc));
+  }
+
+  /** The dearest step of some instructions: most excessive wavefronts, then most sectors, then the first. */
+  function goToDearest(pcs) {
+    let best = null;
+    trace.warps.forEach(({ pc, access }, number) => pc.forEach((each, step) => {
+      if (!pcs.has(each)) return;
+      const it = access[step];
+      const price = it ? (it[5] - it[6]) * 1000 + it[7] + 1 : 0;
+      if (!best || price > best.price) best = { number, step, price };
+    }));
+    if (best) show(best.number, best.step);
+  }
+
+  function show(number, step) {
+    if (number !== state.warp) {
+      state.warp = number;
+      select.value = number;
+      drawOverview();
+    }
+    go(step);
+    root.scrollIntoView({ block: "start", behavior: "instant" });
+    root.focus({ preventScroll: true });
+  }
+
+  const lineOf = (pc) => {
+    const [, , file, line] = data.instructions[pc];
+    return file >= 0 && line ? { file, line } : null;
+  };
+  const placeOf = (pc) => (lineOf(pc) ? `line ${lineOf(pc).line}` : hexadecimal(data.instructions[pc][0]));
+
+  /** The next step in which a lane is active, -1 if there is none. */
+  function nextOf(lane) {
+    for (let k = state.step + 1; k < steps(); k += 1) if ((maskAt(k, "active") >>> lane) & 1) return k;
+    return -1;
+  }
+
+  /** Cycles waited before a step. */
+  function waitBefore(step) {
+    let cycles = 0;
+    const waits = warp().stalls[step];
+    for (let k = 1; k < waits.length; k += 2) cycles += waits[k];
+    return cycles;
+  }
+
+  function laneStates() {
+    const active = maskAt(state.step, "active");
+    const executed = maskAt(state.step, "executed");
+    return Array.from({ length: 32 }, (_, lane) => {
+      if ((executed >>> lane) & 1) return { kind: "executed", next: -1 };
+      if ((active >>> lane) & 1) return { kind: "off", next: -1 };
+      const next = nextOf(lane);
+      return { kind: next < 0 ? "ended" : "waiting", next };
+    });
+  }
+
+  function tell(states) {
+    const now = warp();
+    const active = maskAt(state.step, "active");
+    const executed = maskAt(state.step, "executed");
+    const lines = [`${bitCount(active)} of 32 lanes active, ${bitCount(executed)} execute`];
+    if (state.step > 0) {
+      const before = maskAt(state.step - 1, "active");
+      const gone = lanesOf(before & ~active);
+      const come = lanesOf(active & ~before);
+      const from = placeOf(now.pc[state.step - 1]);
+      if (come.length && !gone.length) lines.push(`Reconvergence: lanes ${ranges(come)} have joined again`);
+      else if (gone.length && !come.length) lines.push(`Lanes ${ranges(gone)} have parted after ${from}`);
+      else if (gone.length) lines.push(`The scheduler has switched from lanes ${ranges(lanesOf(before))} to lanes ${ranges(lanesOf(active))}`);
+    }
+    const groups = new Map();
+    states.forEach(({ kind, next }, lane) => { if (kind === "waiting") groups.set(next, [...(groups.get(next) ?? []), lane]); });
+    for (const [next, own] of groups) {
+      const joint = maskAt(next, "active") & active;
+      lines.push(`Lanes ${ranges(own)} wait; they go on at step ${count(next + 1)}, ${placeOf(now.pc[next])}${joint ? ", together with these" : ", on their own"}`);
+    }
+    const ended = states.flatMap(({ kind }, lane) => (kind === "ended" ? [lane] : []));
+    if (ended.length) lines.push(`Lanes ${ranges(ended)} have ended, or execute nothing more of what is recorded`);
+    const waits = now.stalls[state.step];
+    if (waits.length) {
+      const parts = [];
+      let total = 0;
+      for (let k = 0; k < waits.length; k += 2) { parts.push([waits[k + 1], data.stalls[waits[k]]]); total += waits[k + 1]; }
+      parts.sort((a, b) => b[0] - a[0]);
+      lines.push(`Waited ${count(total)} cycle${total === 1 ? "" : "s"} before: ${parts.map(([cycles, [name, meaning]]) => `${count(cycles)} ${name.replaceAll("_", " ")} (${meaning})`).join(", ")}`);
+    } else if (state.step > 0) lines.push("Issued without waiting");
+    return lines;
+  }
+
+  function draw() {
+    const now = warp();
+    const pc = now.pc[state.step];
+    const [address, text] = data.instructions[pc];
+    const place = lineOf(pc);
+    const since = state.step ? now.cycle[state.step] - now.cycle[state.step - 1] : 0;
+    slider.max = steps() - 1;
+    slider.value = state.step;
+    slider.setAttribute("aria-valuetext", `step ${state.step + 1} of ${steps()}, ${placeOf(pc)}`);
+    position.textContent = `Step ${count(state.step + 1)} of ${count(steps())}${steps() < now.total ? ` (of ${count(now.total)})` : ""} · cycle ${count(now.cycle[state.step])}${state.step ? ` (+${count(since)})` : ""}`;
+    head.style.left = `${(100 * (state.step + 0.5)) / steps()}%`;
+    instruction.replaceChildren(element("span", { class: "address" }, hexadecimal(address)), " ", element("code", {}, text),
+      place ? element("button", { type: "button", class: "link", onclick: () => showLine(data.source[place.file].name, place.line) }, `line ${place.line}`) : "");
+    if (place) {
+      const file = data.source[place.file];
+      const numbers = Array.from({ length: 2 * CONTEXT + 1 }, (_, k) => place.line - CONTEXT + k)
+        .filter((number) => number >= file.first && number < file.first + file.lines.length);
+      sourceLines.replaceChildren(...numbers.map((number) => element("span", { class: number === place.line ? "here" : "", "aria-current": number === place.line ? "true" : null },
+        `${String(number).padStart(4)}  ${file.lines[number - file.first]}\n`)));
+    } else sourceLines.replaceChildren("      no source line\n");
+    const states = laneStates();
+    lanes.replaceChildren(...states.map(({ kind, next }, lane) => element("li", {
+      class: kind, "data-state": kind, title: `lane ${lane} ${NAMES[kind]}${next >= 0 ? `, until step ${next + 1}` : ""}`, "aria-label": `lane ${lane} ${NAMES[kind]}`,
+    }, element("span", { "aria-hidden": "true" }, SIGNS[kind]), element("small", { "aria-hidden": "true" }, `${lane}`))));
+    story.replaceChildren(...tell(states).map((line) => element("li", {}, line)));
+    const it = now.access[state.step];
+    const space = it ? SPACES[it[0]] : "";
+    access.replaceChildren(...(!it || space === "constant" ? [] : [space === "shared" ? sharedMap(trace, it) : globalMap(trace, it, space)]));
+    root.dataset.step = state.step;
+    root.dataset.pc = pc;
+    root.dataset.warp = now.warp;
+    root.dataset.active = maskAt(state.step, "active") >>> 0;
+    root.dataset.executed = maskAt(state.step, "executed") >>> 0;
+  }
+
+  /** Lanes over steps, and below them how long each step was waited for. */
+  function drawOverview() {
+    const context = canvas.getContext("2d");
+    const style = getComputedStyle(root);
+    const columns = Math.min(steps(), OVERVIEW_COLUMNS);
+    canvas.width = columns;
+    context.clearRect(0, 0, columns, HEIGHT);
+    for (let x = 0; x < columns; x += 1) {
+      const step = Math.floor((x * steps()) / columns);
+      const active = maskAt(step, "active");
+      const executed = maskAt(step, "executed");
+      for (let lane = 0; lane < 32; lane += 1) {
+        if (!((active >>> lane) & 1)) continue;
+        context.fillStyle = style.getPropertyValue((executed >>> lane) & 1 ? "--lane" : "--lane-off");
+        context.fillRect(x, LANE_HEIGHT * lane, 1, LANE_HEIGHT);
+      }
+      const last = Math.max(Math.floor(((x + 1) * steps()) / columns), step + 1);
+      let wait = 0;
+      for (let k = step; k < last; k += 1) wait = Math.max(wait, waitBefore(k));
+      const height = WAIT_HEIGHT * Math.min(Math.log1p(wait) / Math.log1p(LONG_WAIT), 1);
+      context.fillStyle = style.getPropertyValue("--bad");
+      context.fillRect(x, HEIGHT - height, 1, height);
+    }
+  }
+
+  function keys(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "SELECT") return;
+    const target = { ArrowRight: state.step + 1, ArrowLeft: state.step - 1, Home: 0, End: steps() - 1, PageUp: state.step - 10, PageDown: state.step + 10 }[event.key];
+    if (target !== undefined) go(target);
+    else if (event.key === " " && event.target.tagName !== "BUTTON") play(!state.timer);
+    else return;
+    event.preventDefault();
+  }
+
+  const root = element("div", { class: "stepper", tabindex: "0", role: "group", "aria-label": "Warp stepper: arrow keys step, space plays, home and end jump", onkeydown: keys },
+    element("div", { class: "controls" },
+      element("label", { for: "warp" }, "Warp "), select,
+      element("span", { class: "buttons" },
+        button("first", "First step (home)", "⇤", () => 0),
+        button("back", "Step back (left arrow)", "←", () => state.step - 1),
+        playButton,
+        button("next", "Step (right arrow)", "→", () => state.step + 1),
+        button("last", "Last step (end)", "⇥", () => steps() - 1)),
+      speed),
+    overview, slider,
+    element("p", { class: "caption" }, position, element("span", {}, "above: lanes 0 to 31 at each step; below: cycles waited before it")),
+    element("div", { class: "panes" },
+      element("div", {}, instruction, sourceLines, story),
+      element("div", {}, lanes,
+        element("p", { class: "legend" }, Object.entries(SIGNS).map(([kind, sign]) => element("span", { class: kind }, `${sign} ${NAMES[kind]}`))))),
+    access,
+    element("p", { class: "note" }, "Keys: ← → step, space plays and pauses, home and end jump, page up and down by ten. ", trace.cut));
+  play(false);
+  draw();
+  requestAnimationFrame(drawOverview);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawOverview);
+  return { node: root, goTo, goToDearest };
+}

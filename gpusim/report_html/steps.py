@@ -1,0 +1,116 @@
+"""The warp stepper's part of the document: the issues of a few warps, with what their lanes address.
+
+A trace may be far larger than a page should be, so the document holds at most `WARPS` warps, `STEPS` issues of each and
+`PATTERNS` different patterns of addresses; `cut` says so in words that the page shows.
+
+A warp's columns have one entry per step. Masks are indices into `masks`, since few differ. An access is
+[space, store, bytes per lane, lowest address, pattern, wavefronts, ideal, sectors, lines]; a pattern holds each lane's
+distance from the lowest address, -1 for a lane that has no part. Stalls before a step are [reason, cycles, ...].
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from gpusim.trace import Trace
+
+WARPS = 16
+STEPS = 4_000
+TOTAL = 24_000
+PATTERNS = 6_000
+_FAR = 1 << 50
+
+
+class _Table:
+    """Values by number, each once."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Any, int] = {}
+
+    def number(self, value: Any) -> int:
+        return self.numbers.setdefault(value, len(self.numbers))
+
+
+def make_steps(trace: Trace | None) -> dict[str, Any] | None:
+    """The document's `trace`: None if there is none, or nothing in it."""
+    if trace is None or not len(trace.warps):
+        return None
+    wanted = trace.warps["warp"]
+    chosen = np.isin(trace.warps["block"], list(trace.options.blocks))
+    order = [*wanted[chosen].tolist(), *wanted[~chosen].tolist()]
+    masks, patterns = _Table(), _Table()
+    warps: list[dict[str, Any]] = []
+    left, shortened = TOTAL, False
+    for warp in order[:WARPS]:
+        rows = trace.of_warp(warp)
+        kept = rows[: min(STEPS, left)]
+        if not len(kept):
+            continue
+        left -= len(kept)
+        shortened |= len(kept) < len(rows)
+        warps.append(_warp(trace, warp, kept, len(rows), masks, patterns))
+    if not warps:
+        return None
+    cut = []
+    if len(order) > len(warps):
+        cut.append(f"{len(warps)} of {len(order):,} traced warps")
+    if shortened:
+        cut.append(f"the first {STEPS:,} steps of a warp, {TOTAL:,} in all, at most")
+    if len(patterns.numbers) >= PATTERNS:
+        cut.append(f"lane addresses of the first {PATTERNS:,} different accesses")
+    if not trace.complete:
+        cut.append(f"the trace's limit was reached at cycle {trace.until:,}")
+    return {
+        "cut": f"To keep this file small it holds: {'; '.join(cut)}." if cut else "",
+        "masks": list(masks.numbers),
+        "patterns": [list(each) for each in patterns.numbers],
+        "banks": trace.config.shared.banks,
+        "bank_bytes": trace.config.shared.bank_bytes,
+        "warps": warps,
+    }
+
+
+def _warp(
+    trace: Trace, warp: int, rows: np.ndarray, total: int, masks: _Table, patterns: _Table
+) -> dict[str, Any]:
+    return {
+        "warp": warp,
+        "label": trace.warp_label(warp),
+        "total": total,
+        "cycle": rows["cycle"].tolist(),
+        "pc": rows["pc"].tolist(),
+        "active": [masks.number(each) for each in rows["active"].tolist()],
+        "executed": [masks.number(each) for each in rows["executed"].tolist()],
+        "access": [_access(trace, row, patterns) for row in rows],
+        "stalls": _stalls(trace.stalls_of(warp), rows["cycle"]),
+    }
+
+
+def _access(trace: Trace, row: np.void, patterns: _Table) -> list[int] | int:
+    if not row["space"]:
+        return 0
+    access = int(row["access"])
+    store, size, base, pattern = 0, 0, 0, -1
+    if access >= 0:
+        store, size = int(trace.stores[access]), int(trace.sizes[access])
+        lanes = trace.addresses[access]
+        base = int(np.where(lanes >= 0, lanes, _FAR).min()) if (lanes >= 0).any() else 0
+        key = tuple(np.where(lanes >= 0, lanes - base, -1).tolist())
+        if key in patterns.numbers or len(patterns.numbers) < PATTERNS:
+            pattern = patterns.number(key)
+    costs = [int(row[name]) for name in ("wavefronts", "ideal", "sectors", "lines")]
+    return [int(row["space"]), store, size, base, pattern, *costs]
+
+
+def _stalls(stalls: np.ndarray, cycles: np.ndarray) -> list[list[int]]:
+    """[reason, cycles, ...] for what the warp waited for before each step."""
+    found: list[dict[int, int]] = [{} for _ in cycles]
+    steps = np.searchsorted(cycles, stalls["start"])
+    for step, row in zip(steps.tolist(), stalls, strict=True):
+        if step < len(found):
+            reason = int(row["reason"])
+            found[step][reason] = found[step].get(reason, 0) + int(row["end"] - row["start"])
+    return [[value for pair in each.items() for value in pair] for each in found]

@@ -1,0 +1,473 @@
+"""Pictures of results: what they show is read back from matplotlib and compared with the metrics."""
+
+import doctest
+import importlib
+import pkgutil
+import subprocess
+import sys
+from collections import Counter
+from itertools import combinations, pairwise
+
+import matplotlib
+import numpy as np
+import pytest
+
+import gpusim
+from gpusim import plot
+from gpusim.cli import main
+from gpusim.engine import layout as L
+from gpusim.engine.layout import STALLS
+from gpusim.errors import LaunchError
+from gpusim.plot import colours, everything, lane_map, style
+from gpusim.plot.words import ranges
+from gpusim.reconvergence import lane_groups
+from gpusim.serving import NotServed, global_access, shared_access
+from gpusim.trace import SPACES, TraceOptions
+from programs import images, registry
+
+matplotlib.use("Agg")
+EVERYTHING = TraceOptions(sms=range(132), blocks=range(1000), limit=1_000_000)
+
+
+@pytest.fixture(autouse=True)
+def no_figure_is_left_open():
+    yield
+    from matplotlib import pyplot
+
+    pyplot.close("all")
+
+
+_RUNS = {}
+
+
+def run(name, size=None, options=EVERYTHING):
+    """A bundled program, simulated once."""
+    if (name, size) not in _RUNS:
+        variant = registry.get(name)
+        launch = variant.make(size or variant.test_size, 0)
+        program = images.image(name)
+        _RUNS[name, size] = gpusim.simulate(program, launch.grid, launch.block, launch.args, trace=options)
+        assert launch.shared_bytes == 0
+        assert _RUNS[name, size].trace.complete
+    return _RUNS[name, size]
+
+
+def many_blocks():
+    """4,096 blocks on 1,056 places; a trace has every block, whatever else is recorded."""
+    return run("vector_add", 1 << 20, TraceOptions())
+
+
+def area(boxes):
+    """Sum of the rectangles of a collection."""
+    return sum(float(np.ptp(path.vertices[:, 0]) * np.ptp(path.vertices[:, 1])) for path in boxes.get_paths())
+
+
+# --- of a result ---------------------------------------------------------------------------------------------------
+
+
+def test_roofline_has_the_points_and_roofs_of_the_result():
+    result = run("matmul/tiled")
+    ax = plot.roofline(result)
+    points = {line.get_label().partition(":")[0]: line.get_xydata()[0] for line in ax.lines[:3]}
+    for label, level in (("L1", "L1"), ("L2", "L2"), ("HBM", "DRAM")):
+        expected = result.roofline.intensity(level), result.roofline.operations_per_s
+        assert tuple(points[label]) == pytest.approx(expected, rel=1e-12)
+    assert result.roofline.bytes["DRAM"] == result.metrics["dram__bytes.sum"]
+    roofs = {line.get_label(): line.get_ydata() for line in ax.lines}
+    for level, peak in result.roofline.peak_bytes_per_s.items():
+        line = next(each for each in ax.lines if each.get_label() == f"_{level} roof")
+        assert line.get_ydata()[0] / line.get_xdata()[0] == pytest.approx(peak)
+    assert roofs["_FP32 roof"][0] == result.roofline.peak_operations_per_s["FP32"]
+
+
+def test_no_roofline_without_arithmetic():
+    with pytest.raises(ValueError, match="no floating-point operations"):
+        plot.roofline(run("bank_conflict/8"))
+
+
+def test_stall_breakdown_is_that_of_the_metrics():
+    result = run("reduction/shuffle")
+    ax = plot.stall_breakdown(result)
+    reasons = [text.get_text().partition(" ")[0] for text in ax.get_yticklabels()]
+    for reason, bar in zip(reasons, ax.patches, strict=True):
+        name = f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio"
+        assert bar.get_width() == pytest.approx(result.metrics[name])
+    total = sum(bar.get_width() for bar in ax.patches)
+    assert total == pytest.approx(result.metrics["smsp__average_warp_latency_per_inst_issued.ratio"])
+
+
+def test_stacked_stalls_have_the_length_of_all_reasons():
+    results = {name: run(name) for name in ("reduction/shuffle", "transpose/tiled")}
+    ax = plot.stall_breakdown(results)
+    lengths = [0.0, 0.0]
+    for bars, reason in zip(ax.containers, colours.STALL_COLOURS, strict=True):
+        for k, (bar, result) in enumerate(zip(bars, results.values(), strict=True)):
+            assert bar.get_width() == pytest.approx(result.stall_reasons[reason].cycles_per_instruction)
+            assert bar.get_x() == pytest.approx(lengths[k])
+            lengths[k] += bar.get_width()
+
+
+def test_memory_load_has_a_bar_for_each_slice_and_channel():
+    result = run("access/gather")
+    upper, lower = plot.memory_load(result.slices, result.channels).axes
+    assert [bar.get_height() for bar in upper.patches] == result.slices.tolist()
+    assert [round(1024 * bar.get_height()) for bar in lower.patches] == result.channels.tolist()
+    assert len(upper.patches) == result.record.config.l2.slices
+    assert upper.lines[0].get_ydata()[0] == pytest.approx(result.slices.mean())
+
+
+def test_occupancy_calculator_has_the_launch_on_its_curves():
+    result = run("matmul/tiled")
+    figure = plot.occupancy_calculator(result)
+    for ax in figure.axes:
+        curve, dot = ax.lines[:2]
+        at = np.flatnonzero(np.asarray(curve.get_xdata()) <= dot.get_xdata()[0])[-1]
+        assert curve.get_ydata()[at] == dot.get_ydata()[0] == result.occupancy.warps_per_sm
+    with pytest.raises(LaunchError):
+        plot.occupancy_calculator(gpusim.load_config("h200"), 1024, 255)
+
+
+def test_predicted_against_measured():
+    points = [("a", 100.0, 110.0), ("b", 1000.0, 700.0), ("c", 50.0, 49.0)]
+    inside, outside = plot.predicted_against_measured(points).collections
+    assert inside.get_offsets().tolist() == [[100, 110], [50, 49]]
+    assert outside.get_offsets().tolist() == [[1000, 700]]
+    for wrong in ([], [("a", 0, 1)]):
+        with pytest.raises(ValueError):
+            plot.predicted_against_measured(wrong)
+
+
+# --- who is served when --------------------------------------------------------------------------------------------
+
+SHARED = (
+    *(f"bank_conflict/{stride}" for stride in (1, 2, 8, 32)),
+    *("transpose/tiled", "transpose/padded", "atomics/shared_same", "atomics/shared_few", "histogram/shared_atomics"),
+    *("matmul_register/vectorised", "matmul_tensor/ldmatrix", "scan/blelloch", "reduction/interleaved_conflicts"),
+)
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_wavefronts_add_up_to_the_counters(name):
+    result = run(name)
+    trace = result.trace
+    rows = np.flatnonzero((trace.issues["space"] == SPACES.index("shared")) & (trace.issues["access"] >= 0))
+    found = [shared_access(trace, int(row)) for row in rows]
+    assert [each.total for each in found] == trace.issues["wavefronts"][rows].tolist()
+    assert sum(each.total for each in found) == result.metrics["memory_l1_wavefronts_shared"]
+    assert sum(each.ideal for each in found) == result.metrics["memory_l1_wavefronts_shared_ideal"]
+    excess = [each.total - each.ideal for each in found]
+    cells = plot.bank_wavefronts(trace).collections[0].get_array()
+    assert len(cells) == found[int(np.argmax(excess))].total
+
+
+GLOBAL = (
+    *(f"access/{name}" for name in ("contiguous", "offset", "strided", "structures", "fields", "gather")),
+    "access/scatter_add",
+    *("transpose/naive", "transpose/tiled", "gemv/vectorised", "atomics/global_few", "spmv/csr_scalar"),
+)
+
+
+@pytest.mark.parametrize("name", GLOBAL)
+def test_sectors_and_lines_add_up_to_the_counters(name):
+    result = run(name)
+    trace = result.trace
+    rows = np.flatnonzero((trace.issues["space"] == SPACES.index("global")) & (trace.issues["access"] >= 0))
+    found = [global_access(trace, int(row)) for row in rows]
+    assert [each.total for each in found] == trace.issues["sectors"][rows].tolist()
+    assert sum(each.total for each in found) == result.metrics["memory_l2_theoretical_sectors_global"]
+    assert sum(len(each.lines) for each in found) == result.metrics["memory_l1_tag_requests_global"]
+    row = int(rows[0])
+    cells = np.asarray(plot.coalescing(trace, row).collections[0].get_array())
+    assert len(cells) == trace.issues["lines"][row]
+    assert (cells > 0).reshape(len(cells), 4, 8).any(axis=2).sum() == trace.issues["sectors"][row]
+
+
+def test_local_memory_has_the_sectors_of_its_counter():
+    trace = run("spill/local_array").trace
+    rows = np.flatnonzero((trace.issues["space"] == SPACES.index("local")) & (trace.issues["access"] >= 0))
+    assert rows.size
+    for row in rows[:200].tolist():
+        found = global_access(trace, row)
+        assert (found.total, len(found.lines)) == (trace.issues["sectors"][row], trace.issues["lines"][row])
+
+
+def test_asynchronous_copies_have_the_sectors_and_lines_of_their_counters():
+    result = run("matmul_tensor/asynchronous")
+    trace = result.trace
+    copies = [pc for pc, each in enumerate(trace.instructions) if each.opcode == "LDGSTS"]
+    assert copies
+    for pc in copies:
+        rows = np.flatnonzero(trace.issues["pc"] == pc)
+        found = [global_access(trace, int(row)) for row in rows]
+        assert sum(each.total for each in found) == result.record.line[pc, L.N_SECTORS]
+        assert sum(len(each.lines) for each in found) == result.record.line[pc, L.N_TAGS]
+
+
+def test_numbers_in_the_bank_map_are_the_lanes():
+    """Stride 8: lane n reads word 8 n, in bank 8 n mod 32, four lanes to a wavefront."""
+    ax = plot.bank_wavefronts(run("bank_conflict/8").trace)
+    cells = {tuple(text.get_position()): text.get_text() for text in ax.texts}
+    assert len(cells) == 32
+    assert {int(text) for text in cells.values()} == set(range(32))
+    banks = Counter(int(bank) for bank, _ in cells)
+    assert set(banks.values()) == {8} and len(banks) == 4
+
+
+def test_what_was_not_recorded_is_said():
+    result = run("vector_add")
+    with pytest.raises(NotServed, match="no access to shared memory"):
+        plot.bank_wavefronts(result.trace)
+    arithmetic = int(np.flatnonzero(result.trace.issues["space"] == 0)[0])
+    for figure in (plot.bank_wavefronts, plot.coalescing):
+        with pytest.raises(NotServed, match="does not access"):
+            figure(result.trace, arithmetic)
+    launch = registry.get("vector_add").make(1000, 0)
+    program, options = images.image("vector_add"), TraceOptions(blocks=())
+    few = gpusim.simulate(program, launch.grid, launch.block, launch.args, trace=options)
+    with pytest.raises(NotServed, match="no access to global or local memory was recorded"):
+        plot.coalescing(few.trace)
+
+
+# --- what happened when --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ("divergence/4", "reduction/interleaved_divergent"))
+def test_lanes_add_up_to_thread_instructions(name):
+    result = run(name, 256)
+    active = executed = issued = tree = 0
+    for warp in result.trace.warps["warp"].tolist():
+        cells = plot.lane_activity(result.trace, warp, 0, 1 << 20).images[0].get_array()
+        active += int((cells > lane_map.OFF).sum())
+        executed += int((cells > lane_map.GUARDED).sum())
+        issued += len(cells)
+        bars = plot.divergence_tree(result.trace, warp).patches
+        tree += sum(bar.get_width() * bar.get_height() for bar in bars)
+        from matplotlib import pyplot
+
+        pyplot.close("all")
+    assert issued == result.metrics["smsp__inst_executed.sum"]
+    assert active == tree == result.metrics["smsp__thread_inst_executed.sum"]
+    assert executed == result.metrics["smsp__thread_inst_executed_pred_on.sum"]
+
+
+def test_source_lines_stand_beside_the_lanes():
+    trace = run("reduction/interleaved_divergent", 256).trace
+    ax = plot.lane_activity(trace, 0, 0, 40)
+    beside = [text.get_text() for text in ax.texts if text.get_text()]
+    lines = {trace.instructions[pc].line for pc in trace.of_warp(0)["pc"][:40].tolist()}
+    assert {int(text.partition(":")[0]) for text in beside} <= lines
+    assert len(beside) > 5
+    with pytest.raises(ValueError, match="no issues"):
+        plot.lane_activity(trace, 0, 10**6)
+
+
+def test_divergence_tree_has_a_stroke_where_lanes_meet():
+    trace = run("divergence/4", 256).trace
+    rows = trace.of_warp(0)
+    groups = lane_groups(rows, np.array([each.opcode == "EXIT" for each in trace.instructions]))
+    expected = {group.met_row for group in groups if group.met_row >= 0}
+    ax = plot.divergence_tree(trace, 0)
+    strokes = [each for each in ax.collections if each.get_linewidth()[0] > 2]
+    assert {segment[0][0] for each in strokes for segment in each.get_segments()} == expected
+    assert len(groups) == 7  # the warp, two halves, four quarters
+
+
+@pytest.mark.parametrize("name", ("matmul/tiled", "reduction/shuffle"))
+def test_timeline_adds_up_to_the_stall_reasons(name):
+    result = run(name)
+    totals = Counter()
+    places = {(int(row["sm"]), int(row["scheduler"])) for row in result.trace.warps}
+    for sm, scheduler in sorted(places):
+        ax = plot.scheduler_timeline(result.trace, sm, scheduler, cycles=None)
+        for boxes in ax.collections:
+            reason = boxes.get_label()
+            height = 1.0 if reason == "selected" else 0.72
+            totals[reason] += round(area(boxes) / height)
+    expected = {reason: each.cycles for reason, each in result.stall_reasons.items() if each.cycles}
+    assert totals == expected
+
+
+def test_timeline_shows_a_window():
+    trace = run("matmul/tiled").trace
+    ax = plot.scheduler_timeline(trace, start=3000, cycles=50)
+    assert ax.get_xlim() == (3000, 3050)
+    mine = trace.warps[(trace.warps["sm"] == 0) & (trace.warps["scheduler"] == 0)]
+    alive = sum(max(min(row["end"], 3050) - max(row["start"], 3000), 0) for row in mine)
+    parts = {each.get_label(): area(each) for each in ax.collections}
+    assert round(sum(part / (1.0 if reason == "selected" else 0.72) for reason, part in parts.items())) == alive
+    with pytest.raises(ValueError, match="no warp"):
+        plot.scheduler_timeline(trace, sm=131)
+
+
+def test_a_trace_that_breaks_off_is_not_drawn_beyond_its_end():
+    launch = registry.get("matmul/tiled").make(32, 0)
+    options = TraceOptions(limit=500)
+    trace = gpusim.simulate(images.image("matmul/tiled"), launch.grid, launch.block, launch.args, trace=options).trace
+    assert not trace.complete
+    ax = plot.scheduler_timeline(trace, cycles=None)
+    assert ax.get_xlim()[1] == trace.until
+    with pytest.raises(ValueError, match="before cycle"):
+        plot.scheduler_timeline(trace, start=trace.until)
+    assert "recorded until" in plot.lane_activity(trace).get_title(loc="left")
+    assert "recorded until" in plot.text_alternative(plot.divergence_tree(trace))
+
+
+def test_an_sm_of_which_only_a_block_was_traced_has_no_timeline():
+    launch = registry.get("vector_add").make(1 << 12, 0)
+    options = TraceOptions(sms=(), blocks=0)
+    trace = gpusim.simulate(images.image("vector_add"), launch.grid, launch.block, launch.args, trace=options).trace
+    assert len(trace.warps)
+    for sm in (None, 0):
+        with pytest.raises(ValueError, match="no warp"):
+            plot.scheduler_timeline(trace, sm)
+
+
+def test_residency_has_every_block_on_its_sm():
+    result = many_blocks()
+    upper, lower = plot.sm_residency(result.trace).axes
+    boxes = [path.vertices for each in lower.collections for path in each.get_paths()]
+    assert len(boxes) == result.metrics["launch__grid_size"]
+    on = Counter(round(float(box[:, 1].mean())) for box in boxes)
+    assert [on[sm] for sm in range(132)] == result.record.sm_blocks.tolist()
+    times = sorted((float(box[:, 0].min()), float(box[:, 0].max())) for box in boxes)
+    assert times == sorted(zip(result.trace.blocks["start"].tolist(), result.trace.blocks["end"].tolist(), strict=True))
+    count = upper.lines[0].get_ydata()
+    assert count[-1] == 0
+    assert max(count) == 132 * result.occupancy.blocks_per_sm
+
+
+def test_blocks_of_a_place_do_not_overlap():
+    trace = many_blocks().trace
+    lower = plot.sm_residency(trace).axes[1]
+    rows = {}
+    for each in lower.collections:
+        for path in each.get_paths():
+            low = round(float(path.vertices[:, 1].min()), 6)
+            rows.setdefault(low, []).append((path.vertices[:, 0].min(), path.vertices[:, 0].max()))
+    for spans in rows.values():
+        spans.sort()
+        assert all(before[1] <= after[0] for before, after in pairwise(spans))
+
+
+# --- the package ---------------------------------------------------------------------------------------------------
+
+MODULES = [f"gpusim.plot.{each.name}" for each in pkgutil.iter_modules(plot.__path__)]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_examples_of_the_docstrings(module, toolchain):
+    """Each example runs and prints what it says; a module with a figure has one."""
+    found = doctest.testmod(importlib.import_module(module))
+    assert found.failed == 0
+    home = module.rpartition(".")[2]
+    draws = [name for name, where in plot._HOME.items() if where == home and where not in ("style", "everything")]
+    assert found.attempted >= 3 * len(draws)
+
+
+def test_the_same_result_gives_the_same_bytes(tmp_path):
+    pictures = [plot.save(plot.stall_breakdown(run("vector_add")), tmp_path / name) for name in ("a.png", "b.png")]
+    assert pictures[0].read_bytes() == pictures[1].read_bytes()
+    vectors = [plot.save(plot.stall_breakdown(run("vector_add")), tmp_path / name) for name in ("a.svg", "b.svg")]
+    assert vectors[0].read_bytes() == vectors[1].read_bytes()
+    assert b"Stall breakdown of vector_add" in vectors[0].read_bytes()
+
+
+def test_everything_is_written_that_there_is(tmp_path):
+    names = {path.stem for path in plot.write_all(run("transpose/tiled"), tmp_path / "new")}
+    assert names == {*everything.OF_RESULT, *everything.OF_TRACE} - {"roofline"}  # no arithmetic
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in (tmp_path / "new").iterdir())
+
+
+def test_command_line(tmp_path, capsys):
+    assert main(["figures", "vector_add", str(tmp_path / "svg"), "--size", "1000", "--kind", "svg"]) == 0
+    printed = capsys.readouterr().out.split()
+    assert sorted(printed) == sorted(str(path) for path in (tmp_path / "svg").iterdir())
+    assert {path.rpartition(".")[2] for path in printed} == {"svg"}
+    (tmp_path / "file").write_text("in the way")
+    assert main(["figures", "vector_add", str(tmp_path / "file"), "--size", "1000"]) == 2
+    assert "gpusim: error:" in capsys.readouterr().err
+
+
+def test_a_picture_can_go_into_axes_of_the_caller():
+    from matplotlib import pyplot
+
+    figure, (left, right) = pyplot.subplots(1, 2)
+    assert plot.stall_breakdown(run("vector_add"), left) is left
+    assert plot.roofline(run("vector_add"), right) is right
+    assert "Roofline of vector_add" in plot.text_alternative(figure)
+    with pytest.raises(KeyError):
+        plot.text_alternative(pyplot.figure())
+
+
+def test_matplotlib_is_loaded_late():
+    code = "import sys, gpusim; gpusim.plot.roofline; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
+
+
+def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
+    result = run("vector_add")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(plot.MatplotlibMissing, match="pip install matplotlib"):
+        plot.roofline(result)
+
+
+# What a dichromat sees of linear RGB: Machado, Oliveira, Fernandes, "A physiologically-based model for simulation of
+# color vision deficiency" (IEEE TVCG 2009).
+VISIONS = {
+    "normal": np.eye(3),
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
+}
+
+
+def lab(colour, vision):
+    """CIE L*a*b* of what is seen of a colour '#RRGGBB'."""
+    srgb = np.array([int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)])
+    linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    xyz = to_xyz @ np.clip(np.array(VISIONS[vision]) @ linear, 0, 1) / np.array([0.9505, 1, 1.089])
+    x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("vision", VISIONS)
+@pytest.mark.parametrize(
+    "palette",
+    (
+        list(colours.STALL_COLOURS.values()),
+        [*colours.UNIT_COLOURS.values(), colours.LIGHT, colours.PALE],
+        list(colours.LEVEL_COLOURS.values()),
+        [colours.IDEAL, colours.EXCESSIVE, colours.SHARED_WORD, "#FFFFFF"],
+    ),
+    ids=("stalls", "units", "levels", "accesses"),
+)
+def test_colours_are_told_apart(palette, vision):
+    """A difference of 2.3 is just noticeable side by side; a legend needs several times that."""
+    seen = [lab(colour, vision) for colour in palette]
+    assert min(float(np.linalg.norm(one - other)) for one, other in combinations(seen, 2)) > 12
+
+
+def test_everything_has_a_colour():
+    assert set(colours.STALL_COLOURS) == set(STALLS)
+    assert set(colours.UNIT_COLOURS) == set(lane_map.UNITS)
+
+
+@pytest.mark.parametrize(("colour", "text"), [("#0072B2", "#FFFFFF"), ("#F0E442", "#000000"), ("#D55E00", "#000000")])
+def test_text_is_legible_on_a_colour(colour, text):
+    assert style.text_on(colour) == text
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [
+        (range(32), "0-31"),
+        (range(0, 32, 2), "0,2,…,30"),
+        ([1, 4, 9], "1,4,9"),
+        ([0, 1, 2, 8, 10, 12, 14], "0-2,8,10,…,14"),
+        ([5], "5"),
+        ([], ""),
+    ],
+)
+def test_numbers_in_short(numbers, text):
+    assert ranges(numbers) == text

@@ -1,0 +1,469 @@
+"""The HTML report in a real browser: headless Chromium, driven by its own driver. Skipped where there is none."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+
+import gpusim
+from gpusim.report_html import steps
+from gpusim.result import Result
+from programs.registry import get
+from tests.gpusim.hand_trace import STEPS, make_trace
+from tests.gpusim.records import BRA, FADD, FILE, LDS, STG, STS, make_program, make_record
+from tests.gpusim.test_report_html import LINE
+
+FLAGS = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+TO = "\N{EN DASH}"
+OF_WARP_0 = [row for row in STEPS if row[0] == 0]
+DESKTOP = {"width": 1280, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    binary = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    if not binary or not driver:
+        pytest.skip("no Chromium with its driver (Debian: apt-get install chromium chromium-driver)")
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    chrome = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    yield chrome
+    chrome.quit()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """The page of a hand-made result, as a file address."""
+    record = make_record(line=LINE)
+    result = Result(replace(record, trace=make_trace(record)))
+    return result.report_html(tmp_path_factory.mktemp("page") / "report.html").as_uri()
+
+
+@pytest.fixture
+def page(browser, address):
+    """The page, freshly loaded; afterwards the console must be empty."""
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", DESKTOP)
+    browser.get(address)
+    assert browser.execute_script("return document.documentElement.dataset.ready") == "true"
+    yield browser
+    assert browser.get_log("browser") == []
+
+
+def find(page, selector):
+    return page.find_element("css selector", selector)
+
+
+def texts(page, selector):
+    return [each.text for each in page.find_elements("css selector", selector)]
+
+
+def press(page, *keys):
+    """Keys to whatever has the focus."""
+    from selenium.webdriver import ActionChains
+
+    ActionChains(page).send_keys(*keys).perform()
+
+
+def put(page, name, value):
+    """Give a control a value, as a user does."""
+    page.execute_script(
+        "const it = document.getElementById(arguments[0]); it.value = arguments[1];"
+        "it.dispatchEvent(new Event('input')); it.dispatchEvent(new Event('change'));",
+        name,
+        value,
+    )
+
+
+def stepper_state(page):
+    data = find(page, ".stepper")
+    return {name: int(data.get_attribute(f"data-{name}")) for name in ("step", "pc", "active", "executed")}
+
+
+def expected(step):
+    row = OF_WARP_0[step]
+    return {"step": step, "pc": row[2], "active": row[3], "executed": row[4]}
+
+
+def focus_stepper(page):
+    page.execute_script("document.querySelector('.stepper').focus()")
+
+
+def test_all_sections_are_there_and_the_contents_lead_to_them(page):
+    titles = texts(page, "main h2")
+    assert titles[0] == "Summary and advice"
+    assert titles[1:] == [
+        "GPU Speed Of Light Throughput", "Launch Statistics", "Occupancy", "Memory Workload Analysis",
+        "Compute Workload Analysis", "Scheduler Statistics", "Warp State Statistics", "Source Counters", "Warp Stepper",
+    ]  # fmt: skip
+    links = [each.get_attribute("href").partition("#")[2] for each in page.find_elements("css selector", "nav a")]
+    assert len(links) == len(titles)
+    assert all(page.find_elements("id", link) for link in links)
+
+
+def test_numbers_are_the_metrics(page):
+    result = Result(make_record(line=LINE))
+    for name, text in (
+        ("gpc__cycles_elapsed.max", f"{result.cycles:,} cycles"),
+        ("derived__memory_l1_wavefronts_shared_excessive", "2,112"),
+        ("launch__registers_per_thread", f"{result.metrics['launch__registers_per_thread']}"),
+    ):
+        assert find(page, f'[data-metric="{name}"] dd').text == text
+
+
+def test_arrow_keys_step_through_the_trace(page):
+    from selenium.webdriver.common.keys import Keys
+
+    focus_stepper(page)
+    assert stepper_state(page) == expected(0)
+    for step in range(1, len(OF_WARP_0)):
+        press(page, Keys.ARROW_RIGHT)
+        assert stepper_state(page) == expected(step)
+    press(page, Keys.ARROW_RIGHT)  # the end is the end
+    assert stepper_state(page) == expected(len(OF_WARP_0) - 1)
+    press(page, Keys.ARROW_LEFT)
+    assert stepper_state(page) == expected(len(OF_WARP_0) - 2)
+    press(page, Keys.HOME)
+    assert stepper_state(page) == expected(0)
+    press(page, Keys.END)
+    assert stepper_state(page) == expected(len(OF_WARP_0) - 1)
+
+
+def test_buttons_slider_and_warps(page):
+    find(page, ".stepper button.next").click()
+    find(page, ".stepper button.next").click()
+    assert stepper_state(page) == expected(2)
+    find(page, ".stepper button.back").click()
+    assert stepper_state(page) == expected(1)
+    put(page, "step", 5)
+    assert stepper_state(page) == expected(5)
+    put(page, "warp", 1)
+    assert find(page, ".stepper").get_attribute("data-warp") == "1"
+    assert stepper_state(page)["pc"] == next(row[2] for row in STEPS if row[0] == 1)
+
+
+def test_space_plays_until_the_end_and_pauses(page):
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    put(page, "speed", 60)
+    focus_stepper(page)
+    press(page, " ")
+    last = len(OF_WARP_0) - 1
+    WebDriverWait(page, 10).until(lambda it: stepper_state(it)["step"] == last)
+    WebDriverWait(page, 10).until(lambda it: "Play" in find(it, ".stepper button.play").text)
+
+
+def go_to(page, pc):
+    """Step to the first issue of an instruction and return its number."""
+    step = next(k for k, row in enumerate(OF_WARP_0) if row[2] == pc)
+    put(page, "step", step)
+    return step
+
+
+def test_lanes_show_who_runs_who_waits_and_where_they_meet(page):
+    go_to(page, STG)
+    states = [each.get_attribute("data-state") for each in page.find_elements("css selector", ".lanes li")]
+    assert states == ["executed"] * 16 + ["waiting"] * 16
+    story = " ".join(texts(page, ".story li"))
+    assert "16 of 32 lanes active" in story
+    assert f"Lanes 16{TO}31 have parted after line 5" in story
+    assert f"Lanes 16{TO}31 wait; they go on at step 8, line 3, on their own" in story
+    go_to(page, FADD)
+    states = [each.get_attribute("data-state") for each in page.find_elements("css selector", ".lanes li")]
+    assert states == (["executed"] * 4 + ["off"] * 4) * 4
+    find(page, ".stepper button.last").click()
+    assert f"Reconvergence: lanes 0{TO}15 have joined again" in " ".join(texts(page, ".story li"))
+
+
+def test_waits_are_told_before_the_step(page):
+    go_to(page, BRA)
+    assert "Waited 79 cycles before: 79 short scoreboard" in " ".join(texts(page, ".story li"))
+
+
+def test_bank_map(page):
+    go_to(page, STS)
+    shown = find(page, ".access")
+    assert (shown.get_attribute("data-wavefronts"), shown.get_attribute("data-rows")) == ("1", "1")
+    go_to(page, LDS)
+    shown = find(page, ".access")
+    assert (shown.get_attribute("data-wavefronts"), shown.get_attribute("data-rows")) == ("32", "32")
+    assert "32 wavefronts, 1 would do; 31 excessive" in shown.text
+    bad = page.find_elements("css selector", ".access rect.bad")
+    assert len(bad) == 31
+    assert len({each.get_attribute("x") for each in bad}) == 1  # all in bank 0
+
+
+def test_sector_map(page):
+    assert "4 sectors in 1 line" in find(page, ".access").text  # the first step loads
+    assert texts(page, ".access td.touched") == [f"{first}{TO}{first + 7}" for first in (0, 8, 16, 24)]
+    go_to(page, STG)
+    assert find(page, ".access").get_attribute("data-rows") == "16"
+    assert texts(page, ".access td.touched") == [str(lane) for lane in range(16)]
+
+
+BANKS = """
+const done = arguments[arguments.length - 1];
+import("gpusim/access").then(({ wavefronts, touched }) => {
+  const lanes = (address) => Array.from({ length: 32 }, (_, lane) => [lane, address(lane)]);
+  done({
+    broadcast: wavefronts(lanes(() => 64), 4, 32, 4, 32).length,
+    two: wavefronts(lanes((lane) => 8 * lane), 4, 32, 4, 32).length,
+    wide: wavefronts(lanes((lane) => 16 * lane), 16, 32, 4, 8).length,
+    sectors: [...touched(lanes((lane) => 4 + 8 * lane), 8)].map(([line, sectors]) => sectors.size),
+  });
+});
+"""
+
+
+def test_wavefronts_and_sectors_of_known_patterns(page):
+    """Broadcast: one word; every second word: two ways; 16 bytes a lane: four passes. Off by a word: one more."""
+    assert page.execute_async_script(BANKS) == {"broadcast": 1, "two": 2, "wide": 4, "sectors": [4, 4, 1]}
+
+
+def column(page, key):
+    """Numbers of one column of the source view, by row of a source line."""
+    cells = page.find_elements("css selector", f'#listing tr.line.has td[data-key="{key}"]')
+    return [float(each.get_attribute("data-value")) for each in cells]
+
+
+@pytest.mark.parametrize("key", ["cycles", "instructions", "conflicts", "sectors", "stall"])
+def test_the_source_view_sorts(page, key):
+    unsorted = texts(page, "#listing tr.line th.line")
+    assert unsorted[0] == "2"
+    head = find(page, f'#listing th[data-key="{key}"] button')
+    head.click()
+    values = column(page, key)
+    assert len(values) >= 6 and values == sorted(values, reverse=True) and values[0] > values[-1]
+    assert find(page, f'#listing th[data-key="{key}"]').get_attribute("aria-sort") == "descending"
+    head.click()
+    assert column(page, key) == sorted(values)
+    find(page, '#listing th[data-key="line"] button').click()
+    assert texts(page, "#listing tr.line th.line") == unsorted
+
+
+def test_lines_hold_the_sums_of_their_instructions(page):
+    costs = {row.line: row for row in Result(make_record(line=LINE)).source_lines}
+    for line, row in costs.items():
+        label = TO if line is None else line
+        cell = find(page, f'#listing tr[data-line="{label}"] td[data-key="cycles"]')
+        assert float(cell.get_attribute("data-value")) == row.cycles
+
+
+def test_a_line_opens_by_keyboard_and_shows_its_machine_code(page):
+    from selenium.webdriver.common.keys import Keys
+
+    button = find(page, '#listing tr[data-line="3"] button')
+    page.execute_script("arguments[0].focus()", button)
+    press(page, Keys.ENTER)
+    assert [text.split()[0] for text in texts(page, "#listing tr.sass code")] == ["FFMA", "FADD", "STS"]
+    assert find(page, '#listing tr[data-line="3"] button').get_attribute("aria-expanded") == "true"
+    assert page.switch_to.active_element.get_attribute("aria-expanded") == "true"  # the focus stays
+    press(page, Keys.ENTER)
+    assert texts(page, "#listing tr.sass code") == []
+
+
+def findings(page):
+    return page.find_elements("css selector", ".finding")
+
+
+def test_advice_leads_to_the_dearest_step(page):
+    page.execute_script("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    titles = {each.find_element("css selector", "h3").text.lower(): each for each in findings(page)}
+    finding = next(each for title, each in titles.items() if title.startswith("bank conflicts"))
+    finding.find_element("css selector", "button[aria-label='Step through line 4']").click()
+    assert stepper_state(page)["pc"] == LDS
+    assert find(page, ".access").get_attribute("data-wavefronts") == "32"
+
+
+def test_an_instruction_leads_to_its_first_step(page):
+    find(page, '#listing tr[data-line="4"] button').click()
+    find(page, "#listing tr.sass th button").click()
+    assert stepper_state(page) == expected(next(k for k, row in enumerate(OF_WARP_0) if row[2] == LDS))
+    assert page.switch_to.active_element.get_attribute("class") == "stepper"
+
+
+def test_long_stretches_without_instructions_are_folded(browser, tmp_path):
+    code = (("FADD R4, R4, R4", 2), ("FADD R4, R4, R4", 90), ("EXIT", None))
+    program = make_program(code, source={FILE: [f"line {k}" for k in range(1, 101)]})
+    browser.get(Result(make_record(program=program)).report_html(tmp_path / "long.html").as_uri())
+    lines = [int(text) for text in texts(browser, "#listing tr.line th.line")[:-1]]
+    assert lines == [*range(2, 11), *range(82, 91)]
+    assert texts(browser, "#listing tr.gap") == ["\N{MIDLINE HORIZONTAL ELLIPSIS} 71 lines without instructions"]
+    assert browser.get_log("browser") == []
+
+
+def test_the_heat_follows_the_chosen_column(page):
+    put(page, "heat-column", "conflicts")
+    hot = page.find_elements("css selector", '#listing td.chosen[style*="--heat"]')
+    assert [each.get_attribute("data-key") for each in hot] == ["conflicts"]
+    assert find(page, "#listing tr[style*='--heat']").get_attribute("data-line") == "4"
+
+
+def test_advice_leads_to_the_line(page):
+    button = find(page, ".finding button")
+    line = button.text.split()[-1]
+    button.click()
+    assert find(page, "#listing tr.marked").get_attribute("data-line") == line
+
+
+def test_every_control_has_a_name_and_a_visible_focus(page):
+    from selenium.webdriver.common.keys import Keys
+
+    nameless = page.execute_script(
+        "return [...document.querySelectorAll('button, select, input, [tabindex]')]"
+        ".filter((e) => !(e.textContent.trim() || e.ariaLabel || e.labels?.length)).map((e) => e.outerHTML)"
+    )
+    assert nameless == []
+    press(page, Keys.TAB, Keys.TAB)
+    style = "return getComputedStyle(document.activeElement).outlineStyle"
+    assert page.execute_script(style) == "solid"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_has_contrast(page, scheme):
+    """Every visible text stands out from its background by 4.5 to 1, WCAG's level AA."""
+    media = [{"name": "prefers-color-scheme", "value": scheme}]
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
+    assert page.execute_script(CONTRAST) == []
+
+
+CONTRAST = """
+const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+function rgba(colour) {
+  canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+  const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data;
+  return [r, g, b, a / 255];
+}
+const over = (top, under) => [0, 1, 2].map((k) => top[k] * top[3] + under[k] * (1 - top[3])).concat(1);
+function background(node) {
+  const layers = [];
+  for (let each = node; each; each = each.parentElement) layers.push(rgba(getComputedStyle(each).backgroundColor));
+  return layers.reverse().reduce((under, top) => over(top, under), [255, 255, 255, 1]);
+}
+function luminance(colour) {
+  const [r, g, b] = colour.map((c) => c / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
+const poor = [];
+for (const node of document.querySelectorAll("body *")) {
+  const own = [...node.childNodes].some((each) => each.nodeType === 3 && each.textContent.trim());
+  if (!own || node instanceof SVGElement || !node.getClientRects().length) continue;
+  if (node.closest(".ended, script, option")) continue;
+  const under = background(node);
+  const text = over(rgba(getComputedStyle(node).color), under);
+  const [low, high] = [luminance(text), luminance(under)].sort((a, b) => a - b);
+  const ratio = (high + 0.05) / (low + 0.05);
+  if (ratio < 4.5) poor.push([node.className, node.textContent.slice(0, 30), ratio]);
+}
+return poor;
+"""
+
+
+def test_a_phone_has_no_horizontal_scroll(page):
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+    for pc in (LDS, STG):
+        go_to(page, pc)
+        page.execute_script("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+        width, window = page.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
+        assert width <= window == PHONE["width"]
+
+
+def test_a_page_without_a_trace_says_how_to_get_one(browser, tmp_path):
+    browser.get(Result(make_record(line=LINE)).report_html(tmp_path / "plain.html").as_uri())
+    assert "No trace was recorded" in find(browser, "section#stepper").text
+    assert browser.get_log("browser") == []
+
+
+def test_a_cut_trace_is_said_to_be_cut(browser, tmp_path, monkeypatch):
+    monkeypatch.setattr(steps, "STEPS", 3)
+    record = make_record(line=LINE)
+    result = Result(replace(record, trace=make_trace(record)))
+    browser.get(result.report_html(tmp_path / "cut.html").as_uri())
+    assert "first 3 steps of a warp" in find(browser, ".stepper").text
+    assert "Step 1 of 3 (of 9)" in find(browser, ".position").text
+    assert json.loads(find(browser, "#data").get_attribute("textContent"))["trace"]["cut"]
+
+
+MAPS = """
+const done = arguments[arguments.length - 1];
+import("gpusim/access").then(({ sharedMap, globalMap }) => {
+  const { trace } = JSON.parse(document.getElementById("data").textContent);
+  const found = { shared: [], global: [] };
+  for (const access of trace.warps.flatMap((warp) => warp.access).filter((each) => each && each[4] >= 0)) {
+    if (access[0] === 2) found.shared.push([Number(sharedMap(trace, access).dataset.rows), access[5]]);
+    if (access[0] === 1) found.global.push([Number(globalMap(trace, access, "global").dataset.rows), access[8]]);
+  }
+  done(found);
+});
+"""
+
+
+@pytest.mark.usefixtures("toolchain")
+@pytest.mark.parametrize(
+    ("name", "size", "most"), [("transpose/tiled", 40, 32), ("reduction/interleaved_conflicts", 600, 8)]
+)
+def test_maps_of_a_program_show_what_the_engine_counted(browser, tmp_path, name, size, most):
+    """The page derives wavefronts and lines from addresses; the engine counted them on its own."""
+    launch = get(name).make(size, 0)
+    result = gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, trace=True)
+    path = result.report_html(tmp_path / "report.html", name)
+    assert path.stat().st_size < 1 << 20
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", DESKTOP)
+    browser.get(path.as_uri())
+    found = browser.execute_async_script(MAPS)
+    for pairs in found.values():
+        assert len(pairs) >= 9
+        assert all(drawn == counted for drawn, counted in pairs)
+    assert max(counted for _, counted in found["shared"]) == most
+    rows = result.trace.of_warp(0)
+    for step in (0, len(rows) // 2, len(rows) - 1):
+        put(browser, "step", step)
+        row = rows[step]
+        assert stepper_state(browser) == {"step": step} | {key: int(row[key]) for key in ("pc", "active", "executed")}
+    assert browser.get_log("browser") == []
+
+
+def test_lanes_are_named_in_short(page):
+    script = (
+        "const done = arguments[arguments.length - 1];"
+        "import('gpusim/format').then(({ ranges }) => done(arguments[0].map(ranges)));"
+    )
+    lanes = [[5], [0, 1, 2, 7], list(range(1, 32, 2)), [0, 2, 4, 7, 8], []]
+    shown = ["5", f"0{TO}2, 7", "1, 3, \N{HORIZONTAL ELLIPSIS}, 31", f"0, 2, 4, 7{TO}8", ""]
+    assert page.execute_async_script(script, lanes) == shown
+
+
+WIDGET = """
+const done = arguments[arguments.length - 1];
+const values = { page: arguments[1], height: 321 };
+import("data:text/javascript;base64," + btoa(arguments[0])).then(({ default: { render } }) => {
+  render({ model: { get: (name) => values[name], on() {} }, el: document.body });
+  const frame = document.querySelector("iframe");
+  frame.addEventListener("load", () => setTimeout(() => {
+    const inside = frame.contentDocument;
+    done([inside.documentElement.dataset.ready, inside.querySelectorAll("main > section").length, frame.clientHeight]);
+  }, 200));
+});
+"""
+
+
+def test_the_widget_shows_the_page_in_a_frame(browser, tmp_path):
+    pytest.importorskip("anywidget", reason="anywidget, of the extra 'widget', is not installed")
+    from gpusim.widget import ReportWidget
+
+    record = make_record(line=LINE)
+    widget = ReportWidget(Result(replace(record, trace=make_trace(record))), height=321)
+    empty = tmp_path / "notebook.html"
+    empty.write_text("<!doctype html><title>notebook</title><body>", "utf-8")
+    browser.get(empty.as_uri())
+    assert browser.execute_async_script(WIDGET, widget._esm, widget.page) == ["true", 10, 321]
+    assert browser.get_log("browser") == []

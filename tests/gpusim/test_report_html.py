@@ -1,0 +1,221 @@
+"""The HTML report without a browser: one self-contained file whose numbers are the result's."""
+
+import html.parser
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from gpusim.engine import layout as L
+from gpusim.report_html import MODULES, render, steps
+from gpusim.report_html.document import FIELDS, make_document
+from gpusim.result import Result
+from gpusim.trace import SPACES
+from tests.gpusim.hand_trace import ADDRESS, LOW, STEPS, make_trace
+from tests.gpusim.records import CODE, FILE, LDG, LDS, SOURCE, STG, make_program, make_record, stall
+
+LINE = {
+    LDG: {L.N_REQUESTS: 2112, L.N_SECTORS: 8448, L.N_SECTORS_IDEAL: 8448, stall(L.R_LONG): 900_000},
+    STG: {L.N_REQUESTS: 2112, L.N_SECTORS: 67584, L.N_SECTORS_IDEAL: 8448},
+    LDS: {L.N_SHARED_REQUESTS: 2112, L.N_SHARED_WAVEFRONTS: 4224, L.N_SHARED_IDEAL: 2112, stall(L.R_SHORT): 100_000},
+}
+
+
+def traced(**changes):
+    record = make_record(line=LINE, **changes)
+    return Result(replace(record, trace=make_trace(record)))
+
+
+class Page(html.parser.HTMLParser):
+    """The elements of a page: tags with their attributes, and the text of each script and style."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.raw, self._inside = [], {}, None
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        if tag in ("script", "style"):
+            self._inside = dict(attributes).get("type", tag)
+            self.raw[self._inside] = ""
+
+    def handle_endtag(self, tag):
+        self._inside = None
+
+    def handle_data(self, data):
+        if self._inside:
+            self.raw[self._inside] += data
+
+
+def data_of(result, title=None):
+    return json.loads(Page(render(result, title)).raw["application/json"])
+
+
+def test_the_page_needs_nothing_but_itself():
+    page = Page(render(traced()))
+    for tag, attributes in page.tags:
+        assert tag not in ("link", "img", "iframe", "object", "embed"), (tag, attributes)
+        assert not {"src", "srcset", "data", "action"} & set(attributes), (tag, attributes)
+        assert attributes.get("href", "#").startswith("#")
+    imports = json.loads(page.raw["importmap"])["imports"]
+    assert set(imports) == {f"gpusim/{name}" for name in MODULES}
+    assert all(url.startswith("data:text/javascript;base64,") for url in imports.values())
+    # Names of XML namespaces look like addresses and are none.
+    addresses = set(re.findall(r"https?://[^\s\"'`]+", page.raw["style"] + page.raw["module"]))
+    assert addresses <= {"http://www.w3.org/2000/svg"}
+    assert not re.search(r"@import|url\(", page.raw["style"])
+
+
+def test_every_module_is_imported_by_name_and_exists():
+    text = render(traced())
+    page = Page(text)
+    assert set(re.findall(r'from "gpusim/(\w+)"', page.raw["module"])) <= set(MODULES)
+    assert "{{" not in text.replace(page.raw["application/json"], "").split("<body>")[0]
+
+
+def test_the_documents_metrics_are_the_results():
+    result = traced()
+    data = data_of(result)
+    assert data["metrics"] == dict(result.metrics)
+    assert data["cycles"] == result.cycles
+    shown = [row for section in data["sections"] for row in [*section["rows"], *section["bars"]] if row["metric"]]
+    assert len(shown) > 25
+    assert all(row["value"] == result.metrics[row["metric"]] for row in shown)
+    assert data["advice"] == json.loads(json.dumps(result.to_dict()["advice"]))
+
+
+def test_sections_have_nsight_computes_names_and_order():
+    assert [section["title"] for section in data_of(traced())["sections"]] == [
+        "GPU Speed Of Light Throughput", "Launch Statistics", "Occupancy", "Memory Workload Analysis",
+        "Compute Workload Analysis", "Scheduler Statistics", "Warp State Statistics", "Source Counters",
+    ]  # fmt: skip
+
+
+def test_instructions_hold_the_costs_of_each():
+    result = traced()
+    data = data_of(result)
+    assert len(data["instructions"]) == len(CODE)
+    for row, costs in zip(data["instructions"], result.instructions, strict=True):
+        assert row[:2] == [costs.address, costs.text]
+        assert row[4] == [getattr(costs, name) for name in FIELDS]
+        waits = dict(zip(row[5][::2], row[5][1::2], strict=True))
+        assert {data["stalls"][k][0]: n for k, n in waits.items()} == costs.stalls
+    (source,) = data["source"]
+    assert FILE.endswith(source["name"])
+    assert source["lines"] == SOURCE[source["first"] - 1 :][: len(source["lines"])]
+    assert data["instructions"][-1][2:4] == [-1, 0]
+
+
+def test_text_cannot_break_out_of_the_page():
+    nasty = "</script><script>alert(1)</script><!--"
+    program = make_program(name=nasty, source={FILE: [nasty] * 9})
+    text = render(traced(program=program), title=nasty)
+    assert text.count("</script>") == 3
+    assert "alert(1)</script>" not in text
+    assert data_of(traced(program=program), nasty)["title"] == nasty
+
+
+def test_steps_are_the_traces_issues():
+    data = data_of(traced())["trace"]
+    assert [warp["label"] for warp in data["warps"]] == ["block 0,0,0 warp 0", "block 0,0,0 warp 1"]
+    for warp in data["warps"]:
+        rows = [row for row in STEPS if row[0] == warp["warp"]]
+        assert warp["total"] == len(rows)
+        assert warp["cycle"] == [row[1] for row in rows]
+        assert warp["pc"] == [row[2] for row in rows]
+        assert [data["masks"][k] for k in warp["active"]] == [row[3] for row in rows]
+        assert [data["masks"][k] for k in warp["executed"]] == [row[4] for row in rows]
+        for row, access in zip(rows, warp["access"], strict=True):
+            if not row[5]:
+                assert access == 0
+                continue
+            assert SPACES[access[0]] == row[5]
+            assert access[5:] == list(row[7:])
+    store = data["warps"][0]["access"][6]
+    assert store[1:4] == [1, 4, ADDRESS]
+    assert data["patterns"][store[4]] == [128 * lane if LOW >> lane & 1 else -1 for lane in range(32)]
+    assert data["cut"] == ""
+
+
+def test_stalls_stand_before_the_step_that_waited():
+    warp = data_of(traced())["trace"]["warps"][0]
+    assert warp["stalls"][:3] == [[], [L.R_LONG, 599], [L.R_WAIT, 2, L.R_NOT_SELECTED, 1]]
+    assert warp["stalls"][5] == [L.R_SHORT, 79]
+
+
+def test_a_long_trace_is_cut_and_the_page_says_so(monkeypatch):
+    monkeypatch.setattr(steps, "STEPS", 4)
+    monkeypatch.setattr(steps, "WARPS", 1)
+    monkeypatch.setattr(steps, "PATTERNS", 1)
+    record = make_record()
+    cut = steps.make_steps(make_trace(record, complete=False))
+    assert [len(warp["pc"]) for warp in cut["warps"]] == [4]
+    assert cut["warps"][0]["total"] == 9
+    assert len(cut["patterns"]) == 1
+    for part in ("1 of 2 traced warps", "first 4 steps", "first 1 different", "limit was reached at cycle 900"):
+        assert part in cut["cut"]
+
+
+def test_without_a_trace():
+    assert data_of(Result(make_record()))["trace"] is None
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        make_record(program=make_program((("EXIT", None),))),
+        make_record(grid=1, block=1, cycles=1, active_cycles=0, warp_cycles=0),
+        make_record(cycles=10**12),
+    ],
+    ids=["empty kernel", "nothing active", "huge"],
+)
+def test_extreme_records_have_finite_numbers(record):
+    json.dumps(make_document(Result(record)), allow_nan=False)
+
+
+def test_report_html_writes_the_file(tmp_path):
+    path = traced().report_html(tmp_path / "out.html", title="a & b")
+    text = path.read_text("utf-8")
+    assert "<title>a &amp; b" in text
+    assert text == render(traced(), "a & b")
+
+
+def test_notebooks_show_a_few_lines_without_a_script():
+    result = Result(make_record(line=LINE, program=make_program(name="a<b")))
+    text = result._repr_html_()
+    assert "a&lt;b" in text and "<script" not in text
+    assert f"{result.cycles:,} cycles" in text
+    for each in result.advice:
+        assert (each.sentence in text) == (each.line is not None)
+    assert len(text) < 10_000
+
+
+def test_the_widget_holds_the_page():
+    pytest.importorskip("anywidget", reason="anywidget, of the extra 'widget', is not installed")
+    from gpusim.widget import ReportWidget
+
+    widget = ReportWidget(traced(), title="mine", height=300)
+    assert widget.page == render(traced(), "mine")
+    assert widget.height == 300
+
+
+def test_without_anywidget_the_error_names_the_extra(monkeypatch):
+    import builtins
+    import importlib
+    import sys
+
+    monkeypatch.delitem(sys.modules, "gpusim.widget", raising=False)
+    real = builtins.__import__
+
+    def without(name, *rest):
+        if name == "anywidget":
+            raise ImportError("no module", name=name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ImportError, match=r"needs anywidget: pip install 'gpusim\[widget\]'"):
+        importlib.import_module("gpusim.widget")
+
+

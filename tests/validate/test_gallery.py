@@ -1,0 +1,56 @@
+"""docs/figures.md shows every picture, small and described as it is drawn."""
+
+import re
+
+import matplotlib
+import pytest
+from PIL import Image
+
+from gpusim import plot
+from validate.__main__ import main
+from validate.scoring import gallery
+from validate.scoring.documents import DOCS, DocumentError
+
+matplotlib.use("Agg")
+TEXT = (DOCS / gallery.DOCUMENT).read_text("utf-8")
+SHOWN = {
+    name: re.sub(r"\\([\[\]])", r"\1", text)
+    for text, name in re.findall(r"!\[((?:[^\]\\]|\\.)*)\]\(figures/(\w+)\.png\)", TEXT)
+}
+
+
+def test_every_picture_is_shown_and_nothing_else():
+    assert set(SHOWN) == set(gallery.PICTURES) == {path.stem for path in (DOCS / "figures").iterdir()}
+    assert TEXT.count("](figures/") == len(SHOWN)
+    figures = {name for name, home in plot._HOME.items() if home not in ("style",)}
+    assert all(f"plot.{name}(" in TEXT for name in figures)
+
+
+@pytest.mark.parametrize("name", gallery.PICTURES)
+def test_a_picture_is_small_and_carries_its_description(name):
+    path = DOCS / "figures" / f"{name}.png"
+    assert path.stat().st_size < 80_000
+    image = Image.open(path)
+    assert image.width == 900
+    assert image.info["Description"] == SHOWN[name]
+
+
+@pytest.mark.parametrize("name", ("occupancy", "lanes", "divergence", "banks", "coalescing"))
+def test_pictures_without_time_are_drawn_as_they_are_described(name):
+    """What the others say moves with the model of time; `python -m validate figures` renews them."""
+    assert plot.text_alternative(gallery.PICTURES[name]()) == SHOWN[name]
+
+
+def test_descriptions_are_renewed(tmp_path):
+    (tmp_path / gallery.DOCUMENT).write_text(r"![old \[x\]](figures/occupancy.png) and ![](figures/banks.png)", "utf-8")
+    (written,) = gallery.write(tmp_path, ["occupancy"])
+    assert written == tmp_path / "figures" / "occupancy.png"
+    expected = f"![{SHOWN['occupancy']}](figures/occupancy.png) and ![](figures/banks.png)"
+    assert (tmp_path / gallery.DOCUMENT).read_text("utf-8") == expected
+    with pytest.raises(DocumentError, match=r"measured\.png 0 times"):
+        gallery.write(tmp_path, ["measured"])
+
+
+def test_a_picture_that_does_not_exist_is_a_mistake(capsys):
+    assert main(["figures", "--only", "cycles"]) == 2
+    assert "no picture named cycles" in capsys.readouterr().err

@@ -1,0 +1,90 @@
+"""The pictures of `docs/figures.md`: which program each of them shows, and their descriptions in the document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import gpusim
+from gpusim import plot
+from gpusim.result import Result
+from programs import images, registry
+from validate.scoring import accepted
+from validate.scoring.documents import DOCS, DocumentError
+
+DOCUMENT = "figures.md"
+LADDER = tuple(name for name in registry.names() if name.startswith("reduction/"))
+
+
+@cache
+def simulated(name: str, size: int, trace: bool = False) -> Result:
+    """A bundled program on the reference GPU, from its program image, so that no compiler's version matters."""
+    variant = registry.get(name)
+    launch = variant.make(size, 0)
+    program = images.image(name)
+    return gpusim.simulate(
+        program, launch.grid, launch.block, launch.args, "h200", launch.shared_bytes, trace=trace
+    )
+
+
+def traced(name: str, size: int) -> Any:
+    """What happened on SM 0 and in block 0."""
+    return simulated(name, size, trace=True).trace
+
+
+def _memory() -> Any:
+    result = simulated("atomics/global_few", 32768)
+    return plot.memory_load(result.slices, result.channels, "atomics/global_few, 32,768 threads, on NVIDIA H200")
+
+
+def _measured() -> Any:
+    points = ((str(point), entry.measured, entry.predicted) for point, entry in accepted.load().items())
+    return plot.predicted_against_measured(points)
+
+
+PICTURES: Mapping[str, Callable[[], Any]] = {
+    "roofline": lambda: plot.roofline(simulated("matmul/tiled", 256)),
+    "stalls": lambda: plot.stall_breakdown(simulated("matmul/tiled", 256)),
+    "ladder": lambda: plot.stall_breakdown({name: simulated(name, 1 << 18) for name in LADDER}),
+    "measured": _measured,
+    "occupancy": lambda: plot.occupancy_calculator(simulated("matmul_register/strided", 256)),
+    "memory": _memory,
+    "lanes": lambda: plot.lane_activity(traced("reduction/interleaved_divergent", 1024), 0, 30, 48),
+    "divergence": lambda: plot.divergence_tree(traced("divergence/4", 1024), 0),
+    "banks": lambda: plot.bank_wavefronts(traced("bank_conflict/8", 1024)),
+    "coalescing": lambda: plot.coalescing(traced("access/strided", 1024)),
+    "schedulers": lambda: plot.scheduler_timeline(traced("matmul/tiled", 512), start=12000),
+    "residency": lambda: plot.sm_residency(traced("vector_add", 1 << 20)),
+}
+"""Every picture by the name of its file."""
+
+
+def write(docs: Path | None = None, only: Collection[str] = ()) -> list[Path]:
+    """Draw the pictures (or those named) and renew their descriptions in the document; returns the files.
+
+    Raises DocumentError if the document does not show one of them.
+    """
+    docs = docs or DOCS
+    written = []
+    (docs / "figures").mkdir(exist_ok=True)
+    for name, draw in PICTURES.items():
+        if only and name not in only:
+            continue
+        drawn = draw()
+        _describe(docs / DOCUMENT, name, plot.text_alternative(drawn))
+        written.append(plot.save(drawn, docs / "figures" / f"{name}.png"))
+    return written
+
+
+def _describe(document: Path, name: str, text: str) -> None:
+    """Put a text alternative where the document shows a picture."""
+    alternative = re.sub(r"([\[\]])", r"\\\1", text)
+    before = document.read_text("utf-8")
+    pattern = rf"!\[(?:[^\]\\]|\\.)*\]\(figures/{name}\.png\)"
+    after, count = re.subn(pattern, lambda _: f"![{alternative}](figures/{name}.png)", before)
+    if count != 1:
+        raise DocumentError(f"{document} shows figures/{name}.png {count} times, not once")
+    document.write_text(after, "utf-8")
