@@ -31,9 +31,6 @@ LADDERS = {
 
 
 POINTS = select(sizes="small") + [point for points in LADDERS.values() for point in points]
-# Known gaps, by variant: counters that differ as yet. A variant whose counters have become equal must go from here.
-
-
 ACCEPTED = accepted.load()
 
 
@@ -54,10 +51,7 @@ def test_outputs_are_right(point):
 @pytest.mark.parametrize("point", POINTS, ids=str)
 def test_exact_counters_are_exact(point):
     differing = replayed(point).differing
-    if point.variant in NOT_YET:
-        assert differing, f"{point.variant} counts as the hardware now: take it out of NOT_YET"
-    else:
-        assert {name: (pair.measured, pair.predicted) for name, pair in differing.items()} == {}
+    assert {name: (pair.measured, pair.predicted) for name, pair in differing.items()} == {}
 
 
 @pytest.mark.parametrize("point", POINTS, ids=str)
