@@ -13,7 +13,7 @@ from gpusim.engine import layout as L
 from gpusim.engine.coalescer import atomic_requests
 from gpusim.engine.flight import hold
 from gpusim.engine.jit import compiled
-from gpusim.engine.lines import atomic_lines, defer, line_filter, read_lines, write_lines
+from gpusim.engine.lines import atomic_lines, defer, line_filter, read_lines, take_operands, write_lines
 from gpusim.engine.memory_state import (
     KIND_ATOMIC,
     KIND_READ_STRONG,
@@ -41,8 +41,11 @@ def must_wait(st, sm, path):
 
 
 @compiled
-def access_lines(st, sm, q, w, i, wb, mask, size, count, time, path):
-    """Sends an instruction on its way: `count` lines in st.touched[sm], addresses in st.address[sm]."""
+def access_lines(st, sm, q, w, i, wb, mask, size, count, time, path, kept):
+    """Sends an instruction on its way: `count` lines in st.touched[sm], addresses in st.address[sm].
+
+    kept: row of st.held[sm] where it has waited, or -1.
+    """
     if path == PATH_READ:
         read_lines(st, sm, q, w, i, False, count, time, -1, mask, size)
         return
@@ -52,7 +55,7 @@ def access_lines(st, sm, q, w, i, wb, mask, size, count, time, path):
     touched = st.touched[sm]
     if path != PATH_READ_STRONG:
         st.sm[sm, L.S_DEFERRED_LINES] |= line_filter(touched, count)
-    entry = defer(st, sm, w, i, wb, mask, size)
+    entry = defer(st, sm, w, i, wb, mask, size, kept)
     if path == PATH_READ_STRONG:
         atomic_lines(st, sm, q, w, i, mask, size, count, time, KIND_READ_STRONG, entry)
         return
@@ -67,7 +70,7 @@ def access_lines(st, sm, q, w, i, wb, mask, size, count, time, path):
 
 
 @compiled
-def keep(st, sm, q, w, i, mask, size, count, path):
+def keep(st, sm, q, w, i, wb, mask, size, count, path):
     """The instruction waits behind all others that do; its scoreboards count it until it goes on."""
     s = st.sm[sm]
     k = (s[L.S_HELD_FIRST] + s[L.S_HELD]) % L.HELD_MOST
@@ -93,15 +96,16 @@ def keep(st, sm, q, w, i, mask, size, count, path):
         st.warp[w, L.W_STORES] += 1
     if path != PATH_READ and path != PATH_WRITE:
         s[L.S_HELD_LINES] |= line_filter(st.touched[sm], count)
+        take_operands(st, i, wb, size, st.held_values[sm, k])
 
 
 @compiled
 def send_lines(st, sm, q, w, i, wb, mask, size, count, time, path):
     """An instruction that has issued goes on its way, or waits."""
     if st.sm[sm, L.S_HELD] > 0 or must_wait(st, sm, path):
-        keep(st, sm, q, w, i, mask, size, count, path)
+        keep(st, sm, q, w, i, wb, mask, size, count, path)
     else:
-        access_lines(st, sm, q, w, i, wb, mask, size, count, time, path)
+        access_lines(st, sm, q, w, i, wb, mask, size, count, time, path, -1)
     if is_store(path):
         note_store(st.part[q])
 

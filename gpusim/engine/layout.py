@@ -454,6 +454,7 @@ class State(ArrayTable):
         "values": (np.uint32, 4),  # [SMs, capacity, 8, 32]: their operands
         "held": (np.int64, 3),  # [SMs, HELD_MOST, H_FIELDS]
         "held_lines": (np.int64, 4),  # [SMs, HELD_MOST, HELD_LINES, 2]: their lines and sector masks
+        "held_values": (np.uint32, 4),  # [SMs, HELD_MOST, 8, 32]: what they send, if it takes effect at L2
         "held_address": (np.int64, 3),  # [SMs, HELD_MOST, 32]
         "address": (np.int64, 2),  # [SMs, 32]: addresses of the instruction at hand
         "copy_targets": (np.int64, 2),  # [SMs, 32 + 2 * banks]: where an asynchronous copy goes; words by bank

@@ -213,8 +213,24 @@ def atomic_lines(st, sm, q, w, i, mask, size, count, time, kind, entry):
 
 
 @compiled
-def defer(st, sm, w, i, wb, mask, size):
-    """Keeps the operands of an access that takes effect at L2 in time order. Returns its entry."""
+def take_operands(st, i, wb, size, values):
+    """Copies what an access sends, uint32 values[8, 32], out of the registers, which may change after its issue."""
+    op = st.code[i, M.COL_OP]
+    if op == M.OP_STORE:
+        src = row_offset(st.code[i, M.COL_B], wb)
+        for k in range(max(size >> 2, 1)):
+            for lane in range(32):
+                values[k, lane] = st.regs[src + 32 * k + lane]
+    elif op != M.OP_LOAD:
+        copy_operands(st, i, wb, st.code[i, M.COL_AUX4] & 255, values)
+
+
+@compiled
+def defer(st, sm, w, i, wb, mask, size, kept):
+    """Keeps the operands of an access that takes effect at L2 in time order. Returns its entry.
+
+    kept: row of st.held_values[sm] where they are since its issue, or -1.
+    """
     entry = st.sm[sm, L.S_DEFERRED]
     st.sm[sm, L.S_DEFERRED] = entry + 1
     st.deferred[sm, entry, L.X_PC] = i
@@ -224,15 +240,12 @@ def defer(st, sm, w, i, wb, mask, size):
     st.deferred[sm, entry, L.X_REMOTE] = 0
     for lane in range(32):
         st.lanes[sm, entry, lane] = st.address[sm, lane]
-    op = st.code[i, M.COL_OP]
-    values = st.values[sm, entry]
-    if op == M.OP_STORE:
-        src = row_offset(st.code[i, M.COL_B], wb)
-        for k in range(max(size >> 2, 1)):
+    if kept < 0:
+        take_operands(st, i, wb, size, st.values[sm, entry])
+    else:
+        for k in range(8):
             for lane in range(32):
-                values[k, lane] = st.regs[src + 32 * k + lane]
-    elif op != M.OP_LOAD:
-        copy_operands(st, i, wb, st.code[i, M.COL_AUX4] & 255, values)
+                st.values[sm, entry, k, lane] = st.held_values[sm, kept, k, lane]
     return entry
 
 

@@ -168,7 +168,7 @@ def remote_access(st, sm, q, w, i, wb, mask, time):
         size = np.int64(4 * words_of(st.code[i, M.COL_AUX4] & 255))
     if not find_remote(st, sm, i, w, mask, size):
         return
-    entry = defer(st, sm, w, i, wb, mask, size)
+    entry = defer(st, sm, w, i, wb, mask, size, -1)
     st.deferred[sm, entry, L.X_REMOTE] = 1
     st.touched[sm, 0, 0] = 0
     st.touched[sm, 0, 1] = 1

@@ -362,6 +362,7 @@ def build_state(
         copy_targets=spare.take("copy_targets", (sms, 32 + 2 * int(par[L.P_BANKS]))),
         held=spare.take("held", (sms, L.HELD_MOST, L.H_FIELDS)),
         held_lines=spare.take("held_lines", (sms, L.HELD_MOST, L.HELD_LINES, 2)),
+        held_values=spare.take("held_values", (sms, L.HELD_MOST, 8, 32), np.uint32),
         held_address=spare.take("held_address", (sms, L.HELD_MOST, 32)),
         deferred=spare.zeros("deferred", (sms, room.deferred, L.X_FIELDS), used),
         lanes=spare.take("lanes", (sms, room.deferred, 32)),

@@ -27,11 +27,12 @@ def resume(st, sm, now):
         path = st.held[sm, st.sm[sm, L.S_HELD_FIRST], L.H_PATH]
         if must_wait(st, sm, path) or no_room(st, sm, ROOM) or (not is_store(path) and too_many_loads(st, sm)):
             return
-        h = st.held[sm, take_held(st, sm)]
+        k = take_held(st, sm)
+        h = st.held[sm, k]
         w, i = h[L.H_WARP], h[L.H_PC]
         wb = 32 * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP])
         q = h[L.H_PART]
-        access_lines(st, sm, q, w, i, wb, h[L.H_MASK], h[L.H_SIZE], h[L.H_COUNT], now, h[L.H_PATH])
+        access_lines(st, sm, q, w, i, wb, h[L.H_MASK], h[L.H_SIZE], h[L.H_COUNT], now, path, k)
         for scoreboard in (st.code[i, M.COL_RBAR], st.code[i, M.COL_WBAR]):
             if scoreboard < 6:
                 scoreboard_reply(st, sm, w, scoreboard, now, now)

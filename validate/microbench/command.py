@@ -37,10 +37,12 @@ def _measure(options: argparse.Namespace) -> int:
 
 
 def _join(options: argparse.Namespace) -> int:
-    from validate.microbench import results
+    from validate.microbench import results, suite
 
-    documents = [json.loads(path.read_text()) for path in options.recordings]
-    results.write(results.join(documents), results.FOLDER / f"{options.gpu}.json")
+    joined = results.join([json.loads(path.read_text()) for path in options.recordings])
+    order = {name: place for place, name in enumerate(suite.benches())}
+    joined["benches"] = dict(sorted(joined["benches"].items(), key=lambda each: order[each[0]]))
+    results.write(joined, results.FOLDER / f"{options.gpu}.json")
     return 0
 
 
