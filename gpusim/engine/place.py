@@ -56,7 +56,8 @@ def places(config: GPUConfig, n_sms: int, blocks: int) -> list[int]:
         partitions = tuple(gpc % config.l2.partitions for gpc in range(config.sm.gpcs))
     runs, each = _runs(config, n_sms)
     whole = [(tpc, gpc) for gpc, tpcs in runs for tpc in tpcs for _ in range(each)][:n_sms]
-    first = _first(runs, each, blocks) if blocks < n_sms else []
+    # A TPC that lacks an SM, as no GPU has one, gets its blocks in the order of SMs.
+    first = _first(runs, each, blocks) if blocks < n_sms and n_sms % each == 0 else []
     left = list(whole)
     for place in first:
         left.remove(place)
@@ -66,8 +67,8 @@ def places(config: GPUConfig, n_sms: int, blocks: int) -> list[int]:
 def first_blocks(config: GPUConfig, n_sms: int, blocks: int, per_sm: int) -> np.ndarray:
     """SM of each of the blocks that find room at once, in the order of blocks; `per_sm` fit on an SM. int64[n]."""
     waves, rest = divmod(min(blocks, per_sm * n_sms), n_sms)
-    if waves == 0:
-        return np.arange(rest)
+    if waves == 0 or n_sms % config.crossbar.sms_per_port != 0:
+        return np.concatenate([np.tile(np.arange(n_sms), waves), np.arange(rest)])
     found: list[int] = []
     for tpc, _ in _first(*_runs(config, n_sms), rest, large_first=True):
         first = tpc * config.crossbar.sms_per_port

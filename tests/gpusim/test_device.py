@@ -5,6 +5,8 @@ import pytest
 from numba import cuda
 
 import gpusim
+from gpusim.config import load_config
+from gpusim.engine.place import first_blocks, places
 from gpusim.errors import MemoryAccessError
 
 
@@ -74,3 +76,12 @@ def test_use_after_free_is_found(device):
 def test_an_unrecorded_event_has_no_time(device):
     with pytest.raises(ValueError, match="recorded"):
         device.event().elapsed_ms(device.event())
+
+
+@pytest.mark.parametrize("count", [1, 33, 65])
+@pytest.mark.parametrize("blocks", [1, 40, 200])
+def test_an_odd_number_of_sms_takes_every_block(count, blocks):
+    config = load_config("h200", overrides=[f"sm.count={count}"])
+    found = first_blocks(config, count, blocks, 2)
+    assert len(found) == min(blocks, 2 * count) and set(found.tolist()) <= set(range(count))
+    assert len(places(config, count, blocks)) == count
