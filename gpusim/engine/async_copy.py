@@ -64,20 +64,19 @@ def check_parts(st, sm, i, w, mask, size):
 
 
 @compiled
-def copy_lanes(st, sm, w, i, wb, mask, size, reading):
-    """Bytes from global (st.address) to shared memory, or zeros for lanes that do not read.
+def copy_lanes(st, sm, w, i, mask, size, reading):
+    """Bytes from global (st.address) to shared memory (st.copy_targets), or zeros for lanes that do not read.
 
     In the .ZFILL form the source's distance from a multiple of `size` is the number of bytes at the end that become
     zero. Afterwards st.address holds the aligned sources.
     """
-    row = row_offset(st.code[i, M.COL_A], wb)
     block = st.warp[w, L.W_BLOCK] * st.par[L.P_SHARED_STRIDE]
     zero_fill = st.code[i, M.COL_AUX4] != 0
     memory = st.memory8
     for lane in range(32):
         if (mask >> lane) & 1 == 0:
             continue
-        to = block + own_offset(st, sm, w, shared_target(st, i, row, lane))
+        to = block + own_offset(st, sm, w, st.copy_targets[sm, lane])
         source = st.address[sm, lane]
         count = np.int64(0)
         if (reading >> lane) & 1:
@@ -98,9 +97,11 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
     size = np.int64(st.code[i, M.COL_AUX1] & 255)
     k = open_copies(st, sm, w)
     address = st.address[sm]
+    target = st.copy_targets[sm]
     row = row_offset(st.code[i, M.COL_A], wb)
     for lane in range(32):
-        address[lane] = shared_target(st, i, row, lane)
+        target[lane] = shared_target(st, i, row, lane)
+        address[lane] = target[lane]
     own_offsets(st, sm, w)
     if not check_window(
         st, sm, i, w, mask, size, st.par[L.P_SHARED_FIRST], st.par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS
@@ -113,7 +114,7 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
             return
     elif not check_global(st, sm, i, w, reading, size):
         return
-    copy_lanes(st, sm, w, i, wb, mask, size, reading)
+    copy_lanes(st, sm, w, i, mask, size, reading)
     if st.sm[sm, L.S_LOG_ROW] != 0:
         log_addresses(st, sm, i, reading)
     token = st.token[sm, k]
@@ -121,9 +122,6 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
         token[L.T_TIME] = max(token[L.T_TIME], time + st.par[L.P_SHARED_LATENCY])
         return
     bypass = st.code[i, M.COL_AUX3] & M.MEM_BYPASS != 0
-    target = st.copy_targets[sm]
-    for lane in range(32):
-        target[lane] = shared_target(st, i, row, lane)
     lines, sectors = coalesce(st.address[sm], st.touched[sm], reading, size)
     line = st.line[st.sm[sm, L.S_CHUNK], i]
     line[L.N_REQUESTS] += 1

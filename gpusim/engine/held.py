@@ -73,7 +73,7 @@ def access_lines(st, sm, q, w, i, wb, mask, size, count, time, path, kept):
 def keep(st, sm, q, w, i, wb, mask, size, count, path):
     """The instruction waits behind all others that do; its scoreboards count it until it goes on."""
     s = st.sm[sm]
-    k = (s[L.S_HELD_FIRST] + s[L.S_HELD]) % L.HELD_MOST
+    k = (s[L.S_HELD_FIRST] + s[L.S_HELD]) % st.held.shape[1]
     s[L.S_HELD] += 1
     h = st.held[sm, k]
     h[L.H_WARP] = w
@@ -119,7 +119,7 @@ def take_held(st, sm):
     """
     s = st.sm[sm]
     k = s[L.S_HELD_FIRST]
-    s[L.S_HELD_FIRST] = (k + 1) % L.HELD_MOST
+    s[L.S_HELD_FIRST] = (k + 1) % st.held.shape[1]
     s[L.S_HELD] -= 1
     if s[L.S_HELD] == 0:
         s[L.S_HELD_LINES] = 0

@@ -326,7 +326,6 @@ X_FIELDS = 5
 # --- held: memory instructions that wait for the way beyond the SM, a ring ---------------------------------
 H_WARP, H_PC, H_PART, H_MASK, H_SIZE, H_COUNT, H_PATH, H_PLACE = range(8)
 H_FIELDS = 8
-HELD_MOST = 4 * QUEUE_MOST
 HELD_LINES = 64  # lines of one instruction
 
 # --- log: what chosen warps do, one row per event, see engine.log ------------------------------------------
@@ -452,10 +451,10 @@ class State(ArrayTable):
         "deferred": (np.int64, 3),  # [SMs, capacity, X_FIELDS]
         "lanes": (np.int64, 3),  # [SMs, capacity, 32]: addresses of deferred accesses
         "values": (np.uint32, 4),  # [SMs, capacity, 8, 32]: their operands
-        "held": (np.int64, 3),  # [SMs, HELD_MOST, H_FIELDS]
-        "held_lines": (np.int64, 4),  # [SMs, HELD_MOST, HELD_LINES, 2]: their lines and sector masks
-        "held_values": (np.uint32, 4),  # [SMs, HELD_MOST, 8, 32]: what they send, if it takes effect at L2
-        "held_address": (np.int64, 3),  # [SMs, HELD_MOST, 32]
+        "held": (np.int64, 3),  # [SMs, places in all queues of an SM, H_FIELDS]
+        "held_lines": (np.int64, 4),  # [SMs, places, HELD_LINES, 2]: their lines and sector masks
+        "held_values": (np.uint32, 4),  # [SMs, places, 8, 32]: what they send, if it takes effect at L2
+        "held_address": (np.int64, 3),  # [SMs, places, 32]
         "address": (np.int64, 2),  # [SMs, 32]: addresses of the instruction at hand
         "copy_targets": (np.int64, 2),  # [SMs, 32 + 2 * banks]: where an asynchronous copy goes; words by bank
         "touched": (np.int64, 3),  # [SMs, 160, 2]: its lines and sector masks

@@ -323,6 +323,7 @@ def build_state(
     misses = int(par[L.P_MAX_OUTSTANDING]) + 4 * ROOM
     constant = spare.take("constant", (sms, BANKS * BANK_BYTES // CONSTANT_LINE_BYTES))
     constant[:used] = -1
+    held = int(par[L.P_SUB_PARTITIONS]) * L.QUEUE_MOST
     code = checked_code(lowered)
     checks = int(par[L.P_CHECKS])
     remembered = (sms, shared.shape[1], RECORDS) if checks & (CHECK_INIT | CHECK_RACE) else (1, 1, 1)
@@ -360,10 +361,10 @@ def build_state(
         token=spare.zeros("token", (sms, room.tokens, L.T_FIELDS), used),
         miss=spare.zeros("miss", (sms, misses, L.M_FIELDS), used),
         copy_targets=spare.take("copy_targets", (sms, 32 + 2 * int(par[L.P_BANKS]))),
-        held=spare.take("held", (sms, L.HELD_MOST, L.H_FIELDS)),
-        held_lines=spare.take("held_lines", (sms, L.HELD_MOST, L.HELD_LINES, 2)),
-        held_values=spare.take("held_values", (sms, L.HELD_MOST, 8, 32), np.uint32),
-        held_address=spare.take("held_address", (sms, L.HELD_MOST, 32)),
+        held=spare.take("held", (sms, held, L.H_FIELDS)),
+        held_lines=spare.take("held_lines", (sms, held, L.HELD_LINES, 2)),
+        held_values=spare.take("held_values", (sms, held, 8, 32), np.uint32),
+        held_address=spare.take("held_address", (sms, held, 32)),
         deferred=spare.zeros("deferred", (sms, room.deferred, L.X_FIELDS), used),
         lanes=spare.take("lanes", (sms, room.deferred, 32)),
         values=spare.take("values", (sms, room.deferred, 8, 32), np.uint32),

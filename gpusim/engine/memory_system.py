@@ -173,7 +173,7 @@ class MemorySystem:
         """
         self._asked.fill(0)
         self._places[:] = places(self._config, len(self._places), blocks)
-        if code in self._fetched:
+        if self.has_run(code):
             return
         self._fetched.add(code)
         code_bytes = -(-code_bytes // _CODE_BYTES) * _CODE_BYTES

@@ -11,25 +11,16 @@ import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace as Schema
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
 
-import gpusim
 from gpusim.cli import main
 from gpusim.engine.layout import STALLS
 from gpusim.perfetto import RATE_CYCLES
 from gpusim.protobuf import message, varint
 from gpusim.trace import TraceOptions
-from programs import registry
+from tests.gpusim.test_trace import run
 
 
 def traced(name, size, **options):
-    launch = registry.get(name).make(size, 0)
-    return gpusim.simulate(
-        launch.kernel,
-        launch.grid,
-        launch.block,
-        launch.args,
-        signature=launch.signature,
-        trace=TraceOptions(**options),
-    ).trace
+    return run(name, size, trace=TraceOptions(**options)).trace
 
 
 @pytest.fixture(scope="module", params=["whole", "cut"])

@@ -9,7 +9,8 @@ import numpy as np
 from numba import cuda
 
 from validate.microbench.asm import after, clock, clock_when, shared_address
-from validate.microbench.bench import SMS, Bench, Case, rows_of
+from validate.microbench.bench import SMS, Bench, Case
+from validate.microbench.chase import waits
 
 
 def parameters(x, out, a, b, c, d, e, f, g, h, i, j, k, m):
@@ -138,13 +139,12 @@ def _first_case(grid: int, warps: int, before: str) -> Case:
 
     def reduce(args: tuple[Any, ...]) -> dict[str, float]:
         """Cycles of the first load, the next three, those of the first 2 KiB that are left, and the others, each."""
-        times = ((rows := rows_of(args, 2))[:, 1] - rows[:, 0]) % 2**32
-        means = times.reshape(-1, _FIRST).mean(axis=0)
+        means = waits(args).reshape(-1, _FIRST).mean(axis=0)
         parts = {"first": (0, 1), "loads 2-4": (1, 4), "loads 5-32": (4, 32), "loads 33-64": (32, _FIRST)}
         return {name: float(means[a:b].mean()) for name, (a, b) in parts.items()}
 
     key = f"sms={grid} warps={warps} {before}"
-    return Case(key, grid, 32 * warps, make, reduce, before=before, slow=before == "evicted")
+    return Case(key, grid, 32 * warps, make, reduce, before=before)
 
 
 BENCHES = (

@@ -8,8 +8,8 @@ import numpy as np
 from numba import cuda
 
 from validate.microbench.asm import address, after, clock_when, load_l2, shared_address
-from validate.microbench.bench import ALONE, Bench, Case, blank, rows_of
-from validate.microbench.chase import LINE, MIB, STREAM, latency, latency_case, spread, stream_case
+from validate.microbench.bench import ALONE, Bench, Case, blank
+from validate.microbench.chase import LINE, MIB, STREAM, latency, latency_case, spread, stream_case, waits
 
 _PAGE = 2 * MIB
 """Device memory is mapped in pages of 2 MiB (what `cudaMalloc` gives on Volta and later)."""
@@ -52,8 +52,7 @@ def _together_case(apart: int, label: str) -> Case:
 
     def reduce(args: tuple[Any, ...]) -> dict[str, float]:
         """Mean wait of all loads, and in the mean of all rounds the first and the last one's."""
-        rows = rows_of(args, 2)
-        times = ((rows[:, 1] - rows[:, 0]) % 2**32).reshape(_MEETINGS, _TOGETHER)
+        times = waits(args).reshape(_MEETINGS, _TOGETHER)
         mean = {"each": float(times.mean()), "first": float(times.min(axis=1).mean())}
         return mean | {"last": float(times.max(axis=1).mean())}
 

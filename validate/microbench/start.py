@@ -157,7 +157,7 @@ def _arrive_case(blocks: int, warps: int, before: str) -> Case:
         return {name: float(each.mean()) for name, each in zip(names, steps.T, strict=True)}
 
     key = f"blocks={blocks} warps={warps} {before}"
-    return Case(key, SMS * blocks, 32 * warps, make, reduce, before=before, slow=before == "evicted")
+    return Case(key, SMS * blocks, 32 * warps, make, reduce, before=before)
 
 
 BENCHES = (
