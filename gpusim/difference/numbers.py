@@ -16,7 +16,9 @@ def spelled(value: Any, unit: str = "") -> str:
     elif isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
         text = f"{int(value):,}"
     elif isinstance(value, float):
-        text = f"{value:,.2f}" if abs(value) >= 0.005 else f"{value:.1g}"
+        text = f"{value / 1e9:,.2f} G" if abs(value) >= 1e9 else f"{value:,.2f}"
+        if 0 < abs(value) < 0.005:
+            text = f"{value:.1g}"
     elif isinstance(value, list | tuple):
         text = "(" + ", ".join(map(spelled, value)) + ")"
     else:
@@ -34,8 +36,9 @@ def times(change: Change) -> str:
 
 
 def signed(value: float, digits: int = 0) -> str:
-    """A difference with its sign."""
-    return f"{value:+,.{digits}f}"
+    """A difference with its sign, none for zero."""
+    text = f"{value:+,.{digits}f}"
+    return text.lstrip("+-") if float(text.replace(",", "")) == 0 else text
 
 
 def percent(share: float | None) -> str:

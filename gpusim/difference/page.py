@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
 _STYLE = """
 .why { padding-left: 1.2rem; max-width: 100ch; } .why li { margin: .35rem 0; }
-td.name, td.text { text-align: left; } td.text code { white-space: pre-wrap; overflow-wrap: anywhere; }
+td { white-space: nowrap; } td.text { text-align: left; white-space: normal; min-width: 20rem; }
+td.text code { white-space: pre-wrap; overflow-wrap: anywhere; }
 td.better { box-shadow: inset 3px 0 var(--accent); } td.worse { box-shadow: inset 3px 0 var(--bad); }
 .sides { display: grid; grid-template-columns: 1fr 1fr; gap: .6rem 2rem; } .sides p { overflow-wrap: anywhere; }
 .pair { display: grid; grid-template-columns: 1.2rem 1fr; gap: .2rem .5rem; align-items: center; min-width: 8rem; }
-.fill.b { background: var(--lane-off); } tr.alike { color: var(--soft); }
+.fill.b { background: var(--lane-off); } tr.alike { color: var(--soft); } #advice th:last-child { text-align: left; }
 @media (max-width: 800px) { .sides { grid-template-columns: 1fr; } th, td { padding-inline: .35rem; } }
 """
 _CONTENT = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -34,14 +35,14 @@ _SECTIONS = (
 def render(difference: Difference) -> str:
     """The whole page."""
     style = resources.files("gpusim.report_html").joinpath("style.css").read_text("utf-8")
-    title = f"{difference.a.title} against {difference.b.title}"
+    title = f"{difference.a.label} against {difference.b.label}"
     links = "".join(f'<li><a href="#{name}">{text}</a></li>' for name, text in _SECTIONS)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_CONTENT}">\n'
-        f"<title>{escape(title)} – gpusim</title>\n<style>\n{style}{_STYLE}</style>\n</head>\n<body>\n"
+        f"<title>{escape(title)} \N{EN DASH} gpusim</title>\n<style>\n{style}{_STYLE}</style>\n</head>\n<body>\n"
         '<a class="skip" href="#advice">Skip to the advice</a>\n'
         f'<header id="head"><p class="brand">gpusim diff</p><h1>{escape(title)}</h1>'
         f'<div class="sides">{_side("A", difference.a)}{_side("B", difference.b)}</div></header>\n'
@@ -60,14 +61,13 @@ def body(difference: Difference) -> str:
 
 
 def _side(name: str, run: Run) -> str:
-    size = "".join(f", {key} {run.launch[key]:,}" for key in ("size", "seed") if key in run.launch)
-    how = "measured on" if run.measured else "simulated on"
-    return f"<p><strong>{name}</strong> {escape(run.title)}{size}, {how} {escape(run.gpu)}</p>"
+    return f"<p><strong>{name}</strong> {escape(run.heading)}</p>"
 
 
 def _table(head: Iterable[str], rows: Iterable[str]) -> str:
     columns = "".join(f'<th scope="col">{each}</th>' for each in head)
-    return f'<div class="wide" tabindex="0"><table><thead><tr>{columns}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+    body = f'<thead><tr>{columns}</tr></thead><tbody>{"".join(rows)}</tbody>'
+    return f'<div class="wide" tabindex="0"><table>{body}</table></div>'
 
 
 def _cells(*values: Any) -> str:
@@ -97,7 +97,8 @@ def _launch(difference: Difference) -> str:
 
 def _advice(difference: Difference) -> str:
     if not difference.findings:
-        reason = "A measured run has no advice." if difference.a.measured or difference.b.measured else "None on either side."
+        measured = difference.a.measured or difference.b.measured
+        reason = "A measured run has no advice." if measured else "None on either side."
         return f'<p class="about">{reason}</p>'
     head = ("Finding", "A", "B", "Cycles saved", "", "What A's advice says")
     about = '<p class="about">Shares of the launch that a cause takes; they overlap. Dearest change first.</p>'
@@ -143,7 +144,8 @@ def _metric(change: Change) -> str:
 def _stalls(difference: Difference) -> str:
     most = max((max(each.a, each.b) for each in difference.stalls), default=0) or 1
     rows = (
-        f'<tr data-stall="{each.name}"><th scope="row" title="{escape(STALL_MEANINGS.get(each.name, ""))}">{each.name}</th>'
+        f'<tr data-stall="{each.name}"><th scope="row" title="{escape(STALL_MEANINGS.get(each.name, ""))}">'
+        f"{each.name}</th>"
         f"{_cells(f'{each.a:.2f}', f'{each.b:.2f}', signed(each.difference, 2))}"
         f'<td><span class="pair">{_bar("A", each.a / most)}{_bar("B", each.b / most)}</span></td></tr>'
         for each in difference.stalls
@@ -165,7 +167,10 @@ def _bar(name: str, share: float) -> str:
 def _source(difference: Difference) -> str:
     if difference.a.measured or difference.b.measured:
         return '<p class="about">A measured run has no source lines.</p>'
-    head = ("A", "B", "Line", "Warp cycles A", "B", "B - A", "Bank conflicts A", "B", "Excess sectors A", "B", "Lanes A", "B")
+    head = (
+        "A", "B", "Line", "Warp cycles A", "B", "B - A", "Bank conflicts A", "B",
+        "Excess sectors A", "B", "Lanes A", "B",
+    )  # fmt: skip
     return _table(head, map(_line, difference.lines))
 
 
@@ -175,8 +180,14 @@ def _line(change: LineChange) -> str:
     wide = [value for name in ("conflicts", "excess_sectors") for value in (change.of(name).a, change.of(name).b)]
     lanes = ("" if line is None else f"{line.threads:.1f}" for line in (change.a, change.b))
     return (
-        f'<tr>{_cells(*numbers)}<td class="text"><code>{escape(change.text)}</code></td>'
+        f'<tr>{_cells(*numbers)}<td class="text">{_text(change)}</td>'
         f"{_cells(spelled(cycles.a), spelled(cycles.b))}"
         f'<td class="{_side_of(-cycles.difference)}">{signed(cycles.difference)}</td>'
         f"{_cells(*map(spelled, wide), *lanes)}</tr>"
     )
+
+
+def _text(change: LineChange) -> str:
+    """The line as written, on both sides where it was rewritten."""
+    texts = dict.fromkeys(line.text for line in (change.a, change.b) if line)
+    return "<br>".join(f"<code>{escape(text)}</code>" for text in texts)

@@ -35,6 +35,9 @@ ORDER = (
 LESS = 0.75
 """A finding that costs less than this part of what it cost before counts as less."""
 
+_ALIKE = 0.6
+"""Lines whose texts have this much in common are one line, rewritten."""
+
 
 def section_of(metric: str) -> str:
     """The section of the report that a metric belongs to."""
@@ -157,8 +160,16 @@ class Difference:
     @cached_property
     def metrics(self) -> list[Change]:
         """Metrics that both sides have, by section in the report's order, the largest relative change first."""
+        # A profiler prints two decimals: what was measured cannot differ by less.
+        decimals = 2 if self.a.measured or self.b.measured else None
         found = [
-            Change(name, self.a.metrics[name], self.b.metrics[name], section_of(name), each.unit)
+            Change(
+                name,
+                _rounded(self.a.metrics[name], decimals),
+                _rounded(self.b.metrics[name], decimals),
+                section_of(name),
+                each.unit,
+            )
             for name, each in METRICS.items()
             if name in self.a.metrics and name in self.b.metrics
         ]
@@ -173,16 +184,18 @@ class Difference:
 
     @cached_property
     def lines(self) -> list[LineChange]:
-        """Source lines of both sides in the order of the source, paired where their texts follow each other alike."""
+        """Source lines of both sides in the order of the source, paired where their texts follow each other alike; a
+        line that was rewritten but in part goes with what it became."""
         a, b = (sorted(run.lines, key=lambda row: (Path(row.file).name, row.line)) for run in (self.a, self.b))
         matcher = difflib.SequenceMatcher(None, [row.text for row in a], [row.text for row in b], autojunk=False)
         pairs: list[LineChange] = []
         for _, from_a, to_a, from_b, to_b in matcher.get_opcodes():
-            if to_a - from_a == to_b - from_b and a[from_a:to_a] and a[from_a].text == b[from_b].text:
-                pairs += map(LineChange, a[from_a:to_a], b[from_b:to_b])
+            old, new = a[from_a:to_a], b[from_b:to_b]
+            if len(old) == len(new) and all(map(_alike, old, new)):
+                pairs += map(LineChange, old, new)
             else:
-                pairs += [LineChange(row, None) for row in a[from_a:to_a]]
-                pairs += [LineChange(None, row) for row in b[from_b:to_b]]
+                pairs += [LineChange(row, None) for row in old]
+                pairs += [LineChange(None, row) for row in new]
         return pairs
 
     @cached_property
@@ -256,6 +269,14 @@ class Difference:
         return body(self)
 
 
+def _rounded(value: float, decimals: int | None) -> float:
+    return value if decimals is None or isinstance(value, int) else round(value, decimals)
+
+
+def _alike(a: Line, b: Line) -> bool:
+    return a.text == b.text or difflib.SequenceMatcher(None, a.text, b.text).ratio() >= _ALIKE
+
+
 def _plain(change: Change) -> dict[str, Any]:
     return {name: value for name, value in asdict(change).items() if value != ""} | {"ratio": change.ratio}
 
@@ -279,8 +300,8 @@ def compare_results(
 ) -> Difference:
     """What differs between two runs, and why.
 
-    a, b: results, or what `Result.to_dict` gave of them, from a file for one. title_a, title_b: what was run, by default
-    the program's or the kernel's name. `print` shows the difference in the terminal, `report_html` as a page.
+    a, b: results, or what `Result.to_dict` gave of them, from a file for one. title_a, title_b: what was run, by
+    default the program's or the kernel's name. `print` shows the difference in the terminal, `report_html` as a page.
 
     Raises NotAResult for a mapping that is no result.
     """

@@ -63,7 +63,7 @@ def as_run(document: dict[str, Any], size: int, seed: int) -> Run:
     metrics = {name: statistics.median(each) for name, each in values.items()}
     launch = found["launch"]
     return Run(
-        title=f"{document['variant']} on hardware",
+        title=document["variant"],
         gpu=document["provenance"]["gpu"],
         measured=True,
         launch={

@@ -63,6 +63,17 @@ class Run:
     lines: tuple[Line, ...] = field(default=(), repr=False)
 
     @property
+    def label(self) -> str:
+        """The title, and whether it was hardware."""
+        return f"{self.title} on hardware" if self.measured else self.title
+
+    @property
+    def heading(self) -> str:
+        """The title, the inputs, and where it ran."""
+        inputs = "".join(f", {key} {self.launch[key]:,}" for key in ("size", "seed") if key in self.launch)
+        return f"{self.title}{inputs}, {'measured' if self.measured else 'simulated'} on {self.gpu}"
+
+    @property
     def latency(self) -> float:
         """Warp cycles per issued instruction, all stall reasons together."""
         return sum(self.stalls.values())

@@ -23,9 +23,7 @@ def render(difference: Difference) -> str:
 
 def _head(difference: Difference) -> Iterator[str]:
     for name, run in (("A", difference.a), ("B", difference.b)):
-        size = "".join(f", {key} {run.launch[key]:,}" for key in ("size", "seed") if key in run.launch)
-        measured = ", measured" if run.measured else ""
-        yield _cut(f"{name}   {run.title} on {run.gpu}{measured}{size}")
+        yield _cut(f"{name}   {run.heading}")
     yield ""
     time = Change("time", difference.a.time_us, difference.b.time_us)
     for label, change, digits in (("Cycles", difference.cycles, 0), ("Duration (us)", time, 2)):
@@ -112,9 +110,9 @@ def _findings(difference: Difference) -> Iterator[str]:
 
 
 def _lines(difference: Difference) -> Iterator[str]:
-    rows = sorted((each for each in difference.lines), key=lambda each: -abs(each.cycles.difference))
-    rows = [each for each in rows if not each.cycles.equal]
-    if not rows:
+    rows = [each for each in difference.lines if not each.cycles.equal]
+    rows.sort(key=lambda each: -abs(each.cycles.difference))
+    if not rows or difference.a.measured or difference.b.measured:
         return
     yield ""
     yield f"{'Source lines':<16}{'A cycles':>14}{'B cycles':>14}{'conflicts':>18}  line"

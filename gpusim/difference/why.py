@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpusim.metric_table import STALL_MEANINGS
 
 if TYPE_CHECKING:
+    from gpusim.advice import Finding
     from gpusim.difference.pairs import Difference, FindingChange
 
 _LEAST = 0.01
@@ -24,8 +25,7 @@ _WORTH = {
     "memory latency": "warp cycles of waiting",
     "work per thread": "loads per thread",
     "divergence": "lanes active",
-    "instruction fetch": "warp cycles of waiting for code and constants",
-    "idle SMs": "SMs without a block",
+    "instruction fetch": "warp cycles of waiting",
     "partial warps": "lanes without a thread",
 }
 """What the number of a finding counts."""
@@ -75,23 +75,23 @@ def _findings(difference: Difference) -> Iterator[str]:
 
 def _finding(change: FindingChange) -> str:
     name = str(change)[:1].upper() + str(change)[1:]
-    before = change.a and f"{100 * change.a.share:.1f} % of A's time ({change.cycles_a:,.0f} cycles{_value(change, 'a')})"
-    after = change.b and f"{100 * change.b.share:.1f} % of B's ({change.cycles_b:,.0f} cycles{_value(change, 'b')})"
-    if after is None:
+    noun = _WORTH.get(change.kind, "")
+    before = _cost(change.a, "A's time", change.cycles_a, noun)
+    # The second number stands beside the first, which has said what it counts.
+    after = _cost(change.b, "B's", change.cycles_b, noun, named=change.a is None)
+    if change.b is None:
         return f"{name}: {before} -> gone."
-    if before is None:
+    if change.a is None:
         return f"{name}: none in A -> {after}, new."
-    word = {"less": "less", "more": "more"}.get(change.state, "less" if change.saved > 0 else "more")
-    return f"{name}: {before} -> {after}, {abs(change.saved):,.0f} cycles {word}."
+    return f"{name}: {before} -> {after}, {abs(change.saved):,.0f} cycles {'less' if change.saved > 0 else 'more'}."
 
 
-def _value(change: FindingChange, side: str) -> str:
-    finding = change.a if side == "a" else change.b
-    noun = _WORTH.get(change.kind)
-    if finding is None or noun is None:
+def _cost(finding: Finding | None, whose: str, cycles: float, noun: str, named: bool = True) -> str:
+    if finding is None:
         return ""
-    number = f"{finding.value:,.0f}" if finding.value == int(finding.value) else f"{finding.value:,.1f}"
-    return f"; {number} {noun}"
+    whole = finding.value == int(finding.value)
+    value = f"; {finding.value:,.{0 if whole else 1}f}{f' {noun}' if named else ''}" if noun else ""
+    return f"{100 * finding.share:.1f} % of {whose} ({cycles:,.0f} cycles{value})"
 
 
 def _work(difference: Difference) -> Iterator[str]:
