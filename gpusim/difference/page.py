@@ -100,7 +100,7 @@ def _advice(difference: Difference) -> str:
         measured = difference.a.measured or difference.b.measured
         reason = "A measured run has no advice." if measured else "None on either side."
         return f'<p class="about">{reason}</p>'
-    head = ("Finding", "A", "B", "Cycles saved", "", "What A's advice says")
+    head = ("Finding", "A", "B", "Cycles saved", "", "What the advice says")
     about = '<p class="about">Shares of the launch that a cause takes; they overlap. Dearest change first.</p>'
     return about + _table(head, map(_finding, difference.findings))
 

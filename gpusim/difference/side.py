@@ -70,7 +70,8 @@ class Run:
     @property
     def heading(self) -> str:
         """The title, the inputs, and where it ran."""
-        inputs = "".join(f", {key} {self.launch[key]:,}" for key in ("size", "seed") if key in self.launch)
+        spelled = (("size", ","), ("seed", ""))
+        inputs = "".join(f", {key} {self.launch[key]:{form}}" for key, form in spelled if key in self.launch)
         return f"{self.title}{inputs}, {'measured' if self.measured else 'simulated'} on {self.gpu}"
 
     @property
