@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import gpusim
+from gpusim.cli import diff as cli_diff
 from gpusim.cli import main
 from gpusim.difference import NotAResult, recorded
 from gpusim.difference.numbers import signed, spelled, times
@@ -73,6 +74,8 @@ def test_a_finding_that_vanished():
     found = next(each for each in by_hand().findings if each.kind == "bank conflicts")
     assert (found.state, found.b, found.a.line) == ("gone", None, 4)
     assert found.saved == found.cycles_a == found.a.share * 4000
+    for each in by_hand().findings:
+        assert each.b is None or each.cycles_b == each.b.share * 3000
     back = gpusim.compare_results(by_hand().b, by_hand().a)
     (found,) = (each for each in back.findings if each.kind == "bank conflicts")
     assert (found.state, found.a) == ("new", None) and found.saved < 0
@@ -270,6 +273,8 @@ def test_the_model_beside_the_hardware():
     rows = {each.name: each for each in found.metrics}
     for name in EXACT:
         assert rows[name].a == rows[name].b == counters[name]
+    waves = rows["launch__waves_per_multiprocessor"]  # of which the profiler printed two decimals
+    assert waves.equal and waves.a == round(waves.a, 2) > 0
     cycles = counters["gpc__cycles_elapsed.max"]
     assert found.b.spread == (min(cycles), max(cycles)) and found.cycles.b == sorted(cycles)[1]
     assert found.findings == []
@@ -282,13 +287,18 @@ def test_the_model_beside_the_hardware():
     assert equal > len(found.metrics) / 2
 
 
-def test_the_command_runs_what_was_recorded(capsys):
+def test_the_command_runs_what_was_recorded(capsys, monkeypatch):
     """On either side, at the recorded size and seed, with the recorded machine code."""
+    ran = []
+    real = cli_diff.simulate_target
+    monkeypatch.setattr(cli_diff, "simulate_target", lambda target, *rest: ran.append(target) or real(target, *rest))
     code, out, _ = run(capsys, "diff", "hardware", "reduction/interleaved_conflicts", "--json")
     document = json.loads(out)
     assert code == 0
     assert (document["a"]["measured"], document["b"]["measured"]) == (True, False)
     assert document["a"]["launch"]["seed"] == document["b"]["launch"]["seed"] != 0
+    (target,) = ran
+    assert target.launch.kernel == for_launch(get(target.name).make(target.size, target.seed))
     assert document["cycles"]["b"] == against_hardware()[1].cycles.a
 
 
