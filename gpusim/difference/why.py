@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _LEAST = 0.01
 """Part of A's cycles below which a finding that remains is not worth a sentence."""
+_CLOCKS = 0.02
+"""Relative difference of the clocks from which time is told beside cycles."""
 _MOST = 5
 """Findings that get a sentence because of what they save or cost; any that vanished gets one too."""
 _INSTRUCTIONS = "smsp__inst_executed.sum"
@@ -46,6 +48,12 @@ def _whole(difference: Difference) -> Iterator[str]:
         return
     change = f"{abs(b - a):,.0f} {'fewer' if b < a else 'more'} ({100 * (b / a - 1):+.1f} %)"
     yield f"B takes {b:,.0f} cycles, {b / a:.2f} times A's {a:,.0f}: {change}."
+    before, after = difference.a.time_us, difference.b.time_us
+    if before and abs(after / before / (b / a) - 1) > _CLOCKS:
+        yield (
+            f"In time B takes {after:,.2f} us, {after / before:.2f} times A's {before:,.2f}: its cycles come at "
+            f"{b / after:,.0f} MHz, A's at {a / before:,.0f}."
+        )
 
 
 def _hardware(difference: Difference) -> Iterator[str]:
