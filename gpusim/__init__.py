@@ -2,7 +2,7 @@
 
 `gpusim.simulate` runs one kernel on a modelled GPU and returns a `Result`. Reading order: `simulation` (the call),
 `launch`, `config/`, `memory`, `arguments`, `occupancy` (what goes in), `runner` and `engine/` (the machine), `result`,
-`metrics`, `advice`, `report`, `report_html`, `trace` (what comes out), `cli/`.
+`metrics`, `advice`, `report`, `report_html`, `trace` (what comes out), `difference` (two of them), `cli/`.
 """
 
 from importlib import import_module
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from gpusim import plot
     from gpusim.config import GPUConfig, load_config
     from gpusim.device import Device
+    from gpusim.difference import Difference, compare_results
     from gpusim.errors import SimulationError
     from gpusim.launch import Launch
     from gpusim.result import Result
@@ -24,10 +25,12 @@ __version__ = "0.1.0"
 _HOME = {
     "CHECKS": "gpusim.simulation",
     "Device": "gpusim.device",
+    "Difference": "gpusim.difference",
     "GPUConfig": "gpusim.config",
     "Launch": "gpusim.launch",
     "Result": "gpusim.result",
     "SimulationError": "gpusim.errors",
+    "compare_results": "gpusim.difference",
     "load_config": "gpusim.config",
     "Trace": "gpusim.trace",
     "TraceOptions": "gpusim.trace",
@@ -37,12 +40,14 @@ _HOME = {
 __all__ = [
     "CHECKS",
     "Device",
+    "Difference",
     "GPUConfig",
     "Launch",
     "Result",
     "SimulationError",
     "Trace",
     "TraceOptions",
+    "compare_results",
     "load_config",
     "plot",
     "simulate",

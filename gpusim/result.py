@@ -261,6 +261,7 @@ class Result:
             "grid": list(record.launch.grid),
             "block": list(record.launch.block),
             "shared_bytes": record.launch.shared_bytes,
+            "configuration": dict(record.config.items()),
             "cycles": self.cycles,
             "time_us": self.time_us,
             "limiter": asdict(self.limiter),

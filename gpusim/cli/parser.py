@@ -10,6 +10,7 @@ examples:
   gpusim run reduction/shuffle --size 1000000      run it on a simulated H200 and report
   gpusim run vector_add --set sm.count=66          the same on half of the SMs
   gpusim show matmul/tiled --run                   machine code with the cost of each instruction
+  gpusim diff transpose/tiled transpose/padded     two runs: what changed, and why
   gpusim script train.py --epochs 2                a Numba CUDA script, as it is, on the simulated GPU
   gpusim figures transpose/tiled pictures          pictures of what happened
   gpusim config diff h200 a100                     where two GPUs differ
@@ -18,7 +19,7 @@ examples:
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of the whole command line; `options.command(options)` runs the command chosen."""
-    from gpusim.cli import configs, figures, listing, run, script, show
+    from gpusim.cli import configs, diff, figures, listing, run, script, show
 
     parser = argparse.ArgumentParser(
         prog="gpusim",
@@ -28,7 +29,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (run, script, listing, show, figures, configs):
+    for module in (run, script, listing, show, diff, figures, configs):
         module.add(commands)
     return parser
 
@@ -89,6 +90,12 @@ def add_target_options(parser: argparse.ArgumentParser) -> None:
         metavar="PROGRAM",
         help="a bundled program (gpusim list), FILE.py:KERNEL, or a .cubin, .ptx, .cu or .gpuprog file",
     )
+    add_launch_options(parser)
+    add_gpu_options(parser)
+
+
+def add_launch_options(parser: argparse.ArgumentParser) -> None:
+    """Everything that says how a program is launched."""
     bundled = parser.add_argument_group("bundled programs")
     bundled.add_argument("--size", type=int, metavar="N", help="problem size (default: the program's own)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of random inputs (default: 0)")
@@ -112,7 +119,6 @@ def add_target_options(parser: argparse.ArgumentParser) -> None:
     own.add_argument(
         "--shared-bytes", type=int, metavar="N", help="dynamic shared memory per block (default: 0)"
     )
-    add_gpu_options(parser)
 
 
 ARGUMENT_HELP = """\

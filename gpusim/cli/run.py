@@ -81,7 +81,7 @@ def execute(options: argparse.Namespace) -> int:
 
     target = find_target(options, load_config(options.gpu, options.overrides))
     if options.report:
-        _check_writable(options.report)
+        check_writable(options.report)
     expected = target.variant.reference(target.launch) if target.variant and not options.no_check else None
     trace = trace_options(options, target.launch)
     result = simulate_target(target, options, trace)
@@ -89,9 +89,9 @@ def execute(options: argparse.Namespace) -> int:
         write_trace(result.trace, options.trace)
     if options.report:
         _write_report(result, options.report, target)
-    check = _check(target, expected)
+    check = check_outputs(target, expected)
     if options.json:
-        print(json.dumps(_document(target, result, check), indent=2))
+        print(json.dumps(make_document(target, result, check), indent=2))
     else:
         if target.variant:
             print(f"{target.name}, size {target.size:,} {target.variant.size_name}, seed {target.seed}")
@@ -105,7 +105,7 @@ def execute(options: argparse.Namespace) -> int:
     return EXIT_OK if check["equal"] else EXIT_MISMATCH
 
 
-def _check_writable(path: str) -> None:
+def check_writable(path: str) -> None:
     """Refuse before a long run what can only fail after it."""
     target = Path(path)
     if target.is_dir() or not target.absolute().parent.is_dir():
@@ -150,7 +150,7 @@ def simulate_target(
         )
 
 
-def _check(target: Target, expected: Any) -> dict[str, Any] | None:
+def check_outputs(target: Target, expected: Any) -> dict[str, Any] | None:
     """Whether the outputs are what the reference computed from the inputs; None if there is none to compare with."""
     if expected is None:
         return None
@@ -161,6 +161,7 @@ def _check(target: Target, expected: Any) -> dict[str, Any] | None:
     return {"equal": mismatch is None, "message": mismatch or f"output equals the NumPy reference{within}"}
 
 
-def _document(target: Target, result: Result, check: dict[str, Any] | None) -> dict[str, Any]:
+def make_document(target: Target, result: Result, check: dict[str, Any] | None) -> dict[str, Any]:
+    """What --json prints."""
     head = {"program": target.name, "size": target.size, "seed": target.seed, "check": check}
     return head | result.to_dict()

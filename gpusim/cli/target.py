@@ -106,10 +106,14 @@ def _with_recorded_code(launch: Launch) -> Launch:
         for tool in ("ptxas", "nvdisasm"):
             toolchain.find_tool(tool)
     except ToolchainMissing:
-        image = importlib.import_module("programs.images").for_launch(launch)
-        if image is not None:
-            return replace(launch, kernel=image)
+        return recorded_code(launch)
     return launch
+
+
+def recorded_code(launch: Launch) -> Launch:
+    """The launch with the recorded program image of its bundled kernel, or as it is if there is none."""
+    image = importlib.import_module("programs.images").for_launch(launch)
+    return launch if image is None else replace(launch, kernel=image)
 
 
 def _compiled(path: str, options: argparse.Namespace, config: GPUConfig) -> Program:

@@ -1,0 +1,200 @@
+"""`gpusim diff`: two runs side by side, what changed and why."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpusim.cli import EXIT_MISMATCH, EXIT_OK, UserError
+from gpusim.cli.parser import (
+    ARGUMENT_HELP,
+    add_command,
+    add_gpu_options,
+    add_json_option,
+    add_launch_options,
+)
+from gpusim.cli.run import add_run_options, check_outputs, check_writable, make_document, simulate_target
+
+if TYPE_CHECKING:
+    from gpusim.difference import Run
+
+EXAMPLES = """\
+examples:
+  gpusim diff transpose/tiled transpose/padded                 what the padding changes
+  gpusim diff reduction/sequential reduction/first_add --report diff.html
+  gpusim diff matmul/tiled --gpu-b a100                        one program on two GPUs
+  gpusim diff vector_add --set-b sm.count=66                   and on half of the SMs
+  gpusim diff transpose/tiled hardware                         the model against a real H200
+  gpusim diff before.json after.json                           what gpusim run --json printed
+  gpusim diff old.py:scale new.py:scale --grid 8 --block 128 --args "float32[1024]=random, float32(2.5)"
+
+Every option of the launch and the GPU can be given for one side: --size-a, --args-b, --set-b and so on. Without B, A
+is compared with itself under the options of b. hardware: what a real H200 did with the other side's program, at a
+recorded size and seed; the model then runs the machine code that was recorded.
+
+"""
+HARDWARE = "hardware"
+_OF_A_SIDE = {
+    "size": int, "seed": int, "grid": str, "block": str, "args": str, "signature": str, "entry": str, "abi": str,
+    "shared_bytes": int, "gpu": str,
+}  # fmt: skip
+"""Options that a side may have of its own, with their types; `--set-a` and `--set-b` add to `--set`."""
+
+
+def add(commands) -> None:
+    """Declare the command."""
+    parser = add_command(
+        commands, "diff", "compare two runs: what changed, and why", EXAMPLES + ARGUMENT_HELP
+    )
+    what = f"a program as gpusim run takes it, a saved result (FILE.json), or {HARDWARE}"
+    parser.add_argument("a", metavar="A", help=what)
+    parser.add_argument("b", metavar="B", nargs="?", help="the same (default: A again)")
+    add_launch_options(parser)
+    # Whether a seed was given decides which recording fits.
+    parser.set_defaults(seed=None)
+    add_gpu_options(parser)
+    sides = parser.add_argument_group("one side only")
+    for side in "ab":
+        sides.add_argument(f"--gpu-{side}", metavar="NAME", help=f"GPU of {side.upper()}")
+        sides.add_argument(
+            f"--set-{side}", action="append", default=[], metavar="KEY=VALUE", help=f"--set of {side.upper()}"
+        )
+        for name, kind in _OF_A_SIDE.items():
+            if name != "gpu":
+                sides.add_argument(f"--{name.replace('_', '-')}-{side}", type=kind, help=argparse.SUPPRESS)
+    add_run_options(parser)
+    parser.add_argument(
+        "--no-check",
+        action="store_true",
+        help="do not compare a bundled program's output with its NumPy reference",
+    )
+    parser.add_argument(
+        "--report", metavar="FILE.html", help="also write the comparison as one HTML file"
+    )
+    add_json_option(parser)
+    parser.set_defaults(command=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Run the command."""
+    from gpusim.difference import Difference
+
+    texts = {"a": options.a, "b": options.b or options.a}
+    if options.report:
+        check_writable(options.report)
+    sides = {side: _options_of(options, side, text) for side, text in texts.items()}
+    _refuse_twice_the_same(options, sides)
+    runs: dict[str, Run] = {}
+    wrong = []
+    recorded = HARDWARE in texts.values()
+    # The hardware's side needs to know what the other one ran.
+    for side in sorted(sides, key=lambda name: texts[name] == HARDWARE):
+        if texts[side] == HARDWARE:
+            runs[side] = _hardware(runs["b" if side == "a" else "a"])
+        else:
+            runs[side], mismatch = _run(sides[side], recorded)
+            wrong += [f"{side.upper()}: wrong output: {mismatch}"] if mismatch else []
+    difference = Difference(*_told_apart(runs["a"], runs["b"]))
+    if options.report:
+        try:
+            difference.report_html(options.report)
+        except OSError as error:
+            raise UserError(f"--report {options.report}: {error.strerror}") from error
+    print(json.dumps(difference.to_dict(), indent=2) if options.json else difference)
+    for text in wrong:
+        print(f"gpusim: error: {text}", file=sys.stderr)
+    return EXIT_MISMATCH if wrong else EXIT_OK
+
+
+def _options_of(options: argparse.Namespace, side: str, program: str) -> argparse.Namespace:
+    """The options of one side, as `gpusim run` has them."""
+    chosen = argparse.Namespace(**vars(options))
+    chosen.program = program
+    for name in _OF_A_SIDE:
+        own = getattr(options, f"{name}_{side}")
+        if own is not None:
+            setattr(chosen, name, own)
+    chosen.overrides = [*options.overrides, *getattr(options, f"set_{side}")]
+    return chosen
+
+
+def _refuse_twice_the_same(options: argparse.Namespace, sides: dict[str, argparse.Namespace]) -> None:
+    a, b = (sides[side] for side in "ab")
+    if a.program == b.program == HARDWARE:
+        raise UserError(f"{HARDWARE} needs a program on the other side")
+    same = all(getattr(a, name) == getattr(b, name) for name in ("program", "overrides", *_OF_A_SIDE))
+    if same and options.b is None:
+        raise UserError("nothing to compare: give B, or an option of one side such as --gpu-b or --set-b")
+
+
+def _run(options: argparse.Namespace, recorded: bool) -> tuple[Run, str | None]:
+    """One side, and what is wrong with its output if anything is."""
+    from gpusim.difference.side import as_run, read_result
+
+    if Path(options.program).suffix.lower() == ".json":
+        try:
+            return as_run(read_result(Path(options.program))), None
+        except OSError as error:
+            raise UserError(f"{options.program}: {error.strerror}") from error
+    return _simulate(options, recorded)
+
+
+def _simulate(options: argparse.Namespace, recorded: bool) -> tuple[Run, str | None]:
+    from gpusim.cli.target import find_target, recorded_code
+    from gpusim.config import load_config
+    from gpusim.difference.side import as_run
+
+    if recorded:
+        _at_a_recorded_point(options)
+    options.seed = options.seed or 0
+    target = find_target(options, load_config(options.gpu, options.overrides))
+    if recorded:
+        target = replace(target, launch=recorded_code(target.launch))
+    checked = target.variant is not None and not options.no_check
+    expected = target.variant.reference(target.launch) if checked else None
+    result = simulate_target(target, options)
+    check = check_outputs(target, expected)
+    run = as_run(make_document(target, result, check))
+    return run, None if check is None or check["equal"] else check["message"]
+
+
+def _at_a_recorded_point(options: argparse.Namespace) -> None:
+    """Size and seed that were recorded, where they are not given."""
+    from gpusim.cli.target import registry
+    from gpusim.difference import recorded
+
+    if options.program not in registry().names():
+        raise UserError(f"{HARDWARE}: only bundled programs were recorded, and {options.program} is none")
+    known = recorded.points(recorded.read(recorded.recording_of(options.program)))
+    if options.size is None:
+        options.size = known[0][0]
+    if options.seed is None:
+        options.seed = known[0][1]
+
+
+def _hardware(other: Run) -> Run:
+    """What a real GPU did with the other side's program."""
+    from gpusim.difference import recorded
+
+    values: dict[str, Any] = other.launch
+    missing = [name for name in ("program", "size", "seed") if name not in values]
+    if missing or values["program"].partition(":")[0].endswith(".py"):
+        raise UserError(f"{HARDWARE}: only bundled programs were recorded, and {other.title} is none")
+    document = recorded.read(recorded.recording_of(values["program"]))
+    return recorded.as_run(document, values["size"], values["seed"])
+
+
+def _told_apart(a: Run, b: Run) -> tuple[Run, Run]:
+    """The runs; what differs between their configurations goes into the titles where the programs are the same."""
+    if a.title != b.title or not a.configuration or not b.configuration:
+        return a, b
+    keys = [key for key in a.configuration if a.configuration[key] != b.configuration.get(key)]
+    if a.gpu != b.gpu or not keys:
+        return a, b
+    return tuple(
+        replace(run, title=f"{run.title}, {keys[0]} = {(run.configuration or {})[keys[0]]}") for run in (a, b)
+    )  # type: ignore[return-value]  # two of them

@@ -1,0 +1,308 @@
+"""The difference of two runs: pairs of numbers, of findings and of source lines, each ordered by what changed most."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpusim.advice import Finding
+from gpusim.difference.side import Line, Run, as_run
+from gpusim.metric_table import METRICS
+
+if TYPE_CHECKING:
+    from gpusim.result import Result
+
+SECTIONS = (
+    ("GPU Speed Of Light Throughput", ("gpc__", "gpu__", "sm__cycles_active")),
+    ("Occupancy", ("launch__occupancy", "sm__maximum_warps", "sm__warps_active")),
+    ("Launch Statistics", ("launch__",)),
+    ("Source Counters", ("derived__", "memory_", "smsp__sass_branch")),
+    ("Memory Workload Analysis", ("l1tex__", "lts__", "dram__")),
+    ("Warp State Statistics", ("smsp__average_warp", "smsp__thread_inst_executed")),
+    ("Compute Workload Analysis", ("sm__inst", "smsp__")),
+)
+"""Sections of the report and how the names of their metrics begin; the first that fits counts."""
+ORDER = (
+    "GPU Speed Of Light Throughput", "Launch Statistics", "Occupancy", "Memory Workload Analysis",
+    "Compute Workload Analysis", "Warp State Statistics", "Source Counters",
+)  # fmt: skip
+"""The sections as the report orders them."""
+LESS = 0.75
+"""A finding that costs less than this part of what it cost before counts as less."""
+
+_ALIKE = 0.6
+"""Lines whose texts have this much in common are one line, rewritten."""
+
+
+def section_of(metric: str) -> str:
+    """The section of the report that a metric belongs to."""
+    return next(title for title, heads in SECTIONS if metric.startswith(heads))
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing on both sides. a and b: None where a side does not have it."""
+
+    name: str
+    a: Any
+    b: Any
+    section: str = ""
+    unit: str = ""
+
+    @property
+    def equal(self) -> bool:
+        """Whether nothing changed."""
+        return self.a == self.b
+
+    @property
+    def ratio(self) -> float | None:
+        """b by a; None without numbers, or where a is zero and b is not."""
+        if not isinstance(self.a, int | float) or not isinstance(self.b, int | float):
+            return None
+        if not self.a:
+            return None if self.b else 1.0
+        return self.b / self.a
+
+    @property
+    def difference(self) -> float:
+        """b less a, of numbers."""
+        return (self.b or 0) - (self.a or 0)
+
+    @property
+    def weight(self) -> float:
+        """By how much it changed relatively: 0 if not at all, infinite if it appeared or vanished."""
+        if self.equal:
+            return 0.0
+        return abs(math.log(self.ratio)) if self.ratio and self.ratio > 0 else math.inf
+
+
+@dataclass(frozen=True)
+class FindingChange:
+    """What became of one finding of the advice. a and b: the finding on each side, None where it is not there.
+    cycles_a and cycles_b: what it costs there, its share of the launch's cycles."""
+
+    kind: str
+    a: Finding | None
+    b: Finding | None
+    cycles_a: float
+    cycles_b: float
+
+    @property
+    def state(self) -> str:
+        """'gone', 'new', 'less' or 'more' by a quarter at least, or 'same'."""
+        if self.a is None or self.b is None:
+            return "new" if self.a is None else "gone"
+        if self.cycles_b <= LESS * self.cycles_a:
+            return "less"
+        return "more" if self.cycles_a <= LESS * self.cycles_b else "same"
+
+    @property
+    def saved(self) -> float:
+        """Cycles that b saves, negative where it costs more."""
+        return self.cycles_a - self.cycles_b
+
+    def __str__(self) -> str:
+        place = self.a or self.b
+        where = "" if place is None or place.line is None else f" of line {place.line}"
+        moved = self.a is not None and self.b is not None and self.a.line != self.b.line
+        return f"{self.kind}{where}{f' (then {self.b.line})' if moved and self.b else ''}"
+
+
+@dataclass(frozen=True)
+class LineChange:
+    """A source line on both sides; None on the side that does not have it."""
+
+    a: Line | None
+    b: Line | None
+
+    @property
+    def cycles(self) -> Change:
+        """Warp cycles at the line."""
+        return self.of("cycles")
+
+    def of(self, name: str) -> Change:
+        """One of the line's numbers, 0 where the line is missing."""
+        return Change(name, getattr(self.a, name, 0), getattr(self.b, name, 0))
+
+    @property
+    def text(self) -> str:
+        """The line as written."""
+        return (self.a or self.b).text  # type: ignore[union-attr]  # one of them is there
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two runs and what differs between them. Everything is computed when first asked for."""
+
+    a: Run
+    b: Run
+
+    @property
+    def cycles(self) -> Change:
+        """Cycles of the launch."""
+        return Change("cycles", self.a.cycles, self.b.cycles, unit="cycle")
+
+    @cached_property
+    def launch(self) -> list[Change]:
+        """How the launches differ, in the order of `Run.launch`; only what both sides tell."""
+        return list(_unequal(self.a.launch, self.b.launch))
+
+    @cached_property
+    def configuration(self) -> list[Change]:
+        """Keys of the configuration that differ, empty where a side has none."""
+        return list(_unequal(self.a.configuration or {}, self.b.configuration or {}))
+
+    @cached_property
+    def metrics(self) -> list[Change]:
+        """Metrics that both sides have, by section in the report's order, the largest relative change first."""
+        # A profiler prints two decimals: what was measured cannot differ by less.
+        decimals = 2 if self.a.measured or self.b.measured else None
+        found = [
+            Change(
+                name,
+                _rounded(self.a.metrics[name], decimals),
+                _rounded(self.b.metrics[name], decimals),
+                section_of(name),
+                each.unit,
+            )
+            for name, each in METRICS.items()
+            if name in self.a.metrics and name in self.b.metrics
+        ]
+        return sorted(found, key=lambda each: (ORDER.index(each.section), -each.weight))
+
+    @cached_property
+    def stalls(self) -> list[Change]:
+        """Warp cycles per issued instruction by stall reason, the largest difference first."""
+        names = dict.fromkeys((*self.a.stalls, *self.b.stalls))
+        found = [Change(name, self.a.stalls.get(name, 0.0), self.b.stalls.get(name, 0.0)) for name in names]
+        return sorted((each for each in found if each.a or each.b), key=lambda each: -abs(each.difference))
+
+    @cached_property
+    def lines(self) -> list[LineChange]:
+        """Source lines of both sides in the order of the source, paired where their texts follow each other alike; a
+        line that was rewritten but in part goes with what it became."""
+        a, b = (sorted(run.lines, key=lambda row: (Path(row.file).name, row.line)) for run in (self.a, self.b))
+        matcher = difflib.SequenceMatcher(None, [row.text for row in a], [row.text for row in b], autojunk=False)
+        pairs: list[LineChange] = []
+        for _, from_a, to_a, from_b, to_b in matcher.get_opcodes():
+            old, new = a[from_a:to_a], b[from_b:to_b]
+            if len(old) == len(new) and all(map(_alike, old, new)):
+                pairs += map(LineChange, old, new)
+            else:
+                pairs += [LineChange(row, None) for row in old]
+                pairs += [LineChange(None, row) for row in new]
+        return pairs
+
+    @cached_property
+    def findings(self) -> list[FindingChange]:
+        """What became of the advice, what saved or cost most first; empty if a side was measured, not simulated."""
+        if self.a.measured or self.b.measured:
+            return []
+        kinds = dict.fromkeys(each.kind for each in (*self.a.findings, *self.b.findings))
+        return sorted((each for kind in kinds for each in self._paired(kind)), key=lambda each: -abs(each.saved))
+
+    def _paired(self, kind: str) -> Iterator[FindingChange]:
+        """Findings of a kind: those of one line together, then the others in their order."""
+        same = {(p.a.file, p.a.line): (p.b.file, p.b.line) for p in self.lines if p.a and p.b}
+        before = [each for each in self.a.findings if each.kind == kind]
+        after = [each for each in self.b.findings if each.kind == kind]
+        pairs: list[tuple[Finding | None, Finding | None]] = []
+        for old in list(before):
+            if old.line is None or old.file is None:
+                continue
+            place = same.get((old.file, old.line))
+            new = next((each for each in after if (each.file, each.line) == place), None)
+            if new is not None:
+                pairs.append((old, new))
+                before.remove(old)
+                after.remove(new)
+        length = max(len(before), len(after))
+        pad: list[None] = [None] * length
+        pairs += zip([*before, *pad][:length], [*after, *pad][:length], strict=True)
+        for a, b in pairs:
+            cost_a, cost_b = (f.share * run.cycles if f else 0.0 for f, run in ((a, self.a), (b, self.b)))
+            yield FindingChange(kind, a, b, cost_a, cost_b)
+
+    @cached_property
+    def why(self) -> list[str]:
+        """Sentences that say what changed and why, each with its numbers."""
+        from gpusim.difference.why import sentences
+
+        return sentences(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain Python values, for JSON. `a` and `b` are what `Run` holds of each side."""
+        return {
+            "a": asdict(self.a),
+            "b": asdict(self.b),
+            "cycles": _plain(self.cycles),
+            "why": self.why,
+            "launch": [_plain(each) for each in self.launch],
+            "configuration": [_plain(each) for each in self.configuration],
+            "metrics": [_plain(each) for each in self.metrics],
+            "stalls": [_plain(each) | {"difference": each.difference} for each in self.stalls],
+            "findings": [asdict(each) | {"state": each.state} for each in self.findings],
+            "lines": [asdict(each) for each in self.lines],
+        }
+
+    def __str__(self) -> str:
+        from gpusim.difference.text import render
+
+        return render(self)
+
+    def report_html(self, path: str | Path) -> Path:
+        """Write the difference as one HTML file that opens from disk, and return its path. Raises OSError."""
+        from gpusim.difference.page import render
+
+        target = Path(path)
+        target.write_text(render(self), "utf-8")
+        return target
+
+    def _repr_html_(self) -> str:
+        from gpusim.difference.page import body
+
+        return body(self)
+
+
+def _rounded(value: float, decimals: int | None) -> float:
+    return value if decimals is None or isinstance(value, int) else round(value, decimals)
+
+
+def _alike(a: Line, b: Line) -> bool:
+    return a.text == b.text or difflib.SequenceMatcher(None, a.text, b.text).ratio() >= _ALIKE
+
+
+def _plain(change: Change) -> dict[str, Any]:
+    return {name: value for name, value in asdict(change).items() if value != ""} | {"ratio": change.ratio}
+
+
+def _unequal(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Change]:
+    for name, value in a.items():
+        if name in b and _listed(value) != _listed(b[name]):
+            yield Change(name, _listed(value), _listed(b[name]))
+
+
+def _listed(value: Any) -> Any:
+    """A value as JSON gives it back."""
+    return [_listed(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def compare_results(
+    a: Result | Mapping[str, Any] | Run,
+    b: Result | Mapping[str, Any] | Run,
+    title_a: str | None = None,
+    title_b: str | None = None,
+) -> Difference:
+    """What differs between two runs, and why.
+
+    a, b: results, or what `Result.to_dict` gave of them, from a file for one. title_a, title_b: what was run, by
+    default the program's or the kernel's name. `print` shows the difference in the terminal, `report_html` as a page.
+
+    Raises NotAResult for a mapping that is no result.
+    """
+    return Difference(as_run(a, title_a), as_run(b, title_b))

@@ -1,0 +1,125 @@
+"""The difference as plain text of at most 100 columns, for the terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from gpusim.difference.numbers import percent, signed, spelled, times
+from gpusim.difference.pairs import Change, Difference
+from gpusim.report import WIDTH
+
+_METRICS, _STALLS, _FINDINGS, _LINES, _KEYS = 5, 6, 10, 8, 12
+_VISIBLE = 0.005
+"""Relative change from which a metric is printed."""
+
+
+def render(difference: Difference) -> str:
+    """The text, without a line break at its end."""
+    parts = (_head, _why, _launch, _metrics, _stalls, _findings, _lines)
+    return "\n".join(line.rstrip() for part in parts for line in part(difference))
+
+
+def _head(difference: Difference) -> Iterator[str]:
+    for name, run in (("A", difference.a), ("B", difference.b)):
+        yield _cut(f"{name}   {run.heading}")
+    yield ""
+    time = Change("time", difference.a.time_us, difference.b.time_us)
+    for label, change, digits in (("Cycles", difference.cycles, 0), ("Duration (us)", time, 2)):
+        a, b = (f"{value:,.{digits}f}" for value in (change.a, change.b))
+        yield _columns(label, a, b, times(change), signed(change.difference, digits))
+
+
+def _columns(label: str, *cells: str) -> str:
+    return _cut(f"{label:<48}" + "".join(f"{each:>13}" for each in cells))
+
+
+def _cut(text: str, width: int = WIDTH) -> str:
+    return text if len(text) <= width else text[: width - 3] + "..."
+
+
+def _why(difference: Difference) -> Iterator[str]:
+    yield ""
+    yield "Why"
+    for text in difference.why:
+        lines = textwrap.wrap(text, WIDTH - 4, break_on_hyphens=False)
+        yield from (f"  {'-' if k == 0 else ' '} {line}" for k, line in enumerate(lines))
+
+
+def _launch(difference: Difference) -> Iterator[str]:
+    for title, rows in (("Launch", difference.launch), ("Configuration", difference.configuration)):
+        if not rows:
+            continue
+        yield ""
+        yield f"{title:<48}{'A':>25}{'B':>25}"
+        for each in rows[:_KEYS]:
+            yield _cut(f"  {each.name:<46}{_end(spelled(each.a)):>25}{_end(spelled(each.b)):>25}")
+        yield from _more(rows, _KEYS)
+
+
+def _end(text: str) -> str:
+    """The end of a long value, which tells names of one family apart."""
+    return text if len(text) <= 24 else "..." + text[-21:]
+
+
+def _more(rows: Sequence[object], shown: int) -> Iterator[str]:
+    if len(rows) > shown:
+        yield f"  and {len(rows) - shown} more (--report, --json)"
+
+
+def _metrics(difference: Difference) -> Iterator[str]:
+    yield ""
+    yield _columns("Metrics that differ", "A", "B", "B / A")
+    for section, group in groupby(difference.metrics, key=lambda each: each.section):
+        members = list(group)
+        differing = [each for each in members if each.weight > _VISIBLE]
+        equal = len(members) - len(differing)
+        yield f"  {section}" + (f" ({equal} of {len(members)} alike)" if equal else "")
+        for each in differing[:_METRICS]:
+            yield _metric(each)
+        if len(differing) > _METRICS:
+            yield f"    and {len(differing) - _METRICS} more (--report, --json)"
+
+
+def _metric(change: Change) -> str:
+    cells = "".join(f"{each:>13}" for each in (spelled(change.a), spelled(change.b), times(change)))
+    name = f"    {change.name}"
+    # Nsight Compute's names are long, and they are what is looked up: rather the columns give way.
+    return f"{name}{cells.lstrip().rjust(WIDTH - 1 - len(name))}" if len(name) > WIDTH - 40 else f"{name:<60}{cells}"
+
+
+def _stalls(difference: Difference) -> Iterator[str]:
+    yield ""
+    yield _columns("Stall reasons, cycles per instruction", "A", "B", "B - A")
+    both = [Change("all together", difference.a.latency, difference.b.latency), *difference.stalls[:_STALLS]]
+    for each in both:
+        yield _columns(f"  {each.name}", f"{each.a:.2f}", f"{each.b:.2f}", signed(each.difference, 2))
+    yield from _more(difference.stalls, _STALLS)
+
+
+def _findings(difference: Difference) -> Iterator[str]:
+    if not difference.findings:
+        return
+    yield ""
+    yield _columns("Advice: share of the launch", "A", "B", "cycles saved", "")
+    for each in difference.findings[:_FINDINGS]:
+        shares = (percent(finding.share if finding else None) for finding in (each.a, each.b))
+        yield _columns(f"  {each}", *shares, signed(each.saved), "" if each.state == "same" else each.state)
+    yield from _more(difference.findings, _FINDINGS)
+
+
+def _lines(difference: Difference) -> Iterator[str]:
+    rows = [each for each in difference.lines if not each.cycles.equal]
+    rows.sort(key=lambda each: -abs(each.cycles.difference))
+    if not rows or difference.a.measured or difference.b.measured:
+        return
+    yield ""
+    yield f"{'Source lines':<16}{'A cycles':>14}{'B cycles':>14}{'conflicts':>18}  line"
+    for each in rows[:_LINES]:
+        conflicts = each.of("conflicts")
+        shown = f"{conflicts.a:,} -> {conflicts.b:,}" if conflicts.a or conflicts.b else ""
+        a, b = ("-" if line is None else f"{line.cycles:,}" for line in (each.a, each.b))
+        numbers = " -> ".join("-" if line is None else str(line.line) for line in (each.a, each.b))
+        yield _cut(f"  {numbers:<14}{a:>14}{b:>14}{shown:>18}  {each.text}")
+    yield from _more(rows, _LINES)

@@ -1,0 +1,348 @@
+"""`gpusim diff`: pairs and sentences on records made by hand, the ladders' steps, saved results, hardware, the page."""
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import gpusim
+from gpusim.cli import diff as cli_diff
+from gpusim.cli import main
+from gpusim.difference import NotAResult, recorded
+from gpusim.difference.numbers import signed, spelled, times
+from gpusim.difference.pairs import LESS, ORDER, Change, section_of
+from gpusim.engine import layout as L
+from gpusim.metric_table import METRICS
+from gpusim.result import Result
+from programs.images import for_launch
+from programs.registry import get
+from tests.gpusim.records import LDG, LDS, SOURCE, STG, make_program, make_record, stall
+from tests.gpusim.test_advice import LADDERS, simulated
+from tests.gpusim.test_report_browser import PHONE, browser, find, texts  # noqa: F401  # a fixture
+from tests.gpusim.test_report_html import Page
+
+CONFLICTS = {LDS: {L.N_SHARED_REQUESTS: 2112, L.N_SHARED_WAVEFRONTS: 132_000, L.N_SHARED_IDEAL: 2112}}
+FIXED = {LDS: {L.N_SHARED_REQUESTS: 2112, L.N_SHARED_WAVEFRONTS: 2112, L.N_SHARED_IDEAL: 2112}}
+
+
+def by_hand():
+    """A kernel with bank conflicts, and the same without, a quarter faster."""
+    return gpusim.compare_results(
+        Result(make_record(line=CONFLICTS)), Result(make_record(line=FIXED, cycles=3000)), "before", "after"
+    )
+
+
+def step(before, after):
+    return gpusim.compare_results(simulated(before), simulated(after), before, after)
+
+
+# --- pairs ---------------------------------------------------------------------------------------------------------
+
+
+def test_numbers_are_those_of_both_results():
+    a, b = Result(make_record(line=CONFLICTS)), Result(make_record(line=FIXED, cycles=3000))
+    found = gpusim.compare_results(a, b)
+    assert (found.cycles.a, found.cycles.b, found.cycles.ratio) == (4000, 3000, 0.75)
+    assert {each.name: (each.a, each.b) for each in found.metrics} == {
+        name: (a.metrics[name], b.metrics[name]) for name in METRICS if "issue_stalled" not in name
+    }
+    for each in found.stalls:
+        assert each.a == a.stall_reasons[each.name].cycles_per_instruction
+        assert each.b == b.stall_reasons[each.name].cycles_per_instruction
+
+
+def test_metrics_come_by_section_the_largest_change_first():
+    found = by_hand().metrics
+    sections = [each.section for each in found]
+    assert list(dict.fromkeys(sections)) == list(ORDER)
+    for section in ORDER:
+        weights = [each.weight for each in found if each.section == section]
+        assert weights == sorted(weights, reverse=True)
+    source = [each.name for each in found if each.section == "Source Counters"]
+    assert source[0] == "derived__memory_l1_wavefronts_shared_excessive"
+
+
+def test_every_metric_has_a_section_of_the_report():
+    assert {section_of(name) for name in METRICS} == set(ORDER)
+    assert section_of("launch__occupancy_limit_warps") == "Occupancy"
+    assert section_of("launch__grid_size") == "Launch Statistics"
+
+
+def test_a_finding_that_vanished():
+    found = next(each for each in by_hand().findings if each.kind == "bank conflicts")
+    assert (found.state, found.b, found.a.line) == ("gone", None, 4)
+    assert found.saved == found.cycles_a == found.a.share * 4000
+    for each in by_hand().findings:
+        assert each.b is None or each.cycles_b == each.b.share * 3000
+    back = gpusim.compare_results(by_hand().b, by_hand().a)
+    (found,) = (each for each in back.findings if each.kind == "bank conflicts")
+    assert (found.state, found.a) == ("new", None) and found.saved < 0
+    assert any(text.startswith("Bank conflicts of line 4: none in A ->") for text in back.why)
+
+
+@pytest.mark.parametrize(("cycles", "state"), [(900_000, "same"), (450_000, "less"), (1_800_000, "more")])
+def test_a_finding_that_changed(cycles, state):
+    """Waits at one load, the rest of the launch as it was."""
+    a, b = ({LDG: {stall(L.R_LONG): n}, STG: {stall(L.R_LONG): 2_000_000 - n}} for n in (900_000, cycles))
+    found = gpusim.compare_results(Result(make_record(line=a)), Result(make_record(line=b)))
+    here = next(each for each in found.findings if each.kind == "memory latency" and each.a.line == 2)
+    assert here.state == state
+    assert (here.cycles_b <= LESS * here.cycles_a) == (state == "less")
+
+
+def test_lines_are_paired_by_their_text():
+    """A line put in front moves all others, and a line that is rewritten in part remains the same line."""
+    shifted = ["# what it does", *SOURCE[:3], "    y = s[u + 1]", *SOURCE[4:]]
+    code = tuple((each.text, each.line and each.line + 1) for each in make_program().instructions)
+    other = make_program(code, source={make_program().instructions[0].file: shifted})
+    found = gpusim.compare_results(Result(make_record()), Result(make_record(program=other))).lines
+    assert [(each.a.line, each.b.line) for each in found] == [(line, line + 1) for line in range(2, 8)]
+    assert (found[2].a.text, found[2].b.text) == ("y = s[u]", "y = s[u + 1]")
+
+
+def test_what_differs_of_launch_and_configuration():
+    found = gpusim.compare_results(Result(make_record()), Result(make_record(block=128, overrides=["sm.count=66"])))
+    assert {"block", "kernel"} & {each.name for each in found.launch} == {"block"}
+    assert [each.name for each in found.configuration] == ["sm.count"]
+    assert (found.configuration[0].a, found.configuration[0].b) == (132, 66)
+
+
+def test_a_slower_clock_is_told():
+    """Fewer cycles may take longer."""
+    slow = Result(make_record(cycles=3720, overrides=["gpu.clock_mhz=1200"]))
+    found = gpusim.compare_results(Result(make_record()), slow)
+    assert found.why[1] == "In time B takes 3.10 us, 1.53 times A's 2.02: its cycles come at 1,200 MHz, A's at 1,980."
+    assert not any(text.startswith("In time") for text in by_hand().why)
+
+
+def test_the_same_twice():
+    found = gpusim.compare_results(Result(make_record()), Result(make_record()))
+    assert found.launch == found.configuration == []
+    assert all(each.equal for each in (*found.metrics, *found.stalls))
+    assert {each.state for each in found.findings} <= {"same"}
+    assert found.why[0] == "Both take 4,000 cycles."
+
+
+def test_how_numbers_are_spelled():
+    assert [spelled(each) for each in (None, 1234, 2.0, 1.234, 0.0001, 5e9, [1, 2], True)] == [
+        "-", "1,234", "2", "1.23", "0.0001", "5,000,000,000", "(1, 2)", "true",
+    ]  # fmt: skip
+    assert [times(Change("x", a, b)) for a, b in ((1, 1), (0, 2), (2, 0), (4, 3))] == ["=", "new", "gone", "0.75x"]
+    assert [signed(each) for each in (1500.2, -3, 0.2, -0.2)] == ["+1,500", "-3", "0", "0"]
+
+
+# --- the ladders ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("toolchain")
+@pytest.mark.parametrize(("name", "kind", "text", "after"), LADDERS, ids=[row[0] for row in LADDERS])
+def test_a_ladders_step_names_the_finding_that_it_removes(name, kind, text, after):
+    found = step(name, after)
+    changes = [each for each in found.findings if each.kind == kind]
+    before, now = (sum(getattr(each, f"cycles_{side}") for each in changes) for side in "ab")
+    assert now <= LESS * before
+    change = next(each for each in changes if each.a)
+    assert change.state in ("gone", "less")
+    told = [sentence for sentence in found.why if sentence.lower().startswith(f"{kind} of line {change.a.line}")]
+    if change.state == "gone":
+        assert told[0].endswith("-> gone.")
+    # What remains of a finding is told where it is worth a hundredth of the launch.
+    assert told or change.saved < 0.01 * found.a.cycles
+    assert str(change) in str(found)
+
+
+@pytest.mark.usefixtures("toolchain")
+def test_the_sentence_of_the_transpose():
+    (told,) = (each for each in step("transpose/tiled", "transpose/padded").why if each.startswith("Bank conflicts"))
+    result = simulated("transpose/tiled")
+    finding = next(each for each in result.advice if each.kind == "bank conflicts")
+    excessive = result.metrics["derived__memory_l1_wavefronts_shared_excessive"]
+    assert told == (
+        f"Bank conflicts of line {finding.line}: {100 * finding.share:.1f} % of A's time "
+        f"({finding.share * result.cycles:,.0f} cycles; {excessive:,} excessive shared-memory wavefronts) -> gone."
+    )
+
+
+# --- saved results -------------------------------------------------------------------------------------------------
+
+
+def test_a_saved_result_is_as_good_as_the_result():
+    a, b = Result(make_record(line=CONFLICTS)), Result(make_record(line=FIXED, cycles=3000))
+    saved = [json.loads(each.to_json()) for each in (a, b)]
+    direct, loaded = gpusim.compare_results(a, b), gpusim.compare_results(*saved)
+    assert json.loads(json.dumps(loaded.to_dict())) == json.loads(json.dumps(direct.to_dict()))
+    assert str(loaded) == str(direct)
+
+
+@pytest.mark.parametrize("document", [{}, {"cycles": 1, "metrics": {}, "stall_reasons": {}}, {"metrics": 3}])
+def test_what_is_no_result(document):
+    with pytest.raises(NotAResult):
+        gpusim.compare_results(document, Result(make_record()))
+
+
+def run(capsys, *argv):
+    code = main([str(each) for each in argv])
+    return code, *capsys.readouterr()
+
+
+def save(tmp_path):
+    """Two results of `by_hand` as `gpusim run --json` prints them."""
+    paths = []
+    for name, record in (("a", make_record(line=CONFLICTS)), ("b", make_record(line=FIXED, cycles=3000))):
+        paths.append(tmp_path / f"{name}.json")
+        paths[-1].write_text(Result(record).to_json(), "utf-8")
+    return paths
+
+
+def test_the_command_compares_files(capsys, tmp_path):
+    page = tmp_path / "page.html"
+    code, out, err = run(capsys, "diff", *save(tmp_path), "--report", page)
+    assert (code, err) == (0, "")
+    assert "0.75x" in out and "-> gone." in out
+    assert max(map(len, out.splitlines())) <= 100
+    assert "bank conflicts of line 4" in page.read_text("utf-8")
+    code, out, _ = run(capsys, "diff", *save(tmp_path), "--json")
+    document = json.loads(out)
+    assert (document["cycles"]["a"], document["cycles"]["b"], document["cycles"]["ratio"]) == (4000, 3000, 0.75)
+    assert {each["kind"]: each["state"] for each in document["findings"]}["bank conflicts"] == "gone"
+
+
+@pytest.mark.parametrize(
+    ("argv", "named"),
+    [
+        (["vector_add"], "nothing to compare"),
+        (["hardware", "hardware"], "other side"),
+        (["nope", "hardware"], "nope"),
+        (["nope", "vector_add"], "nope"),
+        (["missing.json", "missing.json", "--size-a", "4"], "missing.json"),
+        (["bad.json", "bad.json", "--size-a", "4"], "bad.json"),
+        (["saxpy", "hardware", "--size", "3"], "recorded at size"),
+        (["vector_add", "--set-b", "sm.cuont=1"], "sm.cuont"),
+        (["vector_add", "--gpu-b", "a100", "--report", "no/such/page.html"], "no such folder"),
+    ],
+)
+def test_mistakes_are_one_line(capsys, tmp_path, monkeypatch, argv, named):
+    monkeypatch.chdir(tmp_path)
+    Path("bad.json").write_text("[1]", "utf-8")
+    code, out, err = run(capsys, "diff", *argv)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("gpusim: error: ") and named in err
+
+
+def test_help_has_examples(capsys):
+    code, out, _ = run(capsys, "diff", "--help")
+    assert code == 0
+    assert "gpusim diff transpose/tiled hardware" in out and "--gpu-b" in out
+
+
+@pytest.mark.usefixtures("toolchain")
+def test_options_of_one_side(capsys):
+    code, out, _ = run(capsys, "diff", "vector_add", "--size", 4096, "--set-b", "sm.count=66", "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert [(each["name"], each["a"], each["b"]) for each in document["configuration"]] == [("sm.count", 132, 66)]
+    code, out, _ = run(capsys, "diff", "vector_add", "--size-a", 4096, "--size-b", 8192, "--json")
+    sizes = next(each for each in json.loads(out)["launch"] if each["name"] == "size")
+    assert (sizes["a"], sizes["b"]) == (4096, 8192)
+
+
+@pytest.mark.usefixtures("toolchain")
+def test_a_wrong_output_is_told_by_the_exit_code(capsys, monkeypatch):
+    variant = get("vector_add")
+    monkeypatch.setattr(type(variant), "mismatch", lambda *_: "element 7 differs")
+    code, out, err = run(capsys, "diff", "vector_add", "vector_add", "--size", 4096, "--size-b", 2048)
+    assert code == 1
+    assert err.splitlines() == [f"gpusim: error: {side}: wrong output: element 7 differs" for side in "AB"]
+    assert out.startswith("A   vector_add, size 4,096")
+    assert run(capsys, "diff", "vector_add", "--size", 4096, "--size-b", 2048, "--no-check")[0] == 0
+
+
+# --- hardware ------------------------------------------------------------------------------------------------------
+
+EXACT = (
+    "smsp__inst_executed.sum", "smsp__thread_inst_executed.sum", "memory_l1_wavefronts_shared",
+    "derived__memory_l1_wavefronts_shared_excessive", "memory_l2_theoretical_sectors_global",
+)  # fmt: skip
+
+
+@cache
+def against_hardware():
+    document = recorded.read(recorded.recording_of("reduction/interleaved_conflicts"))
+    size, seed = recorded.points(document)[0]
+    launch = get("reduction/interleaved_conflicts").make(size, seed)
+    result = gpusim.simulate(for_launch(launch), launch.grid, launch.block, launch.args)
+    return document["sizes"][0]["counters"], gpusim.compare_results(result, recorded.as_run(document, size, seed))
+
+
+def test_the_model_beside_the_hardware():
+    counters, found = against_hardware()
+    rows = {each.name: each for each in found.metrics}
+    for name in EXACT:
+        assert rows[name].a == rows[name].b == counters[name]
+    waves = rows["launch__waves_per_multiprocessor"]  # of which the profiler printed two decimals
+    assert waves.equal and waves.a == round(waves.a, 2) > 0
+    cycles = counters["gpc__cycles_elapsed.max"]
+    assert found.b.spread == (min(cycles), max(cycles)) and found.cycles.b == sorted(cycles)[1]
+    assert found.findings == []
+    barrier = next(each for each in found.stalls if each.name == "barrier")
+    stalled = counters["smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio"]
+    assert barrier.b == (sorted(stalled)[len(stalled) // 2] if isinstance(stalled, list) else stalled)
+    assert f"{min(cycles):,} to {max(cycles):,} cycles" in found.why[1]
+    equal = sum(each.equal for each in found.metrics)
+    assert found.why[2] == f"{equal} of {len(found.metrics)} recorded metrics are equal on both sides."
+    assert equal > len(found.metrics) / 2
+
+
+def test_the_command_runs_what_was_recorded(capsys, monkeypatch):
+    """On either side, at the recorded size and seed, with the recorded machine code."""
+    ran = []
+    real = cli_diff.simulate_target
+    monkeypatch.setattr(cli_diff, "simulate_target", lambda target, *rest: ran.append(target) or real(target, *rest))
+    code, out, _ = run(capsys, "diff", "hardware", "reduction/interleaved_conflicts", "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert (document["a"]["measured"], document["b"]["measured"]) == (True, False)
+    assert document["a"]["launch"]["seed"] == document["b"]["launch"]["seed"] != 0
+    (target,) = ran
+    assert target.launch.kernel == for_launch(get(target.name).make(target.size, target.seed))
+    assert document["cycles"]["b"] == against_hardware()[1].cycles.a
+
+
+def test_a_recording_that_is_none(tmp_path):
+    for text in ("", "[]", '{"format": 2, "sizes": []}', '{"format": 1}'):
+        (tmp_path / "x.json").write_text(text, "utf-8")
+        with pytest.raises(NotAResult):
+            recorded.read(tmp_path / "x.json")
+
+
+# --- the page ------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_is_one_file_without_a_script(tmp_path):
+    text = by_hand().report_html(tmp_path / "page.html").read_text("utf-8")
+    page = Page(text)
+    assert not [tag for tag, _ in page.tags if tag in ("script", "link", "img", "iframe")]
+    assert not re.search(r"https?://", text)
+    rows = {attributes["data-metric"] for _, attributes in page.tags if "data-metric" in attributes}
+    assert rows == {name for name in METRICS if "issue_stalled" not in name}
+    assert by_hand()._repr_html_() in text
+
+
+def test_the_page_in_a_browser(browser, tmp_path):  # noqa: F811  # the fixture
+    found = by_hand()
+    browser.get(found.report_html(tmp_path / "page.html").as_uri())
+    assert browser.get_log("browser") == []
+    assert find(browser, "h1").text == "before against after"
+    assert texts(browser, "main h2")[0] == "What changed and why"
+    assert texts(browser, ".why li") == found.why
+    row = find(browser, 'tr[data-kind="bank conflicts"]')
+    assert row.get_attribute("data-state") == "gone" and "bank conflicts of line 4" in row.text
+    cells = texts(browser, '[data-metric="derived__memory_l1_wavefronts_shared_excessive"] td')
+    assert cells[:3] == ["129,888", "0", "gone"]
+    links = [each.get_attribute("href").partition("#")[2] for each in browser.find_elements("css selector", "nav a")]
+    assert links and all(browser.find_elements("id", link) for link in links)
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+    browser.execute_script("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= PHONE["width"]
