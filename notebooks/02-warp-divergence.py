@@ -16,8 +16,8 @@ from gpusim import plot
 # %% [markdown]
 # ## Two ways through a kernel
 #
-# Threads halve `x` until it is below one, and count. Even threads go in steps of a half, odd ones in steps of a quarter,
-# which are two different loops. The line marked **change me** decides who takes which.
+# Threads halve `x` until it is below one, and count. Even threads go in steps of a half, odd ones in steps of a
+# quarter, which are two different loops. The line marked **change me** decides who takes which.
 
 # %%
 N = 1024

@@ -91,7 +91,7 @@ plot.bank_wavefronts(tiled.trace);
 # %%
 padded = run("transpose/padded", SIZE, trace=True)
 tile_load = next(line for line in padded.source_lines if line.text.startswith("dst["))
-pc = [k for k, each in enumerate(padded.instructions) if each.text.startswith("LDS")][0]
+pc = next(k for k, each in enumerate(padded.instructions) if each.text.startswith("LDS"))
 plot.bank_wavefronts(padded.trace, padded.trace.first_access(pc))
 assert tile_load.shared_wavefronts_excessive == 0
 
@@ -120,6 +120,10 @@ table(rows)
 # full, time follows the wavefronts:
 
 # %%
+def main_stall(result):
+    return next(reason for reason in result.stall_reasons if reason != "selected")
+
+
 rows = []
 for stride in (1, 2, 4, 8, 16, 32):
     here, real = run(f"bank_conflict/{stride}", 10_000), measured(f"bank_conflict/{stride}", 10_000)
@@ -130,7 +134,7 @@ for stride in (1, 2, 4, 8, 16, 32):
         "the same, H200": real[EXCESS],
         "cycles": here.cycles,
         "cycles, H200": real["gpc__cycles_elapsed.max"],
-        "main stall": max((r for r in here.stall_reasons if r != "selected"), key=lambda r: here.stall_reasons[r].cycles),
+        "main stall": main_stall(here),
     })  # fmt: skip
 table(rows)
 

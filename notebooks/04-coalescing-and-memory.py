@@ -69,7 +69,7 @@ for stride, start in ((1, 0), (1, 1), (1, 8), (2, 0), (4, 0), (8, 0), (16, 0)):
     })  # fmt: skip
 table(rows)
 ideal, shifted, stride8 = rows[0], rows[1], rows[5]
-assert ideal["sectors per request"] == 4 and shifted["sectors per request"] == 5 and stride8["sectors per request"] == 32
+assert [row["sectors per request"] for row in (ideal, shifted, stride8)] == [4, 5, 32]
 
 # %% [markdown]
 # - Stride 1 is ideal: 32 words of 4 bytes are four sectors.

@@ -99,8 +99,8 @@ plot.stall_breakdown({name.partition("/")[2]: each for name, each in results.ite
 # A bar is the mean time *between two instructions* of a warp. It can grow while the launch gets faster: what is left in
 # the end is waiting for memory, and few instructions share it.
 #
-# The last two steps execute least and are not the fastest *here*: with eight elements for each thread the array makes so
-# few blocks (see the table) that most of the 132 SMs have none. They need a larger array:
+# The last two steps execute least and are not the fastest *here*: with eight elements for each thread the array makes
+# so few blocks (see the table) that most of the 132 SMs have none. They need a larger array:
 #
 # ## What the real GPU says
 #

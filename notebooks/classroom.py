@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gpusim
-from programs import registry
+from programs import images, registry
 from validate import baseline
 from validate.points import SEED
 
@@ -14,15 +14,15 @@ CYCLES = "gpc__cycles_elapsed.max"
 
 
 def run(name: str, size: int | None = None, **options: Any) -> gpusim.Result:
-    """Simulate a bundled program and check its output against NumPy.
+    """Simulate a bundled program, the very machine code that the H200 ran, and check its output against NumPy.
 
     size: as the program counts it, None for its usual one. options: passed on to `gpusim.simulate`.
     """
     variant = registry.get(name)
     launch = variant.make(size or variant.default_size, SEED)
     expected = variant.reference(launch)
-    result = gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, shared_bytes=launch.shared_bytes,
-                             **options)  # fmt: skip
+    shape = {"grid": launch.grid, "block": launch.block, "shared_bytes": launch.shared_bytes}
+    result = gpusim.simulate(images.image(name), args=launch.args, **shape, **options)
     wrong = variant.mismatch(expected, variant.results(launch))
     assert wrong is None, wrong
     return result

@@ -34,8 +34,7 @@ def _committed(lesson: str) -> nbformat.NotebookNode:
 
 def _kinds(cell: nbformat.NotebookNode) -> list[str]:
     """What a cell has put out, without how much of it."""
-    found = [each.name if each.output_type == "stream" else min(each.get("data", {"error": 0})) for each in cell.outputs]
-    return sorted(found)
+    return sorted(out.name if out.output_type == "stream" else min(out.get("data", ["error"])) for out in cell.outputs)
 
 
 def test_lessons_are_numbered_without_a_gap():
@@ -65,7 +64,8 @@ def test_a_false_assertion_is_seen(tmp_path):
 def test_committed_is_what_the_source_makes(lesson):
     made, committed = build.notebook(FOLDER / f"{lesson}.py"), _committed(lesson)
     nbformat.validate(committed)
-    assert [(c.cell_type, c.id, c.source) for c in made.cells] == [(c.cell_type, c.id, c.source) for c in committed.cells]
+    ours, theirs = ([(c.cell_type, c.id, c.source) for c in each.cells] for each in (made, committed))
+    assert ours == theirs, "run notebooks/build.py again"
     code = [cell for cell in committed.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1)), "not run from top to bottom"
     assert any("image/png" in out.get("data", {}) for cell in code for out in cell.outputs)
