@@ -10,6 +10,7 @@ from classroom import run, table
 
 from gpusim.config import diff, load_config
 
+plt.style.use("tableau-colorblind10")
 base = load_config("h200")
 print(f"{base.sm.count} SMs at {base.gpu.clock_mhz} MHz, {base.dram.bandwidth_gb_s} GB/s of memory")
 
@@ -72,10 +73,11 @@ assert abs(speed["half the bandwidth", "matmul/tiled"] - 1) < 0.02
 assert abs(speed["half the SMs", "pointer_chase/dram"] - 1) < 0.05
 
 # %% [markdown]
-# - `vector_add` misses every byte of bandwidth that is taken away. Twice as much gives it hardly anything: a launch this
-#   short is mostly start and latency, and memory is not the limit any more.
+# - `vector_add` misses every byte of bandwidth that is taken away. Twice as much gives it hardly anything: a launch
+#   this short is mostly start and latency, and memory is not the limit any more.
 # - `pointer_chase` is one warp that waits for one load after the other: neither bandwidth nor SMs help, only latency.
-# - `bank_conflict` occupies the data pipe of shared memory, and needs that to be fast; so does `matmul/tiled`, less.
+# - `bank_conflict` occupies the data pipe of shared memory, and needs that to be fast; so does `matmul/tiled`, but
+#   less.
 # - The launch overhead is a constant, and the shorter a program, the more it gains without it.
 #
 # ## How many SMs?

@@ -99,8 +99,8 @@ table([{
 } for family, members in worst_first[:8]])  # fmt: skip
 
 # %% [markdown]
-# The signed error tells about causes: a family that is always too fast lacks a mechanism that costs time. Which ones are
-# believed to be missing is written down in `docs/known_gaps.md`.
+# The signed error tells about causes: a family that is always too fast lacks a mechanism that costs time. Which ones
+# are believed to be missing is written down in `docs/known_gaps.md`.
 #
 # ## Learnt by heart?
 #
