@@ -1,9 +1,9 @@
 """What an asynchronous copy (LDGSTS) costs in wavefronts of shared memory and in sectors, as an H200 counts them.
 
-Through L1 it is a load and a store in one: each quarter of 32 lanes of 16 bytes, half of 8, or all of 4, reads its words
-out of the banks of L1, in as many turns as words meet in a bank, be they the same word or not, and writes them into the
-banks of shared memory, in as many turns as different words meet; one turn of both is the same. Past L1 it has no
-wavefronts of its own, and its sectors are those of shared memory that each line of 128 bytes goes to.
+Through L1 it is a load and a store in one: each quarter of 32 lanes of 16 bytes, half of 8, or all of 4, reads its
+words out of the banks of L1, in as many turns as words meet in a bank, be they the same word or not, and writes them
+into the banks of shared memory, in as many turns as different words meet; one turn of both is the same. Past L1 it has
+no wavefronts of its own, and its sectors are those of shared memory that each line of 128 bytes goes to.
 """
 
 import numpy as np
@@ -16,10 +16,10 @@ _GROUP_BYTES = 128
 @compiled
 def first_to(target, mask, first, lane):
     """True if no lane from `first` on in front of `lane` writes to the same place."""
+    met = False
     for other in range(first, lane):
-        if (mask >> other) & 1 and target[other] == target[lane]:
-            return False
-    return True
+        met = met or ((mask >> other) & 1 != 0 and target[other] == target[lane])
+    return not met
 
 
 @compiled

@@ -456,7 +456,7 @@ class State(ArrayTable):
         "held_lines": (np.int64, 4),  # [SMs, HELD_MOST, HELD_LINES, 2]: their lines and sector masks
         "held_address": (np.int64, 3),  # [SMs, HELD_MOST, 32]
         "address": (np.int64, 2),  # [SMs, 32]: addresses of the instruction at hand
-        "copy_targets": (np.int64, 2),  # [SMs, 32 + 2 * banks]: where an asynchronous copy goes; words that meet in banks
+        "copy_targets": (np.int64, 2),  # [SMs, 32 + 2 * banks]: where an asynchronous copy goes; words by bank
         "touched": (np.int64, 3),  # [SMs, 160, 2]: its lines and sector masks
         "tile": (np.uint32, 1),  # [SMs * group_matrix.TILE_WORDS]: fragments from shared memory
         "done": (np.int64, 3),  # [SMs, capacity, 2]: blocks finished in this window: cycle, block slot
