@@ -78,7 +78,14 @@ def styled(draw: Draw) -> Draw:
 
     @functools.wraps(draw)
     def with_style(*args: Any, **options: Any) -> Any:
-        with matplotlib().rc_context(_SETTINGS):
+        package = matplotlib()
+        # In a notebook, loading the backend switches on that figures show themselves. Were it loaded inside the
+        # context, the end of it would switch that off again, and only the first picture would be seen.
+        from matplotlib import pyplot
+
+        pyplot.draw_if_interactive()
+
+        with package.rc_context(_SETTINGS):
             return draw(*args, **options)
 
     return with_style  # type: ignore[return-value]

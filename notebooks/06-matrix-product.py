@@ -1,0 +1,187 @@
+# %% [markdown]
+# # 6 The matrix product, from naive to tiled
+#
+# `c = a @ b` does 2 n^3 operations on 3 n^2 numbers: each number is used n times. Whether it is *fetched* n times is up
+# to the kernel. This notebook takes the naive product, finds what limits it, and moves the reuse into shared memory.
+
+# %%
+import numpy as np
+from classroom import lines, measured, run, table
+from numba import cuda
+
+import gpusim
+from gpusim import plot
+
+N = 64
+rng = np.random.default_rng(0)
+A, B = rng.random((N, N), np.float32), rng.random((N, N), np.float32)
+REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
+AT_L2 = "lts__t_sectors_srcunit_tex_op_read.sum"
+EXECUTED = "smsp__inst_executed.sum"
+
+# %% [markdown]
+# ## Naive: one thread, one element
+#
+# A thread walks along a row of `a` and down a column of `b`. (`while` and not `range`: the state of Numba's range over
+# a bound that is known at run time only would cost more than the work.)
+
+
+# %%
+def naive(a, b, c):
+    col, row = cuda.grid(2)
+    total = np.float32(0)
+    k = 0
+    while k < a.shape[1]:
+        total += a[row, k] * b[k, col]
+        k += 1
+    c[row, col] = total
+
+
+def product(kernel, tile, **options):
+    c = np.zeros((N, N), np.float32)
+    result = gpusim.simulate(kernel, (N // tile, N // tile), (tile, tile), (A, B, c), **options)
+    assert np.allclose(c, A @ B, rtol=1e-5)
+    return result
+
+
+first = product(naive, 16, trace=True)
+lines(first, "instructions", "requests", "sectors", "cycles")
+multiply_adds = N**3 // 32
+print(f"\n{first.metrics[REQUESTS] / multiply_adds:.2f} load requests for each multiply-add of a warp")
+assert first.metrics[REQUESTS] == 2 * multiply_adds
+
+# %% [markdown]
+# Two loads for each multiply-add. L1 serves nearly all of them, but each occupies the load pipe, and around them are
+# the instructions that compute addresses.
+#
+# ## Tiled: fetch once, use 16 times
+#
+# The block fetches a tile of `a` and one of `b` to shared memory, each thread one word of either. Then all its threads
+# use these. The tile's size is a constant of the kernel; `tiled(TILE)` makes one. Change the sizes and run again.
+
+
+# %%
+def tiled(tile):
+    def kernel(a, b, c):
+        a_tile = cuda.shared.array((tile, tile), np.float32)
+        b_tile = cuda.shared.array((tile, tile), np.float32)
+        tx = cuda.threadIdx.x
+        ty = cuda.threadIdx.y
+        col, row = cuda.grid(2)
+        total = np.float32(0)
+        first = 0
+        while first < a.shape[1]:
+            a_tile[ty, tx] = a[row, first + tx]
+            b_tile[ty, tx] = b[first + ty, col]
+            cuda.syncthreads()
+            for k in range(tile):
+                total += a_tile[ty, k] * b_tile[k, tx]
+            cuda.syncthreads()
+            first += tile
+        c[row, col] = total
+
+    return kernel
+
+
+rows = []
+for tile in (8, 16, 32):
+    for name, each in (("naive", product(naive, tile)), ("tiled", product(tiled(tile), tile))):
+        rows.append({
+            "kernel": name,
+            "block or tile": tile,
+            "load requests": each.metrics[REQUESTS],
+            "sectors from L2": each.metrics[AT_L2],
+            "shared wavefronts": each.metrics["memory_l1_wavefronts_shared"],
+            "warp instructions": each.metrics[EXECUTED],
+            "cycles": each.cycles,
+        })  # fmt: skip
+table(rows)
+assert all(slow["load requests"] == fast["block or tile"] * fast["load requests"]
+           for slow, fast in zip(rows[::2], rows[1::2], strict=True))  # fmt: skip
+
+# %% [markdown]
+# A tile of 16 needs a 16th of the load requests. What used to be a load is now a shared-memory access, and there are
+# barriers: threads must not read a tile before it is there, nor overwrite it while others still read.
+#
+# Is there a bank conflict? `b_tile[k, tx]` is a row of words side by side, and `a_tile[ty, k]` the same word for
+# 16 lanes, a broadcast:
+
+# %%
+best = product(tiled(16), 16, trace=True)
+assert best.metrics["derived__memory_l1_wavefronts_shared_excessive"] == 0
+lines(best, "instructions", "shared_wavefronts", "shared_wavefronts_excessive", "cycles")
+plot.stall_breakdown({"naive": first, "tiled": best});
+
+# %% [markdown]
+# ## What the real GPU says
+#
+# The bundled `matmul` is the same pair of kernels, as run on an H200:
+
+# %%
+rows = []
+for size in (64, 256):
+    for name in ("matmul/naive", "matmul/tiled"):
+        here, real = run(name, size), measured(name, size)
+        for metric in (EXECUTED, REQUESTS):
+            assert here.metrics[metric] == real[metric]
+        rows.append({
+            "program": name,
+            "n": size,
+            "load requests": here.metrics[REQUESTS],
+            "the same, H200": real[REQUESTS],
+            "cycles": here.cycles,
+            "cycles, H200": real["gpc__cycles_elapsed.max"],
+            "GFLOP/s": here.roofline.operations_per_s / 1e9,
+        })  # fmt: skip
+        last = here
+table(rows)
+
+# %% [markdown]
+# And under the roofline? The points of a kernel lie at its operations for each byte, once for each level of memory:
+# tiling moves the L1 point to the right, because it asks L1 for less.
+
+# %%
+plot.roofline(last);
+
+# %% [markdown]
+# It is still far below every roof: these matrices are too small to occupy the GPU, and each thread does little between
+# two barriers. The next steps are more elements per thread (`matmul_register`), then the tensor cores
+# (`matmul_tensor`): `gpusim list` names them, and `gpusim run matmul_tensor` runs them.
+#
+# ## Exercises
+#
+# 1. In `naive` swap the roles: `row, col = cuda.grid(2)`. What happens to the sectors per request, and why?
+# 2. Why does a tile of 8 need more sectors from L2 than one of 16?
+# 3. Remove the second `syncthreads` from `tiled`. Does the result still agree? Ask
+#    `gpusim.simulate(..., check="racecheck")`.
+#
+# <details><summary>Answers</summary>
+#
+# 1. Neighbouring threads are then in neighbouring *rows*: `a[row, k]` touches a line for each of them and
+#    `b[k, col]` is a broadcast. Loads that were coalesced no longer are. The cell below shows the sectors.
+# 2. A tile of *t* x *t* fetches each number n / *t* times. Twice the tile, half the traffic, as long as L1 has not seen
+#    the number before.
+# 3. By chance it may, since the warps run nearly in step. It is a race all the same, and racecheck reports it.
+#
+# </details>
+
+
+# %%
+def swapped(a, b, c):
+    row, col = cuda.grid(2)
+    total = np.float32(0)
+    k = 0
+    while k < a.shape[1]:
+        total += a[row, k] * b[k, col]
+        k += 1
+    c[row, col] = total
+
+
+SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
+other = product(swapped, 16)
+rows = []
+for name, each in (("naive", first), ("swapped", other)):
+    sectors = each.metrics[SECTORS] / each.metrics[REQUESTS]
+    rows.append({"kernel": name, "sectors per request": sectors, "cycles": each.cycles})
+table(rows)
+assert rows[1]["sectors per request"] > 2 * rows[0]["sectors per request"]

@@ -1,0 +1,63 @@
+"""Make the notebooks from their sources and run them: `python notebooks/build.py [01 05 ...]`.
+
+A lesson is written as `NN-title.py`, cells divided by `# %%` (jupytext's percent format), which reads well in a review.
+This runs it and writes `NN-title.ipynb` beside it, with its outputs. Run it again when a lesson or the model changes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import jupytext
+import nbformat
+from nbclient import NotebookClient
+
+FOLDER = Path(__file__).resolve().parent
+SECONDS = 120
+"""A cell that takes longer than this has failed."""
+
+
+def sources() -> list[Path]:
+    """The lessons, in order."""
+    return sorted(FOLDER.glob("[0-9][0-9]-*.py"))
+
+
+def notebook(source: Path) -> nbformat.NotebookNode:
+    """A lesson as a notebook without outputs. Cells have the same ids each time."""
+    made = jupytext.read(source, fmt="py:percent")
+    for number, cell in enumerate(made.cells):
+        cell["id"] = f"cell-{number:02d}"
+        cell["metadata"] = {}
+    made["metadata"] = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    made["nbformat"], made["nbformat_minor"] = 4, 5
+    return made
+
+
+def execute(made: nbformat.NotebookNode) -> None:
+    """Run all cells in the folder of the lessons; outputs go into the notebook. Raises CellExecutionError."""
+    # The packages of this checkout come first, so that a lesson runs without an installation too.
+    path = os.pathsep.join([str(FOLDER.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    client = NotebookClient(
+        made, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": str(FOLDER)}}, record_timing=False
+    )
+    client.execute(env=os.environ | {"PYTHONPATH": path})
+
+
+def main(chosen: list[str]) -> None:
+    for source in sources():
+        if not chosen or source.name[:2] in chosen:
+            made = notebook(source)
+            execute(made)
+            # What the kernel says of itself would change with the machine.
+            made["metadata"]["language_info"] = {"name": "python"}
+            nbformat.write(made, source.with_suffix(".ipynb"))
+            print(f"{source.stem}: {source.with_suffix('.ipynb').stat().st_size / 1024:.0f} KiB")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

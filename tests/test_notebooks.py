@@ -1,0 +1,86 @@
+"""Every lesson runs without an error, and the notebook that is committed is the one that its source makes."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import nbformat
+import pytest
+from nbclient.exceptions import CellExecutionError
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "notebooks"
+LESSONS = sorted(path.stem for path in FOLDER.glob("[0-9][0-9]-*.py"))
+MOST_BYTES = 400 * 1024
+
+
+def _build() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("notebooks_build", FOLDER / "build.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+build = _build()
+
+
+def _committed(lesson: str) -> nbformat.NotebookNode:
+    return nbformat.read(FOLDER / f"{lesson}.ipynb", as_version=4)
+
+
+def _kinds(cell: nbformat.NotebookNode) -> list[str]:
+    """What a cell has put out, without how much of it."""
+    return sorted(out.name if out.output_type == "stream" else min(out.get("data", ["error"])) for out in cell.outputs)
+
+
+def test_lessons_are_numbered_without_a_gap():
+    assert LESSONS and [lesson[:2] for lesson in LESSONS] == [f"{k + 1:02d}" for k in range(len(LESSONS))]
+    assert sorted(path.stem for path in FOLDER.glob("*.ipynb")) == LESSONS
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_runs(lesson):
+    # Assertions in the cells hold the numbers that the text speaks of to what the simulator says.
+    made = build.notebook(FOLDER / f"{lesson}.py")
+    build.execute(made)
+    code = [cell for cell in made.cells if cell.cell_type == "code"]
+    assert not [out.text for cell in code for out in cell.outputs if out.get("name") == "stderr"]
+    committed = [cell for cell in _committed(lesson).cells if cell.cell_type == "code"]
+    assert [_kinds(cell) for cell in code] == [_kinds(cell) for cell in committed], "run notebooks/build.py again"
+
+
+def test_a_false_assertion_is_seen(tmp_path):
+    source = tmp_path / "99-wrong.py"
+    source.write_text("# %%\nassert 1 + 1 == 3\n")
+    with pytest.raises(CellExecutionError):
+        build.execute(build.notebook(source))
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_committed_is_what_the_source_makes(lesson):
+    made, committed = build.notebook(FOLDER / f"{lesson}.py"), _committed(lesson)
+    nbformat.validate(committed)
+    ours, theirs = ([(c.cell_type, c.id, c.source) for c in each.cells] for each in (made, committed))
+    assert ours == theirs, "run notebooks/build.py again"
+    code = [cell for cell in committed.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1)), "not run from top to bottom"
+    assert any("image/png" in out.get("data", {}) for cell in code for out in cell.outputs)
+    assert (FOLDER / f"{lesson}.ipynb").stat().st_size < MOST_BYTES
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_has_exercises_with_hidden_answers(lesson):
+    text = "\n".join(cell.source for cell in _committed(lesson).cells if cell.cell_type == "markdown")
+    exercises, _, answers = text.partition("## Exercises")[2].partition("<details><summary>Answers</summary>")
+    asked, answered = re.findall(r"^\d\. ", exercises, re.M), re.findall(r"^\d\. ", answers, re.M)
+    assert len(asked) >= 3 and asked == answered
+    assert "</details>" in answers
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_readme_names_it(lesson):
+    assert f"]({lesson}.ipynb)" in (FOLDER / "README.md").read_text("utf-8")
