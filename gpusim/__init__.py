@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpusim import plot
+    from gpusim import node, plot
     from gpusim.config import GPUConfig, load_config
     from gpusim.device import Device
     from gpusim.difference import Difference, compare_results
@@ -49,14 +49,15 @@ __all__ = [
     "TraceOptions",
     "compare_results",
     "load_config",
+    "node",
     "plot",
     "simulate",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "plot":
-        return import_module("gpusim.plot")
+    if name in ("node", "plot"):
+        return import_module(f"gpusim.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'gpusim' has no attribute {name!r}")
     value = getattr(import_module(_HOME[name]), name)

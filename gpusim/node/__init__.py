@@ -1,0 +1,12 @@
+"""Several GPUs: what joins them, and what copying between them takes.
+
+Reading order: `sections.py` (every key of a description and what it means), `hgx_h200.toml` (the reference node and
+where each number comes from), `load.py`, `link.py` and `build.py` (from a description to links), `topology.py` (a node
+and its paths).
+"""
+
+from gpusim.errors import NodeError
+from gpusim.node.load import describe_node_keys, shipped_nodes
+from gpusim.node.topology import Link, Node, load_node
+
+__all__ = ["Link", "Node", "NodeError", "describe_node_keys", "load_node", "shipped_nodes"]
