@@ -98,6 +98,8 @@ class Host(Section):
     socket_gb_s: Rate = _doc("between two sockets, in one direction")
     socket_latency_us: Time = _doc("between two sockets")
     copy_call_us: Time = _doc("time the host needs to add a copy to a stream")
+    large_copy_bytes: Number = _doc("copies over this size take longer to add")
+    large_copy_call_us: Time = _doc("time the host needs to add such a copy")
     event_call_us: Time = _doc("time the host needs to add an event, or waiting for one, to a stream")
 
 

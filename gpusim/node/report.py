@@ -1,0 +1,57 @@
+"""The text of a run on a node."""
+
+from __future__ import annotations
+
+from gpusim.node.result import NodeResult
+from gpusim.report import _bytes as byte_text
+
+_MOST = 20
+
+
+def report(result: NodeResult) -> str:
+    """What was copied and when, which link held it up, what every link carried. At most 20 copies and links each."""
+    lines = [
+        result.title,
+        f"{len(result.copies)} copies, {byte_text(result.bytes)} in {result.time_us:,.1f} us",
+        *_bottleneck(result),
+        "",
+        f"{'Copy':<28}{'bytes':>10}{'begins':>12}{'ends us':>12}{'GB/s':>8}  held up by",
+    ]
+    for copy in result.copies[:_MOST]:
+        lines.append(
+            f"  {copy.name:<26}{byte_text(copy.nbytes):>10}{copy.began_us:>12,.1f}{copy.ended_us:>12,.1f}"
+            f"{copy.bandwidth_gb_s:>8.1f}  {copy.bottleneck}"
+        )
+    lines += _more(len(result.copies))
+    lines += ["", f"{'Link':<28}{'carried':>10}{'GB/s':>12}{'busy us':>12}{'of peak':>9}  over the run"]
+    uses = sorted(result.links.values(), key=lambda use: (-use.held_us, -use.utilisation, use.name))
+    for use in uses[:_MOST]:
+        bar = "".join(" .:-=+*#%@"[min(round(share * 9), 9)] for share in use.over_time(24))
+        lines.append(
+            f"  {use.name:<26}{byte_text(use.bytes):>10}{use.link.bandwidth_gb_s:>12.1f}{use.busy_us:>12,.1f}"
+            f"{use.utilisation:>9.1%}  |{bar}|"
+        )
+    return "\n".join(lines + _more(len(uses)))
+
+
+def _bottleneck(result: NodeResult) -> list[str]:
+    if not result.bottleneck:
+        return ["Nothing moved"]
+    use = result.links[result.bottleneck]
+    total = sum(copy.duration_us for copy in result.copies)
+    held = [copy for copy in result.copies if copy.bottleneck == use.name]
+    moving = sum(sum(copy.held_us.values()) for copy in result.copies)
+    lines = [
+        f"Bottleneck  {use.name} ({use.link.kind}, {use.link.bandwidth_gb_s:.1f} GB/s): sets the pace of {len(held)} of "
+        f"{len(result.copies)} copies, {use.utilisation:.0%} of its peak over the run"
+    ]
+    if total and moving < 0.5 * total:
+        lines.append(f"            but {1 - moving / total:.0%} of the copies' time is start-up and latency")
+    waits = {name: wait for name, wait in result.engine_waits_us.items() if wait > 0.01 * result.time_us}
+    for name, wait in sorted(waits.items(), key=lambda item: (-item[1], item[0]))[:3]:
+        lines.append(f"            copies wait {wait:,.1f} us in all for the copy engine {name}")
+    return lines
+
+
+def _more(count: int) -> list[str]:
+    return [f"  ... and {count - _MOST} more"] if count > _MOST else []
