@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gpusim import node, plot
+    from gpusim.collectives import collective
     from gpusim.config import GPUConfig, load_config
     from gpusim.device import Device
     from gpusim.difference import Difference, compare_results
@@ -30,6 +31,7 @@ _HOME = {
     "Launch": "gpusim.launch",
     "Result": "gpusim.result",
     "SimulationError": "gpusim.errors",
+    "collective": "gpusim.collectives",
     "compare_results": "gpusim.difference",
     "load_config": "gpusim.config",
     "Trace": "gpusim.trace",
@@ -47,6 +49,7 @@ __all__ = [
     "SimulationError",
     "Trace",
     "TraceOptions",
+    "collective",
     "compare_results",
     "load_config",
     "node",
