@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpusim import node, plot
+    from gpusim import node, parallel, plot
     from gpusim.collectives import collective
     from gpusim.config import GPUConfig, load_config
     from gpusim.device import Device
@@ -53,13 +53,14 @@ __all__ = [
     "compare_results",
     "load_config",
     "node",
+    "parallel",
     "plot",
     "simulate",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("node", "plot"):
+    if name in ("node", "parallel", "plot"):
         return import_module(f"gpusim.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'gpusim' has no attribute {name!r}")

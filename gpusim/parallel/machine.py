@@ -1,0 +1,168 @@
+"""GPUs that compute and communicate at once: their SMs, which both want, their streams and their memory.
+
+NCCL's blocks, one for each channel, stay on their SMs while a collective runs (docs of NCCL, "NCCL_MAX_CTAS"); they take
+SMs as blocks of kernels leave them, before the next block of a kernel gets one, since they were queued earlier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import simpy
+
+from gpusim.parallel.communication import Cost
+from gpusim.parallel.schedule import Event
+
+Process = Generator[simpy.Event, Any, None]
+_LEAST = 1e-9
+"""Rounding of microseconds."""
+
+
+class Sms:
+    """SMs of a GPU: blocks of the kernel that runs, and SMs that collectives hold.
+
+    A kernel's blocks take turns on the SMs that are free, so a kernel of 512 blocks takes four turns on 132 SMs and five
+    on 108. A kernel of no stated blocks runs as much slower as there are fewer SMs. Where a pass has memory traffic, it
+    runs no faster than what collectives leave of the bandwidth allows.
+    """
+
+    def __init__(self, env: simpy.Environment, count: int, bandwidth_gb_s: float):
+        self.env, self.count, self.bandwidth = env, count, bandwidth_gb_s * 1e3
+        self.free = count
+        self.traffic = 0.0
+        self._claims: list[tuple[int, simpy.Event]] = []
+        self._changed = env.event()
+
+    def hold(self, channels: int) -> simpy.Event:
+        """Fires when a collective has its SMs; at least one is left to kernels."""
+        done = self.env.event()
+        self._claims.append((min(channels, self.count - 1), done))
+        self._give(0)
+        return done
+
+    def release(self, channels: int) -> None:
+        """Gives them back."""
+        self._give(min(channels, self.count - 1))
+
+    def add_traffic(self, rate: float) -> None:
+        """Bytes a microsecond that a collective moves in memory from now on, negative when it ends."""
+        self.traffic = max(self.traffic + rate, 0.0)
+        self._signal()
+
+    def _give(self, returned: int) -> None:
+        self.free += returned
+        while self._claims and self.free:
+            want, done = self._claims[0]
+            got = min(want, self.free)
+            self.free -= got
+            if got == want:
+                self._claims.pop(0)
+                done.succeed()
+            else:
+                self._claims[0] = (want - got, done)
+        self._signal()
+
+    def _signal(self) -> None:
+        before, self._changed = self._changed, self.env.event()
+        before.succeed()
+
+    def run(self, time_us: float, blocks: int | None, traffic: float = 0.0) -> Process:
+        """A kernel that takes so long alone. traffic: its bytes of memory."""
+        if time_us <= 0:
+            return
+        demand = traffic / time_us
+        if blocks is None:
+            yield from self._evenly(time_us, demand)
+        else:
+            yield from self._in_turns(time_us / -(-blocks // self.count), blocks, demand)
+
+    def _slower(self, demand: float) -> float:
+        """How much less than a kernel's demand of bandwidth there is."""
+        left = max(self.bandwidth - self.traffic, 0.05 * self.bandwidth)
+        return max(min(demand, self.bandwidth) / left, 1.0)
+
+    def _evenly(self, rest: float, demand: float) -> Process:
+        while rest > _LEAST:
+            begin = self.env.now
+            rate = min(self.free / self.count, 1 / self._slower(demand))
+            if rate <= 0:
+                yield self._changed
+                continue
+            yield self.env.any_of([self.env.timeout(rest / rate), self._changed])
+            rest -= (self.env.now - begin) * rate
+
+    def _in_turns(self, turn_us: float, blocks: int, demand: float) -> Process:
+        waiting, running = blocks, 0
+        ended: list[int] = []
+
+        def end(count: int) -> None:
+            ended.append(count)
+            self._give(count)
+
+        while waiting or running:
+            started = min(self.free, waiting)
+            if started:
+                self.free -= started
+                waiting -= started
+                running += started
+                group = self.env.timeout(turn_us * self._slower(demand))
+                assert group.callbacks is not None
+                group.callbacks.append(lambda _, count=started: end(count))
+            else:
+                yield self._changed
+                running -= sum(ended)
+                ended.clear()
+
+
+class Gpu:
+    """One GPU: a compute stream, any number of communication streams, and memory."""
+
+    def __init__(self, env: simpy.Environment, number: int, sms: int, bandwidth_gb_s: float, log: list[Event]):
+        self.env, self.number, self.log = env, number, log
+        self.sms = Sms(env, sms, bandwidth_gb_s)
+        self._compute = simpy.Resource(env)
+        self._streams: dict[str, simpy.Resource] = {}
+        self.held_bytes = self.peak_bytes = 0.0
+        self.memory: list[tuple[float, float]] = []
+
+    def keep(self, nbytes: float) -> None:
+        """Allocate, or free what is negative."""
+        self.held_bytes += nbytes
+        self.peak_bytes = max(self.peak_bytes, self.held_bytes)
+        self.memory.append((self.env.now, self.held_bytes))
+
+    def compute(self, name: str, kind: str, time_us: float, blocks: tuple[int, ...] = (), traffic: float = 0) -> Process:
+        """A pass of a layer: one kernel after the other."""
+        with self._compute.request() as turn:
+            yield turn
+            begin = self.env.now
+            kernels: tuple[int | None, ...] = blocks or (None,)
+            for each in kernels:
+                yield from self.sms.run(time_us / len(kernels), each, traffic / len(kernels))
+            if time_us > 0:
+                self.log.append(Event(self.number, "compute", name, begin, self.env.now, kind))
+
+    def communicate(
+        self, name: str, kind: str, cost: Cost, stream: str = "communication", peer: Gpu | None = None
+    ) -> Process:
+        """A collective, or a transfer that holds SMs of a peer too; calls of a stream run in order."""
+        if cost.time_us <= 0:
+            return
+        if stream not in self._streams:
+            self._streams[stream] = simpy.Resource(self.env)
+        with self._streams[stream].request() as turn:
+            yield turn
+            begin = self.env.now
+            yield self.env.timeout(cost.launch_us)
+            ends = [each for each in (self, peer) if each is not None]
+            yield self.env.all_of([each.sms.hold(cost.channels) for each in ends])
+            rest = cost.time_us - cost.launch_us
+            rate = cost.traffic / rest if rest > 0 else 0.0
+            for each in ends:
+                each.sms.add_traffic(rate)
+            yield self.env.timeout(rest)
+            for each in ends:
+                each.sms.add_traffic(-rate)
+                each.sms.release(cost.channels)
+            self.log.append(Event(self.number, stream, name, begin, self.env.now, kind, cost.links))

@@ -1,0 +1,168 @@
+"""Pipeline parallel: every GPU has some of the layers, and micro-batches go through them one behind the other.
+
+GPipe does all forward passes before the first backward pass (Y. Huang et al., 2019) and keeps the activations of every
+micro-batch; 1F1B (D. Narayanan et al., "PipeDream", 2019, and "Efficient large-scale language model training on GPU
+clusters", 2021) begins a backward pass as soon as it can and keeps those of no more micro-batches than there are stages
+after it. With p equal stages and m micro-batches both leave (p - 1) / (m + p - 1) of the time empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import simpy
+
+from gpusim.node import Node
+from gpusim.parallel.communication import Communication
+from gpusim.parallel.errors import ParallelError
+from gpusim.parallel.layer import Layer, check_count, check_layers
+from gpusim.parallel.machine import Process
+from gpusim.parallel.schedule import Schedule
+from gpusim.parallel.step import OPTIMIZER_FACTOR, Step
+
+SCHEDULES = ("1f1b", "gpipe")
+
+
+def pipeline(
+    layers: Sequence[Layer],
+    stages: int | Sequence[int] = 8,
+    micro_batches: int = 8,
+    schedule: str = "1f1b",
+    recompute: bool = False,
+    *,
+    node: str | Path | Node = "hgx_h200",
+    optimizer_factor: float = OPTIMIZER_FACTOR,
+    communication: Communication | None = None,
+    overrides: Mapping[str, Any] | Iterable[str] | None = None,
+) -> Schedule:
+    """One step of a pipeline, a GPU for each stage, every one simulated.
+
+    Args:
+        layers: with the times of one micro-batch.
+        stages: how many, with layers shared out so that the longest stage is as short as can be; or the number of
+            layers of each stage.
+        schedule: "1f1b" or "gpipe".
+        recompute: a stage keeps only its input of each micro-batch, and does its forward pass again before the
+            backward pass.
+
+    Raises:
+        ParallelError: for stages that do not fit the layers, counts below one, an unknown schedule. NodeError: for more
+            stages than the node has GPUs.
+    """
+    layers = check_layers(layers)
+    check_count(micro_batches=micro_batches)
+    if schedule not in SCHEDULES:
+        raise ParallelError(f"no schedule {schedule!r}; there are {', '.join(SCHEDULES)}")
+    parts = _parts(layers, stages)
+    count = len(parts)
+    costs = communication or Communication(count, node, overrides)
+    if costs.gpus < count:
+        raise ParallelError(f"{count} stages need {count} GPUs; {costs.node.name} has {costs.gpus}")
+    step = Step(f"pipeline ({schedule})", costs, count)
+    env = step.env
+    trained = any(layer.backward_us for layer in layers)
+    arrived = {
+        (way, stage, batch): env.event()
+        for way in ("forward", "backward") for stage in range(count) for batch in range(micro_batches)
+    }  # fmt: skip
+    for batch in range(micro_batches):
+        arrived["forward", 0, batch].succeed()
+        arrived["backward", count - 1, batch].succeed()
+
+    def send(way: str, stage: int, batch: int, nbytes: int) -> Process:
+        to = stage + 1 if way == "forward" else stage - 1
+        gpu, cost = step.gpus[stage], costs.transfer(stage, to, nbytes)
+        yield from gpu.communicate(f"{batch}", "send", cost, f"send {way}", step.gpus[to])
+        arrived[way, to, batch].succeed()
+
+    def forward(stage: int, batch: int, sends: list[simpy.Event]) -> Process:
+        gpu, part = step.gpus[stage], parts[stage]
+        yield arrived["forward", stage, batch]
+        if trained:
+            gpu.keep(kept(stage))
+        for layer in part:
+            yield from step.forward(gpu, layer, f"{batch}")
+        if stage < count - 1:
+            sends.append(env.process(send("forward", stage, batch, part[-1].handed_on)))
+
+    def backward(stage: int, batch: int, sends: list[simpy.Event]) -> Process:
+        gpu, part = step.gpus[stage], parts[stage]
+        yield arrived["backward", stage, batch]
+        whole = sum(layer.activation_bytes for layer in part)
+        if recompute:
+            gpu.keep(whole)
+            for layer in part:
+                yield from step.again(gpu, layer, f"{batch}")
+        for layer in reversed(part):
+            yield from step.backward(gpu, layer, f"{batch}")
+        gpu.keep(-kept(stage) - (whole if recompute else 0))
+        if stage:
+            sends.append(env.process(send("backward", stage, batch, parts[stage - 1][-1].handed_on)))
+
+    def kept(stage: int) -> int:
+        """Bytes of a micro-batch between its forward and its backward pass."""
+        if recompute:
+            return parts[stage - 1][-1].handed_on if stage else 0
+        return sum(layer.activation_bytes for layer in parts[stage])
+
+    def rank(stage: int) -> Process:
+        parameters = sum(layer.parameter_bytes for layer in parts[stage])
+        step.gpus[stage].keep(parameters * ((2 + optimizer_factor) if trained else 1))
+        sends: list[simpy.Event] = []
+        for way, batch in order(schedule, stage, count, micro_batches):
+            if way == "forward":
+                yield from forward(stage, batch, sends)
+            elif trained:
+                yield from backward(stage, batch, sends)
+        yield env.all_of(sends)
+
+    return step.finish([partial(rank, stage) for stage in range(count)])
+
+
+def order(schedule: str, stage: int, stages: int, micro_batches: int) -> list[tuple[str, int]]:
+    """What a stage does: ("forward" or "backward", micro-batch), one after the other."""
+    ahead = micro_batches if schedule == "gpipe" else min(stages - 1 - stage, micro_batches)
+    found = [("forward", batch) for batch in range(ahead)]
+    for batch in range(micro_batches):
+        if ahead + batch < micro_batches:
+            found.append(("forward", ahead + batch))
+        found.append(("backward", batch))
+    return found
+
+
+def _parts(layers: Sequence[Layer], stages: int | Sequence[int]) -> list[Sequence[Layer]]:
+    """The layers of each stage."""
+    if isinstance(stages, int):
+        check_count(stages=stages)
+        if stages > len(layers):
+            raise ParallelError(f"{stages} stages for {len(layers)} layers: every stage needs a layer or more")
+        sizes = _balanced([layer.forward_us + layer.backward_us for layer in layers], stages)
+    else:
+        sizes = list(stages)
+        if not sizes or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in sizes):
+            raise ParallelError(f"every stage needs a layer or more, got {sizes}")
+        if sum(sizes) != len(layers):
+            raise ParallelError(f"stages of {sizes} layers have {sum(sizes)} together, but there are {len(layers)}")
+    ends = list(accumulate(sizes))
+    return [layers[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+
+
+def _balanced(times: Sequence[float], stages: int) -> list[int]:
+    """Layers of each stage so that the longest takes least; of several ways, the one with the most even sizes."""
+    total = [0.0, *accumulate(times)]
+    n = len(times)
+    best: list[dict[int, tuple[float, int, list[int]]]] = [{0: (0.0, 0, [])}]
+    for stage in range(1, stages + 1):
+        row = {}
+        for end in range(stage, n - (stages - stage) + 1):
+            row[end] = min(
+                (max(before[0], round(total[end] - total[begin], 6)), before[1] + (end - begin) ** 2,
+                 [*before[2], end - begin])
+                for begin, before in best[-1].items() if begin < end
+            )  # fmt: skip
+        best.append(row)
+    return best[-1][n][2]

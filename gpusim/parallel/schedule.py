@@ -1,0 +1,166 @@
+"""What a training step takes: events of every stream, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any
+
+COMPUTE = ("forward", "backward", "recompute")
+"""Kinds of events of the compute stream; the others are communication."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that a stream of a GPU did. kind: forward, backward, recompute; reduce, gather, scatter, send.
+    links: (name, bytes) of what it put on links."""
+
+    gpu: int
+    stream: str
+    name: str
+    start_us: float
+    end_us: float
+    kind: str
+    links: tuple[tuple[str, float], ...] = field(default=(), repr=False)
+
+    @property
+    def time_us(self) -> float:
+        """How long."""
+        return self.end_us - self.start_us
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """One training step.
+
+    gpus: how many there are. timeline: events in order of their start, of the GPUs in `simulated`: all of them in a
+    pipeline, one for all where every GPU does the same. compute_us: compute time of each simulated GPU's layers, each
+    pass once and at full speed. memory_peak_bytes: of each simulated GPU; memory: its (microseconds, bytes) over time.
+    link_gb_s: bandwidth of each link that was used.
+    """
+
+    kind: str
+    node: str
+    gpus: int
+    simulated: tuple[int, ...]
+    time_us: float
+    timeline: tuple[Event, ...]
+    compute_us: Mapping[int, float]
+    memory_peak_bytes: Mapping[int, int]
+    memory: Mapping[int, tuple[tuple[float, float], ...]] = field(default_factory=dict, repr=False)
+    link_gb_s: Mapping[str, float] = field(default_factory=dict, repr=False)
+
+    def events(self, gpu: int, *kinds: str) -> tuple[Event, ...]:
+        """Those of a GPU, of some kinds or all."""
+        return tuple(each for each in self.timeline if each.gpu == gpu and (not kinds or each.kind in kinds))
+
+    @cached_property
+    def exposed(self) -> Mapping[int, float]:
+        """Microseconds in which a GPU's communication streams work and its compute stream does not."""
+        found = {}
+        for gpu in self.simulated:
+            busy = _union((e.start_us, e.end_us) for e in self.events(gpu, *COMPUTE))
+            moving = _union((e.start_us, e.end_us) for e in self.events(gpu) if e.kind not in COMPUTE)
+            found[gpu] = max(_length(moving) - _length(_common(busy, moving)), 0.0)
+        return found
+
+    @property
+    def exposed_communication_us(self) -> float:
+        """Of the GPU that has most."""
+        return max(self.exposed.values())
+
+    @property
+    def communication_us(self) -> float:
+        """Time in which a GPU communicates, of the one that does so longest."""
+        return max(
+            _length(_union((e.start_us, e.end_us) for e in self.events(gpu) if e.kind not in COMPUTE))
+            for gpu in self.simulated
+        )
+
+    @property
+    def utilisation(self) -> float:
+        """Useful compute, each pass once and at full speed, of the GPUs' time; 0 to 1."""
+        return sum(self.compute_us.values()) / (self.time_us * len(self.simulated)) if self.time_us else 0.0
+
+    @cached_property
+    def bubble(self) -> float:
+        """Share of the GPUs' time in which nothing is computed; 0 to 1."""
+        if not self.time_us:
+            return 0.0
+        busy = sum(e.time_us for e in self.timeline if e.kind in COMPUTE)
+        return max(1 - busy / (self.time_us * len(self.simulated)), 0.0)
+
+    @cached_property
+    def link_bytes(self) -> Mapping[str, float]:
+        """What each link carries in the step."""
+        found: dict[str, float] = {}
+        for event in self.timeline:
+            for name, nbytes in event.links:
+                found[name] = found.get(name, 0.0) + nbytes
+        return found
+
+    @property
+    def link_utilisation(self) -> Mapping[str, float]:
+        """Bytes of each link, of those that it could have carried."""
+        return {name: n / (self.link_gb_s[name] * 1e3 * self.time_us) for name, n in self.link_bytes.items()}
+
+    def link_timeline(self, name: str) -> tuple[tuple[float, float, float], ...]:
+        """(start, end, share of bandwidth) of every event that uses a link."""
+        return tuple(
+            (e.start_us, e.end_us, nbytes / (self.link_gb_s[name] * 1e3 * e.time_us))
+            for e in self.timeline
+            for link, nbytes in e.links
+            if link == name
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, for JSON."""
+        rows = [{key: value for key, value in asdict(e).items() if key != "links"} for e in self.timeline]
+        return {
+            "kind": self.kind, "node": self.node, "gpus": self.gpus, "time_us": self.time_us,
+            "utilisation": self.utilisation, "bubble": self.bubble,
+            "communication_us": self.communication_us, "exposed_communication_us": self.exposed_communication_us,
+            "memory_peak_bytes": {f"gpu{gpu}": peak for gpu, peak in self.memory_peak_bytes.items()},
+            "link_bytes": dict(self.link_bytes), "link_utilisation": dict(self.link_utilisation),
+            "timeline": rows,
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        most = max(self.memory_peak_bytes, key=lambda gpu: (self.memory_peak_bytes[gpu], -gpu))
+        lines = [
+            f"{self.kind} on {self.gpus} GPUs of {self.node}: {self.time_us:,.1f} us",
+            f"compute {self.utilisation:.1%} of the time, bubble {self.bubble:.1%}; communication "
+            f"{self.communication_us:,.1f} us, of which {self.exposed_communication_us:,.1f} us exposed",
+            f"memory at most {self.memory_peak_bytes[most] / 1e9:,.2f} GB (gpu{most})",
+        ]
+        if self.link_bytes:
+            busiest = max(self.link_utilisation, key=lambda name: (self.link_utilisation[name], name))
+            lines.append(
+                f"busiest link {busiest}: {self.link_bytes[busiest] / 1e6:,.1f} MB, "
+                f"{self.link_utilisation[busiest]:.0%} of what it could carry"
+            )
+        return "\n".join(lines)
+
+
+Interval = tuple[float, float]
+
+
+def _union(intervals: Iterable[Interval]) -> list[Interval]:
+    """The same time without overlaps, in order."""
+    found: list[Interval] = []
+    for start, end in sorted(intervals):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        else:
+            found.append((start, end))
+    return found
+
+
+def _common(a: list[Interval], b: list[Interval]) -> list[Interval]:
+    pairs = ((max(s, u), min(e, v)) for s, e in a for u, v in b if s < v and u < e)
+    return [(start, end) for start, end in pairs if end > start]
+
+
+def _length(intervals: list[Interval]) -> float:
+    return sum(end - start for start, end in intervals)
