@@ -10,7 +10,7 @@ import simpy
 
 from gpusim.node.flows import Flow, Flows
 from gpusim.node.link import Link
-from gpusim.node.result import Copy
+from gpusim.node.result import STAGING, Copy
 from gpusim.node.sections import NodeConfig
 from gpusim.node.topology import Node
 
@@ -64,6 +64,7 @@ class Mover:
             yield from self._flow(copy, path, copy.nbytes)
             yield self.env.timeout(self._latency_us(path))
             return
+        began = self.env.now
         cached = copy.nbytes <= known.cache_bytes
         if to_device:
             rate = known.read_cached_gb_s if cached else known.read_gb_s
@@ -81,6 +82,8 @@ class Mover:
         yield end
         if not to_device:
             returned.succeed()
+        beside = self._start_us(copy, engines) + self._latency_us(path) + sum(copy.held_us.values())
+        copy.held_us[STAGING] = max(self.env.now - began - beside, 0.0)
 
     def _host(self, copy: Copy, path: Sequence[int], rate: float, chunks: list[int], put: Any, get: Any) -> Process:
         """The host's half of staging: one chunk after the other between a buffer and pageable memory."""
