@@ -176,6 +176,43 @@ def test_a_wait_is_for_what_was_recorded_before_it() -> None:
     assert early.ended_us < event.time_us
 
 
+def test_streams_take_turns_at_an_engine_and_events_belong_to_their_copies() -> None:
+    system = System()
+    a, b = system.stream(0), system.stream(0)
+    first = system.copy(1, 0, 50 * MB, a)
+    between = a.record()
+    before = b.record()
+    second = system.copy(2, 0, 50 * MB, b)
+    third = system.copy(1, 0, 50 * MB, a)
+    system.run()
+    assert between.time_us == before.time_us == first.ended_us
+    assert second.began_us == first.ended_us and third.began_us == second.ended_us
+
+
+def test_what_waits_for_an_event_keeps_no_engine() -> None:
+    """Else the copy that it waits for could never begin."""
+    system = System()
+    a, b = system.stream(0), system.stream(0)
+    system.kernel(50, a)
+    system.kernel(60, b)
+    needed = system.copy(1, 0, MB, b)
+    event = b.record()
+    a.record()
+    a.wait_event(event)
+    last = system.copy(1, 0, MB, a)
+    system.run()
+    assert 110 < needed.ended_us <= last.began_us
+
+
+def test_a_stream_of_the_target_fetches_with_its_own_engine() -> None:
+    system = System()
+    sent = [system.copy(k, 0, 50 * MB, system.stream(0)) for k in (1, 2)]
+    fetched = system.copy(3, 0, 50 * MB, system.stream(3))
+    result = system.run()
+    assert sent[1].waited_us > 100 and fetched.waited_us == 0
+    assert set(result.engine_waits_us) == {"gpu0.peer", "gpu3.peer"}
+
+
 def test_the_host_waits_where_it_is_told() -> None:
     system = System()
     stream = system.stream(0)
@@ -213,6 +250,17 @@ def test_pageable_memory_goes_through_the_host() -> None:
     assert after.submitted_us - pageable.submitted_us == pytest.approx(read, rel=0.05), "the call returns late"
     both = {link: use.bytes for link, use in result.links.items()}
     assert both["pcie0.pcie>gpu0"] == pytest.approx(128 * MB)
+
+
+def test_two_staging_buffers_keep_a_fast_host_waiting() -> None:
+    system = System(overrides=["copies.read_cached_gb_s=10000"])
+    copy = system.copy(0, "host", 64 << 20, pinned=False)
+    after = system.copy(1, 0, MB, system.stream(0))
+    system.run()
+    config = system.node.config
+    in_buffers = 2 * config.copies.staging_bytes / system.node.bandwidth_gb_s(system.node.path("host0", "gpu0")) / 1e3
+    returned = after.submitted_us - config.host.large_copy_call_us
+    assert copy.ended_us - returned == pytest.approx(in_buffers, rel=0.1)
 
 
 def test_what_is_staged_through_host_memory_holds_both_engines() -> None:
