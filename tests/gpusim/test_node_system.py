@@ -184,7 +184,11 @@ def test_streams_take_turns_at_an_engine_and_events_belong_to_their_copies() -> 
     before = b.record()
     second = system.copy(2, 0, 50 * MB, b)
     third = system.copy(1, 0, 50 * MB, a)
+    end = a.record()
+    system.copy("host", 0, MB, a)  # of another engine, which is busy when `end` is reached
+    system.copy("host", 0, 200 * MB, system.stream(0))
     system.run()
+    assert end.time_us == third.ended_us
     assert between.time_us == before.time_us == first.ended_us
     assert second.began_us == first.ended_us and third.began_us == second.ended_us
 
