@@ -10,7 +10,7 @@ import pytest
 
 import gpusim
 from gpusim.errors import NodeError
-from gpusim.node import Copy, NodeResult, System, load_node, shipped_nodes
+from gpusim.node import Copy, NodeResult, System, describe_node_keys, load_node, shipped_nodes
 
 MB = 1_000_000
 
@@ -358,3 +358,19 @@ def test_a_thousand_copies_are_quick() -> None:
         system.copy((k * 3 + 1) % 8, stream.gpu, (k % 50 + 1) * MB, stream)
     assert len(system.run().copies) == 1000
     assert time.perf_counter() - start < 3  # 0.35 s on an idle core
+
+
+@pytest.mark.parametrize("name", ["dgx1", "hgx_h200", "pcie"])
+def test_twice_the_bandwidth_takes_half_the_time(name: str) -> None:
+    """With nothing but links in the way: no start-up, no latency, no time for calls."""
+    node = load_node(name)
+    still = [key for key in describe_node_keys() if key.endswith("_us")]
+    times = []
+    for factor in (1, 2):
+        scale = [[link.name, float(factor)] for link in node.links]
+        system = System(node, overrides={**dict.fromkeys(still, 0.0), "links.scale": scale})
+        copies = [*ring(system), *ring(system, 10 * MB)]
+        copies += [system.copy(gpu, "host", 20 * MB, system.stream(gpu)) for gpu in system.node.gpus]
+        system.run()
+        times.append([copy.ended_us for copy in copies])
+    assert times[1] == pytest.approx([each / 2 for each in times[0]])
