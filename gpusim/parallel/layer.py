@@ -17,11 +17,11 @@ class Layer:
     """Times are those of one micro-batch on one GPU that does nothing else.
 
     forward_us, backward_us: compute time; no layer with backward time means that only the forward pass is done.
-    parameter_bytes: weights; gradients take as much. activation_bytes: what the backward pass needs of the forward pass.
+    parameter_bytes: weights; gradients take as much. activation_bytes: what the backward pass needs of the forward one.
     output_bytes: what goes on to the next layer, and back as its gradient; None: as activation_bytes.
-    forward_blocks, backward_blocks: for each kernel of the pass, all of equal time, its thread blocks of which one fills
-    an SM (those that fit on an SM together count as one); () for kernels of so many small blocks that time falls evenly
-    with SMs. forward_traffic, backward_traffic: bytes that the pass moves from and to the GPU's memory.
+    forward_blocks, backward_blocks: for each kernel of the pass, all of equal time, its thread blocks of which one
+    fills an SM (those that fit on an SM together count as one); () for kernels of so many small blocks that time falls
+    evenly with SMs. forward_traffic, backward_traffic: bytes that the pass moves from and to the GPU's memory.
     """
 
     name: str

@@ -1,7 +1,8 @@
 """GPUs that compute and communicate at once: their SMs, which both want, their streams and their memory.
 
-NCCL's blocks, one for each channel, stay on their SMs while a collective runs (docs of NCCL, "NCCL_MAX_CTAS"); they take
-SMs as blocks of kernels leave them, before the next block of a kernel gets one, since they were queued earlier.
+NCCL's blocks, one for each channel, stay on their SMs while a collective runs; they take SMs as blocks of kernels leave
+them, before the next block of a kernel gets one, since they were queued earlier. `python -m validate node training`
+holds this to steps on 2 and 4 H200s: 24 channels of 132 SMs.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _LEAST = 1e-9
 class Sms:
     """SMs of a GPU: blocks of the kernel that runs, and SMs that collectives hold.
 
-    A kernel's blocks take turns on the SMs that are free, so a kernel of 512 blocks takes four turns on 132 SMs and five
+    A kernel's blocks take turns on the SMs that are free: a kernel of 512 blocks takes four turns on 132 SMs and five
     on 108. A kernel of no stated blocks runs as much slower as there are fewer SMs. Where a pass has memory traffic, it
     runs no faster than what collectives leave of the bandwidth allows.
     """
@@ -96,7 +97,8 @@ class Sms:
         waiting, running = blocks, 0
         ended: list[int] = []
 
-        def end(count: int) -> None:
+        def end(group: simpy.Event) -> None:
+            count: int = group.value  # type: ignore[assignment]
             ended.append(count)
             self._give(count)
 
@@ -106,9 +108,8 @@ class Sms:
                 self.free -= started
                 waiting -= started
                 running += started
-                group = self.env.timeout(turn_us * self._slower(demand))
-                assert group.callbacks is not None
-                group.callbacks.append(lambda _, count=started: end(count))
+                group = self.env.timeout(turn_us * self._slower(demand), started)
+                group.callbacks.append(end)
             else:
                 yield self._changed
                 running -= sum(ended)
@@ -132,7 +133,9 @@ class Gpu:
         self.peak_bytes = max(self.peak_bytes, self.held_bytes)
         self.memory.append((self.env.now, self.held_bytes))
 
-    def compute(self, name: str, kind: str, time_us: float, blocks: tuple[int, ...] = (), traffic: float = 0) -> Process:
+    def compute(
+        self, name: str, kind: str, time_us: float, blocks: tuple[int, ...] = (), traffic: float = 0.0
+    ) -> Process:
         """A pass of a layer: one kernel after the other."""
         with self._compute.request() as turn:
             yield turn

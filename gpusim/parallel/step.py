@@ -14,7 +14,8 @@ from gpusim.parallel.schedule import COMPUTE, Event, Schedule
 
 OPTIMIZER_FACTOR = 6.0
 """Optimizer state for each byte of parameters: Adam with 16-bit weights keeps a 32-bit copy, momentum and variance, 12
-bytes for 2 (S. Rajbhandari et al., "ZeRO: Memory optimizations toward training trillion parameter models", 2020, K = 12)."""
+bytes for 2 (S. Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter models", 2020: K is
+12)."""
 
 
 class Step:
@@ -34,8 +35,9 @@ class Step:
         """The forward pass of a layer, or a share of its work."""
         self.useful[gpu.number] += layer.forward_us * share
         return gpu.compute(
-            name, "forward", layer.forward_us * share, _fewer(layer.forward_blocks, share), layer.forward_traffic * share
-        )
+            name, "forward", layer.forward_us * share, _fewer(layer.forward_blocks, share),
+            layer.forward_traffic * share,
+        )  # fmt: skip
 
     def again(self, gpu: Gpu, layer: Layer, name: str) -> Process:
         """The forward pass once more, for activations that were not kept."""

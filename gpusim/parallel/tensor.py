@@ -1,8 +1,8 @@
 """Tensor parallel: every GPU does a part of each matrix product.
 
 By columns of the weights, each GPU has whole inputs and makes some columns of the output, which are gathered; by rows,
-each has some columns of the input and makes a part of every sum, which an all-reduce adds up. In pairs, as M. Shoeybi et
-al., "Megatron-LM" (2019): by columns, then by rows, with nothing to gather between the two.
+each has some columns of the input and makes a part of every sum, which an all-reduce adds up. In pairs, as M. Shoeybi
+et al., "Megatron-LM" (2019): by columns, then by rows, with nothing to gather between the two.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ from typing import Any
 
 def add(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
     """Declare the command, with the helper that all commands are declared with."""
-    summary = "compare recorded copies of several GPUs with the simulated node; status 1 if a new one is outside"
+    summary = "compare recordings of several GPUs with the simulated node; status 1 if a new point is outside"
     node = command(commands, "node", _run, summary, "copies --all")
-    node.add_argument("what", choices=("copies",), help="what was recorded")
+    node.add_argument("what", choices=("copies", "training"), help="what was recorded")
     node.add_argument("--recording", type=Path, nargs="*", metavar="FILE", help="instead of those that are kept")
     node.add_argument("--node", default="hgx_h200", help="node to simulate (default: %(default)s)")
     node.add_argument("--all", action="store_true", help="also every point")
@@ -26,6 +26,8 @@ def _run(options: argparse.Namespace) -> int:
     from gpusim.errors import SimulationError
     from validate.node import copies
 
+    if options.what == "training":
+        return _training(options)
     try:
         rows = copies.compare(options.recording, options.node)
     except (SimulationError, OSError, ValueError, KeyError) as error:
@@ -41,4 +43,26 @@ def _run(options: argparse.Namespace) -> int:
         for row in outside:
             known = f"known: {row.gap}" if row.gap else "NOT KNOWN"
             print(f"outside: {row.gpus} GPUs, {row.kind}, {row.nbytes:,} bytes, {row.error:+.1%}; {known}")
+    return 1 if any(row.gap is None for row in outside) else 0
+
+
+def _training(options: argparse.Namespace) -> int:
+    from gpusim.errors import SimulationError
+    from validate.node import training
+
+    try:
+        rows = training.compare(options.recording, options.node)
+    except (SimulationError, OSError, ValueError, KeyError) as error:
+        print(f"validate: error: {error}", file=sys.stderr)
+        return 2
+    outside = [row for row in rows if abs(row.error) > training.LIMIT]
+    if options.json:
+        print(json.dumps([asdict(row) | {"error": row.error, "gap": row.gap} for row in rows], indent=1))
+    else:
+        if options.all:
+            print(f"{training.table(rows)}\n")
+        print(training.summary(rows))
+        for row in outside:
+            known = f"known: {row.gap}" if row.gap else "NOT KNOWN"
+            print(f"outside: {row.gpus} GPUs, {row.case}, {row.quantity}, {row.error:+.1%}; {known}")
     return 1 if any(row.gap is None for row in outside) else 0
