@@ -8,6 +8,7 @@ from block to block. A launch whose blocks differ, or talk to each other, is run
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -126,7 +127,7 @@ def _sampled(program: Program, launch: Launch, config: GPUConfig) -> Profile | N
     if not trace.complete:
         return None
     code = lowered_code(program)
-    samples = _split(trace, len(places))
+    samples = _split(trace, range(len(places)))
     amounts, regions, at = [], [], 0
     for kind in kinds:
         mine = samples[at : at + len(kind.sampled)]
@@ -167,7 +168,7 @@ def _whole(program: Program, launch: Launch, config: GPUConfig) -> Profile:
     warps = trace.warps_per_block
     total = work(Tally.of_counters(record.line), code)
     complete = trace.complete and launch.blocks <= _FEW_BLOCKS
-    blocks = [trace.issues[trace.issues["warp"] // warps == number] for number in traced] if trace.complete else []
+    blocks = _split(trace, traced) if trace.complete else []
     regions = [_own_region(launch.grid, number, rows) for number, rows in zip(traced, blocks, strict=False)]
     footprint, touched = footprint_of(trace, regions, memory, code)
     footprint = footprint.measured(record)
@@ -202,12 +203,13 @@ def _own_region(grid: Dim3, number: int, rows: np.ndarray) -> Region:
     return Region(((x, x), (y, y), (z, z)), ((x, y, z),), (rows,))
 
 
-def _split(trace: Trace, count: int) -> list[np.ndarray]:
-    """Issues of each sampled block, by warp and in each by time."""
+def _split(trace: Trace, blocks: Sequence[int]) -> list[np.ndarray]:
+    """Issues of each of some blocks, by warp and in each by time."""
     warps = trace.warps_per_block
     issues = trace.issues[np.argsort(trace.issues["warp"], kind="stable")]
-    bounds = np.searchsorted(issues["warp"], warps * np.arange(count + 1))
-    return [issues[bounds[k] : bounds[k + 1]] for k in range(count)]
+    first = np.searchsorted(issues["warp"], warps * np.array(blocks))
+    last = np.searchsorted(issues["warp"], warps * (np.array(blocks) + 1))
+    return [issues[a:b] for a, b in zip(first, last, strict=True)]
 
 
 def _same_course(a: np.ndarray, b: np.ndarray) -> bool:
