@@ -61,8 +61,9 @@ class Touched:
     """What is known of every sector of memory, by its number from the start of the first allocation.
 
     read: a block reads it, without having written it before. written: a store writes it. sharers: blocks that touch
-    it, 2 for more. turn: of the accesses of a warp that touch it, the number of the earliest. complete: whether all
-    blocks were looked at.
+    it, 2 for more. turn: of the accesses of a warp that touch it, the number of the earliest. Accesses that may touch
+    anything of an array count for all of it there, with `maybe_written` instead of written, but not as reads.
+    irregular: whether there are such. complete: whether all blocks were looked at.
     """
 
     def __init__(self, memory: DeviceMemory):
@@ -74,8 +75,23 @@ class Touched:
         self.written = np.zeros(size, bool)
         self.sharers = np.zeros(size, np.int64)
         self.turn = np.full(size, np.iinfo(np.int32).max, np.int32)
+        self.maybe_written = np.zeros(size, bool)
+        self.starts = np.sort(np.array([each.address for each in live], np.int64)) >> _SECTOR_SHIFT
         self.left = _MOST_TOUCHES
+        self.irregular = False
         self.complete = True
+
+    def anywhere(self, sectors: np.ndarray, turns: np.ndarray, stores: np.ndarray) -> None:
+        """Accesses that other blocks may make anywhere in the arrays that these sectors lie in."""
+        self.irregular = True
+        arrays = np.searchsorted(self.starts, sectors + self.first, side="right") - 1
+        ends = np.append(self.starts[1:], self.first + len(self.read)) - self.first
+        for array in np.unique(arrays[arrays >= 0]).tolist():
+            mine = arrays == array
+            where = slice(int(self.starts[array] - self.first), int(ends[array]))
+            self.turn[where] = np.minimum(self.turn[where], turns[mine].min())
+            self.sharers[where] += 2
+            self.maybe_written[where] |= bool(stores[mine].any())
 
     def footprint(self) -> Footprint:
         """Counts of all that."""
@@ -155,8 +171,6 @@ def _add(touched: Touched, region: Region, trace: Trace, kinds: Kinds) -> None:
     if not len(accesses.pc):
         return
     steps, regular = _steps(region, trace, accesses)
-    if not regular.all():
-        touched.complete = False
     first = _read_first(accesses, kinds)
     for step, rows in _groups(steps, regular):
         lanes = accesses.addresses[rows]
@@ -164,8 +178,10 @@ def _add(touched: Touched, region: Region, trace: Trace, kinds: Kinds) -> None:
         addresses = lanes[row, lane]
         reads, stores = first[rows][row, lane], kinds.stores[accesses.pc[rows]][row]
         turns = accesses.turn[rows][row]
-        if all(each % 32 == 0 for each in step):
+        if step is None or all(each % 32 == 0 for each in step):
             addresses &= ~31
+        if step is None:
+            touched.anywhere((addresses >> _SECTOR_SHIFT) - touched.first, turns, stores)
         addresses, which = np.unique(addresses, return_inverse=True)
         read, written = np.zeros(len(addresses), bool), np.zeros(len(addresses), bool)
         read[which[reads]] = True
@@ -223,13 +239,13 @@ def _groups(steps: np.ndarray, regular: np.ndarray) -> Iterator[tuple[tuple[int,
     """Rows that move alike."""
     found, which = np.unique(np.column_stack([steps, regular]), axis=0, return_inverse=True)
     for k, (*step, even) in enumerate(found.tolist()):
-        yield (tuple(step) if even else (0, 0, 0, 1)), np.flatnonzero(which.reshape(-1) == k)
+        yield tuple(step) if even else None, np.flatnonzero(which.reshape(-1) == k)
 
 
-def _moves(region: Region, step: tuple[int, ...]) -> tuple[np.ndarray, int]:
+def _moves(region: Region, step: tuple[int, ...] | None) -> tuple[np.ndarray, int]:
     """Distances of all blocks' accesses from those of the block that was run, and how many blocks share each."""
     moves = np.zeros(1, np.int64)
-    if len(step) > 3:  # irregular: known for the block that was run alone, and perhaps others touch the same
+    if step is None:  # known for the block that was run alone, and perhaps others touch the same
         return moves, 2
     sharers = 1
     for axis, (first, last) in enumerate(region.ranges):

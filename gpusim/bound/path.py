@@ -14,19 +14,21 @@ import numpy as np
 from gpusim.bound.footprint import Accesses, Touched
 from gpusim.bound.work import Kinds
 from gpusim.config import GPUConfig
+from gpusim.engine.constant_load import CONSTANT_TURN
 from gpusim.engine.frontend import LINE_INSTRUCTIONS
 from gpusim.engine.jit import compiled
 from gpusim.engine.machine import unit_timing
 from gpusim.engine.readiness import CONSTANT_LINE_BYTES
 from gpusim.engine.scheduler import EXIT_CYCLES
-from gpusim.trace import Trace
+from gpusim.trace import SPACES, Trace
 from isa import microops as M
 
+_CONSTANT = SPACES.index("constant")
 #: Issues of a block that are walked along; of a longer one only the longest warp is, as far as that goes.
 _MOST = 40_000
 
 # What an instruction is to the walk.
-PLAIN, LOAD, SHARED, COPY, CLOSE, WAIT, BARRIER, STORE, STRONG, ATOMIC = range(10)
+PLAIN, LOAD, SHARED, COPY, CLOSE, WAIT, BARRIER, STORE, STRONG, ATOMIC, INDEXED = range(11)
 # Columns of the table of instructions.
 STALL, WAITS, RESULT, SOURCES, KIND, LATENCY, RELEASE, TAKEN, GROUPS, LINE, CONSTANT, COLUMNS = range(12)
 # Times of the walk that come from the configuration.
@@ -49,7 +51,8 @@ STALL, WAITS, RESULT, SOURCES, KIND, LATENCY, RELEASE, TAKEN, GROUPS, LINE, CONS
 # Of a warp: its open group of copies ends; groups closed; the way of instructions asked for ahead is free; its line.
 W_OPEN, W_COUNT, W_AHEAD, W_BEFORE, W_DONE = range(5)
 _MOST_GROUPS = 32
-NEAR, FIRST_COLD, ALWAYS_COLD = range(3)
+NEAR, IN_L2, IN_MEMORY = range(3)
+LATER = 4
 
 
 @dataclass(frozen=True)
@@ -57,8 +60,8 @@ class Path:
     """What the warps of a block issue, one after the other.
 
     pc: int32 [issues]; bounds: where each warp's begin and end, int64 [warps + 1]; level: int8 [issues], for an access
-    to global memory whether its data can be nearer than memory (NEAR), cannot be for the first blocks (FIRST_COLD), or
-    for any (ALWAYS_COLD); turns: int16 [issues], least wavefronts of an access to shared memory.
+    to global memory how far away its data is at least, for the first blocks and, times 4, for later ones: NEAR, in L2
+    or in MEMORY; turns: int16 [issues], least wavefronts of an access to shared memory, addresses of one to constants.
     joined: whether all warps meet at every barrier.
     """
 
@@ -72,6 +75,7 @@ class Path:
 def path_of(trace: Trace, issues: np.ndarray, touched: Touched, code: np.ndarray) -> Path:
     """The path of a block by its issues, sorted by warp."""
     level = _levels(trace, issues, touched, code)
+    turns = np.maximum(np.where(issues["space"] == _CONSTANT, issues["lines"], issues["ideal"]), 1)
     first = np.flatnonzero(np.diff(issues["warp"], prepend=-1))
     bounds = np.append(first, len(issues))
     barrier = (code[:, M.COL_CLASS] == M.CLS_BARRIER) & (code[:, M.COL_OP] == M.OP_BAR)
@@ -81,13 +85,13 @@ def path_of(trace: Trace, issues: np.ndarray, touched: Touched, code: np.ndarray
     if len(issues) > _MOST and len(first):
         longest = int(np.argmax(np.diff(bounds)))
         keep = slice(int(bounds[longest]), int(min(bounds[longest + 1], bounds[longest] + _MOST)))
-        issues, level, joined = issues[keep], level[keep], False
+        issues, level, turns, joined = issues[keep], level[keep], turns[keep], False
         bounds = np.array([0, len(issues)])
     return Path(
         issues["pc"].astype(np.int32),
         bounds.astype(np.int64),
         level,
-        np.maximum(issues["ideal"], 1).astype(np.int16),
+        turns.astype(np.int16),
         joined,
     )
 
@@ -98,22 +102,25 @@ def _levels(trace: Trace, issues: np.ndarray, touched: Touched, code: np.ndarray
     accesses = Accesses.of(trace, issues)
     kinds = Kinds(code)
     reads = ~kinds.stores[accesses.pc]
-    if not touched.complete or not len(reads):
+    if not touched.complete:
+        # Nobody has touched anything before the first access of a warp.
+        level[accesses.issue[(accesses.turn == 0) & reads]] = IN_MEMORY
         return level
     active = (accesses.addresses >= 0) & reads[:, None]
     at = np.clip((accesses.addresses >> 5) - touched.first, 0, len(touched.read) - 1)
-    new = active & touched.read[at] & ~touched.written[at] & (touched.turn[at] >= accesses.turn[:, None])
+    turn = accesses.turn[:, None]
+    new = active & touched.read[at] & (touched.turn[at] >= turn)
+    new &= ~(touched.written[at] | touched.maybe_written[at])
+    alone = new & (touched.sharers[at] <= 1)
     # Whatever a miss fetches together with others, a line at most, has to be new.
-    line = at // 4 * 4
+    new_line, line_alone = new.copy(), alone.copy()
     for k in range(4):
-        other = np.minimum(line + k, len(touched.read) - 1)
-        new &= touched.turn[other] >= accesses.turn[:, None]
-    level[accesses.issue[new.any(axis=1)]] = FIRST_COLD
-    alone = new.copy()
-    for k in range(4):
-        other = np.minimum(line + k, len(touched.read) - 1)
-        alone &= touched.sharers[other] <= 1
-    level[accesses.issue[alone.any(axis=1)]] = ALWAYS_COLD
+        other = np.minimum(at // 4 * 4 + k, len(touched.read) - 1)
+        new_line &= touched.turn[other] >= turn
+        line_alone &= touched.sharers[other] <= 1
+    first = new.any(axis=1) * IN_L2 + new_line.any(axis=1) * (IN_MEMORY - IN_L2)
+    later = alone.any(axis=1) * IN_L2 + (line_alone & new_line).any(axis=1) * (IN_MEMORY - IN_L2)
+    level[accesses.issue] = first + LATER * later
     return level
 
 
@@ -153,6 +160,7 @@ def instruction_table(code: np.ndarray, config: GPUConfig) -> np.ndarray:
     table[shared & (operation != M.OP_LOAD), RELEASE] = memory.shared_store_source_release_cycles
     table[kinds.constant, LATENCY] = config.constant.load_latency_cycles
     for kind, rows in (
+        (INDEXED, kinds.constant),
         (LOAD, kinds.plain_loads & ~kinds.copies),
         (STORE, kinds.writes),
         (STRONG, kinds.strict & ~kinds.atomics),
@@ -304,9 +312,12 @@ def walk(
                         t = max(t, release[w, row[LATENCY]])
                 there = np.int64(0)
                 if kind == LOAD or kind == COPY:
+                    far = level[k] % LATER if cold else level[k] // LATER
                     there = t + times[T_L1]
-                    if level[k] == 2 or (cold and level[k] == 1):
+                    if far == IN_MEMORY:
                         there = t + times[T_MEMORY]
+                    elif far == IN_L2:
+                        there = t + times[T_L2]
                     if kind == COPY:
                         warp[w, W_OPEN] = max(warp[w, W_OPEN], there)
                         there = 0
@@ -336,6 +347,8 @@ def walk(
                 elif kind == SHARED:
                     if row[LATENCY] > 0:
                         there = t + row[LATENCY] + 2 * (turns[k] - 1)
+                elif kind == INDEXED:
+                    there = t + 2 + row[LATENCY] + CONSTANT_TURN * (turns[k] - 1)
                 elif kind == PLAIN and row[LATENCY] > 0:
                     there = t + row[LATENCY]
                 if result < 6 and kind != CLOSE:

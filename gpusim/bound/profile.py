@@ -27,8 +27,11 @@ from isa import Program
 #: Positions along an axis that are run: the first, the last, and some between.
 _EDGES, _INSIDE = 1, 2
 _MOST_ISSUES = 1_000_000
-#: Grids of no more blocks are run as a whole.
+#: Grids of no more blocks are run as a whole; those of no more warps are also traced as a whole, as far as so many
+#: issues.
 _FEW_BLOCKS = 16
+_FEW_WARPS = 4096
+_FEW_ISSUES = 150_000
 _FEW_PER_AXIS = {1: 8, 2: 4, 3: 3}
 
 
@@ -80,10 +83,13 @@ class _Kind:
 
 def make_profile(program: Program, launch: Launch, config: GPUConfig) -> Profile:
     """Run what is needed and sum it up. Raises SimulationError for what is wrong with the launch."""
-    found = None
+    issues = 0
     if launch.blocks > _FEW_BLOCKS and not communicates(program):
         found = _sampled(program, launch, config)
-    return found or _whole(program, launch, config)
+        if isinstance(found, Profile):
+            return found
+        issues = found
+    return _whole(program, launch, config, issues)
 
 
 def needs_of(config: GPUConfig) -> dict[str, Any]:
@@ -113,19 +119,21 @@ def _parts(extent: int, few: int) -> list[tuple[tuple[int, int], tuple[int, ...]
     return [((0, 0), (0,)), ((1, extent - 2), inside), ((extent - 1, extent - 1), (extent - 1,))]
 
 
-def _sampled(program: Program, launch: Launch, config: GPUConfig) -> Profile | None:
-    """The profile by some blocks; None if they do not stand for the others."""
+def _sampled(program: Program, launch: Launch, config: GPUConfig) -> Profile | int:
+    """The profile by some blocks; if they do not stand for the others, about how many instructions the grid issues, 0
+    if that is not known."""
     kinds = kinds_of(launch.grid)
     across, down, _ = launch.grid
     places = [place for kind in kinds for place in kind.sampled]
     if 2 * len(places) > launch.blocks:
-        return None
+        return 0
     numbers = [x + across * (y + down * z) for x, y, z in places]
     result, memory = run_chosen(config, program, launch, numbers, _MOST_ISSUES)
     trace = result.trace
     assert trace is not None
     if not trace.complete:
-        return None
+        return _MOST_ISSUES
+    issues = len(trace.issues) * launch.blocks // len(places)
     code = lowered_code(program)
     samples = _split(trace, range(len(places)))
     amounts, regions, at = [], [], 0
@@ -133,10 +141,12 @@ def _sampled(program: Program, launch: Launch, config: GPUConfig) -> Profile | N
         mine = samples[at : at + len(kind.sampled)]
         at += len(kind.sampled)
         if any(not _same_course(mine[0], other) for other in mine[1:]):
-            return None
+            return issues
         amounts.append(np.min([work(Tally.of_issues(each, len(code)), code) for each in mine], axis=0))
         regions.append(Region(kind.ranges, kind.sampled, tuple(mine)))
     footprint, touched = footprint_of(trace, regions, memory, code)
+    if touched.irregular and issues < _FEW_ISSUES:
+        return issues
     order = sorted(range(len(kinds)), key=lambda k: -kinds[k].blocks)
     chosen = dict.fromkeys([order[0], max(order, key=lambda k: len(regions[k].samples[0]))])
     return Profile(
@@ -157,18 +167,22 @@ def _sampled(program: Program, launch: Launch, config: GPUConfig) -> Profile | N
     )
 
 
-def _whole(program: Program, launch: Launch, config: GPUConfig) -> Profile:
-    """The profile of a launch that was run as a whole."""
+def _whole(program: Program, launch: Launch, config: GPUConfig, issues: int) -> Profile:
+    """The profile of a launch that was run as a whole, in which about so many instructions are issued."""
     nbytes = sum(each.nbytes for each in launch.args if isinstance(each, np.ndarray))
-    traced = range(launch.blocks) if launch.blocks <= _FEW_BLOCKS else (0, launch.blocks // 2, launch.blocks - 1)
-    result, memory = run_whole(config, program, launch, traced, _MOST_ISSUES, nbytes)
+    few = launch.blocks <= _FEW_BLOCKS or launch.blocks * -(-launch.threads_per_block // 32) <= _FEW_WARPS
+    few &= issues < _FEW_ISSUES
+    traced = range(launch.blocks) if few else (0, launch.blocks // 2, launch.blocks - 1)
+    limit = _MOST_ISSUES if launch.blocks <= _FEW_BLOCKS else _FEW_ISSUES
+    result, memory = run_whole(config, program, launch, traced, limit, nbytes)
     trace, record = result.trace, result.record
     assert trace is not None
     code = lowered_code(program)
     warps = trace.warps_per_block
     total = work(Tally.of_counters(record.line), code)
-    complete = trace.complete and launch.blocks <= _FEW_BLOCKS
-    blocks = _split(trace, traced) if trace.complete else []
+    complete = trace.complete and few
+    # Of a block that the trace leaves, what there is is where all of its warps began.
+    blocks = _split(trace, traced if trace.complete else traced[:1])
     regions = [_own_region(launch.grid, number, rows) for number, rows in zip(traced, blocks, strict=False)]
     footprint, touched = footprint_of(trace, regions, memory, code)
     footprint = footprint.measured(record)
@@ -178,8 +192,8 @@ def _whole(program: Program, launch: Launch, config: GPUConfig) -> Profile:
         amounts = np.array([work(Tally.of_issues(rows, len(code)), code) for rows in blocks])
     else:
         counts, amounts = np.array([launch.blocks]), total[None] / launch.blocks
-    longest = max(range(len(blocks)), key=lambda k: len(blocks[k]), default=-1)
-    paths = ((longest if complete else 0, path_of(trace, blocks[longest], touched, code)),) if blocks else ()
+    longest = max(range(len(blocks)), key=lambda k: len(blocks[k]))
+    paths = ((longest if complete else 0, path_of(trace, blocks[longest], touched, code)),)
     return Profile(
         kernel=program.name,
         program=program,

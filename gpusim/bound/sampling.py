@@ -22,7 +22,7 @@ from gpusim.module import Modules
 from gpusim.result import Result
 from gpusim.runner import run_launch
 from gpusim.simulation import DEFAULT_MAX_CYCLES, parameter_names
-from gpusim.trace import TraceOptions
+from gpusim.trace import SPACES, Trace, TraceOptions
 from isa import Program
 from isa import microops as M
 from isa.launch_values import launch_values, reads_launch_value
@@ -149,4 +149,14 @@ def _run(
     finally:
         if device is not None:
             device.close()
+    _count_constants(result.trace)
     return result, memory
+
+
+def _count_constants(trace: Trace | None) -> None:
+    """Gives accesses to constants a number of `lines`: distinct addresses, which are served one after the other."""
+    assert trace is not None
+    rows = np.flatnonzero((trace.issues["space"] == SPACES.index("constant")) & (trace.issues["access"] >= 0))
+    lanes = np.sort(trace.addresses[trace.issues["access"][rows]], axis=1)
+    new = np.diff(lanes, axis=1, prepend=-1) != 0
+    trace.issues["lines"][rows] = (new & (lanes >= 0)).sum(axis=1)

@@ -28,7 +28,7 @@ class Amount(IntEnum):
     REQUESTS = auto()  # instructions that look lines up
     STRICT_LINES = auto()  # lines looked up one by one: atomics with a result, strong loads
     STORE_CYCLES = auto()  # of the way to L2
-    CONSTANTS = auto()  # constant loads
+    CONSTANTS = auto()  # addresses of constant loads
     SPECIALS = auto()  # reads of special registers
     WRITE_LINES = auto()
     WRITE_SECTORS = auto()
@@ -119,7 +119,7 @@ def work(tally: Tally, code: np.ndarray) -> np.ndarray:
     put(Amount.REQUESTS, requests, kinds.plain_loads | kinds.writes)
     put(Amount.STRICT_LINES, lines, kinds.strict)
     put(Amount.STORE_CYCLES, np.maximum(LINE_CYCLES * lines, sectors), kinds.writes)
-    put(Amount.CONSTANTS, tally.accesses, kinds.constant)
+    put(Amount.CONSTANTS, np.maximum(tally.accesses, lines), kinds.constant)
     put(Amount.SPECIALS, executed, kinds.special)
     put(Amount.WRITE_LINES, lines, kinds.stores)
     put(Amount.WRITE_SECTORS, sectors, kinds.stores)
