@@ -10,8 +10,8 @@ memory that all of them touch), `path` (how long one block takes at least), `pro
 
 from __future__ import annotations
 
-from pathlib import Path as FilePath
 from collections.abc import Mapping, Sequence
+from pathlib import Path as FilePath
 from typing import Any
 
 from gpusim.bound.cache import profile_of

@@ -34,7 +34,7 @@ def _parts(launch: Launch) -> list[Any]:
     parts: list[Any] = [launch.grid, launch.block, launch.shared_bytes, str(launch.signature)]
     for value in launch.args:
         array = np.asarray(value)
-        content = hashlib.blake2b(np.ascontiguousarray(array), digest_size=16).hexdigest()
+        content = hashlib.blake2b(np.ascontiguousarray(array).data, digest_size=16).hexdigest()
         parts.append((str(array.dtype), array.shape, array.strides, content))
     return parts
 

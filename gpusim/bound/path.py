@@ -253,7 +253,7 @@ def least_times(path: Path, table: np.ndarray, bsync: np.ndarray, times: np.ndar
 
 @compiled
 def walk(
-    pc, bounds, level, turns, joined, table, bsync, times, cold, found, at, now, release, groups, warp, fetched, constants
+    pc, bounds, level, turns, joined, table, bsync, times, cold, found, at, now, release, groups, warp, fetched, known
 ):
     """Goes along all warps of a block, together from barrier to barrier if they meet there."""
     warps = bounds.size - 1
@@ -294,9 +294,9 @@ def walk(
                         t = max(t, fetched[w, line])
                     operand = row[CONSTANT]
                     if operand >= 0:
-                        if constants[w, operand] < 0:
-                            constants[w, operand] = previous + times[T_CONSTANT]
-                        t = max(t, constants[w, operand])
+                        if known[w, operand] < 0:
+                            known[w, operand] = previous + times[T_CONSTANT]
+                        t = max(t, known[w, operand])
                 waits = row[WAITS]
                 for s in range(6):
                     if (waits >> s) & 1:
@@ -311,7 +311,7 @@ def walk(
                     if row[GROUPS] == 0 and row[LATENCY] < 6:
                         t = max(t, release[w, row[LATENCY]])
                 there = np.int64(0)
-                if kind == LOAD or kind == COPY:
+                if kind in (LOAD, COPY):
                     far = level[k] % LATER if cold else level[k] // LATER
                     there = t + times[T_L1]
                     if far == IN_MEMORY:

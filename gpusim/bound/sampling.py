@@ -28,7 +28,6 @@ from isa import microops as M
 from isa.launch_values import launch_values, reads_launch_value
 from isa.lower import lower
 
-
 #: An L2 and a memory for blocks whose time does not matter.
 _SMALL: dict[str, Any] = {
     "sm.gpcs": 1,

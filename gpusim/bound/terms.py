@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.bound.path import instruction_table, is_bsync, least_times, times_of
-from gpusim.bound.path import T_FETCH, T_MEMORY
+from gpusim.bound.path import T_FETCH, T_MEMORY, instruction_table, is_bsync, least_times, times_of
 from gpusim.bound.profile import Profile, needs_of
 from gpusim.bound.work import Amount
 from gpusim.config import GPUConfig
@@ -117,7 +116,8 @@ def bound(profile: Profile, config: GPUConfig) -> Bound:
 def busiest(profile: Profile, values: np.ndarray, places: int) -> float:
     """What the busiest of `places` SMs gets at least of an amount, `values` for a block of each kind.
 
-    On average each gets its share. And of any n blocks that each ask for v or more, some SM gets n / places, rounded up.
+    On average each gets its share. And of any n blocks that each ask for v or more some SM gets n / places, rounded
+    up.
     """
     share = float(profile.counts @ values) / places
     if not profile.uniform:
