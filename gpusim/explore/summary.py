@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -48,9 +49,9 @@ def choices(points: Sequence[Point]) -> list[str]:
 
 
 def failures(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Rows with an error, by its text, the most frequent first."""
+    """Rows with an error, by the text of the first such one, the most frequent first. Numbers tell no errors apart."""
     kinds: dict[str, list[Row]] = {}
     for row in rows:
         if row["error"] is not None:
-            kinds.setdefault(row["error"], []).append(row)
-    return dict(sorted(kinds.items(), key=lambda pair: -len(pair[1])))
+            kinds.setdefault(re.sub(r"\d[\d,.]*", "#", row["error"]), []).append(row)
+    return {members[0]["error"]: members for members in sorted(kinds.values(), key=len, reverse=True)}
