@@ -24,15 +24,15 @@ class Extremes:
     worst: Row
 
 
-def extremes(points: Sequence[Point], rows: Sequence[Row]) -> list[Extremes]:
-    """One for each program and parameters that has a time, in the order of the points."""
+def extremes(points: Sequence[Point], rows: Sequence[Row], by: str = "time_us") -> list[Extremes]:
+    """One for each program and parameters that has a value in the column `by`, in the order of the points."""
     kinds: dict[Any, list[Row]] = {}
     for point, row in zip(points, rows, strict=True):
-        if row["time_us"] is not None:
+        if row[by] is not None:
             kinds.setdefault((point.program, point.parameters), []).append(row)
     found = []
     for (program, _), members in kinds.items():
-        order = sorted(members, key=lambda row: row["time_us"])
+        order = sorted(members, key=lambda row: row[by])
         found.append(Extremes(program, len(members), order[0], order[-1]))
     return found
 

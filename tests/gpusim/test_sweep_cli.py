@@ -165,6 +165,8 @@ def test_the_bound_alone_and_a_screen(capsys, toolchain):
     bounds = json.loads(sweep(capsys, *argv, "--bound-only")[1])["points"]
     assert all(row["cycles"] is None and row["bound_cycles"] > 0 and row["bound_by"] for row in bounds)
     assert bounds[0]["bound_cycles"] > bounds[1]["bound_cycles"] > bounds[3]["bound_cycles"]
+    told = sweep(capsys, *argv[:-1], "--bound-only")[1]
+    assert "cycles at least  sm.count=6" in told and "points/s" in told
     factor = bounds[1]["bound_cycles"] / bounds[3]["bound_cycles"]
     screened = json.loads(sweep(capsys, *argv, "--screen", factor)[1])["points"]
     assert [row["cycles"] is not None for row in screened] == [False, True, True, True]
