@@ -10,6 +10,7 @@ from pathlib import Path
 
 import validate.commands
 from validate.microbench import command as microbench
+from validate.node import command as node
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -169,6 +170,7 @@ def _parser() -> argparse.ArgumentParser:
     figures.add_argument("--only", nargs="*", default=(), metavar="NAME", help="pictures (default: all)")
 
     microbench.add(commands, _command)
+    node.add(commands, _command)
     return parser
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpusim.node.result import NodeResult
-from gpusim.report import _bytes as byte_text
+from gpusim.units import byte_text
 
 _MOST = 20
 
@@ -12,7 +12,7 @@ def report(result: NodeResult) -> str:
     """What was copied and when, which link held it up, what every link carried. At most 20 copies and links each."""
     lines = [
         result.title,
-        f"{len(result.copies)} copies, {byte_text(result.bytes)} in {result.time_us:,.1f} us",
+        f"{_copies(len(result.copies))}, {byte_text(result.bytes)} in {result.time_us:,.1f} us",
         *_bottleneck(result),
         "",
         f"{'Copy':<28}{'bytes':>10}{'begins':>12}{'ends us':>12}{'GB/s':>8}  held up by",
@@ -37,20 +37,25 @@ def report(result: NodeResult) -> str:
 def _bottleneck(result: NodeResult) -> list[str]:
     if not result.bottleneck:
         return ["Nothing moved"]
-    use = result.links[result.bottleneck]
+    name = result.bottleneck
     total = sum(copy.duration_us for copy in result.copies)
-    held = [copy for copy in result.copies if copy.bottleneck == use.name]
+    held = sum(copy.bottleneck == name for copy in result.copies)
     moving = sum(sum(copy.held_us.values()) for copy in result.copies)
-    lines = [
-        f"Bottleneck  {use.name} ({use.link.kind}, {use.link.bandwidth_gb_s:.1f} GB/s): sets the pace of {len(held)} of "
-        f"{len(result.copies)} copies, {use.utilisation:.0%} of its peak over the run"
-    ]
+    text = f"Bottleneck  {name}"
+    if name in result.links:
+        use = result.links[name]
+        text += f" ({use.link.kind}, {use.link.bandwidth_gb_s:.1f} GB/s, {use.utilisation:.0%} of it used over the run)"
+    lines = [f"{text}: sets the pace of {_copies(held)} of {len(result.copies)}"]
     if total and moving < 0.5 * total:
         lines.append(f"            but {1 - moving / total:.0%} of the copies' time is start-up and latency")
     waits = {name: wait for name, wait in result.engine_waits_us.items() if wait > 0.01 * result.time_us}
     for name, wait in sorted(waits.items(), key=lambda item: (-item[1], item[0]))[:3]:
         lines.append(f"            copies wait {wait:,.1f} us in all for the copy engine {name}")
     return lines
+
+
+def _copies(count: int) -> str:
+    return f"{count:,} {'copy' if count == 1 else 'copies'}"
 
 
 def _more(count: int) -> list[str]:

@@ -8,13 +8,17 @@ import numpy as np
 
 from gpusim.node.link import Link
 
+STAGING = "host copying"
+"""What holds a copy of pageable memory up beside links: the host, which copies through staging buffers."""
+
 
 @dataclass
 class Copy:
     """One copy. Times are microseconds since the run's start, set by the run.
 
     submitted_us: when the host has made the call; began_us: when a copy engine has taken it on; ended_us: when its last
-    byte has arrived. links: the names of the links of its path; held_us: how long each of them set its pace.
+    byte has arrived. links: the names of the links of its path; held_us: how long each of them set its pace, and
+    `STAGING` for pageable memory.
     """
 
     source: str
@@ -44,14 +48,15 @@ class Copy:
 
     @property
     def bottleneck(self) -> str:
-        """The link that set its pace the longest, '' if there was nothing to move."""
+        """What set its pace the longest, a link's name or `STAGING`; '' if there was nothing to move."""
         return max(self.held_us, key=lambda name: (self.held_us[name], name), default="")
 
 
 @dataclass(frozen=True)
 class LinkUse:
-    """A link's load. bytes: payload carried; times_us and shares: from each time on, the share of the link's capacity in
-    use, with what the opposite direction's packets take of it; held_us: how long it set the pace of a copy, summed."""
+    """A link's load. bytes: payload carried; times_us and shares: from each time on, the share of the link's capacity
+    in use, with what the opposite direction's packets take of it; held_us: how long it set the pace of copies, summed.
+    """
 
     link: Link
     bytes: float
@@ -88,8 +93,8 @@ class LinkUse:
 
 @dataclass(frozen=True)
 class NodeResult:
-    """A run. copies: in the order of their calls; links: every link that carried anything, by name; time_us: until the
-    last copy had ended and the last call was made; engine_waits_us: copy engine to the time that copies stood before it."""
+    """A run. copies: in the order of their calls; links: every link that carried anything, by name; time_us: until all
+    work had ended and the last call was made; engine_waits_us: by copy engine, how long copies stood before it."""
 
     title: str
     copies: tuple[Copy, ...]
@@ -99,8 +104,12 @@ class NodeResult:
 
     @property
     def bottleneck(self) -> str:
-        """The link that set the pace of copies the longest, '' if nothing moved."""
-        return max(self.links, key=lambda name: (self.links[name].held_us, name), default="")
+        """What set the pace of copies the longest, a link's name or `STAGING`; '' if nothing moved."""
+        held: dict[str, float] = {}
+        for copy in self.copies:
+            for name, time_us in copy.held_us.items():
+                held[name] = held.get(name, 0.0) + time_us
+        return max(held, key=lambda name: (held[name], name), default="")
 
     @property
     def bytes(self) -> int:

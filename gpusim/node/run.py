@@ -48,7 +48,7 @@ class _Lane:
     def __init__(self, env: simpy.Environment):
         self.work: deque[Call] = deque()
         self.woken = env.event()
-        self.kept: list[tuple[simpy.Resource, simpy.Event]] = []
+        self.kept: list[tuple[simpy.Resource, Any]] = []
         self.names: tuple[str, ...] = ()
         self.behind_copy = False
 

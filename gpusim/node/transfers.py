@@ -3,18 +3,21 @@ part, which goes through two pinned buffers in turn."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from typing import Any
 
 import simpy
 
 from gpusim.node.flows import Flow, Flows
 from gpusim.node.link import Link
-from gpusim.node.result import Copy
+from gpusim.node.result import STAGING, Copy
 from gpusim.node.sections import NodeConfig
 from gpusim.node.topology import Node
 
 Process = Generator[simpy.Event, Any, None]
+Step = Callable[[int], Process]
+"""Moves a chunk of so many bytes."""
 
 
 def engines_of(node: Node, path: Sequence[int], start: str, end: str, gpu: str) -> tuple[str, ...]:
@@ -64,6 +67,7 @@ class Mover:
             yield from self._flow(copy, path, copy.nbytes)
             yield self.env.timeout(self._latency_us(path))
             return
+        began = self.env.now
         cached = copy.nbytes <= known.cache_bytes
         if to_device:
             rate = known.read_cached_gb_s if cached else known.read_gb_s
@@ -72,34 +76,36 @@ class Mover:
         whole, rest = divmod(copy.nbytes, known.staging_bytes)
         chunks = [known.staging_bytes] * whole + [rest] * (rest > 0)
         yield self.env.timeout(self._start_us(copy, engines))
-        first, second = (self._host, self._device) if to_device else (self._device, self._host)
-        filled: simpy.Store = simpy.Store(self.env, capacity=1)  # beside the buffer that is being filled
-        end = self.env.process(second(copy, path, rate, chunks, None, filled))
-        yield from first(copy, path, rate, chunks, filled, None)
+        host = partial(self._by_host, rate)
+        device = partial(self._flow, copy, path)
+        filled, free = simpy.Store(self.env), simpy.Container(self.env, capacity=2, init=2)
+        end = self.env.process(self._drain(device if to_device else host, len(chunks), filled, free))
+        yield from self._fill(host if to_device else device, chunks, filled, free)
         if to_device:
             returned.succeed()
         yield end
+        yield self.env.timeout(self._latency_us(path))
         if not to_device:
             returned.succeed()
+        beside = self._start_us(copy, engines) + self._latency_us(path) + sum(copy.held_us.values())
+        copy.held_us[STAGING] = max(self.env.now - began - beside, 0.0)
 
-    def _host(self, copy: Copy, path: Sequence[int], rate: float, chunks: list[int], put: Any, get: Any) -> Process:
-        """The host's half of staging: one chunk after the other between a buffer and pageable memory."""
+    def _fill(self, work: Step, chunks: list[int], filled: simpy.Store, free: simpy.Container) -> Process:
+        """One half of staging: every chunk into a buffer, as soon as one of the two is free."""
         for chunk in chunks:
-            if get is not None:
-                yield get.get()
-            yield self.env.timeout(chunk / rate / 1e3)
-            if put is not None:
-                yield put.put(chunk)
+            yield free.get(1)
+            yield from work(chunk)
+            yield filled.put(chunk)
 
-    def _device(self, copy: Copy, path: Sequence[int], rate: float, chunks: list[int], put: Any, get: Any) -> Process:
-        """The copy engine's half: one chunk after the other between a buffer and the device."""
-        for chunk in chunks:
-            if get is not None:
-                yield get.get()
-            yield from self._flow(copy, path, chunk)
-            if put is not None:
-                yield put.put(chunk)
-        yield self.env.timeout(self._latency_us(path))
+    def _drain(self, work: Step, count: int, filled: simpy.Store, free: simpy.Container) -> Process:
+        """The other half: every chunk out of its buffer."""
+        for _ in range(count):
+            chunk = yield filled.get()
+            yield from work(chunk)
+            yield free.put(1)
+
+    def _by_host(self, rate: float, nbytes: int) -> Process:
+        yield self.env.timeout(nbytes / rate / 1e3)
 
     def _flow(self, copy: Copy, path: Sequence[int], nbytes: int) -> Process:
         flow: Flow = self.flows.start(path, nbytes)

@@ -100,6 +100,13 @@ def test_machines_are_joined_by_the_nearest_nics_or_by_sockets() -> None:
     assert "bridge0.memory>host0" in sockets and "host3.memory>bridge3" in sockets
 
 
+def test_of_equally_near_nics_the_faster_is_taken() -> None:
+    both = ["network.nics_per_switch=2"]
+    assert "nic0.infiniband>network0" in names(load_node("two_nodes_ib", overrides=both), "gpu0", "gpu8")
+    slow = load_node("two_nodes_ib", overrides=[*both, 'links.scale=[["nic0-network0", 0.5]]'])
+    assert "nic1.infiniband>network0" in names(slow, "gpu0", "gpu8")
+
+
 def test_many_machines_are_quick() -> None:
     start = time.perf_counter()
     node = load_node("hgx_h200", nodes=128)
