@@ -5,11 +5,11 @@ from __future__ import annotations
 from gpusim.node.result import NodeResult
 from gpusim.units import byte_text
 
-_MOST = 20
+_MOST_COPIES, _MOST_LINKS = 20, 12
 
 
 def report(result: NodeResult) -> str:
-    """What was copied and when, which link held it up, what every link carried. At most 20 copies and links each."""
+    """What was copied and when, which link held it up, what every link carried: the first copies, the busiest links."""
     lines = [
         result.title,
         f"{_copies(len(result.copies))}, {byte_text(result.bytes)} in {result.time_us:,.1f} us",
@@ -17,21 +17,21 @@ def report(result: NodeResult) -> str:
         "",
         f"{'Copy':<28}{'bytes':>10}{'begins':>12}{'ends us':>12}{'GB/s':>8}  held up by",
     ]
-    for copy in result.copies[:_MOST]:
+    for copy in result.copies[:_MOST_COPIES]:
         lines.append(
             f"  {copy.name:<26}{byte_text(copy.nbytes):>10}{copy.began_us:>12,.1f}{copy.ended_us:>12,.1f}"
             f"{copy.bandwidth_gb_s:>8.1f}  {copy.bottleneck}"
         )
-    lines += _more(len(result.copies))
+    lines += _more(len(result.copies) - _MOST_COPIES)
     lines += ["", f"{'Link':<28}{'carried':>10}{'GB/s':>12}{'busy us':>12}{'of peak':>9}  over the run"]
     uses = sorted(result.links.values(), key=lambda use: (-use.held_us, -use.utilisation, use.name))
-    for use in uses[:_MOST]:
+    for use in uses[:_MOST_LINKS]:
         bar = "".join(" .:-=+*#%@"[min(round(share * 9), 9)] for share in use.over_time(24))
         lines.append(
             f"  {use.name:<26}{byte_text(use.bytes):>10}{use.link.bandwidth_gb_s:>12.1f}{use.busy_us:>12,.1f}"
             f"{use.utilisation:>9.1%}  |{bar}|"
         )
-    return "\n".join(lines + _more(len(uses)))
+    return "\n".join(lines + _more(len(uses) - _MOST_LINKS))
 
 
 def _bottleneck(result: NodeResult) -> list[str]:
@@ -59,4 +59,4 @@ def _copies(count: int) -> str:
 
 
 def _more(count: int) -> list[str]:
-    return [f"  ... and {count - _MOST} more"] if count > _MOST else []
+    return [f"  ... and {count} more"] if count > 0 else []

@@ -165,11 +165,11 @@ class Run:
         copy.ended_us = float(self.env.now)
 
     def _take(self, lane: _Lane, names: tuple[str, ...]) -> Process:
-        """Have these engines and no others. Always in one order, so that no two copies wait for each other."""
+        """Have these engines and no others. Senders come before receivers, so no two copies wait for each other."""
         if lane.names == names:
             return
         self._release(lane)
-        for name in sorted(names):
+        for name in names:
             if name not in self.engines:
                 self.engines[name] = simpy.Resource(self.env, self.mover.engine_count(name))
             request = self.engines[name].request()

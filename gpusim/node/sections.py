@@ -6,10 +6,12 @@ and where it comes from. Rates are in one direction, of one link.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr, model_validator
 
+from gpusim.config.models import items
 from gpusim.config.sections import Count, Rate, Section, _doc
 
 Number = Annotated[int, Field(ge=0)]
@@ -159,6 +161,10 @@ class NodeConfig(Section):
             if highest >= self.node.gpus:
                 raise ValueError(f"nvlink.pairs names GPU {highest}, but node.gpus is {self.node.gpus}")
         return self
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Every dotted key and its value, in file order."""
+        return items(self)
 
     def source(self, key: str) -> str:
         """Where the value of a dotted key comes from. Raises KeyError for a key that does not exist."""

@@ -10,7 +10,7 @@ import pytest
 
 import gpusim
 from gpusim.errors import NodeError
-from gpusim.node import Copy, NodeResult, System, load_node, shipped_nodes
+from gpusim.node import Copy, NodeResult, System, describe_node_keys, load_node, shipped_nodes
 
 MB = 1_000_000
 
@@ -184,7 +184,11 @@ def test_streams_take_turns_at_an_engine_and_events_belong_to_their_copies() -> 
     before = b.record()
     second = system.copy(2, 0, 50 * MB, b)
     third = system.copy(1, 0, 50 * MB, a)
+    end = a.record()
+    system.copy("host", 0, MB, a)  # of another engine, which is busy when `end` is reached
+    system.copy("host", 0, 200 * MB, system.stream(0))
     system.run()
+    assert end.time_us == third.ended_us
     assert between.time_us == before.time_us == first.ended_us
     assert second.began_us == first.ended_us and third.began_us == second.ended_us
 
@@ -354,3 +358,19 @@ def test_a_thousand_copies_are_quick() -> None:
         system.copy((k * 3 + 1) % 8, stream.gpu, (k % 50 + 1) * MB, stream)
     assert len(system.run().copies) == 1000
     assert time.perf_counter() - start < 3  # 0.35 s on an idle core
+
+
+@pytest.mark.parametrize("name", ["dgx1", "hgx_h200", "pcie"])
+def test_twice_the_bandwidth_takes_half_the_time(name: str) -> None:
+    """With nothing but links in the way: no start-up, no latency, no time for calls."""
+    node = load_node(name)
+    still = [key for key in describe_node_keys() if key.endswith("_us")]
+    times = []
+    for factor in (1, 2):
+        scale = [[link.name, float(factor)] for link in node.links]
+        system = System(node, overrides={**dict.fromkeys(still, 0.0), "links.scale": scale})
+        copies = [*ring(system), *ring(system, 10 * MB)]
+        copies += [system.copy(gpu, "host", 20 * MB, system.stream(gpu)) for gpu in system.node.gpus]
+        system.run()
+        times.append([copy.ended_us for copy in copies])
+    assert times[1] == pytest.approx([each / 2 for each in times[0]])

@@ -126,11 +126,12 @@ def _copy(
     system: System, defaults: Mapping[str, Stream], destination: str, source: str, nbytes: int
 ) -> tuple[Event, Event]:
     """A copy as torch makes it: between two GPUs the default stream of the target takes part on both sides."""
-    to, of = ("host" if end in ("pinned", "pageable") else end for end in (destination, source))
+    # What one thread of the host allocates lies in the memory of its socket, whichever GPU it is for.
+    to, of = ("host0" if end in ("pinned", "pageable") else end for end in (destination, source))
     stream = system.stream(source if source.startswith("gpu") else destination)
     pinned = "pageable" not in (destination, source)
     first = system.event(stream)
-    if "host" in (to, of) or to == of:
+    if "host0" in (to, of) or to == of:
         system.copy(to, of, nbytes, stream, pinned=pinned)
         last = system.event(stream)
     else:
