@@ -28,8 +28,8 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 def add(commands) -> None:
     """Declare the command."""
     parser = add_command(commands, "collective", "simulate a collective of several GPUs as NCCL does it", EXAMPLES)
-    parser.add_argument("name", help="all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all, send_recv")
-    parser.add_argument("sizes", help="bytes of a rank's larger buffer: 1048576, 64K, 16M or 1G; commas between several")
+    parser.add_argument("name", help="all_reduce, all_gather, reduce_scatter, broadcast, ...")
+    parser.add_argument("sizes", help="bytes of a rank's larger buffer: 1048576, 64K, 16M or 1G; several: 4K,1M")
     parser.add_argument("--gpus", type=int, default=8, help="the first so many GPUs (default: %(default)s)")
     parser.add_argument("--node", default="hgx_h200", help="shipped node or a TOML file (default: %(default)s)")
     parser.add_argument("--root", type=int, default=0, help="of a broadcast or reduction (default: %(default)s)")
