@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gpusim import bound, explore, node, plot
+    from gpusim.collectives import collective
     from gpusim.config import GPUConfig, load_config
     from gpusim.device import Device
     from gpusim.difference import Difference, compare_results
@@ -31,6 +32,7 @@ _HOME = {
     "Launch": "gpusim.launch",
     "Result": "gpusim.result",
     "SimulationError": "gpusim.errors",
+    "collective": "gpusim.collectives",
     "compare_results": "gpusim.difference",
     "load_config": "gpusim.config",
     "Trace": "gpusim.trace",
@@ -49,6 +51,7 @@ __all__ = [
     "Trace",
     "TraceOptions",
     "bound",
+    "collective",
     "compare_results",
     "explore",
     "load_config",
