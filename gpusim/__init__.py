@@ -2,14 +2,15 @@
 
 `gpusim.simulate` runs one kernel on a modelled GPU and returns a `Result`. Reading order: `simulation` (the call),
 `launch`, `config/`, `memory`, `arguments`, `occupancy` (what goes in), `runner` and `engine/` (the machine), `result`,
-`metrics`, `advice`, `report`, `report_html`, `trace` (what comes out), `difference` (two of them), `cli/`.
+`metrics`, `advice`, `report`, `report_html`, `trace` (what comes out), `difference` (two of them), `bound/` (the least
+time, without a run), `explore/` (many), `cli/`.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpusim import node, parallel, plot
+    from gpusim import bound, explore, node, parallel, plot
     from gpusim.collectives import collective
     from gpusim.config import GPUConfig, load_config
     from gpusim.device import Device
@@ -49,8 +50,10 @@ __all__ = [
     "SimulationError",
     "Trace",
     "TraceOptions",
+    "bound",
     "collective",
     "compare_results",
+    "explore",
     "load_config",
     "node",
     "parallel",
@@ -60,7 +63,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("node", "parallel", "plot"):
+    if name in ("bound", "explore", "node", "parallel", "plot"):
         return import_module(f"gpusim.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'gpusim' has no attribute {name!r}")

@@ -1,9 +1,9 @@
 """The compiled machine: actors, connections and links in order of time.
 
 An actor takes its next operation when the slices it receives have come and its destinations have room; it then works
-for the operation's cost and hands packets to the links of each destination's path, which serve packets one at a time in the
-order in which they are handed over. A packet occupies the links of its path one behind the other, each from when the
-one before has begun to pass it on.
+for the operation's cost and hands packets to the links of each destination's path, which serve packets one at a time in
+the order in which they are handed over. A packet occupies the links of its path one behind the other, each from when
+the one before has begun to pass it on. A flag, and a credit back, waits for the packets that are on its links.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ def run(
     fence_us,
     packet,
     window,
+    acknowledged,  # share of the bytes that goes back as acknowledgements
     log,  # float64[rows, 4]: actor, operation, start, end; no rows: not recorded
     bins,  # float64[links, bins]: bytes handed over by time
     bin_us,
@@ -166,6 +167,8 @@ def run(
                             bins[link, min(int(start / bin_us), bins.shape[1] - 1)] += part * wire
                         link_free[link] = start + part * wire / rate[link]
                         moved[link] += part * wire
+                    for p in range(back_start[c], back_start[c + 1]):
+                        link_free[back[p]] = max(link_free[back[p]], made) + part * acknowledged / rate[back[p]]
                     last = max(last, done)
             if gives:
                 through[a, turn[a]] = last

@@ -186,7 +186,7 @@ def _time(plan: programs.Plan, how: C.Choice, node: Node, known: Timing, trace: 
             *_flat([path for path, _ in there]), *_flat([path for path, _ in back]),
             latency, rate, plan.depth, plan.wire,
             constants["step_us"], constants["fence_us"], float(store["packet_bytes"]), int(store["window"]),
-            log, bins, bin_us,
+            store["acknowledged"], log, bins, bin_us,
         )  # fmt: skip
 
     end, moved, busy, _, events, stuck, rows = go(np.zeros((len(rate), 0)), 1.0)

@@ -1,8 +1,9 @@
 """Calls in simulated time: the host makes one after the other, every stream does its work in order.
 
-An event is stamped by the engine of the copies around it, as a stream of a real GPU is a queue of that engine: in front
-of a copy that waits for a busy engine it is stamped when the engine is free. So the time between the events around a
-copy is the copy's own, however many stand before it (recorded: peer_twice and peer_fan_out in validate/node/results).
+An event is stamped by the engine that its stream last used, as a stream of a real GPU is a queue of that engine: in
+front of a copy that waits for a busy engine it is stamped when the engine is free. So the time between the events
+around a copy is the copy's own, however many stand before it (recorded: peer_twice and peer_fan_out in
+validate/node/results).
 """
 
 from __future__ import annotations
@@ -184,14 +185,18 @@ class Run:
 
 
 def _stamping(calls: Sequence[Call]) -> dict[Call, tuple[str, ...]]:
-    """Engines that stamp each record: those of the stream's next copy."""
-    following: dict[Stream, tuple[str, ...]] = {}
-    found = {}
-    for call in reversed(calls):
+    """Engines that stamp each record: the copy engines that the stream used last, in a new stream those that it uses
+    first; none behind a kernel."""
+    first: dict[Stream, tuple[str, ...]] = {}
+    for call in calls:
+        if call.stream is not None and call.kind in ("copy", "kernel"):
+            first.setdefault(call.stream, call.engines if call.kind == "copy" else ())
+    last, found = dict(first), {}
+    for call in calls:
         if call.stream is None:
             continue
         if call.kind == "record":
-            found[call] = following.get(call.stream, ())
+            found[call] = last.get(call.stream, ())
         elif call.kind != "wait":
-            following[call.stream] = call.engines
+            last[call.stream] = call.engines if call.kind == "copy" else ()
     return found

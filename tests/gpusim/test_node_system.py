@@ -241,6 +241,17 @@ def test_kernels_of_a_gpu_follow_each_other_and_overlap_with_copies() -> None:
     assert copy.ended_us < 100
 
 
+def test_an_event_behind_a_kernel_waits_for_no_copy_engine() -> None:
+    system = System()
+    a, b = system.stream(0), system.stream(0)
+    long = system.copy(1, 0, 500 * MB, b)
+    system.kernel(50, a)
+    end = a.record()
+    late = system.copy(1, 0, MB, a)
+    system.run()
+    assert end.time_us < 100 < long.ended_us == late.began_us
+
+
 def test_pageable_memory_goes_through_the_host() -> None:
     system = System()
     pinned = system.copy(0, "host", 64 * MB)

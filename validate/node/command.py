@@ -13,9 +13,9 @@ from typing import Any
 
 def add(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
     """Declare the command, with the helper that all commands are declared with."""
-    summary = "compare recordings of several GPUs with the simulated node; status 1 if a new point is outside"
+    summary = "compare what several GPUs recorded with the simulated node; status 1 if something new is outside"
     node = command(commands, "node", _run, summary, "copies --all")
-    node.add_argument("what", choices=("copies", "training"), help="what was recorded")
+    node.add_argument("what", choices=("copies", "collectives", "training"), help="what was recorded")
     node.add_argument("--recording", type=Path, nargs="*", metavar="FILE", help="instead of those that are kept")
     node.add_argument("--node", default="hgx_h200", help="node to simulate (default: %(default)s)")
     node.add_argument("--all", action="store_true", help="also every point")
@@ -23,11 +23,36 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    return {"copies": _copies, "collectives": _collectives, "training": _training}[options.what](options)
+
+
+def _collectives(options: argparse.Namespace) -> int:
+    from gpusim.errors import SimulationError
+    from validate.node import collectives
+
+    try:
+        rows = collectives.compare(options.recording, options.node)
+        count, wrong = collectives.wrong_choices(options.node)
+    except (SimulationError, OSError, ValueError, KeyError) as error:
+        print(f"validate: error: {error}", file=sys.stderr)
+        return 2
+    if options.json:
+        print(json.dumps([asdict(row) | {"error": row.error} for row in rows], indent=1))
+        return 1 if wrong else 0
+    for row in rows if options.all else ():
+        times = f"{row.recorded_us:>9,.1f} {row.simulated_us:>9,.1f} {row.error:+.1%}"
+        print(f"{row.ranks} {row.name:15} {row.nbytes:>13,} {times}")
+    print(collectives.table(rows))
+    print(f"{count - len(wrong)} of {count} choices of algorithm, protocol and channels as NCCL made them")
+    for line in wrong:
+        print(line)
+    return 1 if wrong else 0
+
+
+def _copies(options: argparse.Namespace) -> int:
     from gpusim.errors import SimulationError
     from validate.node import copies
 
-    if options.what == "training":
-        return _training(options)
     try:
         rows = copies.compare(options.recording, options.node)
     except (SimulationError, OSError, ValueError, KeyError) as error:
