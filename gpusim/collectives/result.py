@@ -45,7 +45,8 @@ class CollectiveResult:
     launch_us, start_us: parts of it before any rank moves data. algorithm, protocol: as NCCL spells them, in lower case
     and as "Simple", "LL", "LL128"; channels: thread blocks of each rank.
     outputs: of each rank, where data was given. links: every link that carried data, the busiest first.
-    utilisation: float64[links, bins] share of each link's bandwidth over time, with bin_us, where trace was asked for;
+    utilisation: float64[links, bins] share of each link's bandwidth over time, with bin_us, where trace was asked for,
+    of the links in `link_names`, which are all of the node's;
     steps: what each block did, likewise.
     """
 
@@ -66,6 +67,7 @@ class CollectiveResult:
     steps: tuple[Step, ...] = ()
     utilisation: np.ndarray | None = field(default=None, repr=False)
     bin_us: float = 0.0
+    link_names: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def algorithm_gb_s(self) -> float:

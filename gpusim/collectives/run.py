@@ -90,6 +90,7 @@ def collective(
     return CollectiveResult(
         name, nbytes, ranks, machine.name, how.algorithm, how.protocol, how.channels, total, launch, start,
         tuple(links), events, time.perf_counter() - started, outputs, steps, use, bin_us,
+        tuple(link.name for link in machine.links),
     )  # fmt: skip
 
 

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gpusim.plot.bank_map import bank_wavefronts
+    from gpusim.plot.collective_chart import collective_steps
     from gpusim.plot.everything import write_all
     from gpusim.plot.lane_map import lane_activity
+    from gpusim.plot.link_map import link_utilisation
     from gpusim.plot.memory_map import memory_load
     from gpusim.plot.occupancy_chart import occupancy_calculator
     from gpusim.plot.residency_chart import sm_residency
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from gpusim.plot.scatter import predicted_against_measured
     from gpusim.plot.sector_map import coalescing
     from gpusim.plot.stall_bars import stall_breakdown
+    from gpusim.plot.step_chart import training_timeline
     from gpusim.plot.style import MatplotlibMissing, save, text_alternative
     from gpusim.plot.timeline import scheduler_timeline
     from gpusim.plot.tree import divergence_tree
@@ -31,8 +34,10 @@ _HOME = {
     "MatplotlibMissing": "style",
     "bank_wavefronts": "bank_map",
     "coalescing": "sector_map",
+    "collective_steps": "collective_chart",
     "divergence_tree": "tree",
     "lane_activity": "lane_map",
+    "link_utilisation": "link_map",
     "memory_load": "memory_map",
     "occupancy_calculator": "occupancy_chart",
     "predicted_against_measured": "scatter",
@@ -42,6 +47,7 @@ _HOME = {
     "sm_residency": "residency_chart",
     "stall_breakdown": "stall_bars",
     "text_alternative": "style",
+    "training_timeline": "step_chart",
     "write_all": "everything",
 }
 
@@ -49,8 +55,10 @@ __all__ = [
     "MatplotlibMissing",
     "bank_wavefronts",
     "coalescing",
+    "collective_steps",
     "divergence_tree",
     "lane_activity",
+    "link_utilisation",
     "memory_load",
     "occupancy_calculator",
     "predicted_against_measured",
@@ -60,6 +68,7 @@ __all__ = [
     "sm_residency",
     "stall_breakdown",
     "text_alternative",
+    "training_timeline",
     "write_all",
 ]
 

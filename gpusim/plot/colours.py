@@ -58,6 +58,17 @@ UNIT_COLOURS = {
 LEVEL_COLOURS = {"L1": GREEN, "L2": BLUE, "DRAM": VERMILLION}
 """Colour of each level of memory."""
 
+WORK_COLOURS = {
+    "forward": BLUE,
+    "backward": ORANGE,
+    "recompute": SKY,
+    "reduce": VERMILLION,
+    "gather": GREEN,
+    "scatter": PURPLE,
+    "send": YELLOW,
+}
+"""Colour of each kind of event of a training step: compute and communication."""
+
 IDEAL, EXCESSIVE, SHARED_WORD = BLUE, VERMILLION, GREEN
 """What an access needs at least, what it costs beyond that, and a word that several lanes share."""
 

@@ -439,9 +439,10 @@ def lab(colour, vision):
         list(colours.STALL_COLOURS.values()),
         [*colours.UNIT_COLOURS.values(), colours.LIGHT, colours.PALE],
         list(colours.LEVEL_COLOURS.values()),
+        list(colours.WORK_COLOURS.values()),
         [colours.IDEAL, colours.EXCESSIVE, colours.SHARED_WORD, "#FFFFFF"],
     ),
-    ids=("stalls", "units", "levels", "accesses"),
+    ids=("stalls", "units", "levels", "work", "accesses"),
 )
 def test_colours_are_told_apart(palette, vision):
     """A difference of 2.3 is just noticeable side by side; a legend needs several times that."""

@@ -10,6 +10,8 @@ from typing import Any
 
 import gpusim
 from gpusim import plot
+from gpusim.collectives import CollectiveResult
+from gpusim.parallel import Layer, data_parallel, pipeline
 from gpusim.result import Result
 from programs import images, registry
 from validate.scoring import accepted
@@ -45,6 +47,17 @@ def _measured() -> Any:
     return plot.predicted_against_measured(points)
 
 
+def _layers(count: int) -> list[Layer]:
+    """Square products of 4,096 in bf16, as `validate node training` has them."""
+    blocks = {"forward_blocks": (512,), "backward_blocks": (512, 512)}
+    return [Layer(f"layer {k}", 185.0, 395.0, 32 << 20, 32 << 20, **blocks) for k in range(count)]
+
+
+@cache
+def _all_reduce() -> CollectiveResult:
+    return gpusim.collective("all_reduce", 8 << 20, 8, trace=True)
+
+
 PICTURES: Mapping[str, Callable[[], Any]] = {
     "roofline": lambda: plot.roofline(simulated("matmul/tiled", 256)),
     "stalls": lambda: plot.stall_breakdown(simulated("matmul/tiled", 256)),
@@ -58,6 +71,10 @@ PICTURES: Mapping[str, Callable[[], Any]] = {
     "coalescing": lambda: plot.coalescing(traced("access/strided", 1024)),
     "schedulers": lambda: plot.scheduler_timeline(traced("matmul/tiled", 512), start=12000),
     "residency": lambda: plot.sm_residency(traced("vector_add", 1 << 20)),
+    "step": lambda: plot.training_timeline(data_parallel(_layers(8), 8, bucket_bytes=64 << 20)),
+    "pipeline": lambda: plot.training_timeline(pipeline(_layers(8), 4, 8)),
+    "links": lambda: plot.link_utilisation(_all_reduce()),
+    "collective": lambda: plot.collective_steps(_all_reduce()),
 }
 """Every picture by the name of its file."""
 

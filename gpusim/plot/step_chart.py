@@ -1,0 +1,103 @@
+"""Timeline of a training step: what each stream of each GPU does when, and how full links are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpusim.parallel.schedule import Event, Schedule
+from gpusim.plot import style
+from gpusim.plot.colours import GREY, PALE, WORK_COLOURS
+from gpusim.plot.words import cut
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_LETTER = 0.0075
+"""Width of a small letter, of the width of the axes."""
+
+
+@style.styled
+def training_timeline(
+    schedule: Schedule, start: float = 0.0, end: float | None = None, links: int = 1, ax: Axes | None = None
+) -> Axes:
+    """Streams of every simulated GPU over time, with one colour for each kind of work.
+
+    start, end: microseconds, by default the whole step. links: so many of the links that carry most get a row too,
+    where a bar's height is the share of the link's bandwidth. Names stand in rectangles that have room for them: layers,
+    or micro-batches of a pipeline.
+
+    `ax.collections` has one collection of rectangles for each kind (`get_label()`), whose widths are those of
+    `schedule.timeline` in the window, and one for links.
+
+    Raises ValueError for a window in which nothing happens.
+
+    >>> from gpusim import plot
+    >>> from gpusim.parallel import Layer, pipeline
+    >>> ax = plot.training_timeline(pipeline([Layer("a", 100.0, 200.0)] * 4, 4, 4))
+    >>> [each.get_label() for each in ax.collections]
+    ['forward', 'backward']
+    """
+    end = schedule.time_us if end is None else end
+    shown = [event for event in schedule.timeline if event.end_us > start and event.start_us < end]
+    if not shown or end <= start:
+        raise ValueError(f"nothing happens between {start:,.1f} and {end:,.1f} us")
+    streams = _streams(schedule)
+    busiest = sorted(schedule.link_bytes, key=lambda name: (-schedule.link_bytes[name], name))[: max(links, 0)]
+    count = len(streams) + len(busiest)
+    ax = style.new_axes(ax, min(1.9 + 0.3 * max(count, 3), 9.0))
+    row = {key: k for k, key in enumerate(streams)}
+    for kind, colour in WORK_COLOURS.items():
+        mine = [event for event in shown if event.kind == kind]
+        if mine:
+            left = np.array([max(event.start_us, start) for event in mine])
+            right = np.array([min(event.end_us, end) for event in mine])
+            at = np.array([row[event.gpu, event.stream] for event in mine])
+            gap = min(0.0012 * (end - start), float((right - left).min()) / 4)
+            style.rectangles(ax, left, right - gap, at - 0.38, at + 0.38, colour, kind)
+            _names(ax, mine, left, right, at, colour, end - start)
+    _links(ax, schedule, busiest, len(streams), start, end)
+    ax.set(xlim=(start, end), ylim=(count - 0.5, -0.5))
+    labels = [f"gpu{gpu} {stream}" for gpu, stream in streams] + [cut(name, 34) for name in busiest]
+    ax.set_yticks(range(count), labels, fontsize=8)
+    ax.tick_params(axis="y", length=0)
+    ax.set_xlabel("microseconds")
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    style.legend_below(ax, [each for each in ax.collections if each.get_label() in WORK_COLOURS], 7)
+    title = f"{schedule.kind} on {schedule.gpus} GPUs of {schedule.node}: {schedule.time_us:,.0f} us"
+    ax.set_title(f"{title}, {schedule.exposed_communication_us:,.0f} us of communication exposed")
+    which = "all of them" if len(schedule.simulated) == schedule.gpus else "one of them, the others do the same"
+    style.describe(
+        ax,
+        f"Timeline of a training step, {title}; {which}. Compute {schedule.utilisation:.0%} of the time, bubble "
+        f"{schedule.bubble:.0%}, communication {schedule.communication_us:,.0f} us, of which "
+        f"{schedule.exposed_communication_us:,.0f} us with nothing to compute.",
+    )
+    return ax
+
+
+def _streams(schedule: Schedule) -> list[tuple[int, str]]:
+    """GPUs and streams in the order of rows: the compute stream first, then the others by name."""
+    found = {(event.gpu, event.stream) for event in schedule.timeline}
+    return sorted(found, key=lambda key: (key[0], key[1] != "compute", key[1]))
+
+
+def _names(
+    ax: Axes, events: list[Event], left: np.ndarray, right: np.ndarray, at: np.ndarray, colour: str, width: float
+) -> None:
+    for event, a, b, y in zip(events, left, right, at, strict=True):
+        if (b - a) / width > _LETTER * (len(event.name) + 1):
+            look = {"ha": "center", "va": "center", "fontsize": 7, "color": style.text_on(colour), "clip_on": True}
+            ax.text((a + b) / 2, y, event.name, **look)
+
+
+def _links(ax: Axes, schedule: Schedule, names: list[str], first: int, start: float, end: float) -> None:
+    for k, name in enumerate(names, first):
+        ax.axhspan(k - 0.4, k + 0.4, color=PALE, linewidth=0, zorder=1)
+        spans = [(a, b, share) for a, b, share in schedule.link_timeline(name) if b > start and a < end]
+        if spans:
+            a, b, share = np.array(spans).T
+            low = k + 0.4 - 0.8 * np.minimum(share, 1.0)
+            a, b = np.maximum(a, start), np.minimum(b, end)
+            style.rectangles(ax, a, b, low, k + 0.4, GREY, name, smooth=True)
