@@ -22,7 +22,19 @@ examples:
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of the whole command line; `options.command(options)` runs the command chosen."""
-    from gpusim.cli import bound, collective, configs, diff, figures, listing, parallel, run, script, show, sweep
+    from gpusim.cli import (
+        bound,
+        collective,
+        configs,
+        diff,
+        figures,
+        listing,
+        parallel,
+        run,
+        script,
+        show,
+        sweep,
+    )
 
     parser = argparse.ArgumentParser(
         prog="gpusim",

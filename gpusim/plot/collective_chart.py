@@ -49,7 +49,7 @@ def collective_steps(result: CollectiveResult, channel: int = 0, ax: Axes | None
             left = begin + np.array([step.start_us for step in mine])
             right = begin + np.array([step.end_us for step in mine])
             at = np.array([row[step.rank] for step in mine])
-            gap = np.minimum(0.001 * last, (right - left) / 4)
+            gap = np.minimum(0.0016 * result.time_us, (right - left) / 4)
             style.rectangles(ax, left, right - gap, at - 0.38, at + 0.38, colour, kind)
     ax.set(xlim=(0, result.time_us), ylim=(len(ranks) - 0.5, -0.5))
     ax.axvline(begin, color="black", linewidth=0.8, linestyle=":")

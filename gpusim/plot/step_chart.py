@@ -25,8 +25,8 @@ def training_timeline(
     """Streams of every simulated GPU over time, with one colour for each kind of work.
 
     start, end: microseconds, by default the whole step. links: so many of the links that carry most get a row too,
-    where a bar's height is the share of the link's bandwidth. Names stand in rectangles that have room for them: layers,
-    or micro-batches of a pipeline.
+    where a bar's height is the share of the link's bandwidth. Names stand in rectangles that have room for them, of
+    layers, or of a pipeline's micro-batches.
 
     `ax.collections` has one collection of rectangles for each kind (`get_label()`), whose widths are those of
     `schedule.timeline` in the window, and one for links.
@@ -54,7 +54,7 @@ def training_timeline(
             left = np.array([max(event.start_us, start) for event in mine])
             right = np.array([min(event.end_us, end) for event in mine])
             at = np.array([row[event.gpu, event.stream] for event in mine])
-            gap = min(0.0012 * (end - start), float((right - left).min()) / 4)
+            gap = min(0.002 * (end - start), float((right - left).min()) / 4)
             style.rectangles(ax, left, right - gap, at - 0.38, at + 0.38, colour, kind)
             _names(ax, mine, left, right, at, colour, end - start)
     _links(ax, schedule, busiest, len(streams), start, end)
@@ -88,8 +88,8 @@ def _names(
 ) -> None:
     for event, a, b, y in zip(events, left, right, at, strict=True):
         if (b - a) / width > _LETTER * (len(event.name) + 1):
-            look = {"ha": "center", "va": "center", "fontsize": 7, "color": style.text_on(colour), "clip_on": True}
-            ax.text((a + b) / 2, y, event.name, **look)
+            middle, ink = (a + b) / 2, style.text_on(colour)
+            ax.text(middle, y, event.name, ha="center", va="center", fontsize=7, color=ink, clip_on=True)
 
 
 def _links(ax: Axes, schedule: Schedule, names: list[str], first: int, start: float, end: float) -> None:

@@ -49,8 +49,8 @@ def _measured() -> Any:
 
 def _layers(count: int) -> list[Layer]:
     """Square products of 4,096 in bf16, as `validate node training` has them."""
-    blocks = {"forward_blocks": (512,), "backward_blocks": (512, 512)}
-    return [Layer(f"layer {k}", 185.0, 395.0, 32 << 20, 32 << 20, **blocks) for k in range(count)]
+    turns = (512,), (512, 512)  # blocks of the kernels of each pass
+    return [Layer(f"layer {k}", 185.0, 395.0, 32 << 20, 32 << 20, None, *turns) for k in range(count)]
 
 
 @cache
