@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 _LETTER = 0.0075
 """Width of a small letter, of the width of the axes."""
+_MOST = 0.9
+"""Share of the rectangles of a kind that must have room for their names."""
 
 
 @style.styled
@@ -25,8 +29,8 @@ def training_timeline(
     """Streams of every simulated GPU over time, with one colour for each kind of work.
 
     start, end: microseconds, by default the whole step. links: so many of the links that carry most get a row too,
-    where a bar's height is the share of the link's bandwidth. Names stand in rectangles that have room for them, of
-    layers, or of a pipeline's micro-batches.
+    where a bar's height is the share of the link's bandwidth. Names, of layers or of a pipeline's micro-batches,
+    stand in the rectangles of a kind if there is room; what follows at once under the same name is one rectangle.
 
     `ax.collections` has one collection of rectangles for each kind (`get_label()`), whose widths are those of
     `schedule.timeline` in the window, and one for links.
@@ -40,7 +44,7 @@ def training_timeline(
     ['forward', 'backward']
     """
     end = schedule.time_us if end is None else end
-    shown = [event for event in schedule.timeline if event.end_us > start and event.start_us < end]
+    shown = [event for event in _joined(schedule.timeline) if event.end_us > start and event.start_us < end]
     if not shown or end <= start:
         raise ValueError(f"nothing happens between {start:,.1f} and {end:,.1f} us")
     streams = _streams(schedule)
@@ -77,6 +81,22 @@ def training_timeline(
     return ax
 
 
+def _joined(events: Iterable[Event]) -> list[Event]:
+    """Events of a stream that follow each other at once under one name, such as the layers of a stage, as one."""
+    found: list[Event] = []
+    last: dict[tuple[int, str], int] = {}
+    for event in events:
+        key = event.gpu, event.stream
+        before = found[last[key]] if key in last else None
+        alike = before is not None and (before.name, before.kind) == (event.name, event.kind)
+        if before is not None and alike and event.start_us - before.end_us < 1e-6:
+            found[last[key]] = replace(before, end_us=event.end_us)
+        else:
+            last[key] = len(found)
+            found.append(event)
+    return found
+
+
 def _streams(schedule: Schedule) -> list[tuple[int, str]]:
     """GPUs and streams in the order of rows: the compute stream first, then the others by name."""
     found = {(event.gpu, event.stream) for event in schedule.timeline}
@@ -86,8 +106,11 @@ def _streams(schedule: Schedule) -> list[tuple[int, str]]:
 def _names(
     ax: Axes, events: list[Event], left: np.ndarray, right: np.ndarray, at: np.ndarray, colour: str, width: float
 ) -> None:
-    for event, a, b, y in zip(events, left, right, at, strict=True):
-        if (b - a) / width > _LETTER * (len(event.name) + 1):
+    room = (right - left) / width - _LETTER * np.array([len(event.name) + 1 for event in events])
+    if np.mean(room > 0) < _MOST:
+        return
+    for event, a, b, y, fits in zip(events, left, right, at, room > 0, strict=True):
+        if fits:
             middle, ink = (a + b) / 2, style.text_on(colour)
             ax.text(middle, y, event.name, ha="center", va="center", fontsize=7, color=ink, clip_on=True)
 

@@ -60,6 +60,10 @@ def test_a_window_and_every_gpu():
     assert ax.get_xlim() == (1000.0, 2000.0) and len(ax.get_yticks()) == 4
     left = min(path.vertices[:, 0].min() for each in ax.collections for path in each.get_paths())
     assert left >= 1000.0 and "all of them" in plot.text_alternative(ax)
+    whole = plot.training_timeline(schedule)
+    forward = next(each for each in whole.collections if each.get_label() == "forward")
+    assert len(forward.get_paths()) == 4 * 8, "the two layers of a stage are one rectangle"
+    assert {text.get_text() for text in whole.texts} >= set("01234567")
     with pytest.raises(ValueError, match="nothing happens"):
         plot.training_timeline(schedule, 1e6, 2e6)
 
