@@ -155,14 +155,23 @@ def _balanced(times: Sequence[float], stages: int) -> list[int]:
     """Layers of each stage so that the longest takes least; of several ways, the one with the most even sizes."""
     total = [0.0, *accumulate(times)]
     n = len(times)
-    best: list[dict[int, tuple[float, int, list[int]]]] = [{0: (0.0, 0, [])}]
+    # For each stage: where it may end -> the longest stage so far, the sum of squared sizes, where it begins.
+    best: list[dict[int, tuple[float, int, int]]] = [{0: (0.0, 0, 0)}]
     for stage in range(1, stages + 1):
-        row = {}
-        for end in range(stage, n - (stages - stage) + 1):
-            row[end] = min(
-                (max(before[0], round(total[end] - total[begin], 6)), before[1] + (end - begin) ** 2,
-                 [*before[2], end - begin])
-                for begin, before in best[-1].items() if begin < end
-            )  # fmt: skip
-        best.append(row)
-    return best[-1][n][2]
+        before = best[-1]
+        best.append(
+            {
+                end: min(
+                    (max(longest, round(total[end] - total[begin], 6)), squares + (end - begin) ** 2, begin)
+                    for begin, (longest, squares, _) in before.items()
+                    if begin < end
+                )
+                for end in range(stage, n - (stages - stage) + 1)
+            }
+        )
+    sizes, end = [], n
+    for row in reversed(best[1:]):
+        begin = row[end][2]
+        sizes.append(end - begin)
+        end = begin
+    return sizes[::-1]

@@ -158,8 +158,18 @@ def _union(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def _common(a: list[Interval], b: list[Interval]) -> list[Interval]:
-    pairs = ((max(s, u), min(e, v)) for s, e in a for u, v in b if s < v and u < e)
-    return [(start, end) for start, end in pairs if end > start]
+    """Time that is in both, each in order and without overlaps."""
+    found = []
+    i = j = 0
+    while i < len(a) and j < len(b):
+        start, end = max(a[i][0], b[j][0]), min(a[i][1], b[j][1])
+        if start < end:
+            found.append((start, end))
+        if a[i][1] < b[j][1]:
+            i += 1
+        else:
+            j += 1
+    return found
 
 
 def _length(intervals: list[Interval]) -> float:

@@ -291,6 +291,15 @@ def test_events_of_a_stream_do_not_overlap_and_runs_repeat():
         assert json.dumps(schedule.to_dict()) and "GPUs of HGX H200" in str(schedule)
 
 
+def test_over_two_machines_the_network_is_what_a_pipeline_waits_for():
+    layers = stack(16, activation_bytes=64 * MIB)
+    near, far = pipeline(layers, 8, 8), pipeline(layers, 16, 8, node="two_nodes_ib")
+    assert len(far.simulated) == 16
+    sends = {gpu: far.events(gpu, "send")[0].time_us for gpu in (6, 7)}
+    assert sends[7] > 4 * sends[6] and sends[6] == pytest.approx(near.events(6, "send")[0].time_us)
+    assert any(".infiniband>" in name for name in far.link_bytes)
+
+
 def test_order_of_1f1b():
     assert order("1f1b", 1, 3, 3) == [
         ("forward", 0), ("forward", 1), ("backward", 0), ("forward", 2), ("backward", 1), ("backward", 2),
@@ -302,6 +311,8 @@ def test_layers_are_shared_out_evenly():
     layers = [Layer(f"{k}", time, time) for k, time in enumerate((4, 1, 1, 1, 1, 4))]
     found = pipeline(layers, 3, 1, communication=NoCommunication(3))
     assert found.compute_us == {0: 8, 1: 8, 2: 8}
+    uneven = [Layer(f"{k}", time, time) for k, time in enumerate((3, 1, 1, 1, 1))]
+    assert pipeline(uneven, 3, 1, communication=NoCommunication(3)).compute_us == {0: 6, 1: 4, 2: 4}, "the most even"
     assert pipeline(layers, [1, 1, 4], 1, communication=NoCommunication(3)).compute_us[2] == 14
 
 
