@@ -1,10 +1,10 @@
 """Instruction supply: an L0 cache with a stream prefetcher per sub-partition, L1 and L1.5 per SM, then what the GPU
 shares.
 
-A line is 128 bytes, eight instructions, on an H200. Each level keeps (line, cycle from which it is there, last use). A line that
-no cache of the SM holds comes from the GPU's shared instruction cache after a fixed time: under Nsight Compute, which
-empties all caches before a launch, a short kernel still waits only some 140 cycles a warp for instructions, so the
-launch must have brought its code nearer than L2 and memory.
+An H200's line is 128 bytes, eight instructions. Each level keeps (line, cycle from which it is there, last use). A
+line that no cache of the SM holds comes from the GPU's shared instruction cache after a fixed time: under Nsight
+Compute, which empties all caches before a launch, a short kernel still waits only some 140 cycles a warp for
+instructions, so the launch must have brought its code nearer than L2 and memory.
 """
 
 from gpusim.engine import layout as L

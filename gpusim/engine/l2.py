@@ -4,9 +4,10 @@ A line has one home slice, which writes it back. A line read from the other part
 of the same index in the reader's partition, and so does what is written from there in whole sectors: an H200 does not
 cross the fabric for what an SM reads back. Copies are clean; a store takes the sectors it writes out of those of other
 partitions. A set replaces its least recently used line, but first those that only passed through their home to
-another partition (`l2.replacement` may say otherwise). This agrees with two measurements on an H200: 132 SMs that read the same 40 MB again, each its own
-part, do so at full speed (a line is kept where it is read; the H200 does so to 48 MB), and one SM that chases through
-48 MB needs 509 cycles (what its own half of the cache cannot hold, the other half still has).
+another partition, unless `l2.replacement` says otherwise. This agrees with two measurements on an H200: 132 SMs that
+read the same 40 MB again, each its own part, do so at full speed (a line is kept where it is read; the H200 does so to
+48 MB), and one SM that chases through 48 MB needs 509 cycles (what its own half of the cache cannot hold, the other
+half still has).
 
 Stores allocate without a fetch. A sector of which only some bytes were written is dirty but not valid: reading it
 fetches the rest, evicting it fetches and writes it. The bytes written are counted, not remembered by position, and

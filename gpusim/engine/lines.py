@@ -1,6 +1,6 @@
 """The lines that a memory instruction touches: L1 lookups, requests to L2, and what takes effect there in order.
 
-L1 is written through. A store leaves it as it was, or, with `l1.write_allocate`, leaves the sectors that it writes whole
+L1 is written through. A store leaves it as it was, or, with `l1.write_allocate`, keeps the sectors that it writes whole
 there, as a load would.
 """
 

@@ -4,6 +4,7 @@
 cycle of a resident warp is charged to exactly one reason, so that stalls and issues add up to warp cycles.
 """
 
+import numpy as np
 
 from gpusim.engine import layout as L
 from gpusim.engine.frontend import fetch
@@ -119,7 +120,8 @@ def charge_queue(st, sm, q, w, unit, until):
 def make_ready(st, sm, q, slot, w, now, earliest):
     """Sets the cycle from which the warp's next instruction may issue: `earliest` or later."""
     pc = st.warp[w, L.W_PC]
-    time = earliest
+    # What it has been charged for it waits for: a reply may come before the line of the instruction that it is for.
+    time = max(np.int64(earliest), st.warp[w, L.W_SINCE])
     line = pc >> st.par[L.P_ICACHE_SHIFT]
     if line != st.warp[w, L.W_LINE]:
         there = fetch(st, sm, q, st.warp[w, L.W_LINE], line, now)

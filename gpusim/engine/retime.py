@@ -28,7 +28,7 @@ _COMPILED = {
     "pipes.fma": {0: 4},
     "pipes.imad": {0: 4},
     "pipes.alu": {0: 4},
-    "pipes.half": {0: 5},
+    "pipes.half": {0: 6, 80: 5},
     "pipes.uniform": {0: 6},
     "pipes.fp64": {0: 8, 80: 6, 90: 8},
     "pipes.tensor": {0: 24, 100: 20, 120: 29},
@@ -91,7 +91,7 @@ def retimed(lowered: Lowered, by: Mapping[int, int]) -> Lowered:
             change = by.get(_unit(code, producer), 0)
             tight |= change < 0 and apart == before[k] - before[producer]
             late = max(late, at[producer] + max(apart + change, 1))
-        if code[k, M.COL_CLASS] == M.CLS_CONTROL:
+        if code[k, M.COL_CLASS] == M.CLS_CONTROL and code[k, M.COL_OP] != M.OP_EXIT:
             pending = [p for p in pending if at[k - 1] - at[p] < least.get(_kind(code, p), 0) + by[_unit(code, p)]]
             for producer in pending:
                 kind = _kind(code, producer)
