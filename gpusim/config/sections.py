@@ -396,7 +396,8 @@ class L2(Section):
             )
         if self.slices // self.partitions % 2:
             raise ValueError(
-                f"slices of a partition must be even, since a kilobyte lies in two of them, got {self.slices}"
+                f"slices must be an even number in each of partitions = {self.partitions}, since a kilobyte lies in "
+                f"two of them, got {self.slices}"
             )
         step = self.slices * self.ways * self.line_bytes
         if self.bytes % step:

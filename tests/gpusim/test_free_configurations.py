@@ -94,8 +94,9 @@ DRAWN = 60
 
 def with_what_follows(changes):
     """The same overrides with an L2 of a whole number of sets, which depends on its slices and ways."""
-    step = changes.get("l2.slices", 4) * changes.get("l2.ways", 16) * 128
-    return {**changes, "l2.bytes": 8 * step, "dram.capacity_bytes": 1 << 26}
+    slices = changes.get("l2.slices", max(4, 2 * changes.get("l2.partitions", 1)))
+    step = slices * changes.get("l2.ways", 16) * 128
+    return {**changes, "l2.slices": slices, "l2.bytes": 8 * step, "dram.capacity_bytes": 1 << 26}
 
 
 @cache
@@ -186,6 +187,6 @@ def test_wavefronts_follow_the_banks():
 def test_what_cannot_be_is_refused_by_name(changes, key):
     with pytest.raises(ConfigError) as caught:
         load_config("tiny", changes)
-    assert caught.value.key == key
+    assert caught.value.key == key, caught.value
     (wrong,) = changes
     assert wrong.rsplit(".", 1)[1] in str(caught.value)

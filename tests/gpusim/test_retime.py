@@ -91,11 +91,11 @@ def test_what_the_compiler_counts_on_is_known_for_every_shipped_architecture():
     assert compiled_latency("pipes.tensor", "sm_103") == 20
 
 
-@pytest.mark.parametrize(("latency", "edges"), [(8, 60), (12, 60), (2, 60)])
-def test_cycles_of_a_chain(latency, edges):
+@pytest.mark.parametrize("latency", [2, 8, 12])
+def test_cycles_of_a_chain(latency):
     """Four rounds of 16 FFMA of which each needs the one before it; a branch lies between the rounds."""
     before, after = (run("fma", {"pipes.fma.latency_cycles": each}).cycles for each in (4, latency))
-    assert edges * (latency - 4) == pytest.approx(after - before, abs=4 * abs(latency - 4))
+    assert after - before == pytest.approx(4 * 15 * (latency - 4), rel=0.15)
 
 
 def test_results_do_not_depend_on_latencies():
