@@ -272,10 +272,6 @@ class L1(Section):
         return l1_bytes // (self.line_bytes * self.sets)
 
 
-#: Ways of the instruction caches L1 and L1.5.
-ICACHE_WAYS = 4
-
-
 class Icache(Section):
     """Instruction caches: L0 per sub-partition, L1 per SM, L1.5 per SM, then the L2."""
 
@@ -283,6 +279,7 @@ class Icache(Section):
     l0_bytes: Count = _doc("L0 of one sub-partition")
     l1_bytes: Count = _doc("L1")
     l15_bytes: Count = _doc("L1.5")
+    ways: Count = _doc("ways of L1 and L1.5; an L0 has one set")
     prefetch_lines: Cycles = _doc("lines that the stream buffer of an L0 runs ahead")
     l1_latency_cycles: Count = _doc("L0 miss that hits L1")
     l15_latency_cycles: Count = _doc("L1 miss that hits L1.5")
@@ -298,9 +295,9 @@ class Icache(Section):
         if self.l0_bytes < self.line_bytes:
             raise ValueError(f"l0_bytes must not be below line_bytes = {self.line_bytes}, got {self.l0_bytes}")
         for name in ("l1_bytes", "l15_bytes"):
-            least = ICACHE_WAYS * self.line_bytes
+            least = self.ways * self.line_bytes
             if getattr(self, name) < least:
-                raise ValueError(f"{name} must hold a set of {ICACHE_WAYS} lines, {least}, got {getattr(self, name)}")
+                raise ValueError(f"{name} must hold a set of {self.ways} lines, {least}, got {getattr(self, name)}")
         return self
 
 

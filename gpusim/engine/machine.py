@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpusim.config import GPUConfig
-from gpusim.config.sections import ICACHE_WAYS, Pipe, Port
+from gpusim.config.sections import Pipe, Port
 from gpusim.engine import layout as L
 from gpusim.engine.frontend import INSTRUCTION_BITS
 from gpusim.engine.group_matrix import TILE_WORDS
@@ -235,9 +235,9 @@ def parameters(
     icache = config.icache
     par[L.P_ICACHE_SHIFT] = (icache.line_bytes >> INSTRUCTION_BITS).bit_length() - 1
     par[L.P_L0_LINES] = icache.l0_bytes // icache.line_bytes
-    par[L.P_IL1_SETS] = icache.l1_bytes // icache.line_bytes // ICACHE_WAYS
-    par[L.P_IL15_SETS] = icache.l15_bytes // icache.line_bytes // ICACHE_WAYS
-    par[L.P_ICACHE_WAYS] = ICACHE_WAYS
+    par[L.P_IL1_SETS] = icache.l1_bytes // icache.line_bytes // icache.ways
+    par[L.P_IL15_SETS] = icache.l15_bytes // icache.line_bytes // icache.ways
+    par[L.P_ICACHE_WAYS] = icache.ways
     par[L.P_IL1_LATENCY] = icache.l1_latency_cycles
     par[L.P_IL15_LATENCY] = icache.l15_latency_cycles
     par[L.P_IL1_INTERVAL] = icache.l1_line_cycles

@@ -1,4 +1,4 @@
-"""Which line of a cache goes: hits of L1 and L2 against a model of one set, for sequences that a chain of loads makes."""
+"""Which line of a cache goes: hits of L1 and L2 against a model of one set, for sequences made by chains of loads."""
 
 from __future__ import annotations
 
