@@ -21,9 +21,9 @@ from isa import microops as M
 from isa.lower import Lowered
 
 #: What the compiler (CUDA 13.4) counts on: cycles between two instructions of which one needs the result of the other,
-#: in chains of FFMA, IMAD, PRMT, DFMA, VOTE and HMMA.16816 compiled for each architecture, by compute capability.
-#: HFMA2 varies between 4 and 10 with what is behind it; what the configurations say stands for it, as for the uniform
-#: datapath.
+#: in chains of FFMA, IMAD, PRMT, DFMA, VOTE and HMMA.16816 (HMMA.1688 for 7.5), by the compute capability that they are
+#: compiled for. HFMA2 varies between 4 and 10 with what is behind it; what the configurations say stands for it, as for
+#: the uniform datapath.
 _COMPILED = {
     "pipes.fma": {0: 4},
     "pipes.imad": {0: 4},
@@ -31,7 +31,7 @@ _COMPILED = {
     "pipes.half": {0: 6, 80: 5},
     "pipes.uniform": {0: 6},
     "pipes.fp64": {0: 8, 80: 6, 90: 8},
-    "pipes.tensor": {0: 24, 100: 20, 120: 29},
+    "pipes.tensor": {0: 14, 80: 24, 100: 20, 120: 29},
     "memory_instruction.vote_latency_cycles": {0: 12},
 }
 _UNITS = {
