@@ -76,7 +76,7 @@ def simulate(
     config = load_config(gpu, overrides)
     launch = Launch(kernel, grid, block, tuple(args), shared_bytes, signature)
     program = program_of(kernel, launch.args, config, signature)
-    memory = DeviceMemory()
+    memory = DeviceMemory(config.dram.capacity_bytes)
     modules = Modules(memory)
     # Arguments first: a program's variables must not move them to other L2 slices, since a kernel is loaded lazily.
     bound = bind(program, launch.args, memory, signature if program is not kernel else None, parameter_names(kernel))
