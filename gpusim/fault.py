@@ -52,7 +52,7 @@ def fault(state: L.State, sm: int, program: Program, launch: Launch, memory: Dev
         return _access_fault(code, address, size, instruction.opcode, state.code[pc], memory, place)
     if code == L.E_RACE:
         other = int(record[L.S_ERROR_OTHER])
-        thread = (other >> WARP_BIT & 1023) * 32 + (other >> LANE_BIT & 31)
+        thread = (other >> WARP_BIT & 1023) * int(state.par[L.P_LANES]) + (other >> LANE_BIT & 31)
         before = program.instructions[other >> PC_BIT & 0xFFFFF]
         return DataRaceError(
             address=address,
@@ -204,7 +204,7 @@ def _place(
     block = tuple(int(v) for v in state.block[sm, slot, L.B_X : L.B_Z + 1]) if slot >= 0 else None
     thread = None
     if lane is not None:
-        thread = _thread(int(state.warp[warp, L.W_INDEX]) * 32 + lane, launch)
+        thread = _thread(int(state.warp[warp, L.W_INDEX] * state.par[L.P_LANES]) + lane, launch)
     return {
         "kernel": program.name,
         "file": instruction.file,

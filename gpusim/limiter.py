@@ -21,9 +21,10 @@ import numpy as np
 
 from gpusim.counts import Counts, ratio
 from gpusim.engine import layout as L
-from gpusim.engine.machine import unit_timing
+from gpusim.engine.machine import ONE_VALUE_UNITS, unit_timing
 from gpusim.metric_table import STALL_MEANINGS
 from gpusim.roofline import count_bytes, peak_bytes_per_cycle
+from gpusim.warp_size import ROW, rows_of_warp
 from isa import microops as M
 
 BUSY = 0.6
@@ -32,8 +33,8 @@ IDLE_SMS = 0.6
 """Share of SM time with a resident warp, below which idle SMs are the limit."""
 _WASTE = 0.3
 """Share of wavefronts or sectors beyond the ideal from which they are named as the cause."""
-_FEW_THREADS = 20.0
-"""Active threads per instruction below which divergence is named as the cause."""
+_FEW_THREADS = 20 / 32
+"""Share of active threads per instruction below which divergence is named as the cause."""
 
 PIPES = {
     M.UNIT_FMA: "FMA",
@@ -71,11 +72,16 @@ def running_cycles(counts: Counts) -> int:
 
 
 def pipe_cycles(counts: Counts) -> dict[str, int]:
-    """Cycles that each execution pipe is occupied, summed over all sub-partitions; pipes without work left out."""
+    """Cycles that each execution pipe is occupied, summed over all sub-partitions; pipes without work left out.
+
+    An instruction of a warp of 64 counts for as many halves as its active threads would fill.
+    """
     interval, _ = unit_timing(counts.record.config)
-    executed = np.bincount(
-        counts.code[:, M.COL_UNIT], weights=counts.line[:, L.N_EXECUTED], minlength=len(interval)
-    )
+    units, rows = counts.code[:, M.COL_UNIT], counts.line[:, L.N_EXECUTED]
+    if rows_of_warp(counts.record.config) > 1:
+        needed = np.clip(counts.line[:, L.N_THREADS] / ROW, rows, 2 * rows)
+        rows = np.where(np.isin(units, ONE_VALUE_UNITS), rows, needed)
+    executed = np.bincount(units, weights=rows, minlength=len(interval))
     return {name: int(executed[unit] * interval[unit]) for unit, name in PIPES.items() if executed[unit]}
 
 
@@ -139,9 +145,10 @@ def _resource(counts: Counts, name: str, share: float) -> tuple[str, str]:
         return "bank conflicts", f"Bank conflicts: {used}, and {_conflicts(counts)}."
     if name in ("L2 bandwidth", "L1TEX tag stage") and uncoalesced_share(counts) >= _WASTE:
         return "uncoalesced accesses", f"Uncoalesced accesses: {used}, and {_uncoalesced(counts)}."
+    warp_size = counts.record.config.gpu.warp_size
     threads = ratio(counts.total(L.N_THREADS), counts.instructions)
-    if (name == "issue slots" or name.endswith("pipe")) and threads < _FEW_THREADS:
-        return "divergence", f"Divergence: {used}, with {threads:.1f} of 32 threads active per instruction."
+    if (name == "issue slots" or name.endswith("pipe")) and threads < _FEW_THREADS * warp_size:
+        return "divergence", f"Divergence: {used}, with {threads:.1f} of {warp_size} threads active per instruction."
     return name, f"{name[0].upper()}{name[1:]}: {used}."
 
 

@@ -15,6 +15,7 @@ from gpusim.counts import Counts, ratio
 from gpusim.engine import layout as L
 from gpusim.engine import memory_state as S
 from gpusim.metric_table import DRAM_READ_SECTORS, DRAM_WRITE_SECTORS, TEX_SECTORS
+from gpusim.warp_size import warp_cycles
 from isa import microops as M
 
 # Operations of one thread instruction. A packed half-precision instruction works on two numbers.
@@ -95,14 +96,14 @@ class Roofline:
 
 
 def peak_operations_per_s(config: GPUConfig) -> dict[str, float]:
-    """Operations a second of all SMs, by kind: a fused multiply-add of a warp each `initiation_cycles`."""
+    """Operations a second of all SMs, by kind: a fused multiply-add of 32 lanes each `initiation_cycles`."""
     pipes = config.pipes
     warps_per_s = config.sm.count * config.sm.sub_partitions * config.gpu.clock_mhz * 1e6
     lanes = config.gpu.warp_size
     return {
-        "FP32": warps_per_s * 2 * lanes / pipes.fma.initiation_cycles,
-        "FP64": warps_per_s * 2 * lanes / pipes.fp64.initiation_cycles,
-        "FP16": warps_per_s * 4 * lanes / pipes.half.initiation_cycles,
+        "FP32": warps_per_s * 2 * lanes / warp_cycles(config, pipes.fma.initiation_cycles),
+        "FP64": warps_per_s * 2 * lanes / warp_cycles(config, pipes.fp64.initiation_cycles),
+        "FP16": warps_per_s * 4 * lanes / warp_cycles(config, pipes.half.initiation_cycles),
         # One m16n8k16 of 16-bit inputs, which is what the pipe's initiation interval counts.
         "tensor": warps_per_s * 2 * 16 * 8 * 16 / pipes.tensor.initiation_cycles,
     }

@@ -160,7 +160,8 @@ class Lane:
         par = self.state.par
         if LOCAL_WINDOW <= address < LOCAL_WINDOW + WINDOW_BYTES:
             offset, size = address - LOCAL_WINDOW, int(par[L.P_LOCAL_BYTES])
-            mine = self.state.local8.reshape(-1, size // 4, 32, 4)[self.warp, :, self.lane].reshape(-1)
+            lanes = int(par[L.P_LANES])
+            mine = self.state.local8.reshape(-1, size // 4, lanes, 4)[self.warp, :, self.lane].reshape(-1)
             return self._inside(mine, offset, nbytes, address, "local")
         if SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_BYTES:
             sm = self.warp // int(par[L.P_SUB_PARTITIONS] * par[L.P_WARP_SLOTS])

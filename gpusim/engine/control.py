@@ -139,7 +139,8 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
         yield_lanes(st.warp, st.split, w)
         return True
     if op == M.OP_WARPSYNC:
-        threads = min(st.par[L.P_THREADS] - 32 * st.warp[w, L.W_INDEX], 32)
+        width = st.par[L.P_LANES]
+        threads = min(st.par[L.P_THREADS] - width * st.warp[w, L.W_INDEX], width)
         named = (np.int64(1) << threads) - 1
         if code[i, M.COL_AUX0] & 1 == 0:
             named &= np.int64(st.regs[row_offset(code[i, M.COL_A], wb) + lowest_bit(lanes)])

@@ -81,7 +81,7 @@ def start_warp(st, grid, sm, q, block, index, time):
     while st.warp[(sm * slots + slot) * parts + q % parts, L.W_STATE] != L.FREE:
         slot += 1
     w = (sm * slots + slot) * parts + q % parts
-    lanes = min(par[L.P_THREADS] - 32 * index, 32)
+    lanes = min(par[L.P_THREADS] - par[L.P_LANES] * index, par[L.P_LANES])
     mask = (1 << lanes) - 1
     warp = st.warp[w]
     warp[:] = 0

@@ -29,6 +29,9 @@ NEVER = np.int64(1) << 60
     P_GRID_Z,
     P_THREADS,  # threads per block
     P_WARPS,  # warps per block
+    P_LANES,  # threads that the 32 lanes of a row hold: 16 of a warp of 16, else 32
+    P_HALVES,  # rows of lanes of a block: as many as it has warps, or two for each warp of 64
+    P_OTHER_HALF,  # rows of `State.warp` from the first half of a warp of 64 to its second; 0: no warp has two
     P_SHARED_BYTES,  # shared memory a block may touch, the reserved kilobyte included
     P_SHARED_SIZE,  # what it is told to have: in whole allocation units
     P_SHARED_STRIDE,  # bytes between two blocks' shared memories in the state array
@@ -113,7 +116,7 @@ NEVER = np.int64(1) << 60
     P_CHECKS,  # what is checked on request: CHECK_* of engine.shadow
     P_WIDE_INTERVAL,  # cycles between two multiplications with a 64-bit product
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(99)
+) = range(102)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 
