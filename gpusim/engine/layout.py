@@ -150,6 +150,11 @@ W_HELD = 38  # memory instructions that it has issued and that wait
 W_READY_AT = 39  # cycle at which it was last known when it would be ready
 W_DISPATCH = 40  # Q_DISPATCH of its sub-partition at that time
 W_BUSY = 41  # Q_BUSY of its next instruction's unit
+W_SIDE = 42  # of a warp of 64: which of its halves issue next, see engine.halves
+W_FIXED = 43  # of each half: until when it waits for a fixed time, may not issue, and for what else
+W_NEXT = 44
+W_WHY = 45
+W_TURNS = 46  # of a warp of 64: how often one half alone has gone round; negative: issues that the other has left
 W_LOGGED = 47  # its number in the launch + 1 if what it does is logged
 W_FIELDS = 48
 
@@ -266,7 +271,9 @@ S_LOG = 52  # which of its warps are logged, see engine.log
 S_LOGGED = 53  # rows of its log; then of the addresses in it
 S_LOG_LANES = 54
 S_LOG_ROW = 55  # 1 + row of the instruction that is being executed, 0 if it is not logged
-S_FIELDS = 56
+S_BEFORE = 56  # four: counters of an instruction before both halves of a warp of 64 execute it; then what the first
+S_COUNTED = 60  # one has counted
+S_FIELDS = 64
 
 (
     E_NONE,

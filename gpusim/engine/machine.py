@@ -330,7 +330,8 @@ def build_state(
     tables = memory.tables()
     shared = spare.zeros("shared", (sms, int(par[L.P_BLOCK_SLOTS] * par[L.P_SHARED_STRIDE])), used, np.uint8)
     local_words = sm_warps * int(par[L.P_LOCAL_BYTES] * par[L.P_LANES]) // 4
-    local = spare.zeros("local", (sms, max(local_words, 32)), used, np.uint32)
+    whole = sms if par[L.P_OTHER_HALF] else used  # second halves lie behind the first ones of all SMs
+    local = spare.zeros("local", (sms, max(local_words, 32)), whole, np.uint32)
     icache_lines = parts * par[L.P_L0_LINES] + (par[L.P_IL1_SETS] + par[L.P_IL15_SETS]) * par[L.P_ICACHE_WAYS]
     misses = int(par[L.P_MAX_OUTSTANDING]) + 4 * ROOM
     constant = spare.take("constant", (sms, BANKS * BANK_BYTES // CONSTANT_LINE_BYTES))

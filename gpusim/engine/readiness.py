@@ -18,13 +18,21 @@ UNIT_TENTHS = 6
 
 
 @compiled
+def first_half(st, w):
+    """Row of the first half of the warp that row w belongs to: w itself, unless warps have 64 lanes."""
+    other = st.par[L.P_OTHER_HALF]
+    return w - other if 0 < other <= w else w
+
+
+@compiled
 def charge(st, sm, w, reason, until):
     """Charges the warp's time up to `until` to `reason`, at its next instruction."""
-    since = st.warp[w, L.W_SINCE]
+    keeper = first_half(st, w)
+    since = st.warp[keeper, L.W_SINCE]
     if until > since:
         pc = st.warp[w, L.W_PC]
         st.line[st.sm[sm, L.S_CHUNK], pc, L.N_STALL + reason] += until - since
-        st.warp[w, L.W_SINCE] = until
+        st.warp[keeper, L.W_SINCE] = until
         if st.sm[sm, L.S_LOG] != 0:
             log_stall(st, sm, w, reason, since, until)
 
@@ -75,7 +83,7 @@ def charge_queue(st, sm, q, w, unit, until):
     port, a dispatch stall; in the others another warp has been selected. Such cycles are counted from when the warp's
     readiness was known, and taken to be spread evenly.
     """
-    since = st.warp[w, L.W_SINCE]
+    since = st.warp[first_half(st, w), L.W_SINCE]
     wait = until - since
     if wait <= 0:
         return
@@ -133,14 +141,3 @@ def make_ready(st, sm, q, slot, w, now, earliest):
     st.ready[q, slot] = time
     if time < st.part[q, L.Q_NEXT]:
         st.part[q, L.Q_NEXT] = time
-
-
-@compiled
-def wake(st, sm, w, now):
-    """Something that the warp waited for has happened: charge the wait and look again."""
-    parts = st.par[L.P_SUB_PARTITIONS]
-    slots = st.par[L.P_WARP_SLOTS]
-    local = w - sm * parts * slots
-    q = sm * parts + local % parts
-    charge(st, sm, w, st.warp[w, L.W_REASON], now)
-    make_ready(st, sm, q, local // parts, w, now, now)

@@ -5,6 +5,7 @@ import numpy as np
 from gpusim.engine import layout as L
 from gpusim.engine.exec_common import row_offset
 from gpusim.engine.jit import compiled
+from gpusim.engine.readiness import first_half
 from gpusim.engine.space import LOCAL_WINDOW, SHARED_WINDOW
 from isa import microops as M
 
@@ -19,7 +20,7 @@ def lane_value(st, sm, w, which, lane, time):
     x = thread % par[L.P_BLOCK_X]
     y = (thread // par[L.P_BLOCK_X]) % par[L.P_BLOCK_Y]
     z = thread // (par[L.P_BLOCK_X] * par[L.P_BLOCK_Y])
-    local = w - sm * parts * par[L.P_WARP_SLOTS]
+    local = first_half(st, w) - sm * parts * par[L.P_WARP_SLOTS]
     if which == M.SR_TID_X:
         return x
     if which == M.SR_TID_Y:
