@@ -24,7 +24,6 @@ from gpusim.engine import layout as L
 from gpusim.engine.machine import ONE_VALUE_UNITS, unit_timing
 from gpusim.metric_table import STALL_MEANINGS
 from gpusim.roofline import count_bytes, peak_bytes_per_cycle
-from gpusim.warp_size import ROW, rows_of_warp
 from isa import microops as M
 
 BUSY = 0.6
@@ -72,15 +71,10 @@ def running_cycles(counts: Counts) -> int:
 
 
 def pipe_cycles(counts: Counts) -> dict[str, int]:
-    """Cycles that each execution pipe is occupied, summed over all sub-partitions; pipes without work left out.
-
-    An instruction of a warp of 64 counts for as many halves as its active threads would fill.
-    """
+    """Cycles that each execution pipe is occupied, summed over all sub-partitions; pipes without work left out."""
     interval, _ = unit_timing(counts.record.config)
-    units, rows = counts.code[:, M.COL_UNIT], counts.line[:, L.N_EXECUTED]
-    if rows_of_warp(counts.record.config) > 1:
-        needed = np.clip(counts.line[:, L.N_THREADS] / ROW, rows, 2 * rows)
-        rows = np.where(np.isin(units, ONE_VALUE_UNITS), rows, needed)
+    units = counts.code[:, M.COL_UNIT]
+    rows = np.where(np.isin(units, ONE_VALUE_UNITS), counts.line[:, L.N_EXECUTED], counts.rows)
     executed = np.bincount(units, weights=rows, minlength=len(interval))
     return {name: int(executed[unit] * interval[unit]) for unit, name in PIPES.items() if executed[unit]}
 

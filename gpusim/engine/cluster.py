@@ -94,7 +94,7 @@ def cluster_barrier(st, sm, q, slot, w, i, mask, time):
     st.warp[w, L.W_PC] = i + 1
     if st.code[i, M.COL_OP] == M.OP_CLUSTER_ARRIVE:
         st.warp[w, L.W_CLUSTER_ARRIVALS] += 1
-        b[L.B_CLUSTER_ARRIVED] += popc(mask)
+        b[L.B_CLUSTER_ARRIVED] += popc(mask & st.warp[w, L.W_ALIVE])
         b[L.B_CLUSTER_TIME] = max(b[L.B_CLUSTER_TIME], time)
         return True
     if b[L.B_CLUSTER_PHASE] >= st.warp[w, L.W_CLUSTER_ARRIVALS]:

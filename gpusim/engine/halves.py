@@ -1,26 +1,29 @@
 """Warps of 64 lanes: two rows of 32, the *halves*, that share a slot of a scheduler and issue as one where they meet.
 
 A half has program counter, lanes, splits, registers and scoreboards of its own, as a warp of 32 has; the second one's
-rows lie P_OTHER_HALF behind the first one's. The slot, the issue, the line in the instruction buffer and the cycles that
-are charged are the warp's, and lie in the first half's row. W_SIDE says which halves have the slot.
+row lies P_OTHER_HALF behind the first one's. The slot, the issue, the line in the instruction buffer and the cycles
+that are charged are the warp's, and lie in the first half's row. W_SIDE says which halves have the slot.
 
 While both are at the same instruction they have it together: it issues once, when both could. Else the half with the
 lower program counter goes first, until the other one's is reached: minimum-PC reconvergence, as S. Collange,
 "Stack-less SIMT reconvergence at low cost", 2011, proposes it. A half that waits for other warps of its block (barrier,
 cluster, host) does not count meanwhile; one that waits for memory keeps the slot, as the warp's one program counter
 would. So that the halves may wait for each other in loops, a half that goes round often while the other one could run
-lets that go on for a while (PATIENCE, QUANTUM).
+lets that go on for a while (PATIENCE, QUANTUM), the sooner if it looks at what others may change.
 """
 
 from gpusim.engine import layout as L
 from gpusim.engine.flight import close_copies
 from gpusim.engine.jit import compiled
 from gpusim.engine.readiness import charge, first_half, make_ready
+from isa import microops as M
 
 FIRST, SECOND, BOTH = 1, 2, 3
-#: Backward branches of a half alone while the other one could run, then issues of that one before the order of program
-#: counters holds again (ours: only what spins, or differs by more rounds of a loop, depends on them).
-PATIENCE = 32
+#: Backward branches of a half alone while the other one could run, as many as `convergence.SPIN_LIMIT`; an atomic, a
+#: strong load, a look at an mbarrier and NANOSLEEP stand for several. Then issues of the other half before the order of
+#: program counters holds again. (Ours: only what spins, or differs by more rounds of a loop, depends on them.)
+PATIENCE = 1024
+LOOK = 32
 QUANTUM = 64
 #: What an instruction of both halves counts once: the most that one of them has counted.
 _ONCE = (L.N_REQUESTS, L.N_SHARED_REQUESTS, L.N_BRANCHES, L.N_DIVERGENT)
@@ -58,6 +61,18 @@ def choose_halves(st, w):
 
 
 @compiled
+def rounds(st, i, pc):
+    """For how many rounds of a loop an instruction counts that leads to `pc`, see PATIENCE."""
+    op = st.code[i, M.COL_OP]
+    if st.code[i, M.COL_CLASS] == M.CLS_MEMORY:
+        strong = op == M.OP_LOAD and st.code[i, M.COL_AUX3] & M.MEM_STRONG != 0
+        return LOOK if op == M.OP_ATOM or op == M.OP_SYNCS or strong else 0
+    if st.code[i, M.COL_CLASS] == M.CLS_CONTROL and op == M.OP_NANOSLEEP:
+        return LOOK
+    return 1 if pc <= i else 0
+
+
+@compiled
 def take_turns(st, w, i):
     """One half alone has issued instruction i. Has it gone round often enough, the other one has its turn."""
     side = st.warp[w, L.W_SIDE]
@@ -67,9 +82,9 @@ def take_turns(st, w, i):
         return
     if st.warp[w, L.W_TURNS] < 0:
         st.warp[w, L.W_TURNS] += 1
-    elif st.warp[row, L.W_PC] <= i:
-        st.warp[w, L.W_TURNS] += 1
-        if st.warp[w, L.W_TURNS] == PATIENCE:
+    else:
+        st.warp[w, L.W_TURNS] += rounds(st, i, st.warp[row, L.W_PC])
+        if st.warp[w, L.W_TURNS] >= PATIENCE:
             st.warp[w, L.W_TURNS] = -QUANTUM
             st.warp[w, L.W_SIDE] = BOTH - side
 
