@@ -1,8 +1,9 @@
 """Warps of 64 lanes: two rows of 32, the *halves*, that share a slot of a scheduler and issue as one where they meet.
 
 A half has program counter, lanes, splits, registers and scoreboards of its own, as a warp of 32 has; the second one's
-row lies P_OTHER_HALF behind the first one's. The slot, the issue, the line in the instruction buffer and the cycles
-that are charged are the warp's, and lie in the first half's row. W_SIDE says which halves have the slot.
+row lies P_OTHER_HALF behind the first one's. The slot, the issue and the line in the instruction buffer are the warp's,
+and what is said of them lies in the first half's row; so are the cycles that are charged, and both rows know until when
+they have been (`share_time`). W_SIDE says which halves have the slot.
 
 While both are at the same instruction they have it together: it issues once, when both could. Else the half with the
 lower program counter goes first, until the other one's is reached: minimum-PC reconvergence, as S. Collange,
@@ -98,10 +99,20 @@ def may_go_on(st, w, fixed, until, reason):
 
 
 @compiled
+def share_time(st, w):
+    """One half of the warp whose first half is w may have been charged some time: the other one is not any more."""
+    other = w + st.par[L.P_OTHER_HALF]
+    since = max(st.warp[w, L.W_SINCE], st.warp[other, L.W_SINCE])
+    st.warp[w, L.W_SINCE] = since
+    st.warp[other, L.W_SINCE] = since
+    return since
+
+
+@compiled
 def ready_halves(st, sm, q, slot, w, now):
     """As `make_ready`, for the halves that have the slot of the warp whose first half is w."""
     side = st.warp[w, L.W_SIDE]
-    time = max(now, st.warp[w, L.W_SINCE])
+    time = max(now, share_time(st, w))
     for half in range(2):
         row = w + half * st.par[L.P_OTHER_HALF]
         if (side >> half) & 1 and st.warp[row, L.W_STATE] == L.WAIT_MEMBAR:
@@ -112,10 +123,11 @@ def ready_halves(st, sm, q, slot, w, now):
         if (side >> half) & 1:
             charge(st, sm, row, L.R_WAIT, st.warp[row, L.W_FIXED])
             charge(st, sm, row, st.warp[row, L.W_WHY], st.warp[row, L.W_NEXT])
-            time = max(time, st.warp[row, L.W_NEXT], st.warp[w, L.W_SINCE])
+            time = max(time, st.warp[row, L.W_NEXT], st.warp[row, L.W_SINCE])
             st.warp[row, L.W_LINE] = st.warp[w, L.W_LINE]
             make_ready(st, sm, q, slot, row, now, time)
             st.warp[w, L.W_LINE] = st.warp[row, L.W_LINE]
+            share_time(st, w)
             if st.warp[row, L.W_STATE] != L.RUNNING:
                 return
             time = st.ready[q, slot]

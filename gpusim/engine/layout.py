@@ -273,7 +273,7 @@ S_LOG_LANES = 54
 S_LOG_ROW = 55  # 1 + row of the instruction that is being executed, 0 if it is not logged
 S_BEFORE = 56  # four: counters of an instruction before both halves of a warp of 64 execute it; then what the first
 S_COUNTED = 60  # one has counted
-S_FIELDS = 64
+S_FIELDS = 72
 
 (
     E_NONE,

@@ -27,12 +27,11 @@ def first_half(st, w):
 @compiled
 def charge(st, sm, w, reason, until):
     """Charges the warp's time up to `until` to `reason`, at its next instruction."""
-    keeper = first_half(st, w)
-    since = st.warp[keeper, L.W_SINCE]
+    since = st.warp[w, L.W_SINCE]
     if until > since:
         pc = st.warp[w, L.W_PC]
         st.line[st.sm[sm, L.S_CHUNK], pc, L.N_STALL + reason] += until - since
-        st.warp[keeper, L.W_SINCE] = until
+        st.warp[w, L.W_SINCE] = until
         if st.sm[sm, L.S_LOG] != 0:
             log_stall(st, sm, w, reason, since, until)
 
@@ -83,7 +82,7 @@ def charge_queue(st, sm, q, w, unit, until):
     port, a dispatch stall; in the others another warp has been selected. Such cycles are counted from when the warp's
     readiness was known, and taken to be spread evenly.
     """
-    since = st.warp[first_half(st, w), L.W_SINCE]
+    since = st.warp[w, L.W_SINCE]
     wait = until - since
     if wait <= 0:
         return

@@ -21,6 +21,7 @@ from gpusim.engine.halves import (
     may_go_on,
     running_half,
     settle,
+    share_time,
 )
 from gpusim.engine.jit import compiled, compiled_in_place
 from gpusim.engine.log import log_costs, log_end, log_issue
@@ -150,7 +151,7 @@ def unit_interval(st, i, unit):
     return st.par[L.P_UNIT_INTERVAL + unit]
 
 
-@compiled
+@compiled_in_place
 def next_issue(st, w, i, active, mask, time):
     """When the warp, or half of one, that has executed instruction i at `time` may issue the next one at the earliest.
 
@@ -214,6 +215,8 @@ def issue(st, sm, q, slot, w, time):
     st.warp[w, L.W_SINCE] = time + 1
     st.sm[sm, L.S_ISSUED] += 1
     interval = unit_interval(st, i, unit)
+    if other != 0:
+        st.warp[w + other, L.W_SINCE] = time + 1
     if row != last:
         begin_count(st, sm, i)
         if unit != M.UNIT_UNIFORM and unit != M.UNIT_CBU and unit != M.UNIT_ADU:
@@ -246,6 +249,7 @@ def issue(st, sm, q, slot, w, time):
             alive = st.warp[w, L.W_ALIVE]
             break
         half_executed(st, sm, q, slot, row, i, active, mask, runs, time)
+        share_time(st, w)
         if row == last:
             alive = st.warp[w, L.W_ALIVE] | st.warp[w + other, L.W_ALIVE]
             if st.warp[w, L.W_SIDE] == BOTH:
@@ -255,7 +259,7 @@ def issue(st, sm, q, slot, w, time):
         row = last
 
     if alive == 0:
-        charge(st, sm, row, L.R_BRANCH, time + 1 + EXIT_CYCLES)
+        charge(st, sm, w, L.R_BRANCH, time + 1 + EXIT_CYCLES)
         if held(st, w) > 0:
             block(st, w, q, slot, L.WAIT_DRAIN, L.R_DRAIN)
         else:
@@ -269,8 +273,9 @@ def issue(st, sm, q, slot, w, time):
             stays(st, sm, q, slot, w, i)
         return
     fixed, until, reason = next_issue(st, w, i, active, mask, time)
-    charge(st, sm, w, L.R_WAIT, fixed)
-    charge(st, sm, w, reason, until)
+    if reason != L.R_WAIT:
+        charge(st, sm, w, L.R_WAIT, fixed)
+        charge(st, sm, w, reason, until)
     make_ready(st, sm, q, slot, w, time, max(until, st.warp[w, L.W_SINCE]))
 
 
