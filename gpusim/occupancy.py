@@ -5,9 +5,9 @@ allocation units for compute capabilities 8.0 and 9.0, and the shared memory siz
 tuning guides.
 
 - Warps, threads, blocks: as many as the SM has room for.
-- Registers: a warp gets its registers times 32 rounded up to `register_unit`, out of its own sub-partition. A block
-  must fit as a multiple of `warp_allocation_unit` warps; resident blocks together count their warps as they are (an
-  H200 reports 18 blocks for 2 warps of 56 registers, 42 for 2 warps of 24).
+- Registers: a warp gets its registers times its lanes, rounded up to `register_unit`, out of its own sub-partition. A
+  block must fit as a multiple of `warp_allocation_unit` warps; resident blocks together count their warps as they are
+  (an H200 reports 18 blocks for 2 warps of 56 registers, 42 for 2 warps of 24).
 - Shared memory: a block gets static + dynamic + reserved bytes rounded up to `shared_unit_bytes`.
 """
 

@@ -28,6 +28,7 @@ from gpusim.occupancy import check_cluster, check_dimensions, occupancy
 from gpusim.result import Result
 from gpusim.syscalls import Host
 from gpusim.trace import TraceOptions
+from gpusim.warp_size import check_warp_size
 from isa import Program
 from isa import microops as M
 from isa.instruction import INSTRUCTION_BYTES, Instruction
@@ -67,6 +68,7 @@ def run_launch(
     options = TraceOptions.of(trace)
     check_architecture(program.arch, config.gpu.arch, program.name)
     lowered = lowered_once(program, config)
+    check_warp_size(config, program, lowered.code, options is not None)
     check_dimensions(config, launch.grid, launch.block, program.name)
     fits = occupancy(
         config,

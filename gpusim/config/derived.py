@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpusim.config.models import GPUConfig
+from gpusim.warp_size import warp_cycles
 
 
 @dataclass(frozen=True)
@@ -35,14 +36,14 @@ class Derived:
 
 
 def peak_operations_per_s(config: GPUConfig) -> dict[str, float]:
-    """Operations a second of all SMs, by kind: a fused multiply-add of a warp each `initiation_cycles`."""
+    """Operations a second of all SMs, by kind: a fused multiply-add of 32 lanes each `initiation_cycles`."""
     pipes = config.pipes
     warps_per_s = config.sm.count * config.sm.sub_partitions * config.gpu.clock_mhz * 1e6
     lanes = config.gpu.warp_size
     return {
-        "FP32": warps_per_s * 2 * lanes / pipes.fma.initiation_cycles,
-        "FP64": warps_per_s * 2 * lanes / pipes.fp64.initiation_cycles,
-        "FP16": warps_per_s * 4 * lanes / pipes.half.initiation_cycles,
+        "FP32": warps_per_s * 2 * lanes / warp_cycles(config, pipes.fma.initiation_cycles),
+        "FP64": warps_per_s * 2 * lanes / warp_cycles(config, pipes.fp64.initiation_cycles),
+        "FP16": warps_per_s * 4 * lanes / warp_cycles(config, pipes.half.initiation_cycles),
         "tensor": warps_per_s * 2 * _matrix_multiply_adds(config) / pipes.tensor.initiation_cycles,
     }
 

@@ -68,7 +68,9 @@ class Gpu(Section):
     name: str = Field(min_length=1, description="name of the product")
     arch: str = Field(pattern=r"^sm_\d+[af]?$", description="architecture that programs are compiled for")
     clock_mhz: Count = _doc("SM clock; turns cycles into time")
-    warp_size: Literal[32] = _doc("lanes of a warp; 32 in every instruction's meaning")
+    warp_size: Literal[16, 32, 64] = _doc(
+        "lanes of a warp; programs are compiled for 32, see docs/warp_size.md for what the others mean"
+    )
 
 
 class Sm(Section):

@@ -29,6 +29,9 @@ NEVER = np.int64(1) << 60
     P_GRID_Z,
     P_THREADS,  # threads per block
     P_WARPS,  # warps per block
+    P_LANES,  # threads that the 32 lanes of a row hold: 16 of a warp of 16, else 32
+    P_HALVES,  # rows of lanes of a block: as many as it has warps, or two for each warp of 64
+    P_OTHER_HALF,  # rows of `State.warp` from the first half of a warp of 64 to its second; 0: no warp has two
     P_SHARED_BYTES,  # shared memory a block may touch, the reserved kilobyte included
     P_SHARED_SIZE,  # what it is told to have: in whole allocation units
     P_SHARED_STRIDE,  # bytes between two blocks' shared memories in the state array
@@ -120,7 +123,7 @@ NEVER = np.int64(1) << 60
     P_L1_REPLACEMENT,  # which line of a set goes: REPLACEMENTS of memory_state
     P_L1_WRITE_ALLOCATE,  # 1: what is stored in whole sectors is in L1 afterwards
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(106)
+) = range(109)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 
@@ -154,6 +157,11 @@ W_HELD = 38  # memory instructions that it has issued and that wait
 W_READY_AT = 39  # cycle at which it was last known when it would be ready
 W_DISPATCH = 40  # Q_DISPATCH of its sub-partition at that time
 W_BUSY = 41  # Q_BUSY of its next instruction's unit
+W_SIDE = 42  # of a warp of 64: which of its halves issue next, see engine.halves
+W_FIXED = 43  # of each half: until when it waits for a fixed time, may not issue, and for what else
+W_NEXT = 44
+W_WHY = 45
+W_TURNS = 46  # of a warp of 64: how often one half alone has gone round; negative: issues that the other has left
 W_LOGGED = 47  # its number in the launch + 1 if what it does is logged
 W_FIELDS = 48
 
@@ -272,7 +280,9 @@ S_LOG = 52  # which of its warps are logged, see engine.log
 S_LOGGED = 53  # rows of its log; then of the addresses in it
 S_LOG_LANES = 54
 S_LOG_ROW = 55  # 1 + row of the instruction that is being executed, 0 if it is not logged
-S_FIELDS = 56
+S_BEFORE = 56  # four: counters of an instruction before both halves of a warp of 64 execute it; then what the first
+S_COUNTED = 60  # one has counted
+S_FIELDS = 72
 
 (
     E_NONE,

@@ -194,21 +194,22 @@ def local_access(st, sm, q, w, i, wb, mask, time):
             address[lane] += start
     if par[L.P_CHECKS] & CHECK_INIT and not watch_local(st, sm, i, w, mask, size):
         return
+    lanes = par[L.P_LANES]
     words = st.local32
     bytes_ = st.local8
     if st.code[i, M.COL_OP] == M.OP_LOAD:
         dst = row_offset(st.code[i, M.COL_DST], wb)
         signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
-        load_rows(words, bytes_, address, 0, 32, st.regs, dst, mask, size, signed)
+        load_rows(words, bytes_, address, 0, lanes, st.regs, dst, mask, size, signed)
     else:
-        store_rows(words, bytes_, address, 0, 32, st.regs, row_offset(st.code[i, M.COL_B], wb), mask, size)
+        store_rows(words, bytes_, address, 0, lanes, st.regs, row_offset(st.code[i, M.COL_B], wb), mask, size)
     touched = st.touched[sm]
     count = np.int64(0)
     for _word in range(max(size >> 2, 1)):
         n, _ = coalesce(address, touched[count:], mask, 4)
         for lane in range(32):
             if (mask >> lane) & 1:
-                address[lane] += 128
+                address[lane] += 4 * lanes
         count += n
         if count > 31:
             break

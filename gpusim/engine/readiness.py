@@ -20,6 +20,13 @@ UNIT_TENTHS = 6
 
 
 @compiled
+def first_half(st, w):
+    """Row of the first half of the warp that row w belongs to: w itself, unless warps have 64 lanes."""
+    other = st.par[L.P_OTHER_HALF]
+    return w - other if 0 < other <= w else w
+
+
+@compiled
 def charge(st, sm, w, reason, until):
     """Charges the warp's time up to `until` to `reason`, at its next instruction."""
     since = st.warp[w, L.W_SINCE]
@@ -163,14 +170,3 @@ def make_ready(st, sm, q, slot, w, now, earliest):
     st.ready[q, slot] = time
     if time < st.part[q, L.Q_NEXT]:
         st.part[q, L.Q_NEXT] = time
-
-
-@compiled
-def wake(st, sm, w, now):
-    """Something that the warp waited for has happened: charge the wait and look again."""
-    parts = st.par[L.P_SUB_PARTITIONS]
-    slots = st.par[L.P_WARP_SLOTS]
-    local = w - sm * parts * slots
-    q = sm * parts + local % parts
-    charge(st, sm, w, st.warp[w, L.W_REASON], now)
-    make_ready(st, sm, q, local // parts, w, now, now)

@@ -150,7 +150,7 @@ def test_override_values_are_toml():
         ("l2.fetch_bytes=48", "l2.fetch_bytes"),
         ("l2.latency_far_cycles=100", "latency_far_cycles must not be below latency_near_cycles"),
         ("l1.sector_bytes=64", "l1.sector_bytes: must be 32, got 64: a request says"),
-        ("gpu.warp_size=64", "gpu.warp_size"),
+        ("gpu.warp_size=48", "gpu.warp_size"),
         ("sm.count", "an override is spelled key=value"),
         ("sm.count=", "an override is spelled key=value"),
         ("sm.count=1 2", "not a TOML value: 1 2"),
