@@ -2,8 +2,8 @@
 
 `gpusim.simulate` runs one kernel on a modelled GPU and returns a `Result`. Reading order: `simulation` (the call),
 `launch`, `config/`, `memory`, `arguments`, `occupancy` (what goes in), `runner` and `engine/` (the machine), `result`,
-`metrics`, `advice`, `report`, `report_html`, `trace` (what comes out), `difference` (two of them), `bound/` (the least time, without a
-run), `cli/`.
+`metrics`, `advice`, `report`, `report_html`, `trace` (what comes out), `difference` (two of them), `bound/` (the least
+time, without a run), `cli/`.
 """
 
 from importlib import import_module

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,17 +21,16 @@ from gpusim.bound.work import Tally, work
 from gpusim.config import GPUConfig
 from gpusim.counts import lowered_code
 from gpusim.launch import Dim3, Launch
+from gpusim.simulation import DEFAULT_MAX_CYCLES
 from gpusim.trace import Trace
 from isa import Program
 
-#: Positions along an axis that are run: the first, the last, and some between.
-_EDGES, _INSIDE = 1, 2
-_MOST_ISSUES = 1_000_000
 #: Grids of no more blocks are run as a whole; those of no more warps are also traced as a whole, as far as so many
 #: issues.
 _FEW_BLOCKS = 16
 _FEW_WARPS = 4096
 _FEW_ISSUES = 150_000
+#: Axes of no more blocks are run all along, by the number of axes.
 _FEW_PER_AXIS = {1: 8, 2: 4, 3: 3}
 
 
@@ -39,8 +38,9 @@ _FEW_PER_AXIS = {1: 8, 2: 4, 3: 3}
 class Profile:
     """What a launch does.
 
-    blocks, warps: of the grid, of a block. counts: blocks of each kind, int64 [kinds]; amounts: what one of them asks
-    of the machine, float64 [kinds, work.AMOUNTS]. total: the same of the whole grid.
+    launch: without its arguments. blocks, warps: of the grid, of a block.
+    counts: blocks of each kind, int64 [kinds]; amounts: what one of them asks of the machine, float64
+    [kinds, work.AMOUNTS]. total: the same of the whole grid.
     footprint: memory that the grid touches. hot: requests of atomics to the line that gets most of them.
     paths: what the warps of some blocks do one after the other, with the number of the kind they belong to.
     uniform: whether blocks of a kind do the same; else `counts` has one kind, the mean. sampled: blocks that were run.
@@ -81,22 +81,44 @@ class _Kind:
         return int(np.prod([last - first + 1 for first, last in self.ranges]))
 
 
-def make_profile(program: Program, launch: Launch, config: GPUConfig) -> Profile:
-    """Run what is needed and sum it up. Raises SimulationError for what is wrong with the launch."""
+@dataclass(frozen=True)
+class Effort:
+    """What a profile may cost: issues that are traced, cycles of a run, and whether a whole launch may be run that has
+    more than a few blocks."""
+
+    issues: int = 1_000_000
+    cycles: int = DEFAULT_MAX_CYCLES
+    whole: bool = True
+
+
+QUICK = Effort(120_000, 100_000, False)
+
+
+def make_profile(program: Program, launch: Launch, config: GPUConfig, effort: Effort | None = None) -> Profile | None:
+    """Run what is needed and sum it up; None if that takes more than the effort allowed.
+
+    Raises SimulationError for what is wrong with the launch, or for a run of more than the cycles allowed.
+    """
+    effort = effort or Effort()
     issues = 0
     if launch.blocks > _FEW_BLOCKS and not communicates(program):
-        found = _sampled(program, launch, config)
+        found = _sampled(program, launch, config, effort)
         if isinstance(found, Profile):
             return found
         issues = found
-    return _whole(program, launch, config, issues)
+    if launch.blocks > _FEW_BLOCKS and not effort.whole:
+        return None
+    return _whole(program, launch, config, effort, issues)
 
 
 def needs_of(config: GPUConfig) -> dict[str, Any]:
     """What of a configuration changes the numbers of a profile."""
-    keys = ("gpu.arch", "gpu.warp_size", "shared.banks", "shared.bank_bytes")
-    values = dict(config.items())
-    return {key: values[key] for key in keys}
+    return {
+        "gpu.arch": config.gpu.arch,
+        "gpu.warp_size": config.gpu.warp_size,
+        "shared.banks": config.shared.banks,
+        "shared.bank_bytes": config.shared.bank_bytes,
+    }
 
 
 def kinds_of(grid: Dim3) -> list[_Kind]:
@@ -119,7 +141,7 @@ def _parts(extent: int, few: int) -> list[tuple[tuple[int, int], tuple[int, ...]
     return [((0, 0), (0,)), ((1, extent - 2), inside), ((extent - 1, extent - 1), (extent - 1,))]
 
 
-def _sampled(program: Program, launch: Launch, config: GPUConfig) -> Profile | int:
+def _sampled(program: Program, launch: Launch, config: GPUConfig, effort: Effort) -> Profile | int:
     """The profile by some blocks; if they do not stand for the others, about how many instructions the grid issues, 0
     if that is not known."""
     kinds = kinds_of(launch.grid)
@@ -128,11 +150,11 @@ def _sampled(program: Program, launch: Launch, config: GPUConfig) -> Profile | i
     if 2 * len(places) > launch.blocks:
         return 0
     numbers = [x + across * (y + down * z) for x, y, z in places]
-    result, memory = run_chosen(config, program, launch, numbers, _MOST_ISSUES)
+    result, memory = run_chosen(config, program, launch, numbers, effort.issues, effort.cycles)
     trace = result.trace
     assert trace is not None
     if not trace.complete:
-        return _MOST_ISSUES
+        return effort.issues
     issues = len(trace.issues) * launch.blocks // len(places)
     code = lowered_code(program)
     samples = _split(trace, range(len(places)))
@@ -152,7 +174,7 @@ def _sampled(program: Program, launch: Launch, config: GPUConfig) -> Profile | i
     return Profile(
         kernel=program.name,
         program=program,
-        launch=launch,
+        launch=replace(launch, args=()),
         blocks=launch.blocks,
         warps=trace.warps_per_block,
         counts=np.array([kind.blocks for kind in kinds], np.int64),
@@ -167,14 +189,14 @@ def _sampled(program: Program, launch: Launch, config: GPUConfig) -> Profile | i
     )
 
 
-def _whole(program: Program, launch: Launch, config: GPUConfig, issues: int) -> Profile:
+def _whole(program: Program, launch: Launch, config: GPUConfig, effort: Effort, issues: int) -> Profile:
     """The profile of a launch that was run as a whole, in which about so many instructions are issued."""
     nbytes = sum(each.nbytes for each in launch.args if isinstance(each, np.ndarray))
     few = launch.blocks <= _FEW_BLOCKS or launch.blocks * -(-launch.threads_per_block // 32) <= _FEW_WARPS
     few &= issues < _FEW_ISSUES
     traced = range(launch.blocks) if few else (0, launch.blocks // 2, launch.blocks - 1)
-    limit = _MOST_ISSUES if launch.blocks <= _FEW_BLOCKS else _FEW_ISSUES
-    result, memory = run_whole(config, program, launch, traced, limit, nbytes)
+    limit = effort.issues if launch.blocks <= _FEW_BLOCKS else _FEW_ISSUES
+    result, memory = run_whole(config, program, launch, traced, limit, effort.cycles, nbytes)
     trace, record = result.trace, result.record
     assert trace is not None
     code = lowered_code(program)
@@ -197,7 +219,7 @@ def _whole(program: Program, launch: Launch, config: GPUConfig, issues: int) -> 
     return Profile(
         kernel=program.name,
         program=program,
-        launch=launch,
+        launch=replace(launch, args=()),
         blocks=launch.blocks,
         warps=warps,
         counts=counts,

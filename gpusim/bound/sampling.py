@@ -21,7 +21,7 @@ from gpusim.memory import DeviceMemory
 from gpusim.module import Modules
 from gpusim.result import Result
 from gpusim.runner import run_launch
-from gpusim.simulation import DEFAULT_MAX_CYCLES, parameter_names
+from gpusim.simulation import parameter_names
 from gpusim.trace import SPACES, Trace, TraceOptions
 from isa import Program
 from isa import microops as M
@@ -90,18 +90,21 @@ def is_cooperative(program: Program) -> bool:
 
 
 def run_chosen(
-    config: GPUConfig, program: Program, launch: Launch, chosen: Sequence[int], limit: int
+    config: GPUConfig, program: Program, launch: Launch, chosen: Sequence[int], limit: int, cycles: int
 ) -> tuple[Result, DeviceMemory]:
-    """The chosen blocks alone, traced with all addresses. The trace numbers warps by a block's place in `chosen`."""
+    """The chosen blocks alone, traced with all addresses up to `limit` issues, for `cycles` at most.
+
+    The trace numbers warps by a block's place in `chosen`.
+    """
     machine = load_config(config, {"sm.count": len(chosen), **_SMALL})
     device = ChosenBlocks(machine, launch.grid, chosen)
     # A warp is asked for when it starts, under the first number, and its addresses when it issues, under the other.
     options = TraceOptions(sms=(), blocks={*range(len(chosen)), *chosen}, limit=limit)
-    return _run(machine, program, launch, device, options)
+    return _run(machine, program, launch, device, options, cycles)
 
 
 def run_whole(
-    config: GPUConfig, program: Program, launch: Launch, traced: Sequence[int], limit: int, footprint: int
+    config: GPUConfig, program: Program, launch: Launch, traced: Sequence[int], limit: int, cycles: int, footprint: int
 ) -> tuple[Result, DeviceMemory]:
     """The whole launch, on a machine whose L2 has room for `footprint` bytes several times over and fetches single
     sectors, so that what it gets from memory is what the launch reads without having written it."""
@@ -118,13 +121,13 @@ def run_whole(
         },
     )
     options = TraceOptions(sms=(), blocks=traced, limit=limit)
-    return _run(machine, program, launch, None, options)
+    return _run(machine, program, launch, None, options, cycles)
 
 
 
 
 def _run(
-    config: GPUConfig, program: Program, launch: Launch, device: Device | None, options: TraceOptions
+    config: GPUConfig, program: Program, launch: Launch, device: Device | None, options: TraceOptions, cycles: int
 ) -> tuple[Result, DeviceMemory]:
     memory = DeviceMemory()
     modules = Modules(memory)
@@ -139,7 +142,7 @@ def _run(
             memory,
             bound.parameter_bytes,
             1,
-            DEFAULT_MAX_CYCLES,
+            cycles,
             True,
             None,
             device=device,

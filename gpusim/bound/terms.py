@@ -113,18 +113,19 @@ def bound(profile: Profile, config: GPUConfig) -> Bound:
     )
 
 
-def busiest(profile: Profile, values: np.ndarray, places: int) -> float:
-    """What the busiest of `places` SMs gets at least of an amount, `values` for a block of each kind.
+def busiest(profile: Profile, values: np.ndarray, places: int) -> np.ndarray:
+    """What the busiest of `places` SMs gets at least of some amounts, float64 [amounts], `values` being what a block of
+    each kind asks for, [amounts, kinds].
 
     On average each gets its share. And of any n blocks that each ask for v or more some SM gets n / places, rounded
     up.
     """
-    share = float(profile.counts @ values) / places
+    share = values @ profile.counts / places
     if not profile.uniform:
         return share
-    order = np.argsort(-values)
-    so_far = np.cumsum(profile.counts[order])
-    return max(share, float((-(-so_far // places) * values[order]).max(initial=0.0)))
+    order = np.argsort(-values, axis=1)
+    so_far = np.cumsum(profile.counts[order], axis=1)
+    return np.maximum(share, (-(-so_far // places) * np.take_along_axis(values, order, 1)).max(axis=1))
 
 
 def _occupancy(profile: Profile, config: GPUConfig) -> Occupancy:
@@ -202,28 +203,32 @@ def _in_sm(profile: Profile, config: GPUConfig, fetch: int) -> dict[str, float]:
     amounts = profile.amounts
     start = _start(config) + fetch
 
-    def term(values: np.ndarray, servers: int = 1, early: float = 1) -> float:
-        busy = busiest(profile, values, sms) / servers
-        return start + busy - early if busy else 0.0
-
     interval, _ = unit_timing(config)
     units = amounts[:, Amount.UNIT :]
-    terms = {"issue slots": term(amounts[:, Amount.ISSUES], parts)}
+    l1, memory = config.l1, config.memory_instruction
+    # Name: what a block of each kind keeps the unit busy for, how many units an SM has, and by how much the last
+    # instruction in it may be earlier than the end of that time.
+    found = {"issue slots": (amounts[:, Amount.ISSUES], parts, 1)}
     for name, unit in _PIPES.items():
-        values = units[:, unit] * interval[unit]
+        values, early = units[:, unit] * interval[unit], int(interval[unit])
         if unit == M.UNIT_FMAHEAVY:
             values = values + amounts[:, Amount.WIDE] * config.pipes.wide_initiation_cycles
-        early = max(int(interval[unit]), config.pipes.wide_initiation_cycles) + XU_AHEAD
-        terms[name] = term(values, parts, early)
-    l1, memory = config.l1, config.memory_instruction
+            early = max(early, config.pipes.wide_initiation_cycles)
+        found[name] = values, parts, early + XU_AHEAD
     tags = np.maximum(amounts[:, Amount.LOAD_LINES] / l1.tag_lookups_per_cycle, amounts[:, Amount.REQUESTS])
-    return terms | {
-        "memory queue": term(amounts[:, Amount.QUEUE] * config.pipes.lsu.initiation_cycles, parts, 2),
-        "L1 data": term(amounts[:, Amount.WAVEFRONTS] * config.shared.wavefront_cycles + amounts[:, Amount.DATA]),
-        "L1 tags": term(tags + amounts[:, Amount.STRICT_LINES], early=32),
-        "stores of an SM": term(amounts[:, Amount.STORE_CYCLES], early=128),
-        "constant loads": term(amounts[:, Amount.CONSTANTS] * CONSTANT_TURN, parts, CONSTANT_TURN),
-        "special registers": term(amounts[:, Amount.SPECIALS] * memory.address_interval_cycles, early=2),
+    data = amounts[:, Amount.WAVEFRONTS] * config.shared.wavefront_cycles + amounts[:, Amount.DATA]
+    found |= {
+        "memory queue": (amounts[:, Amount.QUEUE] * config.pipes.lsu.initiation_cycles, parts, 2),
+        "L1 data": (data, 1, 32),
+        "L1 tags": (tags + amounts[:, Amount.STRICT_LINES], 1, 32),
+        "stores of an SM": (amounts[:, Amount.STORE_CYCLES], 1, 128),
+        "constant loads": (amounts[:, Amount.CONSTANTS] * CONSTANT_TURN, parts, 32 * CONSTANT_TURN),
+        "special registers": (amounts[:, Amount.SPECIALS] * memory.address_interval_cycles, 1, 2),
+    }
+    busy = busiest(profile, np.array([values for values, _, _ in found.values()]), sms)
+    return {
+        name: start + busy[k] / servers - early if busy[k] else 0.0
+        for k, (name, (_, servers, early)) in enumerate(found.items())
     }
 
 
