@@ -25,7 +25,7 @@ from isa import microops as M
 
 _CONSTANT = SPACES.index("constant")
 #: Issues of a block that are walked along; of a longer one only the longest warp is, as far as that goes.
-_MOST = 40_000
+_MOST = 100_000
 
 # What an instruction is to the walk.
 PLAIN, LOAD, SHARED, COPY, CLOSE, WAIT, BARRIER, STORE, STRONG, ATOMIC, INDEXED = range(11)

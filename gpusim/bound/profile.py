@@ -195,7 +195,7 @@ def _whole(program: Program, launch: Launch, config: GPUConfig, effort: Effort, 
     few = launch.blocks <= _FEW_BLOCKS or launch.blocks * -(-launch.threads_per_block // 32) <= _FEW_WARPS
     few &= issues < _FEW_ISSUES
     traced = range(launch.blocks) if few else (0, launch.blocks // 2, launch.blocks - 1)
-    limit = effort.issues if launch.blocks <= _FEW_BLOCKS else _FEW_ISSUES
+    limit = _FEW_ISSUES if few and launch.blocks > _FEW_BLOCKS else effort.issues
     result, memory = run_whole(config, program, launch, traced, limit, effort.cycles, nbytes)
     trace, record = result.trace, result.record
     assert trace is not None

@@ -117,10 +117,10 @@ def busiest(profile: Profile, values: np.ndarray, places: int) -> np.ndarray:
     """What the busiest of `places` SMs gets at least of some amounts, float64 [amounts], `values` being what a block of
     each kind asks for, [amounts, kinds].
 
-    On average each gets its share. And of any n blocks that each ask for v or more some SM gets n / places, rounded
+    Those that have blocks get their share on average. And of any n blocks that each ask for v or more some SM gets n / places, rounded
     up.
     """
-    share = values @ profile.counts / places
+    share = values @ profile.counts / min(places, profile.blocks)
     if not profile.uniform:
         return share
     order = np.argsort(-values, axis=1)
