@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.bound.footprint import Footprint, Region, footprint_of, hot_requests
+from gpusim.bound.footprint import Footprint, Region, atomic_requests, footprint_of, hot_requests
 from gpusim.bound.path import Path, path_of
 from gpusim.bound.sampling import communicates, is_cooperative, run_chosen, run_whole
-from gpusim.bound.work import Tally, work
+from gpusim.bound.work import Amount, Kinds, Tally, work
 from gpusim.config import GPUConfig
 from gpusim.counts import lowered_code
 from gpusim.launch import Dim3, Launch
@@ -41,7 +41,8 @@ class Profile:
     launch: without its arguments. blocks, warps: of the grid, of a block.
     counts: blocks of each kind, int64 [kinds]; amounts: what one of them asks of the machine, float64
     [kinds, work.AMOUNTS]. total: the same of the whole grid.
-    footprint: memory that the grid touches. hot: requests of atomics to the line that gets most of them.
+    footprint: memory that the grid touches. hot: requests of atomics to the line that gets most of
+    them, and sectors in these.
     paths: what the warps of some blocks do one after the other, with the number of the kind they belong to.
     uniform: whether blocks of a kind do the same; else `counts` has one kind, the mean. sampled: blocks that were run.
     needs: what the numbers depend on, {dotted key of the configuration: value}.
@@ -55,7 +56,7 @@ class Profile:
     counts: np.ndarray
     amounts: np.ndarray
     footprint: Footprint
-    hot: float
+    hot: tuple[float, float]
     paths: tuple[tuple[int, Path], ...]
     uniform: bool
     sampled: int
@@ -164,7 +165,7 @@ def _sampled(program: Program, launch: Launch, config: GPUConfig, effort: Effort
         at += len(kind.sampled)
         if any(not _same_course(mine[0], other) for other in mine[1:]):
             return issues
-        amounts.append(np.min([work(Tally.of_issues(each, len(code)), code) for each in mine], axis=0))
+        amounts.append(np.min([_work(trace, each, code) for each in mine], axis=0))
         regions.append(Region(kind.ranges, kind.sampled, tuple(mine)))
     footprint, touched = footprint_of(trace, regions, memory, code)
     if touched.irregular and issues < _FEW_ISSUES:
@@ -180,7 +181,7 @@ def _sampled(program: Program, launch: Launch, config: GPUConfig, effort: Effort
         counts=np.array([kind.blocks for kind in kinds], np.int64),
         amounts=np.array(amounts),
         footprint=footprint,
-        hot=hot_requests(trace, regions, code),
+        hot=hot_requests(trace, regions, memory, Kinds(code)),
         paths=tuple((k, path_of(trace, regions[k].samples[0], touched, code)) for k in chosen),
         uniform=True,
         sampled=len(places),
@@ -211,7 +212,7 @@ def _whole(program: Program, launch: Launch, config: GPUConfig, effort: Effort, 
     touched.complete &= complete
     if complete:
         counts = np.ones(len(blocks), np.int64)
-        amounts = np.array([work(Tally.of_issues(rows, len(code)), code) for rows in blocks])
+        amounts = np.array([_work(trace, rows, code) for rows in blocks])
     else:
         counts, amounts = np.array([launch.blocks]), total[None] / launch.blocks
     longest = max(range(len(blocks)), key=lambda k: len(blocks[k]))
@@ -225,13 +226,20 @@ def _whole(program: Program, launch: Launch, config: GPUConfig, effort: Effort, 
         counts=counts,
         amounts=amounts,
         footprint=footprint,
-        hot=hot_requests(trace, regions, code),
+        hot=hot_requests(trace, regions, memory, Kinds(code)),
         paths=paths,
         uniform=complete,
         sampled=launch.blocks,
         cooperative=is_cooperative(program),
         needs=needs_of(config),
     )
+
+
+def _work(trace: Trace, issues: np.ndarray, code: np.ndarray) -> np.ndarray:
+    """The work vector of one block, atomics counted by their addresses."""
+    found = work(Tally.of_issues(issues, len(code)), code)
+    found[Amount.ATOMIC_LINES] = max(found[Amount.ATOMIC_LINES], atomic_requests(trace, issues, Kinds(code)))
+    return found
 
 
 def _own_region(grid: Dim3, number: int, rows: np.ndarray) -> Region:

@@ -117,8 +117,8 @@ def busiest(profile: Profile, values: np.ndarray, places: int) -> np.ndarray:
     """What the busiest of `places` SMs gets at least of some amounts, float64 [amounts], `values` being what a block of
     each kind asks for, [amounts, kinds].
 
-    Those that have blocks get their share on average. And of any n blocks that each ask for v or more some SM gets n / places, rounded
-    up.
+    Those that have blocks get their share on average. And of any n blocks that each ask for v or more some SM gets
+    n / places, rounded up.
     """
     share = values @ profile.counts / min(places, profile.blocks)
     if not profile.uniform:
@@ -243,9 +243,10 @@ def _beyond(profile: Profile, config: GPUConfig, times: np.ndarray) -> dict[str,
     requests += total[Amount.WRITE_BYTES]
     ports = -(-config.sm.count // crossbar.sms_per_port)
     sectors = fetched + total[Amount.WRITE_SECTORS] + total[Amount.ATOMIC_SECTORS]
+    sector_cycles = min(l2.atomic_sector_cycles, l2.atomic_whole_sector_cycles)
     updates = max(
         total[Amount.ATOMIC_LINES] * l2.atomic_same_address_cycles,
-        total[Amount.ATOMIC_SECTORS] * min(l2.atomic_sector_cycles, l2.atomic_whole_sector_cycles),
+        total[Amount.ATOMIC_SECTORS] * sector_cycles,
     )
     updates += total[Amount.PARTIAL_SECTORS] * l2.partial_write_cycles
     start = _start(config) + int(times[T_FETCH])
@@ -257,7 +258,7 @@ def _beyond(profile: Profile, config: GPUConfig, times: np.ndarray) -> dict[str,
         "crossbar, from SMs": requests / (ports * crossbar.port_request_bytes_per_cycle),
         "L2 slices": sectors * 32 / (l2.slices * l2.slice_bytes_per_cycle),
         "atomic units": updates / l2.slices,
-        "one line's atomics": profile.hot * l2.atomic_same_address_cycles,
+        "one line's atomics": max(profile.hot[0] * l2.atomic_same_address_cycles, profile.hot[1] * sector_cycles),
     }
     # The last of a queue waits for all before it, not for itself.
     terms = {name: start + cycles - 32 if cycles > 32 else 0.0 for name, cycles in amounts.items()}
