@@ -20,7 +20,7 @@ examples:
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of the whole command line; `options.command(options)` runs the command chosen."""
-    from gpusim.cli import bound, configs, diff, figures, listing, run, script, show
+    from gpusim.cli import bound, configs, diff, figures, listing, plot, run, script, show
 
     parser = argparse.ArgumentParser(
         prog="gpusim",
@@ -30,7 +30,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (run, script, listing, show, diff, bound, figures, configs):
+    for module in (run, script, listing, show, diff, bound, figures, plot, configs):
         module.add(commands)
     return parser
 

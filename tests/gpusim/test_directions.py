@@ -30,7 +30,7 @@ def copy(x, y):
 
 
 def sweep_twice(x, y, words, times):
-    """Every block reads its part of x several times, from L2 since L1 is too small for it."""
+    """Every block reads its part of x several times."""
     i = cuda.grid(1)
     total = float32(0)
     for _ in range(times):
@@ -97,10 +97,10 @@ def copies(code):
 
 
 def test_a_bandwidth_bound_program_scales_with_bandwidth_and_not_with_sms(copy_code):
-    base = {"sm.count": 8, "dram.bandwidth_gb_s": 100, "l2.latency_near_cycles": 280}
+    base = {"sm.count": 8, "dram.bandwidth_gb_s": 25}
     result, found = run(copies(copy_code), "tiny", base)
     assert found.by == "DRAM"
-    twice, twice_bound = run(copies(copy_code), "tiny", base | {"dram.bandwidth_gb_s": 200})
+    twice, twice_bound = run(copies(copy_code), "tiny", base | {"dram.bandwidth_gb_s": 50})
     assert result.cycles / twice.cycles == pytest.approx(2, rel=0.15)
     assert found.cycles / twice_bound.cycles == pytest.approx(2, rel=0.15)
     more, more_bound = run(copies(copy_code), "tiny", base | {"sm.count": 16})
@@ -122,14 +122,15 @@ def test_a_compute_bound_program_scales_with_sms_and_not_with_bandwidth(compute_
 
 
 def test_twice_the_l2_removes_the_traffic_of_what_then_fits():
-    """1.5 MiB read four times: an L2 of 1 MiB fetches it again and again, one of 2 MiB once."""
-    words, blocks = 3 << 17, 16
+    """384 KiB read four times: an L2 of 256 KiB fetches them again and again, one of 512 KiB once."""
+    words, blocks = 3 << 15, 16
     code = compiled(sweep_twice, "void(float32[::1], float32[::1], int64, int64)")
     x = np.ones(words, np.float32)
     launch = Launch(code, blocks, 512, (x, np.zeros(blocks * 512, np.float32), np.int64(words), np.int64(4)))
-    machine = {"sm.count": 4, "sm.unified_l1_bytes": 233472}
+    # Sets of which not one way fits: no L1.
+    machine = {"sm.count": 4, "l1.sets": 4096, "dram.bandwidth_gb_s": 25, "l2.bytes": 1 << 18}
     small, small_bound = run(launch, "tiny", machine)
-    large, large_bound = run(launch, "tiny", machine | {"l2.bytes": 2 << 20})
+    large, large_bound = run(launch, "tiny", machine | {"l2.bytes": 2 << 18})
     read = {"small": small.metrics["dram__bytes_read.sum"], "large": large.metrics["dram__bytes_read.sum"]}
     assert read["small"] > 3 * x.nbytes
     assert read["large"] == pytest.approx(x.nbytes, rel=0.05)
