@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 def _parquet(path: Path) -> list[dict[str, Any]]:
     try:
-        import pandas
+        pandas = importlib.import_module("pandas")
     except ImportError:
         raise UserError("a Parquet file is read with pandas; pip install 'gpusim[explore]' adds it") from None
     rows: list[dict[str, Any]] = pandas.read_parquet(path).to_dict("records")

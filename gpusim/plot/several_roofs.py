@@ -62,7 +62,7 @@ def rooflines(results: Iterable[Result], ax: Axes | None = None, *, level: str =
         share = rate / min(at * found.peak_bytes_per_s[level], found.peak_operations_per_s[kind])
         text = f"{run.kernel} on {gpu}: {style.scaled(rate, 'FLOP/s')}, {100 * share:.1f} % of its roof"
         # One inside the other where they meet.
-        size = 14 - 8 * gpus.index(gpu) / max(len(gpus) - 1, 1)
+        size = 14 - 6 * gpus.index(gpu) / max(len(gpus) - 1, 1)
         marker = _MARKERS[(kernels if len(kernels) > 1 else gpus).index(run.kernel if len(kernels) > 1 else gpu) % 7]
         (point,) = ax.plot([at], [rate], marker, markersize=size, label=text)
         point.set(color=_COLOURS[gpus.index(gpu) % len(_COLOURS)], markeredgecolor=INK, zorder=4)
