@@ -84,7 +84,7 @@ def simulate(
         from gpusim.bound import quick_bound
 
         least = quick_bound(launch, config)
-    memory = DeviceMemory()
+    memory = DeviceMemory(config.dram.capacity_bytes)
     modules = Modules(memory)
     # Arguments first: a program's variables must not move them to other L2 slices, since a kernel is loaded lazily.
     placed = bind(program, launch.args, memory, signature if program is not kernel else None, parameter_names(kernel))

@@ -129,7 +129,7 @@ def run_whole(
 def _run(
     config: GPUConfig, program: Program, launch: Launch, device: Device | None, options: TraceOptions, cycles: int
 ) -> tuple[Result, DeviceMemory]:
-    memory = DeviceMemory()
+    memory = DeviceMemory(config.dram.capacity_bytes)
     modules = Modules(memory)
     signature = None if launch.kernel is program else launch.signature
     bound = bind(program, launch.args, memory, signature, parameter_names(launch.kernel))
