@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.bound.footprint import Footprint, Region, atomic_requests, footprint_of, hot_requests
+from gpusim.bound.footprint import FETCHES, Footprint, Region, atomic_requests, footprint_of, hot_requests
 from gpusim.bound.path import Path, path_of
 from gpusim.bound.sampling import communicates, is_cooperative, run_chosen, run_whole
 from gpusim.bound.work import Amount, Kinds, Tally, work
@@ -102,7 +102,7 @@ def make_profile(program: Program, launch: Launch, config: GPUConfig, effort: Ef
     """
     effort = effort or Effort()
     issues = 0
-    if launch.blocks > _FEW_BLOCKS and not communicates(program):
+    if launch.blocks > _FEW_BLOCKS and config.gpu.warp_size <= 32 and not communicates(program):
         found = _sampled(program, launch, config, effort)
         if isinstance(found, Profile):
             return found
@@ -199,40 +199,44 @@ def _whole(program: Program, launch: Launch, config: GPUConfig, effort: Effort, 
     limit = _FEW_ISSUES if few and launch.blocks > _FEW_BLOCKS else effort.issues
     result, memory = run_whole(config, program, launch, traced, limit, effort.cycles, nbytes)
     trace, record = result.trace, result.record
-    assert trace is not None
     code = lowered_code(program)
-    warps = trace.warps_per_block
-    total = work(Tally.of_counters(record.line), code)
+    counts, amounts = np.array([launch.blocks]), work(Tally.of_counters(record.line), code)[None] / launch.blocks
+    nothing = Footprint(dict.fromkeys(FETCHES, 0), 0).measured(record)
+    known = Profile(
+        kernel=program.name,
+        program=program,
+        launch=replace(launch, args=()),
+        blocks=launch.blocks,
+        warps=-(-launch.threads_per_block // config.gpu.warp_size),
+        counts=counts,
+        amounts=amounts,
+        footprint=nothing,
+        hot=(0.0, 0.0),
+        paths=(),
+        uniform=False,
+        sampled=launch.blocks,
+        cooperative=is_cooperative(program),
+        needs=needs_of(config),
+    )
+    if trace is None:
+        return known
     complete = trace.complete and few
     # Of a block that the trace leaves, what there is is where all of its warps began.
     blocks = _split(trace, traced if trace.complete else traced[:1])
     regions = [_own_region(launch.grid, number, rows) for number, rows in zip(traced, blocks, strict=False)]
     footprint, touched = footprint_of(trace, regions, memory, code)
-    footprint = footprint.measured(record)
     touched.complete &= complete
-    if complete:
-        counts = np.ones(len(blocks), np.int64)
-        amounts = np.array([_work(trace, rows, code) for rows in blocks])
-    else:
-        counts, amounts = np.array([launch.blocks]), total[None] / launch.blocks
     longest = max(range(len(blocks)), key=lambda k: len(blocks[k]))
-    paths = ((longest if complete else 0, path_of(trace, blocks[longest], touched, code)),)
-    return Profile(
-        kernel=program.name,
-        program=program,
-        launch=replace(launch, args=()),
-        blocks=launch.blocks,
-        warps=warps,
-        counts=counts,
-        amounts=amounts,
-        footprint=footprint,
+    known = replace(
+        known,
+        footprint=footprint.measured(record),
         hot=hot_requests(trace, regions, memory, Kinds(code)),
-        paths=paths,
-        uniform=complete,
-        sampled=launch.blocks,
-        cooperative=is_cooperative(program),
-        needs=needs_of(config),
+        paths=((longest if complete else 0, path_of(trace, blocks[longest], touched, code)),),
     )
+    if not complete:
+        return known
+    amounts = np.array([_work(trace, rows, code) for rows in blocks])
+    return replace(known, counts=np.ones(len(blocks), np.int64), amounts=amounts, uniform=True)
 
 
 def _work(trace: Trace, issues: np.ndarray, code: np.ndarray) -> np.ndarray:

@@ -106,8 +106,8 @@ def run_chosen(
 def run_whole(
     config: GPUConfig, program: Program, launch: Launch, traced: Sequence[int], limit: int, cycles: int, footprint: int
 ) -> tuple[Result, DeviceMemory]:
-    """The whole launch, on a machine whose L2 has room for `footprint` bytes several times over and fetches single
-    sectors, so that what it gets from memory is what the launch reads without having written it."""
+    """The whole launch, traced in part, on a machine whose L2 has room for `footprint` bytes several times over and
+    fetches single sectors, so that what it gets from memory is what the launch reads without having written it."""
     l2 = config.l2
     step = l2.slices * l2.ways * l2.line_bytes
     machine = load_config(
@@ -120,14 +120,20 @@ def run_whole(
             "l2.gpc_partitions": [0],
         },
     )
-    options = TraceOptions(sms=(), blocks=traced, limit=limit)
+    # Traces are of warps of up to 32 lanes.
+    options = TraceOptions(sms=(), blocks=traced, limit=limit) if config.gpu.warp_size <= 32 else None
     return _run(machine, program, launch, None, options, cycles)
 
 
 
 
 def _run(
-    config: GPUConfig, program: Program, launch: Launch, device: Device | None, options: TraceOptions, cycles: int
+    config: GPUConfig,
+    program: Program,
+    launch: Launch,
+    device: Device | None,
+    options: TraceOptions | None,
+    cycles: int,
 ) -> tuple[Result, DeviceMemory]:
     memory = DeviceMemory(config.dram.capacity_bytes)
     modules = Modules(memory)
@@ -151,13 +157,13 @@ def _run(
     finally:
         if device is not None:
             device.close()
-    _count_constants(result.trace)
+    if result.trace is not None:
+        _count_constants(result.trace)
     return result, memory
 
 
-def _count_constants(trace: Trace | None) -> None:
+def _count_constants(trace: Trace) -> None:
     """Gives accesses to constants a number of `lines`: distinct addresses, which are served one after the other."""
-    assert trace is not None
     rows = np.flatnonzero((trace.issues["space"] == SPACES.index("constant")) & (trace.issues["access"] >= 0))
     lanes = np.sort(trace.addresses[trace.issues["access"][rows]], axis=1)
     new = np.diff(lanes, axis=1, prepend=-1) != 0

@@ -15,7 +15,6 @@ from gpusim.bound.path import T_FETCH, T_MEMORY, instruction_table, is_bsync, le
 from gpusim.bound.profile import Profile, needs_of
 from gpusim.bound.work import Amount
 from gpusim.config import GPUConfig
-from gpusim.counts import lowered_code
 from gpusim.engine.constant_load import CONSTANT_TURN
 from gpusim.engine.dispatcher import FRACTION
 from gpusim.engine.machine import unit_timing
@@ -24,6 +23,7 @@ from gpusim.engine.memory_state import P_BURST, TICKS
 from gpusim.engine.scheduler import EXIT_CYCLES, XU_AHEAD
 from gpusim.errors import LaunchError
 from gpusim.occupancy import Occupancy, occupancy
+from gpusim.runner import lowered_once
 from isa import microops as M
 
 #: Units whose throughput bounds a launch, by the name of the term.
@@ -183,10 +183,10 @@ def _walked(
 ) -> tuple[tuple[int, int], tuple[int, int]]:
     """Least times of a path, as one of the first blocks and as a later one."""
     memo = profile.memo
-    parts = (config.pipes, config.issue, config.memory_instruction, config.shared, config.constant)
+    parts = (config.pipes, config.issue, config.memory_instruction, config.shared, config.constant, config.icache)
     table_key = ("table", *parts)
     if table_key not in memo:
-        code = lowered_code(profile.program)
+        code = lowered_once(profile.program, config).code
         memo[table_key] = instruction_table(code, config), is_bsync(code)
     table, bsync = memo[table_key]
     key = ("walk", number, *parts, times.tobytes())
@@ -195,6 +195,11 @@ def _walked(
         memo[key] = tuple(least_times(path, table, bsync, times, cold) for cold in (True, False))
     found: tuple[tuple[int, int], tuple[int, int]] = memo[key]
     return found
+
+
+def _row_cycles(config: GPUConfig, cycles: int) -> int:
+    """Cycles that a unit takes for a warp, or half of one of 64 lanes, if it takes `cycles` for 32."""
+    return -(-cycles * min(config.gpu.warp_size, 32) // 32)
 
 
 def _in_sm(profile: Profile, config: GPUConfig, fetch: int) -> dict[str, float]:
@@ -212,13 +217,16 @@ def _in_sm(profile: Profile, config: GPUConfig, fetch: int) -> dict[str, float]:
     for name, unit in _PIPES.items():
         values, early = units[:, unit] * interval[unit], int(interval[unit])
         if unit == M.UNIT_FMAHEAVY:
-            values = values + amounts[:, Amount.WIDE] * config.pipes.wide_initiation_cycles
-            early = max(early, config.pipes.wide_initiation_cycles)
+            wide = _row_cycles(config, config.pipes.wide_initiation_cycles)
+            values, early = values + amounts[:, Amount.WIDE] * wide, max(early, wide)
         found[name] = values, parts, early + XU_AHEAD
     tags = np.maximum(amounts[:, Amount.LOAD_LINES] / l1.tag_lookups_per_cycle, amounts[:, Amount.REQUESTS])
-    data = amounts[:, Amount.WAVEFRONTS] * config.shared.wavefront_cycles + amounts[:, Amount.DATA]
+    shared = config.shared
+    data = amounts[:, Amount.WAVEFRONTS] * shared.wavefront_cycles + amounts[:, Amount.DATA]
+    data += amounts[:, Amount.ATOMIC_WAVEFRONTS] * shared.atomic_wavefront_cycles
+    queue = amounts[:, Amount.QUEUE] * _row_cycles(config, config.pipes.lsu.initiation_cycles)
     found |= {
-        "memory queue": (amounts[:, Amount.QUEUE] * config.pipes.lsu.initiation_cycles, parts, 2),
+        "memory queue": (queue, parts, 2),
         "L1 data": (data, 1, 32),
         "L1 tags": (tags + amounts[:, Amount.STRICT_LINES], 1, 32),
         "stores of an SM": (amounts[:, Amount.STORE_CYCLES], 1, 128),
