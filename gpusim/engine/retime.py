@@ -20,10 +20,10 @@ from gpusim.config.sections import Pipe
 from isa import microops as M
 from isa.lower import Lowered
 
-#: What the compiler (CUDA 12.9) counts on: cycles between two instructions of which one needs the result of the other,
-#: in chains of FFMA, IMAD, PRMT, DFMA, VOTE and HMMA.16816 compiled for each architecture, by compute capability.
-#: HFMA2 varies between 4 and 10 with what is behind it; what the configurations say stands for it, as for the uniform
-#: datapath.
+#: What the compiler (CUDA 13.4) counts on: cycles between two instructions of which one needs the result of the other,
+#: in chains of FFMA, IMAD, PRMT, DFMA, VOTE and HMMA.16816 (HMMA.1688 for 7.5), by the compute capability that they are
+#: compiled for. HFMA2 varies between 4 and 10 with what is behind it; what the configurations say stands for it, as for
+#: the uniform datapath.
 _COMPILED = {
     "pipes.fma": {0: 4},
     "pipes.imad": {0: 4},
@@ -31,7 +31,7 @@ _COMPILED = {
     "pipes.half": {0: 6, 80: 5},
     "pipes.uniform": {0: 6},
     "pipes.fp64": {0: 8, 80: 6, 90: 8},
-    "pipes.tensor": {0: 24, 100: 20, 120: 29},
+    "pipes.tensor": {0: 14, 80: 24, 100: 20, 120: 29},
     "memory_instruction.vote_latency_cycles": {0: 12},
 }
 _UNITS = {
@@ -43,6 +43,19 @@ _UNITS = {
     M.UNIT_FP64: "fp64",
     M.UNIT_TENSOR: "tensor",
 }
+#: The longest that instructions of a unit keep what reads their results apart, as IMAD.WIDE does with 6 and HMMA with
+#: up to 33; more, and the compiler had something to do meanwhile. Predicates take up to 13.
+_MOST = {
+    M.UNIT_FMA: 6,
+    M.UNIT_FMAHEAVY: 6,
+    M.UNIT_ALU: 6,
+    M.UNIT_HALF: 10,
+    M.UNIT_UNIFORM: 12,
+    M.UNIT_FP64: 10,
+    M.UNIT_TENSOR: 33,
+    -1: 13,
+}
+_MOST_PREDICATE = 13
 _PT = (7, 15)
 #: Cycles from a branch to its target that a result can be under way without anybody's waiting for it.
 _BRANCH = 9
@@ -80,7 +93,7 @@ def retimed(lowered: Lowered, by: Mapping[int, int]) -> Lowered:
     for consumer, producers in enumerate(needs):
         for producer in producers:
             kind = _kind(code, producer)
-            least[kind] = min(least.get(kind, 1 << 20), int(before[consumer] - before[producer]))
+            least[kind] = min(least.get(kind, _most(code, producer)), int(before[consumer] - before[producer]))
     at = np.zeros(len(code) + 1, int)
     pending: list[int] = []
     for k in range(1, len(code)):
@@ -108,6 +121,11 @@ def _unit(code: np.ndarray, k: int) -> int:
     """Key of `changes` for an instruction of fixed latency."""
     vote = code[k, M.COL_CLASS] == M.CLS_CROSS and code[k, M.COL_UNIT] == M.UNIT_ALU
     return -1 if vote else int(code[k, M.COL_UNIT])
+
+
+def _most(code: np.ndarray, k: int) -> int:
+    """See `_MOST`."""
+    return _MOST.get(_unit(code, k), 0) if code[k, M.COL_DST_COUNT] > 0 else _MOST_PREDICATE
 
 
 def _kind(code: np.ndarray, k: int) -> tuple[int, int, int]:

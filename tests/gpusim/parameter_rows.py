@@ -289,7 +289,7 @@ SM_ROWS = (
     Row("icache.l0_bytes", 256, slower("uniform", 0.01), "a loop of 14 lines"),
     Row("icache.l1_bytes", 4096, slower("straight", 0.05), "the second round finds little of 16 KB"),
     Row("icache.l15_bytes", 8192, slower("straight", 0.05), "the second round goes beyond the SM", SMALL_ICACHE),
-    Row("icache.ways", 1, faster("straight", 0.01), "a loop of four thirds of L1 leaves by age, or where it meets itself",
+    Row("icache.ways", 1, faster("straight", 0.01), "of a loop of 16 KB some stays where it does not meet itself",
         {"icache.l1_bytes": 12288}),
     Row("icache.prefetch_lines", 1, slower("straight", 0.5), "lines are asked for when they are wanted"),
     Row("icache.l1_latency_cycles", 80, slower("straight", 0.2), "lines come later than eight instructions take"),

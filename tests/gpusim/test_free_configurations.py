@@ -10,14 +10,18 @@ from __future__ import annotations
 import random
 from functools import cache
 
+import numpy as np
 import pytest
 
 import gpusim
 from gpusim.config import load_config
+from gpusim.engine.address_map import map_lines
+from gpusim.engine.memory_system import MemorySystem
 from gpusim.errors import ConfigError
 from programs import registry
 
 PROGRAMS = {"reduction/shuffle": 4184, "transpose/tiled": 64}
+LATE_CODE = {"divergence/1": 1000}
 OTHERS = {"histogram/shared_atomics": 5000, "reduction/interleaved_conflicts": 600}
 #: Counters that follow from the program and its addresses.
 OF_ADDRESSES = (
@@ -120,7 +124,7 @@ def drawn():
 def counters(name, banks, bank_bytes):
     """What a program counts on the tiny GPU with such banks."""
     changes = {"shared.banks": banks, "shared.bank_bytes": bank_bytes}
-    size = (PROGRAMS | OTHERS)[name]
+    size = (PROGRAMS | OTHERS | LATE_CODE)[name]
     launch = registry.get(name).make(size, 1)
     result = gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, "tiny", launch.shared_bytes,
                              overrides=changes)  # fmt: skip
@@ -130,7 +134,7 @@ def counters(name, banks, bank_bytes):
 def check(name, changes):
     config = load_config("tiny", changes)
     variant = registry.get(name)
-    launch = variant.make((PROGRAMS | OTHERS)[name], 1)
+    launch = variant.make((PROGRAMS | OTHERS | LATE_CODE)[name], 1)
     expected = variant.reference(launch)
     result = gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, config, launch.shared_bytes,
                              max_cycles=20_000_000)  # fmt: skip
@@ -157,6 +161,24 @@ def test_the_whole_range_of_one_parameter(key):
     for value in RANGES[key]:
         for name in OTHERS:
             check(name, with_what_follows({key: value}))
+
+
+def test_a_reply_that_is_there_before_the_code_that_waits_for_it():
+    """With small caches the next line of code comes from far, and what its first instruction reads is there sooner."""
+    check("divergence/1", {"icache.l15_bytes": 2048, "sm.sub_partitions": 16})
+
+
+@pytest.mark.parametrize("channels", [32, 64, 96, 100, 128, 160, 192, 224, 256])
+def test_any_number_of_channels_shares_the_lines(channels):
+    """On 96 slices: every channel has its share, and a row no more lines than fit, all of one bank."""
+    config = load_config("h200", {"dram.channels": channels})
+    state = MemorySystem(config, 1).state
+    where = map_lines(state, np.arange(5 << 20, 7 << 20))
+    shares = np.bincount(where[:, 3], minlength=channels)
+    assert shares.size == channels and shares.min() > 0.97 * shares.max()
+    assert (where[:, 4] // config.dram.banks_per_channel == where[:, 3]).all()
+    _, lines = np.unique(where[:, 4] << 32 | where[:, 5], return_counts=True)
+    assert lines.max() <= config.dram.row_bytes // config.l2.line_bytes
 
 
 def test_wavefronts_follow_the_banks():

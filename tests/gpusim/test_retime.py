@@ -1,6 +1,7 @@
 """Stalls of code for a machine whose pipes are slower or faster than the compiler thought, on small pieces of code."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,14 +12,16 @@ from gpusim.engine.retime import changes, compiled_latency, retimed
 from isa import microops as M
 from isa.control import Control
 from isa.lower import lower
+from programs import registry
 from tests.gpusim import sass
 from tests.gpusim.parameter_kernels import run
 
 
 def lowered(*lines):
-    """Rows of (text, stall) lines and an EXIT."""
+    """Rows of (text, stall) lines and an EXIT; a line that ends in a colon is a label."""
     program = sass.assemble("\n".join(text for text, _ in lines))
-    stalls = [stall for _, stall in lines] + [1]
+    stalls = [stall for text, stall in lines if not text.endswith(":")]
+    stalls += [1] * (len(program.instructions) - len(stalls))
     timed = (
         replace(each, control=Control(stall, False, 7, 7, 0, 0))
         for each, stall in zip(program.instructions, stalls, strict=True)
@@ -75,8 +78,38 @@ def test_a_register_that_is_overwritten_is_waited_for_no_more():
     assert stalls(code, fma=20) == [2, 4, 1]
 
 
+def test_a_result_is_waited_for_at_a_branch_as_its_pipe_is_slower():
+    """The first IMAD's result is read long after it; that the second one's may be read after the branch costs no more
+    than the pipe's latency, of which a branch takes most."""
+    work = (("FFMA R3, R1, R1, R1", 4),) * 12
+    code = lowered(
+        ("IMAD R2, R1, R1, R1", 1),
+        *work,
+        ("FADD R4, R2, R1", 1),
+        ("IMAD R5, R1, R1, R1", 1),
+        ("BRA `(end)", 5),
+        ("end:", 0),
+    )
+    assert stalls(code, imad=3)[12:] == [4, 1, 1]
+    assert stalls(code, imad=20)[12:] == [4, 1, 17]
+
+
+@pytest.mark.parametrize("pipe", ["fma", "imad", "alu"])
+def test_a_slower_pipe_never_makes_a_program_faster(pipe):
+    variant = registry.get("nbody/naive")
+    cycles = []
+    for latency in (2, 4, 8, 16):
+        launch = variant.make(variant.test_size, 1)
+        changed = {f"pipes.{pipe}.latency_cycles": latency}
+        result = gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, "tiny", overrides=changed)
+        cycles.append(result.cycles)
+    assert all(later >= 0.998 * earlier for earlier, later in pairwise(cycles))
+    # What a pipe's latency is for: sums need the one before; the index that IMAD computes does not.
+    assert (cycles[-1] > 1.2 * cycles[0]) == (pipe != "imad")
+
+
 def test_code_is_left_alone_where_the_machine_is_what_the_compiler_thought():
-    for name in ("h200", "h100", "tiny"):
+    for name in ("h200", "h100", "a100", "tiny"):
         config = load_config(name)
         assert changes(config, config.gpu.arch) == {}
     code = lowered(*CHAIN)
