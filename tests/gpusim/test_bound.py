@@ -30,7 +30,19 @@ FLAT = {
     "dram.refresh_cycles": 0,
     "issue.policy": "lrr",
 }
+OTHER = {
+    "pipes.alu.latency_cycles": 2,
+    "pipes.fma.latency_cycles": 9,
+    "pipes.half.latency_cycles": 3,
+    "icache.line_bytes": 256,
+    "constant.line_bytes": 32,
+    "l1.write_allocate": True,
+    "shared.atomic_wavefront_cycles": 3,
+    "l2.replacement": "fifo",
+    "sm.sub_partitions": 2,
+}
 MACHINES = {
+    "other": gpusim.load_config("tiny", OTHER),
     "h200": gpusim.load_config("h200"),
     "tiny": gpusim.load_config("tiny"),
     "flat": gpusim.load_config("tiny", FLAT),
