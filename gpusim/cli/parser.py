@@ -11,6 +11,7 @@ examples:
   gpusim run vector_add --set sm.count=66          the same on half of the SMs
   gpusim show matmul/tiled --run                   machine code with the cost of each instruction
   gpusim diff transpose/tiled transpose/padded     two runs: what changed, and why
+  gpusim sweep gemv --set sm.count=66,132,264      many machines, one table
   gpusim bound matmul/tiled --gpu h200 --gpu a100  the least time it can take, and why
   gpusim script train.py --epochs 2                a Numba CUDA script, as it is, on the simulated GPU
   gpusim figures transpose/tiled pictures          pictures of what happened
@@ -20,7 +21,7 @@ examples:
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of the whole command line; `options.command(options)` runs the command chosen."""
-    from gpusim.cli import bound, configs, diff, figures, listing, plot, run, script, show
+    from gpusim.cli import bound, configs, diff, figures, listing, plot, run, script, show, sweep
 
     parser = argparse.ArgumentParser(
         prog="gpusim",
@@ -30,7 +31,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (run, script, listing, show, diff, bound, figures, plot, configs):
+    for module in (run, script, listing, show, diff, bound, sweep, figures, plot, configs):
         module.add(commands)
     return parser
 
