@@ -22,7 +22,7 @@ examples:
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of the whole command line; `options.command(options)` runs the command chosen."""
-    from gpusim.cli import bound, collective, configs, diff, figures, listing, run, script, show, sweep
+    from gpusim.cli import bound, collective, configs, diff, figures, listing, plot, run, script, show, sweep
 
     parser = argparse.ArgumentParser(
         prog="gpusim",
@@ -32,7 +32,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (run, script, listing, show, diff, bound, sweep, figures, configs, collective):
+    for module in (run, script, listing, show, diff, bound, sweep, figures, plot, configs, collective):
         module.add(commands)
     return parser
 

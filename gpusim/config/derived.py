@@ -93,8 +93,8 @@ def _rates(config: GPUConfig) -> list[Derived]:
     return [
         *rows,
         Derived(group, "tensor_flop_s", peaks["tensor"], "16-bit matrix products by mma.sync", "TFLOP/s", 1e12),
-        Derived(group, "int32_op_s", lanes_per_s / pipes.alu.initiation_cycles, "additions, logic", "Top/s", 1e12),
-        Derived(group, "special_op_s", lanes_per_s / pipes.xu.initiation_cycles, "MUFU", "Top/s", 1e12),
+        Derived(group, "int32_op_s", lanes_per_s / warp_cycles(config, pipes.alu.initiation_cycles), "additions, logic", "Top/s", 1e12),
+        Derived(group, "special_op_s", lanes_per_s / warp_cycles(config, pipes.xu.initiation_cycles), "MUFU", "Top/s", 1e12),
         Derived(group, "issue_s", lanes_per_s / config.gpu.warp_size, "warp instructions", "G/s", 1e9),
     ]
 
