@@ -25,8 +25,10 @@ from dataclasses import dataclass
 class Node:
     """A process node.
 
-    logic_density: million transistors per mm^2 of its high-performance library, before `LOGIC_FACTOR`.
-    sram_cell_um2: high-density six-transistor cell. energy: of one switched operation, in those of 7 nm.
+    logic_density: million transistors per mm^2 of its high-performance library. sram_cell_um2: high-density
+    six-transistor cell. energy: of one operation, in those of N7, fitted to the products of `gpusim/explore/dies.py`:
+    foundries promise 60 % less power from 16FF to N7 and 30 % less from there to the 5 nm family at equal speed, and
+    products take part of it as speed.
     """
 
     name: str
@@ -36,18 +38,17 @@ class Node:
 
 
 NODES = {
-    # 16FF: 28.9 M/mm^2 (WikiChip, 16 nm), cell 0.070 um^2 (Chen et al., ISSCC 2014). 12FFN is its tuned variant. TSMC
-    # gives 60 % less power at equal speed for 7 nm.
-    "16FF": Node("16FF", 28.9, 0.070, 2.5),
-    "12FFN": Node("12FFN", 28.9, 0.070, 2.5),
+    # 16FF: 28.9 M/mm^2 (WikiChip, 16 nm), cell 0.070 um^2 (Chen et al., ISSCC 2014). 12FFN is its tuned variant.
+    "16FF": Node("16FF", 28.9, 0.070, 1.3),
+    "12FFN": Node("12FFN", 28.9, 0.070, 1.3),
     # N7: 65.0 M/mm^2 with its high-performance cells, 91.2 with its dense ones (WikiChip, 7 nm), cell 0.027 um^2 (Chang
     # et al., ISSCC 2017).
     "N7": Node("N7", 65.0, 0.027, 1.0),
     # 4N belongs to the 5 nm family: 1.51 times the logic density of N7 (137.6 to 91.2, Angstronomics 2022), cell 0.021
-    # um^2 (Yeap et al., IEDM 2019), 30 % less power at equal speed (TSMC).
-    "4N": Node("4N", 98.1, 0.021, 0.7),
+    # um^2 (Yeap et al., IEDM 2019).
+    "4N": Node("4N", 98.1, 0.021, 0.9),
     # 4NP: 4N with some 6 % more density (TSMC, N4P against N5); the cell has not shrunk.
-    "4NP": Node("4NP", 104.0, 0.021, 0.66),
+    "4NP": Node("4NP", 104.0, 0.021, 0.85),
 }
 """Process nodes by name."""
 
@@ -119,20 +120,21 @@ class Factors:
     fixed: float
 
 
-FITTED = Factors(logic=1.0, sram=1.0, gddr_mm2=1.0, fixed=1.0)
+FITTED = Factors(logic=1.190, sram=7.38, gddr_mm2=9.84, fixed=0.920)
 """`gpusim cost --dies` fits again and shows how far the model is off."""
 
 # Energies in pJ of 7 nm.
 FP16_FMA, FP32_FMA, FP64_FMA, INTEGER_OPERATION = 0.50, 1.69, 8.2, 0.76
 """A product and a sum (Jouppi 2021); double precision by the square of the mantissa; integers half adds (0.03), half
 products (1.48)."""
-LANE_OVERHEAD = 12.0
-"""Of an instruction in a lane besides its operation: fetch, decode, registers (Dally 2023: 30 in 16 nm)."""
+LANE_OVERHEAD = 16.0
+"""Of an instruction in a lane besides its operation: fetch, decode, registers; fitted to products (Dally 2023 has 30
+for an older node)."""
 TENSOR_OVERHEAD = 1.3
 """Of a product in a tensor unit, operands included (Dally 2023: 22 % for a matrix instruction, rounded up)."""
 LEAKAGE_W_MM2 = 0.1
-"""Leakage and clocks at working temperature: V. Kandiah et al., "AccelWattch", MICRO 2021, has about 80 W for a GV100 of
-815 mm^2 that does nothing with all SMs on."""
+"""Leakage and what else never stops, at working temperature. Assumed: between the idle power of an H100 (70 W on 814
+mm^2) and what V. Kandiah et al., "AccelWattch", MICRO 2021, find for a Volta whose SMs are all on."""
 L1_BYTE = 8.5 / 8
 """A read of 32 KB (Jouppi 2021)."""
 L2_BYTE = 14.0 / 8
@@ -146,7 +148,7 @@ class Memory:
     """A kind of device memory.
 
     interface_gb_s: most that one stack, or one device of 32 bits, gives. channels: pseudo channels of it.
-    bit_pj: energy of a bit from the cell to the GPU's controller. phy_pj: of it at the GPU.
+    bit_pj: energy of a bit from its cell to the GPU's controller.
     """
 
     interface_gb_s: float
