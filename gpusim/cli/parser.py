@@ -19,7 +19,7 @@ examples:
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of the whole command line; `options.command(options)` runs the command chosen."""
-    from gpusim.cli import configs, cost, diff, figures, listing, run, script, show
+    from gpusim.cli import configs, cost, diff, figures, listing, run, script, search, sensitivity, show
 
     parser = argparse.ArgumentParser(
         prog="gpusim",
@@ -29,7 +29,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (run, script, listing, show, diff, figures, configs, cost):
+    for module in (run, script, listing, show, diff, figures, configs, cost, search, sensitivity):
         module.add(commands)
     return parser
 
