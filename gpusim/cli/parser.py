@@ -11,15 +11,19 @@ examples:
   gpusim run vector_add --set sm.count=66          the same on half of the SMs
   gpusim show matmul/tiled --run                   machine code with the cost of each instruction
   gpusim diff transpose/tiled transpose/padded     two runs: what changed, and why
+  gpusim sweep gemv --set sm.count=66,132,264      many machines, one table
   gpusim script train.py --epochs 2                a Numba CUDA script, as it is, on the simulated GPU
   gpusim figures transpose/tiled pictures          pictures of what happened
   gpusim config diff h200 a100                     where two GPUs differ
+  gpusim sensitivity gemv --next a100              which parameter of a GPU moves the time most
+  gpusim search space.toml --limit "area_mm2 <= h200"    the best machines under a budget
+  gpusim cost h200 --set sm.count=264              what a GPU costs in area and power
 """
 
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of the whole command line; `options.command(options)` runs the command chosen."""
-    from gpusim.cli import configs, cost, diff, figures, listing, run, script, search, sensitivity, show
+    from gpusim.cli import configs, cost, diff, figures, listing, run, script, search, sensitivity, show, sweep
 
     parser = argparse.ArgumentParser(
         prog="gpusim",
@@ -29,7 +33,9 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (run, script, listing, show, diff, figures, configs, cost, search, sensitivity):
+    for module in (
+        run, script, listing, show, diff, sweep, search, sensitivity, figures, configs, cost
+    ):  # fmt: skip
         module.add(commands)
     return parser
 

@@ -13,6 +13,7 @@ from gpusim.cli.run import check_writable
 
 if TYPE_CHECKING:
     from gpusim.explore import Point
+    from gpusim.explore.rows import Rows
     from gpusim.explore.sensitivity import Sensitivity
 
 EXAMPLES = """\
@@ -43,34 +44,27 @@ def add(commands) -> None:
     parser.add_argument("--plot", type=Path, metavar="FILE", help="also draw it: .png, .svg or .pdf")
     parser.add_argument("--workers", type=int, metavar="N", help="processes (default: all cores)")
     parser.add_argument("--journal", type=Path, metavar="FILE", help="keep finished runs here and do not repeat them")
+    parser.add_argument(
+        "--progress", action=argparse.BooleanOptionalAction, help="on standard error (default: on a terminal)"
+    )
     add_json_option(parser)
     parser.set_defaults(command=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
     """Run the command."""
+    from gpusim.cli.progress import show_points
     from gpusim.explore.rows import Rows
-    from gpusim.explore.sensitivity import SensitivityError, explain, morris, one_at_a_time
+    from gpusim.explore.sensitivity import SensitivityError, explain
 
     screening = options.method == "morris"
     if screening and options.next:
         raise UserError("--next compares what --method oat finds")
     if options.plot:
         check_writable(str(options.plot))
-    rows = Rows(workers=options.workers, journal=options.journal)
     try:
-        if screening:
-            found = morris(
-                point_of(options), options.keys, trajectories=options.trajectories, step=options.step,
-                seed=options.seed, rows=rows,
-            )  # fmt: skip
-            following = None
-        else:
-            found = one_at_a_time(point_of(options), options.keys, step=options.step, rows=rows)
-            following = None
-            if options.next:
-                other = point_of(options, options.next)
-                following = one_at_a_time(other, options.keys, step=options.step, rows=rows)
+        with show_points(options.progress) as show, Rows(options.workers, options.journal, show) as rows:
+            found, following = _find(options, rows)
     except SensitivityError as error:
         raise UserError(str(error)) from None
     text = None if screening else explain(found, following)
@@ -90,6 +84,20 @@ def execute(options: argparse.Namespace) -> int:
 
         print(textwrap.fill(text, 100))
     return EXIT_OK
+
+
+def _find(options: argparse.Namespace, rows: Rows) -> tuple[Sensitivity, Sensitivity | None]:
+    """What was asked for, on the GPU and on the next one."""
+    from gpusim.explore.check import check_points
+    from gpusim.explore.sensitivity import morris, one_at_a_time
+
+    points = [point_of(options, gpu) for gpu in (options.gpu, options.next) if gpu]
+    check_points(points)
+    if options.method == "morris":
+        ways = {"trajectories": options.trajectories, "seed": options.seed}
+        return morris(points[0], options.keys, step=options.step, rows=rows, **ways), None
+    found = [one_at_a_time(point, options.keys, step=options.step, rows=rows) for point in points]
+    return found[0], found[1] if options.next else None
 
 
 def point_of(options: argparse.Namespace, gpu: str | None = None) -> Point:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -14,9 +15,12 @@ from isa.errors import IsaError
 
 if TYPE_CHECKING:
     from gpusim.cli.target import Target
+    from gpusim.result import Result
 
 RESULTS = ("cycles", "time_us", "warp_instructions")
 BOUNDS = ("bound_cycles", "bound_by")
+ENERGY = "energy_j"
+"""A column that may be asked for like a metric."""
 
 
 class OutOfTime(Exception):
@@ -39,7 +43,7 @@ def evaluate(
     (`gpusim.bound`), each of `metrics` by its name, `seconds` of the host, `error`.
 
     Args:
-        metrics: names as in `result.metrics`.
+        metrics: names as in `result.metrics`, or ENERGY.
         bound: also the analytical bound; "only": nothing is simulated.
         threads: host threads of this one run.
         timeout_s: host seconds after which the run is given up, noticed between two windows of the simulation.
@@ -48,7 +52,7 @@ def evaluate(
     Whatever is wrong with the point is one line in `error`; no exception but KeyboardInterrupt leaves here.
     """
     started = time.perf_counter()
-    row = point.columns() | dict.fromkeys([*RESULTS, *BOUNDS, *metrics])
+    row = empty_row(point, metrics)
     error = None
     try:
         config = load_config(point.gpu, dict(point.config))
@@ -69,17 +73,29 @@ def evaluate(
     return row
 
 
+def empty_row(point: Point, metrics: Sequence[str]) -> dict[str, Any]:
+    """The row of a point of which nothing is known yet."""
+    return point.columns() | dict.fromkeys([*RESULTS, *BOUNDS, *metrics, "seconds", "error"])
+
+
 def find(point: Point, config: GPUConfig) -> Target:
     """What a point runs, with fresh arguments. Raises what `gpusim run` would print."""
-    from gpusim.cli.target import COMPILED, find_target
+    from gpusim.cli.target import find_target
 
     options = _options(point)
-    if not point.program.rpartition(":")[0].endswith(".py") and not point.program.endswith((".py", *COMPILED)):
+    if not is_file(point.program):
         return find_target(options, config)
     name = (point.program, point.parameters, config.gpu.arch)
     if name not in _own:  # the file is executed once and not for every machine
         _own[name] = find_target(options, config)
     return _renewed(_own[name], options)
+
+
+def is_file(program: str) -> bool:
+    """Whether a program is a file of the user's, with or without the name of a kernel."""
+    from gpusim.cli.target import COMPILED
+
+    return program.rpartition(":")[0].endswith(".py") or program.lower().endswith((".py", *COMPILED))
 
 
 _own: dict[tuple[Any, ...], Target] = {}
@@ -140,12 +156,21 @@ def _simulate(
     check = check_outputs(target, expected)
     if check is not None and not check["equal"]:
         raise ValueError(f"wrong output: {check['message']}")
-    values = {name: result.metrics[name] for name in metrics}
+    values = {name: value if math.isfinite(value := _measured(result, name)) else None for name in metrics}
     return {
         "cycles": result.cycles,
         "time_us": result.time_us,
         "warp_instructions": int(result.metrics["smsp__inst_executed.sum"]),
     } | values
+
+
+def _measured(result: Result, name: str) -> float:
+    """A metric of a run, or its energy in joules (docs/cost_model.md)."""
+    if name != ENERGY:
+        return result.metrics[name]
+    from gpusim.explore.cost import energy
+
+    return sum(energy(result).values())
 
 
 def _watch(timeout_s: float | None) -> Callable[[int, int, int], None] | None:

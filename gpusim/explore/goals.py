@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from gpusim.config import load_config
 from gpusim.errors import ConfigError
 from gpusim.explore.cost import cost
+from gpusim.explore.evaluate import ENERGY
 
 COSTS = ("area_mm2", "power_w")
 """Columns that are known before anything runs."""
-ENERGY = "energy_j"
-"""Energy of a run, from `gpusim.explore.cost.energy`."""
 COLUMNS = ("time_us", "cycles", ENERGY, *COSTS)
 
 

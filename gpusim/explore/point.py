@@ -19,7 +19,7 @@ PARAMETERS = tuple(dict.fromkeys([*BUNDLED_PARAMETERS, *OWN_PARAMETERS]))
 Pairs = tuple[tuple[str, Any], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Point:
     """One run; hashable, and as JSON the same everywhere.
 
@@ -34,9 +34,17 @@ class Point:
     config: Pairs = ()
     parameters: Pairs = ()
 
-    def __post_init__(self) -> None:
-        for name in ("config", "parameters"):
-            object.__setattr__(self, name, _pairs(getattr(self, name)))
+    # Written out because it accepts more types than the fields hold.
+    def __init__(
+        self,
+        program: str,
+        gpu: str = "h200",
+        config: Mapping[str, Any] | Iterable[tuple[str, Any]] = (),
+        parameters: Mapping[str, Any] | Iterable[tuple[str, Any]] = (),
+    ) -> None:
+        fields = {"program": program, "gpu": gpu, "config": _pairs(config), "parameters": _pairs(parameters)}
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
 
     @cached_property
     def key(self) -> str:

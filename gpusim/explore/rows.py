@@ -6,6 +6,7 @@ again with its journal goes the same way without running anything twice.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -24,7 +25,7 @@ class Rows:
     """A function from points to their rows, in their order.
 
     workers: processes; None takes one per core, 0 runs here. journal: file that keeps rows; one that exists is gone on
-    with. progress: called with (rows finished, rows wanted) of each call. announce: called once if the simulator's core
+    with. progress: called with (rows finished, of which failed, rows wanted) of each call. announce: called once if the simulator's core
     has to be compiled first. evaluated, known: points that were run, and that were in the journal already.
     """
 
@@ -32,38 +33,47 @@ class Rows:
         self,
         workers: int | None = 0,
         journal: str | Path | None = None,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Callable[[int, int, int], None] | None = None,
         timeout_s: float | None = None,
         announce: Callable[[], None] | None = None,
     ) -> None:
         self.workers, self.journal, self.progress, self.timeout_s = workers, journal, progress, timeout_s
         self._announce = announce
         self.metrics: tuple[str, ...] = ()
+        self._about: tuple[Point, ...] = ()
         self.evaluated = self.known = 0
         self._rows: dict[str, dict[str, Any]] = {}
         self._bounds: dict[str, dict[str, Any]] = {}
         self._book: Journal | None = None
         self._pool: Pool | None = None
 
-    def ask_for(self, metrics: Sequence[str]) -> None:
-        """Metrics that rows are to have, before the first is evaluated."""
-        if tuple(metrics) != self.metrics and (self._rows or self._book):
-            raise SimulationError("rows were evaluated without these metrics")
+    def ask_for(self, metrics: Sequence[str], about: Sequence[Point]) -> None:
+        """Say before the first call which metrics rows are to have, and which programs and GPUs it is about: what the
+        journal is of, with the files that they name."""
+        if self._rows or self._book:
+            if tuple(metrics) != self.metrics:
+                raise SimulationError("rows were evaluated with other metrics")
+            return
         self.metrics = tuple(metrics)
+        bare = {point.key: point for point in (Point(each.program, each.gpu) for each in about)}
+        self._about = tuple(bare.values())
 
     def __call__(self, points: Sequence[Point]) -> list[dict[str, Any]]:
         """Raises JournalError where the journal is not one of the same question, or cannot be written."""
         self._open()
         unique = {point.key: point for point in points}
+        failed = sum(self._rows[key]["error"] is not None for key in unique if key in self._rows)
         left = [point for key, point in unique.items() if key not in self._rows]
-        self._report(len(unique) - len(left), len(unique))
+        self._report(len(unique) - len(left), failed, len(unique))
         with closing(self._finished(left)) as finished:
             for count, row in enumerate(finished, 1):
+                row = json.loads(json.dumps(row))  # as the journal gives it back
                 if self._book is not None:
                     self._book.append(row)
                 self._rows[row["key"]] = row
                 self.evaluated += 1
-                self._report(len(unique) - len(left) + count, len(unique))
+                failed += row["error"] is not None
+                self._report(len(unique) - len(left) + count, failed, len(unique))
         return [self._rows[point.key] for point in points]
 
     def bounds(self, points: Sequence[Point]) -> list[dict[str, Any]]:
@@ -91,7 +101,7 @@ class Rows:
     def _open(self) -> None:
         if self.journal is None or self._book is not None:
             return
-        header = make_header([], {"metrics": list(self.metrics), "bound": False})
+        header = make_header(self._about, {"metrics": list(self.metrics), "bound": False})
         self._book = Journal(self.journal, header, resume=True)
         self._rows |= self._book.rows
         self.known = len(self._book.rows)
@@ -109,6 +119,6 @@ class Rows:
             self._pool = Pool(host_threads(self.workers), self._announce)
         yield from self._pool.rows(points, options)
 
-    def _report(self, finished: int, wanted: int) -> None:
+    def _report(self, finished: int, failed: int, wanted: int) -> None:
         if self.progress is not None:
-            self.progress(finished, wanted)
+            self.progress(finished, failed, wanted)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from gpusim.config import GPUConfig, load_config
 from gpusim.errors import ConfigError, SimulationError
 from gpusim.explore.axis import Axis
+from gpusim.explore.check import check_points
 from gpusim.explore.cost import cost
 from gpusim.explore.goals import COSTS, Goal, Limit, dominates, geometric_mean
 from gpusim.explore.keys import find_keys, value_of
@@ -151,7 +152,10 @@ def search(
     wanted = dict.fromkeys([*(aim.name for aim in aims), *(bound.name for bound in bounds)])
     metrics = [name for name in wanted if name not in (*COSTS, "time_us", "cycles")]
     run = rows or Rows(workers=0)
-    run.ask_for(metrics)
+    gpus = next(axis for axis in space.axes if axis.name == "gpu").levels() or ()
+    about = [Point(program, gpu) for program, _ in space.programs for gpu in gpus]
+    check_points(about, metrics)
+    run.ask_for(metrics, about)
     study = _study(sampler, seed, population, len(aims), trials)
     candidates: list[Candidate] = []
     evaluator = _Evaluator(space, aims, bounds, metrics, rules, run, screen)

@@ -9,7 +9,7 @@ when others have changed. `explain` says in a few lines what limits a program he
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +17,11 @@ from gpusim.config import GPUConfig, load_config
 from gpusim.errors import ConfigError
 from gpusim.explore.keys import Key, changed, changes, find_keys, value_of
 from gpusim.explore.point import Point
+from gpusim.explore.rows import Rows
 
 if TYPE_CHECKING:
     import pandas
 
-Rows = Callable[[Sequence[Point]], list[dict[str, Any]]]
-"""Evaluates points: a row of each, in their order."""
 MATTERS = 0.02
 """Elasticity from which a key is worth a word."""
 
@@ -101,7 +100,7 @@ def one_at_a_time(
     """Each key alone, divided and multiplied by `step`, or as near to that as the machine allows.
 
     point: program and machine. keys: names, by default those of `gpusim.explore.keys.KEYS`. rows: evaluates points,
-    by default here and now.
+    with its journal and workers; by default here and now.
 
     Raises ConfigError for unknown keys, SensitivityError where the program does not run on the machine itself.
     """
@@ -117,7 +116,9 @@ def one_at_a_time(
             if machine is not None:
                 machines[key.name, factor] = (value_of(machine, key.name), len(points))
                 points.append(_at(point, base, machine))
-    found = (rows or evaluate_here)(points)
+    run = rows or Rows()
+    run.ask_for((), points[:1])
+    found = run(points)
     time_us = _time(found[0])
     effects = []
     for key in chosen:
@@ -169,7 +170,9 @@ def morris(
                                           for key, share in zip(chosen, row, strict=True)}))
         for row in shares
     ]  # fmt: skip
-    found = (rows or evaluate_here)(points)
+    run = rows or Rows()
+    run.ask_for((), points[:1])
+    found = run(points)
     time_us = _time(found[0])
     errors = tuple(f"{each}: {row['error']}" for each, row in zip(points, found, strict=True) if row["error"])
     length = len(chosen) + 1
@@ -192,15 +195,6 @@ def morris(
         )
     effects.sort(key=lambda effect: -effect.mean_absolute)
     return Sensitivity(point.program, config.gpu.name, time_us, len(points), errors, screenings=tuple(effects))
-
-
-def evaluate_here(points: Sequence[Point]) -> list[dict[str, Any]]:
-    """Rows of points, one after the other in this process; the same point is run once."""
-    from gpusim.explore.evaluate import evaluate
-
-    unique = {point.key: point for point in points}
-    rows = {key: evaluate(point, bound=False) for key, point in unique.items()}
-    return [rows[point.key] for point in points]
 
 
 def explain(found: Sensitivity, following: Sensitivity | None = None) -> str:
