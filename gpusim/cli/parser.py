@@ -23,7 +23,19 @@ examples:
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of the whole command line; `options.command(options)` runs the command chosen."""
-    from gpusim.cli import configs, cost, diff, figures, listing, run, script, search, sensitivity, show, sweep
+    from gpusim.cli import (
+        configs,
+        cost,
+        diff,
+        figures,
+        listing,
+        run,
+        script,
+        search,
+        sensitivity,
+        show,
+        sweep,
+    )
 
     parser = argparse.ArgumentParser(
         prog="gpusim",

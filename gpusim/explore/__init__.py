@@ -2,9 +2,9 @@
 
 Reading order: `point` (what one run is), `axis` and `space` (which points there are, by design), `sweep_file` (the
 same as a file), `evaluate` (a point to a row), `pool` (all points to a table) with `workers` and `worker` (processes of
-this machine) or `cluster` (Dask), `journal` (what is kept of an unfinished sweep), `table` (what comes out); `rows` (for those
-who choose the next points by the last), `search` with `goals`, `sensitivity` with `keys`; `cost` with `technology` and
-`dies` (what a machine costs).
+this machine) or `cluster` (Dask), `journal` (what is kept of an unfinished sweep), `table` (what comes out). Then
+`rows` (for those who choose the next points by the last ones), `search` with `goals`, `sensitivity` with `keys`, and
+`cost` with `technology` and `dies` (what a machine costs).
 """
 
 from gpusim.explore.axis import Axis

@@ -25,8 +25,9 @@ class Rows:
     """A function from points to their rows, in their order.
 
     workers: processes; None takes one per core, 0 runs here. journal: file that keeps rows; one that exists is gone on
-    with. progress: called with (rows finished, of which failed, rows wanted) of each call. announce: called once if the simulator's core
-    has to be compiled first. evaluated, known: points that were run, and that were in the journal already.
+    with. progress: called with (rows finished, of which failed, rows wanted) of each call. timeout_s: seconds that one
+    run may take. announce: called once if the simulator's core has to be compiled first. evaluated, known: points that
+    were run, and that were in the journal already.
     """
 
     def __init__(
