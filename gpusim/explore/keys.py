@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import reduce
 from typing import Any
 
 from gpusim.config import GPUConfig, describe_keys, diff, load_config
@@ -190,12 +190,7 @@ def find_keys(names: list[str] | None = None) -> list[Key]:
 
 def value_of(config: GPUConfig, name: str) -> Any:
     """The value of a dotted key."""
-    return _values(config)[name]
-
-
-@cache
-def _values(config: GPUConfig) -> dict[str, Any]:
-    return dict(config.items())
+    return reduce(getattr, name.split("."), config)
 
 
 def changed(config: GPUConfig, values: Mapping[Key, float]) -> GPUConfig:
@@ -203,9 +198,34 @@ def changed(config: GPUConfig, values: Mapping[Key, float]) -> GPUConfig:
 
     One after the other, each seeing what those before it left. Raises ConfigError where there is no such machine.
     """
+    made: Changes = {}
+    machine = config
     for key, value in values.items():
-        config = load_config(config, key.changes(config, value))
-    return config
+        new = key.changes(machine, value)
+        machine = unchecked(machine, new)
+        made |= new
+    return load_config(config, made)
+
+
+def unchecked(config: GPUConfig, values: Mapping[str, Any]) -> GPUConfig:
+    """The machine with other values, which may not be a valid one before others follow."""
+    tree: dict[str, Any] = {}
+    for name, value in values.items():
+        *sections, key = name.split(".")
+        table = tree
+        for section in sections:
+            table = table.setdefault(section, {})
+        table[key] = value
+    return _copied(config, tree)
+
+
+def _copied(section: Any, tree: Mapping[str, Any]) -> Any:
+    update = {
+        name: _copied(getattr(section, name), value) if isinstance(value, dict) else value
+        for name, value in tree.items()
+        if name in type(section).model_fields
+    }
+    return section.model_copy(update=update)
 
 
 def changes(base: GPUConfig, config: GPUConfig) -> tuple[tuple[str, Any], ...]:

@@ -23,7 +23,7 @@ from gpusim.explore.axis import Axis
 from gpusim.explore.check import check_points
 from gpusim.explore.cost import cost
 from gpusim.explore.goals import COSTS, Goal, Limit, dominates, geometric_mean
-from gpusim.explore.keys import find_keys, value_of
+from gpusim.explore.keys import find_keys, unchecked, value_of
 from gpusim.explore.point import Point
 from gpusim.explore.rows import Rows
 from gpusim.explore.space import Space
@@ -265,19 +265,7 @@ def _follow(base: GPUConfig, target: str, source: str, chosen: Mapping[str, Any]
     """A key in proportion to another one, with what it takes along."""
     share = chosen[source] / value_of(base, source)
     (key,) = find_keys([target])
-    return key.changes(_unchecked(base, chosen), value_of(base, target) * share)
-
-
-def _unchecked(base: GPUConfig, chosen: Mapping[str, Any]) -> GPUConfig:
-    """The machine with the values chosen so far, which may not be a valid one before the others follow."""
-    updates: dict[str, dict[str, Any]] = {}
-    for name, value in chosen.items():
-        if name.count(".") == 1:
-            section, key = name.split(".")
-            updates.setdefault(section, {})[key] = value
-    return base.model_copy(
-        update={name: getattr(base, name).model_copy(update=each) for name, each in updates.items()}
-    )
+    return key.changes(unchecked(base, chosen), value_of(base, target) * share)
 
 
 def _check_rules(rules: Mapping[str, str], space: Space) -> None:

@@ -58,7 +58,7 @@ def test_every_key_moves_to_a_machine_and_takes_only_what_it_says(gpu, factor):
             assert reached >= config.l2.latency_near_cycles + config.l2.mean_fabric_latency_cycles
         else:
             wanted = max(1, value * factor) if isinstance(value, int) else value * factor
-            assert abs(reached - wanted) <= max(0.5, 0.02 * wanted), key.name
+            assert abs(reached - wanted) <= max(0.5, 0.03 * wanted), key.name
 
 
 def test_all_keys_together_are_a_machine():
@@ -101,14 +101,16 @@ def test_a_point_that_fails_is_a_side_that_is_missing():
     found = one_at_a_time(POINT, ["sm.count"], rows=Formula(formula))
     (effect,) = found.effects
     assert effect.low is None
-    assert effect.elasticity == pytest.approx(math.log(formula(load_config("tiny", {"sm.count": 4})) / found.time_us, 2))
+    last_us = formula(load_config("tiny", {"sm.count": 4}))
+    assert effect.elasticity == pytest.approx(math.log(last_us / found.time_us, 2))
     assert found.errors == ("vector_add on tiny size=4096 sm.count=1: it broke",)
 
 
 def test_morris_of_a_product_has_no_deviation():
-    found = morris(POINT, ["sm.count", "dram.bandwidth_gb_s", "l2.bytes"], trajectories=6, levels=2, rows=Formula(product))
+    keys = ["sm.count", "dram.bandwidth_gb_s", "l2.bytes"]
+    found = morris(POINT, keys, trajectories=6, levels=2, rows=Formula(product))
     values = {screening.key: screening for screening in found.screenings}
-    assert [screening.key for screening in found.screenings] == ["sm.count", "dram.bandwidth_gb_s", "l2.bytes"]
+    assert [screening.key for screening in found.screenings] == keys
     for key, exponent in (("sm.count", -0.75), ("dram.bandwidth_gb_s", -0.25), ("l2.bytes", 0.0)):
         assert values[key].mean == pytest.approx(exponent * math.log(4), abs=1e-9)
         assert values[key].mean_absolute == pytest.approx(abs(exponent) * math.log(4), abs=1e-9)
@@ -143,7 +145,8 @@ def test_ways_that_break_are_left_out():
 
 def test_words_about_limits():
     here = one_at_a_time(POINT, rows=Formula(product))
-    there = one_at_a_time(Point("vector_add", "h200"), rows=Formula(lambda config: config.launch.overhead_cycles / 1000))
+    launch = Formula(lambda config: config.launch.overhead_cycles / 1000)
+    there = one_at_a_time(Point("vector_add", "h200"), rows=launch)
     text = explain(here, there)
     assert "What limits it most is the number of SMs (sm.count): 10 % better takes 6.9 % off" in text
     assert "then the bandwidth of device memory (2.4 %)" in text
