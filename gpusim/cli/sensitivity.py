@@ -122,13 +122,13 @@ def _draw(found: Sensitivity, path: Path, screening: bool) -> None:
 
 
 def _table(found: Sensitivity, most: int) -> list[str]:
-    lines = [_head(found), f"{'':<36}{'tried':>22}{'time, us':>22}{'elasticity':>12}"]
+    lines = [_head(found), f"{'':<36}{'tried':>22}{'time, us':>22}{'elasticity':>12}{'better saves':>14}"]
     for each in found.effects[:most]:
         tried, times = (
             " .. ".join("-" if value is None else _short(value) for value in pair)
             for pair in ((each.low, each.high), (each.low_us, each.high_us))
         )
-        lines.append(f"{each.key:<36}{tried:>22}{times:>22}{each.elasticity:>12.3f}")
+        lines.append(f"{each.key:<36}{tried:>22}{times:>22}{each.elasticity:>12.3f}{100 * each.gain:>12.1f} %")
     return lines
 
 

@@ -22,8 +22,8 @@ from gpusim.explore.rows import Rows
 if TYPE_CHECKING:
     import pandas
 
-MATTERS = 0.02
-"""Elasticity from which a key is worth a word."""
+MATTERS = 0.01
+"""Share of the time from which a key is worth a word."""
 
 
 class SensitivityError(ValueError):
@@ -36,8 +36,9 @@ class Effect:
     low_us, high_us: the program's time there.
 
     elasticity: change of the logarithm of the time per change of the logarithm of the value, from low to high: -1 is a
-    time that halves when the value doubles. gain: the same in the direction that is better: positive where a better
-    machine is faster.
+    time that halves when the value doubles. gain: share of the time that the better of the two values saves; negative
+    where it is slower, 0 where nothing better was tried. A key whose worse value costs much and whose better one saves
+    nothing is enough as it is.
     """
 
     key: str
@@ -198,7 +199,7 @@ def morris(
 
 
 def explain(found: Sensitivity, following: Sensitivity | None = None) -> str:
-    """What limits the program on this GPU, and what would on the next one, from elasticities of `one_at_a_time`."""
+    """What limits the program on this GPU, and what would on the next one, from what `one_at_a_time` found."""
     text = [f"{found.program} on {found.gpu} takes {found.time_us:.4g} us. {_limits(found)}"]
     if following is not None:
         ratio = found.time_us / following.time_us
@@ -213,12 +214,13 @@ def _limits(found: Sensitivity) -> str:
     parts = [each for each in found.effects if each.key != "gpu.clock_mhz"]
     good = sorted((each for each in parts if each.gain >= MATTERS), key=lambda each: -each.gain)
     if not good:
-        return "No part of the machine moves it alone."
+        return "No part of the machine, made better alone, makes it faster."
     first, *others = good
-    saved = 100 * (1 - 1.1**-first.gain)
-    text = f"What limits it most is {first.what} ({first.key}): 10 % better takes {saved:.1f} % off"
+    better = first.high if first.better == "larger" else first.low
+    text = f"What limits it most is {first.what}: {first.key} from {first.value:,g} to {better:,g} saves"
+    text += f" {100 * first.gain:.1f} % of the time"
     if others:
-        text += "; then " + ", ".join(f"{each.what} ({100 * (1 - 1.1**-each.gain):.1f} %)" for each in others[:3])
+        text += "; then " + ", ".join(f"{each.what} ({100 * each.gain:.1f} %)" for each in others[:3])
     bad = [each.what for each in parts if each.gain <= -5 * MATTERS]
     if bad:
         text += f". Better is slower for {', '.join(bad[:3])}"
@@ -227,17 +229,18 @@ def _limits(found: Sensitivity) -> str:
 
 def _moved(a: Sensitivity, b: Sensitivity) -> str:
     """What matters more and what less on the second machine."""
-    first = {each.key: each for each in a.effects}
+    first = {each.key: each for each in a.effects if each.key != "gpu.clock_mhz"}
     pairs = [(first[each.key], each) for each in b.effects if each.key in first]
     more = max(pairs, key=lambda pair: pair[1].gain - pair[0].gain, default=None)
     less = max(pairs, key=lambda pair: pair[0].gain - pair[1].gain, default=None)
     parts = []
     for pair, word in ((more, "more"), (less, "less")):
         if pair is not None and abs(pair[1].gain - pair[0].gain) >= MATTERS:
-            parts.append(f"{pair[0].what} matters {word} (elasticity {pair[0].gain:.2f} to {pair[1].gain:.2f})")
+            shares = f"{100 * pair[0].gain:.1f} % saved here, {100 * pair[1].gain:.1f} % there"
+            parts.append(f"{pair[0].what} matters {word} ({shares})")
     if not parts:
         return "The same limits both."
-    text = ", and ".join(parts) + " there."
+    text = ", and ".join(parts) + "."
     return text[0].upper() + text[1:]
 
 
@@ -284,7 +287,8 @@ def _effect(
     elasticity = 0.0
     if first[0] != last[0] and min(first[0], last[0]) > 0:
         elasticity = math.log(last[1] / first[1]) / math.log(last[0] / first[0])
-    gain = (-elasticity if key.better == "larger" else elasticity) + 0.0
+    better = high if key.better == "larger" else low
+    gain = 0.0 if better is None else 1 - better[1] / time_us
     low_value, low_us = low or (None, None)
     high_value, high_us = high or (None, None)
     return Effect(key.name, key.what, key.better, value, low_value, high_value, low_us, high_us, elasticity, gain)
