@@ -10,7 +10,7 @@ from gpusim.plot.colours import BLUE, GREY, INK, LIGHT, VERMILLION
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from gpusim.explore.search import Found
+    from gpusim.explore.search import Candidate, Found
 
 
 @style.styled
@@ -26,7 +26,8 @@ def pareto(found: Found, ax: Axes | None = None, *, x: str | None = None, y: str
     names = [goal.name for goal in found.goals]
     y = y or names[0]
     x = x or (names[1] if len(names) > 1 else "area_mm2")
-    rows = [each for each in found.candidates if each.error is None and not each.pruned]
+    ran = (each for each in reversed(found.candidates) if each.error is None and not each.pruned)
+    rows = list({tuple(each.machine.items()): each for each in ran}.values())  # a machine may be proposed again
     known = rows[0].values.keys() if rows else ()
     if not rows:
         raise ValueError("no machine was evaluated, so there is nothing to draw")
@@ -36,7 +37,7 @@ def pareto(found: Found, ax: Axes | None = None, *, x: str | None = None, y: str
     front = found.front()
     ax = style.new_axes(ax, 5.4)
     kinds = (
-        ([each for each in rows if each.feasible and each not in front], LIGHT, "o", 26, "beaten by another"),
+        ([each for each in rows if each.feasible and goals_of(each) not in best_of], LIGHT, "o", 26, "beaten by another"),
         ([each for each in rows if not each.feasible], VERMILLION, "x", 30, "against a constraint"),
         (front, BLUE, "o", 46, "on the front"),
     )
