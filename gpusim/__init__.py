@@ -2,15 +2,15 @@
 
 `gpusim.simulate` runs one kernel on a modelled GPU and returns a `Result`. Reading order: `simulation` (the call),
 `launch`, `config/`, `memory`, `arguments`, `occupancy` (what goes in), `runner` and `engine/` (the machine), `result`,
-`metrics`, `advice`, `report`, `report_html`, `trace` (what comes out), `difference` (two of them), `explore/`
-(many), `cli/`.
+`metrics`, `advice`, `report`, `report_html`, `trace` (what comes out), `difference` (two of them), `bound/` (the least
+time, without a run), `explore/` (many), `cli/`.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpusim import explore, plot
+    from gpusim import bound, explore, plot
     from gpusim.config import GPUConfig, load_config
     from gpusim.device import Device
     from gpusim.difference import Difference, compare_results
@@ -48,6 +48,7 @@ __all__ = [
     "SimulationError",
     "Trace",
     "TraceOptions",
+    "bound",
     "compare_results",
     "explore",
     "load_config",
@@ -57,7 +58,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("explore", "plot"):
+    if name in ("bound", "explore", "plot"):
         return import_module(f"gpusim.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'gpusim' has no attribute {name!r}")

@@ -6,11 +6,12 @@ import argparse
 import re
 import tomllib
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpusim.cli import UserError
-from gpusim.explore.space import DESIGNS, Space
-from gpusim.explore.sweep_file import Sweep, read_sweep
+
+if TYPE_CHECKING:
+    from gpusim.explore.sweep_file import Sweep
 
 AXIS_HELP = """\
 values (--set, --size, --gpu): 66,132,264           one after the other
@@ -55,13 +56,16 @@ def add_space_options(parser: argparse.ArgumentParser) -> None:
 
 def add_design_options(parser: argparse.ArgumentParser) -> None:
     """Which points of the space."""
-    parser.add_argument("--design", choices=DESIGNS, help="which points of the space (default: grid)")
+    parser.add_argument("--design", metavar="NAME", help="which points of the space: grid (default), list, random, lhs")
     parser.add_argument("--points", type=int, metavar="N", help="machines to choose, for random and lhs")
     parser.add_argument("--seed", type=int, metavar="N", help="seed of that choice (default: 0)")
 
 
 def read_space(options: argparse.Namespace) -> Sweep:
     """The sweep of a file, or of programs; options add to a file or replace what it says. Raises UserError."""
+    from gpusim.explore.space import Space
+    from gpusim.explore.sweep_file import Sweep, read_sweep
+
     axes: dict[str, Any] = {}
     for text in options.axes:
         name, equals, values = text.partition("=")

@@ -93,7 +93,8 @@ def execute(options: argparse.Namespace) -> int:
         design, number if design in ("random", "lhs") else options.points,
         sweep.seed if options.seed is None else options.seed,
     )  # fmt: skip
-    metrics = [*sweep.metrics, *(name.strip() for name in options.metrics.split(",") if name.strip())]
+    named = [name.strip() for name in options.metrics.split(",") if name.strip()]
+    metrics = list(dict.fromkeys([*sweep.metrics, *named]))
     _check_options(options)
     check_points(points, metrics)
     asked = {"metrics": metrics, "bound": "only" if options.bound_only else True, "verify": options.verify}

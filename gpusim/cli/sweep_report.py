@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpusim.explore.point import Point
-from gpusim.explore.summary import choices, extremes, failures
+from gpusim.explore.summary import Extremes, choices, extremes, failures
 
 _MOST_FAILURES = 5
 _MOST_ROWS = 40
@@ -16,9 +16,11 @@ def print_summary(points: Sequence[Point], rows: Sequence[Mapping[str, Any]], se
     """Best and worst point of each program, failures, and the rate of this run."""
     unique = list({point.key: point for point in points}.values())
     varied = choices(unique)
-    found = extremes(unique, rows)
+    # Without a simulation, what the bound says.
+    by = "time_us" if any(row["time_us"] is not None for row in rows) else "bound_cycles"
+    found = extremes(unique, rows, by)
     if found:
-        print(_table(found, varied))
+        print(_table(found, varied, by))
     wrong = failures(rows)
     for error, members in list(wrong.items())[:_MOST_FAILURES]:
         first = Point.from_dict(next(p for p in unique if p.key == members[0]["key"]).to_dict())
@@ -47,14 +49,15 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min" if minutes >= 100 else f"{minutes} min {rest} s"
 
 
-def _table(found: Sequence[Any], varied: Sequence[str]) -> str:
+def _table(found: Sequence[Extremes], varied: Sequence[str], by: str) -> str:
     head = ("program", "points", "best", "with", "worst", "with")
     lines: list[tuple[str, ...]] = [head]
     for each in found[:_MOST_ROWS]:
         cells = [f"{each.program}" + (f" {each.best['size']:,}" if each.best.get("size") is not None else "")]
         cells.append(f"{each.points:,}")
         for row in (each.best, each.worst):
-            cells += [f"{row['time_us']:,.2f} us", _with(row, varied)]
+            value = f"{row[by]:,.2f} us" if by == "time_us" else f"{row[by]:,} cycles at least"
+            cells += [value, _with(row, varied)]
         lines.append(tuple(cells))
     widths = [max(len(line[k]) for line in lines) for k in range(len(head))]
     text = "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines)

@@ -39,6 +39,13 @@ class Axis:
         """
         if isinstance(given, Axis):
             return cls(name, given.values, given.low, given.high, given.step, given.log, given.points)
+        try:
+            return cls._read(name, given)
+        except ConfigError as error:
+            raise ConfigError(error.reason, key=name) from None
+
+    @classmethod
+    def _read(cls, name: str, given: Any) -> Axis:
         if not isinstance(given, Mapping):
             values = tuple(plain(each) for each in (given if isinstance(given, list | tuple | range) else [given]))
             if not values:

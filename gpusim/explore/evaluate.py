@@ -7,9 +7,11 @@ import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from gpusim.config import GPUConfig, load_config
+from gpusim.config import GPUConfig, load_config, shipped_names
+from gpusim.errors import SimulationError
 from gpusim.explore.point import BUNDLED_PARAMETERS, OWN_PARAMETERS, Point
 from isa.errors import IsaError
 
@@ -55,11 +57,11 @@ def evaluate(
     row = empty_row(point, metrics)
     error = None
     try:
-        config = load_config(point.gpu, dict(point.config))
+        config = machine(point)
         target = find(point, config)
         row |= {name: value for name in BUNDLED_PARAMETERS if (value := getattr(target, name)) is not None}
         if bound:
-            row |= _bound(point, config)
+            row |= _bound(target, config, bound == "only")
         if bound != "only":
             row |= _simulate(target, config, metrics, threads, timeout_s, verify)
     except (IsaError, OutOfTime) as wrong:
@@ -76,6 +78,18 @@ def evaluate(
 def empty_row(point: Point, metrics: Sequence[str]) -> dict[str, Any]:
     """The row of a point of which nothing is known yet."""
     return point.columns() | dict.fromkeys([*RESULTS, *BOUNDS, *metrics, "seconds", "error"])
+
+
+def machine(point: Point) -> GPUConfig:
+    """The configuration of a point. Raises ConfigError."""
+    # A shipped one is read once; of a file of the user's nobody knows when it changes.
+    base = load_config(point.gpu) if point.gpu in _shipped() else point.gpu
+    return load_config(base, dict(point.config))
+
+
+@cache
+def _shipped() -> frozenset[str]:
+    return frozenset(shipped_names())
 
 
 def find(point: Point, config: GPUConfig) -> Target:
@@ -124,9 +138,17 @@ def _renewed(target: Target, options: Namespace) -> Target:
     return replace(target, launch=replace(target.launch, args=args))
 
 
-def _bound(point: Point, config: GPUConfig) -> dict[str, Any]:
-    """Nothing yet: the analytical bound is a module of its own."""
-    return {}
+def _bound(target: Target, config: GPUConfig, alone: bool) -> dict[str, Any]:
+    """The bound's columns. alone: what is wrong with the launch is raised here; else the simulation will say it."""
+    from gpusim.bound import bound, profile
+
+    try:
+        found = bound(profile(target, config), config)
+    except SimulationError:
+        if alone:
+            raise
+        return {}
+    return {"bound_cycles": int(found.cycles), "bound_by": found.by}
 
 
 def _simulate(

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpusim.config import load_config
 from gpusim.errors import ConfigError
-from gpusim.explore.evaluate import evaluate
+from gpusim.explore.evaluate import evaluate, machine
 from gpusim.explore.point import Pairs, Point
 
 PATIENCE_S = 20.0
@@ -60,7 +59,7 @@ def estimate(points: Sequence[Point], workers: int, options: Mapping[str, Any]) 
 
 def _can_be(point: Point) -> bool:
     try:
-        load_config(point.gpu, dict(point.config))
+        machine(point)
     except ConfigError:
         return False
     return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpusim.config import load_config
+from gpusim.explore.evaluate import machine
 from gpusim.explore.point import Pairs, Point
 
 Row = dict[str, Any]
@@ -41,4 +41,4 @@ def screened(
 def _time_us(point: Point, row: Row) -> float | None:
     """What a bound means in time: clocks may differ between points."""
     cycles = row["bound_cycles"]
-    return None if cycles is None else load_config(point.gpu, dict(point.config)).time_us(cycles)
+    return None if cycles is None else machine(point).time_us(cycles)

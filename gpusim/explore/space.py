@@ -158,7 +158,7 @@ def _program(given: ProgramSpec) -> list[tuple[str, Pairs]]:
     """A program with each combination of its own parameters."""
     if isinstance(given, str):
         return [(given, ())]
-    values = dict(given)
+    values = dict(given) if isinstance(given, Mapping) else {}
     name = values.pop("name", None)
     if not isinstance(name, str):
         raise ConfigError(f"a program is a name, or a table with a name, not {given!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,15 +24,15 @@ class Extremes:
     worst: Row
 
 
-def extremes(points: Sequence[Point], rows: Sequence[Row]) -> list[Extremes]:
-    """One for each program and parameters that has a time, in the order of the points."""
+def extremes(points: Sequence[Point], rows: Sequence[Row], by: str = "time_us") -> list[Extremes]:
+    """One for each program and parameters that has a value in the column `by`, in the order of the points."""
     kinds: dict[Any, list[Row]] = {}
     for point, row in zip(points, rows, strict=True):
-        if row["time_us"] is not None:
+        if row[by] is not None:
             kinds.setdefault((point.program, point.parameters), []).append(row)
     found = []
     for (program, _), members in kinds.items():
-        order = sorted(members, key=lambda row: row["time_us"])
+        order = sorted(members, key=lambda row: row[by])
         found.append(Extremes(program, len(members), order[0], order[-1]))
     return found
 
@@ -48,9 +49,9 @@ def choices(points: Sequence[Point]) -> list[str]:
 
 
 def failures(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Rows with an error, by its text, the most frequent first."""
+    """Rows with an error, by the text of the first such one, the most frequent first. Numbers tell no errors apart."""
     kinds: dict[str, list[Row]] = {}
     for row in rows:
         if row["error"] is not None:
-            kinds.setdefault(row["error"], []).append(row)
-    return dict(sorted(kinds.items(), key=lambda pair: -len(pair[1])))
+            kinds.setdefault(re.sub(r"\d[\d,.]*", "#", row["error"]), []).append(row)
+    return {members[0]["error"]: members for members in sorted(kinds.values(), key=len, reverse=True)}

@@ -67,6 +67,8 @@ def _sweep(tree: dict[str, Any], folder: Path) -> Sweep:
     together = tree.get("together", [])
     if not all(isinstance(group, list) and all(isinstance(each, str) for each in group) for group in together):
         raise ConfigError("must be a list of lists of names", key="together")
+    if not all(isinstance(each, str) for each in tree.get("metrics", [])):
+        raise ConfigError("must be a list of names", key="metrics")
     space = Space(
         [_located_program(each, folder) for each in programs],
         [_located(each, folder) for each in ([gpus] if isinstance(gpus, str) else gpus)],

@@ -106,10 +106,7 @@ def _serve(reader: IO[str], writer: IO[str]) -> None:
     while True:
         task = json.loads(tasks.get())
         row = evaluate(Point.from_dict(task["point"]), **task["options"])
-        try:
-            _say(writer, row)
-        except OSError:
-            os._exit(0)
+        _say(writer, row)
 
 
 def _listen(reader: IO[str], tasks: queue.SimpleQueue[str]) -> None:
@@ -122,5 +119,9 @@ def _listen(reader: IO[str], tasks: queue.SimpleQueue[str]) -> None:
 
 
 def _say(writer: IO[str], value: dict[str, Any]) -> None:
-    writer.write(json.dumps(value) + "\n")
-    writer.flush()
+    """Write one line; with nobody to read it, end."""
+    try:
+        writer.write(json.dumps(value) + "\n")
+        writer.flush()
+    except OSError:
+        os._exit(0)

@@ -129,6 +129,7 @@ def test_dry_run_counts_and_estimates(capsys, tmp_path, toolchain):
         (("saxpy", "--grid", "4"), "grid: not a parameter of saxpy, which takes size, seed"),
         (("saxpy", "--metrics", "dram__bytes"), "no metric named 'dram__bytes'"),
         (("saxpy", "--design", "random"), "needs a number of points"),
+        (("saxpy", "--design", "grit"), "no design 'grit'; there are grid, list, random, lhs; did you mean 'grid'"),
         (("saxpy", "--points", "5"), "for the designs random and lhs"),
         (("saxpy", "--together", "sm.count,size"), "sm.count: goes together with others, but is no axis"),
         (("saxpy", "--out", "x.txt"), "a table is written as .parquet or .csv"),
@@ -157,3 +158,30 @@ def test_a_kernel_of_the_users(capsys, tmp_path, toolchain):
     rows = json.loads(out)["points"]
     assert code == 0, err
     assert len(rows) == 2 and all(row["cycles"] > 0 and row["grid"] == "4" for row in rows)
+
+
+def test_the_bound_alone_and_a_screen(capsys, toolchain):
+    argv = ("matmul/tiled", *TINY, "--size", 96, "--set", "sm.count=1,2,3,6", "--json")
+    bounds = json.loads(sweep(capsys, *argv, "--bound-only")[1])["points"]
+    assert all(row["cycles"] is None and row["bound_cycles"] > 0 and row["bound_by"] for row in bounds)
+    assert bounds[0]["bound_cycles"] > bounds[1]["bound_cycles"] > bounds[3]["bound_cycles"]
+    told = sweep(capsys, *argv[:-1], "--bound-only")[1]
+    assert "cycles at least  sm.count=6" in told and "points/s" in told
+    factor = bounds[1]["bound_cycles"] / bounds[3]["bound_cycles"]
+    screened = json.loads(sweep(capsys, *argv, "--screen", factor)[1])["points"]
+    assert [row["cycles"] is not None for row in screened] == [False, True, True, True]
+    assert [row["bound_cycles"] for row in screened] == [row["bound_cycles"] for row in bounds]
+    assert all(row["cycles"] >= row["bound_cycles"] for row in screened[1:])
+
+
+def test_a_screen_is_of_each_program_and_goes_on(capsys, tmp_path, toolchain):
+    journal = tmp_path / "x.journal"
+    argv = ("saxpy", "matmul/tiled", *TINY, "--size", "64,96", "--set", "sm.count=1,6", "--screen", 1, "--json")
+    rows = json.loads(sweep(capsys, *argv, "--journal", journal)[1])["points"]
+    kinds = {(row["program"], row["size"]) for row in rows if row["cycles"] is not None}
+    assert kinds == {(program, size) for program in ("saxpy", "matmul/tiled") for size in (64, 96)}
+    whole = journal.read_text().splitlines(keepends=True)
+    for kept in (1, 3, 6):
+        journal.write_text("".join(whole[:kept]))
+        again = json.loads(sweep(capsys, *argv, "--journal", journal, "--resume")[1])["points"]
+        assert [row | {"seconds": 0} for row in again] == [row | {"seconds": 0} for row in rows]

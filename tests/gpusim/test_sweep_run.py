@@ -1,5 +1,6 @@
 """A sweep gives the same table whoever runs it, keeps it through kills, and turns what fails into rows."""
 
+import io
 import json
 import os
 import signal
@@ -11,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from gpusim.cli import main
-from gpusim.explore import Point, Space, run
+from gpusim.explore import Point, Space, run, worker
 from gpusim.explore import workers as workers_module
+from gpusim.explore.lock import lock
 from gpusim.explore.pool import collect
 
 pytestmark = pytest.mark.usefixtures("toolchain")
@@ -53,6 +55,7 @@ def test_a_table_has_the_points_in_order_and_errors_as_rows(table):
     bad = table[table["sm.max_warps"] == 33]
     assert len(bad) == FAILED and bad["cycles"].isna().all() and bad["error"].str.contains("multiple of sub").all()
     good = table[table["sm.max_warps"] == 32]
+    assert (good["bound_cycles"] <= good["cycles"]).all() and (good["bound_by"] != "").all()
     assert good["error"].isna().all() and (good["cycles"] > 0).all() and (good[METRICS[0]] > 0).all()
     tiled = good[good["program"] == "matmul/tiled"].groupby("sm.count")["cycles"].mean()
     assert tiled[1] > tiled[3]
@@ -204,6 +207,23 @@ def test_points_that_end_their_worker_are_rows(tmp_path, monkeypatch):
     assert "RuntimeError: no luck" in errors[2]
     assert errors[3] == "not finished after 1 s, nor 0.2 s later"
     assert errors[4:] == [None] * 4 and all(row["cycles"] > 0 for row in rows[4:])
+
+
+def test_of_several_processes_one_compiles(tmp_path, monkeypatch):
+    said = io.StringIO()
+
+    def warm():
+        assert [json.loads(line)["state"] for line in said.getvalue().splitlines()] == ["compiling"]
+        with open(tmp_path / "lock") as other:
+            assert not lock(other.fileno(), wait=False)
+
+    monkeypatch.setattr("gpusim.engine.warm.core_is_cached", lambda: False)
+    monkeypatch.setattr("gpusim.engine.jit.core_folder", lambda: tmp_path)
+    monkeypatch.setattr(worker, "_warm", warm)
+    worker._prepare(said)
+    assert [json.loads(line)["state"] for line in said.getvalue().splitlines()] == ["compiling", "ready"]
+    with open(tmp_path / "lock") as other:
+        assert lock(other.fileno(), wait=False)
 
 
 def test_without_fork_every_worker_is_a_process_of_its_own(tmp_path, monkeypatch):

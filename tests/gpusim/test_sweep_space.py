@@ -196,6 +196,12 @@ def test_a_file_is_the_same_space(tmp_path):
         ("sm.count = [1, 2]", "sm.count = [1, 2, 3]", "as many values"),
         ("low = 100", "lo = 100", "'lo' is none of them"),
         ("program =", "#", "program: is missing"),
+        ('["gemv",', "[5,", "a program is a name, or a table with a name, not 5"),
+        ('{ name = "saxpy"', '{ nam = "saxpy"', "unknown parameter of a program|a program is a name"),
+        ('["dram__bytes_read.sum"]', "[[1]]", "metrics: must be a list of names"),
+        ("size = 64", "size = 1979-05-27", "size: a value of a point is a number"),
+        ("size = 64", "size = []", "size: has no values"),
+        ("size = 64", "sise = 64", "did you mean 'size'"),
     ],
 )
 def test_a_wrong_file_is_told(tmp_path, old, new, told):
