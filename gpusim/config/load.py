@@ -72,6 +72,34 @@ def load_config(
     return _build(leaves, where)
 
 
+def load_collecting(
+    config: str | Path, overrides: Iterable[str] | None = None
+) -> tuple[GPUConfig | None, list[ConfigError]]:
+    """The configuration and everything that is wrong with it, instead of an error for the first thing.
+
+    None for the configuration if there is anything. What keeps the rest from being read (no such file, not TOML, an
+    override that is not `key=value`) is the only error then.
+    """
+    errors: list[ConfigError] = []
+    try:
+        path = _find(config, relative_to=None)
+        leaves = _read(path, (), errors)
+        for key, value in _overrides(overrides):
+            leaves[_known(key)] = (_frozen(value), "override")
+        where = None if path.parent == _SHIPPED else str(path)
+        found = _build(leaves, where, errors)
+    except ConfigError as error:
+        return None, [*errors, error]
+    return (None if errors else found), errors
+
+
+def own_sources(config: str | Path) -> tuple[dict[str, str], str | None]:
+    """What a file itself says, without its base: {dotted key: source}, and the base it names."""
+    tree = _parse(_find(config, relative_to=None))
+    base = tree.pop("base", None)
+    return {key: source or "user" for key, _, source in _flatten(tree, "", None)}, base
+
+
 def diff(a: GPUConfig, b: GPUConfig) -> dict[str, tuple[Any, Any]]:
     """Keys whose values differ, in file order, as {dotted key: (value in a, value in b)}. Sources do not
     count."""
@@ -88,7 +116,7 @@ def to_toml(config: GPUConfig) -> str:
         if table != section:
             lines += ["", f"[{table}]"] if lines else [f"[{table}]"]
             section = table
-        lines.append(f"{name} = {{ value = {_toml(value)}, source = {_toml(config.source(key))} }}")
+        lines.append(f"{name} = {{ value = {toml_value(value)}, source = {toml_value(config.source(key))} }}")
     return "\n".join(lines) + "\n"
 
 
@@ -115,6 +143,12 @@ def unknown_key(key: str, where: str | None = None) -> ConfigError:
         close = [tails[t] for t in difflib.get_close_matches(last, tails, n=1, cutoff=0.6)]
     reason = "unknown key" if close else f"unknown key; the sections are {', '.join(sections)}"
     return ConfigError(reason, key=key, suggestion=close[0] if close else None, where=where)
+
+
+def unit_of(key: str) -> str:
+    """The unit that a key's name carries, such as 'SM clock cycles'; '' where it has none."""
+    unit = _UNIT.search(key)
+    return _UNITS.get(unit[1], "") if unit else ""
 
 
 @cache
@@ -145,11 +179,8 @@ def _find(name: str | Path, relative_to: Path | None) -> Path:
     )
 
 
-def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Leaf]:
-    """All values of a file and of those it is based on, by dotted key."""
-    path = path.resolve()
-    if path in seen:
-        raise ConfigError(f"base goes round in a circle: {' -> '.join(p.name for p in (*seen, path))}")
+def _parse(path: Path) -> dict[str, Any]:
+    """A file as TOML."""
     try:
         if not path.is_file() or path.stat().st_size > _LARGEST_FILE_BYTES:
             raise ConfigError(f"not a file of at most {_LARGEST_FILE_BYTES:,} bytes", where=str(path))
@@ -157,9 +188,18 @@ def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Leaf]:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot be read: {error}", where=str(path)) from None
     try:
-        tree = tomllib.loads(text)
+        return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # besides syntax: numbers and nesting beyond what Python reads
         raise ConfigError(f"not valid TOML: {error}", where=str(path)) from None
+
+
+def _read(path: Path, seen: tuple[Path, ...], errors: list[ConfigError] | None = None) -> dict[str, Leaf]:
+    """All values of a file and of those it is based on, by dotted key. errors: collects what is wrong with single
+    keys, which are then left out; without it the first is raised."""
+    path = path.resolve()
+    if path in seen:
+        raise ConfigError(f"base goes round in a circle: {' -> '.join(p.name for p in (*seen, path))}")
+    tree = _parse(path)
     base = tree.pop("base", None)
     leaves: dict[str, Leaf] = {}
     if base is not None:
@@ -167,17 +207,26 @@ def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Leaf]:
             raise ConfigError(
                 f"must be the name of a configuration or a path, got {base!r}", key="base", where=str(path)
             )
-        leaves = _read(_find(base, relative_to=path.parent), (*seen, path))
+        leaves = _read(_find(base, relative_to=path.parent), (*seen, path), errors)
     shipped = path.parent == _SHIPPED
-    for key, value, source in _flatten(tree, "", str(path)):
-        if source is None and shipped:
-            raise ConfigError("a shipped value needs a source", key=key, where=str(path))
-        leaves[_known(key, str(path))] = (_frozen(value), source or "user")
+    for key, value, source in _flatten(tree, "", str(path), errors):
+        if key not in describe_keys():
+            _report(unknown_key(key, str(path)), errors)
+        elif source is None and shipped:
+            _report(ConfigError("a shipped value needs a source", key=key, where=str(path)), errors)
+        else:
+            leaves[key] = (_frozen(value), source or "user")
     return leaves
 
 
+def _report(error: ConfigError, errors: list[ConfigError] | None) -> None:
+    if errors is None:
+        raise error
+    errors.append(error)
+
+
 def _flatten(
-    tree: Mapping[str, Any], prefix: str, where: str | None
+    tree: Mapping[str, Any], prefix: str, where: str | None, errors: list[ConfigError] | None = None
 ) -> Iterator[tuple[str, Any, str | None]]:
     """Leaves of a nested mapping as (dotted key, value, source or None)."""
     for name, value in tree.items():
@@ -188,18 +237,18 @@ def _flatten(
             extra = sorted(set(value) - {"value", "source"})
             source = value.get("source")
             if extra:
-                raise ConfigError(
-                    f"only value and source may stand here, not {', '.join(extra)}", key=key, where=where
-                )
-            if source is not None and (not isinstance(source, str) or not source.strip()):
-                raise ConfigError("source must be a text", key=key, where=where)
-            yield key, value["value"], source
+                reason = f"only value and source may stand here, not {', '.join(extra)}"
+                _report(ConfigError(reason, key=key, where=where), errors)
+            elif source is not None and (not isinstance(source, str) or not source.strip()):
+                _report(ConfigError("source must be a text", key=key, where=where), errors)
+            else:
+                yield key, value["value"], source
         elif key in describe_keys():
-            raise ConfigError("has no value", key=key, where=where)
+            _report(ConfigError("has no value", key=key, where=where), errors)
         elif "value" in value:
-            raise unknown_key(key, where)
+            _report(unknown_key(key, where), errors)
         else:
-            yield from _flatten(value, key + ".", where)
+            yield from _flatten(value, key + ".", where, errors)
 
 
 def _overrides(overrides: Mapping[str, Any] | Iterable[str] | None) -> Iterator[tuple[str, Any]]:
@@ -229,12 +278,15 @@ def _known(key: str, where: str | None = None) -> str:
     return key
 
 
-def _build(leaves: Mapping[str, Leaf], where: str | None) -> GPUConfig:
-    tree: dict[str, Any] = {}
+def _build(
+    leaves: Mapping[str, Leaf], where: str | None, errors: list[ConfigError] | None = None
+) -> GPUConfig:
+    """The checked tree. errors: collects what is wrong with it, but for the last, which is raised."""
     missing = [key for key in describe_keys() if key not in leaves]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise ConfigError(f"has no value{more}; name a base to inherit from", key=missing[0], where=where)
+    tree: dict[str, Any] = {}
     for key in describe_keys():
         *sections, name = key.split(".")
         table = tree
@@ -244,14 +296,16 @@ def _build(leaves: Mapping[str, Leaf], where: str | None) -> GPUConfig:
     try:
         config = GPUConfig.model_validate(tree)
     except ValidationError as error:
-        raise _invalid(error, where) from None
+        *rest, last = error.errors(include_url=False)
+        for each in rest:
+            _report(_invalid(each, where), errors)
+        raise _invalid(last, where) from None
     config._sources.update({key: leaves[key][1] for key in describe_keys()})
     return config
 
 
-def _invalid(error: ValidationError, where: str | None) -> ConfigError:
-    """One line for the first thing that is wrong, with its dotted path."""
-    first = error.errors(include_url=False)[0]
+def _invalid(first: Mapping[str, Any], where: str | None) -> ConfigError:
+    """One line for a thing that is wrong, with its dotted path."""
     path = [str(part) for part in first["loc"]]
     index = "".join(f"[{part}]" for part in path if part.isdigit())
     key = ".".join(part for part in path if not part.isdigit())
@@ -279,19 +333,20 @@ def _invalid(error: ValidationError, where: str | None) -> ConfigError:
 
 
 def _unit_hint(key: str) -> str:
-    unit = _UNIT.search(key)
-    return f" of {_UNITS[unit[1]]}" if unit and unit[1] in _UNITS else ""
+    unit = unit_of(key)
+    return f" of {unit}" if unit else ""
 
 
 def _frozen(value: Any) -> Any:
     return tuple(_frozen(part) for part in value) if isinstance(value, list) else value
 
 
-def _toml(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """A value as TOML writes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):
-        return "[" + ", ".join(_toml(part) for part in value) + "]"
+        return "[" + ", ".join(toml_value(part) for part in value) + "]"
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return '"' + "".join(c if c >= " " and c != "\x7f" else f"\\u{ord(c):04x}" for c in escaped) + '"'
