@@ -66,7 +66,7 @@ def execute(options: argparse.Namespace) -> int:
         print(f"{name:<32}{area:8.1f}{100 * area / found.area_mm2:5.0f} %{power:8.1f}")
     print(f"{'together':<32}{found.area_mm2:8.1f}{'':>7}{found.power_w:8.1f}")
     if found.area_mm2 > RETICLE_MM2:
-        print(f"more than a mask has room for ({RETICLE_MM2} mm^2): this takes several dies")
+        print(f"more than the {RETICLE_MM2} mm^2 that a mask has room for")
     if before:
         print(f"{'without --set':<32}{before.area_mm2:8.1f}{'':>7}{before.power_w:8.1f}")
     return EXIT_OK

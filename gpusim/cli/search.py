@@ -121,7 +121,8 @@ def _text(found: Found, best: Candidate) -> list[str]:
         "no machine or failed": sum(each.error is not None for each in found.candidates),
     }
     told = "".join(f"; {number} {what}" for what, number in count.items() if number)
-    lines = [f"{len(found.candidates)} machines, {found.runs} runs{told}"]
+    distinct = len({tuple(each.machine.items()) for each in found.candidates})
+    lines = [f"{len(found.candidates)} machines, {distinct} of them different, {found.runs} runs{told}"]
     errors = [each.error for each in found.candidates if each.error]
     lines += [f"the first error: {errors[0]}"] if errors else []
     front = found.front()

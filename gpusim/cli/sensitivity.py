@@ -125,8 +125,8 @@ def _table(found: Sensitivity, most: int) -> list[str]:
     lines = [_head(found), f"{'':<36}{'tried':>22}{'time, us':>22}{'elasticity':>12}{'better saves':>14}"]
     for each in found.effects[:most]:
         tried, times = (
-            " .. ".join("-" if value is None else _short(value) for value in pair)
-            for pair in ((each.low, each.high), (each.low_us, each.high_us))
+            " .. ".join("-" if value is None else _short(value, digits) for value in pair)
+            for pair, digits in (((each.low, each.high), 6), ((each.low_us, each.high_us), 4))
         )
         lines.append(f"{each.key:<36}{tried:>22}{times:>22}{each.elasticity:>12.3f}{100 * each.gain:>12.1f} %")
     return lines
@@ -135,14 +135,14 @@ def _table(found: Sensitivity, most: int) -> list[str]:
 def _screening(found: Sensitivity, most: int) -> list[str]:
     lines = [_head(found), f"{'':<36}{'from .. to':>22}{'mu*':>8}{'+-':>7}{'mu':>8}{'sigma':>8}"]
     for each in found.screenings[:most]:
-        reach = f"{_short(each.low)} .. {_short(each.high)}"
+        reach = f"{_short(each.low, 6)} .. {_short(each.high, 6)}"
         numbers = f"{each.mean_absolute:>8.3f}{each.confidence:>7.3f}{each.mean:>8.3f}{each.deviation:>8.3f}"
         lines.append(f"{each.key:<36}{reach:>22}{numbers}")
     return lines
 
 
-def _short(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+def _short(value: float, digits: int) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.{digits}g}"
 
 
 def _head(found: Sensitivity) -> str:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpusim.config import GPUConfig
+from gpusim.config.derived import peak_operations_per_s
 from gpusim.explore import technology as T
 
 if TYPE_CHECKING:
@@ -104,17 +105,17 @@ def structure(config: GPUConfig, *, node: str | None = None, links: int | None =
     """
     if node is not None and node not in T.NODES:
         raise ValueError(f"no process node {node!r}: there are {', '.join(T.NODES)}")
-    family = family_of(config.gpu.arch)
+    kind = memory_of(config.dram.kind)
+    family = family_of(config.gpu.arch, T.MEMORIES[kind].stacked)
     sm, pipes, crossbar = config.sm, config.pipes, config.crossbar
     lanes = sm.sub_partitions * config.gpu.warp_size
-    # An m16n8k16 has 2,048 products. Those of four warps (wgmma, from Hopper on) have 64 rows and 16 products a column.
-    tensor = sm.sub_partitions * 2048 / pipes.tensor.initiation_cycles
+    tensor = peak_operations_per_s(config)["tensor"] / 2 / (sm.count * config.gpu.clock_mhz * 1e6)
+    # Products of four warps (wgmma) have 64 rows, and 16 multiply-adds for each of a column.
     if _number(config.gpu.arch) >= 90:
         tensor = max(tensor, 64 * 16 * pipes.group_columns_per_cycle)
     icache, constant = config.icache, config.constant
     other = sm.sub_partitions * (icache.l0_bytes + constant.l0_bytes) + icache.l1_bytes + icache.l15_bytes
     ports = math.ceil(sm.count / crossbar.sms_per_port)
-    kind = memory_of(config.dram.kind)
     return Structure(
         node=node or family.node,
         sms=sm.count,
@@ -146,9 +147,10 @@ def structure(config: GPUConfig, *, node: str | None = None, links: int | None =
     )
 
 
-def family_of(arch: str) -> T.Family:
-    """What belongs to an architecture; that of the newest known one that is not newer."""
-    number = _number(arch)
+def family_of(arch: str, stacked: bool = True) -> T.Family:
+    """What belongs to an architecture; that of the newest known one that is not newer. stacked: whether its memory is
+    HBM: what is compiled for sm_75 and has that is a Volta, for which today's compilers have no target."""
+    number = 70 if _number(arch) == 75 and stacked else _number(arch)
     known = [name for name in T.FAMILIES if _number(name) <= number]
     return T.FAMILIES[known[-1] if known else next(iter(T.FAMILIES))]
 

@@ -36,8 +36,14 @@ def pareto(found: Found, ax: Axes | None = None, *, x: str | None = None, y: str
             raise ValueError(f"no column {name!r}: there are {', '.join(known)}")
     front = found.front()
     ax = style.new_axes(ax, 5.4)
+
+    def goals_of(candidate: Candidate) -> tuple[float, ...]:
+        return tuple(candidate.values[goal.name] for goal in found.goals)
+
+    best_of = {goals_of(each) for each in front}
+    beaten = [each for each in rows if each.feasible and goals_of(each) not in best_of]
     kinds = (
-        ([each for each in rows if each.feasible and goals_of(each) not in best_of], LIGHT, "o", 26, "beaten by another"),
+        (beaten, LIGHT, "o", 26, "beaten by another"),
         ([each for each in rows if not each.feasible], VERMILLION, "x", 30, "against a constraint"),
         (front, BLUE, "o", 46, "on the front"),
     )

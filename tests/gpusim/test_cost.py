@@ -1,8 +1,10 @@
 """What a GPU costs: against known dies and products, and in the directions that an architect knows."""
 
 import json
+import re
 import statistics
 from dataclasses import astuple
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +13,7 @@ from gpusim.cli import main
 from gpusim.config import load_config
 from gpusim.explore import dies
 from gpusim.explore import technology as T
-from gpusim.explore.cost import Activity, areas, cost, energy, structure
+from gpusim.explore.cost import Activity, areas, cost, energy, family_of, memory_of, structure
 from programs import images, registry
 
 
@@ -44,13 +46,37 @@ def test_power_of_known_products():
     assert max(map(abs, errors.values())) <= 0.31
 
 
-def test_a_configuration_counts_as_the_product_it_describes():
-    h200 = structure(load_config("h200"))
-    product = next(each.structure for each in dies.PRODUCTS if each.name == "H200 SXM")
-    for name in ("node", "sms", "lanes", "fp32", "integer", "fp64", "mufu", "tensor", "l1_bytes", "l2_bytes",
-                 "register_bytes", "interfaces", "memory", "links"):  # fmt: skip
-        assert getattr(h200, name) == getattr(product, name), name
-    assert h200.other_bytes == pytest.approx(product.other_bytes, rel=0.02)
+@pytest.mark.parametrize(
+    ("gpu", "name"),
+    [("v100", "V100 SXM2"), ("a100", "A100 SXM 80GB"), ("h100", "H100 SXM"), ("h200", "H200 SXM")],
+)
+def test_a_configuration_counts_as_the_product_it_describes(gpu, name):
+    counted = structure(load_config(gpu))
+    product = next(each.structure for each in dies.PRODUCTS if each.name == name)
+    for part in ("node", "sms", "lanes", "fp32", "integer", "fp64", "mufu", "tensor", "l1_bytes", "l2_bytes",
+                 "register_bytes", "interfaces", "memory", "links", "ray_tracing"):  # fmt: skip
+        assert getattr(counted, part) == getattr(product, part), part
+    assert counted.other_bytes == pytest.approx(product.other_bytes, rel=0.13)
+
+
+def test_what_belongs_to_an_architecture():
+    assert structure(load_config("t4")).ray_tracing
+    assert family_of("sm_100a") == T.FAMILIES["sm_100"]
+    assert family_of("sm_87") == T.FAMILIES["sm_86"]
+    assert family_of("sm_50") == T.FAMILIES["sm_60"]
+    assert (memory_of("HBM3e"), memory_of("GDDR5"), memory_of("HBM4")) == ("HBM3E", "GDDR6", "HBM3E")
+
+
+def test_the_document_has_what_the_commands_print(capsys):
+    text = (Path(__file__).parents[2] / "docs" / "cost_model.md").read_text("utf-8")
+    blocks = dict(re.findall(r"<!-- (\w+) -->\n```\n(.*?)```", text, flags=re.DOTALL))
+    main(["cost", "--dies"])
+    area, power = capsys.readouterr().out.split("\n\n")
+    assert (blocks["dies"], blocks["products"]) == (area + "\n", power)
+    main(["cost", "h200", "--set", "sm.count=264"])
+    printed = capsys.readouterr().out.splitlines()
+    shown = blocks["cost"].splitlines()
+    assert [line for line in shown if line != "..."] == [*printed[:6], *printed[-3:]]
 
 
 def price(**changes):
@@ -142,7 +168,7 @@ def test_command_prices_parts_and_changes(capsys):
     assert main(["cost", "--set", "sm.count=264"]) == 0
     text = capsys.readouterr().out
     assert "sm.count = 264: 4N" in text
-    assert "this takes several dies" in text
+    assert "more than the 858 mm^2" in text
     assert f"{found['area_mm2']:8.1f}" in text.splitlines()[-1]
 
 

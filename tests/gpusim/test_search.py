@@ -367,7 +367,8 @@ def test_command_searches_draws_and_goes_on_after_an_end(file, tmp_path, capsys,
     assert journal.read_text().splitlines() == lines
     assert main(["search", str(file), "--workers", "0"]) == 0
     text = capsys.readouterr().out
-    assert f"9 machines, {len(keys)} runs" in text
+    different = {(each["sm.count"], each["dram.channels"]) for each in found["candidates"]}
+    assert f"9 machines, {len(different)} of them different, {len(keys)} runs" in text
     assert f"the front of {len(found['front'])} (time_us, area_mm2)" in text
 
 
