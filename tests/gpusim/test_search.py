@@ -2,8 +2,10 @@
 
 import itertools
 import json
+import re
 import sys
 from functools import cache
+from pathlib import Path
 
 import matplotlib
 import pytest
@@ -394,3 +396,13 @@ def test_mistakes_are_one_line(arguments, message, file, capsys):
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert message in error
+
+
+def test_the_document_quotes_the_file_that_it_searches():
+    docs = Path(__file__).parents[2] / "docs"
+    text = (docs / "search.md").read_text("utf-8")
+    (quoted,) = re.findall(r"<!-- space -->\n```toml\n(.*?)```", text, flags=re.DOTALL)
+    assert quoted == (docs / "space.toml").read_text("utf-8")
+    asked = read_search(docs / "space.toml")
+    found = search(asked.space, rows=Formula(lambda program, config: 1000 / config.sm.count), **asked.options)
+    assert found.best.machine["dram.bandwidth_gb_s"] == 25 * found.best.machine["dram.channels"]
