@@ -1,5 +1,6 @@
 # gpusim: needs only make and Python 3.11 or newer; everything else goes into $(VENV).
 VENV ?= .venv
+WORKERS ?= 2
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
@@ -24,8 +25,10 @@ demo: $(INSTALLED)  ## set up, then simulate two programs on an H200 and print t
 	$(BIN)/gpusim run matmul/tiled
 	$(BIN)/gpusim run vector_add
 
-test: lint  ## set up, check style and types, run all tests
-	$(BIN)/python -m pytest --timeout=600 $(PYTEST_ARGS)
+# The engine is compiled while style and types are checked, so that the tests' processes find it compiled.
+test: $(INSTALLED)  ## set up, check style and types, run all tests in two processes (WORKERS=n for more)
+	@$(BIN)/gpusim run vector_add >/dev/null 2>&1 & $(MAKE) --no-print-directory lint; checked=$$?; wait; exit $$checked
+	$(BIN)/python -m pytest --timeout=600 --numprocesses=$(WORKERS) --dist=loadfile $(PYTEST_ARGS)
 
 lint: $(INSTALLED)  ## set up, check style and types
 	$(BIN)/ruff check .

@@ -42,8 +42,14 @@ def execute(made: nbformat.NotebookNode) -> None:
     """Run all cells in the folder of the lessons; outputs go into the notebook. Raises CellExecutionError."""
     # The packages of this checkout come first, so that a lesson runs without an installation too.
     path = os.pathsep.join([str(FOLDER.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    # One output for what a cell prints, however many messages it came in: that hangs on how busy the machine is.
     client = NotebookClient(
-        made, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": str(FOLDER)}}, record_timing=False
+        made,
+        timeout=SECONDS,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(FOLDER)}},
+        record_timing=False,
+        coalesce_streams=True,
     )
     client.execute(env=os.environ | {"PYTHONPATH": path})
 
