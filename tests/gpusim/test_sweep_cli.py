@@ -73,7 +73,13 @@ def test_a_second_sweep_resumes_only_on_request(capsys, tmp_path, toolchain):
     assert sweep(capsys, *argv)[0] == 0
     code, _, err = sweep(capsys, *argv)
     assert code == 2 and "exists already" in err
+    first, *rows = (tmp_path / "x.journal").read_text().splitlines(keepends=True)
+    turned = "".join([first, *reversed(rows)])
+    (tmp_path / "x.journal").write_text(turned)
+    code, out, _ = sweep(capsys, *argv, "--resume", "--json")
+    assert [row["size"] for row in json.loads(out)["points"]] == [64, 128]
     code, out, _ = sweep(capsys, *argv, "--resume")
+    assert (tmp_path / "x.journal").read_text() == turned
     assert code == 0 and out.splitlines()[-1] == "2 points, 0 failed, 2 of them from the journal"
     code, _, err = sweep(capsys, "saxpy", *TINY, "--size", "64", "--journal", tmp_path / "x.journal", "--resume")
     assert code == 2 and "of another sweep, of 2 points, and this one has 1" in err

@@ -146,16 +146,21 @@ def test_a_killed_sweep_leaves_no_process_and_goes_on(table, tmp_path):
     sweep.wait()
     assert 5 <= len(lines(journal)) < 1 + len(POINTS)
     assert sys.platform != "linux" or len(family) == 3  # the nursery and two workers
-    deadline = time.monotonic() + 10
-    while any(Path(f"/proc/{each}").exists() and not is_zombie(each) for each in family):
-        assert time.monotonic() < deadline, "processes outlive their sweep"
-        time.sleep(0.05)
+    gone(family)
     told = subprocess.run([*command, "1"], env=ENVIRONMENT, capture_output=True, text=True)
     assert told.returncode == 3, told.stderr  # some points failed, as they should
     assert f"{len(POINTS)} points, {FAILED} failed" in told.stdout and "from the journal" in told.stdout
     same(pandas.read_parquet(out), table)
     keys = [json.loads(line)["key"] for line in lines(journal)[1:]]
     assert sorted(keys) == sorted(point.key for point in POINTS)
+
+
+def gone(family: list[int]) -> None:
+    """Waits until processes have ended."""
+    deadline = time.monotonic() + 10
+    while any(Path(f"/proc/{each}").exists() and not is_zombie(each) for each in family):
+        assert time.monotonic() < deadline, "processes outlive their sweep"
+        time.sleep(0.05)
 
 
 def descendants(process: int) -> list[int]:
@@ -187,6 +192,7 @@ if what == "left.py":
 if what == "raised.py":
     raise RuntimeError("no luck")
 if what == "endless.py":
+    open(__file__ + ".began", "w").close()
     while True:
         time.sleep(1)
 """
@@ -224,6 +230,20 @@ def test_of_several_processes_one_compiles(tmp_path, monkeypatch):
     assert [json.loads(line)["state"] for line in said.getvalue().splitlines()] == ["compiling", "ready"]
     with open(tmp_path / "lock") as other:
         assert lock(other.fileno(), wait=False)
+
+
+def test_a_worker_in_a_long_point_ends_with_its_sweep(tmp_path):
+    (tmp_path / "endless.py").write_text(DEADLY)
+    command = [sys.executable, "-m", "gpusim.cli", "sweep", f"{tmp_path}/endless.py:kernel", "--workers", "1"]
+    sweep = subprocess.Popen([*command, "--gpu", "tiny", "--grid", "1", "--block", "1"], env=ENVIRONMENT)
+    while not (tmp_path / "endless.py.began").exists():
+        assert sweep.poll() is None
+        time.sleep(0.02)
+    family = descendants(sweep.pid)
+    sweep.kill()
+    sweep.wait()
+    assert sys.platform != "linux" or len(family) == 2
+    gone(family)
 
 
 def test_without_fork_every_worker_is_a_process_of_its_own(tmp_path, monkeypatch):
