@@ -147,7 +147,7 @@ def unknown_key(key: str, where: str | None = None) -> ConfigError:
 
 def unit_of(key: str) -> str:
     """The unit that a key's name carries, such as 'SM clock cycles'; '' where it has none."""
-    unit = _UNIT.search(key)
+    unit = _UNIT.search(key.replace(".", "_"))
     return _UNITS.get(unit[1], "") if unit else ""
 
 
