@@ -103,7 +103,9 @@ def occupancy(
 def _unused_carveout_bytes(config: GPUConfig, blocks: int) -> int:
     """The same for blocks that use no shared memory: as found on an H200 for 2, and for 4 to 32, blocks on an SM."""
     steps = config.sm.shared_capacities_bytes
-    return min(_UNUSED_BYTES, steps[-1]) if blocks > 2 else steps[min(1, len(steps) - 1)]
+    if blocks <= 2:
+        return steps[min(1, len(steps) - 1)]
+    return max((step for step in steps if step <= _UNUSED_BYTES), default=steps[0])
 
 
 def carveout_bytes(config: GPUConfig, needed_bytes: int) -> int:

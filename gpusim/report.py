@@ -65,6 +65,9 @@ def _head(result: Result, counts: Counts) -> Iterator[str]:
         f"{record.cycles:,} cycles = {result.time_us:,.2f} us at {config.gpu.clock_mhz:,} MHz, "
         f"of which launch overhead {overhead:,} cycles",
     )
+    if result.bound is not None:
+        yield from _row("Bound", f"{result.bound.cycles:,} cycles ({result.bound.by}), simulated "
+                        f"{ratio(record.cycles, result.bound.cycles):.2f} x")  # fmt: skip
     yield from _row("Limited by", result.limiter.sentence)
 
 

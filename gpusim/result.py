@@ -22,6 +22,7 @@ from gpusim.occupancy import Occupancy
 from gpusim.roofline import Roofline, make_roofline
 
 if TYPE_CHECKING:
+    from gpusim.bound import Bound
     from gpusim.trace import Trace
 
 WARP = 32
@@ -133,10 +134,14 @@ def _costs(rows: np.ndarray) -> dict[str, Any]:
 
 
 class Result:
-    """The outcome of one simulated launch. Everything is computed from `record` when first asked for."""
+    """The outcome of one simulated launch. Everything is computed from `record` when first asked for.
 
-    def __init__(self, record: LaunchRecord):
+    bound: the least time that the launch can take on this machine, if `simulate(bound=True)` asked for it.
+    """
+
+    def __init__(self, record: LaunchRecord, bound: Bound | None = None):
         self.record = record
+        self.bound = bound
         self._counts = Counts(record)
 
     @property
@@ -264,6 +269,7 @@ class Result:
             "configuration": dict(record.config.items()),
             "cycles": self.cycles,
             "time_us": self.time_us,
+            "bound": self.bound.to_dict() if self.bound is not None else None,
             "limiter": asdict(self.limiter),
             "advice": [asdict(each) for each in self.advice],
             "metrics": dict(self.metrics),

@@ -144,26 +144,64 @@ def footprint_of(
     return touched.footprint(), touched
 
 
-def hot_requests(trace: Trace, regions: Sequence[Region], code: np.ndarray) -> float:
-    """Requests for atomics on the line that gets most of them: lanes at one address need one each."""
-    kinds = Kinds(code)
-    totals: dict[int, int] = defaultdict(int)
+@dataclass(frozen=True)
+class Requests:
+    """Requests that atomics send: row of `Accesses`, line, how many, and sectors in them. Lanes at one address need a
+    request each."""
+
+    row: np.ndarray
+    line: np.ndarray
+    count: np.ndarray
+    sectors: np.ndarray
+
+    @classmethod
+    def of(cls, accesses: Accesses, kinds: Kinds) -> Requests:
+        """Of the atomics among a block's accesses."""
+        rows = np.flatnonzero(kinds.atomics[accesses.pc])
+        lanes = accesses.addresses[rows]
+        row, lane = np.nonzero(lanes >= 0)
+        address = lanes[row, lane]
+        pairs, count = np.unique(np.column_stack([row, address]), axis=0, return_counts=True)
+        lines, which = np.unique(np.column_stack([pairs[:, 0], pairs[:, 1] >> 7]), axis=0, return_inverse=True)
+        most = np.zeros(len(lines), np.int64)
+        np.maximum.at(most, which.reshape(-1), count)
+        sectors = np.unique(np.column_stack([row, address >> _SECTOR_SHIFT]), axis=0)
+        of_line = np.unique(np.column_stack([sectors[:, 0], sectors[:, 1] >> 2]), axis=0, return_counts=True)[1]
+        return cls(rows[lines[:, 0]], lines[:, 1], most, np.maximum(of_line, most))
+
+
+def atomic_requests(trace: Trace, issues: np.ndarray, kinds: Kinds) -> int:
+    """Requests of a block's atomics."""
+    return int(Requests.of(Accesses.of(trace, issues), kinds).count.sum()) if kinds.atomics.any() else 0
+
+
+def hot_requests(
+    trace: Trace, regions: Sequence[Region], memory: DeviceMemory, kinds: Kinds
+) -> tuple[float, float]:
+    """Requests for atomics on the line that gets most of them, and sectors in them, at least: those of blocks that all
+    name one line, and all to an array spread over its lines."""
+    if not kinds.atomics.any():
+        return 0.0, 0.0
+    by_line: dict[int, np.ndarray] = defaultdict(lambda: np.zeros(2))
+    by_array: dict[int, np.ndarray] = defaultdict(lambda: np.zeros(2))
     for region in regions:
-        if not region.samples or not kinds.atomics.any():
-            continue
         accesses = Accesses.of(trace, region.samples[0])
         steps, regular = _steps(region, trace, accesses)
         still = regular & (steps == 0).all(axis=1)
         blocks = int(np.prod(region.extents))
-        for k in np.flatnonzero(kinds.atomics[accesses.pc]):
-            lanes = accesses.addresses[k]
-            addresses, counts = np.unique(lanes[lanes >= 0], return_counts=True)
-            most: dict[int, int] = defaultdict(int)
-            for address, count in zip((addresses >> 7).tolist(), counts.tolist(), strict=True):
-                most[address] = max(most[address], count)
-            for line, count in most.items():
-                totals[line] += count * (blocks if still[k] else 1)
-    return float(max(totals.values(), default=0))
+        samples = [Requests.of(Accesses.of(trace, each), kinds) for each in region.samples]
+        amounts = np.column_stack([samples[0].count, samples[0].sectors])
+        for row, line, amount in zip(samples[0].row, samples[0].line.tolist(), amounts, strict=True):
+            by_line[line] += amount * (blocks if still[row] else 1)
+        for array in memory.allocations:
+            first, last = array.address >> 7, (array.address + array.nbytes - 1) >> 7
+            inside = []
+            for each in samples:
+                rows = (each.line >= first) & (each.line <= last)
+                inside.append((each.count[rows].sum(), each.sectors[rows].sum()))
+            by_array[array.address] += blocks * np.min(inside, axis=0) / (last - first + 1)
+    requests, sectors = np.max([np.zeros(2), *by_line.values(), *by_array.values()], axis=0)
+    return float(requests), float(sectors)
 
 
 def _add(touched: Touched, region: Region, trace: Trace, kinds: Kinds) -> None:

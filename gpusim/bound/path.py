@@ -15,17 +15,16 @@ from gpusim.bound.footprint import Accesses, Touched
 from gpusim.bound.work import Kinds
 from gpusim.config import GPUConfig
 from gpusim.engine.constant_load import CONSTANT_TURN
-from gpusim.engine.frontend import LINE_INSTRUCTIONS
 from gpusim.engine.jit import compiled
 from gpusim.engine.machine import unit_timing
-from gpusim.engine.readiness import CONSTANT_LINE_BYTES
 from gpusim.engine.scheduler import EXIT_CYCLES
 from gpusim.trace import SPACES, Trace
 from isa import microops as M
+from isa.instruction import INSTRUCTION_BYTES
 
 _CONSTANT = SPACES.index("constant")
 #: Issues of a block that are walked along; of a longer one only the longest warp is, as far as that goes.
-_MOST = 40_000
+_MOST = 100_000
 
 # What an instruction is to the walk.
 PLAIN, LOAD, SHARED, COPY, CLOSE, WAIT, BARRIER, STORE, STRONG, ATOMIC, INDEXED = range(11)
@@ -134,10 +133,10 @@ def instruction_table(code: np.ndarray, config: GPUConfig) -> np.ndarray:
     table[:, WAITS] = code[:, M.COL_WAIT]
     table[:, RESULT] = code[:, M.COL_WBAR]
     table[:, SOURCES] = code[:, M.COL_RBAR]
-    table[:, LINE] = np.arange(len(code)) // LINE_INSTRUCTIONS
+    table[:, LINE] = np.arange(len(code)) // (config.icache.line_bytes // INSTRUCTION_BYTES)
     operand = code[:, M.COL_CONST].astype(np.int64)
     fixed = (operand >= 0) & (code[:, M.COL_VARIABLE] == 0)
-    table[fixed, CONSTANT] = np.unique(operand[fixed] // CONSTANT_LINE_BYTES, return_inverse=True)[1]
+    table[fixed, CONSTANT] = np.unique(operand[fixed] // config.constant.line_bytes, return_inverse=True)[1]
     table[~fixed, CONSTANT] = -1
 
     variable = (code[:, M.COL_VARIABLE] != 0) & (classes != M.CLS_MEMORY)

@@ -31,6 +31,7 @@ def make_parser() -> argparse.ArgumentParser:
         diff,
         figures,
         listing,
+        plot,
         run,
         script,
         search,
@@ -48,7 +49,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for module in (
-        run, script, listing, show, diff, bound, sweep, search, sensitivity, figures, configs, cost
+        run, script, listing, show, diff, bound, sweep, search, sensitivity, figures, plot, configs, cost
     ):  # fmt: skip
         module.add(commands)
     return parser

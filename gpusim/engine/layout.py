@@ -112,8 +112,15 @@ NEVER = np.int64(1) << 60
     P_SHARED_FIRST,  # first byte of shared memory that is not the system's
     P_CHECKS,  # what is checked on request: CHECK_* of engine.shadow
     P_WIDE_INTERVAL,  # cycles between two multiplications with a 64-bit product
+    P_ICACHE_SHIFT,  # instructions of a line of the instruction caches: 1 << this
+    P_CONST_SHIFT,  # bytes of a line of the constant caches: 1 << this
+    P_CONST_FIRST,  # lines of the first and of the second level of the constant caches
+    P_CONST_SECOND,
+    P_L1_DATA,  # bytes that L1's data stage delivers in a cycle
+    P_L1_REPLACEMENT,  # which line of a set goes: REPLACEMENTS of memory_state
+    P_L1_WRITE_ALLOCATE,  # 1: what is stored in whole sectors is in L1 afterwards
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(99)
+) = range(106)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 
@@ -258,7 +265,9 @@ Q_FIELDS = Q_BUSY + 16
     S_HELD,  # memory instructions that wait for the way beyond the SM
     S_HELD_FIRST,  # the oldest of them
     S_HELD_LINES,  # a set of the lines of those that others can see, see `lines.line_filter`
-) = range(45)
+    S_CONST_FIRST,  # lines that the first level of the constant caches has taken in so far; then the second
+    S_CONST_SECOND,
+) = range(47)
 S_LOG = 52  # which of its warps are logged, see engine.log
 S_LOGGED = 53  # rows of its log; then of the addresses in it
 S_LOG_LANES = 54
@@ -432,7 +441,8 @@ class State(ArrayTable):
         "block": (np.int64, 3),  # [SMs, block slots, B_FIELDS]
         "tags": (np.int64, 3),  # [SMs, L1 lines, L_FIELDS]
         "icache": (np.int64, 3),  # [SMs, lines of all levels, 3]
-        "constant": (np.int64, 2),  # [SMs, lines]: cycle from which the line is there, -1 if not asked for
+        "constant": (np.int64, 2),  # [SMs, lines]: cycle from which the line is there, or CONSTANT_* of readiness
+        "constant_order": (np.int64, 2),  # [SMs, lines of both levels]: what each took in last, a ring
         "shared8": (np.uint8, 2),
         "shared32": (np.uint32, 2),
         "local8": (np.uint8, 1),

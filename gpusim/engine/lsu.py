@@ -107,10 +107,11 @@ def shared_access(st, sm, q, w, i, wb, mask, time):
     held = par[L.P_SHARED_LOAD_RELEASE]
     if op != M.OP_LOAD:
         held = par[L.P_SHARED_STORE_RELEASE] + (max(size >> 2, 1) - 1) * par[L.P_REGISTER_RELEASE]
-    data = take_data_stage(st, sm, q, start, data_wavefronts * par[L.P_SHARED_WAVEFRONT])
+    turn = par[L.P_SHARED_WAVEFRONT] if op == M.OP_LOAD or op == M.OP_STORE else par[L.P_SHARED_ATOMIC_INTERVAL]
+    data = take_data_stage(st, sm, q, start, data_wavefronts * turn)
     release_at(st, w, rbar, data + held, L.R_SHORT)
     # A sub-partition has a turn every other cycle; what has waited in front of the data stage had its first ones.
-    there = max(start + conflicts * par[L.P_SHARED_WAY_LATENCY], data + conflicts * par[L.P_SHARED_WAVEFRONT])
+    there = max(start + conflicts * par[L.P_SHARED_WAY_LATENCY], data + conflicts * turn)
     there += 2 * (ideal - 1) - 2
     if op == M.OP_LOAD:
         release_at(st, w, wbar, there + par[L.P_SHARED_LATENCY], L.R_SHORT)

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from gpusim.config import GPUConfig
+from gpusim.config.sections import Pipe, Port
 from gpusim.engine import layout as L
+from gpusim.engine.frontend import INSTRUCTION_BITS
 from gpusim.engine.group_matrix import TILE_WORDS
-from gpusim.engine.memory_state import REQ_FIELDS
-from gpusim.engine.readiness import CONSTANT_LINE_BYTES
+from gpusim.engine.memory_state import REPLACEMENTS, REQ_FIELDS
+from gpusim.engine.readiness import CONSTANT_NOWHERE
 from gpusim.engine.recorder import nothing_recorded
 from gpusim.engine.scheduler import POLICIES, ROOM
 from gpusim.engine.shadow import CHECK_INIT, CHECK_RACE, LANE_ROWS, RECORDS, WARP_ROWS
@@ -32,7 +34,6 @@ from isa.lower import Lowered
 BANKS = 5
 BANK_BYTES = 1 << 16
 LOCAL_ADDRESS = 0x7D20_0000_0000
-ICACHE_WAYS = 4
 #: The widest access of a thread.
 VECTOR_BYTES = 16
 _SPIN_REACH = 16  # instructions before an ATOMS.CAST.SPIN in which its load is looked for
@@ -129,7 +130,7 @@ def constant_rows(lowered: Lowered, banks: np.ndarray) -> np.ndarray:
 def unit_timing(config: GPUConfig) -> tuple[np.ndarray, np.ndarray]:
     """(cycles between two instructions, result latency) by unit number, int64 [16] each."""
     pipes = config.pipes
-    table = {
+    table: dict[int, Port] = {
         M.UNIT_FMA: pipes.fma,
         M.UNIT_FMAHEAVY: pipes.imad,
         M.UNIT_ALU: pipes.alu,
@@ -147,7 +148,8 @@ def unit_timing(config: GPUConfig) -> tuple[np.ndarray, np.ndarray]:
     latency = np.full(16, 4, np.int64)
     for unit, pipe in table.items():
         interval[unit] = pipe.initiation_cycles
-        latency[unit] = pipe.latency_cycles
+        if isinstance(pipe, Pipe):
+            latency[unit] = pipe.latency_cycles
     interval[M.UNIT_LSU] = 1  # its queue takes an instruction a cycle; what follows is booked in `lsu`
     return interval, latency
 
@@ -200,6 +202,10 @@ def parameters(
     par[L.P_SHARED_STORE_RELEASE] = memory.shared_store_source_release_cycles
     par[L.P_REGISTER_RELEASE] = memory.store_source_release_per_register_cycles
     par[L.P_STORE_DRAIN] = memory.store_drain_cycles
+    constant = config.constant
+    par[L.P_CONST_SHIFT] = constant.line_bytes.bit_length() - 1
+    par[L.P_CONST_FIRST] = constant.l0_bytes // constant.line_bytes
+    par[L.P_CONST_SECOND] = constant.l15_bytes // constant.line_bytes
     par[L.P_CONST_FETCH] = config.constant.fetch_bytes // config.constant.line_bytes
     par[L.P_CONST_FAR] = config.constant.memory_latency_cycles
     par[L.P_CONST_RELEASE] = memory.constant_source_release_cycles
@@ -214,6 +220,9 @@ def parameters(
     par[L.P_L1_SETS] = l1.sets
     par[L.P_L1_WAYS] = l1.ways(occupancy.l1_bytes)
     par[L.P_L1_TAGS_PER_CYCLE] = l1.tag_lookups_per_cycle
+    par[L.P_L1_DATA] = l1.data_bytes_per_cycle
+    par[L.P_L1_REPLACEMENT] = REPLACEMENTS[l1.replacement]
+    par[L.P_L1_WRITE_ALLOCATE] = int(l1.write_allocate)
     par[L.P_L1_REQUEST] = l1.latency_cycles // 2
     par[L.P_L1_REPLY] = l1.latency_cycles - l1.latency_cycles // 2 - 2
     par[L.P_BRANCH_LATENCY] = issue.branch_latency_cycles
@@ -224,10 +233,11 @@ def parameters(
     par[L.P_BAR_BASE] = issue.bar_base_cycles
     par[L.P_BAR_INTERVAL] = issue.bar_per_warp_cycles
     icache = config.icache
+    par[L.P_ICACHE_SHIFT] = (icache.line_bytes >> INSTRUCTION_BITS).bit_length() - 1
     par[L.P_L0_LINES] = icache.l0_bytes // icache.line_bytes
-    par[L.P_IL1_SETS] = icache.l1_bytes // icache.line_bytes // ICACHE_WAYS
-    par[L.P_IL15_SETS] = icache.l15_bytes // icache.line_bytes // ICACHE_WAYS
-    par[L.P_ICACHE_WAYS] = ICACHE_WAYS
+    par[L.P_IL1_SETS] = icache.l1_bytes // icache.line_bytes // icache.ways
+    par[L.P_IL15_SETS] = icache.l15_bytes // icache.line_bytes // icache.ways
+    par[L.P_ICACHE_WAYS] = icache.ways
     par[L.P_IL1_LATENCY] = icache.l1_latency_cycles
     par[L.P_IL15_LATENCY] = icache.l15_latency_cycles
     par[L.P_IL1_INTERVAL] = icache.l1_line_cycles
@@ -320,9 +330,9 @@ def build_state(
     shared = spare.zeros("shared", (sms, int(par[L.P_BLOCK_SLOTS] * par[L.P_SHARED_STRIDE])), used, np.uint8)
     local = spare.zeros("local", (sms, max(parts * slots * int(par[L.P_LOCAL_BYTES]) * 8, 32)), used, np.uint32)
     icache_lines = parts * par[L.P_L0_LINES] + (par[L.P_IL1_SETS] + par[L.P_IL15_SETS]) * par[L.P_ICACHE_WAYS]
-    misses = int(par[L.P_MAX_OUTSTANDING]) + 4 * ROOM
-    constant = spare.take("constant", (sms, BANKS * BANK_BYTES // CONSTANT_LINE_BYTES))
-    constant[:used] = -1
+    misses = int(par[L.P_MAX_OUTSTANDING]) + max(parts, 4) * ROOM
+    constant = spare.take("constant", (sms, BANKS * BANK_BYTES >> int(par[L.P_CONST_SHIFT])))
+    constant[:used] = CONSTANT_NOWHERE
     held = int(par[L.P_SUB_PARTITIONS]) * L.QUEUE_MOST
     code = checked_code(lowered)
     checks = int(par[L.P_CHECKS])
@@ -345,6 +355,7 @@ def build_state(
         tags=spare.zeros("tags", (sms, int(par[L.P_L1_SETS] * par[L.P_L1_WAYS]), L.L_FIELDS), used),
         icache=spare.zeros("icache", (sms, int(icache_lines), 3), used),
         constant=constant,
+        constant_order=spare.take("constant_order", (sms, int(par[L.P_CONST_FIRST] + par[L.P_CONST_SECOND]))),
         shared8=shared,
         shared32=shared.view(np.uint32),
         local8=local.reshape(-1).view(np.uint8),
@@ -369,9 +380,9 @@ def build_state(
         lanes=spare.take("lanes", (sms, room.deferred, 32)),
         values=spare.take("values", (sms, room.deferred, 8, 32), np.uint32),
         address=spare.take("address", (sms, 32)),
-        touched=spare.take("touched", (sms, 160, 2)),
+        touched=spare.take("touched", (sms, max(160, int(par[L.P_BANKS])), 2)),
         tile=spare.take("tile", (sms * TILE_WORDS,), np.uint32),
-        done=spare.take("done", (sms, 64, 2)),
+        done=spare.take("done", (sms, int(par[L.P_BLOCK_SLOTS]), 2)),
         line=np.zeros((chunks, len(code), L.N_FIELDS), np.int64),
         shadow=np.zeros(remembered, np.int64),
         lane_clock=np.zeros((warps, LANE_ROWS, 32) if races else (1, 1, 1), np.int64),

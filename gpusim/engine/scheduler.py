@@ -8,7 +8,6 @@ from gpusim.engine.bulk_copy import BULK_LINES
 from gpusim.engine.exec_common import predicate, row_offset
 from gpusim.engine.execute import execute
 from gpusim.engine.flight import close_copies
-from gpusim.engine.frontend import LINE_INSTRUCTIONS
 from gpusim.engine.jit import compiled, compiled_in_place
 from gpusim.engine.log import log_costs, log_end, log_issue
 from gpusim.engine.readiness import block, charge, charge_queue, make_ready, note_ready
@@ -122,7 +121,8 @@ def branch_latency(st, i, target):
     if st.code[target, M.COL_CLASS] == M.CLS_CONTROL and st.code[target, M.COL_OP] == M.OP_BSYNC:
         return st.par[L.P_MEET_AFTER]
     # The target's line holds nothing after it, and the next one has to be fetched.
-    late = LAST_IN_LINE_CYCLES if target % LINE_INSTRUCTIONS == LINE_INSTRUCTIONS - 1 else 0
+    last = (1 << st.par[L.P_ICACHE_SHIFT]) - 1
+    late = LAST_IN_LINE_CYCLES if target & last == last else 0
     return st.par[L.P_BRANCH_LATENCY] + late
 
 

@@ -75,18 +75,15 @@ def _l2(config: GPUConfig, value: float) -> Changes:
 
 
 def _l2_latency(config: GPUConfig, value: float) -> Changes:
-    """Both latencies and that of memory, which lies behind, by the same cycles; the ways there share what is left."""
-    l2, crossbar = config.l2, config.crossbar
+    """Both latencies and that of memory, which lies behind, by the same cycles."""
+    l2 = config.l2
     near = max(round(value), config.l1.latency_cycles + l2.latency_spread_cycles // 2 + 2)
     more = near - l2.latency_near_cycles
-    way = max(0, (near - config.l1.latency_cycles) // 2)
     shortest = near - l2.latency_spread_cycles // 2 - config.l1.latency_cycles
     return {
         "l2.latency_near_cycles": near,
         "l2.latency_far_cycles": l2.latency_far_cycles + more,
         "l2.lookahead_cycles": max(1, min(l2.lookahead_cycles, shortest)),
-        "crossbar.request_latency_cycles": min(crossbar.request_latency_cycles, way),
-        "crossbar.reply_latency_cycles": min(crossbar.reply_latency_cycles, way),
         "dram.latency_cycles": config.dram.latency_cycles + more,
     }
 
@@ -106,12 +103,9 @@ def _queue(config: GPUConfig, value: float) -> Changes:
 def _l1_latency(config: GPUConfig, value: float) -> Changes:
     latency = min(max(1, round(value)), config.l2.latency_near_cycles - config.l2.latency_spread_cycles // 2 - 1)
     shortest = config.l2.latency_near_cycles - config.l2.latency_spread_cycles // 2 - latency
-    way = (config.l2.latency_near_cycles - latency) // 2
     return {
         "l1.latency_cycles": latency,
         "l2.lookahead_cycles": min(config.l2.lookahead_cycles, shortest),
-        "crossbar.request_latency_cycles": min(config.crossbar.request_latency_cycles, way),
-        "crossbar.reply_latency_cycles": min(config.crossbar.reply_latency_cycles, way),
     }
 
 
@@ -119,8 +113,7 @@ def _multiple(value: float, unit: int) -> int:
     return max(1, round(value / unit)) * unit
 
 
-_LATENCIES = ("l2.latency_far_cycles", "l2.lookahead_cycles", "crossbar.request_latency_cycles",
-              "crossbar.reply_latency_cycles", "dram.latency_cycles")  # fmt: skip
+_LATENCIES = ("l2.latency_far_cycles", "l2.lookahead_cycles", "dram.latency_cycles")
 _SHARED = ("sm.shared_capacities_bytes", "sm.shared_bytes_per_block_max", "sm.static_shared_bytes_max",
            "sm.unified_l1_bytes")  # fmt: skip
 _SMALLER = "smaller"
@@ -144,7 +137,7 @@ KEYS = {
         Key("pipes.xu.initiation_cycles", _SMALLER, "special functions"),
         Key("pipes.tensor.initiation_cycles", _SMALLER, "tensor units"),
         Key("shared.latency_cycles", _SMALLER, "the latency of shared memory"),
-        Key("l1.latency_cycles", _SMALLER, "the latency of L1", _LATENCIES[1:4], _l1_latency),
+        Key("l1.latency_cycles", _SMALLER, "the latency of L1", _LATENCIES[1:2], _l1_latency),
         Key("l1.data_bytes_per_cycle", _LARGER, "the bandwidth of L1"),
         Key("l1.max_outstanding_sectors", _LARGER, "loads that an SM waits for at once"),
         Key("memory_instruction.queue_depth", _LARGER, "the queue in front of memory",

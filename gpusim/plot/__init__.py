@@ -15,15 +15,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gpusim.plot.bank_map import bank_wavefronts
     from gpusim.plot.everything import write_all
+    from gpusim.plot.heat import heat_map
     from gpusim.plot.lane_map import lane_activity
     from gpusim.plot.memory_map import memory_load
     from gpusim.plot.occupancy_chart import occupancy_calculator
     from gpusim.plot.pareto_chart import pareto
     from gpusim.plot.residency_chart import sm_residency
     from gpusim.plot.roofs import roofline
+    from gpusim.plot.scaling import scaling_curves
     from gpusim.plot.scatter import predicted_against_measured
     from gpusim.plot.screening_chart import morris
     from gpusim.plot.sector_map import coalescing
+    from gpusim.plot.several_roofs import rooflines
     from gpusim.plot.stall_bars import stall_breakdown
     from gpusim.plot.style import MatplotlibMissing, save, text_alternative
     from gpusim.plot.timeline import scheduler_timeline
@@ -35,6 +38,7 @@ _HOME = {
     "bank_wavefronts": "bank_map",
     "coalescing": "sector_map",
     "divergence_tree": "tree",
+    "heat_map": "heat",
     "lane_activity": "lane_map",
     "memory_load": "memory_map",
     "morris": "screening_chart",
@@ -42,7 +46,9 @@ _HOME = {
     "pareto": "pareto_chart",
     "predicted_against_measured": "scatter",
     "roofline": "roofs",
+    "rooflines": "several_roofs",
     "save": "style",
+    "scaling_curves": "scaling",
     "scheduler_timeline": "timeline",
     "sm_residency": "residency_chart",
     "stall_breakdown": "stall_bars",
@@ -56,6 +62,7 @@ __all__ = [
     "bank_wavefronts",
     "coalescing",
     "divergence_tree",
+    "heat_map",
     "lane_activity",
     "memory_load",
     "morris",
@@ -63,7 +70,9 @@ __all__ = [
     "pareto",
     "predicted_against_measured",
     "roofline",
+    "rooflines",
     "save",
+    "scaling_curves",
     "scheduler_timeline",
     "sm_residency",
     "stall_breakdown",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,48 @@ def simulated(name: str, size: int, trace: bool = False) -> Result:
 def traced(name: str, size: int) -> Any:
     """What happened on SM 0 and in block 0."""
     return simulated(name, size, trace=True).trace
+
+
+def swept(names: Iterable[tuple[str, int]], machines: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of bundled programs (name, size) on machines that differ from an H200, as `gpusim sweep` makes them."""
+    rows = []
+    for name, size in names:
+        for overrides in machines:
+            config = gpusim.load_config("h200", overrides)
+            launch = replace(registry.get(name).make(size, 0), kernel=images.image(name))
+            least = gpusim.bound.bound(gpusim.bound.profile(launch, config, key=("gallery", name, size)), config)
+            result = gpusim.simulate(
+                launch.kernel, launch.grid, launch.block, launch.args, config, launch.shared_bytes
+            )
+            rows.append(
+                {"program": name, **overrides, "cycles": result.cycles, "time_us": result.time_us}
+                | {"bound_cycles": least.cycles}
+            )
+    return rows
+
+
+def _heat() -> Any:
+    machines = [
+        {"sm.count": count, "dram.bandwidth_gb_s": bandwidth}
+        for count in (16, 33, 66, 132)
+        for bandwidth in (600, 1200, 2400, 4800)
+    ]
+    return plot.heat_map(swept([("vector_add", 1 << 20)], machines), "sm.count", "dram.bandwidth_gb_s")
+
+
+def _scaling() -> Any:
+    programs = [("matmul/tiled", 256), ("vector_add", 1 << 20), ("pointer_chase/dram", 8)]
+    machines = [{"sm.count": count} for count in (8, 16, 32, 64, 128, 256)]
+    return plot.scaling_curves(swept(programs, machines), "sm.count")
+
+
+def _rooflines() -> Any:
+    launch = registry.get("matmul/tiled").make(256, 0)
+    program = images.image("matmul/tiled")
+    half = gpusim.load_config("h200", {"gpu.name": "H200 with half of its SMs", "sm.count": 66})
+    return plot.rooflines(
+        gpusim.simulate(program, launch.grid, launch.block, launch.args, gpu) for gpu in ("h200", half, "tiny")
+    )
 
 
 def _memory() -> Any:
@@ -76,6 +119,9 @@ PICTURES: Mapping[str, Callable[[], Any]] = {
     "banks": lambda: plot.bank_wavefronts(traced("bank_conflict/8", 1024)),
     "coalescing": lambda: plot.coalescing(traced("access/strided", 1024)),
     "schedulers": lambda: plot.scheduler_timeline(traced("matmul/tiled", 512), start=12000),
+    "heat": _heat,
+    "scaling": _scaling,
+    "rooflines": _rooflines,
     "residency": lambda: plot.sm_residency(traced("vector_add", 1 << 20)),
     "tornado": _tornado,
     "morris": _morris,
