@@ -96,9 +96,9 @@ def execute(options: argparse.Namespace) -> int:
     named = [name.strip() for name in options.metrics.split(",") if name.strip()]
     metrics = list(dict.fromkeys([*sweep.metrics, *named]))
     _check_options(options)
-    check_points(points, metrics)
     asked = {"metrics": metrics, "bound": "only" if options.bound_only else True, "verify": options.verify}
     if options.dry_run:
+        check_points(points, metrics)
         return _dry_run(points, options, asked)
     journal = options.journal or (Path(options.out).with_suffix(".journal") if options.out else None)
     if options.resume and journal is None:

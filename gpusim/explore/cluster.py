@@ -57,7 +57,7 @@ class Cluster:
                 futures[future] = point
                 done.add(future)
 
-        for _ in range(_AHEAD * sum(self._client.nthreads().values())):
+        for _ in range(_AHEAD * max(sum(self._client.nthreads().values()), 1)):
             submit()
         for future in done:
             point = futures.pop(future)

@@ -59,7 +59,8 @@ def evaluate(
     try:
         config = machine(point)
         target = find(point, config)
-        row |= {name: value for name in BUNDLED_PARAMETERS if (value := getattr(target, name)) is not None}
+        found = {name: value for name in BUNDLED_PARAMETERS if (value := getattr(target, name)) is not None}
+        row = {name: row[name] for name in ("key", "program", "gpu")} | found | row
         if bound:
             row |= _bound(target, config, bound == "only")
         if bound != "only":

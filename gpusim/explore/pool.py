@@ -8,6 +8,7 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from gpusim.explore.check import check_points
 from gpusim.explore.evaluate import evaluate
 from gpusim.explore.journal import Journal, make_header
 from gpusim.explore.point import Point
@@ -63,13 +64,10 @@ def run(
         WorkerFailed, ClusterFailed: there is nobody to run points.
         TableError: pandas is missing.
     """
-    from gpusim.explore.check import check_points
     from gpusim.explore.table import frame
 
-    chosen = list(points)
-    check_points(chosen, metrics)
     rows = collect(
-        chosen, metrics=metrics, bound=bound, workers=workers, dask=dask, journal=journal, resume=resume,
+        list(points), metrics=metrics, bound=bound, workers=workers, dask=dask, journal=journal, resume=resume,
         timeout_s=timeout_s, verify=verify, screen=screen, progress=progress,
     )  # fmt: skip
     return frame(rows, metrics)
@@ -94,36 +92,48 @@ def collect(
 
     announce: called once if the simulator's core has to be compiled first.
     """
+    # The processes first: they load the simulator while names are checked here.
+    with closing(_runner(len(points), workers, dask, announce)) as runner:
+        check_points(points, metrics)
+        asked = {"metrics": list(metrics), "bound": bound, "verify": verify}
+        options = asked | {"timeout_s": timeout_s}
+        header = make_header(points, asked | {"screen": screen}) if journal else {}
+        with Journal(journal, header, resume) if journal else nullcontext() as book:
+            return _collect(points, runner, options, screen, book, progress)
+
+
+def _collect(
+    points: Sequence[Point],
+    runner: Runner,
+    options: Mapping[str, Any],
+    screen: float | None,
+    book: Journal | None,
+    progress: Progress | None,
+) -> list[dict[str, Any]]:
     unique = {point.key: point for point in points}
-    asked = {"metrics": list(metrics), "bound": bound, "verify": verify, "screen": screen}
-    options = {"metrics": list(metrics), "bound": bound, "verify": verify, "timeout_s": timeout_s}
-    header = make_header(points, asked) if journal else {}
-    with Journal(journal, header, resume) if journal else nullcontext() as book:
-        rows = {key: row for key, row in (book.rows if book else {}).items() if key in unique}
-        failed = 0
+    rows = {key: row for key, row in (book.rows if book else {}).items() if key in unique}
+    failed = sum(row["error"] is not None for row in rows.values())
 
-        def keep(finished: Iterable[dict[str, Any]]) -> None:
-            nonlocal failed
-            for row in finished:
-                row = json.loads(json.dumps(row))  # as the journal gives it back, so that resuming changes nothing
-                if book:
-                    book.append(row)
-                rows[row["key"]] = row
-                failed += row["error"] is not None
-                if progress is not None:
-                    progress(len(rows), failed, len(unique))
-
-        failed = sum(row["error"] is not None for row in rows.values())
+    def report() -> None:
         if progress is not None:
             progress(len(rows), failed, len(unique))
-        left = [point for key, point in unique.items() if key not in rows]
-        if left:
-            with closing(_runner(len(left), workers, dask, announce)) as runner:
-                if screen is not None:
-                    bounds = list(runner.rows(left, options | {"bound": "only"}))
-                    left, rest = screened(unique, rows, bounds, screen)
-                    keep(rest)
-                keep(runner.rows(left, options))
+
+    def keep(finished: Iterable[dict[str, Any]]) -> None:
+        nonlocal failed
+        for row in finished:
+            row = json.loads(json.dumps(row))  # as the journal gives it back, so that resuming changes nothing
+            if book:
+                book.append(row)
+            rows[row["key"]] = row
+            failed += row["error"] is not None
+            report()
+
+    report()
+    left = [point for key, point in unique.items() if key not in rows]
+    if screen is not None and left:
+        left, rest = screened(unique, rows, runner.rows(left, {**options, "bound": "only"}), screen)
+        keep(rest)
+    keep(runner.rows(left, options))
     return [rows[key] for key in unique]
 
 
@@ -148,4 +158,4 @@ def _runner(points: int, workers: int | None, dask: str | None, announce: Callab
     from gpusim.explore.workers import Pool
     from gpusim.simulation import host_threads
 
-    return Pool(min(host_threads(workers), points), announce)
+    return Pool(min(host_threads(workers), max(points, 1)), announce)

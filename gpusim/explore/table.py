@@ -55,8 +55,9 @@ def write(table: pandas.DataFrame, path: str | Path) -> None:
     except ImportError:
         raise TableError("a .parquet file needs the package pyarrow: pip install 'gpusim[explore]'") from None
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise TableError(f"{path} cannot be written: {error.strerror or error}") from None
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def check_writable(path: str | Path) -> None:

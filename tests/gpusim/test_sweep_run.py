@@ -249,9 +249,9 @@ def test_a_worker_in_a_long_point_ends_with_its_sweep(tmp_path):
 def test_without_fork_every_worker_is_a_process_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setattr(workers_module, "_Nursery", workers_module._Processes)
     (tmp_path / "left.py").write_text(DEADLY)
-    points = [Point(f"{tmp_path}/left.py:kernel", "tiny", (), {"grid": 1, "block": 1}), Point("saxpy", "tiny")]
+    points = [Point("saxpy", "tiny"), Point(f"{tmp_path}/left.py:kernel", "tiny", (), {"grid": 1, "block": 1})]
     errors = [row["error"] for row in collect(points, workers=1)]
-    assert errors == ["the worker process ended by itself, with exit code 7", None]
+    assert errors == [None, "the worker process ended by itself, with exit code 7"]
 
 
 def test_an_interrupt_ends_cleanly(tmp_path):

@@ -231,7 +231,7 @@ def test_a_row_is_what_a_run_says(toolchain):
         (Point("saxpy", "tinny"), "no configuration 'tinny'"),
         (Point("saxpy", "tiny", {"sm.cout": 1}), "did you mean 'sm.count'"),
         (Point("saxpy", "tiny", {"sm.count": "many"}), "must be a whole number"),
-        (Point("saxpy", "tiny", {"dram.channels": 3, "l2.slices": 2}), "dram.channels must be a multiple"),
+        (Point("saxpy", "tiny", {"sm.max_warps": 33}), "max_warps must be a multiple of sub_partitions"),
         (Point("saxpy", "tiny", parameters={"size": -1}), "size"),
         (Point("saxpy", "tiny", parameters={"syze": 1}), "unknown parameter 'syze'"),
         (Point("saxpy", "tiny", parameters={"grid": 1}), "not for bundled programs"),
