@@ -159,12 +159,12 @@ def test_keys_that_follow_an_axis_keep_their_proportion():
 
 def test_what_is_no_machine_is_an_error_and_not_run():
     run = Formula()
-    space = Space("gemv", "tiny", {"l2.slices": [4, 5], "sm.count": [1, 2, 4]})
+    space = Space("gemv", "tiny", {"sm.registers": [65000, 65536], "sm.count": [1, 2, 4]})
     found = search(space, trials=15, rows=run)
-    wrong = [each for each in found.candidates if each.machine["l2.slices"] == 5]
+    wrong = [each for each in found.candidates if each.machine["sm.registers"] == 65000]
     assert wrong
-    assert all("slices of a partition must be even" in each.error and not each.values for each in wrong)
-    assert all(dict(point.config)["l2.slices"] == 4 for point in run.asked)
+    assert all("registers must be a multiple of" in each.error and not each.values for each in wrong)
+    assert all(dict(point.config)["sm.registers"] == 65536 for point in run.asked)
     assert found.best.machine["sm.count"] == 4
 
 

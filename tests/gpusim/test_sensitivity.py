@@ -54,6 +54,9 @@ def test_every_key_moves_to_a_machine_and_takes_only_what_it_says(gpu, factor):
         reached = value_of(machine, key.name)
         if key.name == "sm.unified_l1_bytes":
             assert reached >= config.sm.shared_bytes  # which it cannot go below
+        elif key.name == "sm.max_warps":
+            parts, least = config.sm.sub_partitions, config.sm.max_threads_per_block // config.gpu.warp_size
+            assert reached == max(least, parts * round(value * factor / parts))
         elif key.name == "dram.latency_cycles":
             assert reached >= config.l2.latency_near_cycles + config.l2.mean_fabric_latency_cycles
         else:
