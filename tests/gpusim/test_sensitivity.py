@@ -61,7 +61,7 @@ def test_every_key_moves_to_a_machine_and_takes_only_what_it_says(gpu, factor):
             assert reached >= config.l2.latency_near_cycles + config.l2.mean_fabric_latency_cycles
         else:
             wanted = max(1, value * factor) if isinstance(value, int) else value * factor
-            assert abs(reached - wanted) <= max(0.5, 0.03 * wanted), key.name
+            assert abs(reached - wanted) <= max(0.5, 0.06 * wanted), key.name
 
 
 def test_all_keys_together_are_a_machine():
