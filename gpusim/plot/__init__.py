@@ -19,15 +19,18 @@ if TYPE_CHECKING:
     from gpusim.plot.lane_map import lane_activity
     from gpusim.plot.memory_map import memory_load
     from gpusim.plot.occupancy_chart import occupancy_calculator
+    from gpusim.plot.pareto_chart import pareto
     from gpusim.plot.residency_chart import sm_residency
     from gpusim.plot.roofs import roofline
     from gpusim.plot.scaling import scaling_curves
     from gpusim.plot.scatter import predicted_against_measured
+    from gpusim.plot.screening_chart import morris
     from gpusim.plot.sector_map import coalescing
     from gpusim.plot.several_roofs import rooflines
     from gpusim.plot.stall_bars import stall_breakdown
     from gpusim.plot.style import MatplotlibMissing, save, text_alternative
     from gpusim.plot.timeline import scheduler_timeline
+    from gpusim.plot.tornado_chart import tornado
     from gpusim.plot.tree import divergence_tree
 
 _HOME = {
@@ -38,7 +41,9 @@ _HOME = {
     "heat_map": "heat",
     "lane_activity": "lane_map",
     "memory_load": "memory_map",
+    "morris": "screening_chart",
     "occupancy_calculator": "occupancy_chart",
+    "pareto": "pareto_chart",
     "predicted_against_measured": "scatter",
     "roofline": "roofs",
     "rooflines": "several_roofs",
@@ -48,6 +53,7 @@ _HOME = {
     "sm_residency": "residency_chart",
     "stall_breakdown": "stall_bars",
     "text_alternative": "style",
+    "tornado": "tornado_chart",
     "write_all": "everything",
 }
 
@@ -59,7 +65,9 @@ __all__ = [
     "heat_map",
     "lane_activity",
     "memory_load",
+    "morris",
     "occupancy_calculator",
+    "pareto",
     "predicted_against_measured",
     "roofline",
     "rooflines",
@@ -69,6 +77,7 @@ __all__ = [
     "sm_residency",
     "stall_breakdown",
     "text_alternative",
+    "tornado",
     "write_all",
 ]
 

@@ -11,6 +11,9 @@ from typing import Any
 
 import gpusim
 from gpusim import plot
+from gpusim.explore import Point, morris, one_at_a_time, search
+from gpusim.explore.rows import Rows
+from gpusim.explore.search_file import read_search
 from gpusim.result import Result
 from programs import images, registry
 from validate.scoring import accepted
@@ -88,6 +91,22 @@ def _measured() -> Any:
     return plot.predicted_against_measured(points)
 
 
+def _tornado() -> Any:
+    with Rows(workers=None) as rows:
+        return plot.tornado(one_at_a_time(Point("gemv", "h200", (), (("size", 2048),)), rows=rows))
+
+
+def _morris() -> Any:
+    with Rows(workers=None) as rows:
+        return plot.morris(morris(Point("vector_add", "tiny", (), (("size", 65536),)), rows=rows))
+
+
+def _pareto() -> Any:
+    asked = read_search(DOCS / "space.toml")
+    with Rows(workers=None) as rows:
+        return plot.pareto(search(asked.space, rows=rows, **asked.options))
+
+
 PICTURES: Mapping[str, Callable[[], Any]] = {
     "roofline": lambda: plot.roofline(simulated("matmul/tiled", 256)),
     "stalls": lambda: plot.stall_breakdown(simulated("matmul/tiled", 256)),
@@ -104,6 +123,9 @@ PICTURES: Mapping[str, Callable[[], Any]] = {
     "scaling": _scaling,
     "rooflines": _rooflines,
     "residency": lambda: plot.sm_residency(traced("vector_add", 1 << 20)),
+    "tornado": _tornado,
+    "morris": _morris,
+    "pareto": _pareto,
 }
 """Every picture by the name of its file."""
 
