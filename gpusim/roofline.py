@@ -15,7 +15,6 @@ from gpusim.counts import Counts, ratio
 from gpusim.engine import layout as L
 from gpusim.engine import memory_state as S
 from gpusim.metric_table import DRAM_READ_SECTORS, DRAM_WRITE_SECTORS, TEX_SECTORS
-from gpusim.warp_size import warp_cycles
 from isa import microops as M
 
 # Operations of one thread instruction. A packed half-precision instruction works on two numbers.

@@ -225,7 +225,7 @@ def test_latency_is_that_of_the_chain():
 
 def test_a_profile_holds_for_its_own_kind_of_machine():
     known = profile(launch_of("vector_add"))
-    with pytest.raises(LaunchError, match="shared.banks = 32"):
+    with pytest.raises(LaunchError, match=r"shared\.banks = 32"):
         bound(known, "h200", {"shared.banks": 16})
     with pytest.raises(LaunchError, match="threads per block"):
         bound(known, "h200", {"sm.max_threads_per_block": 64})
