@@ -19,6 +19,7 @@ from gpusim.errors import DataRaceError, LaunchError, MemoryAccessError
 from gpusim.occupancy import occupancy
 from programs import registry
 from tests.gpusim import interpreted_runner, sass
+from tests.gpusim.test_cluster import EXCHANGE, program
 
 ROOT = Path(__file__).parents[2]
 SIZES = (16, 32, 64)
@@ -142,24 +143,44 @@ def test_halves_that_parted_meet_again(first, second):
 
 
 def spin_for_flag(flag, out, waiting):
+    """A thread of one half waits for what one of the other does behind the place where the halves would meet."""
     t = cuda.threadIdx.x
-    if t & 31 == 0:
-        if t >> 5 == waiting:
-            rounds = 0
-            while cuda.atomic.cas(flag, 0, 5, 6) != 5:
-                rounds += 1
-            out[0] = rounds
-        else:
-            cuda.atomic.exch(flag, 0, 5)
+    if t == 32 * waiting:
+        rounds = 0
+        while cuda.atomic.cas(flag, 0, 5, 6) != 5:
+            rounds += 1
+        out[0] = rounds
+    out[1 + t] = t
+    if t == 32 - 32 * waiting:
+        cuda.atomic.exch(flag, 0, 5)
 
 
+def spin_in_shared(flag, out, waiting):
+    """The same through shared memory, with loads that look like any others."""
+    told = cuda.shared.array(1, int32)
+    t = cuda.threadIdx.x
+    told[0] = 0
+    cuda.syncthreads()
+    if t == 32 * waiting:
+        rounds = 0
+        while told[0] != 5:
+            cuda.threadfence_block()
+            rounds += 1
+        out[0] = rounds
+        flag[0] = 6
+    out[1 + t] = t
+    if t == 32 - 32 * waiting:
+        told[0] = 5
+
+
+@pytest.mark.parametrize("kernel", [spin_for_flag, spin_in_shared])
 @pytest.mark.parametrize("waiting", [0, 1])
-def test_a_half_may_wait_for_the_other(waiting):
-    """One of the two ways lies behind the other in the code: by program counters alone it would never have its turn."""
-    flag, out = np.zeros(1, np.int32), np.full(1, -1, np.int32)
-    result = run(spin_for_flag, 1, 64, (flag, out, np.int32(waiting)), 64, max_cycles=2_000_000)
+def test_a_half_may_wait_for_the_other(kernel, waiting):
+    """By program counters alone the half that spins would always go first."""
+    flag, out = np.zeros(1, np.int32), np.full(65, -1, np.int32)
+    result = run(kernel, 1, 64, (flag, out, np.int32(waiting)), 64, max_cycles=1_000_000)
     check_laws(result, 64)
-    assert flag[0] == 6 and out[0] >= 0
+    assert flag[0] == 6 and out[0] > 0 and out[1:].tolist() == list(range(64))
 
 
 def locked(lock, count):
@@ -410,6 +431,18 @@ def test_checks(size):
     all_checks = ("racecheck", "initcheck", "synccheck")
     plain, checked = (run_program("scan/blelloch", size, check=check)[0] for check in ((), all_checks))
     assert plain.cycles == checked.cycles
+
+
+@pytest.mark.parametrize("size", OTHERS)
+def test_clusters(size):
+    """The barrier of a cluster counts threads, of which there are fewer in a warp, or two halves."""
+    outcomes = []
+    for lanes in (32, size):
+        values = np.arange(24 * 64, dtype=np.int32).reshape(24, 64) % 50
+        out, who, marks = np.zeros_like(values), np.zeros(24, np.uint32), np.zeros((24, 64), np.uint8)
+        check_laws(run(program(EXCHANGE, CX=2, CY=2), (4, 6), 64, (values, out, who, marks), lanes), lanes)
+        outcomes.append((out.tolist(), who.tolist(), marks.tolist()))
+    assert outcomes[0] == outcomes[1]
 
 
 @pytest.mark.parametrize("size", OTHERS)
