@@ -11,7 +11,7 @@ from numba import cuda
 
 import gpusim
 from gpusim.bound import bound, profile, quick_bound
-from gpusim.bound.footprint import Requests
+from gpusim.bound.meeting import Requests
 from gpusim.bound.profile import kinds_of
 from gpusim.bound.work import Amount
 from gpusim.cli import main
@@ -225,7 +225,7 @@ def test_latency_is_that_of_the_chain():
 
 def test_a_profile_holds_for_its_own_kind_of_machine():
     known = profile(launch_of("vector_add"))
-    with pytest.raises(LaunchError, match="shared.banks = 32"):
+    with pytest.raises(LaunchError, match=r"shared\.banks = 32"):
         bound(known, "h200", {"shared.banks": 16})
     with pytest.raises(LaunchError, match="threads per block"):
         bound(known, "h200", {"sm.max_threads_per_block": 64})
