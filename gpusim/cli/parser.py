@@ -16,12 +16,13 @@ examples:
   gpusim script train.py --epochs 2                a Numba CUDA script, as it is, on the simulated GPU
   gpusim figures transpose/tiled pictures          pictures of what happened
   gpusim config diff h200 a100                     where two GPUs differ
+  gpusim collective all_reduce 256M --gpus 8       what a collective of several GPUs takes
 """
 
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of the whole command line; `options.command(options)` runs the command chosen."""
-    from gpusim.cli import bound, configs, diff, figures, listing, plot, run, script, show, sweep
+    from gpusim.cli import bound, collective, configs, diff, figures, listing, plot, run, script, show, sweep
 
     parser = argparse.ArgumentParser(
         prog="gpusim",
@@ -31,7 +32,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (run, script, listing, show, diff, bound, sweep, figures, plot, configs):
+    for module in (run, script, listing, show, diff, bound, sweep, figures, plot, configs, collective):
         module.add(commands)
     return parser
 

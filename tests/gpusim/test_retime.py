@@ -109,7 +109,7 @@ def test_a_slower_pipe_never_makes_a_program_faster(pipe):
 
 
 def test_code_is_left_alone_where_the_machine_is_what_the_compiler_thought():
-    for name in ("h200", "h100", "a100", "tiny"):
+    for name in ("h200", "h100", "a100", "v100", "b200", "tiny"):
         config = load_config(name)
         assert changes(config, config.gpu.arch) == {}
     code = lowered(*CHAIN)
