@@ -5,7 +5,8 @@
     found.cycles, found.by, found.terms
 
 Reading order: `work` (what instructions ask of each unit), `sampling` (running some blocks of a grid), `footprint` (the
-memory that all of them touch), `path` (how long one block takes at least), `profile`, `terms`. See docs/bound.md.
+memory that all of them touch), `meeting` (atomics on one line), `path` and `walk` (how long one block takes at least),
+`profile`, `terms`. See docs/bound.md.
 """
 
 from __future__ import annotations

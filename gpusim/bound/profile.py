@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.bound.footprint import FETCHES, Footprint, Region, atomic_requests, footprint_of, hot_requests
+from gpusim.bound.footprint import FETCHES, Footprint, Region, footprint_of
+from gpusim.bound.meeting import atomic_requests, hot_requests
 from gpusim.bound.path import Path, path_of
 from gpusim.bound.sampling import communicates, is_cooperative, run_chosen, run_whole
 from gpusim.bound.work import Amount, Kinds, Tally, work

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.bound.path import T_FETCH, T_MEMORY, instruction_table, is_bsync, least_times, times_of
 from gpusim.bound.profile import Profile, needs_of
+from gpusim.bound.walk import T_FETCH, T_MEMORY, instruction_table, is_bsync, least_times, times_of
 from gpusim.bound.work import Amount
 from gpusim.config import GPUConfig
 from gpusim.engine.constant_load import CONSTANT_TURN
