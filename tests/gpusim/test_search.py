@@ -111,13 +111,12 @@ def test_samplers_learn_where_the_budget_ends(sampler):
     assert found.best.machine["sm.count"] == 28
 
 
-@pytest.mark.parametrize("sampler", ("tpe", "nsga2"))
-def test_samplers_learn_limits_of_results(sampler):
-    """The smallest machine that is fast enough: without the limit they would go to one SM."""
+def test_a_sampler_learns_limits_of_results():
+    """The smallest machine that is fast enough: without the limit it would go to one SM."""
     space = Space("gemv", "tiny", {"sm.count": list(range(1, 65))})
-    found = search(space, ["area_mm2"], ["time_us <= 2"], trials=90, sampler=sampler, population=15, rows=Formula())
+    found = search(space, ["area_mm2"], ["time_us <= 2"], trials=90, rows=Formula())
     assert found.best.machine["sm.count"] in (25, 26)
-    assert sum(each.machine["sm.count"] < 20 for each in found.candidates[-30:]) <= 16
+    assert sum(each.machine["sm.count"] < 20 for each in found.candidates[-30:]) <= 10
 
 
 def test_the_front_is_what_nothing_beats():
