@@ -10,7 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpusim import bound, explore, plot
+    from gpusim import bound, explore, node, plot
+    from gpusim.collectives import collective
     from gpusim.config import GPUConfig, load_config
     from gpusim.device import Device
     from gpusim.difference import Difference, compare_results
@@ -31,6 +32,7 @@ _HOME = {
     "Launch": "gpusim.launch",
     "Result": "gpusim.result",
     "SimulationError": "gpusim.errors",
+    "collective": "gpusim.collectives",
     "compare_results": "gpusim.difference",
     "load_config": "gpusim.config",
     "Trace": "gpusim.trace",
@@ -49,16 +51,18 @@ __all__ = [
     "Trace",
     "TraceOptions",
     "bound",
+    "collective",
     "compare_results",
     "explore",
     "load_config",
+    "node",
     "plot",
     "simulate",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("bound", "explore", "plot"):
+    if name in ("bound", "explore", "node", "plot"):
         return import_module(f"gpusim.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'gpusim' has no attribute {name!r}")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import validate.commands
 from validate.microbench import command as microbench
+from validate.node import command as node
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -185,6 +186,7 @@ def _parser() -> argparse.ArgumentParser:
     published.add_argument("--docs", action="store_true", help="put the table into docs/published.md")
 
     microbench.add(commands, _command)
+    node.add(commands, _command)
     return parser
 
 

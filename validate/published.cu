@@ -100,7 +100,7 @@ CHAIN(chain_hfma, int, "fma.rn.f16x2 %0, %0, %1, %1;" : "+r"(v) : "r"(w))
 #if __CUDA_ARCH__ >= 800
 extern "C" __global__ void products(int rounds, unsigned *out)
 {
-    float c[4][4] = {};
+    float c[8][4] = {};
     unsigned a = threadIdx.x, b = threadIdx.x;
     unsigned first = clock_now();
 #pragma unroll 1
@@ -109,9 +109,9 @@ extern "C" __global__ void products(int rounds, unsigned *out)
         for (int u = 0; u < 128; u++)
             asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%4,%4,%4}, {%5,%5}, "
                          "{%0,%1,%2,%3};"
-                         : "+f"(c[u % 4][0]), "+f"(c[u % 4][1]), "+f"(c[u % 4][2]), "+f"(c[u % 4][3]) : "r"(a), "r"(b));
+                         : "+f"(c[u % 8][0]), "+f"(c[u % 8][1]), "+f"(c[u % 8][2]), "+f"(c[u % 8][3]) : "r"(a), "r"(b));
     float sum = 0;
-    for (int u = 0; u < 4; u++) sum += c[u][0];
+    for (int u = 0; u < 8; u++) sum += c[u][0];
     out[2] = (unsigned)sum;
     if (threadIdx.x == 0) {
         out[0] = first;

@@ -19,6 +19,7 @@ examples:
   gpusim sensitivity gemv --next a100              which parameter of a GPU moves the time most
   gpusim search space.toml --limit "area_mm2 <= h200"    the best machines under a budget
   gpusim cost h200 --set sm.count=264              what a GPU costs in area and power
+  gpusim collective all_reduce 256M --gpus 8       what a collective of several GPUs takes
 """
 
 
@@ -26,6 +27,7 @@ def make_parser() -> argparse.ArgumentParser:
     """The parser of the whole command line; `options.command(options)` runs the command chosen."""
     from gpusim.cli import (
         bound,
+        collective,
         configs,
         cost,
         diff,
@@ -49,7 +51,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for module in (
-        run, script, listing, show, diff, bound, sweep, search, sensitivity, figures, plot, configs, cost
+        run, script, listing, show, diff, bound, sweep, search, sensitivity, figures, plot, configs, collective, cost
     ):  # fmt: skip
         module.add(commands)
     return parser

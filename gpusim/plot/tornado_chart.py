@@ -26,9 +26,9 @@ def tornado(found: Sensitivity, ax: Axes | None = None, *, most: int = 15) -> Ax
     >>> from gpusim import plot
     >>> from gpusim.explore import Point, one_at_a_time
     >>> point = Point("vector_add", "tiny", (), (("size", 1024),))
-    >>> ax = plot.tornado(one_at_a_time(point, ["launch.overhead_cycles", "dram.latency_cycles"]))
+    >>> ax = plot.tornado(one_at_a_time(point, ["sm.max_blocks", "dram.latency_cycles"]))
     >>> [label.get_text() for label in ax.get_yticklabels()]
-    ['dram.latency_cycles', 'launch.overhead_cycles']
+    ['dram.latency_cycles']
     """
     if found.screenings:
         raise ValueError("a tornado is drawn of one_at_a_time; plot.morris draws a screening")

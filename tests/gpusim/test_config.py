@@ -204,10 +204,11 @@ def test_bad_file(tmp_path, text, words):
     assert words in refusal(path)
 
 
-def test_shipped_file_without_source_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(gpusim.config.load, "_SHIPPED", tmp_path.resolve())
+def test_shipped_file_without_source_is_refused(tmp_path):
+    here = gpusim.config.load.GPU._replace(folder=tmp_path.resolve())
     (tmp_path / "new.toml").write_text("[sm]\ncount = 3\n")
-    assert "sm.count: a shipped value needs a source" in refusal("new", ["sm.count=4"])
+    with pytest.raises(ConfigError, match=r"sm\.count: a shipped value needs a source"):
+        gpusim.config.load.load(here, "new", ["sm.count=4"])
 
 
 def test_toml_round_trip(tmp_path):

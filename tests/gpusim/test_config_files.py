@@ -197,7 +197,7 @@ def schema():
 def test_schema_takes_what_is_shipped(schema, name):
     from gpusim.config import load
 
-    assert list(schema.iter_errors(tomllib.loads((load._SHIPPED / f"{name}.toml").read_text()))) == []
+    assert list(schema.iter_errors(tomllib.loads((load.GPU.folder / f"{name}.toml").read_text()))) == []
     assert list(schema.iter_errors(tomllib.loads(load_config(name).to_toml()))) == []
 
 
