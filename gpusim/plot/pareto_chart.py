@@ -22,6 +22,13 @@ def pareto(found: Found, ax: Axes | None = None, *, x: str | None = None, y: str
     `ax.collections` are these three in the order grey, orange, blue.
 
     Raises ValueError for a column that does not exist, or where nothing was evaluated.
+
+    >>> from gpusim import plot
+    >>> from gpusim.explore import Space, search
+    >>> space = Space("vector_add", "tiny", {"size": 1024, "sm.count": [1, 2, 4]})
+    >>> ax = plot.pareto(search(space, ["time_us", "area_mm2"], trials=5))
+    >>> len(ax.collections)
+    3
     """
     names = [goal.name for goal in found.goals]
     y = y or names[0]

@@ -25,6 +25,12 @@ def morris(found: Sensitivity, ax: Axes | None = None) -> Axes:
     keys have their names. `ax.collections[0]` are the points.
 
     Raises ValueError for what `one_at_a_time` found.
+
+    >>> from gpusim import explore, plot
+    >>> point = explore.Point("vector_add", "tiny", (), (("size", 1024),))
+    >>> found = explore.morris(point, ["launch.overhead_cycles", "dram.latency_cycles"], trajectories=2)
+    >>> len(plot.morris(found).collections[0].get_offsets())
+    2
     """
     effects = found.screenings
     if not effects:

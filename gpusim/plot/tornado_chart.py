@@ -22,6 +22,13 @@ def tornado(found: Sensitivity, ax: Axes | None = None, *, most: int = 15) -> Ax
     those of the worse ones.
 
     Raises ValueError where nothing moves the time, or for what `morris` found.
+
+    >>> from gpusim import plot
+    >>> from gpusim.explore import Point, one_at_a_time
+    >>> point = Point("vector_add", "tiny", (), (("size", 1024),))
+    >>> ax = plot.tornado(one_at_a_time(point, ["sm.max_blocks", "dram.latency_cycles"]))
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['dram.latency_cycles']
     """
     if found.screenings:
         raise ValueError("a tornado is drawn of one_at_a_time; plot.morris draws a screening")

@@ -156,6 +156,9 @@ def test_energy_of_a_run_follows_what_it_does():
     assert many["FP32 units"] == pytest.approx(4 * few["FP32 units"])
     bits = 8 * large.metrics["dram__bytes.sum"]
     assert many["memory"] == pytest.approx(bits * T.MEMORIES["HBM3E"].bit_pj * 1e-12)
+    scale = T.NODES["4N"].energy * 1e-12
+    assert many["L1 and shared memory"] == pytest.approx(2 * 4 * 16384 * T.L1_BYTE * scale)  # both vectors, once
+    assert many["L2"] == pytest.approx(3 * 4 * 16384 * T.L2_BYTE * scale, rel=0.01)  # and the one that is stored
     area = cost(large.record.config).area_mm2
     assert many["leakage"] == pytest.approx(area * T.LEAKAGE_W_MM2 * large.time_us * 1e-6)
 

@@ -111,6 +111,14 @@ def test_samplers_learn_where_the_budget_ends(sampler):
     assert found.best.machine["sm.count"] == 28
 
 
+def test_a_sampler_learns_limits_of_results():
+    """The smallest machine that is fast enough: without the limit it would go to one SM."""
+    space = Space("gemv", "tiny", {"sm.count": list(range(1, 65))})
+    found = search(space, ["area_mm2"], ["time_us <= 2"], trials=90, rows=Formula())
+    assert found.best.machine["sm.count"] in (25, 26)
+    assert sum(each.machine["sm.count"] < 20 for each in found.candidates[-30:]) <= 10
+
+
 def test_the_front_is_what_nothing_beats():
     found = search(SPACE, ["time_us", "area_mm2"], trials=50, sampler="nsga2", derived=RULES, rows=Formula(),
                    population=20)  # fmt: skip
