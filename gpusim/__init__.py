@@ -2,14 +2,16 @@
 
 `gpusim.simulate` runs one kernel on a modelled GPU and returns a `Result`. Reading order: `simulation` (the call),
 `launch`, `config/`, `memory`, `arguments`, `occupancy` (what goes in), `runner` and `engine/` (the machine), `result`,
-`metrics`, `advice`, `report`, `report_html`, `trace` (what comes out), `difference` (two of them), `cli/`.
+`metrics`, `advice`, `report`, `report_html`, `trace` (what comes out), `difference` (two of them), `bound/` (the least
+time, without a run), `explore/` (many), `cli/`.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpusim import plot
+    from gpusim import bound, explore, node, plot
+    from gpusim.collectives import collective
     from gpusim.config import GPUConfig, load_config
     from gpusim.device import Device
     from gpusim.difference import Difference, compare_results
@@ -30,6 +32,7 @@ _HOME = {
     "Launch": "gpusim.launch",
     "Result": "gpusim.result",
     "SimulationError": "gpusim.errors",
+    "collective": "gpusim.collectives",
     "compare_results": "gpusim.difference",
     "load_config": "gpusim.config",
     "Trace": "gpusim.trace",
@@ -47,16 +50,20 @@ __all__ = [
     "SimulationError",
     "Trace",
     "TraceOptions",
+    "bound",
+    "collective",
     "compare_results",
+    "explore",
     "load_config",
+    "node",
     "plot",
     "simulate",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "plot":
-        return import_module("gpusim.plot")
+    if name in ("bound", "explore", "node", "plot"):
+        return import_module(f"gpusim.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'gpusim' has no attribute {name!r}")
     value = getattr(import_module(_HOME[name]), name)

@@ -18,12 +18,12 @@ from functools import cached_property
 
 import numpy as np
 
+from gpusim.config.derived import peak_bytes_per_cycle
 from gpusim.counts import GLOBAL, SHARED, Counts, ratio
 from gpusim.engine import layout as L
 from gpusim.engine.memory_state import SECTOR_BYTES
 from gpusim.engine.record import LaunchRecord
 from gpusim.limiter import BUSY, running_cycles, utilisation
-from gpusim.roofline import peak_bytes_per_cycle
 from isa import microops as M
 
 LEAST = 0.001

@@ -27,6 +27,7 @@ __all__ = [
     "KernelRaised",
     "LaunchError",
     "MemoryAccessError",
+    "NodeError",
     "OutOfDeviceMemory",
     "SimulationError",
     "SymbolError",
@@ -63,6 +64,10 @@ class ConfigError(SimulationError):
         if suggestion:
             message += f"; did you mean {suggestion!r}?"
         super().__init__(f"{where}: {message}" if where else message)
+
+
+class NodeError(SimulationError):
+    """A node of several GPUs that cannot do what was asked: no way between two devices, no such link or device."""
 
 
 class LaunchError(SimulationError):

@@ -19,11 +19,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpusim.config.derived import peak_bytes_per_cycle
 from gpusim.counts import Counts, ratio
 from gpusim.engine import layout as L
 from gpusim.engine.machine import ONE_VALUE_UNITS, unit_timing
 from gpusim.metric_table import STALL_MEANINGS
-from gpusim.roofline import count_bytes, peak_bytes_per_cycle
+from gpusim.roofline import count_bytes
 from isa import microops as M
 
 BUSY = 0.6

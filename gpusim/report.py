@@ -12,6 +12,7 @@ from gpusim.engine import memory_state as S
 from gpusim.limiter import pipe_cycles, running_cycles, utilisation
 from gpusim.metric_table import DRAM_READ_SECTORS, DRAM_WRITE_SECTORS
 from gpusim.result import Result
+from gpusim.units import byte_text, rate_text, scaled
 from isa import microops as M
 
 WIDTH = 100
@@ -75,7 +76,7 @@ def _throughput(result: Result, counts: Counts) -> Iterator[str]:
     yield "Throughput      of peak, over the whole duration"
     for level in ("DRAM", "L2"):
         rate = ratio(moved[level], result.roofline.seconds)
-        text = f"{_rate(rate)} of {_rate(peaks[level])}, {_bytes(moved[level])}"
+        text = f"{rate_text(rate)} of {rate_text(peaks[level])}, {byte_text(moved[level])}"
         yield _bar(level, shares[f"{level} bandwidth"], text)
     wavefronts = counts.total(L.N_SHARED_WAVEFRONTS)
     yield _bar("L1TEX data pipe", shares["L1TEX data pipe"], f"{wavefronts:,} shared-memory wavefronts")
@@ -98,15 +99,15 @@ def _roofline(result: Result) -> Iterator[str]:
         yield from _row("Roofline", "no floating-point operations, so only the memory roofs apply: "
                         f"{_percent(roofline.share_of_roof)} of the {roofline.roof} roof")  # fmt: skip
         return
-    kinds = ", ".join(f"{_scaled(total)}FLOP {kind}" for kind, total in roofline.operations.items())
+    kinds = ", ".join(f"{scaled(total)}FLOP {kind}" for kind, total in roofline.operations.items())
     levels = ", ".join(
         f"{level} {roofline.intensity(level):.2f}" for level in ("L1", "L2", "DRAM") if roofline.bytes[level]
     )
     peak = roofline.peak_operations_per_s[roofline.kind or "FP32"]
     yield from _row(
         "Roofline",
-        f"{kinds}; FLOP per byte: {levels or 'no memory traffic'}; {_scaled(roofline.operations_per_s)}FLOP/s of "
-        f"{_scaled(peak)}FLOP/s {roofline.kind} peak; {_percent(roofline.share_of_roof)} of the {roofline.roof} roof",
+        f"{kinds}; FLOP per byte: {levels or 'no memory traffic'}; {scaled(roofline.operations_per_s)}FLOP/s of "
+        f"{scaled(peak)}FLOP/s {roofline.kind} peak; {_percent(roofline.share_of_roof)} of the {roofline.roof} roof",
     )
 
 
@@ -180,7 +181,7 @@ def _caches(counts: Counts) -> Iterator[str]:
         )
     read = counts.memory_bytes(*DRAM_READ_SECTORS)
     written = counts.memory_bytes(*DRAM_WRITE_SECTORS)
-    parts.append(f"DRAM read {_bytes(read)}, written {_bytes(written)}")
+    parts.append(f"DRAM read {byte_text(read)}, written {byte_text(written)}")
     yield from _row("Cache hit rates", "; ".join(parts))
 
 
@@ -237,7 +238,7 @@ def _simulation(result: Result, counts: Counts) -> Iterator[str]:
     yield ""
     yield from _row(
         "Simulation",
-        f"{counts.instructions:,} warp instructions in {record.host_seconds:.2f} s: {_scaled(result.rate)}"
+        f"{counts.instructions:,} warp instructions in {record.host_seconds:.2f} s: {scaled(result.rate)}"
         f"instructions/s on {threads}",
     )
 
@@ -257,19 +258,3 @@ def _dim3(value: tuple[int, ...]) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
-
-
-def _scaled(value: float) -> str:
-    """Number and decimal prefix, ready for a unit: '12.3 G'."""
-    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= factor:
-            return f"{value / factor:.1f} {prefix}"
-    return f"{value:.0f} "
-
-
-def _bytes(value: float) -> str:
-    return f"{_scaled(value)}B"
-
-
-def _rate(value: float) -> str:
-    return f"{_scaled(value)}B/s"

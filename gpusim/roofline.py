@@ -10,12 +10,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from gpusim.config import GPUConfig
+from gpusim.config.derived import peak_bytes_per_cycle, peak_operations_per_s
 from gpusim.counts import Counts, ratio
 from gpusim.engine import layout as L
 from gpusim.engine import memory_state as S
 from gpusim.metric_table import DRAM_READ_SECTORS, DRAM_WRITE_SECTORS, TEX_SECTORS
-from gpusim.warp_size import warp_cycles
 from isa import microops as M
 
 # Operations of one thread instruction. A packed half-precision instruction works on two numbers.
@@ -93,35 +92,6 @@ class Roofline:
             "roof": self.roof,
             "share_of_roof": self.share_of_roof,
         }
-
-
-def peak_operations_per_s(config: GPUConfig) -> dict[str, float]:
-    """Operations a second of all SMs, by kind: a fused multiply-add of 32 lanes each `initiation_cycles`."""
-    pipes = config.pipes
-    warps_per_s = config.sm.count * config.sm.sub_partitions * config.gpu.clock_mhz * 1e6
-    lanes = config.gpu.warp_size
-    return {
-        "FP32": warps_per_s * 2 * lanes / warp_cycles(config, pipes.fma.initiation_cycles),
-        "FP64": warps_per_s * 2 * lanes / warp_cycles(config, pipes.fp64.initiation_cycles),
-        "FP16": warps_per_s * 4 * lanes / warp_cycles(config, pipes.half.initiation_cycles),
-        # One m16n8k16 of 16-bit inputs, which is what the pipe's initiation interval counts.
-        "tensor": warps_per_s * 2 * 16 * 8 * 16 / pipes.tensor.initiation_cycles,
-    }
-
-
-def peak_bytes_per_cycle(config: GPUConfig) -> dict[str, float]:
-    """Bytes per SM clock cycle of the whole GPU, by level. For L2 the narrowest of slices, crossbar ports and SMs."""
-    crossbar = config.crossbar
-    ports = -(-config.sm.count // crossbar.sms_per_port)
-    return {
-        "L1": config.sm.count * config.l1.data_bytes_per_cycle,
-        "L2": min(
-            config.l2.slices * config.l2.slice_bytes_per_cycle,
-            ports * crossbar.port_reply_bytes_per_cycle,
-            config.sm.count * crossbar.sm_reply_bytes_per_cycle,
-        ),
-        "DRAM": config.dram_bytes_per_cycle,
-    }
 
 
 def count_operations(counts: Counts) -> dict[str, int]:

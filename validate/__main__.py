@@ -10,6 +10,7 @@ from pathlib import Path
 
 import validate.commands
 from validate.microbench import command as microbench
+from validate.node import command as node
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -116,6 +117,17 @@ def _figures(options: argparse.Namespace) -> int:
     return 0
 
 
+def _published(options: argparse.Namespace) -> int:
+    from validate import published
+    from validate.scoring import documents
+
+    found = published.outcomes(options.gpu)
+    print(published.table(found))
+    if options.docs:
+        documents.put("published.md", "table", published.table(found), fence="")
+    return 0 if all(each.passed for each in found) else 1
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m validate", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -168,7 +180,13 @@ def _parser() -> argparse.ArgumentParser:
     figures = _command(commands, "figures", _figures, summary, "")
     figures.add_argument("--only", nargs="*", default=(), metavar="NAME", help="pictures (default: all)")
 
+    summary = "run published microbenchmarks on the shipped configurations; status 1 if one is off by over 5 %"
+    published = _command(commands, "published", _published, summary, "--gpu a100 h100")
+    published.add_argument("--gpu", nargs="*", default=(), metavar="NAME", help="configurations (default: all)")
+    published.add_argument("--docs", action="store_true", help="put the table into docs/published.md")
+
     microbench.add(commands, _command)
+    node.add(commands, _command)
     return parser
 
 

@@ -6,7 +6,7 @@ not wait for Numba. `target.py` and `spec.py` say what a program on the command 
 kernel are spelled.
 
 Exit codes: 0 success, 1 a program's output differs from its reference, 2 a mistake in what was asked for,
-130 interrupted, 141 the reader of the output went away.
+3 some points of a sweep failed, 130 interrupted, 141 the reader of the output went away.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-EXIT_OK, EXIT_MISMATCH, EXIT_USER_ERROR, EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 0, 1, 2, 130, 141
+EXIT_OK, EXIT_MISMATCH, EXIT_USER_ERROR, EXIT_FAILED_POINTS, EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 0, 1, 2, 3, 130, 141
 
 
 class UserError(Exception):

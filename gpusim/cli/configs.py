@@ -1,11 +1,11 @@
-"""`gpusim config`: print, compare and explain configurations."""
+"""`gpusim config`: print, compare, explain, check and begin configurations."""
 
 from __future__ import annotations
 
 import argparse
 import json
 
-from gpusim.cli import EXIT_OK, UserError
+from gpusim.cli import EXIT_OK, UserError, config_files
 from gpusim.cli.parser import add_command, add_json_option, add_set_option
 
 EXAMPLES = """\
@@ -16,25 +16,34 @@ examples:
   gpusim config diff h200 a100
   gpusim config diff h200 --set dram.bandwidth_gb_s=2400
   gpusim config keys dram
+  gpusim config new mine --base h200 --set sm.count=264
+  gpusim config check mine.toml
 """
 
 
 def add(commands) -> None:
     """Declare the command."""
-    parser = add_command(commands, "config", "print, compare and explain GPU configurations", EXAMPLES)
+    parser = add_command(commands, "config", "print, compare, check and begin GPU configurations", EXAMPLES)
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
 
-    each = add_command(actions, "list", "list the shipped configurations", "example:\n  gpusim config list\n")
+    each = add_command(
+        actions,
+        "list",
+        "list the shipped configurations and where their values come from",
+        "example:\n  gpusim config list\n",
+    )
     add_json_option(each)
     each.set_defaults(command=list_names)
 
     each = add_command(
         actions,
         "show",
-        "print a resolved configuration as TOML, with the source of every value",
-        "examples:\n  gpusim config show h200\n  gpusim config show a100 --set sm.count=54 --json\n",
+        "print a resolved configuration as TOML, with the source of every value, and what follows from it",
+        "examples:\n  gpusim config show h200\n  gpusim config show a100 --derived\n"
+        "  gpusim config show a100 --set sm.count=54 --json\n",
     )
     each.add_argument("name", nargs="?", default="h200", help="shipped name or TOML file (default: h200)")
+    each.add_argument("--derived", action="store_true", help="only what follows: peak rates, ridge points, occupancy")
     add_set_option(each)
     add_json_option(each)
     each.set_defaults(command=show)
@@ -63,32 +72,52 @@ def add(commands) -> None:
     add_json_option(each)
     each.set_defaults(command=show_keys)
 
+    config_files.add(actions)
+
 
 def list_names(options: argparse.Namespace) -> int:
     """`gpusim config list`."""
     from gpusim.config import load_config, shipped_names
+    from gpusim.config.provenance import KINDS, provenance
 
-    names = {name: load_config(name).gpu for name in shipped_names()}
+    rows = {name: (load_config(name).gpu, provenance(name)) for name in shipped_names()}
     if options.json:
-        print(
-            json.dumps([{"name": name, "product": gpu.name, "arch": gpu.arch} for name, gpu in names.items()])
-        )
-    else:
-        for name, gpu in names.items():
-            print(f"{name:<12}{gpu.name}, {gpu.arch}")
+        document = [
+            {"name": name, "product": gpu.name, "arch": gpu.arch, "base": found.base}
+            | {"sources": found.own, "inherited": found.inherited}
+            for name, (gpu, found) in rows.items()
+        ]
+        print(json.dumps(document, indent=2))
+        return EXIT_OK
+    table = [["", "product", "arch", *KINDS, "of the base"]]
+    for name, (gpu, found) in rows.items():
+        rest = f"{found.inherited} ({found.base})" if found.base else ""
+        table.append([name, gpu.name, gpu.arch, *(str(found.own[kind]) for kind in KINDS), rest])
+    widths = [max(len(row[k]) for row in table) for k in range(len(table[0]))]
+    for row in table:
+        print("  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip())
     return EXIT_OK
 
 
 def show(options: argparse.Namespace) -> int:
     """`gpusim config show`."""
     from gpusim.config import load_config
+    from gpusim.config.derived import derive
 
     config = load_config(options.name, options.overrides)
+    rows = derive(config)
     if options.json:
-        values = {key: {"value": value, "source": config.source(key)} for key, value in config.items()}
-        print(json.dumps(values, indent=2))
-    else:
-        print(config.to_toml(), end="")
+        values: dict[str, object] = {}
+        if not options.derived:
+            values = {key: {"value": value, "source": config.source(key)} for key, value in config.items()}
+        print(json.dumps(values | {"derived": config_files.derived_json(rows)}, indent=2))
+        return EXIT_OK
+    lines = config_files.derived_lines(rows)
+    if not options.derived:
+        print(config.to_toml())
+        # As comments, so that what is printed is a configuration file.
+        lines = ["# What follows from these values:", *(f"# {line}".rstrip() for line in lines)]
+    print("\n".join(lines))
     return EXIT_OK
 
 

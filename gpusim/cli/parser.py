@@ -11,15 +11,18 @@ examples:
   gpusim run vector_add --set sm.count=66          the same on half of the SMs
   gpusim show matmul/tiled --run                   machine code with the cost of each instruction
   gpusim diff transpose/tiled transpose/padded     two runs: what changed, and why
+  gpusim sweep gemv --set sm.count=66,132,264      many machines, one table
+  gpusim bound matmul/tiled --gpu h200 --gpu a100  the least time it can take, and why
   gpusim script train.py --epochs 2                a Numba CUDA script, as it is, on the simulated GPU
   gpusim figures transpose/tiled pictures          pictures of what happened
   gpusim config diff h200 a100                     where two GPUs differ
+  gpusim collective all_reduce 256M --gpus 8       what a collective of several GPUs takes
 """
 
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of the whole command line; `options.command(options)` runs the command chosen."""
-    from gpusim.cli import configs, diff, figures, listing, run, script, show
+    from gpusim.cli import bound, collective, configs, diff, figures, listing, run, script, show, sweep
 
     parser = argparse.ArgumentParser(
         prog="gpusim",
@@ -29,7 +32,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (run, script, listing, show, diff, figures, configs):
+    for module in (run, script, listing, show, diff, bound, sweep, figures, configs, collective):
         module.add(commands)
     return parser
 

@@ -10,6 +10,7 @@ from typing import Any
 
 PATIENCE_S = 2.0
 """A run shorter than this shows nothing."""
+COMPILING = "gpusim: compiling the simulator core (once)"
 
 
 @contextmanager
@@ -33,7 +34,54 @@ def announce_compilation() -> None:
     from gpusim.engine.warm import core_is_cached
 
     if not core_is_cached():
-        print("gpusim: compiling the simulator core (once)", file=sys.stderr, flush=True)
+        print(COMPILING, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def show_points(wanted: bool | None) -> Iterator[Callable[[int, int, int], None] | None]:
+    """A callback for `gpusim.explore.run(progress=...)`, or None where nothing is to be shown."""
+    if wanted is False or (wanted is None and not sys.stderr.isatty()):
+        yield None
+        return
+    bar = _Points()
+    try:
+        yield bar
+    finally:
+        bar.stop()
+
+
+class _Points:
+    """A bar of finished points with the time that is left."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn("sweeping"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("points{task.fields[failed]}, time left"),
+            TimeRemainingColumn(),
+        )
+        # The last minute's speed: points of one program often stand together.
+        self.progress = Progress(
+            *columns, console=Console(stderr=True), transient=True, speed_estimate_period=60.0
+        )
+        self.task = self.progress.add_task("sweeping", total=None, failed="")
+        self.progress.start()
+        self.started = False
+
+    def __call__(self, done: int, failed: int, total: int) -> None:
+        if not self.started:  # what the journal had was not run now, and says nothing about the speed
+            self.started = True
+            self.progress.reset(self.task, total=total, completed=done)
+        self.progress.update(
+            self.task, completed=done, total=total, failed=f", {failed:,} failed" if failed else ""
+        )
+
+    def stop(self) -> None:
+        self.progress.stop()
 
 
 class _Bar:

@@ -2,7 +2,8 @@
 
 Read `sections.py` (one class per section: what every number means), then `h200.toml` (the reference machine
 and where each number comes from), then `models.py` (what follows from the numbers) and `load.py` (names,
-inheritance, overrides, errors). Adding a GPU is one more TOML file here.
+inheritance, overrides, errors). `derived.py` works out peak rates and the like, `check.py` judges a file, `create.py`
+begins one, `schema.py` describes all of them to editors. Adding a GPU is one more TOML file here.
 """
 
 from gpusim.config.load import diff, load_config, shipped_names

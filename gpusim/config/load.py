@@ -3,7 +3,7 @@ wrong.
 
 A file is TOML. `base = "h200"` (a shipped name, or a path relative to the file) inherits, and only
 differences are listed. A value is `{ value = 23, source = "..." }`; a file of the user's may also say plainly
-`23`, whose source is "user".
+`23`, whose source is "user". Descriptions of nodes (`gpusim.node`) are read in the same way; see `Kind`.
 """
 
 from __future__ import annotations
@@ -11,37 +11,57 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from gpusim.config.models import GPUConfig, describe_keys
+from gpusim.config.sections import Section
 from gpusim.errors import ConfigError
 
 Leaf = tuple[Any, str]
 """A value and its source."""
 
-_SHIPPED = Path(__file__).parent
+
+
+class Kind(NamedTuple):
+    """A kind of description. model: all sections together, with `source(key)` and `items()`; described: every dotted
+    key and its meaning; folder: of the shipped ones; noun and example: what errors call one, and an override of it."""
+
+    model: type[Section]
+    described: Callable[[], Mapping[str, str]]
+    folder: Path
+    noun: str
+    example: str
+
+    def names(self) -> tuple[str, ...]:
+        """Of the shipped ones, sorted."""
+        return tuple(sorted(path.stem for path in self.folder.glob("*.toml")))
+
+
+GPU = Kind(GPUConfig, describe_keys, Path(__file__).parent, "configuration", "sm.count=66")
 _LARGEST_FILE_BYTES = 1 << 20
 _UNITS = {
     "cycles": "SM clock cycles",
     "bytes": "bytes",
     "mhz": "MHz",
+    "us": "microseconds",
+    "gbit_s": "10^9 bits a second",
     "gb_s": "10^9 bytes a second",
     "bytes_per_cycle": "bytes per SM clock cycle",
 }
 _OTHER_UNITS = (
     r"ns|us|ms|s|seconds|clk|clocks|cycle|ghz|hz|khz|kb|kib|mb|mib|gb|gib|tb|byte|bits|gbps|tb_s|gib_s|mb_s"
 )
-_UNIT = re.compile(rf"_(bytes_per_cycle|gb_s|cycles|bytes|mhz|{_OTHER_UNITS})$")
+_UNIT = re.compile(rf"_(bytes_per_cycle|gb_s|gbit_s|cycles|bytes|mhz|{_OTHER_UNITS})$")
 
 
 def shipped_names() -> tuple[str, ...]:
     """Names of the configurations that come with gpusim, sorted."""
-    return tuple(sorted(path.stem for path in _SHIPPED.glob("*.toml")))
+    return GPU.names()
 
 
 def load_config(
@@ -56,20 +76,53 @@ def load_config(
     Raises ConfigError, naming the dotted key and the nearest real one, for an unknown name, key, unit or bad
     value.
     """
-    if isinstance(config, GPUConfig):
+    return load(GPU, config, overrides)
+
+
+def load(kind: Kind, config: Any, overrides: Mapping[str, Any] | Iterable[str] | None = None) -> Any:
+    """The same for a description of any kind; `config` is a name, a path or a `kind.model`."""
+    if isinstance(config, kind.model):
         if not overrides:
             return config
-        leaves = {key: (value, config.source(key)) for key, value in config.items()}
+        leaves = {key: (value, config.source(key)) for key, value in config.items()}  # type: ignore[attr-defined]
         where = None
     else:
+        path = _find(config, None, kind)
+        if not overrides and path.parent == kind.folder:
+            return _shipped(path.stem, kind)
+        leaves = _read(path, (), None, kind)
+        where = None if path.parent == kind.folder else str(path)
+    for key, value in _overrides(overrides, kind):
+        leaves[_known(key, None, kind)] = (_frozen(value), "override")
+    return _build(leaves, where, None, kind)
+
+
+def load_collecting(
+    config: str | Path, overrides: Iterable[str] | None = None
+) -> tuple[GPUConfig | None, list[ConfigError]]:
+    """The configuration and everything that is wrong with it, instead of an error for the first thing.
+
+    None for the configuration if there is anything. What keeps the rest from being read (no such file, not TOML, an
+    override that is not `key=value`) is the only error then.
+    """
+    errors: list[ConfigError] = []
+    try:
         path = _find(config, relative_to=None)
-        if not overrides and path.parent == _SHIPPED:
-            return _shipped(path.stem)
-        leaves = _read(path, ())
-        where = None if path.parent == _SHIPPED else str(path)
-    for key, value in _overrides(overrides):
-        leaves[_known(key)] = (_frozen(value), "override")
-    return _build(leaves, where)
+        leaves = _read(path, (), errors)
+        for key, value in _overrides(overrides):
+            leaves[_known(key)] = (_frozen(value), "override")
+        where = None if path.parent == GPU.folder else str(path)
+        found = _build(leaves, where, errors)
+    except ConfigError as error:
+        return None, [*errors, error]
+    return (None if errors else found), errors
+
+
+def own_sources(config: str | Path) -> tuple[dict[str, str], str | None]:
+    """What a file itself says, without its base: {dotted key: source}, and the base it names."""
+    tree = _parse(_find(config, relative_to=None))
+    base = tree.pop("base", None)
+    return {key: source or "user" for key, _, source in _flatten(tree, "", None)}, base
 
 
 def diff(a: GPUConfig, b: GPUConfig) -> dict[str, tuple[Any, Any]]:
@@ -88,14 +141,14 @@ def to_toml(config: GPUConfig) -> str:
         if table != section:
             lines += ["", f"[{table}]"] if lines else [f"[{table}]"]
             section = table
-        lines.append(f"{name} = {{ value = {_toml(value)}, source = {_toml(config.source(key))} }}")
+        lines.append(f"{name} = {{ value = {toml_value(value)}, source = {toml_value(config.source(key))} }}")
     return "\n".join(lines) + "\n"
 
 
-def unknown_key(key: str, where: str | None = None) -> ConfigError:
+def unknown_key(key: str, where: str | None = None, kind: Kind = GPU) -> ConfigError:
     """The error for a dotted key that does not exist; it names the nearest key, and the unit if that is what
     differs."""
-    keys = describe_keys()
+    keys = kind.described()
     stem = _UNIT.sub("", key)
     for known in keys:
         unit = _UNIT.search(known)
@@ -117,16 +170,22 @@ def unknown_key(key: str, where: str | None = None) -> ConfigError:
     return ConfigError(reason, key=key, suggestion=close[0] if close else None, where=where)
 
 
+def unit_of(key: str) -> str:
+    """The unit that a key's name carries, such as 'SM clock cycles'; '' where it has none."""
+    unit = _UNIT.search(key.replace(".", "_"))
+    return _UNITS.get(unit[1], "") if unit else ""
+
+
 @cache
-def _shipped(name: str) -> GPUConfig:
-    return _build(_read(_SHIPPED / f"{name}.toml", ()), None)
+def _shipped(name: str, kind: Kind) -> Any:
+    return _build(_read(kind.folder / f"{name}.toml", (), None, kind), None, None, kind)
 
 
-def _find(name: str | Path, relative_to: Path | None) -> Path:
+def _find(name: str | Path, relative_to: Path | None, kind: Kind = GPU) -> Path:
     """Path of a shipped name or of a file; a name with a suffix or a separator is always a file."""
     text = str(name)
-    if text in shipped_names():
-        return _SHIPPED / f"{text}.toml"
+    if text in kind.names():
+        return kind.folder / f"{text}.toml"
     path = Path(text)
     try:
         path = path.expanduser()
@@ -135,21 +194,18 @@ def _find(name: str | Path, relative_to: Path | None) -> Path:
         if path.is_file():
             return path
     except (OSError, RuntimeError, ValueError) as error:  # a name too long, the home of nobody, a zero byte
-        raise ConfigError(f"no configuration file: {str(error)[:200]}") from None
+        raise ConfigError(f"no {kind.noun} file: {str(error)[:200]}") from None
     if path.suffix or len(Path(text).parts) > 1:
-        raise ConfigError(f"no configuration file {str(path)!r}")
-    close = difflib.get_close_matches(text.lower(), shipped_names(), n=1, cutoff=0.5)
+        raise ConfigError(f"no {kind.noun} file {str(path)!r}")
+    close = difflib.get_close_matches(text.lower(), kind.names(), n=1, cutoff=0.5)
     raise ConfigError(
-        f"no configuration {text!r}: it is neither a file nor one of {', '.join(shipped_names())}",
+        f"no {kind.noun} {text!r}: it is neither a file nor one of {', '.join(kind.names())}",
         suggestion=close[0] if close else None,
     )
 
 
-def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Leaf]:
-    """All values of a file and of those it is based on, by dotted key."""
-    path = path.resolve()
-    if path in seen:
-        raise ConfigError(f"base goes round in a circle: {' -> '.join(p.name for p in (*seen, path))}")
+def _parse(path: Path) -> dict[str, Any]:
+    """A file as TOML."""
     try:
         if not path.is_file() or path.stat().st_size > _LARGEST_FILE_BYTES:
             raise ConfigError(f"not a file of at most {_LARGEST_FILE_BYTES:,} bytes", where=str(path))
@@ -157,64 +213,90 @@ def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Leaf]:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot be read: {error}", where=str(path)) from None
     try:
-        tree = tomllib.loads(text)
+        return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # besides syntax: numbers and nesting beyond what Python reads
         raise ConfigError(f"not valid TOML: {error}", where=str(path)) from None
+
+
+def _read(
+    path: Path, seen: tuple[Path, ...], errors: list[ConfigError] | None = None, kind: Kind = GPU
+) -> dict[str, Leaf]:
+    """All values of a file and of those it is based on, by dotted key. errors: collects what is wrong with single
+    keys, which are then left out; without it the first is raised."""
+    path = path.resolve()
+    if path in seen:
+        raise ConfigError(f"base goes round in a circle: {' -> '.join(p.name for p in (*seen, path))}")
+    tree = _parse(path)
     base = tree.pop("base", None)
     leaves: dict[str, Leaf] = {}
     if base is not None:
         if not isinstance(base, str):
             raise ConfigError(
-                f"must be the name of a configuration or a path, got {base!r}", key="base", where=str(path)
+                f"must be the name of a {kind.noun} or a path, got {base!r}", key="base", where=str(path)
             )
-        leaves = _read(_find(base, relative_to=path.parent), (*seen, path))
-    shipped = path.parent == _SHIPPED
-    for key, value, source in _flatten(tree, "", str(path)):
-        if source is None and shipped:
-            raise ConfigError("a shipped value needs a source", key=key, where=str(path))
-        leaves[_known(key, str(path))] = (_frozen(value), source or "user")
+        leaves = _read(_find(base, path.parent, kind), (*seen, path), errors, kind)
+    shipped = path.parent == kind.folder
+    for key, value, source in _flatten(tree, "", str(path), errors, kind):
+        if key not in kind.described():
+            _report(unknown_key(key, str(path), kind), errors)
+        elif source is None and shipped:
+            _report(ConfigError("a shipped value needs a source", key=key, where=str(path)), errors)
+        else:
+            leaves[key] = (_frozen(value), source or "user")
     return leaves
 
 
+def _report(error: ConfigError, errors: list[ConfigError] | None) -> None:
+    if errors is None:
+        raise error
+    errors.append(error)
+
+
 def _flatten(
-    tree: Mapping[str, Any], prefix: str, where: str | None
+    tree: Mapping[str, Any],
+    prefix: str,
+    where: str | None,
+    errors: list[ConfigError] | None = None,
+    kind: Kind = GPU,
 ) -> Iterator[tuple[str, Any, str | None]]:
     """Leaves of a nested mapping as (dotted key, value, source or None)."""
     for name, value in tree.items():
         key = prefix + name
         if not isinstance(value, Mapping):
             yield key, value, None
-        elif "value" in value and key in describe_keys():
+        elif "value" in value and key in kind.described():
             extra = sorted(set(value) - {"value", "source"})
             source = value.get("source")
             if extra:
-                raise ConfigError(
-                    f"only value and source may stand here, not {', '.join(extra)}", key=key, where=where
-                )
-            if source is not None and (not isinstance(source, str) or not source.strip()):
-                raise ConfigError("source must be a text", key=key, where=where)
-            yield key, value["value"], source
-        elif key in describe_keys():
-            raise ConfigError("has no value", key=key, where=where)
+                reason = f"only value and source may stand here, not {', '.join(extra)}"
+                _report(ConfigError(reason, key=key, where=where), errors)
+            elif source is not None and (not isinstance(source, str) or not source.strip()):
+                _report(ConfigError("source must be a text", key=key, where=where), errors)
+            else:
+                yield key, value["value"], source
+        elif key in kind.described():
+            _report(ConfigError("has no value", key=key, where=where), errors)
         elif "value" in value:
-            raise unknown_key(key, where)
+            _report(unknown_key(key, where, kind), errors)
         else:
-            yield from _flatten(value, key + ".", where)
+            yield from _flatten(value, key + ".", where, errors, kind)
 
 
-def _overrides(overrides: Mapping[str, Any] | Iterable[str] | None) -> Iterator[tuple[str, Any]]:
+def _overrides(
+    overrides: Mapping[str, Any] | Iterable[str] | None, kind: Kind = GPU
+) -> Iterator[tuple[str, Any]]:
     if overrides is None:
         return
     if isinstance(overrides, Mapping):
-        for key, value, _ in _flatten(overrides, "", None):
+        for key, value, _ in _flatten(overrides, "", None, None, kind):
             yield key, value
         return
     for text in [overrides] if isinstance(overrides, str) else overrides:
         key, equals, value = text.partition("=")
         key, value = key.strip(), value.strip()
         if not equals or not key or not value:
-            raise ConfigError(f"an override is spelled key=value, such as sm.count=66, not {text!r}")
-        _known(key)
+            raise ConfigError(f"an override is spelled key=value, such as {kind.example}, not {text!r}")
+        _known(key, None, kind)
         try:
             yield key, tomllib.loads(f"value = {value}")["value"]
         except (ValueError, RecursionError):
@@ -223,35 +305,42 @@ def _overrides(overrides: Mapping[str, Any] | Iterable[str] | None) -> Iterator[
             yield key, value
 
 
-def _known(key: str, where: str | None = None) -> str:
-    if key not in describe_keys():
-        raise unknown_key(key, where)
+def _known(key: str, where: str | None = None, kind: Kind = GPU) -> str:
+    if key not in kind.described():
+        raise unknown_key(key, where, kind)
     return key
 
 
-def _build(leaves: Mapping[str, Leaf], where: str | None) -> GPUConfig:
-    tree: dict[str, Any] = {}
-    missing = [key for key in describe_keys() if key not in leaves]
+def _build(
+    leaves: Mapping[str, Leaf], where: str | None, errors: list[ConfigError] | None = None, kind: Kind = GPU
+) -> Any:
+    """The checked tree. errors: collects what is wrong with it, but for the last, which is raised."""
+    missing = [key for key in kind.described() if key not in leaves]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise ConfigError(f"has no value{more}; name a base to inherit from", key=missing[0], where=where)
-    for key in describe_keys():
+    tree: dict[str, Any] = {}
+    for key in kind.described():
         *sections, name = key.split(".")
         table = tree
         for section in sections:
             table = table.setdefault(section, {})
         table[name] = leaves[key][0]
     try:
-        config = GPUConfig.model_validate(tree)
+        config = kind.model.model_validate(tree)
     except ValidationError as error:
-        raise _invalid(error, where) from None
-    config._sources.update({key: leaves[key][1] for key in describe_keys()})
+        *rest, last = error.errors(include_url=False)
+        for each in rest:
+            _report(_invalid(each, where), errors)
+        raise _invalid(last, where) from None
+    config._sources.update(  # type: ignore[attr-defined]
+        {key: leaves[key][1] for key in kind.described()}
+    )
     return config
 
 
-def _invalid(error: ValidationError, where: str | None) -> ConfigError:
-    """One line for the first thing that is wrong, with its dotted path."""
-    first = error.errors(include_url=False)[0]
+def _invalid(first: Mapping[str, Any], where: str | None) -> ConfigError:
+    """One line for a thing that is wrong, with its dotted path."""
     path = [str(part) for part in first["loc"]]
     index = "".join(f"[{part}]" for part in path if part.isdigit())
     key = ".".join(part for part in path if not part.isdigit())
@@ -279,19 +368,20 @@ def _invalid(error: ValidationError, where: str | None) -> ConfigError:
 
 
 def _unit_hint(key: str) -> str:
-    unit = _UNIT.search(key)
-    return f" of {_UNITS[unit[1]]}" if unit and unit[1] in _UNITS else ""
+    unit = unit_of(key)
+    return f" of {unit}" if unit else ""
 
 
 def _frozen(value: Any) -> Any:
     return tuple(_frozen(part) for part in value) if isinstance(value, list) else value
 
 
-def _toml(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """A value as TOML writes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):
-        return "[" + ", ".join(_toml(part) for part in value) + "]"
+        return "[" + ", ".join(toml_value(part) for part in value) + "]"
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return '"' + "".join(c if c >= " " and c != "\x7f" else f"\\u{ord(c):04x}" for c in escaped) + '"'

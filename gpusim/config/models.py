@@ -119,7 +119,7 @@ class GPUConfig(Section):
 
     def items(self) -> Iterator[tuple[str, Any]]:
         """Every dotted key and its value, in file order."""
-        return _items(self, "")
+        return items(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The values as nested dictionaries, without sources."""
@@ -136,22 +136,24 @@ class GPUConfig(Section):
 @cache
 def describe_keys() -> Mapping[str, str]:
     """Every dotted key and what it means, in file order."""
-    return dict(_describe(GPUConfig, ""))
+    return dict(describe(GPUConfig))
 
 
-def _items(section: Section, prefix: str) -> Iterator[tuple[str, Any]]:
+def items(section: Section, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every dotted key below a section and its value, in file order."""
     for name in type(section).model_fields:
         value = getattr(section, name)
         if isinstance(value, Section):
-            yield from _items(value, f"{prefix}{name}.")
+            yield from items(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
 
 
-def _describe(section: type[Section], prefix: str) -> Iterator[tuple[str, str]]:
+def describe(section: type[Section], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Every dotted key below a section and what it means, in file order."""
     for name, field in section.model_fields.items():
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, Section):
-            yield from _describe(kind, f"{prefix}{name}.")
+            yield from describe(kind, f"{prefix}{name}.")
         else:
             yield prefix + name, field.description or ""

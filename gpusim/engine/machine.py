@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpusim.config import GPUConfig
+from gpusim.config.lanes import lanes_of_row, row_cycles, rows_of_warp
 from gpusim.engine import layout as L
 from gpusim.engine.group_matrix import TILE_WORDS
 from gpusim.engine.memory_state import REQ_FIELDS
@@ -24,7 +25,6 @@ from gpusim.errors import LaunchError
 from gpusim.launch import Launch
 from gpusim.memory import DeviceMemory
 from gpusim.occupancy import Occupancy
-from gpusim.warp_size import lanes_of_row, row_cycles, rows_of_warp
 from isa import Program
 from isa import microops as M
 from isa.launch_values import LaunchValues, launch_values
@@ -132,7 +132,7 @@ def constant_rows(lowered: Lowered, banks: np.ndarray) -> np.ndarray:
 def unit_timing(config: GPUConfig) -> tuple[np.ndarray, np.ndarray]:
     """(cycles between two instructions, result latency) by unit number, int64 [16] each.
 
-    The cycles are those of a row of lanes (`warp_size`): a warp of 64 keeps a unit for each of its halves that runs.
+    The cycles are those of a row of lanes (`config.lanes`): a warp of 64 keeps a unit for each of its halves that runs.
     """
     pipes = config.pipes
     table = {

@@ -195,7 +195,7 @@ def test_config_show(capsys, tmp_path):
     _, out, _ = run(capsys, "config", "show", file, "--json")
     values = json.loads(out)
     assert values["sm.count"] == {"value": 66, "source": "override"}
-    assert list(values) == list(describe_keys())
+    assert list(values) == [*describe_keys(), "derived"]
 
 
 def test_config_diff(capsys):

@@ -159,7 +159,7 @@ def test_bad_override(override, words):
 
 def test_unknown_names():
     message = refusal("h20")
-    assert "a100, h100, h200, tiny" in message
+    assert "a100, b200, h100, h200, t4, tiny, v100;" in message
     assert "did you mean 'h200'" in message
     assert "no configuration file" in refusal("missing.toml")
 
@@ -201,10 +201,11 @@ def test_bad_file(tmp_path, text, words):
     assert words in refusal(path)
 
 
-def test_shipped_file_without_source_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(gpusim.config.load, "_SHIPPED", tmp_path.resolve())
+def test_shipped_file_without_source_is_refused(tmp_path):
+    here = gpusim.config.load.GPU._replace(folder=tmp_path.resolve())
     (tmp_path / "new.toml").write_text("[sm]\ncount = 3\n")
-    assert "sm.count: a shipped value needs a source" in refusal("new", ["sm.count=4"])
+    with pytest.raises(ConfigError, match=r"sm\.count: a shipped value needs a source"):
+        gpusim.config.load.load(here, "new", ["sm.count=4"])
 
 
 def test_toml_round_trip(tmp_path):

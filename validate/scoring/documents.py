@@ -25,8 +25,9 @@ def accuracy(rows: Sequence[Row], docs: Path | None = None) -> list[Path]:
     return [path, *plots.write(rows, docs / "pictures", ["svg"])]
 
 
-def put(name: str, mark: str, content: str, docs: Path | None = None) -> Path:
-    """Replace what stands between `<!-- mark -->` and `<!-- /mark -->` in a document by a block of plain text.
+def put(name: str, mark: str, content: str, docs: Path | None = None, *, fence: str = "```\n") -> Path:
+    """Replace what stands between `<!-- mark -->` and `<!-- /mark -->` in a document by a block of plain text, or with
+    `fence=""` by Markdown.
 
     Raises DocumentError.
     """
@@ -37,7 +38,7 @@ def put(name: str, mark: str, content: str, docs: Path | None = None) -> Path:
         raise DocumentError(f"{path} cannot be read: {error.strerror}") from None
     pattern = rf"(<!-- {re.escape(mark)} -->\n).*?(<!-- /{re.escape(mark)} -->)"
     lines = "\n".join(line.rstrip() for line in content.splitlines())
-    after, count = re.subn(pattern, lambda m: f"{m[1]}```\n{lines}\n```\n{m[2]}", before, flags=re.DOTALL)
+    after, count = re.subn(pattern, lambda m: f"{m[1]}{fence}{lines}\n{fence}{m[2]}", before, flags=re.DOTALL)
     if count != 1:
         raise DocumentError(f"{path} does not have one place marked {mark}")
     path.write_text(after, "utf-8")

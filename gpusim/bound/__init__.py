@@ -1,0 +1,51 @@
+"""The least time that a launch can take on a machine, in milliseconds: a bound for screening, and a yardstick.
+
+    profile = gpusim.bound.profile(launch, "h200")      # what the program does: once
+    found = gpusim.bound.bound(profile, config)         # on each machine: below a millisecond
+    found.cycles, found.by, found.terms
+
+Reading order: `work` (what instructions ask of each unit), `sampling` (running some blocks of a grid), `footprint` (the
+memory that all of them touch), `path` (how long one block takes at least), `profile`, `terms`. See docs/bound.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path as FilePath
+from typing import Any
+
+from gpusim.bound.cache import profile_of
+from gpusim.bound.profile import Profile
+from gpusim.bound.terms import Bound
+from gpusim.bound.terms import bound as _bound
+from gpusim.config import GPUConfig, load_config
+
+__all__ = ["Bound", "Profile", "bound", "profile"]
+
+
+def profile(
+    target: Any,
+    gpu: str | FilePath | GPUConfig = "h200",
+    overrides: Mapping[str, Any] | Sequence[str] | None = None,
+) -> Profile:
+    """What a launch does, whatever the size and speed of the machine; from a cache if it is known.
+
+    target: a `gpusim.Launch`, or anything with one as `launch`. gpu, overrides: a machine, as for `gpusim.simulate`, of
+    which only what changes the program or its bank conflicts counts (`Profile.needs`); the profile then holds for
+    all machines that agree in that.
+
+    Raises SimulationError, or one of its subclasses, for what is wrong with the launch or what the kernel does wrong.
+    """
+    return profile_of(getattr(target, "launch", target), load_config(gpu, overrides))
+
+
+def bound(
+    profile: Profile,
+    gpu: str | FilePath | GPUConfig = "h200",
+    overrides: Mapping[str, Any] | Sequence[str] | None = None,
+) -> Bound:
+    """The least time that a profiled launch takes on a machine; see `Bound`.
+
+    Raises LaunchError if a block does not fit the machine, or the profile holds for other machines only.
+    """
+    return _bound(profile, load_config(gpu, overrides))

@@ -1,0 +1,235 @@
+"""What a launch does, independent of how large and fast the machine is: work by unit, memory that it touches, a path.
+
+Most grids are made of few kinds of blocks: those at the edges and all others. So the first and last block and two or
+three others along each axis are run, and the rest follows if those inside do the same at addresses that move evenly
+from block to block. A launch whose blocks differ, or talk to each other, is run as a whole.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gpusim.bound.footprint import Footprint, Region, footprint_of, hot_requests
+from gpusim.bound.path import Path, path_of
+from gpusim.bound.sampling import communicates, is_cooperative, run_chosen, run_whole
+from gpusim.bound.work import Tally, work
+from gpusim.config import GPUConfig
+from gpusim.counts import lowered_code
+from gpusim.launch import Dim3, Launch
+from gpusim.trace import Trace
+from isa import Program
+
+#: Positions along an axis that are run: the first, the last, and some between.
+_EDGES, _INSIDE = 1, 2
+_MOST_ISSUES = 1_000_000
+#: Grids of no more blocks are run as a whole; those of no more warps are also traced as a whole, as far as so many
+#: issues.
+_FEW_BLOCKS = 16
+_FEW_WARPS = 4096
+_FEW_ISSUES = 150_000
+_FEW_PER_AXIS = {1: 8, 2: 4, 3: 3}
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """What a launch does.
+
+    blocks, warps: of the grid, of a block. counts: blocks of each kind, int64 [kinds]; amounts: what one of them asks
+    of the machine, float64 [kinds, work.AMOUNTS]. total: the same of the whole grid.
+    footprint: memory that the grid touches. hot: requests of atomics to the line that gets most of them.
+    paths: what the warps of some blocks do one after the other, with the number of the kind they belong to.
+    uniform: whether blocks of a kind do the same; else `counts` has one kind, the mean. sampled: blocks that were run.
+    needs: what the numbers depend on, {dotted key of the configuration: value}.
+    """
+
+    kernel: str
+    program: Program
+    launch: Launch
+    blocks: int
+    warps: int
+    counts: np.ndarray
+    amounts: np.ndarray
+    footprint: Footprint
+    hot: float
+    paths: tuple[tuple[int, Path], ...]
+    uniform: bool
+    sampled: int
+    cooperative: bool
+    needs: dict[str, Any]
+    memo: dict[Any, Any] = field(default_factory=dict)
+
+    @property
+    def total(self) -> np.ndarray:
+        """Work of the whole grid, float64 [work.AMOUNTS]."""
+        return self.counts @ self.amounts
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Blocks at like places of the grid: a range of positions (first, last) on each axis, and which are run."""
+
+    ranges: tuple[tuple[int, int], ...]
+    sampled: tuple[tuple[int, int, int], ...]
+
+    @property
+    def blocks(self) -> int:
+        return int(np.prod([last - first + 1 for first, last in self.ranges]))
+
+
+def make_profile(program: Program, launch: Launch, config: GPUConfig) -> Profile:
+    """Run what is needed and sum it up. Raises SimulationError for what is wrong with the launch."""
+    issues = 0
+    if launch.blocks > _FEW_BLOCKS and not communicates(program):
+        found = _sampled(program, launch, config)
+        if isinstance(found, Profile):
+            return found
+        issues = found
+    return _whole(program, launch, config, issues)
+
+
+def needs_of(config: GPUConfig) -> dict[str, Any]:
+    """What of a configuration changes the numbers of a profile."""
+    keys = ("gpu.arch", "gpu.warp_size", "shared.banks", "shared.bank_bytes")
+    values = dict(config.items())
+    return {key: values[key] for key in keys}
+
+
+def kinds_of(grid: Dim3) -> list[_Kind]:
+    """The kinds of blocks of a grid by place, and which of each are run."""
+    axes = sum(extent > 1 for extent in grid)
+    parts = [_parts(extent, _FEW_PER_AXIS[max(axes, 1)]) for extent in grid]
+    found = []
+    for combination in itertools.product(*parts):
+        ranges = tuple(part[0] for part in combination)
+        places = itertools.product(*(part[1] for part in combination))
+        found.append(_Kind(ranges, tuple((x, y, z) for x, y, z in places)))
+    return found
+
+
+def _parts(extent: int, few: int) -> list[tuple[tuple[int, int], tuple[int, ...]]]:
+    """Ranges of an axis with the positions in each that are run."""
+    if extent <= few:
+        return [((k, k), (k,)) for k in range(extent)]
+    inside = (1, 2, extent // 2, extent - 2) if few == _FEW_PER_AXIS[1] else (1, extent - 2)
+    return [((0, 0), (0,)), ((1, extent - 2), inside), ((extent - 1, extent - 1), (extent - 1,))]
+
+
+def _sampled(program: Program, launch: Launch, config: GPUConfig) -> Profile | int:
+    """The profile by some blocks; if they do not stand for the others, about how many instructions the grid issues, 0
+    if that is not known."""
+    kinds = kinds_of(launch.grid)
+    across, down, _ = launch.grid
+    places = [place for kind in kinds for place in kind.sampled]
+    if 2 * len(places) > launch.blocks:
+        return 0
+    numbers = [x + across * (y + down * z) for x, y, z in places]
+    result, memory = run_chosen(config, program, launch, numbers, _MOST_ISSUES)
+    trace = result.trace
+    assert trace is not None
+    if not trace.complete:
+        return _MOST_ISSUES
+    issues = len(trace.issues) * launch.blocks // len(places)
+    code = lowered_code(program)
+    samples = _split(trace, range(len(places)))
+    amounts, regions, at = [], [], 0
+    for kind in kinds:
+        mine = samples[at : at + len(kind.sampled)]
+        at += len(kind.sampled)
+        if any(not _same_course(mine[0], other) for other in mine[1:]):
+            return issues
+        amounts.append(np.min([work(Tally.of_issues(each, len(code)), code) for each in mine], axis=0))
+        regions.append(Region(kind.ranges, kind.sampled, tuple(mine)))
+    footprint, touched = footprint_of(trace, regions, memory, code)
+    if touched.irregular and issues < _FEW_ISSUES:
+        return issues
+    order = sorted(range(len(kinds)), key=lambda k: -kinds[k].blocks)
+    chosen = dict.fromkeys([order[0], max(order, key=lambda k: len(regions[k].samples[0]))])
+    return Profile(
+        kernel=program.name,
+        program=program,
+        launch=launch,
+        blocks=launch.blocks,
+        warps=trace.warps_per_block,
+        counts=np.array([kind.blocks for kind in kinds], np.int64),
+        amounts=np.array(amounts),
+        footprint=footprint,
+        hot=hot_requests(trace, regions, code),
+        paths=tuple((k, path_of(trace, regions[k].samples[0], touched, code)) for k in chosen),
+        uniform=True,
+        sampled=len(places),
+        cooperative=False,
+        needs=needs_of(config),
+    )
+
+
+def _whole(program: Program, launch: Launch, config: GPUConfig, issues: int) -> Profile:
+    """The profile of a launch that was run as a whole, in which about so many instructions are issued."""
+    nbytes = sum(each.nbytes for each in launch.args if isinstance(each, np.ndarray))
+    few = launch.blocks <= _FEW_BLOCKS or launch.blocks * -(-launch.threads_per_block // 32) <= _FEW_WARPS
+    few &= issues < _FEW_ISSUES
+    traced = range(launch.blocks) if few else (0, launch.blocks // 2, launch.blocks - 1)
+    limit = _MOST_ISSUES if launch.blocks <= _FEW_BLOCKS else _FEW_ISSUES
+    result, memory = run_whole(config, program, launch, traced, limit, nbytes)
+    trace, record = result.trace, result.record
+    assert trace is not None
+    code = lowered_code(program)
+    warps = trace.warps_per_block
+    total = work(Tally.of_counters(record.line), code)
+    complete = trace.complete and few
+    # Of a block that the trace leaves, what there is is where all of its warps began.
+    blocks = _split(trace, traced if trace.complete else traced[:1])
+    regions = [_own_region(launch.grid, number, rows) for number, rows in zip(traced, blocks, strict=False)]
+    footprint, touched = footprint_of(trace, regions, memory, code)
+    footprint = footprint.measured(record)
+    touched.complete &= complete
+    if complete:
+        counts = np.ones(len(blocks), np.int64)
+        amounts = np.array([work(Tally.of_issues(rows, len(code)), code) for rows in blocks])
+    else:
+        counts, amounts = np.array([launch.blocks]), total[None] / launch.blocks
+    longest = max(range(len(blocks)), key=lambda k: len(blocks[k]))
+    paths = ((longest if complete else 0, path_of(trace, blocks[longest], touched, code)),)
+    return Profile(
+        kernel=program.name,
+        program=program,
+        launch=launch,
+        blocks=launch.blocks,
+        warps=warps,
+        counts=counts,
+        amounts=amounts,
+        footprint=footprint,
+        hot=hot_requests(trace, regions, code),
+        paths=paths,
+        uniform=complete,
+        sampled=launch.blocks,
+        cooperative=is_cooperative(program),
+        needs=needs_of(config),
+    )
+
+
+def _own_region(grid: Dim3, number: int, rows: np.ndarray) -> Region:
+    x, y, z = number % grid[0], number // grid[0] % grid[1], number // (grid[0] * grid[1])
+    return Region(((x, x), (y, y), (z, z)), ((x, y, z),), (rows,))
+
+
+def _split(trace: Trace, blocks: Sequence[int]) -> list[np.ndarray]:
+    """Issues of each of some blocks, by warp and in each by time."""
+    warps = trace.warps_per_block
+    issues = trace.issues[np.argsort(trace.issues["warp"], kind="stable")]
+    first = np.searchsorted(issues["warp"], warps * np.array(blocks))
+    last = np.searchsorted(issues["warp"], warps * (np.array(blocks) + 1))
+    return [issues[a:b] for a, b in zip(first, last, strict=True)]
+
+
+def _same_course(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether the warps of two blocks execute the same instructions with the same lanes."""
+    warp = a["warp"][0] if len(a) else 0
+    other = b["warp"][0] if len(b) else 0
+    return len(a) == len(b) and all(
+        np.array_equal(a[name], b[name]) for name in ("pc", "active", "executed")
+    ) and np.array_equal(a["warp"] - warp, b["warp"] - other)

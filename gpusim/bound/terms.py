@@ -1,0 +1,274 @@
+"""The bound itself: for each resource of a machine the least time that a launch's work takes there.
+
+Every term counts from the start of the launch, its overhead included, and none assumes anything about what happens at
+the same time elsewhere. So the launch takes at least as long as the longest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gpusim.bound.path import T_FETCH, T_MEMORY, instruction_table, is_bsync, least_times, times_of
+from gpusim.bound.profile import Profile, needs_of
+from gpusim.bound.work import Amount
+from gpusim.config import GPUConfig
+from gpusim.config.lanes import row_cycles
+from gpusim.counts import lowered_code
+from gpusim.engine.constant_load import CONSTANT_TURN
+from gpusim.engine.dispatcher import FRACTION
+from gpusim.engine.machine import unit_timing
+from gpusim.engine.memory_params import make_params
+from gpusim.engine.memory_state import P_BURST, TICKS
+from gpusim.engine.scheduler import EXIT_CYCLES, XU_AHEAD
+from gpusim.errors import LaunchError
+from gpusim.occupancy import Occupancy, occupancy
+from isa import microops as M
+
+#: Units whose throughput bounds a launch, by the name of the term.
+_PIPES = {
+    "FMA pipe": M.UNIT_FMA,
+    "IMAD pipe": M.UNIT_FMAHEAVY,
+    "ALU pipe": M.UNIT_ALU,
+    "FP64 pipe": M.UNIT_FP64,
+    "FP16 pipe": M.UNIT_HALF,
+    "XU pipe": M.UNIT_XU,
+    "uniform pipe": M.UNIT_UNIFORM,
+    "branch unit": M.UNIT_CBU,
+    "tensor pipe": M.UNIT_TENSOR,
+    "ADU": M.UNIT_ADU,
+}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The least time that a launch can take on a machine.
+
+    cycles: SM clock cycles from the start of the launch, its overhead included. by: the term that says so.
+    terms: every term, {name: cycles}. time_us: the same in microseconds. gpu: name of the machine.
+    waves: how often the grid fills the whole GPU, a broken number.
+    """
+
+    cycles: int
+    by: str
+    terms: dict[str, float]
+    time_us: float
+    gpu: str
+    waves: float
+    overhead_cycles: int = 0
+    notes: tuple[str, ...] = field(default=())
+
+    def __str__(self) -> str:
+        lines = [f"Bound {self.cycles:,} cycles = {self.time_us:.2f} us on {self.gpu}, by {self.by}"]
+        for name, cycles in sorted(self.terms.items(), key=lambda each: -each[1]):
+            share = cycles / max(self.cycles, 1)
+            lines.append(f"  {name:22s} {'#' * round(20 * share):20s} {cycles:12,.0f}")
+        return "\n".join([*lines, *self.notes])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, for JSON."""
+        return {
+            "gpu": self.gpu,
+            "cycles": self.cycles,
+            "time_us": self.time_us,
+            "by": self.by,
+            "terms": dict(self.terms),
+            "waves": self.waves,
+            "overhead_cycles": self.overhead_cycles,
+        }
+
+
+def bound(profile: Profile, config: GPUConfig) -> Bound:
+    """The least cycles that the profiled launch takes on a machine.
+
+    Raises LaunchError if a block does not fit, or if the profile was made for machines whose programs or banks differ
+    (`Profile.needs`).
+    """
+    if needs_of(config) != profile.needs:
+        differing = [key for key, value in needs_of(config).items() if value != profile.needs[key]]
+        raise LaunchError(
+            f"the profile holds for {differing[0]} = {profile.needs[differing[0]]!r} only", kernel=profile.kernel
+        )
+    fits = _occupancy(profile, config)
+    slots = fits.blocks_per_sm * config.sm.count
+    if profile.cooperative and profile.blocks > slots:
+        raise LaunchError(
+            f"a cooperative launch of {profile.blocks:,} blocks, of which the GPU holds {slots:,} at once",
+            kernel=profile.kernel,
+        )
+    times = times_of(config, profile.blocks)
+    terms = {**_launch(profile, config), **_latency(profile, config, slots, times)}
+    terms |= _in_sm(profile, config, int(times[T_FETCH])) | _beyond(profile, config, times)
+    by = max(terms, key=lambda name: terms[name])
+    cycles = int(terms[by])
+    return Bound(
+        cycles=cycles,
+        by=by,
+        terms={name: value for name, value in terms.items() if value > config.launch.overhead_cycles},
+        time_us=config.time_us(cycles),
+        gpu=config.gpu.name,
+        waves=profile.blocks / slots,
+        overhead_cycles=config.launch.overhead_cycles,
+    )
+
+
+def busiest(profile: Profile, values: np.ndarray, places: int) -> float:
+    """What the busiest of `places` SMs gets at least of an amount, `values` for a block of each kind.
+
+    On average each gets its share. And of any n blocks that each ask for v or more some SM gets n / places, rounded
+    up.
+    """
+    share = float(profile.counts @ values) / places
+    if not profile.uniform:
+        return share
+    order = np.argsort(-values)
+    so_far = np.cumsum(profile.counts[order])
+    return max(share, float((-(-so_far // places) * values[order]).max(initial=0.0)))
+
+
+def _occupancy(profile: Profile, config: GPUConfig) -> Occupancy:
+    program = profile.program
+    key = ("occupancy", config.sm)
+    if key not in profile.memo:
+        profile.memo[key] = occupancy(
+            config,
+            profile.launch.threads_per_block,
+            program.registers,
+            program.static_shared_bytes,
+            profile.launch.shared_bytes,
+            program.max_threads,
+            program.name,
+        )
+    found: Occupancy = profile.memo[key]
+    return found
+
+
+def _start(config: GPUConfig) -> int:
+    """Cycle from which the first warp may issue."""
+    return config.launch.overhead_cycles + config.launch.block_launch_cycles
+
+
+def _launch(profile: Profile, config: GPUConfig) -> dict[str, float]:
+    """Blocks start one after the other, and their ends are taken note of one after the other."""
+    launch = config.launch
+    shortest = EXIT_CYCLES + launch.drain_cycles
+    interval = round(launch.block_interval_cycles * FRACTION) / FRACTION
+    per_sm = -(-profile.blocks // config.sm.count)
+    each = max(profile.warps * launch.warp_launch_cycles + launch.block_setup_cycles, launch.sm_block_cycles)
+    return {
+        "block ends": _start(config) + shortest + profile.blocks * interval - 1,
+        "block starts": _start(config) + (per_sm - 1) * each + shortest,
+    }
+
+
+def _latency(profile: Profile, config: GPUConfig, slots: int, times: np.ndarray) -> dict[str, float]:
+    """A block takes as long as its longest chain, and in some place as many follow each other as the grid has waves."""
+    launch = config.launch
+    between = launch.refill_cycles + launch.block_launch_cycles
+    longest = 0.0
+    for number, (kind, _) in enumerate(profile.paths):
+        (cold, reply), (warm, _) = _walked(profile, config, times, number)
+        count = int(profile.counts[kind]) if profile.uniform else 1
+        waves = -(-count // slots)
+        # A block that comes after others finds less to wait for; but these have taken their time as well.
+        first = cold if count == profile.blocks or waves == 1 == -(-profile.blocks // slots) else warm
+        longest = max(longest, _start(config) + max(first + (waves - 1) * (between + warm), reply if waves == 1 else 0))
+    return {"latency": longest}
+
+
+def _walked(
+    profile: Profile, config: GPUConfig, times: np.ndarray, number: int
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Least times of a path, as one of the first blocks and as a later one."""
+    memo = profile.memo
+    parts = (config.pipes, config.issue, config.memory_instruction, config.shared, config.constant)
+    table_key = ("table", *parts)
+    if table_key not in memo:
+        code = lowered_code(profile.program)
+        memo[table_key] = instruction_table(code, config), is_bsync(code)
+    table, bsync = memo[table_key]
+    key = ("walk", number, *parts, times.tobytes())
+    if key not in memo:
+        path = profile.paths[number][1]
+        memo[key] = tuple(least_times(path, table, bsync, times, cold) for cold in (True, False))
+    found: tuple[tuple[int, int], tuple[int, int]] = memo[key]
+    return found
+
+
+def _in_sm(profile: Profile, config: GPUConfig, fetch: int) -> dict[str, float]:
+    """What the units of the busiest SM take for its share of the work."""
+    sms, parts = config.sm.count, config.sm.sub_partitions
+    amounts = profile.amounts
+    start = _start(config) + fetch
+
+    def term(values: np.ndarray, servers: int = 1, early: float = 1) -> float:
+        busy = busiest(profile, values, sms) / servers
+        return start + busy - early if busy else 0.0
+
+    interval, _ = unit_timing(config)
+    units = amounts[:, Amount.UNIT :]
+    terms = {"issue slots": term(amounts[:, Amount.ISSUES], parts)}
+    for name, unit in _PIPES.items():
+        values = units[:, unit] * interval[unit]
+        if unit == M.UNIT_FMAHEAVY:
+            values = values + amounts[:, Amount.WIDE] * row_cycles(config, config.pipes.wide_initiation_cycles)
+        early = max(int(interval[unit]), row_cycles(config, config.pipes.wide_initiation_cycles)) + XU_AHEAD
+        terms[name] = term(values, parts, early)
+    l1, memory = config.l1, config.memory_instruction
+    tags = np.maximum(amounts[:, Amount.LOAD_LINES] / l1.tag_lookups_per_cycle, amounts[:, Amount.REQUESTS])
+    queue_cycles = row_cycles(config, config.pipes.lsu.initiation_cycles)
+    return terms | {
+        "memory queue": term(amounts[:, Amount.QUEUE] * queue_cycles, parts, 2),
+        "L1 data": term(amounts[:, Amount.WAVEFRONTS] * config.shared.wavefront_cycles + amounts[:, Amount.DATA]),
+        "L1 tags": term(tags + amounts[:, Amount.STRICT_LINES], early=32),
+        "stores of an SM": term(amounts[:, Amount.STORE_CYCLES], early=128),
+        "constant loads": term(amounts[:, Amount.CONSTANTS] * CONSTANT_TURN, parts, CONSTANT_TURN),
+        "special registers": term(amounts[:, Amount.SPECIALS] * memory.address_interval_cycles, early=2),
+    }
+
+
+def _beyond(profile: Profile, config: GPUConfig, times: np.ndarray) -> dict[str, float]:
+    """What crossbar, L2 and memory take for the sectors that have to pass them."""
+    l2, crossbar = config.l2, config.crossbar
+    total = profile.total
+    fetched = profile.footprint.fetched[32]
+    replies = max(fetched, total[Amount.PAST_L1_SECTORS]) + total[Amount.RETURN_SECTORS]
+    lines = total[Amount.WRITE_LINES] + total[Amount.ATOMIC_LINES]
+    requests = crossbar.request_header_bytes * (lines + max(fetched / 4, total[Amount.PAST_L1_LINES]))
+    requests += total[Amount.WRITE_BYTES]
+    ports = -(-config.sm.count // crossbar.sms_per_port)
+    sectors = fetched + total[Amount.WRITE_SECTORS] + total[Amount.ATOMIC_SECTORS]
+    updates = max(
+        total[Amount.ATOMIC_LINES] * l2.atomic_same_address_cycles,
+        total[Amount.ATOMIC_SECTORS] * min(l2.atomic_sector_cycles, l2.atomic_whole_sector_cycles),
+    )
+    updates += total[Amount.PARTIAL_SECTORS] * l2.partial_write_cycles
+    start = _start(config) + int(times[T_FETCH])
+    reply_rate = min(
+        ports * crossbar.port_reply_bytes_per_cycle, config.sm.count * crossbar.sm_reply_bytes_per_cycle
+    )
+    amounts = {
+        "crossbar, to SMs": 32 * replies / reply_rate,
+        "crossbar, from SMs": requests / (ports * crossbar.port_request_bytes_per_cycle),
+        "L2 slices": sectors * 32 / (l2.slices * l2.slice_bytes_per_cycle),
+        "atomic units": updates / l2.slices,
+        "one line's atomics": profile.hot * l2.atomic_same_address_cycles,
+    }
+    # The last of a queue waits for all before it, not for itself.
+    terms = {name: start + cycles - 32 if cycles > 32 else 0.0 for name, cycles in amounts.items()}
+    return terms | {"DRAM": _dram(profile, config, start, int(times[T_MEMORY]))}
+
+
+def _dram(profile: Profile, config: GPUConfig, start: int, latency: int) -> float:
+    """Sectors that have to come from memory, and those written that the L2 cannot keep."""
+    l2, dram = config.l2, config.dram
+    read = profile.footprint.fetched[l2.fetch_bytes]
+    kept = l2.bytes // 32 * min(l2.dirty_ways, l2.ways) // l2.ways + 4 * dram.write_drain_entries * dram.channels
+    written = max(profile.footprint.written - kept, 0)
+    if read + written == 0:
+        return 0.0
+    burst = make_params(config, config.sm.count)[P_BURST] / TICKS
+    busy = (read + written) * burst / dram.channels
+    return start + (latency if read else 0) + max(busy - 4 * burst, 0)

@@ -1,0 +1,127 @@
+"""How a space of machines and programs is spelled on the command line, or named as a file."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import tomllib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from gpusim.cli import UserError
+
+if TYPE_CHECKING:
+    from gpusim.explore.sweep_file import Sweep
+
+AXIS_HELP = """\
+values (--set, --size, --gpu): 66,132,264           one after the other
+                               66:264:66            from 66 to 264 in steps of 66
+                               1200:9600            anything between, for the designs random and lhs
+                               1200:9600:log        the same, evenly by ratio;  32:256:2:log  each twice the one before
+"""
+_LAUNCH = ("grid", "block", "args", "signature", "entry", "abi", "shared_bytes")
+_NUMBER = re.compile(r"[-+]?(\d[\d_]*)?(\.\d+)?([eE][-+]?\d+)?")
+
+
+def add_space_options(parser: argparse.ArgumentParser) -> None:
+    """The programs and everything that varies."""
+    parser.add_argument(
+        "what",
+        nargs="+",
+        metavar="FILE.toml | PROGRAM",
+        help="a sweep as a file (docs/sweeps.md), or programs as gpusim run takes them",
+    )
+    parser.add_argument("--gpu", metavar="NAMES", help="shipped configurations or TOML files (default: h200)")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUES",
+        dest="axes",
+        help="values of one key of the configuration, such as sm.count=66,132,264 (may be repeated)",
+    )
+    parser.add_argument("--size", metavar="VALUES", help="problem sizes of bundled programs")
+    parser.add_argument(
+        "--together",
+        action="append",
+        default=[],
+        metavar="NAMES",
+        help="names whose values go in step, such as sm.count,l2.slices (may be repeated)",
+    )
+    own = parser.add_argument_group("your own kernels, as for gpusim run")
+    for name in _LAUNCH:
+        own.add_argument(f"--{name.replace('_', '-')}", metavar="TEXT", help=argparse.SUPPRESS)
+    own.description = ", ".join(f"--{name.replace('_', '-')}" for name in _LAUNCH)
+
+
+def add_design_options(parser: argparse.ArgumentParser) -> None:
+    """Which points of the space."""
+    parser.add_argument("--design", metavar="NAME", help="which points of the space: grid (default), list, random, lhs")
+    parser.add_argument("--points", type=int, metavar="N", help="machines to choose, for random and lhs")
+    parser.add_argument("--seed", type=int, metavar="N", help="seed of that choice (default: 0)")
+
+
+def read_space(options: argparse.Namespace) -> Sweep:
+    """The sweep of a file, or of programs; options add to a file or replace what it says. Raises UserError."""
+    from gpusim.explore.space import Space
+    from gpusim.explore.sweep_file import Sweep, read_sweep
+
+    axes: dict[str, Any] = {}
+    for text in options.axes:
+        name, equals, values = text.partition("=")
+        name = name.strip()
+        if not equals or not values.strip():
+            raise UserError(f"--set takes KEY=VALUES, such as sm.count=66,132,264, not {text!r}")
+        if name in axes:
+            raise UserError(f"--set {name} stands twice; several values are spelled {name}=1,2,3")
+        axes[name] = parse_axis(values, f"--set {name}")
+    if options.size is not None:
+        axes["size"] = parse_axis(options.size, "--size")
+    axes |= {name: getattr(options, name) for name in _LAUNCH if getattr(options, name) is not None}
+    if "shared_bytes" in axes:
+        axes["shared_bytes"] = parse_axis(axes["shared_bytes"], "--shared-bytes")
+    gpus = [name.strip() for name in options.gpu.split(",")] if options.gpu else None
+    together = [tuple(name.strip() for name in names.split(",")) for names in options.together]
+    files = [each for each in options.what if each.endswith(".toml")]
+    if files and len(options.what) > 1:
+        raise UserError("a sweep is one FILE.toml, or programs")
+    if not files:
+        return Sweep(Space(options.what, gpus or "h200", axes, together))
+    sweep = read_sweep(files[0])
+    if not axes and not gpus and not together:
+        return sweep
+    old = sweep.space
+    programs = [{"name": name} | dict(own) for name, own in old.programs]
+    merged: dict[str, Any] = {axis.name: axis for axis in old.axes if axis.name != "gpu"} | axes
+    known = next(axis.values for axis in old.axes if axis.name == "gpu")
+    groups = [tuple(axis.name for axis in group) for group in old.groups if len(group) > 1]
+    return replace(sweep, space=Space(programs, gpus or known or "h200", merged, [*groups, *together]))
+
+
+def parse_axis(text: str, option: str) -> Any:
+    """What `Axis.of` takes, for a text as AXIS_HELP spells it. Raises UserError."""
+    parts = [part.strip() for part in text.strip().split(":")]
+    if len(parts) > 1 and all(_NUMBER.fullmatch(part) and part for part in parts[:2]):
+        return _range(parts, text, option)
+    return [_value(part, option) for part in re.split(r",(?![^\[]*\])", text.strip())]
+
+
+def _range(parts: list[str], text: str, option: str) -> dict[str, Any]:
+    log = parts[-1] == "log"
+    numbers = parts[:-1] if log else parts
+    if not 2 <= len(numbers) <= 3:
+        raise UserError(f"{option}: a range is spelled LOW:HIGH, LOW:HIGH:STEP, with :log at its end, not {text!r}")
+    given = dict(zip(("low", "high", "step"), (_value(each, option) for each in numbers), strict=False))
+    return given | ({"log": True} if log else {})
+
+
+def _value(text: str, option: str) -> Any:
+    """A TOML value; a bare word is a text, as in --set of the other commands."""
+    text = text.strip()
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):
+        if not re.fullmatch(r"[A-Za-z_][\w./-]*", text):
+            raise UserError(f"{option}: not a value: {text[:100]!r}") from None
+        return text
+

@@ -1,0 +1,79 @@
+"""`gpusim collective`: what a collective of several GPUs takes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from gpusim.cli import EXIT_OK, UserError
+from gpusim.cli.parser import add_command, add_json_option, add_set_option
+
+if TYPE_CHECKING:
+    from gpusim.collectives import CollectiveResult
+
+EXAMPLES = """\
+examples:
+  gpusim collective all_reduce 256M
+  gpusim collective all_reduce 4K,1M,1G --gpus 4
+  gpusim collective all_gather 64M --node two_nodes_ib --gpus 16
+  gpusim collective all_reduce 64M --algorithm tree --protocol LL128 --set nvlink.links=12
+"""
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def add(commands) -> None:
+    """Declare the command."""
+    parser = add_command(commands, "collective", "simulate a collective of several GPUs as NCCL does it", EXAMPLES)
+    parser.add_argument("name", help="all_reduce, all_gather, reduce_scatter, broadcast, ...")
+    parser.add_argument("sizes", help="bytes of a rank's larger buffer: 1048576, 64K, 16M or 1G; several: 4K,1M")
+    parser.add_argument("--gpus", type=int, default=8, help="the first so many GPUs (default: %(default)s)")
+    parser.add_argument("--node", default="hgx_h200", help="shipped node or a TOML file (default: %(default)s)")
+    parser.add_argument("--root", type=int, default=0, help="of a broadcast or reduction (default: %(default)s)")
+    parser.add_argument("--algorithm", help="ring or tree, instead of NCCL's choice")
+    parser.add_argument("--protocol", help="LL, LL128 or Simple, instead of NCCL's choice")
+    parser.add_argument("--channels", type=int, help="thread blocks of each rank, instead of NCCL's choice")
+    add_set_option(parser)
+    add_json_option(parser)
+    parser.set_defaults(command=show)
+
+
+def show(options: argparse.Namespace) -> int:
+    """Run the command."""
+    from gpusim.collectives import collective
+
+    results = [
+        collective(
+            options.name, size, options.gpus, options.node, root=options.root, algorithm=options.algorithm,
+            protocol=options.protocol, channels=options.channels, overrides=options.overrides or None,
+        )
+        for size in map(_bytes, options.sizes.split(","))
+    ]  # fmt: skip
+    if options.json:
+        print(json.dumps([_row(each) for each in results], indent=1))
+    elif len(results) == 1:
+        print(results[0])
+    else:
+        print(f"{options.name} on {results[0].ranks} GPUs of {results[0].node}")
+        how = f"{'algorithm':9} {'protocol':8} {'channels':>8}"
+        print(f"{'bytes':>14} {'time us':>12} {'bus GB/s':>9}  {how}  busiest link")
+        for each in results:
+            how = f"{each.algorithm:9} {each.protocol:8} {each.channels:>8}"
+            print(f"{each.nbytes:>14,} {each.time_us:>12,.1f} {each.bus_gb_s:>9,.1f}  {how}  {each.bottleneck.name}")
+    return EXIT_OK
+
+
+def _row(result: CollectiveResult) -> dict[str, Any]:
+    """What a program may want to read."""
+    left_out = ("outputs", "steps", "utilisation", "bin_us")
+    return {key: value for key, value in asdict(result).items() if key not in left_out} | {"bus_gb_s": result.bus_gb_s}
+
+
+def _bytes(text: str) -> int:
+    found = re.fullmatch(r"(\d+)([KMG]?)(?:i?B)?", text.strip(), re.I)
+    if not found:
+        raise UserError(f"a size is spelled as 1048576, 64K, 16M or 1G, not {text!r}")
+    return int(found[1]) * _UNITS[found[2].upper()]

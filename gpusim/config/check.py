@@ -1,0 +1,159 @@
+"""What is wrong with a configuration, and what is physically suspicious about one that is not wrong.
+
+Errors are what `load_config` refuses. Warnings are judgements: values that a simulation takes, but that no GPU of the
+kind has, or that contradict others. Each names its key, the value, and what it was held against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpusim.config.derived import peak_bytes_per_cycle, registers_at_full_occupancy
+from gpusim.config.load import load_collecting, load_config, own_sources
+from gpusim.config.models import GPUConfig
+from gpusim.errors import ConfigError
+
+_CHANNEL_GB_S = {
+    # Fastest speed grade of one channel as `dram.channels` counts them: data pins times Gbit/s per pin.
+    "HBM2": (64, 2.4, "JESD235C"),
+    "HBM2e": (64, 3.6, "JESD235D"),
+    "HBM3": (32, 6.4, "JESD238"),
+    "HBM3e": (32, 9.8, "JESD238B, vendors' fastest parts"),
+    "GDDR6": (16, 20.0, "JESD250, vendors' fastest parts"),
+    "GDDR6X": (16, 24.0, "vendor's fastest part"),
+    "GDDR7": (8, 36.0, "JESD239, vendors' fastest parts"),
+}
+_ROW_NS = {
+    "row_activate_cycles": (8, 25),
+    "row_precharge_cycles": (8, 25),
+    "row_cycle_cycles": (30, 70),
+}
+"""Nanoseconds of DRAM cells, which have hardly changed for twenty years (JEDEC standards since DDR2)."""
+
+
+@dataclass(frozen=True)
+class Warned:
+    """Something suspicious: the key, and why, in one line."""
+
+    key: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """Outcome of a check. config: None if there are errors."""
+
+    config: GPUConfig | None
+    errors: tuple[ConfigError, ...]
+    warnings: tuple[Warned, ...]
+
+
+def check(config: str | Path, overrides: Iterable[str] | None = None) -> Report:
+    """Read a configuration and say everything that is wrong with it or suspicious about it."""
+    found, errors = load_collecting(config, overrides)
+    if found is None:
+        return Report(None, tuple(errors), ())
+    _, base = own_sources(config)
+    return Report(found, (), (*suspicious(found), *_stale(found, config, base)))
+
+
+def suspicious(config: GPUConfig) -> tuple[Warned, ...]:
+    """What a configuration says that no GPU of its kind does, or that contradicts itself."""
+    return tuple(each for rule in _RULES for each in rule(config))
+
+
+def _channels(config: GPUConfig) -> Iterator[Warned]:
+    dram = config.dram
+    if dram.kind not in _CHANNEL_GB_S:
+        known = ", ".join(_CHANNEL_GB_S)
+        yield Warned("dram.kind", f"{dram.kind!r} is not one of {known}, so its channels are not checked")
+        return
+    pins, rate, source = _CHANNEL_GB_S[dram.kind]
+    most, each = pins * rate / 8, dram.bandwidth_gb_s / dram.channels
+    if each > most:
+        yield Warned(
+            "dram.bandwidth_gb_s",
+            f"{each:.1f} GB/s for each of {dram.channels} channels; {dram.kind} carries {most:.1f} at most "
+            f"({pins} pins of {rate:g} Gbit/s, {source}), {most * dram.channels:,.0f} in all",
+        )
+
+
+def _row_times(config: GPUConfig) -> Iterator[Warned]:
+    for name, (low, high) in _ROW_NS.items():
+        ns = getattr(config.dram, name) * 1e3 / config.gpu.clock_mhz
+        if not low <= ns <= high:
+            yield Warned(f"dram.{name}", f"{ns:.1f} ns at {config.gpu.clock_mhz} MHz; DRAM takes {low} to {high} ns")
+    dram = config.dram
+    if dram.row_cycle_cycles < dram.row_activate_cycles + dram.row_precharge_cycles:
+        yield Warned("dram.row_cycle_cycles", "less than opening and closing a row take together")
+
+
+def _widths(config: GPUConfig) -> Iterator[Warned]:
+    peaks = peak_bytes_per_cycle(config)
+    if peaks["L2"] < peaks["DRAM"]:
+        text = f"{peaks['DRAM']:,.0f} B a cycle of memory pass an L2 that delivers {peaks['L2']:,.0f}"
+        yield Warned("dram.bandwidth_gb_s", text)
+    most = config.sm.count * config.l1.max_outstanding_sectors * config.l1.sector_bytes / config.dram.latency_cycles
+    if most < peaks["DRAM"]:
+        text = f"all SMs together keep {most:,.0f} B a cycle under way (Little), memory delivers {peaks['DRAM']:,.0f}"
+        yield Warned("l1.max_outstanding_sectors", text)
+    banks = config.shared.banks * config.shared.bank_bytes
+    if banks < config.l1.data_bytes_per_cycle:
+        text = f"{config.l1.data_bytes_per_cycle} B a cycle out of banks that hold {banks}"
+        yield Warned("l1.data_bytes_per_cycle", text)
+
+
+def _sizes(config: GPUConfig) -> Iterator[Warned]:
+    sm = config.sm
+    if not 300 <= config.gpu.clock_mhz <= 3500:
+        yield Warned("gpu.clock_mhz", f"{config.gpu.clock_mhz} MHz; GPUs run at 300 to 3,500")
+    if sm.max_threads != sm.max_warps * config.gpu.warp_size:
+        text = f"{sm.max_threads} threads, {sm.max_warps} warps of {config.gpu.warp_size}: the smaller number counts"
+        yield Warned("sm.max_threads", text)
+    registers = registers_at_full_occupancy(config)
+    if registers < 16:
+        text = f"{registers} registers per thread with all warps resident; few kernels do with that"
+        yield Warned("sm.registers", text)
+    way = config.l1.line_bytes * config.l1.sets
+    for capacity in sm.shared_capacities_bytes:
+        rest = (sm.unified_l1_bytes - capacity) % way
+        if rest:
+            text = f"with {capacity} B of shared memory, {rest} B are no whole way of the L1 ({way} B) and lie idle"
+            yield Warned("l1.sets", text)
+    if config.l2.bytes > 1 << 29:
+        yield Warned("l2.bytes", f"{config.l2.bytes >> 20} MiB; the largest L2 of a GPU has some 256")
+    if sm.gpcs > sm.count:
+        yield Warned("sm.gpcs", f"{sm.gpcs} GPCs for {sm.count} SMs")
+
+
+def _latencies(config: GPUConfig) -> Iterator[Warned]:
+    if config.l1.latency_cycles < config.shared.latency_cycles:
+        text = f"{config.l1.latency_cycles} cycles, less than shared memory's {config.shared.latency_cycles}"
+        yield Warned("l1.latency_cycles", text + ", which has no tags to look up")
+    ns = config.dram.latency_cycles * 1e3 / config.gpu.clock_mhz
+    if not 150 <= ns <= 1000:
+        yield Warned("dram.latency_cycles", f"{ns:.0f} ns; GPUs take 200 to 600 ns")
+
+
+_RULES: tuple[Callable[[GPUConfig], Iterator[Warned]], ...] = (_sizes, _latencies, _widths, _channels, _row_times)
+
+
+def _stale(config: GPUConfig, path: str | Path, base: str | None) -> Iterator[Warned]:
+    """Values of the base that another clock makes something else of: cycles that stand for nanoseconds."""
+    if base is None:
+        return
+    folder = Path(path).expanduser().parent / base
+    before = load_config(folder if folder.is_file() else base)
+    same = config.dram.latency_cycles == before.dram.latency_cycles
+    if config.gpu.clock_mhz != before.gpu.clock_mhz and same:
+        text = (
+            f"{config.gpu.clock_mhz} MHz, {before.gpu.clock_mhz} in {base}, whose dram.latency_cycles and other "
+            "times of memory are kept: they are cycles of the SM clock, so memory has become "
+            f"{'faster' if config.gpu.clock_mhz > before.gpu.clock_mhz else 'slower'}"
+        )
+        yield Warned("gpu.clock_mhz", text)

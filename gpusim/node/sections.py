@@ -1,0 +1,171 @@
+"""A node's sections, one class each: every key, what it means, its unit (in the name) and its range.
+
+As for GPUs (`gpusim/config/sections.py`) keys have no defaults: a file, or the one it is based on, gives every value
+and where it comes from. Rates are in one direction, of one link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PrivateAttr, model_validator
+
+from gpusim.config.models import items
+from gpusim.config.sections import Count, Rate, Section, _doc
+
+Number = Annotated[int, Field(ge=0)]
+Time = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(gt=0, le=1)]
+Pair = tuple[Number, Number, Count]
+Scale = tuple[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]]
+
+
+class Box(Section):
+    """What there is and how often."""
+
+    name: str = Field(min_length=1, description="name of the product")
+    gpu: str = Field(min_length=1, description="GPU configuration of every GPU")
+    gpus: Count = _doc("GPUs of one machine")
+    machines: Count = _doc("machines, that is hosts with memory of their own, joined by the network")
+
+
+class Wire(Section):
+    """A kind of physical link: from lanes and packets to the payload that it carries."""
+
+    lanes: Count = _doc("lanes of one link in one direction")
+    lane_gbit_s: Rate = _doc("signalling rate of a lane, 10^9 bits a second")
+    encoding: Share = _doc("share of those bits that is left after line code and forward error correction")
+    payload_bytes: Count = _doc("payload of a whole packet")
+    header_bytes: Number = _doc("what a packet carries beside it: header, check sum, framing, its part of credits")
+    achieved: Share = _doc("share of the time in which packets follow each other, when nothing else holds them up")
+    reverse: Time = _doc("payload's worth of the opposite direction that each byte takes: requests, acknowledgements")
+    credits: Count = _doc("packets on their way over one link that the far side has room for")
+    latency_us: Time = _doc("from one end to the other, with half of what the devices at its ends need to pass it on")
+
+    def bandwidth_gb_s(self, links: int) -> float:
+        """Payload of whole packets over so many links side by side, 10^9 bytes a second in one direction."""
+        wire = self.lanes * self.lane_gbit_s / 8 * self.encoding * self.achieved
+        rate = wire * self.payload_bytes / (self.payload_bytes + self.header_bytes)
+        if self.latency_us > 0:  # a credit comes back one latency after its packet has arrived
+            rate = min(rate, self.credits * self.payload_bytes / (2e3 * self.latency_us))
+        return links * rate
+
+
+class NVLink(Wire):
+    """Links between GPUs."""
+
+    wiring: Literal["switch", "pairs", "none"] = _doc(
+        "switch: every GPU's links go to NVSwitches that together pass everything on at full rate; pairs: GPUs are "
+        "wired to each other; none"
+    )
+    links: Number = _doc("links of each GPU to the switches; with `pairs`, the most that a GPU has")
+    pairs: tuple[Pair, ...] = _doc("with `pairs`: two GPUs of a machine and the links between them")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> NVLink:
+        if self.wiring != "pairs":
+            return self
+        used: dict[int, int] = {}
+        seen: set[frozenset[int]] = set()
+        for a, b, links in self.pairs:
+            if a == b or frozenset((a, b)) in seen:
+                raise ValueError(f"pairs must name two GPUs each, and every two once, not {a} and {b}")
+            seen.add(frozenset((a, b)))
+            for gpu in (a, b):
+                used[gpu] = used.get(gpu, 0) + links
+                if used[gpu] > self.links:
+                    raise ValueError(f"pairs give GPU {gpu} {used[gpu]} links, but nvlink.links is {self.links}")
+        return self
+
+
+class Pcie(Wire):
+    """The tree from GPUs and NICs through switches to the host bridges."""
+
+    gpus_per_switch: Count = _doc("GPUs below one PCIe switch")
+    uplink_lanes: Count = _doc("lanes from a switch to its host bridge")
+    peers: Literal["none", "switch", "bridge", "all"] = _doc(
+        "how far GPUs reach each other's memory over PCIe: not at all, below one switch, below one host bridge, or "
+        "across sockets as well; what is farther goes through host memory"
+    )
+
+
+class Host(Section):
+    """Processors and their memory."""
+
+    sockets: Count = _doc("processor sockets of a machine; switches are divided evenly among them")
+    memory_read_gb_s: Rate = _doc("what devices can read from the memory of one socket")
+    memory_write_gb_s: Rate = _doc("what devices can write to the memory of one socket")
+    memory_latency_us: Time = _doc("from a host bridge to memory")
+    socket_gb_s: Rate = _doc("between two sockets, in one direction")
+    socket_latency_us: Time = _doc("between two sockets")
+    copy_call_us: Time = _doc("time the host needs to add a copy to a stream")
+    large_copy_bytes: Number = _doc("copies over this size take longer to add")
+    large_copy_call_us: Time = _doc("time the host needs to add such a copy")
+    event_call_us: Time = _doc("time the host needs to add an event, or waiting for one, to a stream")
+
+
+class Network(Wire):
+    """What joins machines: NICs below the PCIe switches, and switches that pass everything on at full rate."""
+
+    kind: Literal["infiniband", "socket"] = _doc("infiniband: NICs read and write memory; socket: the kernel's TCP")
+    nics_per_switch: Number = _doc("NICs below one PCIe switch")
+    gpu_direct: bool = _doc("NICs reach GPU memory; otherwise everything goes through host memory")
+
+
+class Copies(Section):
+    """Copy engines and what the driver does around them."""
+
+    device_gb_s: Rate = _doc("copy within one GPU's memory, bytes copied")
+    device_start_us: Time = _doc("from when a copy within a GPU is taken on until its first byte moves")
+    peer_engines: Count = _doc("copies to other GPUs that a GPU sends at once")
+    peer_start_us: Time = _doc("the same as device_start_us, to another GPU")
+    to_device_engines: Count = _doc("copies from hosts that a GPU fetches at once")
+    to_device_start_us: Time = _doc("the same, from host memory")
+    to_host_engines: Count = _doc("copies to hosts that a GPU sends at once")
+    to_host_start_us: Time = _doc("the same, to host memory")
+    inline_bytes: Number = _doc("pageable copies to a GPU up to this size travel inside the command itself")
+    inline_gb_s: Rate = _doc("rate at which the host writes those")
+    staging_bytes: Count = _doc("one of the two pinned buffers through which pageable memory is copied")
+    cache_bytes: Number = _doc("pageable memory up to this size stays in the processor's cache")
+    read_cached_gb_s: Rate = _doc("host's copying from pageable memory into staging buffers, from its cache")
+    read_gb_s: Rate = _doc("the same, from memory")
+    write_cached_gb_s: Rate = _doc("host's copying from staging buffers to pageable memory that its cache holds")
+    write_gb_s: Rate = _doc("the same, to memory")
+
+
+class Changes(Section):
+    """What differs on one machine, by the names of links; `gpu0-switch0` means both directions."""
+
+    down: tuple[str, ...] = _doc("links that do not work")
+    scale: tuple[Scale, ...] = _doc("links whose bandwidth is multiplied by a factor, as (name, factor)")
+
+
+class NodeConfig(Section):
+    """A whole description: immutable and hashable."""
+
+    node: Box
+    nvlink: NVLink
+    pcie: Pcie
+    host: Host
+    network: Network
+    copies: Copies
+    links: Changes
+
+    _sources: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> NodeConfig:
+        if self.nvlink.wiring == "pairs":
+            highest = max((max(a, b) for a, b, _ in self.nvlink.pairs), default=0)
+            if highest >= self.node.gpus:
+                raise ValueError(f"nvlink.pairs names GPU {highest}, but node.gpus is {self.node.gpus}")
+        return self
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Every dotted key and its value, in file order."""
+        return items(self)
+
+    def source(self, key: str) -> str:
+        """Where the value of a dotted key comes from. Raises KeyError for a key that does not exist."""
+        return self._sources[key]

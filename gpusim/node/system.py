@@ -1,0 +1,183 @@
+"""`gpusim.node.System`: copies, streams and events over the GPUs of a node, as a CUDA program would call for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from gpusim.errors import NodeError
+from gpusim.node.result import Copy, NodeResult
+from gpusim.node.run import Call, Run
+from gpusim.node.topology import Node, load_node
+from gpusim.node.transfers import engines_of
+
+
+class System:
+    """The GPUs of a node. Calls are noted down; `run` lets them happen in simulated time.
+
+    node, gpus, overrides: as for `load_node`. One thread of the host makes all calls, one after the other.
+    """
+
+    def __init__(
+        self,
+        node: str | Path | Node = "hgx_h200",
+        gpus: int | None = None,
+        *,
+        overrides: Mapping[str, Any] | Iterable[str] | None = None,
+    ):
+        self.node = load_node(node, gpus, overrides=overrides)
+        self._calls: list[Call] = []
+        self._defaults: dict[str, Stream] = {}
+        self._streams: list[Stream] = []
+
+    def stream(self, gpu: int | str = 0) -> Stream:
+        """A new stream of a GPU."""
+        name = self._device(gpu)
+        if name not in self.node.gpus:
+            raise NodeError(f"a stream belongs to a GPU, not to {name}")
+        stream = Stream(self, name, len(self._streams))
+        self._streams.append(stream)
+        return stream
+
+    def event(self, stream: Stream | None = None) -> Event:
+        """A new event, recorded in `stream` if one is given."""
+        event = Event(self)
+        if stream is not None:
+            event.record(stream)
+        return event
+
+    def copy(
+        self,
+        destination: int | str,
+        source: int | str,
+        nbytes: int,
+        stream: Stream | None = None,
+        *,
+        pinned: bool = True,
+        name: str | None = None,
+    ) -> Copy:
+        """Copy so many bytes between memories; returns the copy, whose times are known after `run`.
+
+        destination, source: a GPU (0 or "gpu0"), "host" (the memory nearest to the GPU at the other end) or one
+        socket's memory ("host1"). stream: by default the source GPU's own (for copies from a host the destination's).
+        pinned: whether host memory is page-locked; if not, the call returns when the host has copied.
+
+        Raises NodeError if there is no such device or no way between the two.
+        """
+        if nbytes < 0:
+            raise ValueError(f"a copy cannot have {nbytes} bytes")
+        start, end = self._ends(source, destination)
+        gpu = start if start in self.node.gpus else end
+        stream = stream or self._default(gpu)
+        path = self.node.path(start, end)
+        names = tuple(self.node.links[index].name for index in path) or (f"{start}.memory",)
+        copy = Copy(start, end, nbytes, name or f"{start} -> {end}", names)
+        engines = engines_of(self.node, path, start, end, stream.gpu)
+        self._note(Call("copy", stream, copy=copy, path=path, engines=engines, pinned=pinned))
+        return copy
+
+    def kernel(self, duration_us: float, stream: Stream) -> None:
+        """A kernel that keeps the stream's GPU busy for so long; kernels of a GPU run one after the other."""
+        self._note(Call("kernel", stream, duration_us=duration_us, engines=(f"{stream.gpu}.sm",)))
+
+    def wait(self, event: Event, stream: Stream) -> None:
+        """Let a stream go on only when what the event was last recorded behind has happened."""
+        self._note(Call("wait", stream, targets=() if event.recorded is None else (event.recorded,)))
+
+    def synchronize(self, what: Stream | Event | None = None) -> None:
+        """The host waits for a stream, an event, or everything so far."""
+        if isinstance(what, Event):
+            targets = [what.recorded]
+        else:
+            targets = [stream.last for stream in ([what] if what is not None else self._streams)]
+        self._note(Call("synchronize", targets=tuple(each for each in targets if each is not None)))
+
+    def pause(self, duration_us: float) -> None:
+        """The host does something else for so long."""
+        self._note(Call("pause", duration_us=duration_us))
+
+    def run(self) -> NodeResult:
+        """Everything called for so far, from the start; the same calls give the same result."""
+        return Run(self.node, self._calls, self._streams).result()
+
+    def _note(self, call: Call) -> None:
+        if call.stream is not None:
+            if call.stream.system is not self:
+                raise ValueError("the stream belongs to another system")
+            call.stream.last = call
+        self._calls.append(call)
+
+    def _default(self, gpu: str) -> Stream:
+        if gpu not in self._defaults:
+            self._defaults[gpu] = self.stream(gpu)
+        return self._defaults[gpu]
+
+    def _device(self, device: int | str) -> str:
+        name = f"gpu{device}" if isinstance(device, int) else device
+        if name != "host" and name not in self.node.devices:
+            raise NodeError(f"{self.node.name} has no device {name!r}; its GPUs are {', '.join(self.node.gpus[:8])}")
+        return name
+
+    def _ends(self, source: int | str, destination: int | str) -> tuple[str, str]:
+        start, end = self._device(source), self._device(destination)
+        if start not in self.node.gpus and end not in self.node.gpus:
+            raise NodeError(f"a copy from {start} to {end} has no GPU at either end")
+        return (
+            self.node.host_of(end) if start == "host" else start,
+            self.node.host_of(start) if end == "host" else end,
+        )
+
+
+class Stream:
+    """An order of work on one GPU, as `System.stream` makes it."""
+
+    def __init__(self, system: System, gpu: str, number: int):
+        self.system, self.gpu, self.number = system, gpu, number
+        self.last: Call | None = None
+
+    def record(self, event: Event | None = None) -> Event:
+        """Put an event (by default a new one) behind the work so far."""
+        return (event or Event(self.system)).record(self)
+
+    def wait_event(self, event: Event) -> None:
+        """Go on only when an event has happened."""
+        self.system.wait(event, self)
+
+    def synchronize(self) -> None:
+        """The host waits for all work so far."""
+        self.system.synchronize(self)
+
+
+class Event:
+    """A point in the work of a stream. After a run `time_us` says when it was reached, None if it was not recorded."""
+
+    def __init__(self, system: System):
+        self.system = system
+        self.recorded: Call | None = None
+
+    @property
+    def time_us(self) -> float | None:
+        """Microseconds since the run's start."""
+        return None if self.recorded is None else self.recorded.time_us
+
+    def record(self, stream: Stream) -> Event:
+        """Put it behind what the stream has to do so far."""
+        call = Call("record", stream)
+        self.system._note(call)
+        self.recorded = call
+        return self
+
+    def wait(self, stream: Stream) -> None:
+        """Let a stream go on only when this has happened."""
+        self.system.wait(self, stream)
+
+    def synchronize(self) -> None:
+        """The host waits for it."""
+        self.system.synchronize(self)
+
+    def elapsed_ms(self, later: Event) -> float:
+        """Milliseconds from this event to a later one. Raises ValueError if one has not happened."""
+        if self.time_us is None or later.time_us is None:
+            raise ValueError("both events must be recorded and the system must have run")
+        return (later.time_us - self.time_us) / 1000

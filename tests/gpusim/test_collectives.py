@@ -1,0 +1,186 @@
+"""Collectives: real data against NumPy, laws of the links, NCCL's own numbers, and errors that name the ranks."""
+
+import numpy as np
+import pytest
+
+import gpusim
+from gpusim.collectives import NAMES, CollectiveError, collective
+from gpusim.collectives.choice import Communicator, choose
+from gpusim.collectives.group import group_of
+from gpusim.node import load_node
+
+
+def expected(name, data, root):
+    """What NCCL's documentation says each rank has afterwards; None where it says nothing."""
+    ranks = len(data)
+    if name == "all_reduce":
+        return [sum(data)] * ranks
+    if name == "all_gather":
+        return [np.concatenate(data)] * ranks
+    if name == "reduce_scatter":
+        return list(np.split(sum(data), ranks))
+    if name == "broadcast":
+        return [data[root]] * ranks
+    if name == "reduce":
+        return [sum(data) if rank == root else None for rank in range(ranks)]
+    if name == "all_to_all":
+        return [np.concatenate([np.split(each, ranks)[rank] for each in data]) for rank in range(ranks)]
+    return [data[rank - 1] for rank in range(ranks)]
+
+
+def buffers(name, elements, ranks, kind=np.int32):
+    rng = np.random.default_rng(elements)
+    each = elements // ranks if name == "all_gather" else elements
+    return [rng.integers(-1000, 1000, each).astype(kind) for _ in range(ranks)]
+
+
+@pytest.mark.parametrize("protocol", [None, "LL", "LL128", "Simple"])
+@pytest.mark.parametrize("name", NAMES)
+def test_data_arrives(name, protocol):
+    if protocol == "LL128" and name in ("all_to_all", "send_recv"):
+        pytest.skip("NCCL has no LL128 between pairs")
+    for ranks in (2, 3, 8):
+        for elements in (ranks, ranks * 30, ranks * 7777, ranks * 40_000):
+            data = buffers(name, elements, ranks)
+            root = ranks - 1
+            result = collective(name, elements * 4, ranks, root=root, protocol=protocol, data=data)
+            for out, want in zip(result.outputs, expected(name, data, root), strict=True):
+                assert want is None or np.array_equal(out, want), (ranks, elements, result.algorithm, result.protocol)
+
+
+@pytest.mark.parametrize("gpus", [2, 5, 8])
+def test_trees_add_up(gpus):
+    data = buffers("all_reduce", 50_000, gpus, np.float64)
+    for protocol in ("LL", "LL128", "Simple"):
+        result = collective("all_reduce", 400_000, gpus, algorithm="tree", protocol=protocol, data=data)
+        assert all(np.array_equal(out, sum(data)) for out in result.outputs)
+
+
+def test_two_machines_and_a_mesh_move_data_too():
+    for node, gpus in (("two_nodes_ib", 16), ("dgx1", 8), ("pcie", 4)):
+        data = buffers("all_reduce", 16_000, gpus)
+        for algorithm in ("ring", "tree"):
+            result = collective("all_reduce", 64_000, gpus, node, algorithm=algorithm, data=data)
+            assert all(np.array_equal(out, sum(data)) for out in result.outputs), (node, algorithm)
+
+
+def test_all_reduce_is_reduce_scatter_and_all_gather():
+    data = buffers("all_reduce", 80_000, 8)
+    parts = collective("reduce_scatter", 320_000, 8, data=data).outputs
+    whole = collective("all_gather", 320_000, 8, data=parts).outputs
+    assert np.array_equal(whole[3], collective("all_reduce", 320_000, 8, data=data).outputs[3])
+    both = sum(collective(name, 1 << 28, 8).time_us for name in ("reduce_scatter", "all_gather"))
+    assert collective("all_reduce", 1 << 28, 8).time_us == pytest.approx(both, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "name, share", [("all_reduce", 2 * 7 / 8), ("all_gather", 7 / 8), ("reduce_scatter", 7 / 8), ("broadcast", 1)]
+)
+def test_each_link_carries_what_the_ring_says(name, share):
+    nbytes = 16 << 20
+    result = collective(name, nbytes, 8, algorithm="ring", protocol="Simple")
+    out = [link for link in result.links if link.name.endswith(">switch0") and "gpu" in link.name]
+    assert len(out) == (7 if name == "broadcast" else 8)
+    for link in out:
+        assert link.bytes == pytest.approx(nbytes * share, rel=0.001)
+
+
+def test_larger_takes_longer_and_more_links_less():
+    sizes = [4 << 10 << k for k in range(0, 19, 3)]
+    times = [collective("all_reduce", nbytes, 8).time_us for nbytes in sizes]
+    assert times == sorted(times)
+    half = collective("all_reduce", 1 << 28, 8, overrides=["nvlink.links=9"])
+    assert half.time_us == pytest.approx(2 * collective("all_reduce", 1 << 28, 8).time_us, rel=0.15)
+
+
+def test_a_gigabyte_on_eight_gpus_is_quick_and_repeats():
+    first, second = (collective("all_reduce", 1 << 30, 8, algorithm="ring") for _ in range(2))
+    assert first.seconds < 10
+    assert (first.time_us, first.links, first.events) == (second.time_us, second.links, second.events)
+
+
+def test_effort_grows_with_messages():
+    few, many = (collective("all_reduce", 64 << 20, None, load_node("two_nodes_ib", nodes=n)) for n in (2, 8))
+    # A ring's steps and its ranks both grow, its pieces shrink: events for each rank stay within its share.
+    assert many.events / few.events < 4 * 4
+
+
+def test_a_slow_network_card_is_named():
+    usual = collective("all_reduce", 64 << 20, 16, "two_nodes_ib")
+    slow = collective("all_reduce", 64 << 20, 16, "two_nodes_ib", overrides=["network.lane_gbit_s=12.5"])
+    assert slow.time_us > 2 * usual.time_us
+    assert "nic" in slow.bottleneck.name and "nic" in str(slow)
+
+
+def test_what_a_block_did_is_in_order_and_whole():
+    result = collective("all_gather", 1 << 20, 4, protocol="Simple", trace=True)
+    assert sum(step.bytes for step in result.steps if step.sends) == pytest.approx(4 * 3 / 4 * (1 << 20), rel=0.01)
+    for step in result.steps:
+        assert 0 <= step.start_us <= step.end_us <= result.time_us
+    assert result.utilisation.max() <= 1.5 and result.utilisation.min() >= 0
+    assert result.time_us == collective("all_gather", 1 << 20, 4, protocol="Simple").time_us
+
+
+def test_nccl_chooses_by_size():
+    group = Communicator(8, 1, 90, 24, 30.0, "nvlink")
+    protocols = [choose("all_reduce", 4 << 10 << k, group).protocol for k in range(19)]
+    assert protocols[0] == "LL" and protocols[-1] == "Simple" and "LL128" in protocols
+    assert sorted(protocols, key=["LL", "LL128", "Simple"].index) == protocols
+
+
+def test_parts_make_up_the_whole():
+    for ranks in (2, 3, 4, 8, 16):
+        group = Communicator(ranks, 1, 90, 24, 30.0, "nvlink")
+        for name in NAMES:
+            for nbytes in (ranks * 4, 1000 * ranks * 4, 12345 * ranks * 16, 1 << 24):
+                nbytes -= nbytes % (4 * ranks)
+                whole = nbytes if name in ("all_reduce", "broadcast", "reduce", "send_recv") else nbytes // ranks
+                parts = choose(name, nbytes, group).parts
+                assert sum(parts) == whole and min(parts) > 0, (ranks, name, nbytes)
+
+
+def test_rings_of_a_mesh_follow_its_links():
+    node = load_node("dgx1")
+    (order,) = group_of(node).orders
+    assert sorted(order) == list(range(8))
+    for a, b in zip(order, order[1:] + order[:1], strict=True):
+        assert all(node.links[k].kind == "nvlink" for k in node.path(node.gpus[a], node.gpus[b]))
+
+
+def test_trees_reach_every_rank():
+    for parents in group_of(load_node("two_nodes_ib", nodes=5)).parents:
+        assert sum(parent < 0 for parent in parents) == 1
+        for rank in range(len(parents)):
+            seen = set()
+            while rank >= 0:
+                assert rank not in seen
+                seen.add(rank)
+                rank = parents[rank]
+        assert max(parents.count(rank) for rank in range(len(parents))) <= 3
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: collective("allreduce", 1024), "no collective 'allreduce'; there are all_reduce"),
+        (lambda: collective("all_gather", 1004, 8), "all_gather of 8 ranks needs a multiple of 32 bytes, got 1004"),
+        (lambda: collective("all_reduce", 0, 8), "needs a multiple of 4 bytes, got 0"),
+        (lambda: collective("broadcast", 1024, 4, root=4), "root 4 is not one of the ranks 0 to 3"),
+        (lambda: collective("broadcast", 1024, 4, algorithm="tree"), "broadcast has no tree"),
+        (lambda: collective("all_reduce", 1024, 4, protocol="ll"), "no protocol 'll'; there are LL, LL128, Simple"),
+        (lambda: collective("all_reduce", 1024, 1), "needs two ranks or more"),
+        (lambda: collective("all_reduce", 1024, 3, data=[np.zeros(256, "f4")] * 2), "2 buffers for 3 ranks"),
+        (
+            lambda: collective("all_reduce", 1024, 2, data=[np.zeros(256, "f4"), np.zeros(128, "f4")]),
+            "every rank's send buffer must have 1,024 bytes; rank 1 has 512",
+        ),
+        (
+            lambda: collective("all_reduce", 1024, 2, data=[np.zeros(256, "f4"), np.zeros(256, "i4")]),
+            "ranks send different types: float32, int32",
+        ),
+    ],
+)
+def test_a_mistake_is_one_clear_error(call, message):
+    with pytest.raises(CollectiveError, match=message.replace("(", r"\(")):
+        call()
+    assert issubclass(CollectiveError, gpusim.SimulationError)

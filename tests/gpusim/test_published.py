@@ -1,0 +1,81 @@
+"""Published microbenchmarks: the shipped configurations reproduce them within 5 %; the docs show what comes out."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gpusim.config import load_config, shipped_names
+from validate import published
+from validate.published_rows import ROWS, Row
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if not row.gap], ids=lambda row: f"{row.gpu} {row.kernel}")
+def test_reproduced(row):
+    found = published.Outcome(row, published.measure(row))
+    assert found.passed, f"{found.simulated:.1f} {row.unit}, published {row.published} ({row.source})"
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.gap], ids=lambda row: f"{row.gpu} {row.kernel}")
+def test_known_gap_is_still_one(row):
+    """Whoever closes it takes away the row's `gap`."""
+    assert abs(published.Outcome(row, published.measure(row)).error) > published.TOLERANCE
+
+
+def test_the_table_in_the_docs_is_what_comes_out():
+    """Word for word, but for simulated numbers, which may be a hundredth off before the table has to be renewed."""
+    text = (DOCS / "published.md").read_text("utf-8")
+    shown = re.search(r"<!-- table -->\n(.*?)\n<!-- /table -->", text, re.DOTALL)
+    found = published.outcomes()
+    assert shown is not None
+    for line, fresh in zip(shown[1].splitlines(), published.table(found).splitlines(), strict=True):
+        old, new = ([cell.strip() for cell in row.split("|")] for row in (line, fresh))
+        assert old[:4] == new[:4] and old[6:] == new[6:], "python -m validate published --docs"
+        if old[4] != new[4]:
+            assert float(old[4].replace(",", "")) == pytest.approx(float(new[4].replace(",", "")), rel=0.01)
+
+
+def test_both_measured_gpus_have_every_kind_of_row():
+    for gpu in ("a100", "h100"):
+        kernels = {row.kernel for row in ROWS if row.gpu == gpu and not row.gap}
+        assert {"pointers l1", "indices l2", "indices dram", "again l2", "read_stream", "scale_stream"} <= kernels
+        assert any(kernel.startswith("shared") for kernel in kernels)
+
+
+def test_a_row_fails_where_the_machine_is_another():
+    row = next(row for row in ROWS if row.gpu == "a100" and row.kernel == "pointers l1")
+    wrong = Row(row.gpu, row.kernel, row.what, row.published, row.unit, row.source, ("l1.latency_cycles=36",))
+    found = published.Outcome(wrong, published.measure(wrong))
+    assert not found.passed and found.error == pytest.approx(0.093, abs=0.01)
+
+
+# Data sheets: FP32, FP64 and 16-bit tensor TFLOP/s, GB/s, SMs, MiB of L2. From the H100 on, the tensor rate is not that
+# of mma.sync, which the configuration's tensor pipe stands for.
+SHEETS = {
+    "v100": (15.7, 7.8, 125, 900, 80, 6),
+    "t4": (8.1, 0.254, 65, 320, 40, 4),
+    "a100": (19.5, 9.7, 312, 2039, 108, 40),
+    "h100": (66.9, 33.5, None, 3350, 132, 50),
+    "h200": (66.9, 33.5, None, 4800, 132, 60),
+    "b200": (75, 37, None, 8000, 148, 126),
+}
+
+
+def test_every_product_has_a_data_sheet():
+    assert set(SHEETS) == set(shipped_names()) - {"tiny"}
+
+
+@pytest.mark.parametrize("name", SHEETS)
+def test_peaks_are_those_of_the_data_sheets(name):
+    from gpusim.config.derived import peak_operations_per_s
+
+    config = load_config(name)
+    fp32, fp64, tensor, bandwidth, sms, l2 = SHEETS[name]
+    peaks = peak_operations_per_s(config)
+    assert peaks["FP32"] / 1e12 == pytest.approx(fp32, rel=0.01)
+    assert peaks["FP64"] / 1e12 == pytest.approx(fp64, rel=0.01)
+    if tensor is not None:
+        assert peaks["tensor"] / 1e12 == pytest.approx(tensor, rel=0.01)
+    assert (config.dram.bandwidth_gb_s, config.sm.count, config.l2.bytes >> 20) == (bandwidth, sms, l2)

@@ -1,0 +1,193 @@
+"""`gpusim sweep`: what is asked for, what is refused before anything runs, what is printed, exit codes."""
+
+import json
+
+import pytest
+
+from gpusim.cli import UserError, main
+from gpusim.cli.axes import parse_axis
+
+pandas = pytest.importorskip("pandas")
+TINY = ("--gpu", "tiny", "--workers", "0")
+
+
+def sweep(capsys, *argv):
+    """Exit code, standard output and standard error."""
+    code = main(["sweep", *map(str, argv)])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [
+        ("66", [66]),
+        ("66,132, 264", [66, 132, 264]),
+        ("1.5,true,lrr", [1.5, True, "lrr"]),
+        ("[1,2,3],[4,5,6]", [[1, 2, 3], [4, 5, 6]]),
+        ("66:264:66", {"low": 66, "high": 264, "step": 66}),
+        ("1200:9600", {"low": 1200, "high": 9600}),
+        ("1.5e3:9600:log", {"low": 1500.0, "high": 9600, "log": True}),
+        ("32:256:2:log", {"low": 32, "high": 256, "step": 2, "log": True}),
+    ],
+)
+def test_values_are_read(text, given):
+    assert parse_axis(text, "--set x") == given
+
+
+@pytest.mark.parametrize("text", ["", "1,,2", "1:2:3:4", "1:x", "a b"])
+def test_what_is_no_value_is_refused(text):
+    with pytest.raises(UserError):
+        parse_axis(text, "--set x")
+
+
+def test_a_sweep_prints_its_best_and_worst_points(capsys, toolchain):
+    code, out, _ = sweep(capsys, "matmul/tiled", "saxpy", *TINY, "--size", 64, "--set", "sm.count=1,2")
+    assert code == 0
+    table = [line.split() for line in out.splitlines()]
+    assert table[1][:3] == ["matmul/tiled", "64", "2"] and table[2][:3] == ["saxpy", "64", "2"]
+    assert table[1][5] == "sm.count=2" and table[1][8] == "sm.count=1"
+    assert float(table[1][3]) < float(table[1][6])
+    assert out.splitlines()[-1].startswith("4 points, 0 failed; ") and "Minstructions/s" in out
+
+
+def test_json_has_every_row(capsys, toolchain):
+    code, out, _ = sweep(capsys, "saxpy", *TINY, "--size", "64,128", "--metrics", "dram__bytes_read.sum", "--json")
+    rows = json.loads(out)["points"]
+    assert code == 0 and [row["size"] for row in rows] == [64, 128]
+    assert all(row["dram__bytes_read.sum"] > 0 and row["error"] is None for row in rows)
+
+
+def test_failed_points_are_rows_and_another_exit_code(capsys, tmp_path, toolchain):
+    out = tmp_path / "table.csv"
+    code, told, _ = sweep(capsys, "saxpy", *TINY, "--size", 64, "--set", "sm.max_warps=32,33", "--out", out)
+    assert code == 3
+    assert "1 failed: sm: max_warps must be a multiple of sub_partitions\n  such as saxpy on tiny size=64" in told
+    table = pandas.read_csv(out)
+    assert table["error"].isna().tolist() == [True, False] and table["cycles"].isna().tolist() == [False, True]
+    assert (tmp_path / "table.journal").exists()
+
+
+def test_a_second_sweep_resumes_only_on_request(capsys, tmp_path, toolchain):
+    argv = ("saxpy", *TINY, "--size", "64,128", "--journal", tmp_path / "x.journal")
+    assert sweep(capsys, *argv)[0] == 0
+    code, _, err = sweep(capsys, *argv)
+    assert code == 2 and "exists already" in err
+    first, *rows = (tmp_path / "x.journal").read_text().splitlines(keepends=True)
+    turned = "".join([first, *reversed(rows)])
+    (tmp_path / "x.journal").write_text(turned)
+    code, out, _ = sweep(capsys, *argv, "--resume", "--json")
+    assert [row["size"] for row in json.loads(out)["points"]] == [64, 128]
+    code, out, _ = sweep(capsys, *argv, "--resume")
+    assert (tmp_path / "x.journal").read_text() == turned
+    assert code == 0 and out.splitlines()[-1] == "2 points, 0 failed, 2 of them from the journal"
+    code, _, err = sweep(capsys, "saxpy", *TINY, "--size", "64", "--journal", tmp_path / "x.journal", "--resume")
+    assert code == 2 and "of another sweep, of 2 points, and this one has 1" in err
+
+
+FILE = """
+program = "saxpy"
+gpu = "tiny"
+design = "lhs"
+points = 3
+seed = 2
+[axes]
+size = { low = 64, high = 1024, log = true }
+"""
+
+
+def test_options_replace_what_a_file_says(capsys, tmp_path, toolchain):
+    file = tmp_path / "study.toml"
+    file.write_text(FILE)
+    rows = json.loads(sweep(capsys, file, "--workers", 0, "--json")[1])["points"]
+    assert len({row["size"] for row in rows}) == 3 and all(64 <= row["size"] <= 1024 for row in rows)
+    other = json.loads(sweep(capsys, file, "--workers", 0, "--json", "--seed", 3, "--points", 2)[1])["points"]
+    assert len(other) == 2 and not {row["key"] for row in other} & {row["key"] for row in rows}
+    options = ("--design", "grid", "--size", "64,65", "--set", "sm.count=1,2")
+    grid = json.loads(sweep(capsys, file, "--workers", 0, "--json", *options)[1])["points"]
+    assert [(row["size"], row["sm.count"]) for row in grid] == [(64, 1), (64, 2), (65, 1), (65, 2)]
+
+
+def test_dry_run_counts_and_estimates(capsys, tmp_path, toolchain):
+    journal = tmp_path / "x.journal"
+    argv = ("saxpy", "vector_add", *TINY, "--size", "64:1024:64", "--set", "sm.max_warps=32,33", "--journal", journal)
+    code, out, _ = sweep(capsys, *argv, "--dry-run")
+    first, second, third = out.splitlines()
+    assert code == 0 and first == "64 points" and second.startswith("32 are of a machine that cannot be")
+    assert third.startswith("about 0.") and third.endswith("32 points were run for this estimate")
+    assert not journal.exists()
+    plan = json.loads(sweep(capsys, *argv, "--dry-run", "--json")[1])
+    assert plan["points"] == 64 and plan["invalid"] == 32 and 0 < plan["seconds"] < 30
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (("saxpi",), "no program named 'saxpi'; did you mean saxpy"),
+        (("absent.py:kernel",), "no such file: absent.py"),
+        (("absent.toml",), "absent.toml: cannot be read"),
+        (("saxpy", "--gpu", "tinny"), "no configuration 'tinny'"),
+        (("saxpy", "--set", "sm.cout=1"), "sm.cout: unknown key; did you mean 'sm.count'"),
+        (("saxpy", "--set", "sm.count"), "--set takes KEY=VALUES"),
+        (("saxpy", "--set", "sm.count=1", "--set", "sm.count=2"), "stands twice"),
+        (("saxpy", "--set", "sm.count=1,1"), "has the value 1 twice"),
+        (("saxpy", "--set", "sm.count=1:5"), "a range without step or points"),
+        (("saxpy", "--grid", "4"), "grid: not a parameter of saxpy, which takes size, seed"),
+        (("saxpy", "--metrics", "dram__bytes"), "no metric named 'dram__bytes'"),
+        (("saxpy", "--design", "random"), "needs a number of points"),
+        (("saxpy", "--design", "grit"), "no design 'grit'; there are grid, list, random, lhs; did you mean 'grid'"),
+        (("saxpy", "--points", "5"), "for the designs random and lhs"),
+        (("saxpy", "--together", "sm.count,size"), "sm.count: goes together with others, but is no axis"),
+        (("saxpy", "--out", "x.txt"), "a table is written as .parquet or .csv"),
+        (("saxpy", "--out", "absent/x.csv"), "no such folder"),
+        (("saxpy", "--journal", "absent/x"), "the journal absent/x cannot be written"),
+        (("saxpy", "--resume"), "--resume needs --journal"),
+        (("saxpy", "--workers", "-1"), "--workers must not be below 0"),
+        (("saxpy", "--screen", "0.5"), "--screen must not be below 1"),
+        (("saxpy", "--size", "1:2000000:1"), "at most 100,000 are allowed"),
+        (("saxpy", "--size", "1:2000:1", "--set", "sm.count=1:2000:1"), "the grid has 4,000,000 points"),
+    ],
+)
+def test_a_mistake_is_one_line_before_anything_runs(capsys, monkeypatch, tmp_path, argv, told):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gpusim.explore.pool.evaluate", lambda *_, **__: pytest.fail("a point ran"))
+    code, out, err = sweep(capsys, *argv, *(() if "--workers" in argv else ("--workers", "0")))
+    assert code == 2 and out == "" and err.count("\n") == 1 and told in err, err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_kernel_of_the_users(capsys, tmp_path, toolchain):
+    file = tmp_path / "kernels.py"
+    file.write_text("def fill(x, value):\n    x[cuda.grid(1)] = value\n\nfrom numba import cuda\n")
+    argv = ("--grid", 4, "--block", 64, "--args", "float32[256], float32(2)", "--set", "sm.count=1,2", "--json")
+    code, out, err = sweep(capsys, f"{file}:fill", *TINY, *argv)
+    rows = json.loads(out)["points"]
+    assert code == 0, err
+    assert len(rows) == 2 and all(row["cycles"] > 0 and row["grid"] == "4" for row in rows)
+
+
+def test_the_bound_alone_and_a_screen(capsys, toolchain):
+    argv = ("matmul/tiled", *TINY, "--size", 96, "--set", "sm.count=1,2,3,6", "--json")
+    bounds = json.loads(sweep(capsys, *argv, "--bound-only")[1])["points"]
+    assert all(row["cycles"] is None and row["bound_cycles"] > 0 and row["bound_by"] for row in bounds)
+    assert bounds[0]["bound_cycles"] > bounds[1]["bound_cycles"] > bounds[3]["bound_cycles"]
+    told = sweep(capsys, *argv[:-1], "--bound-only")[1]
+    assert "cycles at least  sm.count=6" in told and "points/s" in told
+    factor = bounds[1]["bound_cycles"] / bounds[3]["bound_cycles"]
+    screened = json.loads(sweep(capsys, *argv, "--screen", factor)[1])["points"]
+    assert [row["cycles"] is not None for row in screened] == [False, True, True, True]
+    assert [row["bound_cycles"] for row in screened] == [row["bound_cycles"] for row in bounds]
+    assert all(row["cycles"] >= row["bound_cycles"] for row in screened[1:])
+
+
+def test_a_screen_is_of_each_program_and_goes_on(capsys, tmp_path, toolchain):
+    journal = tmp_path / "x.journal"
+    argv = ("saxpy", "matmul/tiled", *TINY, "--size", "64,96", "--set", "sm.count=1,6", "--screen", 1, "--json")
+    rows = json.loads(sweep(capsys, *argv, "--journal", journal)[1])["points"]
+    kinds = {(row["program"], row["size"]) for row in rows if row["cycles"] is not None}
+    assert kinds == {(program, size) for program in ("saxpy", "matmul/tiled") for size in (64, 96)}
+    whole = journal.read_text().splitlines(keepends=True)
+    for kept in (1, 3, 6):
+        journal.write_text("".join(whole[:kept]))
+        again = json.loads(sweep(capsys, *argv, "--journal", journal, "--resume")[1])["points"]
+        assert [row | {"seconds": 0} for row in again] == [row | {"seconds": 0} for row in rows]

@@ -1,0 +1,273 @@
+"""A sweep gives the same table whoever runs it, keeps it through kills, and turns what fails into rows."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gpusim.cli import main
+from gpusim.explore import Point, Space, run, worker
+from gpusim.explore import workers as workers_module
+from gpusim.explore.lock import lock
+from gpusim.explore.pool import collect
+
+pytestmark = pytest.mark.usefixtures("toolchain")
+pandas = pytest.importorskip("pandas")
+ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+# Two programs, sizes of their own, an axis of each kind, and machines that cannot be: 33 warps in 4 sub-partitions.
+SPACE = Space(
+    [{"name": "saxpy", "size": [600, 1200]}, {"name": "matmul/tiled", "size": 32}],
+    "tiny",
+    {"sm.count": [1, 2, 3], "sm.max_warps": [32, 33], "dram.bandwidth_gb_s": [40, 80.5]},
+)
+POINTS = SPACE.grid()
+METRICS = ("dram__bytes_read.sum",)
+FAILED = len(POINTS) // 2
+
+
+@pytest.fixture(scope="module")
+def table():
+    """The sweep in this process: what all others have to be equal to."""
+    return run(POINTS, workers=0, metrics=METRICS)
+
+
+def same(a, b):
+    """That two tables are equal in everything but the host's seconds."""
+    pandas.testing.assert_frame_equal(a.drop(columns="seconds"), b.drop(columns="seconds"))
+
+
+def lines(journal: Path):
+    return journal.read_text().splitlines() if journal.exists() else []
+
+
+def test_a_table_has_the_points_in_order_and_errors_as_rows(table):
+    assert list(table["key"]) == [point.key for point in POINTS]
+    assert list(table.columns) == [
+        "key", "program", "gpu", "size", "seed", "dram.bandwidth_gb_s", "sm.count", "sm.max_warps", "cycles",
+        "time_us", "warp_instructions", "bound_cycles", "bound_by", *METRICS, "seconds", "error",
+    ]  # fmt: skip
+    bad = table[table["sm.max_warps"] == 33]
+    assert len(bad) == FAILED and bad["cycles"].isna().all() and bad["error"].str.contains("multiple of sub").all()
+    good = table[table["sm.max_warps"] == 32]
+    assert (good["bound_cycles"] <= good["cycles"]).all() and (good["bound_by"] != "").all()
+    assert good["error"].isna().all() and (good["cycles"] > 0).all() and (good[METRICS[0]] > 0).all()
+    tiled = good[good["program"] == "matmul/tiled"].groupby("sm.count")["cycles"].mean()
+    assert tiled[1] > tiled[3]
+
+
+def test_two_workers_give_the_same_table(table, tmp_path):
+    seen = []
+    journal = tmp_path / "two.journal"
+    result = run(POINTS, workers=2, metrics=METRICS, journal=journal, progress=lambda *now: seen.append(now))
+    same(result, table)
+    assert seen[0] == (0, 0, len(POINTS)) and seen[-1] == (len(POINTS), FAILED, len(POINTS))
+    assert len(lines(journal)) == 1 + len(POINTS)
+    asked = {"workers": 2, "metrics": METRICS, "journal": journal, "resume": True}
+    pandas.testing.assert_frame_equal(run(POINTS, **asked, progress=lambda *now: seen.append(now)), result)
+    assert seen[-1] == (len(POINTS), FAILED, len(POINTS)) and len(seen) == len(POINTS) + 2
+
+
+def test_a_dask_cluster_gives_the_same_table(table):
+    distributed = pytest.importorskip("distributed")
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "host": "localhost"}
+    with distributed.LocalCluster(**options, dashboard_address=None) as cluster:
+        same(run(POINTS, dask=cluster.scheduler_address, metrics=METRICS), table)
+
+
+def test_a_missing_dask_cluster_is_told(monkeypatch, capsys):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("gpusim.explore.cluster._CONNECT_S", 0.2)
+    assert main(["sweep", "saxpy", "--gpu", "tiny", "--dask", "tcp://localhost:9"]) == 2
+    assert "no Dask scheduler answers at tcp://localhost:9" in capsys.readouterr().err
+
+
+KILLED = """
+import json, os, random, signal, sys, time
+from gpusim.explore import Point
+from gpusim.explore.evaluate import evaluate
+from gpusim.explore.pool import collect
+
+points = [Point.from_dict(each) for each in json.loads(sys.argv[1])]
+journal, metrics = sys.argv[2], json.loads(sys.argv[3])
+evaluate(points[0])  # loads the simulator once, for all the processes that are killed
+source = random.Random(2026)
+for attempt in range(10):
+    child = os.fork()
+    if child == 0:
+        collect(points, workers=0, metrics=metrics, journal=journal, resume=True)
+        os._exit(0)
+    time.sleep(source.uniform(0.0, float(sys.argv[4])))
+    os.kill(child, signal.SIGKILL)
+    status = os.waitpid(child, 0)[1]
+    print(len(open(journal).readlines()) if os.path.exists(journal) else 0, os.WIFSIGNALED(status))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_ten_kills_lose_and_repeat_nothing(table, tmp_path):
+    journal = tmp_path / "killed.journal"
+    points = json.dumps([point.to_dict() for point in POINTS])
+    # The whole sweep takes this long, so that kills fall everywhere, between two lines and within one point.
+    patience = table["seconds"].iloc[1:].sum() / 4
+    command = [sys.executable, "-c", KILLED, points, str(journal), json.dumps(METRICS), str(patience)]
+    told = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=120)
+    assert told.returncode == 0, told.stderr
+    progress = [line.split() for line in told.stdout.splitlines()]
+    counts = [int(count) for count, _ in progress]
+    assert len(counts) == 10 and counts == sorted(counts) and len(set(counts)) > 3
+    assert progress[0][1] == progress[1][1] == "True"  # killed, not finished before
+    same(run(POINTS, workers=0, metrics=METRICS, journal=journal, resume=True), table)
+    keys = [json.loads(line)["key"] for line in lines(journal)[1:]]
+    assert sorted(keys) == sorted(point.key for point in POINTS)
+
+
+def test_a_killed_sweep_leaves_no_process_and_goes_on(table, tmp_path):
+    out = tmp_path / "sweep.parquet"
+    journal = tmp_path / "sweep.journal"
+    file = tmp_path / "sweep.toml"
+    file.write_text(
+        'program = [{ name = "saxpy", size = [600, 1200] }, { name = "matmul/tiled", size = 32 }]\n'
+        f'gpu = "tiny"\nmetrics = {json.dumps(METRICS)}\n'
+        "[axes]\nsm.count = [1, 2, 3]\nsm.max_warps = [32, 33]\ndram.bandwidth_gb_s = [40, 80.5]\n"
+    )
+    command = [sys.executable, "-m", "gpusim.cli", "sweep", str(file), "--out", str(out), "--resume", "--workers"]
+    sweep = subprocess.Popen([*command, "2"], env=ENVIRONMENT)
+    while len(lines(journal)) < 5:
+        assert sweep.poll() is None
+        time.sleep(0.002)
+    family = descendants(sweep.pid)
+    sweep.kill()
+    sweep.wait()
+    assert 5 <= len(lines(journal)) < 1 + len(POINTS)
+    assert sys.platform != "linux" or len(family) == 3  # the nursery and two workers
+    gone(family)
+    told = subprocess.run([*command, "1"], env=ENVIRONMENT, capture_output=True, text=True)
+    assert told.returncode == 3, told.stderr  # some points failed, as they should
+    assert f"{len(POINTS)} points, {FAILED} failed" in told.stdout and "from the journal" in told.stdout
+    same(pandas.read_parquet(out), table)
+    keys = [json.loads(line)["key"] for line in lines(journal)[1:]]
+    assert sorted(keys) == sorted(point.key for point in POINTS)
+
+
+def gone(family: list[int]) -> None:
+    """Waits until processes have ended."""
+    deadline = time.monotonic() + 10
+    while any(Path(f"/proc/{each}").exists() and not is_zombie(each) for each in family):
+        assert time.monotonic() < deadline, "processes outlive their sweep"
+        time.sleep(0.05)
+
+
+def descendants(process: int) -> list[int]:
+    """Processes that a process has started, and those that these have."""
+    found = []
+    for path in Path(f"/proc/{process}/task").glob("*/children"):
+        for child in map(int, path.read_text().split()):
+            found += [child, *descendants(child)]
+    return found
+
+
+def is_zombie(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+DEADLY = """
+import os, signal, time
+
+from numba import cuda
+
+what = os.path.basename(__file__)
+if what == "killed.py":
+    os.kill(os.getpid(), signal.SIGKILL)
+if what == "left.py":
+    os._exit(7)
+if what == "raised.py":
+    raise RuntimeError("no luck")
+if what == "endless.py":
+    open(__file__ + ".began", "w").close()
+    while True:
+        time.sleep(1)
+"""
+
+
+def test_points_that_end_their_worker_are_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr(workers_module, "GRACE_S", 0.2)
+    names = ("killed", "left", "raised", "endless")
+    for name in names:
+        (tmp_path / f"{name}.py").write_text(DEADLY)
+    parameters = {"grid": 1, "block": 1}
+    points = [Point(f"{tmp_path / name}.py:kernel", "tiny", (), parameters) for name in names]
+    points += [Point("saxpy", "tiny", (), {"size": size}) for size in (600, 601, 602, 603)]
+    rows = collect(points, workers=2, timeout_s=1.0)
+    errors = [row["error"] for row in rows]
+    assert errors[0] == "the worker process was ended by SIGKILL, perhaps for want of memory"
+    assert errors[1] == "the worker process ended by itself, with exit code 7"
+    assert "RuntimeError: no luck" in errors[2]
+    assert errors[3] == "not finished after 1 s, nor 0.2 s later"
+    assert errors[4:] == [None] * 4 and all(row["cycles"] > 0 for row in rows[4:])
+
+
+def test_of_several_processes_one_compiles(tmp_path, monkeypatch):
+    said = io.StringIO()
+
+    def warm():
+        assert [json.loads(line)["state"] for line in said.getvalue().splitlines()] == ["compiling"]
+        with open(tmp_path / "lock") as other:
+            assert not lock(other.fileno(), wait=False)
+
+    monkeypatch.setattr("gpusim.engine.warm.core_is_cached", lambda: False)
+    monkeypatch.setattr("gpusim.engine.jit.core_folder", lambda: tmp_path)
+    monkeypatch.setattr(worker, "_warm", warm)
+    worker._prepare(said)
+    assert [json.loads(line)["state"] for line in said.getvalue().splitlines()] == ["compiling", "ready"]
+    with open(tmp_path / "lock") as other:
+        assert lock(other.fileno(), wait=False)
+
+
+def test_a_worker_in_a_long_point_ends_with_its_sweep(tmp_path):
+    (tmp_path / "endless.py").write_text(DEADLY)
+    command = [sys.executable, "-m", "gpusim.cli", "sweep", f"{tmp_path}/endless.py:kernel", "--workers", "1"]
+    sweep = subprocess.Popen([*command, "--gpu", "tiny", "--grid", "1", "--block", "1"], env=ENVIRONMENT)
+    while not (tmp_path / "endless.py.began").exists():
+        assert sweep.poll() is None
+        time.sleep(0.02)
+    family = descendants(sweep.pid)
+    sweep.kill()
+    sweep.wait()
+    assert sys.platform != "linux" or len(family) == 2
+    gone(family)
+
+
+def test_without_fork_every_worker_is_a_process_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(workers_module, "_Nursery", workers_module._Processes)
+    (tmp_path / "left.py").write_text(DEADLY)
+    points = [Point("saxpy", "tiny"), Point(f"{tmp_path}/left.py:kernel", "tiny", (), {"grid": 1, "block": 1})]
+    errors = [row["error"] for row in collect(points, workers=1)]
+    assert errors == [None, "the worker process ended by itself, with exit code 7"]
+
+
+def test_an_interrupt_ends_cleanly(tmp_path):
+    journal = tmp_path / "sweep.journal"
+    command = [sys.executable, "-m", "gpusim.cli", "sweep", "saxpy", "--gpu", "tiny", "--size", "600:6000:1"]
+    command += ["--journal", str(journal), "--workers", "1", "--progress"]
+    sweep = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while len(lines(journal)) < 5:
+        assert sweep.poll() is None
+        time.sleep(0.01)
+    family = descendants(sweep.pid)
+    sweep.send_signal(signal.SIGINT)
+    _, told = sweep.communicate(timeout=20)
+    assert sweep.returncode == 130
+    kept = len(lines(journal)) - 1
+    assert f"interrupted; {kept} of 5,401 points are in {journal}, --resume goes on" in told
+    assert "Traceback" not in told
+    assert journal.read_bytes().endswith(b"\n") and all(json.loads(line) for line in lines(journal))
+    assert all(not Path(f"/proc/{each}").exists() or is_zombie(each) for each in family)

@@ -1,0 +1,274 @@
+"""Points, axes and designs of a sweep, and one point's row."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gpusim
+from gpusim.errors import ConfigError
+from gpusim.explore import Axis, Point, Space, evaluate
+from programs import registry
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_point_is_the_same_however_it_is_written():
+    one = Point("saxpy", "tiny", {"sm.count": np.int64(2), "l2.slices": 4}, {"size": 600})
+    other = Point("saxpy", "tiny", (("l2.slices", 4), ("sm.count", 2)), (("size", 600),))
+    assert one == other and hash(one) == hash(other) and one.key == other.key
+    assert Point.from_dict(json.loads(json.dumps(one.to_dict()))) == one
+
+
+def test_the_key_tells_points_apart_and_is_the_same_in_another_process():
+    points = [
+        Point("saxpy"),
+        Point("saxpy", "tiny"),
+        Point("saxpy", config={"sm.count": 2}),
+        Point("saxpy", config={"sm.count": 2.0}),
+        Point("saxpy", parameters={"size": 2}),
+        Point("vector_add"),
+    ]
+    assert len({point.key for point in points}) == len(points)
+    code = "from gpusim.explore import Point; print(Point('saxpy', config={'sm.count': 2}).key)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert told.stdout.strip() == points[2].key
+
+
+@pytest.mark.parametrize("value", [None, {"a": 1}, float("nan"), object()])
+def test_a_point_takes_plain_values_only(value):
+    with pytest.raises(ConfigError):
+        Point("saxpy", config={"sm.count": value})
+
+
+@pytest.mark.parametrize(
+    ("given", "levels"),
+    [
+        (66, (66,)),
+        ([66, 132], (66, 132)),
+        ({"low": 2, "high": 9, "step": 3}, (2, 5, 8)),
+        ({"low": 32, "high": 256, "step": 2, "log": True}, (32, 64, 128, 256)),
+        ({"low": 0.1, "high": 0.3, "step": 0.1}, (0.1, 0.2, 0.3)),
+        ({"low": 100.0, "high": 10000.0, "points": 3, "log": True}, (100.0, 1000.0, 10000.0)),
+        ({"low": 1, "high": 4, "points": 9}, (1, 2, 3, 4)),
+        ({"low": 1, "high": 4}, None),
+    ],
+)
+def test_levels_of_an_axis(given, levels):
+    assert Axis.of("sm.count", given).levels() == levels
+
+
+def test_a_range_reaches_both_ends_evenly():
+    values = [Axis.of("sm.count", {"low": 3, "high": 6}).at(share / 1000) for share in range(1000)]
+    assert [values.count(each) for each in (3, 4, 5, 6)] == [250] * 4
+    logarithmic = Axis.of("dram.bandwidth_gb_s", {"low": 1.0, "high": 10000.0, "log": True})
+    assert logarithmic.at(0) == 1 and logarithmic.at(0.5) == 100 and logarithmic.at(0.999999) < 10000
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ([], "no values"),
+        ([1, 2, 1], "twice"),
+        ({"low": 1}, "low and high are needed"),
+        ({"low": 2, "high": 1}, "low must be below high"),
+        ({"low": 0, "high": 1, "log": True}, "must be positive"),
+        ({"low": 1, "high": 2, "step": 0}, "step must be positive"),
+        ({"low": 1, "high": 2, "step": 1, "log": True}, "a ratio"),
+        ({"low": 1, "high": 2, "step": 1, "points": 2}, "exclude"),
+        ({"low": 1, "high": 2, "stepp": 1}, "'stepp' is none of them"),
+        ({"low": "a", "high": 2}, "must be a number"),
+        ({"low": 0, "high": 1, "step": 1e-9}, "at most 100,000"),
+    ],
+)
+def test_a_range_that_means_nothing_is_refused(given, told):
+    with pytest.raises(ConfigError, match=told):
+        Axis.of("sm.count", given)
+
+
+def test_grid_has_every_combination_in_order():
+    points = Space(["saxpy", "gemv"], ["tiny", "h200"], {"sm.count": [1, 2], "size": [64, 128]}).grid()
+    seen = [(p.program, p.gpu, dict(p.config)["sm.count"], dict(p.parameters)["size"]) for p in points]
+    wanted = [
+        (program, gpu, count, size)
+        for program in ("saxpy", "gemv")
+        for gpu in ("tiny", "h200")
+        for count in (1, 2)
+        for size in (64, 128)
+    ]
+    assert seen == wanted
+
+
+def test_axes_go_together():
+    axes = {"sm.count": [1, 2], "size": [64, 128], "l2.slices": [4, 8]}
+    points = Space("saxpy", "tiny", axes, together=[("sm.count", "l2.slices")]).grid()
+    assert {(dict(p.config)["sm.count"], dict(p.config)["l2.slices"]) for p in points} == {(1, 4), (2, 8)}
+    assert len(points) == 4
+    sampled = Space("saxpy", "tiny", axes, together=[("sm.count", "l2.slices")]).random(20)
+    assert {dict(p.config)["l2.slices"] // dict(p.config)["sm.count"] for p in sampled} == {4}
+
+
+def test_a_list_goes_in_step():
+    points = Space("saxpy", "tiny", {"sm.count": [1, 2, 3], "size": [10, 20, 30], "seed": 5}).listed()
+    assert [(dict(p.config)["sm.count"], dict(p.parameters)["size"]) for p in points] == [(1, 10), (2, 20), (3, 30)]
+    with pytest.raises(ConfigError, match="as many values"):
+        Space("saxpy", "tiny", {"sm.count": [1, 2, 3], "size": [10, 20]}).listed()
+
+
+def test_programs_may_have_parameters_of_their_own():
+    space = Space([{"name": "saxpy", "size": [10, 20]}, "gemv"], "tiny", {"size": 64, "sm.count": [1, 2]})
+    seen = [(p.program, dict(p.parameters)["size"], dict(p.config)["sm.count"]) for p in space.grid()]
+    sizes = (("saxpy", 10), ("saxpy", 20), ("gemv", 64))
+    assert seen == [(*each, count) for each in sizes for count in (1, 2)]
+
+
+def test_random_is_the_seed_s_and_every_program_meets_the_same_machines():
+    space = Space(["saxpy", "gemv"], "tiny", {"sm.count": {"low": 1, "high": 1000}})
+    points = space.random(20, seed=3)
+    assert points == space.random(20, seed=3) != space.random(20, seed=4)
+    machines = [[p.config for p in points if p.program == name] for name in ("saxpy", "gemv")]
+    assert machines[0] == machines[1] and len(machines[0]) == 20
+
+
+def test_a_latin_hypercube_meets_every_part_of_every_axis_once():
+    axes = {"sm.count": {"low": 1, "high": 160}, "dram.bandwidth_gb_s": {"low": 100.0, "high": 1700.0}}
+    points = Space("saxpy", "tiny", axes).latin_hypercube(16, seed=1)
+    counts = sorted((dict(p.config)["sm.count"] - 1) // 10 for p in points)
+    parts = sorted(int((dict(p.config)["dram.bandwidth_gb_s"] - 100) // 100) for p in points)
+    assert counts == parts == list(range(16))
+    assert [dict(p.config)["sm.count"] for p in points] != sorted(dict(p.config)["sm.count"] for p in points)
+
+
+def test_what_is_chosen_twice_is_there_once():
+    points = Space("saxpy", "tiny", {"sm.count": [1, 2]}).random(50)
+    assert len(points) == len({point.key for point in points}) == 2
+
+
+@pytest.mark.parametrize(
+    ("axes", "suggestion"), [({"sm.cout": 1}, "sm.count"), ({"sise": 1}, "size"), ({"count": 1}, "sm.count")]
+)
+def test_an_unknown_axis_names_the_nearest(axes, suggestion):
+    with pytest.raises(ConfigError) as caught:
+        Space("saxpy", "tiny", axes)
+    assert caught.value.suggestion == suggestion
+
+
+FILE = """
+program = ["gemv", { name = "saxpy", size = [600, 1200] }, "mine.py:scale"]
+gpu = ["tiny", "other.toml"]
+design = "lhs"
+points = 4
+seed = 7
+metrics = ["dram__bytes_read.sum"]
+together = [["sm.count", "l2.slices"]]
+
+[axes]
+sm.count = [1, 2]
+"l2.slices" = [4, 8]
+dram = { bandwidth_gb_s = { low = 100, high = 200 } }
+size = 64
+"""
+
+
+def test_a_file_is_the_same_space(tmp_path):
+    from gpusim.explore.sweep_file import read_sweep
+
+    path = tmp_path / "sweep.toml"
+    path.write_text(FILE)
+    sweep = read_sweep(path)
+    programs = ["gemv", {"name": "saxpy", "size": [600, 1200]}, f"{tmp_path / 'mine.py'}:scale"]
+    axes = {"sm.count": [1, 2], "l2.slices": [4, 8], "dram.bandwidth_gb_s": {"low": 100, "high": 200}, "size": 64}
+    gpus = ["tiny", str(tmp_path / "other.toml")]
+    assert sweep.all_points() == Space(programs, gpus, axes, [("sm.count", "l2.slices")]).latin_hypercube(4, 7)
+    assert sweep.metrics == ("dram__bytes_read.sum",)
+    assert sweep.space.at({"gpu": "tiny", "sm.count": 1, "l2.slices": 4, "dram.bandwidth_gb_s": 1, "size": 2})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("design", "desing", "did you mean 'design'"),
+        ("points = 4", "points = 'x'", "must be an integer"),
+        ("[axes]", "[axes", "not valid TOML"),
+        ("sm.count = [1, 2]", "sm.count = [1, 2, 3]", "as many values"),
+        ("low = 100", "lo = 100", "'lo' is none of them"),
+        ("program =", "#", "program: is missing"),
+        ('["gemv",', "[5,", "a program is a name, or a table with a name, not 5"),
+        ('{ name = "saxpy"', '{ nam = "saxpy"', "unknown parameter of a program|a program is a name"),
+        ('["dram__bytes_read.sum"]', "[[1]]", "metrics: must be a list of names"),
+        ("size = 64", "size = 1979-05-27", "size: a value of a point is a number"),
+        ("size = 64", "size = []", "size: has no values"),
+        ("size = 64", "sise = 64", "did you mean 'size'"),
+    ],
+)
+def test_a_wrong_file_is_told(tmp_path, old, new, told):
+    path = tmp_path / "sweep.toml"
+    path.write_text(FILE.replace(old, new))
+    with pytest.raises(ConfigError, match=told) as caught:
+        Space.from_toml(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_row_is_what_a_run_says(toolchain):
+    point = Point("saxpy", "tiny", {"sm.count": 1}, {"size": 600})
+    row = evaluate(point, metrics=["dram__bytes_read.sum"], verify=True)
+    launch = registry.get("saxpy").make(600, 0)
+    result = gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, "tiny", overrides=["sm.count=1"])
+    assert row["error"] is None and row["cycles"] == result.cycles and row["time_us"] == result.time_us
+    assert row["warp_instructions"] == result.metrics["smsp__inst_executed.sum"]
+    assert row["dram__bytes_read.sum"] == result.metrics["dram__bytes_read.sum"]
+    assert (row["size"], row["seed"], row["sm.count"]) == (600, 0, 1)
+    assert list(row) == list(json.loads(json.dumps(row)))
+
+
+@pytest.mark.parametrize(
+    ("point", "told"),
+    [
+        (Point("saxpi", "tiny"), "no program named 'saxpi'; did you mean saxpy"),
+        (Point("saxpy", "tinny"), "no configuration 'tinny'"),
+        (Point("saxpy", "tiny", {"sm.cout": 1}), "did you mean 'sm.count'"),
+        (Point("saxpy", "tiny", {"sm.count": "many"}), "must be a whole number"),
+        (Point("saxpy", "tiny", {"sm.max_warps": 33}), "max_warps must be a multiple of sub_partitions"),
+        (Point("saxpy", "tiny", parameters={"size": -1}), "size"),
+        (Point("saxpy", "tiny", parameters={"syze": 1}), "unknown parameter 'syze'"),
+        (Point("saxpy", "tiny", parameters={"grid": 1}), "not for bundled programs"),
+        (Point("absent.py:scale", "tiny", parameters={"grid": 1, "block": 1}), "no such file"),
+        (Point("matmul/tiled", "tiny", {"sm.max_threads_per_block": 64}, {"size": 32}), "256"),
+    ],
+)
+def test_a_wrong_point_is_a_row_with_its_error(point, told):
+    row = evaluate(point, metrics=["dram__bytes_read.sum"])
+    assert told in row["error"] and "\n" not in row["error"]
+    assert row["key"] == point.key and row["cycles"] is None and row["dram__bytes_read.sum"] is None
+
+
+def test_a_point_that_takes_too_long_is_given_up(toolchain):
+    row = evaluate(Point("matmul/tiled", "tiny", parameters={"size": 128}), timeout_s=0.0)
+    assert "not finished after 0 s" in row["error"] and row["cycles"] is None
+
+
+KERNELS = """
+from numba import cuda
+
+print("loaded")
+
+
+@cuda.jit
+def longer_each_time(turns, x):
+    for turn in range(turns[0]):
+        x[turn] = turn
+    turns[0] += 100
+"""
+
+
+def test_a_kernel_of_the_users_is_loaded_once_and_gets_fresh_arguments(tmp_path, capsys, toolchain):
+    path = tmp_path / "kernels.py"
+    path.write_text(KERNELS)
+    parameters = {"grid": 1, "block": (1,), "args": "int32[1]=ones, int32[1000]"}
+    rows = [evaluate(Point(str(path), "tiny", {"sm.count": count}, parameters)) for count in (1, 2, 1)]
+    assert [row["error"] for row in rows] == [None] * 3
+    assert rows[0]["cycles"] == rows[2]["cycles"]
+    assert capsys.readouterr().out == "loaded\n"

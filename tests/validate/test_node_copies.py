@@ -1,0 +1,150 @@
+"""Recorded copies of two and four H200, replayed on the simulated node."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from gpusim.node import describe_node_keys, load_node
+from validate.__main__ import main
+from validate.node import copies, measure_copies
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[copies.Row]:
+    return copies.compare()
+
+
+def test_every_recorded_copy_is_simulated(rows: list[copies.Row]) -> None:
+    assert len(rows) == sum(len(copies.load(path)["copies"]) for path in copies.recordings()) == 77 + 83
+    for path in copies.recordings():
+        recorded = copies.load(path)
+        about = recorded["about"]
+        assert about["driver"] == "580.159.04" and about["date"] == "2026-11-21" and "medians" in about["timed"]
+        points = [(entry["kind"], entry["nbytes"]) for entry in recorded["copies"]]
+        assert points == list(measure_copies.kinds(about["gpus"])), "as the script measures them"
+    assert {(row.gpus, row.kind, row.nbytes) for row in rows} >= copies.CALIBRATED
+
+
+def test_copies_take_the_recorded_time(rows: list[copies.Row]) -> None:
+    """From 16 MB on within 5 %, below within 30 %, of what the model has nothing from."""
+    outside = {
+        (row.gpus, row.kind, row.nbytes): round(row.error, 3)
+        for row in rows
+        if abs(row.error) > row.limit and row.gap is None
+    }
+    assert outside == {}
+
+
+def test_known_gaps_are_still_gaps(rows: list[copies.Row]) -> None:
+    open_gaps = {(row.kind, row.nbytes) for row in rows if abs(row.error) > row.limit}
+    assert open_gaps == set(copies.GAPS), "a gap that is closed leaves the list"
+
+
+def test_errors_are_no_larger_than_accepted(rows: list[copies.Row]) -> None:
+    """Means over the judged points, with a tenth of room."""
+    means = {
+        group: sum(abs(row.error) for row in found) / len(found) for group, found in copies.judged(rows).items()
+    }
+    accepted = {
+        "between GPUs, 16 MB and more": 0.013,
+        "between GPUs, less": 0.087,
+        "host, pinned, 16 MB and more": 0.009,
+        "host, pinned, less": 0.061,
+        "host, pageable, 16 MB and more": 0.052,
+        "host, pageable, less": 0.106,
+        "within a GPU, 16 MB and more": 0.055,
+        "within a GPU, less": 0.146,
+    }
+    assert set(means) == set(accepted)
+    assert {group: mean for group, mean in means.items() if mean > accepted[group]} == {}
+
+
+def test_a_wrong_bandwidth_would_be_seen() -> None:
+    slow = load_node("hgx_h200", overrides=["nvlink.links=17"])
+    path = [path for path in copies.recordings() if "4" in path.name]
+    errors = [abs(row.error) for row in copies.compare(path, slow) if row.kind == "peer" and row.nbytes >= 1 << 28]
+    assert errors and min(errors) > copies.LARGE_LIMIT
+
+
+def test_what_is_said_to_be_measured_names_a_recorded_kind() -> None:
+    kinds = {kind for kind, _ in measure_copies.kinds(4)}
+    config = load_node().config
+    cited = [config.source(key) for key in describe_node_keys() if config.source(key).startswith("microbenchmark")]
+    assert len(cited) > 20
+    for source in cited:
+        assert any(kind in source for kind in kinds) or "pageable" in source or "pointer chase" in source, source
+
+
+def test_the_script_imports_nothing_of_gpusim() -> None:
+    tree = ast.parse(Path(measure_copies.__file__).read_text("utf-8"))
+    named = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    named |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert named == {"__future__", "collections.abc", "json", "statistics", "sys", "time", "torch"}
+
+
+class FakeTensor:
+    """As much of a tensor as the script touches."""
+
+    def __init__(self, nbytes: int, device: str | None):
+        self.nbytes, self.device, self.is_cuda = nbytes, device, device is not None
+
+    def pin_memory(self) -> FakeTensor:
+        return self
+
+    def copy_(self, other: FakeTensor, non_blocking: bool) -> None:
+        assert non_blocking and other.nbytes == self.nbytes
+
+
+def fake_torch(world: int) -> types.ModuleType:
+    """A torch whose GPUs take no time: an event is 0.01 ms after the one before."""
+    clock = iter(range(1 << 30))
+    torch = types.ModuleType("torch")
+    event = types.SimpleNamespace
+
+    def new_event(enable_timing: bool) -> types.SimpleNamespace:
+        made = event(at=0)
+        made.record = lambda _: setattr(made, "at", next(clock))
+        made.elapsed_time = lambda other: (other.at - made.at) / 100
+        return made
+
+    def zeros(nbytes: int, dtype: object, device: str | None = None) -> FakeTensor:
+        return FakeTensor(nbytes, device)
+
+    torch.__dict__.update(uint8="uint8", __version__="0", version=types.SimpleNamespace(cuda="0"), zeros=zeros)
+    torch.cuda = types.SimpleNamespace(  # type: ignore[attr-defined]
+        device_count=lambda: world,
+        get_device_name=lambda _: "none",
+        synchronize=lambda _: None,
+        stream=contextlib.nullcontext,
+        Stream=lambda device: types.SimpleNamespace(device_index=int(device[5:])),
+        Event=new_event,
+    )
+    return torch
+
+
+def test_the_script_writes_what_the_comparison_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", fake_torch(3))
+    measure_copies.main(str(tmp_path / "copies_3.json"))
+    recorded = copies.load(tmp_path / "copies_3.json")
+    assert [(row["kind"], row["nbytes"]) for row in recorded["copies"]] == list(measure_copies.kinds(3))
+    rows = copies.compare([tmp_path / "copies_3.json"])
+    assert len(rows) == len(recorded["copies"]) and {row.recorded_us for row in rows} == {10.0}
+
+
+def test_the_command_sums_up(capsys: pytest.CaptureFixture[str]) -> None:
+    four = next(str(path) for path in copies.recordings() if "4" in path.name)
+    assert main(["node", "copies", "--all", "--recording", four]) == 0
+    text = capsys.readouterr().out
+    assert "between GPUs, 16 MB and more" in text and "peer_ring" in text
+    assert "outside: 4 GPUs, to_device_pageable, 1,073,741,824 bytes" in text and "NOT KNOWN" not in text
+    assert main(["node", "copies", "--recording", four, "--node", "two_nodes_ib"]) == 0
+    assert main(["node", "copies", "--recording", four, "--node", "dgx1"]) == 1
+    assert "NOT KNOWN" in capsys.readouterr().out
+    assert main(["node", "copies", "--node", "hgx_h2000"]) == 2
+    assert "did you mean 'hgx_h200'" in capsys.readouterr().err

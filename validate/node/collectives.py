@@ -1,0 +1,96 @@
+"""Recorded collectives of real GPUs beside the simulated ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from gpusim.collectives import NAMES, collective
+from gpusim.collectives.choice import choose
+from gpusim.collectives.group import group_of
+from gpusim.node import load_node
+from validate.node.copies import RESULTS
+
+#: From which size on, the mean and the greatest error that are allowed there.
+BANDS = ((16 << 20, 0.05, 0.12), (64 << 10, 0.20, 0.20), (0, 0.30, 0.30))
+
+CALIBRATED_BYTES = (16 << 20, 256 << 20)
+"""Sizes whose calls on two GPUs the model's constants were looked at with, besides those of one channel and of 4 KiB
+that gpusim/collectives/nccl.toml names; the others judge."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One collective of one size. recorded_us: from the call to the last rank's end."""
+
+    ranks: int
+    name: str
+    nbytes: int
+    recorded_us: float
+    simulated_us: float
+    calibrated: bool
+
+    @property
+    def error(self) -> float:
+        """Signed, of the simulated time."""
+        return self.simulated_us / self.recorded_us - 1
+
+
+def recordings() -> list[Path]:
+    """Those that are kept here."""
+    return sorted(RESULTS.glob("collectives_*.json"))
+
+
+def load(path: Path) -> dict[str, Any]:
+    """A recording: {"about", "columns", "calls", "choice_columns", "choices"}."""
+    return json.loads(path.read_text("utf-8"))
+
+
+def compare(paths: Sequence[Path] | None = None, node: str = "hgx_h200", most_bytes: int | None = None) -> list[Row]:
+    """Every recorded call and what the simulated node makes of it. most_bytes: only so large ones."""
+    rows = []
+    for path in paths or recordings():
+        for ranks, name, nbytes, last_us, *_ in load(path)["calls"]:
+            if most_bytes is None or nbytes <= most_bytes:
+                result = collective(name, nbytes // (4 * ranks) * 4 * ranks, ranks, node)
+                known = ranks == 2 and nbytes in CALIBRATED_BYTES
+                rows.append(Row(ranks, name, nbytes, last_us, result.time_us, known))
+    return rows
+
+
+def wrong_choices(node: str = "hgx_h200") -> tuple[int, list[str]]:
+    """How many choices NCCL logged, and those that the simulated one makes otherwise, a line each."""
+    count, wrong = 0, []
+    for path in recordings():
+        recorded = load(path)
+        group = group_of(load_node(node, recorded["about"]["gpus"])).communicator
+        for name, nbytes, *logged in recorded["choices"]:
+            made = choose(name, nbytes, group)
+            count += 1
+            if [made.algorithm, made.protocol, made.channels] != logged:
+                wrong.append(f"{group.ranks} GPUs, {name}, {nbytes:,} bytes: {made.algorithm} {made.protocol} "
+                             f"{made.channels}, NCCL {logged}")  # fmt: skip
+    return count, wrong
+
+
+def band(nbytes: int) -> tuple[int, float, float]:
+    """The band of `BANDS` that a size is judged in."""
+    return next(each for each in BANDS if nbytes >= each[0])
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Mean and greatest error of each collective in each band, those that were calibrated with left out."""
+    judged = [row for row in rows if not row.calibrated]
+    heads = ["collective", *(f"from {start >> 10:,} KiB" if start else "below" for start, *_ in BANDS)]
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    for name in (*NAMES, "all"):
+        cells = [name]
+        for one in BANDS:
+            errors = [abs(row.error) for row in judged if name in (row.name, "all") and band(row.nbytes) == one]
+            cells.append(f"{mean(errors):.1%}, at most {max(errors):.1%} ({len(errors)})" if errors else "")
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
