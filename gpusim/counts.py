@@ -11,10 +11,10 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from gpusim.config.lanes import ROW, rows_of_warp
 from gpusim.engine import layout as L
 from gpusim.engine.memory_state import SECTOR_BYTES
 from gpusim.engine.record import LaunchRecord
-from gpusim.warp_size import ROW, rows_of_warp
 from isa import Program
 from isa import microops as M
 from isa.lower import lower

@@ -1,42 +1,25 @@
+<<<<<<< HEAD
 """Warps of 16 and of 64 lanes on a machine whose code is compiled for 32; docs/warp_size.md says what they mean.
 
 The engine computes on rows of 32 lanes. A warp of 16 fills half of a row; a warp of 64 is two rows, its halves
 (`engine/halves.py`), which issue together while they are at the same instruction.
 """
+=======
+"""What warps of 16 and of 64 lanes cannot run, since code is compiled for 32; docs/warp_size.md says what they mean."""
+>>>>>>> exp-warp
 
 from __future__ import annotations
 
 import numpy as np
 
 from gpusim.config import GPUConfig
+from gpusim.config.lanes import ROW
 from gpusim.errors import LaunchError
 from isa import Program
 from isa import microops as M
 
-#: Lanes for which programs are compiled, and for which a pipe's `initiation_cycles` count.
-ROW = 32
 #: Operations on fragments of matrices that are spread over 32 lanes.
 _MATRIX_OPERATIONS = (M.OP_GMMA, M.OP_LDSM, M.OP_STSM)
-
-
-def lanes_of_row(config: GPUConfig) -> int:
-    """Threads that a row of 32 lanes holds: 16 of a warp of 16, else 32."""
-    return min(config.gpu.warp_size, ROW)
-
-
-def rows_of_warp(config: GPUConfig) -> int:
-    """Rows of a warp: two of a warp of 64, else one."""
-    return config.gpu.warp_size // lanes_of_row(config)
-
-
-def row_cycles(config: GPUConfig, cycles: int) -> int:
-    """Cycles that a unit needs for one row if it needs `cycles` for 32 lanes: in proportion, but at least one."""
-    return -(-cycles * lanes_of_row(config) // ROW)
-
-
-def warp_cycles(config: GPUConfig, cycles: int) -> int:
-    """The same for all lanes of a warp."""
-    return rows_of_warp(config) * row_cycles(config, cycles)
 
 
 def check_warp_size(config: GPUConfig, program: Program, code: np.ndarray, traced: bool) -> None:

@@ -15,6 +15,11 @@ from gpusim.bound.profile import Profile, needs_of
 from gpusim.bound.walk import T_FETCH, T_MEMORY, instruction_table, is_bsync, least_times, times_of
 from gpusim.bound.work import Amount
 from gpusim.config import GPUConfig
+<<<<<<< HEAD
+=======
+from gpusim.config.lanes import row_cycles
+from gpusim.counts import lowered_code
+>>>>>>> exp-warp
 from gpusim.engine.constant_load import CONSTANT_TURN
 from gpusim.engine.dispatcher import FRACTION
 from gpusim.engine.machine import unit_timing
@@ -210,6 +215,16 @@ def _in_sm(profile: Profile, config: GPUConfig, fetch: int) -> dict[str, float]:
 
     interval, _ = unit_timing(config)
     units = amounts[:, Amount.UNIT :]
+<<<<<<< HEAD
+=======
+    terms = {"issue slots": term(amounts[:, Amount.ISSUES], parts)}
+    for name, unit in _PIPES.items():
+        values = units[:, unit] * interval[unit]
+        if unit == M.UNIT_FMAHEAVY:
+            values = values + amounts[:, Amount.WIDE] * row_cycles(config, config.pipes.wide_initiation_cycles)
+        early = max(int(interval[unit]), row_cycles(config, config.pipes.wide_initiation_cycles)) + XU_AHEAD
+        terms[name] = term(values, parts, early)
+>>>>>>> exp-warp
     l1, memory = config.l1, config.memory_instruction
     # Name: what a block of each kind keeps the unit busy for, how many units an SM has, and by how much the last
     # instruction in it may be earlier than the end of that time.
@@ -221,6 +236,7 @@ def _in_sm(profile: Profile, config: GPUConfig, fetch: int) -> dict[str, float]:
             values, early = values + amounts[:, Amount.WIDE] * wide, max(early, wide)
         found[name] = values, parts, early + XU_AHEAD
     tags = np.maximum(amounts[:, Amount.LOAD_LINES] / l1.tag_lookups_per_cycle, amounts[:, Amount.REQUESTS])
+<<<<<<< HEAD
     shared = config.shared
     data = amounts[:, Amount.WAVEFRONTS] * shared.wavefront_cycles + amounts[:, Amount.DATA]
     data += amounts[:, Amount.ATOMIC_WAVEFRONTS] * shared.atomic_wavefront_cycles
@@ -237,6 +253,16 @@ def _in_sm(profile: Profile, config: GPUConfig, fetch: int) -> dict[str, float]:
     return {
         name: start + busy[k] / servers - early if busy[k] else 0.0
         for k, (name, (_, servers, early)) in enumerate(found.items())
+=======
+    queue_cycles = row_cycles(config, config.pipes.lsu.initiation_cycles)
+    return terms | {
+        "memory queue": term(amounts[:, Amount.QUEUE] * queue_cycles, parts, 2),
+        "L1 data": term(amounts[:, Amount.WAVEFRONTS] * config.shared.wavefront_cycles + amounts[:, Amount.DATA]),
+        "L1 tags": term(tags + amounts[:, Amount.STRICT_LINES], early=32),
+        "stores of an SM": term(amounts[:, Amount.STORE_CYCLES], early=128),
+        "constant loads": term(amounts[:, Amount.CONSTANTS] * CONSTANT_TURN, parts, CONSTANT_TURN),
+        "special registers": term(amounts[:, Amount.SPECIALS] * memory.address_interval_cycles, early=2),
+>>>>>>> exp-warp
     }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpusim.config.lanes import warp_cycles
 from gpusim.config.models import GPUConfig
 from gpusim.warp_size import warp_cycles
 
@@ -91,11 +92,17 @@ def _rates(config: GPUConfig) -> list[Derived]:
         Derived(group, f"{kind.lower()}_flop_s", peaks[kind], f"{text}, a fused multiply-add as two", "TFLOP/s", 1e12)
         for kind, text in words.items()
     ]
+    alu, xu = (warp_cycles(config, pipe.initiation_cycles) for pipe in (pipes.alu, pipes.xu))
     return [
         *rows,
         Derived(group, "tensor_flop_s", peaks["tensor"], "16-bit matrix products by mma.sync", "TFLOP/s", 1e12),
+<<<<<<< HEAD
         Derived(group, "int32_op_s", lanes_per_s / integer, "additions, logic", "Top/s", 1e12),
         Derived(group, "special_op_s", lanes_per_s / special, "MUFU", "Top/s", 1e12),
+=======
+        Derived(group, "int32_op_s", lanes_per_s / alu, "additions, logic", "Top/s", 1e12),
+        Derived(group, "special_op_s", lanes_per_s / xu, "MUFU", "Top/s", 1e12),
+>>>>>>> exp-warp
         Derived(group, "issue_s", lanes_per_s / config.gpu.warp_size, "warp instructions", "G/s", 1e9),
     ]
 

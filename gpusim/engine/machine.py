@@ -12,7 +12,11 @@ from typing import Any
 import numpy as np
 
 from gpusim.config import GPUConfig
+<<<<<<< HEAD
 from gpusim.config.sections import Pipe, Port
+=======
+from gpusim.config.lanes import lanes_of_row, row_cycles, rows_of_warp
+>>>>>>> exp-warp
 from gpusim.engine import layout as L
 from gpusim.engine.frontend import INSTRUCTION_BITS
 from gpusim.engine.group_matrix import TILE_WORDS
@@ -26,7 +30,6 @@ from gpusim.errors import LaunchError
 from gpusim.launch import Launch
 from gpusim.memory import DeviceMemory
 from gpusim.occupancy import Occupancy
-from gpusim.warp_size import lanes_of_row, row_cycles, rows_of_warp
 from isa import Program
 from isa import microops as M
 from isa.launch_values import LaunchValues, launch_values
@@ -133,7 +136,7 @@ def constant_rows(lowered: Lowered, banks: np.ndarray) -> np.ndarray:
 def unit_timing(config: GPUConfig) -> tuple[np.ndarray, np.ndarray]:
     """(cycles between two instructions, result latency) by unit number, int64 [16] each.
 
-    The cycles are those of a row of lanes (`warp_size`): a warp of 64 keeps a unit for each of its halves that runs.
+    The cycles are those of a row of lanes (`config.lanes`): a warp of 64 keeps a unit for each of its halves that runs.
     """
     pipes = config.pipes
     table: dict[int, Port] = {
