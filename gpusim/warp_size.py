@@ -1,12 +1,4 @@
-<<<<<<< HEAD
-"""Warps of 16 and of 64 lanes on a machine whose code is compiled for 32; docs/warp_size.md says what they mean.
-
-The engine computes on rows of 32 lanes. A warp of 16 fills half of a row; a warp of 64 is two rows, its halves
-(`engine/halves.py`), which issue together while they are at the same instruction.
-"""
-=======
 """What warps of 16 and of 64 lanes cannot run, since code is compiled for 32; docs/warp_size.md says what they mean."""
->>>>>>> exp-warp
 
 from __future__ import annotations
 

@@ -15,11 +15,7 @@ from gpusim.bound.profile import Profile, needs_of
 from gpusim.bound.walk import T_FETCH, T_MEMORY, instruction_table, is_bsync, least_times, times_of
 from gpusim.bound.work import Amount
 from gpusim.config import GPUConfig
-<<<<<<< HEAD
-=======
 from gpusim.config.lanes import row_cycles
-from gpusim.counts import lowered_code
->>>>>>> exp-warp
 from gpusim.engine.constant_load import CONSTANT_TURN
 from gpusim.engine.dispatcher import FRACTION
 from gpusim.engine.machine import unit_timing
@@ -202,11 +198,6 @@ def _walked(
     return found
 
 
-def _row_cycles(config: GPUConfig, cycles: int) -> int:
-    """Cycles that a unit takes for a warp, or half of one of 64 lanes, if it takes `cycles` for 32."""
-    return -(-cycles * min(config.gpu.warp_size, 32) // 32)
-
-
 def _in_sm(profile: Profile, config: GPUConfig, fetch: int) -> dict[str, float]:
     """What the units of the busiest SM take for its share of the work."""
     sms, parts = config.sm.count, config.sm.sub_partitions
@@ -215,16 +206,6 @@ def _in_sm(profile: Profile, config: GPUConfig, fetch: int) -> dict[str, float]:
 
     interval, _ = unit_timing(config)
     units = amounts[:, Amount.UNIT :]
-<<<<<<< HEAD
-=======
-    terms = {"issue slots": term(amounts[:, Amount.ISSUES], parts)}
-    for name, unit in _PIPES.items():
-        values = units[:, unit] * interval[unit]
-        if unit == M.UNIT_FMAHEAVY:
-            values = values + amounts[:, Amount.WIDE] * row_cycles(config, config.pipes.wide_initiation_cycles)
-        early = max(int(interval[unit]), row_cycles(config, config.pipes.wide_initiation_cycles)) + XU_AHEAD
-        terms[name] = term(values, parts, early)
->>>>>>> exp-warp
     l1, memory = config.l1, config.memory_instruction
     # Name: what a block of each kind keeps the unit busy for, how many units an SM has, and by how much the last
     # instruction in it may be earlier than the end of that time.
@@ -232,15 +213,14 @@ def _in_sm(profile: Profile, config: GPUConfig, fetch: int) -> dict[str, float]:
     for name, unit in _PIPES.items():
         values, early = units[:, unit] * interval[unit], int(interval[unit])
         if unit == M.UNIT_FMAHEAVY:
-            wide = _row_cycles(config, config.pipes.wide_initiation_cycles)
+            wide = row_cycles(config, config.pipes.wide_initiation_cycles)
             values, early = values + amounts[:, Amount.WIDE] * wide, max(early, wide)
         found[name] = values, parts, early + XU_AHEAD
     tags = np.maximum(amounts[:, Amount.LOAD_LINES] / l1.tag_lookups_per_cycle, amounts[:, Amount.REQUESTS])
-<<<<<<< HEAD
     shared = config.shared
     data = amounts[:, Amount.WAVEFRONTS] * shared.wavefront_cycles + amounts[:, Amount.DATA]
     data += amounts[:, Amount.ATOMIC_WAVEFRONTS] * shared.atomic_wavefront_cycles
-    queue = amounts[:, Amount.QUEUE] * _row_cycles(config, config.pipes.lsu.initiation_cycles)
+    queue = amounts[:, Amount.QUEUE] * row_cycles(config, config.pipes.lsu.initiation_cycles)
     found |= {
         "memory queue": (queue, parts, 2),
         "L1 data": (data, 1, 32),
@@ -253,16 +233,6 @@ def _in_sm(profile: Profile, config: GPUConfig, fetch: int) -> dict[str, float]:
     return {
         name: start + busy[k] / servers - early if busy[k] else 0.0
         for k, (name, (_, servers, early)) in enumerate(found.items())
-=======
-    queue_cycles = row_cycles(config, config.pipes.lsu.initiation_cycles)
-    return terms | {
-        "memory queue": term(amounts[:, Amount.QUEUE] * queue_cycles, parts, 2),
-        "L1 data": term(amounts[:, Amount.WAVEFRONTS] * config.shared.wavefront_cycles + amounts[:, Amount.DATA]),
-        "L1 tags": term(tags + amounts[:, Amount.STRICT_LINES], early=32),
-        "stores of an SM": term(amounts[:, Amount.STORE_CYCLES], early=128),
-        "constant loads": term(amounts[:, Amount.CONSTANTS] * CONSTANT_TURN, parts, CONSTANT_TURN),
-        "special registers": term(amounts[:, Amount.SPECIALS] * memory.address_interval_cycles, early=2),
->>>>>>> exp-warp
     }
 
 

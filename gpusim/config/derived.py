@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from gpusim.config.lanes import warp_cycles
 from gpusim.config.models import GPUConfig
-from gpusim.warp_size import warp_cycles
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,6 @@ def _matrix_multiply_adds(config: GPUConfig) -> int:
 def _rates(config: GPUConfig) -> list[Derived]:
     group, peaks, pipes = "peak rates", peak_operations_per_s(config), config.pipes
     lanes_per_s = config.sm.count * config.sm.sub_partitions * config.gpu.clock_mhz * 1e6 * config.gpu.warp_size
-    integer, special = (warp_cycles(config, pipe.initiation_cycles) for pipe in (pipes.alu, pipes.xu))
     words = {"FP32": "single precision", "FP64": "double precision", "FP16": "packed half precision"}
     rows = [
         Derived(group, f"{kind.lower()}_flop_s", peaks[kind], f"{text}, a fused multiply-add as two", "TFLOP/s", 1e12)
@@ -96,13 +94,8 @@ def _rates(config: GPUConfig) -> list[Derived]:
     return [
         *rows,
         Derived(group, "tensor_flop_s", peaks["tensor"], "16-bit matrix products by mma.sync", "TFLOP/s", 1e12),
-<<<<<<< HEAD
-        Derived(group, "int32_op_s", lanes_per_s / integer, "additions, logic", "Top/s", 1e12),
-        Derived(group, "special_op_s", lanes_per_s / special, "MUFU", "Top/s", 1e12),
-=======
         Derived(group, "int32_op_s", lanes_per_s / alu, "additions, logic", "Top/s", 1e12),
         Derived(group, "special_op_s", lanes_per_s / xu, "MUFU", "Top/s", 1e12),
->>>>>>> exp-warp
         Derived(group, "issue_s", lanes_per_s / config.gpu.warp_size, "warp instructions", "G/s", 1e9),
     ]
 

@@ -12,11 +12,8 @@ from typing import Any
 import numpy as np
 
 from gpusim.config import GPUConfig
-<<<<<<< HEAD
-from gpusim.config.sections import Pipe, Port
-=======
 from gpusim.config.lanes import lanes_of_row, row_cycles, rows_of_warp
->>>>>>> exp-warp
+from gpusim.config.sections import Pipe, Port
 from gpusim.engine import layout as L
 from gpusim.engine.frontend import INSTRUCTION_BITS
 from gpusim.engine.group_matrix import TILE_WORDS
