@@ -15,10 +15,9 @@ from gpusim.bound.footprint import Accesses, Touched
 from gpusim.bound.work import Kinds
 from gpusim.config import GPUConfig
 from gpusim.engine.constant_load import CONSTANT_TURN
-from gpusim.engine.frontend import LINE_INSTRUCTIONS
+from gpusim.engine.frontend import INSTRUCTION_BITS
 from gpusim.engine.jit import compiled
 from gpusim.engine.machine import unit_timing
-from gpusim.engine.readiness import CONSTANT_LINE_BYTES
 from gpusim.engine.scheduler import EXIT_CYCLES
 from gpusim.trace import SPACES, Trace
 from isa import microops as M
@@ -134,10 +133,10 @@ def instruction_table(code: np.ndarray, config: GPUConfig) -> np.ndarray:
     table[:, WAITS] = code[:, M.COL_WAIT]
     table[:, RESULT] = code[:, M.COL_WBAR]
     table[:, SOURCES] = code[:, M.COL_RBAR]
-    table[:, LINE] = np.arange(len(code)) // LINE_INSTRUCTIONS
+    table[:, LINE] = np.arange(len(code)) // (config.icache.line_bytes >> INSTRUCTION_BITS)
     operand = code[:, M.COL_CONST].astype(np.int64)
     fixed = (operand >= 0) & (code[:, M.COL_VARIABLE] == 0)
-    table[fixed, CONSTANT] = np.unique(operand[fixed] // CONSTANT_LINE_BYTES, return_inverse=True)[1]
+    table[fixed, CONSTANT] = np.unique(operand[fixed] // config.constant.line_bytes, return_inverse=True)[1]
     table[~fixed, CONSTANT] = -1
 
     variable = (code[:, M.COL_VARIABLE] != 0) & (classes != M.CLS_MEMORY)

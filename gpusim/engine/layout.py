@@ -1,7 +1,8 @@
 """Where everything lives: fields of the flat state arrays that the compiled core works on.
 
 Every `*_FIELDS` constant is the width of one row. Times are SM clock cycles (int64); NEVER marks an event whose time is
-not known yet (a reply that is still on its way). One row per warp slot, block slot, sub-partition or SM.
+not known yet (a reply that is still on its way). One row per warp slot, block slot, sub-partition or SM. A long file,
+because it is one table.
 """
 
 from typing import TYPE_CHECKING, ClassVar
