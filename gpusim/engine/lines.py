@@ -189,7 +189,8 @@ def read_lines(st, sm, q, w, i, bypass, count, time, copies, mask, size):
         st.part[q, L.Q_LSU_FREE] = max(st.part[q, L.Q_LSU_FREE], busy)
         cycles = (hit_wavefronts * LINE_BYTES + par[L.P_L1_DATA] - 1) // par[L.P_L1_DATA]
         there = take_data_stage(st, sm, q, start, cycles) - 2 + par[L.P_L1_LATENCY]
-        there += 2 * (hit_wavefronts - 1) + max(cycles - hit_wavefronts, 0)
+        first = (LINE_BYTES + par[L.P_L1_DATA] - 1) // par[L.P_L1_DATA]  # in the latency of a load that hits
+        there += 2 * (hit_wavefronts - 1) + max(cycles - first - (hit_wavefronts - 1), 0)
         release_at(st, w, wbar, there, L.R_LONG)
     if token >= 0:
         hold(st, w, wbar, L.R_LONG)
