@@ -30,7 +30,6 @@ LEAST = 0.001
 """Share of the duration below which nothing is said."""
 _SECOND = 0.02
 """Share from which a second finding of a kind is worth a sentence."""
-_WARP = 32
 _ARITHMETIC = {
     "FADD", "FMUL", "FFMA", "FMNMX", "DADD", "DMUL", "DFMA", "IADD3", "IMAD", "IMNMX", "VIMNMX", "LOP3", "HADD2",
 }  # fmt: skip
@@ -62,6 +61,7 @@ class _Launch:
     def __init__(self, counts: Counts):
         self.counts, self.record, self.line = counts, counts.record, counts.line
         self.instructions = self.record.program.instructions
+        self.warp_size = self.record.config.gpu.warp_size
         self.cycles = max(int(self.record.cycles), 1)
         self.running = running_cycles(counts)
         self.warps = self.record.launch.blocks * self.record.occupancy.warps_per_block
@@ -186,7 +186,7 @@ def divergence(launch: _Launch) -> Iterator[Finding]:
         active = ratio(int(threads[idle > 0].sum()), int(executed[idle > 0].sum()))
         share = launch.of_duration(lost)
         yield Finding("divergence", *place, active, share, (
-            f"{_where(place)} runs with {active:.1f} of {_WARP} lanes active; {int(divergent[branch]):,} of "
+            f"{_where(place)} runs with {active:.1f} of {launch.warp_size} lanes active; {int(divergent[branch]):,} of "
             f"{int(launch.line[branch, L.N_BRANCHES]):,} executions of the branch of line {launch.place(branch)[1]} "
             f"diverge. Idle lanes cost {_percent(share)} of the time. "
             "Let threads that do the same be neighbours, so that whole warps take one path."
@@ -392,10 +392,11 @@ def busy_units(launch: _Launch) -> Iterator[Finding]:
 def partial_warps(launch: _Launch) -> Iterator[Finding]:
     """Lanes that no thread of the block fills."""
     threads, warps = launch.record.launch.threads_per_block, launch.record.occupancy.warps_per_block
-    share = (1 - threads / (warps * _WARP)) * launch.running / launch.cycles
-    yield Finding("partial warps", None, None, warps * _WARP - threads, share, (
-        f"Blocks of {threads:,} threads leave {warps * _WARP - threads} of {warps * _WARP} lanes empty. "
-        "Make the block a multiple of 32 threads."
+    lanes = warps * launch.warp_size
+    share = (1 - threads / lanes) * launch.running / launch.cycles
+    yield Finding("partial warps", None, None, lanes - threads, share, (
+        f"Blocks of {threads:,} threads leave {lanes - threads} of {lanes} lanes empty. "
+        f"Make the block a multiple of {launch.warp_size} threads."
     ))  # fmt: skip
 
 

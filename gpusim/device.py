@@ -31,7 +31,8 @@ from isa import Program
 class Device:
     """A simulated GPU.
 
-    gpu, overrides, threads: as for `gpusim.simulate`. memory_bytes: device memory that can be allocated at once.
+    gpu, overrides, threads: as for `gpusim.simulate`. memory_bytes: device memory that can be allocated at once,
+    None for all that the GPU has.
     unified: host and device use the same addresses, see `DeviceMemory`.
     check: what else to look for in every launch, as for `gpusim.simulate`; what a kernel reads from a `device_array`
     that nothing has written is found here alone, since arrays of NumPy have contents.
@@ -43,14 +44,15 @@ class Device:
         *,
         overrides: Mapping[str, Any] | Sequence[str] | None = None,
         threads: int | None = None,
-        memory_bytes: int = 4 << 30,
+        memory_bytes: int | None = None,
         unified: bool = False,
         check: str | Iterable[str] = (),
     ):
         self._checks = checks_of(check)
         self.config = load_config(gpu, overrides)
         follow = bool(self._checks & CHECKS["initcheck"])
-        self.memory = DeviceMemory(memory_bytes, follow_contents=follow, unified=unified)
+        room = memory_bytes or self.config.dram.capacity_bytes
+        self.memory = DeviceMemory(room, follow_contents=follow, unified=unified)
         self.modules = Modules(self.memory)
         self.host = Host(self.memory)
         self._engine = Engine(self.config, host_threads(threads))

@@ -9,6 +9,7 @@ import numpy as np
 from gpusim.engine import layout as L
 from gpusim.engine.device import Grid
 from gpusim.engine.dispatcher import G_NEXT, G_RUNNING, G_TOTAL
+from gpusim.engine.host_calls import sm_of
 from gpusim.engine.shadow import ATOMIC, LANE_BIT, PC_BIT, READ, WARP_BIT, WRITE
 from gpusim.engine.space import WINDOW_BYTES
 from gpusim.errors import (
@@ -52,7 +53,7 @@ def fault(state: L.State, sm: int, program: Program, launch: Launch, memory: Dev
         return _access_fault(code, address, size, instruction.opcode, state.code[pc], memory, place)
     if code == L.E_RACE:
         other = int(record[L.S_ERROR_OTHER])
-        thread = (other >> WARP_BIT & 1023) * 32 + (other >> LANE_BIT & 31)
+        thread = (other >> WARP_BIT & 1023) * int(state.par[L.P_LANES]) + (other >> LANE_BIT & 31)
         before = program.instructions[other >> PC_BIT & 0xFFFFF]
         return DataRaceError(
             address=address,
@@ -91,7 +92,7 @@ def caller(state: L.State, warp: int, lane: int, program: Program, launch: Launc
     rows = int(state.par[L.P_CONST_ROWS]) + warp * int(state.par[L.P_ROWS_PER_WARP])
     back = int(state.regs[32 * (rows + _RETURN_REGISTER) + lane])
     return _place(
-        state, warp // _warps_per_sm(state), warp, max(back // INSTRUCTION_BYTES - 1, 0), lane, program, launch
+        state, sm_of(state, warp), warp, max(back // INSTRUCTION_BYTES - 1, 0), lane, program, launch
     )
 
 
@@ -157,7 +158,7 @@ def nothing_moves(grid: Grid, program: Program, launch: Launch, cycle: int) -> K
     clusters = np.flatnonzero(state.warp[:, L.W_STATE] == L.WAIT_CLUSTER)
     if waiting.size == 0 and clusters.size:
         warp = int(clusters[0])
-        sm = warp // _warps_per_sm(state)
+        sm = sm_of(state, warp)
         block = state.block[sm, state.warp[warp, L.W_BLOCK]]
         place = _place(state, sm, warp, int(state.warp[warp, L.W_PC]) - 1, None, program, launch)
         waits = f"rank {block[L.B_RANK]} of its cluster waits at the cluster's barrier, where some threads never arrive"
@@ -165,7 +166,7 @@ def nothing_moves(grid: Grid, program: Program, launch: Launch, cycle: int) -> K
     if waiting.size == 0:
         return DeadlockError(cycle=cycle, waiting=("no warp can issue",), **_resident(state, program, launch))
     warp = int(waiting[0])
-    sm = warp // _warps_per_sm(state)
+    sm = sm_of(state, warp)
     block = state.block[sm, state.warp[warp, L.W_BLOCK]]
     number = int(state.warp[warp, L.W_BARRIER])
     place = _place(state, sm, warp, max(_waiting_pc(state, warp) - 1, 0), None, program, launch)
@@ -183,11 +184,7 @@ def _resident(state: L.State, program: Program, launch: Launch) -> dict:
     if alive.size == 0:
         return {"kernel": program.name}
     warp = int(alive[0])
-    return _place(state, warp // _warps_per_sm(state), warp, int(state.warp[warp, L.W_PC]), None, program, launch)
-
-
-def _warps_per_sm(state: L.State) -> int:
-    return int(state.par[L.P_SUB_PARTITIONS] * state.par[L.P_WARP_SLOTS])
+    return _place(state, sm_of(state, warp), warp, int(state.warp[warp, L.W_PC]), None, program, launch)
 
 
 def _waiting_pc(state: L.State, warp: int) -> int:
@@ -204,7 +201,7 @@ def _place(
     block = tuple(int(v) for v in state.block[sm, slot, L.B_X : L.B_Z + 1]) if slot >= 0 else None
     thread = None
     if lane is not None:
-        thread = _thread(int(state.warp[warp, L.W_INDEX]) * 32 + lane, launch)
+        thread = _thread(int(state.warp[warp, L.W_INDEX] * state.par[L.P_LANES]) + lane, launch)
     return {
         "kernel": program.name,
         "file": instruction.file,

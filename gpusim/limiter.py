@@ -22,7 +22,7 @@ import numpy as np
 from gpusim.config.derived import peak_bytes_per_cycle
 from gpusim.counts import Counts, ratio
 from gpusim.engine import layout as L
-from gpusim.engine.machine import unit_timing
+from gpusim.engine.machine import ONE_VALUE_UNITS, unit_timing
 from gpusim.metric_table import STALL_MEANINGS
 from gpusim.roofline import count_bytes
 from isa import microops as M
@@ -33,8 +33,8 @@ IDLE_SMS = 0.6
 """Share of SM time with a resident warp, below which idle SMs are the limit."""
 _WASTE = 0.3
 """Share of wavefronts or sectors beyond the ideal from which they are named as the cause."""
-_FEW_THREADS = 20.0
-"""Active threads per instruction below which divergence is named as the cause."""
+_FEW_THREADS = 20 / 32
+"""Share of active threads per instruction below which divergence is named as the cause."""
 
 PIPES = {
     M.UNIT_FMA: "FMA",
@@ -74,9 +74,9 @@ def running_cycles(counts: Counts) -> int:
 def pipe_cycles(counts: Counts) -> dict[str, int]:
     """Cycles that each execution pipe is occupied, summed over all sub-partitions; pipes without work left out."""
     interval, _ = unit_timing(counts.record.config)
-    executed = np.bincount(
-        counts.code[:, M.COL_UNIT], weights=counts.line[:, L.N_EXECUTED], minlength=len(interval)
-    )
+    units = counts.code[:, M.COL_UNIT]
+    rows = np.where(np.isin(units, ONE_VALUE_UNITS), counts.line[:, L.N_EXECUTED], counts.rows)
+    executed = np.bincount(units, weights=rows, minlength=len(interval))
     return {name: int(executed[unit] * interval[unit]) for unit, name in PIPES.items() if executed[unit]}
 
 
@@ -140,9 +140,10 @@ def _resource(counts: Counts, name: str, share: float) -> tuple[str, str]:
         return "bank conflicts", f"Bank conflicts: {used}, and {_conflicts(counts)}."
     if name in ("L2 bandwidth", "L1TEX tag stage") and uncoalesced_share(counts) >= _WASTE:
         return "uncoalesced accesses", f"Uncoalesced accesses: {used}, and {_uncoalesced(counts)}."
+    warp_size = counts.record.config.gpu.warp_size
     threads = ratio(counts.total(L.N_THREADS), counts.instructions)
-    if (name == "issue slots" or name.endswith("pipe")) and threads < _FEW_THREADS:
-        return "divergence", f"Divergence: {used}, with {threads:.1f} of 32 threads active per instruction."
+    if (name == "issue slots" or name.endswith("pipe")) and threads < _FEW_THREADS * warp_size:
+        return "divergence", f"Divergence: {used}, with {threads:.1f} of {warp_size} threads active per instruction."
     return name, f"{name[0].upper()}{name[1:]}: {used}."
 
 

@@ -5,9 +5,9 @@ allocation units for compute capabilities 8.0 and 9.0, and the shared memory siz
 tuning guides.
 
 - Warps, threads, blocks: as many as the SM has room for.
-- Registers: a warp gets its registers times 32 rounded up to `register_unit`, out of its own sub-partition. A block
-  must fit as a multiple of `warp_allocation_unit` warps; resident blocks together count their warps as they are (an
-  H200 reports 18 blocks for 2 warps of 56 registers, 42 for 2 warps of 24).
+- Registers: a warp gets its registers times its lanes, rounded up to `register_unit`, out of its own sub-partition. A
+  block must fit as a multiple of `warp_allocation_unit` warps; resident blocks together count their warps as they are
+  (an H200 reports 18 blocks for 2 warps of 56 registers, 42 for 2 warps of 24).
 - Shared memory: a block gets static + dynamic + reserved bytes rounded up to `shared_unit_bytes`.
 """
 
@@ -103,7 +103,9 @@ def occupancy(
 def _unused_carveout_bytes(config: GPUConfig, blocks: int) -> int:
     """The same for blocks that use no shared memory: as found on an H200 for 2, and for 4 to 32, blocks on an SM."""
     steps = config.sm.shared_capacities_bytes
-    return min(_UNUSED_BYTES, steps[-1]) if blocks > 2 else steps[min(1, len(steps) - 1)]
+    if blocks <= 2:
+        return steps[min(1, len(steps) - 1)]
+    return max((step for step in steps if step <= _UNUSED_BYTES), default=steps[0])
 
 
 def carveout_bytes(config: GPUConfig, needed_bytes: int) -> int:

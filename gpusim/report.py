@@ -11,7 +11,7 @@ from gpusim.engine import layout as L
 from gpusim.engine import memory_state as S
 from gpusim.limiter import pipe_cycles, running_cycles, utilisation
 from gpusim.metric_table import DRAM_READ_SECTORS, DRAM_WRITE_SECTORS
-from gpusim.result import WARP, Result
+from gpusim.result import Result
 from gpusim.units import byte_text, rate_text, scaled
 from isa import microops as M
 
@@ -66,6 +66,9 @@ def _head(result: Result, counts: Counts) -> Iterator[str]:
         f"{record.cycles:,} cycles = {result.time_us:,.2f} us at {config.gpu.clock_mhz:,} MHz, "
         f"of which launch overhead {overhead:,} cycles",
     )
+    if result.bound is not None:
+        yield from _row("Bound", f"{result.bound.cycles:,} cycles ({result.bound.by}), simulated "
+                        f"{ratio(record.cycles, result.bound.cycles):.2f} x")  # fmt: skip
     yield from _row("Limited by", result.limiter.sentence)
 
 
@@ -128,10 +131,11 @@ def _divergence(result: Result, counts: Counts) -> Iterator[str]:
     threads = result.metrics["smsp__thread_inst_executed_per_inst_executed.ratio"]
     pred_on = result.metrics["smsp__thread_inst_executed_pred_on_per_inst_executed.ratio"]
     branches, divergent = counts.total(L.N_BRANCHES), counts.total(L.N_DIVERGENT)
+    warp_size = result.record.config.gpu.warp_size
     parted = f"{divergent:,} of {_count(branches, 'branch')} divergent" if branches else "no branches"
     yield from _row(
         "Divergence",
-        f"{threads:.2f} of {WARP} threads active per instruction ({pred_on:.2f} with predicate on); {parted}",
+        f"{threads:.2f} of {warp_size} threads active per instruction ({pred_on:.2f} with predicate on); {parted}",
     )
 
 

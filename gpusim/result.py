@@ -22,9 +22,9 @@ from gpusim.occupancy import Occupancy
 from gpusim.roofline import Roofline, make_roofline
 
 if TYPE_CHECKING:
+    from gpusim.bound import Bound
     from gpusim.trace import Trace
 
-WARP = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,7 @@ class Costs:
     shared_wavefronts, and how many of them are excessive (bank conflicts).
     requests: accesses to global memory; sectors (32 bytes) that they touch; sectors_ideal at contiguous addresses.
     cycles: warp cycles spent at the instruction, issue included; stalls: the same by reason, without zeros.
+    warp_size: lanes of a warp.
     """
 
     instructions: int
@@ -63,16 +64,17 @@ class Costs:
     sectors_ideal: int
     cycles: int
     stalls: dict[str, int]
+    warp_size: int
 
     @property
     def threads_per_instruction(self) -> float:
-        """Active threads per warp instruction, 0 to 32."""
+        """Active threads per warp instruction, 0 to `warp_size`."""
         return ratio(self.thread_instructions, self.instructions)
 
     @property
     def thread_efficiency(self) -> float:
         """Share of the lanes that are active, 0 to 1."""
-        return self.threads_per_instruction / WARP
+        return self.threads_per_instruction / self.warp_size
 
     @property
     def stall_cycles(self) -> int:
@@ -112,7 +114,7 @@ class InstructionCosts(Costs):
     line: int | None = None
 
 
-def _costs(rows: np.ndarray) -> dict[str, Any]:
+def _costs(rows: np.ndarray, warp_size: int) -> dict[str, Any]:
     """Fields of `Costs` for the sum of some rows, int64 [rows, N_FIELDS]."""
     total = rows.sum(axis=0).tolist()
     stalls = total[L.N_STALL : L.N_STALL + len(L.STALLS)]
@@ -129,14 +131,19 @@ def _costs(rows: np.ndarray) -> dict[str, Any]:
         "sectors_ideal": total[L.N_SECTORS_IDEAL],
         "cycles": sum(stalls),
         "stalls": {reason: cycles for reason, cycles in zip(L.STALLS, stalls, strict=True) if cycles},
+        "warp_size": warp_size,
     }
 
 
 class Result:
-    """The outcome of one simulated launch. Everything is computed from `record` when first asked for."""
+    """The outcome of one simulated launch. Everything is computed from `record` when first asked for.
 
-    def __init__(self, record: LaunchRecord):
+    bound: the least time that the launch can take on this machine, if `simulate(bound=True)` asked for it.
+    """
+
+    def __init__(self, record: LaunchRecord, bound: Bound | None = None):
         self.record = record
+        self.bound = bound
         self._counts = Counts(record)
 
     @property
@@ -179,7 +186,7 @@ class Result:
         """Costs of every SASS instruction, in address order."""
         return [
             InstructionCosts(
-                **_costs(self.record.line[index : index + 1]),
+                **_costs(self.record.line[index : index + 1], self.record.config.gpu.warp_size),
                 address=each.address,
                 text=each.text,
                 file=each.file,
@@ -200,7 +207,7 @@ class Result:
             first = program.instructions[members[0]]
             lines.append(
                 SourceLine(
-                    **_costs(self.record.line[members]),
+                    **_costs(self.record.line[members], self.record.config.gpu.warp_size),
                     file=file,
                     line=number,
                     text=(program.source_line(first) or "").strip(),
@@ -264,6 +271,7 @@ class Result:
             "configuration": dict(record.config.items()),
             "cycles": self.cycles,
             "time_us": self.time_us,
+            "bound": self.bound.to_dict() if self.bound is not None else None,
             "limiter": asdict(self.limiter),
             "advice": [asdict(each) for each in self.advice],
             "metrics": dict(self.metrics),

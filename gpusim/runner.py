@@ -18,6 +18,7 @@ from gpusim.engine.machine import VECTOR_BYTES, build_state, constant_banks, par
 from gpusim.engine.memory_state import SECTOR_BYTES
 from gpusim.engine.record import LaunchRecord
 from gpusim.engine.recorder import Recorder
+from gpusim.engine.retime import changes, retimed
 from gpusim.engine.warm import prepare_core
 from gpusim.errors import LaunchError
 from gpusim.fault import caller, fault, nothing_moves, out_of_cycles
@@ -27,6 +28,7 @@ from gpusim.occupancy import check_cluster, check_dimensions, occupancy
 from gpusim.result import Result
 from gpusim.syscalls import Host
 from gpusim.trace import TraceOptions
+from gpusim.warp_size import check_warp_size
 from isa import Program
 from isa import microops as M
 from isa.instruction import INSTRUCTION_BYTES, Instruction
@@ -65,7 +67,8 @@ def run_launch(
     """
     options = TraceOptions.of(trace)
     check_architecture(program.arch, config.gpu.arch, program.name)
-    lowered = lowered_once(program)
+    lowered = lowered_once(program, config)
+    check_warp_size(config, program, lowered.code, options is not None)
     check_dimensions(config, launch.grid, launch.block, program.name)
     fits = occupancy(
         config,
@@ -167,15 +170,18 @@ def run_launch(
     )
 
 
-_lowered: OrderedDict[int, tuple[tuple[Instruction, ...], Lowered]] = OrderedDict()
+_lowered: OrderedDict[tuple[int, tuple[tuple[int, int], ...]], tuple[tuple[Instruction, ...], Lowered]] = OrderedDict()
 _MOST_LOWERED = 128
 
 
-def lowered_once(program: Program) -> Lowered:
-    """The program's rows, from the last time if its instructions are the same objects: constants may have changed."""
-    key = id(program.instructions)
+def lowered_once(program: Program, config: GPUConfig) -> Lowered:
+    """The program's rows, timed for the machine; from the last time if its instructions are the same objects, since
+    constants may have changed."""
+    later = changes(config, program.arch)
+    key = id(program.instructions), tuple(later.items())
     if key not in _lowered:
-        _lowered[key] = program.instructions, lower(program)  # keeps the instructions, so nothing else gets their id
+        lowered = retimed(lower(program), later)
+        _lowered[key] = program.instructions, lowered  # keeps the instructions, so nothing else gets their id
         if len(_lowered) > _MOST_LOWERED:
             _lowered.popitem(last=False)
     _lowered.move_to_end(key)

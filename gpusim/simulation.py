@@ -42,6 +42,7 @@ def simulate(
     progress: Callable[[int, int, int], None] | None = None,
     check: str | Iterable[str] = (),
     trace: bool | TraceOptions | None = None,
+    bound: bool = False,
 ) -> Result:
     """Run a kernel once on a simulated GPU with cold caches.
 
@@ -63,6 +64,8 @@ def simulate(
             use after free ("memcheck"). See docs/errors.md.
         trace: record what happened when, as `result.trace`: True for SM 0 and block 0, or `gpusim.TraceOptions`.
             Neither cycles nor counts change. See docs/traces.md.
+        bound: also say how far the time is from the least that the launch could take, as `result.bound` and in the
+            report, where a few of its blocks tell (`gpusim.bound`); else that stays None. See docs/bound.md.
 
     Raises:
         SimulationError: or one of its subclasses, for everything that is wrong with the launch or that the kernel does
@@ -76,17 +79,22 @@ def simulate(
     config = load_config(gpu, overrides)
     launch = Launch(kernel, grid, block, tuple(args), shared_bytes, signature)
     program = program_of(kernel, launch.args, config, signature)
-    memory = DeviceMemory()
+    least = None
+    if bound:
+        from gpusim.bound import quick_bound
+
+        least = quick_bound(launch, config)
+    memory = DeviceMemory(config.dram.capacity_bytes)
     modules = Modules(memory)
     # Arguments first: a program's variables must not move them to other L2 slices, since a kernel is loaded lazily.
-    bound = bind(program, launch.args, memory, signature if program is not kernel else None, parameter_names(kernel))
+    placed = bind(program, launch.args, memory, signature if program is not kernel else None, parameter_names(kernel))
     linked = modules.link(program)
     result = run_launch(
         config,
         linked,
         launch,
         memory,
-        bound.parameter_bytes,
+        placed.parameter_bytes,
         host_threads(threads),
         max_cycles,
         strict_barriers,
@@ -95,7 +103,8 @@ def simulate(
         trace=trace,
     )
     modules.check_exception(program)
-    bound.copy_back()
+    placed.copy_back()
+    result.bound = least
     return result
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gpusim.engine import layout as L
+from gpusim.engine.host_calls import sm_of
 from gpusim.engine.space import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from gpusim.errors import AssertionFailed, MemoryAccessError, OutOfDeviceMemory
 from gpusim.memory import DeviceMemory
@@ -160,10 +161,11 @@ class Lane:
         par = self.state.par
         if LOCAL_WINDOW <= address < LOCAL_WINDOW + WINDOW_BYTES:
             offset, size = address - LOCAL_WINDOW, int(par[L.P_LOCAL_BYTES])
-            mine = self.state.local8.reshape(-1, size // 4, 32, 4)[self.warp, :, self.lane].reshape(-1)
+            lanes = int(par[L.P_LANES])
+            mine = self.state.local8.reshape(-1, size // 4, lanes, 4)[self.warp, :, self.lane].reshape(-1)
             return self._inside(mine, offset, nbytes, address, "local")
         if SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_BYTES:
-            sm = self.warp // int(par[L.P_SUB_PARTITIONS] * par[L.P_WARP_SLOTS])
+            sm = sm_of(self.state, self.warp)
             first = int(self.state.warp[self.warp, L.W_BLOCK]) * int(par[L.P_SHARED_STRIDE])
             mine = self.state.shared8[sm, first : first + int(par[L.P_SHARED_BYTES])]
             return self._inside(mine, address - SHARED_WINDOW, nbytes, address, "shared")

@@ -143,7 +143,7 @@ class Trace:
 
     @property
     def warps_per_block(self) -> int:
-        return -(-self.launch.threads_per_block // 32)
+        return -(-self.launch.threads_per_block // self.config.gpu.warp_size)
 
     def of_warp(self, warp: int) -> np.ndarray:
         """The rows of `issues` of one warp."""

@@ -5,38 +5,56 @@
     found.cycles, found.by, found.terms
 
 Reading order: `work` (what instructions ask of each unit), `sampling` (running some blocks of a grid), `footprint` (the
-memory that all of them touch), `path` (how long one block takes at least), `profile`, `terms`. See docs/bound.md.
+memory that all of them touch), `meeting` (atomics on one line), `path` and `walk` (how long one block takes at least),
+`profile`, `terms`. See docs/bound.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any
 
 from gpusim.bound.cache import profile_of
-from gpusim.bound.profile import Profile
+from gpusim.bound.profile import QUICK, Profile
 from gpusim.bound.terms import Bound
 from gpusim.bound.terms import bound as _bound
 from gpusim.config import GPUConfig, load_config
+from gpusim.errors import SimulationError
 
-__all__ = ["Bound", "Profile", "bound", "profile"]
+__all__ = ["Bound", "Profile", "bound", "profile", "quick_bound"]
 
 
 def profile(
     target: Any,
     gpu: str | FilePath | GPUConfig = "h200",
     overrides: Mapping[str, Any] | Sequence[str] | None = None,
+    *,
+    key: Hashable | None = None,
 ) -> Profile:
     """What a launch does, whatever the size and speed of the machine; from a cache if it is known.
 
-    target: a `gpusim.Launch`, or anything with one as `launch`. gpu, overrides: a machine, as for `gpusim.simulate`, of
-    which only what changes the program or its bank conflicts counts (`Profile.needs`); the profile then holds for
-    all machines that agree in that.
+    target: a `gpusim.Launch`, or anything with one as `launch`, or a function that makes one of these.
+    gpu, overrides: a machine, as for `gpusim.simulate`, of which only what changes the program or its bank conflicts
+    counts (`Profile.needs`); the profile then holds for all machines that agree in that.
+    key: stands for the target, which is then not looked at again if this process knows it; without a key the program
+    and the contents of the arguments are what it is known by.
 
     Raises SimulationError, or one of its subclasses, for what is wrong with the launch or what the kernel does wrong.
     """
-    return profile_of(getattr(target, "launch", target), load_config(gpu, overrides))
+    found = profile_of(target, load_config(gpu, overrides), key)
+    assert found is not None
+    return found
+
+
+def quick_bound(target: Any, config: GPUConfig) -> Bound | None:
+    """The bound of a launch if a few blocks tell it within some hundredths of a second; None if they do not, or if
+    something is wrong with the launch."""
+    try:
+        found = profile_of(target, config, effort=QUICK)
+        return None if found is None else _bound(found, config)
+    except SimulationError:
+        return None
 
 
 def bound(

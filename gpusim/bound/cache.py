@@ -4,29 +4,47 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 
-from gpusim.bound.profile import Profile, make_profile, needs_of
+from gpusim.bound.profile import Effort, Profile, make_profile, needs_of
 from gpusim.config import GPUConfig
 from gpusim.launch import Launch
 from gpusim.simulation import program_of
 
 _MOST = 64
-_known: OrderedDict[str, Profile] = OrderedDict()
+_known: OrderedDict[Hashable, Profile] = OrderedDict()
 
 
-def profile_of(launch: Launch, config: GPUConfig) -> Profile:
-    """The launch's profile, made if it is not known."""
+def profile_of(
+    target: Any, config: GPUConfig, key: Hashable | None = None, effort: Effort | None = None
+) -> Profile | None:
+    """The target's profile, made if it is not known and the effort allows; see `gpusim.bound.profile`."""
+    needs = tuple(needs_of(config).items())
+    name = ("key", key, needs)
+    if key is not None and name in _known:
+        _known.move_to_end(name)
+        return _known[name]
+    target = target() if callable(target) else target
+    launch: Launch = getattr(target, "launch", target)
     program = program_of(launch.kernel, launch.args, config, launch.signature)
-    key = _digest(program.sha256, _parts(launch), sorted(needs_of(config).items()))
-    if key not in _known:
-        _known[key] = make_profile(program, launch, config)
-        while len(_known) > _MOST:
-            _known.popitem(last=False)
-    _known.move_to_end(key)
-    return _known[key]
+    content = _digest(program.sha256, _parts(launch), needs)
+    found = _known.get(content) or make_profile(program, launch, config, effort)
+    if found is None:
+        return None
+    _keep(content, found)
+    if key is not None:
+        _keep(name, found)
+    return found
+
+
+def _keep(name: Hashable, profile: Profile) -> None:
+    _known[name] = profile
+    _known.move_to_end(name)
+    while len(_known) > _MOST:
+        _known.popitem(last=False)
 
 
 def _parts(launch: Launch) -> list[Any]:

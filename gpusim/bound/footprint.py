@@ -6,7 +6,6 @@ for the blocks that were run alone, so that what is found is never more than wha
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -144,33 +143,11 @@ def footprint_of(
     return touched.footprint(), touched
 
 
-def hot_requests(trace: Trace, regions: Sequence[Region], code: np.ndarray) -> float:
-    """Requests for atomics on the line that gets most of them: lanes at one address need one each."""
-    kinds = Kinds(code)
-    totals: dict[int, int] = defaultdict(int)
-    for region in regions:
-        if not region.samples or not kinds.atomics.any():
-            continue
-        accesses = Accesses.of(trace, region.samples[0])
-        steps, regular = _steps(region, trace, accesses)
-        still = regular & (steps == 0).all(axis=1)
-        blocks = int(np.prod(region.extents))
-        for k in np.flatnonzero(kinds.atomics[accesses.pc]):
-            lanes = accesses.addresses[k]
-            addresses, counts = np.unique(lanes[lanes >= 0], return_counts=True)
-            most: dict[int, int] = defaultdict(int)
-            for address, count in zip((addresses >> 7).tolist(), counts.tolist(), strict=True):
-                most[address] = max(most[address], count)
-            for line, count in most.items():
-                totals[line] += count * (blocks if still[k] else 1)
-    return float(max(totals.values(), default=0))
-
-
 def _add(touched: Touched, region: Region, trace: Trace, kinds: Kinds) -> None:
     accesses = Accesses.of(trace, region.samples[0])
     if not len(accesses.pc):
         return
-    steps, regular = _steps(region, trace, accesses)
+    steps, regular = steps_of(region, trace, accesses)
     first = _read_first(accesses, kinds)
     for step, rows in _groups(steps, regular):
         lanes = accesses.addresses[rows]
@@ -206,7 +183,7 @@ def _add(touched: Touched, region: Region, trace: Trace, kinds: Kinds) -> None:
         np.minimum.at(touched.turn, at[inside], np.broadcast_to(turn, at.shape)[inside])
 
 
-def _steps(region: Region, trace: Trace, accesses: Accesses) -> tuple[np.ndarray, np.ndarray]:
+def steps_of(region: Region, trace: Trace, accesses: Accesses) -> tuple[np.ndarray, np.ndarray]:
     """How far each access moves from block to block, int64 [rows, 3] bytes, and whether all blocks run agree."""
     count = len(accesses.pc)
     steps = np.zeros((count, 3), np.int64)

@@ -9,29 +9,29 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from gpusim.bound.footprint import Footprint, Region, footprint_of, hot_requests
+from gpusim.bound.footprint import FETCHES, Footprint, Region, footprint_of
+from gpusim.bound.meeting import atomic_requests, hot_requests
 from gpusim.bound.path import Path, path_of
 from gpusim.bound.sampling import communicates, is_cooperative, run_chosen, run_whole
-from gpusim.bound.work import Tally, work
+from gpusim.bound.work import Amount, Kinds, Tally, work
 from gpusim.config import GPUConfig
 from gpusim.counts import lowered_code
 from gpusim.launch import Dim3, Launch
+from gpusim.simulation import DEFAULT_MAX_CYCLES
 from gpusim.trace import Trace
 from isa import Program
 
-#: Positions along an axis that are run: the first, the last, and some between.
-_EDGES, _INSIDE = 1, 2
-_MOST_ISSUES = 1_000_000
 #: Grids of no more blocks are run as a whole; those of no more warps are also traced as a whole, as far as so many
 #: issues.
 _FEW_BLOCKS = 16
 _FEW_WARPS = 4096
 _FEW_ISSUES = 150_000
+#: Axes of no more blocks are run all along, by the number of axes.
 _FEW_PER_AXIS = {1: 8, 2: 4, 3: 3}
 
 
@@ -39,9 +39,11 @@ _FEW_PER_AXIS = {1: 8, 2: 4, 3: 3}
 class Profile:
     """What a launch does.
 
-    blocks, warps: of the grid, of a block. counts: blocks of each kind, int64 [kinds]; amounts: what one of them asks
-    of the machine, float64 [kinds, work.AMOUNTS]. total: the same of the whole grid.
-    footprint: memory that the grid touches. hot: requests of atomics to the line that gets most of them.
+    launch: without its arguments. blocks, warps: of the grid, of a block.
+    counts: blocks of each kind, int64 [kinds]; amounts: what one of them asks of the machine, float64
+    [kinds, work.AMOUNTS]. total: the same of the whole grid.
+    footprint: memory that the grid touches. hot: requests of atomics to the line that gets most of
+    them, and sectors in these.
     paths: what the warps of some blocks do one after the other, with the number of the kind they belong to.
     uniform: whether blocks of a kind do the same; else `counts` has one kind, the mean. sampled: blocks that were run.
     needs: what the numbers depend on, {dotted key of the configuration: value}.
@@ -55,7 +57,7 @@ class Profile:
     counts: np.ndarray
     amounts: np.ndarray
     footprint: Footprint
-    hot: float
+    hot: tuple[float, float]
     paths: tuple[tuple[int, Path], ...]
     uniform: bool
     sampled: int
@@ -81,22 +83,44 @@ class _Kind:
         return int(np.prod([last - first + 1 for first, last in self.ranges]))
 
 
-def make_profile(program: Program, launch: Launch, config: GPUConfig) -> Profile:
-    """Run what is needed and sum it up. Raises SimulationError for what is wrong with the launch."""
+@dataclass(frozen=True)
+class Effort:
+    """What a profile may cost: issues that are traced, cycles of a run, and whether a whole launch may be run that has
+    more than a few blocks."""
+
+    issues: int = 1_000_000
+    cycles: int = DEFAULT_MAX_CYCLES
+    whole: bool = True
+
+
+QUICK = Effort(120_000, 100_000, False)
+
+
+def make_profile(program: Program, launch: Launch, config: GPUConfig, effort: Effort | None = None) -> Profile | None:
+    """Run what is needed and sum it up; None if that takes more than the effort allowed.
+
+    Raises SimulationError for what is wrong with the launch, or for a run of more than the cycles allowed.
+    """
+    effort = effort or Effort()
     issues = 0
-    if launch.blocks > _FEW_BLOCKS and not communicates(program):
-        found = _sampled(program, launch, config)
+    if launch.blocks > _FEW_BLOCKS and config.gpu.warp_size <= 32 and not communicates(program):
+        found = _sampled(program, launch, config, effort)
         if isinstance(found, Profile):
             return found
         issues = found
-    return _whole(program, launch, config, issues)
+    if launch.blocks > _FEW_BLOCKS and not effort.whole:
+        return None
+    return _whole(program, launch, config, effort, issues)
 
 
 def needs_of(config: GPUConfig) -> dict[str, Any]:
     """What of a configuration changes the numbers of a profile."""
-    keys = ("gpu.arch", "gpu.warp_size", "shared.banks", "shared.bank_bytes")
-    values = dict(config.items())
-    return {key: values[key] for key in keys}
+    return {
+        "gpu.arch": config.gpu.arch,
+        "gpu.warp_size": config.gpu.warp_size,
+        "shared.banks": config.shared.banks,
+        "shared.bank_bytes": config.shared.bank_bytes,
+    }
 
 
 def kinds_of(grid: Dim3) -> list[_Kind]:
@@ -119,7 +143,7 @@ def _parts(extent: int, few: int) -> list[tuple[tuple[int, int], tuple[int, ...]
     return [((0, 0), (0,)), ((1, extent - 2), inside), ((extent - 1, extent - 1), (extent - 1,))]
 
 
-def _sampled(program: Program, launch: Launch, config: GPUConfig) -> Profile | int:
+def _sampled(program: Program, launch: Launch, config: GPUConfig, effort: Effort) -> Profile | int:
     """The profile by some blocks; if they do not stand for the others, about how many instructions the grid issues, 0
     if that is not known."""
     kinds = kinds_of(launch.grid)
@@ -128,11 +152,11 @@ def _sampled(program: Program, launch: Launch, config: GPUConfig) -> Profile | i
     if 2 * len(places) > launch.blocks:
         return 0
     numbers = [x + across * (y + down * z) for x, y, z in places]
-    result, memory = run_chosen(config, program, launch, numbers, _MOST_ISSUES)
+    result, memory = run_chosen(config, program, launch, numbers, effort.issues, effort.cycles)
     trace = result.trace
     assert trace is not None
     if not trace.complete:
-        return _MOST_ISSUES
+        return effort.issues
     issues = len(trace.issues) * launch.blocks // len(places)
     code = lowered_code(program)
     samples = _split(trace, range(len(places)))
@@ -142,7 +166,7 @@ def _sampled(program: Program, launch: Launch, config: GPUConfig) -> Profile | i
         at += len(kind.sampled)
         if any(not _same_course(mine[0], other) for other in mine[1:]):
             return issues
-        amounts.append(np.min([work(Tally.of_issues(each, len(code)), code) for each in mine], axis=0))
+        amounts.append(np.min([_work(trace, each, code) for each in mine], axis=0))
         regions.append(Region(kind.ranges, kind.sampled, tuple(mine)))
     footprint, touched = footprint_of(trace, regions, memory, code)
     if touched.irregular and issues < _FEW_ISSUES:
@@ -152,13 +176,13 @@ def _sampled(program: Program, launch: Launch, config: GPUConfig) -> Profile | i
     return Profile(
         kernel=program.name,
         program=program,
-        launch=launch,
+        launch=replace(launch, args=()),
         blocks=launch.blocks,
         warps=trace.warps_per_block,
         counts=np.array([kind.blocks for kind in kinds], np.int64),
         amounts=np.array(amounts),
         footprint=footprint,
-        hot=hot_requests(trace, regions, code),
+        hot=hot_requests(trace, regions, memory, Kinds(code)),
         paths=tuple((k, path_of(trace, regions[k].samples[0], touched, code)) for k in chosen),
         uniform=True,
         sampled=len(places),
@@ -167,49 +191,60 @@ def _sampled(program: Program, launch: Launch, config: GPUConfig) -> Profile | i
     )
 
 
-def _whole(program: Program, launch: Launch, config: GPUConfig, issues: int) -> Profile:
+def _whole(program: Program, launch: Launch, config: GPUConfig, effort: Effort, issues: int) -> Profile:
     """The profile of a launch that was run as a whole, in which about so many instructions are issued."""
     nbytes = sum(each.nbytes for each in launch.args if isinstance(each, np.ndarray))
     few = launch.blocks <= _FEW_BLOCKS or launch.blocks * -(-launch.threads_per_block // 32) <= _FEW_WARPS
     few &= issues < _FEW_ISSUES
     traced = range(launch.blocks) if few else (0, launch.blocks // 2, launch.blocks - 1)
-    limit = _MOST_ISSUES if launch.blocks <= _FEW_BLOCKS else _FEW_ISSUES
-    result, memory = run_whole(config, program, launch, traced, limit, nbytes)
+    limit = _FEW_ISSUES if few and launch.blocks > _FEW_BLOCKS else effort.issues
+    result, memory = run_whole(config, program, launch, traced, limit, effort.cycles, nbytes)
     trace, record = result.trace, result.record
-    assert trace is not None
     code = lowered_code(program)
-    warps = trace.warps_per_block
-    total = work(Tally.of_counters(record.line), code)
+    counts, amounts = np.array([launch.blocks]), work(Tally.of_counters(record.line), code)[None] / launch.blocks
+    nothing = Footprint(dict.fromkeys(FETCHES, 0), 0).measured(record)
+    known = Profile(
+        kernel=program.name,
+        program=program,
+        launch=replace(launch, args=()),
+        blocks=launch.blocks,
+        warps=-(-launch.threads_per_block // config.gpu.warp_size),
+        counts=counts,
+        amounts=amounts,
+        footprint=nothing,
+        hot=(0.0, 0.0),
+        paths=(),
+        uniform=False,
+        sampled=launch.blocks,
+        cooperative=is_cooperative(program),
+        needs=needs_of(config),
+    )
+    if trace is None:
+        return known
     complete = trace.complete and few
     # Of a block that the trace leaves, what there is is where all of its warps began.
     blocks = _split(trace, traced if trace.complete else traced[:1])
     regions = [_own_region(launch.grid, number, rows) for number, rows in zip(traced, blocks, strict=False)]
     footprint, touched = footprint_of(trace, regions, memory, code)
-    footprint = footprint.measured(record)
     touched.complete &= complete
-    if complete:
-        counts = np.ones(len(blocks), np.int64)
-        amounts = np.array([work(Tally.of_issues(rows, len(code)), code) for rows in blocks])
-    else:
-        counts, amounts = np.array([launch.blocks]), total[None] / launch.blocks
     longest = max(range(len(blocks)), key=lambda k: len(blocks[k]))
-    paths = ((longest if complete else 0, path_of(trace, blocks[longest], touched, code)),)
-    return Profile(
-        kernel=program.name,
-        program=program,
-        launch=launch,
-        blocks=launch.blocks,
-        warps=warps,
-        counts=counts,
-        amounts=amounts,
-        footprint=footprint,
-        hot=hot_requests(trace, regions, code),
-        paths=paths,
-        uniform=complete,
-        sampled=launch.blocks,
-        cooperative=is_cooperative(program),
-        needs=needs_of(config),
+    known = replace(
+        known,
+        footprint=footprint.measured(record),
+        hot=hot_requests(trace, regions, memory, Kinds(code)),
+        paths=((longest if complete else 0, path_of(trace, blocks[longest], touched, code)),),
     )
+    if not complete:
+        return known
+    amounts = np.array([_work(trace, rows, code) for rows in blocks])
+    return replace(known, counts=np.ones(len(blocks), np.int64), amounts=amounts, uniform=True)
+
+
+def _work(trace: Trace, issues: np.ndarray, code: np.ndarray) -> np.ndarray:
+    """The work vector of one block, atomics counted by their addresses."""
+    found = work(Tally.of_issues(issues, len(code)), code)
+    found[Amount.ATOMIC_LINES] = max(found[Amount.ATOMIC_LINES], atomic_requests(trace, issues, Kinds(code)))
+    return found
 
 
 def _own_region(grid: Dim3, number: int, rows: np.ndarray) -> Region:

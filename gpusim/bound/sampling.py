@@ -21,7 +21,7 @@ from gpusim.memory import DeviceMemory
 from gpusim.module import Modules
 from gpusim.result import Result
 from gpusim.runner import run_launch
-from gpusim.simulation import DEFAULT_MAX_CYCLES, parameter_names
+from gpusim.simulation import parameter_names
 from gpusim.trace import SPACES, Trace, TraceOptions
 from isa import Program
 from isa import microops as M
@@ -90,21 +90,24 @@ def is_cooperative(program: Program) -> bool:
 
 
 def run_chosen(
-    config: GPUConfig, program: Program, launch: Launch, chosen: Sequence[int], limit: int
+    config: GPUConfig, program: Program, launch: Launch, chosen: Sequence[int], limit: int, cycles: int
 ) -> tuple[Result, DeviceMemory]:
-    """The chosen blocks alone, traced with all addresses. The trace numbers warps by a block's place in `chosen`."""
+    """The chosen blocks alone, traced with all addresses up to `limit` issues, for `cycles` at most.
+
+    The trace numbers warps by a block's place in `chosen`.
+    """
     machine = load_config(config, {"sm.count": len(chosen), **_SMALL})
     device = ChosenBlocks(machine, launch.grid, chosen)
     # A warp is asked for when it starts, under the first number, and its addresses when it issues, under the other.
     options = TraceOptions(sms=(), blocks={*range(len(chosen)), *chosen}, limit=limit)
-    return _run(machine, program, launch, device, options)
+    return _run(machine, program, launch, device, options, cycles)
 
 
 def run_whole(
-    config: GPUConfig, program: Program, launch: Launch, traced: Sequence[int], limit: int, footprint: int
+    config: GPUConfig, program: Program, launch: Launch, traced: Sequence[int], limit: int, cycles: int, footprint: int
 ) -> tuple[Result, DeviceMemory]:
-    """The whole launch, on a machine whose L2 has room for `footprint` bytes several times over and fetches single
-    sectors, so that what it gets from memory is what the launch reads without having written it."""
+    """The whole launch, traced in part, on a machine whose L2 has room for `footprint` bytes several times over and
+    fetches single sectors, so that what it gets from memory is what the launch reads without having written it."""
     l2 = config.l2
     step = l2.slices * l2.ways * l2.line_bytes
     machine = load_config(
@@ -117,16 +120,22 @@ def run_whole(
             "l2.gpc_partitions": [0],
         },
     )
-    options = TraceOptions(sms=(), blocks=traced, limit=limit)
-    return _run(machine, program, launch, None, options)
+    # Traces are of warps of up to 32 lanes.
+    options = TraceOptions(sms=(), blocks=traced, limit=limit) if config.gpu.warp_size <= 32 else None
+    return _run(machine, program, launch, None, options, cycles)
 
 
 
 
 def _run(
-    config: GPUConfig, program: Program, launch: Launch, device: Device | None, options: TraceOptions
+    config: GPUConfig,
+    program: Program,
+    launch: Launch,
+    device: Device | None,
+    options: TraceOptions | None,
+    cycles: int,
 ) -> tuple[Result, DeviceMemory]:
-    memory = DeviceMemory()
+    memory = DeviceMemory(config.dram.capacity_bytes)
     modules = Modules(memory)
     signature = None if launch.kernel is program else launch.signature
     bound = bind(program, launch.args, memory, signature, parameter_names(launch.kernel))
@@ -139,7 +148,7 @@ def _run(
             memory,
             bound.parameter_bytes,
             1,
-            DEFAULT_MAX_CYCLES,
+            cycles,
             True,
             None,
             device=device,
@@ -148,13 +157,13 @@ def _run(
     finally:
         if device is not None:
             device.close()
-    _count_constants(result.trace)
+    if result.trace is not None:
+        _count_constants(result.trace)
     return result, memory
 
 
-def _count_constants(trace: Trace | None) -> None:
+def _count_constants(trace: Trace) -> None:
     """Gives accesses to constants a number of `lines`: distinct addresses, which are served one after the other."""
-    assert trace is not None
     rows = np.flatnonzero((trace.issues["space"] == SPACES.index("constant")) & (trace.issues["access"] >= 0))
     lanes = np.sort(trace.addresses[trace.issues["access"][rows]], axis=1)
     new = np.diff(lanes, axis=1, prepend=-1) != 0

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.bound.path import T_FETCH, T_MEMORY, instruction_table, is_bsync, least_times, times_of
 from gpusim.bound.profile import Profile, needs_of
+from gpusim.bound.walk import T_FETCH, T_MEMORY, instruction_table, is_bsync, least_times, times_of
 from gpusim.bound.work import Amount
 from gpusim.config import GPUConfig
-from gpusim.counts import lowered_code
+from gpusim.config.lanes import row_cycles
 from gpusim.engine.constant_load import CONSTANT_TURN
 from gpusim.engine.dispatcher import FRACTION
 from gpusim.engine.machine import unit_timing
@@ -24,6 +24,7 @@ from gpusim.engine.memory_state import P_BURST, TICKS
 from gpusim.engine.scheduler import EXIT_CYCLES, XU_AHEAD
 from gpusim.errors import LaunchError
 from gpusim.occupancy import Occupancy, occupancy
+from gpusim.runner import lowered_once
 from isa import microops as M
 
 #: Units whose throughput bounds a launch, by the name of the term.
@@ -113,18 +114,19 @@ def bound(profile: Profile, config: GPUConfig) -> Bound:
     )
 
 
-def busiest(profile: Profile, values: np.ndarray, places: int) -> float:
-    """What the busiest of `places` SMs gets at least of an amount, `values` for a block of each kind.
+def busiest(profile: Profile, values: np.ndarray, places: int) -> np.ndarray:
+    """What the busiest of `places` SMs gets at least of some amounts, float64 [amounts], `values` being what a block of
+    each kind asks for, [amounts, kinds].
 
-    On average each gets its share. And of any n blocks that each ask for v or more some SM gets n / places, rounded
-    up.
+    Those that have blocks get their share on average. And of any n blocks that each ask for v or more some SM gets
+    n / places, rounded up.
     """
-    share = float(profile.counts @ values) / places
+    share = values @ profile.counts / min(places, profile.blocks)
     if not profile.uniform:
         return share
-    order = np.argsort(-values)
-    so_far = np.cumsum(profile.counts[order])
-    return max(share, float((-(-so_far // places) * values[order]).max(initial=0.0)))
+    order = np.argsort(-values, axis=1)
+    so_far = np.cumsum(profile.counts[order], axis=1)
+    return np.maximum(share, (-(-so_far // places) * np.take_along_axis(values, order, 1)).max(axis=1))
 
 
 def _occupancy(profile: Profile, config: GPUConfig) -> Occupancy:
@@ -182,10 +184,10 @@ def _walked(
 ) -> tuple[tuple[int, int], tuple[int, int]]:
     """Least times of a path, as one of the first blocks and as a later one."""
     memo = profile.memo
-    parts = (config.pipes, config.issue, config.memory_instruction, config.shared, config.constant)
+    parts = (config.pipes, config.issue, config.memory_instruction, config.shared, config.constant, config.icache)
     table_key = ("table", *parts)
     if table_key not in memo:
-        code = lowered_code(profile.program)
+        code = lowered_once(profile.program, config).code
         memo[table_key] = instruction_table(code, config), is_bsync(code)
     table, bsync = memo[table_key]
     key = ("walk", number, *parts, times.tobytes())
@@ -202,28 +204,35 @@ def _in_sm(profile: Profile, config: GPUConfig, fetch: int) -> dict[str, float]:
     amounts = profile.amounts
     start = _start(config) + fetch
 
-    def term(values: np.ndarray, servers: int = 1, early: float = 1) -> float:
-        busy = busiest(profile, values, sms) / servers
-        return start + busy - early if busy else 0.0
-
     interval, _ = unit_timing(config)
     units = amounts[:, Amount.UNIT :]
-    terms = {"issue slots": term(amounts[:, Amount.ISSUES], parts)}
-    for name, unit in _PIPES.items():
-        values = units[:, unit] * interval[unit]
-        if unit == M.UNIT_FMAHEAVY:
-            values = values + amounts[:, Amount.WIDE] * config.pipes.wide_initiation_cycles
-        early = max(int(interval[unit]), config.pipes.wide_initiation_cycles) + XU_AHEAD
-        terms[name] = term(values, parts, early)
     l1, memory = config.l1, config.memory_instruction
+    # Name: what a block of each kind keeps the unit busy for, how many units an SM has, and by how much the last
+    # instruction in it may be earlier than the end of that time.
+    found = {"issue slots": (amounts[:, Amount.ISSUES], parts, 1)}
+    for name, unit in _PIPES.items():
+        values, early = units[:, unit] * interval[unit], int(interval[unit])
+        if unit == M.UNIT_FMAHEAVY:
+            wide = row_cycles(config, config.pipes.wide_initiation_cycles)
+            values, early = values + amounts[:, Amount.WIDE] * wide, max(early, wide)
+        found[name] = values, parts, early + XU_AHEAD
     tags = np.maximum(amounts[:, Amount.LOAD_LINES] / l1.tag_lookups_per_cycle, amounts[:, Amount.REQUESTS])
-    return terms | {
-        "memory queue": term(amounts[:, Amount.QUEUE] * config.pipes.lsu.initiation_cycles, parts, 2),
-        "L1 data": term(amounts[:, Amount.WAVEFRONTS] * config.shared.wavefront_cycles + amounts[:, Amount.DATA]),
-        "L1 tags": term(tags + amounts[:, Amount.STRICT_LINES], early=32),
-        "stores of an SM": term(amounts[:, Amount.STORE_CYCLES], early=128),
-        "constant loads": term(amounts[:, Amount.CONSTANTS] * CONSTANT_TURN, parts, CONSTANT_TURN),
-        "special registers": term(amounts[:, Amount.SPECIALS] * memory.address_interval_cycles, early=2),
+    shared = config.shared
+    data = amounts[:, Amount.WAVEFRONTS] * shared.wavefront_cycles + amounts[:, Amount.DATA]
+    data += amounts[:, Amount.ATOMIC_WAVEFRONTS] * shared.atomic_wavefront_cycles
+    queue = amounts[:, Amount.QUEUE] * row_cycles(config, config.pipes.lsu.initiation_cycles)
+    found |= {
+        "memory queue": (queue, parts, 2),
+        "L1 data": (data, 1, 32),
+        "L1 tags": (tags + amounts[:, Amount.STRICT_LINES], 1, 32),
+        "stores of an SM": (amounts[:, Amount.STORE_CYCLES], 1, 128),
+        "constant loads": (amounts[:, Amount.CONSTANTS] * CONSTANT_TURN, parts, 32 * CONSTANT_TURN),
+        "special registers": (amounts[:, Amount.SPECIALS] * memory.address_interval_cycles, 1, 2),
+    }
+    busy = busiest(profile, np.array([values for values, _, _ in found.values()]), sms)
+    return {
+        name: start + busy[k] / servers - early if busy[k] else 0.0
+        for k, (name, (_, servers, early)) in enumerate(found.items())
     }
 
 
@@ -238,9 +247,10 @@ def _beyond(profile: Profile, config: GPUConfig, times: np.ndarray) -> dict[str,
     requests += total[Amount.WRITE_BYTES]
     ports = -(-config.sm.count // crossbar.sms_per_port)
     sectors = fetched + total[Amount.WRITE_SECTORS] + total[Amount.ATOMIC_SECTORS]
+    sector_cycles = min(l2.atomic_sector_cycles, l2.atomic_whole_sector_cycles)
     updates = max(
         total[Amount.ATOMIC_LINES] * l2.atomic_same_address_cycles,
-        total[Amount.ATOMIC_SECTORS] * min(l2.atomic_sector_cycles, l2.atomic_whole_sector_cycles),
+        total[Amount.ATOMIC_SECTORS] * sector_cycles,
     )
     updates += total[Amount.PARTIAL_SECTORS] * l2.partial_write_cycles
     start = _start(config) + int(times[T_FETCH])
@@ -252,7 +262,7 @@ def _beyond(profile: Profile, config: GPUConfig, times: np.ndarray) -> dict[str,
         "crossbar, from SMs": requests / (ports * crossbar.port_request_bytes_per_cycle),
         "L2 slices": sectors * 32 / (l2.slices * l2.slice_bytes_per_cycle),
         "atomic units": updates / l2.slices,
-        "one line's atomics": profile.hot * l2.atomic_same_address_cycles,
+        "one line's atomics": max(profile.hot[0] * l2.atomic_same_address_cycles, profile.hot[1] * sector_cycles),
     }
     # The last of a queue waits for all before it, not for itself.
     terms = {name: start + cycles - 32 if cycles > 32 else 0.0 for name, cycles in amounts.items()}

@@ -23,6 +23,7 @@ class Amount(IntEnum):
     WIDE = auto()  # of those of the heavy FMA half: products of 64 bits
     QUEUE = auto()  # turns in the memory queues of the sub-partitions
     WAVEFRONTS = auto()  # shared memory's, in the data stage
+    ATOMIC_WAVEFRONTS = auto()  # the same of atomics
     DATA = auto()  # other turns there: a store, a shuffle, a read of a thread's number
     LOAD_LINES = auto()  # lines looked up by loads and stores, several in a cycle
     REQUESTS = auto()  # instructions that look lines up
@@ -112,7 +113,8 @@ def work(tally: Tally, code: np.ndarray) -> np.ndarray:
     put(Amount.QUEUE, requests, outside)
     put(Amount.QUEUE, executed, kinds.shuffle)
     put(Amount.QUEUE, 2 * executed, kinds.lane_register)
-    put(Amount.WAVEFRONTS, tally.wavefronts, ~kinds.copies)
+    put(Amount.WAVEFRONTS, tally.wavefronts, ~kinds.copies & ~kinds.shared_atomics)
+    put(Amount.ATOMIC_WAVEFRONTS, tally.wavefronts, kinds.shared_atomics)
     put(Amount.DATA, executed, kinds.shuffle | kinds.lane_register)
     put(Amount.DATA, requests, kinds.writes)
     put(Amount.LOAD_LINES, lines, kinds.plain_loads | kinds.writes)
@@ -151,6 +153,7 @@ class Kinds:
         self.stores = beyond & (operation == M.OP_STORE)
         self.reductions = beyond & ((operation == M.OP_RED) | ((operation == M.OP_ATOM) & silent))
         self.returns = beyond & (operation == M.OP_ATOM) & ~silent
+        self.shared_atomics = memory & np.isin(operation, (M.OP_ATOM, M.OP_RED))
         self.atomics = self.reductions | self.returns
         self.writes = self.stores | self.reductions
         self.strict = self.returns | (self.loads & strong)

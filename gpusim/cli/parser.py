@@ -17,6 +17,15 @@ examples:
   gpusim figures transpose/tiled pictures          pictures of what happened
   gpusim config diff h200 a100                     where two GPUs differ
   gpusim collective all_reduce 256M --gpus 8       what a collective of several GPUs takes
+  gpusim parallel step.toml                        what a training step on several GPUs takes
+  gpusim sensitivity gemv --next a100              which parameter of a GPU moves the time most
+  gpusim search space.toml --limit "area_mm2 <= h200"    the best machines under a budget
+  gpusim cost h200 --set sm.count=264              what a GPU costs in area and power
+  gpusim sensitivity gemv --next a100              which parameter of a GPU moves the time most
+  gpusim search space.toml --limit "area_mm2 <= h200"    the best machines under a budget
+  gpusim cost h200 --set sm.count=264              what a GPU costs in area and power
+  gpusim collective all_reduce 256M --gpus 8       what a collective of several GPUs takes
+  gpusim parallel step.toml                        what a training step on several GPUs takes
 """
 
 
@@ -26,12 +35,16 @@ def make_parser() -> argparse.ArgumentParser:
         bound,
         collective,
         configs,
+        cost,
         diff,
         figures,
         listing,
         parallel,
+        plot,
         run,
         script,
+        search,
+        sensitivity,
         show,
         sweep,
     )
@@ -44,7 +57,11 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (run, script, listing, show, diff, bound, sweep, figures, configs, collective, parallel):
+    modules = (
+        run, script, listing, show, diff, bound, sweep, search,
+        sensitivity, cost, figures, plot, configs, collective, parallel,
+    )  # fmt: skip
+    for module in modules:
         module.add(commands)
     return parser
 

@@ -45,6 +45,12 @@ def add(commands) -> None:
         help="do not compare a bundled program's output with its NumPy reference",
     )
     parser.add_argument(
+        "--bound",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="also the least time the launch could take, where a few blocks tell: docs/bound.md (default: yes)",
+    )
+    parser.add_argument(
         "--report",
         metavar="FILE.html",
         help="also write the report as one HTML file, with a stepper through the warps of block 0",
@@ -84,7 +90,7 @@ def execute(options: argparse.Namespace) -> int:
         check_writable(options.report)
     expected = target.variant.reference(target.launch) if target.variant and not options.no_check else None
     trace = trace_options(options, target.launch)
-    result = simulate_target(target, options, trace)
+    result = simulate_target(target, options, trace, bound=options.bound)
     if result.trace is not None and options.trace:
         write_trace(result.trace, options.trace)
     if options.report:
@@ -120,9 +126,9 @@ def _write_report(result: Result, path: str, target: Target) -> None:
 
 
 def simulate_target(
-    target: Target, options: argparse.Namespace, trace: TraceOptions | None = None
+    target: Target, options: argparse.Namespace, trace: TraceOptions | None = None, bound: bool = False
 ) -> Result:
-    """Simulate a target, with the options of `add_run_options` and of the GPU."""
+    """Simulate a target, with the options of `add_run_options` and of the GPU. bound: as for `gpusim.simulate`."""
     from gpusim.cli.progress import announce_compilation, show_progress
     from gpusim.simulation import DEFAULT_MAX_CYCLES, simulate
 
@@ -147,6 +153,7 @@ def simulate_target(
             progress=progress,
             check=[name.strip() for name in options.check.split(",") if name.strip()],
             trace=trace,
+            bound=bound,
         )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpusim.config.lanes import warp_cycles
 from gpusim.config.models import GPUConfig
 
 
@@ -35,14 +36,14 @@ class Derived:
 
 
 def peak_operations_per_s(config: GPUConfig) -> dict[str, float]:
-    """Operations a second of all SMs, by kind: a fused multiply-add of a warp each `initiation_cycles`."""
+    """Operations a second of all SMs, by kind: a fused multiply-add of 32 lanes each `initiation_cycles`."""
     pipes = config.pipes
     warps_per_s = config.sm.count * config.sm.sub_partitions * config.gpu.clock_mhz * 1e6
     lanes = config.gpu.warp_size
     return {
-        "FP32": warps_per_s * 2 * lanes / pipes.fma.initiation_cycles,
-        "FP64": warps_per_s * 2 * lanes / pipes.fp64.initiation_cycles,
-        "FP16": warps_per_s * 4 * lanes / pipes.half.initiation_cycles,
+        "FP32": warps_per_s * 2 * lanes / warp_cycles(config, pipes.fma.initiation_cycles),
+        "FP64": warps_per_s * 2 * lanes / warp_cycles(config, pipes.fp64.initiation_cycles),
+        "FP16": warps_per_s * 4 * lanes / warp_cycles(config, pipes.half.initiation_cycles),
         "tensor": warps_per_s * 2 * _matrix_multiply_adds(config) / pipes.tensor.initiation_cycles,
     }
 
@@ -89,11 +90,12 @@ def _rates(config: GPUConfig) -> list[Derived]:
         Derived(group, f"{kind.lower()}_flop_s", peaks[kind], f"{text}, a fused multiply-add as two", "TFLOP/s", 1e12)
         for kind, text in words.items()
     ]
+    alu, xu = (warp_cycles(config, pipe.initiation_cycles) for pipe in (pipes.alu, pipes.xu))
     return [
         *rows,
         Derived(group, "tensor_flop_s", peaks["tensor"], "16-bit matrix products by mma.sync", "TFLOP/s", 1e12),
-        Derived(group, "int32_op_s", lanes_per_s / pipes.alu.initiation_cycles, "additions, logic", "Top/s", 1e12),
-        Derived(group, "special_op_s", lanes_per_s / pipes.xu.initiation_cycles, "MUFU", "Top/s", 1e12),
+        Derived(group, "int32_op_s", lanes_per_s / alu, "additions, logic", "Top/s", 1e12),
+        Derived(group, "special_op_s", lanes_per_s / xu, "MUFU", "Top/s", 1e12),
         Derived(group, "issue_s", lanes_per_s / config.gpu.warp_size, "warp instructions", "G/s", 1e9),
     ]
 

@@ -47,13 +47,6 @@ class GPUConfig(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> GPUConfig:
-        if self.l1.sector_bytes != self.l2.sector_bytes or self.l1.line_bytes != self.l2.line_bytes:
-            raise ValueError("l1 and l2 must have the same line_bytes and sector_bytes")
-        if self.l2_slice_cycles < 0:
-            raise ValueError(
-                "l2.latency_near_cycles must not be below l1.latency_cycles plus "
-                "crossbar.request_latency_cycles plus crossbar.reply_latency_cycles"
-            )
         shortest = self.l2.latency_near_cycles - self.l2.latency_spread_cycles // 2 - self.l1.latency_cycles
         if self.l2.lookahead_cycles > shortest:
             raise ValueError(
@@ -65,8 +58,6 @@ class GPUConfig(Section):
                 "dram.latency_cycles must not be below the mean of l2.latency_near_cycles and "
                 "l2.latency_far_cycles plus dram.row_activate_cycles"
             )
-        if self.dram.channels % self.l2.slices and self.l2.slices % self.dram.channels:
-            raise ValueError("dram.channels must be a multiple of l2.slices, or the other way round")
         if self.dram.row_bytes < self.l2.line_bytes:
             raise ValueError("dram.row_bytes must not be below l2.line_bytes")
         if self.sm.max_threads < self.sm.max_threads_per_block:
@@ -78,12 +69,6 @@ class GPUConfig(Section):
 
     def __hash__(self) -> int:
         return hash(tuple(self.__dict__.values()))
-
-    @property
-    def l2_slice_cycles(self) -> int:
-        """Cycles inside an L2 slice on a hit: the near latency less L1 and both ways through the crossbar."""
-        ways = self.crossbar.request_latency_cycles + self.crossbar.reply_latency_cycles
-        return self.l2.latency_near_cycles - self.l1.latency_cycles - ways
 
     @property
     def dram_miss_cycles(self) -> float:

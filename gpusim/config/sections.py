@@ -25,7 +25,31 @@ Count = Annotated[int, Field(gt=0)]
 QueueDepth = Annotated[int, Field(gt=0, le=32)]
 Cycles = Annotated[int, Field(ge=0)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+# Where the engine has a fixed number of bits or words for something, as each key's description or error says.
+Blocks = Annotated[int, Field(gt=0, le=256)]
+Gpcs = Annotated[int, Field(gt=0, le=1024)]
+Sectors = Annotated[int, Field(gt=0, le=32000)]
 Dim3 = tuple[Count, Count, Count]
+
+
+def _fixed(size: int, why: str) -> AfterValidator:
+    """For a number that compiled code is built on: an error that says so."""
+
+    def check(value: int) -> int:
+        if value != size:
+            raise ValueError(f"must be {size}, got {value}: {why}")
+        return value
+
+    return AfterValidator(check)
+
+
+LineBytes = Annotated[int, _fixed(128, "addresses are split into lines of four sectors in compiled code")]
+SectorBytes = Annotated[int, _fixed(32, "a request says in four bits which quarters of its line it wants")]
+Replacement = Literal["fifo", "lru", "random"]
+_REPLACEMENT = (
+    "which line of a set goes: lru the one used least recently, fifo the one that came first, random any "
+    "(the same ones in every run)"
+)
 
 
 def _doc(text: str) -> Any:
@@ -44,24 +68,28 @@ class Gpu(Section):
     name: str = Field(min_length=1, description="name of the product")
     arch: str = Field(pattern=r"^sm_\d+[af]?$", description="architecture that programs are compiled for")
     clock_mhz: Count = _doc("SM clock; turns cycles into time")
-    warp_size: Literal[32] = _doc("lanes of a warp; 32 in every instruction's meaning")
+    warp_size: Literal[16, 32, 64] = _doc(
+        "lanes of a warp; programs are compiled for 32, see docs/warp_size.md for what the others mean"
+    )
 
 
 class Sm(Section):
     """How many SMs there are and what one holds (registers are 32 bits wide)."""
 
     count: Count = _doc("SMs that are enabled")
-    gpcs: Count = _doc(
+    gpcs: Gpcs = _doc(
         "graphics processing clusters that the SMs are divided among; a thread block cluster lies in one"
     )
     tpc_gpcs: tuple[Annotated[int, Field(ge=0)], ...] = _doc(
         "GPC of each TPC, that is of each pair of SMs (`crossbar.sms_per_port`), in the order in which they get "
         "blocks; for any other number of TPCs than are listed they go round the GPCs"
     )
-    max_cluster_blocks: Count = _doc("blocks of the largest thread block cluster; 1: no clusters")
+    max_cluster_blocks: Annotated[int, Field(gt=0, le=16)] = _doc(
+        "blocks of the largest thread block cluster; 1: no clusters"
+    )
     sub_partitions: Count = _doc("sub-partitions, each with its own scheduler; warp w runs on w modulo this")
     max_warps: Count = _doc("resident warps")
-    max_blocks: Count = _doc("resident blocks")
+    max_blocks: Blocks = _doc("resident blocks")
     max_threads: Count = _doc("resident threads")
     max_threads_per_block: Count = _doc("threads of one block")
     registers: Count = _doc("registers of all sub-partitions together")
@@ -133,11 +161,19 @@ class Issue(Section):
     bar_per_warp_cycles: Cycles = _doc("barrier: further cycles for each warp of the block")
 
 
-class Pipe(Section):
-    """One kind of execution unit of a sub-partition."""
+class Port(Section):
+    """One way into units that others share: it has a rate, and what is behind it the latencies."""
 
     initiation_cycles: Count = _doc("cycles between two warp instructions of one sub-partition")
-    latency_cycles: Count = _doc("cycles from issue until a dependent instruction may issue")
+
+
+class Pipe(Port):
+    """One kind of execution unit of a sub-partition."""
+
+    latency_cycles: Count = _doc(
+        "cycles from issue until a dependent instruction may issue; fixed ones are in the code, which is timed anew "
+        "where the compiler counts on others (gpusim/engine/retime.py)"
+    )
 
 
 class Pipes(Section):
@@ -150,11 +186,9 @@ class Pipes(Section):
     fp64: Pipe = _doc("DADD, DMUL, DFMA")
     xu: Pipe = _doc("MUFU and conversions that share its unit")
     popc: Pipe = _doc("constant loads, special registers, MATCH and barriers; POPC itself goes through `xu`")
-    lsu: Pipe = _doc(
-        "addresses of loads, stores, atomics and shuffles; latency of those without their own key"
-    )
+    lsu: Port = _doc("addresses of loads, stores, atomics and shuffles")
     uniform: Pipe = _doc("uniform datapath")
-    branch: Pipe = _doc("branches, barriers of convergence, exits")
+    branch: Port = _doc("branches, barriers of convergence, exits")
     tensor: Pipe = _doc("matrix multiply: one m16n8k16 with 16-bit inputs")
     wide_initiation_cycles: Count = _doc("cycles between two IMAD.WIDE or IMAD.HI of one sub-partition")
     group_columns_per_cycle: Count = _doc("columns of a product of four warps (wgmma) that are done in a cycle")
@@ -206,25 +240,28 @@ class Shared(Section):
     wavefront_cycles: Count = _doc("cycles of the data pipe per wavefront, for the whole SM")
     atomic_latency_cycles: Count = _doc("atomic that returns a value, without conflicts")
     atomic_wavefront_cycles: Count = _doc("cycles of the data pipe per wavefront of an atomic")
-    remote_latency_cycles: Count = _doc("load from the shared memory of another block of a cluster")
-    cluster_barrier_cycles: Count = _doc("from the last arrival at a cluster's barrier until its warps go on")
+    remote_latency_cycles: Count = _doc(
+        "load from the shared memory of another block of a cluster; at least l1.latency_cycles and a window, "
+        "l2.lookahead_cycles"
+    )
+    cluster_barrier_cycles: Count = _doc(
+        "from the last arrival at a cluster's barrier until its warps go on; at least until the window ends"
+    )
 
 
 class L1(Section):
     """The L1 data cache: what shared memory leaves of the unified memory, write-through."""
 
-    line_bytes: PowerOfTwo = _doc("a line, which one tag covers")
-    sector_bytes: PowerOfTwo = _doc("a sector, the unit of transfer")
+    line_bytes: LineBytes = _doc("a line, which one tag covers")
+    sector_bytes: SectorBytes = _doc("a sector, the unit of transfer")
+    replacement: Replacement = _doc(_REPLACEMENT + "; lines on their way stay")
+    write_allocate: bool = _doc("sectors that a store writes whole are in L1 afterwards; else stores pass it by")
     sets: Count = _doc("sets; the ways follow from the size that shared memory leaves")
     latency_cycles: Count = _doc("load that hits, dependent")
     tag_lookups_per_cycle: Count = _doc("tags, that is distinct lines of a request, looked up in a cycle")
     data_bytes_per_cycle: Count = _doc("bytes that the data stage delivers in a cycle")
-    max_outstanding_sectors: Count = _doc("sectors asked for and not yet back, per SM")
+    max_outstanding_sectors: Sectors = _doc("sectors asked for and not yet back, per SM")
     max_outstanding_stores: Count = _doc("lines of stores that L2 has not acknowledged, per SM")
-
-    @model_validator(mode="after")
-    def _consistent(self) -> L1:
-        return _sectors_divide(self)
 
     @property
     def sectors_per_line(self) -> int:
@@ -244,6 +281,7 @@ class Icache(Section):
     l0_bytes: Count = _doc("L0 of one sub-partition")
     l1_bytes: Count = _doc("L1")
     l15_bytes: Count = _doc("L1.5")
+    ways: Count = _doc("ways of L1 and L1.5; an L0 has one set")
     prefetch_lines: Cycles = _doc("lines that the stream buffer of an L0 runs ahead")
     l1_latency_cycles: Count = _doc("L0 miss that hits L1")
     l15_latency_cycles: Count = _doc("L1 miss that hits L1.5")
@@ -251,6 +289,18 @@ class Icache(Section):
     l1_line_cycles: Count = _doc("cycles between two lines out of L1")
     l15_line_cycles: Count = _doc("cycles between two lines out of L1.5")
     l2_line_cycles: Count = _doc("cycles between two lines out of L2, for one SM")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Icache:
+        if self.line_bytes < 16:
+            raise ValueError(f"line_bytes must hold an instruction of 16 bytes, got {self.line_bytes}")
+        if self.l0_bytes < self.line_bytes:
+            raise ValueError(f"l0_bytes must not be below line_bytes = {self.line_bytes}, got {self.l0_bytes}")
+        for name in ("l1_bytes", "l15_bytes"):
+            least = self.ways * self.line_bytes
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must hold a set of {self.ways} lines, {least}, got {getattr(self, name)}")
+        return self
 
 
 class Constant(Section):
@@ -266,13 +316,25 @@ class Constant(Section):
     l2_latency_cycles: Count = _doc("second-level miss that hits L2: constants of a module that has run before")
     memory_latency_cycles: Count = _doc("the same out of memory: of a module that has not")
 
+    @model_validator(mode="after")
+    def _consistent(self) -> Constant:
+        if not 4 <= self.line_bytes <= 1 << 16:
+            raise ValueError(f"line_bytes must be 4 to 65536, a word to a bank, got {self.line_bytes}")
+        for name in ("l0_bytes", "l15_bytes", "fetch_bytes"):
+            if getattr(self, name) < self.line_bytes:
+                raise ValueError(
+                    f"{name} must not be below line_bytes = {self.line_bytes}, got {getattr(self, name)}"
+                )
+        if self.fetch_bytes > 1 << 16:
+            raise ValueError(f"fetch_bytes must not exceed a bank of 65536, got {self.fetch_bytes}")
+        return self
+
 
 class Crossbar(Section):
-    """The network between SMs and L2. A port serves the SMs of one TPC."""
+    """The network between SMs and L2: its rates. A port serves the SMs of one TPC. How long the way takes is part of
+    `l2.latency_near_cycles`."""
 
     sms_per_port: Count = _doc("SMs that share a port")
-    request_latency_cycles: Cycles = _doc("SM to L2, empty network")
-    reply_latency_cycles: Cycles = _doc("L2 to SM, empty network")
     port_request_bytes_per_cycle: Count = _doc(
         "bytes a port can send to L2 in a cycle (headers and store data)"
     )
@@ -304,8 +366,9 @@ class L2(Section):
     write_probes: Annotated[float, Field(ge=0, le=1)] = _doc(
         "requests between partitions for each line that is written, besides the writes themselves"
     )
-    line_bytes: Literal[128] = _doc("a line, which one tag covers; requests are made of it")
-    sector_bytes: Literal[32] = _doc("a sector, the unit of transfer")
+    line_bytes: LineBytes = _doc("a line, which one tag covers; requests are made of it")
+    sector_bytes: SectorBytes = _doc("a sector, the unit of transfer")
+    replacement: Replacement = _doc(_REPLACEMENT + "; lines that only passed through go first")
     latency_near_cycles: Count = _doc("whole load latency of a hit in the SM's own partition")
     latency_spread_cycles: Cycles = _doc("the farthest slice of a partition less the nearest; latencies are means")
     latency_far_cycles: Count = _doc("whole load latency of a hit in the other partition")
@@ -332,7 +395,8 @@ class L2(Section):
             )
         if self.slices // self.partitions % 2:
             raise ValueError(
-                f"slices of a partition must be even, since a kilobyte lies in two of them, got {self.slices}"
+                f"slices must be an even number in each of partitions = {self.partitions}, since a kilobyte lies in "
+                f"two of them, got {self.slices}"
             )
         step = self.slices * self.ways * self.line_bytes
         if self.bytes % step:
@@ -343,7 +407,7 @@ class L2(Section):
             )
         if self.latency_far_cycles < self.latency_near_cycles:
             raise ValueError("latency_far_cycles must not be below latency_near_cycles")
-        return _sectors_divide(self)
+        return self
 
     @property
     def sectors_per_line(self) -> int:
@@ -416,9 +480,3 @@ class LaunchTiming(Section):
     drain_cycles: Cycles = _doc("from a block's last exit until its resources are free")
     max_grid: Dim3 = _doc("blocks in x, y, z")
     max_block: Dim3 = _doc("threads in x, y, z")
-
-
-def _sectors_divide(section: Any) -> Any:
-    if section.sector_bytes > section.line_bytes:
-        raise ValueError("sector_bytes must not exceed line_bytes")
-    return section

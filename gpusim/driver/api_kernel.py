@@ -20,10 +20,10 @@ _SIZE_OF_DYNAMIC_SHARED = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int)
 def kernel_attribute(driver: Driver, kernel: Kernel, number: int) -> int:
     """The value of an attribute of `CUfunction_attribute`. Raises INVALID_VALUE."""
     program = kernel.program
-    sm = driver.config.sm
+    sm, warp = driver.config.sm, driver.config.gpu.warp_size
     most = program.max_threads or sm.max_threads_per_block
     by_registers = max(
-        (threads for threads in range(32, most + 1, 32) if blocks_per_sm(driver, kernel, threads, 0)),
+        (threads for threads in range(warp, most + 1, warp) if blocks_per_sm(driver, kernel, threads, 0)),
         default=0,
     )
     major, minor = compute_capability(driver.config)
@@ -131,9 +131,10 @@ def potential_block_size(
 ) -> None:
     """The block size that keeps most threads resident, the largest of equals, and the grid that fills the GPU."""
     kernel, sm = kernel_of(driver, handle), driver.config.sm
+    warp = driver.config.gpu.warp_size
     most = min(limit or sm.max_threads_per_block, sm.max_threads_per_block)
     best = (0, 0, 0)
-    for threads in range(most // 32 * 32 or most, 0, -32):
+    for threads in range(most // warp * warp or most, 0, -warp):
         dynamic = _SIZE_OF_DYNAMIC_SHARED(shared_of)(threads) if shared_of else shared_bytes
         blocks = blocks_per_sm(driver, kernel, threads, dynamic)
         if blocks * threads > best[0]:

@@ -17,12 +17,14 @@ import numpy as np
 from gpusim.engine.jit import compiled, compiled_with_arrays
 from gpusim.engine.memory_state import (
     P_BANKS,
+    P_CHANNELS,
     P_CHANNELS_PER_SLICE,
     P_INDICES,
     P_PARTITIONS,
     P_ROW_SHIFT,
     P_SET_RUN,
     P_SETS,
+    P_SLICES,
     P_SLICES_PER_CHANNEL,
 )
 
@@ -103,12 +105,19 @@ def quotient_of(m, index, tag):
 def memory_location(m, slice_, quotient):
     """(channel, bank over all channels, row) of a line whose home is `slice_`.
 
-    Slices are wired to channels: some channels for each slice, or some slices for each channel. Neighbouring lines
-    of a channel share a row, and neighbouring rows lie in different banks.
+    Slices are wired to channels: some channels for each slice, or some slices for each channel. Where neither number
+    divides the other, the lines of all slices go round all channels. Neighbouring lines of a channel share a row, and
+    neighbouring rows lie in different banks.
     """
     legs = m[P_CHANNELS_PER_SLICE]
     channel, local = slice_, quotient
-    if legs > 1:
+    if legs == 0:
+        number = quotient * m[P_SLICES] + slice_
+        local = number // m[P_CHANNELS]
+        channel = number - local * m[P_CHANNELS] + spread(local, m[P_CHANNELS])
+        if channel >= m[P_CHANNELS]:
+            channel -= m[P_CHANNELS]
+    elif legs > 1:
         local = quotient // legs
         leg = quotient - local * legs + spread(local, legs)
         channel = slice_ * legs + (leg - legs if leg >= legs else leg)

@@ -10,6 +10,7 @@ import numpy as np
 
 from gpusim.engine import layout as L
 from gpusim.engine.bits import popc
+from gpusim.engine.halves import let_half_go, wake_halves
 from gpusim.engine.jit import compiled
 from gpusim.engine.readiness import block, charge, make_ready
 from gpusim.engine.space import fail
@@ -93,7 +94,7 @@ def cluster_barrier(st, sm, q, slot, w, i, mask, time):
     st.warp[w, L.W_PC] = i + 1
     if st.code[i, M.COL_OP] == M.OP_CLUSTER_ARRIVE:
         st.warp[w, L.W_CLUSTER_ARRIVALS] += 1
-        b[L.B_CLUSTER_ARRIVED] += popc(mask)
+        b[L.B_CLUSTER_ARRIVED] += popc(mask & st.warp[w, L.W_ALIVE])
         b[L.B_CLUSTER_TIME] = max(b[L.B_CLUSTER_TIME], time)
         return True
     if b[L.B_CLUSTER_PHASE] >= st.warp[w, L.W_CLUSTER_ARRIVALS]:
@@ -126,9 +127,15 @@ def let_go(st, sm, slot, time):
     b[L.B_CLUSTER_PHASE] += 1
     parts = st.par[L.P_SUB_PARTITIONS]
     count = parts * st.par[L.P_WARP_SLOTS]
+    other = st.par[L.P_OTHER_HALF]
     for local in range(count):
         w = sm * count + local
-        if st.warp[w, L.W_BLOCK] == slot and st.warp[w, L.W_STATE] == L.WAIT_CLUSTER:
+        if other != 0:
+            for half in (w, w + other):
+                if st.warp[half, L.W_BLOCK] == slot and st.warp[half, L.W_STATE] == L.WAIT_CLUSTER:
+                    let_half_go(st, half, time)
+            wake_halves(st, sm, w, time)
+        elif st.warp[w, L.W_BLOCK] == slot and st.warp[w, L.W_STATE] == L.WAIT_CLUSTER:
             charge(st, sm, w, L.R_BARRIER, time)
             make_ready(st, sm, sm * parts + local % parts, local // parts, w, time, time)
 

@@ -6,7 +6,7 @@ from gpusim.engine import layout as L
 from gpusim.engine.exec_common import row_offset
 from gpusim.engine.flight import release_at
 from gpusim.engine.jit import compiled
-from gpusim.engine.readiness import constant_line
+from gpusim.engine.readiness import CONSTANT_SECOND, constant_line, keep_constant
 from gpusim.engine.space import check_window, fail, load_rows
 from gpusim.engine.stages import enter_address_queue
 from isa import microops as M
@@ -21,14 +21,19 @@ def table_ready(st, sm, bank, address, now):
 
     Several lines are fetched at once from L2 or memory, one of them to where loads read (H200: constant_first).
     """
-    line = constant_line(bank << 16 | address)
+    line = constant_line(st, bank << 16 | address)
     there = st.constant[sm, line]
     if there >= 0:
         return there
+    if there == CONSTANT_SECOND:
+        keep_constant(st, sm, line)
+        st.constant[sm, line] = now + st.par[L.P_CONST_MISS]
+        return st.constant[sm, line]
     first = line - line % st.par[L.P_CONST_FETCH]
     fetched = np.int64(-1)
     for other in range(first, first + st.par[L.P_CONST_FETCH]):
-        fetched = max(fetched, st.constant[sm, other])
+        fetched = max(fetched, 0 if st.constant[sm, other] == CONSTANT_SECOND else st.constant[sm, other])
+    keep_constant(st, sm, line)
     wait = st.par[L.P_CONST_MISS] if fetched >= 0 else st.par[L.P_CONST_FAR]
     st.constant[sm, line] = max(now, fetched) + wait
     return st.constant[sm, line]

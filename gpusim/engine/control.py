@@ -20,7 +20,7 @@ from gpusim.engine.convergence import (
 from gpusim.engine.exec_common import predicate, row_offset
 from gpusim.engine.flight import close_copies
 from gpusim.engine.jit import compiled
-from gpusim.engine.readiness import block, charge
+from gpusim.engine.readiness import block, charge, first_half
 from gpusim.engine.shadow import CHECK_RACE, CHECK_SYNC, mask_is_sound, sync_lanes
 from gpusim.engine.space import fail
 from isa import microops as M
@@ -139,7 +139,8 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
         yield_lanes(st.warp, st.split, w)
         return True
     if op == M.OP_WARPSYNC:
-        threads = min(st.par[L.P_THREADS] - 32 * st.warp[w, L.W_INDEX], 32)
+        width = st.par[L.P_LANES]
+        threads = min(st.par[L.P_THREADS] - width * st.warp[w, L.W_INDEX], width)
         named = (np.int64(1) << threads) - 1
         if code[i, M.COL_AUX0] & 1 == 0:
             named &= np.int64(st.regs[row_offset(code[i, M.COL_A], wb) + lowest_bit(lanes)])
@@ -203,7 +204,7 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
         block(st, w, q, slot, L.WAIT_HOST, L.R_MISC)
         return False
     if op == M.OP_GROUP_WAIT and code[i, M.COL_AUX0] == 0:
-        charge(st, sm, w, L.R_WAIT, st.warp[w, L.W_GROUP_DONE])
+        charge(st, sm, w, L.R_WAIT, st.warp[first_half(st, w), L.W_GROUP_DONE])
     if op == M.OP_MEMBAR and code[i, M.COL_AUX0] >= M.SCOPE_GPU and st.warp[w, L.W_STORES] > 0:
         block(st, w, q, slot, L.WAIT_MEMBAR, L.R_MEMBAR)
         return False

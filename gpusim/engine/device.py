@@ -21,7 +21,7 @@ from gpusim.engine.atomics import apply_deferred
 from gpusim.engine.cluster import open_barriers
 from gpusim.engine.dispatcher import FRACTION, G_FIELDS, G_FREE_AT, G_TOTAL, fill, refill
 from gpusim.engine.flight import deliver
-from gpusim.engine.host_calls import asked, resume
+from gpusim.engine.host_calls import asked, resume, sm_of
 from gpusim.engine.machine import Spare
 from gpusim.engine.memory_system import MemorySystem, process_window
 from gpusim.engine.place import first_blocks
@@ -197,9 +197,8 @@ class Device:
             host(state, warps)
         except Exception as error:  # whatever the host raises ends the run, and must not end the SimPy process
             raise HostRefused(error) from error
-        per_sm = int(state.par[L.P_SUB_PARTITIONS] * state.par[L.P_WARP_SLOTS])
         for w in warps:
-            resume(state, int(w) // per_sm, int(w), until)
+            resume(state, sm_of(state, int(w)), int(w), until)
 
     def _advance_sms(self, state: L.State, now: int, until: int) -> int:
         """All SMs to the end of the window, each host thread its share. Returns the earliest event after it."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from gpusim.engine import layout as L
 from gpusim.engine.cluster import PEER_SHIFT
+from gpusim.engine.halves import BOTH, FIRST
 from gpusim.engine.jit import compiled
 from gpusim.engine.log import log_block, log_start
 from gpusim.engine.shadow import forget_block, forget_warp
@@ -81,7 +82,29 @@ def start_warp(st, grid, sm, q, block, index, time):
     while st.warp[(sm * slots + slot) * parts + q % parts, L.W_STATE] != L.FREE:
         slot += 1
     w = (sm * slots + slot) * parts + q % parts
-    lanes = min(par[L.P_THREADS] - 32 * index, 32)
+    other = par[L.P_OTHER_HALF]
+    if other == 0:
+        start_lanes(st, w, grid, block, index, time)
+    else:
+        start_lanes(st, w, grid, block, 2 * index, time)
+        start_lanes(st, w + other, grid, block, 2 * index + 1, time)
+        st.warp[w, L.W_SIDE] = BOTH if st.warp[w + other, L.W_ALIVE] != 0 else FIRST
+    grid[G_AGE] += 1
+    if st.sm[sm, L.S_LOG] != 0:
+        log_start(st, sm, q, slot, w, block, time)
+    # The first instruction line is asked for when the warp first comes up, so that requests stay in order of time.
+    st.ready[q, slot] = time
+    st.turn[q, slot] = grid[G_BLOCKS]
+    st.part[q, L.Q_NEXT] = min(st.part[q, L.Q_NEXT], time)
+    st.part[q, L.Q_WARPS] += 1
+    st.sm[sm, L.S_WARPS] += 1
+
+
+@compiled
+def start_lanes(st, w, grid, block, index, time):
+    """Sets up row w: threads from `index` times the lanes of a row on, none if the block has no more."""
+    par = st.par
+    lanes = max(min(par[L.P_THREADS] - par[L.P_LANES] * index, par[L.P_LANES]), 0)
     mask = (1 << lanes) - 1
     warp = st.warp[w]
     warp[:] = 0
@@ -94,9 +117,6 @@ def start_warp(st, grid, sm, q, block, index, time):
     warp[L.W_SINCE] = time
     warp[L.W_START] = time
     warp[L.W_LINE] = -1
-    grid[G_AGE] += 1
-    if st.sm[sm, L.S_LOG] != 0:
-        log_start(st, sm, q, slot, w, block, time)
     st.split[w, :] = 0
     if par[L.P_CHECKS] != 0:
         forget_warp(st, w)
@@ -106,12 +126,6 @@ def start_warp(st, grid, sm, q, block, index, time):
     st.preds[16 * w : 16 * w + 16] = 0
     st.preds[16 * w + 7] = 0xFFFFFFFF
     st.preds[16 * w + 15] = 0xFFFFFFFF
-    # The first instruction line is asked for when the warp first comes up, so that requests stay in order of time.
-    st.ready[q, slot] = time
-    st.turn[q, slot] = grid[G_BLOCKS]
-    st.part[q, L.Q_NEXT] = min(st.part[q, L.Q_NEXT], time)
-    st.part[q, L.Q_WARPS] += 1
-    st.sm[sm, L.S_WARPS] += 1
 
 
 @compiled

@@ -34,13 +34,16 @@ from isa import microops as m
 
 
 @compiled
-def shuffle_source(kind, b, c):
-    """Row of source lanes and mask of the lanes whose source is in range (PTX manual, shfl.sync)."""
+def shuffle_source(kind, b, c, absent):
+    """Row of source lanes and mask of the lanes whose source is in range (PTX manual, shfl.sync).
+
+    absent: 0, or 16 in a warp that has no lanes from 16 on: none of them is in range.
+    """
     lane = lane_numbers()
     segment = shr(c, splat(8)) & splat(31)
     outside = segment ^ splat(31)
     b = b & splat(31)
-    last = (lane & segment) | (c & outside)
+    last = ((lane & segment) | (c & outside)) & splat(31 ^ absent)
     if kind == m.SHFL_UP:
         found = lane - b
         valid = ~less_s(found, last)
@@ -60,7 +63,7 @@ def shuffle_source(kind, b, c):
 def shuffle(code, i, regs, wb, preds, pb, mask):
     b = source(code, i, m.COL_B, regs, wb)
     c = source(code, i, m.COL_C, regs, wb)
-    found, valid = shuffle_source(code[i, m.COL_AUX0], b, c)
+    found, valid = shuffle_source(code[i, m.COL_AUX0], b, c, code[i, m.COL_AUX1])
     result = gather(regs, row_offset(code[i, m.COL_A], wb), found)
     executes = shr(splat(mask), found) & splat(1)
     set_predicate(preds, pb, code[i, m.COL_PD0], valid, mask)

@@ -1,18 +1,17 @@
 """Instruction supply: an L0 cache with a stream prefetcher per sub-partition, L1 and L1.5 per SM, then what the GPU
 shares.
 
-A line is 128 bytes, eight instructions. Each level keeps (line, cycle from which it is there, last use). A line that
-no cache of the SM holds comes from the GPU's shared instruction cache after a fixed time: under Nsight Compute, which
-empties all caches before a launch, a short kernel still waits only some 140 cycles a warp for instructions, so the
-launch must have brought its code nearer than L2 and memory.
+An H200's line is 128 bytes, eight instructions. Each level keeps (line, cycle from which it is there, last use). A
+line that no cache of the SM holds comes from the GPU's shared instruction cache after a fixed time: under Nsight
+Compute, which empties all caches before a launch, a short kernel still waits only some 140 cycles a warp for
+instructions, so the launch must have brought its code nearer than L2 and memory.
 """
 
 from gpusim.engine import layout as L
 from gpusim.engine.jit import compiled
 
 TAG, READY, USED = 0, 1, 2
-#: Instructions of 16 bytes in a line: a warp is in it for that many cycles at least.
-LINE_INSTRUCTIONS = 8
+INSTRUCTION_BITS = 4  # 16 bytes
 
 
 @compiled
@@ -85,7 +84,7 @@ def from_l1(st, sm, line, asked_ahead, now):
     than that; what has not waits for others of its kind as well.
     """
     par = st.par
-    ahead = par[L.P_PREFETCH] * LINE_INSTRUCTIONS
+    ahead = par[L.P_PREFETCH] << par[L.P_ICACHE_SHIFT]  # a warp is in a line for that many cycles at least
     cache = st.icache[sm]
     k = look_up(cache, l1_set(st, line), par[L.P_ICACHE_WAYS], line)
     if k < 0:
@@ -119,7 +118,8 @@ def fetch(st, sm, q, before, line, now):
     else:
         ready = from_l1(st, sm, line, line == before + 1, now)
         insert(cache, first, ways, line, ready, now)
-    last = min((st.code.shape[0] - 2) >> 3, line + par[L.P_PREFETCH])  # the last row is no instruction of the kernel
+    # The last row is no instruction of the kernel.
+    last = min((st.code.shape[0] - 2) >> par[L.P_ICACHE_SHIFT], line + par[L.P_PREFETCH])
     for following in range(line + 1, last + 1):
         if look_up(cache, l1_set(st, following), par[L.P_ICACHE_WAYS], following) < 0:
             from_beyond(st, sm, following, True, now)

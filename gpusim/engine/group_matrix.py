@@ -13,6 +13,7 @@ from gpusim.engine import layout as L
 from gpusim.engine.exec_common import predicate, row_offset
 from gpusim.engine.jit import compiled
 from gpusim.engine.lanes import load, splat, store
+from gpusim.engine.readiness import first_half
 from gpusim.engine.space import fail
 from gpusim.engine.tensor_integer import integer_sum
 from gpusim.engine.tensor_sum import fused_sum
@@ -155,4 +156,5 @@ def group_matrix(st, sm, w, i, wb, mask, time):
         else:
             columns_of_eight(st, i, st.tile, a, tile + _B_TILE, c + words * n, d + words * n, adds, mask)
     busy = max(columns // st.par[L.P_GROUP_COLUMNS], st.par[L.P_GROUP_LEAST])
-    st.warp[w, L.W_GROUP_DONE] = max(st.warp[w, L.W_GROUP_DONE], time) + busy
+    keeper = first_half(st, w)
+    st.warp[keeper, L.W_GROUP_DONE] = max(st.warp[keeper, L.W_GROUP_DONE], time) + busy

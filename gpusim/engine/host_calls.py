@@ -7,14 +7,20 @@ A SYSCALL instruction stops its warp (`control`); between two lookahead windows 
 import numpy as np
 
 from gpusim.engine import layout as L
+from gpusim.engine.halves import wake
 from gpusim.engine.jit import compiled
-from gpusim.engine.readiness import wake
 
 
 def asked(state: L.State) -> np.ndarray:
     """Numbers of the warps that wait for the host, in the order of cycle, SM and warp."""
     warps = np.flatnonzero(state.warp[:, L.W_STATE] == L.WAIT_HOST)
     return warps[np.lexsort((warps, state.warp[warps, L.W_CALL]))]
+
+
+def sm_of(state: L.State, w: int) -> int:
+    """SM of a row of `state.warp`."""
+    other, per_sm = int(state.par[L.P_OTHER_HALF]), int(state.par[L.P_SUB_PARTITIONS] * state.par[L.P_WARP_SLOTS])
+    return (w % other if other else w) // per_sm
 
 
 @compiled

@@ -4,9 +4,10 @@ A line has one home slice, which writes it back. A line read from the other part
 of the same index in the reader's partition, and so does what is written from there in whole sectors: an H200 does not
 cross the fabric for what an SM reads back. Copies are clean; a store takes the sectors it writes out of those of other
 partitions. A set replaces its least recently used line, but first those that only passed through their home to
-another partition. This agrees with two measurements on an H200: 132 SMs that read the same 40 MB again, each its own
-part, do so at full speed (a line is kept where it is read; the H200 does so to 48 MB), and one SM that chases through
-48 MB needs 509 cycles (what its own half of the cache cannot hold, the other half still has).
+another partition, unless `l2.replacement` says otherwise. This agrees with two measurements on an H200: 132 SMs that
+read the same 40 MB again, each its own part, do so at full speed (a line is kept where it is read; the H200 does so to
+48 MB), and one SM that chases through 48 MB needs 509 cycles (what its own half of the cache cannot hold, the other
+half still has).
 
 Stores allocate without a fetch. A sector of which only some bytes were written is dirty but not valid: reading it
 fetches the rest, evicting it fetches and writes it. The bytes written are counted, not remembered by position, and
@@ -36,6 +37,7 @@ from gpusim.engine.memory_state import (
     CNT_PENDING_HIT_SECTORS,
     COPIED,
     DIRTY_SHIFT,
+    FIFO,
     LINE_WORDS,
     P_DIRTY_AGE,
     P_DIRTY_WAYS,
@@ -46,11 +48,13 @@ from gpusim.engine.memory_state import (
     P_NEAR_COPY,
     P_PARTITIONS,
     P_PROBES,
+    P_REPLACEMENT,
     P_SETS,
     P_WAYS,
     PASSED,
     PENDING_SHIFT,
     PROBE_PARTS,
+    RANDOM,
     READY_SHIFT,
     SECTOR_BYTES,
     SECTORS_PER_LINE,
@@ -100,9 +104,9 @@ def use(m, first, entry, age):
 
 @compiled
 def lookup(m, first, tag):
-    """Entry of the line with `tag`, which counts as a use; -1 if it is not there."""
+    """Entry of the line with `tag`, which counts as a use but for "fifo"; -1 if it is not there."""
     entry = find(m, first, tag)
-    if entry >= 0:
+    if entry >= 0 and m[P_REPLACEMENT] != FIFO:
         use(m, first, entry, (m[entry] & AGE_MASK) >> AGE_SHIFT)
     return entry
 
@@ -110,6 +114,8 @@ def lookup(m, first, tag):
 @compiled
 def replace(m, slice_, index, first, tag, now):
     """Give an entry of a set to `tag`: an empty one, else the oldest that only passed through, else the oldest.
+
+    The oldest is the one used least recently or, for "fifo", the first that came; "random" takes any for it.
 
     An old dirty line of a full set is written back at the same time, and stays.
     Returns (entry, ticks to wait until there is room to write the old line back).
@@ -122,6 +128,8 @@ def replace(m, slice_, index, first, tag, now):
         oldest = max(oldest, age | way)
         oldest_dirty = max(oldest_dirty, (state & AGE_MASK | way) if state & _ALL << DIRTY_SHIFT else 0)
     entry = first + (oldest & WAYS_MAX)
+    if m[P_REPLACEMENT] == RANDOM and oldest & PASSED == 0:
+        entry = first + spread(m[CNT_EVICTIONS] * ways + tag, ways)
     wait = 0
     old = m[entry]
     if old >> TAG_SHIFT != 0 and oldest_dirty >> AGE_SHIFT >= m[P_DIRTY_AGE]:

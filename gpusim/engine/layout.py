@@ -2,6 +2,7 @@
 
 Every `*_FIELDS` constant is the width of one row. Times are SM clock cycles (int64); NEVER marks an event whose time is
 not known yet (a reply that is still on its way). One row per warp slot, block slot, sub-partition or SM.
+More than 500 lines, because it is one table.
 """
 
 from typing import TYPE_CHECKING, ClassVar
@@ -29,6 +30,9 @@ NEVER = np.int64(1) << 60
     P_GRID_Z,
     P_THREADS,  # threads per block
     P_WARPS,  # warps per block
+    P_LANES,  # threads that the 32 lanes of a row hold: 16 of a warp of 16, else 32
+    P_HALVES,  # rows of lanes of a block: as many as it has warps, or two for each warp of 64
+    P_OTHER_HALF,  # rows of `State.warp` from the first half of a warp of 64 to its second; 0: no warp has two
     P_SHARED_BYTES,  # shared memory a block may touch, the reserved kilobyte included
     P_SHARED_SIZE,  # what it is told to have: in whole allocation units
     P_SHARED_STRIDE,  # bytes between two blocks' shared memories in the state array
@@ -112,8 +116,15 @@ NEVER = np.int64(1) << 60
     P_SHARED_FIRST,  # first byte of shared memory that is not the system's
     P_CHECKS,  # what is checked on request: CHECK_* of engine.shadow
     P_WIDE_INTERVAL,  # cycles between two multiplications with a 64-bit product
+    P_ICACHE_SHIFT,  # instructions of a line of the instruction caches: 1 << this
+    P_CONST_SHIFT,  # bytes of a line of the constant caches: 1 << this
+    P_CONST_FIRST,  # lines of the first and of the second level of the constant caches
+    P_CONST_SECOND,
+    P_L1_DATA,  # bytes that L1's data stage delivers in a cycle
+    P_L1_REPLACEMENT,  # which line of a set goes: REPLACEMENTS of memory_state
+    P_L1_WRITE_ALLOCATE,  # 1: what is stored in whole sectors is in L1 afterwards
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(99)
+) = range(109)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 
@@ -147,6 +158,11 @@ W_HELD = 38  # memory instructions that it has issued and that wait
 W_READY_AT = 39  # cycle at which it was last known when it would be ready
 W_DISPATCH = 40  # Q_DISPATCH of its sub-partition at that time
 W_BUSY = 41  # Q_BUSY of its next instruction's unit
+W_SIDE = 42  # of a warp of 64: which of its halves issue next, see engine.halves
+W_FIXED = 43  # of each half: until when it waits for a fixed time, may not issue, and for what else
+W_NEXT = 44
+W_WHY = 45
+W_TURNS = 46  # of a warp of 64: how often one half alone has gone round; negative: issues that the other has left
 W_LOGGED = 47  # its number in the launch + 1 if what it does is logged
 W_FIELDS = 48
 
@@ -258,12 +274,16 @@ Q_FIELDS = Q_BUSY + 16
     S_HELD,  # memory instructions that wait for the way beyond the SM
     S_HELD_FIRST,  # the oldest of them
     S_HELD_LINES,  # a set of the lines of those that others can see, see `lines.line_filter`
-) = range(45)
+    S_CONST_FIRST,  # lines that the first level of the constant caches has taken in so far; then the second
+    S_CONST_SECOND,
+) = range(47)
 S_LOG = 52  # which of its warps are logged, see engine.log
 S_LOGGED = 53  # rows of its log; then of the addresses in it
 S_LOG_LANES = 54
 S_LOG_ROW = 55  # 1 + row of the instruction that is being executed, 0 if it is not logged
-S_FIELDS = 56
+S_BEFORE = 56  # four: counters of an instruction before both halves of a warp of 64 execute it; then what the first
+S_COUNTED = 60  # one has counted
+S_FIELDS = 72
 
 (
     E_NONE,
@@ -432,7 +452,8 @@ class State(ArrayTable):
         "block": (np.int64, 3),  # [SMs, block slots, B_FIELDS]
         "tags": (np.int64, 3),  # [SMs, L1 lines, L_FIELDS]
         "icache": (np.int64, 3),  # [SMs, lines of all levels, 3]
-        "constant": (np.int64, 2),  # [SMs, lines]: cycle from which the line is there, -1 if not asked for
+        "constant": (np.int64, 2),  # [SMs, lines]: cycle from which the line is there, or CONSTANT_* of readiness
+        "constant_order": (np.int64, 2),  # [SMs, lines of both levels]: what each took in last, a ring
         "shared8": (np.uint8, 2),
         "shared32": (np.uint32, 2),
         "local8": (np.uint8, 1),

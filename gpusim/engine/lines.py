@@ -1,22 +1,39 @@
-"""The lines that a memory instruction touches: L1 lookups, requests to L2, and what takes effect there in order."""
+"""The lines that a memory instruction touches: L1 lookups, requests to L2, and what takes effect there in order.
+
+L1 is written through. A store leaves it as it was, or, with `l1.write_allocate`, keeps the sectors that it writes whole
+there, as a load would.
+"""
 
 import numpy as np
 
 from gpusim.engine import layout as L
+from gpusim.engine.address_map import spread
 from gpusim.engine.atomics import copy_operands
 from gpusim.engine.bits import popc
 from gpusim.engine.coalescer import shared_wavefronts
 from gpusim.engine.exec_common import row_offset
 from gpusim.engine.flight import FOR_MISS, FOR_TOKEN, hold, new_token, release_at, send
 from gpusim.engine.jit import compiled
-from gpusim.engine.memory_state import KIND_ATOMIC, KIND_READ, KIND_WRITE, KIND_WRITE_PARTIAL
+from gpusim.engine.memory_state import (
+    FIFO,
+    KIND_ATOMIC,
+    KIND_READ,
+    KIND_WRITE,
+    KIND_WRITE_PARTIAL,
+    LINE_BYTES,
+    RANDOM,
+    SECTOR_BYTES,
+)
 from gpusim.engine.stages import enter_queue, leave_queue, store_cycles, tag_cycles, take_data_stage
 from isa import microops as M
 
 
 @compiled
 def find_line(st, sm, line):
-    """(way index into st.tags[sm], found). Without a match: the least recently used idle way, or -1."""
+    """(way index into st.tags[sm], found). Without a match: the idle way that `l1.replacement` gives up, or -1.
+
+    L_USED is when a line was last used or, for "fifo", when it came; 0 in a way that is empty.
+    """
     sets = st.par[L.P_L1_SETS]
     ways = st.par[L.P_L1_WAYS]
     tags = st.tags[sm]
@@ -29,7 +46,46 @@ def find_line(st, sm, line):
         if tags[k, L.L_PENDING] == 0 and tags[k, L.L_USED] < oldest:
             oldest = tags[k, L.L_USED]
             victim = k
+    if st.par[L.P_L1_REPLACEMENT] == RANDOM and victim >= 0 and oldest > 0:
+        start = spread(st.sm[sm, L.S_CLOCK], ways)
+        for k in range(start, start + ways):
+            if tags[first + k % ways, L.L_PENDING] == 0:
+                return first + k % ways, False
     return victim, False
+
+
+@compiled
+def note_use(st, sm, way):
+    """A line of L1 has been found again."""
+    st.sm[sm, L.S_CLOCK] += 1
+    if st.par[L.P_L1_REPLACEMENT] != FIFO:
+        st.tags[sm, way, L.L_USED] = st.sm[sm, L.S_CLOCK]
+
+
+@compiled
+def give_way(st, sm, way, line):
+    """A way of L1 is another line's from now on, none of whose sectors is there."""
+    st.sm[sm, L.S_CLOCK] += 1
+    tag = st.tags[sm, way]
+    tag[L.L_TAG] = line
+    tag[L.L_VALID] = 0
+    tag[L.L_PENDING] = 0
+    tag[L.L_USED] = st.sm[sm, L.S_CLOCK]
+    tag[L.L_MISS] = 0
+
+
+@compiled
+def keep_stored(st, sm, line, sectors):
+    """With `l1.write_allocate`: whole sectors that are stored are in L1."""
+    if st.par[L.P_L1_WAYS] == 0:
+        return
+    way, found = find_line(st, sm, line)
+    if found:
+        note_use(st, sm, way)
+    elif way >= 0:
+        give_way(st, sm, way, line)
+    if way >= 0:
+        st.tags[sm, way, L.L_VALID] |= sectors
 
 
 @compiled
@@ -79,8 +135,7 @@ def read_lines(st, sm, q, w, i, bypass, count, time, copies, mask, size):
             way, found = find_line(st, sm, line)
         missing = wanted
         if found:
-            st.sm[sm, L.S_CLOCK] += 1
-            tags[way, L.L_USED] = st.sm[sm, L.S_CLOCK]
+            note_use(st, sm, way)
             here = wanted & tags[way, L.L_VALID]
             hits += popc(here)
             if here != 0:
@@ -103,12 +158,7 @@ def read_lines(st, sm, q, w, i, bypass, count, time, copies, mask, size):
                         missing &= ~(1 << s)
                         hits += 1
         elif way >= 0:
-            st.sm[sm, L.S_CLOCK] += 1
-            tags[way, L.L_TAG] = line
-            tags[way, L.L_VALID] = 0
-            tags[way, L.L_PENDING] = 0
-            tags[way, L.L_USED] = st.sm[sm, L.S_CLOCK]
-            tags[way, L.L_MISS] = 0
+            give_way(st, sm, way, line)
         if missing != 0:
             if token < 0:
                 token = new_token(st, sm, w, wbar, L.TOKEN_LOAD)
@@ -137,7 +187,10 @@ def read_lines(st, sm, q, w, i, bypass, count, time, copies, mask, size):
         # A sub-partition alone gets a turn every other cycle, as for shared memory.
         busy = start + hit_wavefronts * par[L.P_LSU_INTERVAL]
         st.part[q, L.Q_LSU_FREE] = max(st.part[q, L.Q_LSU_FREE], busy)
-        there = take_data_stage(st, sm, q, start, hit_wavefronts) - 2 + par[L.P_L1_LATENCY] + 2 * (hit_wavefronts - 1)
+        cycles = (hit_wavefronts * LINE_BYTES + par[L.P_L1_DATA] - 1) // par[L.P_L1_DATA]
+        there = take_data_stage(st, sm, q, start, cycles) - 2 + par[L.P_L1_LATENCY]
+        first = (LINE_BYTES + par[L.P_L1_DATA] - 1) // par[L.P_L1_DATA]  # in the latency of a load that hits
+        there += 2 * (hit_wavefronts - 1) + max(cycles - first - (hit_wavefronts - 1), 0)
         release_at(st, w, wbar, there, L.R_LONG)
     if token >= 0:
         hold(st, w, wbar, L.R_LONG)
@@ -165,8 +218,10 @@ def write_lines(st, sm, q, w, i, mask, size, count, time, kind, entry):
         sectors = touched[n, 1]
         payload = lanes_payload // count
         actual = kind
-        if kind == KIND_WRITE and payload < popc(sectors) * 32:
+        if kind == KIND_WRITE and payload < popc(sectors) * SECTOR_BYTES:
             actual = KIND_WRITE_PARTIAL
+        elif kind == KIND_WRITE and par[L.P_L1_WRITE_ALLOCATE] != 0:
+            keep_stored(st, sm, touched[n, 0], sectors)
         send(
             st,
             sm,

@@ -107,10 +107,11 @@ def shared_access(st, sm, q, w, i, wb, mask, time):
     held = par[L.P_SHARED_LOAD_RELEASE]
     if op != M.OP_LOAD:
         held = par[L.P_SHARED_STORE_RELEASE] + (max(size >> 2, 1) - 1) * par[L.P_REGISTER_RELEASE]
-    data = take_data_stage(st, sm, q, start, data_wavefronts * par[L.P_SHARED_WAVEFRONT])
+    turn = par[L.P_SHARED_WAVEFRONT] if op == M.OP_LOAD or op == M.OP_STORE else par[L.P_SHARED_ATOMIC_INTERVAL]
+    data = take_data_stage(st, sm, q, start, data_wavefronts * turn)
     release_at(st, w, rbar, data + held, L.R_SHORT)
     # A sub-partition has a turn every other cycle; what has waited in front of the data stage had its first ones.
-    there = max(start + conflicts * par[L.P_SHARED_WAY_LATENCY], data + conflicts * par[L.P_SHARED_WAVEFRONT])
+    there = max(start + conflicts * par[L.P_SHARED_WAY_LATENCY], data + conflicts * turn)
     there += 2 * (ideal - 1) - 2
     if op == M.OP_LOAD:
         release_at(st, w, wbar, there + par[L.P_SHARED_LATENCY], L.R_SHORT)
@@ -193,21 +194,22 @@ def local_access(st, sm, q, w, i, wb, mask, time):
             address[lane] += start
     if par[L.P_CHECKS] & CHECK_INIT and not watch_local(st, sm, i, w, mask, size):
         return
+    lanes = par[L.P_LANES]
     words = st.local32
     bytes_ = st.local8
     if st.code[i, M.COL_OP] == M.OP_LOAD:
         dst = row_offset(st.code[i, M.COL_DST], wb)
         signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
-        load_rows(words, bytes_, address, 0, 32, st.regs, dst, mask, size, signed)
+        load_rows(words, bytes_, address, 0, lanes, st.regs, dst, mask, size, signed)
     else:
-        store_rows(words, bytes_, address, 0, 32, st.regs, row_offset(st.code[i, M.COL_B], wb), mask, size)
+        store_rows(words, bytes_, address, 0, lanes, st.regs, row_offset(st.code[i, M.COL_B], wb), mask, size)
     touched = st.touched[sm]
     count = np.int64(0)
     for _word in range(max(size >> 2, 1)):
         n, _ = coalesce(address, touched[count:], mask, 4)
         for lane in range(32):
             if (mask >> lane) & 1:
-                address[lane] += 128
+                address[lane] += 4 * lanes
         count += n
         if count > 31:
             break

@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 
 from gpusim.config import GPUConfig
+from gpusim.config.lanes import lanes_of_row, row_cycles, rows_of_warp
+from gpusim.config.sections import Pipe, Port
 from gpusim.engine import layout as L
+from gpusim.engine.frontend import INSTRUCTION_BITS
 from gpusim.engine.group_matrix import TILE_WORDS
-from gpusim.engine.memory_state import REQ_FIELDS
-from gpusim.engine.readiness import CONSTANT_LINE_BYTES
+from gpusim.engine.memory_state import REPLACEMENTS, REQ_FIELDS
+from gpusim.engine.readiness import CONSTANT_NOWHERE
 from gpusim.engine.recorder import nothing_recorded
 from gpusim.engine.scheduler import POLICIES, ROOM
 from gpusim.engine.shadow import CHECK_INIT, CHECK_RACE, LANE_ROWS, RECORDS, WARP_ROWS
@@ -32,9 +35,10 @@ from isa.lower import Lowered
 BANKS = 5
 BANK_BYTES = 1 << 16
 LOCAL_ADDRESS = 0x7D20_0000_0000
-ICACHE_WAYS = 4
 #: The widest access of a thread.
 VECTOR_BYTES = 16
+#: Units that work for a warp and not for each of its lanes.
+ONE_VALUE_UNITS = (M.UNIT_UNIFORM, M.UNIT_CBU, M.UNIT_ADU)
 _SPIN_REACH = 16  # instructions before an ATOMS.CAST.SPIN in which its load is looked for
 
 
@@ -127,9 +131,12 @@ def constant_rows(lowered: Lowered, banks: np.ndarray) -> np.ndarray:
 
 
 def unit_timing(config: GPUConfig) -> tuple[np.ndarray, np.ndarray]:
-    """(cycles between two instructions, result latency) by unit number, int64 [16] each."""
+    """(cycles between two instructions, result latency) by unit number, int64 [16] each.
+
+    The cycles are those of a row of lanes (`config.lanes`): a warp of 64 keeps a unit for each of its halves that runs.
+    """
     pipes = config.pipes
-    table = {
+    table: dict[int, Port] = {
         M.UNIT_FMA: pipes.fma,
         M.UNIT_FMAHEAVY: pipes.imad,
         M.UNIT_ALU: pipes.alu,
@@ -146,8 +153,10 @@ def unit_timing(config: GPUConfig) -> tuple[np.ndarray, np.ndarray]:
     interval = np.ones(16, np.int64)
     latency = np.full(16, 4, np.int64)
     for unit, pipe in table.items():
-        interval[unit] = pipe.initiation_cycles
-        latency[unit] = pipe.latency_cycles
+        shared = unit in ONE_VALUE_UNITS
+        interval[unit] = pipe.initiation_cycles if shared else row_cycles(config, pipe.initiation_cycles)
+        if isinstance(pipe, Pipe):
+            latency[unit] = pipe.latency_cycles
     interval[M.UNIT_LSU] = 1  # its queue takes an instruction a cycle; what follows is booked in `lsu`
     return interval, latency
 
@@ -180,6 +189,9 @@ def parameters(
     par[L.P_GRID_X : L.P_GRID_Z + 1] = launch.grid
     par[L.P_THREADS] = launch.threads_per_block
     par[L.P_WARPS] = occupancy.warps_per_block
+    par[L.P_LANES] = lanes_of_row(config)
+    par[L.P_HALVES] = -(-launch.threads_per_block // lanes_of_row(config))
+    par[L.P_OTHER_HALF] = (rows_of_warp(config) - 1) * sm.count * parts * par[L.P_WARP_SLOTS]
     par[L.P_SHARED_BYTES] = shared_bytes
     par[L.P_SHARED_FIRST] = shared_first
     # Room for the rest of the last vector, which loads may read, whatever units the configuration has.
@@ -190,7 +202,7 @@ def parameters(
     par[L.P_POLICY] = POLICIES[issue.policy]
     par[L.P_STRICT_BARRIER] = int(strict_barriers)
     par[L.P_MAX_OUTSTANDING] = l1.max_outstanding_sectors
-    par[L.P_LSU_INTERVAL] = config.pipes.lsu.initiation_cycles
+    par[L.P_LSU_INTERVAL] = row_cycles(config, config.pipes.lsu.initiation_cycles)
     par[L.P_MAX_STORES] = l1.max_outstanding_stores
     par[L.P_QUEUE_DEPTH] = memory.queue_depth
     par[L.P_STORE_QUEUE_DEPTH] = memory.store_queue_depth
@@ -200,6 +212,10 @@ def parameters(
     par[L.P_SHARED_STORE_RELEASE] = memory.shared_store_source_release_cycles
     par[L.P_REGISTER_RELEASE] = memory.store_source_release_per_register_cycles
     par[L.P_STORE_DRAIN] = memory.store_drain_cycles
+    constant = config.constant
+    par[L.P_CONST_SHIFT] = constant.line_bytes.bit_length() - 1
+    par[L.P_CONST_FIRST] = constant.l0_bytes // constant.line_bytes
+    par[L.P_CONST_SECOND] = constant.l15_bytes // constant.line_bytes
     par[L.P_CONST_FETCH] = config.constant.fetch_bytes // config.constant.line_bytes
     par[L.P_CONST_FAR] = config.constant.memory_latency_cycles
     par[L.P_CONST_RELEASE] = memory.constant_source_release_cycles
@@ -214,6 +230,9 @@ def parameters(
     par[L.P_L1_SETS] = l1.sets
     par[L.P_L1_WAYS] = l1.ways(occupancy.l1_bytes)
     par[L.P_L1_TAGS_PER_CYCLE] = l1.tag_lookups_per_cycle
+    par[L.P_L1_DATA] = l1.data_bytes_per_cycle
+    par[L.P_L1_REPLACEMENT] = REPLACEMENTS[l1.replacement]
+    par[L.P_L1_WRITE_ALLOCATE] = int(l1.write_allocate)
     par[L.P_L1_REQUEST] = l1.latency_cycles // 2
     par[L.P_L1_REPLY] = l1.latency_cycles - l1.latency_cycles // 2 - 2
     par[L.P_BRANCH_LATENCY] = issue.branch_latency_cycles
@@ -224,10 +243,11 @@ def parameters(
     par[L.P_BAR_BASE] = issue.bar_base_cycles
     par[L.P_BAR_INTERVAL] = issue.bar_per_warp_cycles
     icache = config.icache
+    par[L.P_ICACHE_SHIFT] = (icache.line_bytes >> INSTRUCTION_BITS).bit_length() - 1
     par[L.P_L0_LINES] = icache.l0_bytes // icache.line_bytes
-    par[L.P_IL1_SETS] = icache.l1_bytes // icache.line_bytes // ICACHE_WAYS
-    par[L.P_IL15_SETS] = icache.l15_bytes // icache.line_bytes // ICACHE_WAYS
-    par[L.P_ICACHE_WAYS] = ICACHE_WAYS
+    par[L.P_IL1_SETS] = icache.l1_bytes // icache.line_bytes // icache.ways
+    par[L.P_IL15_SETS] = icache.l15_bytes // icache.line_bytes // icache.ways
+    par[L.P_ICACHE_WAYS] = icache.ways
     par[L.P_IL1_LATENCY] = icache.l1_latency_cycles
     par[L.P_IL15_LATENCY] = icache.l15_latency_cycles
     par[L.P_IL1_INTERVAL] = icache.l1_line_cycles
@@ -264,7 +284,7 @@ def parameters(
     par[L.P_BULK_START] = memory.bulk_start_cycles
     par[L.P_GROUP_LEAST] = config.pipes.group_least_cycles
     par[L.P_CHECKS] = checks
-    par[L.P_WIDE_INTERVAL] = config.pipes.wide_initiation_cycles
+    par[L.P_WIDE_INTERVAL] = row_cycles(config, config.pipes.wide_initiation_cycles)
     interval, latency = unit_timing(config)
     par[L.P_UNIT_INTERVAL : L.P_UNIT_INTERVAL + 16] = interval
     par[L.P_UNIT_LATENCY : L.P_UNIT_LATENCY + 16] = latency
@@ -312,23 +332,26 @@ def build_state(
     sms, parts, slots = int(par[L.P_SM_COUNT]), int(par[L.P_SUB_PARTITIONS]), int(par[L.P_WARP_SLOTS])
     in_order = par[L.P_CLUSTER_BLOCKS] == 0
     used = min(sms, int(np.prod(par[L.P_GRID_X : L.P_GRID_Z + 1]))) if in_order else sms
-    warps = sms * parts * slots
+    warps = sms * parts * slots + int(par[L.P_OTHER_HALF])  # rows of lanes
+    sm_warps = warps // sms
     values = constant_rows(lowered, banks)
     regs = spare.take("regs", (32 * (len(values) + warps * lowered.rows_per_warp),), np.uint32)
     regs[: 32 * len(values)] = np.repeat(values, 32)
     tables = memory.tables()
     shared = spare.zeros("shared", (sms, int(par[L.P_BLOCK_SLOTS] * par[L.P_SHARED_STRIDE])), used, np.uint8)
-    local = spare.zeros("local", (sms, max(parts * slots * int(par[L.P_LOCAL_BYTES]) * 8, 32)), used, np.uint32)
+    local_words = sm_warps * int(par[L.P_LOCAL_BYTES] * par[L.P_LANES]) // 4
+    whole = sms if par[L.P_OTHER_HALF] else used  # second halves lie behind the first ones of all SMs
+    local = spare.zeros("local", (sms, max(local_words, 32)), whole, np.uint32)
     icache_lines = parts * par[L.P_L0_LINES] + (par[L.P_IL1_SETS] + par[L.P_IL15_SETS]) * par[L.P_ICACHE_WAYS]
-    misses = int(par[L.P_MAX_OUTSTANDING]) + 4 * ROOM
-    constant = spare.take("constant", (sms, BANKS * BANK_BYTES // CONSTANT_LINE_BYTES))
-    constant[:used] = -1
+    misses = int(par[L.P_MAX_OUTSTANDING]) + max(parts, 4) * ROOM
+    constant = spare.take("constant", (sms, BANKS * BANK_BYTES >> int(par[L.P_CONST_SHIFT])))
+    constant[:used] = CONSTANT_NOWHERE
     held = int(par[L.P_SUB_PARTITIONS]) * L.QUEUE_MOST
-    code = checked_code(lowered)
+    code = checked_code(lowered, int(par[L.P_LANES]))
     checks = int(par[L.P_CHECKS])
     remembered = (sms, shared.shape[1], RECORDS) if checks & (CHECK_INIT | CHECK_RACE) else (1, 1, 1)
     races, inits = checks & CHECK_RACE, checks & CHECK_INIT
-    block_slots, block_warps = int(par[L.P_BLOCK_SLOTS]), int(par[L.P_WARPS])
+    block_slots, block_warps = int(par[L.P_BLOCK_SLOTS]), int(par[L.P_HALVES])
     clocks = (sms, block_slots, block_warps + WARP_ROWS, block_warps) if races else (1, 1, 1, 1)
     state = L.State(
         code=code,
@@ -345,6 +368,7 @@ def build_state(
         tags=spare.zeros("tags", (sms, int(par[L.P_L1_SETS] * par[L.P_L1_WAYS]), L.L_FIELDS), used),
         icache=spare.zeros("icache", (sms, int(icache_lines), 3), used),
         constant=constant,
+        constant_order=spare.take("constant_order", (sms, int(par[L.P_CONST_FIRST] + par[L.P_CONST_SECOND]))),
         shared8=shared,
         shared32=shared.view(np.uint32),
         local8=local.reshape(-1).view(np.uint8),
@@ -369,9 +393,9 @@ def build_state(
         lanes=spare.take("lanes", (sms, room.deferred, 32)),
         values=spare.take("values", (sms, room.deferred, 8, 32), np.uint32),
         address=spare.take("address", (sms, 32)),
-        touched=spare.take("touched", (sms, 160, 2)),
+        touched=spare.take("touched", (sms, max(160, int(par[L.P_BANKS])), 2)),
         tile=spare.take("tile", (sms * TILE_WORDS,), np.uint32),
-        done=spare.take("done", (sms, 64, 2)),
+        done=spare.take("done", (sms, int(par[L.P_BLOCK_SLOTS]), 2)),
         line=np.zeros((chunks, len(code), L.N_FIELDS), np.int64),
         shadow=np.zeros(remembered, np.int64),
         lane_clock=np.zeros((warps, LANE_ROWS, 32) if races else (1, 1, 1), np.int64),
@@ -391,18 +415,19 @@ def build_state(
     return state
 
 
-def checked_code(lowered: Lowered) -> np.ndarray:
+def checked_code(lowered: Lowered, lanes: int = 32) -> np.ndarray:
     """The program's rows, and behind them one that stops a run past the end of the code.
 
     Loads with which the compiler's loop for a floating-point atomic on shared memory begins (LDS, compute,
     ATOMS.CAST.SPIN with the loaded value, again if another lane was faster) are marked: they are half of an atomic, not
-    a race.
+    a race. A shuffle is told if its warp has fewer than 32 `lanes`.
     """
     end = np.zeros((1, M.COLUMNS), np.int32)
     end[0, [M.COL_OP, M.COL_CLASS, M.COL_UNIT, M.COL_AUX0]] = M.OP_BPT, M.CLS_CONTROL, M.UNIT_CBU, M.BPT_CODE_END
     end[0, [M.COL_GUARD, M.COL_WBAR, M.COL_RBAR, M.COL_PD0, M.COL_PD1, M.COL_PS0, M.COL_PS1, M.COL_PS2]] = 7
     end[0, [M.COL_A, M.COL_B, M.COL_C, M.COL_CONST]] = -1
     code = np.concatenate([lowered.code, end])
+    code[code[:, M.COL_OP] == M.OP_SHFL, M.COL_AUX1] = 32 - lanes
     spins = (code[:, M.COL_OP] == M.OP_ATOM) & (code[:, M.COL_AUX4] >> 8 == M.ATOMIC_CAST_SPIN)
     for k in np.flatnonzero(spins).tolist():
         for before in range(k - 1, max(k - _SPIN_REACH, -1), -1):

@@ -104,6 +104,7 @@ def _l2(config: GPUConfig) -> dict[int, int]:
         ms.P_SET_RUN: max(l2.sets_per_slice * 4 // 5, 1),
         ms.P_DIRTY_AGE: l2.dirty_age,
         ms.P_DIRTY_WAYS: l2.dirty_ways,
+        ms.P_REPLACEMENT: ms.REPLACEMENTS[l2.replacement],
         ms.P_PROBES: round(l2.write_probes * ms.PROBE_PARTS) if l2.partitions > 1 else 0,
     }
 
@@ -111,8 +112,10 @@ def _l2(config: GPUConfig) -> dict[int, int]:
 def _dram(config: GPUConfig) -> dict[int, int]:
     l2, dram = config.l2, config.dram
     burst = ticks(ms.SECTOR_BYTES * dram.channels / (config.dram_bytes_per_cycle * dram.bus_efficiency))
+    wired = dram.channels % l2.slices == 0 or l2.slices % dram.channels == 0
     return {
-        ms.P_CHANNELS_PER_SLICE: max(dram.channels // l2.slices, 1),
+        ms.P_CHANNELS: dram.channels,
+        ms.P_CHANNELS_PER_SLICE: max(dram.channels // l2.slices, 1) if wired else 0,
         ms.P_SLICES_PER_CHANNEL: max(l2.slices // dram.channels, 1),
         ms.P_BANKS: dram.banks_per_channel,
         ms.P_ROW_SHIFT: (dram.row_bytes // ms.LINE_BYTES).bit_length() - 1,

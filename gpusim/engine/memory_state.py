@@ -18,6 +18,10 @@ TICKS = 1 << TICK_BITS
 
 LINE_BYTES, SECTOR_BYTES, SECTORS_PER_LINE = 128, 32, 4
 
+#: Which line of a set of a cache goes for another one, by its name in the configuration.
+REPLACEMENTS = {"lru": 0, "fifo": 1, "random": 2}
+FIFO, RANDOM = 1, 2
+
 # Fields of a request.
 REQ_TIME = 0  # cycle at which the request leaves the SM
 REQ_LINE = 1  # simulated address >> 7
@@ -113,7 +117,7 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_ATOMIC_REQUEST,
     P_PARTIAL_WRITE,  # a sector that a store writes in part
     P_FETCH_SECTORS,  # sectors fetched together: 1, 2 or 4
-    P_CHANNELS_PER_SLICE,
+    P_CHANNELS_PER_SLICE,  # 0: neither number divides the other
     P_SLICES_PER_CHANNEL,
     P_BANKS,  # of one channel
     P_ROW_SHIFT,  # lines of a row: 1 << this
@@ -144,8 +148,10 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_DIRTY_WAYS,
     P_PROBES,  # of 1,024 lines that are written
     P_SLICE_SECTORS,  # first of the words that count what each slice has looked up
-) = range(COUNTERS, COUNTERS + 61)
-QUEUES_AT = COUNTERS + 61  # behind the parameters
+    P_CHANNELS,
+    P_REPLACEMENT,
+) = range(COUNTERS, COUNTERS + 63)
+QUEUES_AT = COUNTERS + 63  # behind the parameters
 
 # A channel: when its bus is free, whether the bus last wrote, sectors that wait to be written, sectors read and
 # written so far.

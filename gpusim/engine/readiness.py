@@ -4,6 +4,7 @@
 cycle of a resident warp is charged to exactly one reason, so that stalls and issues add up to warp cycles.
 """
 
+import numpy as np
 
 from gpusim.engine import layout as L
 from gpusim.engine.frontend import fetch
@@ -11,10 +12,18 @@ from gpusim.engine.jit import compiled
 from gpusim.engine.log import log_stall
 from isa import microops as M
 
-CONSTANT_LINE_BYTES = 64
+#: What State.constant says of a line that can not be read: no cache of the SM has it, or only the second level has.
+CONSTANT_NOWHERE, CONSTANT_SECOND = -1, -2
 #: Of the cycles in which a warp's unit is busy and another warp may have been selected, those that are charged to the
 #: unit, in tenths (fitted: H200, `math_pipe_throttle` of integer/count_bits, double/series, bank_conflict, atomics).
 UNIT_TENTHS = 6
+
+
+@compiled
+def first_half(st, w):
+    """Row of the first half of the warp that row w belongs to: w itself, unless warps have 64 lanes."""
+    other = st.par[L.P_OTHER_HALF]
+    return w - other if 0 < other <= w else w
 
 
 @compiled
@@ -30,9 +39,31 @@ def charge(st, sm, w, reason, until):
 
 
 @compiled
-def constant_line(operand):
+def constant_line(st, operand):
     """Index of the constant line that `bank << 16 | offset` lies in."""
-    return operand // CONSTANT_LINE_BYTES
+    return operand >> st.par[L.P_CONST_SHIFT]
+
+
+@compiled
+def keep_constant(st, sm, line):
+    """Takes a line that the first level does not hold into both levels, each in place of the one it has had longest.
+
+    The first levels of all sub-partitions hold the same: what one fetches, the SM brings to all.
+    """
+    par, s, order, constant = st.par, st.sm[sm], st.constant_order[sm], st.constant[sm]
+    if constant[line] == CONSTANT_NOWHERE:
+        taken = s[L.S_CONST_SECOND]
+        place = par[L.P_CONST_FIRST] + taken % par[L.P_CONST_SECOND]
+        if taken >= par[L.P_CONST_SECOND]:
+            constant[order[place]] = CONSTANT_NOWHERE
+        order[place] = line
+        s[L.S_CONST_SECOND] = taken + 1
+    taken = s[L.S_CONST_FIRST]
+    place = taken % par[L.P_CONST_FIRST]
+    if taken >= par[L.P_CONST_FIRST] and constant[order[place]] != CONSTANT_NOWHERE:
+        constant[order[place]] = CONSTANT_SECOND
+    order[place] = line
+    s[L.S_CONST_FIRST] = taken + 1
 
 
 @compiled
@@ -43,12 +74,17 @@ def constant_ready(st, sm, operand, now):
     GPC ask for the same lines at the same time, once for each sub-partition, and wait in the mean for half of the
     others.
     """
-    line = constant_line(operand)
-    if st.constant[sm, line] < 0:
-        asking = min(st.sm[sm, L.S_WARPS], st.par[L.P_SUB_PARTITIONS])
-        queued = (asking - 1) * st.par[L.P_CONST_MISS_INTERVAL] // 2
-        st.constant[sm, line] = now + st.par[L.P_CONST_MISS] + queued
-    return st.constant[sm, line]
+    line = constant_line(st, operand)
+    there = st.constant[sm, line]
+    if there < 0:
+        queued = 0
+        if there == CONSTANT_NOWHERE:
+            asking = min(st.sm[sm, L.S_WARPS], st.par[L.P_SUB_PARTITIONS])
+            queued = (asking - 1) * st.par[L.P_CONST_MISS_INTERVAL] // 2
+        keep_constant(st, sm, line)
+        there = now + st.par[L.P_CONST_MISS] + queued
+        st.constant[sm, line] = there
+    return there
 
 
 @compiled
@@ -91,8 +127,9 @@ def charge_queue(st, sm, q, w, unit, until):
 def make_ready(st, sm, q, slot, w, now, earliest):
     """Sets the cycle from which the warp's next instruction may issue: `earliest` or later."""
     pc = st.warp[w, L.W_PC]
-    time = earliest
-    line = pc >> 3
+    # What it has been charged for it waits for: a reply may come before the line of the instruction that it is for.
+    time = max(np.int64(earliest), st.warp[w, L.W_SINCE])
+    line = pc >> st.par[L.P_ICACHE_SHIFT]
     if line != st.warp[w, L.W_LINE]:
         there = fetch(st, sm, q, st.warp[w, L.W_LINE], line, now)
         st.warp[w, L.W_LINE] = line
@@ -133,14 +170,3 @@ def make_ready(st, sm, q, slot, w, now, earliest):
     st.ready[q, slot] = time
     if time < st.part[q, L.Q_NEXT]:
         st.part[q, L.Q_NEXT] = time
-
-
-@compiled
-def wake(st, sm, w, now):
-    """Something that the warp waited for has happened: charge the wait and look again."""
-    parts = st.par[L.P_SUB_PARTITIONS]
-    slots = st.par[L.P_WARP_SLOTS]
-    local = w - sm * parts * slots
-    q = sm * parts + local % parts
-    charge(st, sm, w, st.warp[w, L.W_REASON], now)
-    make_ready(st, sm, q, local // parts, w, now, now)

@@ -1,9 +1,10 @@
 """What waits for the way beyond the SM goes on, and its warps with it."""
 
 from gpusim.engine import layout as L
+from gpusim.engine.halves import held, wake
 from gpusim.engine.held import access_lines, is_store, must_wait, take_held
 from gpusim.engine.jit import compiled
-from gpusim.engine.readiness import wake
+from gpusim.engine.readiness import first_half
 from gpusim.engine.scheduler import ROOM, finish_warp, no_room, too_many_loads
 from isa import microops as M
 
@@ -36,7 +37,8 @@ def resume(st, sm, now):
         for scoreboard in (st.code[i, M.COL_RBAR], st.code[i, M.COL_WBAR]):
             if scoreboard < 6:
                 scoreboard_reply(st, sm, w, scoreboard, now, now)
-        if st.warp[w, L.W_HELD] == 0 and st.warp[w, L.W_STATE] == L.WAIT_DRAIN:
+        w = first_half(st, w)
+        if st.warp[w, L.W_STATE] == L.WAIT_DRAIN and held(st, w) == 0:
             parts = st.par[L.P_SUB_PARTITIONS]
             st.warp[w, L.W_DRAINED] = max(st.warp[w, L.W_DRAINED], now)
             local = w - sm * parts * st.par[L.P_WARP_SLOTS]

@@ -8,7 +8,20 @@ from gpusim.engine.bulk_copy import BULK_LINES
 from gpusim.engine.exec_common import predicate, row_offset
 from gpusim.engine.execute import execute
 from gpusim.engine.flight import close_copies
-from gpusim.engine.frontend import LINE_INSTRUCTIONS
+from gpusim.engine.halves import (
+    BOTH,
+    SECOND,
+    begin_count,
+    count_both,
+    count_first,
+    end_other_half,
+    held,
+    look_again,
+    may_go_on,
+    running_half,
+    settle,
+    share_time,
+)
 from gpusim.engine.jit import compiled, compiled_in_place
 from gpusim.engine.log import log_costs, log_end, log_issue
 from gpusim.engine.readiness import block, charge, charge_queue, make_ready, note_ready
@@ -89,10 +102,12 @@ def choose(st, q, first_warp, parts, time):
 def no_room(st, sm, room):
     """True if the SM cannot take another memory instruction before replies come or the window ends."""
     s = st.sm[sm]
+    halves = 2 if st.par[L.P_OTHER_HALF] != 0 else 1
     return (
         s[L.S_TOKEN_FREE] < 0
+        or (halves == 2 and st.token[sm, s[L.S_TOKEN_FREE], L.T_NEXT] < 0)
         or s[L.S_IN_FLIGHT] + room > st.heap.shape[1]
-        or s[L.S_DEFERRED] + 2 > st.deferred.shape[1]
+        or s[L.S_DEFERRED] + 2 * halves > st.deferred.shape[1]
         or st.requests[sm] + room > st.request.shape[1]
     )
 
@@ -122,7 +137,8 @@ def branch_latency(st, i, target):
     if st.code[target, M.COL_CLASS] == M.CLS_CONTROL and st.code[target, M.COL_OP] == M.OP_BSYNC:
         return st.par[L.P_MEET_AFTER]
     # The target's line holds nothing after it, and the next one has to be fetched.
-    late = LAST_IN_LINE_CYCLES if target % LINE_INSTRUCTIONS == LINE_INSTRUCTIONS - 1 else 0
+    last = (1 << st.par[L.P_ICACHE_SHIFT]) - 1
+    late = LAST_IN_LINE_CYCLES if target & last == last else 0
     return st.par[L.P_BRANCH_LATENCY] + late
 
 
@@ -136,75 +152,131 @@ def unit_interval(st, i, unit):
 
 
 @compiled_in_place
+def next_issue(st, w, i, active, mask, time):
+    """When the warp, or half of one, that has executed instruction i at `time` may issue the next one at the earliest.
+
+    Returns (cycle until which it waits for a fixed time, cycle from which it may issue, what it waits for between).
+    """
+    op = st.code[i, M.COL_OP]
+    earliest = time + max(np.int64(st.code[i, M.COL_STALL]), 1)
+    pc = st.warp[w, L.W_PC]
+    if pc != i + 1 or op == M.OP_BSYNC:
+        taken = time + branch_latency(st, i, pc)
+        if st.warp[w, L.W_TOOK_OLD] != 0:
+            st.warp[w, L.W_TOOK_OLD] = 0
+            taken += st.par[L.P_OLD_GROUP]
+        return earliest, max(taken, earliest), L.R_BRANCH
+    if op == M.OP_MEMBAR:
+        wide = st.code[i, M.COL_AUX0] >= M.SCOPE_GPU
+        fence = st.par[L.P_MEMBAR_LATENCY] if wide else st.par[L.P_MEMBAR_CTA_LATENCY]
+        return np.int64(0), max(earliest, time + fence), L.R_MEMBAR
+    if op == M.OP_NANOSLEEP and mask != 0:
+        return np.int64(0), max(earliest, time + sleep_cycles(st, w, i, active)), L.R_SLEEPING
+    return earliest, earliest, L.R_WAIT
+
+
+@compiled
+def half_executed(st, sm, q, slot, w, i, active, mask, runs, time):
+    """A half of a warp of 64 has executed instruction i at `time`: notes when it may go on, and whether it can."""
+    may_go_on(st, w, 0, time + max(np.int64(st.code[i, M.COL_STALL]), 1), L.R_WAIT)
+    if st.warp[w, L.W_ALIVE] == 0:
+        return
+    if runs:
+        fixed, until, reason = next_issue(st, w, i, active, mask, time)
+        may_go_on(st, w, fixed, until, reason)
+    elif st.warp[w, L.W_STATE] == L.RUNNING:
+        stays(st, sm, q, slot, w, i)
+
+
+@compiled
+def stays(st, sm, q, slot, w, i):
+    """No lane can go on after instruction i: they wait at a barrier, or for each other."""
+    if st.split[w, L.D_COUNT] > 0 and not any_ready(st.split, w):
+        block(st, w, q, slot, L.WAIT_BARRIER, L.R_BARRIER)
+    else:
+        fail(st, sm, L.E_DEADLOCK, i, w, 0, 0, 0)
+
+
+@compiled_in_place
 def issue(st, sm, q, slot, w, time):
-    """Issues the warp's next instruction."""
+    """Issues the warp's next instruction; of a warp of 64, for the halves that have its slot, one after the other."""
     code = st.code
-    i = st.warp[w, L.W_PC]
-    active = np.uint32(st.warp[w, L.W_ACTIVE])
-    guard = st.preds[16 * w + code[i, M.COL_GUARD]]
-    if code[i, M.COL_GUARD_NEG] != 0:
-        guard = ~guard
-    mask = active & guard
+    other = st.par[L.P_OTHER_HALF]
+    row, last = w, w
+    if other != 0:
+        row = running_half(st, w)
+        last = w + other if st.warp[w, L.W_SIDE] & SECOND != 0 else w
+    i = st.warp[row, L.W_PC]
     unit = code[i, M.COL_UNIT]
-    charge_queue(st, sm, q, w, unit, time)
+    charge_queue(st, sm, q, row, unit, time)
     line = st.line[st.sm[sm, L.S_CHUNK], i]
     line[L.N_EXECUTED] += 1
-    line[L.N_THREADS] += popc(active)
-    executed = mask
-    if code[i, M.COL_CLASS] == M.CLS_CONTROL:
-        # The profiler counts a second predicate as well (H200: `@!P1 BRA P0`, `@P0 BREAK P1, B2`).
-        executed &= np.uint32(predicate(code, i, M.COL_PS0, st.preds, 16 * w))
-    line[L.N_PRED_ON] += popc(executed)
     line[L.N_STALL + L.R_SELECTED] += 1
     st.warp[w, L.W_SINCE] = time + 1
     st.sm[sm, L.S_ISSUED] += 1
     interval = unit_interval(st, i, unit)
+    if other != 0:
+        st.warp[w + other, L.W_SINCE] = time + 1
+    if row != last:
+        begin_count(st, sm, i)
+        if unit != M.UNIT_UNIFORM and unit != M.UNIT_CBU and unit != M.UNIT_ADU:
+            interval *= 2
     st.part[q, L.Q_UNIT_FREE + unit] = max(time, st.part[q, L.Q_UNIT_FREE + unit]) + interval
     if unit != M.UNIT_XU:
         st.part[q, L.Q_BUSY + unit] += interval - 1
     st.part[q, L.Q_LAST] = slot
     st.part[q, L.Q_ISSUED] = time
 
-    if st.sm[sm, L.S_LOG] != 0:
-        log_issue(st, sm, q, slot, w, i, active, executed, time)
-    runs = execute(st, sm, q, slot, w, i, mask, time)
-    if st.sm[sm, L.S_LOG_ROW] != 0:
-        log_costs(st, sm, i)
+    alive = np.int64(0)
+    while True:
+        active = np.uint32(st.warp[row, L.W_ACTIVE])
+        guard = st.preds[16 * row + code[i, M.COL_GUARD]]
+        if code[i, M.COL_GUARD_NEG] != 0:
+            guard = ~guard
+        mask = active & guard
+        line[L.N_THREADS] += popc(active)
+        executed = mask
+        if code[i, M.COL_CLASS] == M.CLS_CONTROL:
+            # The profiler counts a second predicate as well (H200: `@!P1 BRA P0`, `@P0 BREAK P1, B2`).
+            executed &= np.uint32(predicate(code, i, M.COL_PS0, st.preds, 16 * row))
+        line[L.N_PRED_ON] += popc(executed)
+        if st.sm[sm, L.S_LOG] != 0:
+            log_issue(st, sm, q, slot, row, i, active, executed, time)
+        runs = execute(st, sm, q, slot, row, i, mask, time)
+        if st.sm[sm, L.S_LOG_ROW] != 0:
+            log_costs(st, sm, i)
+        if other == 0:
+            alive = st.warp[w, L.W_ALIVE]
+            break
+        half_executed(st, sm, q, slot, row, i, active, mask, runs, time)
+        share_time(st, w)
+        if row == last:
+            alive = st.warp[w, L.W_ALIVE] | st.warp[w + other, L.W_ALIVE]
+            if st.warp[w, L.W_SIDE] == BOTH:
+                count_both(st, sm, w, i)
+            break
+        count_first(st, sm, i)
+        row = last
 
-    if st.warp[w, L.W_ALIVE] == 0:
+    if alive == 0:
         charge(st, sm, w, L.R_BRANCH, time + 1 + EXIT_CYCLES)
-        if st.warp[w, L.W_HELD] > 0:
+        if held(st, w) > 0:
             block(st, w, q, slot, L.WAIT_DRAIN, L.R_DRAIN)
         else:
             finish_warp(st, sm, q, slot, w, time)
         return
+    if other != 0:
+        settle(st, sm, q, slot, w, i, time)
+        return
     if not runs:
         if st.warp[w, L.W_STATE] == L.RUNNING:
-            if st.split[w, L.D_COUNT] > 0 and not any_ready(st.split, w):
-                block(st, w, q, slot, L.WAIT_BARRIER, L.R_BARRIER)
-            else:
-                fail(st, sm, L.E_DEADLOCK, i, w, 0, 0, 0)
+            stays(st, sm, q, slot, w, i)
         return
-    earliest = time + max(np.int64(code[i, M.COL_STALL]), 1)
-    pc = st.warp[w, L.W_PC]
-    if pc != i + 1 or code[i, M.COL_OP] == M.OP_BSYNC:
-        taken = time + branch_latency(st, i, pc)
-        if st.warp[w, L.W_TOOK_OLD] != 0:
-            st.warp[w, L.W_TOOK_OLD] = 0
-            taken += st.par[L.P_OLD_GROUP]
-        if taken > earliest:
-            charge(st, sm, w, L.R_WAIT, earliest)
-            charge(st, sm, w, L.R_BRANCH, taken)
-            earliest = taken
-    elif code[i, M.COL_OP] == M.OP_MEMBAR:
-        wide = code[i, M.COL_AUX0] >= M.SCOPE_GPU
-        fence = st.par[L.P_MEMBAR_LATENCY] if wide else st.par[L.P_MEMBAR_CTA_LATENCY]
-        earliest = max(earliest, time + fence)
-        charge(st, sm, w, L.R_MEMBAR, earliest)
-    elif code[i, M.COL_OP] == M.OP_NANOSLEEP and mask != 0:
-        earliest = max(earliest, time + sleep_cycles(st, w, i, active))
-        charge(st, sm, w, L.R_SLEEPING, earliest)
-    make_ready(st, sm, q, slot, w, time, max(earliest, st.warp[w, L.W_SINCE]))
+    fixed, until, reason = next_issue(st, w, i, active, mask, time)
+    if reason != L.R_WAIT:
+        charge(st, sm, w, L.R_WAIT, fixed)
+        charge(st, sm, w, reason, until)
+    make_ready(st, sm, q, slot, w, time, max(until, st.warp[w, L.W_SINCE]))
 
 
 @compiled
@@ -212,6 +284,8 @@ def finish_warp(st, sm, q, slot, w, time):
     """The last lane of a warp has exited; with the last warp, the block is done."""
     st.warp[w, L.W_STATE] = L.FREE
     st.warp[w, L.W_AGE] = -1
+    if st.par[L.P_OTHER_HALF] != 0:
+        end_other_half(st, sm, w, time)
     if st.warp[w, L.W_COPIES] != 0:
         close_copies(st, sm, w, time, 7)
     st.ready[q, slot] = L.NEVER
@@ -270,10 +344,15 @@ def step(st, sm, q, time):
         slot = choose(st, q, first_warp, parts, time)
         if slot < 0:
             break
-        w = first_warp + slot * parts
-        if st.warp[w, L.W_LINE] < 0:  # its first instruction has still to be fetched
-            make_ready(st, sm, q, slot, w, time, time)
+        first = first_warp + slot * parts
+        if st.warp[first, L.W_LINE] < 0:  # its first instruction has still to be fetched
+            look_again(st, sm, first, time)
             continue
+        w = first
+        both = 0
+        if par[L.P_OTHER_HALF] != 0:
+            w = running_half(st, first)
+            both = 1 if st.warp[first, L.W_SIDE] == BOTH else 0
         i = st.warp[w, L.W_PC]
         unit = st.code[i, M.COL_UNIT]
         free = part[L.Q_UNIT_FREE + unit]
@@ -286,7 +365,7 @@ def step(st, sm, q, time):
             if st.code[i, M.COL_CLASS] != M.CLS_MEMORY:
                 special = st.code[i, M.COL_CLASS] == M.CLS_SPECIAL
                 if unit == M.UNIT_LSU or (special and differs_by_lane(st.code, i)):
-                    free = max(free, queue_room(part, par[L.P_QUEUE_DEPTH]))
+                    free = max(free, queue_room(part, max(par[L.P_QUEUE_DEPTH] - both, 1)))
                 elif special or st.code[i, M.COL_CONST] >= 0:
                     free = max(free, part[L.Q_ADDRESS])
             elif op == M.OP_LDC:
@@ -297,12 +376,12 @@ def step(st, sm, q, time):
                 if beyond and part[L.Q_BEYOND] != 0:
                     reason = L.R_LG
                 stores = op == M.OP_STORE or op == M.OP_RED
-                free = max(free, queue_room(part, par[L.P_QUEUE_DEPTH]))
+                free = max(free, queue_room(part, max(par[L.P_QUEUE_DEPTH] - both, 1)))
                 if op == M.OP_STORE:
-                    free = max(free, store_room(part, par[L.P_STORE_QUEUE_DEPTH]))
+                    free = max(free, store_room(part, max(par[L.P_STORE_QUEUE_DEPTH] - both, 1)))
             if free <= time and st.code[i, M.COL_CLASS] == M.CLS_MEMORY:
                 room = BULK_ROOM if op == M.OP_BULK_COPY else ROOM
-                if no_room(st, sm, room) or (not stores and beyond and too_many_loads(st, sm)):
+                if no_room(st, sm, room << both) or (not stores and beyond and too_many_loads(st, sm)):
                     free = L.NEVER  # an H200 issues a load all the same: the warp waits for what it reads
                     reason = L.R_LONG if beyond else L.R_MIO
                 else:
@@ -323,7 +402,7 @@ def step(st, sm, q, time):
             continue
         behind = read_registers(part, np.int64(st.code[i, M.COL_READS]), time)
         part[L.Q_DISPATCH] += behind - time - 1
-        issue(st, sm, q, slot, w, time)
+        issue(st, sm, q, slot, first, time)
         break
     earliest = L.NEVER
     for slot in range(slots):

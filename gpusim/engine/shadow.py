@@ -37,7 +37,7 @@ LAST_WRITE, FIRST_READ, SECOND_READ, RECORDS = range(4)
 # --- rows of lane_clock behind those of the 32 lanes, and of warp_clock behind those of the warps ---------------------
 LANE_LOCK, LANE_JOIN, LANE_ROWS = 32, 33, 34
 NAMED_BARRIERS = 16
-WARP_LOCK = NAMED_BARRIERS  # row P_WARPS + WARP_LOCK: what the last owner of a lock had heard of
+WARP_LOCK = NAMED_BARRIERS  # row P_HALVES + WARP_LOCK: what the last owner of a lock had heard of
 WARP_ROWS = NAMED_BARRIERS + 1
 
 
@@ -192,16 +192,17 @@ def watch_local(st, sm, i, w, mask, size):
     """As watch_shared for thread-private memory, with byte addresses in the interleaved array in st.address[sm]."""
     store = st.code[i, M.COL_OP] == M.OP_STORE
     known = st.local_known
+    stride = 4 * st.par[L.P_LANES]
     for lane in range(32):
         if (mask >> lane) & 1:
             for byte in range(size):
-                at = st.address[sm, lane] + 128 * (byte >> 2) + (byte & 3)
+                at = st.address[sm, lane] + stride * (byte >> 2) + (byte & 3)
                 if store:
                     known[at] = 1
                 elif known[at] == 0:
-                    start = np.int64(w) * st.par[L.P_LOCAL_BYTES] * 32
+                    start = np.int64(w) * st.par[L.P_LOCAL_BYTES] * st.par[L.P_LANES]
                     own = st.address[sm, lane] - start
-                    fail(st, sm, L.E_UNINITIALIZED, i, w, lane, ((own >> 7) << 2) | (own & 3), size)
+                    fail(st, sm, L.E_UNINITIALIZED, i, w, lane, own // stride * 4 | (own & 3), size)
                     return False
     return True
 
@@ -268,7 +269,7 @@ def hear_of(st, sm, w, row):
 @compiled
 def arrive_at_barrier(st, sm, w, number):
     """Lanes of warp w arrive at a barrier of the block."""
-    add_to(st, sm, w, st.par[L.P_WARPS] + number)
+    add_to(st, sm, w, st.par[L.P_HALVES] + number)
 
 
 @compiled
@@ -279,20 +280,20 @@ def pass_barrier(st, sm, w, number):
         if st.split[w, L.D_STATE + k] == L.SPLIT_AT_BARRIER + number:
             lanes |= st.split[w, L.D_MASK + k]
     if lanes != 0:
-        hear_of(st, sm, w, st.par[L.P_WARPS] + number)
+        hear_of(st, sm, w, st.par[L.P_HALVES] + number)
         sync_lanes(st, w, lanes)
 
 
 @compiled
 def close_barrier(st, sm, block, number):
     """The barrier's next use begins without memory of this one."""
-    st.warp_clock[sm, block, st.par[L.P_WARPS] + number, :] = 0
+    st.warp_clock[sm, block, st.par[L.P_HALVES] + number, :] = 0
 
 
 @compiled
 def take_lock(st, sm, w, mask):
     """The executing lanes have heard of whatever was done before a compare-and-swap or exchange in their block."""
-    hear_of(st, sm, w, st.par[L.P_WARPS] + WARP_LOCK)
+    hear_of(st, sm, w, st.par[L.P_HALVES] + WARP_LOCK)
     clock = st.lane_clock[w]
     for lane in range(32):
         if (mask >> lane) & 1:
@@ -311,7 +312,7 @@ def release_lock(st, sm, w, mask):
             if (mask >> lane) & 1:
                 latest = max(latest, clock[lane, other])
         clock[LANE_LOCK, other] = now if (mask >> other) & 1 else latest
-    add_to(st, sm, w, st.par[L.P_WARPS] + WARP_LOCK)
+    add_to(st, sm, w, st.par[L.P_HALVES] + WARP_LOCK)
 
 
 # --- a block or a warp begins -----------------------------------------------------------------------------------------
@@ -329,7 +330,7 @@ def forget_block(st, sm, block):
 @compiled
 def forget_warp(st, w):
     """A new warp begins in a warp slot."""
-    size = st.par[L.P_LOCAL_BYTES] * 32
+    size = st.par[L.P_LOCAL_BYTES] * st.par[L.P_LANES]
     if st.par[L.P_CHECKS] & CHECK_RACE:
         st.lane_clock[w, :, :] = 0
     if st.par[L.P_CHECKS] & CHECK_INIT:
@@ -340,7 +341,8 @@ def forget_warp(st, w):
 @compiled
 def mask_is_sound(st, sm, i, w, mask, a):
     """Whether the lane masks in the row at `a` name the lanes in `mask` that use them, and none that has exited."""
-    threads = min(st.par[L.P_THREADS] - 32 * st.warp[w, L.W_INDEX], 32)
+    width = st.par[L.P_LANES]
+    threads = min(st.par[L.P_THREADS] - width * st.warp[w, L.W_INDEX], width)
     gone = ((np.int64(1) << threads) - 1) & ~st.warp[w, L.W_ALIVE]
     for lane in range(32):
         if (mask >> lane) & 1:
@@ -361,7 +363,7 @@ def barrier_is_sound(st, sm, i, w, mask, number, threads):
     if missing != 0:
         fail(st, sm, L.E_BARRIER_DIVERGENT, i, w, lowest_bit(missing), number, popc(mask))
         return False
-    if threads < 0 or threads & 31 != 0 or threads > 32 * st.par[L.P_WARPS]:
+    if threads < 0 or threads % st.par[L.P_LANES] != 0 or threads > st.par[L.P_LANES] * st.par[L.P_HALVES]:
         fail(st, sm, L.E_BARRIER_COUNT, i, w, lowest_bit(np.int64(mask)), number, threads)
         return False
     return True

@@ -10,8 +10,9 @@ from gpusim.engine import layout as L
 from gpusim.engine.async_copy import copy_done
 from gpusim.engine.bits import popc
 from gpusim.engine.flight import FOR_MISS, free_token, heap_pop
+from gpusim.engine.halves import fence_over, wake
 from gpusim.engine.jit import compiled, compiled_in_place
-from gpusim.engine.readiness import charge, make_ready, wake
+from gpusim.engine.readiness import charge, make_ready
 from gpusim.engine.resume import resume, scoreboard_reply
 from gpusim.engine.scheduler import step
 
@@ -28,6 +29,11 @@ def wake_all(st, sm, state, now):
     for w in range(sm * count, (sm + 1) * count):
         if st.warp[w, L.W_STATE] == state:
             wake(st, sm, w, now)
+    other = st.par[L.P_OTHER_HALF]
+    if other != 0:
+        for w in range(other + sm * count, other + (sm + 1) * count):
+            if st.warp[w, L.W_STATE] == state:
+                wake(st, sm, w, now)
 
 
 @compiled
@@ -52,8 +58,11 @@ def token_reply(st, sm, k, now):
                 parts = st.par[L.P_SUB_PARTITIONS]
                 local = w - sm * warps_of(st)
                 after = now + st.par[L.P_MEMBAR_LATENCY]
-                charge(st, sm, w, L.R_MEMBAR, after)
-                make_ready(st, sm, sm * parts + local % parts, local // parts, w, now, after)
+                if st.par[L.P_OTHER_HALF] != 0:
+                    fence_over(st, sm, w, after, now)
+                else:
+                    charge(st, sm, w, L.R_MEMBAR, after)
+                    make_ready(st, sm, sm * parts + local % parts, local // parts, w, now, after)
         elif token[L.T_SCOREBOARD] < 6:
             scoreboard_reply(st, sm, w, token[L.T_SCOREBOARD], now + st.par[L.P_L1_REPLY], now)
     free_token(st, sm, k)

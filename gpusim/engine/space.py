@@ -129,7 +129,7 @@ def check_window(st, sm, i, w, mask, size, first, limit, code):
 def load_rows(words, bytes_, address, base, step, regs, dst, mask, size, signed):
     """Reads `size` bytes per lane at byte address[lane] - base into consecutive register rows from element dst on.
 
-    Words of one lane lie `step` words apart: 1, or 32 in interleaved local memory.
+    Words of one lane lie `step` words apart: 1, or as many as there are lanes in interleaved local memory.
     """
     if size >= 4:
         count = size >> 2
@@ -174,17 +174,18 @@ def store_rows(words, bytes_, address, base, step, regs, src, mask, size):
 
 @compiled
 def local_addresses(st, sm, w, mask, size):
-    """Turns per-thread local addresses into byte addresses of the interleaved local array (4-byte words of 32 lanes).
+    """Turns per-thread local addresses into byte addresses of the interleaved local array (4-byte words of all lanes).
 
     Other lanes of a generic access keep theirs. Returns the byte address of the warp's local memory; accesses wider
-    than a word continue 128 bytes further on.
+    than a word continue a word of all lanes further on.
     """
     out = st.address[sm]
+    stride = 4 * st.par[L.P_LANES]
     for lane in range(32):
         if (mask >> lane) & 1:
             a = out[lane]
-            out[lane] = ((a >> 2) << 7) + (lane << 2) + (a & 3)
-    return np.int64(w) * st.par[L.P_LOCAL_BYTES] * 32
+            out[lane] = (a >> 2) * stride + (lane << 2) + (a & 3)
+    return np.int64(w) * st.par[L.P_LOCAL_BYTES] * st.par[L.P_LANES]
 
 
 @compiled

@@ -2,13 +2,18 @@
 
 Reading order: `point` (what one run is), `axis` and `space` (which points there are, by design), `sweep_file` (the
 same as a file), `evaluate` (a point to a row), `pool` (all points to a table) with `workers` and `worker` (processes of
-this machine) or `cluster` (Dask), `journal` (what is kept of an unfinished sweep), `table` (what comes out).
+this machine) or `cluster` (Dask), `journal` (what is kept of an unfinished sweep), `table` (what comes out). Then
+`rows` (for those who choose the next points by the last ones), `search` with `goals`, `sensitivity` with `keys`, and
+`cost` with `technology` and `dies` (what a machine costs).
 """
 
 from gpusim.explore.axis import Axis
+from gpusim.explore.cost import cost
 from gpusim.explore.evaluate import evaluate
 from gpusim.explore.point import Point
 from gpusim.explore.pool import run
+from gpusim.explore.search import search
+from gpusim.explore.sensitivity import explain, morris, one_at_a_time
 from gpusim.explore.space import Space
 
-__all__ = ["Axis", "Point", "Space", "evaluate", "run"]
+__all__ = ["Axis", "Point", "Space", "cost", "evaluate", "explain", "morris", "one_at_a_time", "run", "search"]

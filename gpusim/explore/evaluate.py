@@ -17,9 +17,12 @@ from isa.errors import IsaError
 
 if TYPE_CHECKING:
     from gpusim.cli.target import Target
+    from gpusim.result import Result
 
 RESULTS = ("cycles", "time_us", "warp_instructions")
 BOUNDS = ("bound_cycles", "bound_by")
+ENERGY = "energy_j"
+"""A column that may be asked for like a metric."""
 
 
 class OutOfTime(Exception):
@@ -42,7 +45,7 @@ def evaluate(
     (`gpusim.bound`), each of `metrics` by its name, `seconds` of the host, `error`.
 
     Args:
-        metrics: names as in `result.metrics`.
+        metrics: names as in `result.metrics`, or ENERGY.
         bound: also the analytical bound; "only": nothing is simulated.
         threads: host threads of this one run.
         timeout_s: host seconds after which the run is given up, noticed between two windows of the simulation.
@@ -176,12 +179,21 @@ def _simulate(
     check = check_outputs(target, expected)
     if check is not None and not check["equal"]:
         raise ValueError(f"wrong output: {check['message']}")
-    values = {name: value if math.isfinite(value := result.metrics[name]) else None for name in metrics}
+    values = {name: value if math.isfinite(value := _measured(result, name)) else None for name in metrics}
     return {
         "cycles": result.cycles,
         "time_us": result.time_us,
         "warp_instructions": int(result.metrics["smsp__inst_executed.sum"]),
     } | values
+
+
+def _measured(result: Result, name: str) -> float:
+    """A metric of a run, or its energy in joules (docs/cost_model.md)."""
+    if name != ENERGY:
+        return result.metrics[name]
+    from gpusim.explore.cost import energy
+
+    return sum(energy(result).values())
 
 
 def _watch(timeout_s: float | None) -> Callable[[int, int, int], None] | None:

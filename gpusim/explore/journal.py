@@ -26,7 +26,8 @@ from gpusim.explore.point import Point
 FORMAT = 1
 _SYNC_S = 1.0
 _SOURCES = (("isa", "**/*.py"), ("gpusim", "*.py"), ("gpusim/config", "*"), ("gpusim/engine", "*.py"),
-            ("gpusim/bound", "*.py"), ("gpusim/explore", "evaluate.py"), ("programs", "**/*.py"))  # fmt: skip
+            ("gpusim/bound", "*.py"), ("gpusim/explore", "evaluate.py"), ("gpusim/explore", "cost.py"),
+            ("gpusim/explore", "technology.py"), ("programs", "**/*.py"))  # fmt: skip
 """What rows depend on, as (folder, files in it)."""
 
 

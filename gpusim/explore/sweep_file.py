@@ -17,6 +17,7 @@ from gpusim.explore.space import Space
 _KEYS = {
     "program": (str, list), "gpu": (str, list), "axes": (dict,), "together": (list,),
     "design": (str,), "points": (int,), "seed": (int,), "metrics": (list,),
+    "search": (dict,),  # for `gpusim search`, see search_file
 }  # fmt: skip
 _FILES = (".py", ".cubin", ".ptx", ".cu", ".gpuprog", ".toml")
 

@@ -1,4 +1,5 @@
-"""Small kernels on the tiny GPU, and all that a run leaves behind as JSON; a script that takes the kernel's name.
+"""Small kernels on the tiny GPU, and all that a run leaves behind as JSON; a script that takes the kernel's name,
+and the lanes of a warp if they are not 32.
 
 `test_interpreted.py` runs it with NUMBA_DISABLE_JIT=1, which Numba reads once, at import.
 """
@@ -63,11 +64,11 @@ KERNELS = {
 }
 
 
-def outcome(name: str) -> dict[str, Any]:
+def outcome(name: str, warp_size: int = 32) -> dict[str, Any]:
     """Whether the engine is compiled, cycles, digests of all counters, and the arguments after the run."""
     kernel, block, arguments = KERNELS[name]
     grid, args = arguments()
-    result = gpusim.simulate(kernel, grid, block, args, gpu="tiny")
+    result = gpusim.simulate(kernel, grid, block, args, gpu="tiny", overrides={"gpu.warp_size": warp_size})
     record = result.record
     return {
         "compiled": hasattr(advance_range, "signatures"),
@@ -80,4 +81,4 @@ def outcome(name: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(outcome(sys.argv[1])))
+    print(json.dumps(outcome(sys.argv[1], *(int(each) for each in sys.argv[2:]))))

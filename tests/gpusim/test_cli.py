@@ -447,7 +447,7 @@ def test_reader_that_goes_away():
 def test_what_may_happen_during_a_run(capsys, monkeypatch, error, code, message):
     from gpusim.cli import run as command
 
-    def fail(*_):
+    def fail(*_, **__):
         raise error
 
     monkeypatch.setattr(command, "simulate_target", fail)

@@ -61,11 +61,7 @@ def test_derived_values():
     assert (
         config.l2.sets_per_slice * config.l2.slices * config.l2.ways * config.l2.line_bytes == config.l2.bytes
     )
-    path = (
-        config.crossbar.request_latency_cycles + config.l2_slice_cycles + config.crossbar.reply_latency_cycles
-    )
-    assert config.l1.latency_cycles + path == config.l2.latency_near_cycles
-    assert config.l2.lookahead_cycles <= path
+    assert config.l2.lookahead_cycles <= config.l2.latency_near_cycles - config.l1.latency_cycles
     assert config.time_us(1980) == 1.0
     assert config.l2.fabric_latency_cycles == 172
     assert config.dram_miss_cycles == 274
@@ -143,11 +139,18 @@ def test_override_values_are_toml():
         ("l2.slices=95", "l2: slices must be a multiple of partitions = 2, got 95"),
         ("l2.lookahead_cycles=500", "l2.lookahead_cycles must not exceed"),
         ("dram.latency_cycles=300", "dram.latency_cycles must not be below the mean"),
-        ("dram.channels=100", "dram.channels must be a multiple of l2.slices"),
+        ("sm.max_blocks=300", "sm.max_blocks: input should be less than or equal to 256"),
+        ("sm.max_cluster_blocks=32", "sm.max_cluster_blocks: input should be less than or equal to 16"),
+        ("icache.l0_bytes=64", "icache: l0_bytes must not be below line_bytes = 128, got 64"),
+        ("icache.l15_bytes=256", "icache: l15_bytes must hold a set of 4 lines, 512, got 256"),
+        ("icache.line_bytes=8", "icache: line_bytes must hold an instruction of 16 bytes, got 8"),
+        ("constant.fetch_bytes=32", "constant: fetch_bytes must not be below line_bytes = 64, got 32"),
+        ("constant.line_bytes=2", "constant: line_bytes must be 4 to 65536"),
+        ("l1.replacement=plru", "l1.replacement: input should be 'fifo', 'lru' or 'random', got 'plru'"),
         ("l2.fetch_bytes=48", "l2.fetch_bytes"),
         ("l2.latency_far_cycles=100", "latency_far_cycles must not be below latency_near_cycles"),
-        ("l1.sector_bytes=64", "l1 and l2 must have the same"),
-        ("gpu.warp_size=64", "gpu.warp_size"),
+        ("l1.sector_bytes=64", "l1.sector_bytes: must be 32, got 64: a request says"),
+        ("gpu.warp_size=48", "gpu.warp_size"),
         ("sm.count", "an override is spelled key=value"),
         ("sm.count=", "an override is spelled key=value"),
         ("sm.count=1 2", "not a TOML value: 1 2"),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ from typing import Any
 import gpusim
 from gpusim import plot
 from gpusim.collectives import CollectiveResult
+from gpusim.explore import Point, morris, one_at_a_time, search
+from gpusim.explore.rows import Rows
+from gpusim.explore.search_file import read_search
 from gpusim.parallel import Layer, data_parallel, pipeline
 from gpusim.result import Result
 from programs import images, registry
@@ -37,6 +41,48 @@ def traced(name: str, size: int) -> Any:
     return simulated(name, size, trace=True).trace
 
 
+def swept(names: Iterable[tuple[str, int]], machines: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of bundled programs (name, size) on machines that differ from an H200, as `gpusim sweep` makes them."""
+    rows = []
+    for name, size in names:
+        for overrides in machines:
+            config = gpusim.load_config("h200", overrides)
+            launch = replace(registry.get(name).make(size, 0), kernel=images.image(name))
+            least = gpusim.bound.bound(gpusim.bound.profile(launch, config, key=("gallery", name, size)), config)
+            result = gpusim.simulate(
+                launch.kernel, launch.grid, launch.block, launch.args, config, launch.shared_bytes
+            )
+            rows.append(
+                {"program": name, **overrides, "cycles": result.cycles, "time_us": result.time_us}
+                | {"bound_cycles": least.cycles}
+            )
+    return rows
+
+
+def _heat() -> Any:
+    machines = [
+        {"sm.count": count, "dram.bandwidth_gb_s": bandwidth}
+        for count in (16, 33, 66, 132)
+        for bandwidth in (600, 1200, 2400, 4800)
+    ]
+    return plot.heat_map(swept([("vector_add", 1 << 20)], machines), "sm.count", "dram.bandwidth_gb_s")
+
+
+def _scaling() -> Any:
+    programs = [("matmul/tiled", 256), ("vector_add", 1 << 20), ("pointer_chase/dram", 8)]
+    machines = [{"sm.count": count} for count in (8, 16, 32, 64, 128, 256)]
+    return plot.scaling_curves(swept(programs, machines), "sm.count")
+
+
+def _rooflines() -> Any:
+    launch = registry.get("matmul/tiled").make(256, 0)
+    program = images.image("matmul/tiled")
+    half = gpusim.load_config("h200", {"gpu.name": "H200 with half of its SMs", "sm.count": 66})
+    return plot.rooflines(
+        gpusim.simulate(program, launch.grid, launch.block, launch.args, gpu) for gpu in ("h200", half, "tiny")
+    )
+
+
 def _memory() -> Any:
     result = simulated("atomics/global_few", 32768)
     return plot.memory_load(result.slices, result.channels, "atomics/global_few, 32,768 threads, on NVIDIA H200")
@@ -58,6 +104,22 @@ def _all_reduce() -> CollectiveResult:
     return gpusim.collective("all_reduce", 8 << 20, 8, trace=True)
 
 
+def _tornado() -> Any:
+    with Rows(workers=None) as rows:
+        return plot.tornado(one_at_a_time(Point("gemv", "h200", (), (("size", 2048),)), rows=rows))
+
+
+def _morris() -> Any:
+    with Rows(workers=None) as rows:
+        return plot.morris(morris(Point("vector_add", "tiny", (), (("size", 65536),)), rows=rows))
+
+
+def _pareto() -> Any:
+    asked = read_search(DOCS / "space.toml")
+    with Rows(workers=None) as rows:
+        return plot.pareto(search(asked.space, rows=rows, **asked.options))
+
+
 PICTURES: Mapping[str, Callable[[], Any]] = {
     "roofline": lambda: plot.roofline(simulated("matmul/tiled", 256)),
     "stalls": lambda: plot.stall_breakdown(simulated("matmul/tiled", 256)),
@@ -70,11 +132,17 @@ PICTURES: Mapping[str, Callable[[], Any]] = {
     "banks": lambda: plot.bank_wavefronts(traced("bank_conflict/8", 1024)),
     "coalescing": lambda: plot.coalescing(traced("access/strided", 1024)),
     "schedulers": lambda: plot.scheduler_timeline(traced("matmul/tiled", 512), start=12000),
+    "heat": _heat,
+    "scaling": _scaling,
+    "rooflines": _rooflines,
     "residency": lambda: plot.sm_residency(traced("vector_add", 1 << 20)),
     "step": lambda: plot.training_timeline(data_parallel(_layers(8), 8, bucket_bytes=64 << 20)),
     "pipeline": lambda: plot.training_timeline(pipeline(_layers(8), 4, 8)),
     "links": lambda: plot.link_utilisation(_all_reduce()),
     "collective": lambda: plot.collective_steps(_all_reduce()),
+    "tornado": _tornado,
+    "morris": _morris,
+    "pareto": _pareto,
 }
 """Every picture by the name of its file."""
 

@@ -1,0 +1,97 @@
+"""`gpusim cost`: what a GPU costs in silicon and power, part by part."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+
+from gpusim.cli import EXIT_OK, UserError
+from gpusim.cli.parser import add_command, add_json_option, add_set_option
+
+EXAMPLES = """\
+examples:
+  gpusim cost h200
+  gpusim cost h200 --set sm.count=264             what twice the SMs cost
+  gpusim cost mine.toml --node N7 --links 0 --json
+  gpusim cost --dies                              the model against dies and products that are known
+
+A first-order model, its numbers and how far it is off: docs/cost_model.md.
+"""
+
+RETICLE_MM2 = 858
+"""26 mm by 33 mm, the field of today's scanners."""
+
+
+def add(commands) -> None:
+    """Declare the command."""
+    parser = add_command(commands, "cost", "price a GPU: area of its die and power, part by part", EXAMPLES)
+    parser.add_argument("gpu", nargs="?", metavar="GPU", help="shipped configuration or a TOML file (default: h200)")
+    add_set_option(parser)
+    parser.add_argument("--node", help="process node, such as 4N or N7 (default: that of the architecture)")
+    parser.add_argument("--links", type=int, metavar="N", help="NVLink links (default: those of the architecture)")
+    parser.add_argument("--dies", action="store_true", help="compare the model with known dies and products")
+    add_json_option(parser)
+    parser.set_defaults(command=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Run the command."""
+    if options.dies:
+        return _dies(options)
+    from gpusim.config import diff, load_config
+    from gpusim.explore.cost import Cost, cost
+
+    def priced(overrides: list[str]) -> Cost:
+        return cost(load_config(options.gpu or "h200", overrides), node=options.node, links=options.links)
+
+    if options.links is not None and options.links < 0:
+        raise UserError("--links must not be below 0")
+    try:
+        found = priced(options.overrides)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    if options.json:
+        print(json.dumps(found.to_dict(), indent=2))
+        return EXIT_OK
+    config = load_config(options.gpu or "h200", options.overrides)
+    changed = diff(load_config(options.gpu or "h200"), config) if options.overrides else {}
+    what = ", ".join(f"{key} = {value}" for key, (_, value) in changed.items())
+    print(f"{config.gpu.name}{', ' + what if what else ''}: {found.structure.node}, first-order model")
+    before = priced([]) if changed else None
+    rows = [(name, part.area_mm2, part.power_w) for name, part in found.parts.items()]
+    rows.sort(key=lambda row: -row[1])
+    print(f"{'':<32}{'mm^2':>8}{'':>7}{'W':>8}")
+    for name, area, power in rows:
+        print(f"{name:<32}{area:8.1f}{100 * area / found.area_mm2:5.0f} %{power:8.1f}")
+    print(f"{'together':<32}{found.area_mm2:8.1f}{'':>7}{found.power_w:8.1f}")
+    if found.area_mm2 > RETICLE_MM2:
+        print(f"more than the {RETICLE_MM2} mm^2 that a mask has room for")
+    if before:
+        print(f"{'without --set':<32}{before.area_mm2:8.1f}{'':>7}{before.power_w:8.1f}")
+    return EXIT_OK
+
+
+def _dies(options: argparse.Namespace) -> int:
+    from gpusim.explore import dies
+
+    if options.gpu or options.overrides or options.node or options.links is not None:
+        raise UserError("--dies stands alone")
+    area, left_out, power = dies.area_errors(), dies.leave_one_out(), dies.power_errors()
+    if options.json:
+        print(json.dumps({"area": area, "area_leave_one_out": left_out, "power": power}, indent=2))
+        return EXIT_OK
+    print(f"{'die':<16}{'mm^2':>8}{'model':>9}{'left out':>10}")
+    for die in dies.DIES:
+        print(f"{die.name:<16}{die.area_mm2:8.1f}{area[die.name]:+9.1%}{left_out[die.name]:+10.1%}")
+    print(f"{'mean, largest':<16}{'':8}{_summary(area):>9}{_summary(left_out):>16}\n")
+    print(f"{'product':<16}{'limit, W':>8}{'model':>9}")
+    for product in dies.PRODUCTS:
+        print(f"{product.name:<16}{product.power_w:8.0f}{power[product.name]:+9.1%}")
+    print(f"{'mean, largest':<16}{'':8}{_summary(power):>9}")
+    return EXIT_OK
+
+
+def _summary(errors: dict[str, float]) -> str:
+    sizes = [abs(error) for error in errors.values()]
+    return f"{statistics.fmean(sizes):.1%}, {max(sizes):.1%}"

@@ -1,0 +1,150 @@
+"""`gpusim sensitivity`: which parameter of a machine moves a program's time most."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpusim.cli import EXIT_OK, UserError
+from gpusim.cli.parser import ARGUMENT_HELP, add_command, add_json_option, add_target_options
+from gpusim.cli.run import check_writable
+
+if TYPE_CHECKING:
+    from gpusim.explore import Point
+    from gpusim.explore.rows import Rows
+    from gpusim.explore.sensitivity import Sensitivity
+
+EXAMPLES = """\
+examples:
+  gpusim sensitivity vector_add --gpu tiny
+  gpusim sensitivity matmul/tiled --size 256 --next a100 --plot tornado.png
+  gpusim sensitivity gemv --keys sm.count dram.bandwidth_gb_s l2.bytes --step 1.2
+  gpusim sensitivity vector_add --gpu tiny --method morris --trajectories 10 --plot screening.png
+
+"""
+_PARAMETERS = ("size", "seed", "grid", "block", "args", "signature", "entry", "abi", "shared_bytes")
+
+
+def add(commands) -> None:
+    """Declare the command."""
+    summary = "find the parameters of a GPU that move a program's time most: docs/search.md"
+    parser = add_command(commands, "sensitivity", summary, EXAMPLES + ARGUMENT_HELP)
+    add_target_options(parser)
+    parser.add_argument("--keys", nargs="+", metavar="KEY", help="keys to move (default: some 30 of an architect's)")
+    parser.add_argument(
+        "--method", choices=("oat", "morris"), default="oat",
+        help="oat: each key alone, down and up; morris: elementary effects on random ways (default: oat)",
+    )  # fmt: skip
+    parser.add_argument("--step", type=float, default=2.0, metavar="RATIO", help="down and up by this (default: 2)")
+    parser.add_argument("--next", metavar="NAME", help="oat: also on this GPU, and what limits the program there")
+    parser.add_argument("--trajectories", type=int, default=8, metavar="N", help="morris: random ways (default: 8)")
+    parser.add_argument("--most", type=int, default=15, metavar="N", help="rows of the table (default: 15)")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="also draw it: .png, .svg or .pdf")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: all cores)")
+    parser.add_argument("--journal", type=Path, metavar="FILE", help="keep finished runs here and do not repeat them")
+    parser.add_argument(
+        "--progress", action=argparse.BooleanOptionalAction, help="on standard error (default: on a terminal)"
+    )
+    add_json_option(parser)
+    parser.set_defaults(command=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Run the command."""
+    from gpusim.cli.progress import show_points
+    from gpusim.explore.rows import Rows
+    from gpusim.explore.sensitivity import SensitivityError, explain
+
+    screening = options.method == "morris"
+    if screening and options.next:
+        raise UserError("--next compares what --method oat finds")
+    if options.plot:
+        check_writable(str(options.plot))
+    try:
+        with show_points(options.progress) as show, Rows(options.workers, options.journal, show) as rows:
+            found, following = _find(options, rows)
+    except SensitivityError as error:
+        raise UserError(str(error)) from None
+    text = None if screening else explain(found, following)
+    if options.plot:
+        _draw(found, options.plot, screening)
+    if options.json:
+        document: dict[str, Any] = found.to_dict() | {"text": text}
+        if following is not None:
+            document["next"] = following.to_dict()
+        print(json.dumps(document, indent=2))
+        return EXIT_OK
+    for each in (found, following):
+        if each is not None:
+            print("\n".join(_screening(each, options.most) if screening else _table(each, options.most)), end="\n\n")
+    if text:
+        import textwrap
+
+        print(textwrap.fill(text, 100))
+    return EXIT_OK
+
+
+def _find(options: argparse.Namespace, rows: Rows) -> tuple[Sensitivity, Sensitivity | None]:
+    """What was asked for, on the GPU and on the next one."""
+    from gpusim.explore.check import check_points
+    from gpusim.explore.sensitivity import morris, one_at_a_time
+
+    points = [point_of(options, gpu) for gpu in (options.gpu, options.next) if gpu]
+    check_points(points)
+    if options.method == "morris":
+        ways = {"trajectories": options.trajectories, "seed": options.seed}
+        return morris(points[0], options.keys, step=options.step, rows=rows, **ways), None
+    found = [one_at_a_time(point, options.keys, step=options.step, rows=rows) for point in points]
+    return found[0], found[1] if options.next else None
+
+
+def point_of(options: argparse.Namespace, gpu: str | None = None) -> Point:
+    """The point that the options of a program and a GPU describe."""
+    from gpusim.config import load_config
+    from gpusim.explore import Point
+    from gpusim.explore.keys import changes
+
+    name = gpu or options.gpu
+    config = changes(load_config(name), load_config(name, options.overrides))
+    given = {each: getattr(options, each) for each in _PARAMETERS if getattr(options, each) is not None}
+    return Point(options.program, name, config, tuple(given.items()))
+
+
+def _draw(found: Sensitivity, path: Path, screening: bool) -> None:
+    from gpusim import plot
+
+    try:
+        plot.save(plot.morris(found) if screening else plot.tornado(found), path)
+    except (plot.MatplotlibMissing, OSError, ValueError) as error:
+        raise UserError(f"--plot {path}: {error}") from None
+
+
+def _table(found: Sensitivity, most: int) -> list[str]:
+    lines = [_head(found), f"{'':<36}{'tried':>22}{'time, us':>22}{'elasticity':>12}{'better saves':>14}"]
+    for each in found.effects[:most]:
+        tried, times = (
+            " .. ".join("-" if value is None else _short(value, digits) for value in pair)
+            for pair, digits in (((each.low, each.high), 6), ((each.low_us, each.high_us), 4))
+        )
+        lines.append(f"{each.key:<36}{tried:>22}{times:>22}{each.elasticity:>12.3f}{100 * each.gain:>12.1f} %")
+    return lines
+
+
+def _screening(found: Sensitivity, most: int) -> list[str]:
+    lines = [_head(found), f"{'':<36}{'from .. to':>22}{'mu*':>8}{'+-':>7}{'mu':>8}{'sigma':>8}"]
+    for each in found.screenings[:most]:
+        reach = f"{_short(each.low, 6)} .. {_short(each.high, 6)}"
+        numbers = f"{each.mean_absolute:>8.3f}{each.confidence:>7.3f}{each.mean:>8.3f}{each.deviation:>8.3f}"
+        lines.append(f"{each.key:<36}{reach:>22}{numbers}")
+    return lines
+
+
+def _short(value: float, digits: int) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.{digits}g}"
+
+
+def _head(found: Sensitivity) -> str:
+    failed = f", {len(found.errors)} of them failed, first {found.errors[0]}" if found.errors else ""
+    return f"{found.program} on {found.gpu}: {found.time_us:.4g} us, {found.runs} runs{failed}"

@@ -1,0 +1,226 @@
+"""The parameters that an architect moves: which way is better, and how one is changed so that the machine stays valid.
+
+A configuration has some 200 keys, many of which are latencies of single instructions. `KEYS` are the ones that say how
+large and how fast the parts of a machine are; sensitivity goes through them. A key whose change would contradict
+another one takes that one along, and says so in `takes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from gpusim.config import GPUConfig, describe_keys, diff, load_config
+from gpusim.config.load import unknown_key
+from gpusim.errors import ConfigError
+
+Changes = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Key:
+    """One parameter. better: 'larger' or 'smaller'. what: what it is of, in words. takes: keys that go with it.
+    apply: the changes for a value of it; by default the value rounded to a whole number, at least 1."""
+
+    name: str
+    better: str
+    what: str
+    takes: tuple[str, ...] = ()
+    apply: Callable[[GPUConfig, float], Changes] | None = None
+
+    def changes(self, config: GPUConfig, value: float) -> Changes:
+        """The keys to change for a value as near to `value` as the machine allows."""
+        if self.apply is not None:
+            return self.apply(config, value)
+        if isinstance(value_of(config, self.name), float):
+            return {self.name: float(f"{value:.6g}")}
+        return {self.name: max(1, round(value))}
+
+
+def _warps(config: GPUConfig, value: float) -> Changes:
+    warps = _multiple(value, config.sm.sub_partitions)
+    warps = max(warps, -(-config.sm.max_threads_per_block // config.gpu.warp_size))
+    return {"sm.max_warps": warps, "sm.max_threads": warps * config.gpu.warp_size}
+
+
+def _registers(config: GPUConfig, value: float) -> Changes:
+    return {"sm.registers": _multiple(value, config.sm.sub_partitions * config.sm.register_unit)}
+
+
+def _shared(config: GPUConfig, value: float) -> Changes:
+    """Shared memory of another size; what the L1 has beyond it stays."""
+    sm = config.sm
+    size = max(_multiple(value, 8192), 16384)
+    per_block = size - sm.shared_reserved_bytes
+    steps = [step for step in sm.shared_capacities_bytes if step < size]
+    return {
+        "sm.shared_bytes": size,
+        "sm.shared_capacities_bytes": (*steps, size),
+        "sm.shared_bytes_per_block_max": per_block,
+        "sm.static_shared_bytes_max": min(sm.static_shared_bytes_max, per_block),
+        "sm.unified_l1_bytes": sm.unified_l1_bytes - sm.shared_bytes + size,
+    }
+
+
+def _l1(config: GPUConfig, value: float) -> Changes:
+    unit = config.l1.line_bytes * config.l1.sets
+    least = -(-config.sm.shared_bytes // unit) * unit
+    return {"sm.unified_l1_bytes": max(_multiple(value, unit), least)}
+
+
+def _l2(config: GPUConfig, value: float) -> Changes:
+    return {"l2.bytes": _multiple(value, config.l2.slices * config.l2.ways * config.l2.line_bytes)}
+
+
+def _l2_latency(config: GPUConfig, value: float) -> Changes:
+    """Both latencies and that of memory, which lies behind, by the same cycles."""
+    l2 = config.l2
+    near = max(round(value), config.l1.latency_cycles + l2.latency_spread_cycles // 2 + 2)
+    more = near - l2.latency_near_cycles
+    shortest = near - l2.latency_spread_cycles // 2 - config.l1.latency_cycles
+    return {
+        "l2.latency_near_cycles": near,
+        "l2.latency_far_cycles": l2.latency_far_cycles + more,
+        "l2.lookahead_cycles": max(1, min(l2.lookahead_cycles, shortest)),
+        "dram.latency_cycles": config.dram.latency_cycles + more,
+    }
+
+
+def _dram_latency(config: GPUConfig, value: float) -> Changes:
+    least = config.l2.latency_near_cycles + config.l2.mean_fabric_latency_cycles + config.dram.row_activate_cycles
+    return {"dram.latency_cycles": max(round(value), -int(-least // 1))}
+
+
+def _queue(config: GPUConfig, value: float) -> Changes:
+    depth = min(32, max(1, round(value)))
+    return {"memory_instruction.queue_depth": depth, "memory_instruction.store_queue_depth": min(
+        depth, round(config.memory_instruction.store_queue_depth * value / config.memory_instruction.queue_depth) or 1
+    )}  # fmt: skip
+
+
+def _l1_latency(config: GPUConfig, value: float) -> Changes:
+    latency = min(max(1, round(value)), config.l2.latency_near_cycles - config.l2.latency_spread_cycles // 2 - 1)
+    shortest = config.l2.latency_near_cycles - config.l2.latency_spread_cycles // 2 - latency
+    return {
+        "l1.latency_cycles": latency,
+        "l2.lookahead_cycles": min(config.l2.lookahead_cycles, shortest),
+    }
+
+
+def _multiple(value: float, unit: int) -> int:
+    return max(1, round(value / unit)) * unit
+
+
+_LATENCIES = ("l2.latency_far_cycles", "l2.lookahead_cycles", "dram.latency_cycles")
+_SHARED = ("sm.shared_capacities_bytes", "sm.shared_bytes_per_block_max", "sm.static_shared_bytes_max",
+           "sm.unified_l1_bytes")  # fmt: skip
+_SMALLER = "smaller"
+_LARGER = "larger"
+
+KEYS = {
+    key.name: key
+    for key in (
+        Key("gpu.clock_mhz", _LARGER, "the clock"),
+        Key("sm.count", _LARGER, "the number of SMs"),
+        Key("sm.max_warps", _LARGER, "warps that an SM holds", ("sm.max_threads",), _warps),
+        Key("sm.max_blocks", _LARGER, "blocks that an SM holds"),
+        Key("sm.registers", _LARGER, "registers", (), _registers),
+        Key("sm.shared_bytes", _LARGER, "shared memory", _SHARED, _shared),
+        Key("sm.unified_l1_bytes", _LARGER, "the size of L1", (), _l1),
+        Key("pipes.fma.initiation_cycles", _SMALLER, "FP32 arithmetic"),
+        Key("pipes.fma.latency_cycles", _SMALLER, "the latency of FP32 arithmetic"),
+        Key("pipes.alu.initiation_cycles", _SMALLER, "integer arithmetic"),
+        Key("pipes.imad.initiation_cycles", _SMALLER, "integer products"),
+        Key("pipes.fp64.initiation_cycles", _SMALLER, "FP64 arithmetic"),
+        Key("pipes.xu.initiation_cycles", _SMALLER, "special functions"),
+        Key("pipes.tensor.initiation_cycles", _SMALLER, "tensor units"),
+        Key("shared.latency_cycles", _SMALLER, "the latency of shared memory"),
+        Key("l1.latency_cycles", _SMALLER, "the latency of L1", _LATENCIES[1:2], _l1_latency),
+        Key("l1.data_bytes_per_cycle", _LARGER, "the bandwidth of L1"),
+        Key("l1.max_outstanding_sectors", _LARGER, "loads that an SM waits for at once"),
+        Key("memory_instruction.queue_depth", _LARGER, "the queue in front of memory",
+            ("memory_instruction.store_queue_depth",), _queue),
+        Key("crossbar.port_reply_bytes_per_cycle", _LARGER, "the bandwidth from L2 to a TPC"),
+        Key("crossbar.sm_reply_bytes_per_cycle", _LARGER, "the bandwidth from L2 to an SM"),
+        Key("l2.bytes", _LARGER, "the size of L2", (), _l2),
+        Key("l2.slice_bytes_per_cycle", _LARGER, "the bandwidth of L2"),
+        Key("l2.latency_near_cycles", _SMALLER, "the latency of L2", _LATENCIES, _l2_latency),
+        Key("l2.fabric_bytes_per_cycle", _LARGER, "the bandwidth between the halves of L2"),
+        Key("l2.atomic_sector_cycles", _SMALLER, "atomics"),
+        Key("dram.bandwidth_gb_s", _LARGER, "the bandwidth of device memory"),
+        Key("dram.latency_cycles", _SMALLER, "the latency of device memory", (), _dram_latency),
+        Key("launch.overhead_cycles", _SMALLER, "launch overhead"),
+        Key("launch.block_interval_cycles", _SMALLER, "the rate of blocks"),
+    )
+}  # fmt: skip
+"""By name, in the order of the machine."""
+
+
+def find_keys(names: list[str] | None = None) -> list[Key]:
+    """The keys of these names, all of `KEYS` for None. Any other number of the configuration is a key as well; which
+    way is better is then taken from its name: cycles are better few.
+
+    Raises ConfigError for an unknown key and for one that is no number.
+    """
+    if names is None:
+        return list(KEYS.values())
+    found = []
+    for name in names:
+        if name in KEYS:
+            found.append(KEYS[name])
+        elif name not in describe_keys():
+            raise unknown_key(name)
+        else:
+            value = value_of(load_config(), name)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise ConfigError("is no number, so it has no twice and no half", key=name)
+            better = "smaller" if name.endswith("cycles") and "per_cycle" not in name else "larger"
+            found.append(Key(name, better, name))
+    return found
+
+
+def value_of(config: GPUConfig, name: str) -> Any:
+    """The value of a dotted key."""
+    return reduce(getattr, name.split("."), config)
+
+
+def changed(config: GPUConfig, values: Mapping[Key, float]) -> GPUConfig:
+    """The configuration with these keys at values as near to those given as a valid machine has them.
+
+    One after the other, each seeing what those before it left. Raises ConfigError where there is no such machine.
+    """
+    made: Changes = {}
+    machine = config
+    for key, value in values.items():
+        new = key.changes(machine, value)
+        machine = unchecked(machine, new)
+        made |= new
+    return load_config(config, made)
+
+
+def unchecked(config: GPUConfig, values: Mapping[str, Any]) -> GPUConfig:
+    """The machine with other values, which may not be a valid one before others follow."""
+    tree: dict[str, Any] = {}
+    for name, value in values.items():
+        *sections, key = name.split(".")
+        table = tree
+        for section in sections:
+            table = table.setdefault(section, {})
+        table[key] = value
+    return _copied(config, tree)
+
+
+def _copied(section: Any, tree: Mapping[str, Any]) -> Any:
+    update = {
+        name: _copied(getattr(section, name), value) if isinstance(value, dict) else value
+        for name, value in tree.items()
+        if name in type(section).model_fields
+    }
+    return section.model_copy(update=update)
+
+
+def changes(base: GPUConfig, config: GPUConfig) -> tuple[tuple[str, Any], ...]:
+    """What a point of the machine `config` on top of `base` has as its `config`."""
+    return tuple((key, value) for key, (_, value) in diff(base, config).items())

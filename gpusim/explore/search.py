@@ -1,0 +1,350 @@
+"""Search a space of machines for the best ones: fastest under a budget, or the front between two goals.
+
+    found = search(space, goals=["time_us"], limits=["area_mm2 <= 600"], trials=60)
+    found.best.values, found.frame()
+
+Optuna proposes the candidates (T. Akiba et al., KDD 2019): a tree-structured Parzen estimator, NSGA-II, or chance. A
+candidate is one machine, on which every program of the space runs. What it costs in area and power is known before it
+runs; one that breaks such a limit is not run at all, and neither is one whose analytical bound says that another
+machine already beats it.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gpusim.config import GPUConfig, load_config
+from gpusim.errors import ConfigError, SimulationError
+from gpusim.explore.axis import Axis
+from gpusim.explore.check import check_points
+from gpusim.explore.cost import cost
+from gpusim.explore.goals import COSTS, Goal, Limit, dominates, geometric_mean
+from gpusim.explore.keys import find_keys, unchecked, value_of
+from gpusim.explore.point import Point
+from gpusim.explore.rows import Rows
+from gpusim.explore.space import Space
+
+if TYPE_CHECKING:
+    import pandas
+
+SAMPLERS = ("tpe", "nsga2", "random")
+Progress = Callable[[int, int, "Candidate | None"], None]
+_FAR = 1e30
+"""Value of a goal that was not evaluated; the broken limit is what counts then."""
+
+
+class SearchError(SimulationError):
+    """A search that cannot be made: Optuna is missing, or nothing that was tried ran."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One machine that was tried.
+
+    machine: the values of the axes and of what follows from them. values: by column, goals and limits among them;
+    without those that were not evaluated. feasible: keeps all limits. pruned: was not run, for the limit or the bound
+    that `pruned` names. error: why it is no machine, or what went wrong in a program.
+    """
+
+    number: int
+    machine: Mapping[str, Any]
+    values: Mapping[str, float]
+    feasible: bool
+    pruned: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found: all candidates in the order in which they were tried."""
+
+    goals: tuple[Goal, ...]
+    limits: tuple[Limit, ...]
+    candidates: tuple[Candidate, ...]
+    runs: int
+    repeated: int
+    names: tuple[str, ...] = field(default=())
+
+    def front(self) -> list[Candidate]:
+        """Candidates that keep all limits and that no other one beats in all goals, by the first goal."""
+        whole = [each for each in self.candidates if each.feasible and each.error is None and each.pruned is None]
+        distinct = {tuple(self._losses(each)): each for each in reversed(whole)}
+        front = [each for losses, each in distinct.items() if not any(dominates(other, losses) for other in distinct)]
+        return sorted(front, key=self._losses)
+
+    @property
+    def best(self) -> Candidate:
+        """The first of the front. Raises SearchError if there is none."""
+        front = self.front()
+        if not front:
+            errors = [each.error for each in self.candidates if each.error]
+            reason = f"; the first error: {errors[0]}" if errors else ""
+            raise SearchError(f"no candidate of {len(self.candidates)} keeps all limits and ran{reason}")
+        return front[0]
+
+    def frame(self, front: bool = False) -> pandas.DataFrame:
+        """All candidates as a table, or those of the front. Raises SearchError without pandas."""
+        try:
+            import pandas
+        except ImportError:
+            raise SearchError("a table needs pandas, which is not installed; `pip install 'gpusim[explore]'` adds it") \
+                from None  # fmt: skip
+        return pandas.DataFrame(self.rows(front))
+
+    def rows(self, front: bool = False) -> list[dict[str, Any]]:
+        """The same as plain values."""
+        chosen = self.front() if front else self.candidates
+        on_front = {each.number for each in self.front()}
+        names = dict.fromkeys(name for each in self.candidates for name in each.values)
+        return [
+            {"number": each.number} | dict(each.machine) | {name: each.values.get(name) for name in names}
+            | {"feasible": each.feasible, "front": each.number in on_front, "pruned": each.pruned, "error": each.error}
+            for each in chosen
+        ]  # fmt: skip
+
+    def _losses(self, candidate: Candidate) -> list[float]:
+        return [goal.loss(candidate.values[goal.name]) for goal in self.goals]
+
+
+def search(
+    space: Space,
+    goals: Sequence[str | Goal] = ("time_us",),
+    limits: Sequence[str | Limit] = (),
+    *,
+    trials: int = 100,
+    sampler: str = "tpe",
+    seed: int = 0,
+    derived: Mapping[str, str] | None = None,
+    rows: Rows | None = None,
+    batch: int = 1,
+    population: int = 24,
+    screen: bool = True,
+    progress: Progress | None = None,
+) -> Found:
+    """Try `trials` machines of a space and say which are best.
+
+    Args:
+        space: programs and axes. Axes that go `together` are one choice.
+        goals: what is to be small: "time_us", "cycles", "energy_j" (geometric means over the programs), "area_mm2",
+            "power_w", or a metric; "max metric" for what is to be large. Several goals: a front.
+        limits: such as "area_mm2 <= 600" or "power_w <= h200", the cost of that configuration.
+        sampler: "tpe", "nsga2" or "random". seed: the same seed, batch and results give the same candidates.
+        derived: keys that follow from an axis, {"l2.bytes": "l2.slices"}: in proportion, as in the base machine,
+            rounded to what is valid.
+        rows: evaluates points, with its journal and workers. batch: candidates proposed at once, for several workers.
+        population: of a generation of NSGA-II.
+        screen: leave out candidates whose analytical bound is beaten already.
+
+    Raises ConfigError for names and values that mean nothing, SearchError without Optuna.
+    """
+    aims = tuple(Goal.of(each) for each in goals)
+    bounds = tuple(Limit.of(each) for each in limits)
+    if not aims or len({each.name for each in aims}) < len(aims):
+        raise ConfigError("a search needs goals, each of them once")
+    if trials < 1 or batch < 1 or population < 2:
+        raise ConfigError("trials and batch must be at least 1, population at least 2")
+    rules = dict(derived or {})
+    _check_rules(rules, space)
+    wanted = dict.fromkeys([*(aim.name for aim in aims), *(bound.name for bound in bounds)])
+    metrics = [name for name in wanted if name not in (*COSTS, "time_us", "cycles")]
+    run = rows or Rows(workers=0)
+    gpus = next(axis for axis in space.axes if axis.name == "gpu").levels() or ()
+    about = [Point(program, gpu) for program, _ in space.programs for gpu in gpus]
+    check_points(about, metrics)
+    run.ask_for(metrics, about)
+    study = _study(sampler, seed, population, len(aims), trials)
+    candidates: list[Candidate] = []
+    evaluator = _Evaluator(space, aims, bounds, metrics, rules, run, screen)
+    before = run.evaluated
+    if progress is not None:
+        progress(0, trials, None)
+    while len(candidates) < trials:
+        asked = [study.ask() for _ in range(min(batch, trials - len(candidates)))]
+        chosen = [_suggest(trial, space) for trial in asked]
+        for trial, candidate in zip(asked, evaluator.evaluate(chosen, len(candidates)), strict=True):
+            _tell(study, trial, candidate, aims, bounds)
+            candidates.append(candidate)
+            if progress is not None:
+                progress(len(candidates), trials, candidate)
+    return Found(aims, bounds, tuple(candidates), run.evaluated - before, run.known)
+
+
+class _Evaluator:
+    """Turns choices into candidates: price, bound, runs."""
+
+    def __init__(
+        self,
+        space: Space,
+        goals: tuple[Goal, ...],
+        limits: tuple[Limit, ...],
+        metrics: list[str],
+        rules: Mapping[str, str],
+        run: Rows,
+        screen: bool,
+    ) -> None:
+        self.space, self.goals, self.limits, self.metrics = space, goals, limits, metrics
+        self.rules, self.run = rules, run
+        # A bound is of time. What is to be large, or is a metric, has none.
+        timed = all(goal.name in (*COSTS, "time_us", "cycles") and not goal.larger for goal in goals)
+        self.screen = screen and timed and any(goal.name not in COSTS for goal in goals)
+        self.seen: list[list[float]] = []
+
+    def evaluate(self, chosen: Sequence[Mapping[str, Any]], first: int) -> list[Candidate]:
+        """Candidates for these choices of one batch, all runs of which are made together."""
+        priced = [self._price(choice, first + k) for k, choice in enumerate(chosen)]
+        points = [point for candidate, own in priced for point in own if candidate.pruned is None]
+        found = {row["key"]: row for row in (self.run(points) if points else [])}
+        done = []
+        for candidate, own in priced:
+            finished = candidate
+            if own and candidate.pruned is None:
+                finished = self._finish(candidate, [found[point.key] for point in own])
+            done.append(finished)
+            if finished.error is None and finished.pruned is None and finished.feasible:
+                self.seen.append([goal.loss(finished.values[goal.name]) for goal in self.goals])
+        return done
+
+    def _price(self, choice: Mapping[str, Any], number: int) -> tuple[Candidate, list[Point]]:
+        """What is known before anything runs, and the points to run."""
+        machine = dict(choice)
+        try:
+            base = load_config(choice["gpu"])
+            follows: dict[str, Any] = {}
+            for target, source in self.rules.items():
+                follows |= _follow(base, target, source, machine | follows)
+            machine |= {name: value for name, value in follows.items() if name in self.rules}
+            points = [
+                Point(point.program, point.gpu, tuple((dict(point.config) | follows).items()), point.parameters)
+                for point in self.space.at(choice)
+            ]
+            price = cost(load_config(base, dict(points[0].config)))
+        except SimulationError as error:
+            return Candidate(number, machine, {}, False, error=" ".join(str(error).split())), []
+        values = {"area_mm2": price.area_mm2, "power_w": price.power_w}
+        broken = [limit for limit in self.limits if limit.name in values and not limit.holds(values[limit.name])]
+        if broken:
+            return Candidate(number, machine, values, False, pruned=str(broken[0])), points
+        if self.screen and self._beaten(points, values):
+            return Candidate(number, machine, values, True, pruned="bound"), points
+        return Candidate(number, machine, values, True), points
+
+    def _beaten(self, points: Sequence[Point], values: Mapping[str, float]) -> bool:
+        """Whether even the analytical bound is beaten in all goals by a machine that was run."""
+        if not self.seen:
+            return False
+        rows = self.run.bounds(points)
+        if any(row.get("bound_cycles") is None for row in rows):
+            return False
+        bound = dict(values) | {"cycles": geometric_mean([row["bound_cycles"] for row in rows])}
+        clock = [_clock(point) for point in points]
+        times = [row["bound_cycles"] / mhz for row, mhz in zip(rows, clock, strict=True)]
+        bound["time_us"] = geometric_mean(times)
+        losses = [goal.loss(bound[goal.name]) for goal in self.goals]
+        return any(dominates(other, losses) for other in self.seen)
+
+    def _finish(self, candidate: Candidate, rows: Sequence[Mapping[str, Any]]) -> Candidate:
+        errors = [f"{row['program']}: {row['error']}" for row in rows if row["error"]]
+        if errors:
+            return Candidate(candidate.number, candidate.machine, candidate.values, False, error=errors[0])
+        values = dict(candidate.values)
+        for name in dict.fromkeys(["time_us", "cycles", *self.metrics]):
+            values[name] = geometric_mean([row[name] for row in rows])
+        feasible = all(limit.holds(values[limit.name]) for limit in self.limits)
+        return Candidate(candidate.number, candidate.machine, values, feasible)
+
+
+def _clock(point: Point) -> float:
+    return load_config(point.gpu, dict(point.config)).gpu.clock_mhz
+
+
+def _follow(base: GPUConfig, target: str, source: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """A key in proportion to another one, with what it takes along."""
+    share = chosen[source] / value_of(base, source)
+    (key,) = find_keys([target])
+    return key.changes(unchecked(base, chosen), value_of(base, target) * share)
+
+
+def _check_rules(rules: Mapping[str, str], space: Space) -> None:
+    axes = {axis.name: axis for axis in space.axes}
+    known = set(axes)
+    for target, source in rules.items():
+        find_keys([target, source])  # both are numbers of the configuration
+        if target in axes:
+            raise ConfigError("is an axis, so it does not follow from another key", key=target)
+        if source not in known:
+            raise ConfigError(f"follows from {source}, which is no axis", key=target)
+        known.add(target)
+
+
+def _study(sampler: str, seed: int, population: int, goals: int, trials: int) -> Any:
+    if sampler not in SAMPLERS:
+        raise ConfigError(f"no sampler {sampler!r}; there are {', '.join(SAMPLERS)}")
+    try:
+        import optuna
+    except ImportError:
+        raise SearchError("a search uses Optuna, which is not installed; `pip install 'gpusim[explore]'` adds it") \
+            from None  # fmt: skip
+
+    def broken(trial: Any) -> list[float]:
+        return list(trial.user_attrs["broken"])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # limits are an experimental feature of some versions
+        made = {
+            "tpe": lambda: optuna.samplers.TPESampler(
+                seed=seed, n_startup_trials=min(10, max(2, trials // 4)), multivariate=True, constraints_func=broken
+            ),
+            "nsga2": lambda: optuna.samplers.NSGAIISampler(
+                seed=seed, population_size=population, constraints_func=broken
+            ),
+            "random": lambda: optuna.samplers.RandomSampler(seed=seed),
+        }[sampler]()
+        level = optuna.logging.get_verbosity()
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        try:
+            return optuna.create_study(directions=["minimize"] * goals, sampler=made)
+        finally:
+            optuna.logging.set_verbosity(level)
+
+
+def _suggest(trial: Any, space: Space) -> dict[str, Any]:
+    """One choice: values of all axes."""
+    chosen: dict[str, Any] = {}
+    for group in space.groups:
+        levels = [axis.levels() for axis in group]
+        name = "+".join(axis.name for axis in group)
+        if levels[0] is None:
+            chosen[name] = _suggest_between(trial, group[0])
+            continue
+        first = levels[0]
+        ordered = all(isinstance(value, int | float) and not isinstance(value, bool) for value in first)
+        places = range(len(first))
+        place = (
+            trial.suggest_int(name, 0, len(first) - 1)
+            if ordered and len(first) > 1
+            else trial.suggest_categorical(name, list(places))
+        )
+        chosen |= {axis.name: values[place] for axis, values in zip(group, levels, strict=True) if values}
+    return chosen
+
+
+def _suggest_between(trial: Any, axis: Axis) -> float:
+    if axis.is_integer:
+        return int(trial.suggest_int(axis.name, int(axis.low), int(axis.high), log=axis.log))
+    return float(f"{trial.suggest_float(axis.name, axis.low, axis.high, log=axis.log):.6g}")
+
+
+def _tell(study: Any, trial: Any, candidate: Candidate, goals: Sequence[Goal], limits: Sequence[Limit]) -> None:
+    """Report a candidate: its goals and by what share it breaks each limit."""
+    broken = [
+        limit.excess(candidate.values[limit.name]) if limit.name in candidate.values else 0.0 for limit in limits
+    ]
+    # What is no machine, or what its bound rules out, is worse than any machine that ran.
+    broken.append(1.0 if candidate.error is not None or candidate.pruned == "bound" else 0.0)
+    trial.set_user_attr("broken", broken)
+    losses = [goal.loss(candidate.values.get(goal.name, math.inf)) for goal in goals]
+    study.tell(trial, [loss if math.isfinite(loss) else _FAR for loss in losses])

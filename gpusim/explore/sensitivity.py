@@ -1,0 +1,294 @@
+"""Which parameter of a machine moves the time of a program most.
+
+`one_at_a_time` changes each key alone, down and up; `morris` changes all of them, one after the other along random
+ways through the space of machines (M. Morris, Technometrics 33(2), 1991, with the mean of absolute effects of
+F. Campolongo, J. Cariboni, A. Saltelli, Environmental Modelling & Software 22, 2007), and so also sees what a key does
+when others have changed. `explain` says in a few lines what limits a program here, and what would on another GPU.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from gpusim.config import GPUConfig, load_config
+from gpusim.errors import ConfigError
+from gpusim.explore.keys import Key, changed, changes, find_keys, value_of
+from gpusim.explore.point import Point
+from gpusim.explore.rows import Rows
+
+if TYPE_CHECKING:
+    import pandas
+
+MATTERS = 0.01
+"""Share of the time from which a key is worth a word."""
+
+
+class SensitivityError(ValueError):
+    """There is no answer: the program does not run, or a library is missing."""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What one key does. value: of the machine; low, high: what was tried (None: not below or above `value`);
+    low_us, high_us: the program's time there.
+
+    elasticity: change of the logarithm of the time per change of the logarithm of the value, from low to high: -1 is a
+    time that halves when the value doubles. gain: share of the time that the better of the two values saves; negative
+    where it is slower, 0 where nothing better was tried. A key whose worse value costs much and whose better one saves
+    nothing is enough as it is.
+    """
+
+    key: str
+    what: str
+    better: str
+    value: float
+    low: float | None
+    high: float | None
+    low_us: float | None
+    high_us: float | None
+    elasticity: float
+    gain: float
+
+
+@dataclass(frozen=True)
+class Screening:
+    """What one key does along the ways of `morris`: effects on the logarithm of the time of going from the lowest to
+    the highest value. mean, mean_absolute (mu*), deviation (sigma): of its effects; confidence: of mu*, 95 %. A large
+    deviation means that the effect depends on the other keys, or is not linear."""
+
+    key: str
+    what: str
+    better: str
+    value: float
+    low: float
+    high: float
+    mean: float
+    mean_absolute: float
+    deviation: float
+    confidence: float
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """All keys of one program on one machine, the one that matters most first: `effects` of `one_at_a_time`, or
+    `screenings` of `morris`. runs: points of the design. errors: of those that did not run."""
+
+    program: str
+    gpu: str
+    time_us: float
+    runs: int
+    errors: tuple[str, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    screenings: tuple[Screening, ...] = ()
+
+    def frame(self) -> pandas.DataFrame:
+        """The table; needs pandas."""
+        import pandas
+
+        return pandas.DataFrame([asdict(each) for each in self.effects or self.screenings])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)
+
+
+def one_at_a_time(
+    point: Point, keys: Sequence[str] | None = None, *, step: float = 2.0, rows: Rows | None = None
+) -> Sensitivity:
+    """Each key alone, divided and multiplied by `step`, or as near to that as the machine allows.
+
+    point: program and machine. keys: names, by default those of `gpusim.explore.keys.KEYS`. rows: evaluates points,
+    with its journal and workers; by default here and now.
+
+    Raises ConfigError for unknown keys, SensitivityError where the program does not run on the machine itself.
+    """
+    if not 1 < step <= 64:
+        raise ConfigError(f"step must be above 1 and at most 64, got {step}")
+    base = load_config(point.gpu)
+    config = load_config(base, dict(point.config))
+    chosen = find_keys(list(keys) if keys is not None else None)
+    points, machines = [point], {}
+    for key in chosen:
+        for factor in (1 / step, step):
+            machine = _machine(config, key, value_of(config, key.name) * factor)
+            if machine is not None:
+                machines[key.name, factor] = (value_of(machine, key.name), len(points))
+                points.append(_at(point, base, machine))
+    run = rows or Rows()
+    run.ask_for((), points[:1])
+    found = run(points)
+    time_us = _time(found[0])
+    effects = []
+    for key in chosen:
+        sides = [machines.get((key.name, factor)) for factor in (1 / step, step)]
+        effects.append(_effect(key, value_of(config, key.name), time_us, sides, found))
+    effects.sort(key=lambda effect: -abs(effect.elasticity))
+    errors = tuple(f"{each}: {row['error']}" for each, row in zip(points, found, strict=True) if row["error"])
+    return Sensitivity(point.program, config.gpu.name, time_us, len(points), errors, effects=tuple(effects))
+
+
+def morris(
+    point: Point,
+    keys: Sequence[str] | None = None,
+    *,
+    trajectories: int = 8,
+    levels: int = 4,
+    step: float = 2.0,
+    seed: int = 0,
+    rows: Rows | None = None,
+) -> Sensitivity:
+    """Elementary effects along `trajectories` random ways, each of one run more than there are keys.
+
+    A key goes from its value divided by `step` to it multiplied by `step`, by equal ratios, in `levels` levels. The
+    same seed gives the same ways. Needs SALib. Raises as `one_at_a_time`, and SensitivityError without SALib.
+    """
+    if not 1 < step <= 64:
+        raise ConfigError(f"step must be above 1 and at most 64, got {step}")
+    if trajectories < 2 or levels < 2 or levels % 2:
+        raise ConfigError("a screening needs at least 2 trajectories and an even number of levels")
+    try:
+        from SALib.analyze import morris as analysis
+        from SALib.sample import morris as design
+    except ImportError:
+        raise SensitivityError(
+            "screening uses SALib, which is not installed; `pip install 'gpusim[explore]'` adds it"
+        ) from None
+    import numpy as np
+
+    base = load_config(point.gpu)
+    config = load_config(base, dict(point.config))
+    # What cannot move (an FP32 pipe that is as wide as a warp, made wider) has no effect to find.
+    chosen = [key for key in find_keys(list(keys) if keys is not None else None) if _range(config, key, step)]
+    if not chosen:
+        raise ConfigError("none of the keys can be moved")
+    problem = {"num_vars": len(chosen), "names": [key.name for key in chosen], "bounds": [[0.0, 1.0]] * len(chosen)}
+    shares = design.sample(problem, trajectories, num_levels=levels, seed=seed)
+    points = [point] + [
+        _at(point, base, changed(config, {key: value_of(config, key.name) * step ** (2 * share - 1)
+                                          for key, share in zip(chosen, row, strict=True)}))
+        for row in shares
+    ]  # fmt: skip
+    run = rows or Rows()
+    run.ask_for((), points[:1])
+    found = run(points)
+    time_us = _time(found[0])
+    errors = tuple(f"{each}: {row['error']}" for each, row in zip(points, found, strict=True) if row["error"])
+    length = len(chosen) + 1
+    whole = [k for k in range(trajectories)
+             if not any(row["error"] for row in found[1 + k * length : 1 + (k + 1) * length])]  # fmt: skip
+    if len(whole) < 2:
+        raise SensitivityError(f"fewer than two ways could be run to their end; {errors[0]}")
+    kept = np.concatenate([np.arange(k * length, (k + 1) * length) for k in whole])
+    times = np.log([found[1 + k]["time_us"] for k in kept])
+    result = analysis.analyze(problem, shares[kept], times, num_levels=levels, seed=seed)
+    effects = []
+    for k, key in enumerate(chosen):
+        low, high = _range(config, key, step) or (0.0, 0.0)
+        mean, absolute, deviation, confidence = (
+            float(result[name][k]) for name in ("mu", "mu_star", "sigma", "mu_star_conf")
+        )
+        value = value_of(config, key.name)
+        effects.append(
+            Screening(key.name, key.what, key.better, value, low, high, mean, absolute, deviation, confidence)
+        )
+    effects.sort(key=lambda effect: -effect.mean_absolute)
+    return Sensitivity(point.program, config.gpu.name, time_us, len(points), errors, screenings=tuple(effects))
+
+
+def explain(found: Sensitivity, following: Sensitivity | None = None) -> str:
+    """What limits the program on this GPU, and what would on the next one, from what `one_at_a_time` found."""
+    text = [f"{found.program} on {found.gpu} takes {found.time_us:.4g} us. {_limits(found)}"]
+    if following is not None:
+        ratio = found.time_us / following.time_us
+        faster = f"{ratio:.2f} times as fast" if ratio >= 1 else f"{1 / ratio:.2f} times as slow"
+        text.append(f"On {following.gpu} it takes {following.time_us:.4g} us, {faster}. {_limits(following)}")
+        text.append(_moved(found, following))
+    return " ".join(part for part in text if part)
+
+
+def _limits(found: Sensitivity) -> str:
+    # A faster clock makes everything faster but device memory: that is no limit of one part.
+    parts = [each for each in found.effects if each.key != "gpu.clock_mhz"]
+    good = sorted((each for each in parts if each.gain >= MATTERS), key=lambda each: -each.gain)
+    if not good:
+        return "No part of the machine, made better alone, makes it faster."
+    first, *others = good
+    better = first.high if first.better == "larger" else first.low
+    text = f"What limits it most is {first.what}: {first.key} from {first.value:,g} to {better:,g} saves"
+    text += f" {100 * first.gain:.1f} % of the time"
+    if others:
+        text += "; then " + ", ".join(f"{each.what} ({100 * each.gain:.1f} %)" for each in others[:3])
+    bad = [each.what for each in parts if each.gain <= -5 * MATTERS]
+    if bad:
+        text += f". Better is slower for {', '.join(bad[:3])}"
+    return text + "."
+
+
+def _moved(a: Sensitivity, b: Sensitivity) -> str:
+    """What matters more and what less on the second machine."""
+    first = {each.key: each for each in a.effects if each.key != "gpu.clock_mhz"}
+    pairs = [(first[each.key], each) for each in b.effects if each.key in first]
+    more = max(pairs, key=lambda pair: pair[1].gain - pair[0].gain, default=None)
+    less = max(pairs, key=lambda pair: pair[0].gain - pair[1].gain, default=None)
+    parts = []
+    for pair, word in ((more, "more"), (less, "less")):
+        if pair is not None and abs(pair[1].gain - pair[0].gain) >= MATTERS:
+            shares = f"{100 * pair[0].gain:.1f} % saved here, {100 * pair[1].gain:.1f} % there"
+            parts.append(f"{pair[0].what} matters {word} ({shares})")
+    if not parts:
+        return "The same limits both."
+    text = ", and ".join(parts) + "."
+    return text[0].upper() + text[1:]
+
+
+def _machine(config: GPUConfig, key: Key, value: float) -> GPUConfig | None:
+    """The machine with a key near a value; None if there is no other than `config`."""
+    try:
+        machine = changed(config, {key: value})
+    except ConfigError:
+        return None
+    return None if value_of(machine, key.name) == value_of(config, key.name) else machine
+
+
+def _range(config: GPUConfig, key: Key, step: float) -> tuple[float, float] | None:
+    """Lowest and highest value that a key takes; None if there is only one."""
+    value = value_of(config, key.name)
+    ends = []
+    for factor in (1 / step, step):
+        try:
+            ends.append(value_of(changed(config, {key: value * factor}), key.name))
+        except ConfigError:
+            return None
+    return (ends[0], ends[1]) if ends[0] < ends[1] else None
+
+
+def _at(point: Point, base: GPUConfig, machine: GPUConfig) -> Point:
+    return Point(point.program, point.gpu, changes(base, machine), point.parameters)
+
+
+def _time(row: dict[str, Any]) -> float:
+    if row["error"]:
+        raise SensitivityError(row["error"])
+    return float(row["time_us"])
+
+
+def _effect(
+    key: Key, value: float, time_us: float, sides: list[tuple[float, int] | None], rows: list[dict[str, Any]]
+) -> Effect:
+    tried: list[tuple[float, float] | None] = []
+    for side in sides:
+        ran = side is not None and not rows[side[1]]["error"]
+        tried.append((side[0], float(rows[side[1]]["time_us"])) if side is not None and ran else None)
+    low, high = tried
+    first, last = low or (value, time_us), high or (value, time_us)
+    elasticity = 0.0
+    if first[0] != last[0] and min(first[0], last[0]) > 0:
+        elasticity = math.log(last[1] / first[1]) / math.log(last[0] / first[0])
+    better = high if key.better == "larger" else low
+    gain = 0.0 if better is None else 1 - better[1] / time_us
+    low_value, low_us = low or (None, None)
+    high_value, high_us = high or (None, None)
+    return Effect(key.name, key.what, key.better, value, low_value, high_value, low_us, high_us, elasticity, gain)

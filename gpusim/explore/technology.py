@@ -1,0 +1,177 @@
+"""What silicon costs: numbers of process nodes, circuits and memories that the cost model is made of, each with its
+source.
+
+Areas are mm^2, transistor counts millions, energies pJ. Sources in short:
+
+- LLMCompass: H. Zhang, A. Ning, R. Prabhakar, D. Wentzlaff, "LLMCompass: Enabling Efficient Hardware Design for Large
+  Language Model Inference", ISCA 2024 (arXiv 2312.03134) and its published cost model: transistors of units from open
+  designs (Ariane, OpenPiton), areas of interfaces and of what an SM has besides units from annotated photographs of
+  an A100 die. Its counts are for 91.2 million transistors per mm^2; here they stand for `NODES["N7"]` instead, so that
+  the areas that were measured stay.
+- Jouppi 2021: N. Jouppi et al., "Ten Lessons From Three Generations Shaped Google's TPUv4i", ISCA 2021, table 2, which
+  continues M. Horowitz, "Computing's Energy Problem", ISSCC 2014, from 45 to 7 nm.
+- O'Connor 2017: M. O'Connor et al., "Fine-Grained DRAM: Energy-Efficient DRAM for Extreme Bandwidth Systems",
+  MICRO 2017.
+- Dally 2023: W. Dally, "Hardware for Deep Learning", Hot Chips 2023.
+- Arunkumar 2019: A. Arunkumar et al., "Understanding the Future of Energy Efficiency in Multi-Module GPUs", HPCA 2019.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Node:
+    """A process node.
+
+    logic_density: million transistors per mm^2 of its high-performance library. sram_cell_um2: high-density
+    six-transistor cell. energy: of one operation, in those of N7, fitted to the products of `gpusim/explore/dies.py`:
+    foundries promise 60 % less power from 16FF to N7 and 30 % less from there to the 5 nm family at equal speed, and
+    products take part of it as speed.
+    """
+
+    name: str
+    logic_density: float
+    sram_cell_um2: float
+    energy: float
+
+
+NODES = {
+    # 16FF: 28.9 M/mm^2 (WikiChip, 16 nm), cell 0.070 um^2 (Chen et al., ISSCC 2014). 12FFN is its tuned variant.
+    "16FF": Node("16FF", 28.9, 0.070, 1.3),
+    "12FFN": Node("12FFN", 28.9, 0.070, 1.3),
+    # N7: 65.0 M/mm^2 with its high-performance cells, 91.2 with its dense ones (WikiChip, 7 nm), cell 0.027 um^2 (Chang
+    # et al., ISSCC 2017).
+    "N7": Node("N7", 65.0, 0.027, 1.0),
+    # 4N belongs to the 5 nm family: 1.51 times the logic density of N7 (137.6 to 91.2, Angstronomics 2022), cell 0.021
+    # um^2 (Yeap et al., IEDM 2019).
+    "4N": Node("4N", 98.1, 0.021, 0.9),
+    # 4NP: 4N with some 6 % more density (TSMC, N4P against N5); the cell has not shrunk.
+    "4NP": Node("4NP", 104.0, 0.021, 0.85),
+}
+"""Process nodes by name."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """What an architecture has that a configuration does not say: its node, links to other GPUs, PCIe generation, and
+    whether it has ray tracing units."""
+
+    node: str
+    nvlink: int
+    links: int
+    pcie: int
+    ray_tracing: bool = False
+
+
+FAMILIES = {
+    "sm_60": Family("16FF", 1, 4, 3),
+    "sm_70": Family("12FFN", 2, 6, 3),
+    "sm_75": Family("12FFN", 2, 1, 3, True),
+    "sm_80": Family("N7", 3, 12, 4),
+    "sm_86": Family("N7", 3, 0, 4, True),
+    "sm_89": Family("4N", 4, 0, 4, True),
+    "sm_90": Family("4N", 4, 18, 5),
+    "sm_100": Family("4NP", 5, 18, 5),
+    "sm_103": Family("4NP", 5, 18, 5),
+    "sm_120": Family("4NP", 5, 0, 5, True),
+}
+"""By `gpu.arch`; an unknown one counts as the newest that is not newer (white papers of the products)."""
+
+# Transistors, millions (LLMCompass; see the top of this file).
+FP64_UNIT = 0.6853
+FP32_UNIT = FP64_UNIT * (23 / 52) ** 2
+FP16_UNIT = FP64_UNIT * (10 / 52) ** 2
+INTEGER_UNIT = 0.1777
+MUFU_UNIT = INTEGER_UNIT  # assumed: tables and a multiplier
+LANE_CONTROL = 0.72565 * 65.0 / 91.2
+"""Of one lane of a sub-partition: scheduling, operands, the way to memory."""
+CROSSBAR_BYTE = 55.0 * 65.0 / 91.2 / 64 / 2
+"""Of one byte per cycle and direction: 55 for an SM of an A100, which has 64 bytes; one half at the SMs, the other at
+the slices."""
+RAY_TRACING_UNIT = 0.35 * 28.9
+"""0.7 mm^2 of 12 nm for the two SMs of a TPC, from photographs of TU106 and TU116 dies (TechPowerUp, 2019)."""
+
+# Interfaces: analogue parts, which do not shrink, in mm^2, and controllers in millions of transistors (LLMCompass).
+HBM_PHY = 10.45
+HBM_CONTROLLER = 552.7 * 65.0 / 91.2
+NVLINK_PHY = {1: 1.888, 2: 1.888, 3: 1.888, 4: 0.965, 5: 0.965}
+"""Of one link; those before the third generation are taken to be as large."""
+NVLINK_CONTROLLER = 74.6 * 65.0 / 91.2
+PCIE_PHY = {3: 0.48, 4: 0.48, 5: 0.64, 6: 0.64}
+PCIE_CONTROLLER = 3.96 * 65.0 / 91.2
+"""Of one of 16 lanes."""
+
+
+@dataclass(frozen=True)
+class Factors:
+    """What was fitted to the dies of `gpusim/explore/dies.py`: relative errors, least squares.
+
+    logic: area of logic, in what its transistors take at the density of the library: wires, clocks, repeaters, slack.
+    sram: area of an array, in cells: tags, parity, ports, decoders, sense amplifiers, redundancy.
+    gddr_mm2: an interface to a device of 32 bits, with its controller and the raster units beside it.
+    fixed: what every die has, in thousand million transistors: front end, copy and media engines, test, the rest.
+    """
+
+    logic: float
+    sram: float
+    gddr_mm2: float
+    fixed: float
+
+
+FITTED = Factors(logic=1.190, sram=7.38, gddr_mm2=9.84, fixed=0.920)
+"""`gpusim cost --dies` fits again and shows how far the model is off."""
+
+# Energies in pJ of 7 nm.
+FP16_FMA, FP32_FMA, FP64_FMA, INTEGER_OPERATION = 0.50, 1.69, 8.2, 0.76
+"""A product and a sum (Jouppi 2021); double precision by the square of the mantissa; integers half adds (0.03), half
+products (1.48)."""
+LANE_OVERHEAD = 16.0
+"""Of an instruction in a lane besides its operation: fetch, decode, registers; fitted to products (Dally 2023 has 30
+for an older node)."""
+TENSOR_OVERHEAD = 1.3
+"""Of a product in a tensor unit, operands included (Dally 2023: 22 % for a matrix instruction, rounded up)."""
+LEAKAGE_W_MM2 = 0.1
+"""Leakage and what else never stops, at working temperature. Assumed: between the idle power of an H100 (70 W on 814
+mm^2) and what V. Kandiah et al., "AccelWattch", MICRO 2021, find for a Volta whose SMs are all on."""
+L1_BYTE = 8.5 / 8
+"""A read of 32 KB (Jouppi 2021)."""
+L2_BYTE = 14.0 / 8
+"""A read of 1 MB (Jouppi 2021), without the way there."""
+WIRE_BIT_MM = 0.08
+"""A bit over a millimetre (Dally 2023, all nodes: wires do not shrink)."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A kind of device memory.
+
+    interface_gb_s: most that one stack, or one device of 32 bits, gives. channels: pseudo channels of it.
+    bit_pj: energy of a bit from its cell to the GPU's controller.
+    """
+
+    interface_gb_s: float
+    channels: int
+    bit_pj: float
+    stacked: bool = True
+
+
+MEMORIES = {
+    # JEDEC JESD235 and JESD238; 3.9 pJ a bit in the stack (O'Connor 2017), 1.6 in the GPU, so that it is in the middle
+    # of the 3.9 to 7.0 of Jouppi 2021. HBM3 runs its pins at 0.4 V: a third less for those, as vendors say.
+    "HBM2": Memory(307, 16, 5.5),
+    "HBM2E": Memory(461, 16, 5.5),
+    "HBM3": Memory(819, 32, 4.5),
+    "HBM3E": Memory(1229, 32, 4.5),
+    # JESD250; 5.5 to 7.5 pJ (Jouppi 2021).
+    "GDDR6": Memory(72, 2, 7.0, stacked=False),
+    "GDDR6X": Memory(96, 2, 7.25, stacked=False),
+    "GDDR7": Memory(128, 4, 6.5, stacked=False),
+}
+"""By `dram.kind`, in capitals; an unknown kind counts as the newest of its sort."""
+
+NVLINK_BIT = 10.0
+"""pJ over a link on the board (Arunkumar 2019)."""
+NVLINK_GB_S = {1: 40, 2: 50, 3: 50, 4: 50, 5: 100}
+"""Both directions of one link."""

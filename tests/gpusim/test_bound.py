@@ -1,0 +1,290 @@
+"""The analytical bound: never above what is simulated or was measured, near it where a resource is busy, and made of
+numbers that stand for the whole grid."""
+
+import json
+import statistics
+from functools import cache
+
+import numpy as np
+import pytest
+from numba import cuda
+
+import gpusim
+from gpusim.bound import bound, profile, quick_bound
+from gpusim.bound.meeting import Requests
+from gpusim.bound.profile import kinds_of
+from gpusim.bound.work import Amount
+from gpusim.cli import main
+from gpusim.errors import LaunchError, MemoryAccessError
+from gpusim.launch import Launch
+from programs import images, registry
+from validate import points
+from validate.baseline import measured
+
+FLAT = {
+    "sm.count": 3,
+    "sm.gpcs": 1,
+    "l2.fetch_bytes": 32,
+    "l1.tag_lookups_per_cycle": 1,
+    "launch.overhead_cycles": 0,
+    "dram.refresh_cycles": 0,
+    "issue.policy": "lrr",
+}
+OTHER = {
+    "pipes.alu.latency_cycles": 2,
+    "pipes.fma.latency_cycles": 9,
+    "pipes.half.latency_cycles": 3,
+    "icache.line_bytes": 256,
+    "constant.line_bytes": 32,
+    "l1.write_allocate": True,
+    "shared.atomic_wavefront_cycles": 3,
+    "l2.replacement": "fifo",
+    "sm.sub_partitions": 2,
+}
+MACHINES = {
+    "other": gpusim.load_config("tiny", OTHER),
+    "h200": gpusim.load_config("h200"),
+    "tiny": gpusim.load_config("tiny"),
+    "flat": gpusim.load_config("tiny", FLAT),
+    "narrow": gpusim.load_config("h200", {"sm.count": 33, "dram.bandwidth_gb_s": 1200, "l1.latency_cycles": 20}),
+}
+
+
+def launch_of(name, size=None):
+    """A bundled program with its recorded code and fresh inputs."""
+    variant = registry.get(name)
+    made = variant.make(size or variant.test_size, 0)
+    return Launch(images.image(name), made.grid, made.block, made.args, made.shared_bytes)
+
+
+def simulate(launch, config, **options):
+    return gpusim.simulate(
+        launch.kernel, launch.grid, launch.block, launch.args, config, launch.shared_bytes, threads=1, **options
+    )
+
+
+# --- truth -----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def ratio(name, machine):
+    """Simulated cycles of a small program over its bound."""
+    config = MACHINES[machine]
+    return simulate(launch_of(name), config).cycles / bound(profile(launch_of(name)), config).cycles
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_no_program_takes_less_than_its_bound(name):
+    for machine in MACHINES:
+        assert ratio(name, machine) >= 1, machine
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_the_bound_is_near(machine):
+    assert statistics.median(ratio(name, machine) for name in registry.names()) < 1.4
+
+
+MEASURED = ("vector_add", "matmul/tiled", "transpose/tiled", "reduction/shuffle", "stencil/tiled_2d")
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_what_an_h200_was_measured_to_take_is_not_less(name):
+    for size in registry.get(name).sizes:
+        point = points.Point(name, size)
+        assert bound(profile(launch_of(name, size)), "h200").cycles <= measured(point).cycles.min
+
+
+# --- the profile stands for the whole grid ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "size"), [("vector_add", 100_001), ("matmul/tiled", 256), ("stencil/tiled_2d", 256)])
+def test_sampled_blocks_stand_for_the_grid(name, size):
+    launch = launch_of(name, size)
+    known, result = profile(launch), simulate(launch, MACHINES["h200"])
+    assert known.sampled < launch.blocks == known.counts.sum()
+    metrics = result.metrics
+    assert known.total[Amount.ISSUES] == metrics["smsp__inst_executed.sum"]
+    assert known.total[Amount.WAVEFRONTS] == metrics["memory_l1_wavefronts_shared"]
+    stores = metrics["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"]
+    assert known.total[Amount.WRITE_SECTORS] == stores
+    arrays = {id(each): -(-each.nbytes // 32) for each in launch.args if isinstance(each, np.ndarray)}
+    assert known.footprint.written == pytest.approx(arrays[id(launch.args[-1])])
+    assert known.footprint.fetched[32] == pytest.approx(sum(arrays.values()) - known.footprint.written)
+
+
+def test_a_grid_whose_blocks_differ_is_run_as_a_whole():
+    launch = launch_of("mandelbrot", 64)
+    known, result = profile(launch), simulate(launch, MACHINES["h200"])
+    assert known.sampled == launch.blocks
+    assert known.total[Amount.ISSUES] == result.metrics["smsp__inst_executed.sum"]
+    assert len(set(known.amounts[:, Amount.ISSUES])) > 1
+
+
+@pytest.mark.parametrize("grid", [(1, 1, 1), (7, 1, 1), (100, 1, 1), (9, 70, 1), (2, 5, 6), (40, 30, 20)])
+def test_kinds_of_blocks_part_the_grid(grid):
+    kinds = kinds_of(grid)
+    assert sum(kind.blocks for kind in kinds) == np.prod(grid)
+    for kind in kinds:
+        for place in kind.sampled:
+            assert all(first <= at <= last for at, (first, last) in zip(place, kind.ranges, strict=True))
+    assert sum(len(kind.sampled) for kind in kinds) <= 64 or max(grid) <= 8
+
+
+def in_place(x):
+    i = cuda.grid(1)
+    x[i] = x[i] * 2
+
+
+def overwrite(x, y):
+    i = cuda.grid(1)
+    y[i] = 1
+    cuda.syncthreads()
+    x[i] = y[i ^ 32] + 1  # what another warp of the block has written
+
+
+def spread(x, y):
+    i = cuda.grid(1)
+    y[i] = x[i * 32]
+
+
+def test_memory_that_is_read_only_after_it_was_written_need_not_come():
+    x = np.ones(1 << 15, np.float32)
+    sectors = x.nbytes // 32
+    assert profile(Launch(in_place, 128, 256, (x,))).footprint.fetched[32] == sectors
+    known = profile(Launch(overwrite, 128, 256, (x, x.copy())))
+    assert known.footprint.fetched == {32: 0, 64: 0, 128: 0}
+    assert known.footprint.written == 2 * sectors
+
+
+def test_a_sparse_read_fetches_what_a_miss_brings():
+    x, y = np.ones(32 << 12, np.float32), np.ones(1 << 12, np.float32)
+    fetched = profile(Launch(spread, 64, 64, (x, y))).footprint.fetched
+    assert fetched == {32: 1 << 12, 64: 2 << 12, 128: 4 << 12}
+
+
+def one_counter(x):
+    cuda.atomic.add(x, 0, np.float32(cuda.threadIdx.x))
+
+
+def test_atomics_on_one_address_wait_for_each_other():
+    known = profile(Launch(one_counter, 200, 64, (np.zeros(1, np.float32),)))
+    config = MACHINES["h200"]
+    requests = known.hot[0]
+    result = gpusim.simulate(one_counter, 200, 64, (np.zeros(1, np.float32),))
+    assert requests == 200 * 64 or requests == result.metrics["l1tex__t_requests_pipe_lsu_mem_global_op_red.sum"]
+    found = bound(known, config)
+    assert found.by == "one line's atomics"
+    assert found.cycles >= requests * config.l2.atomic_same_address_cycles
+
+
+def test_requests_of_an_atomic_are_counted_by_address():
+    lanes = np.full((2, 32), -1, np.int64)
+    lanes[0, :4] = 0, 0, 4, 128
+    lanes[1, :3] = 64, 96, 0
+
+    class Kinds:
+        atomics = np.array([True])
+
+    class Accesses:
+        addresses, pc = lanes, np.zeros(2, int)
+
+    found = Requests.of(Accesses, Kinds)
+    assert list(zip(found.row, found.line, found.count, found.sectors, strict=True)) == [
+        (0, 0, 2, 2), (0, 1, 1, 1), (1, 0, 1, 3),
+    ]  # fmt: skip
+
+
+# --- terms follow the machine ----------------------------------------------------------------------------------------
+
+
+def test_terms_follow_their_own_resource_and_no_other():
+    known = profile(launch_of("matmul/tiled", 512))
+    before = bound(known, "h200").terms
+    for key, value, name, factor in (
+        ("dram.bandwidth_gb_s", 2400, "DRAM", 2),
+        ("shared.wavefront_cycles", 2, "L1 data", 2),
+        ("sm.count", 66, "issue slots", 2),
+        ("pipes.fma.initiation_cycles", 2, "FMA pipe", 2),
+    ):
+        after = bound(known, "h200", {key: value}).terms
+        base = gpusim.load_config("h200").launch.overhead_cycles + 900  # start and latency, which do not change
+        assert after[name] - base == pytest.approx(factor * (before[name] - base), rel=0.25, abs=500)
+        if key != "sm.count":
+            other = {each for each in before if abs(after.get(each, 0) - before[each]) > 1}
+            assert other <= {name, "latency"}
+
+
+def test_latency_is_that_of_the_chain():
+    known = profile(launch_of("pointer_chase/dram"))
+    near = bound(known, "h200").terms["latency"]
+    far = bound(known, "h200", {"dram.latency_cycles": 740}).terms["latency"]
+    loads = simulate(launch_of("pointer_chase/dram"), MACHINES["h200"]).metrics
+    chain = loads["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"]
+    assert far - near == pytest.approx(100 * chain, rel=0.1)
+
+
+def test_a_profile_holds_for_its_own_kind_of_machine():
+    known = profile(launch_of("vector_add"))
+    with pytest.raises(LaunchError, match=r"shared\.banks = 32"):
+        bound(known, "h200", {"shared.banks": 16})
+    with pytest.raises(LaunchError, match="threads per block"):
+        bound(known, "h200", {"sm.max_threads_per_block": 64})
+
+
+def test_a_profile_is_made_once():
+    launch = launch_of("vector_add", 50_000)
+    known = profile(launch)
+    assert profile(launch_of("vector_add", 50_000)) is known
+    assert profile(lambda: launch, key="mine") is known
+
+    def never():
+        raise AssertionError("a known key is not looked at")
+
+    assert profile(never, key="mine") is known
+    launch.args[0][7] += 1
+    assert profile(launch) is not known
+
+
+def test_the_arguments_stay_as_they_are():
+    launch = launch_of("vector_add")
+    before = [np.copy(each) for each in launch.args]
+    profile(launch)
+    assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(before, launch.args, strict=True))
+
+
+def beyond(x):
+    x[cuda.grid(1) + 1000] = 1
+
+
+def test_what_a_kernel_does_wrong_is_said():
+    launch = Launch(beyond, 100, 64, (np.ones(64, np.float32),))
+    with pytest.raises(MemoryAccessError):
+        profile(launch)
+    assert quick_bound(launch, MACHINES["h200"]) is None
+
+
+# --- where it is shown -----------------------------------------------------------------------------------------------
+
+
+def test_report_shows_how_far_the_time_is_from_the_bound():
+    result = simulate(launch_of("vector_add", 100_000), "h200", bound=True)
+    expected = bound(profile(launch_of("vector_add", 100_000)), "h200")
+    assert result.bound == expected
+    times = f"{result.cycles / expected.cycles:.2f} x"
+    assert f"Bound           {expected.cycles:,} cycles ({expected.by}), simulated {times}" in str(result)
+    assert result.to_dict()["bound"]["cycles"] == expected.cycles
+    without = simulate(launch_of("vector_add", 100_000), "h200")
+    assert without.bound is None and "Bound" not in str(without) and without.to_dict()["bound"] is None
+    assert without.cycles == result.cycles
+
+
+def test_command_compares_machines(capsys):
+    assert main(["bound", "vector_add", "--size", "100000", "--gpu", "h200", "--gpu", "tiny", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    here, there = document["bounds"]
+    assert document["size"] == 100_000 and (here["gpu"], there["gpu"]) == ("NVIDIA H200", "tiny")
+    assert here["cycles"] == int(max(here["terms"].values())) and here["cycles"] < there["cycles"]
+    assert main(["bound", "vector_add", "--size", "100000", "--gpu", "h200", "--gpu", "tiny"]) == 0
+    text = capsys.readouterr().out
+    assert f"{here['cycles']:,}" in text and f"{there['cycles']:,}" in text and there["by"] in text
+    assert main(["bound", "vector_add", "--set", "sm.count=none"]) == 2

@@ -1,0 +1,199 @@
+"""What a GPU costs: against known dies and products, and in the directions that an architect knows."""
+
+import json
+import re
+import statistics
+from dataclasses import astuple
+from pathlib import Path
+
+import pytest
+
+import gpusim
+from gpusim.cli import main
+from gpusim.config import load_config
+from gpusim.explore import dies
+from gpusim.explore import technology as T
+from gpusim.explore.cost import Activity, areas, cost, energy, family_of, memory_of, structure
+from programs import images, registry
+
+
+def mean(errors):
+    return statistics.fmean(abs(error) for error in errors.values())
+
+
+def test_known_dies_come_out_within_what_is_said():
+    errors = dies.area_errors()
+    assert mean(errors) <= 0.04
+    assert max(map(abs, errors.values())) <= 0.13
+    for name, most in (("GV100", 0.13), ("GA100", 0.09), ("GH100", 0.11), ("TU104", 0.03)):
+        assert abs(errors[name]) <= most
+
+
+def test_dies_that_the_fit_has_not_seen():
+    errors = dies.leave_one_out()
+    assert mean(errors) <= 0.056
+    assert max(map(abs, errors.values())) <= 0.195
+    assert all(abs(errors[name]) >= abs(error) for name, error in dies.area_errors().items())
+
+
+def test_the_factors_are_those_of_the_fit():
+    assert astuple(T.FITTED) == pytest.approx(astuple(dies.fit()), rel=2e-3)
+
+
+def test_power_of_known_products():
+    errors = dies.power_errors()
+    assert mean(errors) <= 0.15
+    assert max(map(abs, errors.values())) <= 0.31
+
+
+@pytest.mark.parametrize(
+    ("gpu", "name"),
+    [("v100", "V100 SXM2"), ("a100", "A100 SXM 80GB"), ("h100", "H100 SXM"), ("h200", "H200 SXM")],
+)
+def test_a_configuration_counts_as_the_product_it_describes(gpu, name):
+    counted = structure(load_config(gpu))
+    product = next(each.structure for each in dies.PRODUCTS if each.name == name)
+    for part in ("node", "sms", "lanes", "fp32", "integer", "fp64", "mufu", "tensor", "l1_bytes", "l2_bytes",
+                 "register_bytes", "interfaces", "memory", "links", "ray_tracing"):  # fmt: skip
+        assert getattr(counted, part) == getattr(product, part), part
+    assert counted.other_bytes == pytest.approx(product.other_bytes, rel=0.13)
+
+
+def test_what_belongs_to_an_architecture():
+    assert structure(load_config("t4")).ray_tracing
+    assert family_of("sm_100a") == T.FAMILIES["sm_100"]
+    assert family_of("sm_87") == T.FAMILIES["sm_86"]
+    assert family_of("sm_50") == T.FAMILIES["sm_60"]
+    assert (memory_of("HBM3e"), memory_of("GDDR5"), memory_of("HBM4")) == ("HBM3E", "GDDR6", "HBM3E")
+
+
+def test_the_document_has_what_the_commands_print(capsys):
+    text = (Path(__file__).parents[2] / "docs" / "cost_model.md").read_text("utf-8")
+    blocks = dict(re.findall(r"<!-- (\w+) -->\n```\n(.*?)```", text, flags=re.DOTALL))
+    main(["cost", "--dies"])
+    area, power = capsys.readouterr().out.split("\n\n")
+    assert (blocks["dies"], blocks["products"]) == (area + "\n", power)
+    main(["cost", "h200", "--set", "sm.count=264"])
+    printed = capsys.readouterr().out.splitlines()
+    shown = blocks["cost"].splitlines()
+    assert [line for line in shown if line != "..."] == [*printed[:6], *printed[-3:]]
+
+
+def price(**changes):
+    """Cost of an H200 with keys changed; two underlines stand for the dot."""
+    return cost(load_config("h200", {key.replace("__", "."): value for key, value in changes.items()}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "grows"),
+    [
+        ({"sm__count": 264}, "lane control"),
+        ({"sm__registers": 131072}, "registers"),
+        ({"sm__unified_l1_bytes": 524288}, "L1 and shared memory"),
+        ({"icache__l15_bytes": 262144}, "instruction and constant caches"),
+        ({"constant__l15_bytes": 131072}, "instruction and constant caches"),
+        ({"l2__bytes": 2 * 62914560}, "L2"),
+        ({"crossbar__port_reply_bytes_per_cycle": 128}, "crossbar"),
+        ({"l2__slice_bytes_per_cycle": 128}, "crossbar"),
+        ({"dram__channels": 384}, "memory interfaces"),
+        ({"dram__bandwidth_gb_s": 12000}, "memory interfaces"),
+        ({"pipes__alu__initiation_cycles": 1}, "integer units"),
+        ({"pipes__fp64__initiation_cycles": 1}, "FP64 units"),
+        ({"pipes__xu__initiation_cycles": 4}, "MUFU units"),
+        ({"pipes__group_columns_per_cycle": 4}, "tensor units"),
+    ],
+)
+def test_more_of_anything_has_its_price(changes, grows):
+    before, after = price(), price(**changes)
+    assert after.parts[grows].area_mm2 > before.parts[grows].area_mm2
+    assert after.area_mm2 > before.area_mm2
+    assert after.power_w > before.power_w
+    if "sm__count" not in changes:
+        same = set(before.parts) - {grows}
+        assert all(after.parts[name].area_mm2 == before.parts[name].area_mm2 for name in same)
+
+
+def test_twice_the_sms_are_less_than_twice_the_die():
+    once, twice = price(), price(sm__count=264)
+    outside = ("L2", "memory interfaces", "NVLink", "PCIe", "fixed")
+    fixed = sum(once.parts[name].area_mm2 for name in outside) + once.parts["crossbar"].area_mm2 * 0.59
+    assert twice.area_mm2 == pytest.approx(2 * once.area_mm2 - fixed, rel=0.01)
+
+
+def test_clock_and_bandwidth_cost_power_and_no_area():
+    before = price()
+    for changes in ({"gpu__clock_mhz": 2200}, {"dram__bandwidth_gb_s": 6000}):
+        after = price(**changes)
+        assert after.area_mm2 == before.area_mm2
+        assert after.power_w > before.power_w
+
+
+def test_a_newer_node_is_smaller_and_idle_machines_only_leak():
+    config = load_config("h200")
+    assert cost(config, node="N7").area_mm2 > 1.3 * cost(config).area_mm2
+    idle = cost(config, activity=Activity(0, 0, 0, 0, 0, 0, 0))
+    assert idle.power_w == pytest.approx(T.LEAKAGE_W_MM2 * idle.area_mm2)
+    with pytest.raises(ValueError, match="no process node '3': there are 16FF"):
+        cost(config, node="3")
+
+
+def test_device_memory_with_boards_costs_by_its_devices():
+    config = load_config("h200", {"dram.kind": "GDDR6", "dram.bandwidth_gb_s": 448.0})
+    counted = structure(config)
+    assert (counted.memory, counted.interfaces) == ("GDDR6", 96)
+    assert areas(counted)["memory interfaces"] == pytest.approx(96 * T.FITTED.gddr_mm2)
+
+
+def run(name, size, gpu="tiny"):
+    launch = registry.get(name).make(size, 0)
+    return gpusim.simulate(images.image(name), launch.grid, launch.block, launch.args, gpu=gpu)
+
+
+def test_energy_of_a_run_follows_what_it_does():
+    small, large = run("vector_add", 4096), run("vector_add", 16384)
+    few, many = energy(small), energy(large)
+    assert many["lane control"] == pytest.approx(4 * few["lane control"], rel=0.01)
+    assert many["FP32 units"] == pytest.approx(4 * few["FP32 units"])
+    bits = 8 * large.metrics["dram__bytes.sum"]
+    assert many["memory"] == pytest.approx(bits * T.MEMORIES["HBM3E"].bit_pj * 1e-12)
+    scale = T.NODES["4N"].energy * 1e-12
+    assert many["L1 and shared memory"] == pytest.approx(2 * 4 * 16384 * T.L1_BYTE * scale)  # both vectors, once
+    assert many["L2"] == pytest.approx(3 * 4 * 16384 * T.L2_BYTE * scale, rel=0.01)  # and the one that is stored
+    area = cost(large.record.config).area_mm2
+    assert many["leakage"] == pytest.approx(area * T.LEAKAGE_W_MM2 * large.time_us * 1e-6)
+
+
+def test_command_prices_parts_and_changes(capsys):
+    assert main(["cost", "h200", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert sum(part["area_mm2"] for part in found["parts"].values()) == pytest.approx(found["area_mm2"])
+    assert sum(part["power_w"] for part in found["parts"].values()) == pytest.approx(found["power_w"])
+    assert main(["cost", "--set", "sm.count=264"]) == 0
+    text = capsys.readouterr().out
+    assert "sm.count = 264: 4N" in text
+    assert "more than the 858 mm^2" in text
+    assert f"{found['area_mm2']:8.1f}" in text.splitlines()[-1]
+
+
+def test_command_compares_dies(capsys):
+    assert main(["cost", "--dies"]) == 0
+    text = capsys.readouterr().out
+    assert f"{dies.area_errors()['GH100']:+9.1%}" in text
+    assert main(["cost", "--dies", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["area_leave_one_out"] == dies.leave_one_out()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--node", "3nm"], "no process node '3nm'"),
+        (["--links", "-1"], "--links must not be below 0"),
+        (["h200", "--dies"], "--dies stands alone"),
+        (["h201"], "did you mean 'h200'"),
+    ],
+)
+def test_mistakes_are_one_line(arguments, message, capsys):
+    assert main(["cost", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1

@@ -1,0 +1,140 @@
+"""Known directions: what a change of the machine does to small programs, in simulated cycles and in the bound."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numba import cuda, float32
+
+import gpusim
+from gpusim.bound import bound, profile
+from gpusim.launch import Launch
+from isa import compile_kernel
+
+# A machine on which only one thing happens at a time: few SMs, no overhead, memory that never refreshes.
+PLAIN = {"launch.overhead_cycles": 0, "dram.refresh_cycles": 0, "launch.block_interval_cycles": 0.01}
+
+
+def compute(y, rounds):
+    """Multiplications and additions that depend on each other, and one store."""
+    value = float32(cuda.threadIdx.x)
+    for _ in range(rounds):
+        for _ in range(16):
+            value = value * float32(1.0001) + float32(0.5)
+    y[cuda.grid(1)] = value
+
+
+def copy(x, y):
+    i = cuda.grid(1)
+    y[i] = x[i]
+
+
+def sweep_twice(x, y, words, times):
+    """Every block reads its part of x several times."""
+    i = cuda.grid(1)
+    total = float32(0)
+    for _ in range(times):
+        for k in range(i, words, cuda.gridsize(1)):
+            total += x[k]
+    y[i] = total
+
+
+def compiled(kernel, types):
+    return compile_kernel(kernel, types, "sm_90")
+
+
+@pytest.fixture(scope="module")
+def compute_code():
+    return compiled(compute, "void(float32[::1], int64)")
+
+
+@pytest.fixture(scope="module")
+def copy_code():
+    return compiled(copy, "void(float32[::1], float32[::1])")
+
+
+def run(launch, base, overrides):
+    """Simulated result and bound of a launch."""
+    config = gpusim.load_config(base, PLAIN | overrides)
+    result = gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, config, threads=1)
+    found = bound(profile(launch, config), config)
+    assert found.cycles <= result.cycles
+    return result, found
+
+
+def steps(values, least):
+    """Where a sequence falls by more than a share of itself: numbers of the later values."""
+    return [k for k, (a, b) in enumerate(pairwise(values), 1) if b < (1 - least) * a]
+
+
+def test_waves_appear_where_the_number_of_sms_crosses_a_divisor_of_the_grid(compute_code):
+    blocks = 12  # of 1,024 threads and much shared memory: one on an SM
+    launch = Launch(compute_code, blocks, 1024, (np.zeros(blocks * 1024, np.float32), np.int64(40)), 200_000)
+    counts = list(range(2, 14))
+    simulated, bounds = [], []
+    for count in counts:
+        config = gpusim.load_config("tiny", PLAIN | {"sm.count": count})
+        result = gpusim.simulate(
+            launch.kernel, launch.grid, launch.block, launch.args, config, launch.shared_bytes, threads=1
+        )
+        simulated.append(result.cycles)
+        bounds.append(bound(profile(launch, config), config).cycles)
+    waves = [-(-blocks // count) for count in counts]
+    expected = [k for k, (a, b) in enumerate(pairwise(waves), 1) if b < a]
+    assert [counts[k] for k in expected] == [3, 4, 6, 12]
+    assert steps(simulated, 0.1) == steps(bounds, 0.1) == expected
+    # Between two steps more SMs change next to nothing.
+    for k, (a, b) in enumerate(pairwise(simulated), 1):
+        if k not in expected:
+            assert b == pytest.approx(a, rel=0.03)
+    assert all(each <= cycles for each, cycles in zip(bounds, simulated, strict=True))
+
+
+def copies(code):
+    words = 1 << 18
+    x = np.arange(words, dtype=np.float32)
+    return Launch(code, words // 256, 256, (x, np.zeros_like(x)))
+
+
+def test_a_bandwidth_bound_program_scales_with_bandwidth_and_not_with_sms(copy_code):
+    base = {"sm.count": 8, "dram.bandwidth_gb_s": 25}
+    result, found = run(copies(copy_code), "tiny", base)
+    assert found.by == "DRAM"
+    twice, twice_bound = run(copies(copy_code), "tiny", base | {"dram.bandwidth_gb_s": 50})
+    assert result.cycles / twice.cycles == pytest.approx(2, rel=0.15)
+    assert found.cycles / twice_bound.cycles == pytest.approx(2, rel=0.15)
+    more, more_bound = run(copies(copy_code), "tiny", base | {"sm.count": 16})
+    assert more.cycles == pytest.approx(result.cycles, rel=0.1)
+    assert more_bound.cycles == pytest.approx(found.cycles, rel=0.05)
+
+
+def test_a_compute_bound_program_scales_with_sms_and_not_with_bandwidth(compute_code):
+    blocks = 64
+    launch = Launch(compute_code, blocks, 256, (np.zeros(blocks * 256, np.float32), np.int64(40)))
+    result, found = run(launch, "tiny", {"sm.count": 4})
+    assert found.by in ("FMA pipe", "issue slots")
+    more, more_bound = run(launch, "tiny", {"sm.count": 8})
+    assert result.cycles / more.cycles == pytest.approx(2, rel=0.15)
+    assert found.cycles / more_bound.cycles == pytest.approx(2, rel=0.15)
+    twice, twice_bound = run(launch, "tiny", {"sm.count": 4, "dram.bandwidth_gb_s": 200})
+    assert twice.cycles == pytest.approx(result.cycles, rel=0.02)
+    assert twice_bound.cycles == pytest.approx(found.cycles, rel=0.01)
+
+
+def test_twice_the_l2_removes_the_traffic_of_what_then_fits():
+    """384 KiB read four times: an L2 of 256 KiB fetches them again and again, one of 512 KiB once."""
+    words, blocks = 3 << 15, 16
+    code = compiled(sweep_twice, "void(float32[::1], float32[::1], int64, int64)")
+    x = np.ones(words, np.float32)
+    launch = Launch(code, blocks, 512, (x, np.zeros(blocks * 512, np.float32), np.int64(words), np.int64(4)))
+    # Sets of which not one way fits: no L1.
+    machine = {"sm.count": 4, "l1.sets": 4096, "dram.bandwidth_gb_s": 25, "l2.bytes": 1 << 18}
+    small, small_bound = run(launch, "tiny", machine)
+    large, large_bound = run(launch, "tiny", machine | {"l2.bytes": 2 << 18})
+    read = {"small": small.metrics["dram__bytes_read.sum"], "large": large.metrics["dram__bytes_read.sum"]}
+    assert read["small"] > 3 * x.nbytes
+    assert read["large"] == pytest.approx(x.nbytes, rel=0.05)
+    assert large.cycles < 0.6 * small.cycles
+    # What has to come once is all that the bound counts, whatever the size.
+    assert small_bound.terms["DRAM"] == large_bound.terms["DRAM"]
+    assert profile(launch).footprint.fetched[32] == x.nbytes // 32

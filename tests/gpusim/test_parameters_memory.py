@@ -1,0 +1,15 @@
+"""Every parameter of the memory side matters, and no parameter is without a row: `parameter_rows`."""
+
+import pytest
+
+from gpusim.config import describe_keys
+from tests.gpusim.parameter_rows import MEMORY_ROWS, ROWS
+
+
+@pytest.mark.parametrize("row", MEMORY_ROWS, ids=str)
+def test_a_change_has_its_effect(row):
+    row.check()
+
+
+def test_every_parameter_has_a_row():
+    assert {row.key for row in ROWS} == set(describe_keys())

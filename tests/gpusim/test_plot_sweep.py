@@ -1,0 +1,200 @@
+"""Pictures of sweeps: what they show is read back from matplotlib and compared with the table's rows."""
+
+import csv
+import json
+
+import matplotlib
+import numpy as np
+import pytest
+
+import gpusim
+from gpusim import plot
+from gpusim.cli import main
+from gpusim.plot.table import label, records, short
+from programs import images, registry
+
+matplotlib.use("Agg")
+ROWS = [
+    {
+        "program": "copy",
+        "sm.count": n,
+        "l2.bytes": m << 20,
+        "cycles": 1980 * (64 // n + m),
+        "time_us": 64 / n + m,
+        "bound_cycles": 1980 * 32 // n,
+        "error": None,
+    }
+    for n in (8, 2, 4)
+    for m in (2, 1)
+]
+
+
+@pytest.fixture(autouse=True)
+def no_figure_is_left_open():
+    yield
+    from matplotlib import pyplot
+
+    pyplot.close("all")
+
+
+def of(l2):
+    return [row for row in ROWS if row["l2.bytes"] == l2]
+
+
+def curves(ax):
+    return {line.get_label(): line for line in ax.lines}
+
+
+# --- heat map --------------------------------------------------------------------------------------------------------
+
+
+def test_cells_are_the_rows():
+    ax = plot.heat_map(ROWS, "sm.count", "l2.bytes", "cycles")
+    cells = ax.images[0].get_array()
+    for row in ROWS:
+        at = [(2, 4, 8).index(row["sm.count"]), (1 << 20, 2 << 20).index(row["l2.bytes"])]
+        assert cells[at[1], at[0]] == row["cycles"]
+    assert [each.get_text() for each in ax.get_xticklabels()] == ["2", "4", "8"]
+    assert {each.get_text() for each in ax.texts} == {short(float(row["cycles"])) for row in ROWS}
+    assert ax.get_ylabel() == "l2.bytes, bytes"
+    assert "from 17,820 at sm.count = 8, l2.bytes = 1,024 Ki to 67,320" in plot.text_alternative(ax)
+
+
+def test_what_failed_or_was_not_tried_is_an_empty_cell():
+    rows = [dict(row) for row in ROWS[:-1]]
+    rows[0] |= {"error": "no room", "time_us": None}
+    rows[1]["time_us"] = float("nan")
+    cells = plot.heat_map(rows, "sm.count", "l2.bytes").images[0].get_array()
+    assert cells.mask.tolist() == [[False, True, True], [False, False, True]]
+
+
+def test_a_wide_range_has_a_logarithmic_scale():
+    wide = [row | {"time_us": 10.0 ** row["sm.count"]} for row in of(1 << 20)]
+    assert isinstance(plot.heat_map(wide, "sm.count", "l2.bytes").images[0].norm, matplotlib.colors.LogNorm)
+    narrow = plot.heat_map(of(1 << 20), "sm.count", "l2.bytes").images[0].norm
+    assert not isinstance(narrow, matplotlib.colors.LogNorm)
+
+
+def test_a_table_that_cannot_be_drawn_is_refused():
+    with pytest.raises(ValueError, match=r"no column 'sm\.size'; there are bound_cycles"):
+        plot.heat_map(ROWS, "sm.size", "l2.bytes")
+    with pytest.raises(ValueError, match=r"two rows for sm\.count = 8, program = copy: choose rows by l2\.bytes first"):
+        plot.scaling_curves(ROWS, "sm.count")
+    with pytest.raises(ValueError, match="no rows to draw"):
+        plot.heat_map([row | {"error": "wrong"} for row in ROWS], "sm.count", "l2.bytes")
+    with pytest.raises(ValueError, match="needs values above zero"):
+        plot.scaling_curves([row | {"time_us": 0} for row in of(1 << 20)], "sm.count")
+
+
+def test_a_dataframe_is_a_table():
+    class Frame:
+        def to_dict(self, kind):
+            assert kind == "records"
+            return ROWS
+
+    assert records(Frame()) == records(ROWS)
+
+
+# --- scaling curves --------------------------------------------------------------------------------------------------
+
+
+def test_curves_bounds_and_ideal_lines_are_the_rows():
+    other = [row | {"program": "still", "time_us": 5.0, "bound_cycles": None} for row in of(1 << 20)]
+    ax = plot.scaling_curves(of(1 << 20) + other, "sm.count")
+    found = curves(ax)
+    assert set(found) == {"copy", "still", "_bound of copy", "_ideal of copy", "_ideal of still"}
+    assert found["copy"].get_xydata().tolist() == [[2, 33], [4, 17], [8, 9]]
+    assert found["_ideal of copy"].get_ydata() == pytest.approx([33, 16.5, 8.25])
+    for row in of(1 << 20):
+        (at,) = np.flatnonzero(found["_bound of copy"].get_xdata() == row["sm.count"])
+        expected = row["bound_cycles"] * row["time_us"] / row["cycles"]
+        assert found["_bound of copy"].get_ydata()[at] == pytest.approx(expected)
+    assert ax.get_ylabel() == "time, µs"
+    assert "copy from 33 to 9, 3.67 times faster; still from 5 to 5, 1.00 times faster" in plot.text_alternative(ax)
+
+
+def test_cycles_have_their_own_bound():
+    found = curves(plot.scaling_curves(of(1 << 20), "sm.count", "cycles"))
+    assert found["_bound of copy"].get_ydata().tolist() == [31680, 15840, 7920]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("dram.bandwidth_gb_s", "dram.bandwidth_gb_s, GB/s"), ("sm.count", "sm.count"), ("area_mm2", "area_mm2, mm²")],
+)
+def test_labels_have_units(name, text):
+    assert label(name) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(62914560, "60 Mi"), (4800, "4,800"), (0.8312, "0.831"), ("lrr", "lrr")])
+def test_ticks_are_short(value, text):
+    assert short(value) == text
+
+
+# --- rooflines -------------------------------------------------------------------------------------------------------
+
+
+def run(gpu, overrides=None):
+    launch = registry.get("matmul/tiled").make(32, 0)
+    program = images.image("matmul/tiled")
+    config = gpusim.load_config(gpu, overrides)
+    return gpusim.simulate(program, launch.grid, launch.block, launch.args, config, threads=1)
+
+
+@pytest.mark.parametrize("level", ["DRAM", "L2"])
+def test_every_gpu_has_its_roof_and_every_run_its_point(level):
+    runs = [run("h200"), run("h200", {"gpu.name": "half", "sm.count": 66}), run("tiny")]
+    ax = plot.rooflines(runs, level=level)
+    for line, each in zip(ax.lines, runs, strict=False):
+        found = each.roofline
+        assert line.get_xydata()[0] == pytest.approx([found.intensity(level), found.operations_per_s])
+        assert f"{each.kernel} on {each.record.config.gpu.name}" in line.get_label()
+        roof = curves(ax)[f"_{each.record.config.gpu.name} roof"].get_xydata()
+        assert roof[0, 1] / roof[0, 0] == pytest.approx(found.peak_bytes_per_s[level])
+        assert roof[1:, 1] == pytest.approx([found.peak_operations_per_s["FP32"]] * 2)
+    assert len({line.get_color() for line in ax.lines}) == 3
+    with pytest.raises(ValueError, match="no level 'L3'"):
+        plot.rooflines(runs, level="L3")
+    with pytest.raises(ValueError, match="no results"):
+        plot.rooflines([])
+
+
+# --- the command line ------------------------------------------------------------------------------------------------
+
+
+def test_command_draws_a_table(tmp_path, capsys):
+    table, picture = tmp_path / "rows.csv", tmp_path / "heat.png"
+    with table.open("w", newline="") as file:
+        writer = csv.DictWriter(file, ROWS[0])
+        writer.writeheader()
+        writer.writerows(ROWS)
+    assert main(["plot", "heat-map", str(table), str(picture), "--x", "sm.count", "--y", "l2.bytes"]) == 0
+    assert capsys.readouterr().out.strip() == str(picture) and picture.stat().st_size > 5000
+    (tmp_path / "rows.json").write_text(json.dumps(ROWS))
+    curve = tmp_path / "curve.svg"
+    command = ["plot", "scaling", str(tmp_path / "rows.json"), str(curve), "--x", "sm.count"]
+    assert main(command) == 2
+    assert "choose rows by l2.bytes first" in capsys.readouterr().err
+    assert main([*command, "--where", f"l2.bytes={1 << 20}"]) == 0
+    assert "copy from 33 to 9" in curve.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["heat-map", "none.csv", "a.png", "--x", "sm.count"], "needs --y"),
+        (["scaling", "none.csv", "a.png", "--x", "sm.count"], "No such file"),
+        (["scaling", "none.csv", "a.txt", "--x", "sm.count"], "ends in .png"),
+    ],
+)
+def test_command_says_what_is_wrong(arguments, message, capsys):
+    assert main(["plot", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_figures_draws_rooflines_of_several_gpus(tmp_path, capsys):
+    arguments = ["figures", "matmul/tiled", str(tmp_path), "--size", "32", "--also-on", "tiny", "--threads", "1"]
+    assert main(arguments) == 0
+    assert str(tmp_path / "rooflines.png") in capsys.readouterr().out
+    text = matplotlib.image.imread(tmp_path / "rooflines.png")
+    assert np.ptp(text) > 0

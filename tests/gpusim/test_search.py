@@ -1,0 +1,416 @@
+"""Searches for machines: against times that are known formulas, an exhaustive search, and the simulator."""
+
+import itertools
+import json
+import re
+import sys
+from functools import cache
+from pathlib import Path
+
+import matplotlib
+import pytest
+
+from gpusim import plot
+from gpusim.cli import main
+from gpusim.config import load_config
+from gpusim.errors import ConfigError
+from gpusim.explore import Space, cost, search
+from gpusim.explore.goals import Goal, Limit, dominates, geometric_mean
+from gpusim.explore.rows import Rows
+from gpusim.explore.search import SAMPLERS, SearchError
+from gpusim.explore.search_file import read_search
+from gpusim.explore.sweep_file import read_sweep
+
+matplotlib.use("Agg")
+SMS, CHANNELS = [1, 2, 3, 4, 6, 8], [4, 8, 16]
+SPACE = Space(["vector_add", "gemv"], "tiny", {"sm.count": SMS, "dram.channels": CHANNELS})
+RULES = {"dram.bandwidth_gb_s": "dram.channels", "l2.slices": "dram.channels", "l2.bytes": "l2.slices"}
+
+
+def formula(program, config):
+    """Microseconds; vector_add is bound by memory, gemv by SMs."""
+    if program == "vector_add":
+        return 10 / config.sm.count + 1000 / config.dram.bandwidth_gb_s
+    return 50 / config.sm.count
+
+
+@cache
+def machine(gpu, config):
+    return load_config(gpu, dict(config))
+
+
+class Formula(Rows):
+    """Rows whose time is a formula of the machine; keeps what was asked for."""
+
+    def __init__(self, time=formula, bound=None):
+        super().__init__()
+        self.time, self.bound, self.asked = time, bound, []
+
+    def __call__(self, points):
+        self.asked += points
+        return [self._row(point, self.time) for point in points]
+
+    def bounds(self, points):
+        return [self._row(point, self.bound) for point in points] if self.bound else [{} for _ in points]
+
+    def _row(self, point, time):
+        config = machine(point.gpu, point.config)
+        row = {"key": point.key, "program": point.program, "error": None}
+        try:
+            time_us = time(point.program, config)
+        except ZeroDivisionError:
+            return row | {"error": "it broke"}
+        return row | {"time_us": time_us, "cycles": time_us * config.gpu.clock_mhz,
+                      "bound_cycles": time_us * config.gpu.clock_mhz}  # fmt: skip
+
+
+@cache
+def everything():
+    """Every machine of the space: (choice, mean time, area, power)."""
+    found = []
+    for sms, channels in itertools.product(SMS, CHANNELS):
+        changes = {"sm.count": sms, "dram.channels": channels, "l2.slices": channels,
+                   "dram.bandwidth_gb_s": 25.0 * channels, "l2.bytes": channels << 18}  # fmt: skip
+        config = load_config("tiny", changes)
+        time = (formula("vector_add", config) * formula("gemv", config)) ** 0.5
+        price = cost(config)
+        found.append(((sms, channels), time, price.area_mm2, price.power_w))
+    return found
+
+
+def choice(candidate):
+    return candidate.machine["sm.count"], candidate.machine["dram.channels"]
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_the_best_under_a_budget_is_that_of_an_exhaustive_search(sampler):
+    budget = 75.0
+    allowed = [each for each in everything() if each[2] <= budget]
+    assert 3 < len(allowed) < len(everything())
+    best = min(allowed, key=lambda each: each[1])
+    run = Formula()
+    found = search(SPACE, ["time_us"], [f"area_mm2 <= {budget}"], trials=60, sampler=sampler, derived=RULES, rows=run)
+    assert choice(found.best) == best[0]
+    assert found.best.values["time_us"] == pytest.approx(best[1])
+    assert found.best.values["area_mm2"] == pytest.approx(best[2])
+    over = [each for each in found.candidates if not each.feasible]
+    assert all(each.pruned == "area_mm2 <= 75" and "time_us" not in each.values for each in over)
+    tried = {dict(point.config)["sm.count"] for point in run.asked}
+    assert max(tried) < 8, "a machine over its budget was run"
+
+
+@pytest.mark.parametrize("sampler", ("tpe", "nsga2"))
+def test_samplers_learn_where_the_budget_ends(sampler):
+    """At the end far fewer proposals break the limit than at the beginning, where they are chance."""
+    space = Space("gemv", "tiny", {"sm.count": list(range(1, 65)), "sm.max_warps": [32, 48, 64]})
+    found = search(space, ["time_us"], ["area_mm2 <= 150"], trials=90, sampler=sampler, population=15,
+                   rows=Formula())  # fmt: skip
+    over = [not each.feasible for each in found.candidates]
+    assert sum(over[:10]) >= 6
+    assert sum(over[-30:]) <= 12  # by chance 17
+    assert found.best.machine["sm.count"] == 28
+
+
+def test_a_sampler_learns_limits_of_results():
+    """The smallest machine that is fast enough: without the limit it would go to one SM."""
+    space = Space("gemv", "tiny", {"sm.count": list(range(1, 65))})
+    found = search(space, ["area_mm2"], ["time_us <= 2"], trials=90, rows=Formula())
+    assert found.best.machine["sm.count"] in (25, 26)
+    assert sum(each.machine["sm.count"] < 20 for each in found.candidates[-30:]) <= 10
+
+
+def test_the_front_is_what_nothing_beats():
+    found = search(SPACE, ["time_us", "area_mm2"], trials=50, sampler="nsga2", derived=RULES, rows=Formula(),
+                   population=20)  # fmt: skip
+    tried = {choice(each) for each in found.candidates}
+    machines = [each for each in everything() if each[0] in tried]
+    assert len(machines) > 12
+    expected = {
+        each[0] for each in machines
+        if not any(other[1] <= each[1] and other[2] <= each[2] and other[1:3] != each[1:3] for other in machines)
+    }  # fmt: skip
+    assert {choice(each) for each in found.front()} == expected
+    times = [each.values["time_us"] for each in found.front()]
+    assert times == sorted(times)
+    table = found.frame(front=True)
+    assert list(table["time_us"]) == times
+    assert table["front"].all()
+    assert len(found.frame()) == 50
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_the_same_seed_gives_the_same_candidates(sampler):
+    def once(seed, batch=1):
+        found = search(SPACE, trials=14, sampler=sampler, seed=seed, batch=batch, derived=RULES, rows=Formula())
+        return found.candidates
+
+    assert once(1) == once(1)
+    assert once(1, batch=4) == once(1, batch=4)
+    assert once(1) != once(2)
+
+
+def test_keys_that_follow_an_axis_keep_their_proportion():
+    found = search(SPACE, trials=12, sampler="random", derived=RULES, rows=Formula())
+    for each in found.candidates:
+        channels = each.machine["dram.channels"]
+        assert each.machine["dram.bandwidth_gb_s"] == 25 * channels
+        assert each.machine["l2.slices"] == channels
+        assert each.machine["l2.bytes"] == channels << 18
+        assert each.error is None
+    # On an H200 112 slices would not divide the bytes of 96.
+    space = Space("gemv", "h200", {"l2.slices": [48, 64, 112]})
+    found = search(space, trials=6, sampler="random", derived={"l2.bytes": "l2.slices", "dram.channels": "l2.slices"},
+                   rows=Formula())  # fmt: skip
+    assert all(each.error is None for each in found.candidates)
+    assert all(each.machine["l2.bytes"] == 655360 * each.machine["l2.slices"] for each in found.candidates)
+
+
+def test_what_is_no_machine_is_an_error_and_not_run():
+    run = Formula()
+    space = Space("gemv", "tiny", {"sm.registers": [65000, 65536], "sm.count": [1, 2, 4]})
+    found = search(space, trials=15, rows=run)
+    wrong = [each for each in found.candidates if each.machine["sm.registers"] == 65000]
+    assert wrong
+    assert all("registers must be a multiple of" in each.error and not each.values for each in wrong)
+    assert all(dict(point.config)["sm.registers"] == 65536 for point in run.asked)
+    assert found.best.machine["sm.count"] == 4
+
+
+def test_a_program_that_fails_is_an_error_of_its_machine():
+    def fragile(program, config):
+        return formula(program, config) / (config.sm.count - 8 if program == "gemv" else 1)
+
+    found = search(SPACE, trials=40, sampler="random", derived=RULES, rows=Formula(fragile))
+    assert {each.error for each in found.candidates if each.machine["sm.count"] == 8} == {"gemv: it broke"}
+    assert found.best.machine["sm.count"] < 8
+    nothing = search(SPACE, trials=3, rows=Formula(lambda program, config: 1 / 0))
+    with pytest.raises(SearchError, match="the first error: vector_add: it broke"):
+        _ = nothing.best
+
+
+@pytest.mark.parametrize("goals", (["time_us"], ["cycles", "area_mm2"]))
+def test_a_beaten_bound_saves_the_run_and_changes_nothing(goals):
+    def bound(program, config):
+        return 0.9 * formula(program, config)
+
+    options = {"trials": 60, "sampler": "random", "derived": RULES}
+    whole, screened = Formula(), Formula(bound=bound)
+    slow = search(SPACE, goals, rows=whole, **options)
+    fast = search(SPACE, goals, rows=screened, **options)
+    pruned = [each for each in fast.candidates if each.pruned == "bound"]
+    assert len(pruned) > 5
+    assert len(screened.asked) == len(whole.asked) - 2 * len(pruned)
+    assert [choice(each) for each in fast.front()] == [choice(each) for each in slow.front()]
+    off = Formula(bound=bound)
+    assert not any(each.pruned for each in search(SPACE, goals, rows=off, screen=False, **options).candidates)
+
+
+def test_goals_that_have_no_bound_are_not_screened():
+    run = Formula(bound=formula)
+    metric = "smsp__inst_executed.sum"
+    run._row = lambda point, time: Formula._row(run, point, time) | {metric: 5.0}
+    found = search(SPACE, [metric, "time_us"], trials=20, sampler="random", rows=run)
+    assert not any(each.pruned for each in found.candidates)
+
+
+def test_larger_can_be_better_and_limits_can_be_of_results():
+    found = search(SPACE, ["max power_w"], ["time_us >= 9", "area_mm2 <= h200"], trials=60, sampler="random",
+                   derived=RULES, rows=Formula())  # fmt: skip
+    allowed = [each for each in everything() if each[1] >= 9]
+    assert found.best.values["power_w"] == pytest.approx(max(each[3] for each in allowed))
+    assert any(each.pruned is None and not each.feasible for each in found.candidates)
+
+
+def test_ranges_are_searched_between_their_ends():
+    space = Space("gemv", "tiny", {"sm.count": {"low": 1, "high": 64},
+                                   "dram.bandwidth_gb_s": {"low": 50.0, "high": 400.0, "log": True}})  # fmt: skip
+    found = search(space, trials=25, rows=Formula(lambda _, config: abs(config.sm.count - 23) + 1))
+    assert all(isinstance(each.machine["sm.count"], int) for each in found.candidates)
+    assert all(50 <= each.machine["dram.bandwidth_gb_s"] <= 400 for each in found.candidates)
+    assert abs(found.best.machine["sm.count"] - 23) <= 4
+
+
+def test_axes_that_go_together_are_one_choice():
+    space = Space("gemv", "tiny", {"sm.count": [2, 4, 8], "dram.channels": [4, 8, 16], "issue.policy": ["gto", "lrr"]},
+                  [["sm.count", "dram.channels"]])  # fmt: skip
+    found = search(space, trials=20, rows=Formula())
+    assert {choice(each) for each in found.candidates} <= {(2, 4), (4, 8), (8, 16)}
+    assert {each.machine["issue.policy"] for each in found.candidates} == {"gto", "lrr"}
+
+
+def test_small_words():
+    assert Goal.of("max area_mm2") == Goal("area_mm2", True)
+    assert Goal.of(" min time_us ") == Goal.of("time_us") == Goal("time_us")
+    assert str(Limit.of("area_mm2<=600")) == "area_mm2 <= 600"
+    assert Limit.of("power_w >= 50").excess(40) == pytest.approx(0.2)
+    assert Limit.of("area_mm2 <= h200").bound == cost(load_config("h200")).area_mm2
+    assert dominates([1, 2], [1, 3])
+    assert not dominates([1, 2], [1, 2])
+    assert not dominates([0, 3], [1, 2])
+    assert geometric_mean([2, 8]) == pytest.approx(4)
+    assert geometric_mean([0, 8]) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"goals": ["time"]}, "no column 'time'"),
+        ({"goals": ["least time_us"]}, "a goal is"),
+        ({"goals": ["time_us", "max time_us"]}, "each of them once"),
+        ({"limits": ["area_mm2 < 5"]}, "a limit is spelled"),
+        ({"limits": ["time_us <= h200"]}, "only area_mm2 and power_w"),
+        ({"limits": ["area_mm2 <= h201"]}, "no configuration 'h201'"),
+        ({"limits": ["area_mm2 <= nan"]}, "a finite number"),
+        ({"trials": 0}, "trials and batch"),
+        ({"sampler": "genetic"}, "no sampler 'genetic'"),
+        ({"derived": {"sm.count": "dram.channels"}}, "is an axis"),
+        ({"derived": {"l2.bytes": "l2.slices"}}, "which is no axis"),
+        ({"derived": {"l2.byte": "dram.channels"}}, "unknown key"),
+    ],
+)
+def test_searches_that_mean_nothing(options, message):
+    with pytest.raises(ConfigError, match=message):
+        search(SPACE, **options, rows=Formula())
+
+
+def test_without_the_library(monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(SearchError, match=r"pip install 'gpusim\[explore\]'"):
+        search(SPACE, rows=Formula())
+
+
+def test_the_picture_shows_every_machine_and_the_front():
+    found = search(SPACE, ["time_us", "area_mm2"], ["power_w <= 50", "time_us <= 15"], trials=40, sampler="random",
+                   derived=RULES, rows=Formula())  # fmt: skip
+    ax = plot.pareto(found)
+    beaten, against, front = (each.get_offsets().tolist() for each in ax.collections)
+    assert front == [[each.values["area_mm2"], each.values["time_us"]] for each in found.front()]
+    ran = {choice(each): each for each in found.candidates if each.pruned is None}.values()
+    assert len(beaten) + len(front) == sum(each.feasible for each in ran)
+    assert len(against) == sum(not each.feasible for each in ran) > 0
+    assert f"{len(front)} on the front" in [text.get_text() for text in ax.figure.legends[0].get_texts()]
+    assert "Pareto front" in plot.text_alternative(ax)
+    with pytest.raises(ValueError, match="no column 'cost'"):
+        plot.pareto(found, x="cost")
+    with pytest.raises(ValueError, match="no machine was evaluated"):
+        plot.pareto(search(SPACE, limits=["area_mm2 <= 1"], trials=3, rows=Formula()))
+
+
+# --- with the simulator, files and the command line ------------------------------------------------------------------
+
+FILE = """\
+program = ["vector_add", "divergence/4"]
+gpu = "tiny"
+axes.size = 1024
+axes.sm.count = [1, 2, 4]
+axes.dram.channels = [4, 8]
+[search]
+goals = ["time_us", "area_mm2"]
+limits = "power_w <= 60"
+sampler = "random"
+trials = 9
+derived.dram.bandwidth_gb_s = "dram.channels"
+derived.l2.slices = "dram.channels"
+derived."l2.bytes" = "l2.slices"
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "space.toml"
+    path.write_text(FILE)
+    return path
+
+
+def test_a_file_says_it_all(file):
+    asked = read_search(file)
+    assert asked.options == {
+        "goals": ["time_us", "area_mm2"], "limits": ["power_w <= 60"], "sampler": "random", "trials": 9,
+        "derived": RULES,
+    }  # fmt: skip
+    assert [axis.name for axis in asked.space.axes] == ["gpu", "size", "sm.count", "dram.channels"]
+    assert len(read_sweep(file).all_points()) == 12  # the same file is a sweep
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("sampler =", "samplers =", r"search\.samplers: unknown key.*did you mean 'sampler'"),
+        ("trials = 9", 'trials = "9"', r"search\.trials: must be an integer"),
+        ('limits = "power_w <= 60"', "limits = [60]", r"search\.limits: must be a list of texts"),
+        ('slices = "dram.channels"', "slices = 2", r"search\.derived\.l2\.slices: must name the key"),
+    ],
+)
+def test_mistakes_in_a_file(file, old, new, message):
+    file.write_text(FILE.replace(old, new))
+    with pytest.raises(ConfigError, match=message):
+        read_search(file)
+
+
+def test_command_searches_draws_and_goes_on_after_an_end(file, tmp_path, capsys, monkeypatch):
+    journal, picture, table = (tmp_path / name for name in ("j", "front.png", "table.csv"))
+    arguments = ["search", str(file), "--workers", "0", "--journal", str(journal), "--json"]
+    from gpusim.explore import rows
+
+    evaluate, count = rows.evaluate, itertools.count(1)
+
+    def dies(point, **options):
+        if options.get("bound") != "only" and next(count) == 4:
+            raise KeyboardInterrupt
+        return evaluate(point, **options)
+
+    monkeypatch.setattr(rows, "evaluate", dies)
+    assert main(arguments) == 130
+    assert len(journal.read_text().splitlines()) == 1 + 3
+    monkeypatch.setattr(rows, "evaluate", evaluate)
+    assert main([*arguments, "--plot", str(picture), "--table", str(table)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    lines = journal.read_text().splitlines()
+    keys = [json.loads(line)["key"] for line in lines[1:]]
+    assert len(set(keys)) == len(keys) == 3 + found["runs"]
+    assert picture.stat().st_size > 5000
+    assert len(table.read_text().splitlines()) == 1 + 9
+    assert main(arguments) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["runs"] == 0
+    assert again["candidates"] == found["candidates"]
+    assert journal.read_text().splitlines() == lines
+    assert main(["search", str(file), "--workers", "0"]) == 0
+    text = capsys.readouterr().out
+    different = {(each["sm.count"], each["dram.channels"]) for each in found["candidates"]}
+    assert f"9 machines, {len(different)} of them different, {len(keys)} runs" in text
+    assert f"the front of {len(found['front'])} (time_us, area_mm2)" in text
+
+
+def test_energy_is_a_goal():
+    found = search(Space("vector_add", "tiny", {"size": 1024, "sm.count": [1, 2, 8]}), ["energy_j"], trials=6,
+                   sampler="random")  # fmt: skip
+    values = {each.machine["sm.count"]: each.values["energy_j"] for each in found.candidates}
+    assert found.best.values["energy_j"] == min(values.values()) > 0
+    assert len(set(values.values())) == len(values) > 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["none.toml"], "none.toml: cannot be read"),
+        (["{file}", "--goal", "times"], "no column 'times'"),
+        (["{file}", "--limit", "area_mm2 <= 1"], "keeps all limits"),
+        (["{file}", "--table", "x.txt"], "a table is written as"),
+    ],
+)
+def test_mistakes_are_one_line(arguments, message, file, capsys):
+    assert main(["search", *(each.format(file=file) for each in arguments), "--workers", "0"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert message in error
+
+
+def test_the_document_quotes_the_file_that_it_searches():
+    docs = Path(__file__).parents[2] / "docs"
+    text = (docs / "search.md").read_text("utf-8")
+    (quoted,) = re.findall(r"<!-- space -->\n```toml\n(.*?)```", text, flags=re.DOTALL)
+    assert quoted == (docs / "space.toml").read_text("utf-8")
+    asked = read_search(docs / "space.toml")
+    found = search(asked.space, rows=Formula(lambda program, config: 1000 / config.sm.count), **asked.options)
+    assert found.best.machine["dram.bandwidth_gb_s"] == 25 * found.best.machine["dram.channels"]

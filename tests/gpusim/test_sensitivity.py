@@ -1,0 +1,305 @@
+"""Which parameter moves a program's time most: against times that are known formulas, and against the simulator."""
+
+import json
+import math
+import re
+import sys
+
+import matplotlib
+import pytest
+
+from gpusim import plot
+from gpusim.cli import main
+from gpusim.config import diff, load_config, shipped_names
+from gpusim.errors import ConfigError
+from gpusim.explore import Point, explain, morris, one_at_a_time
+from gpusim.explore.keys import KEYS, changed, find_keys, value_of
+from gpusim.explore.rows import Rows
+from gpusim.explore.sensitivity import SensitivityError
+
+matplotlib.use("Agg")
+POINT = Point("vector_add", "tiny", (), (("size", 4096),))
+
+
+class Formula(Rows):
+    """Rows whose time is a formula of the machine."""
+
+    def __init__(self, formula):
+        super().__init__()
+        self.formula = formula
+
+    def __call__(self, points):
+        rows = []
+        for point in points:
+            config = load_config(point.gpu, dict(point.config))
+            try:
+                rows.append({"time_us": self.formula(config), "error": None})
+            except ZeroDivisionError:
+                rows.append({"time_us": None, "error": "it broke"})
+        return rows
+
+
+def product(config):
+    return 100 * config.sm.count**-0.75 * config.dram.bandwidth_gb_s**-0.25 * config.dram.latency_cycles**0.125
+
+
+@pytest.mark.parametrize("gpu", shipped_names())
+@pytest.mark.parametrize("factor", (0.5, 1 / 1.2, 1.2, 2.0))
+def test_every_key_moves_to_a_machine_and_takes_only_what_it_says(gpu, factor):
+    config = load_config(gpu)
+    for key in KEYS.values():
+        value = value_of(config, key.name)
+        machine = changed(config, {key: value * factor})
+        assert set(diff(config, machine)) <= {key.name, *key.takes}, key.name
+        reached = value_of(machine, key.name)
+        if key.name == "sm.unified_l1_bytes":
+            assert reached >= config.sm.shared_bytes  # which it cannot go below
+        elif key.name == "sm.max_warps":
+            parts, least = config.sm.sub_partitions, config.sm.max_threads_per_block // config.gpu.warp_size
+            assert reached == max(least, parts * round(value * factor / parts))
+        elif key.name == "dram.latency_cycles":
+            assert reached >= config.l2.latency_near_cycles + config.l2.mean_fabric_latency_cycles
+        else:
+            wanted = max(1, value * factor) if isinstance(value, int) else value * factor
+            assert abs(reached - wanted) <= max(0.5, 0.06 * wanted), key.name
+
+
+def test_all_keys_together_are_a_machine():
+    for gpu in shipped_names():
+        config = load_config(gpu)
+        for factor in (0.5, 2.0):
+            moved = {key: value_of(config, key.name) * factor for key in KEYS.values()}
+            assert load_config(changed(config, moved)) is not None
+
+
+def test_elasticities_are_the_exponents():
+    found = one_at_a_time(POINT, ["dram.latency_cycles", "sm.count", "l2.bytes", "dram.bandwidth_gb_s"],
+                          rows=Formula(product))  # fmt: skip
+    values = {effect.key: effect for effect in found.effects}
+    assert [effect.key for effect in found.effects] == ["sm.count", "dram.bandwidth_gb_s", "dram.latency_cycles",
+                                                        "l2.bytes"]  # fmt: skip
+    assert values["sm.count"].elasticity == pytest.approx(-0.75)
+    assert values["sm.count"].gain == pytest.approx(1 - 2**-0.75)
+    assert values["dram.bandwidth_gb_s"].elasticity == pytest.approx(-0.25)
+    assert values["dram.latency_cycles"].elasticity == pytest.approx(0.125)
+    assert values["dram.latency_cycles"].gain == pytest.approx(1 - 2**-0.125)
+    assert values["l2.bytes"].elasticity == values["l2.bytes"].gain == 0
+    assert (values["sm.count"].low, values["sm.count"].high) == (1, 4)
+    assert values["sm.count"].low_us == pytest.approx(found.time_us * 2**0.75)
+    assert found.runs == 9
+    assert list(found.frame()["key"]) == [effect.key for effect in found.effects]
+
+
+def test_a_smaller_step_and_a_side_that_does_not_exist():
+    found = one_at_a_time(POINT, ["dram.bandwidth_gb_s", "pipes.fma.initiation_cycles"], step=1.25,
+                          rows=Formula(product))  # fmt: skip
+    bandwidth, pipe = found.effects
+    assert (bandwidth.low, bandwidth.high) == (80, 125)
+    assert (pipe.low, pipe.high, pipe.low_us, pipe.elasticity) == (None, None, None, 0)
+
+
+def test_a_point_that_fails_is_a_side_that_is_missing():
+    def formula(config):
+        return product(config) / (config.sm.count - 1)
+
+    found = one_at_a_time(POINT, ["sm.count"], rows=Formula(formula))
+    (effect,) = found.effects
+    assert effect.low is None
+    last_us = formula(load_config("tiny", {"sm.count": 4}))
+    assert effect.elasticity == pytest.approx(math.log(last_us / found.time_us, 2))
+    assert found.errors == ("vector_add on tiny size=4096 sm.count=1: it broke",)
+
+
+def test_morris_of_a_product_has_no_deviation():
+    keys = ["sm.count", "dram.bandwidth_gb_s", "l2.bytes"]
+    found = morris(POINT, keys, trajectories=6, levels=2, rows=Formula(product))
+    values = {screening.key: screening for screening in found.screenings}
+    assert [screening.key for screening in found.screenings] == keys
+    for key, exponent in (("sm.count", -0.75), ("dram.bandwidth_gb_s", -0.25), ("l2.bytes", 0.0)):
+        assert values[key].mean == pytest.approx(exponent * math.log(4), abs=1e-9)
+        assert values[key].mean_absolute == pytest.approx(abs(exponent) * math.log(4), abs=1e-9)
+        assert values[key].deviation == pytest.approx(0, abs=1e-9)
+    assert found.runs == 1 + 6 * 4
+
+
+def test_morris_sees_what_depends_on_another():
+    def either(config):
+        return max(100 / config.sm.count, 5000 / config.dram.bandwidth_gb_s)
+
+    found = morris(POINT, ["sm.count", "dram.bandwidth_gb_s"], trajectories=20, rows=Formula(either))
+    for screening in found.screenings:
+        assert screening.deviation > 0.3
+        assert 0.3 < screening.mean_absolute < math.log(4)
+    again = morris(POINT, ["sm.count", "dram.bandwidth_gb_s"], trajectories=20, rows=Formula(either))
+    assert again == found
+    other = morris(POINT, ["sm.count", "dram.bandwidth_gb_s"], trajectories=20, rows=Formula(either), seed=1)
+    assert other != found
+
+
+def test_ways_that_break_are_left_out():
+    def fragile(config):
+        return product(config) / (0 if config.sm.count == 1 and config.dram.bandwidth_gb_s > 150 else 1)
+
+    found = morris(POINT, ["sm.count", "dram.bandwidth_gb_s"], trajectories=12, levels=2, rows=Formula(fragile))
+    assert found.errors
+    assert found.screenings[0].mean == pytest.approx(-0.75 * math.log(4))
+    with pytest.raises(SensitivityError, match="fewer than two ways"):
+        morris(POINT, ["sm.count"], levels=2, rows=Formula(lambda config: 1 / (config.sm.count - 1)))
+
+
+def test_words_about_limits():
+    here = one_at_a_time(POINT, rows=Formula(product))
+    launch = Formula(lambda config: config.launch.overhead_cycles / 1000)
+    there = one_at_a_time(Point("vector_add", "h200"), rows=launch)
+    text = explain(here, there)
+    assert "What limits it most is the number of SMs: sm.count from 2 to 4 saves 40.5 % of the time" in text
+    assert "then the bandwidth of device memory (15.9 %), the latency of device memory (8.3 %)" in text
+    assert "launch overhead: launch.overhead_cycles from 2,465 to 1,232 saves 50.0 % of the time." in text
+    assert "Launch overhead matters more (0.0 % saved here, 50.0 % there)" in text
+    assert "the number of SMs matters less (40.5 % saved here, 0.0 % there)." in text
+
+
+def test_words_where_nothing_helps():
+    idle = one_at_a_time(POINT, rows=Formula(lambda config: 1.0))
+    assert explain(idle).endswith("No part of the machine, made better alone, makes it faster.")
+    # Fewer SMs would cost time, more save none.
+    enough = one_at_a_time(POINT, ["sm.count"], rows=Formula(lambda config: 1 / min(config.sm.count, 2)))
+    assert enough.effects[0].elasticity == pytest.approx(-0.5)
+    assert explain(enough).endswith("No part of the machine, made better alone, makes it faster.")
+    both = one_at_a_time(POINT, rows=Formula(lambda config: config.sm.count / config.dram.bandwidth_gb_s))
+    assert explain(both).endswith("Better is slower for the number of SMs.")
+    assert explain(idle, idle).endswith("The same limits both.")
+
+
+def test_simulated_programs_have_the_limits_that_are_known():
+    keys = ["sm.count", "dram.bandwidth_gb_s", "pipes.fp64.initiation_cycles"]
+    starved = Point("vector_add", "tiny", (("dram.bandwidth_gb_s", 10.0),), (("size", 16384),))
+    memory = {effect.key: effect.gain for effect in one_at_a_time(starved, keys).effects}
+    assert memory["dram.bandwidth_gb_s"] > 0.35  # of a half at most
+    assert abs(memory["sm.count"]) < 0.12
+    series = Point("double/series", "tiny", (), (("size", 8192),))
+    compute = {effect.key: effect.gain for effect in one_at_a_time(series, keys).effects}
+    assert compute["pipes.fp64.initiation_cycles"] > 0.15
+    assert compute["sm.count"] > 0.3
+    assert abs(compute["dram.bandwidth_gb_s"]) < 0.05
+
+
+def test_keys_by_name():
+    (key,) = find_keys(["icache.l0_bytes"])
+    assert (key.better, key.what) == ("larger", "icache.l0_bytes")
+    assert find_keys(["shared.wavefront_cycles"])[0].better == "smaller"
+    assert find_keys(["l2.fabric_bytes_per_cycle"])[0].better == "larger"
+    with pytest.raises(ConfigError, match=r"sm\.count"):
+        find_keys(["sm.counts"])
+    for name in ("issue.policy", "l2.near_copy", "launch.max_grid"):
+        with pytest.raises(ConfigError, match="is no number"):
+            find_keys([name])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: one_at_a_time(POINT, step=1.0), "step must be above 1"),
+        (lambda: morris(POINT, step=100.0), "step must be above 1"),
+        (lambda: morris(POINT, trajectories=1), "at least 2 trajectories"),
+        (lambda: morris(POINT, levels=3), "an even number of levels"),
+        (lambda: morris(POINT, ["memory_instruction.address_interval_cycles"], step=1.2), "none of the keys"),
+    ],
+)
+def test_questions_that_mean_nothing(call, message):
+    with pytest.raises(ConfigError, match=message):
+        call()
+
+
+def test_without_the_library(monkeypatch):
+    monkeypatch.setitem(sys.modules, "SALib.analyze", None)
+    with pytest.raises(SensitivityError, match=r"pip install 'gpusim\[explore\]'"):
+        morris(POINT, rows=Formula(product))
+
+
+# --- pictures ------------------------------------------------------------------------------------------------------
+
+
+def test_tornado_has_the_times_that_were_found():
+    found = one_at_a_time(POINT, ["sm.count", "dram.bandwidth_gb_s", "dram.latency_cycles", "l2.bytes"],
+                          rows=Formula(product))  # fmt: skip
+    ax = plot.tornado(found)
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["sm.count", "dram.bandwidth_gb_s",
+                                                                  "dram.latency_cycles"]  # fmt: skip
+    worse, better = ax.containers
+    effect = found.effects[0]
+    assert worse[0].get_width() == pytest.approx(100 * (effect.low_us / found.time_us - 1))
+    assert better[0].get_width() == pytest.approx(100 * (effect.high_us / found.time_us - 1))
+    assert better[2].get_width() == pytest.approx(100 * (found.effects[2].low_us / found.time_us - 1))
+    assert [text.get_text() for text in ax.figure.legends[0].get_texts()] == ["better value", "worse value"]
+    assert "sm.count -41 %" in plot.text_alternative(ax)
+    with pytest.raises(ValueError, match="no key moves the time"):
+        plot.tornado(one_at_a_time(POINT, ["sm.count"], rows=Formula(lambda config: 1.0)))
+    with pytest.raises(ValueError, match=r"plot\.morris draws"):
+        plot.tornado(morris(POINT, rows=Formula(product)))
+
+
+def test_screening_is_drawn_by_strength_and_deviation():
+    found = morris(POINT, ["sm.count", "dram.bandwidth_gb_s"], rows=Formula(product))
+    ax = plot.morris(found)
+    points = ax.collections[0].get_offsets()
+    expected = [(each.mean_absolute, each.deviation) for each in found.screenings]
+    assert points.tolist() == [pytest.approx(each) for each in expected]
+    assert "sm.count" in [text.get_text() for text in ax.texts]
+    with pytest.raises(ValueError, match=r"plot\.tornado draws"):
+        plot.morris(one_at_a_time(POINT, ["sm.count"], rows=Formula(product)))
+
+
+# --- command line --------------------------------------------------------------------------------------------------
+
+SMALL = ["sensitivity", "vector_add", "--gpu", "tiny", "--size", "1024", "--workers", "0"]
+
+
+def test_command_tells_and_draws(tmp_path, capsys):
+    picture = tmp_path / "tornado.png"
+    arguments = ["--keys", "sm.count", "launch.overhead_cycles", "--next", "h200", "--plot", str(picture)]
+    assert main([*SMALL, *arguments]) == 0
+    text = capsys.readouterr().out
+    assert "vector_add on tiny: " in text
+    assert "vector_add on NVIDIA H200: " in text
+    assert re.search(r"launch\.overhead_cycles +100 \.\. 400 ", text)
+    assert "What limits it most is launch overhead" in text
+    assert picture.stat().st_size > 5000
+
+
+def test_command_as_json_with_a_journal(tmp_path, capsys):
+    journal = tmp_path / "journal"
+    arguments = [*SMALL, "--set", "sm.count=3", "--keys", "sm.count", "--json", "--journal", str(journal)]
+    assert main(arguments) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert (first["effects"][0]["value"], first["effects"][0]["high"]) == (3, 6)
+    lines = journal.read_text().splitlines()
+    assert len(lines) == 1 + first["runs"] == 4
+    assert main(arguments) == 0
+    assert json.loads(capsys.readouterr().out) == first
+    assert journal.read_text().splitlines() == lines
+
+
+def test_command_screens(tmp_path, capsys):
+    arguments = ["--method", "morris", "--trajectories", "2", "--keys", "sm.count", "launch.overhead_cycles"]
+    assert main([*SMALL, *arguments, "--plot", str(tmp_path / "m.svg")]) == 0
+    text = capsys.readouterr().out
+    assert "7 runs" in text
+    assert "mu*" in text
+    assert (tmp_path / "m.svg").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--keys", "sm.cuont"], "did you mean"),
+        (["--method", "morris", "--next", "h200"], "--next compares what --method oat finds"),
+        (["--step", "0.5"], "step must be above 1"),
+        (["--set", "sm.max_warps=4"], "needs"),
+    ],
+)
+def test_mistakes_are_one_line(arguments, message, capsys):
+    assert main([*SMALL, *arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert message in error or "--set" in arguments
