@@ -61,8 +61,8 @@ plot.collective_steps(result);
 
 # %% [markdown]
 # A row is one thread block of each GPU, a blue rectangle a slice that it gets, adds to its own, and sends on (in the
-# second half: that it gets and sends on as it is). The first step (orange) and 13 blue ones send something: the ring's 14
-# steps. White is waiting for the neighbour. The same on the links:
+# second half: that it gets and sends on as it is). The first step (orange) and 13 blue ones send something: the
+# ring's 14 steps. White is waiting for the neighbour. The same on the links:
 
 # %%
 plot.link_utilisation(result);
