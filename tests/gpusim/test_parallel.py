@@ -111,11 +111,14 @@ def test_forward_alone():
 
 @settings(max_examples=25, deadline=None)
 @given(
-    st.lists(st.tuples(st.floats(0, 300), st.floats(1, 300), st.integers(1, 60)), min_size=1, max_size=8),
+    st.lists(st.tuples(st.floats(0, 300), st.floats(1, 300), st.integers(1, 60), st.integers(0, 700)), min_size=1, max_size=8),
     st.floats(0, 400), st.integers(0, 40), st.integers(1, 50),
 )  # fmt: skip
 def test_overlap_is_never_slower_and_never_beats_compute(rows, time_us, channels, bucket):
-    layers = [Layer(f"{k}", f, b, parameter_bytes=size) for k, (f, b, size) in enumerate(rows)]
+    layers = []
+    for k, (forward, backward, size, count) in enumerate(rows):
+        blocks = (count,) if count else ()
+        layers.append(Layer(f"{k}", forward, backward, size, forward_blocks=blocks, backward_blocks=blocks * 2))
     costs = Fixed(time_us, channels)
     compute = sum(layer.forward_us + layer.backward_us for layer in layers)
     for run, options in ((data_parallel, {"bucket_bytes": bucket}), (fully_sharded, {})):
