@@ -111,7 +111,9 @@ def test_forward_alone():
 
 @settings(max_examples=25, deadline=None)
 @given(
-    st.lists(st.tuples(st.floats(0, 300), st.floats(1, 300), st.integers(1, 60), st.integers(0, 700)), min_size=1, max_size=8),
+    st.lists(
+        st.tuples(st.floats(0, 300), st.floats(1, 300), st.integers(1, 60), st.integers(0, 700)), min_size=1, max_size=8
+    ),
     st.floats(0, 400), st.integers(0, 40), st.integers(1, 50),
 )  # fmt: skip
 def test_overlap_is_never_slower_and_never_beats_compute(rows, time_us, channels, bucket):
