@@ -21,11 +21,6 @@ examples:
   gpusim sensitivity gemv --next a100              which parameter of a GPU moves the time most
   gpusim search space.toml --limit "area_mm2 <= h200"    the best machines under a budget
   gpusim cost h200 --set sm.count=264              what a GPU costs in area and power
-  gpusim sensitivity gemv --next a100              which parameter of a GPU moves the time most
-  gpusim search space.toml --limit "area_mm2 <= h200"    the best machines under a budget
-  gpusim cost h200 --set sm.count=264              what a GPU costs in area and power
-  gpusim collective all_reduce 256M --gpus 8       what a collective of several GPUs takes
-  gpusim parallel step.toml                        what a training step on several GPUs takes
 """
 
 
