@@ -1,0 +1,38 @@
+"""docs/exploring.md says what the simulator says: its machines, its prices, and the times its answer rests on."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gpusim.config import load_config
+from gpusim.explore import Point, Space, cost, evaluate
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+TEXT = (DOCS / "exploring.md").read_text("utf-8")
+
+
+def test_the_file_is_the_one_that_is_quoted_and_makes_sixty_points():
+    (quoted,) = re.findall(r"<!-- exploring -->\n```toml\n(.*?)```", TEXT, flags=re.DOTALL)
+    assert quoted == (DOCS / "exploring.toml").read_text("utf-8")
+    points = Space.from_toml(DOCS / "exploring.toml").grid()
+    assert len(points) == 60 and len({point.config for point in points}) == 20
+
+
+def test_prices_are_those_of_the_model():
+    (row,) = [line for line in TEXT.splitlines() if line.startswith("together")]
+    shown = [float(number) for number in re.findall(r"[\d.]+(?= mm| W)", row)]
+    here, wide = cost(load_config("h200")), cost(load_config("h200", {"sm.count": 198}))
+    assert shown == pytest.approx([here.area_mm2, here.power_w, wide.area_mm2, wide.power_w], abs=0.06)
+
+
+@pytest.mark.parametrize(
+    "program, size, sms, saved", [("vector_add", 1 << 20, 198, 4), ("transpose/padded", 1024, 198, 5)]
+)
+def test_half_as_many_sms_again_save_what_is_said(program, size, sms, saved):
+    assert "4, 5 and 8 %" in TEXT
+    here, wide = (
+        evaluate(Point(program, config=(("sm.count", count),), parameters=(("size", size),)), bound=False)["time_us"]
+        for count in (132, sms)
+    )
+    assert 100 * (1 - wide / here) == pytest.approx(saved, abs=0.6)
