@@ -264,7 +264,7 @@ def test_an_interrupt_ends_cleanly(tmp_path):
         time.sleep(0.01)
     family = descendants(sweep.pid)
     sweep.send_signal(signal.SIGINT)
-    _, told = sweep.communicate(timeout=20)
+    _, told = sweep.communicate(timeout=120)
     assert sweep.returncode == 130
     kept = len(lines(journal)) - 1
     assert f"interrupted; {kept} of 5,401 points are in {journal}, --resume goes on" in told

@@ -37,7 +37,7 @@ def trace(rows, stalls=()):
         options=TraceOptions(),
         program=None,
         launch=gpusim.Launch(None, (2, 3, 4), 96),
-        config=None,
+        config=gpusim.load_config("tiny"),
         cycles=1000,
     )
 

@@ -90,13 +90,14 @@ def _slope(cases: dict[int, str], name: str, intercept: bool = False) -> Callabl
 
 
 def _knee(cases: dict[int, str], name: str) -> Callable[[Source], Derived]:
-    """The largest size at which the number is not a quarter above that of the smallest."""
+    """Between the largest size at which the number is not a quarter above that of the smallest, and the next."""
 
     def derive(source: Source) -> Derived:
         found = {size: source(case, name).median for size, case in cases.items()}
         least = found[min(found)]
-        fitting = [size for size, value in found.items() if value <= 1.25 * least]
-        return Derived(max(fitting), 0.0)
+        fits = max(size for size, value in found.items() if value <= 1.25 * least)
+        next_size = min((size for size in found if size > fits), default=fits)
+        return Derived((fits + next_size) / 2, (next_size - fits) / 2)
 
     return derive
 
