@@ -29,7 +29,7 @@ def printed(text: str) -> Iterator[tuple[re.Match[str], str]]:
 
 def test_the_document_prints_what_it_shows() -> None:
     blocks = list(printed(DOCUMENT.read_text("utf-8")))
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     for block, output in blocks:
         assert output == block[3]
 
