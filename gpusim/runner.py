@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -58,6 +58,7 @@ def run_launch(
     cooperative: bool = False,
     checks: int = 0,
     trace: bool | TraceOptions | None = None,
+    peers: Sequence[tuple[int, int, float, float, int, int]] = (),
 ) -> Result:
     """Simulate one launch whose arguments lie in `memory` already; on `device`, or on a new one with cold caches.
 
@@ -110,6 +111,7 @@ def run_launch(
     own = device is None
     device = device or Device(config, threads)
     memory_system = device.memory_system
+    memory_system.set_peers(peers)
     views = memory_system.counters, memory_system.slice_sectors, memory_system.channel_sectors
     before = [view.copy() for view in views]
     try:

@@ -16,6 +16,7 @@ from gpusim.module import Modules
 from isa import Program, compile_kernel
 
 if TYPE_CHECKING:
+    from gpusim.node import Node
     from gpusim.result import Result
     from gpusim.trace import TraceOptions
 
@@ -42,6 +43,7 @@ def simulate(
     progress: Callable[[int, int, int], None] | None = None,
     check: str | Iterable[str] = (),
     trace: bool | TraceOptions | None = None,
+    node: str | Path | Node = "hgx_h200",
     bound: bool = False,
 ) -> Result:
     """Run a kernel once on a simulated GPU with cold caches.
@@ -49,7 +51,8 @@ def simulate(
     Args:
         kernel: a Python function written for `numba.cuda`, a `numba.cuda` dispatcher, or an `isa.Program`.
         grid, block: blocks of the grid and threads of a block: an int or up to three.
-        args: NumPy arrays and scalars; arrays are updated in place when the run succeeds.
+        args: NumPy arrays and scalars; arrays are updated in place when the run succeeds. `gpusim.node.on("gpu1", x)`
+            is an array that lives on another GPU of `node`: docs/nodes.md.
         gpu: name of a shipped configuration, path to a TOML file, or a `GPUConfig`.
         shared_bytes: dynamic shared memory per block.
         signature: Numba types of the arguments, where Numba's own typing of `args` is not wanted.
@@ -64,6 +67,8 @@ def simulate(
             use after free ("memcheck"). See docs/errors.md.
         trace: record what happened when, as `result.trace`: True for SM 0 and block 0, or `gpusim.TraceOptions`.
             Neither cycles nor counts change. See docs/traces.md.
+        node: name of a shipped node, path to a TOML file, or a `gpusim.node.Node`, for arrays on other GPUs; the kernel
+            runs on its first one.
         bound: also say how far the time is from the least that the launch could take, as `result.bound` and in the
             report, where a few of its blocks tell (`gpusim.bound`); else that stays None. See docs/bound.md.
 
@@ -71,16 +76,18 @@ def simulate(
         SimulationError: or one of its subclasses, for everything that is wrong with the launch or that the kernel does
             wrong; the arrays in `args` are then unchanged.
     """
+    from gpusim.node.peer import peer_rows, without_peers
     from gpusim.runner import (
         run_launch,  # the compiled core: a heavy import that listing programs can do without
     )
 
     checks = checks_of(check)
     config = load_config(gpu, overrides)
-    launch = Launch(kernel, grid, block, tuple(args), shared_bytes, signature)
+    here, elsewhere = without_peers(args)
+    launch = Launch(kernel, grid, block, here, shared_bytes, signature)
     program = program_of(kernel, launch.args, config, signature)
     least = None
-    if bound:
+    if bound and not elsewhere:
         from gpusim.bound import quick_bound
 
         least = quick_bound(launch, config)
@@ -89,6 +96,12 @@ def simulate(
     # Arguments first: a program's variables must not move them to other L2 slices, since a kernel is loaded lazily.
     placed = bind(program, launch.args, memory, signature if program is not kernel else None, parameter_names(kernel))
     linked = modules.link(program)
+    peers = []
+    if elsewhere:
+        from gpusim.node.topology import load_node
+
+        addresses = {position: placed.arrays[position].address for position in elsewhere}
+        peers = peer_rows(load_node(node), elsewhere, addresses, memory, config)
     result = run_launch(
         config,
         linked,
@@ -101,6 +114,7 @@ def simulate(
         progress,
         checks=checks,
         trace=trace,
+        peers=peers,
     )
     modules.check_exception(program)
     placed.copy_back()

@@ -27,6 +27,7 @@ def make_params(config: GPUConfig, n_sms: int) -> dict[int, int]:
         ms.P_INDICES: l2.slices_per_partition,
         ms.P_SETS: l2.sets_per_slice,
         ms.P_WAYS: l2.ways,
+        ms.P_PEERS: 0,
     }
 
 
@@ -51,7 +52,9 @@ def _layout(config: GPUConfig, n_sms: int) -> dict[int, int]:
         ms.P_LRC: config.sm.gpcs * ms.LRC_ENTRIES * ms.LRC_WORDS,
         ms.P_BANK_STATES: dram.channels * dram.banks_per_channel * ms.BANK_WORDS,
         ms.P_ASKED: n_sms * asked_words(config),
+        ms.P_PEER_PORTS: 2 * ms.PEERS_MOST,
         ms.P_PLACES: n_sms,
+        ms.P_PEER_ROWS: ms.PEERS_MOST * ms.PEER_WORDS,
     }
     starts, at = {}, ms.QUEUES_AT
     for key, size in sizes.items():

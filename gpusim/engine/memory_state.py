@@ -81,7 +81,9 @@ CNT_FABRIC_BARRIERS = 23  # at its end a kernel flushes every slice that an SM h
 CNT_FABRIC_PROBES = 24  # questions about lines that are written, see `l2.write_probes`
 CNT_FABRIC_LAUNCH_SECTORS = 25  # code, constants and what else a launch reads, by the partition that is not its home
 CNT_LAUNCH_SECTORS = 26  # the same, fetched from memory
-CNT_REQUESTS_KIND = 27  # first of KINDS counters, by kind
+CNT_PEER_RECEIVED_BYTES = 27  # of other GPUs' memory, read and written by kernels
+CNT_PEER_SENT_BYTES = 28
+CNT_REQUESTS_KIND = 29  # first of KINDS counters, by kind
 COUNTERS = CNT_REQUESTS_KIND + KINDS
 
 
@@ -150,14 +152,21 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_SLICE_SECTORS,  # first of the words that count what each slice has looked up
     P_CHANNELS,
     P_REPLACEMENT,
-) = range(COUNTERS, COUNTERS + 63)
-QUEUES_AT = COUNTERS + 63  # behind the parameters
+    P_PEERS,  # rows of memory that lies on other GPUs
+    P_PEER_ROWS,  # first word of these rows
+    P_PEER_PORTS,  # first of the links, out and in
+) = range(COUNTERS, COUNTERS + 66)
+QUEUES_AT = COUNTERS + 66  # behind the parameters
 
 # A channel: when its bus is free, whether the bus last wrote, sectors that wait to be written, sectors read and
 # written so far.
 CHANNEL_FREE, CHANNEL_WRITING, CHANNEL_QUEUED, CHANNEL_SECTORS, CHANNEL_WORDS = range(5)
 # A bank: its open row plus 1, when it takes a further column access, when a further activation.
 BANK_ROW, BANK_COLUMN_AT, BANK_ACTIVATE_AT, BANK_WORDS = range(4)
+# Memory on another GPU: its first line and the one behind its last, what the links add to a hit in L2, ticks for each
+# byte on a link, the links out and in.
+PEER_FIRST, PEER_END, PEER_LATENCY, PEER_BYTE, PEER_OUT, PEER_IN, PEER_WORDS = range(7)
+PEERS_MOST = 32
 # A read under way from a GPC. State: its sectors, how many SMs wait, the line plus 1; until when others may join; when
 # the data is back.
 LRC_ENTRIES = 2048

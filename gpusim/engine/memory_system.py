@@ -7,6 +7,8 @@ nothing that comes later can change it, because every queue serves in the order 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gpusim.config.models import GPUConfig
@@ -25,15 +27,20 @@ from gpusim.engine.memory_state import (
     KIND_CONSTANT,
     KIND_SM,
     KIND_WRITE,
+    LINE_BYTES,
     LINE_WORDS,
     P_ASKED,
     P_ASKED_WORDS,
     P_CHANNEL_STATES,
     P_LINES,
+    P_PEER_ROWS,
+    P_PEERS,
     P_PLACES,
     P_SLICE_SECTORS,
     P_SM_TO_SM,
     P_WAYS,
+    PEER_WORDS,
+    PEERS_MOST,
     QUEUES_AT,
     REQ_KIND,
     REQ_LINE,
@@ -48,8 +55,10 @@ from gpusim.engine.memory_state import (
     TICK_BITS,
     TICKS,
 )
+from gpusim.engine.peer import peer_of, walk_peer
 from gpusim.engine.place import places
 from gpusim.engine.walk import walk_atomic, walk_read, walk_write
+from gpusim.errors import LaunchError
 
 _AHEAD = 8  # requests whose L2 sets are on their way into the host's caches
 _DIGIT_BITS = 11
@@ -114,7 +123,10 @@ def process_window(state, req, req_n, order):
         sm, i = order[k, 0], order[k, 1]
         now = req[sm, i, REQ_TIME] << TICK_BITS
         line, sectors, kind = req[sm, i, REQ_LINE], req[sm, i, REQ_SECTORS], req[sm, i, REQ_KIND]
-        if kind <= KIND_CONSTANT:
+        peer = peer_of(m, line) if m[P_PEERS] > 0 else -1
+        if peer >= 0:
+            reply = walk_peer(m, peer, sm, sectors, kind, req[sm, i, REQ_PAYLOAD_BYTES], now)
+        elif kind <= KIND_CONSTANT:
             reply = walk_read(m, sm, line, sectors, kind, now)
         elif kind == KIND_SM:
             reply = now + m[P_SM_TO_SM]
@@ -160,6 +172,21 @@ class MemorySystem:
         self._config = config
         self._fetched: set[str] = set()
         self._empty()
+
+    def set_peers(self, rows: Sequence[tuple[int, int, float, float, int, int]]) -> None:
+        """Say which addresses lie on other GPUs, for the launches that follow.
+
+        rows: (first byte, bytes, what the links add to a hit in L2 in cycles, bytes a cycle of the links, numbers of
+        the links out and in, from 0 to PEERS_MOST). Raises LaunchError for more rows than there is room for.
+        """
+        if len(rows) > PEERS_MOST:
+            raise LaunchError(f"{len(rows)} arrays on other GPUs; a launch may have {PEERS_MOST}")
+        first = int(self.state[P_PEER_ROWS])
+        for k, (address, nbytes, cycles, bytes_per_cycle, out, back) in enumerate(rows):
+            lines = address // LINE_BYTES, -(-(address + nbytes) // LINE_BYTES)
+            times = round(cycles * TICKS), round(TICKS / bytes_per_cycle)
+            self.state[first + k * PEER_WORDS :][:PEER_WORDS] = *lines, *times, out, PEERS_MOST + back
+        self.state[P_PEERS] = len(rows)
 
     def has_run(self, code: str) -> bool:
         """True if a program has run since the cache was emptied, so that its constants are in L2."""

@@ -1,0 +1,74 @@
+"""Arrays of a kernel that live on another GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpusim.config import GPUConfig
+from gpusim.errors import NodeError
+from gpusim.memory import DeviceMemory
+from gpusim.node.topology import Node
+
+#: Share of a link's rate that loads and stores of kernels reach: 367 and 366 GB/s between two H200s, of 397 that whole
+#: packets allow (microbenchmark: loads and stores of 256 MiB by 132 to 1,056 blocks).
+KERNEL_EFFICIENCY = 0.923
+
+
+@dataclass(frozen=True)
+class Peer:
+    """An array, and the GPU that it lives on."""
+
+    gpu: str
+    array: np.ndarray
+
+
+def on(gpu: str, array: np.ndarray) -> Peer:
+    """An argument of `gpusim.simulate` that lies in the memory of another GPU of the node.
+
+    The kernel runs on "gpu0"; its loads, stores and atomics on the array go over the links between the two:
+
+        gpusim.simulate(kernel, grid, block, (gpusim.node.on("gpu1", x), y), node="hgx_h200")
+
+    Raises NodeError for what is no array.
+    """
+    if not isinstance(array, np.ndarray):
+        raise NodeError(f"only arrays live on a GPU, not {type(array).__name__}")
+    return Peer(gpu, array)
+
+
+def without_peers(args: Sequence[Any]) -> tuple[tuple[Any, ...], dict[int, str]]:
+    """Arguments as they are on one GPU, and for those that live elsewhere the GPU, by position."""
+    where = {position: each.gpu for position, each in enumerate(args) if isinstance(each, Peer)}
+    return tuple(each.array if isinstance(each, Peer) else each for each in args), where
+
+
+def peer_rows(
+    node: Node, where: Mapping[int, str], addresses: Mapping[int, int], memory: DeviceMemory, config: GPUConfig
+) -> list[tuple[int, int, float, float, int, int]]:
+    """What `MemorySystem.set_peers` takes, for the arrays at `addresses` by position.
+
+    The way there and back adds the latency of its links to that of a hit in L2. Raises NodeError for a GPU that is not
+    there, that the kernel runs on itself, or that cannot be reached.
+    """
+    here, links, rows = node.gpus[0], [], []
+    for position, gpu in where.items():
+        if gpu not in node.gpus or gpu == here:
+            others = ", ".join(node.gpus[1:])
+            raise NodeError(f"argument {position} lives on {gpu!r}; the kernel runs on {here}, its peers are {others}")
+        out, back = node.path(here, gpu), node.path(gpu, here)
+        if any(node.links[k].kind != "nvlink" for k in (*out, *back)):
+            raise NodeError(f"{here} reaches {gpu} over {node.links[out[0]].name}: kernels read peers over NVLink only")
+        for link in (out[0], back[-1]):
+            if link not in links:
+                links.append(link)
+        held = memory.holding(addresses[position])
+        assert held is not None
+        cycles = (node.latency_us(out) + node.latency_us(back)) * config.gpu.clock_mhz
+        gb_s = min(node.bandwidth_gb_s(out), node.bandwidth_gb_s(back)) * KERNEL_EFFICIENCY
+        per_cycle = gb_s * 1e3 / config.gpu.clock_mhz
+        rows.append((held.address, held.nbytes, cycles, per_cycle, links.index(out[0]), links.index(back[-1])))
+    return rows
