@@ -23,12 +23,13 @@ SECTIONS = (
     ("Launch Statistics", ("launch__",)),
     ("Source Counters", ("derived__", "memory_", "smsp__sass_branch")),
     ("Memory Workload Analysis", ("l1tex__", "lts__", "dram__")),
+    ("NVLink", ("nvlrx__", "nvltx__")),
     ("Warp State Statistics", ("smsp__average_warp", "smsp__thread_inst_executed")),
     ("Compute Workload Analysis", ("sm__inst", "smsp__")),
 )
 """Sections of the report and how the names of their metrics begin; the first that fits counts."""
 ORDER = (
-    "GPU Speed Of Light Throughput", "Launch Statistics", "Occupancy", "Memory Workload Analysis",
+    "GPU Speed Of Light Throughput", "Launch Statistics", "Occupancy", "Memory Workload Analysis", "NVLink",
     "Compute Workload Analysis", "Warp State Statistics", "Source Counters",
 )  # fmt: skip
 """The sections as the report orders them."""
