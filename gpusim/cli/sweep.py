@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import sys
-import threading
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -81,12 +79,6 @@ class _Count:
     before: int = -1
     done: int = 0
     total: int = 0
-    interrupted: bool = False
-
-    def interrupt(self, *_: object) -> None:
-        """Handler of SIGINT. Python drops an exception that comes up in a callback: the next row raises it again."""
-        self.interrupted = True
-        raise KeyboardInterrupt
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -114,15 +106,12 @@ def execute(options: argparse.Namespace) -> int:
     if options.out:
         table.check_writable(options.out)
     count, started = _Count(), time.monotonic()
-    usual = _handle(count.interrupt)
     try:
         rows = _collect(points, options, asked, journal, count)
     except KeyboardInterrupt:
         kept = f"; {count.done:,} of {count.total:,} points are in {journal}, --resume goes on" if journal else ""
         print(f"gpusim: interrupted{kept}", file=sys.stderr)
         return EXIT_INTERRUPTED
-    finally:
-        _handle(usual)
     seconds = time.monotonic() - started
     if options.out:
         table.write(table.frame(rows, metrics), options.out)
@@ -146,14 +135,6 @@ def _check_options(options: argparse.Namespace) -> None:
         raise UserError("--bound-only and --screen exclude each other")
 
 
-def _handle(handler: Any) -> Any:
-    """Set what SIGINT does and return what it did; None, and nothing is set, in a thread or where nobody listens."""
-    main = threading.current_thread() is threading.main_thread()
-    if handler is None or not main or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        return None
-    return signal.signal(signal.SIGINT, handler)
-
-
 def _collect(
     points: list[Point],
     options: argparse.Namespace,
@@ -170,8 +151,6 @@ def _collect(
             if count.before < 0:
                 count.before = done
             count.done, count.total = done, total
-            if count.interrupted:
-                raise KeyboardInterrupt
             if show is not None:
                 show(done, failed, total)
 
