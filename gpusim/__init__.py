@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from gpusim.difference import Difference, compare_results
     from gpusim.errors import SimulationError
     from gpusim.launch import Launch
-    from gpusim.result import Result
+    from gpusim.results.result import Result
     from gpusim.simulation import CHECKS, simulate
-    from gpusim.trace import Trace, TraceOptions
+    from gpusim.tracing.trace import Trace, TraceOptions
 
 __version__ = "0.1.0"
 
@@ -30,13 +30,13 @@ _HOME = {
     "Difference": "gpusim.difference",
     "GPUConfig": "gpusim.config",
     "Launch": "gpusim.launch",
-    "Result": "gpusim.result",
+    "Result": "gpusim.results.result",
     "SimulationError": "gpusim.errors",
     "collective": "gpusim.collectives",
     "compare_results": "gpusim.difference",
     "load_config": "gpusim.config",
-    "Trace": "gpusim.trace",
-    "TraceOptions": "gpusim.trace",
+    "Trace": "gpusim.tracing.trace",
+    "TraceOptions": "gpusim.tracing.trace",
     "simulate": "gpusim.simulation",
 }
 

@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.arguments import bind
 from gpusim.config import GPUConfig, load_config
-from gpusim.device_array import DeviceArray
 from gpusim.engine.device import Device as Engine
 from gpusim.errors import SimulationError
+from gpusim.host.runner import run_launch
+from gpusim.host.syscalls import Host
 from gpusim.launch import Launch
-from gpusim.memory import DeviceMemory
-from gpusim.module import Modules
-from gpusim.result import Result
-from gpusim.runner import run_launch
+from gpusim.launch.arguments import bind
+from gpusim.launch.device_array import DeviceArray
+from gpusim.launch.memory import DeviceMemory
+from gpusim.launch.module import Modules
+from gpusim.results.result import Result
 from gpusim.simulation import CHECKS, DEFAULT_MAX_CYCLES, checks_of, host_threads, parameter_names, program_of
-from gpusim.syscalls import Host
-from gpusim.trace import TraceOptions
+from gpusim.tracing.trace import TraceOptions
 from isa import Program
 
 

@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.arguments import bind, infer_signature, parse_signature
 from gpusim.config import GPUConfig, load_config
 from gpusim.errors import CheckError
 from gpusim.launch import Launch
-from gpusim.memory import DeviceMemory
-from gpusim.module import Modules
+from gpusim.launch.arguments import bind, infer_signature, parse_signature
+from gpusim.launch.memory import DeviceMemory
+from gpusim.launch.module import Modules
 from isa import Program, compile_kernel
 
 if TYPE_CHECKING:
     from gpusim.node import Node
-    from gpusim.result import Result
-    from gpusim.trace import TraceOptions
+    from gpusim.results.result import Result
+    from gpusim.tracing.trace import TraceOptions
 
 #: What `check` may name, after compute-sanitizer's tools; memcheck is always on.
 CHECKS = {"memcheck": 0, "initcheck": 1, "racecheck": 2, "synccheck": 4}
@@ -76,10 +76,10 @@ def simulate(
         SimulationError: or one of its subclasses, for everything that is wrong with the launch or that the kernel does
             wrong; the arrays in `args` are then unchanged.
     """
-    from gpusim.node.peer import peer_rows, without_peers
-    from gpusim.runner import (
+    from gpusim.host.runner import (
         run_launch,  # the compiled core: a heavy import that listing programs can do without
     )
+    from gpusim.node.peer import peer_rows, without_peers
 
     checks = checks_of(check)
     config = load_config(gpu, overrides)

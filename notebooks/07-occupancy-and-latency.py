@@ -13,7 +13,7 @@ from numba import cuda
 import gpusim
 from gpusim import plot
 from gpusim.config import load_config
-from gpusim.occupancy import occupancy
+from gpusim.launch.occupancy import occupancy
 
 H200 = load_config("h200")
 

@@ -1,6 +1,6 @@
 """Numba's calling convention for kernels, for launching a cubin through CuPy.
 
-The same flattening as `gpusim.arguments`, written apart from it because a recording machine has none of the
+The same flattening as `gpusim.launch.arguments`, written apart from it because a recording machine has none of the
 simulator's dependencies; a test holds the two to the same bytes.
 """
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpusim.metrics import METRICS
+from gpusim.results.metrics import METRICS
 from validate import ncu
 from validate.baseline import Spread, plain
 from validate.metrics import CYCLES, EXACT, LAUNCH

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import programs
-from gpusim.arguments import infer_signature
+from gpusim.launch.arguments import infer_signature
 from isa import Program, ProgramFileError, compile_kernel
 from isa.toolchain import numba_version, tool_version
 from programs import images, registry

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from gpusim.cuda_driver import environment
+from gpusim.driver.numba_cuda import environment
 from isa.cache import cache_folder
 from validate.numba_worker import EXIT_SPOILED
 from validate.pool import compile_engine

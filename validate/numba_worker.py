@@ -127,7 +127,7 @@ def _name(node: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """Run the tests; see the top of this file."""
-    from gpusim.cuda_driver import install_from_environment
+    from gpusim.driver.numba_cuda import install_from_environment
 
     path, timeout_s, module = arguments
     # A test that wants more memory than the machine has (28 GB for a tenth of an H200's) ends this process, no other.

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 import gpusim
-from gpusim.metrics import METRICS
+from gpusim.results.metrics import METRICS
 from validate import export
 from validate.baseline import Baseline, Spread, plain
 from validate.metrics import CYCLES

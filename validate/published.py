@@ -18,7 +18,7 @@ import numpy as np
 
 import gpusim
 from gpusim.config import load_config
-from gpusim.device_array import DeviceArray
+from gpusim.launch.device_array import DeviceArray
 from isa import Program
 from isa.compile import compile_cuda
 from isa.listing import program_from_cubin

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import gpusim
 from gpusim.errors import SimulationError
-from gpusim.metrics import METRICS
+from gpusim.results.metrics import METRICS
 from programs import images
 from validate import baseline
 from validate.baseline import Measurement, Number, Spread

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpusim.bound.work import Kinds
-from gpusim.engine import memory_state as S
-from gpusim.engine.record import LaunchRecord
-from gpusim.memory import DeviceMemory
-from gpusim.trace import SPACES, Trace
+from gpusim.engine.state import memory as S
+from gpusim.launch.memory import DeviceMemory
+from gpusim.results.record import LaunchRecord
+from gpusim.tracing.trace import SPACES, Trace
 
 _GLOBAL = SPACES.index("global")
 _SECTOR_SHIFT = 5

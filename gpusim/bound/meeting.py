@@ -10,8 +10,8 @@ import numpy as np
 
 from gpusim.bound.footprint import Accesses, Region, steps_of
 from gpusim.bound.work import Kinds
-from gpusim.memory import DeviceMemory
-from gpusim.trace import Trace
+from gpusim.launch.memory import DeviceMemory
+from gpusim.tracing.trace import Trace
 
 
 @dataclass(frozen=True)

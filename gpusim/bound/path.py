@@ -8,7 +8,7 @@ import numpy as np
 
 from gpusim.bound.footprint import Accesses, Touched
 from gpusim.bound.work import Kinds
-from gpusim.trace import SPACES, Trace
+from gpusim.tracing.trace import SPACES, Trace
 from isa import microops as M
 
 _CONSTANT = SPACES.index("constant")

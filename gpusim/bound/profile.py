@@ -20,10 +20,10 @@ from gpusim.bound.path import Path, path_of
 from gpusim.bound.sampling import communicates, is_cooperative, run_chosen, run_whole
 from gpusim.bound.work import Amount, Kinds, Tally, work
 from gpusim.config import GPUConfig
-from gpusim.counts import lowered_code
 from gpusim.launch import Dim3, Launch
+from gpusim.results.counts import lowered_code
 from gpusim.simulation import DEFAULT_MAX_CYCLES
-from gpusim.trace import Trace
+from gpusim.tracing.trace import Trace
 from isa import Program
 
 #: Grids of no more blocks are run as a whole; those of no more warps are also traced as a whole, as far as so many

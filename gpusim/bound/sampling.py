@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.arguments import bind
 from gpusim.config import GPUConfig, load_config
-from gpusim.engine import layout as L
 from gpusim.engine.device import Device
+from gpusim.engine.state import layout as L
+from gpusim.host.runner import run_launch
 from gpusim.launch import Dim3, Launch
-from gpusim.memory import DeviceMemory
-from gpusim.module import Modules
-from gpusim.result import Result
-from gpusim.runner import run_launch
+from gpusim.launch.arguments import bind
+from gpusim.launch.memory import DeviceMemory
+from gpusim.launch.module import Modules
+from gpusim.results.result import Result
 from gpusim.simulation import parameter_names
-from gpusim.trace import SPACES, Trace, TraceOptions
+from gpusim.tracing.trace import SPACES, Trace, TraceOptions
 from isa import Program
 from isa import microops as M
 from isa.launch_values import launch_values, reads_launch_value

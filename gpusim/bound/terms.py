@@ -16,15 +16,15 @@ from gpusim.bound.walk import T_FETCH, T_MEMORY, instruction_table, is_bsync, le
 from gpusim.bound.work import Amount
 from gpusim.config import GPUConfig
 from gpusim.config.lanes import row_cycles
-from gpusim.engine.constant_load import CONSTANT_TURN
 from gpusim.engine.dispatcher import FRACTION
 from gpusim.engine.machine import unit_timing
-from gpusim.engine.memory_params import make_params
-from gpusim.engine.memory_state import P_BURST, TICKS
-from gpusim.engine.scheduler import EXIT_CYCLES, XU_AHEAD
+from gpusim.engine.memory.params import make_params
+from gpusim.engine.sm.constant_load import CONSTANT_TURN
+from gpusim.engine.sm.scheduler import EXIT_CYCLES, XU_AHEAD
+from gpusim.engine.state.memory import P_BURST, TICKS
 from gpusim.errors import LaunchError
-from gpusim.occupancy import Occupancy, occupancy
-from gpusim.runner import lowered_once
+from gpusim.host.runner import lowered_once
+from gpusim.launch.occupancy import Occupancy, occupancy
 from isa import microops as M
 
 #: Units whose throughput bounds a launch, by the name of the term.

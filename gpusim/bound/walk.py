@@ -12,10 +12,10 @@ import numpy as np
 from gpusim.bound.path import IN_L2, IN_MEMORY, LATER, Path
 from gpusim.bound.work import Kinds
 from gpusim.config import GPUConfig
-from gpusim.engine.constant_load import CONSTANT_TURN
-from gpusim.engine.jit import compiled
 from gpusim.engine.machine import unit_timing
-from gpusim.engine.scheduler import EXIT_CYCLES
+from gpusim.engine.sm.constant_load import CONSTANT_TURN
+from gpusim.engine.sm.scheduler import EXIT_CYCLES
+from gpusim.engine.state.jit import compiled
 from isa import microops as M
 from isa.instruction import INSTRUCTION_BYTES
 

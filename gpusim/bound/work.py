@@ -1,7 +1,7 @@
 """What the instructions of a block ask of each unit of the machine: a vector of amounts, none of which knows its speed.
 
-Amounts are as the engine books them, or less where the engine's depend on what else is under way. Read `engine/lsu.py`,
-`engine/lines.py` and `engine/scheduler.py` beside this file.
+Amounts are as the engine books them, or less where the engine's depend on what else is under way. Read
+`engine/sm/lsu.py`, `engine/sm/lines.py` and `engine/sm/scheduler.py` beside this file.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from enum import IntEnum, auto
 
 import numpy as np
 
-from gpusim.engine import layout as L
-from gpusim.engine.stages import LINE_CYCLES, differs_by_lane
+from gpusim.engine.sm.stages import LINE_CYCLES, differs_by_lane
+from gpusim.engine.state import layout as L
 from isa import microops as M
 
 

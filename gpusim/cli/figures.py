@@ -11,7 +11,7 @@ from gpusim.cli.parser import ARGUMENT_HELP, add_command, add_target_options
 from gpusim.cli.run import add_run_options, simulate_target
 
 if TYPE_CHECKING:
-    from gpusim.result import Result
+    from gpusim.results.result import Result
 
 EXAMPLES = """\
 examples:
@@ -46,7 +46,7 @@ def execute(options: argparse.Namespace) -> int:
     from gpusim.cli.target import find_target
     from gpusim.config import load_config
     from gpusim.plot import MatplotlibMissing, write_all
-    from gpusim.trace import TraceOptions
+    from gpusim.tracing.trace import TraceOptions
 
     target = find_target(options, load_config(options.gpu, options.overrides))
     result = simulate_target(target, options, TraceOptions())

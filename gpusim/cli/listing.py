@@ -69,7 +69,7 @@ def _programs(as_json: bool) -> None:
 
 
 def _metrics(as_json: bool) -> None:
-    from gpusim.metrics import METRICS
+    from gpusim.results.metrics import METRICS
 
     if as_json:
         rows = [{"name": name, "unit": each.unit, "meaning": each.meaning} for name, each in METRICS.items()]

@@ -14,8 +14,8 @@ from gpusim.cli.tracing import add_trace_options, trace_options, write_trace
 
 if TYPE_CHECKING:
     from gpusim.cli.target import Target
-    from gpusim.result import Result
-    from gpusim.trace import TraceOptions
+    from gpusim.results.result import Result
+    from gpusim.tracing.trace import TraceOptions
 
 EXAMPLES = """\
 examples:

@@ -51,7 +51,7 @@ def add(commands) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Run the command. Returns the script's exit status."""
     from gpusim.cli.progress import announce_compilation
-    from gpusim.cuda_driver import install
+    from gpusim.driver.numba_cuda import install
 
     for name in ("threads", "max_cycles"):
         value = getattr(options, name)

@@ -12,7 +12,7 @@ from gpusim.cli.parser import ARGUMENT_HELP, add_command, add_json_option, add_t
 from gpusim.cli.run import add_run_options, simulate_target
 
 if TYPE_CHECKING:
-    from gpusim.result import Result
+    from gpusim.results.result import Result
     from isa import Program
     from isa.control import Control
 

@@ -12,7 +12,7 @@ from gpusim.cli import UserError
 from gpusim.launch import Launch
 
 if TYPE_CHECKING:
-    from gpusim.trace import Trace, TraceOptions
+    from gpusim.tracing.trace import Trace, TraceOptions
 
 #: Ending of the file, and the method of `gpusim.Trace` that writes it.
 FORMATS = {".perfetto-trace": "perfetto", ".kanata": "kanata"}
@@ -51,7 +51,7 @@ def trace_options(options: argparse.Namespace, launch: Launch) -> TraceOptions |
                 option = f"--{name.replace('_', '-')}"
                 raise UserError(f"{option} says what --trace FILE and --report FILE record; both are missing")
         return None
-    from gpusim.trace import TraceOptions
+    from gpusim.tracing.trace import TraceOptions
 
     if options.trace is not None:
         _check_file(Path(options.trace))

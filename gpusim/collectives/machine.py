@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusim.engine.jit import compiled_with_arrays
+from gpusim.engine.state.jit import compiled_with_arrays
 
 #: Columns of an actor's state.
 A_TABLE, A_AT, A_STATE, A_WAITS, A_SLOT = range(5)

@@ -21,7 +21,7 @@ def _power_of_two(value: int) -> int:
 
 PowerOfTwo = Annotated[int, Field(gt=0), AfterValidator(_power_of_two)]
 Count = Annotated[int, Field(gt=0)]
-# The engine remembers as many (`QUEUE_MOST` in gpusim/engine/layout.py).
+# The engine remembers as many (`QUEUE_MOST` in gpusim/engine/state/layout.py).
 QueueDepth = Annotated[int, Field(gt=0, le=32)]
 Cycles = Annotated[int, Field(ge=0)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from gpusim.difference.numbers import percent, signed, spelled, times
-from gpusim.metric_table import METRICS, STALL_MEANINGS
+from gpusim.results.metric_table import METRICS, STALL_MEANINGS
 
 if TYPE_CHECKING:
     from gpusim.difference.pairs import Change, Difference, FindingChange, LineChange

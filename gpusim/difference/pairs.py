@@ -10,12 +10,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.advice import Finding
 from gpusim.difference.side import Line, Run, as_run
-from gpusim.metric_table import METRICS
+from gpusim.results.advice import Finding
+from gpusim.results.metric_table import METRICS
 
 if TYPE_CHECKING:
-    from gpusim.result import Result
+    from gpusim.results.result import Result
 
 SECTIONS = (
     ("GPU Speed Of Light Throughput", ("gpc__", "gpu__", "sm__cycles_active")),

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.advice import Finding
 from gpusim.errors import SimulationError
+from gpusim.results.advice import Finding
 
 if TYPE_CHECKING:
-    from gpusim.result import Result
+    from gpusim.results.result import Result
 
 STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 """The metric of a stall reason: warp cycles per issued instruction."""

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from gpusim.difference.numbers import percent, signed, spelled, times
 from gpusim.difference.pairs import Change, Difference
-from gpusim.report import WIDTH
+from gpusim.results.report import WIDTH
 
 _METRICS, _STALLS, _FINDINGS, _LINES, _KEYS = 5, 6, 10, 8, 12
 _VISIBLE = 0.005

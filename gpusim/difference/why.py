@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpusim.metric_table import STALL_MEANINGS
+from gpusim.results.metric_table import STALL_MEANINGS
 
 if TYPE_CHECKING:
-    from gpusim.advice import Finding
     from gpusim.difference.pairs import Difference, FindingChange
+    from gpusim.results.advice import Finding
 
 _LEAST = 0.01
 """Part of A's cycles below which a finding that remains is not worth a sentence."""

@@ -3,5 +3,5 @@
 Reading order: `elf.py` (a shared library without a compiler), `registry.py` (the API as a table), `library.py` (how C
 code gets here), `state.py` (contexts, memory, streams), `graphs.py` (work of streams, done or captured), then
 `api_*.py`, one file for each chapter of the CUDA Driver API's documentation, `modules.py` and `images.py` (what is
-loaded), `log.py` (what ran), and `hook.py`. Users take `gpusim.cuda_driver`.
+loaded), `log.py` (what ran), and `hook.py`. Users take `gpusim.driver.numba_cuda`.
 """

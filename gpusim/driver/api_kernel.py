@@ -11,7 +11,7 @@ from gpusim.driver.modules import Kernel
 from gpusim.driver.registry import function, put_int, put_size
 from gpusim.driver.state import Driver
 from gpusim.errors import LaunchError
-from gpusim.occupancy import occupancy
+from gpusim.launch.occupancy import occupancy
 
 _MAX_DYNAMIC_SHARED, _CARVEOUT = 8, 9
 _SIZE_OF_DYNAMIC_SHARED = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int)

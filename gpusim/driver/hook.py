@@ -16,7 +16,7 @@ _library: DriverLibrary | None = None
 def library() -> DriverLibrary:
     """The loaded library. Raises SimulationError if there is none."""
     if _library is None:
-        raise SimulationError("the simulated CUDA driver is not installed (gpusim.cuda_driver.install)")
+        raise SimulationError("the simulated CUDA driver is not installed (gpusim.driver.numba_cuda.install)")
     return _library
 
 

@@ -9,27 +9,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Protocol
 
 import numba
 import numpy as np
 import simpy
 
 from gpusim.config import GPUConfig
-from gpusim.engine import layout as L
-from gpusim.engine.atomics import apply_deferred
-from gpusim.engine.cluster import open_barriers
 from gpusim.engine.dispatcher import FRACTION, G_FIELDS, G_FREE_AT, G_TOTAL, fill, refill
-from gpusim.engine.flight import deliver
 from gpusim.engine.host_calls import asked, resume, sm_of
 from gpusim.engine.machine import Spare
-from gpusim.engine.memory_system import MemorySystem, process_window
-from gpusim.engine.place import first_blocks
-from gpusim.engine.recorder import Recorder
-from gpusim.engine.sm import advance_range
+from gpusim.engine.memory.place import first_blocks
+from gpusim.engine.memory.system import MemorySystem, process_window
+from gpusim.engine.sm.atomics import apply_deferred
+from gpusim.engine.sm.cluster import open_barriers
+from gpusim.engine.sm.flight import deliver
+from gpusim.engine.sm.sm import advance_range
+from gpusim.engine.state import layout as L
 
 Host = Callable[[L.State, np.ndarray], None]
 """Serves what warps ask of the host: gets the state and their numbers, in the order in which they asked."""
+
+class Recorder(Protocol):
+    """Takes away what the SMs write down about themselves."""
+
+    def begin(self, state: L.State) -> None:
+        """Called before the first block."""
+
+    def collect(self, state: L.State, until: int) -> None:
+        """Called after each window, which ended at cycle `until`."""
+
 
 Progress = Callable[[int, int, int], None]
 """Called now and then with (cycles, blocks finished, blocks in the grid)."""

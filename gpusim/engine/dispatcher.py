@@ -8,12 +8,12 @@ order of time.
 
 import numpy as np
 
-from gpusim.engine import layout as L
-from gpusim.engine.cluster import PEER_SHIFT
-from gpusim.engine.halves import BOTH, FIRST
-from gpusim.engine.jit import compiled
-from gpusim.engine.log import log_block, log_start
-from gpusim.engine.shadow import forget_block, forget_warp
+from gpusim.engine.sm.cluster import PEER_SHIFT
+from gpusim.engine.sm.halves import BOTH, FIRST
+from gpusim.engine.sm.shadow import forget_block, forget_warp
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.jit import compiled
+from gpusim.engine.state.log import log_block, log_start
 
 # --- state of the dispatcher ------------------------------------------------------------------------------------------
 G_NEXT, G_TOTAL, G_FREE_AT, G_RUNNING, G_AGE, G_BLOCKS, G_FIELDS = range(7)

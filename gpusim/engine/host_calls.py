@@ -1,14 +1,14 @@
 """Warps that wait for the host: which ones ask, and how they go on once it has answered.
 
 A SYSCALL instruction stops its warp (`control`); between two lookahead windows the device lets the host serve the calls
-(`gpusim.syscalls`).
+(`gpusim.host.syscalls`).
 """
 
 import numpy as np
 
-from gpusim.engine import layout as L
-from gpusim.engine.halves import wake
-from gpusim.engine.jit import compiled
+from gpusim.engine.sm.halves import wake
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.jit import compiled
 
 
 def asked(state: L.State) -> np.ndarray:

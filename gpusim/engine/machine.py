@@ -14,19 +14,19 @@ import numpy as np
 from gpusim.config import GPUConfig
 from gpusim.config.lanes import lanes_of_row, row_cycles, rows_of_warp
 from gpusim.config.sections import Pipe, Port
-from gpusim.engine import layout as L
-from gpusim.engine.frontend import INSTRUCTION_BITS
-from gpusim.engine.group_matrix import TILE_WORDS
-from gpusim.engine.memory_state import REPLACEMENTS, REQ_FIELDS
-from gpusim.engine.readiness import CONSTANT_NOWHERE
-from gpusim.engine.recorder import nothing_recorded
-from gpusim.engine.scheduler import POLICIES, ROOM
-from gpusim.engine.shadow import CHECK_INIT, CHECK_RACE, LANE_ROWS, RECORDS, WARP_ROWS
-from gpusim.engine.space import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
+from gpusim.engine.sm.frontend import INSTRUCTION_BITS
+from gpusim.engine.sm.group_matrix import TILE_WORDS
+from gpusim.engine.sm.readiness import CONSTANT_NOWHERE
+from gpusim.engine.sm.scheduler import POLICIES, ROOM
+from gpusim.engine.sm.shadow import CHECK_INIT, CHECK_RACE, LANE_ROWS, RECORDS, WARP_ROWS
+from gpusim.engine.sm.space import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.log import nothing_recorded
+from gpusim.engine.state.memory import REPLACEMENTS, REQ_FIELDS
 from gpusim.errors import LaunchError
 from gpusim.launch import Launch
-from gpusim.memory import DeviceMemory
-from gpusim.occupancy import Occupancy
+from gpusim.launch.memory import DeviceMemory
+from gpusim.launch.occupancy import Occupancy
 from isa import Program
 from isa import microops as M
 from isa.launch_values import LaunchValues, launch_values
@@ -326,7 +326,7 @@ def build_state(
 
     Blocks, but for those of clusters, go to SMs in order, so a grid smaller than the GPU leaves the last SMs without
     any: what only an SM with a block looks at is set up for the others alone. spare: memory of an earlier launch.
-    log: arrays of an `engine.recorder.Recorder`.
+    log: arrays of a `tracing.recorder.Recorder`.
     """
     room, spare = Capacity(), spare or Spare()
     sms, parts, slots = int(par[L.P_SM_COUNT]), int(par[L.P_SUB_PARTITIONS]), int(par[L.P_WARP_SLOTS])

@@ -7,14 +7,14 @@ import time
 import numpy as np
 from numba import config, typeof
 
-from gpusim.engine import layout as L
-from gpusim.engine.atomics import apply_deferred
-from gpusim.engine.cluster import open_barriers
 from gpusim.engine.dispatcher import fill, refill
-from gpusim.engine.flight import deliver
-from gpusim.engine.jit import core_folder
-from gpusim.engine.memory_system import process_window
-from gpusim.engine.sm import advance_range
+from gpusim.engine.memory.system import process_window
+from gpusim.engine.sm.atomics import apply_deferred
+from gpusim.engine.sm.cluster import open_barriers
+from gpusim.engine.sm.flight import deliver
+from gpusim.engine.sm.sm import advance_range
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.jit import core_folder, without_collector
 
 _MARK = "complete"
 """File in the core's folder that says that all of the core is in it."""
@@ -44,8 +44,9 @@ def prepare_core(state: L.State, memory_state: np.ndarray, dispatch: np.ndarray)
         (deliver, (state, pairs, number)),
         (open_barriers, (state, number)),
     )
-    for function, arguments in calls:
-        function.compile(tuple(typeof(each) for each in arguments))
+    with without_collector():
+        for function, arguments in calls:
+            function.compile(tuple(typeof(each) for each in arguments))
     if not core_is_cached():
         core_folder().mkdir(parents=True, exist_ok=True)
         (core_folder() / _MARK).touch()

@@ -32,7 +32,7 @@ def check_points(points: Iterable[Point], metrics: Sequence[str] = ()) -> None:
 
 
 def _check_metric(name: str) -> None:
-    from gpusim.metrics import METRICS, UnknownMetric
+    from gpusim.results.metrics import METRICS, UnknownMetric
 
     if name not in METRICS and name != ENERGY:
         raise ConfigError(str(UnknownMetric(name)))

@@ -98,7 +98,7 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def _known(name: str) -> str:
-    from gpusim.metric_table import METRICS
+    from gpusim.results.metric_table import METRICS
 
     if name in COLUMNS or name in METRICS:
         return name

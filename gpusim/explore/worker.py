@@ -64,7 +64,7 @@ def _warm() -> None:
 
 @contextmanager
 def _one_at_a_time():
-    from gpusim.engine.jit import core_folder
+    from gpusim.engine.state.jit import core_folder
 
     folder = core_folder()
     folder.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpusim.config import GPUConfig
 from gpusim.errors import NodeError
-from gpusim.memory import DeviceMemory
+from gpusim.launch.memory import DeviceMemory
 from gpusim.node.topology import Node
 
 #: Share of a link's rate that loads and stores of kernels reach: 367 and 366 GB/s between two H200s, of 397 that whole

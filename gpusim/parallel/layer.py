@@ -74,7 +74,7 @@ class Layer:
 
         tile: what a thread block makes of the output, one on an SM.
         """
-        from gpusim.roofline import peak_operations_per_s
+        from gpusim.results.roofline import peak_operations_per_s
 
         if not 0 < share_of_roof <= 1:
             raise ParallelError(f"layer {name!r}: share_of_roof must be above 0 and at most 1, got {share_of_roof!r}")

@@ -9,8 +9,8 @@ import numpy as np
 from gpusim.plot import style
 from gpusim.plot.colours import EXCESSIVE, GREY, IDEAL, SHARED_WORD
 from gpusim.plot.words import machine_code, ranges, source
-from gpusim.serving import NotServed, Wavefronts, shared_access
-from gpusim.trace import SPACES, Trace
+from gpusim.results.serving import NotServed, Wavefronts, shared_access
+from gpusim.tracing.trace import SPACES, Trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +32,7 @@ def bank_wavefronts(trace: Trace, issue: int | None = None, ax: Axes | None = No
     price. Rows are as many as the instruction adds to `memory_l1_wavefronts_shared`:
     `ax.collections[0].get_array()` has a row for each, with 0 where a bank rests.
 
-    Raises gpusim.serving.NotServed for an issue that is no recorded access to shared memory.
+    Raises gpusim.results.serving.NotServed for an issue that is no recorded access to shared memory.
 
     >>> from gpusim import plot, simulate
     >>> from programs.registry import get

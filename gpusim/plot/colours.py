@@ -7,7 +7,7 @@ from each other for people with normal and with each kind of dichromatic vision.
 
 from __future__ import annotations
 
-from gpusim.engine.layout import STALLS
+from gpusim.engine.state.layout import STALLS
 from isa import microops as M
 
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILLION, PURPLE = (
@@ -36,8 +36,8 @@ STALL_COLOURS = {
     "tex_throttle": "#99C2DE",
     "misc": "#FBEEE2",
 }
-"""Colour of each stall reason of `gpusim.engine.layout.STALLS`: issue and what could issue are green, global memory is
-warm, shared memory blue, barriers and fences purple, the front end grey."""
+"""Colour of each stall reason of `gpusim.engine.state.layout.STALLS`: issue and what could issue are green, global
+memory is warm, shared memory blue, barriers and fences purple, the front end grey."""
 
 UNIT_COLOURS = {
     M.UNIT_FMA: BLUE,
@@ -53,7 +53,7 @@ UNIT_COLOURS = {
     M.UNIT_ADU: "#86391F",
     M.UNIT_TEX: ORANGE,
 }
-"""Colour of each execution pipe, by its number in the lowered program; names are in `gpusim.limiter.PIPES`."""
+"""Colour of each execution pipe, by its number in the lowered program; names are in `gpusim.results.limiter.PIPES`."""
 
 LEVEL_COLOURS = {"L1": GREEN, "L2": BLUE, "DRAM": VERMILLION}
 """Colour of each level of memory."""

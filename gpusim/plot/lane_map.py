@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpusim.counts import lowered_code
-from gpusim.limiter import PIPES
 from gpusim.plot import style
 from gpusim.plot.colours import LIGHT, PALE, UNIT_COLOURS
 from gpusim.plot.words import cut, source, until
-from gpusim.trace import Trace
+from gpusim.results.counts import lowered_code
+from gpusim.results.limiter import PIPES
+from gpusim.tracing.trace import Trace
 from isa import microops as M
 
 if TYPE_CHECKING:

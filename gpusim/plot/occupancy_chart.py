@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from gpusim.config import GPUConfig
 from gpusim.errors import LaunchError
-from gpusim.occupancy import Occupancy, occupancy
+from gpusim.launch.occupancy import Occupancy, occupancy
 from gpusim.plot import style
 from gpusim.plot.colours import BLUE, GREY, VERMILLION
-from gpusim.result import Result
+from gpusim.results.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,7 +9,7 @@ import numpy as np
 from gpusim.plot import style
 from gpusim.plot.colours import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY
 from gpusim.plot.words import cut
-from gpusim.trace import Trace
+from gpusim.tracing.trace import Trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

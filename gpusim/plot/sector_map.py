@@ -9,8 +9,8 @@ import numpy as np
 from gpusim.plot import style
 from gpusim.plot.colours import GREY, IDEAL, INK, SHARED_WORD
 from gpusim.plot.words import machine_code, source
-from gpusim.serving import LINE_BYTES, SECTOR_BYTES, WORD_BYTES, NotServed, Sectors, global_access
-from gpusim.trace import SPACES, Trace
+from gpusim.results.serving import LINE_BYTES, SECTOR_BYTES, WORD_BYTES, NotServed, Sectors, global_access
+from gpusim.tracing.trace import SPACES, Trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +31,7 @@ def coalescing(trace: Trace, issue: int | None = None, ax: Axes | None = None) -
     lanes want; sectors and lines are as many as the instruction adds to `memory_l2_theoretical_sectors_global` and
     `memory_l1_tag_requests_global`.
 
-    Raises gpusim.serving.NotServed for an issue that is no recorded access to global or local memory.
+    Raises gpusim.results.serving.NotServed for an issue that is no recorded access to global or local memory.
 
     >>> from gpusim import plot, simulate
     >>> from programs.registry import get

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpusim.engine.layout import STALLS
+from gpusim.engine.state.layout import STALLS
 from gpusim.plot import style
 from gpusim.plot.colours import STALL_COLOURS
 from gpusim.plot.words import cut
-from gpusim.trace import Trace
+from gpusim.tracing.trace import Trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

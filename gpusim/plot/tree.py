@@ -10,8 +10,8 @@ import numpy as np
 from gpusim.plot import style
 from gpusim.plot.colours import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
 from gpusim.plot.words import cut, lanes_in, ranges, source, until
-from gpusim.reconvergence import LaneGroup
-from gpusim.trace import Trace
+from gpusim.tracing.reconvergence import LaneGroup
+from gpusim.tracing.trace import Trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

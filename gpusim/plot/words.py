@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpusim.trace import Trace
+from gpusim.tracing.trace import Trace
 
 
 def source(trace: Trace, pc: int, width: int = 60) -> str:

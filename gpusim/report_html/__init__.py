@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from gpusim.report_html.document import make_document
 
 if TYPE_CHECKING:
-    from gpusim.result import Result
+    from gpusim.results.result import Result
 
 MODULES = ("format", "sections", "roofline", "source", "access", "stepper")
 """Modules by name; `main` comes last and imports them."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from gpusim.counts import ratio
+from gpusim.results.counts import ratio
 
 if TYPE_CHECKING:
-    from gpusim.result import Result
+    from gpusim.results.result import Result
 
 _LINES = 5
 _FINDINGS = 3

@@ -6,19 +6,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.engine import layout as L
-from gpusim.metric_table import METRICS, STALL_MEANINGS
+from gpusim.engine.state import layout as L
 from gpusim.report_html.sections import make_sections
 from gpusim.report_html.steps import make_steps
+from gpusim.results.metric_table import METRICS, STALL_MEANINGS
 
 if TYPE_CHECKING:
-    from gpusim.result import Result
+    from gpusim.results.result import Result
 
 FIELDS = (
     "instructions", "thread_instructions", "thread_instructions_pred_on", "branches", "divergent_branches",
     "shared_wavefronts", "shared_wavefronts_excessive", "requests", "sectors", "sectors_ideal", "cycles",
 )  # fmt: skip
-"""What the document holds of each instruction's `gpusim.result.Costs`, in this order, before its stalls."""
+"""What the document holds of each instruction's `gpusim.results.result.Costs`, in this order, before its stalls."""
 
 
 def make_document(result: Result, title: str | None = None) -> dict[str, Any]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from gpusim.counts import Counts, ratio
-from gpusim.engine import layout as L
-from gpusim.limiter import utilisation
-from gpusim.metric_table import METRICS
+from gpusim.engine.state import layout as L
+from gpusim.results.counts import Counts, ratio
+from gpusim.results.limiter import utilisation
+from gpusim.results.metric_table import METRICS
 from isa import microops as M
 
 if TYPE_CHECKING:
-    from gpusim.result import Result
+    from gpusim.results.result import Result
 
 Row = dict[str, Any]
 _COMPUTE = ("issue slots", "pipe")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from gpusim.trace import Trace
+    from gpusim.tracing.trace import Trace
 
 WARPS = 16
 STEPS = 4_000

@@ -13,8 +13,8 @@ HEAD = """
 import warnings
 warnings.simplefilter("ignore")
 import numpy as np
-import gpusim.cuda_driver
-driver = gpusim.cuda_driver.install("tiny", threads=1)
+import gpusim.driver.numba_cuda
+driver = gpusim.driver.numba_cuda.install("tiny", threads=1)
 """
 
 

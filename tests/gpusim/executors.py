@@ -1,12 +1,12 @@
 """The executors that run single instructions, by class of micro-operation."""
 
-from gpusim.engine.exec_convert import exec_convert
-from gpusim.engine.exec_cross import exec_cross
-from gpusim.engine.exec_double import exec_double
-from gpusim.engine.exec_float import exec_float
-from gpusim.engine.exec_half import exec_half
-from gpusim.engine.exec_int import exec_int
-from gpusim.engine.exec_pred import exec_pred
+from gpusim.engine.rows.convert import exec_convert
+from gpusim.engine.rows.cross import exec_cross
+from gpusim.engine.rows.double import exec_double
+from gpusim.engine.rows.float import exec_float
+from gpusim.engine.rows.half import exec_half
+from gpusim.engine.rows.int import exec_int
+from gpusim.engine.rows.predicate import exec_pred
 from isa import microops as m
 
 EXECUTORS = {

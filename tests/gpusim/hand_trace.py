@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusim.engine import layout as L
-from gpusim.engine.record import LaunchRecord
-from gpusim.trace import BLOCK, ISSUE, SPACES, STALL, WARP, Trace, TraceOptions
+from gpusim.engine.state import layout as L
+from gpusim.results.record import LaunchRecord
+from gpusim.tracing.trace import BLOCK, ISSUE, SPACES, STALL, WARP, Trace, TraceOptions
 from tests.gpusim.records import BRA, EXIT, FADD, FFMA, LDG, LDS, STG, STS
 
 ALL, LOW, HIGH = 0xFFFFFFFF, 0xFFFF, 0xFFFF0000

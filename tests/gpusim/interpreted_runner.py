@@ -15,7 +15,7 @@ import numpy as np
 from numba import cuda, float32
 
 import gpusim
-from gpusim.engine.sm import advance_range
+from gpusim.engine.sm.sm import advance_range
 
 BLOCK = 64
 

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from gpusim.config import load_config
-from gpusim.engine import layout as L
-from gpusim.engine import memory_state as ms
+from gpusim.engine.state import layout as L
+from gpusim.engine.state import memory as ms
 from gpusim.errors import ConfigError, LaunchError, OutOfDeviceMemory, SimulationError
-from gpusim.occupancy import occupancy
-from gpusim.result import Result
+from gpusim.launch.occupancy import occupancy
+from gpusim.results.result import Result
 from tests.gpusim.parameter_kernels import run, run_again
 
 Measure = Callable[[Result], float]

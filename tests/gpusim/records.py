@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from gpusim.config import load_config
-from gpusim.engine import layout as L
-from gpusim.engine import memory_state as S
-from gpusim.engine.record import LaunchRecord
+from gpusim.engine.state import layout as L
+from gpusim.engine.state import memory as S
 from gpusim.launch import Launch
-from gpusim.occupancy import occupancy
+from gpusim.launch.occupancy import occupancy
+from gpusim.results.record import LaunchRecord
 from isa import Program
 from isa.instruction import parse_instruction
 

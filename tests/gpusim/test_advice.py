@@ -6,8 +6,8 @@ from functools import cache
 import pytest
 
 import gpusim
-from gpusim.advice import LEAST, find
-from gpusim.engine import layout as L
+from gpusim.engine.state import layout as L
+from gpusim.results.advice import LEAST, find
 from isa.instruction import parse_instruction
 from programs.registry import get
 from tests.gpusim.records import BRA, FFMA, FILE, LDG, LDS, STG, make_program, make_record, stall

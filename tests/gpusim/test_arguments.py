@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from gpusim.arguments import DeviceArray, bind, infer_signature, parse_signature
 from gpusim.errors import ArgumentError, MemoryAccessError
-from gpusim.memory import DeviceMemory
+from gpusim.launch.arguments import DeviceArray, bind, infer_signature, parse_signature
+from gpusim.launch.memory import DeviceMemory
 
 
 @dataclass(frozen=True)

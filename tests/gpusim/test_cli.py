@@ -13,7 +13,7 @@ import pytest
 from gpusim.cli import UserError, main
 from gpusim.cli.spec import parse_arguments, parse_dim3
 from gpusim.config import describe_keys, shipped_names
-from gpusim.metrics import METRICS
+from gpusim.results.metrics import METRICS
 from programs import registry
 
 ROOT = Path(__file__).parents[2]

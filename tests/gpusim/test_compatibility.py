@@ -2,8 +2,8 @@
 
 import pytest
 
-from gpusim.compatibility import check_architecture
 from gpusim.errors import LaunchError
+from gpusim.launch.compatibility import check_architecture
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from gpusim.config.derived import (
 )
 from gpusim.config.provenance import KINDS, provenance
 from gpusim.config.schema import config_schema
-from gpusim.occupancy import occupancy
+from gpusim.launch.occupancy import occupancy
 
 
 def run(capsys, *argv):

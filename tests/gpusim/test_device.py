@@ -6,7 +6,7 @@ from numba import cuda
 
 import gpusim
 from gpusim.config import load_config
-from gpusim.engine.place import first_blocks, places
+from gpusim.engine.memory.place import first_blocks, places
 from gpusim.errors import MemoryAccessError
 
 

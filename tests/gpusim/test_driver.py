@@ -184,7 +184,7 @@ def test_launches_that_no_gpu_takes_are_refused():
 def test_occupancy_is_that_of_the_calculator():
     run("""
         from numba import cuda
-        from gpusim.occupancy import occupancy
+        from gpusim.launch.occupancy import occupancy
 
         @cuda.jit("void(float32[::1])")
         def kernel(a):
@@ -255,17 +255,17 @@ def test_a_driver_in_use_is_not_replaced(tmp_path):
 
         cuda.to_device(np.ones(4))
         try:
-            gpusim.cuda_driver.install("a100")
+            gpusim.driver.numba_cuda.install("a100")
         except SimulationError as error:
             assert "in use" in str(error)
         else:
             raise AssertionError
     """)
     code = """
-        import ctypes, gpusim.driver.elf as elf, platform, sys, gpusim.cuda_driver
+        import ctypes, gpusim.driver.elf as elf, platform, sys, gpusim.driver.numba_cuda
         open(sys.argv[1], "wb").write(elf.stub_library(["cuInit"], platform.machine(), "libcuda.so.1"))
         ctypes.CDLL(sys.argv[1])
-        gpusim.cuda_driver.install()
+        gpusim.driver.numba_cuda.install()
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code), str(tmp_path / "other.so")],

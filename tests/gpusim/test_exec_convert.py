@@ -6,7 +6,7 @@ from math import ceil, floor, trunc
 import numpy as np
 import pytest
 
-from gpusim.engine.exec_convert import exec_convert
+from gpusim.engine.rows.convert import exec_convert
 from isa import microops as m
 from tests.gpusim.rows import LANES, WORD, Warp, random_wide, random_words
 from tests.oracle import floats as oracle

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpusim.engine.exec_cross import exec_cross
+from gpusim.engine.rows.cross import exec_cross
 from isa import microops as m
 from tests.gpusim.rows import LANES, WORD, Warp, mask_of, random_wide, random_words
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpusim.engine.exec_double import exec_double
+from gpusim.engine.rows.double import exec_double
 from isa import microops as m
 from tests.gpusim.rows import LANES, Warp
 from tests.oracle import floats as oracle

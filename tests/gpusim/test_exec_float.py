@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from gpusim.engine.exec_float import exec_float
-from gpusim.engine.exec_pred import exec_pred
+from gpusim.engine.rows.float import exec_float
+from gpusim.engine.rows.predicate import exec_pred
 from isa import microops as m
 from tests.gpusim.rows import LANES, Warp, random_words
 from tests.oracle import floats as oracle

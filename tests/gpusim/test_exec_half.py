@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpusim.engine.exec_half import exec_half
+from gpusim.engine.rows.half import exec_half
 from isa import microops as m
 from tests.gpusim.rows import LANES, Warp
 from tests.oracle import floats as oracle

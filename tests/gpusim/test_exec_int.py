@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpusim.engine.exec_int import exec_int
+from gpusim.engine.rows.int import exec_int
 from isa import microops as m
 from tests.gpusim.rows import LANES, WORD, Warp, mask_of, random_wide, random_words
 

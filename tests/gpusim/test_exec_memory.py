@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from gpusim.engine.space import LOCAL_WINDOW, SHARED_WINDOW
+from gpusim.engine.sm.space import LOCAL_WINDOW, SHARED_WINDOW
 from gpusim.errors import MemoryAccessError
 from tests.gpusim import sass
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpusim.engine.exec_pred import exec_pred
+from gpusim.engine.rows.predicate import exec_pred
 from isa import microops as m
 from tests.gpusim.rows import LANES, Warp, random_words
 

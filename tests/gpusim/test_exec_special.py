@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from gpusim.config import load_config
-from gpusim.engine.space import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
-from gpusim.memory import BASE
+from gpusim.engine.sm.space import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+from gpusim.launch.memory import BASE
 from isa.errors import UnknownInstruction
 from isa.microops import SPECIAL_REGISTERS
 from tests.gpusim import sass

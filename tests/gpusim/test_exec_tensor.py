@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpusim.engine.exec_tensor import exec_tensor
+from gpusim.engine.rows.tensor import exec_tensor
 from isa import microops as m
 from tests.gpusim.rows import LANES, WORD, Warp
 

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import gpusim
-from gpusim.engine import layout as L
-from gpusim.memory import BASE, GUARD_BYTES
+from gpusim.engine.state import layout as L
+from gpusim.launch.memory import BASE, GUARD_BYTES
 from isa import Program
 
 ARCHIVE = zipfile.ZipFile(Path(__file__).parent / "data/h200_flow.zip")

@@ -15,8 +15,8 @@ import pytest
 
 import gpusim
 from gpusim.config import load_config
-from gpusim.engine.address_map import map_lines
-from gpusim.engine.memory_system import MemorySystem
+from gpusim.engine.memory.system import MemorySystem
+from gpusim.engine.state.address_map import map_lines
 from gpusim.errors import ConfigError
 from programs import registry
 

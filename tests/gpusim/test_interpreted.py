@@ -16,7 +16,9 @@ import pytest
 from numba import config, njit
 from numba.extending import _Intrinsic
 
-from gpusim.engine import bits, host_memory, lanes
+from gpusim.engine.memory import host_memory
+from gpusim.engine.rows import lanes
+from gpusim.engine.state import bits
 from tests.gpusim.interpreted_runner import KERNELS, outcome
 from tests.gpusim.rows import SPECIAL_WORDS, WORD
 

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from gpusim.counts import Counts
-from gpusim.engine import layout as L
-from gpusim.engine import memory_state as S
-from gpusim.limiter import find_limiter, uncoalesced_share, utilisation
+from gpusim.engine.state import layout as L
+from gpusim.engine.state import memory as S
+from gpusim.results.counts import Counts
+from gpusim.results.limiter import find_limiter, uncoalesced_share, utilisation
 from tests.gpusim.records import FFMA, LDG, LDS, STG, STS, make_program, make_record, stall
 
 OVERHEAD = 2465

@@ -10,8 +10,8 @@ import pytest
 import gpusim
 import isa
 from gpusim.errors import AssertionFailed, LaunchError, MemoryAccessError, SymbolError
-from gpusim.memory import DeviceMemory
-from gpusim.module import Module
+from gpusim.launch.memory import DeviceMemory
+from gpusim.launch.module import Module
 
 SETTINGS = {"overrides": ["sm.count=2"], "threads": 1}
 LIMIT = {"max_cycles": 2_000_000}

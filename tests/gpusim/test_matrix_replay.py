@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpusim.engine.exec_tensor import exec_tensor
+from gpusim.engine.rows.tensor import exec_tensor
 from isa import microops as m
 from isa.instruction import parse_instruction
 from isa.lower import lower_instruction

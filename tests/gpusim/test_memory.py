@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpusim.device_array import DeviceArray, span
 from gpusim.errors import ArgumentError, MemoryAccessError, OutOfDeviceMemory, SimulationError
-from gpusim.memory import ALIGNMENT, BASE, GUARD_BYTES, DeviceMemory
+from gpusim.launch.device_array import DeviceArray, span
+from gpusim.launch.memory import ALIGNMENT, BASE, GUARD_BYTES, DeviceMemory
 
 
 def contains(memory, address, size=1):

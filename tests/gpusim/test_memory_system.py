@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from numba import njit
 
 from gpusim.config import load_config
-from gpusim.engine import memory_state as s
-from gpusim.engine.address_map import locate, map_lines, quotient_of, set_and_tag
-from gpusim.engine.memory_system import MemorySystem, process_window, sort_window
-from gpusim.engine.place import first_blocks, gpc_of, partition_of, port_of
+from gpusim.engine.memory.place import first_blocks, gpc_of, partition_of, port_of
+from gpusim.engine.memory.system import MemorySystem, process_window, sort_window
+from gpusim.engine.state import memory as s
+from gpusim.engine.state.address_map import locate, map_lines, quotient_of, set_and_tag
 
 SMS = 132
 GHZ = 1.98

@@ -6,10 +6,10 @@ import re
 import numpy as np
 import pytest
 
-from gpusim.counts import GLOBAL, SHARED, Counts
-from gpusim.engine import layout as L
-from gpusim.engine import memory_state as S
-from gpusim.metrics import METRICS, MetricValues, UnknownMetric
+from gpusim.engine.state import layout as L
+from gpusim.engine.state import memory as S
+from gpusim.results.counts import GLOBAL, SHARED, Counts
+from gpusim.results.metrics import METRICS, MetricValues, UnknownMetric
 from isa import microops as M
 from tests.gpusim.records import CODE, FFMA, LDG, LDS, RED, STG, STS, make_program, make_record, stall
 

@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from gpusim.engine.exec_convert import exec_convert
-from gpusim.engine.scalar_half import combine_half, half_bits, half_value
+from gpusim.engine.rows.convert import exec_convert
+from gpusim.engine.rows.scalar_half import combine_half, half_bits, half_value
 from isa import microops as m
 from tests.gpusim.rows import LANES, Warp
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gpusim.config import load_config
 from gpusim.errors import LaunchError
-from gpusim.occupancy import carveout_bytes, check_dimensions, occupancy
+from gpusim.launch.occupancy import carveout_bytes, check_dimensions, occupancy
 
 H200, A100 = load_config("h200"), load_config("a100")
 

@@ -15,14 +15,14 @@ import pytest
 import gpusim
 from gpusim import plot
 from gpusim.cli import main
-from gpusim.engine import layout as L
-from gpusim.engine.layout import STALLS
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.layout import STALLS
 from gpusim.errors import LaunchError
 from gpusim.plot import colours, everything, lane_map, style
 from gpusim.plot.words import ranges
-from gpusim.reconvergence import lane_groups
-from gpusim.serving import NotServed, global_access, shared_access
-from gpusim.trace import SPACES, TraceOptions
+from gpusim.results.serving import NotServed, global_access, shared_access
+from gpusim.tracing.reconvergence import lane_groups
+from gpusim.tracing.trace import SPACES, TraceOptions
 from programs import images, registry
 
 matplotlib.use("Agg")

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from gpusim.engine import layout as L
-from gpusim.engine import memory_state as S
-from gpusim.report import WIDTH
-from gpusim.result import Result
+from gpusim.engine.state import layout as L
+from gpusim.engine.state import memory as S
+from gpusim.results.report import WIDTH
+from gpusim.results.result import Result
 from tests.gpusim.records import LDG, LDS, RED, STG, make_program, make_record, stall
 
 

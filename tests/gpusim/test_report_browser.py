@@ -8,7 +8,7 @@ import pytest
 
 import gpusim
 from gpusim.report_html import steps
-from gpusim.result import Result
+from gpusim.results.result import Result
 from programs.registry import get
 from tests.gpusim.hand_trace import STEPS, make_trace
 from tests.gpusim.records import BRA, FADD, FILE, LDS, STG, STS, make_program, make_record
@@ -458,7 +458,7 @@ import("data:text/javascript;base64," + btoa(arguments[0])).then(({ default: { r
 
 def test_the_widget_shows_the_page_in_a_frame(browser, tmp_path):
     pytest.importorskip("anywidget", reason="anywidget, of the extra 'widget', is not installed")
-    from gpusim.widget import ReportWidget
+    from gpusim.integrations.widget import ReportWidget
 
     record = make_record(line=LINE)
     widget = ReportWidget(Result(replace(record, trace=make_trace(record))), height=321)

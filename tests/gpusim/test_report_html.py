@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from gpusim.engine import layout as L
+from gpusim.engine.state import layout as L
 from gpusim.report_html import MODULES, render, steps
 from gpusim.report_html.document import FIELDS, make_document
-from gpusim.result import Result
-from gpusim.trace import SPACES
+from gpusim.results.result import Result
+from gpusim.tracing.trace import SPACES
 from tests.gpusim.hand_trace import ADDRESS, LOW, STEPS, make_trace
 from tests.gpusim.records import CODE, FILE, LDG, LDS, SOURCE, STG, make_program, make_record, stall
 
@@ -194,7 +194,7 @@ def test_notebooks_show_a_few_lines_without_a_script():
 
 def test_the_widget_holds_the_page():
     pytest.importorskip("anywidget", reason="anywidget, of the extra 'widget', is not installed")
-    from gpusim.widget import ReportWidget
+    from gpusim.integrations.widget import ReportWidget
 
     widget = ReportWidget(traced(), title="mine", height=300)
     assert widget.page == render(traced(), "mine")
@@ -206,7 +206,7 @@ def test_without_anywidget_the_error_names_the_extra(monkeypatch):
     import importlib
     import sys
 
-    monkeypatch.delitem(sys.modules, "gpusim.widget", raising=False)
+    monkeypatch.delitem(sys.modules, "gpusim.integrations.widget", raising=False)
     real = builtins.__import__
 
     def without(name, *rest):
@@ -216,6 +216,6 @@ def test_without_anywidget_the_error_names_the_extra(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ImportError, match=r"needs anywidget: pip install 'gpusim\[widget\]'"):
-        importlib.import_module("gpusim.widget")
+        importlib.import_module("gpusim.integrations.widget")
 
 

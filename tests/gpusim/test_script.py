@@ -151,7 +151,7 @@ def test_a_test_suite_runs_on_the_simulated_gpu(tmp_path):
             assert (a == 2).all()
         """,
     )
-    options = ["-p", "gpusim.pytest_plugin", "--gpusim-gpu", "tiny", "--gpusim-report"]
+    options = ["-p", "gpusim.integrations.pytest_plugin", "--gpusim-gpu", "tiny", "--gpusim-report"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *options, "test_add.py"],
         capture_output=True, text=True, cwd=tmp_path, timeout=300, env=os.environ | {"PYTHONPATH": str(ROOT)},

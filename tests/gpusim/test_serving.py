@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusim.engine import coalescer
-from gpusim.serving import NotServed, sectors, wavefronts
+from gpusim.engine.sm.sm import coalescer
+from gpusim.results.serving import NotServed, sectors, wavefronts
 from isa import microops as M
 
 RECORDED = json.loads(gzip.decompress((Path(__file__).parent / "data/h200_patterns.json.gz").read_bytes()))

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -234,7 +235,7 @@ def test_of_several_processes_one_compiles(tmp_path, monkeypatch):
             assert not lock(other.fileno(), wait=False)
 
     monkeypatch.setattr("gpusim.engine.warm.core_is_cached", lambda: False)
-    monkeypatch.setattr("gpusim.engine.jit.core_folder", lambda: tmp_path)
+    monkeypatch.setattr("gpusim.engine.state.jit.core_folder", lambda: tmp_path)
     monkeypatch.setattr(worker, "_warm", warm)
     worker._prepare(said)
     assert [json.loads(line)["state"] for line in said.getvalue().splitlines()] == ["compiling", "ready"]
@@ -268,7 +269,11 @@ def test_an_interrupt_ends_cleanly(tmp_path):
     journal = tmp_path / "sweep.journal"
     command = [sys.executable, "-m", "gpusim.cli", "sweep", "saxpy", "--gpu", "tiny", "--size", "600:6000:1"]
     command += ["--journal", str(journal), "--workers", "1", "--progress"]
-    sweep = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # As from a terminal: tests that a shell runs in the background ignore interrupts, and so would what they start.
+    usual = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    sweep = subprocess.Popen(
+        command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=usual
+    )
     while len(lines(journal)) < 5:
         assert sweep.poll() is None
         time.sleep(0.01)

@@ -8,7 +8,7 @@ import pytest
 
 import gpusim
 from gpusim.errors import ArgumentError, MemoryAccessError, SimulationError
-from gpusim.tensor_map import encode_tiled
+from gpusim.launch.tensor_map import encode_tiled
 from isa.compile import assemble
 from isa.listing import program_from_cubin
 from tests.gpusim.matrix_operands import packed

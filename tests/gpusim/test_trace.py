@@ -12,11 +12,11 @@ from numba import cuda, float32, int32
 
 import gpusim
 import isa
-from gpusim.engine import layout as L
-from gpusim.engine import memory_state as S
+from gpusim.engine.state import layout as L
+from gpusim.engine.state import memory as S
 from gpusim.errors import TraceError
-from gpusim.metric_table import TEX_SECTORS
-from gpusim.trace import SPACES, TraceOptions
+from gpusim.results.metric_table import TEX_SECTORS
+from gpusim.tracing.trace import SPACES, TraceOptions
 from programs import registry
 
 ONE_SM = ["sm.count=1", "sm.gpcs=1", "sm.tpc_gpcs=[0]"]

@@ -5,8 +5,8 @@ import pytest
 
 import gpusim
 from gpusim.errors import TraceError
-from gpusim.reconvergence import lane_groups
-from gpusim.trace import BLOCK, ISSUE, STALL, WARP, Trace, TraceOptions
+from gpusim.tracing.reconvergence import lane_groups
+from gpusim.tracing.trace import BLOCK, ISSUE, STALL, WARP, Trace, TraceOptions
 
 ALL = 0xFFFFFFFF
 LOW, HIGH = 0xFFFF, 0xFFFF0000

@@ -14,9 +14,9 @@ import pytest
 from numba import cuda, float32, int32
 
 import gpusim
-from gpusim.engine import layout as L
+from gpusim.engine.state import layout as L
 from gpusim.errors import DataRaceError, LaunchError, MemoryAccessError
-from gpusim.occupancy import occupancy
+from gpusim.launch.occupancy import occupancy
 from programs import registry
 from tests.gpusim import interpreted_runner, sass
 from tests.gpusim.test_cluster import EXCHANGE, program

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 import gpusim
-from gpusim.engine.space import LOCAL_WINDOW, SHARED_WINDOW
+from gpusim.engine.sm.space import LOCAL_WINDOW, SHARED_WINDOW
 from isa.instruction import Instruction
 from tests.gpusim import sass
 from tests.gpusim.recorded_forms import OPERAND_REGISTERS, recording

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusim.engine.exec_tensor import exec_tensor
+from gpusim.engine.rows.tensor import exec_tensor
 from isa.instruction import Instruction, parse_instruction
 from tests.gpusim.matrix_operands import MODES, WARPS, metadata
 from tests.gpusim.rows import LANES, WORD

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from gpusim.errors import LaunchError
-from gpusim.metrics import METRICS
+from gpusim.results.metrics import METRICS
 from programs import registry
 from validate import __main__ as command
 from validate import baseline, order, replay, score

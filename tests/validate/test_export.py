@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpusim.metrics import METRICS
+from gpusim.results.metrics import METRICS
 from validate import __main__ as command
 from validate import baseline, export, ncu
 from validate.baseline import Spread

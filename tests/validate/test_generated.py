@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpusim
-from gpusim.arguments import infer_signature
+from gpusim.launch.arguments import infer_signature
 from isa import Program, compile_cuda, compile_kernel
 from isa.listing import program_from_cubin
 from validate.generated import archive, build, emit, emit_cuda, reference, replay, scalar

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpusim.arguments import infer_signature
+from gpusim.launch.arguments import infer_signature
 from isa import compile_kernel
 from programs import images, registry
 from validate.images import tools

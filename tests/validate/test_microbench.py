@@ -10,7 +10,7 @@ import json
 import numpy as np
 import pytest
 
-from gpusim.arguments import infer_signature
+from gpusim.launch.arguments import infer_signature
 from validate import abi
 from validate.__main__ import main
 from validate.images import tools

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 # Imported here, so that the tests inside do not bring up the engine once more.
-import gpusim.runner
+import gpusim.host.runner
 import validate.pin
 from programs import images
 from validate import baseline
@@ -40,7 +40,7 @@ def run(pytester):
         pytester.makepyfile(test_mine=CASE + content)
         return pytester.runpytest_inprocess("-p", "no:gpusim-pin", "-p", "validate.pytest_pin", *options)
 
-    assert gpusim.runner and validate.pin and images
+    assert gpusim.host.runner and validate.pin and images
     return run
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpusim.arguments import bind
-from gpusim.memory import DeviceMemory
+from gpusim.launch.arguments import bind
+from gpusim.launch.memory import DeviceMemory
 from programs import images, registry
 from validate import abi
 from validate.points import Point, describe, select

@@ -30,7 +30,7 @@ LAUNCHES = "launches.pkl.gz"
 
 def build(folder: Path) -> None:
     """Compile all kernels into `folder`, and describe their launches in `LAUNCHES`."""
-    from gpusim.arguments import infer_signature
+    from gpusim.launch.arguments import infer_signature
     from isa import CompileError, compile_cuda, compile_kernel
     from validate.generated import build as grow
     from validate.generated import emit, emit_cuda, reference

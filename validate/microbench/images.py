@@ -55,7 +55,7 @@ def build(benches: list[Bench], arch: str = "sm_90", say: Callable[[str], None] 
     An image that holds what the tool chain compiles today stays as it is.
     Raises ValueError if the compiler has found a way around what a benchmark measures, or two kernels share a name.
     """
-    from gpusim.arguments import infer_signature
+    from gpusim.launch.arguments import infer_signature
     from isa import Program, ProgramFileError
     from validate.images import tools
 

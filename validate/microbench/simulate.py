@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 import gpusim
-from gpusim.arguments import bind
-from gpusim.device_array import DeviceArray
 from gpusim.launch import Launch
+from gpusim.launch.arguments import bind
+from gpusim.launch.device_array import DeviceArray
 from isa import Program
 from validate.microbench import images, suite
 from validate.microbench.bench import BLANK_BYTES, Bench, Case, last_array

@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gpusim.metrics import METRICS
+from gpusim.results.metrics import METRICS
 from validate.replay import Comparison, Pair
 from validate.scoring.statistics import percentile
 

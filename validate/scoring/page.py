@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from gpusim.metrics import METRICS
+from gpusim.results.metrics import METRICS
 from validate import score
 from validate.replay import Failure, Pair
 from validate.score import Row

@@ -1,1 +1,1 @@
-"""A folder to put on the path of child processes; see `gpusim.cuda_driver.environment`."""
+"""A folder to put on the path of child processes; see `gpusim.driver.numba_cuda.environment`."""

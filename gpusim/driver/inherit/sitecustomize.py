@@ -1,4 +1,4 @@
-"""Imported by Python at its start where `gpusim.cuda_driver.environment` has put this folder on the path."""
+"""Imported by Python at its start where `gpusim.driver.numba_cuda.environment` has put this folder on the path."""
 
 import importlib.machinery
 import importlib.util
@@ -18,6 +18,6 @@ def _run_hidden() -> None:
 
 _run_hidden()
 
-import gpusim.cuda_driver  # noqa: E402 - the machine's own settings come first
+import gpusim.driver.numba_cuda  # noqa: E402 - the machine's own settings come first
 
-gpusim.cuda_driver.install_from_environment()
+gpusim.driver.numba_cuda.install_from_environment()

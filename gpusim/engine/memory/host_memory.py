@@ -1,0 +1,67 @@
+"""Saving the host's time: L2 sets loaded before they are needed, and arrays without reference counts.
+
+Without them most of a request's cost is waiting for the host's memory and counting references in calls.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from gpusim.engine.memory.l2 import set_start
+from gpusim.engine.memory.place import partition_of
+from gpusim.engine.state.address_map import locate, set_and_tag
+from gpusim.engine.state.jit import compiled, interpreted_as
+from gpusim.engine.state.memory import P_INDICES, P_WAYS
+
+_TO_WRITE, _KEEP, _DATA = 1, 3, 1  # operands of llvm.prefetch
+_HOST_LINE_WORDS = 8
+
+
+@interpreted_as(lambda array, index: None)
+@intrinsic
+def prefetch(typing: Any, array: Any, index: Any) -> Any:
+    """Start to load array[index] of an int64 array, without waiting for it; any index is safe."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, values[0]).data
+        pointer = builder.bitcast(builder.gep(data, [values[1]]), ir.IntType(8).as_pointer())
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer.type, number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(function, [pointer, number(_TO_WRITE), number(_KEEP), number(_DATA)])
+        return context.get_dummy_value()
+
+    return types.void(array, index), generate
+
+
+@interpreted_as(lambda array: array)
+@intrinsic
+def borrowed(typing: Any, array: Any) -> Any:
+    """The same array without its reference count. The caller keeps the array alive while the result is in use."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        view = context.make_array(signature.args[0])(context, builder, values[0])
+        view.meminfo = cgutils.get_null_value(view.meminfo.type)
+        return view._getvalue()
+
+    return array(array), generate
+
+
+@compiled
+def prefetch_line(m, sm, line):
+    """Start to load the sets in which a request of `sm` for `line` will look."""
+    home, index, quotient = locate(m, line)
+    row, _ = set_and_tag(m, home, quotient)
+    near = partition_of(m, sm)
+    first = set_start(m, home * m[P_INDICES] + index, row)
+    for word in range(0, 2 * m[P_WAYS], _HOST_LINE_WORDS):
+        prefetch(m, first + word)
+    if near != home:
+        first = set_start(m, near * m[P_INDICES] + index, row)
+        for word in range(0, 2 * m[P_WAYS], _HOST_LINE_WORDS):
+            prefetch(m, first + word)

@@ -1,0 +1,330 @@
+"""The L2 cache's slices: tags, sectors, replacement, fills from memory, near copies and stores.
+
+A line has one home slice, which writes it back. A line read from the other partition also gets a copy in the slice
+of the same index in the reader's partition, and so does what is written from there in whole sectors: an H200 does not
+cross the fabric for what an SM reads back. Copies are clean; a store takes the sectors it writes out of those of other
+partitions. A set replaces its least recently used line, but first those that only passed through their home to
+another partition, unless `l2.replacement` says otherwise. This agrees with two measurements on an H200: 132 SMs that
+read the same 40 MB again, each its own part, do so at full speed (a line is kept where it is read; the H200 does so to
+48 MB), and one SM that chases through 48 MB needs 509 cycles (what its own half of the cache cannot hold, the other
+half still has).
+
+Stores allocate without a fetch. A sector of which only some bytes were written is dirty but not valid: reading it
+fetches the rest, evicting it fetches and writes it. The bytes written are counted, not remembered by position, and
+a sector counts as complete when as many bytes as it has were written.
+
+Dirty lines are written back before they are replaced. Only some lines of a set may be dirty: one more, and the two
+oldest of them are written back and stay. Of any amount that an H200 writes it keeps 28.1 MiB, as if each set had at
+least seven and at most eight of its sixteen lines dirty. And a full set that replaces a line writes the oldest dirty
+one back if it is old: an H200 that has written 8 MiB writes them to memory while it reads the next 24 to 50 MiB,
+although it can keep as much as that.
+"""
+
+import numpy as np
+
+from gpusim.engine.memory.dram import read_memory, write_memory
+from gpusim.engine.state.address_map import quotient_of, set_and_tag, spread
+from gpusim.engine.state.jit import compiled
+from gpusim.engine.state.memory import (
+    AGE_MASK,
+    AGE_SHIFT,
+    CNT_COPY_INVALIDATIONS,
+    CNT_EVICTIONS,
+    CNT_FABRIC_PROBES,
+    CNT_FILL_SECTORS,
+    CNT_HOME_MISS_SECTORS,
+    CNT_MERGE_SECTORS,
+    CNT_PENDING_HIT_SECTORS,
+    COPIED,
+    DIRTY_SHIFT,
+    FIFO,
+    LINE_WORDS,
+    P_DIRTY_AGE,
+    P_DIRTY_WAYS,
+    P_FETCH_SECTORS,
+    P_INDICES,
+    P_LINES,
+    P_MISS,
+    P_NEAR_COPY,
+    P_PARTITIONS,
+    P_PROBES,
+    P_REPLACEMENT,
+    P_SETS,
+    P_WAYS,
+    PASSED,
+    PENDING_SHIFT,
+    PROBE_PARTS,
+    RANDOM,
+    READY_SHIFT,
+    SECTOR_BYTES,
+    SECTORS_PER_LINE,
+    TAG_SHIFT,
+    TICK_BITS,
+    TICKS,
+    WAYS_MAX,
+    WRITTEN_BITS,
+    WRITTEN_MASK,
+)
+
+FOR_HOME, FOR_COPY, FOR_UPDATE = 0, 1, 2
+_ALL = (1 << SECTORS_PER_LINE) - 1
+_BYTES = (1 << WRITTEN_BITS) - 1
+
+
+@compiled
+def sectors_of(mask):
+    """Number of sectors in a 4-bit mask."""
+    return (0x4332322132212110 >> (mask << 2)) & 7
+
+
+@compiled
+def set_start(m, slice_, index):
+    """Where the set `index` of a slice starts: its tags, and behind them the other words of its lines."""
+    return m[P_LINES] + (slice_ * m[P_SETS] + index) * m[P_WAYS] * LINE_WORDS
+
+
+@compiled
+def find(m, first, tag):
+    """Entry of the line with `tag` in the set that starts at `first`, -1 if it is not there."""
+    found = -1
+    for way in range(m[P_WAYS]):
+        found = max(found, way if m[np.uint64(first + way)] >> TAG_SHIFT == tag else -1)
+    return first + found if found >= 0 else -1
+
+
+@compiled
+def use(m, first, entry, age):
+    """Make `entry`, now `age` uses old, the most recently used of its set."""
+    if age != 0:
+        limit = age << AGE_SHIFT
+        for other in range(np.uint64(first), np.uint64(first + m[P_WAYS])):
+            m[other] += np.int64(m[other] & AGE_MASK < limit) << AGE_SHIFT
+        m[entry] &= ~AGE_MASK
+
+
+@compiled
+def lookup(m, first, tag):
+    """Entry of the line with `tag`, which counts as a use but for "fifo"; -1 if it is not there."""
+    entry = find(m, first, tag)
+    if entry >= 0 and m[P_REPLACEMENT] != FIFO:
+        use(m, first, entry, (m[entry] & AGE_MASK) >> AGE_SHIFT)
+    return entry
+
+
+@compiled
+def replace(m, slice_, index, first, tag, now):
+    """Give an entry of a set to `tag`: an empty one, else the oldest that only passed through, else the oldest.
+
+    The oldest is the one used least recently or, for "fifo", the first that came; "random" takes any for it.
+
+    An old dirty line of a full set is written back at the same time, and stays.
+    Returns (entry, ticks to wait until there is room to write the old line back).
+    """
+    ways = m[P_WAYS]
+    oldest, oldest_dirty = 0, 0
+    for way in range(ways):
+        state = m[np.uint64(first + way)]
+        age = (AGE_MASK | PASSED) if state >> TAG_SHIFT == 0 else state & (AGE_MASK | PASSED)
+        oldest = max(oldest, age | way)
+        oldest_dirty = max(oldest_dirty, (state & AGE_MASK | way) if state & _ALL << DIRTY_SHIFT else 0)
+    entry = first + (oldest & WAYS_MAX)
+    if m[P_REPLACEMENT] == RANDOM and oldest & PASSED == 0:
+        entry = first + spread(m[CNT_EVICTIONS] * ways + tag, ways)
+    wait = 0
+    old = m[entry]
+    if old >> TAG_SHIFT != 0 and oldest_dirty >> AGE_SHIFT >= m[P_DIRTY_AGE]:
+        wait = write_back(m, slice_, index, first + (oldest_dirty & WAYS_MAX), now)
+        old = m[entry]
+    if old >> TAG_SHIFT != 0:
+        m[CNT_EVICTIONS] += 1
+        wait = max(wait, write_back(m, slice_, index, entry, now))
+    use(m, first, entry, (old & AGE_MASK) >> AGE_SHIFT if old >> TAG_SHIFT != 0 else ways)
+    m[entry] = tag << TAG_SHIFT
+    m[entry + ways] = 0
+    return entry, wait
+
+
+@compiled
+def write_back(m, slice_, index, entry, now):
+    """Write the dirty sectors of a line to memory, so that it is clean; return how long room for them takes.
+
+    What a sector lacks that was written in part is read first.
+    """
+    dirty = (m[entry] >> DIRTY_SHIFT) & _ALL
+    if dirty == 0:
+        return 0
+    quotient = quotient_of(m, index, m[entry] >> TAG_SHIFT)
+    partial = dirty & ~m[entry] & _ALL
+    if partial != 0:
+        m[CNT_MERGE_SECTORS] += sectors_of(partial)
+        read_memory(m, slice_, quotient, sectors_of(partial), now)
+    m[entry] = (m[entry] | partial) & ~(_ALL << DIRTY_SHIFT)
+    return write_memory(m, slice_, quotient, sectors_of(dirty), now)
+
+
+@compiled
+def limit_dirty(m, slice_, index, first, now):
+    """Write the two oldest dirty lines of a set back if there are too many; return how long room for them takes."""
+    count = 0
+    for way in range(m[P_WAYS]):
+        count += np.int64(m[np.uint64(first + way)] & (_ALL << DIRTY_SHIFT) != 0)
+    if count <= m[P_DIRTY_WAYS]:
+        return 0
+    oldest, second = -1, -1
+    for way in range(m[P_WAYS]):
+        state = m[np.uint64(first + way)]
+        if state & (_ALL << DIRTY_SHIFT) != 0:
+            aged = state & AGE_MASK | way
+            if aged > oldest:
+                oldest, second = aged, oldest
+            elif aged > second:
+                second = aged
+    wait = write_back(m, slice_, index, first + (oldest & WAYS_MAX), now)
+    if second >= 0:
+        wait = max(wait, write_back(m, slice_, index, first + (second & WAYS_MAX), now))
+    return wait
+
+
+@compiled
+def still_pending(m, entry, sectors, now):
+    """How long the `sectors` of a line are still on their way, 0 if they are there; counts them."""
+    pending = (m[entry] >> PENDING_SHIFT) & sectors
+    if pending == 0:
+        return 0
+    wait = (m[entry + m[P_WAYS]] >> READY_SHIFT << TICK_BITS) - now
+    if wait <= 0:
+        m[entry] &= ~(_ALL << PENDING_SHIFT)
+        return 0
+    m[CNT_PENDING_HIT_SECTORS] += sectors_of(pending)
+    return wait
+
+
+@compiled
+def mark_pending(m, entry, sectors, ready, now):
+    """Make `sectors` valid from `ready` on; those of an earlier fill that are still on their way wait with them."""
+    detail = entry + m[P_WAYS]
+    earlier = m[detail] >> READY_SHIFT << TICK_BITS
+    if earlier <= now:
+        m[entry] &= ~(_ALL << PENDING_SHIFT)
+    m[entry] |= sectors | (sectors << PENDING_SHIFT)
+    ready = (max(earlier, ready) + TICKS - 1) >> TICK_BITS
+    m[detail] = (m[detail] & WRITTEN_MASK) | (ready << READY_SHIFT)
+
+
+@compiled
+def widened(m, missing):
+    """Sectors that are fetched if some are missing."""
+    if m[P_FETCH_SECTORS] == 2:
+        return missing | ((missing & 5) << 1) | ((missing & 10) >> 1)
+    if m[P_FETCH_SECTORS] == 4:
+        return _ALL
+    return missing
+
+
+@compiled
+def read_home(m, slice_, index, home, quotient, tag, sectors, purpose, now):
+    """Read `sectors` of a line at its home slice; return (ticks later than a hit, sectors that were there, fetched).
+
+    A miss fetches what is missing, widened to the fetch granularity. purpose: FOR_HOME a reader of the same
+    partition, FOR_COPY one of another partition that keeps a copy, FOR_UPDATE an atomic, which also writes.
+    """
+    first = set_start(m, slice_, index)
+    entry = lookup(m, first, tag)
+    wait = 0
+    if entry < 0:
+        entry, wait = replace(m, slice_, index, first, tag, now)
+        # Copies outlive the home line, so a line that comes from memory may still have some.
+        m[entry] |= COPIED | (PASSED if purpose == FOR_COPY else 0)
+    elif purpose != FOR_COPY:
+        m[entry] &= ~PASSED
+    valid = m[entry] & _ALL
+    present = valid & sectors
+    missing = sectors & ~valid
+    fetch = 0
+    if present != 0:
+        wait = max(wait, still_pending(m, entry, present, now))
+    if missing != 0:
+        fetch = widened(m, missing) & ~valid
+        m[CNT_HOME_MISS_SECTORS] += sectors_of(missing)
+        m[CNT_FILL_SECTORS] += sectors_of(fetch)
+        late = m[P_MISS] + read_memory(m, slice_, quotient, sectors_of(fetch), now)
+        wait = max(wait, late)
+        mark_pending(m, entry, fetch, now + wait, now)
+    if purpose == FOR_COPY:
+        m[entry] |= COPIED
+    elif purpose == FOR_UPDATE:
+        m[entry] |= sectors << DIRTY_SHIFT
+        drop_copies(m, slice_, home, home, quotient, entry, sectors)
+    return wait, present, fetch
+
+
+@compiled
+def write_home(m, slice_, index, home, writer, quotient, tag, sectors, sector_bytes, now):
+    """Write `sector_bytes` bytes to each of `sectors` at the home slice, from partition `writer`.
+
+    Returns how long room for them takes.
+    """
+    first = set_start(m, slice_, index)
+    entry = lookup(m, first, tag)
+    wait = 0
+    if entry < 0:
+        entry, wait = replace(m, slice_, index, first, tag, now)
+        m[entry] |= COPIED
+    m[entry] &= ~PASSED
+    whole = sectors
+    if sector_bytes < SECTOR_BYTES:
+        whole = 0
+        detail = entry + m[P_WAYS]
+        for sector in range(SECTORS_PER_LINE):
+            if (sectors & ~m[entry]) >> sector & 1:
+                shift = sector * WRITTEN_BITS
+                written = min((m[detail] >> shift & _BYTES) + sector_bytes, SECTOR_BYTES)
+                m[detail] = m[detail] & ~(_BYTES << shift) | written << shift
+                whole |= (written // SECTOR_BYTES) << sector
+    if m[entry] >> DIRTY_SHIFT & _ALL == 0 and spread(quotient, PROBE_PARTS) < m[P_PROBES]:
+        m[CNT_FABRIC_PROBES] += 1
+    clean = m[entry] >> DIRTY_SHIFT & _ALL == 0
+    m[entry] |= whole | (sectors << DIRTY_SHIFT)
+    if clean:
+        wait = max(wait, limit_dirty(m, slice_, index, first, now))
+    drop_copies(m, slice_, home, writer, quotient, entry, sectors)
+    return wait
+
+
+@compiled
+def keep_written(m, slice_, index, tag, sectors, now):
+    """A copy of whole sectors that were written stays in the writer's partition; return how long room for it takes."""
+    first = set_start(m, slice_, index)
+    entry = lookup(m, first, tag)
+    wait = 0
+    if entry < 0:
+        entry, wait = replace(m, slice_, index, first, tag, now)
+    m[entry] |= sectors
+    return wait
+
+
+@compiled
+def drop_copies(m, slice_, home, writer, quotient, entry, sectors):
+    """Take `sectors` out of the copies that other partitions than `writer` may hold of the line at `entry`.
+
+    The note that there may be copies goes once no sector of any is left.
+    """
+    if m[entry] & COPIED == 0:
+        return
+    left = 0
+    if m[P_NEAR_COPY] != 0:
+        index, tag = set_and_tag(m, home, quotient)
+        for partition in range(m[P_PARTITIONS]):
+            if partition != home:
+                other = slice_ + (partition - home) * m[P_INDICES]
+                first = set_start(m, other, index)
+                copy = find(m, first, tag)
+                if partition == writer:
+                    left = _ALL
+                elif copy >= 0:
+                    if m[copy] & sectors:
+                        m[CNT_COPY_INVALIDATIONS] += 1
+                    m[copy] &= ~(sectors | (sectors << PENDING_SHIFT))
+                    left |= m[copy] & _ALL
+    if left == 0:
+        m[entry] &= ~COPIED

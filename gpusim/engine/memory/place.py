@@ -1,0 +1,101 @@
+"""Where an SM is: its port of the crossbar, its GPC, and the partition of L2 that it asks.
+
+SMs are numbered in the order in which they get their first blocks. A grid that does not fill the GPU gets other SMs
+than a large one does. Measured on an H200, by the SM that each block of grids of 1 to 1,024 blocks ran on: GPC by GPC;
+the first few TPCs are full before others have any; the other GPCs share the rest evenly, those of low numbers take what
+is left over, and a TPC has one block before any of its GPC has two. So does the last wave of a grid that leaves
+room, but there the larger GPCs take what is left over.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import numpy as np
+
+from gpusim.config.models import GPUConfig
+from gpusim.engine.state.jit import compiled
+from gpusim.engine.state.memory import P_PLACES
+
+_PARTITION_SHIFT, _PORT_SHIFT, _MASK = 16, 32, 0xFFFF
+
+
+@compiled
+def gpc_of(m, sm):
+    """GPC of an SM."""
+    return m[m[P_PLACES] + sm] & _MASK
+
+
+@compiled
+def partition_of(m, sm):
+    """Partition of L2 that an SM asks."""
+    return m[m[P_PLACES] + sm] >> _PARTITION_SHIFT & _MASK
+
+
+@compiled
+def port_of(m, sm):
+    """Port of the crossbar that an SM shares with the others of its TPC."""
+    return m[m[P_PLACES] + sm] >> _PORT_SHIFT
+
+
+def _runs(config: GPUConfig, n_sms: int) -> tuple[list[tuple[int, list[int]]], int]:
+    """Runs of TPCs of one GPC, in the order in which they get blocks, as (GPC, TPCs); SMs of a TPC."""
+    tpcs = -(-n_sms // config.crossbar.sms_per_port)
+    gpcs = config.sm.tpc_gpcs
+    if len(gpcs) != tpcs or max(gpcs) >= config.sm.gpcs:
+        gpcs = tuple(tpc % config.sm.gpcs for tpc in range(tpcs))
+        return [(gpc, [tpc]) for tpc, gpc in enumerate(gpcs)], config.crossbar.sms_per_port
+    return [(gpc, list(run)) for gpc, run in groupby(range(tpcs), gpcs.__getitem__)], config.crossbar.sms_per_port
+
+
+def places(config: GPUConfig, n_sms: int, blocks: int) -> list[int]:
+    """What `gpc_of` and the others read at P_PLACES, one word for each SM: of those that get a block of a grid of so
+    many blocks, then of the others."""
+    partitions = config.l2.gpc_partitions
+    if len(partitions) != config.sm.gpcs or max(partitions) >= config.l2.partitions:
+        partitions = tuple(gpc % config.l2.partitions for gpc in range(config.sm.gpcs))
+    runs, each = _runs(config, n_sms)
+    whole = [(tpc, gpc) for gpc, tpcs in runs for tpc in tpcs for _ in range(each)][:n_sms]
+    # A TPC that lacks an SM, as no GPU has one, gets its blocks in the order of SMs.
+    first = _first(runs, each, blocks) if blocks < n_sms and n_sms % each == 0 else []
+    left = list(whole)
+    for place in first:
+        left.remove(place)
+    return [tpc << _PORT_SHIFT | partitions[gpc] << _PARTITION_SHIFT | gpc for tpc, gpc in first + left]
+
+
+def first_blocks(config: GPUConfig, n_sms: int, blocks: int, per_sm: int) -> np.ndarray:
+    """SM of each of the blocks that find room at once, in the order of blocks; `per_sm` fit on an SM. int64[n]."""
+    waves, rest = divmod(min(blocks, per_sm * n_sms), n_sms)
+    if waves == 0 or n_sms % config.crossbar.sms_per_port != 0:
+        return np.concatenate([np.tile(np.arange(n_sms), waves), np.arange(rest)])
+    found: list[int] = []
+    for tpc, _ in _first(*_runs(config, n_sms), rest, large_first=True):
+        first = tpc * config.crossbar.sms_per_port
+        found.append(found[-1] + 1 if found and found[-1] >= first else first)
+    return np.concatenate([np.tile(np.arange(n_sms), waves), np.array(found, np.int64)])
+
+
+def _first(
+    runs: list[tuple[int, list[int]]], each: int, blocks: int, large_first: bool = False
+) -> list[tuple[int, int]]:
+    """(TPC, GPC) of the SMs that get a block, in the order of blocks, which are fewer than SMs.
+
+    large_first: of GPCs with as many blocks the one with more TPCs gets the next.
+    """
+    shares = [min(blocks, each * len(runs[0][1]))] + [0] * (len(runs) - 1)
+
+    def load(n: int) -> tuple[int, int, int, int]:
+        # A GPC whose TPCs all have a block waits until all others' have.
+        tpcs = len(runs[n][1])
+        return shares[n] // tpcs, shares[n], -tpcs if large_first else 0, runs[n][0]
+
+    for _ in range(blocks - shares[0]):
+        room = (n for n in range(1, len(runs)) if shares[n] < each * len(runs[n][1]))
+        shares[min(room, key=load)] += 1
+    found = []
+    for (gpc, tpcs), share in zip(runs, shares, strict=True):
+        rounds, more = divmod(share, len(tpcs))
+        for n, tpc in enumerate(tpcs):
+            found += [(tpc, gpc)] * (rounds + (n < more))
+    return found

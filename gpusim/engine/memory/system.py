@@ -1,0 +1,242 @@
+"""The memory system beyond the SMs: crossbar, L2 and device memory, one compiled call for each lookahead window.
+
+Reading order: `memory_state` (fields, counters, arrays), `address_map`, `crossbar`, `l2`, `dram`, `walk` (the way
+of one request), then this file. Requests are visited in order of time, each once, and get their reply time at once:
+nothing that comes later can change it, because every queue serves in the order of visits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpusim.config.models import GPUConfig
+from gpusim.engine.memory.host_memory import borrowed, prefetch_line
+from gpusim.engine.memory.params import make_params, words
+from gpusim.engine.memory.peer import peer_of, walk_peer
+from gpusim.engine.memory.place import places
+from gpusim.engine.memory.walk import walk_atomic, walk_read, walk_write
+from gpusim.engine.state.jit import compiled_with_arrays
+from gpusim.engine.state.memory import (
+    CHANNEL_SECTORS,
+    CHANNEL_WORDS,
+    CNT_FABRIC_LAUNCH_SECTORS,
+    CNT_LAUNCH_SECTORS,
+    CNT_REQUESTS,
+    CNT_REQUESTS_KIND,
+    COUNTERS,
+    DIRTY_SHIFT,
+    KIND_CONSTANT,
+    KIND_SM,
+    KIND_WRITE,
+    LINE_BYTES,
+    LINE_WORDS,
+    P_ASKED,
+    P_ASKED_WORDS,
+    P_CHANNEL_STATES,
+    P_LINES,
+    P_PEER_ROWS,
+    P_PEERS,
+    P_PLACES,
+    P_SLICE_SECTORS,
+    P_SM_TO_SM,
+    P_WAYS,
+    PEER_WORDS,
+    PEERS_MOST,
+    QUEUES_AT,
+    REQ_KIND,
+    REQ_LINE,
+    REQ_OPS,
+    REQ_PAYLOAD_BYTES,
+    REQ_REPLY,
+    REQ_SECTORS,
+    REQ_TIME,
+    SECTOR_BYTES,
+    SECTORS_PER_LINE,
+    TAG_SHIFT,
+    TICK_BITS,
+    TICKS,
+)
+from gpusim.errors import LaunchError
+
+_AHEAD = 8  # requests whose L2 sets are on their way into the host's caches
+_DIGIT_BITS = 11
+_HOST_LINE_BYTES = 64
+_CODE_BYTES = 256  # what a launch reads of code at a time
+_LAUNCH_HITS = 16  # sectors that cross the fabric and are in L2 already: of an empty kernel's 96 are fetched 80
+_ELSEWHERE = 1 << 30  # tags of lines that no simulated address has
+
+
+@compiled_with_arrays
+def sort_window(req, req_n, order):
+    """Fill `order` int64[total, 2] with (sm, index) of all requests by (time, sm, index); return their number.
+
+    A radix sort: stable, and one pass for a window of up to 2,048 cycles.
+    """
+    n = 0
+    low, high = 0, 0
+    for sm in range(req_n.size):
+        for i in range(req_n[sm]):
+            time = req[sm, i, REQ_TIME]
+            if n == 0:
+                low, high = time, time
+            low, high = min(low, time), max(high, time)
+            order[n, 0], order[n, 1] = sm, i
+            n += 1
+    shift = 0
+    starts = np.empty(1 << _DIGIT_BITS, np.int64)
+    while (high - low) >> shift > 0:
+        starts[:] = 0
+        for k in range(n):
+            starts[((req[order[k, 0], order[k, 1], REQ_TIME] - low) >> shift) & (starts.size - 1)] += 1
+        total = 0
+        for digit in range(starts.size):
+            total, starts[digit] = total + starts[digit], total
+        source = order[:n].copy()
+        for k in range(n):
+            digit = ((req[source[k, 0], source[k, 1], REQ_TIME] - low) >> shift) & (starts.size - 1)
+            order[starts[digit], 0], order[starts[digit], 1] = source[k, 0], source[k, 1]
+            starts[digit] += 1
+        shift += _DIGIT_BITS
+    return n
+
+
+@compiled_with_arrays
+def process_window(state, req, req_n, order):
+    """Serve all requests of a window and return how many there were.
+
+    state: MemorySystem.state. req: int64[SMs, capacity, REQ_FIELDS], in order of time for each SM; REQ_REPLY is
+    written, never below REQ_TIME plus `l2.lookahead_cycles`. req_n: int64[SMs], requests of each SM. order:
+    int64[at least the total, 2], filled with (sm, index) in the order in which they were served: by (time, sm,
+    index).
+    """
+    n = sort_window(req, req_n, order)
+    m = borrowed(state)
+    m[CNT_REQUESTS] += n
+    for k in range(min(n, _AHEAD)):
+        prefetch_line(m, order[k, 0], req[order[k, 0], order[k, 1], REQ_LINE])
+    for k in range(n):
+        if k + _AHEAD < n:
+            later = order[k + _AHEAD, 0]
+            prefetch_line(m, later, req[later, order[k + _AHEAD, 1], REQ_LINE])
+        sm, i = order[k, 0], order[k, 1]
+        now = req[sm, i, REQ_TIME] << TICK_BITS
+        line, sectors, kind = req[sm, i, REQ_LINE], req[sm, i, REQ_SECTORS], req[sm, i, REQ_KIND]
+        peer = peer_of(m, line) if m[P_PEERS] > 0 else -1
+        if peer >= 0:
+            reply = walk_peer(m, peer, sm, sectors, kind, req[sm, i, REQ_PAYLOAD_BYTES], now)
+        elif kind <= KIND_CONSTANT:
+            reply = walk_read(m, sm, line, sectors, kind, now)
+        elif kind == KIND_SM:
+            reply = now + m[P_SM_TO_SM]
+        elif kind >= KIND_WRITE:
+            reply = walk_write(m, sm, line, sectors, kind, req[sm, i, REQ_PAYLOAD_BYTES], now)
+        else:
+            payload_bytes, operations = req[sm, i, REQ_PAYLOAD_BYTES], req[sm, i, REQ_OPS]
+            reply = walk_atomic(m, sm, line, sectors, kind, payload_bytes, operations, now)
+        req[sm, i, REQ_REPLY] = (reply + TICKS - 1) >> TICK_BITS
+        m[CNT_REQUESTS_KIND + kind] += 1
+    return n
+
+
+class MemorySystem:
+    """One GPU's memory system.
+
+    state: int64[...], what `process_window` takes; see `memory_state`.
+    counters: int64[COUNTERS], a view of the state by CNT_ index that the owner may clear between launches.
+    slice_sectors: int64[slices], sectors that each slice has looked up. channel_sectors: int64[channels], sectors that
+        each memory channel has read and written. Views of the state too.
+    """
+
+    def __init__(self, config: GPUConfig, n_sms: int):
+        params = make_params(config, n_sms)
+        size = words(params)
+        # Sets start on the host's cache lines.
+        raw = np.zeros(size + _HOST_LINE_BYTES // 8, np.int64)
+        skip = -raw.ctypes.data % _HOST_LINE_BYTES // 8
+        self.state = raw[skip : skip + size]
+        self.counters = self.state[:COUNTERS]
+        for index, value in params.items():
+            self.state[index] = value
+        self._places = self.state[params[P_PLACES] : params[P_PLACES] + n_sms]
+        self._places[:] = places(config, n_sms, n_sms)
+        asked = params[P_ASKED]
+        self._asked = self.state[asked : asked + n_sms * params[P_ASKED_WORDS]]
+        self._lines = self.state[params[P_LINES] :].reshape(-1, LINE_WORDS, int(params[P_WAYS]))
+        first = params[P_CHANNEL_STATES]
+        channels = self.state[first : first + config.dram.channels * CHANNEL_WORDS].reshape(-1, CHANNEL_WORDS)
+        self.channel_sectors = channels[:, CHANNEL_SECTORS]
+        self.slice_sectors = self.state[params[P_SLICE_SECTORS] :][: config.l2.slices]
+        self._queues = self.state[QUEUES_AT : params[P_PLACES]]
+        self._config = config
+        self._fetched: set[str] = set()
+        self._empty()
+
+    def set_peers(self, rows: Sequence[tuple[int, int, float, float, int, int]]) -> None:
+        """Say which addresses lie on other GPUs, for the launches that follow.
+
+        rows: (first byte, bytes, what the links add to a hit in L2 in cycles, bytes a cycle of the links, numbers of
+        the links out and in, from 0 to PEERS_MOST). Raises LaunchError for more rows than there is room for.
+        """
+        if len(rows) > PEERS_MOST:
+            raise LaunchError(f"{len(rows)} arrays on other GPUs; a launch may have {PEERS_MOST}")
+        first = int(self.state[P_PEER_ROWS])
+        for k, (address, nbytes, cycles, bytes_per_cycle, out, back) in enumerate(rows):
+            lines = address // LINE_BYTES, -(-(address + nbytes) // LINE_BYTES)
+            times = round(cycles * TICKS), round(TICKS / bytes_per_cycle)
+            self.state[first + k * PEER_WORDS :][:PEER_WORDS] = *lines, *times, out, PEERS_MOST + back
+        self.state[P_PEERS] = len(rows)
+
+    def has_run(self, code: str) -> bool:
+        """True if a program has run since the cache was emptied, so that its constants are in L2."""
+        return code in self._fetched
+
+    def begin(self, blocks: int, code: str, code_bytes: int, constant_bytes: int) -> None:
+        """A launch begins: count what it reads besides its data, and forget which slices the SMs have asked.
+
+        blocks: how many it has, which decides on the SMs that get one. code: tells one program from another; what has
+            run since the cache was emptied is there already.
+        """
+        self._asked.fill(0)
+        self._places[:] = places(self._config, len(self._places), blocks)
+        if self.has_run(code):
+            return
+        self._fetched.add(code)
+        code_bytes = -(-code_bytes // _CODE_BYTES) * _CODE_BYTES
+        sectors = -(-(code_bytes + constant_bytes + self._config.l2.launch_bytes) // SECTOR_BYTES)
+        self.counters[CNT_LAUNCH_SECTORS] += sectors
+        if self._config.l2.partitions > 1:
+            self.counters[CNT_FABRIC_LAUNCH_SECTORS] += sectors + _LAUNCH_HITS
+
+    def _empty(self) -> None:
+        """No line but the dirty ones of other work, which lie in evenly chosen sets."""
+        self._lines.fill(0)
+        self._fetched.clear()
+        sets = len(self._lines)
+        count = min(self._config.l2.dirty_before_bytes // self._config.l2.line_bytes, sets)
+        chosen = np.arange(count) * sets // max(count, 1)
+        dirty = ((1 << SECTORS_PER_LINE) - 1) * (1 + (1 << DIRTY_SHIFT))
+        self._lines[chosen, 0, 0] = _ELSEWHERE << TAG_SHIFT | dirty
+
+    def flush(self) -> int:
+        """Empty the L2 cache, as a profiler does before a launch; return the bytes it had to write back.
+
+        They are not counted in `counters`, and take no time. What other work had left is not among them.
+        """
+        state = self._lines[:, 0]
+        dirty = (state >> DIRTY_SHIFT) & ((1 << SECTORS_PER_LINE) - 1)
+        written_bytes = SECTOR_BYTES * int(np.bitwise_count(dirty[state >> TAG_SHIFT < _ELSEWHERE]).sum())
+        self._empty()
+        return written_bytes
+
+    def reset(self) -> None:
+        """As new: caches empty, queues idle, rows closed, counters and time at zero."""
+        self.counters.fill(0)
+        self._queues.fill(0)
+        self._empty()
+
+
+def make_memory_system(config: GPUConfig, n_sms: int) -> MemorySystem:
+    """The memory system of a GPU with `n_sms` SMs, cold."""
+    return MemorySystem(config, n_sms)

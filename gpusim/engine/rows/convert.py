@@ -1,0 +1,308 @@
+"""Conversion executor (class CLS_CONVERT): F2I, I2F, F2F, FRND, bit counts, and MUFU by way of `exec_mufu`."""
+
+import numpy as np
+
+from gpusim.engine.rows.common import destination, row_offset, set_predicate, source, source_pair
+from gpusim.engine.rows.double import with_nan_of
+from gpusim.engine.rows.float_bits import (
+    NO_LANES,
+    canonical,
+    flushed,
+    integral32,
+    integral64,
+    round_to_f32,
+    sum_error,
+)
+from gpusim.engine.rows.half_bits import flushed_half_bits, from_half, to_half, to_half_directed, to_half_down
+from gpusim.engine.rows.int import store_pair
+from gpusim.engine.rows.lanes import (
+    as_f32,
+    as_f64,
+    as_u32,
+    as_u64,
+    count_ones,
+    equal,
+    f32_to_half,
+    f64_to_s64,
+    f64_to_u64,
+    high,
+    join,
+    leading_zeros,
+    less_f32,
+    less_f64,
+    load,
+    low,
+    reverse_bits,
+    s64_to_f32,
+    s64_to_f64,
+    sar,
+    select,
+    shl,
+    shr,
+    shr64,
+    splat,
+    splat64,
+    splat_f32,
+    splat_f64,
+    store,
+    to_f32,
+    to_f64,
+    u64_to_f32,
+    u64_to_f64,
+    unordered_f64,
+    zero_extend,
+)
+from gpusim.engine.rows.mufu import mufu
+from gpusim.engine.rows.narrow_bits import pack_floats
+from gpusim.engine.rows.simd import part
+from gpusim.engine.state.jit import compiled
+from isa import microops as m
+
+
+@compiled
+def integer_of_nan(bits, modes):
+    """What F2I makes of a NaN, as measured on an H200 for all types: zero for .NTZ, else the top bit."""
+    return splat64(0) if modes & m.FLAG_NTZ else splat64(np.int64(1) << (bits - 1))
+
+
+@compiled
+def clamped_integer(value, bits, is_signed):
+    """64-bit integers from an f64 row of whole numbers, limited to the type."""
+    value = select(unordered_f64(value, value), splat_f64(0.0), value)
+    if is_signed != 0:
+        limit = 2.0 ** (bits - 1)
+        too_large = ~less_f64(value, splat_f64(limit))
+        too_small = less_f64(value, splat_f64(-limit))
+        inside = f64_to_s64(select(too_large | too_small, splat_f64(0.0), value))
+        least = np.int64(-1) << (bits - 1)
+        largest = ~least
+        return select(too_large, splat64(largest), select(too_small, splat64(least), inside))
+    too_large = ~less_f64(value, splat_f64(2.0**bits))
+    too_small = less_f64(value, splat_f64(0.0))
+    inside = f64_to_u64(select(too_large | too_small, splat_f64(0.0), value))
+    largest = shr64(splat64(0xFFFFFFFFFFFFFFFF), splat(64 - bits))
+    return select(too_large, largest, select(too_small, splat64(0), inside))
+
+
+@compiled
+def half_source(code, i, regs, wb):
+    """A 16-bit source as an f32 row: the half of A that AUX5 names, of the format that the flags name."""
+    form = m.HALF_BF16 if code[i, m.COL_AUX0] & m.FLAG_BF16 else m.HALF_F16
+    word = shr(load(regs, row_offset(code[i, m.COL_A], wb)), splat(16 * code[i, m.COL_AUX5]))
+    half = word & splat(0xFFFF)
+    if code[i, m.COL_AUX0] & m.FLAG_FTZ:
+        half = flushed_half_bits(half, form)
+    return from_half(half, form, code[i, m.COL_MOD_A])
+
+
+@compiled
+def half_form(modes):
+    """Format of a 16-bit result."""
+    return m.HALF_BF16 if modes & m.FLAG_TO_BF16 else m.HALF_F16
+
+
+@compiled
+def flushed64(bits):
+    """Bits of an f64 row with denormal numbers replaced by zeros of the same sign."""
+    denormal = equal(high(bits) & splat(0x7FF00000), splat(0))
+    return select(denormal, bits & splat64(1 << 63), bits)
+
+
+@compiled
+def float_source(code, i, regs, wb, bits):
+    """A source of `bits` bits as an f64 row; .FTZ flushes denormals of that width."""
+    if bits == 64:
+        wide = source_pair(code, i, m.COL_A, regs, wb)
+        return as_f64(flushed64(wide) if code[i, m.COL_AUX0] & m.FLAG_FTZ else wide)
+    a = source(code, i, m.COL_A, regs, wb)
+    if bits == 16:
+        return to_f64(half_source(code, i, regs, wb))
+    return to_f64(as_f32(flushed(a) if code[i, m.COL_AUX0] & m.FLAG_FTZ else a))
+
+
+@compiled
+def float_to_integer(code, i, regs, wb, mask):
+    bits, is_signed = code[i, m.COL_AUX2], code[i, m.COL_AUX3]
+    value = integral64(float_source(code, i, regs, wb, code[i, m.COL_AUX4]), code[i, m.COL_AUX1])
+    of_nan = integer_of_nan(bits, code[i, m.COL_AUX0])
+    result = select(unordered_f64(value, value), of_nan, clamped_integer(value, bits, is_signed))
+    offset = destination(code, i, wb)
+    if bits == 64:
+        store_pair(regs, offset, result, mask)
+    else:
+        store(regs, offset, low(result), mask)
+
+
+@compiled
+def integer_source(code, i, regs, wb):
+    """The source of I2F as a 64-bit row, extended by its sign if it has one."""
+    bits, is_signed = code[i, m.COL_AUX4], code[i, m.COL_AUX3]
+    if bits == 64:
+        return source_pair(code, i, m.COL_A, regs, wb)
+    a = source(code, i, m.COL_A, regs, wb)
+    if bits < 32:
+        a = part(shr(a, splat(8 * code[i, m.COL_AUX5])), 0, bits, is_signed)
+    return join(a, sar(a, splat(31))) if is_signed != 0 else zero_extend(a)
+
+
+@compiled
+def integer_parts(value, is_signed):
+    """A 64-bit integer row as two exact f64 rows: high word times 2**32, and low word."""
+    upper = join(splat(0), high(value))
+    lower = u64_to_f64(zero_extend(low(value)))
+    return (s64_to_f64(upper) if is_signed != 0 else u64_to_f64(upper)), lower
+
+
+@compiled
+def step64(value, lost, rounding):
+    """Bits of an f64 row rounded to nearest that lost `lost`, corrected toward a direction."""
+    zero = splat_f64(0.0)
+    bits = as_u64(value)
+    # A 64-bit integer has no denormal or infinite result, so the bits step as one integer.
+    up, down = less_f64(zero, lost), less_f64(lost, zero)
+    negative = less_f64(value, zero)
+    if rounding == m.ROUND_UP:
+        away, toward = up & ~negative, up & negative
+    elif rounding == m.ROUND_DOWN:
+        away, toward = down & negative, down & ~negative
+    else:
+        away, toward = NO_LANES, (down & ~negative) | (up & negative)
+    return select(toward, bits - splat64(1), select(away, bits + splat64(1), bits))
+
+
+@compiled
+def integer_to_float(code, i, regs, wb, mask):
+    rounding, bits, is_signed = code[i, m.COL_AUX1], code[i, m.COL_AUX2], code[i, m.COL_AUX3]
+    value = integer_source(code, i, regs, wb)
+    offset = destination(code, i, wb)
+    upper, lower = integer_parts(value, is_signed)
+    total = upper + lower
+    lost = sum_error(upper, lower, total)
+    if bits == 64:
+        exact = as_u64(total) if rounding == m.ROUND_NEAREST else step64(total, lost, rounding)
+        store_pair(regs, offset, exact, mask)
+    elif bits == 16:
+        form = half_form(code[i, m.COL_AUX0])
+        store(regs, offset, to_half_directed(total, lost, form, rounding), mask)
+    elif rounding == m.ROUND_NEAREST:
+        nearest = s64_to_f32(value) if is_signed != 0 else u64_to_f32(value)
+        store(regs, offset, canonical(nearest), mask)
+    else:
+        store(regs, offset, round_to_f32(total, lost, rounding), mask)
+
+
+@compiled
+def float_to_float(code, i, regs, wb, mask):
+    """F2F. A NaN keeps sign and payload on the way to a float64; from a float64 it keeps what of both has room, and
+    comes out quiet. Other results have the one NaN of their format (all measured on an H200)."""
+    modes, rounding, bits = code[i, m.COL_AUX0], code[i, m.COL_AUX1], code[i, m.COL_AUX2]
+    value = float_source(code, i, regs, wb, code[i, m.COL_AUX4])
+    offset = destination(code, i, wb)
+    if bits == 64:
+        store_pair(regs, offset, as_u64(value), mask)
+        return
+    of_nan = to_f32(value)
+    keeps_nan = unordered_f64(value, value) if code[i, m.COL_AUX4] == 64 else NO_LANES
+    if bits == 16:
+        form = half_form(modes)
+        half_nan = shr(as_u32(of_nan), splat(16)) if modes & m.FLAG_TO_BF16 else f32_to_half(of_nan)
+        result = select(keeps_nan, half_nan, to_half_directed(value, splat_f64(0.0), form, rounding))
+        if modes & m.FLAG_FTZ:
+            result = flushed_half_bits(result, form)
+    else:
+        result = select(keeps_nan, as_u32(of_nan), round_to_f32(value, splat_f64(0.0), rounding))
+        if modes & m.FLAG_FTZ:
+            result = flushed(result)
+    store(regs, offset, result, mask)
+
+
+@compiled
+def round_integral(code, i, regs, wb, mask):
+    modes, rounding, bits = code[i, m.COL_AUX0], code[i, m.COL_AUX1], code[i, m.COL_AUX2]
+    offset = destination(code, i, wb)
+    if bits == 64:
+        whole = as_u64(integral64(float_source(code, i, regs, wb, bits), rounding))
+        store_pair(regs, offset, with_nan_of(code, i, m.COL_A, regs, wb, whole), mask)
+        return
+    if bits == 16:
+        whole = integral32(half_source(code, i, regs, wb), rounding)
+        store(regs, offset, to_half(whole, half_form(modes)), mask)
+        return
+    a = source(code, i, m.COL_A, regs, wb)
+    a = flushed(a) if modes & m.FLAG_FTZ else a
+    store(regs, offset, canonical(integral32(as_f32(a), rounding)), mask)
+
+
+@compiled
+def pack_as_integers(code, i, regs, wb, mask):
+    """F2IP: two float32 to integers of a byte each, over C."""
+    modes, rounding, bits = code[i, m.COL_AUX0], code[i, m.COL_AUX1], code[i, m.COL_AUX2]
+    packed = shl(load(regs, row_offset(code[i, m.COL_C], wb)), splat(2 * bits))
+    for k in range(2):
+        row = source(code, i, m.COL_B if k == 0 else m.COL_A, regs, wb)
+        value = integral64(to_f64(as_f32(flushed(row) if modes & m.FLAG_FTZ else row)), rounding)
+        limited = clamped_integer(value, bits, code[i, m.COL_AUX3])
+        limited = select(unordered_f64(value, value), integer_of_nan(bits, modes), limited)
+        whole = low(limited) & splat((1 << bits) - 1)
+        packed = packed | (whole << splat(bits * k))
+    store(regs, destination(code, i, wb), packed, mask)
+
+
+@compiled
+def leading_bit(a, from_top):
+    """FLO: number of the leading one (.SH: counted from the top), all ones if there is none."""
+    zeros = leading_zeros(a)
+    place = zeros if from_top != 0 else splat(31) - zeros
+    return select(equal(a, splat(0)), splat(0xFFFFFFFF), place)
+
+
+@compiled
+def half_function(code, i, regs, wb):
+    """MUFU of a half: the float32 function's value, cut toward zero (measured on an H200 for all 65,536 halves)."""
+    form = half_form(code[i, m.COL_AUX0])
+    value = as_f32(mufu(code[i, m.COL_OP], as_u32(half_source(code, i, regs, wb))))
+    cut = to_half_down(value, form)
+    if form == m.HALF_F16:
+        cut = select(less_f32(value, splat_f32(65536.0)), cut, to_half(value, form))
+    return cut
+
+
+@compiled
+def exec_convert(code, i, regs, wb, preds, pb, mask):
+    """Execute row `i` of `code` (class CLS_CONVERT) for the lanes of `mask`; see isa.microops for every meaning."""
+    op = code[i, m.COL_OP]
+    if op == m.OP_F2I:
+        float_to_integer(code, i, regs, wb, mask)
+        return
+    if op == m.OP_I2F:
+        integer_to_float(code, i, regs, wb, mask)
+        return
+    if op == m.OP_F2F:
+        float_to_float(code, i, regs, wb, mask)
+        return
+    if op == m.OP_FRND:
+        round_integral(code, i, regs, wb, mask)
+        return
+    if op == m.OP_F2IP:
+        pack_as_integers(code, i, regs, wb, mask)
+        return
+    if op == m.OP_F2FP:
+        store(regs, destination(code, i, wb), pack_floats(code, i, regs, wb), mask)
+        return
+    a = source(code, i, m.COL_A, regs, wb)
+    if op == m.OP_POPC:
+        d = count_ones(a)
+    elif op == m.OP_FLO_U:
+        set_predicate(preds, pb, code[i, m.COL_PD0], ~equal(a, splat(0)), mask)
+        d = leading_bit(a, code[i, m.COL_AUX0])
+    elif op == m.OP_FLO_S:
+        a = a ^ sar(a, splat(31))
+        set_predicate(preds, pb, code[i, m.COL_PD0], ~equal(a, splat(0)), mask)
+        d = leading_bit(a, code[i, m.COL_AUX0])
+    elif op == m.OP_BREV:
+        d = reverse_bits(a)
+    elif code[i, m.COL_AUX1] != 0:
+        d = half_function(code, i, regs, wb)
+    else:
+        d = mufu(op, a)
+    store(regs, destination(code, i, wb), d, mask)

@@ -1,0 +1,196 @@
+"""Executor of exchanges between lanes (class CLS_CROSS): SHFL, VOTE, MATCH, REDUX, R2UR.
+
+They see the real mask of executing lanes even when the result is uniform; a uniform result (AUX5 = 1) is written to
+all lanes of its row. A shuffle from a lane that does not execute is undefined in CUDA; it reads zero, as on an H200.
+"""
+
+import numpy as np
+
+from gpusim.engine.rows.common import (
+    FULL_MASK,
+    destination,
+    predicate,
+    row_offset,
+    set_predicate,
+    source,
+)
+from gpusim.engine.rows.float import minimum_maximum
+from gpusim.engine.rows.lanes import (
+    LANES,
+    equal,
+    gather,
+    get_u32,
+    lane_numbers,
+    less_s,
+    load,
+    put_u32,
+    select,
+    shr,
+    splat,
+    store,
+)
+from gpusim.engine.state.jit import compiled
+from isa import microops as m
+
+
+@compiled
+def shuffle_source(kind, b, c, absent):
+    """Row of source lanes and mask of the lanes whose source is in range (PTX manual, shfl.sync).
+
+    absent: 0, or 16 in a warp that has no lanes from 16 on: none of them is in range.
+    """
+    lane = lane_numbers()
+    segment = shr(c, splat(8)) & splat(31)
+    outside = segment ^ splat(31)
+    b = b & splat(31)
+    last = ((lane & segment) | (c & outside)) & splat(31 ^ absent)
+    if kind == m.SHFL_UP:
+        found = lane - b
+        valid = ~less_s(found, last)
+    elif kind == m.SHFL_DOWN:
+        found = lane + b
+        valid = ~less_s(last, found)
+    elif kind == m.SHFL_BFLY:
+        found = lane ^ b
+        valid = ~less_s(last, found)
+    else:
+        found = (lane & segment) | (b & outside)
+        valid = ~less_s(last, found)
+    return select(valid, found, lane), valid
+
+
+@compiled
+def shuffle(code, i, regs, wb, preds, pb, mask):
+    b = source(code, i, m.COL_B, regs, wb)
+    c = source(code, i, m.COL_C, regs, wb)
+    found, valid = shuffle_source(code[i, m.COL_AUX0], b, c, code[i, m.COL_AUX1])
+    result = gather(regs, row_offset(code[i, m.COL_A], wb), found)
+    executes = shr(splat(mask), found) & splat(1)
+    set_predicate(preds, pb, code[i, m.COL_PD0], valid, mask)
+    store(regs, destination(code, i, wb), result * executes, mask)
+
+
+@compiled
+def lowest_lane(mask):
+    """Number of the lowest lane of a mask that is not empty."""
+    lane = 0
+    while not (mask >> lane) & 1:
+        lane += 1
+    return lane
+
+
+@compiled
+def vote_holds(kind, ballot, mask):
+    if kind == m.VOTE_ALL:
+        return ballot == mask
+    if kind == m.VOTE_ANY:
+        return ballot != 0
+    return ballot == mask or ballot == 0
+
+
+@compiled
+def match_lanes(low_words, high_words, lane, mask):
+    """Lanes of `mask` that hold the same value as `lane`."""
+    found = 0
+    for other in range(LANES):
+        same = get_u32(low_words, other) == get_u32(low_words, lane)
+        if same and get_u32(high_words, other) == get_u32(high_words, lane):
+            found |= 1 << other
+    return found & mask
+
+
+@compiled
+def match(code, i, regs, wb, preds, pb, mask):
+    offset = row_offset(code[i, m.COL_A], wb)
+    low_words = load(regs, offset)
+    high_words = load(regs, offset + 32) if code[i, m.COL_AUX0] != 0 else splat(0)
+    result = splat(0)
+    if code[i, m.COL_OP] == m.OP_MATCH_ALL:
+        same = match_lanes(low_words, high_words, lowest_lane(mask), mask) == mask
+        if same:
+            result = splat(mask)
+        set_predicate(preds, pb, code[i, m.COL_PD0], FULL_MASK if same else 0, mask)
+    else:
+        for lane in range(LANES):
+            if (mask >> lane) & 1:
+                result = put_u32(result, lane, match_lanes(low_words, high_words, lane, mask))
+    store(regs, destination(code, i, wb), result, mask)
+
+
+@compiled
+def signed(word):
+    """The two's complement value of a 32-bit word."""
+    word = int(word)
+    return word - (1 << 32) if word >= 1 << 31 else word
+
+
+@compiled
+def reduce_step(kind, total, word):
+    """One step of REDUX on int64 values; unsigned values are not negative."""
+    if kind == m.REDUX_SUM:
+        return (total + word) & FULL_MASK
+    if kind == m.REDUX_AND:
+        return total & word
+    if kind == m.REDUX_OR:
+        return total | word
+    if kind == m.REDUX_XOR:
+        return total ^ word
+    if kind == m.REDUX_MIN_U or kind == m.REDUX_MIN_S:
+        return min(total, word)
+    return max(total, word)
+
+
+@compiled
+def reduced(a, kind, mask):
+    is_signed = kind == m.REDUX_MIN_S or kind == m.REDUX_MAX_S
+    first = get_u32(a, lowest_lane(mask))
+    total = signed(first) if is_signed else int(first)
+    for lane in range(lowest_lane(mask) + 1, LANES):
+        if (mask >> lane) & 1:
+            word = get_u32(a, lane)
+            total = reduce_step(kind, total, signed(word) if is_signed else int(word))
+    return total & FULL_MASK
+
+
+@compiled
+def reduced_float(a, kind, modes, mask):
+    """Minimum or maximum of the float32 of the executing lanes, lane by lane as FMNMX; a NaN is the one of all ones."""
+    first = lowest_lane(mask)
+    total = splat(get_u32(a, first))
+    smaller = FULL_MASK if kind == m.REDUX_MIN_F else 0
+    for lane in range(first, LANES):
+        if (mask >> lane) & 1:
+            total = minimum_maximum(total, splat(get_u32(a, lane)), np.uint32(smaller), modes)
+    return total
+
+
+@compiled
+def exec_cross(code, i, regs, wb, preds, pb, mask):
+    """Execute row `i` of `code` (class CLS_CROSS) for the lanes of `mask`; see isa.microops for every meaning."""
+    mask = int(mask) & FULL_MASK
+    if mask == 0:
+        return
+    op = code[i, m.COL_OP]
+    if op == m.OP_SHFL:
+        shuffle(code, i, regs, wb, preds, pb, mask)
+        return
+    if op == m.OP_MATCH_ANY or op == m.OP_MATCH_ALL:
+        match(code, i, regs, wb, preds, pb, mask)
+        return
+    written = FULL_MASK if code[i, m.COL_AUX5] != 0 else mask
+    if op == m.OP_VOTE:
+        ballot = int(predicate(code, i, m.COL_PS0, preds, pb)) & mask
+        holds = vote_holds(code[i, m.COL_AUX0], ballot, mask)
+        set_predicate(preds, pb, code[i, m.COL_PD0], FULL_MASK if holds else 0, written)
+        store(regs, destination(code, i, wb), splat(ballot), written)
+        return
+    a = source(code, i, m.COL_A, regs, wb)
+    if op == m.OP_REDUX and code[i, m.COL_AUX0] >= m.REDUX_MIN_F:
+        result = reduced_float(a, code[i, m.COL_AUX0], code[i, m.COL_AUX1], mask)
+        store(regs, destination(code, i, wb), result, written)
+    elif op == m.OP_REDUX:
+        store(regs, destination(code, i, wb), splat(reduced(a, code[i, m.COL_AUX0], mask)), written)
+    else:
+        chosen = splat(get_u32(a, lowest_lane(mask)))
+        set_predicate(preds, pb, code[i, m.COL_PD0], ~equal(a, chosen), mask)
+        store(regs, destination(code, i, wb), chosen, written)

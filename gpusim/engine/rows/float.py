@@ -1,0 +1,184 @@
+"""Single-precision executor (class CLS_FLOAT): add, multiply, fused multiply-add, minimum, comparison to a register.
+
+Results are bit exact; every NaN result is 0x7fffffff. With .FTZ denormal sources count as zeros of the same sign, and
+a result that is denormal after rounding becomes one.
+"""
+
+from gpusim.engine.rows.common import destination, modified, predicate, row_offset, source
+from gpusim.engine.rows.float_bits import (
+    CANONICAL_NAN,
+    SIGN,
+    canonical,
+    combined,
+    compare_masks,
+    flushed,
+    negative_zero_sum,
+    round_to_f32,
+    saturated,
+    sum_error,
+    zeroed,
+)
+from gpusim.engine.rows.lanes import (
+    as_f32,
+    equal_f32,
+    fma32,
+    less_f32,
+    less_s,
+    load,
+    sar,
+    select,
+    splat,
+    splat_f64,
+    store,
+    to_f64,
+    unordered_f32,
+)
+from gpusim.engine.state.jit import compiled
+from isa import microops as m
+
+
+@compiled
+def exact_product(a, b, scale):
+    """a * b * 2**scale of two f32 rows, exact in f64 (48 significant bits)."""
+    product = to_f64(as_f32(a)) * to_f64(as_f32(b))
+    return product * splat_f64(2.0**scale) if scale != 0 else product
+
+
+@compiled
+def add_rounded(product, c, sign_of_product, rounding):
+    """Bits of product + c, rounded once; `c` are f32 bits, `product` is an exact f64 row."""
+    addend = to_f64(as_f32(c))
+    total = product + addend
+    bits = round_to_f32(total, sum_error(product, addend, total), rounding)
+    return negative_zero_sum(bits, total, sign_of_product, c) if rounding == m.ROUND_DOWN else bits
+
+
+@compiled
+def exec_float_mode(code, i, regs, wb, mask):
+    """FADD, FMUL, FFMA with flushing, saturation, scaling or a rounding direction."""
+    op = code[i, m.COL_OP]
+    bits_of_mode, rounding, scale = code[i, m.COL_AUX0], code[i, m.COL_AUX1], code[i, m.COL_AUX2]
+    a = source(code, i, m.COL_A, regs, wb)
+    b = source(code, i, m.COL_B, regs, wb)
+    c = source(code, i, m.COL_C, regs, wb)
+    if bits_of_mode & m.FLAG_FTZ:
+        a, b, c = flushed(a), flushed(b), flushed(c)
+    if bits_of_mode & m.FLAG_FMZ:
+        a, b = zeroed(a, b)
+    if op == m.OP_FADD_MODE:
+        if rounding == m.ROUND_NEAREST:
+            d = canonical(as_f32(a) + as_f32(b))
+        else:
+            d = add_rounded(to_f64(as_f32(a)), b, a, rounding)
+    elif op == m.OP_FMUL_MODE:
+        d = round_to_f32(exact_product(a, b, scale), splat_f64(0.0), rounding)
+    elif rounding == m.ROUND_NEAREST:
+        d = canonical(fma32(as_f32(a), as_f32(b), as_f32(c)))
+    else:
+        d = add_rounded(exact_product(a, b, 0), c, a ^ b, rounding)
+    if bits_of_mode & m.FLAG_FTZ:
+        d = flushed(d)
+    if bits_of_mode & m.FLAG_SAT:
+        d = saturated(d)
+    store(regs, destination(code, i, wb), d, mask)
+
+
+@compiled
+def exec_float_word(code, i, regs, wb, word, mask):
+    """One word of FADD2, FMUL2, FFMA2, whose operands and result are pairs of float32."""
+    op, flushes = code[i, m.COL_OP], code[i, m.COL_AUX0] & m.FLAG_FTZ
+    a = modified(load(regs, row_offset(code[i, m.COL_A], wb) + word), code[i, m.COL_MOD_A])
+    b = modified(load(regs, row_offset(code[i, m.COL_B], wb) + word), code[i, m.COL_MOD_B])
+    c = modified(load(regs, row_offset(code[i, m.COL_C], wb) + word), code[i, m.COL_MOD_C])
+    if flushes:
+        a, b, c = flushed(a), flushed(b), flushed(c)
+    if op == m.OP_FADD2:
+        d = canonical(as_f32(a) + as_f32(b))
+    elif op == m.OP_FMUL2:
+        d = canonical(as_f32(a) * as_f32(b))
+    else:
+        d = canonical(fma32(as_f32(a), as_f32(b), as_f32(c)))
+    store(regs, destination(code, i, wb) + word, flushed(d) if flushes else d, mask)
+
+
+@compiled
+def ordered_key(bits):
+    """Signed integers in the order of the floats, -0 below +0."""
+    return bits ^ (sar(bits, splat(31)) & splat(0x7FFFFFFF))
+
+
+@compiled
+def minimum_maximum(a, b, smaller, modes):
+    """FMNMX: minimum in the lanes of `smaller`, maximum in the others; -0 is below +0.
+
+    One NaN loses against a number, two give the canonical NaN; with FLAG_NAN one is enough.
+    """
+    if modes & m.FLAG_FTZ:
+        a, b = flushed(a), flushed(b)
+    a_less = less_s(ordered_key(a), ordered_key(b))
+    d = select(~(a_less ^ smaller), a, b)
+    a_nan = unordered_f32(as_f32(a), as_f32(a))
+    b_nan = unordered_f32(as_f32(b), as_f32(b))
+    d = select(a_nan, b, select(b_nan, a, d))
+    nan = a_nan | b_nan if modes & m.FLAG_NAN else a_nan & b_nan
+    return select(nan, splat(CANONICAL_NAN), d)
+
+
+@compiled
+def with_signs_of(d, a, b):
+    """.XORSIGN: a number gets the product of the signs that the operands have in their registers."""
+    return select(unordered_f32(as_f32(d), as_f32(d)), d, (d & splat(~SIGN)) | ((a ^ b) & splat(SIGN)))
+
+
+@compiled
+def compare_f32(a, b, relation, modes):
+    """Mask of a comparison of two rows of f32 bits."""
+    if modes & m.FLAG_FTZ:
+        a, b = flushed(a), flushed(b)
+    x, y = as_f32(a), as_f32(b)
+    return compare_masks(less_f32(x, y), equal_f32(x, y), unordered_f32(x, y), relation)
+
+
+@compiled
+def exec_float(code, i, regs, wb, preds, pb, mask):
+    """Execute row `i` of `code` (class CLS_FLOAT) for the lanes of `mask`; see isa.microops for every meaning."""
+    op = code[i, m.COL_OP]
+    if op >= m.OP_FADD2:
+        for word in range(2):
+            exec_float_word(code, i, regs, wb, 32 * word, mask)
+        return
+    if op == m.OP_FADD_MODE or op == m.OP_FMUL_MODE or op == m.OP_FFMA_MODE:
+        exec_float_mode(code, i, regs, wb, mask)
+        return
+    a = source(code, i, m.COL_A, regs, wb)
+    b = source(code, i, m.COL_B, regs, wb)
+    c = source(code, i, m.COL_C, regs, wb)
+    d = a
+    if op == m.OP_FFMA:
+        d = canonical(fma32(as_f32(a), as_f32(b), as_f32(c)))
+    elif op == m.OP_FADD:
+        d = canonical(as_f32(a) + as_f32(b))
+    elif op == m.OP_FMUL:
+        d = canonical(as_f32(a) * as_f32(b))
+    elif op == m.OP_FFMA_FTZ:
+        d = flushed(canonical(fma32(as_f32(flushed(a)), as_f32(flushed(b)), as_f32(flushed(c)))))
+    elif op == m.OP_FADD_FTZ:
+        d = flushed(canonical(as_f32(flushed(a)) + as_f32(flushed(b))))
+    elif op == m.OP_FMUL_FTZ:
+        d = flushed(canonical(as_f32(flushed(a)) * as_f32(flushed(b))))
+    elif op == m.OP_FMNMX:
+        d = minimum_maximum(a, b, predicate(code, i, m.COL_PS0, preds, pb), code[i, m.COL_AUX0])
+        if code[i, m.COL_AUX0] & m.FLAG_XORSIGN:
+            a = load(regs, row_offset(code[i, m.COL_A], wb))
+            d = with_signs_of(d, a, load(regs, row_offset(code[i, m.COL_B], wb)))
+    elif op == m.OP_FMNMX3:
+        smaller, modes = predicate(code, i, m.COL_PS0, preds, pb), code[i, m.COL_AUX0]
+        d = minimum_maximum(minimum_maximum(a, b, smaller, modes), c, smaller, modes)
+    elif op == m.OP_FSEL_FTZ:
+        d = flushed(select(predicate(code, i, m.COL_PS0, preds, pb), a, b))
+    elif op == m.OP_FSET:
+        other = predicate(code, i, m.COL_PS0, preds, pb)
+        holds = compare_f32(a, b, code[i, m.COL_AUX0], code[i, m.COL_AUX1])
+        truth = splat(0x3F800000 if code[i, m.COL_AUX3] != 0 else 0xFFFFFFFF)
+        d = select(combined(holds, other, code[i, m.COL_AUX2]), truth, splat(0))
+    store(regs, destination(code, i, wb), d, mask)

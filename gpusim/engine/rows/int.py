@@ -1,0 +1,411 @@
+"""Integer executor: moves, additions with carries, multiplications, shifts, logic, bytes (class CLS_INT).
+
+One short function per meaning, then the dispatcher `exec_int`. Where the meaning of a corner is not in NVIDIA's PTX
+manual (carry out of a sum with a negated operand, funnel shifts by the width or more), it follows the constant
+folder of Mesa's NAK compiler, which is tested against hardware.
+"""
+
+from gpusim.engine.rows.common import (
+    destination,
+    modified,
+    predicate,
+    row_offset,
+    set_predicate,
+    source,
+    source_pair,
+)
+from gpusim.engine.rows.float_bits import NO_LANES
+from gpusim.engine.rows.lanes import (
+    equal,
+    high,
+    join,
+    lane_numbers,
+    less_s,
+    less_s64,
+    less_u,
+    less_u64,
+    load,
+    low,
+    mask_bits,
+    max_s,
+    max_u,
+    min_s,
+    min_u,
+    sar,
+    sar64,
+    select,
+    shl,
+    shl64,
+    shr,
+    shr64,
+    sign_extend,
+    splat,
+    splat64,
+    store,
+    zero_extend,
+)
+from gpusim.engine.rows.simd import (
+    add_8x4,
+    add_16x2,
+    add_saturated,
+    byte_differences,
+    dot_2a,
+    dot_4a,
+    mnmx_8x4,
+    mnmx_16x2,
+    negated_bytes,
+    negated_halves,
+    pack,
+    permute_bytes,
+    saturate,
+)
+from gpusim.engine.state.jit import compiled
+from isa import microops as m
+
+
+@compiled
+def addend(code, i, column, regs, wb):
+    """A source of a carry chain in 64 bits: -x is ~x + 1 without wrapping, so that x - 0 carries (no borrow)."""
+    row = load(regs, row_offset(code[i, column], wb))
+    modifier = code[i, column + 1]
+    if modifier == m.MOD_INEG:
+        return zero_extend(row ^ splat(0xFFFFFFFF)) + splat64(1)
+    return zero_extend(modified(row, modifier))
+
+
+@compiled
+def carry_sum(code, i, regs, wb, preds, pb):
+    """A + B + C + carries as a 64-bit row."""
+    carries = mask_bits(predicate(code, i, m.COL_PS0, preds, pb)) + mask_bits(
+        predicate(code, i, m.COL_PS1, preds, pb)
+    )
+    total = addend(code, i, m.COL_A, regs, wb) + addend(code, i, m.COL_B, regs, wb)
+    return total + addend(code, i, m.COL_C, regs, wb) + zero_extend(carries)
+
+
+@compiled
+def shifted_for_lea(a, c, amount, form):
+    """The shifted operand of LEA: low word of a << n, or high word of (c:a) << n, or of sign extended a << n."""
+    if form == 0:
+        return shl(a, splat(amount))
+    if form == 1:
+        return high(shl64(join(a, c), splat(amount)))
+    return high(shl64(sign_extend(a), splat(amount)))
+
+
+@compiled
+def lea_sum(shifted, negation, b, carry):
+    """64-bit sum of the (negated or inverted) shifted operand, b and the carry."""
+    term = zero_extend(shifted)
+    if negation == 1:
+        term = zero_extend(shifted ^ splat(0xFFFFFFFF)) + splat64(1)
+    elif negation == 2:
+        term = zero_extend(shifted ^ splat(0xFFFFFFFF))
+    return term + b + zero_extend(mask_bits(carry))
+
+
+@compiled
+def spread(table, k):
+    """A row of all ones if bit k of the table is set, else of zeros."""
+    return splat(-((table >> k) & 1))
+
+
+@compiled
+def either(choice, if_one, if_zero):
+    """Bit by bit: `if_one` where `choice` has a one, else `if_zero`."""
+    return if_zero ^ (choice & (if_one ^ if_zero))
+
+
+@compiled
+def truth_table(a, b, c, table):
+    """LOP3: bit (4a + 2b + c) of the table, for each bit of the sources."""
+    b0 = either(
+        b, either(c, spread(table, 3), spread(table, 2)), either(c, spread(table, 1), spread(table, 0))
+    )
+    b1 = either(
+        b, either(c, spread(table, 7), spread(table, 6)), either(c, spread(table, 5), spread(table, 4))
+    )
+    return either(a, b1, b0)
+
+
+@compiled
+def funnel_count(shift, bits, wrap):
+    """Shift count of SHF: modulo 32 or 64 (.W), else clamped to 32 or 64."""
+    if wrap != 0:
+        return shift & splat(bits - 1)
+    return min_u(shift, splat(bits))
+
+
+@compiled
+def funnel_word(value, want_high):
+    return high(value) if want_high != 0 else low(value)
+
+
+@compiled
+def bit_mask(position, width, wrap):
+    """BMSK: `width` ones from bit `position` up."""
+    if wrap != 0:
+        position = position & splat(31)
+        width = width & splat(31)
+    ones = shl(splat(1), width) - splat(1)
+    ones = select(less_u(width, splat(32)), ones, splat(0xFFFFFFFF))
+    return shl(ones, position)
+
+
+@compiled
+def extend(value, bits, wrap, signed):
+    """SGXT: the low `bits` bits, extended by zeros or by their sign; 32 and more bits leave the value as it is."""
+    if wrap != 0:
+        bits = bits & splat(31)
+    spare = splat(32) - min_u(bits, splat(32))
+    value = shl(value, spare)
+    return sar(value, spare) if signed else shr(value, spare)
+
+
+@compiled
+def negative_to_zero(row):
+    return max_s(row, splat(0))
+
+
+@compiled
+def takes_first(a, b, shift, smaller, signed, packed):
+    """Lanes in which VIMNMX takes A, or if `packed` its half from bit `shift` on; A where they are equal."""
+    if packed != 0:
+        a, b = shr(a, splat(shift)) << splat(16), shr(b, splat(shift)) << splat(16)
+    a_less = less_s(a, b) if signed != 0 else less_u(a, b)
+    b_less = less_s(b, a) if signed != 0 else less_u(b, a)
+    return ~((smaller & b_less) | (~smaller & a_less))
+
+
+@compiled
+def wide_product(a, b, signed):
+    return sign_extend(a) * sign_extend(b) if signed else zero_extend(a) * zero_extend(b)
+
+
+@compiled
+def store_pair(regs, offset, value, mask):
+    store(regs, offset, low(value), mask)
+    store(regs, offset + 32, high(value), mask)
+
+
+@compiled
+def add_pairs(code, i, regs, wb, preds, pb, mask):
+    """A 64-bit addition with carries; as in `addend`, -x is ~x + 1 without wrapping."""
+    signs = code[i, m.COL_AUX0]
+    a = source_pair(code, i, m.COL_A, regs, wb)
+    b = source_pair(code, i, m.COL_B, regs, wb)
+    a = a ^ splat64(0xFFFFFFFFFFFFFFFF) if signs & 5 else a
+    b = b ^ splat64(0xFFFFFFFFFFFFFFFF) if signs & 10 else b
+    ones = mask_bits(predicate(code, i, m.COL_PS0, preds, pb)) + splat((signs & 1) + ((signs >> 1) & 1))
+    partial = a + b
+    total = partial + zero_extend(ones)
+    carry = less_u64(partial, a) | less_u64(total, partial)
+    set_predicate(preds, pb, code[i, m.COL_PD0], carry, mask)
+    store_pair(regs, destination(code, i, wb), total, mask)
+
+
+@compiled
+def exec_int_wide(code, i, regs, wb, preds, pb, mask):
+    """Integer micro-operations with a 64-bit source or destination, or with carries."""
+    op = code[i, m.COL_OP]
+    offset = destination(code, i, wb)
+    if op == m.OP_MOV_WIDE:
+        store_pair(regs, offset, source_pair(code, i, m.COL_A, regs, wb), mask)
+    elif op == m.OP_ADD3_WIDE:
+        total = source_pair(code, i, m.COL_A, regs, wb) + source_pair(code, i, m.COL_B, regs, wb)
+        store_pair(regs, offset, total + source_pair(code, i, m.COL_C, regs, wb), mask)
+    elif op == m.OP_SEL_WIDE:
+        chosen = predicate(code, i, m.COL_PS0, preds, pb)
+        a = source_pair(code, i, m.COL_A, regs, wb)
+        store_pair(regs, offset, select(chosen, a, source_pair(code, i, m.COL_B, regs, wb)), mask)
+    elif op == m.OP_MNMX_WIDE_U or op == m.OP_MNMX_WIDE_S:
+        a = source_pair(code, i, m.COL_A, regs, wb)
+        b = source_pair(code, i, m.COL_B, regs, wb)
+        less = less_u64(a, b) if op == m.OP_MNMX_WIDE_U else less_s64(a, b)
+        smaller = predicate(code, i, m.COL_PS0, preds, pb)
+        store_pair(regs, offset, select(~(less ^ smaller), a, b), mask)
+    elif op == m.OP_ADD2_WIDE:
+        add_pairs(code, i, regs, wb, preds, pb, mask)
+    elif op == m.OP_IADD3_CARRY:
+        total = carry_sum(code, i, regs, wb, preds, pb)
+        carry = high(total)
+        set_predicate(preds, pb, code[i, m.COL_PD1], less_u(splat(1), carry), mask)
+        set_predicate(preds, pb, code[i, m.COL_PD0], ~equal(carry, splat(0)), mask)
+        store(regs, offset, low(total), mask)
+    elif op == m.OP_LEA_CARRY:
+        a = source(code, i, m.COL_A, regs, wb)
+        c = source(code, i, m.COL_C, regs, wb)
+        shifted = shifted_for_lea(a, c, code[i, m.COL_AUX0], code[i, m.COL_AUX2])
+        carry_in = predicate(code, i, m.COL_PS0, preds, pb)
+        total = lea_sum(shifted, code[i, m.COL_AUX1], addend(code, i, m.COL_B, regs, wb), carry_in)
+        set_predicate(preds, pb, code[i, m.COL_PD0], ~equal(high(total), splat(0)), mask)
+        store(regs, offset, low(total), mask)
+    else:
+        a = source(code, i, m.COL_A, regs, wb)
+        b = source(code, i, m.COL_B, regs, wb)
+        signed = op == m.OP_IMAD_WIDE_S or op == m.OP_IMAD_HI_S
+        c = source_pair(code, i, m.COL_C, regs, wb)
+        if op == m.OP_IMAD_CARRY:
+            # The low word of the product takes part, and the carry is that of the 32-bit addition.
+            product = zero_extend(a * b)
+            c = addend(code, i, m.COL_C, regs, wb)
+        else:
+            product = wide_product(a, b, signed)
+            c = splat64(0) - c if code[i, m.COL_AUX0] & 2 else c
+        carry_in = mask_bits(predicate(code, i, m.COL_PS0, preds, pb))
+        partial = product + c
+        total = partial + zero_extend(carry_in)
+        if op == m.OP_IMAD_CARRY:
+            carry_out = ~equal(high(total), splat(0))
+        else:
+            carry_out = less_u64(partial, product) | less_u64(total, partial)
+        set_predicate(preds, pb, code[i, m.COL_PD0], carry_out, mask)
+        if op == m.OP_IMAD_WIDE_U or op == m.OP_IMAD_WIDE_S:
+            store_pair(regs, offset, total, mask)
+        elif op == m.OP_IMAD_CARRY:
+            store(regs, offset, low(total), mask)
+        else:
+            store(regs, offset, high(total), mask)
+
+
+@compiled
+def exec_int_rare(code, i, regs, wb, preds, pb, mask):
+    """Integer micro-operations that seldom occur, kept apart so that the common dispatcher stays small."""
+    op = code[i, m.COL_OP]
+    a = source(code, i, m.COL_A, regs, wb)
+    b = source(code, i, m.COL_B, regs, wb)
+    c = source(code, i, m.COL_C, regs, wb)
+    aux0, aux1, aux2 = code[i, m.COL_AUX0], code[i, m.COL_AUX1], code[i, m.COL_AUX2]
+    smaller = predicate(code, i, m.COL_PS0, preds, pb)
+    d = a
+    if op == m.OP_BMSK:
+        d = bit_mask(a, b, aux0)
+    elif op == m.OP_SGXT_S:
+        d = extend(a, b, aux0, True)
+    elif op == m.OP_SGXT_U:
+        d = extend(a, b, aux0, False)
+    elif op == m.OP_PRMT:
+        d = permute_bytes(a, b, c, aux0)
+    elif op == m.OP_ADDMNMX_U:
+        d = select(smaller, min_u(a + b, c), max_u(a + b, c))
+    elif op == m.OP_ADDMNMX_S:
+        d = select(smaller, min_s(a + b, c), max_s(a + b, c))
+        d = negative_to_zero(d) if aux1 != 0 else d
+    elif op == m.OP_MNMX3_U:
+        d = select(smaller, min_u(min_u(a, b), c), max_u(max_u(a, b), c))
+    elif op == m.OP_MNMX3_S:
+        d = select(smaller, min_s(min_s(a, b), c), max_s(max_s(a, b), c))
+        d = negative_to_zero(d) if aux1 != 0 else d
+    elif op == m.OP_IDP_4A:
+        d = dot_4a(a, b, aux0) + c
+    elif op == m.OP_IDP_2A:
+        d = dot_2a(a, b, aux0, aux1) + c
+    elif op == m.OP_I2I_SAT:
+        d = saturate(a, aux0, aux1)
+    elif op == m.OP_I2IP:
+        if aux2 != 0:
+            a, b = saturate(a, aux0, aux1), saturate(b, aux0, aux1)
+        d = pack(a, b, shr(c, splat(code[i, m.COL_AUX3])), aux0)
+    elif op == m.OP_VABSDIFF:
+        a_less = less_s(a, b) if aux0 != 0 else less_u(a, b)
+        d = select(a_less, b - a, a - b) + c
+        set_predicate(preds, pb, code[i, m.COL_PD0], less_u(d, c), mask)
+    elif op == m.OP_VABSDIFF4:
+        set_predicate(preds, pb, code[i, m.COL_PD0], 0, mask)
+        d = byte_differences(a, b, c, aux0, aux1)
+    elif op == m.OP_ADD_16X2:
+        a = negated_halves(a) if aux0 & 1 else a
+        d = add_16x2(a, negated_halves(b) if aux0 & 2 else b)
+    elif op == m.OP_MNMX_16X2:
+        d = mnmx_16x2(add_16x2(a, b), c, smaller, aux0) if aux2 != 0 else mnmx_16x2(a, b, smaller, aux0)
+        d = mnmx_16x2(d, splat(0), 0, 1) if aux1 != 0 else d
+    elif op == m.OP_MNMX3_16X2:
+        d = mnmx_16x2(mnmx_16x2(a, b, smaller, aux0), c, smaller, aux0)
+        d = mnmx_16x2(d, splat(0), 0, 1) if aux1 != 0 else d
+    elif op == m.OP_ADD_8X4:
+        d = add_8x4(negated_bytes(a) if aux0 & 1 else a, negated_bytes(b) if aux0 & 2 else b)
+    elif op == m.OP_MNMX_8X4:
+        d = mnmx_8x4(a, b, smaller, aux0)
+    elif op == m.OP_ADD_SAT:
+        # a - b is the complement of ~a + b, and so are the limits; -b would not be right of the least integer.
+        flipped = splat(0xFFFFFFFF if aux0 != 0 else 0)
+        d = add_saturated(a ^ flipped, b) ^ flipped
+    elif op == m.OP_MNMX_CHOICE:
+        first = takes_first(a, b, 0, smaller, aux0, aux2)
+        second = takes_first(a, b, 16, smaller, aux0, aux2)
+        d = (select(first, a, b) & splat(0xFFFF)) | (select(second, a, b) & splat(0xFFFF0000))
+        if aux1 != 0:
+            d = mnmx_16x2(d, splat(0), 0, 1) if aux2 != 0 else negative_to_zero(d)
+            first &= takes_first(a, splat(0), 0, NO_LANES, 1, aux2)
+            second &= takes_first(a, splat(0), 16, NO_LANES, 1, aux2)
+        set_predicate(preds, pb, code[i, m.COL_PD1], second, mask)
+        set_predicate(preds, pb, code[i, m.COL_PD0], first, mask)
+    elif op == m.OP_MOV_LANES:
+        chosen = shr(splat(aux0), lane_numbers() & splat(3)) & splat(1)
+        d = select(equal(chosen, splat(1)), a, load(regs, destination(code, i, wb)))
+    store(regs, destination(code, i, wb), d, mask)
+
+
+@compiled
+def exec_int(code, i, regs, wb, preds, pb, mask):
+    """Execute row `i` of `code` (class CLS_INT) for the lanes of `mask`; see isa.microops for every meaning."""
+    op = code[i, m.COL_OP]
+    if op >= m.FIRST_RARE_INT:
+        exec_int_rare(code, i, regs, wb, preds, pb, mask)
+        return
+    if op >= m.FIRST_WIDE_INT:
+        exec_int_wide(code, i, regs, wb, preds, pb, mask)
+        return
+    a = source(code, i, m.COL_A, regs, wb)
+    b = source(code, i, m.COL_B, regs, wb)
+    c = source(code, i, m.COL_C, regs, wb)
+    d = a
+    if op == m.OP_IADD3:
+        d = a + b + c
+    elif op == m.OP_IMAD:
+        d = a * b + c
+    elif op == m.OP_IADD3_X:
+        d = a + b + c + mask_bits(predicate(code, i, m.COL_PS0, preds, pb))
+        d = d + mask_bits(predicate(code, i, m.COL_PS1, preds, pb))
+    elif op == m.OP_IMAD_X:
+        d = a * b + c + mask_bits(predicate(code, i, m.COL_PS0, preds, pb))
+    elif op == m.OP_LEA:
+        d = (a << splat(code[i, m.COL_AUX0])) + b
+    elif op == m.OP_SEL:
+        d = select(predicate(code, i, m.COL_PS0, preds, pb), a, b)
+    elif op == m.OP_AND:
+        d = a & b
+    elif op == m.OP_OR:
+        d = a | b
+    elif op == m.OP_XOR:
+        d = a ^ b
+    elif op == m.OP_LOP3 or op == m.OP_LOP3_PRED:
+        d = truth_table(a, b, c, code[i, m.COL_AUX0])
+        if op == m.OP_LOP3_PRED:
+            nonzero = ~equal(d, splat(0))
+            other = predicate(code, i, m.COL_PS0, preds, pb)
+            result = nonzero & other if code[i, m.COL_AUX1] != 0 else nonzero | other
+            set_predicate(preds, pb, code[i, m.COL_PD0], result, mask)
+    elif op == m.OP_SHL:
+        d = shl(a, b)
+    elif op == m.OP_SHR_U:
+        d = shr(a, b)
+    elif op == m.OP_SHR_S:
+        d = sar(a, b)
+    elif op == m.OP_SHF_L or op == m.OP_SHF_R_U or op == m.OP_SHF_R_S:
+        count = funnel_count(b, code[i, m.COL_AUX1], code[i, m.COL_AUX2])
+        value = join(a, c)
+        if op == m.OP_SHF_L:
+            value = shl64(value, count)
+        elif op == m.OP_SHF_R_U:
+            value = shr64(value, count)
+        else:
+            value = sar64(value, count)
+        d = funnel_word(value, code[i, m.COL_AUX0])
+    elif op == m.OP_MNMX_U:
+        d = select(predicate(code, i, m.COL_PS0, preds, pb), min_u(a, b), max_u(a, b))
+    elif op == m.OP_MNMX_S:
+        d = select(predicate(code, i, m.COL_PS0, preds, pb), min_s(a, b), max_s(a, b))
+    elif op == m.OP_IABS:
+        d = select(less_s(a, splat(0)), splat(0) - a, a)
+    store(regs, destination(code, i, wb), d, mask)

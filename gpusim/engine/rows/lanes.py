@@ -1,0 +1,424 @@
+"""Rows: 32 lanes as one value of compiled code.
+
+`Row` is a Numba type whose value is an LLVM vector of 32 elements: unsigned 32-bit (`u32`), unsigned 64-bit (`u64`),
+`f32` and `f64`. Operators and the functions below become single LLVM vector instructions, so an executor written as
+`d = a + b` has no loop, no aliasing check and compiles in milliseconds. A comparison yields a mask: a uint32 scalar
+with one bit per lane, which `select` and `store` take.
+
+Rows live in a one-dimensional uint32 array, 64-byte aligned, at element offsets that are multiples of 32; a 64-bit
+row is two consecutive 32-bit rows, low words first. Load every source before the first store: source and
+destination may be the same row.
+
+With compilation off a row is a NumPy array, and `lanes_interpreted` has a function in the place of every primitive.
+"""
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.datamodel import models
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import _Intrinsic, intrinsic, lower_builtin, register_model
+
+from gpusim.engine.rows import lanes_interpreted
+from gpusim.engine.state.jit import interpreted_as
+
+LANES = 32
+_ELEMENTS = {
+    "u32": ir.IntType(32),
+    "u64": ir.IntType(64),
+    "f32": ir.FloatType(),
+    "f64": ir.DoubleType(),
+}
+_VECTORS = {name: ir.VectorType(element, LANES) for name, element in _ELEMENTS.items()}
+_MASK = ir.VectorType(ir.IntType(1), LANES)
+
+
+class Row(types.Type):
+    """The Numba type of a row; `element` is 'u32', 'u64', 'f32' or 'f64'."""
+
+    def __init__(self, element: str):
+        self.element = element
+        super().__init__(name=f"row({element})")
+
+
+@register_model(Row)
+class _RowModel(models.PrimitiveModel):
+    """A row is passed and kept as the bare LLVM vector."""
+
+    def __init__(self, manager: Any, kind: Row):
+        super().__init__(manager, kind, _VECTORS[kind.element])
+
+
+u32, u64, f32, f64 = Row("u32"), Row("u64"), Row("f32"), Row("f64")
+_ROWS = {"u32": u32, "u64": u64, "f32": f32, "f64": f64}
+_WIDTH = {"u32": 32, "u64": 64, "f32": 32, "f64": 64}
+
+
+def _constant(vector: ir.VectorType, value: int | float) -> ir.Constant:
+    """Every lane holds `value`."""
+    return ir.Constant(vector, [value] * LANES)
+
+
+def _call(builder: Any, name: str, result: Any, arguments: list[Any]) -> Any:
+    """Call an LLVM intrinsic."""
+    kind = ir.FunctionType(result, [argument.type for argument in arguments])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
+
+
+# --- memory ---------------------------------------------------------------------------------------------------------
+def _pointer(context: Any, builder: Any, kinds: Any, values: Any, element: str = "u32") -> Any:
+    """Pointer to the row at element offset values[1] of array values[0]."""
+    array = context.make_array(kinds[0])(context, builder, values[0])
+    offset = context.cast(builder, values[1], kinds[1], types.int64)
+    return builder.bitcast(builder.gep(array.data, [offset]), _VECTORS[element].as_pointer())
+
+
+@intrinsic
+def load(typing: Any, regs: Any, offset: Any) -> Any:
+    """The u32 row at `regs[offset : offset + 32]`."""
+
+    def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+        return builder.load(_pointer(context, builder, sig.args, values), align=64)
+
+    return u32(regs, offset), generate
+
+
+@intrinsic
+def store(typing: Any, regs: Any, offset: Any, row: Any, mask: Any) -> Any:
+    """Write the lanes of `mask` of a u32 row; the other lanes keep what they hold."""
+
+    def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+        pointer = _pointer(context, builder, sig.args, values)
+        bits = builder.bitcast(context.cast(builder, values[3], sig.args[3], types.uint32), _MASK)
+        builder.store(builder.select(bits, values[2], builder.load(pointer, align=64)), pointer, align=64)
+        return context.get_dummy_value()
+
+    return types.void(regs, offset, u32, mask), generate
+
+
+@intrinsic
+def gather(typing: Any, regs: Any, offset: Any, lanes: Any) -> Any:
+    """The u32 row whose lane k is `regs[offset + lanes[k]]`; `lanes` is a u32 row of numbers 0..31."""
+
+    def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+        wide = _VECTORS["u64"]
+        start = builder.ptrtoint(_pointer(context, builder, sig.args, values), ir.IntType(64))
+        first = builder.insert_element(ir.Constant(wide, ir.Undefined), start, ir.IntType(32)(0))
+        starts = builder.shuffle_vector(first, ir.Constant(wide, ir.Undefined), _constant(_VECTORS["u32"], 0))
+        addresses = builder.add(starts, builder.shl(builder.zext(values[2], wide), _constant(wide, 2)))
+        result = ir.Constant(_VECTORS["u32"], ir.Undefined)
+        for lane in range(LANES):
+            index = ir.IntType(32)(lane)
+            address = builder.inttoptr(
+                builder.extract_element(addresses, index), _ELEMENTS["u32"].as_pointer()
+            )
+            result = builder.insert_element(result, builder.load(address), index)
+        return result
+
+    return (u32(regs, offset, lanes), generate) if lanes == u32 else None
+
+
+def _lane_functions(row: Row, scalar: Any) -> tuple[Any, Any]:
+    """`get(row, lane)` and `put(row, lane, value)` for one lane of a row; `lane` must be 0..31."""
+
+    @intrinsic
+    def get(typing: Any, value: Any, lane: Any) -> Any:
+        def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+            return builder.extract_element(
+                values[0], context.cast(builder, values[1], sig.args[1], types.int32)
+            )
+
+        return (scalar(row, lane), generate) if value == row else None
+
+    @intrinsic
+    def put(typing: Any, value: Any, lane: Any, element: Any) -> Any:
+        def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+            index = context.cast(builder, values[1], sig.args[1], types.int32)
+            one = context.cast(builder, values[2], sig.args[2], scalar)
+            return builder.insert_element(values[0], one, index)
+
+        return (row(row, lane, element), generate) if value == row else None
+
+    return get, put
+
+
+get_u32, put_u32 = _lane_functions(u32, types.uint32)
+get_f32, put_f32 = _lane_functions(f32, types.float32)
+get_f64, put_f64 = _lane_functions(f64, types.float64)
+
+
+@intrinsic
+def fma_scalar(typing: Any, x: Any, y: Any, z: Any) -> Any:
+    """x * y + z of three float64, rounded once."""
+
+    def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+        return _call(builder, "llvm.fma.f64", ir.DoubleType(), list(values))
+
+    return types.float64(types.float64, types.float64, types.float64), generate
+
+
+# --- operators ------------------------------------------------------------------------------------------------------
+def _operator(function: Callable[..., Any], row: Row, emit: Callable[[Any, Any, Any], Any]) -> None:
+    """Give `function(row, row)` the meaning `emit(builder, x, y)`."""
+
+    @infer_global(function)
+    class _Template(AbstractTemplate):
+        def generic(self, args: Any, kws: Any) -> Any:
+            return signature(row, row, row) if args == (row, row) else None
+
+    def lower(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+        return emit(builder, values[0], values[1])
+
+    lower_builtin(function, row, row)(lower)
+
+
+for _row in (u32, u64):
+    _operator(operator.add, _row, lambda builder, x, y: builder.add(x, y))
+    _operator(operator.sub, _row, lambda builder, x, y: builder.sub(x, y))
+    _operator(operator.mul, _row, lambda builder, x, y: builder.mul(x, y))
+    _operator(operator.and_, _row, lambda builder, x, y: builder.and_(x, y))
+    _operator(operator.or_, _row, lambda builder, x, y: builder.or_(x, y))
+    _operator(operator.xor, _row, lambda builder, x, y: builder.xor(x, y))
+    # Shift counts must be below the width; the clamped forms are `shl`, `shr` and `sar`.
+    _operator(operator.lshift, _row, lambda builder, x, y: builder.shl(x, y))
+    _operator(operator.rshift, _row, lambda builder, x, y: builder.lshr(x, y))
+for _row in (f32, f64):
+    _operator(operator.add, _row, lambda builder, x, y: builder.fadd(x, y))
+    _operator(operator.sub, _row, lambda builder, x, y: builder.fsub(x, y))
+    _operator(operator.mul, _row, lambda builder, x, y: builder.fmul(x, y))
+    _operator(operator.truediv, _row, lambda builder, x, y: builder.fdiv(x, y))
+
+
+def _function(arguments: str, result: str, emit: Callable[..., Any]) -> Any:
+    """An intrinsic on rows: `emit(builder, *values)`; arguments such as 'u32 u32', result a row name or 'mask'."""
+    rows = tuple(_ROWS[name] for name in arguments.split())
+    kind = types.uint32 if result == "mask" else _ROWS[result]
+
+    def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+        value = emit(builder, *values)
+        return builder.bitcast(value, ir.IntType(32)) if result == "mask" else value
+
+    if len(rows) == 1:
+
+        @intrinsic
+        def one(typing: Any, x: Any) -> Any:
+            return (kind(*rows), generate) if x == rows[0] else None
+
+        return one
+    if len(rows) == 2:
+
+        @intrinsic
+        def two(typing: Any, x: Any, y: Any) -> Any:
+            return (kind(*rows), generate) if (x, y) == rows else None
+
+        return two
+
+    @intrinsic
+    def three(typing: Any, x: Any, y: Any, z: Any) -> Any:
+        return (kind(*rows), generate) if (x, y, z) == rows else None
+
+    return three
+
+
+# --- making rows ----------------------------------------------------------------------------------------------------
+def _splat(row: Row, scalar: Any) -> Any:
+    vector = _VECTORS[row.element]
+
+    @intrinsic
+    def splat_scalar(typing: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+            one = context.cast(builder, values[0], sig.args[0], scalar)
+            first = builder.insert_element(ir.Constant(vector, ir.Undefined), one, ir.IntType(32)(0))
+            picks = _constant(_VECTORS["u32"], 0)
+            return builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), picks)
+
+        return row(value), generate
+
+    return splat_scalar
+
+
+splat = _splat(u32, types.uint32)
+splat64 = _splat(u64, types.uint64)
+splat_f32 = _splat(f32, types.float32)
+splat_f64 = _splat(f64, types.float64)
+
+
+@intrinsic
+def lane_numbers(typing: Any) -> Any:
+    """The row 0, 1, ... 31."""
+    return u32(), lambda context, builder, sig, values: ir.Constant(_VECTORS["u32"], list(range(LANES)))
+
+
+@intrinsic
+def mask_bits(typing: Any, mask: Any) -> Any:
+    """The u32 row that holds 1 in the lanes of `mask` and 0 elsewhere."""
+
+    def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+        bits = builder.bitcast(context.cast(builder, values[0], sig.args[0], types.uint32), _MASK)
+        return builder.zext(bits, _VECTORS["u32"])
+
+    return u32(mask), generate
+
+
+@intrinsic
+def select(typing: Any, mask: Any, x: Any, y: Any) -> Any:
+    """Lanes of x where the mask has a bit, of y elsewhere; x and y are rows of one type."""
+
+    def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+        bits = builder.bitcast(context.cast(builder, values[0], sig.args[0], types.uint32), _MASK)
+        return builder.select(bits, values[1], values[2])
+
+    return (x(mask, x, x), generate) if isinstance(x, Row) and x == y else None
+
+
+# --- reinterpretation and width -------------------------------------------------------------------------------------
+as_f32 = _function("u32", "f32", lambda b, x: b.bitcast(x, _VECTORS["f32"]))
+as_u32 = _function("f32", "u32", lambda b, x: b.bitcast(x, _VECTORS["u32"]))
+as_f64 = _function("u64", "f64", lambda b, x: b.bitcast(x, _VECTORS["f64"]))
+as_u64 = _function("f64", "u64", lambda b, x: b.bitcast(x, _VECTORS["u64"]))
+zero_extend = _function("u32", "u64", lambda b, x: b.zext(x, _VECTORS["u64"]))
+sign_extend = _function("u32", "u64", lambda b, x: b.sext(x, _VECTORS["u64"]))
+low = _function("u64", "u32", lambda b, x: b.trunc(x, _VECTORS["u32"]))
+high = _function(
+    "u64", "u32", lambda b, x: b.trunc(b.lshr(x, _constant(_VECTORS["u64"], 32)), _VECTORS["u32"])
+)
+
+
+def _join(builder: Any, low_words: Any, high_words: Any) -> Any:
+    upper = builder.shl(builder.zext(high_words, _VECTORS["u64"]), _constant(_VECTORS["u64"], 32))
+    return builder.or_(upper, builder.zext(low_words, _VECTORS["u64"]))
+
+
+join = _function("u32 u32", "u64", _join)
+
+# --- comparisons, result: mask --------------------------------------------------------------------------------------
+equal = _function("u32 u32", "mask", lambda b, x, y: b.icmp_unsigned("==", x, y))
+less_u = _function("u32 u32", "mask", lambda b, x, y: b.icmp_unsigned("<", x, y))
+less_s = _function("u32 u32", "mask", lambda b, x, y: b.icmp_signed("<", x, y))
+equal64 = _function("u64 u64", "mask", lambda b, x, y: b.icmp_unsigned("==", x, y))
+less_u64 = _function("u64 u64", "mask", lambda b, x, y: b.icmp_unsigned("<", x, y))
+less_s64 = _function("u64 u64", "mask", lambda b, x, y: b.icmp_signed("<", x, y))
+equal_f32 = _function("f32 f32", "mask", lambda b, x, y: b.fcmp_ordered("==", x, y))
+less_f32 = _function("f32 f32", "mask", lambda b, x, y: b.fcmp_ordered("<", x, y))
+unordered_f32 = _function("f32 f32", "mask", lambda b, x, y: b.fcmp_unordered("uno", x, y))
+equal_f64 = _function("f64 f64", "mask", lambda b, x, y: b.fcmp_ordered("==", x, y))
+less_f64 = _function("f64 f64", "mask", lambda b, x, y: b.fcmp_ordered("<", x, y))
+unordered_f64 = _function("f64 f64", "mask", lambda b, x, y: b.fcmp_unordered("uno", x, y))
+
+
+# --- integer functions ----------------------------------------------------------------------------------------------
+def _shifted(kind: str, width: int) -> Callable[[Any, Any, Any], Any]:
+    """A shift whose count may be anything: from the width on, zeros (or copies of the sign) are left."""
+    vector = _VECTORS[f"u{width}"]
+
+    def emit(builder: Any, x: Any, count: Any) -> Any:
+        if width == 64:
+            count = builder.zext(count, vector)
+        last = _constant(vector, width - 1)
+        inside = builder.icmp_unsigned("<=", count, last)
+        if kind == "ashr":
+            return builder.ashr(x, builder.select(inside, count, last))
+        return builder.select(
+            inside, getattr(builder, kind)(x, builder.and_(count, last)), _constant(vector, 0)
+        )
+
+    return emit
+
+
+shl = _function("u32 u32", "u32", _shifted("shl", 32))
+shr = _function("u32 u32", "u32", _shifted("lshr", 32))
+sar = _function("u32 u32", "u32", _shifted("ashr", 32))
+shl64 = _function("u64 u32", "u64", _shifted("shl", 64))
+shr64 = _function("u64 u32", "u64", _shifted("lshr", 64))
+sar64 = _function("u64 u32", "u64", _shifted("ashr", 64))
+
+
+def _extreme(signed: bool, smaller: bool) -> Callable[[Any, Any, Any], Any]:
+    def emit(builder: Any, x: Any, y: Any) -> Any:
+        compare = builder.icmp_signed if signed else builder.icmp_unsigned
+        return (
+            builder.select(compare("<", x, y), x, y) if smaller else builder.select(compare("<", x, y), y, x)
+        )
+
+    return emit
+
+
+min_u = _function("u32 u32", "u32", _extreme(False, True))
+max_u = _function("u32 u32", "u32", _extreme(False, False))
+min_s = _function("u32 u32", "u32", _extreme(True, True))
+max_s = _function("u32 u32", "u32", _extreme(True, False))
+
+
+def _bit_function(name: str, element: str = "u32", flag: bool = False) -> Any:
+    def emit(builder: Any, x: Any) -> Any:
+        arguments = [x, ir.IntType(1)(0)] if flag else [x]
+        return _call(builder, f"llvm.{name}.v32i{_WIDTH[element]}", _VECTORS[element], arguments)
+
+    return _function(element, element, emit)
+
+
+count_ones = _bit_function("ctpop")
+leading_zeros = _bit_function("ctlz", flag=True)
+reverse_bits = _bit_function("bitreverse")
+
+
+# --- floating-point functions ---------------------------------------------------------------------------------------
+def _float_function(name: str, element: str, arity: int = 1) -> Any:
+    def emit(builder: Any, *values: Any) -> Any:
+        return _call(builder, f"llvm.{name}.v32{element}", _VECTORS[element], list(values))
+
+    return _function(" ".join([element] * arity), element, emit)
+
+
+fma32 = _float_function("fma", "f32", 3)
+fma64 = _float_function("fma", "f64", 3)
+sqrt32 = _float_function("sqrt", "f32")
+sqrt64 = _float_function("sqrt", "f64")
+nearest32 = _float_function("roundeven", "f32")
+floor32 = _float_function("floor", "f32")
+ceil32 = _float_function("ceil", "f32")
+truncate32 = _float_function("trunc", "f32")
+nearest64 = _float_function("roundeven", "f64")
+floor64 = _float_function("floor", "f64")
+ceil64 = _float_function("ceil", "f64")
+truncate64 = _float_function("trunc", "f64")
+to_f64 = _function("f32", "f64", lambda b, x: b.fpext(x, _VECTORS["f64"]))
+to_f32 = _function("f64", "f32", lambda b, x: b.fptrunc(x, _VECTORS["f32"]))
+# Integer results are defined for values inside the integer type only: clamp first.
+f64_to_s64 = _function("f64", "u64", lambda b, x: b.fptosi(x, _VECTORS["u64"]))
+f64_to_u64 = _function("f64", "u64", lambda b, x: b.fptoui(x, _VECTORS["u64"]))
+s64_to_f64 = _function("u64", "f64", lambda b, x: b.sitofp(x, _VECTORS["f64"]))
+u64_to_f64 = _function("u64", "f64", lambda b, x: b.uitofp(x, _VECTORS["f64"]))
+s64_to_f32 = _function("u64", "f32", lambda b, x: b.sitofp(x, _VECTORS["f32"]))
+u64_to_f32 = _function("u64", "f32", lambda b, x: b.uitofp(x, _VECTORS["f32"]))
+
+
+# Half precision: a u32 row whose low 16 bits are an IEEE half.
+def _half_vector(builder: Any, x: Any, kind: Any) -> Any:
+    bits = builder.trunc(x, ir.VectorType(ir.IntType(16), LANES))
+    return builder.bitcast(bits, ir.VectorType(kind, LANES))
+
+
+half_to_f32 = _function(
+    "u32", "f32", lambda b, x: b.fpext(_half_vector(b, x, ir.HalfType()), _VECTORS["f32"])
+)
+
+
+def _to_half(builder: Any, x: Any) -> Any:
+    half = builder.fptrunc(x, ir.VectorType(ir.HalfType(), LANES))
+    return builder.zext(builder.bitcast(half, ir.VectorType(ir.IntType(16), LANES)), _VECTORS["u32"])
+
+
+f32_to_half = _function("f32", "u32", _to_half)
+
+# --- without compilation --------------------------------------------------------------------------------------------
+globals().update(
+    {
+        name: interpreted_as(getattr(lanes_interpreted, name))(primitive)
+        for name, primitive in tuple(globals().items())
+        if isinstance(primitive, _Intrinsic)
+    }
+)

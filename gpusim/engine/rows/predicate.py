@@ -1,0 +1,115 @@
+"""Predicate executor (class CLS_PRED): comparisons, predicate logic, predicates to and from registers."""
+
+from gpusim.engine.rows.common import destination, predicate, set_predicate, source, source_pair
+from gpusim.engine.rows.float import compare_f32
+from gpusim.engine.rows.float_bits import NO_LANES, combined, compare_masks
+from gpusim.engine.rows.lanes import (
+    equal,
+    equal64,
+    less_s,
+    less_s64,
+    less_u,
+    less_u64,
+    mask_bits,
+    shr,
+    splat,
+    store,
+)
+from gpusim.engine.state.jit import compiled
+from isa import microops as m
+
+_PREDICATES = 7
+
+
+@compiled
+def predicate_table(p, q, r, table):
+    """PLOP3: bit (4p + 2q + r) of the table, for every lane."""
+    result = NO_LANES
+    for k in range(8):
+        if (table >> k) & 1:
+            result |= (p if k & 4 else ~p) & (q if k & 2 else ~q) & (r if k & 1 else ~r)
+    return result
+
+
+@compiled
+def sign_or(value, from_register, code, i, column, regs, wb):
+    """A source of PLOP3: a predicate, or the sign of a register."""
+    return less_s(source(code, i, column, regs, wb), splat(0)) if from_register != 0 else value
+
+
+@compiled
+def gather_predicates(preds, first):
+    """Row of seven bits, bit k = predicate k."""
+    bits = splat(0)
+    for k in range(_PREDICATES):
+        bits = bits | (mask_bits(preds[first + k]) << splat(k))
+    return bits
+
+
+@compiled
+def needs_slow_division(a, b):
+    """FCHK: lanes in which a / b may leave the range where Newton's iteration is exact.
+
+    The exponent fields alone decide; the limits were read off an H200 over all 65,536 pairs of exponents.
+    """
+    ea = shr(a, splat(23)) & splat(255)
+    eb = shr(b, splat(23)) & splat(255)
+    difference = ea - eb
+    bad_a = less_u(splat(254 - 25), ea - splat(25))
+    bad_b = less_u(splat(251 - 2), eb - splat(2))
+    return bad_a | bad_b | less_s(splat(126), difference) | less_s(difference, splat(-124))
+
+
+@compiled
+def exec_pred(code, i, regs, wb, preds, pb, mask):
+    """Execute row `i` of `code` (class CLS_PRED) for the lanes of `mask`; see isa.microops for every meaning."""
+    op = code[i, m.COL_OP]
+    aux0, aux1 = code[i, m.COL_AUX0], code[i, m.COL_AUX1]
+    p = predicate(code, i, m.COL_PS0, preds, pb)
+    if op == m.OP_PLOP3:
+        q = predicate(code, i, m.COL_PS1, preds, pb)
+        r = predicate(code, i, m.COL_PS2, preds, pb)
+        signs = code[i, m.COL_AUX2]
+        p = sign_or(p, signs & 1, code, i, m.COL_A, regs, wb)
+        q = sign_or(q, signs & 2, code, i, m.COL_B, regs, wb)
+        r = sign_or(r, signs & 4, code, i, m.COL_C, regs, wb)
+        set_predicate(preds, pb, code[i, m.COL_PD1], predicate_table(p, q, r, aux1), mask)
+        set_predicate(preds, pb, code[i, m.COL_PD0], predicate_table(p, q, r, aux0), mask)
+        return
+    a = source(code, i, m.COL_A, regs, wb)
+    b = source(code, i, m.COL_B, regs, wb)
+    first = pb + (8 if aux1 != 0 else 0)
+    if op == m.OP_P2R:
+        chosen = b & splat(0xFF)  # there is no predicate behind the top bit: it becomes zero
+        bits = gather_predicates(preds, first) & chosen
+        shift = splat(8 * aux0)
+        d = (a & ((chosen << shift) ^ splat(0xFFFFFFFF))) | (bits << shift)
+        store(regs, destination(code, i, wb), d, mask)
+        return
+    if op == m.OP_R2P:
+        bits = shr(a, splat(8 * aux0))
+        for k in range(_PREDICATES):
+            chosen = ~equal(b & splat(1 << k), splat(0)) & mask
+            value = ~equal(bits & splat(1 << k), splat(0))
+            preds[first + k] = (preds[first + k] & ~chosen) | (value & chosen)
+        return
+    if op == m.OP_FCHK:
+        set_predicate(preds, pb, code[i, m.COL_PD0], needs_slow_division(a, b), mask)
+        return
+    if op == m.OP_FSETP:
+        holds = compare_f32(a, b, aux0, aux1)
+    elif op == m.OP_ISETP_WIDE:
+        wide_a = source_pair(code, i, m.COL_A, regs, wb)
+        wide_b = source_pair(code, i, m.COL_B, regs, wb)
+        below = less_u64(wide_a, wide_b) if aux1 != 0 else less_s64(wide_a, wide_b)
+        holds = compare_masks(below, equal64(wide_a, wide_b), NO_LANES, aux0)
+    else:
+        less = less_u(a, b) if aux1 != 0 else less_s(a, b)
+        equals = equal(a, b)
+        holds = compare_masks(less, equals, NO_LANES, aux0)
+        if code[i, m.COL_AUX3] != 0:
+            # The words below decide where the high words are equal.
+            below = predicate(code, i, m.COL_PS1, preds, pb)
+            holds = (equals & below) | (~equals & holds)
+    set_predicate(preds, pb, code[i, m.COL_PD1], combined(~holds, p, code[i, m.COL_AUX2]), mask)
+    set_predicate(preds, pb, code[i, m.COL_PD0], combined(holds, p, code[i, m.COL_AUX2]), mask)

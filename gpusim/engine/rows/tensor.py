@@ -1,0 +1,162 @@
+"""Tensor-core executor (class CLS_TENSOR): matrix products of fragments that are spread over a warp, and MOVM.
+
+Lane 4g + t holds row g of A, column g of B, and columns 2t, 2t + 1 of row g of C and D (and row g + 8 where M is 16);
+along K every register holds the elements that fit in 32 bits, the four t one after the other (PTX manual, mma
+fragments). How sums are rounded is told in `tensor_sum`.
+"""
+
+from gpusim.engine.rows.common import destination, row_offset
+from gpusim.engine.rows.double import QUIET, canonical64
+from gpusim.engine.rows.int import store_pair
+from gpusim.engine.rows.lanes import (
+    as_f64,
+    as_u64,
+    equal,
+    fma64,
+    gather,
+    join,
+    lane_numbers,
+    load,
+    select,
+    shr,
+    splat,
+    splat64,
+    store,
+    unordered_f64,
+)
+from gpusim.engine.rows.tensor_integer import integer_sum, sparse_integer_sum
+from gpusim.engine.rows.tensor_sum import a_lanes, b_lanes, fused_sparse_sum, fused_sum, metadata
+from gpusim.engine.state.jit import compiled
+from isa import microops as m
+
+
+@compiled
+def float_element(code, i, regs, wb, half, odd):
+    """Result words of one row half (0: g, 1: g + 8) and one of the lane's two columns."""
+    kind, result_bits = code[i, m.COL_AUX1], code[i, m.COL_AUX2]
+    depth = code[i, m.COL_AUX0] & 255
+    sparse = code[i, m.COL_AUX3]
+    a = row_offset(code[i, m.COL_A], wb) + 32 * half
+    b = row_offset(code[i, m.COL_B], wb)
+    c = row_offset(code[i, m.COL_C], wb)
+    c_word = load(regs, c + 32 * (2 * half + odd if result_bits == 32 else half))
+    words = depth // 4 if kind == m.TENSOR_TF32 else depth // 8
+    kinds = kind | kind << 8
+    if sparse == 0:
+        return fused_sum(regs, a, regs, b, odd, words, kinds, c_word, odd, result_bits, 1.0)
+    narrow = words == 2
+    chosen = metadata(regs, row_offset(code[i, m.COL_AUX5], wb), sparse - 1, half, narrow)
+    return fused_sparse_sum(regs, a, regs, b, odd, words // 2, kinds, c_word, odd, result_bits, chosen)
+
+
+@compiled
+def hmma(code, i, regs, wb, mask):
+    s00, s01 = float_element(code, i, regs, wb, 0, 0), float_element(code, i, regs, wb, 0, 1)
+    s10, s11 = float_element(code, i, regs, wb, 1, 0), float_element(code, i, regs, wb, 1, 1)
+    d = destination(code, i, wb)
+    if code[i, m.COL_AUX2] == 32:
+        store(regs, d, s00, mask)
+        store(regs, d + 32, s01, mask)
+        store(regs, d + 64, s10, mask)
+        store(regs, d + 96, s11, mask)
+    else:
+        store(regs, d, s00 | (s01 << splat(16)), mask)
+        store(regs, d + 32, s10 | (s11 << splat(16)), mask)
+
+
+@compiled
+def integer_element(code, i, regs, wb, tall, half, odd):
+    """As float_element for integers and bits."""
+    kind, saturate, sparse = code[i, m.COL_AUX1], code[i, m.COL_AUX2] != 0, code[i, m.COL_AUX3]
+    a = row_offset(code[i, m.COL_A], wb) + 32 * half
+    b = row_offset(code[i, m.COL_B], wb)
+    c_word = load(regs, row_offset(code[i, m.COL_C], wb) + 32 * (2 * half + odd))
+    words = code[i, m.COL_AUX4]
+    if sparse == 0:
+        return integer_sum(regs, a, 64 if tall else 32, regs, b, odd, words, kind, c_word, saturate)
+    meta = row_offset(code[i, m.COL_AUX5], wb)
+    return sparse_integer_sum(regs, a, regs, b, odd, words, kind, c_word, saturate, meta, half, sparse - 1)
+
+
+@compiled
+def imma(code, i, regs, wb, mask):
+    tall = code[i, m.COL_AUX0] >> 16 == 16
+    s00, s01 = integer_element(code, i, regs, wb, tall, 0, 0), integer_element(code, i, regs, wb, tall, 0, 1)
+    s10, s11 = splat(0), splat(0)
+    if tall:
+        s10, s11 = integer_element(code, i, regs, wb, tall, 1, 0), integer_element(code, i, regs, wb, tall, 1, 1)
+    d = destination(code, i, wb)
+    store(regs, d, s00, mask)
+    store(regs, d + 32, s01, mask)
+    if tall:
+        store(regs, d + 64, s10, mask)
+        store(regs, d + 96, s11, mask)
+
+
+@compiled
+def gather_f64(regs, offset, lanes):
+    return as_f64(join(gather(regs, offset, lanes), gather(regs, offset + 32, lanes)))
+
+
+@compiled
+def kept_nan(source, bits):
+    """`bits`, or where a source is NaN that NaN, made quiet: DMMA hands it on as DFMA does."""
+    return select(unordered_f64(source, source), as_u64(source) | splat64(QUIET), bits)
+
+
+@compiled
+def double_element(code, i, regs, wb, tall, half, odd):
+    """Bits of one chain of fused multiply-adds in the order of K, as on an H200."""
+    a = row_offset(code[i, m.COL_A], wb) + 64 * half
+    b = row_offset(code[i, m.COL_B], wb)
+    c = row_offset(code[i, m.COL_C], wb) + 64 * (2 * half + odd)
+    total = as_f64(join(load(regs, c), load(regs, c + 32)))
+    for step in range((code[i, m.COL_AUX0] & 255) // 4):
+        for t in range(4):
+            row = gather_f64(regs, a + (128 if tall else 64) * step, a_lanes(t))
+            column = gather_f64(regs, b + 64 * step, b_lanes(t, odd))
+            bits = kept_nan(row, canonical64(fma64(row, column, total)))
+            total = as_f64(kept_nan(column, kept_nan(total, bits)))
+    return as_u64(total)
+
+
+@compiled
+def dmma(code, i, regs, wb, mask):
+    tall = code[i, m.COL_AUX0] >> 16 == 16
+    s00, s01 = double_element(code, i, regs, wb, tall, 0, 0), double_element(code, i, regs, wb, tall, 0, 1)
+    s10, s11 = s00, s01
+    if tall:
+        s10, s11 = double_element(code, i, regs, wb, tall, 1, 0), double_element(code, i, regs, wb, tall, 1, 1)
+    d = destination(code, i, wb)
+    store_pair(regs, d, s00, mask)
+    store_pair(regs, d + 64, s01, mask)
+    if tall:
+        store_pair(regs, d + 128, s10, mask)
+        store_pair(regs, d + 192, s11, mask)
+
+
+@compiled
+def transposed(regs, offset):
+    """MOVM.MT88: element (g, 2t) and (g, 2t + 1) of the transposed 8x8 matrix of halves."""
+    lane = lane_numbers()
+    row, t = shr(lane, splat(2)), lane & splat(3)
+    holder = (t << splat(3)) + shr(row, splat(1))
+    first = gather(regs, offset, holder)
+    second = gather(regs, offset, holder + splat(4))
+    in_lower = equal(row & splat(1), splat(0))
+    low_half = select(in_lower, first, shr(first, splat(16))) & splat(0xFFFF)
+    return low_half | (select(in_lower, second, shr(second, splat(16))) << splat(16))
+
+
+@compiled
+def exec_tensor(code, i, regs, wb, preds, pb, mask):
+    """Execute row `i` of `code` (class CLS_TENSOR) for the lanes of `mask`; see isa.microops for every meaning."""
+    op = code[i, m.COL_OP]
+    if op == m.OP_HMMA:
+        hmma(code, i, regs, wb, mask)
+    elif op == m.OP_IMMA:
+        imma(code, i, regs, wb, mask)
+    elif op == m.OP_DMMA:
+        dmma(code, i, regs, wb, mask)
+    else:
+        store(regs, destination(code, i, wb), transposed(regs, row_offset(code[i, m.COL_A], wb)), mask)

@@ -1,0 +1,240 @@
+"""Products of matrix fragments, added up as the tensor cores of an H200 do it, bit for bit.
+
+A sum is not a chain of rounded additions. All products of an instruction and the addend are aligned to the largest
+exponent among them, cut (toward zero) at a fixed number of binary places below it, added exactly, and only the total is
+rounded: to nearest for half-precision results, toward zero for single precision. Exponents are those of the factors
+added, so a product may be as large as four times its power of two; zeros take no part. The structure is that of Fasi,
+Higham, Mikaitis and Pranesh, "Numerical behavior of NVIDIA tensor cores" (PeerJ Computer Science 7:e330, 2021), and Li
+et al., "FTTN" (CCGrid 2024); 25 places, one sum over all of K, and 13 places for 8-bit floats, whose single-precision
+results keep 13 bits of fraction, are what products of random matrices on an H200 show without an exception.
+"""
+
+import math
+
+from gpusim.engine.rows.float_bits import NO_LANES, round_to_f32
+from gpusim.engine.rows.half_bits import from_half, odd_f32, to_half
+from gpusim.engine.rows.lanes import (
+    as_f32,
+    as_f64,
+    as_u32,
+    equal,
+    gather,
+    lane_numbers,
+    less_f64,
+    max_u,
+    select,
+    shl64,
+    shr,
+    splat,
+    splat_f32,
+    splat_f64,
+    to_f64,
+    truncate64,
+    zero_extend,
+)
+from gpusim.engine.state.jit import compiled
+from isa import microops as m
+
+PLACES = 25
+PLACES_8BIT = 13
+_ORIGIN = 256  # added to exponents, so that zero can stand for a number that takes no part
+_F64_BIAS = 1023
+_F64_FRACTION = 52
+_F32_LIMIT = 2.0**128
+_KEPT_8BIT = 0xFFFFFC00  # sign, exponent and 13 bits of fraction
+_INFINITY = 0x7F800000
+_E4M3_SCALE = 2.0**120  # from the exponent bias of an f32 to that of an e4m3
+
+
+@compiled
+def a_lanes(t):
+    """Lane that holds the elements number t of this lane's row of A."""
+    return (lane_numbers() & splat(28)) + splat(t)
+
+
+@compiled
+def b_lanes(t, odd):
+    """Lane that holds the elements number t of column 2t' or 2t' + 1 of B, for this lane's t'."""
+    return ((lane_numbers() & splat(3)) << splat(3)) + splat(4 * odd + t)
+
+
+@compiled
+def elements_per_word(kind):
+    if kind == m.TENSOR_TF32:
+        return 1
+    return 4 if kind == m.TENSOR_E4M3 or kind == m.TENSOR_E5M2 else 2
+
+
+@compiled
+def bits_of_element(word, k, kind):
+    """Element k of a fragment word in its low bits; a tf32 without the lower 13 bits, which do not count."""
+    if kind == m.TENSOR_TF32:
+        return word & splat(0xFFFFE000)
+    if kind == m.TENSOR_E4M3 or kind == m.TENSOR_E5M2:
+        return shr(word, splat(8 * k)) & splat(0xFF)
+    return shr(word, splat(16 * k)) & splat(0xFFFF)
+
+
+@compiled
+def value_of(bits, kind):
+    """An element's value as f64."""
+    if kind == m.TENSOR_TF32:
+        return to_f64(as_f32(bits))
+    if kind == m.TENSOR_BF16:
+        return to_f64(as_f32(bits << splat(16)))
+    if kind == m.TENSOR_E4M3:
+        size = bits & splat(0x7F)
+        magnitude = as_f32(size << splat(20)) * splat_f32(_E4M3_SCALE)
+        magnitude = select(equal(size, splat(0x7F)), splat_f32(math.nan), magnitude)
+        return to_f64(as_f32(as_u32(magnitude) ^ ((bits & splat(0x80)) << splat(24))))
+    return to_f64(from_half(bits << splat(8) if kind == m.TENSOR_E5M2 else bits, m.HALF_F16, 0))
+
+
+@compiled
+def exponent_of(bits, kind):
+    """An element's exponent plus _ORIGIN, 0 for a zero; that of denormal numbers is the smallest of the format."""
+    if kind == m.TENSOR_TF32:
+        field, bias, magnitude = shr(bits, splat(23)) & splat(255), 127, bits & splat(0x7FFFFFFF)
+    elif kind == m.TENSOR_BF16:
+        field, bias, magnitude = shr(bits, splat(7)) & splat(255), 127, bits & splat(0x7FFF)
+    elif kind == m.TENSOR_E4M3:
+        field, bias, magnitude = shr(bits, splat(3)) & splat(15), 7, bits & splat(0x7F)
+    elif kind == m.TENSOR_E5M2:
+        field, bias, magnitude = shr(bits, splat(2)) & splat(31), 15, bits & splat(0x7F)
+    else:
+        field, bias, magnitude = shr(bits, splat(10)) & splat(31), 15, bits & splat(0x7FFF)
+    exponent = max_u(field, splat(1)) + splat(_ORIGIN - bias)
+    return select(equal(magnitude, splat(0)), splat(0), exponent)
+
+
+@compiled
+def larger_exponent(top, a_bits, a_kind, b_bits, b_kind):
+    """The larger of `top` and the exponent of a product."""
+    a, b = exponent_of(a_bits, a_kind), exponent_of(b_bits, b_kind)
+    nothing = equal(a, splat(0)) | equal(b, splat(0))
+    return max_u(top, select(nothing, splat(0), a + b))
+
+
+@compiled
+def power_of_two(exponent):
+    """2 to a row of exponents to which the bias of f64 has been added."""
+    return as_f64(shl64(zero_extend(exponent), splat(_F64_FRACTION)))
+
+
+@compiled
+def scale_up(top, places):
+    """What makes the last place that counts a one."""
+    return power_of_two(splat(_F64_BIAS + 2 * _ORIGIN + places) - top)
+
+
+@compiled
+def finished(total, plain, top, places, result_bits):
+    """Result words (halves in the low bits) from the aligned total, and from the plain sum where that is not finite."""
+    exact = total * power_of_two(top + splat(_F64_BIAS - 2 * _ORIGIN - places))
+    infinity = splat_f64(math.inf)
+    finite = less_f64(plain, infinity) & less_f64(splat_f64(-math.inf), plain)
+    value = select(finite, exact, plain)
+    if result_bits == 16:
+        return to_half(odd_f32(value, splat_f64(0.0)), m.HALF_F16)
+    bits = round_to_f32(value, splat_f64(0.0), m.ROUND_ZERO)
+    above = ~less_f64(value, splat_f64(_F32_LIMIT)) & finite
+    below = ~less_f64(splat_f64(-_F32_LIMIT), value) & finite
+    bits = select(above, splat(_INFINITY), select(below, splat(_INFINITY | 0x80000000), bits))
+    if places == PLACES_8BIT:
+        special = equal(bits & splat(_INFINITY), splat(_INFINITY))
+        bits = select(special | NO_LANES, bits, bits & splat(_KEPT_8BIT))
+    return bits
+
+
+@compiled
+def addend(word, upper, result_bits):
+    """(value, exponent) of an element of C: an f32 or one half of a word."""
+    if result_bits == 32:
+        magnitude = word & splat(0x7FFFFFFF)
+        exponent = max_u(shr(magnitude, splat(23)), splat(1)) + splat(2 * _ORIGIN - 127)
+        return to_f64(as_f32(word)), select(equal(magnitude, splat(0)), splat(0), exponent)
+    bits = bits_of_element(word, upper, m.TENSOR_F16)
+    exponent = exponent_of(bits, m.TENSOR_F16)
+    shifted = select(equal(exponent, splat(0)), splat(0), exponent + splat(_ORIGIN))
+    return value_of(bits, m.TENSOR_F16), shifted
+
+
+@compiled
+def fused_sum(a_rows, a, b_rows, b, odd, words, kinds, c_word, upper, result_bits, sign):
+    """An element of C in every lane plus the products of a row of A and a column of B.
+
+    a_rows[a + 64 * word], b_rows[b + 32 * word]: fragment words; kinds: TENSOR_* of A | of B << 8; odd: which of the
+    lane's two columns; sign: 1.0 or -1.0, which multiplies the products.
+    """
+    a_kind, b_kind = kinds & 255, kinds >> 8
+    places = PLACES_8BIT if a_kind == m.TENSOR_E4M3 or a_kind == m.TENSOR_E5M2 else PLACES
+    per = elements_per_word(a_kind)
+    plain, top = addend(c_word, upper, result_bits)
+    for word in range(words):
+        for t in range(4):
+            a_word = gather(a_rows, a + 64 * word, a_lanes(t))
+            b_word = gather(b_rows, b + 32 * word, b_lanes(t, odd))
+            for k in range(per):
+                a_bits, b_bits = bits_of_element(a_word, k, a_kind), bits_of_element(b_word, k, b_kind)
+                top = larger_exponent(top, a_bits, a_kind, b_bits, b_kind)
+    scale = scale_up(top, places)
+    total = splat_f64(0.0) + truncate64(plain * scale)
+    for word in range(words):
+        for t in range(4):
+            a_word = gather(a_rows, a + 64 * word, a_lanes(t))
+            b_word = gather(b_rows, b + 32 * word, b_lanes(t, odd))
+            for k in range(per):
+                a_value = value_of(bits_of_element(a_word, k, a_kind), a_kind) * splat_f64(sign)
+                product = a_value * value_of(bits_of_element(b_word, k, b_kind), b_kind)
+                plain = plain + product
+                total = total + truncate64(product * scale)
+    return finished(total, plain, top, places, result_bits)
+
+
+@compiled
+def selected(b_rows, b, odd, chosen, j, kind):
+    """(row of B, element of it) that meets compressed element j of A; `chosen`: metadata of the lane's row of A.
+
+    Of each four elements along K two are kept, of each two tf32 one; two bits of metadata number them.
+    """
+    if kind == m.TENSOR_TF32:
+        position = splat(2 * (j & 1)) + (shr(chosen, splat(4 * j + 1)) & splat(1))
+        return gather(b_rows, b + 32 * (j >> 1), b_lanes(0, odd) + position), splat(0)
+    number = shr(chosen, splat(2 * j)) & splat(3)
+    group = j >> 1
+    position = splat(2 * (group & 1)) + shr(number, splat(1))
+    return gather(b_rows, b + 32 * (group >> 1), b_lanes(0, odd) + position), (number & splat(1)) << splat(4)
+
+
+@compiled
+def fused_sparse_sum(a_rows, a, b_rows, b, odd, words, kinds, c_word, upper, result_bits, chosen):
+    """As fused_sum where only half of A is there and `chosen` says which half, a word for each lane's row."""
+    kind = kinds & 255
+    per = elements_per_word(kind)
+    plain, top = addend(c_word, upper, result_bits)
+    for j in range(4 * per * words):
+        a_word = gather(a_rows, a + 64 * (j // (4 * per)), a_lanes((j // per) & 3))
+        b_word, shift = selected(b_rows, b, odd, chosen, j, kind)
+        a_bits, b_bits = bits_of_element(a_word, j % per, kind), bits_of_element(shr(b_word, shift), 0, kind)
+        top = larger_exponent(top, a_bits, kind, b_bits, kind)
+    scale = scale_up(top, PLACES)
+    total = splat_f64(0.0) + truncate64(plain * scale)
+    for j in range(4 * per * words):
+        a_word = gather(a_rows, a + 64 * (j // (4 * per)), a_lanes((j // per) & 3))
+        b_word, shift = selected(b_rows, b, odd, chosen, j, kind)
+        a_bits, b_bits = bits_of_element(a_word, j % per, kind), bits_of_element(shr(b_word, shift), 0, kind)
+        product = value_of(a_bits, kind) * value_of(b_bits, kind)
+        plain = plain + product
+        total = total + truncate64(product * scale)
+    return finished(total, plain, top, PLACES, result_bits)
+
+
+@compiled
+def metadata(regs, rows, selector, lower, narrow):
+    """Metadata words of rows g (`lower` 0) or g + 8: 16-bit pieces of one lane (`narrow`) or of two (PTX manual)."""
+    lanes = lane_numbers() & splat(28)
+    if narrow:
+        return shr(gather(regs, rows, lanes + splat(selector)), splat(16 * lower)) & splat(0xFFFF)
+    first = shr(gather(regs, rows, lanes + splat(2 * selector)), splat(16 * lower)) & splat(0xFFFF)
+    second = shr(gather(regs, rows, lanes + splat(2 * selector + 1)), splat(16 * lower)) & splat(0xFFFF)
+    return first | (second << splat(16))

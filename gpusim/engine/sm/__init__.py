@@ -1,0 +1,6 @@
+"""When an instruction runs, and what it does beyond its registers, inside one SM.
+
+Read `sm` (the life of an SM in a window), `scheduler` and `readiness` (who issues), `execute` (one instruction),
+`control`, `splits` and `convergence` (divergence), `lsu`, `coalescer` and `lines` (an access and the L1), then what
+else there is: `barrier`, `mbarrier`, `cluster`, `async_copy`, `bulk_copy`, `group_matrix`.
+"""

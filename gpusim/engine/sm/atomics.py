@@ -1,0 +1,272 @@
+"""Read-modify-write operations: on shared memory at issue, on global memory at L2 in time order between windows."""
+
+import numpy as np
+
+from gpusim.engine.rows.common import row_offset
+from gpusim.engine.rows.scalar_half import combine_halves
+from gpusim.engine.sm.cluster import BYTE_MASK, SM_SHIFT
+from gpusim.engine.sm.space import load_rows
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.bits import lowest_bit
+from gpusim.engine.state.jit import compiled
+from gpusim.engine.state.memory import REQ_TOKEN
+from isa import microops as M
+
+
+@compiled
+def words_of(kind):
+    """32-bit words of an atomic's type."""
+    if kind == M.TYPE_U64 or kind == M.TYPE_S64 or kind == M.TYPE_F64:
+        return 2
+    if kind == M.TYPE_F32X2 or kind == M.TYPE_F16X4 or kind == M.TYPE_BF16X4:
+        return 2
+    if kind == M.TYPE_U128 or kind == M.TYPE_F32X4 or kind == M.TYPE_F16X8 or kind == M.TYPE_BF16X8:
+        return 4
+    return 1
+
+
+@compiled
+def is_vector(kind):
+    """A type whose 32-bit words are combined each on its own."""
+    return kind >= M.FIRST_VECTOR_TYPE
+
+
+@compiled
+def float_of(word):
+    """The float32 with these bits."""
+    return np.uint32(word).view(np.float32)
+
+
+@compiled
+def bits_of(value):
+    """The bits of a float32."""
+    return np.float32(value).view(np.uint32)
+
+
+@compiled
+def double_of(word):
+    return np.uint64(word).view(np.float64)
+
+
+@compiled
+def double_bits(value):
+    return np.float64(value).view(np.uint64)
+
+
+@compiled
+def flush(word):
+    """A float32's bits with denormals made zero of the same sign."""
+    if word & np.uint32(0x7F800000) == 0:
+        return np.uint32(word & np.uint32(0x80000000))
+    return np.uint32(word)
+
+
+@compiled
+def add_floats(flushes, old, value):
+    """Bits of the sum of two float32; a NaN is canonical."""
+    a = flush(old) if flushes else np.uint32(old)
+    b = flush(value) if flushes else np.uint32(value)
+    total = np.float32(float_of(a) + float_of(b))
+    if np.isnan(total):
+        return np.uint32(0x7FFFFFFF)
+    return flush(bits_of(total)) if flushes else bits_of(total)
+
+
+@compiled
+def combine32(op, kind, old, value):
+    """New 32-bit word for every operation that needs no second operand."""
+    if op == M.ATOMIC_EXCH:
+        return value
+    if kind == M.TYPE_F32 or kind == M.TYPE_F32_FTZ or kind == M.TYPE_F32X2 or kind == M.TYPE_F32X4:
+        return add_floats(kind != M.TYPE_F32, old, value)  # the only operation besides exchanges
+    if kind == M.TYPE_F16X2 or kind == M.TYPE_F16X4 or kind == M.TYPE_F16X8:
+        return combine_halves(op, M.HALF_F16, old, value)
+    if kind == M.TYPE_BF16X2 or kind == M.TYPE_BF16X4 or kind == M.TYPE_BF16X8:
+        return combine_halves(op, M.HALF_BF16, old, value)
+    if op == M.ATOMIC_ADD:
+        return np.uint32(old + value)
+    if op == M.ATOMIC_POPC_INC:
+        return np.uint32(old + np.uint32(1))
+    if op == M.ATOMIC_MIN:
+        if kind == M.TYPE_S32:
+            return old if np.int32(old) < np.int32(value) else value
+        return min(old, value)
+    if op == M.ATOMIC_MAX:
+        if kind == M.TYPE_S32:
+            return old if np.int32(old) > np.int32(value) else value
+        return max(old, value)
+    if op == M.ATOMIC_INC:
+        return np.uint32(0) if old >= value else np.uint32(old + np.uint32(1))
+    if op == M.ATOMIC_DEC:
+        return value if (old == 0 or old > value) else np.uint32(old - np.uint32(1))
+    if op == M.ATOMIC_AND:
+        return old & value
+    if op == M.ATOMIC_OR:
+        return old | value
+    return old ^ value
+
+
+@compiled
+def combine64(op, kind, old, value):
+    """As combine32 for 64-bit types."""
+    if op == M.ATOMIC_EXCH:
+        return value
+    if kind == M.TYPE_F64:
+        return double_bits(double_of(old) + double_of(value))
+    if op == M.ATOMIC_ADD:
+        return np.uint64(old + value)
+    if op == M.ATOMIC_MIN:
+        if kind == M.TYPE_S64:
+            return old if np.int64(old) < np.int64(value) else value
+        return min(old, value)
+    if op == M.ATOMIC_MAX:
+        if kind == M.TYPE_S64:
+            return old if np.int64(old) > np.int64(value) else value
+        return max(old, value)
+    if op == M.ATOMIC_AND:
+        return old & value
+    if op == M.ATOMIC_OR:
+        return old | value
+    return old ^ value
+
+
+@compiled
+def modify(words, at, op, kind, values, lane):
+    """One lane's atomic on words[at...]; values[0:4] operand, values[4:8] swap value. True if memory was written."""
+    count = words_of(kind)
+    if op == M.ATOMIC_CAS or op == M.ATOMIC_CAST_SPIN:
+        for k in range(count):
+            if words[at + k] != values[k, lane]:
+                return False
+        for k in range(count):
+            words[at + k] = values[4 + k, lane]
+        return True
+    if count == 1 or is_vector(kind):
+        for k in range(count):
+            words[at + k] = combine32(op, kind, words[at + k], values[k, lane])
+    elif count == 2:
+        old = np.uint64(words[at]) | (np.uint64(words[at + 1]) << np.uint64(32))
+        value = np.uint64(values[0, lane]) | (np.uint64(values[1, lane]) << np.uint64(32))
+        new = combine64(op, kind, old, value)
+        words[at] = np.uint32(new & np.uint64(0xFFFFFFFF))
+        words[at + 1] = np.uint32(new >> np.uint64(32))
+    else:
+        for k in range(count):
+            words[at + k] = values[k, lane]
+    return True
+
+
+@compiled
+def copy_operands(st, i, wb, kind, values):
+    """An atomic's operand and swap rows into values[8, 32]."""
+    count = words_of(kind)
+    source = row_offset(st.code[i, M.COL_B], wb)
+    swap = row_offset(st.code[i, M.COL_AUX5], wb)
+    op = st.code[i, M.COL_AUX4] >> 8
+    for k in range(count):
+        for lane in range(32):
+            values[k, lane] = st.regs[source + 32 * k + lane]
+            if op == M.ATOMIC_CAS or op == M.ATOMIC_CAST_SPIN:
+                values[4 + k, lane] = st.regs[swap + 32 * k + lane]
+
+
+@compiled
+def execute_atomic(st, words, base, address, values, i, w, mask, tried):
+    """All lanes of an atomic, lowest first; old values go to the destination rows.
+
+    CAST.SPIN gives 1 for success instead of the old value, or sets a predicate, and only the lanes in `tried` can
+    succeed.
+    """
+    operation = st.code[i, M.COL_AUX4]
+    op = operation >> 8
+    kind = operation & 255
+    count = words_of(kind)
+    wb = 32 * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP])
+    dst = row_offset(st.code[i, M.COL_DST], wb)
+    returns = st.code[i, M.COL_OP] == M.OP_ATOM and st.code[i, M.COL_DST_COUNT] > 0
+    success = np.uint32(0)
+    for lane in range(32):
+        if (mask >> lane) & 1:
+            at = (address[lane] - base) >> 2
+            if returns:
+                for k in range(count):
+                    st.regs[dst + 32 * k + lane] = words[at + k]
+            written = (tried >> lane) & 1 != 0 and modify(words, at, op, kind, values, lane)
+            if written:
+                success |= np.uint32(1) << np.uint32(lane)
+            if returns and op == M.ATOMIC_CAST_SPIN:
+                st.regs[dst + lane] = np.uint32(1 if written else 0)
+                for k in range(1, count):
+                    st.regs[dst + 32 * k + lane] = np.uint32(0)
+    p = st.code[i, M.COL_PD0]
+    if p < 7 and op == M.ATOMIC_CAST_SPIN:
+        lanes = np.uint32(mask)
+        st.preds[16 * w + p] = (st.preds[16 * w + p] & ~lanes) | (success & lanes)
+
+
+@compiled
+def store_deferred(words, bytes_, base, address, values, mask, size):
+    """A store whose operands were kept; lanes in order."""
+    for lane in range(32):
+        if (mask >> lane) & 1:
+            at = address[lane] - base
+            if size >= 4:
+                for k in range(size >> 2):
+                    words[(at >> 2) + k] = values[k, lane]
+            else:
+                for k in range(size):
+                    bytes_[at + k] = np.uint8((values[0, lane] >> np.uint32(8 * k)) & np.uint32(0xFF))
+
+
+@compiled
+def take_effect(st, sm, entry, words, bytes_, base, mask):
+    """A deferred access, for the lanes in `mask`."""
+    i = st.deferred[sm, entry, L.X_PC]
+    w = st.deferred[sm, entry, L.X_WARP]
+    address = st.lanes[sm, entry]
+    values = st.values[sm, entry]
+    op = st.code[i, M.COL_OP]
+    size = st.code[i, M.COL_AUX1] & 255
+    signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
+    if op == M.OP_LOAD:
+        wb = 32 * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP])
+        dst = row_offset(st.code[i, M.COL_DST], wb)
+        load_rows(words, bytes_, address, base, 1, st.regs, dst, mask, size, signed)
+    elif op == M.OP_STORE:
+        store_deferred(words, bytes_, base, address, values, mask, size)
+    else:
+        execute_atomic(st, words, base, address, values, i, w, mask, mask)
+
+
+@compiled
+def take_effect_remotely(st, sm, entry):
+    """A deferred access to shared memory of other SMs, one SM after the other."""
+    address = st.lanes[sm, entry]
+    left = st.deferred[sm, entry, L.X_MASK]
+    while left != 0:
+        there = address[lowest_bit(left)] >> SM_SHIFT
+        group = np.int64(0)
+        for lane in range(32):
+            if (left >> lane) & 1 and address[lane] >> SM_SHIFT == there:
+                group |= np.int64(1) << lane
+        for lane in range(32):
+            if (group >> lane) & 1:
+                address[lane] &= BYTE_MASK
+        take_effect(st, sm, entry, st.shared32[there], st.shared8[there], np.int64(0), group)
+        left &= ~group
+
+
+@compiled
+def apply_deferred(st, order, count):
+    """What must take effect in time order: atomics, reductions and strong accesses at L2, accesses to other SMs."""
+    for n in range(count):
+        sm = order[n, 0]
+        entry = (st.request[sm, order[n, 1], REQ_TOKEN] >> 32) - 1
+        if entry < 0 or st.deferred[sm, entry, L.X_DONE] != 0:
+            continue
+        st.deferred[sm, entry, L.X_DONE] = 1
+        if st.deferred[sm, entry, L.X_REMOTE] != 0:
+            take_effect_remotely(st, sm, entry)
+        else:
+            mask = st.deferred[sm, entry, L.X_MASK]
+            take_effect(st, sm, entry, st.memory32, st.memory8, st.par[L.P_MEMORY_BASE], mask)

@@ -1,0 +1,132 @@
+"""Barriers of a block (BAR): arrival counts, reductions over the block, and who goes on when.
+
+A barrier waits for as many threads as it names, or for all of the block. Threads that have exited cannot arrive: by
+default that is an error, because a barrier in code that not all threads reach is one; with P_STRICT_BARRIER = 0 they
+count as arrived, as on the hardware.
+"""
+
+import numpy as np
+
+from gpusim.engine.rows.common import predicate, row_offset
+from gpusim.engine.sm.convergence import block_at_barrier, pick, release_from_barrier
+from gpusim.engine.sm.halves import let_half_go, wake_halves
+from gpusim.engine.sm.readiness import block, charge, make_ready
+from gpusim.engine.sm.shadow import (
+    CHECK_RACE,
+    CHECK_SYNC,
+    arrive_at_barrier,
+    barrier_is_sound,
+    close_barrier,
+    pass_barrier,
+)
+from gpusim.engine.sm.space import fail
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.bits import popc
+from gpusim.engine.state.jit import compiled
+from isa import microops as M
+
+
+@compiled
+def warp_number(st, sm, slot, index):
+    return (sm * st.par[L.P_WARP_SLOTS] + slot) * st.par[L.P_SUB_PARTITIONS] + index
+
+
+@compiled
+def release(st, sm, w0, barrier, time, current_w):
+    """Opens `barrier` of the block of warp w0: its waiting warps may issue from the cycle the unit reaches them."""
+    par = st.par
+    slot = st.warp[w0, L.W_BLOCK]
+    b = st.block[sm, slot]
+    b[L.B_RESULT + barrier] = b[L.B_REDUCED + barrier]
+    b[L.B_ARRIVED + barrier] = 0
+    b[L.B_REDUCED + barrier] = -1
+    parts = par[L.P_SUB_PARTITIONS]
+    count = parts * par[L.P_WARP_SLOTS]
+    other = par[L.P_OTHER_HALF]
+    for local in range(count if other == 0 else 2 * count):
+        w = sm * count + local
+        if local >= count:
+            w += other - count
+        if st.warp[w, L.W_BLOCK] != slot or st.warp[w, L.W_STATE] == L.FREE:
+            continue
+        if par[L.P_CHECKS] & CHECK_RACE:
+            pass_barrier(st, sm, w, barrier)
+        release_from_barrier(st.split, w, barrier)
+        if w != current_w and st.warp[w, L.W_ACTIVE] == 0 and pick(st.warp, st.split, w):
+            if other != 0:
+                let_half_go(st, w, time)
+            else:
+                charge(st, sm, w, L.R_BARRIER, time)
+                make_ready(st, sm, sm * parts + local % parts, local // parts, w, time, time)
+    if other != 0:
+        for w in range(sm * count, (sm + 1) * count):
+            wake_halves(st, sm, w, time)
+    if par[L.P_CHECKS] & CHECK_RACE:
+        close_barrier(st, sm, slot, barrier)
+
+
+@compiled
+def check_complete(st, sm, w, pc, barrier, time, current_w):
+    """Opens the barrier if everybody it waits for has arrived."""
+    par = st.par
+    b = st.block[sm, st.warp[w, L.W_BLOCK]]
+    arrived = b[L.B_ARRIVED + barrier]
+    if arrived == 0:
+        return
+    expected = b[L.B_EXPECTED + barrier]
+    if expected == 0:
+        expected = b[L.B_ALIVE]
+        if arrived >= expected and b[L.B_ALIVE] < par[L.P_THREADS] and par[L.P_STRICT_BARRIER] != 0:
+            fail(st, sm, L.E_BARRIER_EXITED, pc, w, 0, barrier, par[L.P_THREADS] - b[L.B_ALIVE])
+            return
+    if arrived >= expected:
+        release(st, sm, w, barrier, time, current_w)
+
+
+@compiled
+def barrier(st, sm, q, slot, w, i, wb, mask, time):
+    """BAR for the lanes in `mask`. False if no lane of the warp can run now."""
+    par = st.par
+    code = st.code
+    kind = code[i, M.COL_AUX0]
+    number = np.int64(code[i, M.COL_AUX1])
+    if number < 0:
+        number = np.int64(st.regs[row_offset(code[i, M.COL_A], wb)]) & 15
+    threads = np.int64(code[i, M.COL_AUX2])
+    if threads < 0:
+        threads = np.int64(st.regs[row_offset(code[i, M.COL_B], wb)])
+    b = st.block[sm, st.warp[w, L.W_BLOCK]]
+    if par[L.P_CHECKS] & CHECK_SYNC and not barrier_is_sound(st, sm, i, w, mask, number, threads):
+        return True
+    if par[L.P_CHECKS] & CHECK_RACE:
+        arrive_at_barrier(st, sm, w, number)
+    b[L.B_EXPECTED + number] = threads
+    start = max(time, st.sm[sm, L.S_ADU_FREE])
+    st.sm[sm, L.S_ADU_FREE] = start + par[L.P_BAR_INTERVAL]
+    opens = start + par[L.P_BAR_BASE]
+    if kind == M.BAR_RED_POPC or kind == M.BAR_RED_AND or kind == M.BAR_RED_OR:
+        value = predicate(code, i, M.COL_PS0, st.preds, 16 * w) & np.uint32(mask)
+        so_far = b[L.B_REDUCED + number]
+        if kind == M.BAR_RED_POPC:
+            b[L.B_REDUCED + number] = max(so_far, 0) + popc(value)
+        elif kind == M.BAR_RED_AND:
+            b[L.B_REDUCED + number] = (so_far != 0) & (value == np.uint32(mask))
+        else:
+            b[L.B_REDUCED + number] = (so_far == 1) | (value != 0)
+    b[L.B_ARRIVED + number] += popc(mask)
+    if kind == M.BAR_ARRIVE:
+        st.warp[w, L.W_PC] = i + 1
+        check_complete(st, sm, w, i, number, opens, w)
+        return True
+    st.warp[w, L.W_BARRIER] = number
+    runs = block_at_barrier(st.warp, st.split, w, number)
+    if not runs:
+        block(st, w, q, slot, L.WAIT_BARRIER, L.R_BARRIER)
+    check_complete(st, sm, w, i, number, opens, w)
+    if runs:
+        return True
+    if pick(st.warp, st.split, w):  # this arrival opened the barrier
+        st.warp[w, L.W_STATE] = L.RUNNING
+        charge(st, sm, w, L.R_BARRIER, opens)
+        return True
+    return False

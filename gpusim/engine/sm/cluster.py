@@ -1,0 +1,161 @@
+"""Thread block clusters: the barrier of a cluster, and shared memory of its other blocks.
+
+Blocks of a cluster run on different SMs, which touch nothing of each other inside a lookahead window. So what one
+block does to another takes effect between windows, in order of time, as atomics at L2 do (`atomics.apply_deferred`);
+and a barrier opens between windows, once all blocks have arrived. A shared address has the block's rank in the cluster
+in its upper byte, as on the hardware: code builds it from SR_CgaCtaId, or from another rank with PRMT.
+"""
+
+import numpy as np
+
+from gpusim.engine.sm.halves import let_half_go, wake_halves
+from gpusim.engine.sm.readiness import block, charge, make_ready
+from gpusim.engine.sm.space import fail
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.bits import popc
+from gpusim.engine.state.jit import compiled
+from isa import microops as M
+
+RANK_SHIFT = 24
+OFFSET_MASK = (1 << RANK_SHIFT) - 1
+#: A deferred access to another SM keeps the SM above the byte in its shared memory.
+SM_SHIFT = 40
+BYTE_MASK = (1 << SM_SHIFT) - 1
+PEER_SHIFT = 8
+
+
+@compiled
+def names_other_block(st, sm, w, mask):
+    """True if a lane's shared address is one of another block; otherwise the addresses lose their rank."""
+    address = st.address[sm]
+    own = st.block[sm, st.warp[w, L.W_BLOCK], L.B_RANK]
+    for lane in range(32):
+        if (mask >> lane) & 1 and address[lane] >> RANK_SHIFT != own:
+            return True
+    for lane in range(32):
+        if (mask >> lane) & 1:  # addresses of other lanes may lie in another space
+            address[lane] &= OFFSET_MASK
+    return False
+
+
+@compiled
+def own_offset(st, sm, w, address):
+    """A shared address without the rank of the warp's own block; one of another block as it is, out of all bounds."""
+    own = st.block[sm, st.warp[w, L.W_BLOCK], L.B_RANK]
+    if st.par[L.P_CLUSTER_BLOCKS] > 0 and address >> RANK_SHIFT == own:
+        return address & OFFSET_MASK
+    return address
+
+
+@compiled
+def own_offsets(st, sm, w):
+    """The same for the addresses of all lanes."""
+    if st.par[L.P_CLUSTER_BLOCKS] > 0:
+        for lane in range(32):
+            st.address[sm, lane] = own_offset(st, sm, w, st.address[sm, lane])
+
+
+@compiled
+def find_remote(st, sm, i, w, mask, size):
+    """Turns the lanes' shared addresses into SM << 40 | byte of its shared memory. False if one is not allowed."""
+    address = st.address[sm]
+    own = st.block[sm, st.warp[w, L.W_BLOCK]]
+    loads = st.code[i, M.COL_OP] == M.OP_LOAD
+    for lane in range(32):
+        if (mask >> lane) & 1 == 0:
+            continue
+        rank = address[lane] >> RANK_SHIFT
+        offset = address[lane] & OFFSET_MASK
+        if offset & (size - 1) != 0:
+            fail(st, sm, L.E_MISALIGNED, i, w, lane, address[lane], size)
+            return False
+        end = offset + (1 if loads else size)  # as in lsu.shared_access
+        if offset < st.par[L.P_SHARED_FIRST] or end > st.par[L.P_SHARED_BYTES]:
+            fail(st, sm, L.E_SHARED_BOUNDS, i, w, lane, address[lane], size)
+            return False
+        if rank >= st.par[L.P_CLUSTER_BLOCKS]:
+            fail(st, sm, L.E_CLUSTER, i, w, lane, address[lane], size)
+            return False
+        peer = own[L.B_PEER + rank]
+        there, slot = peer >> PEER_SHIFT, peer & ((1 << PEER_SHIFT) - 1)
+        other = st.block[there, slot]
+        # Both fields change only between windows.
+        if other[L.B_STATE] == 0 or other[L.B_CLUSTER] != own[L.B_CLUSTER]:
+            fail(st, sm, L.E_CLUSTER, i, w, lane, address[lane], size)
+            return False
+        address[lane] = there << SM_SHIFT | (slot * st.par[L.P_SHARED_STRIDE] + offset)
+    return True
+
+
+@compiled
+def cluster_barrier(st, sm, q, slot, w, i, mask, time):
+    """UCGABAR_ARV, UCGABAR_WAIT. False if the warp has to wait."""
+    b = st.block[sm, st.warp[w, L.W_BLOCK]]
+    st.warp[w, L.W_PC] = i + 1
+    if st.code[i, M.COL_OP] == M.OP_CLUSTER_ARRIVE:
+        st.warp[w, L.W_CLUSTER_ARRIVALS] += 1
+        b[L.B_CLUSTER_ARRIVED] += popc(mask & st.warp[w, L.W_ALIVE])
+        b[L.B_CLUSTER_TIME] = max(b[L.B_CLUSTER_TIME], time)
+        return True
+    if b[L.B_CLUSTER_PHASE] >= st.warp[w, L.W_CLUSTER_ARRIVALS]:
+        return True
+    block(st, w, q, slot, L.WAIT_CLUSTER, L.R_BARRIER)
+    return False
+
+
+@compiled
+def complete(st, b):
+    """(True if all blocks of block b's cluster have arrived, cycle of the last arrival). Exited threads have."""
+    last = np.int64(0)
+    for rank in range(st.par[L.P_CLUSTER_BLOCKS]):
+        peer = b[L.B_PEER + rank]
+        other = st.block[peer >> PEER_SHIFT, peer & ((1 << PEER_SHIFT) - 1)]
+        if other[L.B_STATE] == 0 or other[L.B_CLUSTER] != b[L.B_CLUSTER]:
+            continue
+        if other[L.B_CLUSTER_ARRIVED] < other[L.B_ALIVE]:
+            return False, last
+        last = max(last, other[L.B_CLUSTER_TIME])
+    return True, last
+
+
+@compiled
+def let_go(st, sm, slot, time):
+    """Opens the cluster's barrier for one block: its waiting warps may issue from `time` on."""
+    b = st.block[sm, slot]
+    b[L.B_CLUSTER_ARRIVED] = 0
+    b[L.B_CLUSTER_TIME] = 0
+    b[L.B_CLUSTER_PHASE] += 1
+    parts = st.par[L.P_SUB_PARTITIONS]
+    count = parts * st.par[L.P_WARP_SLOTS]
+    other = st.par[L.P_OTHER_HALF]
+    for local in range(count):
+        w = sm * count + local
+        if other != 0:
+            for half in (w, w + other):
+                if st.warp[half, L.W_BLOCK] == slot and st.warp[half, L.W_STATE] == L.WAIT_CLUSTER:
+                    let_half_go(st, half, time)
+            wake_halves(st, sm, w, time)
+        elif st.warp[w, L.W_BLOCK] == slot and st.warp[w, L.W_STATE] == L.WAIT_CLUSTER:
+            charge(st, sm, w, L.R_BARRIER, time)
+            make_ready(st, sm, sm * parts + local % parts, local // parts, w, time, time)
+
+
+@compiled
+def open_barriers(st, now):
+    """Between windows: opens every cluster barrier at which all blocks have arrived, at `now` or later."""
+    for sm in range(st.sm.shape[0]):
+        for slot in range(st.par[L.P_BLOCK_SLOTS]):
+            b = st.block[sm, slot]
+            if b[L.B_STATE] == 0 or b[L.B_CLUSTER_ARRIVED] == 0:
+                continue
+            all_there, last = complete(st, b)
+            if not all_there:
+                continue
+            cluster = b[L.B_CLUSTER]
+            time = max(last + st.par[L.P_CLUSTER_BARRIER], now)
+            for rank in range(st.par[L.P_CLUSTER_BLOCKS]):
+                peer = b[L.B_PEER + rank]
+                there, where = peer >> PEER_SHIFT, peer & ((1 << PEER_SHIFT) - 1)
+                other = st.block[there, where]
+                if other[L.B_STATE] != 0 and other[L.B_CLUSTER] == cluster:
+                    let_go(st, there, where, time)

@@ -1,0 +1,74 @@
+"""Indexed loads from constant banks: LDC with an address from a register."""
+
+import numpy as np
+
+from gpusim.engine.rows.common import row_offset
+from gpusim.engine.sm.flight import release_at
+from gpusim.engine.sm.readiness import CONSTANT_SECOND, constant_line, keep_constant
+from gpusim.engine.sm.space import check_window, fail, load_rows
+from gpusim.engine.sm.stages import enter_address_queue
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.jit import compiled
+from isa import microops as M
+
+#: Cycles for each address, of each sub-partition.
+CONSTANT_TURN = 8
+
+
+@compiled
+def table_ready(st, sm, bank, address, now):
+    """Cycle from which a word of a module's constants can be read that is wanted at `now`.
+
+    Several lines are fetched at once from L2 or memory, one of them to where loads read (H200: constant_first).
+    """
+    line = constant_line(st, bank << 16 | address)
+    there = st.constant[sm, line]
+    if there >= 0:
+        return there
+    if there == CONSTANT_SECOND:
+        keep_constant(st, sm, line)
+        st.constant[sm, line] = now + st.par[L.P_CONST_MISS]
+        return st.constant[sm, line]
+    first = line - line % st.par[L.P_CONST_FETCH]
+    fetched = np.int64(-1)
+    for other in range(first, first + st.par[L.P_CONST_FETCH]):
+        fetched = max(fetched, 0 if st.constant[sm, other] == CONSTANT_SECOND else st.constant[sm, other])
+    keep_constant(st, sm, line)
+    wait = st.par[L.P_CONST_MISS] if fetched >= 0 else st.par[L.P_CONST_FAR]
+    st.constant[sm, line] = max(now, fetched) + wait
+    return st.constant[sm, line]
+
+
+@compiled
+def constant_access(st, sm, q, w, i, wb, mask, time):
+    """LDC with an address from a register: a gather from a constant bank.
+
+    Each sub-partition takes an address after the other (H200: 2.1 cycles each for the SM, with 1, 4 or 32 different
+    ones a warp; one warp alone 8 cycles each, and 11 more until the value is there).
+    """
+    size = np.int64(st.code[i, M.COL_AUX1] & 255)
+    bank = st.code[i, M.COL_AUX4]
+    if bank < 0 or bank >= st.bank8.shape[0]:
+        fail(st, sm, L.E_UNSUPPORTED, i, w, 0, bank, size)
+        return
+    if not check_window(st, sm, i, w, mask, size, 0, np.int64(st.bank8.shape[1]), L.E_CONSTANT_BOUNDS):
+        return
+    dst = row_offset(st.code[i, M.COL_DST], wb)
+    signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
+    load_rows(st.bank32[bank], st.bank8[bank], st.address[sm], 0, 1, st.regs, dst, mask, size, signed)
+    start = max(time + 2, st.part[q, L.Q_ADDRESS_FREE])
+    there = start
+    degree = np.int64(0)
+    left = np.int64(mask)
+    for lane in range(32):  # one pass for each distinct address
+        if (left >> lane) & 1:
+            degree += 1
+            if bank != 0:
+                there = max(there, table_ready(st, sm, bank, st.address[sm, lane], start))
+            for other in range(lane, 32):
+                if st.address[sm, other] == st.address[sm, lane]:
+                    left &= ~(np.int64(1) << other)
+    enter_address_queue(st.part[q], start, CONSTANT_TURN * degree)
+    end = there + CONSTANT_TURN * (degree - 1)
+    release_at(st, w, st.code[i, M.COL_RBAR], end + st.par[L.P_CONST_RELEASE], L.R_SHORT)
+    release_at(st, w, st.code[i, M.COL_WBAR], end + st.par[L.P_CONST_LATENCY], L.R_SHORT)

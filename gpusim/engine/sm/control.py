@@ -1,0 +1,211 @@
+"""Control flow: branches, calls, convergence barriers, exits, fences."""
+
+import numpy as np
+
+from gpusim.engine.rows.common import predicate, row_offset
+from gpusim.engine.sm.barrier import check_complete
+from gpusim.engine.sm.convergence import (
+    branch,
+    collect,
+    end_collective,
+    exit_lanes,
+    leave,
+    meet,
+    send,
+    set_barrier,
+    warp_sync,
+    yield_lanes,
+)
+from gpusim.engine.sm.flight import close_copies
+from gpusim.engine.sm.readiness import block, charge, first_half
+from gpusim.engine.sm.shadow import CHECK_RACE, CHECK_SYNC, mask_is_sound, sync_lanes
+from gpusim.engine.sm.space import fail
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.bits import lowest_bit, popc
+from gpusim.engine.state.jit import compiled
+from isa import microops as M
+
+
+@compiled
+def goto(st, sm, w, i, taken, target, chunk):
+    """Sends lanes to an instruction, and counts a divergence."""
+    if target < 0 or target >= st.code.shape[0]:
+        fail(st, sm, L.E_BAD_TARGET, i, w, lowest_bit(taken), target * 16, 16)
+        return
+    st.line[chunk, i, L.N_BRANCHES] += 1
+    if branch(st.warp, st.split, w, taken, target, i + 1):
+        st.line[chunk, i, L.N_DIVERGENT] += 1
+
+
+@compiled
+def same_target(st, a, lanes, leader):
+    """Those of `lanes` that go where `leader` goes: their address registers, at `a`, hold the same word."""
+    group = np.int64(0)
+    for lane in range(32):
+        if (lanes >> lane) & 1 and st.regs[a + lane] == st.regs[a + leader]:
+            group |= np.int64(1) << lane
+    return group
+
+
+@compiled
+def indirect(st, sm, w, i, wb, taken, chunk):
+    """Branch to an address from registers: one group of lanes goes, those with other targets repeat it later."""
+    code = st.code
+    a = row_offset(code[i, M.COL_A], wb)
+    lanes = np.int64(taken)
+    group = same_target(st, a, lanes, lowest_bit(lanes))
+    if group != lanes and 2 * popc(group) > popc(lanes):
+        group = same_target(st, a, lanes, lowest_bit(lanes & ~group))
+    leader = lowest_bit(group)
+    base = code[i, M.COL_AUX2] if code[i, M.COL_OP] == M.OP_CALL else code[i, M.COL_AUX0]
+    target = (np.int64(np.int32(st.regs[a + leader])) + np.int64(base)) >> 4
+    null = code[i, M.COL_OP] == M.OP_CALL and target == 0  # a null pointer: a kernel's own start cannot be called
+    if null or target < 0 or target >= code.shape[0]:
+        fail(st, sm, L.E_BAD_TARGET, i, w, leader, target * 16, 16)
+        return
+    if st.split[w, L.D_AGAIN] & lanes == 0:  # source counters see an instruction once, with all its targets
+        groups = 0 if lanes == st.warp[w, L.W_ACTIVE] else 1
+        left = lanes
+        while left != 0:
+            left &= ~same_target(st, a, left, lowest_bit(left))
+            groups += 1
+        st.line[chunk, i, L.N_BRANCHES] += max(groups - 1, 1)
+        st.line[chunk, i, L.N_DIVERGENT] += groups - 1
+    send(st.warp, st.split, w, group, target, lanes & ~group, i + 1)
+
+
+@compiled
+def exit_threads(st, sm, w, i, mask, time):
+    """EXIT: the lanes leave their block. False if no lane of the warp can run now."""
+    b = st.block[sm, st.warp[w, L.W_BLOCK]]
+    b[L.B_ALIVE] -= popc(mask)
+    runs = exit_lanes(st.warp, st.split, w, mask)
+    if b[L.B_ALIVE] > 0:
+        for number in range(16):
+            if b[L.B_ARRIVED + number] > 0:
+                check_complete(st, sm, w, i, np.int64(number), time + st.par[L.P_BAR_BASE], w)
+    return runs
+
+
+@compiled
+def control(st, sm, q, slot, w, i, wb, mask, time):
+    """Executes a control instruction for the lanes in `mask`. False if no lane of the warp can run now."""
+    code = st.code
+    op = code[i, M.COL_OP]
+    chunk = st.sm[sm, L.S_CHUNK]
+    lanes = mask
+    lanes &= np.int64(predicate(code, i, M.COL_PS0, st.preds, 16 * w))  # the second predicate, as of BREAK P1, B0
+    if op == M.OP_BRA:
+        kind = code[i, M.COL_AUX1]
+        active = st.warp[w, L.W_ACTIVE]
+        if kind == M.BRANCH_DIV:
+            if st.par[L.P_CHECKS] & CHECK_SYNC:
+                mask_is_sound(st, sm, i, w, lanes, row_offset(code[i, M.COL_A], wb))
+            named = np.int64(st.regs[row_offset(code[i, M.COL_A], wb) + lowest_bit(active)])
+            if named & st.warp[w, L.W_ALIVE] & ~active == 0:
+                lanes = np.int64(0)
+        elif kind == M.BRANCH_ANY and lanes != 0:
+            lanes = active
+        goto(st, sm, w, i, lanes, np.int64(code[i, M.COL_AUX0]), chunk)
+        return True
+    if op == M.OP_EXIT:
+        if lanes == 0:
+            st.warp[w, L.W_PC] = i + 1
+            return True
+        return exit_threads(st, sm, w, i, lanes, time)
+    if lanes == 0 and op != M.OP_BSYNC:
+        st.warp[w, L.W_PC] = i + 1
+        return True
+    if op == M.OP_BSSY:
+        set_barrier(st.warp, st.split, w, code[i, M.COL_AUX1])
+        st.warp[w, L.W_PC] = i + 1
+        return True
+    if op == M.OP_BSYNC:
+        if lanes != st.warp[w, L.W_ACTIVE]:  # guarded: only some of the lanes go to meet the others
+            st.warp[w, L.W_PC] = i + 1
+            return True
+        return meet(st.warp, st.split, w, code[i, M.COL_AUX1])
+    if op == M.OP_JMP or (op == M.OP_CALL and code[i, M.COL_AUX0] >= 0):
+        goto(st, sm, w, i, lanes, np.int64(code[i, M.COL_AUX0]), chunk)
+        return True
+    if op == M.OP_BRX or op == M.OP_JMX or op == M.OP_RET or op == M.OP_CALL:
+        indirect(st, sm, w, i, wb, lanes, chunk)
+        return True
+    if op == M.OP_BREAK:
+        leave(st.warp, st.split, w, code[i, M.COL_AUX1], lanes)
+        st.warp[w, L.W_PC] = i + 1
+        return True
+    if op == M.OP_YIELD:
+        yield_lanes(st.warp, st.split, w)
+        return True
+    if op == M.OP_WARPSYNC:
+        width = st.par[L.P_LANES]
+        threads = min(st.par[L.P_THREADS] - width * st.warp[w, L.W_INDEX], width)
+        named = (np.int64(1) << threads) - 1
+        if code[i, M.COL_AUX0] & 1 == 0:
+            named &= np.int64(st.regs[row_offset(code[i, M.COL_A], wb) + lowest_bit(lanes)])
+            if st.par[L.P_CHECKS] & CHECK_SYNC:
+                mask_is_sound(st, sm, i, w, lanes, row_offset(code[i, M.COL_A], wb))
+        if code[i, M.COL_AUX0] & 4 != 0:
+            label = np.int64(code[i, M.COL_AUX1])
+            if label < 0 or label >= code.shape[0]:
+                fail(st, sm, L.E_BAD_TARGET, i, w, lowest_bit(lanes), label * 16, 16)
+                return True
+            return collect(st.warp, st.split, w, named, label)
+        active = st.warp[w, L.W_ACTIVE]
+        again = st.split[w, L.D_AGAIN] & active
+        runs = warp_sync(st.warp, st.split, w, named)
+        complete = named & ~active == 0 or st.split[w, L.D_AGAIN] & active != 0  # the last lane has arrived
+        if st.par[L.P_CHECKS] & CHECK_RACE and again == 0 and complete:
+            sync_lanes(st, w, named & st.warp[w, L.W_ALIVE])
+        return runs
+    if op == M.OP_ENDCOLLECTIVE:
+        end_collective(st.warp, st.split, w)
+        return True
+    if op == M.OP_BMOV:
+        number = code[i, M.COL_AUX1]
+        if code[i, M.COL_AUX0] == M.BMOV_FROM_REGISTER:
+            a = row_offset(code[i, M.COL_A], wb)
+            st.split[w, L.D_MEMBERS + number] = np.int64(st.regs[a + lowest_bit(lanes)])
+        else:
+            dst = row_offset(code[i, M.COL_DST], wb)
+            for lane in range(32):
+                if (lanes >> lane) & 1:
+                    st.regs[dst + lane] = np.uint32(st.split[w, L.D_MEMBERS + number])
+            if code[i, M.COL_AUX0] == M.BMOV_CLEAR:
+                st.split[w, L.D_MEMBERS + number] = 0
+    elif op == M.OP_ELECT:
+        first = np.uint32(1) << np.uint32(lowest_bit(lanes))
+        p = code[i, M.COL_PD0]
+        if p != 7 and p != 15:
+            st.preds[16 * w + p] = (st.preds[16 * w + p] & ~np.uint32(lanes)) | first
+        dst = row_offset(code[i, M.COL_DST], wb)
+        for lane in range(32):
+            st.regs[dst + lane] = np.uint32(lowest_bit(lanes))
+    elif op == M.OP_LEPC:
+        dst = row_offset(code[i, M.COL_DST], wb)
+        for lane in range(32):
+            if (lanes >> lane) & 1:
+                st.regs[dst + lane] = np.uint32(code[i, M.COL_AUX0])
+                st.regs[dst + 32 + lane] = np.uint32(0)
+    elif op == M.OP_LDGDEPBAR:
+        close_copies(st, sm, w, time, code[i, M.COL_WBAR])
+    elif op == M.OP_BPT:
+        ended = code[i, M.COL_AUX0] == M.BPT_CODE_END
+        fail(st, sm, L.E_CODE_END if ended else L.E_TRAP, i, w, lowest_bit(lanes), 0, 0)
+        return True  # and stay: there is nothing behind the end of the code
+    elif op == M.OP_NOP and st.par[L.P_CHECKS] & CHECK_RACE:
+        sync_lanes(st, w, lanes)
+    elif op == M.OP_KILL:
+        return exit_threads(st, sm, w, i, lanes, time)
+    st.warp[w, L.W_PC] = i + 1
+    if op == M.OP_SYSCALL:
+        st.warp[w, L.W_CALL] = time
+        block(st, w, q, slot, L.WAIT_HOST, L.R_MISC)
+        return False
+    if op == M.OP_GROUP_WAIT and code[i, M.COL_AUX0] == 0:
+        charge(st, sm, w, L.R_WAIT, st.warp[first_half(st, w), L.W_GROUP_DONE])
+    if op == M.OP_MEMBAR and code[i, M.COL_AUX0] >= M.SCOPE_GPU and st.warp[w, L.W_STORES] > 0:
+        block(st, w, q, slot, L.WAIT_MEMBAR, L.R_MEMBAR)
+        return False
+    return True

@@ -1,0 +1,154 @@
+"""One instruction, executed: dispatch by class to the executors, and the cycle at which its result can be used."""
+
+import numpy as np
+
+from gpusim.engine.rows.convert import exec_convert
+from gpusim.engine.rows.cross import exec_cross
+from gpusim.engine.rows.double import exec_double
+from gpusim.engine.rows.float import exec_float
+from gpusim.engine.rows.half import exec_half
+from gpusim.engine.rows.int import exec_int
+from gpusim.engine.rows.predicate import exec_pred
+from gpusim.engine.rows.tensor import exec_tensor
+from gpusim.engine.sm.async_copy import async_access
+from gpusim.engine.sm.barrier import barrier
+from gpusim.engine.sm.cluster import cluster_barrier
+from gpusim.engine.sm.control import control
+from gpusim.engine.sm.flight import release_at
+from gpusim.engine.sm.group_matrix import group_matrix
+from gpusim.engine.sm.lsu import memory_access
+from gpusim.engine.sm.readiness import constant_ready
+from gpusim.engine.sm.space import fail
+from gpusim.engine.sm.special import read_special
+from gpusim.engine.sm.stages import (
+    differs_by_lane,
+    enter_queue,
+    take_address_turn,
+    take_data_stage,
+    take_port,
+)
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.jit import compiled, compiled_in_place
+from isa import microops as M
+
+
+@compiled
+def compute(st, sm, w, i, wb, mask, cls):
+    """Runs an arithmetic instruction on the lanes in `mask`."""
+    pb = 16 * w
+    if cls == M.CLS_INT:
+        exec_int(st.code, i, st.regs, wb, st.preds, pb, mask)
+    elif cls == M.CLS_FLOAT:
+        exec_float(st.code, i, st.regs, wb, st.preds, pb, mask)
+    elif cls == M.CLS_PRED:
+        exec_pred(st.code, i, st.regs, wb, st.preds, pb, mask)
+    elif cls == M.CLS_DOUBLE:
+        exec_double(st.code, i, st.regs, wb, st.preds, pb, mask)
+    elif cls == M.CLS_CONVERT:
+        exec_convert(st.code, i, st.regs, wb, st.preds, pb, mask)
+    elif cls == M.CLS_CROSS:
+        exec_cross(st.code, i, st.regs, wb, st.preds, pb, mask)
+    elif cls == M.CLS_HALF:
+        exec_half(st.code, i, st.regs, wb, st.preds, pb, mask)
+    elif cls == M.CLS_TENSOR:
+        exec_tensor(st.code, i, st.regs, wb, st.preds, pb, mask)
+    else:
+        fail(st, sm, L.E_UNSUPPORTED, i, w, 0, 0, 0)
+
+
+@compiled
+def book_result(st, sm, q, w, i, cls, time):
+    """Sets the scoreboards of an instruction of variable latency that is not a memory access."""
+    par = st.par
+    code = st.code
+    unit = code[i, M.COL_UNIT]
+    op = code[i, M.COL_OP]
+    wbar = code[i, M.COL_WBAR]
+    release_at(st, w, code[i, M.COL_RBAR], time + par[L.P_SOURCE_RELEASE], L.R_SHORT)
+    if op == M.OP_SHFL:
+        start = enter_queue(st, q, time, 1)
+        data = take_data_stage(st, sm, q, start, 1)
+        release_at(st, w, wbar, data - 2 + par[L.P_SHUFFLE_LATENCY], L.R_SHORT)
+        return
+    if cls == M.CLS_SPECIAL:
+        if not differs_by_lane(code, i):
+            start = take_address_turn(st, sm, q, L.S_SPECIAL_FREE, time)
+            release_at(st, w, wbar, start + par[L.P_SPECIAL_LATENCY], L.R_SHORT)
+            return
+        # Through the memory queue: the profiler's data-pipe wavefronts count thread numbers that are read.
+        start = take_port(st, sm, L.S_SPECIAL_FREE, enter_queue(st, q, time, 2))
+        data = take_data_stage(st, sm, q, start, 1)
+        release_at(st, w, wbar, data - 2 + par[L.P_SPECIAL_LATENCY], L.R_SHORT)
+        return
+    operand = code[i, M.COL_CONST]
+    if operand >= 0:
+        start = take_address_turn(st, sm, q, L.S_CONSTANT_FREE, time)
+        there = max(start, constant_ready(st, sm, operand, start))
+        release_at(st, w, wbar, there - 2 + par[L.P_CONST_LATENCY], L.R_SHORT)
+        return
+    if cls == M.CLS_CROSS:
+        latency = par[L.P_VOTE_LATENCY]
+        if op == M.OP_MATCH_ANY or op == M.OP_MATCH_ALL:
+            latency = par[L.P_MATCH_LATENCY]
+        elif op == M.OP_REDUX:
+            latency = par[L.P_REDUX_LATENCY]
+        release_at(st, w, wbar, time + latency, L.R_SHORT)
+        return
+    # `time` plus an interval is when the unit is free again, more if the instruction waits in front of it.
+    waits = st.part[q, L.Q_UNIT_FREE + unit] - time - par[L.P_UNIT_INTERVAL + unit] if unit == M.UNIT_XU else 0
+    release_at(st, w, wbar, time + waits + par[L.P_UNIT_LATENCY + unit], L.R_SHORT)
+
+
+@compiled_in_place
+def execute(st, sm, q, slot, w, i, mask, time):
+    """Executes instruction i for the lanes in `mask` and moves the program counter. False if no lane can run now."""
+    cls = st.code[i, M.COL_CLASS]
+    lanes = np.int64(mask)
+    wb = 32 * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP])
+    if cls == M.CLS_CONTROL:
+        return control(st, sm, q, slot, w, i, wb, lanes, time)
+    if st.code[i, M.COL_UNIFORM] != 0 and mask != 0:
+        lanes = np.int64(0xFFFFFFFF)  # a uniform register has one value: later readers look at any lane of the row
+    if cls == M.CLS_BARRIER:
+        if mask == 0:
+            st.warp[w, L.W_PC] = i + 1
+            return True
+        op = st.code[i, M.COL_OP]
+        if op == M.OP_BAR:
+            return barrier(st, sm, q, slot, w, i, wb, lanes, time)
+        if op == M.OP_CLUSTER_ARRIVE or op == M.OP_CLUSTER_WAIT:
+            return cluster_barrier(st, sm, q, slot, w, i, lanes, time)
+        read_barrier_result(st, sm, w, i, wb, mask)
+    elif cls == M.CLS_MEMORY:
+        if st.code[i, M.COL_OP] < M.OP_LDGSTS or st.code[i, M.COL_OP] == M.OP_QSPC:
+            memory_access(st, sm, q, w, i, wb, lanes, time)
+        else:
+            async_access(st, sm, q, w, i, wb, lanes, time)
+    elif cls == M.CLS_SPECIAL:
+        read_special(st, sm, w, i, wb, lanes, time)
+    elif st.code[i, M.COL_OP] == M.OP_GMMA:
+        group_matrix(st, sm, w, i, wb, np.uint32(lanes), time)
+    else:
+        compute(st, sm, w, i, wb, np.uint32(lanes), cls)
+    if st.code[i, M.COL_VARIABLE] != 0 and cls != M.CLS_MEMORY:
+        book_result(st, sm, q, w, i, cls, time)
+    st.warp[w, L.W_PC] = i + 1
+    return True
+
+
+@compiled
+def read_barrier_result(st, sm, w, i, wb, mask):
+    """B2R: what the threads of the block contributed to a reducing barrier."""
+    code = st.code
+    b = st.block[sm, st.warp[w, L.W_BLOCK]]
+    result = b[L.B_RESULT + st.warp[w, L.W_BARRIER]]
+    if code[i, M.COL_AUX0] == 0:
+        dst = wb + 32 * code[i, M.COL_DST]
+        for lane in range(32):
+            if (mask >> lane) & 1:
+                st.regs[dst + lane] = np.uint32(max(result, 0))
+        return
+    p = code[i, M.COL_PD0]
+    if p != 7 and p != 15:
+        value = np.uint32(0xFFFFFFFF) if result == 1 else np.uint32(0)
+        st.preds[16 * w + p] = (st.preds[16 * w + p] & ~mask) | (value & mask)

@@ -1,0 +1,163 @@
+"""What is in flight: scoreboards, tokens of memory instructions, requests to L2 and the SM's queue of replies.
+
+A *token* stands for one instruction that waits for replies; a *miss* for one line request of L1 that several tokens may
+wait for. Replies arrive through a binary heap per SM, ordered by time.
+"""
+
+
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.jit import compiled
+from gpusim.engine.state.memory import (
+    REQ_KIND,
+    REQ_LINE,
+    REQ_OPS,
+    REQ_PAYLOAD_BYTES,
+    REQ_REPLY,
+    REQ_SECTORS,
+    REQ_TIME,
+    REQ_TOKEN,
+)
+
+#: What the second word of a heap entry and REQ_TOKEN mean: number * 2 + kind, a deferred entry + 1 from bit 32 up.
+FOR_TOKEN, FOR_MISS = range(2)
+
+
+@compiled
+def heap_push(st, sm, time, what):
+    """Queues an event of the SM."""
+    heap = st.heap[sm]
+    k = st.sm[sm, L.S_HEAP]
+    st.sm[sm, L.S_HEAP] = k + 1
+    while k > 0:
+        parent = (k - 1) >> 1
+        if heap[parent, 0] <= time:
+            break
+        heap[k, 0] = heap[parent, 0]
+        heap[k, 1] = heap[parent, 1]
+        k = parent
+    heap[k, 0] = time
+    heap[k, 1] = what
+
+
+@compiled
+def heap_pop(st, sm):
+    """Takes the earliest event off and returns what it is."""
+    heap = st.heap[sm]
+    what = heap[0, 1]
+    n = st.sm[sm, L.S_HEAP] - 1
+    st.sm[sm, L.S_HEAP] = n
+    time = heap[n, 0]
+    last = heap[n, 1]
+    k = 0
+    while True:
+        child = 2 * k + 1
+        if child >= n:
+            break
+        if child + 1 < n and heap[child + 1, 0] < heap[child, 0]:
+            child += 1
+        if heap[child, 0] >= time:
+            break
+        heap[k, 0] = heap[child, 0]
+        heap[k, 1] = heap[child, 1]
+        k = child
+    heap[k, 0] = time
+    heap[k, 1] = last
+    return what
+
+
+@compiled
+def send(st, sm, time, line, sectors, kind, what, payload, operations):
+    """Appends a request to the SM's outgoing queue of this window."""
+    n = st.requests[sm]
+    r = st.request[sm, n]
+    r[REQ_TIME] = time
+    r[REQ_LINE] = line
+    r[REQ_SECTORS] = sectors
+    r[REQ_KIND] = kind
+    r[REQ_TOKEN] = what
+    r[REQ_PAYLOAD_BYTES] = payload
+    r[REQ_OPS] = operations
+    st.requests[sm] = n + 1
+    st.sm[sm, L.S_IN_FLIGHT] += 1
+
+
+@compiled
+def new_token(st, sm, w, scoreboard, kind):
+    """Takes a token off the free list (the issue stage has seen to it that there is one)."""
+    k = st.sm[sm, L.S_TOKEN_FREE]
+    token = st.token[sm, k]
+    st.sm[sm, L.S_TOKEN_FREE] = token[L.T_NEXT]
+    token[L.T_WARP] = w
+    token[L.T_AGE] = st.warp[w, L.W_AGE]
+    token[L.T_SCOREBOARD] = scoreboard
+    token[L.T_LEFT] = 0
+    token[L.T_KIND] = kind
+    token[L.T_SECTORS] = 0
+    return k
+
+
+@compiled
+def free_token(st, sm, k):
+    st.token[sm, k, L.T_NEXT] = st.sm[sm, L.S_TOKEN_FREE]
+    st.sm[sm, L.S_TOKEN_FREE] = k
+
+
+@compiled
+def hold(st, w, scoreboard, reason):
+    """The scoreboard waits for a reply whose time is unknown."""
+    if scoreboard < 6:
+        st.warp[w, L.W_PENDING + scoreboard] += 1
+        st.warp[w, L.W_KIND + scoreboard] = reason
+
+
+@compiled
+def open_copies(st, sm, w):
+    """Token of the warp's group of asynchronous copies that is not closed yet; while it is open, one end is missing."""
+    if st.warp[w, L.W_COPIES] == 0:
+        k = new_token(st, sm, w, 7, L.TOKEN_COPY)
+        st.token[sm, k, L.T_LEFT] = 1
+        st.token[sm, k, L.T_TIME] = 0
+        st.warp[w, L.W_COPIES] = k + 1
+    return st.warp[w, L.W_COPIES] - 1
+
+
+@compiled
+def event_at(st, sm, time, k):
+    """An end of known time of token k comes by the queue of replies, as those of unknown time do."""
+    heap_push(st, sm, time, 2 * k + FOR_TOKEN)
+    st.sm[sm, L.S_IN_FLIGHT] += 1
+
+
+@compiled
+def close_copies(st, sm, w, time, scoreboard):
+    """The asynchronous copies so far are a group; the scoreboard counts it until all of it has arrived."""
+    k = open_copies(st, sm, w)
+    st.warp[w, L.W_COPIES] = 0
+    st.token[sm, k, L.T_SCOREBOARD] = scoreboard
+    hold(st, w, scoreboard, L.R_LONG)
+    event_at(st, sm, max(time + 1, st.token[sm, k, L.T_TIME]), k)
+
+
+@compiled
+def release_at(st, w, scoreboard, time, reason):
+    """The scoreboard is busy until `time` at least."""
+    if scoreboard < 6 and time > st.warp[w, L.W_RELEASE + scoreboard]:
+        st.warp[w, L.W_RELEASE + scoreboard] = time
+        if st.warp[w, L.W_PENDING + scoreboard] == 0:  # else what it waits for longest is memory
+            st.warp[w, L.W_KIND + scoreboard] = reason
+
+
+@compiled
+def deliver(st, queue, count):
+    """Moves the replies of a window into the queues of their SMs. `queue` rows: SM, request number."""
+    for n in range(count):
+        sm = queue[n, 0]
+        r = st.request[sm, queue[n, 1]]
+        reply = r[REQ_REPLY]
+        heap_push(st, sm, reply, r[REQ_TOKEN] & 0xFFFFFFFF)
+        if reply > st.sm[sm, L.S_LAST_REPLY]:
+            st.sm[sm, L.S_LAST_REPLY] = reply
+    for sm in range(st.requests.size):
+        st.requests[sm] = 0
+        st.sm[sm, L.S_DEFERRED] = 0
+        st.sm[sm, L.S_DEFERRED_LINES] = 0

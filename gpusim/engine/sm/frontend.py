@@ -1,0 +1,126 @@
+"""Instruction supply: an L0 cache with a stream prefetcher per sub-partition, L1 and L1.5 per SM, then what the GPU
+shares.
+
+An H200's line is 128 bytes, eight instructions. Each level keeps (line, cycle from which it is there, last use). A
+line that no cache of the SM holds comes from the GPU's shared instruction cache after a fixed time: under Nsight
+Compute, which empties all caches before a launch, a short kernel still waits only some 140 cycles a warp for
+instructions, so the launch must have brought its code nearer than L2 and memory.
+"""
+
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.jit import compiled
+
+TAG, READY, USED = 0, 1, 2
+INSTRUCTION_BITS = 4  # 16 bytes
+
+
+@compiled
+def look_up(cache, first, ways, line):
+    """Entry that holds `line` among `ways` from `first` on, or -1."""
+    for k in range(first, first + ways):
+        if cache[k, TAG] == line:
+            return k
+    return -1
+
+
+@compiled
+def insert(cache, first, ways, line, ready, now):
+    """Replaces the least recently used of `ways` entries from `first` on."""
+    victim = first
+    for k in range(first + 1, first + ways):
+        if cache[k, USED] < cache[victim, USED]:
+            victim = k
+    cache[victim, TAG] = line
+    cache[victim, READY] = ready
+    cache[victim, USED] = now
+
+
+@compiled
+def l0_first(st, q):
+    return (q % st.par[L.P_SUB_PARTITIONS]) * st.par[L.P_L0_LINES]
+
+
+@compiled
+def l1_set(st, line):
+    first = st.par[L.P_SUB_PARTITIONS] * st.par[L.P_L0_LINES]
+    return first + (line % st.par[L.P_IL1_SETS]) * st.par[L.P_ICACHE_WAYS]
+
+
+@compiled
+def l15_set(st, line):
+    first = st.par[L.P_SUB_PARTITIONS] * st.par[L.P_L0_LINES] + st.par[L.P_IL1_SETS] * st.par[L.P_ICACHE_WAYS]
+    return first + (line % st.par[L.P_IL15_SETS]) * st.par[L.P_ICACHE_WAYS]
+
+
+@compiled
+def from_beyond(st, sm, line, ahead, now):
+    """Brings `line` into L1, out of L1.5 or what lies beyond the SM; returns when it is there.
+
+    What a warp waits for does not queue behind what is asked for ahead.
+    """
+    par = st.par
+    cache = st.icache[sm]
+    ways = par[L.P_ICACHE_WAYS]
+    server = L.S_IL15_AHEAD if ahead else L.S_IL15_FREE
+    start = max(now, st.sm[sm, server])
+    k = look_up(cache, l15_set(st, line), ways, line)
+    if k >= 0:
+        cache[k, USED] = now
+        st.sm[sm, server] = start + par[L.P_IL15_INTERVAL]
+        ready = max(start + par[L.P_IL15_LATENCY], cache[k, READY])
+    else:
+        st.sm[sm, server] = start + par[L.P_IL2_INTERVAL]
+        ready = start + par[L.P_IL2_LATENCY]
+        insert(cache, l15_set(st, line), ways, line, ready, now)
+    insert(cache, l1_set(st, line), ways, line, ready, now)
+    return ready
+
+
+@compiled
+def from_l1(st, sm, line, asked_ahead, now):
+    """Cycle at which an L0 can have `line` out of L1, which gets it first if need be.
+
+    L1 gives a line every few cycles. What has been asked for ahead (`asked_ahead`) waits only if L1 is behind by more
+    than that; what has not waits for others of its kind as well.
+    """
+    par = st.par
+    ahead = par[L.P_PREFETCH] << par[L.P_ICACHE_SHIFT]  # a warp is in a line for that many cycles at least
+    cache = st.icache[sm]
+    k = look_up(cache, l1_set(st, line), par[L.P_ICACHE_WAYS], line)
+    if k < 0:
+        return from_beyond(st, sm, line, False, now)
+    cache[k, USED] = now
+    s = st.sm[sm]
+    start = max(now - ahead, s[L.S_IL1_AHEAD])
+    s[L.S_IL1_AHEAD] = start + par[L.P_IL1_INTERVAL]
+    if not asked_ahead:
+        start = max(start, now, s[L.S_IL1_FREE])
+        s[L.S_IL1_FREE] = start + par[L.P_IL1_INTERVAL]
+    return max(start + par[L.P_IL1_LATENCY], cache[k, READY])
+
+
+@compiled
+def fetch(st, sm, q, before, line, now):
+    """Cycle at which the sub-partition can decode from `line`, for a warp that was in line `before`.
+
+    The line that follows the one a warp is in has been asked for ahead, into a buffer of its own; several warps in
+    different places do not push each other's lines out of L0 with it (H200: a loop of 3 to 24 KB runs at full speed,
+    with one warp or with eight that are in different places of it). Of L1 the lines ahead are asked for as well.
+    """
+    par = st.par
+    cache = st.icache[sm]
+    first = l0_first(st, q)
+    ways = par[L.P_L0_LINES]
+    k = look_up(cache, first, ways, line)
+    if k >= 0:
+        cache[k, USED] = now
+        ready = cache[k, READY]
+    else:
+        ready = from_l1(st, sm, line, line == before + 1, now)
+        insert(cache, first, ways, line, ready, now)
+    # The last row is no instruction of the kernel.
+    last = min((st.code.shape[0] - 2) >> par[L.P_ICACHE_SHIFT], line + par[L.P_PREFETCH])
+    for following in range(line + 1, last + 1):
+        if look_up(cache, l1_set(st, following), par[L.P_ICACHE_WAYS], following) < 0:
+            from_beyond(st, sm, following, True, now)
+    return max(ready, now)

@@ -1,0 +1,160 @@
+"""Matrix products of a group of four warps (wgmma: HGMMA, QGMMA, IGMMA, BGMMA), with operands in shared memory.
+
+Each warp of the group computes sixteen of the 64 rows when it issues the instruction: its rows of A, from registers or
+shared memory, times B from shared memory. A descriptor of 64 bits says where a matrix lies: its start (bits 0..13), the
+two distances between its pieces of eight rows and 16 bytes (bits 16..29 and 32..45), all in units of 16 bytes, and the
+swizzle (bits 62, 63), which exchanges 16-byte pieces of a line by its number (PTX manual, wgmma matrix descriptors;
+every case here was checked against recordings of an H200).
+"""
+
+import numpy as np
+
+from gpusim.engine.rows.common import predicate, row_offset
+from gpusim.engine.rows.lanes import load, splat, store
+from gpusim.engine.rows.tensor_integer import integer_sum
+from gpusim.engine.rows.tensor_sum import fused_sum
+from gpusim.engine.sm.readiness import first_half
+from gpusim.engine.sm.space import fail
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.jit import compiled
+from isa import microops as M
+
+TILE_WORDS = 256  # scratch of an SM: four rows of lanes for A, two for eight columns of B
+_B_TILE = 128
+_UNIT = 16
+_NO_SWIZZLE, _LINE_128, _LINE_64 = 0, 1, 2
+
+
+@compiled
+def line_bytes(swizzle):
+    """Bytes of a row of a matrix that lie together."""
+    if swizzle == _LINE_128:
+        return 128
+    return 64 if swizzle == _LINE_64 else 32
+
+
+@compiled
+def swizzled(address, swizzle):
+    """Where a byte really lies: some of address bits 7..9 are added to bits 4..6 without carry."""
+    if swizzle == _NO_SWIZZLE:
+        return address
+    moved = (line_bytes(swizzle) // _UNIT - 1) & (address >> 7)
+    return address ^ (moved << 4)
+
+
+@compiled
+def place(descriptor, row, byte, across, element):
+    """Shared-memory address of a row's byte along K; `across`: K-th rows lie together, `element` bytes each."""
+    start = (descriptor & 0x3FFF) * _UNIT
+    leading = ((descriptor >> 16) & 0x3FFF) * _UNIT
+    stride = ((descriptor >> 32) & 0x3FFF) * _UNIT
+    swizzle = (descriptor >> 62) & 3
+    if across:
+        k = byte // element
+        offset = row * element + byte % element
+        if swizzle == _NO_SWIZZLE:
+            at = (k % 8) * _UNIT + (offset // _UNIT) * stride + (k // 8) * leading + offset % _UNIT
+        else:
+            width = line_bytes(swizzle)
+            at = (k % 8) * width + (offset // width) * leading + (k // 8) * stride + offset % width
+    elif swizzle == _NO_SWIZZLE:
+        at = (row % 8) * _UNIT + (row // 8) * stride + (byte // _UNIT) * leading + byte % _UNIT
+    else:
+        at = (row % 8) * line_bytes(swizzle) + (row // 8) * stride + byte
+    return swizzled(start + at, swizzle)
+
+
+@compiled
+def fragment_word(st, sm, w, i, descriptor, row, byte, across):
+    """Four bytes along K of a row of a matrix in shared memory."""
+    base = st.warp[w, L.W_BLOCK] * st.par[L.P_SHARED_STRIDE]
+    limit = st.par[L.P_SHARED_BYTES]
+    if not across:
+        at = place(descriptor, row, byte, False, 4)
+        if at + 4 > limit:
+            fail(st, sm, L.E_SHARED_BOUNDS, i, w, 0, at, 4)
+            return np.uint32(0)
+        return st.shared32[sm, (base + at) >> 2]
+    low = place(descriptor, row, byte, True, 2)
+    high = place(descriptor, row, byte + 2, True, 2)
+    if max(low, high) + 2 > limit:
+        fail(st, sm, L.E_SHARED_BOUNDS, i, w, 0, max(low, high), 2)
+        return np.uint32(0)
+    word = np.uint32(st.shared8[sm, base + low]) | (np.uint32(st.shared8[sm, base + low + 1]) << np.uint32(8))
+    word |= np.uint32(st.shared8[sm, base + high]) << np.uint32(16)
+    return word | (np.uint32(st.shared8[sm, base + high + 1]) << np.uint32(24))
+
+
+@compiled
+def fill_tile(st, sm, w, i, first, descriptor, row, halves, across):
+    """Fragment of eight rows (`halves` 1) or sixteen from `row` on, 32 bytes of K, into the SM's scratch."""
+    for word in range(2 * halves):
+        for lane in range(32):
+            byte = _UNIT * (word // halves) + 4 * (lane & 3)
+            at = row + 8 * (word % halves) + (lane >> 2)
+            st.tile[first + 32 * word + lane] = fragment_word(st, sm, w, i, descriptor, at, byte, across)
+
+
+@compiled
+def uniform_pair(st, operand, wb):
+    """A 64-bit value of two uniform registers."""
+    at = row_offset(operand, wb)
+    return np.int64(st.regs[at]) | (np.int64(st.regs[at + 32]) << 32)
+
+
+@compiled
+def element(st, i, a_rows, a, b, c_word, half, odd):
+    """Results of one row half and one of each lane's two columns."""
+    code = st.code
+    kinds, result_bits, flags = code[i, M.COL_AUX1], code[i, M.COL_AUX2], code[i, M.COL_AUX4]
+    if kinds & 255 == M.TENSOR_INTEGER:
+        saturate = flags & M.GMMA_SATURATE != 0
+        return integer_sum(a_rows, a + 32 * half, 64, st.tile, b, odd, 2, code[i, M.COL_AUX3], c_word, saturate)
+    negative = (flags & M.GMMA_NEGATE_A != 0) != (flags & M.GMMA_NEGATE_B != 0)
+    sign = -1.0 if negative else 1.0
+    return fused_sum(a_rows, a + 32 * half, st.tile, b, odd, 2, kinds, c_word, odd, result_bits, sign)
+
+
+@compiled
+def columns_of_eight(st, i, a_rows, a, b, c, d, adds, mask):
+    """C or nothing, plus this warp's rows of A times eight columns of B."""
+    zero = splat(0)
+    if st.code[i, M.COL_AUX2] == 32:
+        for k in range(4):
+            c_word = load(st.regs, c + 32 * k) if adds else zero
+            store(st.regs, d + 32 * k, element(st, i, a_rows, a, b, c_word, k >> 1, k & 1), mask)
+        return
+    for half in range(2):
+        c_word = load(st.regs, c + 32 * half) if adds else zero
+        low = element(st, i, a_rows, a, b, c_word, half, 0)
+        high = element(st, i, a_rows, a, b, c_word, half, 1)
+        store(st.regs, d + 32 * half, low | (high << splat(16)), mask)
+
+
+@compiled
+def group_matrix(st, sm, w, i, wb, mask, time):
+    """Executes one of these instructions for one warp of the four, and books when its result may be read."""
+    code = st.code
+    flags = code[i, M.COL_AUX4]
+    columns = np.int64(code[i, M.COL_AUX0])
+    tile = sm * TILE_WORDS
+    b_descriptor = uniform_pair(st, code[i, M.COL_AUX5], wb)
+    adds = predicate(code, i, M.COL_PS0, st.preds, 16 * w) & np.uint32(1) != 0
+    c = row_offset(code[i, M.COL_C], wb)
+    d = wb + 32 * code[i, M.COL_DST]
+    words = 128 if code[i, M.COL_AUX2] == 32 else 64  # of the accumulators, for eight columns
+    a = tile
+    if flags & M.GMMA_REGISTERS == 0:
+        row = 16 * (st.warp[w, L.W_INDEX] & 3)
+        descriptor = uniform_pair(st, code[i, M.COL_B], wb)
+        fill_tile(st, sm, w, i, tile, descriptor, row, 2, flags & M.GMMA_TRANSPOSE_A != 0)
+    for n in range(columns // 8):
+        fill_tile(st, sm, w, i, tile + _B_TILE, b_descriptor, 8 * n, 1, flags & M.GMMA_TRANSPOSE_B != 0)
+        if flags & M.GMMA_REGISTERS != 0:
+            a = row_offset(code[i, M.COL_A], wb)
+            columns_of_eight(st, i, st.regs, a, tile + _B_TILE, c + words * n, d + words * n, adds, mask)
+        else:
+            columns_of_eight(st, i, st.tile, a, tile + _B_TILE, c + words * n, d + words * n, adds, mask)
+    busy = max(columns // st.par[L.P_GROUP_COLUMNS], st.par[L.P_GROUP_LEAST])
+    keeper = first_half(st, w)
+    st.warp[keeper, L.W_GROUP_DONE] = max(st.warp[keeper, L.W_GROUP_DONE], time) + busy

@@ -1,0 +1,137 @@
+"""Memory instructions that have issued and wait, in order, for the way beyond the SM.
+
+L2 takes only so many stores and reductions of an SM at a time. An H200 issues further ones all the same: they wait in
+the queues of the SM, and everything behind them does too. So their warps wait for what they read, for the registers
+that they send, at their end (`drain`), or, when the queues are full, in front of them (`lg_throttle`).
+
+What waits keeps a copy of its addresses. It takes effect, as far as others can see it, when it goes on.
+"""
+
+import numpy as np
+
+from gpusim.engine.sm.coalescer import atomic_requests
+from gpusim.engine.sm.flight import hold
+from gpusim.engine.sm.lines import atomic_lines, defer, line_filter, read_lines, take_operands, write_lines
+from gpusim.engine.sm.stages import keep_place, note_store
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.jit import compiled
+from gpusim.engine.state.memory import (
+    KIND_ATOMIC,
+    KIND_READ_STRONG,
+    KIND_REDUCTION,
+    KIND_WRITE,
+    KIND_WRITE_STRONG,
+)
+from isa import microops as M
+
+#: How an instruction goes on: plain ones have moved their values already, the others take effect at L2.
+PATH_READ, PATH_WRITE, PATH_READ_STRONG, PATH_WRITE_STRONG, PATH_REDUCTION, PATH_ATOMIC = range(6)
+
+
+@compiled
+def is_store(path):
+    """It waits for nothing, but L2 has to take it."""
+    return path in (PATH_WRITE, PATH_WRITE_STRONG, PATH_REDUCTION)
+
+
+@compiled
+def must_wait(st, sm, path):
+    """True if L2 takes no further instruction of this kind from the SM at the moment."""
+    return is_store(path) and st.sm[sm, L.S_STORE_LINES] >= st.par[L.P_MAX_STORES]
+
+
+@compiled
+def access_lines(st, sm, q, w, i, wb, mask, size, count, time, path, kept):
+    """Sends an instruction on its way: `count` lines in st.touched[sm], addresses in st.address[sm].
+
+    kept: row of st.held[sm] where it has waited, or -1.
+    """
+    if path == PATH_READ:
+        read_lines(st, sm, q, w, i, False, count, time, -1, mask, size)
+        return
+    if path == PATH_WRITE:
+        write_lines(st, sm, q, w, i, mask, size, count, time, KIND_WRITE, -1)
+        return
+    touched = st.touched[sm]
+    if path != PATH_READ_STRONG:
+        st.sm[sm, L.S_DEFERRED_LINES] |= line_filter(touched, count)
+    entry = defer(st, sm, w, i, wb, mask, size, kept)
+    if path == PATH_READ_STRONG:
+        atomic_lines(st, sm, q, w, i, mask, size, count, time, KIND_READ_STRONG, entry)
+        return
+    if path == PATH_WRITE_STRONG:
+        write_lines(st, sm, q, w, i, mask, size, count, time, KIND_WRITE_STRONG, entry)
+        return
+    requests, _ = atomic_requests(st.address[sm], touched, mask, st.code[i, M.COL_AUX4] >> 8 == M.ATOMIC_CAS)
+    if path == PATH_REDUCTION:
+        write_lines(st, sm, q, w, i, mask, size, requests, time, KIND_REDUCTION, entry)
+    else:
+        atomic_lines(st, sm, q, w, i, mask, size, requests, time, KIND_ATOMIC, entry)
+
+
+@compiled
+def keep(st, sm, q, w, i, wb, mask, size, count, path):
+    """The instruction waits behind all others that do; its scoreboards count it until it goes on."""
+    s = st.sm[sm]
+    k = (s[L.S_HELD_FIRST] + s[L.S_HELD]) % st.held.shape[1]
+    s[L.S_HELD] += 1
+    h = st.held[sm, k]
+    h[L.H_WARP] = w
+    h[L.H_PC] = i
+    h[L.H_PART] = q
+    h[L.H_MASK] = mask
+    h[L.H_SIZE] = size
+    h[L.H_COUNT] = count
+    h[L.H_PATH] = path
+    h[L.H_PLACE] = keep_place(st.part[q])
+    for n in range(count):
+        st.held_lines[sm, k, n, 0] = st.touched[sm, n, 0]
+        st.held_lines[sm, k, n, 1] = st.touched[sm, n, 1]
+    for lane in range(32):
+        st.held_address[sm, k, lane] = st.address[sm, lane]
+    hold(st, w, st.code[i, M.COL_RBAR], L.R_LONG)
+    hold(st, w, st.code[i, M.COL_WBAR], L.R_LONG)
+    st.warp[w, L.W_HELD] += 1
+    if is_store(path):
+        st.warp[w, L.W_STORES] += 1
+    if path != PATH_READ and path != PATH_WRITE:
+        s[L.S_HELD_LINES] |= line_filter(st.touched[sm], count)
+        take_operands(st, i, wb, size, st.held_values[sm, k])
+
+
+@compiled
+def send_lines(st, sm, q, w, i, wb, mask, size, count, time, path):
+    """An instruction that has issued goes on its way, or waits."""
+    if st.sm[sm, L.S_HELD] > 0 or must_wait(st, sm, path):
+        keep(st, sm, q, w, i, wb, mask, size, count, path)
+    else:
+        access_lines(st, sm, q, w, i, wb, mask, size, count, time, path, -1)
+    if is_store(path):
+        note_store(st.part[q])
+
+
+@compiled
+def take_held(st, sm):
+    """Takes the oldest instruction that waits out of the queue. Returns its row of st.held[sm].
+
+    Its addresses and lines are the SM's instruction at hand again, and its place in the queue of its sub-partition is
+    the one that is entered next.
+    """
+    s = st.sm[sm]
+    k = s[L.S_HELD_FIRST]
+    s[L.S_HELD_FIRST] = (k + 1) % st.held.shape[1]
+    s[L.S_HELD] -= 1
+    if s[L.S_HELD] == 0:
+        s[L.S_HELD_LINES] = 0
+    h = st.held[sm, k]
+    for n in range(h[L.H_COUNT]):
+        st.touched[sm, n, 0] = st.held_lines[sm, k, n, 0]
+        st.touched[sm, n, 1] = st.held_lines[sm, k, n, 1]
+    for lane in range(32):
+        st.address[sm, lane] = st.held_address[sm, k, lane]
+    st.part[h[L.H_PART], L.Q_PLACE_KEPT] = h[L.H_PLACE] + 1
+    w = h[L.H_WARP]
+    st.warp[w, L.W_HELD] -= 1
+    if is_store(h[L.H_PATH]):
+        st.warp[w, L.W_STORES] -= 1
+    return np.int64(k)

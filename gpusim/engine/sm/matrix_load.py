@@ -1,0 +1,95 @@
+"""LDSM and STSM: 8x8 matrices of 16-bit elements between shared memory and rows, as tensor cores want them.
+
+Lanes 8n..8n+7 give the addresses of the eight 16-byte rows of matrix n. Lane 4g + t holds elements 2t and 2t + 1 of
+row g, or of column g in the transposed forms (PTX manual, ldmatrix). A matrix is one pass over the banks.
+"""
+
+import numpy as np
+
+from gpusim.engine.rows.common import row_offset
+from gpusim.engine.sm.cluster import own_offsets
+from gpusim.engine.sm.coalescer import bank_degree
+from gpusim.engine.sm.flight import release_at
+from gpusim.engine.sm.space import check_window, lane_addresses
+from gpusim.engine.sm.stages import enter_queue, take_data_stage
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.jit import compiled
+from isa import microops as M
+
+_ROW_BYTES = 16
+_ROWS = 8
+
+
+@compiled
+def element_at(address, base, matrix, lane, half, transposed):
+    """Byte of shared memory at which the lower (`half` 0) or upper element of a lane's word begins."""
+    g = lane >> 2
+    k = 2 * (lane & 3) + half
+    row = k if transposed else g
+    column = g if transposed else k
+    return base + address[_ROWS * matrix + row] + 2 * column
+
+
+@compiled
+def move_matrices(st, sm, i, wb, base, mask):
+    """The words of all matrices, one row for each."""
+    shared = st.shared8[sm]
+    address = st.address[sm]
+    count = st.code[i, M.COL_AUX5] & 255
+    transposed = st.code[i, M.COL_AUX5] >> 8 != 0
+    load = st.code[i, M.COL_OP] == M.OP_LDSM
+    rows = row_offset(st.code[i, M.COL_DST if load else M.COL_B], wb)
+    for matrix in range(count):
+        for lane in range(32):
+            if (mask >> lane) & 1 == 0:
+                continue
+            low = element_at(address, base, matrix, lane, 0, transposed)
+            high = element_at(address, base, matrix, lane, 1, transposed)
+            at = rows + 32 * matrix + lane
+            if load:
+                word = np.uint32(shared[low]) | (np.uint32(shared[low + 1]) << np.uint32(8))
+                word |= np.uint32(shared[high]) << np.uint32(16)
+                st.regs[at] = word | (np.uint32(shared[high + 1]) << np.uint32(24))
+            else:
+                word = st.regs[at]
+                shared[low] = np.uint8(word & np.uint32(255))
+                shared[low + 1] = np.uint8((word >> np.uint32(8)) & np.uint32(255))
+                shared[high] = np.uint8((word >> np.uint32(16)) & np.uint32(255))
+                shared[high + 1] = np.uint8(word >> np.uint32(24))
+
+
+@compiled
+def matrix_access(st, sm, q, w, i, wb, mask, time):
+    """Executes LDSM or STSM and books its time: a matrix costs what a quarter of a warp with 16 bytes a lane does."""
+    par = st.par
+    count = np.int64(st.code[i, M.COL_AUX5] & 255)
+    lane_addresses(st, sm, i, wb, mask)
+    own_offsets(st, sm, w)
+    givers = (np.int64(1) << (_ROWS * count)) - 1
+    if not check_window(
+        st, sm, i, w, givers, np.int64(_ROW_BYTES), par[L.P_SHARED_FIRST], par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS
+    ):
+        return
+    wavefronts = np.int64(0)
+    for first in range(0, _ROWS * count, _ROWS):
+        wavefronts += bank_degree(
+            st.address[sm], st.touched[sm], givers, first, first + _ROWS, _ROW_BYTES >> par[L.P_BANK_SHIFT],
+            par[L.P_BANKS], par[L.P_BANK_SHIFT],
+        )  # fmt: skip
+    move_matrices(st, sm, i, wb, st.warp[w, L.W_BLOCK] * par[L.P_SHARED_STRIDE], mask)
+    line = st.line[st.sm[sm, L.S_CHUNK], i]
+    line[L.N_SHARED_WAVEFRONTS] += wavefronts
+    line[L.N_SHARED_IDEAL] += count
+    line[L.N_SHARED_DATA] += wavefronts
+    line[L.N_SHARED_CONFLICTS] += wavefronts - count
+    line[L.N_SHARED_REQUESTS] += 1
+    start = enter_queue(st, q, time, wavefronts)
+    load = st.code[i, M.COL_OP] == M.OP_LDSM
+    held = par[L.P_SHARED_LOAD_RELEASE]
+    if not load:
+        held = par[L.P_SHARED_STORE_RELEASE] + (count - 1) * par[L.P_REGISTER_RELEASE]
+    release_at(st, w, st.code[i, M.COL_RBAR], start + held, L.R_SHORT)
+    data = take_data_stage(st, sm, q, start, wavefronts * par[L.P_SHARED_WAVEFRONT])
+    if load:
+        ways = (wavefronts - count) * par[L.P_SHARED_WAY_LATENCY] + 2 * (count - 1)
+        release_at(st, w, st.code[i, M.COL_WBAR], data - 2 + par[L.P_SHARED_LATENCY] + ways, L.R_SHORT)

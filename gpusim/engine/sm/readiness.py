@@ -1,0 +1,172 @@
+"""When a warp may issue next, and what each cycle that it does not is charged to.
+
+`make_ready` walks through everything that can hold the next instruction back: supply, scoreboards, constants. Every
+cycle of a resident warp is charged to exactly one reason, so that stalls and issues add up to warp cycles.
+"""
+
+import numpy as np
+
+from gpusim.engine.sm.frontend import fetch
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.jit import compiled
+from gpusim.engine.state.log import log_stall
+from isa import microops as M
+
+#: What State.constant says of a line that can not be read: no cache of the SM has it, or only the second level has.
+CONSTANT_NOWHERE, CONSTANT_SECOND = -1, -2
+#: Of the cycles in which a warp's unit is busy and another warp may have been selected, those that are charged to the
+#: unit, in tenths (fitted: H200, `math_pipe_throttle` of integer/count_bits, double/series, bank_conflict, atomics).
+UNIT_TENTHS = 6
+
+
+@compiled
+def first_half(st, w):
+    """Row of the first half of the warp that row w belongs to: w itself, unless warps have 64 lanes."""
+    other = st.par[L.P_OTHER_HALF]
+    return w - other if 0 < other <= w else w
+
+
+@compiled
+def charge(st, sm, w, reason, until):
+    """Charges the warp's time up to `until` to `reason`, at its next instruction."""
+    since = st.warp[w, L.W_SINCE]
+    if until > since:
+        pc = st.warp[w, L.W_PC]
+        st.line[st.sm[sm, L.S_CHUNK], pc, L.N_STALL + reason] += until - since
+        st.warp[w, L.W_SINCE] = until
+        if st.sm[sm, L.S_LOG] != 0:
+            log_stall(st, sm, w, reason, since, until)
+
+
+@compiled
+def constant_line(st, operand):
+    """Index of the constant line that `bank << 16 | offset` lies in."""
+    return operand >> st.par[L.P_CONST_SHIFT]
+
+
+@compiled
+def keep_constant(st, sm, line):
+    """Takes a line that the first level does not hold into both levels, each in place of the one it has had longest.
+
+    The first levels of all sub-partitions hold the same: what one fetches, the SM brings to all.
+    """
+    par, s, order, constant = st.par, st.sm[sm], st.constant_order[sm], st.constant[sm]
+    if constant[line] == CONSTANT_NOWHERE:
+        taken = s[L.S_CONST_SECOND]
+        place = par[L.P_CONST_FIRST] + taken % par[L.P_CONST_SECOND]
+        if taken >= par[L.P_CONST_SECOND]:
+            constant[order[place]] = CONSTANT_NOWHERE
+        order[place] = line
+        s[L.S_CONST_SECOND] = taken + 1
+    taken = s[L.S_CONST_FIRST]
+    place = taken % par[L.P_CONST_FIRST]
+    if taken >= par[L.P_CONST_FIRST] and constant[order[place]] != CONSTANT_NOWHERE:
+        constant[order[place]] = CONSTANT_SECOND
+    order[place] = line
+    s[L.S_CONST_FIRST] = taken + 1
+
+
+@compiled
+def constant_ready(st, sm, operand, now):
+    """Cycle from which a constant operand can be read: its line is in the SM, or comes after a fixed time.
+
+    As with instructions, a launch brings its constants near: a cold miss takes less time than L2. The SMs of a
+    GPC ask for the same lines at the same time, once for each sub-partition, and wait in the mean for half of the
+    others.
+    """
+    line = constant_line(st, operand)
+    there = st.constant[sm, line]
+    if there < 0:
+        queued = 0
+        if there == CONSTANT_NOWHERE:
+            asking = min(st.sm[sm, L.S_WARPS], st.par[L.P_SUB_PARTITIONS])
+            queued = (asking - 1) * st.par[L.P_CONST_MISS_INTERVAL] // 2
+        keep_constant(st, sm, line)
+        there = now + st.par[L.P_CONST_MISS] + queued
+        st.constant[sm, line] = there
+    return there
+
+
+@compiled
+def block(st, w, q, slot, state, reason):
+    """The warp waits for something whose time is unknown."""
+    st.warp[w, L.W_STATE] = state
+    st.warp[w, L.W_REASON] = reason
+    st.ready[q, slot] = L.NEVER
+
+
+@compiled
+def note_ready(st, q, w, unit, now):
+    """The warp could issue from now on, or from a time that is known now."""
+    st.warp[w, L.W_READY_AT] = now
+    st.warp[w, L.W_DISPATCH] = st.part[q, L.Q_DISPATCH]
+    st.warp[w, L.W_BUSY] = st.part[q, L.Q_BUSY + unit]
+
+
+@compiled
+def charge_queue(st, sm, q, w, unit, until):
+    """Charges the time that a warp could have issued but for others.
+
+    In cycles in which its unit is busy that is the unit's throttle, in those in which register banks keep the dispatch
+    port, a dispatch stall; in the others another warp has been selected. Such cycles are counted from when the warp's
+    readiness was known, and taken to be spread evenly.
+    """
+    since = st.warp[w, L.W_SINCE]
+    wait = until - since
+    if wait <= 0:
+        return
+    span = max(until - st.warp[w, L.W_READY_AT], wait)
+    blocked = (st.part[q, L.Q_DISPATCH] - st.warp[w, L.W_DISPATCH]) * wait // span
+    busy = (st.part[q, L.Q_BUSY + unit] - st.warp[w, L.W_BUSY]) * wait // span * UNIT_TENTHS // 10
+    charge(st, sm, w, L.R_DISPATCH, min(since + blocked, until))
+    charge(st, sm, w, L.R_MATH, min(since + blocked + busy, until))
+    charge(st, sm, w, L.R_NOT_SELECTED, until)
+
+
+@compiled
+def make_ready(st, sm, q, slot, w, now, earliest):
+    """Sets the cycle from which the warp's next instruction may issue: `earliest` or later."""
+    pc = st.warp[w, L.W_PC]
+    # What it has been charged for it waits for: a reply may come before the line of the instruction that it is for.
+    time = max(np.int64(earliest), st.warp[w, L.W_SINCE])
+    line = pc >> st.par[L.P_ICACHE_SHIFT]
+    if line != st.warp[w, L.W_LINE]:
+        there = fetch(st, sm, q, st.warp[w, L.W_LINE], line, now)
+        st.warp[w, L.W_LINE] = line
+        if there > time:
+            charge(st, sm, w, L.R_WAIT, time)
+            charge(st, sm, w, L.R_NO_INSTRUCTION, there)
+            time = there
+    charge(st, sm, w, L.R_WAIT, time)
+    wait = st.code[pc, M.COL_WAIT]
+    if wait != 0:
+        for s in range(6):
+            if (wait >> s) & 1:
+                if st.warp[w, L.W_PENDING + s] > 0:
+                    block(st, w, q, slot, L.WAIT_SCOREBOARD, st.warp[w, L.W_KIND + s])
+                    return
+                release = st.warp[w, L.W_RELEASE + s]
+                if release > time:
+                    charge(st, sm, w, st.warp[w, L.W_KIND + s], release)
+                    time = release
+    if st.code[pc, M.COL_CLASS] == M.CLS_CONTROL and st.code[pc, M.COL_OP] == M.OP_DEPBAR:
+        s = st.code[pc, M.COL_AUX0]
+        if s < 6:
+            if st.warp[w, L.W_PENDING + s] > st.code[pc, M.COL_AUX1]:
+                block(st, w, q, slot, L.WAIT_SCOREBOARD, st.warp[w, L.W_KIND + s])
+                return
+            release = st.warp[w, L.W_RELEASE + s]
+            if st.code[pc, M.COL_AUX1] == 0 and release > time:
+                charge(st, sm, w, st.warp[w, L.W_KIND + s], release)
+                time = release
+    operand = st.code[pc, M.COL_CONST]
+    if operand >= 0 and st.code[pc, M.COL_VARIABLE] == 0:
+        there = constant_ready(st, sm, operand, now)
+        if there > time:
+            charge(st, sm, w, L.R_IMC, there)
+            time = there
+    st.warp[w, L.W_STATE] = L.RUNNING
+    note_ready(st, q, w, st.code[pc, M.COL_UNIT], now)
+    st.ready[q, slot] = time
+    if time < st.part[q, L.Q_NEXT]:
+        st.part[q, L.Q_NEXT] = time

@@ -1,0 +1,45 @@
+"""What waits for the way beyond the SM goes on, and its warps with it."""
+
+from gpusim.engine.sm.halves import held, wake
+from gpusim.engine.sm.held import access_lines, is_store, must_wait, take_held
+from gpusim.engine.sm.readiness import first_half
+from gpusim.engine.sm.scheduler import ROOM, finish_warp, no_room, too_many_loads
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.jit import compiled
+from isa import microops as M
+
+
+@compiled
+def scoreboard_reply(st, sm, w, scoreboard, release, now):
+    """One reply fewer to wait for; the last one wakes the warp."""
+    st.warp[w, L.W_PENDING + scoreboard] -= 1
+    if release > st.warp[w, L.W_RELEASE + scoreboard]:
+        st.warp[w, L.W_RELEASE + scoreboard] = release
+    if st.warp[w, L.W_STATE] == L.WAIT_SCOREBOARD:
+        counted = st.code[st.warp[w, L.W_PC], M.COL_OP] == M.OP_DEPBAR  # it may wait for some of the replies only
+        if st.warp[w, L.W_PENDING + scoreboard] == 0 or counted:
+            wake(st, sm, w, now)
+
+
+@compiled
+def resume(st, sm, now):
+    """Lets instructions that wait go on, in order, as far as L2 takes them."""
+    while st.sm[sm, L.S_HELD] > 0:
+        path = st.held[sm, st.sm[sm, L.S_HELD_FIRST], L.H_PATH]
+        if must_wait(st, sm, path) or no_room(st, sm, ROOM) or (not is_store(path) and too_many_loads(st, sm)):
+            return
+        k = take_held(st, sm)
+        h = st.held[sm, k]
+        w, i = h[L.H_WARP], h[L.H_PC]
+        wb = 32 * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP])
+        q = h[L.H_PART]
+        access_lines(st, sm, q, w, i, wb, h[L.H_MASK], h[L.H_SIZE], h[L.H_COUNT], now, path, k)
+        for scoreboard in (st.code[i, M.COL_RBAR], st.code[i, M.COL_WBAR]):
+            if scoreboard < 6:
+                scoreboard_reply(st, sm, w, scoreboard, now, now)
+        w = first_half(st, w)
+        if st.warp[w, L.W_STATE] == L.WAIT_DRAIN and held(st, w) == 0:
+            parts = st.par[L.P_SUB_PARTITIONS]
+            st.warp[w, L.W_DRAINED] = max(st.warp[w, L.W_DRAINED], now)
+            local = w - sm * parts * st.par[L.P_WARP_SLOTS]
+            finish_warp(st, sm, q, local // parts, w, now)

@@ -1,0 +1,146 @@
+"""A streaming multiprocessor in time: replies arrive, sub-partitions issue, idle cycles are skipped.
+
+`advance` runs one SM to the end of a lookahead window. SMs touch nothing of each other, so any number of host threads
+gives the same result.
+"""
+
+import numpy as np
+
+from gpusim.engine.sm.async_copy import copy_done
+from gpusim.engine.sm.flight import FOR_MISS, free_token, heap_pop
+from gpusim.engine.sm.halves import fence_over, wake
+from gpusim.engine.sm.readiness import charge, make_ready
+from gpusim.engine.sm.resume import resume, scoreboard_reply
+from gpusim.engine.sm.scheduler import step
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.bits import popc
+from gpusim.engine.state.jit import compiled, compiled_in_place
+
+
+@compiled
+def warps_of(st):
+    return st.par[L.P_SUB_PARTITIONS] * st.par[L.P_WARP_SLOTS]
+
+
+@compiled
+def wake_all(st, sm, state, now):
+    """Looks again at every warp of the SM that waits in `state`."""
+    count = warps_of(st)
+    for w in range(sm * count, (sm + 1) * count):
+        if st.warp[w, L.W_STATE] == state:
+            wake(st, sm, w, now)
+    other = st.par[L.P_OTHER_HALF]
+    if other != 0:
+        for w in range(other + sm * count, other + (sm + 1) * count):
+            if st.warp[w, L.W_STATE] == state:
+                wake(st, sm, w, now)
+
+
+@compiled
+def token_reply(st, sm, k, now):
+    """A reply to a memory instruction; with the last one, its scoreboard is released."""
+    token = st.token[sm, k]
+    token[L.T_LEFT] -= 1
+    if token[L.T_KIND] == L.TOKEN_STORE:
+        st.sm[sm, L.S_STORE_LINES] -= 1
+    if token[L.T_LEFT] > 0:
+        return
+    w = token[L.T_WARP]
+    if token[L.T_KIND] >= L.TOKEN_COPY:
+        if not copy_done(st, sm, k, now):
+            return
+        if token[L.T_SCOREBOARD] < 6 and st.warp[w, L.W_AGE] == token[L.T_AGE]:
+            scoreboard_reply(st, sm, w, token[L.T_SCOREBOARD], now, now)
+    elif st.warp[w, L.W_AGE] == token[L.T_AGE]:
+        if token[L.T_KIND] == L.TOKEN_STORE:
+            st.warp[w, L.W_STORES] -= 1
+            if st.warp[w, L.W_STORES] == 0 and st.warp[w, L.W_STATE] == L.WAIT_MEMBAR:
+                parts = st.par[L.P_SUB_PARTITIONS]
+                local = w - sm * warps_of(st)
+                after = now + st.par[L.P_MEMBAR_LATENCY]
+                if st.par[L.P_OTHER_HALF] != 0:
+                    fence_over(st, sm, w, after, now)
+                else:
+                    charge(st, sm, w, L.R_MEMBAR, after)
+                    make_ready(st, sm, sm * parts + local % parts, local // parts, w, now, after)
+        elif token[L.T_SCOREBOARD] < 6:
+            scoreboard_reply(st, sm, w, token[L.T_SCOREBOARD], now + st.par[L.P_L1_REPLY], now)
+    free_token(st, sm, k)
+
+
+@compiled
+def miss_reply(st, sm, k, now):
+    """A line request of L1 is answered: its sectors are there, and whoever waits for them hears of it."""
+    miss = st.miss[sm, k]
+    sectors = miss[L.M_SECTORS]
+    way = miss[L.M_WAY]
+    if way >= 0:
+        st.tags[sm, way, L.L_VALID] |= sectors
+        st.tags[sm, way, L.L_PENDING] &= ~sectors
+    st.sm[sm, L.S_OUTSTANDING] -= popc(sectors)
+    for n in range(miss[L.M_COUNT]):
+        token_reply(st, sm, miss[L.M_TOKEN + n], now)
+    miss[L.M_COUNT] = 0
+    miss[L.M_NEXT] = st.sm[sm, L.S_MISS_FREE]
+    st.sm[sm, L.S_MISS_FREE] = k
+
+
+@compiled
+def arrive(st, sm, what, now):
+    """Handles one reply from beyond the SM."""
+    st.sm[sm, L.S_IN_FLIGHT] -= 1
+    kind = what & 1
+    number = what >> 1
+    if kind == FOR_MISS:
+        miss_reply(st, sm, number, now)
+    else:
+        token_reply(st, sm, number, now)
+    resume(st, sm, now)
+    if st.sm[sm, L.S_THROTTLED] != 0:
+        st.sm[sm, L.S_THROTTLED] = 0
+        wake_all(st, sm, L.WAIT_THROTTLE, now)
+
+
+@compiled
+def next_event(st, sm):
+    """Cycle of the SM's next event, NEVER if it is idle for good."""
+    parts = st.par[L.P_SUB_PARTITIONS]
+    earliest = L.NEVER
+    if st.sm[sm, L.S_HEAP] > 0:
+        earliest = st.heap[sm, 0, 0]
+    for q in range(sm * parts, (sm + 1) * parts):
+        earliest = min(earliest, st.part[q, L.Q_NEXT])
+    return earliest
+
+
+@compiled_in_place
+def advance(st, sm, start, until):
+    """Runs one SM from cycle `start` to `until`. Returns the cycle of its next event after that."""
+    parts = st.par[L.P_SUB_PARTITIONS]
+    resume(st, sm, start)
+    if st.sm[sm, L.S_THROTTLED] != 0:
+        st.sm[sm, L.S_THROTTLED] = 0
+        wake_all(st, sm, L.WAIT_THROTTLE, start)
+    heap = st.heap[sm]
+    now = start
+    while True:
+        event = next_event(st, sm)
+        if event >= until or st.sm[sm, L.S_ERROR] != 0:
+            return event
+        now = max(now, event)
+        while st.sm[sm, L.S_HEAP] > 0 and heap[0, 0] <= now:
+            arrive(st, sm, heap_pop(st, sm), now)
+        for k in range(parts):  # each sub-partition is the first to ask for what they share in its turn
+            q = sm * parts + (now + k) % parts
+            if st.part[q, L.Q_NEXT] <= now:
+                step(st, sm, q, now)
+
+
+@compiled
+def advance_range(st, first, last, chunk, start, until):
+    """Runs SMs first..last-1 through a window. Returns the earliest event after it."""
+    earliest = L.NEVER
+    for sm in range(first, last):
+        st.sm[sm, L.S_CHUNK] = chunk
+        earliest = min(earliest, advance(st, sm, start, until))
+    return np.int64(earliest)

@@ -1,0 +1,218 @@
+"""Loads and stores of values: which byte of which memory a lane means, and whether it may.
+
+Global memory is the arena of `gpusim.launch.memory.DeviceMemory`; every access is checked against its live allocations.
+Local memory interleaves the lanes of a warp word by word, as the hardware does, so that a warp that indexes alike
+touches whole lines. Generic addresses fall into the shared or the local window or are global.
+"""
+
+import numpy as np
+
+from gpusim.engine.rows.common import row_offset
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.bits import lowest_bit
+from gpusim.engine.state.jit import compiled
+from gpusim.engine.state.log import log_addresses
+from isa import microops as M
+
+#: Windows of the generic address space (high words of SR_SWINHI and SR_LWINHI); outside any device allocation.
+SHARED_WINDOW = 0x7E00_0000_0000
+LOCAL_WINDOW = 0x7E01_0000_0000
+PARAMETER_WINDOW = 0x7E02_0000_0000  # constant bank 0, for tensor maps that are parameters
+WINDOW_BYTES = 1 << 32
+
+
+@compiled
+def fail(st, sm, code, pc, w, lane, address, size):
+    """Records the first error of an SM; the run stops at the end of the cycle."""
+    if st.sm[sm, L.S_ERROR] == 0:
+        st.sm[sm, L.S_ERROR] = code
+        st.sm[sm, L.S_ERROR_PC] = pc
+        st.sm[sm, L.S_ERROR_WARP] = w
+        st.sm[sm, L.S_ERROR_LANE] = lane
+        st.sm[sm, L.S_ERROR_ADDRESS] = address
+        st.sm[sm, L.S_ERROR_SIZE] = size
+
+
+@compiled
+def lane_addresses(st, sm, i, wb, mask):
+    """Byte address of every lane in `mask` into st.address[sm]."""
+    code = st.code
+    regs = st.regs
+    out = st.address[sm]
+    flags = code[i, M.COL_AUX3]
+    offset = np.int64(code[i, M.COL_AUX2])
+    base = row_offset(code[i, M.COL_A], wb)
+    shift = (flags >> M.MEM_SHIFT_BIT) & 15
+    wide = flags & M.MEM_WIDE_ADDRESS != 0
+    uniform = np.int64(0)
+    if flags & M.MEM_UNIFORM_BASE:
+        u = row_offset(code[i, M.COL_C], wb)
+        uniform = np.int64(regs[u])
+        if flags & M.MEM_UNIFORM_WIDE:
+            uniform |= np.int64(regs[u + 32]) << 32
+    space = code[i, M.COL_AUX0]
+    narrow = (space == M.SPACE_SHARED) | (space == M.SPACE_LOCAL) | (space == M.SPACE_CONST)
+    for lane in range(32):
+        value = np.int64(regs[base + lane])
+        if wide:
+            value |= np.int64(regs[base + 32 + lane]) << 32
+        value = (value << shift) + uniform + offset
+        if narrow:
+            value &= 0xFFFFFFFF
+        out[lane] = value
+    if st.sm[sm, L.S_LOG_ROW] != 0:
+        log_addresses(st, sm, i, mask)
+
+
+@compiled
+def find_allocation(starts, ends, address):
+    """Index of the live allocation that holds `address`, or -1."""
+    low = 0
+    high = starts.size
+    while low < high:
+        middle = (low + high) >> 1
+        if starts[middle] <= address:
+            low = middle + 1
+        else:
+            high = middle
+    k = low - 1
+    if k >= 0 and address < ends[k]:
+        return k
+    return -1
+
+
+@compiled
+def check_global(st, sm, i, w, mask, size):
+    """True if every lane's access is aligned and inside one live allocation; else records the first that is not."""
+    address = st.address[sm]
+    k = st.sm[sm, L.S_ALLOCATION]
+    low = np.int64(0)
+    high = np.int64(0)
+    if 0 <= k < st.starts.size:
+        low = st.starts[k]
+        high = st.ends[k]
+    for lane in range(32):
+        if (mask >> lane) & 1 == 0:
+            continue
+        a = address[lane]
+        if a & (size - 1) != 0:
+            fail(st, sm, L.E_MISALIGNED, i, w, lane, a, size)
+            return False
+        if a < low or a > high - size:  # not a + size, which wraps at the end of the address space
+            k = find_allocation(st.starts, st.ends, a)
+            if k < 0 or a > st.ends[k] - size:
+                fail(st, sm, L.E_BOUNDS, i, w, lane, a, size)
+                return False
+            low = st.starts[k]
+            high = st.ends[k]
+            st.sm[sm, L.S_ALLOCATION] = k
+    return True
+
+
+@compiled
+def check_window(st, sm, i, w, mask, size, first, limit, code):
+    """As check_global for a memory that runs from `first` to `limit` (shared, local, constant)."""
+    address = st.address[sm]
+    for lane in range(32):
+        if (mask >> lane) & 1:
+            a = address[lane]
+            if a & (size - 1) != 0:
+                fail(st, sm, L.E_MISALIGNED, i, w, lane, a, size)
+                return False
+            if a < first or a > limit - size:
+                fail(st, sm, code, i, w, lane, a, size)
+                return False
+    return True
+
+
+@compiled
+def load_rows(words, bytes_, address, base, step, regs, dst, mask, size, signed):
+    """Reads `size` bytes per lane at byte address[lane] - base into consecutive register rows from element dst on.
+
+    Words of one lane lie `step` words apart: 1, or as many as there are lanes in interleaved local memory.
+    """
+    if size >= 4:
+        count = size >> 2
+        for lane in range(32):
+            if (mask >> lane) & 1:
+                word = (address[lane] - base) >> 2
+                for k in range(count):
+                    regs[dst + 32 * k + lane] = words[word + k * step]
+        return
+    for lane in range(32):
+        if (mask >> lane) & 1:
+            at = address[lane] - base
+            value = np.uint32(bytes_[at])
+            if size == 2:
+                value |= np.uint32(bytes_[at + 1]) << np.uint32(8)
+                if signed and value & np.uint32(0x8000):
+                    value |= np.uint32(0xFFFF0000)
+            elif signed and value & np.uint32(0x80):
+                value |= np.uint32(0xFFFFFF00)
+            regs[dst + lane] = value
+
+
+@compiled
+def store_rows(words, bytes_, address, base, step, regs, src, mask, size):
+    """As load_rows, the other way. Lanes write in order: of several that name one address, the highest wins."""
+    if size >= 4:
+        count = size >> 2
+        for lane in range(32):
+            if (mask >> lane) & 1:
+                word = (address[lane] - base) >> 2
+                for k in range(count):
+                    words[word + k * step] = regs[src + 32 * k + lane]
+        return
+    for lane in range(32):
+        if (mask >> lane) & 1:
+            at = address[lane] - base
+            value = regs[src + lane]
+            bytes_[at] = np.uint8(value & np.uint32(0xFF))
+            if size == 2:
+                bytes_[at + 1] = np.uint8((value >> np.uint32(8)) & np.uint32(0xFF))
+
+
+@compiled
+def local_addresses(st, sm, w, mask, size):
+    """Turns per-thread local addresses into byte addresses of the interleaved local array (4-byte words of all lanes).
+
+    Other lanes of a generic access keep theirs. Returns the byte address of the warp's local memory; accesses wider
+    than a word continue a word of all lanes further on.
+    """
+    out = st.address[sm]
+    stride = 4 * st.par[L.P_LANES]
+    for lane in range(32):
+        if (mask >> lane) & 1:
+            a = out[lane]
+            out[lane] = (a >> 2) * stride + (lane << 2) + (a & 3)
+    return np.int64(w) * st.par[L.P_LOCAL_BYTES] * st.par[L.P_LANES]
+
+
+@compiled
+def in_window(st, sm, mask, window):
+    """Those lanes in `mask` whose generic addresses lie in a window."""
+    lanes = np.int64(0)
+    for lane in range(32):
+        if (mask >> lane) & 1 and window <= st.address[sm, lane] < window + WINDOW_BYTES:
+            lanes |= np.int64(1) << lane
+    return lanes
+
+
+@compiled
+def window_of(st, sm, mask):
+    """(space, lanes) of a generic access: the lanes of `mask` that mean the same space as its first one.
+
+    Their addresses become offsets within the space.
+    """
+    first = np.int64(1) << lowest_bit(mask)
+    shared = in_window(st, sm, mask, SHARED_WINDOW)
+    local = in_window(st, sm, mask, LOCAL_WINDOW)
+    if first & (shared | local) == 0:
+        return M.SPACE_GLOBAL, mask & ~(shared | local)
+    lanes, window, space = shared, SHARED_WINDOW, M.SPACE_SHARED
+    if first & local != 0:
+        lanes, window, space = local, LOCAL_WINDOW, M.SPACE_LOCAL
+    for lane in range(32):
+        if (lanes >> lane) & 1:
+            st.address[sm, lane] -= window
+    return space, lanes

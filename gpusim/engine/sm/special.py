@@ -1,0 +1,87 @@
+"""Special registers: who a thread is, where it runs and what time it is."""
+
+import numpy as np
+
+from gpusim.engine.rows.common import row_offset
+from gpusim.engine.sm.readiness import first_half
+from gpusim.engine.sm.space import LOCAL_WINDOW, SHARED_WINDOW
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.jit import compiled
+from isa import microops as M
+
+
+@compiled
+def lane_value(st, sm, w, which, lane, time):
+    """Value of a special register in one lane, 64 bits wide."""
+    par = st.par
+    parts = par[L.P_SUB_PARTITIONS]
+    thread = st.warp[w, L.W_INDEX] * par[L.P_LANES] + lane
+    b = st.block[sm, st.warp[w, L.W_BLOCK]]
+    x = thread % par[L.P_BLOCK_X]
+    y = (thread // par[L.P_BLOCK_X]) % par[L.P_BLOCK_Y]
+    z = thread // (par[L.P_BLOCK_X] * par[L.P_BLOCK_Y])
+    local = first_half(st, w) - sm * parts * par[L.P_WARP_SLOTS]
+    if which == M.SR_TID_X:
+        return x
+    if which == M.SR_TID_Y:
+        return y
+    if which == M.SR_TID_Z:
+        return z
+    if which == M.SR_TID:
+        return x | (y << 16) | (z << 26)
+    if which == M.SR_CTAID_X:
+        return b[L.B_X]
+    if which == M.SR_CTAID_Y:
+        return b[L.B_Y]
+    if which == M.SR_CTAID_Z:
+        return b[L.B_Z]
+    if which == M.SR_LANEID:
+        return np.int64(lane)
+    if which == M.SR_CLOCKLO or which == M.SR_CLOCKHI:
+        return time if which == M.SR_CLOCKLO else time >> 32
+    if which == M.SR_GLOBALTIMERLO or which == M.SR_GLOBALTIMERHI:
+        nanoseconds = time * 1000 // par[L.P_CLOCK_MHZ]
+        return nanoseconds if which == M.SR_GLOBALTIMERLO else nanoseconds >> 32
+    if which == M.SR_VIRTUALSMID or which == M.SR_SMID:
+        return np.int64(sm)
+    if which == M.SR_EQMASK:
+        return np.int64(1) << lane
+    if which == M.SR_LTMASK:
+        return (np.int64(1) << lane) - 1
+    if which == M.SR_LEMASK:
+        return (np.int64(2) << lane) - 1
+    if which == M.SR_GTMASK:
+        return (np.int64(1) << par[L.P_LANES]) - (np.int64(2) << lane)
+    if which == M.SR_GEMASK:
+        return (np.int64(1) << par[L.P_LANES]) - (np.int64(1) << lane)
+    if which == M.SR_WARPID:
+        return np.int64(local)
+    if which == M.SR_VIRTID:
+        return (np.int64(sm) << 20) | (np.int64(local) << 8)
+    if which == M.SR_VIRTCFG:
+        return (par[L.P_SM_COUNT] << 20) | (np.int64(64) << 8)
+    if which == M.SR_SMEMSZ:
+        return par[L.P_SHARED_SIZE]
+    if which == M.SR_SWINHI:
+        return np.int64(SHARED_WINDOW >> 32)
+    if which == M.SR_LWINHI:
+        return np.int64(LOCAL_WINDOW >> 32)
+    if which == M.SR_CGASIZE:
+        return np.int64(1)
+    return b[L.B_RANK]  # SR_CGACTAID
+
+
+@compiled
+def read_special(st, sm, w, i, wb, mask, time):
+    """S2R, S2UR and CS2R."""
+    code = st.code
+    which = code[i, M.COL_AUX0]
+    dst = row_offset(code[i, M.COL_DST], wb)
+    uniform = code[i, M.COL_UNIFORM] != 0
+    for lane in range(32):
+        if (mask >> lane) & 1 == 0:
+            continue
+        value = lane_value(st, sm, w, which, 0 if uniform else lane, time)
+        st.regs[dst + lane] = np.uint32(value & 0xFFFFFFFF)
+        if code[i, M.COL_DST_COUNT] == 2:
+            st.regs[dst + 32 + lane] = np.uint32((value >> 32) & 0xFFFFFFFF)

@@ -1,0 +1,126 @@
+"""The stages that a memory instruction passes in its SM: each is a server with a cycle from which it is free."""
+
+import numpy as np
+
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.jit import compiled
+from isa import microops as M
+
+#: Cycles that a store keeps the way to L2 busy: for each line, and for each sector if that is more (H200: 2 cycles a
+#: line of one sector, 4 a line of four, whatever the number of warps).
+LINE_CYCLES = 2
+
+
+@compiled
+def enter_queue(st, q, time, slots):
+    """Cycle at which the sub-partition hands the instruction to the SM's memory stages; `slots` it occupies there."""
+    part = st.part[q]
+    start = max(time + 2, part[L.Q_LSU_FREE])
+    part[L.Q_LSU_FREE] = start + slots * st.par[L.P_LSU_INTERVAL]
+    if part[L.Q_PLACE_KEPT] == 0:
+        keep_place(part)
+    else:
+        part[L.Q_PLACE] = part[L.Q_PLACE_KEPT] - 1
+        part[L.Q_PLACE_KEPT] = 0
+    part[L.Q_LEAVES + part[L.Q_PLACE]] = start
+    return start
+
+
+@compiled
+def keep_place(part):
+    """A further instruction is in the queue, for a time that is not known yet. Returns its place there."""
+    place = part[L.Q_ENTERED] % L.QUEUE_MOST
+    part[L.Q_LEAVES + place] = L.NEVER
+    part[L.Q_ENTERED] += 1
+    part[L.Q_PLACE] = place
+    return place
+
+
+@compiled
+def queue_room(part, depth):
+    """Cycle from which the queue has room for one more instruction, if it holds `depth` at most."""
+    return part[L.Q_LEAVES + (part[L.Q_ENTERED] - depth) % L.QUEUE_MOST]
+
+
+@compiled
+def note_store(part):
+    """What entered last is a store, of which the queue holds fewer."""
+    part[L.Q_STORE + part[L.Q_STORES] % L.QUEUE_MOST] = part[L.Q_ENTERED] - 1
+    part[L.Q_STORES] += 1
+
+
+@compiled
+def store_room(part, depth):
+    """As `queue_room`, if it holds `depth` stores at most."""
+    number = part[L.Q_STORE + (part[L.Q_STORES] - depth) % L.QUEUE_MOST]
+    if part[L.Q_STORES] < depth or part[L.Q_ENTERED] - number > L.QUEUE_MOST:
+        return np.int64(0)
+    return part[L.Q_LEAVES + number % L.QUEUE_MOST]
+
+
+@compiled
+def leave_queue(part, time):
+    """The instruction that was handed over last leaves the queue at `time`, if nothing keeps it longer."""
+    k = L.Q_LEAVES + part[L.Q_PLACE]
+    if time > part[k]:
+        part[k] = time
+
+
+@compiled
+def take_data_stage(st, sm, q, start, wavefronts):
+    """First cycle of `wavefronts` consecutive ones in the SM's data stage."""
+    start = max(start, st.sm[sm, L.S_DATA_FREE])
+    st.sm[sm, L.S_DATA_FREE] = start + wavefronts
+    leave_queue(st.part[q], start + wavefronts)
+    return start
+
+
+@compiled
+def differs_by_lane(code, i):
+    """True if a read of a special register goes through the memory queue: each lane has a value of its own."""
+    which = code[i, M.COL_AUX0]
+    of_thread = which <= M.SR_TID_Z or which == M.SR_TID or which == M.SR_LANEID
+    return code[i, M.COL_UNIFORM] == 0 and (of_thread or M.SR_EQMASK <= which <= M.SR_GEMASK)
+
+
+@compiled
+def take_port(st, sm, port, start):
+    """Cycle at which the SM takes up a constant load (`port` S_CONSTANT_FREE) or a read of a special register
+    (S_SPECIAL_FREE), one warp after the other.
+
+    H200: queue_ldc, queue_s2r_tid, queue_s2r_block and queue_s2ur agree. They are two ports: blocks of 16 warps that
+    each load a constant and read the thread's number start 48 cycles apart.
+    """
+    start = max(start, st.sm[sm, port])
+    st.sm[sm, port] = start + st.par[L.P_ADDRESS_INTERVAL]
+    return start
+
+
+@compiled
+def take_address_turn(st, sm, q, port, time):
+    """When a constant load, or a read of a special register that all lanes share, is taken up that issues at `time`."""
+    part = st.part[q]
+    start = take_port(st, sm, port, max(time + 2, part[L.Q_ADDRESS_FREE]))
+    enter_address_queue(part, start, 1)
+    return start
+
+
+@compiled
+def enter_address_queue(part, start, busy):
+    """What is taken up at `start` has waited for that in a short queue of the sub-partition, and keeps it `busy`."""
+    part[L.Q_ADDRESS_FREE] = start + busy
+    for k in range(L.Q_ADDRESS, L.Q_ADDRESS + L.ADDRESSES_WAITING):
+        part[k] = part[k + 1]
+    part[L.Q_ADDRESS + L.ADDRESSES_WAITING] = start
+
+
+@compiled
+def store_cycles(sectors):
+    """Cycles that a line with so many sectors keeps the way to L2 busy."""
+    return max(sectors, LINE_CYCLES)
+
+
+@compiled
+def tag_cycles(par, lines):
+    """Cycles that looking up so many lines keeps the tag stage busy."""
+    return (lines + par[L.P_L1_TAGS_PER_CYCLE] - 1) // par[L.P_L1_TAGS_PER_CYCLE]

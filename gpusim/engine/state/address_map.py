@@ -1,0 +1,148 @@
+"""Where a line lives: home partition, slice, set and tag in L2, and channel, bank and row in memory.
+
+Latencies of atomics to every line of some megabytes show an H200's order: 4 KB are of one partition, and which one is
+the parity of some address bits; in a kilobyte two slices alternate, two lines at a time. Reductions agree: two
+neighbouring lines take as long as one, four or eight lines half as long.
+
+Which pair of slices a kilobyte lies in is a hash: a GPU folds the upper address bits over the lower ones with XOR, so
+that no stride camps on one slice. With 48 slices of a partition that are no power of two the same is done with a
+rotation: the number of a block (a kilobyte of the partition) is split into a quotient and a remainder by the number of
+pairs of slices, and the remainder is turned by a hash of the quotient. In what order the lines of a block follow in
+its slices is a hash of the block. Any such run of blocks uses each slice alike, the mapping can be inverted, and
+strides of every power of two beyond a pair spread as random addresses do.
+"""
+
+import numpy as np
+
+from gpusim.engine.state.jit import compiled, compiled_with_arrays
+from gpusim.engine.state.memory import (
+    P_BANKS,
+    P_CHANNELS,
+    P_CHANNELS_PER_SLICE,
+    P_INDICES,
+    P_PARTITIONS,
+    P_ROW_SHIFT,
+    P_SET_RUN,
+    P_SETS,
+    P_SLICES,
+    P_SLICES_PER_CHANNEL,
+)
+
+_BLOCK_BITS = 3  # lines of a block, which lies in two slices
+_PAGE_BITS = 5  # lines of a page of 4 KB, which lies in one partition
+_PAGE_BLOCKS = 1 << (_PAGE_BITS - _BLOCK_BITS)
+_PARITY_PAGES = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 5 | 1 << 7 | 1 << 9 | 1 << 10  # address bits 12, 13, 15, 17, 19, 21, 22
+_ORDERS = 8  # ways to lay a block over its slices: which slice first, and which of its four lines first
+_GOLDEN = 0x9E3779B1  # 2^32 / golden ratio, odd: Knuth's multiplicative hash
+
+
+@compiled
+def spread(value, count):
+    """A hash of `value` (>= 0) in 0..count-1."""
+    folded = (value ^ (value >> 15) ^ (value >> 31)) & 0xFFFFFFFF
+    mixed = (folded * _GOLDEN) & 0xFFFFFFFF
+    mixed = ((mixed ^ (mixed >> 15)) * _GOLDEN) & 0xFFFFFFFF
+    return ((mixed ^ (mixed >> 16)) * count) >> 32
+
+
+@compiled
+def home_of(m, page):
+    """Home partition of a page of 4 KB."""
+    if m[P_PARTITIONS] == 2:
+        parity = page & _PARITY_PAGES
+        for shift in (16, 8, 4, 2, 1):
+            parity ^= parity >> shift
+        return parity & 1
+    return page % m[P_PARTITIONS]
+
+
+@compiled
+def locate(m, line):
+    """(home partition, index of the slice in its partition, quotient) of a line.
+
+    The three results together identify the line: the quotient counts the lines of a slice.
+    """
+    page = line >> _PAGE_BITS
+    home = home_of(m, page)
+    block = (page // m[P_PARTITIONS] << (_PAGE_BITS - _BLOCK_BITS)) | (line >> _BLOCK_BITS & _PAGE_BLOCKS - 1)
+    pairs = m[P_INDICES] >> 1
+    turn = block // pairs
+    pair = block - turn * pairs + spread(turn, pairs)
+    if pair >= pairs:
+        pair -= pairs
+    order = spread(block, _ORDERS)
+    index = 2 * pair + (((line >> 1) ^ order) & 1)
+    within = ((line >> 1) & 2 | line & 1) ^ (order >> 1)
+    return home, index, 4 * turn + within
+
+
+@compiled
+def set_and_tag(m, home, quotient):
+    """Set within a slice, and the tag (never 0) of the line there, which also tells copies from home lines.
+
+    Runs of lines lie in neighbouring sets, and runs begin at sets that have nothing to do with each other: so sets fill
+    unevenly, as on an H200, which writes the first lines of 8 MiB back while it reads 16 MiB, and the last ones while
+    it reads 56 MiB. A run is four fifths of the sets, which comes near to how steeply that happens.
+    """
+    upper = quotient // m[P_SET_RUN]
+    tag = upper * m[P_PARTITIONS] + home + 1
+    index = quotient - upper * m[P_SET_RUN] + spread(tag, m[P_SETS])
+    if index >= m[P_SETS]:
+        index -= m[P_SETS]
+    return index, tag
+
+
+@compiled
+def quotient_of(m, index, tag):
+    """The quotient that `set_and_tag` turned into (set, tag)."""
+    lower = index - spread(tag, m[P_SETS])
+    if lower < 0:
+        lower += m[P_SETS]
+    return (tag - 1) // m[P_PARTITIONS] * m[P_SET_RUN] + lower
+
+
+@compiled
+def memory_location(m, slice_, quotient):
+    """(channel, bank over all channels, row) of a line whose home is `slice_`.
+
+    Slices are wired to channels: some channels for each slice, or some slices for each channel. Where neither number
+    divides the other, the lines of all slices go round all channels. Neighbouring lines of a channel share a row, and
+    neighbouring rows lie in different banks.
+    """
+    legs = m[P_CHANNELS_PER_SLICE]
+    channel, local = slice_, quotient
+    if legs == 0:
+        number = quotient * m[P_SLICES] + slice_
+        local = number // m[P_CHANNELS]
+        channel = number - local * m[P_CHANNELS] + spread(local, m[P_CHANNELS])
+        if channel >= m[P_CHANNELS]:
+            channel -= m[P_CHANNELS]
+    elif legs > 1:
+        local = quotient // legs
+        leg = quotient - local * legs + spread(local, legs)
+        channel = slice_ * legs + (leg - legs if leg >= legs else leg)
+    elif m[P_SLICES_PER_CHANNEL] > 1:
+        channel = slice_ // m[P_SLICES_PER_CHANNEL]
+        local = quotient * m[P_SLICES_PER_CHANNEL] + slice_ - channel * m[P_SLICES_PER_CHANNEL]
+    row = local >> m[P_ROW_SHIFT]
+    turn = row // m[P_BANKS]
+    bank = row - turn * m[P_BANKS] + spread(turn, m[P_BANKS])
+    if bank >= m[P_BANKS]:
+        bank -= m[P_BANKS]
+    return channel, channel * m[P_BANKS] + bank, row
+
+
+@compiled_with_arrays
+def map_lines(m, lines):
+    """Home partition, slice (over all partitions), set, channel, bank and row of each line: int64[n, 6].
+
+    lines: int64[n]. For tests and for teaching; the simulation itself maps one line at a time.
+    """
+    out = np.empty((lines.size, 6), np.int64)
+    for i in range(lines.size):
+        home, index, quotient = locate(m, lines[i])
+        slice_ = home * m[P_INDICES] + index
+        out[i, 0], out[i, 1] = home, slice_
+        out[i, 2], _ = set_and_tag(m, home, quotient)
+        out[i, 3], out[i, 4], out[i, 5] = memory_location(m, slice_, quotient)
+    return out

@@ -1,0 +1,518 @@
+"""Where everything lives: fields of the flat state arrays that the compiled core works on.
+
+Every `*_FIELDS` constant is the width of one row. Times are SM clock cycles (int64); NEVER marks an event whose time is
+not known yet (a reply that is still on its way). One row per warp slot, block slot, sub-partition or SM.
+More than 500 lines, because it is one table.
+"""
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from gpusim.engine.state.table import ArrayTable
+
+NEVER = np.int64(1) << 60
+
+# --- par: one vector of machine and launch parameters ------------------------------------------------------
+(
+    P_SM_COUNT,
+    P_SUB_PARTITIONS,
+    P_WARP_SLOTS,  # warp slots per sub-partition that this launch can use
+    P_BLOCK_SLOTS,  # blocks of this launch that fit an SM
+    P_ROWS_PER_WARP,
+    P_CONST_ROWS,
+    P_UREG_BASE,
+    P_BLOCK_X,
+    P_BLOCK_Y,
+    P_BLOCK_Z,
+    P_GRID_X,
+    P_GRID_Y,
+    P_GRID_Z,
+    P_THREADS,  # threads per block
+    P_WARPS,  # warps per block
+    P_LANES,  # threads that the 32 lanes of a row hold: 16 of a warp of 16, else 32
+    P_HALVES,  # rows of lanes of a block: as many as it has warps, or two for each warp of 64
+    P_OTHER_HALF,  # rows of `State.warp` from the first half of a warp of 64 to its second; 0: no warp has two
+    P_SHARED_BYTES,  # shared memory a block may touch, the reserved kilobyte included
+    P_SHARED_SIZE,  # what it is told to have: in whole allocation units
+    P_SHARED_STRIDE,  # bytes between two blocks' shared memories in the state array
+    P_LOCAL_BYTES,  # local memory per thread
+    P_MEMORY_BASE,  # simulated address of the first byte of the arena
+    P_LOCAL_LINE,  # 128-byte line number at which local memory is placed
+    P_POLICY,
+    P_STRICT_BARRIER,
+    P_MAX_OUTSTANDING,  # L1 misses an SM may have in flight, in sectors
+    P_MAX_STORES,  # lines of stores that it may have
+    P_LSU_INTERVAL,
+    P_QUEUE_DEPTH,
+    P_STORE_QUEUE_DEPTH,
+    P_SOURCE_RELEASE,  # cycles until the sources of a global load may be overwritten; then of other accesses
+    P_STORE_RELEASE,
+    P_SHARED_LOAD_RELEASE,
+    P_SHARED_STORE_RELEASE,
+    P_STORE_DRAIN,  # cycles from when a store is on its way until its warp may end
+    P_REGISTER_RELEASE,  # for each further data register of a store
+    P_CONST_FETCH,  # lines of a module's constants that are fetched at once
+    P_CONST_FAR,  # how long that takes
+    P_CONST_RELEASE,
+    P_SHARED_LATENCY,
+    P_SHARED_WAY_LATENCY,
+    P_SHARED_WAVEFRONT,
+    P_SHARED_ATOMIC_LATENCY,
+    P_SHARED_ATOMIC_INTERVAL,
+    P_BANKS,
+    P_BANK_SHIFT,
+    P_L1_LATENCY,
+    P_L1_SETS,
+    P_L1_WAYS,
+    P_L1_TAGS_PER_CYCLE,
+    P_L1_REQUEST,  # cycles from the tag stage to the edge of the SM
+    P_L1_REPLY,  # cycles from the edge of the SM to the register
+    P_BRANCH_LATENCY,
+    P_INDIRECT_LATENCY,
+    P_MEET_LATENCY,
+    P_MEET_AFTER,
+    P_OLD_GROUP,
+    P_BAR_BASE,
+    P_BAR_INTERVAL,
+    P_L0_LINES,
+    P_IL1_SETS,
+    P_IL15_SETS,
+    P_ICACHE_WAYS,
+    P_IL1_LATENCY,
+    P_IL15_LATENCY,
+    P_IL1_INTERVAL,
+    P_IL15_INTERVAL,
+    P_IL2_LATENCY,
+    P_IL2_INTERVAL,
+    P_PREFETCH,
+    P_CONST_LATENCY,
+    P_CONST_MISS,
+    P_CONST_MISS_INTERVAL,  # cycles that the misses of all SMs of a GPC take
+    P_ADDRESS_INTERVAL,
+    P_SPECIAL_LATENCY,
+    P_SHUFFLE_LATENCY,
+    P_VOTE_LATENCY,
+    P_MATCH_LATENCY,
+    P_REDUX_LATENCY,
+    P_MEMBAR_LATENCY,
+    P_MEMBAR_CTA_LATENCY,
+    P_REFILL,  # cycles from a block's end until the dispatcher can replace it
+    P_BLOCK_LAUNCH,  # cycles from the arrival of a block at an SM to its first instruction
+    P_BLOCK_SETUP,  # cycles from a block's last warp to the first of the next one on the same SM
+    P_BLOCK_LEAST,  # least cycles between two blocks on the same SM
+    P_WARP_LAUNCH,  # cycles between two warps of a block
+    P_EXIT_LATENCY,
+    P_CLOCK_MHZ,
+    P_CLUSTER_BLOCKS,  # blocks of a thread block cluster, 0 without clusters; then its size in x, y, z
+    P_CLUSTER_X,
+    P_CLUSTER_Y,
+    P_CLUSTER_Z,
+    P_CLUSTER_BARRIER,
+    P_GPCS,
+    P_GROUP_COLUMNS,  # columns that a product of four warps does in a cycle
+    P_GROUP_LEAST,  # its least cycles
+    P_BULK_START,  # cycles from the issue of a bulk copy to its first request
+    P_SHARED_FIRST,  # first byte of shared memory that is not the system's
+    P_CHECKS,  # what is checked on request: CHECK_* of engine.sm.shadow
+    P_WIDE_INTERVAL,  # cycles between two multiplications with a 64-bit product
+    P_ICACHE_SHIFT,  # instructions of a line of the instruction caches: 1 << this
+    P_CONST_SHIFT,  # bytes of a line of the constant caches: 1 << this
+    P_CONST_FIRST,  # lines of the first and of the second level of the constant caches
+    P_CONST_SECOND,
+    P_L1_DATA,  # bytes that L1's data stage delivers in a cycle
+    P_L1_REPLACEMENT,  # which line of a set goes: REPLACEMENTS of memory_state
+    P_L1_WRITE_ALLOCATE,  # 1: what is stored in whole sectors is in L1 afterwards
+    P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
+) = range(109)
+P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
+P_FIELDS = P_UNIT_LATENCY + 16
+
+# --- warp: one row per warp slot ---------------------------------------------------------------------------
+(
+    W_STATE,
+    W_PC,
+    W_ACTIVE,
+    W_ALIVE,
+    W_BLOCK,  # block slot of the SM
+    W_INDEX,  # warp number within the block
+    W_AGE,  # launch order: larger is younger
+    W_SINCE,  # cycle up to which the warp's time is attributed to a stall reason
+    W_REASON,  # why it is blocked, while its wake-up time is unknown
+    W_LINE,  # instruction line held in the warp's buffer
+    W_STORES,  # stores and reductions not yet acknowledged
+    W_BARRIER,  # named barrier that it waits at
+) = range(12)
+W_PENDING = 12  # six: replies that scoreboard still waits for
+W_RELEASE = 18  # six: cycle at which the known part of the scoreboard is released
+W_KIND = 24  # six: stall reason of a wait for the scoreboard
+W_START = 30  # cycle at which it became resident
+W_CLUSTER_ARRIVALS = 31  # how often it has arrived at the barrier of its cluster
+W_CALL = 32  # cycle at which it asked the host for something
+W_COPIES = 33  # token number + 1 of the asynchronous copies that no LDGDEPBAR has closed yet
+W_GROUP_DONE = 34  # cycle at which the products of four warps that it has issued are done
+W_EPOCH = 35  # how often it has synchronised, see engine.sm.shadow
+W_DRAINED = 36  # cycle at which its last store has left the SM's queues
+W_TOOK_OLD = 37  # 1 if a group of lanes goes on that is not the last one left behind
+W_HELD = 38  # memory instructions that it has issued and that wait
+W_READY_AT = 39  # cycle at which it was last known when it would be ready
+W_DISPATCH = 40  # Q_DISPATCH of its sub-partition at that time
+W_BUSY = 41  # Q_BUSY of its next instruction's unit
+W_SIDE = 42  # of a warp of 64: which of its halves issue next, see engine.sm.halves
+W_FIXED = 43  # of each half: until when it waits for a fixed time, may not issue, and for what else
+W_NEXT = 44
+W_WHY = 45
+W_TURNS = 46  # of a warp of 64: how often one half alone has gone round; negative: issues that the other has left
+W_LOGGED = 47  # its number in the launch + 1 if what it does is logged
+W_FIELDS = 48
+
+FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_MEMBAR, WAIT_THROTTLE, WAIT_CLUSTER, WAIT_HOST = range(8)
+WAIT_DRAIN = 8  # it has ended, but not all that it has issued is on its way
+
+# --- split: groups of lanes of a warp that are not the running one -----------------------------------------
+D_COUNT = 0  # number of splits; they lie bottom first
+D_AGAIN = 1  # lanes that execute their instruction again: WARPSYNC lets them pass, a branch is not counted
+D_PC = 2
+D_MASK = D_PC + 32
+D_STATE = D_MASK + 32
+CONVERGENCE_BARRIERS = 20  # B0..B15, and four that stand for WARPSYNC with different lane masks
+D_MEMBERS = D_STATE + 32  # convergence barriers: who must meet
+D_WAITING = D_MEMBERS + CONVERGENCE_BARRIERS  # who has arrived
+D_SPIN = D_WAITING + CONVERGENCE_BARRIERS  # backward branches since another group of lanes last ran
+D_YIELDED = D_SPIN + 1  # lanes that have given way by YIELD and have not gone on yet
+D_GRANTED = D_YIELDED + 1  # of these: a BSYNC may pass once without them
+D_PASSING = D_GRANTED + 1  # lanes that pass the BSYNC they are at, whoever is missing
+D_LATE = D_PASSING + 1  # lanes at WARPSYNC that are to execute it again, after all others that can run
+D_FIELDS = D_LATE + 1
+SPLIT_READY, SPLIT_OLD = 0, 1  # both can run; lanes have parted again since an old one was left behind
+SPLIT_AT_BARRIER = 16  # at named barrier b: SPLIT_AT_BARRIER + b
+SPLIT_AT_SYNC, SPLIT_AT_COLLECTIVE = 32, 48  # at WARPSYNC with convergence barrier b: SPLIT_AT_SYNC + b - 16
+SPLIT_IN_COLLECTIVE = 64  # its lanes run with all others through what WARPSYNC.COLLECTIVE begins
+SPLIT_AT_BSYNC = 80  # at BSYNC of convergence barrier b: SPLIT_AT_BSYNC + b
+
+# --- block -------------------------------------------------------------------------------------------------
+B_STATE, B_X, B_Y, B_Z, B_WARPS_LEFT, B_ALIVE, B_START, B_NUMBER = range(8)
+B_ARRIVED = 8  # 16: threads at each named barrier
+B_EXPECTED = 24  # 16: threads it waits for (0: all of the block)
+B_REDUCED = 40  # 16: running result of a reducing barrier
+B_RESULT = 56  # 16: its value when it completed
+(
+    B_RANK,  # rank in its cluster
+    B_CLUSTER,  # number of the cluster
+    B_CLUSTER_ARRIVED,  # threads that have arrived at the barrier of the cluster
+    B_CLUSTER_PHASE,  # how often that barrier has opened
+    B_CLUSTER_TIME,  # cycle of the last arrival
+    B_DRAINED,  # cycle at which the stores of its warps that have ended have left
+) = range(72, 78)
+B_PEER = 78  # 16: SM << 8 | block slot of each block of the cluster, by rank
+B_FIELDS = 96
+
+# --- partition: one row per sub-partition ------------------------------------------------------------------
+Q_NEXT, Q_LAST, Q_LSU_FREE, Q_WARPS = range(4)
+Q_EVEN_FREE, Q_ODD_FREE = 4, 5  # register banks: cycle from which one reads again
+Q_ENTERED = 6  # memory instructions that have entered its queue
+Q_UNIT_FREE = 8
+Q_ISSUED = 24  # cycle of its last issue
+Q_ADDRESS_FREE = 25  # cycle from which its address unit goes on
+Q_ADDRESS = 26  # cycles at which the last instructions for that are taken up, the oldest first
+ADDRESSES_WAITING = 3  # of them that wait in front of it
+Q_BEYOND = Q_ADDRESS + ADDRESSES_WAITING + 1  # 1 if the last one in the queue goes beyond shared memory
+Q_LEAVES = Q_BEYOND + 1  # cycle at which each of the last QUEUE_MOST of them leaves the queue
+QUEUE_MOST = 32
+Q_STORES = Q_LEAVES + QUEUE_MOST  # stores that have entered it
+Q_STORE = Q_STORES + 1  # number, among all that have entered, of each of the last QUEUE_MOST of them
+Q_PLACE = Q_STORE + QUEUE_MOST  # place in Q_LEAVES of the instruction that was handed over last
+Q_PLACE_KEPT = Q_PLACE + 1  # 1 + place of an instruction that goes on, 0 if the next one to be handed over is new
+Q_DISPATCH = Q_PLACE_KEPT + 1  # cycles in which nothing could issue because of register banks
+Q_BUSY = Q_DISPATCH + 1  # of each unit: cycles in which it could take no instruction
+Q_FIELDS = Q_BUSY + 16
+
+# --- sm ----------------------------------------------------------------------------------------------------
+(
+    S_NOW,
+    S_HEAP,
+    S_TAG_FREE,
+    S_DATA_FREE,
+    S_ADU_FREE,
+    S_IL1_FREE,
+    S_IL15_FREE,
+    S_OUTSTANDING,
+    S_TOKEN_FREE,
+    S_MISS_FREE,
+    S_CLOCK,
+    S_ALLOCATION,
+    S_DEFERRED,
+    S_DEFERRED_LINES,
+    S_BLOCKS,
+    S_WARPS,
+    S_DONE,  # blocks finished in this window
+    S_CHUNK,
+    S_LAUNCHED,
+    S_ACTIVE_SINCE,
+    S_ACTIVE_CYCLES,
+    S_WARP_CYCLES,
+    S_LAST_REPLY,
+    S_THROTTLED,
+    S_ERROR,
+    S_ERROR_PC,
+    S_ERROR_WARP,
+    S_ERROR_LANE,
+    S_ERROR_ADDRESS,
+    S_ERROR_SIZE,
+    S_ISSUED,
+    S_IN_FLIGHT,
+    S_LAST_EXIT,
+    S_DONE_SEEN,
+    S_ERROR_OTHER,  # of a race: record of the other access, see engine.sm.shadow
+    S_STORE_FREE,  # cycle from which the way to L2 takes another store
+    S_BLOCK_FREE,  # cycle from which another block may start
+    S_STORE_LINES,  # lines of stores and reductions that L2 has not acknowledged
+    S_IL15_AHEAD,  # the same for L1.5 and what lies beyond
+    S_IL1_AHEAD,  # instruction lines asked for ahead: cycle from which L1 takes another one
+    S_CONSTANT_FREE,  # cycle from which another constant load is taken up
+    S_SPECIAL_FREE,  # the same of a read of a special register
+    S_HELD,  # memory instructions that wait for the way beyond the SM
+    S_HELD_FIRST,  # the oldest of them
+    S_HELD_LINES,  # a set of the lines of those that others can see, see `lines.line_filter`
+    S_CONST_FIRST,  # lines that the first level of the constant caches has taken in so far; then the second
+    S_CONST_SECOND,
+) = range(47)
+S_LOG = 52  # which of its warps are logged, see engine.state.log
+S_LOGGED = 53  # rows of its log; then of the addresses in it
+S_LOG_LANES = 54
+S_LOG_ROW = 55  # 1 + row of the instruction that is being executed, 0 if it is not logged
+S_BEFORE = 56  # four: counters of an instruction before both halves of a warp of 64 execute it; then what the first
+S_COUNTED = 60  # one has counted
+S_FIELDS = 72
+
+(
+    E_NONE,
+    E_BOUNDS,
+    E_MISALIGNED,
+    E_SHARED_BOUNDS,
+    E_LOCAL_BOUNDS,
+    E_BAD_TARGET,
+    E_BARRIER_EXITED,
+    E_DEADLOCK,
+    E_TRAP,
+    E_UNSUPPORTED,
+    E_CONSTANT_BOUNDS,
+    E_CLUSTER,  # shared memory of a block that is not in the cluster or has ended
+    E_CODE_END,
+    E_UNINITIALIZED,
+    E_RACE,
+    E_BARRIER_DIVERGENT,
+    E_BARRIER_COUNT,
+    E_NOT_IN_MASK,
+    E_EXITED_IN_MASK,
+) = range(19)
+
+# --- token: one per memory instruction in flight -----------------------------------------------------------
+(
+    T_WARP,
+    T_SCOREBOARD,
+    T_LEFT,
+    T_KIND,
+    T_NEXT,
+    T_SECTORS,
+    T_AGE,
+    T_TIME,  # copies: cycle at which the part of known time is over
+    T_BLOCK,  # number of the block whose mbarrier hears of the end
+    T_ADDRESS,  # of the mbarrier in shared memory
+    T_AMOUNT,  # bytes or arrivals that it is told of
+) = range(11)
+T_FIELDS = 12
+TOKEN_LOAD, TOKEN_STORE, TOKEN_ATOMIC = range(3)
+TOKEN_COPY = 3  # asynchronous copies: releases a scoreboard
+TOKEN_COPY_ARRIVE = 4  # asynchronous copies: arrivals at an mbarrier
+TOKEN_COPY_BYTES = 5  # asynchronous copies: transactions of an mbarrier
+TOKEN_BULK_WRITE = 6  # bulk copies out of shared memory: releases a scoreboard
+
+# --- miss: one per line request of L1 in flight ------------------------------------------------------------
+M_LINE, M_SECTORS, M_COUNT, M_NEXT, M_WAY = range(5)
+M_TOKEN = 5
+M_TOKENS = 11
+M_FIELDS = M_TOKEN + M_TOKENS
+
+# --- l1 tags -----------------------------------------------------------------------------------------------
+L_TAG, L_VALID, L_PENDING, L_USED, L_MISS = range(5)
+L_FIELDS = 8
+MISS_BITS = 15  # four miss numbers share the word L_MISS
+
+# --- deferred: what must take effect at L2 in time order ---------------------------------------------------
+X_PC, X_WARP, X_MASK, X_DONE, X_REMOTE = range(5)  # X_REMOTE: on the shared memory of another block
+X_FIELDS = 5
+
+# --- held: memory instructions that wait for the way beyond the SM, a ring ---------------------------------
+H_WARP, H_PC, H_PART, H_MASK, H_SIZE, H_COUNT, H_PATH, H_PLACE = range(8)
+H_FIELDS = 8
+HELD_LINES = 64  # lines of one instruction
+
+# --- log: what chosen warps do, one row per event, see engine.state.log ------------------------------------------
+LOG_START, LOG_END, LOG_ISSUE, LOG_STALL = range(4)
+(
+    V_KIND,
+    V_WARP,  # number in the launch
+    V_START,
+    V_END,
+    V_PC,
+    V_REASON,
+    V_PART,  # sub-partition of the SM
+    V_SLOT,
+    V_ACTIVE,
+    V_EXECUTED,
+    V_WAVEFRONTS,
+    V_IDEAL,
+    V_SECTORS,
+    V_LINES,
+    V_LOCAL,  # 1: an access to local memory
+    V_ACCESS,  # row of its addresses
+) = range(16)
+V_FIELDS = 16
+
+# --- stall reasons, in Nsight Compute's words --------------------------------------------------------------
+STALLS = (
+    "selected",
+    "not_selected",
+    "wait",
+    "long_scoreboard",
+    "short_scoreboard",
+    "barrier",
+    "branch_resolving",
+    "no_instruction",
+    "imc_miss",
+    "math_pipe_throttle",
+    "mio_throttle",
+    "lg_throttle",
+    "membar",
+    "sleeping",
+    "drain",
+    "dispatch_stall",
+    "tex_throttle",
+    "misc",
+)
+(
+    R_SELECTED,
+    R_NOT_SELECTED,
+    R_WAIT,
+    R_LONG,
+    R_SHORT,
+    R_BARRIER,
+    R_BRANCH,
+    R_NO_INSTRUCTION,
+    R_IMC,
+    R_MATH,
+    R_MIO,
+    R_LG,
+    R_MEMBAR,
+    R_SLEEPING,
+    R_DRAIN,
+    R_DISPATCH,
+    R_TEX,
+    R_MISC,
+) = range(18)
+
+# --- line: counters per instruction ------------------------------------------------------------------------
+(
+    N_EXECUTED,
+    N_THREADS,
+    N_PRED_ON,
+    N_DIVERGENT,
+    N_BRANCHES,
+    N_SHARED_WAVEFRONTS,
+    N_SHARED_IDEAL,
+    N_REQUESTS,
+    N_SECTORS,
+    N_SECTORS_IDEAL,
+    N_TAGS,
+    N_HITS,
+    N_SHARED_REQUESTS,
+    N_MISSES,
+    N_SHARED_DATA,  # wavefronts of shared-memory instructions as the hardware counts them, see engine.sm.coalescer
+    N_SHARED_CONFLICTS,  # of those, bank conflicts
+) = range(16)
+N_STALL = 16
+N_FIELDS = N_STALL + 24
+
+
+class State(ArrayTable):
+    """Everything the compiled core reads and writes. `...32` and `...8` arrays of one name share their bytes."""
+
+    FIELDS: ClassVar = {
+        "code": (np.int32, 2),  # [instructions + 1, columns], see isa.microops; the last row ends a run past the end
+        "par": (np.int64, 1),  # [P_FIELDS]
+        "regs": (np.uint32, 1),  # constant rows, then every warp's rows of 32 lanes
+        "preds": (np.uint32, 1),  # 16 per warp
+        "warp": (np.int64, 2),  # [warps, W_FIELDS]
+        "split": (np.int64, 2),  # [warps, D_FIELDS]
+        "ready": (np.int64, 2),  # [sub-partitions, warp slots]: earliest issue
+        "turn": (np.int64, 2),  # [sub-partitions, warp slots]: launch order of the warp's block
+        "part": (np.int64, 2),  # [sub-partitions, Q_FIELDS]
+        "sm": (np.int64, 2),  # [SMs, S_FIELDS]
+        "block": (np.int64, 3),  # [SMs, block slots, B_FIELDS]
+        "tags": (np.int64, 3),  # [SMs, L1 lines, L_FIELDS]
+        "icache": (np.int64, 3),  # [SMs, lines of all levels, 3]
+        "constant": (np.int64, 2),  # [SMs, lines]: cycle from which the line is there, or CONSTANT_* of readiness
+        "constant_order": (np.int64, 2),  # [SMs, lines of both levels]: what each took in last, a ring
+        "shared8": (np.uint8, 2),
+        "shared32": (np.uint32, 2),
+        "local8": (np.uint8, 1),
+        "local32": (np.uint32, 1),
+        "memory8": (np.uint8, 1),
+        "memory32": (np.uint32, 1),
+        "starts": (np.int64, 1),  # live allocations, sorted
+        "ends": (np.int64, 1),
+        "bank8": (np.uint8, 2),  # [banks, 65536]
+        "bank32": (np.uint32, 2),
+        "request": (np.int64, 3),  # [SMs, capacity, REQ_FIELDS]
+        "requests": (np.int64, 1),  # [SMs]
+        "heap": (np.int64, 3),  # [SMs, capacity, 2]: time, what
+        "token": (np.int64, 3),  # [SMs, capacity, T_FIELDS]
+        "miss": (np.int64, 3),  # [SMs, capacity, M_FIELDS]
+        "deferred": (np.int64, 3),  # [SMs, capacity, X_FIELDS]
+        "lanes": (np.int64, 3),  # [SMs, capacity, 32]: addresses of deferred accesses
+        "values": (np.uint32, 4),  # [SMs, capacity, 8, 32]: their operands
+        "held": (np.int64, 3),  # [SMs, places in all queues of an SM, H_FIELDS]
+        "held_lines": (np.int64, 4),  # [SMs, places, HELD_LINES, 2]: their lines and sector masks
+        "held_values": (np.uint32, 4),  # [SMs, places, 8, 32]: what they send, if it takes effect at L2
+        "held_address": (np.int64, 3),  # [SMs, places, 32]
+        "address": (np.int64, 2),  # [SMs, 32]: addresses of the instruction at hand
+        "copy_targets": (np.int64, 2),  # [SMs, 32 + 2 * banks]: where an asynchronous copy goes; words by bank
+        "touched": (np.int64, 3),  # [SMs, 160, 2]: its lines and sector masks
+        "tile": (np.uint32, 1),  # [SMs * group_matrix.TILE_WORDS]: fragments from shared memory
+        "done": (np.int64, 3),  # [SMs, capacity, 2]: blocks finished in this window: cycle, block slot
+        "line": (np.int64, 3),  # [host threads, instructions + 1, N_FIELDS]
+        # What engine.sm.shadow remembers; of one element each where nothing is checked.
+        "shadow": (np.int64, 3),  # [SMs, bytes of shared memory, records]
+        "lane_clock": (np.int64, 3),  # [warps, LANE_ROWS, 32]
+        "warp_clock": (np.int64, 4),  # [SMs, block slots, warps of a block + WARP_ROWS, warps of a block]
+        "local_known": (np.uint8, 1),  # bytes of local8 that have been written
+        "unknown": (np.uint8, 1),  # bytes of memory8 that have been allocated and not written
+        # What engine.state.log writes; without rows where nothing is logged.
+        "log": (np.int64, 3),  # [SMs, capacity, V_FIELDS]
+        "log_lanes": (np.int64, 3),  # [SMs, capacity, 32]: addresses of accesses
+        "wanted": (np.uint8, 1),  # [blocks]: 1 if the block is logged wherever it runs
+        "life": (np.int64, 2),  # [blocks, 3]: SM, start and end of every block
+    }
+    if TYPE_CHECKING:
+        code: np.ndarray
+        par: np.ndarray
+        regs: np.ndarray
+        shared8: np.ndarray
+        local8: np.ndarray
+        warp: np.ndarray
+        split: np.ndarray
+        part: np.ndarray
+        sm: np.ndarray
+        block: np.ndarray
+        tags: np.ndarray
+        icache: np.ndarray
+        token: np.ndarray
+        miss: np.ndarray
+        request: np.ndarray
+        requests: np.ndarray
+        line: np.ndarray
+        log: np.ndarray
+        log_lanes: np.ndarray
+        wanted: np.ndarray
+        life: np.ndarray

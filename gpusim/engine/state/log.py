@@ -1,0 +1,145 @@
+"""What an SM writes down about chosen warps while it runs, for `gpusim.tracing.trace`: a row for each event.
+
+Every SM has rows of its own, so what is written does not depend on the number of host threads; the host takes them
+away between lookahead windows (`tracing.recorder`). Nothing here changes what the machine does.
+"""
+
+import numpy as np
+
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.bits import popc
+from gpusim.engine.state.jit import compiled
+from isa import microops as M
+
+#: Bits of S_LOG: some of the SM's blocks are logged; all are.
+SOME_BLOCKS, WHOLE_SM = 1, 2
+#: V_ACCESS of an issue without addresses, and of one whose addresses are wanted if it has any.
+NO_ADDRESSES, ADDRESSES_WANTED = -1, -2
+
+
+@compiled
+def log_block(st, sm, number, time):
+    """A block becomes resident."""
+    st.life[number, 0] = sm
+    st.life[number, 1] = time
+    if st.wanted[number] != 0:
+        st.sm[sm, L.S_LOG] |= SOME_BLOCKS
+
+
+@compiled
+def new_row(st, sm, w, kind):
+    """Number of the SM's next row, about warp w. There is room: a warp has at most a row for each of its cycles."""
+    n = min(st.sm[sm, L.S_LOGGED], st.log.shape[1] - 1)
+    st.sm[sm, L.S_LOGGED] += 1
+    st.log[sm, n, L.V_KIND] = kind
+    st.log[sm, n, L.V_WARP] = st.warp[w, L.W_LOGGED] - 1
+    return n
+
+
+@compiled
+def log_start(st, sm, q, slot, w, block, time):
+    """A warp becomes resident: decides whether it is logged."""
+    number = st.block[sm, block, L.B_NUMBER]
+    if st.sm[sm, L.S_LOG] & WHOLE_SM == 0 and st.wanted[number] == 0:
+        return
+    st.warp[w, L.W_LOGGED] = number * st.par[L.P_WARPS] + st.warp[w, L.W_INDEX] + 1
+    row = st.log[sm, new_row(st, sm, w, L.LOG_START)]
+    row[L.V_START] = time
+    row[L.V_PART] = q % st.par[L.P_SUB_PARTITIONS]
+    row[L.V_SLOT] = slot
+
+
+@compiled
+def log_end(st, sm, w, time):
+    """A warp has ended."""
+    if st.warp[w, L.W_LOGGED] != 0:
+        st.log[sm, new_row(st, sm, w, L.LOG_END), L.V_END] = time
+
+
+@compiled
+def log_stall(st, sm, w, reason, since, until):
+    """A warp waits."""
+    if st.warp[w, L.W_LOGGED] == 0:
+        return
+    row = st.log[sm, new_row(st, sm, w, L.LOG_STALL)]
+    row[L.V_START] = since
+    row[L.V_END] = until
+    row[L.V_REASON] = reason
+    row[L.V_PC] = st.warp[w, L.W_PC]
+
+
+@compiled
+def log_issue(st, sm, q, slot, w, i, active, executed, time):
+    """A warp issues instruction i; what it costs is added by `log_costs`, its addresses by `log_addresses`."""
+    if st.warp[w, L.W_LOGGED] == 0:
+        return
+    n = new_row(st, sm, w, L.LOG_ISSUE)
+    st.sm[sm, L.S_LOG_ROW] = n + 1
+    row = st.log[sm, n]
+    row[L.V_START] = time
+    row[L.V_PC] = i
+    row[L.V_PART] = q % st.par[L.P_SUB_PARTITIONS]
+    row[L.V_SLOT] = slot
+    row[L.V_ACTIVE] = active
+    row[L.V_EXECUTED] = executed
+    line = st.line[st.sm[sm, L.S_CHUNK], i]
+    row[L.V_WAVEFRONTS] = -line[L.N_SHARED_WAVEFRONTS]
+    row[L.V_IDEAL] = -line[L.N_SHARED_IDEAL]
+    row[L.V_SECTORS] = -line[L.N_SECTORS]
+    row[L.V_LINES] = -line[L.N_TAGS]
+    row[L.V_LOCAL] = 0
+    wanted = st.wanted[st.block[sm, st.warp[w, L.W_BLOCK], L.B_NUMBER]] != 0
+    row[L.V_ACCESS] = ADDRESSES_WANTED if wanted else NO_ADDRESSES
+
+
+@compiled
+def log_costs(st, sm, i):
+    """The instruction of the last `log_issue` has been executed: what its counters have grown by is its cost."""
+    row = st.log[sm, st.sm[sm, L.S_LOG_ROW] - 1]
+    st.sm[sm, L.S_LOG_ROW] = 0
+    line = st.line[st.sm[sm, L.S_CHUNK], i]
+    row[L.V_WAVEFRONTS] += line[L.N_SHARED_WAVEFRONTS]
+    row[L.V_IDEAL] += line[L.N_SHARED_IDEAL]
+    row[L.V_SECTORS] += line[L.N_SECTORS]
+    row[L.V_LINES] += line[L.N_TAGS]
+
+
+@compiled
+def log_local(st, sm, count):
+    """The access is to local memory, and touches `count` lines: no counter of the instruction says so."""
+    row = st.log[sm, st.sm[sm, L.S_LOG_ROW] - 1]
+    row[L.V_LOCAL] = 1
+    row[L.V_LINES] += count
+    for n in range(count):
+        row[L.V_SECTORS] += popc(st.touched[sm, n, 1])
+
+
+@compiled
+def log_addresses(st, sm, i, mask):
+    """st.address holds what the lanes in `mask` access."""
+    row = st.log[sm, st.sm[sm, L.S_LOG_ROW] - 1]
+    if row[L.V_ACCESS] == NO_ADDRESSES:
+        return
+    k = row[L.V_ACCESS]
+    if k < 0:
+        k = min(st.sm[sm, L.S_LOG_LANES], st.log_lanes.shape[1] - 1)
+        st.sm[sm, L.S_LOG_LANES] += 1
+        row[L.V_ACCESS] = k
+        for lane in range(32):
+            st.log_lanes[sm, k, lane] = -1
+    lanes = np.int64(mask)
+    if st.code[i, M.COL_OP] == M.OP_LDSM or st.code[i, M.COL_OP] == M.OP_STSM:
+        lanes &= (np.int64(1) << (8 * np.int64(st.code[i, M.COL_AUX5] & 255))) - 1  # those that name a row of a matrix
+    for lane in range(32):
+        if (lanes >> lane) & 1:
+            st.log_lanes[sm, k, lane] = st.address[sm, lane]
+
+
+def nothing_recorded() -> dict[str, np.ndarray]:
+    """The fields of `layout.State` for the log, where nothing is."""
+    return {
+        "log": np.zeros((1, 1, L.V_FIELDS), np.int64),
+        "log_lanes": np.zeros((1, 1, 32), np.int64),
+        "wanted": np.zeros(0, np.uint8),
+        "life": np.zeros((0, 3), np.int64),
+    }

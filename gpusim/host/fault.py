@@ -1,0 +1,233 @@
+"""What went wrong inside a kernel, in the user's terms: from the state of a stopped machine to an exception."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpusim.engine.device import Grid
+from gpusim.engine.dispatcher import G_NEXT, G_RUNNING, G_TOTAL
+from gpusim.engine.host_calls import sm_of
+from gpusim.engine.sm.shadow import ATOMIC, LANE_BIT, PC_BIT, READ, WARP_BIT, WRITE
+from gpusim.engine.sm.space import WINDOW_BYTES
+from gpusim.engine.state import layout as L
+from gpusim.errors import (
+    BarrierError,
+    Coordinates,
+    CyclesExceeded,
+    DataRaceError,
+    DeadlockError,
+    KernelError,
+    MemoryAccessError,
+    SynchronizationError,
+    UninitializedReadError,
+)
+from gpusim.launch import Launch
+from gpusim.launch.memory import DeviceMemory
+from isa import Program
+from isa import microops as M
+from isa.instruction import INSTRUCTION_BYTES
+
+_RETURN_REGISTER = 20
+_SPACES = {M.SPACE_SHARED: "shared", M.SPACE_LOCAL: "local", M.SPACE_CONST: "constant"}
+_SPACE_OF_ERROR = {
+    L.E_BOUNDS: "global",
+    L.E_SHARED_BOUNDS: "shared",
+    L.E_LOCAL_BOUNDS: "local",
+    L.E_CONSTANT_BOUNDS: "constant",
+}
+_KINDS = {READ: "read", WRITE: "write", ATOMIC: "atomic"}
+
+
+def fault(state: L.State, sm: int, program: Program, launch: Launch, memory: DeviceMemory) -> KernelError:
+    """The exception for the error that an SM has recorded."""
+    record = state.sm[sm]
+    code = int(record[L.S_ERROR])
+    warp = int(record[L.S_ERROR_WARP])
+    pc = int(record[L.S_ERROR_PC])
+    place = _place(state, sm, warp, pc, int(record[L.S_ERROR_LANE]), program, launch)
+    address, size = int(record[L.S_ERROR_ADDRESS]), int(record[L.S_ERROR_SIZE])
+    instruction = program.instructions[min(pc, len(program.instructions) - 1)]
+    if code in _ACCESS_ERRORS:
+        return _access_fault(code, address, size, instruction.opcode, state.code[pc], memory, place)
+    if code == L.E_RACE:
+        other = int(record[L.S_ERROR_OTHER])
+        thread = (other >> WARP_BIT & 1023) * int(state.par[L.P_LANES]) + (other >> LANE_BIT & 31)
+        before = program.instructions[other >> PC_BIT & 0xFFFFF]
+        return DataRaceError(
+            address=address,
+            size=size,
+            access=_access(instruction.opcode),
+            other_access=_KINDS[other & 3],
+            other_thread=_thread(thread, launch),
+            other_file=before.file,
+            other_line=before.line,
+            other_instruction=before.text,
+            **place,
+        )
+    if code == L.E_BARRIER_EXITED:
+        total = launch.threads_per_block
+        return BarrierError(barrier=address, arrived=total - size, expected=total, **place)
+    if code in _SYNC_ERRORS:
+        return _sync_fault(code, address, size, place)
+    if code == L.E_DEADLOCK:
+        return DeadlockError(cycle=int(record[L.S_NOW]), waiting=("lanes of one warp wait for each other",), **place)
+    reasons = {
+        L.E_BAD_TARGET: f"jump to 0x{address & 0xFFFFFFFF:x}, which is outside the kernel's code",
+        L.E_CLUSTER: f"shared address 0x{address:x} is one of block {address >> 24} of the cluster, which "
+        "does not exist or has ended",
+        L.E_CODE_END: "execution ran past the end of the kernel's code",
+        L.E_TRAP: "the kernel stopped itself (trap or breakpoint)",
+        L.E_UNSUPPORTED: f"{instruction.mnemonic} decodes, but its execution is not modelled",
+    }
+    return KernelError(reasons.get(code, f"error {code}"), **place)
+
+
+def caller(state: L.State, warp: int, lane: int, program: Program, launch: Launch) -> dict[str, Any]:
+    """Place of the call by which a lane asks the host for something, as keyword arguments of a KernelError.
+
+    The call's own instruction belongs to no source line; its return address, in R20, lies behind the caller's.
+    """
+    rows = int(state.par[L.P_CONST_ROWS]) + warp * int(state.par[L.P_ROWS_PER_WARP])
+    back = int(state.regs[32 * (rows + _RETURN_REGISTER) + lane])
+    return _place(
+        state, sm_of(state, warp), warp, max(back // INSTRUCTION_BYTES - 1, 0), lane, program, launch
+    )
+
+
+_ACCESS_ERRORS = (*_SPACE_OF_ERROR, L.E_MISALIGNED, L.E_UNINITIALIZED)
+_SYNC_ERRORS = (L.E_BARRIER_DIVERGENT, L.E_BARRIER_COUNT, L.E_NOT_IN_MASK, L.E_EXITED_IN_MASK)
+
+
+def _access_fault(
+    code: int, address: int, size: int, opcode: str, row: np.ndarray, memory: DeviceMemory, place: dict
+) -> KernelError:
+    """An access that is out of bounds, misaligned, to freed memory, or to bytes without contents."""
+    copies = int(row[M.COL_OP]) in (M.OP_BULK_COPY, M.OP_LDGSTS)
+    if code in _SPACE_OF_ERROR:
+        space = _SPACE_OF_ERROR[code]
+    elif copies or int(row[M.COL_AUX0]) == M.SPACE_GENERIC:  # an offset in a window, unless it looks like an address
+        space = "global" if address >= WINDOW_BYTES else "shared" if copies else "shared or local"
+    else:
+        space = _SPACES.get(int(row[M.COL_AUX0]), "global")
+    nearest = memory.describe(address, size) if space == "global" else None
+    access = _access_of_copy(row, space) if copies else _access(opcode)
+    if code == L.E_UNINITIALIZED:
+        return UninitializedReadError(
+            address=address, size=size, access=access, space=space, allocation=nearest, **place
+        )
+    problem = "misaligned" if code == L.E_MISALIGNED else "out of bounds"
+    if code == L.E_BOUNDS and nearest is not None and "freed" in nearest:
+        problem = "use after free"
+    return MemoryAccessError(
+        problem, address=address, size=size, access=access, space=space, allocation=nearest, **place
+    )
+
+
+def _sync_fault(code: int, address: int, size: int, place: dict) -> SynchronizationError:
+    """A barrier used in a way that CUDA leaves undefined; `address` is its number or lane mask."""
+    if code == L.E_BARRIER_DIVERGENT:
+        words = f"{size} threads of a warp arrive at barrier {address} while this thread, still running, does not"
+        return SynchronizationError("divergent threads", words, barrier=address, **place)
+    if code == L.E_BARRIER_COUNT:
+        words = f"barrier {address} waits for {size:,} threads, which is not a number of whole warps of the block"
+        return SynchronizationError("thread count", words, barrier=address, **place)
+    if code == L.E_NOT_IN_MASK:
+        words = f"the mask {address:#010x} does not name this thread, which executes it"
+        return SynchronizationError("thread not in mask", words, mask=address, **place)
+    words = f"the mask {address:#010x} names lane {size}, which has exited"
+    return SynchronizationError("exited thread in mask", words, mask=address, **place)
+
+
+def out_of_cycles(grid: Grid, program: Program, launch: Launch, max_cycles: int | None) -> CyclesExceeded:
+    """The exception for a run past its limit; names a warp that is still running."""
+    finished = int(grid.dispatch[G_NEXT] - grid.dispatch[G_RUNNING])
+    return CyclesExceeded(
+        max_cycles=max_cycles or 0,
+        finished_blocks=finished,
+        total_blocks=int(grid.dispatch[G_TOTAL]),
+        **_resident(grid.state, program, launch),
+    )
+
+
+def nothing_moves(grid: Grid, program: Program, launch: Launch, cycle: int) -> KernelError:
+    """The exception for resident warps none of which can ever issue again: a barrier not reached, or a deadlock."""
+    state = grid.state
+    waiting = np.flatnonzero(state.warp[:, L.W_STATE] == L.WAIT_BARRIER)
+    clusters = np.flatnonzero(state.warp[:, L.W_STATE] == L.WAIT_CLUSTER)
+    if waiting.size == 0 and clusters.size:
+        warp = int(clusters[0])
+        sm = sm_of(state, warp)
+        block = state.block[sm, state.warp[warp, L.W_BLOCK]]
+        place = _place(state, sm, warp, int(state.warp[warp, L.W_PC]) - 1, None, program, launch)
+        waits = f"rank {block[L.B_RANK]} of its cluster waits at the cluster's barrier, where some threads never arrive"
+        return DeadlockError(cycle=cycle, waiting=(waits,), **place)
+    if waiting.size == 0:
+        return DeadlockError(cycle=cycle, waiting=("no warp can issue",), **_resident(state, program, launch))
+    warp = int(waiting[0])
+    sm = sm_of(state, warp)
+    block = state.block[sm, state.warp[warp, L.W_BLOCK]]
+    number = int(state.warp[warp, L.W_BARRIER])
+    place = _place(state, sm, warp, max(_waiting_pc(state, warp) - 1, 0), None, program, launch)
+    return BarrierError(
+        barrier=number,
+        arrived=int(block[L.B_ARRIVED + number]),
+        expected=int(block[L.B_EXPECTED + number]) or int(block[L.B_ALIVE]),
+        **place,
+    )
+
+
+def _resident(state: L.State, program: Program, launch: Launch) -> dict:
+    """Place of the first warp that is still resident."""
+    alive = np.flatnonzero(state.warp[:, L.W_STATE] != L.FREE)
+    if alive.size == 0:
+        return {"kernel": program.name}
+    warp = int(alive[0])
+    return _place(state, sm_of(state, warp), warp, int(state.warp[warp, L.W_PC]), None, program, launch)
+
+
+def _waiting_pc(state: L.State, warp: int) -> int:
+    """Where a warp whose lanes all wait at barriers goes on."""
+    return int(state.split[warp, L.D_PC]) if state.split[warp, L.D_COUNT] else int(state.warp[warp, L.W_PC])
+
+
+def _place(
+    state: L.State, sm: int, warp: int, pc: int, lane: int | None, program: Program, launch: Launch
+) -> dict:
+    """Kernel, source line, block, thread and instruction, as keyword arguments of a KernelError."""
+    instruction = program.instructions[min(pc, len(program.instructions) - 1)]
+    slot = int(state.warp[warp, L.W_BLOCK])
+    block = tuple(int(v) for v in state.block[sm, slot, L.B_X : L.B_Z + 1]) if slot >= 0 else None
+    thread = None
+    if lane is not None:
+        thread = _thread(int(state.warp[warp, L.W_INDEX] * state.par[L.P_LANES]) + lane, launch)
+    return {
+        "kernel": program.name,
+        "file": instruction.file,
+        "line": instruction.line,
+        "block": block,
+        "thread": thread,
+        "instruction": instruction.text,
+        "instruction_address": instruction.address,
+    }
+
+
+def _thread(number: int, launch: Launch) -> Coordinates:
+    """Coordinates of a thread of the block by its number."""
+    x, y, _ = launch.block
+    return number % x, number // x % y, number // (x * y)
+
+
+def _access(opcode: str) -> str:
+    if opcode.startswith(("ATOM", "RED")):
+        return "atomic"
+    return "write" if opcode.startswith("ST") else "read"
+
+
+def _access_of_copy(row: np.ndarray, space: str) -> str:
+    """What a copy between global and shared memory does to one of them."""
+    kind = M.BULK_LOAD if int(row[M.COL_OP]) == M.OP_LDGSTS else int(row[M.COL_AUX4])
+    if (kind in (M.BULK_LOAD, M.BULK_TENSOR_LOAD)) != (space == "shared"):
+        return "read"
+    return "atomic" if kind in (M.BULK_REDUCE, M.BULK_TENSOR_REDUCE) else "write"

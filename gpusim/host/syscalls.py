@@ -1,0 +1,191 @@
+"""Functions that a GPU's driver provides to kernels, served by the host: printf, malloc, free and assertions.
+
+A call stops its warp (see `gpusim.engine.host_calls`). Its arguments lie where ptxas's calling convention puts them:
+pointers and 64-bit numbers in even pairs of registers from R4 on, the result in R4 and R5. The calls of one lookahead
+window are served in the order of cycle, SM, warp and lane, so the result does not depend on host threads.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpusim.engine.host_calls import sm_of
+from gpusim.engine.sm.space import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+from gpusim.engine.state import layout as L
+from gpusim.errors import AssertionFailed, MemoryAccessError, OutOfDeviceMemory
+from gpusim.host.printf import printf
+from gpusim.launch.memory import DeviceMemory
+from isa import microops as M
+from isa.link import SYSTEM_CALLS
+
+HEAP_BYTES = 8 << 20
+"""Device heap of malloc and new, cudaLimitMallocHeapSize by default (CUDA C++ Programming Guide)."""
+
+_NAMES = {number: name for name, number in SYSTEM_CALLS.items()}
+_STRING_LIMIT = 1 << 16
+_FACTS = ("address", "size", "access", "space", "allocation")
+_HEAP_LABEL = "malloc in a kernel"
+
+
+class Host:
+    """What kernels of one device share on the host: the device heap, and where printf's text goes.
+
+    memory: the device's memory. heap_bytes: what malloc can give at once, over all launches.
+    write: takes the text of a launch when it ends; None for the standard output of that time.
+    """
+
+    def __init__(
+        self, memory: DeviceMemory, heap_bytes: int = HEAP_BYTES, write: Callable[[str], Any] | None = None
+    ) -> None:
+        self.memory, self.heap_bytes, self.write = memory, heap_bytes, write
+        self._blocks: dict[int, int] = {}
+        self._text: list[str] = []
+
+    @property
+    def heap_used_bytes(self) -> int:
+        """Bytes of the device heap that kernels hold."""
+        return sum(self._blocks.values())
+
+    def flush(self) -> None:
+        """Write what kernels have printed, at the end of a launch."""
+        text = "".join(self._text)
+        self._text.clear()
+        if text:
+            write = self.write or sys.stdout.write
+            write(text)
+            if self.write is None:
+                sys.stdout.flush()
+
+    def serve(self, state: L.State, warps: np.ndarray, place: Callable[[int, int], dict[str, Any]]) -> None:
+        """Serve the calls of warps, in the order given. `place` says where in the kernel a warp's lane is.
+
+        Raises:
+            AssertionFailed: a thread's assertion does not hold.
+            MemoryAccessError: free of what malloc did not give, or a string that is not in memory.
+        """
+        version = self.memory.version
+        for w in warps:
+            pc = int(state.warp[w, L.W_PC]) - 1
+            call = getattr(self, "_" + _NAMES[int(state.code[pc, M.COL_AUX0])].strip("_"))
+            active = int(state.warp[w, L.W_ACTIVE])
+            for lane in range(32):
+                if active >> lane & 1:
+                    try:
+                        call(Lane(state, self.memory, int(w), lane))
+                    except MemoryAccessError as error:
+                        facts = {key: getattr(error, key) for key in _FACTS}
+                        raise MemoryAccessError(error.problem, **facts, **place(int(w), lane)) from None
+                    except AssertionFailed as error:
+                        raise AssertionFailed(
+                            error.message,
+                            asserted_at=error.asserted_at,
+                            function=error.function,
+                            **place(int(w), lane),
+                        ) from None
+        if self.memory.version != version:
+            tables = self.memory.tables()
+            state.put("starts", tables.starts)
+            state.put("ends", tables.ends)
+
+    def _vprintf(self, lane: Lane) -> None:
+        """int vprintf(const char *format, va_list arguments): the number of arguments, -1 without a format."""
+        form, arguments = lane.pair(0), lane.pair(2)
+        if form == 0:
+            lane.give(0xFFFFFFFF)
+            return
+        text, count = printf(
+            lane.string(form), lambda offset, size: lane.read(arguments + offset, size), lane.string
+        )
+        self._text.append(text)
+        lane.give(count)
+
+    def _malloc(self, lane: Lane) -> None:
+        """void *malloc(size_t bytes): null when the device heap has no room."""
+        nbytes = lane.pair(0)
+        address = 0
+        if nbytes and self.heap_used_bytes + nbytes <= self.heap_bytes:
+            try:
+                address = self.memory.alloc(nbytes, _HEAP_LABEL)
+                self._blocks[address] = nbytes
+            except OutOfDeviceMemory:
+                address = 0
+        lane.give(address & 0xFFFFFFFF, address >> 32)
+
+    def _free(self, lane: Lane) -> None:
+        """void free(void *address): a null pointer is left alone."""
+        address = lane.pair(0)
+        if address == 0:
+            return
+        if address not in self._blocks and any(each.address == address for each in self.memory.allocations):
+            raise MemoryAccessError(
+                "free of what malloc did not give", address=address, size=0, access="free",
+                allocation=self.memory.describe(address),
+            )  # fmt: skip
+        self.memory.free(address)
+        self._blocks.pop(address, None)
+
+    def _assertfail(self, lane: Lane) -> None:
+        """void __assertfail(const char *message, const char *file, unsigned line, const char *function, size_t)."""
+        message, file, function = (lane.string(lane.pair(k)) for k in (0, 2, 6))
+        raise AssertionFailed(message, asserted_at=f"{file}:{lane.word(4)}", function=function)
+
+
+class Lane:
+    """Registers and memory of one thread, as a function that it calls sees them."""
+
+    def __init__(self, state: L.State, memory: DeviceMemory, warp: int, lane: int) -> None:
+        self.state, self.memory, self.warp, self.lane = state, memory, warp, lane
+        rows = int(state.par[L.P_CONST_ROWS]) + warp * int(state.par[L.P_ROWS_PER_WARP])
+        self._first = 32 * (rows + 4) + lane
+
+    def word(self, k: int) -> int:
+        """Register R4 + k."""
+        return int(self.state.regs[self._first + 32 * k])
+
+    def pair(self, k: int) -> int:
+        """The 64 bits in registers R4 + k and the next one."""
+        return self.word(k) | self.word(k + 1) << 32
+
+    def give(self, low: int, high: int | None = None) -> None:
+        """Set the result: R4, and R5 where there are 64 bits."""
+        self.state.regs[self._first] = low
+        if high is not None:
+            self.state.regs[self._first + 32] = high
+
+    def read(self, address: int, nbytes: int) -> bytes:
+        """Bytes at a generic address. Raises MemoryAccessError outside live memory."""
+        par = self.state.par
+        if LOCAL_WINDOW <= address < LOCAL_WINDOW + WINDOW_BYTES:
+            offset, size = address - LOCAL_WINDOW, int(par[L.P_LOCAL_BYTES])
+            lanes = int(par[L.P_LANES])
+            mine = self.state.local8.reshape(-1, size // 4, lanes, 4)[self.warp, :, self.lane].reshape(-1)
+            return self._inside(mine, offset, nbytes, address, "local")
+        if SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_BYTES:
+            sm = sm_of(self.state, self.warp)
+            first = int(self.state.warp[self.warp, L.W_BLOCK]) * int(par[L.P_SHARED_STRIDE])
+            mine = self.state.shared8[sm, first : first + int(par[L.P_SHARED_BYTES])]
+            return self._inside(mine, address - SHARED_WINDOW, nbytes, address, "shared")
+        self.memory.check(address, nbytes, "read by a system call")
+        return self.memory.view(address, nbytes).tobytes()
+
+    @staticmethod
+    def _inside(data: np.ndarray, offset: int, nbytes: int, address: int, space: str) -> bytes:
+        if offset + nbytes > data.size:
+            raise MemoryAccessError(
+                "out of bounds", address=address, size=nbytes, access="read by a system call", space=space
+            )
+        return data[offset : offset + nbytes].tobytes()
+
+    def string(self, address: int) -> str:
+        """The text at an address, up to its zero byte."""
+        found = bytearray()
+        while len(found) < _STRING_LIMIT:
+            byte = self.read(address + len(found), 1)
+            if byte == b"\0":
+                break
+            found += byte
+        return found.decode("utf-8", "replace")

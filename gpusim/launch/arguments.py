@@ -1,0 +1,279 @@
+"""From Python arguments to a kernel's parameters: bytes in constant bank 0, arrays in device memory and back.
+
+The layouts are those of the two ways to compile a kernel:
+
+- `abi="numba"`: an array becomes meminfo and parent pointer (both 0), item count, item size, data pointer,
+  then each extent and each stride, all 64-bit; tuples become their elements, complex numbers two floats,
+  records a pointer; other scalars stay as they are, a bool in one byte. (The flattening that Numba's CUDA
+  launcher does; checked against its PTX.)
+- `abi="c"`: an array becomes one pointer, a record its bytes (which may also be given as they are), a scalar itself.
+
+A parameter's place comes from the program, whose compiler aligned it; here count and sizes must agree.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gpusim.errors import ArgumentError
+from gpusim.launch.device_array import DeviceArray, span
+from gpusim.launch.memory import DeviceMemory
+from gpusim.launch.signatures import infer_signature, kind_of, parse_signature, scalar_dtype
+
+__all__ = ["BoundArguments", "DeviceArray", "bind", "infer_signature", "parse_signature"]
+
+
+@dataclass
+class BoundArguments:
+    """Arguments in place for one launch.
+
+    parameter_bytes: the parameter area of constant bank 0, from `program.parameter_base` on.
+    arrays: DeviceArray of every array argument by position in the call; arrays in tuples are not listed.
+    write_back: what `copy_back` copies, as (host array or record, its DeviceArray).
+    owned: addresses that `release` frees.
+    """
+
+    memory: DeviceMemory
+    parameter_bytes: bytes = b""
+    arrays: dict[int, DeviceArray] = field(default_factory=dict)
+    write_back: list[tuple[Any, DeviceArray]] = field(default_factory=list)
+    owned: list[int] = field(default_factory=list)
+
+    def copy_back(self) -> None:
+        """Copy every writable array argument from the device into the host's array, in place."""
+        for host, device in self.write_back:
+            if isinstance(host, np.void):
+                values = device.host_view[()]
+                for name in host.dtype.names or ():
+                    host[name] = values[name]
+            else:
+                np.copyto(host, device.host_view)
+
+    def release(self) -> None:
+        """Free what was allocated for this launch. Calling it again does nothing."""
+        while self.owned:
+            self.memory.free(self.owned.pop())
+
+
+def bind(
+    program: Any,
+    args: Sequence[Any],
+    memory: DeviceMemory,
+    signature: Any = None,
+    names: Sequence[str] = (),
+) -> BoundArguments:
+    """Place `args` for a launch of `program` (an `isa.Program`) and return what the launch needs.
+
+    Every NumPy array is copied to `memory` with its own strides: what lies between the elements of a slice is
+    not copied, in or out. The same array passed twice shares one allocation. Read-only arrays are not copied
+    back. A DeviceArray must lie in `memory` and stays there.
+
+    signature: converts scalars to its types and must agree with the arrays; see `parse_signature`. None takes
+        each value as it is; with `abi="c"` a Python number then takes the size that the parameter has.
+    names: parameter names for error messages.
+
+    Raises ArgumentError, naming kernel and argument, for a wrong count, size, type or layout; nothing stays
+    allocated then.
+    """
+    binder = _Binder(program, memory, names)
+    types = parse_signature(signature) if signature is not None else None
+    if types is not None and len(types) != len(args):
+        raise ArgumentError(
+            f"{len(args)} arguments given, the signature has {len(types)}", kernel=program.name
+        )
+    try:
+        pieces = [
+            (i, piece)
+            for i, value in enumerate(args)
+            for piece in binder.flatten(i, value, types[i] if types else None, True)
+        ]
+        binder.bound.parameter_bytes = binder.pack(pieces, len(args))
+    except BaseException:
+        binder.bound.release()
+        raise
+    return binder.bound
+
+
+class _Binder:
+    def __init__(self, program: Any, memory: DeviceMemory, names: Sequence[str]):
+        self.program, self.memory, self.names = program, memory, names
+        self.numba = program.abi == "numba"
+        self.bound = BoundArguments(memory)
+        self.uploaded: dict[Any, DeviceArray] = {}
+
+    def error(self, i: int, reason: str) -> ArgumentError:
+        name = self.names[i] if i < len(self.names) else None
+        return ArgumentError(reason, kernel=self.program.name, argument=i, name=name)
+
+    def flatten(self, i: int, value: Any, type_: Any, top: bool) -> Iterator[bytes | int | float]:
+        """Parameters that `value` becomes: bytes as they lie in memory, or a Python number whose size is
+        still open."""
+        if isinstance(value, (np.ndarray, DeviceArray)):
+            device = self.array(i, value, type_)
+            if top:
+                self.bound.arrays[i] = device
+            yield from self.array_pieces(device)
+        elif isinstance(value, np.void) and (value.dtype.names or not self.numba):
+            if self.numba:
+                yield _word(self.upload(i, value, f"argument {i}").address)
+            else:
+                yield value.tobytes()
+        elif isinstance(value, tuple):
+            yield from self.tuple_pieces(i, value, type_)
+        elif isinstance(value, enum.Enum):
+            yield from self.flatten(i, value.value, getattr(type_, "dtype", None), False)
+        elif type_ is not None:
+            yield from self.scalar_pieces(self.converted(i, value, type_))
+        elif not self.numba and isinstance(value, bytes | bytearray):
+            yield bytes(value)
+        elif not self.numba and type(value) in (int, float):
+            yield value
+        else:
+            yield from self.scalar_pieces(self.scalar(i, value))
+
+    def array_pieces(self, device: DeviceArray) -> Iterator[bytes]:
+        if not self.numba:
+            yield _word(device.address)
+            return
+        for word in (
+            0,
+            0,
+            device.size,
+            device.dtype.itemsize,
+            device.address,
+            *device.shape,
+            *device.strides,
+        ):
+            yield _word(word)
+
+    def tuple_pieces(self, i: int, value: tuple, type_: Any) -> Iterator[bytes | int | float]:
+        if not self.numba:
+            raise self.error(i, "a tuple cannot be passed to a C kernel; pass its elements one by one")
+        types = list(type_) if type_ is not None and hasattr(type_, "__iter__") else [None] * len(value)
+        if len(types) != len(value):
+            raise self.error(i, f"a tuple of {len(value)} elements given, the signature says {type_}")
+        for element, element_type in zip(value, types, strict=True):
+            yield from self.flatten(i, element, element_type, False)
+
+    def scalar_pieces(self, scalar: np.generic) -> Iterator[bytes]:
+        if isinstance(scalar, np.complexfloating) and self.numba:
+            yield scalar.real.tobytes()
+            yield scalar.imag.tobytes()
+        else:
+            yield scalar.tobytes()
+
+    def scalar(self, i: int, value: Any) -> np.generic:
+        """A value as the NumPy scalar whose type Numba gives it."""
+        if isinstance(value, np.generic) and value.dtype.kind in "biufcmM":
+            return value
+        if isinstance(value, bool):
+            return np.bool_(value)
+        if isinstance(value, int):
+            if not -(2**63) <= value < 2**64:
+                raise self.error(i, f"{value} does not fit in 64 bits")
+            return np.int64(value) if value < 2**63 else np.uint64(value)
+        if isinstance(value, float):
+            return np.float64(value)
+        if isinstance(value, complex):
+            return np.complex128(value)
+        raise self.error(i, f"{kind_of(value)} cannot be passed to a kernel; pass a NumPy array or a number")
+
+    def converted(self, i: int, value: Any, type_: Any) -> np.generic:
+        """A scalar in the type of the signature."""
+        dtype = scalar_dtype(type_)
+        if dtype is None:
+            raise self.error(i, f"{kind_of(value)} given, the signature says {type_}")
+        scalar = self.scalar(i, value)
+        if (scalar.dtype.kind == "c" and dtype.kind != "c") or (
+            (dtype.kind in "mM") != (scalar.dtype.kind in "mM")
+        ):
+            raise self.error(i, f"{kind_of(value)} given, the signature says {type_}")
+        if dtype.kind in "iu" and scalar.dtype.kind in "iu":
+            limits = np.iinfo(dtype)
+            if not limits.min <= int(scalar) <= limits.max:
+                raise self.error(i, f"{value} does not fit in {type_}")
+        return dtype.type(scalar)
+
+    def array(self, i: int, value: np.ndarray | DeviceArray, type_: Any) -> DeviceArray:
+        if type_ is not None:
+            self.check_array(i, value, type_)
+        if isinstance(value, np.ndarray):
+            return self.upload(i, value, self.names[i] if i < len(self.names) else f"argument {i}")
+        if value.memory is not self.memory:
+            raise self.error(i, "a DeviceArray of another device")
+        low, high = span(value.dtype.itemsize, value.shape, value.strides)
+        self.memory.check(value.address + low, high - low, access="kernel argument")
+        return value
+
+    def check_array(self, i: int, value: np.ndarray | DeviceArray, type_: Any) -> None:
+        """An array must be what compiled code takes it for, down to the order of its elements."""
+        from numba.np.numpy_support import as_dtype
+
+        layout = getattr(type_, "layout", None)
+        if layout is None:
+            raise self.error(i, f"{kind_of(value)} given, the signature says {type_}")
+        flags = (value.host_view if isinstance(value, DeviceArray) else value).flags
+        dense = {"C": flags.c_contiguous, "F": flags.f_contiguous}.get(layout, True)
+        if as_dtype(type_.dtype) != value.dtype or type_.ndim != value.ndim or not dense:
+            order = "" if dense else f" that is not dense in {layout} order"
+            raise self.error(i, f"{kind_of(value)}{order} given, the signature says {type_}")
+
+    def upload(self, i: int, value: np.ndarray | np.void, label: str) -> DeviceArray:
+        """Copy an array or a record to the device, once however often it is passed."""
+        if value.dtype.hasobject or isinstance(value, np.ma.MaskedArray):
+            raise self.error(i, f"{kind_of(value)} cannot be passed to a kernel")
+        shape, strides = (value.shape, value.strides) if isinstance(value, np.ndarray) else ((), ())
+        pointer = value.__array_interface__["data"][0] if isinstance(value, np.ndarray) else id(value)
+        key = (pointer, shape, strides, value.dtype.str if value.dtype.names is None else id(value.dtype))
+        if key in self.uploaded:
+            return self.uploaded[key]
+        low, high = span(value.dtype.itemsize, shape, strides)
+        start = self.memory.alloc(high - low, label)
+        self.bound.owned.append(start)
+        device = DeviceArray(self.memory, start - low, shape, value.dtype, strides)
+        self.memory.write(device, value)
+        if isinstance(value, np.void) or value.flags.writeable:
+            self.bound.write_back.append((value, device))
+        self.uploaded[key] = device
+        return device
+
+    def pack(self, pieces: list[tuple[int, bytes | int | float]], count: int) -> bytes:
+        """Put the pieces where the program's parameters lie."""
+        parameters = sorted(self.program.parameters, key=lambda parameter: parameter.index)
+        if len(parameters) != len(pieces):
+            layout = "" if len(pieces) == count else f", which become {len(pieces)} parameters"
+            raise ArgumentError(
+                f"{count} argument{'' if count == 1 else 's'} given{layout}; "
+                f"the kernel has {len(parameters)} parameters",
+                kernel=self.program.name,
+            )
+        area = bytearray(max((p.offset + p.size for p in parameters), default=0))
+        for parameter, (i, piece) in zip(parameters, pieces, strict=True):
+            data = piece if isinstance(piece, bytes) else self.sized(i, piece, parameter.size)
+            if len(data) != parameter.size:
+                raise self.error(
+                    i,
+                    f"{len(data)} bytes given for parameter {parameter.index}, which has {parameter.size}",
+                )
+            area[parameter.offset : parameter.offset + parameter.size] = data
+        return bytes(area)
+
+    def sized(self, i: int, value: int | float, size: int) -> bytes:
+        """A Python number in the size of a C parameter."""
+        if isinstance(value, float):
+            if size not in (2, 4, 8):
+                raise self.error(i, f"a float given for a parameter of {size} bytes")
+            return np.array(value, dtype=f"<f{size}").tobytes()
+        try:
+            return value.to_bytes(size, "little", signed=value < 0)
+        except OverflowError:
+            raise self.error(i, f"{value} does not fit in a parameter of {size} bytes") from None
+
+
+def _word(value: int) -> bytes:
+    return int(value).to_bytes(8, "little", signed=value < 0)

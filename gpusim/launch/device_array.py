@@ -1,0 +1,102 @@
+"""An array that lives in device memory, and the arithmetic of shapes and strides that goes with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpusim.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from gpusim.launch.memory import DeviceMemory
+
+
+class DeviceArray:
+    """An array in device memory: an address with a shape, a dtype and strides (bytes; None for C order).
+
+    Does not own its memory: whoever allocated it frees it.
+    """
+
+    def __init__(
+        self,
+        memory: DeviceMemory,
+        address: int,
+        shape: tuple[int, ...],
+        dtype: Any,
+        strides: tuple[int, ...] | None = None,
+    ):
+        self.memory, self.address, self.shape = memory, address, tuple(shape)
+        self.dtype = np.dtype(dtype)
+        self.strides = (
+            contiguous_strides(self.dtype.itemsize, self.shape) if strides is None else tuple(strides)
+        )
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def host_view(self) -> np.ndarray:
+        """The elements as a NumPy array over device memory itself. Raises MemoryAccessError if it has been
+        freed."""
+        return self.memory.array(self.address, self.dtype, self.shape, self.strides)
+
+    def copy_to_host(self, out: np.ndarray | None = None) -> np.ndarray:
+        """Copy to a new array, or into `out` of the same shape and dtype, and return it."""
+        if out is None:
+            return self.host_view.copy()
+        self._same(out)
+        np.copyto(out, self.host_view)
+        return out
+
+    def copy_to_device(self, array: np.ndarray) -> None:
+        """Copy `array`, of the same shape and dtype, to the device."""
+        array = np.asarray(array)
+        self._same(array)
+        self.memory.write(self, array)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a DeviceArray without dimensions")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"DeviceArray(address={self.address:#x}, shape={self.shape}, dtype={self.dtype})"
+
+    def _same(self, array: np.ndarray) -> None:
+        if array.shape != self.shape or array.dtype != self.dtype:
+            raise ArgumentError(
+                f"an array of {array.dtype} with shape {array.shape} does not match the device's "
+                f"{self.dtype} with shape {self.shape}"
+            )
+
+
+def contiguous_strides(itemsize: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides in bytes of an array in C order."""
+    strides = []
+    for extent in reversed(shape):
+        strides.append(itemsize)
+        itemsize *= extent
+    return tuple(reversed(strides))
+
+
+def span(itemsize: int, shape: tuple[int, ...], strides: tuple[int, ...] | None) -> tuple[int, int]:
+    """Bytes [low, high) that an array touches, relative to the address of its first element; (0, 0) if it is
+    empty."""
+    if 0 in shape:
+        return 0, 0
+    steps = contiguous_strides(itemsize, shape) if strides is None else strides
+    reach = [(extent - 1) * step for extent, step in zip(shape, steps, strict=True)]
+    return sum(r for r in reach if r < 0), itemsize + sum(r for r in reach if r > 0)

@@ -1,0 +1,438 @@
+"""Simulated device memory: one arena of bytes, allocations with guard gaps, and words for an address.
+
+A device address is a base plus an index into the arena, so compiled code turns an address into an index with
+one subtraction. The arena is reserved as virtual memory once and never moves; the host gives it real pages
+only where something was written, so an array of 4 MB costs 4 MB, and takes them back when an allocation is
+freed.
+
+The base is `BASE`, or, with `unified=True`, the address at which the arena lies in this process. Then a pointer
+means the same on host and device, as with CUDA's unified virtual addressing, and memory of the host's own can be
+made known to the device where it lies (`adopt`).
+"""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+import mmap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpusim.errors import ArgumentError, MemoryAccessError, OutOfDeviceMemory
+from gpusim.launch.device_array import DeviceArray, span
+
+BASE = 0x7F00_0000_0000
+"""First address of device memory, in the range where CUDA places it."""
+
+ALIGNMENT = 512
+"""Start of every allocation, in bytes: what cudaMalloc gives in practice (it promises 256)."""
+
+GUARD_BYTES = 4096
+"""Least distance between allocations: an access a little outside one never falls into another."""
+
+UNIFIED_BASE = 0x1000_0000_0000
+"""Where a unified arena is put if nothing lies there, so that addresses, and with them L2 slices, are the same in every
+process: below the places of position-independent programs, their heaps and libraries on Linux, because compiled code
+wants indices from the arena's start that are not negative."""
+
+_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
+_FIXED_NOREPLACE = 0x100000  # Linux: fail rather than replace what lies there
+_SMALLEST_RESERVATION = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """A range of device addresses; `freed` ones are kept to explain a use after free."""
+
+    address: int
+    nbytes: int
+    label: str
+    freed: bool = False
+
+    @property
+    def end(self) -> int:
+        """First address behind the range."""
+        return self.address + self.nbytes
+
+
+class MemoryTables(NamedTuple):
+    """What compiled code needs to check and serve an access: if a range holds it, `arena[address - base]`."""
+
+    starts: np.ndarray
+    """int64[n], first address of each live allocation, ascending."""
+    ends: np.ndarray
+    """int64[n], first address behind each."""
+    base: int
+    arena: np.ndarray
+    """uint8, the bytes themselves; the same array for the life of the memory."""
+    unknown: np.ndarray
+    """uint8, 1 for every byte that was allocated without contents and not written since; of one element if this is not
+    followed."""
+
+
+class DeviceMemory:
+    """The memory of one simulated device.
+
+    capacity_bytes: what can be allocated at once, guard gaps not counted. unified: a device address is the host's
+    address of the same byte; `base` is the first one.
+    follow_contents: remember which bytes have contents, for the check of reads without a write before. Bytes have none
+        after `forget`, until `upload`, `fill`, `view`, `write` or a kernel writes them.
+
+    A freed range is not handed out again while there are addresses never used (twice the capacity is
+    reserved), so a stale pointer points at nothing and is caught. Under memory pressure the lowest freed
+    range that fits is reused, and only then can a use after free go unseen.
+    """
+
+    def __init__(self, capacity_bytes: int = 1 << 30, *, follow_contents: bool = False, unified: bool = False):
+        if capacity_bytes <= 0:
+            raise ValueError(f"capacity_bytes must be positive, got {capacity_bytes}")
+        self.capacity_bytes = capacity_bytes
+        self.unified = unified
+        self._map, self._arena = _reserve(2 * capacity_bytes + 64 * GUARD_BYTES, UNIFIED_BASE if unified else None)
+        self.base = self._arena.ctypes.data if unified else BASE
+        self._unknown = _reserve(self._arena.size, None)[1] if follow_contents else np.zeros(1, np.uint8)
+        self._live: dict[int, Allocation] = {}
+        self._starts: list[int] = []
+        self._freed: list[Allocation] = []
+        self._next = self.base + GUARD_BYTES
+        self._used_bytes = 0
+        self._count = 0
+        self._tables: MemoryTables | None = None
+        self.version = 0
+        """Grows with every alloc and free: tables read at an older version are out of date."""
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes in live allocations."""
+        return self._used_bytes
+
+    @property
+    def allocations(self) -> tuple[Allocation, ...]:
+        """Live allocations by address."""
+        return tuple(self._live[start] for start in self._starts)
+
+    def alloc(self, nbytes: int, label: str | None = None) -> int:
+        """Return the address of `nbytes` new bytes (zero if never used before). A size of 0 gets an address
+        of its own that holds nothing. `label` names it in error messages. Raises OutOfDeviceMemory."""
+        if nbytes < 0:
+            raise ValueError(f"nbytes must not be negative, got {nbytes}")
+        self._count += 1
+        label = label or f"allocation {self._count}"
+        if self._used_bytes + nbytes > self.capacity_bytes:
+            raise self._full(nbytes, label)
+        address = self._place(nbytes, label)
+        self._live[address] = Allocation(address, nbytes, label)
+        bisect.insort(self._starts, address)
+        self._used_bytes += nbytes
+        self._know(address, nbytes)
+        self._changed()
+        return address
+
+    def forget(self, address: int, nbytes: int) -> None:
+        """The contents of these bytes are undefined from now on, as after cudaMalloc; matters to checks alone."""
+        self.check(address, nbytes)
+        self._know(address, nbytes, 1)
+
+    def _know(self, address: int, nbytes: int, unknown: int = 0) -> None:
+        if self._unknown.size > 1 and self._inside(address):
+            self._unknown[address - self.base : address - self.base + nbytes] = unknown
+
+    def free(self, address: int) -> None:
+        """Give back the allocation that starts at `address`.
+
+        Raises MemoryAccessError if none starts there, saying so when it was freed before.
+        """
+        allocation = self._live.pop(address, None)
+        if allocation is None:
+            again = any(old.address == address for old in self._freed)
+            raise MemoryAccessError(
+                "double free" if again else "free of an address that was never allocated",
+                address=address,
+                size=0,
+                access="free",
+                allocation=self.describe(address),
+            )
+        self._starts.remove(address)
+        if not self._inside(address):
+            self._changed()
+            return
+        self._freed.append(Allocation(address, allocation.nbytes, allocation.label, freed=True))
+        self._used_bytes -= allocation.nbytes
+        self._discard(address, allocation.end)
+        self._changed()
+
+    def adopt(self, address: int, nbytes: int, label: str) -> None:
+        """Let the device access host memory that lies outside the arena, until `free(address)`. Only where host and
+        device share addresses (`unified`). Raises ValueError otherwise, or if a part of it is known already."""
+        if not self.unified:
+            raise ValueError("host memory can be shared only where host and device have the same addresses")
+        following = bisect.bisect_left(self._starts, address)
+        before = self._live[self._starts[following - 1]].end if following else 0
+        after = self._starts[following] if following < len(self._starts) else address + nbytes
+        if address < before or address + nbytes > after or address in self._live:
+            raise ValueError(f"a part of the {nbytes:,} bytes at {address:#x} is known to the device already")
+        self._live[address] = Allocation(address, nbytes, label)
+        self._starts.insert(following, address)
+        self._changed()
+
+    def holding(self, address: int) -> Allocation | None:
+        """The live allocation that an address lies in."""
+        index = bisect.bisect_right(self._starts, address) - 1
+        if index < 0:
+            return None
+        allocation = self._live[self._starts[index]]
+        return allocation if address < max(allocation.end, allocation.address + 1) else None
+
+    def view(self, address: int, nbytes: int) -> np.ndarray:
+        """The bytes themselves, uint8[nbytes], without a copy; they count as written. Raises MemoryAccessError
+        outside one allocation."""
+        self.check(address, nbytes)
+        self._know(address, nbytes)
+        return self._bytes(address, nbytes)
+
+    def check(self, address: int, nbytes: int, access: str = "host access") -> None:
+        """Raise MemoryAccessError unless the bytes lie inside one live allocation."""
+        index = bisect.bisect_right(self._starts, address) - 1
+        if index >= 0 and address + nbytes <= self._live[self._starts[index]].end and nbytes >= 0:
+            return
+        stale = any(old.address <= address < old.end for old in self._freed)
+        raise MemoryAccessError(
+            "use after free" if stale else "out of bounds",
+            address=address,
+            size=nbytes,
+            access=access,
+            allocation=self.describe(address, nbytes),
+        )
+
+    def upload(self, array: Any, label: str | None = None) -> int:
+        """Allocate room for `array` and copy it there in C order; return the address."""
+        array = np.asarray(array)
+        if array.dtype.hasobject:
+            raise ArgumentError(f"an array of Python objects ({array.dtype}) cannot be copied to the device")
+        address = self.alloc(array.nbytes, label)
+        np.copyto(self._array(address, array.dtype, array.shape, None), array)
+        return address
+
+    def download(
+        self, address: int, dtype: Any, shape: int | tuple[int, ...], order: str = "C"
+    ) -> np.ndarray:
+        """Copy an array of `dtype` and `shape`, stored from `address` on in C or F `order`, to the host."""
+        dtype = np.dtype(dtype)
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        if order not in ("C", "F"):
+            raise ValueError(f"order must be 'C' or 'F', got {order!r}")
+        self.check(address, dtype.itemsize * int(np.prod(shape, dtype=np.int64)), access="copy to the host")
+        stored = self._array(address, dtype, shape if order == "C" else shape[::-1], None)
+        return stored.copy() if order == "C" else stored.T.copy(order="F")
+
+    def fill(self, address: int, nbytes: int, value: int = 0) -> None:
+        """Set each of `nbytes` bytes to `value`, as cudaMemset does."""
+        self.view(address, nbytes)[...] = value
+
+    def array(
+        self, address: int, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...] | None = None
+    ) -> np.ndarray:
+        """Device memory seen as a NumPy array, without a copy. `strides` in bytes, None for C order;
+        `address` is that of the first element. Raises MemoryAccessError if an element lies outside one
+        allocation."""
+        low, high = span(np.dtype(dtype).itemsize, shape, strides)
+        self.check(address + low, high - low)
+        return self._array(address, dtype, shape, strides)
+
+    def write(self, array: DeviceArray, values: Any) -> None:
+        """Copy `values` to an array in this memory. Raises MemoryAccessError as `array` does."""
+        target = self.array(array.address, array.dtype, array.shape, array.strides)
+        np.copyto(target, values)
+        if self._unknown.size > 1 and target.size and self._inside(array.address):
+            of_bytes = (*array.strides, 1)
+            shape = (*array.shape, array.dtype.itemsize)
+            offset = array.address - self.base
+            np.ndarray(shape, np.uint8, buffer=self._unknown, offset=offset, strides=of_bytes)[...] = 0
+
+    def tables(self) -> MemoryTables:
+        """Address ranges and bytes for compiled code. Valid until the next alloc or free; see `version`."""
+        if self._tables is None:
+            starts = np.array(self._starts, dtype=np.int64)
+            ends = np.array([self._live[start].end for start in self._starts], dtype=np.int64)
+            self._tables = MemoryTables(starts, ends, self.base, self._arena, self._unknown)
+        return self._tables
+
+    def snapshot(self) -> list[tuple[int, np.ndarray, np.ndarray]]:
+        """Copy of the contents of every live allocation, and of what is known of them, for `restore` after a run that
+        failed."""
+        copies = []
+        for start in self._starts:
+            nbytes, offset = self._live[start].nbytes, start - self.base
+            followed = self._unknown.size > 1 and self._inside(start)
+            known = self._unknown[offset : offset + nbytes].copy() if followed else self._unknown[:0]
+            copies.append((start, self._bytes(start, nbytes).copy(), known))
+        return copies
+
+    def restore(self, contents: list[tuple[int, np.ndarray, np.ndarray]]) -> None:
+        """Put the contents of a `snapshot` back. Raises MemoryAccessError if one of its allocations is
+        gone."""
+        for start, data, _ in contents:
+            self.check(start, data.size)
+        for start, data, unknown in contents:
+            self.view(start, data.size)[...] = data
+            if unknown.size:
+                self._unknown[start - self.base : start - self.base + data.size] = unknown
+
+    def describe(self, address: int, size: int = 1) -> str:
+        """What lies at or nearest to `address`, in words: "4 bytes past the end of 'c' (40,000 bytes)"."""
+        if 0 <= address < GUARD_BYTES:
+            return "a null pointer" + (f" plus {address:,} bytes" if address else "")
+        if not self._inside(address):
+            return "not an address of device memory"
+        index = bisect.bisect_right(self._starts, address)
+        near = [self._live[start] for start in self._starts[max(index - 1, 0) : index + 1]]
+        inside = next((a for a in near if a.address <= address < a.end), None)
+        if inside is None:
+            near += [old for old in reversed(self._freed) if old.address <= address < old.end]
+        if not near:
+            return "no allocation is near"
+        return _words(inside or min(near, key=lambda a: _distance(a, address)), address, size)
+
+    def _array(
+        self, address: int, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...] | None
+    ) -> np.ndarray:
+        # An empty array may start where the arena ends for NumPy's bounds check, so it gets a buffer of its
+        # own.
+        if 0 in shape or not np.dtype(dtype).itemsize:
+            return np.empty(shape, dtype)
+        if not self._inside(address):
+            low, high = span(np.dtype(dtype).itemsize, shape, strides)
+            return np.ndarray(shape, dtype, buffer=self._bytes(address + low, high - low), offset=-low, strides=strides)
+        return np.ndarray(shape, dtype, buffer=self._arena, offset=address - self.base, strides=strides)
+
+    def _inside(self, address: int) -> bool:
+        """Whether an address lies in the arena; host memory that was adopted does not."""
+        return self.base <= address < self.base + self._arena.size
+
+    def _bytes(self, address: int, nbytes: int) -> np.ndarray:
+        if self._inside(address):
+            return self._arena[address - self.base : address - self.base + nbytes]
+        outside: Any = (ctypes.c_uint8 * nbytes).from_address(address)
+        return np.frombuffer(outside, np.uint8)
+
+    def _place(self, nbytes: int, label: str) -> int:
+        address = self._next
+        following = _round_up(address + nbytes + GUARD_BYTES)
+        if following <= self.base + self._arena.size:
+            self._next = following
+            return address
+        for address, end in self._gaps():
+            if address + nbytes <= end:
+                # What was freed here has a new owner: errors must no longer name it.
+                self._freed = [f for f in self._freed if f.end <= address or f.address >= address + nbytes]
+                return address
+        raise self._full(nbytes, label)
+
+    def _gaps(self) -> Iterator[tuple[int, int]]:
+        """Ranges of freed addresses that keep the guard distance to live allocations, lowest first."""
+        previous = self.base
+        for start in self._starts:
+            if not self._inside(start):
+                continue
+            yield _round_up(previous + GUARD_BYTES), start - GUARD_BYTES
+            previous = self._live[start].end
+        yield _round_up(previous + GUARD_BYTES), self.base + self._arena.size - GUARD_BYTES
+
+    def _discard(self, start: int, end: int) -> None:
+        """Give whole pages inside a freed range back to the host."""
+        first = -(-(start - self.base) // mmap.PAGESIZE) * mmap.PAGESIZE
+        last = (end - self.base) // mmap.PAGESIZE * mmap.PAGESIZE
+        if last > first and hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED, first, last - first)
+
+    def _changed(self) -> None:
+        self._tables = None
+        self.version += 1
+
+    def _full(self, nbytes: int, label: str) -> OutOfDeviceMemory:
+        return OutOfDeviceMemory(
+            requested_bytes=nbytes,
+            used_bytes=self._used_bytes,
+            capacity_bytes=self.capacity_bytes,
+            label=label,
+        )
+
+
+def _reserve(nbytes: int, wanted: int | None) -> tuple[_FixedMap | mmap.mmap, np.ndarray]:
+    """Anonymous zeroed memory that costs nothing until written, at the host address `wanted` if that is free; less
+    than asked for if the host refuses so much."""
+    nbytes = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+    while True:
+        try:
+            mapped = _map(nbytes) if wanted is None else _map_at(wanted, nbytes)
+            content = mapped.buffer() if isinstance(mapped, _FixedMap) else mapped
+            return mapped, np.frombuffer(content, dtype=np.uint8)
+        except (OSError, OverflowError, ValueError):
+            if nbytes <= _SMALLEST_RESERVATION:
+                raise
+            nbytes = max(_SMALLEST_RESERVATION, nbytes // 2 // mmap.PAGESIZE * mmap.PAGESIZE)
+
+
+def _map(nbytes: int) -> mmap.mmap:
+    return mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
+
+
+def _map_at(address: int, nbytes: int) -> _FixedMap | mmap.mmap:
+    """As `_map`, at an address; elsewhere if something lies there or the host's C library has no `mmap`."""
+    try:
+        return _FixedMap(address, nbytes)
+    except (OSError, AttributeError, TypeError):
+        return _map(nbytes)
+
+
+class _FixedMap:
+    """Anonymous memory at a chosen address, with what is needed here of the interface of `mmap.mmap`. It stays until
+    the process ends, as pointers into it may."""
+
+    def __init__(self, address: int, nbytes: int):
+        self._library = ctypes.CDLL(None, use_errno=True)
+        self._library.mmap.restype = ctypes.c_void_p
+        self._library.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_ssize_t)
+        self._library.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE | _FIXED_NOREPLACE
+        got = self._library.mmap(address, nbytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
+        if got != address:  # -1, or another place where the host does not know the flag
+            raise OSError(ctypes.get_errno(), f"no memory at {address:#x}")
+        self.address, self.nbytes = address, nbytes
+
+    def buffer(self) -> Any:
+        return (ctypes.c_uint8 * self.nbytes).from_address(self.address)
+
+    def madvise(self, advice: int, start: int, nbytes: int) -> None:
+        self._library.madvise(self.address + start, nbytes, advice)
+
+
+def _round_up(value: int) -> int:
+    return -(-value // ALIGNMENT) * ALIGNMENT
+
+
+def _distance(allocation: Allocation, address: int) -> int:
+    if allocation.address <= address < allocation.end:
+        return 0
+    return min(abs(address - allocation.address), abs(address - allocation.end))
+
+
+def _words(allocation: Allocation, address: int, size: int) -> str:
+    what = f"{allocation.label!r} ({_bytes(allocation.nbytes)}{', freed' if allocation.freed else ''})"
+    if address < allocation.address:
+        return f"{_bytes(allocation.address - address)} before the start of {what}"
+    if address > allocation.end:
+        return f"{_bytes(address - allocation.end)} past the end of {what}"
+    if address == allocation.end:
+        return f"just past the end of {what}"
+    if address + size > allocation.end:
+        inside, beyond = allocation.end - address, address + size - allocation.end
+        return f"from {_bytes(inside)} before the end of {what} to {_bytes(beyond)} past it"
+    return f"byte {address - allocation.address:,} of {what}"
+
+
+def _bytes(count: int) -> str:
+    return f"{count:,} byte" + ("" if count == 1 else "s")

@@ -1,0 +1,132 @@
+"""Sums over a launch's counters, by kind of instruction: what metrics, roofline and report are computed from.
+
+The engine counts per instruction and knows no names. The lowered program says what each instruction is, so a
+sum over "global loads" is a sum over the rows whose operation is a load and whose space is global or generic
+(Nsight Compute counts generic accesses that reach global memory with the global ones).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from gpusim.config.lanes import ROW, rows_of_warp
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.memory import SECTOR_BYTES
+from gpusim.results.record import LaunchRecord
+from isa import Program
+from isa import microops as M
+from isa.lower import lower
+
+GLOBAL = (M.SPACE_GLOBAL, M.SPACE_GENERIC)
+SHARED = (M.SPACE_SHARED, M.SPACE_GENERIC)
+
+
+@lru_cache(maxsize=32)
+def lowered_code(program: Program) -> np.ndarray:
+    """Rows of the lowered program, int32 [instructions, COLUMNS]; see `isa.lower.lower` for its errors."""
+    return lower(program).code
+
+
+class Counts:
+    """A `LaunchRecord` with the sums that more than one reader needs. All counts are Python ints."""
+
+    def __init__(self, record: LaunchRecord):
+        self.record = record
+        self.line = record.line
+
+    @cached_property
+    def code(self) -> np.ndarray:
+        """The lowered program, int32 [instructions, COLUMNS]."""
+        return lowered_code(self.record.program)
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """[instructions] How often each has gone through its unit with a row of 32 lanes or fewer.
+
+        As often as it was executed; in warps of 64 once for each half, of which as many are taken to have run as the
+        active threads would fill.
+        """
+        executed = self.line[:, L.N_EXECUTED]
+        if rows_of_warp(self.record.config) == 1:
+            return executed
+        return np.clip(self.line[:, L.N_THREADS] // ROW, executed, 2 * executed)
+
+    def total(self, field: int, rows: np.ndarray | None = None) -> int:
+        """Sum of one N_* counter over all instructions, or over those in `rows` (bool [instructions])."""
+        column = self.line[:, field]
+        return int(column.sum() if rows is None else column[rows].sum())
+
+    def accesses(self, spaces: tuple[int, ...], *operations: int) -> np.ndarray:
+        """Memory instructions of the given spaces and OP_* (all if none given), as bool [instructions].
+
+        Asynchronous copies count as loads of global memory.
+        """
+        operation, memory = self.code[:, M.COL_OP], self.code[:, M.COL_CLASS] == M.CLS_MEMORY
+        copies = memory & (operation == M.OP_LDGSTS)
+        rows = memory & ~copies & np.isin(self.code[:, M.COL_AUX0], spaces)
+        if operations:
+            rows &= np.isin(operation, operations)
+        loads = M.SPACE_GLOBAL in spaces and (not operations or M.OP_LOAD in operations)
+        return rows | copies if loads else rows
+
+    def global_total(self, field: int, *operations: int) -> int:
+        """Sum over accesses to global memory."""
+        return self.total(field, self.accesses(GLOBAL, *operations))
+
+    def shared_total(self, field: int, *operations: int) -> int:
+        """Sum over accesses to shared memory."""
+        return self.total(field, self.accesses(SHARED, *operations))
+
+    def excess(self, actual: int, ideal: int, rows: np.ndarray | None = None) -> int:
+        """What `actual` exceeds `ideal` by, summed over instructions of which each counts at least zero: an
+        instruction whose lanes share a word needs less than the ideal for distinct words, and that is no credit
+        to others."""
+        over = np.maximum(self.line[:, actual] - self.line[:, ideal], 0)
+        return int(over.sum() if rows is None else over[rows].sum())
+
+    def memory(self, *counters: int) -> int:
+        """Sum of CNT_* counters of the memory system."""
+        return int(sum(int(self.record.memory[counter]) for counter in counters))
+
+    def memory_bytes(self, *counters: int) -> int:
+        """The same for counters of sectors, in bytes."""
+        return SECTOR_BYTES * self.memory(*counters)
+
+    @cached_property
+    def instructions(self) -> int:
+        """Warp instructions executed."""
+        return self.total(L.N_EXECUTED)
+
+    @cached_property
+    def stalls(self) -> dict[str, int]:
+        """Warp cycles by reason, in the order of `layout.STALLS`; 'selected' are the issues themselves."""
+        totals = self.line[:, L.N_STALL : L.N_STALL + len(L.STALLS)].sum(axis=0)
+        return {reason: int(cycles) for reason, cycles in zip(L.STALLS, totals, strict=True)}
+
+    @cached_property
+    def active_cycles(self) -> int:
+        """Cycles with a resident warp, summed over SMs."""
+        return int(self.record.sm_active_cycles.sum())
+
+    @cached_property
+    def warp_cycles(self) -> int:
+        """Resident warps, summed over cycles and SMs."""
+        return int(self.record.sm_warp_cycles.sum())
+
+    @cached_property
+    def issued(self) -> int:
+        """Warp instructions issued, summed over SMs."""
+        return int(self.record.sm_issued.sum())
+
+    def opcode_total(self, field: int, *opcodes: str) -> int:
+        """Sum over instructions of the given base opcodes ('FADD' also stands for its 'FADD32I' form)."""
+        wanted = {*opcodes, *(f"{opcode}32I" for opcode in opcodes)}
+        rows = np.array([each.opcode in wanted for each in self.record.program.instructions], bool)
+        return self.total(field, rows)
+
+
+def ratio(numerator: float, denominator: float) -> float:
+    """Their quotient; 0.0 where there is nothing to divide by, so that a report and JSON never hold a NaN."""
+    return numerator / denominator if denominator else 0.0

@@ -1,0 +1,228 @@
+"""What limits a launch: the utilisation of every shared resource, and one sentence that follows from it.
+
+A launch is limited by what is used most; where nothing is used much, by what its warps wait for. The rules, in
+order, each with the number that decides it:
+
+1. More than half of the cycles pass outside the blocks: launch overhead.
+2. A resource is used to 60 % or more while blocks run: that resource. 60 % is where Nsight Compute's speed-of-light
+   rule starts to call a unit well used.
+3. SMs hold no warp for 40 % of that time: too few blocks, or a tail.
+4. Otherwise latency: the costliest stall reason.
+
+Where bank conflicts, uncoalesced accesses or divergence make up much of the work of the limiting part, they are
+named instead of it, since removing them is what helps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpusim.config.derived import peak_bytes_per_cycle
+from gpusim.engine.machine import ONE_VALUE_UNITS, unit_timing
+from gpusim.engine.state import layout as L
+from gpusim.results.counts import Counts, ratio
+from gpusim.results.metric_table import STALL_MEANINGS
+from gpusim.results.roofline import count_bytes
+from isa import microops as M
+
+BUSY = 0.6
+"""Share of its peak from which a resource counts as the limit."""
+IDLE_SMS = 0.6
+"""Share of SM time with a resident warp, below which idle SMs are the limit."""
+_WASTE = 0.3
+"""Share of wavefronts or sectors beyond the ideal from which they are named as the cause."""
+_FEW_THREADS = 20 / 32
+"""Share of active threads per instruction below which divergence is named as the cause."""
+
+PIPES = {
+    M.UNIT_FMA: "FMA",
+    M.UNIT_FMAHEAVY: "FMA (heavy)",
+    M.UNIT_ALU: "ALU",
+    M.UNIT_FP64: "FP64",
+    M.UNIT_HALF: "FP16",
+    M.UNIT_XU: "XU",
+    M.UNIT_LSU: "LSU",
+    M.UNIT_UNIFORM: "Uniform",
+    M.UNIT_CBU: "CBU",
+    M.UNIT_TENSOR: "Tensor",
+    M.UNIT_ADU: "ADU",
+    M.UNIT_TEX: "TEX",
+}
+"""Names of the execution pipes."""
+
+
+@dataclass(frozen=True)
+class Limiter:
+    """What limits a launch.
+
+    kind: a short name, such as 'DRAM bandwidth'. sentence: the same with the numbers that say so.
+    utilisation: share of its peak that each resource reaches while blocks run, 0 to 1, the most used first.
+    """
+
+    kind: str
+    sentence: str
+    utilisation: dict[str, float]
+
+
+def running_cycles(counts: Counts) -> int:
+    """Cycles of the launch without the launch overhead, at least 1."""
+    return max(int(counts.record.cycles) - counts.record.config.launch.overhead_cycles, 1)
+
+
+def pipe_cycles(counts: Counts) -> dict[str, int]:
+    """Cycles that each execution pipe is occupied, summed over all sub-partitions; pipes without work left out."""
+    interval, _ = unit_timing(counts.record.config)
+    units = counts.code[:, M.COL_UNIT]
+    rows = np.where(np.isin(units, ONE_VALUE_UNITS), counts.line[:, L.N_EXECUTED], counts.rows)
+    executed = np.bincount(units, weights=rows, minlength=len(interval))
+    return {name: int(executed[unit] * interval[unit]) for unit, name in PIPES.items() if executed[unit]}
+
+
+def l1tex_cycles(counts: Counts) -> int:
+    """Cycles of the L1TEX data pipe, summed over SMs: wavefronts of shared memory, and one for each global store."""
+    wavefront_cycles = counts.record.config.shared.wavefront_cycles
+    return wavefront_cycles * counts.total(L.N_SHARED_WAVEFRONTS) + counts.global_total(
+        L.N_REQUESTS, M.OP_STORE
+    )
+
+
+def utilisation(counts: Counts, cycles: int) -> dict[str, float]:
+    """Share of its peak that each resource reaches over `cycles` cycles of the whole GPU, the most used first."""
+    config = counts.record.config
+    sm_cycles = config.sm.count * cycles
+    scheduler_cycles = sm_cycles * config.sm.sub_partitions
+    peaks, moved = peak_bytes_per_cycle(config), count_bytes(counts)
+    shares = {f"{level} bandwidth": ratio(moved[level], peaks[level] * cycles) for level in ("DRAM", "L2")}
+    tags = counts.global_total(L.N_TAGS) / config.l1.tag_lookups_per_cycle
+    shares["L1TEX data pipe"] = ratio(l1tex_cycles(counts), sm_cycles)
+    shares["L1TEX tag stage"] = ratio(max(tags, counts.global_total(L.N_REQUESTS)), sm_cycles)
+    shares["issue slots"] = ratio(counts.issued, scheduler_cycles)
+    for name, busy in pipe_cycles(counts).items():
+        shares[f"{name} pipe"] = ratio(busy, scheduler_cycles)
+    return dict(sorted(shares.items(), key=lambda item: -item[1]))
+
+
+def find_limiter(counts: Counts) -> Limiter:
+    """What limits a launch, by the rules of this module."""
+    record = counts.record
+    running = running_cycles(counts)
+    shares = utilisation(counts, running)
+    overhead = record.cycles - running
+    name, share = next(iter(shares.items()))
+    idle = ratio(counts.active_cycles, record.config.sm.count * running)
+    if overhead > running:
+        part = 100 * overhead / record.cycles
+        kind = "launch overhead"
+        sentence = (
+            f"Launch overhead: {overhead:,} of {record.cycles:,} cycles ({part:.0f} %) pass before the first "
+            f"block runs; {_busiest(shares)}."
+        )
+    elif share >= BUSY:
+        kind, sentence = _resource(counts, name, share)
+    elif idle < IDLE_SMS:
+        kind, sentence = _idle_sms(counts, idle)
+    else:
+        kind, sentence = _latency(counts, shares)
+    return Limiter(kind, sentence, shares)
+
+
+def _busiest(shares: dict[str, float]) -> str:
+    name, share = next(iter(shares.items()))
+    return f"while blocks run, the busiest resource, the {name}, reaches {100 * share:.0f} % of its peak"
+
+
+def _resource(counts: Counts, name: str, share: float) -> tuple[str, str]:
+    """A resource that is used well, or what it is wasted on."""
+    used = f"{100 * share:.0f} % of the {name} is used while blocks run"
+    if name == "L1TEX data pipe" and conflict_share(counts) >= _WASTE:
+        return "bank conflicts", f"Bank conflicts: {used}, and {_conflicts(counts)}."
+    if name in ("L2 bandwidth", "L1TEX tag stage") and uncoalesced_share(counts) >= _WASTE:
+        return "uncoalesced accesses", f"Uncoalesced accesses: {used}, and {_uncoalesced(counts)}."
+    warp_size = counts.record.config.gpu.warp_size
+    threads = ratio(counts.total(L.N_THREADS), counts.instructions)
+    if (name == "issue slots" or name.endswith("pipe")) and threads < _FEW_THREADS * warp_size:
+        return "divergence", f"Divergence: {used}, with {threads:.1f} of {warp_size} threads active per instruction."
+    return name, f"{name[0].upper()}{name[1:]}: {used}."
+
+
+def _idle_sms(counts: Counts, share: float) -> tuple[str, str]:
+    record = counts.record
+    used, total = int((record.sm_blocks > 0).sum()), record.config.sm.count
+    where = f"there, {_waiting(counts)}" if any(_waits(counts).values()) else "there, warps never wait"
+    if used < total:
+        kind = "too few blocks"
+        return kind, f"Too few blocks: {record.launch.blocks:,} blocks occupy {used} of {total} SMs; {where}."
+    waves = record.launch.blocks / (total * record.occupancy.blocks_per_sm)
+    return "tail", (
+        f"Tail: SMs hold a block for {100 * share:.0f} % of the time on average, "
+        f"the grid is {waves:.2f} waves; {where}."
+    )
+
+
+def _waits(counts: Counts) -> dict[str, int]:
+    """Warp cycles by reason, without those in which a warp could issue."""
+    return {reason: n for reason, n in counts.stalls.items() if reason not in ("selected", "not_selected")}
+
+
+def _main_wait(counts: Counts) -> str:
+    waits = _waits(counts)
+    return max(waits, key=lambda name: waits[name])
+
+
+def _waiting(counts: Counts) -> str:
+    reason = _main_wait(counts)
+    part = ratio(counts.stalls[reason], sum(counts.stalls.values()))
+    return f"warps spend {100 * part:.0f} % of their time waiting for {STALL_MEANINGS[reason]} ({reason})"
+
+
+def _latency(counts: Counts, shares: dict[str, float]) -> tuple[str, str]:
+    """Nothing is used much: what the warps wait for."""
+    reason = _main_wait(counts)
+    if not counts.stalls[reason]:
+        return "issue", f"Issue: warps never wait, yet {_busiest(shares)}."
+    waiting = _waiting(counts)
+    if reason in ("mio_throttle", "short_scoreboard") and conflict_share(counts) >= _WASTE:
+        return "bank conflicts", f"Bank conflicts: {waiting}, and {_conflicts(counts)}."
+    if reason in ("lg_throttle", "long_scoreboard") and uncoalesced_share(counts) >= _WASTE:
+        return "uncoalesced accesses", f"Uncoalesced accesses: {waiting}, and {_uncoalesced(counts)}."
+    kind = _WAITS.get(reason, "latency")
+    return kind, f"{kind[0].upper()}{kind[1:]}: {waiting}; {_busiest(shares)}."
+
+
+_WAITS = {
+    "long_scoreboard": "memory latency",
+    "lg_throttle": "memory latency",
+    "short_scoreboard": "latency of shared memory and special functions",
+    "mio_throttle": "queue of shared memory and special functions",
+    "barrier": "barriers",
+    "membar": "memory fences",
+    "math_pipe_throttle": "execution pipe",
+    "no_instruction": "instruction fetch",
+    "imc_miss": "constant fetch",
+    "branch_resolving": "branches",
+    "wait": "instruction latency",
+}
+
+
+def conflict_share(counts: Counts) -> float:
+    """Share of shared-memory wavefronts that are beyond the ideal."""
+    wavefronts = counts.total(L.N_SHARED_WAVEFRONTS)
+    return ratio(wavefronts - counts.total(L.N_SHARED_IDEAL), wavefronts)
+
+
+def uncoalesced_share(counts: Counts) -> float:
+    """Share of the sectors of global memory that are beyond the ideal."""
+    return ratio(counts.excess(L.N_SECTORS, L.N_SECTORS_IDEAL), counts.total(L.N_SECTORS))
+
+
+def _conflicts(counts: Counts) -> str:
+    wavefronts = counts.total(L.N_SHARED_WAVEFRONTS)
+    excessive = wavefronts - counts.total(L.N_SHARED_IDEAL)
+    return f"{excessive:,} of {wavefronts:,} shared-memory wavefronts are excessive"
+
+
+def _uncoalesced(counts: Counts) -> str:
+    sectors = counts.total(L.N_SECTORS)
+    return f"{counts.excess(L.N_SECTORS, L.N_SECTORS_IDEAL):,} of {sectors:,} sectors of global memory are excessive"

@@ -1,0 +1,372 @@
+"""The table of metrics: Nsight Compute's name, its unit, what it means, and how it follows from the counts.
+
+Units are ncu's base units (`--print-units base`): ns, byte, cycle, %. Meanings follow the metrics reference and the
+section files of Nsight Compute ("Nsight Compute, Profiling Guide: Metrics Reference"). Metrics that count what
+instructions do (instructions, threads, divergence, sectors, wavefronts) are exact; those that contain cycles, cache
+contents or memory traffic are the model's. A quotient without a denominator, such as sectors per request without
+requests, is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpusim.engine.state import layout as L
+from gpusim.engine.state import memory as S
+from gpusim.results.counts import GLOBAL, Counts, ratio
+from isa import microops as M
+
+Compute = Callable[[Counts], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One row of the table: unit, one line of meaning, and how it follows from the counts."""
+
+    unit: str
+    meaning: str
+    compute: Compute
+
+
+TEX_SECTORS = (
+    S.CNT_TEX_READ_SECTORS,
+    S.CNT_TEX_WRITE_SECTORS,
+    S.CNT_TEX_ATOMIC_SECTORS,
+    S.CNT_TEX_REDUCTION_SECTORS,
+)
+"""Counters of the sectors that L1 asks of L2."""
+DRAM_READ_SECTORS = (S.CNT_FILL_SECTORS, S.CNT_MERGE_SECTORS, S.CNT_LAUNCH_SECTORS)
+FABRIC_SECTORS = (
+    S.CNT_FABRIC_READ_SECTORS,
+    S.CNT_FABRIC_WRITE_SECTORS,
+    S.CNT_FABRIC_BARRIERS,
+    S.CNT_FABRIC_PROBES,
+    S.CNT_FABRIC_LAUNCH_SECTORS,
+)
+DRAM_WRITE_SECTORS = (S.CNT_WRITEBACK_SECTORS,)
+
+STALL_MEANINGS = {
+    "selected": "nothing, the instruction issues",
+    "not_selected": "the scheduler, which took another warp",
+    "wait": "a fixed latency of the previous instruction",
+    "long_scoreboard": "the result of an access to global or local memory",
+    "short_scoreboard": "the result of shared memory, a special function, a shuffle or the like",
+    "barrier": "the other warps of the block at a barrier",
+    "branch_resolving": "the target of a branch",
+    "no_instruction": "instruction fetch",
+    "imc_miss": "a constant that is not in the immediate constant cache",
+    "math_pipe_throttle": "an execution pipe that is busy",
+    "mio_throttle": "the queue of shared memory, special functions and the like, which is full",
+    "lg_throttle": "the queue of global and local memory, which is full",
+    "membar": "a memory fence",
+    "sleeping": "the end of a nanosleep",
+    "drain": "the last stores of an exiting warp",
+    "dispatch_stall": "the dispatcher, which holds the instruction back",
+    "tex_throttle": "the queue of texture instructions, which is full",
+    "misc": "something else",
+}
+"""What a warp waits for, by stall reason."""
+
+
+# --- computations that several rows share --------------------------------------------------------------------------
+
+
+def _total(field: int) -> Compute:
+    return lambda c: c.total(field)
+
+
+def _on_global(field: int, *operations: int) -> Compute:
+    return lambda c: c.global_total(field, *operations)
+
+
+def _theoretical(field: int) -> Compute:
+    """Over accesses to global memory but asynchronous copies past L1, which Nsight Compute leaves out here."""
+
+    def compute(c: Counts) -> int:
+        code = c.code
+        past = (code[:, M.COL_OP] == M.OP_LDGSTS) & (code[:, M.COL_AUX3] & M.MEM_BYPASS != 0)
+        return c.total(field, c.accesses(GLOBAL) & ~past)
+
+    return compute
+
+
+def _memory(*counters: int) -> Compute:
+    return lambda c: c.memory(*counters)
+
+
+def _memory_bytes(*counters: int) -> Compute:
+    return lambda c: c.memory_bytes(*counters)
+
+
+def _pred_on(opcode: str) -> Compute:
+    return lambda c: c.opcode_total(L.N_PRED_ON, opcode)
+
+
+def _conflicts(*operations: int) -> Compute:
+    def compute(c: Counts) -> int:
+        wavefronts = c.shared_total(L.N_SHARED_WAVEFRONTS, *operations)
+        return wavefronts - c.shared_total(L.N_SHARED_IDEAL, *operations)
+
+    return compute
+
+
+def _shared_wavefronts(*operations: int) -> Compute:
+    return lambda c: c.shared_total(L.N_SHARED_WAVEFRONTS, *operations)
+
+
+def _data_pipe_wavefronts(c: Counts) -> int:
+    """What passes the data pipe under the name of shared memory, as recorded on an H200: besides the wavefronts of
+    loads, stores and atomics one each for reading a thread's index or lane, for a shuffle, for a load, store or atomic
+    without any active lane, and for a barrier that completes."""
+    executed, code = L.N_EXECUTED, c.code
+    lane_registers = (M.SR_TID_X, M.SR_TID_Y, M.SR_TID_Z, M.SR_TID, M.SR_LANEID)
+    special = (code[:, M.COL_OP] == M.OP_S2R) & np.isin(code[:, M.COL_AUX0], lane_registers)
+    accesses = c.accesses((M.SPACE_GLOBAL, M.SPACE_SHARED, M.SPACE_GENERIC))
+    idle = sum(
+        sign * c.total(field, accesses)
+        for sign, field in ((1, executed), (-1, L.N_REQUESTS), (-1, L.N_SHARED_REQUESTS))
+    )
+    waits = (code[:, M.COL_OP] == M.OP_BAR) & (code[:, M.COL_AUX0] != M.BAR_ARRIVE)
+    return (
+        c.total(L.N_SHARED_WAVEFRONTS)
+        + int(c.rows[special & (code[:, M.COL_UNIFORM] == 0)].sum())
+        + int(c.rows[code[:, M.COL_OP] == M.OP_SHFL].sum())
+        + max(idle, 0)
+        + c.total(executed, waits) // c.record.occupancy.warps_per_block
+    )
+
+
+def _per_request(operation: int) -> Compute:
+    return lambda c: ratio(c.global_total(L.N_SECTORS, operation), c.global_total(L.N_REQUESTS, operation))
+
+
+def _load_misses(c: Counts) -> int:
+    return c.global_total(L.N_SECTORS, M.OP_LOAD) - c.global_total(L.N_HITS, M.OP_LOAD)
+
+
+def _stalled(reason: str) -> Compute:
+    return lambda c: ratio(c.stalls[reason], c.issued)
+
+
+def _seconds(c: Counts) -> float:
+    return c.record.cycles / (c.record.config.gpu.clock_mhz * 1e6)
+
+
+def _dram_bytes(c: Counts) -> int:
+    return c.memory_bytes(*DRAM_READ_SECTORS, *DRAM_WRITE_SECTORS)
+
+
+def _dram_percent(c: Counts) -> float:
+    return 100 * ratio(_dram_bytes(c), c.record.cycles * c.record.config.dram_bytes_per_cycle)
+
+
+def _issue_percent(c: Counts) -> float:
+    return 100 * ratio(c.issued, c.active_cycles * c.record.config.sm.sub_partitions)
+
+
+def _warps_percent(c: Counts) -> float:
+    return 100 * ratio(c.warp_cycles, c.active_cycles * c.record.config.sm.max_warps)
+
+
+_LEAST_REGISTERS = 16  # seen on an H200: kernels of 12 to 15 registers are reported with 16
+
+
+def _allocated_registers(c: Counts) -> int:
+    return max(c.record.program.registers, _LEAST_REGISTERS)
+
+
+def _shared_limit(c: Counts) -> int:
+    occupancy = c.record.occupancy
+    return occupancy.carveout_bytes // occupancy.shared_bytes_per_block
+
+
+def _limit(*resources: str) -> Compute:
+    return lambda c: min(c.record.occupancy.limits[resource] for resource in resources)
+
+
+def _waves(c: Counts) -> float:
+    return ratio(c.record.launch.blocks, c.record.config.sm.count * c.record.occupancy.blocks_per_sm)
+
+
+def _shared_rows() -> Iterable[tuple[str, str, Compute, str]]:
+    for suffix, what, operations in (
+        ("", "shared-memory instructions", ()),
+        ("_op_ld", "shared loads", (M.OP_LOAD,)),
+        ("_op_st", "shared stores", (M.OP_STORE,)),
+    ):
+        also = "" if suffix else ", thread indices, shuffles, barriers and idle accesses, which share the pipe"
+        yield (
+            f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared{suffix}.sum",
+            "",
+            _conflicts(*operations),
+            f"wavefronts of {what} beyond the ideal; the hardware's counter also holds collisions in time",
+        )
+        yield (
+            f"l1tex__data_pipe_lsu_wavefronts_mem_shared{suffix}.sum",
+            "",
+            _shared_wavefronts(*operations) if suffix else _data_pipe_wavefronts,
+            f"wavefronts of {what}{also}; the hardware's counter also holds collisions in time",
+        )
+
+
+def _global_rows() -> Iterable[tuple[str, str, Compute, str]]:
+    for suffix, what, operation in (
+        ("ld", "global loads", M.OP_LOAD),
+        ("st", "global stores", M.OP_STORE),
+        ("atom", "global atomics that return a value", M.OP_ATOM),
+        ("red", "global reductions", M.OP_RED),
+    ):
+        tail = f"pipe_lsu_mem_global_op_{suffix}"
+        requests, sectors = _on_global(L.N_REQUESTS, operation), _on_global(L.N_SECTORS, operation)
+        yield f"l1tex__t_requests_{tail}.sum", "request", requests, f"requests of {what}, one per instruction"
+        yield f"l1tex__t_sectors_{tail}.sum", "sector", sectors, f"sectors that {what} touch"
+        yield (
+            f"l1tex__average_t_sectors_per_request_{tail}.ratio",
+            "sector/request",
+            _per_request(operation),
+            f"sectors per request of {what}; 4 is ideal for 32 threads of 4 bytes",
+        )
+
+
+def _stall_rows() -> Iterable[tuple[str, str, Compute, str]]:
+    for reason in L.STALLS:
+        name = f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio"
+        yield name, "warp", _stalled(reason), f"warps per issue that wait for {STALL_MEANINGS[reason]}"
+
+
+def _flop_rows() -> Iterable[tuple[str, str, Compute, str]]:
+    for opcode in ("FADD", "FMUL", "FFMA", "DADD", "DMUL", "DFMA"):
+        name = f"smsp__sass_thread_inst_executed_op_{opcode.lower()}_pred_on.sum"
+        yield name, "inst", _pred_on(opcode), f"{opcode} thread instructions whose guard predicate holds"
+
+
+# fmt: off
+_ROWS: tuple[tuple[str, str, Compute, str], ...] = (
+    # time
+    ("gpc__cycles_elapsed.max", "cycle", lambda c: int(c.record.cycles),
+     "cycles from the start of the launch to its end, launch overhead included"),
+    ("gpu__time_duration.sum", "ns", lambda c: 1e9 * _seconds(c), "the same as time, at the configuration's SM clock"),
+    ("sm__cycles_active.avg", "cycle", lambda c: ratio(c.active_cycles, c.record.config.sm.count),
+     "cycles in which an SM holds a warp, average over all SMs"),
+    ("sm__cycles_active.max", "cycle", lambda c: int(c.record.sm_active_cycles.max()), "the same, longest of the SMs"),
+    ("sm__cycles_active.min", "cycle", lambda c: int(c.record.sm_active_cycles.min()), "the same, shortest of the SMs"),
+    ("sm__cycles_active.sum", "cycle", lambda c: c.active_cycles, "the same, summed over all SMs"),
+
+    # instructions and threads
+    ("smsp__inst_executed.sum", "inst", lambda c: c.instructions, "warp instructions executed"),
+    ("sm__inst_executed.avg.per_cycle_active", "inst/cycle", lambda c: ratio(c.instructions, c.active_cycles),
+     "warp instructions executed per active cycle of an SM"),
+    ("smsp__thread_inst_executed.sum", "inst", _total(L.N_THREADS),
+     "thread instructions: active threads, summed over warp instructions"),
+    ("smsp__thread_inst_executed_pred_on.sum", "inst", _total(L.N_PRED_ON),
+     "the same, only threads whose guard predicate holds"),
+    ("smsp__thread_inst_executed_per_inst_executed.ratio", "thread/inst",
+     lambda c: ratio(c.total(L.N_THREADS), c.instructions), "active threads per warp instruction"),
+    ("smsp__thread_inst_executed_pred_on_per_inst_executed.ratio", "thread/inst",
+     lambda c: ratio(c.total(L.N_PRED_ON), c.instructions), "the same, only threads whose guard predicate holds"),
+    ("smsp__sass_branch_targets_threads_divergent.sum", "branch", _total(L.N_DIVERGENT),
+     "executed branches whose active threads go to more than one target"),
+    *_flop_rows(),
+
+    # shared memory
+    ("memory_l1_wavefronts_shared", "", _total(L.N_SHARED_WAVEFRONTS),
+     "wavefronts that the addresses of shared-memory instructions need"),
+    ("memory_l1_wavefronts_shared_ideal", "", _total(L.N_SHARED_IDEAL),
+     "the same if no two threads met in a bank"),
+    ("derived__memory_l1_wavefronts_shared_excessive", "", _conflicts(), "wavefronts beyond the ideal: bank conflicts"),
+    *_shared_rows(),
+
+    # global memory at L1
+    ("memory_l1_tag_requests_global", "", _on_global(L.N_TAGS),
+     "128-byte lines that global instructions look up, one L1 tag each"),
+    ("memory_l2_theoretical_sectors_global", "", _theoretical(L.N_SECTORS),
+     "32-byte sectors that global instructions touch: what they would ask of L2 if nothing hit L1"),
+    ("memory_l2_theoretical_sectors_global_ideal", "", _theoretical(L.N_SECTORS_IDEAL),
+     "sectors that the same threads would touch at contiguous addresses"),
+    *_global_rows(),
+    ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum", "sector", _on_global(L.N_HITS, M.OP_LOAD),
+     "sectors of global loads found in L1, or already on their way to it"),
+    ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_miss.sum", "sector", _load_misses,
+     "the other sectors of global loads"),
+
+    # L2 and device memory
+    ("lts__t_sectors_srcunit_tex.sum", "sector", _memory(*TEX_SECTORS),
+     "sectors that L1 asks of L2: reads, writes, atomics and reductions"),
+    ("lts__t_sectors_srcunit_tex_op_read.sum", "sector", _memory(S.CNT_TEX_READ_SECTORS), "of these, reads"),
+    ("lts__t_sectors_srcunit_tex_op_write.sum", "sector", _memory(S.CNT_TEX_WRITE_SECTORS), "of these, writes"),
+    ("lts__t_sectors_srcunit_tex_op_atom.sum", "sector", _memory(S.CNT_TEX_ATOMIC_SECTORS),
+     "of these, atomics that return a value"),
+    ("lts__t_sectors_srcunit_tex_op_red.sum", "sector", _memory(S.CNT_TEX_REDUCTION_SECTORS), "of these, reductions"),
+    ("lts__t_sectors_srcunit_tex_lookup_hit.sum", "sector", _memory(S.CNT_TEX_HIT_SECTORS),
+     "sectors that the slice in the SM's own partition holds or awaits; writes always hit"),
+    ("lts__t_sectors_srcunit_tex_lookup_miss.sum", "sector", _memory(S.CNT_TEX_MISS_SECTORS),
+     "the others; a sector of the far partition without a near copy misses, whatever its home holds"),
+    ("lts__t_sectors_srcunit_ltcfabric.sum", "sector", _memory(*FABRIC_SECTORS),
+     "sectors that one partition asks of the other: reads, writes, atomics, what a launch reads, barriers at its end"),
+    ("lts__t_sectors_srcunit_ltcfabric_lookup_hit.sum", "sector",
+     lambda c: c.memory(*FABRIC_SECTORS) - c.memory(S.CNT_FABRIC_MISS_SECTORS), "of these, all but the misses"),
+    ("lts__t_sectors_srcunit_ltcfabric_lookup_miss.sum", "sector", _memory(S.CNT_FABRIC_MISS_SECTORS),
+     "of these, sectors that had to come from memory"),
+    ("lts__d_sectors_fill_device.sum", "sector", _memory(*DRAM_READ_SECTORS), "sectors that L2 gets from memory"),
+    ("nvlrx__bytes_data_user.sum", "byte", _memory(S.CNT_PEER_RECEIVED_BYTES),
+     "bytes that kernels read of other GPUs' memory"),
+    ("nvltx__bytes_data_user.sum", "byte", _memory(S.CNT_PEER_SENT_BYTES),
+     "bytes that kernels wrote to other GPUs' memory"),
+    ("dram__bytes_read.sum", "byte", _memory_bytes(*DRAM_READ_SECTORS), "bytes read from device memory"),
+    ("dram__bytes_write.sum", "byte", _memory_bytes(*DRAM_WRITE_SECTORS), "bytes written to device memory"),
+    ("dram__bytes.sum", "byte", _dram_bytes, "bytes read from and written to device memory"),
+    ("dram__bytes.sum.per_second", "byte/s", lambda c: ratio(_dram_bytes(c), _seconds(c)),
+     "the same per second of the whole launch"),
+    ("dram__throughput.avg.pct_of_peak_sustained_elapsed", "%", _dram_percent,
+     "the same as a share of the peak bandwidth"),
+
+    # occupancy and issue
+    ("sm__warps_active.avg.per_cycle_active", "warp/cycle", lambda c: ratio(c.warp_cycles, c.active_cycles),
+     "resident warps per active cycle of an SM"),
+    ("sm__warps_active.avg.pct_of_peak_sustained_active", "%", _warps_percent,
+     "achieved occupancy: resident warps per active cycle, of the most that an SM holds"),
+    ("sm__maximum_warps_per_active_cycle_pct", "%", lambda c: 100 * c.record.occupancy.theoretical,
+     "theoretical occupancy: what registers, shared memory and block size allow"),
+    ("smsp__issue_active.avg.pct_of_peak_sustained_active", "%", _issue_percent,
+     "scheduler cycles that issue an instruction, of the cycles in which the scheduler's SM holds a warp"),
+    ("smsp__average_warp_latency_per_inst_issued.ratio", "cycle",
+     lambda c: ratio(sum(c.stalls.values()), c.issued), "warp cycles per issued instruction, stalls included"),
+    *_stall_rows(),
+
+    # the launch
+    ("launch__grid_size", "block", lambda c: c.record.launch.blocks, "blocks of the grid"),
+    ("launch__block_size", "thread", lambda c: c.record.launch.threads_per_block, "threads per block"),
+    ("launch__thread_count", "thread", lambda c: c.record.launch.blocks * c.record.launch.threads_per_block,
+     "threads of the grid"),
+    ("launch__registers_per_thread", "register/thread", _allocated_registers,
+     "registers per thread, 16 at least"),
+    ("launch__shared_mem_per_block_static", "byte/block", lambda c: c.record.program.static_shared_bytes,
+     "shared memory that the kernel declares"),
+    ("launch__shared_mem_per_block_dynamic", "byte/block", lambda c: c.record.launch.shared_bytes,
+     "shared memory that the launch adds"),
+    ("launch__shared_mem_per_block_driver", "byte/block", lambda c: c.record.config.sm.shared_reserved_bytes,
+     "shared memory that the system takes from each block"),
+    ("launch__occupancy_limit_blocks", "block", _limit("blocks"), "blocks per SM at most, by the hardware's maximum"),
+    ("launch__occupancy_limit_registers", "block", _limit("registers"), "blocks per SM at most, by registers"),
+    ("launch__occupancy_limit_shared_mem", "block", _shared_limit,
+     "blocks per SM at most, by the shared memory that the SM is set to"),
+    ("launch__occupancy_limit_warps", "block", _limit("warps", "threads"), "blocks per SM at most, by warps"),
+    ("launch__waves_per_multiprocessor", "", _waves, "how often the grid fills the whole GPU"),
+)
+# fmt: on
+
+
+def _table(rows: Iterable[tuple[str, str, Compute, str]]) -> dict[str, Metric]:
+    table: dict[str, Metric] = {}
+    for name, unit, compute, meaning in rows:
+        if name in table:
+            raise ValueError(f"metric {name} stands in the table twice")
+        table[name] = Metric(unit, meaning, compute)
+    return table
+
+
+METRICS = _table(_ROWS)
+"""Every metric by its name, in the order of the table."""

@@ -1,0 +1,50 @@
+"""What one launch leaves behind: raw counts, from which `gpusim.results.result.Result` makes metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpusim.config import GPUConfig
+from gpusim.launch import Launch
+from gpusim.launch.occupancy import Occupancy
+from isa import Program
+
+if TYPE_CHECKING:
+    from gpusim.tracing.trace import Trace
+
+
+@dataclass(frozen=True)
+class LaunchRecord:
+    """Counts of one launch. Arrays are int64.
+
+    cycles: SM clock cycles from the start of the launch to its completion, launch overhead included.
+    line: [instructions, layout.N_FIELDS] counters per instruction, see the N_* of `engine.state.layout`.
+    sm_active_cycles: [SMs] cycles with at least one resident warp; sm_warp_cycles: [SMs] resident warps summed over
+        cycles; sm_issued: [SMs] warp instructions; sm_blocks: [SMs] blocks run.
+    memory: counters of the memory system, see the CNT_* of `engine.state.memory`.
+    slices: [L2 slices] sectors looked up; channels: [memory channels] bytes read and written.
+    host_seconds: time the simulation took on the host, compilation of the core excluded; host_threads used for it.
+    compile_seconds: time it took to load the compiled core, or to compile it.
+    trace: what happened when, if it was asked for.
+    """
+
+    config: GPUConfig
+    program: Program
+    launch: Launch
+    occupancy: Occupancy
+    cycles: int
+    line: np.ndarray
+    sm_active_cycles: np.ndarray
+    sm_warp_cycles: np.ndarray
+    sm_issued: np.ndarray
+    sm_blocks: np.ndarray
+    memory: np.ndarray
+    host_seconds: float
+    host_threads: int
+    compile_seconds: float
+    slices: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    channels: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    trace: Trace | None = None

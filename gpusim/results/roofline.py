@@ -1,0 +1,132 @@
+"""Roofline: arithmetic done, bytes moved at each level of memory, and the peaks they are held against.
+
+After S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual performance model" (CACM 52(4),
+2009), with a roof for each level of memory as in Nsight Compute's hierarchical roofline. Operations are counted
+as there: thread instructions whose guard holds, a fused multiply-add as two operations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gpusim.config.derived import peak_bytes_per_cycle, peak_operations_per_s
+from gpusim.engine.state import layout as L
+from gpusim.engine.state import memory as S
+from gpusim.results.counts import Counts, ratio
+from gpusim.results.metric_table import DRAM_READ_SECTORS, DRAM_WRITE_SECTORS, TEX_SECTORS
+from isa import microops as M
+
+# Operations of one thread instruction. A packed half-precision instruction works on two numbers.
+_THREAD_OPERATIONS = {
+    "FP32": {"FADD": 1, "FMUL": 1, "FFMA": 2},
+    "FP64": {"DADD": 1, "DMUL": 1, "DFMA": 2},
+    "FP16": {"HADD2": 2, "HMUL2": 2, "HFMA2": 4},
+}
+_MATRIX_KINDS = {"HMMA": "tensor", "IMMA": "tensor", "DMMA": "FP64"}
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """One launch in the roofline model.
+
+    operations: by kind ('FP32', 'FP64', 'FP16', 'tensor'), without kinds that do not occur.
+    bytes: by level, 'L1' (what global instructions touch), 'L2' (what L1 asks of L2), 'DRAM'.
+    seconds: duration of the launch, overhead included.
+    peak_operations_per_s: by kind; peak_bytes_per_s: by level; both of the configuration.
+    """
+
+    operations: dict[str, int]
+    bytes: dict[str, int]
+    seconds: float
+    peak_operations_per_s: dict[str, float]
+    peak_bytes_per_s: dict[str, float]
+
+    @property
+    def kind(self) -> str | None:
+        """The kind of arithmetic that takes most time at its own peak, None if there is none."""
+        times = {kind: count / self.peak_operations_per_s[kind] for kind, count in self.operations.items()}
+        return max(times, key=lambda kind: times[kind]) if times else None
+
+    @property
+    def total_operations(self) -> int:
+        """Operations of all kinds."""
+        return sum(self.operations.values())
+
+    @property
+    def operations_per_s(self) -> float:
+        """Achieved, all kinds together."""
+        return ratio(self.total_operations, self.seconds)
+
+    def intensity(self, level: str) -> float:
+        """Operations per byte moved at 'L1', 'L2' or 'DRAM'; 0 if nothing moved."""
+        return ratio(self.total_operations, self.bytes[level])
+
+    @property
+    def compute_seconds(self) -> float:
+        """Least time for the arithmetic: kinds run on different pipes, so the longest counts."""
+        return max((n / self.peak_operations_per_s[kind] for kind, n in self.operations.items()), default=0.0)
+
+    @property
+    def memory_seconds(self) -> dict[str, float]:
+        """Least time for the bytes of each level."""
+        return {level: count / self.peak_bytes_per_s[level] for level, count in self.bytes.items()}
+
+    @property
+    def roof(self) -> str:
+        """What the launch would be bound by if everything ran at its peak: a level of memory or 'compute'."""
+        times = self.memory_seconds | {"compute": self.compute_seconds}
+        return max(times, key=lambda name: times[name])
+
+    @property
+    def share_of_roof(self) -> float:
+        """Least time under the lowest roof, of the time taken: 1 is a launch that sits on its roof."""
+        return ratio(max(self.compute_seconds, *self.memory_seconds.values()), self.seconds)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields and what follows from them."""
+        return asdict(self) | {
+            "kind": self.kind,
+            "operations_per_s": self.operations_per_s,
+            "intensity": {level: self.intensity(level) for level in self.bytes},
+            "roof": self.roof,
+            "share_of_roof": self.share_of_roof,
+        }
+
+
+def count_operations(counts: Counts) -> dict[str, int]:
+    """Floating-point (and tensor) operations by kind, kinds that do not occur left out."""
+    totals = {
+        kind: sum(factor * counts.opcode_total(L.N_PRED_ON, opcode) for opcode, factor in opcodes.items())
+        for kind, opcodes in _THREAD_OPERATIONS.items()
+    }
+    totals["tensor"] = 0
+    for index, each in enumerate(counts.record.program.instructions):
+        if each.opcode in _MATRIX_KINDS:
+            shape = int(counts.code[index, M.COL_AUX0])  # M << 16 | N << 8 | K
+            multiply_adds = (shape >> 16) * (shape >> 8 & 255) * (shape & 255)
+            executed = int(counts.line[index, L.N_EXECUTED])
+            totals[_MATRIX_KINDS[each.opcode]] += 2 * multiply_adds * executed
+    return {kind: total for kind, total in totals.items() if total}
+
+
+def count_bytes(counts: Counts) -> dict[str, int]:
+    """Bytes moved at each level, whole sectors as the hardware moves them."""
+    return {
+        "L1": S.SECTOR_BYTES * counts.global_total(L.N_SECTORS),
+        "L2": counts.memory_bytes(*TEX_SECTORS),
+        "DRAM": counts.memory_bytes(*DRAM_READ_SECTORS, *DRAM_WRITE_SECTORS),
+    }
+
+
+def make_roofline(counts: Counts) -> Roofline:
+    """The roofline position of a launch."""
+    config = counts.record.config
+    clock_hz = config.gpu.clock_mhz * 1e6
+    return Roofline(
+        operations=count_operations(counts),
+        bytes=count_bytes(counts),
+        seconds=counts.record.cycles / clock_hz,
+        peak_operations_per_s=peak_operations_per_s(config),
+        peak_bytes_per_s={level: rate * clock_hz for level, rate in peak_bytes_per_cycle(config).items()},
+    )

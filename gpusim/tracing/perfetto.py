@@ -1,0 +1,234 @@
+"""A trace as track events for Perfetto (ui.perfetto.dev): SMs, their schedulers, warp slots and blocks over time.
+
+One nanosecond of the viewer's axis is one SM clock cycle. What is written, from the field numbers of Perfetto's
+protos/perfetto/trace (perfetto.dev/docs/reference/synthetic-track-event):
+
+- Every SM has a track with the lives of its blocks, a row for each that is resident at once.
+- A traced SM has counters: resident warps, warps that wait for memory, and instructions issued per cycle.
+- A scheduler has the instructions that it issues, a cycle each.
+- Below it, each warp slot has the life of its warps, in it what they issue and, between, what they wait for by the name
+  of the stall reason. Clicking on an issue shows its lanes, bank conflicts, sectors and source line.
+- Arrows lead from a block to its warps, and from the last warp at a barrier to what those that waited do next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from gpusim.engine.state import layout as L
+from gpusim.tracing.protobuf import Fixed64, Value, message
+from gpusim.tracing.trace import Trace
+
+# Fields of the messages, by their names in the schema.
+_PACKET = 1  # of Trace
+_TIMESTAMP, _SEQUENCE, _TRACK_EVENT, _INTERNED, _SEQUENCE_FLAGS, _TRACK = 8, 10, 11, 12, 13, 60  # of TracePacket
+_UUID, _NAME, _PARENT, _COUNTER, _CHILD_ORDERING, _RANK = 1, 2, 5, 8, 11, 12  # of TrackDescriptor
+_UNIT_NAME = 6  # of CounterDescriptor
+_ANNOTATION, _TYPE, _NAME_IID, _TRACK_UUID = 4, 9, 10, 11  # of TrackEvent
+_COUNTER_VALUE, _DOUBLE_COUNTER_VALUE, _FLOW, _FLOW_END = 30, 44, 47, 48
+_ANNOTATION_NAME_IID, _ANNOTATION_STRING_IID = 1, 17  # of DebugAnnotation
+_EVENT_NAMES, _ANNOTATION_NAMES, _ANNOTATION_STRINGS = 2, 3, 29  # of InternedData
+_IID, _INTERNED_NAME = 1, 2  # of EventName and the like
+_BEGIN, _END, _COUNT = 1, 2, 4  # TrackEvent.Type
+_EXPLICIT = 3  # TrackDescriptor.ChildTracksOrdering
+_CLEARED, _NEEDS = 1, 2  # sequence flags: interned data begins anew; it is used
+_SEQUENCE_ID = 1
+#: Cycles over which the rate of issue is averaged.
+RATE_CYCLES = 32
+_WAITS_FOR_MEMORY = (L.R_LONG, L.R_LG)
+
+Fields = list[tuple[int, Value]]
+
+
+class _Interned:
+    """Texts that are written once and named by a number."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+    def of(self, text: str) -> int:
+        return self.numbers.setdefault(text, len(self.numbers) + 1)
+
+    def entries(self, field: int) -> Fields:
+        return [(field, message((_IID, number), (_INTERNED_NAME, text))) for text, number in self.numbers.items()]
+
+
+class _Writer:
+    """Tracks and events, collected in any order and written in order of time."""
+
+    def __init__(self) -> None:
+        self.tracks: list[bytes] = []
+        self.events: list[tuple[int, int, int, bytes]] = []
+        self.names, self.keys, self.values = _Interned(), _Interned(), _Interned()
+
+    def track(self, name: str, parent: int = 0, rank: int = 0, counter: str | None = None) -> int:
+        """A new track; its number. counter: unit of what it counts."""
+        uuid = len(self.tracks) + 1
+        fields: Fields = [(_UUID, uuid), (_NAME, name), (_CHILD_ORDERING, _EXPLICIT), (_RANK, rank)]
+        if parent:
+            fields.append((_PARENT, parent))
+        if counter is not None:
+            fields.append((_COUNTER, message((_UNIT_NAME, counter))))
+        self.tracks.append(message(*fields))
+        return uuid
+
+    def slice(
+        self,
+        track: int,
+        start: int,
+        end: int,
+        name: str,
+        facts: dict[str, str],
+        flows: Iterable[tuple[int, Value]] = (),
+    ) -> None:
+        """An interval of a track. Slices of a track lie in one another or apart."""
+        fields: Fields = [(_TYPE, _BEGIN), (_TRACK_UUID, track), (_NAME_IID, self.names.of(name)), *flows]
+        for key, value in facts.items():
+            named = (_ANNOTATION_NAME_IID, self.keys.of(key)), (_ANNOTATION_STRING_IID, self.values.of(value))
+            fields.append((_ANNOTATION, message(*named)))
+        # At one time what ends comes first, and what ends last begins first, so that slices nest.
+        self.events.append((start, 1, -end, message(*fields)))
+        self.events.append((end, 0, -start, message((_TYPE, _END), (_TRACK_UUID, track))))
+
+    def count(self, track: int, time: int, value: int | float) -> None:
+        """A counter's value from a time on."""
+        field = _DOUBLE_COUNTER_VALUE if isinstance(value, float) else _COUNTER_VALUE
+        self.events.append((time, 2, 0, message((_TYPE, _COUNT), (_TRACK_UUID, track), (field, value))))
+
+    def packets(self) -> Iterator[bytes]:
+        """All packets of the trace."""
+        interned = message(
+            *self.names.entries(_EVENT_NAMES),
+            *self.keys.entries(_ANNOTATION_NAMES),
+            *self.values.entries(_ANNOTATION_STRINGS),
+        )
+        yield message((_SEQUENCE, _SEQUENCE_ID), (_SEQUENCE_FLAGS, _CLEARED), (_INTERNED, interned))
+        for track in self.tracks:
+            yield message((_SEQUENCE, _SEQUENCE_ID), (_TRACK, track))
+        for time, _, _, event in sorted(self.events, key=lambda event: event[:3]):
+            yield message(
+                (_TIMESTAMP, time), (_SEQUENCE, _SEQUENCE_ID), (_SEQUENCE_FLAGS, _NEEDS), (_TRACK_EVENT, event)
+            )
+
+
+def write_perfetto(trace: Trace, path: str | Path) -> None:
+    """Write a trace for Perfetto."""
+    with open(path, "wb") as file:
+        for packet in perfetto_packets(trace):
+            file.write(message((_PACKET, packet)))
+
+
+def perfetto_packets(trace: Trace) -> Iterator[bytes]:
+    """The packets of the trace, `TracePacket` messages."""
+    writer = _Writer()
+    whole = writer.track(f"{trace.program.name} on {trace.config.gpu.name}: 1 ns is 1 SM cycle")
+    sms = np.union1d(trace.blocks["sm"], np.array(trace.options.sms, np.int64))
+    tracks = {int(sm): writer.track(f"SM {sm}", whole, int(sm)) for sm in sms}
+    _write_blocks(trace, writer, tracks)
+    for sm in sorted(set(trace.options.sms) & tracks.keys()):
+        _write_counters(trace, writer, tracks[sm], sm)
+    _write_warps(trace, writer, tracks)
+    return writer.packets()
+
+
+def _write_blocks(trace: Trace, writer: _Writer, tracks: dict[int, int]) -> None:
+    """The life of every block, in the first row of its SM that is free. Arrows go to the warps that are traced."""
+    rows: dict[int, list[tuple[int, int]]] = {}
+    first = {int(block) for block in trace.warps["block"]}
+    for block in np.sort(trace.blocks, order=["start", "block"]):
+        sm, start, end = int(block["sm"]), int(block["start"]), int(block["end"])
+        if start >= trace.until:
+            continue
+        free = rows.setdefault(sm, [])
+        k = next((k for k, (_, until) in enumerate(free) if until <= start), len(free))
+        if k == len(free):
+            free.append((writer.track("blocks", tracks[sm]), 0))
+        free[k] = (free[k][0], end)
+        number = int(block["block"])
+        warps = range(number * trace.warps_per_block, (number + 1) * trace.warps_per_block)
+        flows: Fields = [(_FLOW, Fixed64(warp + 1)) for warp in warps] if number in first else []
+        name = trace.warp_label(number * trace.warps_per_block).rpartition(" warp ")[0]
+        writer.slice(free[k][0], start, min(end, trace.until), name, {"number": str(number)}, flows)
+
+
+def _write_counters(trace: Trace, writer: _Writer, sm_track: int, sm: int) -> None:
+    """What an SM does over time."""
+    warps = trace.warps[trace.warps["sm"] == sm]
+    stalls = trace.stalls[np.isin(trace.stalls["warp"], warps["warp"])]
+    stalls = stalls[np.isin(stalls["reason"], _WAITS_FOR_MEMORY)]
+    for rank, (name, spans) in enumerate((("resident warps", warps), ("warps waiting for memory", stalls)), 1):
+        track = writer.track(name, sm_track, rank, "warps")
+        times, change = np.unique(np.concatenate([spans["start"], spans["end"]]), return_inverse=True)
+        signs = np.repeat([1, -1], len(spans))
+        values = np.cumsum(np.bincount(change, signs, len(times))).astype(int)
+        for time, value in zip(times.tolist(), values.tolist(), strict=True):
+            writer.count(track, time, value)
+    track = writer.track("issued per cycle", sm_track, 3, "instructions")
+    cycles = trace.issues["cycle"][trace.issues["sm"] == sm]
+    if len(cycles):
+        base = int(cycles[0]) // RATE_CYCLES
+        counts = np.append(np.bincount(cycles // RATE_CYCLES - base), 0)
+        for k, count in enumerate(counts.tolist()):
+            writer.count(track, (base + k) * RATE_CYCLES, count / RATE_CYCLES)
+
+
+def _write_warps(trace: Trace, writer: _Writer, tracks: dict[int, int]) -> None:
+    """Schedulers, and below them the warp slots with what their warps do."""
+    schedulers: dict[tuple[int, int], int] = {}
+    slots: dict[tuple[int, int, int], int] = {}
+    for warp in np.sort(trace.warps, order=["sm", "scheduler", "slot"]):
+        sm, scheduler, slot = int(warp["sm"]), int(warp["scheduler"]), int(warp["slot"])
+        if (sm, scheduler) not in schedulers:
+            schedulers[sm, scheduler] = writer.track(f"scheduler {scheduler}", tracks[sm], 10 + scheduler)
+        if (sm, scheduler, slot) not in slots:
+            slots[sm, scheduler, slot] = writer.track(f"warp slot {slot}", schedulers[sm, scheduler], slot)
+    arrows = _barrier_flows(trace)
+    for warp in trace.warps:
+        number = int(warp["warp"])
+        place = int(warp["sm"]), int(warp["scheduler"])
+        track = slots[*place, int(warp["slot"])]
+        flow: Fields = [(_FLOW_END, Fixed64(number + 1))]
+        writer.slice(track, int(warp["start"]), int(warp["end"]), trace.warp_label(number), {}, flow)
+        for stall in trace.stalls_of(number):
+            name = L.STALLS[stall["reason"]]
+            writer.slice(track, int(stall["start"]), int(stall["end"]), name, _waiting(trace, int(stall["pc"])))
+        for issue in trace.of_warp(number):
+            cycle = int(issue["cycle"])
+            name = trace.instructions[issue["pc"]].mnemonic
+            facts = trace.describe(issue)
+            writer.slice(track, cycle, cycle + 1, name, facts, arrows.get((number, cycle), []))
+            writer.slice(schedulers[place], cycle, cycle + 1, name, {"warp": trace.warp_label(number)} | facts)
+
+
+def _waiting(trace: Trace, pc: int) -> dict[str, str]:
+    """What a warp waits to issue."""
+    if pc >= len(trace.instructions):
+        return {}
+    each = trace.instructions[pc]
+    return {"instruction": f"{each.address:04x}  {each.text}", "source": trace.source_of(pc)}
+
+
+def _barrier_flows(trace: Trace) -> dict[tuple[int, int], Fields]:
+    """Arrows by (warp, cycle) of the issues at their ends: from a block's last BAR before a wait for a barrier is over
+    to what the warp that waited issues next."""
+    barriers = np.array([each.opcode == "BAR" for each in trace.instructions], bool)
+    arrivals = trace.issues[barriers[trace.issues["pc"]]]
+    flows: dict[tuple[int, int], Fields] = {}
+    next_id = (int(trace.warps["warp"].max()) if len(trace.warps) else 0) + 2
+    for wait in trace.stalls[trace.stalls["reason"] == L.R_BARRIER]:
+        block = wait["warp"] // trace.warps_per_block
+        of_block = arrivals[
+            (arrivals["warp"] // trace.warps_per_block == block) & (arrivals["cycle"] < wait["end"])
+        ]
+        after = trace.of_warp(wait["warp"])
+        after = after[after["cycle"] >= wait["end"]]
+        if not len(of_block) or not len(after) or of_block[-1]["warp"] == wait["warp"]:
+            continue
+        last, then = of_block[-1], after[0]
+        flows.setdefault((int(last["warp"]), int(last["cycle"])), []).append((_FLOW, Fixed64(next_id)))
+        flows.setdefault((int(then["warp"]), int(then["cycle"])), []).append((_FLOW_END, Fixed64(next_id)))
+        next_id += 1
+    return flows

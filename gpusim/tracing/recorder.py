@@ -1,0 +1,236 @@
+"""The host's side of `engine.state.log`: room for the SMs' rows, and a Trace made of them after each window."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusim.config import GPUConfig
+from gpusim.engine.sm.atomics import words_of
+from gpusim.engine.sm.space import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.log import WHOLE_SM
+from gpusim.errors import TraceError
+from gpusim.launch import Launch
+from gpusim.tracing.trace import BLOCK, ISSUE, SPACES, STALL, WARP, Trace, TraceOptions
+from isa import Program
+from isa import microops as M
+from isa.lower import lower
+
+#: Rows that a warp may have beyond one for each cycle of a window: what it waits for after it.
+_ROWS_AHEAD = 32
+_SPACE = {M.SPACE_GLOBAL: "global", M.SPACE_SHARED: "shared", M.SPACE_LOCAL: "local", M.SPACE_CONST: "constant"}
+_SHARED_OPERATIONS = (M.OP_LDSM, M.OP_STSM, M.OP_SYNCS, M.OP_ARRIVES)
+_GLOBAL_OPERATIONS = (M.OP_LDGSTS, M.OP_BULK_COPY)
+_WRITES = (M.OP_STORE, M.OP_RED, M.OP_ATOM, M.OP_STSM, M.OP_SYNCS, M.OP_ARRIVES)
+
+
+class Recorder:
+    """The log of one launch. `arrays` belong to its state; `begin` before its first block, `collect` after each window,
+    `finish` at its end.
+
+    Raises TraceError if an SM is to be traced that the GPU does not have.
+    """
+
+    def __init__(self, options: TraceOptions, config: GPUConfig, launch: Launch, par: np.ndarray):
+        sms = config.sm.count
+        self.options = options
+        self._sms = np.array(options.sms, np.int64)
+        if self._sms.size and self._sms[-1] >= sms:
+            raise TraceError(f"SM {self._sms[-1]} is to be traced, but the GPU has {sms}, numbered from 0")
+        warps = int(par[L.P_SUB_PARTITIONS] * par[L.P_WARP_SLOTS])
+        window = config.l2.lookahead_cycles
+        accesses = int(par[L.P_SUB_PARTITIONS]) * window
+        self.arrays: dict[str, np.ndarray] = {
+            "log": np.empty((sms, warps * (window + _ROWS_AHEAD), L.V_FIELDS), np.int64),
+            "log_lanes": np.empty((sms, accesses, 32), np.int64),
+            "wanted": np.zeros(launch.blocks, np.uint8),
+            "life": np.zeros((launch.blocks, 3), np.int64),
+        }
+        blocks = np.array(options.blocks, np.int64)
+        self.arrays["wanted"][blocks[blocks < launch.blocks]] = 1
+        self._rows: list[np.ndarray] = []
+        self._of_sm: list[np.ndarray] = []
+        self._lanes: list[np.ndarray] = []
+        self._accesses = 0
+        self._issues = 0
+        self._stopped = False
+
+    def begin(self, state: L.State) -> None:
+        """Say which SMs are logged."""
+        state.sm[self._sms, L.S_LOG] = WHOLE_SM
+
+    def collect(self, state: L.State, until: int) -> None:
+        """Take the rows of a window away, which ended at cycle `until` of the device; with more issues than the limit,
+        nothing is logged from now on."""
+        counts = state.sm[:, L.S_LOGGED : L.S_LOG_LANES + 1]
+        for sm in np.flatnonzero(counts[:, 0]):
+            logged, accesses = counts[sm].tolist()
+            if logged > state.log.shape[1] or accesses > state.log_lanes.shape[1]:
+                raise AssertionError(f"SM {sm} logged {logged} rows and {accesses} accesses in one window")
+            rows = state.log[sm, :logged].copy()
+            issues = rows[:, L.V_KIND] == L.LOG_ISSUE
+            rows[issues & (rows[:, L.V_ACCESS] >= 0), L.V_ACCESS] += self._accesses
+            self._issues += int(issues.sum())
+            self._rows.append(rows)
+            self._of_sm.append(np.full(logged, sm))
+            self._lanes.append(state.log_lanes[sm, :accesses].copy())
+            self._accesses += accesses
+        counts[:] = 0
+        if self._issues > self.options.limit and not self._stopped:
+            self._stopped = True
+            self._stop(state, until)
+
+    def _stop(self, state: L.State, until: int) -> None:
+        """Log nothing more. What resident warps are waiting for has no row yet if its end is unknown."""
+        state.sm[:, L.S_LOG] = 0
+        state.wanted[:] = 0
+        warps = state.warp
+        waiting = (warps[:, L.W_LOGGED] != 0) & (warps[:, L.W_STATE] != L.FREE) & (warps[:, L.W_SINCE] < until)
+        chosen = np.flatnonzero(waiting)
+        rows = np.zeros((len(chosen), L.V_FIELDS), np.int64)
+        rows[:, L.V_KIND] = L.LOG_STALL
+        rows[:, L.V_WARP] = warps[chosen, L.W_LOGGED] - 1
+        rows[:, L.V_START], rows[:, L.V_END] = warps[chosen, L.W_SINCE], until
+        running = warps[chosen, L.W_STATE] == L.RUNNING
+        rows[:, L.V_REASON] = np.where(running, L.R_NOT_SELECTED, warps[chosen, L.W_REASON])
+        rows[:, L.V_PC] = warps[chosen, L.W_PC]
+        self._rows.append(rows)
+        self._of_sm.append(chosen // (len(warps) // len(state.sm)))
+
+    def finish(
+        self, state: L.State, program: Program, launch: Launch, config: GPUConfig, start: int, cycles: int
+    ) -> Trace:
+        """The trace of the launch, which began at cycle `start` of the device and took `cycles`."""
+        rows = np.concatenate([np.zeros((0, L.V_FIELDS), np.int64), *self._rows])
+        rows[:, [L.V_START, L.V_END]] -= start
+        of_sm = np.concatenate([np.zeros(0, np.int64), *self._of_sm])
+        issues = _issues(rows, of_sm)
+        until = cycles
+        if len(issues) > self.options.limit:
+            until = int(issues["cycle"][self.options.limit])
+            issues = issues[issues["cycle"] < until]
+        warps = _warps(rows, of_sm, int(state.par[L.P_WARPS]), until)
+        lanes = np.concatenate([np.zeros((0, 32), np.int64), *self._lanes])
+        code = lower(program).code
+        recorded = np.flatnonzero(issues["access"] >= 0)
+        addresses = lanes[issues["access"][recorded]]
+        issues["access"][recorded] = np.arange(len(recorded))
+        _name_spaces(issues, addresses, code)
+        pcs = issues["pc"][recorded]
+        life = state.life.copy()
+        life[:, 1:] -= start
+        blocks = np.zeros(len(life), BLOCK)
+        blocks["block"], blocks["sm"] = np.arange(len(life)), life[:, 0]
+        blocks["start"], blocks["end"] = life[:, 1], life[:, 2]
+        return Trace(
+            issues=issues,
+            stalls=_stalls(rows, until),
+            addresses=addresses,
+            sizes=np.array([lane_bytes(row) for row in code], np.int16)[pcs],
+            stores=np.isin(code[:, M.COL_OP], _WRITES)[pcs],
+            blocks=blocks,
+            warps=warps,
+            complete=until == cycles,
+            until=until,
+            options=self.options,
+            program=program,
+            launch=launch,
+            config=config,
+            cycles=cycles,
+        )
+
+
+def _issues(rows: np.ndarray, of_sm: np.ndarray) -> np.ndarray:
+    """Rows of `Trace.issues` but for the space, by (cycle, sm, scheduler)."""
+    chosen = rows[:, L.V_KIND] == L.LOG_ISSUE
+    rows, of_sm = rows[chosen], of_sm[chosen]
+    order = np.lexsort((rows[:, L.V_PART], of_sm, rows[:, L.V_START]))
+    rows = rows[order]
+    issues = np.zeros(len(rows), ISSUE)
+    issues["sm"] = of_sm[order]
+    for name, column in (
+        ("cycle", L.V_START),
+        ("scheduler", L.V_PART),
+        ("slot", L.V_SLOT),
+        ("warp", L.V_WARP),
+        ("pc", L.V_PC),
+        ("active", L.V_ACTIVE),
+        ("executed", L.V_EXECUTED),
+        ("wavefronts", L.V_WAVEFRONTS),
+        ("ideal", L.V_IDEAL),
+        ("sectors", L.V_SECTORS),
+        ("lines", L.V_LINES),
+        ("access", L.V_ACCESS),
+    ):
+        issues[name] = rows[:, column]
+    issues["access"] = np.maximum(issues["access"], -1)
+    # Until `_name_spaces`: whether local memory was accessed.
+    issues["space"] = rows[:, L.V_LOCAL]
+    return issues
+
+
+def _stalls(rows: np.ndarray, until: int) -> np.ndarray:
+    """Rows of `Trace.stalls`, those of a warp that continue each other as one, by (start, warp)."""
+    rows = rows[(rows[:, L.V_KIND] == L.LOG_STALL) & (rows[:, L.V_START] < until)]
+    rows = rows[np.lexsort((rows[:, L.V_START], rows[:, L.V_WARP]))]
+    same = rows[1:, [L.V_WARP, L.V_REASON, L.V_PC]] == rows[:-1, [L.V_WARP, L.V_REASON, L.V_PC]]
+    first = np.ones(len(rows), bool)
+    first[1:] = ~(same.all(axis=1) & (rows[1:, L.V_START] == rows[:-1, L.V_END]))
+    last = np.ones(len(rows), bool)
+    last[:-1] = first[1:]
+    stalls = np.zeros(int(first.sum()), STALL)
+    stalls["warp"], stalls["start"] = rows[first, L.V_WARP], rows[first, L.V_START]
+    stalls["reason"], stalls["pc"] = rows[first, L.V_REASON], rows[first, L.V_PC]
+    stalls["end"] = np.minimum(rows[last, L.V_END], until)
+    return stalls[np.lexsort((stalls["warp"], stalls["start"]))]
+
+
+def _warps(rows: np.ndarray, of_sm: np.ndarray, warps_per_block: int, until: int) -> np.ndarray:
+    """Rows of `Trace.warps`, by number; those that have not ended by `until` end there."""
+    chosen = (rows[:, L.V_KIND] == L.LOG_START) & (rows[:, L.V_START] < until)
+    order = np.argsort(rows[chosen, L.V_WARP])
+    starts = rows[chosen][order]
+    warps = np.zeros(len(starts), WARP)
+    warps["warp"], warps["block"] = starts[:, L.V_WARP], starts[:, L.V_WARP] // warps_per_block
+    warps["sm"], warps["scheduler"] = of_sm[chosen][order], starts[:, L.V_PART]
+    warps["slot"], warps["start"] = starts[:, L.V_SLOT], starts[:, L.V_START]
+    ends = rows[rows[:, L.V_KIND] == L.LOG_END]
+    ends = ends[np.isin(ends[:, L.V_WARP], warps["warp"])]
+    warps["end"] = until
+    warps["end"][np.searchsorted(warps["warp"], ends[:, L.V_WARP])] = np.minimum(ends[:, L.V_END], until)
+    return warps
+
+
+def _name_spaces(issues: np.ndarray, addresses: np.ndarray, code: np.ndarray) -> None:
+    """Fills in `space`; a generic access is in the space that it went to, and so are its addresses."""
+    memory = code[:, M.COL_CLASS] == M.CLS_MEMORY
+    named = np.zeros(len(code), np.int8)
+    for space, name in _SPACE.items():
+        named[memory & (code[:, M.COL_AUX0] == space)] = SPACES.index(name)
+    operation = code[:, M.COL_OP]
+    named[memory & np.isin(operation, _SHARED_OPERATIONS)] = SPACES.index("shared")
+    named[memory & np.isin(operation, _GLOBAL_OPERATIONS)] = SPACES.index("global")
+    named[memory & (operation == M.OP_LDC)] = SPACES.index("constant")
+    named[memory & (operation == M.OP_QSPC)] = SPACES.index("")
+    common = np.isin(operation, (M.OP_LOAD, M.OP_STORE, M.OP_ATOM, M.OP_RED))
+    generic = (memory & common & (code[:, M.COL_AUX0] == M.SPACE_GENERIC))[issues["pc"]]
+    went = np.where(issues["wavefronts"] > 0, SPACES.index("shared"), SPACES.index("global"))
+    went[issues["space"] == 1] = SPACES.index("local")
+    issues["space"] = np.where(generic, went, named[issues["pc"]])
+    rows = issues["access"][generic & (issues["access"] >= 0)]
+    for window in (SHARED_WINDOW, LOCAL_WINDOW):
+        inside = (addresses[rows] >= window) & (addresses[rows] < window + WINDOW_BYTES)
+        addresses[rows] -= np.where(inside, window, 0)
+
+
+def lane_bytes(row: np.ndarray) -> int:
+    """Bytes that each lane of a memory instruction accesses, by its lowered row; 0 if its lanes do not access any."""
+    operation = row[M.COL_OP]
+    if operation in (M.OP_ATOM, M.OP_RED):
+        kind = int(row[M.COL_AUX4]) & 255
+        return int(row[M.COL_AUX1]) & 255 or 4 * int(words_of(kind))
+    if operation in (M.OP_LDSM, M.OP_STSM):
+        return 16
+    if operation in (M.OP_SYNCS, M.OP_ARRIVES):
+        return 8
+    return int(row[M.COL_AUX1]) & 255
