@@ -314,6 +314,14 @@ class DeadlockError(KernelError):
         super().__init__(f"deadlock at cycle {cycle:,}" + (f": {shown}{more}" if shown else ""), **place)
 
 
+class PoolExhausted(KernelError):
+    """The simulator has a fixed number (`size`) of something (`pool`), and the kernel needed more at one time."""
+
+    def __init__(self, *, pool: str, size: int, **place):
+        self.pool, self.size = pool, size
+        super().__init__(f"more {pool} than the simulator has room for ({size:,})", **place)
+
+
 class CyclesExceeded(KernelError):
     """The run passed `max_cycles`. `finished_blocks` of `total_blocks` had ended by then."""
 

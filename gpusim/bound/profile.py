@@ -103,7 +103,7 @@ def make_profile(program: Program, launch: Launch, config: GPUConfig, effort: Ef
     """
     effort = effort or Effort()
     issues = 0
-    if launch.blocks > _FEW_BLOCKS and config.gpu.warp_size <= 32 and not communicates(program):
+    if launch.blocks > _FEW_BLOCKS and not communicates(program):
         found = _sampled(program, launch, config, effort)
         if isinstance(found, Profile):
             return found
@@ -117,9 +117,9 @@ def needs_of(config: GPUConfig) -> dict[str, Any]:
     """What of a configuration changes the numbers of a profile."""
     return {
         "gpu.arch": config.gpu.arch,
-        "gpu.warp_size": config.gpu.warp_size,
         "shared.banks": config.shared.banks,
         "shared.bank_bytes": config.shared.bank_bytes,
+        "l1.store_line_cycles": config.l1.store_line_cycles,
     }
 
 
@@ -166,7 +166,7 @@ def _sampled(program: Program, launch: Launch, config: GPUConfig, effort: Effort
         at += len(kind.sampled)
         if any(not _same_course(mine[0], other) for other in mine[1:]):
             return issues
-        amounts.append(np.min([_work(trace, each, code) for each in mine], axis=0))
+        amounts.append(np.min([_work(trace, each, code, config) for each in mine], axis=0))
         regions.append(Region(kind.ranges, kind.sampled, tuple(mine)))
     footprint, touched = footprint_of(trace, regions, memory, code)
     if touched.irregular and issues < _FEW_ISSUES:
@@ -201,7 +201,8 @@ def _whole(program: Program, launch: Launch, config: GPUConfig, effort: Effort, 
     result, memory = run_whole(config, program, launch, traced, limit, effort.cycles, nbytes)
     trace, record = result.trace, result.record
     code = lowered_code(program)
-    counts, amounts = np.array([launch.blocks]), work(Tally.of_counters(record.line), code)[None] / launch.blocks
+    amount = work(Tally.of_counters(record.line), code, config.l1.store_line_cycles)
+    counts, amounts = np.array([launch.blocks]), amount[None] / launch.blocks
     nothing = Footprint(dict.fromkeys(FETCHES, 0), 0).measured(record)
     known = Profile(
         kernel=program.name,
@@ -236,13 +237,13 @@ def _whole(program: Program, launch: Launch, config: GPUConfig, effort: Effort, 
     )
     if not complete:
         return known
-    amounts = np.array([_work(trace, rows, code) for rows in blocks])
+    amounts = np.array([_work(trace, rows, code, config) for rows in blocks])
     return replace(known, counts=np.ones(len(blocks), np.int64), amounts=amounts, uniform=True)
 
 
-def _work(trace: Trace, issues: np.ndarray, code: np.ndarray) -> np.ndarray:
+def _work(trace: Trace, issues: np.ndarray, code: np.ndarray, config: GPUConfig) -> np.ndarray:
     """The work vector of one block, atomics counted by their addresses."""
-    found = work(Tally.of_issues(issues, len(code)), code)
+    found = work(Tally.of_issues(issues, len(code)), code, config.l1.store_line_cycles)
     found[Amount.ATOMIC_LINES] = max(found[Amount.ATOMIC_LINES], atomic_requests(trace, issues, Kinds(code)))
     return found
 

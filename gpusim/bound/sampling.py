@@ -120,9 +120,7 @@ def run_whole(
             "l2.gpc_partitions": [0],
         },
     )
-    # Traces are of warps of up to 32 lanes.
-    options = TraceOptions(sms=(), blocks=traced, limit=limit) if config.gpu.warp_size <= 32 else None
-    return _run(machine, program, launch, None, options, cycles)
+    return _run(machine, program, launch, None, TraceOptions(sms=(), blocks=traced, limit=limit), cycles)
 
 
 

@@ -15,12 +15,9 @@ from gpusim.bound.profile import Profile, needs_of
 from gpusim.bound.walk import T_FETCH, T_MEMORY, instruction_table, is_bsync, least_times, times_of
 from gpusim.bound.work import Amount
 from gpusim.config import GPUConfig
-from gpusim.config.lanes import row_cycles
 from gpusim.engine.dispatcher import FRACTION
-from gpusim.engine.machine import unit_timing
 from gpusim.engine.memory.params import make_params
-from gpusim.engine.sm.constant_load import CONSTANT_TURN
-from gpusim.engine.sm.scheduler import EXIT_CYCLES, XU_AHEAD
+from gpusim.engine.parameters import unit_timing
 from gpusim.engine.state.memory import P_BURST, TICKS
 from gpusim.errors import LaunchError
 from gpusim.host.runner import lowered_once
@@ -154,7 +151,7 @@ def _start(config: GPUConfig) -> int:
 def _launch(profile: Profile, config: GPUConfig) -> dict[str, float]:
     """Blocks start one after the other, and their ends are taken note of one after the other."""
     launch = config.launch
-    shortest = EXIT_CYCLES + launch.drain_cycles
+    shortest = config.issue.exit_cycles + launch.drain_cycles
     interval = round(launch.block_interval_cycles * FRACTION) / FRACTION
     per_sm = -(-profile.blocks // config.sm.count)
     each = max(profile.warps * launch.warp_launch_cycles + launch.block_setup_cycles, launch.sm_block_cycles)
@@ -206,27 +203,27 @@ def _in_sm(profile: Profile, config: GPUConfig, fetch: int) -> dict[str, float]:
 
     interval, _ = unit_timing(config)
     units = amounts[:, Amount.UNIT :]
-    l1, memory = config.l1, config.memory_instruction
+    l1, memory, address = config.l1, config.memory_instruction, config.constant.address_cycles
     # Name: what a block of each kind keeps the unit busy for, how many units an SM has, and by how much the last
     # instruction in it may be earlier than the end of that time.
     found = {"issue slots": (amounts[:, Amount.ISSUES], parts, 1)}
     for name, unit in _PIPES.items():
         values, early = units[:, unit] * interval[unit], int(interval[unit])
         if unit == M.UNIT_FMAHEAVY:
-            wide = row_cycles(config, config.pipes.wide_initiation_cycles)
+            wide = config.pipes.wide_initiation_cycles
             values, early = values + amounts[:, Amount.WIDE] * wide, max(early, wide)
-        found[name] = values, parts, early + XU_AHEAD
+        found[name] = values, parts, early + config.pipes.xu_ahead_cycles
     tags = np.maximum(amounts[:, Amount.LOAD_LINES] / l1.tag_lookups_per_cycle, amounts[:, Amount.REQUESTS])
     shared = config.shared
     data = amounts[:, Amount.WAVEFRONTS] * shared.wavefront_cycles + amounts[:, Amount.DATA]
     data += amounts[:, Amount.ATOMIC_WAVEFRONTS] * shared.atomic_wavefront_cycles
-    queue = amounts[:, Amount.QUEUE] * row_cycles(config, config.pipes.lsu.initiation_cycles)
+    queue = amounts[:, Amount.QUEUE] * config.pipes.lsu.initiation_cycles
     found |= {
         "memory queue": (queue, parts, 2),
         "L1 data": (data, 1, 32),
         "L1 tags": (tags + amounts[:, Amount.STRICT_LINES], 1, 32),
         "stores of an SM": (amounts[:, Amount.STORE_CYCLES], 1, 128),
-        "constant loads": (amounts[:, Amount.CONSTANTS] * CONSTANT_TURN, parts, 32 * CONSTANT_TURN),
+        "constant loads": (amounts[:, Amount.CONSTANTS] * address, parts, 32 * address),
         "special registers": (amounts[:, Amount.SPECIALS] * memory.address_interval_cycles, 1, 2),
     }
     busy = busiest(profile, np.array([values for values, _, _ in found.values()]), sms)

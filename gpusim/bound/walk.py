@@ -12,9 +12,7 @@ import numpy as np
 from gpusim.bound.path import IN_L2, IN_MEMORY, LATER, Path
 from gpusim.bound.work import Kinds
 from gpusim.config import GPUConfig
-from gpusim.engine.machine import unit_timing
-from gpusim.engine.sm.constant_load import CONSTANT_TURN
-from gpusim.engine.sm.scheduler import EXIT_CYCLES
+from gpusim.engine.parameters import unit_timing
 from gpusim.engine.state.jit import compiled
 from isa import microops as M
 from isa.instruction import INSTRUCTION_BYTES
@@ -38,8 +36,10 @@ STALL, WAITS, RESULT, SOURCES, KIND, LATENCY, RELEASE, TAKEN, GROUPS, LINE, CONS
     T_NEXT_LINE,
     T_AHEAD,
     T_CONSTANT,
+    T_ENTRY,
+    T_ADDRESS,
     T_FIELDS,
-) = range(14)
+) = range(16)
 # Of a warp: its open group of copies ends; groups closed; the way of instructions asked for ahead is free; its line.
 W_OPEN, W_COUNT, W_AHEAD, W_BEFORE, W_DONE = range(5)
 _MOST_GROUPS = 32
@@ -133,7 +133,9 @@ def times_of(config: GPUConfig, blocks: int) -> np.ndarray:
     times[T_ATOMIC] = l2.latency_near_cycles + max(int(extra), 0) - 1
     times[T_TO_L2] = shortest - l1 + l1 // 2 + 1
     times[T_DRAIN] = config.memory_instruction.store_drain_cycles + 2
-    times[T_EXIT] = EXIT_CYCLES + config.launch.drain_cycles
+    times[T_ENTRY] = config.memory_instruction.entry_cycles
+    times[T_ADDRESS] = config.constant.address_cycles
+    times[T_EXIT] = config.issue.exit_cycles + config.launch.drain_cycles
     times[T_BARRIER] = config.issue.bar_base_cycles
     times[T_ARRIVAL] = config.issue.bar_per_warp_cycles
     times[T_FETCH] = icache.l2_latency_cycles + 3 * queue // 2
@@ -269,7 +271,7 @@ def walk(
                     if row[LATENCY] > 0:
                         there = t + row[LATENCY] + 2 * (turns[k] - 1)
                 elif kind == INDEXED:
-                    there = t + 2 + row[LATENCY] + CONSTANT_TURN * (turns[k] - 1)
+                    there = t + times[T_ENTRY] + row[LATENCY] + times[T_ADDRESS] * (turns[k] - 1)
                 elif kind == PLAIN and row[LATENCY] > 0:
                     there = t + row[LATENCY]
                 if result < 6 and kind != CLOSE:

@@ -11,7 +11,7 @@ from enum import IntEnum, auto
 
 import numpy as np
 
-from gpusim.engine.sm.stages import LINE_CYCLES, differs_by_lane
+from gpusim.engine.sm.stages import differs_by_lane
 from gpusim.engine.state import layout as L
 from isa import microops as M
 
@@ -93,8 +93,11 @@ class Tally:
         )
 
 
-def work(tally: Tally, code: np.ndarray) -> np.ndarray:
-    """The work vector, float64 [AMOUNTS], of a tally over the lowered program `code`."""
+def work(tally: Tally, code: np.ndarray, store_line_cycles: int) -> np.ndarray:
+    """The work vector, float64 [AMOUNTS], of a tally over the lowered program `code`.
+
+    store_line_cycles: of `l1`, since it is the larger of an instruction's lines and sectors that counts.
+    """
     kinds = Kinds(code)
     found = np.zeros(AMOUNTS)
     executed, lines, sectors = tally.executed, tally.lines, tally.sectors
@@ -120,7 +123,7 @@ def work(tally: Tally, code: np.ndarray) -> np.ndarray:
     put(Amount.LOAD_LINES, lines, kinds.plain_loads | kinds.writes)
     put(Amount.REQUESTS, requests, kinds.plain_loads | kinds.writes)
     put(Amount.STRICT_LINES, lines, kinds.strict)
-    put(Amount.STORE_CYCLES, np.maximum(LINE_CYCLES * lines, sectors), kinds.writes)
+    put(Amount.STORE_CYCLES, np.maximum(store_line_cycles * lines, sectors), kinds.writes)
     put(Amount.CONSTANTS, np.maximum(tally.accesses, lines), kinds.constant)
     put(Amount.SPECIALS, executed, kinds.special)
     put(Amount.WRITE_LINES, lines, kinds.stores)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpusim.config.lanes import warp_cycles
 from gpusim.config.models import GPUConfig
 
 
@@ -41,9 +40,9 @@ def peak_operations_per_s(config: GPUConfig) -> dict[str, float]:
     warps_per_s = config.sm.count * config.sm.sub_partitions * config.gpu.clock_mhz * 1e6
     lanes = config.gpu.warp_size
     return {
-        "FP32": warps_per_s * 2 * lanes / warp_cycles(config, pipes.fma.initiation_cycles),
-        "FP64": warps_per_s * 2 * lanes / warp_cycles(config, pipes.fp64.initiation_cycles),
-        "FP16": warps_per_s * 4 * lanes / warp_cycles(config, pipes.half.initiation_cycles),
+        "FP32": warps_per_s * 2 * lanes / pipes.fma.initiation_cycles,
+        "FP64": warps_per_s * 2 * lanes / pipes.fp64.initiation_cycles,
+        "FP16": warps_per_s * 4 * lanes / pipes.half.initiation_cycles,
         "tensor": warps_per_s * 2 * _matrix_multiply_adds(config) / pipes.tensor.initiation_cycles,
     }
 
@@ -90,7 +89,7 @@ def _rates(config: GPUConfig) -> list[Derived]:
         Derived(group, f"{kind.lower()}_flop_s", peaks[kind], f"{text}, a fused multiply-add as two", "TFLOP/s", 1e12)
         for kind, text in words.items()
     ]
-    alu, xu = (warp_cycles(config, pipe.initiation_cycles) for pipe in (pipes.alu, pipes.xu))
+    alu, xu = pipes.alu.initiation_cycles, pipes.xu.initiation_cycles
     return [
         *rows,
         Derived(group, "tensor_flop_s", peaks["tensor"], "16-bit matrix products by mma.sync", "TFLOP/s", 1e12),

@@ -24,6 +24,7 @@ Count = Annotated[int, Field(gt=0)]
 # The engine remembers as many (`QUEUE_MOST` in gpusim/engine/state/layout.py).
 QueueDepth = Annotated[int, Field(gt=0, le=32)]
 Cycles = Annotated[int, Field(ge=0)]
+Percent = Annotated[int, Field(ge=0, le=100)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 # Where the engine has a fixed number of bits or words for something, as each key's description or error says.
 Blocks = Annotated[int, Field(gt=0, le=256)]
@@ -68,9 +69,7 @@ class Gpu(Section):
     name: str = Field(min_length=1, description="name of the product")
     arch: str = Field(pattern=r"^sm_\d+[af]?$", description="architecture that programs are compiled for")
     clock_mhz: Count = _doc("SM clock; turns cycles into time")
-    warp_size: Literal[16, 32, 64] = _doc(
-        "lanes of a warp; programs are compiled for 32, see docs/warp_size.md for what the others mean"
-    )
+    warp_size: Literal[32] = _doc("lanes of a warp, for which programs are compiled")
 
 
 class Sm(Section):
@@ -159,6 +158,11 @@ class Issue(Section):
         "barrier: cycles from the last arrival until the first warp runs, for no warps"
     )
     bar_per_warp_cycles: Cycles = _doc("barrier: further cycles for each warp of the block")
+    exit_cycles: Cycles = _doc("EXIT: cycles until the warp has left, spent as a branch's are")
+    last_in_line_cycles: Cycles = _doc("further cycles of a branch to the last instruction of a line")
+    busy_unit_percent: Percent = _doc(
+        "of the cycles in which a ready warp's unit is busy, those charged to the unit and not to another warp's issue"
+    )
 
 
 class Port(Section):
@@ -193,6 +197,7 @@ class Pipes(Section):
     wide_initiation_cycles: Count = _doc("cycles between two IMAD.WIDE or IMAD.HI of one sub-partition")
     group_columns_per_cycle: Count = _doc("columns of a product of four warps (wgmma) that are done in a cycle")
     group_least_cycles: Count = _doc("cycles of such a product at least, however few columns it has")
+    xu_ahead_cycles: Cycles = _doc("cycles before `xu` is free that an instruction of it may issue")
 
 
 class MemoryInstruction(Section):
@@ -200,6 +205,7 @@ class MemoryInstruction(Section):
 
     queue_depth: QueueDepth = _doc("memory instructions that wait per sub-partition")
     store_queue_depth: QueueDepth = _doc("of those, stores at most")
+    entry_cycles: Cycles = _doc("from the issue until the queue hands an instruction on; part of every latency")
     bulk_start_cycles: Cycles = _doc("from the issue of a bulk copy (TMA) to its first request")
     load_source_release_cycles: Cycles = _doc(
         "global load: issue until the address registers may be overwritten"
@@ -262,6 +268,7 @@ class L1(Section):
     data_bytes_per_cycle: Count = _doc("bytes that the data stage delivers in a cycle")
     max_outstanding_sectors: Sectors = _doc("sectors asked for and not yet back, per SM")
     max_outstanding_stores: Count = _doc("lines of stores that L2 has not acknowledged, per SM")
+    store_line_cycles: Count = _doc("cycles that a line of a store keeps the way to L2 busy, if it has no more sectors")
 
     @property
     def sectors_per_line(self) -> int:
@@ -310,6 +317,7 @@ class Constant(Section):
     l0_bytes: Count = _doc("first level, of one sub-partition")
     l15_bytes: Count = _doc("second level, of the SM")
     load_latency_cycles: Count = _doc("LDC that hits, dependent")
+    address_cycles: Count = _doc("for each address of an indexed LDC, of one sub-partition")
     l15_latency_cycles: Count = _doc("first-level miss that hits the second")
     miss_interval_cycles: Rate = _doc("between two misses of the SMs of a GPC")
     fetch_bytes: PowerOfTwo = _doc("of a module's constants that the second level fetches at once")

@@ -9,7 +9,6 @@ order of time.
 import numpy as np
 
 from gpusim.engine.sm.cluster import PEER_SHIFT
-from gpusim.engine.sm.halves import BOTH, FIRST
 from gpusim.engine.sm.shadow import forget_block, forget_warp
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled
@@ -82,13 +81,7 @@ def start_warp(st, grid, sm, q, block, index, time):
     while st.warp[(sm * slots + slot) * parts + q % parts, L.W_STATE] != L.FREE:
         slot += 1
     w = (sm * slots + slot) * parts + q % parts
-    other = par[L.P_OTHER_HALF]
-    if other == 0:
-        start_lanes(st, w, grid, block, index, time)
-    else:
-        start_lanes(st, w, grid, block, 2 * index, time)
-        start_lanes(st, w + other, grid, block, 2 * index + 1, time)
-        st.warp[w, L.W_SIDE] = BOTH if st.warp[w + other, L.W_ALIVE] != 0 else FIRST
+    start_lanes(st, w, grid, block, index, time)
     grid[G_AGE] += 1
     if st.sm[sm, L.S_LOG] != 0:
         log_start(st, sm, q, slot, w, block, time)
@@ -102,9 +95,9 @@ def start_warp(st, grid, sm, q, block, index, time):
 
 @compiled
 def start_lanes(st, w, grid, block, index, time):
-    """Sets up row w: threads from `index` times the lanes of a row on, none if the block has no more."""
+    """Sets up row w: the block's threads from 32 times `index` on."""
     par = st.par
-    lanes = max(min(par[L.P_THREADS] - par[L.P_LANES] * index, par[L.P_LANES]), 0)
+    lanes = min(par[L.P_THREADS] - 32 * index, 32)
     mask = (1 << lanes) - 1
     warp = st.warp[w]
     warp[:] = 0

@@ -6,7 +6,7 @@ A SYSCALL instruction stops its warp (`control`); between two lookahead windows 
 
 import numpy as np
 
-from gpusim.engine.sm.halves import wake
+from gpusim.engine.sm.readiness import wake
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled
 
@@ -19,8 +19,7 @@ def asked(state: L.State) -> np.ndarray:
 
 def sm_of(state: L.State, w: int) -> int:
     """SM of a row of `state.warp`."""
-    other, per_sm = int(state.par[L.P_OTHER_HALF]), int(state.par[L.P_SUB_PARTITIONS] * state.par[L.P_WARP_SLOTS])
-    return (w % other if other else w) // per_sm
+    return w // int(state.par[L.P_SUB_PARTITIONS] * state.par[L.P_WARP_SLOTS])
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""Sets up the compiled core's state for one launch: parameters from the configuration, rows for constants, free slots.
+"""Sets up the compiled core's state for one launch: rows for constants, free slots, empty caches and pools.
 
 Local memory lies in a range of addresses of its own, so that its accesses find their way through the same caches.
 """
@@ -11,22 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.config import GPUConfig
-from gpusim.config.lanes import lanes_of_row, row_cycles, rows_of_warp
-from gpusim.config.sections import Pipe, Port
-from gpusim.engine.sm.frontend import INSTRUCTION_BITS
+from gpusim.engine.sm.admission import ROOM
 from gpusim.engine.sm.group_matrix import TILE_WORDS
 from gpusim.engine.sm.readiness import CONSTANT_NOWHERE
-from gpusim.engine.sm.scheduler import POLICIES, ROOM
 from gpusim.engine.sm.shadow import CHECK_INIT, CHECK_RACE, LANE_ROWS, RECORDS, WARP_ROWS
 from gpusim.engine.sm.space import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.log import nothing_recorded
-from gpusim.engine.state.memory import REPLACEMENTS, REQ_FIELDS
+from gpusim.engine.state.memory import REQ_FIELDS
 from gpusim.errors import LaunchError
 from gpusim.launch import Launch
 from gpusim.launch.memory import DeviceMemory
-from gpusim.launch.occupancy import Occupancy
 from isa import Program
 from isa import microops as M
 from isa.launch_values import LaunchValues, launch_values
@@ -34,11 +29,6 @@ from isa.lower import Lowered
 
 BANKS = 5
 BANK_BYTES = 1 << 16
-LOCAL_ADDRESS = 0x7D20_0000_0000
-#: The widest access of a thread.
-VECTOR_BYTES = 16
-#: Units that work for a warp and not for each of its lanes.
-ONE_VALUE_UNITS = (M.UNIT_UNIFORM, M.UNIT_CBU, M.UNIT_ADU)
 _SPIN_REACH = 16  # instructions before an ATOMS.CAST.SPIN in which its load is looked for
 
 
@@ -130,167 +120,6 @@ def constant_rows(lowered: Lowered, banks: np.ndarray) -> np.ndarray:
     return values
 
 
-def unit_timing(config: GPUConfig) -> tuple[np.ndarray, np.ndarray]:
-    """(cycles between two instructions, result latency) by unit number, int64 [16] each.
-
-    The cycles are those of a row of lanes (`config.lanes`): a warp of 64 keeps a unit for each of its halves that runs.
-    """
-    pipes = config.pipes
-    table: dict[int, Port] = {
-        M.UNIT_FMA: pipes.fma,
-        M.UNIT_FMAHEAVY: pipes.imad,
-        M.UNIT_ALU: pipes.alu,
-        M.UNIT_FP64: pipes.fp64,
-        M.UNIT_HALF: pipes.half,
-        M.UNIT_XU: pipes.xu,
-        M.UNIT_LSU: pipes.lsu,
-        M.UNIT_UNIFORM: pipes.uniform,
-        M.UNIT_CBU: pipes.branch,
-        M.UNIT_TENSOR: pipes.tensor,
-        M.UNIT_ADU: pipes.popc,
-        M.UNIT_TEX: pipes.lsu,
-    }
-    interval = np.ones(16, np.int64)
-    latency = np.full(16, 4, np.int64)
-    for unit, pipe in table.items():
-        shared = unit in ONE_VALUE_UNITS
-        interval[unit] = pipe.initiation_cycles if shared else row_cycles(config, pipe.initiation_cycles)
-        if isinstance(pipe, Pipe):
-            latency[unit] = pipe.latency_cycles
-    interval[M.UNIT_LSU] = 1  # its queue takes an instruction a cycle; what follows is booked in `lsu`
-    return interval, latency
-
-
-def parameters(
-    config: GPUConfig,
-    launch: Launch,
-    lowered: Lowered,
-    occupancy: Occupancy,
-    shared_first: int,
-    shared_bytes: int,
-    local_bytes: int,
-    memory_base: int,
-    strict_barriers: bool,
-    cluster: tuple[int, int, int] = (0, 0, 0),
-    checks: int = 0,
-) -> np.ndarray:
-    """The vector `State.par`, see the P_* of `layout`."""
-    sm, issue, memory, l1 = config.sm, config.issue, config.memory_instruction, config.l1
-    par = np.zeros(L.P_FIELDS, np.int64)
-    parts = sm.sub_partitions
-    par[L.P_SM_COUNT] = sm.count
-    par[L.P_SUB_PARTITIONS] = parts
-    par[L.P_BLOCK_SLOTS] = occupancy.blocks_per_sm
-    par[L.P_WARP_SLOTS] = -(-occupancy.warps_per_sm // parts)
-    par[L.P_ROWS_PER_WARP] = lowered.rows_per_warp
-    par[L.P_CONST_ROWS] = len(lowered.const_rows)
-    par[L.P_UREG_BASE] = lowered.ureg_base
-    par[L.P_BLOCK_X : L.P_BLOCK_Z + 1] = launch.block
-    par[L.P_GRID_X : L.P_GRID_Z + 1] = launch.grid
-    par[L.P_THREADS] = launch.threads_per_block
-    par[L.P_WARPS] = occupancy.warps_per_block
-    par[L.P_LANES] = lanes_of_row(config)
-    par[L.P_HALVES] = -(-launch.threads_per_block // lanes_of_row(config))
-    par[L.P_OTHER_HALF] = (rows_of_warp(config) - 1) * sm.count * parts * par[L.P_WARP_SLOTS]
-    par[L.P_SHARED_BYTES] = shared_bytes
-    par[L.P_SHARED_FIRST] = shared_first
-    # Room for the rest of the last vector, which loads may read, whatever units the configuration has.
-    par[L.P_SHARED_STRIDE] = -(-max(occupancy.shared_bytes_per_block, shared_bytes) // VECTOR_BYTES) * VECTOR_BYTES
-    par[L.P_LOCAL_BYTES] = local_bytes
-    par[L.P_MEMORY_BASE] = memory_base
-    par[L.P_LOCAL_LINE] = LOCAL_ADDRESS >> 7
-    par[L.P_POLICY] = POLICIES[issue.policy]
-    par[L.P_STRICT_BARRIER] = int(strict_barriers)
-    par[L.P_MAX_OUTSTANDING] = l1.max_outstanding_sectors
-    par[L.P_LSU_INTERVAL] = row_cycles(config, config.pipes.lsu.initiation_cycles)
-    par[L.P_MAX_STORES] = l1.max_outstanding_stores
-    par[L.P_QUEUE_DEPTH] = memory.queue_depth
-    par[L.P_STORE_QUEUE_DEPTH] = memory.store_queue_depth
-    par[L.P_SOURCE_RELEASE] = memory.load_source_release_cycles
-    par[L.P_STORE_RELEASE] = memory.store_source_release_cycles
-    par[L.P_SHARED_LOAD_RELEASE] = memory.shared_load_source_release_cycles
-    par[L.P_SHARED_STORE_RELEASE] = memory.shared_store_source_release_cycles
-    par[L.P_REGISTER_RELEASE] = memory.store_source_release_per_register_cycles
-    par[L.P_STORE_DRAIN] = memory.store_drain_cycles
-    constant = config.constant
-    par[L.P_CONST_SHIFT] = constant.line_bytes.bit_length() - 1
-    par[L.P_CONST_FIRST] = constant.l0_bytes // constant.line_bytes
-    par[L.P_CONST_SECOND] = constant.l15_bytes // constant.line_bytes
-    par[L.P_CONST_FETCH] = config.constant.fetch_bytes // config.constant.line_bytes
-    par[L.P_CONST_FAR] = config.constant.memory_latency_cycles
-    par[L.P_CONST_RELEASE] = memory.constant_source_release_cycles
-    par[L.P_SHARED_LATENCY] = config.shared.latency_cycles
-    par[L.P_SHARED_WAY_LATENCY] = config.shared.wavefront_latency_cycles
-    par[L.P_SHARED_WAVEFRONT] = config.shared.wavefront_cycles
-    par[L.P_SHARED_ATOMIC_LATENCY] = config.shared.atomic_latency_cycles
-    par[L.P_SHARED_ATOMIC_INTERVAL] = config.shared.atomic_wavefront_cycles
-    par[L.P_BANKS] = config.shared.banks
-    par[L.P_BANK_SHIFT] = config.shared.bank_bytes.bit_length() - 1
-    par[L.P_L1_LATENCY] = l1.latency_cycles
-    par[L.P_L1_SETS] = l1.sets
-    par[L.P_L1_WAYS] = l1.ways(occupancy.l1_bytes)
-    par[L.P_L1_TAGS_PER_CYCLE] = l1.tag_lookups_per_cycle
-    par[L.P_L1_DATA] = l1.data_bytes_per_cycle
-    par[L.P_L1_REPLACEMENT] = REPLACEMENTS[l1.replacement]
-    par[L.P_L1_WRITE_ALLOCATE] = int(l1.write_allocate)
-    par[L.P_L1_REQUEST] = l1.latency_cycles // 2
-    par[L.P_L1_REPLY] = l1.latency_cycles - l1.latency_cycles // 2 - 2
-    par[L.P_BRANCH_LATENCY] = issue.branch_latency_cycles
-    par[L.P_INDIRECT_LATENCY] = issue.indirect_branch_latency_cycles
-    par[L.P_MEET_LATENCY] = issue.bsync_latency_cycles
-    par[L.P_MEET_AFTER] = issue.bsync_after_branch_cycles
-    par[L.P_OLD_GROUP] = issue.old_group_cycles
-    par[L.P_BAR_BASE] = issue.bar_base_cycles
-    par[L.P_BAR_INTERVAL] = issue.bar_per_warp_cycles
-    icache = config.icache
-    par[L.P_ICACHE_SHIFT] = (icache.line_bytes >> INSTRUCTION_BITS).bit_length() - 1
-    par[L.P_L0_LINES] = icache.l0_bytes // icache.line_bytes
-    par[L.P_IL1_SETS] = icache.l1_bytes // icache.line_bytes // icache.ways
-    par[L.P_IL15_SETS] = icache.l15_bytes // icache.line_bytes // icache.ways
-    par[L.P_ICACHE_WAYS] = icache.ways
-    par[L.P_IL1_LATENCY] = icache.l1_latency_cycles
-    par[L.P_IL15_LATENCY] = icache.l15_latency_cycles
-    par[L.P_IL1_INTERVAL] = icache.l1_line_cycles
-    par[L.P_IL15_INTERVAL] = icache.l15_line_cycles
-    fits = 16 * len(lowered.code) <= icache.l15_bytes
-    par[L.P_IL2_LATENCY] = icache.l2_latency_cycles
-    par[L.P_IL2_INTERVAL] = icache.l15_line_cycles if fits else icache.l2_line_cycles
-    par[L.P_PREFETCH] = icache.prefetch_lines
-    par[L.P_CONST_LATENCY] = config.constant.load_latency_cycles
-    par[L.P_CONST_MISS] = config.constant.l15_latency_cycles
-    queue = round(config.constant.miss_interval_cycles * min(launch.blocks, sm.count) / sm.gpcs)
-    par[L.P_CONST_MISS_INTERVAL] = queue
-    par[L.P_IL2_LATENCY] += 3 * queue // 2  # the four sub-partitions' first lines wait for half of the others
-    par[L.P_ADDRESS_INTERVAL] = memory.address_interval_cycles
-    par[L.P_SPECIAL_LATENCY] = memory.s2r_latency_cycles
-    par[L.P_SHUFFLE_LATENCY] = memory.shuffle_latency_cycles
-    par[L.P_VOTE_LATENCY] = memory.vote_latency_cycles
-    par[L.P_MATCH_LATENCY] = memory.match_latency_cycles
-    par[L.P_REDUX_LATENCY] = memory.redux_latency_cycles
-    par[L.P_MEMBAR_LATENCY] = memory.fence_gpu_latency_cycles
-    par[L.P_MEMBAR_CTA_LATENCY] = memory.fence_cta_latency_cycles
-    par[L.P_REFILL] = config.launch.refill_cycles
-    par[L.P_BLOCK_LAUNCH] = config.launch.block_launch_cycles
-    par[L.P_WARP_LAUNCH] = config.launch.warp_launch_cycles
-    par[L.P_BLOCK_SETUP] = config.launch.block_setup_cycles
-    par[L.P_BLOCK_LEAST] = config.launch.sm_block_cycles
-    par[L.P_EXIT_LATENCY] = config.launch.drain_cycles
-    par[L.P_CLOCK_MHZ] = config.gpu.clock_mhz
-    par[L.P_CLUSTER_X : L.P_CLUSTER_Z + 1] = cluster
-    par[L.P_CLUSTER_BLOCKS] = cluster[0] * cluster[1] * cluster[2]
-    par[L.P_CLUSTER_BARRIER] = config.shared.cluster_barrier_cycles
-    par[L.P_GPCS] = config.sm.gpcs
-    par[L.P_GROUP_COLUMNS] = config.pipes.group_columns_per_cycle
-    par[L.P_BULK_START] = memory.bulk_start_cycles
-    par[L.P_GROUP_LEAST] = config.pipes.group_least_cycles
-    par[L.P_CHECKS] = checks
-    par[L.P_WIDE_INTERVAL] = row_cycles(config, config.pipes.wide_initiation_cycles)
-    interval, latency = unit_timing(config)
-    par[L.P_UNIT_INTERVAL : L.P_UNIT_INTERVAL + 16] = interval
-    par[L.P_UNIT_LATENCY : L.P_UNIT_LATENCY + 16] = latency
-    return par
-
-
 class Spare:
     """Arrays of the last launch, for the next one: fresh memory for every launch would cost the host more than a short
     launch itself. One launch at a time may use it."""
@@ -328,35 +157,15 @@ def build_state(
     any: what only an SM with a block looks at is set up for the others alone. spare: memory of an earlier launch.
     log: arrays of a `tracing.recorder.Recorder`.
     """
-    room, spare = Capacity(), spare or Spare()
+    spare = spare or Spare()
     sms, parts, slots = int(par[L.P_SM_COUNT]), int(par[L.P_SUB_PARTITIONS]), int(par[L.P_WARP_SLOTS])
     in_order = par[L.P_CLUSTER_BLOCKS] == 0
     used = min(sms, int(np.prod(par[L.P_GRID_X : L.P_GRID_Z + 1]))) if in_order else sms
-    warps = sms * parts * slots + int(par[L.P_OTHER_HALF])  # rows of lanes
-    sm_warps = warps // sms
-    values = constant_rows(lowered, banks)
-    regs = spare.take("regs", (32 * (len(values) + warps * lowered.rows_per_warp),), np.uint32)
-    regs[: 32 * len(values)] = np.repeat(values, 32)
-    tables = memory.tables()
-    shared = spare.zeros("shared", (sms, int(par[L.P_BLOCK_SLOTS] * par[L.P_SHARED_STRIDE])), used, np.uint8)
-    local_words = sm_warps * int(par[L.P_LOCAL_BYTES] * par[L.P_LANES]) // 4
-    whole = sms if par[L.P_OTHER_HALF] else used  # second halves lie behind the first ones of all SMs
-    local = spare.zeros("local", (sms, max(local_words, 32)), whole, np.uint32)
-    icache_lines = parts * par[L.P_L0_LINES] + (par[L.P_IL1_SETS] + par[L.P_IL15_SETS]) * par[L.P_ICACHE_WAYS]
-    misses = int(par[L.P_MAX_OUTSTANDING]) + max(parts, 4) * ROOM
-    constant = spare.take("constant", (sms, BANKS * BANK_BYTES >> int(par[L.P_CONST_SHIFT])))
-    constant[:used] = CONSTANT_NOWHERE
-    held = int(par[L.P_SUB_PARTITIONS]) * L.QUEUE_MOST
-    code = checked_code(lowered, int(par[L.P_LANES]))
-    checks = int(par[L.P_CHECKS])
-    remembered = (sms, shared.shape[1], RECORDS) if checks & (CHECK_INIT | CHECK_RACE) else (1, 1, 1)
-    races, inits = checks & CHECK_RACE, checks & CHECK_INIT
-    block_slots, block_warps = int(par[L.P_BLOCK_SLOTS]), int(par[L.P_HALVES])
-    clocks = (sms, block_slots, block_warps + WARP_ROWS, block_warps) if races else (1, 1, 1, 1)
+    warps = sms * parts * slots
+    code = checked_code(lowered)
     state = L.State(
         code=code,
         par=par,
-        regs=regs,
         preds=spare.take("preds", (16 * warps,), np.uint32),
         warp=spare.zeros("warp", (warps, L.W_FIELDS), warps),
         split=spare.zeros("split", (warps, L.D_FIELDS), warps),
@@ -365,69 +174,112 @@ def build_state(
         part=np.zeros((sms * parts, L.Q_FIELDS), np.int64),
         sm=np.zeros((sms, L.S_FIELDS), np.int64),
         block=spare.zeros("block", (sms, int(par[L.P_BLOCK_SLOTS]), L.B_FIELDS), sms),
-        tags=spare.zeros("tags", (sms, int(par[L.P_L1_SETS] * par[L.P_L1_WAYS]), L.L_FIELDS), used),
-        icache=spare.zeros("icache", (sms, int(icache_lines), 3), used),
-        constant=constant,
-        constant_order=spare.take("constant_order", (sms, int(par[L.P_CONST_FIRST] + par[L.P_CONST_SECOND]))),
-        shared8=shared,
-        shared32=shared.view(np.uint32),
-        local8=local.reshape(-1).view(np.uint8),
-        local32=local.reshape(-1),
-        memory8=tables.arena,
-        memory32=tables.arena.view(np.uint32),
-        starts=tables.starts,
-        ends=tables.ends,
-        bank8=banks,
-        bank32=banks.view(np.uint32),
-        request=spare.take("request", (sms, room.requests, REQ_FIELDS)),
-        requests=np.zeros(sms, np.int64),
-        heap=spare.take("heap", (sms, room.events, 2)),
-        token=spare.zeros("token", (sms, room.tokens, L.T_FIELDS), used),
-        miss=spare.zeros("miss", (sms, misses, L.M_FIELDS), used),
-        copy_targets=spare.take("copy_targets", (sms, 32 + 2 * int(par[L.P_BANKS]))),
-        held=spare.take("held", (sms, held, L.H_FIELDS)),
-        held_lines=spare.take("held_lines", (sms, held, L.HELD_LINES, 2)),
-        held_values=spare.take("held_values", (sms, held, 8, 32), np.uint32),
-        held_address=spare.take("held_address", (sms, held, 32)),
-        deferred=spare.zeros("deferred", (sms, room.deferred, L.X_FIELDS), used),
-        lanes=spare.take("lanes", (sms, room.deferred, 32)),
-        values=spare.take("values", (sms, room.deferred, 8, 32), np.uint32),
-        address=spare.take("address", (sms, 32)),
-        touched=spare.take("touched", (sms, max(160, int(par[L.P_BANKS])), 2)),
-        tile=spare.take("tile", (sms * TILE_WORDS,), np.uint32),
         done=spare.take("done", (sms, int(par[L.P_BLOCK_SLOTS]), 2)),
         line=np.zeros((chunks, len(code), L.N_FIELDS), np.int64),
-        shadow=np.zeros(remembered, np.int64),
-        lane_clock=np.zeros((warps, LANE_ROWS, 32) if races else (1, 1, 1), np.int64),
-        warp_clock=np.zeros(clocks, np.int64),
-        local_known=np.zeros(local.nbytes if inits else 1, np.uint8),
-        unknown=tables.unknown if inits else np.zeros(1, np.uint8),
+        **_memories(par, lowered, banks, memory, spare, used),
+        **_caches(par, spare, used),
+        **_pools(par, spare, used),
         **(log or nothing_recorded()),
     )
     state.part[:, L.Q_NEXT] = L.NEVER
     state.warp[:, L.W_BLOCK] = -1
     state.warp[:, L.W_AGE] = -1
-    state.tags[:used, :, L.L_TAG] = -1
-    state.icache[:used, :, 0] = -1
-    state.token[:used, :, L.T_NEXT] = np.arange(1, room.tokens + 1)
-    state.token[:used, -1, L.T_NEXT] = -1
-    state.miss[:used, :, L.M_NEXT] = np.arange(1, misses + 1)
     return state
 
 
-def checked_code(lowered: Lowered, lanes: int = 32) -> np.ndarray:
+def _memories(
+    par: np.ndarray, lowered: Lowered, banks: np.ndarray, memory: DeviceMemory, spare: Spare, used: int
+) -> dict[str, np.ndarray]:
+    """Registers, shared, local, global and constant memory, and what is remembered about them for the checks."""
+    sms, warps = int(par[L.P_SM_COUNT]), int(par[L.P_SUB_PARTITIONS] * par[L.P_WARP_SLOTS])
+    values = constant_rows(lowered, banks)
+    regs = spare.take("regs", (32 * (len(values) + sms * warps * lowered.rows_per_warp),), np.uint32)
+    regs[: 32 * len(values)] = np.repeat(values, 32)
+    shared = spare.zeros("shared", (sms, int(par[L.P_BLOCK_SLOTS] * par[L.P_SHARED_STRIDE])), used, np.uint8)
+    local_words = warps * int(par[L.P_LOCAL_BYTES]) * 32 // 4
+    local = spare.zeros("local", (sms, max(local_words, 32)), used, np.uint32).reshape(-1)
+    tables = memory.tables()
+    races, inits = int(par[L.P_CHECKS]) & CHECK_RACE, int(par[L.P_CHECKS]) & CHECK_INIT
+    slots, of_block = int(par[L.P_BLOCK_SLOTS]), int(par[L.P_WARPS])
+    clocks = (sms, slots, of_block + WARP_ROWS, of_block) if races else (1, 1, 1, 1)
+    return {
+        "regs": regs,
+        "shared8": shared,
+        "shared32": shared.view(np.uint32),
+        "local8": local.view(np.uint8),
+        "local32": local,
+        "memory8": tables.arena,
+        "memory32": tables.arena.view(np.uint32),
+        "starts": tables.starts,
+        "ends": tables.ends,
+        "bank8": banks,
+        "bank32": banks.view(np.uint32),
+        "shadow": np.zeros((sms, shared.shape[1], RECORDS) if races or inits else (1, 1, 1), np.int64),
+        "lane_clock": np.zeros((sms * warps, LANE_ROWS, 32) if races else (1, 1, 1), np.int64),
+        "warp_clock": np.zeros(clocks, np.int64),
+        "local_known": np.zeros(local.nbytes if inits else 1, np.uint8),
+        "unknown": tables.unknown if inits else np.zeros(1, np.uint8),
+    }
+
+
+def _caches(par: np.ndarray, spare: Spare, used: int) -> dict[str, np.ndarray]:
+    """L1, instruction and constant caches, empty."""
+    sms, ways = int(par[L.P_SM_COUNT]), par[L.P_ICACHE_WAYS]
+    lines = par[L.P_SUB_PARTITIONS] * par[L.P_L0_LINES] + (par[L.P_IL1_SETS] + par[L.P_IL15_SETS]) * ways
+    tags = spare.zeros("tags", (sms, int(par[L.P_L1_SETS] * par[L.P_L1_WAYS]), L.L_FIELDS), used)
+    icache = spare.zeros("icache", (sms, int(lines), 3), used)
+    constant = spare.take("constant", (sms, BANKS * BANK_BYTES >> int(par[L.P_CONST_SHIFT])))
+    tags[:used, :, L.L_TAG] = -1
+    icache[:used, :, 0] = -1
+    constant[:used] = CONSTANT_NOWHERE
+    order = spare.take("constant_order", (sms, int(par[L.P_CONST_FIRST] + par[L.P_CONST_SECOND])))
+    return {"tags": tags, "icache": icache, "constant": constant, "constant_order": order}
+
+
+def _pools(par: np.ndarray, spare: Spare, used: int) -> dict[str, np.ndarray]:
+    """What instructions in flight need, and the scratch of the one at hand."""
+    room, sms = Capacity(), int(par[L.P_SM_COUNT])
+    # Each has a sector of its own, and the load that reaches the limit may ask for some more.
+    misses = int(par[L.P_MAX_OUTSTANDING]) + ROOM
+    held = int(par[L.P_SUB_PARTITIONS]) * L.QUEUE_MOST
+    token = spare.zeros("token", (sms, room.tokens, L.T_FIELDS), used)
+    miss = spare.zeros("miss", (sms, misses, L.M_FIELDS), used)
+    for free, link in ((token, L.T_NEXT), (miss, L.M_NEXT)):
+        free[:used, :, link] = np.arange(1, free.shape[1] + 1)
+        free[:used, -1, link] = -1
+    return {
+        "token": token,
+        "miss": miss,
+        "request": spare.take("request", (sms, room.requests, REQ_FIELDS)),
+        "requests": np.zeros(sms, np.int64),
+        "event_time": spare.take("event_time", (sms, room.events)),
+        "event": spare.take("event", (sms, room.events)),
+        "held": spare.take("held", (sms, held, L.H_FIELDS)),
+        "held_lines": spare.take("held_lines", (sms, held, L.HELD_LINES, 2)),
+        "held_values": spare.take("held_values", (sms, held, 8, 32), np.uint32),
+        "held_address": spare.take("held_address", (sms, held, 32)),
+        "deferred": spare.zeros("deferred", (sms, room.deferred, L.X_FIELDS), used),
+        "lanes": spare.take("lanes", (sms, room.deferred, 32)),
+        "values": spare.take("values", (sms, room.deferred, 8, 32), np.uint32),
+        "address": spare.take("address", (sms, 32)),
+        "copy_targets": spare.take("copy_targets", (sms, 32 + 2 * int(par[L.P_BANKS]))),
+        "touched": spare.take("touched", (sms, max(160, int(par[L.P_BANKS])), 2)),
+        "tile": spare.take("tile", (sms * TILE_WORDS,), np.uint32),
+    }
+
+
+def checked_code(lowered: Lowered) -> np.ndarray:
     """The program's rows, and behind them one that stops a run past the end of the code.
 
     Loads with which the compiler's loop for a floating-point atomic on shared memory begins (LDS, compute,
     ATOMS.CAST.SPIN with the loaded value, again if another lane was faster) are marked: they are half of an atomic, not
-    a race. A shuffle is told if its warp has fewer than 32 `lanes`.
+    a race.
     """
     end = np.zeros((1, M.COLUMNS), np.int32)
     end[0, [M.COL_OP, M.COL_CLASS, M.COL_UNIT, M.COL_AUX0]] = M.OP_BPT, M.CLS_CONTROL, M.UNIT_CBU, M.BPT_CODE_END
     end[0, [M.COL_GUARD, M.COL_WBAR, M.COL_RBAR, M.COL_PD0, M.COL_PD1, M.COL_PS0, M.COL_PS1, M.COL_PS2]] = 7
     end[0, [M.COL_A, M.COL_B, M.COL_C, M.COL_CONST]] = -1
     code = np.concatenate([lowered.code, end])
-    code[code[:, M.COL_OP] == M.OP_SHFL, M.COL_AUX1] = 32 - lanes
     spins = (code[:, M.COL_OP] == M.OP_ATOM) & (code[:, M.COL_AUX4] >> 8 == M.ATOMIC_CAST_SPIN)
     for k in np.flatnonzero(spins).tolist():
         for before in range(k - 1, max(k - _SPIN_REACH, -1), -1):

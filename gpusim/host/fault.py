@@ -20,6 +20,7 @@ from gpusim.errors import (
     DeadlockError,
     KernelError,
     MemoryAccessError,
+    PoolExhausted,
     SynchronizationError,
     UninitializedReadError,
 )
@@ -53,7 +54,7 @@ def fault(state: L.State, sm: int, program: Program, launch: Launch, memory: Dev
         return _access_fault(code, address, size, instruction.opcode, state.code[pc], memory, place)
     if code == L.E_RACE:
         other = int(record[L.S_ERROR_OTHER])
-        thread = (other >> WARP_BIT & 1023) * int(state.par[L.P_LANES]) + (other >> LANE_BIT & 31)
+        thread = (other >> WARP_BIT & 1023) * 32 + (other >> LANE_BIT & 31)
         before = program.instructions[other >> PC_BIT & 0xFFFFF]
         return DataRaceError(
             address=address,
@@ -73,6 +74,8 @@ def fault(state: L.State, sm: int, program: Program, launch: Launch, memory: Dev
         return _sync_fault(code, address, size, place)
     if code == L.E_DEADLOCK:
         return DeadlockError(cycle=int(record[L.S_NOW]), waiting=("lanes of one warp wait for each other",), **place)
+    if code == L.E_POOL:
+        return PoolExhausted(pool=L.POOLS[address], size=size, **place)
     reasons = {
         L.E_BAD_TARGET: f"jump to 0x{address & 0xFFFFFFFF:x}, which is outside the kernel's code",
         L.E_CLUSTER: f"shared address 0x{address:x} is one of block {address >> 24} of the cluster, which "
@@ -201,7 +204,7 @@ def _place(
     block = tuple(int(v) for v in state.block[sm, slot, L.B_X : L.B_Z + 1]) if slot >= 0 else None
     thread = None
     if lane is not None:
-        thread = _thread(int(state.warp[warp, L.W_INDEX] * state.par[L.P_LANES]) + lane, launch)
+        thread = _thread(int(state.warp[warp, L.W_INDEX] * 32) + lane, launch)
     return {
         "kernel": program.name,
         "file": instruction.file,

@@ -12,7 +12,8 @@ import numpy as np
 from gpusim.config import GPUConfig
 from gpusim.engine.device import CyclesUsedUp, Device, HostRefused, MachineStopped, NothingMoves
 from gpusim.engine.dispatcher import G_FIELDS
-from gpusim.engine.machine import VECTOR_BYTES, build_state, constant_banks, parameters
+from gpusim.engine.machine import build_state, constant_banks
+from gpusim.engine.parameters import VECTOR_BYTES, Memories, parameters
 from gpusim.engine.retime import changes, retimed
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.memory import SECTOR_BYTES
@@ -24,7 +25,6 @@ from gpusim.launch import Launch
 from gpusim.launch.compatibility import check_architecture
 from gpusim.launch.memory import DeviceMemory
 from gpusim.launch.occupancy import check_cluster, check_dimensions, occupancy
-from gpusim.launch.warp_size import check_warp_size
 from gpusim.results.record import LaunchRecord
 from gpusim.results.result import Result
 from gpusim.tracing.recorder import Recorder
@@ -69,7 +69,6 @@ def run_launch(
     options = TraceOptions.of(trace)
     check_architecture(program.arch, config.gpu.arch, program.name)
     lowered = lowered_once(program, config)
-    check_warp_size(config, program, lowered.code, options is not None)
     check_dimensions(config, launch.grid, launch.block, program.name)
     fits = occupancy(
         config,
@@ -97,10 +96,7 @@ def run_launch(
         launch,
         lowered,
         fits,
-        program.shared_base,
-        program.shared_base + shared,
-        local_bytes,
-        memory.base,
+        Memories(program.shared_base, program.shared_base + shared, local_bytes, memory.base),
         strict_barriers,
         program.cluster or (0, 0, 0),
         checks,

@@ -161,8 +161,7 @@ class Lane:
         par = self.state.par
         if LOCAL_WINDOW <= address < LOCAL_WINDOW + WINDOW_BYTES:
             offset, size = address - LOCAL_WINDOW, int(par[L.P_LOCAL_BYTES])
-            lanes = int(par[L.P_LANES])
-            mine = self.state.local8.reshape(-1, size // 4, lanes, 4)[self.warp, :, self.lane].reshape(-1)
+            mine = self.state.local8.reshape(-1, size // 4, 32, 4)[self.warp, :, self.lane].reshape(-1)
             return self._inside(mine, offset, nbytes, address, "local")
         if SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_BYTES:
             sm = sm_of(self.state, self.warp)

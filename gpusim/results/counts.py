@@ -11,7 +11,6 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from gpusim.config.lanes import ROW, rows_of_warp
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.memory import SECTOR_BYTES
 from gpusim.results.record import LaunchRecord
@@ -40,18 +39,6 @@ class Counts:
     def code(self) -> np.ndarray:
         """The lowered program, int32 [instructions, COLUMNS]."""
         return lowered_code(self.record.program)
-
-    @cached_property
-    def rows(self) -> np.ndarray:
-        """[instructions] How often each has gone through its unit with a row of 32 lanes or fewer.
-
-        As often as it was executed; in warps of 64 once for each half, of which as many are taken to have run as the
-        active threads would fill.
-        """
-        executed = self.line[:, L.N_EXECUTED]
-        if rows_of_warp(self.record.config) == 1:
-            return executed
-        return np.clip(self.line[:, L.N_THREADS] // ROW, executed, 2 * executed)
 
     def total(self, field: int, rows: np.ndarray | None = None) -> int:
         """Sum of one N_* counter over all instructions, or over those in `rows` (bool [instructions])."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpusim.config.derived import peak_bytes_per_cycle
-from gpusim.engine.machine import ONE_VALUE_UNITS, unit_timing
+from gpusim.engine.parameters import unit_timing
 from gpusim.engine.state import layout as L
 from gpusim.results.counts import Counts, ratio
 from gpusim.results.metric_table import STALL_MEANINGS
@@ -75,7 +75,7 @@ def pipe_cycles(counts: Counts) -> dict[str, int]:
     """Cycles that each execution pipe is occupied, summed over all sub-partitions; pipes without work left out."""
     interval, _ = unit_timing(counts.record.config)
     units = counts.code[:, M.COL_UNIT]
-    rows = np.where(np.isin(units, ONE_VALUE_UNITS), counts.line[:, L.N_EXECUTED], counts.rows)
+    rows = counts.line[:, L.N_EXECUTED]
     executed = np.bincount(units, weights=rows, minlength=len(interval))
     return {name: int(executed[unit] * interval[unit]) for unit, name in PIPES.items() if executed[unit]}
 

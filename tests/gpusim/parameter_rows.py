@@ -193,7 +193,7 @@ SM_ROWS = (
     Row("gpu.name", "Paper GPU", Shown("Paper GPU", report=True), "a label of reports"),
     Row("gpu.arch", "sm_80", Fails("empty", "a GPU of sm_80 does not run"), "machine code is for one architecture"),
     Row("gpu.clock_mhz", 3960, slower("read", 0.5), "memory's bytes a second are fewer bytes a cycle"),
-    Row("gpu.warp_size", 33, Refused("gpu.warp_size"), "only some sizes are modelled"),
+    Row("gpu.warp_size", 33, Refused("gpu.warp_size"), "programs are compiled for 32"),
     Row("sm.count", 1, slower("copy", 0.5), "half as many SMs"),
     Row("sm.gpcs", 2, more("together", ASKED, 0.5), "reads of different GPCs are not joined", FOUR_SMS),
     Row("sm.gpcs", 3, Fails("cluster", "does not fit a GPC"), "a cluster lies in one"),

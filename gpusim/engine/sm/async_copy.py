@@ -7,6 +7,7 @@ has a race. What takes its time is the announcement, through L1 and L2 as a load
 import numpy as np
 
 from gpusim.engine.rows.common import predicate, row_offset
+from gpusim.engine.sm.access import access
 from gpusim.engine.sm.bulk_copy import bulk_access
 from gpusim.engine.sm.cluster import own_offset, own_offsets
 from gpusim.engine.sm.coalescer import coalesce
@@ -135,7 +136,7 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
         wavefronts, ideal = copy_wavefronts(st.address[sm], target, reading, size, banks, shift, target[32:])
         line[L.N_SHARED_WAVEFRONTS] += wavefronts
         line[L.N_SHARED_IDEAL] += ideal
-    there = read_lines(st, sm, q, w, i, bypass, lines, time, k, mask, 0)
+    there = read_lines(st, sm, access(q, w, i, wb, mask, 0, time), lines, bypass, np.int64(k))
     token[L.T_TIME] = max(token[L.T_TIME], there)
 
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from gpusim.engine.rows.common import predicate, row_offset
 from gpusim.engine.sm.convergence import block_at_barrier, pick, release_from_barrier
-from gpusim.engine.sm.halves import let_half_go, wake_halves
-from gpusim.engine.sm.readiness import block, charge, make_ready
+from gpusim.engine.sm.readiness import block, charge, look_again
 from gpusim.engine.sm.shadow import (
     CHECK_RACE,
     CHECK_SYNC,
@@ -40,27 +39,16 @@ def release(st, sm, w0, barrier, time, current_w):
     b[L.B_RESULT + barrier] = b[L.B_REDUCED + barrier]
     b[L.B_ARRIVED + barrier] = 0
     b[L.B_REDUCED + barrier] = -1
-    parts = par[L.P_SUB_PARTITIONS]
-    count = parts * par[L.P_WARP_SLOTS]
-    other = par[L.P_OTHER_HALF]
-    for local in range(count if other == 0 else 2 * count):
-        w = sm * count + local
-        if local >= count:
-            w += other - count
+    count = par[L.P_SUB_PARTITIONS] * par[L.P_WARP_SLOTS]
+    for w in range(sm * count, (sm + 1) * count):
         if st.warp[w, L.W_BLOCK] != slot or st.warp[w, L.W_STATE] == L.FREE:
             continue
         if par[L.P_CHECKS] & CHECK_RACE:
             pass_barrier(st, sm, w, barrier)
         release_from_barrier(st.split, w, barrier)
         if w != current_w and st.warp[w, L.W_ACTIVE] == 0 and pick(st.warp, st.split, w):
-            if other != 0:
-                let_half_go(st, w, time)
-            else:
-                charge(st, sm, w, L.R_BARRIER, time)
-                make_ready(st, sm, sm * parts + local % parts, local // parts, w, time, time)
-    if other != 0:
-        for w in range(sm * count, (sm + 1) * count):
-            wake_halves(st, sm, w, time)
+            charge(st, sm, w, L.R_BARRIER, time)
+            look_again(st, sm, w, time)
     if par[L.P_CHECKS] & CHECK_RACE:
         close_barrier(st, sm, slot, barrier)
 

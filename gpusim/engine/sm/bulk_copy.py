@@ -212,6 +212,7 @@ def row_extent(st, start, size, exact):
     return extent if exact else (extent * size + _UNIT - 1) // _UNIT * _UNIT // size
 
 
+# many parameters: the box, its map and what is done with it, which `tensor_copy` alone knows.
 @compiled
 def move_row(st, sm, start, first, count, size, row, shared, shift, load, kind, operation):
     """`count` elements from number `first` on; row: byte in global memory of element 0, -1 if it is out of bounds."""

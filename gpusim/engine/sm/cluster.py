@@ -8,8 +8,7 @@ in its upper byte, as on the hardware: code builds it from SR_CgaCtaId, or from 
 
 import numpy as np
 
-from gpusim.engine.sm.halves import let_half_go, wake_halves
-from gpusim.engine.sm.readiness import block, charge, make_ready
+from gpusim.engine.sm.readiness import block, charge, look_again
 from gpusim.engine.sm.space import fail
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.bits import popc
@@ -125,19 +124,11 @@ def let_go(st, sm, slot, time):
     b[L.B_CLUSTER_ARRIVED] = 0
     b[L.B_CLUSTER_TIME] = 0
     b[L.B_CLUSTER_PHASE] += 1
-    parts = st.par[L.P_SUB_PARTITIONS]
-    count = parts * st.par[L.P_WARP_SLOTS]
-    other = st.par[L.P_OTHER_HALF]
-    for local in range(count):
-        w = sm * count + local
-        if other != 0:
-            for half in (w, w + other):
-                if st.warp[half, L.W_BLOCK] == slot and st.warp[half, L.W_STATE] == L.WAIT_CLUSTER:
-                    let_half_go(st, half, time)
-            wake_halves(st, sm, w, time)
-        elif st.warp[w, L.W_BLOCK] == slot and st.warp[w, L.W_STATE] == L.WAIT_CLUSTER:
+    count = st.par[L.P_SUB_PARTITIONS] * st.par[L.P_WARP_SLOTS]
+    for w in range(sm * count, (sm + 1) * count):
+        if st.warp[w, L.W_BLOCK] == slot and st.warp[w, L.W_STATE] == L.WAIT_CLUSTER:
             charge(st, sm, w, L.R_BARRIER, time)
-            make_ready(st, sm, sm * parts + local % parts, local // parts, w, time, time)
+            look_again(st, sm, w, time)
 
 
 @compiled

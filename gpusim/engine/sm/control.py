@@ -17,7 +17,7 @@ from gpusim.engine.sm.convergence import (
     yield_lanes,
 )
 from gpusim.engine.sm.flight import close_copies
-from gpusim.engine.sm.readiness import block, charge, first_half
+from gpusim.engine.sm.readiness import block, charge
 from gpusim.engine.sm.shadow import CHECK_RACE, CHECK_SYNC, mask_is_sound, sync_lanes
 from gpusim.engine.sm.space import fail
 from gpusim.engine.state import layout as L
@@ -27,14 +27,15 @@ from isa import microops as M
 
 
 @compiled
-def goto(st, sm, w, i, taken, target, chunk):
+def goto(st, sm, w, i, taken, target):
     """Sends lanes to an instruction, and counts a divergence."""
     if target < 0 or target >= st.code.shape[0]:
         fail(st, sm, L.E_BAD_TARGET, i, w, lowest_bit(taken), target * 16, 16)
         return
-    st.line[chunk, i, L.N_BRANCHES] += 1
+    line = st.line[st.sm[sm, L.S_CHUNK], i]
+    line[L.N_BRANCHES] += 1
     if branch(st.warp, st.split, w, taken, target, i + 1):
-        st.line[chunk, i, L.N_DIVERGENT] += 1
+        line[L.N_DIVERGENT] += 1
 
 
 @compiled
@@ -48,7 +49,7 @@ def same_target(st, a, lanes, leader):
 
 
 @compiled
-def indirect(st, sm, w, i, wb, taken, chunk):
+def indirect(st, sm, w, i, wb, taken):
     """Branch to an address from registers: one group of lanes goes, those with other targets repeat it later."""
     code = st.code
     a = row_offset(code[i, M.COL_A], wb)
@@ -69,8 +70,9 @@ def indirect(st, sm, w, i, wb, taken, chunk):
         while left != 0:
             left &= ~same_target(st, a, left, lowest_bit(left))
             groups += 1
-        st.line[chunk, i, L.N_BRANCHES] += max(groups - 1, 1)
-        st.line[chunk, i, L.N_DIVERGENT] += groups - 1
+        line = st.line[st.sm[sm, L.S_CHUNK], i]
+        line[L.N_BRANCHES] += max(groups - 1, 1)
+        line[L.N_DIVERGENT] += groups - 1
     send(st.warp, st.split, w, group, target, lanes & ~group, i + 1)
 
 
@@ -88,123 +90,147 @@ def exit_threads(st, sm, w, i, mask, time):
 
 
 @compiled
-def control(st, sm, q, slot, w, i, wb, mask, time):
-    """Executes a control instruction for the lanes in `mask`. False if no lane of the warp can run now."""
+def branch_lanes(st, sm, w, i, wb, lanes):
+    """BRA: where its lanes go is decided by some of them, by all, or by who is missing (BRA.DIV, BRA.ANY)."""
+    active = st.warp[w, L.W_ACTIVE]
+    kind = st.code[i, M.COL_AUX1]
+    if kind == M.BRANCH_DIV:
+        a = row_offset(st.code[i, M.COL_A], wb)
+        if st.par[L.P_CHECKS] & CHECK_SYNC:
+            mask_is_sound(st, sm, i, w, lanes, a)
+        named = np.int64(st.regs[a + lowest_bit(active)])
+        if named & st.warp[w, L.W_ALIVE] & ~active == 0:
+            lanes = np.int64(0)
+    elif kind == M.BRANCH_ANY and lanes != 0:
+        lanes = active
+    goto(st, sm, w, i, lanes, np.int64(st.code[i, M.COL_AUX0]))
+
+
+@compiled
+def sync_warp(st, sm, w, i, wb, lanes):
+    """WARPSYNC. False if no lane of the warp can run now."""
     code = st.code
-    op = code[i, M.COL_OP]
-    chunk = st.sm[sm, L.S_CHUNK]
-    lanes = mask
-    lanes &= np.int64(predicate(code, i, M.COL_PS0, st.preds, 16 * w))  # the second predicate, as of BREAK P1, B0
-    if op == M.OP_BRA:
-        kind = code[i, M.COL_AUX1]
-        active = st.warp[w, L.W_ACTIVE]
-        if kind == M.BRANCH_DIV:
-            if st.par[L.P_CHECKS] & CHECK_SYNC:
-                mask_is_sound(st, sm, i, w, lanes, row_offset(code[i, M.COL_A], wb))
-            named = np.int64(st.regs[row_offset(code[i, M.COL_A], wb) + lowest_bit(active)])
-            if named & st.warp[w, L.W_ALIVE] & ~active == 0:
-                lanes = np.int64(0)
-        elif kind == M.BRANCH_ANY and lanes != 0:
-            lanes = active
-        goto(st, sm, w, i, lanes, np.int64(code[i, M.COL_AUX0]), chunk)
-        return True
-    if op == M.OP_EXIT:
-        if lanes == 0:
-            st.warp[w, L.W_PC] = i + 1
+    threads = min(st.par[L.P_THREADS] - 32 * st.warp[w, L.W_INDEX], 32)
+    named = (np.int64(1) << threads) - 1
+    if code[i, M.COL_AUX0] & 1 == 0:
+        a = row_offset(code[i, M.COL_A], wb)
+        named &= np.int64(st.regs[a + lowest_bit(lanes)])
+        if st.par[L.P_CHECKS] & CHECK_SYNC:
+            mask_is_sound(st, sm, i, w, lanes, a)
+    if code[i, M.COL_AUX0] & 4 != 0:
+        label = np.int64(code[i, M.COL_AUX1])
+        if label < 0 or label >= code.shape[0]:
+            fail(st, sm, L.E_BAD_TARGET, i, w, lowest_bit(lanes), label * 16, 16)
             return True
-        return exit_threads(st, sm, w, i, lanes, time)
-    if lanes == 0 and op != M.OP_BSYNC:
-        st.warp[w, L.W_PC] = i + 1
-        return True
-    if op == M.OP_BSSY:
-        set_barrier(st.warp, st.split, w, code[i, M.COL_AUX1])
-        st.warp[w, L.W_PC] = i + 1
-        return True
-    if op == M.OP_BSYNC:
-        if lanes != st.warp[w, L.W_ACTIVE]:  # guarded: only some of the lanes go to meet the others
-            st.warp[w, L.W_PC] = i + 1
-            return True
-        return meet(st.warp, st.split, w, code[i, M.COL_AUX1])
-    if op == M.OP_JMP or (op == M.OP_CALL and code[i, M.COL_AUX0] >= 0):
-        goto(st, sm, w, i, lanes, np.int64(code[i, M.COL_AUX0]), chunk)
-        return True
-    if op == M.OP_BRX or op == M.OP_JMX or op == M.OP_RET or op == M.OP_CALL:
-        indirect(st, sm, w, i, wb, lanes, chunk)
-        return True
-    if op == M.OP_BREAK:
-        leave(st.warp, st.split, w, code[i, M.COL_AUX1], lanes)
-        st.warp[w, L.W_PC] = i + 1
-        return True
+        return collect(st.warp, st.split, w, named, label)
+    active = st.warp[w, L.W_ACTIVE]
+    again = st.split[w, L.D_AGAIN] & active
+    runs = warp_sync(st.warp, st.split, w, named)
+    complete = named & ~active == 0 or st.split[w, L.D_AGAIN] & active != 0  # the last lane has arrived
+    if st.par[L.P_CHECKS] & CHECK_RACE and again == 0 and complete:
+        sync_lanes(st, w, named & st.warp[w, L.W_ALIVE])
+    return runs
+
+
+@compiled
+def move_barrier(st, w, i, wb, lanes):
+    """BMOV: the members of a convergence barrier to or from a register."""
+    number = st.code[i, M.COL_AUX1]
+    if st.code[i, M.COL_AUX0] == M.BMOV_FROM_REGISTER:
+        a = row_offset(st.code[i, M.COL_A], wb)
+        st.split[w, L.D_MEMBERS + number] = np.int64(st.regs[a + lowest_bit(lanes)])
+        return
+    write_lanes(st, i, wb, lanes, np.uint32(st.split[w, L.D_MEMBERS + number]))
+    if st.code[i, M.COL_AUX0] == M.BMOV_CLEAR:
+        st.split[w, L.D_MEMBERS + number] = 0
+
+
+@compiled
+def write_lanes(st, i, wb, lanes, value):
+    """A value into the destination register of some lanes."""
+    dst = row_offset(st.code[i, M.COL_DST], wb)
+    for lane in range(32):
+        if (lanes >> lane) & 1:
+            st.regs[dst + lane] = value
+
+
+@compiled
+def elect(st, w, i, wb, lanes):
+    """ELECT: the lowest lane, as a predicate and as its number."""
+    first = np.uint32(1) << np.uint32(lowest_bit(lanes))
+    p = st.code[i, M.COL_PD0]
+    if p != 7 and p != 15:
+        st.preds[16 * w + p] = (st.preds[16 * w + p] & ~np.uint32(lanes)) | first
+    write_lanes(st, i, wb, np.int64(0xFFFFFFFF), np.uint32(lowest_bit(lanes)))
+
+
+@compiled
+def reconverge(st, sm, w, i, wb, lanes):
+    """Instructions that move lanes of a warp between groups. False if no lane of the warp can run now."""
+    op = st.code[i, M.COL_OP]
+    if op == M.OP_BSYNC and lanes == st.warp[w, L.W_ACTIVE]:
+        return meet(st.warp, st.split, w, st.code[i, M.COL_AUX1])
     if op == M.OP_YIELD:
         yield_lanes(st.warp, st.split, w)
         return True
     if op == M.OP_WARPSYNC:
-        width = st.par[L.P_LANES]
-        threads = min(st.par[L.P_THREADS] - width * st.warp[w, L.W_INDEX], width)
-        named = (np.int64(1) << threads) - 1
-        if code[i, M.COL_AUX0] & 1 == 0:
-            named &= np.int64(st.regs[row_offset(code[i, M.COL_A], wb) + lowest_bit(lanes)])
-            if st.par[L.P_CHECKS] & CHECK_SYNC:
-                mask_is_sound(st, sm, i, w, lanes, row_offset(code[i, M.COL_A], wb))
-        if code[i, M.COL_AUX0] & 4 != 0:
-            label = np.int64(code[i, M.COL_AUX1])
-            if label < 0 or label >= code.shape[0]:
-                fail(st, sm, L.E_BAD_TARGET, i, w, lowest_bit(lanes), label * 16, 16)
-                return True
-            return collect(st.warp, st.split, w, named, label)
-        active = st.warp[w, L.W_ACTIVE]
-        again = st.split[w, L.D_AGAIN] & active
-        runs = warp_sync(st.warp, st.split, w, named)
-        complete = named & ~active == 0 or st.split[w, L.D_AGAIN] & active != 0  # the last lane has arrived
-        if st.par[L.P_CHECKS] & CHECK_RACE and again == 0 and complete:
-            sync_lanes(st, w, named & st.warp[w, L.W_ALIVE])
-        return runs
+        return sync_warp(st, sm, w, i, wb, lanes)
     if op == M.OP_ENDCOLLECTIVE:
         end_collective(st.warp, st.split, w)
         return True
-    if op == M.OP_BMOV:
-        number = code[i, M.COL_AUX1]
-        if code[i, M.COL_AUX0] == M.BMOV_FROM_REGISTER:
-            a = row_offset(code[i, M.COL_A], wb)
-            st.split[w, L.D_MEMBERS + number] = np.int64(st.regs[a + lowest_bit(lanes)])
-        else:
-            dst = row_offset(code[i, M.COL_DST], wb)
-            for lane in range(32):
-                if (lanes >> lane) & 1:
-                    st.regs[dst + lane] = np.uint32(st.split[w, L.D_MEMBERS + number])
-            if code[i, M.COL_AUX0] == M.BMOV_CLEAR:
-                st.split[w, L.D_MEMBERS + number] = 0
-    elif op == M.OP_ELECT:
-        first = np.uint32(1) << np.uint32(lowest_bit(lanes))
-        p = code[i, M.COL_PD0]
-        if p != 7 and p != 15:
-            st.preds[16 * w + p] = (st.preds[16 * w + p] & ~np.uint32(lanes)) | first
-        dst = row_offset(code[i, M.COL_DST], wb)
-        for lane in range(32):
-            st.regs[dst + lane] = np.uint32(lowest_bit(lanes))
-    elif op == M.OP_LEPC:
-        dst = row_offset(code[i, M.COL_DST], wb)
-        for lane in range(32):
-            if (lanes >> lane) & 1:
-                st.regs[dst + lane] = np.uint32(code[i, M.COL_AUX0])
-                st.regs[dst + 32 + lane] = np.uint32(0)
-    elif op == M.OP_LDGDEPBAR:
-        close_copies(st, sm, w, time, code[i, M.COL_WBAR])
-    elif op == M.OP_BPT:
+    if op == M.OP_BSSY:
+        set_barrier(st.warp, st.split, w, st.code[i, M.COL_AUX1])
+    elif op == M.OP_BREAK:
+        leave(st.warp, st.split, w, st.code[i, M.COL_AUX1], lanes)
+    st.warp[w, L.W_PC] = i + 1  # a guarded BSYNC, where only some of the lanes go to meet the others, as well
+    return True
+
+
+@compiled
+def control(st, sm, q, slot, w, i, wb, mask, time):
+    """Executes a control instruction for the lanes in `mask`. False if no lane of the warp can run now."""
+    code = st.code
+    op = code[i, M.COL_OP]
+    lanes = mask
+    lanes &= np.int64(predicate(code, i, M.COL_PS0, st.preds, 16 * w))  # the second predicate, as of BREAK P1, B0
+    if op == M.OP_BRA:
+        branch_lanes(st, sm, w, i, wb, lanes)
+        return True
+    if lanes == 0 and op != M.OP_BSYNC:
+        st.warp[w, L.W_PC] = i + 1
+        return True
+    if op == M.OP_EXIT or op == M.OP_KILL:
+        return exit_threads(st, sm, w, i, lanes, time)
+    if op == M.OP_JMP or (op == M.OP_CALL and code[i, M.COL_AUX0] >= 0):
+        goto(st, sm, w, i, lanes, np.int64(code[i, M.COL_AUX0]))
+        return True
+    if op == M.OP_BRX or op == M.OP_JMX or op == M.OP_RET or op == M.OP_CALL:
+        indirect(st, sm, w, i, wb, lanes)
+        return True
+    if op in (M.OP_BSSY, M.OP_BSYNC, M.OP_BREAK, M.OP_YIELD, M.OP_WARPSYNC, M.OP_ENDCOLLECTIVE):
+        return reconverge(st, sm, w, i, wb, lanes)
+    if op == M.OP_BPT:
         ended = code[i, M.COL_AUX0] == M.BPT_CODE_END
         fail(st, sm, L.E_CODE_END if ended else L.E_TRAP, i, w, lowest_bit(lanes), 0, 0)
         return True  # and stay: there is nothing behind the end of the code
+    if op == M.OP_BMOV:
+        move_barrier(st, w, i, wb, lanes)
+    elif op == M.OP_ELECT:
+        elect(st, w, i, wb, lanes)
+    elif op == M.OP_LEPC:
+        write_lanes(st, i, wb, lanes, np.uint32(code[i, M.COL_AUX0]))
+        write_lanes(st, i, wb + 32, lanes, np.uint32(0))
+    elif op == M.OP_LDGDEPBAR:
+        close_copies(st, sm, w, time, code[i, M.COL_WBAR])
     elif op == M.OP_NOP and st.par[L.P_CHECKS] & CHECK_RACE:
         sync_lanes(st, w, lanes)
-    elif op == M.OP_KILL:
-        return exit_threads(st, sm, w, i, lanes, time)
     st.warp[w, L.W_PC] = i + 1
     if op == M.OP_SYSCALL:
         st.warp[w, L.W_CALL] = time
         block(st, w, q, slot, L.WAIT_HOST, L.R_MISC)
         return False
     if op == M.OP_GROUP_WAIT and code[i, M.COL_AUX0] == 0:
-        charge(st, sm, w, L.R_WAIT, st.warp[first_half(st, w), L.W_GROUP_DONE])
+        charge(st, sm, w, L.R_WAIT, st.warp[w, L.W_GROUP_DONE])
     if op == M.OP_MEMBAR and code[i, M.COL_AUX0] >= M.SCOPE_GPU and st.warp[w, L.W_STORES] > 0:
         block(st, w, q, slot, L.WAIT_MEMBAR, L.R_MEMBAR)
         return False

@@ -68,7 +68,7 @@ def book_result(st, sm, q, w, i, cls, time):
     if op == M.OP_SHFL:
         start = enter_queue(st, q, time, 1)
         data = take_data_stage(st, sm, q, start, 1)
-        release_at(st, w, wbar, data - 2 + par[L.P_SHUFFLE_LATENCY], L.R_SHORT)
+        release_at(st, w, wbar, data - par[L.P_ENTRY] + par[L.P_SHUFFLE_LATENCY], L.R_SHORT)
         return
     if cls == M.CLS_SPECIAL:
         if not differs_by_lane(code, i):
@@ -78,13 +78,13 @@ def book_result(st, sm, q, w, i, cls, time):
         # Through the memory queue: the profiler's data-pipe wavefronts count thread numbers that are read.
         start = take_port(st, sm, L.S_SPECIAL_FREE, enter_queue(st, q, time, 2))
         data = take_data_stage(st, sm, q, start, 1)
-        release_at(st, w, wbar, data - 2 + par[L.P_SPECIAL_LATENCY], L.R_SHORT)
+        release_at(st, w, wbar, data - par[L.P_ENTRY] + par[L.P_SPECIAL_LATENCY], L.R_SHORT)
         return
     operand = code[i, M.COL_CONST]
     if operand >= 0:
         start = take_address_turn(st, sm, q, L.S_CONSTANT_FREE, time)
         there = max(start, constant_ready(st, sm, operand, start))
-        release_at(st, w, wbar, there - 2 + par[L.P_CONST_LATENCY], L.R_SHORT)
+        release_at(st, w, wbar, there - par[L.P_ENTRY] + par[L.P_CONST_LATENCY], L.R_SHORT)
         return
     if cls == M.CLS_CROSS:
         latency = par[L.P_VOTE_LATENCY]

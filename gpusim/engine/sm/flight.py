@@ -1,11 +1,15 @@
 """What is in flight: scoreboards, tokens of memory instructions, requests to L2 and the SM's queue of replies.
 
 A *token* stands for one instruction that waits for replies; a *miss* for one line request of L1 that several tokens may
-wait for. Replies arrive through a binary heap per SM, ordered by time.
+wait for. Replies arrive through a heap per SM, ordered by time. What has a fixed number ends the run with an error
+when it is used up.
 """
 
+import numpy as np
 
+from gpusim.engine.sm.space import exhausted
 from gpusim.engine.state import layout as L
+from gpusim.engine.state.heap import heap_pop, heap_push
 from gpusim.engine.state.jit import compiled
 from gpusim.engine.state.memory import (
     REQ_KIND,
@@ -23,45 +27,21 @@ FOR_TOKEN, FOR_MISS = range(2)
 
 
 @compiled
-def heap_push(st, sm, time, what):
-    """Queues an event of the SM."""
-    heap = st.heap[sm]
-    k = st.sm[sm, L.S_HEAP]
-    st.sm[sm, L.S_HEAP] = k + 1
-    while k > 0:
-        parent = (k - 1) >> 1
-        if heap[parent, 0] <= time:
-            break
-        heap[k, 0] = heap[parent, 0]
-        heap[k, 1] = heap[parent, 1]
-        k = parent
-    heap[k, 0] = time
-    heap[k, 1] = what
+def push_event(st, sm, time, what):
+    """Queues an event of the SM. Events of one cycle are taken in the order of their numbers, misses and tokens in
+    turn, so it does not matter which was queued first."""
+    count = st.sm[sm, L.S_EVENTS]
+    if count >= st.event.shape[1]:
+        exhausted(st, sm, L.POOL_EVENTS, 0, st.event.shape[1])
+        return
+    st.sm[sm, L.S_EVENTS] = heap_push(st.event_time[sm], st.event[sm], count, time, what)
 
 
 @compiled
-def heap_pop(st, sm):
+def pop_event(st, sm):
     """Takes the earliest event off and returns what it is."""
-    heap = st.heap[sm]
-    what = heap[0, 1]
-    n = st.sm[sm, L.S_HEAP] - 1
-    st.sm[sm, L.S_HEAP] = n
-    time = heap[n, 0]
-    last = heap[n, 1]
-    k = 0
-    while True:
-        child = 2 * k + 1
-        if child >= n:
-            break
-        if child + 1 < n and heap[child + 1, 0] < heap[child, 0]:
-            child += 1
-        if heap[child, 0] >= time:
-            break
-        heap[k, 0] = heap[child, 0]
-        heap[k, 1] = heap[child, 1]
-        k = child
-    heap[k, 0] = time
-    heap[k, 1] = last
+    what = st.event[sm, 0]
+    st.sm[sm, L.S_EVENTS] = heap_pop(st.event_time[sm], st.event[sm], st.sm[sm, L.S_EVENTS])
     return what
 
 
@@ -69,6 +49,9 @@ def heap_pop(st, sm):
 def send(st, sm, time, line, sectors, kind, what, payload, operations):
     """Appends a request to the SM's outgoing queue of this window."""
     n = st.requests[sm]
+    if n >= st.request.shape[1]:
+        exhausted(st, sm, L.POOL_REQUESTS, 0, st.request.shape[1])
+        return
     r = st.request[sm, n]
     r[REQ_TIME] = time
     r[REQ_LINE] = line
@@ -83,8 +66,11 @@ def send(st, sm, time, line, sectors, kind, what, payload, operations):
 
 @compiled
 def new_token(st, sm, w, scoreboard, kind):
-    """Takes a token off the free list (the issue stage has seen to it that there is one)."""
+    """Takes a token off the free list (`admission` has seen to it that there is one)."""
     k = st.sm[sm, L.S_TOKEN_FREE]
+    if k < 0:
+        exhausted(st, sm, L.POOL_TOKENS, w, st.token.shape[1])
+        return np.int64(0)
     token = st.token[sm, k]
     st.sm[sm, L.S_TOKEN_FREE] = token[L.T_NEXT]
     token[L.T_WARP] = w
@@ -93,7 +79,7 @@ def new_token(st, sm, w, scoreboard, kind):
     token[L.T_LEFT] = 0
     token[L.T_KIND] = kind
     token[L.T_SECTORS] = 0
-    return k
+    return np.int64(k)
 
 
 @compiled
@@ -124,7 +110,7 @@ def open_copies(st, sm, w):
 @compiled
 def event_at(st, sm, time, k):
     """An end of known time of token k comes by the queue of replies, as those of unknown time do."""
-    heap_push(st, sm, time, 2 * k + FOR_TOKEN)
+    push_event(st, sm, time, 2 * k + FOR_TOKEN)
     st.sm[sm, L.S_IN_FLIGHT] += 1
 
 
@@ -154,7 +140,7 @@ def deliver(st, queue, count):
         sm = queue[n, 0]
         r = st.request[sm, queue[n, 1]]
         reply = r[REQ_REPLY]
-        heap_push(st, sm, reply, r[REQ_TOKEN] & 0xFFFFFFFF)
+        push_event(st, sm, reply, r[REQ_TOKEN] & 0xFFFFFFFF)
         if reply > st.sm[sm, L.S_LAST_REPLY]:
             st.sm[sm, L.S_LAST_REPLY] = reply
     for sm in range(st.requests.size):

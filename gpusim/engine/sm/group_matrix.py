@@ -13,7 +13,6 @@ from gpusim.engine.rows.common import predicate, row_offset
 from gpusim.engine.rows.lanes import load, splat, store
 from gpusim.engine.rows.tensor_integer import integer_sum
 from gpusim.engine.rows.tensor_sum import fused_sum
-from gpusim.engine.sm.readiness import first_half
 from gpusim.engine.sm.space import fail
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled
@@ -156,5 +155,4 @@ def group_matrix(st, sm, w, i, wb, mask, time):
         else:
             columns_of_eight(st, i, st.tile, a, tile + _B_TILE, c + words * n, d + words * n, adds, mask)
     busy = max(columns // st.par[L.P_GROUP_COLUMNS], st.par[L.P_GROUP_LEAST])
-    keeper = first_half(st, w)
-    st.warp[keeper, L.W_GROUP_DONE] = max(st.warp[keeper, L.W_GROUP_DONE], time) + busy
+    st.warp[w, L.W_GROUP_DONE] = max(st.warp[w, L.W_GROUP_DONE], time) + busy

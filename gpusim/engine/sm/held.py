@@ -12,6 +12,7 @@ import numpy as np
 from gpusim.engine.sm.coalescer import atomic_requests
 from gpusim.engine.sm.flight import hold
 from gpusim.engine.sm.lines import atomic_lines, defer, line_filter, read_lines, take_operands, write_lines
+from gpusim.engine.sm.space import exhausted
 from gpusim.engine.sm.stages import keep_place, note_store
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled
@@ -41,73 +42,77 @@ def must_wait(st, sm, path):
 
 
 @compiled
-def access_lines(st, sm, q, w, i, wb, mask, size, count, time, path, kept):
+def access_lines(st, sm, a, count, path, kept):
     """Sends an instruction on its way: `count` lines in st.touched[sm], addresses in st.address[sm].
 
     kept: row of st.held[sm] where it has waited, or -1.
     """
     if path == PATH_READ:
-        read_lines(st, sm, q, w, i, False, count, time, -1, mask, size)
+        read_lines(st, sm, a, count, False, np.int64(-1))
         return
     if path == PATH_WRITE:
-        write_lines(st, sm, q, w, i, mask, size, count, time, KIND_WRITE, -1)
+        write_lines(st, sm, a, count, np.int64(KIND_WRITE), np.int64(-1))
         return
     touched = st.touched[sm]
     if path != PATH_READ_STRONG:
         st.sm[sm, L.S_DEFERRED_LINES] |= line_filter(touched, count)
-    entry = defer(st, sm, w, i, wb, mask, size, kept)
+    entry = defer(st, sm, a, kept)
     if path == PATH_READ_STRONG:
-        atomic_lines(st, sm, q, w, i, mask, size, count, time, KIND_READ_STRONG, entry)
+        atomic_lines(st, sm, a, count, np.int64(KIND_READ_STRONG), entry)
         return
     if path == PATH_WRITE_STRONG:
-        write_lines(st, sm, q, w, i, mask, size, count, time, KIND_WRITE_STRONG, entry)
+        write_lines(st, sm, a, count, np.int64(KIND_WRITE_STRONG), entry)
         return
-    requests, _ = atomic_requests(st.address[sm], touched, mask, st.code[i, M.COL_AUX4] >> 8 == M.ATOMIC_CAS)
+    swaps = st.code[a.pc, M.COL_AUX4] >> 8 == M.ATOMIC_CAS
+    requests, _ = atomic_requests(st.address[sm], touched, a.mask, swaps)
     if path == PATH_REDUCTION:
-        write_lines(st, sm, q, w, i, mask, size, requests, time, KIND_REDUCTION, entry)
+        write_lines(st, sm, a, requests, np.int64(KIND_REDUCTION), entry)
     else:
-        atomic_lines(st, sm, q, w, i, mask, size, requests, time, KIND_ATOMIC, entry)
+        atomic_lines(st, sm, a, requests, np.int64(KIND_ATOMIC), entry)
 
 
 @compiled
-def keep(st, sm, q, w, i, wb, mask, size, count, path):
+def keep(st, sm, a, count, path):
     """The instruction waits behind all others that do; its scoreboards count it until it goes on."""
     s = st.sm[sm]
+    if s[L.S_HELD] >= st.held.shape[1]:
+        exhausted(st, sm, L.POOL_HELD, a.warp, st.held.shape[1])
+        return
     k = (s[L.S_HELD_FIRST] + s[L.S_HELD]) % st.held.shape[1]
     s[L.S_HELD] += 1
     h = st.held[sm, k]
-    h[L.H_WARP] = w
-    h[L.H_PC] = i
-    h[L.H_PART] = q
-    h[L.H_MASK] = mask
-    h[L.H_SIZE] = size
+    h[L.H_WARP] = a.warp
+    h[L.H_PC] = a.pc
+    h[L.H_PART] = a.smsp
+    h[L.H_MASK] = a.mask
+    h[L.H_SIZE] = a.size
     h[L.H_COUNT] = count
     h[L.H_PATH] = path
-    h[L.H_PLACE] = keep_place(st.part[q])
+    h[L.H_PLACE] = keep_place(st.part[a.smsp])
     for n in range(count):
         st.held_lines[sm, k, n, 0] = st.touched[sm, n, 0]
         st.held_lines[sm, k, n, 1] = st.touched[sm, n, 1]
     for lane in range(32):
         st.held_address[sm, k, lane] = st.address[sm, lane]
-    hold(st, w, st.code[i, M.COL_RBAR], L.R_LONG)
-    hold(st, w, st.code[i, M.COL_WBAR], L.R_LONG)
-    st.warp[w, L.W_HELD] += 1
+    hold(st, a.warp, st.code[a.pc, M.COL_RBAR], L.R_LONG)
+    hold(st, a.warp, st.code[a.pc, M.COL_WBAR], L.R_LONG)
+    st.warp[a.warp, L.W_HELD] += 1
     if is_store(path):
-        st.warp[w, L.W_STORES] += 1
+        st.warp[a.warp, L.W_STORES] += 1
     if path != PATH_READ and path != PATH_WRITE:
         s[L.S_HELD_LINES] |= line_filter(st.touched[sm], count)
-        take_operands(st, i, wb, size, st.held_values[sm, k])
+        take_operands(st, a, st.held_values[sm, k])
 
 
 @compiled
-def send_lines(st, sm, q, w, i, wb, mask, size, count, time, path):
+def send_lines(st, sm, a, count, path):
     """An instruction that has issued goes on its way, or waits."""
     if st.sm[sm, L.S_HELD] > 0 or must_wait(st, sm, path):
-        keep(st, sm, q, w, i, wb, mask, size, count, path)
+        keep(st, sm, a, count, path)
     else:
-        access_lines(st, sm, q, w, i, wb, mask, size, count, time, path, -1)
+        access_lines(st, sm, a, count, path, np.int64(-1))
     if is_store(path):
-        note_store(st.part[q])
+        note_store(st.part[a.smsp])
 
 
 @compiled

@@ -10,6 +10,7 @@ from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm.atomics import copy_operands
 from gpusim.engine.sm.coalescer import shared_wavefronts
 from gpusim.engine.sm.flight import FOR_MISS, FOR_TOKEN, hold, new_token, release_at, send
+from gpusim.engine.sm.space import exhausted
 from gpusim.engine.sm.stages import enter_queue, leave_queue, store_cycles, tag_cycles, take_data_stage
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.address_map import spread
@@ -90,7 +91,11 @@ def keep_stored(st, sm, line, sectors):
 
 @compiled
 def new_miss(st, sm, line, sectors, token, way):
+    """Takes a miss off the free list (`admission` has seen to it that there is one)."""
     k = st.sm[sm, L.S_MISS_FREE]
+    if k < 0:
+        exhausted(st, sm, L.POOL_MISSES, st.token[sm, token, L.T_WARP], st.miss.shape[1])
+        return np.int64(0)
     miss = st.miss[sm, k]
     st.sm[sm, L.S_MISS_FREE] = miss[L.M_NEXT]
     miss[L.M_LINE] = line
@@ -98,210 +103,219 @@ def new_miss(st, sm, line, sectors, token, way):
     miss[L.M_COUNT] = 1
     miss[L.M_WAY] = way
     miss[L.M_TOKEN] = token
-    return k
+    return np.int64(k)
 
 
 @compiled
-def read_lines(st, sm, q, w, i, bypass, count, time, copies, mask, size):
+def load_token(st, sm, a, token):
+    """The token of a load, which takes one when the first of its sectors is missing."""
+    if token < 0:
+        return new_token(st, sm, a.warp, st.code[a.pc, M.COL_WBAR], L.TOKEN_LOAD)
+    return token
+
+
+@compiled
+def join_misses(st, sm, a, way, sectors, token):
+    """Lets a load wait with others for sectors of a line that are on their way already.
+
+    Returns (those of them that have too many waiting for them, and are asked for again; the load's token).
+    """
+    left = sectors
+    for s in range(4):
+        if (sectors >> s) & 1:
+            miss = st.miss[sm, (st.tags[sm, way, L.L_MISS] >> (s * L.MISS_BITS)) & L.MISS_MASK]
+            count = miss[L.M_COUNT]
+            if count > 0 and miss[L.M_TOKEN + count - 1] == token and token >= 0:
+                left &= ~(1 << s)
+            elif count < L.M_TOKENS:
+                token = load_token(st, sm, a, token)
+                miss[L.M_TOKEN + count] = token
+                miss[L.M_COUNT] = count + 1
+                st.token[sm, token, L.T_LEFT] += 1
+                left &= ~(1 << s)
+    return left, token
+
+
+@compiled
+def ask_l2(st, sm, line, sectors, way, token, time):
+    """Asks L2 for sectors of a line; they are pending in its way of L1, unless that is -1."""
+    k = new_miss(st, sm, line, sectors, token, way)
+    st.token[sm, token, L.T_LEFT] += 1
+    if way >= 0:
+        tag = st.tags[sm, way]
+        tag[L.L_PENDING] |= sectors
+        for s in range(4):
+            if (sectors >> s) & 1:
+                shift = s * L.MISS_BITS
+                tag[L.L_MISS] = tag[L.L_MISS] & ~(L.MISS_MASK << shift) | k << shift
+    st.sm[sm, L.S_OUTSTANDING] += popc(sectors)
+    send(st, sm, time, line, sectors, KIND_READ, 2 * k + FOR_MISS, 0, 0)
+
+
+@compiled
+def read_hits(st, sm, a, count, hits, start):
+    """Cycle at which `hits` lines of the `count` that a load touches are there, out of L1's data stage.
+
+    They are read as shared memory is, in as many turns as lanes collide in a bank (H200: lanes 2, 8, 32 words apart
+    take 2, 8, 32 cycles in L1; 33 words apart, in as many lines but different banks, 9).
+    """
+    par = st.par
+    if a.size > 0 and hits == count:
+        _, _, hits, _ = shared_wavefronts(
+            st.address[sm], st.touched[sm], a.mask, a.size, par[L.P_BANKS], par[L.P_BANK_SHIFT], True
+        )
+    # A sub-partition alone gets a turn every other cycle, as for shared memory.
+    part = st.part[a.smsp]
+    part[L.Q_LSU_FREE] = max(part[L.Q_LSU_FREE], start + hits * par[L.P_LSU_INTERVAL])
+    cycles = (hits * LINE_BYTES + par[L.P_L1_DATA] - 1) // par[L.P_L1_DATA]
+    there = take_data_stage(st, sm, a.smsp, start, cycles) - par[L.P_ENTRY] + par[L.P_L1_LATENCY]
+    first = (LINE_BYTES + par[L.P_L1_DATA] - 1) // par[L.P_L1_DATA]  # in the latency of a load that hits
+    return there + par[L.P_LSU_INTERVAL] * (hits - 1) + max(cycles - first - (hits - 1), 0)
+
+
+@compiled
+def read_lines(st, sm, a, count, bypass, copies):
     """Looks the touched lines up in L1 and asks L2 for what is missing; the scoreboard waits for all of it.
 
     `bypass`: around L1. `copies`: token of a group of asynchronous copies that waits instead of a scoreboard, or -1.
-    `size`: bytes that each lane of `mask` reads at its address, 0 if the addresses are not at hand.
-    Returns the cycle at which what L1 held is there.
-
-    Lines that hit are looked up several to a cycle, those that miss one by one. What hits is read as shared memory
-    is, in as many turns as lanes collide in a bank (H200: lanes 2, 8, 32 words apart take 2, 8, 32 cycles in L1; 33
-    words apart, in as many lines but different banks, 9).
+    Returns the cycle at which what L1 held is there. Lines that hit are looked up several to a cycle, those that miss
+    one by one.
     """
     par = st.par
     touched = st.touched[sm]
     tags = st.tags[sm]
-    wbar = st.code[i, M.COL_WBAR]
-    start = enter_queue(st, q, time, 1)
-    start = max(start, st.sm[sm, L.S_TAG_FREE])
-    release_at(st, w, st.code[i, M.COL_RBAR], start + par[L.P_SOURCE_RELEASE], L.R_LONG)
-    no_allocate = bypass or par[L.P_L1_WAYS] == 0
+    start = max(enter_queue(st, a.smsp, a.time, 1), st.sm[sm, L.S_TAG_FREE])
+    release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], start + par[L.P_SOURCE_RELEASE], L.R_LONG)
     token = copies
-    hits = 0
-    hit_wavefronts = 0
+    hit_sectors = 0
+    hit_lines = 0
     misses = 0
-    chunk = st.sm[sm, L.S_CHUNK]
+    line = st.line[st.sm[sm, L.S_CHUNK], a.pc]
     for n in range(count):
-        line = touched[n, 0]
-        wanted = touched[n, 1]
-        way = -1
-        found = False
-        if not no_allocate:
-            way, found = find_line(st, sm, line)
-        missing = wanted
+        missing = touched[n, 1]
+        way, found = -1, False
+        if not bypass and par[L.P_L1_WAYS] > 0:
+            way, found = find_line(st, sm, touched[n, 0])
         if found:
             note_use(st, sm, way)
-            here = wanted & tags[way, L.L_VALID]
-            hits += popc(here)
-            if here != 0:
-                hit_wavefronts += 1
-            missing = wanted & ~here
-            waiting = missing & tags[way, L.L_PENDING]
-            for s in range(4):
-                if (waiting >> s) & 1:
-                    k = (tags[way, L.L_MISS] >> (s * L.MISS_BITS)) & ((1 << L.MISS_BITS) - 1)
-                    n_tokens = st.miss[sm, k, L.M_COUNT]
-                    if n_tokens > 0 and st.miss[sm, k, L.M_TOKEN + n_tokens - 1] == token and token >= 0:
-                        missing &= ~(1 << s)
-                        hits += 1
-                    elif n_tokens < L.M_TOKENS:
-                        if token < 0:
-                            token = new_token(st, sm, w, wbar, L.TOKEN_LOAD)
-                        st.miss[sm, k, L.M_TOKEN + n_tokens] = token
-                        st.miss[sm, k, L.M_COUNT] = n_tokens + 1
-                        st.token[sm, token, L.T_LEFT] += 1
-                        missing &= ~(1 << s)
-                        hits += 1
+            hit_lines += 1 if missing & tags[way, L.L_VALID] != 0 else 0
+            absent = missing & ~tags[way, L.L_VALID]
+            again, token = join_misses(st, sm, a, way, absent & tags[way, L.L_PENDING], token)
+            absent = absent & ~tags[way, L.L_PENDING] | again
+            hit_sectors += popc(missing & ~absent)
+            missing = absent
         elif way >= 0:
-            give_way(st, sm, way, line)
+            give_way(st, sm, way, touched[n, 0])
         if missing != 0:
-            if token < 0:
-                token = new_token(st, sm, w, wbar, L.TOKEN_LOAD)
-            st.token[sm, token, L.T_LEFT] += 1
-            k = new_miss(st, sm, line, missing, token, way)
-            if way >= 0:
-                tags[way, L.L_PENDING] |= missing
-                for s in range(4):
-                    if (missing >> s) & 1:
-                        shift = s * L.MISS_BITS
-                        tags[way, L.L_MISS] &= ~(((1 << L.MISS_BITS) - 1) << shift)
-                        tags[way, L.L_MISS] |= k << shift
-            st.sm[sm, L.S_OUTSTANDING] += popc(missing)
-            st.line[chunk, i, L.N_MISSES] += popc(missing)
-            now = start + misses + tag_cycles(par, n - misses) + par[L.P_L1_REQUEST]
-            send(st, sm, now, line, missing, KIND_READ, 2 * k + FOR_MISS, 0, 0)
+            token = load_token(st, sm, a, token)
+            sent = start + misses + tag_cycles(par, n - misses) + par[L.P_L1_REQUEST]
+            ask_l2(st, sm, touched[n, 0], missing, way, token, sent)
+            line[L.N_MISSES] += popc(missing)
             misses += 1
-    st.line[chunk, i, L.N_HITS] += hits
+    line[L.N_HITS] += hit_sectors
     st.sm[sm, L.S_TAG_FREE] = start + misses + tag_cycles(par, count - misses)
-    leave_queue(st.part[q], st.sm[sm, L.S_TAG_FREE])
+    leave_queue(st.part[a.smsp], st.sm[sm, L.S_TAG_FREE])
     there = start
-    if hit_wavefronts > 0:
-        if size > 0 and hit_wavefronts == count:
-            banks, shift = par[L.P_BANKS], par[L.P_BANK_SHIFT]
-            _, _, hit_wavefronts, _ = shared_wavefronts(st.address[sm], touched, mask, size, banks, shift, True)
-        # A sub-partition alone gets a turn every other cycle, as for shared memory.
-        busy = start + hit_wavefronts * par[L.P_LSU_INTERVAL]
-        st.part[q, L.Q_LSU_FREE] = max(st.part[q, L.Q_LSU_FREE], busy)
-        cycles = (hit_wavefronts * LINE_BYTES + par[L.P_L1_DATA] - 1) // par[L.P_L1_DATA]
-        there = take_data_stage(st, sm, q, start, cycles) - 2 + par[L.P_L1_LATENCY]
-        first = (LINE_BYTES + par[L.P_L1_DATA] - 1) // par[L.P_L1_DATA]  # in the latency of a load that hits
-        there += 2 * (hit_wavefronts - 1) + max(cycles - first - (hit_wavefronts - 1), 0)
-        release_at(st, w, wbar, there, L.R_LONG)
+    if hit_lines > 0:
+        there = read_hits(st, sm, a, count, hit_lines, start)
+        release_at(st, a.warp, st.code[a.pc, M.COL_WBAR], there, L.R_LONG)
     if token >= 0:
-        hold(st, w, wbar, L.R_LONG)
+        hold(st, a.warp, st.code[a.pc, M.COL_WBAR], L.R_LONG)
     return there
 
 
 @compiled
-def write_lines(st, sm, q, w, i, mask, size, count, time, kind, entry):
-    """Sends stores and reductions to L2, a request per line; only MEMBAR and the kernel's end wait for them."""
+def write_lines(st, sm, a, count, kind, entry):
+    """Sends stores and reductions to L2, a request per line; only MEMBAR and the kernel's end wait for them.
+
+    `entry`: of st.deferred[sm], for what takes effect at L2, else -1.
+    """
     par = st.par
     touched = st.touched[sm]
-    start = enter_queue(st, q, time, 1)
-    start = max(start, st.sm[sm, L.S_TAG_FREE])
+    start = max(enter_queue(st, a.smsp, a.time, 1), st.sm[sm, L.S_TAG_FREE])
     st.sm[sm, L.S_TAG_FREE] = start + tag_cycles(par, count)
-    data = take_data_stage(st, sm, q, start, 1)
+    data = take_data_stage(st, sm, a.smsp, start, 1)
     sent = max(data, st.sm[sm, L.S_STORE_FREE])
-    held = par[L.P_STORE_RELEASE] + (max(size >> 2, 1) - 1) * par[L.P_REGISTER_RELEASE]
-    release_at(st, w, st.code[i, M.COL_RBAR], data + held, L.R_LONG)
-    token = new_token(st, sm, w, 7, L.TOKEN_STORE)
+    held = par[L.P_STORE_RELEASE] + (max(a.size >> 2, 1) - 1) * par[L.P_REGISTER_RELEASE]
+    release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], data + held, L.R_LONG)
+    token = new_token(st, sm, a.warp, 7, L.TOKEN_STORE)
     st.token[sm, token, L.T_LEFT] = count
     st.sm[sm, L.S_STORE_LINES] += count
-    st.warp[w, L.W_STORES] += 1
-    lanes_payload = popc(mask) * size
+    st.warp[a.warp, L.W_STORES] += 1
+    what = (2 * token + FOR_TOKEN) | ((entry + 1) << 32)
+    payload = popc(a.mask) * a.size // count
     for n in range(count):
         sectors = touched[n, 1]
-        payload = lanes_payload // count
         actual = kind
         if kind == KIND_WRITE and payload < popc(sectors) * SECTOR_BYTES:
             actual = KIND_WRITE_PARTIAL
         elif kind == KIND_WRITE and par[L.P_L1_WRITE_ALLOCATE] != 0:
             keep_stored(st, sm, touched[n, 0], sectors)
-        send(
-            st,
-            sm,
-            sent + par[L.P_L1_REQUEST],
-            touched[n, 0],
-            sectors,
-            actual,
-            (2 * token + FOR_TOKEN) | ((entry + 1) << 32),
-            payload,
-            popc(mask) // count,
-        )
-        sent += store_cycles(popc(sectors))
+        leaves = sent + par[L.P_L1_REQUEST]
+        send(st, sm, leaves, touched[n, 0], sectors, actual, what, payload, popc(a.mask) // count)
+        sent += store_cycles(par, popc(sectors))
     st.sm[sm, L.S_STORE_FREE] = sent
-    leave_queue(st.part[q], sent)
-    st.warp[w, L.W_DRAINED] = max(st.warp[w, L.W_DRAINED], sent + par[L.P_STORE_DRAIN])
+    leave_queue(st.part[a.smsp], sent)
+    st.warp[a.warp, L.W_DRAINED] = max(st.warp[a.warp, L.W_DRAINED], sent + par[L.P_STORE_DRAIN])
 
 
 @compiled
-def atomic_lines(st, sm, q, w, i, mask, size, count, time, kind, entry):
+def atomic_lines(st, sm, a, count, kind, entry):
     """Atomics with a result and strong loads: the scoreboard waits for the replies of all lines."""
-    par = st.par
     touched = st.touched[sm]
-    wbar = st.code[i, M.COL_WBAR]
-    start = enter_queue(st, q, time, 1)
-    start = max(start, st.sm[sm, L.S_TAG_FREE])
+    wbar = st.code[a.pc, M.COL_WBAR]
+    start = max(enter_queue(st, a.smsp, a.time, 1), st.sm[sm, L.S_TAG_FREE])
     st.sm[sm, L.S_TAG_FREE] = start + count
-    release_at(st, w, st.code[i, M.COL_RBAR], start + par[L.P_SOURCE_RELEASE], L.R_LONG)
-    token = new_token(st, sm, w, wbar, L.TOKEN_ATOMIC)
+    release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], start + st.par[L.P_SOURCE_RELEASE], L.R_LONG)
+    token = new_token(st, sm, a.warp, wbar, L.TOKEN_ATOMIC)
     st.token[sm, token, L.T_LEFT] = count
-    hold(st, w, wbar, L.R_LONG)
-    payload = popc(mask) * size // count if kind == KIND_ATOMIC else 0
+    hold(st, a.warp, wbar, L.R_LONG)
+    what = (2 * token + FOR_TOKEN) | ((entry + 1) << 32)
+    payload = popc(a.mask) * a.size // count if kind == KIND_ATOMIC else 0
+    operations = max(popc(a.mask) // count, 1)
     for n in range(count):
-        send(
-            st,
-            sm,
-            start + n + par[L.P_L1_REQUEST],
-            touched[n, 0],
-            touched[n, 1],
-            kind,
-            (2 * token + FOR_TOKEN) | ((entry + 1) << 32),
-            payload,
-            max(popc(mask) // count, 1),
-        )
+        leaves = start + n + st.par[L.P_L1_REQUEST]
+        send(st, sm, leaves, touched[n, 0], touched[n, 1], kind, what, payload, operations)
 
 
 @compiled
-def take_operands(st, i, wb, size, values):
+def take_operands(st, a, values):
     """Copies what an access sends, uint32 values[8, 32], out of the registers, which may change after its issue."""
-    op = st.code[i, M.COL_OP]
+    op = st.code[a.pc, M.COL_OP]
     if op == M.OP_STORE:
-        src = row_offset(st.code[i, M.COL_B], wb)
-        for k in range(max(size >> 2, 1)):
+        src = row_offset(st.code[a.pc, M.COL_B], a.base)
+        for k in range(max(a.size >> 2, 1)):
             for lane in range(32):
                 values[k, lane] = st.regs[src + 32 * k + lane]
     elif op != M.OP_LOAD:
-        copy_operands(st, i, wb, st.code[i, M.COL_AUX4] & 255, values)
+        copy_operands(st, a.pc, a.base, st.code[a.pc, M.COL_AUX4] & 255, values)
 
 
 @compiled
-def defer(st, sm, w, i, wb, mask, size, kept):
+def defer(st, sm, a, kept):
     """Keeps the operands of an access that takes effect at L2 in time order. Returns its entry.
 
     kept: row of st.held_values[sm] where they are since its issue, or -1.
     """
     entry = st.sm[sm, L.S_DEFERRED]
+    if entry >= st.deferred.shape[1]:
+        exhausted(st, sm, L.POOL_DEFERRED, a.warp, st.deferred.shape[1])
+        return np.int64(0)
     st.sm[sm, L.S_DEFERRED] = entry + 1
-    st.deferred[sm, entry, L.X_PC] = i
-    st.deferred[sm, entry, L.X_WARP] = w
-    st.deferred[sm, entry, L.X_MASK] = mask
+    st.deferred[sm, entry, L.X_PC] = a.pc
+    st.deferred[sm, entry, L.X_WARP] = a.warp
+    st.deferred[sm, entry, L.X_MASK] = a.mask
     st.deferred[sm, entry, L.X_DONE] = 0
     st.deferred[sm, entry, L.X_REMOTE] = 0
     for lane in range(32):
         st.lanes[sm, entry, lane] = st.address[sm, lane]
     if kept < 0:
-        take_operands(st, i, wb, size, st.values[sm, entry])
+        take_operands(st, a, st.values[sm, entry])
     else:
         for k in range(8):
             for lane in range(32):
                 st.values[sm, entry, k, lane] = st.held_values[sm, kept, k, lane]
-    return entry
+    return np.int64(entry)
 
 
 @compiled

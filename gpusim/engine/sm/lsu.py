@@ -9,6 +9,7 @@ shared memory) and, for misses, whatever lies beyond the SM.
 import numpy as np
 
 from gpusim.engine.rows.common import row_offset
+from gpusim.engine.sm.access import access
 from gpusim.engine.sm.atomics import copy_operands, execute_atomic, words_of
 from gpusim.engine.sm.cluster import find_remote, names_other_block
 from gpusim.engine.sm.coalescer import coalesce, shared_turns, shared_wavefronts, spin_winners
@@ -112,7 +113,7 @@ def shared_access(st, sm, q, w, i, wb, mask, time):
     release_at(st, w, rbar, data + held, L.R_SHORT)
     # A sub-partition has a turn every other cycle; what has waited in front of the data stage had its first ones.
     there = max(start + conflicts * par[L.P_SHARED_WAY_LATENCY], data + conflicts * turn)
-    there += 2 * (ideal - 1) - 2
+    there += par[L.P_LSU_INTERVAL] * (ideal - 1) - par[L.P_ENTRY]
     if op == M.OP_LOAD:
         release_at(st, w, wbar, there + par[L.P_SHARED_LATENCY], L.R_SHORT)
     elif op != M.OP_STORE:
@@ -157,7 +158,7 @@ def global_access(st, sm, q, w, i, wb, mask, time):
         path = PATH_REDUCTION
     else:
         path = PATH_ATOMIC
-    send_lines(st, sm, q, w, i, wb, mask, size, lines, time, path)
+    send_lines(st, sm, access(q, w, i, wb, mask, size, time), lines, np.int64(path))
 
 
 @compiled
@@ -169,15 +170,16 @@ def remote_access(st, sm, q, w, i, wb, mask, time):
         size = np.int64(4 * words_of(st.code[i, M.COL_AUX4] & 255))
     if not find_remote(st, sm, i, w, mask, size):
         return
-    entry = defer(st, sm, w, i, wb, mask, size, -1)
+    a = access(q, w, i, wb, mask, size, time)
+    entry = defer(st, sm, a, np.int64(-1))
     st.deferred[sm, entry, L.X_REMOTE] = 1
     st.touched[sm, 0, 0] = 0
     st.touched[sm, 0, 1] = 1
     waits = st.code[i, M.COL_DST_COUNT] > 0 or st.code[i, M.COL_WBAR] != 7
     if op == M.OP_LOAD or (op == M.OP_ATOM and waits):
-        atomic_lines(st, sm, q, w, i, mask, size, 1, time, KIND_SM, entry)
+        atomic_lines(st, sm, a, np.int64(1), np.int64(KIND_SM), entry)
     else:
-        write_lines(st, sm, q, w, i, mask, size, 1, time, KIND_SM, entry)
+        write_lines(st, sm, a, np.int64(1), np.int64(KIND_SM), entry)
 
 
 @compiled
@@ -194,22 +196,21 @@ def local_access(st, sm, q, w, i, wb, mask, time):
             address[lane] += start
     if par[L.P_CHECKS] & CHECK_INIT and not watch_local(st, sm, i, w, mask, size):
         return
-    lanes = par[L.P_LANES]
     words = st.local32
     bytes_ = st.local8
     if st.code[i, M.COL_OP] == M.OP_LOAD:
         dst = row_offset(st.code[i, M.COL_DST], wb)
         signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
-        load_rows(words, bytes_, address, 0, lanes, st.regs, dst, mask, size, signed)
+        load_rows(words, bytes_, address, 0, 32, st.regs, dst, mask, size, signed)
     else:
-        store_rows(words, bytes_, address, 0, lanes, st.regs, row_offset(st.code[i, M.COL_B], wb), mask, size)
+        store_rows(words, bytes_, address, 0, 32, st.regs, row_offset(st.code[i, M.COL_B], wb), mask, size)
     touched = st.touched[sm]
     count = np.int64(0)
     for _word in range(max(size >> 2, 1)):
         n, _ = coalesce(address, touched[count:], mask, 4)
         for lane in range(32):
             if (mask >> lane) & 1:
-                address[lane] += 4 * lanes
+                address[lane] += 4 * 32
         count += n
         if count > 31:
             break
@@ -218,9 +219,9 @@ def local_access(st, sm, q, w, i, wb, mask, time):
     if st.sm[sm, L.S_LOG_ROW] != 0:
         log_local(st, sm, count)
     if st.code[i, M.COL_OP] == M.OP_LOAD:
-        send_lines(st, sm, q, w, i, wb, mask, 0, count, time, PATH_READ)
+        send_lines(st, sm, access(q, w, i, wb, mask, 0, time), count, np.int64(PATH_READ))
     else:
-        send_lines(st, sm, q, w, i, wb, mask, size, count, time, PATH_WRITE)
+        send_lines(st, sm, access(q, w, i, wb, mask, size, time), count, np.int64(PATH_WRITE))
 
 
 @compiled

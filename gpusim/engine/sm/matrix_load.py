@@ -91,5 +91,5 @@ def matrix_access(st, sm, q, w, i, wb, mask, time):
     release_at(st, w, st.code[i, M.COL_RBAR], start + held, L.R_SHORT)
     data = take_data_stage(st, sm, q, start, wavefronts * par[L.P_SHARED_WAVEFRONT])
     if load:
-        ways = (wavefronts - count) * par[L.P_SHARED_WAY_LATENCY] + 2 * (count - 1)
-        release_at(st, w, st.code[i, M.COL_WBAR], data - 2 + par[L.P_SHARED_LATENCY] + ways, L.R_SHORT)
+        ways = (wavefronts - count) * par[L.P_SHARED_WAY_LATENCY] + par[L.P_LSU_INTERVAL] * (count - 1)
+        release_at(st, w, st.code[i, M.COL_WBAR], data - par[L.P_ENTRY] + par[L.P_SHARED_LATENCY] + ways, L.R_SHORT)

@@ -106,7 +106,8 @@ def barrier_object(st, sm, q, w, i, wb, mask, time):
     start = enter_queue(st, q, time, turns)
     release_at(st, w, st.code[i, M.COL_RBAR], start + par[L.P_SHARED_STORE_RELEASE], L.R_SHORT)
     data = take_data_stage(st, sm, q, start, turns * par[L.P_SHARED_WAVEFRONT])
-    release_at(st, w, st.code[i, M.COL_WBAR], data - 2 + par[L.P_SHARED_ATOMIC_LATENCY] + turns - 1, L.R_SHORT)
+    there = data - par[L.P_ENTRY] + par[L.P_SHARED_ATOMIC_LATENCY] + turns - 1
+    release_at(st, w, st.code[i, M.COL_WBAR], there, L.R_SHORT)
 
 
 @compiled

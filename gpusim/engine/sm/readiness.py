@@ -14,16 +14,6 @@ from isa import microops as M
 
 #: What State.constant says of a line that can not be read: no cache of the SM has it, or only the second level has.
 CONSTANT_NOWHERE, CONSTANT_SECOND = -1, -2
-#: Of the cycles in which a warp's unit is busy and another warp may have been selected, those that are charged to the
-#: unit, in tenths (fitted: H200, `math_pipe_throttle` of integer/count_bits, double/series, bank_conflict, atomics).
-UNIT_TENTHS = 6
-
-
-@compiled
-def first_half(st, w):
-    """Row of the first half of the warp that row w belongs to: w itself, unless warps have 64 lanes."""
-    other = st.par[L.P_OTHER_HALF]
-    return w - other if 0 < other <= w else w
 
 
 @compiled
@@ -117,7 +107,7 @@ def charge_queue(st, sm, q, w, unit, until):
         return
     span = max(until - st.warp[w, L.W_READY_AT], wait)
     blocked = (st.part[q, L.Q_DISPATCH] - st.warp[w, L.W_DISPATCH]) * wait // span
-    busy = (st.part[q, L.Q_BUSY + unit] - st.warp[w, L.W_BUSY]) * wait // span * UNIT_TENTHS // 10
+    busy = (st.part[q, L.Q_BUSY + unit] - st.warp[w, L.W_BUSY]) * wait // span * st.par[L.P_BUSY_PERCENT] // 100
     charge(st, sm, w, L.R_DISPATCH, min(since + blocked, until))
     charge(st, sm, w, L.R_MATH, min(since + blocked + busy, until))
     charge(st, sm, w, L.R_NOT_SELECTED, until)
@@ -170,3 +160,25 @@ def make_ready(st, sm, q, slot, w, now, earliest):
     st.ready[q, slot] = time
     if time < st.part[q, L.Q_NEXT]:
         st.part[q, L.Q_NEXT] = time
+
+
+@compiled
+def place_of(st, sm, w):
+    """(sub-partition, slot there) of a warp."""
+    parts = st.par[L.P_SUB_PARTITIONS]
+    local = w - sm * parts * st.par[L.P_WARP_SLOTS]
+    return sm * parts + local % parts, local // parts
+
+
+@compiled
+def look_again(st, sm, w, now):
+    """Works out when the warp may issue, from `now` on."""
+    q, slot = place_of(st, sm, w)
+    make_ready(st, sm, q, slot, w, now, now)
+
+
+@compiled
+def wake(st, sm, w, now):
+    """Something that the warp waited for has happened: charge the wait and look again."""
+    charge(st, sm, w, st.warp[w, L.W_REASON], now)
+    look_again(st, sm, w, now)

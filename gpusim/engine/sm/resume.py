@@ -1,9 +1,10 @@
 """What waits for the way beyond the SM goes on, and its warps with it."""
 
-from gpusim.engine.sm.halves import held, wake
+from gpusim.engine.sm.access import access
+from gpusim.engine.sm.admission import ROOM, no_room, too_many_loads
 from gpusim.engine.sm.held import access_lines, is_store, must_wait, take_held
-from gpusim.engine.sm.readiness import first_half
-from gpusim.engine.sm.scheduler import ROOM, finish_warp, no_room, too_many_loads
+from gpusim.engine.sm.readiness import place_of, wake
+from gpusim.engine.sm.warp_end import finish_warp
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled
 from isa import microops as M
@@ -33,13 +34,11 @@ def resume(st, sm, now):
         w, i = h[L.H_WARP], h[L.H_PC]
         wb = 32 * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP])
         q = h[L.H_PART]
-        access_lines(st, sm, q, w, i, wb, h[L.H_MASK], h[L.H_SIZE], h[L.H_COUNT], now, path, k)
+        access_lines(st, sm, access(q, w, i, wb, h[L.H_MASK], h[L.H_SIZE], now), h[L.H_COUNT], path, k)
         for scoreboard in (st.code[i, M.COL_RBAR], st.code[i, M.COL_WBAR]):
             if scoreboard < 6:
                 scoreboard_reply(st, sm, w, scoreboard, now, now)
-        w = first_half(st, w)
-        if st.warp[w, L.W_STATE] == L.WAIT_DRAIN and held(st, w) == 0:
-            parts = st.par[L.P_SUB_PARTITIONS]
+        if st.warp[w, L.W_STATE] == L.WAIT_DRAIN and st.warp[w, L.W_HELD] == 0:
             st.warp[w, L.W_DRAINED] = max(st.warp[w, L.W_DRAINED], now)
-            local = w - sm * parts * st.par[L.P_WARP_SLOTS]
-            finish_warp(st, sm, q, local // parts, w, now)
+            _, slot = place_of(st, sm, w)
+            finish_warp(st, sm, q, slot, w, now)

@@ -20,6 +20,7 @@ scheduling").
 import numpy as np
 
 from gpusim.engine.rows.common import row_offset
+from gpusim.engine.sm.access import access
 from gpusim.engine.sm.space import fail
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.bits import lowest_bit, popc
@@ -37,7 +38,7 @@ LAST_WRITE, FIRST_READ, SECOND_READ, RECORDS = range(4)
 # --- rows of lane_clock behind those of the 32 lanes, and of warp_clock behind those of the warps ---------------------
 LANE_LOCK, LANE_JOIN, LANE_ROWS = 32, 33, 34
 NAMED_BARRIERS = 16
-WARP_LOCK = NAMED_BARRIERS  # row P_HALVES + WARP_LOCK: what the last owner of a lock had heard of
+WARP_LOCK = NAMED_BARRIERS  # row P_WARPS + WARP_LOCK: what the last owner of a lock had heard of
 WARP_ROWS = NAMED_BARRIERS + 1
 
 
@@ -73,13 +74,22 @@ def byte_of(st, base, address, lane, src, at):
 
 
 @compiled
-def changes_value(st, sm, i, base, mask, size, lane, src, byte, record):
+def shared_base(st, w):
+    """First byte of the shared memory of a warp's block."""
+    return st.warp[w, L.W_BLOCK] * st.par[L.P_SHARED_STRIDE]
+
+
+@compiled
+def changes_value(st, sm, a, lane, byte, record):
     """Whether a store over another thread's unordered write leaves another value than that thread wrote."""
     address = st.address[sm]
+    base = shared_base(st, a.warp)
+    src = row_offset(st.code[a.pc, M.COL_B], a.base)
     new = byte_of(st, base, address, lane, src, byte)
     other = (record >> LANE_BIT) & 31
     at = address[lane] + byte
-    if (mask >> other) & 1 and (record >> PC_BIT) & 0xFFFFF == i and address[other] <= at < address[other] + size:
+    own = (a.mask >> other) & 1 and (record >> PC_BIT) & 0xFFFFF == a.pc
+    if own and address[other] <= at < address[other] + a.size:
         return new != byte_of(st, base, address, other, src, at - address[other])  # written by the same instruction
     return new != np.uint32(st.shared8[sm, base + at])
 
@@ -123,22 +133,23 @@ def report_race(st, sm, i, w, lane, address, size, record):
 
 
 @compiled
-def watch_byte(st, sm, i, w, lane, kind, spins, size, byte, base, mask, src, record):
+def watch_byte(st, sm, a, lane, byte, kind, spins, record):
     """Checks one byte of a shared-memory access and remembers it. False if it is an error."""
+    w = a.warp
     address = st.address[sm]
-    records = st.shadow[sm, base + address[lane] + byte]
+    records = st.shadow[sm, shared_base(st, w) + address[lane] + byte]
     checks = st.par[L.P_CHECKS]
     last = records[LAST_WRITE]
     if checks & CHECK_RACE:
         other = conflict(st, sm, w, lane, records, kind)
         over = other == 0 and kind == WRITE and last != 0 and not ordered(st, sm, w, lane, last)
-        if over and (last & 3 == ATOMIC or changes_value(st, sm, i, base, mask, size, lane, src, byte, last)):
+        if over and (last & 3 == ATOMIC or changes_value(st, sm, a, lane, byte, last)):
             other = last
         if other != 0:
-            report_race(st, sm, i, w, lane, address[lane], size, other)
+            report_race(st, sm, a.pc, w, lane, address[lane], a.size, other)
             return False
     if checks & CHECK_INIT and last == 0 and kind != WRITE:
-        fail(st, sm, L.E_UNINITIALIZED, i, w, lane, address[lane], size)
+        fail(st, sm, L.E_UNINITIALIZED, a.pc, w, lane, address[lane], a.size)
         return False
     if kind == READ or spins:
         if checks & CHECK_RACE:
@@ -161,7 +172,6 @@ def watch_shared(st, sm, i, w, wb, mask, size):
     """
     code = st.code
     op = code[i, M.COL_OP]
-    base = np.int64(st.warp[w, L.W_BLOCK]) * st.par[L.P_SHARED_STRIDE]
     spins = op == M.OP_LOAD and code[i, M.COL_SPIN] != 0  # the reading half of an atomic that is made of a loop
     kind = np.int64(ATOMIC)
     if op == M.OP_LOAD and not spins:
@@ -173,14 +183,14 @@ def watch_shared(st, sm, i, w, wb, mask, size):
     races = st.par[L.P_CHECKS] & CHECK_RACE != 0
     if races and locks:
         take_lock(st, sm, w, mask)
-    src = row_offset(code[i, M.COL_B], wb) if op == M.OP_STORE else np.int64(0)
+    a = access(0, w, i, wb, mask, size, 0)
     warp = np.int64(st.warp[w, L.W_INDEX])
     record = kind | (warp << WARP_BIT) | (np.int64(i) << PC_BIT) | (epoch_of(st, w) << EPOCH_BIT)
     for lane in range(32):
         if (mask >> lane) & 1:
             mine = record | (np.int64(lane) << LANE_BIT)
             for byte in range(size):
-                if not watch_byte(st, sm, i, w, lane, kind, spins, size, byte, base, mask, src, mine):
+                if not watch_byte(st, sm, a, lane, np.int64(byte), kind, spins, mine):
                     return False
     if races and locks:
         release_lock(st, sm, w, mask)
@@ -192,7 +202,7 @@ def watch_local(st, sm, i, w, mask, size):
     """As watch_shared for thread-private memory, with byte addresses in the interleaved array in st.address[sm]."""
     store = st.code[i, M.COL_OP] == M.OP_STORE
     known = st.local_known
-    stride = 4 * st.par[L.P_LANES]
+    stride = 4 * 32
     for lane in range(32):
         if (mask >> lane) & 1:
             for byte in range(size):
@@ -200,7 +210,7 @@ def watch_local(st, sm, i, w, mask, size):
                 if store:
                     known[at] = 1
                 elif known[at] == 0:
-                    start = np.int64(w) * st.par[L.P_LOCAL_BYTES] * st.par[L.P_LANES]
+                    start = np.int64(w) * st.par[L.P_LOCAL_BYTES] * 32
                     own = st.address[sm, lane] - start
                     fail(st, sm, L.E_UNINITIALIZED, i, w, lane, own // stride * 4 | (own & 3), size)
                     return False
@@ -269,7 +279,7 @@ def hear_of(st, sm, w, row):
 @compiled
 def arrive_at_barrier(st, sm, w, number):
     """Lanes of warp w arrive at a barrier of the block."""
-    add_to(st, sm, w, st.par[L.P_HALVES] + number)
+    add_to(st, sm, w, st.par[L.P_WARPS] + number)
 
 
 @compiled
@@ -280,20 +290,20 @@ def pass_barrier(st, sm, w, number):
         if st.split[w, L.D_STATE + k] == L.SPLIT_AT_BARRIER + number:
             lanes |= st.split[w, L.D_MASK + k]
     if lanes != 0:
-        hear_of(st, sm, w, st.par[L.P_HALVES] + number)
+        hear_of(st, sm, w, st.par[L.P_WARPS] + number)
         sync_lanes(st, w, lanes)
 
 
 @compiled
 def close_barrier(st, sm, block, number):
     """The barrier's next use begins without memory of this one."""
-    st.warp_clock[sm, block, st.par[L.P_HALVES] + number, :] = 0
+    st.warp_clock[sm, block, st.par[L.P_WARPS] + number, :] = 0
 
 
 @compiled
 def take_lock(st, sm, w, mask):
     """The executing lanes have heard of whatever was done before a compare-and-swap or exchange in their block."""
-    hear_of(st, sm, w, st.par[L.P_HALVES] + WARP_LOCK)
+    hear_of(st, sm, w, st.par[L.P_WARPS] + WARP_LOCK)
     clock = st.lane_clock[w]
     for lane in range(32):
         if (mask >> lane) & 1:
@@ -312,7 +322,7 @@ def release_lock(st, sm, w, mask):
             if (mask >> lane) & 1:
                 latest = max(latest, clock[lane, other])
         clock[LANE_LOCK, other] = now if (mask >> other) & 1 else latest
-    add_to(st, sm, w, st.par[L.P_HALVES] + WARP_LOCK)
+    add_to(st, sm, w, st.par[L.P_WARPS] + WARP_LOCK)
 
 
 # --- a block or a warp begins -----------------------------------------------------------------------------------------
@@ -330,7 +340,7 @@ def forget_block(st, sm, block):
 @compiled
 def forget_warp(st, w):
     """A new warp begins in a warp slot."""
-    size = st.par[L.P_LOCAL_BYTES] * st.par[L.P_LANES]
+    size = st.par[L.P_LOCAL_BYTES] * 32
     if st.par[L.P_CHECKS] & CHECK_RACE:
         st.lane_clock[w, :, :] = 0
     if st.par[L.P_CHECKS] & CHECK_INIT:
@@ -341,7 +351,7 @@ def forget_warp(st, w):
 @compiled
 def mask_is_sound(st, sm, i, w, mask, a):
     """Whether the lane masks in the row at `a` name the lanes in `mask` that use them, and none that has exited."""
-    width = st.par[L.P_LANES]
+    width = 32
     threads = min(st.par[L.P_THREADS] - width * st.warp[w, L.W_INDEX], width)
     gone = ((np.int64(1) << threads) - 1) & ~st.warp[w, L.W_ALIVE]
     for lane in range(32):
@@ -363,7 +373,7 @@ def barrier_is_sound(st, sm, i, w, mask, number, threads):
     if missing != 0:
         fail(st, sm, L.E_BARRIER_DIVERGENT, i, w, lowest_bit(missing), number, popc(mask))
         return False
-    if threads < 0 or threads % st.par[L.P_LANES] != 0 or threads > st.par[L.P_LANES] * st.par[L.P_HALVES]:
+    if threads < 0 or threads % 32 != 0 or threads > 32 * st.par[L.P_WARPS]:
         fail(st, sm, L.E_BARRIER_COUNT, i, w, lowest_bit(np.int64(mask)), number, threads)
         return False
     return True

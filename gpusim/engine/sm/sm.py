@@ -7,9 +7,8 @@ gives the same result.
 import numpy as np
 
 from gpusim.engine.sm.async_copy import copy_done
-from gpusim.engine.sm.flight import FOR_MISS, free_token, heap_pop
-from gpusim.engine.sm.halves import fence_over, wake
-from gpusim.engine.sm.readiness import charge, make_ready
+from gpusim.engine.sm.flight import FOR_MISS, free_token, pop_event
+from gpusim.engine.sm.readiness import charge, make_ready, place_of, wake
 from gpusim.engine.sm.resume import resume, scoreboard_reply
 from gpusim.engine.sm.scheduler import step
 from gpusim.engine.state import layout as L
@@ -29,11 +28,6 @@ def wake_all(st, sm, state, now):
     for w in range(sm * count, (sm + 1) * count):
         if st.warp[w, L.W_STATE] == state:
             wake(st, sm, w, now)
-    other = st.par[L.P_OTHER_HALF]
-    if other != 0:
-        for w in range(other + sm * count, other + (sm + 1) * count):
-            if st.warp[w, L.W_STATE] == state:
-                wake(st, sm, w, now)
 
 
 @compiled
@@ -55,14 +49,10 @@ def token_reply(st, sm, k, now):
         if token[L.T_KIND] == L.TOKEN_STORE:
             st.warp[w, L.W_STORES] -= 1
             if st.warp[w, L.W_STORES] == 0 and st.warp[w, L.W_STATE] == L.WAIT_MEMBAR:
-                parts = st.par[L.P_SUB_PARTITIONS]
-                local = w - sm * warps_of(st)
                 after = now + st.par[L.P_MEMBAR_LATENCY]
-                if st.par[L.P_OTHER_HALF] != 0:
-                    fence_over(st, sm, w, after, now)
-                else:
-                    charge(st, sm, w, L.R_MEMBAR, after)
-                    make_ready(st, sm, sm * parts + local % parts, local // parts, w, now, after)
+                charge(st, sm, w, L.R_MEMBAR, after)
+                q, slot = place_of(st, sm, w)
+                make_ready(st, sm, q, slot, w, now, after)
         elif token[L.T_SCOREBOARD] < 6:
             scoreboard_reply(st, sm, w, token[L.T_SCOREBOARD], now + st.par[L.P_L1_REPLY], now)
     free_token(st, sm, k)
@@ -74,7 +64,8 @@ def miss_reply(st, sm, k, now):
     miss = st.miss[sm, k]
     sectors = miss[L.M_SECTORS]
     way = miss[L.M_WAY]
-    if way >= 0:
+    # Another line may have the way since: a sector that was asked for twice is pending only until the first reply.
+    if way >= 0 and st.tags[sm, way, L.L_TAG] == miss[L.M_LINE]:
         st.tags[sm, way, L.L_VALID] |= sectors
         st.tags[sm, way, L.L_PENDING] &= ~sectors
     st.sm[sm, L.S_OUTSTANDING] -= popc(sectors)
@@ -106,8 +97,8 @@ def next_event(st, sm):
     """Cycle of the SM's next event, NEVER if it is idle for good."""
     parts = st.par[L.P_SUB_PARTITIONS]
     earliest = L.NEVER
-    if st.sm[sm, L.S_HEAP] > 0:
-        earliest = st.heap[sm, 0, 0]
+    if st.sm[sm, L.S_EVENTS] > 0:
+        earliest = st.event_time[sm, 0]
     for q in range(sm * parts, (sm + 1) * parts):
         earliest = min(earliest, st.part[q, L.Q_NEXT])
     return earliest
@@ -121,15 +112,17 @@ def advance(st, sm, start, until):
     if st.sm[sm, L.S_THROTTLED] != 0:
         st.sm[sm, L.S_THROTTLED] = 0
         wake_all(st, sm, L.WAIT_THROTTLE, start)
-    heap = st.heap[sm]
     now = start
     while True:
         event = next_event(st, sm)
-        if event >= until or st.sm[sm, L.S_ERROR] != 0:
+        if st.sm[sm, L.S_ERROR] != 0:
+            st.sm[sm, L.S_NOW] = now
+            return event
+        if event >= until:
             return event
         now = max(now, event)
-        while st.sm[sm, L.S_HEAP] > 0 and heap[0, 0] <= now:
-            arrive(st, sm, heap_pop(st, sm), now)
+        while st.sm[sm, L.S_EVENTS] > 0 and st.event_time[sm, 0] <= now:
+            arrive(st, sm, pop_event(st, sm), now)
         for k in range(parts):  # each sub-partition is the first to ask for what they share in its turn
             q = sm * parts + (now + k) % parts
             if st.part[q, L.Q_NEXT] <= now:

@@ -34,6 +34,12 @@ def fail(st, sm, code, pc, w, lane, address, size):
 
 
 @compiled
+def exhausted(st, sm, pool, w, size):
+    """Records that one of `layout.POOLS`, of so many places, is used up: the run stops rather than write elsewhere."""
+    fail(st, sm, L.E_POOL, st.warp[w, L.W_PC], w, 0, pool, size)
+
+
+@compiled
 def lane_addresses(st, sm, i, wb, mask):
     """Byte address of every lane in `mask` into st.address[sm]."""
     code = st.code
@@ -180,12 +186,12 @@ def local_addresses(st, sm, w, mask, size):
     than a word continue a word of all lanes further on.
     """
     out = st.address[sm]
-    stride = 4 * st.par[L.P_LANES]
+    stride = 4 * 32
     for lane in range(32):
         if (mask >> lane) & 1:
             a = out[lane]
             out[lane] = (a >> 2) * stride + (lane << 2) + (a & 3)
-    return np.int64(w) * st.par[L.P_LOCAL_BYTES] * st.par[L.P_LANES]
+    return np.int64(w) * st.par[L.P_LOCAL_BYTES] * 32
 
 
 @compiled

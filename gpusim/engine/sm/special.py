@@ -3,7 +3,6 @@
 import numpy as np
 
 from gpusim.engine.rows.common import row_offset
-from gpusim.engine.sm.readiness import first_half
 from gpusim.engine.sm.space import LOCAL_WINDOW, SHARED_WINDOW
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled
@@ -15,12 +14,12 @@ def lane_value(st, sm, w, which, lane, time):
     """Value of a special register in one lane, 64 bits wide."""
     par = st.par
     parts = par[L.P_SUB_PARTITIONS]
-    thread = st.warp[w, L.W_INDEX] * par[L.P_LANES] + lane
+    thread = st.warp[w, L.W_INDEX] * 32 + lane
     b = st.block[sm, st.warp[w, L.W_BLOCK]]
     x = thread % par[L.P_BLOCK_X]
     y = (thread // par[L.P_BLOCK_X]) % par[L.P_BLOCK_Y]
     z = thread // (par[L.P_BLOCK_X] * par[L.P_BLOCK_Y])
-    local = first_half(st, w) - sm * parts * par[L.P_WARP_SLOTS]
+    local = w - sm * parts * par[L.P_WARP_SLOTS]
     if which == M.SR_TID_X:
         return x
     if which == M.SR_TID_Y:
@@ -51,9 +50,9 @@ def lane_value(st, sm, w, which, lane, time):
     if which == M.SR_LEMASK:
         return (np.int64(2) << lane) - 1
     if which == M.SR_GTMASK:
-        return (np.int64(1) << par[L.P_LANES]) - (np.int64(2) << lane)
+        return (np.int64(1) << 32) - (np.int64(2) << lane)
     if which == M.SR_GEMASK:
-        return (np.int64(1) << par[L.P_LANES]) - (np.int64(1) << lane)
+        return (np.int64(1) << 32) - (np.int64(1) << lane)
     if which == M.SR_WARPID:
         return np.int64(local)
     if which == M.SR_VIRTID:

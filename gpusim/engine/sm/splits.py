@@ -4,6 +4,7 @@ from gpusim.engine.state.jit import compiled
 from gpusim.engine.state.layout import (
     CONVERGENCE_BARRIERS,
     D_COUNT,
+    D_FULL,
     D_GRANTED,
     D_LATE,
     D_MASK,
@@ -13,6 +14,7 @@ from gpusim.engine.state.layout import (
     D_STATE,
     D_WAITING,
     D_YIELDED,
+    MOST_SPLITS,
     SPLIT_AT_BSYNC,
     SPLIT_AT_COLLECTIVE,
     SPLIT_AT_SYNC,
@@ -29,6 +31,9 @@ FIRST_SYNC = 16
 def insert(split, w, at, pc, mask, state):
     """Adds a split as number `at`, counted from the bottom."""
     n = split[w, D_COUNT]
+    if n >= MOST_SPLITS:  # never, as each holds a lane of its own; `scheduler.issue` reports it
+        split[w, D_FULL] = 1
+        return
     for k in range(n, at, -1):
         split[w, D_PC + k] = split[w, D_PC + k - 1]
         split[w, D_MASK + k] = split[w, D_MASK + k - 1]

@@ -6,16 +6,12 @@ from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled
 from isa import microops as M
 
-#: Cycles that a store keeps the way to L2 busy: for each line, and for each sector if that is more (H200: 2 cycles a
-#: line of one sector, 4 a line of four, whatever the number of warps).
-LINE_CYCLES = 2
-
 
 @compiled
 def enter_queue(st, q, time, slots):
     """Cycle at which the sub-partition hands the instruction to the SM's memory stages; `slots` it occupies there."""
     part = st.part[q]
-    start = max(time + 2, part[L.Q_LSU_FREE])
+    start = max(time + st.par[L.P_ENTRY], part[L.Q_LSU_FREE])
     part[L.Q_LSU_FREE] = start + slots * st.par[L.P_LSU_INTERVAL]
     if part[L.Q_PLACE_KEPT] == 0:
         keep_place(part)
@@ -100,7 +96,7 @@ def take_port(st, sm, port, start):
 def take_address_turn(st, sm, q, port, time):
     """When a constant load, or a read of a special register that all lanes share, is taken up that issues at `time`."""
     part = st.part[q]
-    start = take_port(st, sm, port, max(time + 2, part[L.Q_ADDRESS_FREE]))
+    start = take_port(st, sm, port, max(time + st.par[L.P_ENTRY], part[L.Q_ADDRESS_FREE]))
     enter_address_queue(part, start, 1)
     return start
 
@@ -115,9 +111,9 @@ def enter_address_queue(part, start, busy):
 
 
 @compiled
-def store_cycles(sectors):
+def store_cycles(par, sectors):
     """Cycles that a line with so many sectors keeps the way to L2 busy."""
-    return max(sectors, LINE_CYCLES)
+    return max(sectors, par[L.P_STORE_LINE])
 
 
 @compiled

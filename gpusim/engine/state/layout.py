@@ -30,9 +30,6 @@ NEVER = np.int64(1) << 60
     P_GRID_Z,
     P_THREADS,  # threads per block
     P_WARPS,  # warps per block
-    P_LANES,  # threads that the 32 lanes of a row hold: 16 of a warp of 16, else 32
-    P_HALVES,  # rows of lanes of a block: as many as it has warps, or two for each warp of 64
-    P_OTHER_HALF,  # rows of `State.warp` from the first half of a warp of 64 to its second; 0: no warp has two
     P_SHARED_BYTES,  # shared memory a block may touch, the reserved kilobyte included
     P_SHARED_SIZE,  # what it is told to have: in whole allocation units
     P_SHARED_STRIDE,  # bytes between two blocks' shared memories in the state array
@@ -75,6 +72,13 @@ NEVER = np.int64(1) << 60
     P_OLD_GROUP,
     P_BAR_BASE,
     P_BAR_INTERVAL,
+    P_EXIT_CYCLES,
+    P_LAST_IN_LINE,  # further cycles of a branch to the last instruction of a line
+    P_BUSY_PERCENT,  # of a ready warp's wait for a busy unit, what is charged to the unit
+    P_XU_AHEAD,
+    P_ENTRY,  # cycles from the issue of a memory instruction until its queue hands it on
+    P_STORE_LINE,  # cycles that a line of a store keeps the way to L2 busy, if it has no more sectors
+    P_CONST_ADDRESS,  # cycles for each address of an indexed constant load
     P_L0_LINES,
     P_IL1_SETS,
     P_IL15_SETS,
@@ -124,7 +128,7 @@ NEVER = np.int64(1) << 60
     P_L1_REPLACEMENT,  # which line of a set goes: REPLACEMENTS of memory_state
     P_L1_WRITE_ALLOCATE,  # 1: what is stored in whole sectors is in L1 afterwards
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(109)
+) = range(113)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 
@@ -158,12 +162,7 @@ W_HELD = 38  # memory instructions that it has issued and that wait
 W_READY_AT = 39  # cycle at which it was last known when it would be ready
 W_DISPATCH = 40  # Q_DISPATCH of its sub-partition at that time
 W_BUSY = 41  # Q_BUSY of its next instruction's unit
-W_SIDE = 42  # of a warp of 64: which of its halves issue next, see engine.sm.halves
-W_FIXED = 43  # of each half: until when it waits for a fixed time, may not issue, and for what else
-W_NEXT = 44
-W_WHY = 45
-W_TURNS = 46  # of a warp of 64: how often one half alone has gone round; negative: issues that the other has left
-W_LOGGED = 47  # its number in the launch + 1 if what it does is logged
+W_LOGGED = 42  # its number in the launch + 1 if what it does is logged
 W_FIELDS = 48
 
 FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_MEMBAR, WAIT_THROTTLE, WAIT_CLUSTER, WAIT_HOST = range(8)
@@ -183,7 +182,9 @@ D_YIELDED = D_SPIN + 1  # lanes that have given way by YIELD and have not gone o
 D_GRANTED = D_YIELDED + 1  # of these: a BSYNC may pass once without them
 D_PASSING = D_GRANTED + 1  # lanes that pass the BSYNC they are at, whoever is missing
 D_LATE = D_PASSING + 1  # lanes at WARPSYNC that are to execute it again, after all others that can run
-D_FIELDS = D_LATE + 1
+D_FULL = D_LATE + 1  # 1: there was no room for another split
+D_FIELDS = D_FULL + 1
+MOST_SPLITS = 32
 SPLIT_READY, SPLIT_OLD = 0, 1  # both can run; lanes have parted again since an old one was left behind
 SPLIT_AT_BARRIER = 16  # at named barrier b: SPLIT_AT_BARRIER + b
 SPLIT_AT_SYNC, SPLIT_AT_COLLECTIVE = 32, 48  # at WARPSYNC with convergence barrier b: SPLIT_AT_SYNC + b - 16
@@ -229,8 +230,8 @@ Q_FIELDS = Q_BUSY + 16
 
 # --- sm ----------------------------------------------------------------------------------------------------
 (
-    S_NOW,
-    S_HEAP,
+    S_NOW,  # cycle of its error
+    S_EVENTS,  # queued
     S_TAG_FREE,
     S_DATA_FREE,
     S_ADU_FREE,
@@ -281,9 +282,7 @@ S_LOG = 52  # which of its warps are logged, see engine.state.log
 S_LOGGED = 53  # rows of its log; then of the addresses in it
 S_LOG_LANES = 54
 S_LOG_ROW = 55  # 1 + row of the instruction that is being executed, 0 if it is not logged
-S_BEFORE = 56  # four: counters of an instruction before both halves of a warp of 64 execute it; then what the first
-S_COUNTED = 60  # one has counted
-S_FIELDS = 72
+S_FIELDS = 64
 
 (
     E_NONE,
@@ -305,7 +304,30 @@ S_FIELDS = 72
     E_BARRIER_COUNT,
     E_NOT_IN_MASK,
     E_EXITED_IN_MASK,
-) = range(19)
+    E_POOL,  # one of POOLS is used up
+) = range(20)
+
+#: What an SM has a fixed number of, as an error names it.
+POOLS = (
+    "memory instructions in flight",
+    "L1 misses in flight",
+    "events of an SM",
+    "accesses that take effect at L2",
+    "requests of an SM in a window",
+    "memory instructions that wait for L2",
+    "blocks that end in a window",
+    "groups of lanes of a warp",
+)
+(
+    POOL_TOKENS,
+    POOL_MISSES,
+    POOL_EVENTS,
+    POOL_DEFERRED,
+    POOL_REQUESTS,
+    POOL_HELD,
+    POOL_DONE,
+    POOL_SPLITS,
+) = range(8)
 
 # --- token: one per memory instruction in flight -----------------------------------------------------------
 (
@@ -338,6 +360,7 @@ M_FIELDS = M_TOKEN + M_TOKENS
 L_TAG, L_VALID, L_PENDING, L_USED, L_MISS = range(5)
 L_FIELDS = 8
 MISS_BITS = 15  # four miss numbers share the word L_MISS
+MISS_MASK = (1 << MISS_BITS) - 1
 
 # --- deferred: what must take effect at L2 in time order ---------------------------------------------------
 X_PC, X_WARP, X_MASK, X_DONE, X_REMOTE = range(5)  # X_REMOTE: on the shared memory of another block
@@ -466,7 +489,8 @@ class State(ArrayTable):
         "bank32": (np.uint32, 2),
         "request": (np.int64, 3),  # [SMs, capacity, REQ_FIELDS]
         "requests": (np.int64, 1),  # [SMs]
-        "heap": (np.int64, 3),  # [SMs, capacity, 2]: time, what
+        "event_time": (np.int64, 2),  # [SMs, capacity]: heap of what arrives, see engine.state.heap
+        "event": (np.int64, 2),  # [SMs, capacity]: what it is, see engine.sm.flight
         "token": (np.int64, 3),  # [SMs, capacity, T_FIELDS]
         "miss": (np.int64, 3),  # [SMs, capacity, M_FIELDS]
         "deferred": (np.int64, 3),  # [SMs, capacity, X_FIELDS]

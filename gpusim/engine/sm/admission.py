@@ -1,0 +1,90 @@
+"""When the unit of an instruction takes it, and what its warp waits for until then."""
+
+import numpy as np
+
+from gpusim.engine.sm.bulk_copy import BULK_LINES
+from gpusim.engine.sm.stages import differs_by_lane, queue_room, store_room
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.jit import compiled
+from isa import microops as M
+
+#: Room that one memory instruction may need in the SM's queues.
+ROOM = 96
+BULK_ROOM = BULK_LINES + ROOM
+
+
+@compiled
+def no_room(st, sm, room):
+    """True if the SM cannot take another memory instruction before replies come or the window ends."""
+    s = st.sm[sm]
+    return (
+        # A generic access may need two tokens, for lanes in shared and in global memory.
+        s[L.S_TOKEN_FREE] < 0
+        or st.token[sm, s[L.S_TOKEN_FREE], L.T_NEXT] < 0
+        or s[L.S_IN_FLIGHT] + room > st.event.shape[1]
+        or s[L.S_DEFERRED] + 2 > st.deferred.shape[1]
+        or st.requests[sm] + room > st.request.shape[1]
+    )
+
+
+@compiled
+def too_many_loads(st, sm):
+    """True if the SM waits for as many sectors as it may."""
+    return st.sm[sm, L.S_OUTSTANDING] >= st.par[L.P_MAX_OUTSTANDING]
+
+
+@compiled
+def queue_free(st, part, i):
+    """Cycle from which the queue that instruction i of the LSU or the ADU waits in has room for it."""
+    op = st.code[i, M.COL_OP]
+    if st.code[i, M.COL_CLASS] == M.CLS_MEMORY:
+        if op == M.OP_LDC:
+            return part[L.Q_ADDRESS]
+        free = queue_room(part, st.par[L.P_QUEUE_DEPTH])
+        if op == M.OP_STORE:
+            free = max(free, store_room(part, st.par[L.P_STORE_QUEUE_DEPTH]))
+        return free
+    special = st.code[i, M.COL_CLASS] == M.CLS_SPECIAL
+    if st.code[i, M.COL_UNIT] == M.UNIT_LSU or (special and differs_by_lane(st.code, i)):
+        return queue_room(part, st.par[L.P_QUEUE_DEPTH])
+    return part[L.Q_ADDRESS] if special or st.code[i, M.COL_CONST] >= 0 else np.int64(0)
+
+
+@compiled
+def admit_memory(st, sm, q, w, i, free, time):
+    """As `admit`, of an instruction of the LSU or the ADU whose unit is free from `free` on."""
+    part = st.part[q]
+    free = max(free, queue_free(st, part, i))
+    op = st.code[i, M.COL_OP]
+    if st.code[i, M.COL_CLASS] != M.CLS_MEMORY:
+        closes = st.code[i, M.COL_CLASS] == M.CLS_CONTROL and op == M.OP_LDGDEPBAR
+        if closes and st.warp[w, L.W_COPIES] == 0 and free <= time and no_room(st, sm, ROOM):
+            return L.NEVER, L.R_MIO  # a group without copies needs a token as well
+        return free, L.R_MIO
+    beyond = op != M.OP_LDC and st.code[i, M.COL_AUX0] != M.SPACE_SHARED
+    # A queue that shared memory fills is the one of all of them.
+    reason = L.R_LG if beyond and part[L.Q_BEYOND] != 0 else L.R_MIO
+    if free > time:
+        return free, reason
+    loads = op == M.OP_LDGSTS or (beyond and op != M.OP_STORE and op != M.OP_RED)
+    room = BULK_ROOM if op == M.OP_BULK_COPY else ROOM
+    if no_room(st, sm, room) or (loads and too_many_loads(st, sm)):
+        # An H200 issues a load all the same: the warp waits for what it reads.
+        return L.NEVER, L.R_LONG if beyond else L.R_MIO
+    part[L.Q_BEYOND] = 1 if beyond else 0
+    return free, reason
+
+
+@compiled
+def admit(st, sm, q, w, i, time):
+    """(Cycle from which the unit of instruction i takes it, what its warp waits for until then).
+
+    The cycle is NEVER if it depends on replies from beyond the SM.
+    """
+    unit = st.code[i, M.COL_UNIT]
+    free = st.part[q, L.Q_UNIT_FREE + unit]
+    if unit == M.UNIT_LSU or unit == M.UNIT_ADU:
+        return admit_memory(st, sm, q, w, i, free, time)
+    if unit == M.UNIT_XU:
+        return free - st.par[L.P_XU_AHEAD], L.R_MIO
+    return free, L.R_MATH

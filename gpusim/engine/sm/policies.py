@@ -1,0 +1,71 @@
+"""Which of a sub-partition's ready warps issues: one function for each `issue.policy`, on its slots.
+
+Each gives the slot of the chosen warp, or -1 if none is ready. `last` is the slot that issued last.
+"""
+
+import numpy as np
+
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.jit import compiled
+
+POLICIES = {"gto": 0, "gty": 1, "lrr": 2, "oldest": 3, "glrr": 4, "block": 5}
+GTO, GTY, LRR, OLDEST, GLRR, BLOCK = range(6)
+
+
+@compiled
+def next_in_turn(ready, last, time):
+    """Loose round robin: the next ready warp after the last one."""
+    for k in range(1, ready.size + 1):
+        slot = (last + k) % ready.size
+        if ready[slot] <= time:
+            return np.int64(slot)
+    return np.int64(-1)
+
+
+@compiled
+def of_least_age(ready, ages, sign, time):
+    """The oldest ready warp (`sign` 1) or the youngest (-1). Ages count up with each launch of a warp."""
+    best = np.int64(-1)
+    for slot in range(ready.size):
+        if ready[slot] <= time and (best < 0 or sign * ages[slot] < sign * ages[best]):
+            best = np.int64(slot)
+    return best
+
+
+@compiled
+def next_of_oldest_block(ready, blocks, last, again, time):
+    """The warp that has issued just before (`again`) if it is ready, else of the ready warps one of the oldest block,
+    the next in turn.
+
+    H200: blocks of one SM that wait for the same pipe end one after the other, the warps of one block together; of
+    warps that could issue in every cycle two share the cycles, as a branch lets the other one in, and a third gets
+    none.
+    """
+    if again and ready[last] <= time:
+        return last
+    best = np.int64(-1)
+    slot = last
+    for _ in range(ready.size):
+        slot = slot - 1 if slot > 0 else ready.size - 1
+        if ready[slot] <= time and (best < 0 or blocks[slot] < blocks[best]):
+            best = np.int64(slot)
+    return best
+
+
+@compiled
+def choose(st, q, ages, time):
+    """Slot of the warp that issues by the policy, -1 if none is ready. ages: of the warps, by slot."""
+    ready = st.ready[q]
+    last = st.part[q, L.Q_LAST]
+    policy = st.par[L.P_POLICY]
+    if policy == BLOCK:
+        return next_of_oldest_block(ready, st.turn[q], last, st.part[q, L.Q_ISSUED] == time - 1, time)
+    if policy == LRR:
+        return next_in_turn(ready, last, time)
+    if policy == OLDEST:
+        return of_least_age(ready, ages, 1, time)
+    if ready[last] <= time:  # the greedy ones
+        return last
+    if policy == GLRR:
+        return next_in_turn(ready, last, time)
+    return of_least_age(ready, ages, -1 if policy == GTY else 1, time)
