@@ -184,6 +184,7 @@ def _put_caches(par: np.ndarray, config: GPUConfig, occupancy: Occupancy) -> Non
     par[L.P_BANK_SHIFT] = config.shared.bank_bytes.bit_length() - 1
     par[L.P_L1_WAYS] = l1.ways(occupancy.l1_bytes)
     par[L.P_L1_REPLACEMENT] = REPLACEMENTS[l1.replacement]
+    par[L.P_L1_WRITE_ALLOCATE] = int(l1.write_allocate)
     par[L.P_L1_REQUEST] = l1.latency_cycles // 2
     par[L.P_L1_REPLY] = l1.latency_cycles - l1.latency_cycles // 2 - config.memory_instruction.entry_cycles
     par[L.P_ICACHE_SHIFT] = (icache.line_bytes >> INSTRUCTION_BITS).bit_length() - 1
