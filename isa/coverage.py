@@ -7,38 +7,24 @@ import textwrap
 from collections import defaultdict
 from pathlib import Path
 
-from isa.microops import (
-    UNIT_ADU,
-    UNIT_ALU,
-    UNIT_CBU,
-    UNIT_FMA,
-    UNIT_FMAHEAVY,
-    UNIT_FP64,
-    UNIT_HALF,
-    UNIT_LSU,
-    UNIT_NONE,
-    UNIT_TENSOR,
-    UNIT_TEX,
-    UNIT_UNIFORM,
-    UNIT_XU,
-)
+from isa import microops as m
 from isa.opcodes import OPCODES
 
 #: Headings of the table by unit, in its order.
 GROUPS = {
-    UNIT_ALU: "Integer and logic (ALU)",
-    UNIT_FMAHEAVY: "Integer multiplication (FMA heavy)",
-    UNIT_FMA: "Single precision (FMA)",
-    UNIT_HALF: "Packed halves",
-    UNIT_FP64: "Double precision",
-    UNIT_XU: "Conversions and special functions (XU)",
-    UNIT_UNIFORM: "Uniform datapath",
-    UNIT_TENSOR: "Tensor cores",
-    UNIT_LSU: "Memory and shuffles (LSU)",
-    UNIT_ADU: "Constants, barriers, special registers (ADU)",
-    UNIT_CBU: "Control flow (CBU)",
-    UNIT_NONE: "No unit",
-    UNIT_TEX: "Textures and surfaces",
+    m.UNIT_ALU: "Integer and logic (ALU)",
+    m.UNIT_FMAHEAVY: "Integer multiplication (FMA heavy)",
+    m.UNIT_FMA: "Single precision (FMA)",
+    m.UNIT_HALF: "Packed halves",
+    m.UNIT_FP64: "Double precision",
+    m.UNIT_XU: "Conversions and special functions (XU)",
+    m.UNIT_UNIFORM: "Uniform datapath",
+    m.UNIT_TENSOR: "Tensor cores",
+    m.UNIT_LSU: "Memory and shuffles (LSU)",
+    m.UNIT_ADU: "Constants, barriers, special registers (ADU)",
+    m.UNIT_CBU: "Control flow (CBU)",
+    m.UNIT_NONE: "No unit",
+    m.UNIT_TEX: "Textures and surfaces",
 }
 BEGIN, END = "<!-- coverage: written by python -m isa.coverage -->", "<!-- end of coverage -->"
 
