@@ -46,7 +46,8 @@ class MicroOperations:
 
     def __init__(self) -> None:
         self.rows: dict[int, MicroOperation] = {}
-        self._executor, self._words, self._next = "", {}, 0
+        self._executor, self._next = "", 0
+        self._words: Mapping[str, str] = {}
 
     def block(self, first: int, executor: str, **words: str) -> None:
         """Begin a block at a number. `words`: AUX words of all its rows, of which a row may change one."""
