@@ -34,7 +34,7 @@ def float_arithmetic(w: RowWriter) -> None:
     opcode = w.instruction.opcode.removeprefix("U").removesuffix("32I")
     bits, way, scale = flags(w), rounding(w), w.choose(_SCALES, 0)
     form = "_MODE" if bits & ~m.FLAG_FTZ or way or scale else "_FTZ" if bits else ""
-    w.set(getattr(m, f"OP_{opcode}{form}"), aux0=bits, aux1=way, aux2=scale)
+    w.set(getattr(m, f"OP_{opcode}{form}"), aux0=bits if form == "_MODE" else 0, aux1=way, aux2=scale)
     w.operands("d A B C" if opcode == "FFMA" else "d A B", numeric="float")
 
 

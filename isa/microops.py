@@ -232,19 +232,14 @@ OP_MUFU_TANH = _op("d = tanh(A)")
 OP_MUFU_RCP64H = _op("d = 1 / A, both high words of doubles")
 OP_MUFU_RSQ64H = _op("d = 1 / sqrt(A), both high words of doubles")
 _block(410, "rows/convert.py: exec_convert")
-_FROM_FLOAT = {
-    "aux0": "FLAG_*",
-    "aux1": "ROUND_*",
-    "aux2": "bits of d",
-    "aux4": "bits of A",
-    "aux5": "half of A",
-}
+_WHOLE = {"aux0": "FLAG_*", "aux1": "ROUND_*", "aux2": "bits of d", "aux5": "half of A that is read"}
+_FROM_FLOAT = {**_WHOLE, "aux4": "bits of A"}
 OP_F2I = _op("d = A as an integer", **_FROM_FLOAT, aux3="1: signed")
 OP_I2F = _op(
     "d = integer A as a float", **(_FROM_FLOAT | {"aux3": "1: signed", "aux5": "first byte of a small A"})
 )
 OP_F2F = _op("d = A as another float", **_FROM_FLOAT)
-OP_FRND = _op("d = A rounded to a whole number", **(_FROM_FLOAT | {"aux2": "bits of both"}))
+OP_FRND = _op("d = A rounded to a whole number, of as many bits", **_WHOLE)
 OP_POPC = _op("d = number of ones in A")
 OP_FLO_U = _op(
     "d = number of A's leading one, else all ones; PD0 = found", aux0="1: distance from the top (.SH)"
@@ -341,7 +336,7 @@ _block(
     "rows/half.py: exec_half",
     aux0="FLAG_*",
     aux1="HALF_*",
-    aux2="two bits each for A, B, C: 0 both halves, 1 the lower twice, 2 the upper twice",
+    aux2="two bits for each source: 0 both halves, 1 the lower twice, 2 the upper twice",
 )
 OP_HADD2 = _op("d = A + B")
 OP_HMUL2 = _op("d = A * B")
