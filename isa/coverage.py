@@ -1,8 +1,10 @@
-"""`python -m isa.coverage`: which machine instructions are executed and which are refused, from the opcode table."""
+"""`python -m isa.coverage`: which machine instructions are executed and which are refused, from the opcode table, and
+what each micro-operation means, from its row."""
 
 from __future__ import annotations
 
 import argparse
+import re
 import textwrap
 from collections import defaultdict
 from pathlib import Path
@@ -26,7 +28,6 @@ GROUPS = {
     m.UNIT_NONE: "No unit",
     m.UNIT_TEX: "Textures and surfaces",
 }
-BEGIN, END = "<!-- coverage: written by python -m isa.coverage -->", "<!-- end of coverage -->"
 
 
 def table() -> str:
@@ -43,6 +44,19 @@ def table() -> str:
     return "\n".join(rows)
 
 
+def micro_operations() -> str:
+    """Markdown: one row per micro-operation, by executor."""
+    rows, executor = [], ""
+    for name, row in m.MICRO_OPERATIONS.items():
+        if row.executor != executor:
+            executor = row.executor
+            rows += ["", f"`{executor}`", "", "| micro-operation | meaning | words |", "|---|---|---|"]
+        words = "; ".join(f"{word}: {text}" for word, text in row.words.items())
+        cells = (re.sub(r"([*|])", r"\\\1", cell) for cell in (name, row.meaning, words))
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(rows[1:])
+
+
 def modifiers() -> str:
     """Every opcode that is executed, with the modifiers that it takes."""
     lines = []
@@ -53,13 +67,13 @@ def modifiers() -> str:
     return "\n".join(lines)
 
 
-def rewrite(path: Path) -> bool:
-    """Put the table between the marks in a document; whether that changed it."""
-    old = path.read_text(encoding="utf-8")
-    before, rest = old.split(BEGIN)
-    new = before + BEGIN + "\n" + table() + "\n" + END + rest.split(END)[1]
-    path.write_text(new, encoding="utf-8")
-    return new != old
+WRITTEN = {"coverage": table, "micro-operations": micro_operations}
+_MARKED = re.compile(r"(<!-- ([\w-]+): written by python -m isa.coverage -->\n)(.*?)(\n<!-- end of \2 -->)", re.DOTALL)
+
+
+def rewritten(text: str) -> str:
+    """A document with what stands between its marks as the code says it today."""
+    return _MARKED.sub(lambda match: match[1] + WRITTEN[match[2]]() + match[4], text)
 
 
 def main() -> None:
@@ -70,10 +84,10 @@ def main() -> None:
         epilog="example: python -m isa.coverage --modifiers",
     )
     parser.add_argument("--modifiers", action="store_true", help="list every opcode with its modifiers")
-    parser.add_argument("--write", metavar="FILE", type=Path, help="renew the table in this document")
+    parser.add_argument("--write", metavar="FILE", type=Path, help="renew the tables in this document")
     options = parser.parse_args()
     if options.write:
-        rewrite(options.write)
+        options.write.write_text(rewritten(options.write.read_text(encoding="utf-8")), encoding="utf-8")
     else:
         print(modifiers() if options.modifiers else table())
 

@@ -83,7 +83,7 @@ def changed(columns: list[int], name: str) -> list[list[int]]:
         values = [value for value in (0, 1, 2, 3, 4, 32, 64) if value != columns[place]]
     else:
         values = [30 if columns[place] != 30 else 34]
-    return [columns[:place] + [value] + columns[place + 1 :] for value in values]
+    return [[*columns[:place], value, *columns[place + 1 :]] for value in values]
 
 
 EXECUTED = [name for name, row in m.MICRO_OPERATIONS.items() if row.number // CLASS_SIZE in EXECUTORS]
