@@ -6,7 +6,8 @@ Reading order: program.py (the result), instruction.py and control.py (one instr
 toolchain.py, errors.py; then opcodes.py, microops.py and lower.py, which say what each instruction does.
 """
 
-from isa.compile import assemble, compile_cuda, compile_kernel
+from isa.assemble import assemble
+from isa.compile import compile_cuda, compile_kernel
 from isa.control import NO_BARRIER, Control
 from isa.cubin import GlobalSymbol, Parameter, Relocation
 from isa.errors import (

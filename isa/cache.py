@@ -1,14 +1,13 @@
 """Cache of compiled programs, on disk and in memory, by content.
 
 A key is a digest of everything the result depends on (`ProgramCache.key`), so an entry is never stale and may
-be deleted at any time. Files lie in `$GPUSIM_CACHE_DIR`, else in the platform's cache folder.
+be deleted at any time.
 """
 
 from __future__ import annotations
 
 import enum
 import hashlib
-import os
 import sys
 import types
 from collections.abc import Iterable
@@ -17,21 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from isa.errors import ProgramFileError
+from isa.folders import cache_folder
 from isa.program import SUFFIX, Program
 
 _KEPT_IN_MEMORY = 256
-
-
-def cache_folder() -> Path:
-    """Where cached programs lie: $GPUSIM_CACHE_DIR, else `gpusim` in the platform's cache folder."""
-    chosen = os.environ.get("GPUSIM_CACHE_DIR")
-    if chosen:
-        return Path(chosen)
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "gpusim"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "gpusim"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpusim"
 
 
 class ProgramCache:

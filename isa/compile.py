@@ -7,28 +7,19 @@ from __future__ import annotations
 
 import ctypes
 import re
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from isa.assemble import DEFAULT_ARCH, assemble
 from isa.cache import ProgramCache, Unkeyable, default_cache, function_parts
 from isa.errors import CompileError
 from isa.listing import program_from_cubin, with_current_source
 from isa.numba_code import numba_code
 from isa.program import DECODER, IMAGE_FORMAT, Program
-from isa.toolchain import (
-    find_nvrtc,
-    find_tool,
-    first_error,
-    identity,
-    include_folders,
-    numba_version,
-    run_tool,
-)
+from isa.toolchain import find_nvrtc, identity, include_folders, numba_version
 
-DEFAULT_ARCH = "sm_90"
 _DEFAULT_OPTIONS = {"fastmath": False, "opt": True, "launch_bounds": None, "debug": False}
 
 
@@ -109,49 +100,6 @@ def _key(
         return ProgramCache.key(["numba", described, *tools, *function_parts(function)])
     except Unkeyable:
         return None
-
-
-def assemble(
-    ptx: str | bytes,
-    arch: str = DEFAULT_ARCH,
-    *,
-    max_registers: int | None = None,
-    path: str = "<ptx>",
-    debug: bool = False,
-    relocatable: bool = False,
-) -> bytes:
-    """Turn PTX into a cubin with line information, or for debugging.
-
-    Args:
-        ptx: the text.
-        arch: target such as 'sm_90'; the PTX must not require a later one.
-        max_registers: upper limit of registers per thread.
-        path: name of the PTX file or of what it was made from, for messages.
-        debug: do not optimise, as the PTX of a kernel compiled for debugging demands.
-        relocatable: make an object that has to be linked.
-
-    Raises:
-        CompileError: ptxas rejects the text; the message is its first error.
-        ToolchainMissing: there is no ptxas.
-    """
-    with tempfile.TemporaryDirectory(prefix="gpusim-") as folder:
-        source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
-        source.write_bytes(ptx.encode() if isinstance(ptx, str) else ptx)
-        lines = "-g" if debug else "-lineinfo"
-        command = [find_tool("ptxas"), f"-arch={arch}", lines, str(source), "-o", str(target)]
-        if relocatable:
-            command.append("-c")
-        if max_registers is not None:
-            command.append(f"-maxrregcount={max_registers}")
-        done = run_tool(command)
-        if done.returncode == 0:
-            return target.read_bytes()
-    report = done.stderr or done.stdout
-    message, line = first_error(report)
-    extern = re.search(r"Unresolved extern function '(\w+)'", report)
-    if extern:
-        message = f"it calls {extern[1]}, which it does not define, and nothing is linked to it"
-    raise CompileError(f"ptxas rejects the PTX: {message}", path, line)
 
 
 def compile_cuda(

@@ -1,46 +1,33 @@
-"""`python -m isa.coverage`: which machine instructions are executed and which are refused, from the opcode table."""
+"""`python -m isa.coverage`: which machine instructions are executed and which are refused, from the opcode table, and
+what each micro-operation means, from its row."""
 
 from __future__ import annotations
 
 import argparse
+import re
 import textwrap
 from collections import defaultdict
 from pathlib import Path
 
-from isa.microops import (
-    UNIT_ADU,
-    UNIT_ALU,
-    UNIT_CBU,
-    UNIT_FMA,
-    UNIT_FMAHEAVY,
-    UNIT_FP64,
-    UNIT_HALF,
-    UNIT_LSU,
-    UNIT_NONE,
-    UNIT_TENSOR,
-    UNIT_TEX,
-    UNIT_UNIFORM,
-    UNIT_XU,
-)
+from isa import microops as m
 from isa.opcodes import OPCODES
 
 #: Headings of the table by unit, in its order.
 GROUPS = {
-    UNIT_ALU: "Integer and logic (ALU)",
-    UNIT_FMAHEAVY: "Integer multiplication (FMA heavy)",
-    UNIT_FMA: "Single precision (FMA)",
-    UNIT_HALF: "Packed halves",
-    UNIT_FP64: "Double precision",
-    UNIT_XU: "Conversions and special functions (XU)",
-    UNIT_UNIFORM: "Uniform datapath",
-    UNIT_TENSOR: "Tensor cores",
-    UNIT_LSU: "Memory and shuffles (LSU)",
-    UNIT_ADU: "Constants, barriers, special registers (ADU)",
-    UNIT_CBU: "Control flow (CBU)",
-    UNIT_NONE: "No unit",
-    UNIT_TEX: "Textures and surfaces",
+    m.UNIT_ALU: "Integer and logic (ALU)",
+    m.UNIT_FMAHEAVY: "Integer multiplication (FMA heavy)",
+    m.UNIT_FMA: "Single precision (FMA)",
+    m.UNIT_HALF: "Packed halves",
+    m.UNIT_FP64: "Double precision",
+    m.UNIT_XU: "Conversions and special functions (XU)",
+    m.UNIT_UNIFORM: "Uniform datapath",
+    m.UNIT_TENSOR: "Tensor cores",
+    m.UNIT_LSU: "Memory and shuffles (LSU)",
+    m.UNIT_ADU: "Constants, barriers, special registers (ADU)",
+    m.UNIT_CBU: "Control flow (CBU)",
+    m.UNIT_NONE: "No unit",
+    m.UNIT_TEX: "Textures and surfaces",
 }
-BEGIN, END = "<!-- coverage: written by python -m isa.coverage -->", "<!-- end of coverage -->"
 
 
 def table() -> str:
@@ -57,6 +44,19 @@ def table() -> str:
     return "\n".join(rows)
 
 
+def micro_operations() -> str:
+    """Markdown: one row per micro-operation, by executor."""
+    rows, executor = [], ""
+    for name, row in m.MICRO_OPERATIONS.items():
+        if row.executor != executor:
+            executor = row.executor
+            rows += ["", f"`{executor}`", "", "| micro-operation | meaning | words |", "|---|---|---|"]
+        words = "; ".join(f"{word}: {text}" for word, text in row.words.items())
+        cells = (re.sub(r"([*|])", r"\\\1", cell) for cell in (name, row.meaning, words))
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(rows[1:])
+
+
 def modifiers() -> str:
     """Every opcode that is executed, with the modifiers that it takes."""
     lines = []
@@ -67,13 +67,13 @@ def modifiers() -> str:
     return "\n".join(lines)
 
 
-def rewrite(path: Path) -> bool:
-    """Put the table between the marks in a document; whether that changed it."""
-    old = path.read_text(encoding="utf-8")
-    before, rest = old.split(BEGIN)
-    new = before + BEGIN + "\n" + table() + "\n" + END + rest.split(END)[1]
-    path.write_text(new, encoding="utf-8")
-    return new != old
+WRITTEN = {"coverage": table, "micro-operations": micro_operations}
+_MARKED = re.compile(r"(<!-- ([\w-]+): written by python -m isa.coverage -->\n)(.*?)(\n<!-- end of \2 -->)", re.DOTALL)
+
+
+def rewritten(text: str) -> str:
+    """A document with what stands between its marks as the code says it today."""
+    return _MARKED.sub(lambda match: match[1] + WRITTEN[match[2]]() + match[4], text)
 
 
 def main() -> None:
@@ -84,10 +84,10 @@ def main() -> None:
         epilog="example: python -m isa.coverage --modifiers",
     )
     parser.add_argument("--modifiers", action="store_true", help="list every opcode with its modifiers")
-    parser.add_argument("--write", metavar="FILE", type=Path, help="renew the table in this document")
+    parser.add_argument("--write", metavar="FILE", type=Path, help="renew the tables in this document")
     options = parser.parse_args()
     if options.write:
-        rewrite(options.write)
+        options.write.write_text(rewritten(options.write.read_text(encoding="utf-8")), encoding="utf-8")
     else:
         print(modifiers() if options.modifiers else table())
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from isa.assemble import assemble
 from isa.cubin import CubinKernel, read_cubin
 
 NAMES = frozenset({"__cuda_syscall_CGS_get_intrinsic_handle", "__cuda_syscall_CGS_sync"})
@@ -79,8 +80,6 @@ def device_library(arch: str) -> tuple[bytes, dict[str, CubinKernel]]:
     Raises:
         ToolchainMissing: there is no ptxas.
     """
-    from isa.compile import assemble  # which imports this through the reader of listings
-
     number = int("".join(filter(str.isdigit, arch)))
     text = _PTX.format(arch=arch, version="8.8" if number >= 100 else "7.8")
     data = assemble(text, arch, path="the device library", relocatable=True)

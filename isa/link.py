@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from isa.cubin import Cubin, CubinKernel, Relocation
@@ -21,7 +21,6 @@ from isa.errors import CompileError
 from isa.instruction import INSTRUCTION_BYTES, Instruction, Operand, parse_instruction
 
 if TYPE_CHECKING:
-    from isa.listing import Section
     from isa.program import Program
 
 SYSTEM_CALLS = {"vprintf": 1, "malloc": 2, "free": 3, "__assertfail": 4}
@@ -42,6 +41,31 @@ _IMMEDIATES = {55: 0, 56: 0, 57: 32, 61: 0, 62: 0, 63: 32}
 _CALL_TARGETS = (58, 75)  # the disassembly names the function already
 
 
+@dataclass
+class CodeSection:
+    """Disassembly of one code section, not yet decoded.
+
+    Attributes:
+        name: mangled name of the kernel (the section's name without '.text.').
+        labels: name to byte offset in the section.
+        lines: one (address, text, encoding, source line, file) per instruction.
+    """
+
+    name: str
+    labels: dict[str, int] = field(default_factory=dict)
+    lines: list[tuple[int, str, int, int | None, str | None]] = field(default_factory=list)
+
+    def decode(self, start: int = 0, labels: Mapping[str, int] | None = None) -> tuple[Instruction, ...]:
+        """Decode every instruction of a section placed at address `start`; raises DecodeError naming the text
+        that fits no form. `labels` are those of all code; None: this section's.
+        """
+        labels = self.labels if labels is None else labels
+        return tuple(
+            parse_instruction(start + address, text, encoding, labels, line, file)
+            for address, text, encoding, line, file in self.lines
+        )
+
+
 @dataclass(frozen=True)
 class Merged:
     """A kernel's code with everything that it can reach; labels and relocations count from the kernel's start."""
@@ -58,7 +82,7 @@ def with_functions(cubin: Cubin, functions: Mapping[str, CubinKernel]) -> Cubin:
     return replace(cubin, functions={**cubin.functions, **wanted}, externals=cubin.externals - wanted.keys())
 
 
-def merge(cubin: Cubin, sections: Mapping[str, Section], symbol: str) -> Merged:
+def merge(cubin: Cubin, sections: Mapping[str, CodeSection], symbol: str) -> Merged:
     """Lay out one kernel of a cubin and all that it can reach.
 
     Raises:
@@ -103,7 +127,7 @@ def merge(cubin: Cubin, sections: Mapping[str, Section], symbol: str) -> Merged:
 
 
 def _reachable(
-    cubin: Cubin, sections: Mapping[str, Section], kernel: CubinKernel, homes: Mapping[str, str]
+    cubin: Cubin, sections: Mapping[str, CodeSection], kernel: CubinKernel, homes: Mapping[str, str]
 ) -> tuple[list[CubinKernel], list[str]]:
     """The code sections that a kernel can reach, itself first, and the external functions that they call."""
     reached, called = [kernel], []

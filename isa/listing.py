@@ -13,7 +13,7 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from isa import device_library
@@ -22,8 +22,8 @@ from isa.cubin import Cubin, read_cubin
 from isa.demangle import demangle, qualified_name, squeeze
 from isa.demangle import names as demangled
 from isa.errors import DecodeError, EntryError, ToolchainFailed
-from isa.instruction import INSTRUCTION_BYTES, Instruction, parse_instruction
-from isa.link import merge, with_functions
+from isa.instruction import INSTRUCTION_BYTES
+from isa.link import CodeSection, merge, with_functions
 from isa.program import DECODER, IMAGE_FORMAT, Program
 from isa.toolchain import find_tool, identity, run_tool
 
@@ -44,31 +44,6 @@ _NUMBA_NAME = re.compile(r"_ZN.*B\d+v\d+B\d+cw\d+c")
 _DEVICE_RUNTIME = "_cuda_device_runtime_cu_"  # kernels of CUDA's device runtime, linked for grid-wide barriers
 
 
-@dataclass
-class Section:
-    """Disassembly of one code section, not yet decoded.
-
-    Attributes:
-        name: mangled name of the kernel (the section's name without '.text.').
-        labels: name to byte offset in the section.
-        lines: one (address, text, encoding, source line, file) per instruction.
-    """
-
-    name: str
-    labels: dict[str, int] = field(default_factory=dict)
-    lines: list[tuple[int, str, int, int | None, str | None]] = field(default_factory=list)
-
-    def decode(self, start: int = 0, labels: Mapping[str, int] | None = None) -> tuple[Instruction, ...]:
-        """Decode every instruction of a section placed at address `start`; raises DecodeError naming the text
-        that fits no form. `labels` are those of all code; None: this section's.
-        """
-        labels = self.labels if labels is None else labels
-        return tuple(
-            parse_instruction(start + address, text, encoding, labels, line, file)
-            for address, text, encoding, line, file in self.lines
-        )
-
-
 def disassemble(cubin: bytes) -> str:
     """The vendor's listing of a cubin.
 
@@ -86,7 +61,7 @@ def disassemble(cubin: bytes) -> str:
     return done.stdout
 
 
-def read_sections(listing: str) -> dict[str, Section]:
+def read_sections(listing: str) -> dict[str, CodeSection]:
     """Split a listing into its code sections by mangled kernel name.
 
     A source line holds until the next one. It may come as a chain of frames, innermost first; the instruction
@@ -95,8 +70,8 @@ def read_sections(listing: str) -> dict[str, Section]:
     Raises:
         DecodeError: an instruction's second half is missing or an address is out of sequence.
     """
-    sections: dict[str, Section] = {}
-    section: Section | None = None
+    sections: dict[str, CodeSection] = {}
+    section: CodeSection | None = None
     frames: list[tuple[str, int]] = []
     pending: tuple[int, str, int] | None = None
     chain_ended = True
@@ -123,7 +98,7 @@ def read_sections(listing: str) -> dict[str, Section]:
             if source[3]:
                 frames.append((source[3], int(source[4])))
         elif start := _SECTION.match(row):
-            section = sections.setdefault(start[1], Section(start[1]))
+            section = sections.setdefault(start[1], CodeSection(start[1]))
             frames = []
         elif section is not None and (label := _LABEL.match(row)):
             section.labels[label[1]] = INSTRUCTION_BYTES * len(section.lines)
@@ -202,7 +177,7 @@ def select_entry(names: tuple[str, ...], entry: str | None, path: str) -> str:
 
 
 def _build(
-    parsed: Cubin, sections: Mapping[str, Section], symbol: str, cubin: bytes, digest: str, abi: str
+    parsed: Cubin, sections: Mapping[str, CodeSection], symbol: str, cubin: bytes, digest: str, abi: str
 ) -> Program:
     kernel = parsed.kernels[symbol]
     merged = merge(parsed, sections, symbol)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from isa.assemble import DEFAULT_ARCH, assemble
 from isa.cache import ProgramCache, default_cache
-from isa.compile import DEFAULT_ARCH, assemble, compile_cuda
+from isa.compile import compile_cuda
 from isa.cubin import read_cubin
 from isa.demangle import names, squeeze
 from isa.errors import EntryError, ProgramFileError

@@ -9,12 +9,13 @@ from isa.lower_writer import RowWriter
 _SCALARS = {"S32": (m.TYPE_S32, 4), "U64": (m.TYPE_U64, 8), "64": (m.TYPE_U64, 8), "S64": (m.TYPE_S64, 8)}
 
 
-def _address(w: RowWriter, column: int) -> None:
-    """The first of the uniform registers in brackets."""
-    operand = w.take("mem")
-    if operand.ubase is None or operand.base is not None or operand.offset or operand.suffixes:
-        raise w.refuse("an address of a bulk copy that is not in uniform registers alone")
-    w.columns[column] = w.register_row(operand.ubase)
+def _addresses(w: RowWriter) -> None:
+    """A and B: the first of the uniform registers in brackets, for each of two."""
+    for column in (m.COL_A, m.COL_B):
+        operand = w.take("mem")
+        if operand.ubase is None or operand.base is not None or operand.offset or operand.suffixes:
+            raise w.refuse("an address of a bulk copy that is not in uniform registers alone")
+        w.columns[column] = w.register_row(operand.ubase)
 
 
 def _cache_hint(w: RowWriter) -> None:
@@ -29,8 +30,7 @@ def plain_copy(w: RowWriter) -> None:
     if direction not in ("SG", "GS"):
         raise w.refuse("a bulk copy to another block's shared memory")
     w.set(m.OP_BULK_COPY, aux0=m.SPACE_SHARED, aux4=m.BULK_LOAD if direction == "SG" else m.BULK_STORE)
-    _address(w, m.COL_A)
-    _address(w, m.COL_B)
+    _addresses(w)
     w.columns[m.COL_C] = w.register_row(w.take("ureg"))
     _cache_hint(w)
 
@@ -50,8 +50,7 @@ def plain_reduction(w: RowWriter) -> None:
     operation = _operation(w)
     check_operation(w, operation, kind)
     w.set(m.OP_BULK_COPY, aux0=m.SPACE_SHARED, aux1=size, aux2=operation, aux3=kind, aux4=m.BULK_REDUCE)
-    _address(w, m.COL_A)
-    _address(w, m.COL_B)
+    _addresses(w)
     w.columns[m.COL_C] = w.register_row(w.take("ureg"))
     _cache_hint(w)
 
@@ -63,8 +62,7 @@ def _dimensions(w: RowWriter) -> int:
 def tensor_load(w: RowWriter) -> None:
     """UTMALDG.nD [shared, mbarrier, coordinates], [tensor map]."""
     w.set(m.OP_BULK_COPY, aux0=m.SPACE_SHARED, aux1=_dimensions(w), aux4=m.BULK_TENSOR_LOAD)
-    _address(w, m.COL_A)
-    _address(w, m.COL_B)
+    _addresses(w)
     _cache_hint(w)
 
 
@@ -75,13 +73,5 @@ def tensor_store(w: RowWriter) -> None:
     w.set(m.OP_BULK_COPY, aux0=m.SPACE_SHARED, aux1=_dimensions(w), aux4=kind)
     if reduces:
         w.columns[m.COL_AUX2] = _operation(w)
-    _address(w, m.COL_A)
-    _address(w, m.COL_B)
+    _addresses(w)
     _cache_hint(w)
-
-
-def hint(w: RowWriter) -> None:
-    """Prefetches and the end of a group of bulk copies, whose bytes have moved already."""
-    w.set(m.OP_NOP)
-    while w.peek() is not None:
-        w.take()

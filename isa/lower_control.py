@@ -5,7 +5,7 @@ from __future__ import annotations
 from isa import microops as m
 from isa.instruction import INSTRUCTION_BYTES, Operand
 from isa.lower_memory import SCOPES
-from isa.lower_writer import RowWriter, is_zero
+from isa.lower_writer import RowWriter, constants, is_zero
 
 
 def _target(operand: Operand) -> int:
@@ -72,11 +72,6 @@ def ret(w: RowWriter) -> None:
         w.columns[m.COL_AUX0] = w.number()
 
 
-def exit_(w: RowWriter) -> None:
-    w.set(m.OP_EXIT)
-    w.ps(0)
-
-
 def bssy(w: RowWriter) -> None:
     w.set(m.OP_BSSY)
     w.ps(0)
@@ -123,19 +118,6 @@ def nothing(w: RowWriter) -> None:
         w.take()
 
 
-def yield_(w: RowWriter) -> None:
-    w.set(m.OP_YIELD)
-
-
-def end_collective(w: RowWriter) -> None:
-    w.set(m.OP_ENDCOLLECTIVE)
-
-
-def nanosleep(w: RowWriter) -> None:
-    w.set(m.OP_NANOSLEEP)
-    w.src(m.COL_A)
-
-
 def depbar(w: RowWriter) -> None:
     """DEPBAR.LE SBn, count [, {mask}]: wait until scoreboard n is at most count, and the masked ones are zero."""
     w.set(m.OP_DEPBAR)
@@ -149,11 +131,7 @@ def depbar(w: RowWriter) -> None:
 
 
 def trap(w: RowWriter) -> None:
-    """BPT.TRAP ends the kernel with an error; KILL ends the threads."""
-    if w.instruction.opcode == "KILL":
-        w.set(m.OP_KILL)
-        w.ps(0)
-        return
+    """BPT.TRAP ends the kernel with an error."""
     w.set(m.OP_BPT, aux0=0 if w.has("TRAP") else 1)
     if w.next_is("imm"):
         w.number()
@@ -167,16 +145,6 @@ def system_call(w: RowWriter) -> None:
 
 def membar(w: RowWriter) -> None:
     w.set(m.OP_MEMBAR, aux0=w.choose(SCOPES, m.SCOPE_GPU))
-
-
-def error_barrier(w: RowWriter) -> None:
-    """ERRBAR, CGAERRBAR, FENCE.VIEW: order errors or views; nothing happens here."""
-    w.set(m.OP_ERRBAR)
-
-
-def copy_barrier(w: RowWriter) -> None:
-    """LDGDEPBAR: the asynchronous copies so far belong to the scoreboard that this instruction names."""
-    w.set(m.OP_LDGDEPBAR)
 
 
 def program_counter(w: RowWriter) -> None:
@@ -194,16 +162,9 @@ def register_limit(w: RowWriter) -> None:
     w.number()
 
 
-def elect(w: RowWriter) -> None:
-    w.set(m.OP_ELECT)
-    w.pd(0)
-    w.dst()
-    w.ps(0)
-
-
 # --- block barriers ---------------------------------------------------------------------------------------------------
 _BAR = {"SYNC": m.BAR_SYNC, "ARV": m.BAR_ARRIVE, "SYNCALL": m.BAR_SYNC_ALL}
-_BAR_RED = {"POPC": m.BAR_RED_POPC, "AND": m.BAR_RED_AND, "OR": m.BAR_RED_OR}
+_BAR_RED = constants("BAR_RED_", "POPC AND OR")
 
 
 def block_barrier(w: RowWriter) -> None:
@@ -230,11 +191,6 @@ def _number_or_row(w: RowWriter, immediate: int, row: int) -> None:
         w.columns[immediate] = w.number()
 
 
-def cluster_barrier(w: RowWriter) -> None:
-    """UCGABAR_ARV, UCGABAR_WAIT: the barrier of a thread block cluster."""
-    w.set(m.OP_CLUSTER_ARRIVE if w.instruction.opcode == "UCGABAR_ARV" else m.OP_CLUSTER_WAIT)
-
-
 def barrier_result(w: RowWriter) -> None:
     if not w.has("RESULT"):
         raise w.refuse("a barrier query that is not known")
@@ -243,9 +199,9 @@ def barrier_result(w: RowWriter) -> None:
 
 
 # --- special registers and exchanges between lanes -----------------------------------------------------------------
-_MASKS_OF_LANES = {f"SR_{name}MASK" for name in ("EQ", "LT", "LE", "GT", "GE")}
+_MASKS = {f"SR_{name}MASK" for name in ("EQ", "LT", "LE", "GT", "GE")}
 _OF_LANES_AND_BLOCKS = {f"SR_{name}{axis}" for name in ("TID", "CTAID") for axis in (".X", ".Y", ".Z")}
-_OF_LANES_AND_BLOCKS |= {"SR_LANEID", "SR_TID"}
+_UNSEEN = {"S2UR": _MASKS, "CS2R": _MASKS | _OF_LANES_AND_BLOCKS | {"SR_LANEID", "SR_TID"}}
 
 
 def special_register(w: RowWriter) -> None:
@@ -259,59 +215,48 @@ def special_register(w: RowWriter) -> None:
     if name not in m.SPECIAL_REGISTERS:
         raise w.refuse(f"special register {name}")
     number = m.SPECIAL_REGISTERS[name]
-    unseen = {"S2UR": _MASKS_OF_LANES, "CS2R": _MASKS_OF_LANES | _OF_LANES_AND_BLOCKS}.get(w.instruction.opcode, set())
-    if number == m.SR_ZERO or name in unseen:
+    if number == m.SR_ZERO or name in _UNSEEN.get(w.instruction.opcode, ()):
         w.set(m.OP_MOV_WIDE if rows == 2 else m.OP_MOV)
-    elif w.instruction.opcode == "CS2R":
-        w.set(m.OP_CS2R, aux0=number)
     else:
-        w.set(m.OP_S2R, aux0=number)
+        w.set(m.OP_CS2R if w.instruction.opcode == "CS2R" else m.OP_S2R, aux0=number)
 
 
 def shuffle(w: RowWriter) -> None:
-    kinds = {"IDX": m.SHFL_IDX, "UP": m.SHFL_UP, "DOWN": m.SHFL_DOWN, "BFLY": m.SHFL_BFLY}
-    w.set(m.OP_SHFL, aux0=w.choose(kinds, -1))
+    w.set(m.OP_SHFL, aux0=w.choose(constants("SHFL_", "IDX UP DOWN BFLY"), -1))
     if w.columns[m.COL_AUX0] < 0:
         raise w.refuse("a shuffle without a kind")
-    w.pd(0)
-    w.dst()
-    for column in (m.COL_A, m.COL_B, m.COL_C):
-        w.src(column, numeric="raw")
+    w.operands("pd0 d A B C", numeric="raw")
 
 
 def vote(w: RowWriter) -> None:
     """VOTE.kind [Rd,] Pd, Ps: Rd = ballot; VOTEU writes uniform registers and predicates."""
-    kinds = {"ALL": m.VOTE_ALL, "ANY": m.VOTE_ANY, "EQ": m.VOTE_EQ}
+    kinds = constants("VOTE_", "ALL ANY EQ")
     uniform = int(w.instruction.opcode == "VOTEU")
     w.set(m.OP_VOTE, aux0=w.choose(kinds, -1), aux5=uniform)
     if w.columns[m.COL_AUX0] < 0:
         raise w.refuse("a vote without a kind")
     if w.next_is("reg", "ureg"):
         w.dst()
-    w.pd(0)
-    w.ps(0)
+    w.operands("pd0 ps0")
 
 
 def match(w: RowWriter) -> None:
     wide = w.has("U64")
     w.set(m.OP_MATCH_ALL if w.has("ALL") else m.OP_MATCH_ANY, aux0=int(wide))
-    w.pd(0)
-    w.dst()
+    w.operands("pd0 d")
     w.src(m.COL_A, 2 if wide else 1, "raw")
 
 
 def redux(w: RowWriter) -> None:
     """REDUX: reduction over the executing lanes into a uniform register; the plain form is AND."""
-    signed = w.has("S32")
-    kinds = {
-        "SUM": m.REDUX_SUM,
-        "MIN": m.REDUX_MIN_S if signed else m.REDUX_MIN_U,
-        "MAX": m.REDUX_MAX_S if signed else m.REDUX_MAX_U,
-        "OR": m.REDUX_OR,
-        "XOR": m.REDUX_XOR,
-    }
+    kinds = constants("REDUX_", "SUM OR XOR")
     if w.has("F32"):
-        kinds |= dict.fromkeys(("MIN", "MINABS"), m.REDUX_MIN_F) | dict.fromkeys(("MAX", "MAXABS"), m.REDUX_MAX_F)
+        kinds |= dict.fromkeys(("MIN", "MINABS"), m.REDUX_MIN_F)
+        kinds |= dict.fromkeys(("MAX", "MAXABS"), m.REDUX_MAX_F)
+    elif w.has("S32"):
+        kinds |= {"MIN": m.REDUX_MIN_S, "MAX": m.REDUX_MAX_S}
+    else:
+        kinds |= {"MIN": m.REDUX_MIN_U, "MAX": m.REDUX_MAX_U}
     w.set(m.OP_REDUX, aux0=w.choose(kinds, m.REDUX_AND), aux1=m.FLAG_NAN * w.has("NAN"))
     _uniform_result(w)
     if w.has("MINABS", "MAXABS"):
@@ -328,7 +273,6 @@ def _uniform_result(w: RowWriter) -> None:
     w.pd(0)
     operand = w.peek()
     w.columns[m.COL_AUX5] = int(operand is not None and operand.kind == "ureg")
-    w.dst()
-    w.src(m.COL_A, numeric="raw")
-    if w.instruction.opcode != "R2UR" and w.columns[m.COL_PD0] not in (7, 15):
+    w.operands("d A", numeric="raw")
+    if w.instruction.opcode != "R2UR" and w.writes_predicates():
         raise w.refuse("a predicate result")

@@ -5,117 +5,60 @@ from __future__ import annotations
 from dataclasses import replace
 
 from isa import microops as m
-from isa.lower_writer import RowWriter, is_zero
+from isa.lower_writer import BOOLEANS, COMPARES, RowWriter, constants, is_zero
 
-ROUNDINGS = {
-    "RN": m.ROUND_NEAREST,
-    "RM": m.ROUND_DOWN,
-    "FLOOR": m.ROUND_DOWN,
-    "RP": m.ROUND_UP,
-    "CEIL": m.ROUND_UP,
-    "RZ": m.ROUND_ZERO,
-    "TRUNC": m.ROUND_ZERO,
-}
+_ROUNDINGS = {"RN": m.ROUND_NEAREST, "RM": m.ROUND_DOWN, "RP": m.ROUND_UP, "RZ": m.ROUND_ZERO}
+_ROUNDINGS |= {"FLOOR": m.ROUND_DOWN, "CEIL": m.ROUND_UP, "TRUNC": m.ROUND_ZERO}
 _SCALES = {"D8": -3, "D4": -2, "D2": -1, "M2": 1, "M4": 2, "M8": 3}
-_BOOL = {"AND": m.BOOL_AND, "OR": m.BOOL_OR, "XOR": m.BOOL_XOR}
-_L, _E, _G, _U = m.COMPARE_LT, m.COMPARE_EQ, m.COMPARE_GT, m.COMPARE_UNORDERED
-COMPARES = {
-    "F": 0,
-    "LT": _L,
-    "EQ": _E,
-    "LE": _L | _E,
-    "GT": _G,
-    "NE": _L | _G,
-    "GE": _G | _E,
-    "NUM": _L | _E | _G,
-    "NAN": _U,
-    "LTU": _L | _U,
-    "EQU": _E | _U,
-    "LEU": _L | _E | _U,
-    "GTU": _G | _U,
-    "NEU": _L | _G | _U,
-    "GEU": _G | _E | _U,
-    "T": 15,
-}
 _INTEGERS = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "U32": 32, "S32": 32, "U64": 64, "S64": 64}
 _FLOATS = {"F16": 16, "BF16": 16, "F32": 32, "F64": 64}
-_HALF_FORMATS = {"F16": m.HALF_F16, "BF16": m.HALF_BF16}
-_NARROW = {**_HALF_FORMATS, "E4M3": m.NARROW_E4M3, "E5M2": m.NARROW_E5M2, "TF32": m.NARROW_TF32}
+_HALF_FORMATS = {"F16": m.HALF_F16, "BF16": m.HALF_BF16, "BF16_V2": m.HALF_BF16}
+_NARROW = constants("HALF_", "F16 BF16") | constants("NARROW_", "E4M3 E5M2 TF32")
 _BYTES = {"B0": 0, "B1": 1, "B2": 2, "B3": 3, "H0": 0, "H1": 2}
-_MUFU = {
-    "RCP": m.OP_MUFU_RCP,
-    "RSQ": m.OP_MUFU_RSQ,
-    "SQRT": m.OP_MUFU_SQRT,
-    "EX2": m.OP_MUFU_EX2,
-    "LG2": m.OP_MUFU_LG2,
-    "SIN": m.OP_MUFU_SIN,
-    "COS": m.OP_MUFU_COS,
-    "TANH": m.OP_MUFU_TANH,
-    "RCP64H": m.OP_MUFU_RCP64H,
-    "RSQ64H": m.OP_MUFU_RSQ64H,
-}
+_FLAGS = constants("FLAG_", "FTZ SAT NAN XORSIGN NTZ RELU SATFINITE OOB")
+_FLAGS["FMZ"] = m.FLAG_FMZ | m.FLAG_FTZ
+_MUFU = constants("OP_MUFU_", "RCP RSQ SQRT EX2 LG2 SIN COS TANH RCP64H RSQ64H")
 
 
 def flags(w: RowWriter) -> int:
     """FLAG_* bits of the modifiers."""
-    names = {"FTZ": m.FLAG_FTZ, "SAT": m.FLAG_SAT, "NAN": m.FLAG_NAN, "XORSIGN": m.FLAG_XORSIGN}
-    names |= {"FMZ": m.FLAG_FMZ | m.FLAG_FTZ, "NTZ": m.FLAG_NTZ, "RELU": m.FLAG_RELU}
-    names |= {"SATFINITE": m.FLAG_SATFINITE, "OOB": m.FLAG_OOB}
-    return sum(bit for name, bit in names.items() if w.has(name))
+    return sum(bit for name, bit in _FLAGS.items() if w.has(name))
 
 
 def rounding(w: RowWriter) -> int:
-    return w.choose(ROUNDINGS, m.ROUND_NEAREST)
+    return w.choose(_ROUNDINGS, m.ROUND_NEAREST)
 
 
 def float_arithmetic(w: RowWriter) -> None:
     """FADD, FMUL, FFMA and their forms with an immediate in the name (FADD32I ...)."""
     opcode = w.instruction.opcode.removeprefix("U").removesuffix("32I")
-    plain, ftz, mode, sources = {
-        "FADD": (m.OP_FADD, m.OP_FADD_FTZ, m.OP_FADD_MODE, 2),
-        "FMUL": (m.OP_FMUL, m.OP_FMUL_FTZ, m.OP_FMUL_MODE, 2),
-        "FFMA": (m.OP_FFMA, m.OP_FFMA_FTZ, m.OP_FFMA_MODE, 3),
-    }[opcode]
     bits, way, scale = flags(w), rounding(w), w.choose(_SCALES, 0)
-    op = mode if bits & ~m.FLAG_FTZ or way or scale else ftz if bits else plain
-    w.set(op, aux0=bits, aux1=way, aux2=scale)
-    w.dst()
-    for column in (m.COL_A, m.COL_B, m.COL_C)[:sources]:
-        w.src(column, numeric="float")
+    form = "_MODE" if bits & ~m.FLAG_FTZ or way or scale else "_FTZ" if bits else ""
+    w.set(getattr(m, f"OP_{opcode}{form}"), aux0=bits if form == "_MODE" else 0, aux1=way, aux2=scale)
+    w.operands("d A B C" if opcode == "FFMA" else "d A B", numeric="float")
 
 
 def float_select(w: RowWriter) -> None:
     w.set(m.OP_FSEL_FTZ if w.has("FTZ") else m.OP_SEL)
-    w.dst()
-    w.src(m.COL_A, numeric="float")
-    w.src(m.COL_B, numeric="float")
-    w.ps(0)
+    w.operands("d A B ps0", numeric="float")
 
 
 def float_minmax(w: RowWriter) -> None:
     w.set(m.OP_FMNMX, aux0=flags(w))
-    w.dst()
-    w.src(m.COL_A, numeric="float")
-    w.src(m.COL_B, numeric="float")
-    w.ps(0)
+    w.operands("d A B ps0", numeric="float")
 
 
 def float_minmax3(w: RowWriter) -> None:
     w.set(m.OP_FMNMX3, aux0=flags(w))
-    w.dst()
-    for column in (m.COL_A, m.COL_B, m.COL_C):
-        w.src(column, numeric="float")
-    w.ps(0)
+    w.operands("d A B C ps0", numeric="float")
 
 
 def paired_arithmetic(w: RowWriter) -> None:
     """FADD2, FMUL2, FFMA2: two float32 in a pair of registers."""
-    op, sources = {"FADD2": (m.OP_FADD2, 2), "FMUL2": (m.OP_FMUL2, 2), "FFMA2": (m.OP_FFMA2, 3)}[
-        w.instruction.opcode
-    ]
-    w.set(op, aux0=flags(w))
+    opcode = w.instruction.opcode
+    w.set(getattr(m, "OP_" + opcode), aux0=flags(w))
     w.dst(2)
-    for column in (m.COL_A, m.COL_B, m.COL_C)[:sources]:
+    for column in (m.COL_A, m.COL_B, m.COL_C)[: 3 if opcode == "FFMA2" else 2]:
         operand = w.take("reg", "ureg", "const")
         if operand.suffixes not in (("F32x2", "HI_LO"), ()):
             raise w.refuse("a choice of words that is not known")
@@ -126,45 +69,24 @@ def compare(w: RowWriter) -> None:
     """FSETP, DSETP (predicates) and FSET, DSET (a register)."""
     opcode = w.instruction.opcode.removeprefix("U")
     rows = 2 if opcode.startswith("D") else 1
-    op = {"FSETP": m.OP_FSETP, "DSETP": m.OP_DSETP, "FSET": m.OP_FSET}[opcode]
-    relation = _minimum(w) if rows == 2 and w.has("MIN", "MAX") else w.choose(COMPARES, -1)
+    # MIN and MAX are DSETP's alone: PD0 chooses the operand, PD1 says that both are NaN; see exec_double.
+    relation = w.choose({"MIN": m.COMPARE_MIN, "MAX": m.COMPARE_MAX}, -1)
+    relation = w.choose(COMPARES, -1) if relation < 0 else relation
     if relation < 0:
         raise w.refuse("a comparison without a relation")
-    w.set(op, aux0=relation, aux1=flags(w), aux2=w.choose(_BOOL, m.BOOL_AND), aux3=int(w.has("BF")))
+    op = getattr(m, "OP_" + opcode)
+    w.set(op, aux0=relation, aux1=flags(w), aux2=w.choose(BOOLEANS, m.BOOL_AND), aux3=int(w.has("BF")))
     if op == m.OP_FSET:
         w.dst()
     else:
-        w.pd(0)
-        w.pd(1)
-    w.src(m.COL_A, rows, "float")
-    w.src(m.COL_B, rows, "float")
-    w.ps(0)
-
-
-def _minimum(w: RowWriter) -> int:
-    """DSETP.MIN and .MAX: PD0 chooses the operand, PD1 says that both are NaN; see exec_double."""
-    w.set(m.OP_DSETP)
-    return m.COMPARE_MIN if w.has("MIN") else m.COMPARE_MAX
-
-
-def float_check(w: RowWriter) -> None:
-    w.set(m.OP_FCHK)
-    w.pd(0)
-    w.src(m.COL_A, numeric="float")
-    w.src(m.COL_B, numeric="float")
+        w.operands("pd0 pd1")
+    w.operands("A B ps0", rows, "float")
 
 
 def double_arithmetic(w: RowWriter) -> None:
-    plain, mode, sources = {
-        "DADD": (m.OP_DADD, m.OP_DADD_MODE, 2),
-        "DMUL": (m.OP_DMUL, m.OP_DMUL_MODE, 2),
-        "DFMA": (m.OP_DFMA, m.OP_DFMA_MODE, 3),
-    }[w.instruction.opcode]
-    way = rounding(w)
-    w.set(mode if way else plain, aux1=way)
-    w.dst(2)
-    for column in (m.COL_A, m.COL_B, m.COL_C)[:sources]:
-        w.src(column, 2, "float")
+    opcode, way = w.instruction.opcode, rounding(w)
+    w.set(getattr(m, f"OP_{opcode}_MODE" if way else "OP_" + opcode), aux1=way)
+    w.operands("d A B C" if opcode == "DFMA" else "d A B", 2, "float")
 
 
 def transcendental(w: RowWriter) -> None:
@@ -188,19 +110,10 @@ def float_to_integer(w: RowWriter) -> None:
     target = [name for name in w.modifiers if name in _INTEGERS]
     source = w.choose(_FLOATS, 32)
     kind = target[0] if target else "S32"
-    w.set(
-        m.OP_F2I,
-        aux0=flags(w) | m.FLAG_BF16 * w.has("BF16"),
-        aux1=rounding(w),
-        aux2=_INTEGERS[kind],
-        aux3=int(kind.startswith("S")),
-        aux4=source,
-    )
-    w.dst(2 if _INTEGERS[kind] == 64 else 1)
-    if source == 16:
-        half_source(w, m.COL_A, m.COL_AUX5)
-    else:
-        w.src(m.COL_A, source // 32, "float")
+    form, bits = flags(w) | m.FLAG_BF16 * w.has("BF16"), _INTEGERS[kind]
+    w.set(m.OP_F2I, aux0=form, aux1=rounding(w), aux2=bits, aux3=int(kind.startswith("S")), aux4=source)
+    w.dst(2 if bits == 64 else 1)
+    _float_source(w, source)
 
 
 def integer_to_float(w: RowWriter) -> None:
@@ -208,24 +121,18 @@ def integer_to_float(w: RowWriter) -> None:
     target = w.choose(_FLOATS, 32)
     kinds = [name for name in w.modifiers if name in _INTEGERS]
     kind = kinds[0] if kinds else "S32"
-    operand_rows = 2 if _INTEGERS[kind] == 64 else 1
-    form = m.FLAG_TO_BF16 * w.has("BF16")
-    w.set(
-        m.OP_I2F,
-        aux0=form,
-        aux1=rounding(w),
-        aux2=target,
-        aux3=int(kind.startswith("S")),
-        aux4=_INTEGERS[kind],
-    )
+    form, bits = m.FLAG_TO_BF16 * w.has("BF16"), _INTEGERS[kind]
+    w.set(m.OP_I2F, aux0=form, aux1=rounding(w), aux2=target, aux3=int(kind.startswith("S")), aux4=bits)
     w.dst(2 if target == 64 else 1)
     operand = w.peek()
     suffixes = operand.suffixes if operand is not None else ()
     if suffixes and operand is not None and suffixes[0] in _BYTES and not (operand.negate or operand.invert):
         w.columns[m.COL_AUX5] = _BYTES[suffixes[0]]
         w.columns[m.COL_A] = w.register_row(w.take("reg", "ureg"))
+    elif bits == 64:
+        w.src(m.COL_A, 2, "upper")
     else:
-        w.src(m.COL_A, operand_rows, "int" if operand_rows == 1 else "upper")
+        w.src(m.COL_A)
 
 
 def float_to_float(w: RowWriter) -> None:
@@ -237,22 +144,22 @@ def float_to_float(w: RowWriter) -> None:
     forms = m.FLAG_TO_BF16 * (kinds[0] == "BF16") | m.FLAG_BF16 * (kinds[1] == "BF16")
     w.set(m.OP_F2F, aux0=flags(w) | forms, aux1=rounding(w), aux2=target, aux4=source)
     w.dst(2 if target == 64 else 1)
-    if source == 16:
-        half_source(w, m.COL_A, m.COL_AUX5)
-    else:
-        w.src(m.COL_A, source // 32, "float")
+    _float_source(w, source)
 
 
 def round_to_integral(w: RowWriter) -> None:
     bits = w.choose(_FLOATS, 32)
     forms = (m.FLAG_BF16 | m.FLAG_TO_BF16) * w.has("BF16")
     w.set(m.OP_FRND, aux0=flags(w) | forms, aux1=rounding(w), aux2=bits)
+    w.dst(2 if bits == 64 else 1)
+    _float_source(w, bits)
+
+
+def _float_source(w: RowWriter, bits: int) -> None:
     if bits == 16:
-        w.dst()
         half_source(w, m.COL_A, m.COL_AUX5)
-        return
-    w.dst(bits // 32)
-    w.src(m.COL_A, bits // 32, "float")
+    else:
+        w.src(m.COL_A, bits // 32, "float")
 
 
 def pack_floats(w: RowWriter) -> None:
@@ -293,9 +200,7 @@ def pack_as_integers(w: RowWriter) -> None:
     if kind is None or not w.has("F32"):
         raise w.refuse("a packing that is not from float32")
     w.set(m.OP_F2IP, aux0=flags(w), aux1=rounding(w), aux2=_INTEGERS[kind], aux3=int(kind.startswith("S")))
-    w.dst()
-    w.src(m.COL_A, numeric="float")
-    w.src(m.COL_B, numeric="float")
+    w.operands("d A B", numeric="float")
     w.src(m.COL_C, numeric="raw")
 
 
@@ -317,17 +222,12 @@ _HALF_SELECT = {"H1_H0": 0, "H0_H0": 1, "H1_H1": 2}
 
 def half_arithmetic(w: RowWriter) -> None:
     """HADD2, HMUL2, HFMA2 on two halves; HFMA2.MMA of -RZ * RZ + constant is the compiler's move of a constant."""
-    op, sources = {"HADD2": (m.OP_HADD2, 2), "HMUL2": (m.OP_HMUL2, 2), "HFMA2": (m.OP_HFMA2, 3)}[
-        w.instruction.opcode
-    ]
-    form = m.HALF_BF16 if w.has("BF16_V2") else m.HALF_F16
-    single = w.has("F32")
-    if single:  # of HADD2 alone
-        op = m.OP_HADD2_F32
-    w.set(op, aux0=flags(w), aux1=form)
+    opcode = w.instruction.opcode
+    op = m.OP_HADD2_F32 if w.has("F32") else getattr(m, "OP_" + opcode)  # F32: of HADD2 alone
+    w.set(op, aux0=flags(w), aux1=w.choose(_HALF_FORMATS, m.HALF_F16))
     w.dst()
     first, second = w.peek(0), w.peek(1)
-    for column in (m.COL_A, m.COL_B, m.COL_C)[:sources]:
+    for column in (m.COL_A, m.COL_B, m.COL_C)[: 3 if opcode == "HFMA2" else 2]:
         half2_source(w, column)
     zeros = first is not None and second is not None and is_zero(first) and is_zero(second)
     if op == m.OP_HFMA2 and zeros and not w.columns[m.COL_AUX0] and not w.columns[m.COL_AUX2] >> 4:
@@ -366,7 +266,7 @@ def half2_source(w: RowWriter, column: int) -> None:
 
 
 def half_minmax(w: RowWriter) -> None:
-    w.set(m.OP_HMNMX2, aux0=flags(w), aux1=m.HALF_BF16 if w.has("BF16_V2") else m.HALF_F16)
+    w.set(m.OP_HMNMX2, aux0=flags(w), aux1=w.choose(_HALF_FORMATS, m.HALF_F16))
     w.dst()
     half2_source(w, m.COL_A)
     half2_source(w, m.COL_B)
@@ -375,9 +275,8 @@ def half_minmax(w: RowWriter) -> None:
 
 def mixed_arithmetic(w: RowWriter) -> None:
     """FHADD: float32 + half; FHFMA: half * half + float32."""
-    form = m.HALF_BF16 if w.has("BF16") else m.HALF_F16
     fused = w.instruction.opcode == "FHFMA"
-    w.set(m.OP_FHFMA if fused else m.OP_FHADD, aux0=flags(w), aux1=form)
+    w.set(m.OP_FHFMA if fused else m.OP_FHADD, aux0=flags(w), aux1=w.choose(_HALF_FORMATS, m.HALF_F16))
     w.dst()
     columns = (m.COL_A, m.COL_B) if fused else (m.COL_B,)
     if not fused:
@@ -396,14 +295,11 @@ def half_compare(w: RowWriter) -> None:
     relation = w.choose(COMPARES, -1)
     if relation < 0:
         raise w.refuse("a comparison without a relation")
-    form = m.HALF_BF16 if w.has("BF16_V2") else m.HALF_F16
-    op = m.OP_HSETP2 if w.instruction.opcode == "HSETP2" else m.OP_HSET2
-    w.set(
-        op, aux0=flags(w), aux1=form, aux3=relation, aux4=w.choose(_BOOL, m.BOOL_AND), aux5=int(w.has("BF"))
-    )
+    form, boolean = w.choose(_HALF_FORMATS, m.HALF_F16), w.choose(BOOLEANS, m.BOOL_AND)
+    op = getattr(m, "OP_" + w.instruction.opcode)
+    w.set(op, aux0=flags(w), aux1=form, aux3=relation, aux4=boolean, aux5=int(w.has("BF")))
     if op == m.OP_HSETP2:
-        w.pd(0)
-        w.pd(1)
+        w.operands("pd0 pd1")
     else:
         w.dst()
     half2_source(w, m.COL_A)

@@ -5,40 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from isa import microops as m
-from isa.lower_writer import RowWriter, is_zero
+from isa.lower_writer import BOOLEANS, COMPARES, RowWriter, constants, is_zero
 
-_COMPARE = {
-    "F": 0,
-    "LT": m.COMPARE_LT,
-    "EQ": m.COMPARE_EQ,
-    "LE": m.COMPARE_LT | m.COMPARE_EQ,
-    "GT": m.COMPARE_GT,
-    "NE": m.COMPARE_LT | m.COMPARE_GT,
-    "GE": m.COMPARE_GT | m.COMPARE_EQ,
-    "T": 15,
-}
-_BOOL = {"AND": m.BOOL_AND, "OR": m.BOOL_OR, "XOR": m.BOOL_XOR}
-_PRMT = {
-    "IDX": m.PRMT_IDX,
-    "F4E": m.PRMT_F4E,
-    "B4E": m.PRMT_B4E,
-    "RC8": m.PRMT_RC8,
-    "ECL": m.PRMT_ECL,
-    "ECR": m.PRMT_ECR,
-    "RC16": m.PRMT_RC16,
-}
+_PRMT = constants("PRMT_", "IDX F4E B4E RC8 ECL ECR RC16")
 _BYTES = {"B0": 0, "B1": 1, "B2": 2, "B3": 3}
 
 
 def mov(w: RowWriter) -> None:
     if w.has("64"):
         w.set(m.OP_MOV_WIDE)
-        w.dst(2)
-        w.src(m.COL_A, 2, "raw")
+        w.operands("d A", 2, "raw")
         return
     w.set(m.OP_MOV)
-    w.dst()
-    w.src(m.COL_A)
+    w.operands("d A")
     lanes = w.number() & 0xF if w.next_is("imm") else 0xF
     if lanes != 0xF:
         w.set(m.OP_MOV_LANES, aux0=lanes)
@@ -47,10 +26,7 @@ def mov(w: RowWriter) -> None:
 def select(w: RowWriter) -> None:
     rows = 2 if w.has("64") else 1
     w.set(m.OP_SEL_WIDE if rows == 2 else m.OP_SEL)
-    w.dst(rows)
-    for column in (m.COL_A, m.COL_B):
-        w.src(column, rows, "raw" if rows == 2 else "int")
-    w.ps(0)
+    w.operands("d A B ps0", rows, "raw" if rows == 2 else "int")
 
 
 def iadd3(w: RowWriter) -> None:
@@ -58,8 +34,7 @@ def iadd3(w: RowWriter) -> None:
     w.dst(rows)
     carries_out = w.pd(0)
     carries_out = w.pd(1) or carries_out
-    for column in (m.COL_A, m.COL_B, m.COL_C):
-        w.src(column, rows, "raw" if rows == 2 else "int")
+    w.operands("A B C", rows, "raw" if rows == 2 else "int")
     w.ps(0, default=False)
     w.ps(1, default=False)
     if rows == 2:
@@ -104,8 +79,7 @@ def viadd(w: RowWriter) -> None:
             w.columns[column + 1] = m.MOD_NONE
         w.set(m.OP_ADD_16X2 if w.has("16x2") else m.OP_ADD_8X4, aux0=negations)
         return
-    w.src(m.COL_A)
-    w.src(m.COL_B)
+    w.operands("A B")
     w.columns[m.COL_C] = ~0
     if not w.has("ISAT"):
         w.set(m.OP_IADD3)
@@ -121,8 +95,7 @@ def imad(w: RowWriter) -> None:
     wide, upper = w.has("WIDE"), w.has("HI")
     w.dst(2 if wide else 1)
     carries_out = w.pd(0)
-    for column in (m.COL_A, m.COL_B):
-        w.src(column, 1, "raw" if wide or upper else "int")
+    w.operands("A B", 1, "raw" if wide or upper else "int")
     w.src(m.COL_C, 2 if wide or upper else 1)
     w.ps(0, default=False)
     first, second = (operand for _, operand in w.sources[:2])
@@ -178,13 +151,10 @@ def lea(w: RowWriter) -> None:
 
 
 def lop3(w: RowWriter) -> None:
-    predicate = w.pd(0)
-    w.dst()
-    for column in (m.COL_A, m.COL_B, m.COL_C):
-        w.src(column)
+    w.operands("pd0 d A B C")
     table = w.number() & 0xFF
     w.ps(0, default=w.has("PAND"))
-    if predicate and w.columns[m.COL_PD0] not in (7, 15):
+    if w.writes_predicates():
         w.set(m.OP_LOP3_PRED, aux0=table, aux1=int(w.has("PAND")))
     else:
         _simplest_logic(w, table)
@@ -219,9 +189,7 @@ def _simplest_logic(w: RowWriter, table: int) -> None:
 
 def shf(w: RowWriter) -> None:
     """Funnel shift of the 64-bit (c:a); the forms that are plain 32-bit shifts become those."""
-    w.dst()
-    for column in (m.COL_A, m.COL_B, m.COL_C):
-        w.src(column)
+    w.operands("d A B C")
     right, upper, wrap = w.has("R"), w.has("HI"), w.has("W")
     if right == w.has("L"):
         raise w.refuse("a shift without a direction")
@@ -242,31 +210,14 @@ def shf(w: RowWriter) -> None:
     w.set(op, aux0=int(upper), aux1=bits, aux2=int(wrap))
 
 
-def bmsk(w: RowWriter) -> None:
-    w.set(m.OP_BMSK, aux0=int(w.has("W")))
-    w.dst()
-    w.src(m.COL_A)
-    w.src(m.COL_B)
-
-
 def sgxt(w: RowWriter) -> None:
     w.set(m.OP_SGXT_U if w.has("U32") else m.OP_SGXT_S, aux0=int(w.has("W")))
-    w.dst()
-    w.src(m.COL_A)
-    w.src(m.COL_B)
+    w.operands("d A B")
 
 
 def prmt(w: RowWriter) -> None:
     w.set(m.OP_PRMT, aux0=w.choose(_PRMT, m.PRMT_IDX))
-    w.dst()
-    for column in (m.COL_A, m.COL_B, m.COL_C):
-        w.src(column)
-
-
-def iabs(w: RowWriter) -> None:
-    w.set(m.OP_IABS)
-    w.dst()
-    w.src(m.COL_A)
+    w.operands("d A B C")
 
 
 def minmax(w: RowWriter) -> None:
@@ -275,11 +226,10 @@ def minmax(w: RowWriter) -> None:
         _wide_minmax(w)
         return
     w.dst()
-    chooses = _predicates(w)
+    w.operands("pd0 pd1")  # of later GPUs; the compiler mostly leaves them at PT
+    chooses = w.writes_predicates()
     packed = w.has("S16x2", "U16x2", "U8x4", "S8x4")
-    w.src(m.COL_A, numeric="raw" if packed else "int")
-    w.src(m.COL_B, numeric="raw" if packed else "int")
-    w.ps(0)
+    w.operands("A B ps0", numeric="raw" if packed else "int")
     signed, relu = not w.has("U32", "U16x2"), int(w.has("RELU"))
     if chooses and w.has("U8x4", "S8x4"):
         raise w.refuse("a predicate result")
@@ -297,21 +247,12 @@ def minmax(w: RowWriter) -> None:
         w.set(m.OP_MNMX_S if signed else m.OP_MNMX_U)
 
 
-def _predicates(w: RowWriter) -> bool:
-    """Later GPUs print two destination predicates, which the compiler leaves at PT; whether they are used."""
-    w.pd(0)
-    w.pd(1)
-    return any(w.columns[column] not in (7, 15) for column in (m.COL_PD0, m.COL_PD1))
-
-
 def _wide_minmax(w: RowWriter) -> None:
     """IMNMX.S64 and .U64; the low words' predicate is there for chains of them and stays !PT."""
-    if _predicates(w):
+    w.operands("pd0 pd1")
+    if w.writes_predicates():
         raise w.refuse("a predicate result")
-    w.dst(2)
-    w.src(m.COL_A, 2, "raw")
-    w.src(m.COL_B, 2, "raw")
-    w.ps(0)
+    w.operands("d A B ps0", 2, "raw")
     if w.ps(1) and (w.columns[m.COL_PS1] not in (7, 15) or not w.columns[m.COL_PS1_NEG]):
         raise w.refuse("a comparison that continues another")
     w.set(m.OP_MNMX_WIDE_S if w.has("S64") else m.OP_MNMX_WIDE_U)
@@ -319,11 +260,8 @@ def _wide_minmax(w: RowWriter) -> None:
 
 def add_minmax(w: RowWriter) -> None:
     """VIADDMNMX: minimum or maximum of a + b and c."""
-    w.dst()
     packed = w.has("S16x2", "U16x2")
-    for column in (m.COL_A, m.COL_B, m.COL_C):
-        w.src(column, numeric="raw" if packed else "int")
-    w.ps(0)
+    w.operands("d A B C ps0", numeric="raw" if packed else "int")
     signed, relu = not w.has("U32", "U16x2"), int(w.has("RELU"))
     if packed:
         w.set(m.OP_MNMX_16X2, aux0=int(signed), aux1=relu, aux2=1)
@@ -332,11 +270,8 @@ def add_minmax(w: RowWriter) -> None:
 
 
 def minmax3(w: RowWriter) -> None:
-    w.dst()
     packed = w.has("S16x2", "U16x2")
-    for column in (m.COL_A, m.COL_B, m.COL_C):
-        w.src(column, numeric="raw" if packed else "int")
-    w.ps(0)
+    w.operands("d A B C ps0", numeric="raw" if packed else "int")
     signed, relu = not w.has("U32", "U16x2"), int(w.has("RELU"))
     if packed:
         w.set(m.OP_MNMX3_16X2, aux0=int(signed), aux1=relu)
@@ -351,9 +286,7 @@ def dot_product(w: RowWriter) -> None:
         raise w.refuse("a dot product without two types")
     signs = kinds[0].startswith("S") | kinds[1].startswith("S") << 1
     w.set(m.OP_IDP_4A if w.has("4A") else m.OP_IDP_2A, aux0=signs, aux1=int(w.has("HI")))
-    w.dst()
-    w.src(m.COL_A, numeric="raw")
-    w.src(m.COL_B, numeric="raw")
+    w.operands("d A B", numeric="raw")
     w.src(m.COL_C)
 
 
@@ -362,10 +295,7 @@ def difference(w: RowWriter) -> None:
     signed = int(not w.has("U32", "U8"))
     packed = w.instruction.opcode == "VABSDIFF4"
     w.set(m.OP_VABSDIFF4 if packed else m.OP_VABSDIFF, aux0=signed, aux1=int(w.has("ACC")))
-    w.dst()
-    w.pd(0)
-    w.src(m.COL_A, numeric="raw")
-    w.src(m.COL_B, numeric="raw")
+    w.operands("d pd0 A B", numeric="raw")
     w.src(m.COL_C)
 
 
@@ -375,9 +305,7 @@ def pack_integers(w: RowWriter) -> None:
     if not target or not w.has("S32"):
         raise w.refuse("a packing that is not from 32-bit integers")
     w.set(m.OP_I2IP, aux0=target, aux1=int(w.modifiers[0].startswith("S")), aux2=int(w.has("SAT")))
-    w.dst()
-    w.src(m.COL_A)
-    w.src(m.COL_B)
+    w.operands("d A B")
     above = w.take("reg", "ureg", "imm", "const")
     # R6.24 names the bits of C that stay, which the shift leaves anyway.
     w.columns[m.COL_AUX3] = 16 * ("H1" in above.suffixes)
@@ -390,8 +318,7 @@ def saturate_integer(w: RowWriter) -> None:
     if not target or not w.has("S32") or not w.has("SAT"):
         raise w.refuse("a conversion that does not saturate a 32-bit integer")
     w.set(m.OP_I2I_SAT, aux0=target, aux1=int(w.modifiers[0].startswith("S")))
-    w.dst()
-    w.src(m.COL_A)
+    w.operands("d A")
 
 
 def bit_count(w: RowWriter) -> None:
@@ -401,10 +328,8 @@ def bit_count(w: RowWriter) -> None:
         w.set(m.OP_FLO_U if w.has("U32") else m.OP_FLO_S, aux0=int(w.has("SH")))
     else:
         w.set(m.OP_POPC if opcode == "POPC" else m.OP_BREV)
-    w.dst()
-    w.pd(0)
-    w.src(m.COL_A)
-    if opcode != "FLO" and w.columns[m.COL_PD0] not in (7, 15):
+    w.operands("d pd0 A")
+    if opcode != "FLO" and w.writes_predicates():
         raise w.refuse("a predicate result")
 
 
@@ -413,26 +338,21 @@ def isetp(w: RowWriter) -> None:
     rows = 2 if w.has("S64", "U64") else 1
     w.set(
         m.OP_ISETP_WIDE if rows == 2 else m.OP_ISETP,
-        aux0=w.choose(_COMPARE, -1),
+        aux0=w.choose(COMPARES, -1),
         aux1=int(w.has("U32", "U64")),
-        aux2=w.choose(_BOOL, m.BOOL_AND),
+        aux2=w.choose(BOOLEANS, m.BOOL_AND),
         aux3=int(extended),
     )
     if w.columns[m.COL_AUX0] < 0:
         raise w.refuse("a comparison without a relation")
-    w.pd(0)
-    w.pd(1)
-    w.src(m.COL_A, rows, "raw" if rows == 2 else "int")
-    w.src(m.COL_B, rows, "raw" if rows == 2 else "int")
-    w.ps(0)
+    w.operands("pd0 pd1 A B ps0", rows, "raw" if rows == 2 else "int")
     if extended:
         w.ps(1)
 
 
 def plop3(w: RowWriter) -> None:
     """PLOP3 of predicates and of signs of registers (R3.SIGN)."""
-    w.pd(0)
-    w.pd(1)
+    w.operands("pd0 pd1")
     signs = 0
     for k, column in enumerate((m.COL_A, m.COL_B, m.COL_C)):
         operand = w.peek()
@@ -450,8 +370,7 @@ def predicates_to_register(w: RowWriter) -> None:
     w.set(m.OP_P2R, aux0=w.choose(_BYTES, 0), aux1=int(w.instruction.opcode == "UP2UR"))
     w.dst()
     _predicate_file(w)
-    w.src(m.COL_A)
-    w.src(m.COL_B)
+    w.operands("A B")
 
 
 def register_to_predicates(w: RowWriter) -> None:

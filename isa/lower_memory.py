@@ -4,50 +4,18 @@ from __future__ import annotations
 
 from isa import microops as m
 from isa.instruction import Operand
-from isa.lower_writer import RowWriter, is_zero
+from isa.lower_writer import RowWriter, constants, is_zero
 
 _SIZES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "32": 4, "64": 8, "128": 16}
-_HINTS = {
-    "EF": m.HINT_EVICT_FIRST,
-    "EL": m.HINT_EVICT_LAST,
-    "NA": m.HINT_NO_ALLOCATE,
-    "LU": m.HINT_LAST_USE,
-    "EU": m.HINT_EVICT_UNCHANGED,
-}
-SCOPES = {
-    "CTA": m.SCOPE_CTA,
-    "SM": m.SCOPE_SM,
-    "GPU": m.SCOPE_GPU,
-    "VC": m.SCOPE_GPU,
-    "SYS": m.SCOPE_SYSTEM,
-}
+_HINTS = {"EF": m.HINT_EVICT_FIRST, "EL": m.HINT_EVICT_LAST, "NA": m.HINT_NO_ALLOCATE, "LU": m.HINT_LAST_USE}
+_HINTS["EU"] = m.HINT_EVICT_UNCHANGED
+SCOPES = constants("SCOPE_", "CTA SM GPU") | {"VC": m.SCOPE_GPU, "SYS": m.SCOPE_SYSTEM}
 _SHIFTS = {"X4": 2, "X8": 3, "X16": 4}
-ATOMICS = {
-    "ADD": m.ATOMIC_ADD,
-    "MIN": m.ATOMIC_MIN,
-    "MAX": m.ATOMIC_MAX,
-    "DEC": m.ATOMIC_DEC,
-    "AND": m.ATOMIC_AND,
-    "OR": m.ATOMIC_OR,
-    "XOR": m.ATOMIC_XOR,
-    "EXCH": m.ATOMIC_EXCH,
-    "CAS": m.ATOMIC_CAS,
-}
-_SPACES = {
-    "LDG": m.SPACE_GLOBAL,
-    "STG": m.SPACE_GLOBAL,
-    "ATOMG": m.SPACE_GLOBAL,
-    "REDG": m.SPACE_GLOBAL,
-    "LDS": m.SPACE_SHARED,
-    "STS": m.SPACE_SHARED,
-    "ATOMS": m.SPACE_SHARED,
-    "LDL": m.SPACE_LOCAL,
-    "STL": m.SPACE_LOCAL,
-    "LD": m.SPACE_GENERIC,
-    "ST": m.SPACE_GENERIC,
-    "ATOM": m.SPACE_GENERIC,
-    "RED": m.SPACE_GENERIC,
-}
+ATOMICS = constants("ATOMIC_", "ADD MIN MAX DEC AND OR XOR EXCH CAS")
+_SPACES = dict.fromkeys(("LDG", "STG", "ATOMG", "REDG"), m.SPACE_GLOBAL)
+_SPACES |= dict.fromkeys(("LDS", "STS", "ATOMS"), m.SPACE_SHARED)
+_SPACES |= dict.fromkeys(("LDL", "STL"), m.SPACE_LOCAL)
+_SPACES |= dict.fromkeys(("LD", "ST", "ATOM", "RED"), m.SPACE_GENERIC)
 
 
 def _size(w: RowWriter) -> int:
@@ -101,17 +69,21 @@ def address(w: RowWriter, operand: Operand, column: int = m.COL_A) -> int:
     return bits
 
 
+def _take_address(w: RowWriter) -> None:
+    w.columns[m.COL_AUX3] |= address(w, w.take("mem"))
+
+
 def load(w: RowWriter) -> None:
     size = _size(w)
     w.set(m.OP_LOAD, aux0=_SPACES[w.instruction.opcode], aux1=size, aux3=_ordering(w))
     w.dst(_rows(size))
-    w.columns[m.COL_AUX3] |= address(w, w.take("mem"))
+    _take_address(w)
 
 
 def store(w: RowWriter) -> None:
     size = _size(w)
     w.set(m.OP_STORE, aux0=_SPACES[w.instruction.opcode], aux1=size, aux3=_ordering(w))
-    w.columns[m.COL_AUX3] |= address(w, w.take("mem"))
+    _take_address(w)
     w.columns[m.COL_B] = _data(w, _rows(size))
 
 
@@ -125,14 +97,7 @@ def _data(w: RowWriter, rows: int) -> int:
     return w.register_row(operand)
 
 
-_VECTOR_TYPES = {
-    "F32x2": m.TYPE_F32X2,
-    "F32x4": m.TYPE_F32X4,
-    "F16x4": m.TYPE_F16X4,
-    "F16x8": m.TYPE_F16X8,
-    "BF16x4": m.TYPE_BF16X4,
-    "BF16x8": m.TYPE_BF16X8,
-}
+_VECTOR_TYPES = constants("TYPE_", "F32x2 F32x4 F16x4 F16x8 BF16x4 BF16x8")
 
 
 def _atomic_type(w: RowWriter) -> int:
@@ -198,18 +163,13 @@ def atomic(w: RowWriter) -> None:
         if operation < 0:
             raise w.refuse("an atomic without an operation")
     check_operation(w, operation, kind)
-    w.set(
-        m.OP_RED if reduction else m.OP_ATOM,
-        aux0=_SPACES[opcode],
-        aux1=size,
-        aux3=_ordering(w),
-        aux4=operation << 8 | kind,
-    )
+    op = m.OP_RED if reduction else m.OP_ATOM
+    w.set(op, aux0=_SPACES[opcode], aux1=size, aux3=_ordering(w), aux4=operation << 8 | kind)
     if not reduction:
         w.pd(0)
         if not w.next_is("mem"):  # CAST.SPIN of later GPUs has a predicate only
             w.dst(_rows(size))
-    w.columns[m.COL_AUX3] |= address(w, w.take("mem"))
+    _take_address(w)
     if operation != m.ATOMIC_POPC_INC:
         w.columns[m.COL_B] = _data(w, _rows(size))
     if operation in (m.ATOMIC_CAS, m.ATOMIC_CAST_SPIN):
@@ -277,13 +237,13 @@ def matrix_load(w: RowWriter) -> None:
     count, transposed = _matrices(w)
     w.set(m.OP_LDSM, aux0=m.SPACE_SHARED, aux1=4 * count, aux5=count | transposed << 8)
     w.dst(count)
-    w.columns[m.COL_AUX3] |= address(w, w.take("mem"))
+    _take_address(w)
 
 
 def matrix_store(w: RowWriter) -> None:
     count, transposed = _matrices(w)
     w.set(m.OP_STSM, aux0=m.SPACE_SHARED, aux1=4 * count, aux5=count | transposed << 8)
-    w.columns[m.COL_AUX3] |= address(w, w.take("mem"))
+    _take_address(w)
     w.columns[m.COL_B] = _data(w, count)
 
 
@@ -297,7 +257,7 @@ def cache_control(w: RowWriter) -> None:
     """CCTL: cache control; .IVALL invalidates L1 (AUX0 = 1), the others are hints (AUX0 = 0)."""
     w.set(m.OP_CCTL, aux0=int(w.has("IVALL")))
     if w.next_is("mem"):
-        w.columns[m.COL_AUX3] |= address(w, w.take("mem"))
+        _take_address(w)
 
 
 def query_space(w: RowWriter) -> None:
@@ -310,7 +270,7 @@ def query_space(w: RowWriter) -> None:
     w.pd(0)
     if not is_zero(w.take("reg")):  # an H200 writes 1 for a global address; for others nobody knows
         raise w.refuse("a result in a register")
-    w.columns[m.COL_AUX3] |= address(w, w.take("mem"))
+    _take_address(w)
 
 
 _ARRIVALS = {
@@ -332,7 +292,7 @@ def barrier_object(w: RowWriter) -> None:
     w.set(m.OP_SYNCS, aux0=m.SPACE_SHARED, aux1=8)
     if w.has("CCTL"):
         w.columns[m.COL_AUX4] = m.SYNCS_INVALIDATE
-        w.columns[m.COL_AUX3] |= address(w, w.take("mem"))
+        _take_address(w)
         return
     if w.has("PHASECHK"):
         w.columns[m.COL_AUX4] = m.SYNCS_CHECK
@@ -344,11 +304,11 @@ def barrier_object(w: RowWriter) -> None:
         w.columns[m.COL_AUX4] = m.SYNCS_ARRIVE
         w.columns[m.COL_AUX5] = w.choose(_ARRIVALS, _ARRIVALS["A1TR"]) | m.SYNCS_DROP * w.has("OPTOUT")
         w.dst(2)
-    w.columns[m.COL_AUX3] |= address(w, w.take("mem"))
+    _take_address(w)
     w.columns[m.COL_B] = _data(w, 2 if w.has("EXCH") else 1)
 
 
 def copies_arrive(w: RowWriter) -> None:
     """ARRIVES.LDGSTSBAR: the asynchronous copies so far are an arrival (.ARVCNT) or a transaction of an mbarrier."""
     w.set(m.OP_ARRIVES, aux0=m.SPACE_SHARED, aux1=8, aux4=int(w.has("TRANSCNT")))
-    w.columns[m.COL_AUX3] |= address(w, w.take("mem"))
+    _take_address(w)

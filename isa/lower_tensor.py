@@ -114,13 +114,6 @@ def double_matrix(w: RowWriter) -> None:
     _sources(w, words, (_words(rows, depth, 64), _words(columns, depth, 64), words))
 
 
-def transpose(w: RowWriter) -> None:
-    """MOVM.16.MT88: transpose an 8x8 matrix of 16-bit elements that is spread over the warp."""
-    w.set(m.OP_MOVM)
-    w.dst()
-    w.src(m.COL_A, numeric="raw")
-
-
 _GROUP_SHAPE = re.compile(r"64x(\d+)x(\d+)$")
 _EIGHT_BIT = {"E4M3": m.TENSOR_E4M3, "E5M2": m.TENSOR_E5M2}
 _DESCRIPTOR_FLAGS = {

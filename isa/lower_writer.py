@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from isa import microops as m
@@ -11,6 +12,20 @@ from isa.limits import BANK_BYTES
 
 WORD = 0xFFFFFFFF
 ZERO_ROWS = 4
+SOURCES = {"A": m.COL_A, "B": m.COL_B, "C": m.COL_C}
+BOOLEANS = {"AND": m.BOOL_AND, "OR": m.BOOL_OR, "XOR": m.BOOL_XOR}
+_LT, _EQ, _GT, _UNORDERED = m.COMPARE_LT, m.COMPARE_EQ, m.COMPARE_GT, m.COMPARE_UNORDERED
+_RELATIONS = {"LT": _LT, "EQ": _EQ, "LE": _LT | _EQ, "GT": _GT, "NE": _LT | _GT, "GE": _GT | _EQ}
+COMPARES = {
+    **{"F": 0, "NUM": _LT | _EQ | _GT, "NAN": _UNORDERED, "T": _LT | _EQ | _GT | _UNORDERED},
+    **_RELATIONS,
+    **{name + "U": relation | _UNORDERED for name, relation in _RELATIONS.items()},
+}
+
+
+def constants(prefix: str, names: str) -> dict[str, int]:
+    """Modifiers that are named as constants of `isa.microops` are, by their names."""
+    return {name: getattr(m, prefix + name.upper()) for name in names.split()}
 
 
 @dataclass
@@ -60,9 +75,8 @@ class RowWriter:
         self._layout = layout
         self._kernel = kernel
         self._operands = list(instruction.operands)
-        for column in (m.COL_A, m.COL_B, m.COL_C, m.COL_AUX5, m.COL_CONST):
+        for column in (m.COL_A, m.COL_B, m.COL_C, m.COL_CONST):
             self.columns[column] = -1
-        self.columns[m.COL_AUX5] = 0
         self.columns[m.COL_DST] = layout.sink_row
         for column in (m.COL_PD0, m.COL_PD1, m.COL_PS0, m.COL_PS1, m.COL_PS2):
             self.columns[column] = PT
@@ -204,17 +218,29 @@ class RowWriter:
             raise self.refuse("an operand modifier that has no meaning here")
         return m.MOD_NONE
 
+    def operands(self, pattern: str, rows: int = 1, numeric: str = "int") -> None:
+        """Consume several operands in printed order: 'd', sources 'A', 'B', 'C', predicates 'pd0' to 'ps2'."""
+        for name in pattern.split():
+            if name == "d":
+                self.dst(rows)
+            elif name in SOURCES:
+                self.src(SOURCES[name], rows, numeric)
+            elif name.startswith("pd"):
+                self.pd(int(name[2]))
+            else:
+                self.ps(int(name[2]))
+
     # --- predicates -----------------------------------------------------------------------------------------------
     def pd(self, k: int) -> bool:
         """Consume destination predicate k (0 or 1) if the next operand is one; whether it was."""
         if not self.next_is("pred", "upred"):
             return False
-        self.columns[(m.COL_PD0, m.COL_PD1)[k]] = self._predicate(self.take())
+        self.columns[m.COL_PD0 + k] = self._predicate(self.take())
         return True
 
     def ps(self, k: int, default: bool = True) -> bool:
         """Consume source predicate k (0..2) if the next operand is one, else it is `default`; whether it was."""
-        column = (m.COL_PS0, m.COL_PS1, m.COL_PS2)[k]
+        column = m.COL_PS0 + 2 * k
         if not self.next_is("pred", "upred"):
             self.columns[column], self.columns[column + 1] = PT, int(not default)
             return False
@@ -224,8 +250,11 @@ class RowWriter:
 
     def ps_false(self, k: int) -> None:
         """Source predicate k is false: no carry."""
-        column = (m.COL_PS0, m.COL_PS1, m.COL_PS2)[k]
-        self.columns[column], self.columns[column + 1] = PT, 1
+        self.columns[m.COL_PS0 + 2 * k], self.columns[m.COL_PS0 + 2 * k + 1] = PT, 1
+
+    def writes_predicates(self) -> bool:
+        """Whether a destination predicate is other than PT and UPT, which discard what is written."""
+        return any(self.columns[column] not in (7, 15) for column in (m.COL_PD0, m.COL_PD1))
 
     @staticmethod
     def _predicate(operand: Operand) -> int:
@@ -237,3 +266,18 @@ def is_zero(operand: Operand) -> bool:
     return (operand.kind == "reg" and operand.index == RZ) or (
         operand.kind == "ureg" and operand.index == URZ
     )
+
+
+def plain(op: int, pattern: str = "", numeric: str = "int", **words: str) -> Callable[[RowWriter], None]:
+    """The lowering of an instruction that is one micro-operation whatever its modifiers.
+
+    Args:
+        pattern: its operands as `RowWriter.operands` takes them.
+        words: AUX words that are 1 if the instruction has the modifier.
+    """
+
+    def lower(w: RowWriter) -> None:
+        w.set(op, **{word: int(w.has(modifier)) for word, modifier in words.items()})
+        w.operands(pattern, numeric=numeric)
+
+    return lower

@@ -1,7 +1,8 @@
 """The vocabulary of the lowered program: columns of a code row, classes, units and micro-operations.
 
 `isa.lower` turns every SASS instruction into one row of `COLUMNS` int32 numbers; compiled executors read
-nothing else. A micro-operation number divided by 100 is its class, so that `OP // 100 == CLASS`.
+nothing else. A micro-operation is one row here, `_op(meaning, words)`, in the block of its executor; its number divided
+by 100 is its class. `isa.microop_table` says what a row holds, and `MICRO_OPERATIONS` are all of them by name.
 
 More than 500 lines, because whoever reads a row needs the one list of all meanings.
 
@@ -11,6 +12,11 @@ are two consecutive rows, low word first; 128-bit ones four. Constant rows 0..3 
 Predicates: 16 words of 32 lanes per warp: 0..6 P0..P6, 7 PT, 8..14 UP0..UP6, 15 UPT. PT and UPT are all ones and are
 never written.
 """
+
+from isa.microop_table import MicroOperations
+
+_table = MicroOperations()
+_block, _op = _table.block, _table.row
 
 # --- columns -------------------------------------------------------------------------------------------------------
 COL_OP = 0
@@ -41,7 +47,7 @@ COL_PS1 = 24
 COL_PS1_NEG = 25
 COL_PS2 = 26
 COL_PS2_NEG = 27
-COL_AUX0 = 28  # meaning depends on the micro-operation, see below
+COL_AUX0 = 28  # meaning depends on the micro-operation, see its row
 COL_AUX1 = 29
 COL_AUX2 = 30
 COL_AUX3 = 31
@@ -62,130 +68,130 @@ MOD_INEG = 4
 MOD_NOT = 5
 
 # --- classes: one compiled executor each; the last four are executed by the SM core ----------------------------------
-CLS_INT = 1
-CLS_FLOAT = 2
-CLS_DOUBLE = 3
-CLS_CONVERT = 4
-CLS_PRED = 5
-CLS_CROSS = 6
-CLS_HALF = 7
-CLS_TENSOR = 8
-CLS_SPECIAL = 9
-CLS_MEMORY = 10
-CLS_CONTROL = 11
-CLS_BARRIER = 12
+CLS_INT, CLS_FLOAT, CLS_DOUBLE, CLS_CONVERT, CLS_PRED, CLS_CROSS, CLS_HALF, CLS_TENSOR = range(1, 9)
+CLS_SPECIAL, CLS_MEMORY, CLS_CONTROL, CLS_BARRIER = range(9, 13)
 
 # --- units (issue pipes) -------------------------------------------------------------------------------------------
-UNIT_NONE = 0
-UNIT_FMA = 1
-UNIT_FMAHEAVY = 2
-UNIT_ALU = 3
-UNIT_FP64 = 4
-UNIT_HALF = 5
-UNIT_XU = 6
-UNIT_LSU = 7
-UNIT_UNIFORM = 8
-UNIT_CBU = 9
-UNIT_TENSOR = 10
-UNIT_ADU = 11
-UNIT_TEX = 12
+UNIT_NONE, UNIT_FMA, UNIT_FMAHEAVY, UNIT_ALU, UNIT_FP64, UNIT_HALF, UNIT_XU, UNIT_LSU, UNIT_UNIFORM = range(9)
+UNIT_CBU, UNIT_TENSOR, UNIT_ADU, UNIT_TEX = range(9, 13)
 UNITS = 13
 
-# --- CLS_INT: 100.. common, 130.. with 64-bit values or carries out, 150.. rare (a compiled function each) -----
-OP_MOV = 100  # d = A
-OP_SEL = 101  # d = PS0 ? A : B
-OP_IADD3 = 102  # d = A + B + C
-OP_IADD3_X = 103  # d = A + B + C + PS0 + PS1, no carry out
-OP_IMAD = 104  # d = A * B + C
-OP_IMAD_X = 105  # d = A * B + C + PS0
-OP_LEA = 106  # d = (A << AUX0) + B
-OP_AND = 107
-OP_OR = 108
-OP_XOR = 109
-OP_LOP3 = 110  # AUX0 = truth table
-OP_LOP3_PRED = 111  # as LOP3; PD0 = (d != 0) | PS0, with AUX1 = 1: & PS0
-OP_SHL = 112  # d = A << B, zero from 32 up
-OP_SHR_U = 113
-OP_SHR_S = 114
-OP_SHF_L = (
-    115  # (C:A) << B; AUX0 = 1 high word, AUX1 = number of bits (32, 64), AUX2 = 1 wrap the shift, 0 clamp it
-)
-OP_SHF_R_U = 116
-OP_SHF_R_S = 117
-OP_MNMX_U = 118  # d = PS0 ? min(A, B) : max(A, B)
-OP_MNMX_S = 119
-OP_IABS = 120
-OP_MOV_WIDE = 130  # pair d = pair A
-OP_ADD3_WIDE = 131  # pair d = pair A + pair B + pair C
-OP_IADD3_CARRY = 132  # A + B + C + PS0 + PS1, -x as ~x + 1 without wrapping; PD0: sum >= 2**32, PD1: >= 2**33
-OP_LEA_CARRY = (
-    133  # + PS0; PD0 = carry out. AUX1: 1 = negate, 2 = invert the shifted value; AUX2: 0 low word of it,
-)
-#                     1 high word of (C:A) << AUX0, 2 high word of sign extended A << AUX0
-OP_IMAD_CARRY = 134  # 32-bit A * B + C + PS0; PD0 = carry out of the addition
-OP_IMAD_WIDE_U = (
-    135  # pair d = A * B + pair C (+ PS0), PD0 = carry out; AUX0 bit 0: a carry is read or written, bit 1: - pair C
-)
-OP_IMAD_WIDE_S = 136
-OP_IMAD_HI_U = 137  # d = high word of A * B + pair C (+ PS0); AUX0 as above
-OP_IMAD_HI_S = 138
-OP_SEL_WIDE = 139  # pair d = PS0 ? pair A : pair B
-OP_MNMX_WIDE_U = 140  # pairs: d = PS0 ? min(A, B) : max(A, B)
-OP_MNMX_WIDE_S = 141
-OP_ADD2_WIDE = (
-    142  # pair d = A + B + PS0, PD0 = carry out; AUX0 bit 0 negates A, bit 1 B, bits 2 and 3 invert them
-)
-OP_BMSK = 150  # mask of B bits from bit A; AUX0 = 1 wrap, 0 clamp
-OP_SGXT_S = 151  # sign extension of A's low B bits; AUX0 = 1 wrap
-OP_SGXT_U = 152
-OP_PRMT = 153  # bytes of (C:A) chosen by B; AUX0 = mode PRMT_*
-OP_ADDMNMX_U = 154  # d = PS0 ? min(A + B, C) : max(A + B, C); AUX1 = 1: not below 0 (RELU)
-OP_ADDMNMX_S = 155
-OP_MNMX3_U = 156  # d = PS0 ? min(A, B, C) : max(A, B, C); AUX1 = 1 RELU
-OP_MNMX3_S = 157
-OP_IDP_4A = 158  # dot product of four bytes + C; AUX0 bit 0: A signed, bit 1: B signed
-OP_IDP_2A = 159  # dot product of two half words with two bytes + C; AUX0 as above, AUX1 = 1 upper bytes (.HI)
-OP_I2I_SAT = 160  # d = signed A saturated to AUX0 bits, AUX1 = 1 signed result
-OP_I2IP = 161  # d = C >> AUX3 << 2 * bits | A << bits | B; AUX0 = bits, AUX1 = 1 signed, AUX2 = 1 saturated elements
-OP_VABSDIFF = 162  # d = |A - B| + C, PD0 = carry of the addition; AUX0 = 1 signed
-OP_VABSDIFF4 = 163  # absolute byte differences, AUX1 = 1: their sum + C; AUX0 = 1 signed; PD0 = 0
-OP_ADD_16X2 = 164  # two 16-bit additions; AUX0 bit 0 negates the halves of A, bit 1 those of B
-OP_MNMX_16X2 = 165  # two 16-bit OP_MNMX; AUX0 = 1 signed, AUX1 = 1 RELU, AUX2 = 1: of A + B and C
-OP_MNMX3_16X2 = 166  # as OP_MNMX3_*; AUX0 = 1 signed
-OP_ADD_8X4 = 167  # four 8-bit additions; AUX0 as OP_ADD_16X2
-OP_MNMX_8X4 = 168  # four 8-bit OP_MNMX; AUX0 = 1 signed
-OP_ADD_SAT = 169  # d = A + B limited to a signed 32-bit integer; AUX0 = 1: A - B
-OP_MOV_LANES = 170  # d = A in lanes k of four (k = lane % 4) of which AUX0 has bit k
-OP_MNMX_CHOICE = 171  # OP_MNMX_*, AUX2 = 1: of halves; AUX0 = 1 signed, AUX1 = 1 RELU; PD0, PD1 = A or its halves are d
-FIRST_WIDE_INT = 130
-FIRST_RARE_INT = 150
+# --- CLS_INT --------------------------------------------------------------------------------------------------------
+_block(100, "rows/int.py: exec_int")
+OP_MOV = _op("d = A")
+OP_SEL = _op("d = PS0 ? A : B")
+OP_IADD3 = _op("d = A + B + C")
+OP_IADD3_X = _op("d = A + B + C + PS0 + PS1, no carry out")
+OP_IMAD = _op("d = A * B + C")
+OP_IMAD_X = _op("d = A * B + C + PS0")
+OP_LEA = _op("d = (A << n) + B", aux0="n")
+OP_AND = _op("d = A & B")
+OP_OR = _op("d = A | B")
+OP_XOR = _op("d = A ^ B")
+OP_LOP3 = _op("d = a truth table of the bits of A, B and C", aux0="bit 4a + 2b + c: the result for a, b, c")
+OP_LOP3_PRED = _op("as LOP3 of A, B, C; PD0 = (d != 0) | PS0", aux0="as LOP3", aux1="1: & PS0")
+OP_SHL = _op("d = A << B, zero from 32 up")
+OP_SHR_U = _op("d = A >> B, zero from 32 up")
+OP_SHR_S = _op("d = A >> B, copies of the sign from 32 up")
+_FUNNEL = {"aux0": "1: high word", "aux1": "bits (32, 64)", "aux2": "1: wrap the shift, 0: clamp it"}
+OP_SHF_L = _op("d = a word of (C:A) << B", **_FUNNEL)
+OP_SHF_R_U = _op("d = a word of (C:A) >> B", **_FUNNEL)
+OP_SHF_R_S = _op("d = a word of (C:A) >> B, with copies of the sign", **_FUNNEL)
+OP_MNMX_U = _op("d = PS0 ? min(A, B) : max(A, B)")
+OP_MNMX_S = _op("d = PS0 ? min(A, B) : max(A, B), signed")
+OP_IABS = _op("d = |A|")
 
-PRMT_IDX = 0
-PRMT_F4E = 1
-PRMT_B4E = 2
-PRMT_RC8 = 3
-PRMT_ECL = 4
-PRMT_ECR = 5
-PRMT_RC16 = 6
+FIRST_WIDE_INT = 130  # from here on with 64-bit values or carries out, in a compiled function of their own
+_block(FIRST_WIDE_INT, "rows/int.py: exec_int_wide")
+OP_MOV_WIDE = _op("pair d = pair A")
+OP_ADD3_WIDE = _op("pair d = pair A + pair B + pair C")
+OP_IADD3_CARRY = _op("d = A + B + C + PS0 + PS1, -x as ~x + 1 unwrapped; PD0: sum >= 2**32, PD1: >= 2**33")
+OP_LEA_CARRY = _op(
+    "d = shifted A + B + PS0, PD0 = carry out",
+    aux0="n",
+    aux1="the shifted value: 1 negated, 2 inverted",
+    aux2="it is 0: A << n, 1: the high word of (C:A) << n, 2: that of sign extended A << n",
+)
+OP_IMAD_CARRY = _op("d = low word of A * B, + C + PS0; PD0 = carry out of the addition")
+_PRODUCT = {"aux0": "bit 0: a carry is read or written, bit 1: - pair C"}
+OP_IMAD_WIDE_U = _op("pair d = A * B + pair C (+ PS0), PD0 = carry out", **_PRODUCT)
+OP_IMAD_WIDE_S = _op("pair d = A * B + pair C (+ PS0), signed, PD0 = carry out", **_PRODUCT)
+OP_IMAD_HI_U = _op("d = high word of A * B + pair C (+ PS0), PD0 = carry out", **_PRODUCT)
+OP_IMAD_HI_S = _op("d = high word of A * B + pair C (+ PS0), signed, PD0 = carry out", **_PRODUCT)
+OP_SEL_WIDE = _op("pair d = PS0 ? pair A : pair B")
+OP_MNMX_WIDE_U = _op("pair d = PS0 ? min(A, B) : max(A, B) of pairs")
+OP_MNMX_WIDE_S = _op("pair d = PS0 ? min(A, B) : max(A, B) of pairs, signed")
+OP_ADD2_WIDE = _op(
+    "pair d = pair A + pair B + PS0, PD0 = carry out", aux0="bits 0, 1 negate A, B, bits 2, 3 invert them"
+)
 
-# --- CLS_FLOAT: AUX0 = flags FLAG_*, AUX1 = rounding ROUND_*, AUX2 = power of two that scales FMUL ----------------
-OP_FADD = 200  # plain: round to nearest, denormals kept; NaN results are 0x7fffffff
-OP_FMUL = 201
-OP_FFMA = 202
-OP_FADD_MODE = 203  # with flags, rounding and scale
-OP_FMUL_MODE = 204
-OP_FFMA_MODE = 205
-OP_FMNMX = 206  # PS0 ? min : max; AUX0 flags (FTZ, NAN, XORSIGN)
-OP_FSEL_FTZ = 207  # d = PS0 ? A : B, flushed
-OP_FSET = 208  # d = compare ? (AUX3 = 1: 1.0f, 0: all ones) : 0; other columns as FSETP
-OP_FADD_FTZ = 209  # round to nearest, denormal sources and results flushed to zero of the same sign
-OP_FMUL_FTZ = 210
-OP_FFMA_FTZ = 211
+FIRST_RARE_INT = 150  # from here on those that seldom occur, in a compiled function of their own
+_block(FIRST_RARE_INT, "rows/int.py: exec_int_rare")
+OP_BMSK = _op("d = B ones from bit A up", aux0="1: wrap, 0: clamp")
+OP_SGXT_S = _op("d = sign extension of A's low B bits", aux0="1: wrap, 0: clamp")
+OP_SGXT_U = _op("d = A's low B bits", aux0="1: wrap, 0: clamp")
+OP_PRMT = _op("d = bytes of (C:A) chosen by B", aux0="PRMT_*")
+OP_ADDMNMX_U = _op("d = PS0 ? min(A + B, C) : max(A + B, C)")
+OP_ADDMNMX_S = _op("d = PS0 ? min(A + B, C) : max(A + B, C), signed", aux1="1: not below 0 (RELU)")
+OP_MNMX3_U = _op("d = PS0 ? min(A, B, C) : max(A, B, C)")
+OP_MNMX3_S = _op("d = PS0 ? min(A, B, C) : max(A, B, C), signed", aux1="1: RELU")
+OP_IDP_4A = _op("d = dot product of four bytes of A and B, + C", aux0="bit 0: A signed, bit 1: B signed")
+OP_IDP_2A = _op(
+    "d = dot product of two half words of A and two bytes of B, + C", aux0="as IDP_4A", aux1="1: upper bytes"
+)
+OP_I2I_SAT = _op("d = signed A saturated to an integer of fewer bits", aux0="bits", aux1="1: signed result")
+OP_I2IP = _op(
+    "d = C >> k << 2 * bits | A << bits | B",
+    aux0="bits",
+    aux1="1: signed",
+    aux2="1: saturated A, B",
+    aux3="k",
+)
+OP_VABSDIFF = _op("d = |A - B| + C, PD0 = carry of the addition", aux0="1: signed")
+OP_VABSDIFF4 = _op("d = absolute byte differences of A, B; PD0 = 0", aux0="1: signed", aux1="1: sum + C")
+OP_ADD_16X2 = _op("d = two 16-bit additions A + B", aux0="bit 0 negates the halves of A, bit 1 those of B")
+OP_MNMX_16X2 = _op(
+    "d = PS0 ? min(A, B) : max(A, B) of halves", aux0="1: signed", aux1="1: RELU", aux2="1: of A + B and C"
+)
+OP_MNMX3_16X2 = _op("d = PS0 ? min(A, B, C) : max(A, B, C) of halves", aux0="1: signed", aux1="1: RELU")
+OP_ADD_8X4 = _op("d = four 8-bit additions A + B", aux0="as ADD_16X2")
+OP_MNMX_8X4 = _op("d = PS0 ? min(A, B) : max(A, B) of bytes", aux0="1: signed")
+OP_ADD_SAT = _op("d = A + B limited to a signed 32-bit integer", aux0="1: A - B")
+OP_MOV_LANES = _op("d = A in lanes k of four (k = lane % 4)", aux0="bit k: lanes k")
+OP_MNMX_CHOICE = _op(
+    "d = PS0 ? min(A, B) : max(A, B); PD0, PD1: A or its halves are d",
+    aux0="1: signed",
+    aux1="1: RELU",
+    aux2="1: halves",
+)
 
-OP_FMNMX3 = 212  # as FMNMX of three
-OP_FADD2 = 213  # FADD, FMUL, FFMA of both words of pairs; AUX0 flags
-OP_FMUL2 = 214
-OP_FFMA2 = 215
+PRMT_IDX, PRMT_F4E, PRMT_B4E, PRMT_RC8, PRMT_ECL, PRMT_ECR, PRMT_RC16 = range(7)
+
+# --- CLS_FLOAT: NaN results are 0x7fffffff --------------------------------------------------------------------------
+_block(200, "rows/float.py: exec_float")
+_MODE = {"aux0": "FLAG_*", "aux1": "ROUND_*"}
+OP_FADD = _op("d = A + B, rounded to nearest, denormals kept")
+OP_FMUL = _op("d = A * B, rounded to nearest, denormals kept")
+OP_FFMA = _op("d = A * B + C, rounded once to nearest, denormals kept")
+OP_FADD_MODE = _op("d = A + B", **_MODE)
+OP_FMUL_MODE = _op("d = A * B, scaled by a power of two", **_MODE, aux2="its exponent")
+OP_FFMA_MODE = _op("d = A * B + C", **_MODE)
+OP_FMNMX = _op("d = PS0 ? min(A, B) : max(A, B)", aux0="FLAG_*: FTZ, NAN, XORSIGN")
+OP_FSEL_FTZ = _op("d = PS0 ? A : B, flushed")
+OP_FSET = _op(
+    "d = (A cmp B) bool PS0 ? true : 0",
+    aux0="COMPARE_*",
+    aux1="FLAG_*: FTZ",
+    aux2="BOOL_*",
+    aux3="true is 1: 1.0f, 0: all ones",
+)
+OP_FADD_FTZ = _op("as FADD, d = A + B; denormal sources and results flushed to zero of the same sign")
+OP_FMUL_FTZ = _op("as FMUL, d = A * B, flushed")
+OP_FFMA_FTZ = _op("as FFMA, d = A * B + C, flushed")
+OP_FMNMX3 = _op("d = PS0 ? min(A, B, C) : max(A, B, C)", aux0="as FMNMX")
+OP_FADD2 = _op("pair d = A + B in each word of pairs", aux0="FLAG_*: FTZ")
+OP_FMUL2 = _op("pair d = A * B in each word of pairs", aux0="FLAG_*: FTZ")
+OP_FFMA2 = _op("pair d = A * B + C in each word of pairs", aux0="FLAG_*: FTZ")
 
 FLAG_FTZ = 1
 FLAG_SAT = 2
@@ -197,41 +203,65 @@ ROUND_DOWN = 1  # .RM or .FLOOR
 ROUND_UP = 2  # .RP or .CEIL
 ROUND_ZERO = 3  # .RZ or .TRUNC
 
-# --- CLS_DOUBLE: operands are row pairs; modifiers act on the high word ----------------------------------------
-OP_DADD = 300
-OP_DMUL = 301
-OP_DFMA = 302
-OP_DADD_MODE = 303  # AUX1 = rounding
-OP_DMUL_MODE = 304
-OP_DFMA_MODE = 305
-OP_DSETP = 306  # AUX as FSETP
+# --- CLS_DOUBLE: operands are row pairs; modifiers act on the high word ---------------------------------------------
+_block(300, "rows/double.py: exec_double")
+OP_DADD = _op("d = A + B")
+OP_DMUL = _op("d = A * B")
+OP_DFMA = _op("d = A * B + C")
+OP_DADD_MODE = _op("d = A + B", aux1="ROUND_*")
+OP_DMUL_MODE = _op("d = A * B", aux1="ROUND_*")
+OP_DFMA_MODE = _op("d = A * B + C", aux1="ROUND_*")
+OP_DSETP = _op("PD0 = (A cmp B) bool PS0, PD1 = !(A cmp B) bool PS0", aux0="COMPARE_*", aux2="BOOL_*")
 
-# --- CLS_CONVERT ---------------------------------------------------------------------------------------------------
-OP_MUFU_RCP = (
-    400  # AUX0 flags; AUX1 = 0 f32, 1 half, 2 bfloat16 (EX2, TANH), then AUX5 = half (0 low, 1 high)
+# --- CLS_CONVERT ----------------------------------------------------------------------------------------------------
+_block(
+    400,
+    "rows/mufu.py: mufu",
+    aux0="FLAG_*: BF16, TO_BF16",
+    aux1="A is 0: f32, 1: half, 2: bfloat16 (EX2, TANH)",
+    aux5="half of A that is read (0, 1)",
 )
-OP_MUFU_RSQ = 401
-OP_MUFU_SQRT = 402
-OP_MUFU_EX2 = 403
-OP_MUFU_LG2 = 404
-OP_MUFU_SIN = 405
-OP_MUFU_COS = 406
-OP_MUFU_TANH = 407
-OP_MUFU_RCP64H = 408  # A and d are the high words of doubles
-OP_MUFU_RSQ64H = 409
-OP_F2I = (
-    410  # AUX0 flags, AUX1 rounding, AUX2 result bits, AUX3 = 1 signed, AUX4 source bits, AUX5 half (0, 1)
+OP_MUFU_RCP = _op("d = 1 / A")
+OP_MUFU_RSQ = _op("d = 1 / sqrt(A)")
+OP_MUFU_SQRT = _op("d = sqrt(A)")
+OP_MUFU_EX2 = _op("d = 2**A")
+OP_MUFU_LG2 = _op("d = log2(A)")
+OP_MUFU_SIN = _op("d = sin(2 pi A)")
+OP_MUFU_COS = _op("d = cos(2 pi A)")
+OP_MUFU_TANH = _op("d = tanh(A)")
+OP_MUFU_RCP64H = _op("d = 1 / A, both high words of doubles")
+OP_MUFU_RSQ64H = _op("d = 1 / sqrt(A), both high words of doubles")
+_block(410, "rows/convert.py: exec_convert")
+_WHOLE = {"aux0": "FLAG_*", "aux1": "ROUND_*", "aux2": "bits of d", "aux5": "half of A that is read"}
+_FROM_FLOAT = {**_WHOLE, "aux4": "bits of A"}
+OP_F2I = _op("d = A as an integer", **_FROM_FLOAT, aux3="1: signed")
+OP_I2F = _op(
+    "d = integer A as a float", **(_FROM_FLOAT | {"aux3": "1: signed", "aux5": "first byte of a small A"})
 )
-OP_I2F = 411  # AUX1 rounding, AUX2 result bits, AUX3 = 1 signed, AUX4 source bits, AUX5 = first byte of a small source
-OP_F2F = 412  # AUX0 flags, AUX1 rounding, AUX2 result bits, AUX4 source bits, AUX5 half (0 low, 1 high)
-OP_FRND = 413  # AUX0 flags, AUX1 rounding, AUX2 = bits
-OP_POPC = 414
-OP_FLO_U = 415  # AUX0 = 1: distance from the top (.SH); no bit found gives 0xffffffff; PD0 = found
-OP_FLO_S = 416
-OP_BREV = 417
-OP_F2FP = 418  # AUX0 flags, AUX1 rounding, AUX2 format of the result (HALF_*, NARROW_*), AUX3 = PACK_*, AUX4 = source
-#                 format where it is not f32, AUX5 = half of B that is unpacked
-OP_F2IP = 419  # d = C << 2 * bits | A << bits | B, the f32 A and B as integers of AUX2 bits; AUX0, AUX1, AUX3 as F2I
+OP_F2F = _op("d = A as another float", **_FROM_FLOAT)
+OP_FRND = _op("d = A rounded to a whole number, of as many bits", **_WHOLE)
+OP_POPC = _op("d = number of ones in A")
+OP_FLO_U = _op(
+    "d = number of A's leading one, else all ones; PD0 = found", aux0="1: distance from the top (.SH)"
+)
+OP_FLO_S = _op("as FLO_U, d = leading bit of A that differs from the sign; PD0 = found", aux0="as FLO_U")
+OP_BREV = _op("d = A with its bits in reverse")
+OP_F2FP = _op(
+    "d = A, B packed, over C",
+    aux0="FLAG_*",
+    aux1="ROUND_*",
+    aux2="format of the result: HALF_*, NARROW_*",
+    aux3="PACK_*, UNPACK_*",
+    aux4="source format where it is not f32",
+    aux5="half of B that is unpacked",
+)
+OP_F2IP = _op(
+    "d = C << 2 * bits | A << bits | B, the f32 A and B as integers",
+    aux0="FLAG_*",
+    aux1="ROUND_*",
+    aux2="bits",
+    aux3="1: signed",
+)
 
 FLAG_NTZ = 32  # F2I makes zero of NaN, not the top bit
 FLAG_BF16 = 128  # a 16-bit source is bfloat16
@@ -247,17 +277,31 @@ NARROW_E4M3 = 2  # 8 bits: four of exponent, three of mantissa, no infinities
 NARROW_E5M2 = 3
 NARROW_TF32 = 4  # float32 with 10 bits of mantissa
 
-# --- CLS_PRED ------------------------------------------------------------------------------------------------------
-OP_ISETP = (
-    500  # AUX0 COMPARE_*, AUX1 = 1 unsigned, AUX2 BOOL_*; PD0 = (A cmp B) bool PS0, PD1 = !(A cmp B) bool PS0
+# --- CLS_PRED -------------------------------------------------------------------------------------------------------
+_block(500, "rows/predicate.py: exec_pred")
+OP_ISETP = _op(
+    "PD0 = (A cmp B) bool PS0, PD1 = !(A cmp B) bool PS0",
+    aux0="COMPARE_*",
+    aux1="1: unsigned",
+    aux2="BOOL_*",
+    aux3="1: .EX, equal high words take the result of the low words from PS1",
 )
-#                 AUX3 = 1: .EX, equal high words take the result of the low words from PS1
-OP_FSETP = 501  # as ISETP, AUX0 bit 3 = unordered counts as true, AUX1 = FLAG_FTZ
-OP_PLOP3 = 502  # PD0 = table AUX0 of (PS0, PS1, PS2), PD1 = table AUX1; bit k of AUX2: the sign of A, B or C, not PSk
-OP_P2R = 503  # d = A with the bits of mask B taken from predicates; AUX0 = byte of d that receives them; AUX1 = 1: UP
-OP_R2P = 504  # predicates in mask B = bits of byte AUX0 of A; AUX1 = 1: UP
-OP_ISETP_WIDE = 506  # ISETP of pairs
-OP_FCHK = 505  # PD0 = 1 if A / B needs the slow path
+OP_FSETP = _op("as ISETP of f32 A, B, PS0: PD0, PD1", aux0="COMPARE_*", aux1="FLAG_*: FTZ", aux2="BOOL_*")
+OP_PLOP3 = _op(
+    "PD0, PD1 = truth tables of PS0, PS1, PS2",
+    aux0="table of PD0",
+    aux1="table of PD1",
+    aux2="bit k: the sign of A, B or C, not PSk",
+)
+_FILE = {"aux1": "1: uniform predicates"}
+OP_P2R = _op(
+    "d = A with the bits of mask B taken from predicates", aux0="byte of d that receives them", **_FILE
+)
+OP_R2P = _op("predicates in mask B = bits of a byte of A", aux0="the byte", **_FILE)
+OP_FCHK = _op("PD0 = A / B needs the slow path")
+OP_ISETP_WIDE = _op(
+    "as ISETP of pairs A, B, and PS0: PD0, PD1", aux0="COMPARE_*", aux1="1: unsigned", aux2="BOOL_*"
+)
 
 COMPARE_LT = 1
 COMPARE_EQ = 2
@@ -265,71 +309,79 @@ COMPARE_GT = 4
 COMPARE_UNORDERED = 8
 COMPARE_MIN = 16  # DSETP only: PD0 = (A is the minimum) bool PS0, PD1 = both are NaN
 COMPARE_MAX = 32
-BOOL_AND = 0
-BOOL_OR = 1
-BOOL_XOR = 2
+BOOL_AND, BOOL_OR, BOOL_XOR = range(3)
 
-# --- CLS_CROSS: executed with the real mask even when the destination is uniform -----------------------------------
-OP_SHFL = 600  # A value, B lane or offset, C clamp and segment; AUX0 = SHFL_*; PD0 = source lane in range
-OP_VOTE = 601  # AUX0 = VOTE_*; d = ballot of PS0 (executing lanes), PD0 = all / any / equal; AUX5 = 1: uniform results
-OP_MATCH_ANY = 602  # AUX0 = 1: 64-bit; d = lanes of the executing mask with the same value
-OP_MATCH_ALL = 603  # d = executing mask if all are equal else 0, PD0 = all equal
-OP_REDUX = 604  # AUX0 = REDUX_*; d is uniform
-OP_R2UR = 605  # d = A of the lowest executing lane, to all lanes; PD0 = lanes whose A is another one
+# --- CLS_CROSS: executed with the real mask even when the destination is uniform ------------------------------------
+_block(600, "rows/cross.py: exec_cross")
+_UNIFORM = {"aux5": "1: the results are uniform"}
+OP_SHFL = _op(
+    "d = A of the lane that B (lane or offset) and C (clamp, segment) name; PD0 = in range", aux0="SHFL_*"
+)
+OP_VOTE = _op("d = ballot of PS0 (executing lanes), PD0 = all / any / equal", aux0="VOTE_*", **_UNIFORM)
+OP_MATCH_ANY = _op("d = lanes of the executing mask with the same A", aux0="1: 64-bit")
+OP_MATCH_ALL = _op("d = executing mask if all A are equal else 0, PD0 = all equal", aux0="1: 64-bit")
+OP_REDUX = _op("d = A of all executing lanes, reduced", aux0="REDUX_*", aux1="FLAG_*: NAN", **_UNIFORM)
+OP_R2UR = _op(
+    "d = A of the lowest executing lane, to all lanes; PD0 = lanes whose A is another one", **_UNIFORM
+)
 
-SHFL_IDX = 0
-SHFL_UP = 1
-SHFL_DOWN = 2
-SHFL_BFLY = 3
-VOTE_ALL = 0
-VOTE_ANY = 1
-VOTE_EQ = 2
-REDUX_SUM = 0
-REDUX_MIN_U = 1
-REDUX_MAX_U = 2
-REDUX_MIN_S = 3
-REDUX_MAX_S = 4
-REDUX_AND = 5
-REDUX_OR = 6
-REDUX_XOR = 7
-REDUX_MIN_F = 8  # float32; a number wins against NaN; AUX1 = flags (NAN), as FMNMX
-REDUX_MAX_F = 9
+SHFL_IDX, SHFL_UP, SHFL_DOWN, SHFL_BFLY = range(4)
+VOTE_ALL, VOTE_ANY, VOTE_EQ = range(3)
+REDUX_SUM, REDUX_MIN_U, REDUX_MAX_U, REDUX_MIN_S, REDUX_MAX_S, REDUX_AND, REDUX_OR, REDUX_XOR = range(8)
+REDUX_MIN_F, REDUX_MAX_F = 8, 9  # float32; a number wins against NaN, without FLAG_NAN, as FMNMX
 
-# --- CLS_HALF: AUX0 flags (FTZ, SAT, RELU), AUX1 = HALF_* format, AUX2 = selectors of A, B, C, two bits each --------
-# (0: both halves, 1: the lower twice, 2: the upper twice)
-OP_HADD2 = 700
-OP_HMUL2 = 701
-OP_HFMA2 = 702
-OP_HMNMX2 = 703
-OP_HSETP2 = 704  # AUX3 = COMPARE_*, AUX4 = BOOL_*
-OP_HSET2 = 705
-OP_HADD2_F32 = 706  # d = f32 of one half of A
-OP_FHADD = 707  # d = f32 A + half B, as f32
-OP_FHFMA = 708  # d = half A * half B + f32 C
+# --- CLS_HALF: two halves in a word ---------------------------------------------------------------------------------
+_block(
+    700,
+    "rows/half.py: exec_half",
+    aux0="FLAG_*",
+    aux1="HALF_*",
+    aux2="two bits for each source: 0 both halves, 1 the lower twice, 2 the upper twice",
+)
+OP_HADD2 = _op("d = A + B")
+OP_HMUL2 = _op("d = A * B")
+OP_HFMA2 = _op("d = A * B + C")
+OP_HMNMX2 = _op("d = PS0 ? min(A, B) : max(A, B)")
+_COMPARED = {"aux3": "COMPARE_*", "aux4": "BOOL_*"}
+OP_HSETP2 = _op("PD0 = (A cmp B) bool PS0 of the lower halves, PD1 of the upper ones", **_COMPARED)
+OP_HSET2 = _op(
+    "d = (A cmp B) bool PS0 ? true : 0, in halves", **_COMPARED, aux5="true is 1: 1.0, 0: all ones"
+)
+OP_HADD2_F32 = _op("d = one half of A + one of B, as f32")
+OP_FHADD = _op("d = f32 A + half B, as f32")
+OP_FHFMA = _op("d = half A * half B + f32 C")
 
 HALF_F16 = 0
 HALF_BF16 = 1
 FLAG_RELU = 64
 
-# --- CLS_TENSOR ----------------------------------------------------------------------------------------------------
-OP_HMMA = (
-    800  # AUX0 = M << 16 | N << 8 | K, AUX1 = TENSOR_* of the sources, AUX2 = bits of the result (16, 32)
+# --- CLS_TENSOR -----------------------------------------------------------------------------------------------------
+_block(800, "rows/tensor.py: exec_tensor")
+_SHAPE = {"aux0": "M << 16 | N << 8 | K"}
+_SPARSE = {"aux3": "0, or 1 + selector: A is structured sparse", "aux5": "row of its metadata"}
+OP_HMMA = _op("d = A * B + C", **_SHAPE, **_SPARSE, aux1="TENSOR_* of A and B", aux2="bits of d (16, 32)")
+OP_IMMA = _op(
+    "d = A * B + C",
+    **_SHAPE,
+    **_SPARSE,
+    aux1="bit 0: A signed, bit 1: B signed, bits 4..: bits of an element, or INTEGER_*",
+    aux2="1: saturate",
+    aux4="words of a fragment of B for 8 columns (of A for 8 rows where A is sparse)",
 )
-OP_IMMA = 801  # AUX0 shape, AUX1 bit 0: A signed, bit 1: B signed, bits 4..: bits of an element, or INTEGER_*; AUX2 = 1
-#                saturate; AUX4 = words of a fragment of B for 8 columns (of A for 8 rows where A is sparse)
-OP_DMMA = 802  # AUX0 shape
-OP_MOVM = 803  # transpose an 8x8 matrix of 16-bit elements
-# HMMA and IMMA with AUX3 = 1 + selector: A is structured sparse, AUX5 = row of its metadata.
-OP_GMMA = 804  # a warp's sixteen rows of a product of four warps: AUX0 = N, AUX1 = TENSOR_* of A | of B << 8, AUX2 =
-#                bits of the result, AUX3 as AUX1 of IMMA, AUX4 = GMMA_*, A = registers or B = descriptor of A, AUX5 =
-#                descriptor of B, PS0: C is added
+OP_DMMA = _op("d = A * B + C", **_SHAPE)
+OP_MOVM = _op("d = A transposed, an 8x8 matrix of 16-bit elements")
+_block(804, "sm/group_matrix.py: group_matrix")
+OP_GMMA = _op(
+    "d = A * B (+ C if PS0), a warp's sixteen rows of a product of four warps; A = registers or B = descriptor of A",
+    aux0="N",
+    aux1="TENSOR_* of A | of B << 8",
+    aux2="bits of the result",
+    aux3="as aux1 of IMMA",
+    aux4="GMMA_*",
+    aux5="descriptor of B",
+)
 
-TENSOR_F16 = 0
-TENSOR_BF16 = 1
-TENSOR_TF32 = 2
-TENSOR_E4M3 = 3
-TENSOR_E5M2 = 4
-TENSOR_INTEGER = 5
+TENSOR_F16, TENSOR_BF16, TENSOR_TF32, TENSOR_E4M3, TENSOR_E5M2, TENSOR_INTEGER = range(6)
 INTEGER_AND = 1  # single bits: the number of those set in both
 INTEGER_XOR = 2  # ... of those that differ
 GMMA_NEGATE_A = 1
@@ -339,100 +391,83 @@ GMMA_TRANSPOSE_B = 8
 GMMA_SATURATE = 16
 GMMA_REGISTERS = 32  # A is in registers
 
-# --- CLS_SPECIAL ---------------------------------------------------------------------------------------------------
-OP_S2R = 900  # d = special register AUX0 (SR_*); S2UR is the same with UNIFORM = 1
-OP_CS2R = 901  # same; DST_COUNT 1 or 2 rows (2: a 64-bit register)
+# --- CLS_SPECIAL ----------------------------------------------------------------------------------------------------
+_block(900, "sm/special.py: read_special", aux0="SR_*")
+OP_S2R = _op("d = special register; S2UR is the same with UNIFORM = 1")
+OP_CS2R = _op("d = special register, of one row or, with DST_COUNT 2, of two")
 
-SR_TID_X = 0
-SR_TID_Y = 1
-SR_TID_Z = 2
-SR_CTAID_X = 3
-SR_CTAID_Y = 4
-SR_CTAID_Z = 5
-SR_LANEID = 6
-SR_CLOCKLO = 7
-SR_CLOCKHI = 8
-SR_GLOBALTIMERLO = 9
-SR_GLOBALTIMERHI = 10
-SR_VIRTUALSMID = 11
+SR_TID_X, SR_TID_Y, SR_TID_Z, SR_CTAID_X, SR_CTAID_Y, SR_CTAID_Z, SR_LANEID, SR_CLOCKLO, SR_CLOCKHI = range(9)
+SR_GLOBALTIMERLO, SR_GLOBALTIMERHI, SR_VIRTUALSMID = 9, 10, 11
 SR_CGACTAID = 12  # rank of the block in its cluster
-SR_EQMASK = 13
-SR_LTMASK = 14
-SR_LEMASK = 15
-SR_GTMASK = 16
-SR_GEMASK = 17
+SR_EQMASK, SR_LTMASK, SR_LEMASK, SR_GTMASK, SR_GEMASK = range(13, 18)
 SR_VIRTID = 18  # warp slot in bits 8..14, SM in the bits above 20 (%warpid is extracted from it)
 SR_VIRTCFG = 19  # warps per SM in bits 8..14, SMs in the bits from 20 up (%nwarpid, %nsmid)
 SR_TID = 20  # packed x | y << 16 | z << 26
-SR_SMEMSZ = 21
-SR_CGASIZE = 22
-SR_WARPID = 23
-SR_SMID = 24
+SR_SMEMSZ, SR_CGASIZE, SR_WARPID, SR_SMID = range(21, 25)
 SR_SWINHI = 25  # high word of the shared window of the generic address space
 SR_ZERO = 26  # SRZ
 SR_LWINHI = 27  # high word of the local window
 
+_PRINTED = {f"SR_{name}_{axis}": f"SR_{name}.{axis}" for name in ("TID", "CTAID") for axis in "XYZ"}
+_PRINTED |= {"SR_CGACTAID": "SR_CgaCtaId", "SR_CGASIZE": "SR_CgaSize", "SR_ZERO": "SRZ"}
 SPECIAL_REGISTERS = {
-    **{f"SR_PM{k}": SR_ZERO for k in range(8)},  # the profiler's counters, of which nothing is counted
-    "SR_TID.X": SR_TID_X,
-    "SR_TID.Y": SR_TID_Y,
-    "SR_TID.Z": SR_TID_Z,
-    "SR_TID": SR_TID,
-    "SR_CTAID.X": SR_CTAID_X,
-    "SR_CTAID.Y": SR_CTAID_Y,
-    "SR_CTAID.Z": SR_CTAID_Z,
-    "SR_LANEID": SR_LANEID,
-    "SR_CLOCKLO": SR_CLOCKLO,
-    "SR_CLOCK": SR_CLOCKLO,
-    "SR_CLOCKHI": SR_CLOCKHI,
-    "SR_GLOBALTIMERLO": SR_GLOBALTIMERLO,
-    "SR_GLOBALTIMERHI": SR_GLOBALTIMERHI,
-    "SR_VIRTUALSMID": SR_VIRTUALSMID,
-    "SR_CgaCtaId": SR_CGACTAID,
-    "SR_CgaSize": SR_CGASIZE,
-    "SR_EQMASK": SR_EQMASK,
-    "SR_LTMASK": SR_LTMASK,
-    "SR_LEMASK": SR_LEMASK,
-    "SR_GTMASK": SR_GTMASK,
-    "SR_GEMASK": SR_GEMASK,
-    "SR_VIRTID": SR_VIRTID,
-    "SR_VIRTCFG": SR_VIRTCFG,
-    "SR_SMEMSZ": SR_SMEMSZ,
-    "SR_WARPID": SR_WARPID,
-    "SR_SMID": SR_SMID,
-    "SR_SWINHI": SR_SWINHI,
-    "SR_LWINHI": SR_LWINHI,
-    "SRZ": SR_ZERO,
-    # Below this the stack has run out: code for debugging compares it with R1. Local memory begins at 0 here.
-    "SR_LMEMHIOFF": SR_ZERO,
+    _PRINTED.get(name, name): number for name, number in globals().items() if name.startswith("SR_")
 }
+SPECIAL_REGISTERS["SR_CLOCK"] = SR_CLOCKLO
+SPECIAL_REGISTERS |= {
+    f"SR_PM{k}": SR_ZERO for k in range(8)
+}  # the profiler's counters, of which nothing is counted
+# Below this the stack has run out: code for debugging compares it with R1. Local memory begins at 0 here.
+SPECIAL_REGISTERS["SR_LMEMHIOFF"] = SR_ZERO
 
-# --- CLS_MEMORY ----------------------------------------------------------------------------------------------------
-# A address row, C uniform base, B data; AUX0 SPACE_*, AUX1 bytes per lane | MEM_SIGNED, AUX2 immediate byte offset,
-# AUX3 MEM_* address and ordering bits, AUX4 atomic operation << 8 | type (LDC: bank), AUX5 swap operand of CAS.
-OP_LOAD = 1000
-OP_STORE = 1001
-OP_ATOM = 1002  # d = old value; PD0 where the form has one
-OP_RED = 1003
-OP_LDC = 1004
-OP_LDGSTS = (
-    1005  # asynchronous copy: A shared address (offset AUX2), B global address (offset AUX5), C its uniform
+# --- CLS_MEMORY -----------------------------------------------------------------------------------------------------
+_ADDRESS = {
+    "aux0": "SPACE_*",
+    "aux2": "byte offset",
+    "aux3": "MEM_*: how A and the uniform base C make the address",
+}
+_ACCESS = {**_ADDRESS, "aux1": "bytes per lane | MEM_SIGNED"}
+_ATOMIC = {**_ACCESS, "aux4": "ATOMIC_* << 8 | TYPE_*", "aux5": "swap operand of CAS"}
+_block(1000, "sm/lsu.py: memory_access")
+OP_LOAD = _op("d = memory at A", **_ACCESS)
+OP_STORE = _op("memory at A = B", **_ACCESS)
+OP_ATOM = _op("memory at A = it op B, d = its old value; PD0 where the form has one", **_ATOMIC)
+OP_RED = _op("memory at A = it op B", **_ATOMIC)
+OP_LDC = _op("d = constant at A + C", **_ACCESS, aux4="bank")
+_block(1005, "sm/async_copy.py: async_access")
+_MATRICES = {"aux5": "matrices (1, 2, 4) | transposed << 8"}
+OP_LDGSTS = _op(
+    "shared memory at A = global memory at B, C its uniform base",
+    **(_ACCESS | {"aux2": "offset of A", "aux3": "MEM_* of the global address", "aux5": "offset of B"}),
+    aux4="1: lanes with PS0 false write zeros",
 )
-#                   base; AUX3 describes the global address; AUX4 = 1: lanes with PS0 false write zeros
-OP_LDSM = 1006  # AUX5 = matrices (1, 2, 4) | transposed << 8
-OP_STSM = 1007
-OP_QSPC = 1008  # PD0 = generic address A lies in space AUX4; AUX5 = 1: shared memory of the whole cluster
-OP_SYNCS = 1010  # mbarrier at A: AUX4 = SYNCS_*, B operand, d pair = its words before, PD0 = phase is over
-OP_ARRIVES = 1011  # the copies so far arrive at mbarrier A: AUX4 = 0 as arrivals, 1 as transactions
-OP_BULK_COPY = 1012  # AUX4 = BULK_*: A = destination and mbarrier, B = source (loads) or the other way round, C = size;
-#                      of tensors: A = shared address, mbarrier (loads), coordinates, B = tensor map, AUX1 = dimensions;
-#                      reductions: AUX1 = bytes, AUX2 = ATOMIC_*, AUX3 = TYPE_*
+OP_LDSM = _op("d = matrices in shared memory whose rows lie at A", **_ACCESS, **_MATRICES)
+OP_STSM = _op("matrices in shared memory whose rows lie at A = B", **_ACCESS, **_MATRICES)
+_block(1008, "sm/generic.py: query_space")
+OP_QSPC = _op(
+    "PD0 = generic address A lies in a space", **_ADDRESS, aux4="it", aux5="1: of the whole cluster"
+)
+_block(1009, "sm/async_copy.py: async_access")
+OP_SYNCS = _op(
+    "mbarrier at A, operand B, pair d = its words before, PD0 = phase is over",
+    **_ACCESS,
+    aux4="SYNCS_EXCHANGE to SYNCS_ARRIVE",
+    aux5="what arrives: SYNCS_* of arrivals | of transactions << 4 | SYNCS_DROP",
+)
+OP_ARRIVES = _op(
+    "the copies so far arrive at mbarrier A", **_ACCESS, aux4="0: as arrivals, 1: as transactions"
+)
+OP_BULK_COPY = _op(
+    "A = destination and mbarrier, B = source (loads) or the other way round, C = size; of tensors: A = shared "
+    "address, mbarrier (loads), coordinates, B = tensor map",
+    aux0="SPACE_*",
+    aux1="dimensions of a tensor; bytes of a reduction's element",
+    aux2="ATOMIC_* of a reduction",
+    aux3="TYPE_* of a plain reduction",
+    aux4="BULK_*",
+)
 
-SPACE_GLOBAL = 0
-SPACE_SHARED = 1
-SPACE_LOCAL = 2
-SPACE_GENERIC = 3
-SPACE_CONST = 4
+SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_GENERIC, SPACE_CONST = range(5)
 MEM_SIGNED = 1 << 8  # in AUX1
 MEM_WIDE_ADDRESS = 1 << 0  # in AUX3: A is a 64-bit pair
 MEM_UNIFORM_BASE = 1 << 1
@@ -443,23 +478,10 @@ MEM_CONSTANT = 1 << 9
 MEM_BYPASS = 1 << 10  # LDGSTS.BYPASS: around L1
 MEM_HINT_BIT = 12  # bits 12..15: HINT_*
 MEM_SCOPE_BIT = 16  # bits 16..17: SCOPE_* of a strong access
-HINT_NONE = 0
-HINT_EVICT_FIRST = 1
-HINT_EVICT_LAST = 2
-HINT_NO_ALLOCATE = 3
-HINT_LAST_USE = 4
-HINT_EVICT_UNCHANGED = 5
-SCOPE_CTA = 0
-SCOPE_SM = 1
-SCOPE_GPU = 2
-SCOPE_SYSTEM = 3
+HINT_NONE, HINT_EVICT_FIRST, HINT_EVICT_LAST, HINT_NO_ALLOCATE, HINT_LAST_USE, HINT_EVICT_UNCHANGED = range(6)
+SCOPE_CTA, SCOPE_SM, SCOPE_GPU, SCOPE_SYSTEM = range(4)
 
-BULK_LOAD = 0
-BULK_STORE = 1
-BULK_REDUCE = 2
-BULK_TENSOR_LOAD = 3
-BULK_TENSOR_STORE = 4
-BULK_TENSOR_REDUCE = 5
+BULK_LOAD, BULK_STORE, BULK_REDUCE, BULK_TENSOR_LOAD, BULK_TENSOR_STORE, BULK_TENSOR_REDUCE = range(6)
 SYNCS_EXCHANGE = 0
 SYNCS_CHECK = 1
 SYNCS_INVALIDATE = 2
@@ -470,66 +492,56 @@ SYNCS_OPERAND = 2
 SYNCS_OPERAND_DONE = 3  # as many transactions are over
 SYNCS_DROP = 1 << 8  # one thread fewer is expected from now on
 
-ATOMIC_ADD = 0
-ATOMIC_MIN = 1
-ATOMIC_MAX = 2
-ATOMIC_INC = 3
-ATOMIC_DEC = 4
-ATOMIC_AND = 5
-ATOMIC_OR = 6
-ATOMIC_XOR = 7
-ATOMIC_EXCH = 8
-ATOMIC_CAS = 9
+ATOMIC_ADD, ATOMIC_MIN, ATOMIC_MAX, ATOMIC_INC, ATOMIC_DEC, ATOMIC_AND, ATOMIC_OR, ATOMIC_XOR = range(8)
+ATOMIC_EXCH, ATOMIC_CAS = 8, 9
 ATOMIC_POPC_INC = 10  # ATOMS.POPC.INC: every executing lane adds one; B is not read
 ATOMIC_CAST_SPIN = 11  # ATOMS.CAST.SPIN: compare with B, store AUX5 if equal; the old value is returned
-TYPE_U32 = 0
-TYPE_S32 = 1
-TYPE_U64 = 2
-TYPE_S64 = 3
-TYPE_F32 = 4
-TYPE_F16X2 = 5
-TYPE_BF16X2 = 6
-TYPE_F64 = 7
-TYPE_F32_FTZ = 8
+TYPE_U32, TYPE_S32, TYPE_U64, TYPE_S64, TYPE_F32, TYPE_F16X2, TYPE_BF16X2, TYPE_F64, TYPE_F32_FTZ = range(9)
 TYPE_U128 = 9  # EXCH and CAS only
-TYPE_F32X2 = 10  # vectors, which are atomic element by element; their float32 flush denormal numbers
-TYPE_F32X4 = 11
-TYPE_F16X4 = 12
-TYPE_F16X8 = 13
-TYPE_BF16X4 = 14
-TYPE_BF16X8 = 15
-FIRST_VECTOR_TYPE = 10
+FIRST_VECTOR_TYPE = 10  # vectors, which are atomic element by element; their float32 flush denormal numbers
+TYPE_F32X2, TYPE_F32X4, TYPE_F16X4, TYPE_F16X8, TYPE_BF16X4, TYPE_BF16X8 = range(FIRST_VECTOR_TYPE, 16)
 
-# --- CLS_CONTROL ---------------------------------------------------------------------------------------------------
-OP_BRA = (
-    1100  # AUX0 target index, PS0 extra condition; AUX1 = BRANCH_* kind, A = mask of the DIV and CONV kinds
+# --- CLS_CONTROL ----------------------------------------------------------------------------------------------------
+_block(1100, "sm/control.py: control")
+_TARGET = {"aux0": "target index"}
+_BASE = {"aux0": "base address that is added"}
+OP_BRA = _op("branch of the lanes with PS0; A = mask of the DIV and CONV kinds", **_TARGET, aux1="BRANCH_*")
+OP_BRX = _op("branch to pair A, if PS0", **_BASE)
+OP_JMP = _op("branch, if PS0", **_TARGET)
+OP_CALL = _op(
+    "branch, if PS0, to pair A or to a target",
+    aux0="target index or -1: pair A",
+    aux1="1: A is absolute",
+    aux2="what is added to a relative A",
 )
-OP_BRX = 1101  # A pair, AUX0 base address
-OP_JMP = 1102  # AUX0 target index
-OP_CALL = 1103  # AUX0 target index, or -1 with A pair; AUX1 = 1 absolute address in A
-OP_RET = 1104  # A pair, AUX0 base address that is added; AUX1 = 1 absolute
-OP_EXIT = 1105  # PS0 extra condition
-OP_BSSY = 1106  # AUX1 barrier, AUX0 target index
-OP_BSYNC = 1107
-OP_BREAK = 1108
-OP_WARPSYNC = 1109  # A mask row; AUX0 = 1 .ALL, 2 .EXCLUSIVE, 4 .COLLECTIVE (AUX1 = target or -1)
-OP_BMOV = 1110  # AUX0 BMOV_*, AUX1 barrier, A source row
-OP_YIELD = 1111
-OP_NOP = 1112
-OP_NANOSLEEP = 1113
-OP_DEPBAR = 1114  # AUX0 scoreboard, AUX1 n, AUX2 mask of further scoreboards
-OP_KILL = 1115
-OP_BPT = 1116  # AUX0 = kind: 0 trap, 1 others, BPT_CODE_END
-OP_MEMBAR = 1117  # AUX0 = SCOPE_*
-OP_ERRBAR = 1118
-OP_CCTL = 1119  # AUX0 = 1: invalidate L1 (.IVALL), 0: a hint
-OP_LDGDEPBAR = 1120
-OP_LEPC = 1122  # d pair = byte address AUX0
-OP_JMX = 1124  # as BRX, the base is absolute
-OP_ENDCOLLECTIVE = 1125  # the lanes that WARPSYNC.COLLECTIVE brought together part again
-OP_SYSCALL = 1126  # the host does what isa.link.SYSTEM_CALLS[AUX0] says for the active lanes
-OP_GROUP_WAIT = 1127  # WARPGROUP.DEPBAR: wait until at most AUX0 groups of products are not done
-OP_ELECT = 1123  # PD0 = lowest executing lane only; d = its number
+OP_RET = _op("branch to pair A, if PS0", **_BASE, aux1="1: A is absolute")
+OP_EXIT = _op("the lanes with PS0 end")
+_BARRIER = {"aux1": "convergence barrier"}
+OP_BSSY = _op("the lanes (if PS0) are those of a barrier", **_TARGET, **_BARRIER)
+OP_BSYNC = _op("wait for the lanes of a barrier, if PS0", **_BARRIER)
+OP_BREAK = _op("the lanes with PS0 leave a barrier", **_BARRIER)
+OP_WARPSYNC = _op(
+    "wait for the lanes in mask A, if PS0",
+    aux0="1 .ALL, 2 .EXCLUSIVE, 4 .COLLECTIVE",
+    aux1="target index or -1",
+)
+OP_BMOV = _op("a barrier to d, or A to a barrier", aux0="BMOV_*", **_BARRIER)
+OP_YIELD = _op("other lanes of the warp may go first")
+OP_NOP = _op("nothing")
+OP_NANOSLEEP = _op("nothing: A nanoseconds are a hint")
+OP_DEPBAR = _op("wait for a scoreboard", aux0="scoreboard", aux1="may be left", aux2="others, to be zero")
+OP_KILL = _op("the lanes with PS0 end")
+OP_BPT = _op("the kernel ends with an error", aux0="0: trap, 1: others, BPT_CODE_END")
+OP_MEMBAR = _op("wait for the stores so far", aux0="SCOPE_*")
+OP_ERRBAR = _op("nothing")
+OP_CCTL = _op("invalidate L1, or nothing; A and C: an address", **_ADDRESS | {"aux0": "1: .IVALL, 0: a hint"})
+OP_LDGDEPBAR = _op("the asynchronous copies so far belong to this instruction's scoreboard")
+OP_LEPC = _op("pair d = an address", aux0="the byte address")
+OP_ELECT = _op("PD0 = lowest executing lane only (if PS0); d = its number")
+OP_JMX = _op("branch to absolute pair A, if PS0", **_BASE)
+OP_ENDCOLLECTIVE = _op("the lanes that WARPSYNC.COLLECTIVE brought together part again")
+OP_SYSCALL = _op("the host serves the active lanes", aux0="a number of isa.link.SYSTEM_CALLS")
+OP_GROUP_WAIT = _op("WARPGROUP.DEPBAR: wait for products of four warps", aux0="groups that may be left")
 
 BRANCH_PLAIN = 0
 BRANCH_DIV = 1  # taken if the executing lanes are not all that the barrier mask A names
@@ -543,11 +555,19 @@ BMOV_TO_REGISTER = 0
 BMOV_FROM_REGISTER = 1
 BMOV_CLEAR = 2  # to a register, and the barrier register is cleared
 
-# --- CLS_BARRIER ---------------------------------------------------------------------------------------------------
-OP_BAR = 1200  # AUX0 BAR_*, AUX1 barrier or -1 (row A), AUX2 threads, 0 = all, -1 = row B, PS0 for reductions
-OP_B2R = 1201  # AUX0 = 0: d = result (popc), 1: PD0 = result of and / or
-OP_CLUSTER_ARRIVE = 1202
-OP_CLUSTER_WAIT = 1203
+# --- CLS_BARRIER ----------------------------------------------------------------------------------------------------
+_block(1200, "sm/barrier.py: barrier")
+OP_BAR = _op(
+    "a barrier of the block; PS0: what is reduced",
+    aux0="BAR_*",
+    aux1="barrier, or -1: row A",
+    aux2="threads, 0: all, -1: row B",
+)
+_block(1201, "sm/execute.py: read_barrier_result")
+OP_B2R = _op("what a barrier's reduction gave", aux0="0: d = sum, 1: PD0 = and / or")
+_block(1202, "sm/cluster.py: cluster_barrier")
+OP_CLUSTER_ARRIVE = _op("arrive at the barrier of the thread block cluster")
+OP_CLUSTER_WAIT = _op("wait at it")
 
 BAR_SYNC = 0
 BAR_ARRIVE = 1
@@ -555,3 +575,5 @@ BAR_RED_POPC = 2
 BAR_RED_AND = 3
 BAR_RED_OR = 4
 BAR_SYNC_ALL = 5  # .SYNCALL: every thread of the block
+
+MICRO_OPERATIONS = _table.named(globals())

@@ -108,19 +108,6 @@ class Program:
     def __hash__(self) -> int:
         return hash((self.sha256, self.symbol, self.abi))
 
-    def instruction_at(self, address: int) -> Instruction:
-        """The instruction at a byte address of the section.
-
-        Raises:
-            IndexError: the address is misaligned or outside the code.
-        """
-        index, rest = divmod(address, INSTRUCTION_BYTES)
-        if rest or not 0 <= index < len(self.instructions):
-            raise IndexError(
-                f"no instruction at 0x{address:x} in {self.name} ({len(self.instructions)} instructions)"
-            )
-        return self.instructions[index]
-
     def opcode_histogram(self, modifiers: bool = True) -> Counter[str]:
         """How often each mnemonic stands in the code (static count); without modifiers, each base opcode."""
         return Counter(each.mnemonic if modifiers else each.opcode for each in self.instructions)

@@ -21,7 +21,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, ceil_div, check_size
+from programs.variant import Size, ceil_div, ladder, step
 
 BLOCK = 256
 FIELDS = 8
@@ -116,64 +116,46 @@ def _scattered(launch: Launch) -> tuple[np.ndarray, ...]:
     return (np.bincount(index, weights=values, minlength=sums.size).astype(np.int32),)
 
 
-def _variant(
-    name: str,
+def make(
     kernel: Callable[..., None],
+    n: int,
+    rng: np.random.Generator,
     arguments: Callable[[int, np.random.Generator], tuple],
-    reference: Callable[[Launch], tuple[np.ndarray, ...]],
-    output: int,
-    teaches: str,
-) -> Variant:
-    def make(size: int, seed: int) -> Launch:
-        n = check_size(size, "elements", maximum=1 << 24)
-        return Launch(kernel, ceil_div(n, BLOCK), BLOCK, arguments(n, np.random.default_rng(seed)))
-
-    return Variant(
-        name=f"access/{name}",
-        kernel=kernel,
-        teaches=teaches,
-        make=make,
-        reference=reference,
-        outputs=(output,),
-        sizes=(1 << 17, 1 << 21),
-        default_size=1 << 18,
-        test_size=600,
-    )
+) -> Launch:
+    return Launch(kernel, ceil_div(n, BLOCK), BLOCK, arguments(n, rng))
 
 
-VARIANTS = (
-    _variant(
-        "contiguous", copy, _make_copy(1, 0), _copied, 1, "Neighbouring words: four sectors to a request."
-    ),
-    _variant("offset", copy, _make_copy(1, 1), _copied, 1, "Starting one word off asks L1 for a fifth sector."),
-    _variant(
-        "strided", copy, _make_copy(8, 0), _copied, 1, "Every eighth word: a sector fetched for each word."
-    ),
-    _variant(
-        "structures",
+VARIANTS = ladder(
+    Size("elements", (1 << 17, 1 << 21), default=1 << 18, test=600, maximum=1 << 24),
+    make,
+    _copied,
+    step(copy, "Neighbouring words: four sectors to a request.", _make_copy(1, 0), name="contiguous"),
+    step(copy, "Starting one word off asks L1 for a fifth sector.", _make_copy(1, 1), name="offset"),
+    step(copy, "Every eighth word: a sector fetched for each word.", _make_copy(8, 0), name="strided"),
+    step(
         structures,
-        _make_structures,
-        _added_structures,
-        1,
         "An array of structures fetches the fields nobody asked for.",
+        _make_structures,
+        reference=_added_structures,
     ),
-    _variant(
-        "fields",
+    step(
         fields,
-        _make_fields,
-        _added_fields,
-        1,
         "A structure of arrays reads the fields it needs, contiguously.",
+        _make_fields,
+        reference=_added_fields,
     ),
-    _variant(
-        "gather", gather, _make_gather, _gathered, 2, "Words in random order: a sector, and a miss, for each."
+    step(
+        gather,
+        "Words in random order: a sector, and a miss, for each.",
+        _make_gather,
+        reference=_gathered,
+        outputs=(2,),
     ),
-    _variant(
-        "scatter_add",
+    step(
         scatter_add,
-        _make_scatter,
-        _scattered,
-        2,
         "Atomics on random words: L2 adds, a sector for each.",
+        _make_scatter,
+        reference=_scattered,
+        outputs=(2,),
     ),
 )

@@ -19,7 +19,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, check_size
+from programs.variant import Size, ladder, step
 
 BLOCK = 256
 REPEAT = 8
@@ -75,34 +75,27 @@ def _reference_global(launch: Launch) -> tuple[np.ndarray, ...]:
     return (_sums(x[None], int(words), sums.size)[0],)
 
 
-def _variant(name: str, kernel: Callable[..., None], words: int, teaches: str) -> Variant:
-    def make(size: int, seed: int) -> Launch:
-        n = check_size(size, "threads", multiple=BLOCK, maximum=1 << 20)
-        x = np.random.default_rng(seed).integers(1, 200, n, np.int32)
-        # Sums in L2 are added to what is there, so they start at zero; no more words than threads.
-        used = min(words, 1 << (n.bit_length() - 1))
-        sums = np.full(n, -1, np.int32) if kernel is shared_atomics else np.zeros(used, np.int32)
-        return Launch(kernel, n // BLOCK, BLOCK, (x, sums, np.int32(used)))
-
-    return Variant(
-        name=f"atomics/{name}",
-        kernel=kernel,
-        teaches=teaches,
-        make=make,
-        reference=_reference_shared if kernel is shared_atomics else _reference_global,
-        outputs=(1,),
-        sizes=(1 << 13, 1 << 18) if kernel is shared_atomics else (1 << 12, 1 << 15),
-        default_size=1 << 14,
-        test_size=BLOCK,
-        size_name="threads",
-    )
+def make(kernel: Callable[..., None], n: int, rng: np.random.Generator, words: int) -> Launch:
+    x = rng.integers(1, 200, n, np.int32)
+    # Sums in L2 are added to what is there, so they start at zero; no more words than threads.
+    used = min(words, 1 << (n.bit_length() - 1))
+    sums = np.full(n, -1, np.int32) if kernel is shared_atomics else np.zeros(used, np.int32)
+    return Launch(kernel, n // BLOCK, BLOCK, (x, sums, np.int32(used)))
 
 
-VARIANTS = (
-    _variant("global_same", global_atomics, 1, "All SMs add to one word, at one slice of L2."),
-    _variant("global_few", global_atomics, 32, "Thirty-two words of one line: still one slice of L2."),
-    _variant("global_many", global_atomics, 1 << 14, "Many words: the slices of L2 share the work."),
-    _variant("shared_same", shared_atomics, 1, "The lanes of a warp take turns at one word."),
-    _variant("shared_few", shared_atomics, 4, "Eight lanes take turns at each of four words."),
-    _variant("shared_many", shared_atomics, 256, "A word for each lane: all add at once."),
+def reference(launch: Launch) -> tuple[np.ndarray, ...]:
+    return _reference_shared(launch) if launch.kernel is shared_atomics else _reference_global(launch)
+
+
+SHARED = {"sizes": (1 << 13, 1 << 18)}
+VARIANTS = ladder(
+    Size("threads", (1 << 12, 1 << 15), default=1 << 14, test=BLOCK, multiple=BLOCK, maximum=1 << 20),
+    make,
+    reference,
+    step(global_atomics, "All SMs add to one word, at one slice of L2.", 1, name="global_same"),
+    step(global_atomics, "Thirty-two words of one line: still one slice of L2.", 32, name="global_few"),
+    step(global_atomics, "Many words: the slices of L2 share the work.", 1 << 14, name="global_many"),
+    step(shared_atomics, "The lanes of a warp take turns at one word.", 1, name="shared_same", **SHARED),
+    step(shared_atomics, "Eight lanes take turns at each of four words.", 4, name="shared_few", **SHARED),
+    step(shared_atomics, "A word for each lane: all add at once.", 256, name="shared_many", **SHARED),
 )

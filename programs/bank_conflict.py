@@ -15,7 +15,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, ceil_div, check_size
+from programs.variant import Kernel, Size, ceil_div, ladder, step
 
 BLOCK = 256
 WORDS = 1024
@@ -45,27 +45,21 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return (data[words].sum(axis=1, dtype=np.int32),)
 
 
-def _variant(stride: int) -> Variant:
-    def make(size: int, seed: int) -> Launch:
-        n = check_size(size, "threads")
-        data = np.random.default_rng(seed).integers(-(1 << 20), 1 << 20, WORDS, np.int32)
-        # Beyond any sum of ROUNDS words, so that an unwritten element is seen.
-        out = np.full(n, np.iinfo(np.int32).min, np.int32)
-        return Launch(bank_conflict, ceil_div(n, BLOCK), BLOCK, (data, out, np.int32(stride)))
+def make(kernel: Kernel, n: int, rng: np.random.Generator, stride: int) -> Launch:
+    data = rng.integers(-(1 << 20), 1 << 20, WORDS, np.int32)
+    # Beyond any sum of ROUNDS words, so that an unwritten element is seen.
+    out = np.full(n, np.iinfo(np.int32).min, np.int32)
+    return Launch(kernel, ceil_div(n, BLOCK), BLOCK, (data, out, np.int32(stride)))
 
+
+def _teaches(stride: int) -> str:
     degree = "no conflict" if stride == 1 else f"{stride} lanes meet in one bank and take {stride} wavefronts"
-    return Variant(
-        name=f"bank_conflict/{stride}",
-        kernel=bank_conflict,
-        teaches=f"Shared-memory loads with stride {stride}: {degree}.",
-        make=make,
-        reference=reference,
-        outputs=(1,),
-        sizes=(10_000, 1 << 18),
-        default_size=1 << 15,
-        test_size=300,
-        size_name="threads",
-    )
+    return f"Shared-memory loads with stride {stride}: {degree}."
 
 
-VARIANTS = tuple(_variant(stride) for stride in (1, 2, 4, 8, 16, 32))
+VARIANTS = ladder(
+    Size("threads", (10_000, 1 << 18), default=1 << 15, test=300),
+    make,
+    reference,
+    *(step(bank_conflict, _teaches(stride), stride, name=str(stride)) for stride in (1, 2, 4, 8, 16, 32)),
+)

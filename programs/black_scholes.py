@@ -23,7 +23,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, ceil_div, check_size
+from programs.variant import Size, ceil_div, ladder, step
 
 BLOCK = 128
 RATE = np.float32(0.02)
@@ -115,33 +115,21 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return call.astype(np.float32), put.astype(np.float32)
 
 
-def _variant(kernel: Callable[..., None], teaches: str) -> Variant:
-    def make(size: int, seed: int) -> Launch:
-        n = check_size(size, "options", maximum=1 << 24)
-        rng = np.random.default_rng(seed)
-        price, strike, years = rng.random((3, n), np.float32)
-        price = np.float32(5) + np.float32(25) * price
-        strike = np.float32(1) + np.float32(99) * strike
-        years = np.float32(0.25) + np.float32(9.75) * years
-        call, put = (np.full(n, np.nan, np.float32) for _ in "cp")
-        return Launch(kernel, ceil_div(n, BLOCK), BLOCK, (price, strike, years, call, put))
-
-    return Variant(
-        name=f"black_scholes/{kernel.__name__}",
-        kernel=kernel,
-        teaches=teaches,
-        make=make,
-        reference=reference,
-        outputs=(3, 4),
-        sizes=(1 << 16, 1 << 19),
-        default_size=1 << 16,
-        test_size=150,
-        size_name="options",
-        atol=ATOL,
-    )
+def make(kernel: Callable[..., None], n: int, rng: np.random.Generator) -> Launch:
+    price, strike, years = rng.random((3, n), np.float32)
+    price = np.float32(5) + np.float32(25) * price
+    strike = np.float32(1) + np.float32(99) * strike
+    years = np.float32(0.25) + np.float32(9.75) * years
+    call, put = (np.full(n, np.nan, np.float32) for _ in "cp")
+    return Launch(kernel, ceil_div(n, BLOCK), BLOCK, (price, strike, years, call, put))
 
 
-VARIANTS = (
-    _variant(accurate, "Functions right to an ulp are dozens of instructions each."),
-    _variant(fast, "The special function unit approximates what else takes dozens of instructions."),
+VARIANTS = ladder(
+    Size("options", (1 << 16, 1 << 19), default=1 << 16, test=150, maximum=1 << 24),
+    make,
+    reference,
+    step(accurate, "Functions right to an ulp are dozens of instructions each."),
+    step(fast, "The special function unit approximates what else takes dozens of instructions."),
+    outputs=(3, 4),
+    atol=ATOL,
 )

@@ -15,7 +15,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, ceil_div, check_size
+from programs.variant import Kernel, Size, ceil_div, ladder, step
 
 BLOCK = 128
 
@@ -50,30 +50,19 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return (lengths(launch.args[0]),)
 
 
-def _variant(name: str, teaches: str) -> Variant:
-    def make(size: int, seed: int) -> Launch:
-        n = check_size(size, "numbers", maximum=1 << 16)
-        first = np.random.default_rng(seed).integers(1, 1 << 16)
-        numbers = np.arange(first, first + n, dtype=np.int32)
-        if name == "sorted":
-            numbers = numbers[np.argsort(lengths(numbers), kind="stable")]
-        return Launch(collatz, ceil_div(n, BLOCK), BLOCK, (numbers, np.full(n, -1, np.int32)))
-
-    return Variant(
-        name=f"collatz/{name}",
-        kernel=collatz,
-        teaches=teaches,
-        make=make,
-        reference=reference,
-        outputs=(1,),
-        sizes=(1000, 1 << 15),
-        default_size=4096,
-        test_size=150,
-        size_name="numbers",
-    )
+def make(kernel: Kernel, n: int, rng: np.random.Generator, in_order: bool) -> Launch:
+    first = rng.integers(1, 1 << 16)
+    numbers = np.arange(first, first + n, dtype=np.int32)
+    if in_order:
+        numbers = numbers[np.argsort(lengths(numbers), kind="stable")]
+    return Launch(kernel, ceil_div(n, BLOCK), BLOCK, (numbers, np.full(n, -1, np.int32)))
 
 
-VARIANTS = (
-    _variant("consecutive", "Lanes whose loops differ in length wait for the slowest of their warp."),
-    _variant("sorted", "Numbers of like length in one warp finish together."),
+_UNEVEN = "Lanes whose loops differ in length wait for the slowest of their warp."
+VARIANTS = ladder(
+    Size("numbers", (1000, 1 << 15), default=4096, test=150, maximum=1 << 16),
+    make,
+    reference,
+    step(collatz, _UNEVEN, False, name="consecutive"),
+    step(collatz, "Numbers of like length in one warp finish together.", True, name="sorted"),
 )

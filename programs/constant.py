@@ -15,7 +15,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, ceil_div, check_size
+from programs.variant import Kernel, Size, ceil_div, ladder, step
 
 BLOCK = 128
 ENTRIES = 512
@@ -44,31 +44,22 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return (total,)
 
 
-def _variant(name: str, ways: int, teaches: str) -> Variant:
-    def make(size: int, seed: int) -> Launch:
-        n = check_size(size, "threads", maximum=1 << 22)
-        # One random place per warp; its lanes start `ways` different entries from there, 16 apart.
-        place = np.random.default_rng(seed).integers(0, ENTRIES, ceil_div(n, 32), np.int32)
-        lane = np.arange(n, dtype=np.int32) % ways
-        start = np.repeat(place, 32)[:n] + lane * np.int32(16)
-        return Launch(constant, ceil_div(n, BLOCK), BLOCK, (start, np.full(n, -1, np.int32)))
-
-    return Variant(
-        name=f"constant/{name}",
-        kernel=constant,
-        teaches=teaches,
-        make=make,
-        reference=reference,
-        outputs=(1,),
-        sizes=(1 << 15, 1 << 18),
-        default_size=1 << 15,
-        test_size=150,
-        size_name="threads",
-    )
+def make(kernel: Kernel, n: int, rng: np.random.Generator, ways: int) -> Launch:
+    # One random place per warp; its lanes start `ways` different entries from there, 16 apart.
+    place = rng.integers(0, ENTRIES, ceil_div(n, 32), np.int32)
+    lane = np.arange(n, dtype=np.int32) % ways
+    start = np.repeat(place, 32)[:n] + lane * np.int32(16)
+    return Launch(kernel, ceil_div(n, BLOCK), BLOCK, (start, np.full(n, -1, np.int32)))
 
 
-VARIANTS = (
-    _variant("broadcast", 1, "A constant that all lanes ask for is one word of the constant cache."),
-    _variant("ways4", 4, "Four different constants take four turns."),
-    _variant("ways32", 32, "A different constant for each lane: the constant cache serves them one by one."),
+_ONE_BY_ONE = "A different constant for each lane: the constant cache serves them one by one."
+VARIANTS = ladder(
+    Size("threads", (1 << 15, 1 << 18), default=1 << 15, test=150, maximum=1 << 22),
+    make,
+    reference,
+    step(
+        constant, "A constant that all lanes ask for is one word of the constant cache.", 1, name="broadcast"
+    ),
+    step(constant, "Four different constants take four turns.", 4, name="ways4"),
+    step(constant, _ONE_BY_ONE, 32, name="ways32"),
 )

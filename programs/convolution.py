@@ -27,7 +27,7 @@ from numba import cuda
 
 from gpusim.launch import Launch
 from programs import ptx
-from programs.variant import Variant, check_size
+from programs.variant import Size, ladder, step
 
 CHANNELS = 4
 FILTERS = 16
@@ -175,37 +175,25 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return (total.astype(np.float32),)
 
 
-def _variant(kernel: Callable[..., None], teaches: str) -> Variant:
-    def make(size: int, seed: int) -> Launch:
-        n = check_size(size, "n (image side)", multiple=WIDTH, maximum=1 << 12)
-        rng = np.random.default_rng(seed)
-        image = rng.random((CHANNELS, n + SIDE - 1, n + SIDE - 1), np.float32)
-        weights = rng.random((FILTERS, PRODUCTS), np.float32)
-        args = (image, weights, np.full((FILTERS, n, n), np.nan, np.float32))
-        if kernel is implicit_gemm:
-            return Launch(kernel, (n // STRIP_WIDTH, n // STRIP), GEMM_BLOCK, args)
-        filters = FILTERS if kernel is direct else FILTERS // QUAD
-        return Launch(kernel, (n // WIDTH, n // HEIGHT, filters), (WIDTH, HEIGHT), args)
-
-    return Variant(
-        name=f"convolution/{kernel.__name__}",
-        kernel=kernel,
-        teaches=teaches,
-        make=make,
-        reference=reference,
-        outputs=(2,),
-        sizes=(64, 224),
-        default_size=96,
-        test_size=WIDTH,
-        size_name="n (image side)",
-        rtol=RTOL,
-    )
+def make(kernel: Callable[..., None], n: int, rng: np.random.Generator) -> Launch:
+    image = rng.random((CHANNELS, n + SIDE - 1, n + SIDE - 1), np.float32)
+    weights = rng.random((FILTERS, PRODUCTS), np.float32)
+    args = (image, weights, np.full((FILTERS, n, n), np.nan, np.float32))
+    if kernel is implicit_gemm:
+        return Launch(kernel, (n // STRIP_WIDTH, n // STRIP), GEMM_BLOCK, args)
+    filters = FILTERS if kernel is direct else FILTERS // QUAD
+    return Launch(kernel, (n // WIDTH, n // HEIGHT, filters), (WIDTH, HEIGHT), args)
 
 
-VARIANTS = (
-    _variant(direct, "A thread per output loads both factors of every product from the L1 cache."),
-    _variant(tiled, "A tile with its halo in shared memory serves nine taps; the halo's loads are ragged."),
-    _variant(
+VARIANTS = ladder(
+    Size("n (image side)", (64, 224), default=96, test=WIDTH, multiple=WIDTH, maximum=1 << 12),
+    make,
+    reference,
+    step(direct, "A thread per output loads both factors of every product from the L1 cache."),
+    step(tiled, "A tile with its halo in shared memory serves nine taps; the halo's loads are ragged."),
+    step(
         implicit_gemm, "As a matrix product whose second factor is never stored, it keeps sums in registers."
     ),
+    outputs=(2,),
+    rtol=RTOL,
 )

@@ -17,7 +17,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, ceil_div, check_size
+from programs.variant import Kernel, Size, ceil_div, ladder, step
 
 BLOCK = 128
 WARP = 32
@@ -77,27 +77,21 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return (x * np.float32(2.0**-ROUNDS) + (ROUNDS * leaf).astype(np.float32),)
 
 
-def _variant(ways: int) -> Variant:
-    def make(size: int, seed: int) -> Launch:
-        n = check_size(size, "elements")
-        # In [2**(ROUNDS - 1), 2**ROUNDS): it takes ROUNDS halvings to bring any of them below one.
-        x = np.random.default_rng(seed).random(n, np.float32) + np.float32(1)
-        x *= np.float32(2.0 ** (ROUNDS - 1))
-        out = np.full(n, np.nan, np.float32)
-        return Launch(divergence, ceil_div(n, BLOCK), BLOCK, (x, out, np.int32(ways)))
+def make(kernel: Kernel, n: int, rng: np.random.Generator, ways: int) -> Launch:
+    # In [2**(ROUNDS - 1), 2**ROUNDS): it takes ROUNDS halvings to bring any of them below one.
+    x = rng.random(n, np.float32) + np.float32(1)
+    x *= np.float32(2.0 ** (ROUNDS - 1))
+    return Launch(kernel, ceil_div(n, BLOCK), BLOCK, (x, np.full(n, np.nan, np.float32), np.int32(ways)))
 
+
+def _teaches(ways: int) -> str:
     paths = "one way: no divergence, the baseline" if ways == 1 else f"{ways} ways, one after the other"
-    return Variant(
-        name=f"divergence/{ways}",
-        kernel=divergence,
-        teaches=f"The lanes of each warp go {paths}.",
-        make=make,
-        reference=reference,
-        outputs=(1,),
-        sizes=(1000, 1 << 15),
-        default_size=4096,
-        test_size=200,
-    )
+    return f"The lanes of each warp go {paths}."
 
 
-VARIANTS = tuple(_variant(ways) for ways in (1, 2, 4, 8, 16, 32))
+VARIANTS = ladder(
+    Size("elements", (1000, 1 << 15), default=4096, test=200),
+    make,
+    reference,
+    *(step(divergence, _teaches(ways), ways, name=str(ways)) for ways in (1, 2, 4, 8, 16, 32)),
+)

@@ -19,7 +19,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, ceil_div, check_size
+from programs.variant import Size, ceil_div, ladder, step
 
 BLOCK = 256
 TERMS = 64
@@ -51,24 +51,17 @@ def series_single(x, z):
         z[i] = total
 
 
-def _make_daxpy(n: int, rng: np.random.Generator) -> tuple:
-    return np.float64(1.5), rng.random(n), rng.random(n), np.full(n, np.nan)
+def make(kernel: Callable[..., None], n: int, rng: np.random.Generator, dtype: type) -> Launch:
+    x = dtype(0.5) * rng.random(n, dtype)
+    return Launch(kernel, ceil_div(n, BLOCK), BLOCK, (x, np.full(n, np.nan, dtype)))
 
 
-def _make_series(n: int, rng: np.random.Generator) -> tuple:
-    return 0.5 * rng.random(n), np.full(n, np.nan)
+def _make_daxpy(kernel: Callable[..., None], n: int, rng: np.random.Generator) -> Launch:
+    args = (np.float64(1.5), rng.random(n), rng.random(n), np.full(n, np.nan))
+    return Launch(kernel, ceil_div(n, BLOCK), BLOCK, args)
 
 
-def _make_single(n: int, rng: np.random.Generator) -> tuple:
-    return np.float32(0.5) * rng.random(n, np.float32), np.full(n, np.nan, np.float32)
-
-
-def _reference_daxpy(launch: Launch) -> tuple[np.ndarray, ...]:
-    alpha, x, y, _ = launch.args
-    return (alpha * x + y,)
-
-
-def _reference_series(launch: Launch) -> tuple[np.ndarray, ...]:
+def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     x = launch.args[0].astype(np.float64)
     total = np.ones_like(x)
     for _ in range(TERMS):
@@ -76,51 +69,23 @@ def _reference_series(launch: Launch) -> tuple[np.ndarray, ...]:
     return (total.astype(launch.args[1].dtype),)
 
 
-def _variant(
-    kernel: Callable[..., None],
-    arguments: Callable[[int, np.random.Generator], tuple],
-    reference: Callable[[Launch], tuple[np.ndarray, ...]],
-    rtol: float,
-    teaches: str,
-) -> Variant:
-    def make(size: int, seed: int) -> Launch:
-        n = check_size(size, "elements", maximum=1 << 26)
-        return Launch(kernel, ceil_div(n, BLOCK), BLOCK, arguments(n, np.random.default_rng(seed)))
-
-    return Variant(
-        name=f"double/{kernel.__name__}",
-        kernel=kernel,
-        teaches=teaches,
-        make=make,
-        reference=reference,
-        outputs=(3,) if kernel is daxpy else (1,),
-        sizes=(1 << 17, 1 << 20),
-        default_size=1 << 17,
-        test_size=300,
-        rtol=rtol,
-    )
+def _reference_daxpy(launch: Launch) -> tuple[np.ndarray, ...]:
+    alpha, x, y, _ = launch.args
+    return (alpha * x + y,)
 
 
-VARIANTS = (
-    _variant(
-        daxpy,
-        _make_daxpy,
-        _reference_daxpy,
-        4 * 2.0**-53,
-        "Where memory is the limit, a double costs double.",
-    ),
-    _variant(
+_DAXPY = {"make": _make_daxpy, "reference": _reference_daxpy, "outputs": (3,), "rtol": 4 * 2.0**-53}
+VARIANTS = ladder(
+    Size("elements", (1 << 17, 1 << 20), default=1 << 17, test=300, maximum=1 << 26),
+    make,
+    reference,
+    step(daxpy, "Where memory is the limit, a double costs double.", **_DAXPY),
+    step(
         series_single,
-        _make_single,
-        _reference_series,
-        8 * 2.0**-24,
         "Sixty-four multiply-adds per element in single precision.",
+        np.float32,
+        rtol=8 * 2.0**-24,
     ),
-    _variant(
-        series,
-        _make_series,
-        _reference_series,
-        8 * 2.0**-53,
-        "The same in double precision, as fast as the GPU has units for it.",
-    ),
+    step(series, "The same in double precision, as fast as the GPU has units for it.", np.float64),
+    rtol=8 * 2.0**-53,
 )

@@ -22,7 +22,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, ceil_div, check_size
+from programs.variant import Size, ceil_div, ladder, step
 
 BLOCK = 256
 
@@ -59,49 +59,32 @@ def fused(x, out):
         out[i] = s * s + c * c
 
 
-def _variant(
-    kernel: Callable[..., None],
-    expected: Callable[..., np.ndarray],
-    teaches: str,
-    *,
-    inputs: int = 1,
-    atol: float = 0.0,
-) -> Variant:
-    """`expected`: the same on arrays in double precision."""
-
-    def make(size: int, seed: int) -> Launch:
-        n = check_size(size, "elements")
-        rng = np.random.default_rng(seed)
-        arrays = [rng.random(n, np.float32) * np.float32(6) - np.float32(3) for _ in range(inputs)]
-        return Launch(kernel, ceil_div(n, BLOCK), BLOCK, (*arrays, np.full(n, np.nan, np.float32)))
-
-    def reference(launch: Launch) -> tuple[np.ndarray, ...]:
-        return (expected(*(each.astype(np.float64) for each in launch.args[:-1])).astype(np.float32),)
-
-    return Variant(
-        name=f"fusion/{kernel.__name__}",
-        kernel=kernel,
-        teaches=teaches,
-        make=make,
-        reference=reference,
-        outputs=(inputs,),
-        sizes=(1 << 18, 1 << 22),
-        default_size=1 << 18,
-        test_size=300,
-        rtol=2.0**-24,
-        atol=atol,
-    )
+def make(kernel: Callable[..., None], n: int, rng: np.random.Generator, inputs: int = 1) -> Launch:
+    arrays = [rng.random(n, np.float32) * np.float32(6) - np.float32(3) for _ in range(inputs)]
+    return Launch(kernel, ceil_div(n, BLOCK), BLOCK, (*arrays, np.full(n, np.nan, np.float32)))
 
 
-VARIANTS = (
-    _variant(sine, np.sin, "Unfused: the sine reads an array and writes another.", atol=2.0**-21),
-    _variant(cosine, np.cos, "Unfused: the cosine reads the same array again.", atol=2.0**-21),
-    _variant(square, np.square, "Unfused: one product per element, and eight bytes for it."),
-    _variant(add, np.add, "Unfused: the sum reads both squares back from memory.", inputs=2),
-    _variant(
-        fused,
-        lambda x: np.sin(x) ** 2 + np.cos(x) ** 2,
-        "All five operators in one kernel move two words per element instead of eleven.",
-        atol=2.0**-18,
-    ),
+def reference(launch: Launch) -> tuple[np.ndarray, ...]:
+    inputs = (each.astype(np.float64) for each in launch.args[:-1])
+    return (_EXPECTED[launch.kernel](*inputs).astype(np.float32),)
+
+
+_EXPECTED: dict[Callable[..., None], Callable[..., np.ndarray]] = {
+    sine: np.sin,
+    cosine: np.cos,
+    square: np.square,
+    add: np.add,
+    fused: lambda x: np.sin(x) ** 2 + np.cos(x) ** 2,
+}
+_FUSED = "All five operators in one kernel move two words per element instead of eleven."
+VARIANTS = ladder(
+    Size("elements", (1 << 18, 1 << 22), default=1 << 18, test=300),
+    make,
+    reference,
+    step(sine, "Unfused: the sine reads an array and writes another.", atol=2.0**-21),
+    step(cosine, "Unfused: the cosine reads the same array again.", atol=2.0**-21),
+    step(square, "Unfused: one product per element, and eight bytes for it."),
+    step(add, "Unfused: the sum reads both squares back from memory.", 2, outputs=(2,)),
+    step(fused, _FUSED, atol=2.0**-18),
+    rtol=2.0**-24,
 )

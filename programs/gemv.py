@@ -22,7 +22,7 @@ from numba import cuda
 
 from gpusim.launch import Launch
 from programs import ptx
-from programs.variant import Variant, check_size
+from programs.variant import Size, ladder, step
 from programs.warp import warp_sum
 
 BLOCK = 64
@@ -84,33 +84,20 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return (np.concatenate(rows).astype(np.float32),)
 
 
-def _variant(kernel: Callable[..., None], threads: int, teaches: str) -> Variant:
+def make(kernel: Callable[..., None], n: int, rng: np.random.Generator, threads: int) -> Launch:
     """`threads`: threads per row."""
-
-    def make(size: int, seed: int) -> Launch:
-        n = check_size(size, "n (matrix side)", multiple=BLOCK, maximum=1 << 14)
-        rng = np.random.default_rng(seed)
-        a = rng.random(n * n, np.float32)
-        x = rng.random(n, np.float32)
-        return Launch(kernel, n * threads // BLOCK, BLOCK, (a, x, np.full(n, np.nan, np.float32)))
-
-    return Variant(
-        name=f"gemv/{kernel.__name__}",
-        kernel=kernel,
-        teaches=teaches,
-        make=make,
-        reference=reference,
-        outputs=(2,),
-        sizes=(512, 4096),
-        default_size=1024,
-        test_size=BLOCK,
-        size_name="n (matrix side)",
-        rtol=RTOL,
-    )
+    a = rng.random(n * n, np.float32)
+    x = rng.random(n, np.float32)
+    return Launch(kernel, n * threads // BLOCK, BLOCK, (a, x, np.full(n, np.nan, np.float32)))
 
 
-VARIANTS = (
-    _variant(row_per_thread, 1, "A row per thread spreads each load over 32 lines and leaves few threads."),
-    _variant(row_per_warp, WARP, "Lanes that share a row read neighbours; shuffles add up what they found."),
-    _variant(vectorised, WARP, "Sixteen bytes per lane and load take a quarter of the requests."),
+VARIANTS = ladder(
+    Size("n (matrix side)", (512, 4096), default=1024, test=BLOCK, multiple=BLOCK, maximum=1 << 14),
+    make,
+    reference,
+    step(row_per_thread, "A row per thread spreads each load over 32 lines and leaves few threads.", 1),
+    step(row_per_warp, "Lanes that share a row read neighbours; shuffles add up what they found.", WARP),
+    step(vectorised, "Sixteen bytes per lane and load take a quarter of the requests.", WARP),
+    outputs=(2,),
+    rtol=RTOL,
 )

@@ -16,7 +16,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, ceil_div, check_size
+from programs.variant import Kernel, Size, ceil_div, ladder, step
 
 
 def grid3d(src, dst):
@@ -31,34 +31,24 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return (src + (x << 18) + (y << 9) + z,)
 
 
-def _variant(name: str, block: tuple[int, int, int], flat: bool, teaches: str) -> Variant:
-    """`flat`: one plane of n x n points instead of a volume, in a grid of two dimensions."""
-
-    def make(size: int, seed: int) -> Launch:
-        n = check_size(size, "n (side)", maximum=512)
-        shape = (1 if flat else n, n, n)
-        src = np.random.default_rng(seed).integers(0, 1 << 18, shape, np.int32)
-        grid = tuple(ceil_div(length, part) for length, part in zip(shape[::-1], block, strict=True))
-        return Launch(grid3d, grid, block, (src, np.full(shape, -1, np.int32)))
-
-    return Variant(
-        name=f"grid3d/{name}",
-        kernel=grid3d,
-        teaches=teaches,
-        make=make,
-        reference=reference,
-        outputs=(1,),
-        sizes=(100, 500) if flat else (32, 96),
-        default_size=100 if flat else 64,
-        test_size=10 if flat else 6,
-        size_name="n (side)",
-    )
+def make(
+    kernel: Kernel, n: int, rng: np.random.Generator, block: tuple[int, int, int], planes: int = 0
+) -> Launch:
+    shape = (planes or n, n, n)
+    src = rng.integers(0, 1 << 18, shape, np.int32)
+    grid = tuple(ceil_div(length, part) for length, part in zip(shape[::-1], block, strict=True))
+    return Launch(kernel, grid, block, (src, np.full(shape, -1, np.int32)))
 
 
-VARIANTS = (
-    _variant(
-        "textbook", (5, 3, 1), True, "Blocks of 5 x 3 threads leave half of each warp without a thread."
-    ),
-    _variant("odd", (7, 5, 3), False, "Blocks of 7 x 5 x 3 threads: warps span rows, the last is cut short."),
-    _variant("rows", (32, 4, 1), False, "Blocks as wide as a warp: each warp is a row of contiguous words."),
+_TEXTBOOK = "Blocks of 5 x 3 threads leave half of each warp without a thread."
+_PLANE = {"sizes": (100, 500), "default_size": 100, "test_size": 10}
+_ODD = "Blocks of 7 x 5 x 3 threads: warps span rows, the last is cut short."
+_ROWS = "Blocks as wide as a warp: each warp is a row of contiguous words."
+VARIANTS = ladder(
+    Size("n (side)", (32, 96), default=64, test=6, maximum=512),
+    make,
+    reference,
+    step(grid3d, _TEXTBOOK, (5, 3, 1), 1, name="textbook", **_PLANE),
+    step(grid3d, _ODD, (7, 5, 3), name="odd"),
+    step(grid3d, _ROWS, (32, 4, 1), name="rows"),
 )

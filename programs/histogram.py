@@ -16,7 +16,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, ceil_div, check_size
+from programs.variant import Size, ceil_div, ladder, step
 
 BINS = 256
 BLOCK = BINS
@@ -52,28 +52,17 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return (bins + np.bincount(values, minlength=BINS).astype(np.int32),)
 
 
-def _variant(kernel: Callable[..., None], teaches: str) -> Variant:
-    def make(size: int, seed: int) -> Launch:
-        n = check_size(size, "elements")
-        values = np.random.default_rng(seed).integers(0, BINS, n, np.int32)
-        # Counts are added to what is there, so the bins start at zero and no poison is possible.
-        bins = np.zeros(BINS, np.int32)
-        return Launch(kernel, ceil_div(n, BLOCK * ITEMS), BLOCK, (values, bins))
-
-    return Variant(
-        name=f"histogram/{kernel.__name__}",
-        kernel=kernel,
-        teaches=teaches,
-        make=make,
-        reference=reference,
-        outputs=(1,),
-        sizes=(10_000, 1 << 18),
-        default_size=1 << 16,
-        test_size=5000,
-    )
+def make(kernel: Callable[..., None], n: int, rng: np.random.Generator) -> Launch:
+    values = rng.integers(0, BINS, n, np.int32)
+    # Counts are added to what is there, so the bins start at zero and no poison is possible.
+    bins = np.zeros(BINS, np.int32)
+    return Launch(kernel, ceil_div(n, BLOCK * ITEMS), BLOCK, (values, bins))
 
 
-VARIANTS = (
-    _variant(global_atomics, "Atomics of all SMs on a few addresses queue at the L2 slices that own them."),
-    _variant(shared_atomics, "A private histogram per block in shared memory takes the traffic off L2."),
+VARIANTS = ladder(
+    Size("elements", (10_000, 1 << 18), default=1 << 16, test=5000),
+    make,
+    reference,
+    step(global_atomics, "Atomics of all SMs on a few addresses queue at the L2 slices that own them."),
+    step(shared_atomics, "A private histogram per block in shared memory takes the traffic off L2."),
 )

@@ -18,7 +18,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, ceil_div, check_size
+from programs.variant import Size, ceil_div, ladder, step
 
 BLOCK = 128
 ROUNDS = 16
@@ -92,31 +92,18 @@ def _remainders(launch: Launch) -> tuple[np.ndarray, ...]:
     return (total,)
 
 
-def _variant(
-    kernel: Callable[..., None], reference: Callable[[Launch], tuple[np.ndarray, ...]], teaches: str
-) -> Variant:
-    def make(size: int, seed: int) -> Launch:
-        n = check_size(size, "elements")
-        x = np.random.default_rng(seed).integers(1, 1 << 32, n, np.uint32)
-        # All bits set is no sum of remainders or bits; a hash may be, once in 2**32.
-        poison = np.full(n, 0xFFFFFFFF, np.uint32)
-        return Launch(kernel, ceil_div(n, BLOCK), BLOCK, (x, poison, np.uint32(1000)))
-
-    return Variant(
-        name=f"integer/{kernel.__name__}",
-        kernel=kernel,
-        teaches=teaches,
-        make=make,
-        reference=reference,
-        outputs=(1,),
-        sizes=(1 << 16, 1 << 19),
-        default_size=1 << 16,
-        test_size=150,
-    )
+def make(kernel: Callable[..., None], n: int, rng: np.random.Generator) -> Launch:
+    x = rng.integers(1, 1 << 32, n, np.uint32)
+    # All bits set is no sum of remainders or bits; a hash may be, once in 2**32.
+    poison = np.full(n, 0xFFFFFFFF, np.uint32)
+    return Launch(kernel, ceil_div(n, BLOCK), BLOCK, (x, poison, np.uint32(1000)))
 
 
-VARIANTS = (
-    _variant(mix, _mixed, "A hash keeps two pipes busy: multiply-adds, and shifts with logic."),
-    _variant(count_bits, _counted, "Population counts run at a quarter of the rate of additions."),
-    _variant(modulo, _remainders, "A remainder is no instruction: some twenty stand for it."),
+VARIANTS = ladder(
+    Size("elements", (1 << 16, 1 << 19), default=1 << 16, test=150),
+    make,
+    _mixed,
+    step(mix, "A hash keeps two pipes busy: multiply-adds, and shifts with logic."),
+    step(count_bits, "Population counts run at a quarter of the rate of additions.", reference=_counted),
+    step(modulo, "A remainder is no instruction: some twenty stand for it.", reference=_remainders),
 )

@@ -31,7 +31,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, check_size
+from programs.variant import Size, ladder, step
 from programs.warp import BLOCK, FULL, WARPS, block_sum, warp_sum
 
 COLUMNS = 1024
@@ -136,38 +136,22 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return ((deviation / np.sqrt(variance + float(EPSILON)) * gamma + beta).astype(np.float32),)
 
 
-def _variant(kernel: Callable[..., None], rows: int, block: int, teaches: str) -> Variant:
-    """`rows`: rows per block."""
-
-    def make(size: int, seed: int) -> Launch:
-        n = check_size(size, "rows", multiple=ROWS, maximum=1 << 18)
-        rng = np.random.default_rng(seed)
-        x = rng.random((n, COLUMNS), np.float32) + np.float32(0.5)
-        gamma = rng.random(COLUMNS, np.float32) + np.float32(0.5)
-        beta = rng.random(COLUMNS, np.float32)
-        y = np.full((n, COLUMNS), np.nan, np.float32)
-        return Launch(kernel, n // rows, block, (x, gamma, beta, y))
-
-    return Variant(
-        name=f"layernorm/{kernel.__name__}",
-        kernel=kernel,
-        teaches=teaches,
-        make=make,
-        reference=reference,
-        outputs=(3,),
-        sizes=(256, 2048),
-        default_size=512,
-        test_size=ROWS,
-        size_name="rows",
-        rtol=RTOL,
-        atol=ATOL,
-    )
+def make(kernel: Callable[..., None], n: int, rng: np.random.Generator, rows: int, block: int) -> Launch:
+    x = rng.random((n, COLUMNS), np.float32) + np.float32(0.5)
+    gamma = rng.random(COLUMNS, np.float32) + np.float32(0.5)
+    beta = rng.random(COLUMNS, np.float32)
+    return Launch(kernel, n // rows, block, (x, gamma, beta, np.full((n, COLUMNS), np.nan, np.float32)))
 
 
-VARIANTS = (
-    _variant(
-        two_passes, 1, BLOCK, "Mean first, then deviations from it: stable, but each row is read three times."
-    ),
-    _variant(welford, 1, BLOCK, "Welford's update finds mean and variance in one pass and stays accurate."),
-    _variant(registers, ROWS, 32 * ROWS, "With the row in registers, a second pass over it costs no read."),
+_TWICE = "Mean first, then deviations from it: stable, but each row is read three times."
+VARIANTS = ladder(
+    Size("rows", (256, 2048), default=512, test=ROWS, multiple=ROWS, maximum=1 << 18),
+    make,
+    reference,
+    step(two_passes, _TWICE, 1, BLOCK),
+    step(welford, "Welford's update finds mean and variance in one pass and stays accurate.", 1, BLOCK),
+    step(registers, "With the row in registers, a second pass over it costs no read.", ROWS, 32 * ROWS),
+    outputs=(3,),
+    rtol=RTOL,
+    atol=ATOL,
 )

@@ -27,7 +27,7 @@ from numba import cuda
 from gpusim.launch import Launch
 from programs import ptx
 from programs.rounding import fma32
-from programs.variant import Variant, ceil_div, check_size
+from programs.variant import Size, ceil_div, ladder, step
 from programs.warp import warp_sum
 
 BLOCK = 256
@@ -75,21 +75,16 @@ def dot_dp4a(x, y, partial):
         partial[i >> 5] = total
 
 
-def _make_single(size: int, seed: int) -> Launch:
-    n = check_size(size, "elements", multiple=2)
-    rng = np.random.default_rng(seed)
+def _make_single(kernel: Callable[..., None], n: int, rng: np.random.Generator) -> Launch:
     x, y = (rng.random(n, np.float32) for _ in "xy")
-    return Launch(axpy_single, ceil_div(n, BLOCK), BLOCK, (np.float32(ALPHA), x, y, np.full_like(x, np.nan)))
+    return Launch(kernel, ceil_div(n, BLOCK), BLOCK, (np.float32(ALPHA), x, y, np.full_like(x, np.nan)))
 
 
-def _make_half(size: int, seed: int) -> Launch:
-    n = check_size(size, "elements", multiple=2)
-    rng = np.random.default_rng(seed)
+def _make_half(kernel: Callable[..., None], n: int, rng: np.random.Generator) -> Launch:
     alpha = np.full(2, ALPHA, np.float16).view(np.uint32)[0]
     # Multiples of 2**-12, so that no half is subnormal.
     x, y = ((rng.integers(1, 4097, n) / 4096).astype(np.float16).view(np.uint32) for _ in "xy")
-    poison = np.full_like(x, 0xFFFFFFFF)
-    return Launch(axpy_half, ceil_div(x.size, BLOCK), BLOCK, (alpha, x, y, poison))
+    return Launch(kernel, ceil_div(x.size, BLOCK), BLOCK, (alpha, x, y, np.full_like(x, 0xFFFFFFFF)))
 
 
 def _reference_single(launch: Launch) -> tuple[np.ndarray, ...]:
@@ -102,16 +97,11 @@ def _reference_half(launch: Launch) -> tuple[np.ndarray, ...]:
     return ((ALPHA * x + y).astype(np.float16).view(np.uint32),)
 
 
-def _make_dot(kernel: Callable[..., None], dtype: type) -> Callable[[int, int], Launch]:
-    def make(size: int, seed: int) -> Launch:
-        n = check_size(size, "elements", multiple=CHUNK)
-        rng = np.random.default_rng(seed)
-        x: np.ndarray = rng.integers(-128, 128, n, np.int8).view(dtype)
-        y: np.ndarray = rng.integers(-128, 128, n, np.int8).view(dtype)
-        partial = np.full(n // ITEMS // 32, np.iinfo(np.int32).min, np.int32)
-        return Launch(kernel, n // CHUNK, BLOCK, (x, y, partial))
-
-    return make
+def _make_dot(kernel: Callable[..., None], n: int, rng: np.random.Generator, dtype: type) -> Launch:
+    x: np.ndarray = rng.integers(-128, 128, n, np.int8).view(dtype)
+    y: np.ndarray = rng.integers(-128, 128, n, np.int8).view(dtype)
+    partial = np.full(n // ITEMS // 32, np.iinfo(np.int32).min, np.int32)
+    return Launch(kernel, n // CHUNK, BLOCK, (x, y, partial))
 
 
 def _reference_dot(launch: Launch) -> tuple[np.ndarray, ...]:
@@ -123,45 +113,21 @@ def _reference_dot(launch: Launch) -> tuple[np.ndarray, ...]:
     return (per_thread.reshape(partial.size, 32).sum(1, np.int32),)
 
 
-def _variant(
-    kernel: Callable[..., None],
-    make: Callable[[int, int], Launch],
-    reference: Callable[[Launch], tuple[np.ndarray, ...]],
-    output: int,
-    teaches: str,
-) -> Variant:
-    return Variant(
-        name=f"low_precision/{kernel.__name__}",
-        kernel=kernel,
-        teaches=teaches,
-        make=make,
-        reference=reference,
-        outputs=(output,),
-        sizes=(1 << 18, 1 << 22),
-        default_size=1 << 18,
-        test_size=CHUNK if reference is _reference_dot else 600,
-    )
-
-
-VARIANTS = (
-    _variant(
-        axpy_single, _make_single, _reference_single, 3, "Single precision: a word and a lane per element."
-    ),
-    _variant(
-        axpy_half,
-        _make_half,
-        _reference_half,
-        3,
-        "Two halves in a word halve the bytes and the instructions.",
-    ),
-    _variant(
-        dot_bytes,
-        _make_dot(dot_bytes, np.int8),
-        _reference_dot,
-        2,
-        "Bytes one by one waste each load's width.",
-    ),
-    _variant(
-        dot_dp4a, _make_dot(dot_dp4a, np.uint32), _reference_dot, 2, "Four products of bytes per instruction."
-    ),
+_SINGLE = {
+    "make": _make_single,
+    "reference": _reference_single,
+    "outputs": (3,),
+    "test_size": 600,
+    "multiple": 2,
+}
+_HALF = {**_SINGLE, "make": _make_half, "reference": _reference_half}
+VARIANTS = ladder(
+    Size("elements", (1 << 18, 1 << 22), default=1 << 18, test=CHUNK, multiple=CHUNK),
+    _make_dot,
+    _reference_dot,
+    step(axpy_single, "Single precision: a word and a lane per element.", **_SINGLE),
+    step(axpy_half, "Two halves in a word halve the bytes and the instructions.", **_HALF),
+    step(dot_bytes, "Bytes one by one waste each load's width.", np.int8),
+    step(dot_dp4a, "Four products of bytes per instruction.", np.uint32),
+    outputs=(2,),
 )

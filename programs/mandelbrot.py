@@ -17,7 +17,7 @@ from numba import cuda
 
 from gpusim.launch import Launch
 from programs.rounding import fma32
-from programs.variant import Variant, ceil_div, check_size
+from programs.variant import Kernel, Size, ceil_div, ladder, step
 
 TILE = 16
 MAX_ITERATIONS = 256
@@ -39,24 +39,23 @@ def mandelbrot(out, x0, y0, step, limit):
         out[row, col] = n
 
 
-def make(size: int, seed: int) -> Launch:
-    n = check_size(size, "n (image side)", maximum=1 << 13)
+def make(kernel: Kernel, n: int, rng: np.random.Generator) -> Launch:
     out = np.full((n, n), -1, np.int32)
     # The square [-2, 1] x [-1.5, 1.5], moved by less than a pixel: another seed gives other values, the same
     # picture.
-    step = 3.0 / n
-    shift_x, shift_y = np.random.default_rng(seed).random(2) * step
+    pixel = 3.0 / n
+    shift_x, shift_y = rng.random(2) * pixel
     corner = (np.float32(-2.0 + shift_x), np.float32(-1.5 + shift_y))
     tiles = ceil_div(n, TILE)
-    args = (out, *corner, np.float32(step), np.int32(MAX_ITERATIONS))
-    return Launch(mandelbrot, (tiles, tiles), (TILE, TILE), args)
+    args = (out, *corner, np.float32(pixel), np.int32(MAX_ITERATIONS))
+    return Launch(kernel, (tiles, tiles), (TILE, TILE), args)
 
 
 def reference(launch: Launch) -> tuple[np.ndarray, ...]:
-    out, x0, y0, step, limit = launch.args
+    out, x0, y0, pixel, limit = launch.args
     rows, cols = np.indices(out.shape, np.float32)
-    cr = fma32(cols, step, x0).ravel()
-    ci = fma32(rows, step, y0).ravel()
+    cr = fma32(cols, pixel, x0).ravel()
+    ci = fma32(rows, pixel, y0).ravel()
     counts = np.zeros(out.size, np.int32)
     # Only the pixels that have not escaped are carried on; `live` says which they are.
     live = np.arange(out.size)
@@ -70,17 +69,13 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return (counts.reshape(out.shape),)
 
 
-VARIANTS = (
-    Variant(
-        name="mandelbrot",
-        kernel=mandelbrot,
-        teaches="Loops whose length depends on the data keep a warp busy until its slowest lane is done.",
-        make=make,
-        reference=reference,
+VARIANTS = ladder(
+    Size("n (image side)", (64, 256), default=128, test=20, maximum=1 << 13),
+    make,
+    reference,
+    step(
+        mandelbrot,
+        "Loops whose length depends on the data keep a warp busy until its slowest lane is done.",
         outputs=(0,),
-        sizes=(64, 256),
-        default_size=128,
-        test_size=20,
-        size_name="n (image side)",
     ),
 )

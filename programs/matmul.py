@@ -19,7 +19,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, check_size
+from programs.variant import Size, ladder, step
 
 TILE = 16
 RTOL = 512 * 2.0**-24
@@ -67,32 +67,20 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return ((a.astype(np.float64) @ b.astype(np.float64)).astype(np.float32),)
 
 
-def _variant(kernel: Callable[..., None], teaches: str) -> Variant:
-    def make(size: int, seed: int) -> Launch:
-        # Whole tiles only: a bounds check in the inner loop would hide what the ladder shows.
-        n = check_size(size, "n (matrix side)", multiple=TILE, maximum=1 << 13)
-        rng = np.random.default_rng(seed)
-        a = rng.random((n, n), np.float32)
-        b = rng.random((n, n), np.float32)
-        c = np.full((n, n), np.nan, np.float32)
-        return Launch(kernel, (n // TILE, n // TILE), (TILE, TILE), (a, b, c))
-
-    return Variant(
-        name=f"matmul/{kernel.__name__}",
-        kernel=kernel,
-        teaches=teaches,
-        make=make,
-        reference=reference,
-        outputs=(2,),
-        sizes=(64, 256),
-        default_size=128,
-        test_size=32,
-        size_name="n (matrix side)",
-        rtol=RTOL,
-    )
+def make(kernel: Callable[..., None], n: int, rng: np.random.Generator) -> Launch:
+    # Whole tiles only: a bounds check in the inner loop would hide what the ladder shows.
+    a = rng.random((n, n), np.float32)
+    b = rng.random((n, n), np.float32)
+    c = np.full((n, n), np.nan, np.float32)
+    return Launch(kernel, (n // TILE, n // TILE), (TILE, TILE), (a, b, c))
 
 
-VARIANTS = (
-    _variant(naive, "Two loads per multiply-add make the load pipe the limit, however well caches work."),
-    _variant(tiled, "A tile in shared memory loads each value once and uses it 16 times."),
+VARIANTS = ladder(
+    Size("n (matrix side)", (64, 256), default=128, test=32, multiple=TILE, maximum=1 << 13),
+    make,
+    reference,
+    step(naive, "Two loads per multiply-add make the load pipe the limit, however well caches work."),
+    step(tiled, "A tile in shared memory loads each value once and uses it 16 times."),
+    outputs=(2,),
+    rtol=RTOL,
 )

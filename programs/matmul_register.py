@@ -30,7 +30,7 @@ from numba import cuda
 
 from gpusim.launch import Launch
 from programs import ptx
-from programs.variant import Variant, check_size
+from programs.variant import Size, ladder, step
 
 BLOCK = 256
 """Threads per block, in 16 rows of 16."""
@@ -335,46 +335,27 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return ((left @ right).astype(np.float32).ravel(),)
 
 
-def _variant(kernel: Callable[..., None], tile: int, teaches: str) -> Variant:
-    def make(size: int, seed: int) -> Launch:
-        n = check_size(size, "n (matrix side)", multiple=tile, maximum=1 << 13)
-        rng = np.random.default_rng(seed)
-        a = rng.random(n * n, np.float32)
-        b = rng.random(n * n, np.float32)
-        c = np.full(n * n, np.nan, np.float32)
-        return Launch(kernel, (n // tile, n // tile), BLOCK, (a, b, c, np.uint32(n)))
-
-    return Variant(
-        name=f"matmul_register/{kernel.__name__}",
-        kernel=kernel,
-        teaches=teaches,
-        make=make,
-        reference=reference,
-        outputs=(2,),
-        sizes=(128, 512),
-        default_size=256,
-        test_size=tile,
-        size_name="n (matrix side)",
-        rtol=RTOL,
-    )
+def make(kernel: Callable[..., None], n: int, rng: np.random.Generator) -> Launch:
+    tile = BIG_TILE if kernel is eight_by_eight else TILE
+    a, b = (rng.random(n * n, np.float32) for _ in "ab")
+    args = (a, b, np.full(n * n, np.nan, np.float32), np.uint32(n))
+    return Launch(kernel, (n // tile, n // tile), BLOCK, args)
 
 
-VARIANTS = (
-    _variant(strided, TILE, "Sixteen sums per thread in registers use each word of a tile four times."),
-    _variant(
-        vectorised,
-        TILE,
-        "One load of 16 bytes feeds four rows; writing a tile transposed makes banks collide.",
-    ),
-    _variant(swizzled, TILE, "Turning the rows of a tile lets transposed stores touch every bank once."),
-    _variant(
-        double_buffered,
-        TILE,
-        "The next tile arrives while this one is multiplied, with one barrier per tile.",
-    ),
-    _variant(
+_BIG = {"multiple": BIG_TILE, "test_size": BIG_TILE}
+VARIANTS = ladder(
+    Size("n (matrix side)", (128, 512), default=256, test=TILE, multiple=TILE, maximum=1 << 13),
+    make,
+    reference,
+    step(strided, "Sixteen sums per thread in registers use each word of a tile four times."),
+    step(vectorised, "One load of 16 bytes feeds four rows; writing a tile transposed makes banks collide."),
+    step(swizzled, "Turning the rows of a tile lets transposed stores touch every bank once."),
+    step(double_buffered, "The next tile arrives while this one is multiplied, with one barrier per tile."),
+    step(
         eight_by_eight,
-        BIG_TILE,
         "Sixty-four sums per thread take the fewest loads, and leave small grids idle.",
+        **_BIG,
     ),
+    outputs=(2,),
+    rtol=RTOL,
 )

@@ -33,7 +33,7 @@ from numba import cuda
 
 from gpusim.launch import Launch
 from programs import ptx
-from programs.variant import Variant, check_size
+from programs.variant import Size, ladder, step
 
 BLOCK = 128
 """Threads per block: four warps."""
@@ -280,38 +280,22 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return ((left @ right.T).astype(np.float32).ravel(),)
 
 
-def _variant(kernel: Callable[..., None], width: int, teaches: str) -> Variant:
-    def make(size: int, seed: int) -> Launch:
-        n = check_size(size, "n (matrix side)", multiple=TILE, maximum=1 << 13)
-        rng = np.random.default_rng(seed)
-        a, b = (rng.random(n * n, np.float32).astype(np.float16).view(np.uint32) for _ in "ab")
-        c = np.full(n * n, np.nan, np.float32)
-        return Launch(kernel, (n // width, n // TILE), BLOCK, (a, b, c, np.uint32(n)))
-
-    return Variant(
-        name=f"matmul_tensor/{kernel.__name__}",
-        kernel=kernel,
-        teaches=teaches,
-        make=make,
-        reference=reference,
-        outputs=(2,),
-        sizes=(256, 1024),
-        default_size=256,
-        test_size=TILE,
-        size_name="n (matrix side)",
-        rtol=RTOL,
-    )
+def make(kernel: Callable[..., None], n: int, rng: np.random.Generator, width: int) -> Launch:
+    a, b = (rng.random(n * n, np.float32).astype(np.float16).view(np.uint32) for _ in "ab")
+    c = np.full(n * n, np.nan, np.float32)
+    return Launch(kernel, (n // width, n // TILE), BLOCK, (a, b, c, np.uint32(n)))
 
 
-VARIANTS = (
-    _variant(direct, NARROW, "Tensor cores compute faster than fragments can be loaded from global memory."),
-    _variant(
-        staged, TILE, "Warps share tiles in shared memory; fragments of unpadded rows collide in its banks."
+VARIANTS = ladder(
+    Size("n (matrix side)", (256, 1024), default=256, test=TILE, multiple=TILE, maximum=1 << 13),
+    make,
+    reference,
+    step(direct, "Tensor cores compute faster than fragments can be loaded from global memory.", NARROW),
+    step(
+        staged, "Warps share tiles in shared memory; fragments of unpadded rows collide in its banks.", TILE
     ),
-    _variant(
-        ldmatrix, TILE, "One instruction loads four padded 8 x 8 matrices into the lanes that need them."
-    ),
-    _variant(
-        asynchronous, TILE, "Copies past the registers bring the next tile while this one is multiplied."
-    ),
+    step(ldmatrix, "One instruction loads four padded 8 x 8 matrices into the lanes that need them.", TILE),
+    step(asynchronous, "Copies past the registers bring the next tile while this one is multiplied.", TILE),
+    outputs=(2,),
+    rtol=RTOL,
 )

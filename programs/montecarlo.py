@@ -16,7 +16,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, check_size
+from programs.variant import Size, ladder, step
 from programs.warp import BLOCK, WARPS, block_sum
 
 POINTS = 32
@@ -81,31 +81,21 @@ def _reference_generated(launch: Launch) -> tuple[np.ndarray, ...]:
     return (count.reshape(hits.size, BLOCK).sum(1, dtype=np.int32),)
 
 
-def _variant(
-    kernel: Callable[..., None], reference: Callable[[Launch], tuple[np.ndarray, ...]], teaches: str
-) -> Variant:
-    def make(size: int, seed: int) -> Launch:
-        points = check_size(size, "points", multiple=POINTS * BLOCK)
-        n = points if kernel is stored else points // POINTS
-        words = np.random.default_rng(seed).integers(1, 1 << 32, n, np.uint32)
-        blocks = points // (POINTS * BLOCK)
-        return Launch(kernel, blocks, BLOCK, (words, np.full(blocks, -1, np.int32)))
-
-    return Variant(
-        name=f"montecarlo/{kernel.__name__}",
-        kernel=kernel,
-        teaches=teaches,
-        make=make,
-        reference=reference,
-        outputs=(1,),
-        sizes=(1 << 20, 1 << 23),
-        default_size=1 << 20,
-        test_size=POINTS * BLOCK,
-        size_name="points",
-    )
+def make(kernel: Callable[..., None], points: int, rng: np.random.Generator) -> Launch:
+    n = points if kernel is stored else points // POINTS
+    words = rng.integers(1, 1 << 32, n, np.uint32)
+    blocks = points // (POINTS * BLOCK)
+    return Launch(kernel, blocks, BLOCK, (words, np.full(blocks, -1, np.int32)))
 
 
-VARIANTS = (
-    _variant(stored, _reference_stored, "Random numbers from memory cost four bytes of DRAM traffic each."),
-    _variant(generated, _reference_generated, "Random numbers made in registers cost six instructions each."),
+VARIANTS = ladder(
+    Size("points", (1 << 20, 1 << 23), default=1 << 20, test=POINTS * BLOCK, multiple=POINTS * BLOCK),
+    make,
+    _reference_stored,
+    step(stored, "Random numbers from memory cost four bytes of DRAM traffic each."),
+    step(
+        generated,
+        "Random numbers made in registers cost six instructions each.",
+        reference=_reference_generated,
+    ),
 )

@@ -22,7 +22,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, check_size
+from programs.variant import Size, ladder, step
 
 BLOCK = 128
 SOFTENING = np.float32(0.0625)
@@ -101,30 +101,18 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return (pull.astype(np.float32),)
 
 
-def _variant(kernel: Callable[..., None], teaches: str) -> Variant:
-    def make(size: int, seed: int) -> Launch:
-        n = check_size(size, "bodies", multiple=BLOCK, maximum=4096)
-        bodies = np.random.default_rng(seed).random((n, 4), np.float32)
-        bodies[:, 3] += np.float32(0.5)
-        bodies[:, 3] /= np.float32(n)
-        return Launch(kernel, n // BLOCK, BLOCK, (bodies, np.full((n, 3), np.nan, np.float32)))
-
-    return Variant(
-        name=f"nbody/{kernel.__name__}",
-        kernel=kernel,
-        teaches=teaches,
-        make=make,
-        reference=reference,
-        outputs=(1,),
-        sizes=(128, 1024),
-        default_size=512,
-        test_size=BLOCK,
-        size_name="bodies",
-        atol=ATOL,
-    )
+def make(kernel: Callable[..., None], n: int, rng: np.random.Generator) -> Launch:
+    bodies = rng.random((n, 4), np.float32)
+    bodies[:, 3] += np.float32(0.5)
+    bodies[:, 3] /= np.float32(n)
+    return Launch(kernel, n // BLOCK, BLOCK, (bodies, np.full((n, 3), np.nan, np.float32)))
 
 
-VARIANTS = (
-    _variant(naive, "Every pair of bodies costs a broadcast load from L1 besides its arithmetic."),
-    _variant(tiled, "Bodies in shared memory are read by all threads of the block."),
+VARIANTS = ladder(
+    Size("bodies", (128, 1024), default=512, test=BLOCK, multiple=BLOCK, maximum=4096),
+    make,
+    reference,
+    step(naive, "Every pair of bodies costs a broadcast load from L1 besides its arithmetic."),
+    step(tiled, "Bodies in shared memory are read by all threads of the block."),
+    atol=ATOL,
 )

@@ -16,7 +16,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, check_size
+from programs.variant import Kernel, Rung, Size, ladder, step
 
 BLOCK = 128
 LINE = 32
@@ -45,26 +45,18 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return (at,)
 
 
-def _variant(resident: int) -> Variant:
-    def make(size: int, seed: int) -> Launch:
-        blocks = check_size(size, "blocks", maximum=1 << 16)
-        after = np.random.default_rng(seed).permutation(LINES).astype(np.int32)
-        follow = (after[:, None] * LINE + np.arange(LINE, dtype=np.int32)).ravel()
-        out = np.full(blocks * BLOCK, -1, np.int32)
-        return Launch(occupancy, blocks, BLOCK, (follow, out), shared_bytes=SHARED[resident])
-
-    return Variant(
-        name=f"occupancy/{resident}",
-        kernel=occupancy,
-        teaches=f"Room for {resident} blocks of four warps on each SM, as shared memory allows.",
-        make=make,
-        reference=reference,
-        outputs=(1,),
-        sizes=(528, 4224),
-        default_size=2112,
-        test_size=1,
-        size_name="blocks",
-    )
+def make(kernel: Kernel, blocks: int, rng: np.random.Generator, resident: int) -> Launch:
+    after = rng.permutation(LINES).astype(np.int32)
+    follow = (after[:, None] * LINE + np.arange(LINE, dtype=np.int32)).ravel()
+    out = np.full(blocks * BLOCK, -1, np.int32)
+    return Launch(kernel, blocks, BLOCK, (follow, out), shared_bytes=SHARED[resident])
 
 
-VARIANTS = tuple(_variant(resident) for resident in SHARED)
+def _step(resident: int) -> Rung:
+    teaches = f"Room for {resident} blocks of four warps on each SM, as shared memory allows."
+    return step(occupancy, teaches, resident, name=str(resident))
+
+
+VARIANTS = ladder(
+    Size("blocks", (528, 4224), default=2112, test=1, maximum=1 << 16), make, reference, *map(_step, SHARED)
+)

@@ -18,7 +18,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, check_size
+from programs.variant import Size, ladder, step
 
 WARP = 32
 READERS = 1024
@@ -67,38 +67,29 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return (at,)
 
 
-def _variant(name: str, lines: int, kernel: Callable[..., None], teaches: str) -> Variant:
-    def make(size: int, seed: int) -> Launch:
-        steps = check_size(size, "steps", maximum=1 << 12)
-        order = np.random.default_rng(seed).permutation(lines).astype(np.int32)
-        after = np.empty(lines, np.int32)
-        after[order] = np.roll(order, -1)
-        follow = (after[:, None] * LINE + np.arange(LINE, dtype=np.int32)).ravel()
-        threads = WARP if kernel is pointer_chase else READERS
-        return Launch(kernel, 1, threads, (follow, np.full(WARP, -1, np.int32), np.int32(steps)))
-
-    return Variant(
-        name=f"pointer_chase/{name}",
-        kernel=kernel,
-        teaches=teaches,
-        make=make,
-        reference=reference,
-        outputs=(1,),
-        sizes=(32, 1024),
-        default_size=256,
-        test_size=16,
-        size_name="steps",
-    )
+def make(kernel: Callable[..., None], steps: int, rng: np.random.Generator, lines: int) -> Launch:
+    order = rng.permutation(lines).astype(np.int32)
+    after = np.empty(lines, np.int32)
+    after[order] = np.roll(order, -1)
+    follow = (after[:, None] * LINE + np.arange(LINE, dtype=np.int32)).ravel()
+    threads = WARP if kernel is pointer_chase else READERS
+    return Launch(kernel, 1, threads, (follow, np.full(WARP, -1, np.int32), np.int32(steps)))
 
 
-VARIANTS = (
-    _variant(
-        "l1", 1 << 7, pointer_chase, "A working set of 16 KiB: after the first round every step is an L1 hit."
+VARIANTS = ladder(
+    Size("steps", (32, 1024), default=256, test=16, maximum=1 << 12),
+    make,
+    reference,
+    step(
+        pointer_chase,
+        "A working set of 16 KiB: after the first round every step is an L1 hit.",
+        1 << 7,
+        name="l1",
     ),
-    _variant(
-        "l2", 1 << 13, read_first, "A working set of 1 MiB, read before: most steps miss L1 and hit L2."
+    step(
+        read_first, "A working set of 1 MiB, read before: most steps miss L1 and hit L2.", 1 << 13, name="l2"
     ),
-    _variant(
-        "dram", 1 << 19, pointer_chase, "A working set of 64 MiB: every step misses all caches, to DRAM."
+    step(
+        pointer_chase, "A working set of 64 MiB: every step misses all caches, to DRAM.", 1 << 19, name="dram"
     ),
 )

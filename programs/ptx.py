@@ -40,6 +40,7 @@ def dp4a(typingctx, a, b, c):
     )
 
 
+# many parameters: an operand of the instruction each
 @intrinsic
 def mma_half(typingctx, a0, a1, a2, a3, b0, b1, c0, c1, c2, c3):
     """A product of 16 x 16 by 16 x 8 halves plus 16 x 8 floats, by the whole warp, in a tensor core.

@@ -27,7 +27,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, ceil_div, check_size
+from programs.variant import Size, ceil_div, ladder, step
 
 BLOCK = 256
 RTOL = 256 * 2.0**-24
@@ -82,9 +82,7 @@ def _chain(x: np.ndarray) -> list[np.ndarray]:
     return results
 
 
-def _make(kernel: Callable[..., None], size: int, seed: int) -> Launch:
-    n = check_size(size, "elements")
-    rng = np.random.default_rng(seed)
+def make(kernel: Callable[..., None], n: int, rng: np.random.Generator) -> Launch:
     x = rng.random(n, np.float32) * np.float32(4) - np.float32(2)
     # In the range of the results, and drawn: exponentials differ in their last bit from one NumPy to another.
     a, b, c = (rng.random(n, np.float32) for _ in range(3))
@@ -99,12 +97,10 @@ def _make(kernel: Callable[..., None], size: int, seed: int) -> Launch:
     return Launch(kernel, ceil_div(n, BLOCK), BLOCK, args[kernel])
 
 
-def _forward(launch: Launch) -> tuple[np.ndarray, ...]:
-    results = _chain(launch.args[0].astype(np.float64))
-    return tuple(each.astype(np.float32) for each in results[-(len(launch.args) - 1) :])
-
-
-def _backward(launch: Launch) -> tuple[np.ndarray, ...]:
+def reference(launch: Launch) -> tuple[np.ndarray, ...]:
+    if launch.kernel in (forward_stored, forward_recomputed):
+        results = _chain(launch.args[0].astype(np.float64))
+        return tuple(each.astype(np.float32) for each in results[-(len(launch.args) - 1) :])
     *inputs, scale, _ = (np.asarray(each, np.float64) for each in launch.args)
     results = inputs if len(inputs) == 3 else [*_chain(inputs[0])[:2], inputs[1]]
     for each in results:
@@ -112,28 +108,15 @@ def _backward(launch: Launch) -> tuple[np.ndarray, ...]:
     return (scale.astype(np.float32),)
 
 
-def _variant(kernel: Callable[..., None], outputs: tuple[int, ...], teaches: str) -> Variant:
-    return Variant(
-        name=f"recompute/{kernel.__name__}",
-        kernel=kernel,
-        teaches=teaches,
-        make=lambda size, seed: _make(kernel, size, seed),
-        reference=_forward if kernel in (forward_stored, forward_recomputed) else _backward,
-        outputs=outputs,
-        sizes=(1 << 18, 1 << 21),
-        default_size=1 << 18,
-        test_size=300,
-        rtol=RTOL,
-    )
-
-
-VARIANTS = (
-    _variant(forward_stored, (1, 2, 3), "Forward, storing all three results: four accesses per element."),
-    _variant(
-        backward_stored, (4,), "Backward from stored results: four more accesses, hardly any arithmetic."
-    ),
-    _variant(forward_recomputed, (1,), "Forward, storing the last result only: two accesses per element."),
-    _variant(
-        backward_recomputed, (3,), "Backward with two sigmoids computed again: three accesses per element."
-    ),
+_BACKWARD = "Backward from stored results: four more accesses, hardly any arithmetic."
+_AGAIN = "Backward with two sigmoids computed again: three accesses per element."
+VARIANTS = ladder(
+    Size("elements", (1 << 18, 1 << 21), default=1 << 18, test=300),
+    make,
+    reference,
+    step(forward_stored, "Forward, storing all three results: four accesses per element.", outputs=(1, 2, 3)),
+    step(backward_stored, _BACKWARD, outputs=(4,)),
+    step(forward_recomputed, "Forward, storing the last result only: two accesses per element."),
+    step(backward_recomputed, _AGAIN, outputs=(3,)),
+    rtol=RTOL,
 )

@@ -29,7 +29,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, ceil_div, check_size
+from programs.variant import Rung, Size, ceil_div, ladder, step
 
 BLOCK = 256
 WARP = 32
@@ -223,42 +223,37 @@ def shuffle(x, partial):
             partial[cuda.blockIdx.x] = total
 
 
-def _variant(kernel: Callable[..., None], items: int, teaches: str) -> Variant:
-    """`items`: elements per thread; up to two from adjacent chunks, more in a grid-stride loop."""
-
-    def make(size: int, seed: int) -> Launch:
-        n = check_size(size, "elements")
-        x = np.random.default_rng(seed).random(n, np.float32)
-        blocks = ceil_div(n, items * BLOCK)
-        return Launch(kernel, blocks, BLOCK, (x, np.full(blocks, np.nan, np.float32)))
-
-    def reference(launch: Launch) -> tuple[np.ndarray, ...]:
-        x, partial = launch.args
-        chunk = np.arange(x.size) // BLOCK
-        block = chunk // items if items <= 2 else chunk % partial.size
-        return (np.bincount(block, weights=x, minlength=partial.size).astype(np.float32),)
-
-    return Variant(
-        name=f"reduction/{kernel.__name__}",
-        kernel=kernel,
-        teaches=teaches,
-        make=make,
-        reference=reference,
-        outputs=(1,),
-        sizes=(10_000, 1 << 20),
-        default_size=1 << 16,
-        test_size=2 * items * BLOCK + 88,
-        rtol=RTOL,
-    )
+# Elements per thread: up to two from adjacent chunks, more in a grid-stride loop.
+_ITEMS = {first_add: 2, unrolled_last_warp: 2, unrolled: 2, multiple: ITEMS, shuffle: ITEMS}
 
 
-VARIANTS = (
-    _variant(interleaved_divergent, 1, "Choosing every second thread with a modulo leaves warps half empty."),
-    _variant(interleaved_conflicts, 1, "Threads that work side by side fill warps; their words share banks."),
-    _variant(sequential, 1, "Adding two adjacent halves has neither divergent warps nor bank conflicts."),
-    _variant(first_add, 2, "Adding while loading puts threads to work that would only have loaded."),
-    _variant(unrolled_last_warp, 2, "One warp needs no barrier of the block for its last steps."),
-    _variant(unrolled, 2, "A block size known to the compiler removes the loop and its branches."),
-    _variant(multiple, ITEMS, "Several elements per thread spread the cost of the tree over more work."),
-    _variant(shuffle, ITEMS, "Lanes that exchange registers need hardly any shared memory and one barrier."),
+def make(kernel: Callable[..., None], n: int, rng: np.random.Generator) -> Launch:
+    blocks = ceil_div(n, _ITEMS.get(kernel, 1) * BLOCK)
+    return Launch(kernel, blocks, BLOCK, (rng.random(n, np.float32), np.full(blocks, np.nan, np.float32)))
+
+
+def reference(launch: Launch) -> tuple[np.ndarray, ...]:
+    x, partial = launch.args
+    chunk, items = np.arange(x.size) // BLOCK, _ITEMS.get(launch.kernel, 1)
+    block = chunk // items if items <= 2 else chunk % partial.size
+    return (np.bincount(block, weights=x, minlength=partial.size).astype(np.float32),)
+
+
+def _step(kernel: Callable[..., None], teaches: str) -> Rung:
+    return step(kernel, teaches, test_size=2 * _ITEMS.get(kernel, 1) * BLOCK + 88)
+
+
+VARIANTS = ladder(
+    Size("elements", (10_000, 1 << 20), default=1 << 16, test=0),
+    make,
+    reference,
+    _step(interleaved_divergent, "Choosing every second thread with a modulo leaves warps half empty."),
+    _step(interleaved_conflicts, "Threads that work side by side fill warps; their words share banks."),
+    _step(sequential, "Adding two adjacent halves has neither divergent warps nor bank conflicts."),
+    _step(first_add, "Adding while loading puts threads to work that would only have loaded."),
+    _step(unrolled_last_warp, "One warp needs no barrier of the block for its last steps."),
+    _step(unrolled, "A block size known to the compiler removes the loop and its branches."),
+    _step(multiple, "Several elements per thread spread the cost of the tree over more work."),
+    _step(shuffle, "Lanes that exchange registers need hardly any shared memory and one barrier."),
+    rtol=RTOL,
 )

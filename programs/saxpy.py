@@ -17,7 +17,7 @@ from numba import cuda
 
 from gpusim.launch import Launch
 from programs.rounding import fma32
-from programs.variant import Variant, ceil_div, check_size
+from programs.variant import Kernel, Size, ceil_div, ladder, step
 
 BLOCK = 256
 
@@ -28,13 +28,11 @@ def saxpy(alpha, x, y):
         y[i] = alpha * x[i] + y[i]
 
 
-def make(size: int, seed: int) -> Launch:
-    n = check_size(size, "elements")
-    rng = np.random.default_rng(seed)
+def make(kernel: Kernel, n: int, rng: np.random.Generator) -> Launch:
     x = rng.random(n, np.float32)
     # y lies in [1, 2) and alpha is 2, so every element changes by what a missing write would not.
     y = rng.random(n, np.float32) + np.float32(1)
-    return Launch(saxpy, ceil_div(n, BLOCK), BLOCK, (np.float32(2), x, y))
+    return Launch(kernel, ceil_div(n, BLOCK), BLOCK, (np.float32(2), x, y))
 
 
 def reference(launch: Launch) -> tuple[np.ndarray, ...]:
@@ -42,17 +40,11 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return (fma32(alpha, x, y),)
 
 
-VARIANTS = (
-    Variant(
-        name="saxpy",
-        kernel=saxpy,
-        teaches="A fused multiply-add halves the arithmetic, which gains nothing where memory is the limit.",
-        make=make,
-        reference=reference,
-        outputs=(2,),
-        sizes=(10_000, 1 << 20),
-        default_size=1 << 16,
-        test_size=600,
-        rtol=2.0**-23,
-    ),
+VARIANTS = ladder(
+    Size("elements", (10_000, 1 << 20), default=1 << 16, test=600),
+    make,
+    reference,
+    step(saxpy, "A fused multiply-add halves the arithmetic, which gains nothing where memory is the limit."),
+    outputs=(2,),
+    rtol=2.0**-23,
 )

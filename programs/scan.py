@@ -24,7 +24,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, check_size
+from programs.variant import Size, ladder, step
 
 CHUNK = 512
 """Words that a block scans, each block its own."""
@@ -145,37 +145,26 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return (np.cumsum(x, axis=1, dtype=np.int32).ravel(),)
 
 
-def _variant(kernel: Callable[..., None], threads: int, teaches: str) -> Variant:
-    def make(size: int, seed: int) -> Launch:
-        n = check_size(size, "elements", multiple=CHUNK)
-        x = np.random.default_rng(seed).integers(1, 1000, n, np.int32)
-        # All sums are positive.
-        return Launch(kernel, n // CHUNK, threads, (x, np.full(n, -1, np.int32)))
-
-    return Variant(
-        name=f"scan/{kernel.__name__}",
-        kernel=kernel,
-        teaches=teaches,
-        make=make,
-        reference=reference,
-        outputs=(1,),
-        sizes=(20 * CHUNK, 1 << 19),
-        default_size=1 << 16,
-        test_size=CHUNK,
-    )
+def make(kernel: Callable[..., None], n: int, rng: np.random.Generator, threads: int) -> Launch:
+    x = rng.integers(1, 1000, n, np.int32)
+    # All sums are positive.
+    return Launch(kernel, n // CHUNK, threads, (x, np.full(n, -1, np.int32)))
 
 
-VARIANTS = (
-    _variant(
+VARIANTS = ladder(
+    Size("elements", (20 * CHUNK, 1 << 19), default=1 << 16, test=CHUNK, multiple=CHUNK),
+    make,
+    reference,
+    step(
         hillis_steele,
-        CHUNK,
         "Adding the word d to the left for every d is simple and does n log n additions.",
+        CHUNK,
     ),
-    _variant(
-        blelloch, CHUNK // 2, "A tree up and a tree down do 2n additions; their strides collide in the banks."
+    step(
+        blelloch, "A tree up and a tree down do 2n additions; their strides collide in the banks.", CHUNK // 2
     ),
-    _variant(padded, CHUNK // 2, "One unused word after every 32 takes the conflicts out of the tree."),
-    _variant(
-        shuffle, CHUNK, "Warps that scan in registers need shared memory for one sum each, and one barrier."
+    step(padded, "One unused word after every 32 takes the conflicts out of the tree.", CHUNK // 2),
+    step(
+        shuffle, "Warps that scan in registers need shared memory for one sum each, and one barrier.", CHUNK
     ),
 )

@@ -30,7 +30,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, check_size
+from programs.variant import Size, ladder, step
 from programs.warp import BLOCK, FULL, WARPS, block_max, block_sum, warp_max, warp_sum
 
 COLUMNS = 1024
@@ -125,35 +125,19 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return ((power / power.sum(axis=1, keepdims=True)).astype(np.float32),)
 
 
-def _variant(kernel: Callable[..., None], rows: int, block: int, teaches: str) -> Variant:
-    """`rows`: rows per block."""
-
-    def make(size: int, seed: int) -> Launch:
-        n = check_size(size, "rows", multiple=ROWS, maximum=1 << 18)
-        x = np.random.default_rng(seed).random((n, COLUMNS), np.float32) * np.float32(8) - np.float32(4)
-        return Launch(kernel, n // rows, block, (x, np.full((n, COLUMNS), np.nan, np.float32)))
-
-    return Variant(
-        name=f"softmax/{kernel.__name__}",
-        kernel=kernel,
-        teaches=teaches,
-        make=make,
-        reference=reference,
-        outputs=(1,),
-        sizes=(256, 2048),
-        default_size=512,
-        test_size=ROWS,
-        size_name="rows",
-        rtol=RTOL,
-    )
+def make(kernel: Callable[..., None], n: int, rng: np.random.Generator, rows: int, block: int) -> Launch:
+    x = rng.random((n, COLUMNS), np.float32) * np.float32(8) - np.float32(4)
+    return Launch(kernel, n // rows, block, (x, np.full((n, COLUMNS), np.nan, np.float32)))
 
 
-VARIANTS = (
-    _variant(
-        three_passes, 1, BLOCK, "Maximum, sum and output take a pass each: every row is read three times."
+VARIANTS = ladder(
+    Size("rows", (256, 2048), default=512, test=ROWS, multiple=ROWS, maximum=1 << 18),
+    make,
+    reference,
+    step(three_passes, "Maximum, sum and output take a pass each: every row is read three times.", 1, BLOCK),
+    step(online, "Scaling the sum whenever the maximum grows makes one pass of two.", 1, BLOCK),
+    step(
+        warp_per_row, "A row kept in a warp's registers is read once and needs no barrier.", ROWS, 32 * ROWS
     ),
-    _variant(online, 1, BLOCK, "Scaling the sum whenever the maximum grows makes one pass of two."),
-    _variant(
-        warp_per_row, ROWS, 32 * ROWS, "A row kept in a warp's registers is read once and needs no barrier."
-    ),
+    rtol=RTOL,
 )

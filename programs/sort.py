@@ -19,7 +19,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, check_size
+from programs.variant import Size, ladder, step
 
 BLOCK = 256
 CHUNK = 2 * BLOCK
@@ -135,54 +135,20 @@ def _reference_count(launch: Launch) -> tuple[np.ndarray, ...]:
     return ((digits == np.arange(DIGITS)).sum(axis=1, dtype=np.int32).ravel(),)
 
 
-def _variant(
-    kernel: Callable[..., None],
-    reference: Callable[[Launch], tuple[np.ndarray, ...]],
-    sizes: tuple[int, int],
-    teaches: str,
-) -> Variant:
-    def make(size: int, seed: int) -> Launch:
-        n = check_size(size, "elements", multiple=CHUNK)
-        x = np.random.default_rng(seed).integers(0, 1 << 30, n, np.int32)
-        out = n // CHUNK * DIGITS if kernel is radix_count else n
-        return Launch(kernel, n // CHUNK, BLOCK, (x, np.full(out, -1, np.int32)))
-
-    return Variant(
-        name=f"sort/{kernel.__name__}",
-        kernel=kernel,
-        teaches=teaches,
-        make=make,
-        reference=reference,
-        outputs=(1,),
-        sizes=sizes,
-        default_size=sizes[0],
-        test_size=CHUNK,
-    )
+def make(kernel: Callable[..., None], n: int, rng: np.random.Generator) -> Launch:
+    x, out = rng.integers(0, 1 << 30, n, np.int32), n // CHUNK * DIGITS if kernel is radix_count else n
+    return Launch(kernel, n // CHUNK, BLOCK, (x, np.full(out, -1, np.int32)))
 
 
-VARIANTS = (
-    _variant(
-        bitonic_step,
-        _reference_step,
-        (20 * CHUNK, 1 << 20),
-        "One step of a sort over global memory reads and writes all of it.",
-    ),
-    _variant(
-        radix_count,
-        _reference_count,
-        (20 * CHUNK, 1 << 19),
-        "Ballots count the digits of a radix sort without atomics.",
-    ),
-    _variant(
-        odd_even,
-        _reference_sort,
-        (4 * CHUNK, 128 * CHUNK),
-        "Exchanging neighbours only takes as many rounds as there are elements.",
-    ),
-    _variant(
-        bitonic,
-        _reference_sort,
-        (20 * CHUNK, 1 << 17),
-        "A bitonic network sorts 512 elements of shared memory in 45 rounds.",
-    ),
+_STEP = {"reference": _reference_step, "sizes": (20 * CHUNK, 1 << 20)}
+_COUNT = {"reference": _reference_count, "sizes": (20 * CHUNK, 1 << 19)}
+_ODD_EVEN = {"sizes": (4 * CHUNK, 128 * CHUNK), "default_size": 4 * CHUNK}
+VARIANTS = ladder(
+    Size("elements", (20 * CHUNK, 1 << 17), default=20 * CHUNK, test=CHUNK, multiple=CHUNK),
+    make,
+    _reference_sort,
+    step(bitonic_step, "One step of a sort over global memory reads and writes all of it.", **_STEP),
+    step(radix_count, "Ballots count the digits of a radix sort without atomics.", **_COUNT),
+    step(odd_even, "Exchanging neighbours only takes as many rounds as there are elements.", **_ODD_EVEN),
+    step(bitonic, "A bitonic network sorts 512 elements of shared memory in 45 rounds."),
 )

@@ -18,7 +18,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, check_size
+from programs.variant import Size, ladder, step
 
 BLOCK = 128
 ITEMS = 32
@@ -100,28 +100,17 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return (total,)
 
 
-def _variant(kernel: Callable[..., None], teaches: str) -> Variant:
-    def make(size: int, seed: int) -> Launch:
-        n = check_size(size, "elements", multiple=BLOCK * ITEMS)
-        words = np.random.default_rng(seed).integers(0, 1 << 30, n, np.int32)
-        threads = n // ITEMS
-        return Launch(kernel, threads // BLOCK, BLOCK, (words, np.full(threads, -1, np.int32)))
-
-    return Variant(
-        name=f"spill/{kernel.__name__}",
-        kernel=kernel,
-        teaches=teaches,
-        make=make,
-        reference=reference,
-        outputs=(1,),
-        sizes=(1 << 18, 1 << 21),
-        default_size=1 << 18,
-        test_size=BLOCK * ITEMS,
-    )
+def make(kernel: Callable[..., None], n: int, rng: np.random.Generator) -> Launch:
+    words = rng.integers(0, 1 << 30, n, np.int32)
+    threads = n // ITEMS
+    return Launch(kernel, threads // BLOCK, BLOCK, (words, np.full(threads, -1, np.int32)))
 
 
-VARIANTS = (
-    _variant(local_array, "A thread's array with a computed index lies in local memory, behind L1."),
-    _variant(shared_array, "The same array as a column of shared memory has no bank conflicts."),
-    _variant(registers, "Counts packed into registers by shifts need no memory at all."),
+VARIANTS = ladder(
+    Size("elements", (1 << 18, 1 << 21), default=1 << 18, test=BLOCK * ITEMS, multiple=BLOCK * ITEMS),
+    make,
+    reference,
+    step(local_array, "A thread's array with a computed index lies in local memory, behind L1."),
+    step(shared_array, "The same array as a column of shared memory has no bank conflicts."),
+    step(registers, "Counts packed into registers by shifts need no memory at all."),
 )

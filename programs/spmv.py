@@ -21,7 +21,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, ceil_div, check_size
+from programs.variant import Size, ceil_div, ladder, step
 from programs.warp import warp_sum
 
 BLOCK = 128
@@ -67,37 +67,24 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return (np.add.reduceat(products, start[:-1]).astype(np.float32),)
 
 
-def _variant(kernel: Callable[..., None], threads: int, teaches: str) -> Variant:
+def make(kernel: Callable[..., None], n: int, rng: np.random.Generator, threads: int) -> Launch:
     """`threads`: threads per row."""
-
-    def make(size: int, seed: int) -> Launch:
-        n = check_size(size, "rows", maximum=1 << 20)
-        rng = np.random.default_rng(seed)
-        # No row is empty: `reduceat` of the reference needs that, and a poisoned y notices every row.
-        length = np.minimum(1 + (SCALE * rng.pareto(SHAPE, n)).astype(np.int32), min(LONGEST, n))
-        start = np.concatenate(([0], np.cumsum(length))).astype(np.int32)
-        column = rng.integers(0, n, start[-1], np.int32)
-        value = rng.random(start[-1], np.float32) + np.float32(0.5)
-        x = rng.random(n, np.float32) + np.float32(0.5)
-        args = (start, column, value, x, np.full(n, np.nan, np.float32))
-        return Launch(kernel, ceil_div(n * threads, BLOCK), BLOCK, args)
-
-    return Variant(
-        name=f"spmv/{kernel.__name__}",
-        kernel=kernel,
-        teaches=teaches,
-        make=make,
-        reference=reference,
-        outputs=(4,),
-        sizes=(2048, 1 << 15),
-        default_size=1 << 13,
-        test_size=21,
-        size_name="rows",
-        rtol=RTOL,
-    )
+    # No row is empty: `reduceat` of the reference needs that, and a poisoned y notices every row.
+    length = np.minimum(1 + (SCALE * rng.pareto(SHAPE, n)).astype(np.int32), min(LONGEST, n))
+    start = np.concatenate(([0], np.cumsum(length))).astype(np.int32)
+    column = rng.integers(0, n, start[-1], np.int32)
+    value = rng.random(start[-1], np.float32) + np.float32(0.5)
+    x = rng.random(n, np.float32) + np.float32(0.5)
+    args = (start, column, value, x, np.full(n, np.nan, np.float32))
+    return Launch(kernel, ceil_div(n * threads, BLOCK), BLOCK, args)
 
 
-VARIANTS = (
-    _variant(csr_scalar, 1, "A thread per row: each warp waits for its longest row and reads far apart."),
-    _variant(csr_vector, WARP, "A warp per row reads side by side; short rows leave most lanes idle."),
+VARIANTS = ladder(
+    Size("rows", (2048, 1 << 15), default=1 << 13, test=21, maximum=1 << 20),
+    make,
+    reference,
+    step(csr_scalar, "A thread per row: each warp waits for its longest row and reads far apart.", 1),
+    step(csr_vector, "A warp per row reads side by side; short rows leave most lanes idle.", WARP),
+    outputs=(4,),
+    rtol=RTOL,
 )

@@ -20,7 +20,7 @@ from numba import cuda
 
 from gpusim.launch import Launch
 from programs.rounding import fma32
-from programs.variant import Variant, ceil_div, check_size
+from programs.variant import Size, ceil_div, ladder, step
 
 WIDTH = 32
 HEIGHT = 8
@@ -98,36 +98,18 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return (out,)
 
 
-def _variant(kernel: Callable[..., None], dims: int, sizes: tuple[int, int], teaches: str) -> Variant:
-    def make(size: int, seed: int) -> Launch:
-        n = check_size(size, "n (grid side)", maximum=1 << 13 if dims == 2 else 1 << 9)
-        src = np.random.default_rng(seed).random((n,) * dims, np.float32)
-        grid = (ceil_div(n, WIDTH), ceil_div(n, HEIGHT), n)[:dims]
-        return Launch(kernel, grid, (WIDTH, HEIGHT), (src, np.full_like(src, np.nan)))
-
-    return Variant(
-        name=f"stencil/{kernel.__name__}",
-        kernel=kernel,
-        teaches=teaches,
-        make=make,
-        reference=reference,
-        outputs=(1,),
-        sizes=sizes,
-        default_size=sizes[1] // 2,
-        test_size=35 if dims == 2 else 5,
-        size_name="n (grid side)",
-    )
+def make(kernel: Callable[..., None], n: int, rng: np.random.Generator, dims: int = 2) -> Launch:
+    src = rng.random((n,) * dims, np.float32)
+    grid = (ceil_div(n, WIDTH), ceil_div(n, HEIGHT), n)[:dims]
+    return Launch(kernel, grid, (WIDTH, HEIGHT), (src, np.full_like(src, np.nan)))
 
 
-VARIANTS = (
-    _variant(global_2d, 2, (200, 1000), "Five loads per point, four of them served by L1."),
-    _variant(
-        tiled_2d,
-        2,
-        (200, 1000),
-        "A shared tile loads each point once, and pays for its border with branches.",
-    ),
-    _variant(
-        global_3d, 3, (32, 100), "In three dimensions, neighbours lie planes apart and reuse moves to L2."
-    ),
+_VOLUME = {"sizes": (32, 100), "default_size": 50, "test_size": 5, "maximum": 1 << 9}
+VARIANTS = ladder(
+    Size("n (grid side)", (200, 1000), default=500, test=35, maximum=1 << 13),
+    make,
+    reference,
+    step(global_2d, "Five loads per point, four of them served by L1."),
+    step(tiled_2d, "A shared tile loads each point once, and pays for its border with branches."),
+    step(global_3d, "In three dimensions, neighbours lie planes apart and reuse moves to L2.", 3, **_VOLUME),
 )

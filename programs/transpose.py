@@ -18,7 +18,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, ceil_div, check_size
+from programs.variant import Size, ceil_div, ladder, step
 
 TILE = 32
 ROWS = 8
@@ -75,30 +75,18 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return (np.ascontiguousarray(launch.args[0].T),)
 
 
-def _variant(kernel: Callable[..., None], teaches: str) -> Variant:
-    def make(size: int, seed: int) -> Launch:
-        n = check_size(size, "n (matrix side)", maximum=1 << 14)
-        src = np.random.default_rng(seed).random((n, n), np.float32)
-        dst = np.full((n, n), np.nan, np.float32)
-        tiles = ceil_div(n, TILE)
-        return Launch(kernel, (tiles, tiles), (TILE, ROWS), (src, dst))
-
-    return Variant(
-        name=f"transpose/{kernel.__name__}",
-        kernel=kernel,
-        teaches=teaches,
-        make=make,
-        reference=reference,
-        outputs=(1,),
-        sizes=(256, 1024),
-        default_size=256,
-        test_size=40,
-        size_name="n (matrix side)",
-    )
+def make(kernel: Callable[..., None], n: int, rng: np.random.Generator) -> Launch:
+    src = rng.random((n, n), np.float32)
+    dst = np.full((n, n), np.nan, np.float32)
+    tiles = ceil_div(n, TILE)
+    return Launch(kernel, (tiles, tiles), (TILE, ROWS), (src, dst))
 
 
-VARIANTS = (
-    _variant(naive, "Writing columns spreads each warp's store over 32 sectors, an eighth of each used."),
-    _variant(tiled, "A tile in shared memory makes both sides contiguous; its columns conflict in one bank."),
-    _variant(padded, "One padding word per row of the tile removes every bank conflict."),
+VARIANTS = ladder(
+    Size("n (matrix side)", (256, 1024), default=256, test=40, maximum=1 << 14),
+    make,
+    reference,
+    step(naive, "Writing columns spreads each warp's store over 32 sectors, an eighth of each used."),
+    step(tiled, "A tile in shared memory makes both sides contiguous; its columns conflict in one bank."),
+    step(padded, "One padding word per row of the tile removes every bank conflict."),
 )

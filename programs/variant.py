@@ -10,6 +10,8 @@ import numpy as np
 
 from gpusim.launch import Launch
 
+Kernel = Callable[..., None]
+"""A plain Python function for `numba.cuda`."""
 MAX_SIZE = 1 << 28
 """Largest size any program takes: 2**28 four-byte elements are 1 GiB in one array."""
 
@@ -37,7 +39,7 @@ class Variant:
     """
 
     name: str
-    kernel: Callable[..., None]
+    kernel: Kernel
     teaches: str
     make: Callable[[int, int], Launch]
     reference: Callable[[Launch], tuple[np.ndarray, ...]]
@@ -85,6 +87,62 @@ def check_size(size: Any, size_name: str, *, multiple: int = 1, maximum: int = M
         shape = "positive" if multiple == 1 else f"a positive multiple of {multiple}"
         raise ValueError(f"size ({size_name}) must be {shape} and at most {maximum}, got {size}")
     return int(size)
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a program's size counts, the sizes at which it runs (see `Variant`), and which it can take."""
+
+    counts: str
+    recorded: tuple[int, int]
+    default: int
+    test: int
+    multiple: int = 1
+    maximum: int = MAX_SIZE
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One variant of a ladder, as `step` describes it."""
+
+    kernel: Kernel
+    teaches: str
+    parameters: tuple[Any, ...]
+    changes: dict[str, Any]
+
+
+def step(kernel: Kernel, teaches: str, *parameters: Any, **changes: Any) -> Rung:
+    """One variant of a ladder, named after its kernel.
+
+    parameters: what `make` is given besides kernel, size and generator. changes: another `name`, and what differs
+    here from the ladder's make, reference, multiple, maximum and fields of `Variant`.
+    """
+    return Rung(kernel, teaches, parameters, changes)
+
+
+def ladder(
+    size: Size, make: Callable[..., Launch], reference: Callable[..., Any], *rungs: Rung, **shared: Any
+) -> tuple[Variant, ...]:
+    """The variants of a family, which is named after the kernels' module; so is a variant that stands alone.
+
+    make: `make(kernel, n, rng, *parameters)`, where n is a size that has been checked and rng a generator made from
+    the seed. shared: fields of `Variant` that all have; `outputs` is (1,) unless said.
+    """
+    fields: dict[str, Any] = dict(size_name=size.counts, sizes=size.recorded, default_size=size.default)
+    fields |= dict(test_size=size.test, make=make, reference=reference, outputs=(1,))
+    fields |= dict(multiple=size.multiple, maximum=size.maximum, **shared)
+    return tuple(_variant(each, fields | each.changes, alone=len(rungs) == 1) for each in rungs)
+
+
+def _variant(each: Rung, fields: dict[str, Any], alone: bool) -> Variant:
+    build, multiple, maximum = (fields.pop(name) for name in ("make", "multiple", "maximum"))
+    family, name = each.kernel.__module__.rpartition(".")[2], fields.pop("name", each.kernel.__name__)
+
+    def make(size: int, seed: int) -> Launch:
+        n = check_size(size, fields["size_name"], multiple=multiple, maximum=maximum)
+        return build(each.kernel, n, np.random.default_rng(seed), *each.parameters)
+
+    return Variant(family if alone else f"{family}/{name}", each.kernel, each.teaches, make, **fields)
 
 
 def ceil_div(a: int, b: int) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, ceil_div, check_size
+from programs.variant import Kernel, Size, ceil_div, ladder, step
 
 BLOCK = 256
 
@@ -26,13 +26,11 @@ def vector_add(a, b, c):
         c[i] = a[i] + b[i]
 
 
-def make(size: int, seed: int) -> Launch:
-    n = check_size(size, "elements")
-    rng = np.random.default_rng(seed)
+def make(kernel: Kernel, n: int, rng: np.random.Generator) -> Launch:
     a = rng.random(n, np.float32)
     b = rng.random(n, np.float32)
     c = np.full(n, np.nan, np.float32)
-    return Launch(vector_add, ceil_div(n, BLOCK), BLOCK, (a, b, c))
+    return Launch(kernel, ceil_div(n, BLOCK), BLOCK, (a, b, c))
 
 
 def reference(launch: Launch) -> tuple[np.ndarray, ...]:
@@ -40,16 +38,13 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return (a + b,)
 
 
-VARIANTS = (
-    Variant(
-        name="vector_add",
-        kernel=vector_add,
-        teaches="A kernel that only moves data runs at the speed of memory, however fast the arithmetic is.",
-        make=make,
-        reference=reference,
-        outputs=(2,),
-        sizes=(10_000, 1 << 20),
-        default_size=1 << 16,
-        test_size=600,
+VARIANTS = ladder(
+    Size("elements", (10_000, 1 << 20), default=1 << 16, test=600),
+    make,
+    reference,
+    step(
+        vector_add,
+        "A kernel that only moves data runs at the speed of memory, however fast the arithmetic is.",
     ),
+    outputs=(2,),
 )

@@ -17,7 +17,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, check_size
+from programs.variant import Size, ladder, step
 
 BLOCK = 256
 KEYS = 8
@@ -63,31 +63,18 @@ def _counted(launch: Launch) -> tuple[np.ndarray, ...]:
     return (np.bincount(launch.args[0] % KEYS, minlength=KEYS).astype(np.int32),)
 
 
-def _variant(
-    kernel: Callable[..., None], reference: Callable[[Launch], tuple[np.ndarray, ...]], teaches: str
-) -> Variant:
-    def make(size: int, seed: int) -> Launch:
-        n = check_size(size, "elements", multiple=BLOCK)
-        x = np.random.default_rng(seed).integers(0, 1 << 30, n, np.int32)
-        # Counts are added to what is there, so they start at zero.
-        out = np.full(n, -1, np.int32) if kernel is partition else np.zeros(KEYS, np.int32)
-        return Launch(kernel, n // BLOCK, BLOCK, (x, out))
-
-    return Variant(
-        name=f"warp_collectives/{kernel.__name__}",
-        kernel=kernel,
-        teaches=teaches,
-        make=make,
-        reference=reference,
-        outputs=(1,),
-        sizes=(1 << 14, 1 << 19),
-        default_size=1 << 16,
-        test_size=BLOCK,
-    )
+def make(kernel: Callable[..., None], n: int, rng: np.random.Generator) -> Launch:
+    x = rng.integers(0, 1 << 30, n, np.int32)
+    # Counts are added to what is there, so they start at zero.
+    out = np.full(n, -1, np.int32) if kernel is partition else np.zeros(KEYS, np.int32)
+    return Launch(kernel, n // BLOCK, BLOCK, (x, out))
 
 
-VARIANTS = (
-    _variant(partition, _partitioned, "A ballot and a count of bits give every lane its place."),
-    _variant(one_by_one, _counted, "An atomic for every lane, on few addresses."),
-    _variant(match, _counted, "Lanes with equal keys find each other and do one atomic together."),
+VARIANTS = ladder(
+    Size("elements", (1 << 14, 1 << 19), default=1 << 16, test=BLOCK, multiple=BLOCK),
+    make,
+    _counted,
+    step(partition, "A ballot and a count of bits give every lane its place.", reference=_partitioned),
+    step(one_by_one, "An atomic for every lane, on few addresses."),
+    step(match, "Lanes with equal keys find each other and do one atomic together."),
 )

@@ -16,7 +16,7 @@ import numpy as np
 from numba import cuda
 
 from gpusim.launch import Launch
-from programs.variant import Variant, check_size
+from programs.variant import Kernel, Size, ladder, step
 
 BLOCK = 256
 ROUNDS = 128
@@ -49,29 +49,17 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return (np.bitwise_xor.reduce(number, axis=1),)
 
 
-def _variant(name: str, sizes: tuple[int, int], teaches: str) -> Variant:
-    def make(size: int, seed: int) -> Launch:
-        blocks = check_size(size, "blocks", maximum=1 << 16)
-        n = blocks * BLOCK
-        # Far enough below 2**32 never to reach the poison.
-        x = np.random.default_rng(seed).integers(1, 1 << 30, n, np.uint32)
-        return Launch(waves, blocks, BLOCK, (x, np.full(n, 0xFFFFFFFF, np.uint32)))
-
-    return Variant(
-        name=f"waves/{name}",
-        kernel=waves,
-        teaches=teaches,
-        make=make,
-        reference=reference,
-        outputs=(1,),
-        sizes=sizes,
-        default_size=sizes[0],
-        test_size=1,
-        size_name="blocks",
-    )
+def make(kernel: Kernel, blocks: int, rng: np.random.Generator) -> Launch:
+    # Far enough below 2**32 never to reach the poison.
+    x = rng.integers(1, 1 << 30, blocks * BLOCK, np.uint32)
+    return Launch(kernel, blocks, BLOCK, (x, np.full(blocks * BLOCK, 0xFFFFFFFF, np.uint32)))
 
 
-VARIANTS = (
-    _variant("two", (264, 265), "Two blocks for each of 132 SMs, and one more: half as long again."),
-    _variant("one", (132, 133), "A block for each of 132 SMs, and one more: twice as long."),
+_ONE = "A block for each of 132 SMs, and one more: twice as long."
+VARIANTS = ladder(
+    Size("blocks", (264, 265), default=264, test=1, maximum=1 << 16),
+    make,
+    reference,
+    step(waves, "Two blocks for each of 132 SMs, and one more: half as long again.", name="two"),
+    step(waves, _ONE, name="one", sizes=(132, 133), default_size=132),
 )

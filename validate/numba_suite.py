@@ -21,7 +21,7 @@ from importlib import metadata
 from pathlib import Path
 
 from gpusim.driver.numba_cuda import environment
-from isa.cache import cache_folder
+from isa.folders import cache_folder
 from validate.numba_worker import EXIT_SPOILED
 from validate.pool import compile_engine
 

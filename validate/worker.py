@@ -58,7 +58,7 @@ class Kernel:
 
 
 @cache
-def _load(cubin: images.Cubin) -> Any:
+def _load(cubin: images.LoadableKernel) -> Any:
     # Kept until the process ends, since CuPy opens the file when it pleases.
     path = Path(_folder().name, f"{cubin.sha256}.cubin")
     path.write_bytes(cubin.code)

@@ -24,8 +24,8 @@ from gpusim.driver.elf import GONE, MACHINES, SLOTS, stub_library
 from gpusim.driver.registry import FUNCTIONS, Function
 from gpusim.driver.state import Driver
 from gpusim.errors import SimulationError
-from isa.cache import cache_folder
 from isa.errors import IsaError
+from isa.folders import cache_folder
 
 SONAME = "libcuda.so.1"
 

@@ -33,7 +33,7 @@ class NoImage(LookupError):
 
 
 @dataclass(frozen=True)
-class Cubin:
+class LoadableKernel:
     """What loading and launching a kernel takes.
 
     file: the image's name in this folder. symbol: the kernel's mangled name in `code`, the cubin.
@@ -53,15 +53,15 @@ def image(variant: str) -> Program:
     return _open(_entry_of(variant)["file"])
 
 
-def cubin_of(variant: str) -> Cubin:
+def cubin_of(variant: str) -> LoadableKernel:
     """The cubin of a variant, read without decoding its instructions. Raises NoImage."""
     return read_cubin(FOLDER / _entry_of(variant)["file"])
 
 
-def read_cubin(path: Path) -> Cubin:
+def read_cubin(path: Path) -> LoadableKernel:
     """The cubin in a program image, read without decoding its instructions."""
     document = json.loads(zlib.decompress(path.read_bytes().removeprefix(_MAGIC)))
-    return Cubin(
+    return LoadableKernel(
         file=path.relative_to(FOLDER).as_posix() if path.is_relative_to(FOLDER) else path.name,
         symbol=document["symbol"],
         code=base64.b64decode(document["cubin"]),

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from isa import cache
-from isa.cache import ProgramCache, Unkeyable, cache_folder, function_parts
+from isa.cache import ProgramCache, Unkeyable, function_parts
+from isa.folders import cache_folder
 from tests.gpusim.records import make_program
 
 

@@ -19,8 +19,9 @@ import pytest
 
 import isa
 from isa import CompileError
-from isa.cache import ProgramCache, Unkeyable, cache_folder, default_cache, function_parts
+from isa.cache import ProgramCache, Unkeyable, default_cache, function_parts
 from isa.compile import _key
+from isa.folders import cache_folder
 from isa.numba_code import _Renumbering, numba_code
 from isa.toolchain import find_tool, numba_version, tool_version
 

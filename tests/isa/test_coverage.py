@@ -1,17 +1,20 @@
-"""The coverage table in the documentation is what the opcode table says."""
+"""The tables of instructions and micro-operations in the documentation are what the code says."""
 
 from pathlib import Path
 
-from isa.coverage import BEGIN, END, GROUPS, modifiers, table
+import pytest
+
+from isa.coverage import GROUPS, WRITTEN, modifiers, rewritten, table
 from isa.opcodes import OPCODES
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "machine-language.md"
+DOCUMENTS = Path(__file__).parents[2] / "docs"
 
 
-def test_the_document_is_up_to_date():
-    text = DOCUMENT.read_text(encoding="utf-8")
-    written = text.split(BEGIN)[1].split(END)[0].strip()
-    assert written == table(), "run: python -m isa.coverage --write docs/machine-language.md"
+@pytest.mark.parametrize("name", ["machine-language.md", "micro-operations.md"])
+def test_a_document_is_up_to_date(name):
+    text = (DOCUMENTS / name).read_text(encoding="utf-8")
+    assert text == rewritten(text), f"run: python -m isa.coverage --write docs/{name}"
+    assert any(f"<!-- {each}: " in text for each in WRITTEN)
 
 
 def test_every_opcode_is_in_the_table_once():

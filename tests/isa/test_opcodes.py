@@ -27,15 +27,6 @@ def test_every_row_names_a_known_unit():
         assert row.refused or row.uniform == expected, name
 
 
-def test_micro_operation_numbers_are_unique_and_name_their_class():
-    numbers = {
-        name: value for name, value in vars(m).items() if name.startswith("OP_") and "LAST" not in name
-    }
-    assert len(set(numbers.values())) == len(numbers)
-    classes = {value for name, value in vars(m).items() if name.startswith("CLS_")}
-    assert {value // 100 for value in numbers.values()} <= classes
-
-
 def test_columns_are_distinct():
     columns = [value for name, value in vars(m).items() if name.startswith("COL_")]
     assert len(set(columns)) == len(columns)

@@ -269,7 +269,7 @@ def half_function(code, i, regs, wb):
 
 @compiled
 def exec_convert(code, i, regs, wb, preds, pb, mask):
-    """Execute row `i` of `code` (class CLS_CONVERT) for the lanes of `mask`; see isa.microops for every meaning."""
+    """Execute row `i` of `code` (class CLS_CONVERT) for the lanes of `mask`; isa.microops has a row for each."""
     op = code[i, m.COL_OP]
     if op == m.OP_F2I:
         float_to_integer(code, i, regs, wb, mask)

@@ -34,16 +34,13 @@ from isa import microops as m
 
 
 @compiled
-def shuffle_source(kind, b, c, absent):
-    """Row of source lanes and mask of the lanes whose source is in range (PTX manual, shfl.sync).
-
-    absent: 0, or 16 in a warp that has no lanes from 16 on: none of them is in range.
-    """
+def shuffle_source(kind, b, c):
+    """Row of source lanes and mask of the lanes whose source is in range (PTX manual, shfl.sync)."""
     lane = lane_numbers()
     segment = shr(c, splat(8)) & splat(31)
     outside = segment ^ splat(31)
     b = b & splat(31)
-    last = ((lane & segment) | (c & outside)) & splat(31 ^ absent)
+    last = (lane & segment) | (c & outside)
     if kind == m.SHFL_UP:
         found = lane - b
         valid = ~less_s(found, last)
@@ -63,7 +60,7 @@ def shuffle_source(kind, b, c, absent):
 def shuffle(code, i, regs, wb, preds, pb, mask):
     b = source(code, i, m.COL_B, regs, wb)
     c = source(code, i, m.COL_C, regs, wb)
-    found, valid = shuffle_source(code[i, m.COL_AUX0], b, c, code[i, m.COL_AUX1])
+    found, valid = shuffle_source(code[i, m.COL_AUX0], b, c)
     result = gather(regs, row_offset(code[i, m.COL_A], wb), found)
     executes = shr(splat(mask), found) & splat(1)
     set_predicate(preds, pb, code[i, m.COL_PD0], valid, mask)
@@ -166,7 +163,7 @@ def reduced_float(a, kind, modes, mask):
 
 @compiled
 def exec_cross(code, i, regs, wb, preds, pb, mask):
-    """Execute row `i` of `code` (class CLS_CROSS) for the lanes of `mask`; see isa.microops for every meaning."""
+    """Execute row `i` of `code` (class CLS_CROSS) for the lanes of `mask`; isa.microops has a row for each."""
     mask = int(mask) & FULL_MASK
     if mask == 0:
         return

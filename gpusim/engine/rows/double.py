@@ -84,7 +84,7 @@ def chosen_extreme(a, b, maximum):
 
 @compiled
 def exec_double(code, i, regs, wb, preds, pb, mask):
-    """Execute row `i` of `code` (class CLS_DOUBLE) for the lanes of `mask`; see isa.microops for every meaning."""
+    """Execute row `i` of `code` (class CLS_DOUBLE) for the lanes of `mask`; isa.microops has a row for each."""
     op = code[i, m.COL_OP]
     a = source_pair(code, i, m.COL_A, regs, wb)
     b = source_pair(code, i, m.COL_B, regs, wb)

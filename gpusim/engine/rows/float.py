@@ -141,7 +141,7 @@ def compare_f32(a, b, relation, modes):
 
 @compiled
 def exec_float(code, i, regs, wb, preds, pb, mask):
-    """Execute row `i` of `code` (class CLS_FLOAT) for the lanes of `mask`; see isa.microops for every meaning."""
+    """Execute row `i` of `code` (class CLS_FLOAT) for the lanes of `mask`; isa.microops has a row for each."""
     op = code[i, m.COL_OP]
     if op >= m.OP_FADD2:
         for word in range(2):

@@ -122,7 +122,7 @@ def compare_truth(code, i):
 
 @compiled
 def exec_half(code, i, regs, wb, preds, pb, mask):
-    """Execute row `i` of `code` (class CLS_HALF) for the lanes of `mask`; see isa.microops for every meaning."""
+    """Execute row `i` of `code` (class CLS_HALF) for the lanes of `mask`; isa.microops has a row for each."""
     op = code[i, m.COL_OP]
     p = predicate(code, i, m.COL_PS0, preds, pb)
     if op == m.OP_HSETP2 or op == m.OP_HSET2:

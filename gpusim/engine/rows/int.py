@@ -178,6 +178,19 @@ def takes_first(a, b, shift, smaller, signed, packed):
 
 
 @compiled
+def chosen_mnmx(a, b, smaller, signed, relu, packed):
+    """MNMX_CHOICE: the extreme, and the lanes in which A, or its lower and its upper half, are it."""
+    first = takes_first(a, b, 0, smaller, signed, packed)
+    second = takes_first(a, b, 16, smaller, signed, packed)
+    d = (select(first, a, b) & splat(0xFFFF)) | (select(second, a, b) & splat(0xFFFF0000))
+    if relu != 0:
+        d = mnmx_16x2(d, splat(0), 0, 1) if packed != 0 else negative_to_zero(d)
+        first &= takes_first(a, splat(0), 0, NO_LANES, 1, packed)
+        second &= takes_first(a, splat(0), 16, NO_LANES, 1, packed)
+    return d, first, second
+
+
+@compiled
 def wide_product(a, b, signed):
     return sign_extend(a) * sign_extend(b) if signed else zero_extend(a) * zero_extend(b)
 
@@ -202,6 +215,29 @@ def add_pairs(code, i, regs, wb, preds, pb, mask):
     carry = less_u64(partial, a) | less_u64(total, partial)
     set_predicate(preds, pb, code[i, m.COL_PD0], carry, mask)
     store_pair(regs, destination(code, i, wb), total, mask)
+
+
+@compiled
+def multiply_add(code, i, regs, wb, preds, pb, mask):
+    """A product with a 64-bit addend or a carry; IMAD_CARRY's product and addition have 32 bits."""
+    op = code[i, m.COL_OP]
+    a = source(code, i, m.COL_A, regs, wb)
+    b = source(code, i, m.COL_B, regs, wb)
+    carry_in = mask_bits(predicate(code, i, m.COL_PS0, preds, pb))
+    if op == m.OP_IMAD_CARRY:
+        total = zero_extend(a * b) + addend(code, i, m.COL_C, regs, wb) + zero_extend(carry_in)
+        carry_out = ~equal(high(total), splat(0))
+    else:
+        product = wide_product(a, b, op == m.OP_IMAD_WIDE_S or op == m.OP_IMAD_HI_S)
+        c = source_pair(code, i, m.COL_C, regs, wb)
+        partial = product + (splat64(0) - c if code[i, m.COL_AUX0] & 2 else c)
+        total = partial + zero_extend(carry_in)
+        carry_out = less_u64(partial, product) | less_u64(total, partial)
+    set_predicate(preds, pb, code[i, m.COL_PD0], carry_out, mask)
+    if op == m.OP_IMAD_WIDE_U or op == m.OP_IMAD_WIDE_S:
+        store_pair(regs, destination(code, i, wb), total, mask)
+    else:
+        store(regs, destination(code, i, wb), low(total) if op == m.OP_IMAD_CARRY else high(total), mask)
 
 
 @compiled
@@ -241,31 +277,7 @@ def exec_int_wide(code, i, regs, wb, preds, pb, mask):
         set_predicate(preds, pb, code[i, m.COL_PD0], ~equal(high(total), splat(0)), mask)
         store(regs, offset, low(total), mask)
     else:
-        a = source(code, i, m.COL_A, regs, wb)
-        b = source(code, i, m.COL_B, regs, wb)
-        signed = op == m.OP_IMAD_WIDE_S or op == m.OP_IMAD_HI_S
-        c = source_pair(code, i, m.COL_C, regs, wb)
-        if op == m.OP_IMAD_CARRY:
-            # The low word of the product takes part, and the carry is that of the 32-bit addition.
-            product = zero_extend(a * b)
-            c = addend(code, i, m.COL_C, regs, wb)
-        else:
-            product = wide_product(a, b, signed)
-            c = splat64(0) - c if code[i, m.COL_AUX0] & 2 else c
-        carry_in = mask_bits(predicate(code, i, m.COL_PS0, preds, pb))
-        partial = product + c
-        total = partial + zero_extend(carry_in)
-        if op == m.OP_IMAD_CARRY:
-            carry_out = ~equal(high(total), splat(0))
-        else:
-            carry_out = less_u64(partial, product) | less_u64(total, partial)
-        set_predicate(preds, pb, code[i, m.COL_PD0], carry_out, mask)
-        if op == m.OP_IMAD_WIDE_U or op == m.OP_IMAD_WIDE_S:
-            store_pair(regs, offset, total, mask)
-        elif op == m.OP_IMAD_CARRY:
-            store(regs, offset, low(total), mask)
-        else:
-            store(regs, offset, high(total), mask)
+        multiply_add(code, i, regs, wb, preds, pb, mask)
 
 
 @compiled
@@ -331,13 +343,7 @@ def exec_int_rare(code, i, regs, wb, preds, pb, mask):
         flipped = splat(0xFFFFFFFF if aux0 != 0 else 0)
         d = add_saturated(a ^ flipped, b) ^ flipped
     elif op == m.OP_MNMX_CHOICE:
-        first = takes_first(a, b, 0, smaller, aux0, aux2)
-        second = takes_first(a, b, 16, smaller, aux0, aux2)
-        d = (select(first, a, b) & splat(0xFFFF)) | (select(second, a, b) & splat(0xFFFF0000))
-        if aux1 != 0:
-            d = mnmx_16x2(d, splat(0), 0, 1) if aux2 != 0 else negative_to_zero(d)
-            first &= takes_first(a, splat(0), 0, NO_LANES, 1, aux2)
-            second &= takes_first(a, splat(0), 16, NO_LANES, 1, aux2)
+        d, first, second = chosen_mnmx(a, b, smaller, aux0, aux1, aux2)
         set_predicate(preds, pb, code[i, m.COL_PD1], second, mask)
         set_predicate(preds, pb, code[i, m.COL_PD0], first, mask)
     elif op == m.OP_MOV_LANES:
@@ -348,7 +354,7 @@ def exec_int_rare(code, i, regs, wb, preds, pb, mask):
 
 @compiled
 def exec_int(code, i, regs, wb, preds, pb, mask):
-    """Execute row `i` of `code` (class CLS_INT) for the lanes of `mask`; see isa.microops for every meaning."""
+    """Execute row `i` of `code` (class CLS_INT) for the lanes of `mask`; isa.microops has a row for each."""
     op = code[i, m.COL_OP]
     if op >= m.FIRST_RARE_INT:
         exec_int_rare(code, i, regs, wb, preds, pb, mask)

@@ -62,7 +62,7 @@ def needs_slow_division(a, b):
 
 @compiled
 def exec_pred(code, i, regs, wb, preds, pb, mask):
-    """Execute row `i` of `code` (class CLS_PRED) for the lanes of `mask`; see isa.microops for every meaning."""
+    """Execute row `i` of `code` (class CLS_PRED) for the lanes of `mask`; isa.microops has a row for each."""
     op = code[i, m.COL_OP]
     aux0, aux1 = code[i, m.COL_AUX0], code[i, m.COL_AUX1]
     p = predicate(code, i, m.COL_PS0, preds, pb)

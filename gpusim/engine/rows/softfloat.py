@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from gpusim.engine.rows.float_bits import sum_error
 from gpusim.engine.rows.lanes import fma_scalar
 from gpusim.engine.state.jit import compiled
 from isa import microops as m
@@ -19,22 +20,15 @@ _TINY = 2.0**-300
 
 
 @compiled
-def two_sum(x, y):
-    """x + y rounded, and what the rounding lost."""
-    total = x + y
-    y_part = total - x
-    return total, (x - (total - y_part)) + (y - y_part)
-
-
-@compiled
 def fma_with_error(a, b, c):
     """a * b + c rounded to nearest, and a number with the sign of what the rounding lost (zero if nothing)."""
     result = fma_scalar(a, b, c)
     product = a * b
     product_error = fma_scalar(a, b, -product)
-    alpha, alpha_error = two_sum(c, product_error)
-    beta, beta_error = two_sum(product, alpha)
-    return result, ((beta - result) + beta_error) + alpha_error
+    alpha = c + product_error
+    beta = product + alpha
+    lost = sum_error(product, alpha, beta), sum_error(c, product_error, alpha)
+    return result, ((beta - result) + lost[0]) + lost[1]
 
 
 @compiled

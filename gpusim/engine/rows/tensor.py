@@ -50,18 +50,22 @@ def float_element(code, i, regs, wb, half, odd):
 
 
 @compiled
+def store_rows(regs, offset, first, second, mask):
+    """Write two rows, one behind the other."""
+    store(regs, offset, first, mask)
+    store(regs, offset + 32, second, mask)
+
+
+@compiled
 def hmma(code, i, regs, wb, mask):
     s00, s01 = float_element(code, i, regs, wb, 0, 0), float_element(code, i, regs, wb, 0, 1)
     s10, s11 = float_element(code, i, regs, wb, 1, 0), float_element(code, i, regs, wb, 1, 1)
     d = destination(code, i, wb)
     if code[i, m.COL_AUX2] == 32:
-        store(regs, d, s00, mask)
-        store(regs, d + 32, s01, mask)
-        store(regs, d + 64, s10, mask)
-        store(regs, d + 96, s11, mask)
+        store_rows(regs, d, s00, s01, mask)
+        store_rows(regs, d + 64, s10, s11, mask)
     else:
-        store(regs, d, s00 | (s01 << splat(16)), mask)
-        store(regs, d + 32, s10 | (s11 << splat(16)), mask)
+        store_rows(regs, d, s00 | (s01 << splat(16)), s10 | (s11 << splat(16)), mask)
 
 
 @compiled
@@ -86,11 +90,9 @@ def imma(code, i, regs, wb, mask):
     if tall:
         s10, s11 = integer_element(code, i, regs, wb, tall, 1, 0), integer_element(code, i, regs, wb, tall, 1, 1)
     d = destination(code, i, wb)
-    store(regs, d, s00, mask)
-    store(regs, d + 32, s01, mask)
+    store_rows(regs, d, s00, s01, mask)
     if tall:
-        store(regs, d + 64, s10, mask)
-        store(regs, d + 96, s11, mask)
+        store_rows(regs, d + 64, s10, s11, mask)
 
 
 @compiled
@@ -150,7 +152,7 @@ def transposed(regs, offset):
 
 @compiled
 def exec_tensor(code, i, regs, wb, preds, pb, mask):
-    """Execute row `i` of `code` (class CLS_TENSOR) for the lanes of `mask`; see isa.microops for every meaning."""
+    """Execute row `i` of `code` (class CLS_TENSOR) for the lanes of `mask`; isa.microops has a row for each."""
     op = code[i, m.COL_OP]
     if op == m.OP_HMMA:
         hmma(code, i, regs, wb, mask)

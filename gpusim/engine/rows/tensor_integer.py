@@ -57,6 +57,7 @@ def integer_sum(a_rows, a, step, b_rows, b, odd, words, kind, c_word, saturate):
     return added(c_word, total, saturate)
 
 
+# many parameters: two fragments with their places, an addend and where the metadata lies
 @compiled
 def sparse_integer_sum(a_rows, a, b_rows, b, odd, words, kind, c_word, saturate, meta_rows, lower, selector):
     """As integer_sum for bytes of which two in four are kept: metadata words lie in lanes, see `group_numbers`."""

@@ -159,6 +159,7 @@ def addend(word, upper, result_bits):
     return value_of(bits, m.TENSOR_F16), shifted
 
 
+# many parameters: two fragments with their places, an addend and the result's form; compiled code has no records
 @compiled
 def fused_sum(a_rows, a, b_rows, b, odd, words, kinds, c_word, upper, result_bits, sign):
     """An element of C in every lane plus the products of a row of A and a column of B.
@@ -206,6 +207,7 @@ def selected(b_rows, b, odd, chosen, j, kind):
     return gather(b_rows, b + 32 * (group >> 1), b_lanes(0, odd) + position), (number & splat(1)) << splat(4)
 
 
+# many parameters: as fused_sum
 @compiled
 def fused_sparse_sum(a_rows, a, b_rows, b, odd, words, kinds, c_word, upper, result_bits, chosen):
     """As fused_sum where only half of A is there and `chosen` says which half, a word for each lane's row."""

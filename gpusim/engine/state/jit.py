@@ -23,7 +23,7 @@ import numpy
 from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 
-from isa.cache import cache_folder
+from isa.folders import cache_folder
 
 #: Where gpusim and isa lie.
 _HOME = Path(__file__).parents[3]
