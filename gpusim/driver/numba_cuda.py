@@ -1,10 +1,10 @@
 """Numba CUDA programs on a simulated GPU: put a simulated driver where the CUDA driver would be.
 
     import gpusim.driver.numba_cuda
-    driver = gpusim.driver.numba_cuda.install(gpu="h200")     # before CUDA is first used in the process
-    from numba import cuda                              # from here on, everything as on a machine with an H200
+    driver = gpusim.driver.numba_cuda.install(gpu="h200")   # before CUDA is first used in the process
+    from numba import cuda                                  # from here on, everything as on a machine with an H200
     ...
-    print(driver.log.render())                          # launches with predicted times
+    print(driver.log.render())                              # launches with predicted times
 
 As a command: `gpusim script FILE.py`. In a test suite: `pytest -p gpusim.integrations.pytest_plugin`. Child
 processes get the same driver where `inherit=True`.
@@ -80,8 +80,8 @@ def list_overrides(overrides: Mapping[str, Any] | Sequence[str] | None) -> list[
 def environment(options: Mapping[str, Any]) -> dict[str, str]:
     """Environment variables with which a Python process installs the same driver at its start: `sitecustomize`, which
     Python imports then, is the one of this package. options: keyword arguments of `install`, as JSON can hold them."""
-    package = Path(__file__).resolve().parent
-    folders = [str(package / "driver" / "inherit"), str(package.parent)]
+    here = Path(__file__).resolve().parent
+    folders = [str(here / "inherit"), str(here.parents[1])]
     rest = [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each and each not in folders]
     return {VARIABLE: json.dumps(dict(options)), "PYTHONPATH": os.pathsep.join(folders + rest)}
 
