@@ -45,7 +45,6 @@ class LaunchLog:
 
     def __init__(self, config: GPUConfig):
         self.config = config
-        self.profiling = True
         self.groups: dict[Any, Launches] = {}
         self.attempts = 0
         self.host_seconds = 0.0
