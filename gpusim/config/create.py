@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from gpusim.config.load import diff, load_config, shipped_names, toml_value
+from gpusim.config.keys import toml_value
+from gpusim.config.load import diff, load_config, shipped_names
 from gpusim.config.models import GPUConfig, describe_keys
 from gpusim.config.schema import FILE_NAME
 from gpusim.errors import ConfigError

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import PrivateAttr, model_validator
 
+from gpusim.config.keys import toml_value, unknown
 from gpusim.config.sections import (
     L1,
     L2,
@@ -93,9 +94,7 @@ class GPUConfig(Section):
         """Where the value of a dotted key comes from: 'spec: ...', 'microbenchmark: ...', 'fitted: ...',
         'assumed: ...', 'user' or 'override'. Raises ConfigError for a key that does not exist."""
         if key not in self._sources:
-            from gpusim.config.load import unknown_key
-
-            raise unknown_key(key)
+            raise unknown(key, describe_keys())
         return self._sources[key]
 
     def sources(self) -> Mapping[str, str]:
@@ -113,9 +112,12 @@ class GPUConfig(Section):
     def to_toml(self) -> str:
         """The resolved tree as TOML with the source of every value; `load_config` reads it back to an equal
         one."""
-        from gpusim.config.load import to_toml
-
-        return to_toml(self)
+        tables: dict[str, list[str]] = {}
+        for key, value in self.items():
+            table, name = key.rsplit(".", 1)
+            line = f"{name} = {{ value = {toml_value(value)}, source = {toml_value(self.source(key))} }}"
+            tables.setdefault(table, []).append(line)
+        return "\n\n".join("\n".join((f"[{table}]", *lines)) for table, lines in tables.items()) + "\n"
 
 
 @cache
