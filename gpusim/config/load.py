@@ -1,8 +1,8 @@
 """Reading configurations: names, inheritance, overrides, and one clear error for everything that can be wrong.
 
-A file is TOML. `base = "h200"` (a shipped name, or a path relative to the file) inherits, and only
-differences are listed. A value is `{ value = 23, source = "..." }`; a file of the user's may also say plainly
-`23`, whose source is "user". Descriptions of nodes (`gpusim.node`) are read in the same way; see `Kind`.
+A file is TOML. `base = "h200"` (a shipped name, or a path relative to the file) inherits, and only differences are
+listed. A value is `{ value = 23, source = "..." }`; a file of the user's may also say plainly `23`, whose source is
+"user". Descriptions of nodes (`gpusim.node`) are read in the same way; see `Kind`.
 """
 
 from __future__ import annotations
@@ -63,12 +63,10 @@ def shipped_names() -> tuple[str, ...]:
 def load_config(config: str | Path | GPUConfig = "h200", overrides: Overrides = None) -> GPUConfig:
     """Return the configuration of a shipped name, a TOML file or a `GPUConfig`, with `overrides` applied.
 
-    overrides: {"sm.count": 66}, nested {"sm": {"count": 66}}, or strings "sm.count=66" whose value is read as
-        TOML (a bare word is a string, so that `issue.policy=lrr` needs no quotes). Their source becomes
-        "override".
+    overrides: {"sm.count": 66}, nested {"sm": {"count": 66}}, or strings "sm.count=66" whose value is read as TOML (a
+        bare word is a string, so that `issue.policy=lrr` needs no quotes). Their source becomes "override".
 
-    Raises ConfigError, naming the dotted key and the nearest real one, for an unknown name, key, unit or bad
-    value.
+    Raises ConfigError, naming the dotted key and the nearest real one, for an unknown name, key, unit or bad value.
     """
     return load(GPU, config, overrides)
 
@@ -108,8 +106,7 @@ def own_sources(config: str | Path) -> tuple[dict[str, str], str | None]:
 
 
 def diff(a: GPUConfig, b: GPUConfig) -> dict[str, tuple[Any, Any]]:
-    """Keys whose values differ, in file order, as {dotted key: (value in a, value in b)}. Sources do not
-    count."""
+    """Keys whose values differ, in file order, as {dotted key: (value in a, value in b)}. Sources do not count."""
     other = dict(b.items())
     return {key: (value, other[key]) for key, value in a.items() if value != other[key]}
 

@@ -81,11 +81,6 @@ class GPUConfig(Section):
         """Peak of device memory per SM clock cycle."""
         return self.dram.bandwidth_gb_s * 1e3 / self.gpu.clock_mhz
 
-    @property
-    def max_resident_blocks(self) -> int:
-        """Blocks that the whole GPU can hold at once if nothing else limits them."""
-        return self.sm.count * self.sm.max_blocks
-
     def time_us(self, cycles: float) -> float:
         """Microseconds that `cycles` SM clock cycles take."""
         return cycles / self.gpu.clock_mhz
@@ -97,10 +92,6 @@ class GPUConfig(Section):
             raise unknown(key, describe_keys())
         return self._sources[key]
 
-    def sources(self) -> Mapping[str, str]:
-        """Source of every dotted key, in file order."""
-        return dict(self._sources)
-
     def items(self) -> Iterator[tuple[str, Any]]:
         """Every dotted key and its value, in file order."""
         return items(self)
@@ -110,8 +101,7 @@ class GPUConfig(Section):
         return self.model_dump()
 
     def to_toml(self) -> str:
-        """The resolved tree as TOML with the source of every value; `load_config` reads it back to an equal
-        one."""
+        """The resolved tree as TOML with the source of every value; `load_config` reads it back to an equal one."""
         tables: dict[str, list[str]] = {}
         for key, value in self.items():
             table, name = key.rsplit(".", 1)

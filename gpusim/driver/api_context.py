@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpusim.driver.codes import DriverError, ResultCode
+from gpusim.driver.codes import ResultCode, fail_if, known
 from gpusim.driver.objects import Context
 from gpusim.driver.registry import entries, entry, nothing
 from gpusim.driver.state import Driver
@@ -23,6 +23,8 @@ entries(
     ),
     ("cuCtxPushCurrent_v2", "p", lambda driver, handle: driver.stack.append(driver.context_of(handle))),
     ("cuCtxGetFlags", "*i", lambda driver: driver.context().flags),
+    ("cuCtxSetFlags 12010", "u", lambda driver, flags: setattr(driver.context(), "flags", flags)),
+    ("cuCtxGetId 12000", "C *p", lambda driver, context: context.handle),
     ("cuCtxGetApiVersion", "(p) *i", lambda driver: _API_VERSION),
     anytime=True,
 )
@@ -42,8 +44,7 @@ def retain(driver: Driver, device: int) -> int:
 
 @entry("cuDevicePrimaryCtxRelease_v2", "D", anytime=True)
 def release(driver: Driver, device: int) -> None:
-    if driver.primary_references == 0:
-        raise DriverError(ResultCode.INVALID_CONTEXT)
+    fail_if(driver.primary_references == 0, ResultCode.INVALID_CONTEXT)
     driver.primary_references -= 1
     if driver.primary_references == 0:
         driver.clear(driver.primary)
@@ -61,9 +62,7 @@ def create(driver: Driver, flags: int, device: int) -> int:
 
 @entry("cuCtxDestroy_v2", "p", anytime=True)
 def destroy(driver: Driver, handle: int) -> None:
-    context = driver.others.get(handle)
-    if context is None:
-        raise DriverError(ResultCode.INVALID_CONTEXT)
+    context = known(driver.others.get(handle), ResultCode.INVALID_CONTEXT)
     driver.clear(context)
     del driver.others[handle]
     if driver.stack and driver.stack[-1] is context:
@@ -87,8 +86,7 @@ def set_current(driver: Driver, handle: int) -> None:
 
 @entry("cuCtxGetCurrent", "*p", anytime=True)
 def current(driver: Driver) -> int:
-    if not driver.initialized:
-        raise DriverError(ResultCode.NOT_INITIALIZED)
+    fail_if(not driver.initialized, ResultCode.NOT_INITIALIZED)
     return driver.stack[-1].handle if driver.stack else 0
 
 
@@ -99,16 +97,6 @@ def device_of(driver: Driver, context: Context | None = None) -> int:
     return 0
 
 
-@entry("cuCtxSetFlags", "u", since=12010, anytime=True)
-def set_flags(driver: Driver, flags: int) -> None:
-    driver.context().flags = flags
-
-
-@entry("cuCtxGetId", "C *p", since=12000, anytime=True)
-def identifier(driver: Driver, context: Context) -> int:
-    return context.handle
-
-
 @entry("cuCtxSynchronize")
 @entry("cuCtxSynchronize_v2", "C", since=13000)
 def synchronize(driver: Driver, context: Context | None = None) -> None:
@@ -117,13 +105,11 @@ def synchronize(driver: Driver, context: Context | None = None) -> None:
 
 @entry("cuCtxGetLimit", "*p i")
 def get_limit(driver: Driver, limit: int) -> int:
-    if limit not in _LIMITS:
-        raise DriverError(ResultCode.UNSUPPORTED_LIMIT)
+    fail_if(limit not in _LIMITS, ResultCode.UNSUPPORTED_LIMIT)
     return driver.context().limits.get(limit, _LIMITS[limit])
 
 
 @entry("cuCtxSetLimit", "i q")
 def set_limit(driver: Driver, limit: int, value: int) -> None:
-    if limit not in _LIMITS:
-        raise DriverError(ResultCode.UNSUPPORTED_LIMIT)
+    fail_if(limit not in _LIMITS, ResultCode.UNSUPPORTED_LIMIT)
     driver.context().limits[limit] = value

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.driver.codes import DriverError, ResultCode
+from gpusim.driver.codes import DriverError, ResultCode, fail_if
 from gpusim.driver.objects import COPY, FILL, DriverStream
 from gpusim.driver.registry import entry
 from gpusim.driver.state import Driver
@@ -39,8 +39,7 @@ def _copy(
         _check_device(driver, target, nbytes)
     if _on_device(driver, source) if of is None else of:
         _check_device(driver, source, nbytes)
-    if nbytes and not (target and source):
-        raise DriverError(ResultCode.INVALID_VALUE)
+    fail_if(nbytes and not (target and source), ResultCode.INVALID_VALUE)
     ctypes.memmove(target, source, nbytes)
 
 
@@ -80,8 +79,7 @@ class _Copy2D(ctypes.Structure):
 def _copy_2d(driver: Driver, block: _Copy2D) -> None:
     def start(side: str) -> tuple[int, int, bool]:
         kind, pitch = getattr(block, side + "kind") & 0xFFFFFFFF, getattr(block, side + "pitch")
-        if kind == _ARRAY:
-            raise DriverError(ResultCode.NOT_SUPPORTED)
+        fail_if(kind == _ARRAY, ResultCode.NOT_SUPPORTED)
         base = getattr(block, side + ("host" if kind == _HOST else "device"))
         device = kind == _DEVICE or (kind == _UNIFIED and _on_device(driver, base))
         pitch = pitch or block.width
@@ -107,8 +105,7 @@ def copy_2d_async(driver: Driver, request: int, stream: DriverStream) -> None:
 
 def _fill(kind: type[np.unsignedinteger], driver: Driver, address: int, value: int, count: int) -> None:
     size = np.dtype(kind).itemsize
-    if address % size:
-        raise DriverError(ResultCode.INVALID_VALUE)
+    fail_if(address % size, ResultCode.INVALID_VALUE)
     _check_device(driver, address, count * size)
     if count:
         driver.device.memory.view(address, count * size).view(kind)[...] = value

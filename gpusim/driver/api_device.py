@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 
 from gpusim.driver import attributes as A
-from gpusim.driver.codes import DriverError, ResultCode
+from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.registry import entries, entry, put_text
 from gpusim.driver.state import DEVICE_COUNT, Driver
 
@@ -29,14 +29,12 @@ def count(driver: Driver) -> int:
 
 @entry("cuDeviceGetAttribute", "*i i D", anytime=True)
 def attribute(driver: Driver, number: int, device: int) -> int:
-    if number < 1:
-        raise DriverError(ResultCode.INVALID_VALUE)
+    fail_if(number < 1, ResultCode.INVALID_VALUE)
     return A.device_attributes(driver.config).get(number, 0)
 
 
 @entry("cuDeviceGetByPCIBusId", "*i T", anytime=True)
 def by_pci_bus_id(driver: Driver, text: str) -> int:
     driver.check_device(0)
-    if text.lower() not in (A.PCI_BUS_ID, A.PCI_BUS_ID.removeprefix("0000:")):
-        raise DriverError(ResultCode.INVALID_DEVICE)
+    fail_if(text.lower() not in (A.PCI_BUS_ID, A.PCI_BUS_ID.removeprefix("0000:")), ResultCode.INVALID_DEVICE)
     return 0

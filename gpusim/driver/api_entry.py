@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpusim.driver.attributes import DRIVER_VERSION
-from gpusim.driver.codes import DriverError, ResultCode
+from gpusim.driver.codes import ResultCode, fail_if, known
 from gpusim.driver.registry import constant_text, entries, entry, find, nothing, put_int, put_pointer
 from gpusim.driver.state import Driver
 
@@ -20,18 +20,15 @@ entries(("cuProfilerStart", "", nothing), ("cuProfilerStop", "", nothing))
 
 @entry("cuInit", "u", anytime=True)
 def initialize(driver: Driver, flags: int) -> None:
-    if flags:
-        raise DriverError(ResultCode.INVALID_VALUE)
-    if driver.left_to_parent:
-        raise DriverError(ResultCode.NOT_INITIALIZED)
+    fail_if(flags, ResultCode.INVALID_VALUE)
+    fail_if(driver.left_to_parent, ResultCode.NOT_INITIALIZED)
     driver.initialized = True
 
 
 def _error_text(code: int, text: int, attribute: str) -> None:
-    known = next((each for each in ResultCode if each == code), None)
-    put_pointer(text, constant_text(getattr(known, attribute)) if known is not None else 0)
-    if known is None:
-        raise DriverError(ResultCode.INVALID_VALUE)
+    put_pointer(text, 0)
+    found = known(next((each for each in ResultCode if each == code), None), ResultCode.INVALID_VALUE)
+    put_pointer(text, constant_text(getattr(found, attribute)))
 
 
 @entry("cuGetProcAddress", "T p i (q)", since=11030, anytime=True)
@@ -41,5 +38,4 @@ def proc_address(driver: Driver, name: str, function: int, version: int, status:
     address = driver.address_of(found.symbol if found else name) or driver.address_of(f"{name}_v2")
     put_pointer(function, address or 0)
     put_int(status, _FOUND if address else _SYMBOL_NOT_FOUND)
-    if not address and not status:
-        raise DriverError(ResultCode.NOT_FOUND)
+    fail_if(not address and not status, ResultCode.NOT_FOUND)

@@ -6,7 +6,7 @@ import ctypes
 from collections import Counter
 from functools import partial
 
-from gpusim.driver.codes import DriverError, ResultCode
+from gpusim.driver.codes import ResultCode, fail_if, known
 from gpusim.driver.objects import NO_ORIGIN, Capture, DriverStream, Graph, UserObject, new_handle
 from gpusim.driver.registry import entries, entry, get_uint, nothing, put_int, put_pointer
 from gpusim.driver.state import Driver
@@ -31,8 +31,7 @@ entries(
 
 def _keep(driver: Driver, objects: Counter[int]) -> None:
     """Take references to user objects. Raises INVALID_VALUE for an unknown one."""
-    if any(handle not in driver.user_objects for handle in objects):
-        raise DriverError(ResultCode.INVALID_VALUE)
+    fail_if(any(handle not in driver.user_objects for handle in objects), ResultCode.INVALID_VALUE)
     for handle, count in objects.items():
         driver.user_objects[handle].references += count
 
@@ -40,9 +39,8 @@ def _keep(driver: Driver, objects: Counter[int]) -> None:
 def _release(driver: Driver, objects: Counter[int]) -> None:
     """Give references to user objects back; those without any are destroyed, on the driver's thread."""
     for handle, count in objects.items():
-        kept = driver.user_objects.get(handle)
-        if kept is None or count > kept.references:
-            raise DriverError(ResultCode.INVALID_VALUE)
+        kept = known(driver.user_objects.get(handle), ResultCode.INVALID_VALUE)
+        fail_if(count > kept.references, ResultCode.INVALID_VALUE)
         kept.references -= count
         if not kept.references:
             del driver.user_objects[handle]
@@ -54,25 +52,18 @@ def _release(driver: Driver, objects: Counter[int]) -> None:
 
 @entry("cuStreamBeginCapture_v2", "S u", since=10010)
 def begin(driver: Driver, stream: DriverStream, mode: int) -> None:
-    if mode not in _MODES:
-        raise DriverError(ResultCode.INVALID_VALUE)
-    if stream.handle in NO_ORIGIN:
-        raise DriverError(ResultCode.STREAM_CAPTURE_UNSUPPORTED)
-    if stream.capture is not None:
-        raise DriverError(ResultCode.ILLEGAL_STATE)
+    fail_if(mode not in _MODES, ResultCode.INVALID_VALUE)
+    fail_if(stream.handle in NO_ORIGIN, ResultCode.STREAM_CAPTURE_UNSUPPORTED)
+    fail_if(stream.capture is not None, ResultCode.ILLEGAL_STATE)
     Capture(stream).join(stream, frozenset())
 
 
 @entry("cuStreamEndCapture", "S p")
 def end(driver: Driver, stream: DriverStream, graph: int) -> None:
-    capture = stream.capture
     put_pointer(graph, 0)
-    if capture is None:
-        raise DriverError(ResultCode.ILLEGAL_STATE)
-    if capture.origin is not stream:
-        raise DriverError(ResultCode.STREAM_CAPTURE_UNMATCHED)
-    if not capture.close():
-        raise DriverError(ResultCode.STREAM_CAPTURE_UNJOINED)
+    capture = known(stream.capture, ResultCode.ILLEGAL_STATE)
+    fail_if(capture.origin is not stream, ResultCode.STREAM_CAPTURE_UNMATCHED)
+    fail_if(not capture.close(), ResultCode.STREAM_CAPTURE_UNJOINED)
     driver.graphs[capture.graph.handle] = capture.graph
     put_pointer(graph, capture.graph.handle)
 
@@ -101,8 +92,7 @@ def capture_info_with_edges(driver: Driver, stream: DriverStream) -> tuple[int |
 def exchange_mode(driver: Driver, mode: int) -> None:
     """What other threads may do during a capture: kept for who asks, and nothing is refused for it."""
     given = get_uint(mode)
-    if given not in _MODES:
-        raise DriverError(ResultCode.INVALID_VALUE)
+    fail_if(given not in _MODES, ResultCode.INVALID_VALUE)
     put_int(mode, driver.exchange_capture_mode(given))
 
 
@@ -149,10 +139,7 @@ def get_nodes(driver: Driver, graph: Graph, nodes: int, count: int) -> None:
 @entry("cuGraphNodeGetType", "p *i", anytime=True)
 def node_type(driver: Driver, handle: int) -> int:
     nodes = (node for graph in driver.graphs.values() for node in graph.nodes)
-    found = next((node for node in nodes if node.handle == handle), None)
-    if found is None:
-        raise DriverError(ResultCode.INVALID_VALUE)
-    return found.kind
+    return known(next((node for node in nodes if node.handle == handle), None), ResultCode.INVALID_VALUE).kind
 
 
 @entry("cuGraphExecUpdate_v2", "G G p", since=12000)
@@ -162,8 +149,7 @@ def update(driver: Driver, old: Graph, new: Graph, answer: int) -> None:
     put_int(answer, _UPDATED if same else _CHANGED)
     put_pointer(answer + 8, 0)
     put_pointer(answer + 16, 0)
-    if not same:
-        raise DriverError(ResultCode.GRAPH_EXEC_UPDATE_FAILURE)
+    fail_if(not same, ResultCode.GRAPH_EXEC_UPDATE_FAILURE)
     _keep(driver, new.objects)
     _release(driver, old.objects)
     old.nodes, old.objects = list(new.nodes), new.objects.copy()
@@ -204,7 +190,6 @@ def graph_keeps(driver: Driver, graph: Graph, handle: int, count: int, flags: in
 
 @entry("cuGraphReleaseUserObject", "G p u", anytime=True)
 def graph_releases(driver: Driver, graph: Graph, handle: int, count: int) -> None:
-    if count > graph.objects[handle]:
-        raise DriverError(ResultCode.INVALID_VALUE)
+    fail_if(count > graph.objects[handle], ResultCode.INVALID_VALUE)
     graph.objects.subtract({handle: count})
     _release(driver, Counter({handle: count}))

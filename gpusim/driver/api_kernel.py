@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 
 from gpusim.driver.attributes import compute_capability
-from gpusim.driver.codes import DriverError, ResultCode
+from gpusim.driver.codes import DriverError, ResultCode, fail_if
 from gpusim.driver.objects import LoadedKernel
 from gpusim.driver.registry import entries, entry, nothing
 from gpusim.driver.state import Driver
@@ -56,8 +56,7 @@ def get_attribute(driver: Driver, number: int, kernel: LoadedKernel) -> int:
         MAX_DYNAMIC_SHARED: sm.static_shared_bytes_max - program.static_shared_bytes,
         _CARVEOUT: -1,
     }
-    if number not in values and not 10 <= number <= 17:
-        raise DriverError(ResultCode.INVALID_VALUE)
+    fail_if(number not in values and not 10 <= number <= 17, ResultCode.INVALID_VALUE)
     return kernel.attributes.get(number, values.get(number, 0))
 
 
@@ -69,8 +68,7 @@ def set_attribute(driver: Driver, kernel: LoadedKernel, number: int, value: int)
         fits = -1 <= value <= 100
     else:
         fits = 10 <= number <= 17
-    if not fits:
-        raise DriverError(ResultCode.INVALID_VALUE)
+    fail_if(not fits, ResultCode.INVALID_VALUE)
     kernel.attributes[number] = value
 
 
@@ -82,8 +80,7 @@ def kernel_set_attribute(driver: Driver, number: int, value: int, kernel: Loaded
 @entry("cuOccupancyMaxActiveBlocksPerMultiprocessor", "*i K i q")
 @entry("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", "*i K i q (u)")
 def max_active_blocks(driver: Driver, kernel: LoadedKernel, threads: int, shared_bytes: int) -> int:
-    if threads < 1:
-        raise DriverError(ResultCode.INVALID_VALUE)
+    fail_if(threads < 1, ResultCode.INVALID_VALUE)
     return _blocks_per_sm(driver, kernel, threads, shared_bytes)
 
 
@@ -110,6 +107,5 @@ def potential_block_size(
         blocks = _blocks_per_sm(driver, kernel, threads, dynamic)
         if blocks * threads > best[0]:
             best = (blocks * threads, threads, blocks)
-    if not best[0]:
-        raise DriverError(ResultCode.LAUNCH_OUT_OF_RESOURCES)
+    fail_if(not best[0], ResultCode.LAUNCH_OUT_OF_RESOURCES)
     return best[2] * sm.count, best[1]

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from gpusim.driver.api_kernel import MAX_DYNAMIC_SHARED
-from gpusim.driver.codes import DriverError, ResultCode, say
+from gpusim.driver.codes import DriverError, ResultCode, fail_if, say
 from gpusim.driver.objects import KERNEL, DriverStream, LoadedKernel
 from gpusim.driver.registry import entry, get_pointer, get_uint
 from gpusim.driver.state import Driver
@@ -91,12 +91,10 @@ def run(
     values or a list that names one buffer. cluster: blocks per cluster, where the kernel does not say. Raises
     INVALID_VALUE, INVALID_CLUSTER_SIZE, LAUNCH_OUT_OF_RESOURCES, COOPERATIVE_LAUNCH_TOO_LARGE."""
     driver.log.attempts += 1
-    if 0 in grid or 0 in block:
-        raise DriverError(ResultCode.INVALID_VALUE)
+    fail_if(0 in grid or 0 in block, ResultCode.INVALID_VALUE)
     program = kernel.program
     allowed = kernel.attributes.get(MAX_DYNAMIC_SHARED, _WITHOUT_OPT_IN_BYTES - program.static_shared_bytes)
-    if shared_bytes > allowed:
-        raise DriverError(ResultCode.INVALID_VALUE)
+    fail_if(shared_bytes > allowed, ResultCode.INVALID_VALUE)
     described = Launch(program, grid, block, (), shared_bytes)
     values = _parameter_bytes(program, parameters, extra)
     work = partial(_simulate, driver, kernel, described, values, cooperative, cluster)
@@ -139,8 +137,7 @@ def _parameter_bytes(program: Program, parameters: int, extra: int) -> bytes:
         extra += 16
     if _BUFFER_POINTER in found and _BUFFER_SIZE in found:
         return ctypes.string_at(found[_BUFFER_POINTER], get_pointer(found[_BUFFER_SIZE]))
-    if program.parameters:
-        raise DriverError(ResultCode.INVALID_VALUE)
+    fail_if(program.parameters, ResultCode.INVALID_VALUE)
     return b""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from gpusim.driver.codes import DriverError, ResultCode
+from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 from gpusim.driver.objects import DEVICE, HOST, MANAGED, REGISTERED, Buffer, DriverStream
 from gpusim.driver.registry import entries, entry, get_pointer, get_uint, nothing
 from gpusim.driver.state import Driver
@@ -23,6 +23,11 @@ entries(
     ("cuMemAlloc_v2", "*p q", lambda driver, nbytes: driver.allocate(nbytes, DEVICE)),
     ("cuMemAllocHost_v2", "*p q", lambda driver, nbytes: driver.allocate(nbytes, HOST)),
     ("cuMemHostRegister_v2", "p q u", Driver.register),
+    (
+        "cuMemHostGetFlags",
+        "*i p",
+        lambda driver, address: known(driver.buffer_at(address), ResultCode.INVALID_VALUE).flags,
+    ),
     ("cuMemPrefetchAsync_v2", "(pqqup)", nothing),  # managed memory lies in device memory already
     ("cuMemAdvise_v2", "(pqiq)", nothing),  # advice changes nothing that is modelled
 )
@@ -53,9 +58,8 @@ def allocate_pitch(driver: Driver, width: int, height: int) -> tuple[int, int]:
 @entry("cuMemFreeHost", "p")
 def free(driver: Driver, address: int) -> None:
     if address:
-        buffer = driver.buffer_at(address)
-        if buffer is None or buffer.address != address:
-            raise DriverError(ResultCode.INVALID_VALUE)
+        buffer = known(driver.buffer_at(address), ResultCode.INVALID_VALUE)
+        fail_if(buffer.address != address, ResultCode.INVALID_VALUE)
         driver.free(buffer)
 
 
@@ -66,54 +70,41 @@ def free_async(driver: Driver, address: int, stream: DriverStream) -> None:
 
 
 def _not_in_a_graph(stream: DriverStream) -> None:
-    if stream.capture is not None:
-        raise DriverError(ResultCode.NOT_SUPPORTED, "memory cannot be allocated or freed in a graph")
+    message = "memory cannot be allocated or freed in a graph"
+    fail_if(stream.capture is not None, ResultCode.NOT_SUPPORTED, message)
 
 
 @entry("cuMemAllocManaged", "*p q u")
 def allocate_managed(driver: Driver, nbytes: int, flags: int) -> int:
-    if flags not in (1, 2):  # global or host
-        raise DriverError(ResultCode.INVALID_VALUE)
+    fail_if(flags not in (1, 2), ResultCode.INVALID_VALUE)  # global or host
     return driver.allocate(nbytes, MANAGED, flags)
 
 
 @entry("cuMemHostAlloc", "*p q u")
 def host_alloc(driver: Driver, nbytes: int, flags: int) -> int:
-    if flags & ~7:
-        raise DriverError(ResultCode.INVALID_VALUE)
+    fail_if(flags & ~7, ResultCode.INVALID_VALUE)
     return driver.allocate(nbytes, HOST, flags)
 
 
 @entry("cuMemHostUnregister", "p")
 def host_unregister(driver: Driver, address: int) -> None:
-    if (buffer := driver.buffer_at(address)) is None or buffer.kind != REGISTERED:
-        raise DriverError(ResultCode.HOST_MEMORY_NOT_REGISTERED)
+    buffer = known(driver.buffer_at(address), ResultCode.HOST_MEMORY_NOT_REGISTERED)
+    fail_if(buffer.kind != REGISTERED, ResultCode.HOST_MEMORY_NOT_REGISTERED)
     driver.free(buffer)
 
 
 @entry("cuMemHostGetDevicePointer_v2", "*p p (u)")
 def host_get_device_pointer(driver: Driver, address: int) -> int:
-    if (buffer := driver.buffer_at(address)) is None or buffer.kind not in (HOST, REGISTERED):
-        raise DriverError(ResultCode.INVALID_VALUE)
-    if not buffer.visible:
-        message = "this registered memory lies where the simulated device cannot reach it; use cuMemHostAlloc"
-        raise DriverError(ResultCode.NOT_SUPPORTED, message)
+    buffer = known(driver.buffer_at(address), ResultCode.INVALID_VALUE)
+    fail_if(buffer.kind not in (HOST, REGISTERED), ResultCode.INVALID_VALUE)
+    message = "this registered memory lies where the simulated device cannot reach it; use cuMemHostAlloc"
+    fail_if(not buffer.visible, ResultCode.NOT_SUPPORTED, message)
     return address
-
-
-@entry("cuMemHostGetFlags", "*i p")
-def host_get_flags(driver: Driver, address: int) -> int:
-    buffer = driver.buffer_at(address)
-    if buffer is None:
-        raise DriverError(ResultCode.INVALID_VALUE)
-    return buffer.flags
 
 
 @entry("cuMemGetAddressRange_v2", "*p *p p")
 def address_range(driver: Driver, address: int) -> tuple[int, int]:
-    allocation = driver.device.memory.holding(address)
-    if allocation is None:
-        raise DriverError(ResultCode.NOT_FOUND)
+    allocation = known(driver.device.memory.holding(address), ResultCode.NOT_FOUND)
     return allocation.address, allocation.nbytes
 
 
@@ -121,16 +112,13 @@ def _pointer_attribute(driver: Driver, number: int, address: int) -> int:
     """One attribute of `CUpointer_attribute`. Raises INVALID_VALUE."""
     buffer = driver.buffer_at(address)
     if buffer is None:  # a module's variable is memory too
-        allocation = driver.device.memory.holding(address)
-        if allocation is None:
-            raise DriverError(ResultCode.INVALID_VALUE)
+        allocation = known(driver.device.memory.holding(address), ResultCode.INVALID_VALUE)
         buffer = Buffer(driver.context(), allocation.address, allocation.nbytes, DEVICE, 0, 0)
     values = {1: driver.context().handle, 3: address, 4: address, 7: buffer.number, 17: 0}
     values |= {11: buffer.address, 12: buffer.nbytes, 18: buffer.nbytes, 19: buffer.address}
     values |= {2: _POINTER_KINDS[buffer.kind], 6: 0, 10: 0, 13: 1, 14: 0, 15: 0, 16: 3}
     values |= {_IS_MANAGED: buffer.kind == MANAGED, _DEVICE_ORDINAL: 0}
-    if number not in values or (number == 4 and buffer.kind == DEVICE):
-        raise DriverError(ResultCode.INVALID_VALUE)
+    fail_if(number not in values or (number == 4 and buffer.kind == DEVICE), ResultCode.INVALID_VALUE)
     return values[number]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from pathlib import Path
 
-from gpusim.driver.codes import DriverError, ResultCode
+from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 from gpusim.driver.images import read_image
 from gpusim.driver.objects import LoadedKernel, LoadedModule
 from gpusim.driver.registry import constant_text, entries, entry, nothing, put_pointer
@@ -65,10 +65,8 @@ def load_file(driver: Driver, path: str) -> int:
 @entry("cuLibraryUnload", "p", anytime=True)
 def library_unload(driver: Driver, handle: int) -> None:
     """Libraries belong to no context: they can be unloaded whichever is current."""
-    module = next((each.modules[handle] for each in driver.contexts() if handle in each.modules), None)
-    if module is None:
-        raise DriverError(ResultCode.INVALID_HANDLE)
-    module.unload()
+    modules = (context.modules.get(handle) for context in driver.contexts())
+    known(next((module for module in modules if module is not None), None)).unload()
 
 
 @entry("cuModuleGetGlobal_v2", "*p *p M T")
@@ -95,6 +93,5 @@ def enumerate_kernels(driver: Driver, handles: int, room: int, module: LoadedMod
 def parameter_info(driver: Driver, kernel: LoadedKernel, index: int) -> tuple[int, int]:
     """Offset and bytes of a parameter."""
     parameters = {each.index: each for each in kernel.program.parameters}
-    if index not in parameters:
-        raise DriverError(ResultCode.INVALID_VALUE)
+    fail_if(index not in parameters, ResultCode.INVALID_VALUE)
     return parameters[index].offset, parameters[index].size

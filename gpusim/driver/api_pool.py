@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 
-from gpusim.driver.codes import DriverError, ResultCode
+from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 from gpusim.driver.objects import new_handle
 from gpusim.driver.registry import entries, entry, nothing, put_int, put_pointer
 from gpusim.driver.state import DEFAULT_POOL, Driver
@@ -38,8 +38,8 @@ def create(driver: Driver) -> int:
 
 @entry("cuMemPoolDestroy", "p")
 def destroy(driver: Driver, pool: int) -> None:
-    if pool == DEFAULT_POOL or driver.pools.pop(pool, None) is None:
-        raise DriverError(ResultCode.INVALID_VALUE)
+    fail_if(pool == DEFAULT_POOL, ResultCode.INVALID_VALUE)
+    known(driver.pools.pop(pool, None), ResultCode.INVALID_VALUE)
 
 
 @entry("cuMemPoolGetAttribute", "P i p")
@@ -56,7 +56,6 @@ def get_attribute(driver: Driver, attributes: dict[int, int], number: int, value
 
 @entry("cuMemPoolSetAttribute", "P i p")
 def set_attribute(driver: Driver, attributes: dict[int, int], number: int, value: int) -> None:
-    if number not in _SWITCHES + _SIZES:
-        raise DriverError(ResultCode.INVALID_VALUE)
+    fail_if(number not in _SWITCHES + _SIZES, ResultCode.INVALID_VALUE)
     kind = ctypes.c_int if number in _SWITCHES else ctypes.c_uint64
     attributes[number] = kind.from_address(value).value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from gpusim.driver.codes import DriverError, ResultCode
+from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 from gpusim.driver.objects import HOST_CALL, DriverEvent, DriverStream
 from gpusim.driver.registry import entries, entry, nothing
 from gpusim.driver.state import Driver
@@ -14,10 +14,14 @@ _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_
 _HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 entries(
+    ("cuStreamDestroy_v2", "p", lambda driver, handle: known(driver.context().streams.pop(handle, None))),
+    ("cuEventDestroy_v2", "p", lambda driver, handle: known(driver.context().events.pop(handle, None))),
     ("cuStreamSynchronize", "S", lambda driver, stream: driver.wait_for_host_calls([stream.not_capturing()])),
     ("cuStreamGetFlags", "S *i", lambda driver, stream: stream.flags),
     ("cuStreamGetPriority", "S *i", lambda driver, stream: stream.priority),
     ("cuStreamGetId", "S *p", lambda driver, stream: stream.handle),
+    ("cuStreamGetCtx 9020", "S *p", lambda driver, stream: driver.context().handle),
+    ("cuStreamGetCtx_v2 12050", "S *p *p", lambda driver, stream: (driver.context().handle, 0)),
     ("cuStreamGetDevice", "S *i", lambda driver, stream: 0),
     ("cuStreamAttachMemAsync", "(ppqu)", nothing),  # managed memory is visible to host and device at any time
 )
@@ -26,33 +30,15 @@ entries(
 @entry("cuStreamCreate", "*p u")
 @entry("cuStreamCreateWithPriority", "*p u i")
 def create(driver: Driver, flags: int, priority: int = 0) -> int:
-    if flags & ~1:
-        raise DriverError(ResultCode.INVALID_VALUE)
+    fail_if(flags & ~1, ResultCode.INVALID_VALUE)
     stream = DriverStream(flags, priority)
     driver.context().streams[stream.handle] = stream
     return stream.handle
 
 
-@entry("cuStreamDestroy_v2", "p")
-def destroy(driver: Driver, handle: int) -> None:
-    if driver.context().streams.pop(handle, None) is None:
-        raise DriverError(ResultCode.INVALID_HANDLE)
-
-
 @entry("cuStreamQuery", "S")
 def query(driver: Driver, stream: DriverStream) -> None:
-    if any(not call.done() for call in stream.not_capturing().host_calls):
-        raise DriverError(ResultCode.NOT_READY)
-
-
-@entry("cuStreamGetCtx", "S *p", since=9020)
-def get_context(driver: Driver, stream: DriverStream) -> int:
-    return driver.context().handle
-
-
-@entry("cuStreamGetCtx_v2", "S *p *p", since=12050)
-def get_context_or_green(driver: Driver, stream: DriverStream) -> tuple[int, int]:
-    return driver.context().handle, 0
+    fail_if(any(not call.done() for call in stream.not_capturing().host_calls), ResultCode.NOT_READY)
 
 
 @entry("cuStreamWaitEvent", "S E (u)")
@@ -82,12 +68,6 @@ def event_create(driver: Driver, flags: int) -> int:
     return event.handle
 
 
-@entry("cuEventDestroy_v2", "p")
-def event_destroy(driver: Driver, handle: int) -> None:
-    if driver.context().events.pop(handle, None) is None:
-        raise DriverError(ResultCode.INVALID_HANDLE)
-
-
 @entry("cuEventRecord", "E S")
 @entry("cuEventRecordWithFlags", "E S (u)")
 def event_record(driver: Driver, event: DriverEvent, stream: DriverStream) -> None:
@@ -99,8 +79,7 @@ def event_record(driver: Driver, event: DriverEvent, stream: DriverStream) -> No
 @entry("cuEventQuery", "E")
 @entry("cuEventSynchronize", "E")
 def event_query(driver: Driver, event: DriverEvent) -> None:
-    if event.captured is not None:
-        raise DriverError(ResultCode.CAPTURED_EVENT)
+    fail_if(event.captured is not None, ResultCode.CAPTURED_EVENT)
 
 
 @entry("cuEventElapsedTime", "*f E E", since=2000)

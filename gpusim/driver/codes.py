@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import sys
 from enum import IntEnum
+from typing import TypeVar
+
+_Value = TypeVar("_Value")
 
 
 class ResultCode(IntEnum):
@@ -73,6 +76,19 @@ class DriverError(Exception):
     def __init__(self, code: ResultCode, message: str = ""):
         self.code, self.message = code, message
         super().__init__(code.symbol)
+
+
+def fail_if(condition: object, code: ResultCode, message: str = "") -> None:
+    """Raise DriverError where a condition holds."""
+    if condition:
+        raise DriverError(code, message)
+
+
+def known(value: _Value | None, code: ResultCode = ResultCode.INVALID_HANDLE) -> _Value:
+    """What was looked up. Raises DriverError where there is nothing."""
+    if value is None:
+        raise DriverError(code)
+    return value
 
 
 def say(message: str) -> None:

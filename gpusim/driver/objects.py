@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from gpusim.driver.codes import DriverError, ResultCode
+from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.launch.module import Module
 from isa import Program
 
@@ -73,8 +73,7 @@ class LoadedModule:
 
     def kernel(self, name: str) -> LoadedKernel:
         """A kernel by its mangled name. Raises NOT_FOUND."""
-        if name not in self.linked.kernels:
-            raise DriverError(ResultCode.NOT_FOUND)
+        fail_if(name not in self.linked.kernels, ResultCode.NOT_FOUND)
         if name not in self._kernels:
             self._kernels[name] = kernel = LoadedKernel(name, self)
             self.context.kernels[kernel.handle] = kernel
@@ -120,8 +119,7 @@ class DriverStream:
 
     def not_capturing(self) -> DriverStream:
         """The stream. Raises STREAM_CAPTURE_UNSUPPORTED if its work is being captured."""
-        if self.capture is not None:
-            raise DriverError(ResultCode.STREAM_CAPTURE_UNSUPPORTED)
+        fail_if(self.capture is not None, ResultCode.STREAM_CAPTURE_UNSUPPORTED)
         return self
 
 
@@ -178,10 +176,8 @@ class Capture:
 
     def join(self, stream: DriverStream, after: frozenset[CapturedWork]) -> None:
         """Let a stream take part, or wait for more. Raises STREAM_CAPTURE_MERGE, STREAM_CAPTURE_IMPLICIT."""
-        if stream.handle in NO_ORIGIN:
-            raise DriverError(ResultCode.STREAM_CAPTURE_IMPLICIT)
-        if stream.capture not in (None, self):
-            raise DriverError(ResultCode.STREAM_CAPTURE_MERGE)
+        fail_if(stream.handle in NO_ORIGIN, ResultCode.STREAM_CAPTURE_IMPLICIT)
+        fail_if(stream.capture not in (None, self), ResultCode.STREAM_CAPTURE_MERGE)
         if stream.capture is None:
             stream.capture = self
             self.streams.append(stream)

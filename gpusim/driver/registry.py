@@ -21,9 +21,9 @@ import ctypes
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, TypeVar
 
+from gpusim.driver.codes import ResultCode, known
 from gpusim.driver.state import Driver
 
 _TYPES: dict[str, Any] = {
@@ -40,12 +40,12 @@ _LOOKED_UP: dict[str, Callable[[Driver, int], Any]] = {
     "D": Driver.check_device,
     "C": Driver.context_or_current,
     "S": Driver.stream_of,
-    "E": Driver.event_of,
-    "K": Driver.kernel_of,
-    "M": Driver.module_of,
-    "G": Driver.graph_of,
-    "P": Driver.pool_of,
-    "T": lambda driver, address: get_text(address),
+    "E": lambda driver, handle: known(driver.context().events.get(handle)),
+    "K": lambda driver, handle: known(driver.context().kernels.get(handle)),
+    "M": lambda driver, handle: known(driver.context().modules.get(handle)),
+    "G": lambda driver, handle: known(driver.graphs.get(handle), ResultCode.INVALID_VALUE),
+    "P": lambda driver, handle: known(driver.pools.get(handle), ResultCode.INVALID_VALUE),
+    "T": lambda driver, address: ctypes.string_at(address).decode(),
 }
 _Run = TypeVar("_Run", bound=Callable[..., Any])
 
@@ -89,6 +89,7 @@ class EntryPoint:
 
 ENTRY_POINTS: dict[str, EntryPoint] = {}
 """By exported name."""
+_texts: dict[str, ctypes.Array[ctypes.c_char]] = {}
 
 
 def entry(
@@ -114,9 +115,10 @@ def entry(
 
 
 def entries(*rows: tuple[str, str, Callable[..., Any]], anytime: bool = False) -> None:
-    """Declare functions of an expression each: (symbol, signature, what runs it)."""
-    for symbol, signature, run in rows:
-        entry(symbol, signature, anytime=anytime)(run)
+    """Declare functions of an expression each: (symbol and the version that brought it, signature, what runs it)."""
+    for name, signature, run in rows:
+        symbol, _, since = name.partition(" ")
+        entry(symbol, signature, since=int(since or 0), anytime=anytime)(run)
 
 
 def nothing(driver: Driver, *_checked: object) -> None:
@@ -148,14 +150,9 @@ def put_text(address: int, room: int, text: str) -> None:
     ctypes.memmove(address, text.encode()[: room - 1] + b"\0", min(len(text.encode()), room - 1) + 1)
 
 
-@cache
-def _kept(text: str) -> ctypes.Array[ctypes.c_char]:
-    return ctypes.create_string_buffer(text.encode())
-
-
 def constant_text(text: str) -> int:
     """Address of a C string that stays where it is as long as the process lives."""
-    return ctypes.addressof(_kept(text))
+    return ctypes.addressof(_texts.setdefault(text, ctypes.create_string_buffer(text.encode())))
 
 
 def get_pointer(address: int) -> int:
@@ -166,8 +163,3 @@ def get_pointer(address: int) -> int:
 def get_uint(address: int) -> int:
     """The unsigned 32-bit integer at an address."""
     return ctypes.c_uint32.from_address(address).value
-
-
-def get_text(address: int) -> str:
-    """The C string at an address."""
-    return ctypes.string_at(address).decode()

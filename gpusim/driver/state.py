@@ -12,23 +12,12 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from gpusim.config import GPUConfig, load_config
-from gpusim.driver.codes import DriverError, ResultCode
+from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 from gpusim.driver.log import LaunchLog
-from gpusim.driver.objects import (
-    HOST_CALL,
-    REGISTERED,
-    Buffer,
-    Context,
-    DriverEvent,
-    DriverStream,
-    Graph,
-    LoadedKernel,
-    LoadedModule,
-    UserObject,
-)
+from gpusim.driver.objects import HOST_CALL, REGISTERED, Buffer, Context, DriverStream, Graph, UserObject
 from gpusim.errors import OutOfDeviceMemory
 
 if TYPE_CHECKING:
@@ -38,7 +27,6 @@ DEVICE_COUNT = 1
 DEFAULT_POOL = 0x5EED_0000_0008
 """Handle of the device's memory pool."""
 _DEFAULT_STREAMS = (0, 1, 2)  # null, legacy, per thread
-_Object = TypeVar("_Object")
 
 
 class Driver:
@@ -99,8 +87,7 @@ class Driver:
 
     def context(self) -> Context:
         """The current context. Raises INVALID_CONTEXT."""
-        if not self.stack:
-            raise DriverError(ResultCode.INVALID_CONTEXT)
+        fail_if(not self.stack, ResultCode.INVALID_CONTEXT)
         return self.stack[-1]
 
     def contexts(self) -> tuple[Context, ...]:
@@ -109,7 +96,8 @@ class Driver:
 
     def context_of(self, handle: int) -> Context:
         """The context of a handle. Raises INVALID_CONTEXT."""
-        return _one_of({each.handle: each for each in self.contexts()}, handle, ResultCode.INVALID_CONTEXT)
+        found = (each for each in self.contexts() if each.handle == handle)
+        return known(next(found, None), ResultCode.INVALID_CONTEXT)
 
     def context_or_current(self, handle: int) -> Context:
         """The context of a handle, the current one for 0. Raises INVALID_CONTEXT."""
@@ -117,10 +105,8 @@ class Driver:
 
     def check_device(self, number: int) -> int:
         """The number of a device. Raises NOT_INITIALIZED, INVALID_DEVICE."""
-        if not self.initialized:
-            raise DriverError(ResultCode.NOT_INITIALIZED)
-        if not 0 <= number < DEVICE_COUNT:
-            raise DriverError(ResultCode.INVALID_DEVICE)
+        fail_if(not self.initialized, ResultCode.NOT_INITIALIZED)
+        fail_if(not 0 <= number < DEVICE_COUNT, ResultCode.INVALID_DEVICE)
         return number
 
     def stream_of(self, handle: int) -> DriverStream:
@@ -128,27 +114,7 @@ class Driver:
         streams = self.context().streams
         if handle in _DEFAULT_STREAMS and handle not in streams:
             streams[handle] = DriverStream(handle=handle)
-        return _one_of(streams, handle)
-
-    def event_of(self, handle: int) -> DriverEvent:
-        """The event of a handle in the current context. Raises INVALID_HANDLE."""
-        return _one_of(self.context().events, handle)
-
-    def module_of(self, handle: int) -> LoadedModule:
-        """The module of a handle in the current context. Raises INVALID_HANDLE."""
-        return _one_of(self.context().modules, handle)
-
-    def kernel_of(self, handle: int) -> LoadedKernel:
-        """The kernel of a handle in the current context. Raises INVALID_HANDLE."""
-        return _one_of(self.context().kernels, handle)
-
-    def graph_of(self, handle: int) -> Graph:
-        """The graph of a handle. Raises INVALID_VALUE."""
-        return _one_of(self.graphs, handle, ResultCode.INVALID_VALUE)
-
-    def pool_of(self, handle: int) -> dict[int, int]:
-        """Attributes of a memory pool. Raises INVALID_VALUE."""
-        return _one_of(self.pools, handle, ResultCode.INVALID_VALUE)
+        return known(streams.get(handle))
 
     def clear(self, context: Context) -> None:
         """Give back everything that a context owns, and its error."""
@@ -170,8 +136,7 @@ class Driver:
 
     def allocate(self, nbytes: int, kind: str, flags: int = 0) -> int:
         """Address of new memory. Raises INVALID_VALUE for no bytes, OUT_OF_MEMORY."""
-        if nbytes == 0:
-            raise DriverError(ResultCode.INVALID_VALUE)
+        fail_if(nbytes == 0, ResultCode.INVALID_VALUE)
         number, context = next(self._buffer_numbers), self.context()
         try:
             address = self.device.memory.alloc(nbytes, f"{kind} allocation {number}")
@@ -182,8 +147,7 @@ class Driver:
 
     def register(self, address: int, nbytes: int, flags: int) -> None:
         """Make memory of the host known. Raises HOST_MEMORY_ALREADY_REGISTERED, INVALID_VALUE."""
-        if nbytes == 0 or address == 0:
-            raise DriverError(ResultCode.INVALID_VALUE)
+        fail_if(nbytes == 0 or address == 0, ResultCode.INVALID_VALUE)
         number, context = next(self._buffer_numbers), self.context()
         memory = self.device.memory
         visible = address > memory.base
@@ -255,11 +219,3 @@ class Driver:
             self._host_thread = None
         if self._device is not None:
             self._device.close()
-
-
-def _one_of(
-    owned: Mapping[int, _Object], handle: int, otherwise: ResultCode = ResultCode.INVALID_HANDLE
-) -> _Object:
-    if handle not in owned:
-        raise DriverError(otherwise)
-    return owned[handle]
