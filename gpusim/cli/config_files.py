@@ -12,7 +12,7 @@ from gpusim.cli import EXIT_OK, UserError
 from gpusim.cli.parser import add_command, add_json_option, add_set_option
 
 if TYPE_CHECKING:
-    from gpusim.config.derived import Derived
+    from gpusim.config.derived import DerivedValue
 
 _EXIT_WRONG = 1
 
@@ -109,7 +109,7 @@ def schema(options: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def derived_lines(rows: tuple[Derived, ...]) -> list[str]:
+def derived_lines(rows: tuple[DerivedValue, ...]) -> list[str]:
     """Derived values under their headings."""
     names = max(len(row.name) for row in rows)
     values = max(len(row.text) for row in rows)
@@ -123,7 +123,7 @@ def derived_lines(rows: tuple[Derived, ...]) -> list[str]:
     return lines
 
 
-def derived_json(rows: tuple[Derived, ...]) -> dict[str, dict[str, Any]]:
+def derived_json(rows: tuple[DerivedValue, ...]) -> dict[str, dict[str, Any]]:
     """Derived values by name, in the units that the names carry."""
     return {row.name: {"value": row.value, "group": row.group, "meaning": row.meaning} for row in rows}
 

@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from gpusim.config.load import diff, load_config, shipped_names, toml_value
-from gpusim.config.models import GPUConfig, describe_keys
+from gpusim.config.keys import toml_value
+from gpusim.config.load import diff, load_config, shipped_names
+from gpusim.config.models import describe_keys
 from gpusim.config.schema import FILE_NAME
 from gpusim.errors import ConfigError
 
@@ -23,37 +24,23 @@ def new_file(name: str, base: str, overrides: Iterable[str], path: Path) -> str:
     if path.stem in shipped_names():
         raise ConfigError(f"{path.stem!r} is a shipped configuration; a file of another name can be told from it")
     before = load_config(base)
-    after = load_config(base, overrides)
-    changed = {key: pair[1] for key, pair in diff(before, after).items() if key != "gpu.name"}
-    lines = [
+    values, meaning = dict(before.items()), describe_keys()
+    changed = {key: pair[1] for key, pair in diff(before, load_config(base, overrides)).items() if key != "gpu.name"}
+    tables = {"gpu": [f"name = {toml_value(name)}"]}
+    for key, value in (changed or {key: values[key] for key in _OFTEN}).items():
+        table, last = key.rsplit(".", 1)
+        line = f"{last} = {toml_value(value)}  # {meaning[key]}"
+        line = f"{line}; {toml_value(values[key])} in the base" if changed else f"# {line}"
+        tables.setdefault(table, []).append(line)
+    head = [
         f"#:schema {FILE_NAME}",
         f"# {name}: what differs from {before.gpu.name}.",
         f"# `gpusim config check {path.name}` says what follows from it, `gpusim config keys` what else there is.",
         f"base = {toml_value(_base_from(base, path))}",
-        "",
-        "[gpu]",
-        f"name = {toml_value(name)}",
     ]
-    if changed:
-        for key, value in changed.items():
-            lines += _line(lines, before, key, f"{toml_value(value)}")
-    else:
-        for key in _OFTEN:
-            lines += _line(lines, before, key, toml_value(dict(before.items())[key]), comment="# ")
-    lines += ["", "# A value may carry where it comes from:", '# count = { value = 132, source = "spec: data sheet" }']
-    return "\n".join(lines) + "\n"
-
-
-def _line(lines: list[str], before: GPUConfig, key: str, value: str, comment: str = "") -> list[str]:
-    table, last = key.rsplit(".", 1)
-    head = [] if _table_of(lines) == table else ["", f"[{table}]"]
-    was = "" if comment else f"; {toml_value(dict(before.items())[key])} in the base"
-    return [*head, f"{comment}{last} = {value}  # {describe_keys()[key]}{was}"]
-
-
-def _table_of(lines: list[str]) -> str | None:
-    heads = [line for line in lines if line.startswith("[")]
-    return heads[-1].strip("[]") if heads else None
+    tail = ["# A value may carry where it comes from:", '# count = { value = 132, source = "spec: data sheet" }']
+    parts = [head, *([f"[{table}]", *lines] for table, lines in tables.items()), tail]
+    return "\n\n".join("\n".join(part) for part in parts) + "\n"
 
 
 def _base_from(base: str, path: Path) -> str:

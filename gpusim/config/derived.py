@@ -12,7 +12,7 @@ from gpusim.config.models import GPUConfig
 
 
 @dataclass(frozen=True)
-class Derived:
+class DerivedValue:
     """One number that follows from a configuration.
 
     name: unique, with its unit as a suffix. group: heading it belongs under. unit: as printed, after `scale` has been
@@ -69,7 +69,7 @@ def registers_at_full_occupancy(config: GPUConfig) -> int:
     return min(per_warp // config.gpu.warp_size, sm.max_registers_per_thread)
 
 
-def derive(config: GPUConfig) -> tuple[Derived, ...]:
+def derive(config: GPUConfig) -> tuple[DerivedValue, ...]:
     """All derived values, in the order in which they are printed."""
     return (*_rates(config), *_bandwidths(config), *_ridges(config), *_occupancy(config), *_balance(config))
 
@@ -81,25 +81,26 @@ def _matrix_multiply_adds(config: GPUConfig) -> int:
     return 16 * 8 * (16 if capability >= 80 else 8)
 
 
-def _rates(config: GPUConfig) -> list[Derived]:
+def _rates(config: GPUConfig) -> list[DerivedValue]:
     group, peaks, pipes = "peak rates", peak_operations_per_s(config), config.pipes
+    flops = ("TFLOP/s", 1e12)
     lanes_per_s = config.sm.count * config.sm.sub_partitions * config.gpu.clock_mhz * 1e6 * config.gpu.warp_size
     words = {"FP32": "single precision", "FP64": "double precision", "FP16": "packed half precision"}
     rows = [
-        Derived(group, f"{kind.lower()}_flop_s", peaks[kind], f"{text}, a fused multiply-add as two", "TFLOP/s", 1e12)
+        DerivedValue(group, f"{kind.lower()}_flop_s", peaks[kind], f"{text}, a fused multiply-add as two", *flops)
         for kind, text in words.items()
     ]
     alu, xu = pipes.alu.initiation_cycles, pipes.xu.initiation_cycles
     return [
         *rows,
-        Derived(group, "tensor_flop_s", peaks["tensor"], "16-bit matrix products by mma.sync", "TFLOP/s", 1e12),
-        Derived(group, "int32_op_s", lanes_per_s / alu, "additions, logic", "Top/s", 1e12),
-        Derived(group, "special_op_s", lanes_per_s / xu, "MUFU", "Top/s", 1e12),
-        Derived(group, "issue_s", lanes_per_s / config.gpu.warp_size, "warp instructions", "G/s", 1e9),
+        DerivedValue(group, "tensor_flop_s", peaks["tensor"], "16-bit matrix products by mma.sync", *flops),
+        DerivedValue(group, "int32_op_s", lanes_per_s / alu, "additions, logic", "Top/s", 1e12),
+        DerivedValue(group, "special_op_s", lanes_per_s / xu, "MUFU", "Top/s", 1e12),
+        DerivedValue(group, "issue_s", lanes_per_s / config.gpu.warp_size, "warp instructions", "G/s", 1e9),
     ]
 
 
-def _bandwidths(config: GPUConfig) -> list[Derived]:
+def _bandwidths(config: GPUConfig) -> list[DerivedValue]:
     group, sms, hz = "bandwidths", config.sm.count, config.gpu.clock_mhz * 1e6
     peaks, shared = peak_bytes_per_cycle(config), config.shared
     banks = sms * shared.banks * shared.bank_bytes / shared.wavefront_cycles
@@ -115,17 +116,17 @@ def _bandwidths(config: GPUConfig) -> list[Derived]:
         each
         for name, cycle, meaning in rows
         for each in (
-            Derived(group, f"{name}_bytes_s", cycle * hz, meaning, "TB/s", 1e12),
-            Derived(group, f"{name}_bytes_per_cycle_sm", cycle / sms, "the same per SM and cycle", "B"),
+            DerivedValue(group, f"{name}_bytes_s", cycle * hz, meaning, "TB/s", 1e12),
+            DerivedValue(group, f"{name}_bytes_per_cycle_sm", cycle / sms, "the same per SM and cycle", "B"),
         )
     ]
 
 
-def _ridges(config: GPUConfig) -> list[Derived]:
+def _ridges(config: GPUConfig) -> list[DerivedValue]:
     operations, peaks = peak_operations_per_s(config), peak_bytes_per_cycle(config)
     hz = config.gpu.clock_mhz * 1e6
     return [
-        Derived(
+        DerivedValue(
             "ridge points",
             f"{kind.lower()}_{level.lower()}_flop_per_byte",
             operations[kind] / (peaks[level] * hz),
@@ -137,23 +138,23 @@ def _ridges(config: GPUConfig) -> list[Derived]:
     ]
 
 
-def _occupancy(config: GPUConfig) -> list[Derived]:
+def _occupancy(config: GPUConfig) -> list[DerivedValue]:
     group, sm, lanes = "occupancy limits", config.sm, config.gpu.warp_size
     threads = min(sm.max_threads, sm.max_warps * lanes)
     least, shared = -(-threads // sm.max_blocks), sm.shared_bytes * lanes // threads
     registers = registers_at_full_occupancy(config)
     return [
-        Derived(group, "warps_per_sm", sm.max_warps, "resident warps of an SM"),
-        Derived(group, "blocks_per_sm", sm.max_blocks, "resident blocks of an SM"),
-        Derived(group, "threads_per_sm", threads, "resident threads of an SM"),
-        Derived(group, "threads", threads * sm.count, "resident threads of the GPU"),
-        Derived(group, "least_block_threads", least, "threads of a block at least, to fill an SM"),
-        Derived(group, "full_occupancy_registers", registers, "registers per thread with all warps resident"),
-        Derived(group, "full_occupancy_shared_bytes", shared, "shared memory for each warp, all resident", "B"),
+        DerivedValue(group, "warps_per_sm", sm.max_warps, "resident warps of an SM"),
+        DerivedValue(group, "blocks_per_sm", sm.max_blocks, "resident blocks of an SM"),
+        DerivedValue(group, "threads_per_sm", threads, "resident threads of an SM"),
+        DerivedValue(group, "threads", threads * sm.count, "resident threads of the GPU"),
+        DerivedValue(group, "least_block_threads", least, "threads of a block at least, to fill an SM"),
+        DerivedValue(group, "full_occupancy_registers", registers, "registers per thread with all warps resident"),
+        DerivedValue(group, "full_occupancy_shared_bytes", shared, "shared memory for each warp, all resident", "B"),
     ]
 
 
-def _balance(config: GPUConfig) -> list[Derived]:
+def _balance(config: GPUConfig) -> list[DerivedValue]:
     group, sm, peaks = "balance", config.sm, peak_bytes_per_cycle(config)
     balance = config.dram_bytes_per_cycle * config.gpu.clock_mhz * 1e6 / peak_operations_per_s(config)["FP32"]
     flight = peaks["DRAM"] * config.dram.latency_cycles / sm.count
@@ -161,12 +162,12 @@ def _balance(config: GPUConfig) -> list[Derived]:
     most_l1 = sm.unified_l1_bytes - sm.shared_capacities_bytes[0]
     channel = config.dram.bandwidth_gb_s * 1e9 / config.dram.channels
     return [
-        Derived(group, "machine_balance", balance, "device memory for single precision", "B/FLOP"),
-        Derived(group, "l2_bytes_per_sm", config.l2.bytes / sm.count, "L2 for each SM", "KiB", 1024),
-        Derived(group, "l2_slice_bytes", config.l2.bytes / config.l2.slices, "a slice of L2", "KiB", 1024),
-        Derived(group, "most_l1_bytes", most_l1, "L1 of an SM with the least shared memory", "KiB", 1024),
-        Derived(group, "registers_bytes", 4 * sm.registers * sm.count, "registers of the GPU", "MiB", 1 << 20),
-        Derived(group, "dram_channel_bytes_s", channel, "a channel of device memory", "GB/s", 1e9),
-        Derived(group, "flight_bytes_per_sm", flight, "under way in each SM to fill memory (Little)", "KiB", 1024),
-        Derived(group, "most_flight_bytes_per_sm", most_flight, "what an SM can have under way", "KiB", 1024),
+        DerivedValue(group, "machine_balance", balance, "device memory for single precision", "B/FLOP"),
+        DerivedValue(group, "l2_bytes_per_sm", config.l2.bytes / sm.count, "L2 for each SM", "KiB", 1024),
+        DerivedValue(group, "l2_slice_bytes", config.l2.bytes / config.l2.slices, "a slice of L2", "KiB", 1024),
+        DerivedValue(group, "most_l1_bytes", most_l1, "L1 of an SM with the least shared memory", "KiB", 1024),
+        DerivedValue(group, "registers_bytes", 4 * sm.registers * sm.count, "registers of the GPU", "MiB", 1 << 20),
+        DerivedValue(group, "dram_channel_bytes_s", channel, "a channel of device memory", "GB/s", 1e9),
+        DerivedValue(group, "flight_bytes_per_sm", flight, "under way in each SM to fill memory (Little)", "KiB", 1024),
+        DerivedValue(group, "most_flight_bytes_per_sm", most_flight, "what an SM can have under way", "KiB", 1024),
     ]

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import PrivateAttr, model_validator
 
+from gpusim.config.keys import toml_value, unknown
 from gpusim.config.sections import (
     L1,
     L2,
@@ -80,11 +81,6 @@ class GPUConfig(Section):
         """Peak of device memory per SM clock cycle."""
         return self.dram.bandwidth_gb_s * 1e3 / self.gpu.clock_mhz
 
-    @property
-    def max_resident_blocks(self) -> int:
-        """Blocks that the whole GPU can hold at once if nothing else limits them."""
-        return self.sm.count * self.sm.max_blocks
-
     def time_us(self, cycles: float) -> float:
         """Microseconds that `cycles` SM clock cycles take."""
         return cycles / self.gpu.clock_mhz
@@ -93,14 +89,8 @@ class GPUConfig(Section):
         """Where the value of a dotted key comes from: 'spec: ...', 'microbenchmark: ...', 'fitted: ...',
         'assumed: ...', 'user' or 'override'. Raises ConfigError for a key that does not exist."""
         if key not in self._sources:
-            from gpusim.config.load import unknown_key
-
-            raise unknown_key(key)
+            raise unknown(key, describe_keys())
         return self._sources[key]
-
-    def sources(self) -> Mapping[str, str]:
-        """Source of every dotted key, in file order."""
-        return dict(self._sources)
 
     def items(self) -> Iterator[tuple[str, Any]]:
         """Every dotted key and its value, in file order."""
@@ -111,11 +101,13 @@ class GPUConfig(Section):
         return self.model_dump()
 
     def to_toml(self) -> str:
-        """The resolved tree as TOML with the source of every value; `load_config` reads it back to an equal
-        one."""
-        from gpusim.config.load import to_toml
-
-        return to_toml(self)
+        """The resolved tree as TOML with the source of every value; `load_config` reads it back to an equal one."""
+        tables: dict[str, list[str]] = {}
+        for key, value in self.items():
+            table, name = key.rsplit(".", 1)
+            line = f"{name} = {{ value = {toml_value(value)}, source = {toml_value(self.source(key))} }}"
+            tables.setdefault(table, []).append(line)
+        return "\n\n".join("\n".join((f"[{table}]", *lines)) for table, lines in tables.items()) + "\n"
 
 
 @cache

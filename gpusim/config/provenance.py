@@ -14,7 +14,7 @@ KINDS = ("spec", "microbenchmark", "reported", "fitted", "assumed")
 
 
 @dataclass(frozen=True)
-class Provenance:
+class SourceCounts:
     """own: how many values the file itself gives, by kind of source. base: what gives the others. inherited: how many
     these are; their sources speak of the base, so for this GPU they are assumptions unless the base's are specified for
     both."""
@@ -24,9 +24,9 @@ class Provenance:
     inherited: int
 
 
-def provenance(config: str | Path) -> Provenance:
+def provenance(config: str | Path) -> SourceCounts:
     """Count the sources of a file's own values. Raises ConfigError for a file that cannot be read."""
     sources, base = own_sources(config)
     counts = Counter(source.partition(":")[0] for source in sources.values())
     own = {kind: counts.pop(kind, 0) for kind in KINDS} | dict(counts)
-    return Provenance(own, base, len(describe_keys()) - len(sources))
+    return SourceCounts(own, base, len(describe_keys()) - len(sources))

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpusim.config.load import shipped_names, unit_of
+from gpusim.config.keys import unit_of
+from gpusim.config.load import shipped_names
 from gpusim.config.models import GPUConfig
 
 FILE_NAME = "gpusim.schema.json"

@@ -1,9 +1,7 @@
-"""The configuration's sections, one class each: every key, what it means, its unit (in the name) and its
-range.
+"""The configuration's sections, one class each: every key, what it means, its unit (in the name) and its range.
 
-Keys have no defaults: a configuration file, or the one it is based on, gives every value and where it comes
-from. All times are SM clock cycles. One long file, because it is one table: the reference of the
-configuration.
+Keys have no defaults: a configuration file, or the one it is based on, gives every value and where it comes from. All
+times are SM clock cycles. One long file, because it is one table: the reference of the configuration.
 """
 
 from __future__ import annotations
@@ -76,9 +74,7 @@ class Sm(Section):
     """How many SMs there are and what one holds (registers are 32 bits wide)."""
 
     count: Count = _doc("SMs that are enabled")
-    gpcs: Gpcs = _doc(
-        "graphics processing clusters that the SMs are divided among; a thread block cluster lies in one"
-    )
+    gpcs: Gpcs = _doc("graphics processing clusters that the SMs are divided among; a thread block cluster lies in one")
     tpc_gpcs: tuple[Annotated[int, Field(ge=0)], ...] = _doc(
         "GPC of each TPC, that is of each pair of SMs (`crossbar.sms_per_port`), in the order in which they get "
         "blocks; for any other number of TPCs than are listed they go round the GPCs"
@@ -151,12 +147,8 @@ class Issue(Section):
     indirect_branch_latency_cycles: Cycles = _doc("the same for a return and other branches to an address in registers")
     bsync_latency_cycles: Cycles = _doc("cycles from a BSYNC until the warp issues again, whoever waits or goes on")
     bsync_after_branch_cycles: Cycles = _doc("cycles from a taken branch until a BSYNC at its target can issue")
-    old_group_cycles: Cycles = _doc(
-        "further cycles if a group of lanes goes on that is not the last one left behind"
-    )
-    bar_base_cycles: Cycles = _doc(
-        "barrier: cycles from the last arrival until the first warp runs, for no warps"
-    )
+    old_group_cycles: Cycles = _doc("further cycles if a group of lanes goes on that is not the last one left behind")
+    bar_base_cycles: Cycles = _doc("barrier: cycles from the last arrival until the first warp runs, for no warps")
     bar_per_warp_cycles: Cycles = _doc("barrier: further cycles for each warp of the block")
     exit_cycles: Cycles = _doc("EXIT: cycles until the warp has left, spent as a branch's are")
     last_in_line_cycles: Cycles = _doc("further cycles of a branch to the last instruction of a line")
@@ -210,19 +202,11 @@ class MemoryInstruction(Section):
     load_source_release_cycles: Cycles = _doc(
         "global load: issue until the address registers may be overwritten"
     )
-    store_source_release_cycles: Cycles = _doc(
-        "global store of one register: issue until its sources are free"
-    )
-    shared_load_source_release_cycles: Cycles = _doc(
-        "shared load: issue until the address registers are free"
-    )
-    shared_store_source_release_cycles: Cycles = _doc(
-        "shared store of one register: issue until its sources are free"
-    )
+    store_source_release_cycles: Cycles = _doc("global store of one register: issue until its sources are free")
+    shared_load_source_release_cycles: Cycles = _doc("shared load: issue until the address registers are free")
+    shared_store_source_release_cycles: Cycles = _doc("shared store of one register: issue until its sources are free")
     store_drain_cycles: Cycles = _doc("from when a store is on its way to L2 until its warp may end")
-    store_source_release_per_register_cycles: Cycles = _doc(
-        "further cycles for each further data register of a store"
-    )
+    store_source_release_per_register_cycles: Cycles = _doc("further cycles for each further data register of a store")
     constant_source_release_cycles: Cycles = _doc("LDC: issue until the address registers are free")
     address_interval_cycles: Count = _doc("between two constant loads, or reads of special registers, of an SM")
     s2r_latency_cycles: Count = _doc("S2R: issue until the special register's value can be used")
@@ -231,9 +215,7 @@ class MemoryInstruction(Section):
     match_latency_cycles: Count = _doc("MATCH")
     redux_latency_cycles: Count = _doc("REDUX")
     fence_cta_latency_cycles: Cycles = _doc("MEMBAR at block scope")
-    fence_gpu_latency_cycles: Cycles = _doc(
-        "MEMBAR at device and system scope, beyond the stores it waits for"
-    )
+    fence_gpu_latency_cycles: Cycles = _doc("MEMBAR at device and system scope, beyond the stores it waits for")
 
 
 class Shared(Section):
@@ -276,8 +258,7 @@ class L1(Section):
         return self.line_bytes // self.sector_bytes
 
     def ways(self, l1_bytes: int) -> int:
-        """Ways of each set when `l1_bytes` of the unified memory are cache (0 if there is less than one
-        way)."""
+        """Ways of each set when `l1_bytes` of the unified memory are cache (0 if there is less than one way)."""
         return l1_bytes // (self.line_bytes * self.sets)
 
 
@@ -343,9 +324,7 @@ class Crossbar(Section):
     `l2.latency_near_cycles`."""
 
     sms_per_port: Count = _doc("SMs that share a port")
-    port_request_bytes_per_cycle: Count = _doc(
-        "bytes a port can send to L2 in a cycle (headers and store data)"
-    )
+    port_request_bytes_per_cycle: Count = _doc("bytes a port can send to L2 in a cycle (headers and store data)")
     port_reply_bytes_per_cycle: Count = _doc("bytes a port can take from L2 in a cycle")
     sm_reply_bytes_per_cycle: Count = _doc("bytes one SM of a port can take in a cycle")
     request_header_bytes: Count = _doc("bytes of a request besides store data")
@@ -393,6 +372,9 @@ class L2(Section):
     atomic_whole_sector_cycles: Rate = _doc("the same if the request updates all eight words of its sectors")
     atomic_same_address_cycles: Rate = _doc("cycles of a slice's atomic unit per request at least: one address")
     partial_write_cycles: Rate = _doc("cycles of a slice's atomic unit per sector that a store writes in part")
+    # A numerical method and no property of a GPU. It is not derived from the latencies all the same: the windows of the
+    # shipped machines (200 cycles of at most 213 or 219, 150 of 173 or 184, 130 of 156) follow no common rule, and a
+    # window's length shows in cycles: what one cannot resolve (SM to SM, the host's calls) takes as long as one.
     lookahead_cycles: Count = _doc("no reply reaches an SM sooner after its request: the length of a window")
 
     @model_validator(mode="after")

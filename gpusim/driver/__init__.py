@@ -1,7 +1,8 @@
 """A CUDA driver in Python: what `libcuda.so.1` does on a machine with a GPU, done by a simulated one.
 
-Reading order: `elf.py` (a shared library without a compiler), `registry.py` (the API as a table), `library.py` (how C
-code gets here), `state.py` (contexts, memory, streams), `graphs.py` (work of streams, done or captured), then
-`api_*.py`, one file for each chapter of the CUDA Driver API's documentation, `modules.py` and `images.py` (what is
-loaded), `log.py` (what ran), and `hook.py`. Users take `gpusim.driver.numba_cuda`.
+How a call gets here: `elf.py` (a shared library without a compiler), `library.py` (each of its functions a callback,
+errors turned into codes), `registry.py` (the API as a table of names and signatures), then `api_*.py`, one file for
+each chapter of the CUDA Driver API's documentation. What they work on: `codes.py`, `objects.py` (what handles stand
+for), `state.py` (the driver), `attributes.py` and `images.py` (what the device says of itself, what modules are loaded
+from), `log.py` (what ran). Users take `numba_cuda.py`.
 """

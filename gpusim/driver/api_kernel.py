@@ -4,26 +4,43 @@ from __future__ import annotations
 
 import ctypes
 
-from gpusim.driver.api_module import kernel_of
 from gpusim.driver.attributes import compute_capability
-from gpusim.driver.codes import Code, DriverError
-from gpusim.driver.modules import Kernel
-from gpusim.driver.registry import function, put_int, put_size
+from gpusim.driver.codes import DriverError, ResultCode, fail_if
+from gpusim.driver.objects import LoadedKernel
+from gpusim.driver.registry import entries, entry, nothing
 from gpusim.driver.state import Driver
 from gpusim.errors import LaunchError
 from gpusim.launch.occupancy import occupancy
 
-_MAX_DYNAMIC_SHARED, _CARVEOUT = 8, 9
+MAX_DYNAMIC_SHARED, _CARVEOUT = 8, 9  # CUfunction_attribute
 _SIZE_OF_DYNAMIC_SHARED = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int)
 
+entries(  # preferences that the driver may ignore, and this one does
+    ("cuFuncSetCacheConfig", "K (i)", nothing),
+    ("cuKernelSetCacheConfig", "K (ii)", nothing),
+)
 
-def kernel_attribute(driver: Driver, kernel: Kernel, number: int) -> int:
+
+def _blocks_per_sm(driver: Driver, kernel: LoadedKernel, threads: int, dynamic_shared_bytes: int) -> int:
+    """Blocks of this size that one SM holds, 0 if none fits."""
+    program = kernel.program
+    shared = program.static_shared_bytes, dynamic_shared_bytes
+    what = threads, program.registers, *shared, program.max_threads, program.name
+    try:
+        return occupancy(driver.config, *what).blocks_per_sm
+    except LaunchError:
+        return 0
+
+
+@entry("cuFuncGetAttribute", "*i i K")
+@entry("cuKernelGetAttribute", "*i i K (i)")
+def get_attribute(driver: Driver, number: int, kernel: LoadedKernel) -> int:
     """The value of an attribute of `CUfunction_attribute`. Raises INVALID_VALUE."""
     program = kernel.program
     sm, warp = driver.config.sm, driver.config.gpu.warp_size
     most = program.max_threads or sm.max_threads_per_block
     by_registers = max(
-        (threads for threads in range(warp, most + 1, warp) if blocks_per_sm(driver, kernel, threads, 0)),
+        (threads for threads in range(warp, most + 1, warp) if _blocks_per_sm(driver, kernel, threads, 0)),
         default=0,
     )
     major, minor = compute_capability(driver.config)
@@ -36,117 +53,59 @@ def kernel_attribute(driver: Driver, kernel: Kernel, number: int) -> int:
         5: 10 * major + minor,
         6: 10 * major + minor,
         7: 0,
-        _MAX_DYNAMIC_SHARED: sm.static_shared_bytes_max - program.static_shared_bytes,
+        MAX_DYNAMIC_SHARED: sm.static_shared_bytes_max - program.static_shared_bytes,
         _CARVEOUT: -1,
     }
-    if number not in values and not 10 <= number <= 17:
-        raise DriverError(Code.INVALID_VALUE)
+    fail_if(number not in values and not 10 <= number <= 17, ResultCode.INVALID_VALUE)
     return kernel.attributes.get(number, values.get(number, 0))
 
 
-def blocks_per_sm(driver: Driver, kernel: Kernel, threads: int, dynamic_shared_bytes: int) -> int:
-    """Blocks of this size that one SM holds, 0 if none fits."""
-    program = kernel.program
-    try:
-        return occupancy(
-            driver.config,
-            threads,
-            program.registers,
-            program.static_shared_bytes,
-            dynamic_shared_bytes,
-            program.max_threads,
-            program.name,
-        ).blocks_per_sm
-    except LaunchError:
-        return 0
-
-
-@function("cuFuncGetAttribute", "pip")
-def function_get(driver: Driver, value: int, number: int, handle: int) -> None:
-    put_int(value, kernel_attribute(driver, kernel_of(driver, handle), number))
-
-
-@function("cuKernelGetAttribute", "pipi")
-def kernel_get(driver: Driver, value: int, number: int, handle: int, device: int) -> None:
-    function_get(driver, value, number, handle)
-
-
-@function("cuFuncSetAttribute", "pii")
-def function_set(driver: Driver, handle: int, number: int, value: int) -> None:
-    kernel = kernel_of(driver, handle)
-    if number == _MAX_DYNAMIC_SHARED:
-        room = driver.config.sm.shared_bytes_per_block_max - kernel.program.static_shared_bytes
-        if not 0 <= value <= room:
-            raise DriverError(Code.INVALID_VALUE)
+@entry("cuFuncSetAttribute", "K i i")
+def set_attribute(driver: Driver, kernel: LoadedKernel, number: int, value: int) -> None:
+    if number == MAX_DYNAMIC_SHARED:
+        fits = 0 <= value <= driver.config.sm.shared_bytes_per_block_max - kernel.program.static_shared_bytes
     elif number == _CARVEOUT:
-        if not -1 <= value <= 100:
-            raise DriverError(Code.INVALID_VALUE)
-    elif not 10 <= number <= 17:
-        raise DriverError(Code.INVALID_VALUE)
+        fits = -1 <= value <= 100
+    else:
+        fits = 10 <= number <= 17
+    fail_if(not fits, ResultCode.INVALID_VALUE)
     kernel.attributes[number] = value
 
 
-@function("cuKernelSetAttribute", "iipi")
-def kernel_set(driver: Driver, number: int, value: int, handle: int, device: int) -> None:
-    function_set(driver, handle, number, value)
+@entry("cuKernelSetAttribute", "i i K (i)")
+def kernel_set_attribute(driver: Driver, number: int, value: int, kernel: LoadedKernel) -> None:
+    set_attribute(driver, kernel, number, value)
 
 
-@function("cuFuncSetCacheConfig", "pi")
-def function_cache_config(driver: Driver, handle: int, config: int) -> None:
-    """A preference that the driver may ignore, and this one does."""
-    kernel_of(driver, handle)
+@entry("cuOccupancyMaxActiveBlocksPerMultiprocessor", "*i K i q")
+@entry("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", "*i K i q (u)")
+def max_active_blocks(driver: Driver, kernel: LoadedKernel, threads: int, shared_bytes: int) -> int:
+    fail_if(threads < 1, ResultCode.INVALID_VALUE)
+    return _blocks_per_sm(driver, kernel, threads, shared_bytes)
 
 
-@function("cuKernelSetCacheConfig", "pii")
-def kernel_cache_config(driver: Driver, handle: int, config: int, device: int) -> None:
-    function_cache_config(driver, handle, config)
-
-
-@function("cuOccupancyMaxActiveBlocksPerMultiprocessor", "ppiq")
-def max_active_blocks(driver: Driver, count: int, handle: int, threads: int, shared_bytes: int) -> None:
-    if threads < 1:
-        raise DriverError(Code.INVALID_VALUE)
-    put_int(count, blocks_per_sm(driver, kernel_of(driver, handle), threads, shared_bytes))
-
-
-@function("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", "ppiqu")
-def max_active_blocks_with_flags(
-    driver: Driver, count: int, handle: int, threads: int, shared_bytes: int, flags: int
-) -> None:
-    max_active_blocks(driver, count, handle, threads, shared_bytes)
-
-
-@function("cuOccupancyAvailableDynamicSMemPerBlock", "ppii")
-def available_dynamic(driver: Driver, nbytes: int, handle: int, blocks: int, threads: int) -> None:
-    kernel, sm = kernel_of(driver, handle), driver.config.sm
-    if blocks < 1 or threads < 1 or blocks_per_sm(driver, kernel, threads, 0) < blocks:
-        raise DriverError(Code.INVALID_VALUE)
+@entry("cuOccupancyAvailableDynamicSMemPerBlock", "*p K i i")
+def available_dynamic(driver: Driver, kernel: LoadedKernel, blocks: int, threads: int) -> int:
+    sm = driver.config.sm
+    if blocks < 1 or threads < 1 or _blocks_per_sm(driver, kernel, threads, 0) < blocks:
+        raise DriverError(ResultCode.INVALID_VALUE)
     share = sm.shared_bytes // blocks // sm.shared_unit_bytes * sm.shared_unit_bytes - sm.shared_reserved_bytes
-    put_size(nbytes, min(share, sm.shared_bytes_per_block_max) - kernel.program.static_shared_bytes)
+    return min(share, sm.shared_bytes_per_block_max) - kernel.program.static_shared_bytes
 
 
-@function("cuOccupancyMaxPotentialBlockSize", "ppppqi")
+@entry("cuOccupancyMaxPotentialBlockSize", "*i *i K p q i")
+@entry("cuOccupancyMaxPotentialBlockSizeWithFlags", "*i *i K p q i (u)")
 def potential_block_size(
-    driver: Driver, grid: int, block: int, handle: int, shared_of: int, shared_bytes: int, limit: int
-) -> None:
-    """The block size that keeps most threads resident, the largest of equals, and the grid that fills the GPU."""
-    kernel, sm = kernel_of(driver, handle), driver.config.sm
-    warp = driver.config.gpu.warp_size
+    driver: Driver, kernel: LoadedKernel, shared_of: int, shared_bytes: int, limit: int
+) -> tuple[int, int]:
+    """The grid that fills the GPU, and the block size that keeps most threads resident, the largest of equals."""
+    sm, warp = driver.config.sm, driver.config.gpu.warp_size
     most = min(limit or sm.max_threads_per_block, sm.max_threads_per_block)
     best = (0, 0, 0)
     for threads in range(most // warp * warp or most, 0, -warp):
         dynamic = _SIZE_OF_DYNAMIC_SHARED(shared_of)(threads) if shared_of else shared_bytes
-        blocks = blocks_per_sm(driver, kernel, threads, dynamic)
+        blocks = _blocks_per_sm(driver, kernel, threads, dynamic)
         if blocks * threads > best[0]:
             best = (blocks * threads, threads, blocks)
-    if not best[0]:
-        raise DriverError(Code.LAUNCH_OUT_OF_RESOURCES)
-    put_int(grid, best[2] * sm.count)
-    put_int(block, best[1])
-
-
-@function("cuOccupancyMaxPotentialBlockSizeWithFlags", "ppppqiu")
-def potential_block_size_with_flags(
-    driver: Driver, grid: int, block: int, handle: int, shared_of: int, shared_bytes: int, limit: int, flags: int
-) -> None:
-    potential_block_size(driver, grid, block, handle, shared_of, shared_bytes, limit)
+    fail_if(not best[0], ResultCode.LAUNCH_OUT_OF_RESOURCES)
+    return best[2] * sm.count, best[1]

@@ -6,13 +6,12 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 from functools import partial
+from typing import Any
 
-from gpusim.driver.api_module import kernel_of
-from gpusim.driver.api_stream import stream_of
-from gpusim.driver.codes import Code, DriverError
-from gpusim.driver.graphs import KERNEL, enqueue
-from gpusim.driver.modules import Kernel
-from gpusim.driver.registry import function, get_pointer, get_uint
+from gpusim.driver.api_kernel import MAX_DYNAMIC_SHARED
+from gpusim.driver.codes import DriverError, ResultCode, fail_if, say
+from gpusim.driver.objects import KERNEL, DriverStream, LoadedKernel
+from gpusim.driver.registry import entry, get_pointer, get_uint
 from gpusim.driver.state import Driver
 from gpusim.errors import (
     AssertionFailed,
@@ -26,7 +25,6 @@ from gpusim.launch import Dim3, Launch
 from isa import Program
 from isa.errors import IsaError
 
-_MAX_DYNAMIC_SHARED = 8  # CUfunction_attribute
 _COOPERATIVE, _CLUSTER = 2, 4  # CUlaunchAttributeID
 _ATTRIBUTE_BYTES = 72
 _END, _BUFFER_POINTER, _BUFFER_SIZE = 0, 1, 2  # CU_LAUNCH_PARAM_*
@@ -46,20 +44,20 @@ class _Config(ctypes.Structure):
     )
 
 
-@function("cuLaunchKernel", "puuuuuuuppp")
-def launch(driver: Driver, handle: int, *described: int) -> None:
+@entry("cuLaunchKernel", "K uuu uuu u S p p")
+def launch(driver: Driver, kernel: LoadedKernel, *described: Any) -> None:
     """described: the grid's and the block's x, y and z, then what `run` takes from shared_bytes on."""
-    run(driver, kernel_of(driver, handle), described[:3], described[3:6], *described[6:])
+    run(driver, kernel, described[:3], described[3:6], *described[6:])
 
 
-@function("cuLaunchCooperativeKernel", "puuuuuuupp")
-def launch_cooperative(driver: Driver, handle: int, *described: int) -> None:
+@entry("cuLaunchCooperativeKernel", "K uuu uuu u S p")
+def launch_cooperative(driver: Driver, kernel: LoadedKernel, *described: Any) -> None:
     """described: as for `launch`, without `extra`."""
-    run(driver, kernel_of(driver, handle), described[:3], described[3:6], *described[6:], cooperative=True)
+    run(driver, kernel, described[:3], described[3:6], *described[6:], cooperative=True)
 
 
-@function("cuLaunchKernelEx", "pppp")
-def launch_ex(driver: Driver, config: int, handle: int, parameters: int, extra: int) -> None:
+@entry("cuLaunchKernelEx", "p K p p")
+def launch_ex(driver: Driver, config: int, kernel: LoadedKernel, parameters: int, extra: int) -> None:
     given = _Config.from_address(config)
     cooperative = False
     cluster: Dim3 | None = None
@@ -70,21 +68,19 @@ def launch_ex(driver: Driver, config: int, handle: int, parameters: int, extra: 
             cooperative = bool(get_uint(attribute + 8))
         elif number == _CLUSTER:
             cluster = get_uint(attribute + 8), get_uint(attribute + 12), get_uint(attribute + 16)
-    grid, block = tuple(given.grid), tuple(given.block)
-    kernel = kernel_of(driver, handle)
     if cluster is not None and (0 in cluster or kernel.program.cluster not in (None, cluster)):
-        raise DriverError(Code.INVALID_CLUSTER_SIZE)
-    how = given.shared_bytes, given.stream, parameters, extra
-    run(driver, kernel, grid, block, *how, cooperative=cooperative, cluster=cluster)
+        raise DriverError(ResultCode.INVALID_CLUSTER_SIZE)
+    how = given.shared_bytes, driver.stream_of(given.stream), parameters, extra
+    run(driver, kernel, tuple(given.grid), tuple(given.block), *how, cooperative=cooperative, cluster=cluster)
 
 
 def run(
     driver: Driver,
-    kernel: Kernel,
+    kernel: LoadedKernel,
     grid: tuple[int, ...],
     block: tuple[int, ...],
     shared_bytes: int,
-    stream: int,
+    stream: DriverStream,
     parameters: int,
     extra: int = 0,
     *,
@@ -95,20 +91,18 @@ def run(
     values or a list that names one buffer. cluster: blocks per cluster, where the kernel does not say. Raises
     INVALID_VALUE, INVALID_CLUSTER_SIZE, LAUNCH_OUT_OF_RESOURCES, COOPERATIVE_LAUNCH_TOO_LARGE."""
     driver.log.attempts += 1
-    if 0 in grid or 0 in block:
-        raise DriverError(Code.INVALID_VALUE)
+    fail_if(0 in grid or 0 in block, ResultCode.INVALID_VALUE)
     program = kernel.program
-    allowed = kernel.attributes.get(_MAX_DYNAMIC_SHARED, _WITHOUT_OPT_IN_BYTES - program.static_shared_bytes)
-    if shared_bytes > allowed:
-        raise DriverError(Code.INVALID_VALUE)
+    allowed = kernel.attributes.get(MAX_DYNAMIC_SHARED, _WITHOUT_OPT_IN_BYTES - program.static_shared_bytes)
+    fail_if(shared_bytes > allowed, ResultCode.INVALID_VALUE)
     described = Launch(program, grid, block, (), shared_bytes)
     values = _parameter_bytes(program, parameters, extra)
     work = partial(_simulate, driver, kernel, described, values, cooperative, cluster)
-    enqueue(driver, stream_of(driver, stream), KERNEL, lambda _: work())
+    driver.enqueue(stream, KERNEL, lambda _: work())
 
 
 def _simulate(
-    driver: Driver, kernel: Kernel, described: Launch, values: bytes, cooperative: bool, cluster: Dim3 | None
+    driver: Driver, kernel: LoadedKernel, described: Launch, values: bytes, cooperative: bool, cluster: Dim3 | None
 ) -> None:
     try:
         program = kernel.linked()
@@ -118,16 +112,14 @@ def _simulate(
             program, described, values, max_cycles=driver.max_cycles, strict_barriers=False, cooperative=cooperative
         )
     except LaunchError as error:
-        driver.say(str(error))
-        raise DriverError(_refusal(driver, described, cooperative, cluster is not None)) from None
+        raise DriverError(_refusal(driver, described, cooperative, cluster is not None), str(error)) from None
     except KernelError as error:
-        driver.say(str(error))
+        say(str(error))
         driver.context().failed = _failure(error)
         driver.log.add_failure(kernel.name, program, described)
         return
     except IsaError as error:
-        driver.say(f"kernel {kernel.name!r}: {error}")
-        raise DriverError(Code.NOT_SUPPORTED) from None
+        raise DriverError(ResultCode.NOT_SUPPORTED, f"kernel {kernel.name!r}: {error}") from None
     driver.log.add(kernel.name, result)
 
 
@@ -145,12 +137,11 @@ def _parameter_bytes(program: Program, parameters: int, extra: int) -> bytes:
         extra += 16
     if _BUFFER_POINTER in found and _BUFFER_SIZE in found:
         return ctypes.string_at(found[_BUFFER_POINTER], get_pointer(found[_BUFFER_SIZE]))
-    if program.parameters:
-        raise DriverError(Code.INVALID_VALUE)
+    fail_if(program.parameters, ResultCode.INVALID_VALUE)
     return b""
 
 
-def _refusal(driver: Driver, launch: Launch, cooperative: bool, clusters: bool) -> Code:
+def _refusal(driver: Driver, launch: Launch, cooperative: bool, clusters: bool) -> ResultCode:
     """The code for a launch that the GPU does not take. More threads than the kernel was compiled for are a wrong
     value, as numba-cuda's tests of launch bounds expect of hardware."""
     limits = driver.config.launch
@@ -158,16 +149,16 @@ def _refusal(driver: Driver, launch: Launch, cooperative: bool, clusters: bool) 
     within = all(x <= limit for x, limit in zip(extents, most, strict=True))
     threads = min(driver.config.sm.max_threads_per_block, launch.kernel.max_threads or launch.threads_per_block)
     if not within or launch.threads_per_block > threads:
-        return Code.INVALID_VALUE
+        return ResultCode.INVALID_VALUE
     if clusters:
-        return Code.INVALID_CLUSTER_SIZE
-    return Code.COOPERATIVE_LAUNCH_TOO_LARGE if cooperative else Code.LAUNCH_OUT_OF_RESOURCES
+        return ResultCode.INVALID_CLUSTER_SIZE
+    return ResultCode.COOPERATIVE_LAUNCH_TOO_LARGE if cooperative else ResultCode.LAUNCH_OUT_OF_RESOURCES
 
 
-def _failure(error: KernelError) -> Code:
+def _failure(error: KernelError) -> ResultCode:
     """The code that later calls return after a kernel failed."""
     if isinstance(error, MemoryAccessError):
-        return Code.MISALIGNED_ADDRESS if error.problem == "misaligned" else Code.ILLEGAL_ADDRESS
+        return ResultCode.MISALIGNED_ADDRESS if error.problem == "misaligned" else ResultCode.ILLEGAL_ADDRESS
     if isinstance(error, (CyclesExceeded, DeadlockError)):
-        return Code.LAUNCH_TIMEOUT
-    return Code.ASSERT if isinstance(error, AssertionFailed) else Code.LAUNCH_FAILED
+        return ResultCode.LAUNCH_TIMEOUT
+    return ResultCode.ASSERT if isinstance(error, AssertionFailed) else ResultCode.LAUNCH_FAILED

@@ -3,190 +3,142 @@
 from __future__ import annotations
 
 import ctypes
+from typing import Any
 
-from gpusim.driver.api_stream import stream_of
-from gpusim.driver.attributes import total_memory_bytes
-from gpusim.driver.codes import Code, DriverError
-from gpusim.driver.registry import function, get_pointer, get_uint, put_int, put_pointer, put_size
-from gpusim.driver.state import DEVICE, HOST, MANAGED, REGISTERED, Buffer, Driver
+from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
+from gpusim.driver.objects import DEVICE, HOST, MANAGED, REGISTERED, Buffer, DriverStream
+from gpusim.driver.registry import entries, entry, get_pointer, get_uint, nothing
+from gpusim.driver.state import Driver
 
 _PITCH_BYTES = 512
 _POINTER_KINDS = {HOST: 1, REGISTERED: 1, DEVICE: 2, MANAGED: 2}  # CUmemorytype
+_IS_MANAGED, _DEVICE_ORDINAL = 8, 9
+_ATTRIBUTE_TYPES: dict[int, Any] = {
+    **dict.fromkeys((1, 3, 4, 7, 11, 12, 17, 18, 19), ctypes.c_uint64),
+    _IS_MANAGED: ctypes.c_uint8,
+}
+"""Types of `CUpointer_attribute` by number; the others are 32-bit integers."""
+
+entries(
+    ("cuMemAlloc_v2", "*p q", lambda driver, nbytes: driver.allocate(nbytes, DEVICE)),
+    ("cuMemAllocHost_v2", "*p q", lambda driver, nbytes: driver.allocate(nbytes, HOST)),
+    ("cuMemHostRegister_v2", "p q u", Driver.register),
+    (
+        "cuMemHostGetFlags",
+        "*i p",
+        lambda driver, address: known(driver.buffer_at(address), ResultCode.INVALID_VALUE).flags,
+    ),
+    ("cuMemPrefetchAsync_v2", "(pqqup)", nothing),  # managed memory lies in device memory already
+    ("cuMemAdvise_v2", "(pqiq)", nothing),  # advice changes nothing that is modelled
+)
 
 
-@function("cuMemGetInfo_v2", "pp")
-def info(driver: Driver, free: int, total: int) -> None:
-    put_size(total, total_memory_bytes(driver.config))
-    put_size(free, total_memory_bytes(driver.config) - driver.device.memory.used_bytes)
+@entry("cuMemGetInfo_v2", "*p *p")
+def info(driver: Driver) -> tuple[int, int]:
+    """Free and total bytes."""
+    total = driver.config.dram.capacity_bytes
+    return total - driver.device.memory.used_bytes, total
 
 
-@function("cuMemAlloc_v2", "pq")
-def allocate(driver: Driver, address: int, nbytes: int) -> None:
-    put_pointer(address, driver.allocate(nbytes, DEVICE))
+@entry("cuMemAllocAsync", "*p q S")
+@entry("cuMemAllocFromPoolAsync", "*p q (p) S")
+def allocate_async(driver: Driver, nbytes: int, stream: DriverStream) -> int:
+    _not_in_a_graph(stream)
+    return driver.allocate(nbytes, DEVICE)
 
 
-@function("cuMemAllocAsync", "pqp")
-def allocate_async(driver: Driver, address: int, nbytes: int, stream: int) -> None:
-    _not_in_a_graph(driver, stream)
-    put_pointer(address, driver.allocate(nbytes, DEVICE))
-
-
-@function("cuMemAllocFromPoolAsync", "pqpp")
-def allocate_from_pool(driver: Driver, address: int, nbytes: int, pool: int, stream: int) -> None:
-    _not_in_a_graph(driver, stream)
-    put_pointer(address, driver.allocate(nbytes, DEVICE))
-
-
-@function("cuMemAllocPitch_v2", "ppqqu")
-def allocate_pitch(driver: Driver, address: int, pitch: int, width: int, height: int, element: int) -> None:
+@entry("cuMemAllocPitch_v2", "*p *p q q (u)")
+def allocate_pitch(driver: Driver, width: int, height: int) -> tuple[int, int]:
+    """Address and bytes of a row."""
     row = -(-width // _PITCH_BYTES) * _PITCH_BYTES
-    put_pointer(address, driver.allocate(row * height, DEVICE))
-    put_size(pitch, row)
+    return driver.allocate(row * height, DEVICE), row
 
 
-@function("cuMemFree_v2", "p")
+@entry("cuMemFree_v2", "p")
+@entry("cuMemFreeHost", "p")
 def free(driver: Driver, address: int) -> None:
     if address:
-        driver.free(driver.owner(address), address)
+        buffer = known(driver.buffer_at(address), ResultCode.INVALID_VALUE)
+        fail_if(buffer.address != address, ResultCode.INVALID_VALUE)
+        driver.free(buffer)
 
 
-@function("cuMemFreeAsync", "pp")
-def free_async(driver: Driver, address: int, stream: int) -> None:
-    _not_in_a_graph(driver, stream)
+@entry("cuMemFreeAsync", "p S")
+def free_async(driver: Driver, address: int, stream: DriverStream) -> None:
+    _not_in_a_graph(stream)
     free(driver, address)
 
 
-def _not_in_a_graph(driver: Driver, stream: int) -> None:
-    if stream_of(driver, stream).capture is not None:
-        driver.say("memory cannot be allocated or freed in a graph")
-        raise DriverError(Code.NOT_SUPPORTED)
+def _not_in_a_graph(stream: DriverStream) -> None:
+    message = "memory cannot be allocated or freed in a graph"
+    fail_if(stream.capture is not None, ResultCode.NOT_SUPPORTED, message)
 
 
-@function("cuMemAllocManaged", "pqu")
-def allocate_managed(driver: Driver, address: int, nbytes: int, flags: int) -> None:
-    if flags not in (1, 2):  # global or host
-        raise DriverError(Code.INVALID_VALUE)
-    put_pointer(address, driver.allocate(nbytes, MANAGED, flags))
+@entry("cuMemAllocManaged", "*p q u")
+def allocate_managed(driver: Driver, nbytes: int, flags: int) -> int:
+    fail_if(flags not in (1, 2), ResultCode.INVALID_VALUE)  # global or host
+    return driver.allocate(nbytes, MANAGED, flags)
 
 
-@function("cuMemAllocHost_v2", "pq")
-def allocate_host(driver: Driver, address: int, nbytes: int) -> None:
-    put_pointer(address, driver.allocate(nbytes, HOST))
+@entry("cuMemHostAlloc", "*p q u")
+def host_alloc(driver: Driver, nbytes: int, flags: int) -> int:
+    fail_if(flags & ~7, ResultCode.INVALID_VALUE)
+    return driver.allocate(nbytes, HOST, flags)
 
 
-@function("cuMemHostAlloc", "pqu")
-def host_alloc(driver: Driver, address: int, nbytes: int, flags: int) -> None:
-    if flags & ~7:
-        raise DriverError(Code.INVALID_VALUE)
-    put_pointer(address, driver.allocate(nbytes, HOST, flags))
-
-
-@function("cuMemFreeHost", "p")
-def free_host(driver: Driver, address: int) -> None:
-    free(driver, address)
-
-
-@function("cuMemHostRegister_v2", "pqu")
-def host_register(driver: Driver, address: int, nbytes: int, flags: int) -> None:
-    driver.register(address, nbytes, flags)
-
-
-@function("cuMemHostUnregister", "p")
+@entry("cuMemHostUnregister", "p")
 def host_unregister(driver: Driver, address: int) -> None:
-    if (buffer := driver.buffer_at(address)) is None or buffer.kind != REGISTERED:
-        raise DriverError(Code.HOST_MEMORY_NOT_REGISTERED)
-    driver.free(driver.owner(buffer.address), buffer.address)
+    buffer = known(driver.buffer_at(address), ResultCode.HOST_MEMORY_NOT_REGISTERED)
+    fail_if(buffer.kind != REGISTERED, ResultCode.HOST_MEMORY_NOT_REGISTERED)
+    driver.free(buffer)
 
 
-@function("cuMemHostGetDevicePointer_v2", "ppu")
-def host_get_device_pointer(driver: Driver, device_address: int, address: int, flags: int) -> None:
-    if (buffer := driver.buffer_at(address)) is None or buffer.kind not in (HOST, REGISTERED):
-        raise DriverError(Code.INVALID_VALUE)
-    if not buffer.visible:
-        driver.say("this registered memory lies where the simulated device cannot reach it; use cuMemHostAlloc")
-        raise DriverError(Code.NOT_SUPPORTED)
-    put_pointer(device_address, address)
+@entry("cuMemHostGetDevicePointer_v2", "*p p (u)")
+def host_get_device_pointer(driver: Driver, address: int) -> int:
+    buffer = known(driver.buffer_at(address), ResultCode.INVALID_VALUE)
+    fail_if(buffer.kind not in (HOST, REGISTERED), ResultCode.INVALID_VALUE)
+    message = "this registered memory lies where the simulated device cannot reach it; use cuMemHostAlloc"
+    fail_if(not buffer.visible, ResultCode.NOT_SUPPORTED, message)
+    return address
 
 
-@function("cuMemHostGetFlags", "pp")
-def host_get_flags(driver: Driver, flags: int, address: int) -> None:
-    put_int(flags, _buffer(driver, address).flags)
+@entry("cuMemGetAddressRange_v2", "*p *p p")
+def address_range(driver: Driver, address: int) -> tuple[int, int]:
+    allocation = known(driver.device.memory.holding(address), ResultCode.NOT_FOUND)
+    return allocation.address, allocation.nbytes
 
 
-@function("cuMemGetAddressRange_v2", "ppp")
-def address_range(driver: Driver, start: int, nbytes: int, address: int) -> None:
-    allocation = driver.device.memory.holding(address)
-    if allocation is None:
-        raise DriverError(Code.NOT_FOUND)
-    put_pointer(start, allocation.address)
-    put_size(nbytes, allocation.nbytes)
-
-
-@function("cuMemPrefetchAsync_v2", "pqqup")
-def prefetch(driver: Driver, address: int, nbytes: int, location: int, flags: int, stream: int) -> None:
-    """Managed memory lies in device memory already."""
-
-
-@function("cuMemAdvise_v2", "pqiq")
-def advise(driver: Driver, address: int, nbytes: int, advice: int, location: int) -> None:
-    """Advice changes nothing that is modelled."""
-
-
-def _buffer(driver: Driver, address: int) -> Buffer:
-    buffer = driver.buffer_at(address)
-    if buffer is None:
-        raise DriverError(Code.INVALID_VALUE)
-    return buffer
-
-
-def _pointer_attribute(driver: Driver, data: int, number: int, address: int) -> None:
-    """Write one attribute of `CUpointer_attribute` in the type that it has. Raises INVALID_VALUE."""
+def _pointer_attribute(driver: Driver, number: int, address: int) -> int:
+    """One attribute of `CUpointer_attribute`. Raises INVALID_VALUE."""
     buffer = driver.buffer_at(address)
     if buffer is None:  # a module's variable is memory too
-        allocation = driver.device.memory.holding(address)
-        if allocation is None:
-            raise DriverError(Code.INVALID_VALUE)
-        buffer = Buffer(allocation.address, allocation.nbytes, DEVICE, 0, 0)
-    words = {
-        1: driver.context().handle,
-        3: address,
-        4: address,
-        7: buffer.number,
-        11: buffer.address,
-        12: buffer.nbytes,
-        17: 0,
-        18: buffer.nbytes,
-        19: buffer.address,
-    }
-    numbers = {2: _POINTER_KINDS[buffer.kind], 6: 0, 9: 0, 10: 0, 13: 1, 14: 0, 15: 0, 16: 3}
-    if number == 4 and buffer.kind == DEVICE:
-        raise DriverError(Code.INVALID_VALUE)
-    if number == 8:
-        ctypes.c_uint8.from_address(data).value = buffer.kind == MANAGED
-    elif number in words:
-        put_pointer(data, words[number])
-    elif number in numbers:
-        put_int(data, numbers[number])
-    else:
-        raise DriverError(Code.INVALID_VALUE)
+        allocation = known(driver.device.memory.holding(address), ResultCode.INVALID_VALUE)
+        buffer = Buffer(driver.context(), allocation.address, allocation.nbytes, DEVICE, 0, 0)
+    values = {1: driver.context().handle, 3: address, 4: address, 7: buffer.number, 17: 0}
+    values |= {11: buffer.address, 12: buffer.nbytes, 18: buffer.nbytes, 19: buffer.address}
+    values |= {2: _POINTER_KINDS[buffer.kind], 6: 0, 10: 0, 13: 1, 14: 0, 15: 0, 16: 3}
+    values |= {_IS_MANAGED: buffer.kind == MANAGED, _DEVICE_ORDINAL: 0}
+    fail_if(number not in values or (number == 4 and buffer.kind == DEVICE), ResultCode.INVALID_VALUE)
+    return values[number]
 
 
-@function("cuPointerGetAttribute", "pip")
-def pointer_attribute(driver: Driver, data: int, number: int, address: int) -> None:
-    _pointer_attribute(driver, data, number, address)
+def _put_attribute(place: int, number: int, value: int) -> None:
+    if place:
+        _ATTRIBUTE_TYPES.get(number, ctypes.c_int32).from_address(place).value = value
 
 
-@function("cuPointerGetAttributes", "uppp")
-def pointer_attributes(driver: Driver, count: int, numbers: int, data: int, address: int) -> None:
-    """Several at once; what does not apply to an address is 0 instead of an error."""
+@entry("cuPointerGetAttribute", "p i p")
+def pointer_attribute(driver: Driver, place: int, number: int, address: int) -> None:
+    _put_attribute(place, number, _pointer_attribute(driver, number, address))
+
+
+@entry("cuPointerGetAttributes", "u p p p")
+def pointer_attributes(driver: Driver, count: int, numbers: int, places: int, address: int) -> None:
+    """Several at once; what does not apply to an address is 0 (no device: -2) instead of an error."""
     for k in range(count):
-        number, place = get_uint(numbers + 4 * k), get_pointer(data + 8 * k)
+        number = get_uint(numbers + 4 * k)
         try:
-            _pointer_attribute(driver, place, number, address)
+            value = _pointer_attribute(driver, number, address)
         except DriverError:
-            if number in (1, 3, 4, 7, 11, 12, 17, 18, 19):
-                put_pointer(place, 0)
-            elif number == 8:
-                ctypes.c_uint8.from_address(place).value = 0
-            else:
-                put_int(place, -2 if number == 9 else 0)
+            value = -2 if number == _DEVICE_ORDINAL else 0
+        _put_attribute(get_pointer(places + 8 * k), number, value)

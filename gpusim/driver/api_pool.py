@@ -7,87 +7,55 @@ from __future__ import annotations
 
 import ctypes
 
-from gpusim.driver.api_device import check_device
-from gpusim.driver.codes import Code, DriverError
-from gpusim.driver.registry import function, put_int, put_pointer, put_size
+from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
+from gpusim.driver.objects import new_handle
+from gpusim.driver.registry import entries, entry, nothing, put_int, put_pointer
 from gpusim.driver.state import DEFAULT_POOL, Driver
 
 _SWITCHES, _SIZES = (1, 2, 3), (4, 5, 6, 7, 8)  # CUmemPool_attribute: 32 and 64-bit ones
 _USAGE = (5, 6, 7, 8)
 _READ_WRITE = 3
 
-
-@function("cuDeviceGetDefaultMemPool", "pi", anytime=True)
-def default_pool(driver: Driver, pool: int, device: int) -> None:
-    check_device(device)
-    put_pointer(pool, DEFAULT_POOL)
-
-
-@function("cuDeviceGetMemPool", "pi", anytime=True)
-def current_pool(driver: Driver, pool: int, device: int) -> None:
-    default_pool(driver, pool, device)
-
-
-@function("cuDeviceSetMemPool", "ip", anytime=True)
-def set_current_pool(driver: Driver, device: int, pool: int) -> None:
-    check_device(device)
-    _attributes(driver, pool)
+entries(
+    ("cuDeviceGetDefaultMemPool", "*p D", lambda driver, device: DEFAULT_POOL),
+    ("cuDeviceGetMemPool", "*p D", lambda driver, device: DEFAULT_POOL),
+    ("cuDeviceSetMemPool", "D P", nothing),
+    anytime=True,
+)
+entries(
+    ("cuMemPoolTrimTo", "P (q)", nothing),
+    ("cuMemPoolSetAccess", "P (pq)", nothing),
+    ("cuMemPoolGetAccess", "*i P (p)", lambda driver, pool: _READ_WRITE),
+)
 
 
-@function("cuMemPoolCreate", "pp")
-def create(driver: Driver, pool: int, properties: int) -> None:
-    handle = driver.new_handle()
+@entry("cuMemPoolCreate", "*p (p)")
+def create(driver: Driver) -> int:
+    handle = new_handle()
     driver.pools[handle] = {}
-    put_pointer(pool, handle)
+    return handle
 
 
-@function("cuMemPoolDestroy", "p")
+@entry("cuMemPoolDestroy", "p")
 def destroy(driver: Driver, pool: int) -> None:
-    if pool == DEFAULT_POOL or driver.pools.pop(pool, None) is None:
-        raise DriverError(Code.INVALID_VALUE)
+    fail_if(pool == DEFAULT_POOL, ResultCode.INVALID_VALUE)
+    known(driver.pools.pop(pool, None), ResultCode.INVALID_VALUE)
 
 
-@function("cuMemPoolTrimTo", "pq")
-def trim(driver: Driver, pool: int, nbytes: int) -> None:
-    _attributes(driver, pool)
-
-
-@function("cuMemPoolGetAttribute", "pip")
-def get_attribute(driver: Driver, pool: int, number: int, value: int) -> None:
-    attributes = _attributes(driver, pool)
+@entry("cuMemPoolGetAttribute", "P i p")
+def get_attribute(driver: Driver, attributes: dict[int, int], number: int, value: int) -> None:
     if number in _SWITCHES:
         put_int(value, attributes.get(number, 1))
     elif number in _USAGE:
-        put_size(value, driver.device.memory.used_bytes)
+        put_pointer(value, driver.device.memory.used_bytes)
     elif number in _SIZES:
-        put_size(value, attributes.get(number, 0))
+        put_pointer(value, attributes.get(number, 0))
     else:
-        raise DriverError(Code.INVALID_VALUE)
+        raise DriverError(ResultCode.INVALID_VALUE)
 
 
-@function("cuMemPoolSetAttribute", "pip")
-def set_attribute(driver: Driver, pool: int, number: int, value: int) -> None:
-    attributes = _attributes(driver, pool)
-    if number in _SWITCHES:
-        attributes[number] = ctypes.c_int.from_address(value).value
-    elif number in _SIZES:
-        attributes[number] = ctypes.c_uint64.from_address(value).value
-    else:
-        raise DriverError(Code.INVALID_VALUE)
-
-
-@function("cuMemPoolSetAccess", "ppq")
-def set_access(driver: Driver, pool: int, descriptors: int, count: int) -> None:
-    _attributes(driver, pool)
-
-
-@function("cuMemPoolGetAccess", "ppp")
-def get_access(driver: Driver, flags: int, pool: int, location: int) -> None:
-    _attributes(driver, pool)
-    put_int(flags, _READ_WRITE)
-
-
-def _attributes(driver: Driver, pool: int) -> dict[int, int]:
-    if pool not in driver.pools:
-        raise DriverError(Code.INVALID_VALUE)
-    return driver.pools[pool]
+@entry("cuMemPoolSetAttribute", "P i p")
+def set_attribute(driver: Driver, attributes: dict[int, int], number: int, value: int) -> None:
+    fail_if(number not in _SWITCHES + _SIZES, ResultCode.INVALID_VALUE)
+    kind = ctypes.c_int if number in _SWITCHES else ctypes.c_uint64
+    attributes[number] = kind.from_address(value).value

@@ -4,177 +4,88 @@ from __future__ import annotations
 
 import ctypes
 
-from gpusim.driver.codes import Code, DriverError
-from gpusim.driver.graphs import HOST_CALL, enqueue
-from gpusim.driver.registry import function, put_float, put_int, put_pointer, put_size
-from gpusim.driver.state import Driver, Event, Stream
+from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
+from gpusim.driver.objects import HOST_CALL, DriverEvent, DriverStream
+from gpusim.driver.registry import entries, entry, nothing
+from gpusim.driver.state import Driver
 
-_DEFAULT_STREAMS = (0, 1, 2)  # null, legacy, per thread
 _DISABLE_TIMING = 2
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
 _HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
-
-def stream_of(driver: Driver, handle: int) -> Stream:
-    """The stream of a handle in the current context. Raises INVALID_HANDLE."""
-    streams = driver.context().streams
-    if handle in _DEFAULT_STREAMS and handle not in streams:
-        streams[handle] = Stream(handle, 0, 0)
-    if handle not in streams:
-        raise DriverError(Code.INVALID_HANDLE)
-    return streams[handle]
-
-
-def _event_of(driver: Driver, handle: int) -> Event:
-    events = driver.context().events
-    if handle not in events:
-        raise DriverError(Code.INVALID_HANDLE)
-    return events[handle]
+entries(
+    ("cuStreamDestroy_v2", "p", lambda driver, handle: known(driver.context().streams.pop(handle, None))),
+    ("cuEventDestroy_v2", "p", lambda driver, handle: known(driver.context().events.pop(handle, None))),
+    ("cuStreamSynchronize", "S", lambda driver, stream: driver.wait_for_host_calls([stream.not_capturing()])),
+    ("cuStreamGetFlags", "S *i", lambda driver, stream: stream.flags),
+    ("cuStreamGetPriority", "S *i", lambda driver, stream: stream.priority),
+    ("cuStreamGetId", "S *p", lambda driver, stream: stream.handle),
+    ("cuStreamGetCtx 9020", "S *p", lambda driver, stream: driver.context().handle),
+    ("cuStreamGetCtx_v2 12050", "S *p *p", lambda driver, stream: (driver.context().handle, 0)),
+    ("cuStreamGetDevice", "S *i", lambda driver, stream: 0),
+    ("cuStreamAttachMemAsync", "(ppqu)", nothing),  # managed memory is visible to host and device at any time
+)
 
 
-@function("cuStreamCreate", "pu")
-def create(driver: Driver, handle: int, flags: int) -> None:
-    create_with_priority(driver, handle, flags, 0)
-
-
-@function("cuStreamCreateWithPriority", "pui")
-def create_with_priority(driver: Driver, handle: int, flags: int, priority: int) -> None:
-    if flags & ~1:
-        raise DriverError(Code.INVALID_VALUE)
-    stream = Stream(driver.new_handle(), flags, priority)
+@entry("cuStreamCreate", "*p u")
+@entry("cuStreamCreateWithPriority", "*p u i")
+def create(driver: Driver, flags: int, priority: int = 0) -> int:
+    fail_if(flags & ~1, ResultCode.INVALID_VALUE)
+    stream = DriverStream(flags, priority)
     driver.context().streams[stream.handle] = stream
-    put_pointer(handle, stream.handle)
+    return stream.handle
 
 
-@function("cuStreamDestroy_v2", "p")
-def destroy(driver: Driver, handle: int) -> None:
-    if driver.context().streams.pop(handle, None) is None:
-        raise DriverError(Code.INVALID_HANDLE)
+@entry("cuStreamQuery", "S")
+def query(driver: Driver, stream: DriverStream) -> None:
+    fail_if(any(not call.done() for call in stream.not_capturing().host_calls), ResultCode.NOT_READY)
 
 
-@function("cuStreamSynchronize", "p")
-def synchronize(driver: Driver, handle: int) -> None:
-    stream = stream_of(driver, handle)
-    if stream.capture is not None:
-        raise DriverError(Code.STREAM_CAPTURE_UNSUPPORTED)
-    driver.wait_for_host_calls([stream])
-
-
-@function("cuStreamQuery", "p")
-def query(driver: Driver, handle: int) -> None:
-    stream = stream_of(driver, handle)
-    if stream.capture is not None:
-        raise DriverError(Code.STREAM_CAPTURE_UNSUPPORTED)
-    if any(not call.done() for call in stream.host_calls):
-        raise DriverError(Code.NOT_READY)
-
-
-@function("cuStreamGetFlags", "pp")
-def get_flags(driver: Driver, handle: int, flags: int) -> None:
-    put_int(flags, stream_of(driver, handle).flags)
-
-
-@function("cuStreamGetPriority", "pp")
-def get_priority(driver: Driver, handle: int, priority: int) -> None:
-    put_int(priority, stream_of(driver, handle).priority)
-
-
-@function("cuStreamGetId", "pp")
-def get_id(driver: Driver, handle: int, number: int) -> None:
-    put_size(number, stream_of(driver, handle).handle)
-
-
-@function("cuStreamGetCtx", "pp", since=9020)
-def get_context(driver: Driver, handle: int, context: int) -> None:
-    stream_of(driver, handle)
-    put_pointer(context, driver.context().handle)
-
-
-@function("cuStreamGetCtx_v2", "ppp", since=12050)
-def get_context_or_green(driver: Driver, handle: int, context: int, green: int) -> None:
-    get_context(driver, handle, context)
-    put_pointer(green, 0)
-
-
-@function("cuStreamGetDevice", "pp")
-def get_device(driver: Driver, handle: int, device: int) -> None:
-    stream_of(driver, handle)
-    put_int(device, 0)
-
-
-@function("cuStreamWaitEvent", "ppu")
-def wait_event(driver: Driver, handle: int, event: int, flags: int) -> None:
-    stream, captured = stream_of(driver, handle), _event_of(driver, event).captured
+@entry("cuStreamWaitEvent", "S E (u)")
+def wait_event(driver: Driver, stream: DriverStream, event: DriverEvent) -> None:
+    captured = event.captured
     if captured is not None and captured[0].open:
         captured[0].join(stream, captured[1])
     elif stream.capture is not None:
-        raise DriverError(Code.STREAM_CAPTURE_ISOLATION)
+        raise DriverError(ResultCode.STREAM_CAPTURE_ISOLATION)
 
 
-@function("cuStreamAddCallback", "pppu")
-def add_callback(driver: Driver, handle: int, callback: int, data: int, flags: int) -> None:
-    stream = stream_of(driver, handle)
-    if stream.capture is not None:
-        raise DriverError(Code.STREAM_CAPTURE_UNSUPPORTED)
-    driver.call_later(stream, _CALLBACK(callback), handle, int(Code.SUCCESS), data)
+@entry("cuStreamAddCallback", "S p p (u)")
+def add_callback(driver: Driver, stream: DriverStream, callback: int, data: int) -> None:
+    driver.call_later(stream.not_capturing(), _CALLBACK(callback), stream.handle, int(ResultCode.SUCCESS), data)
 
 
-@function("cuLaunchHostFunc", "ppp")
-def launch_host_function(driver: Driver, handle: int, callback: int, data: int) -> None:
+@entry("cuLaunchHostFunc", "S p p")
+def launch_host_function(driver: Driver, stream: DriverStream, callback: int, data: int) -> None:
     call = _HOST_FUNCTION(callback)
-    enqueue(driver, stream_of(driver, handle), HOST_CALL, lambda stream: driver.call_later(stream, call, data))
+    driver.enqueue(stream, HOST_CALL, lambda stream: driver.call_later(stream, call, data))
 
 
-@function("cuStreamAttachMemAsync", "ppqu")
-def attach_memory(driver: Driver, stream: int, address: int, nbytes: int, flags: int) -> None:
-    """Managed memory is visible to host and device at any time."""
-
-
-@function("cuEventCreate", "pu")
-def event_create(driver: Driver, handle: int, flags: int) -> None:
-    event = Event(driver.new_handle(), flags)
+@entry("cuEventCreate", "*p u")
+def event_create(driver: Driver, flags: int) -> int:
+    event = DriverEvent(flags)
     driver.context().events[event.handle] = event
-    put_pointer(handle, event.handle)
+    return event.handle
 
 
-@function("cuEventDestroy_v2", "p")
-def event_destroy(driver: Driver, handle: int) -> None:
-    if driver.context().events.pop(handle, None) is None:
-        raise DriverError(Code.INVALID_HANDLE)
-
-
-@function("cuEventRecord", "pp")
-def event_record(driver: Driver, handle: int, stream_handle: int) -> None:
-    stream, event = stream_of(driver, stream_handle), _event_of(driver, handle)
+@entry("cuEventRecord", "E S")
+@entry("cuEventRecordWithFlags", "E S (u)")
+def event_record(driver: Driver, event: DriverEvent, stream: DriverStream) -> None:
     capture = stream.capture
     event.cycle = driver.now_cycles if capture is None else None
     event.captured = None if capture is None else (capture, capture.ends[stream.handle])
 
 
-@function("cuEventRecordWithFlags", "ppu")
-def event_record_with_flags(driver: Driver, handle: int, stream: int, flags: int) -> None:
-    event_record(driver, handle, stream)
+@entry("cuEventQuery", "E")
+@entry("cuEventSynchronize", "E")
+def event_query(driver: Driver, event: DriverEvent) -> None:
+    fail_if(event.captured is not None, ResultCode.CAPTURED_EVENT)
 
 
-@function("cuEventQuery", "p")
-def event_query(driver: Driver, handle: int) -> None:
-    if _event_of(driver, handle).captured is not None:
-        raise DriverError(Code.CAPTURED_EVENT)
-
-
-@function("cuEventSynchronize", "p")
-def event_synchronize(driver: Driver, handle: int) -> None:
-    event_query(driver, handle)
-
-
-@function("cuEventElapsedTime", "ppp", since=2000)
-def elapsed(driver: Driver, milliseconds: int, start: int, end: int) -> None:
-    first, last = _event_of(driver, start), _event_of(driver, end)
+@entry("cuEventElapsedTime", "*f E E", since=2000)
+@entry("cuEventElapsedTime_v2", "*f E E", since=12080)
+def elapsed(driver: Driver, first: DriverEvent, last: DriverEvent) -> float:
+    """Milliseconds."""
     if first.cycle is None or last.cycle is None or (first.flags | last.flags) & _DISABLE_TIMING:
-        raise DriverError(Code.INVALID_HANDLE)
-    put_float(milliseconds, driver.config.time_us(last.cycle - first.cycle) / 1000)
-
-
-@function("cuEventElapsedTime_v2", "ppp", since=12080)
-def elapsed_newer(driver: Driver, milliseconds: int, start: int, end: int) -> None:
-    elapsed(driver, milliseconds, start, end)
+        raise DriverError(ResultCode.INVALID_HANDLE)
+    return driver.config.time_us(last.cycle - first.cycle) / 1000

@@ -23,16 +23,13 @@ def compute_capability(config: GPUConfig) -> tuple[int, int]:
     return number // 10, number % 10
 
 
-def total_memory_bytes(config: GPUConfig) -> int:
-    """Device memory."""
-    return config.dram.capacity_bytes
-
-
 def device_attributes(config: GPUConfig) -> dict[int, int]:
     """Values by number; see the top of this file for the others."""
     sm, launch = config.sm, config.launch
     major, minor = compute_capability(config)
-    bus_bits, clock_khz = _memory_interface(config)
+    # 32-bit pseudo channels, and the clock at which two transfers each make the bandwidth.
+    bus_bits = 32 * config.dram.channels
+    clock_khz = round(config.dram.bandwidth_gb_s * 1e6 * 8 / bus_bits / 2)
     return {
         1: sm.max_threads_per_block,
         2: launch.max_block[0],
@@ -83,10 +80,3 @@ def device_attributes(config: GPUConfig) -> dict[int, int]:
         129: 1,  # unified function pointers
         134: -1,  # NUMA node: none
     }
-
-
-def _memory_interface(config: GPUConfig) -> tuple[int, int]:
-    """(bus width in bits, clock in kHz) whose product, at two transfers a clock, is the bandwidth: 32-bit pseudo
-    channels."""
-    bits = 32 * config.dram.channels
-    return bits, round(config.dram.bandwidth_gb_s * 1e6 * 8 / bits / 2)

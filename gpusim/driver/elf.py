@@ -59,12 +59,12 @@ def stub_library(names: Sequence[str], machine: str, soname: str) -> bytes:
     slots = data + 16 * len(dynamic)
     end = slots + 8 * len(names)
 
-    symbol_rows = [struct.pack("<IBBHQQ", 0, 0, 0, 0, 0, 0)]
-    for k, name in enumerate(stubs):
-        symbol_rows.append(
-            struct.pack("<IBBHQQ", places[name], _FUNCTION, 0, 1, code + _STUB_BYTES * k, _STUB_BYTES)
-        )
-    symbol_rows.append(struct.pack("<IBBHQQ", places[SLOTS], _OBJECT, 0, 1, slots, 8 * len(names)))
+    addresses = [code + _STUB_BYTES * k for k in range(len(stubs))]
+    symbol_rows = [
+        (0, 0, 0, 0, 0, 0),
+        *((places[name], _FUNCTION, 0, 1, at, _STUB_BYTES) for name, at in zip(stubs, addresses, strict=True)),
+        (places[SLOTS], _OBJECT, 0, 1, slots, 8 * len(names)),
+    ]
     segments = [
         (_PT_LOAD, _READ_EXECUTE, 0, data, _PAGE),
         (_PT_LOAD, _READ_WRITE, data, end - data, _PAGE),
@@ -78,12 +78,11 @@ def stub_library(names: Sequence[str], machine: str, soname: str) -> bytes:
             struct.pack("<IIQQQQQQ", kind, flags, start, start, start, size, size, align)
             for kind, flags, start, size, align in segments
         ),
-        table: b"".join(symbol_rows),
+        table: b"".join(struct.pack("<IBBHQQ", *row) for row in symbol_rows),
         hashes: _hash_table(symbols),
         texts: bytes(strings),
         code: b"".join(
-            _stub(machine, code + _STUB_BYTES * k, slots + 8 * k).ljust(_STUB_BYTES, b"\0")
-            for k in range(len(names))
+            _stub(machine, addresses[k], slots + 8 * k).ljust(_STUB_BYTES, b"\0") for k in range(len(names))
         )
         + _RETURN_DEINITIALIZED[machine],
         data: b"".join(struct.pack("<QQ", *entry) for entry in dynamic),
@@ -108,19 +107,8 @@ def _elf_header(machine: int, segments: int) -> bytes:
     shared_object, version = 3, 1
     return identification + struct.pack(
         "<HHIQQQIHHHHHH",
-        shared_object,
-        machine,
-        version,
-        0,
-        _HEADER_BYTES,
-        0,
-        0,
-        _HEADER_BYTES,
-        _SEGMENT_BYTES,
-        segments,
-        0,
-        0,
-        0,
+        *(shared_object, machine, version, 0, _HEADER_BYTES, 0, 0, _HEADER_BYTES),
+        *(_SEGMENT_BYTES, segments, 0, 0, 0),
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from gpusim.config import GPUConfig
 from gpusim.driver.attributes import compute_capability
-from gpusim.driver.codes import Code, DriverError
+from gpusim.driver.codes import DriverError, ResultCode, fail_if
 from isa import assemble
 from isa.errors import IsaError
 
@@ -26,8 +26,7 @@ def read_image(address: int, config: GPUConfig) -> bytes:
 
     Raises INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX.
     """
-    if not address:
-        raise DriverError(Code.INVALID_VALUE)
+    fail_if(not address, ResultCode.INVALID_VALUE)
     magic = ctypes.string_at(address, 4)
     if magic == _ELF:
         return ctypes.string_at(address, _elf_size(address))
@@ -37,20 +36,16 @@ def read_image(address: int, config: GPUConfig) -> bytes:
     if magic == _FATBIN:
         return _from_fat_binary(address, config)
     text = ctypes.string_at(address)
-    if b".version" not in text or b".target" not in text:
-        raise DriverError(Code.INVALID_IMAGE)
-    return from_ptx(text, config)
+    fail_if(b".version" not in text or b".target" not in text, ResultCode.INVALID_IMAGE)
+    return _from_ptx(text, config)
 
 
-def from_ptx(text: bytes, config: GPUConfig) -> bytes:
+def _from_ptx(text: bytes, config: GPUConfig) -> bytes:
     """PTX assembled for this GPU."""
-    import sys
-
     try:
         return assemble(text.rstrip(b"\0").decode(), config.gpu.arch)
     except (IsaError, UnicodeDecodeError) as error:
-        print(f"gpusim: the module's PTX cannot be assembled: {error}", file=sys.stderr)
-        raise DriverError(Code.INVALID_PTX) from None
+        raise DriverError(ResultCode.INVALID_PTX, f"the module's PTX cannot be assembled: {error}") from None
 
 
 def _elf_size(address: int) -> int:
@@ -77,9 +72,8 @@ def _from_fat_binary(address: int, config: GPUConfig) -> bytes:
         if arch // 10 == major and arch <= wanted:
             return data
     texts = [(arch, data) for kind, arch, data in candidates if kind == _PTX_ENTRY and arch <= wanted]
-    if not texts:
-        raise DriverError(Code.NO_BINARY_FOR_GPU)
-    return from_ptx(max(texts)[1], config)
+    fail_if(not texts, ResultCode.NO_BINARY_FOR_GPU)
+    return _from_ptx(max(texts)[1], config)
 
 
 def _entries(address: int) -> Iterator[tuple[int, int, bytes]]:

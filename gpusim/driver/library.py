@@ -7,6 +7,7 @@ and with it Numba, cuda.core and what builds on them, and any C library that cal
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import hashlib
 import os
@@ -19,9 +20,22 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from gpusim.driver.codes import Code, DriverError
+from gpusim.driver import (  # noqa: F401 - they declare the functions
+    api_context,
+    api_copy,
+    api_device,
+    api_entry,
+    api_graph,
+    api_kernel,
+    api_launch,
+    api_memory,
+    api_module,
+    api_pool,
+    api_stream,
+)
+from gpusim.driver.codes import DriverError, ResultCode, say
 from gpusim.driver.elf import GONE, MACHINES, SLOTS, stub_library
-from gpusim.driver.registry import FUNCTIONS, Function
+from gpusim.driver.registry import ENTRY_POINTS, EntryPoint
 from gpusim.driver.state import Driver
 from gpusim.errors import SimulationError
 from isa.errors import IsaError
@@ -31,20 +45,25 @@ SONAME = "libcuda.so.1"
 
 
 class DriverLibrary:
-    """The loaded library. `driver` serves the calls; it may be exchanged while no program holds its handles."""
+    """The loaded library. `driver` serves the calls; `serve` exchanges it, while no program holds its handles."""
 
     def __init__(self, driver: Driver):
-        self.driver = driver
-        self.symbols = sorted({*FUNCTIONS, *_other_symbols()})
+        self.symbols = sorted({*ENTRY_POINTS, *_other_symbols()})
         self.path = _library_file(self.symbols)
         self._library = ctypes.CDLL(str(self.path), mode=ctypes.RTLD_GLOBAL)
         self._slots = (ctypes.c_uint64 * len(self.symbols)).in_dll(self._library, SLOTS)
         self._callbacks: list[Any] = []
-        refuse = self._callback(lambda: int(Code.NOT_SUPPORTED), ())
+        self.serve(driver)
+        refuse = self._callback(lambda: int(ResultCode.NOT_SUPPORTED), ())
         for index, symbol in enumerate(self.symbols):
-            function = FUNCTIONS.get(symbol)
-            self._slots[index] = self._callback(self._call(function), function.argument_types) if function else refuse
+            point = ENTRY_POINTS.get(symbol)
+            self._slots[index] = self._callback(self._call(point), point.argument_types) if point else refuse
         os.register_at_fork(after_in_child=lambda: self.driver.leave_to_parent())
+
+    def serve(self, driver: Driver) -> None:
+        """Let a driver answer the calls from now on."""
+        self.driver = driver
+        driver.address_of = self.address
 
     def close(self) -> None:
         """Let every function return CUDA_ERROR_DEINITIALIZED from now on, without the interpreter, which is about to
@@ -67,9 +86,9 @@ class DriverLibrary:
         assert address is not None
         return address
 
-    def _call(self, function: Function) -> Callable[..., int]:
+    def _call(self, point: EntryPoint) -> Callable[..., int]:
         """What C calls: no exception leaves it, and it answers even while the interpreter shuts down."""
-        finalizing, deinitialized, run = sys.is_finalizing, int(Code.DEINITIALIZED), function.run
+        finalizing, deinitialized = sys.is_finalizing, int(ResultCode.DEINITIALIZED)
 
         def call(*arguments: int) -> int:
             if finalizing():
@@ -77,26 +96,26 @@ class DriverLibrary:
             driver = self.driver
             try:
                 with driver.lock:
-                    if not function.anytime:
+                    if not point.anytime:
                         if not driver.initialized:
-                            raise DriverError(Code.NOT_INITIALIZED)
+                            raise DriverError(ResultCode.NOT_INITIALIZED)
                         if (failed := driver.context().failed) is not None:
                             raise DriverError(failed)
-                    run(driver, *arguments)
+                    point.call(driver, arguments)
                 return 0
             except DriverError as error:
+                if error.message:
+                    say(error.message)
                 return int(error.code)
             except IsaError as error:
-                print(f"gpusim: {function.symbol}: {error}", file=sys.stderr, flush=True)
-                return int(Code.NOT_SUPPORTED)
+                say(f"{point.symbol}: {error}")
+                return int(ResultCode.NOT_SUPPORTED)
             except KeyboardInterrupt:
-                import _thread
-
                 _thread.interrupt_main()  # the caller is C code: the interruption takes effect behind it
-                return int(Code.UNKNOWN)
+                return int(ResultCode.UNKNOWN)
             except BaseException:
                 traceback.print_exc()
-                return int(Code.UNKNOWN)
+                return int(ResultCode.UNKNOWN)
 
         return call
 

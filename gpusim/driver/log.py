@@ -45,7 +45,6 @@ class LaunchLog:
 
     def __init__(self, config: GPUConfig):
         self.config = config
-        self.profiling = True
         self.groups: dict[Any, Launches] = {}
         self.attempts = 0
         self.host_seconds = 0.0
@@ -129,16 +128,8 @@ class LaunchLog:
         from rich.table import Table
 
         table = Table(box=box.SIMPLE, pad_edge=False)
-        for name, right in (
-            ("kernel", False),
-            ("grid", True),
-            ("block", True),
-            ("calls", True),
-            ("cycles per call", True),
-            ("time in us", True),
-            ("limited by", False),
-        ):
-            table.add_column(name, justify="right" if right else "left", overflow="fold")
+        for name in ("kernel", "grid", "block", "calls", "cycles per call", "time in us", "limited by"):
+            table.add_column(name, justify="left" if name in ("kernel", "limited by") else "right", overflow="fold")
         shown = sorted(self.groups.values(), key=lambda group: -group.cycles)
         kept = shown[:limit]
         for each in kept:

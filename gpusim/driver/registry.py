@@ -1,13 +1,18 @@
 """The driver API as a table: which functions there are, how C passes their arguments, and what runs them.
 
-A function is written as plain Python, with the driver first and then its C arguments as integers:
+A function is plain Python. It gets the driver and what C passes, and returns what C wants to be told:
 
-    @function("cuMemFree_v2", "q")
-    def free(driver, address): ...
+    @entry("cuMemAllocPitch_v2", "*p *p q q (u)")
+    def allocate_pitch(driver: Driver, width: int, height: int) -> tuple[int, int]: ...
 
-The letters give the arguments' C types: p pointer or handle, q 64-bit integer or size, u and i 32-bit integers (without
-and with sign), s 16-bit and b 8-bit unsigned integers. Results are written through pointers with `put_*`. A function
-raises `DriverError` for an error code and returns nothing for success.
+It raises `DriverError` for an error code. The signature has a letter for each argument of C's, in order:
+
+- p pointer, q 64 bits or a size, u and i 32 bits without and with sign, h 16 bits, b 8 bits: passed as integers;
+- D number of a device, C context (0: the current one), S stream, E event, K kernel, M module or library, G graph,
+  P memory pool, T C string: looked up, and an error code if there is none;
+- *p, *i, *f: a place for a result of 64 bits, of 32, or a float. It is not passed: what the function returns, one value
+  or a tuple, is written to these places, except for None and where the caller wants no answer (address 0);
+- in parentheses: what this driver has no use for.
 """
 
 from __future__ import annotations
@@ -16,30 +21,49 @@ import ctypes
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-_TYPES = {
-    "p": ctypes.c_uint64,
+from gpusim.driver.codes import ResultCode, known
+from gpusim.driver.state import Driver
+
+_TYPES: dict[str, Any] = {
     "q": ctypes.c_uint64,
     "u": ctypes.c_uint32,
     "i": ctypes.c_int32,
-    "s": ctypes.c_uint16,
+    "D": ctypes.c_int32,
+    "h": ctypes.c_uint16,
     "b": ctypes.c_uint8,
 }
+"""C types by letter; the other letters are pointers or handles."""
+_RESULTS: dict[str, Any] = {"*p": ctypes.c_uint64, "*i": ctypes.c_uint32, "*f": ctypes.c_float}
+_LOOKED_UP: dict[str, Callable[[Driver, int], Any]] = {
+    "D": Driver.check_device,
+    "C": Driver.context_or_current,
+    "S": Driver.stream_of,
+    "E": lambda driver, handle: known(driver.context().events.get(handle)),
+    "K": lambda driver, handle: known(driver.context().kernels.get(handle)),
+    "M": lambda driver, handle: known(driver.context().modules.get(handle)),
+    "G": lambda driver, handle: known(driver.graphs.get(handle), ResultCode.INVALID_VALUE),
+    "P": lambda driver, handle: known(driver.pools.get(handle), ResultCode.INVALID_VALUE),
+    "T": lambda driver, address: ctypes.string_at(address).decode(),
+}
+_Run = TypeVar("_Run", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
-class Function:
+class EntryPoint:
     """One exported function.
 
-    symbol: exported name, such as 'cuMemAlloc_v2'. since: the CUDA version that brought this variant (12000 is 12.0),
-    which is how callers of `cuGetProcAddress` choose among those of one name. anytime: works without a context, and
-    after a kernel has failed.
+    symbol: exported name, such as 'cuMemAlloc_v2'. letters: its arguments, each a letter of the signature with a star
+    for a result, '' for one that is not used. since: the CUDA version that brought this variant (12000 is 12.0), which
+    is how callers of `cuGetProcAddress` choose among those of one name. anytime: works without a context, and after a
+    kernel has failed.
     """
 
     symbol: str
     argument_types: tuple[Any, ...]
-    run: Callable[..., None]
+    letters: tuple[str, ...]
+    run: Callable[..., Any]
     since: int
     anytime: bool
 
@@ -48,31 +72,64 @@ class Function:
         """The name without the variant's suffix."""
         return re.sub(r"_v\d+$", "", self.symbol)
 
+    def call(self, driver: Driver, arguments: tuple[int, ...]) -> None:
+        """Do what C asks for. Raises DriverError."""
+        passed, places = [], []
+        for letter, value in zip(self.letters, arguments, strict=True):
+            if letter in _RESULTS:
+                places.append((_RESULTS[letter], value))
+            elif letter:
+                passed.append(_LOOKED_UP[letter](driver, value) if letter in _LOOKED_UP else value)
+        answer = self.run(driver, *passed)
+        answers = answer if isinstance(answer, tuple) else (answer,)
+        for (kind, address), value in zip(places, answers, strict=bool(places)):
+            if address and value is not None:
+                kind.from_address(address).value = value
 
-FUNCTIONS: dict[str, Function] = {}
+
+ENTRY_POINTS: dict[str, EntryPoint] = {}
 """By exported name."""
+_texts: dict[str, ctypes.Array[ctypes.c_char]] = {}
 
 
-def function(
-    symbol: str, arguments: str = "", *, since: int = 0, anytime: bool = False
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Declare a function of the API; see the top of this file."""
+def entry(
+    symbol: str, signature: str = "", *, since: int = 0, anytime: bool = False
+) -> Callable[[_Run], _Run]:
+    """Declare a function of the API; see the top of this file. One Python function may serve several."""
 
-    def declare(run: Callable[..., None]) -> Callable[..., None]:
-        if symbol in FUNCTIONS:
+    def declare(run: _Run) -> _Run:
+        if symbol in ENTRY_POINTS:
             raise ValueError(f"{symbol} is declared twice")
-        types = tuple(_TYPES[letter] for letter in arguments)
-        FUNCTIONS[symbol] = Function(symbol, types, run, since, anytime)
+        parts = re.findall(r"\*?[a-zA-Z]|[()]", signature)
+        used, types, letters = True, [], []
+        for part in parts:
+            if part in "()":
+                used = part == ")"
+                continue
+            types.append(_TYPES.get(part, ctypes.c_uint64))
+            letters.append(part if used else "")
+        ENTRY_POINTS[symbol] = EntryPoint(symbol, tuple(types), tuple(letters), run, since, anytime)
         return run
 
     return declare
 
 
-def find(name: str, version: int) -> Function | None:
+def entries(*rows: tuple[str, str, Callable[..., Any]], anytime: bool = False) -> None:
+    """Declare functions of an expression each: (symbol and the version that brought it, signature, what runs it)."""
+    for name, signature, run in rows:
+        symbol, _, since = name.partition(" ")
+        entry(symbol, signature, since=int(since or 0), anytime=anytime)(run)
+
+
+def nothing(driver: Driver, *_checked: object) -> None:
+    """What a call does that is done when its arguments have been looked up: what it asks for is so anyway."""
+
+
+def find(name: str, version: int) -> EntryPoint | None:
     """The variant of `name` that a caller written for CUDA `version` means, None if there is none."""
-    if name in FUNCTIONS and re.search(r"_v\d+$", name):
-        return FUNCTIONS[name]
-    variants = [each for each in FUNCTIONS.values() if each.name == name and each.since <= version]
+    if name in ENTRY_POINTS and re.search(r"_v\d+$", name):
+        return ENTRY_POINTS[name]
+    variants = [each for each in ENTRY_POINTS.values() if each.name == name and each.since <= version]
     return max(variants, key=lambda each: each.since, default=None)
 
 
@@ -82,24 +139,20 @@ def put_pointer(address: int, value: int) -> None:
         ctypes.c_uint64.from_address(address).value = value
 
 
-put_size = put_pointer
-
-
 def put_int(address: int, value: int) -> None:
     """Write a 32-bit integer for the caller."""
     if address:
         ctypes.c_uint32.from_address(address).value = value & 0xFFFFFFFF
 
 
-def put_float(address: int, value: float) -> None:
-    """Write a 32-bit float for the caller."""
-    if address:
-        ctypes.c_float.from_address(address).value = value
-
-
 def put_text(address: int, room: int, text: str) -> None:
     """Write a C string of at most `room` bytes, its end included."""
     ctypes.memmove(address, text.encode()[: room - 1] + b"\0", min(len(text.encode()), room - 1) + 1)
+
+
+def constant_text(text: str) -> int:
+    """Address of a C string that stays where it is as long as the process lives."""
+    return ctypes.addressof(_texts.setdefault(text, ctypes.create_string_buffer(text.encode())))
 
 
 def get_pointer(address: int) -> int:
@@ -110,8 +163,3 @@ def get_pointer(address: int) -> int:
 def get_uint(address: int) -> int:
     """The unsigned 32-bit integer at an address."""
     return ctypes.c_uint32.from_address(address).value
-
-
-def get_text(address: int) -> str:
-    """The C string at an address."""
-    return ctypes.string_at(address).decode()

@@ -1,4 +1,4 @@
-"""What the driver knows: the simulated device, contexts, streams, events, modules, and memory by its kind.
+"""What the driver knows: the simulated device, contexts, memory by its kind, and what each handle stands for.
 
 One `Driver` serves the process. Handles are numbers that only the driver can interpret, as on hardware; each belongs to
 a context and dies with it. Everything that a call asks for is finished when the call returns, in the order of the
@@ -8,82 +8,30 @@ calls: the one exception are functions of the host that a stream calls, which ru
 from __future__ import annotations
 
 import itertools
-import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpusim.config import GPUConfig, load_config
-from gpusim.driver.codes import Code, DriverError
+from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 from gpusim.driver.log import LaunchLog
+from gpusim.driver.objects import HOST_CALL, REGISTERED, Buffer, Context, DriverStream, Graph, UserObject
+from gpusim.errors import OutOfDeviceMemory
 
 if TYPE_CHECKING:
     from gpusim.device import Device
-    from gpusim.driver.graphs import Capture, Graph, Node, UserObject
-    from gpusim.driver.modules import Kernel, Module
 
 DEVICE_COUNT = 1
 DEFAULT_POOL = 0x5EED_0000_0008
 """Handle of the device's memory pool."""
-DEVICE, HOST, MANAGED, REGISTERED = "device", "host", "managed", "registered"
-"""Kinds of memory: cuMemAlloc, pinned host memory, managed memory, and registered memory of the host's own."""
-
-
-@dataclass
-class Buffer:
-    """Memory that a call handed out. flags: as the caller gave them; number: the order of allocation."""
-
-    address: int
-    nbytes: int
-    kind: str
-    flags: int
-    number: int
-    visible: bool = True
-
-
-@dataclass
-class Context:
-    """A context and what it owns. `failed` is the error of a kernel after which nothing works in it any more."""
-
-    handle: int
-    primary: bool
-    flags: int = 0
-    failed: Code | None = None
-    modules: dict[int, Module] = field(default_factory=dict)
-    kernels: dict[int, Kernel] = field(default_factory=dict)
-    streams: dict[int, Stream] = field(default_factory=dict)
-    events: dict[int, Event] = field(default_factory=dict)
-    buffers: dict[int, Buffer] = field(default_factory=dict)
-    limits: dict[int, int] = field(default_factory=dict)
-
-
-@dataclass
-class Stream:
-    """An order of work; `host_calls` are functions of the host that it has still to call. capture: what its work goes
-    into instead of being done."""
-
-    handle: int
-    flags: int
-    priority: int
-    host_calls: list[Future[None]] = field(default_factory=list)
-    capture: Capture | None = None
-
-
-@dataclass
-class Event:
-    """A point in simulated time, None before it is recorded; or, recorded in a capture, what comes before it there."""
-
-    handle: int
-    flags: int
-    cycle: int | None = None
-    captured: tuple[Capture, frozenset[Node]] | None = None
+_DEFAULT_STREAMS = (0, 1, 2)  # null, legacy, per thread
 
 
 class Driver:
-    """The driver's state. Callers hold `lock`. gpu, overrides, threads: as for `gpusim.simulate`."""
+    """The driver's state. Callers hold `lock`. gpu, overrides, threads: as for `gpusim.simulate`. address_of: finds the
+    functions of the library that this driver stands behind."""
 
     def __init__(
         self,
@@ -98,8 +46,9 @@ class Driver:
         self.max_cycles = max_cycles
         self.lock = threading.RLock()
         self.log = LaunchLog(self.config)
+        self.address_of: Callable[[str], int | None] = lambda symbol: None
         self.initialized = self.left_to_parent = False
-        self.primary = Context(self.new_handle(), primary=True)
+        self.primary = Context()
         self.primary_references = 0
         self.others: dict[int, Context] = {}
         self.pools: dict[int, dict[int, int]] = {DEFAULT_POOL: {}}
@@ -110,12 +59,6 @@ class Driver:
         self._stacks = threading.local()
         self._buffer_numbers = itertools.count(1)
         self._host_thread: ThreadPoolExecutor | None = None
-
-    _handles = itertools.count(0x5EED_0000_0010, 0x10)
-
-    def new_handle(self) -> int:
-        """A new handle, unique in the process, so that a stale one is never taken for another."""
-        return next(self._handles)
 
     @property
     def device(self) -> Device:
@@ -133,7 +76,7 @@ class Driver:
         """Simulated time, in SM clock cycles."""
         return self._device.now_cycles if self._device is not None else 0
 
-    # --- contexts -----------------------------------------------------------------------------------------------------
+    # --- what handles stand for ---------------------------------------------------------------------------------------
 
     @property
     def stack(self) -> list[Context]:
@@ -144,55 +87,44 @@ class Driver:
 
     def context(self) -> Context:
         """The current context. Raises INVALID_CONTEXT."""
-        if not self.stack:
-            raise DriverError(Code.INVALID_CONTEXT)
+        fail_if(not self.stack, ResultCode.INVALID_CONTEXT)
         return self.stack[-1]
+
+    def contexts(self) -> tuple[Context, ...]:
+        """All contexts."""
+        return self.primary, *self.others.values()
 
     def context_of(self, handle: int) -> Context:
         """The context of a handle. Raises INVALID_CONTEXT."""
-        if handle == self.primary.handle:
-            return self.primary
-        if handle not in self.others:
-            raise DriverError(Code.INVALID_CONTEXT)
-        return self.others[handle]
+        found = (each for each in self.contexts() if each.handle == handle)
+        return known(next(found, None), ResultCode.INVALID_CONTEXT)
 
-    def create_context(self, flags: int) -> Context:
-        """A new context, which becomes current."""
-        context = Context(self.new_handle(), primary=False, flags=flags)
-        self.others[context.handle] = context
-        self.stack.append(context)
-        return context
+    def context_or_current(self, handle: int) -> Context:
+        """The context of a handle, the current one for 0. Raises INVALID_CONTEXT."""
+        return self.context_of(handle) if handle else self.context()
+
+    def check_device(self, number: int) -> int:
+        """The number of a device. Raises NOT_INITIALIZED, INVALID_DEVICE."""
+        fail_if(not self.initialized, ResultCode.NOT_INITIALIZED)
+        fail_if(not 0 <= number < DEVICE_COUNT, ResultCode.INVALID_DEVICE)
+        return number
+
+    def stream_of(self, handle: int) -> DriverStream:
+        """The stream of a handle in the current context. Raises INVALID_HANDLE."""
+        streams = self.context().streams
+        if handle in _DEFAULT_STREAMS and handle not in streams:
+            streams[handle] = DriverStream(handle=handle)
+        return known(streams.get(handle))
 
     def clear(self, context: Context) -> None:
         """Give back everything that a context owns, and its error."""
-        for address in list(context.buffers):
-            self.free(context, address)
+        for buffer in list(context.buffers.values()):
+            self.free(buffer)
         for module in list(context.modules.values()):
-            module.unload(self)
-        for owned in (context.modules, context.kernels, context.streams, context.events, context.limits):
+            module.unload()
+        for owned in (context.kernels, context.streams, context.events, context.limits):
             owned.clear()
         context.failed = None
-
-    def reset(self) -> None:
-        """Destroy all contexts. Streams, modules and memory of theirs are gone; the log stays."""
-        with self.lock:
-            for context in (self.primary, *self.others.values()):
-                self.clear(context)
-            self.others.clear()
-            self.graphs.clear()
-            self.primary_references = 0
-            self._stacks = threading.local()
-
-    def context_with_module(self, handle: int) -> Context:
-        """The context that a module was loaded in. Raises INVALID_HANDLE."""
-        for context in (self.primary, *self.others.values()):
-            if handle in context.modules:
-                return context
-        raise DriverError(Code.INVALID_HANDLE)
-
-    def say(self, message: str) -> None:
-        """Tell the user what a code alone does not say."""
-        print(f"gpusim: {message}", file=sys.stderr, flush=True)
 
     def exchange_capture_mode(self, mode: int) -> int:
         """Set the calling thread's CUstreamCaptureMode; the one that it had."""
@@ -204,68 +136,64 @@ class Driver:
 
     def allocate(self, nbytes: int, kind: str, flags: int = 0) -> int:
         """Address of new memory. Raises INVALID_VALUE for no bytes, OUT_OF_MEMORY."""
-        from gpusim.errors import OutOfDeviceMemory
-
-        if nbytes == 0:
-            raise DriverError(Code.INVALID_VALUE)
-        number = next(self._buffer_numbers)
+        fail_if(nbytes == 0, ResultCode.INVALID_VALUE)
+        number, context = next(self._buffer_numbers), self.context()
         try:
             address = self.device.memory.alloc(nbytes, f"{kind} allocation {number}")
         except (OutOfDeviceMemory, MemoryError, OverflowError):
-            raise DriverError(Code.OUT_OF_MEMORY) from None
-        self.context().buffers[address] = Buffer(address, nbytes, kind, flags, number)
+            raise DriverError(ResultCode.OUT_OF_MEMORY) from None
+        context.buffers[address] = Buffer(context, address, nbytes, kind, flags, number)
         return address
 
     def register(self, address: int, nbytes: int, flags: int) -> None:
         """Make memory of the host known. Raises HOST_MEMORY_ALREADY_REGISTERED, INVALID_VALUE."""
-        if nbytes == 0 or address == 0:
-            raise DriverError(Code.INVALID_VALUE)
-        number = next(self._buffer_numbers)
+        fail_if(nbytes == 0 or address == 0, ResultCode.INVALID_VALUE)
+        number, context = next(self._buffer_numbers), self.context()
         memory = self.device.memory
         visible = address > memory.base
-        if any(b.address < address + nbytes and address < b.address + b.nbytes for b in self.buffers()):
-            raise DriverError(Code.HOST_MEMORY_ALREADY_REGISTERED)
+        if any(b.address < address + nbytes and address < b.address + b.nbytes for b in self._buffers()):
+            raise DriverError(ResultCode.HOST_MEMORY_ALREADY_REGISTERED)
         if visible:
             memory.adopt(address, nbytes, f"registered memory {number}")
-        self.context().buffers[address] = Buffer(address, nbytes, REGISTERED, flags, number, visible)
+        context.buffers[address] = Buffer(context, address, nbytes, REGISTERED, flags, number, visible)
 
-    def free(self, context: Context, address: int) -> None:
-        """Forget a buffer of a context. Raises INVALID_VALUE if there is none."""
-        buffer = context.buffers.pop(address, None)
-        if buffer is None:
-            raise DriverError(Code.INVALID_VALUE)
+    def free(self, buffer: Buffer) -> None:
+        """Forget a buffer."""
+        del buffer.context.buffers[buffer.address]
         if buffer.visible:
-            self.device.memory.free(address)
-
-    def buffers(self) -> list[Buffer]:
-        """All buffers of all contexts."""
-        return [b for context in (self.primary, *self.others.values()) for b in context.buffers.values()]
+            self.device.memory.free(buffer.address)
 
     def buffer_at(self, address: int) -> Buffer | None:
         """The buffer that an address lies in."""
-        return next((b for b in self.buffers() if b.address <= address < b.address + b.nbytes), None)
+        return next((b for b in self._buffers() if b.address <= address < b.address + b.nbytes), None)
 
-    def owner(self, address: int) -> Context:
-        """The context that allocated an address. Raises INVALID_VALUE."""
-        for context in (self.primary, *self.others.values()):
-            if address in context.buffers:
-                return context
-        raise DriverError(Code.INVALID_VALUE)
+    def _buffers(self) -> Iterable[Buffer]:
+        return (buffer for context in self.contexts() for buffer in context.buffers.values())
 
-    # --- the host's functions in streams ------------------------------------------------------------------------------
+    # --- work of streams, and the host's functions among it -----------------------------------------------------------
 
-    def call_later(self, stream: Stream, call: Any, *arguments: Any) -> None:
+    def enqueue(self, stream: DriverStream, kind: int, work: Callable[[DriverStream], None]) -> None:
+        """Do work of a stream, after the functions of the host that the stream has to call first; or note it, if the
+        stream is being captured."""
+        if stream.capture is not None:
+            stream.capture.add(stream, kind, work)
+            return
+        if kind != HOST_CALL:
+            self.wait_for_host_calls([stream])
+        work(stream)
+
+    def call_later(self, stream: DriverStream, call: Callable[..., None], *arguments: int) -> None:
         """Call a function of the host for a stream, on the driver's thread, in order."""
         stream.host_calls = [each for each in stream.host_calls if not each.done()]
         stream.host_calls.append(self.call_on_host_thread(call, *arguments))
 
-    def call_on_host_thread(self, call: Any, *arguments: Any) -> Future[None]:
+    def call_on_host_thread(self, call: Callable[..., None], *arguments: int) -> Future[None]:
         """Call a function of the host on the driver's thread."""
         if self._host_thread is None:
             self._host_thread = ThreadPoolExecutor(1, "gpusim host calls")
         return self._host_thread.submit(call, *arguments)
 
-    def wait_for_host_calls(self, streams: Sequence[Stream]) -> None:
+    def wait_for_host_calls(self, streams: Iterable[DriverStream]) -> None:
         """Wait until the functions that streams have to call have returned. The lock is free meanwhile."""
         waiting = [call for stream in streams for call in stream.host_calls]
         if waiting:

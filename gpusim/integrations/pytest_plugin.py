@@ -36,9 +36,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Print the table of launches."""
-    from gpusim.driver import hook
+    from gpusim.driver.numba_cuda import current
 
-    driver = hook.current()
+    driver = current()
     if driver is not None and terminalreporter.config.getoption("--gpusim-report"):
         terminalreporter.section("simulated GPU")
         terminalreporter.write_line(driver.log.render())

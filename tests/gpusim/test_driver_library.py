@@ -96,3 +96,14 @@ def test_structures_of_the_interface_have_their_sizes():
     assert _Config.stream.offset == 32
     assert ctypes.sizeof(_Copy2D) == 128
     assert _Copy2D.target_x.offset == 56
+
+
+def test_every_entry_point_can_be_called_as_its_signature_says():
+    import inspect
+
+    from gpusim.driver.library import ENTRY_POINTS
+
+    assert len(ENTRY_POINTS) > 150
+    for point in ENTRY_POINTS.values():
+        passed = [letter for letter in point.letters if letter and not letter.startswith("*")]
+        inspect.signature(point.run).bind("driver", *passed)
