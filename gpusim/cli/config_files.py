@@ -8,8 +8,9 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli import EXIT_OK, UserError
-from gpusim.cli.parser import add_command, add_json_option, add_set_option
+from gpusim.cli.exits import EXIT_OK, UserError
+from gpusim.cli.options import add_command, add_json_option, add_set_option
+from gpusim.cli.outputs import print_json
 
 if TYPE_CHECKING:
     from gpusim.config.derived import Derived
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _EXIT_WRONG = 1
 
 
-def add(actions) -> None:
+def add(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the actions."""
     each = add_command(
         actions,
@@ -68,7 +69,7 @@ def check(options: argparse.Namespace) -> int:
             "warnings": [{"key": each.key, "message": each.reason} for each in report.warnings],
             "derived": derived_json(derived),
         }
-        print(json.dumps(document, indent=2))
+        print_json(document)
         return _EXIT_WRONG if report.errors else EXIT_OK
     for error in report.errors:
         print(f"error: {error}")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 
-from gpusim.cli import EXIT_OK, UserError, config_files
-from gpusim.cli.parser import add_command, add_json_option, add_set_option
+from gpusim.cli import config_files
+from gpusim.cli.exits import EXIT_OK, UserError
+from gpusim.cli.options import add_command, add_json_option, add_set_option
+from gpusim.cli.outputs import columns, print_json
 
 EXAMPLES = """\
 examples:
@@ -21,7 +22,7 @@ examples:
 """
 
 
-def add(commands) -> None:
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
     parser = add_command(commands, "config", "print, compare, check and begin GPU configurations", EXAMPLES)
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
@@ -87,15 +88,13 @@ def list_names(options: argparse.Namespace) -> int:
             | {"sources": found.own, "inherited": found.inherited}
             for name, (gpu, found) in rows.items()
         ]
-        print(json.dumps(document, indent=2))
+        print_json(document)
         return EXIT_OK
     table = [["", "product", "arch", *KINDS, "of the base"]]
     for name, (gpu, found) in rows.items():
         rest = f"{found.inherited} ({found.base})" if found.base else ""
         table.append([name, gpu.name, gpu.arch, *(str(found.own[kind]) for kind in KINDS), rest])
-    widths = [max(len(row[k]) for row in table) for k in range(len(table[0]))]
-    for row in table:
-        print("  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip())
+    print(columns(table))
     return EXIT_OK
 
 
@@ -110,7 +109,7 @@ def show(options: argparse.Namespace) -> int:
         values: dict[str, object] = {}
         if not options.derived:
             values = {key: {"value": value, "source": config.source(key)} for key, value in config.items()}
-        print(json.dumps(values | {"derived": config_files.derived_json(rows)}, indent=2))
+        print_json(values | {"derived": config_files.derived_json(rows)})
         return EXIT_OK
     lines = config_files.derived_lines(rows)
     if not options.derived:
@@ -131,13 +130,11 @@ def show_diff(options: argparse.Namespace) -> int:
     second = load_config(options.second or options.first, options.overrides)
     rows = diff(first, second)
     if options.json:
-        print(json.dumps({key: list(pair) for key, pair in rows.items()}, indent=2))
+        print_json({key: list(pair) for key, pair in rows.items()})
         return EXIT_OK
     names = (options.first, options.second or f"{options.first} with --set")
     table = [("", *names), *((key, _plain(a), _plain(b)) for key, (a, b) in rows.items())]
-    widths = [max(len(row[k]) for row in table) for k in range(2)]
-    for key, a, b in table:
-        print(f"{key:<{widths[0]}}  {a:<{widths[1]}}  {b}".rstrip())
+    print(columns(table))
     return EXIT_OK
 
 
@@ -154,11 +151,9 @@ def show_keys(options: argparse.Namespace) -> int:
             raise UserError(f"no section {options.section!r}; the sections are {', '.join(sections)}")
         keys = chosen
     if options.json:
-        print(json.dumps(dict(keys), indent=2))
+        print_json(dict(keys))
     else:
-        width = max(len(key) for key in keys)
-        for key, text in keys.items():
-            print(f"{key:<{width}}  {text}")
+        print(columns(list(keys.items())))
     return EXIT_OK
 
 

@@ -9,8 +9,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gpusim.cli import EXIT_OK, UserError
-from gpusim.cli.parser import add_command
+from gpusim.cli.exits import EXIT_OK, UserError
+from gpusim.cli.options import add_command
 
 EXAMPLES = """\
 examples:
@@ -21,7 +21,7 @@ examples:
 KINDS = ("heat-map", "scaling")
 
 
-def add(commands) -> None:
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
     parser = add_command(commands, "plot", "draw the table of a sweep: docs/figures.md", EXAMPLES)
     parser.add_argument("kind", choices=KINDS, help="heat-map: a value over two axes; scaling: time against one")

@@ -10,11 +10,10 @@ from functools import cached_property
 from typing import Any
 
 from gpusim.errors import ConfigError
+from gpusim.workload.request import BUNDLED_PARAMETERS, OWN_PARAMETERS
 
-BUNDLED_PARAMETERS = ("size", "seed")
-OWN_PARAMETERS = ("seed", "grid", "block", "args", "signature", "entry", "abi", "shared_bytes")
-"""What can be chosen for a bundled program and for a kernel of the user's, under the names of `gpusim run`."""
 PARAMETERS = tuple(dict.fromkeys([*BUNDLED_PARAMETERS, *OWN_PARAMETERS]))
+"""What can be chosen for a program, under the names of `gpusim run`."""
 
 Pairs = tuple[tuple[str, Any], ...]
 

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any
 from gpusim.config import GPUConfig, load_config
 from gpusim.errors import ConfigError, SimulationError
 from gpusim.explore.axis import Axis
-from gpusim.explore.check import check_points
 from gpusim.explore.cost import cost
+from gpusim.explore.evaluate import check_points
 from gpusim.explore.goals import COSTS, Goal, Limit, dominates, geometric_mean
+from gpusim.explore.interrupt import interruptible, stop_if_interrupted
 from gpusim.explore.keys import find_keys, unchecked, value_of
 from gpusim.explore.point import Point
 from gpusim.explore.rows import Rows
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     import pandas
 
 SAMPLERS = ("tpe", "nsga2", "random")
-Progress = Callable[[int, int, "Candidate | None"], None]
 _FAR = 1e30
 """Value of a goal that was not evaluated; the broken limit is what counts then."""
 
@@ -123,7 +123,7 @@ def search(
     batch: int = 1,
     population: int = 24,
     screen: bool = True,
-    progress: Progress | None = None,
+    progress: Callable[[int, int, int], None] | None = None,
 ) -> Found:
     """Try `trials` machines of a space and say which are best.
 
@@ -138,6 +138,7 @@ def search(
         rows: evaluates points, with its journal and workers. batch: candidates proposed at once, for several workers.
         population: of a generation of NSGA-II.
         screen: leave out candidates whose analytical bound is beaten already.
+        progress: called with (machines tried, of which failed, trials) at the start and after every batch.
 
     Raises ConfigError for names and values that mean nothing, SearchError without Optuna.
     """
@@ -160,17 +161,22 @@ def search(
     candidates: list[Candidate] = []
     evaluator = _Evaluator(space, aims, bounds, metrics, rules, run, screen)
     before = run.evaluated
-    if progress is not None:
-        progress(0, trials, None)
-    while len(candidates) < trials:
-        asked = [study.ask() for _ in range(min(batch, trials - len(candidates)))]
-        chosen = [_suggest(trial, space) for trial in asked]
-        for trial, candidate in zip(asked, evaluator.evaluate(chosen, len(candidates)), strict=True):
-            _tell(study, trial, candidate, aims, bounds)
-            candidates.append(candidate)
-            if progress is not None:
-                progress(len(candidates), trials, candidate)
+    with interruptible():
+        while len(candidates) < trials:
+            _report(candidates, trials, progress)
+            asked = [study.ask() for _ in range(min(batch, trials - len(candidates)))]
+            chosen = [_suggest(trial, space) for trial in asked]
+            for trial, candidate in zip(asked, evaluator.evaluate(chosen, len(candidates)), strict=True):
+                _tell(study, trial, candidate, aims, bounds)
+                candidates.append(candidate)
+            stop_if_interrupted()
+    _report(candidates, trials, progress)
     return Found(aims, bounds, tuple(candidates), run.evaluated - before, run.known)
+
+
+def _report(candidates: Sequence[Candidate], trials: int, progress: Callable[[int, int, int], None] | None) -> None:
+    if progress is not None:
+        progress(len(candidates), sum(each.error is not None for each in candidates), trials)
 
 
 class _Evaluator:

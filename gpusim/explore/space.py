@@ -6,7 +6,6 @@ import difflib
 import itertools
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from gpusim.config import describe_keys
@@ -48,13 +47,6 @@ class Space:
         named = {"gpu": gpu} | dict(axes or {})
         self.axes: tuple[Axis, ...] = tuple(Axis.of(_known(name), value) for name, value in named.items())
         self.groups: tuple[tuple[Axis, ...], ...] = self._grouped([tuple(names) for names in together])
-
-    @classmethod
-    def from_toml(cls, path: str | Path) -> Space:
-        """The space of a file, as docs/sweeps.md describes it. Raises ConfigError, naming file and key."""
-        from gpusim.explore.sweep_file import read_sweep
-
-        return read_sweep(path).space
 
     def grid(self) -> list[Point]:
         """Every combination; programs vary slowest, the last axis fastest."""

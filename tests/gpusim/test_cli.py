@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpusim.cli import UserError, main
-from gpusim.cli.spec import parse_arguments, parse_dim3
+from gpusim.cli import main
 from gpusim.config import describe_keys, shipped_names
 from gpusim.results.metrics import METRICS
+from gpusim.workload.request import WorkloadError
+from gpusim.workload.spec import parse_arguments, parse_dim3
 from programs import registry
 
 ROOT = Path(__file__).parents[2]
@@ -131,7 +132,7 @@ def test_no_arguments():
     ],
 )
 def test_bad_arguments(text, named):
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(WorkloadError) as caught:
         parse_arguments(text)
     assert named in str(caught.value) and "--args" in str(caught.value)
 
@@ -145,7 +146,7 @@ def test_dimensions():
         == (16, 16)
     )
     for text in ("", "1,2,3,4", "a", "1.5", "-1"):
-        with pytest.raises(UserError, match="--block takes one to three integers"):
+        with pytest.raises(WorkloadError, match="--block takes one to three integers"):
             parse_dim3(text, "--block")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import gpusim
 from gpusim.errors import ConfigError
-from gpusim.explore import Axis, Point, Space, evaluate
+from gpusim.explore import Axis, Point, Space, evaluate, read_sweep
 from programs import registry
 
 ROOT = Path(__file__).parents[2]
@@ -174,7 +174,6 @@ size = 64
 
 
 def test_a_file_is_the_same_space(tmp_path):
-    from gpusim.explore.sweep_file import read_sweep
 
     path = tmp_path / "sweep.toml"
     path.write_text(FILE)
@@ -208,7 +207,7 @@ def test_a_wrong_file_is_told(tmp_path, old, new, told):
     path = tmp_path / "sweep.toml"
     path.write_text(FILE.replace(old, new))
     with pytest.raises(ConfigError, match=told) as caught:
-        Space.from_toml(path)
+        read_sweep(path)
     assert str(path) in str(caught.value)
 
 
