@@ -30,7 +30,7 @@ examples:
   gpusim run reduction/shuffle --size 1000000 --gpu a100
   gpusim run vector_add --set sm.count=66 --json
   gpusim run transpose/tiled --report transpose.html      a page with source view and warp stepper
-  gpusim run histogram/shared --check initcheck,racecheck
+  gpusim run histogram/shared_atomics --check initcheck,racecheck
   gpusim run transpose/naive --size 256 --trace naive.perfetto-trace
   gpusim run reduction/sequential --trace warps.kanata --trace-blocks 0,1 --trace-sms none
   gpusim run kernels.py:scale --grid 8 --block 128 --args "float32[1024]=random, float32(2.5)"

@@ -124,9 +124,9 @@ class _Process:
 
     def _listen(self, heard: queue.SimpleQueue[tuple[_Process, str, Any]]) -> None:
         assert self._process.stdout is not None
-        with suppress(EOFError, OSError, pickle.UnpicklingError):
+        with suppress(EOFError, OSError, pickle.UnpicklingError), self._process.stdout as said:
             while True:
-                heard.put((self, *pickle.load(self._process.stdout)))
+                heard.put((self, *pickle.load(said)))
         heard.put((self, "ended", None))
 
     def give(self, function: Callable[[Any], Any], task: Any, limit_s: float | None) -> None:
@@ -147,6 +147,7 @@ class _Process:
     def ending(self) -> Ended:
         """How the process ended."""
         code = self._process.wait()
+        self.end()
         how = f"the worker process ended by itself, with exit code {code}"
         if self._late:
             how = f"not finished after {self._limit_s:g} s, nor {GRACE_S:g} s later"
@@ -154,17 +155,12 @@ class _Process:
             name = signal.Signals(-code).name
             guess = ", perhaps for want of memory" if name == "SIGKILL" else ""
             how = f"the worker process was ended by {name}{guess}"
-        self._close()
         return Ended(how, time.monotonic() - self._started)
 
     def end(self) -> None:
         """End the process, whatever it does."""
         self._process.kill()
+        with suppress(OSError):  # what could not be written
+            if self._process.stdin is not None:
+                self._process.stdin.close()
         self._process.wait()
-        self._close()
-
-    def _close(self) -> None:
-        for stream in (self._process.stdin, self._process.stdout):
-            with suppress(OSError, ValueError):
-                if stream is not None:
-                    stream.close()

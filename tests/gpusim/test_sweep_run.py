@@ -310,7 +310,7 @@ def test_an_interrupt_ends_cleanly(tmp_path):
     assert sweep.returncode == 130
     kept = len(lines(journal)) - 1
     assert f"interrupted; {kept} of 5,401 points are in {journal}, --resume goes on" in told
-    assert "Traceback" not in told
+    assert "Traceback" not in told, told
     assert journal.read_bytes().endswith(b"\n") and all(json.loads(line) for line in lines(journal))
     assert all(not Path(f"/proc/{each}").exists() or is_zombie(each) for each in family)
 
