@@ -56,7 +56,7 @@ def add_space_options(parser: argparse.ArgumentParser) -> None:
 
 def add_design_options(parser: argparse.ArgumentParser) -> None:
     """Which points of the space."""
-    parser.add_argument("--design", metavar="NAME", help="which points of the space: grid (default), list, random, lhs")
+    parser.add_argument("--design", metavar="NAME", help="which points of the space: grid (default), random, lhs")
     parser.add_argument("--points", type=int, metavar="N", help="machines to choose, for random and lhs")
     parser.add_argument("--seed", type=int, metavar="N", help="seed of that choice (default: 0)")
 

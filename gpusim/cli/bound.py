@@ -34,7 +34,6 @@ _COLUMN = 22
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the command."""
     parser = add_command(
         commands, "bound", "the least time a program can take, in milliseconds: docs/bound.md", EXAMPLES + ARGUMENT_HELP
     )
@@ -52,7 +51,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run the command."""
     from gpusim.bound import bound, profile
     from gpusim.cli.progress import announce_compilation
     from gpusim.config import load_config

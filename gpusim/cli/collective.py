@@ -26,7 +26,6 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the command."""
     parser = add_command(commands, "collective", "simulate a collective of several GPUs as NCCL does it", EXAMPLES)
     parser.add_argument("name", help="all_reduce, all_gather, reduce_scatter, broadcast, ...")
     parser.add_argument("sizes", help="bytes of a rank's larger buffer: 1048576, 64K, 16M or 1G; several: 4K,1M")
@@ -42,7 +41,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def show(options: argparse.Namespace) -> int:
-    """Run the command."""
     from gpusim.collectives import collective
 
     results = [

@@ -19,7 +19,6 @@ _EXIT_WRONG = 1
 
 
 def add(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the actions."""
     each = add_command(
         actions,
         "check",
@@ -56,7 +55,6 @@ def add(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def check(options: argparse.Namespace) -> int:
-    """`gpusim config check`."""
     from gpusim.config.check import check
     from gpusim.config.derived import derive
 
@@ -84,7 +82,6 @@ def check(options: argparse.Namespace) -> int:
 
 
 def new(options: argparse.Namespace) -> int:
-    """`gpusim config new`."""
     from gpusim.config.create import new_file
     from gpusim.config.schema import FILE_NAME
 
@@ -105,7 +102,6 @@ def new(options: argparse.Namespace) -> int:
 
 
 def schema(options: argparse.Namespace) -> int:
-    """`gpusim config schema`."""
     print(_schema_text(), end="")
     return EXIT_OK
 

@@ -23,7 +23,6 @@ examples:
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the command."""
     parser = add_command(commands, "config", "print, compare, check and begin GPU configurations", EXAMPLES)
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
 
@@ -77,7 +76,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def list_names(options: argparse.Namespace) -> int:
-    """`gpusim config list`."""
     from gpusim.config import load_config, shipped_names
     from gpusim.config.provenance import KINDS, provenance
 
@@ -99,7 +97,6 @@ def list_names(options: argparse.Namespace) -> int:
 
 
 def show(options: argparse.Namespace) -> int:
-    """`gpusim config show`."""
     from gpusim.config import load_config
     from gpusim.config.derived import derive
 
@@ -121,7 +118,6 @@ def show(options: argparse.Namespace) -> int:
 
 
 def show_diff(options: argparse.Namespace) -> int:
-    """`gpusim config diff`."""
     from gpusim.config import diff, load_config
 
     if options.second is None and not options.overrides:
@@ -139,7 +135,6 @@ def show_diff(options: argparse.Namespace) -> int:
 
 
 def show_keys(options: argparse.Namespace) -> int:
-    """`gpusim config keys`."""
     from gpusim.config import describe_keys
 
     keys = describe_keys()

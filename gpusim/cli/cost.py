@@ -24,7 +24,6 @@ RETICLE_MM2 = 858
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the command."""
     parser = add_command(commands, "cost", "price a GPU: area of its die and power, part by part", EXAMPLES)
     parser.add_argument("gpu", nargs="?", metavar="GPU", help="shipped configuration or a TOML file (default: h200)")
     add_set_option(parser)
@@ -36,13 +35,12 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run the command."""
     if options.dies:
         return _dies(options)
     from gpusim.config import diff, load_config
-    from gpusim.explore.cost import Cost, cost
+    from gpusim.explore.cost import SiliconCost, cost
 
-    def priced(overrides: list[str]) -> Cost:
+    def priced(overrides: list[str]) -> SiliconCost:
         return cost(load_config(options.gpu or "h200", overrides), node=options.node, links=options.links)
 
     if options.links is not None and options.links < 0:

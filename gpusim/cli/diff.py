@@ -48,7 +48,6 @@ _OF_A_SIDE = {
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the command."""
     parser = add_command(commands, "diff", "compare two runs: what changed, and why", EXAMPLES + ARGUMENT_HELP)
     what = f"a program as gpusim run takes it, a saved result (FILE.json), or {HARDWARE}"
     parser.add_argument("a", metavar="A", help=what)
@@ -74,7 +73,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run the command."""
     from gpusim.difference import Difference
 
     texts = {"a": options.a, "b": options.b or options.a}

@@ -23,7 +23,6 @@ examples:
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the command."""
     parser = add_command(
         commands, "figures", "run a program and draw what happened: docs/figures.md", EXAMPLES + ARGUMENT_HELP
     )
@@ -42,7 +41,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run the command."""
     from gpusim.plot import MatplotlibMissing, write_all
     from gpusim.tracing.trace import TraceOptions
 

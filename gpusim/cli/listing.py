@@ -19,7 +19,6 @@ _NAME, _SIZE, _WIDTH = 34, 12, 110
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the command."""
     parser = add_command(commands, "list", "list the bundled programs and what each teaches", EXAMPLES)
     parser.add_argument(
         "--metrics", action="store_true", help="list the metrics of a result instead, with their units"
@@ -29,7 +28,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run the command."""
     if options.metrics:
         _metrics(options.json)
     else:

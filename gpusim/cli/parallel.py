@@ -23,7 +23,6 @@ docs/parallel.md says what the file may hold.
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the command."""
     parser = add_command(commands, "parallel", "simulate a training step on several GPUs", EXAMPLES)
     parser.add_argument("file", type=Path, metavar="FILE.toml", help="kind of parallelism, its options, and layers")
     parser.add_argument(
@@ -36,7 +35,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run the command."""
     from gpusim.parallel.file import run_file
 
     try:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+Progress = Callable[[int, int, int], None]
 PATIENCE_S = 2.0
 """What is shorter than this shows nothing."""
 
@@ -26,11 +27,24 @@ def say_compiling() -> None:
 
 
 @contextmanager
-def show_progress(wanted: bool | None, of: str = "blocks") -> Iterator[Bar | None]:
-    """A bar whose methods `blocks` and `points` are callbacks for what runs, or None where nothing is to be shown.
+def show_progress(wanted: bool | None) -> Iterator[Progress | None]:
+    """A callback for `gpusim.simulate(progress=...)`, or None where nothing is to be shown.
 
-    wanted: True always, False never, None if standard error is a terminal. of: what is counted.
+    wanted: True always, False never, None if standard error is a terminal.
     """
+    with _shown(wanted, "blocks") as bar:
+        yield bar.blocks if bar else None
+
+
+@contextmanager
+def show_points(wanted: bool | None, of: str = "points") -> Iterator[Progress | None]:
+    """The same for `gpusim.explore.run(progress=...)`. of: what is counted."""
+    with _shown(wanted, of) as bar:
+        yield bar.points if bar else None
+
+
+@contextmanager
+def _shown(wanted: bool | None, of: str) -> Iterator[Bar | None]:
     if wanted is False or (wanted is None and not sys.stderr.isatty()):
         yield None
         return
@@ -52,11 +66,9 @@ class Bar:
         self._task: Any = None
 
     def blocks(self, cycles: int, finished: int, blocks: int) -> None:
-        """As `gpusim.simulate` calls it."""
         self._show(finished, blocks, f", cycle {cycles:,}")
 
     def points(self, done: int, failed: int, total: int) -> None:
-        """As `gpusim.explore.run` calls it."""
         self._show(done, total, f", {failed:,} failed" if failed else "")
 
     def _show(self, done: int, total: int, note: str) -> None:

@@ -22,7 +22,7 @@ from gpusim.cli.tracing import add_trace_options, trace_options, write_trace
 if TYPE_CHECKING:
     from gpusim.results.result import Result
     from gpusim.tracing.trace import TraceOptions
-    from gpusim.workload.target import OutputCheck, Target
+    from gpusim.workload.target import ReferenceCheck, Target
 
 EXAMPLES = """\
 examples:
@@ -40,7 +40,6 @@ examples:
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the command."""
     parser = add_command(
         commands, "run", "run a program on a simulated GPU and report", EXAMPLES + ARGUMENT_HELP
     )
@@ -64,7 +63,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run the command."""
     target = target_of(options)
     if options.report:
         check_writable(options.report)
@@ -111,13 +109,13 @@ def simulate_target(
 
     check_limits(options)
     announce_compilation()
-    with show_progress(options.progress) as bar:
+    with show_progress(options.progress) as progress:
         return target.simulate(
             options.gpu,
             overrides=options.overrides,
             max_cycles=options.max_cycles or DEFAULT_MAX_CYCLES,
             threads=options.threads,
-            progress=bar and bar.blocks,
+            progress=progress,
             check=[name.strip() for name in options.check.split(",") if name.strip()],
             trace=trace,
             bound=bound,
@@ -132,7 +130,7 @@ def check_limits(options: argparse.Namespace) -> None:
             raise UserError(f"--{name.replace('_', '-')} must be positive, got {value}")
 
 
-def make_document(target: Target, result: Result, check: OutputCheck | None) -> dict[str, Any]:
+def make_document(target: Target, result: Result, check: ReferenceCheck | None) -> dict[str, Any]:
     """What --json prints."""
     head = {"program": target.name, "size": target.size, "seed": target.seed, "check": check and asdict(check)}
     return head | result.to_dict()

@@ -30,7 +30,6 @@ At the end a table says which kernels were launched and how long they would have
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the command."""
     parser = add_command(commands, "script", "run a Numba CUDA script on a simulated GPU", EXAMPLES)
     parser.add_argument("file", metavar="FILE.py", help="the script")
     parser.add_argument(

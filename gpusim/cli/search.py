@@ -33,7 +33,6 @@ space.toml is the file of a sweep, and may have a table [search] with the same o
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the command."""
     summary = "search a space of machines for the best under a budget: docs/search.md"
     parser = add_command(commands, "search", summary, EXAMPLES)
     parser.add_argument("file", metavar="FILE.toml", help="the space, and with [search] what is looked for")
@@ -60,8 +59,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run the command."""
-    from gpusim.cli.progress import say_compiling, show_progress
+    from gpusim.cli.progress import say_compiling, show_points
     from gpusim.explore import table
     from gpusim.explore.rows import Rows
     from gpusim.explore.search import search
@@ -80,10 +78,9 @@ def execute(options: argparse.Namespace) -> int:
     if options.plot:
         check_writable(options.plot, "--plot")
     with (
-        show_progress(options.progress, "machines") as bar,
+        show_points(options.progress, "machines") as progress,
         Rows(options.workers, options.journal, timeout_s=options.timeout, announce=say_compiling) as rows,
     ):
-        progress = bar and bar.points
         found = search(asked.space, rows=rows, screen=not options.no_screen, progress=progress, **settings)
     best = found.best
     if options.table:

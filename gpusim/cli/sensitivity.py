@@ -33,7 +33,6 @@ examples:
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the command."""
     summary = "find the parameters of a GPU that move a program's time most: docs/search.md"
     parser = add_command(commands, "sensitivity", summary, EXAMPLES + ARGUMENT_HELP)
     add_target_options(parser)
@@ -54,8 +53,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run the command."""
-    from gpusim.cli.progress import say_compiling, show_progress
+    from gpusim.cli.progress import say_compiling, show_points
     from gpusim.explore.rows import Rows
     from gpusim.explore.sensitivity import SensitivityError, explain
 
@@ -66,8 +64,8 @@ def execute(options: argparse.Namespace) -> int:
         check_writable(options.plot, "--plot")
     try:
         with (
-            show_progress(options.progress, "points") as bar,
-            Rows(options.workers, options.journal, bar and bar.points, options.timeout, say_compiling) as rows,
+            show_points(options.progress) as show,
+            Rows(options.workers, options.journal, show, options.timeout, say_compiling) as rows,
         ):
             found, following = _find(options, rows)
     except SensitivityError as error:

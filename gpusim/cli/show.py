@@ -39,7 +39,6 @@ column of --control: wait mask over scoreboards 0 to 5, scoreboard released when
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the command."""
     parser = add_command(
         commands, "show", "print a program's machine code with its source lines", EXAMPLES + ARGUMENT_HELP
     )
@@ -54,7 +53,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run the command."""
     from gpusim.config import load_config
     from gpusim.simulation import program_of
 

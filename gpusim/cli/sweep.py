@@ -29,7 +29,6 @@ examples:
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the command."""
     parser = add_command(
         commands, "sweep", "run programs on many machines, into one table: docs/sweeps.md", EXAMPLES + AXIS_HELP
     )
@@ -61,7 +60,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run the command."""
     from gpusim.explore import table
     from gpusim.explore.evaluate import check_points
 
@@ -122,15 +120,15 @@ def _collect(
     seen: list[tuple[int, int, int]],
 ) -> list[dict[str, Any]]:
     """The rows. seen: points finished, failed and wanted, at the start and last, also after an interrupt."""
-    from gpusim.cli.progress import say_compiling, show_progress
+    from gpusim.cli.progress import say_compiling, show_points
     from gpusim.explore.pool import collect
 
-    with show_progress(options.progress, "points") as bar:
+    with show_points(options.progress) as show:
 
         def progress(done: int, failed: int, total: int) -> None:
             seen[1:] = [(done, failed, total)]
-            if bar is not None:
-                bar.points(done, failed, total)
+            if show is not None:
+                show(done, failed, total)
 
         return collect(
             points,

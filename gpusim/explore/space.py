@@ -14,7 +14,7 @@ from gpusim.errors import ConfigError
 from gpusim.explore.axis import Axis
 from gpusim.explore.point import PARAMETERS, Pairs, Point
 
-DESIGNS = ("grid", "list", "random", "lhs")
+DESIGNS = ("grid", "random", "lhs")
 MOST_POINTS = 1_000_000
 ProgramSpec = str | Mapping[str, Any]
 
@@ -59,18 +59,6 @@ class Space:
         choices = itertools.product(*[list(zip(*group, strict=True)) for group in levels])
         return self._points(list(itertools.chain.from_iterable(choice)) for choice in choices)
 
-    def listed(self) -> list[Point]:
-        """All axes in step: the first value of each, then the second of each. An axis of one value keeps it."""
-        levels = {axis.name: _levels(axis) for axis in self.axes}
-        length = max(map(len, levels.values()))
-        for name, values in levels.items():
-            if len(values) not in (1, length):
-                raise ConfigError(f"a list needs as many values everywhere: {len(values)} here, {length} elsewhere",
-                                  key=name)  # fmt: skip
-        rows = [[levels[axis.name][row if len(levels[axis.name]) > 1 else 0] for axis in self._ordered()]
-                for row in range(length)]  # fmt: skip
-        return self._points(rows)
-
     def random(self, n: int, seed: int = 0) -> list[Point]:
         """n choices at random, each for every program; what is chosen twice is there once."""
         source = random.Random(f"random {seed}")
@@ -98,7 +86,7 @@ class Space:
             return self.random(n, seed) if design == "random" else self.latin_hypercube(n, seed)
         if n is not None:
             raise ConfigError(f"a number of points is for the designs random and lhs, not {design}")
-        return self.grid() if design == "grid" else self.listed()
+        return self.grid()
 
     def at(self, values: Mapping[str, Any]) -> list[Point]:
         """The points, one for each program, where the axes have these values: what a search tries next."""

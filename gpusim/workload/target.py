@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class OutputCheck:
+class ReferenceCheck:
     """Whether outputs are what the reference computed from the inputs, and that in words."""
 
     equal: bool
@@ -50,7 +50,7 @@ class Target:
         """What the NumPy reference computes from the inputs as they are now; None without a reference."""
         return self.variant.reference(self.launch) if self.variant else None
 
-    def check(self, expected: Any) -> OutputCheck | None:
+    def check(self, expected: Any) -> ReferenceCheck | None:
         """Compare the outputs with what `expected` gave before the run; None if there is nothing to compare with."""
         if expected is None:
             return None
@@ -58,7 +58,7 @@ class Target:
         mismatch = variant.mismatch(expected, variant.results(self.launch))
         exact = variant.rtol == variant.atol == 0
         within = "" if exact else f" within rtol {variant.rtol:.2g}, atol {variant.atol:.2g}"
-        return OutputCheck(mismatch is None, mismatch or f"output equals the NumPy reference{within}")
+        return ReferenceCheck(mismatch is None, mismatch or f"output equals the NumPy reference{within}")
 
     def renewed(self, request: Request) -> Target:
         """The same kernel of the user's with arguments that no run has changed."""

@@ -464,10 +464,11 @@ def test_progress_appears_after_two_seconds(monkeypatch, capfd):
         assert callback is None
     with progress.show_progress(True) as callback:
         callback(1000, 1, 10)
-        assert callback.progress is None, "too early"
-        monkeypatch.setattr(time, "monotonic", lambda start=callback.started: start + 2.5)
+        bar = callback.__self__
+        assert bar.progress is None, "too early"
+        monkeypatch.setattr(time, "monotonic", lambda start=bar.started: start + 2.5)
         callback(2000, 4, 10)
-        assert callback.progress.tasks[0].completed == 4
+        assert bar.progress.tasks[0].completed == 4
     assert capfd.readouterr().out == "", "progress goes to standard error"
 
 

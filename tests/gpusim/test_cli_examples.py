@@ -12,8 +12,11 @@ from gpusim.explore.evaluate import check_points
 from gpusim.workload.request import Request
 from gpusim.workload.target import find_variant
 
-SHORT = ("list", "config", "cost h200", "cost --dies", "collective all_reduce 64M", "collective all_gather", "show vector_add", "show reduction",
-         'show kernels.py', "parallel step.toml", "run vector_add", "bound vector_add", "sweep study.toml --bound-only")
+SHORT = (
+    "list", "config", "cost h200", "cost --dies", "collective all_reduce 64M", "collective all_gather", "show vector_add",
+    "show reduction", "show kernels.py", "parallel step.toml", "run vector_add", "bound vector_add",
+    "sweep study.toml --bound-only",
+)  # fmt: skip
 """What is run, because it takes a second or less."""
 KERNELS = """
 from numba import cuda
@@ -34,7 +37,17 @@ def scale(x):
 
 scale[2, 32](np.ones(64, np.float32))
 """
-STUDY = 'program = "saxpy"\ngpu = "tiny"\n[axes]\nsize = [600, 601]\nsm.count = [1, 2]\ndram.bandwidth_gb_s = [50, 100]\n'
+STUDY = 'program = "saxpy"\ngpu = "tiny"\n[axes]\nsize = [600, 601]\nsm.count = [1, 2]\n'
+STEP = """
+kind = "data_parallel"
+gpus = 8
+[[layers]]
+name = "block"
+count = 4
+forward_us = 185.0
+backward_us = 395.0
+parameter_bytes = 33554432
+"""
 
 
 def parsers(parser, words=("gpusim",)):
@@ -73,11 +86,9 @@ def folder(tmp_path_factory):
     for name in ("saxpy.py", "train.py"):
         (folder / name).write_text(SCRIPT)
     (folder / "study.toml").write_text(STUDY)
-    (folder / "space.toml").write_text(STUDY + '[search]\ntrials = 4\n')
+    (folder / "space.toml").write_text(STUDY + "[search]\ntrials = 4\n")
     (folder / "mine.toml").write_text('base = "h200"\nsm.count = 264\n')
-    (folder / "step.toml").write_text(
-        'kind = "data_parallel"\ngpus = 4\nnode = "hgx_h200"\n[[layers]]\nname = "a"\nparameter_bytes = 1e8\nforward_us = 100\n'
-    )
+    (folder / "step.toml").write_text(STEP)
     return folder
 
 

@@ -131,7 +131,7 @@ def test_dry_run_counts(capsys, tmp_path):
         (("saxpy", "--grid", "4"), "grid: not a parameter of saxpy, which takes size, seed"),
         (("saxpy", "--metrics", "dram__bytes"), "no metric named 'dram__bytes'"),
         (("saxpy", "--design", "random"), "needs a number of points"),
-        (("saxpy", "--design", "grit"), "no design 'grit'; there are grid, list, random, lhs; did you mean 'grid'"),
+        (("saxpy", "--design", "grit"), "no design 'grit'; there are grid, random, lhs; did you mean 'grid'"),
         (("saxpy", "--points", "5"), "for the designs random and lhs"),
         (("saxpy", "--together", "sm.count,size"), "sm.count: goes together with others, but is no axis"),
         (("saxpy", "--out", "x.txt"), "a table is written as .parquet or .csv"),

@@ -108,7 +108,7 @@ from gpusim.explore import Point
 from gpusim.explore.evaluate import evaluate
 from gpusim.explore.pool import collect
 
-points = [Point.from_dict(each) for each in json.loads(sys.argv[1])]
+points = [Point(**each) for each in json.loads(sys.argv[1])]
 journal, metrics = sys.argv[2], json.loads(sys.argv[3])
 evaluate(points[0])  # loads the simulator once, for all the processes that are killed
 source = random.Random(2026)
