@@ -13,8 +13,8 @@ from gpusim.workload.request import Request
 from gpusim.workload.target import find_variant
 
 SHORT = (
-    "list", "config", "cost h200", "cost --dies", "collective all_reduce 64M", "collective all_gather", "show vector_add",
-    "show reduction", "show kernels.py", "parallel step.toml", "run vector_add", "bound vector_add",
+    "list", "config", "cost h200", "cost --dies", "collective all_reduce 64M", "collective all_gather",
+    "show vector_add", "show reduction", "show kernels.py", "parallel step.toml", "run vector_add", "bound vector_add",
     "sweep study.toml --bound-only",
 )  # fmt: skip
 """What is run, because it takes a second or less."""
@@ -100,7 +100,7 @@ def test_example_parses_and_names_what_exists(example, folder, monkeypatch):
     if "axes" in given and options.what[0] != "study.toml":
         check_points(axes.read_space(options).space.points(options.design or "grid", options.points, 0))
     for name in ("program", "a", "b"):
-        if given.get(name) and Request(given[name]).file is None and not given[name].endswith((".json", "hardware")):
+        if given.get(name) and Request(given[name]).file is None and not given[name].endswith((".json", ".csv", "hardware")):
             find_variant(given[name])
     machines = [given.get(name) for name in ("gpu", "gpu_a", "gpu_b", "next", "base", "first", "second")]
     for each in (*machines, *given.get("also_on", ())):
