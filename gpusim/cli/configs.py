@@ -21,53 +21,45 @@ examples:
   gpusim config check mine.toml
 """
 
+SHOW_EXAMPLES = """\
+examples:
+  gpusim config show h200
+  gpusim config show a100 --derived
+  gpusim config show a100 --set sm.count=54 --json
+"""
+DIFF_EXAMPLES = """\
+examples:
+  gpusim config diff h200 a100
+  gpusim config diff h200 --set l2.slices=48
+"""
+
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = add_command(commands, "config", "print, compare, check and begin GPU configurations", EXAMPLES)
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
 
-    each = add_command(
-        actions,
-        "list",
-        "list the shipped configurations and where their values come from",
-        "example:\n  gpusim config list\n",
-    )
+    summary = "list the shipped configurations and where their values come from"
+    each = add_command(actions, "list", summary, "example:\n  gpusim config list\n")
     add_json_option(each)
     each.set_defaults(command=list_names)
 
-    each = add_command(
-        actions,
-        "show",
-        "print a resolved configuration as TOML, with the source of every value, and what follows from it",
-        "examples:\n  gpusim config show h200\n  gpusim config show a100 --derived\n"
-        "  gpusim config show a100 --set sm.count=54 --json\n",
-    )
+    summary = "print a resolved configuration as TOML, with the source of every value, and what follows from it"
+    each = add_command(actions, "show", summary, SHOW_EXAMPLES)
     each.add_argument("name", nargs="?", default="h200", help="shipped name or TOML file (default: h200)")
     each.add_argument("--derived", action="store_true", help="only what follows: peak rates, ridge points, occupancy")
     add_set_option(each)
     add_json_option(each)
     each.set_defaults(command=show)
 
-    each = add_command(
-        actions,
-        "diff",
-        "print the values in which two configurations differ",
-        "examples:\n  gpusim config diff h200 a100\n  gpusim config diff h200 --set l2.slices=48\n",
-    )
+    each = add_command(actions, "diff", "print the values in which two configurations differ", DIFF_EXAMPLES)
     each.add_argument("first", metavar="NAME", help="shipped name or TOML file")
-    each.add_argument(
-        "second", metavar="NAME", nargs="?", help="the other one (default: the first with --set)"
-    )
+    each.add_argument("second", metavar="NAME", nargs="?", help="the other one (default: the first with --set)")
     add_set_option(each)
     add_json_option(each)
     each.set_defaults(command=show_diff)
 
-    each = add_command(
-        actions,
-        "keys",
-        "list the configuration's keys and what they mean",
-        "examples:\n  gpusim config keys\n  gpusim config keys l1\n",
-    )
+    summary = "list the configuration's keys and what they mean"
+    each = add_command(actions, "keys", summary, "examples:\n  gpusim config keys\n  gpusim config keys l1\n")
     each.add_argument("section", nargs="?", help="only keys of this section")
     add_json_option(each)
     each.set_defaults(command=show_keys)

@@ -105,6 +105,7 @@ class Found:
         return [goal.loss(candidate.values[goal.name]) for goal in self.goals]
 
 
+# many parameters: the options of a search, each by its name
 def search(
     space: Space,
     goals: Sequence[str | Goal] = ("time_us",),

@@ -39,9 +39,7 @@ class Space:
         together: Iterable[Sequence[str]] = (),
     ) -> None:
         given = [programs] if isinstance(programs, str | Mapping) else list(programs)
-        self.programs: tuple[tuple[str, Pairs], ...] = tuple(
-            itertools.chain.from_iterable(map(_program, given))
-        )
+        self.programs: tuple[tuple[str, Pairs], ...] = tuple(itertools.chain.from_iterable(map(_program, given)))
         if not self.programs:
             raise ConfigError("a space needs at least one program")
         named = {"gpu": gpu} | dict(axes or {})
@@ -108,7 +106,7 @@ class Space:
             for choice in choices:
                 config = {name: value for name, value in choice.items() if "." in name}
                 shared = {name: value for name, value in choice.items() if name in PARAMETERS}
-                points.append(Point(program, choice["gpu"], _items(config), _items(shared | dict(own))))
+                points.append(Point(program, choice["gpu"], config, shared | dict(own)))
         return list({point.key: point for point in points}.values())
 
     def _ordered(self) -> list[Axis]:
@@ -146,11 +144,7 @@ def _program(given: ProgramSpec) -> list[tuple[str, Pairs]]:
         if parameter not in PARAMETERS:
             raise _unknown_parameter(parameter)
     levels = [_levels(Axis.of(parameter, value)) for parameter, value in values.items()]
-    return [(name, _items(dict(zip(values, row, strict=True)))) for row in itertools.product(*levels)]
-
-
-def _items(values: Mapping[str, Any]) -> Pairs:
-    return tuple(values.items())
+    return [(name, tuple(zip(values, row, strict=True))) for row in itertools.product(*levels)]
 
 
 def _known(name: str) -> str:

@@ -100,8 +100,9 @@ def test_example_parses_and_names_what_exists(example, folder, monkeypatch):
     if "axes" in given and options.what[0] != "study.toml":
         check_points(axes.read_space(options).space.points(options.design or "grid", options.points, 0))
     for name in ("program", "a", "b"):
-        if given.get(name) and Request(given[name]).file is None and not given[name].endswith((".json", ".csv", "hardware")):
-            find_variant(given[name])
+        text = given.get(name)
+        if text and Request(text).file is None and not text.endswith((".json", ".csv", "hardware")):
+            find_variant(text)
     machines = [given.get(name) for name in ("gpu", "gpu_a", "gpu_b", "next", "base", "first", "second")]
     for each in (*machines, *given.get("also_on", ())):
         for gpu in each if isinstance(each, list) else [each]:
