@@ -234,7 +234,7 @@ class _Evaluator:
         """Whether even the analytical bound is beaten in all goals by a machine that was run."""
         if not self.seen:
             return False
-        cycles = [row.get("bound_cycles") for row in self.run.bounds(points)]
+        cycles: list[Any] = [row.get("bound_cycles") for row in self.run.bounds(points)]
         if None in cycles:
             return False
         times = [machine(point).time_us(each) for point, each in zip(points, cycles, strict=True)]
@@ -286,6 +286,7 @@ def _study(sampler: str, seed: int, population: int, goals: int, trials: int) ->
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # limits are an experimental feature of some versions
+        made: Any
         if sampler == "tpe":
             startup = min(10, max(2, trials // 4))
             made = optuna.samplers.TPESampler(
