@@ -55,7 +55,7 @@ class Journal:
         self._synced = time.monotonic()
 
     def _open(self, header: Mapping[str, Any], resume: bool) -> None:
-        data = _read(self._file)
+        data = self.path.read_bytes()
         lines, length = whole_lines(data, self.path)
         if len(lines) == 1:  # a sweep that has not finished a point is nothing to go on from
             lines, length = [], 0
@@ -71,17 +71,17 @@ class Journal:
         if self.dropped:
             os.ftruncate(self._file, length)
         if not lines:
-            self._write(_line(header))
+            self._write(header)
             self._sync()
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Write one row. Raises JournalError if the disk does not take it; the journal is then whole without it."""
-        self._write(_line(row))
+        self._write(row)
         if time.monotonic() - self._synced >= _SYNC_S:
             self._sync()
 
-    def _write(self, text: str) -> None:
-        data = text.encode()
+    def _write(self, line: Mapping[str, Any]) -> None:
+        data = json.dumps(line, allow_nan=False).encode() + b"\n"
         before = os.fstat(self._file).st_size
         try:
             written = os.write(self._file, data)
@@ -164,18 +164,6 @@ def _same(found: Mapping[str, Any], wanted: Mapping[str, Any], path: Path) -> No
             f"the journal {path} is of another sweep, of {found.get('points')} points, and this one has "
             f"{wanted['points']}: its points, metrics, options or files are not the same; start another journal"
         )
-
-
-def _line(row: Mapping[str, Any]) -> str:
-    return json.dumps(row, allow_nan=False) + "\n"
-
-
-def _read(descriptor: int) -> bytes:
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    parts = []
-    while part := os.read(descriptor, 1 << 20):
-        parts.append(part)
-    return b"".join(parts)
 
 
 def _files_of(points: Iterable[Point]) -> Iterable[str]:

@@ -64,10 +64,8 @@ def _array(text: str, match: re.Match[str], generator: np.random.Generator) -> n
             f"--args: {text!r} has {size * dtype.itemsize:,} bytes, at most {_MAX_BYTES:,} are allowed"
         )
     fill = match[3] or "zeros"
-    if fill == "zeros":
-        return np.zeros(shape, dtype)
-    if fill == "ones":
-        return np.ones(shape, dtype)
+    if fill in ("zeros", "ones"):
+        return np.full(shape, fill == "ones", dtype)
     if fill == "arange":
         return np.arange(size).astype(dtype).reshape(shape)
     if fill == "random":
