@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpusim.config import load_config
-from gpusim.explore import Point, Space, cost, evaluate
+from gpusim.explore import Point, cost, evaluate, read_sweep
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 TEXT = (DOCS / "exploring.md").read_text("utf-8")
@@ -15,7 +15,7 @@ TEXT = (DOCS / "exploring.md").read_text("utf-8")
 def test_the_file_is_the_one_that_is_quoted_and_makes_sixty_points():
     (quoted,) = re.findall(r"<!-- exploring -->\n```toml\n(.*?)```", TEXT, flags=re.DOTALL)
     assert quoted == (DOCS / "exploring.toml").read_text("utf-8")
-    points = Space.from_toml(DOCS / "exploring.toml").grid()
+    points = read_sweep(DOCS / "exploring.toml").all_points()
     assert len(points) == 60 and len({point.config for point in points}) == 20
 
 

@@ -31,7 +31,7 @@ TEXT = {".py", ".toml", ".md", ".lock", ".ipynb", ".cu", ".ptx", ".txt", ".cfg",
 MAY_IMPORT = {
     "isa": ("isa",),
     "gpusim": ("isa", "gpusim"),
-    "gpusim.cli": ("isa", "gpusim", "programs"),
+    "gpusim.workload": ("isa", "gpusim", "programs"),
     "programs": ("programs", "gpusim.launch"),
     "programs.images": ("programs", "gpusim.launch", "isa.Program"),  # an image is a program
     "validate": ("isa", "gpusim", "programs", "validate"),

@@ -117,7 +117,6 @@ def _choose_own_kernel(command: argparse.ArgumentParser) -> None:
 
 def _compare_own(options: argparse.Namespace) -> int:
     """The comparison with an export."""
-    from gpusim.cli import UserError
     from gpusim.errors import SimulationError
     from isa.errors import IsaError
     from validate import export, own_launch
@@ -127,7 +126,7 @@ def _compare_own(options: argparse.Namespace) -> int:
         return EXIT_USAGE
     try:
         found, metrics = own_launch.simulate(options)
-    except (UserError, export.ExportError, SimulationError, IsaError) as error:
+    except (export.ExportError, SimulationError, IsaError) as error:
         print(f"validate: error: {error}", file=sys.stderr)
         return EXIT_USAGE
     rows = export.lines(found, metrics)

@@ -2,8 +2,8 @@
 
 `main` parses and turns every mistake of the user into one line and an exit code. One module per command; each has
 `add(commands)`, which declares its arguments, and imports what it needs only when it runs, so that a help text does
-not wait for Numba. `target.py` and `spec.py` say what a program on the command line may be and how arguments of a
-kernel are spelled.
+not wait for Numba. `options` has what several of them declare, `outputs` and `progress` what several of them print;
+what PROGRAM and --args may be is for `gpusim.workload` to say.
 
 Exit codes: 0 success, 1 a program's output differs from its reference, 2 a mistake in what was asked for,
 3 some points of a sweep failed, 130 interrupted, 141 the reader of the output went away.
@@ -11,20 +11,76 @@ Exit codes: 0 success, 1 a program's output differs from its reference, 2 a mist
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Sequence
 
-EXIT_OK, EXIT_MISMATCH, EXIT_USER_ERROR, EXIT_FAILED_POINTS, EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 0, 1, 2, 3, 130, 141
+from gpusim.cli.exits import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_USER_ERROR, UserError
+
+__all__ = ["UserError", "main", "make_parser"]
+
+EPILOG = """\
+examples:
+  gpusim list                                      what there is to run
+  gpusim run reduction/shuffle --size 1000000      run it on a simulated H200 and report
+  gpusim run vector_add --set sm.count=66          the same on half of the SMs
+  gpusim show matmul/tiled --run                   machine code with the cost of each instruction
+  gpusim diff transpose/tiled transpose/padded     two runs: what changed, and why
+  gpusim sweep gemv --set sm.count=66,132,264      many machines, one table
+  gpusim bound matmul/tiled --gpu h200 --gpu a100  the least time it can take, and why
+  gpusim script train.py --epochs 2                a Numba CUDA script, as it is, on the simulated GPU
+  gpusim figures transpose/tiled pictures          pictures of what happened
+  gpusim config diff h200 a100                     where two GPUs differ
+  gpusim collective all_reduce 256M --gpus 8       what a collective of several GPUs takes
+  gpusim parallel step.toml                        what a training step on several GPUs takes
+  gpusim sensitivity gemv --next a100              which parameter of a GPU moves the time most
+  gpusim search space.toml --limit "area_mm2 <= h200"    the best machines under a budget
+  gpusim cost h200 --set sm.count=264              what a GPU costs in area and power
+"""
 
 
-class UserError(Exception):
-    """A mistake on the command line; the message is all that is printed."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line; `options.command(options)` runs the command chosen."""
+    from gpusim import __version__
+    from gpusim.cli import (
+        bound,
+        collective,
+        configs,
+        cost,
+        diff,
+        figures,
+        listing,
+        parallel,
+        plot,
+        run,
+        script,
+        search,
+        sensitivity,
+        show,
+        sweep,
+    )
+
+    parser = argparse.ArgumentParser(
+        prog="gpusim",
+        description="A GPU simulator that executes the machine code a real GPU would run.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    told = f"gpusim {__version__}"
+    parser.add_argument("--version", action="version", version=told, help="print the version and exit")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    modules = (
+        run, script, listing, show, diff, bound, sweep, search,
+        sensitivity, cost, figures, plot, configs, collective, parallel,
+    )  # fmt: skip
+    for module in modules:
+        module.add(commands)
+    return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. argv: arguments without the program's name, None for the process's."""
-    from gpusim.cli.parser import make_parser
     from isa.errors import IsaError
 
     parser = make_parser()
@@ -33,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse has printed its message, or the help text
         return int(stop.code or 0)
     try:
-        code = options.command(options)
+        code: int = options.command(options)
         sys.stdout.flush()
         return code
     except (UserError, IsaError) as error:

@@ -8,7 +8,8 @@ import tomllib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli import UserError
+from gpusim.cli.exits import UserError
+from gpusim.workload.request import LAUNCH_PARAMETERS
 
 if TYPE_CHECKING:
     from gpusim.explore.sweep_file import Sweep
@@ -19,7 +20,6 @@ values (--set, --size, --gpu): 66,132,264           one after the other
                                1200:9600            anything between, for the designs random and lhs
                                1200:9600:log        the same, evenly by ratio;  32:256:2:log  each twice the one before
 """
-_LAUNCH = ("grid", "block", "args", "signature", "entry", "abi", "shared_bytes")
 _NUMBER = re.compile(r"[-+]?(\d[\d_]*)?(\.\d+)?([eE][-+]?\d+)?")
 
 
@@ -49,14 +49,14 @@ def add_space_options(parser: argparse.ArgumentParser) -> None:
         help="names whose values go in step, such as sm.count,l2.slices (may be repeated)",
     )
     own = parser.add_argument_group("your own kernels, as for gpusim run")
-    for name in _LAUNCH:
+    for name in LAUNCH_PARAMETERS:
         own.add_argument(f"--{name.replace('_', '-')}", metavar="TEXT", help=argparse.SUPPRESS)
-    own.description = ", ".join(f"--{name.replace('_', '-')}" for name in _LAUNCH)
+    own.description = ", ".join(f"--{name.replace('_', '-')}" for name in LAUNCH_PARAMETERS)
 
 
 def add_design_options(parser: argparse.ArgumentParser) -> None:
     """Which points of the space."""
-    parser.add_argument("--design", metavar="NAME", help="which points of the space: grid (default), list, random, lhs")
+    parser.add_argument("--design", metavar="NAME", help="which points of the space: grid (default), random, lhs")
     parser.add_argument("--points", type=int, metavar="N", help="machines to choose, for random and lhs")
     parser.add_argument("--seed", type=int, metavar="N", help="seed of that choice (default: 0)")
 
@@ -77,7 +77,7 @@ def read_space(options: argparse.Namespace) -> Sweep:
         axes[name] = parse_axis(values, f"--set {name}")
     if options.size is not None:
         axes["size"] = parse_axis(options.size, "--size")
-    axes |= {name: getattr(options, name) for name in _LAUNCH if getattr(options, name) is not None}
+    axes |= {name: getattr(options, name) for name in LAUNCH_PARAMETERS if getattr(options, name) is not None}
     if "shared_bytes" in axes:
         axes["shared_bytes"] = parse_axis(axes["shared_bytes"], "--shared-bytes")
     gpus = [name.strip() for name in options.gpu.split(",")] if options.gpu else None

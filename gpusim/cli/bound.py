@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import TYPE_CHECKING
 
-from gpusim.cli import EXIT_OK
-from gpusim.cli.parser import (
+from gpusim.cli.exits import EXIT_OK
+from gpusim.cli.options import (
     ARGUMENT_HELP,
+    PROGRAM_HELP,
     add_command,
     add_json_option,
     add_launch_options,
     add_set_option,
 )
+from gpusim.cli.outputs import print_json
 
 if TYPE_CHECKING:
     from gpusim.bound import Bound
@@ -32,16 +33,11 @@ _LABEL = 22
 _COLUMN = 22
 
 
-def add(commands) -> None:
-    """Declare the command."""
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = add_command(
         commands, "bound", "the least time a program can take, in milliseconds: docs/bound.md", EXAMPLES + ARGUMENT_HELP
     )
-    parser.add_argument(
-        "program",
-        metavar="PROGRAM",
-        help="a bundled program (gpusim list), FILE.py:KERNEL, or a .cubin, .ptx, .cu or .gpuprog file",
-    )
+    parser.add_argument("program", metavar="PROGRAM", help=PROGRAM_HELP)
     add_launch_options(parser)
     parser.add_argument(
         "--gpu",
@@ -55,22 +51,22 @@ def add(commands) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run the command."""
     from gpusim.bound import bound, profile
     from gpusim.cli.progress import announce_compilation
-    from gpusim.cli.target import find_target
     from gpusim.config import load_config
+    from gpusim.workload.request import Request
+    from gpusim.workload.target import find_target
 
     announce_compilation()
     found = []
     for gpu in options.gpu or ["h200"]:
         config = load_config(gpu, options.overrides)
-        target = find_target(options, config)
+        target = find_target(Request.of(vars(options)), config)
         known = profile(target, config)
         found.append(bound(known, config))
     if options.json:
         head = {"program": target.name, "size": target.size, "seed": target.seed, "kernel": known.kernel}
-        print(json.dumps(head | {"bounds": [each.to_dict() for each in found]}, indent=2))
+        print_json(head | {"bounds": [each.to_dict() for each in found]})
     else:
         if target.variant:
             print(f"{target.name}, size {target.size:,} {target.variant.size_name}, seed {target.seed}")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli import EXIT_OK, UserError
-from gpusim.cli.parser import add_command, add_json_option, add_set_option
+from gpusim.cli.exits import EXIT_OK, UserError
+from gpusim.cli.options import add_command, add_json_option, add_set_option
+from gpusim.cli.outputs import print_json
 
 if TYPE_CHECKING:
     from gpusim.collectives import CollectiveResult
@@ -25,8 +25,7 @@ examples:
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
-def add(commands) -> None:
-    """Declare the command."""
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = add_command(commands, "collective", "simulate a collective of several GPUs as NCCL does it", EXAMPLES)
     parser.add_argument("name", help="all_reduce, all_gather, reduce_scatter, broadcast, ...")
     parser.add_argument("sizes", help="bytes of a rank's larger buffer: 1048576, 64K, 16M or 1G; several: 4K,1M")
@@ -42,7 +41,6 @@ def add(commands) -> None:
 
 
 def show(options: argparse.Namespace) -> int:
-    """Run the command."""
     from gpusim.collectives import collective
 
     results = [
@@ -53,7 +51,7 @@ def show(options: argparse.Namespace) -> int:
         for size in map(_bytes, options.sizes.split(","))
     ]  # fmt: skip
     if options.json:
-        print(json.dumps([_row(each) for each in results], indent=1))
+        print_json([_row(each) for each in results])
     elif len(results) == 1:
         print(results[0])
     else:

@@ -8,36 +8,37 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli import EXIT_OK, UserError
-from gpusim.cli.parser import add_command, add_json_option, add_set_option
+from gpusim.cli.exits import EXIT_OK, UserError
+from gpusim.cli.options import add_command, add_json_option, add_set_option
+from gpusim.cli.outputs import print_json
 
 if TYPE_CHECKING:
     from gpusim.config.derived import DerivedValue
 
 _EXIT_WRONG = 1
+CHECK_EXAMPLES = """\
+examples:
+  gpusim config check mine.toml
+  gpusim config check h200 --set dram.bandwidth_gb_s=9000
+status 1 if something is wrong; warnings alone leave it 0
+"""
+NEW_EXAMPLES = """\
+examples:
+  gpusim config new mine --base h200 --set sm.count=264
+  gpusim config new 'Half the L2' --base h100 --set l2.bytes=26214400 -o half.toml
+"""
 
 
-def add(actions) -> None:
-    """Declare the actions."""
-    each = add_command(
-        actions,
-        "check",
-        "check a configuration file: what is wrong, what is suspicious, and what follows from it",
-        "examples:\n  gpusim config check mine.toml\n  gpusim config check h200 --set dram.bandwidth_gb_s=9000\n"
-        "status 1 if something is wrong; warnings alone leave it 0\n",
-    )
+def add(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    summary = "check a configuration file: what is wrong, what is suspicious, and what follows from it"
+    each = add_command(actions, "check", summary, CHECK_EXAMPLES)
     each.add_argument("name", metavar="FILE", help="TOML file or shipped name")
     add_set_option(each)
     add_json_option(each)
     each.set_defaults(command=check)
 
-    each = add_command(
-        actions,
-        "new",
-        "write a short configuration file of your own, with comments and a schema for editors beside it",
-        "examples:\n  gpusim config new mine --base h200 --set sm.count=264\n"
-        "  gpusim config new 'Half the L2' --base h100 --set l2.bytes=26214400 -o half.toml\n",
-    )
+    summary = "write a short configuration file of your own, with comments and a schema for editors beside it"
+    each = add_command(actions, "new", summary, NEW_EXAMPLES)
     each.add_argument("name", metavar="NAME", help="what the GPU is called")
     each.add_argument("--base", default="h200", metavar="NAME", help="what gives all other values (default: h200)")
     add_set_option(each)
@@ -45,17 +46,12 @@ def add(actions) -> None:
     each.add_argument("--force", action="store_true", help="overwrite a file that is there")
     each.set_defaults(command=new)
 
-    each = add_command(
-        actions,
-        "schema",
-        "print the JSON schema of configuration files, for editors",
-        "example:\n  gpusim config schema > gpusim.schema.json\n",
-    )
+    summary = "print the JSON schema of configuration files, for editors"
+    each = add_command(actions, "schema", summary, "example:\n  gpusim config schema > gpusim.schema.json\n")
     each.set_defaults(command=schema)
 
 
 def check(options: argparse.Namespace) -> int:
-    """`gpusim config check`."""
     from gpusim.config.check import check
     from gpusim.config.derived import derive
 
@@ -68,7 +64,7 @@ def check(options: argparse.Namespace) -> int:
             "warnings": [{"key": each.key, "message": each.reason} for each in report.warnings],
             "derived": derived_json(derived),
         }
-        print(json.dumps(document, indent=2))
+        print_json(document)
         return _EXIT_WRONG if report.errors else EXIT_OK
     for error in report.errors:
         print(f"error: {error}")
@@ -83,7 +79,6 @@ def check(options: argparse.Namespace) -> int:
 
 
 def new(options: argparse.Namespace) -> int:
-    """`gpusim config new`."""
     from gpusim.config.create import new_file
     from gpusim.config.schema import FILE_NAME
 
@@ -104,7 +99,6 @@ def new(options: argparse.Namespace) -> int:
 
 
 def schema(options: argparse.Namespace) -> int:
-    """`gpusim config schema`."""
     print(_schema_text(), end="")
     return EXIT_OK
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 
-from gpusim.cli import EXIT_OK, UserError, config_files
-from gpusim.cli.parser import add_command, add_json_option, add_set_option
+from gpusim.cli import config_files
+from gpusim.cli.exits import EXIT_OK, UserError
+from gpusim.cli.options import add_command, add_json_option, add_set_option
+from gpusim.cli.outputs import columns, print_json
 
 EXAMPLES = """\
 examples:
@@ -20,54 +21,45 @@ examples:
   gpusim config check mine.toml
 """
 
+SHOW_EXAMPLES = """\
+examples:
+  gpusim config show h200
+  gpusim config show a100 --derived
+  gpusim config show a100 --set sm.count=54 --json
+"""
+DIFF_EXAMPLES = """\
+examples:
+  gpusim config diff h200 a100
+  gpusim config diff h200 --set l2.slices=48
+"""
 
-def add(commands) -> None:
-    """Declare the command."""
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = add_command(commands, "config", "print, compare, check and begin GPU configurations", EXAMPLES)
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
 
-    each = add_command(
-        actions,
-        "list",
-        "list the shipped configurations and where their values come from",
-        "example:\n  gpusim config list\n",
-    )
+    summary = "list the shipped configurations and where their values come from"
+    each = add_command(actions, "list", summary, "example:\n  gpusim config list\n")
     add_json_option(each)
     each.set_defaults(command=list_names)
 
-    each = add_command(
-        actions,
-        "show",
-        "print a resolved configuration as TOML, with the source of every value, and what follows from it",
-        "examples:\n  gpusim config show h200\n  gpusim config show a100 --derived\n"
-        "  gpusim config show a100 --set sm.count=54 --json\n",
-    )
+    summary = "print a resolved configuration as TOML, with the source of every value, and what follows from it"
+    each = add_command(actions, "show", summary, SHOW_EXAMPLES)
     each.add_argument("name", nargs="?", default="h200", help="shipped name or TOML file (default: h200)")
     each.add_argument("--derived", action="store_true", help="only what follows: peak rates, ridge points, occupancy")
     add_set_option(each)
     add_json_option(each)
     each.set_defaults(command=show)
 
-    each = add_command(
-        actions,
-        "diff",
-        "print the values in which two configurations differ",
-        "examples:\n  gpusim config diff h200 a100\n  gpusim config diff h200 --set l2.slices=48\n",
-    )
+    each = add_command(actions, "diff", "print the values in which two configurations differ", DIFF_EXAMPLES)
     each.add_argument("first", metavar="NAME", help="shipped name or TOML file")
-    each.add_argument(
-        "second", metavar="NAME", nargs="?", help="the other one (default: the first with --set)"
-    )
+    each.add_argument("second", metavar="NAME", nargs="?", help="the other one (default: the first with --set)")
     add_set_option(each)
     add_json_option(each)
     each.set_defaults(command=show_diff)
 
-    each = add_command(
-        actions,
-        "keys",
-        "list the configuration's keys and what they mean",
-        "examples:\n  gpusim config keys\n  gpusim config keys l1\n",
-    )
+    summary = "list the configuration's keys and what they mean"
+    each = add_command(actions, "keys", summary, "examples:\n  gpusim config keys\n  gpusim config keys l1\n")
     each.add_argument("section", nargs="?", help="only keys of this section")
     add_json_option(each)
     each.set_defaults(command=show_keys)
@@ -76,7 +68,6 @@ def add(commands) -> None:
 
 
 def list_names(options: argparse.Namespace) -> int:
-    """`gpusim config list`."""
     from gpusim.config import load_config, shipped_names
     from gpusim.config.provenance import KINDS, provenance
 
@@ -87,20 +78,17 @@ def list_names(options: argparse.Namespace) -> int:
             | {"sources": found.own, "inherited": found.inherited}
             for name, (gpu, found) in rows.items()
         ]
-        print(json.dumps(document, indent=2))
+        print_json(document)
         return EXIT_OK
     table = [["", "product", "arch", *KINDS, "of the base"]]
     for name, (gpu, found) in rows.items():
         rest = f"{found.inherited} ({found.base})" if found.base else ""
         table.append([name, gpu.name, gpu.arch, *(str(found.own[kind]) for kind in KINDS), rest])
-    widths = [max(len(row[k]) for row in table) for k in range(len(table[0]))]
-    for row in table:
-        print("  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip())
+    print(columns(table))
     return EXIT_OK
 
 
 def show(options: argparse.Namespace) -> int:
-    """`gpusim config show`."""
     from gpusim.config import load_config
     from gpusim.config.derived import derive
 
@@ -110,7 +98,7 @@ def show(options: argparse.Namespace) -> int:
         values: dict[str, object] = {}
         if not options.derived:
             values = {key: {"value": value, "source": config.source(key)} for key, value in config.items()}
-        print(json.dumps(values | {"derived": config_files.derived_json(rows)}, indent=2))
+        print_json(values | {"derived": config_files.derived_json(rows)})
         return EXIT_OK
     lines = config_files.derived_lines(rows)
     if not options.derived:
@@ -122,7 +110,6 @@ def show(options: argparse.Namespace) -> int:
 
 
 def show_diff(options: argparse.Namespace) -> int:
-    """`gpusim config diff`."""
     from gpusim.config import diff, load_config
 
     if options.second is None and not options.overrides:
@@ -131,18 +118,15 @@ def show_diff(options: argparse.Namespace) -> int:
     second = load_config(options.second or options.first, options.overrides)
     rows = diff(first, second)
     if options.json:
-        print(json.dumps({key: list(pair) for key, pair in rows.items()}, indent=2))
+        print_json({key: list(pair) for key, pair in rows.items()})
         return EXIT_OK
     names = (options.first, options.second or f"{options.first} with --set")
     table = [("", *names), *((key, _plain(a), _plain(b)) for key, (a, b) in rows.items())]
-    widths = [max(len(row[k]) for row in table) for k in range(2)]
-    for key, a, b in table:
-        print(f"{key:<{widths[0]}}  {a:<{widths[1]}}  {b}".rstrip())
+    print(columns(table))
     return EXIT_OK
 
 
 def show_keys(options: argparse.Namespace) -> int:
-    """`gpusim config keys`."""
     from gpusim.config import describe_keys
 
     keys = describe_keys()
@@ -154,11 +138,9 @@ def show_keys(options: argparse.Namespace) -> int:
             raise UserError(f"no section {options.section!r}; the sections are {', '.join(sections)}")
         keys = chosen
     if options.json:
-        print(json.dumps(dict(keys), indent=2))
+        print_json(dict(keys))
     else:
-        width = max(len(key) for key in keys)
-        for key, text in keys.items():
-            print(f"{key:<{width}}  {text}")
+        print(columns(list(keys.items())))
     return EXIT_OK
 
 

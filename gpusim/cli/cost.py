@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 
-from gpusim.cli import EXIT_OK, UserError
-from gpusim.cli.parser import add_command, add_json_option, add_set_option
+from gpusim.cli.exits import EXIT_OK, UserError
+from gpusim.cli.options import add_command, add_json_option, add_set_option
+from gpusim.cli.outputs import print_json
 
 EXAMPLES = """\
 examples:
@@ -23,8 +23,7 @@ RETICLE_MM2 = 858
 """26 mm by 33 mm, the field of today's scanners."""
 
 
-def add(commands) -> None:
-    """Declare the command."""
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = add_command(commands, "cost", "price a GPU: area of its die and power, part by part", EXAMPLES)
     parser.add_argument("gpu", nargs="?", metavar="GPU", help="shipped configuration or a TOML file (default: h200)")
     add_set_option(parser)
@@ -36,13 +35,12 @@ def add(commands) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run the command."""
     if options.dies:
         return _dies(options)
     from gpusim.config import diff, load_config
-    from gpusim.explore.cost import Cost, cost
+    from gpusim.explore.cost import SiliconCost, cost
 
-    def priced(overrides: list[str]) -> Cost:
+    def priced(overrides: list[str]) -> SiliconCost:
         return cost(load_config(options.gpu or "h200", overrides), node=options.node, links=options.links)
 
     if options.links is not None and options.links < 0:
@@ -52,7 +50,7 @@ def execute(options: argparse.Namespace) -> int:
     except ValueError as error:
         raise UserError(str(error)) from None
     if options.json:
-        print(json.dumps(found.to_dict(), indent=2))
+        print_json(found.to_dict())
         return EXIT_OK
     config = load_config(options.gpu or "h200", options.overrides)
     changed = diff(load_config(options.gpu or "h200"), config) if options.overrides else {}
@@ -79,7 +77,7 @@ def _dies(options: argparse.Namespace) -> int:
         raise UserError("--dies stands alone")
     area, left_out, power = dies.area_errors(), dies.leave_one_out(), dies.power_errors()
     if options.json:
-        print(json.dumps({"area": area, "area_leave_one_out": left_out, "power": power}, indent=2))
+        print_json({"area": area, "area_leave_one_out": left_out, "power": power})
         return EXIT_OK
     print(f"{'die':<16}{'mm^2':>8}{'model':>9}{'left out':>10}")
     for die in dies.DIES:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli import EXIT_MISMATCH, EXIT_OK, UserError
-from gpusim.cli.parser import (
+from gpusim.cli.exits import EXIT_MISMATCH, EXIT_OK, UserError
+from gpusim.cli.options import (
     ARGUMENT_HELP,
     add_command,
     add_gpu_options,
     add_json_option,
     add_launch_options,
+    add_output_check_option,
+    add_run_options,
 )
-from gpusim.cli.run import add_run_options, check_outputs, check_writable, make_document, simulate_target
+from gpusim.cli.outputs import check_writable, print_json
+from gpusim.cli.run import make_document, simulate_target, target_of
 
 if TYPE_CHECKING:
     from gpusim.difference import Run
@@ -45,11 +47,8 @@ _OF_A_SIDE = {
 """Options that a side may have of its own, with their types; `--set-a` and `--set-b` add to `--set`."""
 
 
-def add(commands) -> None:
-    """Declare the command."""
-    parser = add_command(
-        commands, "diff", "compare two runs: what changed, and why", EXAMPLES + ARGUMENT_HELP
-    )
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = add_command(commands, "diff", "compare two runs: what changed, and why", EXAMPLES + ARGUMENT_HELP)
     what = f"a program as gpusim run takes it, a saved result (FILE.json), or {HARDWARE}"
     parser.add_argument("a", metavar="A", help=what)
     parser.add_argument("b", metavar="B", nargs="?", help="the same (default: A again)")
@@ -67,20 +66,13 @@ def add(commands) -> None:
             if name != "gpu":
                 sides.add_argument(f"--{name.replace('_', '-')}-{side}", type=kind, help=argparse.SUPPRESS)
     add_run_options(parser)
-    parser.add_argument(
-        "--no-check",
-        action="store_true",
-        help="do not compare a bundled program's output with its NumPy reference",
-    )
-    parser.add_argument(
-        "--report", metavar="FILE.html", help="also write the comparison as one HTML file"
-    )
+    add_output_check_option(parser)
+    parser.add_argument("--report", metavar="FILE.html", help="also write the comparison as one HTML file")
     add_json_option(parser)
     parser.set_defaults(command=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run the command."""
     from gpusim.difference import Difference
 
     texts = {"a": options.a, "b": options.b or options.a}
@@ -104,7 +96,10 @@ def execute(options: argparse.Namespace) -> int:
             difference.report_html(options.report)
         except OSError as error:
             raise UserError(f"--report {options.report}: {error.strerror}") from error
-    print(json.dumps(difference.to_dict(), indent=2) if options.json else difference)
+    if options.json:
+        print_json(difference.to_dict())
+    else:
+        print(difference)
     for text in wrong:
         print(f"gpusim: error: {text}", file=sys.stderr)
     return EXIT_MISMATCH if wrong else EXIT_OK
@@ -144,28 +139,24 @@ def _run(options: argparse.Namespace, recorded: bool) -> tuple[Run, str | None]:
 
 
 def _simulate(options: argparse.Namespace, recorded: bool) -> tuple[Run, str | None]:
-    from gpusim.cli.target import find_target, recorded_code
-    from gpusim.config import load_config
     from gpusim.difference.side import as_run
 
     if recorded:
         _at_a_recorded_point(options)
-    options.seed = options.seed or 0
-    target = find_target(options, load_config(options.gpu, options.overrides))
+    target = target_of(options)
     if recorded:
-        target = replace(target, launch=recorded_code(target.launch))
-    checked = target.variant is not None and not options.no_check
-    expected = target.variant.reference(target.launch) if checked else None
+        target = target.recorded()
+    expected = None if options.no_check else target.expected()
     result = simulate_target(target, options)
-    check = check_outputs(target, expected)
+    check = target.check(expected)
     run = as_run(make_document(target, result, check))
-    return run, None if check is None or check["equal"] else check["message"]
+    return run, None if check is None or check.equal else check.message
 
 
 def _at_a_recorded_point(options: argparse.Namespace) -> None:
     """Size and seed that were recorded, where they are not given."""
-    from gpusim.cli.target import registry
     from gpusim.difference import recorded
+    from gpusim.workload.target import registry
 
     if options.program not in registry().names():
         raise UserError(f"{HARDWARE}: only bundled programs were recorded, and {options.program} is none")

@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpusim.cli import EXIT_OK, UserError
-from gpusim.cli.parser import ARGUMENT_HELP, add_command, add_target_options
-from gpusim.cli.run import add_run_options, simulate_target
+from gpusim.cli.exits import EXIT_OK, UserError
+from gpusim.cli.options import ARGUMENT_HELP, add_command, add_run_options, add_target_options
+from gpusim.cli.run import simulate_target, target_of
 
 if TYPE_CHECKING:
     from gpusim.results.result import Result
@@ -22,8 +22,7 @@ examples:
 """
 
 
-def add(commands) -> None:
-    """Declare the command."""
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = add_command(
         commands, "figures", "run a program and draw what happened: docs/figures.md", EXAMPLES + ARGUMENT_HELP
     )
@@ -42,14 +41,10 @@ def add(commands) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run the command."""
-    from gpusim.cli.target import find_target
-    from gpusim.config import load_config
     from gpusim.plot import MatplotlibMissing, write_all
     from gpusim.tracing.trace import TraceOptions
 
-    target = find_target(options, load_config(options.gpu, options.overrides))
-    result = simulate_target(target, options, TraceOptions())
+    result = simulate_target(target_of(options), options, TraceOptions())
     try:
         written = write_all(result, options.folder, options.kind)
         if options.also_on:
@@ -63,12 +58,10 @@ def execute(options: argparse.Namespace) -> int:
 
 def _several(options: argparse.Namespace, result: Result) -> Path:
     """The rooflines of the GPU and those of --also-on. Raises ValueError for a program without arithmetic."""
-    from gpusim.cli.target import find_target
-    from gpusim.config import load_config
     from gpusim.plot import rooflines, save
 
     results = [result]
     for gpu in options.also_on:
         other = argparse.Namespace(**{**vars(options), "gpu": gpu})
-        results.append(simulate_target(find_target(other, load_config(gpu, options.overrides)), other))
+        results.append(simulate_target(target_of(other), other))
     return save(rooflines(results), options.folder / f"rooflines.{options.kind}")

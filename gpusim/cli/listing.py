@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import textwrap
 
-from gpusim.cli import EXIT_OK
-from gpusim.cli.parser import add_command, add_json_option
+from gpusim.cli.exits import EXIT_OK
+from gpusim.cli.options import add_command, add_json_option
+from gpusim.cli.outputs import print_json
 
 EXAMPLES = """\
 examples:
@@ -18,8 +18,7 @@ examples:
 _NAME, _SIZE, _WIDTH = 34, 12, 110
 
 
-def add(commands) -> None:
-    """Declare the command."""
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = add_command(commands, "list", "list the bundled programs and what each teaches", EXAMPLES)
     parser.add_argument(
         "--metrics", action="store_true", help="list the metrics of a result instead, with their units"
@@ -29,7 +28,6 @@ def add(commands) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run the command."""
     if options.metrics:
         _metrics(options.json)
     else:
@@ -38,7 +36,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _programs(as_json: bool) -> None:
-    from gpusim.cli.target import registry
+    from gpusim.workload.target import registry
 
     families = registry().families()
     if as_json:
@@ -54,7 +52,7 @@ def _programs(as_json: bool) -> None:
             for family, ladder in families.items()
             for variant in ladder
         ]
-        print(json.dumps(rows, indent=2))
+        print_json(rows)
         return
     print(f"{'program':<{_NAME}}{'default size':>{_SIZE}}  what it teaches")
     for family, ladder in families.items():
@@ -73,7 +71,7 @@ def _metrics(as_json: bool) -> None:
 
     if as_json:
         rows = [{"name": name, "unit": each.unit, "meaning": each.meaning} for name, each in METRICS.items()]
-        print(json.dumps(rows, indent=2))
+        print_json(rows)
         return
     for name, each in METRICS.items():
         unit = f" [{each.unit}]" if each.unit else ""

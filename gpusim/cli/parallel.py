@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import tomllib
 from pathlib import Path
 from typing import Any
 
-from gpusim.cli import EXIT_OK, UserError
-from gpusim.cli.parser import add_command, add_json_option
+from gpusim.cli.exits import EXIT_OK, UserError
+from gpusim.cli.options import add_command, add_json_option
+from gpusim.cli.outputs import print_json, save_picture
 
 EXAMPLES = """\
 examples:
@@ -22,8 +22,7 @@ docs/parallel.md says what the file may hold.
 """
 
 
-def add(commands) -> None:
-    """Declare the command."""
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = add_command(commands, "parallel", "simulate a training step on several GPUs", EXAMPLES)
     parser.add_argument("file", type=Path, metavar="FILE.toml", help="kind of parallelism, its options, and layers")
     parser.add_argument(
@@ -36,7 +35,6 @@ def add(commands) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run the command."""
     from gpusim.parallel.file import run_file
 
     try:
@@ -44,7 +42,7 @@ def execute(options: argparse.Namespace) -> int:
     except OSError as error:
         raise UserError(f"{options.file}: {error.strerror}") from error
     if options.json:
-        print(json.dumps(schedule.to_dict(), indent=2))
+        print_json(schedule.to_dict())
     else:
         print(schedule)
         for each in schedule.timeline if options.events else ():
@@ -52,12 +50,7 @@ def execute(options: argparse.Namespace) -> int:
                 f"{each.start_us:>12,.1f}{each.end_us:>12,.1f}  gpu{each.gpu} {each.stream:<14} {each.kind} {each.name}"
             )
     if options.picture:
-        from gpusim import plot
-
-        try:
-            plot.save(plot.training_timeline(schedule), options.picture)
-        except (plot.MatplotlibMissing, OSError, ValueError) as error:
-            raise UserError(f"--picture {options.picture}: {error}") from None
+        save_picture("training_timeline", schedule, options.picture, "--picture")
     return EXIT_OK
 
 

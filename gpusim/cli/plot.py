@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import importlib
-import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gpusim.cli import EXIT_OK, UserError
-from gpusim.cli.parser import add_command
+from gpusim.cli.exits import EXIT_OK, UserError
+from gpusim.cli.options import add_command
 
 EXAMPLES = """\
 examples:
@@ -21,11 +19,10 @@ examples:
 KINDS = ("heat-map", "scaling")
 
 
-def add(commands) -> None:
-    """Declare the command."""
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = add_command(commands, "plot", "draw the table of a sweep: docs/figures.md", EXAMPLES)
     parser.add_argument("kind", choices=KINDS, help="heat-map: a value over two axes; scaling: time against one")
-    parser.add_argument("table", type=Path, metavar="TABLE", help="a .parquet, .csv, .json or .jsonl file of rows")
+    parser.add_argument("table", type=Path, metavar="TABLE", help="a .parquet or .csv file of rows")
     parser.add_argument("picture", type=Path, metavar="PICTURE", help="the file to write: .png, .svg or .pdf")
     parser.add_argument("--x", required=True, metavar="COLUMN", help="axis across")
     parser.add_argument("--y", metavar="COLUMN", help="axis up, of a heat map")
@@ -38,7 +35,6 @@ def add(commands) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run the command."""
     from gpusim import plot
 
     if options.kind == "heat-map" and options.y is None:
@@ -58,47 +54,30 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Rows of a table. Raises UserError if the file is none."""
+    """Rows of a table, as `gpusim sweep --out` writes one. Raises UserError if the file is none."""
     try:
-        if path.suffix == ".parquet":
-            return _parquet(path)
-        text = path.read_text("utf-8")
-        if path.suffix == ".csv":
-            return [{name: _value(each) for name, each in row.items()} for row in csv.DictReader(text.splitlines())]
-        if path.suffix == ".jsonl":
-            rows = [json.loads(line) for line in text.splitlines() if line.strip()]
-        else:
-            rows = json.loads(text)
-        if isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
-            return rows
-        raise ValueError("no list of rows")
+        import pandas
+    except ImportError:
+        raise UserError("a table is read with pandas; pip install 'gpusim[explore]' adds it") from None
+    readers: dict[str, Callable[[Path], Any]] = {".parquet": pandas.read_parquet, ".csv": pandas.read_csv}
+    if path.suffix not in readers:
+        raise UserError(f"{path}: a table ends in {' or '.join(readers)}")
+    try:
+        table = readers[path.suffix](path).astype(object)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}") from None
     except ValueError as error:
         raise UserError(f"{path} is not a table: {error}") from None
-
-
-def _parquet(path: Path) -> list[dict[str, Any]]:
-    try:
-        pandas = importlib.import_module("pandas")
-    except ImportError:
-        raise UserError("a Parquet file is read with pandas; pip install 'gpusim[explore]' adds it") from None
-    rows: list[dict[str, Any]] = pandas.read_parquet(path).to_dict("records")
+    rows: list[dict[str, Any]] = table.where(table.notna(), None).to_dict("records")
     return rows
-
-
-def _value(text: str) -> Any:
-    """A number, a text, or None for an empty cell."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text or None
 
 
 def _holds(row: dict[str, Any], text: str) -> bool:
     name, equals, value = text.partition("=")
     if not equals:
         raise UserError(f"--where is spelled COLUMN=VALUE, not {text!r}")
-    return str(row.get(name)) == value or row.get(name) == _value(value)
+    found = row.get(name)
+    try:
+        return str(found) == value or float(value) == found
+    except ValueError:
+        return False

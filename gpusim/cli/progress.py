@@ -1,4 +1,4 @@
-"""Progress on standard error for runs that take longer than two seconds."""
+"""Progress on standard error for what takes longer than two seconds."""
 
 from __future__ import annotations
 
@@ -8,25 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+Progress = Callable[[int, int, int], None]
 PATIENCE_S = 2.0
-"""A run shorter than this shows nothing."""
-COMPILING = "gpusim: compiling the simulator core (once)"
-
-
-@contextmanager
-def show_progress(wanted: bool | None) -> Iterator[Callable[[int, int, int], None] | None]:
-    """A callback for `gpusim.simulate(progress=...)`, or None where nothing is to be shown.
-
-    wanted: True always, False never, None if standard error is a terminal.
-    """
-    if wanted is False or (wanted is None and not sys.stderr.isatty()):
-        yield None
-        return
-    bar = _Bar()
-    try:
-        yield bar
-    finally:
-        bar.stop()
+"""What is shorter than this shows nothing."""
 
 
 def announce_compilation() -> None:
@@ -34,86 +18,77 @@ def announce_compilation() -> None:
     from gpusim.engine.warm import core_is_cached
 
     if not core_is_cached():
-        print(COMPILING, file=sys.stderr, flush=True)
+        say_compiling()
+
+
+def say_compiling() -> None:
+    """The same where somebody else has found out."""
+    print("gpusim: compiling the simulator core (once)", file=sys.stderr, flush=True)
 
 
 @contextmanager
-def show_points(wanted: bool | None) -> Iterator[Callable[[int, int, int], None] | None]:
-    """A callback for `gpusim.explore.run(progress=...)`, or None where nothing is to be shown."""
+def show_progress(wanted: bool | None) -> Iterator[Progress | None]:
+    """A callback for `gpusim.simulate(progress=...)`, or None where nothing is to be shown.
+
+    wanted: True always, False never, None if standard error is a terminal.
+    """
+    with _shown(wanted, "blocks") as bar:
+        yield bar.blocks if bar else None
+
+
+@contextmanager
+def show_points(wanted: bool | None, of: str = "points") -> Iterator[Progress | None]:
+    """The same for `gpusim.explore.run(progress=...)`. of: what is counted."""
+    with _shown(wanted, of) as bar:
+        yield bar.points if bar else None
+
+
+@contextmanager
+def _shown(wanted: bool | None, of: str) -> Iterator[Bar | None]:
     if wanted is False or (wanted is None and not sys.stderr.isatty()):
         yield None
         return
-    bar = _Points()
+    bar = Bar(of)
     try:
         yield bar
     finally:
-        bar.stop()
+        if bar.progress is not None:
+            bar.progress.stop()
 
 
-class _Points:
-    """A bar of finished points with the time that is left."""
+class Bar:
+    """A bar of what is finished that appears after `PATIENCE_S`, with the time that is left."""
 
-    def __init__(self) -> None:
+    def __init__(self, of: str) -> None:
+        self.of = of
+        self.started = time.monotonic()
+        self.progress: Any = None
+        self._task: Any = None
+
+    def blocks(self, cycles: int, finished: int, blocks: int) -> None:
+        self._show(finished, blocks, f", cycle {cycles:,}")
+
+    def points(self, done: int, failed: int, total: int) -> None:
+        self._show(done, total, f", {failed:,} failed" if failed else "")
+
+    def _show(self, done: int, total: int, note: str) -> None:
+        if self.progress is None:
+            if self.of == "blocks" and time.monotonic() - self.started < PATIENCE_S:
+                return
+            self._start(done, total)
+        self.progress.update(self._task, completed=done, total=total, note=note)
+
+    def _start(self, done: int, total: int) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        columns = (
-            TextColumn("sweeping"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("points{task.fields[failed]}, time left"),
-            TimeRemainingColumn(),
-        )
-        # The last minute's speed: points of one program often stand together.
+        note = TextColumn(self.of + "{task.fields[note]}, time left")
+        # The last minute's speed: points of one program often stand together. What a journal had says nothing about it.
         self.progress = Progress(
-            *columns, console=Console(stderr=True), transient=True, speed_estimate_period=60.0
-        )
-        self.task = self.progress.add_task("sweeping", total=None, failed="")
-        self.progress.start()
-        self.started = False
-
-    def __call__(self, done: int, failed: int, total: int) -> None:
-        if not self.started:  # what the journal had was not run now, and says nothing about the speed
-            self.started = True
-            self.progress.reset(self.task, total=total, completed=done)
-        self.progress.update(
-            self.task, completed=done, total=total, failed=f", {failed:,} failed" if failed else ""
-        )
-
-    def stop(self) -> None:
-        self.progress.stop()
-
-
-class _Bar:
-    """A bar of finished blocks that appears after `PATIENCE_S`."""
-
-    def __init__(self) -> None:
-        self.started = time.monotonic()
-        self.progress: Any = None
-        self.task: Any = None
-
-    def __call__(self, cycles: int, finished: int, blocks: int) -> None:
-        if self.progress is None:
-            if time.monotonic() - self.started < PATIENCE_S:
-                return
-            self._start(blocks)
-        self.progress.update(self.task, completed=finished, total=blocks, cycles=f"{cycles:,}")
-
-    def _start(self, blocks: int) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-        columns = (
-            TextColumn("simulating"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("blocks, cycle {task.fields[cycles]},"),
-            TimeElapsedColumn(),
-        )
-        self.progress = Progress(*columns, console=Console(stderr=True), transient=True)
-        self.task = self.progress.add_task("simulating", total=blocks, cycles="0")
+            BarColumn(), MofNCompleteColumn(), note, TimeRemainingColumn(),
+            console=Console(stderr=True), transient=True, speed_estimate_period=60.0,
+        )  # fmt: skip
+        self._task = self.progress.add_task(self.of, total=total, completed=done, note="")
         self.progress.start()
 
-    def stop(self) -> None:
-        if self.progress is not None:
-            self.progress.stop()
+

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from pathlib import Path
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli import EXIT_MISMATCH, EXIT_OK, UserError
-from gpusim.cli.parser import ARGUMENT_HELP, add_command, add_json_option, add_target_options
+from gpusim.cli.exits import EXIT_MISMATCH, EXIT_OK, UserError
+from gpusim.cli.options import (
+    ARGUMENT_HELP,
+    add_command,
+    add_json_option,
+    add_output_check_option,
+    add_run_options,
+    add_target_options,
+)
+from gpusim.cli.outputs import check_writable, print_json
 from gpusim.cli.tracing import add_trace_options, trace_options, write_trace
 
 if TYPE_CHECKING:
-    from gpusim.cli.target import Target
     from gpusim.results.result import Result
     from gpusim.tracing.trace import TraceOptions
+    from gpusim.workload.target import ReferenceCheck, Target
 
 EXAMPLES = """\
 examples:
@@ -23,7 +30,7 @@ examples:
   gpusim run reduction/shuffle --size 1000000 --gpu a100
   gpusim run vector_add --set sm.count=66 --json
   gpusim run transpose/tiled --report transpose.html      a page with source view and warp stepper
-  gpusim run histogram/shared --check initcheck,racecheck
+  gpusim run histogram/shared_atomics --check initcheck,racecheck
   gpusim run transpose/naive --size 256 --trace naive.perfetto-trace
   gpusim run reduction/sequential --trace warps.kanata --trace-blocks 0,1 --trace-sms none
   gpusim run kernels.py:scale --grid 8 --block 128 --args "float32[1024]=random, float32(2.5)"
@@ -32,18 +39,13 @@ examples:
 """
 
 
-def add(commands) -> None:
-    """Declare the command."""
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = add_command(
         commands, "run", "run a program on a simulated GPU and report", EXAMPLES + ARGUMENT_HELP
     )
     add_target_options(parser)
     add_run_options(parser)
-    parser.add_argument(
-        "--no-check",
-        action="store_true",
-        help="do not compare a bundled program's output with its NumPy reference",
-    )
+    add_output_check_option(parser)
     parser.add_argument(
         "--bound",
         action=argparse.BooleanOptionalAction,
@@ -60,69 +62,42 @@ def add(commands) -> None:
     parser.set_defaults(command=execute)
 
 
-def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """Options of every command that simulates."""
-    parser.add_argument(
-        "--threads", type=int, metavar="N", help="host threads (default: one per core; same result)"
-    )
-    parser.add_argument("--max-cycles", type=int, metavar="N", help="give up after so many cycles")
-    parser.add_argument(
-        "--check",
-        default="",
-        metavar="TOOLS",
-        help="what else to look for: initcheck, racecheck, synccheck, separated by commas (memcheck is always on)",
-    )
-    parser.add_argument(
-        "--progress",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="show progress after two seconds (default: if standard error is a terminal)",
-    )
-
-
 def execute(options: argparse.Namespace) -> int:
-    """Run the command."""
-    from gpusim.cli.target import find_target
-    from gpusim.config import load_config
-
-    target = find_target(options, load_config(options.gpu, options.overrides))
+    target = target_of(options)
     if options.report:
         check_writable(options.report)
-    expected = target.variant.reference(target.launch) if target.variant and not options.no_check else None
+    expected = None if options.no_check else target.expected()
     trace = trace_options(options, target.launch)
     result = simulate_target(target, options, trace, bound=options.bound)
     if result.trace is not None and options.trace:
         write_trace(result.trace, options.trace)
     if options.report:
-        _write_report(result, options.report, target)
-    check = check_outputs(target, expected)
+        try:
+            result.report_html(options.report, target.name)
+        except OSError as error:
+            raise UserError(f"--report {options.report}: {error.strerror}") from error
+    check = target.check(expected)
     if options.json:
-        print(json.dumps(make_document(target, result, check), indent=2))
+        print_json(make_document(target, result, check))
     else:
         if target.variant:
             print(f"{target.name}, size {target.size:,} {target.variant.size_name}, seed {target.seed}")
         print(result)
-    if check is None:
+        if check is not None and check.equal:
+            print(check.message)
+    if check is None or check.equal:
         return EXIT_OK
-    if not options.json and check["equal"]:
-        print(check["message"])
-    if not check["equal"]:
-        print(f"gpusim: error: wrong output: {check['message']}", file=sys.stderr)
-    return EXIT_OK if check["equal"] else EXIT_MISMATCH
+    print(f"gpusim: error: wrong output: {check.message}", file=sys.stderr)
+    return EXIT_MISMATCH
 
 
-def check_writable(path: str) -> None:
-    """Refuse before a long run what can only fail after it."""
-    target = Path(path)
-    if target.is_dir() or not target.absolute().parent.is_dir():
-        raise UserError(f"--report {path}: {'is a folder' if target.is_dir() else 'no such folder'}")
+def target_of(options: argparse.Namespace, launchable: bool = True) -> Target:
+    """What the options of `add_target_options` stand for; launchable: as for `find_target`."""
+    from gpusim.config import load_config
+    from gpusim.workload.request import Request
+    from gpusim.workload.target import find_target
 
-
-def _write_report(result: Result, path: str, target: Target) -> None:
-    try:
-        result.report_html(path, target.name)
-    except OSError as error:
-        raise UserError(f"--report {path}: {error.strerror}") from error
+    return find_target(Request.of(vars(options)), load_config(options.gpu, options.overrides), launchable=launchable)
 
 
 def simulate_target(
@@ -130,23 +105,13 @@ def simulate_target(
 ) -> Result:
     """Simulate a target, with the options of `add_run_options` and of the GPU. bound: as for `gpusim.simulate`."""
     from gpusim.cli.progress import announce_compilation, show_progress
-    from gpusim.simulation import DEFAULT_MAX_CYCLES, simulate
+    from gpusim.simulation import DEFAULT_MAX_CYCLES
 
-    for name in ("threads", "max_cycles"):
-        value = getattr(options, name)
-        if value is not None and value < 1:
-            raise UserError(f"--{name.replace('_', '-')} must be positive, got {value}")
-    launch = target.launch
+    check_limits(options)
     announce_compilation()
     with show_progress(options.progress) as progress:
-        return simulate(
-            launch.kernel,
-            launch.grid,
-            launch.block,
-            launch.args,
+        return target.simulate(
             options.gpu,
-            launch.shared_bytes,
-            signature=launch.signature,
             overrides=options.overrides,
             max_cycles=options.max_cycles or DEFAULT_MAX_CYCLES,
             threads=options.threads,
@@ -157,18 +122,15 @@ def simulate_target(
         )
 
 
-def check_outputs(target: Target, expected: Any) -> dict[str, Any] | None:
-    """Whether the outputs are what the reference computed from the inputs; None if there is none to compare with."""
-    if expected is None:
-        return None
-    variant = target.variant
-    mismatch = variant.mismatch(expected, variant.results(target.launch))
-    exact = variant.rtol == variant.atol == 0
-    within = "" if exact else f" within rtol {variant.rtol:.2g}, atol {variant.atol:.2g}"
-    return {"equal": mismatch is None, "message": mismatch or f"output equals the NumPy reference{within}"}
+def check_limits(options: argparse.Namespace) -> None:
+    """Refuse --threads and --max-cycles that are not positive."""
+    for name in ("threads", "max_cycles"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise UserError(f"--{name.replace('_', '-')} must be positive, got {value}")
 
 
-def make_document(target: Target, result: Result, check: dict[str, Any] | None) -> dict[str, Any]:
+def make_document(target: Target, result: Result, check: ReferenceCheck | None) -> dict[str, Any]:
     """What --json prints."""
-    head = {"program": target.name, "size": target.size, "seed": target.seed, "check": check}
+    head = {"program": target.name, "size": target.size, "seed": target.seed, "check": check and asdict(check)}
     return head | result.to_dict()

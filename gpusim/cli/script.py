@@ -10,8 +10,9 @@ import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli import EXIT_OK, UserError
-from gpusim.cli.parser import add_command, add_gpu_options, add_json_option
+from gpusim.cli.exits import EXIT_OK, UserError
+from gpusim.cli.options import add_command, add_gpu_options, add_json_option, add_limit_options
+from gpusim.cli.run import check_limits
 
 if TYPE_CHECKING:
     from gpusim.driver.state import Driver
@@ -28,18 +29,14 @@ At the end a table says which kernels were launched and how long they would have
 """
 
 
-def add(commands) -> None:
-    """Declare the command."""
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = add_command(commands, "script", "run a Numba CUDA script on a simulated GPU", EXAMPLES)
     parser.add_argument("file", metavar="FILE.py", help="the script")
     parser.add_argument(
         "arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="the script's own arguments"
     )
     add_gpu_options(parser)
-    parser.add_argument(
-        "--threads", type=int, metavar="N", help="host threads (default: one per core; same result)"
-    )
-    parser.add_argument("--max-cycles", type=int, metavar="N", help="give a kernel up after so many cycles")
+    add_limit_options(parser)
     parser.add_argument(
         "--output", type=Path, metavar="PATH", help="write the table there instead of to standard output"
     )
@@ -53,10 +50,7 @@ def execute(options: argparse.Namespace) -> int:
     from gpusim.cli.progress import announce_compilation
     from gpusim.driver.numba_cuda import install
 
-    for name in ("threads", "max_cycles"):
-        value = getattr(options, name)
-        if value is not None and value < 1:
-            raise UserError(f"--{name.replace('_', '-')} must be positive, got {value}")
+    check_limits(options)
     code = _compiled(options.file)
     driver = install(
         options.gpu,

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli import EXIT_OK, UserError
-from gpusim.cli.parser import ARGUMENT_HELP, add_command, add_json_option, add_target_options
-from gpusim.cli.run import check_writable
+from gpusim.cli.exits import EXIT_OK, UserError
+from gpusim.cli.options import (
+    ARGUMENT_HELP,
+    add_command,
+    add_json_option,
+    add_target_options,
+    add_workers_options,
+)
+from gpusim.cli.outputs import check_writable, print_json, save_picture
 
 if TYPE_CHECKING:
     from gpusim.explore import Point
@@ -24,11 +30,9 @@ examples:
   gpusim sensitivity vector_add --gpu tiny --method morris --trajectories 10 --plot screening.png
 
 """
-_PARAMETERS = ("size", "seed", "grid", "block", "args", "signature", "entry", "abi", "shared_bytes")
 
 
-def add(commands) -> None:
-    """Declare the command."""
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     summary = "find the parameters of a GPU that move a program's time most: docs/search.md"
     parser = add_command(commands, "sensitivity", summary, EXAMPLES + ARGUMENT_HELP)
     add_target_options(parser)
@@ -42,18 +46,14 @@ def add(commands) -> None:
     parser.add_argument("--trajectories", type=int, default=8, metavar="N", help="morris: random ways (default: 8)")
     parser.add_argument("--most", type=int, default=15, metavar="N", help="rows of the table (default: 15)")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="also draw it: .png, .svg or .pdf")
-    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: all cores)")
+    add_workers_options(parser)
     parser.add_argument("--journal", type=Path, metavar="FILE", help="keep finished runs here and do not repeat them")
-    parser.add_argument(
-        "--progress", action=argparse.BooleanOptionalAction, help="on standard error (default: on a terminal)"
-    )
     add_json_option(parser)
     parser.set_defaults(command=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run the command."""
-    from gpusim.cli.progress import show_points
+    from gpusim.cli.progress import say_compiling, show_points
     from gpusim.explore.rows import Rows
     from gpusim.explore.sensitivity import SensitivityError, explain
 
@@ -61,34 +61,35 @@ def execute(options: argparse.Namespace) -> int:
     if screening and options.next:
         raise UserError("--next compares what --method oat finds")
     if options.plot:
-        check_writable(str(options.plot))
+        check_writable(options.plot, "--plot")
     try:
-        with show_points(options.progress) as show, Rows(options.workers, options.journal, show) as rows:
+        with (
+            show_points(options.progress) as show,
+            Rows(options.workers, options.journal, show, options.timeout, say_compiling) as rows,
+        ):
             found, following = _find(options, rows)
     except SensitivityError as error:
         raise UserError(str(error)) from None
     text = None if screening else explain(found, following)
     if options.plot:
-        _draw(found, options.plot, screening)
+        save_picture("morris" if screening else "tornado", found, options.plot)
     if options.json:
         document: dict[str, Any] = found.to_dict() | {"text": text}
         if following is not None:
             document["next"] = following.to_dict()
-        print(json.dumps(document, indent=2))
+        print_json(document)
         return EXIT_OK
     for each in (found, following):
         if each is not None:
             print("\n".join(_screening(each, options.most) if screening else _table(each, options.most)), end="\n\n")
     if text:
-        import textwrap
-
         print(textwrap.fill(text, 100))
     return EXIT_OK
 
 
 def _find(options: argparse.Namespace, rows: Rows) -> tuple[Sensitivity, Sensitivity | None]:
     """What was asked for, on the GPU and on the next one."""
-    from gpusim.explore.check import check_points
+    from gpusim.explore.evaluate import check_points
     from gpusim.explore.sensitivity import morris, one_at_a_time
 
     points = [point_of(options, gpu) for gpu in (options.gpu, options.next) if gpu]
@@ -105,20 +106,12 @@ def point_of(options: argparse.Namespace, gpu: str | None = None) -> Point:
     from gpusim.config import load_config
     from gpusim.explore import Point
     from gpusim.explore.keys import changes
+    from gpusim.explore.point import PARAMETERS
 
     name = gpu or options.gpu
     config = changes(load_config(name), load_config(name, options.overrides))
-    given = {each: getattr(options, each) for each in _PARAMETERS if getattr(options, each) is not None}
+    given = {each: getattr(options, each) for each in PARAMETERS if getattr(options, each) is not None}
     return Point(options.program, name, config, tuple(given.items()))
-
-
-def _draw(found: Sensitivity, path: Path, screening: bool) -> None:
-    from gpusim import plot
-
-    try:
-        plot.save(plot.morris(found) if screening else plot.tornado(found), path)
-    except (plot.MatplotlibMissing, OSError, ValueError) as error:
-        raise UserError(f"--plot {path}: {error}") from None
 
 
 def _table(found: Sensitivity, most: int) -> list[str]:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli import EXIT_OK
-from gpusim.cli.parser import ARGUMENT_HELP, add_command, add_json_option, add_target_options
-from gpusim.cli.run import add_run_options, simulate_target
+from gpusim.cli.exits import EXIT_OK
+from gpusim.cli.options import (
+    ARGUMENT_HELP,
+    add_command,
+    add_json_option,
+    add_run_options,
+    add_target_options,
+)
+from gpusim.cli.outputs import print_json
+from gpusim.cli.run import simulate_target, target_of
 
 if TYPE_CHECKING:
     from gpusim.results.result import Result
@@ -32,8 +38,7 @@ column of --control: wait mask over scoreboards 0 to 5, scoreboard released when
 """
 
 
-def add(commands) -> None:
-    """Declare the command."""
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = add_command(
         commands, "show", "print a program's machine code with its source lines", EXAMPLES + ARGUMENT_HELP
     )
@@ -48,21 +53,19 @@ def add(commands) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run the command."""
-    from gpusim.cli.target import find_target
     from gpusim.config import load_config
     from gpusim.simulation import program_of
 
-    config = load_config(options.gpu, options.overrides)
-    target = find_target(options, config, launchable=options.run)
+    target = target_of(options, launchable=options.run)
     result = None
     if options.run:
         result = simulate_target(target, options)
         program = result.record.program
     else:
+        config = load_config(options.gpu, options.overrides)
         program = program_of(target.launch.kernel, target.launch.args, config, target.launch.signature)
     if options.json:
-        print(json.dumps(_document(program, result), indent=2))
+        print_json(_document(program, result))
     else:
         for line in listing(program, result, control=options.control):
             print(line.rstrip())

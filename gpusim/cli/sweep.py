@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gpusim.cli import EXIT_FAILED_POINTS, EXIT_INTERRUPTED, EXIT_OK, UserError
-from gpusim.cli.parser import add_command, add_json_option
-
-if TYPE_CHECKING:
-    from gpusim.explore.point import Point
+from gpusim.cli.axes import AXIS_HELP, add_design_options, add_space_options, read_space
+from gpusim.cli.exits import EXIT_FAILED_POINTS, EXIT_INTERRUPTED, EXIT_OK, UserError
+from gpusim.cli.options import add_command, add_json_option, add_workers_options
+from gpusim.cli.outputs import print_json
 
 EXAMPLES = """\
 examples:
   gpusim sweep vector_add matmul/tiled --set sm.count=66,132,264 --out sms.parquet
   gpusim sweep gemv --size 256,512 --set dram.bandwidth_gb_s=1200:9600:2:log --gpu h200,a100
   gpusim sweep waves/one --set sm.count=100:160 --design random --points 20 --seed 1
-  gpusim sweep study.toml --out study.parquet --dry-run         how many points, and for how long
+  gpusim sweep study.toml --out study.parquet --dry-run         how many points there are
   gpusim sweep study.toml --out study.parquet                   rows are kept in study.journal meanwhile
   gpusim sweep study.toml --out study.parquet --resume          goes on after an interrupt or a crash
   gpusim sweep study.toml --bound-only                          the analytical bound alone, milliseconds each
@@ -31,16 +28,13 @@ examples:
 """
 
 
-def add(commands) -> None:
-    """Declare the command."""
-    from gpusim.cli.axes import AXIS_HELP, add_design_options, add_space_options
-
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = add_command(
         commands, "sweep", "run programs on many machines, into one table: docs/sweeps.md", EXAMPLES + AXIS_HELP
     )
     add_space_options(parser)
     add_design_options(parser)
-    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one per core)")
+    add_workers_options(parser)
     parser.add_argument("--dask", metavar="ADDRESS", help="run on a Dask cluster instead, such as tcp://host:8786")
     parser.add_argument("--out", metavar="FILE", help="write the table as .parquet or .csv")
     parser.add_argument(
@@ -57,35 +51,17 @@ def add(commands) -> None:
         metavar="FACTOR",
         help="simulate only points whose bound is within this factor of the program's best, such as 1.2",
     )
-    parser.add_argument("--timeout", type=float, metavar="S", help="seconds that one point may take")
     parser.add_argument(
         "--verify", action="store_true", help="compare outputs of bundled programs with their NumPy reference"
     )
-    parser.add_argument(
-        "--progress",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="show progress and time left (default: if standard error is a terminal)",
-    )
-    parser.add_argument("--dry-run", action="store_true", help="print the number of points and an estimate of time")
+    parser.add_argument("--dry-run", action="store_true", help="check everything and print the number of points")
     add_json_option(parser)
     parser.set_defaults(command=execute)
 
 
-@dataclass
-class _Count:
-    """Points at the start and now, for the summary and for an interrupt."""
-
-    before: int = -1
-    done: int = 0
-    total: int = 0
-
-
 def execute(options: argparse.Namespace) -> int:
-    """Run the command."""
-    from gpusim.cli.axes import read_space
     from gpusim.explore import table
-    from gpusim.explore.check import check_points
+    from gpusim.explore.evaluate import check_points
 
     sweep = read_space(options)
     design, number = options.design or sweep.design, options.points or sweep.points
@@ -96,31 +72,32 @@ def execute(options: argparse.Namespace) -> int:
     named = [name.strip() for name in options.metrics.split(",") if name.strip()]
     metrics = list(dict.fromkeys([*sweep.metrics, *named]))
     _check_options(options)
-    asked = {"metrics": metrics, "bound": "only" if options.bound_only else True, "verify": options.verify}
     if options.dry_run:
         check_points(points, metrics)
-        return _dry_run(points, options, asked)
+        print(f"{len(points):,} points")
+        return EXIT_OK
     journal = options.journal or (Path(options.out).with_suffix(".journal") if options.out else None)
     if options.resume and journal is None:
         raise UserError("--resume needs --journal, or --out, to which the journal belongs")
     if options.out:
         table.check_writable(options.out)
-    count, started = _Count(), time.monotonic()
+    seen: list[tuple[int, int, int]] = []
+    started = time.monotonic()
     try:
-        rows = _collect(points, options, asked, journal, count)
+        rows = _collect(points, metrics, options, journal, seen)
     except KeyboardInterrupt:
-        kept = f"; {count.done:,} of {count.total:,} points are in {journal}, --resume goes on" if journal else ""
-        print(f"gpusim: interrupted{kept}", file=sys.stderr)
+        kept = f"; {seen[-1][0]:,} of {seen[-1][2]:,} points are in {journal}, --resume goes on"
+        print(f"gpusim: interrupted{kept if journal and seen else ''}", file=sys.stderr)
         return EXIT_INTERRUPTED
     seconds = time.monotonic() - started
     if options.out:
         table.write(table.frame(rows, metrics), options.out)
     if options.json:
-        print(json.dumps({"points": rows, "seconds": seconds, "resumed": count.before}))
+        print_json({"points": rows, "seconds": seconds, "resumed": seen[0][0]})
     else:
         from gpusim.cli.sweep_report import print_summary
 
-        print_summary(points, rows, seconds, count.before)
+        print_summary(points, rows, seconds, seen[0][0])
         if options.out:
             print(f"table: {options.out}")
     return EXIT_FAILED_POINTS if any(row["error"] is not None for row in rows) else EXIT_OK
@@ -136,27 +113,28 @@ def _check_options(options: argparse.Namespace) -> None:
 
 
 def _collect(
-    points: list[Point],
+    points: list[Any],
+    metrics: list[str],
     options: argparse.Namespace,
-    asked: dict[str, Any],
     journal: Path | str | None,
-    count: _Count,
+    seen: list[tuple[int, int, int]],
 ) -> list[dict[str, Any]]:
-    from gpusim.cli.progress import COMPILING, show_points
+    """The rows. seen: points finished, failed and wanted, at the start and last, also after an interrupt."""
+    from gpusim.cli.progress import say_compiling, show_points
     from gpusim.explore.pool import collect
 
     with show_points(options.progress) as show:
 
         def progress(done: int, failed: int, total: int) -> None:
-            if count.before < 0:
-                count.before = done
-            count.done, count.total = done, total
+            seen[1:] = [(done, failed, total)]
             if show is not None:
                 show(done, failed, total)
 
         return collect(
             points,
-            **asked,
+            metrics=metrics,
+            bound="only" if options.bound_only else True,
+            verify=options.verify,
             workers=options.workers,
             dask=options.dask,
             journal=journal,
@@ -164,26 +142,5 @@ def _collect(
             timeout_s=options.timeout,
             screen=options.screen,
             progress=progress,
-            announce=lambda: print(COMPILING, file=sys.stderr, flush=True),
+            announce=say_compiling,
         )
-
-
-def _dry_run(points: list[Point], options: argparse.Namespace, asked: dict[str, Any]) -> int:
-    from gpusim.cli.sweep_report import duration
-    from gpusim.explore.plan import estimate
-    from gpusim.simulation import host_threads
-
-    workers = 1 if options.workers == 0 else host_threads(options.workers)
-    plan = estimate(points, workers, asked)
-    if options.json:
-        print(json.dumps(asdict(plan)))
-        return EXIT_OK
-    print(f"{plan.points:,} points")
-    if plan.invalid:
-        of = "" if plan.checked == plan.points else f" of the first {plan.checked:,}"
-        print(f"{plan.invalid:,}{of} are of a machine that cannot be, and will be rows with an error")
-    if plan.seconds is not None:
-        many = "1 point was" if plan.sampled == 1 else f"{plan.sampled:,} points were"
-        processes = "1 process" if plan.workers == 1 else f"{plan.workers} processes"
-        print(f"about {duration(plan.seconds)} in {processes}: {many} run for this estimate")
-    return EXIT_OK

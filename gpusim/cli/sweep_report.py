@@ -1,39 +1,49 @@
-"""What `gpusim sweep` prints last."""
+"""What `gpusim sweep` prints last: the best and the worst machine for each program, and what failed."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpusim.cli.outputs import columns
+from gpusim.explore.evaluate import BOUNDS, RESULTS
 from gpusim.explore.point import Point
-from gpusim.explore.summary import Extremes, choices, extremes, failures
 
+RowOf = Mapping[str, Any]
+_NOT_A_CHOICE = {"key", "program", "size", "seconds", "error", *RESULTS, *BOUNDS}
 _MOST_FAILURES = 5
 _MOST_ROWS = 40
 
 
-def print_summary(points: Sequence[Point], rows: Sequence[Mapping[str, Any]], seconds: float, resumed: int) -> None:
-    """Best and worst point of each program, failures, and the rate of this run."""
-    unique = list({point.key: point for point in points}.values())
-    varied = choices(unique)
+def print_summary(points: Sequence[Point], rows: Sequence[RowOf], seconds: float, resumed: int) -> None:
+    """Best and worst point of each program, failures, and the rate of this run. rows: of each point, once."""
+    unique = {point.key: point for point in points}
     # Without a simulation, what the bound says.
     by = "time_us" if any(row["time_us"] is not None for row in rows) else "bound_cycles"
-    found = extremes(unique, rows, by)
-    if found:
-        print(_table(found, varied, by))
-    wrong = failures(rows)
+    kinds: dict[Any, list[RowOf]] = {}
+    for point, row in zip(unique.values(), rows, strict=True):
+        if row[by] is not None:
+            kinds.setdefault((point.program, point.parameters), []).append(row)
+    if kinds:
+        varied = _choices(list(unique.values()))
+        lines = [_line(members, varied, by) for members in list(kinds.values())[:_MOST_ROWS]]
+        print(columns([("program", "points", "best", "with", "worst", "with"), *lines]))
+    if len(kinds) > _MOST_ROWS:
+        print(f"and {len(kinds) - _MOST_ROWS:,} more")
+    wrong = _failures(rows)
     for error, members in list(wrong.items())[:_MOST_FAILURES]:
-        first = Point.from_dict(next(p for p in unique if p.key == members[0]["key"]).to_dict())
-        print(f"{len(members):,} failed: {error}\n  such as {first}")
+        print(f"{len(members):,} failed: {error}\n  such as {unique[members[0]['key']]}")
     if len(wrong) > _MOST_FAILURES:
         print(f"and {len(wrong) - _MOST_FAILURES:,} more errors, in the table's column error")
-    new = len(rows) - max(resumed, 0)
-    failed = sum(map(len, wrong.values()))
-    text = f"{len(rows):,} points, {failed:,} failed"
+    text = f"{len(rows):,} points, {sum(map(len, wrong.values())):,} failed"
     if resumed > 0:
         text += f", {resumed:,} of them from the journal"
+    new = len(rows) - resumed
     if new:
-        text += f"; {duration(seconds)}, {new / max(seconds, 1e-9):.1f} points/s"
+        minutes, rest = divmod(round(seconds), 60)
+        text += f"; {seconds:.1f} s" if seconds < 100 else f"; {minutes} min {rest} s"
+        text += f", {new / max(seconds, 1e-9):.1f} points/s"
         # Which of the rows are new is not told apart: with a journal, the mean of all counts.
         instructions = sum(row["warp_instructions"] or 0 for row in rows) * new / len(rows)
         if instructions:
@@ -41,30 +51,31 @@ def print_summary(points: Sequence[Point], rows: Sequence[Mapping[str, Any]], se
     print(text)
 
 
-def duration(seconds: float) -> str:
-    """Seconds as a person says them."""
-    if seconds < 100:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 100 else f"{minutes} min {rest} s"
+def _choices(points: Sequence[Point]) -> list[str]:
+    """Names of what is not the same in all points, but for the program and its size."""
+    seen: dict[str, list[Any]] = {}
+    for point in points:
+        for name, value in point.columns().items():
+            if name not in _NOT_A_CHOICE:
+                seen.setdefault(name, []).append(value)
+    return [name for name, values in seen.items() if len(set(values)) > 1 or len(values) < len(points)]
 
 
-def _table(found: Sequence[Extremes], varied: Sequence[str], by: str) -> str:
-    head = ("program", "points", "best", "with", "worst", "with")
-    lines: list[tuple[str, ...]] = [head]
-    for each in found[:_MOST_ROWS]:
-        cells = [f"{each.program}" + (f" {each.best['size']:,}" if each.best.get("size") is not None else "")]
-        cells.append(f"{each.points:,}")
-        for row in (each.best, each.worst):
-            value = f"{row[by]:,.2f} us" if by == "time_us" else f"{row[by]:,} cycles at least"
-            cells += [value, _with(row, varied)]
-        lines.append(tuple(cells))
-    widths = [max(len(line[k]) for line in lines) for k in range(len(head))]
-    text = "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines)
-    more = len(found) - _MOST_ROWS
-    return text + (f"\nand {more:,} more" if more > 0 else "")
+def _failures(rows: Sequence[RowOf]) -> dict[str, list[RowOf]]:
+    """Rows with an error, by the text of the first such one, the most frequent first. Numbers tell no errors apart."""
+    kinds: dict[str, list[RowOf]] = {}
+    for row in rows:
+        if row["error"] is not None:
+            kinds.setdefault(re.sub(r"\d[\d,.]*", "#", row["error"]), []).append(row)
+    return {members[0]["error"]: members for members in sorted(kinds.values(), key=len, reverse=True)}
 
 
-def _with(row: Mapping[str, Any], varied: Sequence[str]) -> str:
-    names = [name for name in varied if row.get(name) is not None and name not in ("size",)]
-    return " ".join(row[name] if name == "gpu" else f"{name}={row[name]}" for name in names) or "-"
+def _line(members: Sequence[RowOf], varied: Sequence[str], by: str) -> tuple[str, ...]:
+    order = sorted(members, key=lambda row: row[by])
+    size = order[0].get("size")
+    cells = [order[0]["program"] + (f" {size:,}" if size is not None else ""), f"{len(members):,}"]
+    for row in (order[0], order[-1]):
+        cells.append(f"{row[by]:,.2f} us" if by == "time_us" else f"{row[by]:,} cycles at least")
+        names = [name for name in varied if row.get(name) is not None]
+        cells.append(" ".join(row[name] if name == "gpu" else f"{name}={row[name]}" for name in names) or "-")
+    return tuple(cells)

@@ -1,10 +1,10 @@
 """Many runs at once: points of a space of machines and programs, each evaluated into one row of a table.
 
 Reading order: `point` (what one run is), `axis` and `space` (which points there are, by design), `sweep_file` (the
-same as a file), `evaluate` (a point to a row), `pool` (all points to a table) with `workers` and `worker` (processes of
-this machine) or `cluster` (Dask), `journal` (what is kept of an unfinished sweep), `table` (what comes out). Then
-`rows` (for those who choose the next points by the last ones), `search` with `goals`, `sensitivity` with `keys`, and
-`cost` with `technology` and `dies` (what a machine costs).
+same as a file), `evaluate` (a point to a row), `rows` (points to rows, each once) with `workers` and `worker`
+(processes of this machine), `cluster` (Dask), `journal` (what is kept) and `interrupt` (Ctrl-C), `pool` (a sweep) and
+`table` (what comes out). Then `search` with `goals`, `sensitivity` with `keys`, and `cost` with `technology` and `dies`
+(what a machine costs).
 """
 
 from gpusim.explore.axis import Axis
@@ -15,5 +15,8 @@ from gpusim.explore.pool import run
 from gpusim.explore.search import search
 from gpusim.explore.sensitivity import explain, morris, one_at_a_time
 from gpusim.explore.space import Space
+from gpusim.explore.sweep_file import read_sweep
 
-__all__ = ["Axis", "Point", "Space", "cost", "evaluate", "explain", "morris", "one_at_a_time", "run", "search"]
+__all__ = [
+    "Axis", "Point", "Space", "cost", "evaluate", "explain", "morris", "one_at_a_time", "read_sweep", "run", "search",
+]  # fmt: skip

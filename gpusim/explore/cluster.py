@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import queue
 import threading
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from gpusim.errors import SimulationError
 from gpusim.explore.evaluate import empty_row, evaluate
+from gpusim.explore.interrupt import stop_if_interrupted
 from gpusim.explore.journal import sources_digest
 from gpusim.explore.point import Point
 
 _CONNECT_S = 20
 _AHEAD = 4
 """Points that wait at the cluster for each of its threads: enough that none is idle, few enough to be taken back."""
+_LOOK_S = 0.5
+"""How often this end looks for an interrupt, and a worker whether its sweep has ended."""
 _one_at_a_time = threading.Lock()
 
 
@@ -27,7 +33,7 @@ class Cluster:
 
     def __init__(self, address: str) -> None:
         try:
-            from distributed import Client
+            from distributed import Client, Event
         except ImportError:
             raise ClusterFailed("Dask needs the package distributed: pip install 'gpusim[explore]'") from None
         try:
@@ -39,37 +45,41 @@ class Cluster:
         except BaseException:
             self._client.close()
             raise
+        self._run = f"gpusim-{uuid.uuid4().hex}"
+        self._ended = Event(self._run, client=self._client)
 
     def rows(self, points: Sequence[Point], options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Each point's row as it is finished. A point whose workers are lost again and again is a failed row."""
-        from distributed import as_completed
-
-        run = uuid.uuid4().hex  # or a second sweep on this cluster would get the first one's results
+        call = uuid.uuid4().hex  # or another sweep on this cluster would get the results of this one
         waiting = iter(points)
         futures: dict[Any, Point] = {}
-        done = as_completed()
+        done: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
         def submit() -> None:
             point = next(waiting, None)
             if point is not None:
-                name = f"gpusim-{run}-{point.key}"
-                future = self._client.submit(_row, point.to_dict(), dict(options), key=name, pure=False)
+                name = f"gpusim-{call}-{point.key}"
+                future = self._client.submit(_row, self._run, point, dict(options), key=name, pure=False)
                 futures[future] = point
-                done.add(future)
+                future.add_done_callback(done.put)
 
         for _ in range(_AHEAD * max(sum(self._client.nthreads().values()), 1)):
             submit()
-        for future in done:
-            point = futures.pop(future)
-            submit()
-            if future.status == "finished":
-                yield future.result()
-            else:
-                error = " ".join(f"{type(future.exception()).__name__}: {future.exception()}".split())
-                yield empty_row(point, options.get("metrics", ())) | {"error": error}
+        while futures:
+            stop_if_interrupted()
+            with suppress(queue.Empty):
+                future = done.get(timeout=_LOOK_S)
+                point = futures.pop(future)
+                submit()
+                if future.status == "finished":
+                    yield future.result()
+                else:
+                    error = " ".join(f"{type(future.exception()).__name__}: {future.exception()}".split())
+                    yield empty_row(point, options.get("metrics", ())) | {"error": error}
 
     def close(self) -> None:
-        """Take back what waits at the cluster."""
+        """Take back what waits at the cluster, and let what runs there end."""
+        self._ended.set()
         self._client.close()
 
 
@@ -86,7 +96,21 @@ def _check(client: Any, address: str) -> None:
         raise ClusterFailed(f"{len(others)} of {len(found)} workers have another version of gpusim: {others[0]}")
 
 
-def _row(point: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+def _row(run: str, point: Point, options: dict[str, Any]) -> dict[str, Any] | None:
     """What a worker does. One point after the other: the simulator's caches are a process's, not a thread's."""
+    from distributed import Event
+
+    ended, looked = Event(run), time.monotonic()
+
+    def stop() -> bool:
+        nonlocal looked
+        if time.monotonic() < looked + _LOOK_S:
+            return False
+        looked = time.monotonic()
+        return bool(ended.is_set())
+
     with _one_at_a_time:
-        return evaluate(Point.from_dict(point), **options)
+        try:
+            return evaluate(point, **options, stop=stop)
+        except KeyboardInterrupt:  # for Dask, the end of the worker itself
+            return None

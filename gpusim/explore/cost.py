@@ -69,7 +69,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Cost:
+class SiliconCost:
     """What a machine costs. area_mm2: a die with what the configuration enables, and no spare SMs. power_w: at the
     activity asked for, memory included. parts: by name, the sums of which they are. structure: what was counted."""
 
@@ -234,7 +234,7 @@ def powers(of: Structure, area: Mapping[str, float], activity: Activity | None =
 
 def cost(
     config: GPUConfig, *, node: str | None = None, links: int | None = None, activity: Activity | None = None
-) -> Cost:
+) -> SiliconCost:
     """Area and power of a configuration.
 
     node: process node, a name of `technology.NODES`; links: NVLink links; by default those of its architecture.
@@ -249,7 +249,7 @@ def cost(
     area = areas(counted)
     watts = powers(counted, area, activity)
     parts = {name: Part(area.get(name, 0.0), watts[name]) for name in watts if area.get(name) or watts[name]}
-    return Cost(sum(area.values()), sum(watts.values()), parts, counted)
+    return SiliconCost(sum(area.values()), sum(watts.values()), parts, counted)
 
 
 def energy(result: Result) -> dict[str, float]:

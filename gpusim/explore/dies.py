@@ -7,7 +7,7 @@ large as in an H200.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 
 import numpy as np
@@ -106,24 +106,21 @@ def fit(dies: Iterable[Die] = DIES) -> T.Factors:
     return T.Factors(*(float(factor) for factor in factors))
 
 
-def area_errors(dies: Iterable[Die] = DIES, factors: Callable[[Die], T.Factors] | None = None) -> dict[str, float]:
-    """Relative error of the model's area of each die; factors: those to use for a die, by default the fitted ones."""
-    found = {}
-    for die in dies:
-        chosen = factors(die) if factors else T.FITTED
-        found[die.name] = sum(areas(die.structure, chosen).values()) / die.area_mm2 - 1
-    return found
+def area_errors() -> dict[str, float]:
+    """Relative error of the model's area of each die."""
+    return {die.name: _area_error(die, T.FITTED) for die in DIES}
 
 
 def leave_one_out() -> dict[str, float]:
     """Relative error of each die with factors fitted to all others: how well the model predicts a die."""
-    return area_errors(factors=lambda die: fit(other for other in DIES if other is not die))
+    return {die.name: _area_error(die, fit(other for other in DIES if other is not die)) for die in DIES}
 
 
 def power_errors() -> dict[str, float]:
     """Relative error of the power of each product at the model's activity, against its limit."""
-    found = {}
-    for product in PRODUCTS:
-        watts = powers(product.structure, areas(product.structure))
-        found[product.name] = sum(watts.values()) / product.power_w - 1
-    return found
+    powered = {each: powers(each.structure, areas(each.structure)) for each in PRODUCTS}
+    return {each.name: sum(watts.values()) / each.power_w - 1 for each, watts in powered.items()}
+
+
+def _area_error(die: Die, factors: T.Factors) -> float:
+    return sum(areas(die.structure, factors).values()) / die.area_mm2 - 1

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 import time
-from argparse import Namespace
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from gpusim.config import GPUConfig, load_config, shipped_names
-from gpusim.errors import SimulationError
-from gpusim.explore.point import BUNDLED_PARAMETERS, OWN_PARAMETERS, Point
+from gpusim.config import GPUConfig, describe_keys, load_config, shipped_names
+from gpusim.config.load import unknown_key
+from gpusim.errors import ConfigError, SimulationError
+from gpusim.explore.interrupt import interrupted
+from gpusim.explore.point import PARAMETERS, Point
+from gpusim.workload.request import BUNDLED_PARAMETERS, OWN_PARAMETERS, Request, WorkloadError
 from isa.errors import IsaError
 
 if TYPE_CHECKING:
-    from gpusim.cli.target import Target
     from gpusim.results.result import Result
+    from gpusim.workload.target import Target
 
 RESULTS = ("cycles", "time_us", "warp_instructions")
 BOUNDS = ("bound_cycles", "bound_by")
@@ -29,6 +31,45 @@ class OutOfTime(Exception):
     """A point took longer than it may."""
 
 
+def check_points(points: Iterable[Point], metrics: Sequence[str] = ()) -> None:
+    """Check programs, GPUs, keys of the configuration, parameters and metrics by name, before anything runs.
+
+    Values are not checked: one that a machine cannot have is its point's error. Raises ConfigError.
+    """
+    from gpusim.results.metrics import METRICS, UnknownMetric
+
+    chosen = list(points)
+    if not chosen:
+        raise ConfigError("there are no points")
+    for name in metrics:
+        if name not in METRICS and name != ENERGY:
+            raise ConfigError(str(UnknownMetric(name)))
+    for gpu in dict.fromkeys(point.gpu for point in chosen):
+        load_config(gpu)
+    for key in dict.fromkeys(key for point in chosen for key, _ in point.config):
+        if key not in describe_keys():
+            raise unknown_key(key)
+    for program, names in dict.fromkeys((p.program, tuple(name for name, _ in p.parameters)) for p in chosen):
+        _check_program(program, names)
+
+
+def _check_program(program: str, parameters: Sequence[str]) -> None:
+    from gpusim.workload.target import find_variant
+
+    file = Request(program).file
+    if file is None:
+        try:
+            find_variant(program)
+        except WorkloadError as error:
+            raise ConfigError(str(error)) from None
+    elif not Path(file).is_file():
+        raise ConfigError(f"no such file: {file}")
+    known = BUNDLED_PARAMETERS if file is None else OWN_PARAMETERS
+    for name in parameters:
+        if name not in known:
+            raise ConfigError(f"{name}: not a parameter of {program}, which takes {', '.join(known)}")
+
+
 def evaluate(
     point: Point,
     *,
@@ -37,6 +78,7 @@ def evaluate(
     threads: int = 1,
     timeout_s: float | None = None,
     verify: bool = False,
+    stop: Callable[[], bool] = interrupted,
 ) -> dict[str, Any]:
     """Run one point and return its row: flat, plain values, None for what there is not.
 
@@ -50,6 +92,7 @@ def evaluate(
         threads: host threads of this one run.
         timeout_s: host seconds after which the run is given up, noticed between two windows of the simulation.
         verify: compare a bundled program's outputs with its NumPy reference; a difference is an error.
+        stop: asked between two windows whether to end with KeyboardInterrupt.
 
     Whatever is wrong with the point is one line in `error`; no exception but KeyboardInterrupt leaves here.
     """
@@ -64,16 +107,19 @@ def evaluate(
         if bound:
             row |= _bound(target, config, bound == "only")
         if bound != "only":
-            row |= _simulate(target, config, metrics, threads, timeout_s, verify)
+            expected = target.expected() if verify else None
+            result = target.simulate(config, threads=threads, progress=_watch(timeout_s, stop))
+            check = target.check(expected)
+            if check is not None and not check.equal:
+                raise ValueError(f"wrong output: {check.message}")
+            row |= _measured(result, metrics)
     except (IsaError, OutOfTime) as wrong:
         error = str(wrong)
     except MemoryError:
         error = "this needs more memory than the host has"
     except Exception as wrong:  # a row with its error, never a lost sweep
-        error = str(wrong) if type(wrong).__name__ == "UserError" else f"{type(wrong).__name__}: {wrong}"
-    row["seconds"] = round(time.perf_counter() - started, 6)
-    row["error"] = None if error is None else " ".join(error.split())
-    return row
+        error = f"{type(wrong).__name__}: {wrong}"
+    return row | {"seconds": round(time.perf_counter() - started, 6), "error": error and " ".join(error.split())}
 
 
 def empty_row(point: Point, metrics: Sequence[str]) -> dict[str, Any]:
@@ -93,50 +139,34 @@ def _shipped() -> frozenset[str]:
     return frozenset(shipped_names())
 
 
-def find(point: Point, config: GPUConfig) -> Target:
-    """What a point runs, with fresh arguments. Raises what `gpusim run` would print."""
-    from gpusim.cli.target import find_target
-
-    options = _options(point)
-    if not is_file(point.program):
-        return find_target(options, config)
-    name = (point.program, point.parameters, config.gpu.arch)
-    if name not in _own:  # the file is executed once and not for every machine
-        _own[name] = find_target(options, config)
-    return _renewed(_own[name], options)
-
-
-def is_file(program: str) -> bool:
-    """Whether a program is a file of the user's, with or without the name of a kernel."""
-    from gpusim.cli.target import COMPILED
-
-    return program.rpartition(":")[0].endswith(".py") or program.lower().endswith((".py", *COMPILED))
-
-
 _own: dict[tuple[Any, ...], Target] = {}
 """Kernels of the user's that this process has loaded."""
 
 
-def _options(point: Point) -> Namespace:
-    """The point as the options of the command line."""
-    names = (*BUNDLED_PARAMETERS, *OWN_PARAMETERS)
-    for name, _ in point.parameters:
-        if name not in names:
-            raise ValueError(f"unknown parameter {name!r}; there are {', '.join(dict.fromkeys(names))}")
-    given: dict[str, Any] = dict.fromkeys(names) | {"seed": 0} | dict(point.parameters)
+def find(point: Point, config: GPUConfig) -> Target:
+    """What a point runs, with fresh arguments. Raises what `gpusim run` would print."""
+    from gpusim.workload.target import find_target
+
+    request = _request(point)
+    if request.file is None:
+        return find_target(request, config)
+    name = (point.program, point.parameters, config.gpu.arch)
+    if name not in _own:  # the file is executed once and not for every machine
+        _own[name] = find_target(request, config)
+    return _own[name].renewed(request)
+
+
+def _request(point: Point) -> Request:
+    """256 and (16, 16) are spelled "256" and "16,16" there."""
+    given = dict(point.parameters)
+    for name in given:
+        if name not in PARAMETERS:
+            raise ConfigError(f"unknown parameter {name!r}; there are {', '.join(PARAMETERS)}")
     for name in ("grid", "block"):
-        value = given[name]
-        if value is not None and not isinstance(value, str):  # 256 and (16, 16) are spelled "256" and "16,16"
+        value = given.get(name)
+        if value is not None and not isinstance(value, str):
             given[name] = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-    return Namespace(program=point.program, **given)
-
-
-def _renewed(target: Target, options: Namespace) -> Target:
-    """The target with arguments that no run has changed."""
-    from gpusim.cli.spec import parse_arguments
-
-    args = parse_arguments(options.args or "", options.seed)
-    return replace(target, launch=replace(target.launch, args=args))
+    return Request(point.program, **given)
 
 
 def _bound(target: Target, config: GPUConfig, alone: bool) -> dict[str, Any]:
@@ -152,57 +182,25 @@ def _bound(target: Target, config: GPUConfig, alone: bool) -> dict[str, Any]:
     return {"bound_cycles": int(found.cycles), "bound_by": found.by}
 
 
-def _simulate(
-    target: Target,
-    config: GPUConfig,
-    metrics: Sequence[str],
-    threads: int,
-    timeout_s: float | None,
-    verify: bool,
-) -> dict[str, Any]:
-    from gpusim.cli.run import check_outputs
-    from gpusim.simulation import simulate
+def _measured(result: Result, metrics: Sequence[str]) -> dict[str, Any]:
+    """The columns of a run, its metrics and its energy in joules (docs/cost_model.md) among them."""
+    from gpusim.explore.cost import energy
 
-    launch = target.launch
-    expected = target.variant.reference(launch) if verify and target.variant else None
-    result = simulate(
-        launch.kernel,
-        launch.grid,
-        launch.block,
-        launch.args,
-        config,
-        launch.shared_bytes,
-        signature=launch.signature,
-        threads=threads,
-        progress=_watch(timeout_s),
-    )
-    check = check_outputs(target, expected)
-    if check is not None and not check["equal"]:
-        raise ValueError(f"wrong output: {check['message']}")
-    values = {name: value if math.isfinite(value := _measured(result, name)) else None for name in metrics}
+    values = {name: sum(energy(result).values()) if name == ENERGY else result.metrics[name] for name in metrics}
     return {
         "cycles": result.cycles,
         "time_us": result.time_us,
         "warp_instructions": int(result.metrics["smsp__inst_executed.sum"]),
-    } | values
+    } | {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
-def _measured(result: Result, name: str) -> float:
-    """A metric of a run, or its energy in joules (docs/cost_model.md)."""
-    if name != ENERGY:
-        return result.metrics[name]
-    from gpusim.explore.cost import energy
-
-    return sum(energy(result).values())
-
-
-def _watch(timeout_s: float | None) -> Callable[[int, int, int], None] | None:
-    """A callback of the simulation that ends it when its time is over."""
-    if timeout_s is None:
-        return None
-    deadline = time.monotonic() + timeout_s
+def _watch(timeout_s: float | None, stop: Callable[[], bool]) -> Callable[[int, int, int], None]:
+    """A callback of the simulation that ends it when its time is over, or when it is to stop."""
+    deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
 
     def check(cycles: int, finished: int, blocks: int) -> None:
+        if stop():
+            raise KeyboardInterrupt
         if time.monotonic() > deadline:
             raise OutOfTime(f"not finished after {timeout_s:g} s: {finished:,} of {blocks:,} blocks, cycle {cycles:,}")
 

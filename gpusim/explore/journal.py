@@ -1,7 +1,7 @@
 """The journal of a sweep: one line of JSON per finished point, each whole or absent, so that a killed sweep goes on.
 
-The first line says what the journal is of: format, version of gpusim, a digest of its sources, and a digest of the
-points and of what is asked about them. A line is written with one call, so that a killed process leaves it whole; it
+The first line says what the journal is of: format, a digest of gpusim's sources, and a digest of the points and of what
+is asked about them. A line is written with one call, so that a killed process leaves it whole; it
 reaches the disk within a second and at the end, so that a loss of power costs a second of work. What a full disk or a
 loss of power left of a last line is cut off when the journal is opened again. The file is locked while a sweep writes.
 """
@@ -18,17 +18,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import gpusim
 from gpusim.errors import SimulationError
 from gpusim.explore.lock import lock
 from gpusim.explore.point import Point
 
 FORMAT = 1
 _SYNC_S = 1.0
-_SOURCES = (("isa", "**/*.py"), ("gpusim", "*.py"), ("gpusim/config", "*"), ("gpusim/engine", "*.py"),
-            ("gpusim/bound", "*.py"), ("gpusim/explore", "evaluate.py"), ("gpusim/explore", "cost.py"),
-            ("gpusim/explore", "technology.py"), ("programs", "**/*.py"))  # fmt: skip
-"""What rows depend on, as (folder, files in it)."""
+_SOURCES = ("isa", "gpusim", "programs")
+"""Packages that rows depend on: their code and the machines they describe."""
 
 
 class JournalError(SimulationError):
@@ -58,7 +55,7 @@ class Journal:
         self._synced = time.monotonic()
 
     def _open(self, header: Mapping[str, Any], resume: bool) -> None:
-        data = _read(self._file)
+        data = self.path.read_bytes()
         lines, length = whole_lines(data, self.path)
         if len(lines) == 1:  # a sweep that has not finished a point is nothing to go on from
             lines, length = [], 0
@@ -74,17 +71,17 @@ class Journal:
         if self.dropped:
             os.ftruncate(self._file, length)
         if not lines:
-            self._write(_line(header))
+            self._write(header)
             self._sync()
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Write one row. Raises JournalError if the disk does not take it; the journal is then whole without it."""
-        self._write(_line(row))
+        self._write(row)
         if time.monotonic() - self._synced >= _SYNC_S:
             self._sync()
 
-    def _write(self, text: str) -> None:
-        data = text.encode()
+    def _write(self, line: Mapping[str, Any]) -> None:
+        data = json.dumps(line, allow_nan=False).encode() + b"\n"
         before = os.fstat(self._file).st_size
         try:
             written = os.write(self._file, data)
@@ -120,7 +117,6 @@ def make_header(points: Sequence[Point], options: Mapping[str, Any]) -> dict[str
     return {
         "journal": "gpusim sweep",
         "format": FORMAT,
-        "gpusim": gpusim.__version__,
         "sources": sources_digest(),
         "points": len(points),
         "space": hashlib.blake2b(asked.encode(), digest_size=16).hexdigest(),
@@ -157,29 +153,17 @@ def _same(found: Mapping[str, Any], wanted: Mapping[str, Any], path: Path) -> No
     """That a journal's header is the one wanted. Raises JournalError."""
     if found.get("format") != wanted["format"]:
         raise JournalError(f"the journal {path} has format {found.get('format')}, this version writes {FORMAT}")
-    if (found.get("gpusim"), found.get("sources")) != (wanted["gpusim"], wanted["sources"]):
-        old, new = ((each.get("gpusim"), str(each.get("sources"))[:8]) for each in (found, wanted))
+    if found.get("sources") != wanted["sources"]:
+        old, new = (str(each.get("sources"))[:8] for each in (found, wanted))
         raise JournalError(
-            f"the journal {path} was written by another version of gpusim, {old[0]} ({old[1]}); this is {new[0]} "
-            f"({new[1]}), whose rows may differ: finish it with that version, or start another journal"
+            f"the journal {path} was written by another version of gpusim ({old}); this is {new}, whose rows may "
+            "differ: finish it with that version, or start another journal"
         )
     if found.get("space") != wanted["space"]:
         raise JournalError(
             f"the journal {path} is of another sweep, of {found.get('points')} points, and this one has "
             f"{wanted['points']}: its points, metrics, options or files are not the same; start another journal"
         )
-
-
-def _line(row: Mapping[str, Any]) -> str:
-    return json.dumps(row, allow_nan=False) + "\n"
-
-
-def _read(descriptor: int) -> bytes:
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    parts = []
-    while part := os.read(descriptor, 1 << 20):
-        parts.append(part)
-    return b"".join(parts)
 
 
 def _files_of(points: Iterable[Point]) -> Iterable[str]:
@@ -195,13 +179,11 @@ def _digest_of(path: Path) -> str:
 
 @cache
 def sources_digest() -> str:
-    """A digest of everything in gpusim that a row depends on, as it lies on the disk."""
+    """A digest of everything that a row depends on, as it lies on the disk: what tells versions apart."""
     digest = hashlib.blake2b(digest_size=16)
-    for folder, pattern in _SOURCES:
-        package, _, rest = folder.partition("/")
+    for package in _SOURCES:
         spec = find_spec(package)
-        for root in (spec.submodule_search_locations or [] if spec else []):
-            for path in sorted((Path(root) / rest).glob(pattern)):
-                if path.is_file():
-                    digest.update(f"{folder}/{path.name}".encode() + b"\0" + path.read_bytes())
+        for root in map(Path, (spec.submodule_search_locations or []) if spec else []):
+            for path in sorted(each for each in root.rglob("*") if each.suffix in (".py", ".toml")):
+                digest.update(f"{package}/{path.relative_to(root).as_posix()}".encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()

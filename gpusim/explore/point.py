@@ -10,11 +10,10 @@ from functools import cached_property
 from typing import Any
 
 from gpusim.errors import ConfigError
+from gpusim.workload.request import BUNDLED_PARAMETERS, OWN_PARAMETERS
 
-BUNDLED_PARAMETERS = ("size", "seed")
-OWN_PARAMETERS = ("seed", "grid", "block", "args", "signature", "entry", "abi", "shared_bytes")
-"""What can be chosen for a bundled program and for a kernel of the user's, under the names of `gpusim run`."""
 PARAMETERS = tuple(dict.fromkeys([*BUNDLED_PARAMETERS, *OWN_PARAMETERS]))
+"""What can be chosen for a program, under the names of `gpusim run`."""
 
 Pairs = tuple[tuple[str, Any], ...]
 
@@ -53,18 +52,9 @@ class Point:
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
-        """The point as plain values, which `from_dict` reads back to an equal one."""
-        return {
-            "program": self.program,
-            "gpu": self.gpu,
-            "config": dict(self.config),
-            "parameters": dict(self.parameters),
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Point:
-        """The point of `to_dict`, also after a journey through JSON."""
-        return cls(values["program"], values["gpu"], values["config"], values["parameters"])
+        """The point as plain values, also after a journey through JSON: `Point(**values)` is equal."""
+        plain = {"program": self.program, "gpu": self.gpu}
+        return plain | {"config": dict(self.config), "parameters": dict(self.parameters)}
 
     def columns(self) -> dict[str, Any]:
         """What the point is, as the first columns of its row."""

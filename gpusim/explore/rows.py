@@ -1,97 +1,124 @@
-"""Rows of points for those who choose the next points by the last ones: each point is evaluated once, ever.
+"""Rows of points, each evaluated once, ever: in worker processes, here, or on a Dask cluster.
 
-What has been evaluated is kept in memory, and in a journal where there is one: a search or a screening that is started
-again with its journal goes the same way without running anything twice.
+What has been evaluated is kept in memory, and in a journal where there is one: a sweep, a search or a screening that is
+started again with its journal goes the same way without running anything twice.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal, Protocol
 
 from gpusim.errors import SimulationError
-from gpusim.explore.evaluate import evaluate
+from gpusim.explore.evaluate import empty_row, evaluate, machine
+from gpusim.explore.interrupt import interruptible, stop_if_interrupted
 from gpusim.explore.journal import Journal, make_header
-from gpusim.explore.point import Point
+from gpusim.explore.point import Pairs, Point
+from gpusim.explore.workers import Pool
 
-if TYPE_CHECKING:
-    from gpusim.explore.workers import Pool
+RowOf = dict[str, Any]
+Progress = Callable[[int, int, int], None]
+
+
+class Runner(Protocol):
+    """Who evaluates points."""
+
+    def rows(self, points: Sequence[Point], options: Mapping[str, Any]) -> Iterator[RowOf]:
+        """Each point's row as it is finished; options: of `evaluate`."""
+
+    def close(self) -> None:
+        """End whatever still runs."""
 
 
 class Rows:
-    """A function from points to their rows, in their order.
+    """A function from points to their rows, in their order; a context manager.
 
-    workers: processes; None takes one per core, 0 runs here. journal: file that keeps rows; one that exists is gone on
-    with. progress: called with (rows finished, of which failed, rows wanted) of each call. timeout_s: seconds that one
-    run may take. announce: called once if the simulator's core has to be compiled first. evaluated, known: points that
-    were run, and that were in the journal already.
+    workers: processes; None takes one per core, 0 runs here. journal: file that keeps rows; resume: it may exist, and
+    is gone on with. progress: called with (rows finished, of which failed, rows wanted) of each call, at its start and
+    after every row. timeout_s: seconds that one run may take. announce: called once if the simulator's core has to be
+    compiled first. dask: address of a Dask scheduler, instead of processes on this machine.
+    evaluated, known: points that were run, and that were in the journal already.
     """
 
     def __init__(
         self,
         workers: int | None = 0,
         journal: str | Path | None = None,
-        progress: Callable[[int, int, int], None] | None = None,
+        progress: Progress | None = None,
         timeout_s: float | None = None,
         announce: Callable[[], None] | None = None,
+        dask: str | None = None,
+        resume: bool = True,
     ) -> None:
         self.workers, self.journal, self.progress, self.timeout_s = workers, journal, progress, timeout_s
-        self._announce = announce
-        self.metrics: tuple[str, ...] = ()
-        self._about: tuple[Point, ...] = ()
+        self._announce, self._dask, self._resume = announce, dask, resume
         self.evaluated = self.known = 0
-        self._rows: dict[str, dict[str, Any]] = {}
-        self._bounds: dict[str, dict[str, Any]] = {}
+        self._asked: dict[str, Any] = {"metrics": [], "bound": False, "verify": False}
+        self._screen: float | None = None
+        self._count = [0, 0, 0]
+        self._about: tuple[Point, ...] = ()
+        self._rows: dict[str, RowOf] = {}
+        self._bounds: dict[str, RowOf] = {}
         self._book: Journal | None = None
-        self._pool: Pool | None = None
+        self._runner: Runner | None = None
 
-    def ask_for(self, metrics: Sequence[str], about: Sequence[Point]) -> None:
-        """Say before the first call which metrics rows are to have, and which programs and GPUs it is about: what the
-        journal is of, with the files that they name."""
+    def ask_for(
+        self,
+        metrics: Sequence[str],
+        about: Sequence[Point],
+        bound: bool | Literal["only"] = False,
+        verify: bool = False,
+        screen: float | None = None,
+    ) -> None:
+        """Say before the first call what rows are to have, as for `evaluate`, and what they are about: the points, or
+        bare ones with their programs and GPUs alone. That is what the journal is of.
+
+        screen: of each call, only points whose bound is within this factor of the best one of the same program and
+        parameters are simulated; the others' rows have the bound alone.
+        """
+        asked = {"metrics": list(metrics), "bound": bound, "verify": verify}
         if self._rows or self._book:
-            if tuple(metrics) != self.metrics:
+            if asked != self._asked:
                 raise SimulationError("rows were evaluated with other metrics")
             return
-        self.metrics = tuple(metrics)
-        bare = {point.key: point for point in (Point(each.program, each.gpu) for each in about)}
-        self._about = tuple(bare.values())
+        self._asked, self._screen, self._about = asked, screen, tuple({point.key: point for point in about}.values())
 
-    def __call__(self, points: Sequence[Point]) -> list[dict[str, Any]]:
-        """Raises JournalError where the journal is not one of the same question, or cannot be written."""
-        self._open()
-        unique = {point.key: point for point in points}
-        failed = sum(self._rows[key]["error"] is not None for key in unique if key in self._rows)
-        left = [point for key, point in unique.items() if key not in self._rows]
-        self._report(len(unique) - len(left), failed, len(unique))
-        with closing(self._finished(left)) as finished:
-            for count, row in enumerate(finished, 1):
-                row = json.loads(json.dumps(row))  # as the journal gives it back
-                if self._book is not None:
-                    self._book.append(row)
-                self._rows[row["key"]] = row
-                self.evaluated += 1
-                failed += row["error"] is not None
-                self._report(len(unique) - len(left) + count, failed, len(unique))
+    def __call__(self, points: Sequence[Point]) -> list[RowOf]:
+        """Raises JournalError where the journal is not one of the same question, or cannot be written, WorkerFailed or
+        ClusterFailed where there is nobody to run points, and KeyboardInterrupt after Ctrl-C, with what was finished
+        in the journal."""
+        with interruptible():
+            self._open()
+            unique = {point.key: point for point in points}
+            self._count = [0, 0, len(unique)]
+            self._report([self._rows[key] for key in unique if key in self._rows])
+            left = self._left(unique)
+            if self._screen is not None and left:
+                known = {key: self._rows[key] for key in unique if key in self._rows}
+                bounds = self._run(left, self._asked | {"bound": "only"})
+                self._keep(_not_worth_it(unique, known, bounds, self._screen))
+            self._keep(self._run(self._left(unique), self._asked))
         return [self._rows[point.key] for point in points]
 
-    def bounds(self, points: Sequence[Point]) -> list[dict[str, Any]]:
+    def bounds(self, points: Sequence[Point]) -> list[RowOf]:
         """Rows with the analytical bound only; nothing is simulated or kept."""
         for point in points:
+            stop_if_interrupted()
             if point.key not in self._bounds:
                 self._bounds[point.key] = evaluate(point, bound="only")
         return [self._bounds[point.key] for point in points]
 
     def close(self) -> None:
         """Let go of the journal, and of the processes."""
-        if self._pool is not None:
-            self._pool.close()
-            self._pool = None
+        if self._runner is not None:
+            self._runner.close()
         if self._book is not None:
             self._book.close()
-            self._book = None
+        self._runner = self._book = None
 
     def __enter__(self) -> Rows:
         return self
@@ -100,26 +127,88 @@ class Rows:
         self.close()
 
     def _open(self) -> None:
-        if self.journal is None or self._book is not None:
-            return
-        header = make_header(self._about, {"metrics": list(self.metrics), "bound": False})
-        self._book = Journal(self.journal, header, resume=True)
-        self._rows |= self._book.rows
-        self.known = len(self._book.rows)
+        if self.journal is not None and self._book is None:
+            header = make_header(self._about, self._asked | {"screen": self._screen})
+            self._book = Journal(self.journal, header, self._resume)
+            self._rows |= self._book.rows
+            self.known = len(self._book.rows)
 
-    def _finished(self, points: Sequence[Point]) -> Generator[dict[str, Any], None, None]:
-        options: dict[str, Any] = {"metrics": self.metrics, "bound": False, "timeout_s": self.timeout_s}
-        if self.workers == 0 or not points:
-            for point in points:
-                yield evaluate(point, **options)
-            return
-        if self._pool is None:
-            from gpusim.explore.workers import Pool
-            from gpusim.simulation import host_threads
+    def _left(self, wanted: Mapping[str, Point]) -> list[Point]:
+        return [point for key, point in wanted.items() if key not in self._rows]
 
-            self._pool = Pool(host_threads(self.workers), self._announce)
-        yield from self._pool.rows(points, options)
+    def _run(self, points: Sequence[Point], asked: Mapping[str, Any]) -> Iterator[RowOf]:
+        if not points:
+            return iter(())
+        if self._runner is None and self._dask is not None:
+            from gpusim.explore.cluster import Cluster
 
-    def _report(self, finished: int, failed: int, wanted: int) -> None:
+            self._runner = Cluster(self._dask)
+        self._runner = self._runner or (_Here() if self.workers == 0 else _Processes(self.workers, self._announce))
+        return self._runner.rows(points, {**asked, "timeout_s": self.timeout_s})
+
+    def _keep(self, finished: Iterable[RowOf]) -> None:
+        for row in finished:
+            row = json.loads(json.dumps(row))  # as the journal gives it back, so that resuming changes nothing
+            if self._book is not None:
+                self._book.append(row)
+            self._rows[row["key"]] = row
+            self.evaluated += 1
+            self._report([row])
+            stop_if_interrupted()
+
+    def _report(self, finished: Sequence[RowOf]) -> None:
+        done, failed, wanted = self._count
+        self._count = [done + len(finished), failed + sum(row["error"] is not None for row in finished), wanted]
         if self.progress is not None:
-            self.progress(finished, failed, wanted)
+            self.progress(*self._count)
+
+
+class _Here:
+    """Points one after the other in this process: no start to wait for, and no protection from what a point does."""
+
+    def rows(self, points: Sequence[Point], options: Mapping[str, Any]) -> Iterator[RowOf]:
+        return (evaluate(point, **options) for point in points)
+
+    def close(self) -> None:
+        pass
+
+
+class _Processes:
+    """Points in processes of this machine."""
+
+    def __init__(self, workers: int | None, announce: Callable[[], None] | None) -> None:
+        from gpusim.simulation import host_threads
+
+        self._pool = Pool(host_threads(workers), announce)
+        self.close = self._pool.close
+
+    def rows(self, points: Sequence[Point], options: Mapping[str, Any]) -> Iterator[RowOf]:
+        for point, row in self._pool.run(partial(evaluate, **options), points, options["timeout_s"]):
+            if isinstance(row, dict):
+                yield row
+            else:
+                told = {"seconds": round(row.seconds, 6), "error": row.how}
+                yield empty_row(point, options["metrics"]) | told
+
+
+def _not_worth_it(
+    points: Mapping[str, Point], known: Mapping[str, RowOf], bounds: Iterable[RowOf], factor: float
+) -> list[RowOf]:
+    """The rows of bounds that are final as they are: too slow, or failed. known: rows that count for the best."""
+    new = list(bounds)
+    times: dict[str, float] = {}
+    best: dict[tuple[str, Pairs], float] = {}
+    for row in (*known.values(), *new):
+        if row["bound_cycles"] is not None:
+            point = points[row["key"]]
+            # In time: clocks may differ between points.
+            times[point.key] = machine(point).time_us(row["bound_cycles"])
+            kind = point.program, point.parameters
+            best[kind] = min(best.get(kind, math.inf), times[point.key])
+    found = []
+    for row in new:
+        point = points[row["key"]]
+        slow = point.key in times and times[point.key] > factor * best[point.program, point.parameters]
+        if slow or row["error"] is not None:
+            found.append(row)
+    return found

@@ -14,25 +14,26 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gpusim.config import GPUConfig, load_config
 from gpusim.errors import ConfigError, SimulationError
 from gpusim.explore.axis import Axis
-from gpusim.explore.check import check_points
 from gpusim.explore.cost import cost
+from gpusim.explore.evaluate import check_points, machine
 from gpusim.explore.goals import COSTS, Goal, Limit, dominates, geometric_mean
+from gpusim.explore.interrupt import interruptible, stop_if_interrupted
 from gpusim.explore.keys import find_keys, unchecked, value_of
 from gpusim.explore.point import Point
 from gpusim.explore.rows import Rows
 from gpusim.explore.space import Space
+from gpusim.explore.table import load_pandas
 
 if TYPE_CHECKING:
     import pandas
 
 SAMPLERS = ("tpe", "nsga2", "random")
-Progress = Callable[[int, int, "Candidate | None"], None]
 _FAR = 1e30
 """Value of a goal that was not evaluated; the broken limit is what counts then."""
 
@@ -67,7 +68,6 @@ class Found:
     candidates: tuple[Candidate, ...]
     runs: int
     repeated: int
-    names: tuple[str, ...] = field(default=())
 
     def front(self) -> list[Candidate]:
         """Candidates that keep all limits and that no other one beats in all goals, by the first goal."""
@@ -87,13 +87,8 @@ class Found:
         return front[0]
 
     def frame(self, front: bool = False) -> pandas.DataFrame:
-        """All candidates as a table, or those of the front. Raises SearchError without pandas."""
-        try:
-            import pandas
-        except ImportError:
-            raise SearchError("a table needs pandas, which is not installed; `pip install 'gpusim[explore]'` adds it") \
-                from None  # fmt: skip
-        return pandas.DataFrame(self.rows(front))
+        """All candidates as a table, or those of the front. Raises TableError without pandas."""
+        return load_pandas().DataFrame(self.rows(front))
 
     def rows(self, front: bool = False) -> list[dict[str, Any]]:
         """The same as plain values."""
@@ -110,6 +105,7 @@ class Found:
         return [goal.loss(candidate.values[goal.name]) for goal in self.goals]
 
 
+# many parameters: the options of a search, each by its name
 def search(
     space: Space,
     goals: Sequence[str | Goal] = ("time_us",),
@@ -123,7 +119,7 @@ def search(
     batch: int = 1,
     population: int = 24,
     screen: bool = True,
-    progress: Progress | None = None,
+    progress: Callable[[int, int, int], None] | None = None,
 ) -> Found:
     """Try `trials` machines of a space and say which are best.
 
@@ -138,6 +134,7 @@ def search(
         rows: evaluates points, with its journal and workers. batch: candidates proposed at once, for several workers.
         population: of a generation of NSGA-II.
         screen: leave out candidates whose analytical bound is beaten already.
+        progress: called with (machines tried, of which failed, trials) at the start and after every batch.
 
     Raises ConfigError for names and values that mean nothing, SearchError without Optuna.
     """
@@ -160,17 +157,22 @@ def search(
     candidates: list[Candidate] = []
     evaluator = _Evaluator(space, aims, bounds, metrics, rules, run, screen)
     before = run.evaluated
-    if progress is not None:
-        progress(0, trials, None)
-    while len(candidates) < trials:
-        asked = [study.ask() for _ in range(min(batch, trials - len(candidates)))]
-        chosen = [_suggest(trial, space) for trial in asked]
-        for trial, candidate in zip(asked, evaluator.evaluate(chosen, len(candidates)), strict=True):
-            _tell(study, trial, candidate, aims, bounds)
-            candidates.append(candidate)
-            if progress is not None:
-                progress(len(candidates), trials, candidate)
+    with interruptible():
+        while len(candidates) < trials:
+            _report(candidates, trials, progress)
+            asked = [study.ask() for _ in range(min(batch, trials - len(candidates)))]
+            chosen = [_suggest(trial, space) for trial in asked]
+            for trial, candidate in zip(asked, evaluator.evaluate(chosen, len(candidates)), strict=True):
+                _tell(study, trial, candidate, aims, bounds)
+                candidates.append(candidate)
+            stop_if_interrupted()
+    _report(candidates, trials, progress)
     return Found(aims, bounds, tuple(candidates), run.evaluated - before, run.known)
+
+
+def _report(candidates: Sequence[Candidate], trials: int, progress: Callable[[int, int, int], None] | None) -> None:
+    if progress is not None:
+        progress(len(candidates), sum(each.error is not None for each in candidates), trials)
 
 
 class _Evaluator:
@@ -196,16 +198,12 @@ class _Evaluator:
     def evaluate(self, chosen: Sequence[Mapping[str, Any]], first: int) -> list[Candidate]:
         """Candidates for these choices of one batch, all runs of which are made together."""
         priced = [self._price(choice, first + k) for k, choice in enumerate(chosen)]
-        points = [point for candidate, own in priced for point in own if candidate.pruned is None]
+        points = [point for _, own in priced for point in own]
         found = {row["key"]: row for row in (self.run(points) if points else [])}
-        done = []
-        for candidate, own in priced:
-            finished = candidate
-            if own and candidate.pruned is None:
-                finished = self._finish(candidate, [found[point.key] for point in own])
-            done.append(finished)
-            if finished.error is None and finished.pruned is None and finished.feasible:
-                self.seen.append([goal.loss(finished.values[goal.name]) for goal in self.goals])
+        done = [self._finish(each, [found[point.key] for point in own]) if own else each for each, own in priced]
+        for each in done:
+            if each.error is None and each.pruned is None and each.feasible:
+                self.seen.append([goal.loss(each.values[goal.name]) for goal in self.goals])
         return done
 
     def _price(self, choice: Mapping[str, Any], number: int) -> tuple[Candidate, list[Point]]:
@@ -227,38 +225,32 @@ class _Evaluator:
         values = {"area_mm2": price.area_mm2, "power_w": price.power_w}
         broken = [limit for limit in self.limits if limit.name in values and not limit.holds(values[limit.name])]
         if broken:
-            return Candidate(number, machine, values, False, pruned=str(broken[0])), points
+            return Candidate(number, machine, values, False, pruned=str(broken[0])), []
         if self.screen and self._beaten(points, values):
-            return Candidate(number, machine, values, True, pruned="bound"), points
+            return Candidate(number, machine, values, True, pruned="bound"), []
         return Candidate(number, machine, values, True), points
 
     def _beaten(self, points: Sequence[Point], values: Mapping[str, float]) -> bool:
         """Whether even the analytical bound is beaten in all goals by a machine that was run."""
         if not self.seen:
             return False
-        rows = self.run.bounds(points)
-        if any(row.get("bound_cycles") is None for row in rows):
+        cycles: list[Any] = [row.get("bound_cycles") for row in self.run.bounds(points)]
+        if None in cycles:
             return False
-        bound = dict(values) | {"cycles": geometric_mean([row["bound_cycles"] for row in rows])}
-        clock = [_clock(point) for point in points]
-        times = [row["bound_cycles"] / mhz for row, mhz in zip(rows, clock, strict=True)]
-        bound["time_us"] = geometric_mean(times)
+        times = [machine(point).time_us(each) for point, each in zip(points, cycles, strict=True)]
+        bound = {**values, "cycles": geometric_mean(cycles), "time_us": geometric_mean(times)}
         losses = [goal.loss(bound[goal.name]) for goal in self.goals]
         return any(dominates(other, losses) for other in self.seen)
 
     def _finish(self, candidate: Candidate, rows: Sequence[Mapping[str, Any]]) -> Candidate:
         errors = [f"{row['program']}: {row['error']}" for row in rows if row["error"]]
         if errors:
-            return Candidate(candidate.number, candidate.machine, candidate.values, False, error=errors[0])
+            return replace(candidate, feasible=False, error=errors[0])
         values = dict(candidate.values)
         for name in dict.fromkeys(["time_us", "cycles", *self.metrics]):
             values[name] = geometric_mean([row[name] for row in rows])
         feasible = all(limit.holds(values[limit.name]) for limit in self.limits)
-        return Candidate(candidate.number, candidate.machine, values, feasible)
-
-
-def _clock(point: Point) -> float:
-    return load_config(point.gpu, dict(point.config)).gpu.clock_mhz
+        return replace(candidate, values=values, feasible=feasible)
 
 
 def _follow(base: GPUConfig, target: str, source: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -294,15 +286,16 @@ def _study(sampler: str, seed: int, population: int, goals: int, trials: int) ->
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # limits are an experimental feature of some versions
-        made = {
-            "tpe": lambda: optuna.samplers.TPESampler(
-                seed=seed, n_startup_trials=min(10, max(2, trials // 4)), multivariate=True, constraints_func=broken
-            ),
-            "nsga2": lambda: optuna.samplers.NSGAIISampler(
-                seed=seed, population_size=population, constraints_func=broken
-            ),
-            "random": lambda: optuna.samplers.RandomSampler(seed=seed),
-        }[sampler]()
+        made: Any
+        if sampler == "tpe":
+            startup = min(10, max(2, trials // 4))
+            made = optuna.samplers.TPESampler(
+                seed=seed, n_startup_trials=startup, multivariate=True, constraints_func=broken
+            )
+        elif sampler == "nsga2":
+            made = optuna.samplers.NSGAIISampler(seed=seed, population_size=population, constraints_func=broken)
+        else:
+            made = optuna.samplers.RandomSampler(seed=seed)
         level = optuna.logging.get_verbosity()
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         try:

@@ -18,6 +18,7 @@ from gpusim.errors import ConfigError
 from gpusim.explore.keys import Key, changed, changes, find_keys, value_of
 from gpusim.explore.point import Point
 from gpusim.explore.rows import Rows
+from gpusim.explore.table import load_pandas
 
 if TYPE_CHECKING:
     import pandas
@@ -31,7 +32,7 @@ class SensitivityError(ValueError):
 
 
 @dataclass(frozen=True)
-class Effect:
+class KeyEffect:
     """What one key does. value: of the machine; low, high: what was tried (None: not below or above `value`);
     low_us, high_us: the program's time there.
 
@@ -81,14 +82,12 @@ class Sensitivity:
     time_us: float
     runs: int
     errors: tuple[str, ...] = ()
-    effects: tuple[Effect, ...] = ()
+    effects: tuple[KeyEffect, ...] = ()
     screenings: tuple[Screening, ...] = ()
 
     def frame(self) -> pandas.DataFrame:
         """The table; needs pandas."""
-        import pandas
-
-        return pandas.DataFrame([asdict(each) for each in self.effects or self.screenings])
+        return load_pandas().DataFrame([asdict(each) for each in self.effects or self.screenings])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -105,11 +104,7 @@ def one_at_a_time(
 
     Raises ConfigError for unknown keys, SensitivityError where the program does not run on the machine itself.
     """
-    if not 1 < step <= 64:
-        raise ConfigError(f"step must be above 1 and at most 64, got {step}")
-    base = load_config(point.gpu)
-    config = load_config(base, dict(point.config))
-    chosen = find_keys(list(keys) if keys is not None else None)
+    base, config, chosen = _begin(point, keys, step)
     points, machines = [point], {}
     for key in chosen:
         for factor in (1 / step, step):
@@ -117,16 +112,12 @@ def one_at_a_time(
             if machine is not None:
                 machines[key.name, factor] = (value_of(machine, key.name), len(points))
                 points.append(_at(point, base, machine))
-    run = rows or Rows()
-    run.ask_for((), points[:1])
-    found = run(points)
-    time_us = _time(found[0])
+    found, time_us, errors = _run(points, rows)
     effects = []
     for key in chosen:
         sides = [machines.get((key.name, factor)) for factor in (1 / step, step)]
         effects.append(_effect(key, value_of(config, key.name), time_us, sides, found))
     effects.sort(key=lambda effect: -abs(effect.elasticity))
-    errors = tuple(f"{each}: {row['error']}" for each, row in zip(points, found, strict=True) if row["error"])
     return Sensitivity(point.program, config.gpu.name, time_us, len(points), errors, effects=tuple(effects))
 
 
@@ -145,8 +136,7 @@ def morris(
     A key goes from its value divided by `step` to it multiplied by `step`, by equal ratios, in `levels` levels. The
     same seed gives the same ways. Needs SALib. Raises as `one_at_a_time`, and SensitivityError without SALib.
     """
-    if not 1 < step <= 64:
-        raise ConfigError(f"step must be above 1 and at most 64, got {step}")
+    base, config, known = _begin(point, keys, step)
     if trajectories < 2 or levels < 2 or levels % 2:
         raise ConfigError("a screening needs at least 2 trajectories and an even number of levels")
     try:
@@ -158,25 +148,19 @@ def morris(
         ) from None
     import numpy as np
 
-    base = load_config(point.gpu)
-    config = load_config(base, dict(point.config))
     # What cannot move (an FP32 pipe that is as wide as a warp, made wider) has no effect to find.
-    chosen = [key for key in find_keys(list(keys) if keys is not None else None) if _range(config, key, step)]
-    if not chosen:
+    ranges = {key: reach for key in known if (reach := _range(config, key, step))}
+    if not ranges:
         raise ConfigError("none of the keys can be moved")
-    problem = {"num_vars": len(chosen), "names": [key.name for key in chosen], "bounds": [[0.0, 1.0]] * len(chosen)}
+    values = {key: value_of(config, key.name) for key in ranges}
+    problem = {"num_vars": len(ranges), "names": [key.name for key in ranges], "bounds": [[0.0, 1.0]] * len(ranges)}
     shares = design.sample(problem, trajectories, num_levels=levels, seed=seed)
-    points = [point] + [
-        _at(point, base, changed(config, {key: value_of(config, key.name) * step ** (2 * share - 1)
-                                          for key, share in zip(chosen, row, strict=True)}))
-        for row in shares
-    ]  # fmt: skip
-    run = rows or Rows()
-    run.ask_for((), points[:1])
-    found = run(points)
-    time_us = _time(found[0])
-    errors = tuple(f"{each}: {row['error']}" for each, row in zip(points, found, strict=True) if row["error"])
-    length = len(chosen) + 1
+    points = [point]
+    for row in shares:
+        moved = {key: values[key] * step ** (2 * share - 1) for key, share in zip(ranges, row, strict=True)}
+        points.append(_at(point, base, changed(config, moved)))
+    found, time_us, errors = _run(points, rows)
+    length = len(ranges) + 1
     whole = [k for k in range(trajectories)
              if not any(row["error"] for row in found[1 + k * length : 1 + (k + 1) * length])]  # fmt: skip
     if len(whole) < 2:
@@ -184,18 +168,13 @@ def morris(
     kept = np.concatenate([np.arange(k * length, (k + 1) * length) for k in whole])
     times = np.log([found[1 + k]["time_us"] for k in kept])
     result = analysis.analyze(problem, shares[kept], times, num_levels=levels, seed=seed)
-    effects = []
-    for k, key in enumerate(chosen):
-        low, high = _range(config, key, step) or (0.0, 0.0)
-        mean, absolute, deviation, confidence = (
-            float(result[name][k]) for name in ("mu", "mu_star", "sigma", "mu_star_conf")
-        )
-        value = value_of(config, key.name)
-        effects.append(
-            Screening(key.name, key.what, key.better, value, low, high, mean, absolute, deviation, confidence)
-        )
-    effects.sort(key=lambda effect: -effect.mean_absolute)
-    return Sensitivity(point.program, config.gpu.name, time_us, len(points), errors, screenings=tuple(effects))
+    numbers = zip(*(map(float, result[name]) for name in ("mu", "mu_star", "sigma", "mu_star_conf")), strict=True)
+    screenings = [
+        Screening(key.name, key.what, key.better, values[key], *reach, *each)
+        for (key, reach), each in zip(ranges.items(), numbers, strict=True)
+    ]
+    screenings.sort(key=lambda each: -each.mean_absolute)
+    return Sensitivity(point.program, config.gpu.name, time_us, len(points), errors, screenings=tuple(screenings))
 
 
 def explain(found: Sensitivity, following: Sensitivity | None = None) -> str:
@@ -244,6 +223,25 @@ def _moved(a: Sensitivity, b: Sensitivity) -> str:
     return text[0].upper() + text[1:]
 
 
+def _begin(point: Point, keys: Sequence[str] | None, step: float) -> tuple[GPUConfig, GPUConfig, list[Key]]:
+    """The GPU that a point names, the point's machine, and the keys to move."""
+    if not 1 < step <= 64:
+        raise ConfigError(f"step must be above 1 and at most 64, got {step}")
+    base = load_config(point.gpu)
+    return base, load_config(base, dict(point.config)), find_keys(list(keys) if keys is not None else None)
+
+
+def _run(points: Sequence[Point], rows: Rows | None) -> tuple[list[dict[str, Any]], float, tuple[str, ...]]:
+    """The rows of points, the time of the first one, and the errors of the others."""
+    run = rows or Rows()
+    run.ask_for((), [Point(points[0].program, points[0].gpu)])
+    found = run(points)
+    if found[0]["error"]:
+        raise SensitivityError(found[0]["error"])
+    errors = tuple(f"{each}: {row['error']}" for each, row in zip(points, found, strict=True) if row["error"])
+    return found, float(found[0]["time_us"]), errors
+
+
 def _machine(config: GPUConfig, key: Key, value: float) -> GPUConfig | None:
     """The machine with a key near a value; None if there is no other than `config`."""
     try:
@@ -256,28 +254,20 @@ def _machine(config: GPUConfig, key: Key, value: float) -> GPUConfig | None:
 def _range(config: GPUConfig, key: Key, step: float) -> tuple[float, float] | None:
     """Lowest and highest value that a key takes; None if there is only one."""
     value = value_of(config, key.name)
-    ends = []
-    for factor in (1 / step, step):
-        try:
-            ends.append(value_of(changed(config, {key: value * factor}), key.name))
-        except ConfigError:
-            return None
-    return (ends[0], ends[1]) if ends[0] < ends[1] else None
+    try:
+        low, high = (value_of(changed(config, {key: value * factor}), key.name) for factor in (1 / step, step))
+    except ConfigError:
+        return None
+    return (low, high) if low < high else None
 
 
 def _at(point: Point, base: GPUConfig, machine: GPUConfig) -> Point:
     return Point(point.program, point.gpu, changes(base, machine), point.parameters)
 
 
-def _time(row: dict[str, Any]) -> float:
-    if row["error"]:
-        raise SensitivityError(row["error"])
-    return float(row["time_us"])
-
-
 def _effect(
     key: Key, value: float, time_us: float, sides: list[tuple[float, int] | None], rows: list[dict[str, Any]]
-) -> Effect:
+) -> KeyEffect:
     tried: list[tuple[float, float] | None] = []
     for side in sides:
         ran = side is not None and not rows[side[1]]["error"]
@@ -291,4 +281,4 @@ def _effect(
     gain = 0.0 if better is None else 1 - better[1] / time_us
     low_value, low_us = low or (None, None)
     high_value, high_us = high or (None, None)
-    return Effect(key.name, key.what, key.better, value, low_value, high_value, low_us, high_us, elasticity, gain)
+    return KeyEffect(key.name, key.what, key.better, value, low_value, high_value, low_us, high_us, elasticity, gain)

@@ -6,7 +6,6 @@ import difflib
 import itertools
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from gpusim.config import describe_keys
@@ -15,7 +14,7 @@ from gpusim.errors import ConfigError
 from gpusim.explore.axis import Axis
 from gpusim.explore.point import PARAMETERS, Pairs, Point
 
-DESIGNS = ("grid", "list", "random", "lhs")
+DESIGNS = ("grid", "random", "lhs")
 MOST_POINTS = 1_000_000
 ProgramSpec = str | Mapping[str, Any]
 
@@ -40,21 +39,12 @@ class Space:
         together: Iterable[Sequence[str]] = (),
     ) -> None:
         given = [programs] if isinstance(programs, str | Mapping) else list(programs)
-        self.programs: tuple[tuple[str, Pairs], ...] = tuple(
-            itertools.chain.from_iterable(map(_program, given))
-        )
+        self.programs: tuple[tuple[str, Pairs], ...] = tuple(itertools.chain.from_iterable(map(_program, given)))
         if not self.programs:
             raise ConfigError("a space needs at least one program")
         named = {"gpu": gpu} | dict(axes or {})
         self.axes: tuple[Axis, ...] = tuple(Axis.of(_known(name), value) for name, value in named.items())
         self.groups: tuple[tuple[Axis, ...], ...] = self._grouped([tuple(names) for names in together])
-
-    @classmethod
-    def from_toml(cls, path: str | Path) -> Space:
-        """The space of a file, as docs/sweeps.md describes it. Raises ConfigError, naming file and key."""
-        from gpusim.explore.sweep_file import read_sweep
-
-        return read_sweep(path).space
 
     def grid(self) -> list[Point]:
         """Every combination; programs vary slowest, the last axis fastest."""
@@ -66,18 +56,6 @@ class Space:
             raise ConfigError(f"the grid has {count:,} points, at most {MOST_POINTS:,} are allowed")
         choices = itertools.product(*[list(zip(*group, strict=True)) for group in levels])
         return self._points(list(itertools.chain.from_iterable(choice)) for choice in choices)
-
-    def listed(self) -> list[Point]:
-        """All axes in step: the first value of each, then the second of each. An axis of one value keeps it."""
-        levels = {axis.name: _levels(axis) for axis in self.axes}
-        length = max(map(len, levels.values()))
-        for name, values in levels.items():
-            if len(values) not in (1, length):
-                raise ConfigError(f"a list needs as many values everywhere: {len(values)} here, {length} elsewhere",
-                                  key=name)  # fmt: skip
-        rows = [[levels[axis.name][row if len(levels[axis.name]) > 1 else 0] for axis in self._ordered()]
-                for row in range(length)]  # fmt: skip
-        return self._points(rows)
 
     def random(self, n: int, seed: int = 0) -> list[Point]:
         """n choices at random, each for every program; what is chosen twice is there once."""
@@ -106,7 +84,7 @@ class Space:
             return self.random(n, seed) if design == "random" else self.latin_hypercube(n, seed)
         if n is not None:
             raise ConfigError(f"a number of points is for the designs random and lhs, not {design}")
-        return self.grid() if design == "grid" else self.listed()
+        return self.grid()
 
     def at(self, values: Mapping[str, Any]) -> list[Point]:
         """The points, one for each program, where the axes have these values: what a search tries next."""
@@ -128,7 +106,7 @@ class Space:
             for choice in choices:
                 config = {name: value for name, value in choice.items() if "." in name}
                 shared = {name: value for name, value in choice.items() if name in PARAMETERS}
-                points.append(Point(program, choice["gpu"], _items(config), _items(shared | dict(own))))
+                points.append(Point(program, choice["gpu"], config, shared | dict(own)))
         return list({point.key: point for point in points}.values())
 
     def _ordered(self) -> list[Axis]:
@@ -166,11 +144,7 @@ def _program(given: ProgramSpec) -> list[tuple[str, Pairs]]:
         if parameter not in PARAMETERS:
             raise _unknown_parameter(parameter)
     levels = [_levels(Axis.of(parameter, value)) for parameter, value in values.items()]
-    return [(name, _items(dict(zip(values, row, strict=True)))) for row in itertools.product(*levels)]
-
-
-def _items(values: Mapping[str, Any]) -> Pairs:
-    return tuple(values.items())
+    return [(name, tuple(zip(values, row, strict=True))) for row in itertools.product(*levels)]
 
 
 def _known(name: str) -> str:

@@ -29,13 +29,19 @@ def column_names(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str] = ())
     return [*parameters, *(name for name in first if "." in name), *last]
 
 
-def frame(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str] = ()) -> pandas.DataFrame:
-    """One row per point, in the order given. Integers stay integers where some are missing; values of several kinds in
-    one column become texts. Raises TableError without pandas."""
+def load_pandas() -> Any:
+    """The package. Raises TableError where it is missing."""
     try:
         import pandas
     except ImportError:
         raise TableError("a table needs the package pandas: pip install 'gpusim[explore]'") from None
+    return pandas
+
+
+def frame(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str] = ()) -> pandas.DataFrame:
+    """One row per point, in the order given. Integers stay integers where some are missing; values of several kinds in
+    one column become texts. Raises TableError without pandas."""
+    pandas = load_pandas()
     names = column_names(rows, metrics)
     columns = {name: _column([row.get(name) for row in rows], name) for name in names}
     return pandas.DataFrame(columns, columns=names)

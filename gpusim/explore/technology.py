@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Node:
+class ProcessNode:
     """A process node.
 
     logic_density: million transistors per mm^2 of its high-performance library. sram_cell_um2: high-density
@@ -39,16 +39,16 @@ class Node:
 
 NODES = {
     # 16FF: 28.9 M/mm^2 (WikiChip, 16 nm), cell 0.070 um^2 (Chen et al., ISSCC 2014). 12FFN is its tuned variant.
-    "16FF": Node("16FF", 28.9, 0.070, 1.3),
-    "12FFN": Node("12FFN", 28.9, 0.070, 1.3),
+    "16FF": ProcessNode("16FF", 28.9, 0.070, 1.3),
+    "12FFN": ProcessNode("12FFN", 28.9, 0.070, 1.3),
     # N7: 65.0 M/mm^2 with its high-performance cells, 91.2 with its dense ones (WikiChip, 7 nm), cell 0.027 um^2 (Chang
     # et al., ISSCC 2017).
-    "N7": Node("N7", 65.0, 0.027, 1.0),
+    "N7": ProcessNode("N7", 65.0, 0.027, 1.0),
     # 4N belongs to the 5 nm family: 1.51 times the logic density of N7 (137.6 to 91.2, Angstronomics 2022), cell 0.021
     # um^2 (Yeap et al., IEDM 2019).
-    "4N": Node("4N", 98.1, 0.021, 0.9),
+    "4N": ProcessNode("4N", 98.1, 0.021, 0.9),
     # 4NP: 4N with some 6 % more density (TSMC, N4P against N5); the cell has not shrunk.
-    "4NP": Node("4NP", 104.0, 0.021, 0.85),
+    "4NP": ProcessNode("4NP", 104.0, 0.021, 0.85),
 }
 """Process nodes by name."""
 

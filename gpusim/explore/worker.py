@@ -1,20 +1,17 @@
-"""A process that evaluates points for `pool`: it reads points and writes rows, one line of JSON each.
+"""A process of `workers.Pool`: it reads calls and writes what they return, through its standard input and output.
 
-Two ways to be one. Where the system can fork, a first process loads the simulator's core once and is the nursery: it
-forks a worker for every socket that it is sent, in milliseconds. Elsewhere every worker is a process of its own that
-talks through its standard input and output. Either way a worker ends when nobody is left to read what it writes.
+It ends when nobody is left to read what it writes, also in the middle of a call.
 """
 
 from __future__ import annotations
 
-import gc
-import json
 import os
+import pickle
 import queue
 import signal
-import socket
-import sys
 import threading
+import traceback
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
@@ -24,38 +21,32 @@ from gpusim.explore.point import Point
 
 
 def main() -> None:
-    """The process that `pool` starts: `nursery FILE_DESCRIPTOR`, or `pipe`."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the sweep's to handle
-    if sys.argv[1] == "nursery":
-        control = socket.socket(fileno=int(sys.argv[2]))
-        _silence()
-        _prepare(control.makefile("w"))
-        _nurse(control)
-        return
-    reader, writer = os.fdopen(os.dup(0), "r"), os.fdopen(os.dup(1), "w")
-    _silence()
-    _prepare(writer)
-    _serve(reader, writer)
-
-
-def _silence() -> None:
-    """What kernels print goes nowhere: standard output may be the way to the pool, and is the sweep's in any case."""
+    """Serve calls until there is nobody to write to."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the process that waits
+    reader, writer = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    # What kernels print goes nowhere: standard output is the way to the pool, and the pool's own in any case.
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, 0)
     os.dup2(nowhere, 1)
+    prepare(writer)
+    calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(reader, calls), daemon=True).start()
+    while True:
+        function, task = calls.get()
+        _say(writer, ("result", function(task)))
 
 
-def _prepare(writer: IO[str]) -> None:
-    """Load the core, so that the first point does not wait for it; of several processes only one compiles it."""
+def prepare(writer: IO[bytes]) -> None:
+    """Load the simulator's core, so that the first call does not wait; of several processes only one compiles it."""
     from gpusim.engine.warm import core_is_cached
 
     if core_is_cached():
         _warm()
     else:
-        _say(writer, {"state": "compiling"})
+        _say(writer, ("compiling", None))
         with _one_at_a_time():
             _warm()
-    _say(writer, {"state": "ready"})
+    _say(writer, ("ready", None))
 
 
 def _warm() -> None:
@@ -63,7 +54,7 @@ def _warm() -> None:
 
 
 @contextmanager
-def _one_at_a_time():
+def _one_at_a_time() -> Iterator[None]:
     from gpusim.engine.state.jit import core_folder
 
     folder = core_folder()
@@ -76,52 +67,26 @@ def _one_at_a_time():
         os.close(descriptor)
 
 
-def _nurse(control: socket.socket) -> None:
-    """Serve requests: with a socket, fork a worker on it and tell its number; "wait N", tell how worker N ended."""
-    gc.collect()
-    gc.freeze()  # what is loaded stays in memory that all workers share
-    while True:
-        request, sockets, _, _ = socket.recv_fds(control, 64, 1)
-        if not request:
-            os._exit(0)
-        if sockets:
-            number = os.fork()
-            if number == 0:
-                control.close()
-                channel = socket.socket(fileno=sockets[0])
-                _serve(channel.makefile("r"), channel.makefile("w"))
-                os._exit(0)
-            os.close(sockets[0])
-            answer = {"worker": number}
-        else:
-            _, status = os.waitpid(int(request.split()[1]), 0)
-            answer = {"code": os.waitstatus_to_exitcode(status)}
-        control.sendall(json.dumps(answer).encode() + b"\n")
-
-
-def _serve(reader: IO[str], writer: IO[str]) -> None:
-    """Evaluate one point after the other until there is nobody to write to."""
-    tasks: queue.SimpleQueue[str] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(reader, tasks), daemon=True).start()
-    while True:
-        task = json.loads(tasks.get())
-        row = evaluate(Point.from_dict(task["point"]), **task["options"])
-        _say(writer, row)
-
-
-def _listen(reader: IO[str], tasks: queue.SimpleQueue[str]) -> None:
-    """Take in what comes, also during a run: its end is the end of the sweep, and so of this process."""
+def _listen(reader: IO[bytes], calls: queue.SimpleQueue[Any]) -> None:
+    """Take in what comes, also during a call: its end is the end of the pool, and so of this process."""
+    code = 0
     try:
-        for line in reader:
-            tasks.put(line)
+        while True:
+            calls.put(pickle.load(reader))
+    except EOFError:
+        pass
+    except BaseException:  # a function or a task that this process cannot load
+        traceback.print_exc()
+        code = 1
     finally:
-        os._exit(0)
+        os._exit(code)
 
 
-def _say(writer: IO[str], value: dict[str, Any]) -> None:
-    """Write one line; with nobody to read it, end."""
+def _say(writer: IO[bytes], value: tuple[str, Any]) -> None:
+    """Write one message; with nobody to read it, end."""
+    data = pickle.dumps(value)
     try:
-        writer.write(json.dumps(value) + "\n")
+        writer.write(data)
         writer.flush()
     except OSError:
         os._exit(0)

@@ -15,11 +15,11 @@ from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
-from gpusim.cli import UserError
-from gpusim.cli.spec import parse_arguments, parse_dim3
 from gpusim.config import load_config
 from gpusim.config.load import shipped_names
 from gpusim.errors import ConfigError
+from gpusim.workload.request import WorkloadError
+from gpusim.workload.spec import parse_arguments, parse_dim3
 from isa import microops as m
 from isa.cubin import read_cubin
 from isa.demangle import qualified_name
@@ -248,7 +248,7 @@ TARGETS = {
     "image": Target(_make_image, _run_image, (ProgramFileError, UnknownInstruction)),
     "config": Target(_make_config, _run_config, (ConfigError,)),
     "override": Target(_make_override, _run_override, (ConfigError,)),
-    "spec": Target(_make_spec, _run_spec, (UserError,)),
+    "spec": Target(_make_spec, _run_spec, (WorkloadError,)),
     "table": Target(_make_table, lambda data: parse_raw(data.decode("utf-8", "replace")), (NcuError,)),
     "baseline": Target(_make_baseline, _run_baseline, (BaselineError,)),
 }

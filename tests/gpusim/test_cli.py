@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpusim.cli import UserError, main
-from gpusim.cli.spec import parse_arguments, parse_dim3
+from gpusim.cli import main
 from gpusim.config import describe_keys, shipped_names
 from gpusim.results.metrics import METRICS
+from gpusim.workload.request import WorkloadError
+from gpusim.workload.spec import parse_arguments, parse_dim3
 from programs import registry
 
 ROOT = Path(__file__).parents[2]
@@ -131,7 +132,7 @@ def test_no_arguments():
     ],
 )
 def test_bad_arguments(text, named):
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(WorkloadError) as caught:
         parse_arguments(text)
     assert named in str(caught.value) and "--args" in str(caught.value)
 
@@ -145,7 +146,7 @@ def test_dimensions():
         == (16, 16)
     )
     for text in ("", "1,2,3,4", "a", "1.5", "-1"):
-        with pytest.raises(UserError, match="--block takes one to three integers"):
+        with pytest.raises(WorkloadError, match="--block takes one to three integers"):
             parse_dim3(text, "--block")
 
 
@@ -463,10 +464,11 @@ def test_progress_appears_after_two_seconds(monkeypatch, capfd):
         assert callback is None
     with progress.show_progress(True) as callback:
         callback(1000, 1, 10)
-        assert callback.progress is None, "too early"
-        monkeypatch.setattr(time, "monotonic", lambda start=callback.started: start + 2.5)
+        bar = callback.__self__
+        assert bar.progress is None, "too early"
+        monkeypatch.setattr(time, "monotonic", lambda start=bar.started: start + 2.5)
         callback(2000, 4, 10)
-        assert callback.progress.tasks[0].completed == 4
+        assert bar.progress.tasks[0].completed == 4
     assert capfd.readouterr().out == "", "progress goes to standard error"
 
 

@@ -18,7 +18,6 @@ from gpusim.explore import Space, cost, search
 from gpusim.explore.goals import Goal, Limit, dominates, geometric_mean
 from gpusim.explore.rows import Rows
 from gpusim.explore.search import SAMPLERS, SearchError
-from gpusim.explore.search_file import read_search
 from gpusim.explore.sweep_file import read_sweep
 
 matplotlib.use("Agg")
@@ -323,8 +322,8 @@ def file(tmp_path):
 
 
 def test_a_file_says_it_all(file):
-    asked = read_search(file)
-    assert asked.options == {
+    asked = read_sweep(file)
+    assert asked.search == {
         "goals": ["time_us", "area_mm2"], "limits": ["power_w <= 60"], "sampler": "random", "trials": 9,
         "derived": RULES,
     }  # fmt: skip
@@ -344,7 +343,7 @@ def test_a_file_says_it_all(file):
 def test_mistakes_in_a_file(file, old, new, message):
     file.write_text(FILE.replace(old, new))
     with pytest.raises(ConfigError, match=message):
-        read_search(file)
+        read_sweep(file)
 
 
 def test_command_searches_draws_and_goes_on_after_an_end(file, tmp_path, capsys, monkeypatch):
@@ -411,6 +410,6 @@ def test_the_document_quotes_the_file_that_it_searches():
     text = (docs / "search.md").read_text("utf-8")
     (quoted,) = re.findall(r"<!-- space -->\n```toml\n(.*?)```", text, flags=re.DOTALL)
     assert quoted == (docs / "space.toml").read_text("utf-8")
-    asked = read_search(docs / "space.toml")
-    found = search(asked.space, rows=Formula(lambda program, config: 1000 / config.sm.count), **asked.options)
+    asked = read_sweep(docs / "space.toml")
+    found = search(asked.space, rows=Formula(lambda program, config: 1000 / config.sm.count), **asked.search)
     assert found.best.machine["dram.bandwidth_gb_s"] == 25 * found.best.machine["dram.channels"]

@@ -104,7 +104,6 @@ def test_a_journal_that_exists_is_not_overwritten(journal):
     [
         (header(POINTS[:2]), "of another sweep, of 3 points, and this one has 2"),
         (header(metrics=["dram__bytes_read.sum"]), "of another sweep"),
-        (header() | {"gpusim": "0.0.9"}, "another version of gpusim"),
         (header() | {"sources": "0" * 32}, "another version of gpusim"),
         (header() | {"format": 99}, "has format 1, this version writes"),
     ],

@@ -2,18 +2,19 @@
 
 import io
 import json
+import math
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from gpusim.cli import main
-from gpusim.explore import Point, Space, run, worker
+from gpusim.explore import Point, Space, interrupt, rows, run, worker
 from gpusim.explore import workers as workers_module
 from gpusim.explore.lock import lock
 from gpusim.explore.pool import collect
@@ -80,6 +81,19 @@ def test_a_dask_cluster_gives_the_same_table(table):
     with distributed.LocalCluster(**options, dashboard_address=None) as cluster:
         same(run(POINTS, dask=cluster.scheduler_address, metrics=METRICS), table)
 
+        def press(done, failed, wanted):
+            if done == 1:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        more = [Point("saxpy", "tiny", (), {"size": size}) for size in range(4000, 4100)]
+        with pytest.raises(KeyboardInterrupt):
+            collect(more, dask=cluster.scheduler_address, progress=press)
+        deadline = time.monotonic() + 30
+        with distributed.Client(cluster.scheduler_address) as client:
+            while any(client.processing().values()):
+                assert time.monotonic() < deadline, "points outlive their sweep"
+                time.sleep(0.1)
+
 
 def test_a_missing_dask_cluster_is_told(monkeypatch, capsys):
     pytest.importorskip("distributed")
@@ -94,7 +108,7 @@ from gpusim.explore import Point
 from gpusim.explore.evaluate import evaluate
 from gpusim.explore.pool import collect
 
-points = [Point.from_dict(each) for each in json.loads(sys.argv[1])]
+points = [Point(**each) for each in json.loads(sys.argv[1])]
 journal, metrics = sys.argv[2], json.loads(sys.argv[3])
 evaluate(points[0])  # loads the simulator once, for all the processes that are killed
 source = random.Random(2026)
@@ -156,7 +170,7 @@ def test_a_killed_sweep_leaves_no_process_and_goes_on(table, tmp_path):
     sweep.kill()
     sweep.wait()
     assert 5 <= len(lines(journal)) < 1 + len(POINTS)
-    assert sys.platform != "linux" or len(family) == 3  # the nursery and two workers
+    assert sys.platform != "linux" or len(family) == 2
     gone(family)
     told = subprocess.run([*command, "1"], env=ENVIRONMENT, capture_output=True, text=True)
     assert told.returncode == 3, told.stderr  # some points failed, as they should
@@ -217,30 +231,48 @@ def test_points_that_end_their_worker_are_rows(tmp_path, monkeypatch):
     parameters = {"grid": 1, "block": 1}
     points = [Point(f"{tmp_path / name}.py:kernel", "tiny", (), parameters) for name in names]
     points += [Point("saxpy", "tiny", (), {"size": size}) for size in (600, 601, 602, 603)]
-    rows = collect(points, workers=2, timeout_s=1.0)
-    errors = [row["error"] for row in rows]
+    found = collect(points, workers=2, timeout_s=1.0)
+    errors = [row["error"] for row in found]
     assert errors[0] == "the worker process was ended by SIGKILL, perhaps for want of memory"
     assert errors[1] == "the worker process ended by itself, with exit code 7"
     assert "RuntimeError: no luck" in errors[2]
     assert errors[3] == "not finished after 1 s, nor 0.2 s later"
-    assert errors[4:] == [None] * 4 and all(row["cycles"] > 0 for row in rows[4:])
+    assert errors[4:] == [None] * 4 and all(row["cycles"] > 0 for row in found[4:])
 
 
 def test_of_several_processes_one_compiles(tmp_path, monkeypatch):
-    said = io.StringIO()
+    said = io.BytesIO()
+
+    def states():
+        reader = io.BytesIO(said.getvalue())
+        while reader.tell() < len(reader.getvalue()):
+            yield pickle.load(reader)[0]
 
     def warm():
-        assert [json.loads(line)["state"] for line in said.getvalue().splitlines()] == ["compiling"]
+        assert list(states()) == ["compiling"]
         with open(tmp_path / "lock") as other:
             assert not lock(other.fileno(), wait=False)
 
     monkeypatch.setattr("gpusim.engine.warm.core_is_cached", lambda: False)
     monkeypatch.setattr("gpusim.engine.state.jit.core_folder", lambda: tmp_path)
     monkeypatch.setattr(worker, "_warm", warm)
-    worker._prepare(said)
-    assert [json.loads(line)["state"] for line in said.getvalue().splitlines()] == ["compiling", "ready"]
+    worker.prepare(said)
+    assert list(states()) == ["compiling", "ready"]
     with open(tmp_path / "lock") as other:
         assert lock(other.fileno(), wait=False)
+
+
+def test_a_pool_calls_any_function_and_replaces_what_ends(capfd):
+    """Tasks and results need not be points and rows; a process is used again, and another function may follow."""
+    pool = workers_module.Pool(2)
+    try:
+        found = dict(pool.run(math.sqrt, [1.0, 4.0, -1.0, 9.0]))
+        assert {task: found.pop(task) for task in (1.0, 4.0, 9.0)} == {1.0: 1.0, 4.0: 2.0, 9.0: 3.0}
+        assert found[-1.0].how == "the worker process ended by itself, with exit code 1"
+        assert "ValueError" in capfd.readouterr().err
+        assert sorted(pool.run(abs, [-3, 2])) == [(-3, 3), (2, 2)]
+    finally:
+        pool.close()
 
 
 def test_a_worker_in_a_long_point_ends_with_its_sweep(tmp_path):
@@ -253,26 +285,21 @@ def test_a_worker_in_a_long_point_ends_with_its_sweep(tmp_path):
     family = descendants(sweep.pid)
     sweep.kill()
     sweep.wait()
-    assert sys.platform != "linux" or len(family) == 2
+    assert sys.platform != "linux" or len(family) == 1
     gone(family)
 
 
-def test_without_fork_every_worker_is_a_process_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(workers_module, "_Nursery", workers_module._Processes)
-    (tmp_path / "left.py").write_text(DEADLY)
-    points = [Point("saxpy", "tiny"), Point(f"{tmp_path}/left.py:kernel", "tiny", (), {"grid": 1, "block": 1})]
-    errors = [row["error"] for row in collect(points, workers=1)]
-    assert errors == [None, "the worker process ended by itself, with exit code 7"]
+def usual_interrupts():
+    """As from a terminal: tests that a shell runs in the background ignore interrupts, and so would what they start."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_an_interrupt_ends_cleanly(tmp_path):
     journal = tmp_path / "sweep.journal"
     command = [sys.executable, "-m", "gpusim.cli", "sweep", "saxpy", "--gpu", "tiny", "--size", "600:6000:1"]
     command += ["--journal", str(journal), "--workers", "1", "--progress"]
-    # As from a terminal: tests that a shell runs in the background ignore interrupts, and so would what they start.
-    usual = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     sweep = subprocess.Popen(
-        command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=usual
+        command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=usual_interrupts
     )
     while len(lines(journal)) < 5:
         assert sweep.poll() is None
@@ -283,6 +310,63 @@ def test_an_interrupt_ends_cleanly(tmp_path):
     assert sweep.returncode == 130
     kept = len(lines(journal)) - 1
     assert f"interrupted; {kept} of 5,401 points are in {journal}, --resume goes on" in told
-    assert "Traceback" not in told
+    assert "Traceback" not in told, told
     assert journal.read_bytes().endswith(b"\n") and all(json.loads(line) for line in lines(journal))
     assert all(not Path(f"/proc/{each}").exists() or is_zombie(each) for each in family)
+
+
+class _Callback:
+    """Python drops what a finaliser raises."""
+
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0)  # the handler runs here
+
+
+@pytest.mark.parametrize("where", ["between two rows", "between two windows", "at the end"])
+def test_an_interrupt_within_a_callback_is_not_lost(where, tmp_path, monkeypatch):
+    usual = signal.getsignal(signal.SIGINT)
+    journal = tmp_path / "sweep.journal"
+    real, left = rows.evaluate, {"between two rows": 2, "between two windows": 2, "at the end": 4}[where]
+
+    def evaluate(point, stop=None, **options):
+        def ask():
+            if where == "between two windows" and len(lines(journal)) == left:
+                _Callback()
+            return interrupt.interrupted()
+
+        return real(point, stop=ask, **options)
+
+    def progress(done, failed, wanted):
+        if where != "between two windows" and done == left:
+            _Callback()
+
+    monkeypatch.setattr(rows, "evaluate", evaluate)
+    points = [Point("saxpy", "tiny", (), {"size": size}) for size in (40000, 40001, 40002, 40003)]
+    with pytest.raises(KeyboardInterrupt):
+        collect(points, workers=0, journal=journal, progress=progress)
+    assert len(lines(journal)) - 1 == (left if where != "between two windows" else left - 1)
+    assert signal.getsignal(signal.SIGINT) is usual and not interrupt.interrupted()
+    monkeypatch.undo()
+    assert [row["error"] for row in collect(points, workers=0, journal=journal, resume=True)] == [None] * 4
+
+
+def test_a_second_interrupt_ends_the_process_at_once():
+    code = (
+        "import os, signal\nfrom gpusim.explore.interrupt import interruptible\n"
+        "with interruptible():\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n    print('goes on', flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n    print('never')\n"
+    )
+    command = [sys.executable, "-c", code]
+    ended = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, preexec_fn=usual_interrupts)
+    assert (ended.returncode, ended.stdout) == (-signal.SIGINT, "goes on\n")
+
+
+def test_an_interrupt_that_is_ignored_stays_ignored():
+    usual = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with interrupt.interruptible():
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, usual)

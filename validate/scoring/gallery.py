@@ -14,7 +14,7 @@ from gpusim import plot
 from gpusim.collectives import CollectiveResult
 from gpusim.explore import Point, morris, one_at_a_time, search
 from gpusim.explore.rows import Rows
-from gpusim.explore.search_file import read_search
+from gpusim.explore.sweep_file import read_sweep
 from gpusim.parallel import Layer, data_parallel, pipeline
 from gpusim.results.result import Result
 from programs import images, registry
@@ -115,9 +115,9 @@ def _morris() -> Any:
 
 
 def _pareto() -> Any:
-    asked = read_search(DOCS / "space.toml")
+    asked = read_sweep(DOCS / "space.toml")
     with Rows(workers=None) as rows:
-        return plot.pareto(search(asked.space, rows=rows, **asked.options))
+        return plot.pareto(search(asked.space, rows=rows, **asked.search))
 
 
 PICTURES: Mapping[str, Callable[[], Any]] = {

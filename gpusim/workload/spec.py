@@ -1,4 +1,4 @@
-"""How arguments of a kernel are spelled on the command line; `parser.ARGUMENT_HELP` is the grammar."""
+"""How arguments of a kernel are spelled; `gpusim.cli.options.ARGUMENT_HELP` is the grammar."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.cli import UserError
+from gpusim.workload.request import WorkloadError
 
 _ARRAY = re.compile(r"(\w+)\[([\d\s,_]+)\](?:\s*=\s*(\S+))?$")
 _TYPED = re.compile(r"(\w+)\(\s*(\S+?)\s*\)$")
@@ -18,19 +18,19 @@ _MAX_BYTES = 1 << 34
 
 
 def parse_arguments(text: str, seed: int = 0) -> tuple[Any, ...]:
-    """Arrays and scalars of an --args text, such as "float32[1024]=random, int32(7)". Raises UserError."""
+    """Arrays and scalars of an --args text, such as "float32[1024]=random, int32(7)". Raises WorkloadError."""
     generator = np.random.default_rng(seed)
     parts = [part.strip() for part in re.split(r",(?![^\[(]*[\])])", text)] if text.strip() else []
     return tuple(_argument(part, generator) for part in parts)
 
 
 def parse_dim3(text: str, option: str) -> tuple[int, ...]:
-    """One to three positive integers, separated by commas or 'x'. Raises UserError."""
+    """One to three positive integers, separated by commas or 'x'. Raises WorkloadError."""
     parts = [part.strip() for part in re.split(r"[,x]", text.strip(" ()"))]
     if not 1 <= len(parts) <= 3 or not all(re.fullmatch(r"[0-9]+", part) for part in parts):
-        raise UserError(f"{option} takes one to three integers such as 128 or 16,16, not {text!r}")
+        raise WorkloadError(f"{option} takes one to three integers such as 128 or 16,16, not {text!r}")
     if any(len(part) > _MOST_DIGITS for part in parts):
-        raise UserError(f"{option}: a number of more than {_MOST_DIGITS} digits")
+        raise WorkloadError(f"{option}: a number of more than {_MOST_DIGITS} digits")
     return tuple(int(part) for part in parts)
 
 
@@ -47,7 +47,7 @@ def _argument(text: str, generator: np.random.Generator) -> Any:
             return kind(text)
         except ValueError:
             continue
-    raise UserError(
+    raise WorkloadError(
         f"--args: cannot read {text!r}; an argument is spelled float32[1024]=random, int32(7) or 2.5"
     )
 
@@ -57,17 +57,15 @@ def _array(text: str, match: re.Match[str], generator: np.random.Generator) -> n
     try:
         shape = tuple(int(extent) for extent in match[2].split(","))
     except ValueError:
-        raise UserError(f"--args: {text!r} has a shape that is not a list of integers") from None
+        raise WorkloadError(f"--args: {text!r} has a shape that is not a list of integers") from None
     size = int(np.prod(shape, dtype=object))
     if size * dtype.itemsize > _MAX_BYTES:
-        raise UserError(
+        raise WorkloadError(
             f"--args: {text!r} has {size * dtype.itemsize:,} bytes, at most {_MAX_BYTES:,} are allowed"
         )
     fill = match[3] or "zeros"
-    if fill == "zeros":
-        return np.zeros(shape, dtype)
-    if fill == "ones":
-        return np.ones(shape, dtype)
+    if fill in ("zeros", "ones"):
+        return np.full(shape, fill == "ones", dtype)
     if fill == "arange":
         return np.arange(size).astype(dtype).reshape(shape)
     if fill == "random":
@@ -85,7 +83,7 @@ def _dtype(name: str, text: str) -> np.dtype:
     except (TypeError, ValueError, SyntaxError):  # NumPy evaluates parts of such a text
         dtype = np.dtype(object)
     if dtype.kind not in "biufc":
-        raise UserError(
+        raise WorkloadError(
             f"--args: {name!r} in {text!r} is not a NumPy number type, such as float32, int64, uint8 or bool"
         )
     return dtype
@@ -102,5 +100,5 @@ def _number(word: str, dtype: np.dtype, text: str) -> Any:
         if dtype.kind in "iu" and not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
             raise ValueError
     except ValueError:
-        raise UserError(f"--args: {word!r} in {text!r} is not a value of {dtype}") from None
+        raise WorkloadError(f"--args: {word!r} in {text!r} is not a value of {dtype}") from None
     return value

@@ -1,0 +1,121 @@
+"""What several commands declare: programs, GPUs, runs, journals, JSON."""
+
+from __future__ import annotations
+
+import argparse
+
+PROGRAM_HELP = "a bundled program (gpusim list), FILE.py:KERNEL, or a .cubin, .ptx, .cu or .gpuprog file"
+ARGUMENT_HELP = """\
+arguments of your own kernels (--args), separated by commas:
+  float32[1024]           array of zeros, any NumPy number type and up to any number of dimensions: int32[64,64]
+  float32[1024]=random    uniform from 0 to 1; integers from 0 to 99; the same for the same --seed
+  float32[1024]=arange    0, 1, 2, ...;  =ones;  =zeros;  =3.5 every element
+  7   2.5   true          a number as Python has it: a 64-bit integer or float, a boolean
+  int32(7)  float32(2.5)  a number of a NumPy type
+"""
+
+
+def add_command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, summary: str, epilog: str
+) -> argparse.ArgumentParser:
+    """A command with its one-line summary and examples."""
+    return commands.add_parser(
+        name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def add_gpu_options(parser: argparse.ArgumentParser) -> None:
+    """--gpu and --set."""
+    parser.add_argument(
+        "--gpu", default="h200", metavar="NAME", help="shipped configuration or a TOML file (default: h200)"
+    )
+    add_set_option(parser)
+
+
+def add_set_option(parser: argparse.ArgumentParser) -> None:
+    """--set."""
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        dest="overrides",
+        help="change one value of the configuration, such as sm.count=66 (may be repeated; see gpusim config keys)",
+    )
+
+
+def add_json_option(parser: argparse.ArgumentParser) -> None:
+    """--json."""
+    parser.add_argument("--json", action="store_true", help="print JSON for a program to read")
+
+
+def add_target_options(parser: argparse.ArgumentParser) -> None:
+    """The program and everything that says how it is launched."""
+    parser.add_argument("program", metavar="PROGRAM", help=PROGRAM_HELP)
+    add_launch_options(parser)
+    add_gpu_options(parser)
+
+
+def add_launch_options(parser: argparse.ArgumentParser) -> None:
+    """Everything that says how a program is launched: the fields of `gpusim.workload.request.Request`."""
+    bundled = parser.add_argument_group("bundled programs")
+    bundled.add_argument("--size", type=int, metavar="N", help="problem size (default: the program's own)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of random inputs (default: 0)")
+    own = parser.add_argument_group("your own kernels")
+    own.add_argument("--grid", metavar="X[,Y[,Z]]", help="blocks of the grid")
+    own.add_argument("--block", metavar="X[,Y[,Z]]", help="threads of a block")
+    own.add_argument(
+        "--args",
+        metavar="SPEC",
+        help="the kernel's arguments, such as 'float32[1024]=random, float32[32,32], int32(7), 2.5'; see below",
+    )
+    own.add_argument(
+        "--signature", metavar="TYPES", help="Numba types of the arguments, such as 'void(float32[::1], int32)'"
+    )
+    own.add_argument("--entry", metavar="NAME", help="kernel of a file that holds several")
+    own.add_argument("--abi", choices=("numba", "c"), help="how the file's kernel takes arguments (default: guessed)")
+    own.add_argument("--shared-bytes", type=int, metavar="N", help="dynamic shared memory per block (default: 0)")
+
+
+def add_limit_options(parser: argparse.ArgumentParser) -> None:
+    """--threads and --max-cycles."""
+    parser.add_argument("--threads", type=int, metavar="N", help="host threads (default: one per core; same result)")
+    parser.add_argument("--max-cycles", type=int, metavar="N", help="give up after so many cycles")
+
+
+def add_progress_option(parser: argparse.ArgumentParser) -> None:
+    """--progress and --no-progress."""
+    parser.add_argument(
+        "--progress",
+        action=argparse.BooleanOptionalAction,
+        help="show progress and what is left (default: if standard error is a terminal)",
+    )
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """Options of every command that simulates one launch."""
+    add_limit_options(parser)
+    parser.add_argument(
+        "--check",
+        default="",
+        metavar="TOOLS",
+        help="what else to look for: initcheck, racecheck, synccheck, separated by commas (memcheck is always on)",
+    )
+    add_progress_option(parser)
+
+
+def add_output_check_option(parser: argparse.ArgumentParser) -> None:
+    """--no-check."""
+    help = "do not compare a bundled program's output with its NumPy reference"
+    parser.add_argument("--no-check", action="store_true", help=help)
+
+
+def add_workers_options(parser: argparse.ArgumentParser) -> None:
+    """Options of every command that simulates many launches."""
+    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one per core)")
+    parser.add_argument("--timeout", type=float, metavar="S", help="seconds that one run may take")
+    add_progress_option(parser)

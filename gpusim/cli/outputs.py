@@ -1,0 +1,42 @@
+"""What several commands print and write: JSON, columns, pictures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gpusim.cli.exits import UserError
+
+
+def print_json(document: Any) -> None:
+    """Print it as --json does."""
+    print(json.dumps(document, indent=2))
+
+
+def columns(rows: Sequence[Sequence[str]], align: str = "<") -> str:
+    """Rows of cells as lines; align: of each column, the last one for all that follow."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    sides = align + align[-1] * len(widths)
+    return "\n".join(
+        "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=False)).rstrip()
+        for row in rows
+    )
+
+
+def check_writable(path: str | Path, option: str = "--report") -> None:
+    """Refuse before a long run what can only fail after it."""
+    target = Path(path)
+    if target.is_dir() or not target.absolute().parent.is_dir():
+        raise UserError(f"{option} {path}: {'is a folder' if target.is_dir() else 'no such folder'}")
+
+
+def save_picture(kind: str, of: Any, path: Path, option: str = "--plot") -> None:
+    """Draw a picture, by the name of its function in `gpusim.plot`, and write it. Raises UserError where that fails."""
+    from gpusim import plot
+
+    try:
+        plot.save(getattr(plot, kind)(of), path)
+    except (plot.MatplotlibMissing, OSError, ValueError) as error:
+        raise UserError(f"{option} {path}: {error}") from None

@@ -1,0 +1,59 @@
+"""What is asked to be run, as plain values under the names of `gpusim run`'s options. No heavy imports here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from gpusim.errors import SimulationError
+
+BUNDLED_PARAMETERS = ("size", "seed")
+"""What can be chosen for a bundled program."""
+LAUNCH_PARAMETERS = ("grid", "block", "args", "signature", "entry", "abi", "shared_bytes")
+OWN_PARAMETERS = ("seed", *LAUNCH_PARAMETERS)
+"""And for a kernel of the user's."""
+COMPILED = (".cubin", ".ptx", ".cu", ".gpuprog")
+
+
+class WorkloadError(SimulationError):
+    """A program, file, kernel, argument or launch that cannot be what was meant; the message says which."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A program and how to launch it. Whatever is None is the program's own, or not needed.
+
+    program: a bundled variant ("matmul/tiled"), FILE.py:KERNEL, or a compiled file. size: of a bundled program; seed:
+    of random inputs. The rest is for kernels of the user's: grid, block ("16,16") and args as `spec` reads them,
+    signature as Numba spells it, entry and abi as for `isa.load`, shared_bytes of dynamic shared memory.
+    """
+
+    program: str
+    size: int | None = None
+    seed: int = 0
+    grid: str | None = None
+    block: str | None = None
+    args: str | None = None
+    signature: str | None = None
+    entry: str | None = None
+    abi: str | None = None
+    shared_bytes: int | None = None
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Request:
+        """The fields among these values, such as those of a parsed command line."""
+        return cls(**{each.name: values[each.name] for each in fields(cls) if values.get(each.name) is not None})
+
+    @property
+    def file(self) -> str | None:
+        """The file of the user's that holds the kernel; None for a bundled program."""
+        path, _, _ = self.program.rpartition(":")
+        if path.endswith(".py"):
+            return path
+        return self.program if self.program.lower().endswith((".py", *COMPILED)) else None
+
+    @property
+    def kernel(self) -> str | None:
+        """The kernel of a Python file that is asked for."""
+        return (self.program.rpartition(":")[2] if self.file != self.program else None) or self.entry

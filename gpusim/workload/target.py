@@ -1,0 +1,130 @@
+"""What a request stands for: a kernel with its arguments, ready to launch, and whether its outputs are right."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from gpusim.config import GPUConfig
+from gpusim.launch import Launch
+from gpusim.simulation import simulate
+from gpusim.workload.request import LAUNCH_PARAMETERS, Request, WorkloadError
+from gpusim.workload.source import load_kernel
+from gpusim.workload.spec import parse_arguments, parse_dim3
+from isa import ToolchainMissing, load, toolchain
+
+if TYPE_CHECKING:
+    from gpusim.results.result import Result
+
+
+@dataclass(frozen=True)
+class ReferenceCheck:
+    """Whether outputs are what the reference computed from the inputs, and that in words."""
+
+    equal: bool
+    message: str
+
+
+@dataclass(frozen=True)
+class Target:
+    """A kernel with its arguments. variant: the bundled program, None for the user's own kernel; size and seed are then
+    None too."""
+
+    name: str
+    launch: Launch
+    variant: Any = None
+    size: int | None = None
+    seed: int | None = None
+
+    def simulate(self, gpu: str | GPUConfig, **options: Any) -> Result:
+        """Simulate the launch; options: of `gpusim.simulate`."""
+        launch = self.launch
+        return simulate(
+            launch.kernel, launch.grid, launch.block, launch.args, gpu, launch.shared_bytes,
+            signature=launch.signature, **options,
+        )  # fmt: skip
+
+    def expected(self) -> Any:
+        """What the NumPy reference computes from the inputs as they are now; None without a reference."""
+        return self.variant.reference(self.launch) if self.variant else None
+
+    def check(self, expected: Any) -> ReferenceCheck | None:
+        """Compare the outputs with what `expected` gave before the run; None if there is nothing to compare with."""
+        if expected is None:
+            return None
+        variant = self.variant
+        mismatch = variant.mismatch(expected, variant.results(self.launch))
+        exact = variant.rtol == variant.atol == 0
+        within = "" if exact else f" within rtol {variant.rtol:.2g}, atol {variant.atol:.2g}"
+        return ReferenceCheck(mismatch is None, mismatch or f"output equals the NumPy reference{within}")
+
+    def renewed(self, request: Request) -> Target:
+        """The same kernel of the user's with arguments that no run has changed."""
+        return replace(self, launch=replace(self.launch, args=parse_arguments(request.args or "", request.seed)))
+
+    def recorded(self) -> Target:
+        """With the recorded program image of the bundled kernel instead of its source, where there is one."""
+        image = importlib.import_module("programs.images").for_launch(self.launch)
+        return self if image is None else replace(self, launch=replace(self.launch, kernel=image))
+
+
+def registry() -> ModuleType:
+    """The registry of bundled programs. Programs build on gpusim, so it is looked up by name."""
+    return importlib.import_module("programs.registry")
+
+
+def find_variant(name: str) -> Any:
+    """The bundled program of a name. Raises WorkloadError."""
+    programs = registry()
+    try:
+        return programs.get(name)
+    except programs.UnknownProgram as error:
+        raise WorkloadError(f"{error.args[0]} (a file is spelled FILE.py:KERNEL or FILE.cubin)") from None
+
+
+def find_target(request: Request, config: GPUConfig, *, launchable: bool = True) -> Target:
+    """What a request stands for on a machine.
+
+    launchable: grid and block are needed; False to look at the code alone, with (1, 1, 1) for what is not given.
+
+    Raises WorkloadError, or the errors of `isa.load` for a compiled file.
+    """
+    file = request.file
+    if file is None:
+        return _bundled(request)
+    if request.size is not None:
+        raise WorkloadError("--size is for bundled programs; give your own kernel its arrays with --args")
+    if file.lower().endswith(".py"):
+        kernel = load_kernel(file, request.kernel)
+    else:
+        kernel = load(file, request.entry, abi=request.abi, arch=config.gpu.arch)
+    args = parse_arguments(request.args or "", request.seed)
+    shape = {"grid": request.grid, "block": request.block}
+    for name, text in shape.items():
+        if launchable and text is None:
+            raise WorkloadError(f"{request.program} needs --grid and --block; --{name} is missing")
+    grid, block = (parse_dim3(text, f"--{name}") if text is not None else (1,) for name, text in shape.items())
+    try:
+        return Target(request.program, Launch(kernel, grid, block, args, request.shared_bytes or 0, request.signature))
+    except ValueError as error:
+        raise WorkloadError(str(error)) from None
+
+
+def _bundled(request: Request) -> Target:
+    variant = find_variant(request.program)
+    given = [f"--{name.replace('_', '-')}" for name in LAUNCH_PARAMETERS if getattr(request, name) is not None]
+    if given:
+        raise WorkloadError(f"{', '.join(given)}: not for bundled programs, which bring their own launch")
+    size = variant.default_size if request.size is None else request.size
+    try:
+        target = Target(variant.name, variant.make(size, request.seed), variant, size, request.seed)
+    except ValueError as error:
+        raise WorkloadError(f"{variant.name}: {error}") from None
+    try:
+        for tool in ("ptxas", "nvdisasm"):
+            toolchain.find_tool(tool)
+    except ToolchainMissing:
+        return target.recorded()
+    return target

@@ -1,0 +1,118 @@
+"""Every example of every help text runs; one that would take long parses, and what it names exists."""
+
+import argparse
+import re
+import shlex
+
+import pytest
+
+from gpusim.cli import axes, main, make_parser
+from gpusim.config import load_config
+from gpusim.explore.evaluate import check_points
+from gpusim.workload.request import Request
+from gpusim.workload.target import find_variant
+
+SHORT = (
+    "list", "config", "cost h200", "cost --dies", "collective all_reduce 64M", "collective all_gather",
+    "show vector_add", "show reduction", "show kernels.py", "parallel step.toml", "run vector_add", "bound vector_add",
+    "sweep study.toml --bound-only",
+)  # fmt: skip
+"""What is run, because it takes a second or less."""
+KERNELS = """
+from numba import cuda
+
+@cuda.jit
+def scale(x, factor):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] *= factor
+"""
+SCRIPT = """
+import numpy as np
+from numba import cuda
+
+@cuda.jit
+def scale(x):
+    x[cuda.grid(1)] *= 2
+
+scale[2, 32](np.ones(64, np.float32))
+"""
+STUDY = 'program = "saxpy"\ngpu = "tiny"\n[axes]\nsize = [600, 601]\nsm.count = [1, 2]\n'
+STEP = """
+kind = "data_parallel"
+gpus = 8
+[[layers]]
+name = "block"
+count = 4
+forward_us = 185.0
+backward_us = 395.0
+parameter_bytes = 33554432
+"""
+
+
+def parsers(parser, words=("gpusim",)):
+    """Every command with its parser, commands of commands included."""
+    yield " ".join(words), parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, each in action.choices.items():
+                yield from parsers(each, (*words, name))
+
+
+def examples():
+    """(command, example) of all help texts, without the remark at its end."""
+    for command, parser in parsers(make_parser()):
+        for line in (parser.epilog or "").splitlines():
+            if line.startswith("  gpusim "):
+                # Two spaces begin a remark, "> FILE" is for a shell.
+                yield command, re.split(r"  | > ", line.strip())[0]
+
+
+EXAMPLES = list(examples())
+
+
+def test_every_command_has_examples_and_they_are_its_own():
+    commands = {command for command, parser in parsers(make_parser())}
+    assert commands == {command for command, _ in EXAMPLES}
+    assert all(example.startswith(command) for command, example in EXAMPLES)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The files that examples name."""
+    folder = tmp_path_factory.mktemp("examples")
+    for name in ("kernels.py", "old.py", "new.py"):
+        (folder / name).write_text(KERNELS)
+    for name in ("saxpy.py", "train.py"):
+        (folder / name).write_text(SCRIPT)
+    (folder / "study.toml").write_text(STUDY)
+    (folder / "space.toml").write_text(STUDY + "[search]\ntrials = 4\n")
+    (folder / "mine.toml").write_text('base = "h200"\nsm.count = 264\n')
+    (folder / "step.toml").write_text(STEP)
+    return folder
+
+
+@pytest.mark.parametrize("example", sorted({example for _, example in EXAMPLES}))
+def test_example_parses_and_names_what_exists(example, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    options = make_parser().parse_args(shlex.split(example)[1:])
+    given = vars(options)
+    if "axes" in given and options.what[0] != "study.toml":
+        check_points(axes.read_space(options).space.points(options.design or "grid", options.points, 0))
+    for name in ("program", "a", "b"):
+        text = given.get(name)
+        if text and Request(text).file is None and not text.endswith((".json", ".csv", "hardware")):
+            find_variant(text)
+    machines = [given.get(name) for name in ("gpu", "gpu_a", "gpu_b", "next", "base", "first", "second")]
+    for each in (*machines, *given.get("also_on", ())):
+        for gpu in each if isinstance(each, list) else [each]:
+            if gpu and "axes" not in given:
+                load_config(gpu, given.get("overrides") if gpu == machines[0] else None)
+
+
+@pytest.mark.parametrize("example", sorted({example for _, example in EXAMPLES if example[7:].startswith(SHORT)}))
+def test_short_example_runs(example, folder, monkeypatch, capsys, toolchain):
+    monkeypatch.chdir(folder)
+    if example.startswith("gpusim config new"):
+        (folder / "mine.toml").unlink(missing_ok=True)
+    assert main(shlex.split(example)[1:]) == 0, capsys.readouterr().err
