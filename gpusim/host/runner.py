@@ -10,8 +10,9 @@ from functools import partial
 import numpy as np
 
 from gpusim.config import GPUConfig
-from gpusim.engine.device import CyclesUsedUp, Device, HostRefused, MachineStopped, NothingMoves
+from gpusim.engine.device import Device
 from gpusim.engine.dispatcher import G_FIELDS
+from gpusim.engine.grid import CyclesUsedUp, HostRefused, MachineStopped, NothingMoves
 from gpusim.engine.machine import VECTOR_BYTES, build_state, constant_banks, parameters
 from gpusim.engine.retime import changes, retimed
 from gpusim.engine.state import layout as L

@@ -5,7 +5,7 @@ for its bank leaves the bus to others, as a scheduler that reorders does. Banks 
 at its own time: an H200 delays one load in eight by up to 540 cycles, evenly spread, however idle it is.
 """
 
-from gpusim.engine.state.address_map import memory_location
+from gpusim.engine.state.address_map import GOLDEN, memory_location
 from gpusim.engine.state.jit import compiled
 from gpusim.engine.state.memory import (
     BANK_ACTIVATE_AT,
@@ -39,8 +39,6 @@ from gpusim.engine.state.memory import (
     P_WRITE_TO_READ,
 )
 
-_GOLDEN = 0x9E3779B1  # 2^32 / golden ratio: spreads the banks' refreshes over the interval
-
 
 @compiled
 def refreshed(m, bank, now):
@@ -51,7 +49,8 @@ def refreshed(m, bank, now):
     """
     interval = m[P_REFRESH_INTERVAL]
     bank = bank // (m[P_REFRESH_CHANNELS] * m[P_BANKS]) * m[P_BANKS] + bank % m[P_BANKS]
-    since = (now + (bank * _GOLDEN & 0xFFFFFFFF) * (interval >> 16) // (1 << 16)) % interval
+    # The golden ratio spreads the banks' refreshes over the interval.
+    since = (now + (bank * GOLDEN & 0xFFFFFFFF) * (interval >> 16) // (1 << 16)) % interval
     return now + max(m[P_REFRESH] - since, 0)
 
 

@@ -23,7 +23,7 @@ although it can keep as much as that.
 import numpy as np
 
 from gpusim.engine.memory.dram import read_memory, write_memory
-from gpusim.engine.state.address_map import quotient_of, set_and_tag, spread
+from gpusim.engine.state.address_map import quotient_of, spread
 from gpusim.engine.state.jit import compiled
 from gpusim.engine.state.memory import (
     AGE_MASK,
@@ -53,7 +53,7 @@ from gpusim.engine.state.memory import (
     P_WAYS,
     PASSED,
     PENDING_SHIFT,
-    PROBE_PARTS,
+    PROBES_OF,
     RANDOM,
     READY_SHIFT,
     SECTOR_BYTES,
@@ -68,6 +68,7 @@ from gpusim.engine.state.memory import (
 
 FOR_HOME, FOR_COPY, FOR_UPDATE = 0, 1, 2
 _ALL = (1 << SECTORS_PER_LINE) - 1
+_DIRTY, _PENDING = _ALL << DIRTY_SHIFT, _ALL << PENDING_SHIFT
 _BYTES = (1 << WRITTEN_BITS) - 1
 
 
@@ -112,13 +113,11 @@ def lookup(m, first, tag):
 
 
 @compiled
-def replace(m, slice_, index, first, tag, now):
-    """Give an entry of a set to `tag`: an empty one, else the oldest that only passed through, else the oldest.
+def victim(m, first, tag):
+    """What goes of the set that starts at `first`: an empty entry, else the oldest line that only passed through, else
+    the oldest. That is the one used least recently or, for "fifo", the first that came; "random" takes any for it.
 
-    The oldest is the one used least recently or, for "fifo", the first that came; "random" takes any for it.
-
-    An old dirty line of a full set is written back at the same time, and stays.
-    Returns (entry, ticks to wait until there is room to write the old line back).
+    Returns (entry, age of the oldest dirty line, its entry); the age is 0 if no line is dirty.
     """
     ways = m[P_WAYS]
     oldest, oldest_dirty = 0, 0
@@ -126,26 +125,38 @@ def replace(m, slice_, index, first, tag, now):
         state = m[np.uint64(first + way)]
         age = (AGE_MASK | PASSED) if state >> TAG_SHIFT == 0 else state & (AGE_MASK | PASSED)
         oldest = max(oldest, age | way)
-        oldest_dirty = max(oldest_dirty, (state & AGE_MASK | way) if state & _ALL << DIRTY_SHIFT else 0)
+        oldest_dirty = max(oldest_dirty, (state & AGE_MASK | way) if state & _DIRTY else 0)
     entry = first + (oldest & WAYS_MAX)
     if m[P_REPLACEMENT] == RANDOM and oldest & PASSED == 0:
         entry = first + spread(m[CNT_EVICTIONS] * ways + tag, ways)
+    return entry, oldest_dirty >> AGE_SHIFT, first + (oldest_dirty & WAYS_MAX)
+
+
+@compiled
+def replace(m, slice_, target, now):
+    """Give an entry of the target's set in a slice to its tag.
+
+    An old dirty line of a full set is written back at the same time, and stays.
+    Returns (entry, ticks to wait until there is room to write the old line back).
+    """
+    first = set_start(m, slice_, target.set_number)
+    entry, dirty_age, dirty_entry = victim(m, first, target.tag)
     wait = 0
-    old = m[entry]
-    if old >> TAG_SHIFT != 0 and oldest_dirty >> AGE_SHIFT >= m[P_DIRTY_AGE]:
-        wait = write_back(m, slice_, index, first + (oldest_dirty & WAYS_MAX), now)
-        old = m[entry]
-    if old >> TAG_SHIFT != 0:
+    age = m[P_WAYS]
+    if m[entry] >> TAG_SHIFT != 0:
+        if dirty_age >= m[P_DIRTY_AGE]:
+            wait = write_back(m, slice_, target.set_number, dirty_entry, now)
         m[CNT_EVICTIONS] += 1
-        wait = max(wait, write_back(m, slice_, index, entry, now))
-    use(m, first, entry, (old & AGE_MASK) >> AGE_SHIFT if old >> TAG_SHIFT != 0 else ways)
-    m[entry] = tag << TAG_SHIFT
-    m[entry + ways] = 0
+        wait = max(wait, write_back(m, slice_, target.set_number, entry, now))
+        age = (m[entry] & AGE_MASK) >> AGE_SHIFT
+    use(m, first, entry, age)
+    m[entry] = target.tag << TAG_SHIFT
+    m[entry + m[P_WAYS]] = 0
     return entry, wait
 
 
 @compiled
-def write_back(m, slice_, index, entry, now):
+def write_back(m, slice_, set_number, entry, now):
     """Write the dirty sectors of a line to memory, so that it is clean; return how long room for them takes.
 
     What a sector lacks that was written in part is read first.
@@ -153,35 +164,35 @@ def write_back(m, slice_, index, entry, now):
     dirty = (m[entry] >> DIRTY_SHIFT) & _ALL
     if dirty == 0:
         return 0
-    quotient = quotient_of(m, index, m[entry] >> TAG_SHIFT)
+    quotient = quotient_of(m, set_number, m[entry] >> TAG_SHIFT)
     partial = dirty & ~m[entry] & _ALL
     if partial != 0:
         m[CNT_MERGE_SECTORS] += sectors_of(partial)
         read_memory(m, slice_, quotient, sectors_of(partial), now)
-    m[entry] = (m[entry] | partial) & ~(_ALL << DIRTY_SHIFT)
+    m[entry] = (m[entry] | partial) & ~_DIRTY
     return write_memory(m, slice_, quotient, sectors_of(dirty), now)
 
 
 @compiled
-def limit_dirty(m, slice_, index, first, now):
-    """Write the two oldest dirty lines of a set back if there are too many; return how long room for them takes."""
+def limit_dirty(m, target, first, now):
+    """Write the two oldest dirty lines of a home set back if there are too many; return the wait for room."""
     count = 0
     for way in range(m[P_WAYS]):
-        count += np.int64(m[np.uint64(first + way)] & (_ALL << DIRTY_SHIFT) != 0)
+        count += np.int64(m[np.uint64(first + way)] & _DIRTY != 0)
     if count <= m[P_DIRTY_WAYS]:
         return 0
     oldest, second = -1, -1
     for way in range(m[P_WAYS]):
         state = m[np.uint64(first + way)]
-        if state & (_ALL << DIRTY_SHIFT) != 0:
+        if state & _DIRTY != 0:
             aged = state & AGE_MASK | way
             if aged > oldest:
                 oldest, second = aged, oldest
             elif aged > second:
                 second = aged
-    wait = write_back(m, slice_, index, first + (oldest & WAYS_MAX), now)
+    wait = write_back(m, target.home_slice, target.set_number, first + (oldest & WAYS_MAX), now)
     if second >= 0:
-        wait = max(wait, write_back(m, slice_, index, first + (second & WAYS_MAX), now))
+        wait = max(wait, write_back(m, target.home_slice, target.set_number, first + (second & WAYS_MAX), now))
     return wait
 
 
@@ -193,7 +204,7 @@ def still_pending(m, entry, sectors, now):
         return 0
     wait = (m[entry + m[P_WAYS]] >> READY_SHIFT << TICK_BITS) - now
     if wait <= 0:
-        m[entry] &= ~(_ALL << PENDING_SHIFT)
+        m[entry] &= ~_PENDING
         return 0
     m[CNT_PENDING_HIT_SECTORS] += sectors_of(pending)
     return wait
@@ -205,7 +216,7 @@ def mark_pending(m, entry, sectors, ready, now):
     detail = entry + m[P_WAYS]
     earlier = m[detail] >> READY_SHIFT << TICK_BITS
     if earlier <= now:
-        m[entry] &= ~(_ALL << PENDING_SHIFT)
+        m[entry] &= ~_PENDING
     m[entry] |= sectors | (sectors << PENDING_SHIFT)
     ready = (max(earlier, ready) + TICKS - 1) >> TICK_BITS
     m[detail] = (m[detail] & WRITTEN_MASK) | (ready << READY_SHIFT)
@@ -222,17 +233,16 @@ def widened(m, missing):
 
 
 @compiled
-def read_home(m, slice_, index, home, quotient, tag, sectors, purpose, now):
+def read_home(m, target, sectors, purpose, now):
     """Read `sectors` of a line at its home slice; return (ticks later than a hit, sectors that were there, fetched).
 
     A miss fetches what is missing, widened to the fetch granularity. purpose: FOR_HOME a reader of the same
     partition, FOR_COPY one of another partition that keeps a copy, FOR_UPDATE an atomic, which also writes.
     """
-    first = set_start(m, slice_, index)
-    entry = lookup(m, first, tag)
+    entry = lookup(m, set_start(m, target.home_slice, target.set_number), target.tag)
     wait = 0
     if entry < 0:
-        entry, wait = replace(m, slice_, index, first, tag, now)
+        entry, wait = replace(m, target.home_slice, target, now)
         # Copies outlive the home line, so a line that comes from memory may still have some.
         m[entry] |= COPIED | (PASSED if purpose == FOR_COPY else 0)
     elif purpose != FOR_COPY:
@@ -247,65 +257,66 @@ def read_home(m, slice_, index, home, quotient, tag, sectors, purpose, now):
         fetch = widened(m, missing) & ~valid
         m[CNT_HOME_MISS_SECTORS] += sectors_of(missing)
         m[CNT_FILL_SECTORS] += sectors_of(fetch)
-        late = m[P_MISS] + read_memory(m, slice_, quotient, sectors_of(fetch), now)
+        late = m[P_MISS] + read_memory(m, target.home_slice, target.quotient, sectors_of(fetch), now)
         wait = max(wait, late)
         mark_pending(m, entry, fetch, now + wait, now)
     if purpose == FOR_COPY:
         m[entry] |= COPIED
     elif purpose == FOR_UPDATE:
         m[entry] |= sectors << DIRTY_SHIFT
-        drop_copies(m, slice_, home, home, quotient, entry, sectors)
+        drop_copies(m, target, target.home, entry, sectors)
     return wait, present, fetch
 
 
 @compiled
-def write_home(m, slice_, index, home, writer, quotient, tag, sectors, sector_bytes, now):
-    """Write `sector_bytes` bytes to each of `sectors` at the home slice, from partition `writer`.
-
-    Returns how long room for them takes.
-    """
-    first = set_start(m, slice_, index)
-    entry = lookup(m, first, tag)
+def write_home(m, target, sectors, sector_bytes, now):
+    """Write `sector_bytes` bytes to each of `sectors` at the home slice; return how long room for them takes."""
+    first = set_start(m, target.home_slice, target.set_number)
+    entry = lookup(m, first, target.tag)
     wait = 0
     if entry < 0:
-        entry, wait = replace(m, slice_, index, first, tag, now)
+        entry, wait = replace(m, target.home_slice, target, now)
         m[entry] |= COPIED
     m[entry] &= ~PASSED
-    whole = sectors
-    if sector_bytes < SECTOR_BYTES:
-        whole = 0
-        detail = entry + m[P_WAYS]
-        for sector in range(SECTORS_PER_LINE):
-            if (sectors & ~m[entry]) >> sector & 1:
-                shift = sector * WRITTEN_BITS
-                written = min((m[detail] >> shift & _BYTES) + sector_bytes, SECTOR_BYTES)
-                m[detail] = m[detail] & ~(_BYTES << shift) | written << shift
-                whole |= (written // SECTOR_BYTES) << sector
-    if m[entry] >> DIRTY_SHIFT & _ALL == 0 and spread(quotient, PROBE_PARTS) < m[P_PROBES]:
-        m[CNT_FABRIC_PROBES] += 1
-    clean = m[entry] >> DIRTY_SHIFT & _ALL == 0
+    whole = sectors if sector_bytes >= SECTOR_BYTES else add_written(m, entry, sectors, sector_bytes)
+    clean = m[entry] & _DIRTY == 0
     m[entry] |= whole | (sectors << DIRTY_SHIFT)
     if clean:
-        wait = max(wait, limit_dirty(m, slice_, index, first, now))
-    drop_copies(m, slice_, home, writer, quotient, entry, sectors)
+        if spread(target.quotient, PROBES_OF) < m[P_PROBES]:
+            m[CNT_FABRIC_PROBES] += 1
+        wait = max(wait, limit_dirty(m, target, first, now))
+    drop_copies(m, target, target.near, entry, sectors)
     return wait
 
 
 @compiled
-def keep_written(m, slice_, index, tag, sectors, now):
+def add_written(m, entry, sectors, sector_bytes):
+    """Count the bytes written to those of `sectors` that are not valid; return the ones that are complete with them."""
+    detail = entry + m[P_WAYS]
+    whole = 0
+    for sector in range(SECTORS_PER_LINE):
+        if (sectors & ~m[entry]) >> sector & 1:
+            shift = sector * WRITTEN_BITS
+            written = min((m[detail] >> shift & _BYTES) + sector_bytes, SECTOR_BYTES)
+            m[detail] = m[detail] & ~(_BYTES << shift) | written << shift
+            whole |= (written // SECTOR_BYTES) << sector
+    return whole
+
+
+@compiled
+def keep_written(m, target, sectors, now):
     """A copy of whole sectors that were written stays in the writer's partition; return how long room for it takes."""
-    first = set_start(m, slice_, index)
-    entry = lookup(m, first, tag)
+    entry = lookup(m, set_start(m, target.near_slice, target.set_number), target.tag)
     wait = 0
     if entry < 0:
-        entry, wait = replace(m, slice_, index, first, tag, now)
+        entry, wait = replace(m, target.near_slice, target, now)
     m[entry] |= sectors
     return wait
 
 
 @compiled
-def drop_copies(m, slice_, home, writer, quotient, entry, sectors):
-    """Take `sectors` out of the copies that other partitions than `writer` may hold of the line at `entry`.
+def drop_copies(m, target, writer, entry, sectors):
+    """Take `sectors` out of the copies that other partitions than `writer` may hold of the home line at `entry`.
 
     The note that there may be copies goes once no sector of any is left.
     """
@@ -313,18 +324,17 @@ def drop_copies(m, slice_, home, writer, quotient, entry, sectors):
         return
     left = 0
     if m[P_NEAR_COPY] != 0:
-        index, tag = set_and_tag(m, home, quotient)
         for partition in range(m[P_PARTITIONS]):
-            if partition != home:
-                other = slice_ + (partition - home) * m[P_INDICES]
-                first = set_start(m, other, index)
-                copy = find(m, first, tag)
-                if partition == writer:
-                    left = _ALL
-                elif copy >= 0:
-                    if m[copy] & sectors:
-                        m[CNT_COPY_INVALIDATIONS] += 1
-                    m[copy] &= ~(sectors | (sectors << PENDING_SHIFT))
-                    left |= m[copy] & _ALL
+            if partition == target.home:
+                continue
+            other = target.home_slice + (partition - target.home) * m[P_INDICES]
+            copy = find(m, set_start(m, other, target.set_number), target.tag)
+            if partition == writer:
+                left = _ALL
+            elif copy >= 0:
+                if m[copy] & sectors:
+                    m[CNT_COPY_INVALIDATIONS] += 1
+                m[copy] &= ~(sectors | (sectors << PENDING_SHIFT))
+                left |= m[copy] & _ALL
     if left == 0:
         m[entry] &= ~COPIED

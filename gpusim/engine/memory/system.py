@@ -1,7 +1,6 @@
 """The memory system beyond the SMs: crossbar, L2 and device memory, one compiled call for each lookahead window.
 
-Reading order: `memory_state` (fields, counters, arrays), `address_map`, `crossbar`, `l2`, `dram`, `walk` (the way
-of one request), then this file. Requests are visited in order of time, each once, and get their reply time at once:
+Requests are visited in order of time, each once, and get their reply time at once:
 nothing that comes later can change it, because every queue serves in the order of visits.
 """
 
@@ -63,8 +62,6 @@ from gpusim.errors import LaunchError
 _AHEAD = 8  # requests whose L2 sets are on their way into the host's caches
 _DIGIT_BITS = 11
 _HOST_LINE_BYTES = 64
-_CODE_BYTES = 256  # what a launch reads of code at a time
-_LAUNCH_HITS = 16  # sectors that cross the fabric and are in L2 already: of an empty kernel's 96 are fetched 80
 _ELSEWHERE = 1 << 30  # tags of lines that no simulated address has
 
 
@@ -72,8 +69,10 @@ _ELSEWHERE = 1 << 30  # tags of lines that no simulated address has
 def sort_window(req, req_n, order):
     """Fill `order` int64[total, 2] with (sm, index) of all requests by (time, sm, index); return their number.
 
-    A radix sort: stable, and one pass for a window of up to 2,048 cycles.
+    A radix sort: stable, and one pass for a window of up to 2,048 cycles. Raises ValueError if `order` has fewer rows.
     """
+    if req_n.sum() > order.shape[0]:
+        raise ValueError("the window has more requests than `order` has rows")
     n = 0
     low, high = 0, 0
     for sm in range(req_n.size):
@@ -143,7 +142,7 @@ def process_window(state, req, req_n, order):
 class MemorySystem:
     """One GPU's memory system.
 
-    state: int64[...], what `process_window` takes; see `memory_state`.
+    state: int64[...], what `process_window` takes; see `engine.state.memory`.
     counters: int64[COUNTERS], a view of the state by CNT_ index that the owner may clear between launches.
     slice_sectors: int64[slices], sectors that each slice has looked up. channel_sectors: int64[channels], sectors that
         each memory channel has read and written. Views of the state too.
@@ -177,10 +176,13 @@ class MemorySystem:
         """Say which addresses lie on other GPUs, for the launches that follow.
 
         rows: (first byte, bytes, what the links add to a hit in L2 in cycles, bytes a cycle of the links, numbers of
-        the links out and in, from 0 to PEERS_MOST). Raises LaunchError for more rows than there is room for.
+        the links out and in, each below PEERS_MOST). Raises LaunchError for more rows or links than there is room for.
         """
         if len(rows) > PEERS_MOST:
             raise LaunchError(f"{len(rows)} arrays on other GPUs; a launch may have {PEERS_MOST}")
+        links = 1 + max((link for row in rows for link in row[4:]), default=0)
+        if links > PEERS_MOST:
+            raise LaunchError(f"arrays on other GPUs over {links} links; a launch may use {PEERS_MOST}")
         first = int(self.state[P_PEER_ROWS])
         for k, (address, nbytes, cycles, bytes_per_cycle, out, back) in enumerate(rows):
             lines = address // LINE_BYTES, -(-(address + nbytes) // LINE_BYTES)
@@ -203,11 +205,12 @@ class MemorySystem:
         if self.has_run(code):
             return
         self._fetched.add(code)
-        code_bytes = -(-code_bytes // _CODE_BYTES) * _CODE_BYTES
-        sectors = -(-(code_bytes + constant_bytes + self._config.l2.launch_bytes) // SECTOR_BYTES)
+        l2 = self._config.l2
+        code_bytes = -(-code_bytes // l2.launch_code_bytes) * l2.launch_code_bytes
+        sectors = -(-(code_bytes + constant_bytes + l2.launch_bytes) // SECTOR_BYTES)
         self.counters[CNT_LAUNCH_SECTORS] += sectors
-        if self._config.l2.partitions > 1:
-            self.counters[CNT_FABRIC_LAUNCH_SECTORS] += sectors + _LAUNCH_HITS
+        if l2.partitions > 1:
+            self.counters[CNT_FABRIC_LAUNCH_SECTORS] += sectors + l2.launch_hit_bytes // SECTOR_BYTES
 
     def _empty(self) -> None:
         """No line but the dirty ones of other work, which lie in evenly chosen sets."""
@@ -235,8 +238,3 @@ class MemorySystem:
         self.counters.fill(0)
         self._queues.fill(0)
         self._empty()
-
-
-def make_memory_system(config: GPUConfig, n_sms: int) -> MemorySystem:
-    """The memory system of a GPU with `n_sms` SMs, cold."""
-    return MemorySystem(config, n_sms)

@@ -1,9 +1,7 @@
 """The way of one request through crossbar, L2 and memory: reads, stores and atomics.
 
 Every function takes the request at `now` (ticks, when it leaves its SM) and returns the time at which its last
-sector, or its acknowledgement, is back at the SM. `near` is the SM's own partition. A request always enters through
-the slice of its own partition with the index of the line's home slice, and goes on to the other partition if the
-line lives there.
+sector, or its acknowledgement, is back at the SM. Which slices it passes says its `place.Target`.
 """
 
 from gpusim.engine.memory.crossbar import book_atomic, book_fabric, book_reply, book_request, book_slice
@@ -22,9 +20,9 @@ from gpusim.engine.memory.l2 import (
     widened,
     write_home,
 )
-from gpusim.engine.memory.place import gpc_of, partition_of
+from gpusim.engine.memory.place import gpc_of, target_of
 from gpusim.engine.memory.request_coalescer import join, note
-from gpusim.engine.state.address_map import locate, set_and_tag, spread
+from gpusim.engine.state.address_map import spread
 from gpusim.engine.state.jit import compiled
 from gpusim.engine.state.memory import (
     ASKED_BITS,
@@ -50,7 +48,6 @@ from gpusim.engine.state.memory import (
     P_ATOMIC_SECTOR,
     P_ATOMIC_WHOLE_SECTOR,
     P_FAR,
-    P_INDICES,
     P_LRC_MOST,
     P_NEAR,
     P_NEAR_COPY,
@@ -62,10 +59,9 @@ from gpusim.engine.state.memory import (
     SECTOR_BYTES,
 )
 
-_LANES_PER_SECTOR = 8  # 32-bit operations of one sector that an atomic unit does at once
-_MOST_MISSING = SECTOR_BYTES - 4  # bytes that a sector lacks if one word of it is written
-
-
+_WORD_BYTES = 4
+_WORDS_PER_SECTOR = SECTOR_BYTES // _WORD_BYTES  # which an atomic unit updates at once
+_MOST_MISSING = SECTOR_BYTES - _WORD_BYTES  # bytes that a sector lacks if one word of it is written
 _FRACTION_BITS = 10
 
 
@@ -94,30 +90,39 @@ def ask(m, sm, slice_):
 
 
 @compiled
+def send_home(m, sm, target, payload_bytes, sectors, now):
+    """Send `payload_bytes` of data for so many sectors to their home slice; return (wait, what a far home adds)."""
+    wait = max(book_request(m, sm, payload_bytes, now), book_slice(m, target.near_slice, sectors, now))
+    if target.near == target.home:
+        return wait, 0
+    m[CNT_FABRIC_WRITE_SECTORS] += sectors
+    fabric = book_fabric(m, target.near, sectors, now)
+    return max(wait, fabric, book_slice(m, target.home_slice, sectors, now)), m[P_FAR]
+
+
+@compiled
 def walk_read(m, sm, line, sectors, kind, now):
     """A load, or a fetch of instructions or constants."""
     gpc = gpc_of(m, sm)
     count = sectors_of(sectors)
-    home, index, quotient = locate(m, line)
-    ask(m, sm, home * m[P_INDICES] + index)
+    target = target_of(m, sm, line)
+    ask(m, sm, target.home_slice)
     joins = kind < KIND_INSTRUCTION and m[P_LRC_MOST] > 1
     if joins:
         reply = join(m, gpc, line, sectors, now)
         if reply >= 0:
             wait = max(book_request(m, sm, 0, now), book_reply(m, sm, count, now))
             return max(reply, now + m[P_NEAR] + wait) + (count - 1) * m[P_SM_REPLY_SECTOR]
-    near = partition_of(m, sm)
-    row, tag = set_and_tag(m, home, quotient)
-    near_slice = near * m[P_INDICES] + index
-    way = near_ticks(m, gpc, near_slice)
+    first_back = now + near_ticks(m, gpc, target.near_slice)
     wait = max(
-        book_request(m, sm, 0, now), book_slice(m, near_slice, count, now), book_reply(m, sm, count, now)
+        book_request(m, sm, 0, now), book_slice(m, target.near_slice, count, now), book_reply(m, sm, count, now)
     )
-    if near == home:
-        late, present, fetched = read_home(m, near_slice, row, home, quotient, tag, sectors, FOR_HOME, now)
-        reply = now + way + max(wait, late)
+    if target.near == target.home:
+        late, present, fetched = read_home(m, target, sectors, FOR_HOME, now)
+        reply = first_back + max(wait, late)
     else:
-        reply, present, fetched = _read_far(m, near_slice, row, home, index, quotient, tag, sectors, wait, way, now)
+        late, present, fetched = read_far(m, target, sectors, wait, now)
+        reply = first_back + late
     if joins:
         note(m, gpc, line, sectors, now, reply)
     hits = sectors_of(present)
@@ -132,20 +137,19 @@ def walk_read(m, sm, line, sectors, kind, now):
 
 
 @compiled
-def _read_far(m, near_slice, row, home, index, quotient, tag, sectors, wait, way, now):
-    """The part of a read whose line lives in another partition.
+def read_far(m, target, sectors, wait, now):
+    """The part of a read whose line lives in another partition; `wait` is that of its way to the near slice and back.
 
-    Returns (time of the first sector, sectors near at hand, sectors fetched from the home).
+    Returns (ticks later than a hit near at hand, sectors that were there, sectors asked of the home).
     """
     keep = m[P_NEAR_COPY] != 0
-    first = set_start(m, near_slice, row)
-    entry = lookup(m, first, tag) if keep else -1
+    entry = lookup(m, set_start(m, target.near_slice, target.set_number), target.tag) if keep else -1
     present = 0
-    reply = now + way + wait
+    late = wait
     if entry >= 0:
         present = m[entry] & sectors
         if present != 0:
-            reply = max(reply, now + way + still_pending(m, entry, present, now))
+            late = max(late, still_pending(m, entry, present, now))
     missing = sectors & ~present
     if missing != 0:
         if keep:
@@ -153,20 +157,18 @@ def _read_far(m, near_slice, row, home, index, quotient, tag, sectors, wait, way
             if entry >= 0:
                 missing &= ~m[entry]
         count = sectors_of(missing)
-        home_slice = home * m[P_INDICES] + index
-        wait = max(wait, book_fabric(m, home, count, now), book_slice(m, home_slice, count, now))
-        purpose = FOR_COPY if keep else FOR_HOME
-        late, _, fetched = read_home(m, home_slice, row, home, quotient, tag, missing, purpose, now)
-        late = m[P_FAR] + max(wait, late)
-        reply = max(reply, now + way + late)
+        wait = max(wait, book_fabric(m, target.home, count, now), book_slice(m, target.home_slice, count, now))
+        at_home, _, fetched = read_home(m, target, missing, FOR_COPY if keep else FOR_HOME, now)
+        back = m[P_FAR] + max(wait, at_home)
+        late = max(late, back)
         m[CNT_FABRIC_READ_SECTORS] += count
         m[CNT_FABRIC_MISS_SECTORS] += sectors_of(fetched)
         if keep:
             if entry < 0:
-                entry, room = replace(m, near_slice, row, first, tag, now)
-                reply = max(reply, now + way + room)
-            mark_pending(m, entry, missing, now + late, now)
-    return reply, present, missing
+                entry, room = replace(m, target.near_slice, target, now)
+                late = max(late, room)
+            mark_pending(m, entry, missing, now + back, now)
+    return late, present, missing
 
 
 @compiled
@@ -176,60 +178,43 @@ def walk_write(m, sm, line, sectors, kind, payload_bytes, now):
     Sectors that it writes in part are merged with what is there by the unit that also does atomics. A request says
     how many bytes it writes, not where: as few sectors count as partly written as can lack the others.
     """
-    near = partition_of(m, sm)
-    home, index, quotient = locate(m, line)
-    row, tag = set_and_tag(m, home, quotient)
+    target = target_of(m, sm, line)
     count = sectors_of(sectors)
-    near_slice = near * m[P_INDICES] + index
-    home_slice = home * m[P_INDICES] + index
-    wait = max(book_request(m, sm, payload_bytes, now), book_slice(m, near_slice, count, now))
-    reply = now + near_ticks(m, gpc_of(m, sm), near_slice)
-    if near != home:
-        wait = max(wait, book_fabric(m, near, count, now), book_slice(m, home_slice, count, now))
-        reply += m[P_FAR]
-        m[CNT_FABRIC_WRITE_SECTORS] += count
+    wait, far = send_home(m, sm, target, payload_bytes, count, now)
     sector_bytes = SECTOR_BYTES if kind == KIND_WRITE else max(payload_bytes // count, 1)
     missing = count * SECTOR_BYTES - payload_bytes
     if kind != KIND_WRITE and missing > 0:
         partial = min((missing + _MOST_MISSING - 1) // _MOST_MISSING, count)
-        wait = max(wait, book_atomic(m, home_slice, partial * m[P_PARTIAL_WRITE], now))
-    ask(m, sm, home_slice)
-    room = write_home(m, home_slice, row, home, near, quotient, tag, sectors, sector_bytes, now)
-    if near != home and m[P_NEAR_COPY] != 0 and sector_bytes >= SECTOR_BYTES:
-        room = max(room, keep_written(m, near_slice, row, tag, sectors, now))
+        wait = max(wait, book_atomic(m, target.home_slice, partial * m[P_PARTIAL_WRITE], now))
+    ask(m, sm, target.home_slice)
+    room = write_home(m, target, sectors, sector_bytes, now)
+    if target.near != target.home and m[P_NEAR_COPY] != 0 and sector_bytes >= SECTOR_BYTES:
+        room = max(room, keep_written(m, target, sectors, now))
     m[CNT_TEX_WRITE_SECTORS] += count
     m[CNT_TEX_HIT_SECTORS] += count
-    return reply + max(wait, room)
+    return now + near_ticks(m, gpc_of(m, sm), target.near_slice) + far + max(wait, room)
 
 
 @compiled
 def walk_atomic(m, sm, line, sectors, kind, payload_bytes, operations, now):
     """An atomic with or without return, done by the atomic unit of the home slice."""
-    near = partition_of(m, sm)
-    home, index, quotient = locate(m, line)
-    row, tag = set_and_tag(m, home, quotient)
+    target = target_of(m, sm, line)
     count = sectors_of(sectors)
-    near_slice = near * m[P_INDICES] + index
-    home_slice = home * m[P_INDICES] + index
-    wait = max(book_request(m, sm, payload_bytes, now), book_slice(m, near_slice, count, now))
-    reply = now + m[P_NEAR] + m[P_ATOMIC_EXTRA]
-    if near != home:
-        wait = max(wait, book_fabric(m, near, count, now), book_slice(m, home_slice, count, now))
-        reply += m[P_FAR]
-        m[CNT_FABRIC_WRITE_SECTORS] += count
-    passes = max(count, (operations + _LANES_PER_SECTOR - 1) // _LANES_PER_SECTOR)
-    whole = operations >= count * _LANES_PER_SECTOR
+    wait, far = send_home(m, sm, target, payload_bytes, count, now)
+    reply = now + m[P_NEAR] + m[P_ATOMIC_EXTRA] + far
+    passes = max(count, (operations + _WORDS_PER_SECTOR - 1) // _WORDS_PER_SECTOR)
+    whole = operations >= count * _WORDS_PER_SECTOR
     cost = passes * (m[P_ATOMIC_WHOLE_SECTOR] if whole else m[P_ATOMIC_SECTOR])
-    wait = max(wait, book_atomic(m, home_slice, max(m[P_ATOMIC_REQUEST], cost), now))
+    wait = max(wait, book_atomic(m, target.home_slice, max(m[P_ATOMIC_REQUEST], cost), now))
     if kind == KIND_ATOMIC:
         wait = max(wait, book_reply(m, sm, count, now))
         m[CNT_TEX_ATOMIC_SECTORS] += count
         reply += (count - 1) * m[P_SM_REPLY_SECTOR]
     else:
         m[CNT_TEX_REDUCTION_SECTORS] += count
-    ask(m, sm, home_slice)
-    late, present, fetched = read_home(m, home_slice, row, home, quotient, tag, sectors, FOR_UPDATE, now)
-    if near == home:
+    ask(m, sm, target.home_slice)
+    late, present, fetched = read_home(m, target, sectors, FOR_UPDATE, now)
+    if target.near == target.home:
         m[CNT_TEX_HIT_SECTORS] += sectors_of(present)
         m[CNT_TEX_MISS_SECTORS] += sectors_of(fetched)
     else:
