@@ -51,7 +51,13 @@ class Device:
     ) -> Grid:
         """Queues a grid behind those submitted before. `host` serves its system calls, `recorder` makes its trace."""
         grid = Grid(self.env, state, blocks, max_cycles, progress, host, recorder)
-        self.queue.put(grid)
+        try:
+            if not self._started:
+                self._restart(None)
+            self.queue.put(grid)
+        except BaseException:  # an interrupt
+            self._restart(grid)
+            raise
         return grid
 
     def wait(self, grid: Grid) -> int:
@@ -62,7 +68,7 @@ class Device:
             if grid.done.callbacks is not None:  # an interrupt, which may have fallen on SimPy's own code as well
                 grid.done.callbacks.clear()
                 grid.done.defused = True
-                self._restart()
+                self._restart(grid)
             raise
         return grid.end - grid.start
 
@@ -92,6 +98,9 @@ class Device:
         self._processes = [self._guarded(run) for run in runs]
         for process in self._processes:
             env.process(process)
+        parts = self, dispatcher, memory, *groups
+        self._stores = [each for part in parts for each in vars(part).values() if isinstance(each, simpy.Store)]
+        self._started = True
 
     def _submit(self, *work: Any) -> Future[Any]:
         return self._pool.submit(*work)
@@ -114,19 +123,21 @@ class Device:
             yield from process
         except Exception as error:
             grid = self._running
-            self._restart()
+            self._restart(grid)
             if grid is None:
                 raise
             grid.done.fail(error)
 
-    def _restart(self) -> None:
-        """Drops the running grid, wherever it is, and begins anew with the next one."""
+    def _restart(self, dropped: Grid | None) -> None:
+        """Stops whatever runs, and begins anew with the grids that wait, without the one that is dropped."""
+        self._started = False  # until this is done, which another interrupt may prevent
         for process in self._processes:
             if not process.gi_running:
                 process.close()
+        for store in self._stores:  # events on their way look at them once more, and must find nothing to do
+            store.put_queue.clear()
+            store.get_queue.clear()
+        self.queue.items[:] = [grid for grid in self.queue.items if grid is not dropped]
         self.close()
         self.memory_system.reset()
-        waiting = self.queue.items  # whom the old stream would take from it is lost
-        self.queue = simpy.Store(self.env)
-        self.queue.items.extend(waiting)
         self._start()

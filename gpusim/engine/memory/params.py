@@ -7,6 +7,7 @@ from gpusim.engine.state import memory as ms
 from gpusim.engine.state.address_map import PAGE_BITS
 
 _HOST_LINE_WORDS = 8
+_BATCHES_AHEAD = 2  # batches of writes that a channel takes in: one that it writes and one that it gathers
 _PAGE_ADDRESS_BITS = PAGE_BITS + (ms.LINE_BYTES - 1).bit_length()
 
 
@@ -137,5 +138,5 @@ def _dram(config: GPUConfig) -> dict[int, int]:
         ms.P_READ_TO_WRITE: ticks(dram.read_to_write_cycles),
         ms.P_WRITE_TO_READ: ticks(dram.write_to_read_cycles),
         ms.P_DRAIN_SECTORS: dram.write_drain_entries,
-        ms.P_WRITE_SLACK: 2 * dram.write_drain_entries * burst,
+        ms.P_WRITE_SLACK: _BATCHES_AHEAD * dram.write_drain_entries * burst,
     }
