@@ -65,7 +65,9 @@ class Device:
         try:
             self.env.run(until=grid.done)
         except BaseException:
-            if grid.done.callbacks is not None:  # an interrupt, which may have fallen on SimPy's own code as well
+            if (
+                grid.done.callbacks is not None
+            ):  # an interrupt, which may have fallen on SimPy's own code as well
                 grid.done.callbacks.clear()
                 grid.done.defused = True
                 self._restart(grid)
@@ -74,11 +76,12 @@ class Device:
 
     def close(self) -> None:
         """Ends the host threads, which a later launch would start again."""
+        # An interrupt waits until they leave the launch's memory alone, which takes them milliseconds.
         while True:
             try:
                 self._pool.shutdown()
                 break
-            except KeyboardInterrupt:  # not before they leave the launch's memory alone, which takes milliseconds
+            except KeyboardInterrupt:
                 continue
         self._pool = ThreadPoolExecutor(self.threads)
 
@@ -99,7 +102,9 @@ class Device:
         for process in self._processes:
             env.process(process)
         parts = self, dispatcher, memory, *groups
-        self._stores = [each for part in parts for each in vars(part).values() if isinstance(each, simpy.Store)]
+        self._stores = [
+            each for part in parts for each in vars(part).values() if isinstance(each, simpy.Store)
+        ]
         self._started = True
 
     def _submit(self, *work: Any) -> Future[Any]:

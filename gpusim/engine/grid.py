@@ -15,7 +15,8 @@ from gpusim.engine.state import layout as L
 Process = Generator[simpy.Event, Any, None]
 
 Host = Callable[[L.State, np.ndarray], None]
-"""Serves what warps ask of the host: gets the state and their numbers, in the order in which they asked."""
+"""Serves what warps ask of the host: gets the state and their numbers, in the order in which they asked. What it raises
+ends the launch."""
 
 Progress = Callable[[int, int, int], None]
 """Called now and then with (cycles, blocks finished, blocks in the grid)."""
@@ -71,14 +72,6 @@ class MachineStopped(Exception):
     def __init__(self, sm: int):
         self.sm = sm
         super().__init__(sm)
-
-
-class HostRefused(Exception):
-    """A warp asked the host for something that ends the run; `error` says why."""
-
-    def __init__(self, error: Exception):
-        self.error = error
-        super().__init__(error)
 
 
 class CyclesUsedUp(Exception):

@@ -18,7 +18,7 @@ import simpy
 
 from gpusim.config import GPUConfig
 from gpusim.engine.dispatcher import FRACTION, G_FREE_AT, G_NEXT, G_TOTAL, fill, refill
-from gpusim.engine.grid import CyclesUsedUp, Grid, HostRefused, MachineStopped, NothingMoves, Process, Window
+from gpusim.engine.grid import CyclesUsedUp, Grid, MachineStopped, NothingMoves, Process, Window
 from gpusim.engine.host_calls import asked, resume, sm_of
 from gpusim.engine.memory.place import first_blocks
 from gpusim.engine.memory.system import MemorySystem, process_window
@@ -173,23 +173,12 @@ class Dispatcher:
     def _end(self, window: Window) -> int:
         """What happens between windows: the host answers, blocks take the room of others. Returns the blocks left."""
         grid, state = window.grid, window.grid.state
-        if grid.host is not None:
-            _serve_calls(state, grid.host, window.until)
+        if grid.host is not None and (warps := asked(state)).size:
+            grid.host(state, warps)
+            for w in warps:
+                resume(state, sm_of(state, int(w)), int(w), window.until)
         interval = round(self._config.launch.block_interval_cycles * FRACTION)
         running = int(refill(state, grid.dispatch, window.until, interval))
         if state.par[L.P_CLUSTER_BLOCKS] > 0:
             open_barriers(state, window.until)
         return running
-
-
-def _serve_calls(state: L.State, host: Callable[[L.State, np.ndarray], None], until: int) -> None:
-    """System calls of a window in order of time, SM and warp; their warps go on with the next window."""
-    warps = asked(state)
-    if warps.size == 0:
-        return
-    try:
-        host(state, warps)
-    except Exception as error:
-        raise HostRefused(error) from error
-    for w in warps:
-        resume(state, sm_of(state, int(w)), int(w), until)

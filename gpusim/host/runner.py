@@ -12,7 +12,7 @@ import numpy as np
 from gpusim.config import GPUConfig
 from gpusim.engine.device import Device
 from gpusim.engine.dispatcher import G_FIELDS
-from gpusim.engine.grid import CyclesUsedUp, HostRefused, MachineStopped, NothingMoves
+from gpusim.engine.grid import CyclesUsedUp, MachineStopped, NothingMoves
 from gpusim.engine.machine import VECTOR_BYTES, build_state, constant_banks, parameters
 from gpusim.engine.retime import changes, retimed
 from gpusim.engine.state import layout as L
@@ -137,8 +137,6 @@ def run_launch(
         cycles = device.wait(grid)
     except MachineStopped as stopped:
         raise fault(state, stopped.sm, program, launch, memory) from None
-    except HostRefused as refused:
-        raise refused.error from None
     except CyclesUsedUp:
         raise out_of_cycles(grid, program, launch, max_cycles) from None
     except NothingMoves:

@@ -58,7 +58,9 @@ def assert_works_as_new(device, x, threads):
     other, same, _ = long_launch(threads)
     other._engine = Device(other.config, threads, simpy.Environment(device.now_cycles))
     for _ in range(2):
-        result, expected = (each.launch(add_one, 32, 128, (array,)) for each, array in ((device, x), (other, same)))
+        result, expected = (
+            each.launch(add_one, 32, 128, (array,)) for each, array in ((device, x), (other, same))
+        )
         assert (x.copy_to_host() == same.copy_to_host()).all() and x.copy_to_host().any()
         assert result.cycles == expected.cycles
         assert result.metrics["dram__bytes_read.sum"] == expected.metrics["dram__bytes_read.sum"]
@@ -66,7 +68,9 @@ def assert_works_as_new(device, x, threads):
 
 # --- launches that do not end ----------------------------------------------------------------------------------------
 @THREADS
-@pytest.mark.parametrize("error", [Awkward(1, 2), KeyboardInterrupt(), SystemExit(3)], ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize(
+    "error", [Awkward(1, 2), KeyboardInterrupt(), SystemExit(3)], ids=lambda e: type(e).__name__
+)
 def test_a_device_works_on_after_an_exception_of_progress(error, threads):
     device, x, launch = long_launch(threads)
 

@@ -14,8 +14,8 @@ from numba.extending import intrinsic
 
 from gpusim.engine.memory.l2 import set_start
 from gpusim.engine.memory.place import target_of
+from gpusim.engine.state import memory as ms
 from gpusim.engine.state.jit import compiled, interpreted_as
-from gpusim.engine.state.memory import LINE_WORDS, P_WAYS
 
 _TO_WRITE, _KEEP, _DATA = 1, 3, 1  # operands of llvm.prefetch
 _HOST_LINE_WORDS = 8
@@ -56,9 +56,9 @@ def prefetch_line(m, sm, line):
     """Start to load the sets in which a request of `sm` for `line` will look."""
     target = target_of(m, sm, line)
     first = set_start(m, target.home_slice, target.set_number)
-    for word in range(0, LINE_WORDS * m[P_WAYS], _HOST_LINE_WORDS):
+    for word in range(0, ms.LINE_WORDS * m[ms.P_WAYS], _HOST_LINE_WORDS):
         prefetch(m, first + word)
     if target.near != target.home:
         first = set_start(m, target.near_slice, target.set_number)
-        for word in range(0, LINE_WORDS * m[P_WAYS], _HOST_LINE_WORDS):
+        for word in range(0, ms.LINE_WORDS * m[ms.P_WAYS], _HOST_LINE_WORDS):
             prefetch(m, first + word)

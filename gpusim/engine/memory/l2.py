@@ -23,53 +23,14 @@ although it can keep as much as that.
 import numpy as np
 
 from gpusim.engine.memory.dram import read_memory, write_memory
+from gpusim.engine.state import memory as ms
 from gpusim.engine.state.address_map import quotient_of, spread
 from gpusim.engine.state.jit import compiled
-from gpusim.engine.state.memory import (
-    AGE_MASK,
-    AGE_SHIFT,
-    CNT_COPY_INVALIDATIONS,
-    CNT_EVICTIONS,
-    CNT_FABRIC_PROBES,
-    CNT_FILL_SECTORS,
-    CNT_HOME_MISS_SECTORS,
-    CNT_MERGE_SECTORS,
-    CNT_PENDING_HIT_SECTORS,
-    COPIED,
-    DIRTY_SHIFT,
-    FIFO,
-    LINE_WORDS,
-    P_DIRTY_AGE,
-    P_DIRTY_WAYS,
-    P_FETCH_SECTORS,
-    P_INDICES,
-    P_LINES,
-    P_MISS,
-    P_NEAR_COPY,
-    P_PARTITIONS,
-    P_PROBES,
-    P_REPLACEMENT,
-    P_SETS,
-    P_WAYS,
-    PASSED,
-    PENDING_SHIFT,
-    PROBES_OF,
-    RANDOM,
-    READY_SHIFT,
-    SECTOR_BYTES,
-    SECTORS_PER_LINE,
-    TAG_SHIFT,
-    TICK_BITS,
-    TICKS,
-    WAYS_MAX,
-    WRITTEN_BITS,
-    WRITTEN_MASK,
-)
 
 FOR_HOME, FOR_COPY, FOR_UPDATE = 0, 1, 2
-_ALL = (1 << SECTORS_PER_LINE) - 1
-_DIRTY, _PENDING = _ALL << DIRTY_SHIFT, _ALL << PENDING_SHIFT
-_BYTES = (1 << WRITTEN_BITS) - 1
+_ALL = (1 << ms.SECTORS_PER_LINE) - 1
+_DIRTY, _PENDING = _ALL << ms.DIRTY_SHIFT, _ALL << ms.PENDING_SHIFT
+_BYTES = (1 << ms.WRITTEN_BITS) - 1
 
 
 @compiled
@@ -81,15 +42,15 @@ def sectors_of(mask):
 @compiled
 def set_start(m, slice_, index):
     """Where the set `index` of a slice starts: its tags, and behind them the other words of its lines."""
-    return m[P_LINES] + (slice_ * m[P_SETS] + index) * m[P_WAYS] * LINE_WORDS
+    return m[ms.P_LINES] + (slice_ * m[ms.P_SETS] + index) * m[ms.P_WAYS] * ms.LINE_WORDS
 
 
 @compiled
 def find(m, first, tag):
     """Entry of the line with `tag` in the set that starts at `first`, -1 if it is not there."""
     found = -1
-    for way in range(m[P_WAYS]):
-        found = max(found, way if m[np.uint64(first + way)] >> TAG_SHIFT == tag else -1)
+    for way in range(m[ms.P_WAYS]):
+        found = max(found, way if m[np.uint64(first + way)] >> ms.TAG_SHIFT == tag else -1)
     return first + found if found >= 0 else -1
 
 
@@ -97,18 +58,18 @@ def find(m, first, tag):
 def use(m, first, entry, age):
     """Make `entry`, now `age` uses old, the most recently used of its set."""
     if age != 0:
-        limit = age << AGE_SHIFT
-        for other in range(np.uint64(first), np.uint64(first + m[P_WAYS])):
-            m[other] += np.int64(m[other] & AGE_MASK < limit) << AGE_SHIFT
-        m[entry] &= ~AGE_MASK
+        limit = age << ms.AGE_SHIFT
+        for other in range(np.uint64(first), np.uint64(first + m[ms.P_WAYS])):
+            m[other] += np.int64(m[other] & ms.AGE_MASK < limit) << ms.AGE_SHIFT
+        m[entry] &= ~ms.AGE_MASK
 
 
 @compiled
 def lookup(m, first, tag):
     """Entry of the line with `tag`, which counts as a use but for "fifo"; -1 if it is not there."""
     entry = find(m, first, tag)
-    if entry >= 0 and m[P_REPLACEMENT] != FIFO:
-        use(m, first, entry, (m[entry] & AGE_MASK) >> AGE_SHIFT)
+    if entry >= 0 and m[ms.P_REPLACEMENT] != ms.FIFO:
+        use(m, first, entry, (m[entry] & ms.AGE_MASK) >> ms.AGE_SHIFT)
     return entry
 
 
@@ -119,17 +80,17 @@ def victim(m, first, tag):
 
     Returns (entry, age of the oldest dirty line, its entry); the age is 0 if no line is dirty.
     """
-    ways = m[P_WAYS]
+    ways = m[ms.P_WAYS]
     oldest, oldest_dirty = 0, 0
     for way in range(ways):
         state = m[np.uint64(first + way)]
-        age = (AGE_MASK | PASSED) if state >> TAG_SHIFT == 0 else state & (AGE_MASK | PASSED)
+        age = (ms.AGE_MASK | ms.PASSED) if state >> ms.TAG_SHIFT == 0 else state & (ms.AGE_MASK | ms.PASSED)
         oldest = max(oldest, age | way)
-        oldest_dirty = max(oldest_dirty, (state & AGE_MASK | way) if state & _DIRTY else 0)
-    entry = first + (oldest & WAYS_MAX)
-    if m[P_REPLACEMENT] == RANDOM and oldest & PASSED == 0:
-        entry = first + spread(m[CNT_EVICTIONS] * ways + tag, ways)
-    return entry, oldest_dirty >> AGE_SHIFT, first + (oldest_dirty & WAYS_MAX)
+        oldest_dirty = max(oldest_dirty, (state & ms.AGE_MASK | way) if state & _DIRTY else 0)
+    entry = first + (oldest & ms.WAYS_MAX)
+    if m[ms.P_REPLACEMENT] == ms.RANDOM and oldest & ms.PASSED == 0:
+        entry = first + spread(m[ms.CNT_EVICTIONS] * ways + tag, ways)
+    return entry, oldest_dirty >> ms.AGE_SHIFT, first + (oldest_dirty & ms.WAYS_MAX)
 
 
 @compiled
@@ -142,16 +103,16 @@ def replace(m, slice_, target, now):
     first = set_start(m, slice_, target.set_number)
     entry, dirty_age, dirty_entry = victim(m, first, target.tag)
     wait = 0
-    age = m[P_WAYS]
-    if m[entry] >> TAG_SHIFT != 0:
-        if dirty_age >= m[P_DIRTY_AGE]:
+    age = m[ms.P_WAYS]
+    if m[entry] >> ms.TAG_SHIFT != 0:
+        if dirty_age >= m[ms.P_DIRTY_AGE]:
             wait = write_back(m, slice_, target.set_number, dirty_entry, now)
-        m[CNT_EVICTIONS] += 1
+        m[ms.CNT_EVICTIONS] += 1
         wait = max(wait, write_back(m, slice_, target.set_number, entry, now))
-        age = (m[entry] & AGE_MASK) >> AGE_SHIFT
+        age = (m[entry] & ms.AGE_MASK) >> ms.AGE_SHIFT
     use(m, first, entry, age)
-    m[entry] = target.tag << TAG_SHIFT
-    m[entry + m[P_WAYS]] = 0
+    m[entry] = target.tag << ms.TAG_SHIFT
+    m[entry + m[ms.P_WAYS]] = 0
     return entry, wait
 
 
@@ -161,13 +122,13 @@ def write_back(m, slice_, set_number, entry, now):
 
     What a sector lacks that was written in part is read first.
     """
-    dirty = (m[entry] >> DIRTY_SHIFT) & _ALL
+    dirty = (m[entry] >> ms.DIRTY_SHIFT) & _ALL
     if dirty == 0:
         return 0
-    quotient = quotient_of(m, set_number, m[entry] >> TAG_SHIFT)
+    quotient = quotient_of(m, set_number, m[entry] >> ms.TAG_SHIFT)
     partial = dirty & ~m[entry] & _ALL
     if partial != 0:
-        m[CNT_MERGE_SECTORS] += sectors_of(partial)
+        m[ms.CNT_MERGE_SECTORS] += sectors_of(partial)
         read_memory(m, slice_, quotient, sectors_of(partial), now)
     m[entry] = (m[entry] | partial) & ~_DIRTY
     return write_memory(m, slice_, quotient, sectors_of(dirty), now)
@@ -177,57 +138,59 @@ def write_back(m, slice_, set_number, entry, now):
 def limit_dirty(m, target, first, now):
     """Write the two oldest dirty lines of a home set back if there are too many; return the wait for room."""
     count = 0
-    for way in range(m[P_WAYS]):
+    for way in range(m[ms.P_WAYS]):
         count += np.int64(m[np.uint64(first + way)] & _DIRTY != 0)
-    if count <= m[P_DIRTY_WAYS]:
+    if count <= m[ms.P_DIRTY_WAYS]:
         return 0
     oldest, second = -1, -1
-    for way in range(m[P_WAYS]):
+    for way in range(m[ms.P_WAYS]):
         state = m[np.uint64(first + way)]
         if state & _DIRTY != 0:
-            aged = state & AGE_MASK | way
+            aged = state & ms.AGE_MASK | way
             if aged > oldest:
                 oldest, second = aged, oldest
             elif aged > second:
                 second = aged
-    wait = write_back(m, target.home_slice, target.set_number, first + (oldest & WAYS_MAX), now)
+    wait = write_back(m, target.home_slice, target.set_number, first + (oldest & ms.WAYS_MAX), now)
     if second >= 0:
-        wait = max(wait, write_back(m, target.home_slice, target.set_number, first + (second & WAYS_MAX), now))
+        wait = max(
+            wait, write_back(m, target.home_slice, target.set_number, first + (second & ms.WAYS_MAX), now)
+        )
     return wait
 
 
 @compiled
 def still_pending(m, entry, sectors, now):
     """How long the `sectors` of a line are still on their way, 0 if they are there; counts them."""
-    pending = (m[entry] >> PENDING_SHIFT) & sectors
+    pending = (m[entry] >> ms.PENDING_SHIFT) & sectors
     if pending == 0:
         return 0
-    wait = (m[entry + m[P_WAYS]] >> READY_SHIFT << TICK_BITS) - now
+    wait = (m[entry + m[ms.P_WAYS]] >> ms.READY_SHIFT << ms.TICK_BITS) - now
     if wait <= 0:
         m[entry] &= ~_PENDING
         return 0
-    m[CNT_PENDING_HIT_SECTORS] += sectors_of(pending)
+    m[ms.CNT_PENDING_HIT_SECTORS] += sectors_of(pending)
     return wait
 
 
 @compiled
 def mark_pending(m, entry, sectors, ready, now):
     """Make `sectors` valid from `ready` on; those of an earlier fill that are still on their way wait with them."""
-    detail = entry + m[P_WAYS]
-    earlier = m[detail] >> READY_SHIFT << TICK_BITS
+    detail = entry + m[ms.P_WAYS]
+    earlier = m[detail] >> ms.READY_SHIFT << ms.TICK_BITS
     if earlier <= now:
         m[entry] &= ~_PENDING
-    m[entry] |= sectors | (sectors << PENDING_SHIFT)
-    ready = (max(earlier, ready) + TICKS - 1) >> TICK_BITS
-    m[detail] = (m[detail] & WRITTEN_MASK) | (ready << READY_SHIFT)
+    m[entry] |= sectors | (sectors << ms.PENDING_SHIFT)
+    ready = (max(earlier, ready) + ms.TICKS - 1) >> ms.TICK_BITS
+    m[detail] = (m[detail] & ms.WRITTEN_MASK) | (ready << ms.READY_SHIFT)
 
 
 @compiled
 def widened(m, missing):
     """Sectors that are fetched if some are missing."""
-    if m[P_FETCH_SECTORS] == 2:
+    if m[ms.P_FETCH_SECTORS] == 2:
         return missing | ((missing & 5) << 1) | ((missing & 10) >> 1)
-    if m[P_FETCH_SECTORS] == 4:
+    if m[ms.P_FETCH_SECTORS] == 4:
         return _ALL
     return missing
 
@@ -244,9 +207,9 @@ def read_home(m, target, sectors, purpose, now):
     if entry < 0:
         entry, wait = replace(m, target.home_slice, target, now)
         # Copies outlive the home line, so a line that comes from memory may still have some.
-        m[entry] |= COPIED | (PASSED if purpose == FOR_COPY else 0)
+        m[entry] |= ms.COPIED | (ms.PASSED if purpose == FOR_COPY else 0)
     elif purpose != FOR_COPY:
-        m[entry] &= ~PASSED
+        m[entry] &= ~ms.PASSED
     valid = m[entry] & _ALL
     present = valid & sectors
     missing = sectors & ~valid
@@ -255,15 +218,15 @@ def read_home(m, target, sectors, purpose, now):
         wait = max(wait, still_pending(m, entry, present, now))
     if missing != 0:
         fetch = widened(m, missing) & ~valid
-        m[CNT_HOME_MISS_SECTORS] += sectors_of(missing)
-        m[CNT_FILL_SECTORS] += sectors_of(fetch)
-        late = m[P_MISS] + read_memory(m, target.home_slice, target.quotient, sectors_of(fetch), now)
+        m[ms.CNT_HOME_MISS_SECTORS] += sectors_of(missing)
+        m[ms.CNT_FILL_SECTORS] += sectors_of(fetch)
+        late = m[ms.P_MISS] + read_memory(m, target.home_slice, target.quotient, sectors_of(fetch), now)
         wait = max(wait, late)
         mark_pending(m, entry, fetch, now + wait, now)
     if purpose == FOR_COPY:
-        m[entry] |= COPIED
+        m[entry] |= ms.COPIED
     elif purpose == FOR_UPDATE:
-        m[entry] |= sectors << DIRTY_SHIFT
+        m[entry] |= sectors << ms.DIRTY_SHIFT
         drop_copies(m, target, target.home, entry, sectors)
     return wait, present, fetch
 
@@ -276,14 +239,14 @@ def write_home(m, target, sectors, sector_bytes, now):
     wait = 0
     if entry < 0:
         entry, wait = replace(m, target.home_slice, target, now)
-        m[entry] |= COPIED
-    m[entry] &= ~PASSED
-    whole = sectors if sector_bytes >= SECTOR_BYTES else add_written(m, entry, sectors, sector_bytes)
+        m[entry] |= ms.COPIED
+    m[entry] &= ~ms.PASSED
+    whole = sectors if sector_bytes >= ms.SECTOR_BYTES else add_written(m, entry, sectors, sector_bytes)
     clean = m[entry] & _DIRTY == 0
-    m[entry] |= whole | (sectors << DIRTY_SHIFT)
+    m[entry] |= whole | (sectors << ms.DIRTY_SHIFT)
     if clean:
-        if spread(target.quotient, PROBES_OF) < m[P_PROBES]:
-            m[CNT_FABRIC_PROBES] += 1
+        if spread(target.quotient, ms.PROBES_OF) < m[ms.P_PROBES]:
+            m[ms.CNT_FABRIC_PROBES] += 1
         wait = max(wait, limit_dirty(m, target, first, now))
     drop_copies(m, target, target.near, entry, sectors)
     return wait
@@ -292,14 +255,14 @@ def write_home(m, target, sectors, sector_bytes, now):
 @compiled
 def add_written(m, entry, sectors, sector_bytes):
     """Count the bytes written to those of `sectors` that are not valid; return the ones that are complete with them."""
-    detail = entry + m[P_WAYS]
+    detail = entry + m[ms.P_WAYS]
     whole = 0
-    for sector in range(SECTORS_PER_LINE):
+    for sector in range(ms.SECTORS_PER_LINE):
         if (sectors & ~m[entry]) >> sector & 1:
-            shift = sector * WRITTEN_BITS
-            written = min((m[detail] >> shift & _BYTES) + sector_bytes, SECTOR_BYTES)
+            shift = sector * ms.WRITTEN_BITS
+            written = min((m[detail] >> shift & _BYTES) + sector_bytes, ms.SECTOR_BYTES)
             m[detail] = m[detail] & ~(_BYTES << shift) | written << shift
-            whole |= (written // SECTOR_BYTES) << sector
+            whole |= (written // ms.SECTOR_BYTES) << sector
     return whole
 
 
@@ -320,21 +283,21 @@ def drop_copies(m, target, writer, entry, sectors):
 
     The note that there may be copies goes once no sector of any is left.
     """
-    if m[entry] & COPIED == 0:
+    if m[entry] & ms.COPIED == 0:
         return
     left = 0
-    if m[P_NEAR_COPY] != 0:
-        for partition in range(m[P_PARTITIONS]):
+    if m[ms.P_NEAR_COPY] != 0:
+        for partition in range(m[ms.P_PARTITIONS]):
             if partition == target.home:
                 continue
-            other = target.home_slice + (partition - target.home) * m[P_INDICES]
+            other = target.home_slice + (partition - target.home) * m[ms.P_INDICES]
             copy = find(m, set_start(m, other, target.set_number), target.tag)
             if partition == writer:
                 left = _ALL
             elif copy >= 0:
                 if m[copy] & sectors:
-                    m[CNT_COPY_INVALIDATIONS] += 1
-                m[copy] &= ~(sectors | (sectors << PENDING_SHIFT))
+                    m[ms.CNT_COPY_INVALIDATIONS] += 1
+                m[copy] &= ~(sectors | (sectors << ms.PENDING_SHIFT))
                 left |= m[copy] & _ALL
     if left == 0:
-        m[entry] &= ~COPIED
+        m[entry] &= ~ms.COPIED

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusim.config.models import GPUConfig
+from gpusim.engine.state import memory as ms
 from gpusim.engine.state.address_map import locate, set_and_tag
 from gpusim.engine.state.jit import compiled
-from gpusim.engine.state.memory import P_INDICES, P_PLACES
 
 _PARTITION_SHIFT, _PORT_SHIFT, _MASK = 16, 32, 0xFFFF
 
@@ -38,19 +38,19 @@ class Target(NamedTuple):
 @compiled
 def gpc_of(m, sm):
     """GPC of an SM."""
-    return m[m[P_PLACES] + sm] & _MASK
+    return m[m[ms.P_PLACES] + sm] & _MASK
 
 
 @compiled
 def partition_of(m, sm):
     """Partition of L2 that an SM asks."""
-    return m[m[P_PLACES] + sm] >> _PARTITION_SHIFT & _MASK
+    return m[m[ms.P_PLACES] + sm] >> _PARTITION_SHIFT & _MASK
 
 
 @compiled
 def port_of(m, sm):
     """Port of the crossbar that an SM shares with the others of its TPC."""
-    return m[m[P_PLACES] + sm] >> _PORT_SHIFT
+    return m[m[ms.P_PLACES] + sm] >> _PORT_SHIFT
 
 
 @compiled
@@ -59,7 +59,9 @@ def target_of(m, sm, line):
     home, index, quotient = locate(m, line)
     near = partition_of(m, sm)
     set_number, tag = set_and_tag(m, home, quotient)
-    return Target(near, home, near * m[P_INDICES] + index, home * m[P_INDICES] + index, set_number, tag, quotient)
+    return Target(
+        near, home, near * m[ms.P_INDICES] + index, home * m[ms.P_INDICES] + index, set_number, tag, quotient
+    )
 
 
 def _runs(config: GPUConfig, n_sms: int) -> tuple[list[tuple[int, list[int]]], int]:
@@ -69,7 +71,9 @@ def _runs(config: GPUConfig, n_sms: int) -> tuple[list[tuple[int, list[int]]], i
     if len(gpcs) != tpcs or max(gpcs) >= config.sm.gpcs:
         gpcs = tuple(tpc % config.sm.gpcs for tpc in range(tpcs))
         return [(gpc, [tpc]) for tpc, gpc in enumerate(gpcs)], config.crossbar.sms_per_port
-    return [(gpc, list(run)) for gpc, run in groupby(range(tpcs), gpcs.__getitem__)], config.crossbar.sms_per_port
+    return [
+        (gpc, list(run)) for gpc, run in groupby(range(tpcs), gpcs.__getitem__)
+    ], config.crossbar.sms_per_port
 
 
 def places(config: GPUConfig, n_sms: int, blocks: int) -> list[int]:
