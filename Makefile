@@ -14,7 +14,7 @@ endif
 LOCKED := $(VENV)/.locked-$(notdir $(PYTHON))
 INSTALLED := $(VENV)/.installed-$(notdir $(PYTHON))
 
-.PHONY: help demo test lint coverage lock clean distclean
+.PHONY: help demo test lint coverage bounds lock clean distclean
 .DEFAULT_GOAL := help
 
 help:  ## print this list
@@ -36,6 +36,13 @@ lint: $(INSTALLED)  ## set up, check style and types
 
 coverage: $(INSTALLED)  ## set up, measure which branches of isa and of the executors the tests take
 	$(BIN)/python tests/measure_branches.py
+
+# What runs the most kernels: bundled programs, recorded corpora, checks, CUDA C++, asynchronous copies, matrices.
+BOUNDS := bounds corpus numba_corpus cuda_kernels checks async_copy tensor_copy cluster group_matrix matrix_replay \
+	simulate memory_system free_configurations
+bounds: $(INSTALLED)  ## set up, run all kernels of the tests with every index of the engine checked
+	GPUSIM_BOUNDS_CHECK=1 $(BIN)/python -m pytest --timeout=3600 --numprocesses=$(WORKERS) --dist=loadfile \
+		$(BOUNDS:%=tests/gpusim/test_%.py)
 
 lock:  ## renew requirements.lock from pyproject.toml (LOCK_ARGS=--upgrade for newer versions)
 	$(PYTHON) -m venv $(VENV)-lock

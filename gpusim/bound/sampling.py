@@ -47,23 +47,17 @@ class ChosenBlocks(Device):
     def __init__(self, config: GPUConfig, grid: Dim3, chosen: Sequence[int]):
         super().__init__(config)
         self._grid = grid
-        self._chosen: Sequence[int] | None = chosen
+        self._chosen = chosen
 
     def submit(self, state: L.State, blocks: int, *args: Any, **kwargs: Any) -> Any:
-        return super().submit(state, len(self._chosen or ()), *args, **kwargs)
+        return super().submit(state, len(self._chosen), *args, **kwargs)
 
-    def _advance_sms(self, state: L.State, now: int, until: int) -> int:
-        if self._chosen is not None:
-            self._rename(state, self._chosen)
-            self._chosen = None
-        return super()._advance_sms(state, now, until)
-
-    def _rename(self, state: L.State, chosen: Sequence[int]) -> None:
+    def filled(self, state: L.State) -> None:
         across, down, _ = self._grid
         for block in state.block[:, 0]:
             if block[L.B_STATE] == 0:
                 raise AssertionError("a chosen block has no SM")
-            number = chosen[int(block[L.B_NUMBER])]
+            number = self._chosen[int(block[L.B_NUMBER])]
             block[L.B_NUMBER] = number
             block[L.B_X] = number % across
             block[L.B_Y] = number // across % down

@@ -338,8 +338,15 @@ class L2(Section):
     gpc_partitions: tuple[Annotated[int, Field(ge=0)], ...] = _doc(
         "partition that the SMs of each GPC ask; for any other number of GPCs than are listed they alternate"
     )
+    home_address_bits: tuple[Annotated[int, Field(ge=12, le=43)], ...] = _doc(
+        "bits of an address, 4 KB or more, whose parity says which of two partitions is its home; of any other number "
+        "of partitions they take turns"
+    )
     slices: Count = _doc("slices of all partitions together")
     ways: Annotated[int, Field(gt=0, le=63)] = _doc("ways of a set")
+    set_run: Annotated[float, Field(gt=0, le=1)] = _doc(
+        "share of the sets that a run of a slice's lines fills, one after the other; the next run begins at any set"
+    )
     dirty_ways: Annotated[int, Field(gt=0, le=63)] = _doc(
         "lines of a set that may hold what memory does not; one more, and the two oldest are written back"
     )
@@ -350,6 +357,8 @@ class L2(Section):
         "what other work has left in a flushed cache to be written back; the oldest line of its sets"
     )
     launch_bytes: Cycles = _doc("what a launch reads from memory besides its code, its constants and its data")
+    launch_code_bytes: Count = _doc("a launch reads its code in pieces of this size")
+    launch_hit_bytes: Cycles = _doc("what crosses between partitions for a launch, besides, and is in L2 already")
     write_probes: Annotated[float, Field(ge=0, le=1)] = _doc(
         "requests between partitions for each line that is written, besides the writes themselves"
     )

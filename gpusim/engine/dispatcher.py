@@ -3,7 +3,7 @@
 First blocks go out one per `launch.fill_interval_cycles` over the whole GPU, one to each SM, then a second, and so on,
 as fast as SMs start them. The ends of blocks are taken note of one per `launch.block_interval_cycles`, and each makes
 room for the next block; the grid is done when the last end has been. Decisions are taken between lookahead windows, in
-order of time.
+order of time. What occupancy has promised is there, or a RuntimeError says which slots ran out.
 """
 
 import numpy as np
@@ -37,6 +37,8 @@ def start_block(st, grid, sm, slot, x, y, z, time):
     grid[G_NEXT] += 1
     grid[G_RUNNING] += 1
     b = st.block[sm, slot]
+    if b[L.B_STATE] != 0:
+        raise RuntimeError("block slots ran out: a block was given one that is taken")
     b[:] = 0
     b[L.B_STATE] = 1
     b[L.B_NUMBER] = x + par[L.P_GRID_X] * (y + par[L.P_GRID_Y] * z)
@@ -78,8 +80,10 @@ def start_warp(st, grid, sm, q, block, index, time):
     parts = par[L.P_SUB_PARTITIONS]
     slots = par[L.P_WARP_SLOTS]
     slot = 0
-    while st.warp[(sm * slots + slot) * parts + q % parts, L.W_STATE] != L.FREE:
+    while slot < slots and st.warp[(sm * slots + slot) * parts + q % parts, L.W_STATE] != L.FREE:
         slot += 1
+    if slot == slots:
+        raise RuntimeError("warp slots ran out: a sub-partition has none for a block's next warp")
     w = (sm * slots + slot) * parts + q % parts
     start_lanes(st, w, grid, block, index, time)
     grid[G_AGE] += 1

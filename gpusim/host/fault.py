@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.engine.device import Grid
 from gpusim.engine.dispatcher import G_NEXT, G_RUNNING, G_TOTAL
+from gpusim.engine.grid import Grid
 from gpusim.engine.host_calls import sm_of
 from gpusim.engine.sm.shadow import ATOMIC, LANE_BIT, PC_BIT, READ, WARP_BIT, WRITE
 from gpusim.engine.sm.space import WINDOW_BYTES

@@ -10,8 +10,9 @@ from functools import partial
 import numpy as np
 
 from gpusim.config import GPUConfig
-from gpusim.engine.device import CyclesUsedUp, Device, HostRefused, MachineStopped, NothingMoves
+from gpusim.engine.device import Device
 from gpusim.engine.dispatcher import G_FIELDS
+from gpusim.engine.grid import CyclesUsedUp, MachineStopped, NothingMoves
 from gpusim.engine.machine import build_state, constant_banks
 from gpusim.engine.parameters import VECTOR_BYTES, Memories, parameters
 from gpusim.engine.retime import changes, retimed
@@ -132,8 +133,6 @@ def run_launch(
         cycles = device.wait(grid)
     except MachineStopped as stopped:
         raise fault(state, stopped.sm, program, launch, memory) from None
-    except HostRefused as refused:
-        raise refused.error from None
     except CyclesUsedUp:
         raise out_of_cycles(grid, program, launch, max_cycles) from None
     except NothingMoves:

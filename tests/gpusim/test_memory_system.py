@@ -13,10 +13,13 @@ from hypothesis import strategies as st
 from numba import njit
 
 from gpusim.config import load_config
+from gpusim.engine.memory.dram import write_memory
 from gpusim.engine.memory.place import first_blocks, gpc_of, partition_of, port_of
+from gpusim.engine.memory.request_coalescer import entry_of, join, note
 from gpusim.engine.memory.system import MemorySystem, process_window, sort_window
 from gpusim.engine.state import memory as s
 from gpusim.engine.state.address_map import locate, map_lines, quotient_of, set_and_tag
+from gpusim.errors import LaunchError
 
 SMS = 132
 GHZ = 1.98
@@ -846,3 +849,41 @@ def test_a_fresh_and_a_reset_system_agree():
     stream(bench, [s.KIND_READ, s.KIND_WRITE], 2)
     bench.system.reset()
     assert (bench.system.state == fresh.system.state).all()
+
+
+# --- queues that run out ---------------------------------------------------------------------------------------------
+def test_a_window_needs_a_row_of_the_order_for_each_request():
+    bench, req = Bench(n_sms=2), np.zeros((2, 3, s.REQ_FIELDS), np.int64)
+    with pytest.raises(ValueError, match="more requests than `order` has rows"):
+        process_window(bench.system.state, req, np.array([3, 2]), np.zeros((4, 2), np.int64))
+    assert process_window(bench.system.state, req, np.array([3, 2]), np.zeros((5, 2), np.int64)) == 5
+
+
+def test_a_channel_takes_two_batches_of_writes_and_then_pushes_back():
+    bench = Bench()
+    entries, burst = bench.config.dram.write_drain_entries, bench.system.state[s.P_BURST]
+    waits = [write_memory(bench.system.state, 0, 0, 1, 0) for _ in range(4 * entries)]
+    assert not any(waits[: 2 * entries - 1]) and waits[-1] >= 2 * entries * burst
+    assert waits == sorted(waits)
+
+
+def test_two_lines_of_one_entry_of_the_request_coalescer_displace_each_other():
+    state = Bench(l2__coalesced_reads=4).system.state
+    line = 1 << 20
+    other = next(n for n in range(line + 1, line + 10_000_000) if entry_of(state, 0, n) == entry_of(state, 0, line))
+    note(state, 0, line, 1, 0, 1 << 30)
+    assert [join(state, 0, line, 1, 10) > 0 for _ in range(4)] == [True, True, True, False]
+    note(state, 0, line, 1, 0, 1 << 30)
+    note(state, 0, other, 1, 0, 1 << 30)
+    assert join(state, 0, line, 1, 10) == -1 and join(state, 0, other, 1, 10) > 0
+
+
+def test_a_launch_has_so_many_arrays_and_links_on_other_gpus():
+    system = Bench().system
+    row = (1 << 30, 128, 1000.0, 200.0, 0, 1)
+    system.set_peers([row] * s.PEERS_MOST)
+    with pytest.raises(LaunchError, match="33 arrays on other GPUs"):
+        system.set_peers([row] * (s.PEERS_MOST + 1))
+    system.set_peers([(*row[:4], s.PEERS_MOST - 1, s.PEERS_MOST - 1)])
+    with pytest.raises(LaunchError, match="over 33 links"):
+        system.set_peers([(*row[:4], 0, s.PEERS_MOST)])

@@ -6,25 +6,9 @@ what counts, and the others drain meanwhile. It also keeps a reply that comes la
 earlier ones.
 """
 
-
 from gpusim.engine.memory.place import port_of
+from gpusim.engine.state import memory as ms
 from gpusim.engine.state.jit import compiled
-from gpusim.engine.state.memory import (
-    P_ATOMIC_UNITS,
-    P_FABRIC,
-    P_FABRIC_SECTOR,
-    P_HEADER_BYTES,
-    P_PORT_REPLY_SECTOR,
-    P_REPLY_PORTS,
-    P_REQUEST_BYTE,
-    P_REQUEST_PORTS,
-    P_SLICE_LOOKUP,
-    P_SLICE_QUEUES,
-    P_SLICE_SECTOR,
-    P_SLICE_SECTORS,
-    P_SM_PORTS,
-    P_SM_REPLY_SECTOR,
-)
 
 
 @compiled
@@ -38,31 +22,33 @@ def book(free_at, resource, now, occupancy):
 @compiled
 def book_request(m, sm, payload_bytes, now):
     """Send a request with its data from an SM to its own partition; return the wait."""
-    port = m[P_REQUEST_PORTS] + port_of(m, sm)
-    return book(m, port, now, (m[P_HEADER_BYTES] + payload_bytes) * m[P_REQUEST_BYTE])
+    port = m[ms.P_REQUEST_PORTS] + port_of(m, sm)
+    return book(m, port, now, (m[ms.P_HEADER_BYTES] + payload_bytes) * m[ms.P_REQUEST_BYTE])
 
 
 @compiled
 def book_slice(m, slice_, sectors, now):
     """Look a request up in a slice and move `sectors` sectors of its data array; return the wait."""
-    m[m[P_SLICE_SECTORS] + slice_] += sectors
-    return book(m, m[P_SLICE_QUEUES] + slice_, now, max(m[P_SLICE_LOOKUP], sectors * m[P_SLICE_SECTOR]))
+    m[m[ms.P_SLICE_SECTORS] + slice_] += sectors
+    return book(
+        m, m[ms.P_SLICE_QUEUES] + slice_, now, max(m[ms.P_SLICE_LOOKUP], sectors * m[ms.P_SLICE_SECTOR])
+    )
 
 
 @compiled
 def book_fabric(m, source_partition, sectors, now):
     """Move `sectors` sectors out of a partition over the fabric; return the wait."""
-    return book(m, m[P_FABRIC] + source_partition, now, sectors * m[P_FABRIC_SECTOR])
+    return book(m, m[ms.P_FABRIC] + source_partition, now, sectors * m[ms.P_FABRIC_SECTOR])
 
 
 @compiled
 def book_atomic(m, slice_, cost, now):
     """Take a slice's atomic unit; return the wait."""
-    return book(m, m[P_ATOMIC_UNITS] + slice_, now, cost)
+    return book(m, m[ms.P_ATOMIC_UNITS] + slice_, now, cost)
 
 
 @compiled
 def book_reply(m, sm, sectors, now):
     """Bring `sectors` sectors to an SM, through the port it shares and its own; return the wait."""
-    shared = book(m, m[P_REPLY_PORTS] + port_of(m, sm), now, sectors * m[P_PORT_REPLY_SECTOR])
-    return max(shared, book(m, m[P_SM_PORTS] + sm, now, sectors * m[P_SM_REPLY_SECTOR]))
+    shared = book(m, m[ms.P_REPLY_PORTS] + port_of(m, sm), now, sectors * m[ms.P_PORT_REPLY_SECTOR])
+    return max(shared, book(m, m[ms.P_SM_PORTS] + sm, now, sectors * m[ms.P_SM_REPLY_SECTOR]))

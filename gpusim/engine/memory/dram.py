@@ -5,41 +5,9 @@ for its bank leaves the bus to others, as a scheduler that reorders does. Banks 
 at its own time: an H200 delays one load in eight by up to 540 cycles, evenly spread, however idle it is.
 """
 
-from gpusim.engine.state.address_map import memory_location
+from gpusim.engine.state import memory as ms
+from gpusim.engine.state.address_map import GOLDEN, memory_location
 from gpusim.engine.state.jit import compiled
-from gpusim.engine.state.memory import (
-    BANK_ACTIVATE_AT,
-    BANK_COLUMN_AT,
-    BANK_ROW,
-    BANK_WORDS,
-    CHANNEL_FREE,
-    CHANNEL_QUEUED,
-    CHANNEL_SECTORS,
-    CHANNEL_WORDS,
-    CHANNEL_WRITING,
-    CNT_DRAINS,
-    CNT_ROW_CONFLICTS,
-    CNT_ROW_HITS,
-    CNT_ROW_OPENS,
-    CNT_WRITEBACK_SECTORS,
-    P_ACTIVATE,
-    P_BANK_STATES,
-    P_BANKS,
-    P_BURST,
-    P_CHANNEL_STATES,
-    P_DRAIN_SECTORS,
-    P_PRECHARGE,
-    P_READ_TO_WRITE,
-    P_REFRESH,
-    P_REFRESH_CHANNELS,
-    P_REFRESH_INTERVAL,
-    P_ROW_CYCLE,
-    P_ROW_IDLE,
-    P_WRITE_SLACK,
-    P_WRITE_TO_READ,
-)
-
-_GOLDEN = 0x9E3779B1  # 2^32 / golden ratio: spreads the banks' refreshes over the interval
 
 
 @compiled
@@ -49,10 +17,11 @@ def refreshed(m, bank, now):
     H200: the lines of a kilobyte, which lie in two slices, are late together two times in three, those of a slice
     always, and those of different kilobytes as if they had nothing to do with each other.
     """
-    interval = m[P_REFRESH_INTERVAL]
-    bank = bank // (m[P_REFRESH_CHANNELS] * m[P_BANKS]) * m[P_BANKS] + bank % m[P_BANKS]
-    since = (now + (bank * _GOLDEN & 0xFFFFFFFF) * (interval >> 16) // (1 << 16)) % interval
-    return now + max(m[P_REFRESH] - since, 0)
+    interval = m[ms.P_REFRESH_INTERVAL]
+    bank = bank // (m[ms.P_REFRESH_CHANNELS] * m[ms.P_BANKS]) * m[ms.P_BANKS] + bank % m[ms.P_BANKS]
+    # The golden ratio spreads the banks' refreshes over the interval.
+    since = (now + (bank * GOLDEN & 0xFFFFFFFF) * (interval >> 16) // (1 << 16)) % interval
+    return now + max(m[ms.P_REFRESH] - since, 0)
 
 
 @compiled
@@ -62,25 +31,25 @@ def bank_access(m, bank, row, now, bus_time):
     An open row costs nothing, an idle bank the activation, another open row the precharge too; two activations of a
     bank are a row cycle apart. A bank that has been idle for `row_idle_cycles` has closed its row.
     """
-    b = m[P_BANK_STATES] + bank * BANK_WORDS
+    b = m[ms.P_BANK_STATES] + bank * ms.BANK_WORDS
     now = refreshed(m, bank, now)
-    column = m[b + BANK_COLUMN_AT]
-    awake = now - column <= m[P_ROW_IDLE]
-    if awake and m[b + BANK_ROW] == row + 1:
-        m[CNT_ROW_HITS] += 1
+    column = m[b + ms.BANK_COLUMN_AT]
+    awake = now - column <= m[ms.P_ROW_IDLE]
+    if awake and m[b + ms.BANK_ROW] == row + 1:
+        m[ms.CNT_ROW_HITS] += 1
         column = max(column, now)
     else:
         start = now
-        if awake and m[b + BANK_ROW] != 0:
-            m[CNT_ROW_CONFLICTS] += 1
-            start = max(column, now) + m[P_PRECHARGE]
+        if awake and m[b + ms.BANK_ROW] != 0:
+            m[ms.CNT_ROW_CONFLICTS] += 1
+            start = max(column, now) + m[ms.P_PRECHARGE]
         else:
-            m[CNT_ROW_OPENS] += 1
-        start = max(start, m[b + BANK_ACTIVATE_AT])
-        m[b + BANK_ACTIVATE_AT] = start + m[P_ROW_CYCLE]
-        m[b + BANK_ROW] = row + 1
-        column = start + m[P_ACTIVATE]
-    m[b + BANK_COLUMN_AT] = column + bus_time
+            m[ms.CNT_ROW_OPENS] += 1
+        start = max(start, m[b + ms.BANK_ACTIVATE_AT])
+        m[b + ms.BANK_ACTIVATE_AT] = start + m[ms.P_ROW_CYCLE]
+        m[b + ms.BANK_ROW] = row + 1
+        column = start + m[ms.P_ACTIVATE]
+    m[b + ms.BANK_COLUMN_AT] = column + bus_time
     return column
 
 
@@ -88,16 +57,16 @@ def bank_access(m, bank, row, now, bus_time):
 def read_memory(m, slice_, quotient, sectors, now):
     """Read sectors of a line at `now`; return the ticks it takes longer than from an open row over an idle bus."""
     channel, bank, row = memory_location(m, slice_, quotient)
-    bus_time = sectors * m[P_BURST]
+    bus_time = sectors * m[ms.P_BURST]
     column = bank_access(m, bank, row, now, bus_time)
-    c = m[P_CHANNEL_STATES] + channel * CHANNEL_WORDS
-    m[c + CHANNEL_SECTORS] += sectors
-    free = m[c + CHANNEL_FREE]
-    if m[c + CHANNEL_WRITING] != 0:
-        m[c + CHANNEL_WRITING] = 0
-        free += m[P_WRITE_TO_READ]
+    c = m[ms.P_CHANNEL_STATES] + channel * ms.CHANNEL_WORDS
+    m[c + ms.CHANNEL_SECTORS] += sectors
+    free = m[c + ms.CHANNEL_FREE]
+    if m[c + ms.CHANNEL_WRITING] != 0:
+        m[c + ms.CHANNEL_WRITING] = 0
+        free += m[ms.P_WRITE_TO_READ]
     free = max(free, now)
-    m[c + CHANNEL_FREE] = free + bus_time
+    m[c + ms.CHANNEL_FREE] = free + bus_time
     return max(free, column) - now
 
 
@@ -108,17 +77,17 @@ def write_memory(m, slice_, quotient, sectors, now):
     A full batch takes the bus at once, with the turn of the bus if reads came before it.
     """
     channel, bank, row = memory_location(m, slice_, quotient)
-    bank_access(m, bank, row, now, sectors * m[P_BURST])
-    m[CNT_WRITEBACK_SECTORS] += sectors
-    c = m[P_CHANNEL_STATES] + channel * CHANNEL_WORDS
-    m[c + CHANNEL_SECTORS] += sectors
-    m[c + CHANNEL_QUEUED] += sectors
-    if m[c + CHANNEL_QUEUED] >= m[P_DRAIN_SECTORS]:
-        free = m[c + CHANNEL_FREE]
-        if m[c + CHANNEL_WRITING] == 0:
-            m[c + CHANNEL_WRITING] = 1
-            free += m[P_READ_TO_WRITE]
-        m[c + CHANNEL_FREE] = max(free, now) + m[c + CHANNEL_QUEUED] * m[P_BURST]
-        m[c + CHANNEL_QUEUED] = 0
-        m[CNT_DRAINS] += 1
-    return max(m[c + CHANNEL_FREE] - now - m[P_WRITE_SLACK], 0)
+    bank_access(m, bank, row, now, sectors * m[ms.P_BURST])
+    m[ms.CNT_WRITEBACK_SECTORS] += sectors
+    c = m[ms.P_CHANNEL_STATES] + channel * ms.CHANNEL_WORDS
+    m[c + ms.CHANNEL_SECTORS] += sectors
+    m[c + ms.CHANNEL_QUEUED] += sectors
+    if m[c + ms.CHANNEL_QUEUED] >= m[ms.P_DRAIN_SECTORS]:
+        free = m[c + ms.CHANNEL_FREE]
+        if m[c + ms.CHANNEL_WRITING] == 0:
+            m[c + ms.CHANNEL_WRITING] = 1
+            free += m[ms.P_READ_TO_WRITE]
+        m[c + ms.CHANNEL_FREE] = max(free, now) + m[c + ms.CHANNEL_QUEUED] * m[ms.P_BURST]
+        m[c + ms.CHANNEL_QUEUED] = 0
+        m[ms.CNT_DRAINS] += 1
+    return max(m[c + ms.CHANNEL_FREE] - now - m[ms.P_WRITE_SLACK], 0)

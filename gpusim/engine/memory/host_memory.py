@@ -13,10 +13,9 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from gpusim.engine.memory.l2 import set_start
-from gpusim.engine.memory.place import partition_of
-from gpusim.engine.state.address_map import locate, set_and_tag
+from gpusim.engine.memory.place import target_of
+from gpusim.engine.state import memory as ms
 from gpusim.engine.state.jit import compiled, interpreted_as
-from gpusim.engine.state.memory import P_INDICES, P_WAYS
 
 _TO_WRITE, _KEEP, _DATA = 1, 3, 1  # operands of llvm.prefetch
 _HOST_LINE_WORDS = 8
@@ -55,13 +54,11 @@ def borrowed(typing: Any, array: Any) -> Any:
 @compiled
 def prefetch_line(m, sm, line):
     """Start to load the sets in which a request of `sm` for `line` will look."""
-    home, index, quotient = locate(m, line)
-    row, _ = set_and_tag(m, home, quotient)
-    near = partition_of(m, sm)
-    first = set_start(m, home * m[P_INDICES] + index, row)
-    for word in range(0, 2 * m[P_WAYS], _HOST_LINE_WORDS):
+    target = target_of(m, sm, line)
+    first = set_start(m, target.home_slice, target.set_number)
+    for word in range(0, ms.LINE_WORDS * m[ms.P_WAYS], _HOST_LINE_WORDS):
         prefetch(m, first + word)
-    if near != home:
-        first = set_start(m, near * m[P_INDICES] + index, row)
-        for word in range(0, 2 * m[P_WAYS], _HOST_LINE_WORDS):
+    if target.near != target.home:
+        first = set_start(m, target.near_slice, target.set_number)
+        for word in range(0, ms.LINE_WORDS * m[ms.P_WAYS], _HOST_LINE_WORDS):
             prefetch(m, first + word)

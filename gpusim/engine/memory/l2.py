@@ -23,52 +23,14 @@ although it can keep as much as that.
 import numpy as np
 
 from gpusim.engine.memory.dram import read_memory, write_memory
-from gpusim.engine.state.address_map import quotient_of, set_and_tag, spread
+from gpusim.engine.state import memory as ms
+from gpusim.engine.state.address_map import quotient_of, spread
 from gpusim.engine.state.jit import compiled
-from gpusim.engine.state.memory import (
-    AGE_MASK,
-    AGE_SHIFT,
-    CNT_COPY_INVALIDATIONS,
-    CNT_EVICTIONS,
-    CNT_FABRIC_PROBES,
-    CNT_FILL_SECTORS,
-    CNT_HOME_MISS_SECTORS,
-    CNT_MERGE_SECTORS,
-    CNT_PENDING_HIT_SECTORS,
-    COPIED,
-    DIRTY_SHIFT,
-    FIFO,
-    LINE_WORDS,
-    P_DIRTY_AGE,
-    P_DIRTY_WAYS,
-    P_FETCH_SECTORS,
-    P_INDICES,
-    P_LINES,
-    P_MISS,
-    P_NEAR_COPY,
-    P_PARTITIONS,
-    P_PROBES,
-    P_REPLACEMENT,
-    P_SETS,
-    P_WAYS,
-    PASSED,
-    PENDING_SHIFT,
-    PROBE_PARTS,
-    RANDOM,
-    READY_SHIFT,
-    SECTOR_BYTES,
-    SECTORS_PER_LINE,
-    TAG_SHIFT,
-    TICK_BITS,
-    TICKS,
-    WAYS_MAX,
-    WRITTEN_BITS,
-    WRITTEN_MASK,
-)
 
 FOR_HOME, FOR_COPY, FOR_UPDATE = 0, 1, 2
-_ALL = (1 << SECTORS_PER_LINE) - 1
-_BYTES = (1 << WRITTEN_BITS) - 1
+_ALL = (1 << ms.SECTORS_PER_LINE) - 1
+_DIRTY, _PENDING = _ALL << ms.DIRTY_SHIFT, _ALL << ms.PENDING_SHIFT
+_BYTES = (1 << ms.WRITTEN_BITS) - 1
 
 
 @compiled
@@ -80,15 +42,15 @@ def sectors_of(mask):
 @compiled
 def set_start(m, slice_, index):
     """Where the set `index` of a slice starts: its tags, and behind them the other words of its lines."""
-    return m[P_LINES] + (slice_ * m[P_SETS] + index) * m[P_WAYS] * LINE_WORDS
+    return m[ms.P_LINES] + (slice_ * m[ms.P_SETS] + index) * m[ms.P_WAYS] * ms.LINE_WORDS
 
 
 @compiled
 def find(m, first, tag):
     """Entry of the line with `tag` in the set that starts at `first`, -1 if it is not there."""
     found = -1
-    for way in range(m[P_WAYS]):
-        found = max(found, way if m[np.uint64(first + way)] >> TAG_SHIFT == tag else -1)
+    for way in range(m[ms.P_WAYS]):
+        found = max(found, way if m[np.uint64(first + way)] >> ms.TAG_SHIFT == tag else -1)
     return first + found if found >= 0 else -1
 
 
@@ -96,147 +58,158 @@ def find(m, first, tag):
 def use(m, first, entry, age):
     """Make `entry`, now `age` uses old, the most recently used of its set."""
     if age != 0:
-        limit = age << AGE_SHIFT
-        for other in range(np.uint64(first), np.uint64(first + m[P_WAYS])):
-            m[other] += np.int64(m[other] & AGE_MASK < limit) << AGE_SHIFT
-        m[entry] &= ~AGE_MASK
+        limit = age << ms.AGE_SHIFT
+        for other in range(np.uint64(first), np.uint64(first + m[ms.P_WAYS])):
+            m[other] += np.int64(m[other] & ms.AGE_MASK < limit) << ms.AGE_SHIFT
+        m[entry] &= ~ms.AGE_MASK
 
 
 @compiled
 def lookup(m, first, tag):
     """Entry of the line with `tag`, which counts as a use but for "fifo"; -1 if it is not there."""
     entry = find(m, first, tag)
-    if entry >= 0 and m[P_REPLACEMENT] != FIFO:
-        use(m, first, entry, (m[entry] & AGE_MASK) >> AGE_SHIFT)
+    if entry >= 0 and m[ms.P_REPLACEMENT] != ms.FIFO:
+        use(m, first, entry, (m[entry] & ms.AGE_MASK) >> ms.AGE_SHIFT)
     return entry
 
 
 @compiled
-def replace(m, slice_, index, first, tag, now):
-    """Give an entry of a set to `tag`: an empty one, else the oldest that only passed through, else the oldest.
+def victim(m, first, tag):
+    """What goes of the set that starts at `first`: an empty entry, else the oldest line that only passed through, else
+    the oldest. That is the one used least recently or, for "fifo", the first that came; "random" takes any for it.
 
-    The oldest is the one used least recently or, for "fifo", the first that came; "random" takes any for it.
+    Returns (entry, age of the oldest dirty line, its entry); the age is 0 if no line is dirty.
+    """
+    ways = m[ms.P_WAYS]
+    oldest, oldest_dirty = 0, 0
+    for way in range(ways):
+        state = m[np.uint64(first + way)]
+        age = (ms.AGE_MASK | ms.PASSED) if state >> ms.TAG_SHIFT == 0 else state & (ms.AGE_MASK | ms.PASSED)
+        oldest = max(oldest, age | way)
+        oldest_dirty = max(oldest_dirty, (state & ms.AGE_MASK | way) if state & _DIRTY else 0)
+    entry = first + (oldest & ms.WAYS_MAX)
+    if m[ms.P_REPLACEMENT] == ms.RANDOM and oldest & ms.PASSED == 0:
+        entry = first + spread(m[ms.CNT_EVICTIONS] * ways + tag, ways)
+    return entry, oldest_dirty >> ms.AGE_SHIFT, first + (oldest_dirty & ms.WAYS_MAX)
+
+
+@compiled
+def replace(m, slice_, target, now):
+    """Give an entry of the target's set in a slice to its tag.
 
     An old dirty line of a full set is written back at the same time, and stays.
     Returns (entry, ticks to wait until there is room to write the old line back).
     """
-    ways = m[P_WAYS]
-    oldest, oldest_dirty = 0, 0
-    for way in range(ways):
-        state = m[np.uint64(first + way)]
-        age = (AGE_MASK | PASSED) if state >> TAG_SHIFT == 0 else state & (AGE_MASK | PASSED)
-        oldest = max(oldest, age | way)
-        oldest_dirty = max(oldest_dirty, (state & AGE_MASK | way) if state & _ALL << DIRTY_SHIFT else 0)
-    entry = first + (oldest & WAYS_MAX)
-    if m[P_REPLACEMENT] == RANDOM and oldest & PASSED == 0:
-        entry = first + spread(m[CNT_EVICTIONS] * ways + tag, ways)
+    first = set_start(m, slice_, target.set_number)
+    entry, dirty_age, dirty_entry = victim(m, first, target.tag)
     wait = 0
-    old = m[entry]
-    if old >> TAG_SHIFT != 0 and oldest_dirty >> AGE_SHIFT >= m[P_DIRTY_AGE]:
-        wait = write_back(m, slice_, index, first + (oldest_dirty & WAYS_MAX), now)
-        old = m[entry]
-    if old >> TAG_SHIFT != 0:
-        m[CNT_EVICTIONS] += 1
-        wait = max(wait, write_back(m, slice_, index, entry, now))
-    use(m, first, entry, (old & AGE_MASK) >> AGE_SHIFT if old >> TAG_SHIFT != 0 else ways)
-    m[entry] = tag << TAG_SHIFT
-    m[entry + ways] = 0
+    age = m[ms.P_WAYS]
+    if m[entry] >> ms.TAG_SHIFT != 0:
+        if dirty_age >= m[ms.P_DIRTY_AGE]:
+            wait = write_back(m, slice_, target.set_number, dirty_entry, now)
+        m[ms.CNT_EVICTIONS] += 1
+        wait = max(wait, write_back(m, slice_, target.set_number, entry, now))
+        age = (m[entry] & ms.AGE_MASK) >> ms.AGE_SHIFT
+    use(m, first, entry, age)
+    m[entry] = target.tag << ms.TAG_SHIFT
+    m[entry + m[ms.P_WAYS]] = 0
     return entry, wait
 
 
 @compiled
-def write_back(m, slice_, index, entry, now):
+def write_back(m, slice_, set_number, entry, now):
     """Write the dirty sectors of a line to memory, so that it is clean; return how long room for them takes.
 
     What a sector lacks that was written in part is read first.
     """
-    dirty = (m[entry] >> DIRTY_SHIFT) & _ALL
+    dirty = (m[entry] >> ms.DIRTY_SHIFT) & _ALL
     if dirty == 0:
         return 0
-    quotient = quotient_of(m, index, m[entry] >> TAG_SHIFT)
+    quotient = quotient_of(m, set_number, m[entry] >> ms.TAG_SHIFT)
     partial = dirty & ~m[entry] & _ALL
     if partial != 0:
-        m[CNT_MERGE_SECTORS] += sectors_of(partial)
+        m[ms.CNT_MERGE_SECTORS] += sectors_of(partial)
         read_memory(m, slice_, quotient, sectors_of(partial), now)
-    m[entry] = (m[entry] | partial) & ~(_ALL << DIRTY_SHIFT)
+    m[entry] = (m[entry] | partial) & ~_DIRTY
     return write_memory(m, slice_, quotient, sectors_of(dirty), now)
 
 
 @compiled
-def limit_dirty(m, slice_, index, first, now):
-    """Write the two oldest dirty lines of a set back if there are too many; return how long room for them takes."""
+def limit_dirty(m, target, first, now):
+    """Write the two oldest dirty lines of a home set back if there are too many; return the wait for room."""
     count = 0
-    for way in range(m[P_WAYS]):
-        count += np.int64(m[np.uint64(first + way)] & (_ALL << DIRTY_SHIFT) != 0)
-    if count <= m[P_DIRTY_WAYS]:
+    for way in range(m[ms.P_WAYS]):
+        count += np.int64(m[np.uint64(first + way)] & _DIRTY != 0)
+    if count <= m[ms.P_DIRTY_WAYS]:
         return 0
     oldest, second = -1, -1
-    for way in range(m[P_WAYS]):
+    for way in range(m[ms.P_WAYS]):
         state = m[np.uint64(first + way)]
-        if state & (_ALL << DIRTY_SHIFT) != 0:
-            aged = state & AGE_MASK | way
+        if state & _DIRTY != 0:
+            aged = state & ms.AGE_MASK | way
             if aged > oldest:
                 oldest, second = aged, oldest
             elif aged > second:
                 second = aged
-    wait = write_back(m, slice_, index, first + (oldest & WAYS_MAX), now)
+    wait = write_back(m, target.home_slice, target.set_number, first + (oldest & ms.WAYS_MAX), now)
     if second >= 0:
-        wait = max(wait, write_back(m, slice_, index, first + (second & WAYS_MAX), now))
+        wait = max(
+            wait, write_back(m, target.home_slice, target.set_number, first + (second & ms.WAYS_MAX), now)
+        )
     return wait
 
 
 @compiled
 def still_pending(m, entry, sectors, now):
     """How long the `sectors` of a line are still on their way, 0 if they are there; counts them."""
-    pending = (m[entry] >> PENDING_SHIFT) & sectors
+    pending = (m[entry] >> ms.PENDING_SHIFT) & sectors
     if pending == 0:
         return 0
-    wait = (m[entry + m[P_WAYS]] >> READY_SHIFT << TICK_BITS) - now
+    wait = (m[entry + m[ms.P_WAYS]] >> ms.READY_SHIFT << ms.TICK_BITS) - now
     if wait <= 0:
-        m[entry] &= ~(_ALL << PENDING_SHIFT)
+        m[entry] &= ~_PENDING
         return 0
-    m[CNT_PENDING_HIT_SECTORS] += sectors_of(pending)
+    m[ms.CNT_PENDING_HIT_SECTORS] += sectors_of(pending)
     return wait
 
 
 @compiled
 def mark_pending(m, entry, sectors, ready, now):
     """Make `sectors` valid from `ready` on; those of an earlier fill that are still on their way wait with them."""
-    detail = entry + m[P_WAYS]
-    earlier = m[detail] >> READY_SHIFT << TICK_BITS
+    detail = entry + m[ms.P_WAYS]
+    earlier = m[detail] >> ms.READY_SHIFT << ms.TICK_BITS
     if earlier <= now:
-        m[entry] &= ~(_ALL << PENDING_SHIFT)
-    m[entry] |= sectors | (sectors << PENDING_SHIFT)
-    ready = (max(earlier, ready) + TICKS - 1) >> TICK_BITS
-    m[detail] = (m[detail] & WRITTEN_MASK) | (ready << READY_SHIFT)
+        m[entry] &= ~_PENDING
+    m[entry] |= sectors | (sectors << ms.PENDING_SHIFT)
+    ready = (max(earlier, ready) + ms.TICKS - 1) >> ms.TICK_BITS
+    m[detail] = (m[detail] & ms.WRITTEN_MASK) | (ready << ms.READY_SHIFT)
 
 
 @compiled
 def widened(m, missing):
     """Sectors that are fetched if some are missing."""
-    if m[P_FETCH_SECTORS] == 2:
+    if m[ms.P_FETCH_SECTORS] == 2:
         return missing | ((missing & 5) << 1) | ((missing & 10) >> 1)
-    if m[P_FETCH_SECTORS] == 4:
+    if m[ms.P_FETCH_SECTORS] == 4:
         return _ALL
     return missing
 
 
 @compiled
-def read_home(m, slice_, index, home, quotient, tag, sectors, purpose, now):
+def read_home(m, target, sectors, purpose, now):
     """Read `sectors` of a line at its home slice; return (ticks later than a hit, sectors that were there, fetched).
 
     A miss fetches what is missing, widened to the fetch granularity. purpose: FOR_HOME a reader of the same
     partition, FOR_COPY one of another partition that keeps a copy, FOR_UPDATE an atomic, which also writes.
     """
-    first = set_start(m, slice_, index)
-    entry = lookup(m, first, tag)
+    entry = lookup(m, set_start(m, target.home_slice, target.set_number), target.tag)
     wait = 0
     if entry < 0:
-        entry, wait = replace(m, slice_, index, first, tag, now)
+        entry, wait = replace(m, target.home_slice, target, now)
         # Copies outlive the home line, so a line that comes from memory may still have some.
-        m[entry] |= COPIED | (PASSED if purpose == FOR_COPY else 0)
+        m[entry] |= ms.COPIED | (ms.PASSED if purpose == FOR_COPY else 0)
     elif purpose != FOR_COPY:
-        m[entry] &= ~PASSED
+        m[entry] &= ~ms.PASSED
     valid = m[entry] & _ALL
     present = valid & sectors
     missing = sectors & ~valid
@@ -245,86 +218,86 @@ def read_home(m, slice_, index, home, quotient, tag, sectors, purpose, now):
         wait = max(wait, still_pending(m, entry, present, now))
     if missing != 0:
         fetch = widened(m, missing) & ~valid
-        m[CNT_HOME_MISS_SECTORS] += sectors_of(missing)
-        m[CNT_FILL_SECTORS] += sectors_of(fetch)
-        late = m[P_MISS] + read_memory(m, slice_, quotient, sectors_of(fetch), now)
+        m[ms.CNT_HOME_MISS_SECTORS] += sectors_of(missing)
+        m[ms.CNT_FILL_SECTORS] += sectors_of(fetch)
+        late = m[ms.P_MISS] + read_memory(m, target.home_slice, target.quotient, sectors_of(fetch), now)
         wait = max(wait, late)
         mark_pending(m, entry, fetch, now + wait, now)
     if purpose == FOR_COPY:
-        m[entry] |= COPIED
+        m[entry] |= ms.COPIED
     elif purpose == FOR_UPDATE:
-        m[entry] |= sectors << DIRTY_SHIFT
-        drop_copies(m, slice_, home, home, quotient, entry, sectors)
+        m[entry] |= sectors << ms.DIRTY_SHIFT
+        drop_copies(m, target, target.home, entry, sectors)
     return wait, present, fetch
 
 
 @compiled
-def write_home(m, slice_, index, home, writer, quotient, tag, sectors, sector_bytes, now):
-    """Write `sector_bytes` bytes to each of `sectors` at the home slice, from partition `writer`.
-
-    Returns how long room for them takes.
-    """
-    first = set_start(m, slice_, index)
-    entry = lookup(m, first, tag)
+def write_home(m, target, sectors, sector_bytes, now):
+    """Write `sector_bytes` bytes to each of `sectors` at the home slice; return how long room for them takes."""
+    first = set_start(m, target.home_slice, target.set_number)
+    entry = lookup(m, first, target.tag)
     wait = 0
     if entry < 0:
-        entry, wait = replace(m, slice_, index, first, tag, now)
-        m[entry] |= COPIED
-    m[entry] &= ~PASSED
-    whole = sectors
-    if sector_bytes < SECTOR_BYTES:
-        whole = 0
-        detail = entry + m[P_WAYS]
-        for sector in range(SECTORS_PER_LINE):
-            if (sectors & ~m[entry]) >> sector & 1:
-                shift = sector * WRITTEN_BITS
-                written = min((m[detail] >> shift & _BYTES) + sector_bytes, SECTOR_BYTES)
-                m[detail] = m[detail] & ~(_BYTES << shift) | written << shift
-                whole |= (written // SECTOR_BYTES) << sector
-    if m[entry] >> DIRTY_SHIFT & _ALL == 0 and spread(quotient, PROBE_PARTS) < m[P_PROBES]:
-        m[CNT_FABRIC_PROBES] += 1
-    clean = m[entry] >> DIRTY_SHIFT & _ALL == 0
-    m[entry] |= whole | (sectors << DIRTY_SHIFT)
+        entry, wait = replace(m, target.home_slice, target, now)
+        m[entry] |= ms.COPIED
+    m[entry] &= ~ms.PASSED
+    whole = sectors if sector_bytes >= ms.SECTOR_BYTES else add_written(m, entry, sectors, sector_bytes)
+    clean = m[entry] & _DIRTY == 0
+    m[entry] |= whole | (sectors << ms.DIRTY_SHIFT)
     if clean:
-        wait = max(wait, limit_dirty(m, slice_, index, first, now))
-    drop_copies(m, slice_, home, writer, quotient, entry, sectors)
+        if spread(target.quotient, ms.PROBES_OF) < m[ms.P_PROBES]:
+            m[ms.CNT_FABRIC_PROBES] += 1
+        wait = max(wait, limit_dirty(m, target, first, now))
+    drop_copies(m, target, target.near, entry, sectors)
     return wait
 
 
 @compiled
-def keep_written(m, slice_, index, tag, sectors, now):
+def add_written(m, entry, sectors, sector_bytes):
+    """Count the bytes written to those of `sectors` that are not valid; return the ones that are complete with them."""
+    detail = entry + m[ms.P_WAYS]
+    whole = 0
+    for sector in range(ms.SECTORS_PER_LINE):
+        if (sectors & ~m[entry]) >> sector & 1:
+            shift = sector * ms.WRITTEN_BITS
+            written = min((m[detail] >> shift & _BYTES) + sector_bytes, ms.SECTOR_BYTES)
+            m[detail] = m[detail] & ~(_BYTES << shift) | written << shift
+            whole |= (written // ms.SECTOR_BYTES) << sector
+    return whole
+
+
+@compiled
+def keep_written(m, target, sectors, now):
     """A copy of whole sectors that were written stays in the writer's partition; return how long room for it takes."""
-    first = set_start(m, slice_, index)
-    entry = lookup(m, first, tag)
+    entry = lookup(m, set_start(m, target.near_slice, target.set_number), target.tag)
     wait = 0
     if entry < 0:
-        entry, wait = replace(m, slice_, index, first, tag, now)
+        entry, wait = replace(m, target.near_slice, target, now)
     m[entry] |= sectors
     return wait
 
 
 @compiled
-def drop_copies(m, slice_, home, writer, quotient, entry, sectors):
-    """Take `sectors` out of the copies that other partitions than `writer` may hold of the line at `entry`.
+def drop_copies(m, target, writer, entry, sectors):
+    """Take `sectors` out of the copies that other partitions than `writer` may hold of the home line at `entry`.
 
     The note that there may be copies goes once no sector of any is left.
     """
-    if m[entry] & COPIED == 0:
+    if m[entry] & ms.COPIED == 0:
         return
     left = 0
-    if m[P_NEAR_COPY] != 0:
-        index, tag = set_and_tag(m, home, quotient)
-        for partition in range(m[P_PARTITIONS]):
-            if partition != home:
-                other = slice_ + (partition - home) * m[P_INDICES]
-                first = set_start(m, other, index)
-                copy = find(m, first, tag)
-                if partition == writer:
-                    left = _ALL
-                elif copy >= 0:
-                    if m[copy] & sectors:
-                        m[CNT_COPY_INVALIDATIONS] += 1
-                    m[copy] &= ~(sectors | (sectors << PENDING_SHIFT))
-                    left |= m[copy] & _ALL
+    if m[ms.P_NEAR_COPY] != 0:
+        for partition in range(m[ms.P_PARTITIONS]):
+            if partition == target.home:
+                continue
+            other = target.home_slice + (partition - target.home) * m[ms.P_INDICES]
+            copy = find(m, set_start(m, other, target.set_number), target.tag)
+            if partition == writer:
+                left = _ALL
+            elif copy >= 0:
+                if m[copy] & sectors:
+                    m[ms.CNT_COPY_INVALIDATIONS] += 1
+                m[copy] &= ~(sectors | (sectors << ms.PENDING_SHIFT))
+                left |= m[copy] & _ALL
     if left == 0:
-        m[entry] &= ~COPIED
+        m[entry] &= ~ms.COPIED

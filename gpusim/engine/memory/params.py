@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from gpusim.config.models import GPUConfig
 from gpusim.engine.state import memory as ms
+from gpusim.engine.state.address_map import PAGE_BITS
 
 _HOST_LINE_WORDS = 8
+_BATCHES_AHEAD = 2  # batches of writes that a channel takes in: one that it writes and one that it gathers
+_PAGE_ADDRESS_BITS = PAGE_BITS + (ms.LINE_BYTES - 1).bit_length()
 
 
 def ticks(cycles: float) -> int:
@@ -104,11 +107,12 @@ def _l2(config: GPUConfig) -> dict[int, int]:
         ms.P_ATOMIC_REQUEST: ticks(l2.atomic_same_address_cycles),
         ms.P_FETCH_SECTORS: l2.fetch_bytes // ms.SECTOR_BYTES,
         ms.P_ASKED_WORDS: asked_words(config),
-        ms.P_SET_RUN: max(l2.sets_per_slice * 4 // 5, 1),
+        ms.P_SET_RUN: max(int(l2.sets_per_slice * l2.set_run), 1),
+        ms.P_PARITY_PAGES: sum(1 << (bit - _PAGE_ADDRESS_BITS) for bit in l2.home_address_bits),
         ms.P_DIRTY_AGE: l2.dirty_age,
         ms.P_DIRTY_WAYS: l2.dirty_ways,
         ms.P_REPLACEMENT: ms.REPLACEMENTS[l2.replacement],
-        ms.P_PROBES: round(l2.write_probes * ms.PROBE_PARTS) if l2.partitions > 1 else 0,
+        ms.P_PROBES: round(l2.write_probes * ms.PROBES_OF) if l2.partitions > 1 else 0,
     }
 
 
@@ -134,5 +138,5 @@ def _dram(config: GPUConfig) -> dict[int, int]:
         ms.P_READ_TO_WRITE: ticks(dram.read_to_write_cycles),
         ms.P_WRITE_TO_READ: ticks(dram.write_to_read_cycles),
         ms.P_DRAIN_SECTORS: dram.write_drain_entries,
-        ms.P_WRITE_SLACK: 2 * dram.write_drain_entries * burst,
+        ms.P_WRITE_SLACK: _BATCHES_AHEAD * dram.write_drain_entries * burst,
     }

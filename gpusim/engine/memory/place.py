@@ -1,4 +1,4 @@
-"""Where an SM is: its port of the crossbar, its GPC, and the partition of L2 that it asks.
+"""Where an SM is: its port of the crossbar, its GPC, and the partition of L2 that it asks; where it looks for a line.
 
 SMs are numbered in the order in which they get their first blocks. A grid that does not fill the GPU gets other SMs
 than a large one does. Measured on an H200, by the SM that each block of grids of 1 to 1,024 blocks ran on: GPC by GPC;
@@ -10,32 +10,58 @@ room, but there the larger GPCs take what is left over.
 from __future__ import annotations
 
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 
 from gpusim.config.models import GPUConfig
+from gpusim.engine.state import memory as ms
+from gpusim.engine.state.address_map import locate, set_and_tag
 from gpusim.engine.state.jit import compiled
-from gpusim.engine.state.memory import P_PLACES
 
 _PARTITION_SHIFT, _PORT_SHIFT, _MASK = 16, 32, 0xFFFF
+
+
+class Target(NamedTuple):
+    """Where a request looks for its line: it enters through the near slice, of the partition that its SM asks, and goes
+    on to the home slice, of the same index, if the line lives in the other partition. Both use the same set and tag."""
+
+    near: int  # partition
+    home: int
+    near_slice: int
+    home_slice: int
+    set_number: int
+    tag: int
+    quotient: int  # number of the line among those of its home slice
 
 
 @compiled
 def gpc_of(m, sm):
     """GPC of an SM."""
-    return m[m[P_PLACES] + sm] & _MASK
+    return m[m[ms.P_PLACES] + sm] & _MASK
 
 
 @compiled
 def partition_of(m, sm):
     """Partition of L2 that an SM asks."""
-    return m[m[P_PLACES] + sm] >> _PARTITION_SHIFT & _MASK
+    return m[m[ms.P_PLACES] + sm] >> _PARTITION_SHIFT & _MASK
 
 
 @compiled
 def port_of(m, sm):
     """Port of the crossbar that an SM shares with the others of its TPC."""
-    return m[m[P_PLACES] + sm] >> _PORT_SHIFT
+    return m[m[ms.P_PLACES] + sm] >> _PORT_SHIFT
+
+
+@compiled
+def target_of(m, sm, line):
+    """The Target of a request of an SM."""
+    home, index, quotient = locate(m, line)
+    near = partition_of(m, sm)
+    set_number, tag = set_and_tag(m, home, quotient)
+    return Target(
+        near, home, near * m[ms.P_INDICES] + index, home * m[ms.P_INDICES] + index, set_number, tag, quotient
+    )
 
 
 def _runs(config: GPUConfig, n_sms: int) -> tuple[list[tuple[int, list[int]]], int]:
@@ -45,7 +71,9 @@ def _runs(config: GPUConfig, n_sms: int) -> tuple[list[tuple[int, list[int]]], i
     if len(gpcs) != tpcs or max(gpcs) >= config.sm.gpcs:
         gpcs = tuple(tpc % config.sm.gpcs for tpc in range(tpcs))
         return [(gpc, [tpc]) for tpc, gpc in enumerate(gpcs)], config.crossbar.sms_per_port
-    return [(gpc, list(run)) for gpc, run in groupby(range(tpcs), gpcs.__getitem__)], config.crossbar.sms_per_port
+    return [
+        (gpc, list(run)) for gpc, run in groupby(range(tpcs), gpcs.__getitem__)
+    ], config.crossbar.sms_per_port
 
 
 def places(config: GPUConfig, n_sms: int, blocks: int) -> list[int]:

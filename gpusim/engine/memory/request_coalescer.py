@@ -8,29 +8,17 @@ the one has all that the other wants: neighbouring blocks that share a sector at
 (`access/offset`, `grid3d/textbook`).
 """
 
+from gpusim.engine.state import memory as ms
 from gpusim.engine.state.address_map import spread
 from gpusim.engine.state.jit import compiled
-from gpusim.engine.state.memory import (
-    LRC_COUNT_SHIFT,
-    LRC_ENTRIES,
-    LRC_LINE_SHIFT,
-    LRC_REPLY,
-    LRC_UNTIL,
-    LRC_WORDS,
-    P_LRC,
-    P_LRC_MOST,
-    P_LRC_WINDOW,
-    P_NEAR,
-    SECTORS_PER_LINE,
-)
 
-_ALL = (1 << SECTORS_PER_LINE) - 1
+_ALL = (1 << ms.SECTORS_PER_LINE) - 1
 
 
 @compiled
 def entry_of(m, gpc, line):
     """Where a read of `line` is noted. Two lines of one entry displace each other, and lose their company."""
-    return m[P_LRC] + (gpc * LRC_ENTRIES + spread(line, LRC_ENTRIES)) * LRC_WORDS
+    return m[ms.P_LRC] + (gpc * ms.LRC_ENTRIES + spread(line, ms.LRC_ENTRIES)) * ms.LRC_WORDS
 
 
 @compiled
@@ -38,19 +26,19 @@ def join(m, gpc, line, sectors, now):
     """Reply time of a read of the same sectors that is under way, which the caller's joins; -1 if there is none."""
     entry = entry_of(m, gpc, line)
     state = m[entry]
-    if state >> LRC_LINE_SHIFT != line + 1 or m[entry + LRC_UNTIL] <= now or state & _ALL != sectors:
+    if state >> ms.LRC_LINE_SHIFT != line + 1 or m[entry + ms.LRC_UNTIL] <= now or state & _ALL != sectors:
         return -1
-    count = (state >> LRC_COUNT_SHIFT) & (1 << (LRC_LINE_SHIFT - LRC_COUNT_SHIFT)) - 1
-    if count >= m[P_LRC_MOST]:
+    count = (state >> ms.LRC_COUNT_SHIFT) & (1 << (ms.LRC_LINE_SHIFT - ms.LRC_COUNT_SHIFT)) - 1
+    if count >= m[ms.P_LRC_MOST]:
         return -1
-    m[entry] = state + (1 << LRC_COUNT_SHIFT)
-    return max(m[entry + LRC_REPLY], now + m[P_NEAR])
+    m[entry] = state + (1 << ms.LRC_COUNT_SHIFT)
+    return max(m[entry + ms.LRC_REPLY], now + m[ms.P_NEAR])
 
 
 @compiled
 def note(m, gpc, line, sectors, now, reply):
     """A read goes to L2, and others may join it until its data has come."""
     entry = entry_of(m, gpc, line)
-    m[entry] = (line + 1) << LRC_LINE_SHIFT | 1 << LRC_COUNT_SHIFT | sectors
-    m[entry + LRC_UNTIL] = reply - m[P_NEAR] + m[P_LRC_WINDOW]
-    m[entry + LRC_REPLY] = reply
+    m[entry] = (line + 1) << ms.LRC_LINE_SHIFT | 1 << ms.LRC_COUNT_SHIFT | sectors
+    m[entry + ms.LRC_UNTIL] = reply - m[ms.P_NEAR] + m[ms.P_LRC_WINDOW]
+    m[entry + ms.LRC_REPLY] = reply

@@ -1,7 +1,6 @@
 """The memory system beyond the SMs: crossbar, L2 and device memory, one compiled call for each lookahead window.
 
-Reading order: `memory_state` (fields, counters, arrays), `address_map`, `crossbar`, `l2`, `dram`, `walk` (the way
-of one request), then this file. Requests are visited in order of time, each once, and get their reply time at once:
+Requests are visited in order of time, each once, and get their reply time at once:
 nothing that comes later can change it, because every queue serves in the order of visits.
 """
 
@@ -17,54 +16,13 @@ from gpusim.engine.memory.params import make_params, words
 from gpusim.engine.memory.peer import peer_of, walk_peer
 from gpusim.engine.memory.place import places
 from gpusim.engine.memory.walk import walk_atomic, walk_read, walk_write
+from gpusim.engine.state import memory as ms
 from gpusim.engine.state.jit import compiled_with_arrays
-from gpusim.engine.state.memory import (
-    CHANNEL_SECTORS,
-    CHANNEL_WORDS,
-    CNT_FABRIC_LAUNCH_SECTORS,
-    CNT_LAUNCH_SECTORS,
-    CNT_REQUESTS,
-    CNT_REQUESTS_KIND,
-    COUNTERS,
-    DIRTY_SHIFT,
-    KIND_CONSTANT,
-    KIND_SM,
-    KIND_WRITE,
-    LINE_BYTES,
-    LINE_WORDS,
-    P_ASKED,
-    P_ASKED_WORDS,
-    P_CHANNEL_STATES,
-    P_LINES,
-    P_PEER_ROWS,
-    P_PEERS,
-    P_PLACES,
-    P_SLICE_SECTORS,
-    P_SM_TO_SM,
-    P_WAYS,
-    PEER_WORDS,
-    PEERS_MOST,
-    QUEUES_AT,
-    REQ_KIND,
-    REQ_LINE,
-    REQ_OPS,
-    REQ_PAYLOAD_BYTES,
-    REQ_REPLY,
-    REQ_SECTORS,
-    REQ_TIME,
-    SECTOR_BYTES,
-    SECTORS_PER_LINE,
-    TAG_SHIFT,
-    TICK_BITS,
-    TICKS,
-)
 from gpusim.errors import LaunchError
 
 _AHEAD = 8  # requests whose L2 sets are on their way into the host's caches
 _DIGIT_BITS = 11
 _HOST_LINE_BYTES = 64
-_CODE_BYTES = 256  # what a launch reads of code at a time
-_LAUNCH_HITS = 16  # sectors that cross the fabric and are in L2 already: of an empty kernel's 96 are fetched 80
 _ELSEWHERE = 1 << 30  # tags of lines that no simulated address has
 
 
@@ -72,13 +30,15 @@ _ELSEWHERE = 1 << 30  # tags of lines that no simulated address has
 def sort_window(req, req_n, order):
     """Fill `order` int64[total, 2] with (sm, index) of all requests by (time, sm, index); return their number.
 
-    A radix sort: stable, and one pass for a window of up to 2,048 cycles.
+    A radix sort: stable, and one pass for a window of up to 2,048 cycles. Raises ValueError if `order` has fewer rows.
     """
+    if req_n.sum() > order.shape[0]:
+        raise ValueError("the window has more requests than `order` has rows")
     n = 0
     low, high = 0, 0
     for sm in range(req_n.size):
         for i in range(req_n[sm]):
-            time = req[sm, i, REQ_TIME]
+            time = req[sm, i, ms.REQ_TIME]
             if n == 0:
                 low, high = time, time
             low, high = min(low, time), max(high, time)
@@ -89,13 +49,13 @@ def sort_window(req, req_n, order):
     while (high - low) >> shift > 0:
         starts[:] = 0
         for k in range(n):
-            starts[((req[order[k, 0], order[k, 1], REQ_TIME] - low) >> shift) & (starts.size - 1)] += 1
+            starts[((req[order[k, 0], order[k, 1], ms.REQ_TIME] - low) >> shift) & (starts.size - 1)] += 1
         total = 0
         for digit in range(starts.size):
             total, starts[digit] = total + starts[digit], total
         source = order[:n].copy()
         for k in range(n):
-            digit = ((req[source[k, 0], source[k, 1], REQ_TIME] - low) >> shift) & (starts.size - 1)
+            digit = ((req[source[k, 0], source[k, 1], ms.REQ_TIME] - low) >> shift) & (starts.size - 1)
             order[starts[digit], 0], order[starts[digit], 1] = source[k, 0], source[k, 1]
             starts[digit] += 1
         shift += _DIGIT_BITS
@@ -113,37 +73,37 @@ def process_window(state, req, req_n, order):
     """
     n = sort_window(req, req_n, order)
     m = borrowed(state)
-    m[CNT_REQUESTS] += n
+    m[ms.CNT_REQUESTS] += n
     for k in range(min(n, _AHEAD)):
-        prefetch_line(m, order[k, 0], req[order[k, 0], order[k, 1], REQ_LINE])
+        prefetch_line(m, order[k, 0], req[order[k, 0], order[k, 1], ms.REQ_LINE])
     for k in range(n):
         if k + _AHEAD < n:
             later = order[k + _AHEAD, 0]
-            prefetch_line(m, later, req[later, order[k + _AHEAD, 1], REQ_LINE])
+            prefetch_line(m, later, req[later, order[k + _AHEAD, 1], ms.REQ_LINE])
         sm, i = order[k, 0], order[k, 1]
-        now = req[sm, i, REQ_TIME] << TICK_BITS
-        line, sectors, kind = req[sm, i, REQ_LINE], req[sm, i, REQ_SECTORS], req[sm, i, REQ_KIND]
-        peer = peer_of(m, line) if m[P_PEERS] > 0 else -1
+        now = req[sm, i, ms.REQ_TIME] << ms.TICK_BITS
+        line, sectors, kind = req[sm, i, ms.REQ_LINE], req[sm, i, ms.REQ_SECTORS], req[sm, i, ms.REQ_KIND]
+        peer = peer_of(m, line) if m[ms.P_PEERS] > 0 else -1
         if peer >= 0:
-            reply = walk_peer(m, peer, sm, sectors, kind, req[sm, i, REQ_PAYLOAD_BYTES], now)
-        elif kind <= KIND_CONSTANT:
+            reply = walk_peer(m, peer, sm, sectors, kind, req[sm, i, ms.REQ_PAYLOAD_BYTES], now)
+        elif kind <= ms.KIND_CONSTANT:
             reply = walk_read(m, sm, line, sectors, kind, now)
-        elif kind == KIND_SM:
-            reply = now + m[P_SM_TO_SM]
-        elif kind >= KIND_WRITE:
-            reply = walk_write(m, sm, line, sectors, kind, req[sm, i, REQ_PAYLOAD_BYTES], now)
+        elif kind == ms.KIND_SM:
+            reply = now + m[ms.P_SM_TO_SM]
+        elif kind >= ms.KIND_WRITE:
+            reply = walk_write(m, sm, line, sectors, kind, req[sm, i, ms.REQ_PAYLOAD_BYTES], now)
         else:
-            payload_bytes, operations = req[sm, i, REQ_PAYLOAD_BYTES], req[sm, i, REQ_OPS]
+            payload_bytes, operations = req[sm, i, ms.REQ_PAYLOAD_BYTES], req[sm, i, ms.REQ_OPS]
             reply = walk_atomic(m, sm, line, sectors, kind, payload_bytes, operations, now)
-        req[sm, i, REQ_REPLY] = (reply + TICKS - 1) >> TICK_BITS
-        m[CNT_REQUESTS_KIND + kind] += 1
+        req[sm, i, ms.REQ_REPLY] = (reply + ms.TICKS - 1) >> ms.TICK_BITS
+        m[ms.CNT_REQUESTS_KIND + kind] += 1
     return n
 
 
 class MemorySystem:
     """One GPU's memory system.
 
-    state: int64[...], what `process_window` takes; see `memory_state`.
+    state: int64[...], what `process_window` takes; see `engine.state.memory`.
     counters: int64[COUNTERS], a view of the state by CNT_ index that the owner may clear between launches.
     slice_sectors: int64[slices], sectors that each slice has looked up. channel_sectors: int64[channels], sectors that
         each memory channel has read and written. Views of the state too.
@@ -156,19 +116,21 @@ class MemorySystem:
         raw = np.zeros(size + _HOST_LINE_BYTES // 8, np.int64)
         skip = -raw.ctypes.data % _HOST_LINE_BYTES // 8
         self.state = raw[skip : skip + size]
-        self.counters = self.state[:COUNTERS]
+        self.counters = self.state[: ms.COUNTERS]
         for index, value in params.items():
             self.state[index] = value
-        self._places = self.state[params[P_PLACES] : params[P_PLACES] + n_sms]
+        self._places = self.state[params[ms.P_PLACES] : params[ms.P_PLACES] + n_sms]
         self._places[:] = places(config, n_sms, n_sms)
-        asked = params[P_ASKED]
-        self._asked = self.state[asked : asked + n_sms * params[P_ASKED_WORDS]]
-        self._lines = self.state[params[P_LINES] :].reshape(-1, LINE_WORDS, int(params[P_WAYS]))
-        first = params[P_CHANNEL_STATES]
-        channels = self.state[first : first + config.dram.channels * CHANNEL_WORDS].reshape(-1, CHANNEL_WORDS)
-        self.channel_sectors = channels[:, CHANNEL_SECTORS]
-        self.slice_sectors = self.state[params[P_SLICE_SECTORS] :][: config.l2.slices]
-        self._queues = self.state[QUEUES_AT : params[P_PLACES]]
+        asked = params[ms.P_ASKED]
+        self._asked = self.state[asked : asked + n_sms * params[ms.P_ASKED_WORDS]]
+        self._lines = self.state[params[ms.P_LINES] :].reshape(-1, ms.LINE_WORDS, int(params[ms.P_WAYS]))
+        first = params[ms.P_CHANNEL_STATES]
+        channels = self.state[first : first + config.dram.channels * ms.CHANNEL_WORDS].reshape(
+            -1, ms.CHANNEL_WORDS
+        )
+        self.channel_sectors = channels[:, ms.CHANNEL_SECTORS]
+        self.slice_sectors = self.state[params[ms.P_SLICE_SECTORS] :][: config.l2.slices]
+        self._queues = self.state[ms.QUEUES_AT : params[ms.P_PLACES]]
         self._config = config
         self._fetched: set[str] = set()
         self._empty()
@@ -177,16 +139,24 @@ class MemorySystem:
         """Say which addresses lie on other GPUs, for the launches that follow.
 
         rows: (first byte, bytes, what the links add to a hit in L2 in cycles, bytes a cycle of the links, numbers of
-        the links out and in, from 0 to PEERS_MOST). Raises LaunchError for more rows than there is room for.
+        the links out and in, each below PEERS_MOST). Raises LaunchError for more rows or links than there is room for.
         """
-        if len(rows) > PEERS_MOST:
-            raise LaunchError(f"{len(rows)} arrays on other GPUs; a launch may have {PEERS_MOST}")
-        first = int(self.state[P_PEER_ROWS])
+        if len(rows) > ms.PEERS_MOST:
+            raise LaunchError(f"{len(rows)} arrays on other GPUs; a launch may have {ms.PEERS_MOST}")
+        links = 1 + max((link for row in rows for link in row[4:]), default=0)
+        if links > ms.PEERS_MOST:
+            raise LaunchError(f"arrays on other GPUs over {links} links; a launch may use {ms.PEERS_MOST}")
+        first = int(self.state[ms.P_PEER_ROWS])
         for k, (address, nbytes, cycles, bytes_per_cycle, out, back) in enumerate(rows):
-            lines = address // LINE_BYTES, -(-(address + nbytes) // LINE_BYTES)
-            times = round(cycles * TICKS), round(TICKS / bytes_per_cycle)
-            self.state[first + k * PEER_WORDS :][:PEER_WORDS] = *lines, *times, out, PEERS_MOST + back
-        self.state[P_PEERS] = len(rows)
+            lines = address // ms.LINE_BYTES, -(-(address + nbytes) // ms.LINE_BYTES)
+            times = round(cycles * ms.TICKS), round(ms.TICKS / bytes_per_cycle)
+            self.state[first + k * ms.PEER_WORDS :][: ms.PEER_WORDS] = (
+                *lines,
+                *times,
+                out,
+                ms.PEERS_MOST + back,
+            )
+        self.state[ms.P_PEERS] = len(rows)
 
     def has_run(self, code: str) -> bool:
         """True if a program has run since the cache was emptied, so that its constants are in L2."""
@@ -203,11 +173,12 @@ class MemorySystem:
         if self.has_run(code):
             return
         self._fetched.add(code)
-        code_bytes = -(-code_bytes // _CODE_BYTES) * _CODE_BYTES
-        sectors = -(-(code_bytes + constant_bytes + self._config.l2.launch_bytes) // SECTOR_BYTES)
-        self.counters[CNT_LAUNCH_SECTORS] += sectors
-        if self._config.l2.partitions > 1:
-            self.counters[CNT_FABRIC_LAUNCH_SECTORS] += sectors + _LAUNCH_HITS
+        l2 = self._config.l2
+        code_bytes = -(-code_bytes // l2.launch_code_bytes) * l2.launch_code_bytes
+        sectors = -(-(code_bytes + constant_bytes + l2.launch_bytes) // ms.SECTOR_BYTES)
+        self.counters[ms.CNT_LAUNCH_SECTORS] += sectors
+        if l2.partitions > 1:
+            self.counters[ms.CNT_FABRIC_LAUNCH_SECTORS] += sectors + l2.launch_hit_bytes // ms.SECTOR_BYTES
 
     def _empty(self) -> None:
         """No line but the dirty ones of other work, which lie in evenly chosen sets."""
@@ -216,8 +187,8 @@ class MemorySystem:
         sets = len(self._lines)
         count = min(self._config.l2.dirty_before_bytes // self._config.l2.line_bytes, sets)
         chosen = np.arange(count) * sets // max(count, 1)
-        dirty = ((1 << SECTORS_PER_LINE) - 1) * (1 + (1 << DIRTY_SHIFT))
-        self._lines[chosen, 0, 0] = _ELSEWHERE << TAG_SHIFT | dirty
+        dirty = ((1 << ms.SECTORS_PER_LINE) - 1) * (1 + (1 << ms.DIRTY_SHIFT))
+        self._lines[chosen, 0, 0] = _ELSEWHERE << ms.TAG_SHIFT | dirty
 
     def flush(self) -> int:
         """Empty the L2 cache, as a profiler does before a launch; return the bytes it had to write back.
@@ -225,8 +196,10 @@ class MemorySystem:
         They are not counted in `counters`, and take no time. What other work had left is not among them.
         """
         state = self._lines[:, 0]
-        dirty = (state >> DIRTY_SHIFT) & ((1 << SECTORS_PER_LINE) - 1)
-        written_bytes = SECTOR_BYTES * int(np.bitwise_count(dirty[state >> TAG_SHIFT < _ELSEWHERE]).sum())
+        dirty = (state >> ms.DIRTY_SHIFT) & ((1 << ms.SECTORS_PER_LINE) - 1)
+        written_bytes = ms.SECTOR_BYTES * int(
+            np.bitwise_count(dirty[state >> ms.TAG_SHIFT < _ELSEWHERE]).sum()
+        )
         self._empty()
         return written_bytes
 
@@ -235,8 +208,3 @@ class MemorySystem:
         self.counters.fill(0)
         self._queues.fill(0)
         self._empty()
-
-
-def make_memory_system(config: GPUConfig, n_sms: int) -> MemorySystem:
-    """The memory system of a GPU with `n_sms` SMs, cold."""
-    return MemorySystem(config, n_sms)

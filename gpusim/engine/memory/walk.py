@@ -1,9 +1,7 @@
 """The way of one request through crossbar, L2 and memory: reads, stores and atomics.
 
 Every function takes the request at `now` (ticks, when it leaves its SM) and returns the time at which its last
-sector, or its acknowledgement, is back at the SM. `near` is the SM's own partition. A request always enters through
-the slice of its own partition with the index of the line's home slice, and goes on to the other partition if the
-line lives there.
+sector, or its acknowledgement, is back at the SM. Which slices it passes says its `place.Target`.
 """
 
 from gpusim.engine.memory.crossbar import book_atomic, book_fabric, book_reply, book_request, book_slice
@@ -22,50 +20,15 @@ from gpusim.engine.memory.l2 import (
     widened,
     write_home,
 )
-from gpusim.engine.memory.place import gpc_of, partition_of
+from gpusim.engine.memory.place import gpc_of, target_of
 from gpusim.engine.memory.request_coalescer import join, note
-from gpusim.engine.state.address_map import locate, set_and_tag, spread
+from gpusim.engine.state import memory as ms
+from gpusim.engine.state.address_map import spread
 from gpusim.engine.state.jit import compiled
-from gpusim.engine.state.memory import (
-    ASKED_BITS,
-    CNT_FABRIC_BARRIERS,
-    CNT_FABRIC_MISS_SECTORS,
-    CNT_FABRIC_READ_SECTORS,
-    CNT_FABRIC_WRITE_SECTORS,
-    CNT_OTHER_HIT_SECTORS,
-    CNT_OTHER_SECTORS,
-    CNT_TEX_ATOMIC_SECTORS,
-    CNT_TEX_HIT_SECTORS,
-    CNT_TEX_MISS_SECTORS,
-    CNT_TEX_READ_SECTORS,
-    CNT_TEX_REDUCTION_SECTORS,
-    CNT_TEX_WRITE_SECTORS,
-    KIND_ATOMIC,
-    KIND_INSTRUCTION,
-    KIND_WRITE,
-    P_ASKED,
-    P_ASKED_WORDS,
-    P_ATOMIC_EXTRA,
-    P_ATOMIC_REQUEST,
-    P_ATOMIC_SECTOR,
-    P_ATOMIC_WHOLE_SECTOR,
-    P_FAR,
-    P_INDICES,
-    P_LRC_MOST,
-    P_NEAR,
-    P_NEAR_COPY,
-    P_PARTIAL_WRITE,
-    P_PARTITIONS,
-    P_SLICES,
-    P_SM_REPLY_SECTOR,
-    P_SPREAD,
-    SECTOR_BYTES,
-)
 
-_LANES_PER_SECTOR = 8  # 32-bit operations of one sector that an atomic unit does at once
-_MOST_MISSING = SECTOR_BYTES - 4  # bytes that a sector lacks if one word of it is written
-
-
+_WORD_BYTES = 4
+_WORDS_PER_SECTOR = ms.SECTOR_BYTES // _WORD_BYTES  # which an atomic unit updates at once
+_MOST_MISSING = ms.SECTOR_BYTES - _WORD_BYTES  # bytes that a sector lacks if one word of it is written
 _FRACTION_BITS = 10
 
 
@@ -75,8 +38,8 @@ def near_ticks(m, gpc, slice_):
 
     Some slices lie nearer to a GPC than others: on an H200, 250 to 345 cycles, evenly spread.
     """
-    place = spread(gpc * m[P_SLICES] + slice_, 1 << _FRACTION_BITS)
-    return m[P_NEAR] + ((place * m[P_SPREAD]) >> _FRACTION_BITS) - (m[P_SPREAD] >> 1)
+    place = spread(gpc * m[ms.P_SLICES] + slice_, 1 << _FRACTION_BITS)
+    return m[ms.P_NEAR] + ((place * m[ms.P_SPREAD]) >> _FRACTION_BITS) - (m[ms.P_SPREAD] >> 1)
 
 
 @compiled
@@ -85,12 +48,23 @@ def ask(m, sm, slice_):
 
     Measured on an H200: as many such barriers as different slices were asked by each SM, 12,400 at most.
     """
-    if m[P_PARTITIONS] > 1:
-        word = m[P_ASKED] + sm * m[P_ASKED_WORDS] + slice_ // ASKED_BITS
-        bit = 1 << (slice_ % ASKED_BITS)
+    if m[ms.P_PARTITIONS] > 1:
+        word = m[ms.P_ASKED] + sm * m[ms.P_ASKED_WORDS] + slice_ // ms.ASKED_BITS
+        bit = 1 << (slice_ % ms.ASKED_BITS)
         if m[word] & bit == 0:
             m[word] |= bit
-            m[CNT_FABRIC_BARRIERS] += 1
+            m[ms.CNT_FABRIC_BARRIERS] += 1
+
+
+@compiled
+def send_home(m, sm, target, payload_bytes, sectors, now):
+    """Send `payload_bytes` of data for so many sectors to their home slice; return (wait, what a far home adds)."""
+    wait = max(book_request(m, sm, payload_bytes, now), book_slice(m, target.near_slice, sectors, now))
+    if target.near == target.home:
+        return wait, 0
+    m[ms.CNT_FABRIC_WRITE_SECTORS] += sectors
+    fabric = book_fabric(m, target.near, sectors, now)
+    return max(wait, fabric, book_slice(m, target.home_slice, sectors, now)), m[ms.P_FAR]
 
 
 @compiled
@@ -98,54 +72,53 @@ def walk_read(m, sm, line, sectors, kind, now):
     """A load, or a fetch of instructions or constants."""
     gpc = gpc_of(m, sm)
     count = sectors_of(sectors)
-    home, index, quotient = locate(m, line)
-    ask(m, sm, home * m[P_INDICES] + index)
-    joins = kind < KIND_INSTRUCTION and m[P_LRC_MOST] > 1
+    target = target_of(m, sm, line)
+    ask(m, sm, target.home_slice)
+    joins = kind < ms.KIND_INSTRUCTION and m[ms.P_LRC_MOST] > 1
     if joins:
         reply = join(m, gpc, line, sectors, now)
         if reply >= 0:
             wait = max(book_request(m, sm, 0, now), book_reply(m, sm, count, now))
-            return max(reply, now + m[P_NEAR] + wait) + (count - 1) * m[P_SM_REPLY_SECTOR]
-    near = partition_of(m, sm)
-    row, tag = set_and_tag(m, home, quotient)
-    near_slice = near * m[P_INDICES] + index
-    way = near_ticks(m, gpc, near_slice)
+            return max(reply, now + m[ms.P_NEAR] + wait) + (count - 1) * m[ms.P_SM_REPLY_SECTOR]
+    first_back = now + near_ticks(m, gpc, target.near_slice)
     wait = max(
-        book_request(m, sm, 0, now), book_slice(m, near_slice, count, now), book_reply(m, sm, count, now)
+        book_request(m, sm, 0, now),
+        book_slice(m, target.near_slice, count, now),
+        book_reply(m, sm, count, now),
     )
-    if near == home:
-        late, present, fetched = read_home(m, near_slice, row, home, quotient, tag, sectors, FOR_HOME, now)
-        reply = now + way + max(wait, late)
+    if target.near == target.home:
+        late, present, fetched = read_home(m, target, sectors, FOR_HOME, now)
+        reply = first_back + max(wait, late)
     else:
-        reply, present, fetched = _read_far(m, near_slice, row, home, index, quotient, tag, sectors, wait, way, now)
+        late, present, fetched = read_far(m, target, sectors, wait, now)
+        reply = first_back + late
     if joins:
         note(m, gpc, line, sectors, now, reply)
     hits = sectors_of(present)
-    if kind >= KIND_INSTRUCTION:
-        m[CNT_OTHER_SECTORS] += count
-        m[CNT_OTHER_HIT_SECTORS] += hits
+    if kind >= ms.KIND_INSTRUCTION:
+        m[ms.CNT_OTHER_SECTORS] += count
+        m[ms.CNT_OTHER_HIT_SECTORS] += hits
     else:
-        m[CNT_TEX_READ_SECTORS] += count
-        m[CNT_TEX_HIT_SECTORS] += hits
-        m[CNT_TEX_MISS_SECTORS] += sectors_of(fetched)
-    return reply + (count - 1) * m[P_SM_REPLY_SECTOR]
+        m[ms.CNT_TEX_READ_SECTORS] += count
+        m[ms.CNT_TEX_HIT_SECTORS] += hits
+        m[ms.CNT_TEX_MISS_SECTORS] += sectors_of(fetched)
+    return reply + (count - 1) * m[ms.P_SM_REPLY_SECTOR]
 
 
 @compiled
-def _read_far(m, near_slice, row, home, index, quotient, tag, sectors, wait, way, now):
-    """The part of a read whose line lives in another partition.
+def read_far(m, target, sectors, wait, now):
+    """The part of a read whose line lives in another partition; `wait` is that of its way to the near slice and back.
 
-    Returns (time of the first sector, sectors near at hand, sectors fetched from the home).
+    Returns (ticks later than a hit near at hand, sectors that were there, sectors asked of the home).
     """
-    keep = m[P_NEAR_COPY] != 0
-    first = set_start(m, near_slice, row)
-    entry = lookup(m, first, tag) if keep else -1
+    keep = m[ms.P_NEAR_COPY] != 0
+    entry = lookup(m, set_start(m, target.near_slice, target.set_number), target.tag) if keep else -1
     present = 0
-    reply = now + way + wait
+    late = wait
     if entry >= 0:
         present = m[entry] & sectors
         if present != 0:
-            reply = max(reply, now + way + still_pending(m, entry, present, now))
+            late = max(late, still_pending(m, entry, present, now))
     missing = sectors & ~present
     if missing != 0:
         if keep:
@@ -153,20 +126,20 @@ def _read_far(m, near_slice, row, home, index, quotient, tag, sectors, wait, way
             if entry >= 0:
                 missing &= ~m[entry]
         count = sectors_of(missing)
-        home_slice = home * m[P_INDICES] + index
-        wait = max(wait, book_fabric(m, home, count, now), book_slice(m, home_slice, count, now))
-        purpose = FOR_COPY if keep else FOR_HOME
-        late, _, fetched = read_home(m, home_slice, row, home, quotient, tag, missing, purpose, now)
-        late = m[P_FAR] + max(wait, late)
-        reply = max(reply, now + way + late)
-        m[CNT_FABRIC_READ_SECTORS] += count
-        m[CNT_FABRIC_MISS_SECTORS] += sectors_of(fetched)
+        wait = max(
+            wait, book_fabric(m, target.home, count, now), book_slice(m, target.home_slice, count, now)
+        )
+        at_home, _, fetched = read_home(m, target, missing, FOR_COPY if keep else FOR_HOME, now)
+        back = m[ms.P_FAR] + max(wait, at_home)
+        late = max(late, back)
+        m[ms.CNT_FABRIC_READ_SECTORS] += count
+        m[ms.CNT_FABRIC_MISS_SECTORS] += sectors_of(fetched)
         if keep:
             if entry < 0:
-                entry, room = replace(m, near_slice, row, first, tag, now)
-                reply = max(reply, now + way + room)
-            mark_pending(m, entry, missing, now + late, now)
-    return reply, present, missing
+                entry, room = replace(m, target.near_slice, target, now)
+                late = max(late, room)
+            mark_pending(m, entry, missing, now + back, now)
+    return late, present, missing
 
 
 @compiled
@@ -176,63 +149,46 @@ def walk_write(m, sm, line, sectors, kind, payload_bytes, now):
     Sectors that it writes in part are merged with what is there by the unit that also does atomics. A request says
     how many bytes it writes, not where: as few sectors count as partly written as can lack the others.
     """
-    near = partition_of(m, sm)
-    home, index, quotient = locate(m, line)
-    row, tag = set_and_tag(m, home, quotient)
+    target = target_of(m, sm, line)
     count = sectors_of(sectors)
-    near_slice = near * m[P_INDICES] + index
-    home_slice = home * m[P_INDICES] + index
-    wait = max(book_request(m, sm, payload_bytes, now), book_slice(m, near_slice, count, now))
-    reply = now + near_ticks(m, gpc_of(m, sm), near_slice)
-    if near != home:
-        wait = max(wait, book_fabric(m, near, count, now), book_slice(m, home_slice, count, now))
-        reply += m[P_FAR]
-        m[CNT_FABRIC_WRITE_SECTORS] += count
-    sector_bytes = SECTOR_BYTES if kind == KIND_WRITE else max(payload_bytes // count, 1)
-    missing = count * SECTOR_BYTES - payload_bytes
-    if kind != KIND_WRITE and missing > 0:
+    wait, far = send_home(m, sm, target, payload_bytes, count, now)
+    sector_bytes = ms.SECTOR_BYTES if kind == ms.KIND_WRITE else max(payload_bytes // count, 1)
+    missing = count * ms.SECTOR_BYTES - payload_bytes
+    if kind != ms.KIND_WRITE and missing > 0:
         partial = min((missing + _MOST_MISSING - 1) // _MOST_MISSING, count)
-        wait = max(wait, book_atomic(m, home_slice, partial * m[P_PARTIAL_WRITE], now))
-    ask(m, sm, home_slice)
-    room = write_home(m, home_slice, row, home, near, quotient, tag, sectors, sector_bytes, now)
-    if near != home and m[P_NEAR_COPY] != 0 and sector_bytes >= SECTOR_BYTES:
-        room = max(room, keep_written(m, near_slice, row, tag, sectors, now))
-    m[CNT_TEX_WRITE_SECTORS] += count
-    m[CNT_TEX_HIT_SECTORS] += count
-    return reply + max(wait, room)
+        wait = max(wait, book_atomic(m, target.home_slice, partial * m[ms.P_PARTIAL_WRITE], now))
+    ask(m, sm, target.home_slice)
+    room = write_home(m, target, sectors, sector_bytes, now)
+    if target.near != target.home and m[ms.P_NEAR_COPY] != 0 and sector_bytes >= ms.SECTOR_BYTES:
+        room = max(room, keep_written(m, target, sectors, now))
+    m[ms.CNT_TEX_WRITE_SECTORS] += count
+    m[ms.CNT_TEX_HIT_SECTORS] += count
+    return now + near_ticks(m, gpc_of(m, sm), target.near_slice) + far + max(wait, room)
 
 
 @compiled
 def walk_atomic(m, sm, line, sectors, kind, payload_bytes, operations, now):
     """An atomic with or without return, done by the atomic unit of the home slice."""
-    near = partition_of(m, sm)
-    home, index, quotient = locate(m, line)
-    row, tag = set_and_tag(m, home, quotient)
+    target = target_of(m, sm, line)
     count = sectors_of(sectors)
-    near_slice = near * m[P_INDICES] + index
-    home_slice = home * m[P_INDICES] + index
-    wait = max(book_request(m, sm, payload_bytes, now), book_slice(m, near_slice, count, now))
-    reply = now + m[P_NEAR] + m[P_ATOMIC_EXTRA]
-    if near != home:
-        wait = max(wait, book_fabric(m, near, count, now), book_slice(m, home_slice, count, now))
-        reply += m[P_FAR]
-        m[CNT_FABRIC_WRITE_SECTORS] += count
-    passes = max(count, (operations + _LANES_PER_SECTOR - 1) // _LANES_PER_SECTOR)
-    whole = operations >= count * _LANES_PER_SECTOR
-    cost = passes * (m[P_ATOMIC_WHOLE_SECTOR] if whole else m[P_ATOMIC_SECTOR])
-    wait = max(wait, book_atomic(m, home_slice, max(m[P_ATOMIC_REQUEST], cost), now))
-    if kind == KIND_ATOMIC:
+    wait, far = send_home(m, sm, target, payload_bytes, count, now)
+    reply = now + m[ms.P_NEAR] + m[ms.P_ATOMIC_EXTRA] + far
+    passes = max(count, (operations + _WORDS_PER_SECTOR - 1) // _WORDS_PER_SECTOR)
+    whole = operations >= count * _WORDS_PER_SECTOR
+    cost = passes * (m[ms.P_ATOMIC_WHOLE_SECTOR] if whole else m[ms.P_ATOMIC_SECTOR])
+    wait = max(wait, book_atomic(m, target.home_slice, max(m[ms.P_ATOMIC_REQUEST], cost), now))
+    if kind == ms.KIND_ATOMIC:
         wait = max(wait, book_reply(m, sm, count, now))
-        m[CNT_TEX_ATOMIC_SECTORS] += count
-        reply += (count - 1) * m[P_SM_REPLY_SECTOR]
+        m[ms.CNT_TEX_ATOMIC_SECTORS] += count
+        reply += (count - 1) * m[ms.P_SM_REPLY_SECTOR]
     else:
-        m[CNT_TEX_REDUCTION_SECTORS] += count
-    ask(m, sm, home_slice)
-    late, present, fetched = read_home(m, home_slice, row, home, quotient, tag, sectors, FOR_UPDATE, now)
-    if near == home:
-        m[CNT_TEX_HIT_SECTORS] += sectors_of(present)
-        m[CNT_TEX_MISS_SECTORS] += sectors_of(fetched)
+        m[ms.CNT_TEX_REDUCTION_SECTORS] += count
+    ask(m, sm, target.home_slice)
+    late, present, fetched = read_home(m, target, sectors, FOR_UPDATE, now)
+    if target.near == target.home:
+        m[ms.CNT_TEX_HIT_SECTORS] += sectors_of(present)
+        m[ms.CNT_TEX_MISS_SECTORS] += sectors_of(fetched)
     else:
-        m[CNT_TEX_HIT_SECTORS] += count
-        m[CNT_FABRIC_MISS_SECTORS] += sectors_of(fetched)
+        m[ms.CNT_TEX_HIT_SECTORS] += count
+        m[ms.CNT_FABRIC_MISS_SECTORS] += sectors_of(fetched)
     return reply + max(wait, late)

@@ -73,6 +73,10 @@ def _pointer(context: Any, builder: Any, kinds: Any, values: Any, element: str =
     """Pointer to the row at element offset values[1] of array values[0]."""
     array = context.make_array(kinds[0])(context, builder, values[0])
     offset = context.cast(builder, values[1], kinds[1], types.int64)
+    if context.enable_boundscheck:  # of its first word and its last
+        for word in (0, LANES - 1):
+            index = builder.add(offset, offset.type(word))
+            cgutils.do_boundscheck(context, builder, index, builder.extract_value(array.shape, 0))
     return builder.bitcast(builder.gep(array.data, [offset]), _VECTORS[element].as_pointer())
 
 

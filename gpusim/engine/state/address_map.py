@@ -14,12 +14,14 @@ strides of every power of two beyond a pair spread as random addresses do.
 
 import numpy as np
 
+from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled, compiled_with_arrays
 from gpusim.engine.state.memory import (
     P_BANKS,
     P_CHANNELS,
     P_CHANNELS_PER_SLICE,
     P_INDICES,
+    P_PARITY_PAGES,
     P_PARTITIONS,
     P_ROW_SHIFT,
     P_SET_RUN,
@@ -29,19 +31,18 @@ from gpusim.engine.state.memory import (
 )
 
 _BLOCK_BITS = 3  # lines of a block, which lies in two slices
-_PAGE_BITS = 5  # lines of a page of 4 KB, which lies in one partition
-_PAGE_BLOCKS = 1 << (_PAGE_BITS - _BLOCK_BITS)
-_PARITY_PAGES = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 5 | 1 << 7 | 1 << 9 | 1 << 10  # address bits 12, 13, 15, 17, 19, 21, 22
+PAGE_BITS = 5  # lines of a page of 4 KB, which lies in one partition
+_PAGE_BLOCKS = 1 << (PAGE_BITS - _BLOCK_BITS)
 _ORDERS = 8  # ways to lay a block over its slices: which slice first, and which of its four lines first
-_GOLDEN = 0x9E3779B1  # 2^32 / golden ratio, odd: Knuth's multiplicative hash
+GOLDEN = 0x9E3779B1  # 2^32 / golden ratio, odd: Knuth's multiplicative hash
 
 
 @compiled
 def spread(value, count):
     """A hash of `value` (>= 0) in 0..count-1."""
     folded = (value ^ (value >> 15) ^ (value >> 31)) & 0xFFFFFFFF
-    mixed = (folded * _GOLDEN) & 0xFFFFFFFF
-    mixed = ((mixed ^ (mixed >> 15)) * _GOLDEN) & 0xFFFFFFFF
+    mixed = (folded * GOLDEN) & 0xFFFFFFFF
+    mixed = ((mixed ^ (mixed >> 15)) * GOLDEN) & 0xFFFFFFFF
     return ((mixed ^ (mixed >> 16)) * count) >> 32
 
 
@@ -49,10 +50,7 @@ def spread(value, count):
 def home_of(m, page):
     """Home partition of a page of 4 KB."""
     if m[P_PARTITIONS] == 2:
-        parity = page & _PARITY_PAGES
-        for shift in (16, 8, 4, 2, 1):
-            parity ^= parity >> shift
-        return parity & 1
+        return popc(page & m[P_PARITY_PAGES]) & 1
     return page % m[P_PARTITIONS]
 
 
@@ -62,9 +60,9 @@ def locate(m, line):
 
     The three results together identify the line: the quotient counts the lines of a slice.
     """
-    page = line >> _PAGE_BITS
+    page = line >> PAGE_BITS
     home = home_of(m, page)
-    block = (page // m[P_PARTITIONS] << (_PAGE_BITS - _BLOCK_BITS)) | (line >> _BLOCK_BITS & _PAGE_BLOCKS - 1)
+    block = (page // m[P_PARTITIONS] << (PAGE_BITS - _BLOCK_BITS)) | (line >> _BLOCK_BITS & _PAGE_BLOCKS - 1)
     pairs = m[P_INDICES] >> 1
     turn = block // pairs
     pair = block - turn * pairs + spread(turn, pairs)
@@ -82,7 +80,7 @@ def set_and_tag(m, home, quotient):
 
     Runs of lines lie in neighbouring sets, and runs begin at sets that have nothing to do with each other: so sets fill
     unevenly, as on an H200, which writes the first lines of 8 MiB back while it reads 16 MiB, and the last ones while
-    it reads 56 MiB. A run is four fifths of the sets, which comes near to how steeply that happens.
+    it reads 56 MiB. How long a run is, `l2.set_run`, says how steeply that happens.
     """
     upper = quotient // m[P_SET_RUN]
     tag = upper * m[P_PARTITIONS] + home + 1

@@ -4,6 +4,8 @@ Numba's cache looks at the path and the time of the file of the function that is
 when only a constant or a function further down has changed, and compile again what only lies elsewhere. Here machine
 code is kept by content: a file's folder is named after a digest of the file and of everything in `gpusim` and `isa`
 that it imports. A change recompiles what uses the changed file, and two checkouts of one version share their code.
+
+With GPUSIM_BOUNDS_CHECK=1 in the environment every index is checked (`bounds`), and the code has folders of its own.
 """
 
 from __future__ import annotations
@@ -29,6 +31,12 @@ from isa.folders import cache_folder
 _HOME = Path(__file__).parents[3]
 #: An import statement that is not inside a function, whose names are all that compiled code can refer to.
 _IMPORT = re.compile(r"^from ((?:gpusim|isa)[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
+#: Whether an index out of range ends the run with an IndexError, rather than with what lies at that place of memory.
+BOUNDS_CHECK = os.environ.get("GPUSIM_BOUNDS_CHECK") == "1"
+if BOUNDS_CHECK:
+    from gpusim.engine.state import bounds
+
+    bounds.install()
 
 
 @cache
@@ -44,7 +52,7 @@ def code_folder(file: Path) -> Path:
 
 
 def _folder(name: str, files: set[Path]) -> Path:
-    digest = hashlib.sha256(numba.__version__.encode())
+    digest = hashlib.sha256(numba.__version__.encode() + b" checked" * BOUNDS_CHECK)
     for path, file in sorted((os.path.relpath(file, _HOME), file) for file in files):
         digest.update(path.encode() + b"\0" + file.read_bytes())
     return cache_folder() / "engine" / f"{name}-{digest.hexdigest()[:16]}"
@@ -107,7 +115,7 @@ class _Cache(FunctionCache):
 
 
 def _compile(function: Callable[..., Any], **options: Any) -> Any:
-    dispatcher = njit(nogil=True, error_model="numpy", **options)(function)
+    dispatcher = njit(nogil=True, error_model="numpy", boundscheck=BOUNDS_CHECK, **options)(function)
     if not numba.config.DISABLE_JIT:
         dispatcher._cache = _Cache(function)
     return dispatcher

@@ -8,10 +8,6 @@ Times inside the memory system are *ticks*, 65,536 to an SM clock cycle, so that
 is an integer and a run is the same on every machine. Requests and replies are in whole cycles.
 """
 
-from __future__ import annotations
-
-"""How everything of the memory system is compiled."""
-
 TICK_BITS = 16
 TICKS = 1 << TICK_BITS
 """Ticks in an SM clock cycle."""
@@ -90,6 +86,7 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
 # Parameters: the configuration as integers. Latencies, and occupancies per byte or sector, in ticks.
 (
     P_PARTITIONS,
+    P_PARITY_PAGES,  # bits of a page's number whose parity says which of two partitions it is in
     P_SLICES,
     P_INDICES,  # slices of one partition
     P_SETS,  # of one slice
@@ -148,15 +145,15 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_SET_RUN,  # lines of a slice that lie in neighbouring sets
     P_DIRTY_AGE,  # newer lines of its set that a dirty line may have
     P_DIRTY_WAYS,
-    P_PROBES,  # of 1,024 lines that are written
+    P_PROBES,  # of PROBES_OF lines that are written
     P_SLICE_SECTORS,  # first of the words that count what each slice has looked up
     P_CHANNELS,
     P_REPLACEMENT,
     P_PEERS,  # rows of memory that lies on other GPUs
     P_PEER_ROWS,  # first word of these rows
     P_PEER_PORTS,  # first of the links, out and in
-) = range(COUNTERS, COUNTERS + 66)
-QUEUES_AT = COUNTERS + 66  # behind the parameters
+    QUEUES_AT,  # behind the parameters
+) = range(COUNTERS, COUNTERS + 68)
 
 # A channel: when its bus is free, whether the bus last wrote, sectors that wait to be written, sectors read and
 # written so far.
@@ -187,7 +184,7 @@ PASSED = 1 << 19  # above the age: such a line is replaced before all others
 TAG_SHIFT = 20
 WAYS_MAX = 63
 ASKED_BITS = 32
-PROBE_PARTS = 1024
+PROBES_OF = 1024
 WRITTEN_BITS = 6
 READY_SHIFT = SECTORS_PER_LINE * WRITTEN_BITS
 WRITTEN_MASK = (1 << READY_SHIFT) - 1
