@@ -16,21 +16,22 @@ if TYPE_CHECKING:
     from gpusim.device import Device
     from gpusim.difference import Difference, compare_results
     from gpusim.errors import SimulationError
+    from gpusim.host.options import CHECKS
     from gpusim.launch import Launch
-    from gpusim.results.result import Result
-    from gpusim.simulation import CHECKS, simulate
+    from gpusim.result import Result
+    from gpusim.simulation import simulate
     from gpusim.tracing.trace import Trace, TraceOptions
 
 __version__ = "0.1.0"
 
 # Loaded when first used: importing `gpusim.launch` or printing a help text must not wait for Numba.
 _HOME = {
-    "CHECKS": "gpusim.simulation",
+    "CHECKS": "gpusim.host.options",
     "Device": "gpusim.device",
     "Difference": "gpusim.difference",
     "GPUConfig": "gpusim.config",
     "Launch": "gpusim.launch",
-    "Result": "gpusim.results.result",
+    "Result": "gpusim.result",
     "SimulationError": "gpusim.errors",
     "collective": "gpusim.collectives",
     "compare_results": "gpusim.difference",

@@ -11,7 +11,7 @@ from gpusim.cli.parser import ARGUMENT_HELP, add_command, add_target_options
 from gpusim.cli.run import add_run_options, simulate_target
 
 if TYPE_CHECKING:
-    from gpusim.results.result import Result
+    from gpusim.result import Result
 
 EXAMPLES = """\
 examples:

@@ -14,7 +14,7 @@ from gpusim.cli.tracing import add_trace_options, trace_options, write_trace
 
 if TYPE_CHECKING:
     from gpusim.cli.target import Target
-    from gpusim.results.result import Result
+    from gpusim.result import Result
     from gpusim.tracing.trace import TraceOptions
 
 EXAMPLES = """\
@@ -130,7 +130,8 @@ def simulate_target(
 ) -> Result:
     """Simulate a target, with the options of `add_run_options` and of the GPU. bound: as for `gpusim.simulate`."""
     from gpusim.cli.progress import announce_compilation, show_progress
-    from gpusim.simulation import DEFAULT_MAX_CYCLES, simulate
+    from gpusim.host.options import DEFAULT_MAX_CYCLES
+    from gpusim.simulation import simulate
 
     for name in ("threads", "max_cycles"):
         value = getattr(options, name)

@@ -12,7 +12,7 @@ from gpusim.cli.parser import ARGUMENT_HELP, add_command, add_json_option, add_t
 from gpusim.cli.run import add_run_options, simulate_target
 
 if TYPE_CHECKING:
-    from gpusim.results.result import Result
+    from gpusim.result import Result
     from isa import Program
     from isa.control import Control
 
@@ -51,7 +51,7 @@ def execute(options: argparse.Namespace) -> int:
     """Run the command."""
     from gpusim.cli.target import find_target
     from gpusim.config import load_config
-    from gpusim.simulation import program_of
+    from gpusim.launch.program import program_of
 
     config = load_config(options.gpu, options.overrides)
     target = find_target(options, config, launchable=options.run)
@@ -60,7 +60,7 @@ def execute(options: argparse.Namespace) -> int:
         result = simulate_target(target, options)
         program = result.record.program
     else:
-        program = program_of(target.launch.kernel, target.launch.args, config, target.launch.signature)
+        program = program_of(target.launch, config.gpu.arch)
     if options.json:
         print(json.dumps(_document(program, result), indent=2))
     else:

@@ -171,7 +171,7 @@ def _collect(
 def _dry_run(points: list[Point], options: argparse.Namespace, asked: dict[str, Any]) -> int:
     from gpusim.cli.sweep_report import duration
     from gpusim.explore.plan import estimate
-    from gpusim.simulation import host_threads
+    from gpusim.host.options import host_threads
 
     workers = 1 if options.workers == 0 else host_threads(options.workers)
     plan = estimate(points, workers, asked)

@@ -17,7 +17,7 @@ from isa.errors import IsaError
 
 if TYPE_CHECKING:
     from gpusim.cli.target import Target
-    from gpusim.results.result import Result
+    from gpusim.result import Result
 
 RESULTS = ("cycles", "time_us", "warp_instructions")
 BOUNDS = ("bound_cycles", "bound_by")

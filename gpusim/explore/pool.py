@@ -156,6 +156,6 @@ def _runner(points: int, workers: int | None, dask: str | None, announce: Callab
     if workers == 0:
         return _Here()
     from gpusim.explore.workers import Pool
-    from gpusim.simulation import host_threads
+    from gpusim.host.options import host_threads
 
     return Pool(min(host_threads(workers), max(points, 1)), announce)

@@ -115,7 +115,7 @@ class Rows:
             return
         if self._pool is None:
             from gpusim.explore.workers import Pool
-            from gpusim.simulation import host_threads
+            from gpusim.host.options import host_threads
 
             self._pool = Pool(host_threads(self.workers), self._announce)
         yield from self._pool.rows(points, options)

@@ -7,7 +7,7 @@ sum over "global loads" is a sum over the rows whose operation is a load and who
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 
@@ -15,18 +15,10 @@ from gpusim.config.lanes import ROW, rows_of_warp
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.memory import SECTOR_BYTES
 from gpusim.results.record import LaunchRecord
-from isa import Program
 from isa import microops as M
-from isa.lower import lower
 
 GLOBAL = (M.SPACE_GLOBAL, M.SPACE_GENERIC)
 SHARED = (M.SPACE_SHARED, M.SPACE_GENERIC)
-
-
-@lru_cache(maxsize=32)
-def lowered_code(program: Program) -> np.ndarray:
-    """Rows of the lowered program, int32 [instructions, COLUMNS]; see `isa.lower.lower` for its errors."""
-    return lower(program).code
 
 
 class Counts:
@@ -36,10 +28,10 @@ class Counts:
         self.record = record
         self.line = record.line
 
-    @cached_property
+    @property
     def code(self) -> np.ndarray:
         """The lowered program, int32 [instructions, COLUMNS]."""
-        return lowered_code(self.record.program)
+        return self.record.code
 
     @cached_property
     def rows(self) -> np.ndarray:

@@ -6,8 +6,8 @@ from gpusim.config import load_config
 from gpusim.config.derived import peak_bytes_per_cycle, peak_operations_per_s
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as S
+from gpusim.result import Result
 from gpusim.results.counts import Counts
-from gpusim.results.result import Result
 from gpusim.results.roofline import count_operations
 from tests.gpusim.records import FADD, FFMA, HMMA, LDG, make_program, make_record
 
