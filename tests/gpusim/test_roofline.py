@@ -23,6 +23,22 @@ def test_packed_halves_and_doubles():
     assert count_operations(Counts(record)) == {"FP64": 32 * 3, "FP16": 32 * 4}
 
 
+def test_a_moved_constant_is_no_arithmetic():
+    code = (
+        ("HFMA2.MMA R1, -RZ, RZ, 0, 5.9604644775390625e-08", 2),
+        ("HFMA2.MMA R2, -RZ, RZ, -0.0, 0", 2),
+        ("HFMA2 R3, -RZ, R2, 1, 1", 2),
+        ("EXIT", None),
+    )
+    result = Result(make_record(program=make_program(code), grid=1, block=32))
+    assert result.roofline.operations == {"FP16": 32 * 4}
+    busy = result.limiter.utilisation
+    assert busy["FP16 pipe"] > 0
+    moves = Result(make_record(program=make_program((*code[:2], code[3])), grid=1, block=32))
+    assert moves.limiter.utilisation["FP16 pipe"] == pytest.approx(busy["FP16 pipe"] * 2 / 3)
+    assert moves.roofline.operations == {} and "no floating-point operations" in str(moves)
+
+
 def test_peaks_of_the_h200():
     """The data sheet's dense rates at 1,980 MHz: 67 TFLOP/s FP32, 33.5 FP64, 4.8 TB/s."""
     config = load_config("h200")
