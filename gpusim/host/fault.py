@@ -155,30 +155,38 @@ def out_of_cycles(grid: Grid, program: Program, launch: Launch, max_cycles: int 
 def nothing_moves(grid: Grid, program: Program, launch: Launch) -> KernelError:
     """The exception for resident warps none of which can ever issue again: a barrier not reached, or a deadlock."""
     state = grid.state
-    barrier = np.flatnonzero(state.warp[:, L.W_STATE] == L.WAIT_BARRIER)
-    cluster = np.flatnonzero(state.warp[:, L.W_STATE] == L.WAIT_CLUSTER)
-    of_block = [warp for warp in barrier.tolist() if _waits_for_block(state, warp)]
-    warp = int(of_block[0] if of_block else barrier[0] if barrier.size else cluster[0] if cluster.size else -1)
-    if warp < 0:
-        place = _resident(state, program, launch)
-        return DeadlockError(cycle=_last_issue(grid), waiting=("no warp can issue",), **place)
+    at_barrier = np.flatnonzero(state.warp[:, L.W_STATE] == L.WAIT_BARRIER).tolist()
+    if not at_barrier:
+        cluster = bool((state.warp[:, L.W_STATE] == L.WAIT_CLUSTER).any())
+        words = "some threads never arrive at the barrier of their cluster" if cluster else "no warp can issue"
+        return DeadlockError(cycle=_last_issue(grid), waiting=(words,), **_resident(state, program, launch))
+    warp = next((each for each in at_barrier if _waits_for_block(state, each)), at_barrier[0])
     sm = sm_of(state, warp)
-    block = state.block[sm, state.warp[warp, L.W_BLOCK]]
-    pc = _waiting_pc(state, warp) if barrier.size else int(state.warp[warp, L.W_PC])
-    # Lanes wait for each other at the instruction itself, for others behind it.
-    behind = 1 if of_block or not barrier.size else 0
-    place = _place(state, sm, warp, max(pc - behind, 0), None, program, launch)
-    if of_block:
-        number = int(state.warp[warp, L.W_BARRIER])
-        return BarrierError(
-            barrier=number,
-            arrived=int(block[L.B_ARRIVED + number]),
-            expected=int(block[L.B_EXPECTED + number]) or int(block[L.B_ALIVE]),
-            **place,
-        )
-    waits = f"rank {block[L.B_RANK]} of its cluster waits at the cluster's barrier, where some threads never arrive"
-    waiting = _groups(state, warp, program) if barrier.size else (waits,)
-    return DeadlockError(cycle=_last_issue(grid), waiting=waiting, **place)
+    split = state.split[warp]
+    pc = int(split[L.D_PC]) if split[L.D_COUNT] else int(state.warp[warp, L.W_PC])
+    if not _waits_for_block(state, warp):
+        place = _place(state, sm, warp, pc, None, program, launch)
+        return DeadlockError(cycle=_last_issue(grid), waiting=_groups(state, warp, program), **place)
+    block, number = state.block[sm, state.warp[warp, L.W_BLOCK]], int(state.warp[warp, L.W_BARRIER])
+    return BarrierError(
+        barrier=number,
+        arrived=int(block[L.B_ARRIVED + number]),
+        expected=int(block[L.B_EXPECTED + number]) or int(block[L.B_ALIVE]),
+        **_place(state, sm, warp, max(pc - 1, 0), None, program, launch),
+    )
+
+
+def _waits_for_block(state: L.State, warp: int) -> bool:
+    """Whether a warp at a barrier has lanes at one of the block's: all of them if its lanes have not parted."""
+    count = int(state.split[warp, L.D_COUNT])
+    where = state.split[warp, L.D_STATE : L.D_STATE + count]
+    return count == 0 or bool(((where >= L.SPLIT_AT_BARRIER) & (where < L.SPLIT_AT_SYNC)).any())
+
+
+def _last_issue(grid: Grid) -> int:
+    """Cycle of the launch by which its resident warps have issued for the last time."""
+    warps = grid.state.warp
+    return int(warps[warps[:, L.W_STATE] != L.FREE, L.W_SINCE].max(initial=grid.start)) - grid.start
 
 
 def _groups(state: L.State, warp: int, program: Program) -> tuple[str, ...]:
@@ -212,11 +220,6 @@ def _resident(state: L.State, program: Program, launch: Launch) -> dict:
         return {"kernel": program.name}
     warp = int(alive[0])
     return _place(state, sm_of(state, warp), warp, int(state.warp[warp, L.W_PC]), None, program, launch)
-
-
-def _waiting_pc(state: L.State, warp: int) -> int:
-    """Where a warp whose lanes all wait at barriers goes on."""
-    return int(state.split[warp, L.D_PC]) if state.split[warp, L.D_COUNT] else int(state.warp[warp, L.W_PC])
 
 
 def _place(
