@@ -297,7 +297,7 @@ def by_block(x):
     ("kernel", "grid", "reason"),
     [
         (by_block, 100, "its blocks differ in what they execute"),
-        (by_block, 17, "its grid is so small"),
+        (by_block, (3, 3, 3), "its grid is so small"),
         (takes_turns, 100, "its blocks may depend on what others do"),
         (spins, 1, "its blocks take more than 100,000 cycles"),
     ],
