@@ -196,21 +196,9 @@ def _groups(state: L.State, warp: int, program: Program) -> tuple[str, ...]:
     for k in range(int(split[L.D_COUNT])):
         where = program.instructions[int(split[L.D_PC + k])]
         line = "" if where.line is None else f" of line {where.line}"
-        found.append(f"lanes {int(split[L.D_MASK + k]):#010x} wait at {where.opcode}{line} for other lanes of their warp")
+        lanes = f"lanes {int(split[L.D_MASK + k]):#010x}"
+        found.append(f"{lanes} wait at {where.opcode}{line} for other lanes of their warp")
     return tuple(found)
-
-
-def _waits_for_block(state: L.State, warp: int) -> bool:
-    """Whether a warp at a barrier has lanes at one of the block's: all of them if its lanes have not parted."""
-    count = int(state.split[warp, L.D_COUNT])
-    where = state.split[warp, L.D_STATE : L.D_STATE + count]
-    return count == 0 or bool(((where >= L.SPLIT_AT_BARRIER) & (where < L.SPLIT_AT_SYNC)).any())
-
-
-def _last_issue(grid: Grid) -> int:
-    """Cycle of the launch by which its resident warps have issued for the last time."""
-    state = grid.state
-    return int(state.warp[state.warp[:, L.W_STATE] != L.FREE, L.W_SINCE].max(initial=grid.start)) - grid.start
 
 
 def _resident(state: L.State, program: Program, launch: Launch) -> dict:
