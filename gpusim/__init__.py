@@ -1,9 +1,11 @@
 """gpusim: a simulator of GPUs that executes the machine code a real GPU would run.
 
-`gpusim.simulate` runs one kernel on a modelled GPU and returns a `Result`. Reading order: `simulation` (the call),
-`launch`, `config/`, `memory`, `arguments`, `occupancy` (what goes in), `runner` and `engine/` (the machine), `result`,
-`metrics`, `advice`, `report`, `report_html`, `trace` (what comes out), `difference` (two of them), `bound/` (the least
-time, without a run), `explore/` (many), `cli/`.
+`gpusim.simulate` runs one kernel on a modelled GPU and returns a `Result`. Its rooms, each of which imports only those
+before it: `errors`, `units`, `config/` (a machine in numbers), `launch/` (what is run), `engine/` (the machine),
+`tracing/` and `results/` (what happened, what came out), `host/` (the run itself), `report_html/` and `result` (how it
+is shown), `device` (several launches), `node/`, `collectives/`, `parallel/` (several GPUs), `driver/` (other people's
+programs), `bound/` (the least time, without a run), `simulation` (one launch: the call to begin with), `workload/`,
+`explore/` (many runs), `difference/`, `plot/`, `cli/`, `integrations/`.
 """
 
 from importlib import import_module
@@ -16,21 +18,22 @@ if TYPE_CHECKING:
     from gpusim.device import Device
     from gpusim.difference import Difference, compare_results
     from gpusim.errors import SimulationError
+    from gpusim.host.options import CHECKS
     from gpusim.launch import Launch
-    from gpusim.results.result import Result
-    from gpusim.simulation import CHECKS, simulate
+    from gpusim.result import Result
+    from gpusim.simulation import simulate
     from gpusim.tracing.trace import Trace, TraceOptions
 
 __version__ = "0.1.0"
 
 # Loaded when first used: importing `gpusim.launch` or printing a help text must not wait for Numba.
 _HOME = {
-    "CHECKS": "gpusim.simulation",
+    "CHECKS": "gpusim.host.options",
     "Device": "gpusim.device",
     "Difference": "gpusim.difference",
     "GPUConfig": "gpusim.config",
     "Launch": "gpusim.launch",
-    "Result": "gpusim.results.result",
+    "Result": "gpusim.result",
     "SimulationError": "gpusim.errors",
     "collective": "gpusim.collectives",
     "compare_results": "gpusim.difference",

@@ -6,25 +6,21 @@ order they are made, one after the other, whatever their stream: one of the orde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gpusim.config import GPUConfig, load_config
-from gpusim.engine.device import Device as Engine
-from gpusim.errors import SimulationError
-from gpusim.host.runner import run_launch
-from gpusim.host.syscalls import Host
+from gpusim.host.options import CHECKS, DEFAULT_MAX_CYCLES, LaunchOptions, Progress, checks_of, host_threads
+from gpusim.host.runner import Machine, run_launch
 from gpusim.launch import Launch
-from gpusim.launch.arguments import bind
 from gpusim.launch.device_array import DeviceArray
 from gpusim.launch.memory import DeviceMemory
-from gpusim.launch.module import Modules
-from gpusim.results.result import Result
-from gpusim.simulation import CHECKS, DEFAULT_MAX_CYCLES, checks_of, host_threads, parameter_names, program_of
-from gpusim.tracing.trace import TraceOptions
+from gpusim.launch.program import place_arguments, program_of
+from gpusim.result import Result
+from gpusim.tracing.options import TraceOptions
 from isa import Program
 
 
@@ -50,12 +46,14 @@ class Device:
     ):
         self._checks = checks_of(check)
         self.config = load_config(gpu, overrides)
-        follow = bool(self._checks & CHECKS["initcheck"])
-        room = memory_bytes or self.config.dram.capacity_bytes
-        self.memory = DeviceMemory(room, follow_contents=follow, unified=unified)
-        self.modules = Modules(self.memory)
-        self.host = Host(self.memory)
-        self._engine = Engine(self.config, host_threads(threads))
+        self.memory = DeviceMemory(
+            memory_bytes or self.config.dram.capacity_bytes,
+            follow_contents=bool(self._checks & CHECKS["initcheck"]),
+            unified=unified,
+            undoable=True,
+        )
+        self._machine = Machine(self.config, self.memory, host_threads(threads))
+        self.modules, self._engine = self._machine.modules, self._machine.engine
 
     def to_device(self, array: np.ndarray, label: str | None = None) -> DeviceArray:
         """Copy an array to device memory, in C order."""
@@ -76,6 +74,7 @@ class Device:
         """Give an array's memory back; using it afterwards is an error."""
         self.memory.free(array.address)
 
+    # many parameters: as `gpusim.simulate`, each under its own name.
     def launch(
         self,
         kernel: Any,
@@ -88,47 +87,33 @@ class Device:
         signature: Any = None,
         max_cycles: int | None = DEFAULT_MAX_CYCLES,
         strict_barriers: bool = True,
-        progress: Callable[[int, int, int], None] | None = None,
+        progress: Progress | None = None,
         trace: bool | TraceOptions | None = None,
     ) -> Result:
         """Run a kernel to its end. Device arrays stay on the device; NumPy arrays are copied there and back.
 
         `trace` as for `gpusim.simulate`.
 
-        Raises what `gpusim.simulate` raises; device memory is then as it was before the launch.
+        Raises what `gpusim.simulate` raises; device memory is then as it was before the launch, as it is after an
+        interrupt and after an exception of `progress`.
         """
         if stream is not None and stream.device is not self:
             raise ValueError("the stream belongs to another device")
         launch = Launch(kernel, grid, block, tuple(args), shared_bytes, signature)
-        program = program_of(kernel, launch.args, self.config, signature)
-        typed = signature if program is not kernel else None
+        program = program_of(launch, self.config.gpu.arch)
         linked = self.modules.link(program)
-        bound = bind(program, launch.args, self.memory, typed, parameter_names(kernel))
-        before = self.memory.snapshot()
+        options = LaunchOptions(
+            max_cycles, strict_barriers, False, self._checks, progress, TraceOptions.of(trace)
+        )
+        placed = place_arguments(program, launch, self.memory)
         try:
-            result = run_launch(
-                self.config,
-                linked,
-                launch,
-                self.memory,
-                bound.parameter_bytes,
-                self._engine.threads,
-                max_cycles,
-                strict_barriers,
-                progress,
-                self._engine,
-                self.host,
-                checks=self._checks,
-                trace=trace,
-            )
-            self.modules.check_exception(program)
-            bound.copy_back()
-        except SimulationError:
-            self.memory.restore(before)
-            raise
+            with self.memory.all_or_nothing():
+                record = run_launch(self._machine, linked, launch, placed.parameter_bytes, options)
+                self.modules.check_exception(program)
+            placed.copy_back()
         finally:
-            bound.release()
-        return result
+            placed.release()
+        return Result(record)
 
     def run(
         self,
@@ -140,22 +125,10 @@ class Device:
         strict_barriers: bool = True,
         cooperative: bool = False,
     ) -> Result:
-        """Run a kernel whose parameters are laid out already, as a driver does: without a copy of device memory to
-        return to, so after an error memory holds what the kernel has written until then."""
-        return run_launch(
-            self.config,
-            program,
-            launch,
-            self.memory,
-            parameter_bytes,
-            self._engine.threads,
-            max_cycles or DEFAULT_MAX_CYCLES,
-            strict_barriers,
-            None,
-            self._engine,
-            self.host,
-            cooperative,
-        )
+        """Run a linked kernel whose parameters are laid out already, as a driver does: without a way back, so after an
+        error memory holds what the kernel has written until then."""
+        options = LaunchOptions(max_cycles or DEFAULT_MAX_CYCLES, strict_barriers, cooperative)
+        return Result(run_launch(self._machine, program, launch, parameter_bytes, options))
 
     def stream(self) -> Stream:
         """A new stream."""

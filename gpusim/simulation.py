@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from gpusim.bound import quick_bound
 from gpusim.config import GPUConfig, load_config
-from gpusim.errors import CheckError
+from gpusim.host.options import DEFAULT_MAX_CYCLES, LaunchOptions, Progress, checks_of, host_threads
+from gpusim.host.runner import Machine, run_launch
 from gpusim.launch import Launch
-from gpusim.launch.arguments import bind, infer_signature, parse_signature
 from gpusim.launch.memory import DeviceMemory
-from gpusim.launch.module import Modules
-from isa import Program, compile_kernel
-
-if TYPE_CHECKING:
-    from gpusim.node import Node
-    from gpusim.results.result import Result
-    from gpusim.tracing.trace import TraceOptions
-
-#: What `check` may name, after compute-sanitizer's tools; memcheck is always on.
-CHECKS = {"memcheck": 0, "initcheck": 1, "racecheck": 2, "synccheck": 4}
-
-#: A launch may run this long unless `max_cycles` says otherwise: a minute of GPU time. An endless loop ends here.
-DEFAULT_MAX_CYCLES = 100_000_000
+from gpusim.launch.program import place_arguments, program_of
+from gpusim.node import Node, load_node
+from gpusim.node.peer import peer_rows, without_peers
+from gpusim.result import Result
+from gpusim.tracing.options import TraceOptions
 
 
+# many parameters: it is the call that users make, and each has a name of its own.
+# long: half of it says what they mean.
 def simulate(
     kernel: Any,
     grid: int | Sequence[int],
@@ -40,7 +34,7 @@ def simulate(
     max_cycles: int | None = DEFAULT_MAX_CYCLES,
     threads: int | None = None,
     strict_barriers: bool = True,
-    progress: Callable[[int, int, int], None] | None = None,
+    progress: Progress | None = None,
     check: str | Iterable[str] = (),
     trace: bool | TraceOptions | None = None,
     node: str | Path | Node = "hgx_h200",
@@ -70,89 +64,30 @@ def simulate(
         node: name of a shipped node, path to a TOML file, or a `gpusim.node.Node`, for arrays on other GPUs; the kernel
             runs on its first one.
         bound: also say how far the time is from the least that the launch could take, as `result.bound` and in the
-            report, where a few of its blocks tell (`gpusim.bound`); else that stays None. See docs/bound.md.
+            report, where a few of its blocks tell (`gpusim.bound`); else `result.why_no_bound` says why not. See
+            docs/bound.md.
 
     Raises:
         SimulationError: or one of its subclasses, for everything that is wrong with the launch or that the kernel does
             wrong; the arrays in `args` are then unchanged.
     """
-    from gpusim.host.runner import (
-        run_launch,  # the compiled core: a heavy import that listing programs can do without
-    )
-    from gpusim.node.peer import peer_rows, without_peers
-
-    checks = checks_of(check)
+    checks, traced = checks_of(check), TraceOptions.of(trace)
     config = load_config(gpu, overrides)
     here, elsewhere = without_peers(args)
     launch = Launch(kernel, grid, block, here, shared_bytes, signature)
-    program = program_of(kernel, launch.args, config, signature)
-    least = None
-    if bound and not elsewhere:
-        from gpusim.bound import quick_bound
-
-        least = quick_bound(launch, config)
+    program = program_of(launch, config.gpu.arch)
+    least, why = None, ""
+    if bound:
+        least, why = (None, "it reads other GPUs' memory") if elsewhere else quick_bound(launch, config)
     memory = DeviceMemory(config.dram.capacity_bytes)
-    modules = Modules(memory)
-    # Arguments first: a program's variables must not move them to other L2 slices, since a kernel is loaded lazily.
-    placed = bind(program, launch.args, memory, signature if program is not kernel else None, parameter_names(kernel))
-    linked = modules.link(program)
-    peers = []
-    if elsewhere:
-        from gpusim.node.topology import load_node
-
+    with Machine(config, memory, host_threads(threads)) as machine:
+        # Arguments first: a program's variables must not move them to other L2 slices, since a kernel is loaded lazily.
+        placed = place_arguments(program, launch, memory)
+        linked = machine.modules.link(program)
         addresses = {position: placed.arrays[position].address for position in elsewhere}
-        peers = peer_rows(load_node(node), elsewhere, addresses, memory, config)
-    result = run_launch(
-        config,
-        linked,
-        launch,
-        memory,
-        placed.parameter_bytes,
-        host_threads(threads),
-        max_cycles,
-        strict_barriers,
-        progress,
-        checks=checks,
-        trace=trace,
-        peers=peers,
-    )
-    modules.check_exception(program)
-    placed.copy_back()
-    result.bound = least
-    return result
-
-
-def program_of(kernel: Any, args: Sequence[Any], config: GPUConfig, signature: Any = None) -> Program:
-    """The machine code of a kernel for these arguments and this GPU's architecture."""
-    if isinstance(kernel, Program):
-        return kernel
-    name = getattr(kernel, "__name__", None)
-    types = parse_signature(signature) if signature is not None else infer_signature(args, name)
-    return compile_kernel(kernel, types, config.gpu.arch)
-
-
-def parameter_names(kernel: Any) -> tuple[str, ...]:
-    """Names of a Python kernel's parameters, for messages; empty for a program."""
-    code = getattr(getattr(kernel, "py_func", kernel), "__code__", None)
-    return code.co_varnames[: code.co_argcount] if code is not None else ()
-
-
-def host_threads(threads: int | None) -> int:
-    """Host threads to use: as asked for, or one per core this process may run on."""
-    if threads is not None:
-        return max(threads, 1)
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every platform
-        return os.cpu_count() or 1
-
-
-def checks_of(check: str | Iterable[str]) -> int:
-    """The engine's flags for names of checks: a text with commas, or several. Raises CheckError for an unknown one."""
-    names = check.split(",") if isinstance(check, str) else list(check)
-    flags = 0
-    for name in names:
-        if name not in CHECKS:
-            raise CheckError(name, tuple(CHECKS))
-        flags |= CHECKS[name]
-    return flags
+        peers = tuple(peer_rows(load_node(node), elsewhere, addresses, memory, config)) if elsewhere else ()
+        options = LaunchOptions(max_cycles, strict_barriers, False, checks, progress, traced, peers)
+        record = run_launch(machine, linked, launch, placed.parameter_bytes, options)
+        machine.modules.check_exception(program)
+        placed.copy_back()
+    return Result(record, least, why)

@@ -16,11 +16,11 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from gpusim.bound.cache import profile_of
-from gpusim.bound.profile import QUICK, Profile
-from gpusim.bound.terms import Bound
+from gpusim.bound.profile import QUICK, NotSampled, Profile
 from gpusim.bound.terms import bound as _bound
 from gpusim.config import GPUConfig, load_config
-from gpusim.errors import SimulationError
+from gpusim.errors import CyclesExceeded, SimulationError
+from gpusim.results.least_time import Bound
 
 __all__ = ["Bound", "Profile", "bound", "profile", "quick_bound"]
 
@@ -42,19 +42,19 @@ def profile(
 
     Raises SimulationError, or one of its subclasses, for what is wrong with the launch or what the kernel does wrong.
     """
-    found = profile_of(target, load_config(gpu, overrides), key)
-    assert found is not None
-    return found
+    return profile_of(target, load_config(gpu, overrides), key)
 
 
-def quick_bound(target: Any, config: GPUConfig) -> Bound | None:
-    """The bound of a launch if a few blocks tell it within some hundredths of a second; None if they do not, or if
-    something is wrong with the launch."""
+def quick_bound(target: Any, config: GPUConfig) -> tuple[Bound | None, str]:
+    """The bound of a launch if a few blocks tell it within some hundredths of a second; else None, and why."""
     try:
-        found = profile_of(target, config, effort=QUICK)
-        return None if found is None else _bound(found, config)
-    except SimulationError:
-        return None
+        return _bound(profile_of(target, config, effort=QUICK), config), ""
+    except NotSampled as found:
+        return None, f"{found.reason}, so only a run of all of them tells"
+    except CyclesExceeded:
+        return None, f"its blocks take more than {QUICK.cycles:,} cycles"
+    except SimulationError as error:
+        return None, str(error)
 
 
 def bound(

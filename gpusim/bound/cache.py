@@ -12,7 +12,7 @@ import numpy as np
 from gpusim.bound.profile import Effort, Profile, make_profile, needs_of
 from gpusim.config import GPUConfig
 from gpusim.launch import Launch
-from gpusim.simulation import program_of
+from gpusim.launch.program import program_of
 
 _MOST = 64
 _known: OrderedDict[Hashable, Profile] = OrderedDict()
@@ -20,8 +20,8 @@ _known: OrderedDict[Hashable, Profile] = OrderedDict()
 
 def profile_of(
     target: Any, config: GPUConfig, key: Hashable | None = None, effort: Effort | None = None
-) -> Profile | None:
-    """The target's profile, made if it is not known and the effort allows; see `gpusim.bound.profile`."""
+) -> Profile:
+    """The target's profile, made if it is not known; see `gpusim.bound.profile`, and `make_profile` for the effort."""
     needs = tuple(needs_of(config).items())
     name = ("key", key, needs)
     if key is not None and name in _known:
@@ -29,11 +29,9 @@ def profile_of(
         return _known[name]
     target = target() if callable(target) else target
     launch: Launch = getattr(target, "launch", target)
-    program = program_of(launch.kernel, launch.args, config, launch.signature)
+    program = program_of(launch, config.gpu.arch)
     content = _digest(program.sha256, _parts(launch), needs)
     found = _known.get(content) or make_profile(program, launch, config, effort)
-    if found is None:
-        return None
     _keep(content, found)
     if key is not None:
         _keep(name, found)

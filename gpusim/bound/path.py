@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,7 @@ NEAR, IN_L2, IN_MEMORY = range(3)
 LATER = 4
 
 
-@dataclass(frozen=True)
-class Path:
+class Path(NamedTuple):
     """What the warps of a block issue, one after the other.
 
     pc: int32 [issues]; bounds: where each warp's begin and end, int64 [warps + 1]; level: int8 [issues], for an access

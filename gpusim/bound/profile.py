@@ -20,9 +20,9 @@ from gpusim.bound.path import Path, path_of
 from gpusim.bound.sampling import communicates, is_cooperative, run_chosen, run_whole
 from gpusim.bound.work import Amount, Kinds, Tally, work
 from gpusim.config import GPUConfig
+from gpusim.host.lowering import lowered_once
+from gpusim.host.options import DEFAULT_MAX_CYCLES
 from gpusim.launch import Dim3, Launch
-from gpusim.results.counts import lowered_code
-from gpusim.simulation import DEFAULT_MAX_CYCLES
 from gpusim.tracing.trace import Trace
 from isa import Program
 
@@ -96,21 +96,29 @@ class Effort:
 QUICK = Effort(120_000, 100_000, False)
 
 
-def make_profile(program: Program, launch: Launch, config: GPUConfig, effort: Effort | None = None) -> Profile | None:
-    """Run what is needed and sum it up; None if that takes more than the effort allowed.
+class NotSampled(Exception):
+    """A few blocks do not tell what all do. `issues`: about how many instructions the grid issues, 0 if unknown."""
 
-    Raises SimulationError for what is wrong with the launch, or for a run of more than the cycles allowed.
+    def __init__(self, reason: str, issues: int = 0):
+        self.reason, self.issues = reason, issues
+        super().__init__(reason)
+
+
+def make_profile(program: Program, launch: Launch, config: GPUConfig, effort: Effort | None = None) -> Profile:
+    """Run what is needed and sum it up.
+
+    Raises SimulationError for what is wrong with the launch, or for a run of more than the cycles allowed; NotSampled
+    if it would have to be run as a whole, and the effort does not allow that.
     """
     effort = effort or Effort()
-    issues = 0
-    if launch.blocks > _FEW_BLOCKS and not communicates(program):
-        found = _sampled(program, launch, config, effort)
-        if isinstance(found, Profile):
-            return found
-        issues = found
-    if launch.blocks > _FEW_BLOCKS and not effort.whole:
-        return None
-    return _whole(program, launch, config, effort, issues)
+    if launch.blocks <= _FEW_BLOCKS:
+        return _whole(program, launch, config, effort, 0)
+    try:
+        return _sampled(program, launch, config, effort)
+    except NotSampled as found:
+        if not effort.whole:
+            raise
+        return _whole(program, launch, config, effort, found.issues)
 
 
 def needs_of(config: GPUConfig) -> dict[str, Any]:
@@ -143,34 +151,34 @@ def _parts(extent: int, few: int) -> list[tuple[tuple[int, int], tuple[int, ...]
     return [((0, 0), (0,)), ((1, extent - 2), inside), ((extent - 1, extent - 1), (extent - 1,))]
 
 
-def _sampled(program: Program, launch: Launch, config: GPUConfig, effort: Effort) -> Profile | int:
-    """The profile by some blocks; if they do not stand for the others, about how many instructions the grid issues, 0
-    if that is not known."""
+def _sampled(program: Program, launch: Launch, config: GPUConfig, effort: Effort) -> Profile:
+    """The profile by some blocks. Raises NotSampled if they do not stand for the others."""
+    if communicates(program, lowered_once(program, config).code):
+        raise NotSampled("its blocks may depend on what others do")
     kinds = kinds_of(launch.grid)
     across, down, _ = launch.grid
     places = [place for kind in kinds for place in kind.sampled]
     if 2 * len(places) > launch.blocks:
-        return 0
+        raise NotSampled("its grid is so small that most of its blocks are at an edge")
     numbers = [x + across * (y + down * z) for x, y, z in places]
-    result, memory = run_chosen(config, program, launch, numbers, effort.issues, effort.cycles)
-    trace = result.trace
+    record, memory = run_chosen(config, program, launch, numbers, effort.issues, effort.cycles)
+    trace, code = record.trace, record.code
     assert trace is not None
     if not trace.complete:
-        return effort.issues
+        raise NotSampled(f"{len(places)} of its blocks execute more than {effort.issues:,} instructions", effort.issues)
     issues = len(trace.issues) * launch.blocks // len(places)
-    code = lowered_code(program)
     samples = _split(trace, range(len(places)))
     amounts, regions, at = [], [], 0
     for kind in kinds:
         mine = samples[at : at + len(kind.sampled)]
         at += len(kind.sampled)
         if any(not _same_course(mine[0], other) for other in mine[1:]):
-            return issues
+            raise NotSampled("its blocks differ in what they execute", issues)
         amounts.append(np.min([_work(trace, each, code, config) for each in mine], axis=0))
         regions.append(Region(kind.ranges, kind.sampled, tuple(mine)))
     footprint, touched = footprint_of(trace, regions, memory, code)
     if touched.irregular and issues < _FEW_ISSUES:
-        return issues
+        raise NotSampled("its blocks touch memory in no regular way", issues)
     order = sorted(range(len(kinds)), key=lambda k: -kinds[k].blocks)
     chosen = dict.fromkeys([order[0], max(order, key=lambda k: len(regions[k].samples[0]))])
     return Profile(
@@ -198,9 +206,8 @@ def _whole(program: Program, launch: Launch, config: GPUConfig, effort: Effort, 
     few &= issues < _FEW_ISSUES
     traced = range(launch.blocks) if few else (0, launch.blocks // 2, launch.blocks - 1)
     limit = _FEW_ISSUES if few and launch.blocks > _FEW_BLOCKS else effort.issues
-    result, memory = run_whole(config, program, launch, traced, limit, effort.cycles, nbytes)
-    trace, record = result.trace, result.record
-    code = lowered_code(program)
+    record, memory = run_whole(config, program, launch, traced, limit, effort.cycles, nbytes)
+    trace, code = record.trace, record.code
     amount = work(Tally.of_counters(record.line), code, config.l1.store_line_cycles)
     counts, amounts = np.array([launch.blocks]), amount[None] / launch.blocks
     nothing = Footprint(dict.fromkeys(FETCHES, 0), 0).measured(record)

@@ -15,18 +15,16 @@ import numpy as np
 from gpusim.config import GPUConfig, load_config
 from gpusim.engine.device import Device
 from gpusim.engine.state import layout as L
-from gpusim.host.runner import run_launch
+from gpusim.host.options import LaunchOptions
+from gpusim.host.runner import Machine, run_launch
 from gpusim.launch import Dim3, Launch
-from gpusim.launch.arguments import bind
 from gpusim.launch.memory import DeviceMemory
-from gpusim.launch.module import Modules
-from gpusim.results.result import Result
-from gpusim.simulation import parameter_names
+from gpusim.launch.program import place_arguments
+from gpusim.results.record import LaunchRecord
 from gpusim.tracing.trace import SPACES, Trace, TraceOptions
 from isa import Program
 from isa import microops as M
 from isa.launch_values import launch_values, reads_launch_value
-from isa.lower import lower
 
 #: An L2 and a memory for blocks whose time does not matter.
 _SMALL: dict[str, Any] = {
@@ -64,12 +62,11 @@ class ChosenBlocks(Device):
             block[L.B_Z] = number // (across * down)
 
 
-def communicates(program: Program) -> bool:
+def communicates(program: Program, code: np.ndarray) -> bool:
     """Whether blocks may do what depends on other blocks: grid-wide barriers, clusters, what the host serves, atomics
-    on global memory whose result is used, loads that see what others store."""
+    on global memory whose result is used, loads that see what others store. code: the program's lowered rows."""
     if program.cluster is not None or is_cooperative(program):
         return True
-    code = lower(program).code
     operation, space = code[:, M.COL_OP], code[:, M.COL_AUX0]
     memory = code[:, M.COL_CLASS] == M.CLS_MEMORY
     outside = memory & np.isin(space, (M.SPACE_GLOBAL, M.SPACE_GENERIC))
@@ -85,7 +82,7 @@ def is_cooperative(program: Program) -> bool:
 
 def run_chosen(
     config: GPUConfig, program: Program, launch: Launch, chosen: Sequence[int], limit: int, cycles: int
-) -> tuple[Result, DeviceMemory]:
+) -> tuple[LaunchRecord, DeviceMemory]:
     """The chosen blocks alone, traced with all addresses up to `limit` issues, for `cycles` at most.
 
     The trace numbers warps by a block's place in `chosen`.
@@ -99,7 +96,7 @@ def run_chosen(
 
 def run_whole(
     config: GPUConfig, program: Program, launch: Launch, traced: Sequence[int], limit: int, cycles: int, footprint: int
-) -> tuple[Result, DeviceMemory]:
+) -> tuple[LaunchRecord, DeviceMemory]:
     """The whole launch, traced in part, on a machine whose L2 has room for `footprint` bytes several times over and
     fetches single sectors, so that what it gets from memory is what the launch reads without having written it."""
     l2 = config.l2
@@ -117,41 +114,23 @@ def run_whole(
     return _run(machine, program, launch, None, TraceOptions(sms=(), blocks=traced, limit=limit), cycles)
 
 
-
-
 def _run(
     config: GPUConfig,
     program: Program,
     launch: Launch,
-    device: Device | None,
+    engine: Device | None,
     options: TraceOptions | None,
     cycles: int,
-) -> tuple[Result, DeviceMemory]:
+) -> tuple[LaunchRecord, DeviceMemory]:
     memory = DeviceMemory(config.dram.capacity_bytes)
-    modules = Modules(memory)
-    signature = None if launch.kernel is program else launch.signature
-    bound = bind(program, launch.args, memory, signature, parameter_names(launch.kernel))
-    linked = modules.link(program)
-    try:
-        result = run_launch(
-            config,
-            linked,
-            launch,
-            memory,
-            bound.parameter_bytes,
-            1,
-            cycles,
-            True,
-            None,
-            device=device,
-            trace=options,
-        )
-    finally:
-        if device is not None:
-            device.close()
-    if result.trace is not None:
-        _count_constants(result.trace)
-    return result, memory
+    with Machine(config, memory, engine=engine) as machine:
+        placed = place_arguments(program, launch, memory)
+        linked = machine.modules.link(program)
+        chosen = LaunchOptions(max_cycles=cycles, trace=options)
+        record = run_launch(machine, linked, launch, placed.parameter_bytes, chosen)
+    if record.trace is not None:
+        _count_constants(record.trace)
+    return record, memory
 
 
 def _count_constants(trace: Trace) -> None:

@@ -6,9 +6,6 @@ the same time elsewhere. So the launch takes at least as long as the longest.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
-
 import numpy as np
 
 from gpusim.bound.profile import Profile, needs_of
@@ -20,8 +17,9 @@ from gpusim.engine.memory.params import make_params
 from gpusim.engine.parameters import unit_timing
 from gpusim.engine.state.memory import P_BURST, TICKS
 from gpusim.errors import LaunchError
-from gpusim.host.runner import lowered_once
+from gpusim.host.lowering import lowered_once
 from gpusim.launch.occupancy import Occupancy, occupancy
+from gpusim.results.least_time import Bound
 from isa import microops as M
 
 #: Units whose throughput bounds a launch, by the name of the term.
@@ -37,44 +35,6 @@ _PIPES = {
     "tensor pipe": M.UNIT_TENSOR,
     "ADU": M.UNIT_ADU,
 }
-
-
-@dataclass(frozen=True)
-class Bound:
-    """The least time that a launch can take on a machine.
-
-    cycles: SM clock cycles from the start of the launch, its overhead included. by: the term that says so.
-    terms: every term, {name: cycles}. time_us: the same in microseconds. gpu: name of the machine.
-    waves: how often the grid fills the whole GPU, a broken number.
-    """
-
-    cycles: int
-    by: str
-    terms: dict[str, float]
-    time_us: float
-    gpu: str
-    waves: float
-    overhead_cycles: int = 0
-    notes: tuple[str, ...] = field(default=())
-
-    def __str__(self) -> str:
-        lines = [f"Bound {self.cycles:,} cycles = {self.time_us:.2f} us on {self.gpu}, by {self.by}"]
-        for name, cycles in sorted(self.terms.items(), key=lambda each: -each[1]):
-            share = cycles / max(self.cycles, 1)
-            lines.append(f"  {name:22s} {'#' * round(20 * share):20s} {cycles:12,.0f}")
-        return "\n".join([*lines, *self.notes])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, for JSON."""
-        return {
-            "gpu": self.gpu,
-            "cycles": self.cycles,
-            "time_us": self.time_us,
-            "by": self.by,
-            "terms": dict(self.terms),
-            "waves": self.waves,
-            "overhead_cycles": self.overhead_cycles,
-        }
 
 
 def bound(profile: Profile, config: GPUConfig) -> Bound:

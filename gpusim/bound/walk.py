@@ -7,6 +7,8 @@ away.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from gpusim.bound.path import IN_L2, IN_MEMORY, LATER, Path
@@ -147,153 +149,189 @@ def times_of(config: GPUConfig, blocks: int) -> np.ndarray:
 
 def least_times(path: Path, table: np.ndarray, bsync: np.ndarray, times: np.ndarray, cold: bool) -> tuple[int, int]:
     """Cycles from the start of a block until it has ended, and until its last store is acknowledged."""
-    warps = len(path.bounds) - 1
-    if warps <= 0:
+    count = len(path.bounds) - 1
+    if count <= 0:
         return 0, 0
-    found = np.zeros(2, np.int64)
     lines, constants = int(table[:, LINE].max()) + 1, int(table[:, CONSTANT].max()) + 1
-    walk(
-        path.pc,
-        path.bounds,
-        path.level,
-        path.turns,
-        path.joined,
-        table,
-        bsync,
-        times,
-        cold,
-        found,
+    warps = Warps(
         path.bounds[:-1].copy(),
-        np.zeros(warps, np.int64),
-        np.zeros((warps, 8), np.int64),
-        np.zeros((warps, _MOST_GROUPS), np.int64),
-        np.tile(np.array([0, 0, 0, -1, 0], np.int64), (warps, 1)),
-        np.full((warps, lines), -1, np.int64),
-        np.full((warps, max(constants, 1)), -1, np.int64),
+        np.zeros(count, np.int64),
+        np.zeros((count, 8), np.int64),
+        np.zeros((count, _MOST_GROUPS), np.int64),
+        np.tile(np.array([0, 0, 0, -1, 0], np.int64), (count, 1)),
+        np.full((count, lines), -1, np.int64),
+        np.full((count, max(constants, 1)), -1, np.int64),
+        np.zeros(2, np.int64),
     )
-    return int(found[0]), int(found[1])
+    walk(path, table, bsync, times, cold, warps)
+    return int(warps.found[0]), int(warps.found[1])
+
+
+class Warps(NamedTuple):
+    """Where the warps of a block are on their ways, int64 [warps, ...] each.
+
+    at: the next of its issues; now: cycle of the last one; release: when each scoreboard is free, and which one counts
+    groups of copies; groups: ends of those under way; state: the W_*; fetched, known: when each line of code and of
+    constants is there, -1 before it was asked for. found: ends of the block, and of its last store.
+    """
+
+    at: np.ndarray
+    now: np.ndarray
+    release: np.ndarray
+    groups: np.ndarray
+    state: np.ndarray
+    fetched: np.ndarray
+    known: np.ndarray
+    found: np.ndarray
 
 
 @compiled
-def walk(
-    pc, bounds, level, turns, joined, table, bsync, times, cold, found, at, now, release, groups, warp, fetched, known
-):
+def walk(path: Path, table: np.ndarray, bsync: np.ndarray, times: np.ndarray, cold: bool, warps: Warps) -> None:
     """Goes along all warps of a block, together from barrier to barrier if they meet there."""
-    warps = bounds.size - 1
-    lines = fetched.shape[1]
-    left = warps
+    left = warps.now.size
     while left > 0:
         left = 0
         latest = np.int64(0)
         earliest = np.int64(1) << 60
-        for w in range(warps):
-            t = now[w]
-            arrived = False
-            k = at[w]
-            while k < bounds[w + 1] and not arrived:
-                i = pc[k]
-                row = table[i]
-                previous = t
-                if k > bounds[w]:
-                    i0 = pc[k - 1]
-                    gap = table[i0, STALL]
-                    if i != i0 + 1 or bsync[i0] != 0:
-                        gap = max(gap, table[i0, TAKEN])
-                    if table[i0, KIND] == BARRIER:
-                        gap = np.int64(0)
-                    t += gap
-                if cold:
-                    line = row[LINE]
-                    if line != warp[w, W_BEFORE]:
-                        warp[w, W_BEFORE] = line
-                        if fetched[w, line] < 0:
-                            fetched[w, line] = previous + times[T_FETCH]
-                        last = min(lines - 1, line + times[T_AHEAD])
-                        for following in range(line + 1, last + 1):
-                            if fetched[w, following] < 0:
-                                start = max(previous, warp[w, W_AHEAD])
-                                warp[w, W_AHEAD] = start + times[T_NEXT_LINE]
-                                fetched[w, following] = start + times[T_FETCH]
-                        t = max(t, fetched[w, line])
-                    operand = row[CONSTANT]
-                    if operand >= 0:
-                        if known[w, operand] < 0:
-                            known[w, operand] = previous + times[T_CONSTANT]
-                        t = max(t, known[w, operand])
-                waits = row[WAITS]
-                for s in range(6):
-                    if (waits >> s) & 1:
-                        t = max(t, release[w, s])
-                        if warp[w, W_COUNT] > 0 and s == release[w, 7]:
-                            t = max(t, groups[w, warp[w, W_COUNT] - 1])
-                kind = row[KIND]
-                result = row[RESULT]
-                if kind == WAIT:
-                    if row[LATENCY] == release[w, 7] and warp[w, W_COUNT] > row[GROUPS]:
-                        t = max(t, groups[w, warp[w, W_COUNT] - row[GROUPS] - 1])
-                    if row[GROUPS] == 0 and row[LATENCY] < 6:
-                        t = max(t, release[w, row[LATENCY]])
-                there = np.int64(0)
-                if kind in (LOAD, COPY):
-                    far = level[k] % LATER if cold else level[k] // LATER
-                    there = t + times[T_L1]
-                    if far == IN_MEMORY:
-                        there = t + times[T_MEMORY]
-                    elif far == IN_L2:
-                        there = t + times[T_L2]
-                    if kind == COPY:
-                        warp[w, W_OPEN] = max(warp[w, W_OPEN], there)
-                        there = 0
-                elif kind == STRONG:
-                    there = t + times[T_L2]
-                elif kind == ATOMIC:
-                    there = t + times[T_ATOMIC]
-                elif kind == STORE:
-                    found[0] = max(found[0], t + times[T_DRAIN])
-                    found[1] = max(found[1], t + times[T_TO_L2])
-                elif kind == CLOSE:
-                    if result < 6:
-                        # Groups are done in any order, and waited for by number: kept sorted, the latest of them.
-                        if warp[w, W_COUNT] == groups.shape[1]:
-                            for n in range(1, groups.shape[1]):
-                                groups[w, n - 1] = groups[w, n]
-                            warp[w, W_COUNT] -= 1
-                        n = warp[w, W_COUNT]
-                        value = max(warp[w, W_OPEN], t + 1)
-                        while n > 0 and groups[w, n - 1] > value:
-                            groups[w, n] = groups[w, n - 1]
-                            n -= 1
-                        groups[w, n] = value
-                        warp[w, W_COUNT] += 1
-                        release[w, 7] = result
-                    warp[w, W_OPEN] = 0
-                elif kind == SHARED:
-                    if row[LATENCY] > 0:
-                        there = t + row[LATENCY] + 2 * (turns[k] - 1)
-                elif kind == INDEXED:
-                    there = t + times[T_ENTRY] + row[LATENCY] + times[T_ADDRESS] * (turns[k] - 1)
-                elif kind == PLAIN and row[LATENCY] > 0:
-                    there = t + row[LATENCY]
-                if result < 6 and kind != CLOSE:
-                    release[w, result] = max(release[w, result], there)
-                if row[SOURCES] < 6:
-                    release[w, row[SOURCES]] = max(release[w, row[SOURCES]], t + row[RELEASE])
-                k += 1
-                if kind == BARRIER:
-                    if joined:
-                        arrived = True
-                        latest = max(latest, t)
-                        earliest = min(earliest, t)
-                    else:
-                        t += times[T_BARRIER]
-            now[w] = t
-            at[w] = k
-            if arrived:
+        for w in range(warps.now.size):
+            if to_barrier(path, table, bsync, times, cold, warps, w):
                 left += 1
-            elif warp[w, W_DONE] == 0:
-                warp[w, W_DONE] = 1
-                found[0] = max(found[0], t + times[T_EXIT])
+                latest = max(latest, warps.now[w])
+                earliest = min(earliest, warps.now[w])
+            elif warps.state[w, W_DONE] == 0:
+                warps.state[w, W_DONE] = 1
+                warps.found[0] = max(warps.found[0], warps.now[w] + times[T_EXIT])
         if left > 0:
-            opens = max(latest, earliest + (warps - 1) * times[T_ARRIVAL]) + times[T_BARRIER]
-            for w in range(warps):
-                now[w] = opens
+            warps.now[:] = max(latest, earliest + (warps.now.size - 1) * times[T_ARRIVAL]) + times[T_BARRIER]
+
+
+@compiled
+def to_barrier(
+    path: Path, table: np.ndarray, bsync: np.ndarray, times: np.ndarray, cold: bool, warps: Warps, w: int
+) -> bool:
+    """Goes along a warp up to the next barrier where all meet; False if it has ended before."""
+    release = warps.release[w]
+    t = warps.now[w]
+    k = warps.at[w]
+    arrived = False
+    while k < path.bounds[w + 1] and not arrived:
+        i = path.pc[k]
+        row = table[i]
+        previous = t
+        if k > path.bounds[w]:
+            before = path.pc[k - 1]
+            gap = table[before, STALL]
+            if i != before + 1 or bsync[before] != 0:
+                gap = max(gap, table[before, TAKEN])
+            if table[before, KIND] != BARRIER:
+                t += gap
+        if cold:
+            t = max(t, fetch(row, times, warps, w, previous))
+        t = max(t, waited_for(row, warps, w))
+        far = path.level[k] % LATER if cold else path.level[k] // LATER
+        there = result_time(row, times, warps, w, t, far, path.turns[k])
+        result = row[RESULT]
+        if result < 6 and row[KIND] != CLOSE:
+            release[result] = max(release[result], there)
+        if row[SOURCES] < 6:
+            release[row[SOURCES]] = max(release[row[SOURCES]], t + row[RELEASE])
+        k += 1
+        if row[KIND] == BARRIER:
+            if path.joined:
+                arrived = True
+            else:
+                t += times[T_BARRIER]
+    warps.now[w] = t
+    warps.at[w] = k
+    return arrived
+
+
+@compiled
+def fetch(row: np.ndarray, times: np.ndarray, warps: Warps, w: int, previous: int) -> int:
+    """When an instruction and its constant are there, asked for at cycle `previous` if they were not before."""
+    state, fetched, known = warps.state[w], warps.fetched[w], warps.known[w]
+    ready = np.int64(0)
+    line = row[LINE]
+    if line != state[W_BEFORE]:
+        state[W_BEFORE] = line
+        if fetched[line] < 0:
+            fetched[line] = previous + times[T_FETCH]
+        for following in range(line + 1, min(fetched.size - 1, line + times[T_AHEAD]) + 1):
+            if fetched[following] < 0:
+                start = max(previous, state[W_AHEAD])
+                state[W_AHEAD] = start + times[T_NEXT_LINE]
+                fetched[following] = start + times[T_FETCH]
+        ready = fetched[line]
+    operand = row[CONSTANT]
+    if operand >= 0:
+        if known[operand] < 0:
+            known[operand] = previous + times[T_CONSTANT]
+        ready = max(ready, known[operand])
+    return ready
+
+
+@compiled
+def waited_for(row: np.ndarray, warps: Warps, w: int) -> int:
+    """When the scoreboards and groups of copies that an instruction waits for are done."""
+    release, groups, count = warps.release[w], warps.groups[w], warps.state[w, W_COUNT]
+    t = np.int64(0)
+    for s in range(6):
+        if (row[WAITS] >> s) & 1:
+            t = max(t, release[s])
+            if count > 0 and s == release[7]:
+                t = max(t, groups[count - 1])
+    if row[KIND] == WAIT:
+        if row[LATENCY] == release[7] and count > row[GROUPS]:
+            t = max(t, groups[count - row[GROUPS] - 1])
+        if row[GROUPS] == 0 and row[LATENCY] < 6:
+            t = max(t, release[row[LATENCY]])
+    return t
+
+
+@compiled
+def result_time(row: np.ndarray, times: np.ndarray, warps: Warps, w: int, t: int, far: int, turns: int) -> int:
+    """When the result of an instruction issued at `t` is there, 0 if nobody waits for it."""
+    kind, found = row[KIND], warps.found
+    there = np.int64(0)
+    if kind in (LOAD, COPY):
+        there = t + times[T_MEMORY if far == IN_MEMORY else T_L2 if far == IN_L2 else T_L1]
+        if kind == COPY:
+            warps.state[w, W_OPEN] = max(warps.state[w, W_OPEN], there)
+            there = np.int64(0)
+    elif kind == STRONG:
+        there = t + times[T_L2]
+    elif kind == ATOMIC:
+        there = t + times[T_ATOMIC]
+    elif kind == STORE:
+        found[0] = max(found[0], t + times[T_DRAIN])
+        found[1] = max(found[1], t + times[T_TO_L2])
+    elif kind == CLOSE:
+        close_group(row, warps, w, t)
+    elif kind == SHARED:
+        if row[LATENCY] > 0:
+            there = t + row[LATENCY] + 2 * (turns - 1)
+    elif kind == INDEXED:
+        there = t + times[T_ENTRY] + row[LATENCY] + times[T_ADDRESS] * (turns - 1)
+    elif kind == PLAIN and row[LATENCY] > 0:
+        there = t + row[LATENCY]
+    return there
+
+
+@compiled
+def close_group(row: np.ndarray, warps: Warps, w: int, t: int) -> None:
+    """Notes the end of a group of copies. Groups are done in any order, and waited for by number: kept sorted."""
+    state, groups = warps.state[w], warps.groups[w]
+    if row[RESULT] < 6:
+        if state[W_COUNT] == groups.size:
+            for n in range(1, groups.size):
+                groups[n - 1] = groups[n]
+            state[W_COUNT] -= 1
+        n = state[W_COUNT]
+        value = max(state[W_OPEN], t + 1)
+        while n > 0 and groups[n - 1] > value:
+            groups[n] = groups[n - 1]
+            n -= 1
+        groups[n] = value
+        state[W_COUNT] += 1
+        warps.release[w, 7] = row[RESULT]
+    state[W_OPEN] = 0

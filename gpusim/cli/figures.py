@@ -11,7 +11,7 @@ from gpusim.cli.options import ARGUMENT_HELP, add_command, add_run_options, add_
 from gpusim.cli.run import simulate_target, target_of
 
 if TYPE_CHECKING:
-    from gpusim.results.result import Result
+    from gpusim.result import Result
 
 EXAMPLES = """\
 examples:

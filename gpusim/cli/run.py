@@ -20,7 +20,7 @@ from gpusim.cli.outputs import check_writable, print_json
 from gpusim.cli.tracing import add_trace_options, trace_options, write_trace
 
 if TYPE_CHECKING:
-    from gpusim.results.result import Result
+    from gpusim.result import Result
     from gpusim.tracing.trace import TraceOptions
     from gpusim.workload.target import ReferenceCheck, Target
 
@@ -105,7 +105,7 @@ def simulate_target(
 ) -> Result:
     """Simulate a target, with the options of `add_run_options` and of the GPU. bound: as for `gpusim.simulate`."""
     from gpusim.cli.progress import announce_compilation, show_progress
-    from gpusim.simulation import DEFAULT_MAX_CYCLES
+    from gpusim.host.options import DEFAULT_MAX_CYCLES
 
     check_limits(options)
     announce_compilation()

@@ -18,7 +18,7 @@ from gpusim.cli.outputs import print_json
 from gpusim.cli.run import simulate_target, target_of
 
 if TYPE_CHECKING:
-    from gpusim.results.result import Result
+    from gpusim.result import Result
     from isa import Program
     from isa.control import Control
 
@@ -54,7 +54,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     from gpusim.config import load_config
-    from gpusim.simulation import program_of
+    from gpusim.launch.program import program_of
 
     target = target_of(options, launchable=options.run)
     result = None
@@ -63,7 +63,7 @@ def execute(options: argparse.Namespace) -> int:
         program = result.record.program
     else:
         config = load_config(options.gpu, options.overrides)
-        program = program_of(target.launch.kernel, target.launch.args, config, target.launch.signature)
+        program = program_of(target.launch, config.gpu.arch)
     if options.json:
         print_json(_document(program, result))
     else:

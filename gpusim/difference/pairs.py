@@ -15,7 +15,7 @@ from gpusim.results.advice import Finding
 from gpusim.results.metric_table import METRICS
 
 if TYPE_CHECKING:
-    from gpusim.results.result import Result
+    from gpusim.result import Result
 
 SECTIONS = (
     ("GPU Speed Of Light Throughput", ("gpc__", "gpu__", "sm__cycles_active")),

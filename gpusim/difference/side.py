@@ -12,7 +12,7 @@ from gpusim.errors import SimulationError
 from gpusim.results.advice import Finding
 
 if TYPE_CHECKING:
-    from gpusim.results.result import Result
+    from gpusim.result import Result
 
 STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 """The metric of a stall reason: warp cycles per issued instruction."""

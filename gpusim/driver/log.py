@@ -11,7 +11,7 @@ from gpusim.launch import Launch
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from gpusim.results.result import Result
+    from gpusim.result import Result
     from isa import Program
 
 WIDTH = 100

@@ -20,7 +20,7 @@ from gpusim.config.derived import peak_operations_per_s
 from gpusim.explore import technology as T
 
 if TYPE_CHECKING:
-    from gpusim.results.result import Result
+    from gpusim.result import Result
 
 
 @dataclass(frozen=True)

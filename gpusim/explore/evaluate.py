@@ -18,7 +18,7 @@ from gpusim.workload.request import BUNDLED_PARAMETERS, OWN_PARAMETERS, Request,
 from isa.errors import IsaError
 
 if TYPE_CHECKING:
-    from gpusim.results.result import Result
+    from gpusim.result import Result
     from gpusim.workload.target import Target
 
 RESULTS = ("cycles", "time_us", "warp_instructions")

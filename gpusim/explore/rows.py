@@ -177,7 +177,7 @@ class _Processes:
     """Points in processes of this machine."""
 
     def __init__(self, workers: int | None, announce: Callable[[], None] | None) -> None:
-        from gpusim.simulation import host_threads
+        from gpusim.host.options import host_threads
 
         self._pool = Pool(host_threads(workers), announce)
         self.close = self._pool.close

@@ -41,8 +41,9 @@ _SPACE_OF_ERROR = {
 _KINDS = {READ: "read", WRITE: "write", ATOMIC: "atomic"}
 
 
-def fault(state: L.State, sm: int, program: Program, launch: Launch, memory: DeviceMemory) -> KernelError:
+def fault(grid: Grid, sm: int, program: Program, launch: Launch, memory: DeviceMemory) -> KernelError:
     """The exception for the error that an SM has recorded."""
+    state = grid.state
     record = state.sm[sm]
     code = int(record[L.S_ERROR])
     warp = int(record[L.S_ERROR_WARP])
@@ -73,7 +74,7 @@ def fault(state: L.State, sm: int, program: Program, launch: Launch, memory: Dev
     if code in _SYNC_ERRORS:
         return _sync_fault(code, address, size, place)
     if code == L.E_DEADLOCK:
-        return DeadlockError(cycle=int(record[L.S_NOW]), waiting=("lanes of one warp wait for each other",), **place)
+        return DeadlockError(cycle=_last_issue(grid), waiting=("lanes of one warp wait for each other",), **place)
     if code == L.E_POOL:
         return PoolExhausted(pool=L.POOLS[address], size=size, **place)
     reasons = {
@@ -154,31 +155,53 @@ def out_of_cycles(grid: Grid, program: Program, launch: Launch, max_cycles: int 
     )
 
 
-def nothing_moves(grid: Grid, program: Program, launch: Launch, cycle: int) -> KernelError:
+def nothing_moves(grid: Grid, program: Program, launch: Launch) -> KernelError:
     """The exception for resident warps none of which can ever issue again: a barrier not reached, or a deadlock."""
     state = grid.state
-    waiting = np.flatnonzero(state.warp[:, L.W_STATE] == L.WAIT_BARRIER)
-    clusters = np.flatnonzero(state.warp[:, L.W_STATE] == L.WAIT_CLUSTER)
-    if waiting.size == 0 and clusters.size:
-        warp = int(clusters[0])
-        sm = sm_of(state, warp)
-        block = state.block[sm, state.warp[warp, L.W_BLOCK]]
-        place = _place(state, sm, warp, int(state.warp[warp, L.W_PC]) - 1, None, program, launch)
-        waits = f"rank {block[L.B_RANK]} of its cluster waits at the cluster's barrier, where some threads never arrive"
-        return DeadlockError(cycle=cycle, waiting=(waits,), **place)
-    if waiting.size == 0:
-        return DeadlockError(cycle=cycle, waiting=("no warp can issue",), **_resident(state, program, launch))
-    warp = int(waiting[0])
+    at_barrier = np.flatnonzero(state.warp[:, L.W_STATE] == L.WAIT_BARRIER).tolist()
+    if not at_barrier:
+        cluster = bool((state.warp[:, L.W_STATE] == L.WAIT_CLUSTER).any())
+        words = "some threads never arrive at the barrier of their cluster" if cluster else "no warp can issue"
+        return DeadlockError(cycle=_last_issue(grid), waiting=(words,), **_resident(state, program, launch))
+    warp = next((each for each in at_barrier if _waits_for_block(state, each)), at_barrier[0])
     sm = sm_of(state, warp)
-    block = state.block[sm, state.warp[warp, L.W_BLOCK]]
-    number = int(state.warp[warp, L.W_BARRIER])
-    place = _place(state, sm, warp, max(_waiting_pc(state, warp) - 1, 0), None, program, launch)
+    split = state.split[warp]
+    pc = int(split[L.D_PC]) if split[L.D_COUNT] else int(state.warp[warp, L.W_PC])
+    if not _waits_for_block(state, warp):
+        place = _place(state, sm, warp, pc, None, program, launch)
+        return DeadlockError(cycle=_last_issue(grid), waiting=_groups(state, warp, program), **place)
+    block, number = state.block[sm, state.warp[warp, L.W_BLOCK]], int(state.warp[warp, L.W_BARRIER])
     return BarrierError(
         barrier=number,
         arrived=int(block[L.B_ARRIVED + number]),
         expected=int(block[L.B_EXPECTED + number]) or int(block[L.B_ALIVE]),
-        **place,
+        **_place(state, sm, warp, max(pc - 1, 0), None, program, launch),
     )
+
+
+def _waits_for_block(state: L.State, warp: int) -> bool:
+    """Whether a warp at a barrier has lanes at one of the block's: all of them if its lanes have not parted."""
+    count = int(state.split[warp, L.D_COUNT])
+    where = state.split[warp, L.D_STATE : L.D_STATE + count]
+    return count == 0 or bool(((where >= L.SPLIT_AT_BARRIER) & (where < L.SPLIT_AT_SYNC)).any())
+
+
+def _last_issue(grid: Grid) -> int:
+    """Cycle of the launch by which its resident warps have issued for the last time."""
+    warps = grid.state.warp
+    return int(warps[warps[:, L.W_STATE] != L.FREE, L.W_SINCE].max(initial=grid.start)) - grid.start
+
+
+def _groups(state: L.State, warp: int, program: Program) -> tuple[str, ...]:
+    """What the groups of a warp's lanes wait for, which is each other."""
+    split = state.split[warp]
+    found = []
+    for k in range(int(split[L.D_COUNT])):
+        where = program.instructions[int(split[L.D_PC + k])]
+        line = "" if where.line is None else f" of line {where.line}"
+        lanes = f"lanes {int(split[L.D_MASK + k]):#010x}"
+        found.append(f"{lanes} wait at {where.opcode}{line} for other lanes of their warp")
+    return tuple(found)
 
 
 def _resident(state: L.State, program: Program, launch: Launch) -> dict:
@@ -188,11 +211,6 @@ def _resident(state: L.State, program: Program, launch: Launch) -> dict:
         return {"kernel": program.name}
     warp = int(alive[0])
     return _place(state, sm_of(state, warp), warp, int(state.warp[warp, L.W_PC]), None, program, launch)
-
-
-def _waiting_pc(state: L.State, warp: int) -> int:
-    """Where a warp whose lanes all wait at barriers goes on."""
-    return int(state.split[warp, L.D_PC]) if state.split[warp, L.D_COUNT] else int(state.warp[warp, L.W_PC])
 
 
 def _place(

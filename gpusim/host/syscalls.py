@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ _FACTS = ("address", "size", "access", "space", "allocation")
 _HEAP_LABEL = "malloc in a kernel"
 
 
-class Host:
+class SystemCalls:
     """What kernels of one device share on the host: the device heap, and where printf's text goes.
 
     memory: the device's memory. heap_bytes: what malloc can give at once, over all launches.
@@ -42,13 +43,13 @@ class Host:
         self, memory: DeviceMemory, heap_bytes: int = HEAP_BYTES, write: Callable[[str], Any] | None = None
     ) -> None:
         self.memory, self.heap_bytes, self.write = memory, heap_bytes, write
-        self._blocks: dict[int, int] = {}
+        self._heap_used = 0
         self._text: list[str] = []
 
     @property
     def heap_used_bytes(self) -> int:
         """Bytes of the device heap that kernels hold."""
-        return sum(self._blocks.values())
+        return sum(each.nbytes for each in self.memory.allocations if each.label == _HEAP_LABEL)
 
     def flush(self) -> None:
         """Write what kernels have printed, at the end of a launch."""
@@ -67,7 +68,7 @@ class Host:
             AssertionFailed: a thread's assertion does not hold.
             MemoryAccessError: free of what malloc did not give, or a string that is not in memory.
         """
-        version = self.memory.version
+        version, self._heap_used = self.memory.version, self.heap_used_bytes
         for w in warps:
             pc = int(state.warp[w, L.W_PC]) - 1
             call = getattr(self, "_" + _NAMES[int(state.code[pc, M.COL_AUX0])].strip("_"))
@@ -107,12 +108,10 @@ class Host:
         """void *malloc(size_t bytes): null when the device heap has no room."""
         nbytes = lane.pair(0)
         address = 0
-        if nbytes and self.heap_used_bytes + nbytes <= self.heap_bytes:
-            try:
+        if nbytes and self._heap_used + nbytes <= self.heap_bytes:
+            with suppress(OutOfDeviceMemory):
                 address = self.memory.alloc(nbytes, _HEAP_LABEL)
-                self._blocks[address] = nbytes
-            except OutOfDeviceMemory:
-                address = 0
+                self._heap_used += nbytes
         lane.give(address & 0xFFFFFFFF, address >> 32)
 
     def _free(self, lane: Lane) -> None:
@@ -120,13 +119,14 @@ class Host:
         address = lane.pair(0)
         if address == 0:
             return
-        if address not in self._blocks and any(each.address == address for each in self.memory.allocations):
+        block = self.memory.holding(address)
+        if block is not None and block.address == address and block.label != _HEAP_LABEL:
             raise MemoryAccessError(
                 "free of what malloc did not give", address=address, size=0, access="free",
                 allocation=self.memory.describe(address),
             )  # fmt: skip
         self.memory.free(address)
-        self._blocks.pop(address, None)
+        self._heap_used -= block.nbytes if block is not None else 0
 
     def _assertfail(self, lane: Lane) -> None:
         """void __assertfail(const char *message, const char *file, unsigned line, const char *function, size_t)."""

@@ -20,7 +20,7 @@ except ImportError as missing:
 from gpusim.report_html import render
 
 if TYPE_CHECKING:
-    from gpusim.results.result import Result
+    from gpusim.result import Result
 
 _ESM = """
 function render({ model, el }) {

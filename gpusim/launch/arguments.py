@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from gpusim.errors import ArgumentError
-from gpusim.launch.device_array import DeviceArray, span
-from gpusim.launch.memory import DeviceMemory
+from gpusim.launch.device_array import DeviceArray
+from gpusim.launch.memory import DeviceMemory, span
 from gpusim.launch.signatures import infer_signature, kind_of, parse_signature, scalar_dtype
 
 __all__ = ["BoundArguments", "DeviceArray", "bind", "infer_signature", "parse_signature"]
@@ -236,7 +236,7 @@ class _Binder:
         start = self.memory.alloc(high - low, label)
         self.bound.owned.append(start)
         device = DeviceArray(self.memory, start - low, shape, value.dtype, strides)
-        self.memory.write(device, value)
+        self.memory.write(device.address, device.dtype, device.shape, device.strides, value)
         if isinstance(value, np.void) or value.flags.writeable:
             self.bound.write_back.append((value, device))
         self.uploaded[key] = device

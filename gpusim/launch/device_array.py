@@ -1,15 +1,13 @@
-"""An array that lives in device memory, and the arithmetic of shapes and strides that goes with it."""
+"""An array that lives in device memory."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gpusim.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from gpusim.launch.memory import DeviceMemory
+from gpusim.launch.memory import DeviceMemory, contiguous_strides
 
 
 class DeviceArray:
@@ -65,7 +63,7 @@ class DeviceArray:
         """Copy `array`, of the same shape and dtype, to the device."""
         array = np.asarray(array)
         self._same(array)
-        self.memory.write(self, array)
+        self.memory.write(self.address, self.dtype, self.shape, self.strides, array)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -81,22 +79,3 @@ class DeviceArray:
                 f"an array of {array.dtype} with shape {array.shape} does not match the device's "
                 f"{self.dtype} with shape {self.shape}"
             )
-
-
-def contiguous_strides(itemsize: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides in bytes of an array in C order."""
-    strides = []
-    for extent in reversed(shape):
-        strides.append(itemsize)
-        itemsize *= extent
-    return tuple(reversed(strides))
-
-
-def span(itemsize: int, shape: tuple[int, ...], strides: tuple[int, ...] | None) -> tuple[int, int]:
-    """Bytes [low, high) that an array touches, relative to the address of its first element; (0, 0) if it is
-    empty."""
-    if 0 in shape:
-        return 0, 0
-    steps = contiguous_strides(itemsize, shape) if strides is None else strides
-    reach = [(extent - 1) * step for extent, step in zip(shape, steps, strict=True)]
-    return sum(r for r in reach if r < 0), itemsize + sum(r for r in reach if r > 0)

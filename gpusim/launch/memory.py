@@ -3,7 +3,7 @@
 A device address is a base plus an index into the arena, so compiled code turns an address into an index with
 one subtraction. The arena is reserved as virtual memory once and never moves; the host gives it real pages
 only where something was written, so an array of 4 MB costs 4 MB, and takes them back when an allocation is
-freed.
+freed (`arena`).
 
 The base is `BASE`, or, with `unified=True`, the address at which the arena lies in this process. Then a pointer
 means the same on host and device, as with CUDA's unified virtual addressing, and memory of the host's own can be
@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import bisect
 import ctypes
-import mmap
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpusim.errors import ArgumentError, MemoryAccessError, OutOfDeviceMemory
-from gpusim.launch.device_array import DeviceArray, span
+from gpusim.launch.arena import Arena
 
 BASE = 0x7F00_0000_0000
 """First address of device memory, in the range where CUDA places it."""
@@ -37,10 +37,6 @@ UNIFIED_BASE = 0x1000_0000_0000
 """Where a unified arena is put if nothing lies there, so that addresses, and with them L2 slices, are the same in every
 process: below the places of position-independent programs, their heaps and libraries on Linux, because compiled code
 wants indices from the arena's start that are not negative."""
-
-_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
-_FIXED_NOREPLACE = 0x100000  # Linux: fail rather than replace what lies there
-_SMALLEST_RESERVATION = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +74,7 @@ class DeviceMemory:
 
     capacity_bytes: what can be allocated at once, guard gaps not counted. unified: a device address is the host's
     address of the same byte; `base` is the first one.
+    undoable: launches will be undone that fail, see `all_or_nothing`, which is then cheap where the host allows.
     follow_contents: remember which bytes have contents, for the check of reads without a write before. Bytes have none
         after `forget`, until `upload`, `fill`, `view`, `write` or a kernel writes them.
 
@@ -86,14 +83,26 @@ class DeviceMemory:
     range that fits is reused, and only then can a use after free go unseen.
     """
 
-    def __init__(self, capacity_bytes: int = 1 << 30, *, follow_contents: bool = False, unified: bool = False):
+    def __init__(
+        self,
+        capacity_bytes: int = 1 << 30,
+        *,
+        follow_contents: bool = False,
+        unified: bool = False,
+        undoable: bool = False,
+    ):
         if capacity_bytes <= 0:
             raise ValueError(f"capacity_bytes must be positive, got {capacity_bytes}")
         self.capacity_bytes = capacity_bytes
         self.unified = unified
-        self._map, self._arena = _reserve(2 * capacity_bytes + 64 * GUARD_BYTES, UNIFIED_BASE if unified else None)
-        self.base = self._arena.ctypes.data if unified else BASE
-        self._unknown = _reserve(self._arena.size, None)[1] if follow_contents else np.zeros(1, np.uint8)
+        room = 2 * capacity_bytes + 64 * GUARD_BYTES
+        self._contents = Arena(room, UNIFIED_BASE if unified else None, undoable)
+        self._arena = self._contents.bytes
+        self.base = self._contents.address if unified else BASE
+        self._followed = Arena(self._arena.size, undoable=undoable) if follow_contents else None
+        self._unknown = self._followed.bytes if self._followed else np.zeros(1, np.uint8)
+        self.kept_bytes = 0
+        """Bytes that `all_or_nothing` has copied so far."""
         self._live: dict[int, Allocation] = {}
         self._starts: list[int] = []
         self._freed: list[Allocation] = []
@@ -161,7 +170,7 @@ class DeviceMemory:
             return
         self._freed.append(Allocation(address, allocation.nbytes, allocation.label, freed=True))
         self._used_bytes -= allocation.nbytes
-        self._discard(address, allocation.end)
+        self._contents.discard(address - self.base, allocation.end - self.base)
         self._changed()
 
     def adopt(self, address: int, nbytes: int, label: str) -> None:
@@ -216,18 +225,6 @@ class DeviceMemory:
         np.copyto(self._array(address, array.dtype, array.shape, None), array)
         return address
 
-    def download(
-        self, address: int, dtype: Any, shape: int | tuple[int, ...], order: str = "C"
-    ) -> np.ndarray:
-        """Copy an array of `dtype` and `shape`, stored from `address` on in C or F `order`, to the host."""
-        dtype = np.dtype(dtype)
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        if order not in ("C", "F"):
-            raise ValueError(f"order must be 'C' or 'F', got {order!r}")
-        self.check(address, dtype.itemsize * int(np.prod(shape, dtype=np.int64)), access="copy to the host")
-        stored = self._array(address, dtype, shape if order == "C" else shape[::-1], None)
-        return stored.copy() if order == "C" else stored.T.copy(order="F")
-
     def fill(self, address: int, nbytes: int, value: int = 0) -> None:
         """Set each of `nbytes` bytes to `value`, as cudaMemset does."""
         self.view(address, nbytes)[...] = value
@@ -242,15 +239,15 @@ class DeviceMemory:
         self.check(address + low, high - low)
         return self._array(address, dtype, shape, strides)
 
-    def write(self, array: DeviceArray, values: Any) -> None:
+    def write(
+        self, address: int, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], values: Any
+    ) -> None:
         """Copy `values` to an array in this memory. Raises MemoryAccessError as `array` does."""
-        target = self.array(array.address, array.dtype, array.shape, array.strides)
+        target = self.array(address, dtype, shape, strides)
         np.copyto(target, values)
-        if self._unknown.size > 1 and target.size and self._inside(array.address):
-            of_bytes = (*array.strides, 1)
-            shape = (*array.shape, array.dtype.itemsize)
-            offset = array.address - self.base
-            np.ndarray(shape, np.uint8, buffer=self._unknown, offset=offset, strides=of_bytes)[...] = 0
+        if self._unknown.size > 1 and target.size and self._inside(address):
+            size = (*shape, dtype.itemsize)
+            np.ndarray(size, np.uint8, self._unknown, address - self.base, (*strides, 1))[...] = 0
 
     def tables(self) -> MemoryTables:
         """Address ranges and bytes for compiled code. Valid until the next alloc or free; see `version`."""
@@ -260,26 +257,37 @@ class DeviceMemory:
             self._tables = MemoryTables(starts, ends, self.base, self._arena, self._unknown)
         return self._tables
 
-    def snapshot(self) -> list[tuple[int, np.ndarray, np.ndarray]]:
-        """Copy of the contents of every live allocation, and of what is known of them, for `restore` after a run that
-        failed."""
-        copies = []
-        for start in self._starts:
-            nbytes, offset = self._live[start].nbytes, start - self.base
-            followed = self._unknown.size > 1 and self._inside(start)
-            known = self._unknown[offset : offset + nbytes].copy() if followed else self._unknown[:0]
-            copies.append((start, self._bytes(start, nbytes).copy(), known))
-        return copies
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Undo what happens inside, to contents and allocations, if it ends with an exception."""
+        arenas = [each for each in (self._contents, self._followed) if each and self._contents.can_keep]
+        views = [] if arenas else [view for start in self._starts for view in self._views(start)]
+        copies = [view.copy() for view in views]
+        self.kept_bytes += sum(copy.size for copy in copies)
+        books = dict(self._live), list(self._starts), list(self._freed), self._next, self._used_bytes
+        try:
+            for arena in arenas:
+                arena.keep()
+            yield
+            for start in filter(self._inside, self._starts) if arenas else ():
+                nbytes = self._live[start].nbytes
+                self.kept_bytes += sum(arena.accept(start - self.base, nbytes) for arena in arenas)
+        except BaseException:
+            for view, copy in zip(views, copies, strict=True):
+                view[...] = copy
+            self._live, self._starts, self._freed, self._next, self._used_bytes = books
+            self._changed()
+            raise
+        finally:
+            for arena in arenas:
+                arena.undo()
 
-    def restore(self, contents: list[tuple[int, np.ndarray, np.ndarray]]) -> None:
-        """Put the contents of a `snapshot` back. Raises MemoryAccessError if one of its allocations is
-        gone."""
-        for start, data, _ in contents:
-            self.check(start, data.size)
-        for start, data, unknown in contents:
-            self.view(start, data.size)[...] = data
-            if unknown.size:
-                self._unknown[start - self.base : start - self.base + data.size] = unknown
+    def _views(self, start: int) -> Iterator[np.ndarray]:
+        """The bytes of the allocation that begins at `start`, and what is known of them."""
+        nbytes, offset = self._live[start].nbytes, start - self.base
+        yield self._bytes(start, nbytes)
+        if self._unknown.size > 1 and self._inside(start):
+            yield self._unknown[offset : offset + nbytes]
 
     def describe(self, address: int, size: int = 1) -> str:
         """What lies at or nearest to `address`, in words: "4 bytes past the end of 'c' (40,000 bytes)"."""
@@ -341,13 +349,6 @@ class DeviceMemory:
             previous = self._live[start].end
         yield _round_up(previous + GUARD_BYTES), self.base + self._arena.size - GUARD_BYTES
 
-    def _discard(self, start: int, end: int) -> None:
-        """Give whole pages inside a freed range back to the host."""
-        first = -(-(start - self.base) // mmap.PAGESIZE) * mmap.PAGESIZE
-        last = (end - self.base) // mmap.PAGESIZE * mmap.PAGESIZE
-        if last > first and hasattr(mmap, "MADV_DONTNEED"):
-            self._map.madvise(mmap.MADV_DONTNEED, first, last - first)
-
     def _changed(self) -> None:
         self._tables = None
         self.version += 1
@@ -359,55 +360,6 @@ class DeviceMemory:
             capacity_bytes=self.capacity_bytes,
             label=label,
         )
-
-
-def _reserve(nbytes: int, wanted: int | None) -> tuple[_FixedMap | mmap.mmap, np.ndarray]:
-    """Anonymous zeroed memory that costs nothing until written, at the host address `wanted` if that is free; less
-    than asked for if the host refuses so much."""
-    nbytes = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
-    while True:
-        try:
-            mapped = _map(nbytes) if wanted is None else _map_at(wanted, nbytes)
-            content = mapped.buffer() if isinstance(mapped, _FixedMap) else mapped
-            return mapped, np.frombuffer(content, dtype=np.uint8)
-        except (OSError, OverflowError, ValueError):
-            if nbytes <= _SMALLEST_RESERVATION:
-                raise
-            nbytes = max(_SMALLEST_RESERVATION, nbytes // 2 // mmap.PAGESIZE * mmap.PAGESIZE)
-
-
-def _map(nbytes: int) -> mmap.mmap:
-    return mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
-
-
-def _map_at(address: int, nbytes: int) -> _FixedMap | mmap.mmap:
-    """As `_map`, at an address; elsewhere if something lies there or the host's C library has no `mmap`."""
-    try:
-        return _FixedMap(address, nbytes)
-    except (OSError, AttributeError, TypeError):
-        return _map(nbytes)
-
-
-class _FixedMap:
-    """Anonymous memory at a chosen address, with what is needed here of the interface of `mmap.mmap`. It stays until
-    the process ends, as pointers into it may."""
-
-    def __init__(self, address: int, nbytes: int):
-        self._library = ctypes.CDLL(None, use_errno=True)
-        self._library.mmap.restype = ctypes.c_void_p
-        self._library.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_ssize_t)
-        self._library.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE | _FIXED_NOREPLACE
-        got = self._library.mmap(address, nbytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
-        if got != address:  # -1, or another place where the host does not know the flag
-            raise OSError(ctypes.get_errno(), f"no memory at {address:#x}")
-        self.address, self.nbytes = address, nbytes
-
-    def buffer(self) -> Any:
-        return (ctypes.c_uint8 * self.nbytes).from_address(self.address)
-
-    def madvise(self, advice: int, start: int, nbytes: int) -> None:
-        self._library.madvise(self.address + start, nbytes, advice)
 
 
 def _round_up(value: int) -> int:
@@ -436,3 +388,22 @@ def _words(allocation: Allocation, address: int, size: int) -> str:
 
 def _bytes(count: int) -> str:
     return f"{count:,} byte" + ("" if count == 1 else "s")
+
+
+def contiguous_strides(itemsize: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides in bytes of an array in C order."""
+    strides = []
+    for extent in reversed(shape):
+        strides.append(itemsize)
+        itemsize *= extent
+    return tuple(reversed(strides))
+
+
+def span(itemsize: int, shape: tuple[int, ...], strides: tuple[int, ...] | None) -> tuple[int, int]:
+    """Bytes [low, high) that an array touches, relative to the address of its first element; (0, 0) if it is
+    empty."""
+    if 0 in shape:
+        return 0, 0
+    steps = contiguous_strides(itemsize, shape) if strides is None else strides
+    reach = [(extent - 1) * step for extent, step in zip(shape, steps, strict=True)]
+    return sum(r for r in reach if r < 0), itemsize + sum(r for r in reach if r > 0)

@@ -1,4 +1,4 @@
-"""How many blocks fit on an SM, and what is left of the unified memory as L1.
+"""Which GPU takes a launch, how many of its blocks fit on an SM, and what is left of the unified memory as L1.
 
 The rules are the vendor's: the occupancy section of the CUDA programming guide, the occupancy calculator's
 allocation units for compute capabilities 8.0 and 9.0, and the shared memory sizes of the Ampere and Hopper
@@ -13,6 +13,7 @@ tuning guides.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from gpusim.config import GPUConfig
 from gpusim.errors import LaunchError
 
 _UNUSED_BYTES = 32768
+_ARCHITECTURE = re.compile(r"sm_(\d+)(\d)([af]?)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,34 @@ def carveout_bytes(config: GPUConfig, needed_bytes: int) -> int:
             return above if 2 * step < config.sm.unified_l1_bytes else step
     raise LaunchError(
         f"{needed_bytes:,} bytes of shared memory do not fit in an SM's {config.sm.shared_bytes:,}"
+    )
+
+
+def check_architecture(program: str, gpu: str, kernel: str) -> None:
+    """Refuse machine code that a GPU's instruction decoder does not know.
+
+    Code for compute capability X.y runs on X.z with z >= y; code for an 'a' target on that one only, for an 'f'
+    target on its family, which is X.z with z >= y too (CUDA C++ Programming Guide, "Binary Compatibility" and
+    "Family-Specific Features").
+
+    Args:
+        program: what the code was compiled for, such as 'sm_86' or 'sm_90a'.
+        gpu: the configuration's `gpu.arch`.
+        kernel: name for the message.
+
+    Raises:
+        LaunchError: names both.
+    """
+    code, machine = _ARCHITECTURE.match(program), _ARCHITECTURE.match(gpu)
+    if code is None or machine is None:
+        raise LaunchError(f"'{program}' on '{gpu}': not two architectures", kernel=kernel)
+    same = code[1] == machine[1]
+    if same and (int(code[2]) == int(machine[2]) if code[3] == "a" else int(code[2]) <= int(machine[2])):
+        return
+    raise LaunchError(
+        f"its machine code is for {program}, which a GPU of {gpu} does not run; compile it for {gpu}, "
+        f'or simulate the other architecture on this machine with overrides=["gpu.arch={program}"]',
+        kernel=kernel,
     )
 
 

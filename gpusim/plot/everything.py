@@ -18,7 +18,7 @@ from gpusim.plot.stall_bars import stall_breakdown
 from gpusim.plot.style import save
 from gpusim.plot.timeline import scheduler_timeline
 from gpusim.plot.tree import divergence_tree
-from gpusim.results.result import Result
+from gpusim.result import Result
 from gpusim.tracing.trace import Trace
 
 OF_RESULT: Mapping[str, Callable[[Result], Any]] = {

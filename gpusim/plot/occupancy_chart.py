@@ -10,7 +10,7 @@ from gpusim.errors import LaunchError
 from gpusim.launch.occupancy import Occupancy, occupancy
 from gpusim.plot import style
 from gpusim.plot.colours import BLUE, GREY, VERMILLION
-from gpusim.results.result import Result
+from gpusim.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

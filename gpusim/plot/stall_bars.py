@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpusim.plot import style
 from gpusim.plot.colours import GREY, STALL_COLOURS
-from gpusim.results.result import Result
+from gpusim.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

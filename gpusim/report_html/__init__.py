@@ -16,18 +16,16 @@ import os
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpusim.report_html.document import make_document
-
-if TYPE_CHECKING:
-    from gpusim.results.result import Result
+from gpusim.results.analysis import Analysis
 
 MODULES = ("format", "sections", "roofline", "source", "access", "stepper")
 """Modules by name; `main` comes last and imports them."""
 
 
-def render(result: Result, title: str | None = None) -> str:
+def render(result: Analysis, title: str | None = None) -> str:
     """The whole page. `title`: what was run, by default the kernel's name."""
     document = make_document(result, title)
     page = _asset("template.html")
@@ -42,7 +40,7 @@ def render(result: Result, title: str | None = None) -> str:
     return page
 
 
-def write(result: Result, path: str | os.PathLike[str], title: str | None = None) -> Path:
+def write(result: Analysis, path: str | os.PathLike[str], title: str | None = None) -> Path:
     """Write the page and return its path. Raises OSError if that cannot be done."""
     target = Path(path)
     target.write_text(render(result, title), "utf-8")

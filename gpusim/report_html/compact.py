@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING
 
+from gpusim.results.analysis import Analysis
 from gpusim.results.counts import ratio
-
-if TYPE_CHECKING:
-    from gpusim.results.result import Result
 
 _LINES = 5
 _FINDINGS = 3
@@ -16,7 +13,7 @@ _BARS = 6
 _BLUE = "#3b8ec4"  # reads on white and on dark grey
 
 
-def compact(result: Result) -> str:
+def compact(result: Analysis) -> str:
     """Head, what limits the launch, advice on lines, throughput and the costliest lines. Colours are the notebook's
     own, but for the bars."""
     record = result.record

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpusim.engine.state import layout as L
 from gpusim.report_html.sections import make_sections
 from gpusim.report_html.steps import make_steps
+from gpusim.results.analysis import Analysis
 from gpusim.results.metric_table import METRICS, STALL_MEANINGS
-
-if TYPE_CHECKING:
-    from gpusim.results.result import Result
 
 FIELDS = (
     "instructions", "thread_instructions", "thread_instructions_pred_on", "branches", "divergent_branches",
     "shared_wavefronts", "shared_wavefronts_excessive", "requests", "sectors", "sectors_ideal", "cycles",
 )  # fmt: skip
-"""What the document holds of each instruction's `gpusim.results.result.Costs`, in this order, before its stalls."""
+"""What the document holds of each instruction's `gpusim.results.analysis.Costs`, in this order, before its stalls."""
 
 
-def make_document(result: Result, title: str | None = None) -> dict[str, Any]:
+def make_document(result: Analysis, title: str | None = None) -> dict[str, Any]:
     """The document, of plain Python values. Numbers have the units of the attributes they stand for."""
     record = result.record
     config = record.config
@@ -52,7 +50,7 @@ def make_document(result: Result, title: str | None = None) -> dict[str, Any]:
     }
 
 
-def _code(result: Result) -> dict[str, Any]:
+def _code(result: Analysis) -> dict[str, Any]:
     """Instructions with their costs, and the source lines around them."""
     files: list[str] = []
     span: dict[str, tuple[int, int]] = {}

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpusim.engine.state import layout as L
+from gpusim.results.analysis import Analysis
 from gpusim.results.counts import Counts, ratio
 from gpusim.results.limiter import utilisation
 from gpusim.results.metric_table import METRICS
 from isa import microops as M
-
-if TYPE_CHECKING:
-    from gpusim.results.result import Result
 
 Row = dict[str, Any]
 _COMPUTE = ("issue slots", "pipe")
 _SHOWN = 4
 
 
-def make_sections(result: Result) -> list[dict[str, Any]]:
+def make_sections(result: Analysis) -> list[dict[str, Any]]:
     """The sections: id, title, what it is about, rows, bars (rows in % of a peak) and tables."""
     counts = Counts(result.record)
     return [
@@ -46,18 +44,18 @@ def _row(label: str, value: Any, unit: str = "", meaning: str = "") -> Row:
     return {"label": label, "value": value, "unit": unit, "meaning": meaning, "metric": None}
 
 
-def _metric(result: Result, label: str, name: str) -> Row:
+def _metric(result: Analysis, label: str, name: str) -> Row:
     each = METRICS[name]
     return {
         "label": label, "value": result.metrics[name], "unit": each.unit, "meaning": each.meaning, "metric": name,
     }  # fmt: skip
 
 
-def _rows(result: Result, table: Iterable[tuple[str, str]]) -> list[Row]:
+def _rows(result: Analysis, table: Iterable[tuple[str, str]]) -> list[Row]:
     return [_metric(result, label, name) for label, name in table]
 
 
-def _speed_of_light(result: Result, counts: Counts) -> dict[str, Any]:
+def _speed_of_light(result: Analysis, counts: Counts) -> dict[str, Any]:
     shares = utilisation(counts, max(int(result.record.cycles), 1))
     compute = {name: each for name, each in shares.items() if name.endswith(_COMPUTE) and name[:2] != "L1"}
     memory = {name: share for name, share in shares.items() if name not in compute}
@@ -84,7 +82,7 @@ def _busiest(shares: dict[str, float]) -> str:
     return f"the busiest unit of its kind: {max(shares, key=lambda name: shares[name])}"
 
 
-def _launch(result: Result) -> dict[str, Any]:
+def _launch(result: Analysis) -> dict[str, Any]:
     rows = _rows(result, (
         ("Grid Size", "launch__grid_size"),
         ("Block Size", "launch__block_size"),
@@ -101,7 +99,7 @@ def _launch(result: Result) -> dict[str, Any]:
     return _section("launch", "Launch Statistics", "What was launched, and how it spreads over the SMs.", rows)
 
 
-def _occupancy(result: Result) -> dict[str, Any]:
+def _occupancy(result: Analysis) -> dict[str, Any]:
     bars = _rows(result, (
         ("Theoretical Occupancy", "sm__maximum_warps_per_active_cycle_pct"),
         ("Achieved Occupancy", "sm__warps_active.avg.pct_of_peak_sustained_active"),
@@ -130,7 +128,7 @@ _OPERATIONS = (
 )  # fmt: skip
 
 
-def _memory(result: Result, counts: Counts) -> dict[str, Any]:
+def _memory(result: Analysis, counts: Counts) -> dict[str, Any]:
     metrics = result.metrics
     shared: list[list[Any]] = []
     unified: list[list[Any]] = []
@@ -197,7 +195,7 @@ def _memory(result: Result, counts: Counts) -> dict[str, Any]:
     return section
 
 
-def _compute(result: Result, counts: Counts) -> dict[str, Any]:
+def _compute(result: Analysis, counts: Counts) -> dict[str, Any]:
     shares = utilisation(counts, max(counts.active_cycles // result.record.config.sm.count, 1))
     bars = [
         _row(f"{name[0].upper()}{name[1:]}", 100 * share, "%", "of its peak while its SM holds a warp")
@@ -215,7 +213,7 @@ def _compute(result: Result, counts: Counts) -> dict[str, Any]:
     )
 
 
-def _scheduler(result: Result, counts: Counts) -> dict[str, Any]:
+def _scheduler(result: Analysis, counts: Counts) -> dict[str, Any]:
     partitions = result.record.config.sm.sub_partitions
     cycles = counts.active_cycles * partitions
     issue = result.metrics["smsp__issue_active.avg.pct_of_peak_sustained_active"]
@@ -232,7 +230,7 @@ def _scheduler(result: Result, counts: Counts) -> dict[str, Any]:
     )
 
 
-def _warp_state(result: Result) -> dict[str, Any]:
+def _warp_state(result: Analysis) -> dict[str, Any]:
     rows = _rows(result, (
         ("Warp Cycles Per Issued Instruction", "smsp__average_warp_latency_per_inst_issued.ratio"),
         ("Avg. Active Threads Per Warp", "smsp__thread_inst_executed_per_inst_executed.ratio"),
@@ -244,7 +242,7 @@ def _warp_state(result: Result) -> dict[str, Any]:
     )  # fmt: skip
 
 
-def _source(result: Result, counts: Counts) -> dict[str, Any]:
+def _source(result: Analysis, counts: Counts) -> dict[str, Any]:
     branches, divergent = counts.total(L.N_BRANCHES), counts.total(L.N_DIVERGENT)
     rows = [
         _row("Branch Instructions", branches, "inst"),

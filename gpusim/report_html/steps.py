@@ -10,12 +10,11 @@ distance from the lowest address, -1 for a lane that has no part. Stalls before 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from gpusim.tracing.trace import Trace
+from gpusim.tracing.trace import Trace
 
 WARPS = 16
 STEPS = 4_000

@@ -7,25 +7,17 @@ sum over "global loads" is a sum over the rows whose operation is a load and who
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.memory import SECTOR_BYTES
 from gpusim.results.record import LaunchRecord
-from isa import Program
 from isa import microops as M
-from isa.lower import lower
 
 GLOBAL = (M.SPACE_GLOBAL, M.SPACE_GENERIC)
 SHARED = (M.SPACE_SHARED, M.SPACE_GENERIC)
-
-
-@lru_cache(maxsize=32)
-def lowered_code(program: Program) -> np.ndarray:
-    """Rows of the lowered program, int32 [instructions, COLUMNS]; see `isa.lower.lower` for its errors."""
-    return lower(program).code
 
 
 class Counts:
@@ -35,10 +27,10 @@ class Counts:
         self.record = record
         self.line = record.line
 
-    @cached_property
+    @property
     def code(self) -> np.ndarray:
         """The lowered program, int32 [instructions, COLUMNS]."""
-        return lowered_code(self.record.program)
+        return self.record.code
 
     def total(self, field: int, rows: np.ndarray | None = None) -> int:
         """Sum of one N_* counter over all instructions, or over those in `rows` (bool [instructions])."""

@@ -1,25 +1,23 @@
-"""What one launch leaves behind: raw counts, from which `gpusim.results.result.Result` makes metrics."""
+"""What one launch leaves behind: raw counts, from which `results.analysis` makes metrics."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpusim.config import GPUConfig
 from gpusim.launch import Launch
 from gpusim.launch.occupancy import Occupancy
+from gpusim.tracing.trace import Trace
 from isa import Program
-
-if TYPE_CHECKING:
-    from gpusim.tracing.trace import Trace
 
 
 @dataclass(frozen=True)
 class LaunchRecord:
     """Counts of one launch. Arrays are int64.
 
+    code: the lowered program, int32 [instructions, COLUMNS], timed for the machine.
     cycles: SM clock cycles from the start of the launch to its completion, launch overhead included.
     line: [instructions, layout.N_FIELDS] counters per instruction, see the N_* of `engine.state.layout`.
     sm_active_cycles: [SMs] cycles with at least one resident warp; sm_warp_cycles: [SMs] resident warps summed over
@@ -35,6 +33,7 @@ class LaunchRecord:
     program: Program
     launch: Launch
     occupancy: Occupancy
+    code: np.ndarray
     cycles: int
     line: np.ndarray
     sm_active_cycles: np.ndarray

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as S
+from gpusim.results.analysis import Analysis
 from gpusim.results.counts import Counts, ratio
 from gpusim.results.limiter import pipe_cycles, running_cycles, utilisation
 from gpusim.results.metric_table import DRAM_READ_SECTORS, DRAM_WRITE_SECTORS
-from gpusim.results.result import Result
 from gpusim.units import byte_text, rate_text, scaled
 from isa import microops as M
 
@@ -22,7 +22,7 @@ _TOP = 5
 _FINDINGS = 3
 
 
-def render(result: Result) -> str:
+def render(result: Analysis) -> str:
     """The report as text, without a line break at its end."""
     counts = Counts(result.record)
     parts = (
@@ -49,7 +49,7 @@ def _row(label: str, text: str) -> Iterator[str]:
         yield f"{label if k == 0 else '':<{_LABEL}}{line}"
 
 
-def _head(result: Result, counts: Counts) -> Iterator[str]:
+def _head(result: Analysis, counts: Counts) -> Iterator[str]:
     record, launch = result.record, result.record.launch
     config = record.config
     yield _cut(f"{result.kernel} on {config.gpu.name}, {config.gpu.arch}", WIDTH)
@@ -69,10 +69,12 @@ def _head(result: Result, counts: Counts) -> Iterator[str]:
     if result.bound is not None:
         yield from _row("Bound", f"{result.bound.cycles:,} cycles ({result.bound.by}), simulated "
                         f"{ratio(record.cycles, result.bound.cycles):.2f} x")  # fmt: skip
+    elif result.why_no_bound:
+        yield from _row("Bound", f"not known at once: {result.why_no_bound}; `gpusim bound` takes the time")
     yield from _row("Limited by", result.limiter.sentence)
 
 
-def _throughput(result: Result, counts: Counts) -> Iterator[str]:
+def _throughput(result: Analysis, counts: Counts) -> Iterator[str]:
     shares = utilisation(counts, max(int(result.record.cycles), 1))
     moved, peaks = result.roofline.bytes, result.roofline.peak_bytes_per_s
     yield ""
@@ -95,7 +97,7 @@ def _bar(label: str, share: float, text: str) -> str:
     return f"  {label:<{_LABEL + 2}}{'#' * filled:.<{_BAR}} {100 * share:5.1f} %  {text}"
 
 
-def _roofline(result: Result) -> Iterator[str]:
+def _roofline(result: Analysis) -> Iterator[str]:
     roofline = result.roofline
     yield ""
     if not roofline.operations:
@@ -114,7 +116,7 @@ def _roofline(result: Result) -> Iterator[str]:
     )
 
 
-def _occupancy(result: Result) -> Iterator[str]:
+def _occupancy(result: Analysis) -> Iterator[str]:
     occupancy, metrics = result.occupancy, result.metrics
     most = result.record.config.sm.max_warps
     achieved = metrics["sm__warps_active.avg.pct_of_peak_sustained_active"]
@@ -127,7 +129,7 @@ def _occupancy(result: Result) -> Iterator[str]:
     )
 
 
-def _divergence(result: Result, counts: Counts) -> Iterator[str]:
+def _divergence(result: Analysis, counts: Counts) -> Iterator[str]:
     threads = result.metrics["smsp__thread_inst_executed_per_inst_executed.ratio"]
     pred_on = result.metrics["smsp__thread_inst_executed_pred_on_per_inst_executed.ratio"]
     branches, divergent = counts.total(L.N_BRANCHES), counts.total(L.N_DIVERGENT)
@@ -152,7 +154,7 @@ def _shared(counts: Counts) -> Iterator[str]:
     )
 
 
-def _coalescing(result: Result) -> Iterator[str]:
+def _coalescing(result: Analysis) -> Iterator[str]:
     counts = Counts(result.record)
     parts = []
     for what, operation in (
@@ -188,7 +190,7 @@ def _caches(counts: Counts) -> Iterator[str]:
     yield from _row("Cache hit rates", "; ".join(parts))
 
 
-def _stalls(result: Result) -> Iterator[str]:
+def _stalls(result: Analysis) -> Iterator[str]:
     metrics = result.metrics
     latency = metrics["smsp__average_warp_latency_per_inst_issued.ratio"]
     yield ""
@@ -204,7 +206,7 @@ def _stalls(result: Result) -> Iterator[str]:
         yield "  none: every warp cycle issues"
 
 
-def _source(result: Result) -> Iterator[str]:
+def _source(result: Analysis) -> Iterator[str]:
     lines = [row for row in result.source_lines if row.instructions or row.cycles]
     total = sum(row.cycles for row in lines)
     several = len({row.file for row in lines[:_TOP] if row.file}) > 1
@@ -221,7 +223,7 @@ def _source(result: Result) -> Iterator[str]:
         )
 
 
-def _advice(result: Result) -> Iterator[str]:
+def _advice(result: Analysis) -> Iterator[str]:
     """The dearest findings that have a line: what the launch as a whole lacks is said above."""
     findings = [each for each in result.advice if each.line is not None][:_FINDINGS]
     if findings:
@@ -235,7 +237,7 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _simulation(result: Result, counts: Counts) -> Iterator[str]:
+def _simulation(result: Analysis, counts: Counts) -> Iterator[str]:
     record = result.record
     threads = _count(record.host_threads, "host thread")
     yield ""

@@ -2,7 +2,8 @@
 
 After S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual performance model" (CACM 52(4),
 2009), with a roof for each level of memory as in Nsight Compute's hierarchical roofline. Operations are counted
-as there: thread instructions whose guard holds, a fused multiply-add as two operations.
+as there: thread instructions whose guard holds, a fused multiply-add as two operations. The compiler's HFMA2 that moves
+a constant, 0 * 0 + c, is no arithmetic, though it takes a turn in the FP16 pipe.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from gpusim.config.derived import peak_bytes_per_cycle, peak_operations_per_s
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as S
 from gpusim.results.counts import Counts, ratio
 from gpusim.results.metric_table import DRAM_READ_SECTORS, DRAM_WRITE_SECTORS, TEX_SECTORS
 from isa import microops as M
+from isa.instruction import RZ, Instruction
 
 # Operations of one thread instruction. A packed half-precision instruction works on two numbers.
 _THREAD_OPERATIONS = {
@@ -101,6 +105,8 @@ def count_operations(counts: Counts) -> dict[str, int]:
         for kind, opcodes in _THREAD_OPERATIONS.items()
     }
     totals["tensor"] = 0
+    moves = np.array([_is_move(each) for each in counts.record.program.instructions], bool)
+    totals["FP16"] -= _THREAD_OPERATIONS["FP16"]["HFMA2"] * counts.total(L.N_PRED_ON, moves)
     for index, each in enumerate(counts.record.program.instructions):
         if each.opcode in _MATRIX_KINDS:
             shape = int(counts.code[index, M.COL_AUX0])  # M << 16 | N << 8 | K
@@ -108,6 +114,12 @@ def count_operations(counts: Counts) -> dict[str, int]:
             executed = int(counts.line[index, L.N_EXECUTED])
             totals[_MATRIX_KINDS[each.opcode]] += 2 * multiply_adds * executed
     return {kind: total for kind, total in totals.items() if total}
+
+
+def _is_move(instruction: Instruction) -> bool:
+    """Whether it is an HFMA2 of zero factors."""
+    factors = instruction.operands[1:3]
+    return instruction.opcode == "HFMA2" and all(each.kind == "reg" and each.index == RZ for each in factors)
 
 
 def count_bytes(counts: Counts) -> dict[str, int]:

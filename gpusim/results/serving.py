@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpusim.engine.sm.coalescer import least_wavefronts, mergeable, pass_lanes
-from gpusim.results.counts import lowered_code
 from gpusim.tracing.trace import SPACES, Trace
 from isa import microops as M
 
@@ -214,7 +213,7 @@ def access_of(trace: Trace, issue: int) -> tuple[np.ndarray, int, int, int]:
         raise NotServed(
             f"issue {issue} has no recorded addresses; TraceOptions.blocks says of which blocks they are recorded"
         )
-    code = lowered_code(trace.program)[row["pc"]]
+    code = trace.code[row["pc"]]
     atomic = int(code[M.COL_AUX4]) >> 8 if code[M.COL_OP] in (M.OP_ATOM, M.OP_RED) else 0
     return trace.addresses[access], int(trace.sizes[access]), int(code[M.COL_OP]), atomic
 

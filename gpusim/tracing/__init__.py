@@ -1,5 +1,6 @@
 """What happened when.
 
-Read `trace` (what is kept, and the questions it answers), `recorder` (how it comes out of a run), `reconvergence`
-(what became of a warp's lanes), then the formats: `perfetto` on `protobuf`, and `kanata`.
+Read `options` (what to record), `recording` (what is kept, and the questions it answers), `reconvergence` (what became
+of a warp's lanes), the formats `perfetto` on `protobuf`, and `kanata`, `trace` (a recording that writes them), then
+`recorder` (how it comes out of a run).
 """

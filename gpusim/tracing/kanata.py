@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from gpusim.engine.state.layout import STALLS
-from gpusim.tracing.trace import Trace
+from gpusim.tracing.recording import Recording
 
 WAIT, ISSUE, DRAIN = "W", "Is", "D"
 _ENDS, _BEGINS, _RETIRES, _STARTS = range(4)
@@ -39,13 +39,13 @@ class _Row:
     waits: list[tuple[int, int, str]] = field(default_factory=list)
 
 
-def write_kanata(trace: Trace, path: str | Path) -> None:
+def write_kanata(trace: Recording, path: str | Path) -> None:
     """Write a trace as a Kanata log."""
     with open(path, "w", encoding="utf-8", newline="\n") as file:
         file.writelines(f"{line}\n" for line in kanata_lines(trace))
 
 
-def kanata_lines(trace: Trace) -> Iterator[str]:
+def kanata_lines(trace: Recording) -> Iterator[str]:
     """The lines of the log."""
     rows = [row for warp in trace.warps for row in _rows(trace, warp)]
     rows.sort(key=lambda row: (row.begin, row.warp))
@@ -67,7 +67,7 @@ def kanata_lines(trace: Trace) -> Iterator[str]:
         yield text
 
 
-def _rows(trace: Trace, warp: np.void) -> Iterator[_Row]:
+def _rows(trace: Recording, warp: np.void) -> Iterator[_Row]:
     """The instructions of one warp. Each begins when the one before it has been issued; stalls belong to the next one
     issued, at the end of the warp to the last one."""
     issues, stalls = trace.of_warp(warp["warp"]), trace.stalls_of(warp["warp"])
@@ -96,7 +96,7 @@ def _named(stalls: np.ndarray) -> list[tuple[int, int, str]]:
     return [(int(each["start"]), int(each["end"]), STALLS[each["reason"]]) for each in stalls]
 
 
-def _events(trace: Trace, row: _Row, number: int) -> Iterator[tuple[int, int, int, str]]:
+def _events(trace: Recording, row: _Row, number: int) -> Iterator[tuple[int, int, int, str]]:
     """(cycle, order within it, number of the instruction, line) of everything about an instruction."""
     each = trace.instructions[row.pc] if row.pc < len(trace.instructions) else None
     text = f"{each.address:04x}: {each.text}" if each else ""

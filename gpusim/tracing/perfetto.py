@@ -20,7 +20,7 @@ import numpy as np
 
 from gpusim.engine.state import layout as L
 from gpusim.tracing.protobuf import Fixed64, Value, message
-from gpusim.tracing.trace import Trace
+from gpusim.tracing.recording import Recording
 
 # Fields of the messages, by their names in the schema.
 _PACKET = 1  # of Trace
@@ -114,14 +114,14 @@ class _Writer:
             )
 
 
-def write_perfetto(trace: Trace, path: str | Path) -> None:
+def write_perfetto(trace: Recording, path: str | Path) -> None:
     """Write a trace for Perfetto."""
     with open(path, "wb") as file:
         for packet in perfetto_packets(trace):
             file.write(message((_PACKET, packet)))
 
 
-def perfetto_packets(trace: Trace) -> Iterator[bytes]:
+def perfetto_packets(trace: Recording) -> Iterator[bytes]:
     """The packets of the trace, `TracePacket` messages."""
     writer = _Writer()
     whole = writer.track(f"{trace.program.name} on {trace.config.gpu.name}: 1 ns is 1 SM cycle")
@@ -134,7 +134,7 @@ def perfetto_packets(trace: Trace) -> Iterator[bytes]:
     return writer.packets()
 
 
-def _write_blocks(trace: Trace, writer: _Writer, tracks: dict[int, int]) -> None:
+def _write_blocks(trace: Recording, writer: _Writer, tracks: dict[int, int]) -> None:
     """The life of every block, in the first row of its SM that is free. Arrows go to the warps that are traced."""
     rows: dict[int, list[tuple[int, int]]] = {}
     first = {int(block) for block in trace.warps["block"]}
@@ -154,7 +154,7 @@ def _write_blocks(trace: Trace, writer: _Writer, tracks: dict[int, int]) -> None
         writer.slice(free[k][0], start, min(end, trace.until), name, {"number": str(number)}, flows)
 
 
-def _write_counters(trace: Trace, writer: _Writer, sm_track: int, sm: int) -> None:
+def _write_counters(trace: Recording, writer: _Writer, sm_track: int, sm: int) -> None:
     """What an SM does over time."""
     warps = trace.warps[trace.warps["sm"] == sm]
     stalls = trace.stalls[np.isin(trace.stalls["warp"], warps["warp"])]
@@ -175,7 +175,7 @@ def _write_counters(trace: Trace, writer: _Writer, sm_track: int, sm: int) -> No
             writer.count(track, (base + k) * RATE_CYCLES, count / RATE_CYCLES)
 
 
-def _write_warps(trace: Trace, writer: _Writer, tracks: dict[int, int]) -> None:
+def _write_warps(trace: Recording, writer: _Writer, tracks: dict[int, int]) -> None:
     """Schedulers, and below them the warp slots with what their warps do."""
     schedulers: dict[tuple[int, int], int] = {}
     slots: dict[tuple[int, int, int], int] = {}
@@ -203,7 +203,7 @@ def _write_warps(trace: Trace, writer: _Writer, tracks: dict[int, int]) -> None:
             writer.slice(schedulers[place], cycle, cycle + 1, name, {"warp": trace.warp_label(number)} | facts)
 
 
-def _waiting(trace: Trace, pc: int) -> dict[str, str]:
+def _waiting(trace: Recording, pc: int) -> dict[str, str]:
     """What a warp waits to issue."""
     if pc >= len(trace.instructions):
         return {}
@@ -211,7 +211,7 @@ def _waiting(trace: Trace, pc: int) -> dict[str, str]:
     return {"instruction": f"{each.address:04x}  {each.text}", "source": trace.source_of(pc)}
 
 
-def _barrier_flows(trace: Trace) -> dict[tuple[int, int], Fields]:
+def _barrier_flows(trace: Recording) -> dict[tuple[int, int], Fields]:
     """Arrows by (warp, cycle) of the issues at their ends: from a block's last BAR before a wait for a barrier is over
     to what the warp that waited issues next."""
     barriers = np.array([each.opcode == "BAR" for each in trace.instructions], bool)

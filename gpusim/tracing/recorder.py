@@ -14,7 +14,6 @@ from gpusim.launch import Launch
 from gpusim.tracing.trace import BLOCK, ISSUE, SPACES, STALL, WARP, Trace, TraceOptions
 from isa import Program
 from isa import microops as M
-from isa.lower import lower
 
 #: Rows that a warp may have beyond one for each cycle of a window: what it waits for after it.
 _ROWS_AHEAD = 32
@@ -24,7 +23,7 @@ _GLOBAL_OPERATIONS = (M.OP_LDGSTS, M.OP_BULK_COPY)
 _WRITES = (M.OP_STORE, M.OP_RED, M.OP_ATOM, M.OP_STSM, M.OP_SYNCS, M.OP_ARRIVES)
 
 
-class Recorder:
+class TraceRecorder:
     """The log of one launch. `arrays` belong to its state; `begin` before its first block, `collect` after each window,
     `finish` at its end.
 
@@ -98,9 +97,16 @@ class Recorder:
         self._of_sm.append(chosen // (len(warps) // len(state.sm)))
 
     def finish(
-        self, state: L.State, program: Program, launch: Launch, config: GPUConfig, start: int, cycles: int
+        self,
+        state: L.State,
+        code: np.ndarray,
+        program: Program,
+        launch: Launch,
+        config: GPUConfig,
+        start: int,
+        cycles: int,
     ) -> Trace:
-        """The trace of the launch, which began at cycle `start` of the device and took `cycles`."""
+        """The trace of a launch that began at cycle `start` of the device and took `cycles`; code: its lowered rows."""
         rows = np.concatenate([np.zeros((0, L.V_FIELDS), np.int64), *self._rows])
         rows[:, [L.V_START, L.V_END]] -= start
         of_sm = np.concatenate([np.zeros(0, np.int64), *self._of_sm])
@@ -111,7 +117,6 @@ class Recorder:
             issues = issues[issues["cycle"] < until]
         warps = _warps(rows, of_sm, int(state.par[L.P_WARPS]), until)
         lanes = np.concatenate([np.zeros((0, 32), np.int64), *self._lanes])
-        code = lower(program).code
         recorded = np.flatnonzero(issues["access"] >= 0)
         addresses = lanes[issues["access"][recorded]]
         issues["access"][recorded] = np.arange(len(recorded))
@@ -134,6 +139,7 @@ class Recorder:
             until=until,
             options=self.options,
             program=program,
+            code=code,
             launch=launch,
             config=config,
             cycles=cycles,

@@ -8,209 +8,23 @@ and `gpusim.tracing.kanata` write files for timeline viewers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
+from gpusim.tracing.kanata import write_kanata
+from gpusim.tracing.options import TraceOptions
+from gpusim.tracing.perfetto import write_perfetto
+from gpusim.tracing.recording import BLOCK, ISSUE, SPACES, STALL, WARP, Recording
 
-from gpusim.config import GPUConfig
-from gpusim.errors import TraceError
-from gpusim.launch import Launch
-from gpusim.tracing.reconvergence import LaneGroup, lane_groups
-from isa import Program
-from isa.instruction import Instruction
-
-#: Names of `issues["space"]`: the memory that an instruction accesses, "" for none.
-SPACES = ("", "global", "shared", "local", "constant")
-
-ISSUE = np.dtype(
-    [
-        ("cycle", "i8"),
-        ("sm", "i2"),
-        ("scheduler", "i1"),
-        ("slot", "i2"),
-        ("warp", "i4"),
-        ("pc", "i4"),
-        ("active", "u4"),
-        ("executed", "u4"),
-        ("wavefronts", "i2"),
-        ("ideal", "i2"),
-        ("sectors", "i2"),
-        ("lines", "i2"),
-        ("space", "i1"),
-        ("access", "i4"),
-    ]
-)
-STALL = np.dtype([("warp", "i4"), ("start", "i8"), ("end", "i8"), ("reason", "i1"), ("pc", "i4")])
-BLOCK = np.dtype([("block", "i4"), ("sm", "i2"), ("start", "i8"), ("end", "i8")])
-WARP = np.dtype(
-    [
-        ("warp", "i4"),
-        ("block", "i4"),
-        ("sm", "i2"),
-        ("scheduler", "i1"),
-        ("slot", "i2"),
-        ("start", "i8"),
-        ("end", "i8"),
-    ]
-)
+__all__ = ["BLOCK", "ISSUE", "SPACES", "STALL", "WARP", "Trace", "TraceOptions"]
 
 
-@dataclass(frozen=True)
-class TraceOptions:
-    """What to record. Every field accepts any sequence of numbers and keeps a sorted tuple.
-
-    sms: SMs whose every issue and stall is recorded; the first block of a grid runs on SM 0.
-    blocks: blocks, by linear number (x + grid.x * (y + grid.y * z)), whose issues, stalls and lanes' addresses are
-        recorded wherever they run. A number beyond the grid stands for nothing.
-    limit: issues that are kept, of all SMs together. What comes later is not recorded: `Trace.complete` is then False
-        and `Trace.until` says from which cycle on.
-
-    Raises TraceError for a negative number, or a limit below 1.
-    """
-
-    sms: Iterable[int] = (0,)
-    blocks: Iterable[int] = (0,)
-    limit: int = 200_000
-
-    def __post_init__(self) -> None:
-        for name in ("sms", "blocks"):
-            given = getattr(self, name)
-            numbers = tuple(sorted({int(each) for each in ([given] if isinstance(given, int) else given)}))
-            if numbers and numbers[0] < 0:
-                raise TraceError(f"{name} to trace are numbered from 0, got {numbers[0]}")
-            object.__setattr__(self, name, numbers)
-        if self.limit < 1:
-            raise TraceError(f"the limit of a trace must be positive, got {self.limit}")
-
-    @classmethod
-    def of(cls, value: bool | TraceOptions | None) -> TraceOptions | None:
-        """What an argument `trace=` means: None and False nothing, True the defaults."""
-        if value is None or value is False:
-            return None
-        if value is True:
-            return cls()
-        if not isinstance(value, TraceOptions):
-            raise TraceError(f"trace= takes True or gpusim.TraceOptions, got {type(value).__name__}")
-        return value
-
-
-@dataclass(frozen=True, eq=False)
-class Trace:
-    """The recording of one launch, as structured arrays in order of time.
-
-    A warp's number is that of its block times the warps of a block, plus its index in the block. A lane mask has bit n
-    set for lane n.
-
-    issues: one row for each instruction issued by a traced warp, by (cycle, sm, scheduler). `scheduler` is the
-        sub-partition, `slot` the warp's slot there; `pc` the index in `instructions`; `active` the lanes that issue it
-        together, `executed` those of them whose guard holds. Of a shared-memory access: `wavefronts`, and `ideal`, what
-        they would be without bank conflicts; of a global or local one: `sectors` (32 bytes) and `lines` (128 bytes)
-        that it touches. `space` is an index into `SPACES`, `access` the row of `addresses`, -1 if there is none.
-    stalls: intervals in which a traced warp waited to issue its instruction `pc`, for
-        `engine.state.layout.STALLS[reason]`, by (start, warp). Every cycle of a warp's life is in one of them or
-        is the cycle of an issue.
-    addresses: int64 [accesses, 32], what each lane of an access names: a device address in global memory, an offset
-        in the block's shared window, in the thread's local memory or in a constant bank. -1 for a lane that has no part
-        in it. Of an asynchronous copy these are the sources in global memory; bulk copies have none.
-    sizes: int16 [accesses], bytes per lane. stores: bool [accesses], whether it writes: stores, reductions, atomics.
-    blocks: life of every block of the launch, by number, on all SMs: from the cycle in which its first warp may issue
-        to the end of its last one, its stores on their way.
-    warps: life of every traced warp, by number.
-    complete: whether every issue of what was asked for is there; until: cycle from which on nothing is.
-    """
-
-    issues: np.ndarray
-    stalls: np.ndarray
-    addresses: np.ndarray
-    sizes: np.ndarray
-    stores: np.ndarray
-    blocks: np.ndarray
-    warps: np.ndarray
-    complete: bool
-    until: int
-    options: TraceOptions
-    program: Program
-    launch: Launch
-    config: GPUConfig
-    cycles: int
-
-    @property
-    def instructions(self) -> tuple[Instruction, ...]:
-        """The machine code that `pc` counts."""
-        return self.program.instructions
-
-    @property
-    def warps_per_block(self) -> int:
-        return -(-self.launch.threads_per_block // self.config.gpu.warp_size)
-
-    def of_warp(self, warp: int) -> np.ndarray:
-        """The rows of `issues` of one warp."""
-        return self.issues[self.issues["warp"] == warp]
-
-    def stalls_of(self, warp: int) -> np.ndarray:
-        """The rows of `stalls` of one warp."""
-        return self.stalls[self.stalls["warp"] == warp]
-
-    def first_access(self, pc: int) -> int:
-        """Index into `issues` of the first execution of instruction `pc` whose addresses were recorded, -1 if there
-        is none."""
-        found = np.flatnonzero((self.issues["pc"] == pc) & (self.issues["access"] >= 0))
-        return int(found[0]) if found.size else -1
-
-    def reconvergence(self, warp: int) -> tuple[LaneGroup, ...]:
-        """The groups of lanes that a warp's instructions were issued for, in the order of their first issue: the first
-        is the whole warp, every other one has a parent that it has parted from. See `gpusim.tracing.reconvergence`."""
-        return lane_groups(self.of_warp(warp), self._exits())
-
-    def _exits(self) -> np.ndarray:
-        """bool [instructions]: whether the lanes that execute it end."""
-        return np.array([each.opcode in ("EXIT", "KILL") for each in self.instructions], bool)
-
-    def warp_label(self, warp: int) -> str:
-        """Block coordinates and index of a warp, as in 'block 3,0,0 warp 1'."""
-        number, index = divmod(int(warp), self.warps_per_block)
-        x, y, _ = self.launch.grid
-        return f"block {number % x},{number // x % y},{number // (x * y)} warp {index}"
-
-    def source_of(self, pc: int) -> str:
-        """Where instruction `pc` comes from, as in 'kernel.py:12  x = a[i]'; '' where unknown."""
-        each = self.instructions[pc]
-        if each.line is None:
-            return ""
-        text = (self.program.source_line(each) or "").strip()
-        return f"{Path(each.file or '').name}:{each.line}  {text}".rstrip()
-
-    def describe(self, issue: np.void) -> dict[str, str]:
-        """What there is to say about a row of `issues`, as texts under the names that viewers show."""
-        active, executed = int(issue["active"]), int(issue["executed"])
-        each = self.instructions[issue["pc"]]
-        facts = {"instruction": f"{each.address:04x}  {each.text}", "source": self.source_of(issue["pc"])}
-        facts["active lanes"] = f"{active:#010x} ({active.bit_count()})"
-        if executed != active:
-            facts["executed by"] = f"{executed:#010x} ({executed.bit_count()})"
-        if issue["space"]:
-            facts["space"] = SPACES[issue["space"]]
-        if issue["wavefronts"]:
-            facts["wavefronts"] = f"{issue['wavefronts']}, without bank conflicts {issue['ideal']}"
-        if issue["sectors"]:
-            facts["sectors"] = f"{issue['sectors']} in {issue['lines']} lines"
-        return {name: text for name, text in facts.items() if text}
+class Trace(Recording):
+    """The recording of one launch, which can be written for timeline viewers."""
 
     def perfetto(self, path: str | Path) -> None:
         """Write a trace for https://ui.perfetto.dev: SMs, schedulers and warps as tracks. See `tracing.perfetto`."""
-        from gpusim.tracing.perfetto import write_perfetto
-
         write_perfetto(self, path)
 
     def kanata(self, path: str | Path) -> None:
         """Write a log for the pipeline viewer Konata: an instruction per row. See `gpusim.tracing.kanata`."""
-        from gpusim.tracing.kanata import write_kanata
-
         write_kanata(self, path)
-
-    def __repr__(self) -> str:
-        part = "complete" if self.complete else f"until cycle {self.until:,}"
-        return f"<Trace of {self.program.name}: {len(self.issues):,} issues of {len(self.warps):,} warps, {part}>"
-

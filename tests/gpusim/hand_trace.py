@@ -66,6 +66,7 @@ def make_trace(record: LaunchRecord, complete: bool = True) -> Trace:
         until=900,
         options=TraceOptions(),
         program=record.program,
+        code=record.code,
         launch=record.launch,
         config=record.config,
         cycles=record.cycles,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import gpusim
-from gpusim.results.result import Result
+from gpusim.result import Result
 from isa import Program, compile_cuda
 from isa.control import Control
 from isa.listing import program_from_cubin

@@ -19,7 +19,7 @@ from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as ms
 from gpusim.errors import ConfigError, LaunchError, OutOfDeviceMemory, SimulationError
 from gpusim.launch.occupancy import occupancy
-from gpusim.results.result import Result
+from gpusim.result import Result
 from tests.gpusim.parameter_kernels import run, run_again
 
 Measure = Callable[[Result], float]

@@ -16,6 +16,7 @@ from gpusim.launch.occupancy import occupancy
 from gpusim.results.record import LaunchRecord
 from isa import Program
 from isa.instruction import parse_instruction
+from isa.lower import lower
 
 SOURCE = [
     "def kernel(a, b, c):",
@@ -107,6 +108,7 @@ def make_record(
         program=program,
         launch=Launch(program, grid, block),
         occupancy=occupancy(config, block, program.registers, program.static_shared_bytes),
+        code=lower(program).code,
         cycles=cycles,
         line=counters,
         sm_active_cycles=np.full(sms, active_cycles, np.int64),

@@ -8,7 +8,7 @@ import hashlib
 from typing import Any
 
 import gpusim
-from gpusim.results.result import Result
+from gpusim.result import Result
 from isa import Program
 from isa.cubin import Parameter
 from isa.instruction import parse_instruction

@@ -60,7 +60,7 @@ def test_numba_array():
     bound = bind(program(*words(9)), [data], memory)
     meminfo, parent, items, item_bytes, pointer, *rest = struct.unpack("<9q", bound.parameter_bytes)
     assert (meminfo, parent, items, item_bytes, rest) == (0, 0, 6, 4, [2, 3, 12, 4])
-    np.testing.assert_array_equal(memory.download(pointer, np.float32, (2, 3)), data)
+    np.testing.assert_array_equal(memory.array(pointer, np.float32, (2, 3)), data)
     assert bound.arrays[0].address == pointer
     bound.arrays[0].copy_to_device(data + 1)
     bound.copy_back()
@@ -105,7 +105,7 @@ def test_c_kernel():
     bound = bind(program(8, 4, 4, 8, 1, 8, abi="c"), [data, -5, 1.5, np.int64(6), 200, record], memory)
     pointer, n, x, m, byte, a, b = struct.unpack("<qifqB7xif", bound.parameter_bytes)
     assert (n, x, m, byte, a, b) == (-5, 1.5, 6, 200, 1, 2.0)
-    np.testing.assert_array_equal(memory.download(pointer, np.int32, 4), data)
+    np.testing.assert_array_equal(memory.array(pointer, np.int32, (4,)), data)
 
 
 def test_no_parameters():

@@ -260,7 +260,8 @@ def test_what_a_kernel_does_wrong_is_said():
     launch = Launch(beyond, 100, 64, (np.ones(64, np.float32),))
     with pytest.raises(MemoryAccessError):
         profile(launch)
-    assert quick_bound(launch, MACHINES["h200"]) is None
+    found, why = quick_bound(launch, MACHINES["h200"])
+    assert found is None and "out of bounds" in why
 
 
 # --- where it is shown -----------------------------------------------------------------------------------------------
@@ -275,7 +276,41 @@ def test_report_shows_how_far_the_time_is_from_the_bound():
     assert result.to_dict()["bound"]["cycles"] == expected.cycles
     without = simulate(launch_of("vector_add", 100_000), "h200")
     assert without.bound is None and "Bound" not in str(without) and without.to_dict()["bound"] is None
-    assert without.cycles == result.cycles
+    assert without.cycles == result.cycles and without.why_no_bound == ""
+
+
+def spins(x):
+    while x[0] < 1_000_000:
+        x[0] += cuda.threadIdx.x + 1
+
+
+def takes_turns(x):
+    x[cuda.atomic.add(x, 0, 1) % 8 + 1] += 1
+
+
+def by_block(x):
+    for _ in range(cuda.blockIdx.x):
+        x[cuda.blockIdx.x] += 1
+
+
+@pytest.mark.parametrize(
+    ("kernel", "grid", "reason"),
+    [
+        (by_block, 100, "its blocks differ in what they execute"),
+        (by_block, (3, 3, 3), "its grid is so small"),
+        (takes_turns, 100, "its blocks may depend on what others do"),
+        (spins, 1, "its blocks take more than 100,000 cycles"),
+    ],
+)
+def test_where_no_bound_is_found_the_reason_is_told(kernel, grid, reason):
+    config = MACHINES["tiny"]
+    launch = Launch(kernel, grid, 32, (np.zeros(128, np.int32),))
+    found, why = quick_bound(launch, config)
+    assert found is None and reason in why
+    if kernel is not spins:
+        result = simulate(launch, config, bound=True)
+        assert result.bound is None and result.why_no_bound == why == result.to_dict()["why_no_bound"]
+        assert f"Bound           not known at once: {reason}" in str(result)
 
 
 def test_command_compares_machines(capsys):

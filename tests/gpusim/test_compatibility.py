@@ -3,7 +3,7 @@
 import pytest
 
 from gpusim.errors import LaunchError
-from gpusim.launch.compatibility import check_architecture
+from gpusim.launch.occupancy import check_architecture
 
 
 @pytest.mark.parametrize(

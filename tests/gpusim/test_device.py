@@ -8,6 +8,9 @@ import gpusim
 from gpusim.config import load_config
 from gpusim.engine.memory.place import first_blocks, places
 from gpusim.errors import MemoryAccessError
+from gpusim.launch.arena import Arena
+from isa import compile_cuda
+from isa.listing import program_from_cubin
 
 
 def add_one(x):
@@ -64,6 +67,60 @@ def test_a_failed_launch_leaves_memory_as_it_was(device):
     assert (x.copy_to_host() == 0).all()
     device.launch(add_one, 1, 128, (x,))
     assert (x.copy_to_host() == 1).all()
+
+
+def breaks_off(*_):
+    raise KeyboardInterrupt
+
+
+def counts(x, rounds):
+    i = cuda.grid(1)
+    for _ in range(rounds):
+        x[i] += 1
+
+
+def test_an_interrupted_launch_leaves_memory_as_it_was():
+    with gpusim.Device("tiny") as device:
+        x = device.to_device(np.zeros(128, np.float32), "x")
+        with pytest.raises(KeyboardInterrupt):
+            device.launch(counts, 1, 128, (x, 1000), progress=breaks_off)
+        assert (x.copy_to_host() == 0).all()
+
+
+def test_a_device_works_on_after_an_interrupt():
+    with gpusim.Device("tiny") as device:
+        x = device.to_device(np.zeros(128, np.float32), "x")
+        with pytest.raises(KeyboardInterrupt):
+            device.launch(counts, 1, 128, (x, 1000), progress=breaks_off)
+        device.launch(add_one, 1, 128, (x,))
+        assert (x.copy_to_host() == 1).all()
+
+
+@pytest.mark.skipif(not Arena(1, undoable=True).can_keep, reason="the host does not tell written pages")
+def test_a_launch_copies_what_it_writes_not_what_is_live():
+    with gpusim.Device("tiny") as device:
+        device.to_device(np.ones(1 << 24, np.float32))
+        x = device.to_device(np.zeros(128, np.float32))
+        for _ in range(4):
+            device.launch(add_one, 1, 128, (x,))
+        assert (x.copy_to_host() == 4).all() and device.memory.kept_bytes == 4 * 4096
+
+
+FREED = """
+extern "C" __global__ void frees(char **kept, int *out) { free(*kept); out[0] = 1; out[100] = 1; }
+extern "C" __global__ void keeps(char **kept) { *kept = (char *)malloc(100); (*kept)[7] = 42; }
+"""
+
+
+def test_a_failed_launch_leaves_the_heap_as_it_was(device):
+    cubin = compile_cuda(FREED, "sm_90")
+    kept, out = device.to_device(np.zeros(1, np.uint64)), device.to_device(np.zeros(1, np.int32), "out")
+    device.launch(program_from_cubin(cubin, "keeps"), 1, 1, (kept,))
+    with pytest.raises(MemoryAccessError, match="past the end of 'out'"):
+        device.launch(program_from_cubin(cubin, "frees"), 1, 1, (kept, out))
+    address = int(kept.copy_to_host()[0])
+    assert device.memory.view(address, 100)[7] == 42 and out.copy_to_host()[0] == 0
+    device.memory.free(address)
 
 
 def test_use_after_free_is_found(device):

@@ -14,8 +14,8 @@ from gpusim.difference import NotAResult, recorded
 from gpusim.difference.numbers import signed, spelled, times
 from gpusim.difference.pairs import LESS, ORDER, Change, section_of
 from gpusim.engine.state import layout as L
+from gpusim.result import Result
 from gpusim.results.metric_table import METRICS
-from gpusim.results.result import Result
 from programs.images import for_launch
 from programs.registry import get
 from tests.gpusim.records import LDG, LDS, SOURCE, STG, make_program, make_record, stall

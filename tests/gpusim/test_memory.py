@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusim.errors import ArgumentError, MemoryAccessError, OutOfDeviceMemory, SimulationError
-from gpusim.launch.device_array import DeviceArray, span
-from gpusim.launch.memory import ALIGNMENT, BASE, GUARD_BYTES, DeviceMemory
+from gpusim.launch.arena import Arena
+from gpusim.launch.device_array import DeviceArray
+from gpusim.launch.memory import ALIGNMENT, BASE, GUARD_BYTES, DeviceMemory, span
 
 
 def contains(memory, address, size=1):
@@ -23,16 +24,13 @@ def contains(memory, address, size=1):
     return bool(index >= 0 and address + size <= tables.ends[index])
 
 
-def test_upload_and_download():
+def test_what_was_uploaded_is_there():
     memory = DeviceMemory()
     data = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     address = memory.upload(data, "data")
     assert address % ALIGNMENT == 0 and address > BASE
-    np.testing.assert_array_equal(memory.download(address, np.float32, (2, 3, 4)), data)
-    np.testing.assert_array_equal(memory.download(address, np.float32, 24), data.ravel())
-    fortran = memory.download(address, np.float32, (4, 6), order="F")
-    assert fortran.flags.f_contiguous
-    np.testing.assert_array_equal(fortran, data.ravel().reshape((4, 6), order="F"))
+    np.testing.assert_array_equal(memory.array(address, np.float32, (2, 3, 4)), data)
+    np.testing.assert_array_equal(memory.array(address, np.float32, (24,)), data.ravel())
     tables = memory.tables()
     np.testing.assert_array_equal(
         tables.arena[address - tables.base :][: data.nbytes], data.view(np.uint8).ravel()
@@ -45,9 +43,9 @@ def test_upload_orders_and_types():
     for array in (data.T, data[:, ::2], data[::-1], np.asfortranarray(data), np.float64(3.5), np.array(7)):
         address = memory.upload(array)
         array = np.asarray(array)
-        np.testing.assert_array_equal(memory.download(address, array.dtype, array.shape), array)
+        np.testing.assert_array_equal(memory.array(address, array.dtype, array.shape), array)
     pairs = np.array([(1, 2.5), (3, 4.5)], dtype=[("a", "i4"), ("b", "f8")])
-    np.testing.assert_array_equal(memory.download(memory.upload(pairs), pairs.dtype, 2), pairs)
+    np.testing.assert_array_equal(memory.array(memory.upload(pairs), pairs.dtype, (2,)), pairs)
     with pytest.raises(ArgumentError):
         memory.upload(np.array([None]))
 
@@ -113,7 +111,7 @@ def test_empty_allocations():
     assert a != b
     assert not contains(memory, a)
     assert memory.view(a, 0).size == 0
-    assert memory.download(memory.upload(np.empty((0, 3))), np.float64, (0, 3)).shape == (0, 3)
+    assert memory.array(memory.upload(np.empty((0, 3))), np.float64, (0, 3)).shape == (0, 3)
     assert memory.describe(a) == "just past the end of 'none' (0 bytes)"
     memory.free(a)
     with pytest.raises(MemoryAccessError):
@@ -167,15 +165,55 @@ def test_memory_costs_what_is_written():
     assert resident_bytes() - before < 0.5 * (1 << 23), "freed pages go back to the host"
 
 
-def test_snapshot_and_restore():
-    memory = DeviceMemory()
-    a, b = memory.upload(np.arange(4)), memory.upload(np.ones(3))
-    contents = memory.snapshot()
-    memory.fill(a, 32, 9)
-    memory.fill(b, 24, 9)
-    memory.restore(contents)
-    np.testing.assert_array_equal(memory.download(a, np.int64, 4), np.arange(4))
-    np.testing.assert_array_equal(memory.download(b, np.float64, 3), np.ones(3))
+KEEPS = pytest.mark.parametrize("undoable", [True, False])
+"""Whether pages are copied when written, or everything at once as where the host cannot do that."""
+
+
+@KEEPS
+@pytest.mark.parametrize("followed", [True, False])
+def test_what_fails_is_undone(undoable, followed):
+    memory = DeviceMemory(undoable=undoable, follow_contents=followed)
+    a, b, c = memory.upload(np.arange(4)), memory.upload(np.ones(300_000)), memory.alloc(8)
+    memory.forget(c, 8)
+    unknown = memory.tables().unknown
+    view, before = memory.view(b, 2_400_000), memory.allocations
+    with pytest.raises(KeyboardInterrupt), memory.all_or_nothing():
+        memory.fill(a, 32, 9)
+        view[1_234_567] = 9
+        memory.free(memory.upload(np.ones(1000)))
+        memory.free(a)
+        memory.fill(c, 8)
+        assert memory.view(memory.alloc(100), 100).sum() == 0
+        raise KeyboardInterrupt
+    assert memory.allocations == before and memory.tables().starts.tolist() == [a, b, c]
+    np.testing.assert_array_equal(memory.array(a, np.int64, (4,)), np.arange(4))
+    np.testing.assert_array_equal(memory.array(b, np.float64, (300_000,)), np.ones(300_000))
+    assert unknown.size == 1 or unknown[c - BASE :][:8].all()
+    assert memory.alloc(8) not in (a, b, c)
+
+
+@KEEPS
+def test_what_ends_well_stays(undoable):
+    memory = DeviceMemory(undoable=undoable)
+    a, b = memory.upload(np.arange(4)), memory.upload(np.ones(300_000))
+    for value in (7, 8):
+        with memory.all_or_nothing():
+            memory.fill(a, 32, value)
+            memory.view(b, 2_400_000)[[0, 1_234_567, 2_399_999]] = value
+            new = memory.upload(np.full(10_000, value))
+        assert (memory.view(a, 32) == value).all()
+        assert np.flatnonzero(memory.view(b, 2_400_000) == value).tolist() == [0, 1_234_567, 2_399_999]
+        assert (memory.array(new, np.int64, (10_000,)) == value).all()
+
+
+@pytest.mark.skipif(not Arena(1, undoable=True).can_keep, reason="the host does not tell written pages")
+def test_only_what_is_written_is_copied():
+    memory = DeviceMemory(undoable=True)
+    address = memory.upload(np.ones(1 << 26, np.uint8))
+    for _ in range(3):
+        with memory.all_or_nothing():
+            memory.view(address, 1 << 26)[12345] = 2
+    assert memory.kept_bytes == 3 * 4096
 
 
 def test_device_array():
@@ -256,7 +294,7 @@ def test_unified_memory_has_one_address_on_host_and_device():
     address = memory.upload(np.arange(6, dtype=np.int32), "numbers")
     assert list((ctypes.c_int32 * 6).from_address(address)) == [0, 1, 2, 3, 4, 5]
     ctypes.c_int32.from_address(address + 4).value = 70
-    assert memory.download(address, np.int32, 6).tolist() == [0, 70, 2, 3, 4, 5]
+    assert memory.array(address, np.int32, (6,)).tolist() == [0, 70, 2, 3, 4, 5]
     assert memory.describe(address + 30) == "6 bytes past the end of 'numbers' (24 bytes)"
     assert memory.tables().base == memory.base <= address
 

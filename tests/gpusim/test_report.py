@@ -6,8 +6,8 @@ import pytest
 
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as S
+from gpusim.result import Result
 from gpusim.results.report import WIDTH
-from gpusim.results.result import Result
 from tests.gpusim.records import LDG, LDS, RED, STG, make_program, make_record, stall
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import gpusim
 from gpusim.report_html import steps
-from gpusim.results.result import Result
+from gpusim.result import Result
 from programs.registry import get
 from tests.gpusim.hand_trace import STEPS, make_trace
 from tests.gpusim.records import BRA, FADD, FILE, LDS, STG, STS, make_program, make_record

@@ -10,7 +10,7 @@ import pytest
 from gpusim.engine.state import layout as L
 from gpusim.report_html import MODULES, render, steps
 from gpusim.report_html.document import FIELDS, make_document
-from gpusim.results.result import Result
+from gpusim.result import Result
 from gpusim.tracing.trace import SPACES
 from tests.gpusim.hand_trace import ADDRESS, LOW, STEPS, make_trace
 from tests.gpusim.records import CODE, FILE, LDG, LDS, SOURCE, STG, make_program, make_record, stall

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpusim.engine.state import layout as L
-from gpusim.results.result import Result
+from gpusim.result import Result
 from tests.gpusim.records import CODE, FADD, FFMA, FILE, LDG, LDS, STS, make_record, stall
 
 

@@ -6,8 +6,8 @@ from gpusim.config import load_config
 from gpusim.config.derived import peak_bytes_per_cycle, peak_operations_per_s
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as S
+from gpusim.result import Result
 from gpusim.results.counts import Counts
-from gpusim.results.result import Result
 from gpusim.results.roofline import count_operations
 from tests.gpusim.records import FADD, FFMA, HMMA, LDG, make_program, make_record
 
@@ -21,6 +21,22 @@ def test_packed_halves_and_doubles():
     code = (("HFMA2 R1, R2, R3, R4", 2), ("DFMA R2, R4, R6, R8", 2), ("DADD R2, R4, R6", 2), ("EXIT", None))
     record = make_record(program=make_program(code), grid=1, block=32)
     assert count_operations(Counts(record)) == {"FP64": 32 * 3, "FP16": 32 * 4}
+
+
+def test_a_moved_constant_is_no_arithmetic():
+    code = (
+        ("HFMA2.MMA R1, -RZ, RZ, 0, 5.9604644775390625e-08", 2),
+        ("HFMA2.MMA R2, -RZ, RZ, -0.0, 0", 2),
+        ("HFMA2 R3, -RZ, R2, 1, 1", 2),
+        ("EXIT", None),
+    )
+    result = Result(make_record(program=make_program(code), grid=1, block=32))
+    assert result.roofline.operations == {"FP16": 32 * 4}
+    busy = result.limiter.utilisation
+    assert busy["FP16 pipe"] > 0
+    moves = Result(make_record(program=make_program((*code[:2], code[3])), grid=1, block=32))
+    assert moves.limiter.utilisation["FP16 pipe"] == pytest.approx(busy["FP16 pipe"] * 2 / 3)
+    assert moves.roofline.operations == {} and "no floating-point operations" in str(moves)
 
 
 def test_peaks_of_the_h200():

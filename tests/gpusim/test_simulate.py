@@ -12,6 +12,7 @@ from gpusim.errors import (
     BarrierError,
     ConfigError,
     CyclesExceeded,
+    DeadlockError,
     LaunchError,
     MemoryAccessError,
     SimulationError,
@@ -247,6 +248,38 @@ def test_a_barrier_that_some_threads_exit_without_reaching():
     assert (x == 0).all()
     run(half_reach_barrier, 1, BLOCK, x, strict_barriers=False)
     assert x.sum() == BLOCK // 2
+
+
+def wait_in_two_places(x, low, high):
+    t = cuda.threadIdx.x
+    if t < 16:
+        cuda.syncwarp(low)
+        x[t] = 1
+    else:
+        cuda.syncwarp(high)
+        x[t] = 2
+
+
+def test_a_deadlock_says_when_and_who_waits():
+    """The halves of a warp wait for each other in two places. The same code with masks that name one half each says
+    when: before its end, and after the launch overhead."""
+    masks, mixed = (np.int32(0xFFFF), np.int32(-0x10000)), (np.int32(0x1FFFF), np.int32(-0xFFFF))
+    overhead = gpusim.load_config("tiny").launch.overhead_cycles
+    with gpusim.Device("tiny") as device:
+        x = device.to_device(np.zeros(32, np.int32))
+        for _ in range(2):
+            apart = device.launch(wait_in_two_places, 1, 32, (x, *masks))
+        assert x.copy_to_host().tolist() == [1] * 16 + [2] * 16
+        for _ in range(2):
+            start = device.now_cycles
+            with pytest.raises(DeadlockError, match="deadlock at cycle") as caught:
+                device.launch(wait_in_two_places, 1, 32, (x, *mixed))
+            assert overhead < caught.value.cycle < apart.cycles
+            assert start + caught.value.cycle <= device.now_cycles + device.config.l2.lookahead_cycles
+        low, high = sorted(caught.value.waiting)
+        assert low.startswith("lanes 0x0000ffff wait at WARPSYNC of line")
+        assert high.startswith("lanes 0xffff0000 wait at WARPSYNC of line")
+        assert caught.value.instruction.startswith("WARPSYNC") and caught.value.line
 
 
 def test_endless_loops_end_at_max_cycles():

@@ -36,6 +36,7 @@ def trace(rows, stalls=()):
         until=1000,
         options=TraceOptions(),
         program=None,
+        code=np.zeros((0, 0), np.int32),
         launch=gpusim.Launch(None, (2, 3, 4), 96),
         config=gpusim.load_config("tiny"),
         cycles=1000,

@@ -49,7 +49,7 @@ def run(bench: Bench, case: Case, gpu: str = "h200", overrides: Sequence[str] = 
 
 
 def _launch(device: gpusim.Device, program: Program, case: Case, placed: Sequence[Any]) -> None:
-    # Without the copy of device memory that `Device.launch` keeps in case of an error: some arrays are huge.
+    # Without the way back that `Device.launch` keeps in case of an error: some arrays are huge.
     bound = bind(program, placed, device.memory)
     launch = Launch(program, case.grid, case.block, tuple(placed), case.shared_bytes)
     device.run(device.modules.link(program), launch, bound.parameter_bytes)

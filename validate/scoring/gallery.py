@@ -16,7 +16,7 @@ from gpusim.explore import Point, morris, one_at_a_time, search
 from gpusim.explore.rows import Rows
 from gpusim.explore.sweep_file import read_sweep
 from gpusim.parallel import Layer, data_parallel, pipeline
-from gpusim.results.result import Result
+from gpusim.result import Result
 from programs import images, registry
 from validate.scoring import accepted
 from validate.scoring.documents import DOCS, DocumentError

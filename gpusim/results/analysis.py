@@ -1,149 +1,36 @@
-"""What a run tells: cycles, metrics, stall reasons, costs per source line and per instruction, and the report."""
+"""What a run tells: cycles, metrics, stall reasons, costs per source line and per instruction."""
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from gpusim.engine.state import layout as L
 from gpusim.launch.occupancy import Occupancy
 from gpusim.results.advice import Finding, find
+from gpusim.results.costs import InstructionCosts, SourceLine, StallReason, costs_of
 from gpusim.results.counts import Counts, ratio
+from gpusim.results.least_time import Bound
 from gpusim.results.limiter import Limiter, find_limiter
 from gpusim.results.metrics import MetricValues
 from gpusim.results.record import LaunchRecord
 from gpusim.results.roofline import Roofline, make_roofline
-
-if TYPE_CHECKING:
-    from gpusim.bound import Bound
-    from gpusim.tracing.trace import Trace
+from gpusim.tracing.trace import Trace
 
 
+class Analysis:
+    """What follows from the record of one launch. Everything is computed when first asked for.
 
-@dataclass(frozen=True, slots=True)
-class StallReason:
-    """Time of one stall reason. The reasons of a launch add up: shares to 1, cycles to all warp cycles.
-
-    cycles: warp cycles (SM clock). share: of all warp cycles. cycles_per_instruction: per issued warp
-    instruction; ncu's `smsp__average_warps_issue_stalled_*_per_issue_active.ratio`.
+    bound: the least time that the launch can take on this machine, if `simulate(bound=True)` asked for it;
+    why_no_bound: where it asked in vain, the reason.
     """
 
-    cycles: int
-    share: float
-    cycles_per_instruction: float
-
-
-@dataclass(frozen=True)
-class Costs:
-    """Counters of one instruction, or summed over those of a source line.
-
-    instructions: warp instructions executed. thread_instructions: active threads summed over them;
-    thread_instructions_pred_on: those whose guard holds. divergent_branches: of `branches` executed ones.
-    shared_wavefronts, and how many of them are excessive (bank conflicts).
-    requests: accesses to global memory; sectors (32 bytes) that they touch; sectors_ideal at contiguous addresses.
-    cycles: warp cycles spent at the instruction, issue included; stalls: the same by reason, without zeros.
-    warp_size: lanes of a warp.
-    """
-
-    instructions: int
-    thread_instructions: int
-    thread_instructions_pred_on: int
-    branches: int
-    divergent_branches: int
-    shared_wavefronts: int
-    shared_wavefronts_excessive: int
-    requests: int
-    sectors: int
-    sectors_ideal: int
-    cycles: int
-    stalls: dict[str, int]
-    warp_size: int
-
-    @property
-    def threads_per_instruction(self) -> float:
-        """Active threads per warp instruction, 0 to `warp_size`."""
-        return ratio(self.thread_instructions, self.instructions)
-
-    @property
-    def thread_efficiency(self) -> float:
-        """Share of the lanes that are active, 0 to 1."""
-        return self.threads_per_instruction / self.warp_size
-
-    @property
-    def stall_cycles(self) -> int:
-        """Warp cycles without the issues themselves."""
-        return self.cycles - self.stalls.get("selected", 0)
-
-    @property
-    def main_stall(self) -> str | None:
-        """The reason that costs most, None if the warps never waited."""
-        waits = {reason: cycles for reason, cycles in self.stalls.items() if reason != "selected"}
-        return max(waits, key=lambda reason: waits[reason]) if waits else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """All fields and what follows from them."""
-        derived = ("threads_per_instruction", "thread_efficiency", "stall_cycles", "main_stall")
-        return asdict(self) | {name: getattr(self, name) for name in derived}
-
-
-@dataclass(frozen=True)
-class SourceLine(Costs):
-    """Costs of one source line. `file` and `line` are None for instructions of unknown origin; `text` is the
-    line as written, '' where unknown; `addresses`: byte offsets of its instructions."""
-
-    file: str | None = None
-    line: int | None = None
-    text: str = ""
-    addresses: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class InstructionCosts(Costs):
-    """Costs of one SASS instruction. `address`: byte offset in the kernel; `text`: as disassembled."""
-
-    address: int = 0
-    text: str = ""
-    file: str | None = None
-    line: int | None = None
-
-
-def _costs(rows: np.ndarray, warp_size: int) -> dict[str, Any]:
-    """Fields of `Costs` for the sum of some rows, int64 [rows, N_FIELDS]."""
-    total = rows.sum(axis=0).tolist()
-    stalls = total[L.N_STALL : L.N_STALL + len(L.STALLS)]
-    return {
-        "instructions": total[L.N_EXECUTED],
-        "thread_instructions": total[L.N_THREADS],
-        "thread_instructions_pred_on": total[L.N_PRED_ON],
-        "branches": total[L.N_BRANCHES],
-        "divergent_branches": total[L.N_DIVERGENT],
-        "shared_wavefronts": total[L.N_SHARED_WAVEFRONTS],
-        "shared_wavefronts_excessive": total[L.N_SHARED_WAVEFRONTS] - total[L.N_SHARED_IDEAL],
-        "requests": total[L.N_REQUESTS],
-        "sectors": total[L.N_SECTORS],
-        "sectors_ideal": total[L.N_SECTORS_IDEAL],
-        "cycles": sum(stalls),
-        "stalls": {reason: cycles for reason, cycles in zip(L.STALLS, stalls, strict=True) if cycles},
-        "warp_size": warp_size,
-    }
-
-
-class Result:
-    """The outcome of one simulated launch. Everything is computed from `record` when first asked for.
-
-    bound: the least time that the launch can take on this machine, if `simulate(bound=True)` asked for it.
-    """
-
-    def __init__(self, record: LaunchRecord, bound: Bound | None = None):
+    def __init__(self, record: LaunchRecord, bound: Bound | None = None, why_no_bound: str = ""):
         self.record = record
-        self.bound = bound
+        self.bound, self.why_no_bound = bound, why_no_bound
         self._counts = Counts(record)
 
     @property
@@ -186,7 +73,7 @@ class Result:
         """Costs of every SASS instruction, in address order."""
         return [
             InstructionCosts(
-                **_costs(self.record.line[index : index + 1], self.record.config.gpu.warp_size),
+                **costs_of(self.record.line[index : index + 1], self.record.config.gpu.warp_size),
                 address=each.address,
                 text=each.text,
                 file=each.file,
@@ -207,7 +94,7 @@ class Result:
             first = program.instructions[members[0]]
             lines.append(
                 SourceLine(
-                    **_costs(self.record.line[members], self.record.config.gpu.warp_size),
+                    **costs_of(self.record.line[members], self.record.config.gpu.warp_size),
                     file=file,
                     line=number,
                     text=(program.source_line(first) or "").strip(),
@@ -272,14 +159,15 @@ class Result:
             "cycles": self.cycles,
             "time_us": self.time_us,
             "bound": self.bound.to_dict() if self.bound is not None else None,
+            "why_no_bound": self.why_no_bound or None,
             "limiter": asdict(self.limiter),
             "advice": [asdict(each) for each in self.advice],
             "metrics": dict(self.metrics),
             "stall_reasons": {reason: asdict(each) for reason, each in self.stall_reasons.items()},
             "occupancy": asdict(self.occupancy),
             "roofline": self.roofline.to_dict(),
-            "source_lines": _dicts(self.source_lines),
-            "instructions": _dicts(self.instructions),
+            "source_lines": [each.to_dict() for each in self.source_lines],
+            "instructions": [each.to_dict() for each in self.instructions],
             "sm_blocks": record.sm_blocks.tolist(),
             "sm_active_cycles": record.sm_active_cycles.tolist(),
             "simulation": {
@@ -294,28 +182,5 @@ class Result:
         """`to_dict` as JSON."""
         return json.dumps(self.to_dict(), indent=indent)
 
-    def __str__(self) -> str:
-        from gpusim.results.report import (
-            render,  # the report reads results, so it is imported when one is printed
-        )
-
-        return render(self)
-
-    def report_html(self, path: str | os.PathLike[str], title: str | None = None) -> Path:
-        """Write the report as one HTML file that opens from disk, and return its path. With a trace it has the warp
-        stepper. title: what was run, by default the kernel's name. Raises OSError if it cannot be written."""
-        from gpusim.report_html import write
-
-        return write(self, path, title)
-
-    def _repr_html_(self) -> str:
-        from gpusim.report_html.compact import compact
-
-        return compact(self)
-
     def __repr__(self) -> str:
         return f"<Result of {self.kernel}: {self.cycles:,} cycles, {self.time_us:.2f} us>"
-
-
-def _dicts(rows: Iterable[Costs]) -> list[dict[str, Any]]:
-    return [row.to_dict() for row in rows]

@@ -1,0 +1,58 @@
+"""How a launch is to be run, beside what is run: one object for all of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from gpusim.errors import CheckError
+from gpusim.tracing.options import TraceOptions
+
+#: What `check` may name, after compute-sanitizer's tools; memcheck is always on.
+CHECKS = {"memcheck": 0, "initcheck": 1, "racecheck": 2, "synccheck": 4}
+
+#: A launch may run this long unless `max_cycles` says otherwise: a minute of GPU time. An endless loop ends here.
+DEFAULT_MAX_CYCLES = 100_000_000
+
+Progress = Callable[[int, int, int], None]
+"""Called now and then with (cycles, blocks finished, blocks in the grid)."""
+
+
+@dataclass(frozen=True)
+class LaunchOptions:
+    """What may be said of a run.
+
+    max_cycles: SM clock cycles after which it is given up, None for no limit. strict_barriers: a barrier that some
+    threads have exited without reaching is an error. cooperative: all blocks have to be resident at once, as they must
+    anyhow if the kernel uses the workspace of grid-wide barriers. checks: flags of `checks_of`. trace: what to record.
+    peers: arrays on other GPUs, as `MemorySystem.set_peers` takes them.
+    """
+
+    max_cycles: int | None = DEFAULT_MAX_CYCLES
+    strict_barriers: bool = True
+    cooperative: bool = False
+    checks: int = 0
+    progress: Progress | None = None
+    trace: TraceOptions | None = None
+    peers: tuple[tuple[int, int, float, float, int, int], ...] = ()
+
+
+def checks_of(check: str | Iterable[str]) -> int:
+    """The engine's flags for names of checks: a text with commas, or several. Raises CheckError for an unknown one."""
+    flags = 0
+    for name in check.split(",") if isinstance(check, str) else check:
+        if name not in CHECKS:
+            raise CheckError(name, tuple(CHECKS))
+        flags |= CHECKS[name]
+    return flags
+
+
+def host_threads(threads: int | None) -> int:
+    """Host threads to use: as asked for, or one per core this process may run on."""
+    if threads is not None:
+        return max(threads, 1)
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every platform
+        return os.cpu_count() or 1
