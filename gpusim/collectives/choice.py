@@ -11,8 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from gpusim.collectives.errors import CollectiveError
-from gpusim.collectives.names import ALGORITHMS, NAMES, PROTOCOLS
+from gpusim.collectives.names import ALGORITHMS, NAMES, PROTOCOLS, CollectiveError
 
 STEPS = 8
 """Slots of the buffer between two ranks of a channel."""
