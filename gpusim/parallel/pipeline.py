@@ -18,11 +18,10 @@ import simpy
 
 from gpusim.node import Node
 from gpusim.parallel.communication import Communication
-from gpusim.parallel.errors import ParallelError
-from gpusim.parallel.layer import Layer, check_count, check_layers
+from gpusim.parallel.layer import Layer, ParallelError, check_count, check_layers
 from gpusim.parallel.machine import Process
 from gpusim.parallel.schedule import Schedule
-from gpusim.parallel.step import OPTIMIZER_FACTOR, Step
+from gpusim.parallel.step import OPTIMIZER_FACTOR, TrainingStep
 
 SCHEDULES = ("1f1b", "gpipe")
 
@@ -62,9 +61,8 @@ def pipeline(
     costs = communication or Communication(count, node, overrides)
     if costs.gpus < count:
         raise ParallelError(f"{count} stages need {count} GPUs; {costs.node.name} has {costs.gpus}")
-    step = Step(f"pipeline ({schedule})", costs, count)
-    env = step.env
-    trained = any(layer.backward_us for layer in layers)
+    step = TrainingStep(f"pipeline ({schedule})", layers, costs, count, recompute, optimizer_factor)
+    env, trained = step.env, step.trained
     arrived = {
         (way, stage, batch): env.event()
         for way in ("forward", "backward") for stage in range(count) for batch in range(micro_batches)
@@ -110,8 +108,7 @@ def pipeline(
         return sum(layer.activation_bytes for layer in parts[stage])
 
     def rank(stage: int) -> Process:
-        parameters = sum(layer.parameter_bytes for layer in parts[stage])
-        step.gpus[stage].keep(parameters * ((2 + optimizer_factor) if trained else 1))
+        step.keep_parameters(step.gpus[stage], parts[stage])
         sends: list[simpy.Event] = []
         for way, batch in order(schedule, stage, count, micro_batches):
             if way == "forward":

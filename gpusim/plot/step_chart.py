@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpusim.parallel.schedule import Event, Schedule
+from gpusim.parallel.schedule import Schedule, StepEvent
 from gpusim.plot import style
 from gpusim.plot.colours import GREY, PALE, WORK_COLOURS
 from gpusim.plot.words import cut
@@ -81,9 +81,9 @@ def training_timeline(
     return ax
 
 
-def _joined(events: Iterable[Event]) -> list[Event]:
+def _joined(events: Iterable[StepEvent]) -> list[StepEvent]:
     """Events of a stream that follow each other at once under one name, such as the layers of a stage, as one."""
-    found: list[Event] = []
+    found: list[StepEvent] = []
     last: dict[tuple[int, str], int] = {}
     for event in events:
         key = event.gpu, event.stream
@@ -104,7 +104,7 @@ def _streams(schedule: Schedule) -> list[tuple[int, str]]:
 
 
 def _names(
-    ax: Axes, events: list[Event], left: np.ndarray, right: np.ndarray, at: np.ndarray, colour: str, width: float
+    ax: Axes, events: list[StepEvent], left: np.ndarray, right: np.ndarray, at: np.ndarray, colour: str, width: float
 ) -> None:
     room = (right - left) / width - _LETTER * np.array([len(event.name) + 1 for event in events])
     if np.mean(room > 0) < _MOST:

@@ -14,8 +14,8 @@ import gpusim
 from gpusim.cli import main
 from gpusim.errors import NodeError, SimulationError
 from gpusim.parallel import (
+    CallCost,
     Communication,
-    Cost,
     Layer,
     NoCommunication,
     ParallelError,
@@ -42,12 +42,12 @@ class Fixed(Communication):
 
     def __init__(self, time_us: float, channels: int = 0, gpus: int = 4):
         super().__init__(gpus)
-        self.cost = Cost(time_us, 0.0, channels)
+        self.cost = CallCost(time_us, 0.0, channels)
 
-    def collective(self, name: str, nbytes: int) -> Cost:
+    def collective(self, name: str, nbytes: int) -> CallCost:
         return self.cost
 
-    def transfer(self, source: int, destination: int, nbytes: int) -> Cost:
+    def transfer(self, source: int, destination: int, nbytes: int) -> CallCost:
         return self.cost
 
 
