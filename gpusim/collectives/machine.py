@@ -8,7 +8,7 @@ the one before has begun to pass it on. A flag, and a credit back, waits for the
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -44,7 +44,7 @@ N_HEAP, N_EVENTS, N_ROWS = range(3)
 class Machine(ArrayTable):
     """State of the machine, which `run` changes. An actor is in the heap at most once, so it has room for each."""
 
-    FIELDS: ClassVar[dict[str, tuple[Any, int]]] = {
+    FIELDS: ClassVar = {
         "operations": (np.float64, 2),  # all tables behind each other
         "actor": (np.int64, 2),
         "work": (np.float64, 2),  # [actors, W_THROUGH + window]
@@ -63,9 +63,13 @@ class Machine(ArrayTable):
         "bins": (np.float64, 2),  # [links, bins]: bytes handed over by time; no bins: not recorded
     }
 
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> np.ndarray: ...
+
 
 @compiled
-def run(m):
+def run(m: Machine) -> float:
     """Runs all actors as far as they come; returns the microsecond at which the last one has ended."""
     end = 0.0
     while m.count[N_HEAP]:
@@ -86,13 +90,13 @@ def run(m):
 
 
 @compiled
-def _call(m, a, time):
+def _call(m: Machine, a: int, time: float) -> None:
     """Has an actor looked at again."""
     m.count[N_HEAP] = heap_push(m.heap_time, m.heap_actor, m.count[N_HEAP], time, a)
 
 
 @compiled
-def _begin(m, a, time):
+def _begin(m: Machine, a: int, time: float) -> None:
     """Takes the next operation, if its slices have come and there is room where they go; else the actor sleeps."""
     actor = m.actor[a]
     operation = m.operations[actor[A_AT]]
@@ -122,7 +126,7 @@ def _begin(m, a, time):
 
 
 @compiled
-def _work(m, a, time):
+def _work(m: Machine, a: int, time: float) -> None:
     """Makes a packet and sends it; a slice that goes nowhere is made at once if the actor has its SM for itself."""
     actor, work, sm_free = m.actor[a], m.work[a], m.sm_free
     operation = m.operations[actor[A_AT]]
@@ -158,7 +162,7 @@ def _work(m, a, time):
 
 
 @compiled
-def _send(m, c, made, part):
+def _send(m: Machine, c: int, made: float, part: float) -> float:
     """Puts a packet on the links of a connection; returns when its last byte is passed on."""
     connection, bins = m.connection[c], m.bins.shape[1]
     nbytes = part * m.constant[K_WIRE]
@@ -179,7 +183,7 @@ def _send(m, c, made, part):
 
 
 @compiled
-def _hand_over(m, a, time):
+def _hand_over(m: Machine, a: int, time: float) -> None:
     """Raises the flags of the slice that was sent, gives its sources their credits, and goes on."""
     actor = m.actor[a]
     operation = m.operations[actor[A_AT]]
@@ -212,7 +216,7 @@ def _hand_over(m, a, time):
 
 
 @compiled
-def _behind(m, first, end, time):
+def _behind(m: Machine, first: int, end: int, time: float) -> float:
     """When what is on some links now has passed."""
     for p in range(first, end):
         time = max(time, m.link[m.path[p], L_FREE])
@@ -220,7 +224,7 @@ def _behind(m, first, end, time):
 
 
 @compiled
-def _wake(m, a, time):
+def _wake(m: Machine, a: int, time: float) -> None:
     if m.actor[a, A_ASLEEP]:
         m.actor[a, A_ASLEEP] = 0
         _call(m, a, time)
