@@ -8,4 +8,4 @@ PROTOCOLS = ("LL", "LL128", "Simple")
 
 
 class CollectiveError(SimulationError):
-    """A collective that no group of ranks can carry out: a wrong name, mismatched sizes, ranks that differ."""
+    """A collective that no group of ranks can carry out: a wrong name, sizes that cannot be shared."""

@@ -24,8 +24,8 @@ _BINS = 200
 
 
 def collective(
-    name: str | Sequence[str],
-    nbytes: int | Sequence[int],
+    name: str,
+    nbytes: int,
     gpus: int | None = 8,
     node: str | Path | Node = "hgx_h200",
     *,
@@ -41,8 +41,8 @@ def collective(
 
     Args:
         name: "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all" or "send_recv" (each
-            rank sends to the next one and receives from the one before). A list says what each rank calls.
-        nbytes: the larger of the send and receive buffers of one rank, as NCCL's own tests count; or a list, of each.
+            rank sends to the next one and receives from the one before).
+        nbytes: the larger of the send and receive buffers of one rank, as NCCL's own tests count.
         gpus: the first so many GPUs of the node; None for all.
         node: name of a shipped node, path to a TOML file, or a `gpusim.node.Node`.
         root: rank that a broadcast starts from, or a reduction ends at.
@@ -54,22 +54,19 @@ def collective(
         overrides: changes to the node, such as ["nvlink.links=12"].
 
     Raises:
-        CollectiveError: for a name, size, root, algorithm or data that cannot be, and for ranks that call different
-            collectives or sizes, where real ranks would wait for each other forever; it names the ranks.
+        CollectiveError: for a name, size, root, algorithm or data that cannot be.
         NodeError: for GPUs that have no path to each other, ConfigError for an unknown node or key.
     """
     where = load_node(node, gpus, overrides=overrides)
     group = group_of(where)
     ranks = group.communicator.ranks
-    called: str = _one("what they call", name, ranks)
-    size: int = _one("bytes", nbytes, ranks)
-    C.check_name(called)
-    _check(called, size, ranks, root, algorithm, protocol, channels)
+    C.check_name(name)
+    _check(name, nbytes, ranks, root, algorithm, protocol, channels)
     if data is not None:
-        _check_data(called, size, ranks, data)
+        _check_data(name, nbytes, ranks, data)
     known = timing()
-    how = C.choose(called, size, group.communicator, algorithm, protocol, channels)
-    plan = _plan(called, size, group, how, root, known)
+    how = C.choose(name, nbytes, group.communicator, algorithm, protocol, channels)
+    plan = _plan(name, nbytes, group, how, root, known)
     started = time.perf_counter()
     machine = _machine(plan, how.protocol, where, known)
     end = M.run(machine)
@@ -78,41 +75,23 @@ def collective(
     launch, start = known.values["launch"]["call_us"], known.values[how.protocol]["start_us"]
     if how.algorithm == "p2p":
         pairs = known.values["pairs"]
-        start = pairs[f"{how.protocol}_us"] + pairs["peer_us"] * (ranks - 1 if called == "all_to_all" else 1)
+        start = pairs[f"{how.protocol}_us"] + pairs["peer_us"] * (ranks - 1 if name == "all_to_all" else 1)
     total = launch + start + end
     moved = machine.link[:, M.L_MOVED]
     busy = moved / machine.link[:, M.L_RATE] / total
     links = (LinkUse(link.name, moved[k], busy[k]) for k, link in enumerate(where.links) if moved[k] > 0)
     outputs = None
     if data is not None:
-        outputs = move(plan, list(data), size // ranks if called == "reduce_scatter" else size)
-        if called == "all_to_all":  # what a rank has without a link: its own piece
+        outputs = move(plan, list(data), nbytes // ranks if name == "reduce_scatter" else nbytes)
+        if name == "all_to_all":  # what a rank has without a link: its own piece
             for rank, out in enumerate(outputs):
                 own = slice(rank * (len(out) // ranks), (rank + 1) * (len(out) // ranks))
                 out[own] = data[rank].reshape(-1)[own]
     return CollectiveResult(
-        called, size, ranks, where.name, how.algorithm, how.protocol, how.channels, total, launch, start,
+        name, nbytes, ranks, where.name, how.algorithm, how.protocol, how.channels, total, launch, start,
         tuple(sorted(links, key=lambda each: (-each.utilisation, each.name))), int(machine.count[M.N_EVENTS]),
         time.perf_counter() - started, outputs, link_names=tuple(link.name for link in where.links), **traced,
     )  # fmt: skip
-
-
-def _one(what: str, given: Any, ranks: int) -> Any:
-    """What all ranks say alike; a text or number stands for all."""
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        return given
-    if len(given) != ranks:
-        raise CollectiveError(f"{what} of {len(given)} ranks, but there are {ranks}")
-    groups: dict[Any, list[int]] = {}
-    for rank, each in enumerate(given):
-        groups.setdefault(each, []).append(rank)
-    if len(groups) > 1:
-        told = [
-            f"{'ranks' if who[1:] else 'rank'} {', '.join(map(str, who[:8]))}{', ...' if who[8:] else ''}: {each}"
-            for each, who in groups.items()
-        ]
-        raise CollectiveError(f"ranks differ in {what} ({'; '.join(told)}) and would wait for each other forever")
-    return given[0]
 
 
 def _check(name: str, nbytes: int, ranks: int, root: int, algorithm: Any, protocol: Any, channels: Any) -> None:

@@ -164,7 +164,7 @@ def tensor_parallel(
     gpus: int | None = 8,
     node: str | Path | Node = "hgx_h200",
     *,
-    split: str | Sequence[str] = "pairs",
+    split: str = "pairs",
     whole: bool = True,
     optimizer_factor: float = OPTIMIZER_FACTOR,
     communication: Communication | None = None,
@@ -174,7 +174,7 @@ def tensor_parallel(
 
     Args:
         layers: `output_bytes` are those of the whole output.
-        split: "columns", "rows", "pairs" (columns and rows in turn), or "columns" or "rows" for each layer.
+        split: "columns", "rows" or "pairs" (columns and rows in turn).
         whole: times are those of whole layers, of which each GPU takes its share; False: of one GPU's part.
 
     Nothing overlaps: a product needs the whole of what the one before has made. In the backward pass, the gradient of a
@@ -182,10 +182,12 @@ def tensor_parallel(
 
     Raises ParallelError for no layers or a split that is none; NodeError, ConfigError for the node.
     """
+    if split not in SPLITS:
+        raise ParallelError(f"no split {split!r}; there are {', '.join(SPLITS)}")
     costs = communication or Communication(gpus, node, overrides)
     step = TrainingStep("tensor parallel", layers, costs, optimizer_factor=optimizer_factor)
     gpu, order = step.gpus[0], step.layers
-    ways = _ways(split, len(order))
+    ways = [("columns", "rows")[k % 2] if split == "pairs" else split for k in range(len(order))]
     share = 1 / costs.gpus if whole else 1.0
 
     def rank() -> Process:
@@ -206,15 +208,3 @@ def tensor_parallel(
                 yield from gpu.communicate(layer.name, "reduce", cost)
 
     return step.finish([rank])
-
-
-def _ways(split: str | Sequence[str], count: int) -> list[str]:
-    if split == "pairs":
-        return [("columns", "rows")[k % 2] for k in range(count)]
-    ways = [split] * count if isinstance(split, str) else list(split)
-    if len(ways) != count:
-        raise ParallelError(f"{len(ways)} splits for {count} layers")
-    for each in ways:
-        if each not in ("columns", "rows"):
-            raise ParallelError(f"no split {each!r}; there are {', '.join(SPLITS)}")
-    return ways

@@ -25,12 +25,6 @@ def pareto(found: Found, ax: Axes | None = None, *, x: str | None = None, y: str
     `ax.collections` are these three in the order grey, orange, blue.
 
     Raises ValueError for a column that does not exist, or where nothing was evaluated.
-
-    >>> from gpusim import plot
-    >>> from gpusim.explore import Space, search
-    >>> space = Space("vector_add", "tiny", {"size": 1024, "sm.count": [1, 2, 4]})
-    >>> len(plot.pareto(search(space, ["time_us", "area_mm2"], trials=5)).collections)
-    3
     """
     names = [goal.name for goal in found.goals]
     y = y or names[0]
@@ -86,12 +80,6 @@ def morris(found: Sensitivity, ax: Axes | None = None) -> Axes:
     keys have their names. `ax.collections[0]` are the points.
 
     Raises ValueError for what `one_at_a_time` found.
-
-    >>> from gpusim import explore, plot
-    >>> point = explore.Point("vector_add", "tiny", (), (("size", 1024),))
-    >>> found = explore.morris(point, ["launch.overhead_cycles", "dram.latency_cycles"], trajectories=2)
-    >>> len(plot.morris(found).collections[0].get_offsets())
-    2
     """
     effects = found.screenings
     if not effects:
@@ -128,13 +116,6 @@ def tornado(found: Sensitivity, ax: Axes | None = None, *, most: int = 15) -> Ax
     those of the worse ones.
 
     Raises ValueError where nothing moves the time, or for what `morris` found.
-
-    >>> from gpusim import plot
-    >>> from gpusim.explore import Point, one_at_a_time
-    >>> point = Point("vector_add", "tiny", (), (("size", 1024),))
-    >>> ax = plot.tornado(one_at_a_time(point, ["sm.max_blocks", "dram.latency_cycles"]))
-    >>> [label.get_text() for label in ax.get_yticklabels()]
-    ['dram.latency_cycles']
     """
     if found.screenings:
         raise ValueError("a tornado is drawn of one_at_a_time; plot.morris draws a screening")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpusim.plot import style
 from gpusim.plot.colours import INK, LEVEL_COLOURS, LINE_COLOURS, MARKERS
 from gpusim.results.result import Result
+from gpusim.units import byte_text, rate_text, scaled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +39,7 @@ def roofline(result: Result, ax: Axes | None = None) -> Axes:
     ax = style.new_axes(ax, 5.4)
     for level in levels:
         at = found.intensity(level)
-        text = f"{_NAMES[level]}: {at:.3g} FLOP/B, {style.scaled(found.bytes[level], 'B')} moved"
+        text = f"{_NAMES[level]}: {at:.3g} FLOP/B, {byte_text(found.bytes[level])} moved"
         (point,) = ax.plot([at], [rate], _MARKERS[level], markersize=_SIZES[level], label=text, zorder=4)
         point.set(color=LEVEL_COLOURS[level], markeredgecolor=INK)
     # Ends of the horizontal axis, around every point and every ridge.
@@ -51,14 +52,14 @@ def roofline(result: Result, ax: Axes | None = None) -> Axes:
     for kind, peak in ceilings.items():
         start = peak / max(peaks.values())
         ax.plot([start, most], [peak, peak], color=INK, linewidth=2, label=f"_{kind} roof", zorder=2)
-        _beside_roof(ax, most, peak, f"{kind} {style.scaled(peak, 'FLOP/s')}")
+        _beside_roof(ax, most, peak, f"{kind} {scaled(peak)}FLOP/s")
     lowest = min(rate, least * min(peaks.values())) / 2
     ax.set(xscale="log", yscale="log", xlim=(least, most), ylim=(lowest, highest * 2.5))
     for level in levels:
         at = found.intensity(level)
         roof = min(at * peaks[level], highest)
         ax.plot([at, at], [rate, roof], color=LEVEL_COLOURS[level], linewidth=1, linestyle=":", label="_", zorder=1)
-    who = f"{result.kernel} on {result.record.config.gpu.name}: {style.scaled(rate, 'FLOP/s')}"
+    who = f"{result.kernel} on {result.record.config.gpu.name}: {scaled(rate)}FLOP/s"
     share = f"{100 * found.share_of_roof:.1f} % of the {_NAMES[found.roof]} roof"
     points = ", ".join(f"{found.intensity(level):.3g} at {_NAMES[level]}" for level in levels)
     style.finish(
@@ -90,7 +91,7 @@ def _label_slopes(ax: Axes, least: float, peaks: dict[str, float]) -> None:
         below = level == slowest
         ends = ax.transData.transform([(at, at * peak), (2 * at, 2 * at * peak)])
         angle = math.degrees(math.atan2(*(ends[1] - ends[0])[::-1]))
-        text = f"{_NAMES[level]} {style.scaled(peak, 'B/s')}"
+        text = f"{_NAMES[level]} {rate_text(peak)}"
         ax.annotate(
             text, (at, at * peak), (0, -4 if below else 3), textcoords="offset points", rotation=angle,
             rotation_mode="anchor", va="top" if below else "bottom", fontsize=9, color=LEVEL_COLOURS[level],
@@ -132,7 +133,7 @@ def rooflines(results: Iterable[Result], ax: Axes | None = None, *, level: str =
         at = found.intensity(level) if found.bytes[level] else most
         rate = found.operations_per_s
         share = rate / min(at * found.peak_bytes_per_s[level], found.peak_operations_per_s[kind])
-        text = f"{run.kernel} on {gpu}: {style.scaled(rate, 'FLOP/s')}, {100 * share:.1f} % of its roof"
+        text = f"{run.kernel} on {gpu}: {scaled(rate)}FLOP/s, {100 * share:.1f} % of its roof"
         marker = MARKERS[(kernels.index(run.kernel) if len(kernels) > 1 else gpus.index(gpu)) % len(MARKERS)]
         (point,) = ax.plot([at], [rate], marker, markersize=14 - 6 * nested[gpu], label=text)
         point.set(color=colours[gpu], markeredgecolor=INK, zorder=4)
@@ -142,7 +143,7 @@ def rooflines(results: Iterable[Result], ax: Axes | None = None, *, level: str =
         corners = [least, peak / bytes_per_s, most], [least * bytes_per_s, peak, peak]
         width = 5 - 3.4 * nested[gpu]
         ax.plot(*corners, color=colours[gpu], linewidth=width, label=f"_{gpu} roof", zorder=2)
-        rates = f"{style.scaled(peak, 'FLOP/s')} {kind}, {style.scaled(bytes_per_s, 'B/s')}"
+        rates = f"{scaled(peak)}FLOP/s {kind}, {rate_text(bytes_per_s)}"
         _beside_roof(ax, most, peak, f"{gpu}: {rates}")
     heights = [run.roofline.operations_per_s for run in runs]
     low = min([*heights, *(least * each.peak_bytes_per_s[level] for each in first.values())]) / 2

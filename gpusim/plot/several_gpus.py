@@ -13,6 +13,7 @@ from gpusim.parallel.schedule import Schedule, StepEvent
 from gpusim.plot import style
 from gpusim.plot.colours import BLUE, GREEN, GREY, ORANGE, PALE, WORK_COLOURS
 from gpusim.plot.words import cut
+from gpusim.units import scaled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -152,7 +153,7 @@ def collective_steps(result: CollectiveResult, channel: int = 0, ax: Axes | None
     ax.axvline(begin, color="black", linewidth=0.8, linestyle=":")
     last = max(step.end_us for step in steps)
     busy = sum(step.end_us - step.start_us for step in steps) / (last * len(ranks))
-    what = f"{result.name} of {style.scaled(result.nbytes, 'B', 0)} on {result.ranks} GPUs"
+    what = f"{result.name} of {scaled(result.nbytes, 0)}B on {result.ranks} GPUs"
     title = f"channel {channel} of {result.channels} of {what}, {result.algorithm} with {result.protocol}"
     return style.finish(
         ax,
@@ -200,7 +201,7 @@ def link_utilisation(result: CollectiveResult, ax: Axes | None = None) -> Axes:
     bar = ax.figure.colorbar(drawn, ax=ax, pad=0.01, format=lambda value, _: f"{100 * value:.0f} %")
     bar.set_label("of the link's bandwidth")
     bar.outline.set_visible(False)
-    what = f"{result.name} of {style.scaled(result.nbytes, 'B', 0)} on {result.ranks} GPUs of {result.node}"
+    what = f"{result.name} of {scaled(result.nbytes, 0)}B on {result.ranks} GPUs of {result.node}"
     means = shares.mean(axis=1)
     return style.finish(
         ax,

@@ -225,14 +225,6 @@ def _figure(drawn: Axes | Figure) -> Figure:
     return figure.figure  # type: ignore[return-value]  # the outermost of subfigures
 
 
-def scaled(value: float, unit: str, digits: int = 1) -> str:
-    """A number with a decimal prefix and its unit: '12.3 GB/s'."""
-    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= factor:
-            return f"{value / factor:.{digits}f} {prefix}{unit}"
-    return f"{value:.{digits if value % 1 else 0}f} {unit}"
-
-
 def cells(
     ax: Axes, kind: np.ndarray, colours: Sequence[str], names: Mapping[int, str], x: Any, y: Any
 ) -> list[Artist]:

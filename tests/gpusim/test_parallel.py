@@ -365,7 +365,6 @@ def test_a_layer_of_simulated_kernels():
         (lambda: pipeline(stack(8), 4, 4, "zigzag"), "no schedule 'zigzag'; there are 1f1b, gpipe"),
         (lambda: pipeline(stack(8), 4, communication=Fixed(1, gpus=2)), "4 stages need 4 GPUs"),
         (lambda: tensor_parallel(stack(), split="diagonal"), "no split 'diagonal'"),
-        (lambda: tensor_parallel(stack(3), split=["rows"]), "1 splits for 3 layers"),
         (lambda: Layer("bad", -1.0), "layer 'bad': forward_us"),
         (lambda: Layer("bad", float("nan")), "forward_us"),
         (lambda: Layer("bad", 1.0, forward_blocks=(0,)), "forward_blocks"),
