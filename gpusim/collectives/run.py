@@ -23,6 +23,7 @@ from gpusim.node import Node, load_node
 _BINS = 200
 
 
+# many parameters: what a user says of a call, most of it by name; the options of NCCL and of `load_node`
 def collective(
     name: str,
     nbytes: int,
