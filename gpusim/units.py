@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 
-def scaled(value: float) -> str:
+def scaled(value: float, digits: int = 1) -> str:
     """Number and decimal prefix, ready for a unit: '12.3 G'."""
     for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= factor:
-            return f"{value / factor:.1f} {prefix}"
+            return f"{value / factor:.{digits}f} {prefix}"
     return f"{value:.0f} "
 
 

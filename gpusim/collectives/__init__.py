@@ -5,8 +5,7 @@ through a node), `programs` (what each block does, slice by slice), `machine` (t
 them), `data` (the same programs on real data), `result`.
 """
 
-from gpusim.collectives.errors import CollectiveError
-from gpusim.collectives.names import NAMES
+from gpusim.collectives.names import NAMES, CollectiveError
 from gpusim.collectives.result import CollectiveResult, LinkUse, Step
 from gpusim.collectives.run import collective
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from gpusim.collectives.errors import CollectiveError
-from gpusim.collectives.names import ALGORITHMS, NAMES, PROTOCOLS
+from gpusim.collectives.names import ALGORITHMS, NAMES, PROTOCOLS, CollectiveError
 
 STEPS = 8
 """Slots of the buffer between two ranks of a channel."""
@@ -76,7 +75,6 @@ class Choice:
     chunk_bytes: int
     slices: int
     depth: int
-    predicted_us: float
 
     @property
     def channels(self) -> int:
@@ -126,8 +124,7 @@ def prediction(name: str, nbytes: int, group: Communicator, algorithm: str, prot
     bandwidth = rings * group.channel_gb_s
     if algorithm == "ring":
         if protocol == "LL":
-            limit = known["ll"][where] if machines > 1 else known["ll"][0]
-            bandwidth = min(limit, bandwidth * 0.5)
+            bandwidth = min(known["ll"][where], bandwidth * 0.5)
         elif protocol == "LL128":
             bandwidth = min(bandwidth * 0.92, rings * known["ring"][where])
         bandwidth *= ranks / steps_of(name, ranks)
@@ -177,7 +174,7 @@ def choose(
                 found.append((predicted, a, p))
     if not found:
         raise CollectiveError(f"{name} has no {algorithm} algorithm; NCCL has trees for all_reduce only")
-    predicted, algorithm, protocol = min(found)
+    _, algorithm, protocol = min(found)
     simple_ring = protocol == "Simple" and algorithm == "ring"
     wide = name in ("all_reduce", "all_gather", "reduce_scatter")
     chunk_steps, slices = (4, 2) if simple_ring and wide else (1, 1)
@@ -196,7 +193,7 @@ def choose(
         while each // chunk < depth * 16 / share and chunk > 32768:
             chunk //= 2
     chunk = chunk // _GRAIN_BYTES[protocol] * _GRAIN_BYTES[protocol]
-    return Choice(algorithm, protocol, parts, chunk, slices, STEPS // (chunk_steps // slices), predicted)
+    return Choice(algorithm, protocol, parts, chunk, slices, STEPS // (chunk_steps // slices))
 
 
 def _parts(
@@ -254,7 +251,7 @@ def _point_to_point(
     chunk = step // 2 if protocol == "LL" else step
     part = _up(math.ceil(each / count), _P2P_PART_BYTES)
     sizes = [min(part, each - k * part) for k in range(count) if each - k * part > 0]
-    return Choice("p2p", protocol, tuple(sizes), chunk, 1, STEPS, 0.0)
+    return Choice("p2p", protocol, tuple(sizes), chunk, 1, STEPS)
 
 
 def check_name(name: str) -> None:

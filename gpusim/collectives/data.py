@@ -6,24 +6,12 @@ from collections import deque
 
 import numpy as np
 
-from gpusim.collectives.errors import CollectiveError
-from gpusim.collectives.programs import (
-    BYTES,
-    END,
-    IN_AT,
-    IN_PIECE,
-    IN_STRIDE,
-    NONE,
-    OUT_AT,
-    OUT_PIECE,
-    OUT_STRIDE,
-    RECEIVES,
-    SENDS,
-    Plan,
-)
+from gpusim.collectives import machine as M
+from gpusim.collectives import programs as P
+from gpusim.collectives.names import CollectiveError
 
 
-def move(plan: Plan, inputs: list[np.ndarray], output_bytes: int) -> list[np.ndarray]:
+def move(plan: P.CollectivePlan, inputs: list[np.ndarray], output_bytes: int) -> list[np.ndarray]:
     """Outputs of all ranks, as arrays of the inputs' type and `output_bytes` each; sums are made in the order in which
     the plan adds. Raises CollectiveError if a slice is waited for that nobody sends."""
     kind = inputs[0].dtype
@@ -35,16 +23,24 @@ def move(plan: Plan, inputs: list[np.ndarray], output_bytes: int) -> list[np.nda
     asleep: set[int] = set()
     while ready:
         actor = ready.popleft()
-        table = plan.tables[plan.table[actor]]
+        table, rank = plan.tables[plan.table[actor]], plan.rank[actor]
         while at[actor] < len(table.operations):
-            operation = table.operations[at[actor]]
-            takes = [c for i, c in enumerate(plan.sources[actor]) if int(operation[RECEIVES]) >> i & 1]
+            operation, place = table.operations[at[actor]], table.places[at[actor]]
+            takes = [c for i, c in enumerate(plan.sources[actor]) if int(operation[M.RECEIVES]) >> i & 1]
             if any(not queues[c] for c in takes):
                 asleep.add(actor)
                 break
-            value = _step(plan, actor, table.places[at[actor]], int(operation[BYTES]), takes, queues, sources, outputs)
+            values = [queues[c].popleft() for c in takes]
+            nbytes = int(operation[M.BYTES])
+            if place[P.IN_PIECE] != P.NONE:
+                values.insert(0, _part(plan, actor, place, P.IN_AT, nbytes, sources[rank]).copy())
+            value = values[0]
+            for each in values[1:]:
+                value = value + each
+            if place[P.OUT_PIECE] != P.NONE:
+                _part(plan, actor, place, P.OUT_AT, nbytes, outputs[rank])[:] = value
             for i, c in enumerate(plan.destinations[actor]):
-                if int(operation[SENDS]) >> i & 1:
+                if int(operation[M.SENDS]) >> i & 1:
                     queues[c].append(value)
                     other = plan.connections[c][1]
                     if other in asleep:
@@ -57,24 +53,13 @@ def move(plan: Plan, inputs: list[np.ndarray], output_bytes: int) -> list[np.nda
     return outputs
 
 
-def _step(plan, actor, place, nbytes, takes, queues, sources, outputs):  # type: ignore[no-untyped-def]
-    rank, item = plan.rank[actor], sources[0].dtype.itemsize
+def _part(
+    plan: P.CollectivePlan, actor: int, place: np.ndarray, first: int, nbytes: int, buffer: np.ndarray
+) -> np.ndarray:
+    """What an operation reads or writes of a buffer. first: the column of three that says where."""
     order = plan.orders[plan.channel[actor] % len(plan.orders)]
-
-    def where(columns: tuple[int, int, int], buffer: np.ndarray) -> np.ndarray:
-        at, piece, stride = (int(place[k]) for k in columns)
-        number = (plan.place[actor] + piece) % len(order)
-        start = at + (number if plan.by_place else order[number]) * stride
-        size = max(min(nbytes, int(place[END]) - start), 0)
-        return buffer[start // item : start // item + size // item]
-
-    value = None
-    if place[IN_PIECE] != NONE:
-        value = where((IN_AT, IN_PIECE, IN_STRIDE), sources[rank]).copy()
-    for c in takes:
-        come = queues[c].popleft()
-        value = come if value is None else value + come
-    assert value is not None
-    if place[OUT_PIECE] != NONE:
-        where((OUT_AT, OUT_PIECE, OUT_STRIDE), outputs[rank])[:] = value
-    return value
+    at, piece, stride = (int(each) for each in place[first : first + 3])
+    number = (plan.place[actor] + piece) % len(order)
+    start = at + (number if plan.by_place else order[number]) * stride
+    item, size = buffer.itemsize, max(min(nbytes, int(place[P.END]) - start), 0)
+    return buffer[start // item : start // item + size // item]

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, permutations
-from typing import TYPE_CHECKING
 
 from gpusim.collectives.choice import Communicator
-from gpusim.collectives.errors import CollectiveError
+from gpusim.collectives.names import CollectiveError
 from gpusim.collectives.timing import timing
 from gpusim.config import load_config
-
-if TYPE_CHECKING:
-    from gpusim.node import Node
+from gpusim.errors import NodeError
+from gpusim.node import Node
 
 #: Bandwidths in GB/s that the search tries for a ring, the greatest first (NCCL 2.28.9, src/graph/search.cc).
 _RING_GB_S = (30.0, 24.0, 20.0, 18.0, 15.0, 12.0, 10.0, 9.0, 7.0, 6.0, 5.0, 4.0, 3.0)
@@ -23,7 +21,7 @@ _MOST_PERMUTED = 8
 
 
 @dataclass(frozen=True)
-class Group:
+class RankGroup:
     """Ranks of a communicator.
 
     orders: rings, each the ranks in the order in which they follow each other; channel c uses the ring c modulo their
@@ -36,7 +34,7 @@ class Group:
 
 
 @lru_cache(maxsize=32)
-def group_of(node: Node) -> Group:
+def group_of(node: Node) -> RankGroup:
     """The group of all GPUs of a node. Raises CollectiveError naming ranks that cannot reach each other."""
     ranks = len(node.gpus)
     if ranks < 2:
@@ -54,13 +52,13 @@ def group_of(node: Node) -> Group:
     communicator = Communicator(
         ranks, len(machines), capability, 2 * rings, min(each, local), "nvlink" if kinds == {"nvlink"} else "pcie"
     )
-    return Group(communicator, orders, _trees(machines, ranks))
+    return RankGroup(communicator, orders, _trees(machines, ranks))
 
 
 def _bandwidth(node: Node, a: int, b: int) -> float:
     """GB/s that stores of a kernel reach, which is what NCCL's search reckons with."""
     efficiency = timing().values["store"]["efficiency"]
-    return efficiency * min(node.links[k].bandwidth_gb_s for k in node.path(node.gpus[a], node.gpus[b]))
+    return efficiency * node.bandwidth_gb_s(node.path(node.gpus[a], node.gpus[b]))
 
 
 def _check_paths(node: Node, machines: list[tuple[int, ...]]) -> None:
@@ -70,7 +68,7 @@ def _check_paths(node: Node, machines: list[tuple[int, ...]]) -> None:
             for start, end in ((a, b), (b, a)):
                 try:
                     node.path(node.gpus[start], node.gpus[end])
-                except Exception as error:
+                except NodeError as error:
                     raise CollectiveError(f"ranks {start} and {end} cannot reach each other: {error}") from None
 
 

@@ -8,213 +8,223 @@ the one before has begun to pass it on. A flag, and a credit back, waits for the
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, ClassVar
+
 import numpy as np
 
-from gpusim.engine.state.jit import compiled_with_arrays
+from gpusim.engine.state.heap import heap_pop, heap_push
+from gpusim.engine.state.jit import compiled
+from gpusim.engine.state.table import ArrayTable
 
-#: Columns of an actor's state.
-A_TABLE, A_AT, A_STATE, A_WAITS, A_SLOT = range(5)
-WAITING, WORKING, FENCED = 0, 1, 2
-
-
-@compiled_with_arrays
-def _push(heap_time, heap_who, n, time, who):
-    i = n
-    while i > 0:
-        p = (i - 1) >> 1
-        if heap_time[p] < time or (heap_time[p] == time and heap_who[p] <= who):
-            break
-        heap_time[i] = heap_time[p]
-        heap_who[i] = heap_who[p]
-        i = p
-    heap_time[i] = time
-    heap_who[i] = who
-    return n + 1
-
-
-@compiled_with_arrays
-def _pop(heap_time, heap_who, n):
-    n -= 1
-    time, who = heap_time[n], heap_who[n]
-    i = 0
-    while True:
-        c = 2 * i + 1
-        if c >= n:
-            break
-        d = c + 1
-        if d < n and (heap_time[d] < heap_time[c] or (heap_time[d] == heap_time[c] and heap_who[d] < heap_who[c])):
-            c = d
-        if time < heap_time[c] or (time == heap_time[c] and who <= heap_who[c]):
-            break
-        heap_time[i] = heap_time[c]
-        heap_who[i] = heap_who[c]
-        i = c
-    heap_time[i] = time
-    heap_who[i] = who
-    return n
+#: Connections that an actor receives from, and that it sends to, at most.
+PARTNERS = 3
+#: Columns of an operation. RECEIVES and SENDS are bits of the actor's sources and destinations. COST is microseconds a
+#: byte, SHARED those of them that actors of one SM take from each other (0: the actor has its SM for itself).
+RECEIVES, SENDS, BYTES, COST, SHARED = range(5)
+#: Columns of an actor: its next operation and the one after its last, its SM, what it does, whether it sleeps until a
+#: partner wakes it, the place in its window that comes next; then its sources and destinations, -1 for none.
+A_AT, A_END, A_SM, A_STATE, A_ASLEEP, A_TURN, A_SOURCES = range(7)
+A_DESTINATIONS = A_SOURCES + PARTNERS
+ACTOR_COLUMNS = A_DESTINATIONS + PARTNERS
+WAITING, WORKING, FENCED, ENDED = range(4)
+#: Columns of an actor's work: bytes left of the slice, when it began, then when each packet of its window is through.
+W_LEFT, W_BEGAN, W_THROUGH = range(3)
+#: Columns of a connection: its ends, slices sent and received, and where in `path` its links begin, where those that
+#: its credits take begin, and where these end.
+C_SENDER, C_RECEIVER, C_SENT, C_RECEIVED, C_PATH, C_BACK, C_END = range(7)
+#: Columns of a link: bytes a microsecond, when it is free, bytes moved.
+L_RATE, L_FREE, L_MOVED = range(3)
+#: Constants: bytes on the link for each byte, microseconds of a step and of a fence, bytes of a packet, share of the
+#: bytes that goes back as acknowledgements, microseconds of a bin.
+K_WIRE, K_STEP, K_FENCE, K_PACKET, K_ACKNOWLEDGED, K_BIN = range(6)
+#: Counts: events in the heap, events so far, rows of the log.
+N_HEAP, N_EVENTS, N_ROWS = range(3)
 
 
-@compiled_with_arrays
-def run(
-    operations,  # float64[n, 5], all tables behind each other
-    table_start,  # int64[tables + 1]
-    actor_table,  # int64[actors]
-    actor_sm,  # int64[actors]: actors of one SM share its data path
-    sources,  # int64[actors, 3]
-    destinations,  # int64[actors, 3]
-    sender,  # int64[connections]
-    receiver,  # int64[connections]
-    path_start,  # int64[connections + 1]
-    path,  # int64[...]: links of each connection
-    back_start,  # int64[connections + 1]
-    back,  # int64[...]: links that credits take
-    latency,  # float64[connections], microseconds of a flag, and of a credit, on links without other traffic
-    rate,  # float64[links], bytes a microsecond
-    depth,
-    wire,
-    step_us,
-    fence_us,
-    packet,
-    window,
-    acknowledged,  # share of the bytes that goes back as acknowledgements
-    log,  # float64[rows, 4]: actor, operation, start, end; no rows: not recorded
-    bins,  # float64[links, bins]: bytes handed over by time
-    bin_us,
-):
-    """Returns (microseconds until the last actor ends, float64[links] bytes, float64[links] busy microseconds,
-    microseconds at which each actor ends, events, actors that have not ended)."""
-    actors, links = len(actor_table), len(rate)
-    at = np.zeros(actors, np.int64)
-    state = np.zeros(actors, np.int64)
-    left = np.zeros(actors)
-    began = np.zeros(actors)
-    asleep = np.zeros(actors, np.bool_)
-    ended = np.full(actors, -1.0)
-    connections = len(sender)
-    sent = np.zeros(connections, np.int64)
-    received = np.zeros(connections, np.int64)
-    seen_at = np.zeros((connections, depth))
-    free_at = np.zeros((connections, depth))
-    through = np.zeros((actors, window))
-    turn = np.zeros(actors, np.int64)
-    link_free = np.zeros(links)
-    sm_free = np.zeros(actor_sm.max() + 1)
-    moved = np.zeros(links)
-    heap_time = np.zeros(2 * actors + 4)
-    heap_who = np.zeros(2 * actors + 4, np.int64)
-    waiting = 0
-    for a in range(actors):
-        at[a] = table_start[actor_table[a]]
-        waiting = _push(heap_time, heap_who, waiting, 0.0, a)
-    end, events, rows = 0.0, 0, 0
-    while waiting:
-        time, a = heap_time[0], heap_who[0]
-        waiting = _pop(heap_time, heap_who, waiting)
-        events += 1
-        k = at[a]
-        if k >= table_start[actor_table[a] + 1]:
-            ended[a] = time
+class Machine(ArrayTable):
+    """State of the machine, which `run` changes. An actor is in the heap at most once, so it has room for each."""
+
+    FIELDS: ClassVar = {
+        "operations": (np.float64, 2),  # all tables behind each other
+        "actor": (np.int64, 2),
+        "work": (np.float64, 2),  # [actors, W_THROUGH + window]
+        "connection": (np.int64, 2),
+        "latency": (np.float64, 1),  # of each connection's flags and credits on links without other traffic
+        "seen_at": (np.float64, 2),  # [connections, depth]: when the receiver sees a slice
+        "free_at": (np.float64, 2),  # and when the sender sees that its slot is free
+        "path": (np.int64, 1),
+        "link": (np.float64, 2),
+        "sm_free": (np.float64, 1),
+        "constant": (np.float64, 1),
+        "count": (np.int64, 1),
+        "heap_time": (np.float64, 1),
+        "heap_actor": (np.int64, 1),
+        "log": (np.float64, 2),  # a row for each step: actor, operation, start, end; no rows: not recorded
+        "bins": (np.float64, 2),  # [links, bins]: bytes handed over by time; no bins: not recorded
+    }
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> np.ndarray: ...
+
+
+@compiled
+def run(m: Machine) -> float:
+    """Runs all actors as far as they come; returns the microsecond at which the last one has ended."""
+    end = 0.0
+    while m.count[N_HEAP]:
+        time, a = m.heap_time[0], m.heap_actor[0]
+        m.count[N_HEAP] = heap_pop(m.heap_time, m.heap_actor, m.count[N_HEAP])
+        m.count[N_EVENTS] += 1
+        actor = m.actor[a]
+        if actor[A_AT] >= actor[A_END]:
+            actor[A_STATE] = ENDED
             end = max(end, time)
-            continue
-        takes, gives = int(operations[k, 0]), int(operations[k, 1])
-        if state[a] == WAITING:
-            ready, blocked = time, False
-            for i in range(3):
-                if takes >> i & 1:
-                    c = sources[a, i]
-                    if received[c] >= sent[c]:
-                        blocked = True
-                    else:
-                        ready = max(ready, seen_at[c, received[c] % depth])
-                if gives >> i & 1:
-                    c = destinations[a, i]
-                    if sent[c] - received[c] >= depth:
-                        blocked = True
-                    elif sent[c] >= depth:
-                        ready = max(ready, free_at[c, sent[c] % depth])
-            if blocked:
-                asleep[a] = True
-                continue
-            state[a] = WORKING
-            left[a] = operations[k, 2]
-            began[a] = ready
-            waiting = _push(heap_time, heap_who, waiting, ready + step_us, a)
-            continue
-        if state[a] == WORKING:
-            alone = operations[k, 4] == 0.0
-            if not gives and alone:
-                state[a] = FENCED
-                waiting = _push(heap_time, heap_who, waiting, time + left[a] * operations[k, 3], a)
-                continue
-            part = min(left[a], packet)
-            made = time + part * operations[k, 3]
-            if not alone:
-                sm_free[actor_sm[a]] = max(sm_free[actor_sm[a]], time) + part * operations[k, 4]
-                made = max(made, sm_free[actor_sm[a]])
-            if gives:
-                made = max(made, through[a, turn[a]])
-            last = made
-            for i in range(3):
-                if gives >> i & 1:
-                    c = destinations[a, i]
-                    start = made
-                    done = made
-                    for p in range(path_start[c], path_start[c + 1]):
-                        link = path[p]
-                        start = max(start, link_free[link])
-                        done = max(done, start + part * wire / rate[link])
-                        if bins.shape[1]:
-                            bins[link, min(int(start / bin_us), bins.shape[1] - 1)] += part * wire
-                        link_free[link] = start + part * wire / rate[link]
-                        moved[link] += part * wire
-                    for p in range(back_start[c], back_start[c + 1]):
-                        link_free[back[p]] = max(link_free[back[p]], made) + part * acknowledged / rate[back[p]]
-                    last = max(last, done)
-            if gives:
-                through[a, turn[a]] = last
-                turn[a] = (turn[a] + 1) % window
-                last += fence_us
-            left[a] -= part
-            if left[a] <= 0.0:
-                state[a] = FENCED
-                waiting = _push(heap_time, heap_who, waiting, last, a)
+        elif actor[A_STATE] == WAITING:
+            _begin(m, a, time)
+        elif actor[A_STATE] == WORKING:
+            _work(m, a, time)
+        else:
+            _hand_over(m, a, time)
+    return end
+
+
+@compiled
+def _call(m: Machine, a: int, time: float) -> None:
+    """Has an actor looked at again."""
+    m.count[N_HEAP] = heap_push(m.heap_time, m.heap_actor, m.count[N_HEAP], time, a)
+
+
+@compiled
+def _begin(m: Machine, a: int, time: float) -> None:
+    """Takes the next operation, if its slices have come and there is room where they go; else the actor sleeps."""
+    actor = m.actor[a]
+    operation = m.operations[actor[A_AT]]
+    takes, gives, depth = int(operation[RECEIVES]), int(operation[SENDS]), m.seen_at.shape[1]
+    ready = time
+    for i in range(PARTNERS):
+        if takes >> i & 1:
+            c = actor[A_SOURCES + i]
+            received = m.connection[c, C_RECEIVED]
+            if received >= m.connection[c, C_SENT]:
+                actor[A_ASLEEP] = 1
             else:
-                waiting = _push(heap_time, heap_who, waiting, made, a)
-            continue
-        for i in range(3):
-            if gives >> i & 1:
-                c = destinations[a, i]
-                arrival = time
-                for p in range(path_start[c], path_start[c + 1]):
-                    arrival = max(arrival, link_free[path[p]])
-                seen_at[c, sent[c] % depth] = arrival + latency[c]
-                sent[c] += 1
-                other = receiver[c]
-                if asleep[other]:
-                    asleep[other] = False
-                    waiting = _push(heap_time, heap_who, waiting, time, other)
-            if takes >> i & 1:
-                c = sources[a, i]
-                arrival = time
-                for p in range(back_start[c], back_start[c + 1]):
-                    arrival = max(arrival, link_free[back[p]])
-                free_at[c, received[c] % depth] = arrival + latency[c]
-                received[c] += 1
-                other = sender[c]
-                if asleep[other]:
-                    asleep[other] = False
-                    waiting = _push(heap_time, heap_who, waiting, time, other)
-        if rows < len(log):
-            log[rows, 0] = a
-            log[rows, 1] = k
-            log[rows, 2] = began[a]
-            log[rows, 3] = time
-            rows += 1
-        state[a] = WAITING
-        at[a] += 1
-        waiting = _push(heap_time, heap_who, waiting, time, a)
-    stuck = 0
-    for a in range(actors):
-        if ended[a] < 0.0:
-            stuck += 1
-    return end, moved, moved / rate, ended, events, stuck, rows
+                ready = max(ready, m.seen_at[c, received % depth])
+        if gives >> i & 1:
+            c = actor[A_DESTINATIONS + i]
+            sent = m.connection[c, C_SENT]
+            if sent - m.connection[c, C_RECEIVED] >= depth:
+                actor[A_ASLEEP] = 1
+            elif sent >= depth:
+                ready = max(ready, m.free_at[c, sent % depth])
+    if actor[A_ASLEEP]:
+        return
+    actor[A_STATE] = WORKING
+    m.work[a, W_LEFT] = operation[BYTES]
+    m.work[a, W_BEGAN] = ready
+    _call(m, a, ready + m.constant[K_STEP])
+
+
+@compiled
+def _work(m: Machine, a: int, time: float) -> None:
+    """Makes a packet and sends it; a slice that goes nowhere is made at once if the actor has its SM for itself."""
+    actor, work, sm_free = m.actor[a], m.work[a], m.sm_free
+    operation = m.operations[actor[A_AT]]
+    gives = int(operation[SENDS])
+    alone = operation[SHARED] == 0.0
+    if not gives and alone:
+        actor[A_STATE] = FENCED
+        _call(m, a, time + work[W_LEFT] * operation[COST])
+        return
+    part = min(work[W_LEFT], m.constant[K_PACKET])
+    made = time + part * operation[COST]
+    if not alone:
+        sm = actor[A_SM]
+        sm_free[sm] = max(sm_free[sm], time) + part * operation[SHARED]
+        made = max(made, sm_free[sm])
+    through = W_THROUGH + actor[A_TURN]
+    if gives:
+        made = max(made, work[through])
+    last = made
+    for i in range(PARTNERS):
+        if gives >> i & 1:
+            last = max(last, _send(m, actor[A_DESTINATIONS + i], made, part))
+    if gives:
+        work[through] = last
+        actor[A_TURN] = (actor[A_TURN] + 1) % (m.work.shape[1] - W_THROUGH)
+        last += m.constant[K_FENCE]
+    work[W_LEFT] -= part
+    if work[W_LEFT] <= 0.0:
+        actor[A_STATE] = FENCED
+        _call(m, a, last)
+    else:
+        _call(m, a, made)
+
+
+@compiled
+def _send(m: Machine, c: int, made: float, part: float) -> float:
+    """Puts a packet on the links of a connection; returns when its last byte is passed on."""
+    connection, bins = m.connection[c], m.bins.shape[1]
+    nbytes = part * m.constant[K_WIRE]
+    start = done = made
+    for p in range(connection[C_PATH], connection[C_BACK]):
+        link = m.link[m.path[p]]
+        start = max(start, link[L_FREE])
+        free = start + nbytes / link[L_RATE]
+        done = max(done, free)
+        if bins:
+            m.bins[m.path[p], min(int(start / m.constant[K_BIN]), bins - 1)] += nbytes
+        link[L_FREE] = free
+        link[L_MOVED] += nbytes
+    for p in range(connection[C_BACK], connection[C_END]):
+        link = m.link[m.path[p]]
+        link[L_FREE] = max(link[L_FREE], made) + part * m.constant[K_ACKNOWLEDGED] / link[L_RATE]
+    return done
+
+
+@compiled
+def _hand_over(m: Machine, a: int, time: float) -> None:
+    """Raises the flags of the slice that was sent, gives its sources their credits, and goes on."""
+    actor = m.actor[a]
+    operation = m.operations[actor[A_AT]]
+    takes, gives, depth = int(operation[RECEIVES]), int(operation[SENDS]), m.seen_at.shape[1]
+    for i in range(PARTNERS):
+        if gives >> i & 1:
+            c = actor[A_DESTINATIONS + i]
+            connection = m.connection[c]
+            arrival = _behind(m, connection[C_PATH], connection[C_BACK], time)
+            m.seen_at[c, connection[C_SENT] % depth] = arrival + m.latency[c]
+            connection[C_SENT] += 1
+            _wake(m, connection[C_RECEIVER], time)
+        if takes >> i & 1:
+            c = actor[A_SOURCES + i]
+            connection = m.connection[c]
+            arrival = _behind(m, connection[C_BACK], connection[C_END], time)
+            m.free_at[c, connection[C_RECEIVED] % depth] = arrival + m.latency[c]
+            connection[C_RECEIVED] += 1
+            _wake(m, connection[C_SENDER], time)
+    row = m.count[N_ROWS]
+    if row < len(m.log):
+        m.log[row, 0] = a
+        m.log[row, 1] = actor[A_AT]
+        m.log[row, 2] = m.work[a, W_BEGAN]
+        m.log[row, 3] = time
+        m.count[N_ROWS] += 1
+    actor[A_STATE] = WAITING
+    actor[A_AT] += 1
+    _call(m, a, time)
+
+
+@compiled
+def _behind(m: Machine, first: int, end: int, time: float) -> float:
+    """When what is on some links now has passed."""
+    for p in range(first, end):
+        time = max(time, m.link[m.path[p], L_FREE])
+    return time
+
+
+@compiled
+def _wake(m: Machine, a: int, time: float) -> None:
+    if m.actor[a, A_ASLEEP]:
+        m.actor[a, A_ASLEEP] = 0
+        _call(m, a, time)

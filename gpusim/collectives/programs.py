@@ -13,14 +13,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gpusim.collectives.choice import Choice
+from gpusim.collectives.machine import SHARED
 from gpusim.collectives.timing import GRANULE_BYTES, WIRE, Timing
 
-#: Columns of a table. RECEIVES and SENDS are bits of the actor's sources and destinations. COST is microseconds a byte,
-#: SHARED those of them that actors of one SM take from each other (0: the actor has its SM for itself).
-RECEIVES, SENDS, BYTES, COST, SHARED = range(5)
 #: Columns of where the data lies, in bytes. IN_PIECE and OUT_PIECE count pieces from the actor's own place; NONE: not
-#: used.
-#: What lies at END or beyond is not there: the last pieces of an all-reduce may be short.
+#: used. What lies at END or beyond is not there: the last pieces of an all-reduce may be short.
 IN_AT, IN_PIECE, IN_STRIDE, OUT_AT, OUT_PIECE, OUT_STRIDE, END = range(7)
 NONE = -(1 << 40)
 _NO_END = 1 << 60
@@ -28,14 +25,14 @@ _NO_END = 1 << 60
 
 @dataclass
 class Table:
-    """Operations of an actor: `operations` float64[n, 5], `places` int64[n, 7]."""
+    """Operations of an actor: `operations` float64[n, 5], with the columns of `machine`, `places` int64[n, 7]."""
 
     operations: np.ndarray
     places: np.ndarray
 
 
 @dataclass
-class Plan:
+class CollectivePlan:
     """All actors of a collective.
 
     rank, channel, table, place: of each actor; `place` is its position in its ring, or its rank.
@@ -156,11 +153,11 @@ class _Builder:
         return Table(operations, np.array(self.places, np.int64).reshape(-1, 7))
 
 
-def ring(name: str, choice: Choice, orders: tuple[tuple[int, ...], ...], count: int, timing: Timing) -> Plan:
+def ring(name: str, choice: Choice, orders: tuple[tuple[int, ...], ...], count: int, timing: Timing) -> CollectivePlan:
     """The plan of rings. orders: ranks as they follow each other, the root first for broadcast, last for reduce; count:
     bytes of a rank's piece (of the whole buffer for all-reduce, broadcast and reduce)."""
     ranks = len(orders[0])
-    plan = Plan([], depth_of(choice), WIRE[choice.protocol], orders, name == "all_reduce")
+    plan = CollectivePlan([], depth_of(choice), WIRE[choice.protocol], orders, name == "all_reduce")
     pipeline = name in ("broadcast", "reduce")
     start = 0
     for channel, part in enumerate(choice.parts):
@@ -211,10 +208,10 @@ def depth_of(choice: Choice) -> int:
     return choice.depth * (-(-choice.chunk_bytes // granule) if granule else 1)
 
 
-def tree(choice: Choice, parents: tuple[tuple[int, ...], ...], timing: Timing) -> Plan:
+def tree(choice: Choice, parents: tuple[tuple[int, ...], ...], timing: Timing) -> CollectivePlan:
     """All-reduce up and down trees. parents: for each channel the parent of each rank, -1 for the root."""
     ranks = len(parents[0])
-    plan = Plan([], depth_of(choice), WIRE[choice.protocol], (tuple(range(ranks)),))
+    plan = CollectivePlan([], depth_of(choice), WIRE[choice.protocol], (tuple(range(ranks)),))
     start = 0
     for channel, part in enumerate(choice.parts):
         above = parents[channel % len(parents)]
@@ -260,10 +257,12 @@ def _tree_table(role: str, children: int, choice: Choice, part: int, start: int,
     return build.table()
 
 
-def pairs(choice: Choice, sends: list[tuple[int, int, int, int]], ranks: int, total: int, timing: Timing) -> Plan:
+def pairs(
+    choice: Choice, sends: list[tuple[int, int, int, int]], ranks: int, total: int, timing: Timing
+) -> CollectivePlan:
     """Point-to-point copies. sends: (rank, peer, offset in the rank's input, offset in the peer's output); total:
     channels of a GPU, over which the copies of a rank are laid."""
-    plan = Plan([], depth_of(choice), WIRE[choice.protocol], (tuple(range(ranks)),))
+    plan = CollectivePlan([], depth_of(choice), WIRE[choice.protocol], (tuple(range(ranks)),))
     shared = timing.values[choice.protocol]["pair_ps"] * 0.5e-6
     for rank, peer, source, target in sends:
         turn = (peer - rank) % ranks  # what a rank sends and receives in one turn shares its channels

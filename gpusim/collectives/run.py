@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gpusim.collectives import choice as C
+from gpusim.collectives import machine as M
 from gpusim.collectives import programs
 from gpusim.collectives.data import move
-from gpusim.collectives.errors import CollectiveError
-from gpusim.collectives.group import Group, group_of
-from gpusim.collectives.machine import run
-from gpusim.collectives.names import ALGORITHMS, PROTOCOLS
+from gpusim.collectives.group import RankGroup, group_of
+from gpusim.collectives.names import ALGORITHMS, PROTOCOLS, CollectiveError
 from gpusim.collectives.result import CollectiveResult, LinkUse, Step
 from gpusim.collectives.timing import Timing, timing
 from gpusim.node import Node, load_node
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-_LOGGED = 200_000
 _BINS = 200
 
 
+# many parameters: what a user says of a call, most of it by name; the options of NCCL and of `load_node`
 def collective(
-    name: str | Sequence[str],
-    nbytes: int | Sequence[int],
+    name: str,
+    nbytes: int,
     gpus: int | None = 8,
     node: str | Path | Node = "hgx_h200",
     *,
@@ -45,8 +42,8 @@ def collective(
 
     Args:
         name: "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all" or "send_recv" (each
-            rank sends to the next one and receives from the one before). A list says what each rank calls.
-        nbytes: the larger of the send and receive buffers of one rank, as NCCL's own tests count; or a list, of each.
+            rank sends to the next one and receives from the one before).
+        nbytes: the larger of the send and receive buffers of one rank, as NCCL's own tests count.
         gpus: the first so many GPUs of the node; None for all.
         node: name of a shipped node, path to a TOML file, or a `gpusim.node.Node`.
         root: rank that a broadcast starts from, or a reduction ends at.
@@ -58,60 +55,44 @@ def collective(
         overrides: changes to the node, such as ["nvlink.links=12"].
 
     Raises:
-        CollectiveError: for a name, size, root, algorithm or data that cannot be, and for ranks that call different
-            collectives or sizes, where real ranks would wait for each other forever; it names the ranks.
+        CollectiveError: for a name, size, root, algorithm or data that cannot be.
         NodeError: for GPUs that have no path to each other, ConfigError for an unknown node or key.
     """
-    machine = load_node(node, gpus, overrides=overrides)
-    group = group_of(machine)
+    where = load_node(node, gpus, overrides=overrides)
+    group = group_of(where)
     ranks = group.communicator.ranks
-    called: str = _one("what they call", name, ranks)
-    size: int = _one("bytes", nbytes, ranks)
-    C.check_name(called)
-    _check(called, size, ranks, root, algorithm, protocol, channels)
+    C.check_name(name)
+    _check(name, nbytes, ranks, root, algorithm, protocol, channels)
     if data is not None:
-        _check_data(called, size, ranks, data)
+        _check_data(name, nbytes, ranks, data)
     known = timing()
-    how = C.choose(called, size, group.communicator, algorithm, protocol, channels)
-    plan = _plan(called, size, group, how, root, known)
+    how = C.choose(name, nbytes, group.communicator, algorithm, protocol, channels)
+    plan = _plan(name, nbytes, group, how, root, known)
     started = time.perf_counter()
-    end, moved, busy, events, steps, use, bin_us = _time(plan, how, machine, known, trace)
+    machine = _machine(plan, how.protocol, where, known)
+    end = M.run(machine)
+    assert (machine.actor[:, M.A_STATE] == M.ENDED).all(), "a plan whose blocks wait for each other"
+    traced = _trace(plan, how.protocol, where, known, end) if trace else {}
     launch, start = known.values["launch"]["call_us"], known.values[how.protocol]["start_us"]
     if how.algorithm == "p2p":
         pairs = known.values["pairs"]
-        start = pairs[f"{how.protocol}_us"] + pairs["peer_us"] * (ranks - 1 if called == "all_to_all" else 1)
+        start = pairs[f"{how.protocol}_us"] + pairs["peer_us"] * (ranks - 1 if name == "all_to_all" else 1)
     total = launch + start + end
-    links = sorted(
-        (LinkUse(link.name, moved[k], busy[k] / total) for k, link in enumerate(machine.links) if moved[k] > 0),
-        key=lambda each: (-each.utilisation, each.name),
-    )
+    moved = machine.link[:, M.L_MOVED]
+    busy = moved / machine.link[:, M.L_RATE] / total
+    links = (LinkUse(link.name, moved[k], busy[k]) for k, link in enumerate(where.links) if moved[k] > 0)
     outputs = None
     if data is not None:
-        outputs = move(plan, list(data), size // ranks if called == "reduce_scatter" else size)
-        _local(called, data, outputs, root)
+        outputs = move(plan, list(data), nbytes // ranks if name == "reduce_scatter" else nbytes)
+        if name == "all_to_all":  # what a rank has without a link: its own piece
+            for rank, out in enumerate(outputs):
+                own = slice(rank * (len(out) // ranks), (rank + 1) * (len(out) // ranks))
+                out[own] = data[rank].reshape(-1)[own]
     return CollectiveResult(
-        called, size, ranks, machine.name, how.algorithm, how.protocol, how.channels, total, launch, start,
-        tuple(links), events, time.perf_counter() - started, outputs, steps, use, bin_us,
-        tuple(link.name for link in machine.links),
+        name, nbytes, ranks, where.name, how.algorithm, how.protocol, how.channels, total, launch, start,
+        tuple(sorted(links, key=lambda each: (-each.utilisation, each.name))), int(machine.count[M.N_EVENTS]),
+        time.perf_counter() - started, outputs, link_names=tuple(link.name for link in where.links), **traced,
     )  # fmt: skip
-
-
-def _one(what: str, given: Any, ranks: int) -> Any:
-    """What all ranks say alike; a text or number stands for all."""
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        return given
-    if len(given) != ranks:
-        raise CollectiveError(f"{what} of {len(given)} ranks, but there are {ranks}")
-    groups: dict[Any, list[int]] = {}
-    for rank, each in enumerate(given):
-        groups.setdefault(each, []).append(rank)
-    if len(groups) > 1:
-        told = [
-            f"{'ranks' if who[1:] else 'rank'} {', '.join(map(str, who[:8]))}{', ...' if who[8:] else ''}: {each}"
-            for each, who in groups.items()
-        ]
-        raise CollectiveError(f"ranks differ in {what} ({'; '.join(told)}) and would wait for each other forever")
-    return given[0]
 
 
 def _check(name: str, nbytes: int, ranks: int, root: int, algorithm: Any, protocol: Any, channels: Any) -> None:
@@ -141,7 +122,7 @@ def _check_data(name: str, nbytes: int, ranks: int, data: Sequence[np.ndarray]) 
         raise CollectiveError(f"elements of {data[0].dtype.itemsize} bytes cannot be sent; 1, 2, 4, 8 or 16 can")
 
 
-def _plan(name: str, nbytes: int, group: Group, how: C.Choice, root: int, known: Timing) -> programs.Plan:
+def _plan(name: str, nbytes: int, group: RankGroup, how: C.Choice, root: int, known: Timing) -> programs.CollectivePlan:
     ranks = group.communicator.ranks
     if how.algorithm == "tree":
         return programs.tree(how, group.parents, known)
@@ -166,77 +147,75 @@ def _from(order: tuple[int, ...], root: int, first: bool) -> tuple[int, ...]:
     return order[at:] + order[:at]
 
 
-def _local(name: str, data: Sequence[np.ndarray], outputs: list[np.ndarray], root: int) -> None:
-    """What a rank has without a link: its own piece of an exchange. Only the root of a reduction has a result."""
-    ranks = len(data)
-    if name == "all_to_all":
-        for rank, out in enumerate(outputs):
-            each = len(out) // ranks
-            out[rank * each : (rank + 1) * each] = data[rank].reshape(-1)[rank * each : (rank + 1) * each]
+def _machine(
+    plan: programs.CollectivePlan, protocol: str, node: Node, known: Timing, logged: int = 0, bins: int = 0,
+    bin_us: float = 1.0,
+) -> M.Machine:  # fmt: skip
+    """The machine before it runs. logged: steps that it has room to record; bins: parts of the time, of `bin_us`."""
+    constants, store = known.values[protocol], known.values["store"]
+    actors, links = len(plan.rank), len(node.links)
+    starts = np.cumsum([0, *(len(table.operations) for table in plan.tables)])
+    actor = np.full((actors, M.ACTOR_COLUMNS), -1, np.int64)
+    actor[:, M.A_AT], actor[:, M.A_END] = starts[plan.table], starts[np.array(plan.table) + 1]
+    actor[:, M.A_SM] = np.array(plan.rank) * 64 + np.array(plan.channel)
+    actor[:, [M.A_STATE, M.A_ASLEEP, M.A_TURN]] = 0
+    for column, lists in ((M.A_SOURCES, plan.sources), (M.A_DESTINATIONS, plan.destinations)):
+        for a, partners in enumerate(lists):
+            if len(partners) > M.PARTNERS:
+                raise CollectiveError(f"a block with {len(partners)} partners; a tree may have three branches")
+            actor[a, column : column + len(partners)] = partners
 
-
-def _time(plan: programs.Plan, how: C.Choice, node: Node, known: Timing, trace: bool) -> tuple[Any, ...]:
-    """Runs the machine on a plan, twice if its links are to be shown over time."""
-    constants, store = known.values[how.protocol], known.values["store"]
-    tables = [table.operations for table in plan.tables]
-    starts = np.cumsum([0, *(len(each) for each in tables)])
-    ends = np.array(plan.connections, np.int64).reshape(-1, 2)
-    rank = np.array(plan.rank, np.int64)
-    routes: dict[tuple[int, int], tuple[tuple[int, ...], float]] = {}
-
+    @cache
     def route(a: int, b: int) -> tuple[tuple[int, ...], float]:
-        if (a, b) not in routes:
-            path = node.path(node.gpus[a], node.gpus[b])
-            late = sum(node.links[k].latency_us for k in path)
-            if any(node.links[k].kind in ("infiniband", "socket") for k in path):
-                late += known.values["network"][f"{how.protocol}_us"]
-            routes[a, b] = (tuple(path), late)
-        return routes[a, b]
+        """Links from one rank to another, and their latency."""
+        links = node.path(node.gpus[a], node.gpus[b])
+        late = sum(node.links[k].latency_us for k in links)
+        if any(node.links[k].kind in ("infiniband", "socket") for k in links):
+            late += known.values["network"][f"{protocol}_us"]
+        return links, late
 
-    there = [route(int(rank[a]), int(rank[b])) for a, b in ends]
-    back = [route(int(rank[b]), int(rank[a])) for a, b in ends]
-    latency = np.array([late for _, late in there]) + constants["flag_us"]
-    rate = np.array([link.bandwidth_gb_s * 1e3 * store["efficiency"] for link in node.links])
-    log = np.zeros((_LOGGED if trace else 0, 4))
-
-    def go(bins: np.ndarray, bin_us: float) -> tuple[Any, ...]:
-        return run(
-            np.concatenate(tables), starts, np.array(plan.table, np.int64),
-            rank * 64 + np.array(plan.channel, np.int64),
-            _padded(plan.sources), _padded(plan.destinations), ends[:, 0].copy(), ends[:, 1].copy(),
-            *_flat([path for path, _ in there]), *_flat([path for path, _ in back]),
-            latency, rate, plan.depth, plan.wire,
-            constants["step_us"], constants["fence_us"], float(store["packet_bytes"]), int(store["window"]),
-            store["acknowledged"], log, bins, bin_us,
-        )  # fmt: skip
-
-    end, moved, busy, _, events, stuck, rows = go(np.zeros((len(rate), 0)), 1.0)
-    assert stuck == 0, "a plan whose blocks wait for each other"
-    if not trace:
-        return end, moved, busy, events, (), None, 0.0
-    bins = np.zeros((len(rate), _BINS))
-    bin_us = max(end, 1e-3) / _BINS
-    go(bins, bin_us)
-    every = np.concatenate(tables)
-    steps = tuple(
-        Step(
-            plan.rank[int(a)], plan.channel[int(a)], begin, finish, int(every[int(k), programs.BYTES]),
-            every[int(k), programs.RECEIVES] > 0, every[int(k), programs.SENDS] > 0,
-        )
-        for a, k, begin, finish in log[:rows]
+    path: list[int] = []
+    connection = np.zeros((len(plan.connections), M.C_END + 1), np.int64)
+    latency = np.zeros(len(plan.connections))
+    for c, (sender, receiver) in enumerate(plan.connections):
+        there, late = route(plan.rank[sender], plan.rank[receiver])
+        back, _ = route(plan.rank[receiver], plan.rank[sender])
+        middle = len(path) + len(there)
+        connection[c] = sender, receiver, 0, 0, len(path), middle, middle + len(back)
+        latency[c] = late + constants["flag_us"]
+        path += [*there, *back]
+    link = np.zeros((links, M.L_MOVED + 1))
+    link[:, M.L_RATE] = [each.bandwidth_gb_s * 1e3 * store["efficiency"] for each in node.links]
+    return M.Machine(
+        operations=np.concatenate([table.operations for table in plan.tables]),
+        actor=actor, work=np.zeros((actors, M.W_THROUGH + int(store["window"]))),
+        connection=connection, latency=latency, path=np.array(path, np.int64), link=link,
+        seen_at=np.zeros((len(connection), plan.depth)), free_at=np.zeros((len(connection), plan.depth)),
+        sm_free=np.zeros(actor[:, M.A_SM].max() + 1),
+        constant=np.array([
+            plan.wire, constants["step_us"], constants["fence_us"], store["packet_bytes"], store["acknowledged"], bin_us
+        ], np.float64),
+        count=np.array([actors, 0, 0], np.int64),
+        heap_time=np.zeros(actors), heap_actor=np.arange(actors),
+        log=np.zeros((logged, 4)), bins=np.zeros((links, bins)),
     )  # fmt: skip
-    return end, moved, busy, events, steps, bins / (rate[:, None] * bin_us), bin_us
 
 
-def _padded(lists: list[list[int]]) -> np.ndarray:
-    out = np.full((len(lists), 3), -1, np.int64)
-    for k, each in enumerate(lists):
-        if len(each) > 3:
-            raise CollectiveError(f"a block with {len(each)} partners; a tree may have three branches")
-        out[k, : len(each)] = each
-    return out
-
-
-def _flat(paths: list[tuple[int, ...]]) -> tuple[np.ndarray, np.ndarray]:
-    starts = np.cumsum([0, *(len(path) for path in paths)])
-    return starts, np.array([link for path in paths for link in path], np.int64)
+def _trace(
+    plan: programs.CollectivePlan, protocol: str, node: Node, known: Timing, end: float
+) -> dict[str, Any]:
+    """Runs the machine once more, now that its time is known, and records every step and how busy links are."""
+    bin_us = max(end, 1e-3) / _BINS
+    steps = sum(len(plan.tables[table].operations) for table in plan.table)
+    machine = _machine(plan, protocol, node, known, steps, _BINS, bin_us)
+    M.run(machine)
+    operations = machine.operations
+    done = tuple(
+        Step(
+            plan.rank[int(a)], plan.channel[int(a)], begin, finish, int(operations[int(k), M.BYTES]),
+            operations[int(k), M.RECEIVES] > 0, operations[int(k), M.SENDS] > 0,
+        )
+        for a, k, begin, finish in machine.log
+    )  # fmt: skip
+    shares = machine.bins / (machine.link[:, M.L_RATE, None] * bin_us)
+    return {"steps": done, "utilisation": shares, "bin_us": bin_us}

@@ -2,18 +2,19 @@
 
 `compare_results` makes a `Difference` of two results, of results saved as JSON, or of a result and what a real GPU did;
 terminal and page show the same object. Reading order: `side` (one run in plain values), `recorded` (a run of a real
-GPU), `pairs` (the difference), `why` (its sentences), `text` and `page` (its views).
+GPU), `pairs` (what differs), `why` (in sentences), `text` and `page` (its views), `compare` (all of it).
 """
 
-from gpusim.difference.pairs import Change, Difference, FindingChange, LineChange, compare_results
-from gpusim.difference.side import Line, NotAResult, Run, as_run
+from gpusim.difference.compare import Difference, compare_results
+from gpusim.difference.pairs import Change, FindingChange, LineChange
+from gpusim.difference.side import LineCost, NotAResult, Run, as_run
 
 __all__ = [
     "Change",
     "Difference",
     "FindingChange",
-    "Line",
     "LineChange",
+    "LineCost",
     "NotAResult",
     "Run",
     "as_run",

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 from importlib import resources
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpusim.difference.numbers import percent, signed, spelled, times
+from gpusim.difference.pairs import Change, FindingChange, LineChange, Pairs
+from gpusim.difference.side import Run
 from gpusim.results.metric_table import METRICS, STALL_MEANINGS
-
-if TYPE_CHECKING:
-    from gpusim.difference.pairs import Change, Difference, FindingChange, LineChange
-    from gpusim.difference.side import Run
 
 _STYLE = """
 .why { padding-left: 1.2rem; max-width: 100ch; } .why li { margin: .35rem 0; }
@@ -32,7 +30,7 @@ _SECTIONS = (
 )  # fmt: skip
 
 
-def render(difference: Difference) -> str:
+def render(difference: Pairs, why: Sequence[str]) -> str:
     """The whole page."""
     style = resources.files("gpusim.report_html").joinpath("style.css").read_text("utf-8")
     title = f"{difference.a.label} against {difference.b.label}"
@@ -46,17 +44,18 @@ def render(difference: Difference) -> str:
         '<a class="skip" href="#advice">Skip to the advice</a>\n'
         f'<header id="head"><p class="brand">gpusim diff</p><h1>{escape(title)}</h1>'
         f'<div class="sides">{_side("A", difference.a)}{_side("B", difference.b)}</div></header>\n'
-        f'<nav aria-label="Sections"><ul>{links}</ul></nav>\n<main id="page">\n{body(difference)}\n</main>\n'
+        f'<nav aria-label="Sections"><ul>{links}</ul></nav>\n<main id="page">\n{body(difference, why)}\n</main>\n'
         "</body>\n</html>\n"
     )
 
 
-def body(difference: Difference) -> str:
+def body(difference: Pairs, why: Sequence[str]) -> str:
     """The sections of the page."""
-    makers = (_summary, _launch, _advice, _metrics, _stalls, _source)
+    parts = [_summary(difference, why)]
+    parts += [make(difference) for make in (_launch, _advice, _metrics, _stalls, _source)]
     return "\n".join(
-        f'<section id="{name}"><h2>{title}</h2>{make(difference)}</section>'
-        for (name, title), make in zip(_SECTIONS, makers, strict=True)
+        f'<section id="{name}"><h2>{title}</h2>{part}</section>'
+        for (name, title), part in zip(_SECTIONS, parts, strict=True)
     )
 
 
@@ -74,18 +73,18 @@ def _cells(*values: Any) -> str:
     return "".join(f"<td>{escape(str(each))}</td>" for each in values)
 
 
-def _summary(difference: Difference) -> str:
+def _summary(difference: Pairs, why: Sequence[str]) -> str:
     change = difference.cycles
     facts = (
         ("Cycles of A", spelled(change.a)), ("Cycles of B", spelled(change.b)), ("B / A", times(change)),
         ("Duration of A", f"{difference.a.time_us:,.2f} µs"), ("Duration of B", f"{difference.b.time_us:,.2f} µs"),
     )  # fmt: skip
     shown = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
-    why = "".join(f"<li>{escape(text)}</li>" for text in difference.why)
-    return f'<dl class="facts" data-a="{change.a}" data-b="{change.b}">{shown}</dl><ul class="why">{why}</ul>'
+    told = "".join(f"<li>{escape(text)}</li>" for text in why)
+    return f'<dl class="facts" data-a="{change.a}" data-b="{change.b}">{shown}</dl><ul class="why">{told}</ul>'
 
 
-def _launch(difference: Difference) -> str:
+def _launch(difference: Pairs) -> str:
     rows = [*difference.launch, *difference.configuration]
     if not rows:
         return '<p class="about">Launch and configuration are the same.</p>'
@@ -95,7 +94,7 @@ def _launch(difference: Difference) -> str:
     )
 
 
-def _advice(difference: Difference) -> str:
+def _advice(difference: Pairs) -> str:
     if not difference.findings:
         measured = difference.a.measured or difference.b.measured
         reason = "A measured run has no advice." if measured else "None on either side."
@@ -119,7 +118,7 @@ def _side_of(saved: float) -> str:
     return "better" if saved > 0 else "worse" if saved < 0 else ""
 
 
-def _metrics(difference: Difference) -> str:
+def _metrics(difference: Pairs) -> str:
     parts = []
     for section, group in groupby(difference.metrics, key=lambda each: each.section):
         members = list(group)
@@ -141,7 +140,7 @@ def _metric(change: Change) -> str:
     )
 
 
-def _stalls(difference: Difference) -> str:
+def _stalls(difference: Pairs) -> str:
     most = max((max(each.a, each.b) for each in difference.stalls), default=0) or 1
     rows = (
         f'<tr data-stall="{each.name}"><th scope="row" title="{escape(STALL_MEANINGS.get(each.name, ""))}">'
@@ -164,7 +163,7 @@ def _bar(name: str, share: float) -> str:
     )
 
 
-def _source(difference: Difference) -> str:
+def _source(difference: Pairs) -> str:
     if difference.a.measured or difference.b.measured:
         return '<p class="about">A measured run has no source lines.</p>'
     head = (

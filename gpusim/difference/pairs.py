@@ -5,34 +5,27 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gpusim.difference.side import Line, Run, as_run
+from gpusim.difference.side import LineCost, Run
 from gpusim.results.advice import Finding
 from gpusim.results.metric_table import METRICS
 
-if TYPE_CHECKING:
-    from gpusim.result import Result
-
-SECTIONS = (
-    ("GPU Speed Of Light Throughput", ("gpc__", "gpu__", "sm__cycles_active")),
-    ("Occupancy", ("launch__occupancy", "sm__maximum_warps", "sm__warps_active")),
-    ("Launch Statistics", ("launch__",)),
-    ("Source Counters", ("derived__", "memory_", "smsp__sass_branch")),
-    ("Memory Workload Analysis", ("l1tex__", "lts__", "dram__")),
-    ("NVLink", ("nvlrx__", "nvltx__")),
-    ("Warp State Statistics", ("smsp__average_warp", "smsp__thread_inst_executed")),
-    ("Compute Workload Analysis", ("sm__inst", "smsp__")),
-)
-"""Sections of the report and how the names of their metrics begin; the first that fits counts."""
-ORDER = (
-    "GPU Speed Of Light Throughput", "Launch Statistics", "Occupancy", "Memory Workload Analysis", "NVLink",
-    "Compute Workload Analysis", "Warp State Statistics", "Source Counters",
-)  # fmt: skip
-"""The sections as the report orders them."""
+SECTIONS = {
+    "GPU Speed Of Light Throughput": ("gpc__", "gpu__", "sm__cycles_active"),
+    "Launch Statistics": ("launch__",),
+    "Occupancy": ("launch__occupancy", "sm__maximum_warps", "sm__warps_active"),
+    "Memory Workload Analysis": ("l1tex__", "lts__", "dram__"),
+    "NVLink": ("nvlrx__", "nvltx__"),
+    "Compute Workload Analysis": ("sm__inst", "smsp__"),
+    "Warp State Statistics": ("smsp__average_warp", "smsp__thread_inst_executed"),
+    "Source Counters": ("derived__", "memory_", "smsp__sass_branch"),
+}
+"""Sections as the report orders them, and how the names of their metrics begin; the longest beginning counts."""
+ORDER = tuple(SECTIONS)
 LESS = 0.75
 """A finding that costs less than this part of what it cost before counts as less."""
 
@@ -42,7 +35,8 @@ _ALIKE = 0.6
 
 def section_of(metric: str) -> str:
     """The section of the report that a metric belongs to."""
-    return next(title for title, heads in SECTIONS if metric.startswith(heads))
+    fitting = [(len(head), title) for title, heads in SECTIONS.items() for head in heads if metric.startswith(head)]
+    return max(fitting)[1]
 
 
 @dataclass(frozen=True)
@@ -118,8 +112,8 @@ class FindingChange:
 class LineChange:
     """A source line on both sides; None on the side that does not have it."""
 
-    a: Line | None
-    b: Line | None
+    a: LineCost | None
+    b: LineCost | None
 
     @property
     def cycles(self) -> Change:
@@ -137,7 +131,7 @@ class LineChange:
 
 
 @dataclass(frozen=True)
-class Difference:
+class Pairs:
     """Two runs and what differs between them. Everything is computed when first asked for."""
 
     a: Run
@@ -229,57 +223,13 @@ class Difference:
             cost_a, cost_b = (f.share * run.cycles if f else 0.0 for f, run in ((a, self.a), (b, self.b)))
             yield FindingChange(kind, a, b, cost_a, cost_b)
 
-    @cached_property
-    def why(self) -> list[str]:
-        """Sentences that say what changed and why, each with its numbers."""
-        from gpusim.difference.why import sentences
-
-        return sentences(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain Python values, for JSON. `a` and `b` are what `Run` holds of each side."""
-        return {
-            "a": asdict(self.a),
-            "b": asdict(self.b),
-            "cycles": _plain(self.cycles),
-            "why": self.why,
-            "launch": [_plain(each) for each in self.launch],
-            "configuration": [_plain(each) for each in self.configuration],
-            "metrics": [_plain(each) for each in self.metrics],
-            "stalls": [_plain(each) | {"difference": each.difference} for each in self.stalls],
-            "findings": [asdict(each) | {"state": each.state} for each in self.findings],
-            "lines": [asdict(each) for each in self.lines],
-        }
-
-    def __str__(self) -> str:
-        from gpusim.difference.text import render
-
-        return render(self)
-
-    def report_html(self, path: str | Path) -> Path:
-        """Write the difference as one HTML file that opens from disk, and return its path. Raises OSError."""
-        from gpusim.difference.page import render
-
-        target = Path(path)
-        target.write_text(render(self), "utf-8")
-        return target
-
-    def _repr_html_(self) -> str:
-        from gpusim.difference.page import body
-
-        return body(self)
-
 
 def _rounded(value: float, decimals: int | None) -> float:
     return value if decimals is None or isinstance(value, int) else round(value, decimals)
 
 
-def _alike(a: Line, b: Line) -> bool:
+def _alike(a: LineCost, b: LineCost) -> bool:
     return a.text == b.text or difflib.SequenceMatcher(None, a.text, b.text).ratio() >= _ALIKE
-
-
-def _plain(change: Change) -> dict[str, Any]:
-    return {name: value for name, value in asdict(change).items() if value != ""} | {"ratio": change.ratio}
 
 
 def _unequal(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Change]:
@@ -291,19 +241,3 @@ def _unequal(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Change]:
 def _listed(value: Any) -> Any:
     """A value as JSON gives it back."""
     return [_listed(each) for each in value] if isinstance(value, list | tuple) else value
-
-
-def compare_results(
-    a: Result | Mapping[str, Any] | Run,
-    b: Result | Mapping[str, Any] | Run,
-    title_a: str | None = None,
-    title_b: str | None = None,
-) -> Difference:
-    """What differs between two runs, and why.
-
-    a, b: results, or what `Result.to_dict` gave of them, from a file for one. title_a, title_b: what was run, by
-    default the program's or the kernel's name. `print` shows the difference in the terminal, `report_html` as a page.
-
-    Raises NotAResult for a mapping that is no result.
-    """
-    return Difference(as_run(a, title_a), as_run(b, title_b))

@@ -6,13 +6,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpusim.errors import SimulationError
+from gpusim.result import Result
 from gpusim.results.advice import Finding
-
-if TYPE_CHECKING:
-    from gpusim.result import Result
 
 STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 """The metric of a stall reason: warp cycles per issued instruction."""
@@ -24,7 +22,7 @@ class NotAResult(SimulationError):
 
 
 @dataclass(frozen=True)
-class Line:
+class LineCost:
     """What one source line cost. cycles: warp cycles. conflicts: excessive wavefronts of shared memory.
     excess_sectors: sectors of global memory beyond the ideal. threads: active ones per instruction."""
 
@@ -60,7 +58,7 @@ class Run:
     stalls: dict[str, float]
     spread: tuple[float, float] | None = None
     findings: tuple[Finding, ...] = ()
-    lines: tuple[Line, ...] = field(default=(), repr=False)
+    lines: tuple[LineCost, ...] = field(default=(), repr=False)
 
     @property
     def label(self) -> str:
@@ -115,8 +113,8 @@ def _from_document(document: Mapping[str, Any], title: str | None) -> Run:
     )
 
 
-def _line(row: Mapping[str, Any]) -> Line:
-    return Line(
+def _line(row: Mapping[str, Any]) -> LineCost:
+    return LineCost(
         file=row["file"],
         line=row["line"],
         text=row["text"],

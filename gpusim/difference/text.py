@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from gpusim.difference.numbers import percent, signed, spelled, times
-from gpusim.difference.pairs import Change, Difference
+from gpusim.difference.pairs import Change, Pairs
 from gpusim.results.report import WIDTH
 
 _METRICS, _STALLS, _FINDINGS, _LINES, _KEYS = 5, 6, 10, 8, 12
@@ -15,13 +15,14 @@ _VISIBLE = 0.005
 """Relative change from which a metric is printed."""
 
 
-def render(difference: Difference) -> str:
-    """The text, without a line break at its end."""
-    parts = (_head, _why, _launch, _metrics, _stalls, _findings, _lines)
-    return "\n".join(line.rstrip() for part in parts for line in part(difference))
+def render(difference: Pairs, why: Sequence[str]) -> str:
+    """The text with its sentences, without a line break at its end."""
+    parts = (_launch, _metrics, _stalls, _findings, _lines)
+    lines = [*_head(difference), *_why(why), *(line for part in parts for line in part(difference))]
+    return "\n".join(line.rstrip() for line in lines)
 
 
-def _head(difference: Difference) -> Iterator[str]:
+def _head(difference: Pairs) -> Iterator[str]:
     for name, run in (("A", difference.a), ("B", difference.b)):
         yield _cut(f"{name}   {run.heading}")
     yield ""
@@ -39,15 +40,15 @@ def _cut(text: str, width: int = WIDTH) -> str:
     return text if len(text) <= width else text[: width - 3] + "..."
 
 
-def _why(difference: Difference) -> Iterator[str]:
+def _why(why: Sequence[str]) -> Iterator[str]:
     yield ""
     yield "Why"
-    for text in difference.why:
+    for text in why:
         lines = textwrap.wrap(text, WIDTH - 4, break_on_hyphens=False)
         yield from (f"  {'-' if k == 0 else ' '} {line}" for k, line in enumerate(lines))
 
 
-def _launch(difference: Difference) -> Iterator[str]:
+def _launch(difference: Pairs) -> Iterator[str]:
     for title, rows in (("Launch", difference.launch), ("Configuration", difference.configuration)):
         if not rows:
             continue
@@ -68,7 +69,7 @@ def _more(rows: Sequence[object], shown: int) -> Iterator[str]:
         yield f"  and {len(rows) - shown} more (--report, --json)"
 
 
-def _metrics(difference: Difference) -> Iterator[str]:
+def _metrics(difference: Pairs) -> Iterator[str]:
     yield ""
     yield _columns("Metrics that differ", "A", "B", "B / A")
     for section, group in groupby(difference.metrics, key=lambda each: each.section):
@@ -89,7 +90,7 @@ def _metric(change: Change) -> str:
     return f"{name}{cells.lstrip().rjust(WIDTH - 1 - len(name))}" if len(name) > WIDTH - 40 else f"{name:<60}{cells}"
 
 
-def _stalls(difference: Difference) -> Iterator[str]:
+def _stalls(difference: Pairs) -> Iterator[str]:
     yield ""
     yield _columns("Stall reasons, cycles per instruction", "A", "B", "B - A")
     both = [Change("all together", difference.a.latency, difference.b.latency), *difference.stalls[:_STALLS]]
@@ -98,7 +99,7 @@ def _stalls(difference: Difference) -> Iterator[str]:
     yield from _more(difference.stalls, _STALLS)
 
 
-def _findings(difference: Difference) -> Iterator[str]:
+def _findings(difference: Pairs) -> Iterator[str]:
     if not difference.findings:
         return
     yield ""
@@ -109,7 +110,7 @@ def _findings(difference: Difference) -> Iterator[str]:
     yield from _more(difference.findings, _FINDINGS)
 
 
-def _lines(difference: Difference) -> Iterator[str]:
+def _lines(difference: Pairs) -> Iterator[str]:
     rows = [each for each in difference.lines if not each.cycles.equal]
     rows.sort(key=lambda each: -abs(each.cycles.difference))
     if not rows or difference.a.measured or difference.b.measured:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from gpusim.difference.pairs import FindingChange, Pairs
+from gpusim.results.advice import Finding
 from gpusim.results.metric_table import STALL_MEANINGS
-
-if TYPE_CHECKING:
-    from gpusim.difference.pairs import Difference, FindingChange
-    from gpusim.results.advice import Finding
 
 _LEAST = 0.01
 """Part of A's cycles below which a finding that remains is not worth a sentence."""
@@ -33,13 +30,13 @@ _WORTH = {
 """What the number of a finding counts."""
 
 
-def sentences(difference: Difference) -> list[str]:
+def sentences(difference: Pairs) -> list[str]:
     """The whole first, then the findings by what they saved or cost, then the stall reasons and the work done."""
     parts = (_whole, _hardware, _findings, _work, _stalls)
     return [text for part in parts for text in part(difference)]
 
 
-def _whole(difference: Difference) -> Iterator[str]:
+def _whole(difference: Pairs) -> Iterator[str]:
     a, b = difference.cycles.a, difference.cycles.b
     if a == b:
         yield f"Both take {a:,.0f} cycles."
@@ -56,7 +53,7 @@ def _whole(difference: Difference) -> Iterator[str]:
         )
 
 
-def _hardware(difference: Difference) -> Iterator[str]:
+def _hardware(difference: Pairs) -> Iterator[str]:
     """What a comparison with a real GPU can tell."""
     sides = {name: run for name, run in (("A", difference.a), ("B", difference.b)) if run.measured}
     for name, run in sides.items():
@@ -74,7 +71,7 @@ def _hardware(difference: Difference) -> Iterator[str]:
         yield f"{count - len(unequal)} of {count} recorded metrics are equal on both sides."
 
 
-def _findings(difference: Difference) -> Iterator[str]:
+def _findings(difference: Pairs) -> Iterator[str]:
     told = [each for each in difference.findings if abs(each.saved) >= _LEAST * difference.a.cycles][:_MOST]
     told += [each for each in difference.findings if each.state == "gone" and each not in told]
     for each in told:
@@ -102,7 +99,7 @@ def _cost(finding: Finding | None, whose: str, cycles: float, noun: str, named: 
     return f"{100 * finding.share:.1f} % of {whose} ({cycles:,.0f} cycles{value})"
 
 
-def _work(difference: Difference) -> Iterator[str]:
+def _work(difference: Pairs) -> Iterator[str]:
     """Cycles of warps are instructions times cycles per instruction: which of the two changed."""
     a, b = (run.metrics.get(_INSTRUCTIONS) for run in (difference.a, difference.b))
     if not a or not b or not difference.a.latency or not difference.b.latency:
@@ -114,7 +111,7 @@ def _work(difference: Difference) -> Iterator[str]:
     )
 
 
-def _stalls(difference: Difference) -> Iterator[str]:
+def _stalls(difference: Pairs) -> Iterator[str]:
     changes = [each for each in difference.stalls if each.name != "selected"]
     if not changes or abs(changes[0].difference) < 0.05:
         return

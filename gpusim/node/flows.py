@@ -8,7 +8,7 @@ So rates are computed anew only when a transfer begins or ends, and only for tra
 
 from __future__ import annotations
 
-import heapq
+import math
 from collections.abc import Iterable, Sequence
 
 import simpy
@@ -22,15 +22,16 @@ _TOGETHER_US = 1e-6
 
 
 class Flow:
-    """A transfer under way. `done` fires when its last byte has left; `held_us`: how long each link set its pace."""
+    """A transfer under way. `done` fires when its last byte has left, which is at `end` if rates stay as they are;
+    `held_us` says how long each link set its pace."""
 
-    __slots__ = ("done", "held_us", "limit", "links", "rate", "rest", "serial", "since", "version")
+    __slots__ = ("done", "end", "held_us", "limit", "links", "rate", "rest", "serial", "since")
 
     def __init__(self, serial: int, links: tuple[int, ...], nbytes: float, now: float, done: simpy.Event):
         self.serial, self.links, self.rest, self.since = serial, links, nbytes, now
         self.done = done
         self.rate = 0.0
-        self.version = 0
+        self.end = math.inf
         self.limit = links[0] if links else -1
         self.held_us: dict[int, float] = {}
 
@@ -52,9 +53,9 @@ class Flows:
         self._opposite = [ends.get((link.end, link.start, link.kind)) for link in links]
         self._on: dict[int, dict[int, Flow]] = {}
         self._changed: set[int] = set()
-        self._ends: list[tuple[float, int, Flow, int]] = []
+        self._flows: dict[int, Flow] = {}
         self._serial = 0
-        self._timer = 0
+        self._timer: simpy.Event | None = None
 
     def start(self, path: Sequence[int], nbytes: float) -> Flow:
         """Send so many bytes over the links of a path, at once and all along it."""
@@ -63,6 +64,7 @@ class Flows:
         if nbytes <= 0 or not path:
             flow.done.succeed()
             return flow
+        self._flows[flow.serial] = flow
         for link in flow.links:
             self._on.setdefault(link, {})[flow.serial] = flow
         self._change(flow.links)
@@ -85,8 +87,7 @@ class Flows:
         for link in sorted(links):
             self._note(link, load)
         for flow in flows:
-            flow.version += 1
-            heapq.heappush(self._ends, (now + flow.rest / flow.rate, flow.serial, flow, flow.version))
+            flow.end = now + flow.rest / flow.rate
         self._wake()
 
     def _together(self) -> tuple[set[int], list[Flow]]:
@@ -146,28 +147,25 @@ class Flows:
 
     def _wake(self) -> None:
         """Come back when the next flow ends, unless rates change before."""
-        ends = self._ends
-        while ends and ends[0][2].version != ends[0][3]:  # its rate has changed since, or it has ended
-            heapq.heappop(ends)
-        self._timer += 1
-        timer = self._timer
-        if ends:
-            wait = self.env.timeout(max(ends[0][0] - self.env.now, 0.0))
-            wait.callbacks.append(lambda _: self._end() if timer == self._timer else None)
+        self._timer = None
+        if self._flows:
+            next_end = min(flow.end for flow in self._flows.values())
+            self._timer = self.env.timeout(max(next_end - self.env.now, 0.0))
+            self._timer.callbacks.append(self._end)
 
-    def _end(self) -> None:
+    def _end(self, timer: simpy.Event) -> None:
         """Take away the flows that end now."""
-        ends, now = self._ends, self.env.now
-        while ends and ends[0][0] <= now + _TOGETHER_US:
-            _, serial, flow, version = heapq.heappop(ends)
-            if flow.version != version:
-                continue
+        if timer is not self._timer:
+            return  # rates have changed since
+        now = self.env.now
+        ended = [flow for flow in self._flows.values() if flow.end <= now + _TOGETHER_US]
+        for flow in sorted(ended, key=lambda each: (each.end, each.serial)):
             self._settle(flow, now)
             for link in flow.links:
                 self.bytes[link] += flow.rest  # what rounding has left
-                del self._on[link][serial]
+                del self._on[link][flow.serial]
+            del self._flows[flow.serial]
             flow.rest = flow.rate = 0.0
-            flow.version += 1
             self._change(flow.links)
             flow.done.succeed()
         if not self._changed:

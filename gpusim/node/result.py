@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gpusim.node.link import Link
+from gpusim.units import byte_text
 
+_MOST_COPIES, _MOST_LINKS = 20, 12
 STAGING = "host copying"
 """What holds a copy of pageable memory up beside links: the host, which copies through staging buffers."""
 
@@ -53,7 +55,7 @@ class Copy:
 
 
 @dataclass(frozen=True)
-class LinkUse:
+class LinkLoad:
     """A link's load. bytes: payload carried; times_us and shares: from each time on, the share of the link's capacity
     in use, with what the opposite direction's packets take of it; held_us: how long it set the pace of copies, summed.
     """
@@ -98,7 +100,7 @@ class NodeResult:
 
     title: str
     copies: tuple[Copy, ...]
-    links: dict[str, LinkUse]
+    links: dict[str, LinkLoad]
     time_us: float
     engine_waits_us: dict[str, float]
 
@@ -117,6 +119,56 @@ class NodeResult:
         return sum(copy.nbytes for copy in self.copies)
 
     def __str__(self) -> str:
-        from gpusim.node.report import report
+        """What was copied and when, which link held it up, what every link carried: the first copies, the busiest
+        links."""
+        lines = [
+            self.title,
+            f"{_copies(len(self.copies))}, {byte_text(self.bytes)} in {self.time_us:,.1f} us",
+            *self._held_up(),
+            "",
+            f"{'Copy':<28}{'bytes':>10}{'begins':>12}{'ends us':>12}{'GB/s':>8}  held up by",
+        ]
+        for copy in self.copies[:_MOST_COPIES]:
+            lines.append(
+                f"  {copy.name:<26}{byte_text(copy.nbytes):>10}{copy.began_us:>12,.1f}{copy.ended_us:>12,.1f}"
+                f"{copy.bandwidth_gb_s:>8.1f}  {copy.bottleneck}"
+            )
+        lines += _more(len(self.copies) - _MOST_COPIES)
+        lines += ["", f"{'Link':<28}{'carried':>10}{'GB/s':>12}{'busy us':>12}{'of peak':>9}  over the run"]
+        uses = sorted(self.links.values(), key=lambda use: (-use.held_us, -use.utilisation, use.name))
+        for use in uses[:_MOST_LINKS]:
+            bar = "".join(" .:-=+*#%@"[min(round(share * 9), 9)] for share in use.over_time(24))
+            lines.append(
+                f"  {use.name:<26}{byte_text(use.bytes):>10}{use.link.bandwidth_gb_s:>12.1f}{use.busy_us:>12,.1f}"
+                f"{use.utilisation:>9.1%}  |{bar}|"
+            )
+        return "\n".join(lines + _more(len(uses) - _MOST_LINKS))
 
-        return report(self)
+    def _held_up(self) -> list[str]:
+        """What held copies up, and how long they stood before copy engines."""
+        if not self.bottleneck:
+            return ["Nothing moved"]
+        name = self.bottleneck
+        total = sum(copy.duration_us for copy in self.copies)
+        held = sum(copy.bottleneck == name for copy in self.copies)
+        moving = sum(sum(copy.held_us.values()) for copy in self.copies)
+        text = f"Bottleneck  {name}"
+        if name in self.links:
+            use = self.links[name]
+            text += f" ({use.link.kind}, {use.link.bandwidth_gb_s:.1f} GB/s, "
+            text += f"{use.utilisation:.0%} of it used over the run)"
+        lines = [f"{text}: sets the pace of {_copies(held)} of {len(self.copies)}"]
+        if total and moving < 0.5 * total:
+            lines.append(f"            but {1 - moving / total:.0%} of the copies' time is start-up and latency")
+        waits = {name: wait for name, wait in self.engine_waits_us.items() if wait > 0.01 * self.time_us}
+        for name, wait in sorted(waits.items(), key=lambda item: (-item[1], item[0]))[:3]:
+            lines.append(f"            copies wait {wait:,.1f} us in all for the copy engine {name}")
+        return lines
+
+
+def _copies(count: int) -> str:
+    return f"{count:,} {'copy' if count == 1 else 'copies'}"
+
+
+def _more(count: int) -> list[str]:
+    return [f"  ... and {count} more"] if count > 0 else []

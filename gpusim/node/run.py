@@ -9,31 +9,26 @@ validate/node/results).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import simpy
 
 from gpusim.node.link import Link
-from gpusim.node.result import Copy, LinkUse, NodeResult
+from gpusim.node.result import Copy, LinkLoad, NodeResult
 from gpusim.node.topology import Node
-from gpusim.node.transfers import Mover, is_pageable
-
-if TYPE_CHECKING:
-    from gpusim.node.system import Stream
-
-Process = Generator[simpy.Event, Any, None]
+from gpusim.node.transfers import Mover, Process, is_pageable
 
 
 @dataclass(eq=False)
 class Call:
-    """What the host was asked for. kind: copy, kernel, record, wait, synchronize or pause; targets: what a wait or a
-    synchronization is for; time_us: when a record was reached, set by a run."""
+    """What the host was asked for. kind: copy, kernel, record, wait, synchronize or pause; stream: its number; targets:
+    what a wait or a synchronization is for; time_us: when a record was reached, set by a run."""
 
     kind: str
-    stream: Stream | None = None
+    stream: int | None = None
     copy: Copy | None = None
     path: tuple[int, ...] = ()
     engines: tuple[str, ...] = ()
@@ -54,10 +49,10 @@ class _Lane:
         self.behind_copy = False
 
 
-class Run:
-    """One run of a list of calls, from time 0, in microseconds."""
+class NodeRun:
+    """One run of a list of calls in so many streams, from time 0, in microseconds."""
 
-    def __init__(self, node: Node, calls: Sequence[Call], streams: Sequence[Stream]):
+    def __init__(self, node: Node, calls: Sequence[Call], streams: int):
         self.node, self.calls = node, calls
         self.env = simpy.Environment()
         rate = node.config.copies.device_gb_s
@@ -69,14 +64,14 @@ class Run:
         self.done = {call: self.env.event() for call in calls if call.stream is not None}
         self.returned: dict[Call, simpy.Event] = {}
         self.stamped_by = _stamping(calls)
-        self.lanes = {stream: _Lane(self.env) for stream in streams}
+        self.lanes = [_Lane(self.env) for _ in range(streams)]
 
     def result(self) -> NodeResult:
         """Run everything."""
         copies = [call.copy for call in self.calls if call.copy is not None]
         for copy in copies:
             copy.held_us = {}
-        for lane in self.lanes.values():
+        for lane in self.lanes:
             self.env.process(self._stream(lane))
         self.env.process(self._host())
         self.env.run()
@@ -85,11 +80,11 @@ class Run:
         title = f"{self.node.name}, {len(self.node.gpus)} GPUs"
         return NodeResult(title, tuple(copies), {use.name: use for use in used}, total, self.waits)
 
-    def _use(self, index: int, copies: list[Copy], total: float) -> LinkUse:
+    def _use(self, index: int, copies: list[Copy], total: float) -> LinkLoad:
         flows, link = self.mover.flows, self.mover.links[index]
         times, shares = (np.array([step[k] for step in flows.steps[index]]) for k in (0, 2))
         held = sum(copy.held_us.get(link.name, 0.0) for copy in copies)
-        return LinkUse(link, flows.bytes[index], times, shares, held, total)
+        return LinkLoad(link, flows.bytes[index], times, shares, held, total)
 
     def _host(self) -> Process:
         """The thread that makes the calls."""
@@ -187,7 +182,7 @@ class Run:
 def _stamping(calls: Sequence[Call]) -> dict[Call, tuple[str, ...]]:
     """Engines that stamp each record: the copy engines that the stream used last, in a new stream those that it uses
     first; none behind a kernel."""
-    first: dict[Stream, tuple[str, ...]] = {}
+    first: dict[int, tuple[str, ...]] = {}
     for call in calls:
         if call.stream is not None and call.kind in ("copy", "kernel"):
             first.setdefault(call.stream, call.engines if call.kind == "copy" else ())

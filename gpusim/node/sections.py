@@ -1,17 +1,21 @@
 """A node's sections, one class each: every key, what it means, its unit (in the name) and its range.
 
 As for GPUs (`gpusim/config/sections.py`) keys have no defaults: a file, or the one it is based on, gives every value
-and where it comes from. Rates are in one direction, of one link.
+and where it comes from. Files are read as those of GPUs are (`gpusim/config/load.py`). Rates are in one direction, of
+one link.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from gpusim.config.models import items
+from gpusim.config.load import Kind, load
+from gpusim.config.models import describe, items
 from gpusim.config.sections import Count, Rate, Section, _doc
 
 Number = Annotated[int, Field(ge=0)]
@@ -90,7 +94,7 @@ class Pcie(Wire):
     )
 
 
-class Host(Section):
+class Processors(Section):
     """Processors and their memory."""
 
     sockets: Count = _doc("processor sockets of a machine; switches are divided evenly among them")
@@ -147,7 +151,7 @@ class NodeConfig(Section):
     node: Box
     nvlink: NVLink
     pcie: Pcie
-    host: Host
+    host: Processors
     network: Network
     copies: Copies
     links: Changes
@@ -169,3 +173,27 @@ class NodeConfig(Section):
     def source(self, key: str) -> str:
         """Where the value of a dotted key comes from. Raises KeyError for a key that does not exist."""
         return self._sources[key]
+
+
+@cache
+def describe_node_keys() -> Mapping[str, str]:
+    """Every dotted key of a node and what it means, in file order."""
+    return dict(describe(NodeConfig))
+
+
+NODE = Kind(NodeConfig, describe_node_keys, Path(__file__).parent, "node", "nvlink.links=12")
+
+
+def shipped_nodes() -> tuple[str, ...]:
+    """Names of the nodes that come with gpusim, sorted."""
+    return NODE.names()
+
+
+def load_node_config(
+    node: str | Path | NodeConfig, overrides: Mapping[str, Any] | Iterable[str] | None = None
+) -> NodeConfig:
+    """The description of a shipped name or a TOML file, with overrides as `gpusim.load_config` takes them.
+
+    Raises ConfigError, naming the dotted key and the nearest real one.
+    """
+    return load(NODE, node, overrides)

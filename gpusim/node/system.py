@@ -8,7 +8,7 @@ from typing import Any
 
 from gpusim.errors import NodeError
 from gpusim.node.result import Copy, NodeResult
-from gpusim.node.run import Call, Run
+from gpusim.node.run import Call, NodeRun
 from gpusim.node.topology import Node, load_node
 from gpusim.node.transfers import engines_of
 
@@ -28,21 +28,21 @@ class System:
     ):
         self.node = load_node(node, gpus, overrides=overrides)
         self._calls: list[Call] = []
-        self._defaults: dict[str, Stream] = {}
-        self._streams: list[Stream] = []
+        self._defaults: dict[str, NodeStream] = {}
+        self._streams: list[NodeStream] = []
 
-    def stream(self, gpu: int | str = 0) -> Stream:
+    def stream(self, gpu: int | str = 0) -> NodeStream:
         """A new stream of a GPU."""
         name = self._device(gpu)
         if name not in self.node.gpus:
             raise NodeError(f"a stream belongs to a GPU, not to {name}")
-        stream = Stream(self, name, len(self._streams))
+        stream = NodeStream(self, name, len(self._streams))
         self._streams.append(stream)
         return stream
 
-    def event(self, stream: Stream | None = None) -> Event:
+    def event(self, stream: NodeStream | None = None) -> NodeEvent:
         """A new event, recorded in `stream` if one is given."""
-        event = Event(self)
+        event = NodeEvent(self)
         if stream is not None:
             event.record(stream)
         return event
@@ -52,7 +52,7 @@ class System:
         destination: int | str,
         source: int | str,
         nbytes: int,
-        stream: Stream | None = None,
+        stream: NodeStream | None = None,
         *,
         pinned: bool = True,
         name: str | None = None,
@@ -74,41 +74,37 @@ class System:
         names = tuple(self.node.links[index].name for index in path) or (f"{start}.memory",)
         copy = Copy(start, end, nbytes, name or f"{start} -> {end}", names)
         engines = engines_of(self.node, path, start, end, stream.gpu)
-        self._note(Call("copy", stream, copy=copy, path=path, engines=engines, pinned=pinned))
+        self._note(stream, Call("copy", stream.number, copy=copy, path=path, engines=engines, pinned=pinned))
         return copy
 
-    def kernel(self, duration_us: float, stream: Stream) -> None:
+    def kernel(self, duration_us: float, stream: NodeStream) -> None:
         """A kernel that keeps the stream's GPU busy for so long; kernels of a GPU run one after the other."""
-        self._note(Call("kernel", stream, duration_us=duration_us, engines=(f"{stream.gpu}.sm",)))
+        self._note(stream, Call("kernel", stream.number, duration_us=duration_us, engines=(f"{stream.gpu}.sm",)))
 
-    def wait(self, event: Event, stream: Stream) -> None:
-        """Let a stream go on only when what the event was last recorded behind has happened."""
-        self._note(Call("wait", stream, targets=() if event.recorded is None else (event.recorded,)))
-
-    def synchronize(self, what: Stream | Event | None = None) -> None:
+    def synchronize(self, what: NodeStream | NodeEvent | None = None) -> None:
         """The host waits for a stream, an event, or everything so far."""
-        if isinstance(what, Event):
+        if isinstance(what, NodeEvent):
             targets = [what.recorded]
         else:
             targets = [stream.last for stream in ([what] if what is not None else self._streams)]
-        self._note(Call("synchronize", targets=tuple(each for each in targets if each is not None)))
+        self._note(None, Call("synchronize", targets=tuple(each for each in targets if each is not None)))
 
     def pause(self, duration_us: float) -> None:
         """The host does something else for so long."""
-        self._note(Call("pause", duration_us=duration_us))
+        self._note(None, Call("pause", duration_us=duration_us))
 
     def run(self) -> NodeResult:
         """Everything called for so far, from the start; the same calls give the same result."""
-        return Run(self.node, self._calls, self._streams).result()
+        return NodeRun(self.node, self._calls, len(self._streams)).result()
 
-    def _note(self, call: Call) -> None:
-        if call.stream is not None:
-            if call.stream.system is not self:
+    def _note(self, stream: NodeStream | None, call: Call) -> None:
+        if stream is not None:
+            if stream.system is not self:
                 raise ValueError("the stream belongs to another system")
-            call.stream.last = call
+            stream.last = call
         self._calls.append(call)
 
-    def _default(self, gpu: str) -> Stream:
+    def _default(self, gpu: str) -> NodeStream:
         if gpu not in self._defaults:
             self._defaults[gpu] = self.stream(gpu)
         return self._defaults[gpu]
@@ -129,27 +125,27 @@ class System:
         )
 
 
-class Stream:
+class NodeStream:
     """An order of work on one GPU, as `System.stream` makes it."""
 
     def __init__(self, system: System, gpu: str, number: int):
         self.system, self.gpu, self.number = system, gpu, number
         self.last: Call | None = None
 
-    def record(self, event: Event | None = None) -> Event:
+    def record(self, event: NodeEvent | None = None) -> NodeEvent:
         """Put an event (by default a new one) behind the work so far."""
-        return (event or Event(self.system)).record(self)
+        return (event or NodeEvent(self.system)).record(self)
 
-    def wait_event(self, event: Event) -> None:
+    def wait_event(self, event: NodeEvent) -> None:
         """Go on only when an event has happened."""
-        self.system.wait(event, self)
+        event.wait(self)
 
     def synchronize(self) -> None:
         """The host waits for all work so far."""
         self.system.synchronize(self)
 
 
-class Event:
+class NodeEvent:
     """A point in the work of a stream. After a run `time_us` says when it was reached, None if it was not recorded."""
 
     def __init__(self, system: System):
@@ -161,22 +157,22 @@ class Event:
         """Microseconds since the run's start."""
         return None if self.recorded is None else self.recorded.time_us
 
-    def record(self, stream: Stream) -> Event:
+    def record(self, stream: NodeStream) -> NodeEvent:
         """Put it behind what the stream has to do so far."""
-        call = Call("record", stream)
-        self.system._note(call)
-        self.recorded = call
+        self.recorded = Call("record", stream.number)
+        self.system._note(stream, self.recorded)
         return self
 
-    def wait(self, stream: Stream) -> None:
-        """Let a stream go on only when this has happened."""
-        self.system.wait(self, stream)
+    def wait(self, stream: NodeStream) -> None:
+        """Let a stream go on only when what this was last recorded behind has happened."""
+        targets = () if self.recorded is None else (self.recorded,)
+        self.system._note(stream, Call("wait", stream.number, targets=targets))
 
     def synchronize(self) -> None:
         """The host waits for it."""
         self.system.synchronize(self)
 
-    def elapsed_ms(self, later: Event) -> float:
+    def elapsed_ms(self, later: NodeEvent) -> float:
         """Milliseconds from this event to a later one. Raises ValueError if one has not happened."""
         if self.time_us is None or later.time_us is None:
             raise ValueError("both events must be recorded and the system must have run")

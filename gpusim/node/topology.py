@@ -11,10 +11,7 @@ from typing import Any
 from gpusim.errors import NodeError
 from gpusim.node.build import build_links, machine_of, socket_of, switches_of
 from gpusim.node.link import Link
-from gpusim.node.load import load_node_config
-from gpusim.node.sections import NodeConfig
-
-__all__ = ["Link", "Node", "load_node"]
+from gpusim.node.sections import NodeConfig, load_node_config
 
 
 def load_node(

@@ -16,7 +16,7 @@ from gpusim.node.sections import NodeConfig
 from gpusim.node.topology import Node
 
 Process = Generator[simpy.Event, Any, None]
-Step = Callable[[int], Process]
+Work = Callable[[int], Process]
 """Moves a chunk of so many bytes."""
 
 
@@ -90,14 +90,14 @@ class Mover:
         beside = self._start_us(copy, engines) + self._latency_us(path) + sum(copy.held_us.values())
         copy.held_us[STAGING] = max(self.env.now - began - beside, 0.0)
 
-    def _fill(self, work: Step, chunks: list[int], filled: simpy.Store, free: simpy.Container) -> Process:
+    def _fill(self, work: Work, chunks: list[int], filled: simpy.Store, free: simpy.Container) -> Process:
         """One half of staging: every chunk into a buffer, as soon as one of the two is free."""
         for chunk in chunks:
             yield free.get(1)
             yield from work(chunk)
             yield filled.put(chunk)
 
-    def _drain(self, work: Step, count: int, filled: simpy.Store, free: simpy.Container) -> Process:
+    def _drain(self, work: Work, count: int, filled: simpy.Store, free: simpy.Container) -> Process:
         """The other half: every chunk out of its buffer."""
         for _ in range(count):
             chunk = yield filled.get()

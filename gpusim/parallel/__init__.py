@@ -4,27 +4,24 @@
     print(gpusim.parallel.data_parallel(layers, gpus=8))
 
 Reading order: `layer` (what goes in), `communication` (what collectives take), `machine` (SMs that kernels and
-collectives share, streams, memory), `step`, then a schedule each in `data`, `sharded`, `tensor`, `pipeline`; `schedule`
-is what comes out, `file` reads a step from TOML.
+collectives share, streams, memory), `step`, then the schedules in `replicas` (all GPUs do the same) and `pipeline`;
+`schedule` is what comes out, `file` reads a step from TOML.
 """
 
-from gpusim.parallel.communication import Communication, Cost, NoCommunication
-from gpusim.parallel.data import data_parallel
-from gpusim.parallel.errors import ParallelError
-from gpusim.parallel.layer import Layer
+from gpusim.parallel.communication import CallCost, Communication, NoCommunication
+from gpusim.parallel.layer import Layer, ParallelError
 from gpusim.parallel.pipeline import pipeline
-from gpusim.parallel.schedule import Event, Schedule
-from gpusim.parallel.sharded import fully_sharded
-from gpusim.parallel.tensor import tensor_parallel
+from gpusim.parallel.replicas import data_parallel, fully_sharded, tensor_parallel
+from gpusim.parallel.schedule import Schedule, StepEvent
 
 __all__ = [
+    "CallCost",
     "Communication",
-    "Cost",
-    "Event",
     "Layer",
     "NoCommunication",
     "ParallelError",
     "Schedule",
+    "StepEvent",
     "data_parallel",
     "fully_sharded",
     "pipeline",

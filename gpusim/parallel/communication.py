@@ -14,7 +14,7 @@ from gpusim.node import Node, load_node
 
 
 @dataclass(frozen=True)
-class Cost:
+class CallCost:
     """One call. launch_us: the part of time_us before it takes SMs; channels: SMs that it takes on each of its GPUs;
     links: (name, bytes) of what each link carries; traffic: bytes that one GPU's memory moves for it."""
 
@@ -25,7 +25,7 @@ class Cost:
     traffic: float = 0.0
 
 
-FREE = Cost(0.0, 0.0, 0)
+FREE = CallCost(0.0, 0.0, 0)
 
 
 class Communication:
@@ -38,7 +38,7 @@ class Communication:
         self.node = load_node(node, gpus, overrides=overrides)
         self.gpus = len(self.node.gpus)
 
-    def collective(self, name: str, nbytes: int) -> Cost:
+    def collective(self, name: str, nbytes: int) -> CallCost:
         """A collective of all GPUs, of the larger of a rank's send and receive buffers. Sizes are rounded up to what
         all ranks share evenly."""
         if nbytes <= 0 or self.gpus < 2:
@@ -46,7 +46,7 @@ class Communication:
         whole = 4 * self.gpus
         return _collective(self.node, name, -(-int(nbytes) // whole) * whole)
 
-    def transfer(self, source: int, destination: int, nbytes: int) -> Cost:
+    def transfer(self, source: int, destination: int, nbytes: int) -> CallCost:
         """From one GPU to another, by number."""
         if nbytes <= 0 or source == destination:
             return FREE
@@ -56,24 +56,24 @@ class Communication:
 class NoCommunication(Communication):
     """Links of infinite bandwidth and no latency: what is left of a schedule is its compute."""
 
-    def collective(self, name: str, nbytes: int) -> Cost:
+    def collective(self, name: str, nbytes: int) -> CallCost:
         return FREE
 
-    def transfer(self, source: int, destination: int, nbytes: int) -> Cost:
+    def transfer(self, source: int, destination: int, nbytes: int) -> CallCost:
         return FREE
 
 
 @cache
-def _collective(node: Node, name: str, nbytes: int) -> Cost:
+def _collective(node: Node, name: str, nbytes: int) -> CallCost:
     result = collective(name, nbytes, None, node)
     came = sum(link.bytes for link in result.links if link.name.endswith(f">{node.gpus[0]}"))
     links = tuple((link.name, float(link.bytes)) for link in result.links)
     # Stores of peers are written and read again; a rank's own data is read once.
-    return Cost(float(result.time_us), result.launch_us, result.channels, links, float(2 * came + nbytes))
+    return CallCost(float(result.time_us), result.launch_us, result.channels, links, float(2 * came + nbytes))
 
 
 @cache
-def _transfer(node: Node, source: int, destination: int, nbytes: int) -> Cost:
+def _transfer(node: Node, source: int, destination: int, nbytes: int) -> CallCost:
     """NCCL's send and receive: bandwidth of the path as its stores reach it, and the latency of a pair."""
     known = timing().values
     path = node.path(node.gpus[source], node.gpus[destination])
@@ -87,4 +87,4 @@ def _transfer(node: Node, source: int, destination: int, nbytes: int) -> Cost:
     # Enough channels for the bandwidth: each passes on a byte in pair_ps.
     channels = max(1, round(rate * known["Simple"]["pair_ps"] * 1e-6))
     links = tuple((node.links[k].name, float(nbytes)) for k in path)
-    return Cost(launch + late + nbytes / rate, launch, channels, links, float(nbytes))
+    return CallCost(launch + late + nbytes / rate, launch, channels, links, float(nbytes))

@@ -23,13 +23,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from gpusim.parallel.data import data_parallel
-from gpusim.parallel.errors import ParallelError
-from gpusim.parallel.layer import Layer
+from gpusim.parallel.layer import Layer, ParallelError
 from gpusim.parallel.pipeline import pipeline
+from gpusim.parallel.replicas import data_parallel, fully_sharded, tensor_parallel
 from gpusim.parallel.schedule import Schedule
-from gpusim.parallel.sharded import fully_sharded
-from gpusim.parallel.tensor import tensor_parallel
 
 KINDS: Mapping[str, Callable[..., Schedule]] = {
     each.__name__: each for each in (data_parallel, fully_sharded, tensor_parallel, pipeline)

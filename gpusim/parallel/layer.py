@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from gpusim.config import GPUConfig, load_config
-from gpusim.parallel.errors import ParallelError
+from gpusim.errors import SimulationError
+from gpusim.results.roofline import peak_operations_per_s
+
+
+class ParallelError(SimulationError):
+    """A schedule that cannot be: stages without layers, counts below one, sizes that do not divide."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +79,6 @@ class Layer:
 
         tile: what a thread block makes of the output, one on an SM.
         """
-        from gpusim.results.roofline import peak_operations_per_s
-
         if not 0 < share_of_roof <= 1:
             raise ParallelError(f"layer {name!r}: share_of_roof must be above 0 and at most 1, got {share_of_roof!r}")
         config = load_config(gpu)

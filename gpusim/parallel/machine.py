@@ -12,8 +12,8 @@ from typing import Any
 
 import simpy
 
-from gpusim.parallel.communication import Cost
-from gpusim.parallel.schedule import Event
+from gpusim.parallel.communication import CallCost
+from gpusim.parallel.schedule import StepEvent
 
 Process = Generator[simpy.Event, Any, None]
 _LEAST = 1e-9
@@ -116,10 +116,10 @@ class Sms:
                 ended.clear()
 
 
-class Gpu:
+class TrainingGpu:
     """One GPU: a compute stream, any number of communication streams, and memory."""
 
-    def __init__(self, env: simpy.Environment, number: int, sms: int, bandwidth_gb_s: float, log: list[Event]):
+    def __init__(self, env: simpy.Environment, number: int, sms: int, bandwidth_gb_s: float, log: list[StepEvent]):
         self.env, self.number, self.log = env, number, log
         self.sms = Sms(env, sms, bandwidth_gb_s)
         self._compute = simpy.Resource(env)
@@ -144,10 +144,10 @@ class Gpu:
             for each in kernels:
                 yield from self.sms.run(time_us / len(kernels), each, traffic / len(kernels))
             if time_us > 0:
-                self.log.append(Event(self.number, "compute", name, begin, self.env.now, kind))
+                self.log.append(StepEvent(self.number, "compute", name, begin, self.env.now, kind))
 
     def communicate(
-        self, name: str, kind: str, cost: Cost, stream: str = "communication", peer: Gpu | None = None
+        self, name: str, kind: str, cost: CallCost, stream: str = "communication", peer: TrainingGpu | None = None
     ) -> Process:
         """A collective, or a transfer that holds SMs of a peer too; calls of a stream run in order."""
         if cost.time_us <= 0:
@@ -168,4 +168,4 @@ class Gpu:
             for each in ends:
                 each.sms.add_traffic(-rate)
                 each.sms.release(cost.channels)
-            self.log.append(Event(self.number, stream, name, begin, self.env.now, kind, cost.links))
+            self.log.append(StepEvent(self.number, stream, name, begin, self.env.now, kind, cost.links))

@@ -18,11 +18,10 @@ import simpy
 
 from gpusim.node import Node
 from gpusim.parallel.communication import Communication
-from gpusim.parallel.errors import ParallelError
-from gpusim.parallel.layer import Layer, check_count, check_layers
+from gpusim.parallel.layer import Layer, ParallelError, check_count, check_layers
 from gpusim.parallel.machine import Process
 from gpusim.parallel.schedule import Schedule
-from gpusim.parallel.step import OPTIMIZER_FACTOR, Step
+from gpusim.parallel.step import OPTIMIZER_FACTOR, TrainingStep
 
 SCHEDULES = ("1f1b", "gpipe")
 
@@ -62,65 +61,73 @@ def pipeline(
     costs = communication or Communication(count, node, overrides)
     if costs.gpus < count:
         raise ParallelError(f"{count} stages need {count} GPUs; {costs.node.name} has {costs.gpus}")
-    step = Step(f"pipeline ({schedule})", costs, count)
-    env = step.env
-    trained = any(layer.backward_us for layer in layers)
-    arrived = {
-        (way, stage, batch): env.event()
-        for way in ("forward", "backward") for stage in range(count) for batch in range(micro_batches)
-    }  # fmt: skip
-    for batch in range(micro_batches):
-        arrived["forward", 0, batch].succeed()
-        arrived["backward", count - 1, batch].succeed()
+    step = TrainingStep(f"pipeline ({schedule})", layers, costs, count, recompute, optimizer_factor)
+    pipe = _Pipeline(step, parts, micro_batches)
+    return step.finish([partial(pipe.rank, k, order(schedule, k, count, micro_batches)) for k in range(count)])
 
-    def send(way: str, stage: int, batch: int, nbytes: int) -> Process:
-        to = stage + 1 if way == "forward" else stage - 1
-        gpu, cost = step.gpus[stage], costs.transfer(stage, to, nbytes)
-        yield from gpu.communicate(f"{batch}", "send", cost, f"send {way}", step.gpus[to])
-        arrived[way, to, batch].succeed()
 
-    def forward(stage: int, batch: int, sends: list[simpy.Event]) -> Process:
-        gpu, part = step.gpus[stage], parts[stage]
-        yield arrived["forward", stage, batch]
-        if trained:
-            gpu.keep(kept(stage))
+class _Pipeline:
+    """What the stages do. `arrived` has an event for each way, stage and micro-batch: its input is there."""
+
+    def __init__(self, step: TrainingStep, parts: Sequence[Sequence[Layer]], micro_batches: int):
+        self.step, self.parts, self.last = step, parts, len(parts) - 1
+        self.arrived = {
+            (way, stage, batch): step.env.event()
+            for way in ("forward", "backward") for stage in range(len(parts)) for batch in range(micro_batches)
+        }  # fmt: skip
+        for batch in range(micro_batches):
+            self.arrived["forward", 0, batch].succeed()
+            self.arrived["backward", self.last, batch].succeed()
+
+    def rank(self, stage: int, works: Sequence[tuple[str, int]]) -> Process:
+        """Everything that a stage does, one after the other."""
+        step = self.step
+        step.keep_parameters(step.gpus[stage], self.parts[stage])
+        sends: list[simpy.Event] = []
+        for way, batch in works:
+            if way == "forward":
+                yield from self._forward(stage, batch, sends)
+            elif step.trained:
+                yield from self._backward(stage, batch, sends)
+        yield step.env.all_of(sends)
+
+    def _forward(self, stage: int, batch: int, sends: list[simpy.Event]) -> Process:
+        gpu, part = self.step.gpus[stage], self.parts[stage]
+        yield self.arrived["forward", stage, batch]
+        if self.step.trained:
+            gpu.keep(self._kept(stage))
         for layer in part:
-            yield from step.forward(gpu, layer, f"{batch}")
-        if stage < count - 1:
-            sends.append(env.process(send("forward", stage, batch, part[-1].handed_on)))
+            yield from self.step.forward(gpu, layer, f"{batch}")
+        if stage < self.last:
+            sends.append(self._send("forward", stage, stage + 1, batch, part[-1].handed_on))
 
-    def backward(stage: int, batch: int, sends: list[simpy.Event]) -> Process:
-        gpu, part = step.gpus[stage], parts[stage]
-        yield arrived["backward", stage, batch]
-        whole = sum(layer.activation_bytes for layer in part)
-        if recompute:
+    def _backward(self, stage: int, batch: int, sends: list[simpy.Event]) -> Process:
+        step, gpu, part = self.step, self.step.gpus[stage], self.parts[stage]
+        yield self.arrived["backward", stage, batch]
+        whole = sum(layer.activation_bytes for layer in part) if step.recompute else 0
+        if step.recompute:
             gpu.keep(whole)
             for layer in part:
                 yield from step.again(gpu, layer, f"{batch}")
         for layer in reversed(part):
             yield from step.backward(gpu, layer, f"{batch}")
-        gpu.keep(-kept(stage) - (whole if recompute else 0))
+        gpu.keep(-self._kept(stage) - whole)
         if stage:
-            sends.append(env.process(send("backward", stage, batch, parts[stage - 1][-1].handed_on)))
+            sends.append(self._send("backward", stage, stage - 1, batch, self.parts[stage - 1][-1].handed_on))
 
-    def kept(stage: int) -> int:
+    def _kept(self, stage: int) -> int:
         """Bytes of a micro-batch between its forward and its backward pass."""
-        if recompute:
-            return parts[stage - 1][-1].handed_on if stage else 0
-        return sum(layer.activation_bytes for layer in parts[stage])
+        if self.step.recompute:
+            return self.parts[stage - 1][-1].handed_on if stage else 0
+        return sum(layer.activation_bytes for layer in self.parts[stage])
 
-    def rank(stage: int) -> Process:
-        parameters = sum(layer.parameter_bytes for layer in parts[stage])
-        step.gpus[stage].keep(parameters * ((2 + optimizer_factor) if trained else 1))
-        sends: list[simpy.Event] = []
-        for way, batch in order(schedule, stage, count, micro_batches):
-            if way == "forward":
-                yield from forward(stage, batch, sends)
-            elif trained:
-                yield from backward(stage, batch, sends)
-        yield env.all_of(sends)
+    def _send(self, way: str, stage: int, to: int, batch: int, nbytes: int) -> simpy.Event:
+        def send() -> Process:
+            gpus, cost = self.step.gpus, self.step.costs.transfer(stage, to, nbytes)
+            yield from gpus[stage].communicate(f"{batch}", "send", cost, f"send {way}", gpus[to])
+            self.arrived[way, to, batch].succeed()
 
-    return step.finish([partial(rank, stage) for stage in range(count)])
+        return self.step.env.process(send())
 
 
 def order(schedule: str, stage: int, stages: int, micro_batches: int) -> list[tuple[str, int]]:

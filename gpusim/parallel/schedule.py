@@ -12,7 +12,7 @@ COMPUTE = ("forward", "backward", "recompute")
 
 
 @dataclass(frozen=True)
-class Event:
+class StepEvent:
     """One thing that a stream of a GPU did. kind: forward, backward, recompute; reduce, gather, scatter, send.
     links: (name, bytes) of what it put on links."""
 
@@ -45,13 +45,13 @@ class Schedule:
     gpus: int
     simulated: tuple[int, ...]
     time_us: float
-    timeline: tuple[Event, ...]
+    timeline: tuple[StepEvent, ...]
     compute_us: Mapping[int, float]
     memory_peak_bytes: Mapping[int, int]
     memory: Mapping[int, tuple[tuple[float, float], ...]] = field(default_factory=dict, repr=False)
     link_gb_s: Mapping[str, float] = field(default_factory=dict, repr=False)
 
-    def events(self, gpu: int, *kinds: str) -> tuple[Event, ...]:
+    def events(self, gpu: int, *kinds: str) -> tuple[StepEvent, ...]:
         """Those of a GPU, of some kinds or all."""
         return tuple(each for each in self.timeline if each.gpu == gpu and (not kinds or each.kind in kinds))
 
@@ -60,9 +60,7 @@ class Schedule:
         """Microseconds in which a GPU's communication streams work and its compute stream does not."""
         found = {}
         for gpu in self.simulated:
-            busy = _union((e.start_us, e.end_us) for e in self.events(gpu, *COMPUTE))
-            moving = _union((e.start_us, e.end_us) for e in self.events(gpu) if e.kind not in COMPUTE)
-            found[gpu] = max(_length(moving) - _length(_common(busy, moving)), 0.0)
+            found[gpu] = max(_length(self.events(gpu)) - _length(self.events(gpu, *COMPUTE)), 0.0)
         return found
 
     @property
@@ -73,10 +71,7 @@ class Schedule:
     @property
     def communication_us(self) -> float:
         """Time in which a GPU communicates, of the one that does so longest."""
-        return max(
-            _length(_union((e.start_us, e.end_us) for e in self.events(gpu) if e.kind not in COMPUTE))
-            for gpu in self.simulated
-        )
+        return max(_length(e for e in self.events(gpu) if e.kind not in COMPUTE) for gpu in self.simulated)
 
     @property
     def utilisation(self) -> float:
@@ -143,34 +138,12 @@ class Schedule:
         return "\n".join(lines)
 
 
-Interval = tuple[float, float]
-
-
-def _union(intervals: Iterable[Interval]) -> list[Interval]:
-    """The same time without overlaps, in order."""
-    found: list[Interval] = []
-    for start, end in sorted(intervals):
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], end))
+def _length(events: Iterable[StepEvent]) -> float:
+    """Time in which any of these goes on."""
+    spans: list[tuple[float, float]] = []
+    for start, end in sorted((event.start_us, event.end_us) for event in events):
+        if spans and start <= spans[-1][1]:
+            spans[-1] = (spans[-1][0], max(spans[-1][1], end))
         else:
-            found.append((start, end))
-    return found
-
-
-def _common(a: list[Interval], b: list[Interval]) -> list[Interval]:
-    """Time that is in both, each in order and without overlaps."""
-    found = []
-    i = j = 0
-    while i < len(a) and j < len(b):
-        start, end = max(a[i][0], b[j][0]), min(a[i][1], b[j][1])
-        if start < end:
-            found.append((start, end))
-        if a[i][1] < b[j][1]:
-            i += 1
-        else:
-            j += 1
-    return found
-
-
-def _length(intervals: list[Interval]) -> float:
-    return sum(end - start for start, end in intervals)
+            spans.append((start, end))
+    return sum(end - start for start, end in spans)

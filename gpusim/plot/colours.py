@@ -69,6 +69,9 @@ WORK_COLOURS = {
 }
 """Colour of each kind of event of a training step: compute and communication."""
 
+LINE_COLOURS, MARKERS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK), "os^DvPX"
+"""Curves of one picture, one after the other."""
+
 IDEAL, EXCESSIVE, SHARED_WORD = BLUE, VERMILLION, GREEN
 """What an access needs at least, what it costs beyond that, and a word that several lanes share."""
 

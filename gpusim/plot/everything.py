@@ -7,16 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gpusim.plot.bank_map import bank_wavefronts
+from gpusim.plot.accesses import bank_wavefronts, coalescing
 from gpusim.plot.lane_map import lane_activity
-from gpusim.plot.memory_map import memory_load
-from gpusim.plot.occupancy_chart import occupancy_calculator
-from gpusim.plot.residency_chart import sm_residency
+from gpusim.plot.launches import memory_load, occupancy_calculator, stall_breakdown
 from gpusim.plot.roofs import roofline
-from gpusim.plot.sector_map import coalescing
-from gpusim.plot.stall_bars import stall_breakdown
 from gpusim.plot.style import save
-from gpusim.plot.timeline import scheduler_timeline
+from gpusim.plot.timelines import scheduler_timeline, sm_residency
 from gpusim.plot.tree import divergence_tree
 from gpusim.result import Result
 from gpusim.tracing.trace import Trace

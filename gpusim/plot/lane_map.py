@@ -8,12 +8,14 @@ import numpy as np
 
 from gpusim.plot import style
 from gpusim.plot.colours import LIGHT, PALE, UNIT_COLOURS
-from gpusim.plot.words import cut, source, until
+from gpusim.plot.words import cut, first_warp, source, until
+from gpusim.results.counts import lowered_code
 from gpusim.results.limiter import PIPES
 from gpusim.tracing.trace import Trace
 from isa import microops as M
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
 UNITS = tuple(PIPES)
@@ -37,42 +39,33 @@ def lane_activity(
     launch, cells above 0 are `smsp__thread_inst_executed.sum`, those above 1 the same with `_pred_on`.
 
     Raises ValueError if the warp was not traced or has no such issues.
-
-    >>> from gpusim import plot, simulate
-    >>> from programs.registry import get
-    >>> launch = get("divergence/2").make(32, 0)
-    >>> result = simulate(launch.kernel, launch.grid, launch.block, launch.args, trace=True)
-    >>> ax = plot.lane_activity(result.trace, count=20)
-    >>> ax.images[0].get_array().shape
-    (20, 32)
     """
-    if warp is None:
-        warp = int(trace.warps["warp"][0]) if len(trace.warps) else 0
+    warp = first_warp(trace) if warp is None else warp
     rows = trace.of_warp(warp)[first : first + count]
     if not len(rows):
         raise ValueError(f"no issues of warp {warp} from {first} on were recorded")
     cells = _cells(trace, rows)
     ax = style.new_axes(ax, 1.7 + 0.145 * min(max(len(rows), 8), _MOST_LABELS))
-    _draw(ax, cells)
+    shown = _draw(ax, cells)
     _label(ax, trace, rows, first)
     total = len(trace.of_warp(warp))
     active, on = int((cells > OFF).sum()), int((cells > GUARDED).sum())
     span = f"issues {first:,} to {first + len(rows) - 1:,} of {total:,}"
     mean = active / len(rows)
     who = f"{cut(trace.program.name, 40)}, {trace.warp_label(warp)}"
-    ax.set_title(f"{who}: {span}, {mean:.1f} of 32 lanes active{until(trace)}")
-    style.describe(
+    return style.finish(
         ax,
+        f"{who}: {span}, {mean:.1f} of 32 lanes active{until(trace)}",
         f"Lane activity of {trace.program.name}, {trace.warp_label(warp)}, {span}: {mean:.1f} of 32 lanes are active "
         f"on average and {on / len(rows):.1f} execute; {int((cells == OFF).any(axis=1).sum())} of {len(rows)} "
         "instructions run with lanes switched off.",
-    )
-    return ax
+        x="lane", y="instruction, in order of issue", legend=shown, columns=6,
+    )  # fmt: skip
 
 
 def _cells(trace: Trace, rows: np.ndarray) -> np.ndarray:
     """int64 [issues, 32]: values as `lane_activity` says."""
-    units = trace.code[rows["pc"], M.COL_UNIT]
+    units = lowered_code(trace.program)[rows["pc"], M.COL_UNIT]
     colour = np.array([2 + UNITS.index(unit) if unit in UNITS else 2 for unit in units.tolist()], np.int64)
     lane = np.arange(32)
     active = (rows["active"].astype(np.int64)[:, None] >> lane) & 1
@@ -80,7 +73,8 @@ def _cells(trace: Trace, rows: np.ndarray) -> np.ndarray:
     return np.where(executed == 1, colour[:, None], active * GUARDED)
 
 
-def _draw(ax: Axes, cells: np.ndarray) -> None:
+def _draw(ax: Axes, cells: np.ndarray) -> list[Artist]:
+    """The cells; returns what the legend shows."""
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
 
@@ -94,23 +88,21 @@ def _draw(ax: Axes, cells: np.ndarray) -> None:
     ax.tick_params(which="both", length=0)
     ax.spines[:].set_visible(False)
     used = [unit for k, unit in enumerate(UNITS, 2) if (cells == k).any()]
-    shown = [Patch(color=UNIT_COLOURS[unit], label=f"{PIPES[unit]} pipe") for unit in used]
+    shown: list[Artist] = [Patch(color=UNIT_COLOURS[unit], label=f"{PIPES[unit]} pipe") for unit in used]
     if (cells == GUARDED).any():
         shown.append(Patch(color=LIGHT, label="guard does not hold"))
     if (cells == OFF).any():
         shown.append(Patch(color=PALE, label="not active"))
-    style.legend_below(ax, shown, 6)
+    return shown
 
 
 def _label(ax: Axes, trace: Trace, rows: np.ndarray, first: int) -> None:
     ax.set_xticks(range(0, 32, 4))
     ax.xaxis.tick_top()
     ax.xaxis.set_label_position("top")
-    ax.set_xlabel("lane")
     every = -(-len(rows) // _MOST_LABELS)
     places = range(0, len(rows), every)
     ax.set_yticks(places, [f"{trace.instructions[rows['pc'][k]].opcode}  {first + k}" for k in places], fontsize=7)
-    ax.set_ylabel("instruction, in order of issue")
     before: object = None
     free = 0  # the first row that another line's text leaves free
     for k, pc in enumerate(rows["pc"].tolist()):

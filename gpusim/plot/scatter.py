@@ -17,11 +17,7 @@ _NAMED = 5
 
 @style.styled
 def predicted_against_measured(
-    points: Iterable[tuple[str, float, float]],
-    ax: Axes | None = None,
-    *,
-    unit: str = "cycles",
-    band: float = 0.2,
+    points: Iterable[tuple[str, float, float]], ax: Axes | None = None, *, unit: str = "cycles", band: float = 0.2
 ) -> Axes:
     """Points (name, measured, predicted), both in `unit` and positive, on logarithmic axes.
 
@@ -57,21 +53,18 @@ def predicted_against_measured(
         ax.scatter(*where, s=26, alpha=0.75, linewidths=0, color=colour, marker=marker, label=label, zorder=3)
     ax.set(xscale="log", yscale="log", xlim=ends, ylim=ends)
     _name_worst(ax, rows, error)
-    mean = statistics.fmean(abs(each) for each in error.values())
-    median = statistics.median(abs(each) for each in error.values())
-    ax.set_xlabel(f"measured, {unit}")
-    ax.set_ylabel(f"predicted, {unit}")
+    errors = [abs(each) for each in error.values()]
+    mean, median = statistics.fmean(errors), statistics.median(errors)
     found = f"absolute error {100 * median:.1f} % in the median, {100 * mean:.1f} % in the mean"
-    ax.set_title(f"{len(rows)} points: {found}")
-    ax.grid(alpha=0.3, linewidth=0.5, color=GREY)
     ax.legend(loc="upper left")
     worst = max(error, key=lambda name: abs(error[name]))
-    style.describe(
+    return style.finish(
         ax,
+        f"{len(rows)} points: {found}",
         f"Predicted against measured {unit} of {len(rows)} points: {found}, the furthest off {worst} with "
         f"{100 * error[worst]:+.0f} %.",
-    )
-    return ax
+        x=f"measured, {unit}", y=f"predicted, {unit}", grid="both",
+    )  # fmt: skip
 
 
 def _name_worst(ax: Axes, rows: list[tuple[str, float, float]], error: dict[str, float]) -> None:

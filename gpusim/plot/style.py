@@ -10,9 +10,9 @@ import functools
 import io
 import math
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
@@ -106,6 +106,16 @@ def new_figure(height: float) -> Figure:
     return figure
 
 
+def guide(ax: Axes, axis: Literal["both", "x", "y"]) -> None:
+    """Lines that guide the eye."""
+    ax.grid(axis=axis, alpha=0.3, linewidth=0.5, color=GREY)
+
+
+def named(artists: Iterable[Artist]) -> list[Artist]:
+    """Those that a legend shows: their labels do not begin with '_'."""
+    return [each for each in artists if not str(each.get_label()).startswith("_")]
+
+
 def legend_below(ax: Axes, handles: Sequence[Artist], most: int) -> None:
     """A legend under everything else, with at most `most` columns and rows of nearly equal length; under the axes
     themselves in a figure that the caller made."""
@@ -123,17 +133,9 @@ def legend_below(ax: Axes, handles: Sequence[Artist], most: int) -> None:
 
 
 def rectangles(
-    ax: Axes,
-    left: Any,
-    right: Any,
-    low: Any,
-    high: Any,
-    colour: str,
-    label: str,
-    *,
-    zorder: int = 2,
+    ax: Axes, left: Any, right: Any, low: Any, high: Any, colour: str, label: str, *, zorder: int = 2,
     smooth: bool = False,
-) -> None:
+) -> None:  # fmt: skip
     """Many rectangles of one colour as one collection. left, right, low, high: numbers or arrays of one length. smooth:
     for rectangles that may be lower than a dot."""
     from matplotlib.collections import PolyCollection
@@ -146,8 +148,32 @@ def rectangles(
     ax.add_collection(boxes, autolim=False)
 
 
-def describe(drawn: Axes | Figure, text: str) -> None:
-    """Remember the text alternative of a picture."""
+def finish(
+    ax: Axes, title: str, words: str, *, x: str = "", y: str = "", grid: Literal["both", "x", "y"] | None = None,
+    legend: Sequence[Artist] = (), columns: int = 3, title_pad: float | None = None,
+) -> Axes:  # fmt: skip
+    """The end of every picture: title, labels, lines that guide the eye, legend, and `words`, the text alternative."""
+    ax.set_title(title, pad=title_pad)
+    if x:
+        ax.set_xlabel(x)
+    if y:
+        ax.set_ylabel(y)
+    if grid:
+        guide(ax, grid)
+    legend_below(ax, legend, columns)
+    _describe(ax, words)
+    return ax
+
+
+def finish_figure(figure: Figure, title: str, words: str) -> Figure:
+    """The same for a picture of several axes."""
+    if title:
+        figure.suptitle(title, fontsize=11, x=0.01, ha="left")
+    _describe(figure, words)
+    return figure
+
+
+def _describe(drawn: Axes | Figure, text: str) -> None:
     _ALTERNATIVES[_figure(drawn)] = " ".join(text.split())
 
 
@@ -199,12 +225,32 @@ def _figure(drawn: Axes | Figure) -> Figure:
     return figure.figure  # type: ignore[return-value]  # the outermost of subfigures
 
 
-def scaled(value: float, unit: str, digits: int = 1) -> str:
-    """A number with a decimal prefix and its unit: '12.3 GB/s'."""
-    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= factor:
-            return f"{value / factor:.{digits}f} {prefix}{unit}"
-    return f"{value:.{digits if value % 1 else 0}f} {unit}"
+def cells(
+    ax: Axes, kind: np.ndarray, colours: Sequence[str], names: Mapping[int, str], x: Any, y: Any
+) -> list[Artist]:
+    """Cells of a few kinds, numbered as their colours, between the edges x and y; returns what a legend shows of the
+    kinds in `names` that there are."""
+    from matplotlib.colors import ListedColormap
+    from matplotlib.patches import Patch
+
+    colourmap = ListedColormap(list(colours))
+    ax.pcolormesh(x, y, kind, cmap=colourmap, vmin=0, vmax=len(colours) - 1, edgecolors="#DDDDDD", linewidth=0.6)
+    ax.set(xlim=(x[0], x[-1]), ylim=(y[-1], y[0]))
+    ax.tick_params(length=0, labelsize=8)
+    ax.spines[:].set_color(GREY)
+    return [Patch(color=colours[k], label=name) for k, name in names.items() if (kind == k).any()]
+
+
+def rows(ax: Axes, labels: Sequence[str], left: float, right: float) -> None:
+    """The axes of a timeline: a labelled row for each that has something to do, from the top."""
+    ax.set(xlim=(left, right), ylim=(len(labels) - 0.5, -0.5))
+    ax.set_yticks(range(len(labels)), labels, fontsize=8)
+    ax.tick_params(axis="y", length=0)
+
+
+def plural(count: int, noun: str) -> str:
+    """'1 line', '2 lines'."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def text_on(colour: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpusim.plot import style
 from gpusim.plot.colours import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
-from gpusim.plot.words import cut, lanes_in, ranges, source, until
+from gpusim.plot.words import cut, first_warp, lanes_in, ranges, source, until
 from gpusim.tracing.reconvergence import LaneGroup
 from gpusim.tracing.trace import Trace
 
@@ -32,18 +32,8 @@ def divergence_tree(trace: Trace, warp: int | None = None, ax: Axes | None = Non
     length of all its share of `smsp__inst_executed.sum`.
 
     Raises ValueError if no issue of the warp was traced.
-
-    >>> from gpusim import plot, simulate
-    >>> from programs.registry import get
-    >>> launch = get("divergence/4").make(32, 0)
-    >>> result = simulate(launch.kernel, launch.grid, launch.block, launch.args, trace=True)
-    >>> ax = plot.divergence_tree(result.trace, 0)
-    >>> int(sum(bar.get_width() * bar.get_height() for bar in ax.patches)) == sum(
-    ...     int(mask).bit_count() for mask in result.trace.of_warp(0)["active"])
-    True
     """
-    if warp is None:
-        warp = int(trace.warps["warp"][0]) if len(trace.warps) else 0
+    warp = first_warp(trace) if warp is None else warp
     rows, groups = trace.of_warp(warp), trace.reconvergence(warp)
     if not groups:
         raise ValueError(f"no issue of warp {warp} was recorded")
@@ -53,7 +43,6 @@ def divergence_tree(trace: Trace, warp: int | None = None, ax: Axes | None = Non
     met = {group.met_row for group in groups if group.met_row >= 0}
     for group in groups:
         _draw_group(ax, group, groups, rows, place)
-    _legend(ax, max(_depth(groups, group) for group in groups), bool(met))
     named = _meetings(ax, trace, rows, groups, place)
     signatures = _signatures(groups, order)
     for low, high in signatures:
@@ -61,26 +50,24 @@ def divergence_tree(trace: Trace, warp: int | None = None, ax: Axes | None = Non
     middles = [(low + high) / 2 for low, high in signatures]
     ax.set_yticks(middles, [ranges(sorted(order[low:high])) for low, high in signatures], fontsize=8)
     ax.set(xlim=(0, len(rows)), ylim=(32, 0))
-    ax.set_xlabel("instructions issued for the warp, in order")
-    ax.set_ylabel("lanes")
     ax.tick_params(axis="y", length=0)
     threads = sum(int(mask).bit_count() for mask in rows["active"])
-    parted = len(groups) - 1
     counts = (
-        f"{parted} group{'' if parted == 1 else 's'} part, {len(met)} meeting{'' if len(met) == 1 else 's'}, "
+        f"{style.plural(len(groups) - 1, 'group')} part, {style.plural(len(met), 'meeting')}, "
         f"{threads / len(rows):.1f} of 32 lanes active"
     )
     who = f"{cut(trace.program.name, 40)}, {trace.warp_label(warp)}"
-    ax.set_title(f"{who}: {counts}{until(trace)}", pad=26 if named else 8)
-    style.describe(
+    return style.finish(
         ax,
+        f"{who}: {counts}{until(trace)}",
         f"Divergence tree of {trace.program.name}, {trace.warp_label(warp)}, over {len(rows):,} issued instructions: "
         f"{counts} on average{until(trace)}. {_first_parting(trace, groups)}",
-    )
-    return ax
+        x="instructions issued for the warp, in order", y="lanes", columns=6, title_pad=26 if named else 8,
+        legend=_legend(max(_depth(groups, group) for group in groups), bool(met)),
+    )  # fmt: skip
 
 
-def _legend(ax: Axes, deepest: int, meet: bool) -> None:
+def _legend(deepest: int, meet: bool) -> list[Any]:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -94,7 +81,7 @@ def _legend(ax: Axes, deepest: int, meet: bool) -> None:
         shown.append(Line2D([], [], color=GREY, linewidth=1.2, linestyle=":", label="waiting"))
     if meet:
         shown.append(Line2D([], [], color=INK, linewidth=2.2, label="lanes meet again"))
-    style.legend_below(ax, shown, 6)
+    return shown
 
 
 def _order(groups: tuple[LaneGroup, ...]) -> list[int]:

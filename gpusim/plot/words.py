@@ -16,6 +16,11 @@ def source(trace: Trace, pc: int, width: int = 60) -> str:
     return cut(f"{instruction.line}: {text}", width)
 
 
+def first_warp(trace: Trace) -> int:
+    """The first warp that was traced."""
+    return int(trace.warps["warp"][0]) if len(trace.warps) else 0
+
+
 def machine_code(trace: Trace, pc: int, width: int = 60) -> str:
     """An instruction as disassembled."""
     return cut(trace.instructions[pc].text, width)

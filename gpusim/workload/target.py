@@ -16,7 +16,7 @@ from gpusim.workload.spec import parse_arguments, parse_dim3
 from isa import ToolchainMissing, load, toolchain
 
 if TYPE_CHECKING:
-    from gpusim.results.result import Result
+    from gpusim.result import Result
 
 
 @dataclass(frozen=True)

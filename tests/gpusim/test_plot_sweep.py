@@ -9,7 +9,7 @@ import pytest
 import gpusim
 from gpusim import plot
 from gpusim.cli import main
-from gpusim.plot.table import label, records, short
+from gpusim.plot.sweeps import label, records, short
 from programs import images, registry
 
 matplotlib.use("Agg")

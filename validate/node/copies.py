@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpusim.node import Node, System, load_node
-from gpusim.node.system import Event, Stream
+from gpusim.node import Node, NodeEvent, NodeStream, System, load_node
 from validate.node.measure_copies import jobs
 
 RESULTS = Path(__file__).parent / "results"
@@ -123,8 +122,8 @@ def simulate(node: Node, kind: str, nbytes: int, world: int) -> tuple[list[float
 
 
 def _copy(
-    system: System, defaults: Mapping[str, Stream], destination: str, source: str, nbytes: int
-) -> tuple[Event, Event]:
+    system: System, defaults: Mapping[str, NodeStream], destination: str, source: str, nbytes: int
+) -> tuple[NodeEvent, NodeEvent]:
     """A copy as torch makes it: between two GPUs the default stream of the target takes part on both sides."""
     # What one thread of the host allocates lies in the memory of its socket, whichever GPU it is for.
     to, of = ("host0" if end in ("pinned", "pageable") else end for end in (destination, source))

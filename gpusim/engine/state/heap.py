@@ -4,11 +4,13 @@
 ties, the order of events depends on what is in the heap alone, never on how it came there.
 """
 
+import numpy as np
+
 from gpusim.engine.state.jit import compiled
 
 
 @compiled
-def heap_push(times, numbers, count, time, number):
+def heap_push(times: np.ndarray, numbers: np.ndarray, count: int, time: float, number: int) -> int:
     """Adds an event; returns how many there are then."""
     at = count
     while at > 0:
@@ -22,7 +24,7 @@ def heap_push(times, numbers, count, time, number):
 
 
 @compiled
-def heap_pop(times, numbers, count):
+def heap_pop(times: np.ndarray, numbers: np.ndarray, count: int) -> int:
     """Takes the next event off; returns how many are left."""
     count -= 1
     time, number = times[count], numbers[count]

@@ -1,0 +1,72 @@
+"""The difference of two runs with its views: sentences, text, page, JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from gpusim.difference import page, text
+from gpusim.difference.pairs import Change, Pairs
+from gpusim.difference.side import Run, as_run
+from gpusim.difference.why import sentences
+from gpusim.result import Result
+
+
+@dataclass(frozen=True)
+class Difference(Pairs):
+    """Two runs, what differs between them, and why."""
+
+    @cached_property
+    def why(self) -> list[str]:
+        """Sentences that say what changed and why, each with its numbers."""
+        return sentences(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain Python values, for JSON. `a` and `b` are what `Run` holds of each side."""
+        return {
+            "a": asdict(self.a),
+            "b": asdict(self.b),
+            "cycles": _plain(self.cycles),
+            "why": self.why,
+            "launch": [_plain(each) for each in self.launch],
+            "configuration": [_plain(each) for each in self.configuration],
+            "metrics": [_plain(each) for each in self.metrics],
+            "stalls": [_plain(each) | {"difference": each.difference} for each in self.stalls],
+            "findings": [asdict(each) | {"state": each.state} for each in self.findings],
+            "lines": [asdict(each) for each in self.lines],
+        }
+
+    def __str__(self) -> str:
+        return text.render(self, self.why)
+
+    def report_html(self, path: str | Path) -> Path:
+        """Write the difference as one HTML file that opens from disk, and return its path. Raises OSError."""
+        target = Path(path)
+        target.write_text(page.render(self, self.why), "utf-8")
+        return target
+
+    def _repr_html_(self) -> str:
+        return page.body(self, self.why)
+
+
+def compare_results(
+    a: Result | Mapping[str, Any] | Run,
+    b: Result | Mapping[str, Any] | Run,
+    title_a: str | None = None,
+    title_b: str | None = None,
+) -> Difference:
+    """What differs between two runs, and why.
+
+    a, b: results, or what `Result.to_dict` gave of them, from a file for one. title_a, title_b: what was run, by
+    default the program's or the kernel's name. `print` shows the difference in the terminal, `report_html` as a page.
+
+    Raises NotAResult for a mapping that is no result.
+    """
+    return Difference(as_run(a, title_a), as_run(b, title_b))
+
+
+def _plain(change: Change) -> dict[str, Any]:
+    return {name: value for name, value in asdict(change).items() if value != ""} | {"ratio": change.ratio}

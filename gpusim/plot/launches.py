@@ -1,0 +1,208 @@
+"""What a launch is limited by: what its warps wait for, how many an SM holds, how evenly addresses spread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpusim.config import GPUConfig
+from gpusim.errors import LaunchError
+from gpusim.launch.occupancy import Occupancy, occupancy
+from gpusim.plot import style
+from gpusim.plot.colours import BLUE, GREY, LEVEL_COLOURS, STALL_COLOURS, VERMILLION
+from gpusim.result import Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_KIB = 1024
+
+
+@style.styled
+def stall_breakdown(results: Result | Mapping[str, Result], ax: Axes | None = None) -> Axes:
+    """Warp cycles per issued instruction, by stall reason in Nsight Compute's words.
+
+    Of one result, a bar for each reason, the costliest first; `ax.patches` are the bars. Of several (by the names that
+    are to stand beside them), a stacked bar for each: their lengths are the warp cycles per issued instruction, so a
+    shorter bar is a launch whose warps wait less for each instruction, whatever the number of instructions.
+
+    Numbers are `result.stall_reasons[...].cycles_per_instruction`, which are ncu's
+    `smsp__average_warps_issue_stalled_*_per_issue_active.ratio`.
+    """
+    return _several(results, ax) if isinstance(results, Mapping) else _one(results, ax)
+
+
+def _one(result: Result, ax: Axes | None) -> Axes:
+    reasons = {name: each for name, each in result.stall_reasons.items() if each.cycles}
+    ax = style.new_axes(ax, 1.4 + 0.3 * len(reasons))
+    widths = [each.cycles_per_instruction for each in reasons.values()]
+    ax.barh(range(len(reasons)), widths, height=0.75, color=[STALL_COLOURS[name] for name in reasons])
+    for place, each in enumerate(reasons.values()):
+        text = f"{each.cycles_per_instruction:.2f}  ({100 * each.share:.1f} %)"
+        _beside(ax, each.cycles_per_instruction, place, text)
+    _bars(ax, ["selected (issue)" if name == "selected" else name for name in reasons])
+    ax.set_xlim(0, 1.18 * max(widths, default=1))
+    what = f"{result.kernel}: {sum(widths):.1f} warp cycles per issued instruction"
+    words = ", ".join(f"{name} {100 * each.share:.1f} %" for name, each in list(reasons.items())[:3])
+    told = f"Stall breakdown of {what}, most of all {words}."
+    return style.finish(ax, what, told, x="warp cycles per issued instruction", grid="x")
+
+
+def _several(results: Mapping[str, Result], ax: Axes | None) -> Axes:
+    ax = style.new_axes(ax, 2.2 + 0.36 * len(results))
+    cost = {
+        name: {reason: each.cycles_per_instruction for reason, each in result.stall_reasons.items()}
+        for name, result in results.items()
+    }
+    totals = {name: sum(parts.values()) for name, parts in cost.items()}
+    left = [0.0] * len(results)
+    for reason, colour in STALL_COLOURS.items():
+        widths = [parts[reason] for parts in cost.values()]
+        # A reason that is nowhere a fiftieth of a bar has no entry in the legend, yet it is drawn.
+        seen = any(width > 0.02 * total for width, total in zip(widths, totals.values(), strict=True))
+        label = reason if seen else f"_{reason}"
+        ax.barh(range(len(results)), widths, 0.75, left, color=colour, edgecolor="white", linewidth=0.5, label=label)
+        left = [start + width for start, width in zip(left, widths, strict=True)]
+    for place, total in enumerate(totals.values()):
+        _beside(ax, total, place, f"{total:.1f}")
+    _bars(ax, list(results))
+    ax.set_xlim(0, 1.08 * max(totals.values(), default=1))
+    words = "; ".join(
+        f"{name} {total:.1f}, most of all {max(cost[name], key=lambda reason: cost[name][reason])}"
+        for name, total in totals.items()
+    )
+    title = "Warp cycles per issued instruction, by stall reason"
+    told = f"{title.replace(',', '')}: {words}."
+    handles = ax.get_legend_handles_labels()[0]
+    return style.finish(
+        ax, title, told, x="warp cycles per issued instruction", grid="x", legend=handles, columns=4
+    )
+
+
+def _beside(ax: Axes, end: float, place: int, text: str) -> None:
+    """Write at the end of a bar."""
+    ax.annotate(text, (end, place), (4, 0), textcoords="offset points", va="center", fontsize=9)
+
+
+def _bars(ax: Axes, names: Sequence[str]) -> None:
+    """The names of bars, the first on top."""
+    ax.set_yticks(range(len(names)), names)
+    ax.invert_yaxis()
+    ax.tick_params(axis="y", length=0)
+
+
+@style.styled
+def occupancy_calculator(
+    of: Result | GPUConfig,
+    threads_per_block: int | None = None,
+    registers_per_thread: int | None = None,
+    shared_bytes: int | None = None,
+) -> Figure:
+    """Warps that an SM holds, over threads per block, registers per thread and shared memory per block.
+
+    of: a result, whose launch gives all numbers that are not given here; or a configuration, for 256 threads, 32
+    registers and no shared memory unless said otherwise. In each of the three panels one of the numbers varies and the
+    other two stay; the dot is the launch itself (`axes.lines[1]`; the curve is `axes.lines[0]`).
+
+    Raises LaunchError if not even one block fits.
+
+    >>> from gpusim import load_config, plot
+    >>> figure = plot.occupancy_calculator(load_config("h200"), 256, 64)
+    >>> [float(ax.lines[1].get_ydata()[0]) for ax in figure.axes]
+    [32.0, 32.0, 32.0]
+    """
+    if isinstance(of, Result):
+        config, program, launch = of.record.config, of.record.program, of.record.launch
+        defaults = (launch.threads_per_block, program.registers, program.static_shared_bytes + launch.shared_bytes)
+    else:
+        config, defaults = of, (256, 32, 0)
+    asked = (threads_per_block, registers_per_thread, shared_bytes)
+    threads, registers, shared = (
+        given if given is not None else default for given, default in zip(asked, defaults, strict=True)
+    )
+    here, sm, warp = occupancy(config, threads, registers, 0, shared), config.sm, config.gpu.warp_size
+    figure = style.new_figure(3.9)
+    panels = figure.subplots(1, 3, sharey=True)
+    sizes = range(warp, sm.max_threads_per_block + 1, warp)
+    counts = range(16, sm.max_registers_per_thread + 1)
+    amounts = range(0, sm.shared_bytes_per_block_max + 1, sm.shared_unit_bytes)
+    by_threads = [_warps(config, each, registers, shared) for each in sizes]
+    by_registers = [_warps(config, threads, each, shared) for each in counts]
+    by_shared = [_warps(config, threads, registers, each) for each in amounts]
+    _panel(panels[0], sizes, by_threads, threads, here, "threads per block")
+    _panel(panels[1], counts, by_registers, registers, here, "registers per thread")
+    label = "shared memory per block, KiB"
+    _panel(panels[2], [each / _KIB for each in amounts], by_shared, shared / _KIB, here, label)
+    panels[0].set_ylabel("resident warps per SM")
+    panels[0].set_ylim(0, sm.max_warps * 1.06)
+    panels[0].set_yticks(range(0, sm.max_warps + 1, max(sm.max_warps // 8, 1)))
+    what = f"{threads:,} threads, {registers} registers, {shared / _KIB:g} KiB"
+    share = f"{here.warps_per_sm} of {sm.max_warps} warps ({100 * here.theoretical:.0f} %)"
+    found = f"{share}, limited by {', '.join(here.limiters)}"
+    told = f"Occupancy calculator of {config.gpu.name} for {what} per block: an SM holds {found}."
+    return style.finish_figure(figure, f"{config.gpu.name}, {what}: {found}", told)
+
+
+def _warps(config: GPUConfig, threads: int, registers: int, shared: int) -> int:
+    """Warps per SM, 0 where not one block fits."""
+    try:
+        return occupancy(config, threads, registers, 0, shared).warps_per_sm
+    except LaunchError:
+        return 0
+
+
+def _panel(ax: Axes, x: Sequence[float], warps: list[int], at: float, here: Occupancy, label: str) -> None:
+    few = len(warps) <= 64
+    (curve,) = ax.plot(x, warps, color=BLUE, linewidth=1.8)
+    curve.set(drawstyle="default" if few else "steps-post", marker="o" if few else "None", markersize=3)
+    (dot,) = ax.plot([at], [here.warps_per_sm], "o", markersize=9)
+    dot.set(markerfacecolor="none", markeredgecolor=VERMILLION, markeredgewidth=2.2)
+    ax.axvline(at, color=GREY, linewidth=0.8, linestyle=":")
+    ax.set_xlabel(label)
+    style.guide(ax, "both")
+
+
+@style.styled
+def memory_load(slices: Sequence[int] | Any, channels: Sequence[int] | Any, title: str = "") -> Figure:
+    """What each slice of L2 and each channel of device memory has to do in a launch.
+
+    slices: sectors that each L2 slice looked up, `result.slices`; channels: bytes that each channel of memory read and
+    wrote, `result.channels`. The dashed line is the mean. The busiest one sets the pace, so max/mean is what an uneven
+    spread costs. `figure.axes[0].patches` are the slices, `figure.axes[1].patches` the channels.
+
+    >>> from gpusim import plot
+    >>> figure = plot.memory_load([4, 4, 8, 4], [128, 128, 256, 128])
+    >>> [int(bar.get_height()) for bar in figure.axes[0].patches]
+    [4, 4, 8, 4]
+    """
+    figure = style.new_figure(5.0)
+    upper, lower = figure.subplots(2, 1)
+    words = [
+        _spread(upper, slices, LEVEL_COLOURS["L2"], "L2 slice", "sectors looked up", 1, "sectors"),
+        _spread(lower, channels, LEVEL_COLOURS["DRAM"], "memory channel", "KiB read and written", _KIB, "KiB"),
+    ]
+    of = f" of {title}" if title else ""
+    return style.finish_figure(figure, title, f"Load{of}: {'; '.join(words)}.")
+
+
+def _spread(ax: Axes, values: Any, colour: str, what: str, label: str, divisor: int, unit: str) -> str:
+    """One panel; returns what it says."""
+    amounts = np.asarray(values, np.int64) / divisor
+    mean, most = float(amounts.mean()), float(amounts.max())
+    ax.bar(range(len(amounts)), amounts, width=0.85, color=colour, linewidth=0)
+    ax.axhline(mean, color=GREY, linewidth=1, linestyle="--")
+    text = (
+        f"{style.plural(len(amounts), what)}: {_number(amounts.sum())} {unit}, {_number(mean)} in the mean, "
+        f"{_number(most)} at most, max/mean {most / mean if mean else 1.0:.2f}"
+    )
+    ax.set_title(text, fontsize=10)
+    ax.set(xlabel=what, ylabel=label, xlim=(-0.7, len(amounts) - 0.3), ylim=(0, 1.12 * most if most else 1))
+    style.guide(ax, "y")
+    return text
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"

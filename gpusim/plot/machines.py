@@ -1,0 +1,170 @@
+"""Machines that do not exist: the front of a search, how strongly parameters act, and how far each one moves a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpusim.plot import style
+from gpusim.plot.colours import BLUE, GREY, INK, LIGHT, VERMILLION
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from gpusim.explore.search import Candidate, Found
+    from gpusim.explore.sensitivity import Effect, Sensitivity
+
+_NAMED = 12
+
+
+@style.styled
+def pareto(found: Found, ax: Axes | None = None, *, x: str | None = None, y: str | None = None) -> Axes:
+    """The machines of `gpusim.explore.search` by two columns of its table.
+
+    x, y: columns; by default the second and the first objective, or the area where there is one objective. Blue: on
+    the front, joined where the picture shows both objectives; grey: beaten by another; orange: against a constraint.
+    `ax.collections` are these three in the order grey, orange, blue.
+
+    Raises ValueError for a column that does not exist, or where nothing was evaluated.
+    """
+    names = [goal.name for goal in found.goals]
+    y = y or names[0]
+    x = x or (names[1] if len(names) > 1 else "area_mm2")
+    ran = (each for each in reversed(found.candidates) if each.error is None and not each.pruned)
+    rows = list({tuple(each.machine.items()): each for each in ran}.values())  # a machine may be proposed again
+    if not rows:
+        raise ValueError("no machine was evaluated, so there is nothing to draw")
+    for name in (x, y):
+        if name not in rows[0].values:
+            raise ValueError(f"no column {name!r}: there are {', '.join(rows[0].values)}")
+    front = found.front()
+    ax = style.new_axes(ax, 5.4)
+
+    def goals_of(candidate: Candidate) -> tuple[float, ...]:
+        return tuple(candidate.values[goal.name] for goal in found.goals)
+
+    best_of = {goals_of(each) for each in front}
+    beaten = [each for each in rows if each.feasible and goals_of(each) not in best_of]
+    kinds = (
+        (beaten, LIGHT, "o", 26, "beaten by another"),
+        ([each for each in rows if not each.feasible], VERMILLION, "x", 30, "against a constraint"),
+        (front, BLUE, "o", 46, "on the front"),
+    )
+    for chosen, colour, marker, size, label in kinds:
+        at = ([each.values[x] for each in chosen], [each.values[y] for each in chosen])
+        edge, width = (None, 1.5) if marker == "x" else (INK, 0.5)
+        text = f"{len(chosen)} {label}"
+        ax.scatter(*at, s=size, c=colour, marker=marker, label=text, zorder=3, edgecolors=edge, linewidths=width)
+    if {x, y} == set(names[:2]) and len(names) == 2:
+        line = sorted((each.values[x], each.values[y]) for each in front)
+        ax.plot(*zip(*line, strict=True), color=BLUE, linewidth=1.2, zorder=2, drawstyle="steps-post")
+    for limit in found.limits:
+        if limit.name in (x, y):
+            draw = ax.axvline if limit.name == x else ax.axhline
+            draw(limit.bound, color=VERMILLION, linewidth=1, linestyle="--", zorder=1)
+    told = f" Least {y}: {front[0].values[y]:.4g} at {x} {front[0].values[x]:.4g}." if front else ""
+    return style.finish(
+        ax,
+        f"{len(rows)} machines, {len(front)} on the front",
+        f"{y} against {x} of {len(rows)} machines, {len(front)} of them on the Pareto front.{told}",
+        x=x, y=y, grid="both", legend=[each for each in ax.collections if not str(each.get_label()).startswith("0 ")],
+    )  # fmt: skip
+
+
+@style.styled
+def morris(found: Sensitivity, ax: Axes | None = None) -> Axes:
+    """The keys of `gpusim.explore.morris` by the mean of their absolute effects (mu*) and the deviation of these
+    (sigma), both on the logarithm of the time.
+
+    Right: acts strongly. Below the dashed line sigma is less than half of mu*, so that the effect is much the same
+    whatever the others are; above it the key interacts with others, or acts only in a part of its range. The strongest
+    keys have their names. `ax.collections[0]` are the points.
+
+    Raises ValueError for what `one_at_a_time` found.
+    """
+    effects = found.screenings
+    if not effects:
+        raise ValueError("this picture is drawn of a screening; plot.tornado draws one_at_a_time")
+    ax = style.new_axes(ax, 5.4)
+    strength, spread = ([getattr(each, name) for each in effects] for name in ("mean_absolute", "deviation"))
+    ax.scatter(strength, spread, s=36, color=BLUE, linewidths=0, zorder=3)
+    reach = 1.3 * max(max(strength), 1e-9)
+    top = 1.15 * max(max(spread), 1e-9)
+    ax.plot([0, reach], [0, reach / 2], color=GREY, linewidth=1, linestyle="--", zorder=1)
+    ax.set(xlim=(-0.02 * reach, reach), ylim=(-0.04 * top, top))
+    taken: list[tuple[float, float]] = []
+    for effect, x, y in list(zip(effects, strength, spread, strict=True))[:_NAMED]:
+        if x < 0.01 or any(abs(x - a) < 0.12 * reach and abs(y - b) < 0.035 * top for a, b in taken):
+            continue  # its name would lie on another one
+        taken.append((x, y))
+        ax.annotate(effect.key, (x, y), (6, 0), textcoords="offset points", va="center", fontsize=9)
+    told = ", ".join(f"{effect.key} {effect.mean_absolute:.2f} +- {effect.deviation:.2f}" for effect in effects[:4])
+    return style.finish(
+        ax,
+        f"Screening of {found.program} on {found.gpu}: {found.runs} runs",
+        f"Morris screening of {found.program} on {found.gpu} over {len(effects)} parameters in {found.runs} runs; mu* "
+        f"and sigma of the strongest: {told}.",
+        x="mean of absolute effects on log time (mu*)", y="deviation of effects (sigma)", grid="both",
+    )  # fmt: skip
+
+
+@style.styled
+def tornado(found: Sensitivity, ax: Axes | None = None, *, most: int = 15) -> Axes:
+    """The keys of `gpusim.explore.one_at_a_time` that move the time most, the strongest on top.
+
+    A bar goes from the program's time at the worse value of a key to that at the better one; the values stand at its
+    ends. Keys that do not move the time by 0.1 % are left out. `ax.containers` are the bars of the better values and
+    those of the worse ones.
+
+    Raises ValueError where nothing moves the time, or for what `morris` found.
+    """
+    if found.screenings:
+        raise ValueError("a tornado is drawn of one_at_a_time; plot.morris draws a screening")
+    rows: list[tuple[Effect, float, float]] = [(effect, *_ends(effect, found.time_us)) for effect in found.effects]
+    rows = [row for row in rows if max(abs(row[1] - found.time_us), abs(row[2] - found.time_us)) > 1e-3 * found.time_us]
+    rows.sort(key=lambda row: -abs(row[1] - row[2]))
+    if not rows:
+        raise ValueError("no key moves the time, so there is nothing to draw")
+    rows = rows[:most]
+    ax = style.new_axes(ax, 1.4 + 0.32 * len(rows))
+    places = range(len(rows))
+    changes = [[100 * (time / found.time_us - 1) for time in row[1:]] for row in rows]
+    for column, colour, label in ((1, VERMILLION, "worse value"), (0, BLUE, "better value")):
+        ax.barh(places, [each[column] for each in changes], height=0.7, color=colour, label=label)
+    ax.set_yticks(list(places), [row[0].key for row in rows])
+    ax.invert_yaxis()
+    ax.axvline(0, color=GREY, linewidth=1)
+    reach = [each for pair in changes for each in pair]
+    room = 0.22 * (max(reach) - min(reach))
+    ax.set_xlim(min(*reach, 0) - room, max(*reach, 0) + room)
+    for place, (row, (better, worse)) in enumerate(zip(rows, changes, strict=True)):
+        _label(ax, place, row[0], better, worse)
+    told = ", ".join(f"{row[0].key} {change[0]:+.0f} %" for row, change in zip(rows[:4], changes, strict=False))
+    return style.finish(
+        ax,
+        f"Sensitivity of {found.program} on {found.gpu}",
+        f"Tornado chart of {found.program} on {found.gpu}, {found.time_us:.4g} us: {len(rows)} parameters move the "
+        f"time; at their better values {told}.",
+        x=f"change of the time, % of {found.time_us:.4g} us", grid="x", columns=2,
+        legend=ax.containers[::-1],  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def _ends(effect: Effect, time_us: float) -> tuple[float, float]:
+    """Time at the better and at the worse value; that of the machine itself where a side was not tried."""
+    low, high = (time_us if each is None else each for each in (effect.low_us, effect.high_us))
+    return (high, low) if effect.better == "larger" else (low, high)
+
+
+def _label(ax: Axes, place: int, effect: Effect, better: float, worse: float) -> None:
+    """The values tried, at the ends of a bar."""
+    values = (effect.high, effect.low) if effect.better == "larger" else (effect.low, effect.high)
+    ends = sorted(((better, values[0]), (worse, values[1])), key=lambda end: end[0])
+    if ends[0][0] > 0 or ends[1][0] < 0:  # both on one side: only the outer one has room
+        ends = [max(ends, key=lambda end: abs(end[0]))]
+    for change, value in ends:
+        left = change < 0 or (change == 0 and ends[-1][0] > 0 and len(ends) > 1 and change == ends[0][0])
+        if value is not None and change:
+            ax.annotate(
+                f"{value:,.6g}", (change, place), (-4 if left else 4, 0), textcoords="offset points",
+                ha="right" if left else "left", va="center", fontsize=9,
+            )  # fmt: skip

@@ -1,0 +1,220 @@
+"""Tables of sweeps: a value over two axes as coloured cells, and time against one axis as curves.
+
+Rows are a pandas DataFrame, or any sequence of mappings with the same names.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from gpusim.plot import style
+from gpusim.plot.colours import GREY, LIGHT, LINE_COLOURS, MARKERS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Rows = Any
+"""A `pandas.DataFrame`, or an iterable of {column: value}."""
+_UNITS = {
+    "cycles": "SM clock cycles", "time_us": "µs", "bound_us": "µs", "warp_instructions": "warp instructions",
+    "seconds": "s", "l2.bytes": "bytes",
+}  # fmt: skip
+_SUFFIXES = {
+    "_cycles": "SM clock cycles", "_bytes": "bytes", "_gb_s": "GB/s", "_mhz": "MHz", "_us": "µs", "_mm2": "mm²",
+    "_w": "W",
+}  # fmt: skip
+_RESULTS = frozenset(("key", "gpu", "seconds", "error", "bound_by", "warp_instructions", "cycles", "time_us"))
+_BOUNDS = {"time_us": "bound_us", "cycles": "bound_cycles"}
+# Made for all kinds of colour vision: Nuñez, Anderton, Renslow, PLoS ONE 13(7), 2018.
+_MAP = "cividis"
+_MOST_CELLS = 180  # with their numbers in them
+
+
+@style.styled
+def heat_map(rows: Rows, x: str, y: str, value: str = "time_us", ax: Axes | None = None) -> Axes:
+    """A column of a sweep's table over two others, as coloured cells with their numbers.
+
+    rows: a DataFrame of `gpusim sweep`, or mappings with its columns; one row for each pair of x and y. A pair without
+    a row, or whose row has an error, is a grey cell. The colours are on a logarithmic scale if the values span more
+    than a factor of ten. `ax.images[0]` holds the values, [y, x], both ascending; masked where there is none.
+
+    Raises ValueError for no rows, a column that is not there, or several rows for a cell.
+
+    >>> from gpusim import plot
+    >>> rows = [{"sm.count": n, "l2.bytes": m << 20, "time_us": 64 / n + m} for n in (2, 4) for m in (1, 2)]
+    >>> plot.heat_map(rows, "sm.count", "l2.bytes").images[0].get_array().tolist()
+    [[33.0, 17.0], [34.0, 18.0]]
+    """
+    from matplotlib.colors import LogNorm, Normalize
+
+    found = records(rows)
+    _check_columns(found, x, y, value)
+    _check_single(found, x, y)
+    found = [row for row in found if not (_missing(row.get(x)) or _missing(row.get(y)))]
+    across, down = (sorted({row[name] for row in found}) for name in (x, y))
+    cells = np.ma.masked_all((len(down), len(across)))
+    for row in found:
+        if not _missing(row.get(value)):
+            cells[down.index(row[y]), across.index(row[x])] = row[value]
+    if cells.mask.all():
+        raise ValueError(f"no row has a value of {value}")
+    least, most = float(cells.min()), float(cells.max())
+    norm = LogNorm(least, most) if least > 0 and most > 10 * least else Normalize(least, most)
+    ax = style.new_axes(ax, min(max(0.5 * len(down) + 1.8, 3.2), 9))
+    ax.set_facecolor(LIGHT)
+    image = ax.imshow(cells, cmap=_MAP, norm=norm, aspect="auto", origin="lower", interpolation="nearest")
+    ax.set_xticks(range(len(across)), [short(each) for each in across])
+    ax.set_yticks(range(len(down)), [short(each) for each in down])
+    if cells.size <= _MOST_CELLS:
+        for (j, k), number in np.ndenumerate(cells):
+            if not cells.mask[j, k]:
+                red, green, blue, _ = image.cmap(norm(number))
+                colour = f"#{round(255 * red):02X}{round(255 * green):02X}{round(255 * blue):02X}"
+                ax.text(k, j, short(float(number)), ha="center", va="center", fontsize=9, color=style.text_on(colour))
+    ax.figure.colorbar(image, ax=ax, label=label(value))
+    names = sorted({str(row["program"]) for row in found if "program" in row})
+    best = np.unravel_index(int(np.ma.argmin(cells)), cells.shape)
+    where = f"{x} = {short(across[best[1]])}, {y} = {short(down[best[0]])}"
+    return style.finish(
+        ax,
+        f"{', '.join(names[:3]) or value}: least {short(least)} at {where}",
+        f"Heat map of {label(value)} of {', '.join(names) or 'a sweep'} over {len(across)} values of {x} from "
+        f"{short(across[0])} to {short(across[-1])} and {len(down)} of {y} from {short(down[0])} to {short(down[-1])}: "
+        f"from {short(least)} at {where} to {short(most)}; {int(cells.mask.sum())} cells without a value.",
+        x=label(x), y=label(y),
+    )  # fmt: skip
+
+
+@style.styled
+def scaling_curves(
+    rows: Rows, x: str, value: str = "time_us", ax: Axes | None = None, *, by: str = "program"
+) -> Axes:
+    """Time against one axis of a sweep on logarithmic axes, a line for each value of `by`.
+
+    rows: a DataFrame of `gpusim sweep`, or mappings with its columns; one row for each pair of x and `by`.
+    value: 'time_us' or 'cycles', whose bound is then a dotted line of the same colour where rows have one; or another
+    column. The thin dashed line through a curve's first point falls as 1/x: where a curve leaves it, more of x is no
+    longer what the program needs. `ax.lines` with labels that do not begin with '_' are the curves.
+
+    Raises ValueError for no rows, a column that is not there, several rows for a point, or what is not above zero.
+
+    >>> from gpusim import plot
+    >>> rows = [{"program": "copy", "sm.count": n, "time_us": max(64 / n, 8)} for n in (2, 4, 8, 16)]
+    >>> plot.scaling_curves(rows, "sm.count").lines[0].get_ydata().tolist()
+    [32.0, 16.0, 8.0, 8.0]
+    """
+    found = [row for row in records(rows) if not _missing(row.get(value)) and not _missing(row.get(x))]
+    _check_columns(found, x, value)
+    _check_single(found, x, by)
+    for row in found:
+        if not (row[x] > 0 and row[value] > 0):
+            raise ValueError(f"{x} = {row[x]}, {value} = {row[value]}: a logarithmic axis needs values above zero")
+    names = list(dict.fromkeys(str(row.get(by, value)) for row in found))
+    ax = style.new_axes(ax, 5.2)
+    bound = _BOUNDS.get(value, "")
+    words = []
+    for k, name in enumerate(names):
+        mine = sorted((row for row in found if str(row.get(by, value)) == name), key=lambda row: row[x])
+        colour, marker = LINE_COLOURS[k % len(LINE_COLOURS)], MARKERS[k % len(MARKERS)]
+        at, times = [row[x] for row in mine], [row[value] for row in mine]
+        ax.plot(at, times, color=colour, marker=marker, markersize=6, linewidth=1.8, label=name, zorder=4)
+        least = [(row[x], row[bound]) for row in mine if not _missing(row.get(bound))]
+        if least:
+            dotted = {"color": colour, "linestyle": ":", "linewidth": 1.8, "zorder": 3}
+            ax.plot(*zip(*least, strict=True), label=f"_bound of {name}", **dotted)
+        ideal = [times[0] * at[0] / each for each in at]
+        ax.plot(at, ideal, color=GREY, linestyle="--", linewidth=0.8, label=f"_ideal of {name}", zorder=2)
+        words.append(f"{name} from {short(times[0])} to {short(times[-1])}, {times[0] / times[-1]:.2f} times faster")
+    ax.set(xscale="log", yscale="log")
+    _ticks(ax, sorted({row[x] for row in found}))
+    lowest = min(min(row[value], row.get(bound) or row[value]) for row in found)
+    ax.set_ylim(0.8 * lowest, 1.25 * max(row[value] for row in found))
+    ends = " to ".join(short(end(row[x] for row in found)) for end in (min, max))
+    handles: list[Any] = [*style.named(ax.lines), _sample("--", 0.8, "ideal, as 1/x")]
+    if any(str(line.get_label()).startswith("_bound") for line in ax.lines):
+        handles.append(_sample(":", 1.8, "bound: no run takes less"))
+    return style.finish(
+        ax,
+        f"{label(value).partition(',')[0]} against {x}, {ends}",
+        f"{label(value)} against {x} from {ends}: {'; '.join(words)}.",
+        x=label(x), y=label(value), grid="both", legend=handles, columns=4,
+    )  # fmt: skip
+
+
+def _sample(linestyle: Literal["--", ":"], width: float, text: str) -> Any:
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], color=GREY, linestyle=linestyle, linewidth=width, label=text)
+
+
+def _ticks(ax: Axes, values: list[Any]) -> None:
+    """The values that were tried as ticks, as many as there is room for; 1, 2 and 5 of each decade up the side."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    shown = values[:: max(-(-len(values) // 12), 1)]
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.set_xticks(shown, [short(each) for each in shown])
+    ax.yaxis.set_major_locator(LogLocator(10, (1, 2, 5)))
+    ax.yaxis.set_major_formatter(lambda value, _: short(value))
+    ax.yaxis.set_minor_locator(NullLocator())
+
+
+def records(rows: Rows) -> list[dict[str, Any]]:
+    """The rows that have no error, as dictionaries, with `bound_us` where there is a bound. Raises ValueError if none
+    is left."""
+    listed: Iterable[Mapping[str, Any]] = rows.to_dict("records") if hasattr(rows, "to_dict") else rows
+    found = [dict(row) for row in listed if not isinstance(row.get("error"), str)]
+    if not found:
+        raise ValueError("no rows to draw: none, or all with an error")
+    for row in found:
+        if not _missing(row.get("bound_cycles")) and row.get("cycles") and row.get("time_us"):
+            row.setdefault("bound_us", row["bound_cycles"] * row["time_us"] / row["cycles"])
+    return found
+
+
+def _missing(value: Any) -> bool:
+    """Whether a table has nothing there: None or not a number."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _check_columns(rows: Sequence[Mapping[str, Any]], *names: str) -> None:
+    """Raise ValueError, naming the columns there are, for one that no row has."""
+    there = sorted({name for row in rows for name in row})
+    for name in names:
+        if name not in there:
+            raise ValueError(f"no column {name!r}; there are {', '.join(there)}")
+
+
+def _check_single(rows: Sequence[Mapping[str, Any]], *axes: str) -> None:
+    """Raise ValueError if two rows agree in `axes`, naming a column that tells them apart."""
+    seen: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    for row in rows:
+        place = tuple(row.get(axis) for axis in axes)
+        other = seen.setdefault(place, row)
+        if other is not row:
+            differing = [name for name in row if row[name] != other.get(name) and name not in (*axes, *_RESULTS)]
+            inputs = [name for name in differing if "." in name or name in ("program", "size", "seed")]
+            where = ", ".join(f"{axis} = {value}" for axis, value in zip(axes, place, strict=True))
+            by = (inputs or differing or ["key"])[0]
+            raise ValueError(f"two rows for {where}: choose rows by {by} first")
+
+
+def label(name: str) -> str:
+    """A column's name with its unit."""
+    unit = _UNITS.get(name) or next((unit for suffix, unit in _SUFFIXES.items() if name.endswith(suffix)), None)
+    shown = {"time_us": "time", "bound_us": "bound", "cycles": "time"}.get(name, name)
+    return f"{shown}, {unit}" if unit else shown
+
+
+def short(value: Any) -> str:
+    """A value for a tick or a cell: three digits, powers of two in binary units."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return str(value)
+    for factor, unit in ((1 << 30, " Gi"), (1 << 20, " Mi"), (1 << 10, " Ki")):
+        if value >= 8 * factor and value % factor == 0:
+            return f"{value // factor:,.0f}{unit}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
