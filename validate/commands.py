@@ -25,19 +25,17 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser], choose_p
     _choose_split(compare)
     _choose_machine(compare)
     _choose_pace(compare)
-    _choose_own_kernel(compare)
     compare.add_argument("--full", action="store_true", help="also how counters and stall reasons compare")
     compare.add_argument("--json", action="store_true", help="everything as JSON; the table goes to standard error")
 
     summary = "score a comparison that has been made; status 1 if an exact counter differs or a point is missing"
-    scoring = command(commands, "score", _score, summary, "journal.jsonl --html score.html --plots plots")
+    scoring = command(commands, "score", _score, summary, "journal.jsonl --plots plots")
     scoring.add_argument("file", type=Path, metavar="FILE", help="journal of compare --resume, or what --json printed")
     choose_points(scoring)
     _choose_split(scoring)
     scoring.add_argument("--points", action="store_true", help="also the table of points")
     scoring.add_argument("--full", action="store_true", help="also every modelled counter by itself")
     scoring.add_argument("--json", action="store_true", help="everything as JSON instead")
-    scoring.add_argument("--html", type=Path, metavar="FILE", help="write a page with everything")
     scoring.add_argument("--plots", type=Path, metavar="DIR", help="write the pictures as SVG and PNG")
     scoring.add_argument(
         "--accept", action="store_true", help="from now on the tests hold the model to this score (all points needed)"
@@ -46,16 +44,6 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser], choose_p
     scoring.add_argument(
         "--docs", action="store_true", help="renew docs/accuracy.md and its pictures (all points needed)"
     )
-
-    summary = "what each mechanism of the model is worth: the errors without it; status 1 if a point fails"
-    ablate = command(commands, "ablate", _ablate, summary, "--mechanism dram-rows l2-near-copies --resume ablate.jsonl")
-    choose_points(ablate, "small")
-    _choose_split(ablate, "train")
-    ablate.add_argument("--mechanism", nargs="*", default=(), metavar="NAME", help="which ones (default: all)")
-    ablate.add_argument("--list", action="store_true", help="print the mechanisms and what they change, and stop")
-    _choose_machine(ablate)
-    _choose_pace(ablate)
-    ablate.add_argument("--docs", action="store_true", help="put the tables into docs/validation.md")
 
 
 def _choose_split(command: argparse.ArgumentParser, default: str = "all") -> None:
@@ -90,54 +78,7 @@ def _choose_pace(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _choose_own_kernel(command: argparse.ArgumentParser) -> None:
-    own = command.add_argument_group(
-        "a profile of your own",
-        "One launch instead of the recorded points: what `ncu --csv --page raw` printed of it, beside its simulation.",
-    )
-    own.add_argument("--ncu", type=Path, metavar="CSV", help="the export; grid and block are taken from it")
-    own.add_argument(
-        *("--program", "--cubin"),
-        metavar="PROGRAM",
-        help="what ran: a bundled VARIANT[@SIZE], FILE.py:KERNEL, or a .cubin, .ptx or .cu file",
-    )
-    own.add_argument("--kernel", default="", metavar="TEXT", help="part of the kernel's name, if there are several")
-    for name, meaning in (
-        ("grid", "of the launches meant, if there are several"),
-        ("block", "of the launches meant, if there are several"),
-        ("args", "the kernel's arguments, as gpusim run takes them"),
-        ("signature", "Numba types of the arguments"),
-        ("entry", "kernel of a file that holds several"),
-        ("abi", "how the file's kernel takes arguments: numba or c"),
-    ):
-        own.add_argument(f"--{name}", metavar=name.upper(), help=meaning)
-    own.add_argument("--shared-bytes", type=int, metavar="N", help="dynamic shared memory (default: the export's)")
-    own.add_argument("--seed", type=int, default=0, metavar="N", help="seed of random inputs (default: 0)")
-
-
-def _compare_own(options: argparse.Namespace) -> int:
-    """The comparison with an export."""
-    from gpusim.cli import UserError
-    from gpusim.errors import SimulationError
-    from isa.errors import IsaError
-    from validate import export, own_launch
-
-    if options.program is None:
-        print("validate: error: --ncu needs --program or --cubin: what ran", file=sys.stderr)
-        return EXIT_USAGE
-    try:
-        found, metrics = own_launch.simulate(options)
-    except (UserError, export.ExportError, SimulationError, IsaError) as error:
-        print(f"validate: error: {error}", file=sys.stderr)
-        return EXIT_USAGE
-    rows = export.lines(found, metrics)
-    print(json.dumps(export.document(found, rows), indent=1) if options.json else export.text(found, rows))
-    return EXIT_WRONG if any(row.differs for row in rows) else EXIT_OK
-
-
 def _compare(options: argparse.Namespace) -> int:
-    if options.ncu is not None:
-        return _compare_own(options)
     from validate import comparing, score
     from validate.pool import Task
     from validate.scoring import text
@@ -216,11 +157,6 @@ def _write(rows: Sequence[Any], options: argparse.Namespace) -> bool:
 
         for path in plots.write(rows, options.plots):
             print(f"wrote {path}", file=sys.stderr)
-    if options.html:
-        from validate.scoring import page
-
-        options.html.write_text(page.page(rows), "utf-8")
-        print(f"wrote {options.html}", file=sys.stderr)
     return _renew(rows, options) if options.accept or options.docs else True
 
 
@@ -251,46 +187,3 @@ def _renew(rows: Sequence[Any], options: argparse.Namespace) -> bool:
             return False
         print("\n".join(f"wrote {path}" for path in written), file=sys.stderr)
     return True
-
-
-def _ablate(options: argparse.Namespace) -> int:
-    from validate import ablate, comparing, mechanisms
-    from validate.replay import Failure
-
-    try:
-        chosen = mechanisms.choose(options.mechanism)
-    except KeyError as error:
-        print(f"validate: error: {error.args[0]}", file=sys.stderr)
-        return EXIT_USAGE
-    if options.list:
-        print("\n".join(f"{each.name}: {each.meaning} ({', '.join(each.overrides)})" for each in chosen))
-        return EXIT_OK
-    points = _points(options)
-    if not points:
-        print(f"validate: error: none of these points is in {options.split}", file=sys.stderr)
-        return EXIT_USAGE
-    tasks = ablate.tasks(points, chosen, options.gpu, options.baseline, options.set)
-    rows = _guarded(
-        lambda: comparing.compare(tasks, journal=options.resume, jobs=options.jobs, threads=options.threads), options
-    )
-    if isinstance(rows, int):
-        return rows
-    by_change: dict[tuple[str, ...], list[Any]] = {}
-    for task, row in zip(tasks, rows, strict=True):
-        by_change.setdefault(task.overrides, []).append(row)
-    try:
-        table = ablate.text(ablate.effects(chosen, by_change, options.set))
-    except ValueError as error:
-        print(f"validate: error: {error}", file=sys.stderr)
-        return EXIT_WRONG
-    print(table)
-    if options.docs:
-        from validate.scoring import documents
-
-        mark = "ablation" if options.size == "small" else f"ablation-{options.size}"
-        try:
-            print(f"wrote {documents.put('validation.md', mark, table)}", file=sys.stderr)
-        except documents.DocumentError as error:
-            print(f"validate: error: {error}", file=sys.stderr)
-            return EXIT_WRONG
-    return EXIT_WRONG if any(isinstance(row, Failure) for row in rows) else EXIT_OK

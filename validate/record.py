@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from gpusim.results.profile import ProfileError
 from validate import ncu
 from validate.metrics import CYCLES, RECORDED
 from validate.points import Point, select
@@ -147,7 +148,7 @@ def _record_counters(
         try:
             done = ncu.profile(line, metrics, timeout_s=seconds)
             labels = json.loads(out.read_text())["rows"]
-        except (ncu.NcuError, OSError) as error:
+        except (ProfileError, OSError) as error:
             output = getattr(error, "output", "")
             document["failures"][family] = f"{error}\n{output[-6000:]}"
             note(f"{family} failed: {error}\n{output[-1500:]}")

@@ -1,10 +1,9 @@
-"""Scores of counters and stall reasons, what was accepted, pictures, the page and the documents."""
+"""Scores of counters and stall reasons, what was accepted, pictures and the documents."""
 
 from __future__ import annotations
 
 import json
 import re
-from html.parser import HTMLParser
 
 import pytest
 
@@ -13,7 +12,7 @@ from validate import score
 from validate.baseline import Spread
 from validate.points import Point, select
 from validate.replay import Comparison, Failure, Pair
-from validate.scoring import accepted, counters, documents, page, plots, stalls, text
+from validate.scoring import accepted, counters, documents, plots, stalls, text
 from validate.scoring.statistics import log_correlation, percentile
 
 TRAIN, JUDGE = "reduction/shuffle", "scan/warp"
@@ -115,46 +114,6 @@ def test_every_picture_is_drawn_and_is_the_same_each_time(tmp_path):
     assert "measured, GPC cycles" in cycles and "predicted, GPC cycles" in cycles and "±20%" in cycles
     with pytest.raises(ValueError, match="nothing to draw"):
         plots.image(plots.scatter, ROWS[-1:])
-
-
-class Page(HTMLParser):
-    """Checks that a page is well formed and gathers what it refers to and holds."""
-
-    VOID = frozenset(("meta", "input", "img", "br"))
-
-    def __init__(self, content):
-        super().__init__()
-        self.open, self.tags, self.links, self.data = [], [], [], {}
-        self.feed(content)
-        assert self.open == []
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append((tag, dict(attributes)))
-        self.links += [value for name, value in attributes if name in ("src", "href")]
-        if tag not in self.VOID:
-            self.open.append((tag, dict(attributes).get("id")))
-
-    def handle_endtag(self, tag):
-        assert self.open.pop()[0] == tag
-
-    def handle_data(self, data):
-        if self.open and self.open[-1][1]:
-            self.data[self.open[-1][1]] = data
-
-
-def test_the_page_needs_nothing_else_and_holds_every_point():
-    found = Page(page.page(ROWS))
-    assert found.links and all(link.startswith("data:image/svg+xml;base64,") for link in found.links)
-    rows = [attributes for tag, attributes in found.tags if tag == "tr" and "data-point" in attributes]
-    assert [each["data-point"] for each in rows] == [str(each.point) for each in ROWS]
-    details = json.loads(found.data["details"])
-    assert details[f"{JUDGE}@2"] == {"failure": "<too> large & wrong"}
-    one = details[f"{TRAIN}@2"]
-    assert [SECTORS, "sector", 5000, 9100, None] in one["modelled"] and ["x", "", 1, 1, True] in one["exact"]
-    assert one["stalls"] == [["wait", 50, 75], ["selected", 50, 25]]
-    assert "{{" not in page.page(ROWS)
-    with pytest.raises(ValueError, match="nothing to draw"):
-        page.page(ROWS[-1:])
 
 
 def entries(rows=ROWS[:3]):

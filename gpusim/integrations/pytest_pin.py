@@ -14,7 +14,7 @@ import pytest
 
 if TYPE_CHECKING:
     import gpusim
-    from validate.pin import Check
+    from gpusim.integrations.pin import Check
 
 FOLDER = "gpusim_pins"
 """Folder for recorded predictions, beside the test file."""
@@ -73,8 +73,8 @@ class Pin:
             kernel_name: part of the kernel's name, where an export holds several of the same size.
         """
         import gpusim
+        from gpusim.integrations import pin
         from gpusim.launch import Launch
-        from validate import pin
 
         result = gpusim.simulate(kernel, grid, block, args, gpu, **options)
         share = 0.0 if tolerance is None and measured is None else tolerance
