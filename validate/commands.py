@@ -23,8 +23,16 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser], choose_p
     compare = command(commands, "compare", _compare, summary, "--only reduction --size large --resume journal.jsonl")
     choose_points(compare)
     _choose_split(compare)
-    _choose_machine(compare)
-    _choose_pace(compare)
+    compare.add_argument("--gpu", default="h200", help="configuration to simulate (default: %(default)s)")
+    compare.add_argument("--baseline", default="h200", help="GPU to compare with (default: %(default)s)")
+    compare.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change the configuration")
+    compare.add_argument(
+        "--resume", type=Path, metavar="FILE", help="journal: write every point down, and go on where it stops"
+    )
+    compare.add_argument("--jobs", type=int, metavar="N", help="points at a time (default: one per core)")
+    compare.add_argument(
+        "--threads", type=int, metavar="N", help="host threads of each (default: the cores, shared out)"
+    )
     compare.add_argument("--full", action="store_true", help="also how counters and stall reasons compare")
     compare.add_argument("--json", action="store_true", help="everything as JSON; the table goes to standard error")
 
@@ -46,11 +54,11 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser], choose_p
     )
 
 
-def _choose_split(command: argparse.ArgumentParser, default: str = "all") -> None:
+def _choose_split(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--split",
         choices=("train", "judge", "all"),
-        default=default,
+        default="all",
         help="families that may be looked at while modelling, those that judge, or all (default: %(default)s)",
     )
 
@@ -62,44 +70,32 @@ def _points(options: argparse.Namespace) -> list[Point]:
     return [point for point in select(options.only, options.size) if options.split in (point.split, "all")]
 
 
-def _choose_machine(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--gpu", default="h200", help="configuration to simulate (default: %(default)s)")
-    command.add_argument("--baseline", default="h200", help="GPU to compare with (default: %(default)s)")
-    command.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change the configuration")
-
-
-def _choose_pace(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--resume", type=Path, metavar="FILE", help="journal: write every point down, and go on where it stops"
-    )
-    command.add_argument("--jobs", type=int, metavar="N", help="points at a time (default: one per core)")
-    command.add_argument(
-        "--threads", type=int, metavar="N", help="host threads of each (default: the cores, shared out)"
-    )
-
-
 def _compare(options: argparse.Namespace) -> int:
+    from gpusim.explore.journal import JournalError
     from validate import comparing, score
-    from validate.pool import Task
     from validate.scoring import text
 
     # The table grows as points are done; with --json it is progress, and goes to where progress goes.
     out = sys.stderr if options.json else sys.stdout
-    changes = tuple(options.set)
-    tasks = [Task(point, options.gpu, options.baseline, changes) for point in _points(options)]
-    rows = _guarded(
-        lambda: comparing.compare(
-            tasks,
+    try:
+        rows = comparing.compare(
+            _points(options),
+            gpu=options.gpu,
+            baseline_of=options.baseline,
+            overrides=options.set,
             journal=options.resume,
             jobs=options.jobs,
             threads=options.threads,
             head=lambda: print(score.TIMED_HEAD, file=out, flush=True),
-            say=lambda _, row: print(score.timed_line(row), file=out, flush=True),
-        ),
-        options,
-    )
-    if isinstance(rows, int):
-        return rows
+            say=lambda row: print(score.timed_line(row), file=out, flush=True),
+        )
+    except (JournalError, ConfigError) as error:
+        print(f"validate: error: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    except KeyboardInterrupt:
+        resume = f"; the same command goes on from {options.resume}" if options.resume else ""
+        print(f"\ninterrupted{resume}", file=sys.stderr)
+        return EXIT_INTERRUPTED
     print(score.summary_text(rows), file=out)
     if options.full:
         print(f"\n{text.report(rows, full=True)}", file=out)
@@ -108,34 +104,19 @@ def _compare(options: argparse.Namespace) -> int:
     return EXIT_OK if score.ok(rows) else EXIT_WRONG
 
 
-def _guarded(work: Callable[[], Any], options: argparse.Namespace) -> Any:
-    """What the work gives; an exit status, with what is wrong on standard error, where it cannot be done."""
-    from validate.journal import JournalError
-
-    try:
-        return work()
-    except (JournalError, ConfigError) as error:
-        print(f"validate: error: {error}", file=sys.stderr)
-        return EXIT_USAGE
-    except KeyboardInterrupt:
-        resume = f"; the same command goes on from {options.resume}" if options.resume else ""
-        print(f"\ninterrupted{resume}", file=sys.stderr)
-        return EXIT_INTERRUPTED
-
-
 def _score(options: argparse.Namespace) -> int:
+    from gpusim.explore.journal import JournalError
     from validate import journal, score
     from validate.scoring import text
 
     try:
-        found = {row.point: row for row in journal.rows_of(options.file)}
-        note = journal.note_of(options.file)
-    except journal.JournalError as error:
+        found, note = journal.rows_of(options.file)
+    except JournalError as error:
         print(f"validate: error: {error}", file=sys.stderr)
         return EXIT_USAGE
     if note:
         print(f"validate: note: {note}", file=sys.stderr)
-    rows = score.complete(found, _points(options))
+    rows = score.complete({row.point: row for row in found}, _points(options))
     if options.json:
         print(json.dumps(score.document(rows), indent=1))
     else:

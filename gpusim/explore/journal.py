@@ -25,9 +25,7 @@ from gpusim.explore.point import Point
 
 FORMAT = 1
 _SYNC_S = 1.0
-_SOURCES = (("isa", "**/*.py"), ("gpusim", "*.py"), ("gpusim/config", "*"), ("gpusim/engine", "*.py"),
-            ("gpusim/bound", "*.py"), ("gpusim/explore", "evaluate.py"), ("gpusim/explore", "cost.py"),
-            ("gpusim/explore", "technology.py"), ("programs", "**/*.py"))  # fmt: skip
+_SOURCES = (("isa", "**/*.py"), ("gpusim", "**/*.py"), ("gpusim/config", "*.toml"), ("programs", "**/*.py"))
 """What rows depend on, as (folder, files in it)."""
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from validate import ncu
 
+
 def test_complaints_names_only_requested_metrics_in_errors():
     output = "==PROF== a.sum is fine\n==ERROR== Failed to find metric b__x.sum.\n==WARNING== unknown: 'c'\n"
     assert ncu.complaints(output, ["a.sum", "b__x.sum", "c", "b"]) == ["b__x.sum", "c"]
