@@ -77,6 +77,19 @@ def test_outputs_and_counters_equal_the_hardware(first):
     assert len(messages) == 1, "\n".join(messages)
 
 
+def test_an_archive_reads_back(tmp_path):
+    """As `record collect` writes it, which keeps the ordinary kernels."""
+    kept = [*ORDINARY[:2], GENERATED[0]]
+    names = list(next(each.counters for each in kept if each.counters))
+    archive.save(tmp_path / "x.zip", PROVENANCE, names, [(archive.entry_of(each), each.program()) for each in kept])
+    provenance, found = archive.load(tmp_path / "x.zip")
+    assert provenance == PROVENANCE
+    for each, before in zip(found, kept, strict=True):
+        assert archive.entry_of(each) == archive.entry_of(before)
+        assert each.program().code_sha256 == each.code_sha256
+        assert replay.replay(each, "tiny") == replay.replay(before, "tiny")
+
+
 def test_known_differences_are_still_there():
     """Whoever closes the gap takes the kernels out of differs.json."""
     assert {name for name in DIFFERING if replay.replay(BY_NAME[name])} == set(DIFFERING)

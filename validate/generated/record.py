@@ -6,6 +6,7 @@
 
 Kernels of `NUMBA_SEEDS` are compiled one by one, those of `CUDA_SEEDS` twenty to a cubin; the few that Numba refuses
 are left out. Outputs come from a plain launch, counters from one launch under ncu, some hundred launches to a process.
+The ordinary kernels of the archive, small ones of the kind that people write, stay in it as they were recorded.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from validate.generated.tree import Kernel
+
 NUMBA_SEEDS = range(260)
 CUDA_SEEDS = range(1000, 2020)
 PER_CUBIN = 20
@@ -34,46 +37,32 @@ def build(folder: Path) -> None:
     from isa import CompileError, compile_cuda, compile_kernel
     from validate.generated import build as grow
     from validate.generated import emit, emit_cuda, reference
-    from validate.ordinary import CASES
 
     launches: dict[str, dict[str, Any]] = {}
 
-    def add(name: str, launch: Any, values: tuple[Any, ...], **more: Any) -> None:
-        tree = launch.to_text().replace(", ", ",") if hasattr(launch, "to_text") else ""
-        dims = {each: _three(getattr(launch, each)) for each in ("grid", "block")}
-        close = getattr(launch, "close", False)
+    def add(name: str, kernel: Kernel, values: tuple[Any, ...], **more: Any) -> None:
         launches[name] = {
-            **dims,
-            **more,
-            "shared_bytes": launch.shared_bytes,
-            "tree": tree,
-            "close": close,
+            "grid": kernel.grid,
+            "block": kernel.block,
+            "shared_bytes": kernel.shared_bytes,
+            "tree": kernel.to_text().replace(", ", ","),
             "args": values,
+            **more,
         }
 
-    def add_numba(name: str, function: Any, launch: Any, values: tuple[Any, ...]) -> None:
-        program = compile_kernel(function, infer_signature(values))
-        (folder / f"{name}.cubin").write_bytes(program.cubin)
-        parameters = [(each.index, each.offset, each.size) for each in program.parameters]
-        add(
-            name,
-            launch,
-            values,
-            file=f"{name}.cubin",
-            symbol=program.symbol,
-            abi="numba",
-            parameters=parameters,
-        )
-
-    for case in CASES:
-        add_numba(case.name, case.kernel, case, case.arguments())
     for seed in NUMBA_SEEDS:
         kernel = grow.kernel(Random(seed))
         values = tuple(reference.arguments(kernel.total, seed).values())
+        name = f"numba{seed}"
         try:
-            add_numba(f"numba{seed}", emit.function(kernel), kernel, values)
+            program = compile_kernel(emit.function(kernel), infer_signature(values))
         except CompileError as error:
-            print(f"numba{seed} is left out: {error}")
+            print(f"{name} is left out: {error}")
+            continue
+        (folder / f"{name}.cubin").write_bytes(program.cubin)
+        parameters = [(each.index, each.offset, each.size) for each in program.parameters]
+        more = {"file": f"{name}.cubin", "symbol": program.symbol, "abi": "numba", "parameters": parameters}
+        add(name, kernel, values, **more)
     for first in CUDA_SEEDS[::PER_CUBIN]:
         kernels = {seed: grow.kernel(Random(seed)) for seed in range(first, first + PER_CUBIN)}
         text = emit_cuda.PRELUDE + "".join(
@@ -146,13 +135,14 @@ def collect(folder: Path) -> None:
     counted = json.loads((folder / "counters.json").read_text())
     with gzip.open(folder / "outputs.pkl.gz") as stream:
         outputs = pickle.load(stream)
-    rows = []
+    rows = [(archive.entry_of(each), each.program()) for each in archive.load()[1] if not each.tree]
     for name, each in _launches(folder).items():
         program = program_from_cubin((folder / each["file"]).read_bytes(), each["symbol"], abi=each["abi"])
-        row = {key: each[key] for key in ("grid", "block", "shared_bytes", "tree", "close")}
+        row = {key: each[key] for key in ("grid", "block", "shared_bytes", "tree")}
         row |= {
             "name": name,
-            "values": [] if each["tree"] else [archive.describe(value) for value in each["args"]],
+            "close": False,
+            "values": [],
             "code_sha256": program.code_sha256,
             "outputs": [archive.digest(array) for array in outputs[name]],
             "counters": [int(value) for value in counted["counters"].get(name, ())],
@@ -165,10 +155,6 @@ def collect(folder: Path) -> None:
 def _launches(folder: Path) -> dict[str, dict[str, Any]]:
     with gzip.open(folder / LAUNCHES) as stream:
         return dict(pickle.load(stream))
-
-
-def _three(value: int | tuple[int, ...]) -> tuple[int, ...]:
-    return (*((value,) if isinstance(value, int) else value), 1, 1)[:3]
 
 
 if __name__ == "__main__":

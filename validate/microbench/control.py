@@ -10,7 +10,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import after, block, clock, inline
-from validate.microbench.bench import Bench, Case, rows_of, span
+from validate.microbench.bench import Bench, Case, rows_case, span, waits
 
 _ROUNDS = 32
 
@@ -119,14 +119,11 @@ def _kernel(name: str, body: Callable[..., Any]) -> Callable[..., None]:
 
 
 def _case(cut: int, warps: int) -> Case:
-    def make() -> tuple[Any, ...]:
-        return np.array([3, 0.5], np.float32), np.int32(cut), np.int32(_ROUNDS), np.zeros(2 * warps, np.uint32)
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-        rows = rows_of(args, 2)
-        return {"a round": span(rows[:, 0], rows[:, 1]) / _ROUNDS}
-
-    return Case(f"cut={cut} warps={warps}", 1, 32 * warps, make, reduce)
+    return rows_case(
+        f"cut={cut} warps={warps}", 1, 32 * warps, (warps, 2),
+        lambda: (np.array([3, 0.5], np.float32), np.int32(cut), np.int32(_ROUNDS)),
+        lambda rows: {"a round": span(rows[:, 0], rows[:, 1]) / _ROUNDS},
+    )  # fmt: skip
 
 
 def _bench(name: str, asks: str, body: Callable[..., Any], cuts: tuple[int, ...], warps: tuple[int, ...]) -> Bench:
@@ -163,14 +160,9 @@ def _sync_kernel(name: str, many: Callable[..., Any]) -> Callable[..., None]:
 
 def _sync_bench(name: str, many: Callable[..., Any], count: int, opcode: str, warps: tuple[int, ...]) -> Bench:
     def case(number: int) -> Case:
-        def make() -> tuple[Any, ...]:
-            return (np.zeros(2 * number, np.uint32),)
-
-        def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-            rows = rows_of(args, 2)
-            return {"each": float(((rows[:, 1] - rows[:, 0]) % 2**32).mean()) / count}
-
-        return Case(f"warps={number}", 1, 32 * number, make, reduce)
+        return rows_case(
+            f"warps={number}", 1, 32 * number, (number, 2), tuple, lambda rows: {"each": float(waits(rows).mean()) / count}
+        )  # fmt: skip
 
     asks = f"What does each of {count} {opcode} in a row cost, by warps of the block?"
     return Bench(f"sync_{name}", asks, "cycles", _sync_kernel(name, many), tuple(map(case, warps)), slack=1)

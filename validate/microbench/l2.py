@@ -8,8 +8,8 @@ import numpy as np
 from numba import cuda
 
 from validate.microbench.asm import address, after, clock, clock_when, load_l2, shared_address, smid
-from validate.microbench.bench import ALONE, SMS, Bench, Case, blank, summary
-from validate.microbench.chase import LINE, MIB, STREAM, latency, latency_case, spread, stream_case, waits
+from validate.microbench.bench import ALONE, SMS, Bench, Case, blank, rows_case, summary, waits
+from validate.microbench.chase import LINE, MIB, STREAM, latency, latency_case, spread, stream_case
 
 GPC = (*(16 * k + j for k in range(4) for j in (0, 1)), *range(124, 132))
 """SMs that share a GPC with SM 0 on the H200 that was measured: those whose reads L2 sees once."""
@@ -99,39 +99,40 @@ def together(data, lines, chosen, arrived, want, zero, out):
 def _far_case(first: int, second: int) -> Case:
     offsets = spread(512, 16 * MIB)
 
-    def make() -> tuple[Any, ...]:
-        flag, out = np.zeros(1, np.int32), np.zeros(2 * offsets.size, np.uint32)
-        return blank(16 * MIB + LINE), offsets, np.uint32(0), np.uint32(first), np.uint32(second), flag, out
+    def inputs() -> tuple[Any, ...]:
+        numbers = np.uint32(0), np.uint32(first), np.uint32(second)
+        return blank(16 * MIB + LINE), offsets, *numbers, np.zeros(1, np.int32)
 
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-        return summary(waits(args))
-
-    return Case(f"sm={first} then sm={second}", SMS, 32, make, reduce, shared_bytes=ALONE, before="cold")
+    key, shape = f"sm={first} then sm={second}", (offsets.size, 2)
+    return rows_case(
+        key, SMS, 32, shape, inputs, lambda rows: summary(waits(rows)), shared_bytes=ALONE, before="cold"
+    )
 
 
 def _capacity_case(mib: int) -> Case:
     offsets = spread(512, mib * MIB)
 
-    def make() -> tuple[Any, ...]:
-        return blank(mib * MIB), offsets, np.uint32(0), np.uint32(0), np.zeros(2 * offsets.size, np.uint32)
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-        return summary(waits(args))
-
-    return Case(f"MiB={mib}", SMS, 1024, make, reduce, shared_bytes=ALONE, before="cold", slow=mib > 8)
+    return rows_case(
+        f"MiB={mib}", SMS, 1024, (offsets.size, 2),
+        lambda: (blank(mib * MIB), offsets, np.uint32(0), np.uint32(0)),
+        lambda rows: summary(waits(rows)),
+        shared_bytes=ALONE, before="cold", slow=mib > 8,
+    )  # fmt: skip
 
 
 def _together_case(key: str, sms: tuple[int, ...], lines: int, before: str) -> Case:
-    def make() -> tuple[Any, ...]:
+    def inputs() -> tuple[Any, ...]:
         chosen, arrived = np.zeros(SMS, np.int32), np.zeros(1, np.int32)
         chosen[list(sms)] = 1
         data = np.zeros(lines * LINE // 4, np.uint32)
-        return data, np.int64(lines), chosen, arrived, np.int32(len(sms)), np.uint32(0), np.zeros(SMS, np.uint32)
+        return data, np.int64(lines), chosen, arrived, np.int32(len(sms)), np.uint32(0)
 
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-        return {"cycles": float(args[-1][list(sms)].mean())}
+    def reduce(rows: np.ndarray) -> dict[str, float]:
+        return {"cycles": float(rows[list(sms), 0].mean())}
 
-    return Case(f"{key} {before}", SMS, 1024, make, reduce, shared_bytes=ALONE, before=before)
+    return rows_case(
+        f"{key} {before}", SMS, 1024, (SMS, 1), inputs, reduce, shared_bytes=ALONE, before=before
+    )
 
 
 BENCHES = (

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import after, clock, inline, shared_address
-from validate.microbench.bench import Bench, Case, rows_of, span
+from validate.microbench.bench import Bench, Case, rows_case, span
 
 _COUNT, _ROUNDS = 16, 16
 _WORDS = 1024
@@ -56,15 +55,12 @@ def _kernel(name: str, line: str) -> Callable[..., None]:
 
 
 def _case(stride: int, chosen: tuple[int, ...]) -> Case:
-    def make() -> tuple[Any, ...]:
-        mask = sum(1 << warp for warp in chosen)
-        return np.int32(stride), np.int32(mask), np.int32(_ROUNDS), np.zeros(8, np.uint32)
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-        rows = rows_of(args, 2)[list(chosen)]
-        return {"each": span(rows[:, 0], rows[:, 1]) / (_COUNT * _ROUNDS * len(chosen))}
-
-    return Case(f"stride={stride} warps={','.join(map(str, chosen))}", 1, 128, make, reduce)
+    mask, mine = sum(1 << warp for warp in chosen), list(chosen)
+    return rows_case(
+        f"stride={stride} warps={','.join(map(str, chosen))}", 1, 128, (4, 2),
+        lambda: (np.int32(stride), np.int32(mask), np.int32(_ROUNDS)),
+        lambda rows: {"each": span(rows[mine, 0], rows[mine, 1]) / (_COUNT * _ROUNDS * len(chosen))},
+    )  # fmt: skip
 
 
 _CHOICES = ((0,), (0, 1), (0, 2), (0, 3), (1, 2), (0, 1, 2, 3))

@@ -11,7 +11,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import after, block, clock, eight
-from validate.microbench.bench import Bench, Case, chain_latency, rows_of, span
+from validate.microbench.bench import Bench, Case, chain_latency, rows_case, span
 
 _FEW, _MORE, _MANY = 16, 48, 64
 """Instructions between clocks of the chain, and in the loop of independent ones: 1 KiB, which every cache holds."""
@@ -144,18 +144,16 @@ def _kernel(op: Op) -> Callable[..., None]:
 def _case(op: Op, warps: int) -> Case:
     kind = np.dtype(str(op.kind))
 
-    def make() -> tuple[Any, ...]:
-        values = (np.arange(32 * warps + 1) % 29 + 3).astype(kind)
-        return values, np.int32(_ROUNDS), np.zeros(5 * warps, np.uint32)
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-        rows = rows_of(args, 5)
+    def reduce(rows: np.ndarray) -> dict[str, float]:
         found = {"per_cycle": warps * _MANY * _ROUNDS / span(rows[:, 3], rows[:, 4])}
         if warps == 1:
             found["latency"] = chain_latency(rows[0, :3], _FEW, _MORE)
         return found
 
-    return Case(f"warps={warps}", 1, 32 * warps, make, reduce)
+    def inputs() -> tuple[Any, ...]:
+        return (np.arange(32 * warps + 1) % 29 + 3).astype(kind), np.int32(_ROUNDS)
+
+    return rows_case(f"warps={warps}", 1, 32 * warps, (warps, 5), inputs, reduce)
 
 
 BENCHES = tuple(

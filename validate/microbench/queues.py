@@ -16,7 +16,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import address, after, inline
-from validate.microbench.bench import Bench, Case, rows_of
+from validate.microbench.bench import Bench, Case, rows_case
 
 _EVERY = 4
 """Instructions between two clocks: with more clocks, the compiler puts some into uniform registers, which is slow."""
@@ -134,19 +134,18 @@ def _kernel(op: Op) -> Callable[..., None]:
 
 
 def _case(op: Op, stride: int, warps: int) -> Case:
-    def make() -> tuple[Any, ...]:
-        data, out = np.zeros(_WORDS, np.uint32), np.zeros(warps * (op.count // _EVERY + 1), np.uint32)
-        return data, np.int32(stride), np.int32(_ROUNDS), out
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+    def reduce(rows: np.ndarray) -> dict[str, float]:
         """Mean cycles from a warp's fourth to its middle and last, and of each in the last half."""
-        rows = rows_of(args, op.count // _EVERY + 1)
         times = (rows - rows[:, 1:2]) % 2**32
         half = op.count // 2
         found = {f"issue of {k}": float(times[:, k // _EVERY].mean()) for k in (half, op.count)}
         return found | {"each": float((times[:, -1] - times[:, half // _EVERY]).mean()) / (op.count - half)}
 
-    return Case(f"stride={stride} warps={warps}", 1, 32 * warps, make, reduce)
+    def inputs() -> tuple[Any, ...]:
+        return np.zeros(_WORDS, np.uint32), np.int32(stride), np.int32(_ROUNDS)
+
+    key, columns = f"stride={stride} warps={warps}", op.count // _EVERY + 1
+    return rows_case(key, 1, 32 * warps, (warps, columns), inputs, reduce)
 
 
 BENCHES = tuple(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import address, block, clock, inline
-from validate.microbench.bench import SMS, Bench, Case, rows_of
+from validate.microbench.bench import SMS, Bench, Case, rows_case
 
 _SIX = block(["fma.rn.f32 v, v, v, v;"] * 6, types.float32)
 
@@ -100,33 +101,37 @@ def lines(x, out):
 
 
 def _lines_case(grid: int, warps: int, before: str) -> Case:
-    def make() -> tuple[Any, ...]:
-        return np.ones(32 * warps, np.float32), np.zeros(_COLUMNS * grid * warps, np.uint32)
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+    def reduce(rows: np.ndarray) -> dict[str, float]:
         """Cycles of each line of a part of the code, in the mean of all warps."""
-        times = dict(zip(_MARKS, (rows_of(args, _COLUMNS)).T, strict=True))
+        times = dict(zip(_MARKS, rows.T, strict=True))
         parts = ((0, 4), (4, 8), (8, 16), (16, 32), (32, 64))
         return {
             f"lines {a + 1}-{b}": float(((times[b] - times[a]) % 2**32).mean()) / (b - a) for a, b in parts
         }
 
-    key = f"sms={grid} warps={warps} {before}"
-    return Case(key, grid, 32 * warps, make, reduce, before=before, slow=before == "evicted")
+    return _started(grid, warps, before, _COLUMNS, lambda: (np.ones(32 * warps, np.float32),), reduce)
 
 
 def _begin_case(grid: int, warps: int, before: str) -> Case:
-    def make() -> tuple[Any, ...]:
-        return np.ones(2, np.float32), np.zeros(16 * grid * warps, np.uint32)
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+    def reduce(rows: np.ndarray) -> dict[str, float]:
         """Cycles of the first line, the second, lines 3 to 8 and 9 to 15: means over warps."""
-        steps = np.diff(rows_of(args, 16), axis=1) % 2**32
+        steps = np.diff(rows, axis=1) % 2**32
         parts = {"line 1": (0, 1), "line 2": (1, 2), "lines 3-8": (2, 8), "lines 9-15": (8, 15)}
         return {name: float(steps[:, a:b].sum(axis=1).mean()) for name, (a, b) in parts.items()}
 
-    key = f"sms={grid} warps={warps} {before}"
-    return Case(key, grid, 32 * warps, make, reduce, before=before, slow=before == "evicted")
+    return _started(grid, warps, before, 16, lambda: (np.ones(2, np.float32),), reduce)
+
+
+def _started(
+    grid: int,
+    warps: int,
+    before: str,
+    columns: int,
+    inputs: Callable[[], tuple[Any, ...]],
+    reduce: Callable[[np.ndarray], dict[str, float]],
+) -> Case:
+    key, slow = f"sms={grid} warps={warps} {before}", before == "evicted"
+    return rows_case(key, grid, 32 * warps, (grid * warps, columns), inputs, reduce, before=before, slow=slow)
 
 
 _ARRIVE = inline(
@@ -148,16 +153,16 @@ def arrive(x, size, out):
 
 
 def _arrive_case(blocks: int, warps: int, before: str) -> Case:
-    def make() -> tuple[Any, ...]:
-        return np.zeros(2, np.uint32), np.uint32(32 * warps), np.zeros(5 * SMS * blocks * warps, np.uint32)
+    def inputs() -> tuple[Any, ...]:
+        return np.zeros(2, np.uint32), np.uint32(32 * warps)
 
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-        steps = np.diff(rows_of(args, 5), axis=1) % 2**32
+    def reduce(rows: np.ndarray) -> dict[str, float]:
+        steps = np.diff(rows, axis=1) % 2**32
         names = ("issue of thread", "value of thread", "issue of block", "value of block")
         return {name: float(each.mean()) for name, each in zip(names, steps.T, strict=True)}
 
-    key = f"blocks={blocks} warps={warps} {before}"
-    return Case(key, SMS * blocks, 32 * warps, make, reduce, before=before)
+    key, shape = f"blocks={blocks} warps={warps} {before}", (SMS * blocks * warps, 5)
+    return rows_case(key, SMS * blocks, 32 * warps, shape, inputs, reduce, before=before)
 
 
 BENCHES = (
