@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpusim
-from gpusim.launch.arguments import infer_signature
-from isa import Program, compile_cuda, compile_kernel
+from isa import Program, compile_cuda
 from isa.listing import program_from_cubin
-from validate.generated import archive, build, emit, emit_cuda, reference, replay, scalar
+from validate.generated import archive, build, emit, reference, replay, scalar
 from validate.generated.tree import Kernel
 
 PROVENANCE, RECORDED = archive.load()
@@ -50,16 +49,8 @@ def agree(kernel: Kernel, program: Program, seed: int, gpu: str) -> None:
 @given(random=st.randoms(use_true_random=False), gpu=st.sampled_from(["tiny", "h200"]))
 def test_cuda_kernels_compute_what_the_reference_does(toolchain, random, gpu):
     kernel = build.kernel(random)
-    text = emit_cuda.PRELUDE + emit_cuda.source(kernel, "generated", restrict=True, inline=False)
+    text = emit.PRELUDE + emit.source(kernel, "generated", restrict=True, inline=False)
     agree(kernel, program_from_cubin(compile_cuda(text), abi="c"), 1, gpu)
-
-
-@settings(max_examples=6)
-@given(random=st.randoms(use_true_random=False), gpu=st.sampled_from(["tiny", "h200"]))
-def test_numba_kernels_compute_what_the_reference_does(toolchain, random, gpu):
-    kernel = build.kernel(random)
-    types = infer_signature(tuple(reference.arguments(kernel.total, 1).values()))
-    agree(kernel, compile_kernel(emit.function(kernel), types), 1, gpu)
 
 
 def test_enough_is_recorded():

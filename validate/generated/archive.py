@@ -32,7 +32,7 @@ _MAGIC = b"GPUPROG\n"
 class Recorded:
     """A kernel as it ran on the hardware.
 
-    name: 'numba17' or 'cuda1017', its origin and the seed of its tree and arguments, or the name of an ordinary
+    name: 'numba17' or 'cuda1017', the language and the seed of its tree and arguments, or the name of an ordinary
         kernel. tree: its program tree as text, empty for an ordinary kernel. values: arguments of an ordinary kernel.
     code_sha256: digest of what executes. outputs: digest of each array argument after the run.
     counters: by ncu's name; empty if none were taken. close: outputs depend on approximate functions of the hardware.
