@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import gpusim
 from gpusim.errors import SimulationError
@@ -22,19 +22,6 @@ MODELLED = tuple(name for name in RECORDED if name in METRICS and name not in (*
 
 class StaleBaseline(ValueError):
     """The program image or the generated inputs are not those that were measured."""
-
-
-class Simulated(Protocol):
-    """What is needed of a `gpusim.Result`."""
-
-    @property
-    def cycles(self) -> int: ...
-    @property
-    def metrics(self) -> Mapping[str, float]: ...
-
-
-Simulate = Callable[..., Simulated]
-"""A function with the arguments of `gpusim.simulate`."""
 
 
 @dataclass(frozen=True)
@@ -108,9 +95,11 @@ def replay(
     *,
     threads: int | None = None,
     overrides: Sequence[str] = (),
-    simulate: Simulate | None = None,
+    simulate: Callable[..., Any] | None = None,
 ) -> Comparison:
     """Simulate a point and compare it with a measurement.
+
+    simulate: in place of `gpusim.simulate`.
 
     Raises:
         StaleBaseline: the measurement is of other inputs or another launch.

@@ -8,6 +8,7 @@ to the file OUT as JSON, in launch order, so that it can be joined with ncu's ta
 from __future__ import annotations
 
 import json
+import math
 import sys
 import tempfile
 import time
@@ -28,10 +29,11 @@ FLUSH_ITEMS = 1 << 27
 
 
 class Kernel:
-    """A variant's cubin on the GPU, with device arrays for one point."""
+    """A cubin's kernel on the GPU, with device arrays for one launch. Arrays of `large` bytes or more have no contents
+    that matter, and are not copied."""
 
-    def __init__(self, variant: str, launch: Launch) -> None:
-        self.cubin = images.cubin_of(variant)
+    def __init__(self, cubin: images.Cubin, launch: Launch, large: float = math.inf) -> None:
+        self.cubin, self.large = cubin, large
         self.function = _load(self.cubin).get_function(self.cubin.symbol)
         self.launch = launch
         self.arrays = [
@@ -45,7 +47,7 @@ class Kernel:
     def reset(self) -> None:
         """Put the inputs, and the poison of the outputs, back in place."""
         for array, value in zip(self.arrays, self.launch.args, strict=True):
-            if array is not None:
+            if array is not None and array.nbytes < self.large:
                 array.set(np.ascontiguousarray(value))
 
     def run(self) -> None:
@@ -87,7 +89,7 @@ def counters(points: list[Point], repeats: int, deadline: float) -> list[dict[st
         for point in points:
             if time.monotonic() > deadline:
                 return done
-            kernel = Kernel(point.variant, point.make())
+            kernel = Kernel(images.cubin_of(point.variant), point.make())
             kernel.reset()
             kernel.run()
             cp.cuda.runtime.deviceSynchronize()
@@ -112,7 +114,7 @@ def times(points: list[Point], repeats: int, deadline: float) -> list[dict[str, 
         if time.monotonic() > deadline:
             return done
         launch = point.make()
-        kernel = Kernel(point.variant, launch)
+        kernel = Kernel(images.cubin_of(point.variant), launch)
         kernel.reset()
         flush.run()
         kernel.run()
@@ -134,7 +136,8 @@ def flush_kernel() -> Kernel:
     """A kernel that reads `FLUSH_ITEMS` floats, so that nothing else is left in the caches."""
     blocks = FLUSH_ITEMS // (reduction.ITEMS * reduction.BLOCK)
     data, partial = np.empty(FLUSH_ITEMS, np.float32), np.empty(blocks, np.float32)
-    return Kernel("reduction/multiple", Launch(reduction.multiple, blocks, reduction.BLOCK, (data, partial)))
+    launch = Launch(reduction.multiple, blocks, reduction.BLOCK, (data, partial))
+    return Kernel(images.cubin_of("reduction/multiple"), launch)
 
 
 def _timed(flush: Kernel, kernel: Kernel, warm: bool) -> float:

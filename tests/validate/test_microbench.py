@@ -207,10 +207,9 @@ def test_slopes_knees_and_depths():
 
 
 def test_commands(capsys):
-    assert main(["microbench", "simulate", "--only", "pipe_fadd", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    case = BENCHES["pipe_fadd"].cases[0]
-    assert found["pipe_fadd"]["warps=1"] == simulate.run(BENCHES["pipe_fadd"], case)
+    assert main(["microbench", "compare", "--only", "pipe_fadd", "--json"]) == 0
+    found = {each["name"]: each["predicted"] for each in json.loads(capsys.readouterr().out) if each["case"] == "warps=1"}
+    assert found == simulate.run(BENCHES["pipe_fadd"], BENCHES["pipe_fadd"].cases[0])
     assert main(["microbench", "compare", "--only", "sync_barrier", "--full", "--fast"]) == 0
     assert "sync_barrier, warps=1: each" in capsys.readouterr().out
     slower = ["--set", "issue.bar_per_warp_cycles=9"]

@@ -39,6 +39,11 @@ class Row:
         """Signed, of the simulated time."""
         return self.simulated_us / self.recorded_us - 1
 
+    @property
+    def judgement(self) -> dict[str, Any]:
+        """What follows from the numbers, for JSON."""
+        return {"error": self.error}
+
 
 def recordings() -> list[Path]:
     """Those that are kept here."""
@@ -77,12 +82,27 @@ def wrong_choices(node: str = "hgx_h200") -> tuple[int, list[str]]:
     return count, wrong
 
 
+def outside(rows: Sequence[Row], node: str) -> tuple[bool, list[str]]:
+    """Whether a choice is another than NCCL's, and what to say of the choices."""
+    count, wrong = wrong_choices(node)
+    made = f"{count - len(wrong)} of {count} choices of algorithm, protocol and channels as NCCL made them"
+    return bool(wrong), [made, *wrong]
+
+
 def band(nbytes: int) -> tuple[int, float, float]:
     """The band of `BANDS` that a size is judged in."""
     return next(each for each in BANDS if nbytes >= each[0])
 
 
 def table(rows: Sequence[Row]) -> str:
+    """A line for every call."""
+    return "\n".join(
+        f"{row.ranks} {row.name:15} {row.nbytes:>13,} {row.recorded_us:>9,.1f} {row.simulated_us:>9,.1f} {row.error:+.1%}"
+        for row in rows
+    )
+
+
+def summary(rows: Sequence[Row]) -> str:
     """Mean and greatest error of each collective in each band, those that were calibrated with left out."""
     judged = [row for row in rows if not row.calibrated]
     heads = ["collective", *(f"from {start >> 10:,} KiB" if start else "below" for start, *_ in BANDS)]

@@ -83,6 +83,11 @@ class Row:
         """Whether the model has a value from it."""
         return (self.gpus, self.kind, self.nbytes) in CALIBRATED
 
+    @property
+    def judgement(self) -> dict[str, Any]:
+        """What follows from the numbers, for JSON."""
+        return {"error": self.error, "calibrated": self.calibrated}
+
 
 def load(path: Path) -> dict[str, Any]:
     """A recording: {"about": ..., "copies": [{"kind", "nbytes", "wall_us", "event_us"}]}."""
@@ -140,6 +145,18 @@ def _copy(
         system.event(stream).wait(defaults[destination])
         last = system.event(stream)
     return first, last
+
+
+def outside(rows: Iterable[Row], node: str) -> tuple[bool, list[str]]:
+    """Whether a point that judges is outside its limit and not known to be, and a line for each that is outside."""
+    found = [row for row in rows if abs(row.error) > row.limit and not row.calibrated]
+    lines = [f"{row.gpus} GPUs, {row.kind}, {row.nbytes:,} bytes, {row.error:+.1%}; {known(row.gap)}" for row in found]
+    return any(row.gap is None for row in found), [f"outside: {line}" for line in lines]
+
+
+def known(gap: str | None) -> str:
+    """How a point outside its limit is told."""
+    return f"known: {gap}" if gap else "NOT KNOWN"
 
 
 def judged(rows: Iterable[Row]) -> dict[str, list[Row]]:

@@ -15,8 +15,8 @@ from typing import Any
 
 from gpusim.node import Node
 from gpusim.parallel import Communication, Layer, data_parallel, tensor_parallel
+from validate.node.copies import RESULTS, known
 
-RESULTS = Path(__file__).parent / "results"
 LIMIT = 0.10
 """Errors beyond this are listed in `GAPS`, or fail."""
 TILE = (128, 256)
@@ -47,6 +47,11 @@ class Row:
     def gap(self) -> str | None:
         """Why it may be outside, where that is known."""
         return GAPS.get((self.kind, self.quantity))
+
+    @property
+    def judgement(self) -> dict[str, Any]:
+        """What follows from the numbers, for JSON."""
+        return {"error": self.error, "gap": self.gap}
 
 
 def recordings() -> list[Path]:
@@ -115,6 +120,13 @@ def _products(case: dict[str, Any], costs: Communication) -> Iterator[Row]:
         schedule = tensor_parallel([layer], split=split, whole=False, communication=costs)
         for quantity, time_us in ((alone, schedule.communication_us), (split, schedule.time_us)):
             yield Row(costs.gpus, split, f"{m} x {k} x {n}", quantity, statistics.mean(case[quantity]), time_us)
+
+
+def outside(rows: Iterable[Row], node: str) -> tuple[bool, list[str]]:
+    """Whether a quantity is outside the limit and not known to be, and a line for each that is outside."""
+    found = [row for row in rows if abs(row.error) > LIMIT]
+    lines = [f"{row.gpus} GPUs, {row.case}, {row.quantity}, {row.error:+.1%}; {known(row.gap)}" for row in found]
+    return any(row.gap is None for row in found), [f"outside: {line}" for line in lines]
 
 
 def table(rows: Iterable[Row]) -> str:
