@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gpusim.errors import ConfigError
 
 if TYPE_CHECKING:
-    from validate.points import Point
+    from validate.points import ProgramPoint
 
 EXIT_OK, EXIT_WRONG, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
 
@@ -63,7 +63,7 @@ def _choose_split(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _points(options: argparse.Namespace) -> list[Point]:
+def _points(options: argparse.Namespace) -> list[ProgramPoint]:
     """The points that the options choose. Raises programs.registry.UnknownProgram."""
     from validate.points import select
 

@@ -11,13 +11,13 @@ from gpusim.config import load_config
 from gpusim.explore.journal import JournalError
 from validate import pool, score
 from validate.journal import line_of, open_journal
-from validate.points import Point
+from validate.points import ProgramPoint
 from validate.replay import Failure
 
 
 # many parameters: what the command line asks, each by its name
 def compare(
-    points: Sequence[Point],
+    points: Sequence[ProgramPoint],
     *,
     gpu: str = "h200",
     baseline_of: str = "h200",
@@ -38,18 +38,18 @@ def compare(
     Raises JournalError, and gpusim.errors.ConfigError for a configuration that does not hold together.
     """
     load_config(gpu, overrides)
-    found: dict[Point, score.Row] = {}
+    found: dict[ProgramPoint, score.Row] = {}
     said = failed = 0
 
     with ExitStack() as stack:
         book = stack.enter_context(open_journal(journal, gpu, baseline_of, overrides)) if journal else None
         for line in book.rows.values() if book else ():
             try:
-                row = score.row_of(line)
+                known = score.row_of(line)
             except (ValueError, KeyError, TypeError):
                 raise JournalError(f"{journal} is the journal of something else") from None
-            if row.point in points:
-                found[row.point] = row
+            if known.point in points:
+                found[known.point] = known
         head()
         progress = stack.enter_context(show_points(None))
         tasks = [pool.Task(each, gpu, baseline_of, tuple(overrides)) for each in points if each not in found]

@@ -1,4 +1,4 @@
-"""What a long comparison has done so far: a journal as sweeps keep it (`gpusim.explore.journal`), a line for each point.
+"""What a long comparison has done so far: a journal as sweeps keep it (`gpusim.explore.journal`), a line a point.
 
 Its first line says what the rows depend on beside the simulator's sources: configuration, machine code, baselines, and
 which counters are compared. Another comparison than that is refused.

@@ -18,14 +18,14 @@ from typing import Any
 import gpusim
 from gpusim.engine.warm import core_is_cached
 from validate import replay, score
-from validate.points import Point
+from validate.points import ProgramPoint
 
 
 @dataclass(frozen=True)
 class Task:
     """A point to be simulated with a configuration and compared with a GPU's baseline."""
 
-    point: Point
+    point: ProgramPoint
     gpu: str = "h200"
     baseline_of: str = "h200"
     overrides: tuple[str, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from programs import images
 from validate import baseline
 from validate.baseline import Measurement, Number, Spread
 from validate.metrics import CYCLES, EXACT, LAUNCH, RECORDED
-from validate.points import Point, describe
+from validate.points import ProgramPoint, describe
 
 MODELLED = tuple(name for name in RECORDED if name in METRICS and name not in (*EXACT, *LAUNCH, CYCLES))
 """Recorded counters that the simulator predicts with its model of time, caches and memory."""
@@ -55,7 +55,7 @@ class Comparison:
     seconds: host time of the simulation.
     """
 
-    point: Point
+    point: ProgramPoint
     instructions: int
     cycles: Pair
     spread: Spread
@@ -84,12 +84,12 @@ class Comparison:
 class Failure:
     """A point that could not be compared, and why."""
 
-    point: Point
+    point: ProgramPoint
     reason: str
 
 
 def replay(
-    point: Point,
+    point: ProgramPoint,
     measured: Measurement,
     gpu: Any = "h200",
     *,
@@ -142,7 +142,7 @@ def replay(
     )
 
 
-def replay_baseline(point: Point, gpu: Any = "h200", baseline_of: str = "h200", **more: Any) -> Comparison:
+def replay_baseline(point: ProgramPoint, gpu: Any = "h200", baseline_of: str = "h200", **more: Any) -> Comparison:
     """`replay` against the baseline file of the point.
 
     Raises as `replay`, and:
@@ -156,7 +156,7 @@ def replay_baseline(point: Point, gpu: Any = "h200", baseline_of: str = "h200", 
     return replay(point, measured, gpu, **more)
 
 
-def compare(points: Sequence[Point], **options: Any) -> Iterator[Comparison | Failure]:
+def compare(points: Sequence[ProgramPoint], **options: Any) -> Iterator[Comparison | Failure]:
     """`replay_baseline` for each point, in order; one that fails gives a Failure instead of ending the rest."""
     for point in points:
         try:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from validate.baseline import Spread
-from validate.points import Point
+from validate.points import ProgramPoint
 from validate.replay import Comparison, Failure, Pair
 from validate.scoring.statistics import log_correlation, percentile
 
@@ -103,7 +103,7 @@ def document(rows: Sequence[Row]) -> dict[str, Any]:
     return {"summary": summary(rows), **splits, "points": [plain(row) for row in rows]}
 
 
-def complete(found: Mapping[Point, Row], points: Sequence[Point]) -> list[Row]:
+def complete(found: Mapping[ProgramPoint, Row], points: Sequence[ProgramPoint]) -> list[Row]:
     """The row of each point; one that was not compared is a failure, so that nothing goes unnoticed."""
     return [found.get(point) or Failure(point, "not compared") for point in points]
 
@@ -136,7 +136,7 @@ def plain(row: Row) -> dict[str, Any]:
 
 def row_of(document: Mapping[str, Any]) -> Row:
     """The row that `plain` made these values of. Raises KeyError, TypeError or ValueError if it did not."""
-    point = Point.parse(document["point"])
+    point = ProgramPoint.parse(document["point"])
     if "failure" in document:
         return Failure(point, str(document["failure"]))
 

@@ -22,13 +22,13 @@ import numpy as np
 from gpusim.launch import Launch
 from programs import images, reduction
 from validate import abi
-from validate.points import Point, describe, error_of
+from validate.points import ProgramPoint, describe, error_of
 
 FLUSH_ITEMS = 1 << 27
 """Floats read to empty the caches: 512 MiB, ten times the L2."""
 
 
-class Kernel:
+class DeviceKernel:
     """A cubin's kernel on the GPU, with device arrays for one launch. Arrays of `large` bytes or more have no contents
     that matter, and are not copied."""
 
@@ -72,7 +72,7 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory()
 
 
-def check(point: Point, kernel: Kernel) -> dict[str, Any]:
+def check(point: ProgramPoint, kernel: DeviceKernel) -> dict[str, Any]:
     """Compare what a launch left in the outputs with the NumPy reference."""
     variant = point.program
     expected = variant.reference(kernel.launch)
@@ -82,14 +82,14 @@ def check(point: Point, kernel: Kernel) -> dict[str, Any]:
     return {"ok": mismatch is None, "exact": exact, "mismatch": mismatch, **error_of(expected, actual)}
 
 
-def counters(points: list[Point], repeats: int, deadline: float) -> list[dict[str, Any]]:
+def counters(points: list[ProgramPoint], repeats: int, deadline: float) -> list[dict[str, Any]]:
     """Launch for ncu. Nothing but the points' kernels may run on the GPU here."""
     done: list[dict[str, Any]] = []
     for repeat in range(repeats):
         for point in points:
             if time.monotonic() > deadline:
                 return done
-            kernel = Kernel(images.cubin_of(point.variant), point.make())
+            kernel = DeviceKernel(images.cubin_of(point.variant), point.make())
             kernel.reset()
             kernel.run()
             cp.cuda.runtime.deviceSynchronize()
@@ -103,7 +103,7 @@ def counters(points: list[Point], repeats: int, deadline: float) -> list[dict[st
     return done
 
 
-def times(points: list[Point], repeats: int, deadline: float) -> list[dict[str, Any]]:
+def times(points: list[ProgramPoint], repeats: int, deadline: float) -> list[dict[str, Any]]:
     """Times by events, in microseconds: `cold_us` with emptied caches, `warm_us` just after the same launch.
 
     The GPU is kept busy while the host enqueues, so that launch overheads of the host are not in the times.
@@ -114,7 +114,7 @@ def times(points: list[Point], repeats: int, deadline: float) -> list[dict[str, 
         if time.monotonic() > deadline:
             return done
         launch = point.make()
-        kernel = Kernel(images.cubin_of(point.variant), launch)
+        kernel = DeviceKernel(images.cubin_of(point.variant), launch)
         kernel.reset()
         flush.run()
         kernel.run()
@@ -132,15 +132,15 @@ def times(points: list[Point], repeats: int, deadline: float) -> list[dict[str, 
     return done
 
 
-def flush_kernel() -> Kernel:
+def flush_kernel() -> DeviceKernel:
     """A kernel that reads `FLUSH_ITEMS` floats, so that nothing else is left in the caches."""
     blocks = FLUSH_ITEMS // (reduction.ITEMS * reduction.BLOCK)
     data, partial = np.empty(FLUSH_ITEMS, np.float32), np.empty(blocks, np.float32)
     launch = Launch(reduction.multiple, blocks, reduction.BLOCK, (data, partial))
-    return Kernel(images.cubin_of("reduction/multiple"), launch)
+    return DeviceKernel(images.cubin_of("reduction/multiple"), launch)
 
 
-def _timed(flush: Kernel, kernel: Kernel, warm: bool) -> float:
+def _timed(flush: DeviceKernel, kernel: DeviceKernel, warm: bool) -> float:
     start, end = cp.cuda.Event(), cp.cuda.Event()
     flush.run()
     if warm:
@@ -181,7 +181,7 @@ def device() -> dict[str, Any]:
 def main(arguments: list[str]) -> int:
     """Run one task; wrong outputs are reported in OUT, not by the exit status."""
     task, out, repeats, seconds = arguments[0], Path(arguments[1]), int(arguments[2]), float(arguments[3])
-    points = [Point.parse(text) for text in arguments[4:]]
+    points = [ProgramPoint.parse(text) for text in arguments[4:]]
     deadline = time.monotonic() + seconds
     if task == "times":
         rows = times(points, repeats, deadline)

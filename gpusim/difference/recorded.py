@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gpusim.difference.side import NotAResult, Run, is_stall, stall_reasons
-from gpusim.results.profile import Profile
+from gpusim.results.profile import ProfiledKernel
 
 FOLDERS = (Path(__file__).parent / "recordings", Path(__file__).parents[2] / "validate" / "baselines")
 """Where recordings lie: in an installed gpusim, and in its repository."""
@@ -81,7 +81,7 @@ def values_of(measurement: Mapping[str, Any]) -> dict[str, list[float]]:
     return {name: each if isinstance(each, list) else [each] for name, each in measurement["counters"].items()}
 
 
-def profiled_run(profile: Profile, title: str) -> Run:
+def profiled_run(profile: ProfiledKernel, title: str) -> Run:
     """What a user profiled as a run. Raises NotAResult if the metric of cycles or of time is missing."""
     missing = [name for name in (_CYCLES, _NS) if name not in profile.counters]
     if missing:

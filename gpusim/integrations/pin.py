@@ -27,14 +27,14 @@ class PinError(ValueError):
 
 @dataclass(frozen=True)
 class Reference:
-    """What a launch is held to. source: where the numbers come from; values: by metric name, a number for each launch."""
+    """What a launch is held to. source: where the numbers come from; values: by metric, a number for each launch."""
 
     source: str
     values: Mapping[str, Sequence[float]]
 
 
 @dataclass(frozen=True)
-class Check:
+class PinCheck:
     """A metric against its reference. allowed: greatest absolute error, a share of the reference."""
 
     name: str
@@ -90,13 +90,13 @@ def reference_of(
 
 def checks(
     reference: Reference, metrics: Mapping[str, float], tolerance: float, allowed: Mapping[str, float]
-) -> list[Check]:
+) -> list[PinCheck]:
     """The cycles with their tolerance, and every counter of `allowed` with its own. Raises PinError."""
     wanted = {CYCLES: tolerance} | dict(allowed)
     missing = [name for name in wanted if name not in reference.values]
     if missing:
         raise PinError(f"{reference.source} has no {', '.join(missing)}")
-    return [Check(name, reference.values[name], metrics[_known(name)], share) for name, share in wanted.items()]
+    return [PinCheck(name, reference.values[name], metrics[_known(name)], share) for name, share in wanted.items()]
 
 
 def read_pins(path: Path) -> dict[str, Any]:

@@ -45,7 +45,7 @@ class ProfiledLaunch:
 
 
 @dataclass(frozen=True)
-class Profile:
+class ProfiledKernel:
     """Launches of one kernel with one grid and block; counters: by ncu's name, a number for each launch."""
 
     kernel: str
@@ -57,7 +57,7 @@ class Profile:
 
 def read_profile(
     path: Path, kernel: str = "", grid: Sequence[int] | None = None, block: Sequence[int] | None = None
-) -> Profile:
+) -> ProfiledKernel:
     """The launches of a CSV whose kernel's name contains a text, with that grid and block where they are given.
 
     Raises ProfileError if it cannot be read, or if these are launches of several kernels or sizes, or none.
@@ -80,13 +80,11 @@ def read_profile(
     kinds = list(dict.fromkeys((launch.kernel, launch.grid, launch.block) for launch in chosen or found))
     if not chosen or len(kinds) > 1:
         what = "launches of several kernels or sizes" if chosen else "no such launch"
-        known = "; ".join(
-            f"{name if len(name) <= 60 else f'{name[:57]}...'}, grid {_text(g)}, block {_text(b)}" for name, g, b in kinds
-        )
+        known = "; ".join(f"{_short(name)}, grid {_text(g)}, block {_text(b)}" for name, g, b in kinds)
         raise ProfileError(f"{path} holds {what}: {known}")
     names = set.intersection(*(set(launch.metrics) for launch in chosen))
     counters = {name: [launch.metrics[name] for launch in chosen] for name in sorted(names)}
-    return Profile(*kinds[0], len(chosen), counters)
+    return ProfiledKernel(*kinds[0], len(chosen), counters)
 
 
 def parse_profile(text: str) -> list[ProfiledLaunch]:
@@ -173,6 +171,11 @@ def _triple(cell: str) -> tuple[int, ...]:
         return tuple(int(part) for part in cell.strip("() ").split(",") if part.strip())
     except ValueError:
         raise ProfileError(f"the table has a size that is not one: {cell[:40]!r}") from None
+
+
+def _short(kernel: str) -> str:
+    """A kernel's name; of a mangled one its beginning."""
+    return kernel if len(kernel) <= 60 else f"{kernel[:57]}..."
 
 
 def _text(size: Sequence[int]) -> str:

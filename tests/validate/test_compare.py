@@ -14,10 +14,10 @@ from validate import __main__ as command
 from validate import baseline, order, replay, score
 from validate.baseline import Spread
 from validate.metrics import CYCLES, EXACT, LAUNCH
-from validate.points import Point, select
+from validate.points import ProgramPoint, select
 from validate.replay import Comparison, Failure, Pair
 
-POINT = Point("saxpy", registry.get("saxpy").sizes[0])
+POINT = ProgramPoint("saxpy", registry.get("saxpy").sizes[0])
 
 
 def stand_in(change=None, factor=1.0, right=True):
@@ -76,7 +76,7 @@ def test_a_failed_simulation_costs_one_point():
 
 
 def test_a_point_without_baseline_or_with_other_inputs_fails():
-    other = Point("saxpy", POINT.size, POINT.seed + 1)
+    other = ProgramPoint("saxpy", POINT.size, POINT.seed + 1)
     (row,) = replay.compare([other], simulate=stand_in())
     assert isinstance(row, Failure) and "seed" in row.reason
     with pytest.raises(replay.StaleBaseline, match="inputs"):
@@ -94,12 +94,12 @@ def test_code_that_was_not_measured_fails(monkeypatch):
 def comparison(name, measured, predicted, *, spread=0, exact=None):
     around = Spread(median=measured, min=measured - spread, max=measured + spread, count=3)
     modelled = {"m": Pair(measured, predicted)}
-    return Comparison(Point(name, 1), 5, Pair(measured, predicted), around, exact or {}, modelled, None, 0.5)
+    return Comparison(ProgramPoint(name, 1), 5, Pair(measured, predicted), around, exact or {}, modelled, None, 0.5)
 
 
 def test_scores():
     rows = [comparison(f"p{k}", 100, predicted) for k, predicted in enumerate((110, 80, 100, 150))]
-    found = score.summary([*rows, Failure(Point("q", 1), "no")])
+    found = score.summary([*rows, Failure(ProgramPoint("q", 1), "no")])
     assert found["mean_absolute_error"] == pytest.approx(0.2)
     assert found["median_absolute_error"] == pytest.approx(0.15)
     assert found["p90_absolute_error"] == found["worst_absolute_error"] == pytest.approx(0.5)

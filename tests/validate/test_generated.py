@@ -12,7 +12,7 @@ import gpusim
 from isa import Program, compile_cuda
 from isa.listing import program_from_cubin
 from validate.generated import archive, build, emit, reference, replay, scalar
-from validate.generated.tree import Kernel
+from validate.generated.tree import KernelTree
 
 PROVENANCE, RECORDED = archive.load()
 BY_NAME = {each.name: each for each in RECORDED}
@@ -33,7 +33,7 @@ REGRESSIONS = {
 }
 
 
-def agree(kernel: Kernel, program: Program, seed: int, gpu: str) -> None:
+def agree(kernel: KernelTree, program: Program, seed: int, gpu: str) -> None:
     """The simulated kernel leaves in every array what the reference does."""
     arguments = reference.arguments(kernel.total, seed)
     expected = {name: value.copy() for name, value in arguments.items()}
@@ -109,7 +109,7 @@ def test_the_reference_equals_the_hardware(recorded):
 def test_a_seed_gives_one_kernel_and_its_text_reads_back():
     first, again = build.kernel(Random(5)), build.kernel(Random(5))
     assert first == again != build.kernel(Random(6))
-    assert Kernel.from_text(first.to_text()) == first
+    assert KernelTree.from_text(first.to_text()) == first
 
 
 def test_a_wrong_counter_or_output_is_noticed():

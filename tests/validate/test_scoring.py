@@ -10,7 +10,7 @@ import pytest
 from validate import __main__ as command
 from validate import score
 from validate.baseline import Spread
-from validate.points import Point, select
+from validate.points import ProgramPoint, select
 from validate.replay import Comparison, Failure, Pair
 from validate.scoring import accepted, counters, documents, plots, stalls, text
 from validate.scoring.statistics import log_correlation, percentile
@@ -25,7 +25,7 @@ def row(name=TRAIN, size=1, cycles=(1000, 1100), reasons=None, **modelled):
     spread = Spread(median=cycles[0], min=cycles[0], max=cycles[0], count=3)
     pairs = {key: Pair(*pair) for key, pair in modelled.items()}
     pairs |= {f"{stalls.PREFIX}{key}{stalls.SUFFIX}": Pair(*pair) for key, pair in (reasons or {}).items()}
-    return Comparison(Point(name, size), 5, Pair(*cycles), spread, {"x": Pair(1, 1)}, pairs, None, 0.1)
+    return Comparison(ProgramPoint(name, size), 5, Pair(*cycles), spread, {"x": Pair(1, 1)}, pairs, None, 0.1)
 
 
 def test_percentiles_are_values():
@@ -85,7 +85,7 @@ ROWS = [
     row(TRAIN, 1, (5000, 5500), {"wait": (3, 3), "selected": (1, 1)}, **{SECTORS: (5000, 5100), READ: (9e5, 9e5)}),
     row(TRAIN, 2, (50_000, 36_000), {"wait": (1, 3), "selected": (1, 1)}, **{SECTORS: (5000, 9100), READ: (9e5, 1e5)}),
     row(JUDGE, 1, (7000, 7700), {"wait": (3, 3), "selected": (1, 1)}, **{SECTORS: (5000, 5100), READ: (9e5, 9e5)}),
-    Failure(Point(JUDGE, 2), "<too> large & wrong"),
+    Failure(ProgramPoint(JUDGE, 2), "<too> large & wrong"),
 ]
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from isa import Program
 from isa.instruction import INSTRUCTION_BYTES
 from validate.generated import reference
-from validate.generated.tree import Kernel
+from validate.generated.tree import KernelTree
 
 ARCHIVE = Path(__file__).parent / "h200.zip"
 _MAGIC = b"GPUPROG\n"
@@ -156,6 +156,6 @@ def _value(described: dict[str, Any]) -> Any:
     return content[0] if described["shape"] is None else content.reshape(described["shape"])
 
 
-def tree_of(recorded: Recorded) -> Kernel:
+def tree_of(recorded: Recorded) -> KernelTree:
     """The program tree of a generated kernel, for `reference.run`."""
-    return Kernel.from_text(recorded.tree)
+    return KernelTree.from_text(recorded.tree)

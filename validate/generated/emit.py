@@ -18,8 +18,8 @@ from validate.generated.tree import (
     PLACES,
     SHARED_RESULTS,
     VARIABLES,
-    Function,
-    Kernel,
+    FunctionTree,
+    KernelTree,
     Tree,
 )
 
@@ -152,7 +152,7 @@ def condition(c: Tree) -> str:
 class _Writer:
     """Collects lines."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: KernelTree) -> None:
         self.kernel = kernel
         self.lines: list[str] = []
         self.fresh = itertools.count()
@@ -249,7 +249,7 @@ class _Writer:
         self.add(f"{name} = ({NAMES[t]})__{op}_sync({mask}, {inner});")
 
 
-def _function(function: Function, kernel: Kernel, inline: str) -> str:
+def _function(function: FunctionTree, kernel: KernelTree, inline: str) -> str:
     writer = _Writer(kernel)
     writer.block(function.body)
     lines = "\n".join(writer.lines)
@@ -257,7 +257,7 @@ def _function(function: Function, kernel: Kernel, inline: str) -> str:
     return f"__device__ {inline} int {function.name}(int a, int b) {{\nint v = a, k0;\n{lines}\n{end}\n}}"
 
 
-def source(kernel: Kernel, name: str, *, restrict: bool = False, inline: bool = True) -> str:
+def source(kernel: KernelTree, name: str, *, restrict: bool = False, inline: bool = True) -> str:
     """C++ of a kernel, to stand after `PRELUDE`.
 
     restrict: inputs may be read through the read-only path. inline: whether device functions are inlined.

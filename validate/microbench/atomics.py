@@ -22,7 +22,7 @@ _CHAIN = inline(
 _LOADS = 8
 
 
-def atomic_latency(data, offset, rounds, zero, out):
+def atomic_latency(data: Any, offset: Any, rounds: Any, zero: Any, out: Any) -> None:
     """One lane adds zero to one word again and again, each time what the time before gave. out: clocks."""
     if cuda.threadIdx.x != 0:
         return
@@ -58,7 +58,7 @@ _ATOM = inline("atom.global.add.u32 $0, [$1], $2;", types.uint32, (types.uint64,
 
 
 def _rate_kernel(name: str, add: Callable[..., Any]) -> Callable[..., None]:
-    def kernel(data, lane_step, warp_step, rounds, one, out):
+    def kernel(data: Any, lane_step: Any, warp_step: Any, rounds: Any, one: Any, out: Any) -> None:
         """Lanes add to words `lane_step` apart, warps of the grid `warp_step` apart. out [warp, 3]: clocks and SM."""
         t = np.int64(cuda.grid(1))
         warp = t >> 5

@@ -19,7 +19,7 @@ _ODD = 40503
 """Multiplying by it, modulo a power of two, is a permutation: warps meet slices and channels evenly."""
 
 
-def latency(data, offsets, zero, sm, out):
+def latency(data: Any, offsets: Any, zero: Any, sm: Any, out: Any) -> None:
     """One lane of one SM loads words at byte offsets, each after the one before; out [load, 2]: clocks around each."""
     landing = shared_address(cuda.shared.array(32, np.uint32))
     if smid() != sm or cuda.threadIdx.x != 0:
@@ -64,7 +64,7 @@ def stream_kernel(loads: int) -> Callable[..., None]:
 
     lines = loads or 4
 
-    def stream(data, rounds, stores, zero, out):
+    def stream(data: Any, rounds: Any, stores: Any, zero: Any, out: Any) -> None:
         """stores: 1 to write all lines of a round, else 0. out [warp, 3 + 2 * rounds]: clocks of start and end, the
         SM's number, and the clocks around each round's loads."""
         landing = shared_address(cuda.shared.array(32, np.uint32))

@@ -12,7 +12,10 @@ from validate.microbench.asm import after, clock, clock_when, shared_address
 from validate.microbench.bench import SMS, Bench, Case, rows_case, waits
 
 
-def parameters(x, out, a, b, c, d, e, f, g, h, i, j, k, m):
+# many parameters: their number is what is measured
+def parameters(
+    x: Any, out: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, i: Any, j: Any, k: Any, m: Any
+) -> None:
     """Uses parameters in turn: of the line of constants that the kernel reads first, a neighbour, then other lines."""
     landing = shared_address(cuda.shared.array(32, np.uint32))
     t0 = clock_when(landing, landing)
@@ -45,7 +48,7 @@ def _parameters_case(grid: int, warps: int, before: str) -> Case:
 _TABLE = np.arange(16000, dtype=np.uint32)
 
 
-def fill(out):
+def fill(out: Any) -> None:
     """Reads 62 KiB of constants, a word of each line of 64 bytes; see `evict`."""
     table = cuda.const.array_like(_TABLE)
     total = np.uint32(0)
@@ -64,7 +67,7 @@ def _fill_case() -> Case:
 _STEPS = 64
 
 
-def constant_chase(mask, lanes, zero, rounds, out):
+def constant_chase(mask: Any, lanes: Any, zero: Any, rounds: Any, out: Any) -> None:
     """Words of a constant table one after the other, a line of 64 bytes apart, round a ring of `mask` + 1 words.
 
     lanes: so many different words are named at once. out: clocks around the last round of 64 loads.
@@ -105,7 +108,7 @@ def _chase_case(kib: int, lanes: int = 1) -> Case:
 _FIRST = 64
 
 
-def constant_first(zero, out):
+def constant_first(zero: Any, out: Any) -> None:
     """Words of a constant table, 64 bytes apart, each for the first time. out [warp, load, 2]: clocks around each."""
     table = cuda.const.array_like(_TABLE)
     landing = shared_address(cuda.shared.array(32, np.uint32))

@@ -25,7 +25,7 @@ _TOGETHER = 8
 _MEETINGS = 512
 
 
-def meeting(data, offsets, zero, out):
+def meeting(data: Any, offsets: Any, zero: Any, out: Any) -> None:
     """The warps of a block load a line each at the same time, again and again. out [round, warp, 2]: clocks."""
     landing = shared_address(cuda.shared.array(32, np.uint32))
     warp = np.int32(cuda.threadIdx.x >> 5)

@@ -25,7 +25,7 @@ _2K, _4K, _8K, _16K = (_straight(_PIECE << k) for k in range(4))
 _32K, _64K, _128K = (_straight(_PIECE << k) for k in range(4, 7))
 
 
-def code(x, size, rounds, out):
+def code(x: Any, size: Any, rounds: Any, out: Any) -> None:
     """Runs the first `size` KiB (2 to 256, doubling) of 256 KiB of code in a row, `rounds` times after a first time.
 
     out [warp]: clocks before the first time, after it, and at the end.

@@ -19,7 +19,7 @@ _INSTRUCTIONS = 2048
 def loop_kernel(name: str, many: Callable[..., Any]) -> Callable[..., None]:
     """A kernel that times `rounds` turns of `many`, a function of `asm.eight`, on every warp."""
 
-    def kernel(x, rounds, out):
+    def kernel(x: Any, rounds: Any, out: Any) -> None:
         """out [warp, 2]: clocks around the loop, the second time that it runs."""
         t = cuda.threadIdx.x
         a = b = c = d = e = f = g = h = x[0]

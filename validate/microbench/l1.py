@@ -23,7 +23,7 @@ _CHASE = inline(
 """So many loads one after the other, each of the next one's address."""
 
 
-def chase(data, after_each, stride, loads, out):
+def chase(data: Any, after_each: Any, stride: Any, loads: Any, out: Any) -> None:
     """One lane goes from place to place, `stride` words of 8 bytes apart: `loads` times to warm up, and again between
     the clocks. after_each: number of the place that follows each."""
     k = np.int64(cuda.threadIdx.x)
@@ -76,7 +76,7 @@ def _rate_kernel(name: str, line: str, dependent: bool) -> Callable[..., None]:
     text = "{ .reg .u32 r<4>, x, y, z; .reg .u64 a; mov.b64 a, $1; " + loads + tail
     four = inline(text, types.uint32, (types.uint64,))
 
-    def kernel(data, stride, rounds, out):
+    def kernel(data: Any, stride: Any, rounds: Any, out: Any) -> None:
         """Lanes load words `stride` apart, warps 1 KiB apart; data: zeros. out [warp, 2]: clocks."""
         t = np.int64(cuda.threadIdx.x)
         base = address(data, (t & 31) * stride + (t >> 5) * 256)

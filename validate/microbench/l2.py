@@ -15,7 +15,7 @@ GPC = (*(16 * k + j for k in range(4) for j in (0, 1)), *range(124, 132))
 """SMs that share a GPC with SM 0 on the H200 that was measured: those whose reads L2 sees once."""
 
 
-def far(data, offsets, zero, first, second, flag, out):
+def far(data: Any, offsets: Any, zero: Any, first: Any, second: Any, flag: Any, out: Any) -> None:
     """As `latency` on the SM `second`, of lines that the SM `first` has read just before."""
     landing = shared_address(cuda.shared.array(32, np.uint32))
     sm = smid()
@@ -32,7 +32,7 @@ def far(data, offsets, zero, first, second, flag, out):
             return
     while cuda.atomic.add(flag, 0, 0) == 0:
         pass
-    k = np.int32(0)
+    k = np.int32(0)  # type: ignore[assignment]  # Numba retypes it
     while k < offsets.size:
         place = address(data, np.int64(0)) + np.uint64(offsets[k]) + np.uint64(back & zero)
         start = clock_when(landing, np.uint32(place))
@@ -43,7 +43,7 @@ def far(data, offsets, zero, first, second, flag, out):
         k = after(k)
 
 
-def capacity(data, offsets, zero, sm, out):
+def capacity(data: Any, offsets: Any, zero: Any, sm: Any, out: Any) -> None:
     """One SM reads all lines of `data`, all its warps together, and then as `latency` at the offsets."""
     landing = shared_address(cuda.shared.array(32, np.uint32))
     if smid() != sm:
@@ -70,7 +70,7 @@ def capacity(data, offsets, zero, sm, out):
         k = after(k)
 
 
-def together(data, lines, chosen, arrived, want, zero, out):
+def together(data: Any, lines: Any, chosen: Any, arrived: Any, want: Any, zero: Any, out: Any) -> None:
     """SMs marked in `chosen` wait for each other and then read the same lines, one block on each; out[sm]: cycles."""
     sm = smid()
     t = cuda.threadIdx.x

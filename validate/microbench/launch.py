@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import cuda
 
@@ -11,7 +13,7 @@ from validate.microbench.bench import SMS, Bench, Case, rows_case
 _COLUMNS = 4
 
 
-def blocks(cycles, out):
+def blocks(cycles: Any, out: Any) -> None:
     """Every block stays for so many cycles. out [block, 4]: clocks of its start and end, SM, and the global timer."""
     start = clock()
     began = globaltimer()
@@ -65,7 +67,7 @@ def _order_case() -> Case:
     return rows_case("two per SM", 2 * SMS, 64, (2 * SMS, _COLUMNS), lambda: (np.int32(20000),), reduce)
 
 
-def rate(steps, out):
+def rate(steps: Any, out: Any) -> None:
     """Blocks that do nothing but note the SM's clock. out [block, 2]: clock, SM."""
     k = np.int32(0)
     while k < steps:
@@ -89,7 +91,7 @@ def _rate_case(threads: int, grid: int = 64 * SMS) -> Case:
     return rows_case(f"threads={threads}", grid, threads, (grid, 2), lambda: (np.int32(0),), reduce)
 
 
-def stay(cycles, count, out):
+def stay(cycles: Any, count: Any, out: Any) -> None:
     """Notes the global timer and the clock at its start and end, in the next row of `out` that is free."""
     start = clock()
     began = globaltimer()

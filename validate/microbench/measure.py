@@ -25,7 +25,7 @@ _PADDING_BYTES = 13 * 173 * 4096
 _SMI = "driver_version,clocks.sm,clocks.mem,clocks.max.sm,clocks.max.mem"
 
 
-class _Launch(worker.Kernel):
+class _Launch(worker.DeviceKernel):
     """A case of a benchmark on the GPU, with device arrays of its own."""
 
     def __init__(self, bench: Bench, case: Case) -> None:
@@ -66,7 +66,7 @@ def measure(benches: Sequence[Bench], repeats: int, say: Callable[[str], None] =
     return {"recordings": [_provenance(repeats)], "benches": found}
 
 
-def _outcome(launch: _Launch, flush: worker.Kernel, evict: Sequence[_Launch]) -> tuple[Any, ...]:
+def _outcome(launch: _Launch, flush: worker.DeviceKernel, evict: Sequence[_Launch]) -> tuple[Any, ...]:
     before = launch.before
     launch.run()
     if before != "same":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numba import cuda
@@ -22,7 +23,7 @@ def _kernel(name: str, line: str) -> Callable[..., None]:
     parts += [f"xor.b32 v, v, r{k};" for k in range(_COUNT)]
     many = inline(" ".join([*parts, "mov.b32 $0, v; }"]), types.uint32, (types.uint32, types.uint32))
 
-    def kernel(stride, chosen, rounds, out):
+    def kernel(stride: Any, chosen: Any, rounds: Any, out: Any) -> None:
         """Lanes name words of shared memory `stride` apart. chosen: bit k for warp k. out [warp, 2]: clocks."""
         tile = cuda.shared.array(_WORDS, np.uint32)
         t = np.int32(cuda.threadIdx.x)

@@ -63,7 +63,7 @@ def _many(access: Access) -> Callable[..., Any]:
 def _kernel(access: Access) -> Callable[..., None]:
     few, more, many = _chain(access, _FEW), _chain(access, _MORE), _many(access)
 
-    def kernel(stride, zero, rounds, out):
+    def kernel(stride: Any, zero: Any, rounds: Any, out: Any) -> None:
         """Lanes access words `stride` apart. out [warp, 5]: clocks of a chain, and of the loop."""
         tile = cuda.shared.array(_WORDS, np.uint32)
         t = np.int32(cuda.threadIdx.x)

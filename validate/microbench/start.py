@@ -15,7 +15,7 @@ from validate.microbench.bench import SMS, Bench, Case, rows_case
 _SIX = block(["fma.rn.f32 v, v, v, v;"] * 6, types.float32)
 
 
-def begin(x, out):
+def begin(x: Any, out: Any) -> None:
     """A kernel's first instructions: a clock in each 128 bytes of code, eight instructions, chains of six."""
     t0 = clock()
     v = np.float32(1.0)
@@ -92,7 +92,7 @@ _STAMPED = _stamped()
 _COLUMNS = len(_MARKS)
 
 
-def lines(x, out):
+def lines(x: Any, out: Any) -> None:
     """Lines of straight code, as fast as it can be had. out [warp, 13]: clocks after `_MARKS` lines."""
     warp = np.int64(cuda.grid(1)) >> 5
     v = _STAMPED(x[cuda.threadIdx.x], address(out, warp * np.int64(_COLUMNS)))
@@ -146,7 +146,7 @@ _ARRIVE = inline(
 )
 
 
-def arrive(x, size, out):
+def arrive(x: Any, size: Any, out: Any) -> None:
     """out [warp, 5]: clocks at the start, behind the issue and the use of the thread's number, and of the block's."""
     if _ARRIVE(address(out, np.int64(0)), size) == np.uint32(0xFFFFFFFF):
         x[0] = np.uint32(1)
