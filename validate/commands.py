@@ -96,9 +96,7 @@ def _compare(options: argparse.Namespace) -> int:
         resume = f"; the same command goes on from {options.resume}" if options.resume else ""
         print(f"\ninterrupted{resume}", file=sys.stderr)
         return EXIT_INTERRUPTED
-    print(score.summary_text(rows), file=out)
-    if options.full:
-        print(f"\n{text.report(rows, full=True)}", file=out)
+    print(f"\n{text.report(rows, full=True) if options.full else text.cycles_text(rows)}", file=out)
     if options.json:
         print(json.dumps(score.document(rows), indent=1))
     return EXIT_OK if score.ok(rows) else EXIT_WRONG

@@ -71,30 +71,6 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def summary_text(rows: Sequence[Row]) -> str:
-    """`summary` in two or three lines, and a line for each split if there are points of both."""
-    text = _summary_text(rows)
-    splits = {name: [row for row in rows if row.point.split == name] for name in ("train", "judge")}
-    if all(splits.values()):
-        text += "".join(f"\n{name}: {_summary_text(some).replace(chr(10), '; ')}" for name, some in splits.items())
-    return text
-
-
-def _summary_text(rows: Sequence[Row]) -> str:
-    found = summary(rows)
-    done = round(found["covered"] * found["points"])
-    text = f"{done} of {found['points']} points compared, exact counters equal in {found['exact_points']}"
-    if found["wrong_outputs"]:
-        text += f", WRONG OUTPUTS in {found['wrong_outputs']}"
-    if done:
-        text += (
-            f"\ncycles: mean absolute error {found['mean_absolute_error']:.1%}, median "
-            f"{found['median_absolute_error']:.1%}, p90 {found['p90_absolute_error']:.1%}, worst "
-            f"{found['worst_absolute_error']:.1%} ({found['worst_point']}), bias {found['bias']:+.1%}"
-        )
-    return text
-
-
 def document(rows: Sequence[Row]) -> dict[str, Any]:
     """Everything as plain values, for JSON."""
     splits = {

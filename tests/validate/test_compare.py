@@ -16,6 +16,7 @@ from validate.baseline import Spread
 from validate.metrics import CYCLES, EXACT, LAUNCH
 from validate.points import ProgramPoint, select
 from validate.replay import Comparison, Failure, Pair
+from validate.scoring import text
 
 POINT = ProgramPoint("saxpy", registry.get("saxpy").sizes[0])
 
@@ -71,7 +72,7 @@ def test_a_failed_simulation_costs_one_point():
     rows = list(replay.compare(select(["saxpy"]), simulate=broken))
     assert [type(row) for row in rows] == [Failure, Failure] and "too large" in rows[0].reason
     assert not score.ok(rows) and score.summary(rows)["covered"] == 0
-    assert "0 of 2 points" in score.summary_text(rows) and "FAILED" in score.line(rows[0])
+    assert "0/2 " in text.cycles_text(rows) and "FAILED" in score.line(rows[0])
     assert json.loads(json.dumps(score.document(rows)))["points"][0]["failure"] == rows[0].reason
 
 
@@ -105,8 +106,8 @@ def test_scores():
     assert found["p90_absolute_error"] == found["worst_absolute_error"] == pytest.approx(0.5)
     assert found["worst_point"] == "p3@1" and found["bias"] == pytest.approx(0.1)
     assert (found["points"], found["covered"], found["exact_points"]) == (5, 0.8, 4)
-    text = score.summary_text(rows)
-    assert "mean absolute error 20.0%" in text and "bias +10.0%" in text and "worst 50.0% (p3@1)" in text
+    line = text.cycles_text(rows).splitlines()[1].split()
+    assert line[:2] == ["all", "4/4"] and line[3] == "20.0%" and line[6:8] == ["50.0%", "+10.0%"] and line[-1] == "p3@1"
 
 
 def test_orders():

@@ -181,7 +181,7 @@ def test_a_killed_comparison_loses_and_repeats_nothing(tmp_path):
     assert 4 <= kept.count(b"\n") < len(points)
     done = subprocess.run([*line, *only], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
-    assert f"{len(points)} of {len(points)} points" in done.stdout
+    assert f"{len(points)}/{len(points)}" in done.stdout
     after = path.read_bytes()
     assert after.startswith(kept)  # nothing lost
     keys = [json.loads(each)["key"] for each in after.splitlines()[1:]]

@@ -9,66 +9,26 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import address, block, clock, inline
+from validate.microbench.asm import address, block, inline
 from validate.microbench.bench import SMS, Bench, Case, rows_case
 
 _SIX = block(["fma.rn.f32 v, v, v, v;"] * 6, types.float32)
 
 
-def begin(x: Any, out: Any) -> None:
+_LINES = 16
+
+
+def _begin() -> Callable[..., None]:
     """A kernel's first instructions: a clock in each 128 bytes of code, eight instructions, chains of six."""
-    t0 = clock()
-    v = np.float32(1.0)
-    v = _SIX(v, v)
-    t1 = clock()
-    v = _SIX(v, v)
-    t2 = clock()
-    v = _SIX(v, v)
-    t3 = clock()
-    v = _SIX(v, v)
-    t4 = clock()
-    v = _SIX(v, v)
-    t5 = clock()
-    v = _SIX(v, v)
-    t6 = clock()
-    v = _SIX(v, v)
-    t7 = clock()
-    v = _SIX(v, v)
-    t8 = clock()
-    v = _SIX(v, v)
-    t9 = clock()
-    v = _SIX(v, v)
-    t10 = clock()
-    v = _SIX(v, v)
-    t11 = clock()
-    v = _SIX(v, v)
-    t12 = clock()
-    v = _SIX(v, v)
-    t13 = clock()
-    v = _SIX(v, v)
-    t14 = clock()
-    v = _SIX(v, v)
-    t15 = clock()
-    at = np.int64(16) * np.int64(cuda.grid(1) >> 5)
-    if cuda.threadIdx.x & 31 == 0:
-        out[at] = t0
-        out[at + 1] = t1
-        out[at + 2] = t2
-        out[at + 3] = t3
-        out[at + 4] = t4
-        out[at + 5] = t5
-        out[at + 6] = t6
-        out[at + 7] = t7
-        out[at + 8] = t8
-        out[at + 9] = t9
-        out[at + 10] = t10
-        out[at + 11] = t11
-        out[at + 12] = t12
-        out[at + 13] = t13
-        out[at + 14] = t14
-        out[at + 15] = t15
-    if v == 1.5:
-        x[1] = v
+    text = ["def begin(x, out):", "t0 = clock()", "v = np.float32(1.0)"]
+    for k in range(1, _LINES):
+        text += ["v = _SIX(v, v)", f"t{k} = clock()"]
+    text += [f"at = np.int64({_LINES}) * np.int64(cuda.grid(1) >> 5)", "if cuda.threadIdx.x & 31 == 0:"]
+    text += [f"    out[at + {k}] = t{k}" for k in range(_LINES)]
+    text += ["if v == 1.5:", "    x[1] = v"]
+    scope = dict(globals())
+    exec("\n    ".join(text), scope)
+    return scope["begin"]  # type: ignore[no-any-return]
 
 
 _MARKS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -119,7 +79,7 @@ def _begin_case(grid: int, warps: int, before: str) -> Case:
         parts = {"line 1": (0, 1), "line 2": (1, 2), "lines 3-8": (2, 8), "lines 9-15": (8, 15)}
         return {name: float(steps[:, a:b].sum(axis=1).mean()) for name, (a, b) in parts.items()}
 
-    return _started(grid, warps, before, 16, lambda: (np.ones(2, np.float32),), reduce)
+    return _started(grid, warps, before, _LINES, lambda: (np.ones(2, np.float32),), reduce)
 
 
 def _started(
@@ -183,7 +143,7 @@ BENCHES = (
         "begin",
         "What do the first lines of a kernel cost a warp, by what has run before? Six dependent FFMA in each line.",
         "cycles",
-        begin,
+        _begin(),
         tuple(
             _begin_case(grid, warps, before)
             for before in ("same", "cold", "evicted", "other")
