@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import validate.commands
 from validate.microbench import command as microbench
@@ -190,13 +191,16 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _command(commands, name, run, summary, example):  # type: ignore[no-untyped-def]
-    command = commands.add_parser(
+def _command(
+    commands: Any, name: str, run: Callable[[argparse.Namespace], int], summary: str, example: str
+) -> argparse.ArgumentParser:
+    """Declare a command, or a part of one; example: what stands behind its name on the command line."""
+    command: argparse.ArgumentParser = commands.add_parser(
         name,
-        help=summary,
+        help=summary.replace("%", "%%"),
         description=f"{summary[0].upper()}{summary[1:]}.",
-        epilog=f"example: python -m validate {name} {example}",
     )
+    command.epilog = f"example: {command.prog} {example}"
     command.set_defaults(run=run)
     return command
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from validate.metrics import CYCLES
-from validate.points import Point
+from validate.points import ProgramPoint
 
 FOLDER = Path(__file__).parent / "baselines"
 
@@ -79,7 +79,7 @@ class LaunchFlags(_Model):
     args: list[Argument]
 
 
-class Check(_Model):
+class OutputCheck(_Model):
     """What comparing the GPU's outputs with the NumPy reference gave; `exact` means bit for bit."""
 
     ok: Literal[True]
@@ -99,7 +99,7 @@ class Measurement(_Model):
     size: int
     seed: int
     launch: LaunchFlags
-    check: Check
+    check: OutputCheck
     cycles: Spread
     cold_us: Spread
     warm_us: Spread
@@ -116,7 +116,7 @@ class Measurement(_Model):
         return Spread.of(value if isinstance(value, list) else [value])
 
 
-class Provenance(_Model):
+class GPUProvenance(_Model):
     """Where a recording comes from. Clocks in MHz: the most the GPU allows, what the driver showed just after the
     timed launches, and (median over launches) what ncu saw; tools: what compiled the kernel."""
 
@@ -137,7 +137,7 @@ class Provenance(_Model):
     tools: dict[str, str]
 
 
-class Code(_Model):
+class RecordedCode(_Model):
     """The machine code that ran. image: file in `programs/images`; code_sha256: digest of what executes."""
 
     image: str
@@ -151,8 +151,8 @@ class Baseline(_Model):
 
     format: Literal[1] = 1
     variant: str
-    code: Code
-    provenance: Provenance
+    code: RecordedCode
+    provenance: GPUProvenance
     sizes: list[Measurement]
 
     def at(self, size: int) -> Measurement:
@@ -194,7 +194,7 @@ def load(variant: str, gpu: str = "h200", folder: Path = FOLDER) -> Baseline:
     return found
 
 
-def measured(point: Point, gpu: str = "h200") -> Measurement:
+def measured(point: ProgramPoint, gpu: str = "h200") -> Measurement:
     """What was measured at a point. Raises as `load`, and MissingBaseline for another size or seed."""
     found = load(point.variant, gpu).at(point.size)
     if found.seed != point.seed:

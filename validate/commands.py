@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gpusim.errors import ConfigError
 
 if TYPE_CHECKING:
-    from validate.points import Point
+    from validate.points import ProgramPoint
 
 EXIT_OK, EXIT_WRONG, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
 
@@ -23,21 +23,27 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser], choose_p
     compare = command(commands, "compare", _compare, summary, "--only reduction --size large --resume journal.jsonl")
     choose_points(compare)
     _choose_split(compare)
-    _choose_machine(compare)
-    _choose_pace(compare)
-    _choose_own_kernel(compare)
+    compare.add_argument("--gpu", default="h200", help="configuration to simulate (default: %(default)s)")
+    compare.add_argument("--baseline", default="h200", help="GPU to compare with (default: %(default)s)")
+    compare.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change the configuration")
+    compare.add_argument(
+        "--resume", type=Path, metavar="FILE", help="journal: write every point down, and go on where it stops"
+    )
+    compare.add_argument("--jobs", type=int, metavar="N", help="points at a time (default: one per core)")
+    compare.add_argument(
+        "--threads", type=int, metavar="N", help="host threads of each (default: the cores, shared out)"
+    )
     compare.add_argument("--full", action="store_true", help="also how counters and stall reasons compare")
     compare.add_argument("--json", action="store_true", help="everything as JSON; the table goes to standard error")
 
     summary = "score a comparison that has been made; status 1 if an exact counter differs or a point is missing"
-    scoring = command(commands, "score", _score, summary, "journal.jsonl --html score.html --plots plots")
+    scoring = command(commands, "score", _score, summary, "journal.jsonl --plots plots")
     scoring.add_argument("file", type=Path, metavar="FILE", help="journal of compare --resume, or what --json printed")
     choose_points(scoring)
     _choose_split(scoring)
     scoring.add_argument("--points", action="store_true", help="also the table of points")
     scoring.add_argument("--full", action="store_true", help="also every modelled counter by itself")
     scoring.add_argument("--json", action="store_true", help="everything as JSON instead")
-    scoring.add_argument("--html", type=Path, metavar="FILE", help="write a page with everything")
     scoring.add_argument("--plots", type=Path, metavar="DIR", help="write the pictures as SVG and PNG")
     scoring.add_argument(
         "--accept", action="store_true", help="from now on the tests hold the model to this score (all points needed)"
@@ -47,131 +53,42 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser], choose_p
         "--docs", action="store_true", help="renew docs/accuracy.md and its pictures (all points needed)"
     )
 
-    summary = "what each mechanism of the model is worth: the errors without it; status 1 if a point fails"
-    ablate = command(commands, "ablate", _ablate, summary, "--mechanism dram-rows l2-near-copies --resume ablate.jsonl")
-    choose_points(ablate, "small")
-    _choose_split(ablate, "train")
-    ablate.add_argument("--mechanism", nargs="*", default=(), metavar="NAME", help="which ones (default: all)")
-    ablate.add_argument("--list", action="store_true", help="print the mechanisms and what they change, and stop")
-    _choose_machine(ablate)
-    _choose_pace(ablate)
-    ablate.add_argument("--docs", action="store_true", help="put the tables into docs/validation.md")
 
-
-def _choose_split(command: argparse.ArgumentParser, default: str = "all") -> None:
+def _choose_split(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--split",
         choices=("train", "judge", "all"),
-        default=default,
+        default="all",
         help="families that may be looked at while modelling, those that judge, or all (default: %(default)s)",
     )
 
 
-def _points(options: argparse.Namespace) -> list[Point]:
+def _points(options: argparse.Namespace) -> list[ProgramPoint]:
     """The points that the options choose. Raises programs.registry.UnknownProgram."""
     from validate.points import select
 
     return [point for point in select(options.only, options.size) if options.split in (point.split, "all")]
 
 
-def _choose_machine(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--gpu", default="h200", help="configuration to simulate (default: %(default)s)")
-    command.add_argument("--baseline", default="h200", help="GPU to compare with (default: %(default)s)")
-    command.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change the configuration")
-
-
-def _choose_pace(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--resume", type=Path, metavar="FILE", help="journal: write every point down, and go on where it stops"
-    )
-    command.add_argument("--jobs", type=int, metavar="N", help="points at a time (default: one per core)")
-    command.add_argument(
-        "--threads", type=int, metavar="N", help="host threads of each (default: the cores, shared out)"
-    )
-
-
-def _choose_own_kernel(command: argparse.ArgumentParser) -> None:
-    own = command.add_argument_group(
-        "a profile of your own",
-        "One launch instead of the recorded points: what `ncu --csv --page raw` printed of it, beside its simulation.",
-    )
-    own.add_argument("--ncu", type=Path, metavar="CSV", help="the export; grid and block are taken from it")
-    own.add_argument(
-        *("--program", "--cubin"),
-        metavar="PROGRAM",
-        help="what ran: a bundled VARIANT[@SIZE], FILE.py:KERNEL, or a .cubin, .ptx or .cu file",
-    )
-    own.add_argument("--kernel", default="", metavar="TEXT", help="part of the kernel's name, if there are several")
-    for name, meaning in (
-        ("grid", "of the launches meant, if there are several"),
-        ("block", "of the launches meant, if there are several"),
-        ("args", "the kernel's arguments, as gpusim run takes them"),
-        ("signature", "Numba types of the arguments"),
-        ("entry", "kernel of a file that holds several"),
-        ("abi", "how the file's kernel takes arguments: numba or c"),
-    ):
-        own.add_argument(f"--{name}", metavar=name.upper(), help=meaning)
-    own.add_argument("--shared-bytes", type=int, metavar="N", help="dynamic shared memory (default: the export's)")
-    own.add_argument("--seed", type=int, default=0, metavar="N", help="seed of random inputs (default: 0)")
-
-
-def _compare_own(options: argparse.Namespace) -> int:
-    """The comparison with an export."""
-    from gpusim.errors import SimulationError
-    from isa.errors import IsaError
-    from validate import export, own_launch
-
-    if options.program is None:
-        print("validate: error: --ncu needs --program or --cubin: what ran", file=sys.stderr)
-        return EXIT_USAGE
-    try:
-        found, metrics = own_launch.simulate(options)
-    except (export.ExportError, SimulationError, IsaError) as error:
-        print(f"validate: error: {error}", file=sys.stderr)
-        return EXIT_USAGE
-    rows = export.lines(found, metrics)
-    print(json.dumps(export.document(found, rows), indent=1) if options.json else export.text(found, rows))
-    return EXIT_WRONG if any(row.differs for row in rows) else EXIT_OK
-
-
 def _compare(options: argparse.Namespace) -> int:
-    if options.ncu is not None:
-        return _compare_own(options)
+    from gpusim.explore.journal import JournalError
     from validate import comparing, score
-    from validate.pool import Task
     from validate.scoring import text
 
     # The table grows as points are done; with --json it is progress, and goes to where progress goes.
     out = sys.stderr if options.json else sys.stdout
-    changes = tuple(options.set)
-    tasks = [Task(point, options.gpu, options.baseline, changes) for point in _points(options)]
-    rows = _guarded(
-        lambda: comparing.compare(
-            tasks,
+    try:
+        rows = comparing.compare(
+            _points(options),
+            gpu=options.gpu,
+            baseline_of=options.baseline,
+            overrides=options.set,
             journal=options.resume,
             jobs=options.jobs,
             threads=options.threads,
             head=lambda: print(score.TIMED_HEAD, file=out, flush=True),
-            say=lambda _, row: print(score.timed_line(row), file=out, flush=True),
-        ),
-        options,
-    )
-    if isinstance(rows, int):
-        return rows
-    print(score.summary_text(rows), file=out)
-    if options.full:
-        print(f"\n{text.report(rows, full=True)}", file=out)
-    if options.json:
-        print(json.dumps(score.document(rows), indent=1))
-    return EXIT_OK if score.ok(rows) else EXIT_WRONG
-
-
-def _guarded(work: Callable[[], Any], options: argparse.Namespace) -> Any:
-    """What the work gives; an exit status, with what is wrong on standard error, where it cannot be done."""
-    from validate.journal import JournalError
-
-    try:
-        return work()
+            say=lambda row: print(score.timed_line(row), file=out, flush=True),
+        )
     except (JournalError, ConfigError) as error:
         print(f"validate: error: {error}", file=sys.stderr)
         return EXIT_USAGE
@@ -179,21 +96,25 @@ def _guarded(work: Callable[[], Any], options: argparse.Namespace) -> Any:
         resume = f"; the same command goes on from {options.resume}" if options.resume else ""
         print(f"\ninterrupted{resume}", file=sys.stderr)
         return EXIT_INTERRUPTED
+    print(f"\n{text.report(rows, full=True) if options.full else text.cycles_text(rows)}", file=out)
+    if options.json:
+        print(json.dumps(score.document(rows), indent=1))
+    return EXIT_OK if score.ok(rows) else EXIT_WRONG
 
 
 def _score(options: argparse.Namespace) -> int:
+    from gpusim.explore.journal import JournalError
     from validate import journal, score
     from validate.scoring import text
 
     try:
-        found = {row.point: row for row in journal.rows_of(options.file)}
-        note = journal.note_of(options.file)
-    except journal.JournalError as error:
+        found, note = journal.rows_of(options.file)
+    except JournalError as error:
         print(f"validate: error: {error}", file=sys.stderr)
         return EXIT_USAGE
     if note:
         print(f"validate: note: {note}", file=sys.stderr)
-    rows = score.complete(found, _points(options))
+    rows = score.complete({row.point: row for row in found}, _points(options))
     if options.json:
         print(json.dumps(score.document(rows), indent=1))
     else:
@@ -215,11 +136,6 @@ def _write(rows: Sequence[Any], options: argparse.Namespace) -> bool:
 
         for path in plots.write(rows, options.plots):
             print(f"wrote {path}", file=sys.stderr)
-    if options.html:
-        from validate.scoring import page
-
-        options.html.write_text(page.page(rows), "utf-8")
-        print(f"wrote {options.html}", file=sys.stderr)
     return _renew(rows, options) if options.accept or options.docs else True
 
 
@@ -250,46 +166,3 @@ def _renew(rows: Sequence[Any], options: argparse.Namespace) -> bool:
             return False
         print("\n".join(f"wrote {path}" for path in written), file=sys.stderr)
     return True
-
-
-def _ablate(options: argparse.Namespace) -> int:
-    from validate import ablate, comparing, mechanisms
-    from validate.replay import Failure
-
-    try:
-        chosen = mechanisms.choose(options.mechanism)
-    except KeyError as error:
-        print(f"validate: error: {error.args[0]}", file=sys.stderr)
-        return EXIT_USAGE
-    if options.list:
-        print("\n".join(f"{each.name}: {each.meaning} ({', '.join(each.overrides)})" for each in chosen))
-        return EXIT_OK
-    points = _points(options)
-    if not points:
-        print(f"validate: error: none of these points is in {options.split}", file=sys.stderr)
-        return EXIT_USAGE
-    tasks = ablate.tasks(points, chosen, options.gpu, options.baseline, options.set)
-    rows = _guarded(
-        lambda: comparing.compare(tasks, journal=options.resume, jobs=options.jobs, threads=options.threads), options
-    )
-    if isinstance(rows, int):
-        return rows
-    by_change: dict[tuple[str, ...], list[Any]] = {}
-    for task, row in zip(tasks, rows, strict=True):
-        by_change.setdefault(task.overrides, []).append(row)
-    try:
-        table = ablate.text(ablate.effects(chosen, by_change, options.set))
-    except ValueError as error:
-        print(f"validate: error: {error}", file=sys.stderr)
-        return EXIT_WRONG
-    print(table)
-    if options.docs:
-        from validate.scoring import documents
-
-        mark = "ablation" if options.size == "small" else f"ablation-{options.size}"
-        try:
-            print(f"wrote {documents.put('validation.md', mark, table)}", file=sys.stderr)
-        except documents.DocumentError as error:
-            print(f"validate: error: {error}", file=sys.stderr)
-            return EXIT_WRONG
-    return EXIT_WRONG if any(isinstance(row, Failure) for row in rows) else EXIT_OK

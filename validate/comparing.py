@@ -6,26 +6,29 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from gpusim.cli.progress import show_points
 from gpusim.config import load_config
-from validate import baseline, pool, score
-from validate.journal import Journal
-from validate.pool import Task
-from validate.progress import Progress
-
-_POINT_WORK = 300_000.0
-"""What a point costs before its first instruction (inputs, reference, launch), in warp instructions."""
+from gpusim.explore.journal import JournalError
+from validate import pool, score
+from validate.journal import line_of, open_journal
+from validate.points import ProgramPoint
+from validate.replay import Failure
 
 
+# many parameters: what the command line asks, each by its name
 def compare(
-    tasks: Sequence[Task],
+    points: Sequence[ProgramPoint],
     *,
+    gpu: str = "h200",
+    baseline_of: str = "h200",
+    overrides: Sequence[str] = (),
     journal: Path | None = None,
     jobs: int | None = None,
     threads: int | None = None,
     head: Callable[[], None] = lambda: None,
-    say: Callable[[Task, score.Row], None] = lambda task, row: None,
+    say: Callable[[score.Row], None] = lambda row: None,
 ) -> list[score.Row]:
-    """The row of every task, in their order.
+    """The row of every point, in their order.
 
     `head` is called once all is well and the work begins, `say` with each row, in the same order, as soon as it can be.
 
@@ -34,41 +37,34 @@ def compare(
 
     Raises JournalError, and gpusim.errors.ConfigError for a configuration that does not hold together.
     """
-    for gpu, overrides in dict.fromkeys((task.gpu, task.overrides) for task in tasks):
-        load_config(gpu, overrides)
-    found: dict[Task, score.Row] = {}
-    said = 0
-
-    def show() -> None:
-        nonlocal said
-        while said < len(tasks) and tasks[said] in found:
-            say(tasks[said], found[tasks[said]])
-            said += 1
+    load_config(gpu, overrides)
+    found: dict[ProgramPoint, score.Row] = {}
+    said = failed = 0
 
     with ExitStack() as stack:
-        book = stack.enter_context(Journal(journal)) if journal else None
-        for task in tasks:
-            row = book.find(task) if book else None
-            if row is not None:
-                found[task] = row
-        left = [task for task in dict.fromkeys(tasks) if task not in found]
+        book = stack.enter_context(open_journal(journal, gpu, baseline_of, overrides)) if journal else None
+        for line in book.rows.values() if book else ():
+            try:
+                known = score.row_of(line)
+            except (ValueError, KeyError, TypeError):
+                raise JournalError(f"{journal} is the journal of something else") from None
+            if known.point in points:
+                found[known.point] = known
         head()
-        progress = Progress(len(left), sum(map(_work, left)))
-        show()
-        for task, row in pool.run(left, jobs or pool.cores(), threads):
-            found[task] = row
+        progress = stack.enter_context(show_points(None))
+        tasks = [pool.Task(each, gpu, baseline_of, tuple(overrides)) for each in points if each not in found]
+        done = pool.run(tasks, jobs or pool.cores(), threads)
+        while True:
+            while said < len(points) and points[said] in found:
+                say(found[points[said]])
+                said += 1
+            if progress:
+                progress(len(found), failed, len(points))
+            row = next(done, None)
+            if row is None:
+                break
+            found[row.point] = row
+            failed += isinstance(row, Failure)
             if book and not isinstance(row, pool.ProcessDied):
-                book.add(task, row)
-            progress.clear()
-            show()
-            progress.done(_work(task))
-        progress.clear()
-    return [found[task] for task in tasks]
-
-
-def _work(task: Task) -> float:
-    """About how much there is to do at a point, in warp instructions."""
-    try:
-        return _POINT_WORK + baseline.measured(task.point, task.baseline_of)["smsp__inst_executed.sum"]
-    except (LookupError, ValueError):
-        return _POINT_WORK
+                book.append(line_of(row))
+    return [found[point] for point in points]

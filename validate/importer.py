@@ -17,7 +17,7 @@ from programs import images, registry
 from validate import baseline
 from validate.baseline import Baseline, Measurement, Number, Spread, plain
 from validate.metrics import CYCLES, DIFFERENCES, EXACT, LAUNCH
-from validate.points import Point, select
+from validate.points import ProgramPoint, select
 from validate.record import FORMAT, SMI_FIELDS
 
 _CLOCKS = {
@@ -82,7 +82,7 @@ def make(document: dict[str, Any], variant: str) -> Baseline:
     measurements = []
     rows = []
     for size in registry.get(variant).sizes:
-        point = Point(variant, size)
+        point = ProgramPoint(variant, size)
         row = document["points"].get(str(point))
         problem = _problem(row, cubin.sha256) or document["failures"].get(str(point))
         if row is None or problem:
@@ -91,7 +91,7 @@ def make(document: dict[str, Any], variant: str) -> Baseline:
         rows.append(row)
     return Baseline(
         variant=variant,
-        code=baseline.Code(
+        code=baseline.RecordedCode(
             image=cubin.file,
             symbol=cubin.symbol,
             code_sha256=program.code_sha256,
@@ -148,18 +148,18 @@ def _with_differences(metrics: dict[str, float]) -> dict[str, float]:
     return {**metrics, **derived}
 
 
-def _measurement(point: Point, row: dict[str, Any]) -> Measurement:
+def _measurement(point: ProgramPoint, row: dict[str, Any]) -> Measurement:
     profiles = [_with_differences(profile["metrics"]) for profile in row["profiles"]]
     counters: dict[str, Number | list[Number]] = {}
     for name in sorted(set.intersection(*map(set, profiles))):
         values = [plain(profile[name]) for profile in profiles]
         counters[name] = values[0] if len(set(values)) == 1 else values
-    check = {name: row["check"][name] for name in baseline.Check.model_fields}
+    check = {name: row["check"][name] for name in baseline.OutputCheck.model_fields}
     return Measurement(
         size=point.size,
         seed=row["seed"],
         launch=baseline.LaunchFlags.model_validate(row["launch"]),
-        check=baseline.Check.model_validate(check),
+        check=baseline.OutputCheck.model_validate(check),
         cycles=baseline.cycles_of(counters),
         cold_us=Spread.of(row["cold_us"]),
         warm_us=Spread.of(row["warm_us"]),
@@ -167,7 +167,7 @@ def _measurement(point: Point, row: dict[str, Any]) -> Measurement:
     )
 
 
-def _provenance(found: dict[str, Any], rows: list[dict[str, Any]]) -> baseline.Provenance:
+def _provenance(found: dict[str, Any], rows: list[dict[str, Any]]) -> baseline.GPUProvenance:
     before, after = (_smi(found[key]) for key in ("smi_before", "smi_after_times"))
     clocks: dict[str, Number] = {
         "sm_max": before["clocks.max.sm"],
@@ -181,10 +181,10 @@ def _provenance(found: dict[str, Any], rows: list[dict[str, Any]]) -> baseline.P
             clocks[f"{part}_under_ncu"] = round(statistics.median(seen) / 1e6)
     copied = {
         name: found[name]
-        for name in baseline.Provenance.model_fields
+        for name in baseline.GPUProvenance.model_fields
         if name not in ("driver", "clocks_mhz", "tools")
     }
-    return baseline.Provenance(
+    return baseline.GPUProvenance(
         driver=before["driver_version"], clocks_mhz=clocks, tools=images.index()["tools"], **copied
     )
 

@@ -7,36 +7,21 @@ default), so each launch is measured cold. Values are in base units (ns, bytes, 
 
 from __future__ import annotations
 
-import csv
-import io
-import math
 import os
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-# Columns of the raw page that describe the launch; every other column is a metric.
-_LAUNCH_COLUMNS = {
-    *("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time"),
-    *("Context", "Stream", "Block Size", "Grid Size", "Device", "CC"),
-}
-
-# Nanoseconds of each unit of time; versions before 2024 spell them out.
-_TIMES = {
-    f"{prefix}{name}": nanoseconds
-    for prefix, nanoseconds in (("", 1e9), ("m", 1e6), ("u", 1e3), ("n", 1.0))
-    for name in ("s", "second")
-}
-_PREFIXES = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+from gpusim.results.profile import ProfiledLaunch, ProfileError, parse_profile
 
 _TABLE = ["--csv", "--page", "raw", "--print-units", "base"]
 
 
-class NcuError(RuntimeError):
+class NcuError(ProfileError):
     """ncu could not be run, ran out of time, or printed no table. `.output` holds what it printed."""
 
     def __init__(self, message: str, output: str = "") -> None:
@@ -45,22 +30,7 @@ class NcuError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class ProfiledLaunch:
-    """One kernel launch as ncu saw it; `index` counts from 0, `metrics` maps metric names to values in base units.
-
-    `rounding`: of values that were printed with a prefix, by how much their two decimals may be off.
-    """
-
-    index: int
-    kernel: str
-    grid: tuple[int, ...]
-    block: tuple[int, ...]
-    metrics: dict[str, float]
-    rounding: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Profile:
+class ProfiledProgram:
     """All launches of one profiled program, ncu's own messages, and the wall time in seconds."""
 
     launches: list[ProfiledLaunch]
@@ -98,7 +68,7 @@ def profile(
     report: str | Path | None = None,
     options: Sequence[str] = (),
     ncu: str = "ncu",
-) -> Profile:
+) -> ProfiledProgram:
     """Run `program` under ncu and read the table of all its launches.
 
     With `report` (a path ending in `.ncu-rep`) the full report also stays on disk, for `source_page`.
@@ -116,109 +86,17 @@ def profile(
     if report and Path(report).exists():
         left = max(5.0, timeout_s - (time.monotonic() - started))
         text += "\n" + _run([ncu, "--import", str(report), *_TABLE], left)
-    launches = parse_raw(text) or parse_raw(printed)
+    launches = parse_profile(text) or parse_profile(printed)
     output = "\n".join(part for part in (printed, _messages(text)) if part)
     if not launches:
         raise NcuError(f"ncu profiled no launch of {' '.join(program)}", output)
-    return Profile(launches, output, time.monotonic() - started)
+    return ProfiledProgram(launches, output, time.monotonic() - started)
 
 
 def source_page(report: str | Path, *, timeout_s: float = 60.0, ncu: str = "ncu") -> str:
     """CSV text of a report's source page: one row per machine instruction of every launch, counted."""
     options = ["--csv", "--page", "source", "--print-source", "sass", "--print-units", "base"]
     return _run([ncu, "--import", str(report), *options], timeout_s)
-
-
-def parse_raw(text: str) -> list[ProfiledLaunch]:
-    """Read the CSV of ncu's raw page: a header, a row of units, then a row per launch; messages are skipped.
-
-    Values are returned in base units (ns, byte, cycle), whatever `--print-units` was. A value that is not a number
-    (n/a, a name) is left out. Of a metric printed with instances, `12 (3; 9)`, the aggregate is kept.
-
-    Raises:
-        NcuError: the table is not one that ncu prints.
-    """
-    launches = []
-    units: dict[str, str] = {}
-    for cells in _rows(text):
-        if not cells["ID"].strip().isdecimal():
-            units = units or cells  # the row of units stands first
-            continue
-        launch = _launch(cells)
-        for name, cell in cells.items():
-            if name not in _LAUNCH_COLUMNS:
-                _put(launch, name, cell, units.get(name, ""))
-        launches.append(launch)
-    return launches
-
-
-def parse_export(text: str) -> list[ProfiledLaunch]:
-    """Read a CSV that somebody else has exported: the raw page, or ncu's other page, which has a row per metric.
-
-    As `parse_raw`. The other page is what `ncu --csv --metrics` prints without `--page raw`; the headings of its
-    sections ("SM Frequency") count as metrics of that name.
-    """
-    rows = list(_rows(text))
-    if not rows or not {"Metric Name", "Metric Unit", "Metric Value"} <= rows[0].keys():
-        return parse_raw(text)
-    launches: dict[str, ProfiledLaunch] = {}
-    for cells in rows:
-        if cells["ID"].strip().isdecimal():
-            launch = launches.setdefault(cells["ID"], _launch(cells))
-            _put(launch, cells["Metric Name"], cells["Metric Value"], cells["Metric Unit"])
-    return list(launches.values())
-
-
-def scale_of(unit: str) -> float:
-    """What a value in a unit is multiplied by to be in ncu's base unit: nanoseconds for times, else without prefix.
-
-    ncu's prefixes are powers of 1,000 (Kbyte, Gbyte/s, Mhz, usecond, cycle/nsecond); other units are base units.
-    """
-    above, _, below = unit.partition("/")
-    time = _TIMES.get(above)
-    scale = 1.0
-    if time is not None and not below:
-        scale = time
-    elif len(above) > 1 and above[0] in _PREFIXES and above[1].islower():
-        scale = _PREFIXES[above[0]]
-    return scale * 1e9 / _TIMES[below] if below in _TIMES else scale
-
-
-def _rows(text: str) -> Iterator[dict[str, str]]:
-    """The rows of the table in a text, by the names of its header, the row of units among them."""
-    lines = text.splitlines()
-    start = next((i for i, line in enumerate(lines) if line.startswith('"ID",')), None)
-    if start is None:
-        return
-    try:
-        rows = list(csv.reader(io.StringIO("\n".join(lines[start:]))))
-    except csv.Error as error:
-        raise NcuError(f"the table is damaged: {error}", text) from None
-    header = rows[0]
-    if "Kernel Name" not in header:
-        raise NcuError("the table has no column of kernel names", text)
-    for row in rows[1:]:
-        if len(row) == len(header):  # else a message printed between rows
-            yield dict(zip(header, row, strict=True))
-
-
-def _launch(cells: Mapping[str, str]) -> ProfiledLaunch:
-    return ProfiledLaunch(
-        index=_index(cells["ID"]),
-        kernel=cells["Kernel Name"],
-        grid=_triple(cells.get("Grid Size", "")),
-        block=_triple(cells.get("Block Size", "")),
-        metrics={},
-    )
-
-
-def _put(launch: ProfiledLaunch, name: str, cell: str, unit: str) -> None:
-    """Add a metric to a launch, unless the cell holds no number."""
-    value, scale = _number(cell), scale_of(unit.strip())
-    if value is not None and name:
-        launch.metrics[name] = value * scale
-        if scale > 1:
-            launch.rounding[name] = 0.005 * scale
 
 
 def complaints(output: str, metrics: Sequence[str]) -> list[str]:
@@ -286,25 +164,3 @@ def _run(line: Sequence[str], timeout_s: float) -> str:
 
 def _messages(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if line.startswith("=="))
-
-
-def _number(cell: str) -> float | None:
-    try:
-        value = float(cell.split(" (")[0].replace(",", ""))
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
-
-
-def _index(cell: str) -> int:
-    try:
-        return int(cell)
-    except ValueError:
-        raise NcuError(f"the table has a launch number that is not one: {cell[:40]!r}") from None
-
-
-def _triple(cell: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in cell.strip("() ").split(",") if part.strip())
-    except ValueError:
-        raise NcuError(f"the table has a size that is not one: {cell[:40]!r}") from None

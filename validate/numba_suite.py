@@ -33,7 +33,7 @@ _PASSED, _COUNTED = "passed", ("passed", "failed", "error", "timeout", "crashed"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SuiteOutcome:
     """What became of a test. launches: kernels that it launched in its own process. reason: why it does not count, or
     is known to fail."""
 
@@ -62,7 +62,7 @@ def test_files(only: Sequence[str] = ()) -> list[str]:
 
 def run(
     only: Sequence[str] = (), *, gpu: str = "h200", timeout_s: int = 60, fresh: bool = False, folder: Path | None = None
-) -> Iterator[tuple[str, list[Outcome]]]:
+) -> Iterator[tuple[str, list[SuiteOutcome]]]:
     """(file, outcomes) of each file of tests, as they are done. What an earlier run has left in `folder` (default: in
     the cache folder) is taken over, unless `fresh`."""
     folder = folder or cache_folder() / "numba-suite"
@@ -138,12 +138,12 @@ def _append(results: Path, **fields: object) -> None:
         stream.write(json.dumps(fields) + "\n")
 
 
-def outcomes(results: Path) -> list[Outcome]:
+def outcomes(results: Path) -> list[SuiteOutcome]:
     """Outcomes that a file of results holds, by the rules of numba_suite.toml."""
     rules = tomllib.loads(RULES.read_text())
     latest = {line["test"]: line for line in _lines(results) if line["outcome"] != "started"}
     return [
-        Outcome(**line, excluded=_reason(rules["excluded"], test), known=_reason(rules["failing"], test))
+        SuiteOutcome(**line, excluded=_reason(rules["excluded"], test), known=_reason(rules["failing"], test))
         for test, line in latest.items()
     ]
 
@@ -153,7 +153,7 @@ def _reason(rules: dict[str, str], test: str) -> str | None:
     return next((reason for pattern, reason in rules.items() if fnmatch.fnmatchcase(test, pattern)), None)
 
 
-def score(rows: Sequence[Outcome]) -> dict[str, object]:
+def score(rows: Sequence[SuiteOutcome]) -> dict[str, object]:
     """Counts: how many tests there are, count, pass; the same for those that launch kernels."""
     counted = [row for row in rows if row.excluded is None and row.outcome in _COUNTED]
     launching = [row for row in counted if row.launches]

@@ -39,7 +39,7 @@ class SuiteModule(pytest.Module):
         return importlib.import_module(".".join(("numba", "cuda", *parts[start:])))
 
 
-class Recorder:
+class OutcomeRecorder:
     """A pytest plugin that writes outcomes as they come, and leaves out the tests that `seen` names."""
 
     def __init__(self, stream: IO[str], driver: Any, timeout_s: int, seen: set[str]):
@@ -137,7 +137,7 @@ def main(arguments: list[str]) -> int:
     results = Path(path)
     seen = {json.loads(line)["test"] for line in results.read_text().splitlines()} if results.exists() else set()
     with results.open("a") as stream:
-        recorder = Recorder(stream, driver, int(timeout_s), seen)
+        recorder = OutcomeRecorder(stream, driver, int(timeout_s), seen)
         signal.signal(signal.SIGALRM, recorder.expire)
         options = ["--pyargs", module, "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", os.sep]
         pytest.main(options, plugins=[recorder])

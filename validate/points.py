@@ -26,7 +26,7 @@ before any of them had run on the hardware; all other families may be used for m
 
 
 @dataclass(frozen=True)
-class Point:
+class ProgramPoint:
     """A variant by name, a size and the seed of its inputs."""
 
     variant: str
@@ -51,13 +51,13 @@ class Point:
         return f"{self.variant}@{self.size}"
 
     @classmethod
-    def parse(cls, text: str) -> Point:
+    def parse(cls, text: str) -> ProgramPoint:
         """The point that `str` spells, with the usual seed."""
         variant, _, size = text.partition("@")
         return cls(variant, int(size))
 
 
-def select(only: Sequence[str] = (), sizes: str = "all") -> list[Point]:
+def select(only: Sequence[str] = (), sizes: str = "all") -> list[ProgramPoint]:
     """Points of the variants or families named in `only` (all if empty), at sizes 'small', 'large' or 'all'.
 
     Raises programs.registry.UnknownProgram for a name that is none.
@@ -71,7 +71,7 @@ def select(only: Sequence[str] = (), sizes: str = "all") -> list[Point]:
             wanted.update(dict.fromkeys(variant.name for variant in variants))
         chosen = [name for name in chosen if name in wanted]
     parts = {"small": (0,), "large": (1,), "all": (0, 1)}[sizes]
-    return [Point(name, registry.get(name).sizes[part]) for name in chosen for part in parts]
+    return [ProgramPoint(name, registry.get(name).sizes[part]) for name in chosen for part in parts]
 
 
 def describe(launch: Launch) -> dict[str, Any]:

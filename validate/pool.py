@@ -18,14 +18,14 @@ from typing import Any
 import gpusim
 from gpusim.engine.warm import core_is_cached
 from validate import replay, score
-from validate.points import Point
+from validate.points import ProgramPoint
 
 
 @dataclass(frozen=True)
 class Task:
     """A point to be simulated with a configuration and compared with a GPU's baseline."""
 
-    point: Point
+    point: ProgramPoint
     gpu: str = "h200"
     baseline_of: str = "h200"
     overrides: tuple[str, ...] = ()
@@ -46,21 +46,21 @@ def compile_engine() -> None:
         gpusim.simulate(_nothing, 1, 1, (), gpu="tiny")
 
 
-def run(tasks: Sequence[Task], jobs: int = 1, threads: int | None = None) -> Iterator[tuple[Task, score.Row]]:
-    """Every task with its row, as they are done.
+def run(tasks: Sequence[Task], jobs: int = 1, threads: int | None = None) -> Iterator[score.Row]:
+    """The row of every task, as they are done.
 
     jobs: processes; with one, tasks are done here and in order. threads: of each simulation; None shares the cores
     out among the processes.
     """
     jobs = min(jobs, len(tasks))
     if jobs <= 1:
-        yield from ((task, _row(task, threads)) for task in tasks)
+        yield from (_row(task, threads) for task in tasks)
         return
     compile_engine()
     yield from _spread(list(tasks), jobs, threads or max(1, cores() // jobs))
 
 
-def _spread(left: list[Task], jobs: int, threads: int) -> Iterator[tuple[Task, score.Row]]:
+def _spread(left: list[Task], jobs: int, threads: int) -> Iterator[score.Row]:
     workers: dict[Connection, tuple[Any, Task]] = {}
     try:
         while left or workers:
@@ -72,9 +72,9 @@ def _spread(left: list[Task], jobs: int, threads: int) -> Iterator[tuple[Task, s
                     row = connection.recv()
                 except (EOFError, OSError):
                     process.join()
-                    yield task, ProcessDied(task.point, f"its process ended with status {process.exitcode}")
+                    yield ProcessDied(task.point, f"its process ended with status {process.exitcode}")
                     continue
-                yield task, row
+                yield row
                 if left:
                     _give(connection, process, left.pop(0), workers)
                 else:

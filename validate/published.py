@@ -22,7 +22,7 @@ from gpusim.launch.device_array import DeviceArray
 from isa import Program
 from isa.compile import compile_cuda
 from isa.listing import program_from_cubin
-from validate.published_rows import ROWS, Row
+from validate.published_rows import ROWS, PublishedNumber
 
 TOLERANCE = 0.05
 _SOURCE = Path(__file__).with_suffix(".cu")
@@ -35,7 +35,7 @@ _LOADS = 32
 class Outcome:
     """A row and what the simulator makes of it, in the row's unit."""
 
-    row: Row
+    row: PublishedNumber
     simulated: float
 
     @property
@@ -55,7 +55,7 @@ def outcomes(gpus: Iterable[str] = ()) -> list[Outcome]:
     return [Outcome(row, measure(row)) for row in ROWS if not chosen or row.gpu in chosen]
 
 
-def measure(row: Row) -> float:
+def measure(row: PublishedNumber) -> float:
     """What the simulator measures for a row, in the row's unit."""
     return _measure(row.gpu, row.kernel, row.overrides, row.unit)
 

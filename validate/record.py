@@ -18,9 +18,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from gpusim.results.profile import ProfileError
 from validate import ncu
 from validate.metrics import CYCLES, RECORDED
-from validate.points import Point, select
+from validate.points import ProgramPoint, select
 
 FORMAT = 1
 RAW_NAME = "recording.json.gz"
@@ -94,7 +95,7 @@ def record(
         document["failures"]["ncu"] = "ncu collected none of the metrics"
         keep()
         return document
-    families: dict[str, list[Point]] = {}
+    families: dict[str, list[ProgramPoint]] = {}
     for point in points:
         families.setdefault(point.program.family, []).append(point)
     for family, members in families.items():
@@ -105,7 +106,7 @@ def record(
 
 
 def _record_times(
-    document: dict[str, Any], points: list[Point], seconds: float, note: Callable[[str], None]
+    document: dict[str, Any], points: list[ProgramPoint], seconds: float, note: Callable[[str], None]
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "times.json")
@@ -131,7 +132,7 @@ def _record_times(
 def _record_counters(
     document: dict[str, Any],
     family: str,
-    points: list[Point],
+    points: list[ProgramPoint],
     metrics: Sequence[str],
     repeats: int,
     seconds: float,
@@ -147,7 +148,7 @@ def _record_counters(
         try:
             done = ncu.profile(line, metrics, timeout_s=seconds)
             labels = json.loads(out.read_text())["rows"]
-        except (ncu.NcuError, OSError) as error:
+        except (ProfileError, OSError) as error:
             output = getattr(error, "output", "")
             document["failures"][family] = f"{error}\n{output[-6000:]}"
             note(f"{family} failed: {error}\n{output[-1500:]}")
@@ -183,7 +184,7 @@ def _device_facts(found: dict[str, float]) -> dict[str, float]:
     return {name: found[name] for name in _DEVICE_FACTS if name in found}
 
 
-def _worker(task: str, out: Path, repeats: int, seconds: float, points: Sequence[Point]) -> list[str]:
+def _worker(task: str, out: Path, repeats: int, seconds: float, points: Sequence[ProgramPoint]) -> list[str]:
     names = [str(point) for point in points]
     return [sys.executable, "-m", "validate.worker", task, str(out), str(repeats), f"{seconds:.0f}", *names]
 

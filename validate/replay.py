@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import gpusim
 from gpusim.errors import SimulationError
@@ -14,7 +14,7 @@ from programs import images
 from validate import baseline
 from validate.baseline import Measurement, Number, Spread
 from validate.metrics import CYCLES, EXACT, LAUNCH, RECORDED
-from validate.points import Point, describe
+from validate.points import ProgramPoint, describe
 
 MODELLED = tuple(name for name in RECORDED if name in METRICS and name not in (*EXACT, *LAUNCH, CYCLES))
 """Recorded counters that the simulator predicts with its model of time, caches and memory."""
@@ -22,19 +22,6 @@ MODELLED = tuple(name for name in RECORDED if name in METRICS and name not in (*
 
 class StaleBaseline(ValueError):
     """The program image or the generated inputs are not those that were measured."""
-
-
-class Simulated(Protocol):
-    """What is needed of a `gpusim.Result`."""
-
-    @property
-    def cycles(self) -> int: ...
-    @property
-    def metrics(self) -> Mapping[str, float]: ...
-
-
-Simulate = Callable[..., Simulated]
-"""A function with the arguments of `gpusim.simulate`."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +55,7 @@ class Comparison:
     seconds: host time of the simulation.
     """
 
-    point: Point
+    point: ProgramPoint
     instructions: int
     cycles: Pair
     spread: Spread
@@ -97,20 +84,22 @@ class Comparison:
 class Failure:
     """A point that could not be compared, and why."""
 
-    point: Point
+    point: ProgramPoint
     reason: str
 
 
 def replay(
-    point: Point,
+    point: ProgramPoint,
     measured: Measurement,
     gpu: Any = "h200",
     *,
     threads: int | None = None,
     overrides: Sequence[str] = (),
-    simulate: Simulate | None = None,
+    simulate: Callable[..., Any] | None = None,
 ) -> Comparison:
     """Simulate a point and compare it with a measurement.
+
+    simulate: in place of `gpusim.simulate`.
 
     Raises:
         StaleBaseline: the measurement is of other inputs or another launch.
@@ -153,7 +142,7 @@ def replay(
     )
 
 
-def replay_baseline(point: Point, gpu: Any = "h200", baseline_of: str = "h200", **more: Any) -> Comparison:
+def replay_baseline(point: ProgramPoint, gpu: Any = "h200", baseline_of: str = "h200", **more: Any) -> Comparison:
     """`replay` against the baseline file of the point.
 
     Raises as `replay`, and:
@@ -167,7 +156,7 @@ def replay_baseline(point: Point, gpu: Any = "h200", baseline_of: str = "h200", 
     return replay(point, measured, gpu, **more)
 
 
-def compare(points: Sequence[Point], **options: Any) -> Iterator[Comparison | Failure]:
+def compare(points: Sequence[ProgramPoint], **options: Any) -> Iterator[Comparison | Failure]:
     """`replay_baseline` for each point, in order; one that fails gives a Failure instead of ending the rest."""
     for point in points:
         try:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from validate.baseline import Spread
-from validate.points import Point
+from validate.points import ProgramPoint
 from validate.replay import Comparison, Failure, Pair
 from validate.scoring.statistics import log_correlation, percentile
 
@@ -71,30 +71,6 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def summary_text(rows: Sequence[Row]) -> str:
-    """`summary` in two or three lines, and a line for each split if there are points of both."""
-    text = _summary_text(rows)
-    splits = {name: [row for row in rows if row.point.split == name] for name in ("train", "judge")}
-    if all(splits.values()):
-        text += "".join(f"\n{name}: {_summary_text(some).replace(chr(10), '; ')}" for name, some in splits.items())
-    return text
-
-
-def _summary_text(rows: Sequence[Row]) -> str:
-    found = summary(rows)
-    done = round(found["covered"] * found["points"])
-    text = f"{done} of {found['points']} points compared, exact counters equal in {found['exact_points']}"
-    if found["wrong_outputs"]:
-        text += f", WRONG OUTPUTS in {found['wrong_outputs']}"
-    if done:
-        text += (
-            f"\ncycles: mean absolute error {found['mean_absolute_error']:.1%}, median "
-            f"{found['median_absolute_error']:.1%}, p90 {found['p90_absolute_error']:.1%}, worst "
-            f"{found['worst_absolute_error']:.1%} ({found['worst_point']}), bias {found['bias']:+.1%}"
-        )
-    return text
-
-
 def document(rows: Sequence[Row]) -> dict[str, Any]:
     """Everything as plain values, for JSON."""
     splits = {
@@ -103,7 +79,7 @@ def document(rows: Sequence[Row]) -> dict[str, Any]:
     return {"summary": summary(rows), **splits, "points": [plain(row) for row in rows]}
 
 
-def complete(found: Mapping[Point, Row], points: Sequence[Point]) -> list[Row]:
+def complete(found: Mapping[ProgramPoint, Row], points: Sequence[ProgramPoint]) -> list[Row]:
     """The row of each point; one that was not compared is a failure, so that nothing goes unnoticed."""
     return [found.get(point) or Failure(point, "not compared") for point in points]
 
@@ -136,7 +112,7 @@ def plain(row: Row) -> dict[str, Any]:
 
 def row_of(document: Mapping[str, Any]) -> Row:
     """The row that `plain` made these values of. Raises KeyError, TypeError or ValueError if it did not."""
-    point = Point.parse(document["point"])
+    point = ProgramPoint.parse(document["point"])
     if "failure" in document:
         return Failure(point, str(document["failure"]))
 

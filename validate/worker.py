@@ -8,6 +8,7 @@ to the file OUT as JSON, in launch order, so that it can be joined with ncu's ta
 from __future__ import annotations
 
 import json
+import math
 import sys
 import tempfile
 import time
@@ -21,17 +22,18 @@ import numpy as np
 from gpusim.launch import Launch
 from programs import images, reduction
 from validate import abi
-from validate.points import Point, describe, error_of
+from validate.points import ProgramPoint, describe, error_of
 
 FLUSH_ITEMS = 1 << 27
 """Floats read to empty the caches: 512 MiB, ten times the L2."""
 
 
-class Kernel:
-    """A variant's cubin on the GPU, with device arrays for one point."""
+class DeviceKernel:
+    """A cubin's kernel on the GPU, with device arrays for one launch. Arrays of `large` bytes or more have no contents
+    that matter, and are not copied."""
 
-    def __init__(self, variant: str, launch: Launch) -> None:
-        self.cubin = images.cubin_of(variant)
+    def __init__(self, cubin: images.Cubin, launch: Launch, large: float = math.inf) -> None:
+        self.cubin, self.large = cubin, large
         self.function = _load(self.cubin).get_function(self.cubin.symbol)
         self.launch = launch
         self.arrays = [
@@ -45,7 +47,7 @@ class Kernel:
     def reset(self) -> None:
         """Put the inputs, and the poison of the outputs, back in place."""
         for array, value in zip(self.arrays, self.launch.args, strict=True):
-            if array is not None:
+            if array is not None and array.nbytes < self.large:
                 array.set(np.ascontiguousarray(value))
 
     def run(self) -> None:
@@ -70,7 +72,7 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory()
 
 
-def check(point: Point, kernel: Kernel) -> dict[str, Any]:
+def check(point: ProgramPoint, kernel: DeviceKernel) -> dict[str, Any]:
     """Compare what a launch left in the outputs with the NumPy reference."""
     variant = point.program
     expected = variant.reference(kernel.launch)
@@ -80,14 +82,14 @@ def check(point: Point, kernel: Kernel) -> dict[str, Any]:
     return {"ok": mismatch is None, "exact": exact, "mismatch": mismatch, **error_of(expected, actual)}
 
 
-def counters(points: list[Point], repeats: int, deadline: float) -> list[dict[str, Any]]:
+def counters(points: list[ProgramPoint], repeats: int, deadline: float) -> list[dict[str, Any]]:
     """Launch for ncu. Nothing but the points' kernels may run on the GPU here."""
     done: list[dict[str, Any]] = []
     for repeat in range(repeats):
         for point in points:
             if time.monotonic() > deadline:
                 return done
-            kernel = Kernel(point.variant, point.make())
+            kernel = DeviceKernel(images.cubin_of(point.variant), point.make())
             kernel.reset()
             kernel.run()
             cp.cuda.runtime.deviceSynchronize()
@@ -101,7 +103,7 @@ def counters(points: list[Point], repeats: int, deadline: float) -> list[dict[st
     return done
 
 
-def times(points: list[Point], repeats: int, deadline: float) -> list[dict[str, Any]]:
+def times(points: list[ProgramPoint], repeats: int, deadline: float) -> list[dict[str, Any]]:
     """Times by events, in microseconds: `cold_us` with emptied caches, `warm_us` just after the same launch.
 
     The GPU is kept busy while the host enqueues, so that launch overheads of the host are not in the times.
@@ -112,7 +114,7 @@ def times(points: list[Point], repeats: int, deadline: float) -> list[dict[str, 
         if time.monotonic() > deadline:
             return done
         launch = point.make()
-        kernel = Kernel(point.variant, launch)
+        kernel = DeviceKernel(images.cubin_of(point.variant), launch)
         kernel.reset()
         flush.run()
         kernel.run()
@@ -130,14 +132,15 @@ def times(points: list[Point], repeats: int, deadline: float) -> list[dict[str, 
     return done
 
 
-def flush_kernel() -> Kernel:
+def flush_kernel() -> DeviceKernel:
     """A kernel that reads `FLUSH_ITEMS` floats, so that nothing else is left in the caches."""
     blocks = FLUSH_ITEMS // (reduction.ITEMS * reduction.BLOCK)
     data, partial = np.empty(FLUSH_ITEMS, np.float32), np.empty(blocks, np.float32)
-    return Kernel("reduction/multiple", Launch(reduction.multiple, blocks, reduction.BLOCK, (data, partial)))
+    launch = Launch(reduction.multiple, blocks, reduction.BLOCK, (data, partial))
+    return DeviceKernel(images.cubin_of("reduction/multiple"), launch)
 
 
-def _timed(flush: Kernel, kernel: Kernel, warm: bool) -> float:
+def _timed(flush: DeviceKernel, kernel: DeviceKernel, warm: bool) -> float:
     start, end = cp.cuda.Event(), cp.cuda.Event()
     flush.run()
     if warm:
@@ -178,7 +181,7 @@ def device() -> dict[str, Any]:
 def main(arguments: list[str]) -> int:
     """Run one task; wrong outputs are reported in OUT, not by the exit status."""
     task, out, repeats, seconds = arguments[0], Path(arguments[1]), int(arguments[2]), float(arguments[3])
-    points = [Point.parse(text) for text in arguments[4:]]
+    points = [ProgramPoint.parse(text) for text in arguments[4:]]
     deadline = time.monotonic() + seconds
     if task == "times":
         rows = times(points, repeats, deadline)

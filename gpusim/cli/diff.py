@@ -20,6 +20,7 @@ from gpusim.cli.options import (
 )
 from gpusim.cli.outputs import check_writable, print_json
 from gpusim.cli.run import make_document, simulate_target, target_of
+from gpusim.workload.spec import parse_dim3
 
 if TYPE_CHECKING:
     from gpusim.difference import Run
@@ -31,12 +32,15 @@ examples:
   gpusim diff matmul/tiled --gpu-b a100                        one program on two GPUs
   gpusim diff vector_add --set-b sm.count=66                   and on half of the SMs
   gpusim diff transpose/tiled hardware                         the model against a real H200
+  gpusim diff vector_add profile.csv --size 10000              and against your own profile of it
+  gpusim diff saxpy.cu profile.csv --args "float32(2), float32[65536], float32[65536]"
   gpusim diff before.json after.json                           what gpusim run --json printed
   gpusim diff old.py:scale new.py:scale --grid 8 --block 128 --args "float32[1024]=random, float32(2.5)"
 
 Every option of the launch and the GPU can be given for one side: --size-a, --args-b, --set-b and so on. Without B, A
 is compared with itself under the options of b. hardware: what a real H200 did with the other side's program, at a
-recorded size and seed; the model then runs the machine code that was recorded.
+recorded size and seed; the model then runs the machine code that was recorded. FILE.csv: what ncu --csv --page raw
+printed of the other side's launch; grid, block and dynamic shared memory of your own kernel are taken from it.
 
 """
 HARDWARE = "hardware"
@@ -49,7 +53,7 @@ _OF_A_SIDE = {
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = add_command(commands, "diff", "compare two runs: what changed, and why", EXAMPLES + ARGUMENT_HELP)
-    what = f"a program as gpusim run takes it, a saved result (FILE.json), or {HARDWARE}"
+    what = f"a program as gpusim run takes it, a saved result (FILE.json), a profile (FILE.csv), or {HARDWARE}"
     parser.add_argument("a", metavar="A", help=what)
     parser.add_argument("b", metavar="B", nargs="?", help="the same (default: A again)")
     add_launch_options(parser)
@@ -66,6 +70,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
             if name != "gpu":
                 sides.add_argument(f"--{name.replace('_', '-')}-{side}", type=kind, help=argparse.SUPPRESS)
     add_run_options(parser)
+    parser.add_argument(
+        "--kernel", default="", metavar="TEXT", help="part of the kernel's name, where a profile holds several"
+    )
     add_output_check_option(parser)
     parser.add_argument("--report", metavar="FILE.html", help="also write the comparison as one HTML file")
     add_json_option(parser)
@@ -83,10 +90,16 @@ def execute(options: argparse.Namespace) -> int:
     runs: dict[str, Run] = {}
     wrong = []
     recorded = HARDWARE in texts.values()
+    other = {"a": "b", "b": "a"}
+    for side, text in texts.items():
+        if _is_profile(text):
+            _launch_as_profiled(sides[other[side]], Path(text))
     # The hardware's side needs to know what the other one ran.
-    for side in sorted(sides, key=lambda name: texts[name] == HARDWARE):
+    for side in sorted(sides, key=lambda name: (texts[name] == HARDWARE, _is_profile(texts[name]))):
         if texts[side] == HARDWARE:
-            runs[side] = _hardware(runs["b" if side == "a" else "a"])
+            runs[side] = _hardware(runs[other[side]])
+        elif _is_profile(texts[side]):
+            runs[side] = _profiled(sides[side], runs.get(other[side]))
         else:
             runs[side], mismatch = _run(sides[side], recorded)
             wrong += [f"{side.upper()}: wrong output: {mismatch}"] if mismatch else []
@@ -177,6 +190,41 @@ def _hardware(other: Run) -> Run:
         raise UserError(f"{HARDWARE}: only bundled programs were recorded, and {other.title} is none")
     document = recorded.read(recorded.recording_of(values["program"]))
     return recorded.as_run(document, values["size"], values["seed"])
+
+
+def _is_profile(text: str) -> bool:
+    return Path(text).suffix.lower() == ".csv"
+
+
+def _launch_as_profiled(options: argparse.Namespace, profile: Path) -> None:
+    """Give a side that is the user's own kernel the grid, block and shared memory of a profile, where it has none."""
+    from gpusim.results.profile import read_profile
+    from gpusim.workload.target import registry
+
+    text = options.program
+    if text in registry().names() or Path(text).suffix.lower() in (".json", ".csv"):
+        return
+    found = read_profile(profile, options.kernel, *_sizes(options))
+    options.grid, options.block = (",".join(map(str, size)) for size in (found.grid, found.block))
+    dynamic = found.counters.get("launch__shared_mem_per_block_dynamic")
+    if options.shared_bytes is None and dynamic:
+        options.shared_bytes = round(dynamic[0])
+
+
+def _profiled(options: argparse.Namespace, other: Run | None) -> Run:
+    """The launches of a profile that are the other side's."""
+    from gpusim.difference.recorded import profiled_run
+    from gpusim.results.profile import read_profile
+
+    grid, block = (other.launch["grid"], other.launch["block"]) if other else _sizes(options)
+    path = Path(options.program)
+    return profiled_run(read_profile(path, options.kernel, grid, block), path.name)
+
+
+def _sizes(options: argparse.Namespace) -> list[tuple[int, ...] | None]:
+    """Grid and block where they are given."""
+    given = ((getattr(options, name), f"--{name}") for name in ("grid", "block"))
+    return [parse_dim3(text, flag) if text else None for text, flag in given]
 
 
 def _told_apart(a: Run, b: Run) -> tuple[Run, Run]:

@@ -1,21 +1,30 @@
-"""What a real GPU did with a bundled program, read from the text of a recording.
+"""What a real GPU did: with a bundled program, read from the text of a recording, or as a user profiled it.
 
 A recording is a JSON file for one program: `provenance` says which GPU and tools, `sizes` is a list of measurements,
 each with `size`, `seed`, `launch` and `counters` by Nsight Compute's names; a counter is a number, or a list with one
-number for each launch. `validate/baselines/` holds those that come with gpusim.
+number for each launch. Those that come with gpusim lie in `validate/baselines/`, and beside this file once installed.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import statistics
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from gpusim.difference.side import NotAResult, Run, is_stall, stall_reasons
+from gpusim.results.profile import ProfiledKernel
 
+FOLDERS = (Path(__file__).parent / "recordings", Path(__file__).parents[2] / "validate" / "baselines")
+"""Where recordings lie: in an installed gpusim, and in its repository."""
 _CYCLES, _NS = "gpc__cycles_elapsed.max", "gpu__time_duration.sum"
+_LAUNCH = {
+    "dynamic shared bytes": "launch__shared_mem_per_block_dynamic",
+    "static shared bytes": "launch__shared_mem_per_block_static",
+    "registers per thread": "launch__registers_per_thread",
+}
+"""How a launch was made, by the metrics that tell it."""
 
 
 class NotRecorded(NotAResult):
@@ -24,10 +33,9 @@ class NotRecorded(NotAResult):
 
 def recording_of(program: str, gpu: str = "h200") -> Path:
     """The file of a bundled program's recording. Raises NotRecorded."""
-    package = importlib.util.find_spec("validate")
     family, _, name = program.partition("/")
-    for folder in (package.submodule_search_locations or []) if package else []:
-        path = Path(folder) / "baselines" / gpu / family / f"{name or family}.json"
+    for folder in FOLDERS:
+        path = folder / gpu / family / f"{name or family}.json"
         if path.is_file():
             return path
     raise NotRecorded(f"there is no recording of {program} on {gpu}")
@@ -59,23 +67,36 @@ def as_run(document: dict[str, Any], size: int, seed: int) -> Run:
         raise NotRecorded(
             f"{document['variant']} was recorded at {known}, not at size {size:,} with seed {seed}"
         )
-    values = {name: each if isinstance(each, list) else [each] for name, each in found["counters"].items()}
-    metrics = {name: statistics.median(each) for name, each in values.items()}
     launch = found["launch"]
+    return _measured(
+        document["variant"],
+        document["provenance"]["gpu"],
+        {"program": document["variant"], "size": size, "seed": seed, "grid": launch["grid"], "block": launch["block"]},
+        values_of(found),
+    )
+
+
+def values_of(measurement: Mapping[str, Any]) -> dict[str, list[float]]:
+    """The counters of one of a recording's measurements, a number for each launch."""
+    return {name: each if isinstance(each, list) else [each] for name, each in measurement["counters"].items()}
+
+
+def profiled_run(profile: ProfiledKernel, title: str) -> Run:
+    """What a user profiled as a run. Raises NotAResult if the metric of cycles or of time is missing."""
+    missing = [name for name in (_CYCLES, _NS) if name not in profile.counters]
+    if missing:
+        raise NotAResult(f"{title} has no {' and no '.join(missing)}")
+    launch = {"grid": list(profile.grid), "block": list(profile.block)}
+    return _measured(title, "the profiled GPU", launch, profile.counters)
+
+
+def _measured(title: str, gpu: str, launch: dict[str, Any], values: Mapping[str, list[float]]) -> Run:
+    metrics = {name: statistics.median(each) for name, each in values.items()}
     return Run(
-        title=document["variant"],
-        gpu=document["provenance"]["gpu"],
+        title=title,
+        gpu=gpu,
         measured=True,
-        launch={
-            "program": document["variant"],
-            "size": size,
-            "seed": seed,
-            "grid": launch["grid"],
-            "block": launch["block"],
-            "dynamic shared bytes": launch["shared_bytes"],
-            "static shared bytes": metrics["launch__shared_mem_per_block_static"],
-            "registers per thread": metrics["launch__registers_per_thread"],
-        },
+        launch=launch | {name: metrics[metric] for name, metric in _LAUNCH.items() if metric in metrics},
         configuration=None,
         cycles=metrics[_CYCLES],
         time_us=metrics[_NS] / 1000,

@@ -9,7 +9,6 @@ import numpy as np
 from gpusim.plot import style
 from gpusim.plot.colours import LIGHT, PALE, UNIT_COLOURS
 from gpusim.plot.words import cut, first_warp, source, until
-from gpusim.results.counts import lowered_code
 from gpusim.results.limiter import PIPES
 from gpusim.tracing.trace import Trace
 from isa import microops as M
@@ -65,7 +64,7 @@ def lane_activity(
 
 def _cells(trace: Trace, rows: np.ndarray) -> np.ndarray:
     """int64 [issues, 32]: values as `lane_activity` says."""
-    units = lowered_code(trace.program)[rows["pc"], M.COL_UNIT]
+    units = trace.code[rows["pc"], M.COL_UNIT]
     colour = np.array([2 + UNITS.index(unit) if unit in UNITS else 2 for unit in units.tolist()], np.int64)
     lane = np.arange(32)
     active = (rows["active"].astype(np.int64)[:, None] >> lane) & 1

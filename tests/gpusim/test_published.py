@@ -7,7 +7,7 @@ import pytest
 
 from gpusim.config import load_config, shipped_names
 from validate import published
-from validate.published_rows import ROWS, Row
+from validate.published_rows import ROWS, PublishedNumber
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -46,7 +46,9 @@ def test_both_measured_gpus_have_every_kind_of_row():
 
 def test_a_row_fails_where_the_machine_is_another():
     row = next(row for row in ROWS if row.gpu == "a100" and row.kernel == "pointers l1")
-    wrong = Row(row.gpu, row.kernel, row.what, row.published, row.unit, row.source, ("l1.latency_cycles=36",))
+    wrong = PublishedNumber(
+        row.gpu, row.kernel, row.what, row.published, row.unit, row.source, ("l1.latency_cycles=36",)
+    )
     found = published.Outcome(wrong, published.measure(wrong))
     assert not found.passed and found.error == pytest.approx(0.093, abs=0.01)
 

@@ -13,7 +13,7 @@ from validate import __main__ as command
 from validate import baseline, importer
 from validate.baseline import BaselineError, MissingBaseline, Spread
 from validate.metrics import CYCLES, DIFFERENCES, EXACT, LAUNCH, RECORDED
-from validate.points import Point, describe, select
+from validate.points import ProgramPoint, describe, select
 
 GPU = "h200"
 
@@ -28,7 +28,7 @@ def test_every_variant_has_a_baseline_of_its_image_and_inputs(name):
     )
     assert [each.size for each in found.sizes] == list(registry.get(name).sizes)
     for each in found.sizes:
-        point = Point(name, each.size, each.seed)
+        point = ProgramPoint(name, each.size, each.seed)
         assert baseline.measured(point, GPU) is each
         assert describe(point.make()) == each.launch.model_dump(mode="json", exclude_none=True)
 
@@ -68,9 +68,9 @@ def test_missing_and_broken_baselines_fail(tmp_path):
     with pytest.raises(MissingBaseline, match="no baseline of saxpy on a100"):
         baseline.load("saxpy", "a100")
     with pytest.raises(MissingBaseline, match="size 7, only at 10000"):
-        baseline.measured(Point("saxpy", 7), GPU)
+        baseline.measured(ProgramPoint("saxpy", 7), GPU)
     with pytest.raises(MissingBaseline, match="with seed"):
-        baseline.measured(Point("saxpy", registry.get("saxpy").sizes[0], 1), GPU)
+        baseline.measured(ProgramPoint("saxpy", registry.get("saxpy").sizes[0], 1), GPU)
     path = baseline.path_of("saxpy", "x", tmp_path)
     path.parent.mkdir(parents=True)
     text = baseline.path_of("saxpy", GPU).read_text("utf-8")

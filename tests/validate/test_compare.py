@@ -14,10 +14,11 @@ from validate import __main__ as command
 from validate import baseline, order, replay, score
 from validate.baseline import Spread
 from validate.metrics import CYCLES, EXACT, LAUNCH
-from validate.points import Point, select
+from validate.points import ProgramPoint, select
 from validate.replay import Comparison, Failure, Pair
+from validate.scoring import text
 
-POINT = Point("saxpy", registry.get("saxpy").sizes[0])
+POINT = ProgramPoint("saxpy", registry.get("saxpy").sizes[0])
 
 
 def stand_in(change=None, factor=1.0, right=True):
@@ -71,12 +72,12 @@ def test_a_failed_simulation_costs_one_point():
     rows = list(replay.compare(select(["saxpy"]), simulate=broken))
     assert [type(row) for row in rows] == [Failure, Failure] and "too large" in rows[0].reason
     assert not score.ok(rows) and score.summary(rows)["covered"] == 0
-    assert "0 of 2 points" in score.summary_text(rows) and "FAILED" in score.line(rows[0])
+    assert "0/2 " in text.cycles_text(rows) and "FAILED" in score.line(rows[0])
     assert json.loads(json.dumps(score.document(rows)))["points"][0]["failure"] == rows[0].reason
 
 
 def test_a_point_without_baseline_or_with_other_inputs_fails():
-    other = Point("saxpy", POINT.size, POINT.seed + 1)
+    other = ProgramPoint("saxpy", POINT.size, POINT.seed + 1)
     (row,) = replay.compare([other], simulate=stand_in())
     assert isinstance(row, Failure) and "seed" in row.reason
     with pytest.raises(replay.StaleBaseline, match="inputs"):
@@ -94,19 +95,19 @@ def test_code_that_was_not_measured_fails(monkeypatch):
 def comparison(name, measured, predicted, *, spread=0, exact=None):
     around = Spread(median=measured, min=measured - spread, max=measured + spread, count=3)
     modelled = {"m": Pair(measured, predicted)}
-    return Comparison(Point(name, 1), 5, Pair(measured, predicted), around, exact or {}, modelled, None, 0.5)
+    return Comparison(ProgramPoint(name, 1), 5, Pair(measured, predicted), around, exact or {}, modelled, None, 0.5)
 
 
 def test_scores():
     rows = [comparison(f"p{k}", 100, predicted) for k, predicted in enumerate((110, 80, 100, 150))]
-    found = score.summary([*rows, Failure(Point("q", 1), "no")])
+    found = score.summary([*rows, Failure(ProgramPoint("q", 1), "no")])
     assert found["mean_absolute_error"] == pytest.approx(0.2)
     assert found["median_absolute_error"] == pytest.approx(0.15)
     assert found["p90_absolute_error"] == found["worst_absolute_error"] == pytest.approx(0.5)
     assert found["worst_point"] == "p3@1" and found["bias"] == pytest.approx(0.1)
     assert (found["points"], found["covered"], found["exact_points"]) == (5, 0.8, 4)
-    text = score.summary_text(rows)
-    assert "mean absolute error 20.0%" in text and "bias +10.0%" in text and "worst 50.0% (p3@1)" in text
+    line = text.cycles_text(rows).splitlines()[1].split()
+    assert line[:2] == ["all", "4/4"] and line[3] == "20.0%" and line[6:8] == ["50.0%", "+10.0%"] and line[-1] == "p3@1"
 
 
 def test_orders():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
@@ -13,13 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from gpusim.explore.journal import JournalError
 from validate import __main__ as command
 from validate import comparing, journal, pool, replay, score
 from validate.baseline import Spread
-from validate.journal import Journal, JournalError
-from validate.points import Point, select
+from validate.points import select
 from validate.pool import ProcessDied, Task
-from validate.progress import Progress
 from validate.replay import Comparison, Failure, Pair
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,80 +51,58 @@ def test_rows_survive_being_written_down():
 
 
 def test_a_second_run_does_nothing_and_says_the_same(tmp_path, simulated):
-    tasks, path = [Task(point) for point in POINTS], tmp_path / "folder" / "journal.jsonl"
-    first = comparing.compare(tasks[:3], journal=path, jobs=1)
+    path = tmp_path / "folder" / "journal.jsonl"
+    first = comparing.compare(POINTS[:3], journal=path, jobs=1)
     said = []
-    second = comparing.compare(tasks, journal=path, jobs=1, say=lambda task, row: said.append(task))
-    assert second[:3] == first and said == tasks
+    second = comparing.compare(POINTS, journal=path, jobs=1, say=lambda row: said.append(row.point))
+    assert second[:3] == first and said == POINTS
     assert [point for point, _ in simulated] == POINTS  # each of them once
-    assert comparing.compare(tasks, journal=path, jobs=1) == second and len(simulated) == len(POINTS)
-    assert journal.rows_of(path) == second
+    assert comparing.compare(POINTS, journal=path, jobs=1) == second and len(simulated) == len(POINTS)
+    assert comparing.compare(POINTS[3:4], journal=path, jobs=1) == second[3:4] and len(simulated) == len(POINTS)
+    assert journal.rows_of(path) == (second, "")
 
 
-def test_a_line_counts_only_for_what_it_was_made_with(tmp_path, simulated, monkeypatch):
-    path, task = tmp_path / "journal.jsonl", Task(POINTS[0])
-    others = [Task(POINTS[0], overrides=("sm.count=66",)), Task(POINTS[0], "h100"), Task(Point("reduction/shuffle", 5))]
-    for each in (task, *others):
-        comparing.compare([each], journal=path, jobs=1)
-    assert len(simulated) == 4
-    # The same values, said otherwise, are the same configuration.
-    comparing.compare([Task(POINTS[0], overrides=("sm.count=132",))], journal=path, jobs=1)
-    assert len(simulated) == 4
-    assert journal.note_of(path) == "2 lines of other configurations or sources passed over"
-    monkeypatch.setattr(journal, "code_version", lambda: "another")
-    comparing.compare([task], journal=path, jobs=1)
-    assert len(simulated) == 5 and [each.point for each in journal.rows_of(path)] == [POINTS[0]]
-    comparing.compare([others[0]], journal=path, jobs=1)
-    monkeypatch.setattr(journal, "code_version", lambda: "a third")
-    note = journal.note_of(path)
-    assert note.startswith("configuration h200 sm.count=66; made with other sources") and "5 lines" in note
-
-
-def test_the_code_version_follows_the_sources(tmp_path, monkeypatch):
-    for name in ("isa/a.py", "gpusim/config/b.toml", "validate/replay.py", "validate/metrics.py", "validate/plots.py"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("1")
-    monkeypatch.setattr(journal, "_ROOT", tmp_path)
-    before = journal.code_version.__wrapped__()
-    (tmp_path / "validate" / "plots.py").write_text("2")
-    assert journal.code_version.__wrapped__() == before
-    (tmp_path / "gpusim" / "config" / "b.toml").write_text("2")
-    assert journal.code_version.__wrapped__() != before
+def test_a_journal_is_of_one_configuration_and_version(tmp_path, simulated, monkeypatch):
+    path = tmp_path / "journal.jsonl"
+    comparing.compare(POINTS[:1], overrides=["sm.count=66"], journal=path, jobs=1)
+    assert journal.rows_of(path)[1] == "configuration h200 sm.count=66"
+    for others in ({}, {"gpu": "h100"}, {"overrides": ["sm.count=67"]}):
+        with pytest.raises(JournalError, match="another sweep"):
+            comparing.compare(POINTS[:1], journal=path, jobs=1, **others)
+    monkeypatch.setattr(journal, "sources_digest", lambda: "another")
+    with pytest.raises(JournalError, match="another version"):
+        comparing.compare(POINTS[:1], overrides=["sm.count=66"], journal=path, jobs=1)
+    assert journal.rows_of(path)[1].endswith("; made with other sources of the simulator than there are now")
+    assert len(simulated) == 1
 
 
 def test_half_a_line_is_dropped_and_a_strange_file_refused(tmp_path, simulated):
     path = tmp_path / "journal.jsonl"
-    tasks = [Task(point) for point in POINTS[:3]]
-    comparing.compare(tasks, journal=path, jobs=1)
+    comparing.compare(POINTS[:3], journal=path, jobs=1)
     whole = path.read_bytes()
     path.write_bytes(whole[:-40])  # as a run leaves it that was killed while it wrote
-    assert len(journal.rows_of(path)) == 2
-    comparing.compare(tasks, journal=path, jobs=1)
-    assert len(simulated) == 4 and len(path.read_bytes().splitlines()) == 3
-    for foreign in ("point,cycles\nreduction,5\n", "[1, 2]"):
-        path.write_text(foreign)
-        with pytest.raises(JournalError, match=r"journal\.jsonl:1"):
-            comparing.compare(tasks, journal=path, jobs=1)
-        assert path.read_text() == foreign
+    assert len(journal.rows_of(path)[0]) == 2
+    comparing.compare(POINTS[:3], journal=path, jobs=1)
+    assert len(simulated) == 4 and len(path.read_bytes().splitlines()) == 4
+    header = whole.splitlines()[0]
+    for foreign in (b"point,cycles\nreduction,5\n", b"[1, 2]\n", header + b'\n{"key": "x"}\n'):
+        path.write_bytes(foreign)
+        with pytest.raises(JournalError):
+            comparing.compare(POINTS[:3], journal=path, jobs=1)
+        assert path.read_bytes() == foreign
     for broken in ("[]", "{}", '{"points": [{}]}'):
         path.write_text(broken)
-        with pytest.raises(JournalError, match=r"neither|not a line"):
+        with pytest.raises(JournalError, match=r"neither|not the journal"):
             journal.rows_of(path)
     with pytest.raises(JournalError, match="cannot be read"):
         journal.rows_of(tmp_path / "absent")
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="no locks there")
-def test_one_run_at_a_time(tmp_path):
-    with Journal(tmp_path / "journal.jsonl"), pytest.raises(JournalError, match="another run"):
-        Journal(tmp_path / "journal.jsonl").__enter__()
 
 
 def test_what_json_printed_can_be_scored(tmp_path, capsys):
     rows = [row(point) for point in select()]
     path = tmp_path / "score.json"
     path.write_text(json.dumps(score.document(rows[:-1])))
-    assert journal.rows_of(path) == rows[:-1]
+    assert journal.rows_of(path) == (rows[:-1], "")
     assert command.main(["score", str(path)]) == 1
     assert "253/254" in capsys.readouterr().out
     assert command.main(["score", str(path), "--split", "judge"]) == 1
@@ -137,22 +113,9 @@ def test_what_json_printed_can_be_scored(tmp_path, capsys):
     assert command.main(["score", str(tmp_path / "absent")]) == 2
 
 
-def test_progress_tells_the_time_left():
-    out, now = io.StringIO(), [0.0]
-    progress = Progress(4, 10.0, out=out, clock=lambda: now[0])
-    for work, at in ((1, 10.0), (1, 30.0), (6, 90.0), (2, 100.0)):
-        now[0] = at
-        progress.done(work)
-    # The pace counts from the first point on, and nothing is said when all is done.
-    assert out.getvalue() == "2 of 4 points, 0:30, about 2:40 left\n3 of 4 points, 1:30, about 0:22 left\n"
-    short = Progress(3, 3.0, out=out, clock=lambda: now[0])
-    short.done(1)
-    assert len(out.getvalue().splitlines()) == 2  # nothing in the first two seconds
-
-
 def test_an_interrupted_comparison_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     def run(tasks, jobs, threads):
-        yield tasks[0], row(tasks[0].point)
+        yield row(tasks[0].point)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(pool, "run", run)
@@ -160,35 +123,31 @@ def test_an_interrupted_comparison_says_how_to_go_on(tmp_path, monkeypatch, caps
     line = ["compare", "--only", "reduction", "--size", "small", "--resume", str(path)]
     assert command.main(line) == 130
     assert f"goes on from {path}" in capsys.readouterr().err
-    assert len(journal.rows_of(path)) == 1
+    assert len(journal.rows_of(path)[0]) == 1
     assert command.main([*line, "--set", "sm.coutn=5"]) == 2
     out, err = capsys.readouterr()
     assert out == "" and "sm.count" in err
-    for name in ("compare", "ablate"):
-        assert command.main([name, "--only", "reduction/shufle"]) == 2
-        assert "no program named 'reduction/shufle'" in capsys.readouterr().err
+    assert command.main(["compare", "--only", "reduction/shufle"]) == 2
+    assert "no program named 'reduction/shufle'" in capsys.readouterr().err
     path.write_text("what is this")
-    assert command.main(line) == 2 and "is not a line of a journal" in capsys.readouterr().err
+    assert command.main(line) == 2 and "is not the journal" in capsys.readouterr().err
 
 
 def test_processes_find_what_one_finds():
     tasks = [Task(point) for point in select(["vector_add", "saxpy"], "small")]
-    alone = dict(pool.run(tasks, 1))
-    for task, found in pool.run(tasks, 2):
-        assert (found.cycles, found.exact, found.modelled) == (
-            *(alone[task].cycles, alone[task].exact),
-            alone[task].modelled,
-        )
+    alone = {row.point: row for row in pool.run(tasks, 1)}
+    for found in pool.run(tasks, 2):
+        one = alone[found.point]
+        assert (found.cycles, found.exact, found.modelled) == (one.cycles, one.exact, one.modelled)
 
 
 def test_a_process_that_dies_costs_its_point(tmp_path, monkeypatch):
     monkeypatch.setattr(pool, "_serve", die_at_the_first)
-    tasks = [Task(point) for point in POINTS]
     path = tmp_path / "journal.jsonl"
-    rows = comparing.compare(tasks, journal=path, jobs=2)
+    rows = comparing.compare(POINTS, journal=path, jobs=2)
     assert [type(each) for each in rows] == [ProcessDied, *[Failure] * (len(POINTS) - 1)]
     assert "status 3" in rows[0].reason
-    assert len(path.read_bytes().splitlines()) == len(POINTS) - 1  # that point is tried again
+    assert len(path.read_bytes().splitlines()) == len(POINTS)  # with the first line; that point is tried again
 
 
 def die_at_the_first(connection, threads):
@@ -211,7 +170,7 @@ def test_a_killed_comparison_loses_and_repeats_nothing(tmp_path):
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     first = subprocess.Popen([*line, *only], cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 240
-    while time.monotonic() < deadline and (not path.exists() or path.read_bytes().count(b"\n") < 3):
+    while time.monotonic() < deadline and (not path.exists() or path.read_bytes().count(b"\n") < 4):
         time.sleep(0.02)
     workers = children(first.pid)
     first.send_signal(signal.SIGKILL)
@@ -219,13 +178,13 @@ def test_a_killed_comparison_loses_and_repeats_nothing(tmp_path):
     kept = path.read_bytes()
     kept = kept[: kept.rfind(b"\n") + 1]
     points = select(only[1:], "small")
-    assert 3 <= kept.count(b"\n") < len(points)
+    assert 4 <= kept.count(b"\n") < len(points)
     done = subprocess.run([*line, *only], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
-    assert f"{len(points)} of {len(points)} points" in done.stdout
+    assert f"{len(points)}/{len(points)}" in done.stdout
     after = path.read_bytes()
     assert after.startswith(kept)  # nothing lost
-    keys = [json.loads(each)["key"] for each in after.splitlines()]
+    keys = [json.loads(each)["key"] for each in after.splitlines()[1:]]
     assert len(keys) == len(set(keys)) == len(points)  # nothing repeated
     assert [pid for pid in workers if alive(pid)] == []
 

@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpusim
-from gpusim.launch.arguments import infer_signature
-from isa import Program, compile_cuda, compile_kernel
+from isa import Program, compile_cuda
 from isa.listing import program_from_cubin
-from validate.generated import archive, build, emit, emit_cuda, reference, replay, scalar
-from validate.generated.tree import Kernel
+from validate.generated import archive, build, emit, reference, replay, scalar
+from validate.generated.tree import KernelTree
 
 PROVENANCE, RECORDED = archive.load()
 BY_NAME = {each.name: each for each in RECORDED}
@@ -34,7 +33,7 @@ REGRESSIONS = {
 }
 
 
-def agree(kernel: Kernel, program: Program, seed: int, gpu: str) -> None:
+def agree(kernel: KernelTree, program: Program, seed: int, gpu: str) -> None:
     """The simulated kernel leaves in every array what the reference does."""
     arguments = reference.arguments(kernel.total, seed)
     expected = {name: value.copy() for name, value in arguments.items()}
@@ -50,16 +49,8 @@ def agree(kernel: Kernel, program: Program, seed: int, gpu: str) -> None:
 @given(random=st.randoms(use_true_random=False), gpu=st.sampled_from(["tiny", "h200"]))
 def test_cuda_kernels_compute_what_the_reference_does(toolchain, random, gpu):
     kernel = build.kernel(random)
-    text = emit_cuda.PRELUDE + emit_cuda.source(kernel, "generated", restrict=True, inline=False)
+    text = emit.PRELUDE + emit.source(kernel, "generated", restrict=True, inline=False)
     agree(kernel, program_from_cubin(compile_cuda(text), abi="c"), 1, gpu)
-
-
-@settings(max_examples=6)
-@given(random=st.randoms(use_true_random=False), gpu=st.sampled_from(["tiny", "h200"]))
-def test_numba_kernels_compute_what_the_reference_does(toolchain, random, gpu):
-    kernel = build.kernel(random)
-    types = infer_signature(tuple(reference.arguments(kernel.total, 1).values()))
-    agree(kernel, compile_kernel(emit.function(kernel), types), 1, gpu)
 
 
 def test_enough_is_recorded():
@@ -75,6 +66,19 @@ def test_outputs_and_counters_equal_the_hardware(first):
     messages = []
     replay.replay_all(EQUAL[first : first + CHUNK], say=messages.append)
     assert len(messages) == 1, "\n".join(messages)
+
+
+def test_an_archive_reads_back(tmp_path):
+    """As `record collect` writes it, which keeps the ordinary kernels."""
+    kept = [*ORDINARY[:2], GENERATED[0]]
+    names = list(next(each.counters for each in kept if each.counters))
+    archive.save(tmp_path / "x.zip", PROVENANCE, names, [(archive.entry_of(each), each.program()) for each in kept])
+    provenance, found = archive.load(tmp_path / "x.zip")
+    assert provenance == PROVENANCE
+    for each, before in zip(found, kept, strict=True):
+        assert archive.entry_of(each) == archive.entry_of(before)
+        assert each.program().code_sha256 == each.code_sha256
+        assert replay.replay(each, "tiny") == replay.replay(before, "tiny")
 
 
 def test_known_differences_are_still_there():
@@ -105,7 +109,7 @@ def test_the_reference_equals_the_hardware(recorded):
 def test_a_seed_gives_one_kernel_and_its_text_reads_back():
     first, again = build.kernel(Random(5)), build.kernel(Random(5))
     assert first == again != build.kernel(Random(6))
-    assert Kernel.from_text(first.to_text()) == first
+    assert KernelTree.from_text(first.to_text()) == first
 
 
 def test_a_wrong_counter_or_output_is_noticed():

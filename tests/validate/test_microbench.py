@@ -203,14 +203,14 @@ def test_slopes_knees_and_depths():
     assert calibrate._slope(cases, "line")(source).value == pytest.approx(2)
     assert calibrate._slope(cases, "line", intercept=True)(source).value == pytest.approx(3)
     assert calibrate._slope(cases, "step")(source).spread > 1
-    assert calibrate._knee(cases, "step")(source) == calibrate.Derived(6, 2)  # between 4 and 8
+    assert calibrate._knee(cases, "step")(source) == calibrate.DerivedValue(6, 2)  # between 4 and 8
 
 
 def test_commands(capsys):
-    assert main(["microbench", "simulate", "--only", "pipe_fadd", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    case = BENCHES["pipe_fadd"].cases[0]
-    assert found["pipe_fadd"]["warps=1"] == simulate.run(BENCHES["pipe_fadd"], case)
+    assert main(["microbench", "compare", "--only", "pipe_fadd", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    found = {each["name"]: each["predicted"] for each in rows if each["case"] == "warps=1"}
+    assert found == simulate.run(BENCHES["pipe_fadd"], BENCHES["pipe_fadd"].cases[0])
     assert main(["microbench", "compare", "--only", "sync_barrier", "--full", "--fast"]) == 0
     assert "sync_barrier, warps=1: each" in capsys.readouterr().out
     slower = ["--set", "issue.bar_per_warp_cycles=9"]

@@ -34,5 +34,5 @@ def test_choices_are_those_that_nccl_logged():
 
 def test_the_table_leaves_out_what_was_calibrated_with(rows):
     assert sum(row.calibrated for row in rows) == 7 * 2 * 2  # two sizes, recorded on both machines
-    text = collectives.table(rows)
+    text = collectives.summary(rows)
     assert all(f"| {name} | " in text for name in (*NAMES, "all"))

@@ -16,11 +16,11 @@ from validate.node import copies, measure_copies
 
 
 @pytest.fixture(scope="module")
-def rows() -> list[copies.Row]:
+def rows() -> list[copies.ComparedCopy]:
     return copies.compare()
 
 
-def test_every_recorded_copy_is_simulated(rows: list[copies.Row]) -> None:
+def test_every_recorded_copy_is_simulated(rows: list[copies.ComparedCopy]) -> None:
     assert len(rows) == sum(len(copies.load(path)["copies"]) for path in copies.recordings()) == 77 + 83
     for path in copies.recordings():
         recorded = copies.load(path)
@@ -31,7 +31,7 @@ def test_every_recorded_copy_is_simulated(rows: list[copies.Row]) -> None:
     assert {(row.gpus, row.kind, row.nbytes) for row in rows} >= copies.CALIBRATED
 
 
-def test_copies_take_the_recorded_time(rows: list[copies.Row]) -> None:
+def test_copies_take_the_recorded_time(rows: list[copies.ComparedCopy]) -> None:
     """From 16 MB on within 5 %, below within 30 %, of what the model has nothing from."""
     outside = {
         (row.gpus, row.kind, row.nbytes): round(row.error, 3)
@@ -41,12 +41,12 @@ def test_copies_take_the_recorded_time(rows: list[copies.Row]) -> None:
     assert outside == {}
 
 
-def test_known_gaps_are_still_gaps(rows: list[copies.Row]) -> None:
+def test_known_gaps_are_still_gaps(rows: list[copies.ComparedCopy]) -> None:
     open_gaps = {(row.kind, row.nbytes) for row in rows if abs(row.error) > row.limit}
     assert open_gaps == set(copies.GAPS), "a gap that is closed leaves the list"
 
 
-def test_errors_are_no_larger_than_accepted(rows: list[copies.Row]) -> None:
+def test_errors_are_no_larger_than_accepted(rows: list[copies.ComparedCopy]) -> None:
     """Means over the judged points, with a tenth of room."""
     means = {
         group: sum(abs(row.error) for row in found) / len(found) for group, found in copies.judged(rows).items()

@@ -12,11 +12,11 @@ from validate.node import training
 
 
 @pytest.fixture(scope="module")
-def rows() -> list[training.Row]:
+def rows() -> list[training.ComparedQuantity]:
     return training.compare()
 
 
-def _errors(rows: list[training.Row], quantity: str) -> list[float]:
+def _errors(rows: list[training.ComparedQuantity], quantity: str) -> list[float]:
     return [row.error for row in rows if row.quantity == quantity]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import gpusim
 from validate import numba_suite, pool
-from validate.numba_suite import Outcome
+from validate.numba_suite import SuiteOutcome
 
 CHOSEN = (
     "doc_examples.test_vecadd",
@@ -21,7 +21,7 @@ CHOSEN = (
 
 
 def row(test, outcome, launches=0, **facts):
-    return Outcome(test, outcome, launches=launches, **facts)
+    return SuiteOutcome(test, outcome, launches=launches, **facts)
 
 
 def test_the_score_counts_what_exists_on_one_gpu():

@@ -17,7 +17,7 @@ from gpusim.launch.arguments import bind
 from gpusim.launch.memory import DeviceMemory
 from programs import images, registry
 from validate import abi
-from validate.points import Point, describe, select
+from validate.points import ProgramPoint, describe, select
 
 ROOT = Path(__file__).parents[2]
 
@@ -58,15 +58,15 @@ def test_points_are_selected_by_family_variant_and_size():
         *("reduction/sequential", "transpose/naive", "transpose/tiled", "transpose/padded"),
     ]
     assert len(select()) == 2 * len(registry.names())
-    assert Point.parse("transpose/naive@256") == Point("transpose/naive", 256)
+    assert ProgramPoint.parse("transpose/naive@256") == ProgramPoint("transpose/naive", 256)
     with pytest.raises(registry.UnknownProgram):
         select(["nonsense"])
 
 
 def test_a_description_tells_inputs_apart():
-    first, again = (Point("saxpy", 100, seed).make() for seed in (1, 1))
+    first, again = (ProgramPoint("saxpy", 100, seed).make() for seed in (1, 1))
     assert describe(first) == describe(again)
-    assert describe(first) != describe(Point("saxpy", 100, 2).make())
+    assert describe(first) != describe(ProgramPoint("saxpy", 100, 2).make())
     assert json.loads(json.dumps(describe(first)))["args"][0]["dtype"] == "float32"
 
 
@@ -152,7 +152,7 @@ def test_a_whole_recording_on_stand_ins(tmp_path):
         **{"ok": True, "exact": True, "mismatch": None, "max_abs_error": 0.0, "max_rel_error": 0.0}
     }
     assert len(row["profiles"]) == 2 and len(row["warm_us"]) >= 21 and row["cold_us"][0] == 2.0
-    assert row["profiles"][0]["grid"] == list(Point("vector_add", size).make().grid)
+    assert row["profiles"][0]["grid"] == list(ProgramPoint("vector_add", size).make().grid)
     assert document["provenance"]["gpu"] == "a GPU" and document["failures"] == {}
 
 

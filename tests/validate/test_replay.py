@@ -14,7 +14,7 @@ import pytest
 
 from programs import registry
 from validate import baseline, order, replay
-from validate.points import Point, select
+from validate.points import ProgramPoint, select
 from validate.scoring import accepted
 
 LARGE = {point.variant: point for point in select(sizes="large")}
@@ -38,12 +38,12 @@ ACCEPTED = accepted.load()
 
 
 @cache
-def replayed(point: Point) -> replay.Comparison:
+def replayed(point: ProgramPoint) -> replay.Comparison:
     return replay.replay_baseline(point)
 
 
 def test_every_size_of_every_variant_is_a_point():
-    assert [Point(name, size) for name in registry.names() for size in registry.get(name).sizes] == select()
+    assert [ProgramPoint(name, size) for name in registry.names() for size in registry.get(name).sizes] == select()
 
 
 @pytest.mark.parametrize("point", POINTS, ids=str)

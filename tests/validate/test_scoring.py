@@ -1,19 +1,18 @@
-"""Scores of counters and stall reasons, what was accepted, pictures, the page and the documents."""
+"""Scores of counters and stall reasons, what was accepted, pictures and the documents."""
 
 from __future__ import annotations
 
 import json
 import re
-from html.parser import HTMLParser
 
 import pytest
 
 from validate import __main__ as command
 from validate import score
 from validate.baseline import Spread
-from validate.points import Point, select
+from validate.points import ProgramPoint, select
 from validate.replay import Comparison, Failure, Pair
-from validate.scoring import accepted, counters, documents, page, plots, stalls, text
+from validate.scoring import accepted, counters, documents, plots, stalls, text
 from validate.scoring.statistics import log_correlation, percentile
 
 TRAIN, JUDGE = "reduction/shuffle", "scan/warp"
@@ -26,7 +25,7 @@ def row(name=TRAIN, size=1, cycles=(1000, 1100), reasons=None, **modelled):
     spread = Spread(median=cycles[0], min=cycles[0], max=cycles[0], count=3)
     pairs = {key: Pair(*pair) for key, pair in modelled.items()}
     pairs |= {f"{stalls.PREFIX}{key}{stalls.SUFFIX}": Pair(*pair) for key, pair in (reasons or {}).items()}
-    return Comparison(Point(name, size), 5, Pair(*cycles), spread, {"x": Pair(1, 1)}, pairs, None, 0.1)
+    return Comparison(ProgramPoint(name, size), 5, Pair(*cycles), spread, {"x": Pair(1, 1)}, pairs, None, 0.1)
 
 
 def test_percentiles_are_values():
@@ -86,7 +85,7 @@ ROWS = [
     row(TRAIN, 1, (5000, 5500), {"wait": (3, 3), "selected": (1, 1)}, **{SECTORS: (5000, 5100), READ: (9e5, 9e5)}),
     row(TRAIN, 2, (50_000, 36_000), {"wait": (1, 3), "selected": (1, 1)}, **{SECTORS: (5000, 9100), READ: (9e5, 1e5)}),
     row(JUDGE, 1, (7000, 7700), {"wait": (3, 3), "selected": (1, 1)}, **{SECTORS: (5000, 5100), READ: (9e5, 9e5)}),
-    Failure(Point(JUDGE, 2), "<too> large & wrong"),
+    Failure(ProgramPoint(JUDGE, 2), "<too> large & wrong"),
 ]
 
 
@@ -115,46 +114,6 @@ def test_every_picture_is_drawn_and_is_the_same_each_time(tmp_path):
     assert "measured, GPC cycles" in cycles and "predicted, GPC cycles" in cycles and "±20%" in cycles
     with pytest.raises(ValueError, match="nothing to draw"):
         plots.image(plots.scatter, ROWS[-1:])
-
-
-class Page(HTMLParser):
-    """Checks that a page is well formed and gathers what it refers to and holds."""
-
-    VOID = frozenset(("meta", "input", "img", "br"))
-
-    def __init__(self, content):
-        super().__init__()
-        self.open, self.tags, self.links, self.data = [], [], [], {}
-        self.feed(content)
-        assert self.open == []
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append((tag, dict(attributes)))
-        self.links += [value for name, value in attributes if name in ("src", "href")]
-        if tag not in self.VOID:
-            self.open.append((tag, dict(attributes).get("id")))
-
-    def handle_endtag(self, tag):
-        assert self.open.pop()[0] == tag
-
-    def handle_data(self, data):
-        if self.open and self.open[-1][1]:
-            self.data[self.open[-1][1]] = data
-
-
-def test_the_page_needs_nothing_else_and_holds_every_point():
-    found = Page(page.page(ROWS))
-    assert found.links and all(link.startswith("data:image/svg+xml;base64,") for link in found.links)
-    rows = [attributes for tag, attributes in found.tags if tag == "tr" and "data-point" in attributes]
-    assert [each["data-point"] for each in rows] == [str(each.point) for each in ROWS]
-    details = json.loads(found.data["details"])
-    assert details[f"{JUDGE}@2"] == {"failure": "<too> large & wrong"}
-    one = details[f"{TRAIN}@2"]
-    assert [SECTORS, "sector", 5000, 9100, None] in one["modelled"] and ["x", "", 1, 1, True] in one["exact"]
-    assert one["stalls"] == [["wait", 50, 75], ["selected", 50, 25]]
-    assert "{{" not in page.page(ROWS)
-    with pytest.raises(ValueError, match="nothing to draw"):
-        page.page(ROWS[-1:])
 
 
 def entries(rows=ROWS[:3]):

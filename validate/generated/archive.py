@@ -7,7 +7,6 @@ instructions, cubin and source), `listing.txt` (the instructions' text, a line e
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 import zipfile
@@ -23,6 +22,7 @@ import numpy as np
 from isa import Program
 from isa.instruction import INSTRUCTION_BYTES
 from validate.generated import reference
+from validate.generated.tree import KernelTree
 
 ARCHIVE = Path(__file__).parent / "h200.zip"
 _MAGIC = b"GPUPROG\n"
@@ -32,7 +32,7 @@ _MAGIC = b"GPUPROG\n"
 class Recorded:
     """A kernel as it ran on the hardware.
 
-    name: 'numba17' or 'cuda1017', its origin and the seed of its tree and arguments, or the name of an ordinary
+    name: 'numba17' or 'cuda1017', the language and the seed of its tree and arguments, or the name of an ordinary
         kernel. tree: its program tree as text, empty for an ordinary kernel. values: arguments of an ordinary kernel.
     code_sha256: digest of what executes. outputs: digest of each array argument after the run.
     counters: by ncu's name; empty if none were taken. close: outputs depend on approximate functions of the hardware.
@@ -135,7 +135,15 @@ def save(
             archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_LZMA)
 
 
-def describe(value: Any) -> dict[str, Any]:
+def entry_of(recorded: Recorded) -> dict[str, Any]:
+    """The entry of `kernels.json` that a recorded kernel was read from."""
+    row = {name: getattr(recorded, name) for name in ("name", "grid", "block", "shared_bytes", "tree", "code_sha256")}
+    values, counters = map(_describe, recorded.values), recorded.counters.values()
+    rest = {"outputs": recorded.outputs, "close": recorded.close, "values": [*values], "counters": [*counters]}
+    return row | rest
+
+
+def _describe(value: Any) -> dict[str, Any]:
     """An argument as JSON: type, shape and bytes."""
     array = np.asarray(value)
     content = zlib.compress(np.ascontiguousarray(array).tobytes(), 9).hex()
@@ -148,9 +156,6 @@ def _value(described: dict[str, Any]) -> Any:
     return content[0] if described["shape"] is None else content.reshape(described["shape"])
 
 
-def tree_of(recorded: Recorded) -> Any:
+def tree_of(recorded: Recorded) -> KernelTree:
     """The program tree of a generated kernel, for `reference.run`."""
-    from validate.generated.tree import Kernel
-
-    ast.literal_eval(recorded.tree)
-    return Kernel.from_text(recorded.tree)
+    return KernelTree.from_text(recorded.tree)

@@ -15,8 +15,8 @@ from validate.generated.tree import (
     OUTPUTS,
     SHARED_RESULTS,
     VARIABLES,
-    Function,
-    Kernel,
+    FunctionTree,
+    KernelTree,
     Tree,
 )
 
@@ -31,7 +31,7 @@ _GRIDS = ((1, 1, 1), (1, 1, 1), (2, 1, 1), (3, 1, 1), (2, 2, 1), (1, 3, 1), (1, 
 _COMPARE = ("<", "<=", ">", ">=", "==", "!=")
 
 
-def kernel(random: Random) -> Kernel:
+def kernel(random: Random) -> KernelTree:
     """A random kernel."""
     return _Grower(random).kernel()
 
@@ -44,7 +44,7 @@ class _Grower:
     def pick(self, choices: Any) -> Any:
         return choices[self.random.randrange(len(choices))]
 
-    def kernel(self) -> Kernel:
+    def kernel(self) -> KernelTree:
         block, grid = self.pick(_BLOCKS), self.pick(_GRIDS)
         self.threads = block[0] * block[1] * block[2]
         extra = self.pick(
@@ -90,9 +90,9 @@ class _Grower:
                         ("cast", "i64", ("var", t, VARIABLES[t][0])),
                     )
                 )
-        return Kernel(grid, block, self.types, self.shared, self.local, functions, tuple(body))
+        return KernelTree(grid, block, self.types, self.shared, self.local, functions, tuple(body))
 
-    def function(self, name: str) -> Function:
+    def function(self, name: str) -> FunctionTree:
         """A device function: a loop with a way out, or a choice with an early return."""
         self.inside, self.functions = ("a", "b", "v"), ()
         update = ("set", "i32", "v", self.expression("i32", 2))
@@ -104,7 +104,7 @@ class _Grower:
             body = (leave, update)
         result = self.expression("i32", 1)
         self.inside = None
-        return Function(name, body, result)
+        return FunctionTree(name, body, result)
 
     # Statements.
 

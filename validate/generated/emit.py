@@ -1,7 +1,7 @@
-"""From a program tree to the source of a Numba CUDA kernel.
+"""From a program tree to CUDA C++, many kernels in one cubin.
 
-Numba widens integers (int32 + int32 is an int64), so every result is cast back to its type. Products of floats go
-through `fmul_rn`, which is never contracted with an addition to a fused multiply-add.
+Arithmetic goes through small functions (`PRELUDE`) that say what the language means where C++ leaves it undefined:
+integers wrap, shifts and divisors are brought into range, division rounds down.
 """
 
 from __future__ import annotations
@@ -16,56 +16,99 @@ from validate.generated.tree import (
     LOCALS,
     OUTPUTS,
     PLACES,
-    SCALARS,
     SHARED_RESULTS,
-    TYPES,
-    Function,
-    Kernel,
+    VARIABLES,
+    FunctionTree,
+    KernelTree,
     Tree,
 )
 
-PARAMETERS = (*INPUTS, *OUTPUTS, *SHARED_RESULTS, *SCALARS)
-_ROUNDED = {"f32": "libdevice.fmul_rn", "f64": "libdevice.dmul_rn"}
+NAMES = {
+    "i32": "int",
+    "u32": "unsigned",
+    "i64": "long long",
+    "u64": "unsigned long long",
+    "f32": "float",
+    "f64": "double",
+}
+_OPERATORS = {
+    **{"+": "add", "-": "sub", "*": "mul", "/": "div", "//": "quotient", "%": "rest"},
+    **{"&": "both", "|": "either", "^": "differ", "<<": "left", ">>": "right", "min": "least", "max": "most"},
+}
+_ATOMIC = {"add": "Add", "min": "Min", "max": "Max", "and_": "And", "or_": "Or", "xor": "Xor"}
+_BITS = {"popc": "__popc", "clz": "__clz", "ffs": "(int)__ffs", "brev": "(int)__brev"}
+
+PRELUDE = r"""
+#define DEVICE __device__ __forceinline__
+#define BOTH(T, U, W) \
+  DEVICE T add(T a, T b) { return (T)((U)a + (U)b); } \
+  DEVICE T sub(T a, T b) { return (T)((U)a - (U)b); } \
+  DEVICE T mul(T a, T b) { return (T)((U)a * (U)b); } \
+  DEVICE T both(T a, T b) { return a & b; } \
+  DEVICE T either(T a, T b) { return a | b; } \
+  DEVICE T differ(T a, T b) { return a ^ b; } \
+  DEVICE T left(T a, T b) { return (T)((U)a << (b & (W - 1))); } \
+  DEVICE T right(T a, T b) { return a >> (b & (W - 1)); } \
+  DEVICE T least(T a, T b) { return a < b ? a : b; } \
+  DEVICE T most(T a, T b) { return a > b ? a : b; } \
+  DEVICE T neg(T a) { return (T)(0 - (U)a); } \
+  DEVICE T inv(T a) { return ~a; } \
+  DEVICE T quotient(T a, T b) { T d = (b & 31) + 1; T q = a / d; return a % d < 0 ? q - 1 : q; } \
+  DEVICE T rest(T a, T b) { T d = (b & 31) + 1; T r = a % d; return r < 0 ? r + d : r; }
+#define REAL(T, MUL, FABS, SQRT, FLOOR, FMA) \
+  DEVICE T add(T a, T b) { return a + b; } \
+  DEVICE T sub(T a, T b) { return a - b; } \
+  DEVICE T mul(T a, T b) { return MUL(a, b); } \
+  DEVICE T div(T a, T b) { return a / (FABS(b) + (T)1); } \
+  DEVICE T least(T a, T b) { return a < b ? a : b; } \
+  DEVICE T most(T a, T b) { return a > b ? a : b; } \
+  DEVICE T neg(T a) { return -a; } \
+  DEVICE T magnitude(T a) { return FABS(a); } \
+  DEVICE T root(T a) { return SQRT(FABS(a)); } \
+  DEVICE T below(T a) { return FLOOR(a); } \
+  DEVICE T fused(T a, T b, T c) { return FMA(a, b, c); } \
+  DEVICE long long whole(T a) { return FABS(a) < (T)1000000 ? (long long)(int)a : 0; }
+BOTH(int, unsigned, 32)
+BOTH(unsigned, unsigned, 32)
+BOTH(long long, unsigned long long, 64)
+BOTH(unsigned long long, unsigned long long, 64)
+REAL(float, __fmul_rn, fabsf, sqrtf, floorf, fmaf)
+REAL(double, __dmul_rn, fabs, sqrt, floor, fma)
+DEVICE int magnitude(int a) { return a < 0 ? neg(a) : a; }
+DEVICE long long magnitude(long long a) { return a < 0 ? neg(a) : a; }
+"""
+
 _HEAD = """\
-tx = int32(cuda.threadIdx.x)
-ty = int32(cuda.threadIdx.y)
-tz = int32(cuda.threadIdx.z)
-bx = int32(cuda.blockIdx.x)
-by = int32(cuda.blockIdx.y)
-bz = int32(cuda.blockIdx.z)
-tid = int32(tx + cuda.blockDim.x * (ty + cuda.blockDim.y * tz))
-blk = int32(bx + cuda.gridDim.x * (by + cuda.gridDim.y * bz))
-gid = int32(blk * {threads} + tid)
-lane = int32(tid & 31)
-warp = int32(tid >> 5)
-lanes = int32(min(32, {threads} - 32 * warp))
-mask = uint32((uint64(1) << uint64(lanes)) - uint64(1))"""
+const int tx = threadIdx.x, ty = threadIdx.y, tz = threadIdx.z, bx = blockIdx.x, by = blockIdx.y, bz = blockIdx.z;
+const int tid = tx + blockDim.x * (ty + blockDim.y * tz), blk = bx + gridDim.x * (by + gridDim.y * bz);
+const int gid = blk * {threads} + tid, lane = tid & 31, warp = tid >> 5, lanes = min(32, {threads} - 32 * warp);
+const unsigned mask = (unsigned)((1ull << lanes) - 1);
+int k0, k1, k2, k3, k4, k5, k6, k7;"""
 
 
 def expression(e: Tree) -> str:
-    """Source of an expression."""
+    """C++ of an expression."""
     kind, t = e[0], e[1]
-    name = TYPES[t]
     if kind == "const":
-        return f"{name}({e[2]!r})"
+        return _constant(t, e[2])
     if kind == "var":
         return str(e[2])
     if kind == "cast":
-        value, source = expression(e[2]), e[2][1]
-        if source[0] == "f" and t[0] != "f":
-            whole = f"{name}(int64({value}))" if t[0] == "u" else f"{name}({value})"
-            return f"({whole} if math.fabs({value}) < {TYPES[source]}(1000000.0) else {name}(0))"
-        return f"{name}({value})"
+        value = expression(e[2])
+        if e[2][1][0] == "f" and t[0] != "f":
+            value = f"whole({value})"
+        return f"(({NAMES[t]})({value}))"
     if kind == "bin":
-        return _binary(t, e[2], expression(e[3]), expression(e[4]))
+        return f"{_OPERATORS[e[2]]}({expression(e[3])}, {expression(e[4])})"
     if kind == "un":
-        return _unary(t, e[2], expression(e[3]))
+        name = {"abs": "magnitude", "sqrt": "root", "floor": "below"}.get(e[2], e[2])
+        return f"{name}({expression(e[3])})"
     if kind == "fma":
-        return f"{name}(cuda.fma({', '.join(map(expression, e[2:]))}))"
+        return f"fused({', '.join(map(expression, e[2:]))})"
     if kind == "bits":
-        return f"int32(cuda.{e[2]}({expression(e[3])}))"
+        return f"{_BITS[e[2]]}({expression(e[3])})"
     if kind == "sel":
-        return f"({expression(e[3])} if {condition(e[2])} else {expression(e[4])})"
+        return f"({condition(e[2])} ? {expression(e[3])} : {expression(e[4])})"
     if kind == "load":
         return f"{e[2]}[{_index(e[3], INPUTS[e[2]][1])}]"
     if kind == "own":
@@ -73,40 +116,16 @@ def expression(e: Tree) -> str:
     if kind == "local":
         return f"loc[{_index(e[2], LOCALS)}]"
     if kind == "shared":
-        return f"s{e[2]}[uint32({expression(e[3])}) % uint32({e[4]})]"
+        return f"s{e[2]}[(unsigned)({expression(e[3])}) % {e[4]}u]"
     if kind == "call":
-        return f"int32({e[2]}({expression(e[3])}, {expression(e[4])}))"
+        return f"{e[2]}({expression(e[3])}, {expression(e[4])})"
     raise ValueError(kind)
 
 
-def _binary(t: str, op: str, a: str, b: str) -> str:
-    name = TYPES[t]
-    if op in ("min", "max"):
-        return (
-            f"({a} if {a} {'<' if op == 'min' else '>'} {b} else {b})"
-            if t[0] == "f"
-            else f"{name}({op}({a}, {b}))"
-        )
-    if op in ("//", "%"):
-        b = f"{name}(({b} & {name}(31)) + {name}(1))"
-    elif op in ("<<", ">>"):
-        b = f"({b} & {name}({31 if '32' in t else 63}))"
-    elif op == "/":
-        b = f"{name}(math.fabs({b}) + {name}(1.0))"
-    elif op == "*" and t[0] == "f":
-        return f"{name}({_ROUNDED[t]}({a}, {b}))"
-    return f"{name}({a} {op} {b})"
-
-
-def _unary(t: str, op: str, a: str) -> str:
-    name = TYPES[t]
-    return {
-        "neg": f"(-{a})" if t[0] == "f" else f"{name}({name}(0) - {a})",
-        "inv": f"{name}(~{a})",
-        "abs": f"{name}(math.fabs({a}))" if t[0] == "f" else f"({name}(-{a}) if {a} < {name}(0) else {a})",
-        "sqrt": f"{name}(math.sqrt(math.fabs({a})))",
-        "floor": f"{name}(math.floor({a}))",
-    }[op]
+def _constant(t: str, value: Any) -> str:
+    if t[0] == "f":
+        return f"({NAMES[t]}){value!r}"
+    return f"(({NAMES[t]}){value}{'ull' if t == 'u64' else 'll'})"
 
 
 def _index(e: Tree, items: int) -> str:
@@ -119,165 +138,150 @@ def _own(array: str, slot: Tree) -> str:
 
 
 def condition(c: Tree) -> str:
-    """Source of a condition."""
+    """C++ of a condition."""
     kind = c[0]
     if kind == "cmp":
         return f"({expression(c[2])} {c[1]} {expression(c[3])})"
     if kind == "bit":
         return f"(({expression(c[1])} & {1 << c[2]}) != 0)"
     if kind == "not":
-        return f"(not {condition(c[1])})"
-    return f"({condition(c[1])} {kind} {condition(c[2])})"
+        return f"(!{condition(c[1])})"
+    return f"({condition(c[1])} {'&&' if kind == 'and' else '||'} {condition(c[2])})"
 
 
 class _Writer:
-    """Collects lines at their indentation."""
+    """Collects lines."""
 
-    def __init__(self) -> None:
+    def __init__(self, kernel: KernelTree) -> None:
+        self.kernel = kernel
         self.lines: list[str] = []
-        self.depth = 1
         self.fresh = itertools.count()
+        self.add = self.lines.append
 
-    def add(self, text: str) -> None:
-        self.lines += ["    " * self.depth + line for line in text.splitlines()]
-
-    def inside(self, head: str, body: Any) -> None:
-        self.add(head)
-        self.depth += 1
-        if body:
-            self.block(body)
-        else:
-            self.add("pass")
-        self.depth -= 1
+    def inside(self, head: str, body: Tree, first: str = "") -> None:
+        self.add(f"{head} {{ {first}")
+        self.block(body)
+        self.add("}")
 
     def block(self, statements: Tree) -> None:
         for each in statements:
             getattr(self, f"_{each[0]}")(*each[1:])
 
     def _set(self, t: str, name: str, value: Tree) -> None:
-        self.add(f"{name} = {expression(value)}")
+        self.add(f"{name} = {expression(value)};")
 
     def _if(self, test: Tree, then: Tree, other: Tree) -> None:
-        self.inside(f"if {condition(test)}:", then)
+        self.inside(f"if ({condition(test)})", then)
         if other:
-            self.inside("else:", other)
+            self.inside("else", other)
 
     def _for(self, name: str, count: int, body: Tree) -> None:
-        counter = f"r{next(self.fresh)}"
-        self.inside(f"for {counter} in range({count}):", (("raw", f"{name} = int32({counter})"), *body))
+        step = f"r{next(self.fresh)}"
+        self.inside(f"for (int {step} = 0; {step} < {count}; {step}++)", body, f"{name} = {step};")
 
     def _while(self, name: str, bound: Tree, test: Tree | None, body: Tree) -> None:
         limit = f"b{next(self.fresh)}"
-        self.add(f"{name} = int32(0)\n{limit} = int32({expression(bound)} & 7)")
-        more = f" and {condition(test)}" if test else ""
-        self.inside(f"while {name} < {limit}{more}:", (("raw", f"{name} = int32({name} + 1)"), *body))
-
-    def _raw(self, text: str) -> None:
-        self.add(text)
+        self.add(f"{name} = 0; const int {limit} = {expression(bound)} & 7;")
+        more = f" && {condition(test)}" if test else ""
+        self.inside(f"while ({name} < {limit}{more})", body, f"{name} = {name} + 1;")
 
     def _break(self) -> None:
-        self.add("break")
+        self.add("break;")
 
     def _continue(self) -> None:
-        self.add("continue")
+        self.add("continue;")
 
     def _return(self, *value: Tree) -> None:
-        self.add(f"return {expression(value[0])}" if value else "return")
+        self.add(f"return {expression(value[0])};" if value else "return;")
 
     def _store(self, array: str, slot: Tree, value: Tree) -> None:
-        self.add(f"{array}[{_own(array, slot)}] = {expression(value)}")
+        self.add(f"{array}[{_own(array, slot)}] = {expression(value)};")
 
     def _keep(self, index: Tree, value: Tree) -> None:
-        self.add(f"loc[{_index(index, LOCALS)}] = {expression(value)}")
+        self.add(f"loc[{_index(index, LOCALS)}] = {expression(value)};")
 
     def _atomic(self, array: str, op: str, place: Tree, value: Tree) -> None:
         first = PLACES * ATOMICS.index(op)
-        added = f"uint32({INC_LIMIT})" if op == "inc" else expression(value)
-        self.add(f"cuda.atomic.{op}({array}, {first} + ({_index(place, PLACES)}), {added})")
-
-    def _barrier(self) -> None:
-        self.add("cuda.syncthreads()")
-
-    def _publish(self, array: int, stride: int, threads: int, test: Tree | None, value: Tree) -> None:
-        self.add("cuda.syncthreads()")
-        line = f"s{array}[(tid * {stride}) % {threads}] = {expression(value)}"
-        self.add(f"if {condition(test)}:\n    {line}" if test else line)
-        self.add("cuda.syncthreads()")
-
-    def _together(self, body: Tree) -> None:
-        self.add("cuda.syncthreads()")
-        self.block(body)
-        self.add("cuda.syncthreads()")
+        self._update(f"{array} + {first} + ({_index(place, PLACES)})", SHARED_RESULTS[array], op, value)
 
     def _shatomic(self, array: int, op: str, place: Tree, items: int, value: Tree) -> None:
-        added = f"uint32({INC_LIMIT})" if op == "inc" else expression(value)
-        self.add(f"cuda.atomic.{op}(s{array}, uint32({expression(place)}) % uint32({items}), {added})")
+        where = f"&s{array}[(unsigned)({expression(place)}) % {items}u]"
+        self._update(where, value[1], op, value)
+
+    def _update(self, where: str, t: str, op: str, value: Tree) -> None:
+        if op == "inc":
+            self.add(f"atomicInc({where}, {INC_LIMIT}u);")
+            return
+        # Of 64-bit operations only the comparisons exist for signed words; the others do the same for both.
+        name = "unsigned long long" if t == "i64" and op not in ("min", "max") else NAMES[t]
+        self.add(f"atomic{_ATOMIC[op]}(({name}*)({where}), ({name})({expression(value)}));")
+
+    def _barrier(self) -> None:
+        self.add("__syncthreads();")
+
+    def _publish(self, array: int, stride: int, threads: int, test: Tree | None, value: Tree) -> None:
+        self._barrier()
+        when = f"if ({condition(test)}) " if test else ""
+        self.add(f"{when}s{array}[(tid * {stride}) % {threads}] = {expression(value)};")
+        self._barrier()
+
+    def _together(self, body: Tree) -> None:
+        self._barrier()
+        self.block(body)
+        self._barrier()
 
     def _reduce(self, array: int, op: str, half: int, t: str) -> None:
         step = f"h{next(self.fresh)}"
-        joined = _binary(t, op, f"s{array}[tid]", f"s{array}[tid + {step}]")
-        self.add(f"cuda.syncthreads()\n{step} = {half}\nwhile {step} > 0:")
-        self.add(f"    if tid < {step}:\n        s{array}[tid] = {joined}")
-        self.add(f"    cuda.syncthreads()\n    {step} >>= 1")
+        joined = f"{_OPERATORS[op]}(s{array}[tid], s{array}[tid + {step}])"
+        self._barrier()
+        self.add(f"for (int {step} = {half}; {step} > 0; {step} >>= 1) {{")
+        self.add(f"if (tid < {step}) s{array}[tid] = {joined};\n__syncthreads();\n}}")
 
     def _warp(self, op: str, t: str, name: str, value: Tree, by: Tree | None, width: int) -> None:
-        """A warp operation of the first `width` lanes, 0 for all there are; the others do not come here."""
-        mask = f"uint32({(1 << width) - 1})" if width else "mask"
-        inner = expression(value) if value[0] not in ("cmp", "bit", "not", "and", "or") else condition(value)
-        if op == "shfl":
-            assert by is not None
-            where = f"int32(uint32({expression(by)}) % uint32({width or 'lanes'}))"
-            line = f"cuda.shfl_sync({mask}, {inner}, {where})"
-        elif op.startswith("shfl"):
-            assert by is not None
-            line = f"cuda.{op}_sync({mask}, {inner}, {expression(by)})"
-        elif op == "match_any":
-            line = f"cuda.match_any_sync({mask}, {inner})"
-        elif op == "syncwarp":
-            self.add(f"cuda.syncwarp({mask})")
+        mask = f"{(1 << width) - 1}u" if width else "mask"
+        inner = condition(value) if value[0] in ("cmp", "bit", "not", "and", "or") else expression(value)
+        if op == "syncwarp":
+            self.add(f"__syncwarp({mask});")
             return
-        else:
-            line = f"cuda.{op}_sync({mask}, {inner})"
-        self.add(f"{name} = {TYPES[t]}({line})")
+        if by is not None:
+            where = f"(int)((unsigned)({expression(by)}) % (unsigned){width or 'lanes'})"
+            inner += f", {where if op == 'shfl' else expression(by)}"
+        self.add(f"{name} = ({NAMES[t]})__{op}_sync({mask}, {inner});")
 
 
-def _function(function: Function) -> str:
-    writer = _Writer()
-    writer.add("v = a")
+def _function(function: FunctionTree, kernel: KernelTree, inline: str) -> str:
+    writer = _Writer(kernel)
     writer.block(function.body)
-    writer.add(f"return {expression(function.result)}")
-    return "\n".join(["@cuda.jit(device=True)", f"def {function.name}(a, b):", *writer.lines])
+    lines = "\n".join(writer.lines)
+    end = f"return {expression(function.result)};"
+    return f"__device__ {inline} int {function.name}(int a, int b) {{\nint v = a, k0;\n{lines}\n{end}\n}}"
 
 
-def source(kernel: Kernel) -> str:
-    """Python source of a kernel named `kernel` and of the device functions that it calls."""
-    writer = _Writer()
+def source(kernel: KernelTree, name: str, *, restrict: bool = False, inline: bool = True) -> str:
+    """C++ of a kernel, to stand after `PRELUDE`.
+
+    restrict: inputs may be read through the read-only path. inline: whether device functions are inlined.
+    """
+    writer = _Writer(kernel)
     writer.add(_HEAD.format(threads=kernel.threads))
     for number, (kind, dynamic) in enumerate(kernel.shared):
-        writer.add(f"s{number} = cuda.shared.array({0 if dynamic else kernel.threads}, {TYPES[kind]})")
+        if dynamic:
+            writer.add("extern __shared__ __align__(16) unsigned char dynamic[];")
+            writer.add(f"{NAMES[kind]}* s{number} = ({NAMES[kind]}*)dynamic;")
+        else:
+            writer.add(f"__shared__ {NAMES[kind]} s{number}[{kernel.threads}];")
+    for kind in kernel.types:
+        writer.add(f"{NAMES[kind]} {', '.join(VARIABLES[kind])};")
     if kernel.local:
-        writer.add(f"loc = cuda.local.array({LOCALS}, int32)\nfor q in range({LOCALS}):\n    loc[q] = q")
+        writer.add(f"int loc[{LOCALS}]; for (int q = 0; q < {LOCALS}; q++) loc[q] = q;")
     writer.block(kernel.body)
-    heads = [_function(each) for each in kernel.functions]
-    return "\n\n".join([*heads, f"def kernel({', '.join(PARAMETERS)}):\n" + "\n".join(writer.lines)]) + "\n"
-
-
-def function(kernel: Kernel, name: str = "generated") -> Any:
-    """The kernel as a Python function that `isa.compile_kernel` and `numba.cuda.jit` take."""
-    import math
-
-    import numba
-    from numba import cuda
-    from numba.cuda import libdevice
-
-    names: dict[str, Any] = {each: getattr(numba, each) for each in TYPES.values()}
-    names |= {
-        "__name__": "generated",
-        "cuda": cuda,
-        "libdevice": libdevice,
-        "math": math,
-        "min": min,
-        "max": max,
-    }
-    exec(compile(source(kernel), f"{name}.py", "exec"), names)
-    return names["kernel"]
+    kind_of = "const {}* __restrict__" if restrict else "const {}*"
+    parameters = [f"{kind_of.format(NAMES[t])} {each}" for each, (t, _) in INPUTS.items()]
+    parameters += [f"{NAMES[t]}* {each}" for each, (t, _) in OUTPUTS.items()]
+    parameters += [f"{NAMES[t]}* {each}" for each, t in SHARED_RESULTS.items()]
+    parameters += ["int n", "long long m", "float x"]
+    inlined = "__forceinline__" if inline else "__noinline__"
+    functions = "\n".join(_function(each, kernel, inlined) for each in kernel.functions)
+    body = "\n".join(writer.lines)
+    head = f'extern "C" __global__ void {name}({", ".join(parameters)})'
+    return f"namespace in_{name} {{\n{functions}\n{head} {{\n{body}\n}}\n}}\n"

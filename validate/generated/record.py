@@ -4,8 +4,9 @@
     python -m validate.generated.record measure FOLDER    # on the GPU's machine: NumPy, CuPy and ncu are enough
     python -m validate.generated.record collect FOLDER    # here: writes the archive
 
-Kernels of `NUMBA_SEEDS` are compiled one by one, those of `CUDA_SEEDS` twenty to a cubin; the few that Numba refuses
-are left out. Outputs come from a plain launch, counters from one launch under ncu, some hundred launches to a process.
+Twenty kernels go into a cubin. Outputs come from a plain launch, counters from one launch under ncu, some hundred
+launches to a process. What the archive has from Numba (generated kernels, and ordinary ones of the kind that people
+write) stays in it as it was recorded.
 """
 
 from __future__ import annotations
@@ -21,8 +22,7 @@ from typing import Any
 
 import numpy as np
 
-NUMBA_SEEDS = range(260)
-CUDA_SEEDS = range(1000, 2020)
+SEEDS = range(1000, 2020)
 PER_CUBIN = 20
 PER_PROCESS = 200
 LAUNCHES = "launches.pkl.gz"
@@ -30,60 +30,28 @@ LAUNCHES = "launches.pkl.gz"
 
 def build(folder: Path) -> None:
     """Compile all kernels into `folder`, and describe their launches in `LAUNCHES`."""
-    from gpusim.launch.arguments import infer_signature
-    from isa import CompileError, compile_cuda, compile_kernel
+    from isa import compile_cuda
     from validate.generated import build as grow
-    from validate.generated import emit, emit_cuda, reference
-    from validate.ordinary import CASES
+    from validate.generated import emit, reference
 
     launches: dict[str, dict[str, Any]] = {}
-
-    def add(name: str, launch: Any, values: tuple[Any, ...], **more: Any) -> None:
-        tree = launch.to_text().replace(", ", ",") if hasattr(launch, "to_text") else ""
-        dims = {each: _three(getattr(launch, each)) for each in ("grid", "block")}
-        close = getattr(launch, "close", False)
-        launches[name] = {
-            **dims,
-            **more,
-            "shared_bytes": launch.shared_bytes,
-            "tree": tree,
-            "close": close,
-            "args": values,
-        }
-
-    def add_numba(name: str, function: Any, launch: Any, values: tuple[Any, ...]) -> None:
-        program = compile_kernel(function, infer_signature(values))
-        (folder / f"{name}.cubin").write_bytes(program.cubin)
-        parameters = [(each.index, each.offset, each.size) for each in program.parameters]
-        add(
-            name,
-            launch,
-            values,
-            file=f"{name}.cubin",
-            symbol=program.symbol,
-            abi="numba",
-            parameters=parameters,
-        )
-
-    for case in CASES:
-        add_numba(case.name, case.kernel, case, case.arguments())
-    for seed in NUMBA_SEEDS:
-        kernel = grow.kernel(Random(seed))
-        values = tuple(reference.arguments(kernel.total, seed).values())
-        try:
-            add_numba(f"numba{seed}", emit.function(kernel), kernel, values)
-        except CompileError as error:
-            print(f"numba{seed} is left out: {error}")
-    for first in CUDA_SEEDS[::PER_CUBIN]:
+    for first in SEEDS[::PER_CUBIN]:
         kernels = {seed: grow.kernel(Random(seed)) for seed in range(first, first + PER_CUBIN)}
-        text = emit_cuda.PRELUDE + "".join(
-            emit_cuda.source(each, f"gen{seed}", restrict=seed % 2 == 0, inline=seed % 3 != 0)
+        text = emit.PRELUDE + "".join(
+            emit.source(each, f"gen{seed}", restrict=seed % 2 == 0, inline=seed % 3 != 0)
             for seed, each in kernels.items()
         )
         (folder / f"cuda{first}.cubin").write_bytes(compile_cuda(text, path="generated.cu"))
         for seed, each in kernels.items():
-            values = tuple(reference.arguments(each.total, seed).values())
-            add(f"cuda{seed}", each, values, file=f"cuda{first}.cubin", symbol=f"gen{seed}", abi="c")
+            launches[f"cuda{seed}"] = {
+                "grid": each.grid,
+                "block": each.block,
+                "shared_bytes": each.shared_bytes,
+                "tree": each.to_text().replace(", ", ","),
+                "args": tuple(reference.arguments(each.total, seed).values()),
+                "file": f"cuda{first}.cubin",
+                "symbol": f"gen{seed}",
+            }
     with gzip.open(folder / LAUNCHES, "wb") as stream:
         pickle.dump(launches, stream)
 
@@ -113,7 +81,6 @@ def launch_some(folder: Path, keep: str, first: str, last: str) -> None:
     """Launch a range of the kernels once each; with `keep`, write what they left in their arrays."""
     import cupy as cp  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
-    from validate import abi
     from validate.worker import device
 
     modules: dict[str, Any] = {}
@@ -124,9 +91,6 @@ def launch_some(folder: Path, keep: str, first: str, last: str) -> None:
         modules[file] = module
         arrays = [cp.asarray(value) if isinstance(value, np.ndarray) else None for value in each["args"]]
         words = [value if array is None else array for value, array in zip(each["args"], arrays, strict=True)]
-        if each["abi"] == "numba":
-            words = abi.flatten(each["args"], [None if array is None else array.data.ptr for array in arrays])
-            abi.check(words, each["parameters"])
         function = module.get_function(each["symbol"])
         function(tuple(each["grid"]), tuple(each["block"]), tuple(words), shared_mem=each["shared_bytes"])
         cp.cuda.runtime.deviceSynchronize()
@@ -146,13 +110,14 @@ def collect(folder: Path) -> None:
     counted = json.loads((folder / "counters.json").read_text())
     with gzip.open(folder / "outputs.pkl.gz") as stream:
         outputs = pickle.load(stream)
-    rows = []
+    rows = [(archive.entry_of(each), each.program()) for each in archive.load()[1] if not each.name.startswith("cuda")]
     for name, each in _launches(folder).items():
-        program = program_from_cubin((folder / each["file"]).read_bytes(), each["symbol"], abi=each["abi"])
-        row = {key: each[key] for key in ("grid", "block", "shared_bytes", "tree", "close")}
+        program = program_from_cubin((folder / each["file"]).read_bytes(), each["symbol"], abi="c")
+        row = {key: each[key] for key in ("grid", "block", "shared_bytes", "tree")}
         row |= {
             "name": name,
-            "values": [] if each["tree"] else [archive.describe(value) for value in each["args"]],
+            "close": False,
+            "values": [],
             "code_sha256": program.code_sha256,
             "outputs": [archive.digest(array) for array in outputs[name]],
             "counters": [int(value) for value in counted["counters"].get(name, ())],
@@ -165,10 +130,6 @@ def collect(folder: Path) -> None:
 def _launches(folder: Path) -> dict[str, dict[str, Any]]:
     with gzip.open(folder / LAUNCHES) as stream:
         return dict(pickle.load(stream))
-
-
-def _three(value: int | tuple[int, ...]) -> tuple[int, ...]:
-    return (*((value,) if isinstance(value, int) else value), 1, 1)[:3]
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from validate.generated.tree import (
     PLACES,
     SHARED_RESULTS,
     TYPES,
-    Kernel,
+    KernelTree,
     Tree,
 )
 
@@ -32,7 +32,7 @@ class Stuck(RuntimeError):
     """Threads wait for others that never come: the tree is no valid kernel."""
 
 
-def run(kernel: Kernel, arguments: dict[str, Any]) -> None:
+def run(kernel: KernelTree, arguments: dict[str, Any]) -> None:
     """Execute the kernel on arrays and scalars by name; arrays are updated in place."""
     lists = {
         name: value.tolist()
@@ -53,7 +53,7 @@ def run(kernel: Kernel, arguments: dict[str, Any]) -> None:
 
 
 def _run_block(
-    kernel: Kernel, at: tuple[int, int, int], arrays: dict[str, list[Any]], scalars: Values
+    kernel: KernelTree, at: tuple[int, int, int], arrays: dict[str, list[Any]], scalars: Values
 ) -> None:
     shared = [[scalar.wrap(t, 0)] * kernel.threads for t, _ in kernel.shared]
     threads = [_Thread(kernel, at, tid, arrays, scalars, shared) for tid in range(kernel.threads)]
@@ -116,7 +116,7 @@ class _Thread:
 
     def __init__(
         self,
-        kernel: Kernel,
+        kernel: KernelTree,
         at: tuple[int, int, int],
         tid: int,
         arrays: dict[str, list[Any]],

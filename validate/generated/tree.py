@@ -54,7 +54,7 @@ COORDINATES = ("tid", "gid", "lane", "warp", "tx", "ty", "tz", "bx", "by", "bz",
 
 
 @dataclass(frozen=True)
-class Function:
+class FunctionTree:
     """A device function of two i32 parameters, a and b, that returns an i32."""
 
     name: str
@@ -63,7 +63,7 @@ class Function:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class KernelTree:
     """A generated kernel.
 
     grid, block: the launch. types: types whose variables are used. shared: (type, whether it is dynamic) of each
@@ -75,7 +75,7 @@ class Kernel:
     types: tuple[str, ...]
     shared: tuple[tuple[str, bool], ...]
     local: bool
-    functions: tuple[Function, ...]
+    functions: tuple[FunctionTree, ...]
     body: Tree
 
     @property
@@ -103,8 +103,8 @@ class Kernel:
         return repr(astuple(self))
 
     @classmethod
-    def from_text(cls, text: str) -> Kernel:
+    def from_text(cls, text: str) -> KernelTree:
         """Read back what `to_text` wrote."""
         *rest, functions, body = ast.literal_eval(text)
-        fields: list[Any] = [*rest, tuple(Function(*each) for each in functions), body]
+        fields: list[Any] = [*rest, tuple(FunctionTree(*each) for each in functions), body]
         return cls(*fields)

@@ -19,7 +19,7 @@ _MAX_REFUSED = 100  # for each share
 _CELL_WORDS = 8
 
 
-def _run_share(job_path, raw, share, position, seconds):
+def _run_share(job_path: str, raw: str, share: int, position: int, seconds: float) -> None:
     """Run the forms of one share from `position` on; appends (number, results) records to the file `raw`."""
     import cupy as cp
 
@@ -56,7 +56,7 @@ def _run_share(job_path, raw, share, position, seconds):
             file.flush()
 
 
-def _gather(raw, results, state):
+def _gather(raw: str, results: np.ndarray, state: np.ndarray) -> int:
     """Put the finished records of a file into the results."""
     record = 8 + 4 * results[0].size
     data = np.fromfile(raw, np.uint8)
@@ -67,7 +67,15 @@ def _gather(raw, results, state):
     return len(numbers)
 
 
-def _supervise(job_path, out_path, share, results, state, messages, ends):
+def _supervise(
+    job_path: str,
+    out_path: str,
+    share: int,
+    results: np.ndarray,
+    state: np.ndarray,
+    messages: dict[int, str],
+    ends: float,
+) -> None:
     """Start children until the share is done; `state` becomes 1 recorded or 2 refused."""
     raw = f"{out_path}.{share}.raw"
     own = range(share, len(state), _CHILDREN)
@@ -94,7 +102,7 @@ def _supervise(job_path, out_path, share, results, state, messages, ends):
     Path(raw).unlink()
 
 
-def _facts():
+def _facts() -> dict[str, str]:
     import cupy as cp
 
     line = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
@@ -105,14 +113,14 @@ def _facts():
     }
 
 
-def main(job_path, out_path, seconds=600.0):
+def main(job_path: str, out_path: str, seconds: float = 600.0) -> None:
     """Run a whole job within about `seconds` and write results [forms, lanes, words], state [forms], provenance."""
     ends = time.monotonic() + seconds
     with np.load(job_path) as file:
         texts, lanes, width = file["text"], file["operands"].shape[1], int(file["output_words"])
     results = np.zeros((len(texts), lanes, width + _CELL_WORDS), np.uint32)
     state = np.zeros(len(texts), np.uint8)
-    messages = {}
+    messages: dict[int, str] = {}
     with ThreadPoolExecutor(_CHILDREN) as pool:
         list(
             pool.map(

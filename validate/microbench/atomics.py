@@ -10,7 +10,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import address, after, clock, inline, smid
-from validate.microbench.bench import SMS, Bench, Case, rows_of, span
+from validate.microbench.bench import SMS, Bench, Case, rows_case, spans_by_sm, waits
 
 _CHAIN = inline(
     "{ .reg .u64 a; .reg .u32 v; mov.b64 a, $1; mov.b32 v, $2; "
@@ -22,7 +22,7 @@ _CHAIN = inline(
 _LOADS = 8
 
 
-def atomic_latency(data, offset, rounds, zero, out):
+def atomic_latency(data: Any, offset: Any, rounds: Any, zero: Any, out: Any) -> None:
     """One lane adds zero to one word again and again, each time what the time before gave. out: clocks."""
     if cuda.threadIdx.x != 0:
         return
@@ -41,14 +41,11 @@ def atomic_latency(data, offset, rounds, zero, out):
 
 
 def _latency_case(offset: int) -> Case:
-    def make() -> tuple[Any, ...]:
-        return np.zeros(4096, np.uint32), np.int32(offset), np.int32(3), np.uint32(0), np.zeros(2, np.uint32)
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-        start, end = args[-1].astype(np.int64)
-        return {"each": float((end - start) % 2**32) / _LOADS}
-
-    return Case(f"word={offset}", 1, 32, make, reduce)
+    return rows_case(
+        f"word={offset}", 1, 32, (1, 2),
+        lambda: (np.zeros(4096, np.uint32), np.int32(offset), np.int32(3), np.uint32(0)),
+        lambda rows: {"each": float(waits(rows)[0]) / _LOADS},
+    )  # fmt: skip
 
 
 _RED_INT = inline("red.global.add.u32 [$1], $2; mov.b32 $0, $2;", types.uint32, (types.uint64, types.uint32))
@@ -61,7 +58,7 @@ _ATOM = inline("atom.global.add.u32 $0, [$1], $2;", types.uint32, (types.uint64,
 
 
 def _rate_kernel(name: str, add: Callable[..., Any]) -> Callable[..., None]:
-    def kernel(data, lane_step, warp_step, rounds, one, out):
+    def kernel(data: Any, lane_step: Any, warp_step: Any, rounds: Any, one: Any, out: Any) -> None:
         """Lanes add to words `lane_step` apart, warps of the grid `warp_step` apart. out [warp, 3]: clocks and SM."""
         t = np.int64(cuda.grid(1))
         warp = t >> 5
@@ -87,18 +84,13 @@ def _rate_kernel(name: str, add: Callable[..., Any]) -> Callable[..., None]:
 
 
 def _rate_case(key: str, lane_step: int, warp_step: int, *, sms: int = SMS, warps: int = 8, rounds: int = 8) -> Case:
-    def make() -> tuple[Any, ...]:
-        out = np.zeros(3 * sms * warps, np.uint32)
-        steps = np.int64(lane_step), np.int64(warp_step)
-        return np.zeros(1 << 18, np.uint32), *steps, np.int32(rounds), np.uint32(1), out
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-        rows = rows_of(args, 3)
-        spans = [span(mine[:, 0], mine[:, 1]) for mine in (rows[rows[:, 2] == sm] for sm in np.unique(rows[:, 2]))]
-        return {"cycles per warp instruction": max(spans) / (rounds * sms * warps)}
-
-    slow = sms > 1 and lane_step > 1
-    return Case(f"{key} sms={sms} warps={warps}", sms, 32 * warps, make, reduce, slow=slow)
+    steps = np.int64(lane_step), np.int64(warp_step)
+    return rows_case(
+        f"{key} sms={sms} warps={warps}", sms, 32 * warps, (sms * warps, 3),
+        lambda: (np.zeros(1 << 18, np.uint32), *steps, np.int32(rounds), np.uint32(1)),
+        lambda rows: {"cycles per warp instruction": max(spans_by_sm(rows)) / (rounds * sms * warps)},
+        slow=sms > 1 and lane_step > 1,
+    )  # fmt: skip
 
 
 _PATTERNS = (("one word", 0, 0), ("one line", 1, 0), ("a line per warp", 1, 32), ("lines per lane", 32, 1024))

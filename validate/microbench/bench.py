@@ -61,6 +61,28 @@ class Bench:
     rewrite: Callable[[Sequence[int]], Sequence[int]] | None = None
 
 
+def rows_case(
+    key: str,
+    grid: int,
+    block: int,
+    shape: tuple[int, int],
+    inputs: Callable[[], tuple[Any, ...]],
+    reduce: Callable[[np.ndarray], dict[str, float]],
+    **more: Any,
+) -> Case:
+    """A case whose last argument is made here: zeros, uint32 of `shape` (rows, columns). inputs: fresh arguments before
+    it. reduce: from the rows that the kernel has left there, as int64. more: further fields of the case."""
+    count, columns = shape
+    return Case(
+        key,
+        grid,
+        block,
+        lambda: (*inputs(), np.zeros(count * columns, np.uint32)),
+        lambda args: reduce(rows_of(args, columns)),
+        **more,
+    )
+
+
 def summary(values: np.ndarray, prefix: str = "") -> dict[str, float]:
     """10 %, median, mean and 90 % of some numbers."""
     points = np.percentile(values, (10, 50, 90))
@@ -83,6 +105,16 @@ def span(starts: np.ndarray, ends: np.ndarray) -> float:
     origin = starts[0]
     first, last = ((each - origin + 2**31) % 2**32 for each in (starts, ends))
     return float(last.max() - first.min())
+
+
+def spans_by_sm(rows: np.ndarray) -> list[float]:
+    """`span` of each SM, from rows that begin with a start, an end and the SM's number."""
+    return [span(mine[:, 0], mine[:, 1]) for mine in (rows[rows[:, 2] == sm] for sm in np.unique(rows[:, 2]))]
+
+
+def waits(rows: np.ndarray) -> np.ndarray:
+    """int64 [n]: cycles from the first clock of each row to the second."""
+    return (rows[:, 1] - rows[:, 0]) % 2**32  # type: ignore[no-any-return]
 
 
 def chain_latency(clocks: np.ndarray, few: int, more: int) -> float:

@@ -24,7 +24,7 @@ _LOOP = 0.12
 
 
 @dataclass(frozen=True)
-class Derived:
+class DerivedValue:
     """A value as the microbenchmarks have it, and how far the truth may be from it."""
 
     value: float
@@ -40,7 +40,7 @@ class Value:
 
     key: str
     bench: str
-    derive: Callable[[Source], Derived]
+    derive: Callable[[Source], DerivedValue]
     unsure: float = 0.0
     unsure_cycles: float = 0.5
 
@@ -57,68 +57,68 @@ class Source:
         return results.number(self._document, self._bench, case, name)
 
 
-def _plain(case: str, name: str) -> Callable[[Source], Derived]:
-    def derive(source: Source) -> Derived:
+def _plain(case: str, name: str) -> Callable[[Source], DerivedValue]:
+    def derive(source: Source) -> DerivedValue:
         number = source(case, name)
-        return Derived(number.median, number.spread)
+        return DerivedValue(number.median, number.spread)
 
     return derive
 
 
-def _initiation(case: str) -> Callable[[Source], Derived]:
+def _initiation(case: str) -> Callable[[Source], DerivedValue]:
     """Cycles between two instructions of a sub-partition, from the SM's rate."""
 
-    def derive(source: Source) -> Derived:
+    def derive(source: Source) -> DerivedValue:
         number = source(case, "per_cycle")
-        return Derived(4 / number.median, 4 * number.spread / number.median**2)
+        return DerivedValue(4 / number.median, 4 * number.spread / number.median**2)
 
     return derive
 
 
-def _slope(cases: dict[int, str], name: str, intercept: bool = False) -> Callable[[Source], Derived]:
+def _slope(cases: dict[int, str], name: str, intercept: bool = False) -> Callable[[Source], DerivedValue]:
     """How much a number grows with what the cases vary, or where its line begins."""
 
-    def derive(source: Source) -> Derived:
+    def derive(source: Source) -> DerivedValue:
         found = {x: source(case, name) for x, case in cases.items()}
         x, y = np.array(list(found)), np.array([number.median for number in found.values()])
         line = np.polyfit(x, y, 1)
         residue = float(np.abs(np.polyval(line, x) - y).max() / np.ptp(x))
         spread = max(number.spread for number in found.values()) / float(np.ptp(x))
-        return Derived(float(line[1 if intercept else 0]), spread + residue)
+        return DerivedValue(float(line[1 if intercept else 0]), spread + residue)
 
     return derive
 
 
-def _knee(cases: dict[int, str], name: str) -> Callable[[Source], Derived]:
+def _knee(cases: dict[int, str], name: str) -> Callable[[Source], DerivedValue]:
     """Between the largest size at which the number is not a quarter above that of the smallest, and the next."""
 
-    def derive(source: Source) -> Derived:
+    def derive(source: Source) -> DerivedValue:
         found = {size: source(case, name).median for size, case in cases.items()}
         least = found[min(found)]
         fits = max(size for size, value in found.items() if value <= 1.25 * least)
         next_size = min((size for size in found if size > fits), default=fits)
-        return Derived((fits + next_size) / 2, (next_size - fits) / 2)
+        return DerivedValue((fits + next_size) / 2, (next_size - fits) / 2)
 
     return derive
 
 
-def _range(cases: Sequence[str], name: str) -> Callable[[Source], Derived]:
+def _range(cases: Sequence[str], name: str) -> Callable[[Source], DerivedValue]:
     """The mean over cases that differ in what does not matter, such as the SM; their range is the spread."""
 
-    def derive(source: Source) -> Derived:
+    def derive(source: Source) -> DerivedValue:
         values = [source(case, name).median for case in cases]
-        return Derived(float(np.mean(values)), float(max(values) - min(values)) / 2)
+        return DerivedValue(float(np.mean(values)), float(max(values) - min(values)) / 2)
 
     return derive
 
 
-def _depth(case: str, issued: int, turns: int) -> Callable[[Source], Derived]:
+def _depth(case: str, issued: int, turns: int) -> Callable[[Source], DerivedValue]:
     """Entries of a sub-partition's queue when all four fill theirs: what a warp has issued less what has left by then,
     the four in turn at a cycle for each turn. The first four instructions, which the number leaves out, take 16."""
 
-    def derive(source: Source) -> Derived:
+    def derive(source: Source) -> DerivedValue:
         number = source(case, f"issue of {issued}")
-        return Derived(issued - (number.median + 16) / (4 * turns), number.spread / (4 * turns))
+        return DerivedValue(issued - (number.median + 16) / (4 * turns), number.spread / (4 * turns))
 
     return derive
 
@@ -177,7 +177,7 @@ VALUES: tuple[Value, ...] = (
 
 
 @dataclass(frozen=True)
-class Row:
+class CalibratedValue:
     """A value as it is configured and as it is derived."""
 
     key: str
@@ -199,7 +199,7 @@ class Row:
         return not self.agrees and self.source.startswith(CLAIM)
 
 
-def calibrate(gpu: str = "h200", measured: str = "h200") -> list[Row]:
+def calibrate(gpu: str = "h200", measured: str = "h200") -> list[CalibratedValue]:
     """Every value that a benchmark isolates. Raises results.NoResult, KeyError for a key that is none."""
     config = load_config(gpu)
     configured = dict(config.items())
@@ -209,14 +209,16 @@ def calibrate(gpu: str = "h200", measured: str = "h200") -> list[Row]:
         found = value.derive(Source(document, value.bench))
         room = found.spread + max(value.unsure * found.value, value.unsure_cycles)
         now = float(configured[value.key])
-        rows.append(Row(value.key, value.bench, now, found.value, found.spread, room, config.source(value.key)))
+        rows.append(
+            CalibratedValue(value.key, value.bench, now, found.value, found.spread, room, config.source(value.key))
+        )
     return rows
 
 
 HEAD = f"{'key':44} {'now':>9} {'derived':>9} {'spread':>8}  benchmark"
 
 
-def line(row: Row) -> str:
+def line(row: CalibratedValue) -> str:
     """A row of the table."""
     mark = "" if row.agrees else "  <- differs" if row.wrong else f"  <- differs, source: {row.source}"
     return f"{row.key:44} {row.configured:9.4g} {row.derived:9.4g} {row.spread:8.2g}  {row.bench}{mark}"

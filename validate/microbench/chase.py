@@ -3,14 +3,14 @@ warps that load at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numba import cuda
 
 from validate.microbench.asm import address, after, clock, clock_when, load_l2, shared_address, smid, store
-from validate.microbench.bench import ALONE, SMS, Case, blank, rows_of, span, summary
+from validate.microbench.bench import ALONE, SMS, Case, blank, rows_case, spans_by_sm, summary, waits
 
 LINE = 128
 LINE_WORDS = LINE // 4
@@ -19,7 +19,7 @@ _ODD = 40503
 """Multiplying by it, modulo a power of two, is a permutation: warps meet slices and channels evenly."""
 
 
-def latency(data, offsets, zero, sm, out):
+def latency(data: Any, offsets: Any, zero: Any, sm: Any, out: Any) -> None:
     """One lane of one SM loads words at byte offsets, each after the one before; out [load, 2]: clocks around each."""
     landing = shared_address(cuda.shared.array(32, np.uint32))
     if smid() != sm or cuda.threadIdx.x != 0:
@@ -41,23 +41,16 @@ def latency_case(key: str, offsets: np.ndarray, *, sm: int = 0, before: str = "c
     """Loads at these offsets by one SM. groups: equal parts of the loads, whose numbers are told apart."""
     size = int(offsets.max()) + LINE
 
-    def make() -> tuple[Any, ...]:
-        out = np.zeros(2 * offsets.size, np.uint32)
-        return blank(size), offsets.astype(np.int64), np.uint32(0), np.uint32(sm), out
+    def inputs() -> tuple[Any, ...]:
+        return blank(size), offsets.astype(np.int64), np.uint32(0), np.uint32(sm)
 
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+    def reduce(rows: np.ndarray) -> dict[str, float]:
         found: dict[str, float] = {}
-        for index, part in enumerate(waits(args).reshape(groups, -1)):
+        for index, part in enumerate(waits(rows).reshape(groups, -1)):
             found |= summary(part, f"pass {index + 1}, " if groups > 1 else "")
         return found
 
-    return Case(key, SMS, 32, make, reduce, shared_bytes=ALONE, before=before)
-
-
-def waits(args: Sequence[Any]) -> np.ndarray:
-    """int64 [n]: cycles between the two clocks of each row of the last array."""
-    rows = rows_of(args, 2)
-    return (rows[:, 1] - rows[:, 0]) % 2**32  # type: ignore[no-any-return]
+    return rows_case(key, SMS, 32, (offsets.size, 2), inputs, reduce, shared_bytes=ALONE, before=before)
 
 
 def spread(count: int, size: int, seed: int = 1) -> np.ndarray:
@@ -71,7 +64,7 @@ def stream_kernel(loads: int) -> Callable[..., None]:
 
     lines = loads or 4
 
-    def stream(data, rounds, stores, zero, out):
+    def stream(data: Any, rounds: Any, stores: Any, zero: Any, out: Any) -> None:
         """stores: 1 to write all lines of a round, else 0. out [warp, 3 + 2 * rounds]: clocks of start and end, the
         SM's number, and the clocks around each round's loads."""
         landing = shared_address(cuda.shared.array(32, np.uint32))
@@ -137,19 +130,17 @@ def stream_case(
     blocks = sms * resident
     lines = max(loads, 4 * (not loads), loads * (1 + stores))
 
-    def make() -> tuple[Any, ...]:
-        out = np.zeros((3 + 2 * rounds) * blocks * warps, np.uint32)
-        return blank(mib * MIB), np.int32(rounds), np.int32(stores), np.uint32(0), out
+    def inputs() -> tuple[Any, ...]:
+        return blank(mib * MIB), np.int32(rounds), np.int32(stores), np.uint32(0)
 
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-        rows = rows_of(args, 3 + 2 * rounds)
-        spans = [span(mine[:, 0], mine[:, 1]) for mine in (rows[rows[:, 2] == sm] for sm in np.unique(rows[:, 2]))]
+    def reduce(rows: np.ndarray) -> dict[str, float]:
         moved = rows.shape[0] * rounds * lines * LINE
         times = (rows[:, 4::2] - rows[:, 3::2]) % 2**32
-        return (summary(times) if loads else {}) | {"bytes per cycle": moved / float(np.median(spans))}
+        return (summary(times) if loads else {}) | {"bytes per cycle": moved / float(np.median(spans_by_sm(rows)))}
 
     mix = "" if not stores else " and writes" if loads else " writes"
     key = f"sms={sms} warps={warps * resident}{mix} {before}"
     shared = ALONE if resident == 1 else ALONE - 20 * 1024
     slow = blocks * warps * rounds * lines > 20_000
-    return Case(key, blocks, 32 * warps, make, reduce, shared_bytes=shared, before=before, slow=slow)
+    shape = blocks * warps, 3 + 2 * rounds
+    return rows_case(key, blocks, 32 * warps, shape, inputs, reduce, shared_bytes=shared, before=before, slow=slow)

@@ -33,7 +33,7 @@ def _build(options: argparse.Namespace) -> int:
 def _measure(options: argparse.Namespace) -> int:
     from validate.microbench import measure
 
-    return measure.main(options.out, _chosen(options), options.repeats, options.raw)
+    return measure.main(options.out, _chosen(options), options.repeats)
 
 
 def _join(options: argparse.Namespace) -> int:
@@ -66,20 +66,6 @@ def _compare(options: argparse.Namespace) -> int:
     return 1 if any(row.verdict for row in rows) else 0
 
 
-def _simulate(options: argparse.Namespace) -> int:
-    from validate.microbench import simulate
-
-    found: dict[str, dict[str, dict[str, float]]] = {}
-    for bench, case, numbers in simulate.simulate(_chosen(options), options.gpu, options.set):
-        found.setdefault(bench.name, {})[case.key] = numbers
-        if not options.json:
-            text = ", ".join(f"{name} {value:.4g}" for name, value in numbers.items())
-            print(f"{bench.name}, {case.key}: {text}", flush=True)
-    if options.json:
-        print(json.dumps(found, indent=1))
-    return 0
-
-
 def _calibrate(options: argparse.Namespace) -> int:
     from validate.microbench import calibrate
 
@@ -98,29 +84,23 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
         description="Kernels that isolate one mechanism each, measured on a GPU and simulated.",
     )
     parts = micro.add_subparsers(required=True, metavar="COMMAND")
-    build = _part(parts, "build", _build, "compile every kernel into its program image", "microbench build")
+    build = command(parts, "build", _build, "compile every kernel into its program image", "--only pipe_")
     _choose_benches(build)
     build.add_argument("--arch", default="sm_90", help="architecture to compile for (default: %(default)s)")
 
     summary = "run the suite on this machine's GPU; needs NumPy, Numba and CuPy, and compiles nothing"
-    measure = _part(parts, "measure", _measure, summary, "microbench measure --out h200.json")
+    measure = command(parts, "measure", _measure, summary, "--out h200.json")
     _choose_benches(measure)
     measure.add_argument("--out", type=Path, required=True, help="file for the results")
     measure.add_argument("--repeats", type=int, default=5, help="launches of each case (default: %(default)s)")
-    measure.add_argument("--raw", type=Path, metavar="FILE", help="also keep what every launch wrote (.npz)")
 
     summary = "make the stored results of a GPU out of recordings, best of several cards"
-    join = _part(parts, "join", _join, summary, "microbench join card1.json card2.json")
+    join = command(parts, "join", _join, summary, "card1.json card2.json")
     join.add_argument("recordings", type=Path, nargs="+", metavar="FILE", help="what 'measure' wrote")
     join.add_argument("--gpu", default="h200", help="the GPU (default: %(default)s)")
 
-    summary = "simulate the suite and print its numbers"
-    simulate = _part(parts, "simulate", _simulate, summary, "microbench simulate --only shared queue_lds")
-    _choose_gpu(simulate)
-    simulate.add_argument("--json", action="store_true", help="the numbers as JSON")
-
     summary = "simulate the suite and compare with what was measured; status 1 if a number is off that should not be"
-    compare = _part(parts, "compare", _compare, summary, "microbench compare --only pipe_ffma --full")
+    compare = command(parts, "compare", _compare, summary, "--only pipe_ffma --full")
     _choose_gpu(compare)
     _choose_results(compare)
     compare.add_argument("--full", action="store_true", help="every number, not only the unexpected")
@@ -137,17 +117,6 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
     calibrate.add_argument(
         "--check", action="store_true", help="status 1 if a value that claims to be measured differs"
     )
-
-
-def _part(parts: Any, name: str, run: Callable[..., int], summary: str, example: str) -> argparse.ArgumentParser:
-    part: argparse.ArgumentParser = parts.add_parser(
-        name,
-        help=summary,
-        description=f"{summary[0].upper()}{summary[1:]}.",
-        epilog=f"example: python -m validate {example}",
-    )
-    part.set_defaults(run=run)
-    return part
 
 
 def _choose_benches(part: argparse.ArgumentParser) -> None:

@@ -18,7 +18,7 @@ measured, when it was listed."""
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparedNumber:
     """One number: what was measured, what the simulator predicts, and whether that is within what is allowed."""
 
     bench: str
@@ -56,7 +56,7 @@ def compare(
     overrides: Sequence[str] = (),
     *,
     slow: bool = True,
-) -> Iterator[Row]:
+) -> Iterator[ComparedNumber]:
     """Simulate and compare, case by case. Raises results.NoResult."""
     document = results.load(measured)
     known = gaps()
@@ -66,14 +66,14 @@ def compare(
 
 def rows(
     bench: Bench, case: Case, predicted: dict[str, float], document: dict[str, Any], known: dict[str, Any]
-) -> Iterator[Row]:
+) -> Iterator[ComparedNumber]:
     """One row for each number of a case. Raises results.NoResult."""
     listed = known.get(bench.name, {"numbers": {}})["numbers"]
     for name, number in results.numbers(document, bench, case.key).items():
         value = predicted[name]
         within = allowed(bench, number, value)
         found = (number.median, number.least, number.greatest, value, within)
-        yield Row(bench.name, case.key, name, *found, f"{case.key}: {name}" in listed)
+        yield ComparedNumber(bench.name, case.key, name, *found, f"{case.key}: {name}" in listed)
 
 
 def allowed(bench: Bench, number: Number, predicted: float) -> bool:
@@ -88,7 +88,7 @@ def gaps() -> dict[str, Any]:
     return json.loads(GAPS.read_text()) if GAPS.exists() else {}  # type: ignore[no-any-return]
 
 
-def update_gaps(found: Sequence[Row]) -> int:
+def update_gaps(found: Sequence[ComparedNumber]) -> int:
     """List exactly those of these numbers that differ, keeping reasons and all numbers not among them; how many."""
     known = gaps()
     for row in found:
@@ -104,7 +104,7 @@ def update_gaps(found: Sequence[Row]) -> int:
 HEAD = f"{'measured':>10} {'spread':>8} {'predicted':>10} {'ratio':>6}"
 
 
-def line(row: Row) -> str:
+def line(row: ComparedNumber) -> str:
     """A row of the table."""
     spread = row.greatest - row.least
     mark = row.verdict or ("known gap" if row.known_gap else "")
@@ -112,7 +112,7 @@ def line(row: Row) -> str:
     return f"{text}  {row.bench}, {row.case}: {row.name}{f'  <- {mark}' if mark else ''}"
 
 
-def summary(found: Sequence[Row]) -> str:
+def summary(found: Sequence[ComparedNumber]) -> str:
     """How many numbers are within what is allowed."""
     within = sum(row.within for row in found)
     wrong = sum(bool(row.verdict) for row in found)
@@ -120,6 +120,6 @@ def summary(found: Sequence[Row]) -> str:
     return f"{len(found)} numbers: {within} within tolerance, {known} known gaps, {wrong} unexpected"
 
 
-def document(found: Sequence[Row]) -> list[dict[str, Any]]:
+def document(found: Sequence[ComparedNumber]) -> list[dict[str, Any]]:
     """The rows in plain values, with ratio and verdict."""
     return [{**asdict(row), "ratio": row.ratio, "verdict": row.verdict} for row in found]

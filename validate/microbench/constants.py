@@ -9,11 +9,13 @@ import numpy as np
 from numba import cuda
 
 from validate.microbench.asm import after, clock, clock_when, shared_address
-from validate.microbench.bench import SMS, Bench, Case
-from validate.microbench.chase import waits
+from validate.microbench.bench import SMS, Bench, Case, rows_case, waits
 
 
-def parameters(x, out, a, b, c, d, e, f, g, h, i, j, k, m):
+# many parameters: their number is what is measured
+def parameters(
+    x: Any, out: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, i: Any, j: Any, k: Any, m: Any
+) -> None:
     """Uses parameters in turn: of the line of constants that the kernel reads first, a neighbour, then other lines."""
     landing = shared_address(cuda.shared.array(32, np.uint32))
     t0 = clock_when(landing, landing)
@@ -46,7 +48,7 @@ def _parameters_case(grid: int, warps: int, before: str) -> Case:
 _TABLE = np.arange(16000, dtype=np.uint32)
 
 
-def fill(out):
+def fill(out: Any) -> None:
     """Reads 62 KiB of constants, a word of each line of 64 bytes; see `evict`."""
     table = cuda.const.array_like(_TABLE)
     total = np.uint32(0)
@@ -58,19 +60,14 @@ def fill(out):
 
 
 def _fill_case() -> Case:
-    def make() -> tuple[Any, ...]:
-        return (np.zeros(32 * SMS, np.uint32),)
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-        return {"right sums": float(np.mean(args[-1] == _TABLE[::16].sum(dtype=np.uint32)))}
-
-    return Case("all", SMS, 32, make, reduce)
+    total = _TABLE[::16].sum(dtype=np.uint32)
+    return rows_case("all", SMS, 32, (32 * SMS, 1), tuple, lambda rows: {"right sums": float(np.mean(rows == total))})
 
 
 _STEPS = 64
 
 
-def constant_chase(mask, lanes, zero, rounds, out):
+def constant_chase(mask: Any, lanes: Any, zero: Any, rounds: Any, out: Any) -> None:
     """Words of a constant table one after the other, a line of 64 bytes apart, round a ring of `mask` + 1 words.
 
     lanes: so many different words are named at once. out: clocks around the last round of 64 loads.
@@ -100,22 +97,18 @@ def constant_chase(mask, lanes, zero, rounds, out):
 
 def _chase_case(kib: int, lanes: int = 1) -> Case:
     words = kib * 256
-
-    def make() -> tuple[Any, ...]:
-        rounds = max(2, 2 * words // 16 // _STEPS + 1)
-        return np.int32(words - 1), np.int32(lanes), np.uint32(0), np.int32(rounds), np.zeros(2, np.uint32)
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-        start, end = args[-1].astype(np.int64)
-        return {"a load": float((end - start) % 2**32) / _STEPS}
-
-    return Case(f"KiB={kib} words={lanes}", 1, 32, make, reduce)
+    rounds = max(2, 2 * words // 16 // _STEPS + 1)
+    return rows_case(
+        f"KiB={kib} words={lanes}", 1, 32, (1, 2),
+        lambda: (np.int32(words - 1), np.int32(lanes), np.uint32(0), np.int32(rounds)),
+        lambda rows: {"a load": float(waits(rows)[0]) / _STEPS},
+    )  # fmt: skip
 
 
 _FIRST = 64
 
 
-def constant_first(zero, out):
+def constant_first(zero: Any, out: Any) -> None:
     """Words of a constant table, 64 bytes apart, each for the first time. out [warp, load, 2]: clocks around each."""
     table = cuda.const.array_like(_TABLE)
     landing = shared_address(cuda.shared.array(32, np.uint32))
@@ -134,17 +127,14 @@ def constant_first(zero, out):
 
 
 def _first_case(grid: int, warps: int, before: str) -> Case:
-    def make() -> tuple[Any, ...]:
-        return np.uint32(0), np.zeros(2 * _FIRST * grid * warps, np.uint32)
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+    def reduce(rows: np.ndarray) -> dict[str, float]:
         """Cycles of the first load, the next three, those of the first 2 KiB that are left, and the others, each."""
-        means = waits(args).reshape(-1, _FIRST).mean(axis=0)
+        means = waits(rows).reshape(-1, _FIRST).mean(axis=0)
         parts = {"first": (0, 1), "loads 2-4": (1, 4), "loads 5-32": (4, 32), "loads 33-64": (32, _FIRST)}
         return {name: float(means[a:b].mean()) for name, (a, b) in parts.items()}
 
-    key = f"sms={grid} warps={warps} {before}"
-    return Case(key, grid, 32 * warps, make, reduce, before=before)
+    key, shape = f"sms={grid} warps={warps} {before}", (_FIRST * grid * warps, 2)
+    return rows_case(key, grid, 32 * warps, shape, lambda: (np.uint32(0),), reduce, before=before)
 
 
 BENCHES = (

@@ -10,7 +10,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import after, block, clock, inline
-from validate.microbench.bench import Bench, Case, rows_of, span
+from validate.microbench.bench import Bench, Case, rows_case, span, waits
 
 _ROUNDS = 32
 
@@ -27,15 +27,15 @@ _FMA_2, _FMA_4, _FMA_8, _FMA_12, _FMA_16 = (_fma(count) for count in (2, 4, 8, 1
 _ADD_4, _ADD_12 = _add(4), _add(12)
 
 
-def _loop(v, w, lane, cut):
+def _loop(v: Any, w: Any, lane: Any, cut: Any) -> Any:
     return _FMA_16(v, w)
 
 
-def _loop_short(v, w, lane, cut):
+def _loop_short(v: Any, w: Any, lane: Any, cut: Any) -> Any:
     return _FMA_2(v, w)
 
 
-def _if_else(v, w, lane, cut):
+def _if_else(v: Any, w: Any, lane: Any, cut: Any) -> Any:
     if lane < cut:  # noqa: SIM108, branches are what is measured
         v = _FMA_12(v, w)
     else:
@@ -43,13 +43,13 @@ def _if_else(v, w, lane, cut):
     return v
 
 
-def _if_only(v, w, lane, cut):
+def _if_only(v: Any, w: Any, lane: Any, cut: Any) -> Any:
     if lane < cut:
         v = _FMA_12(v, w)
     return v
 
 
-def _nested(v, w, lane, cut):
+def _nested(v: Any, w: Any, lane: Any, cut: Any) -> Any:
     if lane < cut:
         v = _FMA_12(v, w)
         if lane < cut // 2:  # noqa: SIM108
@@ -62,7 +62,7 @@ def _nested(v, w, lane, cut):
     return v
 
 
-def _trips(v, w, lane, cut):
+def _trips(v: Any, w: Any, lane: Any, cut: Any) -> Any:
     n = np.int32(0)
     while n <= lane % cut:
         v = _FMA_8(v, w)
@@ -70,7 +70,7 @@ def _trips(v, w, lane, cut):
     return v
 
 
-def _ways(v, w, lane, cut):
+def _ways(v: Any, w: Any, lane: Any, cut: Any) -> Any:
     way = lane % cut
     n = np.int32(0)
     while n < cut:
@@ -84,14 +84,14 @@ _DIVIDE = inline("div.u64 $0, $1, $2;", types.uint64, (types.uint64, types.uint6
 """A function that the compiler calls: CALL and RET around its own code."""
 
 
-def _call(v, w, lane, cut):
+def _call(v: Any, w: Any, lane: Any, cut: Any) -> Any:
     return np.float32(_DIVIDE(np.uint64(v) << np.uint64(40), np.uint64(w) << np.uint64(33)))
 
 
 def _kernel(name: str, body: Callable[..., Any]) -> Callable[..., None]:
     inner = cuda.jit(device=True, forceinline=True)(body)
 
-    def kernel(x, cut, rounds, out):
+    def kernel(x: Any, cut: Any, rounds: Any, out: Any) -> None:
         """Runs the body `rounds` times, where lanes below `cut` do something else. out [warp, 2]: clocks."""
         t = np.int32(cuda.threadIdx.x)
         lane = t & np.int32(31)
@@ -119,14 +119,11 @@ def _kernel(name: str, body: Callable[..., Any]) -> Callable[..., None]:
 
 
 def _case(cut: int, warps: int) -> Case:
-    def make() -> tuple[Any, ...]:
-        return np.array([3, 0.5], np.float32), np.int32(cut), np.int32(_ROUNDS), np.zeros(2 * warps, np.uint32)
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-        rows = rows_of(args, 2)
-        return {"a round": span(rows[:, 0], rows[:, 1]) / _ROUNDS}
-
-    return Case(f"cut={cut} warps={warps}", 1, 32 * warps, make, reduce)
+    return rows_case(
+        f"cut={cut} warps={warps}", 1, 32 * warps, (warps, 2),
+        lambda: (np.array([3, 0.5], np.float32), np.int32(cut), np.int32(_ROUNDS)),
+        lambda rows: {"a round": span(rows[:, 0], rows[:, 1]) / _ROUNDS},
+    )  # fmt: skip
 
 
 def _bench(name: str, asks: str, body: Callable[..., Any], cuts: tuple[int, ...], warps: tuple[int, ...]) -> Bench:
@@ -140,7 +137,7 @@ _FENCE_GPU = inline("{ " + "fence.acq_rel.gpu; " * 8 + "mov.b32 $0, $1; }", type
 
 
 def _sync_kernel(name: str, many: Callable[..., Any]) -> Callable[..., None]:
-    def kernel(out):
+    def kernel(out: Any) -> None:
         """out [warp, 2]: clocks around a block of instructions, the second time that it runs."""
         t = cuda.threadIdx.x
         value = np.uint32(t)
@@ -163,14 +160,10 @@ def _sync_kernel(name: str, many: Callable[..., Any]) -> Callable[..., None]:
 
 def _sync_bench(name: str, many: Callable[..., Any], count: int, opcode: str, warps: tuple[int, ...]) -> Bench:
     def case(number: int) -> Case:
-        def make() -> tuple[Any, ...]:
-            return (np.zeros(2 * number, np.uint32),)
+        def reduce(rows: np.ndarray) -> dict[str, float]:
+            return {"each": float(waits(rows).mean()) / count}
 
-        def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-            rows = rows_of(args, 2)
-            return {"each": float(((rows[:, 1] - rows[:, 0]) % 2**32).mean()) / count}
-
-        return Case(f"warps={number}", 1, 32 * number, make, reduce)
+        return rows_case(f"warps={number}", 1, 32 * number, (number, 2), tuple, reduce)
 
     asks = f"What does each of {count} {opcode} in a row cost, by warps of the block?"
     return Bench(f"sync_{name}", asks, "cycles", _sync_kernel(name, many), tuple(map(case, warps)), slack=1)

@@ -8,8 +8,8 @@ import numpy as np
 from numba import cuda
 
 from validate.microbench.asm import address, after, clock_when, load_l2, shared_address
-from validate.microbench.bench import ALONE, Bench, Case, blank
-from validate.microbench.chase import LINE, MIB, STREAM, latency, latency_case, spread, stream_case, waits
+from validate.microbench.bench import ALONE, Bench, Case, blank, rows_case, waits
+from validate.microbench.chase import LINE, MIB, STREAM, latency, latency_case, spread, stream_case
 
 _PAGE = 2 * MIB
 """Device memory is mapped in pages of 2 MiB (what `cudaMalloc` gives on Volta and later)."""
@@ -25,7 +25,7 @@ _TOGETHER = 8
 _MEETINGS = 512
 
 
-def meeting(data, offsets, zero, out):
+def meeting(data: Any, offsets: Any, zero: Any, out: Any) -> None:
     """The warps of a block load a line each at the same time, again and again. out [round, warp, 2]: clocks."""
     landing = shared_address(cuda.shared.array(32, np.uint32))
     warp = np.int32(cuda.threadIdx.x >> 5)
@@ -47,16 +47,17 @@ def _together_case(apart: int, label: str) -> Case:
     offsets = (first[:, None] + apart * np.arange(_TOGETHER)[None, :]).ravel()
     size = int(offsets.max()) + LINE
 
-    def make() -> tuple[Any, ...]:
-        return blank(size), offsets.astype(np.int64), np.uint32(0), np.zeros(2 * offsets.size, np.uint32)
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+    def reduce(rows: np.ndarray) -> dict[str, float]:
         """Mean wait of all loads, and in the mean of all rounds the first and the last one's."""
-        times = waits(args).reshape(_MEETINGS, _TOGETHER)
+        times = waits(rows).reshape(_MEETINGS, _TOGETHER)
         mean = {"each": float(times.mean()), "first": float(times.min(axis=1).mean())}
         return mean | {"last": float(times.max(axis=1).mean())}
 
-    return Case(f"apart={label}", 1, 32 * _TOGETHER, make, reduce, shared_bytes=ALONE, before="cold")
+    def inputs() -> tuple[Any, ...]:
+        return blank(size), offsets.astype(np.int64), np.uint32(0)
+
+    key, shape = f"apart={label}", (offsets.size, 2)
+    return rows_case(key, 1, 32 * _TOGETHER, shape, inputs, reduce, shared_bytes=ALONE, before="cold")
 
 
 BENCHES = (

@@ -9,7 +9,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import after, clock, eight
-from validate.microbench.bench import SMS, Bench, Case, rows_of, span
+from validate.microbench.bench import SMS, Bench, Case, rows_case, span
 
 LINE_INSTRUCTIONS = 8
 """Instructions of 16 bytes in a line of 128."""
@@ -25,7 +25,7 @@ _2K, _4K, _8K, _16K = (_straight(_PIECE << k) for k in range(4))
 _32K, _64K, _128K = (_straight(_PIECE << k) for k in range(4, 7))
 
 
-def code(x, size, rounds, out):
+def code(x: Any, size: Any, rounds: Any, out: Any) -> None:
     """Runs the first `size` KiB (2 to 256, doubling) of 256 KiB of code in a row, `rounds` times after a first time.
 
     out [warp]: clocks before the first time, after it, and at the end.
@@ -66,12 +66,11 @@ def code(x, size, rounds, out):
 
 
 def _code_case(size: int, warps: int, *, grid: int = 1, before: str = "same", rounds: int = 3) -> Case:
-    def make() -> tuple[Any, ...]:
-        values = np.ones(32 * warps + 1, np.float32)
-        return values, np.int32(size), np.int32(rounds), np.zeros(3 * warps * grid, np.uint32)
+    def inputs() -> tuple[Any, ...]:
+        return np.ones(32 * warps + 1, np.float32), np.int32(size), np.int32(rounds)
 
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-        rows = rows_of(args, 3).reshape(grid, warps, 3)
+    def reduce(rows: np.ndarray) -> dict[str, float]:
+        rows = rows.reshape(grid, warps, 3)
         instructions = size * 1024 / 16
         found = {}
         if before != "same":
@@ -83,7 +82,8 @@ def _code_case(size: int, warps: int, *, grid: int = 1, before: str = "same", ro
         return found
 
     key = f"KiB={size} warps={warps} sms={grid} {before}"
-    return Case(key, grid, 32 * warps, make, reduce, before=before, slow=before == "evicted" or grid > 1)
+    slow = before == "evicted" or grid > 1
+    return rows_case(key, grid, 32 * warps, (grid * warps, 3), inputs, reduce, before=before, slow=slow)
 
 
 BENCHES = (

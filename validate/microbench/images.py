@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from programs.images import Cubin, read_cubin
+from programs.images import Cubin, NoImage, read_cubin
 from validate.microbench.bench import Bench
 
 if TYPE_CHECKING:
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent / "images"
 INDEX = FOLDER / "index.json"
-
-
-class NoImage(LookupError):
-    """There is no image of a benchmark's kernel."""
 
 
 @cache

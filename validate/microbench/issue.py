@@ -10,7 +10,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import after, clock, eight
-from validate.microbench.bench import Bench, Case, rows_of, span
+from validate.microbench.bench import Bench, Case, rows_case, span
 
 _INSTRUCTIONS = 2048
 """Of the measured kind that every warp runs through."""
@@ -19,7 +19,7 @@ _INSTRUCTIONS = 2048
 def loop_kernel(name: str, many: Callable[..., Any]) -> Callable[..., None]:
     """A kernel that times `rounds` turns of `many`, a function of `asm.eight`, on every warp."""
 
-    def kernel(x, rounds, out):
+    def kernel(x: Any, rounds: Any, out: Any) -> None:
         """out [warp, 2]: clocks around the loop, the second time that it runs."""
         t = cuda.threadIdx.x
         a = b = c = d = e = f = g = h = x[0]
@@ -53,16 +53,11 @@ def _kernel(name: str, lines: tuple[str, ...], length: int, declare: str = "") -
 
 
 def _case(length: int, warps: int) -> Case:
-    rounds = _INSTRUCTIONS // length
-
-    def make() -> tuple[Any, ...]:
-        return np.ones(2, np.float32), np.int32(rounds), np.zeros(2 * warps, np.uint32)
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-        rows = rows_of(args, 2)
-        return {"per_cycle": warps * _INSTRUCTIONS / span(rows[:, 0], rows[:, 1])}
-
-    return Case(f"warps={warps}", 1, 32 * warps, make, reduce)
+    return rows_case(
+        f"warps={warps}", 1, 32 * warps, (warps, 2),
+        lambda: (np.ones(2, np.float32), np.int32(_INSTRUCTIONS // length)),
+        lambda rows: {"per_cycle": warps * _INSTRUCTIONS / span(rows[:, 0], rows[:, 1])},
+    )  # fmt: skip
 
 
 _KEEP = tuple(f"mov.b32 v{k}, i{k};" for k in range(4))

@@ -10,7 +10,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import address, after, clock, inline
-from validate.microbench.bench import Bench, Case, rows_of, span
+from validate.microbench.bench import Bench, Case, rows_case, span, waits
 
 _LINE = 128
 _STEP = 16
@@ -23,7 +23,7 @@ _CHASE = inline(
 """So many loads one after the other, each of the next one's address."""
 
 
-def chase(data, after_each, stride, loads, out):
+def chase(data: Any, after_each: Any, stride: Any, loads: Any, out: Any) -> None:
     """One lane goes from place to place, `stride` words of 8 bytes apart: `loads` times to warm up, and again between
     the clocks. after_each: number of the place that follows each."""
     k = np.int64(cuda.threadIdx.x)
@@ -53,20 +53,18 @@ def chase(data, after_each, stride, loads, out):
 def _chase_case(lines: int, stride: int = _LINE, order: str = "in turn") -> Case:
     loads = -(-max(lines, 64) // _STEP) * _STEP
 
-    def make() -> tuple[Any, ...]:
+    def inputs() -> tuple[Any, ...]:
         places = np.arange(lines) if order == "in turn" else np.random.default_rng(1).permutation(lines)
         following = np.zeros(lines, np.int64)
         following[places] = np.roll(places, -1)
         data = np.zeros(lines * stride // 8, np.uint64)
-        return data, following, np.int64(stride // 8), np.int32(loads), np.zeros(2, np.uint32)
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-        start, end = args[-1].astype(np.int64)
-        return {"a load": float((end - start) % 2**32) / loads}
+        return data, following, np.int64(stride // 8), np.int32(loads)
 
     size = f"KiB={lines * stride // 1024}" if stride == _LINE else f"lines={lines} apart={stride}"
     slow = stride == _LINE and lines * stride >= 240 * 1024  # beyond L1
-    return Case(f"{size} {order}", 1, 32, make, reduce, slow=slow)
+    return rows_case(
+        f"{size} {order}", 1, 32, (1, 2), inputs, lambda rows: {"a load": float(waits(rows)[0]) / loads}, slow=slow
+    )
 
 
 def _rate_kernel(name: str, line: str, dependent: bool) -> Callable[..., None]:
@@ -78,7 +76,7 @@ def _rate_kernel(name: str, line: str, dependent: bool) -> Callable[..., None]:
     text = "{ .reg .u32 r<4>, x, y, z; .reg .u64 a; mov.b64 a, $1; " + loads + tail
     four = inline(text, types.uint32, (types.uint64,))
 
-    def kernel(data, stride, rounds, out):
+    def kernel(data: Any, stride: Any, rounds: Any, out: Any) -> None:
         """Lanes load words `stride` apart, warps 1 KiB apart; data: zeros. out [warp, 2]: clocks."""
         t = np.int64(cuda.threadIdx.x)
         base = address(data, (t & 31) * stride + (t >> 5) * 256)
@@ -108,14 +106,11 @@ _ROUNDS = 16
 
 
 def _rate_case(stride: int, warps: int) -> Case:
-    def make() -> tuple[Any, ...]:
-        return np.zeros(1 << 15, np.uint32), np.int32(stride), np.int32(_ROUNDS), np.zeros(2 * warps, np.uint32)
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-        rows = rows_of(args, 2)
-        return {"a round": span(rows[:, 0], rows[:, 1]) / _ROUNDS}
-
-    return Case(f"stride={stride} warps={warps}", 1, 32 * warps, make, reduce)
+    return rows_case(
+        f"stride={stride} warps={warps}", 1, 32 * warps, (warps, 2),
+        lambda: (np.zeros(1 << 15, np.uint32), np.int32(stride), np.int32(_ROUNDS)),
+        lambda rows: {"a round": span(rows[:, 0], rows[:, 1]) / _ROUNDS},
+    )  # fmt: skip
 
 
 _STRIDES = (0, 1, 2, 4, 8, 16, 32, 33)

@@ -8,14 +8,14 @@ import numpy as np
 from numba import cuda
 
 from validate.microbench.asm import address, after, clock, clock_when, load_l2, shared_address, smid
-from validate.microbench.bench import ALONE, SMS, Bench, Case, blank, summary
-from validate.microbench.chase import LINE, MIB, STREAM, latency, latency_case, spread, stream_case, waits
+from validate.microbench.bench import ALONE, SMS, Bench, Case, blank, rows_case, summary, waits
+from validate.microbench.chase import LINE, MIB, STREAM, latency, latency_case, spread, stream_case
 
 GPC = (*(16 * k + j for k in range(4) for j in (0, 1)), *range(124, 132))
 """SMs that share a GPC with SM 0 on the H200 that was measured: those whose reads L2 sees once."""
 
 
-def far(data, offsets, zero, first, second, flag, out):
+def far(data: Any, offsets: Any, zero: Any, first: Any, second: Any, flag: Any, out: Any) -> None:
     """As `latency` on the SM `second`, of lines that the SM `first` has read just before."""
     landing = shared_address(cuda.shared.array(32, np.uint32))
     sm = smid()
@@ -32,7 +32,7 @@ def far(data, offsets, zero, first, second, flag, out):
             return
     while cuda.atomic.add(flag, 0, 0) == 0:
         pass
-    k = np.int32(0)
+    k = np.int32(0)  # type: ignore[assignment]  # Numba retypes it
     while k < offsets.size:
         place = address(data, np.int64(0)) + np.uint64(offsets[k]) + np.uint64(back & zero)
         start = clock_when(landing, np.uint32(place))
@@ -43,7 +43,7 @@ def far(data, offsets, zero, first, second, flag, out):
         k = after(k)
 
 
-def capacity(data, offsets, zero, sm, out):
+def capacity(data: Any, offsets: Any, zero: Any, sm: Any, out: Any) -> None:
     """One SM reads all lines of `data`, all its warps together, and then as `latency` at the offsets."""
     landing = shared_address(cuda.shared.array(32, np.uint32))
     if smid() != sm:
@@ -70,7 +70,7 @@ def capacity(data, offsets, zero, sm, out):
         k = after(k)
 
 
-def together(data, lines, chosen, arrived, want, zero, out):
+def together(data: Any, lines: Any, chosen: Any, arrived: Any, want: Any, zero: Any, out: Any) -> None:
     """SMs marked in `chosen` wait for each other and then read the same lines, one block on each; out[sm]: cycles."""
     sm = smid()
     t = cuda.threadIdx.x
@@ -99,39 +99,40 @@ def together(data, lines, chosen, arrived, want, zero, out):
 def _far_case(first: int, second: int) -> Case:
     offsets = spread(512, 16 * MIB)
 
-    def make() -> tuple[Any, ...]:
-        flag, out = np.zeros(1, np.int32), np.zeros(2 * offsets.size, np.uint32)
-        return blank(16 * MIB + LINE), offsets, np.uint32(0), np.uint32(first), np.uint32(second), flag, out
+    def inputs() -> tuple[Any, ...]:
+        numbers = np.uint32(0), np.uint32(first), np.uint32(second)
+        return blank(16 * MIB + LINE), offsets, *numbers, np.zeros(1, np.int32)
 
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-        return summary(waits(args))
-
-    return Case(f"sm={first} then sm={second}", SMS, 32, make, reduce, shared_bytes=ALONE, before="cold")
+    key, shape = f"sm={first} then sm={second}", (offsets.size, 2)
+    return rows_case(
+        key, SMS, 32, shape, inputs, lambda rows: summary(waits(rows)), shared_bytes=ALONE, before="cold"
+    )
 
 
 def _capacity_case(mib: int) -> Case:
     offsets = spread(512, mib * MIB)
 
-    def make() -> tuple[Any, ...]:
-        return blank(mib * MIB), offsets, np.uint32(0), np.uint32(0), np.zeros(2 * offsets.size, np.uint32)
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-        return summary(waits(args))
-
-    return Case(f"MiB={mib}", SMS, 1024, make, reduce, shared_bytes=ALONE, before="cold", slow=mib > 8)
+    return rows_case(
+        f"MiB={mib}", SMS, 1024, (offsets.size, 2),
+        lambda: (blank(mib * MIB), offsets, np.uint32(0), np.uint32(0)),
+        lambda rows: summary(waits(rows)),
+        shared_bytes=ALONE, before="cold", slow=mib > 8,
+    )  # fmt: skip
 
 
 def _together_case(key: str, sms: tuple[int, ...], lines: int, before: str) -> Case:
-    def make() -> tuple[Any, ...]:
+    def inputs() -> tuple[Any, ...]:
         chosen, arrived = np.zeros(SMS, np.int32), np.zeros(1, np.int32)
         chosen[list(sms)] = 1
         data = np.zeros(lines * LINE // 4, np.uint32)
-        return data, np.int64(lines), chosen, arrived, np.int32(len(sms)), np.uint32(0), np.zeros(SMS, np.uint32)
+        return data, np.int64(lines), chosen, arrived, np.int32(len(sms)), np.uint32(0)
 
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-        return {"cycles": float(args[-1][list(sms)].mean())}
+    def reduce(rows: np.ndarray) -> dict[str, float]:
+        return {"cycles": float(rows[list(sms), 0].mean())}
 
-    return Case(f"{key} {before}", SMS, 1024, make, reduce, shared_bytes=ALONE, before=before)
+    return rows_case(
+        f"{key} {before}", SMS, 1024, (SMS, 1), inputs, reduce, shared_bytes=ALONE, before=before
+    )
 
 
 BENCHES = (

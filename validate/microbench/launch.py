@@ -8,12 +8,12 @@ import numpy as np
 from numba import cuda
 
 from validate.microbench.asm import after, clock, globaltimer, smid
-from validate.microbench.bench import SMS, Bench, Case, rows_of
+from validate.microbench.bench import SMS, Bench, Case, rows_case
 
 _COLUMNS = 4
 
 
-def blocks(cycles, out):
+def blocks(cycles: Any, out: Any) -> None:
     """Every block stays for so many cycles. out [block, 4]: clocks of its start and end, SM, and the global timer."""
     start = clock()
     began = globaltimer()
@@ -46,23 +46,17 @@ def _refill_case(threads: int, resident: int, cycles: int = 2000) -> Case:
     grid = 3 * resident * SMS
     shared = {1: 120, 2: 100, 8: 27}[resident] * 1024
 
-    def make() -> tuple[Any, ...]:
-        return np.int32(cycles), np.zeros(_COLUMNS * grid, np.uint32)
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-        gaps = _gaps(rows_of(args, _COLUMNS), resident)
+    def reduce(rows: np.ndarray) -> dict[str, float]:
+        gaps = _gaps(rows, resident)
         return {"least": float(np.percentile(gaps, 2)), "median": float(np.median(gaps))}
 
-    return Case(f"threads={threads} resident={resident}", grid, threads, make, reduce, shared_bytes=shared)
+    key, shape = f"threads={threads} resident={resident}", (grid, _COLUMNS)
+    return rows_case(key, grid, threads, shape, lambda: (np.int32(cycles),), reduce, shared_bytes=shared)
 
 
 def _order_case() -> Case:
-    def make() -> tuple[Any, ...]:
-        return np.int32(20000), np.zeros(_COLUMNS * 2 * SMS, np.uint32)
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+    def reduce(rows: np.ndarray) -> dict[str, float]:
         """Distinct SMs among the first 132 blocks, and cycles between two blocks of one SM that start together."""
-        rows = rows_of(args, _COLUMNS)
         second = []
         for sm in np.unique(rows[:, 2]):
             starts = np.sort((rows[rows[:, 2] == sm, 0] - rows[rows[:, 2] == sm, 0][0] + 2**31) % 2**32)
@@ -70,10 +64,10 @@ def _order_case() -> Case:
         first = len(np.unique(rows[:SMS, 2]))
         return {"SMs of the first 132 blocks": float(first), "from first to second": float(np.median(second))}
 
-    return Case("two per SM", 2 * SMS, 64, make, reduce)
+    return rows_case("two per SM", 2 * SMS, 64, (2 * SMS, _COLUMNS), lambda: (np.int32(20000),), reduce)
 
 
-def rate(steps, out):
+def rate(steps: Any, out: Any) -> None:
     """Blocks that do nothing but note the SM's clock. out [block, 2]: clock, SM."""
     k = np.int32(0)
     while k < steps:
@@ -85,12 +79,8 @@ def rate(steps, out):
 
 
 def _rate_case(threads: int, grid: int = 64 * SMS) -> Case:
-    def make() -> tuple[Any, ...]:
-        return np.int32(0), np.zeros(2 * grid, np.uint32)
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+    def reduce(rows: np.ndarray) -> dict[str, float]:
         """Cycles of the GPU for each block, from the times between the blocks of each SM."""
-        rows = rows_of(args, 2)
         rates = []
         for sm in np.unique(rows[:, 1]):
             times = rows[rows[:, 1] == sm, 0]
@@ -98,10 +88,10 @@ def _rate_case(threads: int, grid: int = 64 * SMS) -> Case:
             rates.append(float(times[-1] - times[0]) / (len(times) - 1))
         return {"a block": float(np.mean(rates)) / SMS}
 
-    return Case(f"threads={threads}", grid, threads, make, reduce)
+    return rows_case(f"threads={threads}", grid, threads, (grid, 2), lambda: (np.int32(0),), reduce)
 
 
-def stay(cycles, count, out):
+def stay(cycles: Any, count: Any, out: Any) -> None:
     """Notes the global timer and the clock at its start and end, in the next row of `out` that is free."""
     start = clock()
     began = globaltimer()
@@ -119,25 +109,21 @@ def stay(cycles, count, out):
 
 
 def _gap_case() -> Case:
-    def make() -> tuple[Any, ...]:
-        return np.int32(100), np.zeros(1, np.int32), np.zeros(8, np.uint32)
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-        rows = rows_of(args, 4)
-        return {"gap": float((rows[1, 2] - rows[0, 3]) % 2**32)}
-
-    return Case("one block", 1, 1, make, reduce)
+    return rows_case(
+        "one block", 1, 1, (2, 4),
+        lambda: (np.int32(100), np.zeros(1, np.int32)),
+        lambda rows: {"gap": float((rows[1, 2] - rows[0, 3]) % 2**32)},
+    )  # fmt: skip
 
 
 def _clock_case() -> Case:
-    def make() -> tuple[Any, ...]:
-        return np.int32(2_000_000), np.zeros(1, np.int32), np.zeros(8, np.uint32)
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-        times = np.diff(rows_of(args, 4)[1].reshape(2, 2), axis=1)[:, 0] % 2**32
+    def reduce(rows: np.ndarray) -> dict[str, float]:
+        times = np.diff(rows[1].reshape(2, 2), axis=1)[:, 0] % 2**32
         return {"MHz": 1000.0 * float(times[0]) / float(times[1])}
 
-    return Case("one millisecond", 1, 1, make, reduce)
+    return rows_case(
+        "one millisecond", 1, 1, (2, 4), lambda: (np.int32(2_000_000), np.zeros(1, np.int32)), reduce
+    )
 
 
 BENCHES = (

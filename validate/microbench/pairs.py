@@ -10,7 +10,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import after, clock, inline, shared_address
-from validate.microbench.bench import Bench, Case, rows_of, span
+from validate.microbench.bench import Bench, Case, rows_case, span
 
 _COUNT, _ROUNDS = 16, 16
 _WORDS = 1024
@@ -23,7 +23,7 @@ def _kernel(name: str, line: str) -> Callable[..., None]:
     parts += [f"xor.b32 v, v, r{k};" for k in range(_COUNT)]
     many = inline(" ".join([*parts, "mov.b32 $0, v; }"]), types.uint32, (types.uint32, types.uint32))
 
-    def kernel(stride, chosen, rounds, out):
+    def kernel(stride: Any, chosen: Any, rounds: Any, out: Any) -> None:
         """Lanes name words of shared memory `stride` apart. chosen: bit k for warp k. out [warp, 2]: clocks."""
         tile = cuda.shared.array(_WORDS, np.uint32)
         t = np.int32(cuda.threadIdx.x)
@@ -56,15 +56,12 @@ def _kernel(name: str, line: str) -> Callable[..., None]:
 
 
 def _case(stride: int, chosen: tuple[int, ...]) -> Case:
-    def make() -> tuple[Any, ...]:
-        mask = sum(1 << warp for warp in chosen)
-        return np.int32(stride), np.int32(mask), np.int32(_ROUNDS), np.zeros(8, np.uint32)
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-        rows = rows_of(args, 2)[list(chosen)]
-        return {"each": span(rows[:, 0], rows[:, 1]) / (_COUNT * _ROUNDS * len(chosen))}
-
-    return Case(f"stride={stride} warps={','.join(map(str, chosen))}", 1, 128, make, reduce)
+    mask, mine = sum(1 << warp for warp in chosen), list(chosen)
+    return rows_case(
+        f"stride={stride} warps={','.join(map(str, chosen))}", 1, 128, (4, 2),
+        lambda: (np.int32(stride), np.int32(mask), np.int32(_ROUNDS)),
+        lambda rows: {"each": span(rows[mine, 0], rows[mine, 1]) / (_COUNT * _ROUNDS * len(chosen))},
+    )  # fmt: skip
 
 
 _CHOICES = ((0,), (0, 1), (0, 2), (0, 3), (1, 2), (0, 1, 2, 3))

@@ -11,7 +11,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import after, block, clock, eight
-from validate.microbench.bench import Bench, Case, chain_latency, rows_of, span
+from validate.microbench.bench import Bench, Case, chain_latency, rows_case, span
 
 _FEW, _MORE, _MANY = 16, 48, 64
 """Instructions between clocks of the chain, and in the loop of independent ones: 1 KiB, which every cache holds."""
@@ -19,7 +19,7 @@ _ROUNDS = 16
 
 
 @dataclass(frozen=True)
-class Op:
+class PipeOp:
     """An instruction to measure.
 
     name: of its benchmark. line: PTX with `#` for the register that it reads and writes and `w` for another operand.
@@ -44,34 +44,34 @@ _U, _L, _F, _D = types.uint32, types.uint64, types.float32, types.float64
 _THROUGH = (1, 4, 8, 16, 32)
 
 OPS = (
-    Op("fadd", "add.rn.f32 #, #, w;", _F, "FADD"),
-    Op("fmul", "mul.rn.f32 #, #, w;", _F, "FMUL"),
-    Op("ffma", "fma.rn.f32 #, #, #, w;", _F, "FFMA", warps=_THROUGH),
-    Op("imad", "mad.lo.u32 #, #, #, w;", _U, "IMAD", warps=_THROUGH),
-    Op("imad_hi", "mad.hi.u32 #, #, #, w;", _U, "IMAD.HI.U32"),
-    Op("imad_wide", "cvt.u32.u64 t, #; mad.wide.u32 #, t, t, #;", _L, "IMAD.WIDE.U32", ".reg .u32 t;"),
-    Op("iadd3", "add.u32 t, #, w; add.u32 #, #, t;", _U, "IADD3", ".reg .u32 t;"),
-    Op("lop3", "lop3.b32 #, #, w, #, 0x6a;", _U, "LOP3.LUT", warps=_THROUGH),
-    Op("shf", "shf.l.wrap.b32 #, #, w, w;", _U, "SHF.L.W.U32.HI"),
-    Op("prmt", "prmt.b32 #, #, w, 0x3175;", _U, "PRMT"),
-    Op("isetp_sel", "setp.lt.s32 q, #, w; selp.b32 #, w, 5, q;", _U, "ISETP.GE.AND", _PREDICATE),
-    Op("dp4a", "dp4a.u32.u32 #, #, w, #;", _U, "IDP.4A.U8.U8"),
-    Op("popc", "popc.b32 #, #;", _U, "POPC", warps=_THROUGH),
-    Op("flo", "bfind.u32 #, #;", _U, "FLO.U32"),
-    Op("brev", "brev.b32 #, #;", _U, "BREV"),
-    Op("mufu_ex2", "ex2.approx.ftz.f32 #, #;", _F, "MUFU.EX2", warps=_THROUGH),
-    Op("mufu_rsq", "rsqrt.approx.ftz.f32 #, #;", _F, "MUFU.RSQ"),
-    Op("mufu_sin", "sin.approx.ftz.f32 #, #;", _F, "MUFU.SIN"),
-    Op("mufu_tanh", "tanh.approx.f32 #, #;", _F, "MUFU.TANH"),
-    Op("i2f", "cvt.rn.f32.u32 t, #; mov.b32 #, t;", _U, "I2FP.F32.U32", ".reg .f32 t;"),
-    Op("f2i", "mov.b32 t, #; cvt.rzi.u32.f32 #, t;", _U, "F2I.U32.TRUNC.NTZ", ".reg .f32 t;"),
-    Op("hadd2", "add.rn.f16x2 #, #, w;", _U, "HADD2"),
-    Op("hfma2", "fma.rn.f16x2 #, #, #, w;", _U, "HFMA2", warps=_THROUGH),
-    Op("hfma2_bf16", "fma.rn.bf16x2 #, #, #, w;", _U, "HFMA2.BF16_V2"),
-    Op("dadd", "add.rn.f64 #, #, w;", _D, "DADD"),
-    Op("dmul", "mul.rn.f64 #, #, w;", _D, "DMUL"),
-    Op("dfma", "fma.rn.f64 #, #, #, w;", _D, "DFMA", warps=_THROUGH),
-    Op(
+    PipeOp("fadd", "add.rn.f32 #, #, w;", _F, "FADD"),
+    PipeOp("fmul", "mul.rn.f32 #, #, w;", _F, "FMUL"),
+    PipeOp("ffma", "fma.rn.f32 #, #, #, w;", _F, "FFMA", warps=_THROUGH),
+    PipeOp("imad", "mad.lo.u32 #, #, #, w;", _U, "IMAD", warps=_THROUGH),
+    PipeOp("imad_hi", "mad.hi.u32 #, #, #, w;", _U, "IMAD.HI.U32"),
+    PipeOp("imad_wide", "cvt.u32.u64 t, #; mad.wide.u32 #, t, t, #;", _L, "IMAD.WIDE.U32", ".reg .u32 t;"),
+    PipeOp("iadd3", "add.u32 t, #, w; add.u32 #, #, t;", _U, "IADD3", ".reg .u32 t;"),
+    PipeOp("lop3", "lop3.b32 #, #, w, #, 0x6a;", _U, "LOP3.LUT", warps=_THROUGH),
+    PipeOp("shf", "shf.l.wrap.b32 #, #, w, w;", _U, "SHF.L.W.U32.HI"),
+    PipeOp("prmt", "prmt.b32 #, #, w, 0x3175;", _U, "PRMT"),
+    PipeOp("isetp_sel", "setp.lt.s32 q, #, w; selp.b32 #, w, 5, q;", _U, "ISETP.GE.AND", _PREDICATE),
+    PipeOp("dp4a", "dp4a.u32.u32 #, #, w, #;", _U, "IDP.4A.U8.U8"),
+    PipeOp("popc", "popc.b32 #, #;", _U, "POPC", warps=_THROUGH),
+    PipeOp("flo", "bfind.u32 #, #;", _U, "FLO.U32"),
+    PipeOp("brev", "brev.b32 #, #;", _U, "BREV"),
+    PipeOp("mufu_ex2", "ex2.approx.ftz.f32 #, #;", _F, "MUFU.EX2", warps=_THROUGH),
+    PipeOp("mufu_rsq", "rsqrt.approx.ftz.f32 #, #;", _F, "MUFU.RSQ"),
+    PipeOp("mufu_sin", "sin.approx.ftz.f32 #, #;", _F, "MUFU.SIN"),
+    PipeOp("mufu_tanh", "tanh.approx.f32 #, #;", _F, "MUFU.TANH"),
+    PipeOp("i2f", "cvt.rn.f32.u32 t, #; mov.b32 #, t;", _U, "I2FP.F32.U32", ".reg .f32 t;"),
+    PipeOp("f2i", "mov.b32 t, #; cvt.rzi.u32.f32 #, t;", _U, "F2I.U32.TRUNC.NTZ", ".reg .f32 t;"),
+    PipeOp("hadd2", "add.rn.f16x2 #, #, w;", _U, "HADD2"),
+    PipeOp("hfma2", "fma.rn.f16x2 #, #, #, w;", _U, "HFMA2", warps=_THROUGH),
+    PipeOp("hfma2_bf16", "fma.rn.bf16x2 #, #, #, w;", _U, "HFMA2.BF16_V2"),
+    PipeOp("dadd", "add.rn.f64 #, #, w;", _D, "DADD"),
+    PipeOp("dmul", "mul.rn.f64 #, #, w;", _D, "DMUL"),
+    PipeOp("dfma", "fma.rn.f64 #, #, #, w;", _D, "DFMA", warps=_THROUGH),
+    PipeOp(
         "mma_f16",
         f"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {_FRAGMENTS};",
         _F,
@@ -79,23 +79,23 @@ OPS = (
         _MATRIX,
         _THROUGH,
     ),
-    Op(
+    PipeOp(
         "mma_tf32",
         f"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {_FRAGMENTS};",
         _F,
         "HMMA.1688.F32.TF32",
         _MATRIX,
     ),
-    Op("shfl", "shfl.sync.bfly.b32 #, #, 1, 31, 0xffffffff;", _U, "SHFL.BFLY", warps=_THROUGH),
-    Op("vote", "setp.ne.s32 q, #, w; vote.sync.ballot.b32 #, q, 0xffffffff;", _U, "VOTE.ANY", _PREDICATE),
-    Op("match_any", "match.any.sync.b32 #, #, 0xffffffff;", _U, "MATCH.ANY", warps=(1, 4)),
-    Op("match_all", "match.all.sync.b32 #, #, 0xffffffff;", _U, "MATCH.ALL", warps=(1, 4)),
-    Op("redux", "redux.sync.add.u32 #, #, 0xffffffff;", _U, "REDUX.SUM"),
-    Op("redux_min", "redux.sync.min.u32 #, #, 0xffffffff;", _U, "REDUX.MIN"),
+    PipeOp("shfl", "shfl.sync.bfly.b32 #, #, 1, 31, 0xffffffff;", _U, "SHFL.BFLY", warps=_THROUGH),
+    PipeOp("vote", "setp.ne.s32 q, #, w; vote.sync.ballot.b32 #, q, 0xffffffff;", _U, "VOTE.ANY", _PREDICATE),
+    PipeOp("match_any", "match.any.sync.b32 #, #, 0xffffffff;", _U, "MATCH.ANY", warps=(1, 4)),
+    PipeOp("match_all", "match.all.sync.b32 #, #, 0xffffffff;", _U, "MATCH.ALL", warps=(1, 4)),
+    PipeOp("redux", "redux.sync.add.u32 #, #, 0xffffffff;", _U, "REDUX.SUM"),
+    PipeOp("redux_min", "redux.sync.min.u32 #, #, 0xffffffff;", _U, "REDUX.MIN"),
 )
 
 
-def _kernel(op: Op) -> Callable[..., None]:
+def _kernel(op: PipeOp) -> Callable[..., None]:
     own = op.declare.replace("#", "v")
     few = block([op.line.replace("#", "v")] * _FEW, op.kind, own)
     more = block([op.line.replace("#", "v")] * _MORE, op.kind, own)
@@ -103,7 +103,7 @@ def _kernel(op: Op) -> Callable[..., None]:
     each = " ".join(dict.fromkeys(op.declare.replace("#", register) for register in registers))
     many = eight([op.line.replace("#", registers[k % 8]) for k in range(_MANY)], op.kind, each)
 
-    def kernel(x, rounds, out):
+    def kernel(x: Any, rounds: Any, out: Any) -> None:
         """x: start values, one per thread, and one more. out [warp]: three clocks of the chain, two of the loop."""
         t = cuda.threadIdx.x
         v = x[t]
@@ -141,21 +141,19 @@ def _kernel(op: Op) -> Callable[..., None]:
     return kernel
 
 
-def _case(op: Op, warps: int) -> Case:
+def _case(op: PipeOp, warps: int) -> Case:
     kind = np.dtype(str(op.kind))
 
-    def make() -> tuple[Any, ...]:
-        values = (np.arange(32 * warps + 1) % 29 + 3).astype(kind)
-        return values, np.int32(_ROUNDS), np.zeros(5 * warps, np.uint32)
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-        rows = rows_of(args, 5)
+    def reduce(rows: np.ndarray) -> dict[str, float]:
         found = {"per_cycle": warps * _MANY * _ROUNDS / span(rows[:, 3], rows[:, 4])}
         if warps == 1:
             found["latency"] = chain_latency(rows[0, :3], _FEW, _MORE)
         return found
 
-    return Case(f"warps={warps}", 1, 32 * warps, make, reduce)
+    def inputs() -> tuple[Any, ...]:
+        return (np.arange(32 * warps + 1) % 29 + 3).astype(kind), np.int32(_ROUNDS)
+
+    return rows_case(f"warps={warps}", 1, 32 * warps, (warps, 5), inputs, reduce)
 
 
 BENCHES = tuple(

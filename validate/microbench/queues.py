@@ -16,7 +16,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import address, after, inline
-from validate.microbench.bench import Bench, Case, rows_of
+from validate.microbench.bench import Bench, Case, rows_case
 
 _EVERY = 4
 """Instructions between two clocks: with more clocks, the compiler puts some into uniform registers, which is slow."""
@@ -32,7 +32,7 @@ _WORDS = 1 << 17
 
 
 @dataclass(frozen=True)
-class Op:
+class QueuedOp:
     """What is issued back to back.
 
     name: of its benchmark. line: PTX; `#` is the result, `@` the byte offset of this repetition, a the lane's address,
@@ -66,24 +66,24 @@ def _constant_loads(code: Sequence[int]) -> Sequence[int]:
 
 
 OPS = (
-    Op("lds", "ld.volatile.shared.u32 #, [s];", "LDS", (1, 8, 32)),
-    Op("lds_128", "ld.volatile.shared.v4.u32 {#, #b, #c, #d}, [s];", "LDS.128", (4, 32), count=16),
-    Op("sts", "st.volatile.shared.u32 [s], w;", "STS", (1, 32), count=80),
-    Op("atoms", "red.shared.min.u32 [s], w;", "ATOMS.MIN", (0, 1), count=80),
-    Op("shfl", _SHUFFLE, "SHFL.BFLY", (1,)),
-    Op("ldc", _SHUFFLE, "LDC", (1,), warps=(1, 4, 16, 32), rewrite=_constant_loads),
-    Op("s2r_lane", _SHUFFLE, "S2R", (1,), warps=(1, 4, 16, 32), rewrite=_reads_of(0x00)),
-    Op("s2r_tid", _SHUFFLE, "S2R", (1,), warps=(1, 4, 16, 32), rewrite=_reads_of(0x21)),
-    Op("s2r_block", _SHUFFLE, "S2R", (1,), warps=(1, 4, 16, 32), rewrite=_reads_of(0x25)),
-    Op("s2ur", "mov.u32 #, %globaltimer_lo;", "S2UR", (1,)),
-    Op("ldg_hit", "ld.global.ca.u32 #, [a + @];", "LDG.E.STRONG.SM", (1, 8, 32), 4),
-    Op("ldg_miss", "ld.global.cg.u32 #, [a + @];", "LDG.E.STRONG.GPU", (1, 8, 32), 4096),
-    Op("stg", "st.global.u32 [a + @], w;", "STG.E", (1, 8, 32), 4096, 80),
-    Op("red", "red.global.add.u32 [a + @], w;", "REDG.E.ADD.STRONG.GPU", (0, 1, 32), 4096, 80),
+    QueuedOp("lds", "ld.volatile.shared.u32 #, [s];", "LDS", (1, 8, 32)),
+    QueuedOp("lds_128", "ld.volatile.shared.v4.u32 {#, #b, #c, #d}, [s];", "LDS.128", (4, 32), count=16),
+    QueuedOp("sts", "st.volatile.shared.u32 [s], w;", "STS", (1, 32), count=80),
+    QueuedOp("atoms", "red.shared.min.u32 [s], w;", "ATOMS.MIN", (0, 1), count=80),
+    QueuedOp("shfl", _SHUFFLE, "SHFL.BFLY", (1,)),
+    QueuedOp("ldc", _SHUFFLE, "LDC", (1,), warps=(1, 4, 16, 32), rewrite=_constant_loads),
+    QueuedOp("s2r_lane", _SHUFFLE, "S2R", (1,), warps=(1, 4, 16, 32), rewrite=_reads_of(0x00)),
+    QueuedOp("s2r_tid", _SHUFFLE, "S2R", (1,), warps=(1, 4, 16, 32), rewrite=_reads_of(0x21)),
+    QueuedOp("s2r_block", _SHUFFLE, "S2R", (1,), warps=(1, 4, 16, 32), rewrite=_reads_of(0x25)),
+    QueuedOp("s2ur", "mov.u32 #, %globaltimer_lo;", "S2UR", (1,)),
+    QueuedOp("ldg_hit", "ld.global.ca.u32 #, [a + @];", "LDG.E.STRONG.SM", (1, 8, 32), 4),
+    QueuedOp("ldg_miss", "ld.global.cg.u32 #, [a + @];", "LDG.E.STRONG.GPU", (1, 8, 32), 4096),
+    QueuedOp("stg", "st.global.u32 [a + @], w;", "STG.E", (1, 8, 32), 4096, 80),
+    QueuedOp("red", "red.global.add.u32 [a + @], w;", "REDG.E.ADD.STRONG.GPU", (0, 1, 32), 4096, 80),
 )
 
 
-def _probe(op: Op) -> Callable[..., Any]:
+def _probe(op: QueuedOp) -> Callable[..., Any]:
     """A function (address, place in shared memory, word, address of the clocks) that runs the sequence once."""
     parts = [f"{{ .reg .u64 a, o; .reg .u32 s, w, t<{op.count // _EVERY + 1}>; .reg .u32 v;"]
     parts.append("mov.b64 a, $1; mov.b32 s, $2; mov.b32 w, $3; mov.b64 o, $4;")
@@ -103,12 +103,12 @@ def _probe(op: Op) -> Callable[..., Any]:
     return inline(" ".join(parts), types.uint32, types_of)
 
 
-def _kernel(op: Op) -> Callable[..., None]:
+def _kernel(op: QueuedOp) -> Callable[..., None]:
     probe = _probe(op)
 
     columns = op.count // _EVERY + 1
 
-    def kernel(data, stride, rounds, out):
+    def kernel(data: Any, stride: Any, rounds: Any, out: Any) -> None:
         """data: words that lanes reach, `stride` apart. out [warp, count / 4 + 1]: clocks before, between and after."""
         tile = cuda.shared.array(6144, np.uint32)
         t = np.int32(cuda.threadIdx.x)
@@ -133,20 +133,19 @@ def _kernel(op: Op) -> Callable[..., None]:
     return kernel
 
 
-def _case(op: Op, stride: int, warps: int) -> Case:
-    def make() -> tuple[Any, ...]:
-        data, out = np.zeros(_WORDS, np.uint32), np.zeros(warps * (op.count // _EVERY + 1), np.uint32)
-        return data, np.int32(stride), np.int32(_ROUNDS), out
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+def _case(op: QueuedOp, stride: int, warps: int) -> Case:
+    def reduce(rows: np.ndarray) -> dict[str, float]:
         """Mean cycles from a warp's fourth to its middle and last, and of each in the last half."""
-        rows = rows_of(args, op.count // _EVERY + 1)
         times = (rows - rows[:, 1:2]) % 2**32
         half = op.count // 2
         found = {f"issue of {k}": float(times[:, k // _EVERY].mean()) for k in (half, op.count)}
         return found | {"each": float((times[:, -1] - times[:, half // _EVERY]).mean()) / (op.count - half)}
 
-    return Case(f"stride={stride} warps={warps}", 1, 32 * warps, make, reduce)
+    def inputs() -> tuple[Any, ...]:
+        return np.zeros(_WORDS, np.uint32), np.int32(stride), np.int32(_ROUNDS)
+
+    key, columns = f"stride={stride} warps={warps}", op.count // _EVERY + 1
+    return rows_case(key, 1, 32 * warps, (warps, columns), inputs, reduce)
 
 
 BENCHES = tuple(

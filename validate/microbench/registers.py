@@ -7,14 +7,13 @@ FFMA of a loop read are replaced by chosen ones. Their results do not matter.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from numba.cuda import types
 
 from validate.instructions.encode import RA, RB, RC, field
 from validate.microbench.asm import eight
-from validate.microbench.bench import Bench, Case, rows_of, span
+from validate.microbench.bench import Bench, Case, rows_case, span
 from validate.microbench.issue import loop_kernel
 
 _MANY, _ROUNDS = 64, 16
@@ -47,15 +46,12 @@ _LOOP = eight([f"fma.rn.f32 v{k % 8}, v{k % 8}, v{(k + 1) % 8}, w;" for k in ran
 
 
 def _case(warps: int) -> Case:
-    def make() -> tuple[Any, ...]:
-        return np.ones(2, np.float32), np.int32(_ROUNDS), np.zeros(2 * warps, np.uint32)
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-        rows = rows_of(args, 2)
-        each = warps * _MANY * _ROUNDS / 4
-        return {"each, of a sub-partition": span(rows[:, 0], rows[:, 1]) / each}
-
-    return Case(f"warps={warps}", 1, 32 * warps, make, reduce)
+    each = warps * _MANY * _ROUNDS / 4
+    return rows_case(
+        f"warps={warps}", 1, 32 * warps, (warps, 2),
+        lambda: (np.ones(2, np.float32), np.int32(_ROUNDS)),
+        lambda rows: {"each, of a sub-partition": span(rows[:, 0], rows[:, 1]) / each},
+    )  # fmt: skip
 
 
 _VARIANTS = {

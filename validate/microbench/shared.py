@@ -11,7 +11,7 @@ from numba import cuda
 from numba.cuda import types
 
 from validate.microbench.asm import after, clock, inline, shared_address
-from validate.microbench.bench import Bench, Case, chain_latency, rows_of, span
+from validate.microbench.bench import Bench, Case, chain_latency, rows_case, span
 
 _FEW, _MORE, _MANY = 8, 24, 32
 _ROUNDS = 8
@@ -63,7 +63,7 @@ def _many(access: Access) -> Callable[..., Any]:
 def _kernel(access: Access) -> Callable[..., None]:
     few, more, many = _chain(access, _FEW), _chain(access, _MORE), _many(access)
 
-    def kernel(stride, zero, rounds, out):
+    def kernel(stride: Any, zero: Any, rounds: Any, out: Any) -> None:
         """Lanes access words `stride` apart. out [warp, 5]: clocks of a chain, and of the loop."""
         tile = cuda.shared.array(_WORDS, np.uint32)
         t = np.int32(cuda.threadIdx.x)
@@ -108,18 +108,16 @@ def _kernel(access: Access) -> Callable[..., None]:
 
 
 def _case(access: Access, stride: int, warps: int) -> Case:
-    def make() -> tuple[Any, ...]:
-        return np.int32(stride), np.uint32(0), np.int32(_ROUNDS), np.zeros(5 * warps, np.uint32)
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+    def reduce(rows: np.ndarray) -> dict[str, float]:
         """Cycles of one access of one warp in a chain, and of the SM for each access of any warp."""
-        rows = rows_of(args, 5)
         found = {"an access": span(rows[:, 3], rows[:, 4]) / (_MANY * _ROUNDS * warps)}
         if warps == 1 and access.dependent:
             found["latency"] = chain_latency(rows[0, :3], _FEW, _MORE)
         return found
 
-    return Case(f"stride={stride} warps={warps}", 1, 32 * warps, make, reduce)
+    key = f"stride={stride} warps={warps}"
+    inputs = (np.int32(stride), np.uint32(0), np.int32(_ROUNDS))
+    return rows_case(key, 1, 32 * warps, (warps, 5), lambda: inputs, reduce)
 
 
 BENCHES = tuple(

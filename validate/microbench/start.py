@@ -2,72 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import address, block, clock, inline
-from validate.microbench.bench import SMS, Bench, Case, rows_of
+from validate.microbench.asm import address, block, inline
+from validate.microbench.bench import SMS, Bench, Case, rows_case
 
 _SIX = block(["fma.rn.f32 v, v, v, v;"] * 6, types.float32)
 
 
-def begin(x, out):
+_LINES = 16
+
+
+def _begin() -> Callable[..., None]:
     """A kernel's first instructions: a clock in each 128 bytes of code, eight instructions, chains of six."""
-    t0 = clock()
-    v = np.float32(1.0)
-    v = _SIX(v, v)
-    t1 = clock()
-    v = _SIX(v, v)
-    t2 = clock()
-    v = _SIX(v, v)
-    t3 = clock()
-    v = _SIX(v, v)
-    t4 = clock()
-    v = _SIX(v, v)
-    t5 = clock()
-    v = _SIX(v, v)
-    t6 = clock()
-    v = _SIX(v, v)
-    t7 = clock()
-    v = _SIX(v, v)
-    t8 = clock()
-    v = _SIX(v, v)
-    t9 = clock()
-    v = _SIX(v, v)
-    t10 = clock()
-    v = _SIX(v, v)
-    t11 = clock()
-    v = _SIX(v, v)
-    t12 = clock()
-    v = _SIX(v, v)
-    t13 = clock()
-    v = _SIX(v, v)
-    t14 = clock()
-    v = _SIX(v, v)
-    t15 = clock()
-    at = np.int64(16) * np.int64(cuda.grid(1) >> 5)
-    if cuda.threadIdx.x & 31 == 0:
-        out[at] = t0
-        out[at + 1] = t1
-        out[at + 2] = t2
-        out[at + 3] = t3
-        out[at + 4] = t4
-        out[at + 5] = t5
-        out[at + 6] = t6
-        out[at + 7] = t7
-        out[at + 8] = t8
-        out[at + 9] = t9
-        out[at + 10] = t10
-        out[at + 11] = t11
-        out[at + 12] = t12
-        out[at + 13] = t13
-        out[at + 14] = t14
-        out[at + 15] = t15
-    if v == 1.5:
-        x[1] = v
+    text = ["def begin(x, out):", "t0 = clock()", "v = np.float32(1.0)"]
+    for k in range(1, _LINES):
+        text += ["v = _SIX(v, v)", f"t{k} = clock()"]
+    text += [f"at = np.int64({_LINES}) * np.int64(cuda.grid(1) >> 5)", "if cuda.threadIdx.x & 31 == 0:"]
+    text += [f"    out[at + {k}] = t{k}" for k in range(_LINES)]
+    text += ["if v == 1.5:", "    x[1] = v"]
+    scope = dict(globals())
+    exec("\n    ".join(text), scope)
+    return scope["begin"]  # type: ignore[no-any-return]
 
 
 _MARKS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -91,7 +52,7 @@ _STAMPED = _stamped()
 _COLUMNS = len(_MARKS)
 
 
-def lines(x, out):
+def lines(x: Any, out: Any) -> None:
     """Lines of straight code, as fast as it can be had. out [warp, 13]: clocks after `_MARKS` lines."""
     warp = np.int64(cuda.grid(1)) >> 5
     v = _STAMPED(x[cuda.threadIdx.x], address(out, warp * np.int64(_COLUMNS)))
@@ -100,33 +61,37 @@ def lines(x, out):
 
 
 def _lines_case(grid: int, warps: int, before: str) -> Case:
-    def make() -> tuple[Any, ...]:
-        return np.ones(32 * warps, np.float32), np.zeros(_COLUMNS * grid * warps, np.uint32)
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+    def reduce(rows: np.ndarray) -> dict[str, float]:
         """Cycles of each line of a part of the code, in the mean of all warps."""
-        times = dict(zip(_MARKS, (rows_of(args, _COLUMNS)).T, strict=True))
+        times = dict(zip(_MARKS, rows.T, strict=True))
         parts = ((0, 4), (4, 8), (8, 16), (16, 32), (32, 64))
         return {
             f"lines {a + 1}-{b}": float(((times[b] - times[a]) % 2**32).mean()) / (b - a) for a, b in parts
         }
 
-    key = f"sms={grid} warps={warps} {before}"
-    return Case(key, grid, 32 * warps, make, reduce, before=before, slow=before == "evicted")
+    return _started(grid, warps, before, _COLUMNS, lambda: (np.ones(32 * warps, np.float32),), reduce)
 
 
 def _begin_case(grid: int, warps: int, before: str) -> Case:
-    def make() -> tuple[Any, ...]:
-        return np.ones(2, np.float32), np.zeros(16 * grid * warps, np.uint32)
-
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
+    def reduce(rows: np.ndarray) -> dict[str, float]:
         """Cycles of the first line, the second, lines 3 to 8 and 9 to 15: means over warps."""
-        steps = np.diff(rows_of(args, 16), axis=1) % 2**32
+        steps = np.diff(rows, axis=1) % 2**32
         parts = {"line 1": (0, 1), "line 2": (1, 2), "lines 3-8": (2, 8), "lines 9-15": (8, 15)}
         return {name: float(steps[:, a:b].sum(axis=1).mean()) for name, (a, b) in parts.items()}
 
-    key = f"sms={grid} warps={warps} {before}"
-    return Case(key, grid, 32 * warps, make, reduce, before=before, slow=before == "evicted")
+    return _started(grid, warps, before, _LINES, lambda: (np.ones(2, np.float32),), reduce)
+
+
+def _started(
+    grid: int,
+    warps: int,
+    before: str,
+    columns: int,
+    inputs: Callable[[], tuple[Any, ...]],
+    reduce: Callable[[np.ndarray], dict[str, float]],
+) -> Case:
+    key, slow = f"sms={grid} warps={warps} {before}", before == "evicted"
+    return rows_case(key, grid, 32 * warps, (grid * warps, columns), inputs, reduce, before=before, slow=slow)
 
 
 _ARRIVE = inline(
@@ -141,23 +106,23 @@ _ARRIVE = inline(
 )
 
 
-def arrive(x, size, out):
+def arrive(x: Any, size: Any, out: Any) -> None:
     """out [warp, 5]: clocks at the start, behind the issue and the use of the thread's number, and of the block's."""
     if _ARRIVE(address(out, np.int64(0)), size) == np.uint32(0xFFFFFFFF):
         x[0] = np.uint32(1)
 
 
 def _arrive_case(blocks: int, warps: int, before: str) -> Case:
-    def make() -> tuple[Any, ...]:
-        return np.zeros(2, np.uint32), np.uint32(32 * warps), np.zeros(5 * SMS * blocks * warps, np.uint32)
+    def inputs() -> tuple[Any, ...]:
+        return np.zeros(2, np.uint32), np.uint32(32 * warps)
 
-    def reduce(args: tuple[Any, ...]) -> dict[str, float]:
-        steps = np.diff(rows_of(args, 5), axis=1) % 2**32
+    def reduce(rows: np.ndarray) -> dict[str, float]:
+        steps = np.diff(rows, axis=1) % 2**32
         names = ("issue of thread", "value of thread", "issue of block", "value of block")
         return {name: float(each.mean()) for name, each in zip(names, steps.T, strict=True)}
 
-    key = f"blocks={blocks} warps={warps} {before}"
-    return Case(key, SMS * blocks, 32 * warps, make, reduce, before=before)
+    key, shape = f"blocks={blocks} warps={warps} {before}", (SMS * blocks * warps, 5)
+    return rows_case(key, SMS * blocks, 32 * warps, shape, inputs, reduce, before=before)
 
 
 BENCHES = (
@@ -178,7 +143,7 @@ BENCHES = (
         "begin",
         "What do the first lines of a kernel cost a warp, by what has run before? Six dependent FFMA in each line.",
         "cycles",
-        begin,
+        _begin(),
         tuple(
             _begin_case(grid, warps, before)
             for before in ("same", "cold", "evicted", "other")

@@ -24,7 +24,7 @@ that gpusim/collectives/nccl.toml names; the others judge."""
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparedCall:
     """One collective of one size. recorded_us: from the call to the last rank's end."""
 
     ranks: int
@@ -39,6 +39,11 @@ class Row:
         """Signed, of the simulated time."""
         return self.simulated_us / self.recorded_us - 1
 
+    @property
+    def judgement(self) -> dict[str, Any]:
+        """What follows from the numbers, for JSON."""
+        return {"error": self.error}
+
 
 def recordings() -> list[Path]:
     """Those that are kept here."""
@@ -50,7 +55,9 @@ def load(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text("utf-8"))
 
 
-def compare(paths: Sequence[Path] | None = None, node: str = "hgx_h200", most_bytes: int | None = None) -> list[Row]:
+def compare(
+    paths: Sequence[Path] | None = None, node: str = "hgx_h200", most_bytes: int | None = None
+) -> list[ComparedCall]:
     """Every recorded call and what the simulated node makes of it. most_bytes: only so large ones."""
     rows = []
     for path in paths or recordings():
@@ -58,7 +65,7 @@ def compare(paths: Sequence[Path] | None = None, node: str = "hgx_h200", most_by
             if most_bytes is None or nbytes <= most_bytes:
                 result = collective(name, nbytes // (4 * ranks) * 4 * ranks, ranks, node)
                 known = ranks == 2 and nbytes in CALIBRATED_BYTES
-                rows.append(Row(ranks, name, nbytes, last_us, result.time_us, known))
+                rows.append(ComparedCall(ranks, name, nbytes, last_us, result.time_us, known))
     return rows
 
 
@@ -77,12 +84,26 @@ def wrong_choices(node: str = "hgx_h200") -> tuple[int, list[str]]:
     return count, wrong
 
 
+def outside(rows: Sequence[ComparedCall], node: str) -> tuple[bool, list[str]]:
+    """Whether a choice is another than NCCL's, and what to say of the choices."""
+    count, wrong = wrong_choices(node)
+    made = f"{count - len(wrong)} of {count} choices of algorithm, protocol and channels as NCCL made them"
+    return bool(wrong), [made, *wrong]
+
+
 def band(nbytes: int) -> tuple[int, float, float]:
     """The band of `BANDS` that a size is judged in."""
     return next(each for each in BANDS if nbytes >= each[0])
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[ComparedCall]) -> str:
+    """A line for every call."""
+    times = (f"{row.recorded_us:>9,.1f} {row.simulated_us:>9,.1f} {row.error:+.1%}" for row in rows)
+    calls = (f"{row.ranks} {row.name:15} {row.nbytes:>13,}" for row in rows)
+    return "\n".join(map(" ".join, zip(calls, times, strict=True)))
+
+
+def summary(rows: Sequence[ComparedCall]) -> str:
     """Mean and greatest error of each collective in each band, those that were calibrated with left out."""
     judged = [row for row in rows if not row.calibrated]
     heads = ["collective", *(f"from {start >> 10:,} KiB" if start else "below" for start, *_ in BANDS)]

@@ -23,71 +23,20 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    return {"copies": _copies, "collectives": _collectives, "training": _training}[options.what](options)
-
-
-def _collectives(options: argparse.Namespace) -> int:
     from gpusim.errors import SimulationError
-    from validate.node import collectives
+    from validate.node import collectives, copies, training
 
+    module: Any = {"copies": copies, "collectives": collectives, "training": training}[options.what]
     try:
-        rows = collectives.compare(options.recording, options.node)
-        count, wrong = collectives.wrong_choices(options.node)
+        rows = module.compare(options.recording, options.node)
+        wrong, lines = module.outside(rows, options.node)
     except (SimulationError, OSError, ValueError, KeyError) as error:
         print(f"validate: error: {error}", file=sys.stderr)
         return 2
     if options.json:
-        print(json.dumps([asdict(row) | {"error": row.error} for row in rows], indent=1))
-        return 1 if wrong else 0
-    for row in rows if options.all else ():
-        times = f"{row.recorded_us:>9,.1f} {row.simulated_us:>9,.1f} {row.error:+.1%}"
-        print(f"{row.ranks} {row.name:15} {row.nbytes:>13,} {times}")
-    print(collectives.table(rows))
-    print(f"{count - len(wrong)} of {count} choices of algorithm, protocol and channels as NCCL made them")
-    for line in wrong:
-        print(line)
+        print(json.dumps([asdict(row) | row.judgement for row in rows], indent=1))
+    else:
+        if options.all:
+            print(f"{module.table(rows)}\n")
+        print("\n".join([module.summary(rows), *lines]))
     return 1 if wrong else 0
-
-
-def _copies(options: argparse.Namespace) -> int:
-    from gpusim.errors import SimulationError
-    from validate.node import copies
-
-    try:
-        rows = copies.compare(options.recording, options.node)
-    except (SimulationError, OSError, ValueError, KeyError) as error:
-        print(f"validate: error: {error}", file=sys.stderr)
-        return 2
-    outside = [row for row in rows if abs(row.error) > row.limit and not row.calibrated]
-    if options.json:
-        print(json.dumps([asdict(row) | {"error": row.error, "calibrated": row.calibrated} for row in rows], indent=1))
-    else:
-        if options.all:
-            print(f"{copies.table(rows)}\n")
-        print(copies.summary(rows))
-        for row in outside:
-            known = f"known: {row.gap}" if row.gap else "NOT KNOWN"
-            print(f"outside: {row.gpus} GPUs, {row.kind}, {row.nbytes:,} bytes, {row.error:+.1%}; {known}")
-    return 1 if any(row.gap is None for row in outside) else 0
-
-
-def _training(options: argparse.Namespace) -> int:
-    from gpusim.errors import SimulationError
-    from validate.node import training
-
-    try:
-        rows = training.compare(options.recording, options.node)
-    except (SimulationError, OSError, ValueError, KeyError) as error:
-        print(f"validate: error: {error}", file=sys.stderr)
-        return 2
-    outside = [row for row in rows if abs(row.error) > training.LIMIT]
-    if options.json:
-        print(json.dumps([asdict(row) | {"error": row.error, "gap": row.gap} for row in rows], indent=1))
-    else:
-        if options.all:
-            print(f"{training.table(rows)}\n")
-        print(training.summary(rows))
-        for row in outside:
-            known = f"known: {row.gap}" if row.gap else "NOT KNOWN"
-            print(f"outside: {row.gpus} GPUs, {row.case}, {row.quantity}, {row.error:+.1%}; {known}")
-    return 1 if any(row.gap is None for row in outside) else 0

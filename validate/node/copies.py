@@ -46,7 +46,7 @@ GAPS = {
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparedCopy:
     """One kind of one size. recorded_us and simulated_us: means over its copies of the time between their events."""
 
     gpus: int
@@ -82,6 +82,11 @@ class Row:
         """Whether the model has a value from it."""
         return (self.gpus, self.kind, self.nbytes) in CALIBRATED
 
+    @property
+    def judgement(self) -> dict[str, Any]:
+        """What follows from the numbers, for JSON."""
+        return {"error": self.error, "calibrated": self.calibrated}
+
 
 def load(path: Path) -> dict[str, Any]:
     """A recording: {"about": ..., "copies": [{"kind", "nbytes", "wall_us", "event_us"}]}."""
@@ -93,7 +98,7 @@ def recordings() -> list[Path]:
     return sorted(RESULTS.glob("copies_*.json"))
 
 
-def compare(paths: Sequence[Path] | None = None, node: str | Path | Node = "hgx_h200") -> list[Row]:
+def compare(paths: Sequence[Path] | None = None, node: str | Path | Node = "hgx_h200") -> list[ComparedCopy]:
     """Every recorded point and what the simulated node makes of it."""
     rows = []
     for path in paths or recordings():
@@ -103,7 +108,7 @@ def compare(paths: Sequence[Path] | None = None, node: str | Path | Node = "hgx_
         for entry in recorded["copies"]:
             kind, nbytes = entry["kind"], entry["nbytes"]
             events, wall = simulate(machine, kind, nbytes, world)
-            rows.append(Row(world, kind, nbytes, statistics.mean(entry["event_us"]), statistics.mean(events),
+            rows.append(ComparedCopy(world, kind, nbytes, statistics.mean(entry["event_us"]), statistics.mean(events),
                             entry["wall_us"], wall))  # fmt: skip
     return rows
 
@@ -141,10 +146,22 @@ def _copy(
     return first, last
 
 
-def judged(rows: Iterable[Row]) -> dict[str, list[Row]]:
+def outside(rows: Iterable[ComparedCopy], node: str) -> tuple[bool, list[str]]:
+    """Whether a point that judges is outside its limit and not known to be, and a line for each that is outside."""
+    found = [row for row in rows if abs(row.error) > row.limit and not row.calibrated]
+    lines = [f"{row.gpus} GPUs, {row.kind}, {row.nbytes:,} bytes, {row.error:+.1%}; {known(row.gap)}" for row in found]
+    return any(row.gap is None for row in found), [f"outside: {line}" for line in lines]
+
+
+def known(gap: str | None) -> str:
+    """How a point outside its limit is told."""
+    return f"known: {gap}" if gap else "NOT KNOWN"
+
+
+def judged(rows: Iterable[ComparedCopy]) -> dict[str, list[ComparedCopy]]:
     """The points that the model has nothing from, by what they are about. Copies within one GPU are a group of their
     own, since nothing of the node is in them."""
-    groups: dict[str, list[Row]] = {}
+    groups: dict[str, list[ComparedCopy]] = {}
     for row in rows:
         if not row.calibrated:
             group = "within a GPU" if row.kind == "device" else "between GPUs" if "peer" in row.kind else "host, pinned"
@@ -153,7 +170,7 @@ def judged(rows: Iterable[Row]) -> dict[str, list[Row]]:
     return groups
 
 
-def summary(rows: Iterable[Row]) -> str:
+def summary(rows: Iterable[ComparedCopy]) -> str:
     """Errors by group: how many within their limit, mean, median, the 90th percentile and the worst."""
     lines = [f"{'judged':<34}{'points':>7}{'within':>8}{'mean':>8}{'median':>8}{'p90':>8}{'worst':>8}"]
     for group, found in sorted(judged(rows).items()):
@@ -167,7 +184,7 @@ def summary(rows: Iterable[Row]) -> str:
     return "\n".join(lines)
 
 
-def table(rows: Iterable[Row]) -> str:
+def table(rows: Iterable[ComparedCopy]) -> str:
     """A line for every point."""
     lines = [f"{'GPUs':>4} {'copy':<28}{'bytes':>12}{'recorded us':>13}{'simulated':>12}{'error':>8}{'wall':>8}"]
     for row in rows:

@@ -15,8 +15,8 @@ from typing import Any
 
 from gpusim.node import Node
 from gpusim.parallel import Communication, Layer, data_parallel, tensor_parallel
+from validate.node.copies import RESULTS, known
 
-RESULTS = Path(__file__).parent / "results"
 LIMIT = 0.10
 """Errors beyond this are listed in `GAPS`, or fail."""
 TILE = (128, 256)
@@ -28,7 +28,7 @@ GAPS: dict[tuple[str, str], str] = {("columns", "gather"): LONE, ("rows", "reduc
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparedQuantity:
     """One quantity. recorded_us: mean over ranks of their medians."""
 
     gpus: int
@@ -48,16 +48,23 @@ class Row:
         """Why it may be outside, where that is known."""
         return GAPS.get((self.kind, self.quantity))
 
+    @property
+    def judgement(self) -> dict[str, Any]:
+        """What follows from the numbers, for JSON."""
+        return {"error": self.error, "gap": self.gap}
+
 
 def recordings() -> list[Path]:
     """Those that are kept here."""
     return sorted(RESULTS.glob("training_*.json"))
 
 
-def compare(paths: Sequence[Path] | None = None, node: str | Path | Node = "hgx_h200", even: bool = False) -> list[Row]:
+def compare(
+    paths: Sequence[Path] | None = None, node: str | Path | Node = "hgx_h200", even: bool = False
+) -> list[ComparedQuantity]:
     """Every recorded step and product, and what the schedules make of it. even: kernels whose time falls evenly with
     SMs, instead of blocks that take turns."""
-    rows: list[Row] = []
+    rows: list[ComparedQuantity] = []
     for path in paths or recordings():
         recorded = json.loads(path.read_text("utf-8"))
         costs = Communication(recorded["about"]["gpus"], node)
@@ -91,7 +98,7 @@ def model(case: dict[str, Any], *, forward: bool = True, even: bool = False) -> 
     ]
 
 
-def _steps(case: dict[str, Any], costs: Communication, even: bool) -> Iterator[Row]:
+def _steps(case: dict[str, Any], costs: Communication, even: bool) -> Iterator[ComparedQuantity]:
     name = f"{case['layers']} layers of {case['width']}, {case['bucket_bytes'] >> 20} MiB buckets"
     buckets = case["layers"] // case["bucket_layers"]
     simulated = {
@@ -100,24 +107,32 @@ def _steps(case: dict[str, Any], costs: Communication, even: bool) -> Iterator[R
         "step": _step(model(case, even=even), case, costs),
     }
     for quantity, time_us in simulated.items():
-        yield Row(costs.gpus, "data parallel", name, quantity, statistics.mean(case[quantity]), time_us)
+        yield ComparedQuantity(costs.gpus, "data parallel", name, quantity, statistics.mean(case[quantity]), time_us)
 
 
 def _step(layers: Sequence[Layer], case: dict[str, Any], costs: Communication) -> float:
     return data_parallel(layers, bucket_bytes=case["bucket_bytes"], communication=costs).time_us
 
 
-def _products(case: dict[str, Any], costs: Communication) -> Iterator[Row]:
+def _products(case: dict[str, Any], costs: Communication) -> Iterator[ComparedQuantity]:
     m, k, n = case["m"], case["k"], case["n"]
     for split, alone in (("columns", "gather"), ("rows", "reduce")):
         product = statistics.mean(case[f"{split}_product"])
         layer = Layer("product", product, parameter_bytes=2 * k * n, output_bytes=2 * m * n)
         schedule = tensor_parallel([layer], split=split, whole=False, communication=costs)
         for quantity, time_us in ((alone, schedule.communication_us), (split, schedule.time_us)):
-            yield Row(costs.gpus, split, f"{m} x {k} x {n}", quantity, statistics.mean(case[quantity]), time_us)
+            recorded = statistics.mean(case[quantity])
+            yield ComparedQuantity(costs.gpus, split, f"{m} x {k} x {n}", quantity, recorded, time_us)
 
 
-def table(rows: Iterable[Row]) -> str:
+def outside(rows: Iterable[ComparedQuantity], node: str) -> tuple[bool, list[str]]:
+    """Whether a quantity is outside the limit and not known to be, and a line for each that is outside."""
+    found = [row for row in rows if abs(row.error) > LIMIT]
+    lines = [f"{row.gpus} GPUs, {row.case}, {row.quantity}, {row.error:+.1%}; {known(row.gap)}" for row in found]
+    return any(row.gap is None for row in found), [f"outside: {line}" for line in lines]
+
+
+def table(rows: Iterable[ComparedQuantity]) -> str:
     """A line for every quantity."""
     lines = [f"{'GPUs':>4} {'what':<36}{'quantity':<21}{'recorded us':>12}{'simulated':>11}{'error':>8}"]
     lines += [
@@ -128,7 +143,7 @@ def table(rows: Iterable[Row]) -> str:
     return "\n".join(lines)
 
 
-def summary(rows: Sequence[Row]) -> str:
+def summary(rows: Sequence[ComparedQuantity]) -> str:
     """A line for every quantity: mean and largest error."""
     lines = [f"{'quantity':<21}{'points':>7}{'mean error':>12}{'mean |error|':>14}{'largest':>9}"]
     for quantity in dict.fromkeys(row.quantity for row in rows):

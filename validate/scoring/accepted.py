@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from validate.points import Point
+from validate.points import ProgramPoint
 from validate.replay import Comparison
 from validate.scoring import counters, stalls
 
@@ -41,7 +41,7 @@ class Entry:
     """A point as accepted. measured, predicted: cycles. stalls: greatest difference among the reasons that count,
     percentage points; counters: signed error of each group, a share; None where there is nothing to score."""
 
-    point: Point
+    point: ProgramPoint
     measured: float
     predicted: float
     stalls: float | None
@@ -70,10 +70,10 @@ class Entry:
         return abs(self.error) > GAP
 
 
-def load(path: Path | None = None) -> dict[Point, Entry]:
+def load(path: Path | None = None) -> dict[ProgramPoint, Entry]:
     """The accepted entries, of `FILE` by default. Raises AcceptedError."""
     path = path or FILE
-    found: dict[Point, Entry] = {}
+    found: dict[ProgramPoint, Entry] = {}
     try:
         for line in path.read_text("utf-8").splitlines():
             if line and not line.startswith("#"):
@@ -81,7 +81,7 @@ def load(path: Path | None = None) -> dict[Point, Entry]:
                 measured, predicted, worst, *errors = (None if cell == "-" else float(cell) for cell in cells)
                 if measured is None or predicted is None or len(errors) != len(counters.GROUPS):
                     raise ValueError(f"not an entry: {line}")
-                point = Point.parse(name)
+                point = ProgramPoint.parse(name)
                 found[point] = Entry(point, measured, predicted, worst, tuple(errors))
     except (OSError, ValueError) as error:
         raise AcceptedError(f"{path}: {error}") from None
@@ -121,7 +121,7 @@ def closed_gap(now: Entry, then: Entry) -> str | None:
     )
 
 
-def worse_score(now: Sequence[Entry], then: Mapping[Point, Entry]) -> list[str]:
+def worse_score(now: Sequence[Entry], then: Mapping[ProgramPoint, Entry]) -> list[str]:
     """Sentences on what is worse over all these points together than it was accepted for the same points."""
     before = [then[entry.point] for entry in now if entry.point in then]
     if not before:

@@ -22,7 +22,7 @@ and times have none."""
 
 
 @dataclass(frozen=True)
-class Group:
+class CounterGroup:
     """Counters that are scored together, as their sum, and how close they are to come: shares of the measured."""
 
     title: str
@@ -44,11 +44,11 @@ class Group:
 
 
 GROUPS = (
-    Group("L1 hits", ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",)),
-    Group("L2 sectors", ("lts__t_sectors_srcunit_tex.sum",)),
-    Group("L2 hits", ("lts__t_sectors_srcunit_tex_lookup_hit.sum",)),
-    Group("fabric sectors", ("lts__t_sectors_srcunit_ltcfabric.sum",)),
-    Group("DRAM bytes", ("dram__bytes_read.sum", "dram__bytes_write.sum")),
+    CounterGroup("L1 hits", ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",)),
+    CounterGroup("L2 sectors", ("lts__t_sectors_srcunit_tex.sum",)),
+    CounterGroup("L2 hits", ("lts__t_sectors_srcunit_tex_lookup_hit.sum",)),
+    CounterGroup("fabric sectors", ("lts__t_sectors_srcunit_ltcfabric.sum",)),
+    CounterGroup("DRAM bytes", ("dram__bytes_read.sum", "dram__bytes_write.sum")),
 )
 """The counters of caches and memory that have targets."""
 
@@ -67,7 +67,7 @@ class Score:
     worst_point: str
     bias: float
 
-    def meets(self, group: Group) -> bool:
+    def meets(self, group: CounterGroup) -> bool:
         """Whether both targets are met."""
         return self.median <= group.median and self.p90 <= group.p90
 
@@ -80,7 +80,7 @@ def error(pair: Pair, unit: str) -> float | None:
     return (pair.predicted - pair.measured) / scale if scale else None
 
 
-def errors(group: Group, rows: Sequence[Comparison]) -> list[tuple[Comparison, float]]:
+def errors(group: CounterGroup, rows: Sequence[Comparison]) -> list[tuple[Comparison, float]]:
     """The points that are scored, each with its signed error."""
     found = []
     for row in rows:
@@ -91,7 +91,7 @@ def errors(group: Group, rows: Sequence[Comparison]) -> list[tuple[Comparison, f
     return found
 
 
-def score(group: Group, rows: Sequence[Comparison]) -> Score | None:
+def score(group: CounterGroup, rows: Sequence[Comparison]) -> Score | None:
     """The score of a group; None where no point counted anything."""
     found = errors(group, rows)
     if not found:
@@ -114,5 +114,5 @@ def score(group: Group, rows: Sequence[Comparison]) -> Score | None:
 def every(rows: Sequence[Comparison]) -> list[Score]:
     """A score for each modelled counter by itself."""
     names = dict.fromkeys(name for row in rows for name in row.modelled)
-    found = (score(Group(name, (name,)), rows) for name in names)
+    found = (score(CounterGroup(name, (name,)), rows) for name in names)
     return [each for each in found if each is not None]

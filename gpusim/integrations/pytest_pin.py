@@ -14,7 +14,7 @@ import pytest
 
 if TYPE_CHECKING:
     import gpusim
-    from validate.pin import Check
+    from gpusim.integrations.pin import PinCheck
 
 FOLDER = "gpusim_pins"
 """Folder for recorded predictions, beside the test file."""
@@ -73,8 +73,8 @@ class Pin:
             kernel_name: part of the kernel's name, where an export holds several of the same size.
         """
         import gpusim
+        from gpusim.integrations import pin
         from gpusim.launch import Launch
-        from validate import pin
 
         result = gpusim.simulate(kernel, grid, block, args, gpu, **options)
         share = 0.0 if tolerance is None and measured is None else tolerance
@@ -107,7 +107,7 @@ class Pin:
         return result
 
 
-def _message(result: gpusim.Result, source: str, found: Sequence[Check], advice: str) -> str:
+def _message(result: gpusim.Result, source: str, found: Sequence[PinCheck], advice: str) -> str:
     lines = [f"gpusim_pin: {result.kernel} on {result.record.config.gpu.name} leaves what it is pinned to ({source})"]
     lines += [f"  {'ok   ' if check.holds else 'LEFT '} {check}" for check in found]
     return "\n".join([*lines, advice])

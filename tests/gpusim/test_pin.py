@@ -10,16 +10,16 @@ import pytest
 
 # Imported here, so that the tests inside do not bring up the engine once more.
 import gpusim.host.runner
-import validate.pin
+import gpusim.integrations.pin
+from gpusim.difference.recorded import recording_of
+from gpusim.integrations.pin import CYCLES
 from programs import images
-from validate import baseline
-from validate.metrics import CYCLES
 
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).resolve().parents[2]
 PROFILE = Path(__file__).parent / "data" / "vector_add_ncu.csv"
-BASELINE = baseline.path_of("vector_add")
+BASELINE = recording_of("vector_add")
 MEASURED = 4627
 """Cycles of vector_add@10000 on an H200, the median in both files."""
 
@@ -38,15 +38,15 @@ def run(pytester):
 
     def run(content, *options):
         pytester.makepyfile(test_mine=CASE + content)
-        return pytester.runpytest_inprocess("-p", "no:gpusim-pin", "-p", "validate.pytest_pin", *options)
+        return pytester.runpytest_inprocess("-p", "no:gpusim-pin", "-p", "gpusim.integrations.pytest_pin", *options)
 
-    assert gpusim.host.runner and validate.pin and images
+    assert gpusim.host.runner and gpusim.integrations.pin and images
     return run
 
 
 def test_the_package_brings_the_plugin():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    assert project["entry-points"]["pytest11"] == {"gpusim-pin": "validate.pytest_pin"}
+    assert project["entry-points"]["pytest11"] == {"gpusim-pin": "gpusim.integrations.pytest_pin"}
 
 
 @pytest.mark.parametrize("measured", [str(PROFILE), str(BASELINE), 4627, {CYCLES: 4627, "dram__bytes_read.sum": 82944}])
