@@ -1,9 +1,10 @@
-"""What all tests share: how Hypothesis runs, and a fixture for tests that compile kernels."""
+"""What all tests share: how Hypothesis runs, what a process may hold, and a fixture for tests that compile kernels."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -34,3 +35,28 @@ def toolchain() -> None:
         if sys.platform == "linux" and os.environ.get("CI"):
             raise
         pytest.skip(str(missing))
+
+
+MOST_GB = 3
+"""What a process of the tests may ever have held: two of them, and what they start, have to fit a small machine."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Fails the test with which this process, or one that it started and waited for, has held too much."""
+    yield
+    before, now = item.session.stash.get(_PEAK, 0.0), peak_gb()
+    item.session.stash[_PEAK] = now
+    assert not before <= MOST_GB < now, f"a process has held {now:.1f} GB, more than {MOST_GB}"
+
+
+_PEAK = pytest.StashKey[float]()
+
+
+def peak_gb() -> float:
+    """The most memory that this process or one of its children has held, in GB; 0 where nobody tells."""
+    if sys.platform != "linux":
+        return 0.0
+    import resource
+
+    return max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1e6

@@ -5,6 +5,7 @@ Local memory lies in a range of addresses of its own, so that its accesses find 
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -291,6 +292,10 @@ def parameters(
     return par
 
 
+LARGE_BYTES = 1 << 20
+"""An array from here on is a mapping of its own."""
+
+
 class Spare:
     """Arrays of the last launch, for the next one: fresh memory for every launch would cost the host more than a short
     launch itself. One launch at a time may use it."""
@@ -438,7 +443,13 @@ def checked_code(lowered: Lowered, lanes: int = 32) -> np.ndarray:
 
 
 def aligned_bytes(count: int) -> np.ndarray:
-    """uint8 vector of any content that starts on a 64-byte boundary."""
+    """uint8 vector of any content that starts on a 64-byte boundary.
+
+    A large one is a mapping of its own, whose memory the system has back when nobody uses it: the C library keeps what
+    is freed in between other arrays, up to gigabytes in a process that simulates one machine after the other.
+    """
+    if count >= LARGE_BYTES:
+        return np.frombuffer(mmap.mmap(-1, count), np.uint8)
     raw = np.empty(count + 64, np.uint8)
     skip = -raw.ctypes.data % 64
     return raw[skip : skip + count]
