@@ -20,6 +20,18 @@ settings.register_profile("interpreted", derandomize=True, deadline=None, max_ex
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+LONGEST = (
+    *("validate/test_microbench", "test_notebooks", "validate/test_generated", "validate/test_replay"),
+    *("oracle/test_oracle", "programs/test_cudasim", "gpusim/test_corpus", "gpusim/test_published", "test_tutorial"),
+)
+"""Files of which each process begins one first, so that none works alone on one in the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    order = {f"tests/{name}.py": place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.nodeid.partition("::")[0], len(LONGEST)))
+
+
 @pytest.fixture(scope="session")
 def toolchain() -> None:
     """Skips a test where the vendor's compiler and disassembler are not installed.
