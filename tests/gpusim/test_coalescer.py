@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusim.engine.sm.sm import coalescer
+from gpusim.engine.sm import coalescer
 
 RECORDED = json.loads(gzip.decompress((Path(__file__).parent / "data/h200_patterns.json.gz").read_bytes()))
 BANKS, BANK_SHIFT = 32, 2

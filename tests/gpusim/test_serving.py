@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusim.engine.sm.sm import coalescer
+from gpusim.engine.sm import coalescer
 from gpusim.results.serving import NotServed, sectors, wavefronts
 from isa import microops as M
 
