@@ -14,7 +14,7 @@ endif
 LOCKED := $(VENV)/.locked-$(notdir $(PYTHON))
 INSTALLED := $(VENV)/.installed-$(notdir $(PYTHON))
 
-.PHONY: help demo test lint coverage bounds lock clean distclean
+.PHONY: help demo test quick versions lint coverage bounds lock clean distclean
 .DEFAULT_GOAL := help
 
 help:  ## print this list
@@ -25,10 +25,31 @@ demo: $(INSTALLED)  ## set up, then simulate two programs on an H200 and print t
 	$(BIN)/gpusim run matmul/tiled
 	$(BIN)/gpusim run vector_add
 
+# What finds most for its time: the rules of the house; decoding and lowering; every executor and recorded instruction;
+# control flow, matrices, bank conflicts and sectors as an H200 had them; the counters of every program at its small size;
+# the memory system; and one look at each of a launch, its metrics, the configurations and the command line.
+QUICK := tests/test_rooms.py tests/test_repository.py \
+	$(addprefix tests/isa/test_,$(addsuffix .py,cubin listing lower lower_programs lower_refusals opcodes program)) \
+	tests/gpusim/test_exec_*.py \
+	$(addprefix tests/gpusim/test_,$(addsuffix .py,hardware flow_replay matrix_replay coalescer memory_system sm_timing)) \
+	tests/validate/test_replay.py \
+	$(addprefix tests/gpusim/test_,$(addsuffix .py,simulate device metrics result config config_files cli))
+# A file at a time in each process, in the order of tests/conftest.py.
+PYTEST := $(BIN)/python -m pytest --timeout=600 --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
+
+test: lint-and-compile  ## set up, check style and types, run all tests in two processes (WORKERS=n for more)
+	$(PYTEST) $(PYTEST_ARGS)
+
+quick: lint-and-compile  ## set up, check style and types, run the tests that tell most: a minute, once all is compiled
+	$(PYTEST) -m 'not long' $(QUICK) $(PYTEST_ARGS)
+
+versions:  ## run the tests of make quick on the lowest and the newest Python and Numba that pyproject.toml declares
+	$(PYTHON) tests/versions.py --numprocesses=$(WORKERS) --dist=loadfile -m 'not long' $(QUICK) $(PYTEST_ARGS)
+
 # The engine is compiled while style and types are checked, so that the tests' processes find it compiled.
-test: $(INSTALLED)  ## set up, check style and types, run all tests in two processes (WORKERS=n for more)
+.PHONY: lint-and-compile
+lint-and-compile: $(INSTALLED)
 	@$(BIN)/gpusim run vector_add >/dev/null 2>&1 & $(MAKE) --no-print-directory lint; checked=$$?; wait; exit $$checked
-	$(BIN)/python -m pytest --timeout=600 --numprocesses=$(WORKERS) --dist=loadfile $(PYTEST_ARGS)
 
 lint: $(INSTALLED)  ## set up, check style and types
 	$(BIN)/ruff check .
@@ -56,7 +77,7 @@ clean:  ## remove caches and compiled code
 	find isa gpusim programs validate tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean  ## remove the environments as well
-	rm -rf $(VENV) $(VENV)-lock
+	rm -rf $(VENV) $(VENV)-lock $(VENV)-3.*
 
 $(LOCKED): requirements.lock
 	@$(or $(PYTHON),false) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import jupytext
 import nbformat
+from jupyter_client.manager import KernelManager
 from nbclient import NotebookClient
 
 FOLDER = Path(__file__).resolve().parent
@@ -38,13 +39,17 @@ def notebook(source: Path) -> nbformat.NotebookNode:
     return made
 
 
-def execute(made: nbformat.NotebookNode) -> None:
-    """Run all cells in the folder of the lessons; outputs go into the notebook. Raises CellExecutionError."""
+def execute(made: nbformat.NotebookNode, manager: KernelManager | None = None) -> None:
+    """Run all cells in the folder of the lessons; outputs go into the notebook. Raises CellExecutionError.
+
+    manager: of a kernel that may be running already and goes on afterwards; without one, a kernel for this alone.
+    """
     # The packages of this checkout come first, so that a lesson runs without an installation too.
     path = os.pathsep.join([str(FOLDER.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
     # One output for what a cell prints, however many messages it came in: that hangs on how busy the machine is.
     client = NotebookClient(
         made,
+        km=manager,
         timeout=SECONDS,
         kernel_name="python3",
         resources={"metadata": {"path": str(FOLDER)}},

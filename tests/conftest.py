@@ -1,9 +1,10 @@
-"""What all tests share: how Hypothesis runs, and a fixture for tests that compile kernels."""
+"""What all tests share: how Hypothesis runs, what a process may hold, and a fixture for tests that compile kernels."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -17,6 +18,18 @@ settings.register_profile("ci", derandomize=True, deadline=None)
 # For runs without compilation, which take a hundred times as long: see tests/measure_branches.py.
 settings.register_profile("interpreted", derandomize=True, deadline=None, max_examples=20)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+LONGEST = (
+    *("validate/test_microbench", "test_notebooks", "validate/test_generated", "validate/test_replay"),
+    *("oracle/test_oracle", "programs/test_cudasim", "gpusim/test_corpus", "gpusim/test_published", "test_tutorial"),
+)
+"""Files of which each process begins one first, so that none works alone on one in the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    order = {f"tests/{name}.py": place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.nodeid.partition("::")[0], len(LONGEST)))
 
 
 @pytest.fixture(scope="session")
@@ -34,3 +47,28 @@ def toolchain() -> None:
         if sys.platform == "linux" and os.environ.get("CI"):
             raise
         pytest.skip(str(missing))
+
+
+MOST_GB = 3
+"""What a process of the tests may ever have held: two of them, and what they start, have to fit a small machine."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Fails the test with which this process, or one that it started and waited for, has held too much."""
+    yield
+    before, now = item.session.stash.get(_PEAK, 0.0), peak_gb()
+    item.session.stash[_PEAK] = now
+    assert not before <= MOST_GB < now, f"a process has held {now:.1f} GB, more than {MOST_GB}"
+
+
+_PEAK = pytest.StashKey[float]()
+
+
+def peak_gb() -> float:
+    """The most memory that this process or one of its children has held, in GB; 0 where nobody tells."""
+    if sys.platform != "linux":
+        return 0.0
+    import resource
+
+    return max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1e6

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import nbformat
 import pytest
+from jupyter_client.manager import KernelManager
 from nbclient.exceptions import CellExecutionError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,11 +44,21 @@ def test_lessons_are_numbered_without_a_gap():
     assert sorted(path.stem for path in FOLDER.glob("*.ipynb")) == LESSONS
 
 
+@pytest.fixture(scope="module")
+def manager() -> Iterator[KernelManager]:
+    """One kernel for all lessons: to start it takes as long as most lessons."""
+    kernel = KernelManager(kernel_name="python3")
+    yield kernel
+    kernel.shutdown_kernel(now=True)
+
+
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_runs(lesson):
+def test_runs(manager, lesson):
     # Assertions in the cells hold the numbers that the text speaks of to what the simulator says.
     made = build.notebook(FOLDER / f"{lesson}.py")
-    build.execute(made)
+    afresh = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("%reset -f")])
+    build.execute(afresh, manager)
+    build.execute(made, manager)
     code = [cell for cell in made.cells if cell.cell_type == "code"]
     assert not [out.text for cell in code for out in cell.outputs if out.get("name") == "stderr"]
     committed = [cell for cell in _committed(lesson).cells if cell.cell_type == "code"]

@@ -5,6 +5,7 @@ Local memory lies in a range of addresses of its own, so that its accesses find 
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -118,6 +119,10 @@ def constant_rows(lowered: Lowered, banks: np.ndarray) -> np.ndarray:
         raise LaunchError(f"the code reads constant bank {number}; banks 0 to {BANKS - 1} are modelled")
     values[from_bank] = words[rows[from_bank, 1], rows[from_bank, 2] // 4]
     return values
+
+
+LARGE_BYTES = 1 << 20
+"""An array from here on is a mapping of its own."""
 
 
 class Spare:
@@ -290,7 +295,13 @@ def checked_code(lowered: Lowered) -> np.ndarray:
 
 
 def aligned_bytes(count: int) -> np.ndarray:
-    """uint8 vector of any content that starts on a 64-byte boundary."""
+    """uint8 vector of any content that starts on a 64-byte boundary.
+
+    A large one is a mapping of its own, whose memory the system has back when nobody uses it: the C library keeps what
+    is freed in between other arrays, up to gigabytes in a process that simulates one machine after the other.
+    """
+    if count >= LARGE_BYTES:
+        return np.frombuffer(mmap.mmap(-1, count), np.uint8)
     raw = np.empty(count + 64, np.uint8)
     skip = -raw.ctypes.data % 64
     return raw[skip : skip + count]

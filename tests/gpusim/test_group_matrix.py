@@ -14,7 +14,7 @@ import pytest
 import gpusim
 from gpusim.errors import MemoryAccessError
 from isa.compile import assemble
-from isa.listing import program_from_cubin
+from isa.listing import program_from_cubin, programs_from_cubin
 from tests.gpusim.matrix_operands import packed
 
 DATA = Path(__file__).parent / "data" / "h200_matrix.npz"
@@ -27,7 +27,10 @@ def groups():
         return json.loads(str(data["groups"]))
 
 
-def kernel(n, k, d, a, b, registers, across_a, across_b, sign_a, sign_b, post):
+HEADER = ".version 8.5\n.target sm_90a\n.address_size 64\n"
+
+
+def kernel(name, n, k, d, a, b, registers, across_a, across_b, sign_a, sign_b, post):
     """128 threads: shared memory from `image`, one wgmma, accumulators from `c` to `d`."""
     words = n // 4 if d == "f16" else n // 2
     kind = "f32" if d == "f32" else "b32"
@@ -41,10 +44,7 @@ def kernel(n, k, d, a, b, registers, across_a, across_b, sign_a, sign_b, post):
     loads = "".join(f"ld.global.{kind} d{w},[x+{4 * w}];" for w in range(words))
     stores = "".join(f"st.global.{kind} [x+{4 * w}],d{w};" for w in range(words))
     return f"""
-.version 8.5
-.target sm_90a
-.address_size 64
-.visible .entry k(.param .u64 image,.param .u64 a,.param .u64 c,.param .u64 d,.param .u64 left,.param .u64 right,
+.visible .entry {name}(.param .u64 image,.param .u64 a,.param .u64 c,.param .u64 d,.param .u64 left,.param .u64 right,
 .param .u32 adds) {{
 .shared .align 1024 .b8 room[32768];
 .reg .b64 x,y,da,db,start; .reg .b32 t,s,n; .reg .b32 a<4>,v<4>; .reg .{kind} d<{words}>; .reg .pred p,q;
@@ -80,10 +80,17 @@ def run(group, case, program, descriptors):
     return result
 
 
+@pytest.fixture(scope="module")
+def kernels():
+    """All of them in one cubin: most of the disassembler's time goes into its start."""
+    text = "".join(kernel(f"k{group[0]}", *group[2:]) for group in groups())
+    return programs_from_cubin(assemble(HEADER + text, "sm_90a"), abi="c", path="k")
+
+
 @pytest.mark.parametrize("group", groups(), ids=lambda group: group[1])
-def test_products_equal_the_hardware(group):
+def test_products_equal_the_hardware(group, kernels):
     index = group[0]
-    program = program_from_cubin(assemble(kernel(*group[2:]), "sm_90a"), abi="c", path="k")
+    program = kernels[f"k{index}"]
     with np.load(DATA) as data:
         descriptors = data["descriptors"]
         plain = group[5] == "f16" and group[4] == "f32" and group[2] == 64 and group[10] == group[11] == 1
@@ -98,7 +105,8 @@ def test_descriptors_that_point_past_shared_memory(side, across):
     """The first 14 bits of a descriptor are an address in units of 16 bytes: here the last of these."""
     group = next(each for each in groups() if each[4] == "f32" and each[5] == "f16" and not each[7] and not each[8])
     index, _, n, k, d, a, b, registers, _, _, *signs = group
-    program = program_from_cubin(assemble(kernel(n, k, d, a, b, registers, across, across, *signs), "sm_90a"), abi="c")
+    text = kernel("k", n, k, d, a, b, registers, across, across, *signs)
+    program = program_from_cubin(assemble(HEADER + text, "sm_90a"), abi="c")
     with np.load(DATA) as data:
         descriptors = [np.uint64(each) for each in data["descriptors"][index % 7][:2]]
     descriptors[side] |= np.uint64(0x3FFF - 0x40)  # the kernel adds where its shared memory starts

@@ -31,6 +31,9 @@ LADDERS = {
 
 
 POINTS = select(sizes="small") + [point for points in LADDERS.values() for point in points]
+of_points = pytest.mark.parametrize(
+    "point", [pytest.param(each, marks=[pytest.mark.long] * (each in LARGE.values()), id=str(each)) for each in POINTS]
+)
 # Known gaps, by variant: counters that differ as yet. A variant whose counters have become equal must go from here.
 NOT_YET = {"matmul_tensor/asynchronous": "wavefronts and theoretical sectors of copies past L1"}
 
@@ -46,12 +49,12 @@ def test_every_size_of_every_variant_is_a_point():
     assert [ProgramPoint(name, size) for name in registry.names() for size in registry.get(name).sizes] == select()
 
 
-@pytest.mark.parametrize("point", POINTS, ids=str)
+@of_points
 def test_outputs_are_right(point):
     assert replayed(point).mismatch is None
 
 
-@pytest.mark.parametrize("point", POINTS, ids=str)
+@of_points
 def test_exact_counters_are_exact(point):
     differing = replayed(point).differing
     if point.variant in NOT_YET:
@@ -60,12 +63,13 @@ def test_exact_counters_are_exact(point):
         assert {name: (pair.measured, pair.predicted) for name, pair in differing.items()} == {}
 
 
-@pytest.mark.parametrize("point", POINTS, ids=str)
+@of_points
 def test_cycles_are_within_a_factor_of_two(point):
     cycles = replayed(point).cycles
     assert cycles.measured / 2 < cycles.predicted < cycles.measured * 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", LADDERS)
 def test_programs_rank_as_on_the_hardware(family):
     rows = [replayed(point) for point in LADDERS[family]]
@@ -83,16 +87,18 @@ def measured_cycles(point):
     return baseline.measured(point).cycles.median
 
 
-@pytest.mark.parametrize("point", POINTS, ids=str)
+@of_points
 def test_no_point_is_worse_than_accepted(point):
     assert accepted.worse_point(accepted.Entry.of(replayed(point)), ACCEPTED[point]) is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("point", [point for point in POINTS if point in ACCEPTED and ACCEPTED[point].is_gap], ids=str)
 def test_known_gaps_are_still_open(point):
     assert accepted.closed_gap(accepted.Entry.of(replayed(point)), ACCEPTED[point]) is None
 
 
+@pytest.mark.long
 def test_the_score_is_no_worse_than_accepted():
     assert len(POINTS) >= 40
     assert accepted.worse_score([accepted.Entry.of(replayed(point)) for point in POINTS], ACCEPTED) == []

@@ -1,0 +1,239 @@
+"""Rules of the code's rooms: who may import whom, no circles, sizes of files and functions, names of classes.
+
+Each rule is a function from a folder to a list of violations, as in `test_repository.py`, and so is its planted
+violation. docs/architecture.md says what the rooms are about.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.house import PACKAGES, ROOT, Rule, found_when_planted, imported, modules, within
+
+# What a module may import of this repository, by the longest prefix of its own name.
+MAY_IMPORT = {
+    "isa": ("isa",),
+    "gpusim": ("isa", "gpusim"),
+    "gpusim.workload": ("isa", "gpusim", "programs"),
+    "programs": ("programs", "gpusim.launch"),
+    "programs.images": ("programs", "gpusim.launch", "isa.Program"),  # an image is a program
+    "validate": ("isa", "gpusim", "programs", "validate"),
+}
+# The rooms of gpusim, lowest first: each imports only from itself and from those before it. `gpusim` is what a user
+# imports, names that are loaded when they are used.
+ROOMS = (
+    *("errors", "units", "config", "launch"),
+    *("engine.state", "engine.rows", "engine.sm", "engine.memory", "engine"),
+    *("tracing", "results", "host", "simulation", "device"),
+    *("node", "collectives", "parallel", "driver"),
+    *("bound", "workload", "explore", "difference", "plot", "report_html"),
+    *("gpusim", "cli", "integrations"),
+)
+MOST_AT_THE_TOP = 6
+MOST_LINES, MOST_PARAMETERS = 80, 10
+MOST_LINES_IN_ALL = 60_100
+
+
+def wrong_imports(root: Path) -> list[str]:
+    """isa <- gpusim <- programs <- validate, and no package imports the tests."""
+    found = []
+    for path, name, tree in modules(root):
+        allowed = MAY_IMPORT[max((p for p in MAY_IMPORT if within(name, p)), key=len)]
+        for line, target in imported(tree, name, path.name == "__init__.py"):
+            ours = target.split(".")[0] in (*PACKAGES, "tests")
+            if ours and not any(within(target, prefix) for prefix in allowed):
+                found.append(f"{path.relative_to(root)}:{line} imports {target}")
+    return found
+
+
+def imports_from_above(root: Path) -> list[str]:
+    """A room of gpusim imports from the rooms before it."""
+    found = []
+    for path, name, tree in modules(root):
+        if not within(name, "gpusim"):
+            continue
+        if (own := room(name)) == "gpusim" != name:
+            found.append(f"{path.relative_to(root)} lies in no room")
+            continue
+        targets = {each for each in imported(tree, name, path.name == "__init__.py") if within(each[1], "gpusim")}
+        found += [
+            f"{path.relative_to(root)}:{line} imports {target}, which is above {own}"
+            for line, target in sorted(targets)
+            if ROOMS.index(room(target)) > ROOMS.index(own)
+        ]
+    return found
+
+
+def room(name: str) -> str:
+    """The room of a module, or of what a module holds; names of `gpusim` itself are in the room of that name."""
+    return max((each for each in ROOMS if within(name, f"gpusim.{each}")), key=len, default="gpusim")
+
+
+def full_landing(root: Path) -> list[str]:
+    """At the top of gpusim stands only what a user names."""
+    top = sorted(path.name for path in (root / "gpusim").glob("*.py"))
+    return [f"gpusim has {len(top)} modules at its top: {', '.join(top)}"] if len(top) > MOST_AT_THE_TOP else []
+
+
+def circles(root: Path) -> list[str]:
+    """No module imports itself by way of others."""
+    trees = {name: (tree, path.name == "__init__.py") for path, name, tree in modules(root)}
+    to = {
+        name: {known(target, trees) for _, target in imported(tree, name, package)} - {None, name}
+        for name, (tree, package) in trees.items()
+    }
+    found = defaultdict(list)
+    reached = {name: reach(name, to) for name in trees}
+    for name in sorted(trees):
+        if name in reached[name]:
+            found[min(each for each in reached[name] if name in reached[each])].append(name)
+    return [f"a circle of {', '.join(names)}" for names in found.values()]
+
+
+def known(target: str, names: dict[str, tuple[ast.Module, bool]]) -> str | None:
+    """The module that is imported: the target, or the one that holds it."""
+    return next((each for each in (target, target.rpartition(".")[0]) if each in names), None)
+
+
+def reach(start: str, to: dict[str, set[str]]) -> set[str]:
+    seen: set[str] = set()
+    left = [start]
+    while left:
+        left += (new := to[left.pop()] - seen)
+        seen |= new
+    return seen
+
+
+def wrong_sizes(root: Path) -> list[str]:
+    """A file fits in a head: most under 200 lines, and one over 500 says at its top why. So does the whole."""
+    lengths = {path: len(path.read_text("utf-8").splitlines()) for path, _, _ in modules(root)}
+    found = [
+        f"{path.relative_to(root)} has {lengths[path]} lines, and its docstring does not say why (more than 500 lines)"
+        for path, _, tree in modules(root)
+        if lengths[path] > 500 and "500 lines" not in (ast.get_docstring(tree) or "")
+    ]
+    median, lines = statistics.median(lengths.values()), sum(lengths.values())
+    found += [f"the median file has {median} lines"] if median >= 200 else []
+    return found + ([f"{lines:,} lines in all"] if lines > MOST_LINES_IN_ALL else [])
+
+
+def long_functions(root: Path) -> list[str]:
+    """A function has at most 80 lines and 10 parameters, or says right above it why not: `# long: ...`, `# many
+    parameters: ...`."""
+    found = []
+    for path, _, tree in modules(root):
+        lines = path.read_text("utf-8").splitlines()
+        for function in ast.walk(tree):
+            if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            size = (function.end_lineno or 0) - function.lineno + 1
+            given = parameters(function.args)
+            reasons = "\n".join(comments_above(lines, function))
+            where = f"{path.relative_to(root)}:{function.lineno} {function.name} has"
+            if size > MOST_LINES and not re.search(r"^# long: ..", reasons, re.MULTILINE):
+                found.append(f"{where} {size} lines")
+            if given > MOST_PARAMETERS and not re.search(r"^# many parameters: ..", reasons, re.MULTILINE):
+                found.append(f"{where} {given} parameters")
+    return found
+
+
+def parameters(arguments: ast.arguments) -> int:
+    """How many a caller may give: neither self nor cls."""
+    named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    gathered = [each for each in (arguments.vararg, arguments.kwarg) if each]
+    return len(named) + len(gathered) - (named[:1] != [] and named[0].arg in ("self", "cls"))
+
+
+def comments_above(lines: list[str], function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    """Comments right above a function, or above its decorators."""
+    for first in {function.lineno, *(each.lineno for each in function.decorator_list)}:
+        above = first - 2
+        while above >= 0 and lines[above].lstrip().startswith("#"):
+            yield lines[above].strip()
+            above -= 1
+
+
+def classes_of_one_name(root: Path) -> list[str]:
+    """A public class's name says which one is meant."""
+    where: dict[str, list[str]] = defaultdict(list)
+    for _, name, tree in modules(root):
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                where[node.name].append(name)
+    return [f"{name} is a class in {', '.join(homes)}" for name, homes in sorted(where.items()) if len(homes) > 1]
+
+
+RULES: list[Rule] = [
+    wrong_imports,
+    imports_from_above,
+    full_landing,
+    circles,
+    wrong_sizes,
+    long_functions,
+    classes_of_one_name,
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_rule_holds(rule: Rule) -> None:
+    assert rule(ROOT) == []
+
+
+LONG = "def f():\n" + "    x = 1\n" * 80
+MANY = "def f({}): ...\n".format(", ".join("abcdefghijk"))
+PLANTED: list[tuple[Rule, str, str]] = [
+    (wrong_imports, "isa/bad.py", "from gpusim import launch"),
+    (wrong_imports, "gpusim/engine/bad.py", "import programs.registry"),
+    (wrong_imports, "gpusim/bad.py", "importlib.import_module('validate.ncu')"),
+    (wrong_imports, "gpusim/cli/bad.py", "import validate"),
+    (wrong_imports, "programs/bad.py", "from gpusim import simulate"),
+    (wrong_imports, "validate/bad.py", "import tests.conftest"),
+    (imports_from_above, "gpusim/attic/__init__.py", ""),
+    (imports_from_above, "gpusim/engine/sm/bad.py", "from gpusim.engine.memory import system"),
+    (imports_from_above, "gpusim/engine/rows/bad.py", "from gpusim import engine"),
+    (imports_from_above, "gpusim/launch/bad.py", "from gpusim import simulate"),
+    (imports_from_above, "gpusim/launch/bad.py", "from ..results.result import Result"),
+    (imports_from_above, "gpusim/node/bad.py", "def f():\n    import gpusim.parallel"),
+    (imports_from_above, "gpusim/node/bad.py", "if TYPE_CHECKING:\n    from gpusim.cli.run import add"),
+    (imports_from_above, "gpusim/bad.py", "from gpusim import cli"),
+    (full_landing, "gpusim/seventh.py", ""),
+    (circles, "gpusim/simulation.py", "from gpusim.device import Device"),
+    (circles, "isa/one.py", "from isa import one, two"),
+    (circles, "gpusim/units.py", "def f():\n    from . import device"),
+    (wrong_sizes, "isa/bad.py", '"""Long."""\n' + "x = 1\n" * 500),
+    (wrong_sizes, "isa/__init__.py", '"""Not over 500 lines, but all alike."""\n' + "x = 1\n" * 400),
+    (wrong_sizes, "isa/bad.py", '"""More than 500 lines."""\n' + "x = 1\n" * MOST_LINES_IN_ALL),
+    (long_functions, "isa/bad.py", LONG),
+    (long_functions, "isa/bad.py", "# long: the table of it all.\n\n" + LONG),
+    (long_functions, "isa/bad.py", "# long:\n" + LONG),
+    (long_functions, "isa/bad.py", "# many parameters: they are.\n" + LONG),
+    (long_functions, "isa/bad.py", MANY),
+    (long_functions, "isa/bad.py", "# long: it is.\n" + MANY),
+    (long_functions, "isa/bad.py", "class C:\n    def f(self, {}, *j, k): ...".format(", ".join("abcdefghi"))),
+    (classes_of_one_name, "gpusim/bad.py", "class Shared: ..."),
+]
+SOUND = {f"gpusim/{each}.py": "" for each in ("errors", "units", "config", "simulation")} | {
+    "gpusim/device.py": "from gpusim import simulation, units",
+    "isa/__init__.py": "from isa.two import Shared",
+    "isa/one.py": "",
+    "isa/two.py": "from . import one\n\n\nclass Shared: ...\n\n\nclass _Private: ...\n",
+    "gpusim/__init__.py": "from gpusim import simulate\nfrom gpusim.plot import save\n",
+    "gpusim/cli/__init__.py": "import gpusim\nfrom gpusim import __version__\n\n\nclass _Private: ...\n",
+    "gpusim/engine/device.py": "from gpusim.engine.memory import system\nimport gpusim.engine.machine",
+    "isa/long.py": f"# long: one table.\n# It goes on.\n@cached\n{LONG}\n\n@cached\n# many parameters: all.\n{MANY}",
+    "isa/methods.py": "class _C:\n    def f(self, {}): ...\n".format(", ".join("abcdefghij")),
+}
+
+
+@pytest.mark.parametrize(("rule", "name", "text"), PLANTED)
+def test_rule_can_fail(tmp_path: Path, rule: Rule, name: str, text: str) -> None:
+    small = dict.fromkeys(("isa/__init__.py", "isa/one.py"), "")  # of two files one may be half
+    sound = small if rule is wrong_sizes else SOUND
+    assert len(found_when_planted(tmp_path, rule, sound, name, text)) == 1
