@@ -31,10 +31,9 @@ MAY_IMPORT = {
 ROOMS = (
     *("errors", "units", "config", "launch"),
     *("engine.state", "engine.rows", "engine.sm", "engine.memory", "engine"),
-    *("tracing", "results", "host", "simulation", "device"),
-    *("node", "collectives", "parallel", "driver"),
-    *("bound", "workload", "explore", "difference", "plot", "report_html"),
-    *("gpusim", "cli", "integrations"),
+    *("tracing", "results", "host", "report_html", "result", "device"),
+    *("node", "collectives", "parallel", "driver", "bound", "simulation"),
+    *("workload", "explore", "difference", "plot", "gpusim", "cli", "integrations"),
 )
 MOST_AT_THE_TOP = 6
 MOST_LINES, MOST_PARAMETERS = 80, 10
