@@ -62,14 +62,12 @@ def occupancy(
     Raises LaunchError, naming the limit, if not even one block fits.
     """
     sm, warp_size = config.sm, config.gpu.warp_size
-    _check_block(config, threads_per_block, registers_per_thread, max_threads, kernel)
-    _check_shared(config, static_shared_bytes, dynamic_shared_bytes, kernel)
-
+    asked = static_shared_bytes + dynamic_shared_bytes
+    shared_bytes = (static_shared_bytes, dynamic_shared_bytes)
+    _check_block(config, threads_per_block, registers_per_thread, max_threads, shared_bytes, kernel)
     warps = -(-threads_per_block // warp_size)
     registers_per_warp = _round_up(registers_per_thread * warp_size, sm.register_unit)
-    shared = _round_up(
-        static_shared_bytes + dynamic_shared_bytes + sm.shared_reserved_bytes, sm.shared_unit_bytes
-    )
+    shared = _round_up(asked + sm.shared_reserved_bytes, sm.shared_unit_bytes)
     allocated_warps = _round_up(warps, sm.warp_allocation_unit)
     limits = {
         "warps": sm.max_warps // warps,
@@ -86,7 +84,6 @@ def occupancy(
         raise LaunchError(
             _nothing_fits(config, limits, threads_per_block, registers_per_thread), kernel=kernel
         )
-    asked = static_shared_bytes + dynamic_shared_bytes
     carveout = carveout_bytes(config, blocks * shared) if asked else _unused_carveout_bytes(config, blocks)
     return Occupancy(
         blocks_per_sm=blocks,
@@ -198,43 +195,45 @@ def check_cluster(
 
 
 def _check_block(
-    config: GPUConfig, threads: int, registers: int, max_threads: int | None, kernel: str | None
+    config: GPUConfig,
+    threads: int,
+    registers: int,
+    max_threads: int | None,
+    shared_bytes: tuple[int, int],
+    kernel: str | None,
 ) -> None:
-    sm = config.sm
-    if not 1 <= threads <= sm.max_threads_per_block:
-        raise LaunchError(
-            f"{threads:,} threads per block, allowed 1 to {sm.max_threads_per_block:,}", kernel=kernel
-        )
-    if max_threads is not None and threads > max_threads:
-        raise LaunchError(
-            f"{threads:,} threads per block, the kernel was compiled for {max_threads:,} at most",
-            kernel=kernel,
-        )
-    if not 0 <= registers <= sm.max_registers_per_thread:
-        raise LaunchError(
+    """Raise LaunchError for a block that no SM of this GPU takes. shared_bytes: static and dynamic."""
+    sm, (static, dynamic) = config.sm, shared_bytes
+    for wrong, words in (
+        (
+            not 1 <= threads <= sm.max_threads_per_block,
+            f"{threads:,} threads per block, allowed 1 to {sm.max_threads_per_block:,}",
+        ),
+        (
+            max_threads is not None and threads > max_threads,
+            f"{threads:,} threads per block, the kernel was compiled for {max_threads or 0:,} at most",
+        ),
+        (
+            not 0 <= registers <= sm.max_registers_per_thread,
             f"{registers:,} registers per thread, allowed at most {sm.max_registers_per_thread:,}",
-            kernel=kernel,
-        )
-
-
-def _check_shared(config: GPUConfig, static: int, dynamic: int, kernel: str | None) -> None:
-    sm = config.sm
-    if static < 0 or dynamic < 0:
-        raise LaunchError(
-            f"shared memory must not be negative, got {min(static, dynamic):,} bytes", kernel=kernel
-        )
-    if static > sm.static_shared_bytes_max:
-        raise LaunchError(
+        ),
+        (
+            min(static, dynamic) < 0,
+            f"shared memory must not be negative, got {min(static, dynamic):,} bytes",
+        ),
+        (
+            static > sm.static_shared_bytes_max,
             f"{static:,} bytes of static shared memory per block, "
             f"allowed at most {sm.static_shared_bytes_max:,}",
-            kernel=kernel,
-        )
-    if static + dynamic > sm.shared_bytes_per_block_max:
-        raise LaunchError(
-            f"{static + dynamic:,} bytes of shared memory per block "
-            f"({static:,} static + {dynamic:,} dynamic), allowed at most {sm.shared_bytes_per_block_max:,}",
-            kernel=kernel,
-        )
+        ),
+        (
+            static + dynamic > sm.shared_bytes_per_block_max,
+            f"{static + dynamic:,} bytes of shared memory per block ({static:,} static + "
+            f"{dynamic:,} dynamic), allowed at most {sm.shared_bytes_per_block_max:,}",
+        ),
+    ):
+        if wrong:
+            raise LaunchError(words, kernel=kernel)
 
 
 def _nothing_fits(config: GPUConfig, limits: dict[str, int], threads: int, registers: int) -> str:
