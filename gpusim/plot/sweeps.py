@@ -124,8 +124,8 @@ def scaling_curves(
         ax.plot(at, times, color=colour, marker=marker, markersize=6, linewidth=1.8, label=name, zorder=4)
         least = [(row[x], row[bound]) for row in mine if not _missing(row.get(bound))]
         if least:
-            dotted = {"color": colour, "linestyle": ":", "linewidth": 1.8, "zorder": 3}
-            ax.plot(*zip(*least, strict=True), label=f"_bound of {name}", **dotted)
+            (line,) = ax.plot(*zip(*least, strict=True), color=colour, linestyle=":", linewidth=1.8, zorder=3)
+            line.set_label(f"_bound of {name}")
         ideal = [times[0] * at[0] / each for each in at]
         ax.plot(at, ideal, color=GREY, linestyle="--", linewidth=0.8, label=f"_ideal of {name}", zorder=2)
         words.append(f"{name} from {short(times[0])} to {short(times[-1])}, {times[0] / times[-1]:.2f} times faster")
