@@ -46,7 +46,7 @@ def agree(kernel: Kernel, program: Program, seed: int, gpu: str) -> None:
         assert archive.digest(np.asarray(value)) == archive.digest(expected[name]), (name, kernel.to_text())
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(random=st.randoms(use_true_random=False), gpu=st.sampled_from(["tiny", "h200"]))
 def test_cuda_kernels_compute_what_the_reference_does(toolchain, random, gpu):
     kernel = build.kernel(random)
@@ -54,7 +54,7 @@ def test_cuda_kernels_compute_what_the_reference_does(toolchain, random, gpu):
     agree(kernel, program_from_cubin(compile_cuda(text), abi="c"), 1, gpu)
 
 
-@settings(max_examples=6)
+@settings(max_examples=3)
 @given(random=st.randoms(use_true_random=False), gpu=st.sampled_from(["tiny", "h200"]))
 def test_numba_kernels_compute_what_the_reference_does(toolchain, random, gpu):
     kernel = build.kernel(random)
