@@ -32,7 +32,7 @@ class DeviceKernel:
     """A cubin's kernel on the GPU, with device arrays for one launch. Arrays of `large` bytes or more have no contents
     that matter, and are not copied."""
 
-    def __init__(self, cubin: images.Cubin, launch: Launch, large: float = math.inf) -> None:
+    def __init__(self, cubin: images.LoadableKernel, launch: Launch, large: float = math.inf) -> None:
         self.cubin, self.large = cubin, large
         self.function = _load(self.cubin).get_function(self.cubin.symbol)
         self.launch = launch

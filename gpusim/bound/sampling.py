@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpusim.config import GPUConfig, load_config
-from gpusim.engine.device import Device
+from gpusim.engine.device import Engine
 from gpusim.engine.state import layout as L
 from gpusim.host.options import LaunchOptions
 from gpusim.host.runner import Machine, run_launch
@@ -39,7 +39,7 @@ _SMALL: dict[str, Any] = {
 }
 
 
-class ChosenBlocks(Device):
+class ChosenBlocks(Engine):
     """A device of one SM for each chosen block, which runs these alone."""
 
     def __init__(self, config: GPUConfig, grid: Dim3, chosen: Sequence[int]):
@@ -118,7 +118,7 @@ def _run(
     config: GPUConfig,
     program: Program,
     launch: Launch,
-    engine: Device | None,
+    engine: Engine | None,
     options: TraceOptions | None,
     cycles: int,
 ) -> tuple[LaunchRecord, DeviceMemory]:

@@ -41,7 +41,7 @@ K_WIRE, K_STEP, K_FENCE, K_PACKET, K_ACKNOWLEDGED, K_BIN = range(6)
 N_HEAP, N_EVENTS, N_ROWS = range(3)
 
 
-class Machine(ArrayTable):
+class CollectiveMachine(ArrayTable):
     """State of the machine, which `run` changes. An actor is in the heap at most once, so it has room for each."""
 
     FIELDS: ClassVar = {
@@ -69,7 +69,7 @@ class Machine(ArrayTable):
 
 
 @compiled
-def run(m: Machine) -> float:
+def run(m: CollectiveMachine) -> float:
     """Runs all actors as far as they come; returns the microsecond at which the last one has ended."""
     end = 0.0
     while m.count[N_HEAP]:
@@ -90,13 +90,13 @@ def run(m: Machine) -> float:
 
 
 @compiled
-def _call(m: Machine, a: int, time: float) -> None:
+def _call(m: CollectiveMachine, a: int, time: float) -> None:
     """Has an actor looked at again."""
     m.count[N_HEAP] = heap_push(m.heap_time, m.heap_actor, m.count[N_HEAP], time, a)
 
 
 @compiled
-def _begin(m: Machine, a: int, time: float) -> None:
+def _begin(m: CollectiveMachine, a: int, time: float) -> None:
     """Takes the next operation, if its slices have come and there is room where they go; else the actor sleeps."""
     actor = m.actor[a]
     operation = m.operations[actor[A_AT]]
@@ -126,7 +126,7 @@ def _begin(m: Machine, a: int, time: float) -> None:
 
 
 @compiled
-def _work(m: Machine, a: int, time: float) -> None:
+def _work(m: CollectiveMachine, a: int, time: float) -> None:
     """Makes a packet and sends it; a slice that goes nowhere is made at once if the actor has its SM for itself."""
     actor, work, sm_free = m.actor[a], m.work[a], m.sm_free
     operation = m.operations[actor[A_AT]]
@@ -162,7 +162,7 @@ def _work(m: Machine, a: int, time: float) -> None:
 
 
 @compiled
-def _send(m: Machine, c: int, made: float, part: float) -> float:
+def _send(m: CollectiveMachine, c: int, made: float, part: float) -> float:
     """Puts a packet on the links of a connection; returns when its last byte is passed on."""
     connection, bins = m.connection[c], m.bins.shape[1]
     nbytes = part * m.constant[K_WIRE]
@@ -183,7 +183,7 @@ def _send(m: Machine, c: int, made: float, part: float) -> float:
 
 
 @compiled
-def _hand_over(m: Machine, a: int, time: float) -> None:
+def _hand_over(m: CollectiveMachine, a: int, time: float) -> None:
     """Raises the flags of the slice that was sent, gives its sources their credits, and goes on."""
     actor = m.actor[a]
     operation = m.operations[actor[A_AT]]
@@ -216,7 +216,7 @@ def _hand_over(m: Machine, a: int, time: float) -> None:
 
 
 @compiled
-def _behind(m: Machine, first: int, end: int, time: float) -> float:
+def _behind(m: CollectiveMachine, first: int, end: int, time: float) -> float:
     """When what is on some links now has passed."""
     for p in range(first, end):
         time = max(time, m.link[m.path[p], L_FREE])
@@ -224,7 +224,7 @@ def _behind(m: Machine, first: int, end: int, time: float) -> float:
 
 
 @compiled
-def _wake(m: Machine, a: int, time: float) -> None:
+def _wake(m: CollectiveMachine, a: int, time: float) -> None:
     if m.actor[a, A_ASLEEP]:
         m.actor[a, A_ASLEEP] = 0
         _call(m, a, time)

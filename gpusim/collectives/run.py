@@ -150,7 +150,7 @@ def _from(order: tuple[int, ...], root: int, first: bool) -> tuple[int, ...]:
 def _machine(
     plan: programs.CollectivePlan, protocol: str, node: Node, known: Timing, logged: int = 0, bins: int = 0,
     bin_us: float = 1.0,
-) -> M.Machine:  # fmt: skip
+) -> M.CollectiveMachine:  # fmt: skip
     """The machine before it runs. logged: steps that it has room to record; bins: parts of the time, of `bin_us`."""
     constants, store = known.values[protocol], known.values["store"]
     actors, links = len(plan.rank), len(node.links)
@@ -186,7 +186,7 @@ def _machine(
         path += [*there, *back]
     link = np.zeros((links, M.L_MOVED + 1))
     link[:, M.L_RATE] = [each.bandwidth_gb_s * 1e3 * store["efficiency"] for each in node.links]
-    return M.Machine(
+    return M.CollectiveMachine(
         operations=np.concatenate([table.operations for table in plan.tables]),
         actor=actor, work=np.zeros((actors, M.W_THROUGH + int(store["window"]))),
         connection=connection, latency=latency, path=np.array(path, np.int64), link=link,

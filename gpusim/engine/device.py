@@ -7,6 +7,7 @@ window's requests in order of time, and the dispatcher refills SMs. `processes` 
 
 from __future__ import annotations
 
+import inspect
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -17,11 +18,11 @@ from gpusim.config import GPUConfig
 from gpusim.engine.grid import Grid, Host, Process, Progress, Recorder
 from gpusim.engine.machine import Spare
 from gpusim.engine.memory.system import MemorySystem
-from gpusim.engine.processes import Dispatcher, Memory, SMGroup
+from gpusim.engine.processes import Dispatcher, MemoryProcess, SMGroup
 from gpusim.engine.state import layout as L
 
 
-class Device:
+class Engine:
     """The simulated GPU: its processes and its memory system, in an environment of its own or in `env`.
 
     env.now counts SM clock cycles. What L2 holds lasts over launches; `memory_system.flush()` empties it. A launch that
@@ -92,7 +93,7 @@ class Device:
         """Makes the processes, and what they hand each other."""
         env, count = self.env, self.config.sm.count
         self._running: Grid | None = None
-        memory = Memory(env, self.memory_system, self.threads)
+        memory = MemoryProcess(env, self.memory_system, self.threads)
         bounds = [count * k // self.threads for k in range(self.threads + 1)]
         submit = self._submit if self.threads > 1 else None
         groups = [SMGroup(env, k, bounds[k], bounds[k + 1], submit, memory) for k in range(self.threads)]
@@ -137,7 +138,7 @@ class Device:
         """Stops whatever runs, and begins anew with the grids that wait, without the one that is dropped."""
         self._started = False  # until this is done, which another interrupt may prevent
         for process in self._processes:
-            if not process.gi_running:
+            if inspect.getgeneratorstate(process) != inspect.GEN_RUNNING:
                 process.close()
         for store in self._stores:  # events on their way look at them once more, and must find nothing to do
             store.put_queue.clear()

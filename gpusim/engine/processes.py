@@ -1,6 +1,6 @@
 """The processes of a device that a window of a grid goes round: block dispatcher, groups of SMs, memory system.
 
-    stream --grid--> Dispatcher --window--> SMGroup, one for each host thread --window--> Memory
+    stream --grid--> Dispatcher --window--> SMGroup, one for each host thread --window--> MemoryProcess
                          ^--------------------------window---------------------------------'
 
 Each has a store that others put into, and a generator `run` that takes from it. All of a window happens at one time of
@@ -31,7 +31,7 @@ from gpusim.engine.state import layout as L
 _PROGRESS_WINDOWS = 16  # from one call of `progress` to the next
 
 
-class Memory:
+class MemoryProcess:
     """Crossbar, L2 and device memory: answers the requests of a window once all SMs have run through it."""
 
     def __init__(self, env: simpy.Environment, system: MemorySystem, groups: int):
@@ -80,7 +80,7 @@ class SMGroup:
         first: int,
         last: int,
         submit: Callable[..., Future[Any]] | None,
-        memory: Memory,
+        memory: MemoryProcess,
     ):
         self.windows = simpy.Store(env)
         self._share = first, last, number
@@ -110,7 +110,7 @@ class Dispatcher:
         env: simpy.Environment,
         config: GPUConfig,
         groups: Sequence[SMGroup],
-        memory: Memory,
+        memory: MemoryProcess,
         filled: Callable[[L.State], None],
     ):
         self.grids = simpy.Store(env)

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from gpusim.config import GPUConfig
-from gpusim.engine.device import Device
+from gpusim.engine.device import Engine
 from gpusim.engine.dispatcher import G_FIELDS
 from gpusim.engine.grid import CyclesUsedUp, Grid, MachineStopped, NothingMoves
 from gpusim.engine.machine import build_state, constant_banks
@@ -45,11 +45,11 @@ class Machine:
     """A GPU with its memory, and what launches on it share. engine: as it is, None for a new one with cold caches and
     so many host threads."""
 
-    def __init__(self, config: GPUConfig, memory: DeviceMemory, threads: int = 1, engine: Device | None = None):
+    def __init__(self, config: GPUConfig, memory: DeviceMemory, threads: int = 1, engine: Engine | None = None):
         self.config, self.memory = config, memory
         self.modules = Modules(memory)
         self.calls = SystemCalls(memory)
-        self.engine = engine or Device(config, threads)
+        self.engine = engine or Engine(config, threads)
 
     def __enter__(self) -> Machine:
         return self

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from gpusim.explore.search import Candidate, Found
-    from gpusim.explore.sensitivity import Effect, Sensitivity
+    from gpusim.explore.sensitivity import KeyEffect, Sensitivity
 
 _NAMED = 12
 
@@ -119,7 +119,7 @@ def tornado(found: Sensitivity, ax: Axes | None = None, *, most: int = 15) -> Ax
     """
     if found.screenings:
         raise ValueError("a tornado is drawn of one_at_a_time; plot.morris draws a screening")
-    rows: list[tuple[Effect, float, float]] = [(effect, *_ends(effect, found.time_us)) for effect in found.effects]
+    rows: list[tuple[KeyEffect, float, float]] = [(effect, *_ends(effect, found.time_us)) for effect in found.effects]
     rows = [row for row in rows if max(abs(row[1] - found.time_us), abs(row[2] - found.time_us)) > 1e-3 * found.time_us]
     rows.sort(key=lambda row: -abs(row[1] - row[2]))
     if not rows:
@@ -149,13 +149,13 @@ def tornado(found: Sensitivity, ax: Axes | None = None, *, most: int = 15) -> Ax
     )  # fmt: skip
 
 
-def _ends(effect: Effect, time_us: float) -> tuple[float, float]:
+def _ends(effect: KeyEffect, time_us: float) -> tuple[float, float]:
     """Time at the better and at the worse value; that of the machine itself where a side was not tried."""
     low, high = (time_us if each is None else each for each in (effect.low_us, effect.high_us))
     return (high, low) if effect.better == "larger" else (low, high)
 
 
-def _label(ax: Axes, place: int, effect: Effect, better: float, worse: float) -> None:
+def _label(ax: Axes, place: int, effect: KeyEffect, better: float, worse: float) -> None:
     """The values tried, at the ends of a bar."""
     values = (effect.high, effect.low) if effect.better == "larger" else (effect.low, effect.high)
     ends = sorted(((better, values[0]), (worse, values[1])), key=lambda end: end[0])

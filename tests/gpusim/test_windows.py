@@ -14,7 +14,7 @@ from numba import cuda
 import gpusim
 from gpusim.config import load_config
 from gpusim.engine import processes
-from gpusim.engine.device import Device
+from gpusim.engine.device import Engine
 from gpusim.engine.dispatcher import G_FIELDS, fill, start_block, start_warp
 from gpusim.engine.grid import NothingMoves
 from gpusim.engine.state import layout as L
@@ -56,7 +56,7 @@ def assert_works_as_new(device, x, threads):
     """The next launches are right, and take the time that they take on a new device whose clock stands as this one's:
     caches are cold, queues idle."""
     other, same, _ = long_launch(threads)
-    other._engine = Device(other.config, threads, simpy.Environment(device.now_cycles))
+    other._engine = Engine(other.config, threads, simpy.Environment(device.now_cycles))
     for _ in range(2):
         result, expected = (
             each.launch(add_one, 32, 128, (array,)) for each, array in ((device, x), (other, same))
@@ -155,7 +155,7 @@ class Taken(Exception):
     """A launch's state, on its way to a device."""
 
 
-class Taking(Device):
+class Taking(Engine):
     """Keeps what is submitted."""
 
     def submit(self, state, blocks, *_args, **_options):
@@ -179,7 +179,7 @@ def states():
 
 
 def test_grids_behind_one_that_failed_still_run(states):
-    device = Device(load_config("tiny"))
+    device = Engine(load_config("tiny"))
 
     def fail(*_):
         raise Awkward(1, 2)
@@ -193,7 +193,7 @@ def test_grids_behind_one_that_failed_still_run(states):
 
 @pytest.mark.parametrize("start", [0, 123_457])
 def test_what_stops_for_good_says_at_which_cycle_of_the_launch(states, start):
-    class Still(Device):
+    class Still(Engine):
         def filled(self, state):
             state.ready[:] = state.part[:, [L.Q_NEXT]] = L.NEVER
 

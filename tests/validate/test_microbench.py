@@ -203,7 +203,7 @@ def test_slopes_knees_and_depths():
     assert calibrate._slope(cases, "line")(source).value == pytest.approx(2)
     assert calibrate._slope(cases, "line", intercept=True)(source).value == pytest.approx(3)
     assert calibrate._slope(cases, "step")(source).spread > 1
-    assert calibrate._knee(cases, "step")(source) == calibrate.DerivedValue(6, 2)  # between 4 and 8
+    assert calibrate._knee(cases, "step")(source) == calibrate.BenchValue(6, 2)  # between 4 and 8
 
 
 def test_commands(capsys):

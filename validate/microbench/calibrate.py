@@ -24,7 +24,7 @@ _LOOP = 0.12
 
 
 @dataclass(frozen=True)
-class DerivedValue:
+class BenchValue:
     """A value as the microbenchmarks have it, and how far the truth may be from it."""
 
     value: float
@@ -40,7 +40,7 @@ class Value:
 
     key: str
     bench: str
-    derive: Callable[[Source], DerivedValue]
+    derive: Callable[[Source], BenchValue]
     unsure: float = 0.0
     unsure_cycles: float = 0.5
 
@@ -57,68 +57,68 @@ class Source:
         return results.number(self._document, self._bench, case, name)
 
 
-def _plain(case: str, name: str) -> Callable[[Source], DerivedValue]:
-    def derive(source: Source) -> DerivedValue:
+def _plain(case: str, name: str) -> Callable[[Source], BenchValue]:
+    def derive(source: Source) -> BenchValue:
         number = source(case, name)
-        return DerivedValue(number.median, number.spread)
+        return BenchValue(number.median, number.spread)
 
     return derive
 
 
-def _initiation(case: str) -> Callable[[Source], DerivedValue]:
+def _initiation(case: str) -> Callable[[Source], BenchValue]:
     """Cycles between two instructions of a sub-partition, from the SM's rate."""
 
-    def derive(source: Source) -> DerivedValue:
+    def derive(source: Source) -> BenchValue:
         number = source(case, "per_cycle")
-        return DerivedValue(4 / number.median, 4 * number.spread / number.median**2)
+        return BenchValue(4 / number.median, 4 * number.spread / number.median**2)
 
     return derive
 
 
-def _slope(cases: dict[int, str], name: str, intercept: bool = False) -> Callable[[Source], DerivedValue]:
+def _slope(cases: dict[int, str], name: str, intercept: bool = False) -> Callable[[Source], BenchValue]:
     """How much a number grows with what the cases vary, or where its line begins."""
 
-    def derive(source: Source) -> DerivedValue:
+    def derive(source: Source) -> BenchValue:
         found = {x: source(case, name) for x, case in cases.items()}
         x, y = np.array(list(found)), np.array([number.median for number in found.values()])
         line = np.polyfit(x, y, 1)
         residue = float(np.abs(np.polyval(line, x) - y).max() / np.ptp(x))
         spread = max(number.spread for number in found.values()) / float(np.ptp(x))
-        return DerivedValue(float(line[1 if intercept else 0]), spread + residue)
+        return BenchValue(float(line[1 if intercept else 0]), spread + residue)
 
     return derive
 
 
-def _knee(cases: dict[int, str], name: str) -> Callable[[Source], DerivedValue]:
+def _knee(cases: dict[int, str], name: str) -> Callable[[Source], BenchValue]:
     """Between the largest size at which the number is not a quarter above that of the smallest, and the next."""
 
-    def derive(source: Source) -> DerivedValue:
+    def derive(source: Source) -> BenchValue:
         found = {size: source(case, name).median for size, case in cases.items()}
         least = found[min(found)]
         fits = max(size for size, value in found.items() if value <= 1.25 * least)
         next_size = min((size for size in found if size > fits), default=fits)
-        return DerivedValue((fits + next_size) / 2, (next_size - fits) / 2)
+        return BenchValue((fits + next_size) / 2, (next_size - fits) / 2)
 
     return derive
 
 
-def _range(cases: Sequence[str], name: str) -> Callable[[Source], DerivedValue]:
+def _range(cases: Sequence[str], name: str) -> Callable[[Source], BenchValue]:
     """The mean over cases that differ in what does not matter, such as the SM; their range is the spread."""
 
-    def derive(source: Source) -> DerivedValue:
+    def derive(source: Source) -> BenchValue:
         values = [source(case, name).median for case in cases]
-        return DerivedValue(float(np.mean(values)), float(max(values) - min(values)) / 2)
+        return BenchValue(float(np.mean(values)), float(max(values) - min(values)) / 2)
 
     return derive
 
 
-def _depth(case: str, issued: int, turns: int) -> Callable[[Source], DerivedValue]:
+def _depth(case: str, issued: int, turns: int) -> Callable[[Source], BenchValue]:
     """Entries of a sub-partition's queue when all four fill theirs: what a warp has issued less what has left by then,
     the four in turn at a cycle for each turn. The first four instructions, which the number leaves out, take 16."""
 
-    def derive(source: Source) -> DerivedValue:
+    def derive(source: Source) -> BenchValue:
         number = source(case, f"issue of {issued}")
-        return DerivedValue(issued - (number.median + 16) / (4 * turns), number.spread / (4 * turns))
+        return BenchValue(issued - (number.median + 16) / (4 * turns), number.spread / (4 * turns))
 
     return derive
 

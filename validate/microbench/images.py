@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from programs.images import Cubin, NoImage, read_cubin
+from programs.images import LoadableKernel, NoImage, read_cubin
 from validate.microbench.bench import Bench
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def index() -> dict[str, Any]:
     return json.loads(INDEX.read_text()) if INDEX.exists() else {"arch": "", "tools": {}, "images": {}}
 
 
-def cubin_of(bench: Bench) -> Cubin:
+def cubin_of(bench: Bench) -> LoadableKernel:
     """The cubin that a benchmark launches, read without decoding. Raises NoImage."""
     return read_cubin(FOLDER / _file_of(bench))
 

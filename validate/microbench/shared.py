@@ -19,7 +19,7 @@ _WORDS = 4352
 
 
 @dataclass(frozen=True)
-class Access:
+class SharedAccess:
     """One kind of access: `#` is its result, s the lane's address, w zero. strides: words between lanes. dependent: its
     result can be the next one's address, as every word holds its own."""
 
@@ -33,23 +33,23 @@ class Access:
 
 _DEGREES = (1, 2, 4, 8, 16, 32)
 ACCESSES = (
-    Access("load", "ld.volatile.shared.u32 #, [s];", "LDS", (0, *_DEGREES, 33)),
-    Access("load_64", "ld.volatile.shared.v2.u32 {#, x}, [s];", "LDS.64", (2, 4, 8, 16, 32)),
-    Access("load_128", "ld.volatile.shared.v4.u32 {#, x, y, z}, [s];", "LDS.128", (0, 4, 8, 16, 32)),
-    Access("store", "st.volatile.shared.u32 [s], w;", "STS", _DEGREES, dependent=False),
-    Access("store_128", "st.volatile.shared.v4.u32 [s], {w, w, w, w};", "STS.128", (4, 8, 32), dependent=False),
-    Access("add", "atom.shared.add.u32 #, [s], w;", "ATOMS.ADD", (0, 1, 2, 8, 32)),
-    Access("cas", "atom.shared.cas.b32 #, [s], w, w;", "ATOMS.CAS", (0, 1, 32)),
+    SharedAccess("load", "ld.volatile.shared.u32 #, [s];", "LDS", (0, *_DEGREES, 33)),
+    SharedAccess("load_64", "ld.volatile.shared.v2.u32 {#, x}, [s];", "LDS.64", (2, 4, 8, 16, 32)),
+    SharedAccess("load_128", "ld.volatile.shared.v4.u32 {#, x, y, z}, [s];", "LDS.128", (0, 4, 8, 16, 32)),
+    SharedAccess("store", "st.volatile.shared.u32 [s], w;", "STS", _DEGREES, dependent=False),
+    SharedAccess("store_128", "st.volatile.shared.v4.u32 [s], {w, w, w, w};", "STS.128", (4, 8, 32), dependent=False),
+    SharedAccess("add", "atom.shared.add.u32 #, [s], w;", "ATOMS.ADD", (0, 1, 2, 8, 32)),
+    SharedAccess("cas", "atom.shared.cas.b32 #, [s], w, w;", "ATOMS.CAS", (0, 1, 32)),
 )
 
 
-def _chain(access: Access, count: int) -> Callable[..., Any]:
+def _chain(access: SharedAccess, count: int) -> Callable[..., Any]:
     step = access.line.replace("#", "s") + " "
     text = "{ .reg .u32 s, w, x, y, z; mov.b32 s, $1; mov.b32 w, $2; "
     return inline(f"{text} {step * count} mov.b32 $0, s; }}", types.uint32, (types.uint32, types.uint32))
 
 
-def _many(access: Access) -> Callable[..., Any]:
+def _many(access: SharedAccess) -> Callable[..., Any]:
     parts = ["{ .reg .u32 s, v, w, x, y, z; mov.b32 s, $1; mov.b32 w, $2; mov.b32 v, $2;"]
     for k in range(_MANY):
         parts.append(f".reg .u32 r{k}; {access.line.replace('#', f'r{k}')}")
@@ -60,7 +60,7 @@ def _many(access: Access) -> Callable[..., Any]:
     return inline(" ".join([*parts, "mov.b32 $0, v; }"]), types.uint32, (types.uint32, types.uint32))
 
 
-def _kernel(access: Access) -> Callable[..., None]:
+def _kernel(access: SharedAccess) -> Callable[..., None]:
     few, more, many = _chain(access, _FEW), _chain(access, _MORE), _many(access)
 
     def kernel(stride: Any, zero: Any, rounds: Any, out: Any) -> None:
@@ -107,7 +107,7 @@ def _kernel(access: Access) -> Callable[..., None]:
     return kernel
 
 
-def _case(access: Access, stride: int, warps: int) -> Case:
+def _case(access: SharedAccess, stride: int, warps: int) -> Case:
     def reduce(rows: np.ndarray) -> dict[str, float]:
         """Cycles of one access of one warp in a chain, and of the SM for each access of any warp."""
         found = {"an access": span(rows[:, 3], rows[:, 4]) / (_MANY * _ROUNDS * warps)}

@@ -22,7 +22,7 @@ from gpusim.engine.state.jit import compiled
 _PARTITION_SHIFT, _PORT_SHIFT, _MASK = 16, 32, 0xFFFF
 
 
-class Target(NamedTuple):
+class SlicePair(NamedTuple):
     """Where a request looks for its line: it enters through the near slice, of the partition that its SM asks, and goes
     on to the home slice, of the same index, if the line lives in the other partition. Both use the same set and tag."""
 
@@ -55,11 +55,11 @@ def port_of(m, sm):
 
 @compiled
 def target_of(m, sm, line):
-    """The Target of a request of an SM."""
+    """The SlicePair of a request of an SM."""
     home, index, quotient = locate(m, line)
     near = partition_of(m, sm)
     set_number, tag = set_and_tag(m, home, quotient)
-    return Target(
+    return SlicePair(
         near, home, near * m[ms.P_INDICES] + index, home * m[ms.P_INDICES] + index, set_number, tag, quotient
     )
 

@@ -1,7 +1,7 @@
 """The way of one request through crossbar, L2 and memory: reads, stores and atomics.
 
 Every function takes the request at `now` (ticks, when it leaves its SM) and returns the time at which its last
-sector, or its acknowledgement, is back at the SM. Which slices it passes says its `place.Target`.
+sector, or its acknowledgement, is back at the SM. Which slices it passes says its `place.SlicePair`.
 """
 
 from gpusim.engine.memory.crossbar import book_atomic, book_fabric, book_reply, book_request, book_slice
