@@ -38,40 +38,8 @@ class ProfiledProgram:
     seconds: float
 
 
-def command(
-    program: Sequence[str],
-    metrics: Sequence[str] = (),
-    *,
-    sections: Sequence[str] = (),
-    report: str | Path | None = None,
-    options: Sequence[str] = (),
-    ncu: str = "ncu",
-) -> list[str]:
-    """The command line that profiles every launch of `program`, into a report file or as a table in CSV."""
-    if not metrics and not sections:
-        raise ValueError("profile at least one metric or section")
-    line = [ncu, "--clock-control", "none"]
-    line += ["--export", str(report), "--force-overwrite"] if report else _TABLE
-    for section in sections:
-        line += ["--section", section]
-    if metrics:
-        line += ["--metrics", ",".join(metrics)]
-    return [*line, *options, *program]
-
-
-def profile(
-    program: Sequence[str],
-    metrics: Sequence[str] = (),
-    *,
-    timeout_s: float,
-    sections: Sequence[str] = (),
-    report: str | Path | None = None,
-    options: Sequence[str] = (),
-    ncu: str = "ncu",
-) -> ProfiledProgram:
+def profile(program: Sequence[str], metrics: Sequence[str], *, timeout_s: float, ncu: str = "ncu") -> ProfiledProgram:
     """Run `program` under ncu and read the table of all its launches.
-
-    With `report` (a path ending in `.ncu-rep`) the full report also stays on disk, for `source_page`.
 
     Raises:
         NcuError: ncu is missing, ran longer than `timeout_s`, or profiled no launch.
@@ -79,24 +47,14 @@ def profile(
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "ncu.log"
-        extra = [*options, "--log-file", str(log)]
-        line = command(program, metrics, sections=sections, report=report, options=extra, ncu=ncu)
-        printed = _run(line, timeout_s)
+        options = ["--clock-control", "none", *_TABLE, "--metrics", ",".join(metrics), "--log-file", str(log)]
+        printed = _run([ncu, *options, *program], timeout_s)
         text = log.read_text(errors="replace") if log.exists() else ""
-    if report and Path(report).exists():
-        left = max(5.0, timeout_s - (time.monotonic() - started))
-        text += "\n" + _run([ncu, "--import", str(report), *_TABLE], left)
     launches = parse_profile(text) or parse_profile(printed)
     output = "\n".join(part for part in (printed, _messages(text)) if part)
     if not launches:
         raise NcuError(f"ncu profiled no launch of {' '.join(program)}", output)
     return ProfiledProgram(launches, output, time.monotonic() - started)
-
-
-def source_page(report: str | Path, *, timeout_s: float = 60.0, ncu: str = "ncu") -> str:
-    """CSV text of a report's source page: one row per machine instruction of every launch, counted."""
-    options = ["--csv", "--page", "source", "--print-source", "sass", "--print-units", "base"]
-    return _run([ncu, "--import", str(report), *options], timeout_s)
 
 
 def complaints(output: str, metrics: Sequence[str]) -> list[str]:
