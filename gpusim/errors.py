@@ -10,6 +10,7 @@ to its run. An instruction that the simulator does not know is `isa.errors.Unkno
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from isa.errors import IsaError
 from isa.errors import UnknownInstruction as UnsupportedInstruction
@@ -43,7 +44,7 @@ Coordinates = tuple[int, int, int]
 class SimulationError(IsaError):
     """Base class of everything that gpusim raises on purpose. `str(error)` is the whole message."""
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         # The default would call the class with the formatted message alone, which fails when a worker process
         # sends an error back to its parent.
         return _restore, (type(self), self.args, self.__dict__)
@@ -196,7 +197,7 @@ class MemoryAccessError(KernelError):
         access: str = "access",
         space: str = "global",
         allocation: str | None = None,
-        **place,
+        **place: Any,
     ):
         self.problem, self.address, self.size, self.access = problem, address, size, access
         self.space, self.allocation = space, allocation
@@ -212,7 +213,7 @@ class AssertionFailed(KernelError):
     """An assertion in a kernel that does not hold. `message` is the asserted expression or text, `asserted_at` the
     place 'file:line' that the kernel gives, `function` the function there."""
 
-    def __init__(self, message: str, *, asserted_at: str, function: str, **place):
+    def __init__(self, message: str, *, asserted_at: str, function: str, **place: Any):
         self.message, self.asserted_at, self.function = message, asserted_at, function
         super().__init__(f"assertion `{message}` failed in {function}, {asserted_at}", **place)
 
@@ -220,7 +221,7 @@ class AssertionFailed(KernelError):
 class KernelRaised(KernelError):
     """A Python exception that a kernel compiled with `debug=True` raised. `exception` is its text."""
 
-    def __init__(self, exception: str, **place):
+    def __init__(self, exception: str, **place: Any):
         self.exception = exception
         super().__init__(f"the kernel raised {exception}", **place)
 
@@ -228,7 +229,7 @@ class KernelRaised(KernelError):
 class BarrierError(KernelError):
     """A barrier that some threads of a block never reach. `arrived` and `expected` count threads."""
 
-    def __init__(self, *, barrier: int, arrived: int, expected: int, **place):
+    def __init__(self, *, barrier: int, arrived: int, expected: int, **place: Any):
         self.barrier, self.arrived, self.expected = barrier, arrived, expected
         super().__init__(
             f"barrier {barrier} is never completed: {arrived:,} of {expected:,} threads arrived "
@@ -245,7 +246,7 @@ class UninitializedReadError(KernelError):
     """
 
     def __init__(
-        self, *, address: int, size: int, access: str, space: str, allocation: str | None = None, **place
+        self, *, address: int, size: int, access: str, space: str, allocation: str | None = None, **place: Any
     ):
         self.address, self.size, self.access, self.space, self.allocation = address, size, access, space, allocation
         reason = f"uninitialized read: {space} {access} of {_byte_count(size)} at address {address:#x}"
@@ -273,7 +274,7 @@ class DataRaceError(KernelError):
         other_file: str | None = None,
         other_line: int | None = None,
         other_instruction: str | None = None,
-        **place,
+        **place: Any,
     ):
         self.address, self.size, self.access, self.other_access = address, size, access, other_access
         self.other_thread, self.other_file, self.other_line = other_thread, other_file, other_line
@@ -297,7 +298,7 @@ class SynchronizationError(KernelError):
     """
 
     def __init__(
-        self, problem: str, explanation: str, *, barrier: int | None = None, mask: int | None = None, **place
+        self, problem: str, explanation: str, *, barrier: int | None = None, mask: int | None = None, **place: Any
     ):
         self.problem, self.barrier, self.mask = problem, barrier, mask
         super().__init__(f"{problem}: {explanation}", **place)
@@ -307,7 +308,7 @@ class DeadlockError(KernelError):
     """No warp can ever run again. `cycle` is when that was found; `waiting` says what each stuck warp waits
     for."""
 
-    def __init__(self, *, cycle: int, waiting: Sequence[str] = (), **place):
+    def __init__(self, *, cycle: int, waiting: Sequence[str] = (), **place: Any):
         self.cycle, self.waiting = cycle, tuple(waiting)
         shown = "; ".join(self.waiting[:4])
         more = f"; and {len(self.waiting) - 4:,} more" if len(self.waiting) > 4 else ""
@@ -318,7 +319,7 @@ class CyclesExceeded(KernelError):
     """The run passed `max_cycles`. `finished_blocks` of `total_blocks` had ended by then."""
 
     def __init__(
-        self, max_cycles: int, *, finished_blocks: int | None = None, total_blocks: int | None = None, **place
+        self, max_cycles: int, *, finished_blocks: int | None = None, total_blocks: int | None = None, **place: Any
     ):
         self.max_cycles, self.finished_blocks, self.total_blocks = max_cycles, finished_blocks, total_blocks
         reason = f"not finished after max_cycles = {max_cycles:,} cycles"
