@@ -9,7 +9,7 @@ to its run. An instruction that the simulator does not know is `isa.errors.Unkno
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from isa.errors import IsaError
@@ -21,7 +21,7 @@ Coordinates = tuple[int, int, int]
 class SimulationError(IsaError):
     """Base class of everything that gpusim raises on purpose. `str(error)` is the whole message."""
 
-    def __reduce__(self) -> tuple[Callable[..., SimulationError], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         # The default would call the class with the formatted message alone, which fails when a worker process
         # sends an error back to its parent.
         return _restore, (type(self), self.args, self.__dict__)
