@@ -7,7 +7,7 @@ away.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -245,7 +245,7 @@ def to_barrier(
 
 
 @compiled
-def fetch(row: np.ndarray, times: np.ndarray, warps: Warps, w: int, previous: int) -> int:
+def fetch(row: np.ndarray, times: np.ndarray, warps: Warps, w: int, previous: int) -> Any:
     """When an instruction and its constant are there, asked for at cycle `previous` if they were not before."""
     state, fetched, known = warps.state[w], warps.fetched[w], warps.known[w]
     ready = np.int64(0)
@@ -269,7 +269,7 @@ def fetch(row: np.ndarray, times: np.ndarray, warps: Warps, w: int, previous: in
 
 
 @compiled
-def waited_for(row: np.ndarray, warps: Warps, w: int) -> int:
+def waited_for(row: np.ndarray, warps: Warps, w: int) -> Any:
     """When the scoreboards and groups of copies that an instruction waits for are done."""
     release, groups, count = warps.release[w], warps.groups[w], warps.state[w, W_COUNT]
     t = np.int64(0)
@@ -287,7 +287,7 @@ def waited_for(row: np.ndarray, warps: Warps, w: int) -> int:
 
 
 @compiled
-def result_time(row: np.ndarray, times: np.ndarray, warps: Warps, w: int, t: int, far: int, turns: int) -> int:
+def result_time(row: np.ndarray, times: np.ndarray, warps: Warps, w: int, t: int, far: int, turns: int) -> Any:
     """When the result of an instruction issued at `t` is there, 0 if nobody waits for it."""
     kind, found = row[KIND], warps.found
     there = np.int64(0)
