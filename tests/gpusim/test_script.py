@@ -100,7 +100,6 @@ def test_json_and_overrides(tmp_path):
     [
         ("raise ValueError('of the script')", 1, "ValueError: of the script"),
         ("sys.exit('bye')", 1, "bye"),
-        ("sys.exit()", 0, ""),
     ],
 )
 def test_the_exit_status_is_the_scripts(tmp_path, code, status, text):
@@ -109,6 +108,12 @@ def test_the_exit_status_is_the_scripts(tmp_path, code, status, text):
     assert (done.returncode, done.stdout) == (status, "")
     assert text in done.stderr
     assert "gpusim/cli" not in done.stderr
+
+
+def test_an_exit_without_a_status_is_none():
+    from gpusim.cli.script import _status
+
+    assert (_status(None), _status(256 + 3)) == (0, 3)
 
 
 def test_mistakes_on_the_command_line(tmp_path):
