@@ -287,7 +287,7 @@ class DeadlockError(KernelError):
 class PoolExhausted(KernelError):
     """The simulator has a fixed number (`size`) of something (`pool`), and the kernel needed more at one time."""
 
-    def __init__(self, *, pool: str, size: int, **place):
+    def __init__(self, *, pool: str, size: int, **place: Any):
         self.pool, self.size = pool, size
         super().__init__(f"more {pool} than the simulator has room for ({size:,})", **place)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from gpusim.cli.progress import show_points
 from gpusim.config import load_config
 from gpusim.explore.journal import JournalError
+from gpusim.host.options import host_threads
 from validate import pool, score
 from validate.journal import line_of, open_journal
 from validate.points import ProgramPoint
@@ -53,7 +54,7 @@ def compare(
         head()
         progress = stack.enter_context(show_points(None))
         tasks = [pool.Task(each, gpu, baseline_of, tuple(overrides)) for each in points if each not in found]
-        done = pool.run(tasks, jobs or pool.cores(), threads)
+        done = pool.run(tasks, jobs or host_threads(None), threads)
         while True:
             while said < len(points) and points[said] in found:
                 say(found[points[said]])

@@ -23,7 +23,6 @@ examples:
   gpusim sweep study.toml --out study.parquet --resume          goes on after an interrupt or a crash
   gpusim sweep study.toml --bound-only                          the analytical bound alone, milliseconds each
   gpusim sweep study.toml --screen 1.2                          simulate what the bound puts within 20 % of the best
-  gpusim sweep study.toml --dask tcp://scheduler:8786           on a Dask cluster
 
 """
 
@@ -35,7 +34,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     add_space_options(parser)
     add_design_options(parser)
     add_workers_options(parser)
-    parser.add_argument("--dask", metavar="ADDRESS", help="run on a Dask cluster instead, such as tcp://host:8786")
     parser.add_argument("--out", metavar="FILE", help="write the table as .parquet or .csv")
     parser.add_argument(
         "--journal",
@@ -136,7 +134,6 @@ def _collect(
             bound="only" if options.bound_only else True,
             verify=options.verify,
             workers=options.workers,
-            dask=options.dask,
             journal=journal,
             resume=options.resume,
             timeout_s=options.timeout,

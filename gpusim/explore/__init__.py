@@ -2,7 +2,7 @@
 
 Reading order: `point` (what one run is), `axis` and `space` (which points there are, by design), `sweep_file` (the
 same as a file), `evaluate` (a point to a row), `rows` (points to rows, each once) with `workers` and `worker`
-(processes of this machine), `cluster` (Dask), `journal` (what is kept) and `interrupt` (Ctrl-C), `pool` (a sweep) and
+(processes of this machine), `journal` (what is kept) and `interrupt` (Ctrl-C), `pool` (a sweep) and
 `table` (what comes out). Then `search` with `goals`, `sensitivity` with `keys`, and `cost` with `technology` and `dies`
 (what a machine costs).
 """

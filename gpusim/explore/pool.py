@@ -31,7 +31,6 @@ def collect(
     metrics: Sequence[str] = (),
     bound: bool | Literal["only"] = True,
     workers: int | None = None,
-    dask: str | None = None,
     journal: str | Path | None = None,
     resume: bool = False,
     timeout_s: float | None = None,
@@ -45,7 +44,7 @@ def collect(
     Args:
         points: as `Space` makes them; one that comes twice runs once.
         metrics, bound, verify: as for `evaluate`, whose columns the rows have.
-        workers, dask, timeout_s, progress, announce: as for `Rows`; workers: None takes one per core.
+        workers, timeout_s, progress, announce: as for `Rows`; workers: None takes one per core.
         journal: file to which every row is appended as it is finished. resume: it may exist; what it has is not run
             again. Both as in docs/sweeps.md.
         screen: bound all points, and simulate those whose bound is within this factor of the best one of the same
@@ -54,11 +53,11 @@ def collect(
     Raises:
         ConfigError: a name that does not exist, before anything runs.
         JournalError: the journal cannot be gone on with, or written.
-        WorkerFailed, ClusterFailed: there is nobody to run points.
+        WorkerFailed: there is nobody to run points.
         KeyboardInterrupt: after Ctrl-C; what was finished is in the journal.
     """
     unique = list({point.key: point for point in points}.values())
-    with Rows(workers, journal, progress, timeout_s, announce, dask, resume) as rows:
+    with Rows(workers, journal, progress, timeout_s, announce, resume) as rows:
         check_points(unique, metrics)
         rows.ask_for(metrics, unique, bound, verify, screen)
         return rows(unique)

@@ -1,4 +1,4 @@
-"""Rows of points, each evaluated once, ever: in worker processes, here, or on a Dask cluster.
+"""Rows of points, each evaluated once, ever: in worker processes, or here.
 
 What has been evaluated is kept in memory, and in a journal where there is one: a sweep, a search or a screening that is
 started again with its journal goes the same way without running anything twice.
@@ -40,7 +40,7 @@ class Rows:
     workers: processes; None takes one per core, 0 runs here. journal: file that keeps rows; resume: it may exist, and
     is gone on with. progress: called with (rows finished, of which failed, rows wanted) of each call, at its start and
     after every row. timeout_s: seconds that one run may take. announce: called once if the simulator's core has to be
-    compiled first. dask: address of a Dask scheduler, instead of processes on this machine.
+    compiled first.
     evaluated, known: points that were run, and that were in the journal already.
     """
 
@@ -51,11 +51,10 @@ class Rows:
         progress: Progress | None = None,
         timeout_s: float | None = None,
         announce: Callable[[], None] | None = None,
-        dask: str | None = None,
         resume: bool = True,
     ) -> None:
         self.workers, self.journal, self.progress, self.timeout_s = workers, journal, progress, timeout_s
-        self._announce, self._dask, self._resume = announce, dask, resume
+        self._announce, self._resume = announce, resume
         self.evaluated = self.known = 0
         self._asked: dict[str, Any] = {"metrics": [], "bound": False, "verify": False}
         self._screen: float | None = None
@@ -88,9 +87,8 @@ class Rows:
         self._asked, self._screen, self._about = asked, screen, tuple({point.key: point for point in about}.values())
 
     def __call__(self, points: Sequence[Point]) -> list[RowOf]:
-        """Raises JournalError where the journal is not one of the same question, or cannot be written, WorkerFailed or
-        ClusterFailed where there is nobody to run points, and KeyboardInterrupt after Ctrl-C, with what was finished
-        in the journal."""
+        """Raises JournalError where the journal is not one of the same question, or cannot be written, WorkerFailed
+        where there is nobody to run points, KeyboardInterrupt after Ctrl-C, with what was finished in the journal."""
         with interruptible():
             self._open()
             unique = {point.key: point for point in points}
@@ -139,10 +137,6 @@ class Rows:
     def _run(self, points: Sequence[Point], asked: Mapping[str, Any]) -> Iterator[RowOf]:
         if not points:
             return iter(())
-        if self._runner is None and self._dask is not None:
-            from gpusim.explore.cluster import Cluster
-
-            self._runner = Cluster(self._dask)
         self._runner = self._runner or (_Here() if self.workers == 0 else _Processes(self.workers, self._announce))
         return self._runner.rows(points, {**asked, "timeout_s": self.timeout_s})
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from gpusim.cli import main
 from gpusim.explore import Point, Space, interrupt, rows, run, worker
 from gpusim.explore import workers as workers_module
 from gpusim.explore.lock import lock
@@ -73,33 +72,6 @@ def test_two_workers_give_the_same_table(table, tmp_path):
     asked = {"workers": 2, "metrics": METRICS, "journal": journal, "resume": True}
     pandas.testing.assert_frame_equal(run(POINTS, **asked, progress=lambda *now: seen.append(now)), result)
     assert seen[-1] == (len(POINTS), FAILED, len(POINTS)) and len(seen) == len(POINTS) + 2
-
-
-def test_a_dask_cluster_gives_the_same_table(table):
-    distributed = pytest.importorskip("distributed")
-    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "host": "localhost"}
-    with distributed.LocalCluster(**options, dashboard_address=None) as cluster:
-        same(run(POINTS, dask=cluster.scheduler_address, metrics=METRICS), table)
-
-        def press(done, failed, wanted):
-            if done == 1:
-                os.kill(os.getpid(), signal.SIGINT)
-
-        more = [Point("saxpy", "tiny", (), {"size": size}) for size in range(4000, 4100)]
-        with pytest.raises(KeyboardInterrupt):
-            collect(more, dask=cluster.scheduler_address, progress=press)
-        deadline = time.monotonic() + 30
-        with distributed.Client(cluster.scheduler_address) as client:
-            while any(client.processing().values()):
-                assert time.monotonic() < deadline, "points outlive their sweep"
-                time.sleep(0.1)
-
-
-def test_a_missing_dask_cluster_is_told(monkeypatch, capsys):
-    pytest.importorskip("distributed")
-    monkeypatch.setattr("gpusim.explore.cluster._CONNECT_S", 0.2)
-    assert main(["sweep", "saxpy", "--gpu", "tiny", "--dask", "tcp://localhost:9"]) == 2
-    assert "no Dask scheduler answers at tcp://localhost:9" in capsys.readouterr().err
 
 
 KILLED = """

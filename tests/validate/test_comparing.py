@@ -142,23 +142,18 @@ def test_processes_find_what_one_finds():
 
 
 def test_a_process_that_dies_costs_its_point(tmp_path, monkeypatch):
-    monkeypatch.setattr(pool, "_serve", die_at_the_first)
+    monkeypatch.setattr(pool, "_row", die_at_the_first)
     path = tmp_path / "journal.jsonl"
     rows = comparing.compare(POINTS, journal=path, jobs=2)
     assert [type(each) for each in rows] == [ProcessDied, *[Failure] * (len(POINTS) - 1)]
-    assert "status 3" in rows[0].reason
+    assert "exit code 3" in rows[0].reason
     assert len(path.read_bytes().splitlines()) == len(POINTS)  # with the first line; that point is tried again
 
 
-def die_at_the_first(connection, threads):
-    while True:
-        try:
-            task = connection.recv()
-        except EOFError:
-            return
-        if task.point == POINTS[0]:
-            os._exit(3)
-        connection.send(Failure(task.point, "no"))
+def die_at_the_first(task, threads):
+    if task.point == POINTS[0]:
+        os._exit(3)
+    return Failure(task.point, "no")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kill -9")
