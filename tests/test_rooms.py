@@ -203,9 +203,9 @@ PLANTED: list[tuple[Rule, str, str]] = [
     (imports_from_above, "gpusim/node/bad.py", "if TYPE_CHECKING:\n    from gpusim.cli.run import add"),
     (imports_from_above, "gpusim/bad.py", "from gpusim import cli"),
     (full_landing, "gpusim/seventh.py", ""),
-    (circles, "gpusim/simulation.py", "from gpusim.device import Device"),
+    (circles, "gpusim/device.py", "from gpusim.simulation import simulate"),
     (circles, "isa/one.py", "from isa import one, two"),
-    (circles, "gpusim/units.py", "def f():\n    from . import device"),
+    (circles, "gpusim/units.py", "def f():\n    from . import simulation"),
     (wrong_sizes, "isa/bad.py", '"""Long."""\n' + "x = 1\n" * 500),
     (wrong_sizes, "isa/__init__.py", '"""Not over 500 lines, but all alike."""\n' + "x = 1\n" * 400),
     (wrong_sizes, "isa/bad.py", '"""More than 500 lines."""\n' + "x = 1\n" * MOST_LINES_IN_ALL),
@@ -218,8 +218,8 @@ PLANTED: list[tuple[Rule, str, str]] = [
     (long_functions, "isa/bad.py", "class C:\n    def f(self, {}, *j, k): ...".format(", ".join("abcdefghi"))),
     (classes_of_one_name, "gpusim/bad.py", "class Shared: ..."),
 ]
-SOUND = {f"gpusim/{each}.py": "" for each in ("errors", "units", "config", "simulation")} | {
-    "gpusim/device.py": "from gpusim import simulation, units",
+SOUND = {f"gpusim/{each}.py": "" for each in ("errors", "units", "config", "device")} | {
+    "gpusim/simulation.py": "from gpusim import device, units",
     "isa/__init__.py": "from isa.two import Shared",
     "isa/one.py": "",
     "isa/two.py": "from . import one\n\n\nclass Shared: ...\n\n\nclass _Private: ...\n",

@@ -44,6 +44,7 @@ class Pin:
         self._path, self._test, self._update = path, test, update
         self._count = 0
 
+    # many parameters: as `gpusim.simulate`, and what was measured.
     def __call__(
         self,
         kernel: Any,

@@ -83,8 +83,8 @@ OTHERS = (
 def intrinsics():
     """Every intrinsic of the engine by name."""
     found = {}
-    for file in (ROOT / "gpusim/engine").glob("*.py"):
-        module = importlib.import_module(f"gpusim.engine.{file.stem}")
+    for file in (ROOT / "gpusim/engine").rglob("*.py"):
+        module = importlib.import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
         found |= {name: value for name, value in vars(module).items() if isinstance(value, _Intrinsic)}
     return found
 

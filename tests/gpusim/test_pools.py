@@ -3,6 +3,8 @@
 Each pool is driven to its end, by a kernel that needs more than there is or by calls of what takes from it.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -181,7 +183,7 @@ def test_the_last_place_can_be_taken_and_no_further_one(pool):
     assert state.sm[0, L.S_ERROR] == L.E_POOL
     for name, before in others.items():  # nothing was written behind the SM's own places
         np.testing.assert_array_equal(getattr(state, name)[1:], before)
-    error = fault.fault(state, 0, program, launch, memory)
+    error = fault.fault(SimpleNamespace(state=state, start=0), 0, program, launch, memory)
     assert isinstance(error, PoolExhausted) and error.pool == L.POOLS[pool] and error.size == size
     assert L.POOLS[pool] in str(error)
 
