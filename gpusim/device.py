@@ -53,7 +53,7 @@ class Device:
             undoable=True,
         )
         self._machine = Machine(self.config, self.memory, host_threads(threads))
-        self.modules, self._engine = self._machine.modules, self._machine.engine
+        self.modules = self._machine.modules
 
     def to_device(self, array: np.ndarray, label: str | None = None) -> DeviceArray:
         """Copy an array to device memory, in C order."""
@@ -143,16 +143,16 @@ class Device:
 
     def flush_l2(self) -> int:
         """Empty the L2 cache, as Nsight Compute does before a launch. Returns the bytes that were written back."""
-        return self._engine.memory_system.flush()
+        return self._machine.engine.memory_system.flush()
 
     @property
     def now_cycles(self) -> int:
         """Simulated time since the device was made, in SM clock cycles."""
-        return int(self._engine.env.now)
+        return int(self._machine.engine.env.now)
 
     def close(self) -> None:
         """End the device's host threads."""
-        self._engine.close()
+        self._machine.close()
 
     def __enter__(self) -> Device:
         return self
