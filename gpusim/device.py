@@ -152,7 +152,7 @@ class Device:
 
     def close(self) -> None:
         """End the device's host threads."""
-        self._machine.engine.close()
+        self._machine.close()
 
     def __enter__(self) -> Device:
         return self

@@ -46,16 +46,28 @@ class Machine:
     so many host threads."""
 
     def __init__(self, config: GPUConfig, memory: DeviceMemory, threads: int = 1, engine: Engine | None = None):
-        self.config, self.memory = config, memory
+        self.config, self.memory, self.threads = config, memory, threads
         self.modules = Modules(memory)
         self.calls = SystemCalls(memory)
-        self.engine = engine or Engine(config, threads)
+        self._engine = engine
+
+    @property
+    def engine(self) -> Engine:
+        """Made when first used: its processes refer to each other, so the sooner it is made before a run, the longer
+        the collector leaves it, and all that a launch holds, behind."""
+        self._engine = self._engine or Engine(self.config, self.threads)
+        return self._engine
+
+    def close(self) -> None:
+        """End the engine's host threads."""
+        if self._engine is not None:
+            self._engine.close()
 
     def __enter__(self) -> Machine:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.engine.close()
+        self.close()
 
 
 def run_launch(

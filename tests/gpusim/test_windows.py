@@ -56,7 +56,7 @@ def assert_works_as_new(device, x, threads):
     """The next launches are right, and take the time that they take on a new device whose clock stands as this one's:
     caches are cold, queues idle."""
     other, same, _ = long_launch(threads)
-    other._machine.engine = Engine(other.config, threads, simpy.Environment(device.now_cycles))
+    other._machine._engine = Engine(other.config, threads, simpy.Environment(device.now_cycles))
     for _ in range(2):
         result, expected = (
             each.launch(add_one, 32, 128, (array,)) for each, array in ((device, x), (other, same))
@@ -170,7 +170,7 @@ def states():
     def make(kernel=add_one, blocks=4):
         device, x, _ = long_launch(1)
         devices.append(device)  # whose memory the state works on
-        device._machine.engine = Taking(device.config)
+        device._machine._engine = Taking(device.config)
         with pytest.raises(Taken) as taken:
             device.launch(kernel, blocks, 128, (x,))
         return taken.value.args
