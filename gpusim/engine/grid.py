@@ -62,7 +62,7 @@ class Window:
     grid: Grid
     start: int
     until: int
-    next_event: int = L.NEVER  # cycle of the next event on any SM, as far as SMs know themselves
+    next_event: int = int(L.NEVER)  # cycle of the next event on any SM, as far as SMs know themselves
     requests: int = 0
 
 
