@@ -7,8 +7,8 @@ window's requests in order of time, and the dispatcher refills SMs. `processes` 
 
 from __future__ import annotations
 
-import inspect
 from concurrent.futures import Future, ThreadPoolExecutor
+from inspect import GEN_RUNNING, getgeneratorstate
 from typing import Any
 
 import numba
@@ -138,7 +138,7 @@ class Engine:
         """Stops whatever runs, and begins anew with the grids that wait, without the one that is dropped."""
         self._started = False  # until this is done, which another interrupt may prevent
         for process in self._processes:
-            if inspect.getgeneratorstate(process) != inspect.GEN_RUNNING:
+            if getgeneratorstate(process) != GEN_RUNNING:
                 process.close()
         for store in self._stores:  # events on their way look at them once more, and must find nothing to do
             store.put_queue.clear()
