@@ -13,8 +13,8 @@ from isa.errors import ToolchainMissing
 from isa.toolchain import find_nvrtc, find_tool, numba_version
 
 # The same examples in every run, and no limit on one example's time, most of which is compilation on a first run.
-# HYPOTHESIS_PROFILE=default searches at random instead.
-settings.register_profile("ci", derandomize=True, deadline=None)
+# HYPOTHESIS_PROFILE=default searches at random instead, twice as long.
+settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
 # For runs without compilation, which take a hundred times as long: see tests/measure_branches.py.
 settings.register_profile("interpreted", derandomize=True, deadline=None, max_examples=20)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

@@ -1,6 +1,7 @@
 """Thread block clusters: who is in one, its barrier, and shared memory of its other blocks."""
 
 import dataclasses
+from functools import cache
 
 import numpy as np
 import pytest
@@ -38,6 +39,7 @@ exchange(const int *in, int *out, int *who, unsigned char *bytes) {
 """
 
 
+@cache
 def program(source, entry=None, **defines):
     options = [f"-D{name}={value}" for name, value in defines.items()]
     return program_from_cubin(compile_cuda(source, "sm_90", options=options), entry)
