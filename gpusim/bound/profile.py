@@ -208,7 +208,7 @@ def _whole(program: Program, launch: Launch, config: GPUConfig, effort: Effort, 
     limit = _FEW_ISSUES if few and launch.blocks > _FEW_BLOCKS else effort.issues
     record, memory = run_whole(config, program, launch, traced, limit, effort.cycles, nbytes)
     trace, code = record.trace, record.code
-    amount = work(Tally.of_counters(record.line), code, config.l1.store_line_cycles)
+    amount = work(Tally.of_counters(record.counters), code, config.l1.store_line_cycles)
     counts, amounts = np.array([launch.blocks]), amount[None] / launch.blocks
     nothing = Footprint(dict.fromkeys(FETCHES, 0), 0).measured(record)
     known = Profile(

@@ -63,37 +63,37 @@ def start_block(st, grid, sm, slot, x, y, z, time):
         s[L.S_ACTIVE_SINCE] = time
     s[L.S_BLOCKS] += 1
     s[L.S_LAUNCHED] += 1
-    parts = par[L.P_SUB_PARTITIONS]
+    smsps = par[L.P_SUB_PARTITIONS]
     grid[G_BLOCKS] += 1
     for index in range(par[L.P_WARPS]):
-        part = 0
-        for k in range(1, parts):  # the emptiest sub-partition, the first of equals
-            if st.part[sm * parts + k, L.Q_WARPS] < st.part[sm * parts + part, L.Q_WARPS]:
-                part = k
-        start_warp(st, grid, sm, sm * parts + part, slot, index, time + index * par[L.P_WARP_LAUNCH])
+        smsp = 0
+        for k in range(1, smsps):  # the emptiest sub-partition, the first of equals
+            if st.smsp[sm * smsps + k, L.Q_WARPS] < st.smsp[sm * smsps + smsp, L.Q_WARPS]:
+                smsp = k
+        start_warp(st, grid, sm, sm * smsps + smsp, slot, index, time + index * par[L.P_WARP_LAUNCH])
 
 
 @compiled
 def start_warp(st, grid, sm, q, block, index, time):
     """Makes warp `index` of a block resident in sub-partition q; all registers are zero."""
     par = st.par
-    parts = par[L.P_SUB_PARTITIONS]
+    smsps = par[L.P_SUB_PARTITIONS]
     slots = par[L.P_WARP_SLOTS]
     slot = 0
-    while slot < slots and st.warp[(sm * slots + slot) * parts + q % parts, L.W_STATE] != L.FREE:
+    while slot < slots and st.warp[(sm * slots + slot) * smsps + q % smsps, L.W_STATE] != L.FREE:
         slot += 1
     if slot == slots:
         raise RuntimeError("warp slots ran out: a sub-partition has none for a block's next warp")
-    w = (sm * slots + slot) * parts + q % parts
+    w = (sm * slots + slot) * smsps + q % smsps
     start_lanes(st, w, grid, block, index, time)
     grid[G_AGE] += 1
     if st.sm[sm, L.S_LOG] != 0:
         log_start(st, sm, q, slot, w, block, time)
     # The first instruction line is asked for when the warp first comes up, so that requests stay in order of time.
     st.ready[q, slot] = time
-    st.turn[q, slot] = grid[G_BLOCKS]
-    st.part[q, L.Q_NEXT] = min(st.part[q, L.Q_NEXT], time)
-    st.part[q, L.Q_WARPS] += 1
+    st.block_order[q, slot] = grid[G_BLOCKS]
+    st.smsp[q, L.Q_NEXT] = min(st.smsp[q, L.Q_NEXT], time)
+    st.smsp[q, L.Q_WARPS] += 1
     st.sm[sm, L.S_WARPS] += 1
 
 
@@ -113,7 +113,7 @@ def start_lanes(st, w, grid, block, index, time):
     warp[L.W_AGE] = grid[G_AGE]
     warp[L.W_SINCE] = time
     warp[L.W_START] = time
-    warp[L.W_LINE] = -1
+    warp[L.W_FETCHED] = -1
     st.split[w, :] = 0
     if par[L.P_CHECKS] != 0:
         forget_warp(st, w)

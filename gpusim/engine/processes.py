@@ -161,7 +161,7 @@ class Dispatcher:
                 return
             until = window.until
             if window.requests == 0:
-                event = min(window.next_event, int(grid.state.part[:, L.Q_NEXT].min()))
+                event = min(window.next_event, int(grid.state.smsp[:, L.Q_NEXT].min()))
                 if event >= L.NEVER:
                     raise NothingMoves(until - grid.start)
                 until = max(until, event)

@@ -109,7 +109,7 @@ def run_launch(
         occupancy=fits,
         code=lowered.code,
         cycles=cycles,
-        line=state.line[:, :-1].sum(axis=0),
+        counters=state.counters[:, :-1].sum(axis=0),
         sm_active_cycles=state.sm[:, L.S_ACTIVE_CYCLES].copy(),
         sm_warp_cycles=state.sm[:, L.S_WARP_CYCLES].copy(),
         sm_issued=state.sm[:, L.S_ISSUED].copy(),

@@ -73,7 +73,7 @@ class Analysis:
         """Costs of every SASS instruction, in address order."""
         return [
             InstructionCosts(
-                **costs_of(self.record.line[index : index + 1], self.record.config.gpu.warp_size),
+                **costs_of(self.record.counters[index : index + 1], self.record.config.gpu.warp_size),
                 address=each.address,
                 text=each.text,
                 file=each.file,
@@ -94,7 +94,7 @@ class Analysis:
             first = program.instructions[members[0]]
             lines.append(
                 SourceLine(
-                    **costs_of(self.record.line[members], self.record.config.gpu.warp_size),
+                    **costs_of(self.record.counters[members], self.record.config.gpu.warp_size),
                     file=file,
                     line=number,
                     text=(program.source_line(first) or "").strip(),

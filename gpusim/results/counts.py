@@ -25,7 +25,7 @@ class Counts:
 
     def __init__(self, record: LaunchRecord):
         self.record = record
-        self.line = record.line
+        self.counters = record.counters
 
     @property
     def code(self) -> np.ndarray:
@@ -34,7 +34,7 @@ class Counts:
 
     def total(self, field: int, rows: np.ndarray | None = None) -> int:
         """Sum of one N_* counter over all instructions, or over those in `rows` (bool [instructions])."""
-        column = self.line[:, field]
+        column = self.counters[:, field]
         return int(column.sum() if rows is None else column[rows].sum())
 
     def accesses(self, spaces: tuple[int, ...], *operations: int) -> np.ndarray:
@@ -62,7 +62,7 @@ class Counts:
         """What `actual` exceeds `ideal` by, summed over instructions of which each counts at least zero: an
         instruction whose lanes share a word needs less than the ideal for distinct words, and that is no credit
         to others."""
-        over = np.maximum(self.line[:, actual] - self.line[:, ideal], 0)
+        over = np.maximum(self.counters[:, actual] - self.counters[:, ideal], 0)
         return int(over.sum() if rows is None else over[rows].sum())
 
     def memory(self, *counters: int) -> int:
@@ -81,7 +81,7 @@ class Counts:
     @cached_property
     def stalls(self) -> dict[str, int]:
         """Warp cycles by reason, in the order of `layout.STALLS`; 'selected' are the issues themselves."""
-        totals = self.line[:, L.N_STALL : L.N_STALL + len(L.STALLS)].sum(axis=0)
+        totals = self.counters[:, L.N_STALL : L.N_STALL + len(L.STALLS)].sum(axis=0)
         return {reason: int(cycles) for reason, cycles in zip(L.STALLS, totals, strict=True)}
 
     @cached_property

@@ -75,7 +75,7 @@ def pipe_cycles(counts: Counts) -> dict[str, int]:
     """Cycles that each execution pipe is occupied, summed over all sub-partitions; pipes without work left out."""
     interval, _ = unit_timing(counts.record.config)
     units = counts.code[:, M.COL_UNIT]
-    rows = counts.line[:, L.N_EXECUTED]
+    rows = counts.counters[:, L.N_EXECUTED]
     executed = np.bincount(units, weights=rows, minlength=len(interval))
     return {name: int(executed[unit] * interval[unit]) for unit, name in PIPES.items() if executed[unit]}
 

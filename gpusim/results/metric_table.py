@@ -132,8 +132,8 @@ def _data_pipe_wavefronts(c: Counts) -> int:
     waits = (code[:, M.COL_OP] == M.OP_BAR) & (code[:, M.COL_AUX0] != M.BAR_ARRIVE)
     return (
         c.total(L.N_SHARED_WAVEFRONTS)
-        + int(c.line[:, L.N_EXECUTED][special & (code[:, M.COL_UNIFORM] == 0)].sum())
-        + int(c.line[:, L.N_EXECUTED][code[:, M.COL_OP] == M.OP_SHFL].sum())
+        + int(c.counters[:, L.N_EXECUTED][special & (code[:, M.COL_UNIFORM] == 0)].sum())
+        + int(c.counters[:, L.N_EXECUTED][code[:, M.COL_OP] == M.OP_SHFL].sum())
         + max(idle, 0)
         + c.total(executed, waits) // c.record.occupancy.warps_per_block
     )

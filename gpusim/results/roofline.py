@@ -111,7 +111,7 @@ def count_operations(counts: Counts) -> dict[str, int]:
         if each.opcode in _MATRIX_KINDS:
             shape = int(counts.code[index, M.COL_AUX0])  # M << 16 | N << 8 | K
             multiply_adds = (shape >> 16) * (shape >> 8 & 255) * (shape & 255)
-            executed = int(counts.line[index, L.N_EXECUTED])
+            executed = int(counts.counters[index, L.N_EXECUTED])
             totals[_MATRIX_KINDS[each.opcode]] += 2 * multiply_adds * executed
     return {kind: total for kind, total in totals.items() if total}
 

@@ -150,13 +150,13 @@ def _issues(rows: np.ndarray, of_sm: np.ndarray) -> np.ndarray:
     """Rows of `Trace.issues` but for the space, by (cycle, sm, scheduler)."""
     chosen = rows[:, L.V_KIND] == L.LOG_ISSUE
     rows, of_sm = rows[chosen], of_sm[chosen]
-    order = np.lexsort((rows[:, L.V_PART], of_sm, rows[:, L.V_START]))
+    order = np.lexsort((rows[:, L.V_SMSP], of_sm, rows[:, L.V_START]))
     rows = rows[order]
     issues = np.zeros(len(rows), ISSUE)
     issues["sm"] = of_sm[order]
     for name, column in (
         ("cycle", L.V_START),
-        ("scheduler", L.V_PART),
+        ("scheduler", L.V_SMSP),
         ("slot", L.V_SLOT),
         ("warp", L.V_WARP),
         ("pc", L.V_PC),
@@ -198,7 +198,7 @@ def _warps(rows: np.ndarray, of_sm: np.ndarray, warps_per_block: int, until: int
     starts = rows[chosen][order]
     warps = np.zeros(len(starts), WARP)
     warps["warp"], warps["block"] = starts[:, L.V_WARP], starts[:, L.V_WARP] // warps_per_block
-    warps["sm"], warps["scheduler"] = of_sm[chosen][order], starts[:, L.V_PART]
+    warps["sm"], warps["scheduler"] = of_sm[chosen][order], starts[:, L.V_SMSP]
     warps["slot"], warps["start"] = starts[:, L.V_SLOT], starts[:, L.V_START]
     ends = rows[rows[:, L.V_KIND] == L.LOG_END]
     ends = ends[np.isin(ends[:, L.V_WARP], warps["warp"])]

@@ -74,7 +74,7 @@ def outcome(name: str) -> dict[str, Any]:
         "compiled": hasattr(advance_range, "signatures"),
         "cycles": result.cycles,
         "issued": int(record.sm_issued.sum()),
-        "line": hashlib.sha256(record.line.tobytes()).hexdigest(),
+        "counters": hashlib.sha256(record.counters.tobytes()).hexdigest(),
         "memory": record.memory.tolist(),
         "arguments": [array.tobytes().hex() for array in args],
     }

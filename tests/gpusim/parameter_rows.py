@@ -177,7 +177,7 @@ def counted(index: int) -> Measure:
 
 def l1_hits(result: Result) -> float:
     """Sectors that L1 had."""
-    return float(result.record.line[:, L.N_HITS].sum())
+    return float(result.record.counters[:, L.N_HITS].sum())
 
 
 WAVEFRONTS = "memory_l1_wavefronts_shared"

@@ -110,7 +110,7 @@ def make_record(
         occupancy=occupancy(config, block, program.registers, program.static_shared_bytes),
         code=lower(program).code,
         cycles=cycles,
-        line=counters,
+        counters=counters,
         sm_active_cycles=np.full(sms, active_cycles, np.int64),
         sm_warp_cycles=np.full(sms, warp_cycles, np.int64),
         sm_issued=np.full(sms, issued // sms, np.int64),

@@ -452,7 +452,7 @@ def test_bundled_programs_are_clean_and_as_fast_as_without_checks(name):
         result = gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, "tiny", launch.shared_bytes,
                                  signature=launch.signature, check=check)  # fmt: skip
         assert variant.mismatch(expected, variant.results(launch)) is None
-        results.append((result.cycles, result.record.line.tobytes(), dict(result.metrics)))
+        results.append((result.cycles, result.record.counters.tobytes(), dict(result.metrics)))
     assert results[0] == results[1]
 
 

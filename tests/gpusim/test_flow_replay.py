@@ -75,7 +75,7 @@ def replay(launch):
         shared_bytes=launch.get("shared_bytes", 0),
         threads=1,
     )
-    return result.record.line, arguments
+    return result.record.counters, arguments
 
 
 @pytest.mark.parametrize("program", sorted({launch["program"] for launch in LAUNCHES}))
@@ -126,6 +126,6 @@ def test_groups_run_as_on_the_hardware(program):
         result = gpusim.simulate(loaded, 1, 32, (notes, bits), gpu="tiny", threads=1)
         assert groups_of(notes) == launch["groups"]
         if "counts" in launch:
-            line = result.record.line
+            line = result.record.counters
             found = [int(line[:, field].sum()) for field in (L.N_EXECUTED, L.N_THREADS)]
             assert found == launch["counts"], launch["bits"]

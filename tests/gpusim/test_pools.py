@@ -15,9 +15,9 @@ from gpusim.engine.machine import Capacity, build_state, constant_banks
 from gpusim.engine.parameters import Memories, parameters
 from gpusim.engine.sm.access import Access
 from gpusim.engine.sm.admission import ROOM
-from gpusim.engine.sm.flight import FOR_MISS, new_token, pop_event, push_event, send
-from gpusim.engine.sm.held import PATH_READ, keep
-from gpusim.engine.sm.lines import defer, give_way, new_miss
+from gpusim.engine.sm.flight import FOR_MSHR, pop_event, push_event, send, take_token
+from gpusim.engine.sm.lines import defer, replace_line, take_mshr
+from gpusim.engine.sm.queued import PATH_READ, keep
 from gpusim.engine.sm.sm import arrive
 from gpusim.engine.sm.splits import push
 from gpusim.engine.sm.warp_end import finish_warp
@@ -133,12 +133,12 @@ def idle_state(**small):
 ACCESS = Access(0, 0, 0, 0, 1, 4, 0)
 
 
-def take_token(state):
-    new_token(state, 0, 0, 7, L.TOKEN_LOAD)
+def one_token(state):
+    take_token(state, 0, 0, 7, L.TOKEN_LOAD)
 
 
-def take_miss(state):
-    new_miss(state, 0, 1, 1, 0, -1)
+def one_mshr(state):
+    take_mshr(state, 0, 1, 1, 0, -1)
 
 
 def end_block(state):
@@ -148,21 +148,21 @@ def end_block(state):
 
 
 TAKERS = {
-    L.POOL_TOKENS: take_token,
-    L.POOL_MISSES: take_miss,
+    L.POOL_TOKENS: one_token,
+    L.POOL_MSHRS: one_mshr,
     L.POOL_EVENTS: lambda state: push_event(state, 0, 5, 2),
     L.POOL_DEFERRED: lambda state: defer(state, 0, ACCESS, -1),
     L.POOL_REQUESTS: lambda state: send(state, 0, 0, 0, 1, 0, 0, 0, 0),
-    L.POOL_HELD: lambda state: keep(state, 0, ACCESS, 0, PATH_READ),
+    L.POOL_QUEUED: lambda state: keep(state, 0, ACCESS, 0, PATH_READ),
     L.POOL_DONE: end_block,
 }
 SIZE = {
     L.POOL_TOKENS: "token",
-    L.POOL_MISSES: "miss",
+    L.POOL_MSHRS: "mshr",
     L.POOL_EVENTS: "event",
     L.POOL_DEFERRED: "deferred",
     L.POOL_REQUESTS: "request",
-    L.POOL_HELD: "held",
+    L.POOL_QUEUED: "queued",
     L.POOL_DONE: "done",
 }
 
@@ -215,17 +215,17 @@ def test_a_reply_leaves_a_way_alone_that_another_line_has():
     """A sector that was asked for twice is pending until the first reply; then its way may be another line's."""
     state, *_ = idle_state()
     tag = state.tags[0, 0]
-    give_way(state, 0, 0, 11)
+    replace_line(state, 0, 0, 11)
     tag[L.L_PENDING] = 1
     misses = []
     for _ in range(2):
-        token = new_token(state, 0, 0, 7, L.TOKEN_LOAD)
+        token = take_token(state, 0, 0, 7, L.TOKEN_LOAD)
         state.token[0, token, L.T_LEFT] = 1
-        misses.append(new_miss(state, 0, 11, 1, token, 0))
+        misses.append(take_mshr(state, 0, 11, 1, token, 0))
     state.sm[0, L.S_IN_FLIGHT] = 2
-    arrive(state, 0, 2 * misses[0] + FOR_MISS, 100)
+    arrive(state, 0, 2 * misses[0] + FOR_MSHR, 100)
     assert tag[L.L_TAG] == 11 and tag[L.L_VALID] == 1 and tag[L.L_PENDING] == 0
-    give_way(state, 0, 0, 12)
-    arrive(state, 0, 2 * misses[1] + FOR_MISS, 101)
+    replace_line(state, 0, 0, 12)
+    arrive(state, 0, 2 * misses[1] + FOR_MSHR, 101)
     assert tag[L.L_TAG] == 12 and tag[L.L_VALID] == 0
 

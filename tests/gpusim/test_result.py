@@ -31,7 +31,7 @@ def test_cycles_and_time():
 def test_stall_reasons_conserve_all_warp_cycles():
     result = Result(busy_record())
     reasons = result.stall_reasons
-    total = int(result.record.line[:, L.N_STALL : L.N_STALL + len(L.STALLS)].sum())
+    total = int(result.record.counters[:, L.N_STALL : L.N_STALL + len(L.STALLS)].sum())
     assert set(reasons) == set(L.STALLS)
     assert sum(each.cycles for each in reasons.values()) == total
     assert sum(each.share for each in reasons.values()) == pytest.approx(1.0)
@@ -117,8 +117,8 @@ def test_rate_is_warp_instructions_per_host_second():
 
 def test_result_does_not_change_the_record():
     record = busy_record()
-    before = record.line.copy()
+    before = record.counters.copy()
     result = Result(record)
     str(result)
     result.to_dict()
-    assert np.array_equal(record.line, before)
+    assert np.array_equal(record.counters, before)

@@ -180,7 +180,7 @@ def test_threads_and_repetition_do_not_change_a_cycle(kernel):
             args = (np.ones(24 * BLOCK, np.float32), np.zeros(24, np.float32), np.zeros(1, np.int32),
                     np.zeros(1, np.float32))  # fmt: skip
         result = gpusim.simulate(kernel, 24, BLOCK, args, overrides=["sm.count=8"], threads=threads)
-        return result.cycles, dict(result.metrics), [a.tobytes() for a in args], result.record.line.tobytes()
+        return result.cycles, dict(result.metrics), [a.tobytes() for a in args], result.record.counters.tobytes()
 
     first = once(1)
     assert once(1) == first

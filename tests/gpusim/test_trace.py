@@ -67,7 +67,7 @@ def test_recording_changes_nothing(pair):
     assert plain.trace is None
     assert traced.trace.complete
     assert plain.cycles == traced.cycles
-    assert np.array_equal(plain.record.line, traced.record.line)
+    assert np.array_equal(plain.record.counters, traced.record.counters)
     assert np.array_equal(plain.record.memory, traced.record.memory)
     assert np.array_equal(plain.slices, traced.slices)
 
@@ -83,7 +83,7 @@ def test_every_cycle_of_a_warp_is_in_the_trace_once(pair):
 
 
 def test_its_sums_are_the_counters(pair):
-    trace, line = pair[1].trace, pair[1].record.line
+    trace, line = pair[1].trace, pair[1].record.counters
     issues, stalls = trace.issues, trace.stalls
     count = len(line)
     by_pc = [np.bincount(issues["pc"], weights, count) for weights in (

@@ -195,7 +195,7 @@ def test_grids_behind_one_that_failed_still_run(states):
 def test_what_stops_for_good_says_at_which_cycle_of_the_launch(states, start):
     class Still(Engine):
         def filled(self, state):
-            state.ready[:] = state.part[:, [L.Q_NEXT]] = L.NEVER
+            state.ready[:] = state.smsp[:, [L.Q_NEXT]] = L.NEVER
 
     config = load_config("tiny")
     device = Still(config, env=simpy.Environment(start))

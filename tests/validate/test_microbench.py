@@ -23,7 +23,7 @@ BENCHES = suite.benches()
 
 @pytest.mark.parametrize("name", BENCHES)
 def test_the_model_reproduces_what_was_measured(name):
-    """At three cases of each, the ends and the middle; `python -m validate microbench compare` has all."""
+    """At three cases of each, the ends of what it varies and its middle; `validate microbench compare` has all."""
     quick = [case for case in BENCHES[name].cases if not case.slow]
     some = [quick[k] for k in sorted({0, len(quick) // 2, len(quick) - 1})]
     rows = list(compare.compare([dataclasses.replace(BENCHES[name], cases=some)], slow=False))

@@ -34,27 +34,27 @@ def too_many_loads(st, sm):
 
 
 @compiled
-def queue_free(st, part, i):
+def queue_free(st, smsp, i):
     """Cycle from which the queue that instruction i of the LSU or the ADU waits in has room for it."""
     op = st.code[i, M.COL_OP]
     if st.code[i, M.COL_CLASS] == M.CLS_MEMORY:
         if op == M.OP_LDC:
-            return part[L.Q_ADDRESS]
-        free = queue_room(part, st.par[L.P_QUEUE_DEPTH])
+            return smsp[L.Q_ADDRESS]
+        free = queue_room(smsp, st.par[L.P_QUEUE_DEPTH])
         if op == M.OP_STORE:
-            free = max(free, store_room(part, st.par[L.P_STORE_QUEUE_DEPTH]))
+            free = max(free, store_room(smsp, st.par[L.P_STORE_QUEUE_DEPTH]))
         return free
     special = st.code[i, M.COL_CLASS] == M.CLS_SPECIAL
     if st.code[i, M.COL_UNIT] == M.UNIT_LSU or (special and differs_by_lane(st.code, i)):
-        return queue_room(part, st.par[L.P_QUEUE_DEPTH])
-    return part[L.Q_ADDRESS] if special or st.code[i, M.COL_CONST] >= 0 else np.int64(0)
+        return queue_room(smsp, st.par[L.P_QUEUE_DEPTH])
+    return smsp[L.Q_ADDRESS] if special or st.code[i, M.COL_CONST] >= 0 else np.int64(0)
 
 
 @compiled
 def admit_memory(st, sm, q, w, i, free, time):
     """As `admit`, of an instruction of the LSU or the ADU whose unit is free from `free` on."""
-    part = st.part[q]
-    free = max(free, queue_free(st, part, i))
+    smsp = st.smsp[q]
+    free = max(free, queue_free(st, smsp, i))
     op = st.code[i, M.COL_OP]
     if st.code[i, M.COL_CLASS] != M.CLS_MEMORY:
         closes = st.code[i, M.COL_CLASS] == M.CLS_CONTROL and op == M.OP_LDGDEPBAR
@@ -63,7 +63,7 @@ def admit_memory(st, sm, q, w, i, free, time):
         return free, L.R_MIO
     beyond = op != M.OP_LDC and st.code[i, M.COL_AUX0] != M.SPACE_SHARED
     # A queue that shared memory fills is the one of all of them.
-    reason = L.R_LG if beyond and part[L.Q_BEYOND] != 0 else L.R_MIO
+    reason = L.R_LG if beyond and smsp[L.Q_BEYOND] != 0 else L.R_MIO
     if free > time:
         return free, reason
     loads = op == M.OP_LDGSTS or (beyond and op != M.OP_STORE and op != M.OP_RED)
@@ -71,7 +71,7 @@ def admit_memory(st, sm, q, w, i, free, time):
     if no_room(st, sm, room) or (loads and too_many_loads(st, sm)):
         # An H200 issues a load all the same: the warp waits for what it reads.
         return L.NEVER, L.R_LONG if beyond else L.R_MIO
-    part[L.Q_BEYOND] = 1 if beyond else 0
+    smsp[L.Q_BEYOND] = 1 if beyond else 0
     return free, reason
 
 
@@ -82,7 +82,7 @@ def admit(st, sm, q, w, i, time):
     The cycle is NEVER if it depends on replies from beyond the SM.
     """
     unit = st.code[i, M.COL_UNIT]
-    free = st.part[q, L.Q_UNIT_FREE + unit]
+    free = st.smsp[q, L.Q_UNIT_FREE + unit]
     if unit == M.UNIT_LSU or unit == M.UNIT_ADU:
         return admit_memory(st, sm, q, w, i, free, time)
     if unit == M.UNIT_XU:

@@ -124,18 +124,18 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
         return
     bypass = st.code[i, M.COL_AUX3] & M.MEM_BYPASS != 0
     lines, sectors = coalesce(st.address[sm], st.touched[sm], reading, size)
-    line = st.line[st.sm[sm, L.S_CHUNK], i]
-    line[L.N_REQUESTS] += 1
-    line[L.N_TAGS] += lines
-    line[L.N_SECTORS_IDEAL] += min(sectors, (popc(reading) * size + 31) // 32)
+    counts = st.counters[st.sm[sm, L.S_CHUNK], i]
+    counts[L.N_REQUESTS] += 1
+    counts[L.N_TAGS] += lines
+    counts[L.N_SECTORS_IDEAL] += min(sectors, (popc(reading) * size + 31) // 32)
     if bypass:
-        line[L.N_SECTORS] += bypass_sectors(st.address[sm], target, reading)
+        counts[L.N_SECTORS] += bypass_sectors(st.address[sm], target, reading)
     else:
-        line[L.N_SECTORS] += sectors
+        counts[L.N_SECTORS] += sectors
         banks, shift = st.par[L.P_BANKS], st.par[L.P_BANK_SHIFT]
         wavefronts, ideal = copy_wavefronts(st.address[sm], target, reading, size, banks, shift, target[32:])
-        line[L.N_SHARED_WAVEFRONTS] += wavefronts
-        line[L.N_SHARED_IDEAL] += ideal
+        counts[L.N_SHARED_WAVEFRONTS] += wavefronts
+        counts[L.N_SHARED_IDEAL] += ideal
     there = read_lines(st, sm, access(q, w, i, wb, mask, 0, time), lines, bypass, np.int64(k))
     token[L.T_TIME] = max(token[L.T_TIME], there)
 

@@ -223,8 +223,8 @@ def take_effect(st, sm, entry, words, bytes_, base, mask):
     """A deferred access, for the lanes in `mask`."""
     i = st.deferred[sm, entry, L.X_PC]
     w = st.deferred[sm, entry, L.X_WARP]
-    address = st.lanes[sm, entry]
-    values = st.values[sm, entry]
+    address = st.deferred_address[sm, entry]
+    values = st.deferred_values[sm, entry]
     op = st.code[i, M.COL_OP]
     size = st.code[i, M.COL_AUX1] & 255
     signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
@@ -241,7 +241,7 @@ def take_effect(st, sm, entry, words, bytes_, base, mask):
 @compiled
 def take_effect_remotely(st, sm, entry):
     """A deferred access to shared memory of other SMs, one SM after the other."""
-    address = st.lanes[sm, entry]
+    address = st.deferred_address[sm, entry]
     left = st.deferred[sm, entry, L.X_MASK]
     while left != 0:
         there = address[lowest_bit(left)] >> SM_SHIFT

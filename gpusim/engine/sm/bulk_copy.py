@@ -16,7 +16,7 @@ import numpy as np
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm.atomics import combine32, combine64
 from gpusim.engine.sm.cluster import own_offset
-from gpusim.engine.sm.flight import event_at, new_token, send
+from gpusim.engine.sm.flight import event_at, send, take_token
 from gpusim.engine.sm.space import PARAMETER_WINDOW, fail, find_allocation
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled
@@ -70,7 +70,7 @@ def is_mbarrier(st, sm, w, i, address):
 @compiled
 def start_copy(st, sm, w, i, kind, barrier, amount):
     """Token of a copy; one end is missing until `end_copy`."""
-    k = new_token(st, sm, w, 7, kind)
+    k = take_token(st, sm, w, 7, kind)
     token = st.token[sm, k]
     token[L.T_LEFT] = 1
     token[L.T_TIME] = 0

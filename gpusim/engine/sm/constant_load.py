@@ -53,7 +53,7 @@ def constant_access(st, sm, q, w, i, wb, mask, time):
     dst = row_offset(st.code[i, M.COL_DST], wb)
     signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
     load_rows(st.bank32[bank], st.bank8[bank], st.address[sm], 0, 1, st.regs, dst, mask, size, signed)
-    start = max(time + st.par[L.P_ENTRY], st.part[q, L.Q_ADDRESS_FREE])
+    start = max(time + st.par[L.P_ENTRY], st.smsp[q, L.Q_ADDRESS_FREE])
     there = start
     degree = np.int64(0)
     left = np.int64(mask)
@@ -65,7 +65,7 @@ def constant_access(st, sm, q, w, i, wb, mask, time):
             for other in range(lane, 32):
                 if st.address[sm, other] == st.address[sm, lane]:
                     left &= ~(np.int64(1) << other)
-    enter_address_queue(st.part[q], start, st.par[L.P_CONST_ADDRESS] * degree)
+    enter_address_queue(st.smsp[q], start, st.par[L.P_CONST_ADDRESS] * degree)
     end = there + st.par[L.P_CONST_ADDRESS] * (degree - 1)
     release_at(st, w, st.code[i, M.COL_RBAR], end + st.par[L.P_CONST_RELEASE], L.R_SHORT)
     release_at(st, w, st.code[i, M.COL_WBAR], end + st.par[L.P_CONST_LATENCY], L.R_SHORT)

@@ -32,10 +32,10 @@ def goto(st, sm, w, i, taken, target):
     if target < 0 or target >= st.code.shape[0]:
         fail(st, sm, L.E_BAD_TARGET, i, w, lowest_bit(taken), target * 16, 16)
         return
-    line = st.line[st.sm[sm, L.S_CHUNK], i]
-    line[L.N_BRANCHES] += 1
+    counts = st.counters[st.sm[sm, L.S_CHUNK], i]
+    counts[L.N_BRANCHES] += 1
     if branch(st.warp, st.split, w, taken, target, i + 1):
-        line[L.N_DIVERGENT] += 1
+        counts[L.N_DIVERGENT] += 1
 
 
 @compiled
@@ -70,9 +70,9 @@ def indirect(st, sm, w, i, wb, taken):
         while left != 0:
             left &= ~same_target(st, a, left, lowest_bit(left))
             groups += 1
-        line = st.line[st.sm[sm, L.S_CHUNK], i]
-        line[L.N_BRANCHES] += max(groups - 1, 1)
-        line[L.N_DIVERGENT] += groups - 1
+        counts = st.counters[st.sm[sm, L.S_CHUNK], i]
+        counts[L.N_BRANCHES] += max(groups - 1, 1)
+        counts[L.N_DIVERGENT] += groups - 1
     send(st.warp, st.split, w, group, target, lanes & ~group, i + 1)
 
 

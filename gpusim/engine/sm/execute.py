@@ -23,7 +23,7 @@ from gpusim.engine.sm.special import read_special
 from gpusim.engine.sm.stages import (
     differs_by_lane,
     enter_queue,
-    take_address_turn,
+    take_address_port,
     take_data_stage,
     take_port,
 )
@@ -72,7 +72,7 @@ def book_result(st, sm, q, w, i, cls, time):
         return
     if cls == M.CLS_SPECIAL:
         if not differs_by_lane(code, i):
-            start = take_address_turn(st, sm, q, L.S_SPECIAL_FREE, time)
+            start = take_address_port(st, sm, q, L.S_SPECIAL_FREE, time)
             release_at(st, w, wbar, start + par[L.P_SPECIAL_LATENCY], L.R_SHORT)
             return
         # Through the memory queue: the profiler's data-pipe wavefronts count thread numbers that are read.
@@ -82,7 +82,7 @@ def book_result(st, sm, q, w, i, cls, time):
         return
     operand = code[i, M.COL_CONST]
     if operand >= 0:
-        start = take_address_turn(st, sm, q, L.S_CONSTANT_FREE, time)
+        start = take_address_port(st, sm, q, L.S_CONSTANT_FREE, time)
         there = max(start, constant_ready(st, sm, operand, start))
         release_at(st, w, wbar, there - par[L.P_ENTRY] + par[L.P_CONST_LATENCY], L.R_SHORT)
         return
@@ -95,7 +95,7 @@ def book_result(st, sm, q, w, i, cls, time):
         release_at(st, w, wbar, time + latency, L.R_SHORT)
         return
     # `time` plus an interval is when the unit is free again, more if the instruction waits in front of it.
-    waits = st.part[q, L.Q_UNIT_FREE + unit] - time - par[L.P_UNIT_INTERVAL + unit] if unit == M.UNIT_XU else 0
+    waits = st.smsp[q, L.Q_UNIT_FREE + unit] - time - par[L.P_UNIT_INTERVAL + unit] if unit == M.UNIT_XU else 0
     release_at(st, w, wbar, time + waits + par[L.P_UNIT_LATENCY + unit], L.R_SHORT)
 
 

@@ -1,8 +1,8 @@
 """What is in flight: scoreboards, tokens of memory instructions, requests to L2 and the SM's queue of replies.
 
-A *token* stands for one instruction that waits for replies; a *miss* for one line request of L1 that several tokens may
-wait for. Replies arrive through a heap per SM, ordered by time. What has a fixed number ends the run with an error
-when it is used up.
+A *token* stands for one instruction that waits for replies; an *MSHR* (miss status holding register) for one line
+request of L1 that several tokens may wait for. Replies arrive through a heap per SM, ordered by time. What has a fixed
+number ends the run with an error when it is used up.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ from gpusim.engine.state.memory import (
 )
 
 #: What the second word of a heap entry and REQ_TOKEN mean: number * 2 + kind, a deferred entry + 1 from bit 32 up.
-FOR_TOKEN, FOR_MISS = range(2)
+FOR_TOKEN, FOR_MSHR = range(2)
 
 
 @compiled
@@ -65,7 +65,7 @@ def send(st, sm, time, line, sectors, kind, what, payload, operations):
 
 
 @compiled
-def new_token(st, sm, w, scoreboard, kind):
+def take_token(st, sm, w, scoreboard, kind):
     """Takes a token off the free list (`admission` has seen to it that there is one)."""
     k = st.sm[sm, L.S_TOKEN_FREE]
     if k < 0:
@@ -100,7 +100,7 @@ def hold(st, w, scoreboard, reason):
 def open_copies(st, sm, w):
     """Token of the warp's group of asynchronous copies that is not closed yet; while it is open, one end is missing."""
     if st.warp[w, L.W_COPIES] == 0:
-        k = new_token(st, sm, w, 7, L.TOKEN_COPY)
+        k = take_token(st, sm, w, 7, L.TOKEN_COPY)
         st.token[sm, k, L.T_LEFT] = 1
         st.token[sm, k, L.T_TIME] = 0
         st.warp[w, L.W_COPIES] = k + 1

@@ -9,7 +9,7 @@ import numpy as np
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm.atomics import copy_operands
 from gpusim.engine.sm.coalescer import shared_wavefronts
-from gpusim.engine.sm.flight import FOR_MISS, FOR_TOKEN, hold, new_token, release_at, send
+from gpusim.engine.sm.flight import FOR_MSHR, FOR_TOKEN, hold, release_at, send, take_token
 from gpusim.engine.sm.space import exhausted
 from gpusim.engine.sm.stages import enter_queue, leave_queue, store_cycles, tag_cycles, take_data_stage
 from gpusim.engine.state import layout as L
@@ -64,7 +64,7 @@ def note_use(st, sm, way):
 
 
 @compiled
-def give_way(st, sm, way, line):
+def replace_line(st, sm, way, line):
     """A way of L1 is another line's from now on, none of whose sectors is there."""
     st.sm[sm, L.S_CLOCK] += 1
     tag = st.tags[sm, way]
@@ -72,7 +72,7 @@ def give_way(st, sm, way, line):
     tag[L.L_VALID] = 0
     tag[L.L_PENDING] = 0
     tag[L.L_USED] = st.sm[sm, L.S_CLOCK]
-    tag[L.L_MISS] = 0
+    tag[L.L_MSHR] = 0
 
 
 @compiled
@@ -84,25 +84,25 @@ def keep_stored(st, sm, line, sectors):
     if found:
         note_use(st, sm, way)
     elif way >= 0:
-        give_way(st, sm, way, line)
+        replace_line(st, sm, way, line)
     if way >= 0:
         st.tags[sm, way, L.L_VALID] |= sectors
 
 
 @compiled
-def new_miss(st, sm, line, sectors, token, way):
-    """Takes a miss off the free list (`admission` has seen to it that there is one)."""
-    k = st.sm[sm, L.S_MISS_FREE]
+def take_mshr(st, sm, line, sectors, token, way):
+    """Takes an MSHR off the free list (`admission` has seen to it that there is one)."""
+    k = st.sm[sm, L.S_MSHR_FREE]
     if k < 0:
-        exhausted(st, sm, L.POOL_MISSES, st.token[sm, token, L.T_WARP], st.miss.shape[1])
+        exhausted(st, sm, L.POOL_MSHRS, st.token[sm, token, L.T_WARP], st.mshr.shape[1])
         return np.int64(0)
-    miss = st.miss[sm, k]
-    st.sm[sm, L.S_MISS_FREE] = miss[L.M_NEXT]
-    miss[L.M_LINE] = line
-    miss[L.M_SECTORS] = sectors
-    miss[L.M_COUNT] = 1
-    miss[L.M_WAY] = way
-    miss[L.M_TOKEN] = token
+    mshr = st.mshr[sm, k]
+    st.sm[sm, L.S_MSHR_FREE] = mshr[L.MSHR_NEXT]
+    mshr[L.MSHR_LINE] = line
+    mshr[L.MSHR_SECTORS] = sectors
+    mshr[L.MSHR_COUNT] = 1
+    mshr[L.MSHR_WAY] = way
+    mshr[L.MSHR_TOKEN] = token
     return np.int64(k)
 
 
@@ -110,12 +110,12 @@ def new_miss(st, sm, line, sectors, token, way):
 def load_token(st, sm, a, token):
     """The token of a load, which takes one when the first of its sectors is missing."""
     if token < 0:
-        return new_token(st, sm, a.warp, st.code[a.pc, M.COL_WBAR], L.TOKEN_LOAD)
+        return take_token(st, sm, a.warp, st.code[a.pc, M.COL_WBAR], L.TOKEN_LOAD)
     return token
 
 
 @compiled
-def join_misses(st, sm, a, way, sectors, token):
+def join_mshrs(st, sm, a, way, sectors, token):
     """Lets a load wait with others for sectors of a line that are on their way already.
 
     Returns (those of them that have too many waiting for them, and are asked for again; the load's token).
@@ -123,14 +123,14 @@ def join_misses(st, sm, a, way, sectors, token):
     left = sectors
     for s in range(4):
         if (sectors >> s) & 1:
-            miss = st.miss[sm, (st.tags[sm, way, L.L_MISS] >> (s * L.MISS_BITS)) & L.MISS_MASK]
-            count = miss[L.M_COUNT]
-            if count > 0 and miss[L.M_TOKEN + count - 1] == token and token >= 0:
+            mshr = st.mshr[sm, (st.tags[sm, way, L.L_MSHR] >> (s * L.MSHR_BITS)) & L.MSHR_MASK]
+            count = mshr[L.MSHR_COUNT]
+            if count > 0 and mshr[L.MSHR_TOKEN + count - 1] == token and token >= 0:
                 left &= ~(1 << s)
-            elif count < L.M_TOKENS:
+            elif count < L.MSHR_TOKENS:
                 token = load_token(st, sm, a, token)
-                miss[L.M_TOKEN + count] = token
-                miss[L.M_COUNT] = count + 1
+                mshr[L.MSHR_TOKEN + count] = token
+                mshr[L.MSHR_COUNT] = count + 1
                 st.token[sm, token, L.T_LEFT] += 1
                 left &= ~(1 << s)
     return left, token
@@ -139,17 +139,17 @@ def join_misses(st, sm, a, way, sectors, token):
 @compiled
 def ask_l2(st, sm, line, sectors, way, token, time):
     """Asks L2 for sectors of a line; they are pending in its way of L1, unless that is -1."""
-    k = new_miss(st, sm, line, sectors, token, way)
+    k = take_mshr(st, sm, line, sectors, token, way)
     st.token[sm, token, L.T_LEFT] += 1
     if way >= 0:
         tag = st.tags[sm, way]
         tag[L.L_PENDING] |= sectors
         for s in range(4):
             if (sectors >> s) & 1:
-                shift = s * L.MISS_BITS
-                tag[L.L_MISS] = tag[L.L_MISS] & ~(L.MISS_MASK << shift) | k << shift
+                shift = s * L.MSHR_BITS
+                tag[L.L_MSHR] = tag[L.L_MSHR] & ~(L.MSHR_MASK << shift) | k << shift
     st.sm[sm, L.S_OUTSTANDING] += popc(sectors)
-    send(st, sm, time, line, sectors, KIND_READ, 2 * k + FOR_MISS, 0, 0)
+    send(st, sm, time, line, sectors, KIND_READ, 2 * k + FOR_MSHR, 0, 0)
 
 
 @compiled
@@ -165,8 +165,8 @@ def read_hits(st, sm, a, count, hits, start):
             st.address[sm], st.touched[sm], a.mask, a.size, par[L.P_BANKS], par[L.P_BANK_SHIFT], True
         )
     # A sub-partition alone gets a turn every other cycle, as for shared memory.
-    part = st.part[a.smsp]
-    part[L.Q_LSU_FREE] = max(part[L.Q_LSU_FREE], start + hits * par[L.P_LSU_INTERVAL])
+    smsp = st.smsp[a.smsp]
+    smsp[L.Q_LSU_FREE] = max(smsp[L.Q_LSU_FREE], start + hits * par[L.P_LSU_INTERVAL])
     cycles = (hits * LINE_BYTES + par[L.P_L1_DATA] - 1) // par[L.P_L1_DATA]
     there = take_data_stage(st, sm, a.smsp, start, cycles) - par[L.P_ENTRY] + par[L.P_L1_LATENCY]
     first = (LINE_BYTES + par[L.P_L1_DATA] - 1) // par[L.P_L1_DATA]  # in the latency of a load that hits
@@ -190,7 +190,7 @@ def read_lines(st, sm, a, count, bypass, copies):
     hit_sectors = 0
     hit_lines = 0
     misses = 0
-    line = st.line[st.sm[sm, L.S_CHUNK], a.pc]
+    counts = st.counters[st.sm[sm, L.S_CHUNK], a.pc]
     for n in range(count):
         missing = touched[n, 1]
         way, found = -1, False
@@ -200,21 +200,21 @@ def read_lines(st, sm, a, count, bypass, copies):
             note_use(st, sm, way)
             hit_lines += 1 if missing & tags[way, L.L_VALID] != 0 else 0
             absent = missing & ~tags[way, L.L_VALID]
-            again, token = join_misses(st, sm, a, way, absent & tags[way, L.L_PENDING], token)
+            again, token = join_mshrs(st, sm, a, way, absent & tags[way, L.L_PENDING], token)
             absent = absent & ~tags[way, L.L_PENDING] | again
             hit_sectors += popc(missing & ~absent)
             missing = absent
         elif way >= 0:
-            give_way(st, sm, way, touched[n, 0])
+            replace_line(st, sm, way, touched[n, 0])
         if missing != 0:
             token = load_token(st, sm, a, token)
             sent = start + misses + tag_cycles(par, n - misses) + par[L.P_L1_REQUEST]
             ask_l2(st, sm, touched[n, 0], missing, way, token, sent)
-            line[L.N_MISSES] += popc(missing)
+            counts[L.N_MISSES] += popc(missing)
             misses += 1
-    line[L.N_HITS] += hit_sectors
+    counts[L.N_HITS] += hit_sectors
     st.sm[sm, L.S_TAG_FREE] = start + misses + tag_cycles(par, count - misses)
-    leave_queue(st.part[a.smsp], st.sm[sm, L.S_TAG_FREE])
+    leave_queue(st.smsp[a.smsp], st.sm[sm, L.S_TAG_FREE])
     there = start
     if hit_lines > 0:
         there = read_hits(st, sm, a, count, hit_lines, start)
@@ -236,9 +236,9 @@ def write_lines(st, sm, a, count, kind, entry):
     st.sm[sm, L.S_TAG_FREE] = start + tag_cycles(par, count)
     data = take_data_stage(st, sm, a.smsp, start, 1)
     sent = max(data, st.sm[sm, L.S_STORE_FREE])
-    held = par[L.P_STORE_RELEASE] + (max(a.size >> 2, 1) - 1) * par[L.P_REGISTER_RELEASE]
-    release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], data + held, L.R_LONG)
-    token = new_token(st, sm, a.warp, 7, L.TOKEN_STORE)
+    release = par[L.P_STORE_RELEASE] + (max(a.size >> 2, 1) - 1) * par[L.P_REGISTER_RELEASE]
+    release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], data + release, L.R_LONG)
+    token = take_token(st, sm, a.warp, 7, L.TOKEN_STORE)
     st.token[sm, token, L.T_LEFT] = count
     st.sm[sm, L.S_STORE_LINES] += count
     st.warp[a.warp, L.W_STORES] += 1
@@ -255,7 +255,7 @@ def write_lines(st, sm, a, count, kind, entry):
         send(st, sm, leaves, touched[n, 0], sectors, actual, what, payload, popc(a.mask) // count)
         sent += store_cycles(par, popc(sectors))
     st.sm[sm, L.S_STORE_FREE] = sent
-    leave_queue(st.part[a.smsp], sent)
+    leave_queue(st.smsp[a.smsp], sent)
     st.warp[a.warp, L.W_DRAINED] = max(st.warp[a.warp, L.W_DRAINED], sent + par[L.P_STORE_DRAIN])
 
 
@@ -267,7 +267,7 @@ def atomic_lines(st, sm, a, count, kind, entry):
     start = max(enter_queue(st, a.smsp, a.time, 1), st.sm[sm, L.S_TAG_FREE])
     st.sm[sm, L.S_TAG_FREE] = start + count
     release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], start + st.par[L.P_SOURCE_RELEASE], L.R_LONG)
-    token = new_token(st, sm, a.warp, wbar, L.TOKEN_ATOMIC)
+    token = take_token(st, sm, a.warp, wbar, L.TOKEN_ATOMIC)
     st.token[sm, token, L.T_LEFT] = count
     hold(st, a.warp, wbar, L.R_LONG)
     what = (2 * token + FOR_TOKEN) | ((entry + 1) << 32)
@@ -308,13 +308,13 @@ def defer(st, sm, a, kept):
     st.deferred[sm, entry, L.X_DONE] = 0
     st.deferred[sm, entry, L.X_REMOTE] = 0
     for lane in range(32):
-        st.lanes[sm, entry, lane] = st.address[sm, lane]
+        st.deferred_address[sm, entry, lane] = st.address[sm, lane]
     if kept < 0:
-        take_operands(st, a, st.values[sm, entry])
+        take_operands(st, a, st.deferred_values[sm, entry])
     else:
         for k in range(8):
             for lane in range(32):
-                st.values[sm, entry, k, lane] = st.held_values[sm, kept, k, lane]
+                st.deferred_values[sm, entry, k, lane] = st.queued_values[sm, kept, k, lane]
     return np.int64(entry)
 
 

@@ -16,7 +16,8 @@ from gpusim.engine.sm.coalescer import coalesce, shared_turns, shared_wavefronts
 from gpusim.engine.sm.constant_load import constant_access
 from gpusim.engine.sm.flight import release_at
 from gpusim.engine.sm.generic import atomic_predicate, query_space
-from gpusim.engine.sm.held import (
+from gpusim.engine.sm.lines import atomic_lines, defer, line_filter, write_lines
+from gpusim.engine.sm.queued import (
     PATH_ATOMIC,
     PATH_READ,
     PATH_READ_STRONG,
@@ -25,7 +26,6 @@ from gpusim.engine.sm.held import (
     PATH_WRITE_STRONG,
     send_lines,
 )
-from gpusim.engine.sm.lines import atomic_lines, defer, line_filter, write_lines
 from gpusim.engine.sm.shadow import CHECK_INIT, CHECK_RACE, watch_global, watch_local, watch_shared
 from gpusim.engine.sm.space import (
     check_global,
@@ -85,7 +85,7 @@ def shared_access(st, sm, q, w, i, wb, mask, time):
         src = row_offset(st.code[i, M.COL_B], wb)
         store_rows(st.shared32[sm], st.shared8[sm], address, base, 1, st.regs, src, mask, size)
     else:
-        values = st.values[sm, st.sm[sm, L.S_DEFERRED]]
+        values = st.deferred_values[sm, st.sm[sm, L.S_DEFERRED]]
         copy_operands(st, i, wb, st.code[i, M.COL_AUX4] & 255, values)
         tried = np.int64(mask)
         if st.code[i, M.COL_AUX4] >> 8 == M.ATOMIC_CAST_SPIN:
@@ -93,24 +93,24 @@ def shared_access(st, sm, q, w, i, wb, mask, time):
                 address, st.touched[sm], mask, size, par[L.P_BANKS], par[L.P_BANK_SHIFT]
             )
         execute_atomic(st, st.shared32[sm], base, address, values, i, w, mask, tried)
-    line = st.line[st.sm[sm, L.S_CHUNK], i]
-    line[L.N_SHARED_WAVEFRONTS] += wavefronts
-    line[L.N_SHARED_IDEAL] += ideal
-    line[L.N_SHARED_DATA] += data_wavefronts
-    line[L.N_SHARED_CONFLICTS] += conflicts
-    line[L.N_SHARED_REQUESTS] += 1
+    counts = st.counters[st.sm[sm, L.S_CHUNK], i]
+    counts[L.N_SHARED_WAVEFRONTS] += wavefronts
+    counts[L.N_SHARED_IDEAL] += ideal
+    counts[L.N_SHARED_DATA] += data_wavefronts
+    counts[L.N_SHARED_CONFLICTS] += conflicts
+    counts[L.N_SHARED_REQUESTS] += 1
 
     rbar = st.code[i, M.COL_RBAR]
     wbar = st.code[i, M.COL_WBAR]
     start = enter_queue(st, q, time, data_wavefronts)
     if op == M.OP_STORE:
-        note_store(st.part[q])
-    held = par[L.P_SHARED_LOAD_RELEASE]
+        note_store(st.smsp[q])
+    release = par[L.P_SHARED_LOAD_RELEASE]
     if op != M.OP_LOAD:
-        held = par[L.P_SHARED_STORE_RELEASE] + (max(size >> 2, 1) - 1) * par[L.P_REGISTER_RELEASE]
+        release = par[L.P_SHARED_STORE_RELEASE] + (max(size >> 2, 1) - 1) * par[L.P_REGISTER_RELEASE]
     turn = par[L.P_SHARED_WAVEFRONT] if op == M.OP_LOAD or op == M.OP_STORE else par[L.P_SHARED_ATOMIC_INTERVAL]
     data = take_data_stage(st, sm, q, start, data_wavefronts * turn)
-    release_at(st, w, rbar, data + held, L.R_SHORT)
+    release_at(st, w, rbar, data + release, L.R_SHORT)
     # A sub-partition has a turn every other cycle; what has waited in front of the data stage had its first ones.
     there = max(start + conflicts * par[L.P_SHARED_WAY_LATENCY], data + conflicts * turn)
     there += par[L.P_LSU_INTERVAL] * (ideal - 1) - par[L.P_ENTRY]
@@ -134,13 +134,13 @@ def global_access(st, sm, q, w, i, wb, mask, time):
         return
     touched = st.touched[sm]
     lines, sectors = coalesce(st.address[sm], touched, mask, size)
-    line = st.line[st.sm[sm, L.S_CHUNK], i]
-    line[L.N_REQUESTS] += 1
-    line[L.N_SECTORS] += sectors
-    line[L.N_TAGS] += lines
-    line[L.N_SECTORS_IDEAL] += min(sectors, (popc(mask) * size + 31) // 32)
+    counts = st.counters[st.sm[sm, L.S_CHUNK], i]
+    counts[L.N_REQUESTS] += 1
+    counts[L.N_SECTORS] += sectors
+    counts[L.N_TAGS] += lines
+    counts[L.N_SECTORS_IDEAL] += min(sectors, (popc(mask) * size + 31) // 32)
 
-    seen = st.sm[sm, L.S_DEFERRED_LINES] | st.sm[sm, L.S_HELD_LINES]  # atomics that have not taken effect
+    seen = st.sm[sm, L.S_DEFERRED_LINES] | st.sm[sm, L.S_QUEUED_LINES]  # atomics that have not taken effect
     in_order = st.code[i, M.COL_AUX3] & M.MEM_STRONG != 0 or seen & line_filter(touched, lines) != 0
     base = par[L.P_MEMORY_BASE]
     if op == M.OP_LOAD:

@@ -77,18 +77,18 @@ def matrix_access(st, sm, q, w, i, wb, mask, time):
             par[L.P_BANKS], par[L.P_BANK_SHIFT],
         )  # fmt: skip
     move_matrices(st, sm, i, wb, st.warp[w, L.W_BLOCK] * par[L.P_SHARED_STRIDE], mask)
-    line = st.line[st.sm[sm, L.S_CHUNK], i]
-    line[L.N_SHARED_WAVEFRONTS] += wavefronts
-    line[L.N_SHARED_IDEAL] += count
-    line[L.N_SHARED_DATA] += wavefronts
-    line[L.N_SHARED_CONFLICTS] += wavefronts - count
-    line[L.N_SHARED_REQUESTS] += 1
+    counts = st.counters[st.sm[sm, L.S_CHUNK], i]
+    counts[L.N_SHARED_WAVEFRONTS] += wavefronts
+    counts[L.N_SHARED_IDEAL] += count
+    counts[L.N_SHARED_DATA] += wavefronts
+    counts[L.N_SHARED_CONFLICTS] += wavefronts - count
+    counts[L.N_SHARED_REQUESTS] += 1
     start = enter_queue(st, q, time, wavefronts)
     load = st.code[i, M.COL_OP] == M.OP_LDSM
-    held = par[L.P_SHARED_LOAD_RELEASE]
+    release = par[L.P_SHARED_LOAD_RELEASE]
     if not load:
-        held = par[L.P_SHARED_STORE_RELEASE] + (count - 1) * par[L.P_REGISTER_RELEASE]
-    release_at(st, w, st.code[i, M.COL_RBAR], start + held, L.R_SHORT)
+        release = par[L.P_SHARED_STORE_RELEASE] + (count - 1) * par[L.P_REGISTER_RELEASE]
+    release_at(st, w, st.code[i, M.COL_RBAR], start + release, L.R_SHORT)
     data = take_data_stage(st, sm, q, start, wavefronts * par[L.P_SHARED_WAVEFRONT])
     if load:
         ways = (wavefronts - count) * par[L.P_SHARED_WAY_LATENCY] + par[L.P_LSU_INTERVAL] * (count - 1)

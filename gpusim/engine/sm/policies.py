@@ -56,10 +56,10 @@ def next_of_oldest_block(ready, blocks, last, again, time):
 def choose(st, q, ages, time):
     """Slot of the warp that issues by the policy, -1 if none is ready. ages: of the warps, by slot."""
     ready = st.ready[q]
-    last = st.part[q, L.Q_LAST]
+    last = st.smsp[q, L.Q_LAST]
     policy = st.par[L.P_POLICY]
     if policy == BLOCK:
-        return next_of_oldest_block(ready, st.turn[q], last, st.part[q, L.Q_ISSUED] == time - 1, time)
+        return next_of_oldest_block(ready, st.block_order[q], last, st.smsp[q, L.Q_ISSUED] == time - 1, time)
     if policy == LRR:
         return next_in_turn(ready, last, time)
     if policy == OLDEST:

@@ -22,7 +22,7 @@ def charge(st, sm, w, reason, until):
     since = st.warp[w, L.W_SINCE]
     if until > since:
         pc = st.warp[w, L.W_PC]
-        st.line[st.sm[sm, L.S_CHUNK], pc, L.N_STALL + reason] += until - since
+        st.counters[st.sm[sm, L.S_CHUNK], pc, L.N_STALL + reason] += until - since
         st.warp[w, L.W_SINCE] = until
         if st.sm[sm, L.S_LOG] != 0:
             log_stall(st, sm, w, reason, since, until)
@@ -89,8 +89,8 @@ def block(st, w, q, slot, state, reason):
 def note_ready(st, q, w, unit, now):
     """The warp could issue from now on, or from a time that is known now."""
     st.warp[w, L.W_READY_AT] = now
-    st.warp[w, L.W_DISPATCH] = st.part[q, L.Q_DISPATCH]
-    st.warp[w, L.W_BUSY] = st.part[q, L.Q_BUSY + unit]
+    st.warp[w, L.W_DISPATCH] = st.smsp[q, L.Q_DISPATCH]
+    st.warp[w, L.W_BUSY] = st.smsp[q, L.Q_BUSY + unit]
 
 
 @compiled
@@ -106,8 +106,8 @@ def charge_queue(st, sm, q, w, unit, until):
     if wait <= 0:
         return
     span = max(until - st.warp[w, L.W_READY_AT], wait)
-    blocked = (st.part[q, L.Q_DISPATCH] - st.warp[w, L.W_DISPATCH]) * wait // span
-    busy = (st.part[q, L.Q_BUSY + unit] - st.warp[w, L.W_BUSY]) * wait // span * st.par[L.P_BUSY_PERCENT] // 100
+    blocked = (st.smsp[q, L.Q_DISPATCH] - st.warp[w, L.W_DISPATCH]) * wait // span
+    busy = (st.smsp[q, L.Q_BUSY + unit] - st.warp[w, L.W_BUSY]) * wait // span * st.par[L.P_BUSY_PERCENT] // 100
     charge(st, sm, w, L.R_DISPATCH, min(since + blocked, until))
     charge(st, sm, w, L.R_MATH, min(since + blocked + busy, until))
     charge(st, sm, w, L.R_NOT_SELECTED, until)
@@ -120,9 +120,9 @@ def make_ready(st, sm, q, slot, w, now, earliest):
     # What it has been charged for it waits for: a reply may come before the line of the instruction that it is for.
     time = max(np.int64(earliest), st.warp[w, L.W_SINCE])
     line = pc >> st.par[L.P_ICACHE_SHIFT]
-    if line != st.warp[w, L.W_LINE]:
-        there = fetch(st, sm, q, st.warp[w, L.W_LINE], line, now)
-        st.warp[w, L.W_LINE] = line
+    if line != st.warp[w, L.W_FETCHED]:
+        there = fetch(st, sm, q, st.warp[w, L.W_FETCHED], line, now)
+        st.warp[w, L.W_FETCHED] = line
         if there > time:
             charge(st, sm, w, L.R_WAIT, time)
             charge(st, sm, w, L.R_NO_INSTRUCTION, there)
@@ -158,16 +158,16 @@ def make_ready(st, sm, q, slot, w, now, earliest):
     st.warp[w, L.W_STATE] = L.RUNNING
     note_ready(st, q, w, st.code[pc, M.COL_UNIT], now)
     st.ready[q, slot] = time
-    if time < st.part[q, L.Q_NEXT]:
-        st.part[q, L.Q_NEXT] = time
+    if time < st.smsp[q, L.Q_NEXT]:
+        st.smsp[q, L.Q_NEXT] = time
 
 
 @compiled
 def place_of(st, sm, w):
     """(sub-partition, slot there) of a warp."""
-    parts = st.par[L.P_SUB_PARTITIONS]
-    local = w - sm * parts * st.par[L.P_WARP_SLOTS]
-    return sm * parts + local % parts, local // parts
+    smsps = st.par[L.P_SUB_PARTITIONS]
+    local = w - sm * smsps * st.par[L.P_WARP_SLOTS]
+    return sm * smsps + local % smsps, local // smsps
 
 
 @compiled

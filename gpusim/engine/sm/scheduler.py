@@ -33,18 +33,18 @@ def book_issue(st, sm, q, slot, w, i, time):
     """Counts the issue of instruction i and books its unit."""
     unit = st.code[i, M.COL_UNIT]
     charge_queue(st, sm, q, w, unit, time)
-    line = st.line[st.sm[sm, L.S_CHUNK], i]
-    line[L.N_EXECUTED] += 1
-    line[L.N_STALL + L.R_SELECTED] += 1
+    counts = st.counters[st.sm[sm, L.S_CHUNK], i]
+    counts[L.N_EXECUTED] += 1
+    counts[L.N_STALL + L.R_SELECTED] += 1
     st.warp[w, L.W_SINCE] = time + 1
     st.sm[sm, L.S_ISSUED] += 1
     interval = unit_interval(st, i, unit)
-    part = st.part[q]
-    part[L.Q_UNIT_FREE + unit] = max(time, part[L.Q_UNIT_FREE + unit]) + interval
+    smsp = st.smsp[q]
+    smsp[L.Q_UNIT_FREE + unit] = max(time, smsp[L.Q_UNIT_FREE + unit]) + interval
     if unit != M.UNIT_XU:
-        part[L.Q_BUSY + unit] += interval - 1
-    part[L.Q_LAST] = slot
-    part[L.Q_ISSUED] = time
+        smsp[L.Q_BUSY + unit] += interval - 1
+    smsp[L.Q_LAST] = slot
+    smsp[L.Q_ISSUED] = time
 
 
 @compiled_in_place
@@ -62,9 +62,9 @@ def issue(st, sm, q, slot, w, time):
     if code[i, M.COL_CLASS] == M.CLS_CONTROL:
         # The profiler counts a second predicate as well (H200: `@!P1 BRA P0`, `@P0 BREAK P1, B2`).
         executed &= np.uint32(predicate(code, i, M.COL_PS0, st.preds, 16 * w))
-    line = st.line[st.sm[sm, L.S_CHUNK], i]
-    line[L.N_THREADS] += popc(active)
-    line[L.N_PRED_ON] += popc(executed)
+    counts = st.counters[st.sm[sm, L.S_CHUNK], i]
+    counts[L.N_THREADS] += popc(active)
+    counts[L.N_PRED_ON] += popc(executed)
     if st.sm[sm, L.S_LOG] != 0:
         log_issue(st, sm, q, slot, w, i, active, executed, time)
     runs = execute(st, sm, q, slot, w, i, mask, time)
@@ -74,7 +74,7 @@ def issue(st, sm, q, slot, w, time):
         exhausted(st, sm, L.POOL_SPLITS, w, L.MOST_SPLITS)
     if st.warp[w, L.W_ALIVE] == 0:
         charge(st, sm, w, L.R_BRANCH, time + 1 + st.par[L.P_EXIT_CYCLES])
-        if st.warp[w, L.W_HELD] > 0:
+        if st.warp[w, L.W_QUEUED] > 0:
             block(st, w, q, slot, L.WAIT_DRAIN, L.R_DRAIN)
         else:
             finish_warp(st, sm, q, slot, w, time)
@@ -89,44 +89,44 @@ def issue(st, sm, q, slot, w, time):
 
 
 @compiled
-def read_registers(part, reads, time):
+def read_registers(smsp, reads, time):
     """Books the register reads of an instruction that issues at `time`; returns when the next one may issue.
 
     Each of the two banks delivers one register a cycle. An instruction waits one cycle at most in front of them, so
     what one reads from one bank and the next from the other overlaps (H200: FFMAs with two sources in one bank take two
     cycles each, if they take turns between the banks one and a half).
     """
-    even = max(part[L.Q_EVEN_FREE], time) + (reads & 15)
-    odd = max(part[L.Q_ODD_FREE], time) + (reads >> 4)
-    part[L.Q_EVEN_FREE] = even
-    part[L.Q_ODD_FREE] = odd
+    even = max(smsp[L.Q_EVEN_FREE], time) + (reads & 15)
+    odd = max(smsp[L.Q_ODD_FREE], time) + (reads >> 4)
+    smsp[L.Q_EVEN_FREE] = even
+    smsp[L.Q_ODD_FREE] = odd
     return max(time + 1, even - 1, odd - 1)
 
 
 @compiled_in_place
 def step(st, sm, q, time):
     """One cycle of a sub-partition: issues at most one instruction and sets Q_NEXT."""
-    parts = st.par[L.P_SUB_PARTITIONS]
+    smsps = st.par[L.P_SUB_PARTITIONS]
     slots = st.par[L.P_WARP_SLOTS]
-    first = sm * parts * slots + q % parts
-    ages = st.warp[first : first + slots * parts : parts, L.W_AGE]
-    part = st.part[q]
+    first = sm * smsps * slots + q % smsps
+    ages = st.warp[first : first + slots * smsps : smsps, L.W_AGE]
+    smsp = st.smsp[q]
     ready = st.ready[q]
-    part[L.Q_NEXT] = L.NEVER
+    smsp[L.Q_NEXT] = L.NEVER
     behind = time + 1
     while True:
         slot = choose(st, q, ages, time)
         if slot < 0:
             break
-        w = first + slot * parts
-        if st.warp[w, L.W_LINE] < 0:  # its first instruction has still to be fetched
+        w = first + slot * smsps
+        if st.warp[w, L.W_FETCHED] < 0:  # its first instruction has still to be fetched
             look_again(st, sm, w, time)
             continue
         i = st.warp[w, L.W_PC]
         free, reason = admit(st, sm, q, w, i, time)
         if free <= time:
-            behind = read_registers(part, np.int64(st.code[i, M.COL_READS]), time)
-            part[L.Q_DISPATCH] += behind - time - 1
+            behind = read_registers(smsp, np.int64(st.code[i, M.COL_READS]), time)
+            smsp[L.Q_DISPATCH] += behind - time - 1
             issue(st, sm, q, slot, w, time)
             break
         unit = st.code[i, M.COL_UNIT]
@@ -141,4 +141,4 @@ def step(st, sm, q, time):
     earliest = L.NEVER
     for slot in range(slots):
         earliest = min(earliest, ready[slot])
-    part[L.Q_NEXT] = max(earliest, behind)
+    smsp[L.Q_NEXT] = max(earliest, behind)

@@ -7,7 +7,7 @@ gives the same result.
 import numpy as np
 
 from gpusim.engine.sm.async_copy import copy_done
-from gpusim.engine.sm.flight import FOR_MISS, free_token, pop_event
+from gpusim.engine.sm.flight import FOR_MSHR, free_token, pop_event
 from gpusim.engine.sm.readiness import charge, make_ready, place_of, wake
 from gpusim.engine.sm.resume import resume, scoreboard_reply
 from gpusim.engine.sm.scheduler import step
@@ -59,21 +59,21 @@ def token_reply(st, sm, k, now):
 
 
 @compiled
-def miss_reply(st, sm, k, now):
+def fill_line(st, sm, k, now):
     """A line request of L1 is answered: its sectors are there, and whoever waits for them hears of it."""
-    miss = st.miss[sm, k]
-    sectors = miss[L.M_SECTORS]
-    way = miss[L.M_WAY]
+    mshr = st.mshr[sm, k]
+    sectors = mshr[L.MSHR_SECTORS]
+    way = mshr[L.MSHR_WAY]
     # Another line may have the way since: a sector that was asked for twice is pending only until the first reply.
-    if way >= 0 and st.tags[sm, way, L.L_TAG] == miss[L.M_LINE]:
+    if way >= 0 and st.tags[sm, way, L.L_TAG] == mshr[L.MSHR_LINE]:
         st.tags[sm, way, L.L_VALID] |= sectors
         st.tags[sm, way, L.L_PENDING] &= ~sectors
     st.sm[sm, L.S_OUTSTANDING] -= popc(sectors)
-    for n in range(miss[L.M_COUNT]):
-        token_reply(st, sm, miss[L.M_TOKEN + n], now)
-    miss[L.M_COUNT] = 0
-    miss[L.M_NEXT] = st.sm[sm, L.S_MISS_FREE]
-    st.sm[sm, L.S_MISS_FREE] = k
+    for n in range(mshr[L.MSHR_COUNT]):
+        token_reply(st, sm, mshr[L.MSHR_TOKEN + n], now)
+    mshr[L.MSHR_COUNT] = 0
+    mshr[L.MSHR_NEXT] = st.sm[sm, L.S_MSHR_FREE]
+    st.sm[sm, L.S_MSHR_FREE] = k
 
 
 @compiled
@@ -82,8 +82,8 @@ def arrive(st, sm, what, now):
     st.sm[sm, L.S_IN_FLIGHT] -= 1
     kind = what & 1
     number = what >> 1
-    if kind == FOR_MISS:
-        miss_reply(st, sm, number, now)
+    if kind == FOR_MSHR:
+        fill_line(st, sm, number, now)
     else:
         token_reply(st, sm, number, now)
     resume(st, sm, now)
@@ -95,19 +95,19 @@ def arrive(st, sm, what, now):
 @compiled
 def next_event(st, sm):
     """Cycle of the SM's next event, NEVER if it is idle for good."""
-    parts = st.par[L.P_SUB_PARTITIONS]
+    smsps = st.par[L.P_SUB_PARTITIONS]
     earliest = L.NEVER
     if st.sm[sm, L.S_EVENTS] > 0:
         earliest = st.event_time[sm, 0]
-    for q in range(sm * parts, (sm + 1) * parts):
-        earliest = min(earliest, st.part[q, L.Q_NEXT])
+    for q in range(sm * smsps, (sm + 1) * smsps):
+        earliest = min(earliest, st.smsp[q, L.Q_NEXT])
     return earliest
 
 
 @compiled_in_place
 def advance(st, sm, start, until):
     """Runs one SM from cycle `start` to `until`. Returns the cycle of its next event after that."""
-    parts = st.par[L.P_SUB_PARTITIONS]
+    smsps = st.par[L.P_SUB_PARTITIONS]
     resume(st, sm, start)
     if st.sm[sm, L.S_THROTTLED] != 0:
         st.sm[sm, L.S_THROTTLED] = 0
@@ -123,9 +123,9 @@ def advance(st, sm, start, until):
         now = max(now, event)
         while st.sm[sm, L.S_EVENTS] > 0 and st.event_time[sm, 0] <= now:
             arrive(st, sm, pop_event(st, sm), now)
-        for k in range(parts):  # each sub-partition is the first to ask for what they share in its turn
-            q = sm * parts + (now + k) % parts
-            if st.part[q, L.Q_NEXT] <= now:
+        for k in range(smsps):  # each sub-partition is the first to ask for what they share in its turn
+            q = sm * smsps + (now + k) % smsps
+            if st.smsp[q, L.Q_NEXT] <= now:
                 step(st, sm, q, now)
 
 

@@ -13,13 +13,13 @@ from isa import microops as M
 def lane_value(st, sm, w, which, lane, time):
     """Value of a special register in one lane, 64 bits wide."""
     par = st.par
-    parts = par[L.P_SUB_PARTITIONS]
+    smsps = par[L.P_SUB_PARTITIONS]
     thread = st.warp[w, L.W_INDEX] * 32 + lane
     b = st.block[sm, st.warp[w, L.W_BLOCK]]
     x = thread % par[L.P_BLOCK_X]
     y = (thread // par[L.P_BLOCK_X]) % par[L.P_BLOCK_Y]
     z = thread // (par[L.P_BLOCK_X] * par[L.P_BLOCK_Y])
-    local = w - sm * parts * par[L.P_WARP_SLOTS]
+    local = w - sm * smsps * par[L.P_WARP_SLOTS]
     if which == M.SR_TID_X:
         return x
     if which == M.SR_TID_Y:

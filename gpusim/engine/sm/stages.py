@@ -10,56 +10,56 @@ from isa import microops as M
 @compiled
 def enter_queue(st, q, time, slots):
     """Cycle at which the sub-partition hands the instruction to the SM's memory stages; `slots` it occupies there."""
-    part = st.part[q]
-    start = max(time + st.par[L.P_ENTRY], part[L.Q_LSU_FREE])
-    part[L.Q_LSU_FREE] = start + slots * st.par[L.P_LSU_INTERVAL]
-    if part[L.Q_PLACE_KEPT] == 0:
-        keep_place(part)
+    smsp = st.smsp[q]
+    start = max(time + st.par[L.P_ENTRY], smsp[L.Q_LSU_FREE])
+    smsp[L.Q_LSU_FREE] = start + slots * st.par[L.P_LSU_INTERVAL]
+    if smsp[L.Q_PLACE_KEPT] == 0:
+        keep_place(smsp)
     else:
-        part[L.Q_PLACE] = part[L.Q_PLACE_KEPT] - 1
-        part[L.Q_PLACE_KEPT] = 0
-    part[L.Q_LEAVES + part[L.Q_PLACE]] = start
+        smsp[L.Q_PLACE] = smsp[L.Q_PLACE_KEPT] - 1
+        smsp[L.Q_PLACE_KEPT] = 0
+    smsp[L.Q_LEAVES + smsp[L.Q_PLACE]] = start
     return start
 
 
 @compiled
-def keep_place(part):
+def keep_place(smsp):
     """A further instruction is in the queue, for a time that is not known yet. Returns its place there."""
-    place = part[L.Q_ENTERED] % L.QUEUE_MOST
-    part[L.Q_LEAVES + place] = L.NEVER
-    part[L.Q_ENTERED] += 1
-    part[L.Q_PLACE] = place
+    place = smsp[L.Q_ENTERED] % L.QUEUE_MOST
+    smsp[L.Q_LEAVES + place] = L.NEVER
+    smsp[L.Q_ENTERED] += 1
+    smsp[L.Q_PLACE] = place
     return place
 
 
 @compiled
-def queue_room(part, depth):
+def queue_room(smsp, depth):
     """Cycle from which the queue has room for one more instruction, if it holds `depth` at most."""
-    return part[L.Q_LEAVES + (part[L.Q_ENTERED] - depth) % L.QUEUE_MOST]
+    return smsp[L.Q_LEAVES + (smsp[L.Q_ENTERED] - depth) % L.QUEUE_MOST]
 
 
 @compiled
-def note_store(part):
+def note_store(smsp):
     """What entered last is a store, of which the queue holds fewer."""
-    part[L.Q_STORE + part[L.Q_STORES] % L.QUEUE_MOST] = part[L.Q_ENTERED] - 1
-    part[L.Q_STORES] += 1
+    smsp[L.Q_STORE + smsp[L.Q_STORES] % L.QUEUE_MOST] = smsp[L.Q_ENTERED] - 1
+    smsp[L.Q_STORES] += 1
 
 
 @compiled
-def store_room(part, depth):
+def store_room(smsp, depth):
     """As `queue_room`, if it holds `depth` stores at most."""
-    number = part[L.Q_STORE + (part[L.Q_STORES] - depth) % L.QUEUE_MOST]
-    if part[L.Q_STORES] < depth or part[L.Q_ENTERED] - number > L.QUEUE_MOST:
+    number = smsp[L.Q_STORE + (smsp[L.Q_STORES] - depth) % L.QUEUE_MOST]
+    if smsp[L.Q_STORES] < depth or smsp[L.Q_ENTERED] - number > L.QUEUE_MOST:
         return np.int64(0)
-    return part[L.Q_LEAVES + number % L.QUEUE_MOST]
+    return smsp[L.Q_LEAVES + number % L.QUEUE_MOST]
 
 
 @compiled
-def leave_queue(part, time):
+def leave_queue(smsp, time):
     """The instruction that was handed over last leaves the queue at `time`, if nothing keeps it longer."""
-    k = L.Q_LEAVES + part[L.Q_PLACE]
-    if time > part[k]:
-        part[k] = time
+    k = L.Q_LEAVES + smsp[L.Q_PLACE]
+    if time > smsp[k]:
+        smsp[k] = time
 
 
 @compiled
@@ -67,7 +67,7 @@ def take_data_stage(st, sm, q, start, wavefronts):
     """First cycle of `wavefronts` consecutive ones in the SM's data stage."""
     start = max(start, st.sm[sm, L.S_DATA_FREE])
     st.sm[sm, L.S_DATA_FREE] = start + wavefronts
-    leave_queue(st.part[q], start + wavefronts)
+    leave_queue(st.smsp[q], start + wavefronts)
     return start
 
 
@@ -93,21 +93,21 @@ def take_port(st, sm, port, start):
 
 
 @compiled
-def take_address_turn(st, sm, q, port, time):
+def take_address_port(st, sm, q, port, time):
     """When a constant load, or a read of a special register that all lanes share, is taken up that issues at `time`."""
-    part = st.part[q]
-    start = take_port(st, sm, port, max(time + st.par[L.P_ENTRY], part[L.Q_ADDRESS_FREE]))
-    enter_address_queue(part, start, 1)
+    smsp = st.smsp[q]
+    start = take_port(st, sm, port, max(time + st.par[L.P_ENTRY], smsp[L.Q_ADDRESS_FREE]))
+    enter_address_queue(smsp, start, 1)
     return start
 
 
 @compiled
-def enter_address_queue(part, start, busy):
+def enter_address_queue(smsp, start, busy):
     """What is taken up at `start` has waited for that in a short queue of the sub-partition, and keeps it `busy`."""
-    part[L.Q_ADDRESS_FREE] = start + busy
+    smsp[L.Q_ADDRESS_FREE] = start + busy
     for k in range(L.Q_ADDRESS, L.Q_ADDRESS + L.ADDRESSES_WAITING):
-        part[k] = part[k + 1]
-    part[L.Q_ADDRESS + L.ADDRESSES_WAITING] = start
+        smsp[k] = smsp[k + 1]
+    smsp[L.Q_ADDRESS + L.ADDRESSES_WAITING] = start
 
 
 @compiled

@@ -16,7 +16,7 @@ def finish_warp(st, sm, q, slot, w, time):
     if st.warp[w, L.W_COPIES] != 0:
         close_copies(st, sm, w, time, 7)
     st.ready[q, slot] = L.NEVER
-    st.part[q, L.Q_WARPS] -= 1
+    st.smsp[q, L.Q_WARPS] -= 1
     s = st.sm[sm]
     s[L.S_WARPS] -= 1
     drained = max(st.warp[w, L.W_SINCE], st.warp[w, L.W_DRAINED])

@@ -143,7 +143,7 @@ P_FIELDS = P_UNIT_LATENCY + 16
     W_AGE,  # launch order: larger is younger
     W_SINCE,  # cycle up to which the warp's time is attributed to a stall reason
     W_REASON,  # why it is blocked, while its wake-up time is unknown
-    W_LINE,  # instruction line held in the warp's buffer
+    W_FETCHED,  # instruction line held in the warp's buffer
     W_STORES,  # stores and reductions not yet acknowledged
     W_BARRIER,  # named barrier that it waits at
 ) = range(12)
@@ -158,7 +158,7 @@ W_GROUP_DONE = 34  # cycle at which the products of four warps that it has issue
 W_EPOCH = 35  # how often it has synchronised, see engine.sm.shadow
 W_DRAINED = 36  # cycle at which its last store has left the SM's queues
 W_TOOK_OLD = 37  # 1 if a group of lanes goes on that is not the last one left behind
-W_HELD = 38  # memory instructions that it has issued and that wait
+W_QUEUED = 38  # memory instructions that it has issued and that wait
 W_READY_AT = 39  # cycle at which it was last known when it would be ready
 W_DISPATCH = 40  # Q_DISPATCH of its sub-partition at that time
 W_BUSY = 41  # Q_BUSY of its next instruction's unit
@@ -239,7 +239,7 @@ Q_FIELDS = Q_BUSY + 16
     S_IL15_FREE,
     S_OUTSTANDING,
     S_TOKEN_FREE,
-    S_MISS_FREE,
+    S_MSHR_FREE,
     S_CLOCK,
     S_ALLOCATION,
     S_DEFERRED,
@@ -272,9 +272,9 @@ Q_FIELDS = Q_BUSY + 16
     S_IL1_AHEAD,  # instruction lines asked for ahead: cycle from which L1 takes another one
     S_CONSTANT_FREE,  # cycle from which another constant load is taken up
     S_SPECIAL_FREE,  # the same of a read of a special register
-    S_HELD,  # memory instructions that wait for the way beyond the SM
-    S_HELD_FIRST,  # the oldest of them
-    S_HELD_LINES,  # a set of the lines of those that others can see, see `lines.line_filter`
+    S_QUEUED,  # memory instructions that wait for the way beyond the SM
+    S_QUEUED_FIRST,  # the oldest of them
+    S_QUEUED_LINES,  # a set of the lines of those that others can see, see `lines.line_filter`
     S_CONST_FIRST,  # lines that the first level of the constant caches has taken in so far; then the second
     S_CONST_SECOND,
 ) = range(47)
@@ -320,11 +320,11 @@ POOLS = (
 )
 (
     POOL_TOKENS,
-    POOL_MISSES,
+    POOL_MSHRS,
     POOL_EVENTS,
     POOL_DEFERRED,
     POOL_REQUESTS,
-    POOL_HELD,
+    POOL_QUEUED,
     POOL_DONE,
     POOL_SPLITS,
 ) = range(8)
@@ -350,26 +350,26 @@ TOKEN_COPY_ARRIVE = 4  # asynchronous copies: arrivals at an mbarrier
 TOKEN_COPY_BYTES = 5  # asynchronous copies: transactions of an mbarrier
 TOKEN_BULK_WRITE = 6  # bulk copies out of shared memory: releases a scoreboard
 
-# --- miss: one per line request of L1 in flight ------------------------------------------------------------
-M_LINE, M_SECTORS, M_COUNT, M_NEXT, M_WAY = range(5)
-M_TOKEN = 5
-M_TOKENS = 11
-M_FIELDS = M_TOKEN + M_TOKENS
+# --- mshr: one per line request of L1 in flight ------------------------------------------------------------
+MSHR_LINE, MSHR_SECTORS, MSHR_COUNT, MSHR_NEXT, MSHR_WAY = range(5)
+MSHR_TOKEN = 5
+MSHR_TOKENS = 11
+MSHR_FIELDS = MSHR_TOKEN + MSHR_TOKENS
 
 # --- l1 tags -----------------------------------------------------------------------------------------------
-L_TAG, L_VALID, L_PENDING, L_USED, L_MISS = range(5)
+L_TAG, L_VALID, L_PENDING, L_USED, L_MSHR = range(5)
 L_FIELDS = 8
-MISS_BITS = 15  # four miss numbers share the word L_MISS
-MISS_MASK = (1 << MISS_BITS) - 1
+MSHR_BITS = 15  # four MSHR numbers share the word L_MSHR
+MSHR_MASK = (1 << MSHR_BITS) - 1
 
 # --- deferred: what must take effect at L2 in time order ---------------------------------------------------
 X_PC, X_WARP, X_MASK, X_DONE, X_REMOTE = range(5)  # X_REMOTE: on the shared memory of another block
 X_FIELDS = 5
 
 # --- held: memory instructions that wait for the way beyond the SM, a ring ---------------------------------
-H_WARP, H_PC, H_PART, H_MASK, H_SIZE, H_COUNT, H_PATH, H_PLACE = range(8)
-H_FIELDS = 8
-HELD_LINES = 64  # lines of one instruction
+QUEUED_WARP, QUEUED_PC, QUEUED_SMSP, QUEUED_MASK, QUEUED_SIZE, QUEUED_COUNT, QUEUED_PATH, QUEUED_PLACE = range(8)
+QUEUED_FIELDS = 8
+QUEUED_LINES = 64  # lines of one instruction
 
 # --- log: what chosen warps do, one row per event, see engine.state.log ------------------------------------------
 LOG_START, LOG_END, LOG_ISSUE, LOG_STALL = range(4)
@@ -380,7 +380,7 @@ LOG_START, LOG_END, LOG_ISSUE, LOG_STALL = range(4)
     V_END,
     V_PC,
     V_REASON,
-    V_PART,  # sub-partition of the SM
+    V_SMSP,  # sub-partition of the SM
     V_SLOT,
     V_ACTIVE,
     V_EXECUTED,
@@ -469,8 +469,8 @@ class State(ArrayTable):
         "warp": (np.int64, 2),  # [warps, W_FIELDS]
         "split": (np.int64, 2),  # [warps, D_FIELDS]
         "ready": (np.int64, 2),  # [sub-partitions, warp slots]: earliest issue
-        "turn": (np.int64, 2),  # [sub-partitions, warp slots]: launch order of the warp's block
-        "part": (np.int64, 2),  # [sub-partitions, Q_FIELDS]
+        "block_order": (np.int64, 2),  # [sub-partitions, warp slots]: launch order of the warp's block
+        "smsp": (np.int64, 2),  # [sub-partitions, Q_FIELDS]
         "sm": (np.int64, 2),  # [SMs, S_FIELDS]
         "block": (np.int64, 3),  # [SMs, block slots, B_FIELDS]
         "tags": (np.int64, 3),  # [SMs, L1 lines, L_FIELDS]
@@ -492,20 +492,20 @@ class State(ArrayTable):
         "event_time": (np.int64, 2),  # [SMs, capacity]: heap of what arrives, see engine.state.heap
         "event": (np.int64, 2),  # [SMs, capacity]: what it is, see engine.sm.flight
         "token": (np.int64, 3),  # [SMs, capacity, T_FIELDS]
-        "miss": (np.int64, 3),  # [SMs, capacity, M_FIELDS]
+        "mshr": (np.int64, 3),  # [SMs, capacity, M_FIELDS]
         "deferred": (np.int64, 3),  # [SMs, capacity, X_FIELDS]
-        "lanes": (np.int64, 3),  # [SMs, capacity, 32]: addresses of deferred accesses
-        "values": (np.uint32, 4),  # [SMs, capacity, 8, 32]: their operands
-        "held": (np.int64, 3),  # [SMs, places in all queues of an SM, H_FIELDS]
-        "held_lines": (np.int64, 4),  # [SMs, places, HELD_LINES, 2]: their lines and sector masks
-        "held_values": (np.uint32, 4),  # [SMs, places, 8, 32]: what they send, if it takes effect at L2
-        "held_address": (np.int64, 3),  # [SMs, places, 32]
+        "deferred_address": (np.int64, 3),  # [SMs, capacity, 32]: addresses of deferred accesses
+        "deferred_values": (np.uint32, 4),  # [SMs, capacity, 8, 32]: their operands
+        "queued": (np.int64, 3),  # [SMs, places in all queues of an SM, H_FIELDS]
+        "queued_lines": (np.int64, 4),  # [SMs, places, HELD_LINES, 2]: their lines and sector masks
+        "queued_values": (np.uint32, 4),  # [SMs, places, 8, 32]: what they send, if it takes effect at L2
+        "queued_address": (np.int64, 3),  # [SMs, places, 32]
         "address": (np.int64, 2),  # [SMs, 32]: addresses of the instruction at hand
         "copy_targets": (np.int64, 2),  # [SMs, 32 + 2 * banks]: where an asynchronous copy goes; words by bank
         "touched": (np.int64, 3),  # [SMs, 160, 2]: its lines and sector masks
         "tile": (np.uint32, 1),  # [SMs * group_matrix.TILE_WORDS]: fragments from shared memory
         "done": (np.int64, 3),  # [SMs, capacity, 2]: blocks finished in this window: cycle, block slot
-        "line": (np.int64, 3),  # [host threads, instructions + 1, N_FIELDS]
+        "counters": (np.int64, 3),  # [host threads, instructions + 1, N_FIELDS]
         # What engine.sm.shadow remembers; of one element each where nothing is checked.
         "shadow": (np.int64, 3),  # [SMs, bytes of shared memory, records]
         "lane_clock": (np.int64, 3),  # [warps, LANE_ROWS, 32]
@@ -526,16 +526,16 @@ class State(ArrayTable):
         local8: np.ndarray
         warp: np.ndarray
         split: np.ndarray
-        part: np.ndarray
+        smsp: np.ndarray
         sm: np.ndarray
         block: np.ndarray
         tags: np.ndarray
         icache: np.ndarray
         token: np.ndarray
-        miss: np.ndarray
+        mshr: np.ndarray
         request: np.ndarray
         requests: np.ndarray
-        line: np.ndarray
+        counters: np.ndarray
         log: np.ndarray
         log_lanes: np.ndarray
         wanted: np.ndarray

@@ -45,7 +45,7 @@ def log_start(st, sm, q, slot, w, block, time):
     st.warp[w, L.W_LOGGED] = number * st.par[L.P_WARPS] + st.warp[w, L.W_INDEX] + 1
     row = st.log[sm, new_row(st, sm, w, L.LOG_START)]
     row[L.V_START] = time
-    row[L.V_PART] = q % st.par[L.P_SUB_PARTITIONS]
+    row[L.V_SMSP] = q % st.par[L.P_SUB_PARTITIONS]
     row[L.V_SLOT] = slot
 
 
@@ -78,15 +78,15 @@ def log_issue(st, sm, q, slot, w, i, active, executed, time):
     row = st.log[sm, n]
     row[L.V_START] = time
     row[L.V_PC] = i
-    row[L.V_PART] = q % st.par[L.P_SUB_PARTITIONS]
+    row[L.V_SMSP] = q % st.par[L.P_SUB_PARTITIONS]
     row[L.V_SLOT] = slot
     row[L.V_ACTIVE] = active
     row[L.V_EXECUTED] = executed
-    line = st.line[st.sm[sm, L.S_CHUNK], i]
-    row[L.V_WAVEFRONTS] = -line[L.N_SHARED_WAVEFRONTS]
-    row[L.V_IDEAL] = -line[L.N_SHARED_IDEAL]
-    row[L.V_SECTORS] = -line[L.N_SECTORS]
-    row[L.V_LINES] = -line[L.N_TAGS]
+    counts = st.counters[st.sm[sm, L.S_CHUNK], i]
+    row[L.V_WAVEFRONTS] = -counts[L.N_SHARED_WAVEFRONTS]
+    row[L.V_IDEAL] = -counts[L.N_SHARED_IDEAL]
+    row[L.V_SECTORS] = -counts[L.N_SECTORS]
+    row[L.V_LINES] = -counts[L.N_TAGS]
     row[L.V_LOCAL] = 0
     wanted = st.wanted[st.block[sm, st.warp[w, L.W_BLOCK], L.B_NUMBER]] != 0
     row[L.V_ACCESS] = ADDRESSES_WANTED if wanted else NO_ADDRESSES
@@ -97,11 +97,11 @@ def log_costs(st, sm, i):
     """The instruction of the last `log_issue` has been executed: what its counters have grown by is its cost."""
     row = st.log[sm, st.sm[sm, L.S_LOG_ROW] - 1]
     st.sm[sm, L.S_LOG_ROW] = 0
-    line = st.line[st.sm[sm, L.S_CHUNK], i]
-    row[L.V_WAVEFRONTS] += line[L.N_SHARED_WAVEFRONTS]
-    row[L.V_IDEAL] += line[L.N_SHARED_IDEAL]
-    row[L.V_SECTORS] += line[L.N_SECTORS]
-    row[L.V_LINES] += line[L.N_TAGS]
+    counts = st.counters[st.sm[sm, L.S_CHUNK], i]
+    row[L.V_WAVEFRONTS] += counts[L.N_SHARED_WAVEFRONTS]
+    row[L.V_IDEAL] += counts[L.N_SHARED_IDEAL]
+    row[L.V_SECTORS] += counts[L.N_SECTORS]
+    row[L.V_LINES] += counts[L.N_TAGS]
 
 
 @compiled

@@ -45,7 +45,7 @@ def must_wait(st, sm, path):
 def access_lines(st, sm, a, count, path, kept):
     """Sends an instruction on its way: `count` lines in st.touched[sm], addresses in st.address[sm].
 
-    kept: row of st.held[sm] where it has waited, or -1.
+    kept: row of st.queued[sm] where it has waited, or -1.
     """
     if path == PATH_READ:
         read_lines(st, sm, a, count, False, np.int64(-1))
@@ -75,68 +75,68 @@ def access_lines(st, sm, a, count, path, kept):
 def keep(st, sm, a, count, path):
     """The instruction waits behind all others that do; its scoreboards count it until it goes on."""
     s = st.sm[sm]
-    if s[L.S_HELD] >= st.held.shape[1]:
-        exhausted(st, sm, L.POOL_HELD, a.warp, st.held.shape[1])
+    if s[L.S_QUEUED] >= st.queued.shape[1]:
+        exhausted(st, sm, L.POOL_QUEUED, a.warp, st.queued.shape[1])
         return
-    k = (s[L.S_HELD_FIRST] + s[L.S_HELD]) % st.held.shape[1]
-    s[L.S_HELD] += 1
-    h = st.held[sm, k]
-    h[L.H_WARP] = a.warp
-    h[L.H_PC] = a.pc
-    h[L.H_PART] = a.smsp
-    h[L.H_MASK] = a.mask
-    h[L.H_SIZE] = a.size
-    h[L.H_COUNT] = count
-    h[L.H_PATH] = path
-    h[L.H_PLACE] = keep_place(st.part[a.smsp])
+    k = (s[L.S_QUEUED_FIRST] + s[L.S_QUEUED]) % st.queued.shape[1]
+    s[L.S_QUEUED] += 1
+    h = st.queued[sm, k]
+    h[L.QUEUED_WARP] = a.warp
+    h[L.QUEUED_PC] = a.pc
+    h[L.QUEUED_SMSP] = a.smsp
+    h[L.QUEUED_MASK] = a.mask
+    h[L.QUEUED_SIZE] = a.size
+    h[L.QUEUED_COUNT] = count
+    h[L.QUEUED_PATH] = path
+    h[L.QUEUED_PLACE] = keep_place(st.smsp[a.smsp])
     for n in range(count):
-        st.held_lines[sm, k, n, 0] = st.touched[sm, n, 0]
-        st.held_lines[sm, k, n, 1] = st.touched[sm, n, 1]
+        st.queued_lines[sm, k, n, 0] = st.touched[sm, n, 0]
+        st.queued_lines[sm, k, n, 1] = st.touched[sm, n, 1]
     for lane in range(32):
-        st.held_address[sm, k, lane] = st.address[sm, lane]
+        st.queued_address[sm, k, lane] = st.address[sm, lane]
     hold(st, a.warp, st.code[a.pc, M.COL_RBAR], L.R_LONG)
     hold(st, a.warp, st.code[a.pc, M.COL_WBAR], L.R_LONG)
-    st.warp[a.warp, L.W_HELD] += 1
+    st.warp[a.warp, L.W_QUEUED] += 1
     if is_store(path):
         st.warp[a.warp, L.W_STORES] += 1
     if path != PATH_READ and path != PATH_WRITE:
-        s[L.S_HELD_LINES] |= line_filter(st.touched[sm], count)
-        take_operands(st, a, st.held_values[sm, k])
+        s[L.S_QUEUED_LINES] |= line_filter(st.touched[sm], count)
+        take_operands(st, a, st.queued_values[sm, k])
 
 
 @compiled
 def send_lines(st, sm, a, count, path):
     """An instruction that has issued goes on its way, or waits."""
-    if st.sm[sm, L.S_HELD] > 0 or must_wait(st, sm, path):
+    if st.sm[sm, L.S_QUEUED] > 0 or must_wait(st, sm, path):
         keep(st, sm, a, count, path)
     else:
         access_lines(st, sm, a, count, path, np.int64(-1))
     if is_store(path):
-        note_store(st.part[a.smsp])
+        note_store(st.smsp[a.smsp])
 
 
 @compiled
-def take_held(st, sm):
-    """Takes the oldest instruction that waits out of the queue. Returns its row of st.held[sm].
+def take_queued(st, sm):
+    """Takes the oldest instruction that waits out of the queue. Returns its row of st.queued[sm].
 
     Its addresses and lines are the SM's instruction at hand again, and its place in the queue of its sub-partition is
     the one that is entered next.
     """
     s = st.sm[sm]
-    k = s[L.S_HELD_FIRST]
-    s[L.S_HELD_FIRST] = (k + 1) % st.held.shape[1]
-    s[L.S_HELD] -= 1
-    if s[L.S_HELD] == 0:
-        s[L.S_HELD_LINES] = 0
-    h = st.held[sm, k]
-    for n in range(h[L.H_COUNT]):
-        st.touched[sm, n, 0] = st.held_lines[sm, k, n, 0]
-        st.touched[sm, n, 1] = st.held_lines[sm, k, n, 1]
+    k = s[L.S_QUEUED_FIRST]
+    s[L.S_QUEUED_FIRST] = (k + 1) % st.queued.shape[1]
+    s[L.S_QUEUED] -= 1
+    if s[L.S_QUEUED] == 0:
+        s[L.S_QUEUED_LINES] = 0
+    h = st.queued[sm, k]
+    for n in range(h[L.QUEUED_COUNT]):
+        st.touched[sm, n, 0] = st.queued_lines[sm, k, n, 0]
+        st.touched[sm, n, 1] = st.queued_lines[sm, k, n, 1]
     for lane in range(32):
-        st.address[sm, lane] = st.held_address[sm, k, lane]
-    st.part[h[L.H_PART], L.Q_PLACE_KEPT] = h[L.H_PLACE] + 1
-    w = h[L.H_WARP]
-    st.warp[w, L.W_HELD] -= 1
-    if is_store(h[L.H_PATH]):
+        st.address[sm, lane] = st.queued_address[sm, k, lane]
+    st.smsp[h[L.QUEUED_SMSP], L.Q_PLACE_KEPT] = h[L.QUEUED_PLACE] + 1
+    w = h[L.QUEUED_WARP]
+    st.warp[w, L.W_QUEUED] -= 1
+    if is_store(h[L.QUEUED_PATH]):
         st.warp[w, L.W_STORES] -= 1
     return np.int64(k)
