@@ -12,7 +12,7 @@ from typing import Any
 import gpusim
 from gpusim import plot
 from gpusim.collectives import CollectiveResult
-from gpusim.explore import Point, morris, one_at_a_time, search
+from gpusim.explore import Point, one_at_a_time, search
 from gpusim.explore.rows import Rows
 from gpusim.explore.sweep_file import read_sweep
 from gpusim.parallel import Layer, data_parallel, pipeline
@@ -109,11 +109,6 @@ def _tornado() -> Any:
         return plot.tornado(one_at_a_time(Point("gemv", "h200", (), (("size", 2048),)), rows=rows))
 
 
-def _morris() -> Any:
-    with Rows(workers=None) as rows:
-        return plot.morris(morris(Point("vector_add", "tiny", (), (("size", 65536),)), rows=rows))
-
-
 def _pareto() -> Any:
     asked = read_sweep(DOCS / "space.toml")
     with Rows(workers=None) as rows:
@@ -141,7 +136,6 @@ PICTURES: Mapping[str, Callable[[], Any]] = {
     "links": lambda: plot.link_utilisation(_all_reduce()),
     "collective": lambda: plot.collective_steps(_all_reduce()),
     "tornado": _tornado,
-    "morris": _morris,
     "pareto": _pareto,
 }
 """Every picture by the name of its file."""
