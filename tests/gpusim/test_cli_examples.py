@@ -93,7 +93,7 @@ def test_example_parses_and_names_what_exists(example, folder, monkeypatch):
         if text and Request(text).file is None and not text.endswith((".json", ".csv", "hardware")):
             find_variant(text)
     machines = [given.get(name) for name in ("gpu", "gpu_a", "gpu_b", "next", "base", "first", "second")]
-    for each in (*machines, *given.get("also_on", ())):
+    for each in machines:
         for gpu in each if isinstance(each, list) else [each]:
             if gpu and "axes" not in given:
                 load_config(gpu, given.get("overrides") if gpu == machines[0] else None)
