@@ -33,7 +33,6 @@ examples:
   gpusim figures transpose/tiled pictures          pictures of what happened
   gpusim config diff h200 a100                     where two GPUs differ
   gpusim collective all_reduce 256M --gpus 8       what a collective of several GPUs takes
-  gpusim parallel step.toml                        what a training step on several GPUs takes
   gpusim sensitivity gemv --next a100              which parameter of a GPU moves the time most
   gpusim search space.toml --limit "area_mm2 <= h200"    the best machines under a budget
   gpusim cost h200 --set sm.count=264              what a GPU costs in area and power
@@ -51,7 +50,6 @@ def make_parser() -> argparse.ArgumentParser:
         diff,
         figures,
         listing,
-        parallel,
         plot,
         run,
         script,
@@ -72,7 +70,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     modules = (
         run, script, listing, show, diff, bound, sweep, search,
-        sensitivity, cost, figures, plot, configs, collective, parallel,
+        sensitivity, cost, figures, plot, configs, collective,
     )  # fmt: skip
     for module in modules:
         module.add(commands)

@@ -18,7 +18,7 @@ from gpusim.cli.options import (
     add_output_check_option,
     add_run_options,
 )
-from gpusim.cli.outputs import check_writable, print_json
+from gpusim.cli.outputs import print_json
 from gpusim.cli.run import make_document, simulate_target, target_of
 from gpusim.workload.spec import parse_dim3
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\
 examples:
   gpusim diff transpose/tiled transpose/padded                 what the padding changes
-  gpusim diff reduction/sequential reduction/first_add --report diff.html
+  gpusim diff reduction/sequential reduction/first_add            one step of a ladder
   gpusim diff matmul/tiled --gpu-b a100                        one program on two GPUs
   gpusim diff vector_add --set-b sm.count=66                   and on half of the SMs
   gpusim diff transpose/tiled hardware                         the model against a real H200
@@ -74,7 +74,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "--kernel", default="", metavar="TEXT", help="part of the kernel's name, where a profile holds several"
     )
     add_output_check_option(parser)
-    parser.add_argument("--report", metavar="FILE.html", help="also write the comparison as one HTML file")
     add_json_option(parser)
     parser.set_defaults(command=execute)
 
@@ -83,8 +82,6 @@ def execute(options: argparse.Namespace) -> int:
     from gpusim.difference import Difference
 
     texts = {"a": options.a, "b": options.b or options.a}
-    if options.report:
-        check_writable(options.report)
     sides = {side: _options_of(options, side, text) for side, text in texts.items()}
     _refuse_twice_the_same(options, sides)
     runs: dict[str, Run] = {}
@@ -104,11 +101,6 @@ def execute(options: argparse.Namespace) -> int:
             runs[side], mismatch = _run(sides[side], recorded)
             wrong += [f"{side.upper()}: wrong output: {mismatch}"] if mismatch else []
     difference = Difference(*_told_apart(runs["a"], runs["b"]))
-    if options.report:
-        try:
-            difference.report_html(options.report)
-        except OSError as error:
-            raise UserError(f"--report {options.report}: {error.strerror}") from error
     if options.json:
         print_json(difference.to_dict())
     else:

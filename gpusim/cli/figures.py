@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gpusim.cli.exits import EXIT_OK, UserError
 from gpusim.cli.options import ARGUMENT_HELP, add_command, add_run_options, add_target_options
 from gpusim.cli.run import simulate_target, target_of
 
-if TYPE_CHECKING:
-    from gpusim.result import Result
-
 EXAMPLES = """\
 examples:
   gpusim figures transpose/tiled pictures
   gpusim figures reduction/shuffle pictures --kind svg --size 1000000
-  gpusim figures matmul/tiled pictures --also-on a100
 
 """
 
@@ -29,13 +24,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     add_target_options(parser)
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="where the pictures go; made if need be")
     parser.add_argument("--kind", choices=("png", "svg", "pdf"), default="png", help="format (default: png)")
-    parser.add_argument(
-        "--also-on",
-        action="append",
-        default=[],
-        metavar="GPU",
-        help="also run on this GPU, for the rooflines of all on one page (may be repeated)",
-    )
     add_run_options(parser)
     parser.set_defaults(command=execute)
 
@@ -47,21 +35,8 @@ def execute(options: argparse.Namespace) -> int:
     result = simulate_target(target_of(options), options, TraceOptions())
     try:
         written = write_all(result, options.folder, options.kind)
-        if options.also_on:
-            written.append(_several(options, result))
     except (MatplotlibMissing, OSError, ValueError) as error:
         raise UserError(str(error)) from None
     for path in written:
         print(path)
     return EXIT_OK
-
-
-def _several(options: argparse.Namespace, result: Result) -> Path:
-    """The rooflines of the GPU and those of --also-on. Raises ValueError for a program without arithmetic."""
-    from gpusim.plot import rooflines, save
-
-    results = [result]
-    for gpu in options.also_on:
-        other = argparse.Namespace(**{**vars(options), "gpu": gpu})
-        results.append(simulate_target(target_of(other), other))
-    return save(rooflines(results), options.folder / f"rooflines.{options.kind}")

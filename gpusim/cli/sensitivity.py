@@ -27,7 +27,6 @@ examples:
   gpusim sensitivity vector_add --gpu tiny
   gpusim sensitivity matmul/tiled --size 256 --next a100 --plot tornado.png
   gpusim sensitivity gemv --keys sm.count dram.bandwidth_gb_s l2.bytes --step 1.2
-  gpusim sensitivity vector_add --gpu tiny --method morris --trajectories 10 --plot screening.png
 
 """
 
@@ -37,13 +36,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = add_command(commands, "sensitivity", summary, EXAMPLES + ARGUMENT_HELP)
     add_target_options(parser)
     parser.add_argument("--keys", nargs="+", metavar="KEY", help="keys to move (default: some 30 of an architect's)")
-    parser.add_argument(
-        "--method", choices=("oat", "morris"), default="oat",
-        help="oat: each key alone, down and up; morris: elementary effects on random ways (default: oat)",
-    )  # fmt: skip
     parser.add_argument("--step", type=float, default=2.0, metavar="RATIO", help="down and up by this (default: 2)")
-    parser.add_argument("--next", metavar="NAME", help="oat: also on this GPU, and what limits the program there")
-    parser.add_argument("--trajectories", type=int, default=8, metavar="N", help="morris: random ways (default: 8)")
+    parser.add_argument("--next", metavar="NAME", help="also on this GPU, and what limits the program there")
     parser.add_argument("--most", type=int, default=15, metavar="N", help="rows of the table (default: 15)")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="also draw it: .png, .svg or .pdf")
     add_workers_options(parser)
@@ -57,9 +51,6 @@ def execute(options: argparse.Namespace) -> int:
     from gpusim.explore.rows import Rows
     from gpusim.explore.sensitivity import SensitivityError, explain
 
-    screening = options.method == "morris"
-    if screening and options.next:
-        raise UserError("--next compares what --method oat finds")
     if options.plot:
         check_writable(options.plot, "--plot")
     try:
@@ -70,9 +61,9 @@ def execute(options: argparse.Namespace) -> int:
             found, following = _find(options, rows)
     except SensitivityError as error:
         raise UserError(str(error)) from None
-    text = None if screening else explain(found, following)
+    text = explain(found, following)
     if options.plot:
-        save_picture("morris" if screening else "tornado", found, options.plot)
+        save_picture("tornado", found, options.plot)
     if options.json:
         document: dict[str, Any] = found.to_dict() | {"text": text}
         if following is not None:
@@ -81,22 +72,18 @@ def execute(options: argparse.Namespace) -> int:
         return EXIT_OK
     for each in (found, following):
         if each is not None:
-            print("\n".join(_screening(each, options.most) if screening else _table(each, options.most)), end="\n\n")
-    if text:
-        print(textwrap.fill(text, 100))
+            print("\n".join(_table(each, options.most)), end="\n\n")
+    print(textwrap.fill(text, 100))
     return EXIT_OK
 
 
 def _find(options: argparse.Namespace, rows: Rows) -> tuple[Sensitivity, Sensitivity | None]:
     """What was asked for, on the GPU and on the next one."""
     from gpusim.explore.evaluate import check_points
-    from gpusim.explore.sensitivity import morris, one_at_a_time
+    from gpusim.explore.sensitivity import one_at_a_time
 
     points = [point_of(options, gpu) for gpu in (options.gpu, options.next) if gpu]
     check_points(points)
-    if options.method == "morris":
-        ways = {"trajectories": options.trajectories, "seed": options.seed}
-        return morris(points[0], options.keys, step=options.step, rows=rows, **ways), None
     found = [one_at_a_time(point, options.keys, step=options.step, rows=rows) for point in points]
     return found[0], found[1] if options.next else None
 
@@ -122,15 +109,6 @@ def _table(found: Sensitivity, most: int) -> list[str]:
             for pair, digits in (((each.low, each.high), 6), ((each.low_us, each.high_us), 4))
         )
         lines.append(f"{each.key:<36}{tried:>22}{times:>22}{each.elasticity:>12.3f}{100 * each.gain:>12.1f} %")
-    return lines
-
-
-def _screening(found: Sensitivity, most: int) -> list[str]:
-    lines = [_head(found), f"{'':<36}{'from .. to':>22}{'mu*':>8}{'+-':>7}{'mu':>8}{'sigma':>8}"]
-    for each in found.screenings[:most]:
-        reach = f"{_short(each.low, 6)} .. {_short(each.high, 6)}"
-        numbers = f"{each.mean_absolute:>8.3f}{each.confidence:>7.3f}{each.mean:>8.3f}{each.deviation:>8.3f}"
-        lines.append(f"{each.key:<36}{reach:>22}{numbers}")
     return lines
 
 

@@ -2,7 +2,7 @@
 
 `collective` runs one. Reading order: `choice` (which algorithm, protocol and channels), `group` (rings and trees
 through a node), `programs` (what each block does, slice by slice), `machine` (the compiled machine that times
-them), `data` (the same programs on real data), `result`.
+them), `result`.
 """
 
 from gpusim.collectives.names import NAMES, CollectiveError

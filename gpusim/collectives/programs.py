@@ -1,9 +1,9 @@
-"""What each block of each rank does, slice by slice: the programs that the machine times and that move the data.
+"""What each block of each rank does, slice by slice: the programs that the machine times.
 
 A block (an actor) runs a table of operations, one after the other. An operation may wait for a slice from some of its
 sources, combine it with the rank's own input, write the rank's output and hand the slice on to some of its
 destinations: NCCL's primitives (send, recvReduceSend, recvCopySend, ...; Z. Hu et al., "Demystifying NCCL", arXiv
-2507.04786). All ranks of a ring run the same table; where data lies follows from the rank's place in it.
+2507.04786). All ranks of a ring run the same table.
 """
 
 from __future__ import annotations
@@ -16,51 +16,32 @@ from gpusim.collectives.choice import Choice
 from gpusim.collectives.machine import SHARED
 from gpusim.collectives.timing import GRANULE_BYTES, WIRE, Timing
 
-#: Columns of where the data lies, in bytes. IN_PIECE and OUT_PIECE count pieces from the actor's own place; NONE: not
-#: used. What lies at END or beyond is not there: the last pieces of an all-reduce may be short.
-IN_AT, IN_PIECE, IN_STRIDE, OUT_AT, OUT_PIECE, OUT_STRIDE, END = range(7)
-NONE = -(1 << 40)
-_NO_END = 1 << 60
-
-
-@dataclass
-class Table:
-    """Operations of an actor: `operations` float64[n, 5], with the columns of `machine`, `places` int64[n, 7]."""
-
-    operations: np.ndarray
-    places: np.ndarray
-
 
 @dataclass
 class CollectivePlan:
     """All actors of a collective.
 
-    rank, channel, table, place: of each actor; `place` is its position in its ring, or its rank.
+    tables: operations of actors, float64[n, 5] with the columns of `machine`. rank, channel, table: of each actor.
     sources, destinations: int64[actors, 3], numbers of connections, -1 for none.
     connections: (actor that sends, actor that receives). depth: slices that a connection holds. wire: bytes on the
-    link for each byte. orders: the rank at each place of each channel's ring, channel c's the c modulo their number.
-    by_place: pieces are numbered by places of the ring, otherwise by ranks.
+    link for each byte.
     """
 
-    tables: list[Table]
     depth: int
     wire: float
-    orders: tuple[tuple[int, ...], ...]
-    by_place: bool = False
+    tables: list[np.ndarray] = field(default_factory=list)
     rank: list[int] = field(default_factory=list)
     channel: list[int] = field(default_factory=list)
     table: list[int] = field(default_factory=list)
-    place: list[int] = field(default_factory=list)
     sources: list[list[int]] = field(default_factory=list)
     destinations: list[list[int]] = field(default_factory=list)
     connections: list[tuple[int, int]] = field(default_factory=list)
 
-    def add(self, rank: int, channel: int, table: int, place: int) -> int:
+    def add(self, rank: int, channel: int, table: int) -> int:
         """A new actor; returns its number."""
         self.rank.append(rank)
         self.channel.append(channel)
         self.table.append(table)
-        self.place.append(place)
         self.sources.append([])
         self.destinations.append([])
         return len(self.rank) - 1
@@ -74,10 +55,9 @@ class CollectivePlan:
 
 @dataclass(frozen=True)
 class _Step:
-    """One primitive of a loop: piece it works on (from the actor's place), whether it receives, reads the input, writes
-    the output, sends. halves: the block's threads are divided between two such programs."""
+    """One primitive of a loop: whether it receives, reads the input, writes the output, sends. halves: the block's
+    threads are divided between two such programs."""
 
-    piece: int
     receives: int = 0
     reads: bool = False
     writes: bool = False
@@ -90,30 +70,19 @@ class _Step:
 
 
 def _ring_steps(name: str, ranks: int, place: int) -> list[_Step]:
-    last = ranks - 1
+    """The primitives of one loop. place: of the rank in the ring."""
+    last, between = ranks - 1, ranks - 2
+    first = _Step(reads=True, sends=1)
+    add, hand_on, take = _Step(1, reads=True, sends=1), _Step(1, writes=True, sends=1), _Step(1, writes=True)
     if name == "all_reduce":
-        return [
-            _Step(last, reads=True, sends=1),
-            *(_Step(ranks - j, 1, reads=True, sends=1) for j in range(2, ranks)),
-            _Step(0, 1, reads=True, writes=True, sends=1),
-            *(_Step(ranks - j, 1, writes=True, sends=1) for j in range(1, last)),
-            _Step(1, 1, writes=True),
-        ]
+        return [first, *[add] * between, _Step(1, True, True, 1), *[hand_on] * between, take]
     if name == "all_gather":
-        return [
-            _Step(0, reads=True, writes=True, sends=1),
-            *(_Step(ranks - j, 1, writes=True, sends=1) for j in range(1, last)),
-            _Step(1, 1, writes=True),
-        ]
+        return [_Step(0, True, True, 1), *[hand_on] * between, take]
     if name == "reduce_scatter":
-        return [
-            _Step(last, reads=True, sends=1),
-            *(_Step(ranks - j, 1, reads=True, sends=1) for j in range(2, ranks)),
-            _Step(0, 1, reads=True, writes=True),
-        ]
+        return [first, *[add] * between, _Step(1, reads=True, writes=True)]
     if name == "broadcast":
-        return [_Step(0, int(place > 0), reads=place == 0, writes=True, sends=int(place < last))]
-    return [_Step(0, int(place > 0), reads=True, writes=place == last, sends=int(place < last))]
+        return [_Step(int(place > 0), reads=place == 0, writes=True, sends=int(place < last))]
+    return [_Step(int(place > 0), reads=True, writes=place == last, sends=int(place < last))]
 
 
 def _sizes(size: int, protocol: str, slices: int, step_bytes: int) -> list[int]:
@@ -126,59 +95,45 @@ def _sizes(size: int, protocol: str, slices: int, step_bytes: int) -> list[int]:
 
 
 class _Builder:
+    """Puts a table together."""
+
     def __init__(self, choice: Choice, timing: Timing):
         self.choice, self.timing = choice, timing
         self.operations: list[tuple[float, ...]] = []
-        self.places: list[tuple[int, ...]] = []
 
-    def step(
-        self, step: _Step, size: int, read: tuple[int, int], write: tuple[int, int], end: int = _NO_END
-    ) -> None:
-        """A primitive on `size` bytes: read, write: (offset of piece 0, distance of pieces)."""
+    def step(self, step: _Step, size: int) -> None:
+        """A primitive on `size` bytes."""
         choice = self.choice
         cost = step.cost(choice.protocol, self.timing)
-        at = 0
         for each in _sizes(size, choice.protocol, choice.slices, choice.chunk_bytes // choice.slices):
             self.operations.append((step.receives, step.sends, each, cost, cost if step.halves else 0.0))
-            self.places.append(
-                (
-                    read[0] + at, step.piece if step.reads else NONE, read[1],
-                    write[0] + at, step.piece if step.writes else NONE, write[1], end,
-                )
-            )  # fmt: skip
-            at += each
 
-    def table(self) -> Table:
-        operations = np.array(self.operations, np.float64).reshape(-1, 5)
-        return Table(operations, np.array(self.places, np.int64).reshape(-1, 7))
+    def table(self) -> np.ndarray:
+        return np.array(self.operations, np.float64).reshape(-1, 5)
 
 
-def ring(name: str, choice: Choice, orders: tuple[tuple[int, ...], ...], count: int, timing: Timing) -> CollectivePlan:
-    """The plan of rings. orders: ranks as they follow each other, the root first for broadcast, last for reduce; count:
-    bytes of a rank's piece (of the whole buffer for all-reduce, broadcast and reduce)."""
+def ring(name: str, choice: Choice, orders: tuple[tuple[int, ...], ...], timing: Timing) -> CollectivePlan:
+    """The plan of rings. orders: ranks as they follow each other, the root first for broadcast, last for reduce;
+    channel c uses the one at c modulo their number."""
     ranks = len(orders[0])
-    plan = CollectivePlan([], depth_of(choice), WIRE[choice.protocol], orders, name == "all_reduce")
+    plan = CollectivePlan(depth_of(choice), WIRE[choice.protocol])
     pipeline = name in ("broadcast", "reduce")
-    start = 0
     for channel, part in enumerate(choice.parts):
         order = orders[channel % len(orders)]
         numbers = {}
         for place in sorted({0, min(1, ranks - 1), ranks - 1}) if pipeline else (0,):
             numbers[place] = len(plan.tables)
-            plan.tables.append(_ring_table(name, choice, ranks, place, part, start, count, timing))
+            plan.tables.append(_ring_table(name, choice, ranks, place, part, timing))
         actors = []
         for place, rank in enumerate(order):
             kind = 0 if not pipeline or place == 0 else ranks - 1 if place == ranks - 1 else 1
-            actors.append(plan.add(rank, channel, numbers[kind], place))
+            actors.append(plan.add(rank, channel, numbers[kind]))
         for place in range(ranks - 1 if pipeline else ranks):
             plan.connect(actors[place], actors[(place + 1) % ranks])
-        start += part
     return plan
 
 
-def _ring_table(
-    name: str, choice: Choice, ranks: int, place: int, part: int, start: int, count: int, timing: Timing
-) -> Table:
+def _ring_table(name: str, choice: Choice, ranks: int, place: int, part: int, timing: Timing) -> np.ndarray:
     build = _Builder(choice, timing)
     steps = _ring_steps(name, ranks, place)
     pieces = ranks if name == "all_reduce" else 1
@@ -187,18 +142,10 @@ def _ring_table(
         chunk = choice.chunk_bytes
         if name == "all_reduce" and left < chunk * pieces:
             chunk = -(-left // (16 * ranks)) * 16
+        # The last piece of an all-reduce's last loop may be short, or empty: the machine's time is that of a full one.
+        size = chunk if name == "all_reduce" else min(chunk, left)
         for step in steps:
-            size, end = min(chunk, left), _NO_END
-            read = write = (start + at, 0)
-            if name == "all_reduce":
-                # The last piece of a last loop may be short, or empty: the machine's time is that of a full one.
-                read = write = (start + at, chunk)
-                size, end = chunk, start + part
-            elif name == "all_gather":
-                write = (start + at, count)
-            elif name == "reduce_scatter":
-                read = (start + at, count)
-            build.step(step, size, read, write, end)
+            build.step(step, size)
     return build.table()
 
 
@@ -211,8 +158,7 @@ def depth_of(choice: Choice) -> int:
 def tree(choice: Choice, parents: tuple[tuple[int, ...], ...], timing: Timing) -> CollectivePlan:
     """All-reduce up and down trees. parents: for each channel the parent of each rank, -1 for the root."""
     ranks = len(parents[0])
-    plan = CollectivePlan([], depth_of(choice), WIRE[choice.protocol], (tuple(range(ranks)),))
-    start = 0
+    plan = CollectivePlan(depth_of(choice), WIRE[choice.protocol])
     for channel, part in enumerate(choice.parts):
         above = parents[channel % len(parents)]
         below: list[list[int]] = [[] for _ in range(ranks)]
@@ -221,66 +167,61 @@ def tree(choice: Choice, parents: tuple[tuple[int, ...], ...], timing: Timing) -
                 below[parent].append(rank)
         known: dict[tuple[str, int], int] = {}
 
-        def number(role: str, children: int, part: int = part, start: int = start, known: dict = known) -> int:
+        def number(role: str, children: int, part: int = part, known: dict = known) -> int:
             if (role, children) not in known:
                 known[role, children] = len(plan.tables)
-                plan.tables.append(_tree_table(role, children, choice, part, start, timing))
+                plan.tables.append(_tree_table(role, children, choice, part, timing))
             return known[role, children]
 
         up, down = [0] * ranks, [0] * ranks
         for rank in range(ranks):
             children = len(below[rank])
             if above[rank] < 0:
-                up[rank] = down[rank] = plan.add(rank, channel, number("root", children), rank)
+                up[rank] = down[rank] = plan.add(rank, channel, number("root", children))
             else:
-                up[rank] = plan.add(rank, channel, number("up", children), rank)
-                down[rank] = plan.add(rank, channel, number("down", children), rank)
+                up[rank] = plan.add(rank, channel, number("up", children))
+                down[rank] = plan.add(rank, channel, number("down", children))
         for rank in range(ranks):
             for child in below[rank]:
                 plan.connect(up[child], up[rank])
                 plan.connect(down[rank], down[child])
-        start += part
     return plan
 
 
-def _tree_table(role: str, children: int, choice: Choice, part: int, start: int, timing: Timing) -> Table:
+def _tree_table(role: str, children: int, choice: Choice, part: int, timing: Timing) -> np.ndarray:
     build = _Builder(choice, timing)
     bits = (1 << children) - 1
     step = {
-        "root": _Step(0, bits, reads=True, writes=True, sends=bits),
-        "up": _Step(0, bits, reads=True, sends=1, halves=True),
-        "down": _Step(0, 1, writes=True, sends=bits, halves=True),
+        "root": _Step(bits, reads=True, writes=True, sends=bits),
+        "up": _Step(bits, reads=True, sends=1, halves=True),
+        "down": _Step(1, writes=True, sends=bits, halves=True),
     }[role]
     for at in range(0, part, choice.chunk_bytes):
-        place = (start + at, 0)
-        build.step(step, min(choice.chunk_bytes, part - at), place, place)
+        build.step(step, min(choice.chunk_bytes, part - at))
     return build.table()
 
 
 def pairs(
-    choice: Choice, sends: list[tuple[int, int, int, int]], ranks: int, total: int, timing: Timing
+    choice: Choice, sends: list[tuple[int, int]], ranks: int, total: int, timing: Timing
 ) -> CollectivePlan:
-    """Point-to-point copies. sends: (rank, peer, offset in the rank's input, offset in the peer's output); total:
-    channels of a GPU, over which the copies of a rank are laid."""
-    plan = CollectivePlan([], depth_of(choice), WIRE[choice.protocol], (tuple(range(ranks)),))
+    """Point-to-point copies. sends: (rank, peer); total: channels of a GPU, over which a rank's copies are laid."""
+    plan = CollectivePlan(depth_of(choice), WIRE[choice.protocol])
     shared = timing.values[choice.protocol]["pair_ps"] * 0.5e-6
-    for rank, peer, source, target in sends:
+    for rank, peer in sends:
         turn = (peer - rank) % ranks  # what a rank sends and receives in one turn shares its channels
-        start = 0
         for channel, part in enumerate(choice.parts):
             sender, receiver = _Builder(choice, timing), _Builder(choice, timing)
             for at in range(0, part, choice.chunk_bytes):
                 size = min(choice.chunk_bytes, part - at)
-                sender.step(_Step(0, reads=True, sends=1), size, (source + start + at, 0), (0, 0))
-                receiver.step(_Step(0, 1, writes=True), size, (0, 0), (target + start + at, 0))
+                sender.step(_Step(reads=True, sends=1), size)
+                receiver.step(_Step(1, writes=True), size)
             tables = [sender.table(), receiver.table()]
             for table in tables:
-                table.operations[:, SHARED] = shared
+                table[:, SHARED] = shared
             plan.tables += tables
             ends = [
-                plan.add(who, (turn * choice.channels + channel) % total, len(plan.tables) - 2 + k, who)
+                plan.add(who, (turn * choice.channels + channel) % total, len(plan.tables) - 2 + k)
                 for k, who in enumerate((rank, peer))
             ]
             plan.connect(*ends)
-            start += part
     return plan

@@ -44,7 +44,7 @@ class CollectiveResult:
     time_us: of one call whose inputs are ready, from the call to the last rank's end, the launch included.
     launch_us, start_us: parts of it before any rank moves data. algorithm, protocol: as NCCL spells them, in lower case
     and as "Simple", "LL", "LL128"; channels: thread blocks of each rank.
-    outputs: of each rank, where data was given. links: every link that carried data, the busiest first.
+    links: every link that carried data, the busiest first.
     utilisation: float64[links, bins] share of each link's bandwidth over time, with bin_us, where trace was asked for,
     of the links in `link_names`, which are all of the node's;
     steps: what each block did, likewise.
@@ -63,7 +63,6 @@ class CollectiveResult:
     links: tuple[LinkUse, ...]
     events: int
     seconds: float
-    outputs: list[np.ndarray] | None = None
     steps: tuple[Step, ...] = ()
     utilisation: np.ndarray | None = field(default=None, repr=False)
     bin_us: float = 0.0

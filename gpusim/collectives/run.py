@@ -1,4 +1,4 @@
-"""One call of a collective: choose, lay out, time, and move the data."""
+"""One call of a collective: choose, lay out, time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import numpy as np
 from gpusim.collectives import choice as C
 from gpusim.collectives import machine as M
 from gpusim.collectives import programs
-from gpusim.collectives.data import move
 from gpusim.collectives.group import RankGroup, group_of
 from gpusim.collectives.names import ALGORITHMS, PROTOCOLS, CollectiveError
 from gpusim.collectives.result import CollectiveResult, LinkUse, Step
@@ -34,7 +33,6 @@ def collective(
     algorithm: str | None = None,
     protocol: str | None = None,
     channels: int | None = None,
-    data: Sequence[np.ndarray] | None = None,
     trace: bool = False,
     overrides: Mapping[str, Any] | Sequence[str] | None = None,
 ) -> CollectiveResult:
@@ -49,13 +47,11 @@ def collective(
         root: rank that a broadcast starts from, or a reduction ends at.
         algorithm, protocol, channels: what NCCL_ALGO, NCCL_PROTO and the number of channels would force: "ring" or
             "tree"; "LL", "LL128" or "Simple". None: NCCL's choice.
-        data: the send buffer of each rank, of one type and size; moved as the plan says, sums and all, into
-            `result.outputs`. The size must be that of `nbytes`.
         trace: record what each block did (`result.steps`) and how busy links were over time (`result.utilisation`).
         overrides: changes to the node, such as ["nvlink.links=12"].
 
     Raises:
-        CollectiveError: for a name, size, root, algorithm or data that cannot be.
+        CollectiveError: for a name, size, root or algorithm that cannot be.
         NodeError: for GPUs that have no path to each other, ConfigError for an unknown node or key.
     """
     where = load_node(node, gpus, overrides=overrides)
@@ -63,11 +59,9 @@ def collective(
     ranks = group.communicator.ranks
     C.check_name(name)
     _check(name, nbytes, ranks, root, algorithm, protocol, channels)
-    if data is not None:
-        _check_data(name, nbytes, ranks, data)
     known = timing()
     how = C.choose(name, nbytes, group.communicator, algorithm, protocol, channels)
-    plan = _plan(name, nbytes, group, how, root, known)
+    plan = _plan(name, group, how, root, known)
     started = time.perf_counter()
     machine = _machine(plan, how.protocol, where, known)
     end = M.run(machine)
@@ -81,17 +75,10 @@ def collective(
     moved = machine.link[:, M.L_MOVED]
     busy = moved / machine.link[:, M.L_RATE] / total
     links = (LinkUse(link.name, moved[k], busy[k]) for k, link in enumerate(where.links) if moved[k] > 0)
-    outputs = None
-    if data is not None:
-        outputs = move(plan, list(data), nbytes // ranks if name == "reduce_scatter" else nbytes)
-        if name == "all_to_all":  # what a rank has without a link: its own piece
-            for rank, out in enumerate(outputs):
-                own = slice(rank * (len(out) // ranks), (rank + 1) * (len(out) // ranks))
-                out[own] = data[rank].reshape(-1)[own]
     return CollectiveResult(
         name, nbytes, ranks, where.name, how.algorithm, how.protocol, how.channels, total, launch, start,
         tuple(sorted(links, key=lambda each: (-each.utilisation, each.name))), int(machine.count[M.N_EVENTS]),
-        time.perf_counter() - started, outputs, link_names=tuple(link.name for link in where.links), **traced,
+        time.perf_counter() - started, link_names=tuple(link.name for link in where.links), **traced,
     )  # fmt: skip
 
 
@@ -108,21 +95,7 @@ def _check(name: str, nbytes: int, ranks: int, root: int, algorithm: Any, protoc
         raise CollectiveError(f"channels must be 1 to 64, got {channels}")
 
 
-def _check_data(name: str, nbytes: int, ranks: int, data: Sequence[np.ndarray]) -> None:
-    if len(data) != ranks:
-        raise CollectiveError(f"{len(data)} buffers for {ranks} ranks")
-    size = nbytes // ranks if name == "all_gather" else nbytes
-    wrong = [f"rank {r} has {each.nbytes:,}" for r, each in enumerate(data) if each.nbytes != size]
-    if wrong:
-        raise CollectiveError(f"every rank's send buffer must have {size:,} bytes; {', '.join(wrong[:8])}")
-    kinds = {each.dtype for each in data}
-    if len(kinds) > 1:
-        raise CollectiveError(f"ranks send different types: {', '.join(sorted(map(str, kinds)))}")
-    if 16 % data[0].dtype.itemsize:
-        raise CollectiveError(f"elements of {data[0].dtype.itemsize} bytes cannot be sent; 1, 2, 4, 8 or 16 can")
-
-
-def _plan(name: str, nbytes: int, group: RankGroup, how: C.Choice, root: int, known: Timing) -> programs.CollectivePlan:
+def _plan(name: str, group: RankGroup, how: C.Choice, root: int, known: Timing) -> programs.CollectivePlan:
     ranks = group.communicator.ranks
     if how.algorithm == "tree":
         return programs.tree(how, group.parents, known)
@@ -130,14 +103,12 @@ def _plan(name: str, nbytes: int, group: RankGroup, how: C.Choice, root: int, kn
         orders = group.orders
         if name in ("broadcast", "reduce"):
             orders = tuple(_from(order, root, first=name == "broadcast") for order in orders)
-        whole = name in ("all_reduce", "broadcast", "reduce")
-        return programs.ring(name, how, orders, nbytes if whole else nbytes // ranks, known)
+        return programs.ring(name, how, orders, known)
     total = 1 << (group.communicator.channels - 1).bit_length()
     if name == "send_recv":
-        sends = [(rank, (rank + 1) % ranks, 0, 0) for rank in range(ranks)]
+        sends = [(rank, (rank + 1) % ranks) for rank in range(ranks)]
     else:
-        each = nbytes // ranks
-        sends = [(a, b, b * each, a * each) for a in range(ranks) for b in range(ranks) if a != b]
+        sends = [(a, b) for a in range(ranks) for b in range(ranks) if a != b]
     return programs.pairs(how, sends, ranks, total, known)
 
 
@@ -154,7 +125,7 @@ def _machine(
     """The machine before it runs. logged: steps that it has room to record; bins: parts of the time, of `bin_us`."""
     constants, store = known.values[protocol], known.values["store"]
     actors, links = len(plan.rank), len(node.links)
-    starts = np.cumsum([0, *(len(table.operations) for table in plan.tables)])
+    starts = np.cumsum([0, *(len(table) for table in plan.tables)])
     actor = np.full((actors, M.ACTOR_COLUMNS), -1, np.int64)
     actor[:, M.A_AT], actor[:, M.A_END] = starts[plan.table], starts[np.array(plan.table) + 1]
     actor[:, M.A_SM] = np.array(plan.rank) * 64 + np.array(plan.channel)
@@ -187,7 +158,7 @@ def _machine(
     link = np.zeros((links, M.L_MOVED + 1))
     link[:, M.L_RATE] = [each.bandwidth_gb_s * 1e3 * store["efficiency"] for each in node.links]
     return M.CollectiveMachine(
-        operations=np.concatenate([table.operations for table in plan.tables]),
+        operations=np.concatenate(plan.tables),
         actor=actor, work=np.zeros((actors, M.W_THROUGH + int(store["window"]))),
         connection=connection, latency=latency, path=np.array(path, np.int64), link=link,
         seen_at=np.zeros((len(connection), plan.depth)), free_at=np.zeros((len(connection), plan.depth)),
@@ -206,7 +177,7 @@ def _trace(
 ) -> dict[str, Any]:
     """Runs the machine once more, now that its time is known, and records every step and how busy links are."""
     bin_us = max(end, 1e-3) / _BINS
-    steps = sum(len(plan.tables[table].operations) for table in plan.table)
+    steps = sum(len(plan.tables[table]) for table in plan.table)
     machine = _machine(plan, protocol, node, known, steps, _BINS, bin_us)
     M.run(machine)
     operations = machine.operations

@@ -1,14 +1,13 @@
-"""The difference of two runs with its views: sentences, text, page, JSON."""
+"""The difference of two runs with its views: sentences, text, JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-from gpusim.difference import page, text
+from gpusim.difference import text
 from gpusim.difference.pairs import Change, Pairs
 from gpusim.difference.side import Run, as_run
 from gpusim.difference.why import sentences
@@ -42,15 +41,6 @@ class Difference(Pairs):
     def __str__(self) -> str:
         return text.render(self, self.why)
 
-    def report_html(self, path: str | Path) -> Path:
-        """Write the difference as one HTML file that opens from disk, and return its path. Raises OSError."""
-        target = Path(path)
-        target.write_text(page.render(self, self.why), "utf-8")
-        return target
-
-    def _repr_html_(self) -> str:
-        return page.body(self, self.why)
-
 
 def compare_results(
     a: Result | Mapping[str, Any] | Run,
@@ -61,7 +51,7 @@ def compare_results(
     """What differs between two runs, and why.
 
     a, b: results, or what `Result.to_dict` gave of them, from a file for one. title_a, title_b: what was run, by
-    default the program's or the kernel's name. `print` shows the difference in the terminal, `report_html` as a page.
+    default the program's or the kernel's name. `print` shows the difference.
 
     Raises NotAResult for a mapping that is no result.
     """

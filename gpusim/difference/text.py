@@ -66,7 +66,7 @@ def _end(text: str) -> str:
 
 def _more(rows: Sequence[object], shown: int) -> Iterator[str]:
     if len(rows) > shown:
-        yield f"  and {len(rows) - shown} more (--report, --json)"
+        yield f"  and {len(rows) - shown} more (--json)"
 
 
 def _metrics(difference: Pairs) -> Iterator[str]:
@@ -80,7 +80,7 @@ def _metrics(difference: Pairs) -> Iterator[str]:
         for each in differing[:_METRICS]:
             yield _metric(each)
         if len(differing) > _METRICS:
-            yield f"    and {len(differing) - _METRICS} more (--report, --json)"
+            yield f"    and {len(differing) - _METRICS} more (--json)"
 
 
 def _metric(change: Change) -> str:

@@ -13,10 +13,10 @@ from gpusim.explore.evaluate import evaluate
 from gpusim.explore.point import Point
 from gpusim.explore.pool import run
 from gpusim.explore.search import search
-from gpusim.explore.sensitivity import explain, morris, one_at_a_time
+from gpusim.explore.sensitivity import explain, one_at_a_time
 from gpusim.explore.space import Space
 from gpusim.explore.sweep_file import read_sweep
 
 __all__ = [
-    "Axis", "Point", "Space", "cost", "evaluate", "explain", "morris", "one_at_a_time", "read_sweep", "run", "search",
+    "Axis", "Point", "Space", "cost", "evaluate", "explain", "one_at_a_time", "read_sweep", "run", "search",
 ]  # fmt: skip

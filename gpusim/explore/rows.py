@@ -1,6 +1,6 @@
 """Rows of points, each evaluated once, ever: in worker processes, or here.
 
-What has been evaluated is kept in memory, and in a journal where there is one: a sweep, a search or a screening that is
+What has been evaluated is kept in memory, and in a journal where there is one: a sweep or a search that is
 started again with its journal goes the same way without running anything twice.
 """
 

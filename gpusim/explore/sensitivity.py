@@ -1,9 +1,7 @@
 """Which parameter of a machine moves the time of a program most.
 
-`one_at_a_time` changes each key alone, down and up; `morris` changes all of them, one after the other along random
-ways through the space of machines (M. Morris, Technometrics 33(2), 1991, with the mean of absolute effects of
-F. Campolongo, J. Cariboni, A. Saltelli, Environmental Modelling & Software 22, 2007), and so also sees what a key does
-when others have changed. `explain` says in a few lines what limits a program here, and what would on another GPU.
+`one_at_a_time` changes each key alone, down and up; `explain` says in a few lines what limits a program here, and what
+would on another GPU.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ MATTERS = 0.01
 
 
 class SensitivityError(ValueError):
-    """There is no answer: the program does not run, or a library is missing."""
+    """There is no answer: the program does not run."""
 
 
 @dataclass(frozen=True)
@@ -55,27 +53,9 @@ class KeyEffect:
 
 
 @dataclass(frozen=True)
-class Screening:
-    """What one key does along the ways of `morris`: effects on the logarithm of the time of going from the lowest to
-    the highest value. mean, mean_absolute (mu*), deviation (sigma): of its effects; confidence: of mu*, 95 %. A large
-    deviation means that the effect depends on the other keys, or is not linear."""
-
-    key: str
-    what: str
-    better: str
-    value: float
-    low: float
-    high: float
-    mean: float
-    mean_absolute: float
-    deviation: float
-    confidence: float
-
-
-@dataclass(frozen=True)
 class Sensitivity:
-    """All keys of one program on one machine, the one that matters most first: `effects` of `one_at_a_time`, or
-    `screenings` of `morris`. runs: points of the design. errors: of those that did not run."""
+    """All keys of one program on one machine, the one that matters most first. runs: points that were asked for;
+    errors: of those that did not run."""
 
     program: str
     gpu: str
@@ -83,11 +63,10 @@ class Sensitivity:
     runs: int
     errors: tuple[str, ...] = ()
     effects: tuple[KeyEffect, ...] = ()
-    screenings: tuple[Screening, ...] = ()
 
     def frame(self) -> pandas.DataFrame:
         """The table; needs pandas."""
-        return load_pandas().DataFrame([asdict(each) for each in self.effects or self.screenings])
+        return load_pandas().DataFrame([asdict(each) for each in self.effects])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -119,62 +98,6 @@ def one_at_a_time(
         effects.append(_effect(key, value_of(config, key.name), time_us, sides, found))
     effects.sort(key=lambda effect: -abs(effect.elasticity))
     return Sensitivity(point.program, config.gpu.name, time_us, len(points), errors, effects=tuple(effects))
-
-
-def morris(
-    point: Point,
-    keys: Sequence[str] | None = None,
-    *,
-    trajectories: int = 8,
-    levels: int = 4,
-    step: float = 2.0,
-    seed: int = 0,
-    rows: Rows | None = None,
-) -> Sensitivity:
-    """Elementary effects along `trajectories` random ways, each of one run more than there are keys.
-
-    A key goes from its value divided by `step` to it multiplied by `step`, by equal ratios, in `levels` levels. The
-    same seed gives the same ways. Needs SALib. Raises as `one_at_a_time`, and SensitivityError without SALib.
-    """
-    base, config, known = _begin(point, keys, step)
-    if trajectories < 2 or levels < 2 or levels % 2:
-        raise ConfigError("a screening needs at least 2 trajectories and an even number of levels")
-    try:
-        from SALib.analyze import morris as analysis
-        from SALib.sample import morris as design
-    except ImportError:
-        raise SensitivityError(
-            "screening uses SALib, which is not installed; `pip install 'gpusim[explore]'` adds it"
-        ) from None
-    import numpy as np
-
-    # What cannot move (an FP32 pipe that is as wide as a warp, made wider) has no effect to find.
-    ranges = {key: reach for key in known if (reach := _range(config, key, step))}
-    if not ranges:
-        raise ConfigError("none of the keys can be moved")
-    values = {key: value_of(config, key.name) for key in ranges}
-    problem = {"num_vars": len(ranges), "names": [key.name for key in ranges], "bounds": [[0.0, 1.0]] * len(ranges)}
-    shares = design.sample(problem, trajectories, num_levels=levels, seed=seed)
-    points = [point]
-    for row in shares:
-        moved = {key: values[key] * step ** (2 * share - 1) for key, share in zip(ranges, row, strict=True)}
-        points.append(_at(point, base, changed(config, moved)))
-    found, time_us, errors = _run(points, rows)
-    length = len(ranges) + 1
-    whole = [k for k in range(trajectories)
-             if not any(row["error"] for row in found[1 + k * length : 1 + (k + 1) * length])]  # fmt: skip
-    if len(whole) < 2:
-        raise SensitivityError(f"fewer than two ways could be run to their end; {errors[0]}")
-    kept = np.concatenate([np.arange(k * length, (k + 1) * length) for k in whole])
-    times = np.log([found[1 + k]["time_us"] for k in kept])
-    result = analysis.analyze(problem, shares[kept], times, num_levels=levels, seed=seed)
-    numbers = zip(*(map(float, result[name]) for name in ("mu", "mu_star", "sigma", "mu_star_conf")), strict=True)
-    screenings = [
-        Screening(key.name, key.what, key.better, values[key], *reach, *each)
-        for (key, reach), each in zip(ranges.items(), numbers, strict=True)
-    ]
-    screenings.sort(key=lambda each: -each.mean_absolute)
-    return Sensitivity(point.program, config.gpu.name, time_us, len(points), errors, screenings=tuple(screenings))
 
 
 def explain(found: Sensitivity, following: Sensitivity | None = None) -> str:
@@ -249,16 +172,6 @@ def _machine(config: GPUConfig, key: Key, value: float) -> GPUConfig | None:
     except ConfigError:
         return None
     return None if value_of(machine, key.name) == value_of(config, key.name) else machine
-
-
-def _range(config: GPUConfig, key: Key, step: float) -> tuple[float, float] | None:
-    """Lowest and highest value that a key takes; None if there is only one."""
-    value = value_of(config, key.name)
-    try:
-        low, high = (value_of(changed(config, {key: value * factor}), key.name) for factor in (1 / step, step))
-    except ConfigError:
-        return None
-    return (low, high) if low < high else None
 
 
 def _at(point: Point, base: GPUConfig, machine: GPUConfig) -> Point:

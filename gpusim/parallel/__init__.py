@@ -5,7 +5,7 @@
 
 Reading order: `layer` (what goes in), `communication` (what collectives take), `machine` (SMs that kernels and
 collectives share, streams, memory), `step`, then the schedules in `replicas` (all GPUs do the same) and `pipeline`;
-`schedule` is what comes out, `file` reads a step from TOML.
+`schedule` is what comes out.
 """
 
 from gpusim.parallel.communication import CallCost, Communication, NoCommunication

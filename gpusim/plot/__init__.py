@@ -14,9 +14,9 @@ results), `lane_map`, `tree`, `accesses` and `timelines` (of traces), `sweeps` a
 from gpusim.plot.accesses import bank_wavefronts, coalescing
 from gpusim.plot.everything import write_all
 from gpusim.plot.lane_map import lane_activity
-from gpusim.plot.launches import memory_load, occupancy_calculator, stall_breakdown
-from gpusim.plot.machines import morris, pareto, tornado
-from gpusim.plot.roofs import roofline, rooflines
+from gpusim.plot.launches import occupancy_calculator, stall_breakdown
+from gpusim.plot.machines import pareto, tornado
+from gpusim.plot.roofs import roofline
 from gpusim.plot.scatter import predicted_against_measured
 from gpusim.plot.several_gpus import collective_steps, link_utilisation, training_timeline
 from gpusim.plot.style import MatplotlibMissing, save, text_alternative
@@ -26,7 +26,7 @@ from gpusim.plot.tree import divergence_tree
 
 FIGURES = (
     bank_wavefronts, coalescing, collective_steps, divergence_tree, heat_map, lane_activity, link_utilisation,
-    memory_load, morris, occupancy_calculator, pareto, predicted_against_measured, roofline, rooflines, scaling_curves,
+    occupancy_calculator, pareto, predicted_against_measured, roofline, scaling_curves,
     scheduler_timeline, sm_residency, stall_breakdown, tornado, training_timeline, write_all,
 )  # fmt: skip
 """What draws."""

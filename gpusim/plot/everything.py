@@ -9,7 +9,7 @@ from typing import Any
 
 from gpusim.plot.accesses import bank_wavefronts, coalescing
 from gpusim.plot.lane_map import lane_activity
-from gpusim.plot.launches import memory_load, occupancy_calculator, stall_breakdown
+from gpusim.plot.launches import occupancy_calculator, stall_breakdown
 from gpusim.plot.roofs import roofline
 from gpusim.plot.style import save
 from gpusim.plot.timelines import scheduler_timeline, sm_residency
@@ -21,9 +21,6 @@ OF_RESULT: Mapping[str, Callable[[Result], Any]] = {
     "roofline": roofline,
     "stalls": stall_breakdown,
     "occupancy": occupancy_calculator,
-    "memory": lambda result: memory_load(
-        result.slices, result.channels, f"{result.kernel} on {result.record.config.gpu.name}"
-    ),
 }
 """Pictures of a result, by the name of their file."""
 OF_TRACE: Mapping[str, Callable[[Trace], Any]] = {

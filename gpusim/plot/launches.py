@@ -1,17 +1,15 @@
-"""What a launch is limited by: what its warps wait for, how many an SM holds, how evenly addresses spread."""
+"""What a launch is limited by: what its warps wait for, how many an SM holds."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from gpusim.config import GPUConfig
 from gpusim.errors import LaunchError
 from gpusim.launch.occupancy import Occupancy, occupancy
 from gpusim.plot import style
-from gpusim.plot.colours import BLUE, GREY, LEVEL_COLOURS, STALL_COLOURS, VERMILLION
+from gpusim.plot.colours import BLUE, GREY, STALL_COLOURS, VERMILLION
 from gpusim.result import Result
 
 if TYPE_CHECKING:
@@ -163,46 +161,3 @@ def _panel(ax: Axes, x: Sequence[float], warps: list[int], at: float, here: Occu
     ax.axvline(at, color=GREY, linewidth=0.8, linestyle=":")
     ax.set_xlabel(label)
     style.guide(ax, "both")
-
-
-@style.styled
-def memory_load(slices: Sequence[int] | Any, channels: Sequence[int] | Any, title: str = "") -> Figure:
-    """What each slice of L2 and each channel of device memory has to do in a launch.
-
-    slices: sectors that each L2 slice looked up, `result.slices`; channels: bytes that each channel of memory read and
-    wrote, `result.channels`. The dashed line is the mean. The busiest one sets the pace, so max/mean is what an uneven
-    spread costs. `figure.axes[0].patches` are the slices, `figure.axes[1].patches` the channels.
-
-    >>> from gpusim import plot
-    >>> figure = plot.memory_load([4, 4, 8, 4], [128, 128, 256, 128])
-    >>> [int(bar.get_height()) for bar in figure.axes[0].patches]
-    [4, 4, 8, 4]
-    """
-    figure = style.new_figure(5.0)
-    upper, lower = figure.subplots(2, 1)
-    words = [
-        _spread(upper, slices, LEVEL_COLOURS["L2"], "L2 slice", "sectors looked up", 1, "sectors"),
-        _spread(lower, channels, LEVEL_COLOURS["DRAM"], "memory channel", "KiB read and written", _KIB, "KiB"),
-    ]
-    of = f" of {title}" if title else ""
-    return style.finish_figure(figure, title, f"Load{of}: {'; '.join(words)}.")
-
-
-def _spread(ax: Axes, values: Any, colour: str, what: str, label: str, divisor: int, unit: str) -> str:
-    """One panel; returns what it says."""
-    amounts = np.asarray(values, np.int64) / divisor
-    mean, most = float(amounts.mean()), float(amounts.max())
-    ax.bar(range(len(amounts)), amounts, width=0.85, color=colour, linewidth=0)
-    ax.axhline(mean, color=GREY, linewidth=1, linestyle="--")
-    text = (
-        f"{style.plural(len(amounts), what)}: {_number(amounts.sum())} {unit}, {_number(mean)} in the mean, "
-        f"{_number(most)} at most, max/mean {most / mean if mean else 1.0:.2f}"
-    )
-    ax.set_title(text, fontsize=10)
-    ax.set(xlabel=what, ylabel=label, xlim=(-0.7, len(amounts) - 0.3), ylim=(0, 1.12 * most if most else 1))
-    style.guide(ax, "y")
-    return text
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"

@@ -1,4 +1,4 @@
-"""Machines that do not exist: the front of a search, how strongly parameters act, and how far each one moves a time."""
+"""Machines that do not exist: the front of a search, and how far each parameter moves a time."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from gpusim.explore.search import Candidate, Found
     from gpusim.explore.sensitivity import KeyEffect, Sensitivity
-
-_NAMED = 12
 
 
 @style.styled
@@ -71,43 +69,6 @@ def pareto(found: Found, ax: Axes | None = None, *, x: str | None = None, y: str
 
 
 @style.styled
-def morris(found: Sensitivity, ax: Axes | None = None) -> Axes:
-    """The keys of `gpusim.explore.morris` by the mean of their absolute effects (mu*) and the deviation of these
-    (sigma), both on the logarithm of the time.
-
-    Right: acts strongly. Below the dashed line sigma is less than half of mu*, so that the effect is much the same
-    whatever the others are; above it the key interacts with others, or acts only in a part of its range. The strongest
-    keys have their names. `ax.collections[0]` are the points.
-
-    Raises ValueError for what `one_at_a_time` found.
-    """
-    effects = found.screenings
-    if not effects:
-        raise ValueError("this picture is drawn of a screening; plot.tornado draws one_at_a_time")
-    ax = style.new_axes(ax, 5.4)
-    strength, spread = ([getattr(each, name) for each in effects] for name in ("mean_absolute", "deviation"))
-    ax.scatter(strength, spread, s=36, color=BLUE, linewidths=0, zorder=3)
-    reach = 1.3 * max(max(strength), 1e-9)
-    top = 1.15 * max(max(spread), 1e-9)
-    ax.plot([0, reach], [0, reach / 2], color=GREY, linewidth=1, linestyle="--", zorder=1)
-    ax.set(xlim=(-0.02 * reach, reach), ylim=(-0.04 * top, top))
-    taken: list[tuple[float, float]] = []
-    for effect, x, y in list(zip(effects, strength, spread, strict=True))[:_NAMED]:
-        if x < 0.01 or any(abs(x - a) < 0.12 * reach and abs(y - b) < 0.035 * top for a, b in taken):
-            continue  # its name would lie on another one
-        taken.append((x, y))
-        ax.annotate(effect.key, (x, y), (6, 0), textcoords="offset points", va="center", fontsize=9)
-    told = ", ".join(f"{effect.key} {effect.mean_absolute:.2f} +- {effect.deviation:.2f}" for effect in effects[:4])
-    return style.finish(
-        ax,
-        f"Screening of {found.program} on {found.gpu}: {found.runs} runs",
-        f"Morris screening of {found.program} on {found.gpu} over {len(effects)} parameters in {found.runs} runs; mu* "
-        f"and sigma of the strongest: {told}.",
-        x="mean of absolute effects on log time (mu*)", y="deviation of effects (sigma)", grid="both",
-    )  # fmt: skip
-
-
-@style.styled
 def tornado(found: Sensitivity, ax: Axes | None = None, *, most: int = 15) -> Axes:
     """The keys of `gpusim.explore.one_at_a_time` that move the time most, the strongest on top.
 
@@ -115,10 +76,8 @@ def tornado(found: Sensitivity, ax: Axes | None = None, *, most: int = 15) -> Ax
     ends. Keys that do not move the time by 0.1 % are left out. `ax.containers` are the bars of the better values and
     those of the worse ones.
 
-    Raises ValueError where nothing moves the time, or for what `morris` found.
+    Raises ValueError where nothing moves the time.
     """
-    if found.screenings:
-        raise ValueError("a tornado is drawn of one_at_a_time; plot.morris draws a screening")
     rows: list[tuple[KeyEffect, float, float]] = [(effect, *_ends(effect, found.time_us)) for effect in found.effects]
     rows = [row for row in rows if max(abs(row[1] - found.time_us), abs(row[2] - found.time_us)) > 1e-3 * found.time_us]
     rows.sort(key=lambda row: -abs(row[1] - row[2]))

@@ -1,13 +1,12 @@
-"""Hierarchical roofline: the arithmetic rate of launches under the roofs of memory and of the pipes."""
+"""Hierarchical roofline: the arithmetic rate of a launch under the roofs of memory and of the pipes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from gpusim.plot import style
-from gpusim.plot.colours import INK, LEVEL_COLOURS, LINE_COLOURS, MARKERS
+from gpusim.plot.colours import INK, LEVEL_COLOURS
 from gpusim.result import Result
 from gpusim.units import byte_text, rate_text, scaled
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 _MARKERS = {"L1": "o", "L2": "s", "DRAM": "^"}
 _SIZES = {"L1": 14, "L2": 10, "DRAM": 7}  # equal intensities stay visible, one inside the other
 _NAMES = {"L1": "L1", "L2": "L2", "DRAM": "HBM"}
-_LEVELS = {"DRAM": "device memory", "L2": "L2", "L1": "L1"}
 
 
 @style.styled
@@ -96,63 +94,3 @@ def _label_slopes(ax: Axes, least: float, peaks: dict[str, float]) -> None:
             text, (at, at * peak), (0, -4 if below else 3), textcoords="offset points", rotation=angle,
             rotation_mode="anchor", va="top" if below else "bottom", fontsize=9, color=LEVEL_COLOURS[level],
         )  # fmt: skip
-
-
-@style.styled
-def rooflines(results: Iterable[Result], ax: Axes | None = None, *, level: str = "DRAM") -> Axes:
-    """Runs on several GPUs in the roofline model: for each GPU a roof of one level of memory and of arithmetic.
-
-    results: of programs that do floating-point operations; runs on the GPU of one name share its roof and colour.
-    level: 'DRAM', 'L2' or 'L1', whose bytes the horizontal axis counts. The arithmetic roof is that of the kind of
-    operations that the runs do most. Points are lines with a label that names program and GPU; numbers are those of
-    `result.roofline`. A run that moved nothing at the level stands at the right end.
-
-    Raises ValueError for no results, one without floating-point operations, or an unknown level.
-    """
-    runs = list(results)
-    if not runs:
-        raise ValueError("no results to draw")
-    if level not in _LEVELS:
-        raise ValueError(f"no level {level!r} of memory; there are {', '.join(_LEVELS)}")
-    for run in runs:
-        _check(run)
-    first = {run.record.config.gpu.name: run.roofline for run in reversed(runs)}
-    gpus = list(dict.fromkeys(run.record.config.gpu.name for run in runs))
-    kernels = list(dict.fromkeys(run.kernel for run in runs))
-    kinds = [run.roofline.kind or "FP32" for run in runs]
-    kind = max(dict.fromkeys(kinds), key=kinds.count)
-    ridges = [each.peak_operations_per_s[kind] / each.peak_bytes_per_s[level] for each in first.values()]
-    moved = [run.roofline.intensity(level) for run in runs if run.roofline.bytes[level]]
-    least, most = min([0.1, *(each / 6 for each in (*moved, *ridges))]), 6 * max([*moved, *ridges])
-    ax = style.new_axes(ax, 5.6)
-    nested = {gpu: k / max(len(gpus) - 1, 1) for k, gpu in enumerate(gpus)}  # one inside the other where they meet
-    colours = {gpu: LINE_COLOURS[k % len(LINE_COLOURS)] for k, gpu in enumerate(gpus)}
-    words = []
-    for run in runs:
-        found, gpu = run.roofline, run.record.config.gpu.name
-        at = found.intensity(level) if found.bytes[level] else most
-        rate = found.operations_per_s
-        share = rate / min(at * found.peak_bytes_per_s[level], found.peak_operations_per_s[kind])
-        text = f"{run.kernel} on {gpu}: {scaled(rate)}FLOP/s, {100 * share:.1f} % of its roof"
-        marker = MARKERS[(kernels.index(run.kernel) if len(kernels) > 1 else gpus.index(gpu)) % len(MARKERS)]
-        (point,) = ax.plot([at], [rate], marker, markersize=14 - 6 * nested[gpu], label=text)
-        point.set(color=colours[gpu], markeredgecolor=INK, zorder=4)
-        words.append(f"{text} at {at:.3g} FLOP per byte")
-    for gpu in gpus:
-        peak, bytes_per_s = first[gpu].peak_operations_per_s[kind], first[gpu].peak_bytes_per_s[level]
-        corners = [least, peak / bytes_per_s, most], [least * bytes_per_s, peak, peak]
-        width = 5 - 3.4 * nested[gpu]
-        ax.plot(*corners, color=colours[gpu], linewidth=width, label=f"_{gpu} roof", zorder=2)
-        rates = f"{scaled(peak)}FLOP/s {kind}, {rate_text(bytes_per_s)}"
-        _beside_roof(ax, most, peak, f"{gpu}: {rates}")
-    heights = [run.roofline.operations_per_s for run in runs]
-    low = min([*heights, *(least * each.peak_bytes_per_s[level] for each in first.values())]) / 2
-    high = max(each.peak_operations_per_s[kind] for each in first.values()) * 2.5
-    ax.set(xscale="log", yscale="log", xlim=(least, most), ylim=(low, high))
-    return style.finish(
-        ax,
-        f"{', '.join(kernels[:3])} under the roofs of {style.plural(len(gpus), 'GPU')}",
-        f"Rooflines by {_LEVELS[level]}: {'; '.join(words)}.",
-        x=f"arithmetic intensity, FLOP per byte moved at {_LEVELS[level]}", y="arithmetic rate, FLOP/s", grid="both",
-        legend=style.named(ax.lines), columns=1,
-    )  # fmt: skip

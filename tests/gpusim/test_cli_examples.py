@@ -14,7 +14,7 @@ from gpusim.workload.target import find_variant
 
 SHORT = (
     "list", "config", "cost h200", "cost --dies", "collective all_reduce 64M", "collective all_gather",
-    "show vector_add", "show reduction", "show kernels.py", "parallel step.toml", "run vector_add", "bound vector_add",
+    "show vector_add", "show reduction", "show kernels.py", "run vector_add", "bound vector_add",
     "sweep study.toml --bound-only",
 )  # fmt: skip
 """What is run, because it takes a second or less."""
@@ -38,16 +38,6 @@ def scale(x):
 scale[2, 32](np.ones(64, np.float32))
 """
 STUDY = 'program = "saxpy"\ngpu = "tiny"\n[axes]\nsize = [600, 601]\nsm.count = [1, 2]\n'
-STEP = """
-kind = "data_parallel"
-gpus = 8
-[[layers]]
-name = "block"
-count = 4
-forward_us = 185.0
-backward_us = 395.0
-parameter_bytes = 33554432
-"""
 
 
 def parsers(parser, words=("gpusim",)):
@@ -88,7 +78,6 @@ def folder(tmp_path_factory):
     (folder / "study.toml").write_text(STUDY)
     (folder / "space.toml").write_text(STUDY + "[search]\ntrials = 4\n")
     (folder / "mine.toml").write_text('base = "h200"\nsm.count = 264\n')
-    (folder / "step.toml").write_text(STEP)
     return folder
 
 
@@ -104,7 +93,7 @@ def test_example_parses_and_names_what_exists(example, folder, monkeypatch):
         if text and Request(text).file is None and not text.endswith((".json", ".csv", "hardware")):
             find_variant(text)
     machines = [given.get(name) for name in ("gpu", "gpu_a", "gpu_b", "next", "base", "first", "second")]
-    for each in (*machines, *given.get("also_on", ())):
+    for each in machines:
         for gpu in each if isinstance(each, list) else [each]:
             if gpu and "axes" not in given:
                 load_config(gpu, given.get("overrides") if gpu == machines[0] else None)

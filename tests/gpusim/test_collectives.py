@@ -1,8 +1,7 @@
-"""Collectives: real data against NumPy, laws of the links, NCCL's own numbers, and errors that name the ranks."""
+"""Collectives: laws of the links, NCCL's own numbers, and errors that name the ranks."""
 
 import re
 
-import numpy as np
 import pytest
 
 import gpusim
@@ -12,65 +11,41 @@ from gpusim.collectives.group import group_of
 from gpusim.node import load_node
 
 
-def expected(name, data, root):
-    """What NCCL's documentation says each rank has afterwards; None where it says nothing."""
-    ranks = len(data)
-    if name == "all_reduce":
-        return [sum(data)] * ranks
-    if name == "all_gather":
-        return [np.concatenate(data)] * ranks
-    if name == "reduce_scatter":
-        return list(np.split(sum(data), ranks))
-    if name == "broadcast":
-        return [data[root]] * ranks
-    if name == "reduce":
-        return [sum(data) if rank == root else None for rank in range(ranks)]
-    if name == "all_to_all":
-        return [np.concatenate([np.split(each, ranks)[rank] for each in data]) for rank in range(ranks)]
-    return [data[rank - 1] for rank in range(ranks)]
+def received(result):
+    """Bytes that each rank receives."""
+    steps = [step for step in result.steps if step.receives]
+    return [sum(step.bytes for step in steps if step.rank == rank) for rank in range(result.ranks)]
 
 
-def buffers(name, elements, ranks, kind=np.int32):
-    rng = np.random.default_rng(elements)
-    each = elements // ranks if name == "all_gather" else elements
-    return [rng.integers(-1000, 1000, each).astype(kind) for _ in range(ranks)]
-
-
-@pytest.mark.parametrize("protocol", [None, "LL", "LL128", "Simple"])
 @pytest.mark.parametrize("name", NAMES)
-def test_data_arrives(name, protocol):
-    if protocol == "LL128" and name in ("all_to_all", "send_recv"):
+@pytest.mark.parametrize("protocol", ["LL", "LL128", "Simple"])
+def test_every_rank_receives_its_share(name, protocol):
+    paired = name in ("all_to_all", "send_recv")
+    if protocol == "LL128" and paired:
         pytest.skip("NCCL has no LL128 between pairs")
     for ranks in (2, 3, 8):
-        for elements in (ranks, ranks * 30, ranks * 7777, ranks * 40_000):
-            data = buffers(name, elements, ranks)
-            root = ranks - 1
-            result = collective(name, elements * 4, ranks, root=root, protocol=protocol, data=data)
-            for out, want in zip(result.outputs, expected(name, data, root), strict=True):
-                assert want is None or np.array_equal(out, want), (ranks, elements, result.algorithm, result.protocol)
+        for nbytes in (ranks * 30_000, ranks * 160_000):
+            result = collective(
+                name, nbytes, ranks, root=ranks - 1, protocol=protocol, algorithm=None if paired else "ring", trace=True
+            )
+            others = nbytes * (ranks - 1) / ranks
+            if name in ("broadcast", "reduce"):  # a chain, whose first rank receives nothing
+                assert sorted(received(result)) == [0] + [nbytes] * (ranks - 1)
+            else:
+                share = {"all_reduce": 2 * others, "send_recv": nbytes}.get(name, others)
+                # The pieces of an all-reduce's last loop are rounded up.
+                assert received(result) == pytest.approx([share] * ranks, rel=0.05 if name == "all_reduce" else 0)
 
 
 @pytest.mark.parametrize("gpus", [2, 5, 8])
-def test_trees_add_up(gpus):
-    data = buffers("all_reduce", 50_000, gpus, np.float64)
-    for protocol in ("LL", "LL128", "Simple"):
-        result = collective("all_reduce", 400_000, gpus, algorithm="tree", protocol=protocol, data=data)
-        assert all(np.array_equal(out, sum(data)) for out in result.outputs)
-
-
-def test_two_machines_and_a_mesh_move_data_too():
-    for node, gpus in (("two_nodes_ib", 16), ("dgx1", 8), ("pcie", 4)):
-        data = buffers("all_reduce", 16_000, gpus)
-        for algorithm in ("ring", "tree"):
-            result = collective("all_reduce", 64_000, gpus, node, algorithm=algorithm, data=data)
-            assert all(np.array_equal(out, sum(data)) for out in result.outputs), (node, algorithm)
+@pytest.mark.parametrize("protocol", ["LL", "LL128", "Simple"])
+def test_a_tree_hands_the_whole_buffer_up_and_down(gpus, protocol):
+    result = collective("all_reduce", 400_000, gpus, algorithm="tree", protocol=protocol, trace=True)
+    assert sum(received(result)) >= 2 * (gpus - 1) * 400_000
+    assert min(received(result)) >= 400_000
 
 
 def test_all_reduce_is_reduce_scatter_and_all_gather():
-    data = buffers("all_reduce", 80_000, 8)
-    parts = collective("reduce_scatter", 320_000, 8, data=data).outputs
-    whole = collective("all_gather", 320_000, 8, data=parts).outputs
-    assert np.array_equal(whole[3], collective("all_reduce", 320_000, 8, data=data).outputs[3])
     both = sum(collective(name, 1 << 28, 8).time_us for name in ("reduce_scatter", "all_gather"))
     assert collective("all_reduce", 1 << 28, 8).time_us == pytest.approx(both, rel=0.1)
 
@@ -180,15 +155,6 @@ def test_trees_reach_every_rank():
         (lambda: collective("broadcast", 1024, 4, algorithm="tree"), "broadcast has no tree"),
         (lambda: collective("all_reduce", 1024, 4, protocol="ll"), "no protocol 'll'; there are LL, LL128, Simple"),
         (lambda: collective("all_reduce", 1024, 1), "needs two ranks or more"),
-        (lambda: collective("all_reduce", 1024, 3, data=[np.zeros(256, "f4")] * 2), "2 buffers for 3 ranks"),
-        (
-            lambda: collective("all_reduce", 1024, 2, data=[np.zeros(256, "f4"), np.zeros(128, "f4")]),
-            "every rank's send buffer must have 1,024 bytes; rank 1 has 512",
-        ),
-        (
-            lambda: collective("all_reduce", 1024, 2, data=[np.zeros(256, "f4"), np.zeros(256, "i4")]),
-            "ranks send different types: float32, int32",
-        ),
     ],
 )
 def test_a_mistake_is_one_clear_error(call, message):

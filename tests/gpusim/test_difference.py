@@ -1,7 +1,6 @@
-"""`gpusim diff`: pairs and sentences on records made by hand, the ladders' steps, saved results, hardware, the page."""
+"""`gpusim diff`: pairs and sentences on records made by hand, the ladders' steps, saved results, hardware."""
 
 import json
-import re
 from functools import cache
 from pathlib import Path
 
@@ -20,8 +19,6 @@ from programs.images import for_launch
 from programs.registry import get
 from tests.gpusim.records import LDG, LDS, SOURCE, STG, make_program, make_record, stall
 from tests.gpusim.test_advice import LADDERS, simulated
-from tests.gpusim.test_report_browser import PHONE, browser, find, texts  # noqa: F401  # a fixture
-from tests.gpusim.test_report_html import Page
 
 CONFLICTS = {LDS: {L.N_SHARED_REQUESTS: 2112, L.N_SHARED_WAVEFRONTS: 132_000, L.N_SHARED_IDEAL: 2112}}
 FIXED = {LDS: {L.N_SHARED_REQUESTS: 2112, L.N_SHARED_WAVEFRONTS: 2112, L.N_SHARED_IDEAL: 2112}}
@@ -197,12 +194,11 @@ def save(tmp_path):
 
 
 def test_the_command_compares_files(capsys, tmp_path):
-    page = tmp_path / "page.html"
-    code, out, err = run(capsys, "diff", *save(tmp_path), "--report", page)
+    code, out, err = run(capsys, "diff", *save(tmp_path))
     assert (code, err) == (0, "")
     assert "0.75x" in out and "-> gone." in out
     assert max(map(len, out.splitlines())) <= 100
-    assert "bank conflicts of line 4" in page.read_text("utf-8")
+    assert "bank conflicts of line 4" in out
     code, out, _ = run(capsys, "diff", *save(tmp_path), "--json")
     document = json.loads(out)
     assert (document["cycles"]["a"], document["cycles"]["b"], document["cycles"]["ratio"]) == (4000, 3000, 0.75)
@@ -220,7 +216,6 @@ def test_the_command_compares_files(capsys, tmp_path):
         (["bad.json", "bad.json", "--size-a", "4"], "bad.json"),
         (["saxpy", "hardware", "--size", "3"], "recorded at size"),
         (["vector_add", "--set-b", "sm.cuont=1"], "sm.cuont"),
-        (["vector_add", "--gpu-b", "a100", "--report", "no/such/page.html"], "no such folder"),
     ],
 )
 def test_mistakes_are_one_line(capsys, tmp_path, monkeypatch, argv, named):
@@ -315,34 +310,3 @@ def test_a_recording_that_is_none(tmp_path):
         (tmp_path / "x.json").write_text(text, "utf-8")
         with pytest.raises(NotAResult):
             recorded.read(tmp_path / "x.json")
-
-
-# --- the page ------------------------------------------------------------------------------------------------------
-
-
-def test_the_page_is_one_file_without_a_script(tmp_path):
-    text = by_hand().report_html(tmp_path / "page.html").read_text("utf-8")
-    page = Page(text)
-    assert not [tag for tag, _ in page.tags if tag in ("script", "link", "img", "iframe")]
-    assert not re.search(r"https?://", text)
-    rows = {attributes["data-metric"] for _, attributes in page.tags if "data-metric" in attributes}
-    assert rows == {name for name in METRICS if "issue_stalled" not in name}
-    assert by_hand()._repr_html_() in text
-
-
-def test_the_page_in_a_browser(browser, tmp_path):  # noqa: F811  # the fixture
-    found = by_hand()
-    browser.get(found.report_html(tmp_path / "page.html").as_uri())
-    assert browser.get_log("browser") == []
-    assert find(browser, "h1").text == "before against after"
-    assert texts(browser, "main h2")[0] == "What changed and why"
-    assert texts(browser, ".why li") == found.why
-    row = find(browser, 'tr[data-kind="bank conflicts"]')
-    assert row.get_attribute("data-state") == "gone" and "bank conflicts of line 4" in row.text
-    cells = texts(browser, '[data-metric="derived__memory_l1_wavefronts_shared_excessive"] td')
-    assert cells[:3] == ["129,888", "0", "gone"]
-    links = [each.get_attribute("href").partition("#")[2] for each in browser.find_elements("css selector", "nav a")]
-    assert links and all(browser.find_elements("id", link) for link in links)
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
-    browser.execute_script("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= PHONE["width"]

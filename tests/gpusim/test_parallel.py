@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpusim
-from gpusim.cli import main
 from gpusim.errors import NodeError, SimulationError
 from gpusim.parallel import (
     CallCost,
@@ -19,13 +18,11 @@ from gpusim.parallel import (
     Layer,
     NoCommunication,
     ParallelError,
-    Schedule,
     data_parallel,
     fully_sharded,
     pipeline,
     tensor_parallel,
 )  # fmt: skip
-from gpusim.parallel.file import run_tree
 from gpusim.parallel.machine import Sms
 from gpusim.parallel.pipeline import order
 
@@ -369,13 +366,6 @@ def test_a_layer_of_simulated_kernels():
         (lambda: Layer("bad", float("nan")), "forward_us"),
         (lambda: Layer("bad", 1.0, forward_blocks=(0,)), "forward_blocks"),
         (lambda: Layer.product("bad", 1, 1, 1, share_of_roof=2), "share_of_roof"),
-        (lambda: run_tree({"kind": "magic"}), "kind must be one of data_parallel"),
-        (lambda: run_tree({"kind": "pipeline", "stage": 2, "layers": [{"forward_us": 1.0}]}), "mean 'stages'"),
-        (lambda: run_tree({"kind": "data_parallel", "layers": [{"foward_us": 1.0}]}), "mean 'forward_us'"),
-        (lambda: run_tree({"kind": "data_parallel", "layers": [{}]}), "forward_us"),
-        (lambda: run_tree({"kind": "data_parallel", "layers": 3}), "[[layers]]"),
-        (lambda: run_tree({"kind": "data_parallel", "layers": [{"forward_us": 1.0, "count": 0}]}), "count"),
-        (lambda: run_tree({"kind": "data_parallel", "layers": [{"product": {"row": 1}}]}), "mean 'rows'"),
     ],
 )
 def test_errors(call, words):
@@ -387,43 +377,3 @@ def test_errors(call, words):
 def test_more_stages_than_gpus():
     with pytest.raises(NodeError, match="8 GPUs, not 9"):
         pipeline(stack(9), 9)
-
-
-# The command line
-
-STEP = """
-kind = "data_parallel"
-gpus = 2
-bucket_bytes = 33554432
-[[layers]]
-name = "block"
-count = 3
-forward_us = 100
-backward_us = 200.0
-parameter_bytes = 16777216
-[[layers]]
-name = "head"
-backward_us = 5.0
-product = { rows = 4096, inner = 4096, columns = 4096 }
-"""
-
-
-def test_command(tmp_path, capsys):
-    path = tmp_path / "step.toml"
-    path.write_text(STEP)
-    assert main(["parallel", str(path), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    layers = [Layer(f"block {k}", 100, 200.0, 16 * MIB) for k in range(3)]
-    product = Layer.product("head", 4096, 4096, 4096)
-    layers.append(Layer(**{**product.__dict__, "backward_us": 5.0}))
-    expected: Schedule = data_parallel(layers, 2, bucket_bytes=32 * MIB)
-    assert found["time_us"] == expected.time_us and len(found["timeline"]) == len(expected.timeline)
-    assert main(["parallel", str(path), "--option", "kind=fully_sharded", "--events"]) != 0
-    assert "has no 'bucket_bytes'" in capsys.readouterr().err
-    assert main(["parallel", str(path), "--option", "bucket_bytes=1", "--events"]) == 0
-    out = capsys.readouterr().out
-    assert out.startswith("data parallel on 2 GPUs of HGX H200") and "reduce block 2" in out
-    assert main(["parallel", str(tmp_path / "none.toml")]) != 0
-    path.write_text("kind = [")
-    assert main(["parallel", str(path)]) != 0
-    assert "step.toml" in capsys.readouterr().err

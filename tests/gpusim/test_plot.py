@@ -107,15 +107,6 @@ def test_stacked_stalls_have_the_length_of_all_reasons():
             lengths[k] += bar.get_width()
 
 
-def test_memory_load_has_a_bar_for_each_slice_and_channel():
-    result = run("access/gather")
-    upper, lower = plot.memory_load(result.slices, result.channels).axes
-    assert [bar.get_height() for bar in upper.patches] == result.slices.tolist()
-    assert [round(1024 * bar.get_height()) for bar in lower.patches] == result.channels.tolist()
-    assert len(upper.patches) == result.record.config.l2.slices
-    assert upper.lines[0].get_ydata()[0] == pytest.approx(result.slices.mean())
-
-
 def test_occupancy_calculator_has_the_launch_on_its_curves():
     result = run("matmul/tiled")
     figure = plot.occupancy_calculator(result)

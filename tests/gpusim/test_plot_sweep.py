@@ -6,11 +6,9 @@ import matplotlib
 import numpy as np
 import pytest
 
-import gpusim
 from gpusim import plot
 from gpusim.cli import main
 from gpusim.plot.sweeps import label, records, short
-from programs import images, registry
 
 matplotlib.use("Agg")
 ROWS = [
@@ -130,34 +128,6 @@ def test_ticks_are_short(value, text):
     assert short(value) == text
 
 
-# --- rooflines -------------------------------------------------------------------------------------------------------
-
-
-def run(gpu, overrides=None):
-    launch = registry.get("matmul/tiled").make(32, 0)
-    program = images.image("matmul/tiled")
-    config = gpusim.load_config(gpu, overrides)
-    return gpusim.simulate(program, launch.grid, launch.block, launch.args, config, threads=1)
-
-
-@pytest.mark.parametrize("level", ["DRAM", "L2"])
-def test_every_gpu_has_its_roof_and_every_run_its_point(level):
-    runs = [run("h200"), run("h200", {"gpu.name": "half", "sm.count": 66}), run("tiny")]
-    ax = plot.rooflines(runs, level=level)
-    for line, each in zip(ax.lines, runs, strict=False):
-        found = each.roofline
-        assert line.get_xydata()[0] == pytest.approx([found.intensity(level), found.operations_per_s])
-        assert f"{each.kernel} on {each.record.config.gpu.name}" in line.get_label()
-        roof = curves(ax)[f"_{each.record.config.gpu.name} roof"].get_xydata()
-        assert roof[0, 1] / roof[0, 0] == pytest.approx(found.peak_bytes_per_s[level])
-        assert roof[1:, 1] == pytest.approx([found.peak_operations_per_s["FP32"]] * 2)
-    assert len({line.get_color() for line in ax.lines}) == 3
-    with pytest.raises(ValueError, match="no level 'L3'"):
-        plot.rooflines(runs, level="L3")
-    with pytest.raises(ValueError, match="no results"):
-        plot.rooflines([])
-
-
 # --- the command line ------------------------------------------------------------------------------------------------
 
 
@@ -188,11 +158,3 @@ def test_command_draws_a_table(tmp_path, capsys):
 def test_command_says_what_is_wrong(arguments, message, capsys):
     assert main(["plot", *arguments]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_figures_draws_rooflines_of_several_gpus(tmp_path, capsys):
-    arguments = ["figures", "matmul/tiled", str(tmp_path), "--size", "32", "--also-on", "tiny", "--threads", "1"]
-    assert main(arguments) == 0
-    assert str(tmp_path / "rooflines.png") in capsys.readouterr().out
-    text = matplotlib.image.imread(tmp_path / "rooflines.png")
-    assert np.ptp(text) > 0

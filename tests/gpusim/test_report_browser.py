@@ -440,30 +440,3 @@ def test_lanes_are_named_in_short(page):
     lanes = [[5], [0, 1, 2, 7], list(range(1, 32, 2)), [0, 2, 4, 7, 8], []]
     shown = ["5", f"0{TO}2, 7", "1, 3, \N{HORIZONTAL ELLIPSIS}, 31", f"0, 2, 4, 7{TO}8", ""]
     assert page.execute_async_script(script, lanes) == shown
-
-
-WIDGET = """
-const done = arguments[arguments.length - 1];
-const values = { page: arguments[1], height: 321 };
-import("data:text/javascript;base64," + btoa(arguments[0])).then(({ default: { render } }) => {
-  render({ model: { get: (name) => values[name], on() {} }, el: document.body });
-  const frame = document.querySelector("iframe");
-  frame.addEventListener("load", () => setTimeout(() => {
-    const inside = frame.contentDocument;
-    done([inside.documentElement.dataset.ready, inside.querySelectorAll("main > section").length, frame.clientHeight]);
-  }, 200));
-});
-"""
-
-
-def test_the_widget_shows_the_page_in_a_frame(browser, tmp_path):
-    pytest.importorskip("anywidget", reason="anywidget, of the extra 'widget', is not installed")
-    from gpusim.integrations.widget import ReportWidget
-
-    record = make_record(line=LINE)
-    widget = ReportWidget(Result(replace(record, trace=make_trace(record))), height=321)
-    empty = tmp_path / "notebook.html"
-    empty.write_text("<!doctype html><title>notebook</title><body>", "utf-8")
-    browser.get(empty.as_uri())
-    assert browser.execute_async_script(WIDGET, widget._esm, widget.page) == ["true", 10, 321]
-    assert browser.get_log("browser") == []

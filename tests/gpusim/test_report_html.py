@@ -190,32 +190,3 @@ def test_notebooks_show_a_few_lines_without_a_script():
     for each in result.advice:
         assert (each.sentence in text) == (each.line is not None)
     assert len(text) < 10_000
-
-
-def test_the_widget_holds_the_page():
-    pytest.importorskip("anywidget", reason="anywidget, of the extra 'widget', is not installed")
-    from gpusim.integrations.widget import ReportWidget
-
-    widget = ReportWidget(traced(), title="mine", height=300)
-    assert widget.page == render(traced(), "mine")
-    assert widget.height == 300
-
-
-def test_without_anywidget_the_error_names_the_extra(monkeypatch):
-    import builtins
-    import importlib
-    import sys
-
-    monkeypatch.delitem(sys.modules, "gpusim.integrations.widget", raising=False)
-    real = builtins.__import__
-
-    def without(name, *rest):
-        if name == "anywidget":
-            raise ImportError("no module", name=name)
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ImportError, match=r"needs anywidget: pip install 'gpusim\[widget\]'"):
-        importlib.import_module("gpusim.integrations.widget")
-
-

@@ -3,7 +3,6 @@
 import json
 import math
 import re
-import sys
 
 import matplotlib
 import pytest
@@ -12,7 +11,7 @@ from gpusim import plot
 from gpusim.cli import main
 from gpusim.config import diff, load_config, shipped_names
 from gpusim.errors import ConfigError
-from gpusim.explore import Point, explain, morris, one_at_a_time
+from gpusim.explore import Point, explain, one_at_a_time
 from gpusim.explore.keys import KEYS, changed, find_keys, value_of
 from gpusim.explore.rows import Rows
 from gpusim.explore.sensitivity import SensitivityError
@@ -110,43 +109,6 @@ def test_a_point_that_fails_is_a_side_that_is_missing():
     assert found.errors == ("vector_add on tiny size=4096 sm.count=1: it broke",)
 
 
-def test_morris_of_a_product_has_no_deviation():
-    keys = ["sm.count", "dram.bandwidth_gb_s", "l2.bytes"]
-    found = morris(POINT, keys, trajectories=6, levels=2, rows=Formula(product))
-    values = {screening.key: screening for screening in found.screenings}
-    assert [screening.key for screening in found.screenings] == keys
-    for key, exponent in (("sm.count", -0.75), ("dram.bandwidth_gb_s", -0.25), ("l2.bytes", 0.0)):
-        assert values[key].mean == pytest.approx(exponent * math.log(4), abs=1e-9)
-        assert values[key].mean_absolute == pytest.approx(abs(exponent) * math.log(4), abs=1e-9)
-        assert values[key].deviation == pytest.approx(0, abs=1e-9)
-    assert found.runs == 1 + 6 * 4
-
-
-def test_morris_sees_what_depends_on_another():
-    def either(config):
-        return max(100 / config.sm.count, 5000 / config.dram.bandwidth_gb_s)
-
-    found = morris(POINT, ["sm.count", "dram.bandwidth_gb_s"], trajectories=20, rows=Formula(either))
-    for screening in found.screenings:
-        assert screening.deviation > 0.3
-        assert 0.3 < screening.mean_absolute < math.log(4)
-    again = morris(POINT, ["sm.count", "dram.bandwidth_gb_s"], trajectories=20, rows=Formula(either))
-    assert again == found
-    other = morris(POINT, ["sm.count", "dram.bandwidth_gb_s"], trajectories=20, rows=Formula(either), seed=1)
-    assert other != found
-
-
-def test_ways_that_break_are_left_out():
-    def fragile(config):
-        return product(config) / (0 if config.sm.count == 1 and config.dram.bandwidth_gb_s > 150 else 1)
-
-    found = morris(POINT, ["sm.count", "dram.bandwidth_gb_s"], trajectories=12, levels=2, rows=Formula(fragile))
-    assert found.errors
-    assert found.screenings[0].mean == pytest.approx(-0.75 * math.log(4))
-    with pytest.raises(SensitivityError, match="fewer than two ways"):
-        morris(POINT, ["sm.count"], levels=2, rows=Formula(lambda config: 1 / (config.sm.count - 1)))
-
-
 def test_words_about_limits():
     here = one_at_a_time(POINT, rows=Formula(product))
     launch = Formula(lambda config: config.launch.overhead_cycles / 1000)
@@ -200,10 +162,7 @@ def test_keys_by_name():
     ("call", "message"),
     [
         (lambda: one_at_a_time(POINT, step=1.0), "step must be above 1"),
-        (lambda: morris(POINT, step=100.0), "step must be above 1"),
-        (lambda: morris(POINT, trajectories=1), "at least 2 trajectories"),
-        (lambda: morris(POINT, levels=3), "an even number of levels"),
-        (lambda: morris(POINT, ["memory_instruction.address_interval_cycles"], step=1.2), "none of the keys"),
+        (lambda: one_at_a_time(POINT, step=100.0), "step must be above 1"),
     ],
 )
 def test_questions_that_mean_nothing(call, message):
@@ -211,10 +170,9 @@ def test_questions_that_mean_nothing(call, message):
         call()
 
 
-def test_without_the_library(monkeypatch):
-    monkeypatch.setitem(sys.modules, "SALib.analyze", None)
-    with pytest.raises(SensitivityError, match=r"pip install 'gpusim\[explore\]'"):
-        morris(POINT, rows=Formula(product))
+def test_a_program_that_does_not_run_has_no_answer():
+    with pytest.raises(SensitivityError, match="it broke"):
+        one_at_a_time(POINT, ["sm.count"], rows=Formula(lambda config: 1 / 0))
 
 
 # --- pictures ------------------------------------------------------------------------------------------------------
@@ -235,19 +193,6 @@ def test_tornado_has_the_times_that_were_found():
     assert "sm.count -41 %" in plot.text_alternative(ax)
     with pytest.raises(ValueError, match="no key moves the time"):
         plot.tornado(one_at_a_time(POINT, ["sm.count"], rows=Formula(lambda config: 1.0)))
-    with pytest.raises(ValueError, match=r"plot\.morris draws"):
-        plot.tornado(morris(POINT, rows=Formula(product)))
-
-
-def test_screening_is_drawn_by_strength_and_deviation():
-    found = morris(POINT, ["sm.count", "dram.bandwidth_gb_s"], rows=Formula(product))
-    ax = plot.morris(found)
-    points = ax.collections[0].get_offsets()
-    expected = [(each.mean_absolute, each.deviation) for each in found.screenings]
-    assert points.tolist() == [pytest.approx(each) for each in expected]
-    assert "sm.count" in [text.get_text() for text in ax.texts]
-    with pytest.raises(ValueError, match=r"plot\.tornado draws"):
-        plot.morris(one_at_a_time(POINT, ["sm.count"], rows=Formula(product)))
 
 
 # --- command line --------------------------------------------------------------------------------------------------
@@ -280,20 +225,10 @@ def test_command_as_json_with_a_journal(tmp_path, capsys):
     assert journal.read_text().splitlines() == lines
 
 
-def test_command_screens(tmp_path, capsys):
-    arguments = ["--method", "morris", "--trajectories", "2", "--keys", "sm.count", "launch.overhead_cycles"]
-    assert main([*SMALL, *arguments, "--plot", str(tmp_path / "m.svg")]) == 0
-    text = capsys.readouterr().out
-    assert "7 runs" in text
-    assert "mu*" in text
-    assert (tmp_path / "m.svg").exists()
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--keys", "sm.cuont"], "did you mean"),
-        (["--method", "morris", "--next", "h200"], "--next compares what --method oat finds"),
         (["--step", "0.5"], "step must be above 1"),
         (["--set", "sm.max_warps=4"], "needs"),
     ],

@@ -12,7 +12,7 @@ from typing import Any
 import gpusim
 from gpusim import plot
 from gpusim.collectives import CollectiveResult
-from gpusim.explore import Point, morris, one_at_a_time, search
+from gpusim.explore import Point, one_at_a_time, search
 from gpusim.explore.rows import Rows
 from gpusim.explore.sweep_file import read_sweep
 from gpusim.parallel import Layer, data_parallel, pipeline
@@ -74,20 +74,6 @@ def _scaling() -> Any:
     return plot.scaling_curves(swept(programs, machines), "sm.count")
 
 
-def _rooflines() -> Any:
-    launch = registry.get("matmul/tiled").make(256, 0)
-    program = images.image("matmul/tiled")
-    half = gpusim.load_config("h200", {"gpu.name": "H200 with half of its SMs", "sm.count": 66})
-    return plot.rooflines(
-        gpusim.simulate(program, launch.grid, launch.block, launch.args, gpu) for gpu in ("h200", half, "tiny")
-    )
-
-
-def _memory() -> Any:
-    result = simulated("atomics/global_few", 32768)
-    return plot.memory_load(result.slices, result.channels, "atomics/global_few, 32,768 threads, on NVIDIA H200")
-
-
 def _measured() -> Any:
     points = ((str(point), entry.measured, entry.predicted) for point, entry in accepted.load().items())
     return plot.predicted_against_measured(points)
@@ -109,11 +95,6 @@ def _tornado() -> Any:
         return plot.tornado(one_at_a_time(Point("gemv", "h200", (), (("size", 2048),)), rows=rows))
 
 
-def _morris() -> Any:
-    with Rows(workers=None) as rows:
-        return plot.morris(morris(Point("vector_add", "tiny", (), (("size", 65536),)), rows=rows))
-
-
 def _pareto() -> Any:
     asked = read_sweep(DOCS / "space.toml")
     with Rows(workers=None) as rows:
@@ -126,7 +107,6 @@ PICTURES: Mapping[str, Callable[[], Any]] = {
     "ladder": lambda: plot.stall_breakdown({name: simulated(name, 1 << 18) for name in LADDER}),
     "measured": _measured,
     "occupancy": lambda: plot.occupancy_calculator(simulated("matmul_register/strided", 256)),
-    "memory": _memory,
     "lanes": lambda: plot.lane_activity(traced("reduction/interleaved_divergent", 1024), 0, 30, 48),
     "divergence": lambda: plot.divergence_tree(traced("divergence/4", 1024), 0),
     "banks": lambda: plot.bank_wavefronts(traced("bank_conflict/8", 1024)),
@@ -134,14 +114,12 @@ PICTURES: Mapping[str, Callable[[], Any]] = {
     "schedulers": lambda: plot.scheduler_timeline(traced("matmul/tiled", 512), start=12000),
     "heat": _heat,
     "scaling": _scaling,
-    "rooflines": _rooflines,
     "residency": lambda: plot.sm_residency(traced("vector_add", 1 << 20)),
     "step": lambda: plot.training_timeline(data_parallel(_layers(8), 8, bucket_bytes=64 << 20)),
     "pipeline": lambda: plot.training_timeline(pipeline(_layers(8), 4, 8)),
     "links": lambda: plot.link_utilisation(_all_reduce()),
     "collective": lambda: plot.collective_steps(_all_reduce()),
     "tornado": _tornado,
-    "morris": _morris,
     "pareto": _pareto,
 }
 """Every picture by the name of its file."""
