@@ -37,14 +37,13 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser], choose_p
     compare.add_argument("--json", action="store_true", help="everything as JSON; the table goes to standard error")
 
     summary = "score a comparison that has been made; status 1 if an exact counter differs or a point is missing"
-    scoring = command(commands, "score", _score, summary, "journal.jsonl --plots plots")
+    scoring = command(commands, "score", _score, summary, "journal.jsonl --full")
     scoring.add_argument("file", type=Path, metavar="FILE", help="journal of compare --resume, or what --json printed")
     choose_points(scoring)
     _choose_split(scoring)
     scoring.add_argument("--points", action="store_true", help="also the table of points")
     scoring.add_argument("--full", action="store_true", help="also every modelled counter by itself")
     scoring.add_argument("--json", action="store_true", help="everything as JSON instead")
-    scoring.add_argument("--plots", type=Path, metavar="DIR", help="write the pictures as SVG and PNG")
     scoring.add_argument(
         "--accept", action="store_true", help="from now on the tests hold the model to this score (all points needed)"
     )
@@ -129,13 +128,8 @@ def _write(rows: Sequence[Any], options: argparse.Namespace) -> bool:
     from validate.scoring import text
 
     if not text.done(rows):
-        print("validate: error: no point was compared, so there is nothing to draw", file=sys.stderr)
+        print("validate: error: no point was compared, so there is nothing to write", file=sys.stderr)
         return False
-    if options.plots:
-        from validate.scoring import plots
-
-        for path in plots.write(rows, options.plots):
-            print(f"wrote {path}", file=sys.stderr)
     return _renew(rows, options) if options.accept or options.docs else True
 
 

@@ -50,7 +50,6 @@ def make_parser() -> argparse.ArgumentParser:
         diff,
         figures,
         listing,
-        plot,
         run,
         script,
         search,
@@ -70,7 +69,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     modules = (
         run, script, listing, show, diff, bound, sweep, search,
-        sensitivity, cost, figures, plot, configs, collective,
+        sensitivity, cost, figures, configs, collective,
     )  # fmt: skip
     for module in modules:
         module.add(commands)

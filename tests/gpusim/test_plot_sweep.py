@@ -1,13 +1,11 @@
 """Pictures of sweeps: what they show is read back from matplotlib and compared with the table's rows."""
 
-import csv
 
 import matplotlib
 import numpy as np
 import pytest
 
 from gpusim import plot
-from gpusim.cli import main
 from gpusim.plot.sweeps import label, records, short
 
 matplotlib.use("Agg")
@@ -126,35 +124,3 @@ def test_labels_have_units(name, text):
 @pytest.mark.parametrize(("value", "text"), [(62914560, "60 Mi"), (4800, "4,800"), (0.8312, "0.831"), ("lrr", "lrr")])
 def test_ticks_are_short(value, text):
     assert short(value) == text
-
-
-# --- the command line ------------------------------------------------------------------------------------------------
-
-
-def test_command_draws_a_table(tmp_path, capsys):
-    table, picture = tmp_path / "rows.csv", tmp_path / "heat.png"
-    with table.open("w", newline="") as file:
-        writer = csv.DictWriter(file, ROWS[0])
-        writer.writeheader()
-        writer.writerows(ROWS)
-    assert main(["plot", "heat-map", str(table), str(picture), "--x", "sm.count", "--y", "l2.bytes"]) == 0
-    assert capsys.readouterr().out.strip() == str(picture) and picture.stat().st_size > 5000
-    curve = tmp_path / "curve.svg"
-    command = ["plot", "scaling", str(table), str(curve), "--x", "sm.count"]
-    assert main(command) == 2
-    assert "choose rows by l2.bytes first" in capsys.readouterr().err
-    assert main([*command, "--where", f"l2.bytes={1 << 20}"]) == 0
-    assert "copy from 33 to 9" in curve.read_text("utf-8")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["heat-map", "none.csv", "a.png", "--x", "sm.count"], "needs --y"),
-        (["scaling", "none.csv", "a.png", "--x", "sm.count"], "No such file"),
-        (["scaling", "none.csv", "a.txt", "--x", "sm.count"], "ends in .png"),
-    ],
-)
-def test_command_says_what_is_wrong(arguments, message, capsys):
-    assert main(["plot", *arguments]) == 2
-    assert message in capsys.readouterr().err

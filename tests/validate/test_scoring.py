@@ -102,18 +102,13 @@ def test_the_report_has_all_scores_for_both_splits():
 
 def test_every_picture_is_drawn_and_is_the_same_each_time(tmp_path):
     written = plots.write(ROWS, tmp_path / "plots")
-    assert {path.name for path in written} == {f"{name}.{kind}" for name in plots.FIGURES for kind in ("svg", "png")}
-    for path in written:
-        head = path.read_bytes()[:200]
-        assert head.startswith(b"\x89PNG") if path.suffix == ".png" else b"<?xml" in head
-    for name, draw in plots.FIGURES.items():
+    assert [path.name for path in written] == [f"{name}.svg" for name in plots.FIGURES]
+    for path, draw in zip(written, plots.FIGURES.values(), strict=True):
         picture = plots.image(draw, ROWS)
-        assert picture == (tmp_path / "plots" / f"{name}.svg").read_bytes()
-        assert (b"train" in picture and b"judge" in picture and b"%" in picture) or name == "cycles"
-    cycles = plots.image(plots.scatter, ROWS).decode()
-    assert "measured, GPC cycles" in cycles and "predicted, GPC cycles" in cycles and "±20%" in cycles
-    with pytest.raises(ValueError, match="nothing to draw"):
-        plots.image(plots.scatter, ROWS[-1:])
+        assert picture == path.read_bytes() and b"<?xml" in picture[:200]
+        assert b"train" in picture and b"judge" in picture and b"%" in picture
+        with pytest.raises(ValueError, match="nothing to draw"):
+            plots.image(draw, ROWS[-1:])
 
 
 def entries(rows=ROWS[:3]):

@@ -22,7 +22,7 @@ def accuracy(rows: Sequence[Row], docs: Path | None = None) -> list[Path]:
     docs = docs or DOCS
     path = put("accuracy.md", "scores", text.report(rows, full=True), docs)
     put("accuracy.md", "points", "\n".join([score.HEAD, *map(score.line, rows)]), docs)
-    return [path, *plots.write(rows, docs / "pictures", ["svg"])]
+    return [path, *plots.write(rows, docs / "pictures")]
 
 
 def put(name: str, mark: str, content: str, docs: Path | None = None, *, fence: str = "```\n") -> Path:

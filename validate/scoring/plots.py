@@ -1,4 +1,4 @@
-"""Pictures of a comparison: predicted against measured cycles, sorted errors, stall reasons, errors of counters.
+"""Pictures of a comparison: sorted errors, stall reasons, errors of counters.
 
 Colours are Okabe and Ito's, which people with any colour vision tell apart; the two splits differ in shape as well.
 """
@@ -19,7 +19,7 @@ from matplotlib.ticker import FuncFormatter
 from validate.replay import Comparison
 from validate.score import Row
 from validate.scoring import counters, stalls
-from validate.scoring.statistics import log_correlation, percentile
+from validate.scoring.statistics import percentile
 from validate.scoring.text import done, splits
 
 STYLE: Mapping[str, dict[str, Any]] = {
@@ -43,62 +43,26 @@ _SETTINGS: dict[Any, Any] = {
 }
 
 
-def write(rows: Sequence[Row], folder: Path, kinds: Sequence[str] = ("svg", "png")) -> list[Path]:
-    """Write every picture into a folder, made if need be; returns the files. Raises as `image`."""
+def write(rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Write every picture into a folder as SVG, made if need be; returns the files. Raises as `image`."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name, draw in FIGURES.items():
-        for kind in kinds:
-            path = folder / f"{name}.{kind}"
-            path.write_bytes(image(draw, rows, kind))
-            written.append(path)
+        path = folder / f"{name}.svg"
+        path.write_bytes(image(draw, rows))
+        written.append(path)
     return written
 
 
-def image(draw: Callable[[Sequence[Row]], Figure], rows: Sequence[Row], kind: str = "svg") -> bytes:
-    """One picture as the content of an SVG or PNG file. Raises ValueError if no point was compared."""
+def image(draw: Callable[[Sequence[Row]], Figure], rows: Sequence[Row]) -> bytes:
+    """One picture as the content of an SVG file. Raises ValueError if no point was compared."""
     if not done(rows):
         raise ValueError("no point was compared, so there is nothing to draw")
     buffer = io.BytesIO()
     with matplotlib.rc_context(_SETTINGS):
         figure = draw(rows)
-        figure.savefig(buffer, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None)
+        figure.savefig(buffer, format="svg", dpi=110, metadata={"Date": None})
     return buffer.getvalue()
-
-
-def scatter(rows: Sequence[Row]) -> Figure:
-    """Predicted against measured cycles, each point a program at one size."""
-    figure = Figure(figsize=(6.6, 6.0), layout="constrained")
-    axes = figure.subplots()
-    everything = done(rows)
-    least = 0.8 * min(min(row.cycles.measured, row.cycles.predicted) for row in everything)
-    most = 1.25 * max(max(row.cycles.measured, row.cycles.predicted) for row in everything)
-    ends = (least, most)
-    axes.plot(ends, ends, color=GREY, linewidth=1, label="equal")
-    for sign in (-BAND, BAND):
-        label = f"±{BAND:.0%}" if sign > 0 else None
-        axes.plot(ends, [(1 + sign) * end for end in ends], color=GREY, linewidth=1, linestyle="--", label=label)
-    for name, part in _parts(rows).items():
-        axes.scatter(
-            [row.cycles.measured for row in part],
-            [row.cycles.predicted for row in part],
-            s=22,
-            alpha=0.75,
-            linewidths=0,
-            label=f"{name} ({len(part)} points)",
-            **STYLE[name],
-        )
-    correlation = log_correlation(
-        [row.cycles.measured for row in everything], [row.cycles.predicted for row in everything]
-    )
-    text = "" if correlation is None else f", correlation of logarithms {correlation:.4f}"
-    axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal")
-    axes.set_xlabel("measured, GPC cycles")
-    axes.set_ylabel("predicted, GPC cycles")
-    axes.set_title(f"Cycles of a launch, cold caches{text}", fontsize=10)
-    axes.legend(loc="upper left")
-    axes.grid(alpha=0.25, linewidth=0.5)
-    return figure
 
 
 def sorted_errors(rows: Sequence[Row]) -> Figure:
@@ -206,7 +170,6 @@ def _parts(rows: Sequence[Row]) -> dict[str, list[Comparison]]:
 
 
 FIGURES: Mapping[str, Callable[[Sequence[Row]], Figure]] = {
-    "cycles": scatter,
     "errors": sorted_errors,
     "stalls": stall_reasons,
     "counters": counter_errors,
