@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpusim.driver.codes import Code, DriverError
-from gpusim.launch.module import Module as LinkedModule
+from gpusim.launch.module import LinkedModule
 from isa import Program
 from isa.errors import IsaError
 
