@@ -20,7 +20,6 @@ from gpusim.tracing.options import TraceOptions
 
 
 # many parameters: it is the call that users make, and each has a name of its own.
-# long: half of it says what they mean.
 def simulate(
     kernel: Any,
     grid: int | Sequence[int],

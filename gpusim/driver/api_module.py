@@ -11,7 +11,6 @@ from gpusim.driver.objects import LoadedKernel, LoadedModule
 from gpusim.driver.registry import constant_text, entries, entry, nothing, put_pointer
 from gpusim.driver.state import Driver
 from gpusim.errors import SymbolError
-from gpusim.launch.module import Module
 from isa.errors import IsaError
 
 entries(

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from gpusim.driver.codes import ResultCode, fail_if
-from gpusim.launch.module import Module
 from isa import Program
 
 DEVICE, HOST, MANAGED, REGISTERED = "device", "host", "managed", "registered"

@@ -32,7 +32,7 @@ class Symbol:
     nbytes: int
 
 
-class Module:
+class LinkedModule:
     """One loaded cubin.
 
     Args:
@@ -196,21 +196,21 @@ class Modules:
 
     def __init__(self, memory: DeviceMemory) -> None:
         self.memory = memory
-        self._loaded: dict[str, Module] = {}
+        self._loaded: dict[str, LinkedModule] = {}
 
-    def of(self, program: Program) -> Module:
+    def of(self, program: Program) -> LinkedModule:
         """The module that holds a program's variables."""
         if program.sha256 not in self._loaded:
-            self._loaded[program.sha256] = Module(program.cubin, self.memory, program.name, program.abi)
+            self._loaded[program.sha256] = LinkedModule(program.cubin, self.memory, program.name, program.abi)
         return self._loaded[program.sha256]
 
     def check_exception(self, program: Program) -> None:
-        """See `Module.check_exception`."""
+        """See `LinkedModule.check_exception`."""
         if program.exceptions:
             self.of(program).check_exception(program)
 
     def link(self, program: Program) -> Program:
-        """The program as it is to run now, see `Module.link`."""
+        """The program as it is to run now, see `LinkedModule.link`."""
         fixed = not program.relocations and not reads_launch_value(program, launch_values(program.arch).constants)
         if fixed and program.sha256 not in self._loaded:
             return program

@@ -11,7 +11,7 @@ import gpusim
 import isa
 from gpusim.errors import AssertionFailed, LaunchError, MemoryAccessError, SymbolError
 from gpusim.launch.memory import DeviceMemory
-from gpusim.launch.module import Module
+from gpusim.launch.module import LinkedModule
 
 SETTINGS = {"overrides": ["sm.count=2"], "threads": 1}
 LIMIT = {"max_cycles": 2_000_000}
@@ -119,7 +119,7 @@ def test_pointers_to_constants_and_bounds_of_variables(file: Path) -> None:
 
 def test_unloading_gives_the_memory_back(file: Path) -> None:
     memory = DeviceMemory()
-    module = Module(isa.load(file, "count").cubin, memory)
+    module = LinkedModule(isa.load(file, "count").cubin, memory)
     assert module.link("count").relocations == () and memory.used_bytes > 0
     module.symbol("coefficient")
     module.unload()
