@@ -44,7 +44,7 @@ def load(driver: Driver, image: int) -> int:
     """Place a cubin in device memory."""
     cubin = read_image(image, driver.config)
     try:
-        linked = Module(cubin, driver.device.memory)
+        linked = LinkedModule(cubin, driver.device.memory)
     except IsaError as error:
         raise DriverError(ResultCode.INVALID_IMAGE, f"the module cannot be loaded: {error}") from None
     return LoadedModule(driver.context(), linked).handle

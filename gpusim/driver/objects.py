@@ -65,7 +65,7 @@ class Buffer:
 class LoadedModule:
     """A linked cubin in a context. Its handle is that of a module and of a library."""
 
-    def __init__(self, context: Context, linked: Module):
+    def __init__(self, context: Context, linked: LinkedModule):
         self.context, self.linked, self.handle = context, linked, new_handle()
         self._kernels: dict[str, LoadedKernel] = {}
         context.modules[self.handle] = self

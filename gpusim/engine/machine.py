@@ -122,7 +122,7 @@ def constant_rows(lowered: Lowered, banks: np.ndarray) -> np.ndarray:
 
 
 LARGE_BYTES = 16 << 20
-"""An array from here on is a mapping of its own. From 1 MiB on, a small launch takes 9 ms more, for fresh pages."""
+"""An array from here on is a mapping of its own. From 1 MiB on, small launches took 9 ms more: fresh pages."""
 
 
 class Spare:
