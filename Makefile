@@ -55,8 +55,9 @@ lint: $(INSTALLED)  ## set up, check style and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy isa gpusim programs validate
 
-coverage: $(INSTALLED)  ## set up, measure which branches of isa and of the executors the tests take
-	$(BIN)/python tests/measure_branches.py
+coverage: $(INSTALLED)  ## set up, measure which branches of isa its tests take
+	$(BIN)/python -m coverage run -m pytest tests/isa
+	$(BIN)/python -m coverage report
 
 # What runs the most kernels: bundled programs, recorded corpora, checks, CUDA C++, asynchronous copies, matrices.
 BOUNDS := bounds corpus numba_corpus cuda_kernels checks async_copy tensor_copy cluster group_matrix matrix_replay \

@@ -16,7 +16,6 @@ from isa.toolchain import find_nvrtc, find_tool, numba_version
 # HYPOTHESIS_PROFILE=default searches at random instead, twice as long.
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
 # For runs without compilation, which take a hundred times as long: see tests/measure_branches.py.
-settings.register_profile("interpreted", derandomize=True, deadline=None, max_examples=20)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 

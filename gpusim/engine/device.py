@@ -11,7 +11,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from inspect import GEN_RUNNING, getgeneratorstate
 from typing import Any
 
-import numba
 import simpy
 
 from gpusim.config import GPUConfig
@@ -35,8 +34,7 @@ class Engine:
         self.env = env or simpy.Environment()
         self.memory_system = MemorySystem(config, config.sm.count)
         self.spare = Spare()
-        # Without compilation host threads would wait for each other's turn in the interpreter.
-        self.threads = 1 if numba.config.DISABLE_JIT else max(1, min(threads, config.sm.count))
+        self.threads = max(1, min(threads, config.sm.count))
         self.queue = simpy.Store(self.env)
         self._pool = ThreadPoolExecutor(self.threads)
         self._start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from numba import config, typeof
+from numba import typeof
 
 from gpusim.engine.dispatcher import fill, refill
 from gpusim.engine.memory.system import process_window
@@ -21,16 +21,13 @@ _MARK = "complete"
 
 
 def core_is_cached() -> bool:
-    """True if the core for these sources has been compiled on this machine before, or is not to be compiled."""
-    return bool(config.DISABLE_JIT) or (core_folder() / _MARK).exists()
+    """True if the core for these sources has been compiled on this machine before."""
+    return (core_folder() / _MARK).exists()
 
 
 def prepare_core(state: L.State, memory_state: np.ndarray, dispatch: np.ndarray) -> float:
-    """Compile the core's entry points, or load them from the disk cache. Returns the seconds this took.
-
-    With compilation off (NUMBA_DISABLE_JIT=1) there is nothing to do.
-    """
-    if config.DISABLE_JIT or open_barriers.overloads:  # the last of them: an earlier launch got all of them ready
+    """Compile the core's entry points, or load them from the disk cache. Returns the seconds this took."""
+    if open_barriers.overloads:  # the last of them: an earlier launch got all of them ready
         return 0.0
     started = time.perf_counter()
     pairs = np.zeros((1, 2), np.int64)

@@ -15,13 +15,12 @@ from numba.extending import intrinsic
 from gpusim.engine.memory.l2 import set_start
 from gpusim.engine.memory.place import target_of
 from gpusim.engine.state import memory as ms
-from gpusim.engine.state.jit import compiled, interpreted_as
+from gpusim.engine.state.jit import compiled
 
 _TO_WRITE, _KEEP, _DATA = 1, 3, 1  # operands of llvm.prefetch
 _HOST_LINE_WORDS = 8
 
 
-@interpreted_as(lambda array, index: None)
 @intrinsic
 def prefetch(typing: Any, array: Any, index: Any) -> Any:
     """Start to load array[index] of an int64 array, without waiting for it; any index is safe."""
@@ -38,7 +37,6 @@ def prefetch(typing: Any, array: Any, index: Any) -> Any:
     return types.void(array, index), generate
 
 
-@interpreted_as(lambda array: array)
 @intrinsic
 def borrowed(typing: Any, array: Any) -> Any:
     """The same array without its reference count. The caller keeps the array alive while the result is in use."""

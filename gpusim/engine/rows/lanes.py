@@ -8,8 +8,6 @@ with one bit per lane, which `select` and `store` take.
 Rows live in a one-dimensional uint32 array, 64-byte aligned, at element offsets that are multiples of 32; a 64-bit
 row is two consecutive 32-bit rows, low words first. Load every source before the first store: source and
 destination may be the same row.
-
-With compilation off a row is a NumPy array, and `lanes_interpreted` has a function in the place of every primitive.
 """
 
 import operator
@@ -20,10 +18,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.datamodel import models
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
-from numba.extending import _Intrinsic, intrinsic, lower_builtin, register_model
-
-from gpusim.engine.rows import lanes_interpreted
-from gpusim.engine.state.jit import interpreted_as
+from numba.extending import intrinsic, lower_builtin, register_model
 
 LANES = 32
 _ELEMENTS = {
@@ -417,12 +412,3 @@ def _to_half(builder: Any, x: Any) -> Any:
 
 
 f32_to_half = _function("f32", "u32", _to_half)
-
-# --- without compilation --------------------------------------------------------------------------------------------
-globals().update(
-    {
-        name: interpreted_as(getattr(lanes_interpreted, name))(primitive)
-        for name, primitive in tuple(globals().items())
-        if isinstance(primitive, _Intrinsic)
-    }
-)

@@ -60,34 +60,9 @@ from gpusim.engine.sm.splits import (
     wake_one,
     wake_sync,
 )
+from gpusim.engine.state import layout as L
 from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled
-from gpusim.engine.state.layout import (
-    CONVERGENCE_BARRIERS,
-    D_AGAIN,
-    D_COUNT,
-    D_GRANTED,
-    D_LATE,
-    D_MASK,
-    D_MEMBERS,
-    D_PASSING,
-    D_PC,
-    D_SPIN,
-    D_STATE,
-    D_WAITING,
-    D_YIELDED,
-    SPLIT_AT_BARRIER,
-    SPLIT_AT_BSYNC,
-    SPLIT_AT_COLLECTIVE,
-    SPLIT_AT_SYNC,
-    SPLIT_IN_COLLECTIVE,
-    SPLIT_OLD,
-    SPLIT_READY,
-    W_ACTIVE,
-    W_ALIVE,
-    W_PC,
-    W_TOOK_OLD,
-)
 
 #: Backward branches a group may take while another one is ready, before they change places: forward progress for
 #: loops that spin without a YIELD. Only the order of independent groups depends on it.
@@ -98,20 +73,20 @@ SPIN_LIMIT = 1024
 def pick(warp, split, w):
     """Makes the topmost ready split the running one. False if there is none."""
     for _ in range(2):
-        for k in range(split[w, D_COUNT] - 1, -1, -1):
-            if split[w, D_STATE + k] <= SPLIT_OLD:
-                pc = split[w, D_PC + k]
-                active = split[w, D_MASK + k]
-                old = split[w, D_STATE + k] == SPLIT_OLD
+        for k in range(split[w, L.D_COUNT] - 1, -1, -1):
+            if split[w, L.D_STATE + k] <= L.SPLIT_OLD:
+                pc = split[w, L.D_PC + k]
+                active = split[w, L.D_MASK + k]
+                old = split[w, L.D_STATE + k] == L.SPLIT_OLD
                 remove(split, w, k)
                 if old:
-                    if active & (split[w, D_PASSING] | split[w, D_LATE]) == 0:
-                        warp[w, W_TOOK_OLD] = 1
+                    if active & (split[w, L.D_PASSING] | split[w, L.D_LATE]) == 0:
+                        warp[w, L.W_TOOK_OLD] = 1
                     active |= gather(split, w, pc)
-                warp[w, W_PC] = pc
-                warp[w, W_ACTIVE] = active
+                warp[w, L.W_PC] = pc
+                warp[w, L.W_ACTIVE] = active
                 goes_on(split, w, active)
-                split[w, D_SPIN] = 0
+                split[w, L.D_SPIN] = 0
                 return True
         if not pass_alone(warp, split, w) and not pass_sync(split, w):
             break
@@ -125,11 +100,11 @@ def pass_alone(warp, split, w):
     To be called when no lane can run.
     """
     for b in range(FIRST_SYNC):
-        waiting = split[w, D_WAITING + b]
-        if waiting != 0 and split[w, D_MEMBERS + b] & warp[w, W_ALIVE] & ~waiting == 0:
-            split[w, D_MEMBERS + b] |= waiting
+        waiting = split[w, L.D_WAITING + b]
+        if waiting != 0 and split[w, L.D_MEMBERS + b] & warp[w, L.W_ALIVE] & ~waiting == 0:
+            split[w, L.D_MEMBERS + b] |= waiting
             wake(split, w, b, False)
-            split[w, D_MEMBERS + b] = 0
+            split[w, L.D_MEMBERS + b] = 0
             return True
     return False
 
@@ -141,57 +116,57 @@ def pass_sync(split, w):
     To be called when no lane can run. Lanes at a block's barrier may come yet, so then nobody goes on.
     """
     found = -1
-    for k in range(split[w, D_COUNT]):
-        if SPLIT_AT_BARRIER <= split[w, D_STATE + k] < SPLIT_AT_SYNC:
+    for k in range(split[w, L.D_COUNT]):
+        if L.SPLIT_AT_BARRIER <= split[w, L.D_STATE + k] < L.SPLIT_AT_SYNC:
             return False
-        if SPLIT_AT_SYNC <= split[w, D_STATE + k] < SPLIT_AT_COLLECTIVE:
-            found = split[w, D_STATE + k] - SPLIT_AT_SYNC + FIRST_SYNC
+        if L.SPLIT_AT_SYNC <= split[w, L.D_STATE + k] < L.SPLIT_AT_COLLECTIVE:
+            found = split[w, L.D_STATE + k] - L.SPLIT_AT_SYNC + FIRST_SYNC
     if found < 0:
         return False
-    split[w, D_AGAIN] |= release_sync(split, w, found)
+    split[w, L.D_AGAIN] |= release_sync(split, w, found)
     return True
 
 
 @compiled
 def branch(warp, split, w, taken, target, fall_through):
     """Lanes in `taken` go to `target`, the other active lanes on. True if the active lanes part."""
-    active = warp[w, W_ACTIVE]
+    active = warp[w, L.W_ACTIVE]
     if taken == active:
-        pc = warp[w, W_PC]
-        warp[w, W_PC] = target
-        if target <= pc and split[w, D_COUNT] > 0:
-            split[w, D_SPIN] += 1
-            if split[w, D_SPIN] >= SPIN_LIMIT and any_ready(split, w):
+        pc = warp[w, L.W_PC]
+        warp[w, L.W_PC] = target
+        if target <= pc and split[w, L.D_COUNT] > 0:
+            split[w, L.D_SPIN] += 1
+            if split[w, L.D_SPIN] >= SPIN_LIMIT and any_ready(split, w):
                 push_bottom(split, w, target, active)
                 pick(warp, split, w)
         return False
     if taken == 0:
-        warp[w, W_PC] = fall_through
+        warp[w, L.W_PC] = fall_through
         return False
     stay = active & ~taken
     age(split, w)
     if popc(taken) < popc(stay):
-        push(split, w, fall_through, stay, SPLIT_READY)
-        warp[w, W_ACTIVE] = taken
-        warp[w, W_PC] = target
+        push(split, w, fall_through, stay, L.SPLIT_READY)
+        warp[w, L.W_ACTIVE] = taken
+        warp[w, L.W_PC] = target
     else:
-        push(split, w, target, taken, SPLIT_READY)
-        warp[w, W_ACTIVE] = stay
-        warp[w, W_PC] = fall_through
+        push(split, w, target, taken, L.SPLIT_READY)
+        warp[w, L.W_ACTIVE] = stay
+        warp[w, L.W_PC] = fall_through
     return True
 
 
 @compiled
 def send(warp, split, w, gone, target, again, fall_through):
     """Indirect branch: lanes in `gone` go to `target`, those in `again` repeat the branch, the others go on."""
-    stay = warp[w, W_ACTIVE] & ~(gone | again)
+    stay = warp[w, L.W_ACTIVE] & ~(gone | again)
     if stay != 0:
-        push(split, w, fall_through, stay, SPLIT_READY)
+        push(split, w, fall_through, stay, L.SPLIT_READY)
     if again != 0:
-        push(split, w, warp[w, W_PC], again, SPLIT_READY)
-    split[w, D_AGAIN] = (split[w, D_AGAIN] & ~gone) | again
-    warp[w, W_ACTIVE] = gone
-    warp[w, W_PC] = target
+        push(split, w, warp[w, L.W_PC], again, L.SPLIT_READY)
+    split[w, L.D_AGAIN] = (split[w, L.D_AGAIN] & ~gone) | again
+    warp[w, L.W_ACTIVE] = gone
+    warp[w, L.W_PC] = target
 
 
 @compiled
@@ -200,102 +175,102 @@ def set_barrier(warp, split, w, barrier):
 
     Lanes that wait at it stay: in a recursion they wait for an outer use of the barrier, whose members BMOV has saved.
     """
-    split[w, D_MEMBERS + barrier] |= warp[w, W_ACTIVE]
+    split[w, L.D_MEMBERS + barrier] |= warp[w, L.W_ACTIVE]
 
 
 @compiled
 def open_barriers(warp, split, w):
     """Goes on with the lanes at every convergence barrier and WARPSYNC that nobody is missing from any more."""
-    alive = warp[w, W_ALIVE]
-    for b in range(CONVERGENCE_BARRIERS):
-        members = split[w, D_MEMBERS + b]
-        waiting = split[w, D_WAITING + b]
+    alive = warp[w, L.W_ALIVE]
+    for b in range(L.CONVERGENCE_BARRIERS):
+        members = split[w, L.D_MEMBERS + b]
+        waiting = split[w, L.D_WAITING + b]
         if b < FIRST_SYNC:
             waiting &= members
         if waiting != 0 and members & alive & ~waiting == 0:
             if b >= FIRST_SYNC:
-                split[w, D_AGAIN] |= release_sync(split, w, b)
+                split[w, L.D_AGAIN] |= release_sync(split, w, b)
                 retry_collective(split, w, b)
             else:
-                release(split, w, b, SPLIT_READY, False)
-                split[w, D_MEMBERS + b] = 0
+                release(split, w, b, L.SPLIT_READY, False)
+                split[w, L.D_MEMBERS + b] = 0
 
 
 @compiled
 def wait_at(warp, split, w, barrier, lanes):
     """`lanes` of the running group wait at their BSYNC, with the members that wait there already."""
-    pc = warp[w, W_PC]
+    pc = warp[w, L.W_PC]
     together = lanes
-    for k in range(split[w, D_COUNT] - 1, -1, -1):
-        here = split[w, D_STATE + k] == SPLIT_AT_BSYNC + barrier and split[w, D_PC + k] == pc
-        if here and split[w, D_MASK + k] & split[w, D_MEMBERS + barrier] != 0:
-            together |= split[w, D_MASK + k]
+    for k in range(split[w, L.D_COUNT] - 1, -1, -1):
+        here = split[w, L.D_STATE + k] == L.SPLIT_AT_BSYNC + barrier and split[w, L.D_PC + k] == pc
+        if here and split[w, L.D_MASK + k] & split[w, L.D_MEMBERS + barrier] != 0:
+            together |= split[w, L.D_MASK + k]
             remove(split, w, k)
-    push(split, w, pc, together, SPLIT_AT_BSYNC + barrier)
-    split[w, D_WAITING + barrier] |= lanes
-    warp[w, W_ACTIVE] &= ~lanes
+    push(split, w, pc, together, L.SPLIT_AT_BSYNC + barrier)
+    split[w, L.D_WAITING + barrier] |= lanes
+    warp[w, L.W_ACTIVE] &= ~lanes
 
 
 @compiled
 def join(warp, split, w, barrier):
     """BSYNC passed: who waits at the same one goes on with the running group."""
-    members = split[w, D_MEMBERS + barrier]
-    for k in range(split[w, D_COUNT] - 1, -1, -1):
-        lanes = split[w, D_MASK + k]
-        here = split[w, D_STATE + k] == SPLIT_AT_BSYNC + barrier and split[w, D_PC + k] == warp[w, W_PC]
+    members = split[w, L.D_MEMBERS + barrier]
+    for k in range(split[w, L.D_COUNT] - 1, -1, -1):
+        lanes = split[w, L.D_MASK + k]
+        here = split[w, L.D_STATE + k] == L.SPLIT_AT_BSYNC + barrier and split[w, L.D_PC + k] == warp[w, L.W_PC]
         if here and lanes & members != 0:
-            warp[w, W_ACTIVE] |= lanes
-            split[w, D_WAITING + barrier] &= ~lanes
+            warp[w, L.W_ACTIVE] |= lanes
+            split[w, L.D_WAITING + barrier] &= ~lanes
             remove(split, w, k)
-    split[w, D_MEMBERS + barrier] = 0
-    warp[w, W_PC] += 1
+    split[w, L.D_MEMBERS + barrier] = 0
+    warp[w, L.W_PC] += 1
 
 
 @compiled
 def meet(warp, split, w, barrier):
     """BSYNC: the active lanes wait for the members of `barrier`. False if no lane of the warp can run now."""
-    active = warp[w, W_ACTIVE]
-    members = split[w, D_MEMBERS + barrier] & warp[w, W_ALIVE]
-    waiting = split[w, D_WAITING + barrier] & members
+    active = warp[w, L.W_ACTIVE]
+    members = split[w, L.D_MEMBERS + barrier] & warp[w, L.W_ALIVE]
+    waiting = split[w, L.D_WAITING + barrier] & members
     missing = members & ~active & ~waiting
-    if active & split[w, D_PASSING] != 0:
-        split[w, D_PASSING] &= ~active
-        split[w, D_MEMBERS + barrier] = 0
-        warp[w, W_PC] += 1
+    if active & split[w, L.D_PASSING] != 0:
+        split[w, L.D_PASSING] &= ~active
+        split[w, L.D_MEMBERS + barrier] = 0
+        warp[w, L.W_PC] += 1
         return True
     if members & active == 0:  # opened before by a YIELD: nothing to wait for
-        warp[w, W_PC] += 1
+        warp[w, L.W_PC] += 1
         return True
     if missing == 0:
-        for k in range(split[w, D_COUNT]):
-            here = split[w, D_STATE + k] == SPLIT_AT_BSYNC + barrier and split[w, D_MASK + k] & members != 0
-            if here and split[w, D_PC + k] != warp[w, W_PC]:
+        for k in range(split[w, L.D_COUNT]):
+            here = split[w, L.D_STATE + k] == L.SPLIT_AT_BSYNC + barrier and split[w, L.D_MASK + k] & members != 0
+            if here and split[w, L.D_PC + k] != warp[w, L.W_PC]:
                 wait_at(warp, split, w, barrier, active)
                 wake(split, w, barrier, False)
-                split[w, D_MEMBERS + barrier] = 0
+                split[w, L.D_MEMBERS + barrier] = 0
                 return pick(warp, split, w)
         join(warp, split, w, barrier)
         return True
     if active & ~members != 0:
         wait_at(warp, split, w, barrier, active & members)
-        warp[w, W_PC] += 1
+        warp[w, L.W_PC] += 1
         return True
     gone = blocked(split, w)
-    if missing & ~gone & ~split[w, D_GRANTED] == 0 and not others_ready(split, w, split[w, D_GRANTED]):
-        split[w, D_GRANTED] = 0
+    if missing & ~gone & ~split[w, L.D_GRANTED] == 0 and not others_ready(split, w, split[w, L.D_GRANTED]):
+        split[w, L.D_GRANTED] = 0
         join(warp, split, w, barrier)
         for b in range(FIRST_SYNC):
-            if split[w, D_WAITING + b] & missing != 0:
+            if split[w, L.D_WAITING + b] & missing != 0:
                 wake(split, w, b, True)
         return True
     wait_at(warp, split, w, barrier, active)
-    yielded = split[w, D_YIELDED]
+    yielded = split[w, L.D_YIELDED]
     if yielded != 0 and not others_ready(split, w, yielded):
         if waiting != 0 and missing & ~yielded & ~gone == 0:
-            split[w, D_GRANTED] = 0
+            split[w, L.D_GRANTED] = 0
             wake(split, w, barrier, False)
         elif wake_one(warp, split, w, active):
-            split[w, D_GRANTED] = 0
+            split[w, L.D_GRANTED] = 0
     return pick(warp, split, w)
 
 
@@ -303,118 +278,118 @@ def meet(warp, split, w, barrier):
 def release_sync(split, w, barrier):
     """Makes the groups that wait at WARPSYNC ready to execute it again. Returns their lanes."""
     lanes = 0
-    for k in range(split[w, D_COUNT]):
-        if split[w, D_STATE + k] == SPLIT_AT_SYNC + barrier - FIRST_SYNC:
-            split[w, D_STATE + k] = SPLIT_READY
-            lanes |= split[w, D_MASK + k]
-    split[w, D_WAITING + barrier] &= ~lanes
+    for k in range(split[w, L.D_COUNT]):
+        if split[w, L.D_STATE + k] == L.SPLIT_AT_SYNC + barrier - FIRST_SYNC:
+            split[w, L.D_STATE + k] = L.SPLIT_READY
+            lanes |= split[w, L.D_MASK + k]
+    split[w, L.D_WAITING + barrier] &= ~lanes
     return lanes
 
 
 @compiled
 def retry_collective(split, w, barrier):
     """Makes the groups that wait at WARPSYNC.COLLECTIVE ready to find out that nobody is missing any more."""
-    for k in range(split[w, D_COUNT]):
-        if split[w, D_STATE + k] == SPLIT_AT_COLLECTIVE + barrier - FIRST_SYNC:
-            split[w, D_STATE + k] = SPLIT_READY
-            split[w, D_WAITING + barrier] &= ~split[w, D_MASK + k]
+    for k in range(split[w, L.D_COUNT]):
+        if split[w, L.D_STATE + k] == L.SPLIT_AT_COLLECTIVE + barrier - FIRST_SYNC:
+            split[w, L.D_STATE + k] = L.SPLIT_READY
+            split[w, L.D_WAITING + barrier] &= ~split[w, L.D_MASK + k]
 
 
 @compiled
 def sync_barrier(split, w, mask):
     """The convergence barrier that stands for WARPSYNC of the lanes in `mask`."""
-    found = CONVERGENCE_BARRIERS - 1
-    for b in range(CONVERGENCE_BARRIERS - 1, FIRST_SYNC - 1, -1):
-        if split[w, D_WAITING + b] == 0:
+    found = L.CONVERGENCE_BARRIERS - 1
+    for b in range(L.CONVERGENCE_BARRIERS - 1, FIRST_SYNC - 1, -1):
+        if split[w, L.D_WAITING + b] == 0:
             found = b
-    for b in range(FIRST_SYNC, CONVERGENCE_BARRIERS):
-        if split[w, D_WAITING + b] != 0 and split[w, D_MEMBERS + b] == mask:
+    for b in range(FIRST_SYNC, L.CONVERGENCE_BARRIERS):
+        if split[w, L.D_WAITING + b] != 0 and split[w, L.D_MEMBERS + b] == mask:
             found = b
-    split[w, D_MEMBERS + found] = mask
+    split[w, L.D_MEMBERS + found] = mask
     return found
 
 
 @compiled
 def warp_sync(warp, split, w, mask):
     """WARPSYNC: the active lanes wait for those in `mask`. False if no lane of the warp can run now."""
-    active = warp[w, W_ACTIVE]
-    pc = warp[w, W_PC]
-    if mask & warp[w, W_ALIVE] & ~active == 0 or split[w, D_AGAIN] & active != 0:
-        split[w, D_AGAIN] &= ~active
-        warp[w, W_PC] = pc + 1
+    active = warp[w, L.W_ACTIVE]
+    pc = warp[w, L.W_PC]
+    if mask & warp[w, L.W_ALIVE] & ~active == 0 or split[w, L.D_AGAIN] & active != 0:
+        split[w, L.D_AGAIN] &= ~active
+        warp[w, L.W_PC] = pc + 1
         return True
     barrier = sync_barrier(split, w, mask)
-    waits = SPLIT_AT_SYNC + barrier - FIRST_SYNC
-    for k in range(split[w, D_COUNT] - 1, -1, -1):
-        if split[w, D_STATE + k] == waits and split[w, D_PC + k] == pc:
-            active |= split[w, D_MASK + k]
+    waits = L.SPLIT_AT_SYNC + barrier - FIRST_SYNC
+    for k in range(split[w, L.D_COUNT] - 1, -1, -1):
+        if split[w, L.D_STATE + k] == waits and split[w, L.D_PC + k] == pc:
+            active |= split[w, L.D_MASK + k]
             remove(split, w, k)
-    split[w, D_WAITING + barrier] |= active
-    if mask & warp[w, W_ALIVE] & ~split[w, D_WAITING + barrier] == 0:
-        split[w, D_AGAIN] |= active | release_sync(split, w, barrier)
-        split[w, D_WAITING + barrier] = 0
-        warp[w, W_ACTIVE] = active
+    split[w, L.D_WAITING + barrier] |= active
+    if mask & warp[w, L.W_ALIVE] & ~split[w, L.D_WAITING + barrier] == 0:
+        split[w, L.D_AGAIN] |= active | release_sync(split, w, barrier)
+        split[w, L.D_WAITING + barrier] = 0
+        warp[w, L.W_ACTIVE] = active
         return True
     push(split, w, pc, active, waits)
-    warp[w, W_ACTIVE] = 0
+    warp[w, L.W_ACTIVE] = 0
     return pick(warp, split, w)
 
 
 @compiled
 def collect(warp, split, w, mask, label):
     """WARPSYNC.COLLECTIVE: all in `mask` go on together. False if no lane of the warp can run now."""
-    active = warp[w, W_ACTIVE]
-    if split[w, D_AGAIN] & active != 0:
-        split[w, D_AGAIN] &= ~active
-        warp[w, W_PC] = label
+    active = warp[w, L.W_ACTIVE]
+    if split[w, L.D_AGAIN] & active != 0:
+        split[w, L.D_AGAIN] &= ~active
+        warp[w, L.W_PC] = label
         return True
     barrier = sync_barrier(split, w, mask)
-    waits = SPLIT_AT_COLLECTIVE + barrier - FIRST_SYNC
-    together = split[w, D_WAITING + barrier] | active
-    if mask & warp[w, W_ALIVE] & ~together != 0:
-        split[w, D_WAITING + barrier] = together
-        push(split, w, warp[w, W_PC], active, waits)
-        warp[w, W_ACTIVE] = 0
+    waits = L.SPLIT_AT_COLLECTIVE + barrier - FIRST_SYNC
+    together = split[w, L.D_WAITING + barrier] | active
+    if mask & warp[w, L.W_ALIVE] & ~together != 0:
+        split[w, L.D_WAITING + barrier] = together
+        push(split, w, warp[w, L.W_PC], active, waits)
+        warp[w, L.W_ACTIVE] = 0
         return pick(warp, split, w)
-    for k in range(split[w, D_COUNT]):
-        if split[w, D_STATE + k] == waits:
-            split[w, D_STATE + k] = SPLIT_IN_COLLECTIVE
-    split[w, D_WAITING + barrier] = 0
-    warp[w, W_ACTIVE] = together
-    warp[w, W_PC] += 1
+    for k in range(split[w, L.D_COUNT]):
+        if split[w, L.D_STATE + k] == waits:
+            split[w, L.D_STATE + k] = L.SPLIT_IN_COLLECTIVE
+    split[w, L.D_WAITING + barrier] = 0
+    warp[w, L.W_ACTIVE] = together
+    warp[w, L.W_PC] += 1
     return True
 
 
 @compiled
 def end_collective(warp, split, w):
     """ENDCOLLECTIVE: the last group to arrive goes on, the others are ready to execute their WARPSYNC again."""
-    for k in range(split[w, D_COUNT]):
-        if split[w, D_STATE + k] == SPLIT_IN_COLLECTIVE:
-            split[w, D_STATE + k] = SPLIT_READY
-            split[w, D_AGAIN] |= split[w, D_MASK + k]
-            warp[w, W_ACTIVE] &= ~split[w, D_MASK + k]
-    warp[w, W_PC] += 1
+    for k in range(split[w, L.D_COUNT]):
+        if split[w, L.D_STATE + k] == L.SPLIT_IN_COLLECTIVE:
+            split[w, L.D_STATE + k] = L.SPLIT_READY
+            split[w, L.D_AGAIN] |= split[w, L.D_MASK + k]
+            warp[w, L.W_ACTIVE] &= ~split[w, L.D_MASK + k]
+    warp[w, L.W_PC] += 1
 
 
 @compiled
 def leave(warp, split, w, barrier, mask):
     """BREAK: lanes in `mask` no longer take part in `barrier`."""
-    split[w, D_MEMBERS + barrier] &= ~mask
+    split[w, L.D_MEMBERS + barrier] &= ~mask
     open_barriers(warp, split, w)
 
 
 @compiled
 def yield_lanes(warp, split, w):
     """YIELD: whoever waits for the active lanes alone goes ahead, and other ready lanes run first."""
-    active = warp[w, W_ACTIVE]
-    warp[w, W_PC] += 1
-    resume = warp[w, W_PC]
-    if split[w, D_AGAIN] & active != 0:
-        split[w, D_AGAIN] &= ~active
+    active = warp[w, L.W_ACTIVE]
+    warp[w, L.W_PC] += 1
+    resume = warp[w, L.W_PC]
+    if split[w, L.D_AGAIN] & active != 0:
+        split[w, L.D_AGAIN] &= ~active
         return
-    split[w, D_YIELDED] |= active
-    split[w, D_GRANTED] |= active
-    granted = split[w, D_GRANTED]
+    split[w, L.D_YIELDED] |= active
+    split[w, L.D_GRANTED] |= active
+    granted = split[w, L.D_GRANTED]
     if others_ready(split, w, granted):
         wake_sync(split, w, True)
     elif top_but(split, w, granted) < 0:
@@ -429,7 +404,7 @@ def yield_lanes(warp, split, w):
             else:
                 goes_on(split, w, active)
             return
-    if split[w, D_PC + top_but(split, w, granted)] == resume:
+    if split[w, L.D_PC + top_but(split, w, granted)] == resume:
         together(warp, split, w, gather(split, w, resume))
     else:
         push_bottom(split, w, resume, active)
@@ -439,22 +414,22 @@ def yield_lanes(warp, split, w):
 @compiled
 def together(warp, split, w, lanes):
     """Lanes that had given way at the same YIELD execute it once more with the active ones."""
-    warp[w, W_ACTIVE] |= lanes
-    warp[w, W_PC] -= 1
-    split[w, D_AGAIN] |= warp[w, W_ACTIVE]
-    goes_on(split, w, warp[w, W_ACTIVE])
+    warp[w, L.W_ACTIVE] |= lanes
+    warp[w, L.W_PC] -= 1
+    split[w, L.D_AGAIN] |= warp[w, L.W_ACTIVE]
+    goes_on(split, w, warp[w, L.W_ACTIVE])
 
 
 @compiled
 def exit_lanes(warp, split, w, mask):
     """EXIT of the lanes in `mask`. False if no lane of the warp can run now."""
-    warp[w, W_ALIVE] &= ~mask
-    warp[w, W_ACTIVE] &= ~mask
+    warp[w, L.W_ALIVE] &= ~mask
+    warp[w, L.W_ACTIVE] &= ~mask
     goes_on(split, w, mask)
-    split[w, D_PASSING] &= ~mask
+    split[w, L.D_PASSING] &= ~mask
     open_barriers(warp, split, w)
-    if warp[w, W_ACTIVE] != 0:
-        warp[w, W_PC] += 1
+    if warp[w, L.W_ACTIVE] != 0:
+        warp[w, L.W_PC] += 1
         return True
     return pick(warp, split, w)
 
@@ -462,14 +437,14 @@ def exit_lanes(warp, split, w, mask):
 @compiled
 def block_at_barrier(warp, split, w, barrier):
     """The active lanes wait at a barrier of the block. False if no lane of the warp can run now."""
-    push(split, w, warp[w, W_PC] + 1, warp[w, W_ACTIVE], SPLIT_AT_BARRIER + barrier)
-    warp[w, W_ACTIVE] = 0
+    push(split, w, warp[w, L.W_PC] + 1, warp[w, L.W_ACTIVE], L.SPLIT_AT_BARRIER + barrier)
+    warp[w, L.W_ACTIVE] = 0
     return pick(warp, split, w)
 
 
 @compiled
 def release_from_barrier(split, w, barrier):
     """Lanes that waited at a barrier of the block are ready again."""
-    for k in range(split[w, D_COUNT]):
-        if split[w, D_STATE + k] == SPLIT_AT_BARRIER + barrier:
-            split[w, D_STATE + k] = SPLIT_READY
+    for k in range(split[w, L.D_COUNT]):
+        if split[w, L.D_STATE + k] == L.SPLIT_AT_BARRIER + barrier:
+            split[w, L.D_STATE + k] = L.SPLIT_READY

@@ -1,27 +1,7 @@
 """The groups of a warp's lanes that are not running: a list for each warp, bottom first. `convergence.py` uses it."""
 
+from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled
-from gpusim.engine.state.layout import (
-    CONVERGENCE_BARRIERS,
-    D_COUNT,
-    D_FULL,
-    D_GRANTED,
-    D_LATE,
-    D_MASK,
-    D_MEMBERS,
-    D_PASSING,
-    D_PC,
-    D_STATE,
-    D_WAITING,
-    D_YIELDED,
-    MOST_SPLITS,
-    SPLIT_AT_BSYNC,
-    SPLIT_AT_COLLECTIVE,
-    SPLIT_AT_SYNC,
-    SPLIT_OLD,
-    SPLIT_READY,
-    W_ALIVE,
-)
 
 #: The first of the convergence barriers that stand for WARPSYNC, one for each lane mask in use.
 FIRST_SYNC = 16
@@ -30,61 +10,61 @@ FIRST_SYNC = 16
 @compiled
 def insert(split, w, at, pc, mask, state):
     """Adds a split as number `at`, counted from the bottom."""
-    n = split[w, D_COUNT]
-    if n >= MOST_SPLITS:  # never, as each holds a lane of its own; `scheduler.issue` reports it
-        split[w, D_FULL] = 1
+    n = split[w, L.D_COUNT]
+    if n >= L.MOST_SPLITS:  # never, as each holds a lane of its own; `scheduler.issue` reports it
+        split[w, L.D_FULL] = 1
         return
     for k in range(n, at, -1):
-        split[w, D_PC + k] = split[w, D_PC + k - 1]
-        split[w, D_MASK + k] = split[w, D_MASK + k - 1]
-        split[w, D_STATE + k] = split[w, D_STATE + k - 1]
-    split[w, D_PC + at] = pc
-    split[w, D_MASK + at] = mask
-    split[w, D_STATE + at] = state
-    split[w, D_COUNT] = n + 1
+        split[w, L.D_PC + k] = split[w, L.D_PC + k - 1]
+        split[w, L.D_MASK + k] = split[w, L.D_MASK + k - 1]
+        split[w, L.D_STATE + k] = split[w, L.D_STATE + k - 1]
+    split[w, L.D_PC + at] = pc
+    split[w, L.D_MASK + at] = mask
+    split[w, L.D_STATE + at] = state
+    split[w, L.D_COUNT] = n + 1
 
 
 @compiled
 def push(split, w, pc, mask, state):
     """Adds a split on top."""
-    insert(split, w, split[w, D_COUNT], pc, mask, state)
+    insert(split, w, split[w, L.D_COUNT], pc, mask, state)
 
 
 @compiled
 def push_bottom(split, w, pc, mask):
     """Adds a ready split below all others."""
-    insert(split, w, 0, pc, mask, SPLIT_READY)
+    insert(split, w, 0, pc, mask, L.SPLIT_READY)
 
 
 @compiled
 def remove(split, w, k):
     """Takes split k out of the list."""
-    n = split[w, D_COUNT] - 1
+    n = split[w, L.D_COUNT] - 1
     for j in range(k, n):
-        split[w, D_PC + j] = split[w, D_PC + j + 1]
-        split[w, D_MASK + j] = split[w, D_MASK + j + 1]
-        split[w, D_STATE + j] = split[w, D_STATE + j + 1]
-    split[w, D_COUNT] = n
+        split[w, L.D_PC + j] = split[w, L.D_PC + j + 1]
+        split[w, L.D_MASK + j] = split[w, L.D_MASK + j + 1]
+        split[w, L.D_STATE + j] = split[w, L.D_STATE + j + 1]
+    split[w, L.D_COUNT] = n
 
 
 @compiled
 def goes_on(split, w, lanes):
     """What was noted about lanes that had given way is over."""
-    split[w, D_YIELDED] &= ~lanes
-    split[w, D_GRANTED] &= ~lanes
-    split[w, D_LATE] &= ~lanes
+    split[w, L.D_YIELDED] &= ~lanes
+    split[w, L.D_GRANTED] &= ~lanes
+    split[w, L.D_LATE] &= ~lanes
 
 
 @compiled
 def release(split, w, barrier, state, bottom):
     """Makes the members that wait at a BSYNC splits of another state. Returns their lanes."""
-    members = split[w, D_MEMBERS + barrier]
+    members = split[w, L.D_MEMBERS + barrier]
     released = 0
     k = 0
-    for _ in range(split[w, D_COUNT]):
-        lanes = split[w, D_MASK + k]
-        if split[w, D_STATE + k] == SPLIT_AT_BSYNC + barrier and lanes & members != 0:
-            pc = split[w, D_PC + k]
+    for _ in range(split[w, L.D_COUNT]):
+        lanes = split[w, L.D_MASK + k]
+        if split[w, L.D_STATE + k] == L.SPLIT_AT_BSYNC + barrier and lanes & members != 0:
+            pc = split[w, L.D_PC + k]
             remove(split, w, k)
             released |= lanes
             if bottom:
@@ -94,31 +74,31 @@ def release(split, w, barrier, state, bottom):
                 push(split, w, pc, lanes, state)
         else:
             k += 1
-    split[w, D_WAITING + barrier] &= ~released
+    split[w, L.D_WAITING + barrier] &= ~released
     return released
 
 
 @compiled
 def wake(split, w, barrier, bottom):
     """Makes the members that wait at a BSYNC ready to execute it again, and to pass."""
-    split[w, D_PASSING] |= release(split, w, barrier, SPLIT_OLD, bottom)
+    split[w, L.D_PASSING] |= release(split, w, barrier, L.SPLIT_OLD, bottom)
 
 
 @compiled
 def wake_sync(split, w, low):
     """Makes lanes at WARPSYNC ready to execute it again: next, or (`low`) after all who have not given way."""
     k = 0
-    for _ in range(split[w, D_COUNT]):
-        state = split[w, D_STATE + k]
-        if SPLIT_AT_SYNC <= state < SPLIT_AT_COLLECTIVE:
-            pc, lanes = split[w, D_PC + k], split[w, D_MASK + k]
+    for _ in range(split[w, L.D_COUNT]):
+        state = split[w, L.D_STATE + k]
+        if L.SPLIT_AT_SYNC <= state < L.SPLIT_AT_COLLECTIVE:
+            pc, lanes = split[w, L.D_PC + k], split[w, L.D_MASK + k]
             remove(split, w, k)
-            split[w, D_WAITING + FIRST_SYNC + state - SPLIT_AT_SYNC] &= ~lanes
-            split[w, D_LATE] |= lanes
+            split[w, L.D_WAITING + FIRST_SYNC + state - L.SPLIT_AT_SYNC] &= ~lanes
+            split[w, L.D_LATE] |= lanes
             at = 0
-            while at < split[w, D_COUNT] and (not low or split[w, D_MASK + at] & split[w, D_YIELDED] != 0):
+            while at < split[w, L.D_COUNT] and (not low or split[w, L.D_MASK + at] & split[w, L.D_YIELDED] != 0):
                 at += 1
-            insert(split, w, at, pc, lanes, SPLIT_OLD)
+            insert(split, w, at, pc, lanes, L.SPLIT_OLD)
             if low:
                 k += 1
         else:
@@ -129,8 +109,8 @@ def wake_sync(split, w, low):
 def blocked(split, w):
     """The lanes that wait at a BSYNC or WARPSYNC."""
     lanes = 0
-    for b in range(CONVERGENCE_BARRIERS):
-        lanes |= split[w, D_WAITING + b]
+    for b in range(L.CONVERGENCE_BARRIERS):
+        lanes |= split[w, L.D_WAITING + b]
     return lanes
 
 
@@ -142,15 +122,15 @@ def wake_one(warp, split, w, but):
     a BSYNC: they alone do not count, and nobody at WARPSYNC is woken for them.
     """
     found = False
-    gone = split[w, D_YIELDED] | blocked(split, w) | ~warp[w, W_ALIVE]
+    gone = split[w, L.D_YIELDED] | blocked(split, w) | ~warp[w, L.W_ALIVE]
     for b in range(FIRST_SYNC):
-        members = split[w, D_MEMBERS + b]
-        if not found and split[w, D_WAITING + b] & members & ~but != 0 and members & ~gone == 0:
+        members = split[w, L.D_MEMBERS + b]
+        if not found and split[w, L.D_WAITING + b] & members & ~but != 0 and members & ~gone == 0:
             wake(split, w, b, False)
             found = True
     if but == 0:
-        for b in range(FIRST_SYNC, CONVERGENCE_BARRIERS):
-            if split[w, D_WAITING + b] != 0:
+        for b in range(FIRST_SYNC, L.CONVERGENCE_BARRIERS):
+            if split[w, L.D_WAITING + b] != 0:
                 wake_sync(split, w, False)
                 found = True
     return found
@@ -160,15 +140,15 @@ def wake_one(warp, split, w, but):
 def gather(split, w, pc):
     """Takes all other lanes that are at an instruction, also those that wait at it if it is a BSYNC or WARPSYNC."""
     lanes = 0
-    for k in range(split[w, D_COUNT] - 1, -1, -1):
-        state = split[w, D_STATE + k]
-        at_sync = SPLIT_AT_SYNC <= state < SPLIT_AT_COLLECTIVE
-        if split[w, D_PC + k] == pc and (state <= SPLIT_OLD or at_sync or state >= SPLIT_AT_BSYNC):
-            mask = split[w, D_MASK + k]
+    for k in range(split[w, L.D_COUNT] - 1, -1, -1):
+        state = split[w, L.D_STATE + k]
+        at_sync = L.SPLIT_AT_SYNC <= state < L.SPLIT_AT_COLLECTIVE
+        if split[w, L.D_PC + k] == pc and (state <= L.SPLIT_OLD or at_sync or state >= L.SPLIT_AT_BSYNC):
+            mask = split[w, L.D_MASK + k]
             if at_sync:
-                split[w, D_WAITING + FIRST_SYNC + state - SPLIT_AT_SYNC] &= ~mask
-            elif state >= SPLIT_AT_BSYNC:
-                split[w, D_WAITING + state - SPLIT_AT_BSYNC] &= ~mask
+                split[w, L.D_WAITING + FIRST_SYNC + state - L.SPLIT_AT_SYNC] &= ~mask
+            elif state >= L.SPLIT_AT_BSYNC:
+                split[w, L.D_WAITING + state - L.SPLIT_AT_BSYNC] &= ~mask
             lanes |= mask
             remove(split, w, k)
     return lanes
@@ -177,17 +157,17 @@ def gather(split, w, pc):
 @compiled
 def age(split, w):
     """Lanes part once more: the splits left behind before lose their identity, see `gather`."""
-    for k in range(split[w, D_COUNT]):
-        if split[w, D_STATE + k] == SPLIT_READY:
-            split[w, D_STATE + k] = SPLIT_OLD
+    for k in range(split[w, L.D_COUNT]):
+        if split[w, L.D_STATE + k] == L.SPLIT_READY:
+            split[w, L.D_STATE + k] = L.SPLIT_OLD
 
 
 @compiled
 def any_ready(split, w):
     """Whether a group of lanes other than the running one could run."""
     found = False
-    for k in range(split[w, D_COUNT]):
-        found |= split[w, D_STATE + k] <= SPLIT_OLD
+    for k in range(split[w, L.D_COUNT]):
+        found |= split[w, L.D_STATE + k] <= L.SPLIT_OLD
     return found
 
 
@@ -195,15 +175,15 @@ def any_ready(split, w):
 def others_ready(split, w, but):
     """Whether a group can run that is not of the lanes `but` and does not come late."""
     found = False
-    for k in range(split[w, D_COUNT]):
-        found |= split[w, D_STATE + k] <= SPLIT_OLD and split[w, D_MASK + k] & ~(but | split[w, D_LATE]) != 0
+    for k in range(split[w, L.D_COUNT]):
+        found |= split[w, L.D_STATE + k] <= L.SPLIT_OLD and split[w, L.D_MASK + k] & ~(but | split[w, L.D_LATE]) != 0
     return found
 
 
 @compiled
 def top_but(split, w, but):
     """The topmost split that can run and is not of the lanes `but`, -1 if there is none."""
-    for k in range(split[w, D_COUNT] - 1, -1, -1):
-        if split[w, D_STATE + k] <= SPLIT_OLD and split[w, D_MASK + k] & ~but != 0:
+    for k in range(split[w, L.D_COUNT] - 1, -1, -1):
+        if split[w, L.D_STATE + k] <= L.SPLIT_OLD and split[w, L.D_MASK + k] & ~but != 0:
             return k
     return -1

@@ -4,12 +4,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from gpusim.engine.state.jit import interpreted_as
 
-_WORD = 0xFFFFFFFF
-
-
-@interpreted_as(lambda mask: (int(mask) & _WORD).bit_count())
 @intrinsic
 def popc(typingctx, mask):
     """Number of set bits of a 32-bit mask."""
@@ -21,7 +16,6 @@ def popc(typingctx, mask):
     return types.int64(mask), codegen
 
 
-@interpreted_as(lambda mask: ((int(mask) & -int(mask) & _WORD) or 1 << 32).bit_length() - 1)
 @intrinsic
 def lowest_bit(typingctx, mask):
     """Index of the lowest set bit of a 32-bit mask; 32 for an empty mask."""

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numba
-import numpy
 from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 
@@ -116,8 +115,7 @@ class _Cache(FunctionCache):
 
 def _compile(function: Callable[..., Any], **options: Any) -> Any:
     dispatcher = njit(nogil=True, error_model="numpy", boundscheck=BOUNDS_CHECK, **options)(function)
-    if not numba.config.DISABLE_JIT:
-        dispatcher._cache = _Cache(function)
+    dispatcher._cache = _Cache(function)
     return dispatcher
 
 
@@ -149,21 +147,3 @@ def compiled_in_place(function: Callable[..., Any]) -> Any:
     """As `compiled`, for a function with one caller, which takes its body in: a chain of calls would be optimised
     again at each of its levels."""
     return _compile(function, _nrt=False, inline="always")
-
-
-def interpreted_as(meaning: Callable[..., Any]) -> Callable[[Any], Any]:
-    """Decorator of an intrinsic: `meaning`, the same in Python, takes its place with compilation off
-    (NUMBA_DISABLE_JIT=1); otherwise it is the intrinsic's attribute `interpreted`, for tests."""
-
-    def choose(primitive: Any) -> Any:
-        if numba.config.DISABLE_JIT:
-            return meaning
-        primitive.interpreted = meaning
-        return primitive
-
-    return choose
-
-
-if numba.config.DISABLE_JIT:
-    # Compiled arithmetic wraps and divides by zero without a word, and so does the same code in Python.
-    numpy.seterr(all="ignore")
