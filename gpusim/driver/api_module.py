@@ -11,6 +11,7 @@ from gpusim.driver.objects import LoadedKernel, LoadedModule
 from gpusim.driver.registry import constant_text, entries, entry, nothing, put_pointer
 from gpusim.driver.state import Driver
 from gpusim.errors import SymbolError
+from gpusim.launch.module import LinkedModule
 from isa.errors import IsaError
 
 entries(

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from gpusim.driver.codes import ResultCode, fail_if
+from gpusim.launch.module import LinkedModule
 from isa import Program
 
 DEVICE, HOST, MANAGED, REGISTERED = "device", "host", "managed", "registered"
