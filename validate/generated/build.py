@@ -9,16 +9,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from validate.generated.tree import (
-    COORDINATES,
-    INPUTS,
-    OUTPUTS,
-    SHARED_RESULTS,
-    VARIABLES,
-    FunctionTree,
-    KernelTree,
-    Tree,
-)
+from validate.generated import tree
 
 INTEGERS = ("i32", "u32", "i64", "u64")
 _INT_OPS = ("+", "-", "*", "&", "|", "^", "<<", ">>", "//", "%", "min", "max")
@@ -31,7 +22,7 @@ _GRIDS = ((1, 1, 1), (1, 1, 1), (2, 1, 1), (3, 1, 1), (2, 2, 1), (1, 3, 1), (1, 
 _COMPARE = ("<", "<=", ">", ">=", "==", "!=")
 
 
-def kernel(random: Random) -> KernelTree:
+def kernel(random: Random) -> tree.KernelTree:
     """A random kernel."""
     return _Grower(random).kernel()
 
@@ -44,7 +35,7 @@ class _Grower:
     def pick(self, choices: Any) -> Any:
         return choices[self.random.randrange(len(choices))]
 
-    def kernel(self) -> KernelTree:
+    def kernel(self) -> tree.KernelTree:
         block, grid = self.pick(_BLOCKS), self.pick(_GRIDS)
         self.threads = block[0] * block[1] * block[2]
         extra = self.pick(
@@ -63,7 +54,7 @@ class _Grower:
         self.inside: tuple[str, ...] | None = None  # variables of a device function, while one grows
         functions = tuple(self.function(f"helper{number}") for number in range(self.pick((0, 0, 0, 1, 1, 2))))
         self.functions = tuple(each.name for each in functions)
-        body: list[Tree] = [("set", t, name, self.start(t)) for t in self.types for name in VARIABLES[t]]
+        body: list[tree.Tree] = [("set", t, name, self.start(t)) for t in self.types for name in tree.VARIABLES[t]]
         self.readable = False
         for number, (t, _) in enumerate(self.shared):
             body.append(("publish", number, 1, self.threads, None, self.expression(t, 1)))
@@ -74,11 +65,11 @@ class _Grower:
             body.append(("if", self.condition(1), (*self.divergent(1, False), ("return",)), ()))
         body += [each for _ in range(self.random.randrange(3)) for each in self.divergent(2, False)]
         for t, array in (("i32", "oi"), ("i64", "ol"), ("f32", "of"), ("f64", "od")):
-            for slot, name in enumerate(VARIABLES[t] if t in self.types else ()):
+            for slot, name in enumerate(tree.VARIABLES[t] if t in self.types else ()):
                 body.append(("store", array, ("const", "i32", slot), ("var", t, name)))
         for t, array, slot in (("u32", "ol", 0), ("u64", "ol", 1)):
             if t in self.types and "i64" not in self.types:
-                name = VARIABLES[t][-1]
+                name = tree.VARIABLES[t][-1]
                 body.append(("store", array, ("const", "i32", slot), ("cast", "i64", ("var", t, name))))
             elif t in self.types:
                 body.append(
@@ -87,28 +78,28 @@ class _Grower:
                         "gl",
                         "xor",
                         ("var", "i32", "lane"),
-                        ("cast", "i64", ("var", t, VARIABLES[t][0])),
+                        ("cast", "i64", ("var", t, tree.VARIABLES[t][0])),
                     )
                 )
-        return KernelTree(grid, block, self.types, self.shared, self.local, functions, tuple(body))
+        return tree.KernelTree(grid, block, self.types, self.shared, self.local, functions, tuple(body))
 
-    def function(self, name: str) -> FunctionTree:
+    def function(self, name: str) -> tree.FunctionTree:
         """A device function: a loop with a way out, or a choice with an early return."""
         self.inside, self.functions = ("a", "b", "v"), ()
         update = ("set", "i32", "v", self.expression("i32", 2))
         leave = ("if", self.condition(1), (("return", self.expression("i32", 1)),), ())
         if self.chance(50):
             bound = ("var", "i32", self.pick(("a", "b")))
-            body: Tree = (("while", "k0", bound, None, (update, leave) if self.chance(60) else (update,)),)
+            body: tree.Tree = (("while", "k0", bound, None, (update, leave) if self.chance(60) else (update,)),)
         else:
             body = (leave, update)
         result = self.expression("i32", 1)
         self.inside = None
-        return FunctionTree(name, body, result)
+        return tree.FunctionTree(name, body, result)
 
     # Statements.
 
-    def uniform(self, depth: int) -> list[Tree]:
+    def uniform(self, depth: int) -> list[tree.Tree]:
         """Statements for a place where all threads of the block come."""
         kind = self.random.randrange(100)
         if kind < 25 and self.shared:
@@ -132,14 +123,14 @@ class _Grower:
             return [("if", test, tuple(self.uniform(depth - 1)), tuple(self.uniform(0)))]
         return self.divergent(depth, False)
 
-    def with_counter(self, make: Any) -> Tree:
+    def with_counter(self, make: Any) -> tree.Tree:
         name = f"k{self.loops}"
         self.loops += 1
-        made: Tree = make(name)
+        made: tree.Tree = make(name)
         self.loops -= 1
         return made
 
-    def exchange(self) -> Tree:
+    def exchange(self) -> tree.Tree:
         """Shared memory written between barriers."""
         number = self.random.randrange(len(self.shared))
         t = self.shared[number][0]
@@ -149,7 +140,7 @@ class _Grower:
             self.readable = False
             items = self.pick((1, 4, 16, self.threads))
             items = min(items, self.threads)
-            add: Tree = ("shatomic", number, op, self.expression("i32", 1), items, self.expression(t, 1))
+            add: tree.Tree = ("shatomic", number, op, self.expression("i32", 1), items, self.expression(t, 1))
             if self.chance(40):
                 add = ("if", self.condition(1), (add,), ())
             self.readable = True
@@ -164,13 +155,13 @@ class _Grower:
         self.readable = True
         return ("publish", number, self.pick(strides), self.threads, test, value)
 
-    def warp_operation(self) -> Tree:
+    def warp_operation(self) -> tree.Tree:
         """One operation of a whole warp, or of its first lanes under a condition that says so."""
         full = self.threads % 32 == 0
         width = self.pick((4, 8, 16)) if self.chance(25) and self.threads % 32 in (0, *range(16, 32)) else 0
         t = self.pick([t for t in self.types if t != "u64"])
         kind = self.random.randrange(10)
-        by: Tree | None = None
+        by: tree.Tree | None = None
         if kind < 5:
             op = self.pick(
                 ("shfl", "shfl_up", "shfl_xor", "shfl_down") if full and not width else ("shfl", "shfl_up")
@@ -182,13 +173,13 @@ class _Grower:
             )
             if t == "u32":
                 t = "i32"  # Numba shuffles signed words
-            made: Tree = ("warp", op, t, self.pick(VARIABLES[t]), self.expression(t, 1), by, width)
+            made: tree.Tree = ("warp", op, t, self.pick(tree.VARIABLES[t]), self.expression(t, 1), by, width)
         elif kind < 8:
             op = self.pick(("ballot", "any", "all", "ballot"))
-            made = ("warp", op, "i32", self.pick(VARIABLES["i32"]), self.condition(1), None, width)
+            made = ("warp", op, "i32", self.pick(tree.VARIABLES["i32"]), self.condition(1), None, width)
         elif kind < 9:
             value = self.expression(self.pick([t for t in self.types if t in ("i32", "i64")]), 1)
-            made = ("warp", "match_any", "i32", self.pick(VARIABLES["i32"]), value, None, width)
+            made = ("warp", "match_any", "i32", self.pick(tree.VARIABLES["i32"]), value, None, width)
         else:
             made = ("warp", "syncwarp", "i32", "", ("const", "i32", 0), None, width)
         if not width:
@@ -197,9 +188,9 @@ class _Grower:
         other = tuple(self.divergent(0, False)) if self.chance(50) else ()
         return ("if", lane, (made,), other)
 
-    def divergent(self, depth: int, in_loop: bool) -> list[Tree]:
+    def divergent(self, depth: int, in_loop: bool) -> list[tree.Tree]:
         """Statements that any subset of the threads may execute."""
-        made: list[Tree] = []
+        made: list[tree.Tree] = []
         for _ in range(1 + self.random.randrange(3)):
             kind = self.random.randrange(100)
             if kind < 22 and depth:
@@ -218,23 +209,23 @@ class _Grower:
             elif kind < 42:
                 made.append(self.atomic())
             elif kind < 50:
-                array = self.pick([a for a, (t, _) in OUTPUTS.items() if t in self.types])
+                array = self.pick([a for a, (t, _) in tree.OUTPUTS.items() if t in self.types])
                 made.append(
-                    ("store", array, self.expression("i32", 1), self.expression(OUTPUTS[array][0], 2))
+                    ("store", array, self.expression("i32", 1), self.expression(tree.OUTPUTS[array][0], 2))
                 )
             elif kind < 56 and self.local:
                 made.append(("keep", self.expression("i32", 1), self.expression("i32", 2)))
             else:
                 t = self.pick(self.types)
                 made.append(
-                    ("set", t, self.pick(VARIABLES[t]), self.expression(t, 2 + self.random.randrange(2)))
+                    ("set", t, self.pick(tree.VARIABLES[t]), self.expression(t, 2 + self.random.randrange(2)))
                 )
         return made
 
-    def loop(self, depth: int) -> Tree:
+    def loop(self, depth: int) -> tree.Tree:
         return self.with_counter(lambda name: ("for", name, self.pick((2, 3, 5)), self.loop_body(depth)))
 
-    def loop_body(self, depth: int) -> Tree:
+    def loop_body(self, depth: int) -> tree.Tree:
         """A loop's statements, with a way out of it or to its next round among them."""
         body = self.divergent(depth - 1, True)
         if self.chance(40):
@@ -243,24 +234,24 @@ class _Grower:
             body += self.divergent(0, True)
         return tuple(body)
 
-    def atomic(self) -> Tree:
-        array = self.pick([name for name, t in SHARED_RESULTS.items() if t in self.types])
+    def atomic(self) -> tree.Tree:
+        array = self.pick([name for name, t in tree.SHARED_RESULTS.items() if t in self.types])
         op = self.pick(("add", "min", "max", "and_", "or_", "xor", *(["inc"] if array == "gu" else [])))
-        return ("atomic", array, op, self.expression("i32", 1), self.expression(SHARED_RESULTS[array], 1))
+        return ("atomic", array, op, self.expression("i32", 1), self.expression(tree.SHARED_RESULTS[array], 1))
 
     # Expressions.
 
-    def start(self, t: str) -> Tree:
+    def start(self, t: str) -> tree.Tree:
         """A variable's first value: data, a coordinate or a constant."""
-        array = next((name for name, (kind, _) in INPUTS.items() if kind == t), None)
-        at: Tree = ("var", "i32", self.pick(("gid", "tid", "lane")))
+        array = next((name for name, (kind, _) in tree.INPUTS.items() if kind == t), None)
+        at: tree.Tree = ("var", "i32", self.pick(("gid", "tid", "lane")))
         if self.chance(50):
             at = ("bin", "i32", self.pick(("+", "*")), at, self.constant("i32"))
         if array and self.chance(70):
             return ("load", t, array, at)
         return at if t == "i32" else ("cast", t, at)
 
-    def constant(self, t: str) -> Tree:
+    def constant(self, t: str) -> tree.Tree:
         if t[0] == "f":
             return ("const", t, self.pick((0.0, 1.0, -1.0, 0.5, 2.0, -3.25, 10.0, 0.125, 1e-3)))
         wild = (0x7FFFFFFF, 0x55555555, 1 << 20, 255)
@@ -270,7 +261,7 @@ class _Grower:
             value = (value << 31) + 12345
         return ("const", t, -value if t[0] == "i" and self.chance(25) else value)
 
-    def leaf(self, t: str) -> Tree:
+    def leaf(self, t: str) -> tree.Tree:
         kind = self.random.randrange(100)
         if kind < 22:
             return self.constant(t)
@@ -280,12 +271,12 @@ class _Grower:
             return ("cast", t, self.leaf("i32"))
         if t == "i32" and kind < 45:
             counters = tuple(f"k{number}" for number in range(self.loops))
-            return ("var", t, self.pick((*COORDINATES[:4], *COORDINATES, "n", *counters, *counters)))
+            return ("var", t, self.pick((*tree.COORDINATES[:4], *tree.COORDINATES, "n", *counters, *counters)))
         if t in ("i64", "f32") and kind < 30:
             return ("var", t, "m" if t == "i64" else "x")
-        return ("var", t, self.pick(VARIABLES[t]))
+        return ("var", t, self.pick(tree.VARIABLES[t]))
 
-    def expression(self, t: str, depth: int) -> Tree:
+    def expression(self, t: str, depth: int) -> tree.Tree:
         """An expression of a type, at most `depth` operators deep."""
         kind = self.random.randrange(100)
         if depth <= 0 or kind < 12:
@@ -327,12 +318,12 @@ class _Grower:
             return ("call", t, self.pick(self.functions), first, second)
         return ("bin", t, self.pick(_INT_OPS), self.expression(t, depth - 1), self.expression(t, depth - 1))
 
-    def memory(self, t: str, depth: int) -> Tree:
+    def memory(self, t: str, depth: int) -> tree.Tree:
         """A load: gathered from an input, of an own output, from shared or local memory."""
         index = self.expression("i32", depth - 1)
-        inputs = [name for name, (kind, _) in INPUTS.items() if kind == t]
-        outputs = [name for name, (kind, _) in OUTPUTS.items() if kind == t]
-        ways: list[Tree] = [("load", t, name, index) for name in inputs] * 2
+        inputs = [name for name, (kind, _) in tree.INPUTS.items() if kind == t]
+        outputs = [name for name, (kind, _) in tree.OUTPUTS.items() if kind == t]
+        ways: list[tree.Tree] = [("load", t, name, index) for name in inputs] * 2
         ways += [("own", t, name, index) for name in outputs if t in self.types]
         if self.readable:
             ways += [("shared", t, number, index, self.threads)
@@ -341,12 +332,12 @@ class _Grower:
             ways += [("local", t, index)] * 2
         return self.pick(ways) if ways else self.leaf(t)
 
-    def condition(self, depth: int, *, exchange: bool = False) -> Tree:
+    def condition(self, depth: int, *, exchange: bool = False) -> tree.Tree:
         """A condition on lane, thread, block or data; `exchange`: that reads no shared memory."""
         kind = self.random.randrange(100)
         before, self.readable = self.readable, self.readable and not exchange
         if kind < 15:
-            made: Tree = ("bit", self.expression("i32", depth), self.random.randrange(5))
+            made: tree.Tree = ("bit", self.expression("i32", depth), self.random.randrange(5))
         elif kind < 30 and not self.inside:
             edge = ("const", "i32", self.pick((1, 5, 8, 16, 20, 31)))
             made = (

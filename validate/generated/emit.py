@@ -9,19 +9,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from validate.generated.tree import (
-    ATOMICS,
-    INC_LIMIT,
-    INPUTS,
-    LOCALS,
-    OUTPUTS,
-    PLACES,
-    SHARED_RESULTS,
-    VARIABLES,
-    FunctionTree,
-    KernelTree,
-    Tree,
-)
+from validate.generated import tree
 
 NAMES = {
     "i32": "int",
@@ -86,7 +74,7 @@ const unsigned mask = (unsigned)((1ull << lanes) - 1);
 int k0, k1, k2, k3, k4, k5, k6, k7;"""
 
 
-def expression(e: Tree) -> str:
+def expression(e: tree.Tree) -> str:
     """C++ of an expression."""
     kind, t = e[0], e[1]
     if kind == "const":
@@ -110,11 +98,11 @@ def expression(e: Tree) -> str:
     if kind == "sel":
         return f"({condition(e[2])} ? {expression(e[3])} : {expression(e[4])})"
     if kind == "load":
-        return f"{e[2]}[{_index(e[3], INPUTS[e[2]][1])}]"
+        return f"{e[2]}[{_index(e[3], tree.INPUTS[e[2]][1])}]"
     if kind == "own":
         return f"{e[2]}[{_own(e[2], e[3])}]"
     if kind == "local":
-        return f"loc[{_index(e[2], LOCALS)}]"
+        return f"loc[{_index(e[2], tree.LOCALS)}]"
     if kind == "shared":
         return f"s{e[2]}[(unsigned)({expression(e[3])}) % {e[4]}u]"
     if kind == "call":
@@ -128,16 +116,16 @@ def _constant(t: str, value: Any) -> str:
     return f"(({NAMES[t]}){value}{'ull' if t == 'u64' else 'll'})"
 
 
-def _index(e: Tree, items: int) -> str:
+def _index(e: tree.Tree, items: int) -> str:
     return f"{expression(e)} & {items - 1}"
 
 
-def _own(array: str, slot: Tree) -> str:
-    items = OUTPUTS[array][1]
+def _own(array: str, slot: tree.Tree) -> str:
+    items = tree.OUTPUTS[array][1]
     return f"gid * {items} + ({_index(slot, items)})"
 
 
-def condition(c: Tree) -> str:
+def condition(c: tree.Tree) -> str:
     """C++ of a condition."""
     kind = c[0]
     if kind == "cmp":
@@ -152,34 +140,34 @@ def condition(c: Tree) -> str:
 class _Writer:
     """Collects lines."""
 
-    def __init__(self, kernel: KernelTree) -> None:
+    def __init__(self, kernel: tree.KernelTree) -> None:
         self.kernel = kernel
         self.lines: list[str] = []
         self.fresh = itertools.count()
         self.add = self.lines.append
 
-    def inside(self, head: str, body: Tree, first: str = "") -> None:
+    def inside(self, head: str, body: tree.Tree, first: str = "") -> None:
         self.add(f"{head} {{ {first}")
         self.block(body)
         self.add("}")
 
-    def block(self, statements: Tree) -> None:
+    def block(self, statements: tree.Tree) -> None:
         for each in statements:
             getattr(self, f"_{each[0]}")(*each[1:])
 
-    def _set(self, t: str, name: str, value: Tree) -> None:
+    def _set(self, t: str, name: str, value: tree.Tree) -> None:
         self.add(f"{name} = {expression(value)};")
 
-    def _if(self, test: Tree, then: Tree, other: Tree) -> None:
+    def _if(self, test: tree.Tree, then: tree.Tree, other: tree.Tree) -> None:
         self.inside(f"if ({condition(test)})", then)
         if other:
             self.inside("else", other)
 
-    def _for(self, name: str, count: int, body: Tree) -> None:
+    def _for(self, name: str, count: int, body: tree.Tree) -> None:
         step = f"r{next(self.fresh)}"
         self.inside(f"for (int {step} = 0; {step} < {count}; {step}++)", body, f"{name} = {step};")
 
-    def _while(self, name: str, bound: Tree, test: Tree | None, body: Tree) -> None:
+    def _while(self, name: str, bound: tree.Tree, test: tree.Tree | None, body: tree.Tree) -> None:
         limit = f"b{next(self.fresh)}"
         self.add(f"{name} = 0; const int {limit} = {expression(bound)} & 7;")
         more = f" && {condition(test)}" if test else ""
@@ -191,26 +179,26 @@ class _Writer:
     def _continue(self) -> None:
         self.add("continue;")
 
-    def _return(self, *value: Tree) -> None:
+    def _return(self, *value: tree.Tree) -> None:
         self.add(f"return {expression(value[0])};" if value else "return;")
 
-    def _store(self, array: str, slot: Tree, value: Tree) -> None:
+    def _store(self, array: str, slot: tree.Tree, value: tree.Tree) -> None:
         self.add(f"{array}[{_own(array, slot)}] = {expression(value)};")
 
-    def _keep(self, index: Tree, value: Tree) -> None:
-        self.add(f"loc[{_index(index, LOCALS)}] = {expression(value)};")
+    def _keep(self, index: tree.Tree, value: tree.Tree) -> None:
+        self.add(f"loc[{_index(index, tree.LOCALS)}] = {expression(value)};")
 
-    def _atomic(self, array: str, op: str, place: Tree, value: Tree) -> None:
-        first = PLACES * ATOMICS.index(op)
-        self._update(f"{array} + {first} + ({_index(place, PLACES)})", SHARED_RESULTS[array], op, value)
+    def _atomic(self, array: str, op: str, place: tree.Tree, value: tree.Tree) -> None:
+        first = tree.PLACES * tree.ATOMICS.index(op)
+        self._update(f"{array} + {first} + ({_index(place, tree.PLACES)})", tree.SHARED_RESULTS[array], op, value)
 
-    def _shatomic(self, array: int, op: str, place: Tree, items: int, value: Tree) -> None:
+    def _shatomic(self, array: int, op: str, place: tree.Tree, items: int, value: tree.Tree) -> None:
         where = f"&s{array}[(unsigned)({expression(place)}) % {items}u]"
         self._update(where, value[1], op, value)
 
-    def _update(self, where: str, t: str, op: str, value: Tree) -> None:
+    def _update(self, where: str, t: str, op: str, value: tree.Tree) -> None:
         if op == "inc":
-            self.add(f"atomicInc({where}, {INC_LIMIT}u);")
+            self.add(f"atomicInc({where}, {tree.INC_LIMIT}u);")
             return
         # Of 64-bit operations only the comparisons exist for signed words; the others do the same for both.
         name = "unsigned long long" if t == "i64" and op not in ("min", "max") else NAMES[t]
@@ -219,13 +207,13 @@ class _Writer:
     def _barrier(self) -> None:
         self.add("__syncthreads();")
 
-    def _publish(self, array: int, stride: int, threads: int, test: Tree | None, value: Tree) -> None:
+    def _publish(self, array: int, stride: int, threads: int, test: tree.Tree | None, value: tree.Tree) -> None:
         self._barrier()
         when = f"if ({condition(test)}) " if test else ""
         self.add(f"{when}s{array}[(tid * {stride}) % {threads}] = {expression(value)};")
         self._barrier()
 
-    def _together(self, body: Tree) -> None:
+    def _together(self, body: tree.Tree) -> None:
         self._barrier()
         self.block(body)
         self._barrier()
@@ -237,7 +225,7 @@ class _Writer:
         self.add(f"for (int {step} = {half}; {step} > 0; {step} >>= 1) {{")
         self.add(f"if (tid < {step}) s{array}[tid] = {joined};\n__syncthreads();\n}}")
 
-    def _warp(self, op: str, t: str, name: str, value: Tree, by: Tree | None, width: int) -> None:
+    def _warp(self, op: str, t: str, name: str, value: tree.Tree, by: tree.Tree | None, width: int) -> None:
         mask = f"{(1 << width) - 1}u" if width else "mask"
         inner = condition(value) if value[0] in ("cmp", "bit", "not", "and", "or") else expression(value)
         if op == "syncwarp":
@@ -249,7 +237,7 @@ class _Writer:
         self.add(f"{name} = ({NAMES[t]})__{op}_sync({mask}, {inner});")
 
 
-def _function(function: FunctionTree, kernel: KernelTree, inline: str) -> str:
+def _function(function: tree.FunctionTree, kernel: tree.KernelTree, inline: str) -> str:
     writer = _Writer(kernel)
     writer.block(function.body)
     lines = "\n".join(writer.lines)
@@ -257,7 +245,7 @@ def _function(function: FunctionTree, kernel: KernelTree, inline: str) -> str:
     return f"__device__ {inline} int {function.name}(int a, int b) {{\nint v = a, k0;\n{lines}\n{end}\n}}"
 
 
-def source(kernel: KernelTree, name: str, *, restrict: bool = False, inline: bool = True) -> str:
+def source(kernel: tree.KernelTree, name: str, *, restrict: bool = False, inline: bool = True) -> str:
     """C++ of a kernel, to stand after `PRELUDE`.
 
     restrict: inputs may be read through the read-only path. inline: whether device functions are inlined.
@@ -271,14 +259,14 @@ def source(kernel: KernelTree, name: str, *, restrict: bool = False, inline: boo
         else:
             writer.add(f"__shared__ {NAMES[kind]} s{number}[{kernel.threads}];")
     for kind in kernel.types:
-        writer.add(f"{NAMES[kind]} {', '.join(VARIABLES[kind])};")
+        writer.add(f"{NAMES[kind]} {', '.join(tree.VARIABLES[kind])};")
     if kernel.local:
-        writer.add(f"int loc[{LOCALS}]; for (int q = 0; q < {LOCALS}; q++) loc[q] = q;")
+        writer.add(f"int loc[{tree.LOCALS}]; for (int q = 0; q < {tree.LOCALS}; q++) loc[q] = q;")
     writer.block(kernel.body)
     kind_of = "const {}* __restrict__" if restrict else "const {}*"
-    parameters = [f"{kind_of.format(NAMES[t])} {each}" for each, (t, _) in INPUTS.items()]
-    parameters += [f"{NAMES[t]}* {each}" for each, (t, _) in OUTPUTS.items()]
-    parameters += [f"{NAMES[t]}* {each}" for each, t in SHARED_RESULTS.items()]
+    parameters = [f"{kind_of.format(NAMES[t])} {each}" for each, (t, _) in tree.INPUTS.items()]
+    parameters += [f"{NAMES[t]}* {each}" for each, (t, _) in tree.OUTPUTS.items()]
+    parameters += [f"{NAMES[t]}* {each}" for each, t in tree.SHARED_RESULTS.items()]
     parameters += ["int n", "long long m", "float x"]
     inlined = "__forceinline__" if inline else "__noinline__"
     functions = "\n".join(_function(each, kernel, inlined) for each in kernel.functions)

@@ -11,19 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from validate.generated import scalar
-from validate.generated.tree import (
-    ATOMICS,
-    INC_LIMIT,
-    INPUTS,
-    LOCALS,
-    OUTPUTS,
-    PLACES,
-    SHARED_RESULTS,
-    TYPES,
-    KernelTree,
-    Tree,
-)
+from validate.generated import scalar, tree
 
 Values = dict[str, Any]
 
@@ -32,7 +20,7 @@ class Stuck(RuntimeError):
     """Threads wait for others that never come: the tree is no valid kernel."""
 
 
-def run(kernel: KernelTree, arguments: dict[str, Any]) -> None:
+def run(kernel: tree.KernelTree, arguments: dict[str, Any]) -> None:
     """Execute the kernel on arrays and scalars by name; arrays are updated in place."""
     lists = {
         name: value.tolist()
@@ -53,7 +41,7 @@ def run(kernel: KernelTree, arguments: dict[str, Any]) -> None:
 
 
 def _run_block(
-    kernel: KernelTree, at: tuple[int, int, int], arrays: dict[str, list[Any]], scalars: Values
+    kernel: tree.KernelTree, at: tuple[int, int, int], arrays: dict[str, list[Any]], scalars: Values
 ) -> None:
     shared = [[scalar.wrap(t, 0)] * kernel.threads for t, _ in kernel.shared]
     threads = [_Thread(kernel, at, tid, arrays, scalars, shared) for tid in range(kernel.threads)]
@@ -116,7 +104,7 @@ class _Thread:
 
     def __init__(
         self,
-        kernel: KernelTree,
+        kernel: tree.KernelTree,
         at: tuple[int, int, int],
         tid: int,
         arrays: dict[str, list[Any]],
@@ -144,7 +132,7 @@ class _Thread:
             },
         }
         self.arrays, self.shared = arrays, shared
-        self.local = list(range(LOCALS))
+        self.local = list(range(tree.LOCALS))
         self.functions = {each.name: each for each in kernel.functions}
         self.threads = kernel.threads
         self.received: Any = None
@@ -152,7 +140,7 @@ class _Thread:
 
     # Statements. A block returns None, or "break", "continue" or "return", which ends the blocks around it.
 
-    def block(self, statements: Tree) -> Any:
+    def block(self, statements: tree.Tree) -> Any:
         for each in statements:
             kind = each[0]
             if kind == "set":
@@ -171,10 +159,10 @@ class _Thread:
                     return ended
         return None
 
-    def _if(self, s: Tree) -> Any:
+    def _if(self, s: tree.Tree) -> Any:
         return (yield from self.block(s[2] if self.test(s[1]) else s[3]))
 
-    def _for(self, s: Tree) -> Any:
+    def _for(self, s: tree.Tree) -> Any:
         _, name, count, body = s
         for number in range(count):
             self.vars[name] = number
@@ -185,7 +173,7 @@ class _Thread:
                 return ended
         return None
 
-    def _while(self, s: Tree) -> Any:
+    def _while(self, s: tree.Tree) -> Any:
         _, name, bound, test, body = s
         self.vars[name] = 0
         limit = self.value(bound) & 7
@@ -198,22 +186,22 @@ class _Thread:
                 return ended
         return None
 
-    def _barrier(self, s: Tree) -> Any:
+    def _barrier(self, s: tree.Tree) -> Any:
         yield "barrier"
 
-    def _publish(self, s: Tree) -> Any:
+    def _publish(self, s: tree.Tree) -> Any:
         _, array, stride, threads, test, value = s
         yield "barrier"
         if test is None or self.test(test):
             self.shared[array][(self.vars["tid"] * stride) % threads] = self.value(value)
         yield "barrier"
 
-    def _together(self, s: Tree) -> Any:
+    def _together(self, s: tree.Tree) -> Any:
         yield "barrier"
         yield from self.block(s[1])
         yield "barrier"
 
-    def _reduce(self, s: Tree) -> Any:
+    def _reduce(self, s: tree.Tree) -> Any:
         _, array, op, half, t = s
         yield "barrier"
         values, tid = self.shared[array], self.vars["tid"]
@@ -223,7 +211,7 @@ class _Thread:
             yield "barrier"
             half >>= 1
 
-    def _warp(self, s: Tree) -> Any:
+    def _warp(self, s: tree.Tree) -> Any:
         _, op, t, name, value, by, width = s
         lanes = width or min(32, self.threads - 32 * self.vars["warp"])
         is_test = value[0] in ("cmp", "bit", "not", "and", "or")
@@ -232,24 +220,24 @@ class _Thread:
         if op != "syncwarp":
             self.vars[name] = scalar.wrap(t, self.received)
 
-    def _store(self, array: str, slot: Tree, value: Tree) -> None:
+    def _store(self, array: str, slot: tree.Tree, value: tree.Tree) -> None:
         self.arrays[array][self._own(array, slot)] = self.value(value)
 
-    def _keep(self, index: Tree, value: Tree) -> None:
-        self.local[self.value(index) & (LOCALS - 1)] = self.value(value)
+    def _keep(self, index: tree.Tree, value: tree.Tree) -> None:
+        self.local[self.value(index) & (tree.LOCALS - 1)] = self.value(value)
 
-    def _atomic(self, array: str, op: str, place: Tree, value: Tree) -> None:
-        at = PLACES * ATOMICS.index(op) + (self.value(place) & (PLACES - 1))
-        t = SHARED_RESULTS[array]
+    def _atomic(self, array: str, op: str, place: tree.Tree, value: tree.Tree) -> None:
+        at = tree.PLACES * tree.ATOMICS.index(op) + (self.value(place) & (tree.PLACES - 1))
+        t = tree.SHARED_RESULTS[array]
         self.arrays[array][at] = _atomic(t, op, self.arrays[array][at], self.value(value))
 
-    def _shatomic(self, array: int, op: str, place: Tree, items: int, value: Tree) -> None:
+    def _shatomic(self, array: int, op: str, place: tree.Tree, items: int, value: tree.Tree) -> None:
         at = (self.value(place) % (1 << 32)) % items
         self.shared[array][at] = _atomic(value[1], op, self.shared[array][at], self.value(value))
 
     # Expressions and conditions.
 
-    def value(self, e: Tree) -> Any:
+    def value(self, e: tree.Tree) -> Any:
         kind, t = e[0], e[1]
         if kind == "const":
             return scalar.wrap(t, e[2])
@@ -268,18 +256,18 @@ class _Thread:
         if kind == "bits":
             return scalar.bits(e[2], self.value(e[3]))
         if kind == "load":
-            return self.arrays[e[2]][self.value(e[3]) & (INPUTS[e[2]][1] - 1)]
+            return self.arrays[e[2]][self.value(e[3]) & (tree.INPUTS[e[2]][1] - 1)]
         if kind == "own":
             return self.arrays[e[2]][self._own(e[2], e[3])]
         if kind == "local":
-            return self.local[self.value(e[2]) & (LOCALS - 1)]
+            return self.local[self.value(e[2]) & (tree.LOCALS - 1)]
         if kind == "shared":
             return self.shared[e[2]][(self.value(e[3]) % (1 << 32)) % e[4]]
         if kind == "call":
             return self._call(e[2], self.value(e[3]), self.value(e[4]))
         raise ValueError(kind)
 
-    def test(self, c: Tree) -> bool:
+    def test(self, c: tree.Tree) -> bool:
         kind = c[0]
         if kind == "cmp":
             return bool(scalar.COMPARE[c[1]](self.value(c[2]), self.value(c[3])))
@@ -291,8 +279,8 @@ class _Thread:
             return self.test(c[1]) and self.test(c[2])
         return self.test(c[1]) or self.test(c[2])
 
-    def _own(self, array: str, slot: Tree) -> int:
-        items = OUTPUTS[array][1]
+    def _own(self, array: str, slot: tree.Tree) -> int:
+        items = tree.OUTPUTS[array][1]
         return int(self.vars["gid"] * items + (self.value(slot) & (items - 1)))
 
     def _call(self, name: str, a: int, b: int) -> Any:
@@ -306,7 +294,7 @@ class _Thread:
         self.vars = outer
         return result
 
-    def _body(self, body: Tree) -> Any:
+    def _body(self, body: tree.Tree) -> Any:
         self._ended = yield from self.block(body)
 
 
@@ -320,7 +308,7 @@ _SIMPLE: dict[str, Any] = {
 
 def _atomic(t: str, op: str, old: int, value: int) -> int:
     if op == "inc":
-        return 0 if old >= INC_LIMIT else old + 1
+        return 0 if old >= tree.INC_LIMIT else old + 1
     plain = {"add": "+", "and_": "&", "or_": "|", "xor": "^"}.get(op, op)
     return int(scalar.binary(t, plain, old, value))
 
@@ -331,18 +319,18 @@ def arguments(threads: int, seed: int) -> dict[str, Any]:
     """
     random = np.random.Generator(np.random.PCG64(seed))
     found: dict[str, Any] = {}
-    for name, (t, items) in INPUTS.items():
+    for name, (t, items) in tree.INPUTS.items():
         if t[0] == "f":  # small multiples of an eighth, some wild
-            found[name] = (random.integers(-64, 64, items) / 8).astype(TYPES[t])
-            found[name][::16] *= random.random(len(found[name][::16])).astype(TYPES[t])
+            found[name] = (random.integers(-64, 64, items) / 8).astype(tree.TYPES[t])
+            found[name][::16] *= random.random(len(found[name][::16])).astype(tree.TYPES[t])
         else:
             small, limit = random.integers(-9, 9, items), 1 << (30 if t == "i32" else 62)
             wild = random.integers(-limit, limit, items)
-            found[name] = np.where(random.integers(0, 4, items) == 0, wild, small).astype(TYPES[t])
-    for name, (t, items) in OUTPUTS.items():
-        found[name] = np.full(threads * items, 77, TYPES[t])
-    for name, t in SHARED_RESULTS.items():
-        found[name] = np.full(PLACES * len(ATOMICS), 7, TYPES[t])
+            found[name] = np.where(random.integers(0, 4, items) == 0, wild, small).astype(tree.TYPES[t])
+    for name, (t, items) in tree.OUTPUTS.items():
+        found[name] = np.full(threads * items, 77, tree.TYPES[t])
+    for name, t in tree.SHARED_RESULTS.items():
+        found[name] = np.full(tree.PLACES * len(tree.ATOMICS), 7, tree.TYPES[t])
     found["n"] = np.int32(random.integers(-3, 9))
     found["m"] = np.int64(random.integers(-9, 9))
     found["x"] = np.float32(random.integers(-16, 16) / 4)

@@ -4,22 +4,8 @@ Every function takes the request at `now` (ticks, when it leaves its SM) and ret
 sector, or its acknowledgement, is back at the SM. Which slices it passes says its `place.SlicePair`.
 """
 
+from gpusim.engine.memory import l2
 from gpusim.engine.memory.crossbar import book_atomic, book_fabric, book_reply, book_request, book_slice
-from gpusim.engine.memory.l2 import (
-    FOR_COPY,
-    FOR_HOME,
-    FOR_UPDATE,
-    keep_written,
-    lookup,
-    mark_pending,
-    read_home,
-    replace,
-    sectors_of,
-    set_start,
-    still_pending,
-    widened,
-    write_home,
-)
 from gpusim.engine.memory.place import gpc_of, target_of
 from gpusim.engine.memory.request_coalescer import join, note
 from gpusim.engine.state import memory as ms
@@ -71,7 +57,7 @@ def send_home(m, sm, target, payload_bytes, sectors, now):
 def walk_read(m, sm, line, sectors, kind, now):
     """A load, or a fetch of instructions or constants."""
     gpc = gpc_of(m, sm)
-    count = sectors_of(sectors)
+    count = l2.sectors_of(sectors)
     target = target_of(m, sm, line)
     ask(m, sm, target.home_slice)
     joins = kind < ms.KIND_INSTRUCTION and m[ms.P_LRC_MOST] > 1
@@ -87,21 +73,21 @@ def walk_read(m, sm, line, sectors, kind, now):
         book_reply(m, sm, count, now),
     )
     if target.near == target.home:
-        late, present, fetched = read_home(m, target, sectors, FOR_HOME, now)
+        late, present, fetched = l2.read_home(m, target, sectors, l2.FOR_HOME, now)
         reply = first_back + max(wait, late)
     else:
         late, present, fetched = read_far(m, target, sectors, wait, now)
         reply = first_back + late
     if joins:
         note(m, gpc, line, sectors, now, reply)
-    hits = sectors_of(present)
+    hits = l2.sectors_of(present)
     if kind >= ms.KIND_INSTRUCTION:
         m[ms.CNT_OTHER_SECTORS] += count
         m[ms.CNT_OTHER_HIT_SECTORS] += hits
     else:
         m[ms.CNT_TEX_READ_SECTORS] += count
         m[ms.CNT_TEX_HIT_SECTORS] += hits
-        m[ms.CNT_TEX_MISS_SECTORS] += sectors_of(fetched)
+        m[ms.CNT_TEX_MISS_SECTORS] += l2.sectors_of(fetched)
     return reply + (count - 1) * m[ms.P_SM_REPLY_SECTOR]
 
 
@@ -112,33 +98,33 @@ def read_far(m, target, sectors, wait, now):
     Returns (ticks later than a hit near at hand, sectors that were there, sectors asked of the home).
     """
     keep = m[ms.P_NEAR_COPY] != 0
-    entry = lookup(m, set_start(m, target.near_slice, target.set_number), target.tag) if keep else -1
+    entry = l2.lookup(m, l2.set_start(m, target.near_slice, target.set_number), target.tag) if keep else -1
     present = 0
     late = wait
     if entry >= 0:
         present = m[entry] & sectors
         if present != 0:
-            late = max(late, still_pending(m, entry, present, now))
+            late = max(late, l2.still_pending(m, entry, present, now))
     missing = sectors & ~present
     if missing != 0:
         if keep:
-            missing = widened(m, missing)
+            missing = l2.widened(m, missing)
             if entry >= 0:
                 missing &= ~m[entry]
-        count = sectors_of(missing)
+        count = l2.sectors_of(missing)
         wait = max(
             wait, book_fabric(m, target.home, count, now), book_slice(m, target.home_slice, count, now)
         )
-        at_home, _, fetched = read_home(m, target, missing, FOR_COPY if keep else FOR_HOME, now)
+        at_home, _, fetched = l2.read_home(m, target, missing, l2.FOR_COPY if keep else l2.FOR_HOME, now)
         back = m[ms.P_FAR] + max(wait, at_home)
         late = max(late, back)
         m[ms.CNT_FABRIC_READ_SECTORS] += count
-        m[ms.CNT_FABRIC_MISS_SECTORS] += sectors_of(fetched)
+        m[ms.CNT_FABRIC_MISS_SECTORS] += l2.sectors_of(fetched)
         if keep:
             if entry < 0:
-                entry, room = replace(m, target.near_slice, target, now)
+                entry, room = l2.replace(m, target.near_slice, target, now)
                 late = max(late, room)
-            mark_pending(m, entry, missing, now + back, now)
+            l2.mark_pending(m, entry, missing, now + back, now)
     return late, present, missing
 
 
@@ -150,7 +136,7 @@ def walk_write(m, sm, line, sectors, kind, payload_bytes, now):
     how many bytes it writes, not where: as few sectors count as partly written as can lack the others.
     """
     target = target_of(m, sm, line)
-    count = sectors_of(sectors)
+    count = l2.sectors_of(sectors)
     wait, far = send_home(m, sm, target, payload_bytes, count, now)
     sector_bytes = ms.SECTOR_BYTES if kind == ms.KIND_WRITE else max(payload_bytes // count, 1)
     missing = count * ms.SECTOR_BYTES - payload_bytes
@@ -158,9 +144,9 @@ def walk_write(m, sm, line, sectors, kind, payload_bytes, now):
         partial = min((missing + _MOST_MISSING - 1) // _MOST_MISSING, count)
         wait = max(wait, book_atomic(m, target.home_slice, partial * m[ms.P_PARTIAL_WRITE], now))
     ask(m, sm, target.home_slice)
-    room = write_home(m, target, sectors, sector_bytes, now)
+    room = l2.write_home(m, target, sectors, sector_bytes, now)
     if target.near != target.home and m[ms.P_NEAR_COPY] != 0 and sector_bytes >= ms.SECTOR_BYTES:
-        room = max(room, keep_written(m, target, sectors, now))
+        room = max(room, l2.keep_written(m, target, sectors, now))
     m[ms.CNT_TEX_WRITE_SECTORS] += count
     m[ms.CNT_TEX_HIT_SECTORS] += count
     return now + near_ticks(m, gpc_of(m, sm), target.near_slice) + far + max(wait, room)
@@ -170,7 +156,7 @@ def walk_write(m, sm, line, sectors, kind, payload_bytes, now):
 def walk_atomic(m, sm, line, sectors, kind, payload_bytes, operations, now):
     """An atomic with or without return, done by the atomic unit of the home slice."""
     target = target_of(m, sm, line)
-    count = sectors_of(sectors)
+    count = l2.sectors_of(sectors)
     wait, far = send_home(m, sm, target, payload_bytes, count, now)
     reply = now + m[ms.P_NEAR] + m[ms.P_ATOMIC_EXTRA] + far
     passes = max(count, (operations + _WORDS_PER_SECTOR - 1) // _WORDS_PER_SECTOR)
@@ -184,11 +170,11 @@ def walk_atomic(m, sm, line, sectors, kind, payload_bytes, operations, now):
     else:
         m[ms.CNT_TEX_REDUCTION_SECTORS] += count
     ask(m, sm, target.home_slice)
-    late, present, fetched = read_home(m, target, sectors, FOR_UPDATE, now)
+    late, present, fetched = l2.read_home(m, target, sectors, l2.FOR_UPDATE, now)
     if target.near == target.home:
-        m[ms.CNT_TEX_HIT_SECTORS] += sectors_of(present)
-        m[ms.CNT_TEX_MISS_SECTORS] += sectors_of(fetched)
+        m[ms.CNT_TEX_HIT_SECTORS] += l2.sectors_of(present)
+        m[ms.CNT_TEX_MISS_SECTORS] += l2.sectors_of(fetched)
     else:
         m[ms.CNT_TEX_HIT_SECTORS] += count
-        m[ms.CNT_FABRIC_MISS_SECTORS] += sectors_of(fetched)
+        m[ms.CNT_FABRIC_MISS_SECTORS] += l2.sectors_of(fetched)
     return reply + max(wait, late)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.common import destination, row_offset, set_predicate, source, source_pair
 from gpusim.engine.rows.double import with_nan_of
 from gpusim.engine.rows.float_bits import (
@@ -15,43 +16,6 @@ from gpusim.engine.rows.float_bits import (
 )
 from gpusim.engine.rows.half_bits import flushed_half_bits, from_half, to_half, to_half_directed, to_half_down
 from gpusim.engine.rows.int import store_pair
-from gpusim.engine.rows.lanes import (
-    as_f32,
-    as_f64,
-    as_u32,
-    as_u64,
-    count_ones,
-    equal,
-    f32_to_half,
-    f64_to_s64,
-    f64_to_u64,
-    high,
-    join,
-    leading_zeros,
-    less_f32,
-    less_f64,
-    load,
-    low,
-    reverse_bits,
-    s64_to_f32,
-    s64_to_f64,
-    sar,
-    select,
-    shl,
-    shr,
-    shr64,
-    splat,
-    splat64,
-    splat_f32,
-    splat_f64,
-    store,
-    to_f32,
-    to_f64,
-    u64_to_f32,
-    u64_to_f64,
-    unordered_f64,
-    zero_extend,
-)
 from gpusim.engine.rows.mufu import mufu
 from gpusim.engine.rows.narrow_bits import pack_floats
 from gpusim.engine.rows.simd import part
@@ -62,34 +26,34 @@ from isa import microops as m
 @compiled
 def integer_of_nan(bits, modes):
     """What F2I makes of a NaN, as measured on an H200 for all types: zero for .NTZ, else the top bit."""
-    return splat64(0) if modes & m.FLAG_NTZ else splat64(np.int64(1) << (bits - 1))
+    return V.splat64(0) if modes & m.FLAG_NTZ else V.splat64(np.int64(1) << (bits - 1))
 
 
 @compiled
 def clamped_integer(value, bits, is_signed):
     """64-bit integers from an f64 row of whole numbers, limited to the type."""
-    value = select(unordered_f64(value, value), splat_f64(0.0), value)
+    value = V.select(V.unordered_f64(value, value), V.splat_f64(0.0), value)
     if is_signed != 0:
         limit = 2.0 ** (bits - 1)
-        too_large = ~less_f64(value, splat_f64(limit))
-        too_small = less_f64(value, splat_f64(-limit))
-        inside = f64_to_s64(select(too_large | too_small, splat_f64(0.0), value))
+        too_large = ~V.less_f64(value, V.splat_f64(limit))
+        too_small = V.less_f64(value, V.splat_f64(-limit))
+        inside = V.f64_to_s64(V.select(too_large | too_small, V.splat_f64(0.0), value))
         least = np.int64(-1) << (bits - 1)
         largest = ~least
-        return select(too_large, splat64(largest), select(too_small, splat64(least), inside))
-    too_large = ~less_f64(value, splat_f64(2.0**bits))
-    too_small = less_f64(value, splat_f64(0.0))
-    inside = f64_to_u64(select(too_large | too_small, splat_f64(0.0), value))
-    largest = shr64(splat64(0xFFFFFFFFFFFFFFFF), splat(64 - bits))
-    return select(too_large, largest, select(too_small, splat64(0), inside))
+        return V.select(too_large, V.splat64(largest), V.select(too_small, V.splat64(least), inside))
+    too_large = ~V.less_f64(value, V.splat_f64(2.0**bits))
+    too_small = V.less_f64(value, V.splat_f64(0.0))
+    inside = V.f64_to_u64(V.select(too_large | too_small, V.splat_f64(0.0), value))
+    largest = V.shr64(V.splat64(0xFFFFFFFFFFFFFFFF), V.splat(64 - bits))
+    return V.select(too_large, largest, V.select(too_small, V.splat64(0), inside))
 
 
 @compiled
 def half_source(code, i, regs, wb):
     """A 16-bit source as an f32 row: the half of A that AUX5 names, of the format that the flags name."""
     form = m.HALF_BF16 if code[i, m.COL_AUX0] & m.FLAG_BF16 else m.HALF_F16
-    word = shr(load(regs, row_offset(code[i, m.COL_A], wb)), splat(16 * code[i, m.COL_AUX5]))
-    half = word & splat(0xFFFF)
+    word = V.shr(V.load(regs, row_offset(code[i, m.COL_A], wb)), V.splat(16 * code[i, m.COL_AUX5]))
+    half = word & V.splat(0xFFFF)
     if code[i, m.COL_AUX0] & m.FLAG_FTZ:
         half = flushed_half_bits(half, form)
     return from_half(half, form, code[i, m.COL_MOD_A])
@@ -104,8 +68,8 @@ def half_form(modes):
 @compiled
 def flushed64(bits):
     """Bits of an f64 row with denormal numbers replaced by zeros of the same sign."""
-    denormal = equal(high(bits) & splat(0x7FF00000), splat(0))
-    return select(denormal, bits & splat64(1 << 63), bits)
+    denormal = V.equal(V.high(bits) & V.splat(0x7FF00000), V.splat(0))
+    return V.select(denormal, bits & V.splat64(1 << 63), bits)
 
 
 @compiled
@@ -113,11 +77,11 @@ def float_source(code, i, regs, wb, bits):
     """A source of `bits` bits as an f64 row; .FTZ flushes denormals of that width."""
     if bits == 64:
         wide = source_pair(code, i, m.COL_A, regs, wb)
-        return as_f64(flushed64(wide) if code[i, m.COL_AUX0] & m.FLAG_FTZ else wide)
+        return V.as_f64(flushed64(wide) if code[i, m.COL_AUX0] & m.FLAG_FTZ else wide)
     a = source(code, i, m.COL_A, regs, wb)
     if bits == 16:
-        return to_f64(half_source(code, i, regs, wb))
-    return to_f64(as_f32(flushed(a) if code[i, m.COL_AUX0] & m.FLAG_FTZ else a))
+        return V.to_f64(half_source(code, i, regs, wb))
+    return V.to_f64(V.as_f32(flushed(a) if code[i, m.COL_AUX0] & m.FLAG_FTZ else a))
 
 
 @compiled
@@ -125,12 +89,12 @@ def float_to_integer(code, i, regs, wb, mask):
     bits, is_signed = code[i, m.COL_AUX2], code[i, m.COL_AUX3]
     value = integral64(float_source(code, i, regs, wb, code[i, m.COL_AUX4]), code[i, m.COL_AUX1])
     of_nan = integer_of_nan(bits, code[i, m.COL_AUX0])
-    result = select(unordered_f64(value, value), of_nan, clamped_integer(value, bits, is_signed))
+    result = V.select(V.unordered_f64(value, value), of_nan, clamped_integer(value, bits, is_signed))
     offset = destination(code, i, wb)
     if bits == 64:
         store_pair(regs, offset, result, mask)
     else:
-        store(regs, offset, low(result), mask)
+        V.store(regs, offset, V.low(result), mask)
 
 
 @compiled
@@ -141,33 +105,33 @@ def integer_source(code, i, regs, wb):
         return source_pair(code, i, m.COL_A, regs, wb)
     a = source(code, i, m.COL_A, regs, wb)
     if bits < 32:
-        a = part(shr(a, splat(8 * code[i, m.COL_AUX5])), 0, bits, is_signed)
-    return join(a, sar(a, splat(31))) if is_signed != 0 else zero_extend(a)
+        a = part(V.shr(a, V.splat(8 * code[i, m.COL_AUX5])), 0, bits, is_signed)
+    return V.join(a, V.sar(a, V.splat(31))) if is_signed != 0 else V.zero_extend(a)
 
 
 @compiled
 def integer_parts(value, is_signed):
     """A 64-bit integer row as two exact f64 rows: high word times 2**32, and low word."""
-    upper = join(splat(0), high(value))
-    lower = u64_to_f64(zero_extend(low(value)))
-    return (s64_to_f64(upper) if is_signed != 0 else u64_to_f64(upper)), lower
+    upper = V.join(V.splat(0), V.high(value))
+    lower = V.u64_to_f64(V.zero_extend(V.low(value)))
+    return (V.s64_to_f64(upper) if is_signed != 0 else V.u64_to_f64(upper)), lower
 
 
 @compiled
 def step64(value, lost, rounding):
     """Bits of an f64 row rounded to nearest that lost `lost`, corrected toward a direction."""
-    zero = splat_f64(0.0)
-    bits = as_u64(value)
+    zero = V.splat_f64(0.0)
+    bits = V.as_u64(value)
     # A 64-bit integer has no denormal or infinite result, so the bits step as one integer.
-    up, down = less_f64(zero, lost), less_f64(lost, zero)
-    negative = less_f64(value, zero)
+    up, down = V.less_f64(zero, lost), V.less_f64(lost, zero)
+    negative = V.less_f64(value, zero)
     if rounding == m.ROUND_UP:
         away, toward = up & ~negative, up & negative
     elif rounding == m.ROUND_DOWN:
         away, toward = down & negative, down & ~negative
     else:
         away, toward = NO_LANES, (down & ~negative) | (up & negative)
-    return select(toward, bits - splat64(1), select(away, bits + splat64(1), bits))
+    return V.select(toward, bits - V.splat64(1), V.select(away, bits + V.splat64(1), bits))
 
 
 @compiled
@@ -179,16 +143,16 @@ def integer_to_float(code, i, regs, wb, mask):
     total = upper + lower
     lost = sum_error(upper, lower, total)
     if bits == 64:
-        exact = as_u64(total) if rounding == m.ROUND_NEAREST else step64(total, lost, rounding)
+        exact = V.as_u64(total) if rounding == m.ROUND_NEAREST else step64(total, lost, rounding)
         store_pair(regs, offset, exact, mask)
     elif bits == 16:
         form = half_form(code[i, m.COL_AUX0])
-        store(regs, offset, to_half_directed(total, lost, form, rounding), mask)
+        V.store(regs, offset, to_half_directed(total, lost, form, rounding), mask)
     elif rounding == m.ROUND_NEAREST:
-        nearest = s64_to_f32(value) if is_signed != 0 else u64_to_f32(value)
-        store(regs, offset, canonical(nearest), mask)
+        nearest = V.s64_to_f32(value) if is_signed != 0 else V.u64_to_f32(value)
+        V.store(regs, offset, canonical(nearest), mask)
     else:
-        store(regs, offset, round_to_f32(total, lost, rounding), mask)
+        V.store(regs, offset, round_to_f32(total, lost, rounding), mask)
 
 
 @compiled
@@ -199,21 +163,21 @@ def float_to_float(code, i, regs, wb, mask):
     value = float_source(code, i, regs, wb, code[i, m.COL_AUX4])
     offset = destination(code, i, wb)
     if bits == 64:
-        store_pair(regs, offset, as_u64(value), mask)
+        store_pair(regs, offset, V.as_u64(value), mask)
         return
-    of_nan = to_f32(value)
-    keeps_nan = unordered_f64(value, value) if code[i, m.COL_AUX4] == 64 else NO_LANES
+    of_nan = V.to_f32(value)
+    keeps_nan = V.unordered_f64(value, value) if code[i, m.COL_AUX4] == 64 else NO_LANES
     if bits == 16:
         form = half_form(modes)
-        half_nan = shr(as_u32(of_nan), splat(16)) if modes & m.FLAG_TO_BF16 else f32_to_half(of_nan)
-        result = select(keeps_nan, half_nan, to_half_directed(value, splat_f64(0.0), form, rounding))
+        half_nan = V.shr(V.as_u32(of_nan), V.splat(16)) if modes & m.FLAG_TO_BF16 else V.f32_to_half(of_nan)
+        result = V.select(keeps_nan, half_nan, to_half_directed(value, V.splat_f64(0.0), form, rounding))
         if modes & m.FLAG_FTZ:
             result = flushed_half_bits(result, form)
     else:
-        result = select(keeps_nan, as_u32(of_nan), round_to_f32(value, splat_f64(0.0), rounding))
+        result = V.select(keeps_nan, V.as_u32(of_nan), round_to_f32(value, V.splat_f64(0.0), rounding))
         if modes & m.FLAG_FTZ:
             result = flushed(result)
-    store(regs, offset, result, mask)
+    V.store(regs, offset, result, mask)
 
 
 @compiled
@@ -221,49 +185,49 @@ def round_integral(code, i, regs, wb, mask):
     modes, rounding, bits = code[i, m.COL_AUX0], code[i, m.COL_AUX1], code[i, m.COL_AUX2]
     offset = destination(code, i, wb)
     if bits == 64:
-        whole = as_u64(integral64(float_source(code, i, regs, wb, bits), rounding))
+        whole = V.as_u64(integral64(float_source(code, i, regs, wb, bits), rounding))
         store_pair(regs, offset, with_nan_of(code, i, m.COL_A, regs, wb, whole), mask)
         return
     if bits == 16:
         whole = integral32(half_source(code, i, regs, wb), rounding)
-        store(regs, offset, to_half(whole, half_form(modes)), mask)
+        V.store(regs, offset, to_half(whole, half_form(modes)), mask)
         return
     a = source(code, i, m.COL_A, regs, wb)
     a = flushed(a) if modes & m.FLAG_FTZ else a
-    store(regs, offset, canonical(integral32(as_f32(a), rounding)), mask)
+    V.store(regs, offset, canonical(integral32(V.as_f32(a), rounding)), mask)
 
 
 @compiled
 def pack_as_integers(code, i, regs, wb, mask):
     """F2IP: two float32 to integers of a byte each, over C."""
     modes, rounding, bits = code[i, m.COL_AUX0], code[i, m.COL_AUX1], code[i, m.COL_AUX2]
-    packed = shl(load(regs, row_offset(code[i, m.COL_C], wb)), splat(2 * bits))
+    packed = V.shl(V.load(regs, row_offset(code[i, m.COL_C], wb)), V.splat(2 * bits))
     for k in range(2):
         row = source(code, i, m.COL_B if k == 0 else m.COL_A, regs, wb)
-        value = integral64(to_f64(as_f32(flushed(row) if modes & m.FLAG_FTZ else row)), rounding)
+        value = integral64(V.to_f64(V.as_f32(flushed(row) if modes & m.FLAG_FTZ else row)), rounding)
         limited = clamped_integer(value, bits, code[i, m.COL_AUX3])
-        limited = select(unordered_f64(value, value), integer_of_nan(bits, modes), limited)
-        whole = low(limited) & splat((1 << bits) - 1)
-        packed = packed | (whole << splat(bits * k))
-    store(regs, destination(code, i, wb), packed, mask)
+        limited = V.select(V.unordered_f64(value, value), integer_of_nan(bits, modes), limited)
+        whole = V.low(limited) & V.splat((1 << bits) - 1)
+        packed = packed | (whole << V.splat(bits * k))
+    V.store(regs, destination(code, i, wb), packed, mask)
 
 
 @compiled
 def leading_bit(a, from_top):
     """FLO: number of the leading one (.SH: counted from the top), all ones if there is none."""
-    zeros = leading_zeros(a)
-    place = zeros if from_top != 0 else splat(31) - zeros
-    return select(equal(a, splat(0)), splat(0xFFFFFFFF), place)
+    zeros = V.leading_zeros(a)
+    place = zeros if from_top != 0 else V.splat(31) - zeros
+    return V.select(V.equal(a, V.splat(0)), V.splat(0xFFFFFFFF), place)
 
 
 @compiled
 def half_function(code, i, regs, wb):
     """MUFU of a half: the float32 function's value, cut toward zero (measured on an H200 for all 65,536 halves)."""
     form = half_form(code[i, m.COL_AUX0])
-    value = as_f32(mufu(code[i, m.COL_OP], as_u32(half_source(code, i, regs, wb))))
+    value = V.as_f32(mufu(code[i, m.COL_OP], V.as_u32(half_source(code, i, regs, wb))))
     cut = to_half_down(value, form)
     if form == m.HALF_F16:
-        cut = select(less_f32(value, splat_f32(65536.0)), cut, to_half(value, form))
+        cut = V.select(V.less_f32(value, V.splat_f32(65536.0)), cut, to_half(value, form))
     return cut
 
 
@@ -287,22 +251,22 @@ def exec_convert(code, i, regs, wb, preds, pb, mask):
         pack_as_integers(code, i, regs, wb, mask)
         return
     if op == m.OP_F2FP:
-        store(regs, destination(code, i, wb), pack_floats(code, i, regs, wb), mask)
+        V.store(regs, destination(code, i, wb), pack_floats(code, i, regs, wb), mask)
         return
     a = source(code, i, m.COL_A, regs, wb)
     if op == m.OP_POPC:
-        d = count_ones(a)
+        d = V.count_ones(a)
     elif op == m.OP_FLO_U:
-        set_predicate(preds, pb, code[i, m.COL_PD0], ~equal(a, splat(0)), mask)
+        set_predicate(preds, pb, code[i, m.COL_PD0], ~V.equal(a, V.splat(0)), mask)
         d = leading_bit(a, code[i, m.COL_AUX0])
     elif op == m.OP_FLO_S:
-        a = a ^ sar(a, splat(31))
-        set_predicate(preds, pb, code[i, m.COL_PD0], ~equal(a, splat(0)), mask)
+        a = a ^ V.sar(a, V.splat(31))
+        set_predicate(preds, pb, code[i, m.COL_PD0], ~V.equal(a, V.splat(0)), mask)
         d = leading_bit(a, code[i, m.COL_AUX0])
     elif op == m.OP_BREV:
-        d = reverse_bits(a)
+        d = V.reverse_bits(a)
     elif code[i, m.COL_AUX1] != 0:
         d = half_function(code, i, regs, wb)
     else:
         d = mufu(op, a)
-    store(regs, destination(code, i, wb), d, mask)
+    V.store(regs, destination(code, i, wb), d, mask)

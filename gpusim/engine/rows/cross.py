@@ -6,6 +6,7 @@ all lanes of its row. A shuffle from a lane that does not execute is undefined i
 
 import numpy as np
 
+from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.common import (
     FULL_MASK,
     destination,
@@ -15,20 +16,6 @@ from gpusim.engine.rows.common import (
     source,
 )
 from gpusim.engine.rows.float import minimum_maximum
-from gpusim.engine.rows.lanes import (
-    LANES,
-    equal,
-    gather,
-    get_u32,
-    lane_numbers,
-    less_s,
-    load,
-    put_u32,
-    select,
-    shr,
-    splat,
-    store,
-)
 from gpusim.engine.state.jit import compiled
 from isa import microops as m
 
@@ -36,24 +23,24 @@ from isa import microops as m
 @compiled
 def shuffle_source(kind, b, c):
     """Row of source lanes and mask of the lanes whose source is in range (PTX manual, shfl.sync)."""
-    lane = lane_numbers()
-    segment = shr(c, splat(8)) & splat(31)
-    outside = segment ^ splat(31)
-    b = b & splat(31)
+    lane = V.lane_numbers()
+    segment = V.shr(c, V.splat(8)) & V.splat(31)
+    outside = segment ^ V.splat(31)
+    b = b & V.splat(31)
     last = (lane & segment) | (c & outside)
     if kind == m.SHFL_UP:
         found = lane - b
-        valid = ~less_s(found, last)
+        valid = ~V.less_s(found, last)
     elif kind == m.SHFL_DOWN:
         found = lane + b
-        valid = ~less_s(last, found)
+        valid = ~V.less_s(last, found)
     elif kind == m.SHFL_BFLY:
         found = lane ^ b
-        valid = ~less_s(last, found)
+        valid = ~V.less_s(last, found)
     else:
         found = (lane & segment) | (b & outside)
-        valid = ~less_s(last, found)
-    return select(valid, found, lane), valid
+        valid = ~V.less_s(last, found)
+    return V.select(valid, found, lane), valid
 
 
 @compiled
@@ -61,10 +48,10 @@ def shuffle(code, i, regs, wb, preds, pb, mask):
     b = source(code, i, m.COL_B, regs, wb)
     c = source(code, i, m.COL_C, regs, wb)
     found, valid = shuffle_source(code[i, m.COL_AUX0], b, c)
-    result = gather(regs, row_offset(code[i, m.COL_A], wb), found)
-    executes = shr(splat(mask), found) & splat(1)
+    result = V.gather(regs, row_offset(code[i, m.COL_A], wb), found)
+    executes = V.shr(V.splat(mask), found) & V.splat(1)
     set_predicate(preds, pb, code[i, m.COL_PD0], valid, mask)
-    store(regs, destination(code, i, wb), result * executes, mask)
+    V.store(regs, destination(code, i, wb), result * executes, mask)
 
 
 @compiled
@@ -89,9 +76,9 @@ def vote_holds(kind, ballot, mask):
 def match_lanes(low_words, high_words, lane, mask):
     """Lanes of `mask` that hold the same value as `lane`."""
     found = 0
-    for other in range(LANES):
-        same = get_u32(low_words, other) == get_u32(low_words, lane)
-        if same and get_u32(high_words, other) == get_u32(high_words, lane):
+    for other in range(V.LANES):
+        same = V.get_u32(low_words, other) == V.get_u32(low_words, lane)
+        if same and V.get_u32(high_words, other) == V.get_u32(high_words, lane):
             found |= 1 << other
     return found & mask
 
@@ -99,19 +86,19 @@ def match_lanes(low_words, high_words, lane, mask):
 @compiled
 def match(code, i, regs, wb, preds, pb, mask):
     offset = row_offset(code[i, m.COL_A], wb)
-    low_words = load(regs, offset)
-    high_words = load(regs, offset + 32) if code[i, m.COL_AUX0] != 0 else splat(0)
-    result = splat(0)
+    low_words = V.load(regs, offset)
+    high_words = V.load(regs, offset + 32) if code[i, m.COL_AUX0] != 0 else V.splat(0)
+    result = V.splat(0)
     if code[i, m.COL_OP] == m.OP_MATCH_ALL:
         same = match_lanes(low_words, high_words, lowest_lane(mask), mask) == mask
         if same:
-            result = splat(mask)
+            result = V.splat(mask)
         set_predicate(preds, pb, code[i, m.COL_PD0], FULL_MASK if same else 0, mask)
     else:
-        for lane in range(LANES):
+        for lane in range(V.LANES):
             if (mask >> lane) & 1:
-                result = put_u32(result, lane, match_lanes(low_words, high_words, lane, mask))
-    store(regs, destination(code, i, wb), result, mask)
+                result = V.put_u32(result, lane, match_lanes(low_words, high_words, lane, mask))
+    V.store(regs, destination(code, i, wb), result, mask)
 
 
 @compiled
@@ -140,11 +127,11 @@ def reduce_step(kind, total, word):
 @compiled
 def reduced(a, kind, mask):
     is_signed = kind == m.REDUX_MIN_S or kind == m.REDUX_MAX_S
-    first = get_u32(a, lowest_lane(mask))
+    first = V.get_u32(a, lowest_lane(mask))
     total = signed(first) if is_signed else int(first)
-    for lane in range(lowest_lane(mask) + 1, LANES):
+    for lane in range(lowest_lane(mask) + 1, V.LANES):
         if (mask >> lane) & 1:
-            word = get_u32(a, lane)
+            word = V.get_u32(a, lane)
             total = reduce_step(kind, total, signed(word) if is_signed else int(word))
     return total & FULL_MASK
 
@@ -153,11 +140,11 @@ def reduced(a, kind, mask):
 def reduced_float(a, kind, modes, mask):
     """Minimum or maximum of the float32 of the executing lanes, lane by lane as FMNMX; a NaN is the one of all ones."""
     first = lowest_lane(mask)
-    total = splat(get_u32(a, first))
+    total = V.splat(V.get_u32(a, first))
     smaller = FULL_MASK if kind == m.REDUX_MIN_F else 0
-    for lane in range(first, LANES):
+    for lane in range(first, V.LANES):
         if (mask >> lane) & 1:
-            total = minimum_maximum(total, splat(get_u32(a, lane)), np.uint32(smaller), modes)
+            total = minimum_maximum(total, V.splat(V.get_u32(a, lane)), np.uint32(smaller), modes)
     return total
 
 
@@ -179,15 +166,15 @@ def exec_cross(code, i, regs, wb, preds, pb, mask):
         ballot = int(predicate(code, i, m.COL_PS0, preds, pb)) & mask
         holds = vote_holds(code[i, m.COL_AUX0], ballot, mask)
         set_predicate(preds, pb, code[i, m.COL_PD0], FULL_MASK if holds else 0, written)
-        store(regs, destination(code, i, wb), splat(ballot), written)
+        V.store(regs, destination(code, i, wb), V.splat(ballot), written)
         return
     a = source(code, i, m.COL_A, regs, wb)
     if op == m.OP_REDUX and code[i, m.COL_AUX0] >= m.REDUX_MIN_F:
         result = reduced_float(a, code[i, m.COL_AUX0], code[i, m.COL_AUX1], mask)
-        store(regs, destination(code, i, wb), result, written)
+        V.store(regs, destination(code, i, wb), result, written)
     elif op == m.OP_REDUX:
-        store(regs, destination(code, i, wb), splat(reduced(a, code[i, m.COL_AUX0], mask)), written)
+        V.store(regs, destination(code, i, wb), V.splat(reduced(a, code[i, m.COL_AUX0], mask)), written)
     else:
-        chosen = splat(get_u32(a, lowest_lane(mask)))
-        set_predicate(preds, pb, code[i, m.COL_PD0], ~equal(a, chosen), mask)
-        store(regs, destination(code, i, wb), chosen, written)
+        chosen = V.splat(V.get_u32(a, lowest_lane(mask)))
+        set_predicate(preds, pb, code[i, m.COL_PD0], ~V.equal(a, chosen), mask)
+        V.store(regs, destination(code, i, wb), chosen, written)

@@ -4,25 +4,10 @@ NaN results, as measured on an H200: a NaN operand comes out quiet, with its own
 register; of several, B's wins, then C's, then A's. An invalid operation on numbers gives 0xfff8000000000000.
 """
 
+from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.common import destination, predicate, row_offset, set_predicate, source_pair
 from gpusim.engine.rows.float_bits import combined, compare_masks
 from gpusim.engine.rows.int import store_pair
-from gpusim.engine.rows.lanes import (
-    LANES,
-    as_f64,
-    as_u64,
-    equal_f64,
-    fma64,
-    get_f64,
-    join,
-    less_f64,
-    less_s64,
-    load,
-    put_f64,
-    select,
-    splat64,
-    unordered_f64,
-)
 from gpusim.engine.rows.softfloat import fma_directed
 from gpusim.engine.state.jit import compiled
 from isa import microops as m
@@ -34,34 +19,34 @@ QUIET = 0x0008000000000000
 @compiled
 def canonical64(value):
     """Bits of an f64 row with every NaN made canonical."""
-    return select(unordered_f64(value, value), splat64(CANONICAL_NAN), as_u64(value))
+    return V.select(V.unordered_f64(value, value), V.splat64(CANONICAL_NAN), V.as_u64(value))
 
 
 @compiled
 def directed(a, b, c, rounding):
     """a * b + c lane by lane with a rounding direction; seldom used (slow paths of division and square root)."""
-    x, y, z = as_f64(a), as_f64(b), as_f64(c)
+    x, y, z = V.as_f64(a), V.as_f64(b), V.as_f64(c)
     result = z
-    for lane in range(LANES):
-        value = fma_directed(get_f64(x, lane), get_f64(y, lane), get_f64(z, lane), rounding)
-        result = put_f64(result, lane, value)
-    return as_u64(result)
+    for lane in range(V.LANES):
+        value = fma_directed(V.get_f64(x, lane), V.get_f64(y, lane), V.get_f64(z, lane), rounding)
+        result = V.put_f64(result, lane, value)
+    return V.as_u64(result)
 
 
 @compiled
 def with_nan_of(code, i, column, regs, wb, result):
     """`result`, replaced by the operand of `column` where that is a NaN; modifiers do not touch a NaN."""
     offset = row_offset(code[i, column], wb)
-    bits = join(load(regs, offset), load(regs, offset + 32))
-    value = as_f64(bits)
-    return select(unordered_f64(value, value), bits | splat64(QUIET), result)
+    bits = V.join(V.load(regs, offset), V.load(regs, offset + 32))
+    value = V.as_f64(bits)
+    return V.select(V.unordered_f64(value, value), bits | V.splat64(QUIET), result)
 
 
 @compiled
 def propagated(code, i, regs, wb, result):
     """Bits of a result row with its NaN lanes as the hardware has them."""
-    value = as_f64(result)
-    if unordered_f64(value, value) == 0:
+    value = V.as_f64(result)
+    if V.unordered_f64(value, value) == 0:
         return result
     result = canonical64(value)
     result = with_nan_of(code, i, m.COL_A, regs, wb, result)
@@ -75,11 +60,11 @@ def propagated(code, i, regs, wb, result):
 def chosen_extreme(a, b, maximum):
     """DSETP.MIN, .MAX: lanes in which a is chosen. A number wins against a NaN, -0 is below +0, equals choose a as
     the minimum and b as the maximum (measured on an H200)."""
-    x, y = as_f64(a), as_f64(b)
-    takes_a = less_f64(x, y) | (equal_f64(x, y) & ~less_s64(b, a))
+    x, y = V.as_f64(a), V.as_f64(b)
+    takes_a = V.less_f64(x, y) | (V.equal_f64(x, y) & ~V.less_s64(b, a))
     if maximum:
         takes_a = ~takes_a
-    return (takes_a | unordered_f64(y, y)) & ~unordered_f64(x, x)
+    return (takes_a | V.unordered_f64(y, y)) & ~V.unordered_f64(x, x)
 
 
 @compiled
@@ -90,26 +75,26 @@ def exec_double(code, i, regs, wb, preds, pb, mask):
     b = source_pair(code, i, m.COL_B, regs, wb)
     if op == m.OP_DSETP:
         p = predicate(code, i, m.COL_PS0, preds, pb)
-        x, y = as_f64(a), as_f64(b)
+        x, y = V.as_f64(a), V.as_f64(b)
         relation = code[i, m.COL_AUX0]
         if relation >= m.COMPARE_MIN:
             holds = chosen_extreme(a, b, relation == m.COMPARE_MAX)
-            second = unordered_f64(x, x) & unordered_f64(y, y)
+            second = V.unordered_f64(x, x) & V.unordered_f64(y, y)
         else:
-            holds = compare_masks(less_f64(x, y), equal_f64(x, y), unordered_f64(x, y), relation)
+            holds = compare_masks(V.less_f64(x, y), V.equal_f64(x, y), V.unordered_f64(x, y), relation)
             second = combined(~holds, p, code[i, m.COL_AUX2])
         set_predicate(preds, pb, code[i, m.COL_PD1], second, mask)
         set_predicate(preds, pb, code[i, m.COL_PD0], combined(holds, p, code[i, m.COL_AUX2]), mask)
         return
     c = source_pair(code, i, m.COL_C, regs, wb)
     if op == m.OP_DADD:
-        d = as_u64(as_f64(a) + as_f64(b))
+        d = V.as_u64(V.as_f64(a) + V.as_f64(b))
     elif op == m.OP_DMUL:
-        d = as_u64(as_f64(a) * as_f64(b))
+        d = V.as_u64(V.as_f64(a) * V.as_f64(b))
     elif op == m.OP_DFMA:
-        d = as_u64(fma64(as_f64(a), as_f64(b), as_f64(c)))
+        d = V.as_u64(V.fma64(V.as_f64(a), V.as_f64(b), V.as_f64(c)))
     elif op == m.OP_DADD_MODE:
-        d = directed(a, splat64(0x3FF0000000000000), b, code[i, m.COL_AUX1])
+        d = directed(a, V.splat64(0x3FF0000000000000), b, code[i, m.COL_AUX1])
     elif op == m.OP_DMUL_MODE:
         # -0 as the addend keeps the sign of a zero product in every rounding but downward, where +0 does.
         d = directed(a, b, signed_zero_like(a, b), code[i, m.COL_AUX1])
@@ -121,4 +106,4 @@ def exec_double(code, i, regs, wb, preds, pb, mask):
 @compiled
 def signed_zero_like(a, b):
     """A zero with the sign of the product: adding it changes nothing."""
-    return (a ^ b) & splat64(0x8000000000000000)
+    return (a ^ b) & V.splat64(0x8000000000000000)

@@ -4,6 +4,7 @@ Results are bit exact; every NaN result is 0x7fffffff. With .FTZ denormal source
 a result that is denormal after rounding becomes one.
 """
 
+from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.common import destination, modified, predicate, row_offset, source
 from gpusim.engine.rows.float_bits import (
     CANONICAL_NAN,
@@ -18,21 +19,6 @@ from gpusim.engine.rows.float_bits import (
     sum_error,
     zeroed,
 )
-from gpusim.engine.rows.lanes import (
-    as_f32,
-    equal_f32,
-    fma32,
-    less_f32,
-    less_s,
-    load,
-    sar,
-    select,
-    splat,
-    splat_f64,
-    store,
-    to_f64,
-    unordered_f32,
-)
 from gpusim.engine.state.jit import compiled
 from isa import microops as m
 
@@ -40,14 +26,14 @@ from isa import microops as m
 @compiled
 def exact_product(a, b, scale):
     """a * b * 2**scale of two f32 rows, exact in f64 (48 significant bits)."""
-    product = to_f64(as_f32(a)) * to_f64(as_f32(b))
-    return product * splat_f64(2.0**scale) if scale != 0 else product
+    product = V.to_f64(V.as_f32(a)) * V.to_f64(V.as_f32(b))
+    return product * V.splat_f64(2.0**scale) if scale != 0 else product
 
 
 @compiled
 def add_rounded(product, c, sign_of_product, rounding):
     """Bits of product + c, rounded once; `c` are f32 bits, `product` is an exact f64 row."""
-    addend = to_f64(as_f32(c))
+    addend = V.to_f64(V.as_f32(c))
     total = product + addend
     bits = round_to_f32(total, sum_error(product, addend, total), rounding)
     return negative_zero_sum(bits, total, sign_of_product, c) if rounding == m.ROUND_DOWN else bits
@@ -67,44 +53,44 @@ def exec_float_mode(code, i, regs, wb, mask):
         a, b = zeroed(a, b)
     if op == m.OP_FADD_MODE:
         if rounding == m.ROUND_NEAREST:
-            d = canonical(as_f32(a) + as_f32(b))
+            d = canonical(V.as_f32(a) + V.as_f32(b))
         else:
-            d = add_rounded(to_f64(as_f32(a)), b, a, rounding)
+            d = add_rounded(V.to_f64(V.as_f32(a)), b, a, rounding)
     elif op == m.OP_FMUL_MODE:
-        d = round_to_f32(exact_product(a, b, scale), splat_f64(0.0), rounding)
+        d = round_to_f32(exact_product(a, b, scale), V.splat_f64(0.0), rounding)
     elif rounding == m.ROUND_NEAREST:
-        d = canonical(fma32(as_f32(a), as_f32(b), as_f32(c)))
+        d = canonical(V.fma32(V.as_f32(a), V.as_f32(b), V.as_f32(c)))
     else:
         d = add_rounded(exact_product(a, b, 0), c, a ^ b, rounding)
     if bits_of_mode & m.FLAG_FTZ:
         d = flushed(d)
     if bits_of_mode & m.FLAG_SAT:
         d = saturated(d)
-    store(regs, destination(code, i, wb), d, mask)
+    V.store(regs, destination(code, i, wb), d, mask)
 
 
 @compiled
 def exec_float_word(code, i, regs, wb, word, mask):
     """One word of FADD2, FMUL2, FFMA2, whose operands and result are pairs of float32."""
     op, flushes = code[i, m.COL_OP], code[i, m.COL_AUX0] & m.FLAG_FTZ
-    a = modified(load(regs, row_offset(code[i, m.COL_A], wb) + word), code[i, m.COL_MOD_A])
-    b = modified(load(regs, row_offset(code[i, m.COL_B], wb) + word), code[i, m.COL_MOD_B])
-    c = modified(load(regs, row_offset(code[i, m.COL_C], wb) + word), code[i, m.COL_MOD_C])
+    a = modified(V.load(regs, row_offset(code[i, m.COL_A], wb) + word), code[i, m.COL_MOD_A])
+    b = modified(V.load(regs, row_offset(code[i, m.COL_B], wb) + word), code[i, m.COL_MOD_B])
+    c = modified(V.load(regs, row_offset(code[i, m.COL_C], wb) + word), code[i, m.COL_MOD_C])
     if flushes:
         a, b, c = flushed(a), flushed(b), flushed(c)
     if op == m.OP_FADD2:
-        d = canonical(as_f32(a) + as_f32(b))
+        d = canonical(V.as_f32(a) + V.as_f32(b))
     elif op == m.OP_FMUL2:
-        d = canonical(as_f32(a) * as_f32(b))
+        d = canonical(V.as_f32(a) * V.as_f32(b))
     else:
-        d = canonical(fma32(as_f32(a), as_f32(b), as_f32(c)))
-    store(regs, destination(code, i, wb) + word, flushed(d) if flushes else d, mask)
+        d = canonical(V.fma32(V.as_f32(a), V.as_f32(b), V.as_f32(c)))
+    V.store(regs, destination(code, i, wb) + word, flushed(d) if flushes else d, mask)
 
 
 @compiled
 def ordered_key(bits):
     """Signed integers in the order of the floats, -0 below +0."""
-    return bits ^ (sar(bits, splat(31)) & splat(0x7FFFFFFF))
+    return bits ^ (V.sar(bits, V.splat(31)) & V.splat(0x7FFFFFFF))
 
 
 @compiled
@@ -115,19 +101,19 @@ def minimum_maximum(a, b, smaller, modes):
     """
     if modes & m.FLAG_FTZ:
         a, b = flushed(a), flushed(b)
-    a_less = less_s(ordered_key(a), ordered_key(b))
-    d = select(~(a_less ^ smaller), a, b)
-    a_nan = unordered_f32(as_f32(a), as_f32(a))
-    b_nan = unordered_f32(as_f32(b), as_f32(b))
-    d = select(a_nan, b, select(b_nan, a, d))
+    a_less = V.less_s(ordered_key(a), ordered_key(b))
+    d = V.select(~(a_less ^ smaller), a, b)
+    a_nan = V.unordered_f32(V.as_f32(a), V.as_f32(a))
+    b_nan = V.unordered_f32(V.as_f32(b), V.as_f32(b))
+    d = V.select(a_nan, b, V.select(b_nan, a, d))
     nan = a_nan | b_nan if modes & m.FLAG_NAN else a_nan & b_nan
-    return select(nan, splat(CANONICAL_NAN), d)
+    return V.select(nan, V.splat(CANONICAL_NAN), d)
 
 
 @compiled
 def with_signs_of(d, a, b):
     """.XORSIGN: a number gets the product of the signs that the operands have in their registers."""
-    return select(unordered_f32(as_f32(d), as_f32(d)), d, (d & splat(~SIGN)) | ((a ^ b) & splat(SIGN)))
+    return V.select(V.unordered_f32(V.as_f32(d), V.as_f32(d)), d, (d & V.splat(~SIGN)) | ((a ^ b) & V.splat(SIGN)))
 
 
 @compiled
@@ -135,8 +121,8 @@ def compare_f32(a, b, relation, modes):
     """Mask of a comparison of two rows of f32 bits."""
     if modes & m.FLAG_FTZ:
         a, b = flushed(a), flushed(b)
-    x, y = as_f32(a), as_f32(b)
-    return compare_masks(less_f32(x, y), equal_f32(x, y), unordered_f32(x, y), relation)
+    x, y = V.as_f32(a), V.as_f32(b)
+    return compare_masks(V.less_f32(x, y), V.equal_f32(x, y), V.unordered_f32(x, y), relation)
 
 
 @compiled
@@ -155,30 +141,30 @@ def exec_float(code, i, regs, wb, preds, pb, mask):
     c = source(code, i, m.COL_C, regs, wb)
     d = a
     if op == m.OP_FFMA:
-        d = canonical(fma32(as_f32(a), as_f32(b), as_f32(c)))
+        d = canonical(V.fma32(V.as_f32(a), V.as_f32(b), V.as_f32(c)))
     elif op == m.OP_FADD:
-        d = canonical(as_f32(a) + as_f32(b))
+        d = canonical(V.as_f32(a) + V.as_f32(b))
     elif op == m.OP_FMUL:
-        d = canonical(as_f32(a) * as_f32(b))
+        d = canonical(V.as_f32(a) * V.as_f32(b))
     elif op == m.OP_FFMA_FTZ:
-        d = flushed(canonical(fma32(as_f32(flushed(a)), as_f32(flushed(b)), as_f32(flushed(c)))))
+        d = flushed(canonical(V.fma32(V.as_f32(flushed(a)), V.as_f32(flushed(b)), V.as_f32(flushed(c)))))
     elif op == m.OP_FADD_FTZ:
-        d = flushed(canonical(as_f32(flushed(a)) + as_f32(flushed(b))))
+        d = flushed(canonical(V.as_f32(flushed(a)) + V.as_f32(flushed(b))))
     elif op == m.OP_FMUL_FTZ:
-        d = flushed(canonical(as_f32(flushed(a)) * as_f32(flushed(b))))
+        d = flushed(canonical(V.as_f32(flushed(a)) * V.as_f32(flushed(b))))
     elif op == m.OP_FMNMX:
         d = minimum_maximum(a, b, predicate(code, i, m.COL_PS0, preds, pb), code[i, m.COL_AUX0])
         if code[i, m.COL_AUX0] & m.FLAG_XORSIGN:
-            a = load(regs, row_offset(code[i, m.COL_A], wb))
-            d = with_signs_of(d, a, load(regs, row_offset(code[i, m.COL_B], wb)))
+            a = V.load(regs, row_offset(code[i, m.COL_A], wb))
+            d = with_signs_of(d, a, V.load(regs, row_offset(code[i, m.COL_B], wb)))
     elif op == m.OP_FMNMX3:
         smaller, modes = predicate(code, i, m.COL_PS0, preds, pb), code[i, m.COL_AUX0]
         d = minimum_maximum(minimum_maximum(a, b, smaller, modes), c, smaller, modes)
     elif op == m.OP_FSEL_FTZ:
-        d = flushed(select(predicate(code, i, m.COL_PS0, preds, pb), a, b))
+        d = flushed(V.select(predicate(code, i, m.COL_PS0, preds, pb), a, b))
     elif op == m.OP_FSET:
         other = predicate(code, i, m.COL_PS0, preds, pb)
         holds = compare_f32(a, b, code[i, m.COL_AUX0], code[i, m.COL_AUX1])
-        truth = splat(0x3F800000 if code[i, m.COL_AUX3] != 0 else 0xFFFFFFFF)
-        d = select(combined(holds, other, code[i, m.COL_AUX2]), truth, splat(0))
-    store(regs, destination(code, i, wb), d, mask)
+        truth = V.splat(0x3F800000 if code[i, m.COL_AUX3] != 0 else 0xFFFFFFFF)
+        d = V.select(combined(holds, other, code[i, m.COL_AUX2]), truth, V.splat(0))
+    V.store(regs, destination(code, i, wb), d, mask)

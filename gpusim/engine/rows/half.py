@@ -4,25 +4,11 @@ Each half is computed in float32 and rounded once: the sum or product of two hal
 an odd float32 before the last rounding, so that no double rounding occurs. NaN results are 0x7fff.
 """
 
+from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.common import destination, predicate, row_offset, set_predicate, source
 from gpusim.engine.rows.float import compare_f32, minimum_maximum, with_signs_of
 from gpusim.engine.rows.float_bits import canonical, combined, saturated, sum_error, zeroed
 from gpusim.engine.rows.half_bits import flushed_half_bits, from_half, limited, odd_f32, to_half
-from gpusim.engine.rows.lanes import (
-    as_f32,
-    as_u32,
-    equal,
-    fma32,
-    less_f32,
-    load,
-    select,
-    shr,
-    splat,
-    splat_f32,
-    splat_f64,
-    store,
-    to_f64,
-)
 from gpusim.engine.state.jit import compiled
 from isa import microops as m
 
@@ -34,17 +20,17 @@ def half_word(code, i, slot, upper, regs, wb):
     """Row whose low 16 bits are the half that `half_operand` means."""
     column = m.COL_A if slot == 0 else m.COL_B if slot == 1 else m.COL_C
     choice = (code[i, m.COL_AUX2] >> (2 * slot)) & 3
-    row = load(regs, row_offset(code[i, column], wb))
-    return shr(row, splat(16)) if choice == 2 or (choice == 0 and upper) else row
+    row = V.load(regs, row_offset(code[i, column], wb))
+    return V.shr(row, V.splat(16)) if choice == 2 or (choice == 0 and upper) else row
 
 
 @compiled
 def out_of_bounds(code, i, upper, regs, wb):
     """Lanes in which a factor is the NaN that marks what lies outside a tensor (found on an H200, both formats)."""
-    sizes = splat(0x7FFF)
+    sizes = V.splat(0x7FFF)
     a = half_word(code, i, 0, upper, regs, wb) & sizes
     b = half_word(code, i, 1, upper, regs, wb) & sizes
-    return equal(a, splat(_OUTSIDE)) | equal(b, splat(_OUTSIDE))
+    return V.equal(a, V.splat(_OUTSIDE)) | V.equal(b, V.splat(_OUTSIDE))
 
 
 @compiled
@@ -59,16 +45,16 @@ def half_operand(code, i, slot, upper, regs, wb):
 @compiled
 def flushed_half(value, form):
     """Values that are denormal as halves become zeros of the same sign."""
-    least = splat_f32(2.0**-126 if form == m.HALF_BF16 else 2.0**-14)
-    size = as_f32(as_u32(value) & splat(0x7FFFFFFF))
-    return as_f32(select(less_f32(size, least), as_u32(value) & splat(0x80000000), as_u32(value)))
+    least = V.splat_f32(2.0**-126 if form == m.HALF_BF16 else 2.0**-14)
+    size = V.as_f32(V.as_u32(value) & V.splat(0x7FFFFFFF))
+    return V.as_f32(V.select(V.less_f32(size, least), V.as_u32(value) & V.splat(0x80000000), V.as_u32(value)))
 
 
 @compiled
 def half_fma(a, b, c):
     """a * b + c cut to an odd float32."""
-    product = to_f64(a) * to_f64(b)
-    addend = to_f64(c)
+    product = V.to_f64(a) * V.to_f64(b)
+    addend = V.to_f64(c)
     total = product + addend
     return odd_f32(total, sum_error(product, addend, total))
 
@@ -80,19 +66,19 @@ def half_result(code, i, upper, regs, wb, smaller):
     a = half_operand(code, i, 0, upper, regs, wb)
     b = half_operand(code, i, 1, upper, regs, wb)
     if code[i, m.COL_AUX0] & m.FLAG_FMZ:
-        x, y = zeroed(as_u32(a), as_u32(b))
-        a, b = as_f32(x), as_f32(y)
+        x, y = zeroed(V.as_u32(a), V.as_u32(b))
+        a, b = V.as_f32(x), V.as_f32(y)
     if op == m.OP_HMUL2:
-        return odd_f32(to_f64(a) * to_f64(b), splat_f64(0.0))
+        return odd_f32(V.to_f64(a) * V.to_f64(b), V.splat_f64(0.0))
     if op == m.OP_HMNMX2:
-        d = minimum_maximum(as_u32(a), as_u32(b), smaller, code[i, m.COL_AUX0] & ~m.FLAG_FTZ)
+        d = minimum_maximum(V.as_u32(a), V.as_u32(b), smaller, code[i, m.COL_AUX0] & ~m.FLAG_FTZ)
         if code[i, m.COL_AUX0] & m.FLAG_XORSIGN:
             x = from_half(half_word(code, i, 0, upper, regs, wb), code[i, m.COL_AUX1], m.MOD_NONE)
             y = from_half(half_word(code, i, 1, upper, regs, wb), code[i, m.COL_AUX1], m.MOD_NONE)
-            d = with_signs_of(d, as_u32(x), as_u32(y))
-        return as_f32(d)
+            d = with_signs_of(d, V.as_u32(x), V.as_u32(y))
+        return V.as_f32(d)
     if op == m.OP_HADD2:
-        return half_fma(a, splat_f32(1.0), b)
+        return half_fma(a, V.splat_f32(1.0), b)
     return half_fma(a, b, half_operand(code, i, 2, upper, regs, wb))
 
 
@@ -107,8 +93,8 @@ def rounded_half(code, i, value):
 @compiled
 def half_compare(code, i, upper, regs, wb, other):
     """Mask of one half's comparison, combined with the source predicate."""
-    a = as_u32(half_operand(code, i, 0, upper, regs, wb))
-    b = as_u32(half_operand(code, i, 1, upper, regs, wb))
+    a = V.as_u32(half_operand(code, i, 0, upper, regs, wb))
+    b = V.as_u32(half_operand(code, i, 1, upper, regs, wb))
     return combined(compare_f32(a, b, code[i, m.COL_AUX3], 0), other, code[i, m.COL_AUX4])
 
 
@@ -116,8 +102,8 @@ def half_compare(code, i, upper, regs, wb, other):
 def compare_truth(code, i):
     """What HSET2 writes for true: 1.0 with .BF, else all ones."""
     if code[i, m.COL_AUX5] == 0:
-        return splat(0xFFFF)
-    return splat(0x3F80 if code[i, m.COL_AUX1] == m.HALF_BF16 else 0x3C00)
+        return V.splat(0xFFFF)
+    return V.splat(0x3F80 if code[i, m.COL_AUX1] == m.HALF_BF16 else 0x3C00)
 
 
 @compiled
@@ -133,22 +119,22 @@ def exec_half(code, i, regs, wb, preds, pb, mask):
             set_predicate(preds, pb, code[i, m.COL_PD0], lower, mask)
             return
         truth = compare_truth(code, i)
-        d = select(lower, truth, splat(0)) | (select(upper, truth, splat(0)) << splat(16))
+        d = V.select(lower, truth, V.splat(0)) | (V.select(upper, truth, V.splat(0)) << V.splat(16))
     elif op == m.OP_HADD2_F32:
         a = half_operand(code, i, 0, False, regs, wb)
         d = canonical(a + half_operand(code, i, 1, False, regs, wb))
         d = saturated(d) if code[i, m.COL_AUX0] & m.FLAG_SAT else d
     elif op == m.OP_FHADD:
-        d = canonical(as_f32(source(code, i, m.COL_A, regs, wb)) + half_operand(code, i, 1, False, regs, wb))
+        d = canonical(V.as_f32(source(code, i, m.COL_A, regs, wb)) + half_operand(code, i, 1, False, regs, wb))
     elif op == m.OP_FHFMA:
         a = half_operand(code, i, 0, False, regs, wb)
         b = half_operand(code, i, 1, False, regs, wb)
-        d = canonical(fma32(a, b, as_f32(source(code, i, m.COL_C, regs, wb))))
+        d = canonical(V.fma32(a, b, V.as_f32(source(code, i, m.COL_C, regs, wb))))
     else:
         lower = rounded_half(code, i, half_result(code, i, False, regs, wb, p))
         upper = rounded_half(code, i, half_result(code, i, True, regs, wb, p))
         if code[i, m.COL_AUX0] & m.FLAG_OOB:
-            lower = select(out_of_bounds(code, i, False, regs, wb), splat(0), lower)
-            upper = select(out_of_bounds(code, i, True, regs, wb), splat(0), upper)
-        d = lower | (upper << splat(16))
-    store(regs, destination(code, i, wb), d, mask)
+            lower = V.select(out_of_bounds(code, i, False, regs, wb), V.splat(0), lower)
+            upper = V.select(out_of_bounds(code, i, True, regs, wb), V.splat(0), upper)
+        d = lower | (upper << V.splat(16))
+    V.store(regs, destination(code, i, wb), d, mask)

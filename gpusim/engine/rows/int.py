@@ -5,6 +5,8 @@ manual (carry out of a sum with a negated operand, funnel shifts by the width or
 folder of Mesa's NAK compiler, which is tested against hardware.
 """
 
+from gpusim.engine.rows import lanes as V
+from gpusim.engine.rows import simd
 from gpusim.engine.rows.common import (
     destination,
     modified,
@@ -15,50 +17,6 @@ from gpusim.engine.rows.common import (
     source_pair,
 )
 from gpusim.engine.rows.float_bits import NO_LANES
-from gpusim.engine.rows.lanes import (
-    equal,
-    high,
-    join,
-    lane_numbers,
-    less_s,
-    less_s64,
-    less_u,
-    less_u64,
-    load,
-    low,
-    mask_bits,
-    max_s,
-    max_u,
-    min_s,
-    min_u,
-    sar,
-    sar64,
-    select,
-    shl,
-    shl64,
-    shr,
-    shr64,
-    sign_extend,
-    splat,
-    splat64,
-    store,
-    zero_extend,
-)
-from gpusim.engine.rows.simd import (
-    add_8x4,
-    add_16x2,
-    add_saturated,
-    byte_differences,
-    dot_2a,
-    dot_4a,
-    mnmx_8x4,
-    mnmx_16x2,
-    negated_bytes,
-    negated_halves,
-    pack,
-    permute_bytes,
-    saturate,
-)
 from gpusim.engine.state.jit import compiled
 from isa import microops as m
 
@@ -66,48 +24,48 @@ from isa import microops as m
 @compiled
 def addend(code, i, column, regs, wb):
     """A source of a carry chain in 64 bits: -x is ~x + 1 without wrapping, so that x - 0 carries (no borrow)."""
-    row = load(regs, row_offset(code[i, column], wb))
+    row = V.load(regs, row_offset(code[i, column], wb))
     modifier = code[i, column + 1]
     if modifier == m.MOD_INEG:
-        return zero_extend(row ^ splat(0xFFFFFFFF)) + splat64(1)
-    return zero_extend(modified(row, modifier))
+        return V.zero_extend(row ^ V.splat(0xFFFFFFFF)) + V.splat64(1)
+    return V.zero_extend(modified(row, modifier))
 
 
 @compiled
 def carry_sum(code, i, regs, wb, preds, pb):
     """A + B + C + carries as a 64-bit row."""
-    carries = mask_bits(predicate(code, i, m.COL_PS0, preds, pb)) + mask_bits(
+    carries = V.mask_bits(predicate(code, i, m.COL_PS0, preds, pb)) + V.mask_bits(
         predicate(code, i, m.COL_PS1, preds, pb)
     )
     total = addend(code, i, m.COL_A, regs, wb) + addend(code, i, m.COL_B, regs, wb)
-    return total + addend(code, i, m.COL_C, regs, wb) + zero_extend(carries)
+    return total + addend(code, i, m.COL_C, regs, wb) + V.zero_extend(carries)
 
 
 @compiled
 def shifted_for_lea(a, c, amount, form):
     """The shifted operand of LEA: low word of a << n, or high word of (c:a) << n, or of sign extended a << n."""
     if form == 0:
-        return shl(a, splat(amount))
+        return V.shl(a, V.splat(amount))
     if form == 1:
-        return high(shl64(join(a, c), splat(amount)))
-    return high(shl64(sign_extend(a), splat(amount)))
+        return V.high(V.shl64(V.join(a, c), V.splat(amount)))
+    return V.high(V.shl64(V.sign_extend(a), V.splat(amount)))
 
 
 @compiled
 def lea_sum(shifted, negation, b, carry):
     """64-bit sum of the (negated or inverted) shifted operand, b and the carry."""
-    term = zero_extend(shifted)
+    term = V.zero_extend(shifted)
     if negation == 1:
-        term = zero_extend(shifted ^ splat(0xFFFFFFFF)) + splat64(1)
+        term = V.zero_extend(shifted ^ V.splat(0xFFFFFFFF)) + V.splat64(1)
     elif negation == 2:
-        term = zero_extend(shifted ^ splat(0xFFFFFFFF))
-    return term + b + zero_extend(mask_bits(carry))
+        term = V.zero_extend(shifted ^ V.splat(0xFFFFFFFF))
+    return term + b + V.zero_extend(V.mask_bits(carry))
 
 
 @compiled
 def spread(table, k):
     """A row of all ones if bit k of the table is set, else of zeros."""
-    return splat(-((table >> k) & 1))
+    return V.splat(-((table >> k) & 1))
 
 
 @compiled
@@ -132,48 +90,48 @@ def truth_table(a, b, c, table):
 def funnel_count(shift, bits, wrap):
     """Shift count of SHF: modulo 32 or 64 (.W), else clamped to 32 or 64."""
     if wrap != 0:
-        return shift & splat(bits - 1)
-    return min_u(shift, splat(bits))
+        return shift & V.splat(bits - 1)
+    return V.min_u(shift, V.splat(bits))
 
 
 @compiled
 def funnel_word(value, want_high):
-    return high(value) if want_high != 0 else low(value)
+    return V.high(value) if want_high != 0 else V.low(value)
 
 
 @compiled
 def bit_mask(position, width, wrap):
     """BMSK: `width` ones from bit `position` up."""
     if wrap != 0:
-        position = position & splat(31)
-        width = width & splat(31)
-    ones = shl(splat(1), width) - splat(1)
-    ones = select(less_u(width, splat(32)), ones, splat(0xFFFFFFFF))
-    return shl(ones, position)
+        position = position & V.splat(31)
+        width = width & V.splat(31)
+    ones = V.shl(V.splat(1), width) - V.splat(1)
+    ones = V.select(V.less_u(width, V.splat(32)), ones, V.splat(0xFFFFFFFF))
+    return V.shl(ones, position)
 
 
 @compiled
 def extend(value, bits, wrap, signed):
     """SGXT: the low `bits` bits, extended by zeros or by their sign; 32 and more bits leave the value as it is."""
     if wrap != 0:
-        bits = bits & splat(31)
-    spare = splat(32) - min_u(bits, splat(32))
-    value = shl(value, spare)
-    return sar(value, spare) if signed else shr(value, spare)
+        bits = bits & V.splat(31)
+    spare = V.splat(32) - V.min_u(bits, V.splat(32))
+    value = V.shl(value, spare)
+    return V.sar(value, spare) if signed else V.shr(value, spare)
 
 
 @compiled
 def negative_to_zero(row):
-    return max_s(row, splat(0))
+    return V.max_s(row, V.splat(0))
 
 
 @compiled
 def takes_first(a, b, shift, smaller, signed, packed):
     """Lanes in which VIMNMX takes A, or if `packed` its half from bit `shift` on; A where they are equal."""
     if packed != 0:
-        a, b = shr(a, splat(shift)) << splat(16), shr(b, splat(shift)) << splat(16)
-    a_less = less_s(a, b) if signed != 0 else less_u(a, b)
-    b_less = less_s(b, a) if signed != 0 else less_u(b, a)
+        a, b = V.shr(a, V.splat(shift)) << V.splat(16), V.shr(b, V.splat(shift)) << V.splat(16)
+    a_less = V.less_s(a, b) if signed != 0 else V.less_u(a, b)
+    b_less = V.less_s(b, a) if signed != 0 else V.less_u(b, a)
     return ~((smaller & b_less) | (~smaller & a_less))
 
 
@@ -182,23 +140,23 @@ def chosen_mnmx(a, b, smaller, signed, relu, packed):
     """MNMX_CHOICE: the extreme, and the lanes in which A, or its lower and its upper half, are it."""
     first = takes_first(a, b, 0, smaller, signed, packed)
     second = takes_first(a, b, 16, smaller, signed, packed)
-    d = (select(first, a, b) & splat(0xFFFF)) | (select(second, a, b) & splat(0xFFFF0000))
+    d = (V.select(first, a, b) & V.splat(0xFFFF)) | (V.select(second, a, b) & V.splat(0xFFFF0000))
     if relu != 0:
-        d = mnmx_16x2(d, splat(0), 0, 1) if packed != 0 else negative_to_zero(d)
-        first &= takes_first(a, splat(0), 0, NO_LANES, 1, packed)
-        second &= takes_first(a, splat(0), 16, NO_LANES, 1, packed)
+        d = simd.mnmx_16x2(d, V.splat(0), 0, 1) if packed != 0 else negative_to_zero(d)
+        first &= takes_first(a, V.splat(0), 0, NO_LANES, 1, packed)
+        second &= takes_first(a, V.splat(0), 16, NO_LANES, 1, packed)
     return d, first, second
 
 
 @compiled
 def wide_product(a, b, signed):
-    return sign_extend(a) * sign_extend(b) if signed else zero_extend(a) * zero_extend(b)
+    return V.sign_extend(a) * V.sign_extend(b) if signed else V.zero_extend(a) * V.zero_extend(b)
 
 
 @compiled
 def store_pair(regs, offset, value, mask):
-    store(regs, offset, low(value), mask)
-    store(regs, offset + 32, high(value), mask)
+    V.store(regs, offset, V.low(value), mask)
+    V.store(regs, offset + 32, V.high(value), mask)
 
 
 @compiled
@@ -207,12 +165,12 @@ def add_pairs(code, i, regs, wb, preds, pb, mask):
     signs = code[i, m.COL_AUX0]
     a = source_pair(code, i, m.COL_A, regs, wb)
     b = source_pair(code, i, m.COL_B, regs, wb)
-    a = a ^ splat64(0xFFFFFFFFFFFFFFFF) if signs & 5 else a
-    b = b ^ splat64(0xFFFFFFFFFFFFFFFF) if signs & 10 else b
-    ones = mask_bits(predicate(code, i, m.COL_PS0, preds, pb)) + splat((signs & 1) + ((signs >> 1) & 1))
+    a = a ^ V.splat64(0xFFFFFFFFFFFFFFFF) if signs & 5 else a
+    b = b ^ V.splat64(0xFFFFFFFFFFFFFFFF) if signs & 10 else b
+    ones = V.mask_bits(predicate(code, i, m.COL_PS0, preds, pb)) + V.splat((signs & 1) + ((signs >> 1) & 1))
     partial = a + b
-    total = partial + zero_extend(ones)
-    carry = less_u64(partial, a) | less_u64(total, partial)
+    total = partial + V.zero_extend(ones)
+    carry = V.less_u64(partial, a) | V.less_u64(total, partial)
     set_predicate(preds, pb, code[i, m.COL_PD0], carry, mask)
     store_pair(regs, destination(code, i, wb), total, mask)
 
@@ -223,21 +181,21 @@ def multiply_add(code, i, regs, wb, preds, pb, mask):
     op = code[i, m.COL_OP]
     a = source(code, i, m.COL_A, regs, wb)
     b = source(code, i, m.COL_B, regs, wb)
-    carry_in = mask_bits(predicate(code, i, m.COL_PS0, preds, pb))
+    carry_in = V.mask_bits(predicate(code, i, m.COL_PS0, preds, pb))
     if op == m.OP_IMAD_CARRY:
-        total = zero_extend(a * b) + addend(code, i, m.COL_C, regs, wb) + zero_extend(carry_in)
-        carry_out = ~equal(high(total), splat(0))
+        total = V.zero_extend(a * b) + addend(code, i, m.COL_C, regs, wb) + V.zero_extend(carry_in)
+        carry_out = ~V.equal(V.high(total), V.splat(0))
     else:
         product = wide_product(a, b, op == m.OP_IMAD_WIDE_S or op == m.OP_IMAD_HI_S)
         c = source_pair(code, i, m.COL_C, regs, wb)
-        partial = product + (splat64(0) - c if code[i, m.COL_AUX0] & 2 else c)
-        total = partial + zero_extend(carry_in)
-        carry_out = less_u64(partial, product) | less_u64(total, partial)
+        partial = product + (V.splat64(0) - c if code[i, m.COL_AUX0] & 2 else c)
+        total = partial + V.zero_extend(carry_in)
+        carry_out = V.less_u64(partial, product) | V.less_u64(total, partial)
     set_predicate(preds, pb, code[i, m.COL_PD0], carry_out, mask)
     if op == m.OP_IMAD_WIDE_U or op == m.OP_IMAD_WIDE_S:
         store_pair(regs, destination(code, i, wb), total, mask)
     else:
-        store(regs, destination(code, i, wb), low(total) if op == m.OP_IMAD_CARRY else high(total), mask)
+        V.store(regs, destination(code, i, wb), V.low(total) if op == m.OP_IMAD_CARRY else V.high(total), mask)
 
 
 @compiled
@@ -253,29 +211,29 @@ def exec_int_wide(code, i, regs, wb, preds, pb, mask):
     elif op == m.OP_SEL_WIDE:
         chosen = predicate(code, i, m.COL_PS0, preds, pb)
         a = source_pair(code, i, m.COL_A, regs, wb)
-        store_pair(regs, offset, select(chosen, a, source_pair(code, i, m.COL_B, regs, wb)), mask)
+        store_pair(regs, offset, V.select(chosen, a, source_pair(code, i, m.COL_B, regs, wb)), mask)
     elif op == m.OP_MNMX_WIDE_U or op == m.OP_MNMX_WIDE_S:
         a = source_pair(code, i, m.COL_A, regs, wb)
         b = source_pair(code, i, m.COL_B, regs, wb)
-        less = less_u64(a, b) if op == m.OP_MNMX_WIDE_U else less_s64(a, b)
+        less = V.less_u64(a, b) if op == m.OP_MNMX_WIDE_U else V.less_s64(a, b)
         smaller = predicate(code, i, m.COL_PS0, preds, pb)
-        store_pair(regs, offset, select(~(less ^ smaller), a, b), mask)
+        store_pair(regs, offset, V.select(~(less ^ smaller), a, b), mask)
     elif op == m.OP_ADD2_WIDE:
         add_pairs(code, i, regs, wb, preds, pb, mask)
     elif op == m.OP_IADD3_CARRY:
         total = carry_sum(code, i, regs, wb, preds, pb)
-        carry = high(total)
-        set_predicate(preds, pb, code[i, m.COL_PD1], less_u(splat(1), carry), mask)
-        set_predicate(preds, pb, code[i, m.COL_PD0], ~equal(carry, splat(0)), mask)
-        store(regs, offset, low(total), mask)
+        carry = V.high(total)
+        set_predicate(preds, pb, code[i, m.COL_PD1], V.less_u(V.splat(1), carry), mask)
+        set_predicate(preds, pb, code[i, m.COL_PD0], ~V.equal(carry, V.splat(0)), mask)
+        V.store(regs, offset, V.low(total), mask)
     elif op == m.OP_LEA_CARRY:
         a = source(code, i, m.COL_A, regs, wb)
         c = source(code, i, m.COL_C, regs, wb)
         shifted = shifted_for_lea(a, c, code[i, m.COL_AUX0], code[i, m.COL_AUX2])
         carry_in = predicate(code, i, m.COL_PS0, preds, pb)
         total = lea_sum(shifted, code[i, m.COL_AUX1], addend(code, i, m.COL_B, regs, wb), carry_in)
-        set_predicate(preds, pb, code[i, m.COL_PD0], ~equal(high(total), splat(0)), mask)
-        store(regs, offset, low(total), mask)
+        set_predicate(preds, pb, code[i, m.COL_PD0], ~V.equal(V.high(total), V.splat(0)), mask)
+        V.store(regs, offset, V.low(total), mask)
     else:
         multiply_add(code, i, regs, wb, preds, pb, mask)
 
@@ -297,59 +255,59 @@ def exec_int_rare(code, i, regs, wb, preds, pb, mask):
     elif op == m.OP_SGXT_U:
         d = extend(a, b, aux0, False)
     elif op == m.OP_PRMT:
-        d = permute_bytes(a, b, c, aux0)
+        d = simd.permute_bytes(a, b, c, aux0)
     elif op == m.OP_ADDMNMX_U:
-        d = select(smaller, min_u(a + b, c), max_u(a + b, c))
+        d = V.select(smaller, V.min_u(a + b, c), V.max_u(a + b, c))
     elif op == m.OP_ADDMNMX_S:
-        d = select(smaller, min_s(a + b, c), max_s(a + b, c))
+        d = V.select(smaller, V.min_s(a + b, c), V.max_s(a + b, c))
         d = negative_to_zero(d) if aux1 != 0 else d
     elif op == m.OP_MNMX3_U:
-        d = select(smaller, min_u(min_u(a, b), c), max_u(max_u(a, b), c))
+        d = V.select(smaller, V.min_u(V.min_u(a, b), c), V.max_u(V.max_u(a, b), c))
     elif op == m.OP_MNMX3_S:
-        d = select(smaller, min_s(min_s(a, b), c), max_s(max_s(a, b), c))
+        d = V.select(smaller, V.min_s(V.min_s(a, b), c), V.max_s(V.max_s(a, b), c))
         d = negative_to_zero(d) if aux1 != 0 else d
     elif op == m.OP_IDP_4A:
-        d = dot_4a(a, b, aux0) + c
+        d = simd.dot_4a(a, b, aux0) + c
     elif op == m.OP_IDP_2A:
-        d = dot_2a(a, b, aux0, aux1) + c
+        d = simd.dot_2a(a, b, aux0, aux1) + c
     elif op == m.OP_I2I_SAT:
-        d = saturate(a, aux0, aux1)
+        d = simd.saturate(a, aux0, aux1)
     elif op == m.OP_I2IP:
         if aux2 != 0:
-            a, b = saturate(a, aux0, aux1), saturate(b, aux0, aux1)
-        d = pack(a, b, shr(c, splat(code[i, m.COL_AUX3])), aux0)
+            a, b = simd.saturate(a, aux0, aux1), simd.saturate(b, aux0, aux1)
+        d = simd.pack(a, b, V.shr(c, V.splat(code[i, m.COL_AUX3])), aux0)
     elif op == m.OP_VABSDIFF:
-        a_less = less_s(a, b) if aux0 != 0 else less_u(a, b)
-        d = select(a_less, b - a, a - b) + c
-        set_predicate(preds, pb, code[i, m.COL_PD0], less_u(d, c), mask)
+        a_less = V.less_s(a, b) if aux0 != 0 else V.less_u(a, b)
+        d = V.select(a_less, b - a, a - b) + c
+        set_predicate(preds, pb, code[i, m.COL_PD0], V.less_u(d, c), mask)
     elif op == m.OP_VABSDIFF4:
         set_predicate(preds, pb, code[i, m.COL_PD0], 0, mask)
-        d = byte_differences(a, b, c, aux0, aux1)
+        d = simd.byte_differences(a, b, c, aux0, aux1)
     elif op == m.OP_ADD_16X2:
-        a = negated_halves(a) if aux0 & 1 else a
-        d = add_16x2(a, negated_halves(b) if aux0 & 2 else b)
+        a = simd.negated_halves(a) if aux0 & 1 else a
+        d = simd.add_16x2(a, simd.negated_halves(b) if aux0 & 2 else b)
     elif op == m.OP_MNMX_16X2:
-        d = mnmx_16x2(add_16x2(a, b), c, smaller, aux0) if aux2 != 0 else mnmx_16x2(a, b, smaller, aux0)
-        d = mnmx_16x2(d, splat(0), 0, 1) if aux1 != 0 else d
+        d = simd.mnmx_16x2(simd.add_16x2(a, b), c, smaller, aux0) if aux2 != 0 else simd.mnmx_16x2(a, b, smaller, aux0)
+        d = simd.mnmx_16x2(d, V.splat(0), 0, 1) if aux1 != 0 else d
     elif op == m.OP_MNMX3_16X2:
-        d = mnmx_16x2(mnmx_16x2(a, b, smaller, aux0), c, smaller, aux0)
-        d = mnmx_16x2(d, splat(0), 0, 1) if aux1 != 0 else d
+        d = simd.mnmx_16x2(simd.mnmx_16x2(a, b, smaller, aux0), c, smaller, aux0)
+        d = simd.mnmx_16x2(d, V.splat(0), 0, 1) if aux1 != 0 else d
     elif op == m.OP_ADD_8X4:
-        d = add_8x4(negated_bytes(a) if aux0 & 1 else a, negated_bytes(b) if aux0 & 2 else b)
+        d = simd.add_8x4(simd.negated_bytes(a) if aux0 & 1 else a, simd.negated_bytes(b) if aux0 & 2 else b)
     elif op == m.OP_MNMX_8X4:
-        d = mnmx_8x4(a, b, smaller, aux0)
+        d = simd.mnmx_8x4(a, b, smaller, aux0)
     elif op == m.OP_ADD_SAT:
         # a - b is the complement of ~a + b, and so are the limits; -b would not be right of the least integer.
-        flipped = splat(0xFFFFFFFF if aux0 != 0 else 0)
-        d = add_saturated(a ^ flipped, b) ^ flipped
+        flipped = V.splat(0xFFFFFFFF if aux0 != 0 else 0)
+        d = simd.add_saturated(a ^ flipped, b) ^ flipped
     elif op == m.OP_MNMX_CHOICE:
         d, first, second = chosen_mnmx(a, b, smaller, aux0, aux1, aux2)
         set_predicate(preds, pb, code[i, m.COL_PD1], second, mask)
         set_predicate(preds, pb, code[i, m.COL_PD0], first, mask)
     elif op == m.OP_MOV_LANES:
-        chosen = shr(splat(aux0), lane_numbers() & splat(3)) & splat(1)
-        d = select(equal(chosen, splat(1)), a, load(regs, destination(code, i, wb)))
-    store(regs, destination(code, i, wb), d, mask)
+        chosen = V.shr(V.splat(aux0), V.lane_numbers() & V.splat(3)) & V.splat(1)
+        d = V.select(V.equal(chosen, V.splat(1)), a, V.load(regs, destination(code, i, wb)))
+    V.store(regs, destination(code, i, wb), d, mask)
 
 
 @compiled
@@ -371,14 +329,14 @@ def exec_int(code, i, regs, wb, preds, pb, mask):
     elif op == m.OP_IMAD:
         d = a * b + c
     elif op == m.OP_IADD3_X:
-        d = a + b + c + mask_bits(predicate(code, i, m.COL_PS0, preds, pb))
-        d = d + mask_bits(predicate(code, i, m.COL_PS1, preds, pb))
+        d = a + b + c + V.mask_bits(predicate(code, i, m.COL_PS0, preds, pb))
+        d = d + V.mask_bits(predicate(code, i, m.COL_PS1, preds, pb))
     elif op == m.OP_IMAD_X:
-        d = a * b + c + mask_bits(predicate(code, i, m.COL_PS0, preds, pb))
+        d = a * b + c + V.mask_bits(predicate(code, i, m.COL_PS0, preds, pb))
     elif op == m.OP_LEA:
-        d = (a << splat(code[i, m.COL_AUX0])) + b
+        d = (a << V.splat(code[i, m.COL_AUX0])) + b
     elif op == m.OP_SEL:
-        d = select(predicate(code, i, m.COL_PS0, preds, pb), a, b)
+        d = V.select(predicate(code, i, m.COL_PS0, preds, pb), a, b)
     elif op == m.OP_AND:
         d = a & b
     elif op == m.OP_OR:
@@ -388,30 +346,30 @@ def exec_int(code, i, regs, wb, preds, pb, mask):
     elif op == m.OP_LOP3 or op == m.OP_LOP3_PRED:
         d = truth_table(a, b, c, code[i, m.COL_AUX0])
         if op == m.OP_LOP3_PRED:
-            nonzero = ~equal(d, splat(0))
+            nonzero = ~V.equal(d, V.splat(0))
             other = predicate(code, i, m.COL_PS0, preds, pb)
             result = nonzero & other if code[i, m.COL_AUX1] != 0 else nonzero | other
             set_predicate(preds, pb, code[i, m.COL_PD0], result, mask)
     elif op == m.OP_SHL:
-        d = shl(a, b)
+        d = V.shl(a, b)
     elif op == m.OP_SHR_U:
-        d = shr(a, b)
+        d = V.shr(a, b)
     elif op == m.OP_SHR_S:
-        d = sar(a, b)
+        d = V.sar(a, b)
     elif op == m.OP_SHF_L or op == m.OP_SHF_R_U or op == m.OP_SHF_R_S:
         count = funnel_count(b, code[i, m.COL_AUX1], code[i, m.COL_AUX2])
-        value = join(a, c)
+        value = V.join(a, c)
         if op == m.OP_SHF_L:
-            value = shl64(value, count)
+            value = V.shl64(value, count)
         elif op == m.OP_SHF_R_U:
-            value = shr64(value, count)
+            value = V.shr64(value, count)
         else:
-            value = sar64(value, count)
+            value = V.sar64(value, count)
         d = funnel_word(value, code[i, m.COL_AUX0])
     elif op == m.OP_MNMX_U:
-        d = select(predicate(code, i, m.COL_PS0, preds, pb), min_u(a, b), max_u(a, b))
+        d = V.select(predicate(code, i, m.COL_PS0, preds, pb), V.min_u(a, b), V.max_u(a, b))
     elif op == m.OP_MNMX_S:
-        d = select(predicate(code, i, m.COL_PS0, preds, pb), min_s(a, b), max_s(a, b))
+        d = V.select(predicate(code, i, m.COL_PS0, preds, pb), V.min_s(a, b), V.max_s(a, b))
     elif op == m.OP_IABS:
-        d = select(less_s(a, splat(0)), splat(0) - a, a)
-    store(regs, destination(code, i, wb), d, mask)
+        d = V.select(V.less_s(a, V.splat(0)), V.splat(0) - a, a)
+    V.store(regs, destination(code, i, wb), d, mask)

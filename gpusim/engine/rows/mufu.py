@@ -8,30 +8,8 @@ infinities, NaN (0x7fffffff), and denormal sources and results count as zeros, T
 
 import math
 
+from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.float_bits import CANONICAL_NAN, SIGN, canonical, flushed
-from gpusim.engine.rows.lanes import (
-    as_f32,
-    as_f64,
-    as_u64,
-    equal,
-    equal_f64,
-    f64_to_s64,
-    floor64,
-    fma64,
-    high,
-    join,
-    less_f64,
-    nearest64,
-    s64_to_f64,
-    select,
-    splat,
-    splat64,
-    splat_f64,
-    sqrt64,
-    to_f32,
-    to_f64,
-    unordered_f64,
-)
 from gpusim.engine.state.jit import compiled
 from isa import microops as m
 
@@ -48,101 +26,101 @@ _ATANH = tuple(1.0 / (2 * k + 1) for k in range(9, -1, -1))
 @compiled
 def polynomial(x, coefficients):
     """Horner's rule on an f64 row, highest power first."""
-    total = splat_f64(coefficients[0])
+    total = V.splat_f64(coefficients[0])
     for k in range(1, len(coefficients)):
-        total = fma64(total, x, splat_f64(coefficients[k]))
+        total = V.fma64(total, x, V.splat_f64(coefficients[k]))
     return total
 
 
 @compiled
 def reciprocal(x):
-    return splat_f64(1.0) / x
+    return V.splat_f64(1.0) / x
 
 
 @compiled
 def reciprocal_root(x):
     """1 / sqrt(x); a zero gives an infinity of its sign, as sqrt keeps the sign of zero."""
-    return splat_f64(1.0) / sqrt64(x)
+    return V.splat_f64(1.0) / V.sqrt64(x)
 
 
 @compiled
 def power_of_two(x):
     """2**x, x limited to where float32 overflows or vanishes."""
-    x = select(less_f64(x, splat_f64(-300.0)), splat_f64(-300.0), x)
-    x = select(less_f64(splat_f64(300.0), x), splat_f64(300.0), x)
-    whole = nearest64(x)
-    number = select(unordered_f64(x, x), splat_f64(0.0), whole)
-    scale = as_f64((f64_to_s64(number) + splat64(1023)) << splat64(52))
+    x = V.select(V.less_f64(x, V.splat_f64(-300.0)), V.splat_f64(-300.0), x)
+    x = V.select(V.less_f64(V.splat_f64(300.0), x), V.splat_f64(300.0), x)
+    whole = V.nearest64(x)
+    number = V.select(V.unordered_f64(x, x), V.splat_f64(0.0), whole)
+    scale = V.as_f64((V.f64_to_s64(number) + V.splat64(1023)) << V.splat64(52))
     return polynomial(x - whole, _EXP2) * scale
 
 
 @compiled
 def binary_logarithm(x):
     """log2(x) = exponent + log2(mantissa), with atanh((m - 1) / (m + 1)) for a mantissa m around 1."""
-    bits = as_u64(x)
+    bits = V.as_u64(x)
     # Adding the distance of sqrt(1/2) from 1 moves the cut between exponents to mantissas of sqrt(2).
-    shifted = bits + splat64(0x3FF0000000000000 - 0x3FE6A09E667F3BCD)
-    exponent = (shifted >> splat64(52)) - splat64(1023)
-    mantissa = as_f64((shifted & splat64(0x000FFFFFFFFFFFFF)) + splat64(0x3FE6A09E667F3BCD))
-    s = (mantissa - splat_f64(1.0)) / (mantissa + splat_f64(1.0))
-    logarithm = s * polynomial(s * s, _ATANH) * splat_f64(2.0 / math.log(2.0))
-    result = s64_to_f64(exponent) + logarithm
-    zero = splat_f64(0.0)
-    result = select(equal_f64(x, splat_f64(math.inf)), x, result)
-    result = select(equal_f64(x, zero), splat_f64(-math.inf), result)
-    return select(less_f64(x, zero) | unordered_f64(x, x), splat_f64(math.nan), result)
+    shifted = bits + V.splat64(0x3FF0000000000000 - 0x3FE6A09E667F3BCD)
+    exponent = (shifted >> V.splat64(52)) - V.splat64(1023)
+    mantissa = V.as_f64((shifted & V.splat64(0x000FFFFFFFFFFFFF)) + V.splat64(0x3FE6A09E667F3BCD))
+    s = (mantissa - V.splat_f64(1.0)) / (mantissa + V.splat_f64(1.0))
+    logarithm = s * polynomial(s * s, _ATANH) * V.splat_f64(2.0 / math.log(2.0))
+    result = V.s64_to_f64(exponent) + logarithm
+    zero = V.splat_f64(0.0)
+    result = V.select(V.equal_f64(x, V.splat_f64(math.inf)), x, result)
+    result = V.select(V.equal_f64(x, zero), V.splat_f64(-math.inf), result)
+    return V.select(V.less_f64(x, zero) | V.unordered_f64(x, x), V.splat_f64(math.nan), result)
 
 
 @compiled
 def sine_of_turns(x, quarters):
     """sin(2 pi x) of x >= 0, or cos with quarters = 1: MUFU takes turns, after an FMUL by 1 / (2 pi)."""
-    quarter_turns = x * splat_f64(4.0)
-    nearest = nearest64(quarter_turns)
-    y = (quarter_turns - nearest) * splat_f64(math.pi / 2.0)
-    turns = floor64(nearest * splat_f64(0.25))
-    quadrant = nearest - turns * splat_f64(4.0) + splat_f64(float(quarters))
+    quarter_turns = x * V.splat_f64(4.0)
+    nearest = V.nearest64(quarter_turns)
+    y = (quarter_turns - nearest) * V.splat_f64(math.pi / 2.0)
+    turns = V.floor64(nearest * V.splat_f64(0.25))
+    quadrant = nearest - turns * V.splat_f64(4.0) + V.splat_f64(float(quarters))
     square = y * y
     sine = y * polynomial(square, _SIN)
     cosine = polynomial(square, _COS)
-    upper = less_f64(quadrant, splat_f64(2.0)) | equal_f64(quadrant, splat_f64(4.0))
-    odd = equal_f64(quadrant, splat_f64(1.0)) | equal_f64(quadrant, splat_f64(3.0))
+    upper = V.less_f64(quadrant, V.splat_f64(2.0)) | V.equal_f64(quadrant, V.splat_f64(4.0))
+    odd = V.equal_f64(quadrant, V.splat_f64(1.0)) | V.equal_f64(quadrant, V.splat_f64(3.0))
     # A product keeps the sign of a zero: half a turn gives -0.
-    return select(odd, cosine, sine) * select(upper, splat_f64(1.0), splat_f64(-1.0))
+    return V.select(odd, cosine, sine) * V.select(upper, V.splat_f64(1.0), V.splat_f64(-1.0))
 
 
 @compiled
 def sine(x):
     """An odd function: the sign of a zero result follows that of x too."""
-    sign = as_u64(x) & splat64(SIGN64)
-    return as_f64(as_u64(sine_of_turns(absolute(x), 0)) ^ sign)
+    sign = V.as_u64(x) & V.splat64(SIGN64)
+    return V.as_f64(V.as_u64(sine_of_turns(absolute(x), 0)) ^ sign)
 
 
 @compiled
 def absolute(x):
-    return as_f64(as_u64(x) & splat64(SIGN64 - 1))
+    return V.as_f64(V.as_u64(x) & V.splat64(SIGN64 - 1))
 
 
 @compiled
 def hyperbolic_tangent(x):
     """1 - 2 / (exp(2x) + 1); near zero, where that cancels, x - x**3 / 3."""
-    exponential = power_of_two(x * splat_f64(2.0 / math.log(2.0)))
-    result = splat_f64(1.0) - splat_f64(2.0) / (exponential + splat_f64(1.0))
-    small = less_f64(x * x, splat_f64(1e-6))
-    return select(small, x * (splat_f64(1.0) - x * x * splat_f64(1.0 / 3.0)), result)
+    exponential = power_of_two(x * V.splat_f64(2.0 / math.log(2.0)))
+    result = V.splat_f64(1.0) - V.splat_f64(2.0) / (exponential + V.splat_f64(1.0))
+    small = V.less_f64(x * x, V.splat_f64(1e-6))
+    return V.select(small, x * (V.splat_f64(1.0) - x * x * V.splat_f64(1.0 / 3.0)), result)
 
 
 @compiled
 def flushed_high(word):
     """The high word of a double with denormal numbers replaced by zeros."""
-    return select(equal(word & splat(0x7FF00000), splat(0)), word & splat(SIGN), word)
+    return V.select(V.equal(word & V.splat(0x7FF00000), V.splat(0)), word & V.splat(SIGN), word)
 
 
 @compiled
 def double_high(op, word):
     """RCP64H and RSQ64H: high words of 1/x and 1/sqrt(x) of the double whose high word is given and low word is 0."""
-    x = as_f64(join(splat(0), flushed_high(word)))
+    x = V.as_f64(V.join(V.splat(0), flushed_high(word)))
     value = reciprocal(x) if op == m.OP_MUFU_RCP64H else reciprocal_root(x)
-    return select(unordered_f64(value, value), splat(CANONICAL_NAN), flushed_high(high(as_u64(value))))
+    return V.select(V.unordered_f64(value, value), V.splat(CANONICAL_NAN), flushed_high(V.high(V.as_u64(value))))
 
 
 @compiled
@@ -153,7 +131,7 @@ def function(op, x):
     if op == m.OP_MUFU_RSQ:
         return reciprocal_root(x)
     if op == m.OP_MUFU_SQRT:
-        return sqrt64(x)
+        return V.sqrt64(x)
     if op == m.OP_MUFU_EX2:
         return power_of_two(x)
     if op == m.OP_MUFU_LG2:
@@ -169,5 +147,5 @@ def mufu(op, a):
     if op == m.OP_MUFU_RCP64H or op == m.OP_MUFU_RSQ64H:
         return double_high(op, a)
     if op == m.OP_MUFU_TANH:
-        return canonical(to_f32(function(op, to_f64(as_f32(a)))))
-    return flushed(canonical(to_f32(function(op, to_f64(as_f32(flushed(a)))))))
+        return canonical(V.to_f32(function(op, V.to_f64(V.as_f32(a)))))
+    return flushed(canonical(V.to_f32(function(op, V.to_f64(V.as_f32(flushed(a)))))))

@@ -4,23 +4,9 @@ The 8-bit formats are those of "FP8 Formats for Deep Learning" (arXiv 2209.05433
 per sign, E5M2 is the upper byte of a half.
 """
 
+from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.common import row_offset, source
 from gpusim.engine.rows.half_bits import HALF_NAN, from_half, limited, to_half, to_half_down
-from gpusim.engine.rows.lanes import (
-    as_f32,
-    as_u32,
-    equal,
-    f32_to_half,
-    less_f32,
-    less_u,
-    load,
-    min_u,
-    select,
-    shr,
-    splat,
-    splat_f32,
-    unordered_f32,
-)
 from gpusim.engine.state.jit import compiled
 from isa import microops as m
 
@@ -37,42 +23,42 @@ def to_narrow(value, form, modes):
     drop = 20 if form == m.NARROW_E4M3 else 21  # bits of mantissa that are lost
     bias = 7 if form == m.NARROW_E4M3 else 15
     largest = (0x7F if form == m.NARROW_E4M3 else 0x7C) - (1 if modes & m.FLAG_SATFINITE else 0)
-    bits = as_u32(value)
-    size = bits & splat(0x7FFFFFFF)
-    odd = shr(size, splat(drop)) & splat(1)
-    normal = shr(size + splat((1 << (drop - 1)) - 1) + odd, splat(drop)) - splat((127 - bias) << (23 - drop))
+    bits = V.as_u32(value)
+    size = bits & V.splat(0x7FFFFFFF)
+    odd = V.shr(size, V.splat(drop)) & V.splat(1)
+    normal = V.shr(size + V.splat((1 << (drop - 1)) - 1) + odd, V.splat(drop)) - V.splat((127 - bias) << (23 - drop))
     # Adding a power of two whose last place is the smallest denormal rounds to a multiple of that.
-    unit = splat_f32(2.0 ** (drop + 1 - bias))
-    small = as_u32(as_f32(size) + unit) - as_u32(unit)
-    rounded = select(less_f32(as_f32(size), splat_f32(2.0 ** (1 - bias))), small, normal)
-    rounded = min_u(rounded, splat(largest)) | (shr(bits, splat(24)) & splat(0x80))
-    return select(unordered_f32(value, value), splat(NARROW_NAN), rounded)
+    unit = V.splat_f32(2.0 ** (drop + 1 - bias))
+    small = V.as_u32(V.as_f32(size) + unit) - V.as_u32(unit)
+    rounded = V.select(V.less_f32(V.as_f32(size), V.splat_f32(2.0 ** (1 - bias))), small, normal)
+    rounded = V.min_u(rounded, V.splat(largest)) | (V.shr(bits, V.splat(24)) & V.splat(0x80))
+    return V.select(V.unordered_f32(value, value), V.splat(NARROW_NAN), rounded)
 
 
 @compiled
 def from_narrow(byte, form):
     """Halves with the value of 8-bit floats; a NaN becomes 0x7fff."""
-    size = byte & splat(0x7F)
+    size = byte & V.splat(0x7F)
     if form == m.NARROW_E5M2:
-        result = size << splat(8)
-        nan = less_u(splat(0x7C), size)
+        result = size << V.splat(8)
+        nan = V.less_u(V.splat(0x7C), size)
     else:
         # A half's exponent counts from 15 instead of 7; a denormal number is size / 8 * 2**-6.
-        normal = (size << splat(7)) + splat(8 << 10)
-        denormal = f32_to_half(as_f32(splat(0x3F800000) + (size << splat(20))) - splat_f32(1.0))
-        denormal = denormal - select(equal(size, splat(0)), splat(0), splat(6 << 10))
-        result = select(less_u(size, splat(8)), denormal, normal)
-        nan = equal(size, splat(0x7F))
-    result = result | ((byte & splat(0x80)) << splat(8))
-    return select(nan, splat(HALF_NAN), result)
+        normal = (size << V.splat(7)) + V.splat(8 << 10)
+        denormal = V.f32_to_half(V.as_f32(V.splat(0x3F800000) + (size << V.splat(20))) - V.splat_f32(1.0))
+        denormal = denormal - V.select(V.equal(size, V.splat(0)), V.splat(0), V.splat(6 << 10))
+        result = V.select(V.less_u(size, V.splat(8)), denormal, normal)
+        nan = V.equal(size, V.splat(0x7F))
+    result = result | ((byte & V.splat(0x80)) << V.splat(8))
+    return V.select(nan, V.splat(HALF_NAN), result)
 
 
 @compiled
 def clamped(half, form):
     """.SATFINITE of halves: an infinity becomes the largest finite number."""
     infinity = 0x7F80 if form == m.HALF_BF16 else 0x7C00
-    infinite = equal(half & splat(0x7FFF), splat(infinity))
-    return select(infinite, half - splat(1), half)
+    infinite = V.equal(half & V.splat(0x7FFF), V.splat(infinity))
+    return V.select(infinite, half - V.splat(1), half)
 
 
 @compiled
@@ -87,11 +73,11 @@ def packed_half(value, form, modes, rounding):
 def to_tf32(value, modes, rounding):
     """Float32 with its last 13 bits zero."""
     value = limited(value, modes)
-    bits = as_u32(value)
+    bits = V.as_u32(value)
     if rounding == m.ROUND_NEAREST:
-        bits = bits + splat(0xFFF) + (shr(bits, splat(13)) & splat(1))
-    bits = bits & splat(0xFFFFE000)
-    return select(unordered_f32(value, value), splat(TF32_NAN), bits)
+        bits = bits + V.splat(0xFFF) + (V.shr(bits, V.splat(13)) & V.splat(1))
+    bits = bits & V.splat(0xFFFFE000)
+    return V.select(V.unordered_f32(value, value), V.splat(TF32_NAN), bits)
 
 
 @compiled
@@ -99,25 +85,25 @@ def pack_floats(code, i, regs, wb):
     """F2FP: the result row."""
     modes, rounding, form = code[i, m.COL_AUX0], code[i, m.COL_AUX1], code[i, m.COL_AUX2]
     way, of = code[i, m.COL_AUX3], code[i, m.COL_AUX4]
-    above = load(regs, row_offset(code[i, m.COL_C], wb)) << splat(16)
+    above = V.load(regs, row_offset(code[i, m.COL_C], wb)) << V.splat(16)
     if way == m.UNPACK_WIDEN or way == m.UNPACK_NARROW:
-        word = shr(load(regs, row_offset(code[i, m.COL_B], wb)), splat(16 * code[i, m.COL_AUX5]))
+        word = V.shr(V.load(regs, row_offset(code[i, m.COL_B], wb)), V.splat(16 * code[i, m.COL_AUX5]))
         if way == m.UNPACK_WIDEN:
-            low_half = from_half(from_narrow(word & splat(0xFF), of), m.HALF_F16, m.MOD_NONE)
-            high_half = from_half(from_narrow(shr(word, splat(8)) & splat(0xFF), of), m.HALF_F16, m.MOD_NONE)
+            low_half = from_half(from_narrow(word & V.splat(0xFF), of), m.HALF_F16, m.MOD_NONE)
+            high_half = from_half(from_narrow(V.shr(word, V.splat(8)) & V.splat(0xFF), of), m.HALF_F16, m.MOD_NONE)
             return to_half(limited(low_half, modes), form) | (
-                to_half(limited(high_half, modes), form) << splat(16)
+                to_half(limited(high_half, modes), form) << V.splat(16)
             )
         low_value = limited(from_half(word, of, m.MOD_NONE), modes)
-        high_value = limited(from_half(shr(word, splat(16)), of, m.MOD_NONE), modes)
-        return above | to_narrow(low_value, form, modes) | (to_narrow(high_value, form, modes) << splat(8))
-    b = as_f32(source(code, i, m.COL_B, regs, wb))
+        high_value = limited(from_half(V.shr(word, V.splat(16)), of, m.MOD_NONE), modes)
+        return above | to_narrow(low_value, form, modes) | (to_narrow(high_value, form, modes) << V.splat(8))
+    b = V.as_f32(source(code, i, m.COL_B, regs, wb))
     if way == m.PACK_WORD:
         return to_tf32(b, modes, rounding)
     if way == m.PACK_ONE:
         return packed_half(b, form, modes, rounding) | above
-    a = as_f32(source(code, i, m.COL_A, regs, wb))
+    a = V.as_f32(source(code, i, m.COL_A, regs, wb))
     if form == m.NARROW_E4M3 or form == m.NARROW_E5M2:
-        upper = to_narrow(limited(a, modes), form, modes) << splat(8)
+        upper = to_narrow(limited(a, modes), form, modes) << V.splat(8)
         return above | upper | to_narrow(limited(b, modes), form, modes)
-    return packed_half(b, form, modes, rounding) | (packed_half(a, form, modes, rounding) << splat(16))
+    return packed_half(b, form, modes, rounding) | (packed_half(a, form, modes, rounding) << V.splat(16))

@@ -1,20 +1,9 @@
 """Predicate executor (class CLS_PRED): comparisons, predicate logic, predicates to and from registers."""
 
+from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.common import destination, predicate, set_predicate, source, source_pair
 from gpusim.engine.rows.float import compare_f32
 from gpusim.engine.rows.float_bits import NO_LANES, combined, compare_masks
-from gpusim.engine.rows.lanes import (
-    equal,
-    equal64,
-    less_s,
-    less_s64,
-    less_u,
-    less_u64,
-    mask_bits,
-    shr,
-    splat,
-    store,
-)
 from gpusim.engine.state.jit import compiled
 from isa import microops as m
 
@@ -34,15 +23,15 @@ def predicate_table(p, q, r, table):
 @compiled
 def sign_or(value, from_register, code, i, column, regs, wb):
     """A source of PLOP3: a predicate, or the sign of a register."""
-    return less_s(source(code, i, column, regs, wb), splat(0)) if from_register != 0 else value
+    return V.less_s(source(code, i, column, regs, wb), V.splat(0)) if from_register != 0 else value
 
 
 @compiled
 def gather_predicates(preds, first):
     """Row of seven bits, bit k = predicate k."""
-    bits = splat(0)
+    bits = V.splat(0)
     for k in range(_PREDICATES):
-        bits = bits | (mask_bits(preds[first + k]) << splat(k))
+        bits = bits | (V.mask_bits(preds[first + k]) << V.splat(k))
     return bits
 
 
@@ -52,12 +41,12 @@ def needs_slow_division(a, b):
 
     The exponent fields alone decide; the limits were read off an H200 over all 65,536 pairs of exponents.
     """
-    ea = shr(a, splat(23)) & splat(255)
-    eb = shr(b, splat(23)) & splat(255)
+    ea = V.shr(a, V.splat(23)) & V.splat(255)
+    eb = V.shr(b, V.splat(23)) & V.splat(255)
     difference = ea - eb
-    bad_a = less_u(splat(254 - 25), ea - splat(25))
-    bad_b = less_u(splat(251 - 2), eb - splat(2))
-    return bad_a | bad_b | less_s(splat(126), difference) | less_s(difference, splat(-124))
+    bad_a = V.less_u(V.splat(254 - 25), ea - V.splat(25))
+    bad_b = V.less_u(V.splat(251 - 2), eb - V.splat(2))
+    return bad_a | bad_b | V.less_s(V.splat(126), difference) | V.less_s(difference, V.splat(-124))
 
 
 @compiled
@@ -80,17 +69,17 @@ def exec_pred(code, i, regs, wb, preds, pb, mask):
     b = source(code, i, m.COL_B, regs, wb)
     first = pb + (8 if aux1 != 0 else 0)
     if op == m.OP_P2R:
-        chosen = b & splat(0xFF)  # there is no predicate behind the top bit: it becomes zero
+        chosen = b & V.splat(0xFF)  # there is no predicate behind the top bit: it becomes zero
         bits = gather_predicates(preds, first) & chosen
-        shift = splat(8 * aux0)
-        d = (a & ((chosen << shift) ^ splat(0xFFFFFFFF))) | (bits << shift)
-        store(regs, destination(code, i, wb), d, mask)
+        shift = V.splat(8 * aux0)
+        d = (a & ((chosen << shift) ^ V.splat(0xFFFFFFFF))) | (bits << shift)
+        V.store(regs, destination(code, i, wb), d, mask)
         return
     if op == m.OP_R2P:
-        bits = shr(a, splat(8 * aux0))
+        bits = V.shr(a, V.splat(8 * aux0))
         for k in range(_PREDICATES):
-            chosen = ~equal(b & splat(1 << k), splat(0)) & mask
-            value = ~equal(bits & splat(1 << k), splat(0))
+            chosen = ~V.equal(b & V.splat(1 << k), V.splat(0)) & mask
+            value = ~V.equal(bits & V.splat(1 << k), V.splat(0))
             preds[first + k] = (preds[first + k] & ~chosen) | (value & chosen)
         return
     if op == m.OP_FCHK:
@@ -101,11 +90,11 @@ def exec_pred(code, i, regs, wb, preds, pb, mask):
     elif op == m.OP_ISETP_WIDE:
         wide_a = source_pair(code, i, m.COL_A, regs, wb)
         wide_b = source_pair(code, i, m.COL_B, regs, wb)
-        below = less_u64(wide_a, wide_b) if aux1 != 0 else less_s64(wide_a, wide_b)
-        holds = compare_masks(below, equal64(wide_a, wide_b), NO_LANES, aux0)
+        below = V.less_u64(wide_a, wide_b) if aux1 != 0 else V.less_s64(wide_a, wide_b)
+        holds = compare_masks(below, V.equal64(wide_a, wide_b), NO_LANES, aux0)
     else:
-        less = less_u(a, b) if aux1 != 0 else less_s(a, b)
-        equals = equal(a, b)
+        less = V.less_u(a, b) if aux1 != 0 else V.less_s(a, b)
+        equals = V.equal(a, b)
         holds = compare_masks(less, equals, NO_LANES, aux0)
         if code[i, m.COL_AUX3] != 0:
             # The words below decide where the high words are equal.

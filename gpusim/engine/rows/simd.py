@@ -2,18 +2,7 @@
 
 import numpy as np
 
-from gpusim.engine.rows.lanes import (
-    equal,
-    less_s,
-    less_u,
-    max_s,
-    min_s,
-    sar,
-    select,
-    shl,
-    shr,
-    splat,
-)
+from gpusim.engine.rows import lanes as V
 from gpusim.engine.state.jit import compiled
 from isa import microops as m
 
@@ -37,37 +26,37 @@ def full_selector(selector, mode):
     """Four nibbles, one per byte of the result: the byte number (bit 3: copy its sign); PTX manual, prmt."""
     if mode == m.PRMT_IDX:
         return selector
-    number = selector & splat(3)
-    lower = select(equal(number, splat(0)), splat(_SELECTORS[mode, 0]), splat(_SELECTORS[mode, 1]))
-    upper = select(equal(number, splat(2)), splat(_SELECTORS[mode, 2]), splat(_SELECTORS[mode, 3]))
-    return select(less_u(number, splat(2)), lower, upper)
+    number = selector & V.splat(3)
+    lower = V.select(V.equal(number, V.splat(0)), V.splat(_SELECTORS[mode, 0]), V.splat(_SELECTORS[mode, 1]))
+    upper = V.select(V.equal(number, V.splat(2)), V.splat(_SELECTORS[mode, 2]), V.splat(_SELECTORS[mode, 3]))
+    return V.select(V.less_u(number, V.splat(2)), lower, upper)
 
 
 @compiled
 def permute_bytes(a, selector, c, mode):
     """PRMT: four bytes chosen from the eight of (c:a)."""
     selector = full_selector(selector, mode)
-    result = splat(0)
+    result = V.splat(0)
     for k in range(4):
-        nibble = shr(selector, splat(4 * k))
-        word = select(equal(nibble & splat(4), splat(0)), a, c)
-        byte = (word >> ((nibble & splat(3)) << splat(3))) & splat(255)
-        copied = select(less_u(byte, splat(128)), splat(0), splat(255))
-        result = result | (select(equal(nibble & splat(8), splat(0)), byte, copied) << splat(8 * k))
+        nibble = V.shr(selector, V.splat(4 * k))
+        word = V.select(V.equal(nibble & V.splat(4), V.splat(0)), a, c)
+        byte = (word >> ((nibble & V.splat(3)) << V.splat(3))) & V.splat(255)
+        copied = V.select(V.less_u(byte, V.splat(128)), V.splat(0), V.splat(255))
+        result = result | (V.select(V.equal(nibble & V.splat(8), V.splat(0)), byte, copied) << V.splat(8 * k))
     return result
 
 
 @compiled
 def part(row, k, bits, signed):
     """Element k of a row of packed `bits`-bit integers, extended to 32 bits."""
-    row = shl(row, splat(32 - bits * (k + 1)))
-    return sar(row, splat(32 - bits)) if signed != 0 else shr(row, splat(32 - bits))
+    row = V.shl(row, V.splat(32 - bits * (k + 1)))
+    return V.sar(row, V.splat(32 - bits)) if signed != 0 else V.shr(row, V.splat(32 - bits))
 
 
 @compiled
 def dot_4a(a, b, signs):
     """Dot product of four bytes; bit 0 of `signs`: a is signed, bit 1: b is."""
-    total = splat(0)
+    total = V.splat(0)
     for k in range(4):
         total = total + part(a, k, 8, signs & 1) * part(b, k, 8, signs & 2)
     return total
@@ -86,47 +75,47 @@ def saturate(a, bits, signed):
     """Signed a limited to what a signed or unsigned integer of `bits` bits can hold."""
     if signed != 0:
         limit = (1 << (bits - 1)) - 1
-        return min_s(max_s(a, splat(-limit - 1)), splat(limit))
-    return min_s(max_s(a, splat(0)), splat((1 << bits) - 1))
+        return V.min_s(V.max_s(a, V.splat(-limit - 1)), V.splat(limit))
+    return V.min_s(V.max_s(a, V.splat(0)), V.splat((1 << bits) - 1))
 
 
 @compiled
 def pack(a, b, c, bits):
     """I2IP: c << 2 * bits | a << bits | b (PTX manual, cvt.pack)."""
-    element = splat((1 << bits) - 1)
-    packed = ((a & element) << splat(bits)) | (b & element)
-    return shl(c, splat(2 * bits)) | packed
+    element = V.splat((1 << bits) - 1)
+    packed = ((a & element) << V.splat(bits)) | (b & element)
+    return V.shl(c, V.splat(2 * bits)) | packed
 
 
 @compiled
 def byte_differences(a, b, c, signed, accumulate):
     """VABSDIFF4: absolute differences of four bytes, packed, or with .ACC their sum plus c."""
-    packed = splat(0)
+    packed = V.splat(0)
     total = c
     for k in range(4):
         x = part(a, k, 8, signed)
         y = part(b, k, 8, signed)
-        difference = select(less_s(x, y), y - x, x - y)
-        packed = packed | (difference << splat(8 * k))
+        difference = V.select(V.less_s(x, y), y - x, x - y)
+        packed = packed | (difference << V.splat(8 * k))
         total = total + difference
     return total if accumulate != 0 else packed
 
 
 @compiled
 def halves(low_half, high_half):
-    return (low_half & splat(0xFFFF)) | (high_half << splat(16))
+    return (low_half & V.splat(0xFFFF)) | (high_half << V.splat(16))
 
 
 @compiled
 def add_16x2(a, b):
     """Two 16-bit additions, each wrapping."""
-    return halves(a + b, shr(a, splat(16)) + shr(b, splat(16)))
+    return halves(a + b, V.shr(a, V.splat(16)) + V.shr(b, V.splat(16)))
 
 
 @compiled
 def negated_halves(a):
     """Two's complement of each 16-bit half."""
-    return halves(splat(0) - a, splat(0) - shr(a, splat(16)))
+    return halves(V.splat(0) - a, V.splat(0) - V.shr(a, V.splat(16)))
 
 
 @compiled
@@ -134,33 +123,33 @@ def mnmx_16x2(a, b, smaller, signed):
     """Two 16-bit minima in the lanes of `smaller`, maxima in the others."""
     a0, b0 = part(a, 0, 16, signed), part(b, 0, 16, signed)
     a1, b1 = part(a, 1, 16, signed), part(b, 1, 16, signed)
-    least = halves(min_s(a0, b0), min_s(a1, b1))
-    return select(smaller, least, halves(max_s(a0, b0), max_s(a1, b1)))
+    least = halves(V.min_s(a0, b0), V.min_s(a1, b1))
+    return V.select(smaller, least, halves(V.max_s(a0, b0), V.max_s(a1, b1)))
 
 
 @compiled
 def add_8x4(a, b):
     """Four 8-bit additions, each wrapping."""
-    result = splat(0)
+    result = V.splat(0)
     for k in range(4):
-        result = result | (((shr(a, splat(8 * k)) + shr(b, splat(8 * k))) & splat(0xFF)) << splat(8 * k))
+        result = result | (((V.shr(a, V.splat(8 * k)) + V.shr(b, V.splat(8 * k))) & V.splat(0xFF)) << V.splat(8 * k))
     return result
 
 
 @compiled
 def negated_bytes(a):
     """Two's complement of each byte."""
-    return add_8x4(a ^ splat(0xFFFFFFFF), splat(0x01010101))
+    return add_8x4(a ^ V.splat(0xFFFFFFFF), V.splat(0x01010101))
 
 
 @compiled
 def mnmx_8x4(a, b, smaller, signed):
     """Four 8-bit minima in the lanes of `smaller`, maxima in the others."""
-    result = splat(0)
+    result = V.splat(0)
     for k in range(4):
         x, y = part(a, k, 8, signed), part(b, k, 8, signed)
-        chosen = select(smaller, min_s(x, y), max_s(x, y)) & splat(0xFF)
-        result = result | (chosen << splat(8 * k))
+        chosen = V.select(smaller, V.min_s(x, y), V.max_s(x, y)) & V.splat(0xFF)
+        result = result | (chosen << V.splat(8 * k))
     return result
 
 
@@ -168,5 +157,5 @@ def mnmx_8x4(a, b, smaller, signed):
 def add_saturated(a, b):
     """Signed sum, limited to 32 bits: it overflowed if both addends have the sign that the sum has not."""
     total = a + b
-    overflowed = less_s((a ^ total) & (b ^ total), splat(0))
-    return select(overflowed, sar(total, splat(31)) ^ splat(0x80000000), total)
+    overflowed = V.less_s((a ^ total) & (b ^ total), V.splat(0))
+    return V.select(overflowed, V.sar(total, V.splat(31)) ^ V.splat(0x80000000), total)

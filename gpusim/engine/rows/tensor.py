@@ -5,25 +5,10 @@ along K every register holds the elements that fit in 32 bits, the four t one af
 fragments). How sums are rounded is told in `tensor_sum`.
 """
 
+from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.common import destination, row_offset
 from gpusim.engine.rows.double import QUIET, canonical64
 from gpusim.engine.rows.int import store_pair
-from gpusim.engine.rows.lanes import (
-    as_f64,
-    as_u64,
-    equal,
-    fma64,
-    gather,
-    join,
-    lane_numbers,
-    load,
-    select,
-    shr,
-    splat,
-    splat64,
-    store,
-    unordered_f64,
-)
 from gpusim.engine.rows.tensor_integer import integer_sum, sparse_integer_sum
 from gpusim.engine.rows.tensor_sum import a_lanes, b_lanes, fused_sparse_sum, fused_sum, metadata
 from gpusim.engine.state.jit import compiled
@@ -39,7 +24,7 @@ def float_element(code, i, regs, wb, half, odd):
     a = row_offset(code[i, m.COL_A], wb) + 32 * half
     b = row_offset(code[i, m.COL_B], wb)
     c = row_offset(code[i, m.COL_C], wb)
-    c_word = load(regs, c + 32 * (2 * half + odd if result_bits == 32 else half))
+    c_word = V.load(regs, c + 32 * (2 * half + odd if result_bits == 32 else half))
     words = depth // 4 if kind == m.TENSOR_TF32 else depth // 8
     kinds = kind | kind << 8
     if sparse == 0:
@@ -52,8 +37,8 @@ def float_element(code, i, regs, wb, half, odd):
 @compiled
 def store_rows(regs, offset, first, second, mask):
     """Write two rows, one behind the other."""
-    store(regs, offset, first, mask)
-    store(regs, offset + 32, second, mask)
+    V.store(regs, offset, first, mask)
+    V.store(regs, offset + 32, second, mask)
 
 
 @compiled
@@ -65,7 +50,7 @@ def hmma(code, i, regs, wb, mask):
         store_rows(regs, d, s00, s01, mask)
         store_rows(regs, d + 64, s10, s11, mask)
     else:
-        store_rows(regs, d, s00 | (s01 << splat(16)), s10 | (s11 << splat(16)), mask)
+        store_rows(regs, d, s00 | (s01 << V.splat(16)), s10 | (s11 << V.splat(16)), mask)
 
 
 @compiled
@@ -74,7 +59,7 @@ def integer_element(code, i, regs, wb, tall, half, odd):
     kind, saturate, sparse = code[i, m.COL_AUX1], code[i, m.COL_AUX2] != 0, code[i, m.COL_AUX3]
     a = row_offset(code[i, m.COL_A], wb) + 32 * half
     b = row_offset(code[i, m.COL_B], wb)
-    c_word = load(regs, row_offset(code[i, m.COL_C], wb) + 32 * (2 * half + odd))
+    c_word = V.load(regs, row_offset(code[i, m.COL_C], wb) + 32 * (2 * half + odd))
     words = code[i, m.COL_AUX4]
     if sparse == 0:
         return integer_sum(regs, a, 64 if tall else 32, regs, b, odd, words, kind, c_word, saturate)
@@ -86,7 +71,7 @@ def integer_element(code, i, regs, wb, tall, half, odd):
 def imma(code, i, regs, wb, mask):
     tall = code[i, m.COL_AUX0] >> 16 == 16
     s00, s01 = integer_element(code, i, regs, wb, tall, 0, 0), integer_element(code, i, regs, wb, tall, 0, 1)
-    s10, s11 = splat(0), splat(0)
+    s10, s11 = V.splat(0), V.splat(0)
     if tall:
         s10, s11 = integer_element(code, i, regs, wb, tall, 1, 0), integer_element(code, i, regs, wb, tall, 1, 1)
     d = destination(code, i, wb)
@@ -97,13 +82,13 @@ def imma(code, i, regs, wb, mask):
 
 @compiled
 def gather_f64(regs, offset, lanes):
-    return as_f64(join(gather(regs, offset, lanes), gather(regs, offset + 32, lanes)))
+    return V.as_f64(V.join(V.gather(regs, offset, lanes), V.gather(regs, offset + 32, lanes)))
 
 
 @compiled
 def kept_nan(source, bits):
     """`bits`, or where a source is NaN that NaN, made quiet: DMMA hands it on as DFMA does."""
-    return select(unordered_f64(source, source), as_u64(source) | splat64(QUIET), bits)
+    return V.select(V.unordered_f64(source, source), V.as_u64(source) | V.splat64(QUIET), bits)
 
 
 @compiled
@@ -112,14 +97,14 @@ def double_element(code, i, regs, wb, tall, half, odd):
     a = row_offset(code[i, m.COL_A], wb) + 64 * half
     b = row_offset(code[i, m.COL_B], wb)
     c = row_offset(code[i, m.COL_C], wb) + 64 * (2 * half + odd)
-    total = as_f64(join(load(regs, c), load(regs, c + 32)))
+    total = V.as_f64(V.join(V.load(regs, c), V.load(regs, c + 32)))
     for step in range((code[i, m.COL_AUX0] & 255) // 4):
         for t in range(4):
             row = gather_f64(regs, a + (128 if tall else 64) * step, a_lanes(t))
             column = gather_f64(regs, b + 64 * step, b_lanes(t, odd))
-            bits = kept_nan(row, canonical64(fma64(row, column, total)))
-            total = as_f64(kept_nan(column, kept_nan(total, bits)))
-    return as_u64(total)
+            bits = kept_nan(row, canonical64(V.fma64(row, column, total)))
+            total = V.as_f64(kept_nan(column, kept_nan(total, bits)))
+    return V.as_u64(total)
 
 
 @compiled
@@ -140,14 +125,14 @@ def dmma(code, i, regs, wb, mask):
 @compiled
 def transposed(regs, offset):
     """MOVM.MT88: element (g, 2t) and (g, 2t + 1) of the transposed 8x8 matrix of halves."""
-    lane = lane_numbers()
-    row, t = shr(lane, splat(2)), lane & splat(3)
-    holder = (t << splat(3)) + shr(row, splat(1))
-    first = gather(regs, offset, holder)
-    second = gather(regs, offset, holder + splat(4))
-    in_lower = equal(row & splat(1), splat(0))
-    low_half = select(in_lower, first, shr(first, splat(16))) & splat(0xFFFF)
-    return low_half | (select(in_lower, second, shr(second, splat(16))) << splat(16))
+    lane = V.lane_numbers()
+    row, t = V.shr(lane, V.splat(2)), lane & V.splat(3)
+    holder = (t << V.splat(3)) + V.shr(row, V.splat(1))
+    first = V.gather(regs, offset, holder)
+    second = V.gather(regs, offset, holder + V.splat(4))
+    in_lower = V.equal(row & V.splat(1), V.splat(0))
+    low_half = V.select(in_lower, first, V.shr(first, V.splat(16))) & V.splat(0xFFFF)
+    return low_half | (V.select(in_lower, second, V.shr(second, V.splat(16))) << V.splat(16))
 
 
 @compiled
@@ -161,4 +146,4 @@ def exec_tensor(code, i, regs, wb, preds, pb, mask):
     elif op == m.OP_DMMA:
         dmma(code, i, regs, wb, mask)
     else:
-        store(regs, destination(code, i, wb), transposed(regs, row_offset(code[i, m.COL_A], wb)), mask)
+        V.store(regs, destination(code, i, wb), transposed(regs, row_offset(code[i, m.COL_A], wb)), mask)

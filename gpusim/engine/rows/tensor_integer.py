@@ -1,17 +1,6 @@
 """Integer and bit matrix products of fragments: exact sums that wrap around or saturate."""
 
-from gpusim.engine.rows.lanes import (
-    count_ones,
-    gather,
-    lane_numbers,
-    less_s64,
-    low,
-    select,
-    shr,
-    sign_extend,
-    splat,
-    splat64,
-)
+from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.simd import part
 from gpusim.engine.rows.tensor_sum import a_lanes, b_lanes
 from gpusim.engine.state.jit import compiled
@@ -26,10 +15,10 @@ def word_product(a_word, b_word, kind):
     2: XOR of bits)."""
     bits = kind >> 4
     if bits == 1:
-        return count_ones(a_word & b_word)
+        return V.count_ones(a_word & b_word)
     if bits == 2:
-        return count_ones(a_word ^ b_word)
-    total = splat(0)
+        return V.count_ones(a_word ^ b_word)
+    total = V.splat(0)
     for k in range(32 // bits):
         total = total + part(a_word, k, bits, kind & 1) * part(b_word, k, bits, kind & 2)
     return total
@@ -40,19 +29,19 @@ def added(c_word, products, saturate):
     """C + products, which themselves fit 32 bits."""
     if not saturate:
         return c_word + products
-    total = sign_extend(c_word) + sign_extend(products)
-    total = select(less_s64(splat64(_MOST), total), splat64(_MOST), total)
-    return low(select(less_s64(total, splat64(_LEAST)), splat64(_LEAST), total))
+    total = V.sign_extend(c_word) + V.sign_extend(products)
+    total = V.select(V.less_s64(V.splat64(_MOST), total), V.splat64(_MOST), total)
+    return V.low(V.select(V.less_s64(total, V.splat64(_LEAST)), V.splat64(_LEAST), total))
 
 
 @compiled
 def integer_sum(a_rows, a, step, b_rows, b, odd, words, kind, c_word, saturate):
     """C plus the products of a row of A (words `step` elements apart) and one of the lane's two columns of B."""
-    total = splat(0)
+    total = V.splat(0)
     for word in range(words):
         for t in range(4):
-            a_word = gather(a_rows, a + step * word, a_lanes(t))
-            b_word = gather(b_rows, b + 32 * word, b_lanes(t, odd))
+            a_word = V.gather(a_rows, a + step * word, a_lanes(t))
+            b_word = V.gather(b_rows, b + 32 * word, b_lanes(t, odd))
             total = total + word_product(a_word, b_word, kind)
     return added(c_word, total, saturate)
 
@@ -61,14 +50,14 @@ def integer_sum(a_rows, a, step, b_rows, b, odd, words, kind, c_word, saturate):
 @compiled
 def sparse_integer_sum(a_rows, a, b_rows, b, odd, words, kind, c_word, saturate, meta_rows, lower, selector):
     """As integer_sum for bytes of which two in four are kept: metadata words lie in lanes, see `group_numbers`."""
-    total = splat(0)
+    total = V.splat(0)
     for word in range(words):
         chosen = group_numbers(meta_rows, a_rows, lower, 2 * word if words > 1 else 2 * selector)
         for j in range(16):
-            a_word = gather(a_rows, a + 64 * word, a_lanes(j >> 2))
-            b_word = gather(b_rows, b + 64 * word + 32 * (j >> 3), b_lanes((j >> 1) & 3, odd))
-            number = shr(chosen, splat(2 * j)) & splat(3)
-            b_byte = shr(b_word, number << splat(3))
+            a_word = V.gather(a_rows, a + 64 * word, a_lanes(j >> 2))
+            b_word = V.gather(b_rows, b + 64 * word + 32 * (j >> 3), b_lanes((j >> 1) & 3, odd))
+            number = V.shr(chosen, V.splat(2 * j)) & V.splat(3)
+            b_byte = V.shr(b_word, number << V.splat(3))
             total = total + part(a_word, j & 3, 8, kind & 1) * part(b_byte, 0, 8, kind & 2)
     return added(c_word, total, saturate)
 
@@ -76,5 +65,5 @@ def sparse_integer_sum(a_rows, a, b_rows, b, odd, words, kind, c_word, saturate,
 @compiled
 def group_numbers(rows, regs, lower, lane):
     """Metadata of this lane's row of A: a whole word of one of the four lanes that share the row."""
-    return gather(regs, rows, (lane_numbers() & splat(28)) + splat(lane + lower))
+    return V.gather(regs, rows, (V.lane_numbers() & V.splat(28)) + V.splat(lane + lower))
 

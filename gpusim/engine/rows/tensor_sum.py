@@ -11,27 +11,9 @@ results keep 13 bits of fraction, are what products of random matrices on an H20
 
 import math
 
+from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.float_bits import NO_LANES, round_to_f32
 from gpusim.engine.rows.half_bits import from_half, odd_f32, to_half
-from gpusim.engine.rows.lanes import (
-    as_f32,
-    as_f64,
-    as_u32,
-    equal,
-    gather,
-    lane_numbers,
-    less_f64,
-    max_u,
-    select,
-    shl64,
-    shr,
-    splat,
-    splat_f32,
-    splat_f64,
-    to_f64,
-    truncate64,
-    zero_extend,
-)
 from gpusim.engine.state.jit import compiled
 from isa import microops as m
 
@@ -49,13 +31,13 @@ _E4M3_SCALE = 2.0**120  # from the exponent bias of an f32 to that of an e4m3
 @compiled
 def a_lanes(t):
     """Lane that holds the elements number t of this lane's row of A."""
-    return (lane_numbers() & splat(28)) + splat(t)
+    return (V.lane_numbers() & V.splat(28)) + V.splat(t)
 
 
 @compiled
 def b_lanes(t, odd):
     """Lane that holds the elements number t of column 2t' or 2t' + 1 of B, for this lane's t'."""
-    return ((lane_numbers() & splat(3)) << splat(3)) + splat(4 * odd + t)
+    return ((V.lane_numbers() & V.splat(3)) << V.splat(3)) + V.splat(4 * odd + t)
 
 
 @compiled
@@ -69,80 +51,80 @@ def elements_per_word(kind):
 def bits_of_element(word, k, kind):
     """Element k of a fragment word in its low bits; a tf32 without the lower 13 bits, which do not count."""
     if kind == m.TENSOR_TF32:
-        return word & splat(0xFFFFE000)
+        return word & V.splat(0xFFFFE000)
     if kind == m.TENSOR_E4M3 or kind == m.TENSOR_E5M2:
-        return shr(word, splat(8 * k)) & splat(0xFF)
-    return shr(word, splat(16 * k)) & splat(0xFFFF)
+        return V.shr(word, V.splat(8 * k)) & V.splat(0xFF)
+    return V.shr(word, V.splat(16 * k)) & V.splat(0xFFFF)
 
 
 @compiled
 def value_of(bits, kind):
     """An element's value as f64."""
     if kind == m.TENSOR_TF32:
-        return to_f64(as_f32(bits))
+        return V.to_f64(V.as_f32(bits))
     if kind == m.TENSOR_BF16:
-        return to_f64(as_f32(bits << splat(16)))
+        return V.to_f64(V.as_f32(bits << V.splat(16)))
     if kind == m.TENSOR_E4M3:
-        size = bits & splat(0x7F)
-        magnitude = as_f32(size << splat(20)) * splat_f32(_E4M3_SCALE)
-        magnitude = select(equal(size, splat(0x7F)), splat_f32(math.nan), magnitude)
-        return to_f64(as_f32(as_u32(magnitude) ^ ((bits & splat(0x80)) << splat(24))))
-    return to_f64(from_half(bits << splat(8) if kind == m.TENSOR_E5M2 else bits, m.HALF_F16, 0))
+        size = bits & V.splat(0x7F)
+        magnitude = V.as_f32(size << V.splat(20)) * V.splat_f32(_E4M3_SCALE)
+        magnitude = V.select(V.equal(size, V.splat(0x7F)), V.splat_f32(math.nan), magnitude)
+        return V.to_f64(V.as_f32(V.as_u32(magnitude) ^ ((bits & V.splat(0x80)) << V.splat(24))))
+    return V.to_f64(from_half(bits << V.splat(8) if kind == m.TENSOR_E5M2 else bits, m.HALF_F16, 0))
 
 
 @compiled
 def exponent_of(bits, kind):
     """An element's exponent plus _ORIGIN, 0 for a zero; that of denormal numbers is the smallest of the format."""
     if kind == m.TENSOR_TF32:
-        field, bias, magnitude = shr(bits, splat(23)) & splat(255), 127, bits & splat(0x7FFFFFFF)
+        field, bias, magnitude = V.shr(bits, V.splat(23)) & V.splat(255), 127, bits & V.splat(0x7FFFFFFF)
     elif kind == m.TENSOR_BF16:
-        field, bias, magnitude = shr(bits, splat(7)) & splat(255), 127, bits & splat(0x7FFF)
+        field, bias, magnitude = V.shr(bits, V.splat(7)) & V.splat(255), 127, bits & V.splat(0x7FFF)
     elif kind == m.TENSOR_E4M3:
-        field, bias, magnitude = shr(bits, splat(3)) & splat(15), 7, bits & splat(0x7F)
+        field, bias, magnitude = V.shr(bits, V.splat(3)) & V.splat(15), 7, bits & V.splat(0x7F)
     elif kind == m.TENSOR_E5M2:
-        field, bias, magnitude = shr(bits, splat(2)) & splat(31), 15, bits & splat(0x7F)
+        field, bias, magnitude = V.shr(bits, V.splat(2)) & V.splat(31), 15, bits & V.splat(0x7F)
     else:
-        field, bias, magnitude = shr(bits, splat(10)) & splat(31), 15, bits & splat(0x7FFF)
-    exponent = max_u(field, splat(1)) + splat(_ORIGIN - bias)
-    return select(equal(magnitude, splat(0)), splat(0), exponent)
+        field, bias, magnitude = V.shr(bits, V.splat(10)) & V.splat(31), 15, bits & V.splat(0x7FFF)
+    exponent = V.max_u(field, V.splat(1)) + V.splat(_ORIGIN - bias)
+    return V.select(V.equal(magnitude, V.splat(0)), V.splat(0), exponent)
 
 
 @compiled
 def larger_exponent(top, a_bits, a_kind, b_bits, b_kind):
     """The larger of `top` and the exponent of a product."""
     a, b = exponent_of(a_bits, a_kind), exponent_of(b_bits, b_kind)
-    nothing = equal(a, splat(0)) | equal(b, splat(0))
-    return max_u(top, select(nothing, splat(0), a + b))
+    nothing = V.equal(a, V.splat(0)) | V.equal(b, V.splat(0))
+    return V.max_u(top, V.select(nothing, V.splat(0), a + b))
 
 
 @compiled
 def power_of_two(exponent):
     """2 to a row of exponents to which the bias of f64 has been added."""
-    return as_f64(shl64(zero_extend(exponent), splat(_F64_FRACTION)))
+    return V.as_f64(V.shl64(V.zero_extend(exponent), V.splat(_F64_FRACTION)))
 
 
 @compiled
 def scale_up(top, places):
     """What makes the last place that counts a one."""
-    return power_of_two(splat(_F64_BIAS + 2 * _ORIGIN + places) - top)
+    return power_of_two(V.splat(_F64_BIAS + 2 * _ORIGIN + places) - top)
 
 
 @compiled
 def finished(total, plain, top, places, result_bits):
     """Result words (halves in the low bits) from the aligned total, and from the plain sum where that is not finite."""
-    exact = total * power_of_two(top + splat(_F64_BIAS - 2 * _ORIGIN - places))
-    infinity = splat_f64(math.inf)
-    finite = less_f64(plain, infinity) & less_f64(splat_f64(-math.inf), plain)
-    value = select(finite, exact, plain)
+    exact = total * power_of_two(top + V.splat(_F64_BIAS - 2 * _ORIGIN - places))
+    infinity = V.splat_f64(math.inf)
+    finite = V.less_f64(plain, infinity) & V.less_f64(V.splat_f64(-math.inf), plain)
+    value = V.select(finite, exact, plain)
     if result_bits == 16:
-        return to_half(odd_f32(value, splat_f64(0.0)), m.HALF_F16)
-    bits = round_to_f32(value, splat_f64(0.0), m.ROUND_ZERO)
-    above = ~less_f64(value, splat_f64(_F32_LIMIT)) & finite
-    below = ~less_f64(splat_f64(-_F32_LIMIT), value) & finite
-    bits = select(above, splat(_INFINITY), select(below, splat(_INFINITY | 0x80000000), bits))
+        return to_half(odd_f32(value, V.splat_f64(0.0)), m.HALF_F16)
+    bits = round_to_f32(value, V.splat_f64(0.0), m.ROUND_ZERO)
+    above = ~V.less_f64(value, V.splat_f64(_F32_LIMIT)) & finite
+    below = ~V.less_f64(V.splat_f64(-_F32_LIMIT), value) & finite
+    bits = V.select(above, V.splat(_INFINITY), V.select(below, V.splat(_INFINITY | 0x80000000), bits))
     if places == PLACES_8BIT:
-        special = equal(bits & splat(_INFINITY), splat(_INFINITY))
-        bits = select(special | NO_LANES, bits, bits & splat(_KEPT_8BIT))
+        special = V.equal(bits & V.splat(_INFINITY), V.splat(_INFINITY))
+        bits = V.select(special | NO_LANES, bits, bits & V.splat(_KEPT_8BIT))
     return bits
 
 
@@ -150,12 +132,12 @@ def finished(total, plain, top, places, result_bits):
 def addend(word, upper, result_bits):
     """(value, exponent) of an element of C: an f32 or one half of a word."""
     if result_bits == 32:
-        magnitude = word & splat(0x7FFFFFFF)
-        exponent = max_u(shr(magnitude, splat(23)), splat(1)) + splat(2 * _ORIGIN - 127)
-        return to_f64(as_f32(word)), select(equal(magnitude, splat(0)), splat(0), exponent)
+        magnitude = word & V.splat(0x7FFFFFFF)
+        exponent = V.max_u(V.shr(magnitude, V.splat(23)), V.splat(1)) + V.splat(2 * _ORIGIN - 127)
+        return V.to_f64(V.as_f32(word)), V.select(V.equal(magnitude, V.splat(0)), V.splat(0), exponent)
     bits = bits_of_element(word, upper, m.TENSOR_F16)
     exponent = exponent_of(bits, m.TENSOR_F16)
-    shifted = select(equal(exponent, splat(0)), splat(0), exponent + splat(_ORIGIN))
+    shifted = V.select(V.equal(exponent, V.splat(0)), V.splat(0), exponent + V.splat(_ORIGIN))
     return value_of(bits, m.TENSOR_F16), shifted
 
 
@@ -173,22 +155,22 @@ def fused_sum(a_rows, a, b_rows, b, odd, words, kinds, c_word, upper, result_bit
     plain, top = addend(c_word, upper, result_bits)
     for word in range(words):
         for t in range(4):
-            a_word = gather(a_rows, a + 64 * word, a_lanes(t))
-            b_word = gather(b_rows, b + 32 * word, b_lanes(t, odd))
+            a_word = V.gather(a_rows, a + 64 * word, a_lanes(t))
+            b_word = V.gather(b_rows, b + 32 * word, b_lanes(t, odd))
             for k in range(per):
                 a_bits, b_bits = bits_of_element(a_word, k, a_kind), bits_of_element(b_word, k, b_kind)
                 top = larger_exponent(top, a_bits, a_kind, b_bits, b_kind)
     scale = scale_up(top, places)
-    total = splat_f64(0.0) + truncate64(plain * scale)
+    total = V.splat_f64(0.0) + V.truncate64(plain * scale)
     for word in range(words):
         for t in range(4):
-            a_word = gather(a_rows, a + 64 * word, a_lanes(t))
-            b_word = gather(b_rows, b + 32 * word, b_lanes(t, odd))
+            a_word = V.gather(a_rows, a + 64 * word, a_lanes(t))
+            b_word = V.gather(b_rows, b + 32 * word, b_lanes(t, odd))
             for k in range(per):
-                a_value = value_of(bits_of_element(a_word, k, a_kind), a_kind) * splat_f64(sign)
+                a_value = value_of(bits_of_element(a_word, k, a_kind), a_kind) * V.splat_f64(sign)
                 product = a_value * value_of(bits_of_element(b_word, k, b_kind), b_kind)
                 plain = plain + product
-                total = total + truncate64(product * scale)
+                total = total + V.truncate64(product * scale)
     return finished(total, plain, top, places, result_bits)
 
 
@@ -199,12 +181,12 @@ def selected(b_rows, b, odd, chosen, j, kind):
     Of each four elements along K two are kept, of each two tf32 one; two bits of metadata number them.
     """
     if kind == m.TENSOR_TF32:
-        position = splat(2 * (j & 1)) + (shr(chosen, splat(4 * j + 1)) & splat(1))
-        return gather(b_rows, b + 32 * (j >> 1), b_lanes(0, odd) + position), splat(0)
-    number = shr(chosen, splat(2 * j)) & splat(3)
+        position = V.splat(2 * (j & 1)) + (V.shr(chosen, V.splat(4 * j + 1)) & V.splat(1))
+        return V.gather(b_rows, b + 32 * (j >> 1), b_lanes(0, odd) + position), V.splat(0)
+    number = V.shr(chosen, V.splat(2 * j)) & V.splat(3)
     group = j >> 1
-    position = splat(2 * (group & 1)) + shr(number, splat(1))
-    return gather(b_rows, b + 32 * (group >> 1), b_lanes(0, odd) + position), (number & splat(1)) << splat(4)
+    position = V.splat(2 * (group & 1)) + V.shr(number, V.splat(1))
+    return V.gather(b_rows, b + 32 * (group >> 1), b_lanes(0, odd) + position), (number & V.splat(1)) << V.splat(4)
 
 
 # many parameters: as fused_sum
@@ -215,28 +197,28 @@ def fused_sparse_sum(a_rows, a, b_rows, b, odd, words, kinds, c_word, upper, res
     per = elements_per_word(kind)
     plain, top = addend(c_word, upper, result_bits)
     for j in range(4 * per * words):
-        a_word = gather(a_rows, a + 64 * (j // (4 * per)), a_lanes((j // per) & 3))
+        a_word = V.gather(a_rows, a + 64 * (j // (4 * per)), a_lanes((j // per) & 3))
         b_word, shift = selected(b_rows, b, odd, chosen, j, kind)
-        a_bits, b_bits = bits_of_element(a_word, j % per, kind), bits_of_element(shr(b_word, shift), 0, kind)
+        a_bits, b_bits = bits_of_element(a_word, j % per, kind), bits_of_element(V.shr(b_word, shift), 0, kind)
         top = larger_exponent(top, a_bits, kind, b_bits, kind)
     scale = scale_up(top, PLACES)
-    total = splat_f64(0.0) + truncate64(plain * scale)
+    total = V.splat_f64(0.0) + V.truncate64(plain * scale)
     for j in range(4 * per * words):
-        a_word = gather(a_rows, a + 64 * (j // (4 * per)), a_lanes((j // per) & 3))
+        a_word = V.gather(a_rows, a + 64 * (j // (4 * per)), a_lanes((j // per) & 3))
         b_word, shift = selected(b_rows, b, odd, chosen, j, kind)
-        a_bits, b_bits = bits_of_element(a_word, j % per, kind), bits_of_element(shr(b_word, shift), 0, kind)
+        a_bits, b_bits = bits_of_element(a_word, j % per, kind), bits_of_element(V.shr(b_word, shift), 0, kind)
         product = value_of(a_bits, kind) * value_of(b_bits, kind)
         plain = plain + product
-        total = total + truncate64(product * scale)
+        total = total + V.truncate64(product * scale)
     return finished(total, plain, top, PLACES, result_bits)
 
 
 @compiled
 def metadata(regs, rows, selector, lower, narrow):
     """Metadata words of rows g (`lower` 0) or g + 8: 16-bit pieces of one lane (`narrow`) or of two (PTX manual)."""
-    lanes = lane_numbers() & splat(28)
+    lanes = V.lane_numbers() & V.splat(28)
     if narrow:
-        return shr(gather(regs, rows, lanes + splat(selector)), splat(16 * lower)) & splat(0xFFFF)
-    first = shr(gather(regs, rows, lanes + splat(2 * selector)), splat(16 * lower)) & splat(0xFFFF)
-    second = shr(gather(regs, rows, lanes + splat(2 * selector + 1)), splat(16 * lower)) & splat(0xFFFF)
-    return first | (second << splat(16))
+        return V.shr(V.gather(regs, rows, lanes + V.splat(selector)), V.splat(16 * lower)) & V.splat(0xFFFF)
+    first = V.shr(V.gather(regs, rows, lanes + V.splat(2 * selector)), V.splat(16 * lower)) & V.splat(0xFFFF)
+    second = V.shr(V.gather(regs, rows, lanes + V.splat(2 * selector + 1)), V.splat(16 * lower)) & V.splat(0xFFFF)
+    return first | (second << V.splat(16))

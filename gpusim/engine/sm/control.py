@@ -3,19 +3,8 @@
 import numpy as np
 
 from gpusim.engine.rows.common import predicate, row_offset
+from gpusim.engine.sm import convergence
 from gpusim.engine.sm.barrier import check_complete
-from gpusim.engine.sm.convergence import (
-    branch,
-    collect,
-    end_collective,
-    exit_lanes,
-    leave,
-    meet,
-    send,
-    set_barrier,
-    warp_sync,
-    yield_lanes,
-)
 from gpusim.engine.sm.flight import close_copies
 from gpusim.engine.sm.readiness import block, charge
 from gpusim.engine.sm.shadow import CHECK_RACE, CHECK_SYNC, mask_is_sound, sync_lanes
@@ -34,7 +23,7 @@ def goto(st, sm, w, i, taken, target):
         return
     counts = st.counters[st.sm[sm, L.S_CHUNK], i]
     counts[L.N_BRANCHES] += 1
-    if branch(st.warp, st.split, w, taken, target, i + 1):
+    if convergence.branch(st.warp, st.split, w, taken, target, i + 1):
         counts[L.N_DIVERGENT] += 1
 
 
@@ -73,7 +62,7 @@ def indirect(st, sm, w, i, wb, taken):
         counts = st.counters[st.sm[sm, L.S_CHUNK], i]
         counts[L.N_BRANCHES] += max(groups - 1, 1)
         counts[L.N_DIVERGENT] += groups - 1
-    send(st.warp, st.split, w, group, target, lanes & ~group, i + 1)
+    convergence.send(st.warp, st.split, w, group, target, lanes & ~group, i + 1)
 
 
 @compiled
@@ -81,7 +70,7 @@ def exit_threads(st, sm, w, i, mask, time):
     """EXIT: the lanes leave their block. False if no lane of the warp can run now."""
     b = st.block[sm, st.warp[w, L.W_BLOCK]]
     b[L.B_ALIVE] -= popc(mask)
-    runs = exit_lanes(st.warp, st.split, w, mask)
+    runs = convergence.exit_lanes(st.warp, st.split, w, mask)
     if b[L.B_ALIVE] > 0:
         for number in range(16):
             if b[L.B_ARRIVED + number] > 0:
@@ -122,10 +111,10 @@ def sync_warp(st, sm, w, i, wb, lanes):
         if label < 0 or label >= code.shape[0]:
             fail(st, sm, L.E_BAD_TARGET, i, w, lowest_bit(lanes), label * 16, 16)
             return True
-        return collect(st.warp, st.split, w, named, label)
+        return convergence.collect(st.warp, st.split, w, named, label)
     active = st.warp[w, L.W_ACTIVE]
     again = st.split[w, L.D_AGAIN] & active
-    runs = warp_sync(st.warp, st.split, w, named)
+    runs = convergence.warp_sync(st.warp, st.split, w, named)
     complete = named & ~active == 0 or st.split[w, L.D_AGAIN] & active != 0  # the last lane has arrived
     if st.par[L.P_CHECKS] & CHECK_RACE and again == 0 and complete:
         sync_lanes(st, w, named & st.warp[w, L.W_ALIVE])
@@ -169,19 +158,19 @@ def reconverge(st, sm, w, i, wb, lanes):
     """Instructions that move lanes of a warp between groups. False if no lane of the warp can run now."""
     op = st.code[i, M.COL_OP]
     if op == M.OP_BSYNC and lanes == st.warp[w, L.W_ACTIVE]:
-        return meet(st.warp, st.split, w, st.code[i, M.COL_AUX1])
+        return convergence.meet(st.warp, st.split, w, st.code[i, M.COL_AUX1])
     if op == M.OP_YIELD:
-        yield_lanes(st.warp, st.split, w)
+        convergence.yield_lanes(st.warp, st.split, w)
         return True
     if op == M.OP_WARPSYNC:
         return sync_warp(st, sm, w, i, wb, lanes)
     if op == M.OP_ENDCOLLECTIVE:
-        end_collective(st.warp, st.split, w)
+        convergence.end_collective(st.warp, st.split, w)
         return True
     if op == M.OP_BSSY:
-        set_barrier(st.warp, st.split, w, st.code[i, M.COL_AUX1])
+        convergence.set_barrier(st.warp, st.split, w, st.code[i, M.COL_AUX1])
     elif op == M.OP_BREAK:
-        leave(st.warp, st.split, w, st.code[i, M.COL_AUX1], lanes)
+        convergence.leave(st.warp, st.split, w, st.code[i, M.COL_AUX1], lanes)
     st.warp[w, L.W_PC] = i + 1  # a guarded BSYNC, where only some of the lanes go to meet the others, as well
     return True
 

@@ -43,23 +43,7 @@ With these rules 82 in 100 of the 6,000 launches show the groups of the H200 in 
 others have given way already, or wait at more than one barrier: who of them is next is not understood.
 """
 
-from gpusim.engine.sm.splits import (
-    FIRST_SYNC,
-    age,
-    any_ready,
-    blocked,
-    gather,
-    goes_on,
-    others_ready,
-    push,
-    push_bottom,
-    release,
-    remove,
-    top_but,
-    wake,
-    wake_one,
-    wake_sync,
-)
+from gpusim.engine.sm import splits
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled
@@ -78,14 +62,14 @@ def pick(warp, split, w):
                 pc = split[w, L.D_PC + k]
                 active = split[w, L.D_MASK + k]
                 old = split[w, L.D_STATE + k] == L.SPLIT_OLD
-                remove(split, w, k)
+                splits.remove(split, w, k)
                 if old:
                     if active & (split[w, L.D_PASSING] | split[w, L.D_LATE]) == 0:
                         warp[w, L.W_TOOK_OLD] = 1
-                    active |= gather(split, w, pc)
+                    active |= splits.gather(split, w, pc)
                 warp[w, L.W_PC] = pc
                 warp[w, L.W_ACTIVE] = active
-                goes_on(split, w, active)
+                splits.goes_on(split, w, active)
                 split[w, L.D_SPIN] = 0
                 return True
         if not pass_alone(warp, split, w) and not pass_sync(split, w):
@@ -99,11 +83,11 @@ def pass_alone(warp, split, w):
 
     To be called when no lane can run.
     """
-    for b in range(FIRST_SYNC):
+    for b in range(splits.FIRST_SYNC):
         waiting = split[w, L.D_WAITING + b]
         if waiting != 0 and split[w, L.D_MEMBERS + b] & warp[w, L.W_ALIVE] & ~waiting == 0:
             split[w, L.D_MEMBERS + b] |= waiting
-            wake(split, w, b, False)
+            splits.wake(split, w, b, False)
             split[w, L.D_MEMBERS + b] = 0
             return True
     return False
@@ -120,7 +104,7 @@ def pass_sync(split, w):
         if L.SPLIT_AT_BARRIER <= split[w, L.D_STATE + k] < L.SPLIT_AT_SYNC:
             return False
         if L.SPLIT_AT_SYNC <= split[w, L.D_STATE + k] < L.SPLIT_AT_COLLECTIVE:
-            found = split[w, L.D_STATE + k] - L.SPLIT_AT_SYNC + FIRST_SYNC
+            found = split[w, L.D_STATE + k] - L.SPLIT_AT_SYNC + splits.FIRST_SYNC
     if found < 0:
         return False
     split[w, L.D_AGAIN] |= release_sync(split, w, found)
@@ -136,21 +120,21 @@ def branch(warp, split, w, taken, target, fall_through):
         warp[w, L.W_PC] = target
         if target <= pc and split[w, L.D_COUNT] > 0:
             split[w, L.D_SPIN] += 1
-            if split[w, L.D_SPIN] >= SPIN_LIMIT and any_ready(split, w):
-                push_bottom(split, w, target, active)
+            if split[w, L.D_SPIN] >= SPIN_LIMIT and splits.any_ready(split, w):
+                splits.push_bottom(split, w, target, active)
                 pick(warp, split, w)
         return False
     if taken == 0:
         warp[w, L.W_PC] = fall_through
         return False
     stay = active & ~taken
-    age(split, w)
+    splits.age(split, w)
     if popc(taken) < popc(stay):
-        push(split, w, fall_through, stay, L.SPLIT_READY)
+        splits.push(split, w, fall_through, stay, L.SPLIT_READY)
         warp[w, L.W_ACTIVE] = taken
         warp[w, L.W_PC] = target
     else:
-        push(split, w, target, taken, L.SPLIT_READY)
+        splits.push(split, w, target, taken, L.SPLIT_READY)
         warp[w, L.W_ACTIVE] = stay
         warp[w, L.W_PC] = fall_through
     return True
@@ -161,9 +145,9 @@ def send(warp, split, w, gone, target, again, fall_through):
     """Indirect branch: lanes in `gone` go to `target`, those in `again` repeat the branch, the others go on."""
     stay = warp[w, L.W_ACTIVE] & ~(gone | again)
     if stay != 0:
-        push(split, w, fall_through, stay, L.SPLIT_READY)
+        splits.push(split, w, fall_through, stay, L.SPLIT_READY)
     if again != 0:
-        push(split, w, warp[w, L.W_PC], again, L.SPLIT_READY)
+        splits.push(split, w, warp[w, L.W_PC], again, L.SPLIT_READY)
     split[w, L.D_AGAIN] = (split[w, L.D_AGAIN] & ~gone) | again
     warp[w, L.W_ACTIVE] = gone
     warp[w, L.W_PC] = target
@@ -185,14 +169,14 @@ def open_barriers(warp, split, w):
     for b in range(L.CONVERGENCE_BARRIERS):
         members = split[w, L.D_MEMBERS + b]
         waiting = split[w, L.D_WAITING + b]
-        if b < FIRST_SYNC:
+        if b < splits.FIRST_SYNC:
             waiting &= members
         if waiting != 0 and members & alive & ~waiting == 0:
-            if b >= FIRST_SYNC:
+            if b >= splits.FIRST_SYNC:
                 split[w, L.D_AGAIN] |= release_sync(split, w, b)
                 retry_collective(split, w, b)
             else:
-                release(split, w, b, L.SPLIT_READY, False)
+                splits.release(split, w, b, L.SPLIT_READY, False)
                 split[w, L.D_MEMBERS + b] = 0
 
 
@@ -205,8 +189,8 @@ def wait_at(warp, split, w, barrier, lanes):
         here = split[w, L.D_STATE + k] == L.SPLIT_AT_BSYNC + barrier and split[w, L.D_PC + k] == pc
         if here and split[w, L.D_MASK + k] & split[w, L.D_MEMBERS + barrier] != 0:
             together |= split[w, L.D_MASK + k]
-            remove(split, w, k)
-    push(split, w, pc, together, L.SPLIT_AT_BSYNC + barrier)
+            splits.remove(split, w, k)
+    splits.push(split, w, pc, together, L.SPLIT_AT_BSYNC + barrier)
     split[w, L.D_WAITING + barrier] |= lanes
     warp[w, L.W_ACTIVE] &= ~lanes
 
@@ -221,7 +205,7 @@ def join(warp, split, w, barrier):
         if here and lanes & members != 0:
             warp[w, L.W_ACTIVE] |= lanes
             split[w, L.D_WAITING + barrier] &= ~lanes
-            remove(split, w, k)
+            splits.remove(split, w, k)
     split[w, L.D_MEMBERS + barrier] = 0
     warp[w, L.W_PC] += 1
 
@@ -246,7 +230,7 @@ def meet(warp, split, w, barrier):
             here = split[w, L.D_STATE + k] == L.SPLIT_AT_BSYNC + barrier and split[w, L.D_MASK + k] & members != 0
             if here and split[w, L.D_PC + k] != warp[w, L.W_PC]:
                 wait_at(warp, split, w, barrier, active)
-                wake(split, w, barrier, False)
+                splits.wake(split, w, barrier, False)
                 split[w, L.D_MEMBERS + barrier] = 0
                 return pick(warp, split, w)
         join(warp, split, w, barrier)
@@ -255,21 +239,21 @@ def meet(warp, split, w, barrier):
         wait_at(warp, split, w, barrier, active & members)
         warp[w, L.W_PC] += 1
         return True
-    gone = blocked(split, w)
-    if missing & ~gone & ~split[w, L.D_GRANTED] == 0 and not others_ready(split, w, split[w, L.D_GRANTED]):
+    gone = splits.blocked(split, w)
+    if missing & ~gone & ~split[w, L.D_GRANTED] == 0 and not splits.others_ready(split, w, split[w, L.D_GRANTED]):
         split[w, L.D_GRANTED] = 0
         join(warp, split, w, barrier)
-        for b in range(FIRST_SYNC):
+        for b in range(splits.FIRST_SYNC):
             if split[w, L.D_WAITING + b] & missing != 0:
-                wake(split, w, b, True)
+                splits.wake(split, w, b, True)
         return True
     wait_at(warp, split, w, barrier, active)
     yielded = split[w, L.D_YIELDED]
-    if yielded != 0 and not others_ready(split, w, yielded):
+    if yielded != 0 and not splits.others_ready(split, w, yielded):
         if waiting != 0 and missing & ~yielded & ~gone == 0:
             split[w, L.D_GRANTED] = 0
-            wake(split, w, barrier, False)
-        elif wake_one(warp, split, w, active):
+            splits.wake(split, w, barrier, False)
+        elif splits.wake_one(warp, split, w, active):
             split[w, L.D_GRANTED] = 0
     return pick(warp, split, w)
 
@@ -279,7 +263,7 @@ def release_sync(split, w, barrier):
     """Makes the groups that wait at WARPSYNC ready to execute it again. Returns their lanes."""
     lanes = 0
     for k in range(split[w, L.D_COUNT]):
-        if split[w, L.D_STATE + k] == L.SPLIT_AT_SYNC + barrier - FIRST_SYNC:
+        if split[w, L.D_STATE + k] == L.SPLIT_AT_SYNC + barrier - splits.FIRST_SYNC:
             split[w, L.D_STATE + k] = L.SPLIT_READY
             lanes |= split[w, L.D_MASK + k]
     split[w, L.D_WAITING + barrier] &= ~lanes
@@ -290,7 +274,7 @@ def release_sync(split, w, barrier):
 def retry_collective(split, w, barrier):
     """Makes the groups that wait at WARPSYNC.COLLECTIVE ready to find out that nobody is missing any more."""
     for k in range(split[w, L.D_COUNT]):
-        if split[w, L.D_STATE + k] == L.SPLIT_AT_COLLECTIVE + barrier - FIRST_SYNC:
+        if split[w, L.D_STATE + k] == L.SPLIT_AT_COLLECTIVE + barrier - splits.FIRST_SYNC:
             split[w, L.D_STATE + k] = L.SPLIT_READY
             split[w, L.D_WAITING + barrier] &= ~split[w, L.D_MASK + k]
 
@@ -299,10 +283,10 @@ def retry_collective(split, w, barrier):
 def sync_barrier(split, w, mask):
     """The convergence barrier that stands for WARPSYNC of the lanes in `mask`."""
     found = L.CONVERGENCE_BARRIERS - 1
-    for b in range(L.CONVERGENCE_BARRIERS - 1, FIRST_SYNC - 1, -1):
+    for b in range(L.CONVERGENCE_BARRIERS - 1, splits.FIRST_SYNC - 1, -1):
         if split[w, L.D_WAITING + b] == 0:
             found = b
-    for b in range(FIRST_SYNC, L.CONVERGENCE_BARRIERS):
+    for b in range(splits.FIRST_SYNC, L.CONVERGENCE_BARRIERS):
         if split[w, L.D_WAITING + b] != 0 and split[w, L.D_MEMBERS + b] == mask:
             found = b
     split[w, L.D_MEMBERS + found] = mask
@@ -319,18 +303,18 @@ def warp_sync(warp, split, w, mask):
         warp[w, L.W_PC] = pc + 1
         return True
     barrier = sync_barrier(split, w, mask)
-    waits = L.SPLIT_AT_SYNC + barrier - FIRST_SYNC
+    waits = L.SPLIT_AT_SYNC + barrier - splits.FIRST_SYNC
     for k in range(split[w, L.D_COUNT] - 1, -1, -1):
         if split[w, L.D_STATE + k] == waits and split[w, L.D_PC + k] == pc:
             active |= split[w, L.D_MASK + k]
-            remove(split, w, k)
+            splits.remove(split, w, k)
     split[w, L.D_WAITING + barrier] |= active
     if mask & warp[w, L.W_ALIVE] & ~split[w, L.D_WAITING + barrier] == 0:
         split[w, L.D_AGAIN] |= active | release_sync(split, w, barrier)
         split[w, L.D_WAITING + barrier] = 0
         warp[w, L.W_ACTIVE] = active
         return True
-    push(split, w, pc, active, waits)
+    splits.push(split, w, pc, active, waits)
     warp[w, L.W_ACTIVE] = 0
     return pick(warp, split, w)
 
@@ -344,11 +328,11 @@ def collect(warp, split, w, mask, label):
         warp[w, L.W_PC] = label
         return True
     barrier = sync_barrier(split, w, mask)
-    waits = L.SPLIT_AT_COLLECTIVE + barrier - FIRST_SYNC
+    waits = L.SPLIT_AT_COLLECTIVE + barrier - splits.FIRST_SYNC
     together = split[w, L.D_WAITING + barrier] | active
     if mask & warp[w, L.W_ALIVE] & ~together != 0:
         split[w, L.D_WAITING + barrier] = together
-        push(split, w, warp[w, L.W_PC], active, waits)
+        splits.push(split, w, warp[w, L.W_PC], active, waits)
         warp[w, L.W_ACTIVE] = 0
         return pick(warp, split, w)
     for k in range(split[w, L.D_COUNT]):
@@ -390,24 +374,24 @@ def yield_lanes(warp, split, w):
     split[w, L.D_YIELDED] |= active
     split[w, L.D_GRANTED] |= active
     granted = split[w, L.D_GRANTED]
-    if others_ready(split, w, granted):
-        wake_sync(split, w, True)
-    elif top_but(split, w, granted) < 0:
-        lanes = gather(split, w, resume)
+    if splits.others_ready(split, w, granted):
+        splits.wake_sync(split, w, True)
+    elif splits.top_but(split, w, granted) < 0:
+        lanes = splits.gather(split, w, resume)
         if lanes != 0:
             together(warp, split, w, lanes)
             return
-        if not wake_one(warp, split, w, 0):
-            if any_ready(split, w):
-                push_bottom(split, w, resume, active)
+        if not splits.wake_one(warp, split, w, 0):
+            if splits.any_ready(split, w):
+                splits.push_bottom(split, w, resume, active)
                 pick(warp, split, w)
             else:
-                goes_on(split, w, active)
+                splits.goes_on(split, w, active)
             return
-    if split[w, L.D_PC + top_but(split, w, granted)] == resume:
-        together(warp, split, w, gather(split, w, resume))
+    if split[w, L.D_PC + splits.top_but(split, w, granted)] == resume:
+        together(warp, split, w, splits.gather(split, w, resume))
     else:
-        push_bottom(split, w, resume, active)
+        splits.push_bottom(split, w, resume, active)
         pick(warp, split, w)
 
 
@@ -417,7 +401,7 @@ def together(warp, split, w, lanes):
     warp[w, L.W_ACTIVE] |= lanes
     warp[w, L.W_PC] -= 1
     split[w, L.D_AGAIN] |= warp[w, L.W_ACTIVE]
-    goes_on(split, w, warp[w, L.W_ACTIVE])
+    splits.goes_on(split, w, warp[w, L.W_ACTIVE])
 
 
 @compiled
@@ -425,7 +409,7 @@ def exit_lanes(warp, split, w, mask):
     """EXIT of the lanes in `mask`. False if no lane of the warp can run now."""
     warp[w, L.W_ALIVE] &= ~mask
     warp[w, L.W_ACTIVE] &= ~mask
-    goes_on(split, w, mask)
+    splits.goes_on(split, w, mask)
     split[w, L.D_PASSING] &= ~mask
     open_barriers(warp, split, w)
     if warp[w, L.W_ACTIVE] != 0:
@@ -437,7 +421,7 @@ def exit_lanes(warp, split, w, mask):
 @compiled
 def block_at_barrier(warp, split, w, barrier):
     """The active lanes wait at a barrier of the block. False if no lane of the warp can run now."""
-    push(split, w, warp[w, L.W_PC] + 1, warp[w, L.W_ACTIVE], L.SPLIT_AT_BARRIER + barrier)
+    splits.push(split, w, warp[w, L.W_PC] + 1, warp[w, L.W_ACTIVE], L.SPLIT_AT_BARRIER + barrier)
     warp[w, L.W_ACTIVE] = 0
     return pick(warp, split, w)
 

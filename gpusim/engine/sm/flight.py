@@ -9,18 +9,9 @@ import numpy as np
 
 from gpusim.engine.sm.space import exhausted
 from gpusim.engine.state import layout as L
+from gpusim.engine.state import memory as ms
 from gpusim.engine.state.heap import heap_pop, heap_push
 from gpusim.engine.state.jit import compiled
-from gpusim.engine.state.memory import (
-    REQ_KIND,
-    REQ_LINE,
-    REQ_OPS,
-    REQ_PAYLOAD_BYTES,
-    REQ_REPLY,
-    REQ_SECTORS,
-    REQ_TIME,
-    REQ_TOKEN,
-)
 
 #: What the second word of a heap entry and REQ_TOKEN mean: number * 2 + kind, a deferred entry + 1 from bit 32 up.
 FOR_TOKEN, FOR_MSHR = range(2)
@@ -53,13 +44,13 @@ def send(st, sm, time, line, sectors, kind, what, payload, operations):
         exhausted(st, sm, L.POOL_REQUESTS, 0, st.request.shape[1])
         return
     r = st.request[sm, n]
-    r[REQ_TIME] = time
-    r[REQ_LINE] = line
-    r[REQ_SECTORS] = sectors
-    r[REQ_KIND] = kind
-    r[REQ_TOKEN] = what
-    r[REQ_PAYLOAD_BYTES] = payload
-    r[REQ_OPS] = operations
+    r[ms.REQ_TIME] = time
+    r[ms.REQ_LINE] = line
+    r[ms.REQ_SECTORS] = sectors
+    r[ms.REQ_KIND] = kind
+    r[ms.REQ_TOKEN] = what
+    r[ms.REQ_PAYLOAD_BYTES] = payload
+    r[ms.REQ_OPS] = operations
     st.requests[sm] = n + 1
     st.sm[sm, L.S_IN_FLIGHT] += 1
 
@@ -139,8 +130,8 @@ def deliver(st, queue, count):
     for n in range(count):
         sm = queue[n, 0]
         r = st.request[sm, queue[n, 1]]
-        reply = r[REQ_REPLY]
-        push_event(st, sm, reply, r[REQ_TOKEN] & 0xFFFFFFFF)
+        reply = r[ms.REQ_REPLY]
+        push_event(st, sm, reply, r[ms.REQ_TOKEN] & 0xFFFFFFFF)
         if reply > st.sm[sm, L.S_LAST_REPLY]:
             st.sm[sm, L.S_LAST_REPLY] = reply
     for sm in range(st.requests.size):

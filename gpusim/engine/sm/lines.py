@@ -13,19 +13,10 @@ from gpusim.engine.sm.flight import FOR_MSHR, FOR_TOKEN, hold, release_at, send,
 from gpusim.engine.sm.space import exhausted
 from gpusim.engine.sm.stages import enter_queue, leave_queue, store_cycles, tag_cycles, take_data_stage
 from gpusim.engine.state import layout as L
+from gpusim.engine.state import memory as ms
 from gpusim.engine.state.address_map import spread
 from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled
-from gpusim.engine.state.memory import (
-    FIFO,
-    KIND_ATOMIC,
-    KIND_READ,
-    KIND_WRITE,
-    KIND_WRITE_PARTIAL,
-    LINE_BYTES,
-    RANDOM,
-    SECTOR_BYTES,
-)
 from isa import microops as M
 
 
@@ -47,7 +38,7 @@ def find_line(st, sm, line):
         if tags[k, L.L_PENDING] == 0 and tags[k, L.L_USED] < oldest:
             oldest = tags[k, L.L_USED]
             victim = k
-    if st.par[L.P_L1_REPLACEMENT] == RANDOM and victim >= 0 and oldest > 0:
+    if st.par[L.P_L1_REPLACEMENT] == ms.RANDOM and victim >= 0 and oldest > 0:
         start = spread(st.sm[sm, L.S_CLOCK], ways)
         for k in range(start, start + ways):
             if tags[first + k % ways, L.L_PENDING] == 0:
@@ -59,7 +50,7 @@ def find_line(st, sm, line):
 def note_use(st, sm, way):
     """A line of L1 has been found again."""
     st.sm[sm, L.S_CLOCK] += 1
-    if st.par[L.P_L1_REPLACEMENT] != FIFO:
+    if st.par[L.P_L1_REPLACEMENT] != ms.FIFO:
         st.tags[sm, way, L.L_USED] = st.sm[sm, L.S_CLOCK]
 
 
@@ -149,7 +140,7 @@ def ask_l2(st, sm, line, sectors, way, token, time):
                 shift = s * L.MSHR_BITS
                 tag[L.L_MSHR] = tag[L.L_MSHR] & ~(L.MSHR_MASK << shift) | k << shift
     st.sm[sm, L.S_OUTSTANDING] += popc(sectors)
-    send(st, sm, time, line, sectors, KIND_READ, 2 * k + FOR_MSHR, 0, 0)
+    send(st, sm, time, line, sectors, ms.KIND_READ, 2 * k + FOR_MSHR, 0, 0)
 
 
 @compiled
@@ -167,9 +158,9 @@ def read_hits(st, sm, a, count, hits, start):
     # A sub-partition alone gets a turn every other cycle, as for shared memory.
     smsp = st.smsp[a.smsp]
     smsp[L.Q_LSU_FREE] = max(smsp[L.Q_LSU_FREE], start + hits * par[L.P_LSU_INTERVAL])
-    cycles = (hits * LINE_BYTES + par[L.P_L1_DATA] - 1) // par[L.P_L1_DATA]
+    cycles = (hits * ms.LINE_BYTES + par[L.P_L1_DATA] - 1) // par[L.P_L1_DATA]
     there = take_data_stage(st, sm, a.smsp, start, cycles) - par[L.P_ENTRY] + par[L.P_L1_LATENCY]
-    first = (LINE_BYTES + par[L.P_L1_DATA] - 1) // par[L.P_L1_DATA]  # in the latency of a load that hits
+    first = (ms.LINE_BYTES + par[L.P_L1_DATA] - 1) // par[L.P_L1_DATA]  # in the latency of a load that hits
     return there + par[L.P_LSU_INTERVAL] * (hits - 1) + max(cycles - first - (hits - 1), 0)
 
 
@@ -247,9 +238,9 @@ def write_lines(st, sm, a, count, kind, entry):
     for n in range(count):
         sectors = touched[n, 1]
         actual = kind
-        if kind == KIND_WRITE and payload < popc(sectors) * SECTOR_BYTES:
-            actual = KIND_WRITE_PARTIAL
-        elif kind == KIND_WRITE and par[L.P_L1_WRITE_ALLOCATE] != 0:
+        if kind == ms.KIND_WRITE and payload < popc(sectors) * ms.SECTOR_BYTES:
+            actual = ms.KIND_WRITE_PARTIAL
+        elif kind == ms.KIND_WRITE and par[L.P_L1_WRITE_ALLOCATE] != 0:
             keep_stored(st, sm, touched[n, 0], sectors)
         leaves = sent + par[L.P_L1_REQUEST]
         send(st, sm, leaves, touched[n, 0], sectors, actual, what, payload, popc(a.mask) // count)
@@ -271,7 +262,7 @@ def atomic_lines(st, sm, a, count, kind, entry):
     st.token[sm, token, L.T_LEFT] = count
     hold(st, a.warp, wbar, L.R_LONG)
     what = (2 * token + FOR_TOKEN) | ((entry + 1) << 32)
-    payload = popc(a.mask) * a.size // count if kind == KIND_ATOMIC else 0
+    payload = popc(a.mask) * a.size // count if kind == ms.KIND_ATOMIC else 0
     operations = max(popc(a.mask) // count, 1)
     for n in range(count):
         leaves = start + n + st.par[L.P_L1_REQUEST]

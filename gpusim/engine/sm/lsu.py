@@ -9,6 +9,7 @@ shared memory) and, for misses, whatever lies beyond the SM.
 import numpy as np
 
 from gpusim.engine.rows.common import row_offset
+from gpusim.engine.sm import queued
 from gpusim.engine.sm.access import access
 from gpusim.engine.sm.atomics import copy_operands, execute_atomic, words_of
 from gpusim.engine.sm.cluster import find_remote, names_other_block
@@ -17,15 +18,6 @@ from gpusim.engine.sm.constant_load import constant_access
 from gpusim.engine.sm.flight import release_at
 from gpusim.engine.sm.generic import atomic_predicate, query_space
 from gpusim.engine.sm.lines import atomic_lines, defer, line_filter, write_lines
-from gpusim.engine.sm.queued import (
-    PATH_ATOMIC,
-    PATH_READ,
-    PATH_READ_STRONG,
-    PATH_REDUCTION,
-    PATH_WRITE,
-    PATH_WRITE_STRONG,
-    send_lines,
-)
 from gpusim.engine.sm.shadow import CHECK_INIT, CHECK_RACE, watch_global, watch_local, watch_shared
 from gpusim.engine.sm.space import (
     check_global,
@@ -144,21 +136,21 @@ def global_access(st, sm, q, w, i, wb, mask, time):
     in_order = st.code[i, M.COL_AUX3] & M.MEM_STRONG != 0 or seen & line_filter(touched, lines) != 0
     base = par[L.P_MEMORY_BASE]
     if op == M.OP_LOAD:
-        path = PATH_READ_STRONG if in_order else PATH_READ
+        path = queued.PATH_READ_STRONG if in_order else queued.PATH_READ
         if not in_order:
             dst = row_offset(st.code[i, M.COL_DST], wb)
             signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
             load_rows(st.memory32, st.memory8, st.address[sm], base, 1, st.regs, dst, mask, size, signed)
     elif op == M.OP_STORE:
-        path = PATH_WRITE_STRONG if in_order else PATH_WRITE
+        path = queued.PATH_WRITE_STRONG if in_order else queued.PATH_WRITE
         if not in_order:
             src = row_offset(st.code[i, M.COL_B], wb)
             store_rows(st.memory32, st.memory8, st.address[sm], base, 1, st.regs, src, mask, size)
     elif op == M.OP_RED or (st.code[i, M.COL_DST_COUNT] == 0 and st.code[i, M.COL_WBAR] == 7):
-        path = PATH_REDUCTION
+        path = queued.PATH_REDUCTION
     else:
-        path = PATH_ATOMIC
-    send_lines(st, sm, access(q, w, i, wb, mask, size, time), lines, np.int64(path))
+        path = queued.PATH_ATOMIC
+    queued.send_lines(st, sm, access(q, w, i, wb, mask, size, time), lines, np.int64(path))
 
 
 @compiled
@@ -219,9 +211,9 @@ def local_access(st, sm, q, w, i, wb, mask, time):
     if st.sm[sm, L.S_LOG_ROW] != 0:
         log_local(st, sm, count)
     if st.code[i, M.COL_OP] == M.OP_LOAD:
-        send_lines(st, sm, access(q, w, i, wb, mask, 0, time), count, np.int64(PATH_READ))
+        queued.send_lines(st, sm, access(q, w, i, wb, mask, 0, time), count, np.int64(queued.PATH_READ))
     else:
-        send_lines(st, sm, access(q, w, i, wb, mask, size, time), count, np.int64(PATH_WRITE))
+        queued.send_lines(st, sm, access(q, w, i, wb, mask, size, time), count, np.int64(queued.PATH_WRITE))
 
 
 @compiled

@@ -15,14 +15,8 @@ from gpusim.engine.sm.lines import atomic_lines, defer, line_filter, read_lines,
 from gpusim.engine.sm.space import exhausted
 from gpusim.engine.sm.stages import keep_place, note_store
 from gpusim.engine.state import layout as L
+from gpusim.engine.state import memory as ms
 from gpusim.engine.state.jit import compiled
-from gpusim.engine.state.memory import (
-    KIND_ATOMIC,
-    KIND_READ_STRONG,
-    KIND_REDUCTION,
-    KIND_WRITE,
-    KIND_WRITE_STRONG,
-)
 from isa import microops as M
 
 #: How an instruction goes on: plain ones have moved their values already, the others take effect at L2.
@@ -51,24 +45,24 @@ def access_lines(st, sm, a, count, path, kept):
         read_lines(st, sm, a, count, False, np.int64(-1))
         return
     if path == PATH_WRITE:
-        write_lines(st, sm, a, count, np.int64(KIND_WRITE), np.int64(-1))
+        write_lines(st, sm, a, count, np.int64(ms.KIND_WRITE), np.int64(-1))
         return
     touched = st.touched[sm]
     if path != PATH_READ_STRONG:
         st.sm[sm, L.S_DEFERRED_LINES] |= line_filter(touched, count)
     entry = defer(st, sm, a, kept)
     if path == PATH_READ_STRONG:
-        atomic_lines(st, sm, a, count, np.int64(KIND_READ_STRONG), entry)
+        atomic_lines(st, sm, a, count, np.int64(ms.KIND_READ_STRONG), entry)
         return
     if path == PATH_WRITE_STRONG:
-        write_lines(st, sm, a, count, np.int64(KIND_WRITE_STRONG), entry)
+        write_lines(st, sm, a, count, np.int64(ms.KIND_WRITE_STRONG), entry)
         return
     swaps = st.code[a.pc, M.COL_AUX4] >> 8 == M.ATOMIC_CAS
     requests, _ = atomic_requests(st.address[sm], touched, a.mask, swaps)
     if path == PATH_REDUCTION:
-        write_lines(st, sm, a, requests, np.int64(KIND_REDUCTION), entry)
+        write_lines(st, sm, a, requests, np.int64(ms.KIND_REDUCTION), entry)
     else:
-        atomic_lines(st, sm, a, requests, np.int64(KIND_ATOMIC), entry)
+        atomic_lines(st, sm, a, requests, np.int64(ms.KIND_ATOMIC), entry)
 
 
 @compiled

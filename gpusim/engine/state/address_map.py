@@ -14,21 +14,9 @@ strides of every power of two beyond a pair spread as random addresses do.
 
 import numpy as np
 
+from gpusim.engine.state import memory as ms
 from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled, compiled_with_arrays
-from gpusim.engine.state.memory import (
-    P_BANKS,
-    P_CHANNELS,
-    P_CHANNELS_PER_SLICE,
-    P_INDICES,
-    P_PARITY_PAGES,
-    P_PARTITIONS,
-    P_ROW_SHIFT,
-    P_SET_RUN,
-    P_SETS,
-    P_SLICES,
-    P_SLICES_PER_CHANNEL,
-)
 
 _BLOCK_BITS = 3  # lines of a block, which lies in two slices
 PAGE_BITS = 5  # lines of a page of 4 KB, which lies in one partition
@@ -49,9 +37,9 @@ def spread(value, count):
 @compiled
 def home_of(m, page):
     """Home partition of a page of 4 KB."""
-    if m[P_PARTITIONS] == 2:
-        return popc(page & m[P_PARITY_PAGES]) & 1
-    return page % m[P_PARTITIONS]
+    if m[ms.P_PARTITIONS] == 2:
+        return popc(page & m[ms.P_PARITY_PAGES]) & 1
+    return page % m[ms.P_PARTITIONS]
 
 
 @compiled
@@ -62,8 +50,8 @@ def locate(m, line):
     """
     page = line >> PAGE_BITS
     home = home_of(m, page)
-    block = (page // m[P_PARTITIONS] << (PAGE_BITS - _BLOCK_BITS)) | (line >> _BLOCK_BITS & _PAGE_BLOCKS - 1)
-    pairs = m[P_INDICES] >> 1
+    block = (page // m[ms.P_PARTITIONS] << (PAGE_BITS - _BLOCK_BITS)) | (line >> _BLOCK_BITS & _PAGE_BLOCKS - 1)
+    pairs = m[ms.P_INDICES] >> 1
     turn = block // pairs
     pair = block - turn * pairs + spread(turn, pairs)
     if pair >= pairs:
@@ -82,21 +70,21 @@ def set_and_tag(m, home, quotient):
     unevenly, as on an H200, which writes the first lines of 8 MiB back while it reads 16 MiB, and the last ones while
     it reads 56 MiB. How long a run is, `l2.set_run`, says how steeply that happens.
     """
-    upper = quotient // m[P_SET_RUN]
-    tag = upper * m[P_PARTITIONS] + home + 1
-    index = quotient - upper * m[P_SET_RUN] + spread(tag, m[P_SETS])
-    if index >= m[P_SETS]:
-        index -= m[P_SETS]
+    upper = quotient // m[ms.P_SET_RUN]
+    tag = upper * m[ms.P_PARTITIONS] + home + 1
+    index = quotient - upper * m[ms.P_SET_RUN] + spread(tag, m[ms.P_SETS])
+    if index >= m[ms.P_SETS]:
+        index -= m[ms.P_SETS]
     return index, tag
 
 
 @compiled
 def quotient_of(m, index, tag):
     """The quotient that `set_and_tag` turned into (set, tag)."""
-    lower = index - spread(tag, m[P_SETS])
+    lower = index - spread(tag, m[ms.P_SETS])
     if lower < 0:
-        lower += m[P_SETS]
-    return (tag - 1) // m[P_PARTITIONS] * m[P_SET_RUN] + lower
+        lower += m[ms.P_SETS]
+    return (tag - 1) // m[ms.P_PARTITIONS] * m[ms.P_SET_RUN] + lower
 
 
 @compiled
@@ -107,27 +95,27 @@ def memory_location(m, slice_, quotient):
     divides the other, the lines of all slices go round all channels. Neighbouring lines of a channel share a row, and
     neighbouring rows lie in different banks.
     """
-    legs = m[P_CHANNELS_PER_SLICE]
+    legs = m[ms.P_CHANNELS_PER_SLICE]
     channel, local = slice_, quotient
     if legs == 0:
-        number = quotient * m[P_SLICES] + slice_
-        local = number // m[P_CHANNELS]
-        channel = number - local * m[P_CHANNELS] + spread(local, m[P_CHANNELS])
-        if channel >= m[P_CHANNELS]:
-            channel -= m[P_CHANNELS]
+        number = quotient * m[ms.P_SLICES] + slice_
+        local = number // m[ms.P_CHANNELS]
+        channel = number - local * m[ms.P_CHANNELS] + spread(local, m[ms.P_CHANNELS])
+        if channel >= m[ms.P_CHANNELS]:
+            channel -= m[ms.P_CHANNELS]
     elif legs > 1:
         local = quotient // legs
         leg = quotient - local * legs + spread(local, legs)
         channel = slice_ * legs + (leg - legs if leg >= legs else leg)
-    elif m[P_SLICES_PER_CHANNEL] > 1:
-        channel = slice_ // m[P_SLICES_PER_CHANNEL]
-        local = quotient * m[P_SLICES_PER_CHANNEL] + slice_ - channel * m[P_SLICES_PER_CHANNEL]
-    row = local >> m[P_ROW_SHIFT]
-    turn = row // m[P_BANKS]
-    bank = row - turn * m[P_BANKS] + spread(turn, m[P_BANKS])
-    if bank >= m[P_BANKS]:
-        bank -= m[P_BANKS]
-    return channel, channel * m[P_BANKS] + bank, row
+    elif m[ms.P_SLICES_PER_CHANNEL] > 1:
+        channel = slice_ // m[ms.P_SLICES_PER_CHANNEL]
+        local = quotient * m[ms.P_SLICES_PER_CHANNEL] + slice_ - channel * m[ms.P_SLICES_PER_CHANNEL]
+    row = local >> m[ms.P_ROW_SHIFT]
+    turn = row // m[ms.P_BANKS]
+    bank = row - turn * m[ms.P_BANKS] + spread(turn, m[ms.P_BANKS])
+    if bank >= m[ms.P_BANKS]:
+        bank -= m[ms.P_BANKS]
+    return channel, channel * m[ms.P_BANKS] + bank, row
 
 
 @compiled_with_arrays
@@ -139,7 +127,7 @@ def map_lines(m, lines):
     out = np.empty((lines.size, 6), np.int64)
     for i in range(lines.size):
         home, index, quotient = locate(m, lines[i])
-        slice_ = home * m[P_INDICES] + index
+        slice_ = home * m[ms.P_INDICES] + index
         out[i, 0], out[i, 1] = home, slice_
         out[i, 2], _ = set_and_tag(m, home, quotient)
         out[i, 3], out[i, 4], out[i, 5] = memory_location(m, slice_, quotient)
