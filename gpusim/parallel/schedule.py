@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 COMPUTE = ("forward", "backward", "recompute")
 """Kinds of events of the compute stream; the others are communication."""
@@ -108,18 +107,6 @@ class Schedule:
             for link, nbytes in e.links
             if link == name
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, for JSON."""
-        rows = [{key: value for key, value in asdict(e).items() if key != "links"} for e in self.timeline]
-        return {
-            "kind": self.kind, "node": self.node, "gpus": self.gpus, "time_us": self.time_us,
-            "utilisation": self.utilisation, "bubble": self.bubble,
-            "communication_us": self.communication_us, "exposed_communication_us": self.exposed_communication_us,
-            "memory_peak_bytes": {f"gpu{gpu}": peak for gpu, peak in self.memory_peak_bytes.items()},
-            "link_bytes": dict(self.link_bytes), "link_utilisation": dict(self.link_utilisation),
-            "timeline": rows,
-        }  # fmt: skip
 
     def __str__(self) -> str:
         most = max(self.memory_peak_bytes, key=lambda gpu: (self.memory_peak_bytes[gpu], -gpu))

@@ -28,8 +28,9 @@ def roofline(result: Result, ax: Axes | None = None) -> Axes:
 
     Raises ValueError for a launch without floating-point operations, which has no place in the picture.
     """
-    _check(result)
     found = result.roofline
+    if not found.operations:
+        raise ValueError(f"{result.kernel} does no floating-point operations, so it has no place under a roofline")
     levels = [level for level in _MARKERS if found.bytes[level]]
     rate, peaks = found.operations_per_s, found.peak_bytes_per_s
     ceilings = {kind: found.peak_operations_per_s[kind] for kind in found.operations}
@@ -50,7 +51,8 @@ def roofline(result: Result, ax: Axes | None = None) -> Axes:
     for kind, peak in ceilings.items():
         start = peak / max(peaks.values())
         ax.plot([start, most], [peak, peak], color=INK, linewidth=2, label=f"_{kind} roof", zorder=2)
-        _beside_roof(ax, most, peak, f"{kind} {scaled(peak)}FLOP/s")
+        text = f"{kind} {scaled(peak)}FLOP/s"
+        ax.annotate(text, (most, peak), (-4, 4), textcoords="offset points", ha="right", va="bottom", fontsize=9)
     lowest = min(rate, least * min(peaks.values())) / 2
     ax.set(xscale="log", yscale="log", xlim=(least, most), ylim=(lowest, highest * 2.5))
     for level in levels:
@@ -69,15 +71,6 @@ def roofline(result: Result, ax: Axes | None = None) -> Axes:
     )  # fmt: skip
     _label_slopes(ax, least, peaks)
     return ax
-
-
-def _check(result: Result) -> None:
-    if not result.roofline.operations:
-        raise ValueError(f"{result.kernel} does no floating-point operations, so it has no place under a roofline")
-
-
-def _beside_roof(ax: Axes, most: float, peak: float, text: str) -> None:
-    ax.annotate(text, (most, peak), (-4, 4), textcoords="offset points", ha="right", va="bottom", fontsize=9)
 
 
 def _label_slopes(ax: Axes, least: float, peaks: dict[str, float]) -> None:

@@ -1,6 +1,5 @@
 """Pictures of sweeps: what they show is read back from matplotlib and compared with the table's rows."""
 
-
 import matplotlib
 import numpy as np
 import pytest
