@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -61,28 +60,6 @@ def _import(options: argparse.Namespace) -> int:
     for name, what in outcome.items():
         print(f"{name}: {what}")
     return 0
-
-
-def _numba_suite(options: argparse.Namespace) -> int:
-    from validate import numba_suite
-
-    rows = []
-    for module, found in numba_suite.run(
-        options.only, gpu=options.gpu, timeout_s=options.timeout, fresh=options.fresh
-    ):
-        rows += found
-        good = sum(row.outcome == "passed" for row in found)
-        print(
-            f"{module.removeprefix('numba.cuda.tests.')}: {good} of {len(found)}", file=sys.stderr, flush=True
-        )
-        for row in found:
-            if row.outcome not in ("passed", "skipped") and row.excluded is None:
-                print(f"  {row.outcome}: {row.test.partition('::')[2]}", file=sys.stderr, flush=True)
-    counts = numba_suite.score(rows)
-    print(json.dumps(counts, indent=1) if options.json else numba_suite.score_text(counts))
-    for test in counts["unexpected"]:  # type: ignore[attr-defined]
-        print(f"unexpected: {test}", file=sys.stderr)
-    return 1 if counts["unexpected"] else 0
 
 
 def _generated(options: argparse.Namespace) -> int:
@@ -161,16 +138,6 @@ def _parser() -> argparse.ArgumentParser:
     single.add_argument("results", type=Path, nargs="?", metavar="RESULTS", help="what worker.py wrote")
 
     validate.commands.add(commands, _command, _choose_points)
-
-    summary = "run numba-cuda's own tests on the simulated GPU; status 1 if one fails that is not known to"
-    suite = _command(commands, "numba-suite", _numba_suite, summary, "--only doc_examples cudapy.test_sm")
-    suite.add_argument("--only", nargs="*", default=(), help="parts of the files' names (default: all)")
-    suite.add_argument("--gpu", default="h200", help="configuration to simulate (default: %(default)s)")
-    suite.add_argument(
-        "--timeout", type=int, default=60, metavar="S", help="limit per test (default: %(default)s)"
-    )
-    suite.add_argument("--fresh", action="store_true", help="do not take over what an earlier run has done")
-    suite.add_argument("--json", action="store_true", help="the score as JSON")
 
     summary = "replay recorded generated and ordinary kernels; status 1 if an output or a counter differs"
     generated = _command(commands, "generated", _generated, summary, "--only numba17 bitonic_sort")

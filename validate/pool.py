@@ -11,8 +11,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
-import gpusim
-from gpusim.engine.warm import core_is_cached
 from gpusim.explore.interrupt import interruptible
 from gpusim.explore.workers import Ended, Pool
 from gpusim.host.options import host_threads
@@ -32,12 +30,6 @@ class Task:
 
 class ProcessDied(replay.Failure):
     """The process that simulated the point ended without an answer. That says nothing about the point."""
-
-
-def compile_engine() -> None:
-    """Compile the simulator once, if it has not been: several processes would do it several times."""
-    if not core_is_cached():
-        gpusim.simulate(_nothing, 1, 1, (), gpu="tiny")
 
 
 def run(tasks: Sequence[Task], jobs: int = 1, threads: int | None = None) -> Iterator[score.Row]:
@@ -61,8 +53,3 @@ def _row(task: Task, threads: int | None) -> score.Row:
         [task.point], gpu=task.gpu, baseline_of=task.baseline_of, overrides=task.overrides, threads=threads
     )
     return row
-
-
-def _nothing() -> None:
-    """A kernel without work."""
-    return

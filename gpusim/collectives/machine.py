@@ -8,7 +8,7 @@ the one before has begun to pass it on. A flag, and a credit back, waits for the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -62,10 +62,6 @@ class CollectiveMachine(ArrayTable):
         "log": (np.float64, 2),  # a row for each step: actor, operation, start, end; no rows: not recorded
         "bins": (np.float64, 2),  # [links, bins]: bytes handed over by time; no bins: not recorded
     }
-
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> np.ndarray: ...
 
 
 @compiled

@@ -5,7 +5,7 @@ not known yet (a reply that is still on its way). One row per warp slot, block s
 More than 500 lines, because it is one table.
 """
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -518,25 +518,3 @@ class State(ArrayTable):
         "wanted": (np.uint8, 1),  # [blocks]: 1 if the block is logged wherever it runs
         "life": (np.int64, 2),  # [blocks, 3]: SM, start and end of every block
     }
-    if TYPE_CHECKING:
-        code: np.ndarray
-        par: np.ndarray
-        regs: np.ndarray
-        shared8: np.ndarray
-        local8: np.ndarray
-        warp: np.ndarray
-        split: np.ndarray
-        smsp: np.ndarray
-        sm: np.ndarray
-        block: np.ndarray
-        tags: np.ndarray
-        icache: np.ndarray
-        token: np.ndarray
-        mshr: np.ndarray
-        request: np.ndarray
-        requests: np.ndarray
-        counters: np.ndarray
-        log: np.ndarray
-        log_lanes: np.ndarray
-        wanted: np.ndarray
-        life: np.ndarray

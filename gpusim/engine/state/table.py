@@ -5,7 +5,7 @@ words, and compiling that took minutes. So the core gets the address of a table,
 address and shape from it; the table never changes during a run, which the compiler is told.
 """
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from llvmlite import ir
@@ -35,6 +35,10 @@ class ArrayTable:
     """
 
     FIELDS: ClassVar[dict[str, tuple[Any, int]]] = {}
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> np.ndarray: ...
+
 
     def __init__(self, **arrays: np.ndarray):
         if arrays.keys() != self.FIELDS.keys():
