@@ -33,7 +33,7 @@ def test_every_variant_has_one_image_and_every_image_a_variant():
     assert files == {entry["file"] for entry in ENTRIES}
 
 
-@pytest.mark.parametrize("entry", filter(compiled_again, ENTRIES), ids=lambda entry: entry["file"])
+@pytest.mark.parametrize("entry", list(filter(compiled_again, ENTRIES)), ids=lambda entry: entry["file"])
 def test_an_image_is_what_its_source_compiles_to(entry, toolchain):
     recorded, present = images.index()["tools"], tools()
     if recorded != present:
