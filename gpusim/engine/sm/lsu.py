@@ -215,7 +215,7 @@ def memory_access(st, sm, q, w, i, wb, mask, time):
     par = st.par
     op = st.code[i, M.COL_OP]
     space.lane_addresses(st, sm, i, wb, mask)
-    space = st.code[i, M.COL_AUX0]
+    where = st.code[i, M.COL_AUX0]
     if op == M.OP_LDC:
         constant_access(st, sm, q, w, i, wb, mask, time)
         return
@@ -226,15 +226,15 @@ def memory_access(st, sm, q, w, i, wb, mask, time):
     while left != 0:  # once, but for a generic access whose lanes mean different spaces
         lanes = left
         if st.code[i, M.COL_AUX0] == M.SPACE_GENERIC:
-            space, lanes = space.window_of(st, sm, left)
+            where, lanes = space.window_of(st, sm, left)
         left &= ~lanes
-        if op == M.OP_ATOM and not atomic_predicate(st, sm, w, i, lanes, space, time):
+        if op == M.OP_ATOM and not atomic_predicate(st, sm, w, i, lanes, where, time):
             continue
-        if space == M.SPACE_SHARED and par[L.P_CLUSTER_BLOCKS] > 0 and names_other_block(st, sm, w, lanes):
+        if where == M.SPACE_SHARED and par[L.P_CLUSTER_BLOCKS] > 0 and names_other_block(st, sm, w, lanes):
             remote_access(st, sm, q, w, i, wb, lanes, time)
-        elif space == M.SPACE_SHARED:
+        elif where == M.SPACE_SHARED:
             shared_access(st, sm, q, w, i, wb, lanes, time)
-        elif space == M.SPACE_LOCAL:
+        elif where == M.SPACE_LOCAL:
             local_access(st, sm, q, w, i, wb, lanes, time)
         else:
             global_access(st, sm, q, w, i, wb, lanes, time)
