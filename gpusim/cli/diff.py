@@ -20,7 +20,6 @@ from gpusim.cli.options import (
 )
 from gpusim.cli.outputs import print_json
 from gpusim.cli.run import make_document, simulate_target, target_of
-from gpusim.workload.spec import parse_dim3
 
 if TYPE_CHECKING:
     from gpusim.difference import Run
@@ -215,6 +214,8 @@ def _profiled(options: argparse.Namespace, other: Run | None) -> Run:
 
 def _sizes(options: argparse.Namespace) -> list[tuple[int, ...] | None]:
     """Grid and block where they are given."""
+    from gpusim.workload.spec import parse_dim3
+
     given = ((getattr(options, name), f"--{name}") for name in ("grid", "block"))
     return [parse_dim3(text, flag) if text else None for text, flag in given]
 

@@ -32,7 +32,7 @@ examples:
   gpusim run transpose/tiled --report transpose.html      a page with source view and warp stepper
   gpusim run histogram/shared_atomics --check initcheck,racecheck
   gpusim run transpose/naive --size 256 --trace naive.perfetto-trace
-  gpusim run reduction/sequential --trace warps.kanata --trace-blocks 0,1 --trace-sms none
+  gpusim run reduction/sequential --trace warps.perfetto-trace --trace-blocks 0,1 --trace-sms none
   gpusim run kernels.py:scale --grid 8 --block 128 --args "float32[1024]=random, float32(2.5)"
   gpusim run kernel.cubin --entry saxpy --grid 8 --block 128 --args "float32(2), float32[1024], float32[1024]"
 

@@ -14,17 +14,16 @@ from gpusim.launch import Launch
 if TYPE_CHECKING:
     from gpusim.tracing.trace import Trace, TraceOptions
 
-#: Ending of the file, and the method of `gpusim.Trace` that writes it.
-FORMATS = {".perfetto-trace": "perfetto", ".kanata": "kanata"}
+ENDING = ".perfetto-trace"
 
 
 def add_trace_options(parser: argparse.ArgumentParser) -> None:
     """--trace and what it records."""
-    group = parser.add_argument_group("traces for timeline viewers (docs/traces.md)")
+    group = parser.add_argument_group("traces for a timeline viewer (docs/traces.md)")
     group.add_argument(
         "--trace",
         metavar="FILE",
-        help="write what happened when: FILE.perfetto-trace for ui.perfetto.dev, FILE.kanata for Konata",
+        help="write what happened when: FILE.perfetto-trace, for ui.perfetto.dev",
     )
     group.add_argument(
         "--trace-sms",
@@ -67,17 +66,17 @@ def trace_options(options: argparse.Namespace, launch: Launch) -> TraceOptions |
 
 
 def _check_file(path: Path) -> None:
-    if path.suffix not in FORMATS:
-        raise UserError(f"--trace {path}: the file's name ends in {' or '.join(FORMATS)}")
+    if path.suffix != ENDING:
+        raise UserError(f"--trace {path}: the file's name ends in {ENDING}")
     if not path.absolute().parent.is_dir():
         raise UserError(f"--trace {path}: no such folder")
 
 
 def write_trace(trace: Trace, file: str) -> None:
-    """Write a trace in the format of the file's ending, and say what is in it."""
+    """Write a trace, and say what is in it."""
     path = Path(file)
     try:
-        getattr(trace, FORMATS[path.suffix])(path)
+        trace.perfetto(path)
     except OSError as error:
         raise UserError(f"--trace {path}: {error.strerror}") from None
     part = "" if trace.complete else f", until cycle {trace.until:,}: see --trace-limit"

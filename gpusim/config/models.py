@@ -8,41 +8,26 @@ from typing import Any
 
 from pydantic import PrivateAttr, model_validator
 
+from gpusim.config import sections
 from gpusim.config.keys import toml_value, unknown
-from gpusim.config.sections import (
-    L1,
-    L2,
-    Constant,
-    Crossbar,
-    Dram,
-    Gpu,
-    Icache,
-    Issue,
-    LaunchTiming,
-    MemoryInstruction,
-    Pipes,
-    Section,
-    Shared,
-    Sm,
-)
 
 
-class GPUConfig(Section):
+class GPUConfig(sections.Section):
     """A whole configuration: immutable, hashable, equal when all values are (sources do not count)."""
 
-    gpu: Gpu
-    sm: Sm
-    issue: Issue
-    pipes: Pipes
-    memory_instruction: MemoryInstruction
-    shared: Shared
-    l1: L1
-    icache: Icache
-    constant: Constant
-    crossbar: Crossbar
-    l2: L2
-    dram: Dram
-    launch: LaunchTiming
+    gpu: sections.Gpu
+    sm: sections.Sm
+    issue: sections.Issue
+    pipes: sections.Pipes
+    memory_instruction: sections.MemoryInstruction
+    shared: sections.Shared
+    l1: sections.L1
+    icache: sections.Icache
+    constant: sections.Constant
+    crossbar: sections.Crossbar
+    l2: sections.L2
+    dram: sections.Dram
+    launch: sections.LaunchTiming
 
     _sources: dict[str, str] = PrivateAttr(default_factory=dict)
 
@@ -116,21 +101,21 @@ def describe_keys() -> Mapping[str, str]:
     return dict(describe(GPUConfig))
 
 
-def items(section: Section, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def items(section: sections.Section, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Every dotted key below a section and its value, in file order."""
     for name in type(section).model_fields:
         value = getattr(section, name)
-        if isinstance(value, Section):
+        if isinstance(value, sections.Section):
             yield from items(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
 
 
-def describe(section: type[Section], prefix: str = "") -> Iterator[tuple[str, str]]:
+def describe(section: type[sections.Section], prefix: str = "") -> Iterator[tuple[str, str]]:
     """Every dotted key below a section and what it means, in file order."""
     for name, field in section.model_fields.items():
         kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, Section):
+        if isinstance(kind, type) and issubclass(kind, sections.Section):
             yield from describe(kind, f"{prefix}{name}.")
         else:
             yield prefix + name, field.description or ""

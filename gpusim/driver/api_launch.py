@@ -8,19 +8,12 @@ import dataclasses
 from functools import partial
 from typing import Any
 
+from gpusim import errors
 from gpusim.driver.api_kernel import MAX_DYNAMIC_SHARED
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, say
 from gpusim.driver.objects import KERNEL, DriverStream, LoadedKernel
 from gpusim.driver.registry import entry, get_pointer, get_uint
 from gpusim.driver.state import Driver
-from gpusim.errors import (
-    AssertionFailed,
-    CyclesExceeded,
-    DeadlockError,
-    KernelError,
-    LaunchError,
-    MemoryAccessError,
-)
 from gpusim.launch import Dim3, Launch
 from isa import Program
 from isa.errors import IsaError
@@ -111,9 +104,9 @@ def _simulate(
         result = driver.device.run(
             program, described, values, max_cycles=driver.max_cycles, strict_barriers=False, cooperative=cooperative
         )
-    except LaunchError as error:
+    except errors.LaunchError as error:
         raise DriverError(_refusal(driver, described, cooperative, cluster is not None), str(error)) from None
-    except KernelError as error:
+    except errors.KernelError as error:
         say(str(error))
         driver.context().failed = _failure(error)
         driver.log.add_failure(kernel.name, program, described)
@@ -155,10 +148,10 @@ def _refusal(driver: Driver, launch: Launch, cooperative: bool, clusters: bool) 
     return ResultCode.COOPERATIVE_LAUNCH_TOO_LARGE if cooperative else ResultCode.LAUNCH_OUT_OF_RESOURCES
 
 
-def _failure(error: KernelError) -> ResultCode:
+def _failure(error: errors.KernelError) -> ResultCode:
     """The code that later calls return after a kernel failed."""
-    if isinstance(error, MemoryAccessError):
+    if isinstance(error, errors.MemoryAccessError):
         return ResultCode.MISALIGNED_ADDRESS if error.problem == "misaligned" else ResultCode.ILLEGAL_ADDRESS
-    if isinstance(error, (CyclesExceeded, DeadlockError)):
+    if isinstance(error, (errors.CyclesExceeded, errors.DeadlockError)):
         return ResultCode.LAUNCH_TIMEOUT
-    return ResultCode.ASSERT if isinstance(error, AssertionFailed) else ResultCode.LAUNCH_FAILED
+    return ResultCode.ASSERT if isinstance(error, errors.AssertionFailed) else ResultCode.LAUNCH_FAILED

@@ -6,24 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from gpusim import errors
 from gpusim.engine.dispatcher import G_NEXT, G_RUNNING, G_TOTAL
 from gpusim.engine.grid import Grid
 from gpusim.engine.host_calls import sm_of
 from gpusim.engine.sm.shadow import ATOMIC, LANE_BIT, PC_BIT, READ, WARP_BIT, WRITE
 from gpusim.engine.sm.space import WINDOW_BYTES
 from gpusim.engine.state import layout as L
-from gpusim.errors import (
-    BarrierError,
-    Coordinates,
-    CyclesExceeded,
-    DataRaceError,
-    DeadlockError,
-    KernelError,
-    MemoryAccessError,
-    PoolExhausted,
-    SynchronizationError,
-    UninitializedReadError,
-)
 from gpusim.launch import Launch
 from gpusim.launch.memory import DeviceMemory
 from isa import Program
@@ -41,7 +30,7 @@ _SPACE_OF_ERROR = {
 _KINDS = {READ: "read", WRITE: "write", ATOMIC: "atomic"}
 
 
-def fault(grid: Grid, sm: int, program: Program, launch: Launch, memory: DeviceMemory) -> KernelError:
+def fault(grid: Grid, sm: int, program: Program, launch: Launch, memory: DeviceMemory) -> errors.KernelError:
     """The exception for the error that an SM has recorded."""
     state = grid.state
     record = state.sm[sm]
@@ -57,7 +46,7 @@ def fault(grid: Grid, sm: int, program: Program, launch: Launch, memory: DeviceM
         other = int(record[L.S_ERROR_OTHER])
         thread = (other >> WARP_BIT & 1023) * 32 + (other >> LANE_BIT & 31)
         before = program.instructions[other >> PC_BIT & 0xFFFFF]
-        return DataRaceError(
+        return errors.DataRaceError(
             address=address,
             size=size,
             access=_access(instruction.opcode),
@@ -70,13 +59,14 @@ def fault(grid: Grid, sm: int, program: Program, launch: Launch, memory: DeviceM
         )
     if code == L.E_BARRIER_EXITED:
         total = launch.threads_per_block
-        return BarrierError(barrier=address, arrived=total - size, expected=total, **place)
+        return errors.BarrierError(barrier=address, arrived=total - size, expected=total, **place)
     if code in _SYNC_ERRORS:
         return _sync_fault(code, address, size, place)
     if code == L.E_DEADLOCK:
-        return DeadlockError(cycle=_last_issue(grid), waiting=("lanes of one warp wait for each other",), **place)
+        waiting = ("lanes of one warp wait for each other",)
+        return errors.DeadlockError(cycle=_last_issue(grid), waiting=waiting, **place)
     if code == L.E_POOL:
-        return PoolExhausted(pool=L.POOLS[address], size=size, **place)
+        return errors.PoolExhausted(pool=L.POOLS[address], size=size, **place)
     reasons = {
         L.E_BAD_TARGET: f"jump to 0x{address & 0xFFFFFFFF:x}, which is outside the kernel's code",
         L.E_CLUSTER: f"shared address 0x{address:x} is one of block {address >> 24} of the cluster, which "
@@ -85,7 +75,7 @@ def fault(grid: Grid, sm: int, program: Program, launch: Launch, memory: DeviceM
         L.E_TRAP: "the kernel stopped itself (trap or breakpoint)",
         L.E_UNSUPPORTED: f"{instruction.mnemonic} decodes, but its execution is not modelled",
     }
-    return KernelError(reasons.get(code, f"error {code}"), **place)
+    return errors.KernelError(reasons.get(code, f"error {code}"), **place)
 
 
 def caller(state: L.State, warp: int, lane: int, program: Program, launch: Launch) -> dict[str, Any]:
@@ -106,7 +96,7 @@ _SYNC_ERRORS = (L.E_BARRIER_DIVERGENT, L.E_BARRIER_COUNT, L.E_NOT_IN_MASK, L.E_E
 
 def _access_fault(
     code: int, address: int, size: int, opcode: str, row: np.ndarray, memory: DeviceMemory, place: dict
-) -> KernelError:
+) -> errors.KernelError:
     """An access that is out of bounds, misaligned, to freed memory, or to bytes without contents."""
     copies = int(row[M.COL_OP]) in (M.OP_BULK_COPY, M.OP_LDGSTS)
     if code in _SPACE_OF_ERROR:
@@ -118,36 +108,36 @@ def _access_fault(
     nearest = memory.describe(address, size) if space == "global" else None
     access = _access_of_copy(row, space) if copies else _access(opcode)
     if code == L.E_UNINITIALIZED:
-        return UninitializedReadError(
+        return errors.UninitializedReadError(
             address=address, size=size, access=access, space=space, allocation=nearest, **place
         )
     problem = "misaligned" if code == L.E_MISALIGNED else "out of bounds"
     if code == L.E_BOUNDS and nearest is not None and "freed" in nearest:
         problem = "use after free"
-    return MemoryAccessError(
+    return errors.MemoryAccessError(
         problem, address=address, size=size, access=access, space=space, allocation=nearest, **place
     )
 
 
-def _sync_fault(code: int, address: int, size: int, place: dict) -> SynchronizationError:
+def _sync_fault(code: int, address: int, size: int, place: dict) -> errors.SynchronizationError:
     """A barrier used in a way that CUDA leaves undefined; `address` is its number or lane mask."""
     if code == L.E_BARRIER_DIVERGENT:
         words = f"{size} threads of a warp arrive at barrier {address} while this thread, still running, does not"
-        return SynchronizationError("divergent threads", words, barrier=address, **place)
+        return errors.SynchronizationError("divergent threads", words, barrier=address, **place)
     if code == L.E_BARRIER_COUNT:
         words = f"barrier {address} waits for {size:,} threads, which is not a number of whole warps of the block"
-        return SynchronizationError("thread count", words, barrier=address, **place)
+        return errors.SynchronizationError("thread count", words, barrier=address, **place)
     if code == L.E_NOT_IN_MASK:
         words = f"the mask {address:#010x} does not name this thread, which executes it"
-        return SynchronizationError("thread not in mask", words, mask=address, **place)
+        return errors.SynchronizationError("thread not in mask", words, mask=address, **place)
     words = f"the mask {address:#010x} names lane {size}, which has exited"
-    return SynchronizationError("exited thread in mask", words, mask=address, **place)
+    return errors.SynchronizationError("exited thread in mask", words, mask=address, **place)
 
 
-def out_of_cycles(grid: Grid, program: Program, launch: Launch, max_cycles: int | None) -> CyclesExceeded:
+def out_of_cycles(grid: Grid, program: Program, launch: Launch, max_cycles: int | None) -> errors.CyclesExceeded:
     """The exception for a run past its limit; names a warp that is still running."""
     finished = int(grid.dispatch[G_NEXT] - grid.dispatch[G_RUNNING])
-    return CyclesExceeded(
+    return errors.CyclesExceeded(
         max_cycles=max_cycles or 0,
         finished_blocks=finished,
         total_blocks=int(grid.dispatch[G_TOTAL]),
@@ -155,23 +145,23 @@ def out_of_cycles(grid: Grid, program: Program, launch: Launch, max_cycles: int 
     )
 
 
-def nothing_moves(grid: Grid, program: Program, launch: Launch) -> KernelError:
+def nothing_moves(grid: Grid, program: Program, launch: Launch) -> errors.KernelError:
     """The exception for resident warps none of which can ever issue again: a barrier not reached, or a deadlock."""
     state = grid.state
     at_barrier = np.flatnonzero(state.warp[:, L.W_STATE] == L.WAIT_BARRIER).tolist()
     if not at_barrier:
         cluster = bool((state.warp[:, L.W_STATE] == L.WAIT_CLUSTER).any())
         words = "some threads never arrive at the barrier of their cluster" if cluster else "no warp can issue"
-        return DeadlockError(cycle=_last_issue(grid), waiting=(words,), **_resident(state, program, launch))
+        return errors.DeadlockError(cycle=_last_issue(grid), waiting=(words,), **_resident(state, program, launch))
     warp = next((each for each in at_barrier if _waits_for_block(state, each)), at_barrier[0])
     sm = sm_of(state, warp)
     split = state.split[warp]
     pc = int(split[L.D_PC]) if split[L.D_COUNT] else int(state.warp[warp, L.W_PC])
     if not _waits_for_block(state, warp):
         place = _place(state, sm, warp, pc, None, program, launch)
-        return DeadlockError(cycle=_last_issue(grid), waiting=_groups(state, warp, program), **place)
+        return errors.DeadlockError(cycle=_last_issue(grid), waiting=_groups(state, warp, program), **place)
     block, number = state.block[sm, state.warp[warp, L.W_BLOCK]], int(state.warp[warp, L.W_BARRIER])
-    return BarrierError(
+    return errors.BarrierError(
         barrier=number,
         arrived=int(block[L.B_ARRIVED + number]),
         expected=int(block[L.B_EXPECTED + number]) or int(block[L.B_ALIVE]),
@@ -234,7 +224,7 @@ def _place(
     }
 
 
-def _thread(number: int, launch: Launch) -> Coordinates:
+def _thread(number: int, launch: Launch) -> errors.Coordinates:
     """Coordinates of a thread of the block by its number."""
     x, y, _ = launch.block
     return number % x, number // x % y, number // (x * y)

@@ -9,14 +9,7 @@ import numpy as np
 from gpusim.plot import style
 from gpusim.plot.colours import EXCESSIVE, IDEAL, INK, SHARED_WORD
 from gpusim.plot.words import machine_code, ranges, source
-from gpusim.results.serving import (
-    LINE_BYTES,
-    SECTOR_BYTES,
-    WORD_BYTES,
-    NotServed,
-    global_access,
-    shared_access,
-)
+from gpusim.results import serving
 from gpusim.tracing.trace import SPACES, Trace
 
 if TYPE_CHECKING:
@@ -28,7 +21,7 @@ _BANK_KINDS = {
     2: "one lane, in a wavefront beyond the ideal",
     3: "several lanes: broadcast",
 }
-_WORDS = LINE_BYTES // WORD_BYTES
+_WORDS = serving.LINE_BYTES // serving.WORD_BYTES
 _WORD_COLOURS = ("#FFFFFF", "#F6CDB0", IDEAL, SHARED_WORD)
 _WORD_KINDS = {2: "wanted by one lane", 3: "wanted by several lanes", 1: "moved for nothing"}
 
@@ -46,7 +39,7 @@ def bank_wavefronts(trace: Trace, issue: int | None = None, ax: Axes | None = No
     Raises gpusim.results.serving.NotServed for an issue that is no recorded access to shared memory.
     """
     issue = worst_shared(trace) if issue is None else issue
-    served = shared_access(trace, issue)
+    served = serving.shared_access(trace, issue)
     rows, banks = served.total, trace.config.shared.banks
     who = {(row, bank): served.lanes_of(row, bank) for row in range(rows) for bank in range(banks)}
     lanes = np.array([len(found) for found in who.values()], np.int64).reshape(rows, banks)
@@ -78,7 +71,7 @@ def worst_shared(trace: Trace) -> int:
     Raises NotServed if none was recorded."""
     rows = _recorded(trace, "shared", "wavefronts")
     if not rows.size:
-        raise NotServed("no access to shared memory was recorded")
+        raise serving.NotServed("no access to shared memory was recorded")
     excess = trace.issues["wavefronts"][rows].astype(int) - trace.issues["ideal"][rows]
     return int(rows[np.argmax(excess)])
 
@@ -97,8 +90,8 @@ def coalescing(trace: Trace, issue: int | None = None, ax: Axes | None = None) -
     Raises gpusim.results.serving.NotServed for an issue that is no recorded access to global or local memory.
     """
     issue = worst_global(trace) if issue is None else issue
-    found = global_access(trace, issue)
-    kind = np.repeat(found.touched, SECTOR_BYTES // WORD_BYTES, axis=1).astype(np.int64)
+    found = serving.global_access(trace, issue)
+    kind = np.repeat(found.touched, serving.SECTOR_BYTES // serving.WORD_BYTES, axis=1).astype(np.int64)
     kind[found.lanes == 1] = 2
     kind[found.lanes > 1] = 3
     rows = len(found.lines)
@@ -107,9 +100,9 @@ def coalescing(trace: Trace, issue: int | None = None, ax: Axes | None = None) -
     for row, word in np.argwhere(kind > 1).tolist():
         colour = _WORD_COLOURS[kind[row, word]]
         _number(ax, word + 0.5, row + 0.5, found.lane[row, word], found.lanes[row, word], colour)
-    for sector in range(0, _WORDS + 1, SECTOR_BYTES // WORD_BYTES):
+    for sector in range(0, _WORDS + 1, serving.SECTOR_BYTES // serving.WORD_BYTES):
         ax.axvline(sector, color=INK, linewidth=1.2)
-    ax.set_xticks(range(0, _WORDS + 1, 4), [str(WORD_BYTES * word) for word in range(0, _WORDS + 1, 4)])
+    ax.set_xticks(range(0, _WORDS + 1, 4), [str(serving.WORD_BYTES * word) for word in range(0, _WORDS + 1, 4)])
     middles = [row + 0.5 for row in range(rows)]
     ax.set_yticks(middles, [f"0x{line:x}" for line in found.lines.tolist()])
     right = ax.secondary_yaxis("right")
@@ -117,7 +110,7 @@ def coalescing(trace: Trace, issue: int | None = None, ax: Axes | None = None) -
     right.set_ylabel("sectors")
     right.tick_params(length=0, labelsize=8)
     pc = int(trace.issues[issue]["pc"])
-    used, moved = WORD_BYTES * int((kind > 1).sum()), SECTOR_BYTES * found.total
+    used, moved = serving.WORD_BYTES * int((kind > 1).sum()), serving.SECTOR_BYTES * found.total
     touched = f"{style.plural(found.total, 'sector')} in {style.plural(rows, 'line')}"
     counts = f"{touched}, {used:,} of {moved:,} B moved are used"
     who = f"{machine_code(trace, pc, 50)} of {trace.warp_label(trace.issues[issue]['warp'])}"
@@ -138,9 +131,9 @@ def worst_global(trace: Trace) -> int:
         if rows.size:
             access = trace.issues["access"][rows]
             asked = (trace.addresses[access] >= 0).sum(axis=1) * trace.sizes[access].astype(int)
-            excess = trace.issues["sectors"][rows] - -(-asked // SECTOR_BYTES)
+            excess = trace.issues["sectors"][rows] - -(-asked // serving.SECTOR_BYTES)
             return int(rows[np.argmax(excess)])
-    raise NotServed("no access to global or local memory was recorded")
+    raise serving.NotServed("no access to global or local memory was recorded")
 
 
 def _recorded(trace: Trace, space: str, served: str) -> np.ndarray:

@@ -3,14 +3,13 @@
 `gpusim.simulate(..., trace=True)` or `trace=TraceOptions(...)` records it, `result.trace` holds it. Recording changes
 no cycle and no counter. Cycles are SM clock cycles from the start of the launch, as `result.cycles` counts them, launch
 overhead included. `gpusim.tracing.reconvergence` makes a divergence tree of a warp's issues, `gpusim.tracing.perfetto`
-and `gpusim.tracing.kanata` write files for timeline viewers.
+writes a file for a timeline viewer.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from gpusim.tracing.kanata import write_kanata
 from gpusim.tracing.options import TraceOptions
 from gpusim.tracing.perfetto import write_perfetto
 from gpusim.tracing.recording import BLOCK, ISSUE, SPACES, STALL, WARP, Recording
@@ -19,12 +18,8 @@ __all__ = ["BLOCK", "ISSUE", "SPACES", "STALL", "WARP", "Trace", "TraceOptions"]
 
 
 class Trace(Recording):
-    """The recording of one launch, which can be written for timeline viewers."""
+    """The recording of one launch, which can be written for a timeline viewer."""
 
     def perfetto(self, path: str | Path) -> None:
         """Write a trace for https://ui.perfetto.dev: SMs, schedulers and warps as tracks. See `tracing.perfetto`."""
         write_perfetto(self, path)
-
-    def kanata(self, path: str | Path) -> None:
-        """Write a log for the pipeline viewer Konata: an instruction per row. See `gpusim.tracing.kanata`."""
-        write_kanata(self, path)

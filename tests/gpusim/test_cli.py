@@ -1,5 +1,6 @@
 """The command line: exit codes, one-line errors, and that each command prints what it promises."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -480,7 +481,7 @@ def test_bundled_programs_run_from_recorded_images_without_the_tool_chain(monkey
         raise ToolchainMissing(f"{name} is not installed")
 
     monkeypatch.setattr(toolchain, "find_tool", missing)
-    monkeypatch.setattr("isa.compile.find_tool", missing)
+    monkeypatch.setattr(importlib.import_module("isa.assemble"), "find_tool", missing)
     assert main(["run", "vector_add", "--size", "2000", "--gpu", "tiny"]) == 0
     assert "output equals the NumPy reference" in capsys.readouterr().out
 

@@ -1,10 +1,9 @@
-"""Files for timeline viewers, read back: Perfetto's with Perfetto's own schema, Konata's as its format is described.
+"""Files for the timeline viewer Perfetto, read back with its own schema.
 
-Both must hold every interval of the trace, at its cycles and under its name, and nothing else.
+They must hold every interval of the trace, at its cycles and under its name, and nothing else.
 """
 
 from collections import Counter, defaultdict
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -164,109 +163,27 @@ def test_a_message_holds_its_fields():
     assert message((1, 150), (2, "testing")).hex() == "089601" + "120774657374696e67"
 
 
-# --- Kanata -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def log(trace, tmp_path_factory):
-    """Instructions by number: thread, label, details, stages as (lane, name, start, end), end and type of its end."""
-    path = tmp_path_factory.mktemp("kanata") / "it.kanata"
-    trace.kanata(path)
-    lines = path.read_text("utf-8").splitlines()
-    assert lines[0] == "Kanata\t0004"
-    assert lines[1].startswith("C=\t")
-    now = int(lines[1].split("\t")[1])
-    rows, open_, retired = {}, {}, 0
-    for line in lines[2:]:
-        word, *rest = line.split("\t")
-        if word == "C":
-            assert int(rest[0]) > 0
-            now += int(rest[0])
-            continue
-        number = int(rest[0])
-        if word == "I":
-            assert number == len(rows)
-            rows[number] = {"thread": int(rest[2]), "label": "", "details": "", "stages": [], "begin": now}
-        elif word == "L":
-            rows[number][("label", "details")[int(rest[1])]] += rest[2]
-        elif word == "S":
-            assert (number, rest[1]) not in open_
-            open_[number, rest[1]] = rest[2], now
-        elif word == "E":
-            name, start = open_.pop((number, rest[1]))
-            assert name == rest[2]
-            rows[number]["stages"].append((int(rest[1]), name, start, now))
-        else:
-            assert word == "R"
-            assert int(rest[1]) == retired
-            retired += 1
-            rows[number]["end"], rows[number]["flushed"] = now, int(rest[2])
-    assert not open_
-    assert retired == len(rows)
-    return rows
-
-
-def test_kanata_holds_every_interval_and_nothing_else(trace, log):
-    issues = Counter((row["warp"], row["cycle"]) for row in trace.issues)
-    stalls = Counter((row["warp"], row["start"], row["end"], STALLS[row["reason"]]) for row in trace.stalls)
-    seen_issues, seen_stalls = Counter(), Counter()
-    for row in log.values():
-        for lane, name, start, end in row["stages"]:
-            if lane == 1:
-                seen_stalls[row["thread"], start, end, name] += 1
-            elif name == "Is":
-                assert end == start + 1
-                seen_issues[row["thread"], start] += 1
-    assert seen_issues == issues
-    assert seen_stalls == stalls
-
-
-def test_kanata_rows_of_a_warp_follow_each_other(trace, log):
-    for warp in trace.warps:
-        rows = [row for row in log.values() if row["thread"] == warp["warp"]]
-        assert rows[0]["begin"] == warp["start"]
-        assert rows[-1]["end"] == warp["end"]
-        for row in rows:
-            lane = sorted(span[2:] for span in row["stages"] if span[0] == 0)
-            assert lane[0][0] == row["begin"]
-            assert lane[-1][1] == row["end"]
-            assert all(before[1] == after[0] for before, after in pairwise(lane))
-        for before, after in pairwise(rows):
-            issued = next(span[3] for span in before["stages"] if span[:2] == (0, "Is"))
-            assert after["begin"] == issued
-        assert [row["flushed"] for row in rows[:-1]] == [0] * (len(rows) - 1)
-    assert any(row["flushed"] for row in log.values()) == (not trace.complete)
-
-
-def test_kanata_labels_instructions(trace, log):
-    first = log[0]
-    assert first["label"] == f"w0 0000: {trace.instructions[0].text}"
-    assert "active lanes: 0xffffffff (32)" in first["details"]
-    assert any("without bank conflicts" in row["details"] for row in log.values())
-
-
 # --- Command line -----------------------------------------------------------------------------------------------------
 
 
 def test_run_writes_a_trace(tmp_path, capsys):
-    for ending in ("perfetto-trace", "kanata"):
-        path = tmp_path / f"it.{ending}"
-        wanted = ["--trace-sms", "none", "--trace-blocks", "1-2,7", "--trace-limit", "100"]
-        assert main(["run", "vector_add", "--size", "4096", "--trace", str(path), *wanted]) == 0
-        assert path.stat().st_size > 1000
-        assert "of 24 warps, until cycle" in capsys.readouterr().err
+    path = tmp_path / "it.perfetto-trace"
+    wanted = ["--trace-sms", "none", "--trace-blocks", "1-2,7", "--trace-limit", "100"]
+    assert main(["run", "vector_add", "--size", "4096", "--trace", str(path), *wanted]) == 0
+    assert path.stat().st_size > 1000
+    assert "of 24 warps, until cycle" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (["--trace", "it.json"], "ends in .perfetto-trace or .kanata"),
-        (["--trace", "absent/it.kanata"], "no such folder"),
+        (["--trace", "it.json"], "ends in .perfetto-trace"),
+        (["--trace", "absent/it.perfetto-trace"], "no such folder"),
         (["--trace-blocks", "1"], "both are missing"),
-        (["--trace", "it.kanata", "--trace-blocks", "one"], "a list of numbers"),
-        (["--trace", "it.kanata", "--trace-blocks", "4"], "4 blocks are numbered from 0"),
-        (["--trace", "it.kanata", "--trace-sms", "132"], "the GPU has 132"),
-        (["--trace", "it.kanata", "--trace-limit", "0"], "must be positive"),
+        (["--trace", "it.perfetto-trace", "--trace-blocks", "one"], "a list of numbers"),
+        (["--trace", "it.perfetto-trace", "--trace-blocks", "4"], "4 blocks are numbered from 0"),
+        (["--trace", "it.perfetto-trace", "--trace-sms", "132"], "the GPU has 132"),
+        (["--trace", "it.perfetto-trace", "--trace-limit", "0"], "must be positive"),
     ],
 )
 def test_mistakes_are_named(options, reason, tmp_path, monkeypatch, capsys):

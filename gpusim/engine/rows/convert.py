@@ -2,18 +2,10 @@
 
 import numpy as np
 
+from gpusim.engine.rows import float_bits as F
 from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.common import destination, row_offset, set_predicate, source, source_pair
 from gpusim.engine.rows.double import with_nan_of
-from gpusim.engine.rows.float_bits import (
-    NO_LANES,
-    canonical,
-    flushed,
-    integral32,
-    integral64,
-    round_to_f32,
-    sum_error,
-)
 from gpusim.engine.rows.half_bits import flushed_half_bits, from_half, to_half, to_half_directed, to_half_down
 from gpusim.engine.rows.int import store_pair
 from gpusim.engine.rows.mufu import mufu
@@ -81,13 +73,13 @@ def float_source(code, i, regs, wb, bits):
     a = source(code, i, m.COL_A, regs, wb)
     if bits == 16:
         return V.to_f64(half_source(code, i, regs, wb))
-    return V.to_f64(V.as_f32(flushed(a) if code[i, m.COL_AUX0] & m.FLAG_FTZ else a))
+    return V.to_f64(V.as_f32(F.flushed(a) if code[i, m.COL_AUX0] & m.FLAG_FTZ else a))
 
 
 @compiled
 def float_to_integer(code, i, regs, wb, mask):
     bits, is_signed = code[i, m.COL_AUX2], code[i, m.COL_AUX3]
-    value = integral64(float_source(code, i, regs, wb, code[i, m.COL_AUX4]), code[i, m.COL_AUX1])
+    value = F.integral64(float_source(code, i, regs, wb, code[i, m.COL_AUX4]), code[i, m.COL_AUX1])
     of_nan = integer_of_nan(bits, code[i, m.COL_AUX0])
     result = V.select(V.unordered_f64(value, value), of_nan, clamped_integer(value, bits, is_signed))
     offset = destination(code, i, wb)
@@ -130,7 +122,7 @@ def step64(value, lost, rounding):
     elif rounding == m.ROUND_DOWN:
         away, toward = down & negative, down & ~negative
     else:
-        away, toward = NO_LANES, (down & ~negative) | (up & negative)
+        away, toward = F.NO_LANES, (down & ~negative) | (up & negative)
     return V.select(toward, bits - V.splat64(1), V.select(away, bits + V.splat64(1), bits))
 
 
@@ -141,7 +133,7 @@ def integer_to_float(code, i, regs, wb, mask):
     offset = destination(code, i, wb)
     upper, lower = integer_parts(value, is_signed)
     total = upper + lower
-    lost = sum_error(upper, lower, total)
+    lost = F.sum_error(upper, lower, total)
     if bits == 64:
         exact = V.as_u64(total) if rounding == m.ROUND_NEAREST else step64(total, lost, rounding)
         store_pair(regs, offset, exact, mask)
@@ -150,9 +142,9 @@ def integer_to_float(code, i, regs, wb, mask):
         V.store(regs, offset, to_half_directed(total, lost, form, rounding), mask)
     elif rounding == m.ROUND_NEAREST:
         nearest = V.s64_to_f32(value) if is_signed != 0 else V.u64_to_f32(value)
-        V.store(regs, offset, canonical(nearest), mask)
+        V.store(regs, offset, F.canonical(nearest), mask)
     else:
-        V.store(regs, offset, round_to_f32(total, lost, rounding), mask)
+        V.store(regs, offset, F.round_to_f32(total, lost, rounding), mask)
 
 
 @compiled
@@ -166,7 +158,7 @@ def float_to_float(code, i, regs, wb, mask):
         store_pair(regs, offset, V.as_u64(value), mask)
         return
     of_nan = V.to_f32(value)
-    keeps_nan = V.unordered_f64(value, value) if code[i, m.COL_AUX4] == 64 else NO_LANES
+    keeps_nan = V.unordered_f64(value, value) if code[i, m.COL_AUX4] == 64 else F.NO_LANES
     if bits == 16:
         form = half_form(modes)
         half_nan = V.shr(V.as_u32(of_nan), V.splat(16)) if modes & m.FLAG_TO_BF16 else V.f32_to_half(of_nan)
@@ -174,9 +166,9 @@ def float_to_float(code, i, regs, wb, mask):
         if modes & m.FLAG_FTZ:
             result = flushed_half_bits(result, form)
     else:
-        result = V.select(keeps_nan, V.as_u32(of_nan), round_to_f32(value, V.splat_f64(0.0), rounding))
+        result = V.select(keeps_nan, V.as_u32(of_nan), F.round_to_f32(value, V.splat_f64(0.0), rounding))
         if modes & m.FLAG_FTZ:
-            result = flushed(result)
+            result = F.flushed(result)
     V.store(regs, offset, result, mask)
 
 
@@ -185,16 +177,16 @@ def round_integral(code, i, regs, wb, mask):
     modes, rounding, bits = code[i, m.COL_AUX0], code[i, m.COL_AUX1], code[i, m.COL_AUX2]
     offset = destination(code, i, wb)
     if bits == 64:
-        whole = V.as_u64(integral64(float_source(code, i, regs, wb, bits), rounding))
+        whole = V.as_u64(F.integral64(float_source(code, i, regs, wb, bits), rounding))
         store_pair(regs, offset, with_nan_of(code, i, m.COL_A, regs, wb, whole), mask)
         return
     if bits == 16:
-        whole = integral32(half_source(code, i, regs, wb), rounding)
+        whole = F.integral32(half_source(code, i, regs, wb), rounding)
         V.store(regs, offset, to_half(whole, half_form(modes)), mask)
         return
     a = source(code, i, m.COL_A, regs, wb)
-    a = flushed(a) if modes & m.FLAG_FTZ else a
-    V.store(regs, offset, canonical(integral32(V.as_f32(a), rounding)), mask)
+    a = F.flushed(a) if modes & m.FLAG_FTZ else a
+    V.store(regs, offset, F.canonical(F.integral32(V.as_f32(a), rounding)), mask)
 
 
 @compiled
@@ -204,7 +196,7 @@ def pack_as_integers(code, i, regs, wb, mask):
     packed = V.shl(V.load(regs, row_offset(code[i, m.COL_C], wb)), V.splat(2 * bits))
     for k in range(2):
         row = source(code, i, m.COL_B if k == 0 else m.COL_A, regs, wb)
-        value = integral64(V.to_f64(V.as_f32(flushed(row) if modes & m.FLAG_FTZ else row)), rounding)
+        value = F.integral64(V.to_f64(V.as_f32(F.flushed(row) if modes & m.FLAG_FTZ else row)), rounding)
         limited = clamped_integer(value, bits, code[i, m.COL_AUX3])
         limited = V.select(V.unordered_f64(value, value), integer_of_nan(bits, modes), limited)
         whole = V.low(limited) & V.splat((1 << bits) - 1)

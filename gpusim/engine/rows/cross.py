@@ -6,15 +6,8 @@ all lanes of its row. A shuffle from a lane that does not execute is undefined i
 
 import numpy as np
 
+from gpusim.engine.rows import common
 from gpusim.engine.rows import lanes as V
-from gpusim.engine.rows.common import (
-    FULL_MASK,
-    destination,
-    predicate,
-    row_offset,
-    set_predicate,
-    source,
-)
 from gpusim.engine.rows.float import minimum_maximum
 from gpusim.engine.state.jit import compiled
 from isa import microops as m
@@ -45,13 +38,13 @@ def shuffle_source(kind, b, c):
 
 @compiled
 def shuffle(code, i, regs, wb, preds, pb, mask):
-    b = source(code, i, m.COL_B, regs, wb)
-    c = source(code, i, m.COL_C, regs, wb)
+    b = common.source(code, i, m.COL_B, regs, wb)
+    c = common.source(code, i, m.COL_C, regs, wb)
     found, valid = shuffle_source(code[i, m.COL_AUX0], b, c)
-    result = V.gather(regs, row_offset(code[i, m.COL_A], wb), found)
+    result = V.gather(regs, common.row_offset(code[i, m.COL_A], wb), found)
     executes = V.shr(V.splat(mask), found) & V.splat(1)
-    set_predicate(preds, pb, code[i, m.COL_PD0], valid, mask)
-    V.store(regs, destination(code, i, wb), result * executes, mask)
+    common.set_predicate(preds, pb, code[i, m.COL_PD0], valid, mask)
+    V.store(regs, common.destination(code, i, wb), result * executes, mask)
 
 
 @compiled
@@ -85,7 +78,7 @@ def match_lanes(low_words, high_words, lane, mask):
 
 @compiled
 def match(code, i, regs, wb, preds, pb, mask):
-    offset = row_offset(code[i, m.COL_A], wb)
+    offset = common.row_offset(code[i, m.COL_A], wb)
     low_words = V.load(regs, offset)
     high_words = V.load(regs, offset + 32) if code[i, m.COL_AUX0] != 0 else V.splat(0)
     result = V.splat(0)
@@ -93,12 +86,12 @@ def match(code, i, regs, wb, preds, pb, mask):
         same = match_lanes(low_words, high_words, lowest_lane(mask), mask) == mask
         if same:
             result = V.splat(mask)
-        set_predicate(preds, pb, code[i, m.COL_PD0], FULL_MASK if same else 0, mask)
+        common.set_predicate(preds, pb, code[i, m.COL_PD0], common.FULL_MASK if same else 0, mask)
     else:
         for lane in range(V.LANES):
             if (mask >> lane) & 1:
                 result = V.put_u32(result, lane, match_lanes(low_words, high_words, lane, mask))
-    V.store(regs, destination(code, i, wb), result, mask)
+    V.store(regs, common.destination(code, i, wb), result, mask)
 
 
 @compiled
@@ -112,7 +105,7 @@ def signed(word):
 def reduce_step(kind, total, word):
     """One step of REDUX on int64 values; unsigned values are not negative."""
     if kind == m.REDUX_SUM:
-        return (total + word) & FULL_MASK
+        return (total + word) & common.FULL_MASK
     if kind == m.REDUX_AND:
         return total & word
     if kind == m.REDUX_OR:
@@ -133,7 +126,7 @@ def reduced(a, kind, mask):
         if (mask >> lane) & 1:
             word = V.get_u32(a, lane)
             total = reduce_step(kind, total, signed(word) if is_signed else int(word))
-    return total & FULL_MASK
+    return total & common.FULL_MASK
 
 
 @compiled
@@ -141,7 +134,7 @@ def reduced_float(a, kind, modes, mask):
     """Minimum or maximum of the float32 of the executing lanes, lane by lane as FMNMX; a NaN is the one of all ones."""
     first = lowest_lane(mask)
     total = V.splat(V.get_u32(a, first))
-    smaller = FULL_MASK if kind == m.REDUX_MIN_F else 0
+    smaller = common.FULL_MASK if kind == m.REDUX_MIN_F else 0
     for lane in range(first, V.LANES):
         if (mask >> lane) & 1:
             total = minimum_maximum(total, V.splat(V.get_u32(a, lane)), np.uint32(smaller), modes)
@@ -151,7 +144,7 @@ def reduced_float(a, kind, modes, mask):
 @compiled
 def exec_cross(code, i, regs, wb, preds, pb, mask):
     """Execute row `i` of `code` (class CLS_CROSS) for the lanes of `mask`; isa.microops has a row for each."""
-    mask = int(mask) & FULL_MASK
+    mask = int(mask) & common.FULL_MASK
     if mask == 0:
         return
     op = code[i, m.COL_OP]
@@ -161,20 +154,20 @@ def exec_cross(code, i, regs, wb, preds, pb, mask):
     if op == m.OP_MATCH_ANY or op == m.OP_MATCH_ALL:
         match(code, i, regs, wb, preds, pb, mask)
         return
-    written = FULL_MASK if code[i, m.COL_AUX5] != 0 else mask
+    written = common.FULL_MASK if code[i, m.COL_AUX5] != 0 else mask
     if op == m.OP_VOTE:
-        ballot = int(predicate(code, i, m.COL_PS0, preds, pb)) & mask
+        ballot = int(common.predicate(code, i, m.COL_PS0, preds, pb)) & mask
         holds = vote_holds(code[i, m.COL_AUX0], ballot, mask)
-        set_predicate(preds, pb, code[i, m.COL_PD0], FULL_MASK if holds else 0, written)
-        V.store(regs, destination(code, i, wb), V.splat(ballot), written)
+        common.set_predicate(preds, pb, code[i, m.COL_PD0], common.FULL_MASK if holds else 0, written)
+        V.store(regs, common.destination(code, i, wb), V.splat(ballot), written)
         return
-    a = source(code, i, m.COL_A, regs, wb)
+    a = common.source(code, i, m.COL_A, regs, wb)
     if op == m.OP_REDUX and code[i, m.COL_AUX0] >= m.REDUX_MIN_F:
         result = reduced_float(a, code[i, m.COL_AUX0], code[i, m.COL_AUX1], mask)
-        V.store(regs, destination(code, i, wb), result, written)
+        V.store(regs, common.destination(code, i, wb), result, written)
     elif op == m.OP_REDUX:
-        V.store(regs, destination(code, i, wb), V.splat(reduced(a, code[i, m.COL_AUX0], mask)), written)
+        V.store(regs, common.destination(code, i, wb), V.splat(reduced(a, code[i, m.COL_AUX0], mask)), written)
     else:
         chosen = V.splat(V.get_u32(a, lowest_lane(mask)))
-        set_predicate(preds, pb, code[i, m.COL_PD0], ~V.equal(a, chosen), mask)
-        V.store(regs, destination(code, i, wb), chosen, written)
+        common.set_predicate(preds, pb, code[i, m.COL_PD0], ~V.equal(a, chosen), mask)
+        V.store(regs, common.destination(code, i, wb), chosen, written)

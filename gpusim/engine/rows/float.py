@@ -4,21 +4,9 @@ Results are bit exact; every NaN result is 0x7fffffff. With .FTZ denormal source
 a result that is denormal after rounding becomes one.
 """
 
+from gpusim.engine.rows import float_bits as F
 from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.common import destination, modified, predicate, row_offset, source
-from gpusim.engine.rows.float_bits import (
-    CANONICAL_NAN,
-    SIGN,
-    canonical,
-    combined,
-    compare_masks,
-    flushed,
-    negative_zero_sum,
-    round_to_f32,
-    saturated,
-    sum_error,
-    zeroed,
-)
 from gpusim.engine.state.jit import compiled
 from isa import microops as m
 
@@ -35,8 +23,8 @@ def add_rounded(product, c, sign_of_product, rounding):
     """Bits of product + c, rounded once; `c` are f32 bits, `product` is an exact f64 row."""
     addend = V.to_f64(V.as_f32(c))
     total = product + addend
-    bits = round_to_f32(total, sum_error(product, addend, total), rounding)
-    return negative_zero_sum(bits, total, sign_of_product, c) if rounding == m.ROUND_DOWN else bits
+    bits = F.round_to_f32(total, F.sum_error(product, addend, total), rounding)
+    return F.negative_zero_sum(bits, total, sign_of_product, c) if rounding == m.ROUND_DOWN else bits
 
 
 @compiled
@@ -48,24 +36,24 @@ def exec_float_mode(code, i, regs, wb, mask):
     b = source(code, i, m.COL_B, regs, wb)
     c = source(code, i, m.COL_C, regs, wb)
     if bits_of_mode & m.FLAG_FTZ:
-        a, b, c = flushed(a), flushed(b), flushed(c)
+        a, b, c = F.flushed(a), F.flushed(b), F.flushed(c)
     if bits_of_mode & m.FLAG_FMZ:
-        a, b = zeroed(a, b)
+        a, b = F.zeroed(a, b)
     if op == m.OP_FADD_MODE:
         if rounding == m.ROUND_NEAREST:
-            d = canonical(V.as_f32(a) + V.as_f32(b))
+            d = F.canonical(V.as_f32(a) + V.as_f32(b))
         else:
             d = add_rounded(V.to_f64(V.as_f32(a)), b, a, rounding)
     elif op == m.OP_FMUL_MODE:
-        d = round_to_f32(exact_product(a, b, scale), V.splat_f64(0.0), rounding)
+        d = F.round_to_f32(exact_product(a, b, scale), V.splat_f64(0.0), rounding)
     elif rounding == m.ROUND_NEAREST:
-        d = canonical(V.fma32(V.as_f32(a), V.as_f32(b), V.as_f32(c)))
+        d = F.canonical(V.fma32(V.as_f32(a), V.as_f32(b), V.as_f32(c)))
     else:
         d = add_rounded(exact_product(a, b, 0), c, a ^ b, rounding)
     if bits_of_mode & m.FLAG_FTZ:
-        d = flushed(d)
+        d = F.flushed(d)
     if bits_of_mode & m.FLAG_SAT:
-        d = saturated(d)
+        d = F.saturated(d)
     V.store(regs, destination(code, i, wb), d, mask)
 
 
@@ -77,14 +65,14 @@ def exec_float_word(code, i, regs, wb, word, mask):
     b = modified(V.load(regs, row_offset(code[i, m.COL_B], wb) + word), code[i, m.COL_MOD_B])
     c = modified(V.load(regs, row_offset(code[i, m.COL_C], wb) + word), code[i, m.COL_MOD_C])
     if flushes:
-        a, b, c = flushed(a), flushed(b), flushed(c)
+        a, b, c = F.flushed(a), F.flushed(b), F.flushed(c)
     if op == m.OP_FADD2:
-        d = canonical(V.as_f32(a) + V.as_f32(b))
+        d = F.canonical(V.as_f32(a) + V.as_f32(b))
     elif op == m.OP_FMUL2:
-        d = canonical(V.as_f32(a) * V.as_f32(b))
+        d = F.canonical(V.as_f32(a) * V.as_f32(b))
     else:
-        d = canonical(V.fma32(V.as_f32(a), V.as_f32(b), V.as_f32(c)))
-    V.store(regs, destination(code, i, wb) + word, flushed(d) if flushes else d, mask)
+        d = F.canonical(V.fma32(V.as_f32(a), V.as_f32(b), V.as_f32(c)))
+    V.store(regs, destination(code, i, wb) + word, F.flushed(d) if flushes else d, mask)
 
 
 @compiled
@@ -100,29 +88,29 @@ def minimum_maximum(a, b, smaller, modes):
     One NaN loses against a number, two give the canonical NaN; with FLAG_NAN one is enough.
     """
     if modes & m.FLAG_FTZ:
-        a, b = flushed(a), flushed(b)
+        a, b = F.flushed(a), F.flushed(b)
     a_less = V.less_s(ordered_key(a), ordered_key(b))
     d = V.select(~(a_less ^ smaller), a, b)
     a_nan = V.unordered_f32(V.as_f32(a), V.as_f32(a))
     b_nan = V.unordered_f32(V.as_f32(b), V.as_f32(b))
     d = V.select(a_nan, b, V.select(b_nan, a, d))
     nan = a_nan | b_nan if modes & m.FLAG_NAN else a_nan & b_nan
-    return V.select(nan, V.splat(CANONICAL_NAN), d)
+    return V.select(nan, V.splat(F.CANONICAL_NAN), d)
 
 
 @compiled
 def with_signs_of(d, a, b):
     """.XORSIGN: a number gets the product of the signs that the operands have in their registers."""
-    return V.select(V.unordered_f32(V.as_f32(d), V.as_f32(d)), d, (d & V.splat(~SIGN)) | ((a ^ b) & V.splat(SIGN)))
+    return V.select(V.unordered_f32(V.as_f32(d), V.as_f32(d)), d, (d & V.splat(~F.SIGN)) | ((a ^ b) & V.splat(F.SIGN)))
 
 
 @compiled
 def compare_f32(a, b, relation, modes):
     """Mask of a comparison of two rows of f32 bits."""
     if modes & m.FLAG_FTZ:
-        a, b = flushed(a), flushed(b)
+        a, b = F.flushed(a), F.flushed(b)
     x, y = V.as_f32(a), V.as_f32(b)
-    return compare_masks(V.less_f32(x, y), V.equal_f32(x, y), V.unordered_f32(x, y), relation)
+    return F.compare_masks(V.less_f32(x, y), V.equal_f32(x, y), V.unordered_f32(x, y), relation)
 
 
 @compiled
@@ -141,17 +129,17 @@ def exec_float(code, i, regs, wb, preds, pb, mask):
     c = source(code, i, m.COL_C, regs, wb)
     d = a
     if op == m.OP_FFMA:
-        d = canonical(V.fma32(V.as_f32(a), V.as_f32(b), V.as_f32(c)))
+        d = F.canonical(V.fma32(V.as_f32(a), V.as_f32(b), V.as_f32(c)))
     elif op == m.OP_FADD:
-        d = canonical(V.as_f32(a) + V.as_f32(b))
+        d = F.canonical(V.as_f32(a) + V.as_f32(b))
     elif op == m.OP_FMUL:
-        d = canonical(V.as_f32(a) * V.as_f32(b))
+        d = F.canonical(V.as_f32(a) * V.as_f32(b))
     elif op == m.OP_FFMA_FTZ:
-        d = flushed(canonical(V.fma32(V.as_f32(flushed(a)), V.as_f32(flushed(b)), V.as_f32(flushed(c)))))
+        d = F.flushed(F.canonical(V.fma32(V.as_f32(F.flushed(a)), V.as_f32(F.flushed(b)), V.as_f32(F.flushed(c)))))
     elif op == m.OP_FADD_FTZ:
-        d = flushed(canonical(V.as_f32(flushed(a)) + V.as_f32(flushed(b))))
+        d = F.flushed(F.canonical(V.as_f32(F.flushed(a)) + V.as_f32(F.flushed(b))))
     elif op == m.OP_FMUL_FTZ:
-        d = flushed(canonical(V.as_f32(flushed(a)) * V.as_f32(flushed(b))))
+        d = F.flushed(F.canonical(V.as_f32(F.flushed(a)) * V.as_f32(F.flushed(b))))
     elif op == m.OP_FMNMX:
         d = minimum_maximum(a, b, predicate(code, i, m.COL_PS0, preds, pb), code[i, m.COL_AUX0])
         if code[i, m.COL_AUX0] & m.FLAG_XORSIGN:
@@ -161,10 +149,10 @@ def exec_float(code, i, regs, wb, preds, pb, mask):
         smaller, modes = predicate(code, i, m.COL_PS0, preds, pb), code[i, m.COL_AUX0]
         d = minimum_maximum(minimum_maximum(a, b, smaller, modes), c, smaller, modes)
     elif op == m.OP_FSEL_FTZ:
-        d = flushed(V.select(predicate(code, i, m.COL_PS0, preds, pb), a, b))
+        d = F.flushed(V.select(predicate(code, i, m.COL_PS0, preds, pb), a, b))
     elif op == m.OP_FSET:
         other = predicate(code, i, m.COL_PS0, preds, pb)
         holds = compare_f32(a, b, code[i, m.COL_AUX0], code[i, m.COL_AUX1])
         truth = V.splat(0x3F800000 if code[i, m.COL_AUX3] != 0 else 0xFFFFFFFF)
-        d = V.select(combined(holds, other, code[i, m.COL_AUX2]), truth, V.splat(0))
+        d = V.select(F.combined(holds, other, code[i, m.COL_AUX2]), truth, V.splat(0))
     V.store(regs, destination(code, i, wb), d, mask)

@@ -5,17 +5,8 @@ manual (carry out of a sum with a negated operand, funnel shifts by the width or
 folder of Mesa's NAK compiler, which is tested against hardware.
 """
 
+from gpusim.engine.rows import common, simd
 from gpusim.engine.rows import lanes as V
-from gpusim.engine.rows import simd
-from gpusim.engine.rows.common import (
-    destination,
-    modified,
-    predicate,
-    row_offset,
-    set_predicate,
-    source,
-    source_pair,
-)
 from gpusim.engine.rows.float_bits import NO_LANES
 from gpusim.engine.state.jit import compiled
 from isa import microops as m
@@ -24,18 +15,18 @@ from isa import microops as m
 @compiled
 def addend(code, i, column, regs, wb):
     """A source of a carry chain in 64 bits: -x is ~x + 1 without wrapping, so that x - 0 carries (no borrow)."""
-    row = V.load(regs, row_offset(code[i, column], wb))
+    row = V.load(regs, common.row_offset(code[i, column], wb))
     modifier = code[i, column + 1]
     if modifier == m.MOD_INEG:
         return V.zero_extend(row ^ V.splat(0xFFFFFFFF)) + V.splat64(1)
-    return V.zero_extend(modified(row, modifier))
+    return V.zero_extend(common.modified(row, modifier))
 
 
 @compiled
 def carry_sum(code, i, regs, wb, preds, pb):
     """A + B + C + carries as a 64-bit row."""
-    carries = V.mask_bits(predicate(code, i, m.COL_PS0, preds, pb)) + V.mask_bits(
-        predicate(code, i, m.COL_PS1, preds, pb)
+    carries = V.mask_bits(common.predicate(code, i, m.COL_PS0, preds, pb)) + V.mask_bits(
+        common.predicate(code, i, m.COL_PS1, preds, pb)
     )
     total = addend(code, i, m.COL_A, regs, wb) + addend(code, i, m.COL_B, regs, wb)
     return total + addend(code, i, m.COL_C, regs, wb) + V.zero_extend(carries)
@@ -163,76 +154,76 @@ def store_pair(regs, offset, value, mask):
 def add_pairs(code, i, regs, wb, preds, pb, mask):
     """A 64-bit addition with carries; as in `addend`, -x is ~x + 1 without wrapping."""
     signs = code[i, m.COL_AUX0]
-    a = source_pair(code, i, m.COL_A, regs, wb)
-    b = source_pair(code, i, m.COL_B, regs, wb)
+    a = common.source_pair(code, i, m.COL_A, regs, wb)
+    b = common.source_pair(code, i, m.COL_B, regs, wb)
     a = a ^ V.splat64(0xFFFFFFFFFFFFFFFF) if signs & 5 else a
     b = b ^ V.splat64(0xFFFFFFFFFFFFFFFF) if signs & 10 else b
-    ones = V.mask_bits(predicate(code, i, m.COL_PS0, preds, pb)) + V.splat((signs & 1) + ((signs >> 1) & 1))
+    ones = V.mask_bits(common.predicate(code, i, m.COL_PS0, preds, pb)) + V.splat((signs & 1) + ((signs >> 1) & 1))
     partial = a + b
     total = partial + V.zero_extend(ones)
     carry = V.less_u64(partial, a) | V.less_u64(total, partial)
-    set_predicate(preds, pb, code[i, m.COL_PD0], carry, mask)
-    store_pair(regs, destination(code, i, wb), total, mask)
+    common.set_predicate(preds, pb, code[i, m.COL_PD0], carry, mask)
+    store_pair(regs, common.destination(code, i, wb), total, mask)
 
 
 @compiled
 def multiply_add(code, i, regs, wb, preds, pb, mask):
     """A product with a 64-bit addend or a carry; IMAD_CARRY's product and addition have 32 bits."""
     op = code[i, m.COL_OP]
-    a = source(code, i, m.COL_A, regs, wb)
-    b = source(code, i, m.COL_B, regs, wb)
-    carry_in = V.mask_bits(predicate(code, i, m.COL_PS0, preds, pb))
+    a = common.source(code, i, m.COL_A, regs, wb)
+    b = common.source(code, i, m.COL_B, regs, wb)
+    carry_in = V.mask_bits(common.predicate(code, i, m.COL_PS0, preds, pb))
     if op == m.OP_IMAD_CARRY:
         total = V.zero_extend(a * b) + addend(code, i, m.COL_C, regs, wb) + V.zero_extend(carry_in)
         carry_out = ~V.equal(V.high(total), V.splat(0))
     else:
         product = wide_product(a, b, op == m.OP_IMAD_WIDE_S or op == m.OP_IMAD_HI_S)
-        c = source_pair(code, i, m.COL_C, regs, wb)
+        c = common.source_pair(code, i, m.COL_C, regs, wb)
         partial = product + (V.splat64(0) - c if code[i, m.COL_AUX0] & 2 else c)
         total = partial + V.zero_extend(carry_in)
         carry_out = V.less_u64(partial, product) | V.less_u64(total, partial)
-    set_predicate(preds, pb, code[i, m.COL_PD0], carry_out, mask)
+    common.set_predicate(preds, pb, code[i, m.COL_PD0], carry_out, mask)
     if op == m.OP_IMAD_WIDE_U or op == m.OP_IMAD_WIDE_S:
-        store_pair(regs, destination(code, i, wb), total, mask)
+        store_pair(regs, common.destination(code, i, wb), total, mask)
     else:
-        V.store(regs, destination(code, i, wb), V.low(total) if op == m.OP_IMAD_CARRY else V.high(total), mask)
+        V.store(regs, common.destination(code, i, wb), V.low(total) if op == m.OP_IMAD_CARRY else V.high(total), mask)
 
 
 @compiled
 def exec_int_wide(code, i, regs, wb, preds, pb, mask):
     """Integer micro-operations with a 64-bit source or destination, or with carries."""
     op = code[i, m.COL_OP]
-    offset = destination(code, i, wb)
+    offset = common.destination(code, i, wb)
     if op == m.OP_MOV_WIDE:
-        store_pair(regs, offset, source_pair(code, i, m.COL_A, regs, wb), mask)
+        store_pair(regs, offset, common.source_pair(code, i, m.COL_A, regs, wb), mask)
     elif op == m.OP_ADD3_WIDE:
-        total = source_pair(code, i, m.COL_A, regs, wb) + source_pair(code, i, m.COL_B, regs, wb)
-        store_pair(regs, offset, total + source_pair(code, i, m.COL_C, regs, wb), mask)
+        total = common.source_pair(code, i, m.COL_A, regs, wb) + common.source_pair(code, i, m.COL_B, regs, wb)
+        store_pair(regs, offset, total + common.source_pair(code, i, m.COL_C, regs, wb), mask)
     elif op == m.OP_SEL_WIDE:
-        chosen = predicate(code, i, m.COL_PS0, preds, pb)
-        a = source_pair(code, i, m.COL_A, regs, wb)
-        store_pair(regs, offset, V.select(chosen, a, source_pair(code, i, m.COL_B, regs, wb)), mask)
+        chosen = common.predicate(code, i, m.COL_PS0, preds, pb)
+        a = common.source_pair(code, i, m.COL_A, regs, wb)
+        store_pair(regs, offset, V.select(chosen, a, common.source_pair(code, i, m.COL_B, regs, wb)), mask)
     elif op == m.OP_MNMX_WIDE_U or op == m.OP_MNMX_WIDE_S:
-        a = source_pair(code, i, m.COL_A, regs, wb)
-        b = source_pair(code, i, m.COL_B, regs, wb)
+        a = common.source_pair(code, i, m.COL_A, regs, wb)
+        b = common.source_pair(code, i, m.COL_B, regs, wb)
         less = V.less_u64(a, b) if op == m.OP_MNMX_WIDE_U else V.less_s64(a, b)
-        smaller = predicate(code, i, m.COL_PS0, preds, pb)
+        smaller = common.predicate(code, i, m.COL_PS0, preds, pb)
         store_pair(regs, offset, V.select(~(less ^ smaller), a, b), mask)
     elif op == m.OP_ADD2_WIDE:
         add_pairs(code, i, regs, wb, preds, pb, mask)
     elif op == m.OP_IADD3_CARRY:
         total = carry_sum(code, i, regs, wb, preds, pb)
         carry = V.high(total)
-        set_predicate(preds, pb, code[i, m.COL_PD1], V.less_u(V.splat(1), carry), mask)
-        set_predicate(preds, pb, code[i, m.COL_PD0], ~V.equal(carry, V.splat(0)), mask)
+        common.set_predicate(preds, pb, code[i, m.COL_PD1], V.less_u(V.splat(1), carry), mask)
+        common.set_predicate(preds, pb, code[i, m.COL_PD0], ~V.equal(carry, V.splat(0)), mask)
         V.store(regs, offset, V.low(total), mask)
     elif op == m.OP_LEA_CARRY:
-        a = source(code, i, m.COL_A, regs, wb)
-        c = source(code, i, m.COL_C, regs, wb)
+        a = common.source(code, i, m.COL_A, regs, wb)
+        c = common.source(code, i, m.COL_C, regs, wb)
         shifted = shifted_for_lea(a, c, code[i, m.COL_AUX0], code[i, m.COL_AUX2])
-        carry_in = predicate(code, i, m.COL_PS0, preds, pb)
+        carry_in = common.predicate(code, i, m.COL_PS0, preds, pb)
         total = lea_sum(shifted, code[i, m.COL_AUX1], addend(code, i, m.COL_B, regs, wb), carry_in)
-        set_predicate(preds, pb, code[i, m.COL_PD0], ~V.equal(V.high(total), V.splat(0)), mask)
+        common.set_predicate(preds, pb, code[i, m.COL_PD0], ~V.equal(V.high(total), V.splat(0)), mask)
         V.store(regs, offset, V.low(total), mask)
     else:
         multiply_add(code, i, regs, wb, preds, pb, mask)
@@ -242,11 +233,11 @@ def exec_int_wide(code, i, regs, wb, preds, pb, mask):
 def exec_int_rare(code, i, regs, wb, preds, pb, mask):
     """Integer micro-operations that seldom occur, kept apart so that the common dispatcher stays small."""
     op = code[i, m.COL_OP]
-    a = source(code, i, m.COL_A, regs, wb)
-    b = source(code, i, m.COL_B, regs, wb)
-    c = source(code, i, m.COL_C, regs, wb)
+    a = common.source(code, i, m.COL_A, regs, wb)
+    b = common.source(code, i, m.COL_B, regs, wb)
+    c = common.source(code, i, m.COL_C, regs, wb)
     aux0, aux1, aux2 = code[i, m.COL_AUX0], code[i, m.COL_AUX1], code[i, m.COL_AUX2]
-    smaller = predicate(code, i, m.COL_PS0, preds, pb)
+    smaller = common.predicate(code, i, m.COL_PS0, preds, pb)
     d = a
     if op == m.OP_BMSK:
         d = bit_mask(a, b, aux0)
@@ -279,9 +270,9 @@ def exec_int_rare(code, i, regs, wb, preds, pb, mask):
     elif op == m.OP_VABSDIFF:
         a_less = V.less_s(a, b) if aux0 != 0 else V.less_u(a, b)
         d = V.select(a_less, b - a, a - b) + c
-        set_predicate(preds, pb, code[i, m.COL_PD0], V.less_u(d, c), mask)
+        common.set_predicate(preds, pb, code[i, m.COL_PD0], V.less_u(d, c), mask)
     elif op == m.OP_VABSDIFF4:
-        set_predicate(preds, pb, code[i, m.COL_PD0], 0, mask)
+        common.set_predicate(preds, pb, code[i, m.COL_PD0], 0, mask)
         d = simd.byte_differences(a, b, c, aux0, aux1)
     elif op == m.OP_ADD_16X2:
         a = simd.negated_halves(a) if aux0 & 1 else a
@@ -302,12 +293,12 @@ def exec_int_rare(code, i, regs, wb, preds, pb, mask):
         d = simd.add_saturated(a ^ flipped, b) ^ flipped
     elif op == m.OP_MNMX_CHOICE:
         d, first, second = chosen_mnmx(a, b, smaller, aux0, aux1, aux2)
-        set_predicate(preds, pb, code[i, m.COL_PD1], second, mask)
-        set_predicate(preds, pb, code[i, m.COL_PD0], first, mask)
+        common.set_predicate(preds, pb, code[i, m.COL_PD1], second, mask)
+        common.set_predicate(preds, pb, code[i, m.COL_PD0], first, mask)
     elif op == m.OP_MOV_LANES:
         chosen = V.shr(V.splat(aux0), V.lane_numbers() & V.splat(3)) & V.splat(1)
-        d = V.select(V.equal(chosen, V.splat(1)), a, V.load(regs, destination(code, i, wb)))
-    V.store(regs, destination(code, i, wb), d, mask)
+        d = V.select(V.equal(chosen, V.splat(1)), a, V.load(regs, common.destination(code, i, wb)))
+    V.store(regs, common.destination(code, i, wb), d, mask)
 
 
 @compiled
@@ -320,23 +311,23 @@ def exec_int(code, i, regs, wb, preds, pb, mask):
     if op >= m.FIRST_WIDE_INT:
         exec_int_wide(code, i, regs, wb, preds, pb, mask)
         return
-    a = source(code, i, m.COL_A, regs, wb)
-    b = source(code, i, m.COL_B, regs, wb)
-    c = source(code, i, m.COL_C, regs, wb)
+    a = common.source(code, i, m.COL_A, regs, wb)
+    b = common.source(code, i, m.COL_B, regs, wb)
+    c = common.source(code, i, m.COL_C, regs, wb)
     d = a
     if op == m.OP_IADD3:
         d = a + b + c
     elif op == m.OP_IMAD:
         d = a * b + c
     elif op == m.OP_IADD3_X:
-        d = a + b + c + V.mask_bits(predicate(code, i, m.COL_PS0, preds, pb))
-        d = d + V.mask_bits(predicate(code, i, m.COL_PS1, preds, pb))
+        d = a + b + c + V.mask_bits(common.predicate(code, i, m.COL_PS0, preds, pb))
+        d = d + V.mask_bits(common.predicate(code, i, m.COL_PS1, preds, pb))
     elif op == m.OP_IMAD_X:
-        d = a * b + c + V.mask_bits(predicate(code, i, m.COL_PS0, preds, pb))
+        d = a * b + c + V.mask_bits(common.predicate(code, i, m.COL_PS0, preds, pb))
     elif op == m.OP_LEA:
         d = (a << V.splat(code[i, m.COL_AUX0])) + b
     elif op == m.OP_SEL:
-        d = V.select(predicate(code, i, m.COL_PS0, preds, pb), a, b)
+        d = V.select(common.predicate(code, i, m.COL_PS0, preds, pb), a, b)
     elif op == m.OP_AND:
         d = a & b
     elif op == m.OP_OR:
@@ -347,9 +338,9 @@ def exec_int(code, i, regs, wb, preds, pb, mask):
         d = truth_table(a, b, c, code[i, m.COL_AUX0])
         if op == m.OP_LOP3_PRED:
             nonzero = ~V.equal(d, V.splat(0))
-            other = predicate(code, i, m.COL_PS0, preds, pb)
+            other = common.predicate(code, i, m.COL_PS0, preds, pb)
             result = nonzero & other if code[i, m.COL_AUX1] != 0 else nonzero | other
-            set_predicate(preds, pb, code[i, m.COL_PD0], result, mask)
+            common.set_predicate(preds, pb, code[i, m.COL_PD0], result, mask)
     elif op == m.OP_SHL:
         d = V.shl(a, b)
     elif op == m.OP_SHR_U:
@@ -367,9 +358,9 @@ def exec_int(code, i, regs, wb, preds, pb, mask):
             value = V.sar64(value, count)
         d = funnel_word(value, code[i, m.COL_AUX0])
     elif op == m.OP_MNMX_U:
-        d = V.select(predicate(code, i, m.COL_PS0, preds, pb), V.min_u(a, b), V.max_u(a, b))
+        d = V.select(common.predicate(code, i, m.COL_PS0, preds, pb), V.min_u(a, b), V.max_u(a, b))
     elif op == m.OP_MNMX_S:
-        d = V.select(predicate(code, i, m.COL_PS0, preds, pb), V.min_s(a, b), V.max_s(a, b))
+        d = V.select(common.predicate(code, i, m.COL_PS0, preds, pb), V.min_s(a, b), V.max_s(a, b))
     elif op == m.OP_IABS:
         d = V.select(V.less_s(a, V.splat(0)), V.splat(0) - a, a)
-    V.store(regs, destination(code, i, wb), d, mask)
+    V.store(regs, common.destination(code, i, wb), d, mask)

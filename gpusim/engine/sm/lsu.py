@@ -9,7 +9,7 @@ shared memory) and, for misses, whatever lies beyond the SM.
 import numpy as np
 
 from gpusim.engine.rows.common import row_offset
-from gpusim.engine.sm import queued
+from gpusim.engine.sm import queued, space
 from gpusim.engine.sm.access import access
 from gpusim.engine.sm.atomics import copy_operands, execute_atomic, words_of
 from gpusim.engine.sm.cluster import find_remote, names_other_block
@@ -19,15 +19,6 @@ from gpusim.engine.sm.flight import release_at
 from gpusim.engine.sm.generic import atomic_predicate, query_space
 from gpusim.engine.sm.lines import atomic_lines, defer, line_filter, write_lines
 from gpusim.engine.sm.shadow import CHECK_INIT, CHECK_RACE, watch_global, watch_local, watch_shared
-from gpusim.engine.sm.space import (
-    check_global,
-    check_window,
-    lane_addresses,
-    load_rows,
-    local_addresses,
-    store_rows,
-    window_of,
-)
 from gpusim.engine.sm.stages import enter_queue, note_store, take_data_stage
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.bits import popc
@@ -63,7 +54,7 @@ def shared_access(st, sm, q, w, i, wb, mask, time):
     address = st.address[sm]
     # ptxas reads a whole vector of which a kernel needs a part, so a load has to begin inside, the rest to end there.
     end = par[L.P_SHARED_BYTES] + (size - 1 if op == M.OP_LOAD else 0)
-    if not check_window(st, sm, i, w, mask, size, par[L.P_SHARED_FIRST], end, L.E_SHARED_BOUNDS):
+    if not space.check_window(st, sm, i, w, mask, size, par[L.P_SHARED_FIRST], end, L.E_SHARED_BOUNDS):
         return
     if par[L.P_CHECKS] & (CHECK_INIT | CHECK_RACE) and not watch_shared(st, sm, i, w, wb, mask, size):
         return
@@ -72,10 +63,10 @@ def shared_access(st, sm, q, w, i, wb, mask, time):
     if op == M.OP_LOAD:
         dst = row_offset(st.code[i, M.COL_DST], wb)
         signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
-        load_rows(st.shared32[sm], st.shared8[sm], address, base, 1, st.regs, dst, mask, size, signed)
+        space.load_rows(st.shared32[sm], st.shared8[sm], address, base, 1, st.regs, dst, mask, size, signed)
     elif op == M.OP_STORE:
         src = row_offset(st.code[i, M.COL_B], wb)
-        store_rows(st.shared32[sm], st.shared8[sm], address, base, 1, st.regs, src, mask, size)
+        space.store_rows(st.shared32[sm], st.shared8[sm], address, base, 1, st.regs, src, mask, size)
     else:
         values = st.deferred_values[sm, st.sm[sm, L.S_DEFERRED]]
         copy_operands(st, i, wb, st.code[i, M.COL_AUX4] & 255, values)
@@ -120,7 +111,7 @@ def global_access(st, sm, q, w, i, wb, mask, time):
     size = np.int64(st.code[i, M.COL_AUX1] & 255)
     if op == M.OP_ATOM or op == M.OP_RED:
         size = np.int64(4 * words_of(st.code[i, M.COL_AUX4] & 255))
-    if not check_global(st, sm, i, w, mask, size):
+    if not space.check_global(st, sm, i, w, mask, size):
         return
     if par[L.P_CHECKS] & CHECK_INIT and st.unknown.size > 1 and not watch_global(st, sm, i, w, mask, size):
         return
@@ -140,12 +131,12 @@ def global_access(st, sm, q, w, i, wb, mask, time):
         if not in_order:
             dst = row_offset(st.code[i, M.COL_DST], wb)
             signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
-            load_rows(st.memory32, st.memory8, st.address[sm], base, 1, st.regs, dst, mask, size, signed)
+            space.load_rows(st.memory32, st.memory8, st.address[sm], base, 1, st.regs, dst, mask, size, signed)
     elif op == M.OP_STORE:
         path = queued.PATH_WRITE_STRONG if in_order else queued.PATH_WRITE
         if not in_order:
             src = row_offset(st.code[i, M.COL_B], wb)
-            store_rows(st.memory32, st.memory8, st.address[sm], base, 1, st.regs, src, mask, size)
+            space.store_rows(st.memory32, st.memory8, st.address[sm], base, 1, st.regs, src, mask, size)
     elif op == M.OP_RED or (st.code[i, M.COL_DST_COUNT] == 0 and st.code[i, M.COL_WBAR] == 7):
         path = queued.PATH_REDUCTION
     else:
@@ -179,9 +170,9 @@ def local_access(st, sm, q, w, i, wb, mask, time):
     """Load or store of thread-private memory, through L1 like global memory."""
     par = st.par
     size = np.int64(st.code[i, M.COL_AUX1] & 255)
-    if not check_window(st, sm, i, w, mask, size, 0, par[L.P_LOCAL_BYTES], L.E_LOCAL_BOUNDS):
+    if not space.check_window(st, sm, i, w, mask, size, 0, par[L.P_LOCAL_BYTES], L.E_LOCAL_BOUNDS):
         return
-    start = local_addresses(st, sm, w, mask, size)
+    start = space.local_addresses(st, sm, w, mask, size)
     address = st.address[sm]
     for lane in range(32):
         if (mask >> lane) & 1:
@@ -193,9 +184,9 @@ def local_access(st, sm, q, w, i, wb, mask, time):
     if st.code[i, M.COL_OP] == M.OP_LOAD:
         dst = row_offset(st.code[i, M.COL_DST], wb)
         signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
-        load_rows(words, bytes_, address, 0, 32, st.regs, dst, mask, size, signed)
+        space.load_rows(words, bytes_, address, 0, 32, st.regs, dst, mask, size, signed)
     else:
-        store_rows(words, bytes_, address, 0, 32, st.regs, row_offset(st.code[i, M.COL_B], wb), mask, size)
+        space.store_rows(words, bytes_, address, 0, 32, st.regs, row_offset(st.code[i, M.COL_B], wb), mask, size)
     touched = st.touched[sm]
     count = np.int64(0)
     for _word in range(max(size >> 2, 1)):
@@ -223,8 +214,8 @@ def memory_access(st, sm, q, w, i, wb, mask, time):
         return
     par = st.par
     op = st.code[i, M.COL_OP]
-    lane_addresses(st, sm, i, wb, mask)
-    space = st.code[i, M.COL_AUX0]
+    space.lane_addresses(st, sm, i, wb, mask)
+    where = st.code[i, M.COL_AUX0]
     if op == M.OP_LDC:
         constant_access(st, sm, q, w, i, wb, mask, time)
         return
@@ -235,15 +226,15 @@ def memory_access(st, sm, q, w, i, wb, mask, time):
     while left != 0:  # once, but for a generic access whose lanes mean different spaces
         lanes = left
         if st.code[i, M.COL_AUX0] == M.SPACE_GENERIC:
-            space, lanes = window_of(st, sm, left)
+            where, lanes = space.window_of(st, sm, left)
         left &= ~lanes
-        if op == M.OP_ATOM and not atomic_predicate(st, sm, w, i, lanes, space, time):
+        if op == M.OP_ATOM and not atomic_predicate(st, sm, w, i, lanes, where, time):
             continue
-        if space == M.SPACE_SHARED and par[L.P_CLUSTER_BLOCKS] > 0 and names_other_block(st, sm, w, lanes):
+        if where == M.SPACE_SHARED and par[L.P_CLUSTER_BLOCKS] > 0 and names_other_block(st, sm, w, lanes):
             remote_access(st, sm, q, w, i, wb, lanes, time)
-        elif space == M.SPACE_SHARED:
+        elif where == M.SPACE_SHARED:
             shared_access(st, sm, q, w, i, wb, lanes, time)
-        elif space == M.SPACE_LOCAL:
+        elif where == M.SPACE_LOCAL:
             local_access(st, sm, q, w, i, wb, lanes, time)
         else:
             global_access(st, sm, q, w, i, wb, lanes, time)
