@@ -33,6 +33,12 @@ def test_wheel_holds_the_packages_and_their_data(wheel: Path) -> None:
         points = next(name for name in held if name.endswith("entry_points.txt"))
         assert "gpusim = gpusim.cli:main" in archive.read(points).decode()
     wanted = {path.relative_to(ROOT).as_posix() for path in files(ROOT, SHIPPED)}
+    # What `gpusim diff PROGRAM hardware` compares with.
+    recorded = ROOT / "validate" / "baselines"
+    wanted |= {
+        f"gpusim/difference/recordings/{path.relative_to(recorded).as_posix()}"
+        for path in files(ROOT, ("validate/baselines",))
+    }
     assert {name for name in held if ".dist-info/" not in name} == wanted
     assert "gpusim/config/h200.toml" in wanted
     assert wheel.stat().st_size < MOST_BYTES

@@ -60,7 +60,8 @@ def roofline(result: Result, ax: Axes | None = None) -> Axes:
         roof = min(at * peaks[level], highest)
         ax.plot([at, at], [rate, roof], color=LEVEL_COLOURS[level], linewidth=1, linestyle=":", label="_", zorder=1)
     who = f"{result.kernel} on {result.record.config.gpu.name}: {scaled(rate)}FLOP/s"
-    share = f"{100 * found.share_of_roof:.1f} % of the {_NAMES[found.roof]} roof"
+    roof_name = _NAMES.get(found.roof, found.roof)
+    share = f"{100 * found.share_of_roof:.1f} % of the {roof_name} roof"
     points = ", ".join(f"{found.intensity(level):.3g} at {_NAMES[level]}" for level in levels)
     style.finish(
         ax,

@@ -18,6 +18,7 @@ from types import SimpleNamespace
 from gpusim.config import load_config
 from gpusim.config.load import shipped_names
 from gpusim.errors import ConfigError
+from gpusim.results.profile import ProfileError, parse_profile
 from gpusim.workload.request import WorkloadError
 from gpusim.workload.spec import parse_arguments, parse_dim3
 from isa import microops as m
@@ -32,7 +33,6 @@ from isa.program import Program
 from programs import images
 from tests.fuzz.mutate import mutate_bytes, mutate_elf, mutate_text, mutate_tree
 from validate.baseline import FOLDER, BaselineError, load, path_of
-from validate.ncu import NcuError, parse_raw
 
 CORPUS = Path(__file__).parent / "corpus"
 """Inputs that once were findings, as TARGET-NAME; every run begins with them."""
@@ -249,6 +249,6 @@ TARGETS = {
     "config": Target(_make_config, _run_config, (ConfigError,)),
     "override": Target(_make_override, _run_override, (ConfigError,)),
     "spec": Target(_make_spec, _run_spec, (WorkloadError,)),
-    "table": Target(_make_table, lambda data: parse_raw(data.decode("utf-8", "replace")), (NcuError,)),
+    "table": Target(_make_table, lambda data: parse_profile(data.decode("utf-8", "replace")), (ProfileError,)),
     "baseline": Target(_make_baseline, _run_baseline, (BaselineError,)),
 }

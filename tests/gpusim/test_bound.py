@@ -90,7 +90,7 @@ MEASURED = ("vector_add", "matmul/tiled", "transpose/tiled", "reduction/shuffle"
 @pytest.mark.parametrize("name", MEASURED)
 def test_what_an_h200_was_measured_to_take_is_not_less(name):
     for size in registry.get(name).sizes:
-        point = points.Point(name, size)
+        point = points.ProgramPoint(name, size)
         assert bound(profile(launch_of(name, size)), "h200").cycles <= measured(point).cycles.min
 
 
