@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -15,8 +16,11 @@ from isa.toolchain import find_nvrtc, find_tool, numba_version
 # The same examples in every run, and no limit on one example's time, most of which is compilation on a first run.
 # HYPOTHESIS_PROFILE=default searches at random instead, twice as long.
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
-# For runs without compilation, which take a hundred times as long: see tests/measure_branches.py.
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+# What a shell starts in the background ignores Ctrl-C, and so does what that starts: here it has to arrive.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 LONGEST = (
