@@ -31,11 +31,9 @@ def families() -> dict[str, tuple[Variant, ...]]:
 
 def get(name: str) -> Variant:
     """The variant of that name; a family's bare name gives the last of its ladder. Raises UnknownProgram."""
-    ladders = _families()
-    if name in ladders:
-        return ladders[name][-1]
-    for variant in ladders.get(name.partition("/")[0], ()):
-        if variant.name == name:
+    family = name.partition("/")[0]
+    for variant in reversed(_ladder(family)) if family in _modules() else ():
+        if name in (family, variant.name):
             return variant
     raise UnknownProgram(_unknown(name))
 
@@ -51,15 +49,21 @@ def _unknown(name: str) -> str:
 
 
 @cache
+def _modules() -> tuple[str, ...]:
+    return tuple(sorted(info.name for info in pkgutil.iter_modules(programs.__path__)))
+
+
+@cache
+def _ladder(module: str) -> tuple[Variant, ...]:
+    """The variants of a module, which is imported for it and for no other: most import `numba.cuda`."""
+    ladder = tuple(getattr(importlib.import_module(f"{programs.__name__}.{module}"), "VARIANTS", ()))
+    _check(module, ladder)
+    return ladder
+
+
+@cache
 def _families() -> dict[str, tuple[Variant, ...]]:
-    found: dict[str, tuple[Variant, ...]] = {}
-    for info in sorted(pkgutil.iter_modules(programs.__path__), key=lambda info: info.name):
-        module = importlib.import_module(f"{programs.__name__}.{info.name}")
-        ladder = tuple(getattr(module, "VARIANTS", ()))
-        if ladder:
-            _check(info.name, ladder)
-            found[info.name] = ladder
-    return found
+    return {module: _ladder(module) for module in _modules() if _ladder(module)}
 
 
 def _check(module: str, ladder: tuple[Variant, ...]) -> None:

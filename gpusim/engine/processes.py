@@ -27,6 +27,7 @@ from gpusim.engine.sm.cluster import open_barriers
 from gpusim.engine.sm.flight import deliver
 from gpusim.engine.sm.sm import advance_range
 from gpusim.engine.state import layout as L
+from gpusim.engine.state import memory as ms
 
 _PROGRESS_WINDOWS = 16  # from one call of `progress` to the next
 
@@ -39,7 +40,7 @@ class MemoryProcess:
         self.replies = simpy.Store(env)  # of windows
         self._system = system
         self._groups = groups
-        self._order = np.zeros((1, 2), np.int64)
+        self._order = np.zeros((1, ms.ORDER_WORDS), np.int64)
 
     def run(self) -> Process:
         """Takes a window from every group, hands it to the dispatcher."""
@@ -63,7 +64,7 @@ class MemoryProcess:
         total = int(state.requests.sum())
         if total:
             if len(self._order) < total:
-                self._order = np.zeros((2 * total, 2), np.int64)
+                self._order = np.zeros((2 * total, ms.ORDER_WORDS), np.int64)
             process_window(self._system.state, state.request, state.requests, self._order)
             apply_deferred(state, self._order, total)
         deliver(state, self._order, total)

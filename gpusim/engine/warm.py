@@ -14,7 +14,8 @@ from gpusim.engine.sm.cluster import open_barriers
 from gpusim.engine.sm.flight import deliver
 from gpusim.engine.sm.sm import advance_range
 from gpusim.engine.state import layout as L
-from gpusim.engine.state.jit import core_folder, without_collector
+from gpusim.engine.state import memory as ms
+from gpusim.engine.state.code_cache import core_folder
 
 _MARK = "complete"
 """File in the core's folder that says that all of the core is in it."""
@@ -27,10 +28,10 @@ def core_is_cached() -> bool:
 
 def prepare_core(state: L.State, memory_state: np.ndarray, dispatch: np.ndarray) -> float:
     """Compile the core's entry points, or load them from the disk cache. Returns the seconds this took."""
-    if open_barriers.overloads:  # the last of them: an earlier launch got all of them ready
+    if open_barriers.entry.overloads:  # the last of them: an earlier launch got all of them ready
         return 0.0
     started = time.perf_counter()
-    pairs = np.zeros((1, 2), np.int64)
+    pairs = np.zeros((1, ms.ORDER_WORDS), np.int64)
     number = 0
     calls = (
         (fill, (state, dispatch, number, np.zeros(1, np.int64), number)),
@@ -41,9 +42,8 @@ def prepare_core(state: L.State, memory_state: np.ndarray, dispatch: np.ndarray)
         (deliver, (state, pairs, number)),
         (open_barriers, (state, number)),
     )
-    with without_collector():
-        for function, arguments in calls:
-            function.compile(tuple(typeof(each) for each in arguments))
+    for function, arguments in calls:
+        function.entry.compile(tuple(typeof(each) for each in arguments))
     if not core_is_cached():
         core_folder().mkdir(parents=True, exist_ok=True)
         (core_folder() / _MARK).touch()

@@ -55,7 +55,7 @@ def _warm() -> None:
 
 @contextmanager
 def _one_at_a_time() -> Iterator[None]:
-    from gpusim.engine.state.jit import core_folder
+    from gpusim.engine.state.code_cache import core_folder
 
     folder = core_folder()
     folder.mkdir(parents=True, exist_ok=True)

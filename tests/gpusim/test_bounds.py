@@ -16,13 +16,13 @@ from programs import registry
 MISSES = """
 import numpy as np
 from gpusim.engine.rows.lanes import load, store
-from gpusim.engine.state.jit import compiled, compiled_in_place
+from gpusim.engine.state.jit import compiled
 from gpusim.engine.state.table import ArrayTable
 
 class Table(ArrayTable):
     FIELDS = {"pool": (np.int64, 2), "regs": (np.uint32, 1)}
 
-@compiled_in_place
+@compiled
 def inlined(st, k):
     st.pool[1, k] = 1
 

@@ -1,9 +1,11 @@
 """Where compiled code is kept: by the content of all that it can have taken a constant or a function from."""
 
+from pathlib import Path
+
 import pytest
 
 from gpusim.bound import walk
-from gpusim.engine.state import jit
+from gpusim.engine.state import code_cache
 
 SOURCES = {
     "gpusim/engine/one.py": "from gpusim.bound.far import FAR\nfrom gpusim.engine.near import (\n    NEAR,  # it\n)\n",
@@ -14,31 +16,32 @@ SOURCES = {
     "isa/heavy.py": "",
     "isa/numbers.py": "ONE = 1\n",
 }
+CACHED = (code_cache.code_folder, code_cache._noted, code_cache._notes, code_cache._imported, code_cache._file_of)
 
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A function from a name to a folder with the sources, of which `jit` takes the last."""
+    """A function from a name to a folder with the sources, of which `code_cache` takes the last."""
 
     def make(name, **changed):
         root = tmp_path / name
         for path, text in SOURCES.items():
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(text)
-        for function in (jit.core_folder, jit.code_folder, jit._imported, jit._file_of):
+        for function in CACHED:
             function.cache_clear()
-        monkeypatch.setattr(jit, "_HOME", root)
+        monkeypatch.setattr(code_cache, "_HOME", root)
         return root
 
     yield make
-    for function in (jit.core_folder, jit.code_folder, jit._imported, jit._file_of):
+    for function in CACHED:
         function.cache_clear()
 
 
 def folder(root):
-    for function in (jit.core_folder, jit.code_folder, jit._imported, jit._file_of):
+    for function in CACHED:
         function.cache_clear()
-    return jit.code_folder(root / "gpusim/engine/one.py").name
+    return code_cache.code_folder(root / "gpusim/engine/one.py").name
 
 
 @pytest.mark.parametrize("path", [path for path in SOURCES if path not in ("gpusim/other.py", "isa/heavy.py")])
@@ -64,5 +67,5 @@ def test_two_checkouts_share_their_code(home):
 
 def test_the_walk_of_the_bound_follows_its_constants():
     """`bound.walk` freezes numbers of other files of its room into machine code."""
-    needed = {path.relative_to(jit._HOME).as_posix() for path in jit._needed(jit.Path(walk.__file__))}
+    needed = {path.relative_to(code_cache._HOME).as_posix() for path in code_cache._needed(Path(walk.__file__))}
     assert {"gpusim/bound/path.py", "gpusim/bound/work.py", "isa/microops.py"} <= needed

@@ -61,7 +61,7 @@ class Bench:
             row[[s.REQ_TIME, s.REQ_LINE, s.REQ_KIND, s.REQ_SECTORS]] = time, line, kind, sectors
             row[[s.REQ_PAYLOAD_BYTES, s.REQ_OPS]] = payload, operations
             counts[sm] += 1
-        order = np.zeros((len(requests), 2), np.int64)
+        order = np.zeros((len(requests), s.ORDER_WORDS), np.int64)
         assert process_window(self.system.state, req, counts, order) == len(requests)
         return [int(req[p][s.REQ_REPLY] - req[p][s.REQ_TIME]) + self.sm_part for p in places]
 
@@ -390,7 +390,7 @@ def stream(
     lines = int(megabytes * 2**20) // 128
     bases = np.array([(1 << 23) + which * (1 << 24) for which in range(len(kinds))])
     req, req_n = np.zeros((sms, window, s.REQ_FIELDS), np.int64), np.zeros(bench.n_sms, np.int64)
-    order = np.zeros((sms * window, 2), np.int64)
+    order = np.zeros((sms * window, s.ORDER_WORDS), np.int64)
     replies, sent, last = (
         np.zeros((sms, outstanding), np.int64),
         np.zeros(sms, np.int64),
@@ -495,7 +495,7 @@ def test_whole_line_reductions_over_some_lines_as_measured(lines, stride, measur
     req[:, :, s.REQ_LINE] = (1 << 20) + stride * ((nth * SMS + np.arange(SMS)[:, None]) % lines)
     req[:, :, s.REQ_KIND], req[:, :, s.REQ_SECTORS] = s.KIND_REDUCTION, 15
     req[:, :, s.REQ_PAYLOAD_BYTES], req[:, :, s.REQ_OPS] = 128, 32
-    order = np.zeros((SMS * each, 2), np.int64)
+    order = np.zeros((SMS * each, s.ORDER_WORDS), np.int64)
     process_window(bench.system.state, req, np.full(SMS, each), order)
     cycles = LAUNCH_CYCLES + int(req[:, :, s.REQ_REPLY].max())
     assert cycles == pytest.approx(measured_cycles, rel=within)
@@ -552,7 +552,7 @@ def _chase(bench, megabytes, sm=0):
     req = np.zeros((bench.n_sms, lines.size, s.REQ_FIELDS), np.int64)
     req_n = np.zeros(bench.n_sms, np.int64)
     req_n[sm] = lines.size
-    order = np.zeros((lines.size, 2), np.int64)
+    order = np.zeros((lines.size, s.ORDER_WORDS), np.int64)
     for turn in range(3):
         req[sm, :, s.REQ_TIME] = (turn * lines.size + lines) * 2000
         req[sm, :, s.REQ_LINE] = lines
@@ -616,7 +616,7 @@ def test_what_is_written_to_memory_while_a_kernel_runs(order, parts, measured_se
             rows[:, s.REQ_LINE], rows[:, s.REQ_KIND] = line + np.arange(BLOCK), kind
             rows[:, s.REQ_SECTORS], rows[:, s.REQ_PAYLOAD_BYTES] = 15, 128 * (kind == s.KIND_WRITE)
             counts[sm] += BLOCK
-        process_window(bench.system.state, req, counts, np.zeros((step * BLOCK, 2), np.int64))
+        process_window(bench.system.state, req, counts, np.zeros((step * BLOCK, s.ORDER_WORDS), np.int64))
     assert abs(bench.count(s.CNT_WRITEBACK_SECTORS) - measured_sectors) <= within * measured_sectors
 
 
@@ -675,7 +675,7 @@ def test_counters_conserve_and_no_reply_is_too_early(seed, near_copy, fetch_byte
     for window in range(3):
         req, counts = _mixed(seed + window)
         req[:, :, s.REQ_TIME] += 3000 * window
-        order = np.zeros((counts.sum(), 2), np.int64)
+        order = np.zeros((counts.sum(), s.ORDER_WORDS), np.int64)
         process_window(system.state, req, counts, order)
         sent = req[order[:, 0], order[:, 1]]
         assert (sent[:, s.REQ_REPLY] - sent[:, s.REQ_TIME]).min() >= shortest >= config.l2.lookahead_cycles
@@ -704,7 +704,7 @@ def test_the_same_requests_give_the_same_replies_in_the_same_order():
     results = []
     for _ in range(2):
         req, counts = _mixed(5)
-        order = np.zeros((counts.sum(), 2), np.int64)
+        order = np.zeros((counts.sum(), s.ORDER_WORDS), np.int64)
         process_window(Bench().system.state, req, counts, order)
         results.append((req, order))
     assert (results[0][0] == results[1][0]).all()
@@ -715,12 +715,12 @@ def test_the_same_requests_give_the_same_replies_in_the_same_order():
 def test_order_is_by_time_then_sm_then_index(span):
     req, counts = _mixed(6, n=3000, span=span)
     req[:, :, s.REQ_TIME] += 10**12
-    order = np.zeros((counts.sum() + 5, 2), np.int64)
-    n = sort_window(req, counts, order)
+    order = np.zeros((counts.sum() + 5, s.ORDER_WORDS), np.int64)
+    n = sort_window(Bench().system.state, req, counts, order)
     expected = sorted((req[sm, i, s.REQ_TIME], sm, i) for sm in range(SMS) for i in range(counts[sm]))
     assert n == counts.sum()
-    assert order[:n].tolist() == [[sm, i] for _, sm, i in expected]
-    assert sort_window(req, np.zeros_like(counts), order) == 0
+    assert order[:n, :2].tolist() == [[sm, i] for _, sm, i in expected]
+    assert sort_window(Bench().system.state, req, np.zeros_like(counts), order) == 0
 
 
 @pytest.mark.parametrize("stride_lines", [2**k for k in range(14)] + [3, 96, 97, 1000])
@@ -855,8 +855,8 @@ def test_a_fresh_and_a_reset_system_agree():
 def test_a_window_needs_a_row_of_the_order_for_each_request():
     bench, req = Bench(n_sms=2), np.zeros((2, 3, s.REQ_FIELDS), np.int64)
     with pytest.raises(ValueError, match="more requests than `order` has rows"):
-        process_window(bench.system.state, req, np.array([3, 2]), np.zeros((4, 2), np.int64))
-    assert process_window(bench.system.state, req, np.array([3, 2]), np.zeros((5, 2), np.int64)) == 5
+        process_window(bench.system.state, req, np.array([3, 2]), np.zeros((4, s.ORDER_WORDS), np.int64))
+    assert process_window(bench.system.state, req, np.array([3, 2]), np.zeros((5, s.ORDER_WORDS), np.int64)) == 5
 
 
 def test_a_channel_takes_two_batches_of_writes_and_then_pushes_back():

@@ -85,7 +85,7 @@ def hits_in_l2(sequence, policy):
     request = np.zeros((1, 1, ms.REQ_FIELDS), np.int64)
     for k, line in enumerate(sequence):
         request[0, 0, [ms.REQ_TIME, ms.REQ_LINE, ms.REQ_SECTORS]] = 10_000 * k, lines[line], 1
-        process_window(system.state, request, np.ones(1, np.int64), np.zeros((1, 2), np.int64))
+        process_window(system.state, request, np.ones(1, np.int64), np.zeros((1, ms.ORDER_WORDS), np.int64))
     return int(system.counters[ms.CNT_TEX_HIT_SECTORS])
 
 

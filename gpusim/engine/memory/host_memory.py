@@ -1,7 +1,4 @@
-"""Saving the host's time: L2 sets loaded before they are needed, and arrays without reference counts.
-
-Without them most of a request's cost is waiting for the host's memory and counting references in calls.
-"""
+"""Saving the host's time: L2 sets loaded before they are needed. Without it most of a request's cost is waiting."""
 
 from __future__ import annotations
 
@@ -35,18 +32,6 @@ def prefetch(typing: Any, array: Any, index: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array, index), generate
-
-
-@intrinsic
-def borrowed(typing: Any, array: Any) -> Any:
-    """The same array without its reference count. The caller keeps the array alive while the result is in use."""
-
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        view = context.make_array(signature.args[0])(context, builder, values[0])
-        view.meminfo = cgutils.get_null_value(view.meminfo.type)
-        return view._getvalue()
-
-    return array(array), generate
 
 
 @compiled

@@ -25,7 +25,7 @@ import numpy as np
 from gpusim.engine.memory.dram import read_memory, write_memory
 from gpusim.engine.state import memory as ms
 from gpusim.engine.state.address_map import quotient_of, spread
-from gpusim.engine.state.jit import compiled, compiled_in_place
+from gpusim.engine.state.jit import compiled
 
 FOR_HOME, FOR_COPY, FOR_UPDATE = 0, 1, 2
 _ALL = (1 << ms.SECTORS_PER_LINE) - 1
@@ -73,7 +73,7 @@ def lookup(m, first, tag):
     return entry
 
 
-@compiled_in_place
+@compiled
 def victim(m, first, tag):
     """What goes of the set that starts at `first`: an empty entry, else the oldest line that only passed through, else
     the oldest. That is the one used least recently or, for "fifo", the first that came; "random" takes any for it.

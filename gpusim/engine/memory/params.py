@@ -56,6 +56,7 @@ def _layout(config: GPUConfig, n_sms: int) -> dict[int, int]:
         ms.P_BANK_STATES: dram.channels * dram.banks_per_channel * ms.BANK_WORDS,
         ms.P_ASKED: n_sms * asked_words(config),
         ms.P_PEER_PORTS: 2 * ms.PEERS_MOST,
+        ms.P_DIGITS: 1 << ms.DIGIT_BITS,
         ms.P_PLACES: n_sms,
         ms.P_PEER_ROWS: ms.PEERS_MOST * ms.PEER_WORDS,
     }

@@ -11,28 +11,31 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpusim.config.models import GPUConfig
-from gpusim.engine.memory.host_memory import borrowed, prefetch_line
+from gpusim.engine.memory.host_memory import prefetch_line
 from gpusim.engine.memory.params import make_params, words
 from gpusim.engine.memory.peer import peer_of, walk_peer
 from gpusim.engine.memory.place import places
 from gpusim.engine.memory.walk import walk_atomic, walk_read, walk_write
 from gpusim.engine.state import memory as ms
-from gpusim.engine.state.jit import compiled_with_arrays
+from gpusim.engine.state.jit import compiled
 from gpusim.errors import LaunchError
 
 _AHEAD = 8  # requests whose L2 sets are on their way into the host's caches
-_DIGIT_BITS = 11
 _HOST_LINE_BYTES = 64
 _ELSEWHERE = 1 << 30  # tags of lines that no simulated address has
 
 
-@compiled_with_arrays
-def sort_window(req, req_n, order):
-    """Fill `order` int64[total, 2] with (sm, index) of all requests by (time, sm, index); return their number.
+@compiled
+def sort_window(m, req, req_n, order):
+    """Fill `order` with (sm, index) of all requests by (time, sm, index); return their number.
 
-    A radix sort: stable, and one pass for a window of up to 2,048 cycles. Raises ValueError if `order` has fewer rows.
+    order: int64[total, ORDER_WORDS]. A radix sort: stable, and one pass for a window of up to 2,048 cycles. Raises
+    ValueError if `order` has fewer rows.
     """
-    if req_n.sum() > order.shape[0]:
+    total = 0
+    for sm in range(req_n.size):
+        total += req_n[sm]
+    if total > order.shape[0]:
         raise ValueError("the window has more requests than `order` has rows")
     n = 0
     low, high = 0, 0
@@ -45,34 +48,38 @@ def sort_window(req, req_n, order):
             order[n, 0], order[n, 1] = sm, i
             n += 1
     shift = 0
-    starts = np.empty(1 << _DIGIT_BITS, np.int64)
+    first = m[ms.P_DIGITS]
+    digits = 1 << ms.DIGIT_BITS
     while (high - low) >> shift > 0:
-        starts[:] = 0
+        for digit in range(digits):
+            m[first + digit] = 0
         for k in range(n):
-            starts[((req[order[k, 0], order[k, 1], ms.REQ_TIME] - low) >> shift) & (starts.size - 1)] += 1
-        total = 0
-        for digit in range(starts.size):
-            total, starts[digit] = total + starts[digit], total
-        source = order[:n].copy()
+            sm, i = order[k, 0], order[k, 1]
+            order[k, 2], order[k, 3] = sm, i
+            m[first + (((req[sm, i, ms.REQ_TIME] - low) >> shift) & (digits - 1))] += 1
+        start = 0
+        for digit in range(digits):
+            start, m[first + digit] = start + m[first + digit], start
         for k in range(n):
-            digit = ((req[source[k, 0], source[k, 1], ms.REQ_TIME] - low) >> shift) & (starts.size - 1)
-            order[starts[digit], 0], order[starts[digit], 1] = source[k, 0], source[k, 1]
-            starts[digit] += 1
-        shift += _DIGIT_BITS
+            sm, i = order[k, 2], order[k, 3]
+            place = first + (((req[sm, i, ms.REQ_TIME] - low) >> shift) & (digits - 1))
+            order[m[place], 0], order[m[place], 1] = sm, i
+            m[place] += 1
+        shift += ms.DIGIT_BITS
     return n
 
 
-@compiled_with_arrays
+@compiled
 def process_window(state, req, req_n, order):
     """Serve all requests of a window and return how many there were.
 
     state: MemorySystem.state. req: int64[SMs, capacity, REQ_FIELDS], in order of time for each SM; REQ_REPLY is
     written, never below REQ_TIME plus `l2.lookahead_cycles`. req_n: int64[SMs], requests of each SM. order:
-    int64[at least the total, 2], filled with (sm, index) in the order in which they were served: by (time, sm,
-    index).
+    int64[at least the total, ORDER_WORDS], filled with (sm, index) in the order in which they were served: by (time,
+    sm, index).
     """
-    n = sort_window(req, req_n, order)
-    m = borrowed(state)
+    m = state
+    n = sort_window(m, req, req_n, order)
     m[ms.CNT_REQUESTS] += n
     for k in range(min(n, _AHEAD)):
         prefetch_line(m, order[k, 0], req[order[k, 0], order[k, 1], ms.REQ_LINE])

@@ -28,7 +28,7 @@ from gpusim.engine.sm.stages import (
     take_port,
 )
 from gpusim.engine.state import layout as L
-from gpusim.engine.state.jit import compiled, compiled_in_place
+from gpusim.engine.state.jit import compiled
 from isa import microops as M
 
 
@@ -99,7 +99,7 @@ def book_result(st, sm, q, w, i, cls, time):
     release_at(st, w, wbar, time + waits + par[L.P_UNIT_LATENCY + unit], L.R_SHORT)
 
 
-@compiled_in_place
+@compiled
 def execute(st, sm, q, slot, w, i, mask, time):
     """Executes instruction i for the lanes in `mask` and moves the program counter. False if no lane can run now."""
     cls = st.code[i, M.COL_CLASS]

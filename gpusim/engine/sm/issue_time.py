@@ -5,7 +5,7 @@ import numpy as np
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.bits import lowest_bit
-from gpusim.engine.state.jit import compiled, compiled_in_place
+from gpusim.engine.state.jit import compiled
 from isa import microops as M
 
 #: NANOSLEEP sleeps a millisecond at most (PTX manual).
@@ -45,7 +45,7 @@ def unit_interval(st, i, unit):
     return st.par[L.P_UNIT_INTERVAL + unit]
 
 
-@compiled_in_place
+@compiled
 def next_issue(st, w, i, active, mask, time):
     """When the warp that has executed instruction i at `time` may issue the next one at the earliest.
 

@@ -14,7 +14,7 @@ from gpusim.engine.sm.splits import any_ready
 from gpusim.engine.sm.warp_end import finish_warp
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.bits import popc
-from gpusim.engine.state.jit import compiled, compiled_in_place
+from gpusim.engine.state.jit import compiled
 from gpusim.engine.state.log import log_costs, log_issue
 from isa import microops as M
 
@@ -47,7 +47,7 @@ def book_issue(st, sm, q, slot, w, i, time):
     smsp[L.Q_ISSUED] = time
 
 
-@compiled_in_place
+@compiled
 def issue(st, sm, q, slot, w, time):
     """Issues the warp's next instruction."""
     code = st.code
@@ -103,7 +103,7 @@ def read_registers(smsp, reads, time):
     return max(time + 1, even - 1, odd - 1)
 
 
-@compiled_in_place
+@compiled
 def step(st, sm, q, time):
     """One cycle of a sub-partition: issues at most one instruction and sets Q_NEXT."""
     smsps = st.par[L.P_SUB_PARTITIONS]

@@ -13,7 +13,7 @@ from gpusim.engine.sm.resume import resume, scoreboard_reply
 from gpusim.engine.sm.scheduler import step
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.bits import popc
-from gpusim.engine.state.jit import compiled, compiled_in_place
+from gpusim.engine.state.jit import compiled
 
 
 @compiled
@@ -104,7 +104,7 @@ def next_event(st, sm):
     return earliest
 
 
-@compiled_in_place
+@compiled
 def advance(st, sm, start, until):
     """Runs one SM from cycle `start` to `until`. Returns the cycle of its next event after that."""
     smsps = st.par[L.P_SUB_PARTITIONS]

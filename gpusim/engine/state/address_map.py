@@ -16,7 +16,7 @@ import numpy as np
 
 from gpusim.engine.state import memory as ms
 from gpusim.engine.state.bits import popc
-from gpusim.engine.state.jit import compiled, compiled_with_arrays
+from gpusim.engine.state.jit import compiled
 
 _BLOCK_BITS = 3  # lines of a block, which lies in two slices
 PAGE_BITS = 5  # lines of a page of 4 KB, which lies in one partition
@@ -118,17 +118,21 @@ def memory_location(m, slice_, quotient):
     return channel, channel * m[ms.P_BANKS] + bank, row
 
 
-@compiled_with_arrays
-def map_lines(m, lines):
-    """Home partition, slice (over all partitions), set, channel, bank and row of each line: int64[n, 6].
-
-    lines: int64[n]. For tests and for teaching; the simulation itself maps one line at a time.
-    """
-    out = np.empty((lines.size, 6), np.int64)
+@compiled
+def map_into(m, lines, out):
     for i in range(lines.size):
         home, index, quotient = locate(m, lines[i])
         slice_ = home * m[ms.P_INDICES] + index
         out[i, 0], out[i, 1] = home, slice_
         out[i, 2], _ = set_and_tag(m, home, quotient)
         out[i, 3], out[i, 4], out[i, 5] = memory_location(m, slice_, quotient)
+
+
+def map_lines(m: np.ndarray, lines: np.ndarray) -> np.ndarray:
+    """Home partition, slice (over all partitions), set, channel, bank and row of each line: int64[n, 6].
+
+    lines: int64[n]. For tests and for teaching; the simulation itself maps one line at a time.
+    """
+    out = np.empty((lines.size, 6), np.int64)
+    map_into(m, lines, out)
     return out

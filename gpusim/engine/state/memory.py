@@ -152,8 +152,9 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_PEERS,  # rows of memory that lies on other GPUs
     P_PEER_ROWS,  # first word of these rows
     P_PEER_PORTS,  # first of the links, out and in
+    P_DIGITS,  # first of the words with which a window's requests are sorted
     QUEUES_AT,  # behind the parameters
-) = range(COUNTERS, COUNTERS + 68)
+) = range(COUNTERS, COUNTERS + 69)
 
 # A channel: when its bus is free, whether the bus last wrote, sectors that wait to be written, sectors read and
 # written so far.
@@ -164,6 +165,10 @@ BANK_ROW, BANK_COLUMN_AT, BANK_ACTIVATE_AT, BANK_WORDS = range(4)
 # byte on a link, the links out and in.
 PEER_FIRST, PEER_END, PEER_LATENCY, PEER_BYTE, PEER_OUT, PEER_IN, PEER_WORDS = range(7)
 PEERS_MOST = 32
+# Requests of a window are sorted by so many bits of their time at once. A row of their order: SM, index, and two words
+# that the sort needs.
+DIGIT_BITS = 11
+ORDER_WORDS = 4
 # A read under way from a GPC. State: its sectors, how many SMs wait, the line plus 1; until when others may join; when
 # the data is back.
 LRC_ENTRIES = 2048
