@@ -14,11 +14,28 @@ PATIENCE_S = 2.0
 
 
 def announce_compilation() -> None:
-    """Say that the simulator's core has to be compiled first, which takes a minute or so and happens once."""
-    from gpusim.engine.warm import core_is_cached
+    """From now on say how far it has come when this process compiles parts of the simulator's core."""
+    from gpusim.engine.state import code_cache
 
-    if not core_is_cached():
-        say_compiling()
+    code_cache.watchers[:] = [_Compilation().compiles]
+
+
+class _Compilation:
+    """One line that moves on a terminal; elsewhere one now, and one every ten seconds."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._due = 0.0
+
+    def compiles(self, what: str) -> None:
+        if self._count == 0:
+            say_compiling()
+            self._due = time.monotonic() + PATIENCE_S
+        self._count += 1
+        if time.monotonic() > self._due:
+            self._due = time.monotonic() + (0.1 if sys.stderr.isatty() else 10)
+            start, end = ("\r\033[K", "\r") if sys.stderr.isatty() else ("gpusim: ", "\n")
+            print(f"{start}{self._count:,} functions, now {what}", end=end, file=sys.stderr, flush=True)
 
 
 def say_compiling() -> None:

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
 from numba import typeof
 
 from gpusim.engine.dispatcher import fill, refill
+from gpusim.engine.host_calls import resume
 from gpusim.engine.memory.system import process_window
-from gpusim.engine.sm.atomics import apply_deferred
-from gpusim.engine.sm.cluster import open_barriers
+from gpusim.engine.rows.convert import exec_convert
+from gpusim.engine.rows.cross import exec_cross
+from gpusim.engine.rows.double import exec_double
+from gpusim.engine.rows.half import exec_half
+from gpusim.engine.rows.tensor import exec_tensor
+from gpusim.engine.sm.async_copy import async_access
+from gpusim.engine.sm.atomics import apply_deferred, execute_atomic
+from gpusim.engine.sm.cluster import cluster_barrier, open_barriers
 from gpusim.engine.sm.flight import deliver
+from gpusim.engine.sm.group_matrix import group_matrix
+from gpusim.engine.sm.lsu import remote_access
+from gpusim.engine.sm.shadow import watch_global, watch_local, watch_shared
 from gpusim.engine.sm.sm import advance_range
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as ms
 from gpusim.engine.state.code_cache import core_folder
+from isa import microops as M
 
 _MARK = "complete"
 """File in the core's folder that says that all of the core is in it."""
@@ -27,24 +39,51 @@ def core_is_cached() -> bool:
 
 
 def prepare_core(state: L.State, memory_state: np.ndarray, dispatch: np.ndarray) -> float:
-    """Compile the core's entry points, or load them from the disk cache. Returns the seconds this took."""
-    if open_barriers.entry.overloads:  # the last of them: an earlier launch got all of them ready
-        return 0.0
+    """Compile what a launch needs of the core, or load it from the disk cache. Returns the seconds this took."""
     started = time.perf_counter()
     pairs = np.zeros((1, ms.ORDER_WORDS), np.int64)
     number = 0
-    calls = (
+    calls = [
         (fill, (state, dispatch, number, np.zeros(1, np.int64), number)),
         (refill, (state, dispatch, number, number)),
         (advance_range, (state, number, number, number, number, number)),
         (process_window, (memory_state, state.request, state.requests, pairs)),
         (apply_deferred, (state, pairs, number)),
         (deliver, (state, pairs, number)),
-        (open_barriers, (state, number)),
-    )
+    ]
+    if state.par[L.P_CLUSTER_BLOCKS] > 0:
+        calls.append((open_barriers, (state, number)))
+    if (state.code[:, M.COL_OP] == M.OP_SYSCALL).any():
+        calls.append((resume, (state, number, number, number)))
     for function, arguments in calls:
         function.entry.compile(tuple(typeof(each) for each in arguments))
+    for function in _on_demand(state):
+        function.load()
     if not core_is_cached():
         core_folder().mkdir(parents=True, exist_ok=True)
         (core_folder() / _MARK).touch()
     return time.perf_counter() - started
+
+
+def _on_demand(state: L.State) -> list[Any]:
+    """What this launch needs of the functions that are compiled on demand; a stub would load what is missing here."""
+    code, par = state.code, state.par
+    kinds, ops = set(code[:, M.COL_CLASS].tolist()), code[:, M.COL_OP]
+    memory = ops[code[:, M.COL_CLASS] == M.CLS_MEMORY]
+    copies = (memory >= M.OP_LDGSTS) & (memory != M.OP_QSPC)
+    needed = {
+        exec_double: M.CLS_DOUBLE in kinds,
+        exec_convert: M.CLS_CONVERT in kinds,
+        exec_cross: M.CLS_CROSS in kinds,
+        exec_half: M.CLS_HALF in kinds,
+        exec_tensor: M.CLS_TENSOR in kinds,
+        group_matrix: (ops == M.OP_GMMA).any(),
+        async_access: copies.any(),
+        execute_atomic: np.isin(memory, (M.OP_ATOM, M.OP_RED)).any(),
+        cluster_barrier: par[L.P_CLUSTER_BLOCKS] > 0,
+        remote_access: par[L.P_CLUSTER_BLOCKS] > 0,
+        watch_shared: par[L.P_CHECKS] != 0,
+        watch_local: par[L.P_CHECKS] != 0,
+        watch_global: par[L.P_CHECKS] != 0,
+    }
+    return [function for function, needs in needed.items() if needs]

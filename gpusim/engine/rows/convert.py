@@ -11,7 +11,7 @@ from gpusim.engine.rows.int import store_pair
 from gpusim.engine.rows.mufu import mufu
 from gpusim.engine.rows.narrow_bits import pack_floats
 from gpusim.engine.rows.simd import part
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state.jit import compiled, compiled_on_demand
 from isa import microops as m
 
 
@@ -223,7 +223,7 @@ def half_function(code, i, regs, wb):
     return cut
 
 
-@compiled
+@compiled_on_demand()
 def exec_convert(code, i, regs, wb, preds, pb, mask):
     """Execute row `i` of `code` (class CLS_CONVERT) for the lanes of `mask`; isa.microops has a row for each."""
     op = code[i, m.COL_OP]

@@ -9,7 +9,7 @@ import numpy as np
 from gpusim.engine.rows import common
 from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows.float import minimum_maximum
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state.jit import compiled, compiled_on_demand
 from isa import microops as m
 
 
@@ -141,7 +141,7 @@ def reduced_float(a, kind, modes, mask):
     return total
 
 
-@compiled
+@compiled_on_demand()
 def exec_cross(code, i, regs, wb, preds, pb, mask):
     """Execute row `i` of `code` (class CLS_CROSS) for the lanes of `mask`; isa.microops has a row for each."""
     mask = int(mask) & common.FULL_MASK

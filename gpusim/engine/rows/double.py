@@ -9,7 +9,7 @@ from gpusim.engine.rows.common import destination, predicate, row_offset, set_pr
 from gpusim.engine.rows.float_bits import combined, compare_masks
 from gpusim.engine.rows.int import store_pair
 from gpusim.engine.rows.softfloat import fma_directed
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state.jit import compiled, compiled_on_demand
 from isa import microops as m
 
 CANONICAL_NAN = 0xFFF8000000000000
@@ -67,7 +67,7 @@ def chosen_extreme(a, b, maximum):
     return (takes_a | V.unordered_f64(y, y)) & ~V.unordered_f64(x, x)
 
 
-@compiled
+@compiled_on_demand()
 def exec_double(code, i, regs, wb, preds, pb, mask):
     """Execute row `i` of `code` (class CLS_DOUBLE) for the lanes of `mask`; isa.microops has a row for each."""
     op = code[i, m.COL_OP]

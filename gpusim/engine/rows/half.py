@@ -9,7 +9,7 @@ from gpusim.engine.rows.common import destination, predicate, row_offset, set_pr
 from gpusim.engine.rows.float import compare_f32, minimum_maximum, with_signs_of
 from gpusim.engine.rows.float_bits import canonical, combined, saturated, sum_error, zeroed
 from gpusim.engine.rows.half_bits import flushed_half_bits, from_half, limited, odd_f32, to_half
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state.jit import compiled, compiled_on_demand
 from isa import microops as m
 
 _OUTSIDE = 0x7FF7
@@ -106,7 +106,7 @@ def compare_truth(code, i):
     return V.splat(0x3F80 if code[i, m.COL_AUX1] == m.HALF_BF16 else 0x3C00)
 
 
-@compiled
+@compiled_on_demand()
 def exec_half(code, i, regs, wb, preds, pb, mask):
     """Execute row `i` of `code` (class CLS_HALF) for the lanes of `mask`; isa.microops has a row for each."""
     op = code[i, m.COL_OP]

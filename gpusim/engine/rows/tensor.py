@@ -11,7 +11,7 @@ from gpusim.engine.rows.double import QUIET, canonical64
 from gpusim.engine.rows.int import store_pair
 from gpusim.engine.rows.tensor_integer import integer_sum, sparse_integer_sum
 from gpusim.engine.rows.tensor_sum import a_lanes, b_lanes, fused_sparse_sum, fused_sum, metadata
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state.jit import compiled, compiled_on_demand
 from isa import microops as m
 
 
@@ -135,7 +135,7 @@ def transposed(regs, offset):
     return low_half | (V.select(in_lower, second, V.shr(second, V.splat(16))) << V.splat(16))
 
 
-@compiled
+@compiled_on_demand()
 def exec_tensor(code, i, regs, wb, preds, pb, mask):
     """Execute row `i` of `code` (class CLS_TENSOR) for the lanes of `mask`; isa.microops has a row for each."""
     op = code[i, m.COL_OP]

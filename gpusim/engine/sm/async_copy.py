@@ -19,7 +19,7 @@ from gpusim.engine.sm.mbarrier import arrive_with_copies, barrier_object, tell
 from gpusim.engine.sm.space import check_global, check_window, fail, find_allocation
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.bits import popc
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state.jit import compiled, compiled_on_demand
 from gpusim.engine.state.log import log_addresses
 from isa import microops as M
 
@@ -153,7 +153,7 @@ def copy_done(st, sm, k, now):
     return True
 
 
-@compiled
+@compiled_on_demand()
 def async_access(st, sm, q, w, i, wb, mask, time):
     """Executes one of these instructions for the lanes in `mask` and books its time."""
     if mask == 0:

@@ -8,7 +8,7 @@ from gpusim.engine.sm.cluster import BYTE_MASK, SM_SHIFT
 from gpusim.engine.sm.space import load_rows
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.bits import lowest_bit
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state.jit import compiled, compiled_on_demand
 from gpusim.engine.state.memory import REQ_TOKEN
 from isa import microops as M
 
@@ -170,7 +170,7 @@ def copy_operands(st, i, wb, kind, values):
                 values[4 + k, lane] = st.regs[swap + 32 * k + lane]
 
 
-@compiled
+@compiled_on_demand()
 def execute_atomic(st, words, base, address, values, i, w, mask, tried):
     """All lanes of an atomic, lowest first; old values go to the destination rows.
 

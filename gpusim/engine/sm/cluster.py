@@ -7,12 +7,13 @@ in its upper byte, as on the hardware: code builds it from SR_CgaCtaId, or from 
 """
 
 import numpy as np
+from numba.core import types
 
 from gpusim.engine.sm.readiness import block, charge, look_again
 from gpusim.engine.sm.space import fail
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.bits import popc
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state.jit import compiled, compiled_on_demand
 from isa import microops as M
 
 RANK_SHIFT = 24
@@ -86,7 +87,7 @@ def find_remote(st, sm, i, w, mask, size):
     return True
 
 
-@compiled
+@compiled_on_demand(types.boolean)
 def cluster_barrier(st, sm, q, slot, w, i, mask, time):
     """UCGABAR_ARV, UCGABAR_WAIT. False if the warp has to wait."""
     b = st.block[sm, st.warp[w, L.W_BLOCK]]

@@ -15,7 +15,7 @@ from gpusim.engine.rows.tensor_integer import integer_sum
 from gpusim.engine.rows.tensor_sum import fused_sum
 from gpusim.engine.sm.space import fail
 from gpusim.engine.state import layout as L
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state.jit import compiled, compiled_on_demand
 from isa import microops as M
 
 TILE_WORDS = 256  # scratch of an SM: four rows of lanes for A, two for eight columns of B
@@ -130,7 +130,7 @@ def columns_of_eight(st, i, a_rows, a, b, c, d, adds, mask):
         store(st.regs, d + 32 * half, low | (high << splat(16)), mask)
 
 
-@compiled
+@compiled_on_demand()
 def group_matrix(st, sm, w, i, wb, mask, time):
     """Executes one of these instructions for one warp of the four, and books when its result may be read."""
     code = st.code

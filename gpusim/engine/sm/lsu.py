@@ -22,7 +22,7 @@ from gpusim.engine.sm.shadow import CHECK_INIT, CHECK_RACE, watch_global, watch_
 from gpusim.engine.sm.stages import enter_queue, note_store, take_data_stage
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.bits import popc
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state.jit import compiled, compiled_on_demand
 from gpusim.engine.state.log import log_local
 from gpusim.engine.state.memory import KIND_SM
 from isa import microops as M
@@ -144,7 +144,7 @@ def global_access(st, sm, q, w, i, wb, mask, time):
     queued.send_lines(st, sm, access(q, w, i, wb, mask, size, time), lines, np.int64(path))
 
 
-@compiled
+@compiled_on_demand()
 def remote_access(st, sm, q, w, i, wb, mask, time):
     """Load, store or atomic on the shared memory of other blocks of the cluster: a request from SM to SM."""
     op = st.code[i, M.COL_OP]

@@ -18,13 +18,14 @@ scheduling").
 """
 
 import numpy as np
+from numba.core import types
 
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm.access import access
 from gpusim.engine.sm.space import fail
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.bits import lowest_bit, popc
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state.jit import compiled, compiled_on_demand
 from isa import microops as M
 
 CHECK_INIT, CHECK_RACE, CHECK_SYNC = 1, 2, 4
@@ -164,7 +165,7 @@ def watch_byte(st, sm, a, lane, byte, kind, spins, record):
     return True
 
 
-@compiled
+@compiled_on_demand(types.boolean)
 def watch_shared(st, sm, i, w, wb, mask, size):
     """Looks at a load, store or atomic on shared memory before it takes effect. False if it is an error.
 
@@ -197,7 +198,7 @@ def watch_shared(st, sm, i, w, wb, mask, size):
     return True
 
 
-@compiled
+@compiled_on_demand(types.boolean)
 def watch_local(st, sm, i, w, mask, size):
     """As watch_shared for thread-private memory, with byte addresses in the interleaved array in st.address[sm]."""
     store = st.code[i, M.COL_OP] == M.OP_STORE
@@ -217,7 +218,7 @@ def watch_local(st, sm, i, w, mask, size):
     return True
 
 
-@compiled
+@compiled_on_demand(types.boolean)
 def watch_global(st, sm, i, w, mask, size):
     """As watch_shared for device memory that was allocated and never written."""
     op = st.code[i, M.COL_OP]

@@ -28,6 +28,8 @@ _HOME = Path(__file__).parents[3]
 _IMPORT = re.compile(r"^from ((?:gpusim|isa)[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 #: Whether an index out of range ends the run with an IndexError, rather than with what lies at that place of memory.
 BOUNDS_CHECK = os.environ.get("GPUSIM_BOUNDS_CHECK") == "1"
+#: Called with what is being compiled whenever this process compiles a function, or machine code of an entry.
+watchers: list[Callable[[str], None]] = []
 
 
 def core_folder() -> Path:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from numba.core import types
+
 from gpusim.engine.state.code_cache import BOUNDS_CHECK
 from gpusim.engine.state.whole_program import Compiled
 
@@ -21,3 +23,11 @@ def compiled(function: Callable[..., Any]) -> Any:
     division by zero, never with reordered floating-point arithmetic, and without reference counts (counting them
     in every call cost three quarters of the executors' speed): it must not make arrays."""
     return Compiled(function, _OPTIONS)
+
+
+def compiled_on_demand(returns: types.Type = types.none) -> Callable[[Callable[..., Any]], Any]:
+    """As `compiled`, for what few programs need: it is compiled apart from its callers, when it is first called.
+
+    returns: what the function gives, which its callers have to know without it.
+    """
+    return lambda function: Compiled(function, _OPTIONS, returns)

@@ -11,6 +11,9 @@ own, both made when they are first asked for:
 
 Both are kept on disk (`code_cache`): a part with its own code and the names of what it calls, an entry as machine code
 alone. A warm start loads entries only; after a change only the parts that use the changed file are compiled.
+
+What few programs need is compiled when one first does (`returns` of a `Compiled`): its part is a `stub`, which jumps to
+an address that it looks up, and asks for it to be loaded if there is none yet.
 """
 
 from __future__ import annotations
@@ -29,32 +32,40 @@ from numba.core.compiler import Compiler, CompileResult, compile_result
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
+from numba.core.types.misc import unliteral
+from numba.core.typing import signature
 
-from gpusim.engine.state import code_cache
+from gpusim.engine.state import code_cache, stubs
 
 
 class Compiled:
     """A function of the engine: called from Python it runs as an entry, called from compiled code as a part."""
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any]):
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any], returns: types.Type | None = None):
+        """returns: what a function gives that is compiled when it is first called, None for others."""
         update_wrapper(self, function)
         self.function = function
+        self.returns = returns
         self.options = {"nopython": True, **options}
 
     @cached_property
-    def entry(self) -> _Entry:
+    def entry(self) -> Any:
         return _Entry(self)
 
     @cached_property
-    def part(self) -> _Part:
+    def part(self) -> Any:
         return _Part(self)
 
     @property
     def _numba_type_(self) -> types.Type:
-        return self.part._type
+        return types.Dispatcher(self.part)
 
     def __call__(self, *arguments: Any) -> Any:
         return self.entry(*arguments)
+
+    def load(self) -> None:
+        """Compile it, or load it from the disk, for all callers that this process has seen, if it is on demand."""
+        stubs.load(self.function.__module__, self.function.__qualname__)
 
     @property
     def local(self) -> bool:
@@ -68,6 +79,7 @@ class _PartLibrary(JITCodeLibrary):
     def __init__(self, codegen: Any, name: str):
         super().__init__(codegen, name)
         self.names: tuple[Any, ...] = ()  # module, name and argument types of the parts that it calls
+        self.stub: tuple[str, str, Any] | None = None  # the same of what it stands for
 
     def add_llvm_module(self, module: Any) -> None:
         self._final_module.link_in(module)
@@ -89,6 +101,8 @@ class _EntryLibrary(JITCodeLibrary):
         self._final_module.link_in(module)
 
     def finalize(self) -> None:
+        for watcher in code_cache.watchers:
+            watcher(f"machine code of {self.name}")
         program = self._final_module
         program.data_layout = self._codegen._data_layout
         own = {function.name for function in program.functions if not function.is_declaration}
@@ -106,7 +120,11 @@ class _EntryLibrary(JITCodeLibrary):
         for function in program.functions:
             if not function.is_declaration and function.name not in own:
                 function.linkage = ll.Linkage.internal
-        self._optimize_final_module()
+        self.stubs = [library.stub for library in seen if isinstance(library, _PartLibrary) and library.stub]
+        for stub in self.stubs:
+            stubs.provide(*stub)
+        passes, builder = self._codegen._module_pass_manager()
+        passes.run(program, builder)
         program.verify()
         self._finalize_final_module()
 
@@ -114,16 +132,26 @@ class _EntryLibrary(JITCodeLibrary):
         """What is kept of it: machine code, and the names that are defined there."""
         both = (*self._final_module.functions, *self._final_module.global_variables)
         names = [each.name for each in both if not each.is_declaration and each.linkage != ll.Linkage.internal]
-        return self._get_compiled_object(), names
+        return self._get_compiled_object(), names, self.stubs
 
     @classmethod
-    def restored(cls, codegen: Any, name: str, code: bytes, names: list[str]) -> _EntryLibrary:
+    def restored(cls, codegen: Any, name: str, code: bytes, names: list[str], stubs_called: list[Any]) -> _EntryLibrary:
         library = cls(codegen, name)
+        for stub in stubs_called:
+            stubs.provide(*stub)
         library.enable_object_caching()
         library._set_compiled_object(code)
         library._finalize_final_module()
         codegen._engine._defined_symbols |= set(names)
         return library
+
+
+#: Passes of Numba that find nothing to do in the engine, which has no closures, lifted loops or array expressions.
+_NOT_NEEDED = {
+    *("WithLifting", "InlineClosureLikes", "MakeFunctionToJitFunction", "InlineInlinables", "InlineOverloads"),
+    *("LiteralUnroll", "LiteralPropagationSubPipelinePass", "FindLiterallyCalls", "NopythonRewrites"),
+    "RewriteDynamicRaises",
+}
 
 
 class _Pipeline(Compiler):
@@ -140,7 +168,10 @@ class _Pipeline(Compiler):
             state.func_id.unique_id = int(hashlib.sha256(name.encode()).hexdigest()[:8], 16)
             state.func_id.unique_name = f"{state.func_id.func_qualname}${state.func_id.unique_id}"
         state.flags.no_compile = self.library_class is _PartLibrary
-        return super().define_pipelines()
+        pipelines = super().define_pipelines()
+        for pipeline in pipelines:
+            pipeline.passes = [(each, told) for each, told in pipeline.passes if each.__name__ not in _NOT_NEEDED]
+        return pipelines
 
 
 class _PartPipeline(_Pipeline):
@@ -171,12 +202,17 @@ class _Dispatcher(Dispatcher):
                 file = None if self.owner.local else code_cache.file_of(self.py_func, self.kind, arguments)
                 result = self._restored(pickle.loads(file.read_bytes())) if file and file.exists() else None
                 if result is None:
-                    result = self._compiler.compile(arguments, returned)
+                    result = self._made(arguments, returned)
                     if file:
                         result.fndesc.typemap = result.fndesc.calltypes = None
                         code_cache.keep(file, serialize.dumps(self._reduced(result)))
                 self.add_overload(result)
             return self.overloads[arguments].entry_point
+
+    def _made(self, arguments: tuple[types.Type, ...], returned: types.Type | None) -> CompileResult:
+        for watcher in code_cache.watchers:
+            watcher(self.py_func.__name__)
+        return self._compiler.compile(arguments, returned)  # type: ignore[attr-defined]
 
     def _reduced(self, result: CompileResult) -> tuple[Any, ...]:
         raise NotImplementedError
@@ -210,9 +246,17 @@ class _Part(_Dispatcher):
         self.compile(arguments)
         return self.overloads[arguments].library
 
+    def _made(self, arguments: tuple[types.Type, ...], returned: types.Type | None) -> CompileResult:
+        if self.owner.returns is None:
+            return super()._made(arguments, returned)
+        library = _PartLibrary(self.targetctx.codegen(), self.owner.function.__name__)
+        fndesc = stubs.write(self.targetctx, library, self.py_func, arguments, self.owner.returns)
+        library.finalize()
+        return self._result(library, fndesc, signature(self.owner.returns, *arguments), None, library)
+
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Numba's, but a number that is written at the call is a number like any other: one specialisation for all."""
-        return super().get_call_template([types.unliteral(each) for each in args], kws)
+        return super().get_call_template([unliteral(each) for each in args], kws)
 
     def add_overload(self, result: CompileResult) -> None:
         result = result._replace(entry_point=result.library)  # no machine code: the key by which a call finds it
@@ -228,14 +272,15 @@ class _Part(_Dispatcher):
                 names.append((owner.function.__module__, owner.function.__qualname__, arguments))
             else:
                 others.append((library.name, library._get_module_for_linking().as_bitcode()))
-        code = result.library._final_module.as_bitcode()
-        return result.library.name, code, names, others, result.fndesc, result.signature
+        library = result.library
+        code = library._final_module.as_bitcode()
+        return library.name, code, names, others, library.stub, result.fndesc, result.signature
 
     def _restored(self, kept: tuple[Any, ...]) -> CompileResult:
-        name, code, names, others, fndesc, signature = kept
+        name, code, names, others, stub, fndesc, signature = kept
         library = _PartLibrary(self.targetctx.codegen(), name)
         library._final_module = ll.parse_bitcode(code)
-        library.names = names
+        library.names, library.stub = names, stub
         for other, bitcode in others:
             library._linking_libraries.append(_ordinary(library.codegen, other, bitcode))
         library.finalize()
@@ -248,6 +293,12 @@ class _Entry(_Dispatcher):
 
     def __init__(self, owner: Compiled):
         super().__init__(owner, {})
+
+    def address(self, arguments: tuple[types.Type, ...]) -> int:
+        """Where its machine code for these types begins, without the wrapper for Python."""
+        self.compile(arguments)
+        result = self.overloads[arguments]
+        return result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
 
     def _reduced(self, result: CompileResult) -> tuple[Any, ...]:
         return result.library.name, result.library.reduced(), result.fndesc, result.signature, result.environment
@@ -273,4 +324,5 @@ def _ordinary(codegen: Any, name: str, bitcode: bytes) -> JITCodeLibrary:
 
 
 def _found(module: str, name: str) -> Compiled:
-    return getattr(importlib.import_module(module), name)
+    found: Compiled = getattr(importlib.import_module(module), name)
+    return found
