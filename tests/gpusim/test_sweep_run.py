@@ -226,7 +226,7 @@ def test_of_several_processes_one_compiles(tmp_path, monkeypatch):
             assert not lock(other.fileno(), wait=False)
 
     monkeypatch.setattr("gpusim.engine.warm.core_is_cached", lambda: False)
-    monkeypatch.setattr("gpusim.engine.state.jit.core_folder", lambda: tmp_path)
+    monkeypatch.setattr("gpusim.engine.state.code_cache.core_folder", lambda: tmp_path)
     monkeypatch.setattr(worker, "_warm", warm)
     worker.prepare(said)
     assert list(states()) == ["compiling", "ready"]

@@ -120,6 +120,49 @@ def gather(typing: Any, regs: Any, offset: Any, lanes: Any) -> Any:
     return (u32(regs, offset, lanes), generate) if lanes == u32 else None
 
 
+def _memory_functions(element: str, align: int) -> tuple[Any, Any]:
+    """`load` and `store` of all lanes at an element of an array of the element's width, aligned to so many bytes."""
+
+    @intrinsic
+    def get(typing: Any, array: Any, offset: Any) -> Any:
+        def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+            return builder.load(_pointer(context, builder, sig.args, values, element), align=align)
+
+        return _ROWS[element](array, offset), generate
+
+    @intrinsic
+    def put(typing: Any, array: Any, offset: Any, row: Any) -> Any:
+        def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+            builder.store(values[2], _pointer(context, builder, sig.args, values, element), align=align)
+            return context.get_dummy_value()
+
+        return types.void(array, offset, _ROWS[element]), generate
+
+    return get, put
+
+
+load64, store64 = _memory_functions("u64", 8)
+load_words, store_words = _memory_functions("u32", 4)
+
+
+@intrinsic
+def gather_words(typing: Any, words: Any, places: Any) -> Any:
+    """The u32 row whose lane k is `words[places[k]]`; `places` is a u64 row."""
+
+    def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+        array = context.make_array(sig.args[0])(context, builder, values[0])
+        result = ir.Constant(_VECTORS["u32"], ir.Undefined)
+        for lane in range(LANES):
+            index = ir.IntType(32)(lane)
+            place = builder.extract_element(values[1], index)
+            if context.enable_boundscheck:
+                cgutils.do_boundscheck(context, builder, place, builder.extract_value(array.shape, 0))
+            result = builder.insert_element(result, builder.load(builder.gep(array.data, [place])), index)
+        return result
+
+    return (u32(words, places), generate) if places == u64 else None
+
+
 def _lane_functions(row: Row, scalar: Any) -> tuple[Any, Any]:
     """`get(row, lane)` and `put(row, lane, value)` for one lane of a row; `lane` must be 0..31."""
 

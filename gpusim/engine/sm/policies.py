@@ -10,6 +10,8 @@ from gpusim.engine.state.jit import compiled
 
 POLICIES = {"gto": 0, "gty": 1, "lrr": 2, "oldest": 3, "glrr": 4, "block": 5}
 GTO, GTY, LRR, OLDEST, GLRR, BLOCK = range(6)
+NONE_READY = np.int64(1) << 62
+TURN_BITS = 8  # of the place of a slot in turn
 
 
 @compiled
@@ -43,13 +45,15 @@ def next_of_oldest_block(ready, blocks, last, again, time):
     """
     if again and ready[last] <= time:
         return last
-    best = np.int64(-1)
-    slot = last
-    for _ in range(ready.size):
-        slot = slot - 1 if slot > 0 else ready.size - 1
-        if ready[slot] <= time and (best < 0 or blocks[slot] < blocks[best]):
-            best = np.int64(slot)
-    return best
+    best = NONE_READY
+    for slot in range(ready.size):  # without branches, so that it becomes vector code
+        turn = last - 1 - slot
+        turn += ready.size & (turn >> 63)
+        best = min(best, (blocks[slot] << TURN_BITS) + turn if ready[slot] <= time else NONE_READY)
+    if best == NONE_READY:
+        return np.int64(-1)
+    slot = last - 1 - (best & ((1 << TURN_BITS) - 1))
+    return slot if slot >= 0 else slot + ready.size
 
 
 @compiled

@@ -7,7 +7,8 @@ touches whole lines. Generic addresses fall into the shared or the local window 
 
 import numpy as np
 
-from gpusim.engine.rows.common import row_offset
+from gpusim.engine.rows import lanes as V
+from gpusim.engine.rows.common import FULL_MASK, row_offset
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.bits import lowest_bit
 from gpusim.engine.state.jit import compiled
@@ -44,12 +45,10 @@ def lane_addresses(st, sm, i, wb, mask):
     """Byte address of every lane in `mask` into st.address[sm]."""
     code = st.code
     regs = st.regs
-    out = st.address[sm]
     flags = code[i, M.COL_AUX3]
     offset = np.int64(code[i, M.COL_AUX2])
     base = row_offset(code[i, M.COL_A], wb)
     shift = (flags >> M.MEM_SHIFT_BIT) & 15
-    wide = flags & M.MEM_WIDE_ADDRESS != 0
     uniform = np.int64(0)
     if flags & M.MEM_UNIFORM_BASE:
         u = row_offset(code[i, M.COL_C], wb)
@@ -57,15 +56,13 @@ def lane_addresses(st, sm, i, wb, mask):
         if flags & M.MEM_UNIFORM_WIDE:
             uniform |= np.int64(regs[u + 32]) << 32
     space = code[i, M.COL_AUX0]
-    narrow = (space == M.SPACE_SHARED) | (space == M.SPACE_LOCAL) | (space == M.SPACE_CONST)
-    for lane in range(32):
-        value = np.int64(regs[base + lane])
-        if wide:
-            value |= np.int64(regs[base + 32 + lane]) << 32
-        value = (value << shift) + uniform + offset
-        if narrow:
-            value &= 0xFFFFFFFF
-        out[lane] = value
+    row = V.zero_extend(V.load(regs, base))
+    if flags & M.MEM_WIDE_ADDRESS != 0:
+        row = V.join(V.load(regs, base), V.load(regs, base + 32))
+    row = (row << V.splat64(shift)) + V.splat64(uniform + offset)
+    if space == M.SPACE_SHARED or space == M.SPACE_LOCAL or space == M.SPACE_CONST:
+        row = row & V.splat64(0xFFFFFFFF)
+    V.store64(st.address[sm], 0, row)
     if st.sm[sm, L.S_LOG_ROW] != 0:
         log_addresses(st, sm, i, mask)
 
@@ -88,6 +85,15 @@ def find_allocation(starts, ends, address):
 
 
 @compiled
+def lies_within(address, mask, size, first, limit):
+    """Whether every lane's access is aligned and lies between `first` and `limit`."""
+    row = V.load64(address, 0)
+    misaligned = ~V.equal64(row & V.splat64(size - 1), V.splat64(0))
+    outside = V.less_s64(row, V.splat64(first)) | V.less_s64(V.splat64(limit - size), row)
+    return (misaligned | outside) & np.uint32(mask) == 0
+
+
+@compiled
 def check_global(st, sm, i, w, mask, size):
     """True if every lane's access is aligned and inside one live allocation; else records the first that is not."""
     address = st.address[sm]
@@ -97,6 +103,8 @@ def check_global(st, sm, i, w, mask, size):
     if 0 <= k < st.starts.size:
         low = st.starts[k]
         high = st.ends[k]
+    if lies_within(address, mask, size, low, high):
+        return True
     for lane in range(32):
         if (mask >> lane) & 1 == 0:
             continue
@@ -119,6 +127,8 @@ def check_global(st, sm, i, w, mask, size):
 def check_window(st, sm, i, w, mask, size, first, limit, code):
     """As check_global for a memory that runs from `first` to `limit` (shared, local, constant)."""
     address = st.address[sm]
+    if lies_within(address, mask, size, first, limit):
+        return True
     for lane in range(32):
         if (mask >> lane) & 1:
             a = address[lane]
@@ -132,18 +142,26 @@ def check_window(st, sm, i, w, mask, size, first, limit, code):
 
 
 @compiled
+def in_a_row(address):
+    """Whether each lane's address is that of the lane before and 4."""
+    row = V.splat64(address[0]) + V.zero_extend(V.lane_numbers() << V.splat(2))
+    return V.equal64(V.load64(address, 0), row) == np.uint32(FULL_MASK)
+
+
+@compiled
 def load_rows(words, bytes_, address, base, step, regs, dst, mask, size, signed):
     """Reads `size` bytes per lane at byte address[lane] - base into consecutive register rows from element dst on.
 
     Words of one lane lie `step` words apart: 1, or as many as there are lanes in interleaved local memory.
     """
     if size >= 4:
-        count = size >> 2
-        for lane in range(32):
-            if (mask >> lane) & 1:
-                word = (address[lane] - base) >> 2
-                for k in range(count):
-                    regs[dst + 32 * k + lane] = words[word + k * step]
+        if mask == FULL_MASK and size == 4 and in_a_row(address):
+            V.store(regs, dst, V.load_words(words, (address[0] - base) >> 2), mask)
+            return
+        places = V.select(mask, (V.load64(address, 0) - V.splat64(base)) >> V.splat64(2), V.splat64(0))
+        for k in range(size >> 2):
+            V.store(regs, dst + 32 * k, V.gather_words(words, places), mask)
+            places = places + V.splat64(step)
         return
     for lane in range(32):
         if (mask >> lane) & 1:
@@ -162,6 +180,9 @@ def load_rows(words, bytes_, address, base, step, regs, dst, mask, size, signed)
 def store_rows(words, bytes_, address, base, step, regs, src, mask, size):
     """As load_rows, the other way. Lanes write in order: of several that name one address, the highest wins."""
     if size >= 4:
+        if mask == FULL_MASK and size == 4 and in_a_row(address):
+            V.store_words(words, (address[0] - base) >> 2, V.load(regs, src))
+            return
         count = size >> 2
         for lane in range(32):
             if (mask >> lane) & 1:
