@@ -6,8 +6,10 @@ cycle of a resident warp is charged to exactly one reason, so that stalls and is
 
 import numpy as np
 
+from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm.frontend import fetch
 from gpusim.engine.state import layout as L
+from gpusim.engine.state.bits import prefetch
 from gpusim.engine.state.jit import compiled
 from gpusim.engine.state.log import log_stall
 from isa import microops as M
@@ -114,6 +116,16 @@ def charge_queue(st, sm, q, w, unit, until):
 
 
 @compiled
+def load_ahead(st, w, pc):
+    """Starts to load the registers that the warp's next instruction reads into the host's caches."""
+    wb = 32 * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP])
+    for column in (M.COL_A, M.COL_B, M.COL_C):
+        offset = row_offset(st.code[pc, column], wb)
+        prefetch(st.regs, offset)
+        prefetch(st.regs, offset + 16)
+
+
+@compiled
 def make_ready(st, sm, q, slot, w, now, earliest):
     """Sets the cycle from which the warp's next instruction may issue: `earliest` or later."""
     pc = st.warp[w, L.W_PC]
@@ -156,6 +168,7 @@ def make_ready(st, sm, q, slot, w, now, earliest):
             charge(st, sm, w, L.R_IMC, there)
             time = there
     st.warp[w, L.W_STATE] = L.RUNNING
+    load_ahead(st, w, pc)
     note_ready(st, q, w, st.code[pc, M.COL_UNIT], now)
     st.ready[q, slot] = time
     if time < st.smsp[q, L.Q_NEXT]:

@@ -1,8 +1,12 @@
-"""Bit counting on lane masks, as single machine instructions inside compiled code."""
+"""Bit counting on lane masks, and loading ahead, as single machine instructions inside compiled code."""
+
+from typing import Any
 
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.extending import intrinsic
+
+_TO_WRITE, _KEEP, _DATA = 1, 3, 1  # operands of llvm.prefetch
 
 
 @intrinsic
@@ -25,3 +29,19 @@ def lowest_bit(typingctx, mask):
         return builder.zext(builder.cttz(word, ir.Constant(ir.IntType(1), 0)), ir.IntType(64))
 
     return types.int64(mask), codegen
+
+
+@intrinsic
+def prefetch(typing: Any, array: Any, index: Any) -> Any:
+    """Start to load array[index] into the host's caches, without waiting for it; any index is safe."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, values[0]).data
+        pointer = builder.bitcast(builder.gep(data, [values[1]]), ir.IntType(8).as_pointer())
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer.type, number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(function, [pointer, number(_TO_WRITE), number(_KEEP), number(_DATA)])
+        return context.get_dummy_value()
+
+    return types.void(array, index), generate
