@@ -231,10 +231,10 @@ def _caches(par: np.ndarray, spare: Spare, used: int) -> dict[str, np.ndarray]:
     """L1, instruction and constant caches, empty."""
     sms, ways = int(par[L.P_SM_COUNT]), par[L.P_ICACHE_WAYS]
     lines = par[L.P_SUB_PARTITIONS] * par[L.P_L0_LINES] + (par[L.P_IL1_SETS] + par[L.P_IL15_SETS]) * ways
-    tags = spare.zeros("tags", (sms, int(par[L.P_L1_SETS] * par[L.P_L1_WAYS]), L.L_FIELDS), used)
+    tags = spare.zeros("tags", (sms, L.L_FIELDS, int(par[L.P_L1_SETS] * par[L.P_L1_WAYS])), used)
     icache = spare.zeros("icache", (sms, int(lines), 3), used)
     constant = spare.take("constant", (sms, BANKS * BANK_BYTES >> int(par[L.P_CONST_SHIFT])))
-    tags[:used, :, L.L_TAG] = -1
+    tags[:used, L.L_TAG] = -1
     icache[:used, :, 0] = -1
     constant[:used] = CONSTANT_NOWHERE
     order = spare.take("constant_order", (sms, int(par[L.P_CONST_FIRST] + par[L.P_CONST_SECOND])))

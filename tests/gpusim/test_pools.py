@@ -214,7 +214,7 @@ def test_events_of_one_cycle_come_in_the_order_of_their_numbers():
 def test_a_reply_leaves_a_way_alone_that_another_line_has():
     """A sector that was asked for twice is pending until the first reply; then its way may be another line's."""
     state, *_ = idle_state()
-    tag = state.tags[0, 0]
+    tag = state.tags[0, :, 0]
     replace_line(state, 0, 0, 11)
     tag[L.L_PENDING] = 1
     misses = []

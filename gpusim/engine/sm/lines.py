@@ -22,7 +22,7 @@ from isa import microops as M
 
 @compiled
 def find_line(st, sm, line):
-    """(way index into st.tags[sm], found). Without a match: the idle way that `l1.replacement` gives up, or -1.
+    """(place of a line in L1, found). Without a match: the idle way that `l1.replacement` gives up, or -1.
 
     L_USED is when a line was last used or, for "fifo", when it came; 0 in a way that is empty.
     """
@@ -30,20 +30,23 @@ def find_line(st, sm, line):
     ways = st.par[L.P_L1_WAYS]
     tags = st.tags[sm]
     first = ((line ^ (line >> 7) ^ (line >> 13)) % sets) * ways
-    victim = -1
-    oldest = L.NEVER
+    place = np.int64(-1)
+    for k in range(first, first + ways):  # without branches, so that it becomes vector code; so does the next one
+        place = max(place, k if tags[L.L_TAG, k] == line else -1)
+    if place >= 0:
+        return place, True
+    best = L.NEVER
     for k in range(first, first + ways):
-        if tags[k, L.L_TAG] == line:
-            return k, True
-        if tags[k, L.L_PENDING] == 0 and tags[k, L.L_USED] < oldest:
-            oldest = tags[k, L.L_USED]
-            victim = k
-    if st.par[L.P_L1_REPLACEMENT] == ms.RANDOM and victim >= 0 and oldest > 0:
-        start = spread(st.sm[sm, L.S_CLOCK], ways)
-        for k in range(start, start + ways):
-            if tags[first + k % ways, L.L_PENDING] == 0:
-                return first + k % ways, False
-    return victim, False
+        age = (tags[L.L_USED, k] << L.L_WAY_BITS) + k - first
+        best = min(best, age if tags[L.L_PENDING, k] == 0 else L.NEVER)
+    if best == L.NEVER:
+        return np.int64(-1), False
+    way = best & ((1 << L.L_WAY_BITS) - 1)
+    if st.par[L.P_L1_REPLACEMENT] == ms.RANDOM and best > way:
+        way = spread(st.sm[sm, L.S_CLOCK], ways)
+        while tags[L.L_PENDING, first + way] != 0:
+            way = (way + 1) % ways
+    return first + way, False
 
 
 @compiled
@@ -51,19 +54,19 @@ def note_use(st, sm, way):
     """A line of L1 has been found again."""
     st.sm[sm, L.S_CLOCK] += 1
     if st.par[L.P_L1_REPLACEMENT] != ms.FIFO:
-        st.tags[sm, way, L.L_USED] = st.sm[sm, L.S_CLOCK]
+        st.tags[sm, L.L_USED, way] = st.sm[sm, L.S_CLOCK]
 
 
 @compiled
 def replace_line(st, sm, way, line):
     """A way of L1 is another line's from now on, none of whose sectors is there."""
     st.sm[sm, L.S_CLOCK] += 1
-    tag = st.tags[sm, way]
-    tag[L.L_TAG] = line
-    tag[L.L_VALID] = 0
-    tag[L.L_PENDING] = 0
-    tag[L.L_USED] = st.sm[sm, L.S_CLOCK]
-    tag[L.L_MSHR] = 0
+    tags = st.tags[sm]
+    tags[L.L_TAG, way] = line
+    tags[L.L_VALID, way] = 0
+    tags[L.L_PENDING, way] = 0
+    tags[L.L_USED, way] = st.sm[sm, L.S_CLOCK]
+    tags[L.L_MSHR, way] = 0
 
 
 @compiled
@@ -77,7 +80,7 @@ def keep_stored(st, sm, line, sectors):
     elif way >= 0:
         replace_line(st, sm, way, line)
     if way >= 0:
-        st.tags[sm, way, L.L_VALID] |= sectors
+        st.tags[sm, L.L_VALID, way] |= sectors
 
 
 @compiled
@@ -114,7 +117,7 @@ def join_mshrs(st, sm, a, way, sectors, token):
     left = sectors
     for s in range(4):
         if (sectors >> s) & 1:
-            mshr = st.mshr[sm, (st.tags[sm, way, L.L_MSHR] >> (s * L.MSHR_BITS)) & L.MSHR_MASK]
+            mshr = st.mshr[sm, (st.tags[sm, L.L_MSHR, way] >> (s * L.MSHR_BITS)) & L.MSHR_MASK]
             count = mshr[L.MSHR_COUNT]
             if count > 0 and mshr[L.MSHR_TOKEN + count - 1] == token and token >= 0:
                 left &= ~(1 << s)
@@ -133,12 +136,12 @@ def ask_l2(st, sm, line, sectors, way, token, time):
     k = take_mshr(st, sm, line, sectors, token, way)
     st.token[sm, token, L.T_LEFT] += 1
     if way >= 0:
-        tag = st.tags[sm, way]
-        tag[L.L_PENDING] |= sectors
+        tags = st.tags[sm]
+        tags[L.L_PENDING, way] |= sectors
         for s in range(4):
             if (sectors >> s) & 1:
                 shift = s * L.MSHR_BITS
-                tag[L.L_MSHR] = tag[L.L_MSHR] & ~(L.MSHR_MASK << shift) | k << shift
+                tags[L.L_MSHR, way] = tags[L.L_MSHR, way] & ~(L.MSHR_MASK << shift) | k << shift
     st.sm[sm, L.S_OUTSTANDING] += popc(sectors)
     send(st, sm, time, line, sectors, ms.KIND_READ, 2 * k + FOR_MSHR, 0, 0)
 
@@ -189,10 +192,10 @@ def read_lines(st, sm, a, count, bypass, copies):
             way, found = find_line(st, sm, touched[n, 0])
         if found:
             note_use(st, sm, way)
-            hit_lines += 1 if missing & tags[way, L.L_VALID] != 0 else 0
-            absent = missing & ~tags[way, L.L_VALID]
-            again, token = join_mshrs(st, sm, a, way, absent & tags[way, L.L_PENDING], token)
-            absent = absent & ~tags[way, L.L_PENDING] | again
+            hit_lines += 1 if missing & tags[L.L_VALID, way] != 0 else 0
+            absent = missing & ~tags[L.L_VALID, way]
+            again, token = join_mshrs(st, sm, a, way, absent & tags[L.L_PENDING, way], token)
+            absent = absent & ~tags[L.L_PENDING, way] | again
             hit_sectors += popc(missing & ~absent)
             missing = absent
         elif way >= 0:

@@ -107,11 +107,14 @@ def charge_queue(st, sm, q, w, unit, until):
     wait = until - since
     if wait <= 0:
         return
-    span = max(until - st.warp[w, L.W_READY_AT], wait)
-    blocked = (st.smsp[q, L.Q_DISPATCH] - st.warp[w, L.W_DISPATCH]) * wait // span
-    busy = (st.smsp[q, L.Q_BUSY + unit] - st.warp[w, L.W_BUSY]) * wait // span * st.par[L.P_BUSY_PERCENT] // 100
-    charge(st, sm, w, L.R_DISPATCH, min(since + blocked, until))
-    charge(st, sm, w, L.R_MATH, min(since + blocked + busy, until))
+    blocked = st.smsp[q, L.Q_DISPATCH] - st.warp[w, L.W_DISPATCH]
+    busy = st.smsp[q, L.Q_BUSY + unit] - st.warp[w, L.W_BUSY]
+    if blocked | busy != 0:
+        span = max(until - st.warp[w, L.W_READY_AT], wait)
+        blocked = blocked * wait // span
+        busy = busy * wait // span * st.par[L.P_BUSY_PERCENT] // 100
+        charge(st, sm, w, L.R_DISPATCH, min(since + blocked, until))
+        charge(st, sm, w, L.R_MATH, min(since + blocked + busy, until))
     charge(st, sm, w, L.R_NOT_SELECTED, until)
 
 

@@ -65,9 +65,9 @@ def fill_line(st, sm, k, now):
     sectors = mshr[L.MSHR_SECTORS]
     way = mshr[L.MSHR_WAY]
     # Another line may have the way since: a sector that was asked for twice is pending only until the first reply.
-    if way >= 0 and st.tags[sm, way, L.L_TAG] == mshr[L.MSHR_LINE]:
-        st.tags[sm, way, L.L_VALID] |= sectors
-        st.tags[sm, way, L.L_PENDING] &= ~sectors
+    if way >= 0 and st.tags[sm, L.L_TAG, way] == mshr[L.MSHR_LINE]:
+        st.tags[sm, L.L_VALID, way] |= sectors
+        st.tags[sm, L.L_PENDING, way] &= ~sectors
     st.sm[sm, L.S_OUTSTANDING] -= popc(sectors)
     for n in range(mshr[L.MSHR_COUNT]):
         token_reply(st, sm, mshr[L.MSHR_TOKEN + n], now)

@@ -357,8 +357,8 @@ MSHR_TOKENS = 11
 MSHR_FIELDS = MSHR_TOKEN + MSHR_TOKENS
 
 # --- l1 tags -----------------------------------------------------------------------------------------------
-L_TAG, L_VALID, L_PENDING, L_USED, L_MSHR = range(5)
-L_FIELDS = 8
+L_TAG, L_VALID, L_PENDING, L_USED, L_MSHR, L_FIELDS = range(6)
+L_WAY_BITS = 12
 MSHR_BITS = 15  # four MSHR numbers share the word L_MSHR
 MSHR_MASK = (1 << MSHR_BITS) - 1
 
@@ -473,7 +473,7 @@ class State(ArrayTable):
         "smsp": (np.int64, 2),  # [sub-partitions, Q_FIELDS]
         "sm": (np.int64, 2),  # [SMs, S_FIELDS]
         "block": (np.int64, 3),  # [SMs, block slots, B_FIELDS]
-        "tags": (np.int64, 3),  # [SMs, L1 lines, L_FIELDS]
+        "tags": (np.int64, 3),  # [SMs, L_FIELDS, L1 lines]: a lookup compares one field of all ways
         "icache": (np.int64, 3),  # [SMs, lines of all levels, 3]
         "constant": (np.int64, 2),  # [SMs, lines]: cycle from which the line is there, or CONSTANT_* of readiness
         "constant_order": (np.int64, 2),  # [SMs, lines of both levels]: what each took in last, a ring
