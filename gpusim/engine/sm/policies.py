@@ -37,39 +37,44 @@ def of_least_age(ready, ages, sign, time):
 @compiled
 def next_of_oldest_block(ready, blocks, last, again, time):
     """The warp that has issued just before (`again`) if it is ready, else of the ready warps one of the oldest block,
-    the next in turn.
+    the next in turn. Returns (slot, whether others are ready too, if that is known).
 
     H200: blocks of one SM that wait for the same pipe end one after the other, the warps of one block together; of
     warps that could issue in every cycle two share the cycles, as a branch lets the other one in, and a third gets
     none.
     """
     if again and ready[last] <= time:
-        return last
+        return last, False
     best = NONE_READY
+    count = 0
     for slot in range(ready.size):  # without branches, so that it becomes vector code
         turn = last - 1 - slot
         turn += ready.size & (turn >> 63)
         best = min(best, (blocks[slot] << TURN_BITS) + turn if ready[slot] <= time else NONE_READY)
-    if best == NONE_READY:
-        return np.int64(-1)
+        count += 1 if ready[slot] <= time else 0
+    if count == 0:
+        return np.int64(-1), False
     slot = last - 1 - (best & ((1 << TURN_BITS) - 1))
-    return slot if slot >= 0 else slot + ready.size
+    return slot if slot >= 0 else slot + ready.size, count > 1
 
 
 @compiled
 def choose(st, q, ages, time):
-    """Slot of the warp that issues by the policy, -1 if none is ready. ages: of the warps, by slot."""
+    """(Slot of the warp that issues by the policy, -1 if none is ready; whether others are known to be ready too).
+
+    ages: of the warps, by slot.
+    """
     ready = st.ready[q]
     last = st.smsp[q, L.Q_LAST]
     policy = st.par[L.P_POLICY]
     if policy == BLOCK:
         return next_of_oldest_block(ready, st.block_order[q], last, st.smsp[q, L.Q_ISSUED] == time - 1, time)
     if policy == LRR:
-        return next_in_turn(ready, last, time)
+        return next_in_turn(ready, last, time), False
     if policy == OLDEST:
-        return of_least_age(ready, ages, 1, time)
+        return of_least_age(ready, ages, 1, time), False
     if ready[last] <= time:  # the greedy ones
-        return last
+        return last, False
     if policy == GLRR:
-        return next_in_turn(ready, last, time)
-    return of_least_age(ready, ages, -1 if policy == GTY else 1, time)
+        return next_in_turn(ready, last, time), False
+    return of_least_age(ready, ages, -1 if policy == GTY else 1, time), False

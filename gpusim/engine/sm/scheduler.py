@@ -115,7 +115,7 @@ def step(st, sm, q, time):
     smsp[L.Q_NEXT] = L.NEVER
     behind = time + 1
     while True:
-        slot = choose(st, q, ages, time)
+        slot, several = choose(st, q, ages, time)
         if slot < 0:
             break
         w = first + slot * smsps
@@ -138,7 +138,8 @@ def step(st, sm, q, time):
             charge(st, sm, w, reason, free)
             note_ready(st, q, w, unit, free)
             ready[slot] = free
-    earliest = L.NEVER
-    for slot in range(slots):
-        earliest = min(earliest, ready[slot])
+    earliest = time if several else L.NEVER
+    if not several:
+        for slot in range(slots):
+            earliest = min(earliest, ready[slot])
     smsp[L.Q_NEXT] = max(earliest, behind)

@@ -1,7 +1,7 @@
 """Indices checked, for finding the accesses of the engine that miss their array: GPUSIM_BOUNDS_CHECK=1, see `jit`.
 
 Numba's own check lets a negative index count from the end, as Python does, and does not say where it failed. Here a
-negative index is out of range, since an empty list's -1 is one, and the error names the line of the engine.
+negative index is out of range (`whole_program`), and the error names the line of the engine.
 """
 
 from __future__ import annotations
@@ -10,15 +10,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from numba.core import cgutils, types
+from numba.core import cgutils
 from numba.core.lowering import BaseLower
-from numba.np import arrayobj
 
 
 def install() -> None:
     """Make Numba check so, in all that this process compiles with `boundscheck`."""
     cgutils.do_boundscheck = _check
-    arrayobj.fix_integer_index = _as_it_is
 
 
 def _check(context: Any, builder: Any, index: Any, length: Any, axis: int | None = None) -> None:
@@ -28,10 +26,6 @@ def _check(context: Any, builder: Any, index: Any, length: Any, axis: int | None
     with cgutils.if_unlikely(builder, outside):
         cgutils.printf(builder, f"{message}: %lld of %lld\n", index, length)
         context.call_conv.return_user_exc(builder, IndexError, (message,))
-
-
-def _as_it_is(context: Any, builder: Any, kind: Any, index: Any, _length: Any) -> Any:
-    return context.cast(builder, index, kind, types.intp)
 
 
 def _line_in_work() -> str:

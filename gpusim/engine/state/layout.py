@@ -9,7 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from gpusim.engine.state.memory import REQ_FIELDS
 from gpusim.engine.state.table import ArrayTable
+from isa import microops as M
 
 NEVER = np.int64(1) << 60
 
@@ -459,22 +461,25 @@ N_FIELDS = N_STALL + 24
 
 
 class State(ArrayTable):
-    """Everything the compiled core reads and writes. `...32` and `...8` arrays of one name share their bytes."""
+    """Everything the compiled core reads and writes. `...32` and `...8` arrays of one name share their bytes.
+
+    Behind the number of dimensions stand the extents of the last ones, where they are the same in every launch.
+    """
 
     FIELDS: ClassVar = {
-        "code": (np.int32, 2),  # [instructions + 1, columns], see isa.microops; the last row ends a run past the end
+        "code": (np.int32, 2, M.COLUMNS),  # [instructions + 1, ...], see isa.microops; the last row ends a run
         "par": (np.int64, 1),  # [P_FIELDS]
         "regs": (np.uint32, 1),  # constant rows, then every warp's rows of 32 lanes
         "preds": (np.uint32, 1),  # 16 per warp
-        "warp": (np.int64, 2),  # [warps, W_FIELDS]
-        "split": (np.int64, 2),  # [warps, D_FIELDS]
+        "warp": (np.int64, 2, W_FIELDS),  # [warps, W_FIELDS]
+        "split": (np.int64, 2, D_FIELDS),  # [warps, D_FIELDS]
         "ready": (np.int64, 2),  # [sub-partitions, warp slots]: earliest issue
         "block_order": (np.int64, 2),  # [sub-partitions, warp slots]: launch order of the warp's block
-        "smsp": (np.int64, 2),  # [sub-partitions, Q_FIELDS]
-        "sm": (np.int64, 2),  # [SMs, S_FIELDS]
-        "block": (np.int64, 3),  # [SMs, block slots, B_FIELDS]
+        "smsp": (np.int64, 2, Q_FIELDS),  # [sub-partitions, Q_FIELDS]
+        "sm": (np.int64, 2, S_FIELDS),  # [SMs, S_FIELDS]
+        "block": (np.int64, 3, B_FIELDS),  # [SMs, block slots, B_FIELDS]
         "tags": (np.int64, 3),  # [SMs, L_FIELDS, L1 lines]: a lookup compares one field of all ways
-        "icache": (np.int64, 3),  # [SMs, lines of all levels, 3]
+        "icache": (np.int64, 3, 3),  # [SMs, lines of all levels, 3]
         "constant": (np.int64, 2),  # [SMs, lines]: cycle from which the line is there, or CONSTANT_* of readiness
         "constant_order": (np.int64, 2),  # [SMs, lines of both levels]: what each took in last, a ring
         "shared8": (np.uint8, 2),
@@ -487,25 +492,25 @@ class State(ArrayTable):
         "ends": (np.int64, 1),
         "bank8": (np.uint8, 2),  # [banks, 65536]
         "bank32": (np.uint32, 2),
-        "request": (np.int64, 3),  # [SMs, capacity, REQ_FIELDS]
+        "request": (np.int64, 3, REQ_FIELDS),  # [SMs, capacity, REQ_FIELDS]
         "requests": (np.int64, 1),  # [SMs]
         "event_time": (np.int64, 2),  # [SMs, capacity]: heap of what arrives, see engine.state.heap
         "event": (np.int64, 2),  # [SMs, capacity]: what it is, see engine.sm.flight
-        "token": (np.int64, 3),  # [SMs, capacity, T_FIELDS]
-        "mshr": (np.int64, 3),  # [SMs, capacity, M_FIELDS]
-        "deferred": (np.int64, 3),  # [SMs, capacity, X_FIELDS]
-        "deferred_address": (np.int64, 3),  # [SMs, capacity, 32]: addresses of deferred accesses
-        "deferred_values": (np.uint32, 4),  # [SMs, capacity, 8, 32]: their operands
-        "queued": (np.int64, 3),  # [SMs, places in all queues of an SM, H_FIELDS]
-        "queued_lines": (np.int64, 4),  # [SMs, places, HELD_LINES, 2]: their lines and sector masks
-        "queued_values": (np.uint32, 4),  # [SMs, places, 8, 32]: what they send, if it takes effect at L2
-        "queued_address": (np.int64, 3),  # [SMs, places, 32]
-        "address": (np.int64, 2),  # [SMs, 32]: addresses of the instruction at hand
+        "token": (np.int64, 3, T_FIELDS),  # [SMs, capacity, T_FIELDS]
+        "mshr": (np.int64, 3, MSHR_FIELDS),  # [SMs, capacity, M_FIELDS]
+        "deferred": (np.int64, 3, X_FIELDS),  # [SMs, capacity, X_FIELDS]
+        "deferred_address": (np.int64, 3, 32),  # [SMs, capacity, 32]: addresses of deferred accesses
+        "deferred_values": (np.uint32, 4, 8, 32),  # [SMs, capacity, 8, 32]: their operands
+        "queued": (np.int64, 3, QUEUED_FIELDS),  # [SMs, places in all queues of an SM, H_FIELDS]
+        "queued_lines": (np.int64, 4, QUEUED_LINES, 2),  # [SMs, places, HELD_LINES, 2]: their lines and sector masks
+        "queued_values": (np.uint32, 4, 8, 32),  # [SMs, places, 8, 32]: what they send, if it takes effect at L2
+        "queued_address": (np.int64, 3, 32),  # [SMs, places, 32]
+        "address": (np.int64, 2, 32),  # [SMs, 32]: addresses of the instruction at hand
         "copy_targets": (np.int64, 2),  # [SMs, 32 + 2 * banks]: where an asynchronous copy goes; words by bank
-        "touched": (np.int64, 3),  # [SMs, 160, 2]: its lines and sector masks
+        "touched": (np.int64, 3, 2),  # [SMs, 160, 2]: its lines and sector masks
         "tile": (np.uint32, 1),  # [SMs * group_matrix.TILE_WORDS]: fragments from shared memory
-        "done": (np.int64, 3),  # [SMs, capacity, 2]: blocks finished in this window: cycle, block slot
-        "counters": (np.int64, 3),  # [host threads, instructions + 1, N_FIELDS]
+        "done": (np.int64, 3, 2),  # [SMs, capacity, 2]: blocks finished in this window: cycle, block slot
+        "counters": (np.int64, 3, N_FIELDS),  # [host threads, instructions + 1, N_FIELDS]
         # What engine.sm.shadow remembers; of one element each where nothing is checked.
         "shadow": (np.int64, 3),  # [SMs, bytes of shared memory, records]
         "lane_clock": (np.int64, 3),  # [warps, LANE_ROWS, 32]

@@ -29,12 +29,13 @@ _WORD = ir.IntType(64)
 
 
 class ArrayTable:
-    """Named C-contiguous arrays for compiled code. Subclasses list them in FIELDS: name -> (dtype, dimensions).
+    """Named C-contiguous arrays for compiled code. Subclasses list them in FIELDS: name -> (dtype, dimensions, and the
+    extents of the last of them, if they never change).
 
     Keeps the arrays alive; `table_address` is where the table lies.
     """
 
-    FIELDS: ClassVar[dict[str, tuple[Any, int]]] = {}
+    FIELDS: ClassVar[dict[str, tuple[Any, ...]]] = {}
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> np.ndarray: ...
@@ -44,10 +45,12 @@ class ArrayTable:
         if arrays.keys() != self.FIELDS.keys():
             raise TypeError(f"arrays expected: {', '.join(self.FIELDS)}")
         self.table = np.zeros((len(self.FIELDS), _ENTRY_WORDS), np.int64)
-        for entry, (name, (dtype, dimensions)) in zip(self.table, self.FIELDS.items(), strict=True):
+        for entry, (name, (dtype, dimensions, *last)) in zip(self.table, self.FIELDS.items(), strict=True):
             array = arrays[name]
             if array.dtype != dtype or array.ndim != dimensions or not array.flags.c_contiguous:
                 raise TypeError(f"{name} must be a C-contiguous {np.dtype(dtype)} array of {dimensions} dimensions")
+            if array.shape[dimensions - len(last) :] != tuple(last):
+                raise TypeError(f"{name} has the shape {array.shape}, which must end with {last}")
             entry[0] = array.ctypes.data
             entry[1 : 1 + dimensions] = array.shape
             setattr(self, name, array)
@@ -68,7 +71,7 @@ class TableType(types.Type):
         super().__init__(name=f"{owner.__module__}.{owner.__qualname__}")
 
     def array_type(self, name: str) -> types.Array:
-        dtype, dimensions = self.owner.FIELDS[name]
+        dtype, dimensions, *_ = self.owner.FIELDS[name]
         return types.Array(from_dtype(np.dtype(dtype)), dimensions, "C")
 
 
@@ -110,7 +113,8 @@ def _get(context: Any, builder: Any, table: TableType, value: Any, name: str) ->
         return loaded
 
     itemsize = context.get_abi_sizeof(context.get_data_type(array_type.dtype))
-    shape = [word(1 + k) for k in range(array_type.ndim)]
+    last = table.owner.FIELDS[name][2:]
+    shape = [word(1 + k) for k in range(array_type.ndim - len(last))] + [ir.Constant(_WORD, each) for each in last]
     strides: list[Any] = []
     stride = ir.Constant(_WORD, itemsize)
     for extent in reversed(shape):

@@ -22,6 +22,7 @@ import hashlib
 import importlib
 import pickle
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property, update_wrapper
 from typing import Any
 
@@ -34,6 +35,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
 from numba.core.types.misc import unliteral
 from numba.core.typing import signature
+from numba.np import arrayobj
 
 from gpusim.engine.state import code_cache, stubs
 
@@ -182,6 +184,20 @@ class _EntryPipeline(_Pipeline):
     library_class = _EntryLibrary
 
 
+@contextmanager
+def _plain_indices() -> Iterator[None]:
+    """While this lasts, an index is compiled as it is. For Numba a negative one counts from the end, which costs every
+    access some instructions; the engine has none, and `bounds` finds one that would be."""
+    usual = arrayobj.fix_integer_index
+    arrayobj.fix_integer_index = lambda context, builder, kind, index, _size: context.cast(
+        builder, index, kind, types.intp
+    )
+    try:
+        yield
+    finally:
+        arrayobj.fix_integer_index = usual
+
+
 class _Dispatcher(Dispatcher):
     """Numba's, with our way to keep what was compiled."""
 
@@ -197,7 +213,7 @@ class _Dispatcher(Dispatcher):
         """Load or compile the function for these types. Returns what it is called by."""
         arguments, returned = sigutils.normalize_signature(sig)
         arguments = tuple(arguments)
-        with global_compiler_lock, code_cache.without_collector():
+        with global_compiler_lock, code_cache.without_collector(), _plain_indices():
             if arguments not in self.overloads:
                 file = None if self.owner.local else code_cache.file_of(self.py_func, self.kind, arguments)
                 result = self._restored(pickle.loads(file.read_bytes())) if file and file.exists() else None
