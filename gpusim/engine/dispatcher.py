@@ -75,7 +75,7 @@ def start_block(st, grid, sm, slot, x, y, z, time):
 
 @compiled
 def start_warp(st, grid, sm, q, block, index, time):
-    """Makes warp `index` of a block resident in sub-partition q; all registers are zero."""
+    """Makes warp `index` of a block resident in sub-partition q; the scheduler clears its registers."""
     par = st.par
     smsps = par[L.P_SUB_PARTITIONS]
     slots = par[L.P_WARP_SLOTS]
@@ -114,15 +114,8 @@ def start_lanes(st, w, grid, block, index, time):
     warp[L.W_SINCE] = time
     warp[L.W_START] = time
     warp[L.W_FETCHED] = -1
-    st.split[w, :] = 0
     if par[L.P_CHECKS] != 0:
         forget_warp(st, w)
-    rows = par[L.P_ROWS_PER_WARP]
-    first = 32 * (par[L.P_CONST_ROWS] + w * rows)
-    st.regs[first : first + 32 * rows] = 0
-    st.preds[16 * w : 16 * w + 16] = 0
-    st.preds[16 * w + 7] = 0xFFFFFFFF
-    st.preds[16 * w + 15] = 0xFFFFFFFF
 
 
 @compiled

@@ -104,6 +104,21 @@ def read_registers(smsp, reads, time):
 
 
 @compiled
+def clear_lanes(st, w):
+    """A warp comes up for the first time: registers are zero, predicates false, all lanes go together.
+
+    Here and not where its block starts, so that host threads share the work.
+    """
+    rows = st.par[L.P_ROWS_PER_WARP]
+    first = 32 * (st.par[L.P_CONST_ROWS] + w * rows)
+    st.regs[first : first + 32 * rows] = 0
+    st.preds[16 * w : 16 * w + 16] = 0
+    st.preds[16 * w + 7] = 0xFFFFFFFF
+    st.preds[16 * w + 15] = 0xFFFFFFFF
+    st.split[w, :] = 0
+
+
+@compiled
 def step(st, sm, q, time):
     """One cycle of a sub-partition: issues at most one instruction and sets Q_NEXT."""
     smsps = st.par[L.P_SUB_PARTITIONS]
@@ -120,6 +135,7 @@ def step(st, sm, q, time):
             break
         w = first + slot * smsps
         if st.warp[w, L.W_FETCHED] < 0:  # its first instruction has still to be fetched
+            clear_lanes(st, w)
             look_again(st, sm, w, time)
             continue
         i = st.warp[w, L.W_PC]
