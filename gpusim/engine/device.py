@@ -33,7 +33,7 @@ class Engine:
         self.config = config
         self.env = env or simpy.Environment()
         self.memory_system = MemorySystem(config, config.sm.count)
-        self.spare = Spare()
+        self.spare = Spare.get()
         self.threads = max(1, min(threads, config.sm.count))
         self.queue = simpy.Store(self.env)
         self._pool = ThreadPoolExecutor(self.threads)
@@ -83,6 +83,8 @@ class Engine:
             except KeyboardInterrupt:
                 continue
         self._pool = ThreadPoolExecutor(self.threads)
+        self.spare.give_back()
+        self.spare = Spare()
 
     def filled(self, state: L.State) -> None:
         """Called once the first blocks of a grid are in their places."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -123,11 +123,23 @@ def constant_rows(lowered: Lowered, banks: np.ndarray) -> np.ndarray:
 
 LARGE_BYTES = 16 << 20
 """An array from here on is a mapping of its own. From 1 MiB on, small launches took 9 ms more: fresh pages."""
+_KEPT_BYTES = 512 << 20
+"""What a process keeps of memory that no engine uses."""
 
 
 class Spare:
     """Arrays of the last launch, for the next one: fresh memory for every launch would cost the host more than a short
-    launch itself. One launch at a time may use it."""
+    launch itself. One launch at a time may use it; the process keeps one that no engine has any more."""
+
+    _idle: ClassVar[list[Spare]] = []
+
+    @classmethod
+    def get(cls) -> Spare:
+        return cls._idle.pop() if cls._idle else cls()
+
+    def give_back(self) -> None:
+        if sum(each.nbytes for each in self._kept.values()) <= _KEPT_BYTES:
+            self._idle[:] = [self]
 
     def __init__(self) -> None:
         self._kept: dict[str, np.ndarray] = {}
@@ -173,7 +185,7 @@ def build_state(
         par=par,
         preds=spare.take("preds", (16 * warps,), np.uint32),
         warp=spare.zeros("warp", (warps, L.W_FIELDS), warps),
-        split=spare.zeros("split", (warps, L.D_FIELDS), warps),
+        split=spare.take("split", (warps, L.D_FIELDS)),
         ready=np.full((sms * smsps, slots), L.NEVER, np.int64),
         block_order=np.zeros((sms * smsps, slots), np.int64),
         smsp=np.zeros((sms * smsps, L.Q_FIELDS), np.int64),
@@ -183,7 +195,7 @@ def build_state(
         counters=np.zeros((chunks, len(code), L.N_FIELDS), np.int64),
         **_memories(par, lowered, banks, memory, spare, used),
         **_caches(par, spare, used),
-        **_pools(par, spare, used),
+        **_pools(par, spare),
         **(log or nothing_recorded()),
     )
     state.smsp[:, L.Q_NEXT] = L.NEVER
@@ -231,30 +243,26 @@ def _caches(par: np.ndarray, spare: Spare, used: int) -> dict[str, np.ndarray]:
     """L1, instruction and constant caches, empty."""
     sms, ways = int(par[L.P_SM_COUNT]), par[L.P_ICACHE_WAYS]
     lines = par[L.P_SUB_PARTITIONS] * par[L.P_L0_LINES] + (par[L.P_IL1_SETS] + par[L.P_IL15_SETS]) * ways
-    tags = spare.zeros("tags", (sms, L.L_FIELDS, int(par[L.P_L1_SETS] * par[L.P_L1_WAYS])), used)
+    tags = spare.take("tags", (sms, L.L_FIELDS, int(par[L.P_L1_SETS] * par[L.P_L1_WAYS])))
     icache = spare.zeros("icache", (sms, int(lines), 3), used)
     constant = spare.take("constant", (sms, BANKS * BANK_BYTES >> int(par[L.P_CONST_SHIFT])))
-    tags[:used, L.L_TAG] = -1
+    for field, empty in ((L.L_TAG, -1), (L.L_PENDING, 0), (L.L_USED, 0)):
+        tags[:used, field] = empty
     icache[:used, :, 0] = -1
     constant[:used] = CONSTANT_NOWHERE
     order = spare.take("constant_order", (sms, int(par[L.P_CONST_FIRST] + par[L.P_CONST_SECOND])))
     return {"tags": tags, "icache": icache, "constant": constant, "constant_order": order}
 
 
-def _pools(par: np.ndarray, spare: Spare, used: int) -> dict[str, np.ndarray]:
+def _pools(par: np.ndarray, spare: Spare) -> dict[str, np.ndarray]:
     """What instructions in flight need, and the scratch of the one at hand."""
     room, sms = Capacity(), int(par[L.P_SM_COUNT])
     # Each has a sector of its own, and the load that reaches the limit may ask for some more.
     mshrs = int(par[L.P_MAX_OUTSTANDING]) + ROOM
     places = int(par[L.P_SUB_PARTITIONS]) * L.QUEUE_MOST
-    token = spare.zeros("token", (sms, room.tokens, L.T_FIELDS), used)
-    mshr = spare.zeros("mshr", (sms, mshrs, L.MSHR_FIELDS), used)
-    for free, link in ((token, L.T_NEXT), (mshr, L.MSHR_NEXT)):
-        free[:used, :, link] = np.arange(1, free.shape[1] + 1)
-        free[:used, -1, link] = -1
     return {
-        "token": token,
-        "mshr": mshr,
+        "token": spare.take("token", (sms, room.tokens, L.T_FIELDS)),
+        "mshr": spare.take("mshr", (sms, mshrs, L.MSHR_FIELDS)),
         "request": spare.take("request", (sms, room.requests, REQ_FIELDS)),
         "requests": np.zeros(sms, np.int64),
         "event_time": spare.take("event_time", (sms, room.events)),
@@ -263,7 +271,7 @@ def _pools(par: np.ndarray, spare: Spare, used: int) -> dict[str, np.ndarray]:
         "queued_lines": spare.take("queued_lines", (sms, places, L.QUEUED_LINES, 2)),
         "queued_values": spare.take("queued_values", (sms, places, 8, 32), np.uint32),
         "queued_address": spare.take("queued_address", (sms, places, 32)),
-        "deferred": spare.zeros("deferred", (sms, room.deferred, L.X_FIELDS), used),
+        "deferred": spare.take("deferred", (sms, room.deferred, L.X_FIELDS)),
         "deferred_address": spare.take("deferred_address", (sms, room.deferred, 32)),
         "deferred_values": spare.take("deferred_values", (sms, room.deferred, 8, 32), np.uint32),
         "address": spare.take("address", (sms, 32)),

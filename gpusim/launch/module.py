@@ -9,13 +9,14 @@ launch copies them to constant bank 3, so that what the host writes reaches late
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
 from gpusim.errors import KernelRaised, SymbolError
 from gpusim.launch.memory import DeviceMemory
 from isa import Program
-from isa.cubin import GlobalSymbol, read_cubin
+from isa.cubin import Cubin, GlobalSymbol, read_cubin
 from isa.launch_values import launch_values, reads_launch_value
 from isa.link import address_of, relocate, write_address
 from isa.listing import program_from_cubin
@@ -50,7 +51,7 @@ class LinkedModule:
     ) -> None:
         self.memory, self.name = memory, name
         self._cubin, self._abi = cubin, abi
-        self._parsed = read_cubin(cubin, name)
+        self._parsed = _parsed(cubin, name)
         known = [each for each in self._parsed.global_symbols if each.bank in (None, _CONSTANTS)]
         self._sections = {each.name: each for each in known if each.name.startswith(".nv.")}
         self._variables = {each.name: each for each in known if each.name not in self._sections}
@@ -215,3 +216,9 @@ class Modules:
         if fixed and program.sha256 not in self._loaded:
             return program
         return self.of(program).link(program)
+
+
+@lru_cache(maxsize=32)
+def _parsed(cubin: bytes, name: str) -> Cubin:
+    """A launch of a kernel after the other asks for the same cubin again."""
+    return read_cubin(cubin, name)

@@ -138,6 +138,8 @@ def one_token(state):
 
 
 def one_mshr(state):
+    if state.sm[0, L.S_TOKENS] == 0:
+        one_token(state)  # whose number is 0
     take_mshr(state, 0, 1, 1, 0, -1)
 
 

@@ -9,6 +9,7 @@ room, but there the larger GPCs take what is left over.
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heapreplace
 from itertools import groupby
 from typing import NamedTuple
 
@@ -113,14 +114,20 @@ def _first(
     """
     shares = [min(blocks, each * len(runs[0][1]))] + [0] * (len(runs) - 1)
 
-    def load(n: int) -> tuple[int, int, int, int]:
+    def load(n: int) -> tuple[int, int, int, int, int]:
         # A GPC whose TPCs all have a block waits until all others' have.
         tpcs = len(runs[n][1])
-        return shares[n] // tpcs, shares[n], -tpcs if large_first else 0, runs[n][0]
+        return shares[n] // tpcs, shares[n], -tpcs if large_first else 0, runs[n][0], n
 
+    room = [load(n) for n in range(1, len(runs))]
+    heapify(room)
     for _ in range(blocks - shares[0]):
-        room = (n for n in range(1, len(runs)) if shares[n] < each * len(runs[n][1]))
-        shares[min(room, key=load)] += 1
+        n = room[0][-1]
+        shares[n] += 1
+        if shares[n] < each * len(runs[n][1]):
+            heapreplace(room, load(n))
+        else:
+            heappop(room)
     found = []
     for (gpc, tpcs), share in zip(runs, shares, strict=True):
         rounds, more = divmod(share, len(tpcs))

@@ -188,8 +188,7 @@ class MemorySystem:
             self.counters[ms.CNT_FABRIC_LAUNCH_SECTORS] += sectors + l2.launch_hit_bytes // ms.SECTOR_BYTES
 
     def _empty(self) -> None:
-        """No line but the dirty ones of other work, which lie in evenly chosen sets."""
-        self._lines.fill(0)
+        """No line but the dirty ones of other work, which lie in evenly chosen sets; all lines are zero before."""
         self._fetched.clear()
         sets = len(self._lines)
         count = min(self._config.l2.dirty_before_bytes // self._config.l2.line_bytes, sets)
@@ -207,6 +206,7 @@ class MemorySystem:
         written_bytes = ms.SECTOR_BYTES * int(
             np.bitwise_count(dirty[state >> ms.TAG_SHIFT < _ELSEWHERE]).sum()
         )
+        self._lines.fill(0)
         self._empty()
         return written_bytes
 
@@ -214,4 +214,5 @@ class MemorySystem:
         """As new: caches empty, queues idle, rows closed, counters and time at zero."""
         self.counters.fill(0)
         self._queues.fill(0)
+        self._lines.fill(0)
         self._empty()

@@ -19,8 +19,7 @@ def no_room(st, sm, room):
     s = st.sm[sm]
     return (
         # A generic access may need two tokens, for lanes in shared and in global memory.
-        s[L.S_TOKEN_FREE] < 0
-        or st.token[sm, s[L.S_TOKEN_FREE], L.T_NEXT] < 0
+        s[L.S_TOKENS] + 2 > st.token.shape[1]
         or s[L.S_IN_FLIGHT] + room > st.event.shape[1]
         or s[L.S_DEFERRED] + 2 > st.deferred.shape[1]
         or st.requests[sm] + room > st.request.shape[1]

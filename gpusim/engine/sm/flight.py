@@ -58,12 +58,17 @@ def send(st, sm, time, line, sectors, kind, what, payload, operations):
 @compiled
 def take_token(st, sm, w, scoreboard, kind):
     """Takes a token off the free list (`admission` has seen to it that there is one)."""
-    k = st.sm[sm, L.S_TOKEN_FREE]
+    k = st.sm[sm, L.S_TOKEN_FREE] - 1
     if k < 0:
-        exhausted(st, sm, L.POOL_TOKENS, w, st.token.shape[1])
-        return np.int64(0)
+        k = st.sm[sm, L.S_TOKENS_NEW]
+        if k >= st.token.shape[1]:
+            exhausted(st, sm, L.POOL_TOKENS, w, st.token.shape[1])
+            return np.int64(0)
+        st.sm[sm, L.S_TOKENS_NEW] = k + 1
+        st.token[sm, k, L.T_NEXT] = 0
     token = st.token[sm, k]
     st.sm[sm, L.S_TOKEN_FREE] = token[L.T_NEXT]
+    st.sm[sm, L.S_TOKENS] += 1
     token[L.T_WARP] = w
     token[L.T_AGE] = st.warp[w, L.W_AGE]
     token[L.T_SCOREBOARD] = scoreboard
@@ -76,7 +81,8 @@ def take_token(st, sm, w, scoreboard, kind):
 @compiled
 def free_token(st, sm, k):
     st.token[sm, k, L.T_NEXT] = st.sm[sm, L.S_TOKEN_FREE]
-    st.sm[sm, L.S_TOKEN_FREE] = k
+    st.sm[sm, L.S_TOKEN_FREE] = k + 1
+    st.sm[sm, L.S_TOKENS] -= 1
 
 
 @compiled

@@ -86,10 +86,14 @@ def keep_stored(st, sm, line, sectors):
 @compiled
 def take_mshr(st, sm, line, sectors, token, way):
     """Takes an MSHR off the free list (`admission` has seen to it that there is one)."""
-    k = st.sm[sm, L.S_MSHR_FREE]
+    k = st.sm[sm, L.S_MSHR_FREE] - 1
     if k < 0:
-        exhausted(st, sm, L.POOL_MSHRS, st.token[sm, token, L.T_WARP], st.mshr.shape[1])
-        return np.int64(0)
+        k = st.sm[sm, L.S_MSHRS_NEW]
+        if k >= st.mshr.shape[1]:
+            exhausted(st, sm, L.POOL_MSHRS, st.token[sm, token, L.T_WARP], st.mshr.shape[1])
+            return np.int64(0)
+        st.sm[sm, L.S_MSHRS_NEW] = k + 1
+        st.mshr[sm, k, L.MSHR_NEXT] = 0
     mshr = st.mshr[sm, k]
     st.sm[sm, L.S_MSHR_FREE] = mshr[L.MSHR_NEXT]
     mshr[L.MSHR_LINE] = line

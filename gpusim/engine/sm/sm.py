@@ -73,7 +73,7 @@ def fill_line(st, sm, k, now):
         token_reply(st, sm, mshr[L.MSHR_TOKEN + n], now)
     mshr[L.MSHR_COUNT] = 0
     mshr[L.MSHR_NEXT] = st.sm[sm, L.S_MSHR_FREE]
-    st.sm[sm, L.S_MSHR_FREE] = k
+    st.sm[sm, L.S_MSHR_FREE] = k + 1
 
 
 @compiled

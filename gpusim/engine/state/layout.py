@@ -240,7 +240,7 @@ Q_FIELDS = Q_BUSY + 16
     S_IL1_FREE,
     S_IL15_FREE,
     S_OUTSTANDING,
-    S_TOKEN_FREE,
+    S_TOKEN_FREE,  # 1 + the last one given back, 0 if there is none; what was never used comes after these
     S_MSHR_FREE,
     S_CLOCK,
     S_ALLOCATION,
@@ -279,7 +279,10 @@ Q_FIELDS = Q_BUSY + 16
     S_QUEUED_LINES,  # a set of the lines of those that others can see, see `lines.line_filter`
     S_CONST_FIRST,  # lines that the first level of the constant caches has taken in so far; then the second
     S_CONST_SECOND,
-) = range(47)
+    S_TOKENS_NEW,  # the first that was never used
+    S_MSHRS_NEW,
+    S_TOKENS,  # in use
+) = range(50)
 S_LOG = 52  # which of its warps are logged, see engine.state.log
 S_LOGGED = 53  # rows of its log; then of the addresses in it
 S_LOG_LANES = 54
