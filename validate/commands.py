@@ -158,5 +158,5 @@ def _renew(rows: Sequence[Any], options: argparse.Namespace) -> bool:
         except documents.DocumentError as error:
             print(f"validate: error: {error}", file=sys.stderr)
             return False
-        print("\n".join(f"wrote {path}" for path in written), file=sys.stderr)
+        print(f"wrote {written}", file=sys.stderr)
     return True

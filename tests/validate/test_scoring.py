@@ -12,7 +12,7 @@ from validate import score
 from validate.baseline import Spread
 from validate.points import ProgramPoint, select
 from validate.replay import Comparison, Failure, Pair
-from validate.scoring import accepted, counters, documents, plots, stalls, text
+from validate.scoring import accepted, counters, documents, stalls, text
 from validate.scoring.statistics import log_correlation, percentile
 
 TRAIN, JUDGE = "reduction/shuffle", "scan/warp"
@@ -100,17 +100,6 @@ def test_the_report_has_all_scores_for_both_splits():
     assert text.report(ROWS[-1:]).splitlines()[1].split() == ["all", "0/1", "0"]
 
 
-def test_every_picture_is_drawn_and_is_the_same_each_time(tmp_path):
-    written = plots.write(ROWS, tmp_path / "plots")
-    assert [path.name for path in written] == [f"{name}.svg" for name in plots.FIGURES]
-    for path, draw in zip(written, plots.FIGURES.values(), strict=True):
-        picture = plots.image(draw, ROWS)
-        assert picture == path.read_bytes() and b"<?xml" in picture[:200]
-        assert b"train" in picture and b"judge" in picture and b"%" in picture
-        with pytest.raises(ValueError, match="nothing to draw"):
-            plots.image(draw, ROWS[-1:])
-
-
 def entries(rows=ROWS[:3]):
     return {each.point: accepted.Entry.of(each) for each in rows}
 
@@ -174,11 +163,10 @@ def test_accepting_a_worse_score_needs_a_reason(tmp_path, monkeypatch, capsys):
 def test_documents_are_renewed_between_their_marks(tmp_path):
     path = tmp_path / "accuracy.md"
     path.write_text("# A\n<!-- scores -->\nold\n<!-- /scores -->\nb\n<!-- points -->\n<!-- /points -->\nc\n")
-    written = documents.accuracy(ROWS, tmp_path)
+    assert documents.accuracy(ROWS, tmp_path) == path
     content = path.read_text()
     assert "old" not in content and content.startswith("# A\n<!-- scores -->\n```\ncycles")
     assert content.endswith(f"{score.line(ROWS[3])}\n```\n<!-- /points -->\nc\n")
-    assert all(each.exists() for each in written) and len(written) == 1 + len(plots.FIGURES)
     documents.accuracy(ROWS, tmp_path)
     assert path.read_text() == content
     with pytest.raises(documents.DocumentError, match="marked absent"):
@@ -197,5 +185,3 @@ def test_the_documents_show_what_was_accepted():
     }
     then = accepted.load()
     assert shown == {str(point): [f"{e.measured:.0f}", f"{e.predicted:.0f}"] for point, e in then.items()}
-    for name in plots.FIGURES:
-        assert f"pictures/{name}.svg" in content and (documents.DOCS / "pictures" / f"{name}.svg").exists()

@@ -1,4 +1,4 @@
-"""The scores in `docs/`: tables between their marks, and pictures beside them."""
+"""The scores in `docs/`: tables between their marks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from validate import score
 from validate.score import Row
-from validate.scoring import plots, text
+from validate.scoring import text
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -17,12 +17,10 @@ class DocumentError(ValueError):
     """A document, or the place in it that is to be renewed, is not there."""
 
 
-def accuracy(rows: Sequence[Row], docs: Path | None = None) -> list[Path]:
-    """Renew `accuracy.md` and its pictures; returns the files. Raises DocumentError."""
-    docs = docs or DOCS
-    path = put("accuracy.md", "scores", text.report(rows, full=True), docs)
-    put("accuracy.md", "points", "\n".join([score.HEAD, *map(score.line, rows)]), docs)
-    return [path, *plots.write(rows, docs / "pictures")]
+def accuracy(rows: Sequence[Row], docs: Path | None = None) -> Path:
+    """Renew `accuracy.md`; returns its path. Raises DocumentError."""
+    put("accuracy.md", "scores", text.report(rows, full=True), docs)
+    return put("accuracy.md", "points", "\n".join([score.HEAD, *map(score.line, rows)]), docs)
 
 
 def put(name: str, mark: str, content: str, docs: Path | None = None, *, fence: str = "```\n") -> Path:
