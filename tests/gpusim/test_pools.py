@@ -192,6 +192,7 @@ def test_the_last_place_can_be_taken_and_no_further_one(pool):
 
 def test_a_warp_has_room_for_as_many_groups_as_lanes():
     state, *_ = idle_state()
+    state.split[0] = 0
     for lane in range(L.MOST_SPLITS):
         push(state.split, 0, 0, 1 << lane, L.SPLIT_READY)
     assert state.split[0, L.D_FULL] == 0

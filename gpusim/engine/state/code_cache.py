@@ -24,6 +24,7 @@ from isa.folders import cache_folder
 
 #: Where gpusim and isa lie.
 _HOME = Path(__file__).parents[3]
+_ROOMS = ("gpusim", "isa")
 #: An import statement that is not inside a function, whose names are all that compiled code can refer to.
 _IMPORT = re.compile(r"^from ((?:gpusim|isa)[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 #: Whether an index out of range ends the run with an IndexError, rather than with what lies at that place of memory.
@@ -40,19 +41,22 @@ def core_folder() -> Path:
 @cache
 def code_folder(file: Path) -> Path:
     """Folder for the compiled functions of one file."""
-    name = _noted().get(file.as_posix())
+    ours = any(file.is_relative_to(_HOME / room) for room in _ROOMS)
+    name = _noted().get(file.as_posix()) if ours else None
     if name is None:
         digest = hashlib.sha256(numba.__version__.encode() + b" checked" * BOUNDS_CHECK)
         for path, each in sorted((os.path.relpath(each, _HOME), each) for each in _needed(file)):
             digest.update(path.encode() + b"\0" + each.read_bytes())
-        name = _noted()[file.as_posix()] = f"{file.stem}-{digest.hexdigest()[:16]}"
-        keep(_notes(), json.dumps(_noted()).encode())
+        name = f"{file.stem}-{digest.hexdigest()[:16]}"
+        if ours:
+            _noted()[file.as_posix()] = name
+            keep(_notes(), json.dumps(_noted()).encode())
     return _folder() / name
 
 
 @cache
 def _noted() -> dict[str, str]:
-    """Names of folders that were worked out when every file had the size and the time that it has now."""
+    """Names of our files' folders, worked out when every file had the size and the time that it has now."""
     try:
         return json.loads(_notes().read_bytes())
     except (OSError, ValueError):
@@ -62,7 +66,7 @@ def _noted() -> dict[str, str]:
 @cache
 def _notes() -> Path:
     digest = hashlib.sha256(f"{numba.__version__} {BOUNDS_CHECK}".encode())
-    for room in ("gpusim", "isa"):
+    for room in _ROOMS:
         for folder, folders, files in os.walk(_HOME / room):
             folders.sort()
             for file in sorted(files):

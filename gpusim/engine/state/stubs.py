@@ -23,6 +23,8 @@ _BYTES = ir.IntType(8).as_pointer()
 _LOAD = "gpusim_load"
 _CELLS: dict[str, ctypes.c_void_p] = {}
 _STANDS_FOR: dict[int, tuple[str, str, Any]] = {}
+late: list[str] = []
+"""Functions that a run had to wait for."""
 
 
 def write(
@@ -81,6 +83,7 @@ def _fill(address: int) -> None:
 def _load(address: int) -> None:
     """What a stub with an empty cell calls. An exception cannot pass through machine code: it ends the process."""
     try:
+        late.append(_STANDS_FOR[address][1])
         _fill(address)
     except BaseException:
         traceback.print_exc()
