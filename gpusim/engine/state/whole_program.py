@@ -125,8 +125,9 @@ class _EntryLibrary(JITCodeLibrary):
         self.stubs = [library.stub for library in seen if isinstance(library, _PartLibrary) and library.stub]
         for stub in self.stubs:
             stubs.provide(*stub)
-        passes, builder = self._codegen._module_pass_manager()
-        passes.run(program, builder)
+        options = ll.create_pipeline_tuning_options(speed_level=3)
+        builder = ll.create_pass_builder(self._codegen._tm, options)
+        builder.getModulePassManager().run(program, builder)
         program.verify()
         self._finalize_final_module()
 
