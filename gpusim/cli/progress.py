@@ -11,6 +11,7 @@ from typing import Any
 Progress = Callable[[int, int, int], None]
 PATIENCE_S = 2.0
 """What is shorter than this shows nothing."""
+_EVERY_S = 5.0
 
 
 def announce_compilation() -> None:
@@ -21,7 +22,7 @@ def announce_compilation() -> None:
 
 
 class _Compilation:
-    """One line that moves on a terminal; elsewhere one now, and one every ten seconds."""
+    """A line when it begins, and one every few seconds."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -33,9 +34,8 @@ class _Compilation:
             self._due = time.monotonic() + PATIENCE_S
         self._count += 1
         if time.monotonic() > self._due:
-            self._due = time.monotonic() + (0.1 if sys.stderr.isatty() else 10)
-            start, end = ("\r\033[K", "\r") if sys.stderr.isatty() else ("gpusim: ", "\n")
-            print(f"{start}{self._count:,} functions, now {what}", end=end, file=sys.stderr, flush=True)
+            self._due = time.monotonic() + _EVERY_S
+            print(f"gpusim: {self._count:,} functions, now {what}", file=sys.stderr, flush=True)
 
 
 def say_compiling() -> None:
