@@ -135,7 +135,10 @@ class Spare:
 
     @classmethod
     def get(cls) -> Spare:
-        return cls._idle.pop() if cls._idle else cls()
+        try:
+            return cls._idle.pop()
+        except IndexError:  # none, or another thread was faster
+            return cls()
 
     def give_back(self) -> None:
         if sum(each.nbytes for each in self._kept.values()) <= _KEPT_BYTES:
