@@ -14,6 +14,7 @@ import numpy as np
 
 from gpusim.engine.sm.admission import ROOM
 from gpusim.engine.sm.group_matrix import TILE_WORDS
+from gpusim.engine.sm.policies import TURN_BITS
 from gpusim.engine.sm.readiness import CONSTANT_NOWHERE
 from gpusim.engine.sm.shadow import CHECK_INIT, CHECK_RACE, LANE_ROWS, RECORDS, WARP_ROWS
 from gpusim.engine.sm.space import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
@@ -179,6 +180,10 @@ def build_state(
     """
     spare = spare or Spare()
     sms, smsps, slots = int(par[L.P_SM_COUNT]), int(par[L.P_SUB_PARTITIONS]), int(par[L.P_WARP_SLOTS])
+    told_apart = (par[L.P_L1_WAYS], L.L_WAY_BITS, "ways of L1"), (slots, TURN_BITS, "warps of a scheduler")
+    for count, bits, what in told_apart:
+        if count > 1 << bits:
+            raise LaunchError(f"{count:,} {what}, of which the engine tells {1 << bits:,} apart")
     in_order = par[L.P_CLUSTER_BLOCKS] == 0
     used = min(sms, int(np.prod(par[L.P_GRID_X : L.P_GRID_Z + 1]))) if in_order else sms
     warps = sms * smsps * slots
