@@ -32,6 +32,7 @@ class Device:
     unified: host and device use the same addresses, see `DeviceMemory`.
     check: what else to look for in every launch, as for `gpusim.simulate`; what a kernel reads from a `device_array`
     that nothing has written is found here alone, since arrays of NumPy have contents.
+    mode: of every launch, as for `gpusim.simulate`.
     """
 
     def __init__(
@@ -43,8 +44,9 @@ class Device:
         memory_bytes: int | None = None,
         unified: bool = False,
         check: str | Iterable[str] = (),
+        mode: str = "detailed",
     ):
-        self._checks = checks_of(check)
+        self._checks, self._mode = checks_of(check), LaunchOptions(mode=mode).mode
         self.config = load_config(gpu, overrides)
         self.memory = DeviceMemory(
             memory_bytes or self.config.dram.capacity_bytes,
@@ -102,8 +104,9 @@ class Device:
         launch = Launch(kernel, grid, block, tuple(args), shared_bytes, signature)
         program = program_of(launch, self.config.gpu.arch)
         linked = self.modules.link(program)
+        traced = TraceOptions.of(trace)
         options = LaunchOptions(
-            max_cycles, strict_barriers, False, self._checks, progress, TraceOptions.of(trace)
+            max_cycles, strict_barriers, False, self._checks, progress, traced, mode=self._mode
         )
         placed = place_arguments(program, launch, self.memory)
         try:
@@ -127,7 +130,9 @@ class Device:
     ) -> Result:
         """Run a linked kernel whose parameters are laid out already, as a driver does: without a way back, so after an
         error memory holds what the kernel has written until then."""
-        options = LaunchOptions(max_cycles or DEFAULT_MAX_CYCLES, strict_barriers, cooperative)
+        options = LaunchOptions(
+            max_cycles or DEFAULT_MAX_CYCLES, strict_barriers, cooperative, mode=self._mode
+        )
         return Result(run_launch(self._machine, program, launch, parameter_bytes, options))
 
     def stream(self) -> Stream:

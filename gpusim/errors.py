@@ -89,6 +89,10 @@ class CheckError(SimulationError):
         super().__init__(f"there is no check {name!r}; known are {', '.join(self.known)}")
 
 
+class ModeError(SimulationError):
+    """A mode was asked for that does not exist, or for something that it does not do."""
+
+
 class TraceError(SimulationError):
     """A trace was asked for in a way that means nothing, or of something that the GPU does not have."""
 

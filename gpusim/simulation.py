@@ -38,6 +38,7 @@ def simulate(
     trace: bool | TraceOptions | None = None,
     node: str | Path | Node = "hgx_h200",
     bound: bool = False,
+    mode: str = "detailed",
 ) -> Result:
     """Run a kernel once on a simulated GPU with cold caches.
 
@@ -65,12 +66,15 @@ def simulate(
         bound: also say how far the time is from the least that the launch could take, as `result.bound` and in the
             report, where a few of its blocks tell (`gpusim.bound`); else `result.why_no_bound` says why not. See
             docs/bound.md.
+        mode: "functional" executes and counts the instructions, but nothing takes time: no cycles and no metrics of
+            caches and memory, three times as fast. See docs/modes.md.
 
     Raises:
         SimulationError: or one of its subclasses, for everything that is wrong with the launch or that the kernel does
             wrong; the arrays in `args` are then unchanged.
     """
     checks, traced = checks_of(check), TraceOptions.of(trace)
+    LaunchOptions(trace=traced, mode=mode)  # refuses what cannot be before anything is done
     config = load_config(gpu, overrides)
     here, elsewhere = without_peers(args)
     launch = Launch(kernel, grid, block, here, shared_bytes, signature)
@@ -85,7 +89,7 @@ def simulate(
         linked = machine.modules.link(program)
         addresses = {position: placed.arrays[position].address for position in elsewhere}
         peers = tuple(peer_rows(load_node(node), elsewhere, addresses, memory, config)) if elsewhere else ()
-        options = LaunchOptions(max_cycles, strict_barriers, False, checks, progress, traced, peers)
+        options = LaunchOptions(max_cycles, strict_barriers, False, checks, progress, traced, peers, mode)
         record = run_launch(machine, linked, launch, placed.parameter_bytes, options)
         machine.modules.check_exception(program)
         placed.copy_back()

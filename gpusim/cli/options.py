@@ -87,6 +87,17 @@ def add_limit_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-cycles", type=int, metavar="N", help="give up after so many cycles")
 
 
+def add_mode_option(parser: argparse.ArgumentParser) -> None:
+    """--mode, and --sampled and --functional for short."""
+    parser.add_argument(
+        "--mode", default="detailed", metavar="MODE", help="detailed (default), sampled or functional: docs/modes.md"
+    )
+    for mode in ("sampled", "functional"):
+        parser.add_argument(
+            f"--{mode}", dest="mode", action="store_const", const=mode, help=f"the same as --mode {mode}"
+        )
+
+
 def add_progress_option(parser: argparse.ArgumentParser) -> None:
     """--progress and --no-progress."""
     parser.add_argument(

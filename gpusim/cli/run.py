@@ -12,6 +12,7 @@ from gpusim.cli.options import (
     ARGUMENT_HELP,
     add_command,
     add_json_option,
+    add_mode_option,
     add_output_check_option,
     add_run_options,
     add_target_options,
@@ -45,6 +46,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     )
     add_target_options(parser)
     add_run_options(parser)
+    add_mode_option(parser)
     add_output_check_option(parser)
     parser.add_argument(
         "--bound",
@@ -68,7 +70,10 @@ def execute(options: argparse.Namespace) -> int:
         check_writable(options.report)
     expected = None if options.no_check else target.expected()
     trace = trace_options(options, target.launch)
-    result = simulate_target(target, options, trace, bound=options.bound)
+    timed = options.mode != "functional"
+    if options.report and not timed:
+        raise UserError("--report shows times, which a functional run has none of")
+    result = simulate_target(target, options, trace, bound=options.bound and timed, mode=options.mode)
     if result.trace is not None and options.trace:
         write_trace(result.trace, options.trace)
     if options.report:
@@ -101,9 +106,14 @@ def target_of(options: argparse.Namespace, launchable: bool = True) -> Target:
 
 
 def simulate_target(
-    target: Target, options: argparse.Namespace, trace: TraceOptions | None = None, bound: bool = False
+    target: Target,
+    options: argparse.Namespace,
+    trace: TraceOptions | None = None,
+    bound: bool = False,
+    mode: str = "detailed",
 ) -> Result:
-    """Simulate a target, with the options of `add_run_options` and of the GPU. bound: as for `gpusim.simulate`."""
+    """Simulate a target, with the options of `add_run_options` and of the GPU. bound, mode: as for
+    `gpusim.simulate`."""
     from gpusim.cli.progress import announce_compilation, show_progress
     from gpusim.host.options import DEFAULT_MAX_CYCLES
 
@@ -119,6 +129,7 @@ def simulate_target(
             check=[name.strip() for name in options.check.split(",") if name.strip()],
             trace=trace,
             bound=bound,
+            mode=mode,
         )
 
 

@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpusim.cli.exits import EXIT_OK, UserError
-from gpusim.cli.options import add_command, add_gpu_options, add_json_option, add_limit_options
+from gpusim.cli.options import (
+    add_command,
+    add_gpu_options,
+    add_json_option,
+    add_limit_options,
+    add_mode_option,
+)
 from gpusim.cli.run import check_limits
 
 if TYPE_CHECKING:
@@ -37,6 +43,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     )
     add_gpu_options(parser)
     add_limit_options(parser)
+    add_mode_option(parser)
     parser.add_argument(
         "--output", type=Path, metavar="PATH", help="write the table there instead of to standard output"
     )
@@ -57,6 +64,7 @@ def execute(options: argparse.Namespace) -> int:
         overrides=options.overrides,
         threads=options.threads,
         max_cycles=options.max_cycles,
+        mode=options.mode,
         inherit=True,
     )
     announce_compilation()

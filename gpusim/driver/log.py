@@ -41,10 +41,10 @@ class Launches:
 
 class LaunchLog:
     """All launches of a driver in the order of their first call. attempts: calls of launch functions, refused ones
-    included."""
+    included. timed: whether launches know of cycles; if not, they are zero everywhere."""
 
-    def __init__(self, config: GPUConfig):
-        self.config = config
+    def __init__(self, config: GPUConfig, timed: bool = True):
+        self.config, self.timed = config, timed
         self.groups: dict[Any, Launches] = {}
         self.attempts = 0
         self.host_seconds = 0.0
@@ -99,7 +99,7 @@ class LaunchLog:
                     "most_cycles": each.most_cycles,
                     "time_us": self.config.time_us(each.cycles),
                     "instructions": each.instructions,
-                    "limiter": each.slowest.limiter.kind if each.slowest else None,
+                    "limiter": each.slowest.limiter.kind if each.slowest and self.timed else None,
                 }
                 for each in self.groups.values()
             ],
@@ -128,20 +128,25 @@ class LaunchLog:
         from rich.table import Table
 
         table = Table(box=box.SIMPLE, pad_edge=False)
-        for name in ("kernel", "grid", "block", "calls", "cycles per call", "time in us", "limited by"):
+        results = ("cycles per call", "time in us", "limited by") if self.timed else ("instructions per call",)
+        for name in ("kernel", "grid", "block", "calls", *results):
             table.add_column(name, justify="left" if name in ("kernel", "limited by") else "right", overflow="fold")
-        shown = sorted(self.groups.values(), key=lambda group: -group.cycles)
+        shown = sorted(self.groups.values(), key=lambda group: (-group.cycles, -group.instructions))
         kept = shown[:limit]
         for each in kept:
             calls = f"{each.calls:,}" + (f" + {each.failed:,} failed" if each.failed else "")
-            mean = f"{each.cycles / each.calls:,.0f}" if each.calls else "-"
-            limiter = each.slowest.limiter.kind if each.slowest else "error"
-            time = f"{self.config.time_us(each.cycles):,.2f}"
-            table.add_row(each.kernel, _dim3(each.grid), _dim3(each.block), calls, mean, time, limiter)
+            total = each.cycles if self.timed else each.instructions
+            row = [each.kernel, _dim3(each.grid), _dim3(each.block), calls]
+            row.append(f"{total / each.calls:,.0f}" if each.calls else "-")
+            if self.timed:
+                row.append(f"{self.config.time_us(each.cycles):,.2f}")
+                row.append(each.slowest.limiter.kind if each.slowest else "error")
+            table.add_row(*row)
         if len(shown) > len(kept):
             table.add_row(f"and {len(shown) - len(kept):,} more")
         table.add_section()
-        table.add_row("all", "", "", f"{self.calls:,}", "", f"{self.config.time_us(self.cycles):,.2f}", "")
+        time = f"{self.config.time_us(self.cycles):,.2f}" if self.timed else ""
+        table.add_row("all", "", "", f"{self.calls:,}", "", time)
         return table
 
 

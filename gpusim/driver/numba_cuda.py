@@ -37,6 +37,7 @@ def install(
     threads: int | None = None,
     memory_bytes: int | None = None,
     max_cycles: int | None = None,
+    mode: str = "detailed",
     inherit: bool = False,
 ) -> Driver:
     """Make a simulated GPU the CUDA device of this process, and return its driver.
@@ -45,6 +46,7 @@ def install(
         gpu, overrides, threads: as for `gpusim.simulate`.
         memory_bytes: device memory that can be allocated at once; None takes the GPU's.
         max_cycles: cycles after which a kernel is given up, None for the default.
+        mode: of all launches, as for `gpusim.simulate`.
         inherit: Python processes that this one starts get the same driver; `gpu` must then be a name or a path.
 
     Raises:
@@ -62,7 +64,7 @@ def install(
         )
     if _library is not None and (_library.driver.primary_references or _library.driver.others):
         raise SimulationError("the simulated CUDA driver is in use; a context of it exists")
-    limits = {"threads": threads, "memory_bytes": memory_bytes, "max_cycles": max_cycles}
+    limits: dict[str, Any] = {"threads": threads, "memory_bytes": memory_bytes, "max_cycles": max_cycles, "mode": mode}
     driver = Driver(gpu, overrides, **limits)
     if _library is None:
         _library = DriverLibrary(driver)

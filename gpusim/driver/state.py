@@ -19,6 +19,7 @@ from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 from gpusim.driver.log import LaunchLog
 from gpusim.driver.objects import HOST_CALL, REGISTERED, Buffer, Context, DriverStream, Graph, UserObject
 from gpusim.errors import OutOfDeviceMemory
+from gpusim.host.options import LaunchOptions
 
 if TYPE_CHECKING:
     from gpusim.device import Device
@@ -40,12 +41,13 @@ class Driver:
         threads: int | None = None,
         memory_bytes: int | None = None,
         max_cycles: int | None = None,
+        mode: str = "detailed",
     ):
         self.config = load_config(gpu, overrides)
         self.memory_bytes = memory_bytes or self.config.dram.capacity_bytes
         self.max_cycles = max_cycles
         self.lock = threading.RLock()
-        self.log = LaunchLog(self.config)
+        self.log = LaunchLog(self.config, timed=mode != "functional")
         self.address_of: Callable[[str], int | None] = lambda symbol: None
         self.initialized = self.left_to_parent = False
         self.primary = Context()
@@ -54,7 +56,7 @@ class Driver:
         self.pools: dict[int, dict[int, int]] = {DEFAULT_POOL: {}}
         self.graphs: dict[int, Graph] = {}
         self.user_objects: dict[int, UserObject] = {}
-        self._threads = threads
+        self._threads, self._mode = threads, LaunchOptions(mode=mode).mode
         self._device: Device | None = None
         self._stacks = threading.local()
         self._buffer_numbers = itertools.count(1)
@@ -67,7 +69,7 @@ class Driver:
             from gpusim.device import Device
 
             self._device = Device(
-                self.config, threads=self._threads, memory_bytes=self.memory_bytes, unified=True
+                self.config, threads=self._threads, memory_bytes=self.memory_bytes, unified=True, mode=self._mode
             )
         return self._device
 

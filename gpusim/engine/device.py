@@ -15,7 +15,6 @@ import simpy
 
 from gpusim.config import GPUConfig
 from gpusim.engine.grid import Grid, Host, Process, Progress, Recorder
-from gpusim.engine.machine import Spare
 from gpusim.engine.memory.system import MemorySystem
 from gpusim.engine.processes import Dispatcher, MemoryProcess, SMGroup
 from gpusim.engine.state import layout as L
@@ -33,7 +32,6 @@ class Engine:
         self.config = config
         self.env = env or simpy.Environment()
         self.memory_system = MemorySystem(config, config.sm.count)
-        self.spare = Spare.get()
         self.threads = max(1, min(threads, config.sm.count))
         self.queue = simpy.Store(self.env)
         self._pool = ThreadPoolExecutor(self.threads)
@@ -83,8 +81,6 @@ class Engine:
             except KeyboardInterrupt:
                 continue
         self._pool = ThreadPoolExecutor(self.threads)
-        self.spare.give_back()
-        self.spare = Spare()
 
     def filled(self, state: L.State) -> None:
         """Called once the first blocks of a grid are in their places."""

@@ -9,6 +9,7 @@ import numpy as np
 from numba import typeof
 
 from gpusim.engine.dispatcher import fill, refill
+from gpusim.engine.functional import place_blocks, run_grid
 from gpusim.engine.host_calls import resume
 from gpusim.engine.memory.system import process_window
 from gpusim.engine.rows.convert import exec_convert
@@ -38,20 +39,26 @@ def core_is_cached() -> bool:
     return (core_folder() / _MARK).exists()
 
 
-def prepare_core(state: L.State, memory_state: np.ndarray, dispatch: np.ndarray) -> float:
-    """Compile what a launch needs of the core, or load it from the disk cache. Returns the seconds this took."""
+def prepare_core(state: L.State, memory_state: np.ndarray | None, dispatch: np.ndarray) -> float:
+    """Compile what a launch needs of the core, or load it from the disk cache. Returns the seconds this took.
+
+    memory_state: of the memory system, None for a functional run, which has none.
+    """
     started = time.perf_counter()
     pairs = np.zeros((1, ms.ORDER_WORDS), np.int64)
     number = 0
-    calls = [
-        (fill, (state, dispatch, number, np.zeros(1, np.int64), number)),
-        (refill, (state, dispatch, number, number)),
-        (advance_range, (state, number, number, number, number, number)),
-        (process_window, (memory_state, state.request, state.requests, pairs)),
-        (apply_deferred, (state, pairs, number)),
-        (deliver, (state, pairs, number)),
-    ]
-    if state.par[L.P_CLUSTER_BLOCKS] > 0:
+    calls: list[tuple[Any, tuple[Any, ...]]] = [(fill, (state, dispatch, number, np.zeros(1, np.int64), number))]
+    if memory_state is None:
+        calls += [(run_grid, (state, dispatch, number)), (place_blocks, (state, dispatch, number))]
+    else:
+        calls += [
+            (refill, (state, dispatch, number, number)),
+            (advance_range, (state, number, number, number, number, number)),
+            (process_window, (memory_state, state.request, state.requests, pairs)),
+            (apply_deferred, (state, pairs, number)),
+            (deliver, (state, pairs, number)),
+        ]
+    if memory_state is not None and state.par[L.P_CLUSTER_BLOCKS] > 0:
         calls.append((open_barriers, (state, number)))
     if (state.code[:, M.COL_OP] == M.OP_SYSCALL).any():
         calls.append((resume, (state, number, number, number)))

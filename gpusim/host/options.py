@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from gpusim.errors import CheckError
+from gpusim.errors import CheckError, ModeError
 from gpusim.tracing.options import TraceOptions
 
 #: What `check` may name, after compute-sanitizer's tools; memcheck is always on.
@@ -14,6 +14,8 @@ CHECKS = {"memcheck": 0, "initcheck": 1, "racecheck": 2, "synccheck": 4}
 
 #: A launch may run this long unless `max_cycles` says otherwise: a minute of GPU time. An endless loop ends here.
 DEFAULT_MAX_CYCLES = 100_000_000
+
+MODES = ("detailed", "sampled", "functional")
 
 Progress = Callable[[int, int, int], None]
 """Called now and then with (cycles, blocks finished, blocks in the grid)."""
@@ -26,7 +28,7 @@ class LaunchOptions:
     max_cycles: SM clock cycles after which it is given up, None for no limit. strict_barriers: a barrier that some
     threads have exited without reaching is an error. cooperative: all blocks have to be resident at once, as they must
     anyhow if the kernel uses the workspace of grid-wide barriers. checks: flags of `checks_of`. trace: what to record.
-    peers: arrays on other GPUs, as `MemorySystem.set_peers` takes them.
+    peers: arrays on other GPUs, as `MemorySystem.set_peers` takes them. mode: one of MODES.
     """
 
     max_cycles: int | None = DEFAULT_MAX_CYCLES
@@ -36,6 +38,13 @@ class LaunchOptions:
     progress: Progress | None = None
     trace: TraceOptions | None = None
     peers: tuple[tuple[int, int, float, float, int, int], ...] = ()
+    mode: str = "detailed"
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise ModeError(f"there is no mode {self.mode!r}; there are {', '.join(MODES)}")
+        if self.mode != "detailed" and self.trace is not None:
+            raise ModeError(f"a {self.mode} run has no trace of what happened when")
 
 
 def checks_of(check: str | Iterable[str]) -> int:

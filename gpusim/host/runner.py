@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import numpy as np
+import simpy
 
 from gpusim.config import GPUConfig
 from gpusim.engine.device import Engine
 from gpusim.engine.dispatcher import G_FIELDS
-from gpusim.engine.grid import CyclesUsedUp, Grid, MachineStopped, NothingMoves
-from gpusim.engine.machine import build_state, constant_banks
+from gpusim.engine.functional import run_functionally
+from gpusim.engine.grid import CyclesUsedUp, Grid, Host, MachineStopped, NothingMoves
+from gpusim.engine.machine import Spare, build_state, constant_banks
 from gpusim.engine.parameters import VECTOR_BYTES, Memories, parameters
 from gpusim.engine.state import layout as L
-from gpusim.engine.state.memory import SECTOR_BYTES
+from gpusim.engine.state.memory import COUNTERS, SECTOR_BYTES
 from gpusim.engine.warm import prepare_core
 from gpusim.errors import LaunchError
 from gpusim.host.fault import caller, fault, nothing_moves, out_of_cycles
@@ -46,7 +51,9 @@ class Machine:
     so many host threads."""
 
     def __init__(self, config: GPUConfig, memory: DeviceMemory, threads: int = 1, engine: Engine | None = None):
-        self.config, self.memory, self.threads = config, memory, threads
+        self.config, self.memory = config, memory
+        self.threads = engine.threads if engine is not None else max(1, min(threads, config.sm.count))
+        self.spare = Spare.get()
         self.modules = Modules(memory)
         self.calls = SystemCalls(memory)
         self._engine = engine
@@ -59,9 +66,11 @@ class Machine:
         return self._engine
 
     def close(self) -> None:
-        """End the engine's host threads."""
+        """End the engine's host threads, and leave the memory of its launches to others."""
         if self._engine is not None:
             self._engine.close()
+        self.spare.give_back()
+        self.spare = Spare()
 
     def __enter__(self) -> Machine:
         return self
@@ -74,7 +83,7 @@ def run_launch(
     machine: Machine, program: Program, launch: Launch, parameter_bytes: bytes, options: LaunchOptions
 ) -> LaunchRecord:
     """Simulate one launch of a linked program (`gpusim.launch.module`) whose arguments lie in the machine's memory."""
-    config, engine, memory = machine.config, machine.engine, machine.memory
+    config, memory = machine.config, machine.memory
     check_architecture(program.arch, config.gpu.arch, program.name)
     lowered = lowered_once(program, config)
     fits, shared_by_blocks = _fit(config, program, launch, options.cooperative)
@@ -83,45 +92,84 @@ def run_launch(
         local_bytes = _local_bytes(program)
         par = _parameters(machine, program, launch, lowered, fits, local_bytes, options)
         banks = constant_banks(program, launch, parameter_bytes, local_bytes, config.sm.count, workspace)
-        system = engine.memory_system
-        system.set_peers(options.peers)
-        views = system.counters, system.slice_sectors, system.channel_sectors
-        before = [view.copy() for view in views]
+        recorder = TraceRecorder(options.trace, config, launch, par) if options.trace is not None else None
+        log = recorder.arrays if recorder is not None else None
         try:
-            recorder = TraceRecorder(options.trace, config, launch, par) if options.trace is not None else None
-            log = recorder.arrays if recorder is not None else None
-            state = build_state(par, lowered, banks, memory, engine.threads, engine.spare, log)
+            state = build_state(par, lowered, banks, memory, machine.threads, machine.spare, log)
         except MemoryError:
             words = "the host has no room for the state of all resident threads"
             raise LaunchError(words, kernel=program.name) from None
-        preparing = prepare_core(state, system.state, np.zeros(G_FIELDS, np.int64))
-        started = time.perf_counter()
-        grid, cycles = _run(machine, state, program, launch, recorder, options)
+        if options.mode == "functional":
+            outcome = _execute(machine, state, program, launch, options, shared_by_blocks)
+        else:
+            outcome = _time(machine, state, program, launch, options, recorder)
     finally:
         machine.calls.flush()
         if workspace:
             memory.free(workspace)
-    counters, slice_sectors, channel_sectors = (view - old for view, old in zip(views, before, strict=True))
     return LaunchRecord(
         config=config,
         program=program,
         launch=launch,
         occupancy=fits,
         code=lowered.code,
-        cycles=cycles,
         counters=state.counters[:, :-1].sum(axis=0),
         sm_active_cycles=state.sm[:, L.S_ACTIVE_CYCLES].copy(),
         sm_warp_cycles=state.sm[:, L.S_WARP_CYCLES].copy(),
         sm_issued=state.sm[:, L.S_ISSUED].copy(),
         sm_blocks=state.sm[:, L.S_LAUNCHED].copy(),
-        memory=counters,
-        slices=slice_sectors,
-        channels=SECTOR_BYTES * channel_sectors,
-        host_seconds=time.perf_counter() - started,
-        host_threads=engine.threads,
-        compile_seconds=preparing,
-        trace=recorder.finish(state, lowered.code, program, launch, config, grid.start, cycles) if recorder else None,
+        mode=options.mode,
+        **outcome,
     )
+
+
+def _time(
+    machine: Machine,
+    state: L.State,
+    program: Program,
+    launch: Launch,
+    options: LaunchOptions,
+    recorder: TraceRecorder | None,
+) -> dict[str, Any]:
+    """Runs a launch in time. Returns what its record says of that."""
+    system = machine.engine.memory_system
+    system.set_peers(options.peers)
+    views = system.counters, system.slice_sectors, system.channel_sectors
+    before = [view.copy() for view in views]
+    preparing = prepare_core(state, system.state, np.zeros(G_FIELDS, np.int64))
+    started = time.perf_counter()
+    grid, cycles = _run(machine, state, program, launch, recorder, options)
+    counters, slice_sectors, channel_sectors = (view - old for view, old in zip(views, before, strict=True))
+    code, start, config = state.code[:-1], grid.start, machine.config
+    return {
+        "cycles": cycles,
+        "memory": counters,
+        "slices": slice_sectors,
+        "channels": SECTOR_BYTES * channel_sectors,
+        "host_seconds": time.perf_counter() - started,
+        "host_threads": machine.threads,
+        "compile_seconds": preparing,
+        "trace": recorder.finish(state, code, program, launch, config, start, cycles) if recorder else None,
+    }
+
+
+def _execute(
+    machine: Machine, state: L.State, program: Program, launch: Launch, options: LaunchOptions, together: bool
+) -> dict[str, Any]:
+    """Runs a launch without time, all blocks `together` if they may wait for each other. Returns as `_time` does."""
+    preparing = prepare_core(state, None, np.zeros(G_FIELDS, np.int64))
+    started = time.perf_counter()
+    serve = _host(machine, state, program, launch)
+    grid = Grid(simpy.Environment(), state, launch.blocks, options.max_cycles, options.progress, serve)
+    with _faults(grid, machine, program, launch, options):
+        run_functionally(grid, together)
+    return {
+        "cycles": 0,
+        "memory": np.zeros(COUNTERS, np.int64),
+        "host_seconds": time.perf_counter() - started,
+        "host_threads": 1,
+        "compile_seconds": preparing,
+    }
 
 
 def _fit(config: GPUConfig, program: Program, launch: Launch, cooperative: bool) -> tuple[Occupancy, bool]:
@@ -159,7 +207,7 @@ def _parameters(
     options: LaunchOptions,
 ) -> np.ndarray:
     """The vector `State.par` of a launch."""
-    config, system = machine.config, machine.engine.memory_system
+    config = machine.config
     shared = program.static_shared_bytes + launch.shared_bytes
     par = parameters(
         config,
@@ -173,7 +221,9 @@ def _parameters(
     )
     unit = config.sm.shared_unit_bytes  # in which %total_smem_size counts, says the PTX ISA
     par[L.P_SHARED_SIZE] = program.shared_base + -(-shared // unit) * unit
-    if system.has_run(program.sha256):
+    if options.mode == "functional":
+        par[L.P_UNTIMED] = 1
+    elif machine.engine.memory_system.has_run(program.sha256):
         par[L.P_CONST_FAR] = config.constant.l2_latency_cycles
     return par
 
@@ -192,13 +242,26 @@ def _run(
     # Clusters go to the emptiest GPC wherever it is.
     blocks = launch.blocks if program.cluster is None else machine.config.sm.count
     engine.memory_system.begin(blocks, program.sha256, len(program.instructions) * INSTRUCTION_BYTES, constants)
-    calls = M.OP_SYSCALL in state.code[:, M.COL_OP]
-    serve = partial(machine.calls.serve, place=partial(caller, state, program=program, launch=launch))
-    grid = engine.submit(
-        state, launch.blocks, options.max_cycles, options.progress, serve if calls else None, recorder
-    )
-    try:
+    serve = _host(machine, state, program, launch)
+    grid = engine.submit(state, launch.blocks, options.max_cycles, options.progress, serve, recorder)
+    with _faults(grid, machine, program, launch, options):
         return grid, engine.wait(grid)
+
+
+def _host(machine: Machine, state: L.State, program: Program, launch: Launch) -> Host | None:
+    """What serves the kernel's calls of the host, if it has any."""
+    if M.OP_SYSCALL not in state.code[:, M.COL_OP]:
+        return None
+    return partial(machine.calls.serve, place=partial(caller, state, program=program, launch=launch))
+
+
+@contextmanager
+def _faults(
+    grid: Grid, machine: Machine, program: Program, launch: Launch, options: LaunchOptions
+) -> Iterator[None]:
+    """Tells in the user's terms what ends a launch early."""
+    try:
+        yield
     except MachineStopped as stopped:
         raise fault(grid, stopped.sm, program, launch, machine.memory) from None
     except CyclesUsedUp:

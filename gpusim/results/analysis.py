@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gpusim.errors import ModeError
 from gpusim.launch.occupancy import Occupancy
 from gpusim.results.advice import Finding, find
 from gpusim.results.costs import InstructionCosts, SourceLine, StallReason, costs_of
@@ -41,6 +42,7 @@ class Analysis:
     @property
     def cycles(self) -> int:
         """SM clock cycles from the start of the launch to its end, launch overhead included."""
+        self._needs_time("cycles")
         return int(self.record.cycles)
 
     @property
@@ -58,6 +60,7 @@ class Analysis:
     def stall_reasons(self) -> dict[str, StallReason]:
         """What warps spent their time on, by Nsight Compute's stall reasons, the costliest first. 'selected' is the
         issue itself."""
+        self._needs_time("stall reasons")
         stalls = self._counts.stalls
         total = sum(stalls.values())
         order = sorted(stalls, key=lambda reason: -stalls[reason])
@@ -112,12 +115,14 @@ class Analysis:
     def slices(self) -> np.ndarray:
         """Sectors looked up in each slice of L2, int64 [slices]; those of one partition follow each other. Their sum is
         `lts__t_sectors_srcunit_tex.sum` plus what crossed the fabric for data."""
+        self._needs_time("traffic of L2")
         return self.record.slices
 
     @property
     def channels(self) -> np.ndarray:
         """Bytes read and written by each memory channel, int64 [channels]. Their sum is `dram__bytes.sum` without what
         the launch itself reads: code, constants and the like."""
+        self._needs_time("traffic of memory")
         return self.record.channels
 
     @property
@@ -129,16 +134,19 @@ class Analysis:
     @cached_property
     def roofline(self) -> Roofline:
         """Arithmetic, traffic at each level of memory, and the peaks of the configuration."""
+        self._needs_time("roofline")
         return make_roofline(self._counts)
 
     @cached_property
     def limiter(self) -> Limiter:
         """What limits the launch, with the numbers that say so."""
+        self._needs_time("limiter")
         return find_limiter(self._counts)
 
     @cached_property
     def advice(self) -> list[Finding]:
         """What costs the launch its time and what to try, the dearest first. See `gpusim.results.advice`."""
+        self._needs_time("advice")
         return find(self._counts)
 
     @property
@@ -146,30 +154,40 @@ class Analysis:
         """Warp instructions simulated per second of host time, compilation of the simulator excluded."""
         return ratio(self._counts.instructions, self.record.host_seconds)
 
+    def _needs_time(self, what: str) -> None:
+        if not self.record.timed:
+            raise ModeError(f"a {self.record.mode} run has no {what}")
+
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values, for JSON. Numbers have the units of the attributes they stand for."""
         record = self.record
-        return {
+        found: dict[str, Any] = {
             "kernel": self.kernel,
             "gpu": record.config.gpu.name,
+            "mode": record.mode,
             "grid": list(record.launch.grid),
             "block": list(record.launch.block),
             "shared_bytes": record.launch.shared_bytes,
             "configuration": dict(record.config.items()),
-            "cycles": self.cycles,
-            "time_us": self.time_us,
-            "bound": self.bound.to_dict() if self.bound is not None else None,
-            "why_no_bound": self.why_no_bound or None,
-            "limiter": asdict(self.limiter),
-            "advice": [asdict(each) for each in self.advice],
+        }
+        if record.timed:
+            found |= {
+                "cycles": self.cycles,
+                "time_us": self.time_us,
+                "bound": self.bound.to_dict() if self.bound is not None else None,
+                "why_no_bound": self.why_no_bound or None,
+                "limiter": asdict(self.limiter),
+                "advice": [asdict(each) for each in self.advice],
+                "stall_reasons": {reason: asdict(each) for reason, each in self.stall_reasons.items()},
+                "roofline": self.roofline.to_dict(),
+                "sm_blocks": record.sm_blocks.tolist(),
+                "sm_active_cycles": record.sm_active_cycles.tolist(),
+            }
+        return found | {
             "metrics": dict(self.metrics),
-            "stall_reasons": {reason: asdict(each) for reason, each in self.stall_reasons.items()},
             "occupancy": asdict(self.occupancy),
-            "roofline": self.roofline.to_dict(),
             "source_lines": [each.to_dict() for each in self.source_lines],
             "instructions": [each.to_dict() for each in self.instructions],
-            "sm_blocks": record.sm_blocks.tolist(),
-            "sm_active_cycles": record.sm_active_cycles.tolist(),
             "simulation": {
                 "host_seconds": record.host_seconds,
                 "host_threads": record.host_threads,
@@ -183,4 +201,5 @@ class Analysis:
         return json.dumps(self.to_dict(), indent=indent)
 
     def __repr__(self) -> str:
-        return f"<Result of {self.kernel}: {self.cycles:,} cycles, {self.time_us:.2f} us>"
+        done = f"{self.cycles:,} cycles, {self.time_us:.2f} us" if self.record.timed else "functional"
+        return f"<Result of {self.kernel}: {done}>"

@@ -27,6 +27,8 @@ class LaunchRecord:
     host_seconds: time the simulation took on the host, compilation of the core excluded; host_threads used for it.
     compile_seconds: time it took to load the compiled core, or to compile it.
     trace: what happened when, if it was asked for.
+    mode: how the launch was run. A functional run has counted what instructions do, but has no times, no cycles and no
+        traffic: those are zero.
     """
 
     config: GPUConfig
@@ -47,3 +49,9 @@ class LaunchRecord:
     slices: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     channels: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     trace: Trace | None = None
+    mode: str = "detailed"
+
+    @property
+    def timed(self) -> bool:
+        """Whether it knows of cycles."""
+        return self.mode != "functional"

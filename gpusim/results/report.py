@@ -25,6 +25,17 @@ _FINDINGS = 3
 def render(result: Analysis) -> str:
     """The report as text, without a line break at its end."""
     counts = Counts(result.record)
+    if not result.record.timed:
+        untimed = (
+            _launch(result),
+            _row("Mode", "functional: what the instructions do, without time"),
+            _divergence(result, counts),
+            _shared(counts),
+            _coalescing(result),
+            _busiest(result),
+            _simulation(result, counts),
+        )
+        return "\n".join(line.rstrip() for part in untimed for line in part)
     parts = (
         _head(result, counts),
         _throughput(result, counts),
@@ -49,7 +60,7 @@ def _row(label: str, text: str) -> Iterator[str]:
         yield f"{label if k == 0 else '':<{_LABEL}}{line}"
 
 
-def _head(result: Analysis, counts: Counts) -> Iterator[str]:
+def _launch(result: Analysis) -> Iterator[str]:
     record, launch = result.record, result.record.launch
     config = record.config
     yield _cut(f"{result.kernel} on {config.gpu.name}, {config.gpu.arch}", WIDTH)
@@ -60,6 +71,11 @@ def _head(result: Analysis, counts: Counts) -> Iterator[str]:
         f"{_count(warps, 'warp')}; {record.program.registers} registers per thread, "
         f"{record.occupancy.shared_bytes_per_block:,} B of shared memory per block",
     )
+
+
+def _head(result: Analysis, counts: Counts) -> Iterator[str]:
+    record, config = result.record, result.record.config
+    yield from _launch(result)
     overhead = record.cycles - running_cycles(counts)
     yield from _row(
         "Duration",
@@ -221,6 +237,16 @@ def _source(result: Analysis) -> Iterator[str]:
             f"{row.threads_per_instruction:>9.1f}  {row.main_stall or '-':<18} {where}",
             WIDTH,
         )
+
+
+def _busiest(result: Analysis) -> Iterator[str]:
+    """The source lines with most instructions."""
+    lines = sorted((row for row in result.source_lines if row.instructions), key=lambda row: -row.instructions)
+    yield ""
+    yield f"{'Source lines':<14}{'instructions':>14}{'threads':>9}  line"
+    for row in lines[:_TOP]:
+        where = "no source line" if row.line is None else f"{row.line}: {row.text}"
+        yield _cut(f"{row.instructions:>28,}{row.threads_per_instruction:>9.1f}  {where}", WIDTH)
 
 
 def _advice(result: Analysis) -> Iterator[str]:

@@ -53,6 +53,8 @@ def constant_access(st, sm, q, w, i, wb, mask, time):
     dst = row_offset(st.code[i, M.COL_DST], wb)
     signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
     load_rows(st.bank32[bank], st.bank8[bank], st.address[sm], 0, 1, st.regs, dst, mask, size, signed)
+    if st.par[L.P_UNTIMED] != 0:
+        return
     start = max(time + st.par[L.P_ENTRY], st.smsp[q, L.Q_ADDRESS_FREE])
     there = start
     degree = np.int64(0)

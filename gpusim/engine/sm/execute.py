@@ -130,7 +130,7 @@ def execute(st, sm, q, slot, w, i, mask, time):
         group_matrix(st, sm, w, i, wb, np.uint32(lanes), time)
     else:
         compute(st, sm, w, i, wb, np.uint32(lanes), cls)
-    if st.code[i, M.COL_VARIABLE] != 0 and cls != M.CLS_MEMORY:
+    if st.code[i, M.COL_VARIABLE] != 0 and cls != M.CLS_MEMORY and st.par[L.P_UNTIMED] == 0:
         book_result(st, sm, q, w, i, cls, time)
     st.warp[w, L.W_PC] = i + 1
     return True

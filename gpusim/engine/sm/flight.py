@@ -39,6 +39,9 @@ def pop_event(st, sm):
 @compiled
 def send(st, sm, time, line, sectors, kind, what, payload, operations):
     """Appends a request to the SM's outgoing queue of this window."""
+    if st.par[L.P_UNTIMED] != 0:  # its reply is there
+        event_at(st, sm, time, (what & 0xFFFFFFFF) >> 1)
+        return
     n = st.requests[sm]
     if n >= st.request.shape[1]:
         exhausted(st, sm, L.POOL_REQUESTS, 0, st.request.shape[1])

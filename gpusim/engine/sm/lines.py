@@ -180,6 +180,8 @@ def read_lines(st, sm, a, count, bypass, copies):
     one by one.
     """
     par = st.par
+    if par[L.P_UNTIMED] != 0:
+        return a.time
     touched = st.touched[sm]
     tags = st.tags[sm]
     start = max(enter_queue(st, a.smsp, a.time, 1), st.sm[sm, L.S_TAG_FREE])

@@ -11,7 +11,7 @@ import numpy as np
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm import queued, space
 from gpusim.engine.sm.access import access
-from gpusim.engine.sm.atomics import copy_operands, execute_atomic, words_of
+from gpusim.engine.sm.atomics import copy_operands, execute_atomic, take_effect_remotely, words_of
 from gpusim.engine.sm.cluster import find_remote, names_other_block
 from gpusim.engine.sm.coalescer import coalesce, shared_turns, shared_wavefronts, spin_winners
 from gpusim.engine.sm.constant_load import constant_access
@@ -82,6 +82,8 @@ def shared_access(st, sm, q, w, i, wb, mask, time):
     counts[L.N_SHARED_DATA] += data_wavefronts
     counts[L.N_SHARED_CONFLICTS] += conflicts
     counts[L.N_SHARED_REQUESTS] += 1
+    if par[L.P_UNTIMED] != 0:
+        return
 
     rbar = st.code[i, M.COL_RBAR]
     wbar = st.code[i, M.COL_WBAR]
@@ -124,7 +126,8 @@ def global_access(st, sm, q, w, i, wb, mask, time):
     counts[L.N_SECTORS_IDEAL] += min(sectors, (popc(mask) * size + 31) // 32)
 
     seen = st.sm[sm, L.S_DEFERRED_LINES] | st.sm[sm, L.S_QUEUED_LINES]  # atomics that have not taken effect
-    in_order = st.code[i, M.COL_AUX3] & M.MEM_STRONG != 0 or seen & line_filter(touched, lines) != 0
+    strong = st.code[i, M.COL_AUX3] & M.MEM_STRONG != 0 and par[L.P_UNTIMED] == 0
+    in_order = strong or seen & line_filter(touched, lines) != 0
     base = par[L.P_MEMORY_BASE]
     if op == M.OP_LOAD:
         path = queued.PATH_READ_STRONG if in_order else queued.PATH_READ
@@ -141,6 +144,12 @@ def global_access(st, sm, q, w, i, wb, mask, time):
         path = queued.PATH_REDUCTION
     else:
         path = queued.PATH_ATOMIC
+    if par[L.P_UNTIMED] != 0:
+        if path >= queued.PATH_REDUCTION:
+            values = st.deferred_values[sm, 0]
+            copy_operands(st, i, wb, st.code[i, M.COL_AUX4] & 255, values)
+            execute_atomic(st, st.memory32, base, st.address[sm], values, i, w, mask, np.int64(mask))
+        return
     queued.send_lines(st, sm, access(q, w, i, wb, mask, size, time), lines, np.int64(path))
 
 
@@ -156,6 +165,10 @@ def remote_access(st, sm, q, w, i, wb, mask, time):
     a = access(q, w, i, wb, mask, size, time)
     entry = defer(st, sm, a, np.int64(-1))
     st.deferred[sm, entry, L.X_REMOTE] = 1
+    if st.par[L.P_UNTIMED] != 0:
+        take_effect_remotely(st, sm, entry)
+        st.sm[sm, L.S_DEFERRED] = 0
+        return
     st.touched[sm, 0, 0] = 0
     st.touched[sm, 0, 1] = 1
     waits = st.code[i, M.COL_DST_COUNT] > 0 or st.code[i, M.COL_WBAR] != 7
@@ -187,6 +200,8 @@ def local_access(st, sm, q, w, i, wb, mask, time):
         space.load_rows(words, bytes_, address, 0, 32, st.regs, dst, mask, size, signed)
     else:
         space.store_rows(words, bytes_, address, 0, 32, st.regs, row_offset(st.code[i, M.COL_B], wb), mask, size)
+    if par[L.P_UNTIMED] != 0:
+        return
     touched = st.touched[sm]
     count = np.int64(0)
     for _word in range(max(size >> 2, 1)):

@@ -3,41 +3,23 @@ instruction (`admission`), issues it, and works out when the warp comes up again
 
 import numpy as np
 
-from gpusim.engine.rows.common import predicate
 from gpusim.engine.sm.admission import admit
-from gpusim.engine.sm.execute import execute
 from gpusim.engine.sm.issue_time import next_issue, unit_interval
 from gpusim.engine.sm.policies import choose
 from gpusim.engine.sm.readiness import block, charge, charge_queue, look_again, make_ready, note_ready
-from gpusim.engine.sm.space import exhausted, fail
-from gpusim.engine.sm.splits import any_ready
+from gpusim.engine.sm.run_warp import clear_lanes, run_instruction, stays
 from gpusim.engine.sm.warp_end import finish_warp
 from gpusim.engine.state import layout as L
-from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled
-from gpusim.engine.state.log import log_costs, log_issue
 from isa import microops as M
 
 
 @compiled
-def stays(st, sm, q, slot, w, i):
-    """No lane can go on after instruction i: they wait at a barrier, or for each other."""
-    if st.split[w, L.D_COUNT] > 0 and not any_ready(st.split, w):
-        block(st, w, q, slot, L.WAIT_BARRIER, L.R_BARRIER)
-    else:
-        fail(st, sm, L.E_DEADLOCK, i, w, 0, 0, 0)
-
-
-@compiled
 def book_issue(st, sm, q, slot, w, i, time):
-    """Counts the issue of instruction i and books its unit."""
+    """Books the unit of instruction i, which issues."""
     unit = st.code[i, M.COL_UNIT]
     charge_queue(st, sm, q, w, unit, time)
-    counts = st.counters[st.sm[sm, L.S_CHUNK], i]
-    counts[L.N_EXECUTED] += 1
-    counts[L.N_STALL + L.R_SELECTED] += 1
-    st.warp[w, L.W_SINCE] = time + 1
-    st.sm[sm, L.S_ISSUED] += 1
+    st.counters[st.sm[sm, L.S_CHUNK], i, L.N_STALL + L.R_SELECTED] += 1
     interval = unit_interval(st, i, unit)
     smsp = st.smsp[q]
     smsp[L.Q_UNIT_FREE + unit] = max(time, smsp[L.Q_UNIT_FREE + unit]) + interval
@@ -50,28 +32,9 @@ def book_issue(st, sm, q, slot, w, i, time):
 @compiled
 def issue(st, sm, q, slot, w, time):
     """Issues the warp's next instruction."""
-    code = st.code
     i = st.warp[w, L.W_PC]
     book_issue(st, sm, q, slot, w, i, time)
-    active = np.uint32(st.warp[w, L.W_ACTIVE])
-    guard = st.preds[16 * w + code[i, M.COL_GUARD]]
-    if code[i, M.COL_GUARD_NEG] != 0:
-        guard = ~guard
-    mask = active & guard
-    executed = mask
-    if code[i, M.COL_CLASS] == M.CLS_CONTROL:
-        # The profiler counts a second predicate as well (H200: `@!P1 BRA P0`, `@P0 BREAK P1, B2`).
-        executed &= np.uint32(predicate(code, i, M.COL_PS0, st.preds, 16 * w))
-    counts = st.counters[st.sm[sm, L.S_CHUNK], i]
-    counts[L.N_THREADS] += popc(active)
-    counts[L.N_PRED_ON] += popc(executed)
-    if st.sm[sm, L.S_LOG] != 0:
-        log_issue(st, sm, q, slot, w, i, active, executed, time)
-    runs = execute(st, sm, q, slot, w, i, mask, time)
-    if st.sm[sm, L.S_LOG_ROW] != 0:
-        log_costs(st, sm, i)
-    if code[i, M.COL_CLASS] == M.CLS_CONTROL and st.split[w, L.D_FULL] != 0:
-        exhausted(st, sm, L.POOL_SPLITS, w, L.MOST_SPLITS)
+    active, mask, runs = run_instruction(st, sm, q, slot, w, i, time)
     if st.warp[w, L.W_ALIVE] == 0:
         charge(st, sm, w, L.R_BRANCH, time + 1 + st.par[L.P_EXIT_CYCLES])
         if st.warp[w, L.W_QUEUED] > 0:
@@ -101,21 +64,6 @@ def read_registers(smsp, reads, time):
     smsp[L.Q_EVEN_FREE] = even
     smsp[L.Q_ODD_FREE] = odd
     return max(time + 1, even - 1, odd - 1)
-
-
-@compiled
-def clear_lanes(st, w):
-    """A warp comes up for the first time: registers are zero, predicates false, all lanes go together.
-
-    Here and not where its block starts, so that host threads share the work.
-    """
-    rows = st.par[L.P_ROWS_PER_WARP]
-    first = 32 * (st.par[L.P_CONST_ROWS] + w * rows)
-    st.regs[first : first + 32 * rows] = 0
-    st.preds[16 * w : 16 * w + 16] = 0
-    st.preds[16 * w + 7] = 0xFFFFFFFF
-    st.preds[16 * w + 15] = 0xFFFFFFFF
-    st.split[w, :] = 0
 
 
 @compiled

@@ -129,8 +129,9 @@ NEVER = np.int64(1) << 60
     P_L1_DATA,  # bytes that L1's data stage delivers in a cycle
     P_L1_REPLACEMENT,  # which line of a set goes: REPLACEMENTS of memory_state
     P_L1_WRITE_ALLOCATE,  # 1: what is stored in whole sectors is in L1 afterwards
+    P_UNTIMED,  # 1: a functional run, in which every reply comes at once
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(113)
+) = range(114)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 

@@ -1,0 +1,151 @@
+"""Functional runs: the same instructions, executed and counted, but nothing takes time.
+
+A warp runs until it ends or waits for others, or for a turn; then the next one does. Blocks take the places of others
+on one SM, as long as they get on: their registers and shared memory stay in the host's caches. When none of the SM's
+blocks ends for long, more SMs get theirs, so that blocks that wait for each other meet as on a GPU. Where all blocks of
+the grid find room at once they have it from the start.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusim.engine.dispatcher import (
+    G_FREE_AT,
+    G_NEXT,
+    G_RUNNING,
+    G_TOTAL,
+    fill,
+    free_slot,
+    place_block,
+    refill,
+)
+from gpusim.engine.grid import CyclesUsedUp, Grid, MachineStopped, NothingMoves
+from gpusim.engine.host_calls import asked, resume, sm_of
+from gpusim.engine.sm.cluster import open_barriers
+from gpusim.engine.sm.flight import pop_event
+from gpusim.engine.sm.readiness import place_of
+from gpusim.engine.sm.run_warp import clear_lanes, run_instruction, stays
+from gpusim.engine.sm.sm import arrive, warps_of
+from gpusim.engine.sm.warp_end import finish_warp
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.jit import compiled
+
+TURN = 1024
+"""Instructions that a warp runs before others of its SM do."""
+ROUND = 1 << 14
+"""Instructions of an SM, at least, before other SMs go on."""
+PATIENCE = 64
+"""Rounds without a block's end after which another SM gets blocks."""
+_CALL = 1 << 22  # from one look of the host to the next
+
+
+@compiled
+def run_warp(st, sm, w, most):
+    """Runs a warp, `most` instructions at most. Returns how many it was. Its time counts its instructions."""
+    q, slot = place_of(st, sm, w)
+    if st.warp[w, L.W_FETCHED] < 0:
+        clear_lanes(st, w)
+        st.warp[w, L.W_FETCHED] = 0
+    for n in range(most):
+        i = st.warp[w, L.W_PC]
+        time = st.warp[w, L.W_SINCE]
+        _, _, runs = run_instruction(st, sm, q, slot, w, i, time)
+        while st.sm[sm, L.S_EVENTS] > 0:
+            now = st.event_time[sm, 0]
+            arrive(st, sm, pop_event(st, sm), now)
+        if st.warp[w, L.W_ALIVE] == 0:
+            finish_warp(st, sm, q, slot, w, time)
+            return n + 1
+        if not runs and st.warp[w, L.W_STATE] == L.RUNNING:
+            stays(st, sm, q, slot, w, i)
+        if not runs or st.sm[sm, L.S_ERROR] != 0:
+            return n + 1
+    return most
+
+
+@compiled
+def run_sm(st, sm, most):
+    """Runs the warps of an SM in turn until all have ended or wait, or for `most` instructions and some more."""
+    count = warps_of(st)
+    done = np.int64(0)
+    while True:
+        before = done
+        for w in range(sm * count, (sm + 1) * count):
+            if st.warp[w, L.W_STATE] == L.RUNNING:
+                done += run_warp(st, sm, w, TURN)
+                if st.sm[sm, L.S_ERROR] != 0:
+                    return done
+        if done == before or done >= most:
+            return done
+
+
+@compiled
+def run_grid(st, grid, most):
+    """Runs the blocks of a grid that are on SMs, and those that take their places, for some `most` instructions.
+
+    Returns how many it was: none if all blocks wait for the host or for ever.
+    """
+    done = np.int64(0)
+    rounds = 0
+    while done < most and grid[G_RUNNING] > 0:
+        before = done
+        left = grid[G_RUNNING] + grid[G_TOTAL] - grid[G_NEXT]
+        idle = -1
+        for sm in range(st.sm.shape[0]):
+            if st.sm[sm, L.S_BLOCKS] > 0:
+                done += run_sm(st, sm, ROUND)
+                if st.sm[sm, L.S_ERROR] != 0:
+                    return done
+            elif idle < 0:
+                idle = sm
+        refill(st, grid, 0, 0)
+        rounds += 1
+        if left > grid[G_RUNNING] + grid[G_TOTAL] - grid[G_NEXT]:
+            rounds = 0
+        if st.par[L.P_CLUSTER_BLOCKS] > 0:
+            open_barriers(st, 0)
+        elif idle >= 0 and (rounds >= PATIENCE or done == before):
+            place_blocks(st, grid, idle)
+            rounds = 0
+        if done == before and (idle < 0 or grid[G_NEXT] == grid[G_TOTAL]):
+            break
+    return done
+
+
+@compiled
+def place_blocks(st, grid, sm):
+    """As many of the grid's next blocks as an SM takes."""
+    slot = np.int64(free_slot(st, sm))
+    while slot >= 0 and grid[G_NEXT] < grid[G_TOTAL]:
+        place_block(st, grid, sm, slot, 0)
+        slot = np.int64(free_slot(st, sm))
+
+
+def run_functionally(grid: Grid, together: bool) -> None:
+    """Runs a grid to its end, all blocks `together` or, if they may be, one after the other. Raises what
+    `Engine.wait` does; `max_cycles` is the most instructions of a warp."""
+    state, dispatch = grid.state, grid.dispatch
+    total, sms = int(dispatch[G_TOTAL]), int(state.par[L.P_SM_COUNT])
+    if together or state.par[L.P_CLUSTER_BLOCKS] > 0 or total <= sms * int(state.par[L.P_BLOCK_SLOTS]):
+        fill(state, dispatch, 0, np.arange(total) % sms, 0)
+        dispatch[G_FREE_AT] = 0
+    else:
+        place_blocks(state, dispatch, 0)
+    while dispatch[G_RUNNING] > 0:
+        done = run_grid(state, dispatch, _CALL)
+        stopped = np.flatnonzero(state.sm[:, L.S_ERROR])
+        if stopped.size:
+            raise MachineStopped(int(stopped[0]))
+        if grid.host is not None and (warps := asked(state)).size:
+            grid.host(state, warps)
+            for w in warps:
+                resume(state, sm_of(state, int(w)), int(w), int(state.warp[w, L.W_SINCE]))
+        elif not done:
+            raise NothingMoves(int(state.warp[:, L.W_SINCE].max()))
+        running = state.warp[:, L.W_STATE] != L.FREE
+        longest = (state.warp[:, L.W_SINCE] - state.warp[:, L.W_START])[running].max(initial=0)
+        if grid.progress is not None:
+            grid.progress(int(longest), int(dispatch[G_NEXT] - dispatch[G_RUNNING]), total)
+        if grid.max_cycles is not None and longest > grid.max_cycles:
+            raise CyclesUsedUp

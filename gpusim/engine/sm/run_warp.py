@@ -1,0 +1,68 @@
+"""A warp and its next instruction, whoever decides when it runs: the scheduler, or `functional` without time."""
+
+import numpy as np
+
+from gpusim.engine.rows.common import predicate
+from gpusim.engine.sm.execute import execute
+from gpusim.engine.sm.readiness import block
+from gpusim.engine.sm.space import exhausted, fail
+from gpusim.engine.sm.splits import any_ready
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.bits import popc
+from gpusim.engine.state.jit import compiled
+from gpusim.engine.state.log import log_costs, log_issue
+from isa import microops as M
+
+
+@compiled
+def clear_lanes(st, w):
+    """A warp comes up for the first time: registers are zero, predicates false, all lanes go together.
+
+    Here and not where its block starts, so that host threads share the work.
+    """
+    rows = st.par[L.P_ROWS_PER_WARP]
+    first = 32 * (st.par[L.P_CONST_ROWS] + w * rows)
+    st.regs[first : first + 32 * rows] = 0
+    st.preds[16 * w : 16 * w + 16] = 0
+    st.preds[16 * w + 7] = 0xFFFFFFFF
+    st.preds[16 * w + 15] = 0xFFFFFFFF
+    st.split[w, :] = 0
+
+
+@compiled
+def run_instruction(st, sm, q, slot, w, i, time):
+    """Counts and executes instruction i of a warp. Returns (active lanes, lanes that it runs for, whether the warp can
+    go on)."""
+    code = st.code
+    active = np.uint32(st.warp[w, L.W_ACTIVE])
+    guard = st.preds[16 * w + code[i, M.COL_GUARD]]
+    if code[i, M.COL_GUARD_NEG] != 0:
+        guard = ~guard
+    mask = active & guard
+    executed = mask
+    if code[i, M.COL_CLASS] == M.CLS_CONTROL:
+        # The profiler counts a second predicate as well (H200: `@!P1 BRA P0`, `@P0 BREAK P1, B2`).
+        executed &= np.uint32(predicate(code, i, M.COL_PS0, st.preds, 16 * w))
+    counts = st.counters[st.sm[sm, L.S_CHUNK], i]
+    counts[L.N_EXECUTED] += 1
+    counts[L.N_THREADS] += popc(active)
+    counts[L.N_PRED_ON] += popc(executed)
+    st.warp[w, L.W_SINCE] = time + 1
+    st.sm[sm, L.S_ISSUED] += 1
+    if st.sm[sm, L.S_LOG] != 0:
+        log_issue(st, sm, q, slot, w, i, active, executed, time)
+    runs = execute(st, sm, q, slot, w, i, mask, time)
+    if st.sm[sm, L.S_LOG_ROW] != 0:
+        log_costs(st, sm, i)
+    if code[i, M.COL_CLASS] == M.CLS_CONTROL and st.split[w, L.D_FULL] != 0:
+        exhausted(st, sm, L.POOL_SPLITS, w, L.MOST_SPLITS)
+    return active, mask, runs
+
+
+@compiled
+def stays(st, sm, q, slot, w, i):
+    """No lane can go on after instruction i: they wait at a barrier, or for each other."""
+    if st.split[w, L.D_COUNT] > 0 and not any_ready(st.split, w):
+        block(st, w, q, slot, L.WAIT_BARRIER, L.R_BARRIER)
+    else:
+        fail(st, sm, L.E_DEADLOCK, i, w, 0, 0, 0)

@@ -1,0 +1,154 @@
+"""Functional runs: the same results and the same counts as a detailed run, without time."""
+
+import numpy as np
+import pytest
+from numba import cuda
+
+import gpusim
+from gpusim.errors import BarrierError, CyclesExceeded, DataRaceError, MemoryAccessError, ModeError
+from isa import compile_cuda
+from isa.listing import program_from_cubin
+from programs import registry
+from tests.gpusim.test_cluster import EXCHANGE
+from tests.gpusim.test_cluster import program as cluster_program
+
+
+def simulated(variant, size, mode, **options):
+    launch = variant.make(size, 0)
+    result = gpusim.simulate(
+        launch.kernel, launch.grid, launch.block, launch.args, "h200", launch.shared_bytes,
+        signature=launch.signature, mode=mode, **options,
+    )  # fmt: skip
+    return result, launch
+
+
+def cuda_program(source):
+    return program_from_cubin(compile_cuda(source, "sm_90"), None)
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_results_and_counts_are_those_of_a_detailed_run(name):
+    variant = registry.get(name)
+    detailed, expected = simulated(variant, variant.test_size, "detailed")
+    functional, found = simulated(variant, variant.test_size, "functional")
+    assert dict(functional.metrics).items() <= dict(detailed.metrics).items()
+    assert functional.metrics["smsp__inst_executed.sum"] > 0
+    for mine, other in zip(found.args, expected.args, strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+def test_what_needs_time_is_not_there():
+    variant = registry.get("vector_add")
+    result, _ = simulated(variant, 4096, "functional")
+    with pytest.raises(ModeError, match="functional run has no cycles"):
+        _ = result.cycles
+    with pytest.raises(KeyError, match="a functional run has no dram__bytes"):
+        _ = result.metrics["dram__bytes.sum"]
+    assert "cycles" not in result.to_dict()
+    assert "Mode            functional" in str(result)
+
+
+def test_other_modes_and_traces_are_refused():
+    variant = registry.get("vector_add")
+    with pytest.raises(ModeError, match="no mode 'quick'; there are detailed, sampled, functional"):
+        simulated(variant, 4096, "quick")
+    with pytest.raises(ModeError, match="no trace"):
+        simulated(variant, 4096, "functional", trace=True)
+
+
+@pytest.mark.parametrize("blocks", [40, 400])
+def test_blocks_that_wait_for_others_meet_them(blocks):
+    """A chain through the grid: each block waits for the one before it, or, where all fit at once, behind it."""
+    chain = cuda_program("""
+    extern "C" __global__ void chain(volatile int *flags, int *sums, int step) {
+      int before = blockIdx.x - step;
+      if (threadIdx.x == 0) {
+        int value = 1;
+        if (before >= 0 && before < gridDim.x) { while (flags[before] == 0) {} value += sums[before]; }
+        sums[blockIdx.x] = value;
+        __threadfence();
+        flags[blockIdx.x] = 1;
+      }
+    }""")
+    for step in (1, -1) if blocks == 40 else (1,):
+        flags, sums = np.zeros(blocks, np.int32), np.zeros(blocks, np.int32)
+        gpusim.simulate(chain, blocks, 1024, (flags, sums, np.int32(step)), gpu="tiny", mode="functional",
+                        overrides={"sm.count": 24})  # fmt: skip
+        np.testing.assert_array_equal(sums[::step], np.arange(1, blocks + 1))
+
+
+def test_clusters():
+    values = np.random.default_rng(3).integers(0, 50, (24, 64)).astype(np.int32)
+    found = {}
+    for mode in ("detailed", "functional"):
+        out, who, marks = np.zeros_like(values), np.zeros(24, np.uint32), np.zeros((24, 64), np.uint8)
+        program = cluster_program(EXCHANGE, CX=2, CY=2)
+        gpusim.simulate(program, (4, 6), 64, (values, out, who, marks), gpu="h200", mode=mode)
+        found[mode] = out, who, marks
+    for mine, other in zip(found["functional"], found["detailed"], strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+def test_printf(capfd):
+    kernel = cuda_program("""
+    extern "C" __global__ void hello() { if (threadIdx.x == 3) printf("block %d\\n", blockIdx.x); }""")
+    gpusim.simulate(kernel, 3, 32, (), mode="functional")
+    assert sorted(capfd.readouterr().out.split("\n")) == ["", "block 0", "block 1", "block 2"]
+
+
+def test_errors_are_found():
+    @cuda.jit
+    def beyond(x):
+        x[cuda.grid(1)] = 1
+
+    x = np.zeros(100, np.float32)
+    with pytest.raises(MemoryAccessError, match="out of bounds"):
+        gpusim.simulate(beyond, 1, 128, (x,), mode="functional")
+    assert not x.any()
+
+    @cuda.jit
+    def endless(x):
+        while x[0] == 0:
+            cuda.threadfence()
+
+    with pytest.raises(CyclesExceeded):
+        gpusim.simulate(endless, 1, 32, (x,), mode="functional", max_cycles=100_000)
+
+    @cuda.jit
+    def some(x):
+        if cuda.threadIdx.x < 32:
+            cuda.syncthreads()
+
+    with pytest.raises(BarrierError):
+        gpusim.simulate(some, 1, 64, (x,), mode="functional")
+
+
+def test_races_are_found_too():
+    variant = registry.get("reduction/sequential")
+    simulated(variant, variant.test_size, "functional", check="racecheck,initcheck,synccheck")
+    kernel = cuda_program("""
+    extern "C" __global__ void race(int *out) {
+      __shared__ int word;
+      word = threadIdx.x;
+      __syncthreads();
+      if (threadIdx.x == 32) word = 7;
+      out[threadIdx.x] = word;
+    }""")
+    with pytest.raises(DataRaceError):
+        gpusim.simulate(kernel, 1, 64, (np.zeros(64, np.int32),), check="racecheck", mode="functional")
+
+
+def test_a_device_may_be_functional():
+    with gpusim.Device("tiny", mode="functional") as device:
+        x = device.to_device(np.arange(1000, dtype=np.float32))
+
+        @cuda.jit
+        def double(x):
+            i = cuda.grid(1)
+            if i < x.size:
+                x[i] *= 2
+
+        for _ in range(2):
+            result = device.launch(double, 8, 128, (x,))
+        np.testing.assert_array_equal(x.copy_to_host(), 4 * np.arange(1000, dtype=np.float32))
+        assert result.metrics["smsp__inst_executed.sum"] > 0 and device.now_cycles == 0
