@@ -32,7 +32,7 @@ class Device:
     unified: host and device use the same addresses, see `DeviceMemory`.
     check: what else to look for in every launch, as for `gpusim.simulate`; what a kernel reads from a `device_array`
     that nothing has written is found here alone, since arrays of NumPy have contents.
-    mode: of every launch, as for `gpusim.simulate`.
+    mode: of every launch, as for `gpusim.simulate`; sampled ones compute all outputs.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Device:
         linked = self.modules.link(program)
         traced = TraceOptions.of(trace)
         options = LaunchOptions(
-            max_cycles, strict_barriers, False, self._checks, progress, traced, mode=self._mode
+            max_cycles, strict_barriers, False, self._checks, progress, traced, mode=self._mode, outputs=True
         )
         placed = place_arguments(program, launch, self.memory)
         try:
@@ -131,7 +131,7 @@ class Device:
         """Run a linked kernel whose parameters are laid out already, as a driver does: without a way back, so after an
         error memory holds what the kernel has written until then."""
         options = LaunchOptions(
-            max_cycles or DEFAULT_MAX_CYCLES, strict_barriers, cooperative, mode=self._mode
+            max_cycles or DEFAULT_MAX_CYCLES, strict_barriers, cooperative, mode=self._mode, outputs=True
         )
         return Result(run_launch(self._machine, program, launch, parameter_bytes, options))
 

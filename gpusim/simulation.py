@@ -39,6 +39,7 @@ def simulate(
     node: str | Path | Node = "hgx_h200",
     bound: bool = False,
     mode: str = "detailed",
+    outputs: bool = False,
 ) -> Result:
     """Run a kernel once on a simulated GPU with cold caches.
 
@@ -67,7 +68,10 @@ def simulate(
             report, where a few of its blocks tell (`gpusim.bound`); else `result.why_no_bound` says why not. See
             docs/bound.md.
         mode: "functional" executes and counts the instructions, but nothing takes time: no cycles and no metrics of
-            caches and memory, three times as fast. See docs/modes.md.
+            caches and memory. "sampled" times some blocks of a large grid and extrapolates: `result.sampling` says what
+            it did and how far it may be off. See docs/modes.md.
+        outputs: a sampled run executes the blocks that it does not time, so that `args` have what the kernel computes;
+            without that they stay as they are.
 
     Raises:
         SimulationError: or one of its subclasses, for everything that is wrong with the launch or that the kernel does
@@ -89,8 +93,10 @@ def simulate(
         linked = machine.modules.link(program)
         addresses = {position: placed.arrays[position].address for position in elsewhere}
         peers = tuple(peer_rows(load_node(node), elsewhere, addresses, memory, config)) if elsewhere else ()
-        options = LaunchOptions(max_cycles, strict_barriers, False, checks, progress, traced, peers, mode)
+        chosen = max_cycles, strict_barriers, False, checks, progress, traced, peers, mode
+        options = LaunchOptions(*chosen, outputs=outputs)
         record = run_launch(machine, linked, launch, placed.parameter_bytes, options)
         machine.modules.check_exception(program)
-        placed.copy_back()
+        if record.sampling is None or record.sampling.outputs:
+            placed.copy_back()
     return Result(record, least, why)

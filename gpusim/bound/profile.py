@@ -17,11 +17,12 @@ import numpy as np
 from gpusim.bound.footprint import FETCHES, Footprint, Region, footprint_of
 from gpusim.bound.meeting import atomic_requests, hot_requests
 from gpusim.bound.path import Path, path_of
-from gpusim.bound.sampling import communicates, is_cooperative, run_chosen, run_whole
+from gpusim.bound.sampling import run_chosen, run_whole
 from gpusim.bound.work import Amount, Kinds, Tally, work
 from gpusim.config import GPUConfig
 from gpusim.host.lowering import lowered_once
 from gpusim.host.options import DEFAULT_MAX_CYCLES
+from gpusim.host.sampling import communicates, is_cooperative
 from gpusim.launch import Dim3, Launch
 from gpusim.tracing.trace import Trace
 from isa import Program
@@ -167,7 +168,7 @@ def _sampled(program: Program, launch: Launch, config: GPUConfig, effort: Effort
     if not trace.complete:
         raise NotSampled(f"{len(places)} of its blocks execute more than {effort.issues:,} instructions", effort.issues)
     issues = len(trace.issues) * launch.blocks // len(places)
-    samples = _split(trace, range(len(places)))
+    samples = _split(trace, numbers)
     amounts, regions, at = [], [], 0
     for kind in kinds:
         mine = samples[at : at + len(kind.sampled)]

@@ -30,6 +30,8 @@ examples:
   gpusim run vector_add
   gpusim run reduction/shuffle --size 1000000 --gpu a100
   gpusim run vector_add --set sm.count=66 --json
+  gpusim run vector_add --size 16000000 --sampled          some blocks timed, the others extrapolated
+  gpusim run matmul/tiled --functional                     results and counts without time
   gpusim run transpose/tiled --report transpose.html      a page with source view and warp stepper
   gpusim run histogram/shared_atomics --check initcheck,racecheck
   gpusim run transpose/naive --size 256 --trace naive.perfetto-trace
@@ -47,6 +49,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     add_target_options(parser)
     add_run_options(parser)
     add_mode_option(parser)
+    parser.add_argument("--outputs", action="store_true", help="a sampled run executes all blocks, and is checked")
     add_output_check_option(parser)
     parser.add_argument(
         "--bound",
@@ -68,12 +71,14 @@ def execute(options: argparse.Namespace) -> int:
     target = target_of(options)
     if options.report:
         check_writable(options.report)
-    expected = None if options.no_check else target.expected()
+    # A sampled run computes outputs only where that is asked for.
+    unchecked = options.no_check or (options.mode == "sampled" and not options.outputs)
+    expected = None if unchecked else target.expected()
     trace = trace_options(options, target.launch)
     timed = options.mode != "functional"
     if options.report and not timed:
         raise UserError("--report shows times, which a functional run has none of")
-    result = simulate_target(target, options, trace, bound=options.bound and timed, mode=options.mode)
+    result = simulate_target(target, options, trace, bound=options.bound and timed)
     if result.trace is not None and options.trace:
         write_trace(result.trace, options.trace)
     if options.report:
@@ -110,10 +115,9 @@ def simulate_target(
     options: argparse.Namespace,
     trace: TraceOptions | None = None,
     bound: bool = False,
-    mode: str = "detailed",
 ) -> Result:
-    """Simulate a target, with the options of `add_run_options` and of the GPU. bound, mode: as for
-    `gpusim.simulate`."""
+    """Simulate a target, with the options of `add_run_options`, of the GPU and, where the command has them, of the
+    mode. bound: as for `gpusim.simulate`."""
     from gpusim.cli.progress import announce_compilation, show_progress
     from gpusim.host.options import DEFAULT_MAX_CYCLES
 
@@ -129,7 +133,8 @@ def simulate_target(
             check=[name.strip() for name in options.check.split(",") if name.strip()],
             trace=trace,
             bound=bound,
-            mode=mode,
+            mode=getattr(options, "mode", "detailed"),
+            outputs=getattr(options, "outputs", False),
         )
 
 

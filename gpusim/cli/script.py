@@ -27,6 +27,7 @@ EXAMPLES = """\
 examples:
   gpusim script saxpy.py
   gpusim script --gpu a100 --set sm.count=54 train.py --epochs 2
+  gpusim script --functional train.py                      what it computes, not how long it takes
   gpusim script --json --output launches.json saxpy.py
 
 Options of gpusim come before FILE.py; everything behind it is the script's. The script runs as under python: __main__,

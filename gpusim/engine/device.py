@@ -82,9 +82,6 @@ class Engine:
                 continue
         self._pool = ThreadPoolExecutor(self.threads)
 
-    def filled(self, state: L.State) -> None:
-        """Called once the first blocks of a grid are in their places."""
-
     def _start(self) -> None:
         """Makes the processes, and what they hand each other."""
         env, count = self.env, self.config.sm.count
@@ -93,7 +90,7 @@ class Engine:
         bounds = [count * k // self.threads for k in range(self.threads + 1)]
         submit = self._submit if self.threads > 1 else None
         groups = [SMGroup(env, k, bounds[k], bounds[k + 1], submit, memory) for k in range(self.threads)]
-        dispatcher = Dispatcher(env, self.config, groups, memory, self.filled)
+        dispatcher = Dispatcher(env, self.config, groups, memory)
         runs = [self._stream(dispatcher), dispatcher.run(), memory.run(), *(group.run() for group in groups)]
         self._processes = [self._guarded(run) for run in runs]
         for process in self._processes:

@@ -21,10 +21,16 @@ FRACTION = 256
 
 
 @compiled
+def next_block(st, grid):
+    """Number of the grid's next block."""
+    return st.chosen[grid[G_NEXT]] if st.chosen.size > 0 else grid[G_NEXT]
+
+
+@compiled
 def place_block(st, grid, sm, slot, time):
     """Starts the grid's next block in a free block slot of an SM; its first warp may issue from `time` on."""
     par = st.par
-    number = grid[G_NEXT]
+    number = next_block(st, grid)
     x = number % par[L.P_GRID_X]
     y = (number // par[L.P_GRID_X]) % par[L.P_GRID_Y]
     start_block(st, grid, sm, slot, x, y, number // (par[L.P_GRID_X] * par[L.P_GRID_Y]), time)
@@ -34,6 +40,8 @@ def place_block(st, grid, sm, slot, time):
 def start_block(st, grid, sm, slot, x, y, z, time):
     """Makes block (x, y, z) resident in a free block slot of an SM."""
     par = st.par
+    if st.handed.size > 0:
+        st.handed[grid[G_NEXT]] = time
     grid[G_NEXT] += 1
     grid[G_RUNNING] += 1
     b = st.block[sm, slot]
@@ -166,7 +174,7 @@ def place_clusters(st, grid, earliest, now, interval):
                 chosen = gpc
         if chosen < 0:
             return
-        number = grid[G_NEXT] // size
+        number = next_block(st, grid) // size
         x = number % across * par[L.P_CLUSTER_X]
         y = number // across % down * par[L.P_CLUSTER_Y]
         z = number // (across * down) * par[L.P_CLUSTER_Z]

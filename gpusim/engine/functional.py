@@ -22,6 +22,8 @@ from gpusim.engine.dispatcher import (
 )
 from gpusim.engine.grid import CyclesUsedUp, Grid, MachineStopped, NothingMoves
 from gpusim.engine.host_calls import asked, resume, sm_of
+from gpusim.engine.memory.system import MemorySystem
+from gpusim.engine.sm.admission import BULK_ROOM
 from gpusim.engine.sm.cluster import open_barriers
 from gpusim.engine.sm.flight import pop_event
 from gpusim.engine.sm.readiness import place_of
@@ -48,6 +50,8 @@ def run_warp(st, sm, w, most):
         clear_lanes(st, w)
         st.warp[w, L.W_FETCHED] = 0
     for n in range(most):
+        if st.requests[sm] + BULK_ROOM > st.request.shape[1]:  # kept for L2
+            return n
         i = st.warp[w, L.W_PC]
         time = st.warp[w, L.W_SINCE]
         _, _, runs = run_instruction(st, sm, q, slot, w, i, time)
@@ -122,18 +126,25 @@ def place_blocks(st, grid, sm):
         slot = np.int64(free_slot(st, sm))
 
 
-def run_functionally(grid: Grid, together: bool) -> None:
+def run_functionally(grid: Grid, together: bool, system: MemorySystem | None = None) -> None:
     """Runs a grid to its end, all blocks `together` or, if they may be, one after the other. Raises what
-    `Engine.wait` does; `max_cycles` is the most instructions of a warp."""
+    `Engine.wait` does; `max_cycles` is the most instructions of a warp.
+
+    system: whose L2 gets the grid's requests, if they are kept, from blocks on all SMs.
+    """
     state, dispatch = grid.state, grid.dispatch
     total, sms = int(dispatch[G_TOTAL]), int(state.par[L.P_SM_COUNT])
-    if together or state.par[L.P_CLUSTER_BLOCKS] > 0 or total <= sms * int(state.par[L.P_BLOCK_SLOTS]):
-        fill(state, dispatch, 0, np.arange(total) % sms, 0)
+    room = sms * int(state.par[L.P_BLOCK_SLOTS])
+    if together or system is not None or state.par[L.P_CLUSTER_BLOCKS] > 0 or total <= room:
+        first = min(total, room)
+        fill(state, dispatch, 0, np.arange(first) % sms, 0)
         dispatch[G_FREE_AT] = 0
     else:
         place_blocks(state, dispatch, 0)
     while dispatch[G_RUNNING] > 0:
-        done = run_grid(state, dispatch, _CALL)
+        done = run_grid(state, dispatch, 1 if system is not None else _CALL)
+        if system is not None:
+            system.warm_up(state.request, state.requests)
         stopped = np.flatnonzero(state.sm[:, L.S_ERROR])
         if stopped.size:
             raise MachineStopped(int(stopped[0]))

@@ -171,12 +171,13 @@ def build_state(
     chunks: int,
     spare: Spare | None = None,
     log: dict[str, np.ndarray] | None = None,
+    chosen: np.ndarray | None = None,
 ) -> L.State:
     """All arrays of a launch, every slot free and every cache of the SMs cold.
 
     Blocks, but for those of clusters, go to SMs in order, so a grid smaller than the GPU leaves the last SMs without
     any: what only an SM with a block looks at is set up for the others alone. spare: memory of an earlier launch.
-    log: arrays of a `tracing.recorder.Recorder`.
+    log: arrays of a `tracing.recorder.Recorder`. chosen: the blocks that are run, None for all.
     """
     spare = spare or Spare()
     sms, smsps, slots = int(par[L.P_SM_COUNT]), int(par[L.P_SUB_PARTITIONS]), int(par[L.P_WARP_SLOTS])
@@ -185,7 +186,9 @@ def build_state(
         if count > 1 << bits:
             raise LaunchError(f"{count:,} {what}, of which the engine tells {1 << bits:,} apart")
     in_order = par[L.P_CLUSTER_BLOCKS] == 0
-    used = min(sms, int(np.prod(par[L.P_GRID_X : L.P_GRID_Z + 1]))) if in_order else sms
+    nothing = np.zeros(0, np.int64)
+    blocks = int(np.prod(par[L.P_GRID_X : L.P_GRID_Z + 1])) if chosen is None else len(chosen)
+    used = min(sms, blocks) if in_order else sms
     warps = sms * smsps * slots
     code = checked_code(lowered)
     state = L.State(
@@ -200,6 +203,8 @@ def build_state(
         sm=np.zeros((sms, L.S_FIELDS), np.int64),
         block=spare.zeros("block", (sms, int(par[L.P_BLOCK_SLOTS]), L.B_FIELDS), sms),
         done=spare.take("done", (sms, int(par[L.P_BLOCK_SLOTS]), 2)),
+        chosen=nothing if chosen is None else chosen,
+        handed=nothing if chosen is None else np.zeros(blocks, np.int64),
         counters=np.zeros((chunks, len(code), L.N_FIELDS), np.int64),
         **_memories(par, lowered, banks, memory, spare, used),
         **_caches(par, spare, used),

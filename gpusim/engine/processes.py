@@ -112,13 +112,11 @@ class Dispatcher:
         config: GPUConfig,
         groups: Sequence[SMGroup],
         memory: MemoryProcess,
-        filled: Callable[[L.State], None],
     ):
         self.grids = simpy.Store(env)
         self.finished = simpy.Store(env)  # of grids
         self._env, self._config = env, config
         self._groups, self._memory = groups, memory
-        self._filled = filled
 
     def run(self) -> Process:
         """Takes a grid from the stream, and hands it back when it is done."""
@@ -141,7 +139,6 @@ class Dispatcher:
         interval = round(self._config.launch.fill_interval_cycles * FRACTION)
         fill(state, grid.dispatch, int(self._env.now), order, interval)
         grid.dispatch[G_FREE_AT] = 0  # taking note of ends is another server
-        self._filled(state)
 
     def _windows(self, grid: Grid) -> Process:
         """Sends windows round until no block is left. Cycles in which nothing happens are skipped."""

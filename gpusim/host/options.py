@@ -29,6 +29,8 @@ class LaunchOptions:
     threads have exited without reaching is an error. cooperative: all blocks have to be resident at once, as they must
     anyhow if the kernel uses the workspace of grid-wide barriers. checks: flags of `checks_of`. trace: what to record.
     peers: arrays on other GPUs, as `MemorySystem.set_peers` takes them. mode: one of MODES.
+    blocks: the only blocks that are run, by number; None for all. outputs: a sampled run executes the blocks that it
+    does not time.
     """
 
     max_cycles: int | None = DEFAULT_MAX_CYCLES
@@ -39,6 +41,8 @@ class LaunchOptions:
     trace: TraceOptions | None = None
     peers: tuple[tuple[int, int, float, float, int, int], ...] = ()
     mode: str = "detailed"
+    blocks: tuple[int, ...] | None = None
+    outputs: bool = False
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -15,23 +16,27 @@ from gpusim.config import GPUConfig
 from gpusim.engine.device import Engine
 from gpusim.engine.dispatcher import G_FIELDS
 from gpusim.engine.functional import run_functionally
-from gpusim.engine.grid import CyclesUsedUp, Grid, Host, MachineStopped, NothingMoves
+from gpusim.engine.grid import CyclesUsedUp, Grid, Host, MachineStopped, NothingMoves, Recorder
 from gpusim.engine.machine import Spare, build_state, constant_banks
+from gpusim.engine.memory.system import MemorySystem
 from gpusim.engine.parameters import VECTOR_BYTES, Memories, parameters
+from gpusim.engine.sm.flight import KEEP_REQUESTS
 from gpusim.engine.state import layout as L
-from gpusim.engine.state.memory import COUNTERS, SECTOR_BYTES
+from gpusim.engine.state.memory import COUNTERS, LINE_BYTES, SECTOR_BYTES
 from gpusim.engine.warm import prepare_core
 from gpusim.errors import LaunchError
 from gpusim.host.fault import caller, fault, nothing_moves, out_of_cycles
 from gpusim.host.lowering import lowered_once
 from gpusim.host.options import LaunchOptions
+from gpusim.host.sampling import COUNTED, Plan, Watch, communicates, estimated
 from gpusim.host.syscalls import SystemCalls
 from gpusim.launch import Launch
 from gpusim.launch.memory import DeviceMemory
 from gpusim.launch.module import Modules
 from gpusim.launch.occupancy import Occupancy, check_architecture, check_cluster, check_dimensions, occupancy
-from gpusim.results.record import LaunchRecord
+from gpusim.results.record import LaunchRecord, Sampling
 from gpusim.tracing.recorder import TraceRecorder
+from gpusim.tracing.trace import Trace
 from isa import Program
 from isa import microops as M
 from isa.instruction import INSTRUCTION_BYTES
@@ -47,16 +52,14 @@ _MOST_LOCAL_BYTES = 512 << 10
 
 
 class Machine:
-    """A GPU with its memory, and what launches on it share. engine: as it is, None for a new one with cold caches and
-    so many host threads."""
+    """A GPU with its memory, cold caches and so many host threads, and what launches on it share."""
 
-    def __init__(self, config: GPUConfig, memory: DeviceMemory, threads: int = 1, engine: Engine | None = None):
-        self.config, self.memory = config, memory
-        self.threads = engine.threads if engine is not None else max(1, min(threads, config.sm.count))
+    def __init__(self, config: GPUConfig, memory: DeviceMemory, threads: int = 1):
+        self.config, self.memory, self.threads = config, memory, max(1, min(threads, config.sm.count))
         self.spare = Spare.get()
         self.modules = Modules(memory)
         self.calls = SystemCalls(memory)
-        self._engine = engine
+        self._engine: Engine | None = None
 
     @property
     def engine(self) -> Engine:
@@ -92,17 +95,15 @@ def run_launch(
         local_bytes = _local_bytes(program)
         par = _parameters(machine, program, launch, lowered, fits, local_bytes, options)
         banks = constant_banks(program, launch, parameter_bytes, local_bytes, config.sm.count, workspace)
-        recorder = TraceRecorder(options.trace, config, launch, par) if options.trace is not None else None
-        log = recorder.arrays if recorder is not None else None
-        try:
-            state = build_state(par, lowered, banks, memory, machine.threads, machine.spare, log)
-        except MemoryError:
-            words = "the host has no room for the state of all resident threads"
-            raise LaunchError(words, kernel=program.name) from None
+        run = _Run(machine, program, launch, options, lowered, par, banks)
         if options.mode == "functional":
-            outcome = _execute(machine, state, program, launch, options, shared_by_blocks)
+            outcome = run.executed(shared_by_blocks)
+            outcome.pop("each")
+        elif options.mode == "sampled":
+            outcome = _sampled(run, fits)
         else:
-            outcome = _time(machine, state, program, launch, options, recorder)
+            outcome = run.timed()
+            outcome.pop("handed")
     finally:
         machine.calls.flush()
         if workspace:
@@ -113,63 +114,177 @@ def run_launch(
         launch=launch,
         occupancy=fits,
         code=lowered.code,
-        counters=state.counters[:, :-1].sum(axis=0),
-        sm_active_cycles=state.sm[:, L.S_ACTIVE_CYCLES].copy(),
-        sm_warp_cycles=state.sm[:, L.S_WARP_CYCLES].copy(),
-        sm_issued=state.sm[:, L.S_ISSUED].copy(),
-        sm_blocks=state.sm[:, L.S_LAUNCHED].copy(),
         mode=options.mode,
         **outcome,
     )
 
 
-def _time(
-    machine: Machine,
-    state: L.State,
-    program: Program,
-    launch: Launch,
-    options: LaunchOptions,
-    recorder: TraceRecorder | None,
-) -> dict[str, Any]:
-    """Runs a launch in time. Returns what its record says of that."""
-    system = machine.engine.memory_system
-    system.set_peers(options.peers)
-    views = system.counters, system.slice_sectors, system.channel_sectors
-    before = [view.copy() for view in views]
-    preparing = prepare_core(state, system.state, np.zeros(G_FIELDS, np.int64))
-    started = time.perf_counter()
-    grid, cycles = _run(machine, state, program, launch, recorder, options)
-    counters, slice_sectors, channel_sectors = (view - old for view, old in zip(views, before, strict=True))
-    code, start, config = state.code[:-1], grid.start, machine.config
+@dataclass(frozen=True)
+class _Run:
+    """A launch that is ready to run, as a whole or some blocks of it."""
+
+    machine: Machine
+    program: Program
+    launch: Launch
+    options: LaunchOptions
+    lowered: Lowered
+    par: np.ndarray
+    banks: np.ndarray
+
+    def timed(self, chosen: np.ndarray | None = None, watch: Recorder | None = None) -> dict[str, Any]:
+        """Runs blocks in time, the `chosen` ones or those of the options. Returns what the record says of that."""
+        machine, options = self.machine, self.options
+        system = machine.engine.memory_system
+        system.set_peers(options.peers)
+        views = system.counters, system.slice_sectors, system.channel_sectors
+        before = [view.copy() for view in views]
+        recorder = None
+        if options.trace is not None:
+            recorder = TraceRecorder(options.trace, machine.config, self.launch, self.par)
+        chosen = chosen if options.blocks is None else np.array(options.blocks)
+        state = self._state(self.par, chosen, recorder, machine.spare)
+        preparing = prepare_core(state, system.state, np.zeros(G_FIELDS, np.int64))
+        started = time.perf_counter()
+        grid, cycles = self._wait(state, chosen, watch or recorder)
+        counters, slice_sectors, channel_sectors = (view - old for view, old in zip(views, before, strict=True))
+        return {
+            **_counts(state),
+            "cycles": cycles,
+            "memory": counters,
+            "slices": slice_sectors,
+            "channels": SECTOR_BYTES * channel_sectors,
+            "host_seconds": time.perf_counter() - started,
+            "host_threads": machine.threads,
+            "compile_seconds": preparing,
+            "trace": self._trace(recorder, state, grid.start, cycles) if recorder else None,
+            "handed": state.handed - grid.start,
+        }
+
+    def executed(
+        self, together: bool, parts: Sequence[np.ndarray | None] = (None,), system: MemorySystem | None = None
+    ) -> dict[str, Any]:
+        """Runs blocks without time, all `together` if they may wait for each other. parts: numbers of blocks, as many
+        in each, that are run one part after the other; None for all blocks. system: as for `run_functionally`. `timed`
+        says what is returned; `counters` are of all parts, `each` has those of every one."""
+        options = self.options
+        par = self.par.copy()
+        par[L.P_UNTIMED] = 1 if system is None else KEEP_REQUESTS
+        # A timed run may be under way, with the memory that the machine has to spare.
+        spare = self.machine.spare if system is None else Spare()
+        state = self._state(par, None if parts[0] is None else parts[0].copy(), None, spare)
+        preparing = prepare_core(state, None, np.zeros(G_FIELDS, np.int64))
+        started = time.perf_counter()
+        each = []
+        for part in parts:
+            count = self.launch.blocks if part is None else len(part)
+            if part is not None:
+                state.chosen[:] = part
+            grid = Grid(
+                simpy.Environment(), state, count, options.max_cycles, options.progress, self._host(state)
+            )
+            with self._faults(grid):
+                run_functionally(grid, together, system)
+            each.append(state.counters[:, :-1].sum(axis=0))
+        return {
+            **_counts(state),
+            "cycles": 0,
+            "memory": np.zeros(COUNTERS, np.int64),
+            "host_seconds": time.perf_counter() - started,
+            "host_threads": 1,
+            "compile_seconds": preparing,
+            "each": np.diff(each, axis=0, prepend=0),
+        }
+
+    def _state(
+        self, par: np.ndarray, chosen: np.ndarray | None, recorder: TraceRecorder | None, spare: Spare
+    ) -> L.State:
+        machine = self.machine
+        log = recorder.arrays if recorder is not None else None
+        try:
+            return build_state(par, self.lowered, self.banks, machine.memory, machine.threads, spare, log, chosen)
+        except MemoryError:
+            words = "the host has no room for the state of all resident threads"
+            raise LaunchError(words, kernel=self.program.name) from None
+
+    def _wait(self, state: L.State, chosen: np.ndarray | None, recorder: Recorder | None) -> tuple[Grid, int]:
+        """Hands the launch to the engine and waits for it; returns it and its cycles."""
+        engine, program = self.machine.engine, self.program
+        constants = sum(len(content) for bank, content in program.constant_banks.items() if bank != 0)
+        count = self.launch.blocks if chosen is None else len(chosen)
+        # Clusters go to the emptiest GPC wherever it is.
+        blocks = count if program.cluster is None else self.machine.config.sm.count
+        engine.memory_system.begin(
+            blocks, program.sha256, len(program.instructions) * INSTRUCTION_BYTES, constants
+        )
+        options = self.options
+        grid = engine.submit(state, count, options.max_cycles, options.progress, self._host(state), recorder)
+        with self._faults(grid):
+            return grid, engine.wait(grid)
+
+    def _host(self, state: L.State) -> Host | None:
+        """What serves the kernel's calls of the host, if it has any."""
+        if M.OP_SYSCALL not in state.code[:, M.COL_OP]:
+            return None
+        place = partial(caller, state, program=self.program, launch=self.launch)
+        return partial(self.machine.calls.serve, place=place)
+
+    @contextmanager
+    def _faults(self, grid: Grid) -> Iterator[None]:
+        """Tells in the user's terms what ends a launch early."""
+        program, launch = self.program, self.launch
+        try:
+            yield
+        except MachineStopped as stopped:
+            raise fault(grid, stopped.sm, program, launch, self.machine.memory) from None
+        except CyclesUsedUp:
+            raise out_of_cycles(grid, program, launch, self.options.max_cycles) from None
+        except NothingMoves:
+            raise nothing_moves(grid, program, launch) from None
+
+    def _trace(self, recorder: TraceRecorder, state: L.State, start: int, cycles: int) -> Trace:
+        config = self.machine.config
+        return recorder.finish(state, self.lowered.code, self.program, self.launch, config, start, cycles)
+
+
+def _counts(state: L.State) -> dict[str, np.ndarray]:
+    """What SMs have counted."""
     return {
-        "cycles": cycles,
-        "memory": counters,
-        "slices": slice_sectors,
-        "channels": SECTOR_BYTES * channel_sectors,
-        "host_seconds": time.perf_counter() - started,
-        "host_threads": machine.threads,
-        "compile_seconds": preparing,
-        "trace": recorder.finish(state, code, program, launch, config, start, cycles) if recorder else None,
+        "counters": state.counters[:, :-1].sum(axis=0),
+        "sm_active_cycles": state.sm[:, L.S_ACTIVE_CYCLES].copy(),
+        "sm_warp_cycles": state.sm[:, L.S_WARP_CYCLES].copy(),
+        "sm_issued": state.sm[:, L.S_ISSUED].copy(),
+        "sm_blocks": state.sm[:, L.S_LAUNCHED].copy(),
     }
 
 
-def _execute(
-    machine: Machine, state: L.State, program: Program, launch: Launch, options: LaunchOptions, together: bool
-) -> dict[str, Any]:
-    """Runs a launch without time, all blocks `together` if they may wait for each other. Returns as `_time` does."""
-    preparing = prepare_core(state, None, np.zeros(G_FIELDS, np.int64))
-    started = time.perf_counter()
-    serve = _host(machine, state, program, launch)
-    grid = Grid(simpy.Environment(), state, launch.blocks, options.max_cycles, options.progress, serve)
-    with _faults(grid, machine, program, launch, options):
-        run_functionally(grid, together)
-    return {
-        "cycles": 0,
-        "memory": np.zeros(COUNTERS, np.int64),
-        "host_seconds": time.perf_counter() - started,
-        "host_threads": 1,
-        "compile_seconds": preparing,
-    }
+def _sampled(run: _Run, fits: Occupancy) -> dict[str, Any]:
+    """Times some blocks of a launch; see `host.sampling`."""
+    blocks, resident = run.launch.blocks, fits.blocks_per_sm * run.machine.config.sm.count
+    plan = Plan.of(blocks, resident)
+    why = ""
+    if plan is None:
+        why = f"{blocks:,} blocks are few, of which the GPU holds {resident:,} at once"
+    elif communicates(run.program, run.lowered.code):
+        why = "blocks may depend on what others do"
+    if plan is None or why:
+        outcome = run.timed()
+        outcome.pop("handed")
+        return outcome | {"sampling": Sampling(blocks, blocks, resident, 0, 0.0, True, why)}
+    groups = plan.groups()
+    evidence = run.executed(False, groups)
+    system = run.machine.engine.memory_system
+    footprint = run.machine.memory.used_bytes // LINE_BYTES * run.machine.config.l2.partitions
+    watch = Watch(plan, system, footprint, lambda: run.executed(False, [plan.warm], system))
+    timed = run.timed(plan.chosen, watch)
+    outcome = estimated(plan, watch, timed.pop("handed"), timed, evidence["each"] / len(groups[0]))
+    seconds = evidence["host_seconds"] + timed["host_seconds"]
+    if run.options.outputs:
+        rest = run.executed(False, [np.setdiff1d(plan.rest, np.concatenate([*groups, plan.warm]))])
+        seconds += rest["host_seconds"]
+        counts = timed["counters"] + rest["counters"] + evidence["counters"]
+        outcome["counters"][:, COUNTED] = counts[:, COUNTED]
+    sampling = replace(outcome["sampling"], outputs=run.options.outputs)
+    return outcome | {"sampling": sampling, "host_seconds": seconds}
 
 
 def _fit(config: GPUConfig, program: Program, launch: Launch, cooperative: bool) -> tuple[Occupancy, bool]:
@@ -221,53 +336,9 @@ def _parameters(
     )
     unit = config.sm.shared_unit_bytes  # in which %total_smem_size counts, says the PTX ISA
     par[L.P_SHARED_SIZE] = program.shared_base + -(-shared // unit) * unit
-    if options.mode == "functional":
-        par[L.P_UNTIMED] = 1
-    elif machine.engine.memory_system.has_run(program.sha256):
+    if options.mode != "functional" and machine.engine.memory_system.has_run(program.sha256):
         par[L.P_CONST_FAR] = config.constant.l2_latency_cycles
     return par
-
-
-def _run(
-    machine: Machine,
-    state: L.State,
-    program: Program,
-    launch: Launch,
-    recorder: TraceRecorder | None,
-    options: LaunchOptions,
-) -> tuple[Grid, int]:
-    """Hands the launch to the engine and waits for it; returns it and its cycles."""
-    engine = machine.engine
-    constants = sum(len(content) for bank, content in program.constant_banks.items() if bank != 0)
-    # Clusters go to the emptiest GPC wherever it is.
-    blocks = launch.blocks if program.cluster is None else machine.config.sm.count
-    engine.memory_system.begin(blocks, program.sha256, len(program.instructions) * INSTRUCTION_BYTES, constants)
-    serve = _host(machine, state, program, launch)
-    grid = engine.submit(state, launch.blocks, options.max_cycles, options.progress, serve, recorder)
-    with _faults(grid, machine, program, launch, options):
-        return grid, engine.wait(grid)
-
-
-def _host(machine: Machine, state: L.State, program: Program, launch: Launch) -> Host | None:
-    """What serves the kernel's calls of the host, if it has any."""
-    if M.OP_SYSCALL not in state.code[:, M.COL_OP]:
-        return None
-    return partial(machine.calls.serve, place=partial(caller, state, program=program, launch=launch))
-
-
-@contextmanager
-def _faults(
-    grid: Grid, machine: Machine, program: Program, launch: Launch, options: LaunchOptions
-) -> Iterator[None]:
-    """Tells in the user's terms what ends a launch early."""
-    try:
-        yield
-    except MachineStopped as stopped:
-        raise fault(grid, stopped.sm, program, launch, machine.memory) from None
-    except CyclesUsedUp:
-        raise out_of_cycles(grid, program, launch, options.max_cycles) from None
-    except NothingMoves:
-        raise nothing_moves(grid, program, launch) from None
 
 
 def _local_bytes(program: Program) -> int:

@@ -17,7 +17,7 @@ from gpusim.results.counts import Counts, ratio
 from gpusim.results.least_time import Bound
 from gpusim.results.limiter import Limiter, find_limiter
 from gpusim.results.metrics import MetricValues
-from gpusim.results.record import LaunchRecord
+from gpusim.results.record import LaunchRecord, Sampling
 from gpusim.results.roofline import Roofline, make_roofline
 from gpusim.tracing.trace import Trace
 
@@ -112,6 +112,11 @@ class Analysis:
         return self.record.trace
 
     @property
+    def sampling(self) -> Sampling | None:
+        """What a sampled run did, and how far its cycles may be off; None of other runs."""
+        return self.record.sampling
+
+    @property
     def slices(self) -> np.ndarray:
         """Sectors looked up in each slice of L2, int64 [slices]; those of one partition follow each other. Their sum is
         `lts__t_sectors_srcunit_tex.sum` plus what crossed the fabric for data."""
@@ -183,6 +188,8 @@ class Analysis:
                 "sm_blocks": record.sm_blocks.tolist(),
                 "sm_active_cycles": record.sm_active_cycles.tolist(),
             }
+        if self.sampling is not None:
+            found["sampling"] = asdict(self.sampling)
         return found | {
             "metrics": dict(self.metrics),
             "occupancy": asdict(self.occupancy),

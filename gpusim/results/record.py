@@ -14,6 +14,24 @@ from isa import Program
 
 
 @dataclass(frozen=True)
+class Sampling:
+    """What a sampled run did: how many blocks of the grid it timed, of how many, and how many the GPU holds at once; in
+    how many places it executed blocks as evidence that the others do the same.
+
+    error: by what share the cycles may be off those of a detailed run, which nine runs of ten keep to. outputs: whether
+    all blocks were executed, so that memory holds what the kernel computes. why_all: why all blocks were timed.
+    """
+
+    timed: int
+    blocks: int
+    resident: int
+    places: int
+    error: float
+    outputs: bool = False
+    why_all: str = ""
+
+
+@dataclass(frozen=True)
 class LaunchRecord:
     """Counts of one launch. Arrays are int64.
 
@@ -28,7 +46,7 @@ class LaunchRecord:
     compile_seconds: time it took to load the compiled core, or to compile it.
     trace: what happened when, if it was asked for.
     mode: how the launch was run. A functional run has counted what instructions do, but has no times, no cycles and no
-        traffic: those are zero.
+        traffic: those are zero. sampling: of a sampled run, how it was done.
     """
 
     config: GPUConfig
@@ -50,6 +68,7 @@ class LaunchRecord:
     channels: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     trace: Trace | None = None
     mode: str = "detailed"
+    sampling: Sampling | None = None
 
     @property
     def timed(self) -> bool:

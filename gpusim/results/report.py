@@ -12,6 +12,7 @@ from gpusim.results.analysis import Analysis
 from gpusim.results.counts import Counts, ratio
 from gpusim.results.limiter import pipe_cycles, running_cycles, utilisation
 from gpusim.results.metric_table import DRAM_READ_SECTORS, DRAM_WRITE_SECTORS
+from gpusim.results.record import Sampling
 from gpusim.units import byte_text, rate_text, scaled
 from isa import microops as M
 
@@ -76,6 +77,8 @@ def _launch(result: Analysis) -> Iterator[str]:
 def _head(result: Analysis, counts: Counts) -> Iterator[str]:
     record, config = result.record, result.record.config
     yield from _launch(result)
+    if record.sampling is not None:
+        yield from _row("Sampled", _sampling(record.sampling))
     overhead = record.cycles - running_cycles(counts)
     yield from _row(
         "Duration",
@@ -88,6 +91,17 @@ def _head(result: Analysis, counts: Counts) -> Iterator[str]:
     elif result.why_no_bound:
         yield from _row("Bound", f"not known at once: {result.why_no_bound}; `gpusim bound` takes the time")
     yield from _row("Limited by", result.limiter.sentence)
+
+
+def _sampling(sampling: Sampling) -> str:
+    """What a sampled run did."""
+    if sampling.why_all:
+        return f"no: {sampling.why_all}, so all are timed"
+    outputs = "outputs are computed" if sampling.outputs else "outputs are not computed"
+    return (
+        f"{sampling.timed:,} of {sampling.blocks:,} blocks are timed, of which the GPU holds {sampling.resident:,} at "
+        f"once; cycles within {100 * sampling.error:.0f} % of a detailed run in nine cases of ten; {outputs}"
+    )
 
 
 def _throughput(result: Analysis, counts: Counts) -> Iterator[str]:

@@ -22,6 +22,7 @@ from gpusim.errors import LaunchError
 
 _AHEAD = 8  # requests whose L2 sets are on their way into the host's caches
 _HOST_LINE_BYTES = 64
+_DIRTY = ((1 << ms.SECTORS_PER_LINE) - 1) << ms.DIRTY_SHIFT
 _ELSEWHERE = 1 << 30  # tags of lines that no simulated address has
 
 
@@ -195,6 +196,42 @@ class MemorySystem:
         chosen = np.arange(count) * sets // max(count, 1)
         dirty = ((1 << ms.SECTORS_PER_LINE) - 1) * (1 + (1 << ms.DIRTY_SHIFT))
         self._lines[chosen, 0, 0] = _ELSEWHERE << ms.TAG_SHIFT | dirty
+
+    def warm_up(self, requests: np.ndarray, count: np.ndarray) -> None:
+        """Make L2 hold what requests bring, as `process_window` takes them, but in no time and uncounted. Clears
+        `count`."""
+        kept = self._queues.copy(), self.counters.copy(), self._asked.copy()
+        order = np.zeros((max(int(count.sum()), 1), ms.ORDER_WORDS), np.int64)
+        process_window(self.state, requests, count, order)
+        self._queues[:], self.counters[:], self._asked[:] = kept
+        count[:] = 0
+
+    def held(self) -> tuple[int, int]:
+        """(Lines that launches since the cache was emptied have brought into L2, those of them that are dirty)."""
+        state = self._lines[:, 0]
+        own = (state >> ms.TAG_SHIFT != 0) & (state >> ms.TAG_SHIFT < _ELSEWHERE)
+        return int(own.sum()), int((own & (state & _DIRTY != 0)).sum())
+
+    def room(self) -> tuple[int, int]:
+        """(Lines that L2 holds, how many of them may be dirty)."""
+        sets, ways = self._lines[:, 0].shape
+        return sets * ways, sets * int(self.state[ms.P_DIRTY_WAYS])
+
+    def age(self, lines: int, dirty: float) -> None:
+        """Make L2 as if `lines` more had come, a share of them `dirty`, that nobody will ask for again: evenly over its
+        sets, in empty places only, as the oldest. What is so old that it has been written back is clean."""
+        state = self._lines[:, 0]
+        sets, ways = state.shape
+        empty = state >> ms.TAG_SHIFT == 0
+        rank = np.cumsum(empty, axis=1)
+        fill = empty & (rank <= -(-lines // sets))
+        age = np.minimum(np.count_nonzero(~empty, axis=1)[:, None] + rank - 1, ways - 1)
+        phase = (np.arange(sets) * 0.618 % 1)[:, None]  # so that sets do not all write back at the same time
+        wet = np.floor(age * dirty + phase) > np.floor((age - 1) * dirty + phase)
+        wet &= age <= self.state[ms.P_DIRTY_AGE]
+        whole = (1 << ms.SECTORS_PER_LINE) - 1
+        new = _ELSEWHERE << ms.TAG_SHIFT | age << ms.AGE_SHIFT | whole
+        state[fill] = (new | np.where(wet, whole << ms.DIRTY_SHIFT, 0))[fill]
 
     def flush(self) -> int:
         """Empty the L2 cache, as a profiler does before a launch; return the bytes it had to write back.

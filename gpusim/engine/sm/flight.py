@@ -10,11 +10,14 @@ import numpy as np
 from gpusim.engine.sm.space import exhausted
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as ms
+from gpusim.engine.state.bits import popc
 from gpusim.engine.state.heap import heap_pop, heap_push
 from gpusim.engine.state.jit import compiled
 
 #: What the second word of a heap entry and REQ_TOKEN mean: number * 2 + kind, a deferred entry + 1 from bit 32 up.
 FOR_TOKEN, FOR_MSHR = range(2)
+#: P_UNTIMED of a functional run whose requests are kept.
+KEEP_REQUESTS = 2
 
 
 @compiled
@@ -37,15 +40,12 @@ def pop_event(st, sm):
 
 
 @compiled
-def send(st, sm, time, line, sectors, kind, what, payload, operations):
-    """Appends a request to the SM's outgoing queue of this window."""
-    if st.par[L.P_UNTIMED] != 0:  # its reply is there
-        event_at(st, sm, time, (what & 0xFFFFFFFF) >> 1)
-        return
+def note_request(st, sm, time, line, sectors, kind, what, payload, operations):
+    """Appends a request to the SM's outgoing queue. False if it is full."""
     n = st.requests[sm]
     if n >= st.request.shape[1]:
         exhausted(st, sm, L.POOL_REQUESTS, 0, st.request.shape[1])
-        return
+        return False
     r = st.request[sm, n]
     r[ms.REQ_TIME] = time
     r[ms.REQ_LINE] = line
@@ -55,7 +55,30 @@ def send(st, sm, time, line, sectors, kind, what, payload, operations):
     r[ms.REQ_PAYLOAD_BYTES] = payload
     r[ms.REQ_OPS] = operations
     st.requests[sm] = n + 1
-    st.sm[sm, L.S_IN_FLIGHT] += 1
+    return True
+
+
+@compiled
+def send(st, sm, time, line, sectors, kind, what, payload, operations):
+    """Sends a request beyond the SM in this window."""
+    if st.par[L.P_UNTIMED] != 0:  # its reply is there
+        event_at(st, sm, time, (what & 0xFFFFFFFF) >> 1)
+    elif note_request(st, sm, time, line, sectors, kind, what, payload, operations):
+        st.sm[sm, L.S_IN_FLIGHT] += 1
+    if st.par[L.P_UNTIMED] == KEEP_REQUESTS:
+        note_request(st, sm, time, line, sectors, kind, 0, payload, operations)
+
+
+@compiled
+def note_lines(st, sm, a, count, kind):
+    """A functional run keeps the requests of an access that would not hit L1, for L2."""
+    payload = popc(a.mask) * a.size // max(count, 1)
+    for n in range(count):
+        sectors = st.touched[sm, n, 1]
+        actual = kind
+        if kind == ms.KIND_WRITE and payload < popc(sectors) * ms.SECTOR_BYTES:
+            actual = ms.KIND_WRITE_PARTIAL
+        note_request(st, sm, a.time, st.touched[sm, n, 0], sectors, actual, 0, payload, popc(a.mask) // max(count, 1))
 
 
 @compiled

@@ -9,7 +9,16 @@ import numpy as np
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm.atomics import copy_operands
 from gpusim.engine.sm.coalescer import shared_wavefronts
-from gpusim.engine.sm.flight import FOR_MSHR, FOR_TOKEN, hold, release_at, send, take_token
+from gpusim.engine.sm.flight import (
+    FOR_MSHR,
+    FOR_TOKEN,
+    KEEP_REQUESTS,
+    hold,
+    note_lines,
+    release_at,
+    send,
+    take_token,
+)
 from gpusim.engine.sm.space import exhausted
 from gpusim.engine.sm.stages import enter_queue, leave_queue, store_cycles, tag_cycles, take_data_stage
 from gpusim.engine.state import layout as L
@@ -181,6 +190,8 @@ def read_lines(st, sm, a, count, bypass, copies):
     """
     par = st.par
     if par[L.P_UNTIMED] != 0:
+        if par[L.P_UNTIMED] == KEEP_REQUESTS:
+            note_lines(st, sm, a, count, ms.KIND_READ)
         return a.time
     touched = st.touched[sm]
     tags = st.tags[sm]

@@ -15,7 +15,7 @@ from gpusim.engine.sm.atomics import copy_operands, execute_atomic, take_effect_
 from gpusim.engine.sm.cluster import find_remote, names_other_block
 from gpusim.engine.sm.coalescer import coalesce, shared_turns, shared_wavefronts, spin_winners
 from gpusim.engine.sm.constant_load import constant_access
-from gpusim.engine.sm.flight import release_at
+from gpusim.engine.sm.flight import KEEP_REQUESTS, note_lines, release_at
 from gpusim.engine.sm.generic import atomic_predicate, query_space
 from gpusim.engine.sm.lines import atomic_lines, defer, line_filter, write_lines
 from gpusim.engine.sm.shadow import CHECK_INIT, CHECK_RACE, watch_global, watch_local, watch_shared
@@ -24,7 +24,7 @@ from gpusim.engine.state import layout as L
 from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled, compiled_on_demand
 from gpusim.engine.state.log import log_local
-from gpusim.engine.state.memory import KIND_SM
+from gpusim.engine.state.memory import KIND_ATOMIC, KIND_READ, KIND_SM, KIND_WRITE
 from isa import microops as M
 
 
@@ -145,6 +145,9 @@ def global_access(st, sm, q, w, i, wb, mask, time):
     else:
         path = queued.PATH_ATOMIC
     if par[L.P_UNTIMED] != 0:
+        if par[L.P_UNTIMED] == KEEP_REQUESTS:
+            kind = KIND_READ if op == M.OP_LOAD else KIND_WRITE if op == M.OP_STORE else KIND_ATOMIC
+            note_lines(st, sm, access(q, w, i, wb, mask, size, time), lines, np.int64(kind))
         if path >= queued.PATH_REDUCTION:
             values = st.deferred_values[sm, 0]
             copy_operands(st, i, wb, st.code[i, M.COL_AUX4] & 255, values)

@@ -129,7 +129,7 @@ NEVER = np.int64(1) << 60
     P_L1_DATA,  # bytes that L1's data stage delivers in a cycle
     P_L1_REPLACEMENT,  # which line of a set goes: REPLACEMENTS of memory_state
     P_L1_WRITE_ALLOCATE,  # 1: what is stored in whole sectors is in L1 afterwards
-    P_UNTIMED,  # 1: a functional run, in which every reply comes at once
+    P_UNTIMED,  # a functional run, in which every reply comes at once: 1, or 2 if requests are kept all the same
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
 ) = range(114)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
@@ -513,6 +513,8 @@ class State(ArrayTable):
         "copy_targets": (np.int64, 2),  # [SMs, 32 + 2 * banks]: where an asynchronous copy goes; words by bank
         "touched": (np.int64, 3, 2),  # [SMs, 160, 2]: its lines and sector masks
         "tile": (np.uint32, 1),  # [SMs * group_matrix.TILE_WORDS]: fragments from shared memory
+        "chosen": (np.int64, 1),  # blocks that are run, in the order in which SMs get them; empty: all, in their order
+        "handed": (np.int64, 1),  # [blocks that are run]: cycle at which each may start, in that order; empty: not kept
         "done": (np.int64, 3, 2),  # [SMs, capacity, 2]: blocks finished in this window: cycle, block slot
         "counters": (np.int64, 3, N_FIELDS),  # [host threads, instructions + 1, N_FIELDS]
         # What engine.sm.shadow remembers; of one element each where nothing is checked.

@@ -1,0 +1,216 @@
+"""Sampled runs: some blocks of a grid are timed, the others follow from them.
+
+Timed are the first blocks of the grid and its last ones, in one run: when the SMs have taken the first they go on with
+the last, as if those came next, so that the SMs stay busy and the end is the real end. What lies between is a whole
+number of generations, each as many blocks as the GPU holds at once. Evidence that these blocks do the same comes from
+some of them, in groups all over the gap, which are executed without time. Then
+
+- a generation of the gap takes as long as the last one before the grid ran out of blocks, in proportion to the
+  instructions of the groups;
+- L2 is given, at the jump, what the gap would have left there: the lines of its last generations, which are executed
+  for that, and, if the data is larger than L2, lines in all places that are empty. The part of the gap that comes
+  before L2 is full goes on as before the jump;
+- counts of what instructions do are those of the groups, everything else grows with the number of blocks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpusim.engine.memory.system import MemorySystem
+from gpusim.engine.state import layout as L
+from gpusim.engine.state import memory as ms
+from gpusim.results.record import Sampling
+from isa import Program
+from isa import microops as M
+from isa.launch_values import launch_values, reads_launch_value
+
+_WORTH_IT = 0.8  # of the blocks timed; what is left is executed for L2
+_TIMED = (0, 4.2), (50, 2.5), (120, 4.2)
+"""(Generations of a grid from which on, how many of them are timed at least). More than four tell how long one takes
+before the jump as well; from 50 on that matters less than the time it takes, from 120 on that is short again."""
+_TAIL = 2
+"""Generations behind the jump: in the first, blocks end that have asked for their data before."""
+_WARM = 4, 2
+"""Generations that are executed before the last one, in grids of less than 50 and of more."""
+_GROUPS = 16
+_LEAST_ERROR = 0.1
+"""Of the extrapolated cycles: fitted so that nine of ten programs keep to the error that is said, see docs/modes.md."""
+_FIXED = [ms.CNT_LAUNCH_SECTORS, ms.CNT_FABRIC_LAUNCH_SECTORS, ms.CNT_FABRIC_BARRIERS]
+"""What a launch has once, however many blocks."""
+_ASKED = [ms.CNT_TEX_READ_SECTORS, ms.CNT_TEX_WRITE_SECTORS, ms.CNT_TEX_ATOMIC_SECTORS, ms.CNT_TEX_REDUCTION_SECTORS]
+COUNTED = [
+    *(L.N_EXECUTED, L.N_THREADS, L.N_PRED_ON, L.N_DIVERGENT, L.N_BRANCHES, L.N_SHARED_WAVEFRONTS, L.N_SHARED_IDEAL),
+    *(L.N_REQUESTS, L.N_SECTORS, L.N_SECTORS_IDEAL, L.N_TAGS, L.N_SHARED_REQUESTS, L.N_SHARED_DATA),
+    L.N_SHARED_CONFLICTS,
+]
+"""Counters that follow from instructions and addresses alone."""
+
+
+def communicates(program: Program, code: np.ndarray) -> bool:
+    """Whether blocks may do what depends on other blocks: grid-wide barriers, clusters, what the host serves, atomics
+    on global memory whose result is used, loads that see what others store. code: the program's lowered rows."""
+    if program.cluster is not None or is_cooperative(program):
+        return True
+    operation, space = code[:, M.COL_OP], code[:, M.COL_AUX0]
+    memory = code[:, M.COL_CLASS] == M.CLS_MEMORY
+    outside = memory & np.isin(space, (M.SPACE_GLOBAL, M.SPACE_GENERIC))
+    returns = (operation == M.OP_ATOM) & ((code[:, M.COL_DST_COUNT] > 0) | (code[:, M.COL_WBAR] != 7))
+    strong = (operation == M.OP_LOAD) & (code[:, M.COL_AUX3] & M.MEM_STRONG != 0)
+    return bool((outside & (returns | strong)).any() or (operation == M.OP_SYSCALL).any())
+
+
+def is_cooperative(program: Program) -> bool:
+    """Whether the kernel uses what blocks of a cooperative launch share."""
+    return bool(reads_launch_value(program, launch_values(program.arch).environment + 4))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which of a grid's blocks are timed: the first `head` and the last `tail`. resident: blocks on the GPU at once."""
+
+    blocks: int
+    resident: int
+    head: int
+    tail: int
+
+    @classmethod
+    def of(cls, blocks: int, resident: int) -> Plan | None:
+        """None if the grid is so small that sampling would save little."""
+        waves = blocks / resident
+        least = max((first, timed) for first, timed in _TIMED if waves >= first)[1]
+        # What is left out is a whole number of generations, which matters only if they are few.
+        timed = math.ceil(least * resident)
+        timed += (blocks - timed) % resident if waves < _TIMED[1][0] else 0
+        return cls(blocks, resident, timed - _TAIL * resident, _TAIL * resident) if timed < _WORTH_IT * blocks else None
+
+    @property
+    def timed(self) -> int:
+        return self.head + self.tail
+
+    @property
+    def skipped(self) -> int:
+        return self.blocks - self.timed
+
+    @property
+    def chosen(self) -> np.ndarray:
+        """Numbers of the blocks that are timed, int64 [timed]."""
+        return np.concatenate([np.arange(self.head), np.arange(self.blocks - self.tail, self.blocks)])
+
+    @property
+    def rest(self) -> np.ndarray:
+        """Numbers of the others."""
+        return np.arange(self.head, self.blocks - self.tail)
+
+    @property
+    def warm(self) -> np.ndarray:
+        """Numbers of the blocks in front of the last ones that are executed for what they leave in L2."""
+        generations = _WARM[self.blocks >= _TIMED[1][0] * self.resident]
+        return np.setdiff1d(self.rest[-generations * self.resident :], np.concatenate(self.groups()))
+
+    def groups(self) -> list[np.ndarray]:
+        """Numbers of the blocks that are evidence: groups of neighbours, evenly over the gap."""
+        count = min(_GROUPS, self.skipped)
+        size = max(1, min(self.skipped // count, self.resident // (4 * count)))
+        starts = self.head + np.arange(count) * (self.skipped - size) // max(count - 1, 1)
+        return [start + np.arange(size) for start in starts]
+
+
+class Watch:
+    """Follows a timed run from window to window (a `grid.Recorder`), and ages L2 at the jump.
+
+    full: blocks of the grid after which L2 is. before: counters of the memory system at the jump; done: the share of
+    all timed instructions that had been issued then.
+    """
+
+    def __init__(self, plan: Plan, system: MemorySystem, footprint: int, warm: Callable[[], Any]):
+        """footprint: lines that the launch can touch. warm: executes the blocks `plan.warm`."""
+        self._plan, self._system, self._footprint, self._warm = plan, system, footprint, warm
+        self.full = plan.blocks
+        self.before = np.zeros(0, np.int64)
+        self._issued = self._jump = 0
+
+    def begin(self, state: L.State) -> None:
+        self._first = self._system.counters.copy()
+
+    def collect(self, state: L.State, until: int) -> None:
+        self._issued = int(state.sm[:, L.S_ISSUED].sum())
+        if not self.before.size and int(state.sm[:, L.S_LAUNCHED].sum()) >= self._plan.head:
+            self._jump = self._issued
+            self.before = self._system.counters - self._first
+            self._age()
+
+    @property
+    def done(self) -> float:
+        return self._jump / max(self._issued, 1)
+
+    def _age(self) -> None:
+        """Gives L2 what the gap would have left there."""
+        before = self._system.held()
+        self._warm()
+        count = len(self._plan.warm)
+        lines, dirty = np.maximum(np.array(self._system.held()) - before, 1) / count  # of a block
+        room, wet = self._system.room()
+        full = min(room / lines, wet / dirty)
+        if full < self._plan.blocks and self._footprint > room:
+            self.full = int(full)
+            self._system.age(int(lines * (self._plan.skipped - count)), dirty / lines)
+
+
+def generation(plan: Plan, handed: np.ndarray) -> tuple[float, float | None]:
+    """Cycles of a generation of blocks after the jump and, if that can be told, before it."""
+
+    def since(last: int) -> float:
+        return float(handed[last] - handed[last - plan.resident])
+
+    after = since(plan.timed - 1)
+    return after, since(plan.head - 1) if plan.head > 2 * plan.resident else None
+
+
+def estimated(
+    plan: Plan, watch: Watch, handed: np.ndarray, timed: Mapping[str, Any], groups: np.ndarray
+) -> dict[str, Any]:
+    """What the record of the whole grid says. timed: fields of the record of the timed blocks; handed: when each was
+    started. groups: int64 [groups, instructions, fields], counters of a block of each group, in the mean."""
+    counters, mean = timed["counters"], groups.mean(axis=0)
+    work = groups[:, :, L.N_EXECUTED].sum(axis=1)
+    factor = work.mean() / (counters[:, L.N_EXECUTED].sum() / plan.timed)
+    after, before = generation(plan, handed)
+    fresh = min(max(watch.full - plan.head, 0), plan.skipped)
+    share = 1.0 if before is None else before / after
+    if fresh == plan.skipped:  # from one to the other, as L2 fills with what blocks share
+        share = (1 + share) / 2
+    generations = (plan.skipped + fresh * (share - 1)) / plan.resident
+    extra = factor * after * generations
+    cycles = round(timed["cycles"] + extra)
+
+    spread = work.std() / work.mean() / np.sqrt(max(len(work) - 1, 1))
+    drift = 0.4 if before is None else abs(before / after - 1)
+    error = extra / cycles * (_LEAST_ERROR + 0.25 * drift + 2 * spread + 0.3 * abs(factor - 1))
+
+    times = plan.blocks / plan.timed
+    whole = np.rint(counters * times)
+    whole[:, COUNTED] = np.rint(counters[:, COUNTED] + plan.skipped * mean[:, COUNTED])
+    done = watch.done * plan.timed
+    memory = timed["memory"] * times
+    if before is not None:
+        memory = watch.before * ((done + fresh) / done)
+        memory += (timed["memory"] - watch.before) * ((plan.blocks - done - fresh) / (plan.timed - done))
+        # Blocks had asked for more at the jump than their share of instructions says, or less.
+        memory *= times * timed["memory"][_ASKED].sum() / max(memory[_ASKED].sum(), 1)
+    memory[_FIXED] = timed["memory"][_FIXED]
+    grown = ("sm_warp_cycles", "sm_issued", "sm_blocks", "slices", "channels")
+    return {
+        **timed,
+        "cycles": cycles,
+        "counters": whole.astype(np.int64),
+        "memory": np.rint(memory).astype(np.int64),
+        "sm_active_cycles": timed["sm_active_cycles"] + round(extra),
+        **{name: np.rint(timed[name] * times).astype(np.int64) for name in grown},
+        "sampling": Sampling(plan.timed, plan.blocks, plan.resident, len(groups), float(error)),
+    }

@@ -1,0 +1,131 @@
+"""Sampled runs against detailed ones, on a small GPU, which a grid fills many times."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from numba import cuda
+
+import gpusim
+from gpusim.host.sampling import Plan
+from programs import registry
+
+#: Programs whose grids fill the GPU more than a hundred, more than fifty and a few times.
+POINTS = {
+    "vector_add": 262_144,
+    "black_scholes/fast": 65_536,
+    "access/gather": 131_072,
+    "transpose/tiled": 512,
+    "reduction/sequential": 65_536,
+    "softmax/online": 512,
+}
+
+
+def simulated(name, size, mode, **options):
+    launch = registry.get(name).make(size, 0)
+    result = gpusim.simulate(
+        launch.kernel, launch.grid, launch.block, launch.args, "tiny", launch.shared_bytes,
+        signature=launch.signature, mode=mode, **options,
+    )  # fmt: skip
+    return result, launch
+
+
+@cache
+def both(name):
+    return [simulated(name, POINTS[name], mode)[0] for mode in ("detailed", "sampled")]
+
+
+@pytest.mark.parametrize("name", POINTS)
+def test_cycles_and_counts_are_near_those_of_a_detailed_run(name):
+    detailed, sampled = both(name)
+    sampling = sampled.sampling
+    assert sampling.timed < sampling.blocks / 1.5 and not sampling.why_all
+    assert sampled.cycles == pytest.approx(detailed.cycles, rel=0.12)
+    for metric in ("smsp__inst_executed.sum", "memory_l2_theoretical_sectors_global", "memory_l1_wavefronts_shared"):
+        assert sampled.metrics[metric] == pytest.approx(detailed.metrics[metric], rel=0.01)
+    asked = "lts__t_sectors_srcunit_tex.sum"
+    assert sampled.metrics[asked] == pytest.approx(detailed.metrics[asked], rel=0.1)
+    assert "of which the GPU holds" in str(sampled) and sampled.to_dict()["sampling"]["timed"] == sampling.timed
+
+
+def test_the_error_that_is_said_holds_but_for_one_in_ten():
+    pairs = [both(name) for name in POINTS]
+    assert sum(abs(sampled.cycles / detailed.cycles - 1) > sampled.sampling.error for detailed, sampled in pairs) <= 1
+
+
+def test_it_repeats():
+    first, second = (simulated("access/gather", 131_072, "sampled")[0] for _ in range(2))
+    assert first.cycles == second.cycles and dict(first.metrics) == dict(second.metrics)
+
+
+def test_outputs_are_computed_where_asked_for():
+    variant = registry.get("vector_add")
+    untouched = variant.make(262_144, 0)
+    result, launch = simulated("vector_add", 262_144, "sampled")
+    assert not result.sampling.outputs and "outputs are not computed" in str(result)
+    for mine, other in zip(launch.args, untouched.args, strict=True):
+        np.testing.assert_array_equal(mine, other)
+    expected = variant.reference(untouched)
+    result, launch = simulated("vector_add", 262_144, "sampled", outputs=True)
+    assert result.sampling.outputs
+    assert variant.mismatch(expected, variant.results(launch)) is None
+
+
+def test_work_that_grows_over_the_grid():
+    """The first blocks have a hundredth of the work of the last ones: evidence from the gap says so."""
+
+    @cuda.jit
+    def triangle(x):
+        i = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
+        total = np.float32(0)
+        for k in range(cuda.blockIdx.x):
+            total = total * np.float32(0.5) + x[i] * k
+        x[i] = total
+
+    found = {}
+    for mode in ("detailed", "sampled"):
+        x = np.ones(64 * 1024, np.float32)
+        found[mode] = gpusim.simulate(triangle, 1024, 64, (x,), gpu="tiny", mode=mode)
+    detailed, sampled = found["detailed"], found["sampled"]
+    assert sampled.metrics["smsp__inst_executed.sum"] == pytest.approx(
+        detailed.metrics["smsp__inst_executed.sum"], rel=0.03
+    )
+    assert sampled.cycles == pytest.approx(detailed.cycles, rel=sampled.sampling.error)
+
+
+def test_what_cannot_be_sampled_is_timed_whole():
+    few, _ = simulated("vector_add", 1024, "sampled")
+    assert few.sampling.why_all.endswith("blocks are few, of which the GPU holds 16 at once")
+    assert few.cycles == simulated("vector_add", 1024, "detailed")[0].cycles
+
+    @cuda.jit
+    def ticket(counter, x):
+        x[cuda.atomic.add(counter, 0, 1)] = 1
+
+    x = np.zeros(64 * 1024, np.int32)
+    result = gpusim.simulate(ticket, 1024, 64, (np.zeros(1, np.int32), x), gpu="tiny", mode="sampled")
+    assert result.sampling.why_all == "blocks may depend on what others do" and x.all()
+
+
+def test_a_device_computes_what_later_launches_read():
+    @cuda.jit
+    def increment(x):
+        x[cuda.grid(1)] += 1
+
+    with gpusim.Device("tiny", mode="sampled") as device:
+        x = device.to_device(np.zeros(128 * 1024, np.float32))
+        for _ in range(3):
+            result = device.launch(increment, 1024, 128, (x,))
+        assert result.sampling.timed < 1024
+        np.testing.assert_array_equal(x.copy_to_host(), np.full(128 * 1024, 3, np.float32))
+
+
+@pytest.mark.parametrize("blocks", [717, 5_000, 5_123, 200_000])
+def test_a_plan_leaves_nothing_out_and_nothing_twice(blocks):
+    plan = Plan.of(blocks, 100)
+    assert plan.timed + plan.skipped == blocks
+    found = np.concatenate([plan.chosen, plan.rest])
+    np.testing.assert_array_equal(np.sort(found), np.arange(blocks))
+    for group in (*plan.groups(), plan.warm):
+        assert np.isin(group, plan.rest).all()
+    assert Plan.of(399, 100) is None
