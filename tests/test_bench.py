@@ -72,6 +72,7 @@ def test_a_loss_is_found_whatever_noise_is_on_top(capsys):
 
 def test_noise_is_no_loss():
     assert lost(lambda number: 1 + number % ROUNDS) == []
+    assert lost(lambda number: 1.0, theirs=lambda number: 0.8 if number == 2 else 1.0) == []
     assert lost(lambda number: 1.5, lambda number: MOST - 0.01) == []
 
 
