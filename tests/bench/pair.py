@@ -84,6 +84,7 @@ def slower(names: Iterable[str], sides: Callable[[], tuple[Side, Side]]) -> list
             except Lacking as why:
                 print(f"{name:24} not measured: the commit before cannot run it ({why})", flush=True)
                 continue
+            ours(name)  # its first round is a warm-up, as theirs was
             longer = times_longer(name, ours, theirs, rounds)
             lost += [name] * (longer > MOST)
             print(f"{name:24} {100 * (longer - 1):+6.1f} %" + " (too much)" * (longer > MOST), flush=True)

@@ -7,6 +7,7 @@ gpusim that PYTHONPATH names: workloads come by name on standard input, (seconds
 
 from __future__ import annotations
 
+import gc
 import json
 import resource
 import subprocess
@@ -96,19 +97,18 @@ def chase() -> Callable[[], int]:
 
 
 def timed(run: Callable[[], Any]) -> tuple[float, Any]:
-    """(processor seconds, what it returned)."""
+    """(processor seconds, what it returned), with a clean heap at the start."""
+    gc.collect()
     before = cpu_seconds()
     returned = run()
     return cpu_seconds() - before, returned
 
 
 def answer(name: str, ready: dict[str, Round]) -> dict[str, Any]:
-    """One round: {'seconds': for a unit of work}, or {'error': why there is none}. The first is preceded by another."""
+    """One round: {'seconds': for a unit of work}, or {'error': why there is none}. A workload's first is a warm-up."""
     try:
         if name not in ready:
-            run = WORKLOADS[name][1]()
-            run()
-            ready[name] = run
+            ready[name] = WORKLOADS[name][1]()
         seconds, units = timed(ready[name])
     except Exception as error:  # whatever a tree's code raises: it may lack what a workload asks for
         return {"error": f"{type(error).__name__}: {error}"}
