@@ -2,7 +2,8 @@
 
 The commit before is HEAD while gpusim, isa or programs hold changes that are not committed, else HEAD's first parent.
 Two processes run the same workloads in turn, one with the packages of each tree. They share the cache of compiled code,
-which is kept by content. What seems to have lost is measured again, in new processes and with twice the rounds, and has
+which is kept by content; what is missing there is compiled by processes of their own, since one that has compiled runs
+slower from then on. What seems to have lost is measured again, in new processes and with twice the rounds, and has
 lost if that says so too.
 """
 
@@ -59,6 +60,14 @@ class Side:
 
     def close(self) -> None:
         self.process.communicate()
+
+
+def compile_all(sides: tuple[Side, Side]) -> None:
+    """Run every workload once in both processes at the same time, and end them."""
+    for side in sides:
+        print(*WORKLOADS, sep="\n", file=side.process.stdin, flush=True)
+    for side in sides:
+        side.close()
 
 
 def times_longer(name: str, ours: Run, theirs: Run, rounds: int) -> float:
@@ -125,6 +134,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         archive = subprocess.run(["git", "archive", commit], cwd=ROOT, stdout=subprocess.PIPE, check=True)
         subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
+        compile_all((Side(ROOT), Side(Path(folder))))
         try:
             lost = slower(WORKLOADS, lambda: (Side(ROOT), Side(Path(folder))))
         except Lacking as why:
