@@ -35,7 +35,7 @@ QUICK := tests/test_rooms.py tests/test_repository.py \
 	tests/validate/test_replay.py \
 	$(addprefix tests/gpusim/test_,$(addsuffix .py,simulate device metrics result config config_files cli))
 # A file at a time in each process, in the order of tests/conftest.py.
-PYTEST := $(BIN)/python -m pytest -p no:benchmark --timeout=600 --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest --timeout=600 --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 test: lint-and-compile  ## set up, check style and types, run all tests in two processes (WORKERS=n for more)
 	$(PYTEST) $(PYTEST_ARGS)
