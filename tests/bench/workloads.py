@@ -56,9 +56,8 @@ def command(*arguments: str) -> Round:
     """The command in a process of its own; units: calls."""
 
     def run() -> float:
-        subprocess.run(
-            [sys.executable, "-m", "gpusim.cli", *arguments], check=True, stdout=subprocess.DEVNULL
-        )
+        calling, nowhere = [sys.executable, "-m", "gpusim.cli", *arguments], subprocess.DEVNULL
+        subprocess.run(calling, check=True, stdin=nowhere, stdout=nowhere)
         return 1
 
     return run
