@@ -14,12 +14,12 @@ endif
 LOCKED := $(VENV)/.locked-$(notdir $(PYTHON))
 INSTALLED := $(VENV)/.installed-$(notdir $(PYTHON))
 
-.PHONY: help demo test quick versions lint coverage bounds lock clean distclean
+.PHONY: help demo test quick versions lint coverage bounds bench bench-pair lock clean distclean
 .DEFAULT_GOAL := help
 
 help:  ## print this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | column -t -s '|' 2>/dev/null \
-		|| sed -n 's/^\([a-z]*\):.*## /  make \1: /p' $(firstword $(MAKEFILE_LIST))
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | column -t -s '|' 2>/dev/null \
+		|| sed -n 's/^\([a-z-]*\):.*## /  make \1: /p' $(firstword $(MAKEFILE_LIST))
 
 demo: $(INSTALLED)  ## set up, then simulate two programs on an H200 and print their reports
 	$(BIN)/gpusim run matmul/tiled
@@ -65,6 +65,14 @@ BOUNDS := bounds corpus numba_corpus cuda_kernels checks async_copy tensor_copy 
 bounds: $(INSTALLED)  ## set up, run all kernels of the tests with every index of the engine checked
 	GPUSIM_BOUNDS_CHECK=1 $(BIN)/python -m pytest --timeout=3600 --numprocesses=$(WORKERS) --dist=loadfile \
 		$(BOUNDS:%=tests/gpusim/test_%.py)
+
+bench: $(INSTALLED)  ## measure how fast the simulator is, beside the last run on such a CPU (SAVE=1 adds to the history)
+	@mkdir -p .cache
+	$(BIN)/python -m pytest -q --benchmark-quiet --benchmark-json=.cache/bench.json tests/bench/speed.py
+	@$(BIN)/python -m tests.bench.history .cache/bench.json $(if $(SAVE),--save)
+
+bench-pair: $(INSTALLED)  ## fail if a workload of make bench takes 15 % longer than in the commit before (or BASE=COMMIT)
+	@$(if $(BASE),BASE=$(BASE)) $(BIN)/python -m tests.bench.pair
 
 lock:  ## renew requirements.lock from pyproject.toml (LOCK_ARGS=--upgrade for newer versions)
 	$(PYTHON) -m venv $(VENV)-lock
