@@ -170,7 +170,7 @@ def relocate(program: Program, place: Callable[[str, int], int]) -> Program:
         CompileError: a relocation of a type that is not known, or one that lies outside of what it changes.
     """
     banks = {bank: bytearray(content) for bank, content in program.constant_banks.items()}
-    instructions = list(program.instructions)
+    instructions, changed = list(program.instructions), False
     for entry in program.relocations:
         if entry.target == "global" or entry.kind == 0 or entry.kind in _CALL_TARGETS:
             continue
@@ -180,12 +180,14 @@ def relocate(program: Program, place: Callable[[str, int], int]) -> Program:
             if not 0 <= index < len(instructions):
                 raise _outside(entry)
             instructions[index] = _with_immediate(instructions[index], entry, value)
+            changed = True
         else:
             bank = banks.get(int(entry.target.removeprefix("constant")), bytearray())
             write_address(bank, entry.offset, entry, value)
     return replace(
         program,
-        instructions=tuple(instructions),
+        # The same object where nothing changes: what is known of it by its identity stays known.
+        instructions=tuple(instructions) if changed else program.instructions,
         constant_banks={bank: bytes(content) for bank, content in banks.items()},
         relocations=(),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -58,6 +59,11 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="also the least time the launch could take, where a few blocks tell: docs/bound.md (default: yes)",
     )
     parser.add_argument(
+        "--profile",
+        action="store_true",
+        help="also where the host's time goes, by part of the simulator (on one host thread; compiles a core for it)",
+    )
+    parser.add_argument(
         "--report",
         metavar="FILE.html",
         help="also write the report as one HTML file, with a stepper through the warps of block 0",
@@ -68,12 +74,17 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
+    if options.profile:  # before the engine is loaded, which then notes where it is
+        os.environ["GPUSIM_HOST_PROFILE"] = "1"
+        options.threads = options.threads or 1
     target = target_of(options)
     if options.report:
         check_writable(options.report)
     # A sampled run computes outputs only where that is asked for.
     unchecked = options.no_check or (options.mode == "sampled" and not options.outputs)
     expected = None if unchecked else target.expected()
+    from gpusim.results.report import render_profile
+
     trace = trace_options(options, target.launch)
     timed = options.mode != "functional"
     if options.report and not timed:
@@ -93,6 +104,8 @@ def execute(options: argparse.Namespace) -> int:
         if target.variant:
             print(f"{target.name}, size {target.size:,} {target.variant.size_name}, seed {target.seed}")
         print(result)
+        if options.profile and result.record.host_parts:
+            print(f"\n{render_profile(result)}")
         if check is not None and check.equal:
             print(check.message)
     if check is None or check.equal:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,7 +35,8 @@ class Recorder(Protocol):
 
 class Grid:
     """One launch. `done` fires when its last block has left and its stores are in L2, or fails with what ended it;
-    `start` and `end` are cycles of the device."""
+    `start` and `end` are cycles of the device. `seconds`: what the host has spent on SMs, on the memory system and on
+    what lies between windows."""
 
     def __init__(
         self,
@@ -51,6 +53,7 @@ class Grid:
         self.dispatch = np.zeros(G_FIELDS, np.int64)
         self.dispatch[G_TOTAL] = blocks
         self.start = self.end = 0
+        self.seconds = np.zeros(3)
         self.done = env.event()
 
 
@@ -64,6 +67,13 @@ class Window:
     until: int
     next_event: int = int(L.NEVER)  # cycle of the next event on any SM, as far as SMs know themselves
     requests: int = 0
+    time: float = field(default_factory=perf_counter)  # of the host, when what has been done of it was over
+
+    def spent(self, part: int) -> None:
+        """The time since then was spent on this part, see `Grid.seconds`."""
+        now = perf_counter()
+        self.grid.seconds[part] += now - self.time
+        self.time = now
 
 
 class MachineStopped(Exception):

@@ -50,6 +50,7 @@ class MemoryProcess:
                 window, next_event = yield self.requests.get()
                 through.append(next_event)
             window.next_event = min(next_event() for next_event in through)
+            window.spent(0)
             grid, state = window.grid, window.grid.state
             stopped = np.flatnonzero(state.sm[:, L.S_ERROR])
             if stopped.size:
@@ -57,6 +58,7 @@ class MemoryProcess:
             if grid.recorder is not None:
                 grid.recorder.collect(state, window.until)
             window.requests = self._serve(state)
+            window.spent(1)
             self.replies.put(window)
 
     def _serve(self, state: L.State) -> int:
@@ -152,6 +154,7 @@ class Dispatcher:
             yield self._memory.replies.get()
             number += 1
             running = self._end(window)
+            window.spent(2)
             if grid.progress is not None and number % _PROGRESS_WINDOWS == 0:
                 finished = int(grid.dispatch[G_NEXT]) - running
                 grid.progress(window.until - grid.start, finished, int(grid.dispatch[G_TOTAL]))

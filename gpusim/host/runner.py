@@ -22,7 +22,9 @@ from gpusim.engine.memory.system import MemorySystem
 from gpusim.engine.parameters import VECTOR_BYTES, Memories, parameters
 from gpusim.engine.sm.flight import KEEP_REQUESTS
 from gpusim.engine.state import layout as L
+from gpusim.engine.state.code_cache import PROFILED
 from gpusim.engine.state.memory import COUNTERS, LINE_BYTES, SECTOR_BYTES
+from gpusim.engine.state.parts import PartSampler
 from gpusim.engine.warm import prepare_core
 from gpusim.errors import LaunchError
 from gpusim.host.fault import caller, fault, nothing_moves, out_of_cycles
@@ -144,8 +146,13 @@ class _Run:
         chosen = chosen if options.blocks is None else np.array(options.blocks)
         state = self._state(self.par, chosen, recorder, machine.spare)
         preparing = prepare_core(state, system.state, np.zeros(G_FIELDS, np.int64))
+        sampler = PartSampler(state)
+        if PROFILED:
+            sampler.start()
         started = time.perf_counter()
         grid, cycles = self._wait(state, chosen, watch or recorder)
+        seconds = time.perf_counter() - started
+        shares = sampler.stop() if PROFILED else {"SMs": 1.0}
         counters, slice_sectors, channel_sectors = (view - old for view, old in zip(views, before, strict=True))
         return {
             **_counts(state),
@@ -153,7 +160,12 @@ class _Run:
             "memory": counters,
             "slices": slice_sectors,
             "channels": SECTOR_BYTES * channel_sectors,
-            "host_seconds": time.perf_counter() - started,
+            "host_seconds": seconds,
+            "host_parts": {
+                **{part: share * grid.seconds[0] for part, share in shares.items()},
+                "memory system": grid.seconds[1],
+                "between windows": seconds - grid.seconds[:2].sum(),
+            },
             "host_threads": machine.threads,
             "compile_seconds": preparing,
             "trace": self._trace(recorder, state, grid.start, cycles) if recorder else None,

@@ -46,7 +46,8 @@ class LaunchRecord:
     compile_seconds: time it took to load the compiled core, or to compile it.
     trace: what happened when, if it was asked for.
     mode: how the launch was run. A functional run has counted what instructions do, but has no times, no cycles and no
-        traffic: those are zero. sampling: of a sampled run, how it was done.
+        traffic: those are zero.
+    host_parts: seconds of the host by part of the simulator. sampling: of a sampled run, how it was done.
     """
 
     config: GPUConfig
@@ -68,6 +69,7 @@ class LaunchRecord:
     channels: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     trace: Trace | None = None
     mode: str = "detailed"
+    host_parts: dict[str, float] = field(default_factory=dict)
     sampling: Sampling | None = None
 
     @property

@@ -303,3 +303,18 @@ def _dim3(value: tuple[int, ...]) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
+
+
+def render_profile(result: Analysis) -> str:
+    """Where the host's time went, part by part, and what more host threads could give."""
+    record = result.record
+    total, instructions = max(record.host_seconds, 1e-9), max(Counts(record).instructions, 1)
+    lines = [f"{'Host time':<28}{'s':>8}{'share':>9}{'ns per instruction':>21}"]
+    for part, seconds in sorted(record.host_parts.items(), key=lambda each: -each[1]):
+        nanoseconds = 1e9 * seconds / instructions
+        lines.append(f"  {part:<26}{seconds:>8.3f}{100 * seconds / total:>8.1f} %{nanoseconds:>19.1f}")
+    serial = (record.host_parts["memory system"] + record.host_parts["between windows"]) / total
+    if record.host_threads == 1:
+        gains = ", ".join(f"{1 / (serial + (1 - serial) / n):.2f} x on {n}" for n in (2, 8, 64))
+        lines.append(f"  {_percent(serial)} of it is serial: at most {gains} threads")
+    return "\n".join(lines)

@@ -21,6 +21,7 @@ from gpusim.engine.sm.lines import atomic_lines, defer, line_filter, write_lines
 from gpusim.engine.sm.shadow import CHECK_INIT, CHECK_RACE, watch_global, watch_local, watch_shared
 from gpusim.engine.sm.stages import enter_queue, note_store, take_data_stage
 from gpusim.engine.state import layout as L
+from gpusim.engine.state import parts
 from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled, compiled_on_demand
 from gpusim.engine.state.log import log_local
@@ -230,6 +231,7 @@ def memory_access(st, sm, q, w, i, wb, mask, time):
     """Executes one memory instruction for the lanes in `mask` and books its time."""
     if mask == 0:
         return
+    parts.mark(st, sm, parts.VALUES)
     par = st.par
     op = st.code[i, M.COL_OP]
     space.lane_addresses(st, sm, i, wb, mask)

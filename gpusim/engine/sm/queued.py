@@ -16,6 +16,7 @@ from gpusim.engine.sm.space import exhausted
 from gpusim.engine.sm.stages import keep_place, note_store
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as ms
+from gpusim.engine.state import parts
 from gpusim.engine.state.jit import compiled
 from isa import microops as M
 
@@ -101,6 +102,7 @@ def keep(st, sm, a, count, path):
 @compiled
 def send_lines(st, sm, a, count, path):
     """An instruction that has issued goes on its way, or waits."""
+    parts.mark(st, sm, parts.L1)
     if st.sm[sm, L.S_QUEUED] > 0 or must_wait(st, sm, path):
         keep(st, sm, a, count, path)
     else:

@@ -8,6 +8,7 @@ from gpusim.engine.sm.readiness import block
 from gpusim.engine.sm.space import exhausted, fail
 from gpusim.engine.sm.splits import any_ready
 from gpusim.engine.state import layout as L
+from gpusim.engine.state import parts
 from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled
 from gpusim.engine.state.log import log_costs, log_issue
@@ -51,6 +52,7 @@ def run_instruction(st, sm, q, slot, w, i, time):
     st.sm[sm, L.S_ISSUED] += 1
     if st.sm[sm, L.S_LOG] != 0:
         log_issue(st, sm, q, slot, w, i, active, executed, time)
+    parts.mark(st, sm, parts.EXECUTORS)
     runs = execute(st, sm, q, slot, w, i, mask, time)
     if st.sm[sm, L.S_LOG_ROW] != 0:
         log_costs(st, sm, i)

@@ -10,6 +10,7 @@ from gpusim.engine.sm.readiness import block, charge, charge_queue, look_again, 
 from gpusim.engine.sm.run_warp import clear_lanes, run_instruction, stays
 from gpusim.engine.sm.warp_end import finish_warp
 from gpusim.engine.state import layout as L
+from gpusim.engine.state import parts
 from gpusim.engine.state.jit import compiled
 from isa import microops as M
 
@@ -35,6 +36,7 @@ def issue(st, sm, q, slot, w, time):
     i = st.warp[w, L.W_PC]
     book_issue(st, sm, q, slot, w, i, time)
     active, mask, runs = run_instruction(st, sm, q, slot, w, i, time)
+    parts.mark(st, sm, parts.SCHEDULER)
     if st.warp[w, L.W_ALIVE] == 0:
         charge(st, sm, w, L.R_BRANCH, time + 1 + st.par[L.P_EXIT_CYCLES])
         if st.warp[w, L.W_QUEUED] > 0:
@@ -46,7 +48,9 @@ def issue(st, sm, q, slot, w, time):
         if reason != L.R_WAIT:
             charge(st, sm, w, L.R_WAIT, fixed)
             charge(st, sm, w, reason, until)
+        parts.mark(st, sm, parts.READINESS)
         make_ready(st, sm, q, slot, w, time, max(until, st.warp[w, L.W_SINCE]))
+        parts.mark(st, sm, parts.SCHEDULER)
     elif st.warp[w, L.W_STATE] == L.RUNNING:
         stays(st, sm, q, slot, w, i)
 

@@ -12,6 +12,7 @@ from gpusim.engine.sm.readiness import charge, make_ready, place_of, wake
 from gpusim.engine.sm.resume import resume, scoreboard_reply
 from gpusim.engine.sm.scheduler import step
 from gpusim.engine.state import layout as L
+from gpusim.engine.state import parts
 from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled
 
@@ -122,7 +123,9 @@ def advance(st, sm, start, until):
             return event
         now = max(now, event)
         while st.sm[sm, L.S_EVENTS] > 0 and st.event_time[sm, 0] <= now:
+            parts.mark(st, sm, parts.REPLIES)
             arrive(st, sm, pop_event(st, sm), now)
+        parts.mark(st, sm, parts.SCHEDULER)
         for k in range(smsps):  # each sub-partition is the first to ask for what they share in its turn
             q = sm * smsps + (now + k) % smsps
             if st.smsp[q, L.Q_NEXT] <= now:
@@ -136,4 +139,5 @@ def advance_range(st, first, last, chunk, start, until):
     for sm in range(first, last):
         st.sm[sm, L.S_CHUNK] = chunk
         earliest = min(earliest, advance(st, sm, start, until))
+        parts.mark(st, sm, 0)
     return np.int64(earliest)

@@ -283,7 +283,8 @@ Q_FIELDS = Q_BUSY + 16
     S_TOKENS_NEW,  # the first that was never used
     S_MSHRS_NEW,
     S_TOKENS,  # in use
-) = range(50)
+    S_PART,  # which of `parts.PARTS` the host is at, if that is profiled
+) = range(51)
 S_LOG = 52  # which of its warps are logged, see engine.state.log
 S_LOGGED = 53  # rows of its log; then of the addresses in it
 S_LOG_LANES = 54
