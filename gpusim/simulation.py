@@ -40,6 +40,7 @@ def simulate(
     bound: bool = False,
     mode: str = "detailed",
     outputs: bool = False,
+    replay: bool = False,
 ) -> Result:
     """Run a kernel once on a simulated GPU with cold caches.
 
@@ -72,6 +73,8 @@ def simulate(
             it did and how far it may be off. See docs/modes.md.
         outputs: a sampled run executes the blocks that it does not time, so that `args` have what the kernel computes;
             without that they stay as they are.
+        replay: for many machines one after the other: where values do not depend on time, what a launch does is
+            executed once and kept; the result is the same, but `args` stay as they are.
 
     Raises:
         SimulationError: or one of its subclasses, for everything that is wrong with the launch or that the kernel does
@@ -94,9 +97,9 @@ def simulate(
         addresses = {position: placed.arrays[position].address for position in elsewhere}
         peers = tuple(peer_rows(load_node(node), elsewhere, addresses, memory, config)) if elsewhere else ()
         chosen = max_cycles, strict_barriers, False, checks, progress, traced, peers, mode
-        options = LaunchOptions(*chosen, outputs=outputs)
+        options = LaunchOptions(*chosen, outputs=outputs, replay=replay)
         record = run_launch(machine, linked, launch, placed.parameter_bytes, options)
         machine.modules.check_exception(program)
-        if record.sampling is None or record.sampling.outputs:
+        if not replay and (record.sampling is None or record.sampling.outputs):
             placed.copy_back()
     return Result(record, least, why)

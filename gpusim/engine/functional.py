@@ -47,7 +47,7 @@ def run_warp(st, sm, w, most):
     """Runs a warp, `most` instructions at most. Returns how many it was. Its time counts its instructions."""
     q, slot = place_of(st, sm, w)
     if st.warp[w, L.W_FETCHED] < 0:
-        clear_lanes(st, w)
+        clear_lanes(st, sm, w)
         st.warp[w, L.W_FETCHED] = 0
     for n in range(most):
         if st.requests[sm] + BULK_ROOM > st.request.shape[1]:  # kept for L2

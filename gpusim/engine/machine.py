@@ -172,12 +172,14 @@ def build_state(
     spare: Spare | None = None,
     log: dict[str, np.ndarray] | None = None,
     chosen: np.ndarray | None = None,
+    recording: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> L.State:
     """All arrays of a launch, every slot free and every cache of the SMs cold.
 
     Blocks, but for those of clusters, go to SMs in order, so a grid smaller than the GPU leaves the last SMs without
     any: what only an SM with a block looks at is set up for the others alone. spare: memory of an earlier launch.
     log: arrays of a `tracing.recorder.Recorder`. chosen: the blocks that are run, None for all.
+    recording: `State.recorded` and `record_starts` where one is made or read.
     """
     spare = spare or Spare()
     sms, smsps, slots = int(par[L.P_SM_COUNT]), int(par[L.P_SUB_PARTITIONS]), int(par[L.P_WARP_SLOTS])
@@ -205,6 +207,8 @@ def build_state(
         done=spare.take("done", (sms, int(par[L.P_BLOCK_SLOTS]), 2)),
         chosen=nothing if chosen is None else chosen,
         handed=nothing if chosen is None else np.zeros(blocks, np.int64),
+        recorded=nothing if recording is None else recording[0],
+        record_starts=nothing if recording is None else recording[1],
         counters=np.zeros((chunks, len(code), L.N_FIELDS), np.int64),
         **_memories(par, lowered, banks, memory, spare, used),
         **_caches(par, spare, used),

@@ -30,7 +30,7 @@ class LaunchOptions:
     anyhow if the kernel uses the workspace of grid-wide barriers. checks: flags of `checks_of`. trace: what to record.
     peers: arrays on other GPUs, as `MemorySystem.set_peers` takes them. mode: one of MODES.
     blocks: the only blocks that are run, by number; None for all. outputs: a sampled run executes the blocks that it
-    does not time.
+    does not time. replay: values that an earlier run of the launch has recorded need not be computed again.
     """
 
     max_cycles: int | None = DEFAULT_MAX_CYCLES
@@ -43,6 +43,7 @@ class LaunchOptions:
     mode: str = "detailed"
     blocks: tuple[int, ...] | None = None
     outputs: bool = False
+    replay: bool = False
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:

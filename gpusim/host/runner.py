@@ -17,19 +17,20 @@ from gpusim.engine.device import Engine
 from gpusim.engine.dispatcher import G_FIELDS
 from gpusim.engine.functional import run_functionally
 from gpusim.engine.grid import CyclesUsedUp, Grid, Host, MachineStopped, NothingMoves, Recorder
-from gpusim.engine.machine import Spare, build_state, constant_banks
+from gpusim.engine.machine import Spare, aligned_bytes, build_state, constant_banks
 from gpusim.engine.memory.system import MemorySystem
 from gpusim.engine.parameters import VECTOR_BYTES, Memories, parameters
-from gpusim.engine.sm.flight import KEEP_REQUESTS
+from gpusim.engine.sm.recording import CHUNK
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.code_cache import PROFILED
 from gpusim.engine.state.memory import COUNTERS, LINE_BYTES, SECTOR_BYTES
 from gpusim.engine.state.parts import PartSampler
 from gpusim.engine.warm import prepare_core
-from gpusim.errors import LaunchError
+from gpusim.errors import LaunchError, PoolExhausted
 from gpusim.host.fault import caller, fault, nothing_moves, out_of_cycles
 from gpusim.host.lowering import lowered_once
 from gpusim.host.options import LaunchOptions
+from gpusim.host.recording import MOST_WORDS, Recording, keep, key_of, known, replayable
 from gpusim.host.sampling import COUNTED, Plan, Watch, communicates, estimated
 from gpusim.host.syscalls import SystemCalls
 from gpusim.launch import Launch
@@ -104,7 +105,7 @@ def run_launch(
         elif options.mode == "sampled":
             outcome = _sampled(run, fits)
         else:
-            outcome = run.timed()
+            outcome = run.timed(recording=_recording(run, parameter_bytes) if options.replay else None)
             outcome.pop("handed")
     finally:
         machine.calls.flush()
@@ -133,8 +134,14 @@ class _Run:
     par: np.ndarray
     banks: np.ndarray
 
-    def timed(self, chosen: np.ndarray | None = None, watch: Recorder | None = None) -> dict[str, Any]:
-        """Runs blocks in time, the `chosen` ones or those of the options. Returns what the record says of that."""
+    def timed(
+        self,
+        chosen: np.ndarray | None = None,
+        watch: Recorder | None = None,
+        recording: Recording | None = None,
+    ) -> dict[str, Any]:
+        """Runs blocks in time, the `chosen` ones or those of the options, with the values of a `recording` if there is
+        one. Returns what the record says of that."""
         machine, options = self.machine, self.options
         system = machine.engine.memory_system
         system.set_peers(options.peers)
@@ -144,7 +151,9 @@ class _Run:
         if options.trace is not None:
             recorder = TraceRecorder(options.trace, machine.config, self.launch, self.par)
         chosen = chosen if options.blocks is None else np.array(options.blocks)
-        state = self._state(self.par, chosen, recorder, machine.spare)
+        par = self.par.copy()
+        par[L.P_MODE] = L.TIMED if recording is None else L.REPLAYS
+        state = self._state(par, chosen, recorder, machine.spare, recording)
         preparing = prepare_core(state, system.state, np.zeros(G_FIELDS, np.int64))
         sampler = PartSampler(state)
         if PROFILED:
@@ -173,17 +182,24 @@ class _Run:
         }
 
     def executed(
-        self, together: bool, parts: Sequence[np.ndarray | None] = (None,), system: MemorySystem | None = None
+        self,
+        together: bool,
+        parts: Sequence[np.ndarray | None] = (None,),
+        system: MemorySystem | None = None,
+        recording: Recording | None = None,
     ) -> dict[str, Any]:
         """Runs blocks without time, all `together` if they may wait for each other. parts: numbers of blocks, as many
-        in each, that are run one part after the other; None for all blocks. system: as for `run_functionally`. `timed`
-        says what is returned; `counters` are of all parts, `each` has those of every one."""
+        in each, that are run one part after the other; None for all blocks. system: as for `run_functionally`.
+        recording: is filled. `timed` says what is returned; `counters` are of all parts, `each` has those of every one.
+        """
         options = self.options
         par = self.par.copy()
-        par[L.P_UNTIMED] = 1 if system is None else KEEP_REQUESTS
+        par[L.P_MODE] = L.FUNCTIONAL if system is None else L.KEEPS_REQUESTS
+        if recording is not None:
+            par[L.P_MODE] = L.RECORDS
         # A timed run may be under way, with the memory that the machine has to spare.
         spare = self.machine.spare if system is None else Spare()
-        state = self._state(par, None if parts[0] is None else parts[0].copy(), None, spare)
+        state = self._state(par, None if parts[0] is None else parts[0].copy(), None, spare, recording)
         preparing = prepare_core(state, None, np.zeros(G_FIELDS, np.int64))
         started = time.perf_counter()
         each = []
@@ -208,12 +224,19 @@ class _Run:
         }
 
     def _state(
-        self, par: np.ndarray, chosen: np.ndarray | None, recorder: TraceRecorder | None, spare: Spare
+        self,
+        par: np.ndarray,
+        chosen: np.ndarray | None,
+        recorder: TraceRecorder | None,
+        spare: Spare,
+        recording: Recording | None,
     ) -> L.State:
         machine = self.machine
         log = recorder.arrays if recorder is not None else None
         try:
-            return build_state(par, self.lowered, self.banks, machine.memory, machine.threads, spare, log, chosen)
+            return build_state(
+                par, self.lowered, self.banks, machine.memory, machine.threads, spare, log, chosen, recording
+            )
         except MemoryError:
             words = "the host has no room for the state of all resident threads"
             raise LaunchError(words, kernel=self.program.name) from None
@@ -297,6 +320,30 @@ def _sampled(run: _Run, fits: Occupancy) -> dict[str, Any]:
         outcome["counters"][:, COUNTED] = counts[:, COUNTED]
     sampling = replace(outcome["sampling"], outputs=run.options.outputs)
     return outcome | {"sampling": sampling, "host_seconds": seconds}
+
+
+def _recording(run: _Run, parameter_bytes: bytes) -> Recording | None:
+    """The recording of a launch, made if it is not known yet; None if its values have to be computed each time."""
+    program, options, memory = run.program, run.options, run.machine.memory
+    if options.trace is not None or options.checks or not replayable(program, run.lowered.code):
+        return None
+    key = key_of(program, run.launch, parameter_bytes, memory, run.machine.config)
+    recording = known(key)
+    if recording is None:
+        before = [(each.address, memory.view(each.address, each.nbytes).copy()) for each in memory.allocations]
+        words = aligned_bytes(8 * MOST_WORDS).view(np.int64)
+        words[0] = CHUNK
+        starts = np.zeros(run.launch.blocks * -(-run.launch.threads_per_block // 32), np.int64)
+        try:
+            run.executed(False, recording=(words, starts))
+        except PoolExhausted:  # too long
+            return None
+        finally:
+            for address, content in before:
+                memory.view(address, len(content))[:] = content
+        recording = words[: words[0]].copy(), starts
+        keep(key, recording)
+    return recording
 
 
 def _fit(config: GPUConfig, program: Program, launch: Launch, cooperative: bool) -> tuple[Occupancy, bool]:

@@ -5,9 +5,11 @@ import numpy as np
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm.flight import release_at
 from gpusim.engine.sm.readiness import CONSTANT_SECOND, constant_line, keep_constant
+from gpusim.engine.sm.recording import put, take
 from gpusim.engine.sm.space import check_window, fail, load_rows
 from gpusim.engine.sm.stages import enter_address_queue
 from gpusim.engine.state import layout as L
+from gpusim.engine.state.bits import lowest_bit
 from gpusim.engine.state.jit import compiled
 from isa import microops as M
 
@@ -43,31 +45,58 @@ def constant_access(st, sm, q, w, i, wb, mask, time):
     Each sub-partition takes an address after the other (H200: 2.1 cycles each for the SM, with 1, 4 or 32 different
     ones a warp; one warp alone 8 cycles each, and 11 more until the value is there).
     """
-    size = np.int64(st.code[i, M.COL_AUX1] & 255)
     bank = st.code[i, M.COL_AUX4]
-    if bank < 0 or bank >= st.bank8.shape[0]:
-        fail(st, sm, L.E_UNSUPPORTED, i, w, 0, bank, size)
-        return
-    if not check_window(st, sm, i, w, mask, size, 0, np.int64(st.bank8.shape[1]), L.E_CONSTANT_BOUNDS):
-        return
-    dst = row_offset(st.code[i, M.COL_DST], wb)
-    signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
-    load_rows(st.bank32[bank], st.bank8[bank], st.address[sm], 0, 1, st.regs, dst, mask, size, signed)
-    if st.par[L.P_UNTIMED] != 0:
-        return
+    mode = st.par[L.P_MODE]
+    if mode != L.REPLAYS:
+        if not load_constants(st, sm, w, i, wb, mask, bank):
+            return
+        if mode == L.FUNCTIONAL or mode == L.KEEPS_REQUESTS:
+            return
     start = max(time + st.par[L.P_ENTRY], st.smsp[q, L.Q_ADDRESS_FREE])
     there = start
     degree = np.int64(0)
     left = np.int64(mask)
-    for lane in range(32):  # one pass for each distinct address
-        if (left >> lane) & 1:
-            degree += 1
-            if bank != 0:
-                there = max(there, table_ready(st, sm, bank, st.address[sm, lane], start))
-            for other in range(lane, 32):
-                if st.address[sm, other] == st.address[sm, lane]:
-                    left &= ~(np.int64(1) << other)
+    while True:  # one pass for each distinct address
+        if mode == L.REPLAYS:
+            address = take(st, w)
+        else:
+            address, left = next_address(st.address[sm], left)
+            if mode == L.RECORDS:
+                put(st, sm, w, address)
+        if address < 0:
+            break
+        degree += 1
+        if bank != 0 and mode != L.RECORDS:
+            there = max(there, table_ready(st, sm, bank, address, start))
+    if mode == L.RECORDS:
+        return
     enter_address_queue(st.smsp[q], start, st.par[L.P_CONST_ADDRESS] * degree)
     end = there + st.par[L.P_CONST_ADDRESS] * (degree - 1)
     release_at(st, w, st.code[i, M.COL_RBAR], end + st.par[L.P_CONST_RELEASE], L.R_SHORT)
     release_at(st, w, st.code[i, M.COL_WBAR], end + st.par[L.P_CONST_LATENCY], L.R_SHORT)
+
+
+@compiled
+def next_address(address, left):
+    """(The address of the lowest lane in `left`, the lanes with other ones); -1 if there is none."""
+    if left == 0:
+        return np.int64(-1), left
+    found = address[lowest_bit(left)]
+    for lane in range(32):
+        left &= ~((np.int64(1) << lane) if address[lane] == found else np.int64(0))
+    return found, left
+
+
+@compiled
+def load_constants(st, sm, w, i, wb, mask, bank):
+    """The values. False after an error."""
+    size = np.int64(st.code[i, M.COL_AUX1] & 255)
+    if bank < 0 or bank >= st.bank8.shape[0]:
+        fail(st, sm, L.E_UNSUPPORTED, i, w, 0, bank, size)
+        return False
+    if not check_window(st, sm, i, w, mask, size, 0, np.int64(st.bank8.shape[1]), L.E_CONSTANT_BOUNDS):
+        return False
+    dst = row_offset(st.code[i, M.COL_DST], wb)
+    signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
+    load_rows(st.bank32[bank], st.bank8[bank], st.address[sm], 0, 1, st.regs, dst, mask, size, signed)
+    return True

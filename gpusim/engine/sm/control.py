@@ -2,11 +2,12 @@
 
 import numpy as np
 
-from gpusim.engine.rows.common import predicate, row_offset
+from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm import convergence
 from gpusim.engine.sm.barrier import check_complete
 from gpusim.engine.sm.flight import close_copies
 from gpusim.engine.sm.readiness import block, charge
+from gpusim.engine.sm.recording import put, take
 from gpusim.engine.sm.shadow import CHECK_RACE, CHECK_SYNC, mask_is_sound, sync_lanes
 from gpusim.engine.sm.space import fail
 from gpusim.engine.state import layout as L
@@ -38,27 +39,42 @@ def same_target(st, a, lanes, leader):
 
 
 @compiled
-def indirect(st, sm, w, i, wb, taken):
-    """Branch to an address from registers: one group of lanes goes, those with other targets repeat it later."""
+def targets(st, sm, w, i, wb, lanes):
+    """Of an indirect branch: (lanes that go first, the instruction that they go to, different targets of all lanes)."""
+    mode = st.par[L.P_MODE]
+    if mode == L.REPLAYS:
+        word = take(st, w)
+        return word & 0xFFFFFFFF, take(st, w), word >> 32
     code = st.code
     a = row_offset(code[i, M.COL_A], wb)
-    lanes = np.int64(taken)
     group = same_target(st, a, lanes, lowest_bit(lanes))
     if group != lanes and 2 * popc(group) > popc(lanes):
         group = same_target(st, a, lanes, lowest_bit(lanes & ~group))
-    leader = lowest_bit(group)
     base = code[i, M.COL_AUX2] if code[i, M.COL_OP] == M.OP_CALL else code[i, M.COL_AUX0]
-    target = (np.int64(np.int32(st.regs[a + leader])) + np.int64(base)) >> 4
+    target = (np.int64(np.int32(st.regs[a + lowest_bit(group)])) + np.int64(base)) >> 4
+    different = np.int64(0)
+    left = lanes
+    while left != 0:
+        left &= ~same_target(st, a, left, lowest_bit(left))
+        different += 1
+    if mode == L.RECORDS:
+        put(st, sm, w, different << 32 | group)
+        put(st, sm, w, target)
+    return group, target, different
+
+
+@compiled
+def indirect(st, sm, w, i, wb, taken):
+    """Branch to an address from registers: one group of lanes goes, those with other targets repeat it later."""
+    code = st.code
+    lanes = np.int64(taken)
+    group, target, different = targets(st, sm, w, i, wb, lanes)
     null = code[i, M.COL_OP] == M.OP_CALL and target == 0  # a null pointer: a kernel's own start cannot be called
     if null or target < 0 or target >= code.shape[0]:
-        fail(st, sm, L.E_BAD_TARGET, i, w, leader, target * 16, 16)
+        fail(st, sm, L.E_BAD_TARGET, i, w, lowest_bit(group), target * 16, 16)
         return
     if st.split[w, L.D_AGAIN] & lanes == 0:  # source counters see an instruction once, with all its targets
-        groups = 0 if lanes == st.warp[w, L.W_ACTIVE] else 1
-        left = lanes
-        while left != 0:
-            left &= ~same_target(st, a, left, lowest_bit(left))
-            groups += 1
+        groups = different + (0 if lanes == st.warp[w, L.W_ACTIVE] else 1)
         counts = st.counters[st.sm[sm, L.S_CHUNK], i]
         counts[L.N_BRANCHES] += max(groups - 1, 1)
         counts[L.N_DIVERGENT] += groups - 1
@@ -180,8 +196,7 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
     """Executes a control instruction for the lanes in `mask`. False if no lane of the warp can run now."""
     code = st.code
     op = code[i, M.COL_OP]
-    lanes = mask
-    lanes &= np.int64(predicate(code, i, M.COL_PS0, st.preds, 16 * w))  # the second predicate, as of BREAK P1, B0
+    lanes = mask  # those of both predicates, where there are two: BREAK P1, B0
     if op == M.OP_BRA:
         branch_lanes(st, sm, w, i, wb, lanes)
         return True

@@ -124,13 +124,15 @@ def execute(st, sm, q, slot, w, i, mask, time):
             memory_access(st, sm, q, w, i, wb, lanes, time)
         else:
             async_access(st, sm, q, w, i, wb, lanes, time)
+    elif st.par[L.P_MODE] == L.REPLAYS:
+        pass  # its value is not needed
     elif cls == M.CLS_SPECIAL:
         read_special(st, sm, w, i, wb, lanes, time)
     elif st.code[i, M.COL_OP] == M.OP_GMMA:
         group_matrix(st, sm, w, i, wb, np.uint32(lanes), time)
     else:
         compute(st, sm, w, i, wb, np.uint32(lanes), cls)
-    if st.code[i, M.COL_VARIABLE] != 0 and cls != M.CLS_MEMORY and st.par[L.P_UNTIMED] == 0:
+    if st.code[i, M.COL_VARIABLE] != 0 and cls != M.CLS_MEMORY and st.par[L.P_MODE] < L.FUNCTIONAL:
         book_result(st, sm, q, w, i, cls, time)
     st.warp[w, L.W_PC] = i + 1
     return True

@@ -16,8 +16,6 @@ from gpusim.engine.state.jit import compiled
 
 #: What the second word of a heap entry and REQ_TOKEN mean: number * 2 + kind, a deferred entry + 1 from bit 32 up.
 FOR_TOKEN, FOR_MSHR = range(2)
-#: P_UNTIMED of a functional run whose requests are kept.
-KEEP_REQUESTS = 2
 
 
 @compiled
@@ -61,11 +59,11 @@ def note_request(st, sm, time, line, sectors, kind, what, payload, operations):
 @compiled
 def send(st, sm, time, line, sectors, kind, what, payload, operations):
     """Sends a request beyond the SM in this window."""
-    if st.par[L.P_UNTIMED] != 0:  # its reply is there
+    if st.par[L.P_MODE] >= L.FUNCTIONAL:  # its reply is there
         event_at(st, sm, time, (what & 0xFFFFFFFF) >> 1)
     elif note_request(st, sm, time, line, sectors, kind, what, payload, operations):
         st.sm[sm, L.S_IN_FLIGHT] += 1
-    if st.par[L.P_UNTIMED] == KEEP_REQUESTS:
+    if st.par[L.P_MODE] == L.KEEPS_REQUESTS:
         note_request(st, sm, time, line, sectors, kind, 0, payload, operations)
 
 

@@ -12,7 +12,6 @@ from gpusim.engine.sm.coalescer import shared_wavefronts
 from gpusim.engine.sm.flight import (
     FOR_MSHR,
     FOR_TOKEN,
-    KEEP_REQUESTS,
     hold,
     note_lines,
     release_at,
@@ -167,7 +166,9 @@ def read_hits(st, sm, a, count, hits, start):
     take 2, 8, 32 cycles in L1; 33 words apart, in as many lines but different banks, 9).
     """
     par = st.par
-    if a.size > 0 and hits == count:
+    if par[L.P_MODE] == L.REPLAYS:
+        hits = a.turns if a.size > 0 and hits == count else hits
+    elif a.size > 0 and hits == count:
         _, _, hits, _ = shared_wavefronts(
             st.address[sm], st.touched[sm], a.mask, a.size, par[L.P_BANKS], par[L.P_BANK_SHIFT], True
         )
@@ -189,8 +190,8 @@ def read_lines(st, sm, a, count, bypass, copies):
     one by one.
     """
     par = st.par
-    if par[L.P_UNTIMED] != 0:
-        if par[L.P_UNTIMED] == KEEP_REQUESTS:
+    if par[L.P_MODE] >= L.FUNCTIONAL:
+        if par[L.P_MODE] == L.KEEPS_REQUESTS:
             note_lines(st, sm, a, count, ms.KIND_READ)
         return a.time
     touched = st.touched[sm]
@@ -292,6 +293,8 @@ def atomic_lines(st, sm, a, count, kind, entry):
 @compiled
 def take_operands(st, a, values):
     """Copies what an access sends, uint32 values[8, 32], out of the registers, which may change after its issue."""
+    if st.par[L.P_MODE] == L.REPLAYS:
+        return
     op = st.code[a.pc, M.COL_OP]
     if op == M.OP_STORE:
         src = row_offset(st.code[a.pc, M.COL_B], a.base)
@@ -316,8 +319,10 @@ def defer(st, sm, a, kept):
     st.deferred[sm, entry, L.X_PC] = a.pc
     st.deferred[sm, entry, L.X_WARP] = a.warp
     st.deferred[sm, entry, L.X_MASK] = a.mask
-    st.deferred[sm, entry, L.X_DONE] = 0
+    st.deferred[sm, entry, L.X_DONE] = st.par[L.P_MODE] == L.REPLAYS
     st.deferred[sm, entry, L.X_REMOTE] = 0
+    if st.par[L.P_MODE] == L.REPLAYS:
+        return np.int64(entry)
     for lane in range(32):
         st.deferred_address[sm, entry, lane] = st.address[sm, lane]
     if kept < 0:

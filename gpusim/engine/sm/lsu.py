@@ -13,11 +13,18 @@ from gpusim.engine.sm import queued, space
 from gpusim.engine.sm.access import access
 from gpusim.engine.sm.atomics import copy_operands, execute_atomic, take_effect_remotely, words_of
 from gpusim.engine.sm.cluster import find_remote, names_other_block
-from gpusim.engine.sm.coalescer import coalesce, shared_turns, shared_wavefronts, spin_winners
+from gpusim.engine.sm.coalescer import (
+    atomic_requests,
+    coalesce,
+    shared_turns,
+    shared_wavefronts,
+    spin_winners,
+)
 from gpusim.engine.sm.constant_load import constant_access
-from gpusim.engine.sm.flight import KEEP_REQUESTS, note_lines, release_at
+from gpusim.engine.sm.flight import note_lines, release_at
 from gpusim.engine.sm.generic import atomic_predicate, query_space
 from gpusim.engine.sm.lines import atomic_lines, defer, line_filter, write_lines
+from gpusim.engine.sm.recording import put, put_lines, take, take_lines
 from gpusim.engine.sm.shadow import CHECK_INIT, CHECK_RACE, watch_global, watch_local, watch_shared
 from gpusim.engine.sm.stages import enter_queue, note_store, take_data_stage
 from gpusim.engine.state import layout as L
@@ -47,20 +54,11 @@ def shared_cost(st, sm, i, mask, size):
 
 
 @compiled
-def shared_access(st, sm, q, w, i, wb, mask, time):
-    """Load, store or atomic on shared memory."""
-    par = st.par
-    size = np.int64(st.code[i, M.COL_AUX1] & 255)
+def move_shared(st, sm, w, i, wb, mask, size):
+    """The values of an access to shared memory, whose addresses are the SM's instruction at hand."""
     op = st.code[i, M.COL_OP]
     address = st.address[sm]
-    # ptxas reads a whole vector of which a kernel needs a part, so a load has to begin inside, the rest to end there.
-    end = par[L.P_SHARED_BYTES] + (size - 1 if op == M.OP_LOAD else 0)
-    if not space.check_window(st, sm, i, w, mask, size, par[L.P_SHARED_FIRST], end, L.E_SHARED_BOUNDS):
-        return
-    if par[L.P_CHECKS] & (CHECK_INIT | CHECK_RACE) and not watch_shared(st, sm, i, w, wb, mask, size):
-        return
-    wavefronts, ideal, data_wavefronts, conflicts = shared_cost(st, sm, i, mask, size)
-    base = -np.int64(st.warp[w, L.W_BLOCK]) * par[L.P_SHARED_STRIDE]
+    base = -np.int64(st.warp[w, L.W_BLOCK]) * st.par[L.P_SHARED_STRIDE]
     if op == M.OP_LOAD:
         dst = row_offset(st.code[i, M.COL_DST], wb)
         signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
@@ -73,17 +71,39 @@ def shared_access(st, sm, q, w, i, wb, mask, time):
         copy_operands(st, i, wb, st.code[i, M.COL_AUX4] & 255, values)
         tried = np.int64(mask)
         if st.code[i, M.COL_AUX4] >> 8 == M.ATOMIC_CAST_SPIN:
-            tried, _, _ = spin_winners(
-                address, st.touched[sm], mask, size, par[L.P_BANKS], par[L.P_BANK_SHIFT]
-            )
+            banks, shift = st.par[L.P_BANKS], st.par[L.P_BANK_SHIFT]
+            tried, _, _ = spin_winners(address, st.touched[sm], mask, size, banks, shift)
         execute_atomic(st, st.shared32[sm], base, address, values, i, w, mask, tried)
+
+
+@compiled
+def shared_access(st, sm, q, w, i, wb, mask, time):
+    """Load, store or atomic on shared memory."""
+    par = st.par
+    mode = par[L.P_MODE]
+    size = np.int64(st.code[i, M.COL_AUX1] & 255)
+    op = st.code[i, M.COL_OP]
+    if mode == L.REPLAYS:
+        word = take(st, w)
+        wavefronts, ideal, data_wavefronts, conflicts = word & 1023, word >> 10 & 1023, word >> 20 & 1023, word >> 30
+    else:
+        # ptxas reads a whole vector of which a kernel needs a part: a load has to begin inside, the rest to end there.
+        end = par[L.P_SHARED_BYTES] + (size - 1 if op == M.OP_LOAD else 0)
+        if not space.check_window(st, sm, i, w, mask, size, par[L.P_SHARED_FIRST], end, L.E_SHARED_BOUNDS):
+            return
+        if par[L.P_CHECKS] & (CHECK_INIT | CHECK_RACE) and not watch_shared(st, sm, i, w, wb, mask, size):
+            return
+        wavefronts, ideal, data_wavefronts, conflicts = shared_cost(st, sm, i, mask, size)
+        if mode == L.RECORDS:
+            put(st, sm, w, conflicts << 30 | data_wavefronts << 20 | ideal << 10 | wavefronts)
+        move_shared(st, sm, w, i, wb, mask, size)
     counts = st.counters[st.sm[sm, L.S_CHUNK], i]
     counts[L.N_SHARED_WAVEFRONTS] += wavefronts
     counts[L.N_SHARED_IDEAL] += ideal
     counts[L.N_SHARED_DATA] += data_wavefronts
     counts[L.N_SHARED_CONFLICTS] += conflicts
     counts[L.N_SHARED_REQUESTS] += 1
-    if par[L.P_UNTIMED] != 0:
+    if mode >= L.FUNCTIONAL:
         return
 
     rbar = st.code[i, M.COL_RBAR]
@@ -107,46 +127,70 @@ def shared_access(st, sm, q, w, i, wb, mask, time):
 
 
 @compiled
+def record_lines(st, sm, w, i, lines, mask):
+    """Writes down the lines of an access or, of a reduction, of its requests."""
+    if st.code[i, M.COL_OP] == M.OP_RED or st.code[i, M.COL_OP] == M.OP_ATOM:
+        lines, _ = atomic_requests(st.address[sm], st.touched[sm], mask, False)
+    put_lines(st, sm, w, lines, np.int64(0))
+
+
+@compiled
 def global_access(st, sm, q, w, i, wb, mask, time):
     """Load, store, atomic or reduction on global memory."""
     par = st.par
+    mode = par[L.P_MODE]
     op = st.code[i, M.COL_OP]
     size = np.int64(st.code[i, M.COL_AUX1] & 255)
     if op == M.OP_ATOM or op == M.OP_RED:
         size = np.int64(4 * words_of(st.code[i, M.COL_AUX4] & 255))
-    if not space.check_global(st, sm, i, w, mask, size):
-        return
-    if par[L.P_CHECKS] & CHECK_INIT and st.unknown.size > 1 and not watch_global(st, sm, i, w, mask, size):
-        return
     touched = st.touched[sm]
-    lines, sectors = coalesce(st.address[sm], touched, mask, size)
+    turns = np.int64(0)
+    if mode == L.REPLAYS:
+        word = take(st, w)
+        lines, sectors, turns = word & 255, word >> 8 & 255, word >> 16
+    else:
+        if not space.check_global(st, sm, i, w, mask, size):
+            return
+        if par[L.P_CHECKS] & CHECK_INIT and st.unknown.size > 1 and not watch_global(st, sm, i, w, mask, size):
+            return
+        if mode == L.RECORDS and op == M.OP_LOAD:
+            _, _, turns, _ = shared_wavefronts(
+                st.address[sm], touched, mask, size, par[L.P_BANKS], par[L.P_BANK_SHIFT], True
+            )
+        lines, sectors = coalesce(st.address[sm], touched, mask, size)
+        if mode == L.RECORDS:
+            put(st, sm, w, turns << 16 | sectors << 8 | lines)
     counts = st.counters[st.sm[sm, L.S_CHUNK], i]
     counts[L.N_REQUESTS] += 1
     counts[L.N_SECTORS] += sectors
     counts[L.N_TAGS] += lines
     counts[L.N_SECTORS_IDEAL] += min(sectors, (popc(mask) * size + 31) // 32)
+    if mode == L.REPLAYS:
+        lines, _ = take_lines(st, sm, w)
+    elif mode == L.RECORDS:
+        record_lines(st, sm, w, i, lines, mask)
 
     seen = st.sm[sm, L.S_DEFERRED_LINES] | st.sm[sm, L.S_QUEUED_LINES]  # atomics that have not taken effect
-    strong = st.code[i, M.COL_AUX3] & M.MEM_STRONG != 0 and par[L.P_UNTIMED] == 0
+    strong = st.code[i, M.COL_AUX3] & M.MEM_STRONG != 0 and mode < L.FUNCTIONAL
     in_order = strong or seen & line_filter(touched, lines) != 0
     base = par[L.P_MEMORY_BASE]
     if op == M.OP_LOAD:
         path = queued.PATH_READ_STRONG if in_order else queued.PATH_READ
-        if not in_order:
+        if not in_order and mode != L.REPLAYS:
             dst = row_offset(st.code[i, M.COL_DST], wb)
             signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
             space.load_rows(st.memory32, st.memory8, st.address[sm], base, 1, st.regs, dst, mask, size, signed)
     elif op == M.OP_STORE:
         path = queued.PATH_WRITE_STRONG if in_order else queued.PATH_WRITE
-        if not in_order:
+        if not in_order and mode != L.REPLAYS:
             src = row_offset(st.code[i, M.COL_B], wb)
             space.store_rows(st.memory32, st.memory8, st.address[sm], base, 1, st.regs, src, mask, size)
     elif op == M.OP_RED or (st.code[i, M.COL_DST_COUNT] == 0 and st.code[i, M.COL_WBAR] == 7):
         path = queued.PATH_REDUCTION
     else:
         path = queued.PATH_ATOMIC
-    if par[L.P_UNTIMED] != 0:
-        if par[L.P_UNTIMED] == KEEP_REQUESTS:
+    if mode >= L.FUNCTIONAL:
+        if mode == L.KEEPS_REQUESTS:
             kind = KIND_READ if op == M.OP_LOAD else KIND_WRITE if op == M.OP_STORE else KIND_ATOMIC
             note_lines(st, sm, access(q, w, i, wb, mask, size, time), lines, np.int64(kind))
         if path >= queued.PATH_REDUCTION:
@@ -154,7 +198,7 @@ def global_access(st, sm, q, w, i, wb, mask, time):
             copy_operands(st, i, wb, st.code[i, M.COL_AUX4] & 255, values)
             execute_atomic(st, st.memory32, base, st.address[sm], values, i, w, mask, np.int64(mask))
         return
-    queued.send_lines(st, sm, access(q, w, i, wb, mask, size, time), lines, np.int64(path))
+    queued.send_lines(st, sm, access(q, w, i, wb, mask, size, time, turns), lines, np.int64(path))
 
 
 @compiled_on_demand()
@@ -169,7 +213,7 @@ def remote_access(st, sm, q, w, i, wb, mask, time):
     a = access(q, w, i, wb, mask, size, time)
     entry = defer(st, sm, a, np.int64(-1))
     st.deferred[sm, entry, L.X_REMOTE] = 1
-    if st.par[L.P_UNTIMED] != 0:
+    if st.par[L.P_MODE] >= L.FUNCTIONAL:
         take_effect_remotely(st, sm, entry)
         st.sm[sm, L.S_DEFERRED] = 0
         return
@@ -183,39 +227,55 @@ def remote_access(st, sm, q, w, i, wb, mask, time):
 
 
 @compiled
-def local_access(st, sm, q, w, i, wb, mask, time):
-    """Load or store of thread-private memory, through L1 like global memory."""
-    par = st.par
-    size = np.int64(st.code[i, M.COL_AUX1] & 255)
-    if not space.check_window(st, sm, i, w, mask, size, 0, par[L.P_LOCAL_BYTES], L.E_LOCAL_BOUNDS):
-        return
-    start = space.local_addresses(st, sm, w, mask, size)
+def local_lines(st, sm, mask, size):
+    """Fills st.touched[sm] with the lines of an access whose addresses are at hand. Returns their number."""
     address = st.address[sm]
-    for lane in range(32):
-        if (mask >> lane) & 1:
-            address[lane] += start
-    if par[L.P_CHECKS] & CHECK_INIT and not watch_local(st, sm, i, w, mask, size):
-        return
-    words = st.local32
-    bytes_ = st.local8
-    if st.code[i, M.COL_OP] == M.OP_LOAD:
-        dst = row_offset(st.code[i, M.COL_DST], wb)
-        signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
-        space.load_rows(words, bytes_, address, 0, 32, st.regs, dst, mask, size, signed)
-    else:
-        space.store_rows(words, bytes_, address, 0, 32, st.regs, row_offset(st.code[i, M.COL_B], wb), mask, size)
-    if par[L.P_UNTIMED] != 0:
-        return
-    touched = st.touched[sm]
     count = np.int64(0)
     for _word in range(max(size >> 2, 1)):
-        n, _ = coalesce(address, touched[count:], mask, 4)
+        n, _ = coalesce(address, st.touched[sm, count:], mask, 4)
         for lane in range(32):
             if (mask >> lane) & 1:
                 address[lane] += 4 * 32
         count += n
         if count > 31:
             break
+    return count
+
+
+@compiled
+def local_access(st, sm, q, w, i, wb, mask, time):
+    """Load or store of thread-private memory, through L1 like global memory."""
+    par = st.par
+    mode = par[L.P_MODE]
+    size = np.int64(st.code[i, M.COL_AUX1] & 255)
+    touched = st.touched[sm]
+    start = np.int64(w) * par[L.P_LOCAL_BYTES] * 32
+    if mode == L.REPLAYS:
+        count, _ = take_lines(st, sm, w)
+        for n in range(count):
+            touched[n, 0] += start >> 7
+    else:
+        if not space.check_window(st, sm, i, w, mask, size, 0, par[L.P_LOCAL_BYTES], L.E_LOCAL_BOUNDS):
+            return
+        space.local_addresses(st, sm, mask, start)
+        if par[L.P_CHECKS] & CHECK_INIT and not watch_local(st, sm, i, w, mask, size):
+            return
+        address = st.address[sm]
+        if st.code[i, M.COL_OP] == M.OP_LOAD:
+            dst = row_offset(st.code[i, M.COL_DST], wb)
+            signed = st.code[i, M.COL_AUX1] & M.MEM_SIGNED
+            space.load_rows(st.local32, st.local8, address, 0, 32, st.regs, dst, mask, size, signed)
+        else:
+            src = row_offset(st.code[i, M.COL_B], wb)
+            space.store_rows(st.local32, st.local8, address, 0, 32, st.regs, src, mask, size)
+        if mode == L.FUNCTIONAL or mode == L.KEEPS_REQUESTS:
+            return
+        count = local_lines(st, sm, mask, size)
+        if mode == L.RECORDS:  # without the warp's place on its SM
+            for n in range(count):
+                touched[n, 0] -= start >> 7
+            put_lines(st, sm, w, count, np.int64(0))
+            return
     for n in range(count):
         touched[n, 0] += par[L.P_LOCAL_LINE]
     if st.sm[sm, L.S_LOG_ROW] != 0:
@@ -233,8 +293,10 @@ def memory_access(st, sm, q, w, i, wb, mask, time):
         return
     parts.mark(st, sm, parts.VALUES)
     par = st.par
+    mode = par[L.P_MODE]
     op = st.code[i, M.COL_OP]
-    space.lane_addresses(st, sm, i, wb, mask)
+    if mode != L.REPLAYS:
+        space.lane_addresses(st, sm, i, wb, mask)
     where = st.code[i, M.COL_AUX0]
     if op == M.OP_LDC:
         constant_access(st, sm, q, w, i, wb, mask, time)
@@ -246,9 +308,15 @@ def memory_access(st, sm, q, w, i, wb, mask, time):
     while left != 0:  # once, but for a generic access whose lanes mean different spaces
         lanes = left
         if st.code[i, M.COL_AUX0] == M.SPACE_GENERIC:
-            where, lanes = space.window_of(st, sm, left)
+            if mode == L.REPLAYS:
+                word = take(st, w)
+                where, lanes = word >> 32, word & 0xFFFFFFFF
+            else:
+                where, lanes = space.window_of(st, sm, left)
+            if mode == L.RECORDS:
+                put(st, sm, w, np.int64(where) << 32 | lanes)
         left &= ~lanes
-        if op == M.OP_ATOM and not atomic_predicate(st, sm, w, i, lanes, where, time):
+        if op == M.OP_ATOM and mode != L.REPLAYS and not atomic_predicate(st, sm, w, i, lanes, where, time):
             continue
         if where == M.SPACE_SHARED and par[L.P_CLUSTER_BLOCKS] > 0 and names_other_block(st, sm, w, lanes):
             remote_access(st, sm, q, w, i, wb, lanes, time)

@@ -59,7 +59,9 @@ def access_lines(st, sm, a, count, path, kept):
         write_lines(st, sm, a, count, np.int64(ms.KIND_WRITE_STRONG), entry)
         return
     swaps = st.code[a.pc, M.COL_AUX4] >> 8 == M.ATOMIC_CAS
-    requests, _ = atomic_requests(st.address[sm], touched, a.mask, swaps)
+    requests = np.int64(count)
+    if st.par[L.P_MODE] != L.REPLAYS:  # whose lines are those of requests
+        requests, _ = atomic_requests(st.address[sm], touched, a.mask, swaps)
     if path == PATH_REDUCTION:
         write_lines(st, sm, a, requests, np.int64(ms.KIND_REDUCTION), entry)
     else:

@@ -5,6 +5,7 @@ import numpy as np
 from gpusim.engine.rows.common import predicate
 from gpusim.engine.sm.execute import execute
 from gpusim.engine.sm.readiness import block
+from gpusim.engine.sm.recording import begin, put, take
 from gpusim.engine.sm.space import exhausted, fail
 from gpusim.engine.sm.splits import any_ready
 from gpusim.engine.state import layout as L
@@ -16,14 +17,17 @@ from isa import microops as M
 
 
 @compiled
-def clear_lanes(st, w):
+def clear_lanes(st, sm, w):
     """A warp comes up for the first time: registers are zero, predicates false, all lanes go together.
 
     Here and not where its block starts, so that host threads share the work.
     """
-    rows = st.par[L.P_ROWS_PER_WARP]
-    first = 32 * (st.par[L.P_CONST_ROWS] + w * rows)
-    st.regs[first : first + 32 * rows] = 0
+    if st.par[L.P_MODE] == L.RECORDS or st.par[L.P_MODE] == L.REPLAYS:
+        begin(st, sm, w)
+    if st.par[L.P_MODE] != L.REPLAYS:
+        rows = st.par[L.P_ROWS_PER_WARP]
+        first = 32 * (st.par[L.P_CONST_ROWS] + w * rows)
+        st.regs[first : first + 32 * rows] = 0
     st.preds[16 * w : 16 * w + 16] = 0
     st.preds[16 * w + 7] = 0xFFFFFFFF
     st.preds[16 * w + 15] = 0xFFFFFFFF
@@ -36,22 +40,32 @@ def run_instruction(st, sm, q, slot, w, i, time):
     go on)."""
     code = st.code
     active = np.uint32(st.warp[w, L.W_ACTIVE])
-    guard = st.preds[16 * w + code[i, M.COL_GUARD]]
-    if code[i, M.COL_GUARD_NEG] != 0:
-        guard = ~guard
-    mask = active & guard
-    executed = mask
+    mode = st.par[L.P_MODE]
+    mask = active
+    if code[i, M.COL_GUARD] != 7 or code[i, M.COL_GUARD_NEG] != 0:
+        if mode == L.REPLAYS:
+            mask = np.uint32(take(st, w))
+        else:
+            guard = st.preds[16 * w + code[i, M.COL_GUARD]]
+            mask = active & (~guard if code[i, M.COL_GUARD_NEG] != 0 else guard)
+            if mode == L.RECORDS:
+                put(st, sm, w, np.int64(mask))
     if code[i, M.COL_CLASS] == M.CLS_CONTROL:
         # The profiler counts a second predicate as well (H200: `@!P1 BRA P0`, `@P0 BREAK P1, B2`).
-        executed &= np.uint32(predicate(code, i, M.COL_PS0, st.preds, 16 * w))
+        if mode == L.REPLAYS and code[i, M.COL_PS0] != 7:
+            mask = np.uint32(take(st, w))
+        else:
+            mask &= np.uint32(predicate(code, i, M.COL_PS0, st.preds, 16 * w))
+            if mode == L.RECORDS and code[i, M.COL_PS0] != 7:
+                put(st, sm, w, np.int64(mask))
     counts = st.counters[st.sm[sm, L.S_CHUNK], i]
     counts[L.N_EXECUTED] += 1
     counts[L.N_THREADS] += popc(active)
-    counts[L.N_PRED_ON] += popc(executed)
+    counts[L.N_PRED_ON] += popc(mask)
     st.warp[w, L.W_SINCE] = time + 1
     st.sm[sm, L.S_ISSUED] += 1
     if st.sm[sm, L.S_LOG] != 0:
-        log_issue(st, sm, q, slot, w, i, active, executed, time)
+        log_issue(st, sm, q, slot, w, i, active, mask, time)
     parts.mark(st, sm, parts.EXECUTORS)
     runs = execute(st, sm, q, slot, w, i, mask, time)
     if st.sm[sm, L.S_LOG_ROW] != 0:

@@ -87,7 +87,7 @@ def step(st, sm, q, time):
             break
         w = first + slot * smsps
         if st.warp[w, L.W_FETCHED] < 0:  # its first instruction has still to be fetched
-            clear_lanes(st, w)
+            clear_lanes(st, sm, w)
             look_again(st, sm, w, time)
             continue
         i = st.warp[w, L.W_PC]

@@ -200,19 +200,18 @@ def store_rows(words, bytes_, address, base, step, regs, src, mask, size):
 
 
 @compiled
-def local_addresses(st, sm, w, mask, size):
+def local_addresses(st, sm, mask, start):
     """Turns per-thread local addresses into byte addresses of the interleaved local array (4-byte words of all lanes).
 
-    Other lanes of a generic access keep theirs. Returns the byte address of the warp's local memory; accesses wider
-    than a word continue a word of all lanes further on.
+    start: of the warp's local memory. Other lanes of a generic access keep theirs. Accesses wider than a word continue
+    a word of all lanes further on.
     """
     out = st.address[sm]
     stride = 4 * 32
     for lane in range(32):
         if (mask >> lane) & 1:
             a = out[lane]
-            out[lane] = (a >> 2) * stride + (lane << 2) + (a & 3)
-    return np.int64(w) * st.par[L.P_LOCAL_BYTES] * 32
+            out[lane] = start + (a >> 2) * stride + (lane << 2) + (a & 3)
 
 
 @compiled

@@ -129,11 +129,15 @@ NEVER = np.int64(1) << 60
     P_L1_DATA,  # bytes that L1's data stage delivers in a cycle
     P_L1_REPLACEMENT,  # which line of a set goes: REPLACEMENTS of memory_state
     P_L1_WRITE_ALLOCATE,  # 1: what is stored in whole sectors is in L1 afterwards
-    P_UNTIMED,  # a functional run, in which every reply comes at once: 1, or 2 if requests are kept all the same
+    P_MODE,  # one of TIMED ... REPLAYS
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
 ) = range(114)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
+
+#: A run in time, and one that reads what a recording knows instead of computing values; functional runs, in which every
+#: reply comes at once: plain, with requests kept for L2, and one that makes a recording (`sm.recording`).
+TIMED, REPLAYS, FUNCTIONAL, KEEPS_REQUESTS, RECORDS = range(5)
 
 # --- warp: one row per warp slot ---------------------------------------------------------------------------
 (
@@ -166,6 +170,7 @@ W_READY_AT = 39  # cycle at which it was last known when it would be ready
 W_DISPATCH = 40  # Q_DISPATCH of its sub-partition at that time
 W_BUSY = 41  # Q_BUSY of its next instruction's unit
 W_LOGGED = 42  # its number in the launch + 1 if what it does is logged
+W_RECORD = 43  # place in State.recorded of its next word
 W_FIELDS = 48
 
 FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_MEMBAR, WAIT_THROTTLE, WAIT_CLUSTER, WAIT_HOST = range(8)
@@ -324,6 +329,7 @@ POOLS = (
     "memory instructions that wait for L2",
     "blocks that end in a window",
     "groups of lanes of a warp",
+    "words of a recording",
 )
 (
     POOL_TOKENS,
@@ -334,7 +340,8 @@ POOLS = (
     POOL_QUEUED,
     POOL_DONE,
     POOL_SPLITS,
-) = range(8)
+    POOL_RECORD,
+) = range(9)
 
 # --- token: one per memory instruction in flight -----------------------------------------------------------
 (
@@ -516,6 +523,8 @@ class State(ArrayTable):
         "tile": (np.uint32, 1),  # [SMs * group_matrix.TILE_WORDS]: fragments from shared memory
         "chosen": (np.int64, 1),  # blocks that are run, in the order in which SMs get them; empty: all, in their order
         "handed": (np.int64, 1),  # [blocks that are run]: cycle at which each may start, in that order; empty: not kept
+        "recorded": (np.int64, 1),  # see `sm.recording`; of one element where nothing is
+        "record_starts": (np.int64, 1),  # [warps of the grid]: place of each warp's first word
         "done": (np.int64, 3, 2),  # [SMs, capacity, 2]: blocks finished in this window: cycle, block slot
         "counters": (np.int64, 3, N_FIELDS),  # [host threads, instructions + 1, N_FIELDS]
         # What engine.sm.shadow remembers; of one element each where nothing is checked.

@@ -1,0 +1,78 @@
+"""What of a launch's values its time depends on, written down by a functional run and read by runs in time.
+
+Each warp has words of its own, in the order of its instructions: the lanes for which a guarded instruction runs, those
+that a branch takes, the lines and sectors of an access, the wavefronts of one to shared memory. They lie in chunks, the
+last word of which is the place of the next chunk; the first word of all is where the next free chunk begins.
+"""
+
+import numpy as np
+
+from gpusim.engine.sm.space import exhausted
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.jit import compiled
+
+CHUNK = 64
+_LAST = CHUNK - 1
+
+
+@compiled
+def new_chunk(st, sm, w):
+    """Place of the next free chunk; the first one again if there is none, which ends the run with an error."""
+    k = st.recorded[0]
+    if k + CHUNK > st.recorded.size:
+        exhausted(st, sm, L.POOL_RECORD, w, st.recorded.size)
+        return np.int64(CHUNK)
+    st.recorded[0] = k + CHUNK
+    return k
+
+
+@compiled
+def begin(st, sm, w):
+    """A warp comes up for the first time."""
+    block = st.block[sm, st.warp[w, L.W_BLOCK], L.B_NUMBER]
+    number = block * st.par[L.P_WARPS] + st.warp[w, L.W_INDEX]
+    if st.par[L.P_MODE] == L.RECORDS:
+        st.record_starts[number] = new_chunk(st, sm, w)
+    st.warp[w, L.W_RECORD] = st.record_starts[number]
+
+
+@compiled
+def put(st, sm, w, word):
+    """Writes the warp's next word."""
+    k = st.warp[w, L.W_RECORD]
+    if k & _LAST == _LAST:
+        chunk = new_chunk(st, sm, w)
+        st.recorded[k] = chunk
+        k = chunk
+    st.recorded[k] = word
+    st.warp[w, L.W_RECORD] = k + 1
+
+
+@compiled
+def take(st, w):
+    """The warp's next word."""
+    k = st.warp[w, L.W_RECORD]
+    if k & _LAST == _LAST:
+        k = st.recorded[k]
+    st.warp[w, L.W_RECORD] = k + 1
+    return st.recorded[k]
+
+
+@compiled
+def put_lines(st, sm, w, count, more):
+    """Writes the lines in st.touched[sm], behind a word of `more` and their number."""
+    put(st, sm, w, more << 8 | count)
+    for n in range(count):
+        put(st, sm, w, st.touched[sm, n, 0] << 4 | st.touched[sm, n, 1])
+
+
+@compiled
+def take_lines(st, sm, w):
+    """Reads them. Returns (their number, `more`)."""
+    word = take(st, w)
+    count = word & 255
+    for n in range(count):
+        line = take(st, w)
+        st.touched[sm, n, 0] = line >> 4
+        st.touched[sm, n, 1] = line & 15
+    return count, word >> 8
