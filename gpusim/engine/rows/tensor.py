@@ -6,11 +6,12 @@ fragments). How sums are rounded is told in `tensor_sum`.
 """
 
 from gpusim.engine.rows import lanes as V
-from gpusim.engine.rows.common import destination, row_offset
+from gpusim.engine.rows.common import FULL_MASK, destination, row_offset
 from gpusim.engine.rows.double import QUIET, canonical64
 from gpusim.engine.rows.int import store_pair
-from gpusim.engine.rows.tensor_integer import integer_sum, sparse_integer_sum
+from gpusim.engine.rows.tensor_integer import added, integer_sum, sparse_integer_sum
 from gpusim.engine.rows.tensor_sum import a_lanes, b_lanes, fused_sparse_sum, fused_sum, metadata
+from gpusim.engine.rows.tensor_tile import finite_words, integer_sums, room, take_a, take_b, tile_products
 from gpusim.engine.state.jit import compiled, compiled_on_demand
 from isa import microops as m
 
@@ -42,11 +43,36 @@ def store_rows(regs, offset, first, second, mask):
 
 
 @compiled
+def four_rows(place):
+    """What was put at the beginning of scratch memory."""
+    return V.load(place, 0), V.load(place, 32), V.load(place, 64), V.load(place, 96)
+
+
+@compiled
 def hmma(code, i, regs, wb, mask):
-    s00, s01 = float_element(code, i, regs, wb, 0, 0), float_element(code, i, regs, wb, 0, 1)
-    s10, s11 = float_element(code, i, regs, wb, 1, 0), float_element(code, i, regs, wb, 1, 1)
+    kind, result_bits = code[i, m.COL_AUX1], code[i, m.COL_AUX2]
+    depth = code[i, m.COL_AUX0] & 255
+    c = row_offset(code[i, m.COL_C], wb)
+    c0 = V.load(regs, c)
+    c1, c2, c3 = c0, V.load(regs, c + 32), V.load(regs, c + 32)
+    ordinary = code[i, m.COL_AUX3] == 0 and finite_words(c0, result_bits) and finite_words(c2, result_bits)
+    if result_bits == 32:
+        c1, c2, c3 = c2, V.load(regs, c + 64), V.load(regs, c + 96)
+        ordinary = ordinary and finite_words(c2, 32) and finite_words(c3, 32)
+    words = depth // 4 if kind == m.TENSOR_TF32 else depth // 8
+    place = room()
+    if ordinary:
+        ordinary = take_a(place, regs, row_offset(code[i, m.COL_A], wb), words, kind, 0)
+    if ordinary:
+        ordinary = take_b(place, regs, row_offset(code[i, m.COL_B], wb), words, kind, 0)
+    if ordinary:
+        s00, s01, s10, s11 = tile_products(place, words, kind, c0, c1, c2, c3, result_bits, 0)
+    else:
+        for k in range(4):
+            V.store(place, 32 * k, float_element(code, i, regs, wb, k >> 1, k & 1), FULL_MASK)
+        s00, s01, s10, s11 = four_rows(place)
     d = destination(code, i, wb)
-    if code[i, m.COL_AUX2] == 32:
+    if result_bits == 32:
         store_rows(regs, d, s00, s01, mask)
         store_rows(regs, d + 64, s10, s11, mask)
     else:
@@ -68,12 +94,29 @@ def integer_element(code, i, regs, wb, tall, half, odd):
 
 
 @compiled
+def byte_products(code, i, regs, wb, mask):
+    """IMMA of bytes and sixteen rows."""
+    kind, saturate, words = code[i, m.COL_AUX1], code[i, m.COL_AUX2] != 0, code[i, m.COL_AUX4]
+    place = room()
+    take_a(place, regs, row_offset(code[i, m.COL_A], wb), words, m.TENSOR_INTEGER, kind & 1)
+    take_b(place, regs, row_offset(code[i, m.COL_B], wb), words, m.TENSOR_INTEGER, kind & 2)
+    s00, s01, s10, s11 = integer_sums(place, 16 * words)
+    c, d = row_offset(code[i, m.COL_C], wb), destination(code, i, wb)
+    c0, c1, c2, c3 = V.load(regs, c), V.load(regs, c + 32), V.load(regs, c + 64), V.load(regs, c + 96)
+    store_rows(regs, d, added(c0, s00, saturate), added(c1, s01, saturate), mask)
+    store_rows(regs, d + 64, added(c2, s10, saturate), added(c3, s11, saturate), mask)
+
+
+@compiled
 def imma(code, i, regs, wb, mask):
     tall = code[i, m.COL_AUX0] >> 16 == 16
-    s00, s01 = integer_element(code, i, regs, wb, tall, 0, 0), integer_element(code, i, regs, wb, tall, 0, 1)
-    s10, s11 = V.splat(0), V.splat(0)
-    if tall:
-        s10, s11 = integer_element(code, i, regs, wb, tall, 1, 0), integer_element(code, i, regs, wb, tall, 1, 1)
+    if tall and code[i, m.COL_AUX1] >> 4 == 8 and code[i, m.COL_AUX3] == 0:
+        byte_products(code, i, regs, wb, mask)
+        return
+    place = room()
+    for k in range(4 if tall else 2):
+        V.store(place, 32 * k, integer_element(code, i, regs, wb, tall, k >> 1, k & 1), FULL_MASK)
+    s00, s01, s10, s11 = four_rows(place)
     d = destination(code, i, wb)
     store_rows(regs, d, s00, s01, mask)
     if tall:
