@@ -11,7 +11,16 @@ from gpusim.engine.rows.double import QUIET, canonical64
 from gpusim.engine.rows.int import store_pair
 from gpusim.engine.rows.tensor_integer import added, integer_sum, sparse_integer_sum
 from gpusim.engine.rows.tensor_sum import a_lanes, b_lanes, fused_sparse_sum, fused_sum, metadata
-from gpusim.engine.rows.tensor_tile import finite_words, integer_sums, room, take_a, take_b, tile_products
+from gpusim.engine.rows.tensor_tile import (
+    RESULTS,
+    finite_words,
+    four_results,
+    integer_sums,
+    room,
+    take_a,
+    take_b,
+    tile_products,
+)
 from gpusim.engine.state.jit import compiled, compiled_on_demand
 from isa import microops as m
 
@@ -43,12 +52,6 @@ def store_rows(regs, offset, first, second, mask):
 
 
 @compiled
-def four_rows(place):
-    """What was put at the beginning of scratch memory."""
-    return V.load(place, 0), V.load(place, 32), V.load(place, 64), V.load(place, 96)
-
-
-@compiled
 def hmma(code, i, regs, wb, mask):
     kind, result_bits = code[i, m.COL_AUX1], code[i, m.COL_AUX2]
     depth = code[i, m.COL_AUX0] & 255
@@ -69,8 +72,8 @@ def hmma(code, i, regs, wb, mask):
         s00, s01, s10, s11 = tile_products(place, words, kind, c0, c1, c2, c3, result_bits, 0)
     else:
         for k in range(4):
-            V.store(place, 32 * k, float_element(code, i, regs, wb, k >> 1, k & 1), FULL_MASK)
-        s00, s01, s10, s11 = four_rows(place)
+            V.store(place, RESULTS + 32 * k, float_element(code, i, regs, wb, k >> 1, k & 1), FULL_MASK)
+        s00, s01, s10, s11 = four_results(place)
     d = destination(code, i, wb)
     if result_bits == 32:
         store_rows(regs, d, s00, s01, mask)
@@ -115,8 +118,8 @@ def imma(code, i, regs, wb, mask):
         return
     place = room()
     for k in range(4 if tall else 2):
-        V.store(place, 32 * k, integer_element(code, i, regs, wb, tall, k >> 1, k & 1), FULL_MASK)
-    s00, s01, s10, s11 = four_rows(place)
+        V.store(place, RESULTS + 32 * k, integer_element(code, i, regs, wb, tall, k >> 1, k & 1), FULL_MASK)
+    s00, s01, s10, s11 = four_results(place)
     d = destination(code, i, wb)
     store_rows(regs, d, s00, s01, mask)
     if tall:

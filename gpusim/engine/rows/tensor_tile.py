@@ -2,8 +2,8 @@
 
 Both fragments are spread out in scratch memory (`tensor_lanes`) once, as single-precision numbers and as exponents.
 Products of two elements are exact in single precision, if none is beyond its range: NaN, infinity and, where the type
-has eight bits of exponent, numbers that are very large or small are left to `tensor_sum`. A product aligned and cut is a
-32-bit integer, and a sum of sixteen is one too: with 25 places each is below 2**27 - 2**17.
+has eight bits of exponent, numbers that are very large or small are left to `tensor_sum`. A product aligned and cut is
+a 32-bit integer, and a sum of sixteen is one too: with 25 places each is below 2**27 - 2**17.
 """
 
 import numpy as np
@@ -20,6 +20,7 @@ _PAIR_STEPS = 16
 _A_PAIRS = 64 * _STEPS
 _B = _A_PAIRS + 64 * _PAIR_STEPS
 _B_PAIRS = _B + 8 * _STEPS
+RESULTS = _B  # four rows of results may lie here when B is not wanted any more
 room = T.scratch(_B_PAIRS + 8 * _PAIR_STEPS)
 _LEAST, _MOST = -50, 60  # exponents of elements whose products and their scales are single-precision numbers
 _LIMITS = (_LEAST & 255 | _MOST << 8) * 0x10001
@@ -233,3 +234,10 @@ def tile_products(place, words, kind, c0, c1, c2, c3, result_bits, sign):
         rounded(r2, v2, t2, places, result_bits),
         rounded(r3, v3, t3, places, result_bits),
     )
+
+
+@compiled
+def four_results(place):
+    """What was put at RESULTS."""
+    at = RESULTS
+    return V.load(place, at), V.load(place, at + 32), V.load(place, at + 64), V.load(place, at + 96)

@@ -9,10 +9,20 @@ every case here was checked against recordings of an H200).
 
 import numpy as np
 
-from gpusim.engine.rows.common import predicate, row_offset
+from gpusim.engine.rows.common import FULL_MASK, predicate, row_offset
 from gpusim.engine.rows.lanes import load, splat, store
-from gpusim.engine.rows.tensor_integer import integer_sum
+from gpusim.engine.rows.tensor_integer import added, integer_sum
 from gpusim.engine.rows.tensor_sum import fused_sum
+from gpusim.engine.rows.tensor_tile import (
+    RESULTS,
+    finite_words,
+    four_results,
+    integer_sums,
+    room,
+    take_a,
+    take_b,
+    tile_products,
+)
 from gpusim.engine.sm.space import fail
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled, compiled_on_demand
@@ -85,13 +95,48 @@ def fragment_word(st, sm, w, i, descriptor, row, byte, across):
 
 
 @compiled
+def words_of_rows(st, sm, base, first, descriptor, row, byte):
+    """Eight rows' 16 bytes along K into scratch, if they lie in shared memory."""
+    limit = st.par[L.P_SHARED_BYTES]
+    for g in range(8):
+        at = place(descriptor, row + g, byte, False, 4)
+        if at + _UNIT > limit:
+            return False
+        for t in range(4):
+            st.tile[first + 4 * g + t] = st.shared32[sm, base + (at >> 2) + t]
+    return True
+
+
+@compiled
+def words_across(st, sm, base, first, descriptor, row, byte):
+    """As words_of_rows where eight rows of 16-bit elements lie together."""
+    limit = st.par[L.P_SHARED_BYTES]
+    for t in range(4):
+        low = place(descriptor, row, byte + 4 * t, True, 2)
+        high = place(descriptor, row, byte + 4 * t + 2, True, 2)
+        if max(low, high) + _UNIT > limit:
+            return False
+        for pair in range(4):
+            x, y = st.shared32[sm, base + (low >> 2) + pair], st.shared32[sm, base + (high >> 2) + pair]
+            st.tile[first + 8 * pair + t] = (x & np.uint32(0xFFFF)) | (y << np.uint32(16))
+            st.tile[first + 8 * pair + 4 + t] = (x >> np.uint32(16)) | (y & np.uint32(0xFFFF0000))
+    return True
+
+
+@compiled
 def fill_tile(st, sm, w, i, first, descriptor, row, halves, across):
     """Fragment of eight rows (`halves` 1) or sixteen from `row` on, 32 bytes of K, into the SM's scratch."""
+    base = (st.warp[w, L.W_BLOCK] * st.par[L.P_SHARED_STRIDE]) >> 2
     for word in range(2 * halves):
+        to, at = first + 32 * word, row + 8 * (word % halves)
+        byte = _UNIT * (word // halves)
+        if across and words_across(st, sm, base, to, descriptor, at, byte):
+            continue
+        if not across and words_of_rows(st, sm, base, to, descriptor, at, byte):
+            continue
         for lane in range(32):
-            byte = _UNIT * (word // halves) + 4 * (lane & 3)
-            at = row + 8 * (word % halves) + (lane >> 2)
-            st.tile[first + 32 * word + lane] = fragment_word(st, sm, w, i, descriptor, at, byte, across)
+            word_byte = byte + 4 * (lane & 3)
+            st.tile[to + lane] = fragment_word(st, sm, w, i, descriptor, at + (lane >> 2), word_byte, across)
 
 
 @compiled
@@ -102,39 +147,78 @@ def uniform_pair(st, operand, wb):
 
 
 @compiled
-def element(st, i, a_rows, a, b, c_word, half, odd):
+def element(st, i, tile, c_word, half, odd):
     """Results of one row half and one of each lane's two columns."""
     code = st.code
     kinds, result_bits, flags = code[i, M.COL_AUX1], code[i, M.COL_AUX2], code[i, M.COL_AUX4]
+    a, b = tile + 32 * half, tile + _B_TILE
     if kinds & 255 == M.TENSOR_INTEGER:
         saturate = flags & M.GMMA_SATURATE != 0
-        return integer_sum(a_rows, a + 32 * half, 64, st.tile, b, odd, 2, code[i, M.COL_AUX3], c_word, saturate)
-    negative = (flags & M.GMMA_NEGATE_A != 0) != (flags & M.GMMA_NEGATE_B != 0)
-    sign = -1.0 if negative else 1.0
-    return fused_sum(a_rows, a + 32 * half, st.tile, b, odd, 2, kinds, c_word, odd, result_bits, sign)
+        return integer_sum(st.tile, a, 64, st.tile, b, odd, 2, code[i, M.COL_AUX3], c_word, saturate)
+    sign = -1.0 if negative(flags) else 1.0
+    return fused_sum(st.tile, a, st.tile, b, odd, 2, kinds, c_word, odd, result_bits, sign)
 
 
 @compiled
-def columns_of_eight(st, i, a_rows, a, b, c, d, adds, mask):
-    """C or nothing, plus this warp's rows of A times eight columns of B."""
-    zero = splat(0)
-    if st.code[i, M.COL_AUX2] == 32:
+def negative(flags):
+    return (flags & M.GMMA_NEGATE_A != 0) != (flags & M.GMMA_NEGATE_B != 0)
+
+
+@compiled
+def addends(st, i, c, adds):
+    """Rows of C for the four elements of a lane, zeros for none, and whether none is infinite or NaN."""
+    if not adds:
+        return splat(0), splat(0), splat(0), splat(0), True
+    bits = np.int64(st.code[i, M.COL_AUX2])
+    c0, c2 = load(st.regs, c), load(st.regs, c + 32)
+    finite = finite_words(c0, bits) and finite_words(c2, bits)
+    if bits == 16:
+        return c0, c0, c2, c2, finite
+    c1, c2, c3 = c2, load(st.regs, c + 64), load(st.regs, c + 96)
+    return c0, c1, c2, c3, finite and finite_words(c2, bits) and finite_words(c3, bits)
+
+
+# many parameters: where A, B, C and D lie and which lanes write; compiled code has no records
+@compiled
+def columns_of_eight(st, i, spread, tile, c, d, adds, mask, ordinary):
+    """C or nothing, plus this warp's rows of A times eight columns of B; `ordinary`: A is, and in scratch."""
+    code, regs = st.code, st.regs
+    kinds, result_bits, flags = code[i, M.COL_AUX1], code[i, M.COL_AUX2], code[i, M.COL_AUX4]
+    whole = kinds & 255 == M.TENSOR_INTEGER
+    c0, c1, c2, c3, finite = addends(st, i, c, adds)
+    if ordinary and (finite or whole):
+        kind = M.TENSOR_INTEGER if whole else kinds >> 8
+        ordinary = take_b(spread, st.tile, tile + _B_TILE, 2, kind, code[i, M.COL_AUX3] & 2)
+    else:
+        ordinary = False
+    if not ordinary:
         for k in range(4):
-            c_word = load(st.regs, c + 32 * k) if adds else zero
-            store(st.regs, d + 32 * k, element(st, i, a_rows, a, b, c_word, k >> 1, k & 1), mask)
-        return
-    for half in range(2):
-        c_word = load(st.regs, c + 32 * half) if adds else zero
-        low = element(st, i, a_rows, a, b, c_word, half, 0)
-        high = element(st, i, a_rows, a, b, c_word, half, 1)
-        store(st.regs, d + 32 * half, low | (high << splat(16)), mask)
+            c_word = c0 if k == 0 else c1 if k == 1 else c2 if k == 2 else c3
+            store(spread, RESULTS + 32 * k, element(st, i, tile, c_word, k >> 1, k & 1), FULL_MASK)
+        s00, s01, s10, s11 = four_results(spread)
+    elif whole:
+        saturate = flags & M.GMMA_SATURATE != 0
+        s00, s01, s10, s11 = integer_sums(spread, np.int64(32))
+        s00, s01 = added(c0, s00, saturate), added(c1, s01, saturate)
+        s10, s11 = added(c2, s10, saturate), added(c3, s11, saturate)
+    else:
+        sign = 0x80000000 if negative(flags) else 0
+        s00, s01, s10, s11 = tile_products(spread, 2, kinds & 255, c0, c1, c2, c3, result_bits, sign)
+    if result_bits == 32:
+        store(regs, d, s00, mask)
+        store(regs, d + 32, s01, mask)
+        store(regs, d + 64, s10, mask)
+        store(regs, d + 96, s11, mask)
+    else:
+        store(regs, d, s00 | (s01 << splat(16)), mask)
+        store(regs, d + 32, s10 | (s11 << splat(16)), mask)
 
 
 @compiled_on_demand()
 def group_matrix(st, sm, w, i, wb, mask, time):
     """Executes one of these instructions for one warp of the four, and books when its result may be read."""
     code = st.code
-    flags = code[i, M.COL_AUX4]
+    flags, kind = code[i, M.COL_AUX4], code[i, M.COL_AUX1] & 255
     columns = np.int64(code[i, M.COL_AUX0])
     tile = sm * TILE_WORDS
     b_descriptor = uniform_pair(st, code[i, M.COL_AUX5], wb)
@@ -142,17 +226,20 @@ def group_matrix(st, sm, w, i, wb, mask, time):
     c = row_offset(code[i, M.COL_C], wb)
     d = wb + 32 * code[i, M.COL_DST]
     words = 128 if code[i, M.COL_AUX2] == 32 else 64  # of the accumulators, for eight columns
-    a = tile
-    if flags & M.GMMA_REGISTERS == 0:
+    if flags & M.GMMA_REGISTERS != 0:
+        a = row_offset(code[i, M.COL_A], wb)
+        for k in range(4):
+            store(st.tile, tile + 32 * k, load(st.regs, a + 32 * k), FULL_MASK)
+    else:
         row = 16 * (st.warp[w, L.W_INDEX] & 3)
         descriptor = uniform_pair(st, code[i, M.COL_B], wb)
         fill_tile(st, sm, w, i, tile, descriptor, row, 2, flags & M.GMMA_TRANSPOSE_A != 0)
+    spread = room()
+    ordinary = kind != M.TENSOR_INTEGER or code[i, M.COL_AUX3] >> 4 == 8
+    if ordinary:
+        ordinary = take_a(spread, st.tile, tile, 2, kind, code[i, M.COL_AUX3] & 1)
     for n in range(columns // 8):
         fill_tile(st, sm, w, i, tile + _B_TILE, b_descriptor, 8 * n, 1, flags & M.GMMA_TRANSPOSE_B != 0)
-        if flags & M.GMMA_REGISTERS != 0:
-            a = row_offset(code[i, M.COL_A], wb)
-            columns_of_eight(st, i, st.regs, a, tile + _B_TILE, c + words * n, d + words * n, adds, mask)
-        else:
-            columns_of_eight(st, i, st.tile, a, tile + _B_TILE, c + words * n, d + words * n, adds, mask)
+        columns_of_eight(st, i, spread, tile, c + words * n, d + words * n, adds, mask, ordinary)
     busy = max(columns // st.par[L.P_GROUP_COLUMNS], st.par[L.P_GROUP_LEAST])
     st.warp[w, L.W_GROUP_DONE] = max(st.warp[w, L.W_GROUP_DONE], time) + busy
