@@ -58,19 +58,17 @@ def hmma(code, i, regs, wb, mask):
     c = row_offset(code[i, m.COL_C], wb)
     c0 = V.load(regs, c)
     c1, c2, c3 = c0, V.load(regs, c + 32), V.load(regs, c + 32)
-    ordinary = code[i, m.COL_AUX3] == 0 and finite_words(c0, result_bits) and finite_words(c2, result_bits)
     if result_bits == 32:
         c1, c2, c3 = c2, V.load(regs, c + 64), V.load(regs, c + 96)
-        ordinary = ordinary and finite_words(c2, 32) and finite_words(c3, 32)
     words = depth // 4 if kind == m.TENSOR_TF32 else depth // 8
     place = room()
-    if ordinary:
-        ordinary = take_a(place, regs, row_offset(code[i, m.COL_A], wb), words, kind, 0)
-    if ordinary:
-        ordinary = take_b(place, regs, row_offset(code[i, m.COL_B], wb), words, kind, 0)
-    if ordinary:
-        s00, s01, s10, s11 = tile_products(place, words, kind, c0, c1, c2, c3, result_bits, 0)
-    else:
+    right = code[i, m.COL_AUX3] == 0 and finite_words(c0, c1, c2, c3, result_bits)
+    right = right and take_a(place, regs, row_offset(code[i, m.COL_A], wb), words, kind, 0)
+    right = right and take_b(place, regs, row_offset(code[i, m.COL_B], wb), words, kind, 0)
+    s00, s01, s10, s11 = c0, c1, c2, c3
+    if right:
+        s00, s01, s10, s11, right = tile_products(place, words, kind, c0, c1, c2, c3, result_bits, 0)
+    if not right:
         for k in range(4):
             V.store(place, RESULTS + 32 * k, float_element(code, i, regs, wb, k >> 1, k & 1), FULL_MASK)
         s00, s01, s10, s11 = four_results(place)

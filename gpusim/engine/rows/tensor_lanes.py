@@ -126,23 +126,24 @@ def _larger(builder: Any, x: Any, y: Any) -> Any:
     return builder.select(builder.icmp_signed(">", x, y), x, y)
 
 
-def _no_zero(builder: Any, exponent: Any, magnitude: Any) -> Any:
-    zero = builder.icmp_unsigned("==", magnitude, _repeated(0))
-    return builder.select(zero, _repeated(ZERO_EXPONENT), exponent)
-
-
-def _in_range(builder: Any, exponent: Any, limits: Any) -> Any:
-    """limits: least in the low byte of each half, most in the upper one."""
-    eight = _repeated(8)
-    below = builder.icmp_signed("<", exponent, builder.ashr(builder.shl(limits, eight), eight))
-    above = builder.icmp_signed(">", exponent, builder.ashr(limits, eight))
-    return builder.select(builder.or_(below, above), _repeated(WRONG_EXPONENT), exponent)
-
-
 add_pairs = _pairs(lambda builder, x, y: builder.add(x, y))
 larger_pairs = _pairs(_larger)
-without_zeros = _pairs(_no_zero)  # exponents, magnitudes
-in_range = _pairs(_in_range)
+
+
+@intrinsic
+def exponent_pairs(typing: Any, field: Any, bias: Any, least: Any, span: Any, size: Any) -> Any:
+    """field - bias in every half, but WRONG_EXPONENT where the field is not least..least + span, and ZERO_EXPONENT
+    where the size is zero."""
+
+    def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+        fields, biases, lowest, spans, sizes = (builder.bitcast(each, _PAIRS) for each in values)
+        wrong = builder.icmp_unsigned(">", builder.sub(fields, lowest), spans)
+        exponent = builder.select(wrong, _repeated(WRONG_EXPONENT), builder.sub(fields, biases))
+        zero = builder.icmp_unsigned("==", sizes, _repeated(0))
+        return builder.bitcast(builder.select(zero, _repeated(ZERO_EXPONENT), exponent), _ROW)
+
+    return u32(u32, u32, u32, u32, u32), generate
+
 
 #: For values inside the integer type only.
 f32_to_s32 = _operation((f32,), u32, lambda builder, x: builder.fptosi(x, _ROW))

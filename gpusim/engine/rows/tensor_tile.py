@@ -10,8 +10,8 @@ import numpy as np
 
 from gpusim.engine.rows import lanes as V
 from gpusim.engine.rows import tensor_lanes as T
-from gpusim.engine.rows.simd import part
-from gpusim.engine.rows.tensor_sum import PLACES, PLACES_8BIT, power_of_two, value_of
+from gpusim.engine.rows.float_bits import NO_LANES
+from gpusim.engine.rows.tensor_sum import PLACES, PLACES_8BIT, value_of
 from gpusim.engine.state.jit import compiled
 from isa import microops as m
 
@@ -23,11 +23,10 @@ _B_PAIRS = _B + 8 * _STEPS
 RESULTS = _B  # four rows of results may lie here when B is not wanted any more
 room = T.scratch(_B_PAIRS + 8 * _PAIR_STEPS)
 _LEAST, _MOST = -50, 60  # exponents of elements whose products and their scales are single-precision numbers
-_LIMITS = (_LEAST & 255 | _MOST << 8) * 0x10001
-_BITS = 0x7F800000
 _F32_BIAS = 127
-_F64_BIAS = 1023
-_LOST = (1 << 29) - 1  # the bits of a double's fraction that a single has not
+_F32_DIGITS = 24
+_KEPT_8BIT = 0xFFFFFC00  # sign, exponent and 13 bits of fraction
+_ALL_LANES = np.uint32(0xFFFFFFFF)
 
 
 @compiled
@@ -37,49 +36,56 @@ def per_word(kind):
 
 
 @compiled
+def both(value):
+    """A small number in both halves."""
+    return V.splat(value | value << 16)
+
+
+@compiled
 def pairs_of(word, k, kind):
     """Exponents of half the elements of a word, or (8-bit types) of a quarter (`k` 0 or 1), two in each lane."""
+    least, most = _LEAST, _MOST
     if kind == m.TENSOR_TF32:
         size = word & V.splat(0x7FFFE000)
-        exponent = (V.shr(size, V.splat(23)) - V.splat(_F32_BIAS)) & V.splat(0xFFFF)
+        field, bias = size >> V.splat(23), 127
         size = V.select(V.equal(size, V.splat(0)), V.splat(0), V.splat(1))  # and nothing in the upper half
-        return T.without_zeros(T.in_range(exponent, V.splat(_LIMITS)), size)
-    if kind == m.TENSOR_F16 or kind == m.TENSOR_BF16:
+    elif kind == m.TENSOR_BF16:
         size = word & V.splat(0x7FFF7FFF)
-        if kind == m.TENSOR_BF16:
-            field, bias, limits = V.shr(size, V.splat(7)) & V.splat(0xFF00FF), 127, _LIMITS
-        else:
-            field, bias, limits = V.shr(size, V.splat(10)) & V.splat(0x1F001F), 15, 0x0FF10FF1
+        field, bias = (size >> V.splat(7)) & V.splat(0xFF00FF), 127
+    elif kind == m.TENSOR_F16:
+        size = word & V.splat(0x7FFF7FFF)
+        field, bias, least, most = (size >> V.splat(10)) & V.splat(0x1F001F), 15, -14, 15
     else:
-        size = V.shr(word, V.splat(8 * k)) & V.splat(0x7F007F)
+        size = (V.shr(word, V.splat(8)) if k else word) & V.splat(0x7F007F)
         if kind == m.TENSOR_E5M2:
-            field, bias, limits = V.shr(size, V.splat(2)) & V.splat(0x1F001F), 15, 0x0FF10FF1
+            field, bias, least, most = (size >> V.splat(2)) & V.splat(0x1F001F), 15, -14, 15
         else:
-            nan = V.shr(size + V.splat(0x10001), V.splat(7)) & V.splat(0x10001)
-            field, bias, limits = (V.shr(size, V.splat(3)) & V.splat(0xF000F)) + nan, 7, 0x08F908F9
-    exponent = T.add_pairs(T.larger_pairs(field, V.splat(0x10001)), V.splat((-bias & 0xFFFF) * 0x10001))
-    return T.without_zeros(T.in_range(exponent, V.splat(limits)), size)
+            nan = ((size + V.splat(0x10001)) >> V.splat(7)) & V.splat(0x10001)
+            field, bias, least, most = ((size >> V.splat(3)) & V.splat(0xF000F)) + nan, 7, -6, 8
+    field = T.larger_pairs(field, V.splat(0x10001))  # which is that of denormal numbers
+    return T.exponent_pairs(field, both(bias), both(bias + least), both(most - least), size)
 
 
 @compiled
 def number_of(word, k, kind, signed):
     """Element k of a word in single precision; `signed`: of integers."""
     if kind == m.TENSOR_F16:
-        return V.half_to_f32(V.shr(word, V.splat(16 * k)))
+        return V.half_to_f32(word >> V.splat(16 * k))
     if kind == m.TENSOR_BF16:
-        return V.as_f32(V.shr(word, V.splat(16 * k)) << V.splat(16))
+        return V.as_f32((word >> V.splat(16 * k)) << V.splat(16))
     if kind == m.TENSOR_TF32:
         return V.as_f32(word & V.splat(0xFFFFE000))
     if kind == m.TENSOR_INTEGER:
-        return T.s32_to_f32(part(word, k, 8, signed))
-    return V.to_f32(value_of(V.shr(word, V.splat(8 * k)) & V.splat(0xFF), kind))
+        top = word << V.splat(24 - 8 * k)
+        return T.s32_to_f32(V.sar(top, V.splat(24)) if signed != 0 else top >> V.splat(24))
+    return V.to_f32(value_of((word >> V.splat(8 * k)) & V.splat(0xFF), kind))
 
 
 @compiled
 def ordinary(seen):
     """Whether no exponent among the larger ones `seen` is out of range."""
     wrong = seen & (V.shr(seen, V.splat(1)) ^ V.splat(0xFFFFFFFF))
-    return V.equal(wrong & V.splat(0x40004000), V.splat(0)) == np.uint32(0xFFFFFFFF)
+    return V.equal(wrong & V.splat(0x40004000), V.splat(0)) == _ALL_LANES
 
 
 @compiled
@@ -171,68 +177,93 @@ def integer_sums(place, steps):
 
 @compiled
 def addend(word, upper, result_bits):
-    """(value, exponent) of an element of C: an f32 or one half of a word."""
-    bits, shift, bias = word, 23, _F32_BIAS
-    if result_bits == 16:
-        bits, shift, bias = V.shr(word, V.splat(16 * upper)) & V.splat(0xFFFF), 10, 15
-    size = bits & V.splat(0x7FFFFFFF if result_bits == 32 else 0x7FFF)
-    exponent = V.max_u(V.shr(size, V.splat(shift)), V.splat(1)) - V.splat(bias)
-    exponent = V.select(V.equal(size, V.splat(0)), V.splat(T.ZERO_EXPONENT), exponent)
-    return V.half_to_f32(bits) if result_bits == 16 else V.as_f32(bits), exponent
-
-
-@compiled
-def scale_of(top, places, sign):
-    """What makes the last place that counts of a product a one; 0 or 1 << 31 in `sign` changes the product's."""
-    kept = V.max_s(top, V.splat(2 * _LEAST))
-    return V.as_f32(((V.splat(_F32_BIAS + places) - kept) << V.splat(23)) | V.splat(sign))
-
-
-@compiled
-def rounded(products, value, top, places, result_bits):
-    """Result bits from the cut products, C and the largest exponent. All sums are whole numbers of the last place, of
-    which single precision can do without none but where fractions have more than 24 bits."""
-    top = V.max_s(top, V.splat(-_F32_BIAS - PLACES))
-    scale = power_of_two(V.splat(_F64_BIAS + places) - top)
-    total = T.s32_to_f64(products) + V.truncate64(V.to_f64(value) * scale)
-    bits = V.as_u64(total * power_of_two(V.splat(_F64_BIAS - places) + top))
-    short = V.as_u32(V.to_f32(V.as_f64(bits & V.splat64(~_LOST))))
-    if result_bits == 16:
-        odd = ~V.equal64(bits & V.splat64(_LOST), V.splat64(0))
-        return V.f32_to_half(V.as_f32(short | V.mask_bits(odd)))
-    return short & V.splat(0xFFFFFC00) if places == PLACES_8BIT else short
-
-
-@compiled
-def finite_words(words, result_bits):
-    """Whether a row of C holds neither infinity nor NaN."""
+    """(value, exponent) of an element of C: an f32 or one half of a word. Where no f32 is needed to align products,
+    the exponents of its zeros and denormal numbers need not be right."""
     if result_bits == 32:
-        return V.equal(words & V.splat(_BITS), V.splat(_BITS)) == 0
+        return V.as_f32(word), ((word << V.splat(1)) >> V.splat(24)) - V.splat(_F32_BIAS)
+    bits = V.shr(word, V.splat(16)) if upper else word & V.splat(0xFFFF)
+    size = bits & V.splat(0x7FFF)
+    exponent = V.max_u(size >> V.splat(10), V.splat(1)) - V.splat(15)
+    return V.half_to_f32(bits), V.select(V.equal(size, V.splat(0)), V.splat(T.ZERO_EXPONENT), exponent)
+
+
+@compiled
+def scale_of(top, places):
+    """What makes the last place that counts a one."""
+    return V.as_f32((V.splat(_F32_BIAS + places) - top) << V.splat(23))
+
+
+@compiled
+def rounded(total, top, value, alone, places, result_bits):
+    """Result bits from the cut sum; in the lanes of `alone`, where no product counts, from C."""
+    negative = V.sar(total, V.splat(31))
+    size = (total ^ negative) - negative
+    surplus = V.max_s(V.splat(32 - _F32_DIGITS) - V.leading_zeros(size), V.splat(0))
+    kept = (size >> surplus) << surplus
+    number = V.as_u32(T.s32_to_f32(kept)) | (negative & V.splat(0x80000000))
+    if result_bits == 16:
+        number = number | V.mask_bits(~V.equal(kept, size))
+    back = V.as_f32((top + V.splat(_F32_BIAS - places)) << V.splat(23))
+    result = V.select(alone, value + V.splat_f32(0.0), V.as_f32(number) * back)
+    if result_bits == 16:
+        return V.f32_to_half(result)
+    return V.as_u32(result) & V.splat(_KEPT_8BIT) if places == PLACES_8BIT else V.as_u32(result)
+
+
+@compiled
+def finite_words(c0, c1, c2, c3, result_bits):
+    """Whether rows of C hold neither infinity nor NaN."""
+    if result_bits == 32:
+        most = V.max_u(V.max_u(c0 << V.splat(1), c1 << V.splat(1)), V.max_u(c2 << V.splat(1), c3 << V.splat(1)))
+        return V.less_u(most, V.splat(0xFF000000)) == _ALL_LANES
     low, high = V.splat(0x7C00), V.splat(0x7C000000)
-    return V.equal(words & low, low) | V.equal(words & high, high) == 0
+    wrong = V.equal(c0 & low, low) | V.equal(c0 & high, high) | V.equal(c2 & low, low) | V.equal(c2 & high, high)
+    return wrong == NO_LANES
+
+
+@compiled
+def overflow(x, y):
+    """Rows whose signs tell where x + y needs more than 32 bits."""
+    total = x + y
+    return (x ^ total) & (y ^ total)
+
+
+@compiled
+def signed_scale(scale, sign):
+    return V.as_f32(V.as_u32(scale) ^ V.splat(sign))
+
+
+@compiled
+def counts(top, exponent):
+    """(lanes without a product that counts, the larger of both exponents where scales of both are f32)."""
+    return V.less_s(top, V.splat(2 * _LEAST)), V.max_s(V.max_s(top, exponent), V.splat(2 * _LEAST))
 
 
 # many parameters: compiled code has no records
 @compiled
 def tile_products(place, words, kind, c0, c1, c2, c3, result_bits, sign):
-    """Rows of C (finite) plus the products of what `take_a` and `take_b` left in scratch, which are ordinary; four
-    rows of singles or of halves in the low bits."""
+    """(rows, whether they are right) of C, finite, plus or (`sign` 1 << 31) minus the products of what `take_a` and
+    `take_b` left in scratch, which are ordinary; four rows of singles or of halves in the low bits. They are wrong
+    where a sum went beyond 32 bits, which takes sixteen products of almost four times their powers of two."""
     per = per_word(kind)
     places = PLACES_8BIT if per == 4 else PLACES
-    v0, e0 = addend(c0, 0, result_bits)
-    v1, e1 = addend(c1, 1, result_bits)
-    v2, e2 = addend(c2, 0, result_bits)
-    v3, e3 = addend(c3, 1, result_bits)
+    v0, e0 = addend(c0, False, result_bits)
+    v1, e1 = addend(c1, True, result_bits)
+    v2, e2 = addend(c2, False, result_bits)
+    v3, e3 = addend(c3, True, result_bits)
     t0, t1, t2, t3 = largest_exponents(place, 4 * words * ((per + 1) // 2))
-    t0, t1, t2, t3 = V.max_s(t0, e0), V.max_s(t1, e1), V.max_s(t2, e2), V.max_s(t3, e3)
-    s0, s1 = scale_of(t0, places, sign), scale_of(t1, places, sign)
-    s2, s3 = scale_of(t2, places, sign), scale_of(t3, places, sign)
-    r0, r1, r2, r3 = cut_sums(place, 4 * words * per, s0, s1, s2, s3)
+    (n0, t0), (n1, t1), (n2, t2), (n3, t3) = counts(t0, e0), counts(t1, e1), counts(t2, e2), counts(t3, e3)
+    s0, s1, s2, s3 = scale_of(t0, places), scale_of(t1, places), scale_of(t2, places), scale_of(t3, places)
+    p0, p1, p2, p3 = signed_scale(s0, sign), signed_scale(s1, sign), signed_scale(s2, sign), signed_scale(s3, sign)
+    r0, r1, r2, r3 = cut_sums(place, 4 * words * per, p0, p1, p2, p3)
+    a0, a1, a2, a3 = T.f32_to_s32(v0 * s0), T.f32_to_s32(v1 * s1), T.f32_to_s32(v2 * s2), T.f32_to_s32(v3 * s3)
+    beyond = overflow(r0, a0) | overflow(r1, a1) | overflow(r2, a2) | overflow(r3, a3)
     return (
-        rounded(r0, v0, t0, places, result_bits),
-        rounded(r1, v1, t1, places, result_bits),
-        rounded(r2, v2, t2, places, result_bits),
-        rounded(r3, v3, t3, places, result_bits),
+        rounded(r0 + a0, t0, v0, n0, places, result_bits),
+        rounded(r1 + a1, t1, v1, n1, places, result_bits),
+        rounded(r2 + a2, t2, v2, n2, places, result_bits),
+        rounded(r3 + a3, t3, v3, n3, places, result_bits),
+        V.less_s(beyond, V.splat(0)) == NO_LANES,
     )
 
 

@@ -95,48 +95,71 @@ def fragment_word(st, sm, w, i, descriptor, row, byte, across):
 
 
 @compiled
-def words_of_rows(st, sm, base, first, descriptor, row, byte):
-    """Eight rows' 16 bytes along K into scratch, if they lie in shared memory."""
-    limit = st.par[L.P_SHARED_BYTES]
-    for g in range(8):
-        at = place(descriptor, row + g, byte, False, 4)
-        if at + _UNIT > limit:
-            return False
-        for t in range(4):
-            st.tile[first + 4 * g + t] = st.shared32[sm, base + (at >> 2) + t]
-    return True
+def lines(st, descriptor, row, byte, across):
+    """(byte, distance) of eight lines of 16 bytes before they are swizzled, the distance zero if one of them might not
+    lie in shared memory: of eight rows 16 bytes along K, or `across` of eight places along K eight 16-bit rows."""
+    start = (descriptor & 0x3FFF) * _UNIT
+    leading = ((descriptor >> 16) & 0x3FFF) * _UNIT
+    stride = ((descriptor >> 32) & 0x3FFF) * _UNIT
+    swizzle = (descriptor >> 62) & 3
+    distance = np.int64(_UNIT) if swizzle == _NO_SWIZZLE else line_bytes(swizzle)
+    if across and swizzle == _NO_SWIZZLE:
+        start += (row // 8) * stride + (byte // _UNIT) * leading
+    elif across:
+        start += (2 * row // distance) * leading + (byte // _UNIT) * stride + 2 * row % distance
+    elif swizzle == _NO_SWIZZLE:
+        start += (row // 8) * stride + (byte // _UNIT) * leading
+    else:
+        start += (row // 8) * stride + byte
+    return start, distance if (start + 7 * distance) | 127 < st.par[L.P_SHARED_BYTES] else np.int64(0)
 
 
 @compiled
-def words_across(st, sm, base, first, descriptor, row, byte):
-    """As words_of_rows where eight rows of 16-bit elements lie together."""
-    limit = st.par[L.P_SHARED_BYTES]
+def four_words(st, sm, base, at):
+    word = base + (at >> 2)
+    shared = st.shared32
+    return shared[sm, word], shared[sm, word + 1], shared[sm, word + 2], shared[sm, word + 3]
+
+
+@compiled
+def words_of_rows(st, sm, base, to, start, distance, swizzle):
+    """The words of eight lines, line g for lanes 4g..4g + 3."""
+    for g in range(8):
+        x0, x1, x2, x3 = four_words(st, sm, base, swizzled(start + g * distance, swizzle))
+        at = to + 4 * g
+        st.tile[at], st.tile[at + 1], st.tile[at + 2], st.tile[at + 3] = x0, x1, x2, x3
+
+
+@compiled
+def words_across(st, sm, base, to, start, distance, swizzle):
+    """Words of two halves, half g of lines 2t and 2t + 1 for lane 4g + t."""
+    low, upper = np.uint32(0xFFFF), np.uint32(16)
     for t in range(4):
-        low = place(descriptor, row, byte + 4 * t, True, 2)
-        high = place(descriptor, row, byte + 4 * t + 2, True, 2)
-        if max(low, high) + _UNIT > limit:
-            return False
+        x = four_words(st, sm, base, swizzled(start + 2 * t * distance, swizzle))
+        y = four_words(st, sm, base, swizzled(start + (2 * t + 1) * distance, swizzle))
         for pair in range(4):
-            x, y = st.shared32[sm, base + (low >> 2) + pair], st.shared32[sm, base + (high >> 2) + pair]
-            st.tile[first + 8 * pair + t] = (x & np.uint32(0xFFFF)) | (y << np.uint32(16))
-            st.tile[first + 8 * pair + 4 + t] = (x >> np.uint32(16)) | (y & np.uint32(0xFFFF0000))
-    return True
+            at = to + 8 * pair + t
+            st.tile[at] = (x[pair] & low) | (y[pair] << upper)
+            st.tile[at + 4] = (x[pair] >> upper) | (y[pair] & ~low)
 
 
 @compiled
 def fill_tile(st, sm, w, i, first, descriptor, row, halves, across):
     """Fragment of eight rows (`halves` 1) or sixteen from `row` on, 32 bytes of K, into the SM's scratch."""
     base = (st.warp[w, L.W_BLOCK] * st.par[L.P_SHARED_STRIDE]) >> 2
+    swizzle = (descriptor >> 62) & 3
     for word in range(2 * halves):
         to, at = first + 32 * word, row + 8 * (word % halves)
         byte = _UNIT * (word // halves)
-        if across and words_across(st, sm, base, to, descriptor, at, byte):
-            continue
-        if not across and words_of_rows(st, sm, base, to, descriptor, at, byte):
-            continue
-        for lane in range(32):
-            word_byte = byte + 4 * (lane & 3)
-            st.tile[to + lane] = fragment_word(st, sm, w, i, descriptor, at + (lane >> 2), word_byte, across)
+        start, distance = lines(st, descriptor, at, byte, across)
+        if distance == 0:
+            for lane in range(32):
+                along = byte + 4 * (lane & 3)
+                st.tile[to + lane] = fragment_word(st, sm, w, i, descriptor, at + (lane >> 2), along, across)
+        elif across:
+            words_across(st, sm, base, to, start, distance, swizzle)
+        else:
+            words_of_rows(st, sm, base, to, start, distance, swizzle)
 
 
 @compiled
@@ -166,16 +189,13 @@ def negative(flags):
 
 @compiled
 def addends(st, i, c, adds):
-    """Rows of C for the four elements of a lane, zeros for none, and whether none is infinite or NaN."""
+    """Rows of C for the four elements of a lane, zeros for none."""
     if not adds:
-        return splat(0), splat(0), splat(0), splat(0), True
-    bits = np.int64(st.code[i, M.COL_AUX2])
+        return splat(0), splat(0), splat(0), splat(0)
     c0, c2 = load(st.regs, c), load(st.regs, c + 32)
-    finite = finite_words(c0, bits) and finite_words(c2, bits)
-    if bits == 16:
-        return c0, c0, c2, c2, finite
-    c1, c2, c3 = c2, load(st.regs, c + 64), load(st.regs, c + 96)
-    return c0, c1, c2, c3, finite and finite_words(c2, bits) and finite_words(c3, bits)
+    if st.code[i, M.COL_AUX2] == 16:
+        return c0, c0, c2, c2
+    return c0, c2, load(st.regs, c + 64), load(st.regs, c + 96)
 
 
 # many parameters: where A, B, C and D lie and which lanes write; compiled code has no records
@@ -185,25 +205,24 @@ def columns_of_eight(st, i, spread, tile, c, d, adds, mask, ordinary):
     code, regs = st.code, st.regs
     kinds, result_bits, flags = code[i, M.COL_AUX1], code[i, M.COL_AUX2], code[i, M.COL_AUX4]
     whole = kinds & 255 == M.TENSOR_INTEGER
-    c0, c1, c2, c3, finite = addends(st, i, c, adds)
-    if ordinary and (finite or whole):
-        kind = M.TENSOR_INTEGER if whole else kinds >> 8
-        ordinary = take_b(spread, st.tile, tile + _B_TILE, 2, kind, code[i, M.COL_AUX3] & 2)
-    else:
-        ordinary = False
-    if not ordinary:
-        for k in range(4):
-            c_word = c0 if k == 0 else c1 if k == 1 else c2 if k == 2 else c3
-            store(spread, RESULTS + 32 * k, element(st, i, tile, c_word, k >> 1, k & 1), FULL_MASK)
-        s00, s01, s10, s11 = four_results(spread)
-    elif whole:
+    c0, c1, c2, c3 = addends(st, i, c, adds)
+    kind = M.TENSOR_INTEGER if whole else kinds >> 8
+    right = ordinary and (whole or finite_words(c0, c1, c2, c3, result_bits))
+    right = right and take_b(spread, st.tile, tile + _B_TILE, 2, kind, code[i, M.COL_AUX3] & 2)
+    s00, s01, s10, s11 = c0, c1, c2, c3
+    if right and whole:
         saturate = flags & M.GMMA_SATURATE != 0
         s00, s01, s10, s11 = integer_sums(spread, np.int64(32))
         s00, s01 = added(c0, s00, saturate), added(c1, s01, saturate)
         s10, s11 = added(c2, s10, saturate), added(c3, s11, saturate)
-    else:
+    elif right:
         sign = 0x80000000 if negative(flags) else 0
-        s00, s01, s10, s11 = tile_products(spread, 2, kinds & 255, c0, c1, c2, c3, result_bits, sign)
+        s00, s01, s10, s11, right = tile_products(spread, 2, kinds & 255, c0, c1, c2, c3, result_bits, sign)
+    if not right:
+        for k in range(4):
+            c_word = c0 if k == 0 else c1 if k == 1 else c2 if k == 2 else c3
+            store(spread, RESULTS + 32 * k, element(st, i, tile, c_word, k >> 1, k & 1), FULL_MASK)
+        s00, s01, s10, s11 = four_results(spread)
     if result_bits == 32:
         store(regs, d, s00, mask)
         store(regs, d + 32, s01, mask)
