@@ -23,6 +23,7 @@ from gpusim.engine.rows.tensor_tile import (
     take_b,
     tile_products,
 )
+from gpusim.engine.sm.matrix_load import four_words, put_across, put_line
 from gpusim.engine.sm.space import fail
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled, compiled_on_demand
@@ -115,32 +116,8 @@ def lines(st, descriptor, row, byte, across):
 
 
 @compiled
-def four_words(st, sm, base, at):
-    word = base + (at >> 2)
-    shared = st.shared32
-    return shared[sm, word], shared[sm, word + 1], shared[sm, word + 2], shared[sm, word + 3]
-
-
-@compiled
-def words_of_rows(st, sm, base, to, start, distance, swizzle):
-    """The words of eight lines, line g for lanes 4g..4g + 3."""
-    for g in range(8):
-        x0, x1, x2, x3 = four_words(st, sm, base, swizzled(start + g * distance, swizzle))
-        at = to + 4 * g
-        st.tile[at], st.tile[at + 1], st.tile[at + 2], st.tile[at + 3] = x0, x1, x2, x3
-
-
-@compiled
-def words_across(st, sm, base, to, start, distance, swizzle):
-    """Words of two halves, half g of lines 2t and 2t + 1 for lane 4g + t."""
-    low, upper = np.uint32(0xFFFF), np.uint32(16)
-    for t in range(4):
-        x = four_words(st, sm, base, swizzled(start + 2 * t * distance, swizzle))
-        y = four_words(st, sm, base, swizzled(start + (2 * t + 1) * distance, swizzle))
-        for pair in range(4):
-            at = to + 8 * pair + t
-            st.tile[at] = (x[pair] & low) | (y[pair] << upper)
-            st.tile[at + 4] = (x[pair] >> upper) | (y[pair] & ~low)
+def line_words(st, sm, base, at, swizzle):
+    return four_words(st.shared32[sm], base + (swizzled(at, swizzle) >> 2))
 
 
 @compiled
@@ -156,10 +133,15 @@ def fill_tile(st, sm, w, i, first, descriptor, row, halves, across):
             for lane in range(32):
                 along = byte + 4 * (lane & 3)
                 st.tile[to + lane] = fragment_word(st, sm, w, i, descriptor, at + (lane >> 2), along, across)
-        elif across:
-            words_across(st, sm, base, to, start, distance, swizzle)
-        else:
-            words_of_rows(st, sm, base, to, start, distance, swizzle)
+            continue
+        for k in range(0, 8, 2):
+            x = line_words(st, sm, base, start + k * distance, swizzle)
+            y = line_words(st, sm, base, start + (k + 1) * distance, swizzle)
+            if across:
+                put_across(st.tile, to + (k >> 1), x, y)
+            else:
+                put_line(st.tile, to + 4 * k, x)
+                put_line(st.tile, to + 4 * k + 4, y)
 
 
 @compiled
