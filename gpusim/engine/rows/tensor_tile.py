@@ -1,9 +1,9 @@
 """Products of 16 rows of A and eight columns of B of ordinary numbers, to the same bits as `tensor_sum` and faster.
 
 Both fragments are spread out in scratch memory (`tensor_lanes`) once, as single-precision numbers and as exponents.
-Products of two elements are exact in single precision, if none is beyond its range: NaN, infinity and, where the type
-has eight bits of exponent, numbers that are very large or small are left to `tensor_sum`. A product aligned and cut is
-a 32-bit integer, and a sum of sixteen is one too: with 25 places each is below 2**27 - 2**17.
+Products of two elements are exact in single precision where they count. A product aligned and cut is a 32-bit
+integer, and a sum of sixteen is one too: with 25 places each is below 2**27 - 2**17. What is beyond the range of one or
+the other is left to `tensor_sum`, and so are NaN and infinity.
 """
 
 import numpy as np
@@ -22,7 +22,8 @@ _B = _A_PAIRS + 64 * _PAIR_STEPS
 _B_PAIRS = _B + 8 * _STEPS
 RESULTS = _B  # four rows of results may lie here when B is not wanted any more
 room = T.scratch(_B_PAIRS + 8 * _PAIR_STEPS)
-_LEAST, _MOST = -50, 60  # exponents of elements whose products and their scales are single-precision numbers
+_LEAST, _MOST = -100, 125  # largest exponents of products that, like their scales, are single-precision numbers
+_NONE = -4096  # above that of no product, see `tensor_lanes.ZERO_EXPONENT`, below that of any
 _F32_BIAS = 127
 _F32_DIGITS = 24
 _KEPT_8BIT = 0xFFFFFC00  # sign, exponent and 13 bits of fraction
@@ -44,7 +45,7 @@ def both(value):
 @compiled
 def pairs_of(word, k, kind):
     """Exponents of half the elements of a word, or (8-bit types) of a quarter (`k` 0 or 1), two in each lane."""
-    least, most = _LEAST, _MOST
+    least, most = -126, 127
     if kind == m.TENSOR_TF32:
         size = word & V.splat(0x7FFFE000)
         field, bias = size >> V.splat(23), 127
@@ -234,9 +235,11 @@ def signed_scale(scale, sign):
 
 
 @compiled
-def counts(top, exponent):
-    """(lanes without a product that counts, the larger of both exponents where scales of both are f32)."""
-    return V.less_s(top, V.splat(2 * _LEAST)), V.max_s(V.max_s(top, exponent), V.splat(2 * _LEAST))
+def with_addend(top, exponent):
+    """(lanes without a product that counts, lanes out of range, the largest exponent of all)."""
+    none = V.less_s(top, V.splat(_NONE))
+    wrong = V.less_u(V.splat(_MOST - _LEAST), top - V.splat(_LEAST)) & ~none
+    return none, wrong, V.max_s(V.max_s(top, exponent), V.splat(_LEAST))
 
 
 # many parameters: compiled code has no records
@@ -244,7 +247,7 @@ def counts(top, exponent):
 def tile_products(place, words, kind, c0, c1, c2, c3, result_bits, sign):
     """(rows, whether they are right) of C, finite, plus or (`sign` 1 << 31) minus the products of what `take_a` and
     `take_b` left in scratch, which are ordinary; four rows of singles or of halves in the low bits. They are wrong
-    where a sum went beyond 32 bits, which takes sixteen products of almost four times their powers of two."""
+    where exponents are out of range or a sum is, which takes sixteen products of almost four times a power of two."""
     per = per_word(kind)
     places = PLACES_8BIT if per == 4 else PLACES
     v0, e0 = addend(c0, False, result_bits)
@@ -252,7 +255,12 @@ def tile_products(place, words, kind, c0, c1, c2, c3, result_bits, sign):
     v2, e2 = addend(c2, False, result_bits)
     v3, e3 = addend(c3, True, result_bits)
     t0, t1, t2, t3 = largest_exponents(place, 4 * words * ((per + 1) // 2))
-    (n0, t0), (n1, t1), (n2, t2), (n3, t3) = counts(t0, e0), counts(t1, e1), counts(t2, e2), counts(t3, e3)
+    n0, w0, t0 = with_addend(t0, e0)
+    n1, w1, t1 = with_addend(t1, e1)
+    n2, w2, t2 = with_addend(t2, e2)
+    n3, w3, t3 = with_addend(t3, e3)
+    if w0 | w1 | w2 | w3 != NO_LANES:
+        return c0, c1, c2, c3, False
     s0, s1, s2, s3 = scale_of(t0, places), scale_of(t1, places), scale_of(t2, places), scale_of(t3, places)
     p0, p1, p2, p3 = signed_scale(s0, sign), signed_scale(s1, sign), signed_scale(s2, sign), signed_scale(s3, sign)
     r0, r1, r2, r3 = cut_sums(place, 4 * words * per, p0, p1, p2, p3)
