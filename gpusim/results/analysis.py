@@ -17,7 +17,7 @@ from gpusim.results.least_time import Bound
 from gpusim.results.limiter import Limiter, find_limiter
 from gpusim.results.metrics import MetricValues
 from gpusim.results.record import LaunchRecord
-from gpusim.results.roofline import Roofline, make_roofline
+from gpusim.results.roofline import Roofline, make_roofline, matrix_operations
 from gpusim.tracing.trace import Trace
 
 
@@ -145,6 +145,11 @@ class Analysis:
     def rate(self) -> float:
         """Warp instructions simulated per second of host time, compilation of the simulator excluded."""
         return ratio(self._counts.instructions, self.record.host_seconds)
+
+    @property
+    def matrix_rate(self) -> float:
+        """Operations of matrix instructions, a multiply-add as two, simulated per second of host time."""
+        return ratio(matrix_operations(self._counts), self.record.host_seconds)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values, for JSON. Numbers have the units of the attributes they stand for."""
