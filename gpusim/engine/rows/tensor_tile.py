@@ -20,14 +20,31 @@ _PAIR_STEPS = 16
 _A_PAIRS = 64 * _STEPS
 _B = _A_PAIRS + 64 * _PAIR_STEPS
 _B_PAIRS = _B + 8 * _STEPS
-RESULTS = _B  # four rows of results may lie here when B is not wanted any more
-room = T.scratch(_B_PAIRS + 8 * _PAIR_STEPS)
+_TOPS = _B_PAIRS + 8 * _PAIR_STEPS
+_ADDENDS = _TOPS + 128
+RESULTS = _ADDENDS + 128  # four rows, for rows g and g + 8 with columns 2t and 2t + 1
+_ALONE = RESULTS + 128
+DOUBLE_B, DOUBLE_RESULTS = _B, _TOPS  # of products of doubles, eight rows
+room = T.scratch(_ALONE + 4)
 _LEAST, _MOST = -100, 125  # largest exponents of products that, like their scales, are single-precision numbers
 _NONE = -4096  # above that of no product, see `tensor_lanes.ZERO_EXPONENT`, below that of any
 _F32_BIAS = 127
 _F32_DIGITS = 24
 _KEPT_8BIT = 0xFFFFFC00  # sign, exponent and 13 bits of fraction
 _ALL_LANES = np.uint32(0xFFFFFFFF)
+
+
+@compiled
+def four_rows(place, at):
+    return V.load(place, at), V.load(place, at + 32), V.load(place, at + 64), V.load(place, at + 96)
+
+
+@compiled
+def put_rows(place, at, r0, r1, r2, r3):
+    V.store(place, at, r0, _ALL_LANES)
+    V.store(place, at + 32, r1, _ALL_LANES)
+    V.store(place, at + 64, r2, _ALL_LANES)
+    V.store(place, at + 96, r3, _ALL_LANES)
 
 
 @compiled
@@ -90,38 +107,31 @@ def ordinary(seen):
 
 
 @compiled
-def take_a(place, words, a, count, kind, signed):
-    """Spread out `count` words (a lane) of sixteen rows; words[a + 64 * word + 32 * half]. Whether all are ordinary."""
-    per, seen = per_word(kind), V.splat(T.ZERO_EXPONENT)
-    pairs = (per + 1) // 2
-    for number in range(2 * count):
-        word, half = number >> 1, number & 1
-        row = V.load(words, a + 32 * number)
-        for k in range(per):
-            at = 64 * 4 * (word * per + k) + 32 * half
-            T.spread_rows(place, at, V.as_u32(number_of(row, k, kind, signed)))
-        if kind != m.TENSOR_INTEGER:
-            for k in range(pairs):
-                exponents = pairs_of(row, k, kind)
-                seen = T.larger_pairs(seen, exponents)
-                T.spread_rows(place, _A_PAIRS + 64 * 4 * (word * pairs + k) + 32 * half, exponents)
-    return ordinary(seen)
+def spread_out(place, at, row, step, rows):
+    """Four steps, from number `step` on, of a row of A (`rows`: 0 or 32 for rows g or g + 8) or (-1) of B."""
+    if rows < 0:
+        T.spread_columns(place, at + 8 * step, row)
+    else:
+        T.spread_rows(place, at + 64 * step + rows, row)
 
 
+# many parameters: compiled code has no records
 @compiled
-def take_b(place, words, b, count, kind, signed):
-    """Spread out `count` words of eight columns; words[b + 32 * word]. Whether all are ordinary."""
+def take(place, words, first, count, sides, kind, signed):
+    """Spread out a fragment of `count` words (a lane) of A (`sides` 2: rows g and g + 8) or B (1), which begins at
+    words[first]. Whether it is ordinary: without infinity or NaN."""
     per, seen = per_word(kind), V.splat(T.ZERO_EXPONENT)
-    pairs = (per + 1) // 2
-    for word in range(count):
-        row = V.load(words, b + 32 * word)
+    pairs = 0 if kind == m.TENSOR_INTEGER else (per + 1) // 2
+    numbers, exponents = (0, _A_PAIRS) if sides == 2 else (_B, _B_PAIRS)
+    for number in range(sides * count):
+        word, rows = (number >> 1, 32 * (number & 1)) if sides == 2 else (number, -1)
+        row = V.load(words, first + 32 * number)
         for k in range(per):
-            T.spread_columns(place, _B + 32 * (word * per + k), V.as_u32(number_of(row, k, kind, signed)))
-        if kind != m.TENSOR_INTEGER:
-            for k in range(pairs):
-                exponents = pairs_of(row, k, kind)
-                seen = T.larger_pairs(seen, exponents)
-                T.spread_columns(place, _B_PAIRS + 32 * (word * pairs + k), exponents)
+            spread_out(place, numbers, V.as_u32(number_of(row, k, kind, signed)), 4 * (word * per + k), rows)
+        for k in range(pairs):
+            pair = pairs_of(row, k, kind)
+            seen = T.larger_pairs(seen, pair)
+            spread_out(place, exponents, pair, 4 * (word * pairs + k), rows)
     return ordinary(seen)
 
 
@@ -165,7 +175,7 @@ def cut_sums(place, steps, s00, s01, s10, s11):
 
 @compiled
 def integer_sums(place, steps):
-    """Sums of products of bytes, which are exact in single precision."""
+    """RESULTS: sums of products of bytes, which are exact in single precision."""
     zero = V.splat_f32(0.0)
     r00, r01, r10, r11 = zero, zero, zero, zero
     for step in range(steps):
@@ -173,7 +183,7 @@ def integer_sums(place, steps):
         b0, b1 = V.as_f32(T.load_columns(place, _B + 8 * step)), V.as_f32(T.load_columns(place, _B + 8 * step + 4))
         r00, r01 = V.fma32(a0, b0, r00), V.fma32(a0, b1, r01)
         r10, r11 = V.fma32(a1, b0, r10), V.fma32(a1, b1, r11)
-    return T.f32_to_s32(r00), T.f32_to_s32(r01), T.f32_to_s32(r10), T.f32_to_s32(r11)
+    put_rows(place, RESULTS, T.f32_to_s32(r00), T.f32_to_s32(r01), T.f32_to_s32(r10), T.f32_to_s32(r11))
 
 
 @compiled
@@ -182,7 +192,7 @@ def addend(word, upper, result_bits):
     the exponents of its zeros and denormal numbers need not be right."""
     if result_bits == 32:
         return V.as_f32(word), ((word << V.splat(1)) >> V.splat(24)) - V.splat(_F32_BIAS)
-    bits = V.shr(word, V.splat(16)) if upper else word & V.splat(0xFFFF)
+    bits = (word >> V.splat(16 * upper)) & V.splat(0xFFFF)
     size = bits & V.splat(0x7FFF)
     exponent = V.max_u(size >> V.splat(10), V.splat(1)) - V.splat(15)
     return V.half_to_f32(bits), V.select(V.equal(size, V.splat(0)), V.splat(T.ZERO_EXPONENT), exponent)
@@ -222,61 +232,39 @@ def finite_words(c0, c1, c2, c3, result_bits):
     return wrong == NO_LANES
 
 
-@compiled
-def overflow(x, y):
-    """Rows whose signs tell where x + y needs more than 32 bits."""
-    total = x + y
-    return (x ^ total) & (y ^ total)
-
-
-@compiled
-def signed_scale(scale, sign):
-    return V.as_f32(V.as_u32(scale) ^ V.splat(sign))
-
-
-@compiled
-def with_addend(top, exponent):
-    """(lanes without a product that counts, lanes out of range, the largest exponent of all)."""
-    none = V.less_s(top, V.splat(_NONE))
-    wrong = V.less_u(V.splat(_MOST - _LEAST), top - V.splat(_LEAST)) & ~none
-    return none, wrong, V.max_s(V.max_s(top, exponent), V.splat(_LEAST))
-
-
 # many parameters: compiled code has no records
 @compiled
 def tile_products(place, words, kind, c0, c1, c2, c3, result_bits, sign):
-    """(rows, whether they are right) of C, finite, plus or (`sign` 1 << 31) minus the products of what `take_a` and
-    `take_b` left in scratch, which are ordinary; four rows of singles or of halves in the low bits. They are wrong
-    where exponents are out of range or a sum is, which takes sixteen products of almost four times a power of two."""
+    """RESULTS of C, finite, plus or (`sign` 1 << 31) minus the products of what `take` left in scratch, which is
+    ordinary; four rows of singles or of halves in the low bits. False where that will not do: exponents are out of
+    range or a sum is, which takes sixteen products of almost four times a power of two."""
     per = per_word(kind)
     places = PLACES_8BIT if per == 4 else PLACES
-    v0, e0 = addend(c0, False, result_bits)
-    v1, e1 = addend(c1, True, result_bits)
-    v2, e2 = addend(c2, False, result_bits)
-    v3, e3 = addend(c3, True, result_bits)
     t0, t1, t2, t3 = largest_exponents(place, 4 * words * ((per + 1) // 2))
-    n0, w0, t0 = with_addend(t0, e0)
-    n1, w1, t1 = with_addend(t1, e1)
-    n2, w2, t2 = with_addend(t2, e2)
-    n3, w3, t3 = with_addend(t3, e3)
-    if w0 | w1 | w2 | w3 != NO_LANES:
-        return c0, c1, c2, c3, False
-    s0, s1, s2, s3 = scale_of(t0, places), scale_of(t1, places), scale_of(t2, places), scale_of(t3, places)
-    p0, p1, p2, p3 = signed_scale(s0, sign), signed_scale(s1, sign), signed_scale(s2, sign), signed_scale(s3, sign)
-    r0, r1, r2, r3 = cut_sums(place, 4 * words * per, p0, p1, p2, p3)
-    a0, a1, a2, a3 = T.f32_to_s32(v0 * s0), T.f32_to_s32(v1 * s1), T.f32_to_s32(v2 * s2), T.f32_to_s32(v3 * s3)
-    beyond = overflow(r0, a0) | overflow(r1, a1) | overflow(r2, a2) | overflow(r3, a3)
-    return (
-        rounded(r0 + a0, t0, v0, n0, places, result_bits),
-        rounded(r1 + a1, t1, v1, n1, places, result_bits),
-        rounded(r2 + a2, t2, v2, n2, places, result_bits),
-        rounded(r3 + a3, t3, v3, n3, places, result_bits),
-        V.less_s(beyond, V.splat(0)) == NO_LANES,
-    )
-
-
-@compiled
-def four_results(place):
-    """What was put at RESULTS."""
-    at = RESULTS
-    return V.load(place, at), V.load(place, at + 32), V.load(place, at + 64), V.load(place, at + 96)
+    put_rows(place, _TOPS, t0, t1, t2, t3)
+    put_rows(place, _ADDENDS, c0, c1, c2, c3)
+    wrong = NO_LANES
+    for k in range(4):
+        top = V.load(place, _TOPS + 32 * k)
+        value, exponent = addend(V.load(place, _ADDENDS + 32 * k), k & 1, result_bits)
+        none = V.less_s(top, V.splat(_NONE))
+        wrong |= V.less_u(V.splat(_MOST - _LEAST), top - V.splat(_LEAST)) & ~none
+        top = V.max_s(V.max_s(top, exponent), V.splat(_LEAST))
+        scale = V.as_u32(scale_of(top, places))
+        V.store(place, RESULTS + 32 * k, scale ^ V.splat(sign), _ALL_LANES)
+        V.store(place, _ADDENDS + 32 * k, V.as_u32(value), _ALL_LANES)
+        V.store(place, _TOPS + 32 * k, top, _ALL_LANES)
+        place[_ALONE + k] = none
+    if wrong != NO_LANES:
+        return False
+    s0, s1, s2, s3 = four_rows(place, RESULTS)
+    r0, r1, r2, r3 = cut_sums(place, 4 * words * per, V.as_f32(s0), V.as_f32(s1), V.as_f32(s2), V.as_f32(s3))
+    put_rows(place, RESULTS, r0, r1, r2, r3)
+    for k in range(4):
+        top, value = V.load(place, _TOPS + 32 * k), V.as_f32(V.load(place, _ADDENDS + 32 * k))
+        products, added = V.load(place, RESULTS + 32 * k), T.f32_to_s32(value * scale_of(top, places))
+        total = products + added
+        wrong |= V.less_s((products ^ total) & (added ^ total), V.splat(0))
+        bits = rounded(total, top, value, place[_ALONE + k], places, result_bits)
+        V.store(place, RESULTS + 32 * k, bits, _ALL_LANES)
+    return wrong == NO_LANES

@@ -11,16 +11,16 @@ import numpy as np
 
 from gpusim.engine.rows.common import FULL_MASK, predicate, row_offset
 from gpusim.engine.rows.lanes import load, splat, store
+from gpusim.engine.rows.tensor import store_rows
 from gpusim.engine.rows.tensor_integer import added, integer_sum
 from gpusim.engine.rows.tensor_sum import fused_sum
 from gpusim.engine.rows.tensor_tile import (
     RESULTS,
     finite_words,
-    four_results,
+    four_rows,
     integer_sums,
     room,
-    take_a,
-    take_b,
+    take,
     tile_products,
 )
 from gpusim.engine.sm.matrix_load import four_words, put_across, put_line
@@ -169,6 +169,15 @@ def negative(flags):
     return (flags & M.GMMA_NEGATE_A != 0) != (flags & M.GMMA_NEGATE_B != 0)
 
 
+@compiled_on_demand()
+def any_columns(st, i, spread, tile, c, adds):
+    """RESULTS of eight columns that `tensor_tile` leaves alone."""
+    wide = st.code[i, M.COL_AUX2] == 32
+    for k in range(4):
+        c_word = load(st.regs, c + 32 * (k if wide else k >> 1)) if adds else splat(0)
+        store(spread, RESULTS + 32 * k, element(st, i, tile, c_word, k >> 1, k & 1), FULL_MASK)
+
+
 @compiled
 def addends(st, i, c, adds):
     """Rows of C for the four elements of a lane, zeros for none."""
@@ -190,29 +199,24 @@ def columns_of_eight(st, i, spread, tile, c, d, adds, mask, ordinary):
     c0, c1, c2, c3 = addends(st, i, c, adds)
     kind = M.TENSOR_INTEGER if whole else kinds >> 8
     right = ordinary and (whole or finite_words(c0, c1, c2, c3, result_bits))
-    right = right and take_b(spread, st.tile, tile + _B_TILE, 2, kind, code[i, M.COL_AUX3] & 2)
-    s00, s01, s10, s11 = c0, c1, c2, c3
+    right = right and take(spread, st.tile, tile + _B_TILE, 2, 1, kind, code[i, M.COL_AUX3] & 2)
     if right and whole:
+        integer_sums(spread, np.int64(32))
         saturate = flags & M.GMMA_SATURATE != 0
-        s00, s01, s10, s11 = integer_sums(spread, np.int64(32))
-        s00, s01 = added(c0, s00, saturate), added(c1, s01, saturate)
-        s10, s11 = added(c2, s10, saturate), added(c3, s11, saturate)
+        for k in range(4):
+            c_word = load(regs, c + 32 * k) if adds else splat(0)
+            store(spread, RESULTS + 32 * k, added(c_word, load(spread, RESULTS + 32 * k), saturate), FULL_MASK)
     elif right:
         sign = 0x80000000 if negative(flags) else 0
-        s00, s01, s10, s11, right = tile_products(spread, 2, kinds & 255, c0, c1, c2, c3, result_bits, sign)
+        right = tile_products(spread, 2, kinds & 255, c0, c1, c2, c3, result_bits, sign)
     if not right:
-        for k in range(4):
-            c_word = c0 if k == 0 else c1 if k == 1 else c2 if k == 2 else c3
-            store(spread, RESULTS + 32 * k, element(st, i, tile, c_word, k >> 1, k & 1), FULL_MASK)
-        s00, s01, s10, s11 = four_results(spread)
+        any_columns(st, i, spread, tile, c, adds)
+    s00, s01, s10, s11 = four_rows(spread, RESULTS)
     if result_bits == 32:
-        store(regs, d, s00, mask)
-        store(regs, d + 32, s01, mask)
-        store(regs, d + 64, s10, mask)
-        store(regs, d + 96, s11, mask)
+        store_rows(regs, d, s00, s01, mask)
+        store_rows(regs, d + 64, s10, s11, mask)
     else:
-        store(regs, d, s00 | (s01 << splat(16)), mask)
-        store(regs, d + 32, s10 | (s11 << splat(16)), mask)
+        store_rows(regs, d, s00 | (s01 << splat(16)), s10 | (s11 << splat(16)), mask)
 
 
 @compiled_on_demand()
@@ -238,7 +242,7 @@ def group_matrix(st, sm, w, i, wb, mask, time):
     spread = room()
     ordinary = kind != M.TENSOR_INTEGER or code[i, M.COL_AUX3] >> 4 == 8
     if ordinary:
-        ordinary = take_a(spread, st.tile, tile, 2, kind, code[i, M.COL_AUX3] & 1)
+        ordinary = take(spread, st.tile, tile, 2, 2, kind, code[i, M.COL_AUX3] & 1)
     for n in range(columns // 8):
         fill_tile(st, sm, w, i, tile + _B_TILE, b_descriptor, 8 * n, 1, flags & M.GMMA_TRANSPOSE_B != 0)
         columns_of_eight(st, i, spread, tile, c + words * n, d + words * n, adds, mask, ordinary)
