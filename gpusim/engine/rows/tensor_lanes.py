@@ -43,7 +43,8 @@ def scratch(words: int) -> Any:
     @intrinsic
     def room(typing: Any) -> Any:
         def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-            memory = cgutils.alloca_once(builder, ir.ArrayType(_WORD, words))
+            with builder.goto_entry_block():
+                memory = builder.alloca(ir.ArrayType(_WORD, words))
             memory.align = _LINE
             array = context.make_array(kind)(context, builder)
             data, long = builder.bitcast(memory, _WORD.as_pointer()), ir.IntType(64)
