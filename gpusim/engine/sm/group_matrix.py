@@ -120,6 +120,14 @@ def line_words(st, sm, base, at, swizzle):
     return four_words(st.shared32[sm], base + (swizzled(at, swizzle) >> 2))
 
 
+@compiled_on_demand()
+def words_one_by_one(st, sm, w, i, to, descriptor, row, byte, across):
+    """Eight lines that may reach beyond shared memory."""
+    for lane in range(32):
+        along = byte + 4 * (lane & 3)
+        st.tile[to + lane] = fragment_word(st, sm, w, i, descriptor, row + (lane >> 2), along, across)
+
+
 @compiled
 def fill_tile(st, sm, w, i, first, descriptor, row, halves, across):
     """Fragment of eight rows (`halves` 1) or sixteen from `row` on, 32 bytes of K, into the SM's scratch."""
@@ -130,9 +138,7 @@ def fill_tile(st, sm, w, i, first, descriptor, row, halves, across):
         byte = _UNIT * (word // halves)
         start, distance = lines(st, descriptor, at, byte, across)
         if distance == 0:
-            for lane in range(32):
-                along = byte + 4 * (lane & 3)
-                st.tile[to + lane] = fragment_word(st, sm, w, i, descriptor, at + (lane >> 2), along, across)
+            words_one_by_one(st, sm, w, i, to, descriptor, at, byte, across)
             continue
         for k in range(0, 8, 2):
             x = line_words(st, sm, base, start + k * distance, swizzle)
