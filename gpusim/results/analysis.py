@@ -18,7 +18,7 @@ from gpusim.results.least_time import Bound
 from gpusim.results.limiter import Limiter, find_limiter
 from gpusim.results.metrics import MetricValues
 from gpusim.results.record import LaunchRecord, Sampling
-from gpusim.results.roofline import Roofline, make_roofline
+from gpusim.results.roofline import Roofline, make_roofline, matrix_operations
 from gpusim.tracing.trace import Trace
 
 
@@ -162,6 +162,11 @@ class Analysis:
     def _needs_time(self, what: str) -> None:
         if not self.record.timed:
             raise ModeError(f"a {self.record.mode} run has no {what}")
+
+    @property
+    def matrix_rate(self) -> float:
+        """Operations of matrix instructions, a multiply-add as two, simulated per second of host time."""
+        return ratio(matrix_operations(self._counts), self.record.host_seconds)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values, for JSON. Numbers have the units of the attributes they stand for."""

@@ -280,11 +280,12 @@ def _capital(text: str) -> str:
 def _simulation(result: Analysis, counts: Counts) -> Iterator[str]:
     record = result.record
     threads = _count(record.host_threads, "host thread")
+    products = f", {scaled(result.matrix_rate)}FLOP/s of matrix products" if result.matrix_rate else ""
     yield ""
     yield from _row(
         "Simulation",
         f"{counts.instructions:,} warp instructions in {record.host_seconds:.2f} s: {scaled(result.rate)}"
-        f"instructions/s on {threads}",
+        f"instructions/s{products} on {threads}",
     )
 
 

@@ -28,6 +28,9 @@ _THREAD_OPERATIONS = {
     "FP16": {"HADD2": 2, "HMUL2": 2, "HFMA2": 4},
 }
 _MATRIX_KINDS = {"HMMA": "tensor", "IMMA": "tensor", "DMMA": "FP64"}
+_MATRIX_COLUMNS = 8  # of every product of one warp
+_GROUP_ROWS, _GROUP_BYTES = 16, 32  # of a product of a group, a warp's rows and bytes along K
+_ELEMENT_BITS = {M.TENSOR_F16: 16, M.TENSOR_BF16: 16, M.TENSOR_TF32: 32, M.TENSOR_E4M3: 8, M.TENSOR_E5M2: 8}
 
 
 @dataclass(frozen=True)
@@ -107,13 +110,29 @@ def count_operations(counts: Counts) -> dict[str, int]:
     totals["tensor"] = 0
     moves = np.array([_is_move(each) for each in counts.record.program.instructions], bool)
     totals["FP16"] -= _THREAD_OPERATIONS["FP16"]["HFMA2"] * counts.total(L.N_PRED_ON, moves)
-    for index, each in enumerate(counts.record.program.instructions):
-        if each.opcode in _MATRIX_KINDS:
-            shape = int(counts.code[index, M.COL_AUX0])  # M << 16 | N << 8 | K
-            multiply_adds = (shape >> 16) * (shape >> 8 & 255) * (shape & 255)
-            executed = int(counts.counters[index, L.N_EXECUTED])
-            totals[_MATRIX_KINDS[each.opcode]] += 2 * multiply_adds * executed
+    for opcode, kind in _MATRIX_KINDS.items():
+        totals[kind] += matrix_operations(counts, opcode)
     return {kind: total for kind, total in totals.items() if total}
+
+
+def matrix_operations(counts: Counts, opcode: str = "") -> int:
+    """Operations of matrix instructions: all of them, or those of one opcode."""
+    total = 0
+    for index, each in enumerate(counts.record.program.instructions):
+        multiply_adds = _multiply_adds(counts.code[index]) if opcode in ("", each.opcode) else 0
+        total += 2 * multiply_adds * int(counts.counters[index, L.N_EXECUTED])
+    return total
+
+
+def _multiply_adds(row: np.ndarray) -> int:
+    """Of one warp instruction, no matter whether a sparse A has zeros for them."""
+    op, shape = row[M.COL_OP], int(row[M.COL_AUX0])
+    if op in (M.OP_HMMA, M.OP_IMMA, M.OP_DMMA):
+        return (shape >> 16) * _MATRIX_COLUMNS * ((shape & 0xFFFF) - (_MATRIX_COLUMNS << 8))
+    if op == M.OP_GMMA:
+        bits = _ELEMENT_BITS.get(int(row[M.COL_AUX1]) & 255, int(row[M.COL_AUX3]) >> 4)
+        return _GROUP_ROWS * shape * 8 * _GROUP_BYTES // bits
+    return 0
 
 
 def _is_move(instruction: Instruction) -> bool:

@@ -88,7 +88,8 @@ def test_every_number_of_the_middle_part():
     assert "achieved 50.0 % (32.0 warps); 0.25 waves" in section(text, "Occupancy")
     assert (
         section(text, "Simulation")
-        == "21,120 warp instructions in 0.50 s: 42.2 kinstructions/s on 2 host threads"
+        == "21,120 warp instructions in 0.50 s: 42.2 kinstructions/s, 17.3 MFLOP/s of matrix products "
+        "on 2 host threads"
     )
 
 

@@ -8,13 +8,34 @@ from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as S
 from gpusim.result import Result
 from gpusim.results.counts import Counts
-from gpusim.results.roofline import count_operations
+from gpusim.results.roofline import count_operations, matrix_operations
 from tests.gpusim.records import FADD, FFMA, HMMA, LDG, make_program, make_record
 
 
 def test_operations_count_threads_whose_guard_holds():
     record = make_record(line={FFMA: {L.N_PRED_ON: 10}, FADD: {L.N_PRED_ON: 3}, HMMA: {L.N_EXECUTED: 2}})
     assert count_operations(Counts(record)) == {"FP32": 2 * 10 + 3, "tensor": 2 * 2 * 16 * 8 * 16}
+
+
+@pytest.mark.parametrize(
+    "text, multiply_adds",
+    [
+        ("HMMA.1688.F32.TF32 R4, R8, R10, R4", 16 * 8 * 8),
+        ("HMMA.SP.16832.F32 R4, R8, R16, R4, R20, 0x0", 16 * 8 * 32),
+        ("IMMA.8816.S8.S8 R4, R8.ROW, R10.COL, R4", 8 * 8 * 16),
+        ("BMMA.168256.AND.POPC R4, R8.ROW, R16.COL, R4", 16 * 8 * 256),
+        ("DMMA.8x8x4 R4, R8, R10, R4", 8 * 8 * 4),
+        ("HGMMA.64x256x16.F32 R24, gdesc[UR8], R24, UP0, gsb0", 16 * 256 * 16),
+        ("HGMMA.64x8x8.F32.TF32 R24, gdesc[UR8], R24, gsb0", 16 * 8 * 8),
+        ("QGMMA.64x64x32.F16.E4M3.E5M2 R24, gdesc[UR8], R24, gsb0", 16 * 64 * 32),
+        ("IGMMA.64x32x32.S8.U8 R24, gdesc[UR8], R24, gsb0", 16 * 32 * 32),
+        ("BGMMA.64x16x256.AND.POPC R24, gdesc[UR8], R24, gsb0", 16 * 16 * 256),
+    ],
+)
+def test_operations_of_a_warp_in_a_matrix_product(text, multiply_adds):
+    record = make_record(program=make_program(((text, 2), ("EXIT", None))), grid=1, block=32)
+    assert matrix_operations(Counts(record)) == 2 * multiply_adds
+    assert Result(record).matrix_rate == 2 * multiply_adds / record.host_seconds
 
 
 def test_packed_halves_and_doubles():

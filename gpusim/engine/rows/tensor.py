@@ -6,11 +6,23 @@ fragments). How sums are rounded is told in `tensor_sum`.
 """
 
 from gpusim.engine.rows import lanes as V
-from gpusim.engine.rows.common import destination, row_offset
+from gpusim.engine.rows.common import FULL_MASK, destination, row_offset
 from gpusim.engine.rows.double import QUIET, canonical64
 from gpusim.engine.rows.int import store_pair
-from gpusim.engine.rows.tensor_integer import integer_sum, sparse_integer_sum
-from gpusim.engine.rows.tensor_sum import a_lanes, b_lanes, fused_sparse_sum, fused_sum, metadata
+from gpusim.engine.rows.tensor_integer import added, integer_sum, sparse_integer_sum
+from gpusim.engine.rows.tensor_lanes import load_columns, spread_columns, spread_rows
+from gpusim.engine.rows.tensor_sum import fused_sparse_sum, fused_sum, metadata
+from gpusim.engine.rows.tensor_tile import (
+    DOUBLE_B,
+    DOUBLE_RESULTS,
+    RESULTS,
+    finite_words,
+    four_rows,
+    integer_sums,
+    room,
+    take,
+    tile_products,
+)
 from gpusim.engine.state.jit import compiled, compiled_on_demand
 from isa import microops as m
 
@@ -34,6 +46,13 @@ def float_element(code, i, regs, wb, half, odd):
     return fused_sparse_sum(regs, a, regs, b, odd, words // 2, kinds, c_word, odd, result_bits, chosen)
 
 
+@compiled_on_demand()
+def any_floats(code, i, regs, wb, place):
+    """RESULTS of a product that is sparse or that `tensor_tile` leaves alone."""
+    for k in range(4):
+        V.store(place, RESULTS + 32 * k, float_element(code, i, regs, wb, k >> 1, k & 1), FULL_MASK)
+
+
 @compiled
 def store_rows(regs, offset, first, second, mask):
     """Write two rows, one behind the other."""
@@ -43,10 +62,23 @@ def store_rows(regs, offset, first, second, mask):
 
 @compiled
 def hmma(code, i, regs, wb, mask):
-    s00, s01 = float_element(code, i, regs, wb, 0, 0), float_element(code, i, regs, wb, 0, 1)
-    s10, s11 = float_element(code, i, regs, wb, 1, 0), float_element(code, i, regs, wb, 1, 1)
+    kind, result_bits = code[i, m.COL_AUX1], code[i, m.COL_AUX2]
+    depth = code[i, m.COL_AUX0] & 255
+    c = row_offset(code[i, m.COL_C], wb)
+    c0 = V.load(regs, c)
+    c1, c2, c3 = c0, V.load(regs, c + 32), V.load(regs, c + 32)
+    if result_bits == 32:
+        c1, c2, c3 = c2, V.load(regs, c + 64), V.load(regs, c + 96)
+    words = depth // 4 if kind == m.TENSOR_TF32 else depth // 8
+    place = room()
+    a, b = row_offset(code[i, m.COL_A], wb), row_offset(code[i, m.COL_B], wb)
+    right = code[i, m.COL_AUX3] == 0 and finite_words(c0, c1, c2, c3, result_bits)
+    right = right and take(place, regs, a, words, 2, kind, 0) and take(place, regs, b, words, 1, kind, 0)
+    if not right or not tile_products(place, words, kind, c0, c1, c2, c3, result_bits, 0):
+        any_floats(code, i, regs, wb, place)
+    s00, s01, s10, s11 = four_rows(place, RESULTS)
     d = destination(code, i, wb)
-    if code[i, m.COL_AUX2] == 32:
+    if result_bits == 32:
         store_rows(regs, d, s00, s01, mask)
         store_rows(regs, d + 64, s10, s11, mask)
     else:
@@ -67,22 +99,42 @@ def integer_element(code, i, regs, wb, tall, half, odd):
     return sparse_integer_sum(regs, a, regs, b, odd, words, kind, c_word, saturate, meta, half, sparse - 1)
 
 
+@compiled_on_demand()
+def any_integers(code, i, regs, wb, place, tall):
+    """RESULTS of a product that is sparse, of 8 rows, or not of bytes."""
+    for k in range(4 if tall else 2):
+        V.store(place, RESULTS + 32 * k, integer_element(code, i, regs, wb, tall, k >> 1, k & 1), FULL_MASK)
+
+
+@compiled
+def byte_products(code, i, regs, wb, place):
+    """RESULTS of a product of bytes and sixteen rows."""
+    kind, saturate, words = code[i, m.COL_AUX1], code[i, m.COL_AUX2] != 0, code[i, m.COL_AUX4]
+    take(place, regs, row_offset(code[i, m.COL_A], wb), words, 2, m.TENSOR_INTEGER, kind & 1)
+    take(place, regs, row_offset(code[i, m.COL_B], wb), words, 1, m.TENSOR_INTEGER, kind & 2)
+    integer_sums(place, 16 * words)
+    c = row_offset(code[i, m.COL_C], wb)
+    for k in range(4):
+        total = added(V.load(regs, c + 32 * k), V.load(place, RESULTS + 32 * k), saturate)
+        V.store(place, RESULTS + 32 * k, total, FULL_MASK)
+
+
 @compiled
 def imma(code, i, regs, wb, mask):
     tall = code[i, m.COL_AUX0] >> 16 == 16
-    s00, s01 = integer_element(code, i, regs, wb, tall, 0, 0), integer_element(code, i, regs, wb, tall, 0, 1)
-    s10, s11 = V.splat(0), V.splat(0)
-    if tall:
-        s10, s11 = integer_element(code, i, regs, wb, tall, 1, 0), integer_element(code, i, regs, wb, tall, 1, 1)
+    place = room()
+    if tall and code[i, m.COL_AUX1] >> 4 == 8 and code[i, m.COL_AUX3] == 0:
+        byte_products(code, i, regs, wb, place)
+    else:
+        any_integers(code, i, regs, wb, place, tall)
     d = destination(code, i, wb)
-    store_rows(regs, d, s00, s01, mask)
-    if tall:
-        store_rows(regs, d + 64, s10, s11, mask)
+    for k in range(4 if tall else 2):
+        V.store(regs, d + 32 * k, V.load(place, RESULTS + 32 * k), mask)
 
 
 @compiled
-def gather_f64(regs, offset, lanes):
-    return V.as_f64(V.join(V.gather(regs, offset, lanes), V.gather(regs, offset + 32, lanes)))
+def wide_row(low_words, high_words):
+    return V.as_f64(V.join(low_words, high_words))
 
 
 @compiled
@@ -92,34 +144,36 @@ def kept_nan(source, bits):
 
 
 @compiled
-def double_element(code, i, regs, wb, tall, half, odd):
-    """Bits of one chain of fused multiply-adds in the order of K, as on an H200."""
-    a = row_offset(code[i, m.COL_A], wb) + 64 * half
-    b = row_offset(code[i, m.COL_B], wb)
-    c = row_offset(code[i, m.COL_C], wb) + 64 * (2 * half + odd)
-    total = V.as_f64(V.join(V.load(regs, c), V.load(regs, c + 32)))
-    for step in range((code[i, m.COL_AUX0] & 255) // 4):
-        for t in range(4):
-            row = gather_f64(regs, a + (128 if tall else 64) * step, a_lanes(t))
-            column = gather_f64(regs, b + 64 * step, b_lanes(t, odd))
-            bits = kept_nan(row, canonical64(V.fma64(row, column, total)))
-            total = V.as_f64(kept_nan(column, kept_nan(total, bits)))
+def double_element(place, first, steps, total, odd):
+    """Bits of one chain of fused multiply-adds in the order of K, as on an H200; of A from step `first` on."""
+    for step in range(steps):
+        row = wide_row(V.load(place, 64 * (first + step)), V.load(place, 64 * (first + step) + 32))
+        at = DOUBLE_B + 64 * (step >> 2) + 8 * (step & 3) + 4 * odd
+        column = wide_row(load_columns(place, at), load_columns(place, at + 32))
+        bits = kept_nan(row, canonical64(V.fma64(row, column, total)))
+        total = V.as_f64(kept_nan(column, kept_nan(total, bits)))
     return V.as_u64(total)
 
 
 @compiled
 def dmma(code, i, regs, wb, mask):
-    tall = code[i, m.COL_AUX0] >> 16 == 16
-    s00, s01 = double_element(code, i, regs, wb, tall, 0, 0), double_element(code, i, regs, wb, tall, 0, 1)
-    s10, s11 = s00, s01
-    if tall:
-        s10, s11 = double_element(code, i, regs, wb, tall, 1, 0), double_element(code, i, regs, wb, tall, 1, 1)
-    d = destination(code, i, wb)
-    store_pair(regs, d, s00, mask)
-    store_pair(regs, d + 64, s01, mask)
-    if tall:
-        store_pair(regs, d + 128, s10, mask)
-        store_pair(regs, d + 192, s11, mask)
+    halves = 2 if code[i, m.COL_AUX0] >> 16 == 16 else 1
+    depth = code[i, m.COL_AUX0] & 255
+    a, b = row_offset(code[i, m.COL_A], wb), row_offset(code[i, m.COL_B], wb)
+    c, d = row_offset(code[i, m.COL_C], wb), destination(code, i, wb)
+    place = room()
+    for piece in range(depth >> 2):
+        for word in range(2):  # the lower and the upper of the doubles
+            spread_columns(place, DOUBLE_B + 64 * piece + 32 * word, V.load(regs, b + 64 * piece + 32 * word))
+            for half in range(halves):
+                row = V.load(regs, a + 64 * (halves * piece + half) + 32 * word)
+                spread_rows(place, 64 * (half * depth + 4 * piece) + 32 * word, row)
+    for k in range(2 * halves):
+        total = wide_row(V.load(regs, c + 64 * k), V.load(regs, c + 64 * k + 32))
+        bits = double_element(place, (k >> 1) * depth, depth, total, k & 1)
+        store_pair(place, DOUBLE_RESULTS + 64 * k, bits, FULL_MASK)
+    for k in range(4 * halves):
+        V.store(regs, d + 32 * k, V.load(place, DOUBLE_RESULTS + 32 * k), mask)
 
 
 @compiled

@@ -14,7 +14,7 @@ from gpusim.engine.sm.coalescer import coalesce
 from gpusim.engine.sm.copy_cost import bypass_sectors, copy_wavefronts
 from gpusim.engine.sm.flight import event_at, open_copies
 from gpusim.engine.sm.lines import read_lines
-from gpusim.engine.sm.matrix_load import matrix_access
+from gpusim.engine.sm.matrix_load import four_words, matrix_access, put_line
 from gpusim.engine.sm.mbarrier import arrive_with_copies, barrier_object, tell
 from gpusim.engine.sm.space import check_global, check_window, fail, find_allocation
 from gpusim.engine.state import layout as L
@@ -65,6 +65,19 @@ def check_parts(st, sm, i, w, mask, size):
 
 
 @compiled
+def copy_part(st, sm, to, from_, count, size):
+    """`count` bytes of global to shared memory, both at multiples of `size`, and then zeros up to `size`."""
+    shared, memory = st.shared32[sm], st.memory32
+    if count == 16:
+        put_line(shared, to >> 2, four_words(memory, from_ >> 2))
+        return
+    for k in range(size >> 2):
+        left = max(count - 4 * k, 0)
+        word = memory[(from_ >> 2) + k] if left > 0 else np.uint32(0)
+        shared[(to >> 2) + k] = word & np.uint32((1 << 8 * left) - 1) if left < 4 else word
+
+
+@compiled
 def copy_lanes(st, sm, w, i, mask, size, reading):
     """Bytes from global (st.address) to shared memory (st.copy_targets), or zeros for lanes that do not read.
 
@@ -73,7 +86,6 @@ def copy_lanes(st, sm, w, i, mask, size, reading):
     """
     block = st.warp[w, L.W_BLOCK] * st.par[L.P_SHARED_STRIDE]
     zero_fill = st.code[i, M.COL_AUX4] != 0
-    memory = st.memory8
     for lane in range(32):
         if (mask >> lane) & 1 == 0:
             continue
@@ -85,11 +97,7 @@ def copy_lanes(st, sm, w, i, mask, size, reading):
             source -= missing
             count = size - missing
             st.address[sm, lane] = source
-        source -= st.par[L.P_MEMORY_BASE]
-        for k in range(count):
-            st.shared8[sm, to + k] = memory[source + k]
-        for k in range(count, size):
-            st.shared8[sm, to + k] = 0
+        copy_part(st, sm, to, source - st.par[L.P_MEMORY_BASE], count, size)
 
 
 @compiled

@@ -17,6 +17,7 @@ from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm.atomics import combine32, combine64
 from gpusim.engine.sm.cluster import own_offset
 from gpusim.engine.sm.flight import event_at, send, take_token
+from gpusim.engine.sm.matrix_load import four_words, put_line
 from gpusim.engine.sm.space import PARAMETER_WINDOW, fail, find_allocation
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled
@@ -134,11 +135,11 @@ def plain_copy(st, sm, w, i, wb, time):
     at = address - st.par[L.P_MEMORY_BASE]
     from_ = st.warp[w, L.W_BLOCK] * st.par[L.P_SHARED_STRIDE] + shared
     if load:
-        for b in range(size):
-            st.shared8[sm, from_ + b] = st.memory8[at + b]
+        for word in range(size >> 2):
+            st.shared32[sm, (from_ >> 2) + word] = st.memory32[(at >> 2) + word]
     elif code[i, M.COL_AUX4] == M.BULK_STORE:
-        for b in range(size):
-            st.memory8[at + b] = st.shared8[sm, from_ + b]
+        for word in range(size >> 2):
+            st.memory32[(at >> 2) + word] = st.shared32[sm, (from_ >> 2) + word]
     else:
         step = np.int64(code[i, M.COL_AUX1])
         for n in range(0, size, step):
@@ -212,6 +213,19 @@ def row_extent(st, start, size, exact):
     return extent if exact else (extent * size + _UNIT - 1) // _UNIT * _UNIT // size
 
 
+@compiled
+def move_units(st, sm, place, size, shared, block, width, load):
+    """Bytes of global memory from or to swizzled lines of shared memory, 16 at a time."""
+    words, memory = st.shared32[sm], st.memory32
+    for n in range(0, size, _UNIT):
+        at = shared + n
+        at = (block + (at ^ (((at >> 7) & width) << 4))) >> 2
+        if load:
+            put_line(words, at, four_words(memory, (place + n) >> 2))
+        else:
+            put_line(memory, (place + n) >> 2, four_words(words, at))
+
+
 # many parameters: the box, its map and what is done with it, which `tensor_copy` alone knows.
 @compiled
 def move_row(st, sm, start, first, count, size, row, shared, shift, load, kind, operation):
@@ -220,6 +234,10 @@ def move_row(st, sm, start, first, count, size, row, shared, shift, load, kind, 
     width = (1 << shift) - 1
     fill = (map_word(st, start, 2) >> 15) & 1 != 0
     block = st.address[sm, 31]
+    whole = row >= 0 and first >= 0 and first + count <= extent and (row | shared | (count * size)) & (_UNIT - 1) == 0
+    if whole and kind < 0:
+        move_units(st, sm, row + first * size, count * size, shared, block, width, load)
+        return
     for x in range(count):
         at = shared + x * size
         at ^= ((at >> 7) & width) << 4

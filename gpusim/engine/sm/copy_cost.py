@@ -8,6 +8,8 @@ no wavefronts of its own, and its sectors are those of shared memory that each l
 
 import numpy as np
 
+from gpusim.engine.rows import lanes as V
+from gpusim.engine.state.bits import lowest_bit
 from gpusim.engine.state.jit import compiled
 
 _GROUP_BYTES = 128
@@ -59,14 +61,12 @@ def copy_wavefronts(source, target, mask, size, banks, shift, met):
 def bypass_sectors(source, target, mask):
     """Sectors of a copy past L1: for each line that it reads, those of shared memory that it writes."""
     sectors = np.int64(0)
-    for lane in range(32):
-        if (mask >> lane) & 1 == 0:
-            continue
-        new = True
-        for other in range(lane):
-            same_line = source[other] >> 7 == source[lane] >> 7
-            if (mask >> other) & 1 and same_line and target[other] >> 5 == target[lane] >> 5:
-                new = False
-        if new:
-            sectors += 1
+    lines = V.load64(source, 0) >> V.splat64(7)
+    places = V.load64(target, 0) >> V.splat64(5)
+    left = np.uint32(mask)
+    while left != 0:
+        lane = lowest_bit(left)
+        same = V.equal64(lines, V.splat64(source[lane] >> 7)) & V.equal64(places, V.splat64(target[lane] >> 5))
+        left &= ~same
+        sectors += 1
     return sectors

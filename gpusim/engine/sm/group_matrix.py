@@ -9,10 +9,21 @@ every case here was checked against recordings of an H200).
 
 import numpy as np
 
-from gpusim.engine.rows.common import predicate, row_offset
+from gpusim.engine.rows.common import FULL_MASK, predicate, row_offset
 from gpusim.engine.rows.lanes import load, splat, store
-from gpusim.engine.rows.tensor_integer import integer_sum
+from gpusim.engine.rows.tensor import store_rows
+from gpusim.engine.rows.tensor_integer import added, integer_sum
 from gpusim.engine.rows.tensor_sum import fused_sum
+from gpusim.engine.rows.tensor_tile import (
+    RESULTS,
+    finite_words,
+    four_rows,
+    integer_sums,
+    room,
+    take,
+    tile_products,
+)
+from gpusim.engine.sm.matrix_load import four_words, put_across, put_line
 from gpusim.engine.sm.space import fail
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled, compiled_on_demand
@@ -85,13 +96,58 @@ def fragment_word(st, sm, w, i, descriptor, row, byte, across):
 
 
 @compiled
+def lines(st, descriptor, row, byte, across):
+    """(byte, distance) of eight lines of 16 bytes before they are swizzled, the distance zero if one of them might not
+    lie in shared memory: of eight rows 16 bytes along K, or `across` of eight places along K eight 16-bit rows."""
+    start = (descriptor & 0x3FFF) * _UNIT
+    leading = ((descriptor >> 16) & 0x3FFF) * _UNIT
+    stride = ((descriptor >> 32) & 0x3FFF) * _UNIT
+    swizzle = (descriptor >> 62) & 3
+    distance = np.int64(_UNIT) if swizzle == _NO_SWIZZLE else line_bytes(swizzle)
+    if across and swizzle == _NO_SWIZZLE:
+        start += (row // 8) * stride + (byte // _UNIT) * leading
+    elif across:
+        start += (2 * row // distance) * leading + (byte // _UNIT) * stride + 2 * row % distance
+    elif swizzle == _NO_SWIZZLE:
+        start += (row // 8) * stride + (byte // _UNIT) * leading
+    else:
+        start += (row // 8) * stride + byte
+    return start, distance if (start + 7 * distance) | 127 < st.par[L.P_SHARED_BYTES] else np.int64(0)
+
+
+@compiled
+def line_words(st, sm, base, at, swizzle):
+    return four_words(st.shared32[sm], base + (swizzled(at, swizzle) >> 2))
+
+
+@compiled_on_demand()
+def words_one_by_one(st, sm, w, i, to, descriptor, row, byte, across):
+    """Eight lines that may reach beyond shared memory."""
+    for lane in range(32):
+        along = byte + 4 * (lane & 3)
+        st.tile[to + lane] = fragment_word(st, sm, w, i, descriptor, row + (lane >> 2), along, across)
+
+
+@compiled
 def fill_tile(st, sm, w, i, first, descriptor, row, halves, across):
     """Fragment of eight rows (`halves` 1) or sixteen from `row` on, 32 bytes of K, into the SM's scratch."""
+    base = (st.warp[w, L.W_BLOCK] * st.par[L.P_SHARED_STRIDE]) >> 2
+    swizzle = (descriptor >> 62) & 3
     for word in range(2 * halves):
-        for lane in range(32):
-            byte = _UNIT * (word // halves) + 4 * (lane & 3)
-            at = row + 8 * (word % halves) + (lane >> 2)
-            st.tile[first + 32 * word + lane] = fragment_word(st, sm, w, i, descriptor, at, byte, across)
+        to, at = first + 32 * word, row + 8 * (word % halves)
+        byte = _UNIT * (word // halves)
+        start, distance = lines(st, descriptor, at, byte, across)
+        if distance == 0:
+            words_one_by_one(st, sm, w, i, to, descriptor, at, byte, across)
+            continue
+        for k in range(0, 8, 2):
+            x = line_words(st, sm, base, start + k * distance, swizzle)
+            y = line_words(st, sm, base, start + (k + 1) * distance, swizzle)
+            if across:
+                put_across(st.tile, to + (k >> 1), x, y)
+            else:
+                put_line(st.tile, to + 4 * k, x)
+                put_line(st.tile, to + 4 * k + 4, y)
 
 
 @compiled
@@ -102,39 +158,78 @@ def uniform_pair(st, operand, wb):
 
 
 @compiled
-def element(st, i, a_rows, a, b, c_word, half, odd):
+def element(st, i, tile, c_word, half, odd):
     """Results of one row half and one of each lane's two columns."""
     code = st.code
     kinds, result_bits, flags = code[i, M.COL_AUX1], code[i, M.COL_AUX2], code[i, M.COL_AUX4]
+    a, b = tile + 32 * half, tile + _B_TILE
     if kinds & 255 == M.TENSOR_INTEGER:
         saturate = flags & M.GMMA_SATURATE != 0
-        return integer_sum(a_rows, a + 32 * half, 64, st.tile, b, odd, 2, code[i, M.COL_AUX3], c_word, saturate)
-    negative = (flags & M.GMMA_NEGATE_A != 0) != (flags & M.GMMA_NEGATE_B != 0)
-    sign = -1.0 if negative else 1.0
-    return fused_sum(a_rows, a + 32 * half, st.tile, b, odd, 2, kinds, c_word, odd, result_bits, sign)
+        return integer_sum(st.tile, a, 64, st.tile, b, odd, 2, code[i, M.COL_AUX3], c_word, saturate)
+    sign = -1.0 if negative(flags) else 1.0
+    return fused_sum(st.tile, a, st.tile, b, odd, 2, kinds, c_word, odd, result_bits, sign)
 
 
 @compiled
-def columns_of_eight(st, i, a_rows, a, b, c, d, adds, mask):
-    """C or nothing, plus this warp's rows of A times eight columns of B."""
-    zero = splat(0)
-    if st.code[i, M.COL_AUX2] == 32:
+def negative(flags):
+    return (flags & M.GMMA_NEGATE_A != 0) != (flags & M.GMMA_NEGATE_B != 0)
+
+
+@compiled_on_demand()
+def any_columns(st, i, spread, tile, c, adds):
+    """RESULTS of eight columns that `tensor_tile` leaves alone."""
+    wide = st.code[i, M.COL_AUX2] == 32
+    for k in range(4):
+        c_word = load(st.regs, c + 32 * (k if wide else k >> 1)) if adds else splat(0)
+        store(spread, RESULTS + 32 * k, element(st, i, tile, c_word, k >> 1, k & 1), FULL_MASK)
+
+
+@compiled
+def addends(st, i, c, adds):
+    """Rows of C for the four elements of a lane, zeros for none."""
+    if not adds:
+        return splat(0), splat(0), splat(0), splat(0)
+    c0, c2 = load(st.regs, c), load(st.regs, c + 32)
+    if st.code[i, M.COL_AUX2] == 16:
+        return c0, c0, c2, c2
+    return c0, c2, load(st.regs, c + 64), load(st.regs, c + 96)
+
+
+# many parameters: where A, B, C and D lie and which lanes write; compiled code has no records
+@compiled
+def columns_of_eight(st, i, spread, tile, c, d, adds, mask, ordinary):
+    """C or nothing, plus this warp's rows of A times eight columns of B; `ordinary`: A is, and in scratch."""
+    code, regs = st.code, st.regs
+    kinds, result_bits, flags = code[i, M.COL_AUX1], code[i, M.COL_AUX2], code[i, M.COL_AUX4]
+    whole = kinds & 255 == M.TENSOR_INTEGER
+    c0, c1, c2, c3 = addends(st, i, c, adds)
+    kind = M.TENSOR_INTEGER if whole else kinds >> 8
+    right = ordinary and (whole or finite_words(c0, c1, c2, c3, result_bits))
+    right = right and take(spread, st.tile, tile + _B_TILE, 2, 1, kind, code[i, M.COL_AUX3] & 2)
+    if right and whole:
+        integer_sums(spread, np.int64(32))
+        saturate = flags & M.GMMA_SATURATE != 0
         for k in range(4):
-            c_word = load(st.regs, c + 32 * k) if adds else zero
-            store(st.regs, d + 32 * k, element(st, i, a_rows, a, b, c_word, k >> 1, k & 1), mask)
-        return
-    for half in range(2):
-        c_word = load(st.regs, c + 32 * half) if adds else zero
-        low = element(st, i, a_rows, a, b, c_word, half, 0)
-        high = element(st, i, a_rows, a, b, c_word, half, 1)
-        store(st.regs, d + 32 * half, low | (high << splat(16)), mask)
+            c_word = load(regs, c + 32 * k) if adds else splat(0)
+            store(spread, RESULTS + 32 * k, added(c_word, load(spread, RESULTS + 32 * k), saturate), FULL_MASK)
+    elif right:
+        sign = 0x80000000 if negative(flags) else 0
+        right = tile_products(spread, 2, kinds & 255, c0, c1, c2, c3, result_bits, sign)
+    if not right:
+        any_columns(st, i, spread, tile, c, adds)
+    s00, s01, s10, s11 = four_rows(spread, RESULTS)
+    if result_bits == 32:
+        store_rows(regs, d, s00, s01, mask)
+        store_rows(regs, d + 64, s10, s11, mask)
+    else:
+        store_rows(regs, d, s00 | (s01 << splat(16)), s10 | (s11 << splat(16)), mask)
 
 
 @compiled_on_demand()
 def group_matrix(st, sm, w, i, wb, mask, time):
     """Executes one of these instructions for one warp of the four, and books when its result may be read."""
     code = st.code
-    flags = code[i, M.COL_AUX4]
+    flags, kind = code[i, M.COL_AUX4], code[i, M.COL_AUX1] & 255
     columns = np.int64(code[i, M.COL_AUX0])
     tile = sm * TILE_WORDS
     b_descriptor = uniform_pair(st, code[i, M.COL_AUX5], wb)
@@ -142,17 +237,20 @@ def group_matrix(st, sm, w, i, wb, mask, time):
     c = row_offset(code[i, M.COL_C], wb)
     d = wb + 32 * code[i, M.COL_DST]
     words = 128 if code[i, M.COL_AUX2] == 32 else 64  # of the accumulators, for eight columns
-    a = tile
-    if flags & M.GMMA_REGISTERS == 0:
+    if flags & M.GMMA_REGISTERS != 0:
+        a = row_offset(code[i, M.COL_A], wb)
+        for k in range(4):
+            store(st.tile, tile + 32 * k, load(st.regs, a + 32 * k), FULL_MASK)
+    else:
         row = 16 * (st.warp[w, L.W_INDEX] & 3)
         descriptor = uniform_pair(st, code[i, M.COL_B], wb)
         fill_tile(st, sm, w, i, tile, descriptor, row, 2, flags & M.GMMA_TRANSPOSE_A != 0)
+    spread = room()
+    ordinary = kind != M.TENSOR_INTEGER or code[i, M.COL_AUX3] >> 4 == 8
+    if ordinary:
+        ordinary = take(spread, st.tile, tile, 2, 2, kind, code[i, M.COL_AUX3] & 1)
     for n in range(columns // 8):
         fill_tile(st, sm, w, i, tile + _B_TILE, b_descriptor, 8 * n, 1, flags & M.GMMA_TRANSPOSE_B != 0)
-        if flags & M.GMMA_REGISTERS != 0:
-            a = row_offset(code[i, M.COL_A], wb)
-            columns_of_eight(st, i, st.regs, a, tile + _B_TILE, c + words * n, d + words * n, adds, mask)
-        else:
-            columns_of_eight(st, i, st.tile, a, tile + _B_TILE, c + words * n, d + words * n, adds, mask)
+        columns_of_eight(st, i, spread, tile, c + words * n, d + words * n, adds, mask, ordinary)
     busy = max(columns // st.par[L.P_GROUP_COLUMNS], st.par[L.P_GROUP_LEAST])
     st.warp[w, L.W_GROUP_DONE] = max(st.warp[w, L.W_GROUP_DONE], time) + busy

@@ -6,7 +6,7 @@ row g, or of column g in the transposed forms (PTX manual, ldmatrix). A matrix i
 
 import numpy as np
 
-from gpusim.engine.rows.common import row_offset
+from gpusim.engine.rows.common import FULL_MASK, row_offset
 from gpusim.engine.sm.cluster import own_offsets
 from gpusim.engine.sm.coalescer import bank_degree
 from gpusim.engine.sm.flight import release_at
@@ -31,6 +31,62 @@ def element_at(address, base, matrix, lane, half, transposed):
 
 
 @compiled
+def four_words(words, at):
+    return words[at], words[at + 1], words[at + 2], words[at + 3]
+
+
+@compiled
+def put_line(words, at, line):
+    """Four words, side by side."""
+    words[at], words[at + 1], words[at + 2], words[at + 3] = line
+
+
+@compiled
+def halves_across(x, y):
+    """The lower halves of two words as one, and the upper ones."""
+    low, half = np.uint32(0xFFFF), np.uint32(16)
+    return (x & low) | (y << half), (x >> half) | (y & ~low)
+
+
+@compiled
+def put_across(words, at, x, y):
+    """Two lines of eight halves as the words of lanes t, 4 + t, 8 + t and so on, a half of both in each."""
+    for k in range(4):
+        words[at + 8 * k], words[at + 8 * k + 4] = halves_across(x[k], y[k])
+
+
+@compiled
+def load_matrix(regs, rows, shared, address, base, matrix, transposed):
+    """The words of one matrix for all lanes."""
+    for k in range(0, _ROWS, 2):
+        x = four_words(shared, (base + address[_ROWS * matrix + k]) >> 2)
+        y = four_words(shared, (base + address[_ROWS * matrix + k + 1]) >> 2)
+        if transposed:
+            put_across(regs, rows + (k >> 1), x, y)
+        else:
+            put_line(regs, rows + 4 * k, x)
+            put_line(regs, rows + 4 * k + 4, y)
+
+
+@compiled
+def store_matrix(regs, rows, shared, address, base, matrix, transposed):
+    """As load_matrix, the other way; of rows with one address the last stays."""
+    for k in range(0, _ROWS, 2):
+        x_at = (base + address[_ROWS * matrix + k]) >> 2
+        y_at = (base + address[_ROWS * matrix + k + 1]) >> 2
+        x, y = four_words(regs, rows + 4 * k), four_words(regs, rows + 4 * k + 4)
+        if transposed:
+            at = rows + (k >> 1)
+            x0, y0 = halves_across(regs[at], regs[at + 4])
+            x1, y1 = halves_across(regs[at + 8], regs[at + 12])
+            x2, y2 = halves_across(regs[at + 16], regs[at + 20])
+            x3, y3 = halves_across(regs[at + 24], regs[at + 28])
+            x, y = (x0, x1, x2, x3), (y0, y1, y2, y3)
+        put_line(shared, x_at, x)
+        put_line(shared, y_at, y)
+
+
+@compiled
 def move_matrices(st, sm, i, wb, base, mask):
     """The words of all matrices, one row for each."""
     shared = st.shared8[sm]
@@ -40,6 +96,12 @@ def move_matrices(st, sm, i, wb, base, mask):
     load = st.code[i, M.COL_OP] == M.OP_LDSM
     rows = row_offset(st.code[i, M.COL_DST if load else M.COL_B], wb)
     for matrix in range(count):
+        if mask == FULL_MASK:
+            if load:
+                load_matrix(st.regs, rows + 32 * matrix, st.shared32[sm], address, base, matrix, transposed)
+            else:
+                store_matrix(st.regs, rows + 32 * matrix, st.shared32[sm], address, base, matrix, transposed)
+            continue
         for lane in range(32):
             if (mask >> lane) & 1 == 0:
                 continue

@@ -63,7 +63,7 @@ def provide(module: str, name: str, arguments: tuple[types.Type, ...]) -> None:
 
 def load(module: str, name: str) -> None:
     """Compile what the stubs of this function stand for, or load it from the disk."""
-    for address, stands_for in _STANDS_FOR.items():
+    for address, stands_for in list(_STANDS_FOR.items()):  # what is loaded may have stubs too
         if stands_for[:2] == (module, name):
             _fill(address)
 
