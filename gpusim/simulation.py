@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,20 +69,20 @@ def simulate(
         bound: also say how far the time is from the least that the launch could take, as `result.bound` and in the
             report, where a few of its blocks tell (`gpusim.bound`); else `result.why_no_bound` says why not. See
             docs/bound.md.
-        mode: "functional" executes and counts the instructions, but nothing takes time: no cycles and no metrics of
-            caches and memory. "sampled" times some blocks of a large grid and extrapolates: `result.sampling` says what
-            it did and how far it may be off. See docs/modes.md.
-        outputs: a sampled run executes the blocks that it does not time, so that `args` have what the kernel computes;
-            without that they stay as they are.
-        replay: for many machines one after the other: where values do not depend on time, what a launch does is
-            executed once and kept; the result is the same, but `args` stay as they are.
+        mode: "functional" executes and counts the instructions without time; "sampled" times some blocks of a large
+            grid and extrapolates (`result.sampling` says how), and leaves `args` as they are but with `outputs`, which
+            executes the others as well. See docs/modes.md.
+        replay: for many machines one after the other: what a launch does is executed once, where values do not depend
+            on time; the result is the same, but `args` stay as they are.
 
     Raises:
         SimulationError: or one of its subclasses, for everything that is wrong with the launch or that the kernel does
             wrong; the arrays in `args` are then unchanged.
     """
-    checks, traced = checks_of(check), TraceOptions.of(trace)
-    LaunchOptions(trace=traced, mode=mode)  # refuses what cannot be before anything is done
+    traced = TraceOptions.of(trace)
+    options = LaunchOptions(
+        max_cycles, strict_barriers, False, checks_of(check), progress, traced, (), mode, None, outputs, replay
+    )
     config = load_config(gpu, overrides)
     here, elsewhere = without_peers(args)
     launch = Launch(kernel, grid, block, here, shared_bytes, signature)
@@ -96,9 +97,7 @@ def simulate(
         linked = machine.modules.link(program)
         addresses = {position: placed.arrays[position].address for position in elsewhere}
         peers = tuple(peer_rows(load_node(node), elsewhere, addresses, memory, config)) if elsewhere else ()
-        chosen = max_cycles, strict_barriers, False, checks, progress, traced, peers, mode
-        options = LaunchOptions(*chosen, outputs=outputs, replay=replay)
-        record = run_launch(machine, linked, launch, placed.parameter_bytes, options)
+        record = run_launch(machine, linked, launch, placed.parameter_bytes, replace(options, peers=peers))
         machine.modules.check_exception(program)
         if not replay and (record.sampling is None or record.sampling.outputs):
             placed.copy_back()
