@@ -79,10 +79,9 @@ def simulate(
         SimulationError: or one of its subclasses, for everything that is wrong with the launch or that the kernel does
             wrong; the arrays in `args` are then unchanged.
     """
-    traced = TraceOptions.of(trace)
-    options = LaunchOptions(
-        max_cycles, strict_barriers, False, checks_of(check), progress, traced, (), mode, None, outputs, replay
-    )
+    checks, traced = checks_of(check), TraceOptions.of(trace)
+    limits = max_cycles, strict_barriers, False, checks, progress, traced
+    options = LaunchOptions(*limits, mode=mode, outputs=outputs, replay=replay)
     config = load_config(gpu, overrides)
     here, elsewhere = without_peers(args)
     launch = Launch(kernel, grid, block, here, shared_bytes, signature)
@@ -95,9 +94,10 @@ def simulate(
         # Arguments first: a program's variables must not move them to other L2 slices, since a kernel is loaded lazily.
         placed = place_arguments(program, launch, memory)
         linked = machine.modules.link(program)
-        addresses = {position: placed.arrays[position].address for position in elsewhere}
-        peers = tuple(peer_rows(load_node(node), elsewhere, addresses, memory, config)) if elsewhere else ()
-        record = run_launch(machine, linked, launch, placed.parameter_bytes, replace(options, peers=peers))
+        if elsewhere:
+            at = {position: placed.arrays[position].address for position in elsewhere}
+            options = replace(options, peers=tuple(peer_rows(load_node(node), elsewhere, at, memory, config)))
+        record = run_launch(machine, linked, launch, placed.parameter_bytes, options)
         machine.modules.check_exception(program)
         if not replay and (record.sampling is None or record.sampling.outputs):
             placed.copy_back()

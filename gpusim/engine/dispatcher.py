@@ -40,14 +40,15 @@ def place_block(st, grid, sm, slot, time):
 def start_block(st, grid, sm, slot, x, y, z, time):
     """Makes block (x, y, z) resident in a free block slot of an SM."""
     par = st.par
-    if st.handed.size > 0:
-        st.handed[grid[G_NEXT]] = time
-    grid[G_NEXT] += 1
-    grid[G_RUNNING] += 1
     b = st.block[sm, slot]
     if b[L.B_STATE] != 0:
         raise RuntimeError("block slots ran out: a block was given one that is taken")
     b[:] = 0
+    if st.handed.shape[0] > 0:
+        b[L.B_HANDED] = grid[G_NEXT]
+        st.handed[grid[G_NEXT], 0] = time
+    grid[G_NEXT] += 1
+    grid[G_RUNNING] += 1
     b[L.B_STATE] = 1
     b[L.B_NUMBER] = x + par[L.P_GRID_X] * (y + par[L.P_GRID_Y] * z)
     b[L.B_X] = x
@@ -234,6 +235,8 @@ def refill(st, grid, now, interval):
         st.sm[first, L.S_DONE_SEEN] = n + 1
         slot = st.done[first, n, 1]
         st.block[first, slot, L.B_STATE] = 0
+        if st.handed.shape[0] > 0:
+            st.handed[st.block[first, slot, L.B_HANDED], 1] = earliest
         if st.life.shape[0] > 0:
             st.life[st.block[first, slot, L.B_NUMBER], 2] = earliest
         grid[G_RUNNING] -= 1

@@ -206,7 +206,7 @@ def build_state(
         block=spare.zeros("block", (sms, int(par[L.P_BLOCK_SLOTS]), L.B_FIELDS), sms),
         done=spare.take("done", (sms, int(par[L.P_BLOCK_SLOTS]), 2)),
         chosen=nothing if chosen is None else chosen,
-        handed=nothing if chosen is None else np.zeros(blocks, np.int64),
+        handed=np.zeros((0 if chosen is None else blocks, 2), np.int64),
         recorded=nothing if recording is None else recording[0],
         record_starts=nothing if recording is None else recording[1],
         counters=np.zeros((chunks, len(code), L.N_FIELDS), np.int64),

@@ -31,7 +31,7 @@ from gpusim.host.fault import caller, fault, nothing_moves, out_of_cycles
 from gpusim.host.lowering import lowered_once
 from gpusim.host.options import LaunchOptions
 from gpusim.host.recording import MOST_WORDS, Recording, keep, key_of, known, replayable
-from gpusim.host.sampling import COUNTED, Plan, Watch, communicates, estimated
+from gpusim.host.sampling import Plan, Watch, are_long, communicates, estimated, probes
 from gpusim.host.syscalls import SystemCalls
 from gpusim.launch import Launch
 from gpusim.launch.memory import DeviceMemory
@@ -101,7 +101,7 @@ def run_launch(
         run = _Run(machine, program, launch, options, lowered, par, banks)
         if options.mode == "functional":
             outcome = run.executed(shared_by_blocks)
-            outcome.pop("each")
+            del outcome["each"], outcome["size"]
         elif options.mode == "sampled":
             outcome = _sampled(run, fits)
         else:
@@ -221,6 +221,7 @@ class _Run:
             "host_threads": 1,
             "compile_seconds": preparing,
             "each": np.diff(each, axis=0, prepend=0),
+            "size": count,
         }
 
     def _state(
@@ -295,29 +296,31 @@ def _counts(state: L.State) -> dict[str, np.ndarray]:
 def _sampled(run: _Run, fits: Occupancy) -> dict[str, Any]:
     """Times some blocks of a launch; see `host.sampling`."""
     blocks, resident = run.launch.blocks, fits.blocks_per_sm * run.machine.config.sm.count
-    plan = Plan.of(blocks, resident)
-    why = ""
-    if plan is None:
-        why = f"{blocks:,} blocks are few, of which the GPU holds {resident:,} at once"
-    elif communicates(run.program, run.lowered.code):
+    plan, why = None, f"{blocks:,} blocks are few, of which the GPU holds {resident:,} at once"
+    if communicates(run.program, run.lowered.code):
         why = "blocks may depend on what others do"
-    if plan is None or why:
+    else:
+        evidence: dict[str, Any] = {}
+        long = False
+        if parts := probes(blocks, resident):
+            with run.machine.memory.unchanged():
+                evidence = run.executed(False, parts)
+            long = are_long(evidence["each"], fits.blocks_per_sm, run.machine.config)
+        plan = Plan.of(blocks, resident, long)
+    if plan is None:
         outcome = run.timed()
         outcome.pop("handed")
         return outcome | {"sampling": Sampling(blocks, blocks, resident, 0, 0.0, True, why)}
-    groups = plan.groups()
-    evidence = run.executed(False, groups)
+    if not plan.long:
+        evidence = run.executed(False, plan.groups)
     system = run.machine.engine.memory_system
     footprint = run.machine.memory.used_bytes // LINE_BYTES * run.machine.config.l2.partitions
     watch = Watch(plan, system, footprint, lambda: run.executed(False, [plan.warm], system))
     timed = run.timed(plan.chosen, watch)
-    outcome = estimated(plan, watch, timed.pop("handed"), timed, evidence["each"] / len(groups[0]))
+    outcome = estimated(plan, watch, timed.pop("handed"), timed, evidence["each"] / evidence["size"])
     seconds = evidence["host_seconds"] + timed["host_seconds"]
     if run.options.outputs:
-        rest = run.executed(False, [np.setdiff1d(plan.rest, np.concatenate([*groups, plan.warm]))])
-        seconds += rest["host_seconds"]
-        counts = timed["counters"] + rest["counters"] + evidence["counters"]
-        outcome["counters"][:, COUNTED] = counts[:, COUNTED]
+        seconds += run.executed(False, [plan.others])["host_seconds"]
     sampling = replace(outcome["sampling"], outputs=run.options.outputs)
     return outcome | {"sampling": sampling, "host_seconds": seconds}
 
@@ -330,17 +333,14 @@ def _recording(run: _Run, parameter_bytes: bytes) -> Recording | None:
     key = key_of(program, run.launch, parameter_bytes, memory, run.machine.config)
     recording = known(key)
     if recording is None:
-        before = [(each.address, memory.view(each.address, each.nbytes).copy()) for each in memory.allocations]
         words = aligned_bytes(8 * MOST_WORDS).view(np.int64)
         words[0] = CHUNK
         starts = np.zeros(run.launch.blocks * -(-run.launch.threads_per_block // 32), np.int64)
         try:
-            run.executed(False, recording=(words, starts))
+            with memory.unchanged():
+                run.executed(False, recording=(words, starts))
         except PoolExhausted:  # too long
             return None
-        finally:
-            for address, content in before:
-                memory.view(address, len(content))[:] = content
         recording = words[: words[0]].copy(), starts
         keep(key, recording)
     return recording

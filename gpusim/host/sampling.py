@@ -6,7 +6,7 @@ number of generations, each as many blocks as the GPU holds at once. Evidence th
 some of them, in groups all over the gap, which are executed without time. Then
 
 - a generation of the gap takes as long as the last one before the grid ran out of blocks, in proportion to the
-  instructions of the groups;
+  instructions of the groups. Of long blocks, as those of a matrix product, one generation tells;
 - L2 is given, at the jump, what the gap would have left there: the lines of its last generations, which are executed
   for that, and, if the data is larger than L2, lines in all places that are empty. The part of the gap that comes
   before L2 is full goes on as before the jump;
@@ -18,10 +18,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from gpusim.config import GPUConfig
 from gpusim.engine.memory.system import MemorySystem
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as ms
@@ -34,6 +36,10 @@ _WORTH_IT = 0.8  # of the blocks timed; what is left is executed for L2
 _TIMED = (0, 4.2), (50, 2.5), (120, 4.2)
 """(Generations of a grid from which on, how many of them are timed at least). More than four tell how long one takes
 before the jump as well; from 50 on that matters less than the time it takes, from 120 on that is short again."""
+_LONG = 20_000
+"""Least cycles of a generation of long blocks, by the instructions that one of them issues."""
+_ALIKE = 0.02  # by how much the instructions of long blocks may differ
+_LONG_MORE = 0.05  # generations of long blocks that are timed beside one, at least: they come as the first ones end
 _TAIL = 2
 """Generations behind the jump: in the first, blocks end that have asked for their data before."""
 _WARM = 4, 2
@@ -72,22 +78,25 @@ def is_cooperative(program: Program) -> bool:
 
 @dataclass(frozen=True)
 class Plan:
-    """Which of a grid's blocks are timed: the first `head` and the last `tail`. resident: blocks on the GPU at once."""
+    """Which of a grid's blocks are timed: the first `head` and the last `tail`. resident: blocks on the GPU at once.
+    long: each takes so much time that one generation tells, whatever L2 holds."""
 
     blocks: int
     resident: int
     head: int
     tail: int
+    long: bool
 
     @classmethod
-    def of(cls, blocks: int, resident: int) -> Plan | None:
+    def of(cls, blocks: int, resident: int, long: bool) -> Plan | None:
         """None if the grid is so small that sampling would save little."""
         waves = blocks / resident
-        least = max((first, timed) for first, timed in _TIMED if waves >= first)[1]
+        least = 1 + _LONG_MORE if long else max((first, timed) for first, timed in _TIMED if waves >= first)[1]
         # What is left out is a whole number of generations, which matters only if they are few.
         timed = math.ceil(least * resident)
-        timed += (blocks - timed) % resident if waves < _TIMED[1][0] else 0
-        return cls(blocks, resident, timed - _TAIL * resident, _TAIL * resident) if timed < _WORTH_IT * blocks else None
+        timed += (blocks - timed) % resident if long or waves < _TIMED[1][0] else 0
+        tail = timed - resident if long else _TAIL * resident
+        return cls(blocks, resident, timed - tail, tail, long) if timed < _WORTH_IT * blocks else None
 
     @property
     def timed(self) -> int:
@@ -107,18 +116,32 @@ class Plan:
         """Numbers of the others."""
         return np.arange(self.head, self.blocks - self.tail)
 
+    @cached_property
+    def groups(self) -> list[np.ndarray]:
+        """Numbers of the blocks that are evidence: groups of neighbours, evenly over the gap; none of long ones."""
+        count = 0 if self.long else min(_GROUPS, self.skipped)
+        size = max(1, min(self.skipped // max(count, 1), self.resident // (4 * _GROUPS)))
+        starts = self.head + np.arange(count) * (self.skipped - size) // max(count - 1, 1)
+        return [start + np.arange(size) for start in starts]
+
     @property
     def warm(self) -> np.ndarray:
         """Numbers of the blocks in front of the last ones that are executed for what they leave in L2."""
         generations = _WARM[self.blocks >= _TIMED[1][0] * self.resident]
-        return np.setdiff1d(self.rest[-generations * self.resident :], np.concatenate(self.groups()))
+        left = np.setdiff1d(self.rest, np.concatenate([self.rest[:0], *self.groups]))
+        return left[:0] if self.long else left[-generations * self.resident :]
 
-    def groups(self) -> list[np.ndarray]:
-        """Numbers of the blocks that are evidence: groups of neighbours, evenly over the gap."""
-        count = min(_GROUPS, self.skipped)
-        size = max(1, min(self.skipped // count, self.resident // (4 * count)))
-        starts = self.head + np.arange(count) * (self.skipped - size) // max(count - 1, 1)
-        return [start + np.arange(size) for start in starts]
+    @property
+    def others(self) -> np.ndarray:
+        """Numbers of the blocks that are neither timed nor executed for anything else."""
+        return np.setdiff1d(self.rest, np.concatenate([self.warm, *self.groups]))
+
+
+def probes(blocks: int, resident: int) -> list[np.ndarray]:
+    """Numbers of the blocks, one in each part, that tell whether blocks are long, where that matters."""
+    if 1 + _LONG_MORE <= blocks / resident < _TIMED[1][0]:
+        return list((np.arange(_GROUPS) * (blocks - 1) // (_GROUPS - 1))[:, None])
+    return []
 
 
 class Watch:
@@ -143,7 +166,8 @@ class Watch:
         if not self.before.size and int(state.sm[:, L.S_LAUNCHED].sum()) >= self._plan.head:
             self._jump = self._issued
             self.before = self._system.counters - self._first
-            self._age()
+            if not self._plan.long:
+                self._age()
 
     @property
     def done(self) -> float:
@@ -166,17 +190,27 @@ def generation(plan: Plan, handed: np.ndarray) -> tuple[float, float | None]:
     """Cycles of a generation of blocks after the jump and, if that can be told, before it."""
 
     def since(last: int) -> float:
-        return float(handed[last] - handed[last - plan.resident])
+        return float(handed[last, 0] - handed[last - plan.resident, 0])
 
+    if plan.long:
+        starts, ends = handed[: plan.resident].T
+        wait = handed[plan.resident :, 0] - np.sort(ends)[: plan.tail]  # from a block's end to the start of the next
+        return float((ends - starts).mean() + wait.mean()), None
     after = since(plan.timed - 1)
     return after, since(plan.head - 1) if plan.head > 2 * plan.resident else None
+
+
+def are_long(counters: np.ndarray, blocks_per_sm: int, config: GPUConfig) -> bool:
+    """Whether blocks are, and all alike, of which some have these counters, int64 [blocks, instructions, fields]."""
+    work = counters[:, :, L.N_EXECUTED].sum(axis=1)
+    return bool(work.mean() * blocks_per_sm >= _LONG * config.sm.sub_partitions and work.std() < _ALIKE * work.mean())
 
 
 def estimated(
     plan: Plan, watch: Watch, handed: np.ndarray, timed: Mapping[str, Any], groups: np.ndarray
 ) -> dict[str, Any]:
-    """What the record of the whole grid says. timed: fields of the record of the timed blocks; handed: when each was
-    started. groups: int64 [groups, instructions, fields], counters of a block of each group, in the mean."""
+    """What the record of the whole grid says. timed: fields of the record of the timed blocks; handed: when each
+    started and ended. groups: int64 [groups, instructions, fields], counters of a block of each group, in the mean."""
     counters, mean = timed["counters"], groups.mean(axis=0)
     work = groups[:, :, L.N_EXECUTED].sum(axis=1)
     factor = work.mean() / (counters[:, L.N_EXECUTED].sum() / plan.timed)
@@ -190,7 +224,7 @@ def estimated(
     cycles = round(timed["cycles"] + extra)
 
     spread = work.std() / work.mean() / np.sqrt(max(len(work) - 1, 1))
-    drift = 0.4 if before is None else abs(before / after - 1)
+    drift = (0.0 if plan.long else 0.4) if before is None else abs(before / after - 1)
     error = extra / cycles * (_LEAST_ERROR + 0.25 * drift + 2 * spread + 0.3 * abs(factor - 1))
 
     times = plan.blocks / plan.timed

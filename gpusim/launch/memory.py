@@ -282,6 +282,16 @@ class DeviceMemory:
             for arena in arenas:
                 arena.undo()
 
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """What is written inside is undone at the end."""
+        before = [(each.address, self.view(each.address, each.nbytes).copy()) for each in self.allocations]
+        try:
+            yield
+        finally:
+            for address, content in before:
+                self.view(address, len(content))[:] = content
+
     def _views(self, start: int) -> Iterator[np.ndarray]:
         """The bytes of the allocation that begins at `start`, and what is known of them."""
         nbytes, offset = self._live[start].nbytes, start - self.base

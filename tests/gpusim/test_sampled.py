@@ -120,12 +120,12 @@ def test_a_device_computes_what_later_launches_read():
         np.testing.assert_array_equal(x.copy_to_host(), np.full(128 * 1024, 3, np.float32))
 
 
+@pytest.mark.parametrize("long", [False, True])
 @pytest.mark.parametrize("blocks", [717, 5_000, 5_123, 200_000])
-def test_a_plan_leaves_nothing_out_and_nothing_twice(blocks):
-    plan = Plan.of(blocks, 100)
+def test_a_plan_leaves_nothing_out_and_nothing_twice(blocks, long):
+    plan = Plan.of(blocks, 100, long)
     assert plan.timed + plan.skipped == blocks
-    found = np.concatenate([plan.chosen, plan.rest])
+    found = np.concatenate([plan.chosen, *plan.groups, plan.warm, plan.others])
     np.testing.assert_array_equal(np.sort(found), np.arange(blocks))
-    for group in (*plan.groups(), plan.warm):
-        assert np.isin(group, plan.rest).all()
-    assert Plan.of(399, 100) is None
+    assert len(plan.chosen) == plan.timed
+    assert Plan.of(399, 100, False) is None

@@ -214,6 +214,7 @@ B_RESULT = 56  # 16: its value when it completed
     B_DRAINED,  # cycle at which the stores of its warps that have ended have left
 ) = range(72, 78)
 B_PEER = 78  # 16: SM << 8 | block slot of each block of the cluster, by rank
+B_HANDED = 94  # row of State.handed
 B_FIELDS = 96
 
 # --- partition: one row per sub-partition ------------------------------------------------------------------
@@ -522,7 +523,7 @@ class State(ArrayTable):
         "touched": (np.int64, 3, 2),  # [SMs, 160, 2]: its lines and sector masks
         "tile": (np.uint32, 1),  # [SMs * group_matrix.TILE_WORDS]: fragments from shared memory
         "chosen": (np.int64, 1),  # blocks that are run, in the order in which SMs get them; empty: all, in their order
-        "handed": (np.int64, 1),  # [blocks that are run]: cycle at which each may start, in that order; empty: not kept
+        "handed": (np.int64, 2, 2),  # [blocks that are run, in that order]: cycles of start and end; empty: not kept
         "recorded": (np.int64, 1),  # see `sm.recording`; of one element where nothing is
         "record_starts": (np.int64, 1),  # [warps of the grid]: place of each warp's first word
         "done": (np.int64, 3, 2),  # [SMs, capacity, 2]: blocks finished in this window: cycle, block slot
