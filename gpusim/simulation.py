@@ -67,8 +67,7 @@ def simulate(
         node: name of a shipped node, path to a TOML file, or a `gpusim.node.Node`, for arrays on other GPUs; the kernel
             runs on its first one.
         bound: also say how far the time is from the least that the launch could take, as `result.bound` and in the
-            report, where a few of its blocks tell (`gpusim.bound`); else `result.why_no_bound` says why not. See
-            docs/bound.md.
+            report, where a few of its blocks tell; else `result.why_no_bound` says why not. See docs/bound.md.
         mode: "functional" executes and counts the instructions without time; "sampled" times some blocks of a large
             grid and extrapolates (`result.sampling` says how), and leaves `args` as they are but with `outputs`, which
             executes the others as well. See docs/modes.md.
