@@ -39,6 +39,7 @@ ROUND = 1 << 14
 """Instructions of an SM, at least, before other SMs go on."""
 PATIENCE = 64
 """Rounds without a block's end after which another SM gets blocks."""
+_SOME = 16  # SMs whose requests stand for those of all
 _CALL = 1 << 22  # from one look of the host to the next
 
 
@@ -130,17 +131,17 @@ def run_functionally(grid: Grid, together: bool, system: MemorySystem | None = N
     """Runs a grid to its end, all blocks `together` or, if they may be, one after the other. Raises what
     `Engine.wait` does; `max_cycles` is the most instructions of a warp.
 
-    system: whose L2 gets the grid's requests, if they are kept, from blocks on all SMs.
+    system: whose L2 gets the grid's requests, if they are kept, from blocks on SMs in all parts of the GPU.
     """
     state, dispatch = grid.state, grid.dispatch
     total, sms = int(dispatch[G_TOTAL]), int(state.par[L.P_SM_COUNT])
     room = sms * int(state.par[L.P_BLOCK_SLOTS])
-    if together or system is not None or state.par[L.P_CLUSTER_BLOCKS] > 0 or total <= room:
-        first = min(total, room)
-        fill(state, dispatch, 0, np.arange(first) % sms, 0)
+    if together or state.par[L.P_CLUSTER_BLOCKS] > 0 or (total <= room and system is None):
+        fill(state, dispatch, 0, np.arange(min(total, room)) % sms, 0)
         dispatch[G_FREE_AT] = 0
     else:
-        place_blocks(state, dispatch, 0)
+        for sm in range(0, sms if system is not None else 1, max(sms // _SOME, 1)):
+            place_blocks(state, dispatch, sm)
     while dispatch[G_RUNNING] > 0:
         done = run_grid(state, dispatch, 1 if system is not None else _CALL)
         if system is not None:

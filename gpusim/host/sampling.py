@@ -42,10 +42,10 @@ _ALIKE = 0.02  # by how much the instructions of long blocks may differ
 _LONG_MORE = 0.05  # generations of long blocks that are timed beside one, at least: they come as the first ones end
 _TAIL = 2
 """Generations behind the jump: in the first, blocks end that have asked for their data before."""
-_WARM = 4, 2
+_WARM = 4, 1
 """Generations that are executed before the last one, in grids of less than 50 and of more."""
 _GROUPS = 16
-_LEAST_ERROR = 0.1
+_LEAST_ERROR = 0.12
 """Of the extrapolated cycles: fitted so that nine of ten programs keep to the error that is said, see docs/modes.md."""
 _FIXED = [ms.CNT_LAUNCH_SECTORS, ms.CNT_FABRIC_LAUNCH_SECTORS, ms.CNT_FABRIC_BARRIERS]
 """What a launch has once, however many blocks."""
