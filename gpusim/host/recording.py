@@ -43,7 +43,7 @@ def replayable(program: Program, code: np.ndarray) -> bool:
     atomic = code[:, M.COL_AUX4] >> 8
     returns = (code[:, M.COL_DST_COUNT] > 0) | (code[:, M.COL_PD0] < 7)
     races = (op == M.OP_ATOM) & (returns | (atomic == M.ATOMIC_CAST_SPIN) | (atomic == M.ATOMIC_CAS))
-    refused = memory & (races | (op >= M.OP_LDGSTS))
+    refused = memory & (races | ((op >= M.OP_LDGSTS) & (op != M.OP_LDSM) & (op != M.OP_STSM)))
     refused |= control & np.isin(op, _BY_REGISTER)
     refused |= control & (op == M.OP_WARPSYNC) & (code[:, M.COL_AUX0] & 1 == 0)
     refused |= control & (op == M.OP_BRA) & (code[:, M.COL_AUX1] == M.BRANCH_DIV)

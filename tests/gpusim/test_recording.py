@@ -12,11 +12,12 @@ from gpusim.host import recording
 from programs import registry
 
 #: Kinds of programs whose values depend on time, or that the recording does not know.
-COMPUTED = {"matmul_tensor/ldmatrix", "matmul_tensor/asynchronous"}
+COMPUTED = {"matmul_tensor/asynchronous"}
 RECORDED = (
     "vector_add", "matmul/tiled", "reduction/interleaved_divergent", "collatz/consecutive", "access/gather",
     "bank_conflict/32", "constant/ways32", "divergence/32", "histogram/shared_atomics", "access/scatter_add",
     "spmv/csr_vector", "softmax/online", "transpose/tiled", "black_scholes/accurate", "spill/local_array",
+    "matmul_tensor/ldmatrix",
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from gpusim.engine.rows.common import FULL_MASK, row_offset
 from gpusim.engine.sm.cluster import own_offsets
 from gpusim.engine.sm.coalescer import bank_degree
 from gpusim.engine.sm.flight import release_at
+from gpusim.engine.sm.recording import put, take
 from gpusim.engine.sm.space import check_window, lane_addresses
 from gpusim.engine.sm.stages import enter_queue, take_data_stage
 from gpusim.engine.state import layout as L
@@ -121,17 +122,16 @@ def move_matrices(st, sm, i, wb, base, mask):
 
 
 @compiled
-def matrix_access(st, sm, q, w, i, wb, mask, time):
-    """Executes LDSM or STSM and books its time: a matrix costs what a quarter of a warp with 16 bytes a lane does."""
+def move_rows(st, sm, w, i, wb, mask, count):
+    """The values of `count` matrices. Returns the wavefronts that their rows take, 0 after an error."""
     par = st.par
-    count = np.int64(st.code[i, M.COL_AUX5] & 255)
     lane_addresses(st, sm, i, wb, mask)
     own_offsets(st, sm, w)
     givers = (np.int64(1) << (_ROWS * count)) - 1
     if not check_window(
         st, sm, i, w, givers, np.int64(_ROW_BYTES), par[L.P_SHARED_FIRST], par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS
     ):
-        return
+        return np.int64(0)
     wavefronts = np.int64(0)
     for first in range(0, _ROWS * count, _ROWS):
         wavefronts += bank_degree(
@@ -139,6 +139,22 @@ def matrix_access(st, sm, q, w, i, wb, mask, time):
             par[L.P_BANKS], par[L.P_BANK_SHIFT],
         )  # fmt: skip
     move_matrices(st, sm, i, wb, st.warp[w, L.W_BLOCK] * par[L.P_SHARED_STRIDE], mask)
+    return wavefronts
+
+
+@compiled
+def matrix_access(st, sm, q, w, i, wb, mask, time):
+    """Executes LDSM or STSM and books its time: a matrix costs what a quarter of a warp with 16 bytes a lane does."""
+    par = st.par
+    count = np.int64(st.code[i, M.COL_AUX5] & 255)
+    if par[L.P_MODE] == L.REPLAYS:
+        wavefronts = take(st, w)
+    else:
+        wavefronts = move_rows(st, sm, w, i, wb, mask, count)
+        if wavefronts == 0:
+            return
+        if par[L.P_MODE] == L.RECORDS:
+            put(st, sm, w, wavefronts)
     counts = st.counters[st.sm[sm, L.S_CHUNK], i]
     counts[L.N_SHARED_WAVEFRONTS] += wavefronts
     counts[L.N_SHARED_IDEAL] += count
