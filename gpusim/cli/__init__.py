@@ -77,7 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     if argv is None:
         argv = sys.argv[1:]
-        atexit.register(gc.freeze)  # what is there at the end needs no search for garbage, which takes as long as Numba
+        if argv[:1] != ["script"]:  # whose files may wait for the last search for garbage to be written
+            atexit.register(gc.freeze)  # without one, which would take as long as importing Numba did
     parser = make_parser(argv[0] if argv else None)
     try:
         options = parser.parse_args(argv)

@@ -424,7 +424,8 @@ def test_help_starts_without_the_heavy_imports():
 def test_a_warm_run_starts_without_what_compiles_kernels():
     """A kernel that has been compiled before must not wait for `numba.cuda`, nor a report for what draws."""
     code = (
-        "import sys; from gpusim.cli import main; main(['run', 'vector_add', '--size', '2000', '--gpu', 'tiny']); "
+        "import gc, sys; from gpusim.cli import main; main(['run', 'vector_add', '--size', '2000', '--gpu', 'tiny']); "
+        "assert gc.isenabled() and gc.get_freeze_count(); "
         "unwanted = 'numba.cuda.typing', 'cuda', 'elftools', 'matplotlib'; "
         "print([m for m in unwanted if m in sys.modules], file=sys.stderr)"
     )
