@@ -143,7 +143,9 @@ def _add_value(parts: list[str | bytes], value: Any, names: frozenset[str], seen
     import numpy as np  # here, so that importing the package stays quick
 
     kind = type(value)
-    if isinstance(value, enum.Enum):
+    if isinstance(value, types.ModuleType):  # first: a look at one that is to be loaded late would load it
+        _add_module(parts, value, names, seen)
+    elif isinstance(value, enum.Enum):
         parts += ["enum", kind.__module__, kind.__qualname__, value.name]
         _add_value(parts, value.value, names, seen)
     elif kind in _PLAIN:
@@ -173,8 +175,6 @@ def _add_value(parts: list[str | bytes], value: Any, names: frozenset[str], seen
         # What a call of it becomes is what its definition builds.
         parts.append("intrinsic")
         _add_function(parts, value._defn, seen)
-    elif isinstance(value, types.ModuleType):
-        _add_module(parts, value, names, seen)
     elif isinstance(value, type) and issubclass(value, enum.Enum):
         parts += ["enums", value.__module__, value.__qualname__]
         _add_value(parts, [(member.name, member.value) for member in value], names, seen)
@@ -186,14 +186,15 @@ def _add_module(
     parts: list[str | bytes], module: types.ModuleType, names: frozenset[str], seen: set[int]
 ) -> None:
     """A module of a package with a version counts by name; another one by what the code names in it."""
-    parts += ["module", module.__name__]
-    if module.__name__.partition(".")[0] in _TRUSTED or id(module) in seen:
+    name = types.ModuleType.__getattribute__(module, "__name__")
+    parts += ["module", name]
+    if name.partition(".")[0] in _TRUSTED or id(module) in seen:
         return
     seen.add(id(module))
-    for name in sorted(names):
-        if hasattr(module, name):
-            parts.append(name)
-            _add_value(parts, getattr(module, name), names, seen)
+    for each in sorted(names):
+        if hasattr(module, each):
+            parts.append(each)
+            _add_value(parts, getattr(module, each), names, seen)
 
 
 def _add_trusted(parts: list[str | bytes], value: Any) -> None:

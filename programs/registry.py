@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 import pkgutil
+import sys
 from functools import cache
 
 import programs
@@ -55,10 +57,23 @@ def _modules() -> tuple[str, ...]:
 
 @cache
 def _ladder(module: str) -> tuple[Variant, ...]:
-    """The variants of a module, which is imported for it and for no other: most import `numba.cuda`."""
+    """The variants of a module, which is imported for it and for no other."""
+    _load_late("numba.cuda")
     ladder = tuple(getattr(importlib.import_module(f"{programs.__name__}.{module}"), "VARIANTS", ()))
     _check(module, ladder)
     return ladder
+
+
+def _load_late(name: str) -> None:
+    """Let a module be loaded when something of it is first used. A program only names `numba.cuda`, which takes as long
+    to load as all of Numba, until its kernel has to be compiled."""
+    if name in sys.modules or (spec := importlib.util.find_spec(name)) is None or spec.loader is None:
+        return
+    spec.loader = loader = importlib.util.LazyLoader(spec.loader)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    parent, _, child = name.rpartition(".")
+    setattr(sys.modules[parent], child, module)
 
 
 @cache

@@ -12,9 +12,12 @@ Exit codes: 0 success, 1 a program's output differs from its reference, 2 a mist
 from __future__ import annotations
 
 import argparse
+import atexit
+import gc
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from gpusim.cli.exits import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_USER_ERROR, UserError
 
@@ -39,24 +42,20 @@ examples:
 """
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """The parser of the whole command line; `options.command(options)` runs the command chosen."""
+_MODULES = {
+    "run": "run", "script": "script", "list": "listing", "show": "show", "diff": "diff", "bound": "bound",
+    "sweep": "sweep", "search": "search", "sensitivity": "sensitivity", "cost": "cost", "figures": "figures",
+    "config": "configs", "collective": "collective",
+}  # fmt: skip
+"""Commands in the order of the help text, and the module of each."""
+
+
+def make_parser(command: str | None = None) -> argparse.ArgumentParser:
+    """The parser of the whole command line; `options.command(options)` runs the command chosen.
+
+    command: the one that is on the command line, whose module alone is imported then; anything else for all of them.
+    """
     from gpusim import __version__
-    from gpusim.cli import (
-        bound,
-        collective,
-        configs,
-        cost,
-        diff,
-        figures,
-        listing,
-        run,
-        script,
-        search,
-        sensitivity,
-        show,
-        sweep,
-    )
 
     parser = argparse.ArgumentParser(
         prog="gpusim",
@@ -67,12 +66,8 @@ def make_parser() -> argparse.ArgumentParser:
     told = f"gpusim {__version__}"
     parser.add_argument("--version", action="version", version=told, help="print the version and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    modules = (
-        run, script, listing, show, diff, bound, sweep, search,
-        sensitivity, cost, figures, configs, collective,
-    )  # fmt: skip
-    for module in modules:
-        module.add(commands)
+    for name in (command,) if command in _MODULES else _MODULES:
+        import_module(f"gpusim.cli.{_MODULES[name]}").add(commands)
     return parser
 
 
@@ -80,7 +75,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. argv: arguments without the program's name, None for the process's."""
     from isa.errors import IsaError
 
-    parser = make_parser()
+    if argv is None:
+        argv = sys.argv[1:]
+        if argv[:1] != ["script"]:  # whose files may wait for the last search for garbage to be written
+            atexit.register(gc.freeze)  # without one, which would take as long as importing Numba did
+    parser = make_parser(argv[0] if argv else None)
     try:
         options = parser.parse_args(argv)
     except SystemExit as stop:  # argparse has printed its message, or the help text

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -116,11 +119,28 @@ def execute(options: argparse.Namespace) -> int:
 
 def target_of(options: argparse.Namespace, launchable: bool = True) -> Target:
     """What the options of `add_target_options` stand for; launchable: as for `find_target`."""
-    from gpusim.config import load_config
-    from gpusim.workload.request import Request
-    from gpusim.workload.target import find_target
+    with collector_off():
+        from gpusim.config import load_config
+        from gpusim.workload.request import Request
+        from gpusim.workload.target import find_target
 
-    return find_target(Request.of(vars(options)), load_config(options.gpu, options.overrides), launchable=launchable)
+        config = load_config(options.gpu, options.overrides)
+        return find_target(Request.of(vars(options)), config, launchable=launchable)
+
+
+@contextmanager
+def collector_off() -> Iterator[None]:
+    """While modules are loaded: Python's collector of garbage would look through them many times, and then in every
+    run, and find nothing. Once in a process, since what is garbage by then is kept."""
+    if not gc.isenabled() or gc.get_freeze_count():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def simulate_target(

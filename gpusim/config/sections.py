@@ -58,7 +58,7 @@ def _doc(text: str) -> Any:
 class Section(BaseModel):
     """Base of all sections: immutable, hashable, compared by value, strict about types and unknown keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
 class Gpu(Section):

@@ -20,17 +20,25 @@ def infer_signature(args: Sequence[Any], kernel: str | None = None) -> tuple[Any
     """Numba types of `args`, as a Numba launch finds them: arrays by dtype, dimensions and layout, NumPy
     scalars their own type, int int64, float float64, bool boolean. Raises ArgumentError for a value that no
     kernel can take."""
-    typeof = import_module("numba.cuda.typing.typeof").typeof
     found = []
     for i, value in enumerate(args):
         try:
-            type_ = typeof(value.host_view if isinstance(value, DeviceArray) else value)
+            type_ = _typeof(value.host_view if isinstance(value, DeviceArray) else value)
         except (ValueError, TypeError, NotImplementedError) as error:
             raise _refused(value, kernel, i, str(error)) from None
         if not _passable(type_):
             raise _refused(value, kernel, i, "pass a NumPy array, a number or a tuple of these")
         found.append(type_)
     return tuple(found)
+
+
+def _typeof(value: Any) -> Any:
+    """The Numba type of a value. What is plain has the same one everywhere, and need not wait for `numba.cuda`."""
+    dtype = getattr(value, "dtype", None)
+    plain = type(value) in (bool, int, float) or type(value) is np.ndarray or isinstance(value, np.generic)
+    if plain and (dtype is None or (dtype.kind in "biuf" and dtype.isnative and dtype.itemsize <= 8)):
+        return import_module("numba").typeof(value)
+    return import_module("numba.cuda.typing.typeof").typeof(value)
 
 
 def parse_signature(signature: Any) -> tuple[Any, ...]:

@@ -421,6 +421,19 @@ def test_help_starts_without_the_heavy_imports():
     assert done.stderr == "[]\n"
 
 
+def test_a_warm_run_starts_without_what_compiles_kernels():
+    """A kernel that has been compiled before must not wait for `numba.cuda`, nor a report for what draws."""
+    code = (
+        "import gc, sys; from gpusim.cli import main; main(['run', 'vector_add', '--size', '2000', '--gpu', 'tiny']); "
+        "assert gc.isenabled() and gc.get_freeze_count(); "
+        "unwanted = 'numba.cuda.typing', 'cuda', 'elftools', 'matplotlib'; "
+        "print([m for m in unwanted if m in sys.modules], file=sys.stderr)"
+    )
+    for _ in range(2):  # the first may have to compile
+        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert done.stderr == "[]\n"
+
+
 def test_process_exit_codes_and_streams():
     done = process("config", "diff", "h200", "a100")
     assert (done.returncode, done.stderr) == (0, "")
