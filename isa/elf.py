@@ -43,7 +43,7 @@ class _Section(NamedTuple):
     alignment: int
 
 
-class ElfSymbol(NamedTuple):
+class Symbol(NamedTuple):
     """section: number of the one that it is in, None for none."""
 
     name: str
@@ -54,7 +54,7 @@ class ElfSymbol(NamedTuple):
     size: int
 
 
-class ElfSection:
+class Section:
     """A section; its content is empty where the file holds none of it."""
 
     def __init__(self, elf: Elf, header: _Section, name: str):
@@ -65,7 +65,7 @@ class ElfSection:
         start, size = self.header.offset, self.header.size
         return b"" if self.header.kind == _NOBITS else self.elf.data[start : start + size]
 
-    def relocations(self) -> Iterator[tuple[int, ElfSymbol, int, int]]:
+    def relocations(self) -> Iterator[tuple[int, Symbol, int, int]]:
         """Offset, symbol, kind and addend of each."""
         if self.header.kind not in (_RELA, _REL):
             raise ValueError(f"{self.name} has no relocations")
@@ -82,18 +82,18 @@ class Elf:
         self.flags = struct.unpack_from("<I", data, 48)[0]
         start, (count, names) = struct.unpack_from("<Q", data, 40)[0], struct.unpack_from("<HH", data, 60)
         headers = list(_sections(data, start, count))
-        self.sections = [ElfSection(self, each, self._text(headers[names], each.name)) for each in headers]
+        self.sections = [Section(self, each, self._text(headers[names], each.name)) for each in headers]
         self.by_name = {section.name: section for section in self.sections}
         table = self.by_name.get(".symtab")
         self.symbols = list(self._symbols(table)) if table is not None else []
 
-    def _symbols(self, table: ElfSection) -> Iterator[ElfSymbol]:
+    def _symbols(self, table: Section) -> Iterator[Symbol]:
         names = self.sections[table.header.link].header
         if table.header.kind != _SYMTAB or names.kind != _STRTAB:
             raise ValueError("it has no symbols or no names of them")
         for name, info, other, section, value, size in _entries("<IBBHQQ", table.content):
             where = None if section in _NOWHERE else section
-            yield ElfSymbol(self._text(names, name), info & 15, other, where, value, size)
+            yield Symbol(self._text(names, name), info & 15, other, where, value, size)
 
     def _text(self, names: _Section, offset: int) -> str:
         start = names.offset + offset
