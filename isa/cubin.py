@@ -6,14 +6,19 @@ A cubin is a 64-bit ELF file for machine 190. What the ELF header and section na
 
 from __future__ import annotations
 
+import io
 import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from isa.elf import FUNCTION, HEADER_BYTES, OBJECT, PROGBITS, SECTION, Elf, check_sections
+from isa.elf import HEADER_BYTES, check_sections
 from isa.errors import NotACubin
 from isa.limits import MOST_GLOBAL_BYTES, problem_with
+
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
 
 _ELF_MAGIC = b"\x7fELF"
 _EM_CUDA = 190
@@ -130,11 +135,13 @@ def read_cubin(data: bytes, path: str = "<cubin>") -> Cubin:
     if len(data) >= HEADER_BYTES and machine != _EM_CUDA:
         raise NotACubin(path, f"it is an ELF file for machine {machine}, not for CUDA ({_EM_CUDA})")
     check_sections(data, path)
+    from elftools.elf.elffile import ELFFile
+
     try:
-        return _Reader(Elf(data), path).read()
+        return _Reader(ELFFile(io.BytesIO(data)), data, path).read()
     except NotACubin:
         raise
-    except Exception as error:  # only part of what is read is checked before: a damaged file may raise anything
+    except Exception as error:  # pyelftools checks only part of what it reads: a damaged file may raise anything
         raise NotACubin(path, f"its sections are damaged ({error or type(error).__name__})") from error
 
 
@@ -154,10 +161,15 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
 class _Reader:
     """One pass over the sections of a cubin."""
 
-    def __init__(self, elf: Elf, path: str) -> None:
+    def __init__(self, elf: ELFFile, data: bytes, path: str) -> None:
+        self.elf = elf
         self.path = path
-        self.sections, self.by_name, self.symbols = elf.sections, elf.by_name, elf.symbols
-        flags, version = elf.flags, elf.data[8]
+        self.sections: list[Any] = list(elf.iter_sections())
+        self.by_name = {section.name: section for section in self.sections}
+        table = self.by_name.get(".symtab")
+        self.symbols: list[Any] = list(table.iter_symbols()) if table is not None else []
+        self.symbol_table = table.data() if table is not None else b""
+        flags, version = elf["e_flags"], data[8]
         # ABI version 8 (CUDA 13) moved the architecture from the lowest byte of the flags to the next one.
         number = flags >> 8 & 0xFF if version >= 8 else flags & 0xFF
         self.arch = f"sm_{number}"
@@ -168,16 +180,17 @@ class _Reader:
         externals: set[str] = set()
         inside: dict[str, dict[str, int]] = {}
         for index, symbol in enumerate(self.symbols):
-            if symbol.kind != FUNCTION:
+            where = symbol["st_shndx"]
+            if symbol["st_info"]["type"] != "STT_FUNC":
                 continue
-            if symbol.section is None:
+            if not isinstance(where, int):
                 externals.add(symbol.name)
                 continue
-            section = self.sections[symbol.section]
-            inside.setdefault(section.name, {})[symbol.name] = symbol.value
+            section = self.sections[where]
+            inside.setdefault(section.name, {})[symbol.name] = symbol["st_value"]
             if section.name == f".text.{symbol.name}":
-                group = kernels if symbol.other & _STO_CUDA_ENTRY else functions
-                group[symbol.name] = CubinKernel(symbol.name, index, section.content)
+                group = kernels if self._other(index) & _STO_CUDA_ENTRY else functions
+                group[symbol.name] = CubinKernel(symbol.name, index, section.data())
         image, starts = self._global_image()
         for kernel in (*kernels.values(), *functions.values()):
             self._read_kernel(kernel)
@@ -188,24 +201,30 @@ class _Reader:
             self._check(kernel)
         return Cubin(self.arch, kernels, image, self._global_symbols(starts), functions, frozenset(externals))
 
+    def _other(self, index: int) -> int:
+        """The raw st_other byte; pyelftools splits it into fields that CUDA does not use."""
+        return self.symbol_table[index * self.by_name[".symtab"]["sh_entsize"] + 5]
+
     def _read_kernel(self, kernel: CubinKernel) -> None:
-        text = self.by_name[f".text.{kernel.name}"].header
+        text = self.by_name[f".text.{kernel.name}"]
         # Up to version 7 of the ABI the section header has both; later files have the attributes below.
-        kernel.registers = text.info >> 24
-        kernel.barriers = text.flags >> 20 & 0x7F
+        kernel.registers = text["sh_info"] >> 24
+        kernel.barriers = text["sh_flags"] >> 20 & 0x7F
         shared = self.by_name.get(f".nv.shared.{kernel.name}")
         # From Hopper on, the first 1 KiB of shared memory is the system's, and the section's size has it.
         kernel.shared_base = 0x400 if int(self.arch[3:]) >= 90 else 0
-        kernel.static_shared_bytes = max(0, (shared.header.size if shared else 0) - kernel.shared_base)
+        kernel.static_shared_bytes = max(
+            0, (shared["sh_size"] if shared is not None else 0) - kernel.shared_base
+        )
         for section in self.sections:
             match = re.match(r"\.nv\.constant(\d+)(?:\.(.+))?$", section.name)
-            if match and match[2] in (None, kernel.name) and section.header.kind == PROGBITS:
-                kernel.constant_banks[int(match[1])] = section.content
+            if match and match[2] in (None, kernel.name) and section["sh_type"] == "SHT_PROGBITS":
+                kernel.constant_banks[int(match[1])] = section.data()
         # A kernel without parameters has no PARAM_CBANK; its bank 0 ends where they would begin.
         kernel.parameter_base = len(kernel.constant_banks.get(0, b""))
         info = self.by_name.get(f".nv.info.{kernel.name}")
         parameters = []
-        for code, payload in _attributes(info.content) if info else ():
+        for code, payload in _attributes(info.data()) if info is not None else ():
             if code == _KPARAM_INFO:
                 _, ordinal, offset, bits = struct.unpack_from("<IHHI", payload)
                 parameters.append(Parameter(ordinal, offset, bits >> 18))
@@ -236,7 +255,7 @@ class _Reader:
         """
         by_index = {kernel.symbol_index: kernel for kernel in kernels.values()}
         info = self.by_name.get(".nv.info")
-        for code, payload in _attributes(info.content) if info else ():
+        for code, payload in _attributes(info.data()) if info is not None else ():
             if code not in (_REGCOUNT, _FRAME_SIZE, _MIN_STACK_SIZE):
                 continue
             index, value = struct.unpack_from("<II", payload)
@@ -254,30 +273,31 @@ class _Reader:
         for index, section in enumerate(self.sections):
             if section.name not in (".nv.global.init", ".nv.global"):
                 continue
-            alignment, size = max(section.header.alignment, 1), section.header.size
-            if len(image) + alignment + size > MOST_GLOBAL_BYTES:
-                words = f"{section.name} takes {size:,} bytes aligned to {alignment:,}"
+            alignment = max(section["sh_addralign"], 1)
+            if len(image) + alignment + section["sh_size"] > MOST_GLOBAL_BYTES:
+                words = f"{section.name} takes {section['sh_size']:,} bytes aligned to {alignment:,}"
                 raise NotACubin(self.path, words)
             image += bytes(-len(image) % alignment)
             starts[index] = len(image)
-            image += section.content if section.header.kind == PROGBITS else bytes(size)
+            image += section.data() if section["sh_type"] == "SHT_PROGBITS" else bytes(section["sh_size"])
         return image, starts
 
     def _global_symbols(self, starts: dict[int, int]) -> tuple[GlobalSymbol, ...]:
         found = []
         for symbol in self.symbols:
-            where = symbol.section
-            if symbol.kind not in (OBJECT, SECTION) or where is None:
+            where = symbol["st_shndx"]
+            kind = symbol["st_info"]["type"]
+            if kind not in ("STT_OBJECT", "STT_SECTION") or not isinstance(where, int):
                 continue
             section = self.sections[where]
-            name, size = symbol.name, symbol.size
-            if symbol.kind == SECTION:  # relocations may count from where a section starts
-                name, size = section.name, section.header.size
+            name, size = symbol.name, symbol["st_size"]
+            if kind == "STT_SECTION":  # relocations may count from where a section starts
+                name, size = section.name, section["sh_size"]
             bank = re.match(r"\.nv\.constant(\d+)$", section.name)
             if where in starts:
-                found.append(GlobalSymbol(name, starts[where] + symbol.value, size))
+                found.append(GlobalSymbol(name, starts[where] + symbol["st_value"], size))
             elif bank:
-                found.append(GlobalSymbol(name, symbol.value, size, int(bank[1])))
+                found.append(GlobalSymbol(name, symbol["st_value"], size, int(bank[1])))
         return tuple(found)
 
     def _relocations(self, name: str, shared: bool, starts: dict[int, int]) -> tuple[Relocation, ...]:
@@ -289,11 +309,13 @@ class _Reader:
             )
             if not match or match[4] not in (name, None if shared else name):
                 continue
-            shift = starts.get(section.header.info, 0)
+            shift = starts.get(section["sh_info"], 0)
             target = match[1] or match[2] or match[3]
-            for offset, symbol, kind, addend in section.relocations():
+            for entry in section.iter_relocations():
+                symbol = self.symbols[entry["r_info_sym"]]
                 whose = symbol.name
-                if symbol.kind == SECTION and symbol.section is not None:
-                    whose = self.sections[symbol.section].name
-                found.append(Relocation(target, offset + shift, kind, whose, addend))
+                if symbol["st_info"]["type"] == "STT_SECTION":
+                    whose = self.sections[symbol["st_shndx"]].name
+                addend = entry["r_addend"] if entry.is_RELA() else 0
+                found.append(Relocation(target, entry["r_offset"] + shift, entry["r_info_type"], whose, addend))
         return tuple(found)

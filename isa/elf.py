@@ -1,6 +1,6 @@
-"""Read an ELF file's sections, symbols and relocations.
+"""Look a cubin's section table over before anything is read with it: a damaged or hostile file ends here.
 
-A damaged or hostile file ends in `check_sections`: what would make a reader go past the end, unpack a gigabyte out of a
+pyelftools believes what a file says about itself. What would make it read past the end, unpack a gigabyte out of a
 kilobyte, or read the same bytes a million times is refused first, with the section that is wrong.
 """
 
@@ -14,11 +14,7 @@ from isa.errors import NotACubin
 
 HEADER_BYTES = 64
 _SECTION_BYTES = 64
-PROGBITS, _SYMTAB, _STRTAB, _RELA, _NOBITS, _REL = 1, 2, 3, 4, 8, 9
-OBJECT, FUNCTION, SECTION = 1, 2, 3
-"""Kinds of symbols."""
-_NOWHERE = (0, 0xFFF1, 0xFFF2, 0xFFFF)
-"""Numbers that stand for no section: undefined, absolute, common, and one that lies elsewhere."""
+_SYMTAB, _STRTAB, _RELA, _NOBITS, _REL = 2, 3, 4, 8, 9
 _ENTRY_BYTES = {_SYMTAB: 24, _RELA: 24, _REL: 16}
 _COMPRESSED = 0x800
 """SHF_COMPRESSED of the ELF specification; the CUDA tools never write it, they use the bits from 20 on."""
@@ -37,72 +33,6 @@ class _Section(NamedTuple):
     offset: int
     size: int
     entry: int
-    name: int
-    link: int
-    info: int
-    alignment: int
-
-
-class Symbol(NamedTuple):
-    """section: number of the one that it is in, None for none."""
-
-    name: str
-    kind: int
-    other: int
-    section: int | None
-    value: int
-    size: int
-
-
-class Section:
-    """A section; its content is empty where the file holds none of it."""
-
-    def __init__(self, elf: Elf, header: _Section, name: str):
-        self.elf, self.header, self.name = elf, header, name
-
-    @property
-    def content(self) -> bytes:
-        start, size = self.header.offset, self.header.size
-        return b"" if self.header.kind == _NOBITS else self.elf.data[start : start + size]
-
-    def relocations(self) -> Iterator[tuple[int, Symbol, int, int]]:
-        """Offset, symbol, kind and addend of each."""
-        if self.header.kind not in (_RELA, _REL):
-            raise ValueError(f"{self.name} has no relocations")
-        form = "<QIIq" if self.header.kind == _RELA else "<QII"
-        for offset, kind, symbol, *addend in _entries(form, self.content):
-            yield offset, self.elf.symbols[symbol], kind, addend[0] if addend else 0
-
-
-class Elf:
-    """A file that `check_sections` has passed."""
-
-    def __init__(self, data: bytes):
-        self.data = data
-        self.flags = struct.unpack_from("<I", data, 48)[0]
-        start, (count, names) = struct.unpack_from("<Q", data, 40)[0], struct.unpack_from("<HH", data, 60)
-        headers = list(_sections(data, start, count))
-        self.sections = [Section(self, each, self._text(headers[names], each.name)) for each in headers]
-        self.by_name = {section.name: section for section in self.sections}
-        table = self.by_name.get(".symtab")
-        self.symbols = list(self._symbols(table)) if table is not None else []
-
-    def _symbols(self, table: Section) -> Iterator[Symbol]:
-        names = self.sections[table.header.link].header
-        if table.header.kind != _SYMTAB or names.kind != _STRTAB:
-            raise ValueError("it has no symbols or no names of them")
-        for name, info, other, section, value, size in _entries("<IBBHQQ", table.content):
-            where = None if section in _NOWHERE else section
-            yield Symbol(self._text(names, name), info & 15, other, where, value, size)
-
-    def _text(self, names: _Section, offset: int) -> str:
-        start = names.offset + offset
-        return self.data[start : max(start, self.data.find(b"\0", start))].decode("utf-8", "replace")
-
-
-def _entries(form: str, table: bytes) -> Iterator[tuple[int, ...]]:
-    size = struct.calcsize(form)
-    return struct.iter_unpack(form, table[: len(table) // size * size])
 
 
 def check_sections(data: bytes, path: str) -> None:
@@ -143,8 +73,8 @@ def check_sections(data: bytes, path: str) -> None:
 def _sections(data: bytes, start: int, count: int) -> Iterator[_Section]:
     for index in range(count):
         at = start + index * _SECTION_BYTES
-        name, kind, flags, _, offset, size, link, info, alignment, entry = struct.unpack_from("<IIQQQQIIQQ", data, at)
-        yield _Section(index, kind, flags, offset, size, entry, name, link, info, alignment)
+        _, kind, flags, _, offset, size, _, _, _, entry = struct.unpack_from("<IIQQQQIIQQ", data, at)
+        yield _Section(index, kind, flags, offset, size, entry)
 
 
 def _longest_name(data: bytes, section: _Section) -> int:
