@@ -111,11 +111,6 @@ class Plan:
         """Numbers of the blocks that are timed, int64 [timed]."""
         return np.concatenate([np.arange(self.head), np.arange(self.blocks - self.tail, self.blocks)])
 
-    @property
-    def rest(self) -> np.ndarray:
-        """Numbers of the others."""
-        return np.arange(self.head, self.blocks - self.tail)
-
     @cached_property
     def groups(self) -> list[np.ndarray]:
         """Numbers of the blocks that are evidence: groups of neighbours, evenly over the gap; none of long ones."""
@@ -124,17 +119,24 @@ class Plan:
         starts = self.head + np.arange(count) * (self.skipped - size) // max(count - 1, 1)
         return [start + np.arange(size) for start in starts]
 
-    @property
+    @cached_property
     def warm(self) -> np.ndarray:
         """Numbers of the blocks in front of the last ones that are executed for what they leave in L2."""
-        generations = _WARM[self.blocks >= _TIMED[1][0] * self.resident]
-        left = np.setdiff1d(self.rest, np.concatenate([self.rest[:0], *self.groups]))
-        return left[:0] if self.long else left[-generations * self.resident :]
+        generations = 0 if self.long else _WARM[self.blocks >= _TIMED[1][0] * self.resident]
+        end = self.blocks - self.tail
+        return self._without(np.arange(max(end - generations * self.resident, self.head), end), self.groups)
 
     @property
     def others(self) -> np.ndarray:
         """Numbers of the blocks that are neither timed nor executed for anything else."""
-        return np.setdiff1d(self.rest, np.concatenate([self.warm, *self.groups]))
+        return self._without(np.arange(self.head, self.blocks - self.tail), [*self.groups, self.warm])
+
+    def _without(self, numbers: np.ndarray, parts: list[np.ndarray]) -> np.ndarray:
+        """Those of some numbers, which lie together, that are in none of the parts."""
+        left = np.ones(len(numbers), bool)
+        for part in parts if len(numbers) else ():
+            left[part[(part >= numbers[0]) & (part <= numbers[-1])] - numbers[0]] = False
+        return numbers[left]
 
 
 def probes(blocks: int, resident: int) -> list[np.ndarray]:
