@@ -192,13 +192,14 @@ def test_grids_behind_one_that_failed_still_run(states):
 
 
 @pytest.mark.parametrize("start", [0, 123_457])
-def test_what_stops_for_good_says_at_which_cycle_of_the_launch(states, start):
-    class Still(Engine):
-        def filled(self, state):
-            state.ready[:] = state.smsp[:, [L.Q_NEXT]] = L.NEVER
+def test_what_stops_for_good_says_at_which_cycle_of_the_launch(states, start, monkeypatch):
+    def stops(state, *rest):
+        fill(state, *rest)
+        state.ready[:] = state.smsp[:, [L.Q_NEXT]] = L.NEVER
 
+    monkeypatch.setattr("gpusim.engine.processes.fill", stops)
     config = load_config("tiny")
-    device = Still(config, env=simpy.Environment(start))
+    device = Engine(config, env=simpy.Environment(start))
     with pytest.raises(NothingMoves) as stopped:
         device.wait(device.submit(*states(), None, None))
     assert stopped.value.cycle == config.launch.overhead_cycles + config.l2.lookahead_cycles
