@@ -8,12 +8,12 @@ import numpy as np
 
 from gpusim.engine.sm.async_copy import copy_done
 from gpusim.engine.sm.flight import FOR_MSHR, free_token, pop_event
-from gpusim.engine.sm.readiness import charge, make_ready, place_of, wake
+from gpusim.engine.sm.readiness import charge, load_ahead, make_ready, place_of, wake
 from gpusim.engine.sm.resume import resume, scoreboard_reply
 from gpusim.engine.sm.scheduler import step
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import parts
-from gpusim.engine.state.bits import popc
+from gpusim.engine.state.bits import popc, prefetch
 from gpusim.engine.state.jit import compiled
 
 
@@ -106,9 +106,29 @@ def next_event(st, sm):
 
 
 @compiled
+def load_sm_ahead(st, sm, until):
+    """Starts to load what the SM needs in a window: since its last one, the others' has taken its place in the host's
+    caches."""
+    smsps, slots = st.par[L.P_SUB_PARTITIONS], st.par[L.P_WARP_SLOTS]
+    for k in range(0, smsps * L.Q_FIELDS, 8):
+        prefetch(st.smsp[sm * smsps], k)
+    first = sm * smsps * slots
+    for n in range(smsps * slots):
+        for k in range(0, L.W_FIELDS, 8):
+            prefetch(st.warp[first + n], k)
+    for q in range(smsps):
+        for slot in range(slots):
+            if st.ready[sm * smsps + q, slot] < until:
+                w = first + slot * smsps + q
+                load_ahead(st, w, st.warp[w, L.W_PC])
+
+
+@compiled
 def advance(st, sm, start, until):
     """Runs one SM from cycle `start` to `until`. Returns the cycle of its next event after that."""
     smsps = st.par[L.P_SUB_PARTITIONS]
+    if next_event(st, sm) < until:
+        load_sm_ahead(st, sm, until)
     resume(st, sm, start)
     if st.sm[sm, L.S_THROTTLED] != 0:
         st.sm[sm, L.S_THROTTLED] = 0
@@ -126,10 +146,11 @@ def advance(st, sm, start, until):
             parts.mark(st, sm, parts.REPLIES)
             arrive(st, sm, pop_event(st, sm), now)
         parts.mark(st, sm, parts.SCHEDULER)
-        for k in range(smsps):  # each sub-partition is the first to ask for what they share in its turn
-            q = sm * smsps + (now + k) % smsps
-            if st.smsp[q, L.Q_NEXT] <= now:
-                step(st, sm, q, now)
+        k = now % smsps
+        for _ in range(smsps):  # each sub-partition is the first to ask for what they share in its turn
+            if st.smsp[sm * smsps + k, L.Q_NEXT] <= now:
+                step(st, sm, k, now)
+            k = k + 1 if k + 1 < smsps else 0
 
 
 @compiled
