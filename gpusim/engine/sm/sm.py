@@ -16,6 +16,7 @@ from gpusim.engine.state import parts
 from gpusim.engine.state.bits import popc, prefetch
 from gpusim.engine.state.jit import compiled
 
+EVENTS_AHEAD = 64  # of the next replies whose rows are loaded ahead
 
 @compiled
 def warps_of(st):
@@ -106,21 +107,46 @@ def next_event(st, sm):
 
 
 @compiled
+def load_row_ahead(row, most):
+    """Starts to load the first `most` elements of a row of 64-bit numbers into the host's caches."""
+    for k in range(0, most, 8):
+        prefetch(row, k)
+
+
+@compiled
 def load_sm_ahead(st, sm, until):
     """Starts to load what the SM needs in a window: since its last one, the others' has taken its place in the host's
     caches."""
     smsps, slots = st.par[L.P_SUB_PARTITIONS], st.par[L.P_WARP_SLOTS]
-    for k in range(0, smsps * L.Q_FIELDS, 8):
-        prefetch(st.smsp[sm * smsps], k)
+    load_row_ahead(st.sm[sm], L.S_FIELDS)
+    load_row_ahead(st.event[sm], min(st.sm[sm, L.S_EVENTS], EVENTS_AHEAD))
+    load_row_ahead(st.address[sm], 32)
+    load_row_ahead(st.touched[sm, 0], 64)
+    for q in range(sm * smsps, (sm + 1) * smsps):
+        load_row_ahead(st.smsp[q], L.Q_FIELDS)
+        load_row_ahead(st.block_order[q], slots)
     first = sm * smsps * slots
-    for n in range(smsps * slots):
-        for k in range(0, L.W_FIELDS, 8):
-            prefetch(st.warp[first + n], k)
+    for w in range(first, first + smsps * slots):
+        load_row_ahead(st.warp[w], L.W_FIELDS)
+        prefetch(st.preds, 16 * w)
+    events = min(st.sm[sm, L.S_EVENTS], EVENTS_AHEAD)
+    for k in range(events):
+        if st.event[sm, k] & 1 == FOR_MSHR:
+            load_row_ahead(st.mshr[sm, st.event[sm, k] >> 1], L.MSHR_FIELDS)
     for q in range(smsps):
         for slot in range(slots):
             if st.ready[sm * smsps + q, slot] < until:
                 w = first + slot * smsps + q
                 load_ahead(st, w, st.warp[w, L.W_PC])
+    for k in range(events):
+        what = st.event[sm, k]
+        if what & 1 == FOR_MSHR:
+            mshr = st.mshr[sm, what >> 1]
+            prefetch(st.token[sm, mshr[L.MSHR_TOKEN]], 0)
+            for field in range(L.L_USED):
+                prefetch(st.tags[sm, field], mshr[L.MSHR_WAY])
+        else:
+            prefetch(st.token[sm, what >> 1], 0)
 
 
 @compiled
