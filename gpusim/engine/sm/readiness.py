@@ -122,7 +122,7 @@ def charge_queue(st, sm, q, w, unit, until):
 def load_ahead(st, w, pc):
     """Starts to load the registers that the warp's next instruction reads into the host's caches."""
     wb = 32 * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP])
-    for column in (M.COL_A, M.COL_B, M.COL_C):
+    for column in (M.COL_A, M.COL_B, M.COL_C, M.COL_DST):
         offset = row_offset(st.code[pc, column], wb)
         prefetch(st.regs, offset)
         prefetch(st.regs, offset + 16)

@@ -71,11 +71,12 @@ def read_registers(smsp, reads, time):
 
 
 @compiled
-def step(st, sm, q, time):
-    """One cycle of a sub-partition: issues at most one instruction and sets Q_NEXT."""
+def step(st, sm, k, time):
+    """One cycle of sub-partition k of an SM: issues at most one instruction and sets Q_NEXT."""
     smsps = st.par[L.P_SUB_PARTITIONS]
     slots = st.par[L.P_WARP_SLOTS]
-    first = sm * smsps * slots + q % smsps
+    q = sm * smsps + k
+    first = sm * smsps * slots + k
     ages = st.warp[first : first + slots * smsps : smsps, L.W_AGE]
     smsp = st.smsp[q]
     ready = st.ready[q]

@@ -8,14 +8,15 @@ import numpy as np
 
 from gpusim.engine.sm.async_copy import copy_done
 from gpusim.engine.sm.flight import FOR_MSHR, free_token, pop_event
-from gpusim.engine.sm.readiness import charge, make_ready, place_of, wake
+from gpusim.engine.sm.readiness import charge, load_ahead, make_ready, place_of, wake
 from gpusim.engine.sm.resume import resume, scoreboard_reply
 from gpusim.engine.sm.scheduler import step
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import parts
-from gpusim.engine.state.bits import popc
+from gpusim.engine.state.bits import popc, prefetch
 from gpusim.engine.state.jit import compiled
 
+EVENTS_AHEAD = 64  # of the next replies whose rows are loaded ahead
 
 @compiled
 def warps_of(st):
@@ -106,9 +107,54 @@ def next_event(st, sm):
 
 
 @compiled
+def load_row_ahead(row, most):
+    """Starts to load the first `most` elements of a row of 64-bit numbers into the host's caches."""
+    for k in range(0, most, 8):
+        prefetch(row, k)
+
+
+@compiled
+def load_sm_ahead(st, sm, until):
+    """Starts to load what the SM needs in a window: since its last one, the others' has taken its place in the host's
+    caches."""
+    smsps, slots = st.par[L.P_SUB_PARTITIONS], st.par[L.P_WARP_SLOTS]
+    load_row_ahead(st.sm[sm], L.S_FIELDS)
+    load_row_ahead(st.event[sm], min(st.sm[sm, L.S_EVENTS], EVENTS_AHEAD))
+    load_row_ahead(st.address[sm], 32)
+    load_row_ahead(st.touched[sm, 0], 64)
+    for q in range(sm * smsps, (sm + 1) * smsps):
+        load_row_ahead(st.smsp[q], L.Q_FIELDS)
+        load_row_ahead(st.block_order[q], slots)
+    first = sm * smsps * slots
+    for w in range(first, first + smsps * slots):
+        load_row_ahead(st.warp[w], L.W_FIELDS)
+        prefetch(st.preds, 16 * w)
+    events = min(st.sm[sm, L.S_EVENTS], EVENTS_AHEAD)
+    for k in range(events):
+        if st.event[sm, k] & 1 == FOR_MSHR:
+            load_row_ahead(st.mshr[sm, st.event[sm, k] >> 1], L.MSHR_FIELDS)
+    for q in range(smsps):
+        for slot in range(slots):
+            if st.ready[sm * smsps + q, slot] < until:
+                w = first + slot * smsps + q
+                load_ahead(st, w, st.warp[w, L.W_PC])
+    for k in range(events):
+        what = st.event[sm, k]
+        if what & 1 == FOR_MSHR:
+            mshr = st.mshr[sm, what >> 1]
+            prefetch(st.token[sm, mshr[L.MSHR_TOKEN]], 0)
+            for field in range(L.L_USED):
+                prefetch(st.tags[sm, field], mshr[L.MSHR_WAY])
+        else:
+            prefetch(st.token[sm, what >> 1], 0)
+
+
+@compiled
 def advance(st, sm, start, until):
     """Runs one SM from cycle `start` to `until`. Returns the cycle of its next event after that."""
     smsps = st.par[L.P_SUB_PARTITIONS]
+    if next_event(st, sm) < until:
+        load_sm_ahead(st, sm, until)
     resume(st, sm, start)
     if st.sm[sm, L.S_THROTTLED] != 0:
         st.sm[sm, L.S_THROTTLED] = 0
@@ -126,10 +172,11 @@ def advance(st, sm, start, until):
             parts.mark(st, sm, parts.REPLIES)
             arrive(st, sm, pop_event(st, sm), now)
         parts.mark(st, sm, parts.SCHEDULER)
-        for k in range(smsps):  # each sub-partition is the first to ask for what they share in its turn
-            q = sm * smsps + (now + k) % smsps
-            if st.smsp[q, L.Q_NEXT] <= now:
-                step(st, sm, q, now)
+        k = now % smsps
+        for _ in range(smsps):  # each sub-partition is the first to ask for what they share in its turn
+            if st.smsp[sm * smsps + k, L.Q_NEXT] <= now:
+                step(st, sm, k, now)
+            k = k + 1 if k + 1 < smsps else 0
 
 
 @compiled

@@ -479,6 +479,7 @@ class State(ArrayTable):
     Behind the number of dimensions stand the extents of the last ones, where they are the same in every launch.
     """
 
+    CONSTANT: ClassVar = frozenset(("code", "par"))
     FIELDS: ClassVar = {
         "code": (np.int32, 2, M.COLUMNS),  # [instructions + 1, ...], see isa.microops; the last row ends a run
         "par": (np.int64, 1),  # [P_FIELDS]

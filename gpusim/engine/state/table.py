@@ -36,6 +36,7 @@ class ArrayTable:
     """
 
     FIELDS: ClassVar[dict[str, tuple[Any, ...]]] = {}
+    CONSTANT: ClassVar[frozenset[str]] = frozenset()  # of these, what compiled code only reads and finds unchanged
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> np.ndarray: ...
@@ -72,7 +73,7 @@ class TableType(types.Type):
 
     def array_type(self, name: str) -> types.Array:
         dtype, dimensions, *_ = self.owner.FIELDS[name]
-        return types.Array(from_dtype(np.dtype(dtype)), dimensions, "C")
+        return types.Array(from_dtype(np.dtype(dtype)), dimensions, "C", readonly=name in self.owner.CONSTANT)
 
 
 @register_model(TableType)

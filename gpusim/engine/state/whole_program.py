@@ -27,6 +27,7 @@ from functools import cached_property, update_wrapper
 from typing import Any
 
 import llvmlite.binding as ll
+from llvmlite.ir.instructions import LoadInstr
 from numba.core import serialize, sigutils, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult, compile_result
@@ -185,18 +186,27 @@ class _EntryPipeline(_Pipeline):
     library_class = _EntryLibrary
 
 
+def _load_item(context: Any, builder: Any, kind: types.Array, pointer: Any) -> Any:
+    """Numba's, and an element of an array that is only read is known not to change: one load is enough."""
+    loaded = context.unpack_value(builder, kind.dtype, pointer, align=None if kind.aligned else 1)
+    if not kind.mutable and isinstance(loaded, LoadInstr):
+        loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return loaded
+
+
 @contextmanager
-def _plain_indices() -> Iterator[None]:
+def _plain_arrays() -> Iterator[None]:
     """While this lasts, an index is compiled as it is. For Numba a negative one counts from the end, which costs every
     access some instructions; the engine has none, and `bounds` finds one that would be."""
-    usual = arrayobj.fix_integer_index
+    usual = arrayobj.fix_integer_index, arrayobj.load_item
+    arrayobj.load_item = _load_item
     arrayobj.fix_integer_index = lambda context, builder, kind, index, _size: context.cast(
         builder, index, kind, types.intp
     )
     try:
         yield
     finally:
-        arrayobj.fix_integer_index = usual
+        arrayobj.fix_integer_index, arrayobj.load_item = usual
 
 
 class _Dispatcher(Dispatcher):
@@ -214,7 +224,7 @@ class _Dispatcher(Dispatcher):
         """Load or compile the function for these types. Returns what it is called by."""
         arguments, returned = sigutils.normalize_signature(sig)
         arguments = tuple(arguments)
-        with global_compiler_lock, code_cache.without_collector(), _plain_indices():
+        with global_compiler_lock, code_cache.without_collector(), _plain_arrays():
             if arguments not in self.overloads:
                 file = None if self.owner.local else code_cache.file_of(self.py_func, self.kind, arguments)
                 result = self._restored(pickle.loads(file.read_bytes())) if file and file.exists() else None
