@@ -168,7 +168,7 @@ class Watch:
         if not self.before.size and int(state.sm[:, L.S_LAUNCHED].sum()) >= self._plan.head:
             self._jump = self._issued
             self.before = self._system.counters - self._first
-            if not self._plan.long:
+            if self._plan.warm.size:
                 self._age()
 
     @property

@@ -107,6 +107,20 @@ def test_what_cannot_be_sampled_is_timed_whole():
     assert result.sampling.why_all == "blocks may depend on what others do" and x.all()
 
 
+def test_a_gap_that_is_evidence_from_end_to_end():
+    """Nothing is left to execute for L2."""
+    assert not Plan.of(31, 5, False).warm.size
+
+    @cuda.jit
+    def increment(x):
+        x[cuda.grid(1)] += 1
+
+    x = np.zeros(31 * 64, np.float32)
+    machine = {"sm.count": 5, "sm.max_blocks": 1}
+    result = gpusim.simulate(increment, 31, 64, (x,), gpu="tiny", overrides=machine, mode="sampled", outputs=True)
+    assert result.sampling.timed < 31 and x.min() == x.max() == 1
+
+
 def test_a_device_computes_what_later_launches_read():
     @cuda.jit
     def increment(x):
