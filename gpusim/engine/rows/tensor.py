@@ -54,21 +54,33 @@ def any_floats(code, i, regs, wb, place):
 
 
 @compiled
-def store_rows(regs, offset, first, second, mask):
-    """Write two rows, one behind the other."""
-    V.store(regs, offset, first, mask)
-    V.store(regs, offset + 32, second, mask)
+def load_addends(regs, c, result_bits):
+    """C for the four elements of a lane; of 16 bits the two of a row half share a word, which stands for both."""
+    c0, c1 = V.load(regs, c), V.load(regs, c + 32)
+    if result_bits == 16:
+        return c0, c0, c1, c1
+    return c0, c1, V.load(regs, c + 64), V.load(regs, c + 96)
+
+
+@compiled
+def store_results(regs, d, place, result_bits, mask):
+    """RESULTS of the four elements of a lane into D, laid out as C is."""
+    s00, s01, s10, s11 = four_rows(place, RESULTS)
+    if result_bits == 16:
+        V.store(regs, d, s00 | (s01 << V.splat(16)), mask)
+        V.store(regs, d + 32, s10 | (s11 << V.splat(16)), mask)
+        return
+    V.store(regs, d, s00, mask)
+    V.store(regs, d + 32, s01, mask)
+    V.store(regs, d + 64, s10, mask)
+    V.store(regs, d + 96, s11, mask)
 
 
 @compiled
 def hmma(code, i, regs, wb, mask):
     kind, result_bits = code[i, m.COL_AUX1], code[i, m.COL_AUX2]
     depth = code[i, m.COL_AUX0] & 255
-    c = row_offset(code[i, m.COL_C], wb)
-    c0 = V.load(regs, c)
-    c1, c2, c3 = c0, V.load(regs, c + 32), V.load(regs, c + 32)
-    if result_bits == 32:
-        c1, c2, c3 = c2, V.load(regs, c + 64), V.load(regs, c + 96)
+    c0, c1, c2, c3 = load_addends(regs, row_offset(code[i, m.COL_C], wb), result_bits)
     words = depth // 4 if kind == m.TENSOR_TF32 else depth // 8
     place = room()
     a, b = row_offset(code[i, m.COL_A], wb), row_offset(code[i, m.COL_B], wb)
@@ -76,13 +88,7 @@ def hmma(code, i, regs, wb, mask):
     right = right and take(place, regs, a, words, 2, kind, 0) and take(place, regs, b, words, 1, kind, 0)
     if not right or not tile_products(place, words, kind, c0, c1, c2, c3, result_bits, 0):
         any_floats(code, i, regs, wb, place)
-    s00, s01, s10, s11 = four_rows(place, RESULTS)
-    d = destination(code, i, wb)
-    if result_bits == 32:
-        store_rows(regs, d, s00, s01, mask)
-        store_rows(regs, d + 64, s10, s11, mask)
-    else:
-        store_rows(regs, d, s00 | (s01 << V.splat(16)), s10 | (s11 << V.splat(16)), mask)
+    store_results(regs, destination(code, i, wb), place, result_bits, mask)
 
 
 @compiled

@@ -11,13 +11,12 @@ import numpy as np
 
 from gpusim.engine.rows.common import FULL_MASK, predicate, row_offset
 from gpusim.engine.rows.lanes import load, splat, store
-from gpusim.engine.rows.tensor import store_rows
+from gpusim.engine.rows.tensor import load_addends, store_results
 from gpusim.engine.rows.tensor_integer import added, integer_sum
 from gpusim.engine.rows.tensor_sum import fused_sum
 from gpusim.engine.rows.tensor_tile import (
     RESULTS,
     finite_words,
-    four_rows,
     integer_sums,
     room,
     take,
@@ -189,10 +188,7 @@ def addends(st, i, c, adds):
     """Rows of C for the four elements of a lane, zeros for none."""
     if not adds:
         return splat(0), splat(0), splat(0), splat(0)
-    c0, c2 = load(st.regs, c), load(st.regs, c + 32)
-    if st.code[i, M.COL_AUX2] == 16:
-        return c0, c0, c2, c2
-    return c0, c2, load(st.regs, c + 64), load(st.regs, c + 96)
+    return load_addends(st.regs, c, st.code[i, M.COL_AUX2])
 
 
 # many parameters: where A, B, C and D lie and which lanes write; compiled code has no records
@@ -217,12 +213,7 @@ def columns_of_eight(st, i, spread, tile, c, d, adds, mask, ordinary):
         right = tile_products(spread, 2, kinds & 255, c0, c1, c2, c3, result_bits, sign)
     if not right:
         any_columns(st, i, spread, tile, c, adds)
-    s00, s01, s10, s11 = four_rows(spread, RESULTS)
-    if result_bits == 32:
-        store_rows(regs, d, s00, s01, mask)
-        store_rows(regs, d + 64, s10, s11, mask)
-    else:
-        store_rows(regs, d, s00 | (s01 << splat(16)), s10 | (s11 << splat(16)), mask)
+    store_results(regs, d, spread, result_bits, mask)
 
 
 @compiled_on_demand()
