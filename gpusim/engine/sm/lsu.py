@@ -131,7 +131,7 @@ def record_lines(st, sm, w, i, lines, mask):
     """Writes down the lines of an access or, of a reduction, of its requests."""
     if st.code[i, M.COL_OP] == M.OP_RED or st.code[i, M.COL_OP] == M.OP_ATOM:
         lines, _ = atomic_requests(st.address[sm], st.touched[sm], mask, False)
-    put_lines(st, sm, w, lines, np.int64(0))
+    put_lines(st, sm, w, np.int64(lines))
 
 
 @compiled
@@ -166,7 +166,7 @@ def global_access(st, sm, q, w, i, wb, mask, time):
     counts[L.N_TAGS] += lines
     counts[L.N_SECTORS_IDEAL] += min(sectors, (popc(mask) * size + 31) // 32)
     if mode == L.REPLAYS:
-        lines, _ = take_lines(st, sm, w)
+        lines = take_lines(st, sm, w)
     elif mode == L.RECORDS:
         record_lines(st, sm, w, i, lines, mask)
 
@@ -251,7 +251,7 @@ def local_access(st, sm, q, w, i, wb, mask, time):
     touched = st.touched[sm]
     start = np.int64(w) * par[L.P_LOCAL_BYTES] * 32
     if mode == L.REPLAYS:
-        count, _ = take_lines(st, sm, w)
+        count = take_lines(st, sm, w)
         for n in range(count):
             touched[n, 0] += start >> 7
     else:
@@ -274,7 +274,7 @@ def local_access(st, sm, q, w, i, wb, mask, time):
         if mode == L.RECORDS:  # without the warp's place on its SM
             for n in range(count):
                 touched[n, 0] -= start >> 7
-            put_lines(st, sm, w, count, np.int64(0))
+            put_lines(st, sm, w, count)
             return
     for n in range(count):
         touched[n, 0] += par[L.P_LOCAL_LINE]

@@ -59,20 +59,19 @@ def take(st, w):
 
 
 @compiled
-def put_lines(st, sm, w, count, more):
-    """Writes the lines in st.touched[sm], behind a word of `more` and their number."""
-    put(st, sm, w, more << 8 | count)
+def put_lines(st, sm, w, count):
+    """Writes the lines in st.touched[sm], behind their number."""
+    put(st, sm, w, count)
     for n in range(count):
         put(st, sm, w, st.touched[sm, n, 0] << 4 | st.touched[sm, n, 1])
 
 
 @compiled
 def take_lines(st, sm, w):
-    """Reads them. Returns (their number, `more`)."""
-    word = take(st, w)
-    count = word & 255
+    """Reads them. Returns their number."""
+    count = take(st, w)
     for n in range(count):
         line = take(st, w)
         st.touched[sm, n, 0] = line >> 4
         st.touched[sm, n, 1] = line & 15
-    return count, word >> 8
+    return count
