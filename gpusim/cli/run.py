@@ -86,8 +86,6 @@ def execute(options: argparse.Namespace) -> int:
     # A sampled run computes outputs only where that is asked for.
     unchecked = options.no_check or (options.mode == "sampled" and not options.outputs)
     expected = None if unchecked else target.expected()
-    from gpusim.results.report import render_profile
-
     trace = trace_options(options, target.launch)
     timed = options.mode != "functional"
     if options.report and not timed:
@@ -108,6 +106,8 @@ def execute(options: argparse.Namespace) -> int:
             print(f"{target.name}, size {target.size:,} {target.variant.size_name}, seed {target.seed}")
         print(result)
         if options.profile and result.record.host_parts:
+            from gpusim.results.report import render_profile
+
             print(f"\n{render_profile(result)}")
         if check is not None and check.equal:
             print(check.message)

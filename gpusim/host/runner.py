@@ -100,13 +100,11 @@ def run_launch(
         banks = constant_banks(program, launch, parameter_bytes, local_bytes, config.sm.count, workspace)
         run = _Run(machine, program, launch, options, lowered, par, banks)
         if options.mode == "functional":
-            outcome = run.executed(shared_by_blocks)
-            del outcome["each"], outcome["size"]
+            outcome, _ = run.executed(shared_by_blocks)
         elif options.mode == "sampled":
             outcome = _sampled(run, fits)
         else:
-            outcome = run.timed(recording=_recording(run, parameter_bytes) if options.replay else None)
-            outcome.pop("handed")
+            outcome, _ = run.timed(recording=_recording(run, parameter_bytes) if options.replay else None)
     finally:
         machine.calls.flush()
         if workspace:
@@ -139,9 +137,9 @@ class _Run:
         chosen: np.ndarray | None = None,
         watch: Recorder | None = None,
         recording: Recording | None = None,
-    ) -> dict[str, Any]:
+    ) -> tuple[dict[str, Any], np.ndarray]:
         """Runs blocks in time, the `chosen` ones or those of the options, with the values of a `recording` if there is
-        one. Returns what the record says of that."""
+        one. Returns what the record says of that, and `State.handed` in cycles of the launch."""
         machine, options = self.machine, self.options
         system = machine.engine.memory_system
         system.set_peers(options.peers)
@@ -155,15 +153,15 @@ class _Run:
         par[L.P_MODE] = L.TIMED if recording is None else L.REPLAYS
         state = self._state(par, chosen, recorder, machine.spare, recording)
         preparing = prepare_core(state, system.state, np.zeros(G_FIELDS, np.int64))
-        sampler = PartSampler(state)
-        if PROFILED:
+        sampler = PartSampler(state) if PROFILED else None
+        if sampler is not None:
             sampler.start()
         started = time.perf_counter()
         grid, cycles = self._wait(state, chosen, watch or recorder)
         seconds = time.perf_counter() - started
-        shares = sampler.stop() if PROFILED else {"SMs": 1.0}
+        shares = sampler.stop() if sampler is not None else {"SMs": 1.0}
         counters, slice_sectors, channel_sectors = (view - old for view, old in zip(views, before, strict=True))
-        return {
+        fields = {
             **_counts(state),
             "cycles": cycles,
             "memory": counters,
@@ -178,8 +176,8 @@ class _Run:
             "host_threads": machine.threads,
             "compile_seconds": preparing,
             "trace": self._trace(recorder, state, grid.start, cycles) if recorder else None,
-            "handed": state.handed - grid.start,
         }
+        return fields, state.handed - grid.start
 
     def executed(
         self,
@@ -187,11 +185,11 @@ class _Run:
         parts: Sequence[np.ndarray | None] = (None,),
         system: MemorySystem | None = None,
         recording: Recording | None = None,
-    ) -> dict[str, Any]:
+    ) -> tuple[dict[str, Any], np.ndarray]:
         """Runs blocks without time, all `together` if they may wait for each other. parts: numbers of blocks, as many
         in each, that are run one part after the other; None for all blocks. system: as for `run_functionally`.
-        recording: is filled. `timed` says what is returned; `counters` are of all parts, `each` has those of every one.
-        """
+        recording: is filled. Returns what the record says of that, and the counters of a block of each part, in the
+        mean."""
         options = self.options
         par = self.par.copy()
         par[L.P_MODE] = L.FUNCTIONAL if system is None else L.KEEPS_REQUESTS
@@ -213,16 +211,15 @@ class _Run:
             with self._faults(grid):
                 run_functionally(grid, together, system)
             each.append(state.counters[:, :-1].sum(axis=0))
-        return {
+        fields = {
             **_counts(state),
             "cycles": 0,
             "memory": np.zeros(COUNTERS, np.int64),
             "host_seconds": time.perf_counter() - started,
             "host_threads": 1,
             "compile_seconds": preparing,
-            "each": np.diff(each, axis=0, prepend=0),
-            "size": count,
         }
+        return fields, np.diff(each, axis=0, prepend=0) / count
 
     def _state(
         self,
@@ -300,27 +297,25 @@ def _sampled(run: _Run, fits: Occupancy) -> dict[str, Any]:
     if communicates(run.program, run.lowered.code):
         why = "blocks may depend on what others do"
     else:
-        evidence: dict[str, Any] = {}
         long = False
         if parts := probes(blocks, resident):
             with run.machine.memory.unchanged():
-                evidence = run.executed(False, parts)
-            long = are_long(evidence["each"], fits.blocks_per_sm, run.machine.config)
+                executed, each = run.executed(False, parts)
+            long = are_long(each, fits.blocks_per_sm, run.machine.config)
         plan = Plan.of(blocks, resident, long)
     if plan is None:
-        outcome = run.timed()
-        outcome.pop("handed")
+        outcome, _ = run.timed()
         return outcome | {"sampling": Sampling(blocks, blocks, resident, 0, 0.0, True, why)}
     if not plan.long:
-        evidence = run.executed(False, plan.groups)
+        executed, each = run.executed(False, plan.groups)
     system = run.machine.engine.memory_system
     footprint = run.machine.memory.used_bytes // LINE_BYTES * run.machine.config.l2.partitions
     watch = Watch(plan, system, footprint, lambda: run.executed(False, [plan.warm], system))
-    timed = run.timed(plan.chosen, watch)
-    outcome = estimated(plan, watch, timed.pop("handed"), timed, evidence["each"] / evidence["size"])
-    seconds = evidence["host_seconds"] + timed["host_seconds"]
-    if run.options.outputs:
-        seconds += run.executed(False, [plan.others])["host_seconds"]
+    timed, handed = run.timed(plan.chosen, watch)
+    outcome = estimated(plan, watch, handed, timed, each)
+    seconds = executed["host_seconds"] + timed["host_seconds"]
+    if run.options.outputs and plan.others.size:
+        seconds += run.executed(False, [plan.others])[0]["host_seconds"]
     sampling = replace(outcome["sampling"], outputs=run.options.outputs)
     return outcome | {"sampling": sampling, "host_seconds": seconds}
 
