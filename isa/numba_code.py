@@ -102,7 +102,10 @@ def numba_code(
                     cubin = bytes(library.get_cubin(cc=target).code)
         except Exception as error:  # Numba raises its own errors and many built-in ones for a user's mistake
             raise _compile_error(function, error) from error
-    return NumbaCode(rename(kernel.entry_name), "\n".join(parts), cubin, _exceptions(kernel))
+    ptx = "\n".join(parts)
+    if arch[-1:].isalpha():  # Numba knows no targets of one architecture alone, whose instructions inline PTX may hold
+        ptx = re.sub(r"^(\.target sm_\d+)\b", rf"\g<1>{arch[-1]}", ptx, flags=re.MULTILINE)
+    return NumbaCode(rename(kernel.entry_name), ptx, cubin, _exceptions(kernel))
 
 
 def _exceptions(kernel: Any) -> dict[int, str]:

@@ -25,7 +25,7 @@ def _chosen(options: argparse.Namespace) -> list[Bench]:
 def _build(options: argparse.Namespace) -> int:
     from validate.microbench import images
 
-    written = images.build(_chosen(options), options.arch)
+    written = images.build(_chosen(options))
     print(f"{len(written)} images written")
     return 0
 
@@ -86,7 +86,6 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
     parts = micro.add_subparsers(required=True, metavar="COMMAND")
     build = command(parts, "build", _build, "compile every kernel into its program image", "--only pipe_")
     _choose_benches(build)
-    build.add_argument("--arch", default="sm_90", help="architecture to compile for (default: %(default)s)")
 
     summary = "run the suite on this machine's GPU; needs NumPy, Numba and CuPy, and compiles nothing"
     measure = command(parts, "measure", _measure, summary, "--out h200.json")

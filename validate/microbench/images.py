@@ -25,9 +25,9 @@ INDEX = FOLDER / "index.json"
 
 @cache
 def index() -> dict[str, Any]:
-    """The content of `index.json`: 'arch', 'tools' (name to version) and 'images', file to 'code_sha256' and
+    """The content of `index.json`: 'tools' (name to version) and 'images', file to 'code_sha256' and
     'benches'."""
-    return json.loads(INDEX.read_text()) if INDEX.exists() else {"arch": "", "tools": {}, "images": {}}
+    return json.loads(INDEX.read_text()) if INDEX.exists() else {"tools": {}, "images": {}}
 
 
 def cubin_of(bench: Bench) -> LoadableKernel:
@@ -45,7 +45,7 @@ def code_of(bench: Bench) -> str:
     return index()["images"][_file_of(bench)]["code_sha256"]  # type: ignore[no-any-return]
 
 
-def build(benches: list[Bench], arch: str = "sm_90", say: Callable[[str], None] = print) -> list[str]:
+def build(benches: list[Bench], say: Callable[[str], None] = print) -> list[str]:
     """Bring the images of these benchmarks up to date; returns the names of the files written.
 
     An image that holds what the tool chain compiles today stays as it is.
@@ -63,7 +63,7 @@ def build(benches: list[Bench], arch: str = "sm_90", say: Callable[[str], None] 
         types = infer_signature(bench.cases[0].make())
         if kernels.setdefault(file, (bench.kernel, types)) != (bench.kernel, types):
             raise ValueError(f"{bench.name}: another kernel has its kernel's name, or takes other arguments")
-        program = _compile(bench, types, arch)
+        program = _compile(bench, types)
         _check(bench, program)
         path = FOLDER / file
         try:
@@ -77,18 +77,18 @@ def build(benches: list[Bench], arch: str = "sm_90", say: Callable[[str], None] 
             say(f"{file}: {len(program.instructions)} instructions")
         names = {*images.get(file, {}).get("benches", ()), bench.name}
         images[file] = {"code_sha256": program.code_sha256, "benches": sorted(names)}
-    document = {"arch": arch, "tools": tools(), "images": dict(sorted(images.items()))}
+    document = {"tools": tools(), "images": dict(sorted(images.items()))}
     INDEX.write_text(json.dumps(document, indent=1) + "\n")
     index.cache_clear()
     _open.cache_clear()
     return written
 
 
-def _compile(bench: Bench, types: tuple[Any, ...], arch: str) -> Program:
+def _compile(bench: Bench, types: tuple[Any, ...]) -> Program:
     from isa import compile_kernel
     from validate.images import ROOT, without_folder
 
-    program = without_folder(compile_kernel(bench.kernel, types, arch), ROOT)
+    program = without_folder(compile_kernel(bench.kernel, types, bench.arch), ROOT)
     return program if bench.rewrite is None else _rewritten(program, bench.rewrite)
 
 

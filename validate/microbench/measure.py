@@ -19,8 +19,6 @@ from validate import worker
 from validate.microbench import images, results, suite
 from validate.microbench.bench import BLANK_BYTES, Bench, Case, last_array
 
-_SHARED_BYTES = 200 * 1024
-"""Dynamic shared memory that kernels may ask for."""
 _PADDING_BYTES = 13 * 173 * 4096
 _SMI = "driver_version,clocks.sm,clocks.mem,clocks.max.sm,clocks.max.mem"
 
@@ -31,7 +29,7 @@ class _Launch(worker.DeviceKernel):
     def __init__(self, bench: Bench, case: Case) -> None:
         launch = Launch(bench.kernel, case.grid, case.block, case.make(), case.shared_bytes)
         super().__init__(images.cubin_of(bench), launch, BLANK_BYTES)
-        self.function.max_dynamic_shared_size_bytes = _SHARED_BYTES
+        self.function.max_dynamic_shared_size_bytes = case.shared_bytes
         self.before = case.before
         self.reset()
 
@@ -101,7 +99,6 @@ def _provenance(repeats: int) -> dict[str, Any]:
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "repeats": repeats,
         "compiled_by": images.index()["tools"],
-        "arch": images.index()["arch"],
     }
 
 

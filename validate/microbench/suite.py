@@ -6,21 +6,26 @@ from collections.abc import Sequence
 from functools import cache
 
 from validate.microbench import (
+    ahead,
     atomics,
+    bulk,
     constants,
     control,
+    copies,
     dram,
     frontend,
     issue,
     l1,
     l2,
     launch,
+    mbarriers,
     pairs,
     pipes,
     queues,
     registers,
     shared,
     start,
+    warpgroup,
 )
 from validate.microbench.bench import Bench, Case
 
@@ -28,6 +33,7 @@ _EVICT = (("code_size", "KiB=256 warps=1 sms=132 same"), ("constant_fill", "all"
 _MODULES = (
     *(pipes, issue, registers, control, frontend, start, constants),
     *(queues, pairs, shared, l1, l2, dram, atomics, launch),
+    *(ahead, copies, mbarriers, bulk, warpgroup),
 )
 
 

@@ -1,0 +1,162 @@
+"""Bulk copies (`cp.async.bulk`): how long one takes by its size, how fast several go, when groups are over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import cuda
+from numba.cuda import types
+
+from validate.microbench.asm import address, after, clock, inline, shared_address, smid
+from validate.microbench.bench import Bench, Case, blank, rows_case, spans_by_sm, waits
+
+_SIZES = (16, 128, 512, 2048, 8192, 32768)
+_ROUNDS = 6
+_MANY = 16
+"""Copies of each block in the loop."""
+_ROOM_BYTES = 128 << 10
+_LOAD = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [s], [a], n, [b];"
+_WAIT = "L: mbarrier.try_wait.parity.shared.b64 p, [b], r; @!p bra L;"
+_EXPECT = "mbarrier.arrive.expect_tx.shared.b64 t, [b], n;"
+_REGISTERS = ".reg .b64 a, t; .reg .b32 s, b, n, r; .reg .pred p;"
+_init = inline("mbarrier.init.shared.b64 [$1], 1; mov.b32 $0, $1;", types.uint32, (types.uint32,))
+_fetch = inline(
+    f"{{ {_REGISTERS} mov.b64 a, $3; mov.b32 s, $4; mov.b32 b, $5; mov.b32 n, $6; mov.b32 r, $7; {_EXPECT}"
+    f"mov.u32 $0, %clock; {_LOAD} mov.u32 $1, %clock; {_WAIT} mov.u32 $2, %clock; }}",
+    types.UniTuple(types.uint32, 3),
+    (types.uint64, *(types.uint32,) * 4),
+)
+_start = inline(
+    f"{{ {_REGISTERS} mov.b64 a, $1; mov.b32 s, $2; mov.b32 b, $3; mov.b32 n, $4; {_EXPECT}{_LOAD} mov.b32 $0, s; }}",
+    types.uint32,
+    (types.uint64, *(types.uint32,) * 3),
+)
+_wait = inline(
+    f"{{ {_REGISTERS} mov.b32 b, $1; mov.b32 r, $2; {_WAIT} mov.b32 $0, r; }}", types.uint32, (types.uint32,) * 2
+)
+_put = inline(
+    "{ fence.proxy.async; mov.u32 $0, %clock; cp.async.bulk.global.shared::cta.bulk_group [$4], [$5], $6;"
+    "cp.async.bulk.commit_group; mov.u32 $1, %clock; cp.async.bulk.wait_group.read 0; mov.u32 $2, %clock;"
+    "cp.async.bulk.wait_group 0; mov.u32 $3, %clock; }",
+    types.UniTuple(types.uint32, 4),
+    (types.uint64, types.uint32, types.uint32),
+)
+
+
+def bulk_latency(data: Any, size: Any, rounds: Any, out: Any) -> None:
+    """One thread copies the same again and again. out [round, 4]: clocks."""
+    room = cuda.shared.array(0, np.uint32)
+    barrier = cuda.shared.array(2, np.uint64)
+    place = _init(shared_address(barrier))
+    k = np.int32(0)
+    while k < rounds:
+        clocks = _fetch(address(data, np.int64(0)), shared_address(room), place, size, np.uint32(k & 1))
+        for n in range(3):
+            out[4 * k + n] = clocks[n]
+        k = after(k)
+
+
+def bulk_store(data: Any, size: Any, rounds: Any, out: Any) -> None:
+    """One thread copies out of shared memory again and again. out [round, 4]: clocks."""
+    room = cuda.shared.array(0, np.uint32)
+    k = np.int32(0)
+    while k < rounds:
+        clocks = _put(address(data, np.int64(0)), shared_address(room), size)
+        for n in range(4):
+            out[4 * k + n] = clocks[n]
+        k = after(k)
+
+
+def bulk_rate(data: Any, size: Any, at_once: Any, copies: Any, out: Any) -> None:
+    """One thread of each block makes many copies, `at_once` of them on their way. out [block, 3]: clocks, SM."""
+    room = cuda.shared.array(0, np.uint32)
+    barrier = cuda.shared.array(32, np.uint64)
+    place, to = shared_address(barrier), shared_address(room)
+    block = np.int64(cuda.blockIdx.x)
+    k = np.int32(0)
+    while k < at_once:
+        _init(place + np.uint32(8 * k))
+        k = after(k)
+    start = clock()
+    k = np.int32(0)
+    slot = np.int32(0)
+    phase = np.uint32(1)
+    while k < copies + at_once:
+        if k >= at_once:
+            _wait(place + np.uint32(8 * slot), phase)
+        if k < copies:
+            source = address(data, (block * copies + k) * np.int64(size // np.uint32(4)))
+            _start(source, to + np.uint32(slot) * size, place + np.uint32(8 * slot), size)
+        slot = after(slot)
+        if slot == at_once:
+            slot = np.int32(0)
+            phase = phase ^ np.uint32(1)
+        k = after(k)
+    out[3 * block] = start
+    out[3 * block + 1] = clock()
+    out[3 * block + 2] = smid()
+
+
+def _one(kernel: Callable[..., None], size: int, before: str, reduce: Callable[[np.ndarray], dict[str, float]]) -> Case:
+    key = f"bytes={size} before={before}"
+
+    def inputs() -> tuple[Any, ...]:
+        return np.zeros(size // 4, np.uint32), np.uint32(size), np.int32(_ROUNDS)
+
+    return rows_case(key, 1, 1, (_ROUNDS, 4), inputs, reduce, shared_bytes=_ROOM_BYTES, before=before)
+
+
+def _latency(rows: np.ndarray) -> dict[str, float]:
+    all_ = (rows[:, 2] - rows[:, 0]) % 2**32
+    return {"issue": float(np.median(waits(rows))), "first": float(all_[0]), "again": float(np.median(all_[1:]))}
+
+
+def _store(rows: np.ndarray) -> dict[str, float]:
+    ends = (rows[1:, 1:] - rows[1:, :1]) % 2**32
+    return dict(zip(("issue", "read", "written"), map(float, np.median(ends, axis=0)), strict=True))
+
+
+def _rate(size: int, at_once: int, blocks: int) -> Case:
+    def reduce(rows: np.ndarray) -> dict[str, float]:
+        return {"bytes_per_cycle": float(size * _MANY / np.mean(spans_by_sm(rows)))}
+
+    def inputs() -> tuple[Any, ...]:
+        return blank(blocks * size * _MANY), np.uint32(size), np.int32(at_once), np.int32(_MANY)
+
+    key = f"bytes={size} at_once={at_once} blocks={blocks}"
+    return rows_case(key, blocks, 1, (blocks, 3), inputs, reduce, shared_bytes=_ROOM_BYTES, slow=blocks > 1)
+
+
+BENCHES = (
+    Bench(
+        "bulk_latency",
+        "How long does a bulk copy to shared memory take, from L2 or memory first, and again?",
+        "cycles",
+        bulk_latency,
+        [_one(bulk_latency, size, before, _latency) for size in _SIZES for before in ("same", "cold")],
+        slack=10,
+    ),
+    Bench(
+        "bulk_store",
+        "How long until a bulk copy out of shared memory has read it, and until it is done?",
+        "cycles",
+        bulk_store,
+        [_one(bulk_store, size, "same", _store) for size in _SIZES],
+        slack=10,
+    ),
+    Bench(
+        "bulk_rate",
+        "How many bytes a cycle does an SM get out of L2 by bulk copies, by size and how many are on their way?",
+        "bytes per cycle",
+        bulk_rate,
+        [
+            _rate(size, at_once, blocks)
+            for size in (512, 2048, 8192, 16384)
+            for at_once in (1, 2, 4, 8)
+            for blocks in ((1, 132) if at_once in (1, 4) and size in (2048, 16384) else (1,))
+        ],
+        slack=1,
+    ),
+)
