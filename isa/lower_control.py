@@ -118,6 +118,12 @@ def nothing(w: RowWriter) -> None:
         w.take()
 
 
+def sleep(w: RowWriter) -> None:
+    """NANOSLEEP; the form that an mbarrier's try_wait with a time ends with does not sleep (H200, mbarrier_sleep_*)."""
+    w.set(m.OP_NOP if w.has("SYNCS") else m.OP_NANOSLEEP)
+    w.operands("A")
+
+
 def depbar(w: RowWriter) -> None:
     """DEPBAR.LE SBn, count [, {mask}]: wait until scoreboard n is at most count, and the masked ones are zero."""
     w.set(m.OP_DEPBAR)
@@ -172,7 +178,7 @@ def block_barrier(w: RowWriter) -> None:
     kind = w.choose(_BAR_RED, -1) if w.has("RED") else w.choose(_BAR, -1)
     if kind < 0:
         raise w.refuse("a kind of barrier that is not known")
-    w.set(m.OP_BAR, aux0=kind)
+    w.set(m.OP_BAR, aux0=kind, aux3=int(w.has("DEFER_BLOCKING")))
     if w.peek() is not None:
         _number_or_row(w, m.COL_AUX1, m.COL_A)
         if w.columns[m.COL_AUX1] not in range(-1, 16) or (w.columns[m.COL_AUX1] < 0 <= ~w.columns[m.COL_A]):

@@ -296,6 +296,7 @@ def barrier_object(w: RowWriter) -> None:
         return
     if w.has("PHASECHK"):
         w.columns[m.COL_AUX4] = m.SYNCS_CHECK
+        w.columns[m.COL_AUX5] = int(w.has("TRYWAIT"))
         w.pd(0)
     elif w.has("EXCH"):
         w.columns[m.COL_AUX4] = m.SYNCS_EXCHANGE

@@ -170,6 +170,7 @@ def group_matrix(w: RowWriter) -> None:
         w.ps_false(0)
     if w.next_is("other"):
         w.take()
+        w.columns[m.COL_AUX4] |= m.GMMA_COMMITS
 
 
 def _descriptors(w: RowWriter, operand: Operand, registers: bool) -> int:

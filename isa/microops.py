@@ -390,6 +390,7 @@ GMMA_TRANSPOSE_A = 4
 GMMA_TRANSPOSE_B = 8
 GMMA_SATURATE = 16
 GMMA_REGISTERS = 32  # A is in registers
+GMMA_COMMITS = 64  # the last one of a group that can be waited for
 
 # --- CLS_SPECIAL ----------------------------------------------------------------------------------------------------
 _block(900, "sm/special.py: read_special", aux0="SR_*")
@@ -452,7 +453,7 @@ OP_SYNCS = _op(
     "mbarrier at A, operand B, pair d = its words before, PD0 = phase is over",
     **_ACCESS,
     aux4="SYNCS_EXCHANGE to SYNCS_ARRIVE",
-    aux5="what arrives: SYNCS_* of arrivals | of transactions << 4 | SYNCS_DROP",
+    aux5="what arrives: SYNCS_* of arrivals | of transactions << 4 | SYNCS_DROP; of a look: 1: may wait for the phase",
 )
 OP_ARRIVES = _op(
     "the copies so far arrive at mbarrier A", **_ACCESS, aux4="0: as arrivals, 1: as transactions"
@@ -562,6 +563,7 @@ OP_BAR = _op(
     aux0="BAR_*",
     aux1="barrier, or -1: row A",
     aux2="threads, 0: all, -1: row B",
+    aux3="1: the warp goes on until its next instruction that waits for barriers",
 )
 _block(1201, "sm/execute.py: read_barrier_result")
 OP_B2R = _op("what a barrier's reduction gave", aux0="0: d = sum, 1: PD0 = and / or")

@@ -242,7 +242,7 @@ _ROWS = [
     _row("ENDCOLLECTIVE", m.UNIT_CBU, FIXED, plain(m.OP_ENDCOLLECTIVE)),
     _row("BMOV", m.UNIT_CBU, VARIABLE, control.barrier_move, "32 CLEAR"),
     _row("YIELD", m.UNIT_CBU, FIXED, plain(m.OP_YIELD)),
-    _row("NANOSLEEP", m.UNIT_CBU, FIXED, plain(m.OP_NANOSLEEP, "A"), "WARP SYNCS"),
+    _row("NANOSLEEP", m.UNIT_CBU, FIXED, control.sleep, "WARP SYNCS"),
     _row("DEPBAR", m.UNIT_NONE, FIXED, control.depbar, "LE"),
     _row("KILL", m.UNIT_CBU, FIXED, plain(m.OP_KILL, "ps0")),
     _row("BPT", m.UNIT_CBU, FIXED, control.trap, "TRAP INT DRAIN"),

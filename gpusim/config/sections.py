@@ -189,6 +189,7 @@ class Pipes(Section):
     wide_initiation_cycles: Count = _doc("cycles between two IMAD.WIDE or IMAD.HI of one sub-partition")
     group_columns_per_cycle: Count = _doc("columns of a product of four warps (wgmma) that are done in a cycle")
     group_least_cycles: Count = _doc("cycles of such a product at least, however few columns it has")
+    group_latency_cycles: Cycles = _doc("from when its last columns have entered until its result is there")
     xu_ahead_cycles: Cycles = _doc("cycles before `xu` is free that an instruction of it may issue")
 
 
@@ -198,6 +199,7 @@ class MemoryInstruction(Section):
     queue_depth: QueueDepth = _doc("memory instructions that wait per sub-partition")
     store_queue_depth: QueueDepth = _doc("of those, stores at most")
     entry_cycles: Cycles = _doc("from the issue until the queue hands an instruction on; part of every latency")
+    copy_land_cycles: Cycles = _doc("asynchronous copy: from its last reply until its bytes are in shared memory")
     bulk_start_cycles: Cycles = _doc("from the issue of a bulk copy (TMA) to its first request")
     load_source_release_cycles: Cycles = _doc(
         "global load: issue until the address registers may be overwritten"
@@ -228,6 +230,9 @@ class Shared(Section):
     wavefront_cycles: Count = _doc("cycles of the data pipe per wavefront, for the whole SM")
     atomic_latency_cycles: Count = _doc("atomic that returns a value, without conflicts")
     atomic_wavefront_cycles: Count = _doc("cycles of the data pipe per wavefront of an atomic")
+    mbarrier_latency_cycles: Count = _doc("arrival at an mbarrier, or a look at its phase that is over")
+    mbarrier_wake_cycles: Count = _doc("from the arrival that ends a phase until a look that waits has its result")
+    mbarrier_wait_cycles: Count = _doc("that a look waits for the end of a phase at most")
     remote_latency_cycles: Count = _doc(
         "load from the shared memory of another block of a cluster; at least l1.latency_cycles and a window, "
         "l2.lookahead_cycles"

@@ -42,6 +42,7 @@ class Capacity:
     events: int = 8192
     tokens: int = 4096
     deferred: int = 512
+    copies: int = 1024
 
 
 def constant_banks(
@@ -212,7 +213,7 @@ def build_state(
         counters=np.zeros((chunks, len(code), L.N_FIELDS), np.int64),
         **_memories(par, lowered, banks, memory, spare, used),
         **_caches(par, spare, used),
-        **_pools(par, spare),
+        **_pools(par, spare, code),
         **(log or nothing_recorded()),
     )
     state.smsp[:, L.Q_NEXT] = L.NEVER
@@ -271,12 +272,13 @@ def _caches(par: np.ndarray, spare: Spare, used: int) -> dict[str, np.ndarray]:
     return {"tags": tags, "icache": icache, "constant": constant, "constant_order": order}
 
 
-def _pools(par: np.ndarray, spare: Spare) -> dict[str, np.ndarray]:
+def _pools(par: np.ndarray, spare: Spare, code: np.ndarray) -> dict[str, np.ndarray]:
     """What instructions in flight need, and the scratch of the one at hand."""
     room, sms = Capacity(), int(par[L.P_SM_COUNT])
     # Each has a sector of its own, and the load that reaches the limit may ask for some more.
     mshrs = int(par[L.P_MAX_OUTSTANDING]) + ROOM
     places = int(par[L.P_SUB_PARTITIONS]) * L.QUEUE_MOST
+    copies = (code[:, M.COL_CLASS] == M.CLS_MEMORY) & (code[:, M.COL_OP] == M.OP_LDGSTS)
     return {
         "token": spare.take("token", (sms, room.tokens, L.T_FIELDS)),
         "mshr": spare.take("mshr", (sms, mshrs, L.MSHR_FIELDS)),
@@ -292,7 +294,8 @@ def _pools(par: np.ndarray, spare: Spare) -> dict[str, np.ndarray]:
         "deferred_address": spare.take("deferred_address", (sms, room.deferred, 32)),
         "deferred_values": spare.take("deferred_values", (sms, room.deferred, 8, 32), np.uint32),
         "address": spare.take("address", (sms, 32)),
-        "copy_targets": spare.take("copy_targets", (sms, 32 + 2 * int(par[L.P_BANKS]))),
+        "copy_targets": spare.take("copy_targets", (sms, 32 + 2 * max(int(par[L.P_BANKS]), 32))),
+        "copy_lanes": spare.take("copy_lanes", (sms, room.copies if copies.any() else 1, L.COPY_FIELDS)),
         "touched": spare.take("touched", (sms, max(160, int(par[L.P_BANKS])), 2)),
         "tile": spare.take("tile", (sms * TILE_WORDS,), np.uint32),
     }

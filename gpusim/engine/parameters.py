@@ -90,8 +90,13 @@ _KEYS = {
     L.P_CLUSTER_BARRIER: "shared.cluster_barrier_cycles",
     L.P_GPCS: "sm.gpcs",
     L.P_GROUP_COLUMNS: "pipes.group_columns_per_cycle",
+    L.P_COPY_LAND: "memory_instruction.copy_land_cycles",
     L.P_BULK_START: "memory_instruction.bulk_start_cycles",
     L.P_GROUP_LEAST: "pipes.group_least_cycles",
+    L.P_GROUP_LATENCY: "pipes.group_latency_cycles",
+    L.P_MBARRIER_LATENCY: "shared.mbarrier_latency_cycles",
+    L.P_MBARRIER_WAKE: "shared.mbarrier_wake_cycles",
+    L.P_MBARRIER_WAIT: "shared.mbarrier_wait_cycles",
     L.P_WIDE_INTERVAL: "pipes.wide_initiation_cycles",
 }
 

@@ -83,12 +83,15 @@ def _on_global(field: int, *operations: int) -> Compute:
 
 
 def _theoretical(field: int) -> Compute:
-    """Over accesses to global memory but asynchronous copies past L1, which Nsight Compute leaves out here."""
+    """Over accesses to global memory. Of asynchronous copies past L1, Nsight Compute leaves out those that are guarded
+    and takes for sectors what `engine.sm.copy_cost` says."""
 
     def compute(c: Counts) -> int:
         code = c.code
         past = (code[:, M.COL_OP] == M.OP_LDGSTS) & (code[:, M.COL_AUX3] & M.MEM_BYPASS != 0)
-        return c.total(field, c.accesses(GLOBAL) & ~past)
+        free = past & (code[:, M.COL_GUARD] == 7)
+        of_copies = L.N_PAST_L1 if field == L.N_SECTORS else field
+        return c.total(field, c.accesses(GLOBAL) & ~past) + c.total(of_copies, free)
 
     return compute
 
@@ -276,7 +279,8 @@ _ROWS: tuple[tuple[str, str, Compute, str], ...] = (
      "wavefronts that the addresses of shared-memory instructions need"),
     ("memory_l1_wavefronts_shared_ideal", "", _total(L.N_SHARED_IDEAL),
      "the same if no two threads met in a bank"),
-    ("derived__memory_l1_wavefronts_shared_excessive", "", _conflicts(), "wavefronts beyond the ideal: bank conflicts"),
+    ("derived__memory_l1_wavefronts_shared_excessive", "",
+     lambda c: c.total(L.N_SHARED_WAVEFRONTS) - c.total(L.N_SHARED_IDEAL), "wavefronts beyond the ideal: bank conflicts"),
     *_shared_rows(),
 
     # global memory at L1

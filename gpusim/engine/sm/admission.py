@@ -18,8 +18,8 @@ def no_room(st, sm, room):
     """True if the SM cannot take another memory instruction before replies come or the window ends."""
     s = st.sm[sm]
     return (
-        # A generic access may need two tokens, for lanes in shared and in global memory.
-        s[L.S_TOKENS] + 2 > st.token.shape[1]
+        # A generic access may need two tokens, for lanes in shared and in global memory, a copy one for its group too.
+        s[L.S_TOKENS] + 3 > st.token.shape[1]
         or s[L.S_IN_FLIGHT] + room > st.event.shape[1]
         or s[L.S_DEFERRED] + 2 > st.deferred.shape[1]
         or st.requests[sm] + room > st.request.shape[1]
@@ -65,6 +65,8 @@ def admit_memory(st, sm, q, w, i, free, time):
     reason = L.R_LG if beyond and smsp[L.Q_BEYOND] != 0 else L.R_MIO
     if free > time:
         return free, reason
+    if op == M.OP_LDGSTS and st.sm[sm, L.S_COPY_FREE] == 0 and st.sm[sm, L.S_COPIES_NEW] == st.copy_lanes.shape[1]:
+        return L.NEVER, L.R_LG
     loads = op == M.OP_LDGSTS or (beyond and op != M.OP_STORE and op != M.OP_RED)
     room = BULK_ROOM if op == M.OP_BULK_COPY else ROOM
     if no_room(st, sm, room) or (loads and too_many_loads(st, sm)):

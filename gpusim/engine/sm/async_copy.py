@@ -1,7 +1,7 @@
 """Memory instructions whose end is announced by something else than a scoreboard of their own: LDGSTS and its kind.
 
-The values move at issue: a program that waits as it must sees the same as on the hardware, one that reads too early
-has a race. What takes its time is the announcement, through L1 and L2 as a load's.
+A copy moves its bytes when its replies have come; a program that reads too early reads what was there before. Groups
+of copies end in the order in which they were committed, as on an H200 (`copy_groups`).
 """
 
 import numpy as np
@@ -9,14 +9,14 @@ import numpy as np
 from gpusim.engine.rows.common import predicate, row_offset
 from gpusim.engine.sm.access import access
 from gpusim.engine.sm.bulk_copy import bulk_access
-from gpusim.engine.sm.cluster import own_offset, own_offsets
+from gpusim.engine.sm.cluster import own_offsets
 from gpusim.engine.sm.coalescer import coalesce
-from gpusim.engine.sm.copy_cost import bypass_sectors, copy_wavefronts
-from gpusim.engine.sm.flight import event_at, open_copies
+from gpusim.engine.sm.copy_cost import bypass_ideal, copy_wavefronts, last_to_target, sector_pairs
+from gpusim.engine.sm.flight import event_at, open_copies, take_token
 from gpusim.engine.sm.lines import read_lines
 from gpusim.engine.sm.matrix_load import four_words, matrix_access, put_line
 from gpusim.engine.sm.mbarrier import arrive_with_copies, barrier_object, tell
-from gpusim.engine.sm.space import check_global, check_window, fail, find_allocation
+from gpusim.engine.sm.space import check_global, check_window, exhausted, fail, find_allocation
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled, compiled_on_demand
@@ -41,12 +41,6 @@ def global_sources(st, sm, i, wb):
         if flags & M.MEM_WIDE_ADDRESS:
             value |= np.int64(st.regs[base + 32 + lane]) << 32
         st.address[sm, lane] = (value << shift) + uniform + np.int64(st.code[i, M.COL_AUX5])
-
-
-@compiled
-def shared_target(st, i, row, lane):
-    """Shared address that a lane names as its target, which may carry the rank of its block."""
-    return (np.int64(st.regs[row + lane]) + np.int64(st.code[i, M.COL_AUX2])) & 0xFFFFFFFF
 
 
 @compiled
@@ -78,74 +72,162 @@ def copy_part(st, sm, to, from_, count, size):
 
 
 @compiled
-def copy_lanes(st, sm, w, i, mask, size, reading):
-    """Bytes from global (st.address) to shared memory (st.copy_targets), or zeros for lanes that do not read.
+def copy_lanes(st, sm, i, mask, reading, base, source, target):
+    """Bytes from global to shared memory, `base` the first one of the block, or zeros for lanes that do not read.
 
-    In the .ZFILL form the source's distance from a multiple of `size` is the number of bytes at the end that become
-    zero. Afterwards st.address holds the aligned sources.
+    In the .ZFILL form the source's distance from a multiple of the size is the number of bytes at the end that become
+    zero.
     """
-    block = st.warp[w, L.W_BLOCK] * st.par[L.P_SHARED_STRIDE]
-    zero_fill = st.code[i, M.COL_AUX4] != 0
+    size = np.int64(st.code[i, M.COL_AUX1] & 255)
+    fill = size - 1 if st.code[i, M.COL_AUX4] != 0 else np.int64(0)
     for lane in range(32):
-        if (mask >> lane) & 1 == 0:
-            continue
-        to = block + own_offset(st, sm, w, st.copy_targets[sm, lane])
-        source = st.address[sm, lane]
-        count = np.int64(0)
-        if (reading >> lane) & 1:
-            missing = source & (size - 1) if zero_fill else np.int64(0)
-            source -= missing
-            count = size - missing
-            st.address[sm, lane] = source
-        copy_part(st, sm, to, source - st.par[L.P_MEMORY_BASE], count, size)
+        if (mask >> lane) & 1:
+            missing = source[lane] & fill
+            count = size - missing if (reading >> lane) & 1 else np.int64(0)
+            from_ = source[lane] - missing - st.par[L.P_MEMORY_BASE]
+            copy_part(st, sm, base + target[lane], from_, count, size)
+
+
+@compiled
+def keep_copy(st, sm, w, i, mask, reading):
+    """Keeps what a copy moves when its data are there. Returns the copy's token, of whose ends one is missing."""
+    s = st.sm[sm]
+    n = s[L.S_COPY_FREE] - 1
+    if n < 0:
+        n = s[L.S_COPIES_NEW]
+        if n >= st.copy_lanes.shape[1]:
+            exhausted(st, sm, L.POOL_COPIES, w, st.copy_lanes.shape[1])
+            return np.int64(0)
+        s[L.S_COPIES_NEW] = n + 1
+        st.copy_lanes[sm, n, L.COPY_NEXT] = 0
+    group = open_copies(st, sm, w)
+    st.token[sm, group, L.T_LEFT] += 1
+    copy = st.copy_lanes[sm, n]
+    s[L.S_COPY_FREE] = copy[L.COPY_NEXT]
+    copy[L.COPY_PC] = i
+    copy[L.COPY_MASK] = mask
+    copy[L.COPY_READING] = reading
+    for lane in range(32):
+        copy[L.COPY_TARGET + lane] = st.copy_targets[sm, lane]
+        copy[L.COPY_SOURCE + lane] = st.address[sm, lane]
+    k = take_token(st, sm, w, 7, L.TOKEN_COPY_DATA)
+    token = st.token[sm, k]
+    token[L.T_LEFT] = 1
+    token[L.T_BLOCK] = st.block[sm, st.warp[w, L.W_BLOCK], L.B_NUMBER] << 8 | st.warp[w, L.W_BLOCK]
+    token[L.T_ADDRESS] = n
+    token[L.T_AMOUNT] = group
+    return k
+
+
+@compiled
+def land(st, sm, k):
+    """The data of copy k are there: they go to shared memory, unless its block has ended. Returns its group's token."""
+    token = st.token[sm, k]
+    n = token[L.T_ADDRESS]
+    copy = st.copy_lanes[sm, n]
+    slot = token[L.T_BLOCK] & 255
+    if st.block[sm, slot, L.B_NUMBER] == token[L.T_BLOCK] >> 8 and st.block[sm, slot, L.B_STATE] != 0:
+        i, mask, reading = copy[L.COPY_PC], copy[L.COPY_MASK], copy[L.COPY_READING]
+        source, target = copy[L.COPY_SOURCE : L.COPY_SOURCE + 32], copy[L.COPY_TARGET : L.COPY_TARGET + 32]
+        copy_lanes(st, sm, i, mask, reading, slot * st.par[L.P_SHARED_STRIDE], source, target)
+    copy[L.COPY_NEXT] = st.sm[sm, L.S_COPY_FREE]
+    st.sm[sm, L.S_COPY_FREE] = n + 1
+    return token[L.T_AMOUNT]
+
+
+@compiled
+def copy_addresses(st, sm, w, i, wb, mask, size):
+    """Sources of LDGSTS into st.address, targets in the block's memory into st.copy_targets. Returns the lanes that
+    read, -1 if an address is not allowed."""
+    address, target = st.address[sm], st.copy_targets[sm]
+    row = row_offset(st.code[i, M.COL_A], wb)
+    for lane in range(32):
+        address[lane] = (np.int64(st.regs[row + lane]) + np.int64(st.code[i, M.COL_AUX2])) & 0xFFFFFFFF
+    own_offsets(st, sm, w)
+    first, end = st.par[L.P_SHARED_FIRST], st.par[L.P_SHARED_BYTES]
+    if not check_window(st, sm, i, w, mask, size, first, end, L.E_SHARED_BOUNDS):
+        return np.int64(-1)
+    for lane in range(32):
+        target[lane] = address[lane]
+    global_sources(st, sm, i, wb)
+    reading = mask & np.int64(predicate(st.code, i, M.COL_PS0, st.preds, 16 * w))
+    if st.code[i, M.COL_AUX4] != 0:
+        allowed = check_parts(st, sm, i, w, reading, size)
+    else:
+        allowed = check_global(st, sm, i, w, reading, size)
+    return reading if allowed else np.int64(-1)
+
+
+@compiled
+def count_copy(st, sm, i, mask, reading, lines, sectors):
+    """What Nsight Compute counts of a copy, whose sources have lost the bytes that become zero.
+
+    Of copies past L1 it leaves out wavefronts and theoretical sectors if they are guarded. It counts wavefronts of those
+    that may write zeros as of a store by all lanes, and of the .ZFILL form as of copies of both kinds.
+    """
+    code, counts = st.code, st.counters[st.sm[sm, L.S_CHUNK], i]
+    size = np.int64(code[i, M.COL_AUX1] & 255)
+    source, target, scratch = st.address[sm], st.copy_targets[sm], st.copy_targets[sm, 32:]
+    line_bytes = st.par[L.P_BANKS] << st.par[L.P_BANK_SHIFT]
+    counts[L.N_REQUESTS] += 1
+    counts[L.N_TAGS] += lines
+    if code[i, M.COL_AUX3] & M.MEM_BYPASS == 0:
+        counts[L.N_SECTORS] += sectors
+        counts[L.N_SECTORS_IDEAL] += min(sectors, (popc(reading) * size + 31) // 32)
+        wavefronts, ideal = copy_wavefronts(source, target, mask, reading, size, line_bytes, scratch)
+        counts[L.N_SHARED_WAVEFRONTS] += wavefronts
+        counts[L.N_SHARED_IDEAL] += ideal
+        return
+    wavefronts, moved, pairs = sector_pairs(source, target, reading, scratch)
+    counts[L.N_SECTORS] += moved
+    counts[L.N_SECTORS_IDEAL] += (popc(last_to_target(target, reading)) * size + 31) // 32
+    counts[L.N_PAST_L1] += pairs
+    if code[i, M.COL_GUARD] != 7:
+        return
+    ideal = bypass_ideal(target, mask, line_bytes)
+    if code[i, M.COL_PS0] != 7:
+        wavefronts = np.int64(0)
+        reads = np.int64(0)
+        if code[i, M.COL_AUX4] != 0:
+            wavefronts, _, _ = sector_pairs(source, target, mask, scratch)
+            ideal *= 2
+            reads = mask
+        also, _ = copy_wavefronts(source, target, mask, reads, size, line_bytes, scratch)
+        wavefronts += also
+    counts[L.N_SHARED_WAVEFRONTS] += wavefronts
+    counts[L.N_SHARED_IDEAL] += ideal
 
 
 @compiled
 def copy_to_shared(st, sm, q, w, i, wb, mask, time):
-    """LDGSTS: asynchronous copy of 4, 8 or 16 bytes a lane from global to shared memory."""
+    """LDGSTS: asynchronous copy of 4, 8 or 16 bytes a lane from global to shared memory.
+
+    It moves its bytes when the replies are there, all at once; in a functional run here.
+    """
     size = np.int64(st.code[i, M.COL_AUX1] & 255)
-    k = open_copies(st, sm, w)
+    reading = copy_addresses(st, sm, w, i, wb, mask, size)
+    if reading < 0:
+        return
     address = st.address[sm]
-    target = st.copy_targets[sm]
-    row = row_offset(st.code[i, M.COL_A], wb)
-    for lane in range(32):
-        target[lane] = shared_target(st, i, row, lane)
-        address[lane] = target[lane]
-    own_offsets(st, sm, w)
-    if not check_window(
-        st, sm, i, w, mask, size, st.par[L.P_SHARED_FIRST], st.par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS
-    ):
-        return
-    global_sources(st, sm, i, wb)
-    reading = mask & np.int64(predicate(st.code, i, M.COL_PS0, st.preds, 16 * w))
-    if st.code[i, M.COL_AUX4] != 0:
-        if not check_parts(st, sm, i, w, reading, size):
-            return
-    elif not check_global(st, sm, i, w, reading, size):
-        return
-    copy_lanes(st, sm, w, i, mask, size, reading)
     if st.sm[sm, L.S_LOG_ROW] != 0:
         log_addresses(st, sm, i, reading)
-    token = st.token[sm, k]
-    if reading == 0:
-        token[L.T_TIME] = max(token[L.T_TIME], time + st.par[L.P_SHARED_LATENCY])
-        return
-    bypass = st.code[i, M.COL_AUX3] & M.MEM_BYPASS != 0
-    lines, sectors = coalesce(st.address[sm], st.touched[sm], reading, size)
-    counts = st.counters[st.sm[sm, L.S_CHUNK], i]
-    counts[L.N_REQUESTS] += 1
-    counts[L.N_TAGS] += lines
-    counts[L.N_SECTORS_IDEAL] += min(sectors, (popc(reading) * size + 31) // 32)
-    if bypass:
-        counts[L.N_SECTORS] += bypass_sectors(st.address[sm], target, reading)
+    k = np.int64(0)
+    if st.par[L.P_MODE] < L.FUNCTIONAL:
+        k = keep_copy(st, sm, w, i, mask, reading)
     else:
-        counts[L.N_SECTORS] += sectors
-        banks, shift = st.par[L.P_BANKS], st.par[L.P_BANK_SHIFT]
-        wavefronts, ideal = copy_wavefronts(st.address[sm], target, reading, size, banks, shift, target[32:])
-        counts[L.N_SHARED_WAVEFRONTS] += wavefronts
-        counts[L.N_SHARED_IDEAL] += ideal
-    there = read_lines(st, sm, access(q, w, i, wb, mask, 0, time), lines, bypass, np.int64(k))
-    token[L.T_TIME] = max(token[L.T_TIME], there)
+        base = st.warp[w, L.W_BLOCK] * st.par[L.P_SHARED_STRIDE]
+        copy_lanes(st, sm, i, mask, reading, base, address, st.copy_targets[sm])
+    if st.code[i, M.COL_AUX4] != 0:
+        for lane in range(32):
+            address[lane] &= ~(size - 1)
+    there = time + st.par[L.P_SHARED_LATENCY]
+    if reading != 0:
+        lines, sectors = coalesce(address, st.touched[sm], reading, size)
+        count_copy(st, sm, i, mask, reading, lines, sectors)
+        bypass = st.code[i, M.COL_AUX3] & M.MEM_BYPASS != 0
+        there = read_lines(st, sm, access(q, w, i, wb, reading, 0, time), lines, bypass, k)
+    if st.par[L.P_MODE] < L.FUNCTIONAL:
+        event_at(st, sm, there, k)
 
 
 @compiled
@@ -157,12 +239,12 @@ def copy_done(st, sm, k, now):
         event_at(st, sm, token[L.T_TIME], k)
         return False
     if token[L.T_KIND] == L.TOKEN_COPY_ARRIVE or token[L.T_KIND] == L.TOKEN_COPY_BYTES:
-        tell(st, sm, k)
+        tell(st, sm, k, now)
     return True
 
 
 @compiled_on_demand()
-def async_access(st, sm, q, w, i, wb, mask, time):
+def async_access(st, sm, q, slot, w, i, wb, mask, time):
     """Executes one of these instructions for the lanes in `mask` and books its time."""
     if mask == 0:
         return
@@ -174,6 +256,6 @@ def async_access(st, sm, q, w, i, wb, mask, time):
     elif op == M.OP_BULK_COPY:
         bulk_access(st, sm, w, i, wb, time)
     elif op == M.OP_SYNCS:
-        barrier_object(st, sm, q, w, i, wb, mask, time)
+        barrier_object(st, sm, q, slot, w, i, wb, mask, time)
     else:
         arrive_with_copies(st, sm, w, i, wb, mask, time)

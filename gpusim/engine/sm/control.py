@@ -6,6 +6,7 @@ from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm import convergence
 from gpusim.engine.sm.barrier import check_complete
 from gpusim.engine.sm.flight import close_copies
+from gpusim.engine.sm.group_time import group_over
 from gpusim.engine.sm.readiness import block, charge
 from gpusim.engine.sm.recording import put, take
 from gpusim.engine.sm.shadow import CHECK_RACE, CHECK_SYNC, mask_is_sound, sync_lanes
@@ -233,8 +234,9 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
         st.warp[w, L.W_CALL] = time
         block(st, w, q, slot, L.WAIT_HOST, L.R_MISC)
         return False
-    if op == M.OP_GROUP_WAIT and code[i, M.COL_AUX0] == 0:
-        charge(st, sm, w, L.R_WAIT, st.warp[w, L.W_GROUP_DONE])
+    if op == M.OP_GROUP_WAIT:
+        # Nsight Compute calls it a wait for a barrier (H200, group_f16_n256).
+        charge(st, sm, w, L.R_BARRIER, group_over(st, w, np.int64(code[i, M.COL_AUX0])))
     if op == M.OP_MEMBAR and code[i, M.COL_AUX0] >= M.SCOPE_GPU and st.warp[w, L.W_STORES] > 0:
         block(st, w, q, slot, L.WAIT_MEMBAR, L.R_MEMBAR)
         return False

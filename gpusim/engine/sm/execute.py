@@ -123,13 +123,16 @@ def execute(st, sm, q, slot, w, i, mask, time):
         if st.code[i, M.COL_OP] < M.OP_LDGSTS or st.code[i, M.COL_OP] == M.OP_QSPC:
             memory_access(st, sm, q, w, i, wb, lanes, time)
         else:
-            async_access(st, sm, q, w, i, wb, lanes, time)
+            async_access(st, sm, q, slot, w, i, wb, lanes, time)
+            if st.warp[w, L.W_STATE] != L.RUNNING:  # in a functional run, for the phase of an mbarrier
+                st.warp[w, L.W_PC] = i + 1
+                return False
     elif st.par[L.P_MODE] == L.REPLAYS:
         pass  # its value is not needed
     elif cls == M.CLS_SPECIAL:
         read_special(st, sm, w, i, wb, lanes, time)
     elif st.code[i, M.COL_OP] == M.OP_GMMA:
-        group_matrix(st, sm, w, i, wb, np.uint32(lanes), time)
+        group_matrix(st, sm, q, w, i, wb, np.uint32(lanes), time)
     else:
         compute(st, sm, w, i, wb, np.uint32(lanes), cls)
     if st.code[i, M.COL_VARIABLE] != 0 and cls != M.CLS_MEMORY and st.par[L.P_MODE] < L.FUNCTIONAL:

@@ -99,6 +99,7 @@ def take_token(st, sm, w, scoreboard, kind):
     token[L.T_LEFT] = 0
     token[L.T_KIND] = kind
     token[L.T_SECTORS] = 0
+    token[L.T_AFTER] = 0
     return np.int64(k)
 
 
@@ -137,10 +138,16 @@ def event_at(st, sm, time, k):
 
 @compiled
 def close_copies(st, sm, w, time, scoreboard):
-    """The asynchronous copies so far are a group; the scoreboard counts it until all of it has arrived."""
+    """The asynchronous copies so far are a group; the scoreboard counts it until all of it, and of the groups before
+    it, has arrived."""
     k = open_copies(st, sm, w)
     st.warp[w, L.W_COPIES] = 0
     st.token[sm, k, L.T_SCOREBOARD] = scoreboard
+    before = st.warp[w, L.W_CLOSED] - 1
+    if before >= 0:
+        st.token[sm, before, L.T_AFTER] = k + 1
+        st.token[sm, k, L.T_LEFT] += 1
+    st.warp[w, L.W_CLOSED] = k + 1
     hold(st, w, scoreboard, L.R_LONG)
     event_at(st, sm, max(time + 1, st.token[sm, k, L.T_TIME]), k)
 

@@ -22,6 +22,7 @@ from gpusim.engine.rows.tensor_tile import (
     take,
     tile_products,
 )
+from gpusim.engine.sm.group_time import book_group
 from gpusim.engine.sm.matrix_load import four_words, put_across, put_line
 from gpusim.engine.sm.space import fail
 from gpusim.engine.state import layout as L
@@ -217,7 +218,7 @@ def columns_of_eight(st, i, spread, tile, c, d, adds, mask, ordinary):
 
 
 @compiled_on_demand()
-def group_matrix(st, sm, w, i, wb, mask, time):
+def group_matrix(st, sm, q, w, i, wb, mask, time):
     """Executes one of these instructions for one warp of the four, and books when its result may be read."""
     code = st.code
     flags, kind = code[i, M.COL_AUX4], code[i, M.COL_AUX1] & 255
@@ -243,5 +244,5 @@ def group_matrix(st, sm, w, i, wb, mask, time):
     for n in range(columns // 8):
         fill_tile(st, sm, w, i, tile + _B_TILE, b_descriptor, 8 * n, 1, flags & M.GMMA_TRANSPOSE_B != 0)
         columns_of_eight(st, i, spread, tile, c + words * n, d + words * n, adds, mask, ordinary)
-    busy = max(columns // st.par[L.P_GROUP_COLUMNS], st.par[L.P_GROUP_LEAST])
-    st.warp[w, L.W_GROUP_DONE] = max(st.warp[w, L.W_GROUP_DONE], time) + busy
+    if st.par[L.P_MODE] < L.FUNCTIONAL:
+        book_group(st, sm, q, w, flags, columns, time)

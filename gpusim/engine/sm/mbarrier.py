@@ -3,16 +3,23 @@
 As the compiler's own initial values and masks show, bits 1..20 hold the threads expected and bits 43..62 those still
 missing, both as 2**20 less the number, bits 21..42 the transactions (bytes) still missing, and bit 63 the phase.
 A phase is over when neither arrivals nor transactions are missing (PTX manual, mbarrier).
+
+A look that may wait (SYNCS.PHASECHK.TRYWAIT) has its result when the phase is over, or after a fixed time without
+that: on an H200 7,700 cycles, whatever time the program has named (`mbarrier_sleep_*`). Until then its scoreboard is
+busy. In a functional run its warp stands still, unless other lanes of it can go on, who may be those it waits for.
 """
 
 import numpy as np
 
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm.cluster import own_offsets
-from gpusim.engine.sm.flight import event_at, open_copies, release_at
+from gpusim.engine.sm.flight import event_at, hold, open_copies, release_at, take_token
+from gpusim.engine.sm.readiness import block
 from gpusim.engine.sm.space import check_window, lane_addresses
+from gpusim.engine.sm.splits import any_ready
 from gpusim.engine.sm.stages import enter_queue, take_data_stage
 from gpusim.engine.state import layout as L
+from gpusim.engine.state.bits import lowest_bit
 from gpusim.engine.state.jit import compiled
 from isa import microops as M
 
@@ -25,7 +32,8 @@ _BYTES = 8
 
 @compiled
 def update(words, at, arrivals, transactions, dropped):
-    """`arrivals` threads arrive and `transactions` are added to those missing, at the object in words[at], [at + 1]."""
+    """`arrivals` threads arrive and `transactions` are added to those missing, at the object in words[at], [at + 1].
+    Returns whether that ends its phase."""
     value = np.int64(words[at]) | (np.int64(words[at + 1]) << 32)
     expected = (_FULL - ((value >> 1) & _COUNT)) & _COUNT
     missing = (_FULL - ((value >> 43) & _COUNT)) & _COUNT
@@ -34,13 +42,104 @@ def update(words, at, arrivals, transactions, dropped):
     expected -= dropped
     missing -= arrivals
     left += transactions
-    if missing == 0 and left == 0:
+    over = missing == 0 and left == 0
+    if over:
         phase ^= 1
         missing = expected
     low = ((_FULL - expected) & _COUNT) << 1 | (left & _TRANSACTIONS) << 21
     high = (left & _TRANSACTIONS) >> 11 | ((_FULL - missing) & _COUNT) << 11 | phase << 31
     words[at] = np.uint32(low & 0xFFFFFFFF)
     words[at + 1] = np.uint32(high & 0xFFFFFFFF)
+    return over
+
+
+@compiled
+def arrive_at(st, sm, at, arrivals, transactions, dropped, now):
+    """`update` of the object in word `at` of the SM's shared memory; looks that wait for the end of its phase have
+    their results soon, one after the other."""
+    if not update(st.shared32[sm], at, arrivals, transactions, dropped):
+        return
+    time = now + st.par[L.P_MBARRIER_WAKE]
+    before = np.int64(-1)
+    k = st.sm[sm, L.S_WAITING] - 1
+    while k >= 0:
+        token = st.token[sm, k]
+        after = token[L.T_AFTER] - 1
+        if token[L.T_ADDRESS] == at:
+            unlink(st, sm, k, before)
+            event_at(st, sm, time, k)
+            time += st.par[L.P_BAR_INTERVAL]
+        else:
+            before = k
+        k = after
+
+
+@compiled
+def unlink(st, sm, k, before):
+    """Takes a token out of the list of those that wait for a phase; `before` it is another one, or -1."""
+    if before >= 0:
+        st.token[sm, before, L.T_AFTER] = st.token[sm, k, L.T_AFTER]
+    else:
+        st.sm[sm, L.S_WAITING] = st.token[sm, k, L.T_AFTER]
+    st.token[sm, k, L.T_AFTER] = 0
+
+
+@compiled
+def give_up(st, sm, now):
+    """Looks that have waited for as long as they may see that the phase is not over."""
+    ends = L.NEVER
+    before = np.int64(-1)
+    k = st.sm[sm, L.S_WAITING] - 1
+    while k >= 0:
+        token = st.token[sm, k]
+        after = token[L.T_AFTER] - 1
+        if token[L.T_TIME] <= now:
+            unlink(st, sm, k, before)
+            event_at(st, sm, now, k)
+        else:
+            ends = min(ends, token[L.T_TIME])
+            before = k
+        k = after
+    st.sm[sm, L.S_WAIT_ENDS] = ends
+
+
+@compiled
+def wait_for_phase(st, sm, w, i, at, parity, lanes, time):
+    """A look that the phase of the object in word `at` keeps waiting."""
+    wbar = st.code[i, M.COL_WBAR]
+    k = take_token(st, sm, w, wbar, L.TOKEN_PHASE)
+    hold(st, w, wbar, L.R_LONG)
+    token = st.token[sm, k]
+    token[L.T_LEFT] = 1
+    token[L.T_ADDRESS] = at
+    token[L.T_AMOUNT] = lanes
+    token[L.T_BLOCK] = np.int64(i) << 1 | parity
+    token[L.T_TIME] = time + st.par[L.P_MBARRIER_WAIT]
+    token[L.T_AFTER] = st.sm[sm, L.S_WAITING]
+    ends = st.sm[sm, L.S_WAIT_ENDS] if st.sm[sm, L.S_WAITING] != 0 else L.NEVER
+    st.sm[sm, L.S_WAIT_ENDS] = min(ends, token[L.T_TIME])
+    st.sm[sm, L.S_WAITING] = k + 1
+
+
+@compiled
+def see_phase(st, sm, k):
+    """The result of a look that has waited."""
+    token = st.token[sm, k]
+    w = token[L.T_WARP]
+    if st.warp[w, L.W_AGE] != token[L.T_AGE]:
+        return
+    parity, lanes = token[L.T_BLOCK] & 1, np.uint32(token[L.T_AMOUNT])
+    over = np.int64(st.shared32[sm, token[L.T_ADDRESS] + 1] >> np.uint32(31)) != parity
+    put_checked(st, w, token[L.T_BLOCK] >> 1, lanes, lanes if over else np.uint32(0))
+
+
+@compiled
+def put_checked(st, w, i, lanes, checked):
+    """The predicate that a look at a phase writes."""
+    p = st.code[i, M.COL_PD0]
+    if p != 7 and p != 15:
+        wide = lanes if p < 7 else np.uint32(0xFFFFFFFF)
+        st.preds[16 * w + p] = (st.preds[16 * w + p] & ~wide) | (checked & wide)
 
 
 @compiled
@@ -54,9 +153,10 @@ def amount(kind, operand):
 
 
 @compiled
-def barrier_lane(st, i, words, at, operand, dst, lane, checked):
-    """One lane of SYNCS on the object at words[at]. Returns `checked` with the lane's bit set if the phase is over."""
+def barrier_lane(st, sm, i, at, operand, dst, lane, checked, time):
+    """One lane of SYNCS on the object in word `at`. Returns `checked` with the lane's bit set if the phase is over."""
     code = st.code
+    words = st.shared32[sm]
     kind = code[i, M.COL_AUX4]
     old_low = words[at]
     old_high = words[at + 1]
@@ -70,7 +170,7 @@ def barrier_lane(st, i, words, at, operand, dst, lane, checked):
         what = code[i, M.COL_AUX5]
         value = np.int64(st.regs[operand + lane])
         dropped = np.int64(1 if what & M.SYNCS_DROP else 0)
-        update(words, at, amount(what & 15, value), amount((what >> 4) & 15, value), dropped)
+        arrive_at(st, sm, at, amount(what & 15, value), amount((what >> 4) & 15, value), dropped, time)
     if code[i, M.COL_DST_COUNT] > 0:
         st.regs[dst + lane] = old_low
         st.regs[dst + 32 + lane] = old_high
@@ -78,7 +178,20 @@ def barrier_lane(st, i, words, at, operand, dst, lane, checked):
 
 
 @compiled
-def barrier_object(st, sm, q, w, i, wb, mask, time):
+def same_object(st, sm, operand, mask):
+    """The address that all lanes name, if they wait for the same phase of one object; else -1."""
+    first = lowest_bit(mask)
+    for lane in range(first + 1, 32):
+        if (mask >> lane) & 1:
+            if st.address[sm, lane] != st.address[sm, first]:
+                return np.int64(-1)
+            if (st.regs[operand + lane] ^ st.regs[operand + first]) >> np.uint32(31) != 0:
+                return np.int64(-1)
+    return st.address[sm, first]
+
+
+@compiled
+def barrier_object(st, sm, q, slot, w, i, wb, mask, time):
     """SYNCS: every lane in `mask` on the mbarrier at its address, in order of lanes."""
     par = st.par
     lane_addresses(st, sm, i, wb, mask)
@@ -95,19 +208,35 @@ def barrier_object(st, sm, q, w, i, wb, mask, time):
     for lane in range(32):
         if (mask >> lane) & 1:
             at = (base + st.address[sm, lane]) >> 2
-            checked = barrier_lane(st, i, st.shared32[sm], at, operand, dst, lane, checked)
+            checked = barrier_lane(st, sm, i, at, operand, dst, lane, checked, time)
             turns += 1
-    p = st.code[i, M.COL_PD0]
-    if p != 7 and p != 15:
-        lanes = np.uint32(mask) if p < 7 else np.uint32(0xFFFFFFFF)
-        st.preds[16 * w + p] = (st.preds[16 * w + p] & ~lanes) | (checked & lanes)
+    waits = False
     if st.code[i, M.COL_AUX4] == M.SYNCS_CHECK:
         turns = np.int64(1)
+        put_checked(st, w, i, np.uint32(mask), checked)
+        if st.code[i, M.COL_AUX5] != 0 and checked == 0:
+            waits = await_phase(st, sm, q, slot, w, i, operand, mask, time)
     start = enter_queue(st, q, time, turns)
     release_at(st, w, st.code[i, M.COL_RBAR], start + par[L.P_SHARED_STORE_RELEASE], L.R_SHORT)
     data = take_data_stage(st, sm, q, start, turns * par[L.P_SHARED_WAVEFRONT])
-    there = data - par[L.P_ENTRY] + par[L.P_SHARED_ATOMIC_LATENCY] + turns - 1
-    release_at(st, w, st.code[i, M.COL_WBAR], there, L.R_SHORT)
+    if not waits:
+        there = data - par[L.P_ENTRY] + par[L.P_MBARRIER_LATENCY] + turns - 1
+        release_at(st, w, st.code[i, M.COL_WBAR], there, L.R_SHORT)
+
+
+@compiled
+def await_phase(st, sm, q, slot, w, i, operand, mask, time):
+    """A look that may wait and has seen that the phase is not over. False if it has to look again instead."""
+    address = same_object(st, sm, operand, mask)
+    functional = st.par[L.P_MODE] >= L.FUNCTIONAL
+    if address < 0 or st.code[i, M.COL_WBAR] >= 6 or (functional and any_ready(st.split, w)):
+        return False
+    at = (st.warp[w, L.W_BLOCK] * st.par[L.P_SHARED_STRIDE] + address) >> 2
+    parity = np.int64(st.regs[operand + lowest_bit(mask)] >> np.uint32(31))
+    wait_for_phase(st, sm, w, i, at, parity, mask, time)
+    if functional:
+        block(st, w, q, slot, L.WAIT_SCOREBOARD, L.R_LONG)
+    return True
 
 
 @compiled
@@ -139,7 +268,7 @@ def arrive_with_copies(st, sm, w, i, wb, mask, time):
 
 
 @compiled
-def tell(st, sm, k):
+def tell(st, sm, k, now):
     """The mbarrier that a token names hears that the copies are there."""
     token = st.token[sm, k]
     slot = token[L.T_BLOCK] & 255
@@ -147,6 +276,6 @@ def tell(st, sm, k):
         return
     at = (slot * st.par[L.P_SHARED_STRIDE] + token[L.T_ADDRESS]) >> 2
     if token[L.T_KIND] == L.TOKEN_COPY_ARRIVE:
-        update(st.shared32[sm], at, token[L.T_AMOUNT], 0, 0)
+        arrive_at(st, sm, at, token[L.T_AMOUNT], 0, 0, now)
     else:
-        update(st.shared32[sm], at, 0, -token[L.T_AMOUNT], 0)
+        arrive_at(st, sm, at, 0, -token[L.T_AMOUNT], 0, now)

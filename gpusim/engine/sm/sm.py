@@ -6,8 +6,9 @@ gives the same result.
 
 import numpy as np
 
-from gpusim.engine.sm.async_copy import copy_done
-from gpusim.engine.sm.flight import FOR_MSHR, free_token, pop_event
+from gpusim.engine.sm.async_copy import copy_done, land
+from gpusim.engine.sm.flight import FOR_MSHR, event_at, free_token, pop_event
+from gpusim.engine.sm.mbarrier import give_up, see_phase
 from gpusim.engine.sm.readiness import charge, load_ahead, make_ready, place_of, wake
 from gpusim.engine.sm.resume import resume, scoreboard_reply
 from gpusim.engine.sm.scheduler import step
@@ -33,6 +34,33 @@ def wake_all(st, sm, state, now):
 
 
 @compiled
+def copy_reply(st, sm, k, now):
+    """The last reply to asynchronous copies, or to a look at an mbarrier. Returns the token that hears of it, or -1."""
+    token = st.token[sm, k]
+    w = token[L.T_WARP]
+    after = token[L.T_AFTER] - 1
+    if token[L.T_KIND] == L.TOKEN_COPY_DATA:
+        if token[L.T_SECTORS] == 0:  # the data have come; they go to shared memory now
+            token[L.T_SECTORS] = 1
+            token[L.T_LEFT] = 1
+            event_at(st, sm, now + st.par[L.P_COPY_LAND], k)
+            return np.int64(-1)
+        after = land(st, sm, k)
+    elif token[L.T_KIND] == L.TOKEN_PHASE:
+        after = np.int64(-1)
+        see_phase(st, sm, k)
+    elif not copy_done(st, sm, k, now):
+        return np.int64(-1)
+    if st.warp[w, L.W_AGE] == token[L.T_AGE]:
+        if st.warp[w, L.W_CLOSED] == k + 1:
+            st.warp[w, L.W_CLOSED] = 0
+        if token[L.T_SCOREBOARD] < 6:
+            scoreboard_reply(st, sm, w, token[L.T_SCOREBOARD], now, now)
+    free_token(st, sm, k)
+    return after
+
+
+@compiled
 def token_reply(st, sm, k, now):
     """A reply to a memory instruction; with the last one, its scoreboard is released."""
     token = st.token[sm, k]
@@ -43,11 +71,15 @@ def token_reply(st, sm, k, now):
         return
     w = token[L.T_WARP]
     if token[L.T_KIND] >= L.TOKEN_COPY:
-        if not copy_done(st, sm, k, now):
-            return
-        if token[L.T_SCOREBOARD] < 6 and st.warp[w, L.W_AGE] == token[L.T_AGE]:
-            scoreboard_reply(st, sm, w, token[L.T_SCOREBOARD], now, now)
-    elif st.warp[w, L.W_AGE] == token[L.T_AGE]:
+        after = np.int64(k)
+        while after >= 0:
+            after = copy_reply(st, sm, after, now)
+            if after >= 0:
+                st.token[sm, after, L.T_LEFT] -= 1
+                if st.token[sm, after, L.T_LEFT] > 0:
+                    return
+        return
+    if st.warp[w, L.W_AGE] == token[L.T_AGE]:
         if token[L.T_KIND] == L.TOKEN_STORE:
             st.warp[w, L.W_STORES] -= 1
             if st.warp[w, L.W_STORES] == 0 and st.warp[w, L.W_STATE] == L.WAIT_MEMBAR:
@@ -101,6 +133,8 @@ def next_event(st, sm):
     earliest = L.NEVER
     if st.sm[sm, L.S_EVENTS] > 0:
         earliest = st.event_time[sm, 0]
+    if st.sm[sm, L.S_WAITING] != 0:
+        earliest = min(earliest, st.sm[sm, L.S_WAIT_ENDS])
     for q in range(sm * smsps, (sm + 1) * smsps):
         earliest = min(earliest, st.smsp[q, L.Q_NEXT])
     return earliest
@@ -171,6 +205,8 @@ def advance(st, sm, start, until):
         while st.sm[sm, L.S_EVENTS] > 0 and st.event_time[sm, 0] <= now:
             parts.mark(st, sm, parts.REPLIES)
             arrive(st, sm, pop_event(st, sm), now)
+        if st.sm[sm, L.S_WAITING] != 0 and st.sm[sm, L.S_WAIT_ENDS] <= now:
+            give_up(st, sm, now)
         parts.mark(st, sm, parts.SCHEDULER)
         k = now % smsps
         for _ in range(smsps):  # each sub-partition is the first to ask for what they share in its turn

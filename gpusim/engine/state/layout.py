@@ -118,6 +118,11 @@ NEVER = np.int64(1) << 60
     P_GPCS,
     P_GROUP_COLUMNS,  # columns that a product of four warps does in a cycle
     P_GROUP_LEAST,  # its least cycles
+    P_GROUP_LATENCY,  # cycles from when its last column has entered until the result is there
+    P_MBARRIER_LATENCY,  # cycles from a look at an mbarrier to its result
+    P_MBARRIER_WAKE,  # cycles from an arrival that ends a phase until a waiting look has its result
+    P_MBARRIER_WAIT,  # cycles that a look waits for a phase at most
+    P_COPY_LAND,  # cycles from the last reply to an asynchronous copy until its bytes are in shared memory
     P_BULK_START,  # cycles from the issue of a bulk copy to its first request
     P_SHARED_FIRST,  # first byte of shared memory that is not the system's
     P_CHECKS,  # what is checked on request: CHECK_* of engine.sm.shadow
@@ -131,7 +136,7 @@ NEVER = np.int64(1) << 60
     P_L1_WRITE_ALLOCATE,  # 1: what is stored in whole sectors is in L1 afterwards
     P_MODE,  # one of TIMED ... REPLAYS
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(114)
+) = range(119)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 
@@ -171,7 +176,13 @@ W_DISPATCH = 40  # Q_DISPATCH of its sub-partition at that time
 W_BUSY = 41  # Q_BUSY of its next instruction's unit
 W_LOGGED = 42  # its number in the launch + 1 if what it does is logged
 W_RECORD = 43  # place in State.recorded of its next word
-W_FIELDS = 48
+W_CLOSED = 44  # token number + 1 of the group of asynchronous copies that it has closed last, if that is not over
+W_GROUPS = 45  # groups of such products that it has committed
+W_GROUP = 46  # GROUPS: cycles at which the last of them are done, group n at n % GROUPS
+W_OPENS = 54  # cycle from which instructions may issue that wait for the barrier it has passed; NEVER: it is not open
+W_DEFERRED = 55  # 1 + number of that barrier, 0 once it is open
+GROUPS = 8  # as many as WARPGROUP.DEPBAR can name
+W_FIELDS = 56
 
 FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_MEMBAR, WAIT_THROTTLE, WAIT_CLUSTER, WAIT_HOST = range(8)
 WAIT_DRAIN = 8  # it has ended, but not all that it has issued is on its way
@@ -235,7 +246,8 @@ Q_PLACE = Q_STORE + QUEUE_MOST  # place in Q_LEAVES of the instruction that was 
 Q_PLACE_KEPT = Q_PLACE + 1  # 1 + place of an instruction that goes on, 0 if the next one to be handed over is new
 Q_DISPATCH = Q_PLACE_KEPT + 1  # cycles in which nothing could issue because of register banks
 Q_BUSY = Q_DISPATCH + 1  # of each unit: cycles in which it could take no instruction
-Q_FIELDS = Q_BUSY + 16
+Q_GROUP_FREE = Q_BUSY + 16  # cycle from which its tensor core takes part in another product of four warps
+Q_FIELDS = Q_GROUP_FREE + 1
 
 # --- sm ----------------------------------------------------------------------------------------------------
 (
@@ -290,11 +302,16 @@ Q_FIELDS = Q_BUSY + 16
     S_MSHRS_NEW,
     S_TOKENS,  # in use
     S_PART,  # which of `parts.PARTS` the host is at, if that is profiled
-) = range(51)
-S_LOG = 52  # which of its warps are logged, see engine.state.log
-S_LOGGED = 53  # rows of its log; then of the addresses in it
-S_LOG_LANES = 54
-S_LOG_ROW = 55  # 1 + row of the instruction that is being executed, 0 if it is not logged
+    S_GROUP_SHARED,  # quarter cycle from which shared memory is read for another product of four warps
+    S_COPY_FREE,  # 1 + the last place of State.copy_lanes given back, 0 if there is none
+    S_COPIES_NEW,  # the first that was never used
+    S_WAITING,  # 1 + the first of the tokens that wait for an mbarrier's phase, 0 if there is none
+    S_WAIT_ENDS,  # cycle at which the first of them gives up
+) = range(56)
+S_LOG = 56  # which of its warps are logged, see engine.state.log
+S_LOGGED = 57  # rows of its log; then of the addresses in it
+S_LOG_LANES = 58
+S_LOG_ROW = 59  # 1 + row of the instruction that is being executed, 0 if it is not logged
 S_FIELDS = 64
 
 (
@@ -331,6 +348,7 @@ POOLS = (
     "blocks that end in a window",
     "groups of lanes of a warp",
     "words of a recording",
+    "asynchronous copies in flight",
 )
 (
     POOL_TOKENS,
@@ -342,7 +360,8 @@ POOLS = (
     POOL_DONE,
     POOL_SPLITS,
     POOL_RECORD,
-) = range(9)
+    POOL_COPIES,
+) = range(10)
 
 # --- token: one per memory instruction in flight -----------------------------------------------------------
 (
@@ -356,14 +375,23 @@ POOLS = (
     T_TIME,  # copies: cycle at which the part of known time is over
     T_BLOCK,  # number of the block whose mbarrier hears of the end
     T_ADDRESS,  # of the mbarrier in shared memory
-    T_AMOUNT,  # bytes or arrivals that it is told of
-) = range(11)
+    T_AMOUNT,  # bytes or arrivals that it is told of; of one copy: the token of its group
+    T_AFTER,  # 1 + the token that hears when it is over, or the next one that waits for a phase; 0 if there is none
+) = range(12)
 T_FIELDS = 12
 TOKEN_LOAD, TOKEN_STORE, TOKEN_ATOMIC = range(3)
 TOKEN_COPY = 3  # asynchronous copies: releases a scoreboard
 TOKEN_COPY_ARRIVE = 4  # asynchronous copies: arrivals at an mbarrier
 TOKEN_COPY_BYTES = 5  # asynchronous copies: transactions of an mbarrier
 TOKEN_BULK_WRITE = 6  # bulk copies out of shared memory: releases a scoreboard
+TOKEN_COPY_DATA = 7  # one asynchronous copy of a group; T_ADDRESS is its place in State.copy_lanes
+TOKEN_PHASE = 8  # a look at an mbarrier that waits for its phase; T_ADDRESS is the mbarrier's word, T_AMOUNT the lanes
+
+# --- copy: one per asynchronous copy in flight -------------------------------------------------------------
+COPY_NEXT, COPY_PC, COPY_MASK, COPY_READING = range(4)
+COPY_TARGET = 4  # 32: where it goes in its block's shared memory
+COPY_SOURCE = COPY_TARGET + 32  # 32: addresses in global memory
+COPY_FIELDS = COPY_SOURCE + 32
 
 # --- mshr: one per line request of L1 in flight ------------------------------------------------------------
 MSHR_LINE, MSHR_SECTORS, MSHR_COUNT, MSHR_NEXT, MSHR_WAY = range(5)
@@ -470,6 +498,7 @@ STALLS = (
     N_SHARED_CONFLICTS,  # of those, bank conflicts
 ) = range(16)
 N_STALL = 16
+N_PAST_L1 = N_STALL + 23  # pairs of sectors of asynchronous copies past L1, see engine.sm.copy_cost
 N_FIELDS = N_STALL + 24
 
 
@@ -520,7 +549,8 @@ class State(ArrayTable):
         "queued_values": (np.uint32, 4, 8, 32),  # [SMs, places, 8, 32]: what they send, if it takes effect at L2
         "queued_address": (np.int64, 3, 32),  # [SMs, places, 32]
         "address": (np.int64, 2, 32),  # [SMs, 32]: addresses of the instruction at hand
-        "copy_targets": (np.int64, 2),  # [SMs, 32 + 2 * banks]: where an asynchronous copy goes; words by bank
+        "copy_targets": (np.int64, 2),  # [SMs, 96 or 32 + 2 * banks]: where an asynchronous copy goes; scratch
+        "copy_lanes": (np.int64, 3, COPY_FIELDS),  # [SMs, capacity, COPY_FIELDS]: asynchronous copies on their way
         "touched": (np.int64, 3, 2),  # [SMs, 160, 2]: its lines and sector masks
         "tile": (np.uint32, 1),  # [SMs * group_matrix.TILE_WORDS]: fragments from shared memory
         "chosen": (np.int64, 1),  # blocks that are run, in the order in which SMs get them; empty: all, in their order

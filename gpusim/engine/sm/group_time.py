@@ -1,0 +1,38 @@
+"""When products of four warps (wgmma) are done, and groups of them that a warp waits for."""
+
+import numpy as np
+
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.jit import compiled
+from isa import microops as M
+
+_ROW_BYTES, _A_ROWS = 32, 64  # what a product takes of a row of A or a column of B, and how many rows of A
+
+
+@compiled
+def book_group(st, sm, q, w, flags, columns, time):
+    """When a warp's part of a product is done: its tensor core takes the columns of one product after the other, and
+    waits for what all four read out of shared memory, 32 bytes of each row of A and column of B, a line of the banks a
+    cycle (H200, `group_*`: 64 x 16 by 16 x n from shared memory take 18, 24, 34, 48, 128 cycles for n = 8, 32, 64, 96,
+    256, and two groups of warps twice as long)."""
+    par = st.par
+    lines = par[L.P_BANKS] << par[L.P_BANK_SHIFT]
+    rows = columns + (0 if flags & M.GMMA_REGISTERS != 0 else _A_ROWS)
+    # In quarter cycles, as each of the four warps reads a quarter.
+    read = max(st.sm[sm, L.S_GROUP_SHARED], 4 * time) + (rows * _ROW_BYTES + lines - 1) // lines
+    st.sm[sm, L.S_GROUP_SHARED] = read
+    busy = max(columns // par[L.P_GROUP_COLUMNS], par[L.P_GROUP_LEAST])
+    done = max(max(st.smsp[q, L.Q_GROUP_FREE], time) + busy, (read + 3) // 4)
+    st.smsp[q, L.Q_GROUP_FREE] = done
+    st.warp[w, L.W_GROUP_DONE] = done + par[L.P_GROUP_LATENCY]
+    if flags & M.GMMA_COMMITS != 0:
+        n = st.warp[w, L.W_GROUPS]
+        st.warp[w, L.W_GROUP + n % L.GROUPS] = st.warp[w, L.W_GROUP_DONE]
+        st.warp[w, L.W_GROUPS] = n + 1
+
+
+@compiled
+def group_over(st, w, left):
+    """Cycle at which all but the last `left` groups of products that a warp has committed are done."""
+    n = st.warp[w, L.W_GROUPS] - 1 - left
+    return st.warp[w, L.W_GROUP + n % L.GROUPS] if n >= 0 and left < L.GROUPS else np.int64(0)
