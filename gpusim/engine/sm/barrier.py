@@ -3,6 +3,10 @@
 A barrier waits for as many threads as it names, or for all of the block. Threads that have exited cannot arrive: by
 default that is an error, because a barrier in code that not all threads reach is one; with P_STRICT_BARRIER = 0 they
 count as arrived, as on the hardware.
+
+Behind BAR.SYNC.DEFER_BLOCKING a warp goes on, barrier open or not, until an instruction that waits for it: a memory
+access, any other of variable latency but VOTE, a branch, a fence, NOP. On an H200 arithmetic, tensor products and
+votes do not wait (`ahead_*`). So lanes of a warp that are all there are not parted from it at a barrier.
 """
 
 import numpy as np
@@ -46,7 +50,13 @@ def release(st, sm, w0, barrier, time, current_w):
         if par[L.P_CHECKS] & CHECK_RACE:
             pass_barrier(st, sm, w, barrier)
         release_from_barrier(st.split, w, barrier)
-        if w != current_w and st.warp[w, L.W_ACTIVE] == 0 and pick(st.warp, st.split, w):
+        if st.warp[w, L.W_DEFERRED] == barrier + 1:
+            st.warp[w, L.W_DEFERRED] = 0
+            st.warp[w, L.W_OPENS] = time
+            if w != current_w and st.warp[w, L.W_STATE] == L.WAIT_BARRIER:
+                charge(st, sm, w, L.R_BARRIER, time)
+                look_again(st, sm, w, time)
+        elif w != current_w and st.warp[w, L.W_ACTIVE] == 0 and pick(st.warp, st.split, w):
             charge(st, sm, w, L.R_BARRIER, time)
             look_again(st, sm, w, time)
     if par[L.P_CHECKS] & CHECK_RACE:
@@ -107,6 +117,13 @@ def barrier(st, sm, q, slot, w, i, wb, mask, time):
         check_complete(st, sm, w, i, number, opens, w)
         return True
     st.warp[w, L.W_BARRIER] = number
+    together = mask == st.warp[w, L.W_ALIVE] and st.split[w, L.D_COUNT] == 0
+    if together and code[i, M.COL_AUX3] != 0 and par[L.P_MODE] < L.FUNCTIONAL:
+        st.warp[w, L.W_PC] = i + 1
+        st.warp[w, L.W_OPENS] = L.NEVER
+        st.warp[w, L.W_DEFERRED] = number + 1
+        check_complete(st, sm, w, i, number, opens, w)
+        return True
     runs = block_at_barrier(st.warp, st.split, w, number)
     if not runs:
         block(st, w, q, slot, L.WAIT_BARRIER, L.R_BARRIER)

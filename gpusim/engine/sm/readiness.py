@@ -129,6 +129,15 @@ def load_ahead(st, w, pc):
 
 
 @compiled
+def waits_for_barrier(code, pc):
+    """Whether an instruction does not issue before the barrier is open that its warp has passed, see `sm.barrier`."""
+    cls = code[pc, M.COL_CLASS]
+    if cls == M.CLS_CONTROL:
+        return code[pc, M.COL_OP] != M.OP_ELECT
+    return code[pc, M.COL_VARIABLE] != 0 or cls == M.CLS_BARRIER or cls == M.CLS_MEMORY
+
+
+@compiled
 def make_ready(st, sm, q, slot, w, now, earliest):
     """Sets the cycle from which the warp's next instruction may issue: `earliest` or later."""
     pc = st.warp[w, L.W_PC]
@@ -143,6 +152,13 @@ def make_ready(st, sm, q, slot, w, now, earliest):
             charge(st, sm, w, L.R_NO_INSTRUCTION, there)
             time = there
     charge(st, sm, w, L.R_WAIT, time)
+    opens = st.warp[w, L.W_OPENS]
+    if opens > time and waits_for_barrier(st.code, pc):
+        if opens == L.NEVER:
+            block(st, w, q, slot, L.WAIT_BARRIER, L.R_BARRIER)
+            return
+        charge(st, sm, w, L.R_BARRIER, opens)
+        time = opens
     wait = st.code[pc, M.COL_WAIT]
     if wait != 0:
         for s in range(6):

@@ -287,6 +287,8 @@ def arrive_at_barrier(st, sm, w, number):
 def pass_barrier(st, sm, w, number):
     """A barrier of the block opens for the lanes of warp w that wait at it; called before they are released."""
     lanes = np.int64(0)
+    if st.warp[w, L.W_DEFERRED] == number + 1:
+        lanes = st.warp[w, L.W_ACTIVE]
     for k in range(st.split[w, L.D_COUNT]):
         if st.split[w, L.D_STATE + k] == L.SPLIT_AT_BARRIER + number:
             lanes |= st.split[w, L.D_MASK + k]
