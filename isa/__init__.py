@@ -22,7 +22,7 @@ from isa.errors import (
     UnknownInstruction,
 )
 from isa.instruction import PT, RZ, URZ, Instruction, Operand
-from isa.load import load
+from isa.load import kernels, load
 from isa.program import Program
 
 __all__ = [
@@ -49,5 +49,6 @@ __all__ = [
     "assemble",
     "compile_cuda",
     "compile_kernel",
+    "kernels",
     "load",
 ]

@@ -42,26 +42,27 @@ class ProgramCache:
         """File that holds (or would hold) the entry of a key."""
         return self.folder / key[:2] / (key + SUFFIX)
 
-    def get(self, key: str) -> Program | None:
+    def get(self, key: str, cubin: bytes | None = None) -> Program | None:
         """The program of a key, or None; a damaged file counts as absent and is overwritten by the next
-        `put`.
+        `put`. An entry that was put without its cubin needs it.
         """
         program = self._recent.get(key)
         if program is None:
             path = self.path(key)
             try:
-                program = Program.open(path) if path.exists() else None
+                program = Program.open(path, cubin) if path.exists() else None
             except (ProgramFileError, OSError):
                 program = None
             if program is not None:
                 self._remember(key, program)
         return program
 
-    def put(self, key: str, program: Program) -> None:
-        """Store a program. A folder that cannot be written to leaves only the copy in memory."""
+    def put(self, key: str, program: Program, *, with_cubin: bool = True) -> None:
+        """Store a program, without its cubin if whoever asks for it has that. A folder that cannot be written to
+        leaves only the copy in memory."""
         self._remember(key, program)
         try:
-            program.save(self.path(key))
+            program.save(self.path(key), with_cubin=with_cubin)
         except OSError:
             return
 

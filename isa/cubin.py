@@ -6,19 +6,16 @@ A cubin is a 64-bit ELF file for machine 190. What the ELF header and section na
 
 from __future__ import annotations
 
-import io
 import re
 import struct
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
-from isa.elf import HEADER_BYTES, check_sections
+from isa import elf
+from isa.elf import Elf, ElfSection
 from isa.errors import NotACubin
 from isa.limits import MOST_GLOBAL_BYTES, problem_with
-
-if TYPE_CHECKING:
-    from elftools.elf.elffile import ELFFile
 
 _ELF_MAGIC = b"\x7fELF"
 _EM_CUDA = 190
@@ -35,6 +32,9 @@ _CTA_PER_CLUSTER = 0x3D
 _KPARAM_INFO_V2 = 0x45
 _NUM_BARRIERS = 0x4C
 _RECURSION = 0xFFFFFFFF
+_CONSTANTS = re.compile(r"\.nv\.constant(\d+)(?:\.(.+))?$")
+_RELOCATIONS = re.compile(r"\.rela?\.(?:nv\.(constant\d+)|(text)|nv\.(global)(?:\.init)?)(?:\.(.+))?$")
+"""Sections with constants and relocations: those of one code section end in its name, others are for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,99 +132,76 @@ def read_cubin(data: bytes, path: str = "<cubin>") -> Cubin:
     if data[:4] != _ELF_MAGIC:
         raise NotACubin(path, "it does not start with the ELF magic number")
     machine = int.from_bytes(data[18:20], "little")
-    if len(data) >= HEADER_BYTES and machine != _EM_CUDA:
+    if len(data) >= elf.HEADER_BYTES and machine != _EM_CUDA:
         raise NotACubin(path, f"it is an ELF file for machine {machine}, not for CUDA ({_EM_CUDA})")
-    check_sections(data, path)
-    from elftools.elf.elffile import ELFFile
-
     try:
-        return _Reader(ELFFile(io.BytesIO(data)), data, path).read()
-    except NotACubin:
-        raise
-    except Exception as error:  # pyelftools checks only part of what it reads: a damaged file may raise anything
+        return _Reader(Elf(data, path)).read()
+    except (struct.error, IndexError, ValueError) as error:
         raise NotACubin(path, f"its sections are damaged ({error or type(error).__name__})") from error
 
 
-def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """(code, payload) of every attribute of a .nv.info section; formats 1 to 3 keep two bytes inline."""
-    position = 0
-    while position + 4 <= len(data):
-        form, code, short = struct.unpack_from("<BBH", data, position)
-        if form == 4:
-            yield code, data[position + 4 : position + 4 + short]
-            position += 4 + short
-        else:
-            yield code, data[position + 2 : position + 4]
-            position += 4
-
-
 class _Reader:
-    """One pass over the sections of a cubin."""
+    """One pass over the sections of a cubin; what kernels share is read once."""
 
-    def __init__(self, elf: ELFFile, data: bytes, path: str) -> None:
-        self.elf = elf
-        self.path = path
-        self.sections: list[Any] = list(elf.iter_sections())
-        self.by_name = {section.name: section for section in self.sections}
-        table = self.by_name.get(".symtab")
-        self.symbols: list[Any] = list(table.iter_symbols()) if table is not None else []
-        self.symbol_table = table.data() if table is not None else b""
-        flags, version = elf["e_flags"], data[8]
+    def __init__(self, file: Elf) -> None:
+        self.file = file
         # ABI version 8 (CUDA 13) moved the architecture from the lowest byte of the flags to the next one.
-        number = flags >> 8 & 0xFF if version >= 8 else flags & 0xFF
+        number = file.flags >> 8 & 0xFF if file.abi >= 8 else file.flags & 0xFF
         self.arch = f"sm_{number}"
+        self.constants: dict[str | None, list[tuple[int, int, bytes]]] = defaultdict(list)
+        self.changes: dict[str | None, list[tuple[ElfSection, str]]] = defaultdict(list)
+        for section in file.sections:
+            if match := _CONSTANTS.match(section.name):
+                if section.kind == elf.PROGBITS:
+                    self.constants[match[2]].append((section.number, int(match[1]), file.data(section)))
+            elif match := _RELOCATIONS.match(section.name):
+                self.changes[match[4]].append((section, match[1] or match[2] or match[3]))
 
     def read(self) -> Cubin:
         kernels: dict[str, CubinKernel] = {}
         functions: dict[str, CubinKernel] = {}
         externals: set[str] = set()
         inside: dict[str, dict[str, int]] = {}
-        for index, symbol in enumerate(self.symbols):
-            where = symbol["st_shndx"]
-            if symbol["st_info"]["type"] != "STT_FUNC":
+        for index, symbol in enumerate(self.file.symbols):
+            if symbol.kind != elf.FUNC:
                 continue
-            if not isinstance(where, int):
+            if symbol.section is None:
                 externals.add(symbol.name)
                 continue
-            section = self.sections[where]
-            inside.setdefault(section.name, {})[symbol.name] = symbol["st_value"]
-            if section.name == f".text.{symbol.name}":
-                group = kernels if self._other(index) & _STO_CUDA_ENTRY else functions
-                group[symbol.name] = CubinKernel(symbol.name, index, section.data())
+            inside.setdefault(symbol.section.name, {})[symbol.name] = symbol.value
+            if symbol.section.name == f".text.{symbol.name}":
+                group = kernels if symbol.other & _STO_CUDA_ENTRY else functions
+                group[symbol.name] = CubinKernel(symbol.name, index, self.file.data(symbol.section))
         image, starts = self._global_image()
+        shared = self._relocations(self.changes[None], starts)
         for kernel in (*kernels.values(), *functions.values()):
             self._read_kernel(kernel)
-            kernel.relocations = self._relocations(kernel.name, kernel.name in kernels, starts)
+            found = self._relocations(self.changes.get(kernel.name, []), starts)
+            found |= shared if kernel.name in kernels else {}
+            kernel.relocations = tuple(each for _, rows in sorted(found.items()) for each in rows)
             kernel.functions = inside[f".text.{kernel.name}"]
         self._read_info(kernels | functions)
         for kernel in (*kernels.values(), *functions.values()):
-            self._check(kernel)
+            problem = problem_with(kernel)
+            if problem is not None:
+                raise NotACubin(self.file.path, f"kernel {kernel.name}: {problem}")
         return Cubin(self.arch, kernels, image, self._global_symbols(starts), functions, frozenset(externals))
 
-    def _other(self, index: int) -> int:
-        """The raw st_other byte; pyelftools splits it into fields that CUDA does not use."""
-        return self.symbol_table[index * self.by_name[".symtab"]["sh_entsize"] + 5]
-
     def _read_kernel(self, kernel: CubinKernel) -> None:
-        text = self.by_name[f".text.{kernel.name}"]
+        text = self.file.by_name[f".text.{kernel.name}"]
         # Up to version 7 of the ABI the section header has both; later files have the attributes below.
-        kernel.registers = text["sh_info"] >> 24
-        kernel.barriers = text["sh_flags"] >> 20 & 0x7F
-        shared = self.by_name.get(f".nv.shared.{kernel.name}")
+        kernel.registers = text.info >> 24
+        kernel.barriers = text.flags >> 20 & 0x7F
+        shared = self.file.by_name.get(f".nv.shared.{kernel.name}")
         # From Hopper on, the first 1 KiB of shared memory is the system's, and the section's size has it.
         kernel.shared_base = 0x400 if int(self.arch[3:]) >= 90 else 0
-        kernel.static_shared_bytes = max(
-            0, (shared["sh_size"] if shared is not None else 0) - kernel.shared_base
-        )
-        for section in self.sections:
-            match = re.match(r"\.nv\.constant(\d+)(?:\.(.+))?$", section.name)
-            if match and match[2] in (None, kernel.name) and section["sh_type"] == "SHT_PROGBITS":
-                kernel.constant_banks[int(match[1])] = section.data()
+        kernel.static_shared_bytes = max(0, (shared.size if shared is not None else 0) - kernel.shared_base)
+        for _, bank, content in sorted((*self.constants[None], *self.constants.get(kernel.name, ()))):
+            kernel.constant_banks[bank] = content
         # A kernel without parameters has no PARAM_CBANK; its bank 0 ends where they would begin.
         kernel.parameter_base = len(kernel.constant_banks.get(0, b""))
-        info = self.by_name.get(f".nv.info.{kernel.name}")
         parameters = []
-        for code, payload in _attributes(info.data()) if info is not None else ():
+        for code, payload in self._attributes(f".nv.info.{kernel.name}"):
             if code == _KPARAM_INFO:
                 _, ordinal, offset, bits = struct.unpack_from("<IHHI", payload)
                 parameters.append(Parameter(ordinal, offset, bits >> 18))
@@ -244,18 +221,12 @@ class _Reader:
                 kernel.cluster = struct.unpack_from("<III", payload)
         kernel.parameters = tuple(sorted(parameters, key=lambda parameter: parameter.index))
 
-    def _check(self, kernel: CubinKernel) -> None:
-        problem = problem_with(kernel)
-        if problem is not None:
-            raise NotACubin(self.path, f"kernel {kernel.name}: {problem}")
-
     def _read_info(self, kernels: dict[str, CubinKernel]) -> None:
         """Per-symbol attributes of the module: registers, and stack from the kernel's frame to its deepest
         callee.
         """
         by_index = {kernel.symbol_index: kernel for kernel in kernels.values()}
-        info = self.by_name.get(".nv.info")
-        for code, payload in _attributes(info.data()) if info is not None else ():
+        for code, payload in self._attributes(".nv.info"):
             if code not in (_REGCOUNT, _FRAME_SIZE, _MIN_STACK_SIZE):
                 continue
             index, value = struct.unpack_from("<II", payload)
@@ -267,55 +238,60 @@ class _Reader:
             elif value != _RECURSION:
                 kernel.local_bytes = max(kernel.local_bytes, value)
 
+    def _attributes(self, name: str) -> Iterator[tuple[int, bytes]]:
+        """(code, payload) of every attribute of a .nv.info section; formats 1 to 3 keep two bytes inline."""
+        section = self.file.by_name.get(name)
+        data, position = b"" if section is None else self.file.data(section), 0
+        while position + 4 <= len(data):
+            form, code, short = struct.unpack_from("<BBH", data, position)
+            if form == 4:
+                yield code, data[position + 4 : position + 4 + short]
+                position += 4 + short
+            else:
+                yield code, data[position + 2 : position + 4]
+                position += 4
+
     def _global_image(self) -> tuple[bytes, dict[int, int]]:
         """Initialised data followed by zeroed data, and where each section starts in it."""
         image, starts = b"", {}
-        for index, section in enumerate(self.sections):
+        for section in self.file.sections:
             if section.name not in (".nv.global.init", ".nv.global"):
                 continue
-            alignment = max(section["sh_addralign"], 1)
-            if len(image) + alignment + section["sh_size"] > MOST_GLOBAL_BYTES:
-                words = f"{section.name} takes {section['sh_size']:,} bytes aligned to {alignment:,}"
-                raise NotACubin(self.path, words)
+            alignment = max(section.alignment, 1)
+            if len(image) + alignment + section.size > MOST_GLOBAL_BYTES:
+                words = f"{section.name} takes {section.size:,} bytes aligned to {alignment:,}"
+                raise NotACubin(self.file.path, words)
             image += bytes(-len(image) % alignment)
-            starts[index] = len(image)
-            image += section.data() if section["sh_type"] == "SHT_PROGBITS" else bytes(section["sh_size"])
+            starts[section.number] = len(image)
+            image += self.file.data(section) if section.kind == elf.PROGBITS else bytes(section.size)
         return image, starts
 
     def _global_symbols(self, starts: dict[int, int]) -> tuple[GlobalSymbol, ...]:
         found = []
-        for symbol in self.symbols:
-            where = symbol["st_shndx"]
-            kind = symbol["st_info"]["type"]
-            if kind not in ("STT_OBJECT", "STT_SECTION") or not isinstance(where, int):
+        for symbol in self.file.symbols:
+            section = symbol.section
+            if symbol.kind not in (elf.OBJECT, elf.SECTION) or section is None:
                 continue
-            section = self.sections[where]
-            name, size = symbol.name, symbol["st_size"]
-            if kind == "STT_SECTION":  # relocations may count from where a section starts
-                name, size = section.name, section["sh_size"]
-            bank = re.match(r"\.nv\.constant(\d+)$", section.name)
-            if where in starts:
-                found.append(GlobalSymbol(name, starts[where] + symbol["st_value"], size))
-            elif bank:
-                found.append(GlobalSymbol(name, symbol["st_value"], size, int(bank[1])))
+            # Relocations may count from where a section starts.
+            whole = symbol.kind == elf.SECTION
+            name, size = (section.name, section.size) if whole else (symbol.name, symbol.size)
+            bank = _CONSTANTS.match(section.name)
+            if section.number in starts:
+                found.append(GlobalSymbol(name, starts[section.number] + symbol.value, size))
+            elif bank and not bank[2]:
+                found.append(GlobalSymbol(name, symbol.value, size, int(bank[1])))
         return tuple(found)
 
-    def _relocations(self, name: str, shared: bool, starts: dict[int, int]) -> tuple[Relocation, ...]:
-        """Relocations of one code section and its own constants, and of what the module's kernels share."""
-        found = []
-        for section in self.sections:
-            match = re.match(
-                r"\.rela?\.(?:nv\.(constant\d+)|(text)|nv\.(global)(?:\.init)?)(?:\.(.+))?$", section.name
-            )
-            if not match or match[4] not in (name, None if shared else name):
-                continue
-            shift = starts.get(section["sh_info"], 0)
-            target = match[1] or match[2] or match[3]
-            for entry in section.iter_relocations():
-                symbol = self.symbols[entry["r_info_sym"]]
-                whose = symbol.name
-                if symbol["st_info"]["type"] == "STT_SECTION":
-                    whose = self.sections[symbol["st_shndx"]].name
-                addend = entry["r_addend"] if entry.is_RELA() else 0
-                found.append(Relocation(target, entry["r_offset"] + shift, entry["r_info_type"], whose, addend))
-        return tuple(found)
+    def _relocations(
+        self, sections: list[tuple[ElfSection, str]], starts: dict[int, int]
+    ) -> dict[int, list[Relocation]]:
+        """Relocations in the sections that hold them for one code section, or for all, by the section's number."""
+        found: dict[int, list[Relocation]] = {}
+        for section, target in sections:
+            rows: list[Relocation] = []
+            found[section.number] = rows
+            shift = starts.get(section.info, 0)
+            for offset, kind, symbol, addend in self.file.relocations(section):
+                whole = symbol.section if symbol.kind == elf.SECTION else None
+                rows.append(Relocation(target, offset + shift, kind, (whole or symbol).name, addend))
+        return found

@@ -1,7 +1,8 @@
-"""Look a cubin's section table over before anything is read with it: a damaged or hostile file ends here.
+"""Sections, symbols and relocations of a cubin, looked over before they are read: a damaged or hostile file ends here.
 
-pyelftools believes what a file says about itself. What would make it read past the end, unpack a gigabyte out of a
-kilobyte, or read the same bytes a million times is refused first, with the section that is wrong.
+What would make a reader go past the end, unpack a gigabyte out of a kilobyte, or read the same bytes a million times
+is refused first, with the section that is wrong. Only headers and names are read ahead, contents when asked for: a
+library's cubin has thousands of sections and tens of megabytes.
 """
 
 from __future__ import annotations
@@ -14,72 +15,125 @@ from isa.errors import NotACubin
 
 HEADER_BYTES = 64
 _SECTION_BYTES = 64
-_SYMTAB, _STRTAB, _RELA, _NOBITS, _REL = 2, 3, 4, 8, 9
-_ENTRY_BYTES = {_SYMTAB: 24, _RELA: 24, _REL: 16}
+PROGBITS, SYMTAB, STRTAB, RELA, NOBITS, REL = 1, 2, 3, 4, 8, 9
+OBJECT, SECTION, FUNC = 1, 3, 2
+"""Types of symbols."""
+_FIRST_RESERVED = 0xFF00
+_ENTRY_BYTES = {SYMTAB: 24, RELA: 24, REL: 16}
 _COMPRESSED = 0x800
 """SHF_COMPRESSED of the ELF specification; the CUDA tools never write it, they use the bits from 20 on."""
 
-MOST_SECTIONS = 1 << 16
 MOST_ENTRIES = 1 << 20
 """Symbols or relocations in one table: a thousand times what the largest libraries have."""
 _MOST_NAME_READS = 1 << 28
 """Bytes of names that reading all symbols may take, since a table of names may be one name without an end."""
 
 
-class _Section(NamedTuple):
+class ElfSection(NamedTuple):
+    """A row of the section table; `link` and `info` mean what the section's type says."""
+
     number: int
+    name: str
     kind: int
     flags: int
     offset: int
     size: int
+    link: int
+    info: int
+    alignment: int
     entry: int
 
 
-def check_sections(data: bytes, path: str) -> None:
-    """Raise NotACubin unless the section table and all sections lie in the file and have sizes that can be."""
-    if len(data) < HEADER_BYTES:
-        raise NotACubin(path, f"it ends after {len(data)} bytes, inside the ELF header")
-    if data[4] != 2 or data[5] != 1:
-        raise NotACubin(path, "it is not a little-endian 64-bit ELF file")
-    start = struct.unpack_from("<Q", data, 40)[0]
-    entry, count, names = struct.unpack_from("<HHH", data, 58)
-    if entry != _SECTION_BYTES or count == 0:
-        raise NotACubin(path, f"its section table has {count} entries of {entry} bytes")
-    if start + entry * count > len(data):
-        raise NotACubin(path, f"it ends after {len(data)} bytes, before its section table")
-    sections = list(_sections(data, start, count))
-    if names >= count or sections[names].kind != _STRTAB:
-        raise NotACubin(path, "its section names are missing")
-    entries = 0
-    for section in sections:
-        if section.kind == _NOBITS:
-            continue
-        if section.offset + section.size > len(data):
-            raise NotACubin(path, f"it ends after {len(data)} bytes, inside section {section.number}")
-        if section.flags & _COMPRESSED:
-            raise NotACubin(path, f"section {section.number} is compressed")
-        expected = _ENTRY_BYTES.get(section.kind)
-        if expected is not None:
-            if section.entry != expected or section.size > expected * MOST_ENTRIES:
-                raise NotACubin(
-                    path, f"section {section.number} has {section.size:,} bytes in entries of {section.entry}"
-                )
+class ElfSymbol(NamedTuple):
+    """A row of the symbol table. `section` is None for one that is not in this file; `other` is its raw byte."""
+
+    name: str
+    kind: int
+    other: int
+    section: ElfSection | None
+    value: int
+    size: int
+
+
+class Elf:
+    """A checked cubin.
+
+    Raises:
+        NotACubin: the section table or a section lies outside the file, or has a size that cannot be.
+    """
+
+    def __init__(self, data: bytes, path: str) -> None:
+        self._data, self.path = data, path
+        if len(data) < HEADER_BYTES:
+            raise NotACubin(path, f"it ends after {len(data)} bytes, inside the ELF header")
+        if data[4] != 2 or data[5] != 1:
+            raise NotACubin(path, "it is not a little-endian 64-bit ELF file")
+        start = struct.unpack_from("<Q", data, 40)[0]
+        self.flags, self.abi = struct.unpack_from("<I", data, 48)[0], data[8]
+        entry, count, names = struct.unpack_from("<HHH", data, 58)
+        if entry != _SECTION_BYTES or count == 0:
+            raise NotACubin(path, f"its section table has {count} entries of {entry} bytes")
+        if start + entry * count > len(data):
+            raise NotACubin(path, f"it ends after {len(data)} bytes, before its section table")
+        rows = list(struct.iter_unpack("<IIQQQQIIQQ", data[start : start + entry * count]))
+        found = [ElfSection(number, "", *row[1:3], *row[4:]) for number, row in enumerate(rows)]
+        if names >= count or found[names].kind != STRTAB:
+            raise NotACubin(path, "its section names are missing")
+        self._check(found)
+        called = [self._name(found[names], row[0]) for row in rows]
+        self.sections = [each._replace(name=name) for each, name in zip(found, called, strict=True)]
+        self.by_name = {each.name: each for each in self.sections}
+        self.symbols = list(self._symbols())
+
+    def data(self, section: ElfSection) -> bytes:
+        """A section's content; none of one that takes no room in the file."""
+        return b"" if section.kind == NOBITS else self._data[section.offset : section.offset + section.size]
+
+    def relocations(self, section: ElfSection) -> Iterator[tuple[int, int, ElfSymbol, int]]:
+        """(offset, type, symbol, addend) of every entry of a table of relocations."""
+        if section.kind not in (REL, RELA):
+            raise NotACubin(self.path, f"{section.name} holds no relocations")
+        for offset, info, *addend in struct.iter_unpack("<QQq" if section.kind == RELA else "<QQ", self.data(section)):
+            yield offset, info & 0xFFFFFFFF, self.symbols[info >> 32], addend[0] if addend else 0
+
+    def _check(self, sections: list[ElfSection]) -> None:
+        entries, longest = len(sections), 0
+        for section in sections:
+            if section.kind == NOBITS:
+                continue
+            if section.offset + section.size > len(self._data):
+                raise NotACubin(self.path, f"it ends after {len(self._data)} bytes, inside section {section.number}")
+            if section.flags & _COMPRESSED:
+                raise NotACubin(self.path, f"section {section.number} is compressed")
+            if section.kind == STRTAB:
+                longest = max(longest, self._longest_name(section))
+            expected = _ENTRY_BYTES.get(section.kind)
+            if expected is None:
+                continue
+            if section.entry != expected or section.size > expected * MOST_ENTRIES or section.size % expected:
+                words = f"section {section.number} has {section.size:,} bytes in entries of {section.entry}"
+                raise NotACubin(self.path, words)
             entries += section.size // expected
-    longest = max(_longest_name(data, each) for each in sections)
-    if (entries + count) * longest > _MOST_NAME_READS:
-        raise NotACubin(path, f"it has {entries + count:,} symbols and sections and a name of {longest:,} bytes")
+        if entries * longest > _MOST_NAME_READS:
+            raise NotACubin(self.path, f"it has {entries:,} symbols and sections and a name of {longest:,} bytes")
 
+    def _symbols(self) -> Iterator[ElfSymbol]:
+        table = self.by_name.get(".symtab")
+        if table is None:
+            return
+        if table.kind != SYMTAB or self.sections[table.link].kind != STRTAB:
+            raise NotACubin(self.path, "its symbols have no names")
+        for name, info, other, where, value, size in struct.iter_unpack("<IBBHQQ", self.data(table)):
+            section = self.sections[where] if 0 < where < _FIRST_RESERVED else None
+            yield ElfSymbol(self._name(self.sections[table.link], name), info & 15, other, section, value, size)
 
-def _sections(data: bytes, start: int, count: int) -> Iterator[_Section]:
-    for index in range(count):
-        at = start + index * _SECTION_BYTES
-        _, kind, flags, _, offset, size, _, _, _, entry = struct.unpack_from("<IIQQQQIIQQ", data, at)
-        yield _Section(index, kind, flags, offset, size, entry)
+    def _name(self, table: ElfSection, offset: int) -> str:
+        start = table.offset + offset
+        end = self._data.find(b"\0", start)
+        return self._data[start : len(self._data) if end < 0 else end].decode("utf-8", "replace")
 
-
-def _longest_name(data: bytes, section: _Section) -> int:
-    """Bytes of the longest name in a table of names, counted to the end of the file if it never ends."""
-    if section.kind != _STRTAB:
-        return 0
-    names = data[section.offset : section.offset + section.size].split(b"\0")
-    return max(*map(len, names), len(names[-1]) and len(data) - section.offset - section.size + len(names[-1]))
+    def _longest_name(self, section: ElfSection) -> int:
+        """Bytes of the longest name in a table of names, counted to the end of the file if it never ends."""
+        names = self.data(section).split(b"\0")
+        beyond = len(self._data) - section.offset - section.size
+        return max(*map(len, names), len(names[-1]) and beyond + len(names[-1]))

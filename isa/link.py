@@ -89,8 +89,13 @@ def merge(cubin: Cubin, sections: Mapping[str, CodeSection], symbol: str) -> Mer
         CompileError: it calls a function that the cubin does not define and no GPU driver provides.
     """
     kernel = cubin.kernels[symbol]
-    homes = {name: section.name for section in cubin.functions.values() for name in section.functions}
-    reached, called = _reachable(cubin, sections, kernel, homes)
+    reached, called = reachable(cubin, sections, symbol)
+    for name in called:
+        if name not in SYSTEM_CALLS:
+            raise CompileError(
+                f"kernel '{symbol}' calls {name}, which no linked file defines and which is not a function "
+                "of the driver that the simulator provides"
+            )
     starts = {symbol: 0}
     end = len(kernel.code)
     if len(reached) > 1 or called:
@@ -126,27 +131,23 @@ def merge(cubin: Cubin, sections: Mapping[str, CodeSection], symbol: str) -> Mer
     return Merged(instructions, labels, relocations, tuple(reached))
 
 
-def _reachable(
-    cubin: Cubin, sections: Mapping[str, CodeSection], kernel: CubinKernel, homes: Mapping[str, str]
+def reachable(
+    cubin: Cubin, sections: Mapping[str, CodeSection], symbol: str
 ) -> tuple[list[CubinKernel], list[str]]:
-    """The code sections that a kernel can reach, itself first, and the external functions that they call."""
-    reached, called = [kernel], []
+    """The code sections that a kernel can reach, itself first, and the external functions that they call; where a
+    section's disassembly is not there, as far as its relocations tell."""
+    homes = {name: section.name for section in cubin.functions.values() for name in section.functions}
+    reached, called = [cubin.kernels[symbol]], set[str]()
     for each in reached:
         names = {entry.symbol.removeprefix(".text.") for entry in each.relocations}
-        for row in sections[each.name].lines:
+        for row in sections[each.name].lines if each.name in sections else ():
             names.update(_NAMED.findall(row[1]))
         for name in sorted(names):
             function = cubin.functions.get(homes.get(name, ""))
             if function is not None and function not in reached:
                 reached.append(function)
-            elif name in cubin.externals and name not in called:
-                called.append(name)
-    for name in called:
-        if name not in SYSTEM_CALLS:
-            raise CompileError(
-                f"kernel '{kernel.name}' calls {name}, which no linked file defines and which is not a function "
-                "of the driver that the simulator provides"
-            )
+            elif name in cubin.externals:
+                called.add(name)
     return reached, sorted(called)
 
 

@@ -12,7 +12,7 @@ import linecache
 import os
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from isa.demangle import demangle, qualified_name, squeeze
 from isa.demangle import names as demangled
 from isa.errors import DecodeError, EntryError, ToolchainFailed
 from isa.instruction import INSTRUCTION_BYTES
-from isa.link import CodeSection, merge, with_functions
+from isa.link import CodeSection, merge, reachable, with_functions
 from isa.program import DECODER, IMAGE_FORMAT, Program
 from isa.toolchain import find_tool, identity, run_tool
 
@@ -44,8 +44,12 @@ _NUMBA_NAME = re.compile(r"_ZN.*B\d+v\d+B\d+cw\d+c")
 _DEVICE_RUNTIME = "_cuda_device_runtime_cu_"  # kernels of CUDA's device runtime, linked for grid-wide barriers
 
 
-def disassemble(cubin: bytes) -> str:
+def disassemble(cubin: bytes, functions: Collection[int] = ()) -> str:
     """The vendor's listing of a cubin.
+
+    Args:
+        functions: symbol indices of those whose code sections are wanted; all if there are none. A library's kernel is
+            listed in under a second, the library in a minute.
 
     Raises:
         ToolchainMissing: there is no nvdisasm.
@@ -55,7 +59,8 @@ def disassemble(cubin: bytes) -> str:
     with tempfile.TemporaryDirectory(prefix="gpusim-") as folder:
         path = Path(folder, "kernel.cubin")
         path.write_bytes(cubin)
-        done = run_tool([tool, "-c", "-hex", "-gi", str(path)])
+        chosen = ["-fun", ",".join(map(str, sorted(functions)))] if functions else []
+        done = run_tool([tool, "-c", "-hex", "-gi", *chosen, str(path)])
     if done.returncode:
         raise ToolchainFailed(f"nvdisasm failed: {done.stderr.strip() or done.stdout.strip()}")
     return done.stdout
@@ -134,19 +139,30 @@ def program_from_cubin(
     abi = abi or ("numba" if _NUMBA_NAME.match(symbol) else "c")
     digest = hashlib.sha256(cubin).hexdigest()
     key = ProgramCache.key(["cubin", f"{IMAGE_FORMAT}.{DECODER}", digest, symbol, abi, identity("nvdisasm")])
-    program = default_cache().get(key)
+    program = default_cache().get(key, cubin)
     if program is None:
-        sections = read_sections(disassemble(cubin))
+        sections = _sections_of(parsed, cubin, symbol)
         if parsed.externals & device_library.NAMES:
             library, functions = device_library.device_library(parsed.arch)
             # Each listing counts its labels from 0, and here two of them come together.
             sections |= read_sections(disassemble(library).replace(".L_x_", ".L_x_900000"))
             parsed = with_functions(parsed, functions)
-        if symbol not in sections:
-            raise DecodeError(f"nvdisasm lists no code for {symbol} of {path}")
         program = _build(parsed, sections, symbol, cubin, digest, abi)
-        default_cache().put(key, program)
+        default_cache().put(key, program, with_cubin=False)
     return with_current_source(program)
+
+
+def _sections_of(parsed: Cubin, cubin: bytes, symbol: str) -> dict[str, CodeSection]:
+    """Disassembly of a kernel and of all that it can reach in the cubin: relocations say what that is, or its text,
+    which is then listed once more with what was missing, since labels are counted through a listing."""
+    code, sections = parsed.kernels | parsed.functions, dict[str, CodeSection]()
+    while missing := [each for each in reachable(parsed, sections, symbol)[0] if each.name not in sections]:
+        wanted = {code[name].symbol_index for name in sections} | {each.symbol_index for each in missing}
+        listed = read_sections(disassemble(cubin, wanted))
+        if not all(each.name in listed for each in missing):
+            raise DecodeError(f"nvdisasm lists no code for {missing[0].name}")
+        sections = listed
+    return sections
 
 
 def programs_from_cubin(cubin: bytes, *, abi: str = "c", path: str = "<cubin>") -> dict[str, Program]:
@@ -164,6 +180,8 @@ def select_entry(names: tuple[str, ...], entry: str | None, path: str) -> str:
             return names[0]
         reason = "holds several kernels and none was chosen (entry=)" if names else "holds no kernel"
         raise EntryError(f"{path} {reason}", names)
+    if entry in names:
+        return entry
     wanted = squeeze(entry)
     called = {name: demangled(name) for name in names}
     for exactness in range(len(next(iter(called.values()), ()))):

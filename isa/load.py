@@ -17,6 +17,7 @@ from isa.program import DECODER, IMAGE_FORMAT, SUFFIX, Program
 from isa.toolchain import identity, include_folders
 
 _OBJECTS = (".o", ".fatbin", ".a")
+_SOURCES = (".cu", ".cuda")
 
 _LARGEST_FILE_BYTES = 1 << 30
 
@@ -50,24 +51,48 @@ def load(
     if abi not in (None, "numba", "c"):
         raise ProgramFileError(f"abi is 'numba' or 'c', not '{abi}'")
     file = Path(path)
+    data = _content(file)
+    if file.suffix.lower() == SUFFIX:
+        return _checked(Program.from_bytes(data, str(file)), entry, abi, file)
+    key = None
+    if file.suffix.lower() in _SOURCES:
+        key = _source_key(data, file, (str(entry), str(abi), arch, str(max_registers)))
+        program = default_cache().get(key) if key else None
+        if program is not None:
+            return with_current_source(program)
+    program = program_from_cubin(_cubin(data, file, arch, max_registers), entry, abi=abi, path=str(file))
+    if key:
+        default_cache().put(key, program)
+    return program
+
+
+def kernels(path: str | os.PathLike[str], *, arch: str = DEFAULT_ARCH) -> tuple[str, ...]:
+    """Mangled names of a file's kernels, in its order; nothing is disassembled. Files, `arch` and errors as `load`."""
+    file = Path(path)
+    data = _content(file)
+    if file.suffix.lower() == SUFFIX:
+        return (Program.from_bytes(data, str(file)).symbol,)
+    return tuple(read_cubin(_cubin(data, file, arch), str(file)).kernels)
+
+
+def _content(file: Path) -> bytes:
+    suffix = file.suffix.lower()
     try:
         if file.exists() and (not file.is_file() or file.stat().st_size > _LARGEST_FILE_BYTES):
             raise ProgramFileError(f"{file} is not a file of at most {_LARGEST_FILE_BYTES:,} bytes")
         data = file.read_bytes()
     except (OSError, ValueError) as error:
         raise ProgramFileError(f"cannot read {file}: {getattr(error, 'strerror', error)}") from error
-    suffix = file.suffix.lower()
-    if suffix == SUFFIX:
-        return _checked(Program.from_bytes(data, str(file)), entry, abi, file)
-    if suffix not in (".cubin", ".ptx", ".cu", ".cuda", *_OBJECTS):
+    if suffix not in (".cubin", ".ptx", *_SOURCES, *_OBJECTS, SUFFIX):
         known = ", ".join((".cubin", ".ptx", ".cu", *_OBJECTS))
         raise ProgramFileError(f"{file}: unknown suffix '{suffix}'; known are {known} and {SUFFIX}")
-    key = None
-    if suffix in (".cu", ".cuda"):
-        key = _source_key(data, file, (str(entry), str(abi), arch, str(max_registers)))
-        program = default_cache().get(key) if key else None
-        if program is not None:
-            return with_current_source(program)
+    return data
+
+
+def _cubin(data: bytes, file: Path, arch: str, max_registers: int | None = None) -> bytes:
+    """The cubin that a file's content is or becomes."""
+    suffix = file.suffix.lower()
+    if suffix in _SOURCES:
         limit = [] if max_registers is None else [f"--maxrregcount={max_registers}"]
         data = compile_cuda(data.decode(errors="replace"), arch, path=str(file), options=limit)
     elif suffix == ".ptx":
@@ -76,10 +101,7 @@ def load(
         data = link_objects([(str(file), data)], arch)
     if is_relocatable(data):
         data = link_objects([(f"{file}.cubin", data)], read_cubin(data, str(file)).arch)
-    program = program_from_cubin(data, entry, abi=abi, path=str(file))
-    if key:
-        default_cache().put(key, program)
-    return program
+    return data
 
 
 def _source_key(source: bytes, file: Path, settings: tuple[str, ...]) -> str | None:

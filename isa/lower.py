@@ -135,6 +135,8 @@ def _layout(program: LowerableProgram) -> RegisterLayout:
                     registers = max(registers, part.index + 1 + _SPARE_ROWS)
                 elif _names(part, "ureg", URZ):
                     uniform = max(uniform, part.index + 1 + _SPARE_UNIFORM_ROWS)
+    if any(instruction.opcode == "RPCMOV" for instruction in program.instructions):
+        registers += 2  # Rpc
     return RegisterLayout(registers, registers + uniform)
 
 

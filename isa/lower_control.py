@@ -270,9 +270,23 @@ def redux(w: RowWriter) -> None:
 
 
 def register_to_uniform(w: RowWriter) -> None:
-    """R2UR [Pd,] URd, Ra. No document says what Pd is; on an H200 it is false where all lanes hold one value."""
+    """R2UR [Pd,] URd, Ra. No document says what Pd is; on an H200 it is false where all lanes hold one value.
+    .BROADCAST stands in code for sm_100, under the predicate of one lane, which ELECT has chosen."""
     w.set(m.OP_R2UR)
     _uniform_result(w)
+
+
+def return_pair_move(w: RowWriter) -> None:
+    """RPCMOV.32 from a register to half of Rpc or back: compilers put two words aside there."""
+    w.set(m.OP_MOV, dst_count=1)
+    for column in (m.COL_DST, m.COL_A):
+        operand = w.take("reg", "other")
+        if operand.kind == "reg":
+            w.columns[column] = w.register_row(operand, column == m.COL_DST)
+        elif operand.value in ("Rpc.LO", "Rpc.HI"):
+            w.columns[column] = w.return_pair_row(int(operand.value == "Rpc.HI"))
+        else:
+            raise w.refuse("a part of Rpc that is not known")
 
 
 def _uniform_result(w: RowWriter) -> None:

@@ -289,6 +289,9 @@ def barrier_object(w: RowWriter) -> None:
     The part behind ARRIVE.TRANS64 says how many arrivals (A) and transactions (T) it means: 0, 1, those of the
     operand (R), or as many transactions done (X); without it, one arrival and the operand's transactions.
     """
+    if w.has("IVALL"):  # sm_100: what plain stores have made of barriers holds from now on
+        w.set(m.OP_NOP)
+        return
     w.set(m.OP_SYNCS, aux0=m.SPACE_SHARED, aux1=8)
     if w.has("CCTL"):
         w.columns[m.COL_AUX4] = m.SYNCS_INVALIDATE

@@ -145,6 +145,10 @@ class RowWriter:
             return self._layout.ureg_base + operand.index
         return operand.index
 
+    def return_pair_row(self, half: int) -> int:
+        """Row of the lower (0) or upper (1) word of Rpc, behind the registers of a program that names it."""
+        return self._layout.ureg_base - 2 + half
+
     def dst(self, rows: int = 1) -> None:
         """Consume the destination register."""
         operand = self.take("reg", "ureg")

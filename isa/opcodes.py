@@ -176,7 +176,8 @@ _ROWS = [
     _row("MATCH", m.UNIT_ADU, VARIABLE, control.match, "ANY ALL U32 U64"),
     _row("REDUX", m.UNIT_ALU, VARIABLE, control.redux, "SUM MIN MAX AND OR XOR S32 U32"),
     _row("CREDUX", m.UNIT_ALU, VARIABLE, control.redux, "MIN MAX MINABS MAXABS S32 U32 F32 NAN"),
-    _row("R2UR", m.UNIT_ALU, FIXED, control.register_to_uniform),
+    _row("R2UR", m.UNIT_ALU, FIXED, control.register_to_uniform, "BROADCAST"),
+    _row("RPCMOV", m.UNIT_ALU, FIXED, control.return_pair_move, "32"),
     _row("ELECT", m.UNIT_ALU, FIXED, plain(m.OP_ELECT, "pd0 d ps0")),
     # special registers
     _row("S2R", m.UNIT_ADU, VARIABLE, control.special_register),
@@ -205,7 +206,7 @@ _ROWS = [
         m.UNIT_LSU,
         VARIABLE,
         memory.barrier_object,
-        "EXCH 64 ARRIVE TRANS64 RED OPTOUT A1TR A1T0 ART0 A0TR A0TX A0T1 PHASECHK TRYWAIT CCTL IV",
+        "EXCH 64 ARRIVE TRANS64 RED OPTOUT A1TR A1T0 ART0 A0TR A0TX A0T1 PHASECHK TRYWAIT CCTL IV IVALL",
     ),
     _row("ARRIVES", m.UNIT_LSU, VARIABLE, memory.copies_arrive, "LDGSTSBAR 64 ARVCNT TRANSCNT"),
     _row("UBLKCP", m.UNIT_LSU, VARIABLE, bulk.plain_copy, "S G"),
@@ -219,7 +220,8 @@ _ROWS = [
     _row("UTMAPF", m.UNIT_LSU, VARIABLE, control.nothing, "L2 1D 2D 3D 4D 5D"),
     _row("UTMACCTL", m.UNIT_LSU, VARIABLE, control.nothing, "PF IV"),
     _row("UTMACMDFLUSH", m.UNIT_LSU, VARIABLE, control.nothing),
-    _row("CCTL", m.UNIT_LSU, VARIABLE, memory.cache_control, "E IVALL DML2 RML2 PML2 PF1 PF2 IV"),
+    _row("CCTL", m.UNIT_LSU, VARIABLE, memory.cache_control, "E IVALL DML2 RML2 PML2 PF1 PF2 IV C LDCU DEEP"),
+    _row("CCTLL", m.UNIT_LSU, VARIABLE, memory.cache_control, "PF1 PF2"),
     _row("QSPC", m.UNIT_LSU, VARIABLE, memory.query_space, "E S D L G"),
     _row("MEMBAR", m.UNIT_LSU, VARIABLE, control.membar, "SC ALL CTA SM GPU SYS VC"),
     _row("ERRBAR", m.UNIT_LSU, VARIABLE, plain(m.OP_ERRBAR)),
@@ -303,13 +305,17 @@ def build_table(rows: Iterable[Opcode]) -> dict[str, Opcode]:
 _REFUSED = {
     "textures and surfaces are not modelled": "TEX TLD TLD4 TMML TXA TXD TXQ SULD SUST SURED SUATOM SUQUERY",
     "the disassembler has no name for it on this architecture": "UNNAMED",
-    "tensor memory is not modelled": "UTCHMMA UTCQMMA UTCOMMA UTCIMMA UTCCP UTCSHIFT UTCBAR UTCATOMSWS LDTM STTM",
+    "tensor memory is not modelled": "UTCHMMA UTCQMMA UTCOMMA UTCIMMA UTCCP UTCSHIFT UTCBAR UTCATOMSWS LDTM STTM "
+    "UVIRTCOUNT",
+    "memory of several GPUs at one address (multimem) is not modelled": "LDGMC",
+    "asynchronous stores to memory-mapped registers are not modelled": "USTGR UREDGR",
+    "stores of zeros in bulk are not modelled": "UMEMSETS",
 }
 
 
 def _refused_rows() -> list[Opcode]:
     """Instructions of which nothing but the name is known."""
-    units = dict(zip(_REFUSED, (m.UNIT_TEX, m.UNIT_NONE, m.UNIT_TENSOR), strict=True))
+    units = dict(zip(_REFUSED, (m.UNIT_TEX, m.UNIT_NONE, m.UNIT_TENSOR, *[m.UNIT_LSU] * 3), strict=True))
     return [
         Opcode(name, units[reason], VARIABLE, control.nothing, frozenset(), refused=reason)
         for reason, names in _REFUSED.items()

@@ -130,8 +130,8 @@ class Program:
             digest.update(b"%d:%d:" % (bank, len(self.constant_banks[bank])) + self.constant_banks[bank])
         return digest.hexdigest()
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the program image (suffix .gpuprog) and return its path.
+    def save(self, path: str | os.PathLike[str], *, with_cubin: bool = True) -> Path:
+        """Write the program image (suffix .gpuprog), see `to_bytes`, and return its path.
 
         It appears under its name in one step, so that a reader never sees half a file.
         """
@@ -140,7 +140,7 @@ class Program:
         handle, temporary = tempfile.mkstemp(prefix=target.name, suffix=".tmp", dir=target.parent)
         try:
             with os.fdopen(handle, "wb") as stream:
-                stream.write(self.to_bytes())
+                stream.write(self.to_bytes(with_cubin=with_cubin))
             os.replace(temporary, target)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
@@ -148,8 +148,8 @@ class Program:
         return target
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Program:
-        """Read a program image.
+    def open(cls, path: str | os.PathLike[str], cubin: bytes | None = None) -> Program:
+        """Read a program image, see `from_bytes`.
 
         Raises:
             ProgramFileError: there is no such file, or it is not an image, damaged, or of another format
@@ -159,15 +159,16 @@ class Program:
             data = Path(path).read_bytes()
         except OSError as error:
             raise ProgramFileError(f"cannot read {path}: {error.strerror}") from error
-        return cls.from_bytes(data, str(path))
+        return cls.from_bytes(data, str(path), cubin)
 
-    def to_bytes(self) -> bytes:
-        """The program image as bytes."""
+    def to_bytes(self, *, with_cubin: bool = True) -> bytes:
+        """The program image as bytes; one without its cubin opens only where that is given."""
         files = sorted({each.file for each in self.instructions if each.file is not None})
         numbers = {file: index for index, file in enumerate(files)}
         document: dict[str, Any] = {"format": IMAGE_FORMAT, "files": files}
         for each in fields(self):
-            document[each.name] = _PACK.get(each.name, lambda value: value)(getattr(self, each.name))
+            value = getattr(self, each.name) if with_cubin or each.name != "cubin" else b""
+            document[each.name] = _PACK.get(each.name, lambda value: value)(value)
         document["instructions"] = [
             (each.text, f"{each.encoding:x}", each.line, None if each.file is None else numbers[each.file])
             for each in self.instructions
@@ -175,8 +176,8 @@ class Program:
         return _MAGIC + zlib.compress(json.dumps(document, separators=(",", ":")).encode(), 6)
 
     @classmethod
-    def from_bytes(cls, data: bytes, path: str = "<image>") -> Program:
-        """Rebuild a program from its image; raises ProgramFileError as `open` does."""
+    def from_bytes(cls, data: bytes, path: str = "<image>", cubin: bytes | None = None) -> Program:
+        """Rebuild a program from its image, with this cubin if given; raises ProgramFileError as `open` does."""
         if not data.startswith(_MAGIC):
             raise ProgramFileError(f"{path} is not a program image")
         try:
@@ -202,6 +203,7 @@ class Program:
             for name, unpack in _UNPACK.items():
                 if name in document:  # an older image has no `exceptions`
                     document[name] = unpack(document[name])
+            document["cubin"] = document["cubin"] if cubin is None else cubin
             program = cls(**document)
             problem = problem_with_program(program)
         except _DAMAGE as error:

@@ -1,4 +1,4 @@
-"""`gpusim list`: bundled programs, or the metrics that a result holds."""
+"""`gpusim list`: bundled programs, the kernels of a file, or the metrics that a result holds."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ EXAMPLES = """\
 examples:
   gpusim list
   gpusim list --json
+  gpusim list library.cubin
   gpusim list --metrics
 """
 _NAME, _SIZE, _WIDTH = 34, 12, 110
@@ -20,6 +21,7 @@ _NAME, _SIZE, _WIDTH = 34, 12, 110
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = add_command(commands, "list", "list the bundled programs and what each teaches", EXAMPLES)
+    parser.add_argument("file", nargs="?", help="list the kernels of this file instead, as for gpusim run")
     parser.add_argument(
         "--metrics", action="store_true", help="list the metrics of a result instead, with their units"
     )
@@ -30,6 +32,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 def execute(options: argparse.Namespace) -> int:
     if options.metrics:
         _metrics(options.json)
+    elif options.file:
+        _kernels(options.file, options.json)
     else:
         _programs(options.json)
     return EXIT_OK
@@ -64,6 +68,17 @@ def _programs(as_json: bool) -> None:
             print(
                 textwrap.fill(variant.teaches, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
             )
+
+
+def _kernels(file: str, as_json: bool) -> None:
+    from isa import kernels
+    from isa.demangle import demangle
+
+    found = {name: demangle(name) for name in kernels(file)}
+    if as_json:
+        print_json([{"name": name, "symbol": symbol} for symbol, name in found.items()])
+        return
+    print("\n".join(found.values()))
 
 
 def _metrics(as_json: bool) -> None:

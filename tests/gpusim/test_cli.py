@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import isa
 from gpusim.cli import main
 from gpusim.config import describe_keys, shipped_names
 from gpusim.results.metrics import METRICS
@@ -177,6 +178,24 @@ def test_list(capsys):
     assert [row["name"] for row in rows] == registry.names()
     assert rows[-1]["teaches"] == registry.get(rows[-1]["name"]).teaches
     assert rows[-1]["default_size"] == registry.get(rows[-1]["name"]).default_size
+
+
+@pytest.mark.usefixtures("toolchain")
+def test_list_of_a_files_kernels(capsys, tmp_path):
+    source = "namespace ns { template <class T> __global__ void fill(T *p, T x) { p[threadIdx.x] = x; } }\n"
+    for kind in ("int", "float"):
+        source += f"template __global__ void ns::fill<{kind}>({kind} *, {kind});\n"
+    (tmp_path / "two.cubin").write_bytes(isa.compile_cuda(source))
+    code, out, _ = run(capsys, "list", tmp_path / "two.cubin")
+    names = {f"void ns::fill<{kind}>({kind}*, {kind})" for kind in ("int", "float")}
+    assert (code, set(out.splitlines())) == (0, names)
+    _, out, _ = run(capsys, "list", tmp_path / "two.cubin", "--json")
+    assert {row["name"]: row["symbol"] for row in json.loads(out)} == {
+        f"void ns::fill<{kind}>({kind}*, {kind})": f"_ZN2ns4fillI{letter}EEvPT_S1_"
+        for kind, letter in (("int", "i"), ("float", "f"))
+    }
+    code, out, error = run(capsys, "list", tmp_path / "none.cubin")
+    assert code == 2 and not out and "No such file" in error
 
 
 def test_list_metrics(capsys):

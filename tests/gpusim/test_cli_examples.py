@@ -11,6 +11,7 @@ from gpusim.config import load_config
 from gpusim.explore.evaluate import check_points
 from gpusim.workload.request import Request
 from gpusim.workload.target import find_variant
+from isa import compile_cuda
 
 SHORT = (
     "list", "config", "cost h200", "cost --dies", "collective all_reduce 64M", "collective all_gather",
@@ -104,4 +105,6 @@ def test_short_example_runs(example, folder, monkeypatch, capsys, toolchain):
     monkeypatch.chdir(folder)
     if example.startswith("gpusim config new"):
         (folder / "mine.toml").unlink(missing_ok=True)
+    if example.endswith(".cubin"):
+        (folder / "library.cubin").write_bytes(compile_cuda("__global__ void k() {}"))
     assert main(shlex.split(example)[1:]) == 0, capsys.readouterr().err

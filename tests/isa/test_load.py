@@ -72,6 +72,13 @@ def test_entry_by_every_name(folder: Path, entry: str) -> None:
     assert [(each.offset, each.size) for each in program.parameters] == [(0, 8), (8, 4)]
 
 
+@pytest.mark.parametrize("entry", ["both<int>", "both<float>"])
+def test_kernels_of_one_line(folder: Path, entry: str) -> None:
+    """A listing of both has no comment at the second, since its line is still that of the first."""
+    program = isa.load(folder / "kernels.cubin", entry)
+    assert {each.line for each in program.instructions} == {2}
+
+
 def test_ptx_and_saved_image(folder: Path, tmp_path: Path) -> None:
     program = isa.load(folder / "fill.ptx")
     assert program.name == "fill"

@@ -1,11 +1,13 @@
 """What the asynchronous instructions of sm_90 become, and what is refused by name before anything runs."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from isa import microops as m
 from isa.errors import UnknownInstruction
 from isa.instruction import parse_instruction
-from isa.lower import lower_instruction
+from isa.lower import lower, lower_instruction
 from isa.lower_writer import ConstantPool, RegisterLayout
 
 UREG = 100
@@ -27,11 +29,52 @@ def columns(text):
         "HGMMA.SP.64x64x32.F32 R24, gdesc[UR8], R24, R2, gsb0",
         "SYNCS.ARRIVE.TRANS64.TMASK.ART0 R8, [R14+URZ], R17",
         "LDSM.8.MT1616 R6, [R5]",
+        "RPCMOV.32 R6, Rpc.MID",
     ],
 )
 def test_refused_by_name(text):
     with pytest.raises(UnknownInstruction, match=text.split()[0].split(".")[0]):
         columns(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("LDGMC.E.ADD.32.STRONG.SYS R3, [R2.64+URZ]", "multimem"),
+        ("USTGR.E.NA.64.MMIO.SYS [UR4], UR6", "memory-mapped"),
+        ("UREDGR.E.ADD.NA.S32.MMIO.SYS [UR4], UR6", "memory-mapped"),
+        ("UMEMSETS.64 [UR5], URZ, UR4", "zeros in bulk"),
+        ("UVIRTCOUNT.DEALLOC.SMPOOL 0x80", "tensor memory"),
+    ],
+)
+def test_refused_for_what_is_not_modelled(text, reason):
+    with pytest.raises(UnknownInstruction, match=f"{reason}.* not modelled"):
+        columns(text)
+
+
+def test_halves_of_rpc_are_rows_behind_the_registers():
+    put, back = columns("RPCMOV.32 Rpc.HI, R7"), columns("RPCMOV.32 R9, Rpc.HI")
+    assert put[m.COL_OP] == back[m.COL_OP] == m.OP_MOV
+    assert (put[m.COL_DST], put[m.COL_A]) == (UREG - 1, 7)
+    assert (back[m.COL_DST], back[m.COL_A]) == (9, UREG - 1)
+    assert columns("RPCMOV.32 Rpc.LO, R7")[m.COL_DST] == UREG - 2
+    code = (parse_instruction(0, "RPCMOV.32 Rpc.HI, R7", 0, {}),)
+    lowered = lower(SimpleNamespace(name="k", registers=8, instructions=code))
+    assert lowered.code[0, m.COL_DST] == lowered.ureg_base - 1 >= 8
+
+
+@pytest.mark.parametrize(
+    ("text", "op"),
+    [
+        ("R2UR.BROADCAST UR4, R2", m.OP_R2UR),
+        ("SYNCS.CCTL.IVALL", m.OP_NOP),
+        ("CCTLL.PF1 [R0]", m.OP_CCTL),
+        ("CCTL.E.C.LDCU.IV.DEEP [UR4]", m.OP_CCTL),
+    ],
+)
+def test_what_sm_100_has_beside(text, op):
+    row = columns(text)
+    assert row[m.COL_OP] == op and (op != m.OP_CCTL or row[m.COL_AUX0] == 0)
 
 
 def test_products_of_four_warps():

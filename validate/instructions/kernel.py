@@ -10,11 +10,8 @@ loaded from, in shared memory at R2, in local memory at R3. R16 holds a small mu
 
 from __future__ import annotations
 
-import io
-
-from elftools.elf.elffile import ELFFile
-
 from isa import compile_cuda
+from isa.elf import Elf
 from validate.instructions.encode import RA, RB, RC, RD, field, texts, with_control
 
 INPUT_BYTES = 32
@@ -177,7 +174,5 @@ def build() -> tuple[bytes, int, list[str | None]]:
 
 def _code_range(cubin: bytes) -> tuple[int, int]:
     """Byte offset and size of the kernel's code in its file."""
-    section = ELFFile(io.BytesIO(cubin)).get_section_by_name(".text.form")
-    if section is None:
-        raise ValueError("the kernel has no code section")
-    return section["sh_offset"], section["sh_size"]
+    section = Elf(cubin, "the kernel").by_name[".text.form"]
+    return section.offset, section.size

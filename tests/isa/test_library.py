@@ -1,0 +1,218 @@
+"""One kernel out of a file of many: only its code is disassembled, and the program is that of the whole listing."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+import isa
+from isa import listing
+from isa.cache import _cache_of
+from isa.compile import assemble
+from isa.cubin import read_cubin
+from isa.elf import Elf
+from isa.listing import program_from_cubin, programs_from_cubin
+from isa.objects import link_objects
+from isa.program import Program
+from tests.gpusim import parameter_kernels, test_checks, test_link
+from tests.isa import test_cubin, test_listing, test_load
+
+pytestmark = pytest.mark.usefixtures("toolchain")
+# A chain of functions in sections of their own: a table of addresses, a call of a call, and one that nobody needs.
+SEPARATE = r"""
+__device__ int offset = 3;
+__device__ __noinline__ int sum(int n) { return n <= 0 ? offset : n + sum(n - 1); }
+__device__ __noinline__ int through(int n) { return n * sum(n ^ 1); }
+__device__ __noinline__ int square(int n) { return n * n; }
+__device__ __noinline__ int unused(int n) { return n ? 7 * unused(n - 1) : 7; }
+typedef int (*Function)(int);
+__device__ Function functions[2] = {through, square};
+extern "C" {
+__global__ void one(int *out) { out[threadIdx.x] = through(threadIdx.x); }
+__global__ void two(int *out) { out[threadIdx.x] = functions[out[1] & 1](threadIdx.x); }
+__global__ void three(int *out) { out[threadIdx.x] = unused(out[0]); }
+__global__ void four(int *out) { for (int i = 0; i < out[1]; ++i) out[i] += out[i + 1] / out[i + 2]; }
+}
+"""
+
+
+def _separate() -> bytes:
+    return link_objects([("a.cubin", isa.compile_cuda(SEPARATE, options=("-rdc=true", "-lineinfo")))], "sm_90")
+
+
+CUBINS = {
+    "functions": _separate,
+    "variables": lambda: isa.compile_cuda(test_cubin.SOURCE),
+    "templates": lambda: isa.compile_cuda(test_load.SOURCE, path="kernels.cu"),
+    "linked": lambda: isa.compile_cuda(test_link.SOURCE),
+    "inlined lines": lambda: isa.compile_cuda(test_listing.KERNELS, path="kernels.cu", options=("-lineinfo",)),
+    "checks": test_checks._cubin,
+    "parameters": parameter_kernels._cubin,
+}
+
+
+@pytest.fixture(autouse=True)
+def private_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUSIM_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def listed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[set[str]]]:
+    """The code sections of every listing that nvdisasm prints."""
+    seen: list[set[str]] = []
+    real = listing.disassemble
+
+    def disassemble(*arguments: object) -> str:
+        text = real(*arguments)
+        seen.append(set(listing.read_sections(text)))
+        return text
+
+    monkeypatch.setattr(listing, "disassemble", disassemble)
+    yield seen
+
+
+def _code(cubin: bytes) -> set[str]:
+    names = (each.name for each in ELFFile(io.BytesIO(cubin)).iter_sections())
+    return {name.removeprefix(".text.") for name in names if name.startswith(".text.")}
+
+
+def _counted(program: Program) -> Program:
+    """The program with its labels counted anew as the code names them, as they are counted through a listing."""
+    numbers: dict[str, str] = {}
+
+    def renamed(match: re.Match[str]) -> str:
+        return numbers.setdefault(match[0], f".L_{len(numbers)}")
+
+    def text(words: str) -> str:
+        return re.sub(r"\.L_x_\d+", renamed, words)
+
+    instructions = tuple(replace(each, text=text(each.text)) for each in program.instructions)
+    # A label that no instruction names, such as a section's end, is as good as any other at its place.
+    known = {name: at for name, at in program.labels.items() if name in numbers or ".L_x_" not in name}
+    labels = {numbers.get(name, name): at for name, at in known.items()}
+    return replace(program, instructions=instructions, labels=labels, source={})
+
+
+@pytest.mark.parametrize("name", CUBINS)
+def test_a_chosen_kernel_is_that_of_the_whole_listing(name: str, listed: list[set[str]]) -> None:
+    cubin = CUBINS[name]()
+    whole = programs_from_cubin(cubin)
+    assert listed.pop() == _code(cubin) and len(whole) > 1
+    for symbol, expected in whole.items():
+        found = _counted(program_from_cubin(cubin, symbol, abi="c"))
+        # A section that begins with the line of which the one before it has come gets no comment in a whole listing.
+        unknown = [each.line is None for each in expected.instructions]
+        lines = tuple(
+            replace(each, line=None, file=None) if none else each
+            for each, none in zip(found.instructions, unknown, strict=True)
+        )
+        assert replace(found, instructions=lines) == _counted(expected)
+        assert symbol in listed[0] and all(len(each) < len(_code(cubin)) for each in listed)
+        listed.clear()
+
+
+REACHED = {
+    "one": {"one", "_Z7throughi", "_Z3sumi"},
+    "two": {"two", "_Z7throughi", "_Z3sumi", "_Z6squarei"},
+    "three": {"three", "_Z6unusedi"},
+    "four": {"four"},
+}
+
+
+@pytest.mark.parametrize("entry", REACHED)
+def test_functions_in_sections_of_their_own(entry: str, listed: list[set[str]]) -> None:
+    """What a kernel calls is listed with it, and what its module's tables name: a kernel's relocations have those."""
+    cubin = _separate()
+    tables = {"_Z7throughi", "_Z6squarei", "_Z3sumi"}
+    program = program_from_cubin(cubin, entry, abi="c")
+    assert listed == [REACHED[entry] | tables]
+    assert {"one", "two", "three", "four", "_Z6unusedi"} & program.labels.keys() == REACHED[entry] - tables
+
+
+def test_functions_that_only_the_text_names(listed: list[set[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without relocations of code, the listing has to be made again until it holds everything that it names."""
+    cubin = _separate()
+    parsed = read_cubin(cubin)
+    for each in (*parsed.kernels.values(), *parsed.functions.values()):
+        each.relocations = ()
+    monkeypatch.setattr(listing, "read_cubin", lambda *_: parsed)
+    program_from_cubin(cubin, "one", abi="c")
+    assert listed == [{"one"}, {"one", "_Z7throughi"}, {"one", "_Z7throughi", "_Z3sumi"}]
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    body = "".join(f"mad.lo.u32 v, v, v, {k};\n" for k in range(40))
+    kernels = "".join(
+        f".visible .entry kernel_{k}(.param .u64 out) {{ .reg .u64 p; .reg .u32 v; ld.param.u64 p, [out];"
+        f"ld.global.u32 v, [p+{4 * k}];\n{body}st.global.u32 [p], v; ret; }}\n"
+        for k in range(100)
+    )
+    path = tmp_path_factory.mktemp("library") / "library.cubin"
+    path.write_bytes(assemble(f".version 8.0\n.target sm_90\n.address_size 64\n{kernels}", "sm_90"))
+    return path
+
+
+def test_one_of_many_kernels(library: Path, listed: list[set[str]], tmp_path: Path) -> None:
+    program = isa.load(library, "kernel_77")
+    assert listed == [{"kernel_77"}]
+    load = next(each for each in program.instructions if each.opcode == "LDG")
+    assert load.operands[1].offset == 4 * 77
+    # From the disk, and without the library in every entry.
+    _cache_of.cache_clear()
+    assert isa.load(library, "kernel_77") == program and len(listed) == 1
+    (entry,) = (tmp_path / "cache").rglob("*.gpuprog")
+    assert entry.stat().st_size < library.stat().st_size / 10
+    # An entry belongs to a file's content: another file's kernel of the same name is another program.
+    other = tmp_path / "other.cubin"
+    other.write_bytes(library.read_bytes() + b"\0")
+    assert isa.load(other, "kernel_77").cubin == other.read_bytes() and len(listed) == 2
+
+
+def test_the_list_of_kernels(library: Path, listed: list[set[str]], tmp_path: Path) -> None:
+    names = tuple(f"kernel_{k}" for k in range(100))
+    assert sorted(isa.kernels(library)) == sorted(names)
+    with pytest.raises(isa.EntryError) as caught:
+        isa.load(library)
+    assert sorted(caught.value.available) == sorted(names)
+    (tmp_path / "kernels.cu").write_text(test_load.SOURCE)
+    expected = {"_ZN2ns4fillEPii", "_Z4bothIfEvPT_", "_Z4bothIiEvPT_", "plain"}
+    assert set(isa.kernels(tmp_path / "kernels.cu")) == expected
+    assert not listed
+    image = isa.load(library, "kernel_7").save(tmp_path / "one.gpuprog")
+    assert isa.kernels(image) == ("kernel_7",)
+
+
+@pytest.mark.parametrize("name", CUBINS)
+def test_sections_symbols_and_relocations(name: str) -> None:
+    """As pyelftools reads them."""
+    cubin = CUBINS[name]()
+    elf, other = Elf(cubin, name), ELFFile(io.BytesIO(cubin))
+    sections = list(other.iter_sections())
+    assert [each.name for each in elf.sections] == [each.name for each in sections]
+    for ours, theirs in zip(elf.sections, sections, strict=True):
+        header = theirs.header
+        assert (ours.offset, ours.size, ours.link, ours.info) == (
+            header.sh_offset, header.sh_size, header.sh_link, header.sh_info,
+        )  # fmt: skip
+        if header.sh_type in ("SHT_REL", "SHT_RELA"):
+            names = list(other.get_section(header.sh_link).iter_symbols())
+            assert [(at, kind, symbol.name, addend) for at, kind, symbol, addend in elf.relocations(ours)] == [
+                (each["r_offset"], each["r_info_type"], names[each["r_info_sym"]].name, each.entry.get("r_addend", 0))
+                for each in theirs.iter_relocations()
+            ]
+        elif header.sh_type != "SHT_NOBITS":
+            assert elf.data(ours) == theirs.data()
+    symbols = list(other.get_section_by_name(".symtab").iter_symbols())
+    assert [(each.name, each.value, each.size) for each in elf.symbols] == [
+        (each.name, each["st_value"], each["st_size"]) for each in symbols
+    ]
+    assert [each.section and each.section.number for each in elf.symbols] == [
+        each["st_shndx"] if isinstance(each["st_shndx"], int) else None for each in symbols
+    ]
