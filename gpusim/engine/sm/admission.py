@@ -75,6 +75,16 @@ def admit_memory(st, sm, q, w, i, free, time):
 
 
 @compiled
+def has_fma_halves(st):
+    """True if the FMA pipe consists of a light half, which does single precision alone, and a heavy one for all.
+
+    An H200 counts the instructions of each: multiplications of integers go to the heavy half, single precision to the
+    light one unless that is still busy with an instruction of the cycle before, half precision to both.
+    """
+    return st.par[L.P_UNIT_INTERVAL + M.UNIT_FMA] < st.par[L.P_UNIT_INTERVAL + M.UNIT_FMAHEAVY]
+
+
+@compiled
 def admit(st, sm, q, w, i, time):
     """(Cycle from which the unit of instruction i takes it, what its warp waits for until then).
 
@@ -86,4 +96,7 @@ def admit(st, sm, q, w, i, time):
         return admit_memory(st, sm, q, w, i, free, time)
     if unit == M.UNIT_XU:
         return free - st.par[L.P_XU_AHEAD], L.R_MIO
+    if (unit == M.UNIT_FMA or unit == M.UNIT_HALF) and has_fma_halves(st):
+        light, heavy = st.smsp[q, L.Q_UNIT_FREE + M.UNIT_FMA], st.smsp[q, L.Q_UNIT_FREE + M.UNIT_FMAHEAVY]
+        free = min(light, heavy) if unit == M.UNIT_FMA else max(light, heavy)
     return free, L.R_MATH

@@ -468,9 +468,11 @@ STALLS = (
     N_MISSES,
     N_SHARED_DATA,  # wavefronts of shared-memory instructions as the hardware counts them, see engine.sm.coalescer
     N_SHARED_CONFLICTS,  # of those, bank conflicts
-) = range(16)
-N_STALL = 16
-N_FIELDS = N_STALL + 24
+    N_HEAVY,  # single-precision instructions that went to the heavy half of the FMA pipe
+    N_TURNS,  # further turns of the ADU: other addresses or values of one instruction, constants that are not there
+) = range(18)
+N_STALL = 18
+N_FIELDS = N_STALL + 22
 
 
 class State(ArrayTable):
