@@ -3,7 +3,7 @@ instruction (`admission`), issues it, and works out when the warp comes up again
 
 import numpy as np
 
-from gpusim.engine.sm.admission import admit, has_fma_halves
+from gpusim.engine.sm.admission import admit, has_fma_halves, in_both_halves
 from gpusim.engine.sm.issue_time import next_issue, unit_interval
 from gpusim.engine.sm.policies import choose
 from gpusim.engine.sm.readiness import block, charge, charge_queue, look_again, make_ready, note_ready
@@ -30,9 +30,10 @@ def book_issue(st, sm, q, slot, w, i, time):
         if smsp[L.Q_UNIT_FREE + unit] > time:
             unit, busy = M.UNIT_FMAHEAVY, interval - 1
             counts[L.N_HEAVY] += 1
-    elif unit == M.UNIT_HALF and has_fma_halves(st):  # half of its lanes in each
+    elif in_both_halves(st, i, unit):
+        interval *= 2  # at a time as many go through the tensor cores
         smsp[L.Q_UNIT_FREE + M.UNIT_FMA] = time + interval
-        smsp[L.Q_UNIT_FREE + M.UNIT_FMAHEAVY] = time + interval
+        unit, busy = M.UNIT_FMAHEAVY, interval - 1
     smsp[L.Q_UNIT_FREE + unit] = max(time, smsp[L.Q_UNIT_FREE + unit]) + interval
     if unit != M.UNIT_XU:
         smsp[L.Q_BUSY + unit] += busy
