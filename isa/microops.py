@@ -340,7 +340,7 @@ _block(
 )
 OP_HADD2 = _op("d = A + B")
 OP_HMUL2 = _op("d = A * B")
-OP_HFMA2 = _op("d = A * B + C")
+OP_HFMA2 = _op("d = A * B + C", aux3="1: through the tensor cores (HFMA2.MMA)")
 OP_HMNMX2 = _op("d = PS0 ? min(A, B) : max(A, B)")
 _COMPARED = {"aux3": "COMPARE_*", "aux4": "BOOL_*"}
 OP_HSETP2 = _op("PD0 = (A cmp B) bool PS0 of the lower halves, PD1 of the upper ones", **_COMPARED)

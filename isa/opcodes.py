@@ -18,6 +18,7 @@ from isa import lower_int as ints
 from isa import lower_memory as memory
 from isa import lower_tensor as tensor
 from isa import microops as m
+from isa.instruction import RZ, Instruction
 from isa.lower_writer import RowWriter, plain
 
 
@@ -31,6 +32,7 @@ class Opcode:
         variable: the result is announced by a scoreboard instead of a fixed number of cycles.
         lower: fills the rest of a code row, or raises UnknownInstruction.
         modifiers: those that `lower` understands.
+        pipes: what Nsight Compute counts it in, for each kind of it (see `pipes_of`).
         uniform: executes once for the warp, in the uniform datapath.
         refused: why a program with this instruction does not run; empty if it does.
     """
@@ -40,11 +42,34 @@ class Opcode:
     variable: bool
     lower: Callable[[RowWriter], None]
     modifiers: frozenset[str]
+    pipes: dict[str, tuple[str, ...]]
     uniform: bool = False
     refused: str = ""
 
 
 FIXED, VARIABLE = False, True
+_PIPES = {
+    m.UNIT_NONE: "",
+    m.UNIT_FMA: "fma",
+    m.UNIT_FMAHEAVY: "fma fmaheavy",
+    m.UNIT_ALU: "alu",
+    m.UNIT_FP64: "fp64",
+    m.UNIT_HALF: "fma fmaheavy fma_type_fp16",
+    m.UNIT_XU: "xu",
+    m.UNIT_LSU: "lsu",
+    m.UNIT_UNIFORM: "uniform",
+    m.UNIT_CBU: "cbu",
+    m.UNIT_TENSOR: "tensor",
+    m.UNIT_ADU: "adu",
+    m.UNIT_TEX: "tex",
+}
+"""What an instruction counts in if its row does not say otherwise, in Nsight Compute's words: as recorded of every row
+below that code for an H200 can hold. `fmaheavy` is what always takes the heavy half of the FMA pipe."""
+_HMMA, _IMMA, _DMMA, _GMMA = (f"tensor tensor_op_{kind}" for kind in ("hmma", "imma", "dmma", "gmma"))
+PIPES = tuple(sorted({*f"{' '.join(_PIPES.values())} tma {_HMMA} {_IMMA} {_DMMA} {_GMMA}".split()}))
+"""All of them."""
+_BY_LANE = "TID TID.X TID.Y TID.Z LANEID EQMASK LTMASK LEMASK GTMASK GEMASK VIRTID"
+_LANE_REGISTERS = frozenset(f"SR_{name}" for name in _BY_LANE.split())
 _COMPARE = "F LT EQ LE GT NE GE T AND OR XOR"
 _FLOAT_COMPARE = _COMPARE + " NUM NAN LTU EQU LEU GTU NEU GEU"
 _ROUND = "RN RM RP RZ"
@@ -61,9 +86,42 @@ _ATOMIC += " F32x2 F32x4 F16x4 F16x8 BF16x4 BF16x8"
 
 
 def _row(
-    name: str, unit: int, variable: bool, lower: Callable[[RowWriter], None], modifiers: str = ""
+    name: str,
+    unit: int,
+    variable: bool,
+    lower: Callable[[RowWriter], None],
+    modifiers: str = "",
+    pipes: str | None = None,
 ) -> Opcode:
-    return Opcode(name, unit, variable, lower, frozenset(modifiers.split()))
+    return Opcode(name, unit, variable, lower, frozenset(modifiers.split()), _kinds(unit, pipes))
+
+
+def _kinds(unit: int, pipes: str | None) -> dict[str, tuple[str, ...]]:
+    """'lsu, GPU: lsu tex' as {'': ('lsu',), 'GPU': ('lsu', 'tex')}; None stands for what the unit says."""
+    kinds = {}
+    for kind in (_PIPES[unit] if pipes is None else pipes).split(", "):
+        condition, _, names = kind.rpartition(":")
+        kinds[condition] = tuple(dict.fromkeys(names.split()))
+    return kinds
+
+
+def pipes_of(instruction: Instruction) -> tuple[str, ...]:
+    """The pipes of Nsight Compute (`PIPES`) that count an execution of the instruction, whatever its guard says.
+
+    A row's later kinds go before its earlier ones. A kind is a modifier, REGISTER if one is read, or LANE for a
+    special register that differs from lane to lane.
+    """
+    kinds = OPCODES[instruction.opcode].pipes
+    found = kinds[""]
+    for kind, names in kinds.items():
+        if kind == "REGISTER":
+            holds = any(each.kind == "reg" and each.index != RZ for each in instruction.operands)
+        elif kind == "LANE":
+            holds = any(each.value in _LANE_REGISTERS for each in instruction.operands)
+        else:
+            holds = kind in instruction.modifiers
+        found = names if holds else found
+    return found
 
 
 _ROWS = [
@@ -72,7 +130,7 @@ _ROWS = [
     _row("SEL", m.UNIT_ALU, FIXED, ints.select, "64"),
     _row("IADD3", m.UNIT_ALU, FIXED, ints.iadd3, "X"),
     _row("IADD", m.UNIT_ALU, FIXED, ints.add_two, "64 X"),
-    _row("VIADD", m.UNIT_ALU, FIXED, ints.viadd, "16x2 U8x4 S32 ISAT"),
+    _row("VIADD", m.UNIT_FMAHEAVY, FIXED, ints.viadd, "16x2 U8x4 S32 ISAT"),
     _row("IMAD", m.UNIT_FMAHEAVY, FIXED, ints.imad, "MOV IADD SHL U32 X WIDE HI"),
     _row("LEA", m.UNIT_ALU, FIXED, ints.lea, "HI X SX32"),
     _row("LOP3", m.UNIT_ALU, FIXED, ints.lop3, "LUT PAND"),
@@ -89,7 +147,7 @@ _ROWS = [
     _row("VABSDIFF", m.UNIT_ALU, FIXED, ints.difference, "U32"),
     _row("VABSDIFF4", m.UNIT_ALU, FIXED, ints.difference, "U8 S8 ACC"),
     _row("I2IP", m.UNIT_ALU, FIXED, ints.pack_integers, "S2 U2 S4 U4 S8 U8 S16 U16 S32 SAT"),
-    _row("I2I", m.UNIT_XU, VARIABLE, ints.saturate_integer, "S8 U8 S16 U16 S32 SAT"),
+    _row("I2I", m.UNIT_ALU, VARIABLE, ints.saturate_integer, "S8 U8 S16 U16 S32 SAT"),
     _row("POPC", m.UNIT_XU, VARIABLE, ints.bit_count),
     _row("FLO", m.UNIT_XU, VARIABLE, ints.bit_count, "U32 SH"),
     _row("BREV", m.UNIT_XU, VARIABLE, ints.bit_count),
@@ -150,37 +208,41 @@ _ROWS = [
     # packed halves
     _row("HADD2", m.UNIT_HALF, FIXED, floats.half_arithmetic, _HALF + " F32"),
     _row("HMUL2", m.UNIT_HALF, FIXED, floats.half_arithmetic, _HALF + " FMZ"),
-    _row("HFMA2", m.UNIT_HALF, FIXED, floats.half_arithmetic, _HALF + " FMZ MMA RELU OOB"),
+    _row(
+        *("HFMA2", m.UNIT_HALF, FIXED, floats.half_arithmetic, _HALF + " FMZ MMA RELU OOB"),
+        pipes=f"{_PIPES[m.UNIT_HALF]}, MMA: {_HMMA}",
+    ),
     _row("HMNMX2", m.UNIT_ALU, FIXED, floats.half_minmax, "BF16_V2 FTZ NAN XORSIGN"),
-    _row("HSETP2", m.UNIT_HALF, FIXED, floats.half_compare, _FLOAT_COMPARE + " BF16_V2 FTZ"),
-    _row("HSET2", m.UNIT_HALF, FIXED, floats.half_compare, _FLOAT_COMPARE + " BF16_V2 BF FTZ"),
+    _row("HSETP2", m.UNIT_ALU, FIXED, floats.half_compare, _FLOAT_COMPARE + " BF16_V2 FTZ"),
+    _row("HSET2", m.UNIT_ALU, FIXED, floats.half_compare, _FLOAT_COMPARE + " BF16_V2 BF FTZ"),
     _row("FHADD", m.UNIT_FMA, FIXED, floats.mixed_arithmetic, "BF16"),
     _row("FHFMA", m.UNIT_FMA, FIXED, floats.mixed_arithmetic, "BF16"),
     # tensor cores
-    _row("HMMA", m.UNIT_TENSOR, FIXED, tensor.half_matrix, "16816 1688 16832 F16 F32 BF16 TF32 1684 SP"),
+    _row("HMMA", m.UNIT_TENSOR, FIXED, tensor.half_matrix, "16816 1688 16832 F16 F32 BF16 TF32 1684 SP", _HMMA),
     _row(
-        "IMMA", m.UNIT_TENSOR, FIXED, tensor.integer_matrix, "16832 16816 16864 8816 8832 S8 U8 S4 U4 SAT SP"
+        *("IMMA", m.UNIT_TENSOR, FIXED, tensor.integer_matrix),
+        *("16832 16816 16864 8816 8832 S8 U8 S4 U4 SAT SP", _IMMA),
     ),
-    _row("BMMA", m.UNIT_TENSOR, FIXED, tensor.bit_matrix, "88128 168128 168256 AND XOR POPC"),
-    _row("DMMA", m.UNIT_TENSOR, VARIABLE, tensor.double_matrix, "8x8x4 16x8x4 16x8x8 16x8x16"),
-    _row("HGMMA", m.UNIT_TENSOR, FIXED, tensor.group_matrix, f"{_GROUP} F16 F32 BF16 TF32"),
-    _row("QGMMA", m.UNIT_TENSOR, FIXED, tensor.group_matrix, f"{_GROUP} F16 F32 E4M3 E5M2"),
-    _row("IGMMA", m.UNIT_TENSOR, FIXED, tensor.group_matrix, f"{_GROUP} S8 U8 SAT"),
-    _row("BGMMA", m.UNIT_TENSOR, FIXED, tensor.group_matrix, f"{_GROUP} AND POPC"),
+    _row("BMMA", m.UNIT_TENSOR, FIXED, tensor.bit_matrix, "88128 168128 168256 AND XOR POPC", _IMMA),
+    _row("DMMA", m.UNIT_TENSOR, VARIABLE, tensor.double_matrix, "8x8x4 16x8x4 16x8x8 16x8x16", _DMMA),
+    _row("HGMMA", m.UNIT_TENSOR, FIXED, tensor.group_matrix, f"{_GROUP} F16 F32 BF16 TF32", f"{_GMMA} {_HMMA}"),
+    _row("QGMMA", m.UNIT_TENSOR, FIXED, tensor.group_matrix, f"{_GROUP} F16 F32 E4M3 E5M2", f"{_GMMA} {_HMMA}"),
+    _row("IGMMA", m.UNIT_TENSOR, FIXED, tensor.group_matrix, f"{_GROUP} S8 U8 SAT", f"{_GMMA} {_IMMA}"),
+    _row("BGMMA", m.UNIT_TENSOR, FIXED, tensor.group_matrix, f"{_GROUP} AND POPC", f"{_GMMA} {_IMMA}"),
     _row("WARPGROUP", m.UNIT_NONE, FIXED, tensor.group_order, "ARRIVE DEPBAR LE"),
-    _row("MOVM", m.UNIT_XU, VARIABLE, plain(m.OP_MOVM, "d A", "raw"), "16 MT88"),
+    _row("MOVM", m.UNIT_LSU, VARIABLE, plain(m.OP_MOVM, "d A", "raw"), "16 MT88"),
     # between lanes
     _row("SHFL", m.UNIT_LSU, VARIABLE, control.shuffle, "IDX UP DOWN BFLY"),
     _row("VOTE", m.UNIT_ALU, FIXED, control.vote, "ALL ANY EQ"),
-    _row("VOTEU", m.UNIT_UNIFORM, FIXED, control.vote, "ALL ANY EQ"),
+    _row("VOTEU", m.UNIT_UNIFORM, FIXED, control.vote, "ALL ANY EQ", pipes=""),
     _row("MATCH", m.UNIT_ADU, VARIABLE, control.match, "ANY ALL U32 U64"),
-    _row("REDUX", m.UNIT_ALU, VARIABLE, control.redux, "SUM MIN MAX AND OR XOR S32 U32"),
-    _row("CREDUX", m.UNIT_ALU, VARIABLE, control.redux, "MIN MAX MINABS MAXABS S32 U32 F32 NAN"),
+    _row("REDUX", m.UNIT_ADU, VARIABLE, control.redux, "SUM MIN MAX AND OR XOR S32 U32"),
+    _row("CREDUX", m.UNIT_ADU, VARIABLE, control.redux, "MIN MAX MINABS MAXABS S32 U32 F32 NAN"),
     _row("R2UR", m.UNIT_ALU, FIXED, control.register_to_uniform, "BROADCAST"),
     _row("RPCMOV", m.UNIT_ALU, FIXED, control.return_pair_move, "32"),
     _row("ELECT", m.UNIT_ALU, FIXED, plain(m.OP_ELECT, "pd0 d ps0")),
     # special registers
-    _row("S2R", m.UNIT_ADU, VARIABLE, control.special_register),
+    _row("S2R", m.UNIT_ADU, VARIABLE, control.special_register, pipes="adu, LANE: lsu"),
     _row("CS2R", m.UNIT_ALU, FIXED, control.special_register, "32 64"),
     # memory
     _row("LDG", m.UNIT_LSU, VARIABLE, memory.load, f"{_ACCESS} {_ORDER}"),
@@ -207,44 +269,48 @@ _ROWS = [
         VARIABLE,
         memory.barrier_object,
         "EXCH 64 ARRIVE TRANS64 RED OPTOUT A1TR A1T0 ART0 A0TR A0TX A0T1 PHASECHK TRYWAIT CCTL IV IVALL",
+        pipes="adu",
     ),
     _row("ARRIVES", m.UNIT_LSU, VARIABLE, memory.copies_arrive, "LDGSTSBAR 64 ARVCNT TRANSCNT"),
-    _row("UBLKCP", m.UNIT_LSU, VARIABLE, bulk.plain_copy, "S G"),
-    _row("UBLKRED", m.UNIT_LSU, VARIABLE, bulk.plain_reduction, f"S G {_BULK}"),
-    _row("UTMALDG", m.UNIT_LSU, VARIABLE, bulk.tensor_load, "1D 2D 3D 4D 5D"),
-    _row("UTMASTG", m.UNIT_LSU, VARIABLE, bulk.tensor_store, "1D 2D 3D 4D 5D"),
+    _row("UBLKCP", m.UNIT_LSU, VARIABLE, bulk.plain_copy, "S G", "tma"),
+    _row("UBLKRED", m.UNIT_LSU, VARIABLE, bulk.plain_reduction, f"S G {_BULK}", "tma"),
+    _row("UTMALDG", m.UNIT_LSU, VARIABLE, bulk.tensor_load, "1D 2D 3D 4D 5D", "tma"),
+    _row("UTMASTG", m.UNIT_LSU, VARIABLE, bulk.tensor_store, "1D 2D 3D 4D 5D", "tma"),
     _row(
-        "UTMAREDG", m.UNIT_LSU, VARIABLE, bulk.tensor_store, "1D 2D 3D 4D 5D ADD MIN MAX INC DEC AND OR XOR"
+        "UTMAREDG", m.UNIT_LSU, VARIABLE, bulk.tensor_store, "1D 2D 3D 4D 5D ADD MIN MAX INC DEC AND OR XOR", "tma"
     ),
-    _row("UBLKPF", m.UNIT_LSU, VARIABLE, control.nothing, "L2"),
-    _row("UTMAPF", m.UNIT_LSU, VARIABLE, control.nothing, "L2 1D 2D 3D 4D 5D"),
-    _row("UTMACCTL", m.UNIT_LSU, VARIABLE, control.nothing, "PF IV"),
-    _row("UTMACMDFLUSH", m.UNIT_LSU, VARIABLE, control.nothing),
+    _row("UBLKPF", m.UNIT_LSU, VARIABLE, control.nothing, "L2", "tma"),
+    _row("UTMAPF", m.UNIT_LSU, VARIABLE, control.nothing, "L2 1D 2D 3D 4D 5D", "tma"),
+    _row("UTMACCTL", m.UNIT_LSU, VARIABLE, control.nothing, "PF IV", "tma"),
+    _row("UTMACMDFLUSH", m.UNIT_LSU, VARIABLE, control.nothing, "", "tma"),
     _row("CCTL", m.UNIT_LSU, VARIABLE, memory.cache_control, "E IVALL DML2 RML2 PML2 PF1 PF2 IV C LDCU DEEP"),
     _row("CCTLL", m.UNIT_LSU, VARIABLE, memory.cache_control, "PF1 PF2"),
     _row("QSPC", m.UNIT_LSU, VARIABLE, memory.query_space, "E S D L G"),
-    _row("MEMBAR", m.UNIT_LSU, VARIABLE, control.membar, "SC ALL CTA SM GPU SYS VC"),
-    _row("ERRBAR", m.UNIT_LSU, VARIABLE, plain(m.OP_ERRBAR)),
-    _row("CGAERRBAR", m.UNIT_LSU, VARIABLE, plain(m.OP_ERRBAR)),
+    _row(
+        *("MEMBAR", m.UNIT_LSU, VARIABLE, control.membar, "SC ALL CTA SM GPU SYS VC"),
+        pipes="lsu, GPU: lsu tex, SYS: lsu tex",
+    ),
+    _row("ERRBAR", m.UNIT_LSU, VARIABLE, plain(m.OP_ERRBAR), pipes=""),
+    _row("CGAERRBAR", m.UNIT_LSU, VARIABLE, plain(m.OP_ERRBAR), pipes="adu"),
     _row("FENCE", m.UNIT_LSU, VARIABLE, plain(m.OP_ERRBAR), "VIEW ASYNC S G T"),
     # control flow
-    _row("BRA", m.UNIT_CBU, FIXED, control.branch, "U DIV CONV ANY"),
-    _row("BRX", m.UNIT_CBU, FIXED, control.indirect_branch),
+    _row("BRA", m.UNIT_CBU, FIXED, control.branch, "U DIV CONV ANY", pipes=""),
+    _row("BRX", m.UNIT_CBU, FIXED, control.indirect_branch, pipes="cbu adu"),
     _row("BRXU", m.UNIT_CBU, FIXED, control.indirect_branch),
-    _row("JMX", m.UNIT_CBU, FIXED, control.indirect_branch),
+    _row("JMX", m.UNIT_CBU, FIXED, control.indirect_branch, pipes="cbu adu"),
     _row("JMXU", m.UNIT_CBU, FIXED, control.indirect_branch),
     _row("JMP", m.UNIT_CBU, FIXED, control.jump),
-    _row("CALL", m.UNIT_CBU, FIXED, control.call, "REL ABS NOINC"),
-    _row("RET", m.UNIT_CBU, FIXED, control.ret, "REL ABS NODEC"),
+    _row("CALL", m.UNIT_CBU, FIXED, control.call, "REL ABS NOINC", "cbu, REGISTER: cbu adu"),
+    _row("RET", m.UNIT_CBU, FIXED, control.ret, "REL ABS NODEC", pipes="cbu adu"),
     _row("EXIT", m.UNIT_CBU, FIXED, plain(m.OP_EXIT, "ps0")),
     _row("BSSY", m.UNIT_CBU, FIXED, control.bssy, "RECONVERGENT RELIABLE"),
     _row("BSYNC", m.UNIT_CBU, FIXED, control.bsync, "RECONVERGENT RELIABLE"),
     _row("BREAK", m.UNIT_CBU, FIXED, control.bsync, "RELIABLE"),
-    _row("WARPSYNC", m.UNIT_CBU, FIXED, control.warpsync, "ALL EXCLUSIVE COLLECTIVE"),
+    _row("WARPSYNC", m.UNIT_CBU, FIXED, control.warpsync, "ALL EXCLUSIVE COLLECTIVE", pipes="cbu, REGISTER: cbu adu"),
     _row("ENDCOLLECTIVE", m.UNIT_CBU, FIXED, plain(m.OP_ENDCOLLECTIVE)),
     _row("BMOV", m.UNIT_CBU, VARIABLE, control.barrier_move, "32 CLEAR"),
     _row("YIELD", m.UNIT_CBU, FIXED, plain(m.OP_YIELD)),
-    _row("NANOSLEEP", m.UNIT_CBU, FIXED, control.sleep, "WARP SYNCS"),
+    _row("NANOSLEEP", m.UNIT_CBU, FIXED, control.sleep, "WARP SYNCS", pipes="cbu, REGISTER: cbu adu"),
     _row("DEPBAR", m.UNIT_NONE, FIXED, control.depbar, "LE"),
     _row("KILL", m.UNIT_CBU, FIXED, plain(m.OP_KILL, "ps0")),
     _row("BPT", m.UNIT_CBU, FIXED, control.trap, "TRAP INT DRAIN"),
@@ -252,8 +318,8 @@ _ROWS = [
     _row("SYSCALL", m.UNIT_CBU, FIXED, control.system_call),  # not the hardware's: see isa.link
     _row("NOP", m.UNIT_NONE, FIXED, control.nothing),
     _row("PMTRIG", m.UNIT_NONE, FIXED, control.nothing),
-    _row("USETMAXREG", m.UNIT_NONE, FIXED, control.register_limit, "DEALLOC TRY_ALLOC CTAPOOL"),
-    _row("PREEXIT", m.UNIT_NONE, FIXED, control.nothing),
+    _row("USETMAXREG", m.UNIT_NONE, FIXED, control.register_limit, "DEALLOC TRY_ALLOC CTAPOOL", pipes="adu"),
+    _row("PREEXIT", m.UNIT_NONE, FIXED, control.nothing, pipes="adu"),
     _row("ACQBULK", m.UNIT_NONE, FIXED, control.nothing),
     # block barriers
     _row(
@@ -261,7 +327,7 @@ _ROWS = [
     ),
     _row("B2R", m.UNIT_ADU, VARIABLE, control.barrier_result, "RESULT"),
     _row("UCGABAR_ARV", m.UNIT_ADU, VARIABLE, plain(m.OP_CLUSTER_ARRIVE)),
-    _row("UCGABAR_WAIT", m.UNIT_ADU, VARIABLE, plain(m.OP_CLUSTER_WAIT)),
+    _row("UCGABAR_WAIT", m.UNIT_ADU, VARIABLE, plain(m.OP_CLUSTER_WAIT), pipes=""),
 ]
 
 # Uniform instructions mean what the vector ones do, on registers that all lanes share.
@@ -277,11 +343,12 @@ def _uniform_rows(rows: Iterable[Opcode]) -> list[Opcode]:
     for name, vector in _UNIFORM.items():
         row = by_name[vector]
         modifiers = row.modifiers | ({"64"} if name == "UIADD3" else set())
+        pipes = _kinds(m.UNIT_UNIFORM, "" if name in ("UMOV", "ULDC", "LDCU") else None)
         result.append(
-            replace(row, name=name, unit=m.UNIT_UNIFORM, variable=False, modifiers=modifiers, uniform=True)
+            replace(row, name=name, unit=m.UNIT_UNIFORM, variable=False, modifiers=modifiers, uniform=True, pipes=pipes)
         )
     special = by_name["S2R"]
-    result.append(replace(special, name="S2UR", uniform=True))
+    result.append(replace(special, name="S2UR", uniform=True, pipes=_kinds(special.unit, None)))
     return result
 
 
@@ -317,7 +384,7 @@ def _refused_rows() -> list[Opcode]:
     """Instructions of which nothing but the name is known."""
     units = dict(zip(_REFUSED, (m.UNIT_TEX, m.UNIT_NONE, m.UNIT_TENSOR, *[m.UNIT_LSU] * 3), strict=True))
     return [
-        Opcode(name, units[reason], VARIABLE, control.nothing, frozenset(), refused=reason)
+        Opcode(name, units[reason], VARIABLE, control.nothing, frozenset(), _kinds(units[reason], None), refused=reason)
         for reason, names in _REFUSED.items()
         for name in names.split()
     ]

@@ -45,6 +45,7 @@ STALL, WAITS, RESULT, SOURCES, KIND, LATENCY, RELEASE, TAKEN, GROUPS, LINE, CONS
 # Of a warp: its open group of copies ends; groups closed; the way of instructions asked for ahead is free; its line.
 W_OPEN, W_COUNT, W_AHEAD, W_BEFORE, W_DONE = range(5)
 _MOST_GROUPS = 32
+_NEVER = np.int64(1) << 60
 
 
 def instruction_table(code: np.ndarray, config: GPUConfig) -> np.ndarray:
@@ -153,26 +154,28 @@ def least_times(path: Path, table: np.ndarray, bsync: np.ndarray, times: np.ndar
     if count <= 0:
         return 0, 0
     lines, constants = int(table[:, LINE].max()) + 1, int(table[:, CONSTANT].max()) + 1
-    warps = Warps(
-        path.bounds[:-1].copy(),
-        np.zeros(count, np.int64),
-        np.zeros((count, 8), np.int64),
-        np.zeros((count, _MOST_GROUPS), np.int64),
-        np.tile(np.array([0, 0, 0, -1, 0], np.int64), (count, 1)),
-        np.full((count, lines), -1, np.int64),
-        np.full((count, max(constants, 1)), -1, np.int64),
-        np.zeros(2, np.int64),
-    )
-    walk(path, table, bsync, times, cold, warps)
+    fetched, known = np.full(lines, _NEVER), np.full(max(constants, 1), _NEVER)
+    for _ in range(2 if cold else 1):  # the second time all warps know what any of them has asked for
+        warps = Warps(
+            path.bounds[:-1].copy(),
+            np.zeros(count, np.int64),
+            np.zeros((count, 8), np.int64),
+            np.zeros((count, _MOST_GROUPS), np.int64),
+            np.tile(np.array([0, 0, 0, -1, 0], np.int64), (count, 1)),
+            fetched,
+            known,
+            np.zeros(2, np.int64),
+        )
+        walk(path, table, bsync, times, cold, warps)
     return int(warps.found[0]), int(warps.found[1])
 
 
 class Warps(NamedTuple):
-    """Where the warps of a block are on their ways, int64 [warps, ...] each.
+    """Where the warps of a block are on their ways, int64 [warps, ...] each but `fetched`, `known` and `found`.
 
     at: the next of its issues; now: cycle of the last one; release: when each scoreboard is free, and which one counts
     groups of copies; groups: ends of those under way; state: the W_*; fetched, known: when each line of code and of
-    constants is there, -1 before it was asked for. found: ends of the block, and of its last store.
+    constants is there, by the first warp that asks for it. found: ends of the block, and of its last store.
     """
 
     at: np.ndarray
@@ -249,23 +252,21 @@ def to_barrier(
 @compiled
 def fetch(row: np.ndarray, times: np.ndarray, warps: Warps, w: int, previous: int) -> np.int64:
     """When an instruction and its constant are there, asked for at cycle `previous` if they were not before."""
-    state, fetched, known = warps.state[w], warps.fetched[w], warps.known[w]
+    state, fetched, known = warps.state[w], warps.fetched, warps.known
     ready = np.int64(0)
     line = row[LINE]
     if line != state[W_BEFORE]:
         state[W_BEFORE] = line
-        if fetched[line] < 0:
-            fetched[line] = previous + times[T_FETCH]
+        fetched[line] = min(fetched[line], previous + times[T_FETCH])
         for following in range(line + 1, min(fetched.size - 1, line + times[T_AHEAD]) + 1):
-            if fetched[following] < 0:
-                start = max(previous, state[W_AHEAD])
+            start = max(previous, state[W_AHEAD])
+            if fetched[following] > start + times[T_FETCH]:
                 state[W_AHEAD] = start + times[T_NEXT_LINE]
                 fetched[following] = start + times[T_FETCH]
         ready = fetched[line]
     operand = row[CONSTANT]
     if operand >= 0:
-        if known[operand] < 0:
-            known[operand] = previous + times[T_CONSTANT]
+        known[operand] = min(known[operand], previous + times[T_CONSTANT])
         ready = max(ready, known[operand])
     return ready
 

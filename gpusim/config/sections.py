@@ -175,13 +175,13 @@ class Pipe(Port):
 class Pipes(Section):
     """The execution units of a sub-partition."""
 
-    fma: Pipe = _doc("FADD, FMUL, FFMA")
-    imad: Pipe = _doc("IMAD and its moves and shifts, on the heavy half of the FMA pipe")
+    fma: Pipe = _doc("FADD, FMUL, FFMA; if faster than `imad`, in two halves, of which `imad` has one")
+    imad: Pipe = _doc("IMAD, its moves and shifts, and VIADD, on the heavy half of the FMA pipe")
     alu: Pipe = _doc("integer add, logic, shift, compare, select, permute")
-    half: Pipe = _doc("packed half precision: HADD2, HMUL2, HFMA2")
+    half: Pipe = _doc("packed half precision (HADD2, HMUL2, HFMA2), half of it through the tensor cores (HFMA2.MMA)")
     fp64: Pipe = _doc("DADD, DMUL, DFMA")
     xu: Pipe = _doc("MUFU and conversions that share its unit")
-    popc: Pipe = _doc("constant loads, special registers, MATCH and barriers; POPC itself goes through `xu`")
+    popc: Pipe = _doc("constant loads, special registers, MATCH, REDUX and barriers; POPC itself goes through `xu`")
     lsu: Port = _doc("addresses of loads, stores, atomics and shuffles")
     uniform: Pipe = _doc("uniform datapath")
     branch: Port = _doc("branches, barriers of convergence, exits")

@@ -15,6 +15,7 @@ from gpusim.engine.state import layout as L
 from gpusim.engine.state.memory import SECTOR_BYTES
 from gpusim.results.record import LaunchRecord
 from isa import microops as M
+from isa.opcodes import pipes_of
 
 GLOBAL = (M.SPACE_GLOBAL, M.SPACE_GENERIC)
 SHARED = (M.SPACE_SHARED, M.SPACE_GENERIC)
@@ -104,6 +105,14 @@ class Counts:
         wanted = {*opcodes, *(f"{opcode}32I" for opcode in opcodes)}
         rows = np.array([each.opcode in wanted for each in self.record.program.instructions], bool)
         return self.total(field, rows)
+
+    @cached_property
+    def _pipes(self) -> list[tuple[str, ...]]:
+        return [pipes_of(each) for each in self.record.program.instructions]
+
+    def pipe_total(self, pipe: str) -> int:
+        """Warp instructions that a pipe of `isa.opcodes.PIPES` counts, each once."""
+        return self.total(L.N_EXECUTED, np.array([pipe in each for each in self._pipes], bool))
 
 
 def ratio(numerator: float, denominator: float) -> float:

@@ -18,6 +18,7 @@ from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as S
 from gpusim.results.counts import GLOBAL, Counts, ratio
 from isa import microops as M
+from isa.opcodes import PIPES
 
 Compute = Callable[[Counts], float]
 
@@ -197,8 +198,8 @@ def _waves(c: Counts) -> float:
 def _shared_rows() -> Iterable[tuple[str, str, Compute, str]]:
     for suffix, what, operations in (
         ("", "shared-memory instructions", ()),
-        ("_op_ld", "shared loads", (M.OP_LOAD,)),
-        ("_op_st", "shared stores", (M.OP_STORE,)),
+        ("_op_ld", "shared loads", (M.OP_LOAD, M.OP_LDSM)),
+        ("_op_st", "shared stores", (M.OP_STORE, M.OP_STSM)),
     ):
         also = "" if suffix else ", thread indices, shuffles, barriers and idle accesses, which share the pipe"
         yield (
@@ -246,6 +247,43 @@ def _flop_rows() -> Iterable[tuple[str, str, Compute, str]]:
         yield name, "inst", _pred_on(opcode), f"{opcode} thread instructions whose guard predicate holds"
 
 
+_PIPES = {
+    "adu": "address divergence: constant loads, barriers, matches, registers that are the same for all threads",
+    "alu": "integer, logic, comparison",
+    "cbu": "convergence and branches that are not plain ones",
+    "fma": "single precision, integer multiplication, half precision",
+    "fma_type_fp16": "of those, half precision",
+    "fmaheavy": "the heavy half of fma: all but single precision, and that while the light half is busy",
+    "fp64": "double precision",
+    "lsu": "memory, shuffles, registers that differ from thread to thread",
+    "tensor": "matrix products",
+    "tensor_op_dmma": "of those, of doubles",
+    "tensor_op_gmma": "of those, of four warps",
+    "tensor_op_hmma": "of those, of floating-point numbers up to 32 bits",
+    "tensor_op_imma": "of those, of integers",
+    "tex": "textures, and fences beyond the block",
+    "tma": "bulk and tensor copies",
+    "uniform": "uniform datapath",
+    "xu": "special functions and conversions",
+}
+
+
+def _pipe(pipe: str, more: int = -1) -> Compute:
+    return lambda c: c.pipe_total(pipe) + (c.total(more) if more >= 0 else 0)
+
+
+def _pipe_rows() -> Iterable[tuple[str, str, Compute, str]]:
+    for pipe in PIPES:
+        for unit in ("sm", "smsp"):
+            # Seen on an H200: the SM's name counts the turns of an instruction, the sub-partition's the instruction.
+            turns = (unit, pipe) == ("sm", "adu")
+            more = L.N_HEAVY if pipe == "fmaheavy" else L.N_TURNS if turns else -1
+            meaning = f"warp instructions of {_PIPES[pipe]}"
+            if turns:
+                meaning += ", one turn for each value or address, and one more for constants that are not there"
+            yield f"{unit}__inst_executed_pipe_{pipe}.sum", "inst", _pipe(pipe, more), meaning
+
+
 # fmt: off
 _ROWS: tuple[tuple[str, str, Compute, str], ...] = (
     # time
@@ -273,6 +311,7 @@ _ROWS: tuple[tuple[str, str, Compute, str], ...] = (
     ("smsp__sass_branch_targets_threads_divergent.sum", "branch", _total(L.N_DIVERGENT),
      "executed branches whose active threads go to more than one target"),
     *_flop_rows(),
+    *_pipe_rows(),
 
     # shared memory
     ("memory_l1_wavefronts_shared", "", _total(L.N_SHARED_WAVEFRONTS),

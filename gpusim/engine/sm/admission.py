@@ -77,6 +77,23 @@ def admit_memory(st, sm, q, w, i, free, time):
 
 
 @compiled
+def has_fma_halves(st):
+    """True if the FMA pipe consists of a light half, which does single precision alone, and a heavy one for all.
+
+    An H200 counts the instructions of each: multiplications of integers go to the heavy half, single precision to the
+    light one unless that is still busy with an instruction of the cycle before, half precision to both. Of two
+    instructions of integers or halves in successive cycles the second waits for a cycle (math_pipe_throttle).
+    """
+    return st.par[L.P_UNIT_INTERVAL + M.UNIT_FMA] < st.par[L.P_UNIT_INTERVAL + M.UNIT_FMAHEAVY]
+
+
+@compiled
+def in_both_halves(st, i, unit):
+    """True for packed halves, but for those that go through the tensor cores (HFMA2.MMA)."""
+    return unit == M.UNIT_HALF and st.code[i, M.COL_AUX3] == 0 and has_fma_halves(st)
+
+
+@compiled
 def admit(st, sm, q, w, i, time):
     """(Cycle from which the unit of instruction i takes it, what its warp waits for until then).
 
@@ -88,4 +105,8 @@ def admit(st, sm, q, w, i, time):
         return admit_memory(st, sm, q, w, i, free, time)
     if unit == M.UNIT_XU:
         return free - st.par[L.P_XU_AHEAD], L.R_MIO
+    if unit == M.UNIT_FMA and has_fma_halves(st):
+        free = min(free, st.smsp[q, L.Q_UNIT_FREE + M.UNIT_FMAHEAVY])
+    elif in_both_halves(st, i, unit):
+        free = max(st.smsp[q, L.Q_UNIT_FREE + M.UNIT_FMA], st.smsp[q, L.Q_UNIT_FREE + M.UNIT_FMAHEAVY])
     return free, L.R_MATH

@@ -70,6 +70,8 @@ def constant_access(st, sm, q, w, i, wb, mask, time):
             there = max(there, table_ready(st, sm, bank, address, start))
     if mode == L.RECORDS:
         return
+    missed = 1 if there > start else 0
+    st.counters[st.sm[sm, L.S_CHUNK], i, L.N_TURNS] += degree - 1 + missed
     enter_address_queue(st.smsp[q], start, st.par[L.P_CONST_ADDRESS] * degree)
     end = there + st.par[L.P_CONST_ADDRESS] * (degree - 1)
     release_at(st, w, st.code[i, M.COL_RBAR], end + st.par[L.P_CONST_RELEASE], L.R_SHORT)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from gpusim.engine.rows.common import row_offset
 from gpusim.engine.rows.convert import exec_convert
 from gpusim.engine.rows.cross import exec_cross
 from gpusim.engine.rows.double import exec_double
@@ -57,7 +58,18 @@ def compute(st, sm, w, i, wb, mask, cls):
 
 
 @compiled
-def book_result(st, sm, q, w, i, cls, time):
+def other_values(st, i, wb, lanes):
+    """By how much the values that MATCH.ANY has found are more than one: each takes the ADU a turn (H200)."""
+    found = row_offset(st.code[i, M.COL_DST], wb)
+    groups = 0
+    for lane in range(32):
+        same = np.int64(st.regs[found + lane])
+        groups += 1 if (lanes >> lane) & 1 and same & ((np.int64(1) << lane) - 1) == 0 else 0
+    return max(groups - 1, 0)
+
+
+@compiled
+def book_result(st, sm, q, w, i, cls, lanes, time):
     """Sets the scoreboards of an instruction of variable latency that is not a memory access."""
     par = st.par
     code = st.code
@@ -65,7 +77,7 @@ def book_result(st, sm, q, w, i, cls, time):
     op = code[i, M.COL_OP]
     wbar = code[i, M.COL_WBAR]
     release_at(st, w, code[i, M.COL_RBAR], time + par[L.P_SOURCE_RELEASE], L.R_SHORT)
-    if op == M.OP_SHFL:
+    if op == M.OP_SHFL or op == M.OP_MOVM:
         start = enter_queue(st, q, time, 1)
         data = take_data_stage(st, sm, q, start, 1)
         release_at(st, w, wbar, data - par[L.P_ENTRY] + par[L.P_SHUFFLE_LATENCY], L.R_SHORT)
@@ -84,12 +96,17 @@ def book_result(st, sm, q, w, i, cls, time):
     if operand >= 0:
         start = take_address_port(st, sm, q, L.S_CONSTANT_FREE, time)
         there = max(start, constant_ready(st, sm, operand, start))
+        if there > start:
+            st.counters[st.sm[sm, L.S_CHUNK], i, L.N_TURNS] += 1
         release_at(st, w, wbar, there - par[L.P_ENTRY] + par[L.P_CONST_LATENCY], L.R_SHORT)
         return
     if cls == M.CLS_CROSS:
         latency = par[L.P_VOTE_LATENCY]
         if op == M.OP_MATCH_ANY or op == M.OP_MATCH_ALL:
             latency = par[L.P_MATCH_LATENCY]
+            if op == M.OP_MATCH_ANY and par[L.P_MODE] == L.TIMED:
+                wb = 32 * (par[L.P_CONST_ROWS] + w * par[L.P_ROWS_PER_WARP])
+                st.counters[st.sm[sm, L.S_CHUNK], i, L.N_TURNS] += other_values(st, i, wb, lanes)
         elif op == M.OP_REDUX:
             latency = par[L.P_REDUX_LATENCY]
         release_at(st, w, wbar, time + latency, L.R_SHORT)
@@ -136,7 +153,7 @@ def execute(st, sm, q, slot, w, i, mask, time):
     else:
         compute(st, sm, w, i, wb, np.uint32(lanes), cls)
     if st.code[i, M.COL_VARIABLE] != 0 and cls != M.CLS_MEMORY and st.par[L.P_MODE] < L.FUNCTIONAL:
-        book_result(st, sm, q, w, i, cls, time)
+        book_result(st, sm, q, w, i, cls, lanes, time)
     st.warp[w, L.W_PC] = i + 1
     return True
 

@@ -3,7 +3,7 @@ instruction (`admission`), issues it, and works out when the warp comes up again
 
 import numpy as np
 
-from gpusim.engine.sm.admission import admit
+from gpusim.engine.sm.admission import admit, has_fma_halves, in_both_halves
 from gpusim.engine.sm.issue_time import next_issue, unit_interval
 from gpusim.engine.sm.policies import choose
 from gpusim.engine.sm.readiness import block, charge, charge_queue, look_again, make_ready, note_ready
@@ -20,12 +20,23 @@ def book_issue(st, sm, q, slot, w, i, time):
     """Books the unit of instruction i, which issues."""
     unit = st.code[i, M.COL_UNIT]
     charge_queue(st, sm, q, w, unit, time)
-    st.counters[st.sm[sm, L.S_CHUNK], i, L.N_STALL + L.R_SELECTED] += 1
+    counts = st.counters[st.sm[sm, L.S_CHUNK], i]
+    counts[L.N_STALL + L.R_SELECTED] += 1
     interval = unit_interval(st, i, unit)
     smsp = st.smsp[q]
+    busy = interval - 1
+    if unit == M.UNIT_FMA and has_fma_halves(st):
+        interval *= 2
+        if smsp[L.Q_UNIT_FREE + unit] > time:
+            unit, busy = M.UNIT_FMAHEAVY, interval - 1
+            counts[L.N_HEAVY] += 1
+    elif in_both_halves(st, i, unit):
+        interval *= 2  # at a time as many go through the tensor cores
+        smsp[L.Q_UNIT_FREE + M.UNIT_FMA] = time + interval
+        unit, busy = M.UNIT_FMAHEAVY, interval - 1
     smsp[L.Q_UNIT_FREE + unit] = max(time, smsp[L.Q_UNIT_FREE + unit]) + interval
     if unit != M.UNIT_XU:
-        smsp[L.Q_BUSY + unit] += interval - 1
+        smsp[L.Q_BUSY + unit] += busy
     smsp[L.Q_LAST] = slot
     smsp[L.Q_ISSUED] = time
 

@@ -496,10 +496,12 @@ STALLS = (
     N_MISSES,
     N_SHARED_DATA,  # wavefronts of shared-memory instructions as the hardware counts them, see engine.sm.coalescer
     N_SHARED_CONFLICTS,  # of those, bank conflicts
-) = range(16)
-N_STALL = 16
-N_PAST_L1 = N_STALL + 23  # pairs of sectors of asynchronous copies past L1, see engine.sm.copy_cost
-N_FIELDS = N_STALL + 24
+    N_HEAVY,  # single-precision instructions that went to the heavy half of the FMA pipe
+    N_TURNS,  # further turns of the ADU: other addresses or values of one instruction, constants that are not there
+    N_PAST_L1,  # pairs of sectors of asynchronous copies past L1, see engine.sm.copy_cost
+) = range(19)
+N_STALL = 19
+N_FIELDS = N_STALL + 21
 
 
 class State(ArrayTable):
