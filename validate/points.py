@@ -20,6 +20,7 @@ JUDGE = frozenset(
     (
         *("attention", "convolution", "gemv", "layernorm", "softmax", "spmv"),
         *("collatz", "montecarlo", "nbody", "scan", "sort", "stencil"),
+        *("flash_attention", "cluster_histogram"),
     )
 )
 """Families whose measurements are looked at for the score alone, never while the model is made. The names were frozen
