@@ -167,6 +167,7 @@ def make(kernel: Kernel, n: int, rng: np.random.Generator, threads: int, shared_
 _RING = 1024
 """Bytes that are lost where a swizzle's pattern begins at a multiple of 1,024."""
 _OUTPUTS = 2 * TILE * TILE
+_ALL = _RING + 4 * STAGE_BYTES + _OUTPUTS
 
 VARIANTS = ladder(
     Size("n (matrix side)", (512, 2048), default=512, test=2 * TILE, multiple=2 * TILE, maximum=1 << 13),
@@ -179,9 +180,9 @@ VARIANTS = ladder(
     step(_source("wgmma"), "Four warps multiply out of shared memory in one instruction and go on meanwhile.",
          128, _RING + 4 * STAGE_BYTES),
     step(_source("specialised"), "One warp group copies and two multiply, with nothing between them but mbarriers.",
-         384, _RING + 4 * STAGE_BYTES + _OUTPUTS),
+         384, _ALL, polls=True),
     step(_source("persistent"), "A block per SM takes tile after tile: inputs of the next come while outputs leave.",
-         384, _RING + 4 * STAGE_BYTES + _OUTPUTS, SMS),
+         384, _ALL, SMS, polls=True),
     outputs=(2,),
     rtol=RTOL,
 )  # fmt: skip

@@ -37,6 +37,8 @@ class Variant:
     default_size: the size of `gpusim run` without `--size`.
     test_size: a size of a few blocks at most, for oracles that execute one thread at a time.
     size_name: what `size` counts, e.g. 'elements'.
+    polls: warps ask again and again for what others have to do, so that how many instructions they execute varies from
+        launch to launch on hardware.
     rtol, atol: tolerance as in `numpy.isclose`, (0, 0) for bit-exact; each program justifies its own.
     """
 
@@ -50,6 +52,7 @@ class Variant:
     default_size: int
     test_size: int
     size_name: str = "elements"
+    polls: bool = False
     rtol: float = 0.0
     atol: float = 0.0
 
