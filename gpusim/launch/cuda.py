@@ -44,12 +44,21 @@ class TensorMap:
     array: dense in C order, of one to five dimensions; updated in place, as if it were the argument itself. box:
     elements of a copy along each dimension, in the order of the array's own. swizzle: 'none', '32B', '64B' or '128B'.
     dtype: name of the element type where NumPy has none, such as 'bfloat16' for an array of uint16.
+
+    Raises ValueError for an array that is not dense.
     """
 
     array: Any
     box: Sequence[int]
     swizzle: str = "none"
     dtype: str = ""
+
+    def __post_init__(self) -> None:
+        step = self.array.dtype.itemsize
+        for extent, stride in zip(reversed(self.array.shape), reversed(self.array.strides), strict=True):
+            if stride != step:
+                raise ValueError("a tensor map is of an array that is dense in C order")
+            step *= extent
 
     @property
     def fields(self) -> tuple[str, tuple[int, ...], tuple[int, ...], tuple[int, ...], str]:

@@ -88,6 +88,16 @@ def test_a_python_kernel_takes_no_tensor_map() -> None:
         gpusim.simulate(program, 1, 32, maps)
 
 
+@pytest.mark.usefixtures("toolchain")
+def test_a_tensor_map_that_cannot_be() -> None:
+    with pytest.raises(ValueError, match="dense in C order"):
+        TensorMap(np.zeros((64, 64), np.float16)[:, ::2], (8, 8))
+    launch = registry.get("matmul_hopper/tma").make(256, 0)
+    wide = TensorMap(launch.args[0].array, (128, 128), "128B")
+    with pytest.raises(ArgumentError, match="inner box must fit the swizzled line"):
+        gpusim.simulate(launch.kernel, launch.grid, launch.block, (wide, *launch.args[1:]), "h200", 100_000)
+
+
 def test_an_image_stands_for_the_source() -> None:
     target = find_target(Request("matmul_hopper/tma", size=256), gpusim.load_config("h200"))
     image = target.recorded().launch.kernel
