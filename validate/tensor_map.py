@@ -6,9 +6,12 @@ import ctypes
 from collections.abc import Sequence
 
 from gpusim.launch import TensorMap
-from gpusim.launch.tensor_map import SWIZZLES, TYPES
 
 _BYTES, _ALIGNMENT = 128, 64
+_TYPES = ("uint8", "uint16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64", "bfloat16",
+          "float32_ftz", "tfloat32", "tfloat32_ftz")  # fmt: skip
+_SWIZZLES = ("none", "32B", "64B", "128B")
+"""Names of CUtensorMapDataType and CUtensorMapSwizzle in the order of cuda.h."""
 
 
 def encode(tensor_map: TensorMap, address: int) -> bytes:
@@ -17,10 +20,10 @@ def encode(tensor_map: TensorMap, address: int) -> bytes:
     kind, shape, strides, box, swizzle = tensor_map.fields
     room = ctypes.create_string_buffer(_BYTES + _ALIGNMENT)
     start = -ctypes.addressof(room) % _ALIGNMENT
-    rank, plain = len(shape), (0, SWIZZLES[swizzle], 0, 0)  # interleave, swizzle, promotion to L2, fill
+    rank, plain = len(shape), (0, _SWIZZLES.index(swizzle), 0, 0)  # interleave, swizzle, promotion to L2, fill
     status = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled(
         ctypes.c_void_p(ctypes.addressof(room) + start),
-        TYPES[kind][0],
+        _TYPES.index(kind),
         rank,
         ctypes.c_void_p(address),
         _words(ctypes.c_uint64, shape),

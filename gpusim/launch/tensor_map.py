@@ -11,11 +11,11 @@ import numpy as np
 
 from gpusim.errors import ArgumentError
 
-TYPES = {
+_TYPES = {
     "uint8": (0, 1), "uint16": (1, 2), "uint32": (2, 4), "int32": (3, 4), "uint64": (4, 8), "int64": (5, 8),
     "float16": (6, 2), "float32": (7, 4), "float64": (9, 8), "bfloat16": (10, 2),
 }  # fmt: skip
-SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
+_SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 _MOST_DIMENSIONS = 5
 
 
@@ -41,19 +41,19 @@ def encode_tiled(
     """
     rank = len(shape)
     steps = list(element_strides or [1] * rank)
-    if dtype not in TYPES or swizzle not in SWIZZLES:
+    if dtype not in _TYPES or swizzle not in _SWIZZLES:
         raise ArgumentError(f"a tensor map has no type '{dtype}' with swizzle '{swizzle}'")
-    kind, size = TYPES[dtype]
+    kind, size = _TYPES[dtype]
     if not 1 <= rank <= _MOST_DIMENSIONS or len(strides) != rank - 1 or len(box) != rank or len(steps) != rank:
         raise ArgumentError("a tensor map has one to five dimensions, one stride fewer, and a box of as many")
     wrong = address % 16 or box[0] * size % 16 or any(stride % 16 or not 0 <= stride < 1 << 40 for stride in strides)
     if wrong or not all(1 <= n <= 1 << 32 for n in shape) or not all(1 <= n <= 256 for n in box):
         raise ArgumentError("a tensor map's address, strides and inner box go by 16 bytes, its box to 256 elements")
-    if not all(1 <= n <= 8 for n in steps) or (swizzle != "none" and box[0] * size > 16 << SWIZZLES[swizzle]):
+    if not all(1 <= n <= 8 for n in steps) or (swizzle != "none" and box[0] * size > 16 << _SWIZZLES[swizzle]):
         raise ArgumentError("element strides are 1 to 8, and an inner box must fit the swizzled line")
     words = np.zeros(32, np.uint32)
     words[0], words[1] = address & 0xFFFFFFFF, address >> 32
-    words[2] = (rank - 1) << 4 | kind << 7 | SWIZZLES[swizzle] << 13 | int(nan_fill) << 15
+    words[2] = (rank - 1) << 4 | kind << 7 | _SWIZZLES[swizzle] << 13 | int(nan_fill) << 15
     for d, stride in enumerate(strides):
         words[3 + d] = stride >> 4 & 0xFFFFFFFF
         words[7] |= np.uint32((stride >> 36) << 4 * d)
