@@ -1,4 +1,4 @@
-"""Matrix product in half precision on Hopper, a ladder of five: who copies, who multiplies, and who waits for whom.
+"""Matrix product in half precision on Hopper, a ladder of six: who copies, who multiplies, and who waits for whom.
 
 As in `matmul_tensor`, `a` is stored by rows and `b` by columns, and sums are single precision; the result is rounded to
 halves. In all steps a block computes 128 x 128 outputs and keeps several stages of 64 columns of its inputs in shared
@@ -11,8 +11,8 @@ memory, so what differs is how a stage is filled, multiplied and freed.
    warps go on. One group of warps does everything.
 4. `specialised`: one group copies and gives its registers to two that multiply; mbarriers in both directions are all
    that they exchange. Sums leave by TMA too.
-5. `persistent`: a block per SM takes tile after tile, so that the next inputs come while outputs leave. What libraries
-   for Hopper launch looks like this.
+5. `persistent`: a block per SM takes tile after tile, so that the next inputs come while outputs leave.
+6. `cluster`: two blocks on neighbouring SMs copy half of what both need to both.
 
 In the report, follow executed instructions (from step 1 to 3 they fall to a tenth), the tensor pipe's share, and
 where warps wait: for `long_scoreboard`, at barriers, in the end for the tensor cores alone.
@@ -160,10 +160,12 @@ def make(kernel: Kernel, n: int, rng: np.random.Generator, threads: int, shared_
     if isinstance(kernel, CudaSource):
         whole, half = (TILE, DEPTH), (TILE // 2, DEPTH)
         stored = c if threads < 384 else TensorMap(c, half, "128B")
-        args = (TensorMap(a, whole, "128B"), TensorMap(b, whole, "128B"), stored)
+        # Blocks of a cluster copy half of what both need of `b`.
+        args = (TensorMap(a, whole, "128B"), TensorMap(b, half if kernel is CLUSTER else whole, "128B"), stored)
     return Launch(kernel, grid, threads, (*args, np.uint32(n)), shared_bytes)
 
 
+CLUSTER = _source("cluster")
 _RING = 1024
 """Bytes that are lost where a swizzle's pattern begins at a multiple of 1,024."""
 _OUTPUTS = 2 * TILE * TILE
@@ -182,6 +184,8 @@ VARIANTS = ladder(
     step(_source("specialised"), "One warp group copies and two multiply, with nothing between them but mbarriers.",
          384, _ALL, polls=True),
     step(_source("persistent"), "A block per SM takes tile after tile: inputs of the next come while outputs leave.",
+         384, _ALL, SMS, polls=True),
+    step(CLUSTER, "Two blocks of a cluster each copy half of what both need to both.",
          384, _ALL, SMS, polls=True),
     outputs=(2,),
     rtol=RTOL,
