@@ -318,7 +318,7 @@ _ROWS = [
     _row("SYSCALL", m.UNIT_CBU, FIXED, control.system_call),  # not the hardware's: see isa.link
     _row("NOP", m.UNIT_NONE, FIXED, control.nothing),
     _row("PMTRIG", m.UNIT_NONE, FIXED, control.nothing),
-    _row("USETMAXREG", m.UNIT_NONE, FIXED, control.register_limit, "DEALLOC TRY_ALLOC CTAPOOL", pipes="adu"),
+    _row("USETMAXREG", m.UNIT_NONE, VARIABLE, control.register_limit, "DEALLOC TRY_ALLOC CTAPOOL", pipes="adu"),
     _row("PREEXIT", m.UNIT_NONE, FIXED, control.nothing, pipes="adu"),
     _row("ACQBULK", m.UNIT_NONE, FIXED, control.nothing),
     # block barriers

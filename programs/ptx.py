@@ -173,3 +173,24 @@ def _shared_address(context: Any, builder: Any, array: Any, value: Any, index: A
     kind = context.get_data_type(array.dtype)
     pointer = _pointer(context, builder, array, value, index, kind)
     return builder.ptrtoint(builder.addrspacecast(pointer, ir.PointerType(kind, SHARED)), WORD)
+
+
+@intrinsic
+def await_older_copies(typingctx):
+    """Wait until all groups but the last are in shared memory, for this thread (cp.async.wait_group 1)."""
+    return types.none(), _asm("cp.async.wait_group 1;", "~{memory}", ir.VoidType())
+
+
+@intrinsic
+def store_half2(typingctx, array, index, low, high):
+    """Round two floats to halves and write them to elements index and index + 1 of a one-dimensional array of halves
+    in one access (9.7.9.21, cvt.rn.f16x2.f32); index is even."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        value, at, first, second = args
+        function = ir.FunctionType(WORD, [FLOAT, FLOAT])
+        packed = builder.asm(function, "cvt.rn.f16x2.f32 $0, $2, $1;", "=r,f,f", [first, second], False)
+        builder.store(packed, _pointer(context, builder, array, value, at, WORD), align=4)
+        return context.get_dummy_value()
+
+    return types.none(array, types.int64, types.float32, types.float32), codegen

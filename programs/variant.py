@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.launch import Launch
+from gpusim.launch import CudaSource, Launch
+from gpusim.launch.cuda import array_of
 
-Kernel = Callable[..., None]
-"""A plain Python function for `numba.cuda`."""
+Kernel = Callable[..., None] | CudaSource
+"""A plain Python function for `numba.cuda`, or a kernel of CUDA C++."""
 MAX_SIZE = 1 << 28
 """Largest size any program takes: 2**28 four-byte elements are 1 GiB in one array."""
 
@@ -21,20 +22,23 @@ class Variant:
     """One runnable program, or one step of a family's ladder.
 
     name: 'family' for a single program, 'family/variant' in a family; the family is the module's name.
-    kernel: a plain Python function for `numba.cuda`, undecorated, so that each user compiles it its own way.
+    kernel: a plain Python function for `numba.cuda`, undecorated, so that each user compiles it its own way; or, for
+        what Numba cannot say, a `CudaSource`.
     teaches: one sentence for `gpusim list`.
     make: `make(size, seed)` builds the launch: fresh inputs, the same for the same seed, and outputs filled
         with a poison value, so that an element that the kernel does not write is seen. Raises ValueError for
         a size that the program cannot take.
     reference: `reference(launch)` computes, from the inputs of a launch that has not run yet, what each
         output must hold afterwards: a tuple of arrays in the order of `outputs`.
-    outputs: indices into `launch.args` of the arrays that the kernel writes.
+    outputs: indices into `launch.args` of the arrays, or tensor maps of arrays, that the kernel writes.
     sizes: (small, large), the sizes validated against hardware; a run executes some 1e4 to 1e5 warp
         instructions at the small size and a few million at the large one (up to 1e7 where the ladder's first
         step is that slow).
     default_size: the size of `gpusim run` without `--size`.
     test_size: a size of a few blocks at most, for oracles that execute one thread at a time.
     size_name: what `size` counts, e.g. 'elements'.
+    polls: warps ask again and again for what others have to do, so that how many instructions they execute varies from
+        launch to launch on hardware.
     rtol, atol: tolerance as in `numpy.isclose`, (0, 0) for bit-exact; each program justifies its own.
     """
 
@@ -48,6 +52,7 @@ class Variant:
     default_size: int
     test_size: int
     size_name: str = "elements"
+    polls: bool = False
     rtol: float = 0.0
     atol: float = 0.0
 
@@ -58,7 +63,7 @@ class Variant:
 
     def results(self, launch: Launch) -> tuple[np.ndarray, ...]:
         """The output arrays of `launch`, in the order of `outputs` (not copies)."""
-        return tuple(launch.args[index] for index in self.outputs)
+        return tuple(array_of(launch.args[index]) for index in self.outputs)
 
     def mismatch(self, expected: Sequence[np.ndarray], actual: Sequence[np.ndarray]) -> str | None:
         """Compare outputs with `reference`'s: None if they agree, else a sentence on the first difference."""

@@ -62,11 +62,13 @@ class Spread(_Model):
 
 class Argument(_Model):
     """An argument of the launch as `validate.points.describe` spells it: an array by shape and digest of its
-    content, a scalar by value."""
+    content, a tensor map by its box and swizzle too, a scalar by value."""
 
     dtype: str
     shape: list[int] | None = None
     sha256: str | None = None
+    box: list[int] | None = None
+    swizzle: str | None = None
     value: bool | Number | None = None
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import programs
-from gpusim.launch.arguments import infer_signature
-from isa import Program, ProgramFileError, compile_kernel
+from gpusim.launch.program import program_of
+from isa import Program, ProgramFileError
 from isa.toolchain import numba_version, tool_version
 from programs import images, registry
 
@@ -31,14 +31,13 @@ def build(arch: str = "sm_90", *, force: bool = False, say: Callable[[str], None
         variant = registry.get(name)
         launch = variant.make(variant.test_size, 0)
         file = f"{variant.family}/{variant.kernel.__name__}.gpuprog"
-        types = infer_signature(launch.args)
-        spelled = [images.type_name(each) for each in types]
+        spelled = images.type_names(launch.args)
         if file in entries:
             if entries[file]["types"] != spelled:
                 raise ValueError(f"{name} takes other types than {entries[file]['variants'][0]}: {spelled}")
             entries[file]["variants"].append(name)
             continue
-        program = without_folder(compile_kernel(variant.kernel, types, arch), ROOT)
+        program = without_folder(program_of(launch, arch), ROOT)
         path = images.FOLDER / file
         fresh = not force and _is_current(path, program)
         if not fresh:

@@ -16,7 +16,7 @@ from typing import Any
 from programs import images, registry
 from validate import baseline
 from validate.baseline import Baseline, Measurement, Number, Spread, plain
-from validate.metrics import CYCLES, DIFFERENCES, EXACT, LAUNCH
+from validate.metrics import ASKED_AGAIN, CYCLES, DIFFERENCES, EXACT, LAUNCH
 from validate.points import ProgramPoint, select
 from validate.record import FORMAT, SMI_FIELDS
 
@@ -84,7 +84,7 @@ def make(document: dict[str, Any], variant: str) -> Baseline:
     for size in registry.get(variant).sizes:
         point = ProgramPoint(variant, size)
         row = document["points"].get(str(point))
-        problem = _problem(row, cubin.sha256) or document["failures"].get(str(point))
+        problem = _problem(row, cubin.sha256, point.program.polls) or document["failures"].get(str(point))
         if row is None or problem:
             raise ImportRefused(f"{point}: {problem}")
         measurements.append(_measurement(point, row))
@@ -113,7 +113,7 @@ def _read(path: Path) -> dict[str, Any]:
     return document
 
 
-def _problem(row: dict[str, Any] | None, cubin_sha256: str) -> str | None:
+def _problem(row: dict[str, Any] | None, cubin_sha256: str, polls: bool) -> str | None:
     """Why a point cannot be imported, None if it can."""
     if row is None:
         return "not in the recording"
@@ -134,6 +134,8 @@ def _problem(row: dict[str, Any] | None, cubin_sha256: str) -> str | None:
         if missing:
             return f"not measured: {', '.join(missing)}"
     for name in (*EXACT, *LAUNCH):
+        if polls and name in ASKED_AGAIN:
+            continue
         if len({_with_differences(profile["metrics"])[name] for profile in row["profiles"]}) > 1:
             return f"{name} varies from launch to launch, so it cannot be exact"
     return None

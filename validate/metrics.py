@@ -29,6 +29,9 @@ EXACT = (
 )
 """Counters that follow from the machine code and the data alone, whatever the timing."""
 
+ASKED_AGAIN = EXACT[:5]
+"""Those of them that depend on timing where warps ask again and again for what others have to do (`Variant.polls`)."""
+
 DIFFERENCES = {
     "derived__memory_l1_wavefronts_shared_excessive": (
         "memory_l1_wavefronts_shared",

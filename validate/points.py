@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.launch import Launch
+from gpusim.launch import Launch, TensorMap
+from gpusim.launch.cuda import array_of
 from programs import registry
 from programs.variant import Variant
 
@@ -19,6 +20,7 @@ JUDGE = frozenset(
     (
         *("attention", "convolution", "gemv", "layernorm", "softmax", "spmv"),
         *("collatz", "montecarlo", "nbody", "scan", "sort", "stencil"),
+        *("flash_attention", "cluster_histogram"),
     )
 )
 """Families whose measurements are looked at for the score alone, never while the model is made. The names were frozen
@@ -75,15 +77,19 @@ def select(only: Sequence[str] = (), sizes: str = "all") -> list[ProgramPoint]:
 
 
 def describe(launch: Launch) -> dict[str, Any]:
-    """A launch in plain values: dimensions, and of each argument its type, shape and digest, or its value.
+    """A launch in plain values: dimensions, and of each argument its type, shape and digest (with the box of a tensor
+    map), or its value.
 
     The digests tell whether inputs made elsewhere, with another NumPy, are the same.
     """
     args: list[dict[str, Any]] = []
-    for value in launch.args:
+    for given in launch.args:
+        value = array_of(given)
         if isinstance(value, np.ndarray):
             digest = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
             args.append({"dtype": str(value.dtype), "shape": list(value.shape), "sha256": digest[:16]})
+            if isinstance(given, TensorMap):
+                args[-1] |= {"box": list(given.box), "swizzle": given.swizzle}
         else:
             args.append({"dtype": str(np.asarray(value).dtype), "value": np.asarray(value).item()})
     return {

@@ -20,12 +20,15 @@ import cupy as cp  # type: ignore[import-not-found,import-untyped,unused-ignore]
 import numpy as np
 
 from gpusim.launch import Launch
+from gpusim.launch.cuda import array_of
 from programs import images, reduction
-from validate import abi
+from validate import abi, tensor_map
 from validate.points import ProgramPoint, describe, error_of
 
 FLUSH_ITEMS = 1 << 27
 """Floats read to empty the caches: 512 MiB, ten times the L2."""
+_USUAL_SHARED_BYTES = 48 << 10
+"""Dynamic shared memory that a block may have without being asked for."""
 
 
 class DeviceKernel:
@@ -36,17 +39,20 @@ class DeviceKernel:
         self.cubin, self.large = cubin, large
         self.function = _load(self.cubin).get_function(self.cubin.symbol)
         self.launch = launch
+        if launch.shared_bytes > _USUAL_SHARED_BYTES:
+            self.function.max_dynamic_shared_size_bytes = launch.shared_bytes
+        self.values = [array_of(value) for value in launch.args]
         self.arrays = [
             cp.ndarray(value.shape, dtype=value.dtype) if isinstance(value, np.ndarray) else None
-            for value in launch.args
+            for value in self.values
         ]
         addresses = [None if array is None else array.data.ptr for array in self.arrays]
-        self.words = tuple(abi.flatten(launch.args, addresses))
+        self.words = tuple(abi.flatten(launch.args, addresses, cubin.abi, tensor_map.encode))
         abi.check(self.words, self.cubin.parameters)
 
     def reset(self) -> None:
         """Put the inputs, and the poison of the outputs, back in place."""
-        for array, value in zip(self.arrays, self.launch.args, strict=True):
+        for array, value in zip(self.arrays, self.values, strict=True):
             if array is not None and array.nbytes < self.large:
                 array.set(np.ascontiguousarray(value))
 

@@ -202,7 +202,7 @@ def _sampled(program: Program, launch: Launch, config: GPUConfig, effort: Effort
 
 def _whole(program: Program, launch: Launch, config: GPUConfig, effort: Effort, issues: int) -> Profile:
     """The profile of a launch that was run as a whole, in which about so many instructions are issued."""
-    nbytes = sum(each.nbytes for each in launch.args if isinstance(each, np.ndarray))
+    nbytes = sum(np.asarray(each).nbytes for each in launch.args)
     few = launch.blocks <= _FEW_BLOCKS or launch.blocks * -(-launch.threads_per_block // 32) <= _FEW_WARPS
     few &= issues < _FEW_ISSUES
     traced = range(launch.blocks) if few else (0, launch.blocks // 2, launch.blocks - 1)

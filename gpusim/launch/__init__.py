@@ -1,10 +1,11 @@
 """What is run and where its data lies.
 
-Read `launch` (one launch, described without any machine), `arena`, `memory` and `device_array` (device memory),
-`signatures` and `arguments` (a kernel's parameters), `program` (both for one launch), `module` (a loaded cubin), then
-`occupancy` (whether and how it fits).
+Read `launch` and `cuda` (one launch, described without any machine), `arena`, `memory` and `device_array` (device
+memory), `signatures` and `arguments` (a kernel's parameters), `program` (both for one launch), `module` (a loaded
+cubin), then `occupancy` (whether and how it fits).
 """
 
+from gpusim.launch.cuda import CudaSource, TensorMap
 from gpusim.launch.launch import Dim3, Launch, as_dim3
 
-__all__ = ["Dim3", "Launch", "as_dim3"]
+__all__ = ["CudaSource", "Dim3", "Launch", "TensorMap", "as_dim3"]

@@ -6,7 +6,8 @@ The layouts are those of the two ways to compile a kernel:
   then each extent and each stride, all 64-bit; tuples become their elements, complex numbers two floats,
   records a pointer; other scalars stay as they are, a bool in one byte. (The flattening that Numba's CUDA
   launcher does; checked against its PTX.)
-- `abi="c"`: an array becomes one pointer, a record its bytes (which may also be given as they are), a scalar itself.
+- `abi="c"`: an array becomes one pointer, a record its bytes (which may also be given as they are), a tensor map what
+  the driver encodes, a scalar itself.
 
 A parameter's place comes from the program, whose compiler aligned it; here count and sizes must agree.
 """
@@ -21,9 +22,11 @@ from typing import Any
 import numpy as np
 
 from gpusim.errors import ArgumentError
+from gpusim.launch.cuda import TensorMap
 from gpusim.launch.device_array import DeviceArray
 from gpusim.launch.memory import DeviceMemory, span
 from gpusim.launch.signatures import infer_signature, kind_of, parse_signature, scalar_dtype
+from gpusim.launch.tensor_map import encode_tiled
 
 __all__ = ["BoundArguments", "DeviceArray", "bind", "infer_signature", "parse_signature"]
 
@@ -118,6 +121,10 @@ class _Binder:
             if top:
                 self.bound.arrays[i] = device
             yield from self.array_pieces(device)
+        elif isinstance(value, TensorMap) and not self.numba:
+            kind, shape, strides, box, swizzle = value.fields
+            device = self.bound.arrays[i] = self.array(i, value.array, None)
+            yield encode_tiled(kind, device.address, shape, strides, box, swizzle=swizzle).tobytes()
         elif isinstance(value, np.void) and (value.dtype.names or not self.numba):
             if self.numba:
                 yield _word(self.upload(i, value, f"argument {i}").address)

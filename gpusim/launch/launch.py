@@ -43,11 +43,12 @@ def as_dim3(value: int | Sequence[int], name: str = "dimension") -> Dim3:
 class Launch:
     """One launch of a kernel over a grid of blocks.
 
-    kernel: a plain Python function written for `numba.cuda`, a `numba.cuda` dispatcher, or a decoded program.
+    kernel: a plain Python function written for `numba.cuda`, a `numba.cuda` dispatcher, a `CudaSource`, or a decoded
+        program.
     grid: blocks in x, y, z. block: threads per block in x, y, z. Both accept an int or a shorter sequence and
         are stored as a 3-tuple of positive ints, the order of `kernel[grid, block]` in Numba (x first).
-    args: NumPy arrays and scalars in the kernel's order. A run updates the arrays in place, as a Numba launch
-    does.
+    args: NumPy arrays, scalars and `TensorMap`s in the kernel's order. A run updates the arrays in place, as a Numba
+        launch does.
     shared_bytes: dynamic shared memory per block, beyond what the kernel declares statically.
     signature: Numba argument types that replace those inferred from `args`; None to infer.
 

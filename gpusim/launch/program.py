@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from gpusim.launch.arguments import BoundArguments, bind
+from gpusim.launch.cuda import CudaSource
 from gpusim.launch.launch import Launch
 from gpusim.launch.memory import DeviceMemory
 from gpusim.launch.signatures import infer_signature, parse_signature
-from isa import Program, compile_kernel
+from isa import Program, compile_kernel, load
 
 
 def program_of(launch: Launch, arch: str) -> Program:
@@ -16,6 +17,8 @@ def program_of(launch: Launch, arch: str) -> Program:
     kernel, signature = launch.kernel, launch.signature
     if isinstance(kernel, Program):
         return kernel
+    if isinstance(kernel, CudaSource):
+        return load(kernel.path, kernel.entry, abi="c", arch=kernel.arch or arch)
     name = getattr(kernel, "__name__", None)
     types = parse_signature(signature) if signature is not None else infer_signature(launch.args, name)
     return compile_kernel(kernel, types, arch)

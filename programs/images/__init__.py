@@ -38,6 +38,7 @@ class LoadableKernel:
 
     file: the image's name in this folder. symbol: the kernel's mangled name in `code`, the cubin.
     parameters: (position, offset in the parameter area, size in bytes) of each flattened parameter.
+    abi: how arguments are flattened, "numba" or "c".
     sha256: digest of the cubin.
     """
 
@@ -46,6 +47,7 @@ class LoadableKernel:
     code: bytes
     parameters: tuple[tuple[int, int, int], ...]
     sha256: str
+    abi: str
 
 
 def image(variant: str) -> Program:
@@ -67,6 +69,7 @@ def read_cubin(path: Path) -> LoadableKernel:
         code=base64.b64decode(document["cubin"]),
         parameters=tuple((index, offset, size) for index, offset, size in document["parameters"]),
         sha256=document["sha256"],
+        abi=document["abi"],
     )
 
 
@@ -89,18 +92,23 @@ def for_launch(launch: Launch) -> Program | None:
 
 
 def kernel_name(kernel: Any) -> str:
-    """Module and name of a Python kernel or of a `numba.cuda` dispatcher."""
+    """Module and name of a Python kernel, a `numba.cuda` dispatcher or a `CudaSource`."""
     function = getattr(kernel, "py_func", kernel)
     return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
 
 
 def type_names(args: Sequence[Any]) -> list[str]:
-    """How the index spells the types of NumPy arrays and scalars: 'float32[2,C]', 'int32'."""
+    """How the index spells the types of NumPy arrays, scalars and tensor maps: 'float32[2,C]', 'int32',
+    'map float16[2,C]'."""
     import numpy as np
+
+    from gpusim.launch import TensorMap
 
     names = []
     for value in args:
-        if isinstance(value, np.ndarray):
+        if isinstance(value, TensorMap):
+            names.append(f"map {type_names([value.array])[0]}")
+        elif isinstance(value, np.ndarray):
             flags = value.flags
             layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
             names.append(f"{value.dtype}[{value.ndim},{layout}]")

@@ -31,7 +31,7 @@ def test_results_and_counts_are_those_of_a_detailed_run(name):
     variant = registry.get(name)
     detailed, expected = simulated(variant, variant.test_size, "detailed")
     functional, found = simulated(variant, variant.test_size, "functional")
-    assert dict(functional.metrics).items() <= dict(detailed.metrics).items()
+    assert variant.polls or dict(functional.metrics).items() <= dict(detailed.metrics).items()
     assert functional.metrics["smsp__inst_executed.sum"] > 0
     for mine, other in zip(found.args, expected.args, strict=True):
         np.testing.assert_array_equal(mine, other)

@@ -1,6 +1,7 @@
 """Every NumPy reference against a kernel under Numba's CUDA simulator, which executes it without machine code.
 
-That the other kernels with the same reference compute what it says, `tests/validate/test_replay.py` shows.
+That the other kernels with the same reference compute what it says, `tests/validate/test_replay.py` shows, and
+`test_cuda_sources.py` of families that have kernels of CUDA C++.
 """
 
 from __future__ import annotations
@@ -13,10 +14,16 @@ from pathlib import Path
 
 import pytest
 
+from gpusim.launch import CudaSource
 from programs import registry
 
 #: The last variant with each reference; a reference that a function has made is told apart by what it holds.
-VARIANTS = [registry.get(name) for name in registry.names()]
+VARIANTS = [
+    each
+    for ladder in registry.families().values()
+    for each in ladder
+    if not any(isinstance(one.kernel, CudaSource) for one in ladder)
+]
 NAMES = list(
     {
         (each.reference.__code__, *(repr(cell.cell_contents) for cell in each.reference.__closure__ or ())): each.name

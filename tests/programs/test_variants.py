@@ -36,8 +36,8 @@ def test_a_kernel_that_does_nothing_is_noticed(variant: Variant) -> None:
     expected = variant.reference(launch)
     for want, got in zip(expected, variant.results(launch), strict=True):
         assert want.shape == got.shape and want.dtype == got.dtype
-        # Every element differs from what was there before, save the histogram's empty bins.
-        assert (want != got).all() or variant.family == "histogram"
+        # Every element differs from what was there before, save empty bins of a histogram.
+        assert (want != got).all() or variant.family.endswith("histogram")
     assert variant.mismatch(expected, expected) is None
     assert variant.name in (variant.mismatch(expected, variant.results(launch)) or "")
 

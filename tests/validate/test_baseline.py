@@ -12,7 +12,7 @@ from programs import images, registry
 from validate import __main__ as command
 from validate import baseline, importer
 from validate.baseline import BaselineError, MissingBaseline, Spread
-from validate.metrics import CYCLES, DIFFERENCES, EXACT, LAUNCH, RECORDED
+from validate.metrics import ASKED_AGAIN, CYCLES, DIFFERENCES, EXACT, LAUNCH, RECORDED
 from validate.points import ProgramPoint, describe, select
 
 GPU = "h200"
@@ -43,7 +43,8 @@ def test_what_a_baseline_says_is_complete_and_consistent(name):
     for each in found.sizes:
         asked = {name for name in RECORDED if name not in DIFFERENCES}
         assert asked | set(EXACT) | set(LAUNCH) <= set(each.counters)
-        assert all(not isinstance(each.counters[name], list) for name in (*EXACT, *LAUNCH))
+        varying = {counter for counter in (*EXACT, *LAUNCH) if isinstance(each.counters[counter], list)}
+        assert varying <= (set(ASKED_AGAIN) if registry.get(name).polls else set())
         assert each.cycles == each.spread(CYCLES) and each.cycles.count >= 3
         assert each.cycles.min > 0 and each.cycles.relative < 0.2
         # The clocks of a launch follow from its cycles and its duration, so units are what they should be.
@@ -179,6 +180,14 @@ def other_grid(row):
 
 def no_times(row):
     row["cold_us"] = []
+
+
+def test_counts_of_a_program_that_polls_may_vary(recording):
+    row = copy.deepcopy(recording["points"][str(select(["saxpy"], "large")[0])])
+    an_exact_counter_varies(row)
+    assert importer._problem(row, row["image"]["cubin_sha256"], polls=True) is None
+    row["profiles"][1]["metrics"][EXACT[6]] += 1
+    assert f"{EXACT[6]} varies" in str(importer._problem(row, row["image"]["cubin_sha256"], polls=True))
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,18 @@ import pytest
 
 from gpusim.launch.arguments import bind
 from gpusim.launch.memory import DeviceMemory
+from gpusim.launch.tensor_map import encode_tiled
 from programs import images, registry
 from validate import abi
 from validate.points import ProgramPoint, describe, select
 
 ROOT = Path(__file__).parents[2]
+
+
+def encode(tensor_map, address):
+    """What the driver would make of a tensor map (tests/gpusim/test_tensor_copy.py holds it to a recording)."""
+    kind, shape, strides, box, swizzle = tensor_map.fields
+    return encode_tiled(kind, address, shape, strides, box, swizzle=swizzle).tobytes()
 
 
 @pytest.mark.parametrize("name", registry.names())
@@ -30,7 +37,8 @@ def test_arguments_pack_as_the_simulator_binds_them(name):
     bound = bind(program, launch.args, DeviceMemory())
     addresses = [bound.arrays[i].address if i in bound.arrays else None for i in range(len(launch.args))]
     cubin = images.cubin_of(name)
-    assert abi.pack(abi.flatten(launch.args, addresses), cubin.parameters) == bound.parameter_bytes
+    words = abi.flatten(launch.args, addresses, cubin.abi, encode)
+    assert abi.pack(words, cubin.parameters) == bound.parameter_bytes
     assert (cubin.code, cubin.symbol, cubin.sha256) == (program.cubin, program.symbol, program.sha256)
 
 

@@ -1,0 +1,106 @@
+"""Families with kernels of CUDA C++: each against its reference on the simulated GPU, from the source."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gpusim
+from gpusim.errors import ArgumentError
+from gpusim.launch import CudaSource, Launch, TensorMap
+from gpusim.launch.program import program_of
+from gpusim.workload.request import Request
+from gpusim.workload.target import find_target
+from isa import IsaError
+from programs import images, registry
+from programs.variant import Variant
+
+VARIANTS = [
+    each
+    for ladder in registry.families().values()
+    for each in ladder
+    if any(isinstance(one.kernel, CudaSource) for one in ladder)
+]
+LARGER = {"matmul_hopper/persistent": 2048}
+"""Sizes at which blocks take more than one tile."""
+
+
+def simulated(variant: Variant, size: int, **options) -> gpusim.Result:
+    launch = variant.make(size, 3)
+    expected = variant.reference(launch)
+    done = gpusim.simulate(
+        launch.kernel, launch.grid, launch.block, launch.args, "h200", launch.shared_bytes, **options
+    )
+    assert variant.mismatch(expected, variant.results(launch)) is None
+    return done
+
+
+@pytest.mark.usefixtures("toolchain")
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
+def test_matches_reference(variant: Variant) -> None:
+    assert simulated(variant, variant.test_size).cycles > 0
+
+
+@pytest.mark.usefixtures("toolchain")
+@pytest.mark.parametrize("name", LARGER)
+def test_matches_reference_at_a_larger_size(name: str) -> None:
+    simulated(registry.get(name), LARGER[name], mode="functional")
+
+
+def test_a_source_is_named_like_a_function(tmp_path: Path) -> None:
+    kernel = CudaSource(__name__, "data/scale.cu", arch="sm_90a")
+    assert (kernel.__name__, kernel.__module__, kernel.entry) == ("scale", __name__, "scale")
+    assert kernel.path == Path(__file__).parent / "data" / "scale.cu"
+    again = pickle.loads(pickle.dumps(kernel))
+    assert again == kernel and hash(again) == hash(kernel) and again.__name__ == "scale"
+    assert images.kernel_name(kernel) == f"{__name__}.scale"
+
+
+@pytest.mark.usefixtures("toolchain")
+def test_a_device_takes_tensor_maps_of_its_arrays() -> None:
+    variant = registry.get("matmul_hopper/tma")
+    launch = variant.make(variant.test_size, 1)
+    (expected,) = variant.reference(launch)
+    a, b, c, n = launch.args
+    with gpusim.Device("h200") as device:
+        held = [TensorMap(device.to_device(each.array), each.box, each.swizzle) for each in (a, b)]
+        out = device.to_device(c)
+        device.launch(launch.kernel, launch.grid, launch.block, (*held, out, n), launch.shared_bytes)
+        assert variant.mismatch((expected,), (out.copy_to_host(),)) is None
+
+
+@pytest.mark.usefixtures("toolchain")
+@pytest.mark.parametrize(("name", "gpu"), [("matmul_hopper/wgmma", "b200"), ("cluster_reduction", "a100")])
+def test_a_gpu_that_lacks_what_a_kernel_needs(name: str, gpu: str) -> None:
+    variant = registry.get(name)
+    launch = variant.make(variant.test_size, 3)
+    with pytest.raises(IsaError, match=r"for sm_90, which a GPU of sm_100|cluster_dims__ is not supported"):
+        gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, gpu, launch.shared_bytes)
+
+
+def test_a_python_kernel_takes_no_tensor_map() -> None:
+    program = images.image("vector_add")
+    maps = [TensorMap(np.zeros((64, 64), np.float16), (8, 8)) for _ in range(3)]
+    with pytest.raises(ArgumentError, match="TensorMap cannot be passed to a kernel"):
+        gpusim.simulate(program, 1, 32, maps)
+
+
+@pytest.mark.usefixtures("toolchain")
+def test_a_tensor_map_that_cannot_be() -> None:
+    with pytest.raises(ValueError, match="dense in C order"):
+        TensorMap(np.zeros((64, 64), np.float16)[:, ::2], (8, 8))
+    launch = registry.get("matmul_hopper/tma").make(256, 0)
+    wide = TensorMap(launch.args[0].array, (128, 128), "128B")
+    with pytest.raises(ArgumentError, match="inner box must fit the swizzled line"):
+        gpusim.simulate(launch.kernel, launch.grid, launch.block, (wide, *launch.args[1:]), "h200", 100_000)
+
+
+def test_an_image_stands_for_the_source() -> None:
+    target = find_target(Request("matmul_hopper/tma", size=256), gpusim.load_config("h200"))
+    image = target.recorded().launch.kernel
+    assert image is images.image("matmul_hopper/tma")
+    assert isinstance(target.launch, Launch) and target.launch.kernel != image
+    assert program_of(target.launch, "sm_90").code_sha256 == image.code_sha256
