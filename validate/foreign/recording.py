@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -81,7 +82,8 @@ def keep(job: Path, recorded: Path, how: Callable[[str], dict[str, Any]], tools:
 
 def text_of(document: Mapping[str, Any]) -> str:
     """A recording as it is kept: a line for each counter."""
-    return json.dumps(document, indent=1) + "\n"
+    text = json.dumps(document, indent=1)
+    return re.sub(r"\[[^][{}]*\]", lambda found: " ".join(found[0].split()), text) + "\n"
 
 
 def _values(values: list[float]) -> Any:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import warnings
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,9 @@ _DRIVER_KINDS = {8: 10, 9: 8, 10: 9}
 
 def require() -> None:
     """Raises NotBuilt if the Triton wheel is not installed, or is another one."""
-    if importlib.util.find_spec("triton") is None:
+    if find_spec("triton") is None:
         raise NotBuilt("the Triton wheel is not installed; pip install -e .[triton]")
-    import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    import triton
 
     if triton.__version__ != WHEEL:
         raise NotBuilt(f"this is Triton {triton.__version__}, not {WHEEL}; pip install -e .[triton]")
@@ -35,9 +35,9 @@ def build(name: str) -> tuple[bytes, Program, BuiltLaunch]:
     case = make(name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        from triton import compile as translate  # type: ignore[import-not-found,import-untyped,unused-ignore]
-        from triton.backends.compiler import GPUTarget  # type: ignore[import-not-found,import-untyped,unused-ignore]
-        from triton.compiler import ASTSource  # type: ignore[import-not-found,import-untyped,unused-ignore]
+        from triton import compile as translate
+        from triton.backends.compiler import GPUTarget
+        from triton.compiler import ASTSource
 
         from validate.triton import kernels
 
