@@ -77,7 +77,7 @@ def build(name: str) -> tuple[bytes, Program, BuiltLaunch]:
         parameters=places,
         area=area.hex(),
         pointers=tuple(
-            (at, (word - _FIRST) >> _APART, (word - _FIRST) & ((1 << _APART) - 1))
+            (at, *divmod(word - _FIRST, 1 << _APART))
             for at in range(0, len(area) - 7, 8)
             if _FIRST <= (word := int.from_bytes(area[at : at + 8], "little")) < _FIRST + (8 << _APART)
         ),
@@ -148,8 +148,7 @@ def _maps(area: bytearray) -> tuple[MapHole, ...]:
         shape, strides, box, steps = rest[:5], rest[5:9], rest[9:14], rest[14:19]
         kind, rank, interleave, swizzle, promotion, fill = rest[19:]
         area[at : at + 128] = bytes(128)
-        place = {"array": (address - _FIRST) >> _APART, "delta": (address - _FIRST) & ((1 << _APART) - 1)}
-        cut = {"shape": tuple(shape[:rank]), "strides": tuple(strides[: rank - 1]), "box": tuple(box[:rank])}
-        options = {"interleave": interleave, "swizzle": swizzle, "promotion": promotion, "fill": fill}
-        found.append(MapHole(offset=at, kind=kind, steps=tuple(steps[:rank]), **place, **cut, **options))
+        array, delta = divmod(address - _FIRST, 1 << _APART)
+        cut = tuple(shape[:rank]), tuple(strides[: rank - 1]), tuple(box[:rank]), tuple(steps[:rank])
+        found.append(MapHole(at, array, kind, *cut, swizzle, promotion, fill, interleave, delta))
     return tuple(found)

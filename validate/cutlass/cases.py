@@ -7,6 +7,7 @@ whole.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -106,10 +107,9 @@ def work_of(name: str) -> Work:
     rng = np.random.default_rng(SEED)
     a, b = (_operand(rng, (rows, k), kernel.kind) for rows in (m, n))
     first, second = (decoded(each, kernel.kind) for each in (a, b))
-    if kernel.kind == "int8":
-        product = (first.astype(np.float64) @ second.astype(np.float64).T).astype(np.int32)
-    else:
-        product = first.astype(np.float32) @ second.astype(np.float32).T
+    # Products of whole numbers are exact in double precision.
+    wide: type[Any] = np.float64 if kernel.kind == "int8" else np.float32
+    product = first.astype(wide) @ second.astype(wide).T
     out = np.zeros((n, m) if kernel.columns else (m, n), np.uint16 if kernel.out == "bf16" else kernel.out)
     arrays = {"a": a.T if kernel.nt else a, "b": b.T if kernel.nt else b, "d": out}
     kinds = {name: kind for name, kind in (("a", kernel.kind), ("d", kernel.out)) if kind in ("bf16", "fp8e4nv")}

@@ -38,6 +38,8 @@ int main(int, char** text) {
   arguments.epilogue.thread = {SUM(1), SUM(0)};
   Gemm gemm;
   if (gemm.can_implement(arguments) != Status::kSuccess) return 2;
-  std::printf("workspace %zu\n", Gemm::get_workspace_size(arguments));
-  return gemm.initialize(arguments, placeholder(3)) == Status::kSuccess && gemm.run() == Status::kSuccess ? 0 : 3;
+  size_t workspace = Gemm::get_workspace_size(arguments);
+  std::printf("workspace %zu\n", workspace);
+  if (gemm.initialize(arguments, workspace ? placeholder(3) : nullptr) != Status::kSuccess) return 3;
+  return gemm.run() == Status::kSuccess ? 0 : 4;
 }

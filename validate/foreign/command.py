@@ -9,15 +9,14 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gpusim.errors import SimulationError
-from isa.errors import IsaError
-from validate import score
-from validate.foreign import compare, recording
 from validate.foreign.launch import NotBuilt
-from validate.replay import Comparison, Failure, StaleBaseline
-from validate.scoring import text
+
+if TYPE_CHECKING:
+    from validate.foreign.compare import ForeignPoint
+    from validate.replay import Comparison
+    from validate.score import Row
 
 EXIT_OK, EXIT_WRONG, EXIT_USAGE = 0, 1, 2
 
@@ -73,6 +72,8 @@ def _file(cases: ModuleType) -> Path:
 
 
 def _job(options: argparse.Namespace, cases: ModuleType, builder: ModuleType, names: list[str]) -> int:
+    from validate.foreign import recording
+
     if options.keep is None:
         recording.write_job(options.record, cases, names, builder.build)
         print(f"on the GPU machine: cd {options.record}; python -m validate.foreign.worker . recorded.json.gz")
@@ -88,12 +89,19 @@ def _job(options: argparse.Namespace, cases: ModuleType, builder: ModuleType, na
 
 
 def _compare(options: argparse.Namespace, cases: ModuleType, builder: ModuleType, names: list[str]) -> int:
+    from gpusim.errors import SimulationError
+    from isa.errors import IsaError
+    from validate import score
+    from validate.foreign.compare import ForeignPoint
+    from validate.replay import Failure, StaleBaseline
+    from validate.scoring import text
+
     out = sys.stderr if options.json else sys.stdout
     recorded = json.loads(_file(cases).read_text())["points"] if _file(cases).exists() else {}
-    rows: list[score.Row] = []
+    rows: list[Row] = []
     print(score.TIMED_HEAD, file=out)
     for name in names:
-        point = compare.ForeignPoint(name, 0, judging=split(cases, name) == "judge")
+        point = ForeignPoint(name, 0, judging=split(cases, name) == "judge")
         try:
             rows.append(_point(point, cases, builder, recorded.get(name), options.gpu))
         except (SimulationError, IsaError, StaleBaseline) as error:
@@ -105,8 +113,11 @@ def _compare(options: argparse.Namespace, cases: ModuleType, builder: ModuleType
     return EXIT_OK if score.ok(rows) else EXIT_WRONG
 
 
-def _point(point: compare.ForeignPoint, cases: ModuleType, builder: ModuleType, recorded: Any, gpu: str) -> Comparison:
+def _point(point: ForeignPoint, cases: ModuleType, builder: ModuleType, recorded: Any, gpu: str) -> Comparison:
     """One point, against NumPy and the recording. Raises StaleBaseline where the recording is of something else."""
+    from validate.foreign import compare
+    from validate.replay import StaleBaseline
+
     _, program, launch = builder.build(point.variant)
     work = cases.work_of(point.variant)
     if recorded is None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -57,16 +56,6 @@ class BuiltLaunch:
     pointers: tuple[tuple[int, int, int], ...]
     maps: tuple[MapHole, ...] = ()
     scratch_bytes: int = 0
-
-    def plain(self) -> dict[str, Any]:
-        """For JSON; `of` reads it."""
-        return asdict(self)
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> BuiltLaunch:
-        """The launch that `plain` made these values of."""
-        fixed = {name: _frozen(value) for name, value in values.items()}
-        return cls(**fixed | {"maps": tuple(MapHole(**_frozen_values(each)) for each in values["maps"])})
 
     def arrays(self, work: Work) -> dict[str, np.ndarray]:
         """What lies in device memory before the launch, in the order that the holes count."""
@@ -127,10 +116,3 @@ def bfloat16(array: np.ndarray) -> np.ndarray:
     bits = array.astype(np.float32).view(np.uint32)
     return (bits + 0x7FFF + (bits >> 16 & 1) >> 16).astype(np.uint16)
 
-
-def _frozen(value: Any) -> Any:
-    return tuple(_frozen(each) for each in value) if isinstance(value, list) else value
-
-
-def _frozen_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _frozen(value) for name, value in values.items()}

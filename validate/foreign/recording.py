@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import pickle
 import re
 import shutil
 from collections.abc import Callable, Mapping
@@ -15,6 +16,7 @@ from gpusim.results.profile import parse_profile
 from isa import Program
 from validate.baseline import plain
 from validate.foreign.launch import BuiltLaunch
+from validate.foreign.worker import LAUNCHES
 from validate.metrics import DIFFERENCES
 
 Built = tuple[bytes, Program, BuiltLaunch]
@@ -33,11 +35,9 @@ def write_job(folder: Path, cases: ModuleType, names: list[str], build: Callable
     points = {}
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
-        cubin, _, launch = build(name)
-        file = f"{launch.code_sha256[:16]}.cubin"
-        (folder / file).write_bytes(cubin)
-        points[name] = {"cubin": file, "launch": launch.plain()}
-    (folder / "launches.json").write_text(json.dumps({"cases": cases.__name__, "points": points}))
+        cubin, _, points[name] = build(name)
+        (folder / f"{points[name].code_sha256}.cubin").write_bytes(cubin)
+    (folder / LAUNCHES).write_bytes(pickle.dumps((cases.__name__, points)))
     package = cases.__name__.split(".")[1]
     for file in ("__init__.py", "metrics.py", f"{package}/__init__.py", f"{package}/cases.py",
                  *(f"foreign/{each}.py" for each in ("__init__", "launch", "worker"))):  # fmt: skip
@@ -48,7 +48,7 @@ def write_job(folder: Path, cases: ModuleType, names: list[str], build: Callable
 
 def keep(job: Path, recorded: Path, how: Callable[[str], dict[str, Any]], tools: Mapping[str, str]) -> dict[str, Any]:
     """What the repository keeps of a recording. Raises RecordingRefused if a point is wrong or missing."""
-    points = json.loads((job / "launches.json").read_text())["points"]
+    points = pickle.loads((job / LAUNCHES).read_bytes())[1]
     with gzip.open(recorded, "rt") as stream:
         found = json.load(stream)
     outputs = {row["point"]: row for row in found["plain"]}
@@ -59,20 +59,19 @@ def keep(job: Path, recorded: Path, how: Callable[[str], dict[str, Any]], tools:
     if refused or len(rows) != len(launches):
         raise RecordingRefused("\n".join(refused) or f"{len(rows)} launches made, {len(launches)} counted")
     document: dict[str, Any] = {
-        "provenance": {**found["device"], **found["provenance"], "tools": dict(tools)},
+        "provenance": {**found["provenance"], "tools": dict(tools)},
         "points": {},
     }
-    for name, values in points.items():
+    for name, launch in points.items():
         mine = [launch.metrics for row, launch in zip(rows, launches, strict=True) if row["point"] == name]
         for metrics in mine:
             metrics |= {new: metrics[a] - metrics[b] for new, (a, b) in DIFFERENCES.items()}
         facts = sorted(each for each in mine[0] if each.startswith("launch__"))
         wanted = [each for each in (*found["metrics"], *DIFFERENCES, *facts) if each in mine[0]]
-        launch = values["launch"]
         document["points"][name] = {
             "how": how(name),
-            "launch": {key: launch[key] for key in ("symbol", "grid", "block", "cluster", "shared_bytes")},
-            "code_sha256": launch["code_sha256"],
+            "launch": {key: getattr(launch, key) for key in ("symbol", "grid", "block", "cluster", "shared_bytes")},
+            "code_sha256": launch.code_sha256,
             "inputs_sha256": outputs[name]["inputs_sha256"],
             "error": outputs[name]["error"],
             "counters": {each: _values([metrics[each] for metrics in mine]) for each in dict.fromkeys(wanted)},

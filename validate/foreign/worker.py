@@ -13,6 +13,7 @@ import gzip
 import importlib
 import json
 import math
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -25,13 +26,15 @@ from validate.foreign.launch import BuiltLaunch, MapHole, Work
 from validate.metrics import RECORDED
 
 REPEATS = 3
+LAUNCHES = "launches.pickle"
 PIPES = (
     *("alu", "fma", "fmaheavy", "fma_type_fp16", "fp64", "lsu", "xu", "uniform", "cbu", "adu", "tex", "tma"),
     *("tensor_op_hmma", "tensor_op_imma", "tensor_op_dmma", "tensor_op_gmma"),
 )
-"""Whose `sm__inst_executed_pipe_*.sum` is asked of ncu too, where it knows it."""
+"""Whose `sm__inst_executed_pipe_*.sum` is asked of ncu too."""
 _CLUSTER, _SHARED, _NON_PORTABLE = 4, 8, 14
-_DEVICE_FACTS = {"sm_count": 16, "major": 75, "minor": 76, "clock_khz": 13}
+_SHARED_UNASKED = 48 << 10
+"""Dynamic shared memory that a kernel may have without being asked about it."""
 
 
 class CudaError(RuntimeError):
@@ -67,24 +70,13 @@ class Gpu:
         if code:
             raise CudaError(f"{name} failed with {code}")
 
-    def facts(self) -> dict[str, Any]:
-        """What the GPU is."""
-        name, version = ctypes.create_string_buffer(100), ctypes.c_int()
-        self.call("cuDeviceGetName", name, 100, 0)
-        self.call("cuDriverGetVersion", ctypes.byref(version))
-        found: dict[str, Any] = {"gpu": name.value.decode(), "cuda_driver": version.value}
-        for fact, number in _DEVICE_FACTS.items():
-            value = ctypes.c_int()
-            self.call("cuDeviceGetAttribute", ctypes.byref(value), number, 0)
-            found[fact] = value.value
-        return found
-
     def run(self, cubin: bytes, launch: BuiltLaunch, work: Work) -> dict[str, np.ndarray]:
         """Launch once with fresh arrays, and give back what they hold then."""
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         self.call("cuModuleLoadData", ctypes.byref(module), cubin)
         self.call("cuModuleGetFunction", ctypes.byref(function), module, launch.symbol.encode())
-        self.call("cuFuncSetAttribute", function, _SHARED, launch.shared_bytes)
+        if launch.shared_bytes > _SHARED_UNASKED:
+            self.call("cuFuncSetAttribute", function, _SHARED, launch.shared_bytes)
         if math.prod(launch.cluster) > 8:
             self.call("cuFuncSetAttribute", function, _NON_PORTABLE, 1)
         places = []
@@ -127,14 +119,12 @@ class Gpu:
 def launch_all(job: Path, out: Path, repeats: int, names: list[str]) -> None:
     """Launch points so many times each, and write what came of it; after an error of the driver no more are launched,
     since its context is spoilt."""
-    document = json.loads((job / "launches.json").read_text())
-    cases, gpu = importlib.import_module(document["cases"]), Gpu()
+    module, points = pickle.loads((job / LAUNCHES).read_bytes())
+    cases, gpu = importlib.import_module(module), Gpu()
     rows: list[dict[str, Any]] = []
     for name in names:
-        values = document["points"][name]
-        launch = BuiltLaunch.of(values["launch"])
-        work = cases.work_of(name)
-        cubin = (job / values["cubin"]).read_bytes()
+        launch, work = points[name], cases.work_of(name)
+        cubin = (job / f"{launch.code_sha256}.cubin").read_bytes()
         for _ in range(repeats):
             try:
                 mismatch, error = work.mismatch(gpu.run(cubin, launch, work))
@@ -145,42 +135,37 @@ def launch_all(job: Path, out: Path, repeats: int, names: list[str]) -> None:
                 print(f"{name:40s} {mismatch or 'ok'} {error:.2g}", flush=True)
         if math.isnan(error):
             break
-    out.write_text(json.dumps({"device": gpu.facts(), "rows": rows}))
+    out.write_text(json.dumps(rows))
 
 
 def record(job: Path, out: Path) -> int:
     """Check outputs, then count those points that run."""
-    waiting, plain = list(json.loads((job / "launches.json").read_text())["points"]), []
-    device: dict[str, Any] = {}
+    waiting = list(pickle.loads((job / LAUNCHES).read_bytes())[1])
+    plain: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         rows, counted, log = (Path(folder, name) for name in ("plain.json", "counted.json", "ncu.csv"))
         command = [sys.executable, "-m", "validate.foreign.worker", str(job)]
         while waiting:
             subprocess.run([*command, str(rows), "1", *waiting], check=True)
-            found = json.loads(rows.read_text())
-            device, plain, waiting = found["device"], plain + found["rows"], waiting[len(found["rows"]) :]
+            plain += json.loads(rows.read_text())
+            waiting = waiting[waiting.index(plain[-1]["point"]) + 1 :]
         good = [row["point"] for row in plain if not math.isnan(row["error"])]
-        asked = subprocess.run(["ncu", "--query-metrics", "--chip", "gh100"], capture_output=True, text=True).stdout
-        known = {line.split()[0] for line in asked.splitlines() if line.strip()}
-        pipes = [f"sm__inst_executed_pipe_{pipe}" for pipe in PIPES]
-        names = [*RECORDED, *(f"{pipe}.sum" for pipe in pipes if pipe in known)]
+        names = [*RECORDED, *(f"sm__inst_executed_pipe_{pipe}.sum" for pipe in PIPES)]
         options = ["--clock-control", "none", "--cache-control", "all", "--csv", "--page", "raw"]
         ncu = ["ncu", *options, "--print-units", "base", "--log-file", str(log), "--metrics", ",".join(names)]
         done = subprocess.run([*ncu, *command, str(counted), str(REPEATS), *good], capture_output=True, text=True)
-        version = subprocess.run(["ncu", "--version"], capture_output=True, text=True).stdout
-        smi = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
-                             capture_output=True, text=True).stdout  # fmt: skip
+        smi = ["nvidia-smi", "--query-gpu=name,driver_version,clocks.max.sm", "--format=csv,noheader"]
+        said = [subprocess.run(line, capture_output=True, text=True).stdout for line in (smi, ["ncu", "--version"])]
         found = {
-            "device": device,
             "plain": plain,
-            "counted": json.loads(counted.read_text())["rows"] if counted.exists() else [],
+            "counted": json.loads(counted.read_text()) if counted.exists() else [],
             "csv": log.read_text(errors="replace") if log.exists() else "",
             "printed": (done.stdout + done.stderr)[-4000:],
             "metrics": names,
             "provenance": {
                 "date": datetime.date.today().isoformat(),
-                "driver": smi.strip(),
-                "ncu": version.split("Version")[-1].split()[0] if "Version" in version else "",
+                "gpu": said[0].strip(),
+                "ncu": said[1].rpartition("Version")[2].strip(),
                 "numpy": np.__version__,
             },
         }

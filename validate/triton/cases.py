@@ -177,7 +177,7 @@ def _product(
     else:
         left, right = left.astype(kind), right.astype(kind)
     first, second = decoded(left, kind), decoded(right, kind)
-    product = first.astype(np.float32) @ (second.T if kernel == "matmul_transposed" else second).astype(np.float32)
+    product = first.astype(np.float32) @ (second.T if kind == "fp8e4nv" else second).astype(np.float32)
     out = np.zeros((n, n), np.float32 if split or kind == "float32" else np.float16)
     kinds = {"a": kind, "b": kind} if kind in ("bf16", "fp8e4nv") else {}
     # float32 inputs are rounded to 11 bits; of eight-bit products sums of 32 keep some 13 bits.
@@ -186,7 +186,8 @@ def _product(
     m, across, deep = tile
     grid = (blocks,) if blocks else (n // m, n // across, *([split] if split else []))
     scalars = {"k": k} if kernel == "matmul_host_map" else {"m": n, "n": n, "k": k}
-    case = _case(kernel, grid, work, scalars, {"BM": m, "BN": across, "BK": deep} | ({"SPLIT": split} if split else {}),
+    more = {"SPLIT": split} if split else {"TURNED": int(kind == "fp8e4nv")} if kernel == "matmul" else {}
+    case = _case(kernel, grid, work, scalars, {"BM": m, "BN": across, "BK": deep, **more},
                  num_stages=stages, num_warps=warps, num_ctas=ctas)  # fmt: skip
     case.boxes.update({"a": (m, deep), "b": (deep, across), "c": (m, across)} if maps else {})
     return case
@@ -231,7 +232,7 @@ _add("matmul/half", _product, (2048, "matmul", "float16", (128, 128, 32), 4, 4))
 _add("matmul/tiles64", _product, (256, "matmul", "float16", (64, 64, 64), 2, 4))
 _add("matmul/stage1", _product, (512, "matmul", "float16", (64, 128, 32), 1, 4))
 _add("low_precision/bf16", _product, (768, "matmul", "bf16", (64, 128, 64), 3, 4))
-_add("low_precision/fp8", _product, (1024, "matmul_transposed", "fp8e4nv", (128, 128, 64), 3, 8))
+_add("low_precision/fp8", _product, (1024, "matmul", "fp8e4nv", (128, 128, 64), 3, 8))
 _add("tf32", _product, (256, "matmul", "float32", (64, 64, 32), 2, 4))
 _add("cluster", _product, (2048, "matmul", "float16", (128, 256, 64), 3, 8, 0, 0, False, 0, 2))
 _add("split_k", _product, (256, "matmul_split", "float16", (64, 64, 64), 3, 4, 4096, 8))

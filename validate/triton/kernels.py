@@ -113,30 +113,18 @@ def embedding(table, index, out, width, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def matmul(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+def matmul(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, TURNED: tl.constexpr):
+    """TURNED: b is stored by columns, as eight-bit products need it."""
     rows = tl.program_id(0) * BM + tl.arange(0, BM)
     columns = tl.program_id(1) * BN + tl.arange(0, BN)
     inner = tl.arange(0, BK)
     at_a = a + rows[:, None] * k + inner[None, :]
-    at_b = b + inner[:, None] * n + columns[None, :]
+    at_b = b + (columns[None, :] * k + inner[:, None] if TURNED else inner[:, None] * n + columns[None, :])
     total = tl.zeros([BM, BN], tl.float32)
     for _ in range(0, k, BK):
         total = tl.dot(tl.load(at_a), tl.load(at_b), total)
         at_a += BK
-        at_b += BK * n
-    tl.store(c + rows[:, None] * n + columns[None, :], total.to(c.dtype.element_ty))
-
-
-@triton.jit
-def matmul_transposed(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    """b is stored by columns, as eight-bit products need it."""
-    rows = tl.program_id(0) * BM + tl.arange(0, BM)
-    columns = tl.program_id(1) * BN + tl.arange(0, BN)
-    total = tl.zeros([BM, BN], tl.float32)
-    for start in range(0, k, BK):
-        inner = start + tl.arange(0, BK)
-        left = tl.load(a + rows[:, None] * k + inner[None, :])
-        total = tl.dot(left, tl.load(b + columns[None, :] * k + inner[:, None]), total)
+        at_b += BK if TURNED else BK * n
     tl.store(c + rows[:, None] * n + columns[None, :], total.to(c.dtype.element_ty))
 
 
