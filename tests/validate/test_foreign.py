@@ -98,8 +98,8 @@ def test_the_worker_launches_through_the_driver(tmp_path):
         import gpusim.driver.numba_cuda; gpusim.driver.numba_cuda.install("h200", threads=1)
         import numpy as np
         from tests.validate import test_foreign as here
-        from validate.foreign.worker import Gpu
-        found = Gpu().run(open({str(tmp_path / "k.cubin")!r}, "rb").read(), here.launch_of(), here.WORK)
+        from validate.foreign.worker import LaunchingDriver
+        found = LaunchingDriver().run(open({str(tmp_path / "k.cubin")!r}, "rb").read(), here.launch_of(), here.WORK)
         assert found["out"].tolist() == [20, 21, 20, 21], found
     """
     done = subprocess.run(

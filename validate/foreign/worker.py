@@ -54,7 +54,7 @@ class _Config(ctypes.Structure):
     ]
 
 
-class Gpu:
+class LaunchingDriver:
     """The driver, as far as a launch needs it."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ def launch_all(job: Path, out: Path, repeats: int, names: list[str]) -> None:
     """Launch points so many times each, and write what came of it; after an error of the driver no more are launched,
     since its context is spoilt."""
     module, points = pickle.loads((job / LAUNCHES).read_bytes())
-    cases, gpu = importlib.import_module(module), Gpu()
+    cases, gpu = importlib.import_module(module), LaunchingDriver()
     rows: list[dict[str, Any]] = []
     for name in names:
         launch, work = points[name], cases.work_of(name)
