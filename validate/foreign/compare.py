@@ -76,14 +76,16 @@ def compare(
         return {name: Pair(spreads[name].median, result.metrics[name]) for name in names
                 if name in spreads and name in result.metrics}  # fmt: skip
 
-    exact = pairs((*EXACT, *LAUNCH, *(name for name in counters if name.startswith("sm__inst_executed_pipe_"))))
+    # What differed between two launches of one kernel depends on time, as the polls of a wait do.
+    alike = [name for name, spread in spreads.items() if spread.min == spread.max]
+    exact = pairs([name for name in alike if name in (*EXACT, *LAUNCH) or name.startswith("sm__inst_executed_pipe_")])
     return Comparison(
         point=point,
         instructions=int(spreads["smsp__inst_executed.sum"].median),
         cycles=Pair(spreads[CYCLES].median, result.cycles),
         spread=spreads[CYCLES],
         exact=exact,
-        modelled=pairs([name for name in MODELLED if name not in exact]),
+        modelled=pairs([name for name in (*MODELLED, *EXACT) if name not in exact]),
         mismatch=work.mismatch(outputs)[0],
         seconds=seconds,
     )
