@@ -23,9 +23,12 @@ EXIT_OK, EXIT_WRONG, EXIT_USAGE = 0, 1, 2
 
 def add(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
     """Declare the commands."""
-    for name, what in (("triton", "Triton's wheel"), ("cutlass", "CUTLASS's headers and nvcc")):
+    for name, what, example in (
+        ("triton", "Triton's wheel", "--only matmul attention/full@1024"),
+        ("cutlass", "CUTLASS's headers and nvcc", "--only sm80_half tutorial_tma"),
+    ):
         summary = f"build kernels with {what}, simulate them, and compare with NumPy and an H200"
-        parser = command(commands, name, run, summary, "--only matmul attention/full@1024")
+        parser = command(commands, name, run, summary, example)
         parser.set_defaults(package=name)
         parser.add_argument("--only", nargs="*", default=(), metavar="NAME", help="points or families (default: all)")
         parser.add_argument("--split", choices=("train", "judge", "all"), default="all", help="(default: %(default)s)")
@@ -82,6 +85,9 @@ def _job(options: argparse.Namespace, cases: ModuleType, builder: ModuleType, na
         document = recording.keep(options.record, options.keep, builder.how, builder.tools())
     except recording.RecordingRefused as refused:
         print(f"nothing kept:\n{refused}", file=sys.stderr)
+        return EXIT_WRONG
+    if missing := {*cases.CASES} - {*document["points"]}:
+        print(f"nothing kept: {len(missing)} points are missing, {min(missing)} for one", file=sys.stderr)
         return EXIT_WRONG
     _file(cases).write_text(recording.text_of(document))
     print(f"{len(document['points'])} points in {_file(cases).name}")
