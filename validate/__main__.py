@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import validate.commands
+import validate.foreign.command
 from validate.microbench import command as microbench
 from validate.node import command as node
 
@@ -153,6 +154,7 @@ def _parser() -> argparse.ArgumentParser:
     published.add_argument("--gpu", nargs="*", default=(), metavar="NAME", help="configurations (default: all)")
     published.add_argument("--docs", action="store_true", help="put the table into docs/published.md")
 
+    validate.foreign.command.add(commands, _command)
     microbench.add(commands, _command)
     node.add(commands, _command)
     return parser
