@@ -224,7 +224,7 @@ def half_arithmetic(w: RowWriter) -> None:
     """HADD2, HMUL2, HFMA2 on two halves; HFMA2.MMA of -RZ * RZ + constant is the compiler's move of a constant."""
     opcode = w.instruction.opcode
     op = m.OP_HADD2_F32 if w.has("F32") else getattr(m, "OP_" + opcode)  # F32: of HADD2 alone
-    w.set(op, aux0=flags(w), aux1=w.choose(_HALF_FORMATS, m.HALF_F16), aux3=int(w.has("MMA")))
+    w.set(op, aux0=flags(w), aux1=w.choose(_HALF_FORMATS, m.HALF_F16), tensor=int(w.has("MMA")))
     w.dst()
     first, second = w.peek(0), w.peek(1)
     for column in (m.COL_A, m.COL_B, m.COL_C)[: 3 if opcode == "HFMA2" else 2]:

@@ -57,7 +57,8 @@ COL_CONST = 34  # bank << 16 | byte offset of the constant operand that is read,
 COL_READS = 35  # registers to read: from the even bank, and 16 times those from the odd one
 COL_VARIABLE = 36  # 1: variable latency, completion is signalled by a scoreboard
 COL_SPIN = 37  # 1: a load that an ATOMS.CAST.SPIN loop begins with
-COLUMNS = 40  # a whole number of 32-byte pieces; columns 38 and 39 are zero
+COL_TENSOR = 38  # 1: halves that go through the tensor cores (HFMA2.MMA)
+COLUMNS = 40  # a whole number of 32-byte pieces; column 39 is zero
 
 # --- operand modifiers ---------------------------------------------------------------------------------------------
 MOD_NONE = 0
@@ -340,7 +341,7 @@ _block(
 )
 OP_HADD2 = _op("d = A + B")
 OP_HMUL2 = _op("d = A * B")
-OP_HFMA2 = _op("d = A * B + C", aux3="1: through the tensor cores (HFMA2.MMA)")
+OP_HFMA2 = _op("d = A * B + C")
 OP_HMNMX2 = _op("d = PS0 ? min(A, B) : max(A, B)")
 _COMPARED = {"aux3": "COMPARE_*", "aux4": "BOOL_*"}
 OP_HSETP2 = _op("PD0 = (A cmp B) bool PS0 of the lower halves, PD1 of the upper ones", **_COMPARED)

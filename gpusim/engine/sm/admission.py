@@ -90,7 +90,7 @@ def has_fma_halves(st):
 @compiled
 def in_both_halves(st, i, unit):
     """True for packed halves, but for those that go through the tensor cores (HFMA2.MMA)."""
-    return unit == M.UNIT_HALF and st.code[i, M.COL_AUX3] == 0 and has_fma_halves(st)
+    return unit == M.UNIT_HALF and st.code[i, M.COL_TENSOR] == 0 and has_fma_halves(st)
 
 
 @compiled
