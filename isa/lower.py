@@ -14,10 +14,9 @@ from isa import microops as m
 from isa.errors import UnknownInstruction
 from isa.instruction import RZ, URZ, Instruction, Operand
 from isa.lower_banks import BankReader
-from isa.lower_writer import ConstantPool, RegisterLayout, RowWriter
+from isa.lower_writer import SAVED_ROWS, SINK_ROWS, ConstantPool, RegisterLayout, RowWriter
 from isa.opcodes import OPCODES
 
-SINK_ROWS = 4
 _SPARE_ROWS = 3  # a 128-bit access names its first register only
 _SPARE_UNIFORM_ROWS = 7  # a copy of a tensor's box reads up to seven more than it names
 
@@ -72,7 +71,8 @@ def lower(program: LowerableProgram) -> Lowered:
         except OverflowError:
             raise writer.refuse("a number that does not fit in 32 bits") from None
     const_rows = np.array(pool.rows, np.int64)
-    return Lowered(code, const_rows, layout.sink_row + SINK_ROWS, layout.ureg_base, layout.sink_row)
+    saved = SAVED_ROWS if any(each.opcode == "RPCMOV" for each in program.instructions) else 0
+    return Lowered(code, const_rows, layout.sink_row + SINK_ROWS + saved, layout.ureg_base, layout.sink_row)
 
 
 def lower_instruction(
@@ -135,7 +135,7 @@ def _layout(program: LowerableProgram) -> RegisterLayout:
                     registers = max(registers, part.index + 1 + _SPARE_ROWS)
                 elif _names(part, "ureg", URZ):
                     uniform = max(uniform, part.index + 1 + _SPARE_UNIFORM_ROWS)
-    return RegisterLayout(registers, registers + uniform)
+    return RegisterLayout(registers, registers + uniform, program.registers)
 
 
 def _names(operand: Operand, kind: str, zero: int) -> bool:

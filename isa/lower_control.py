@@ -119,15 +119,17 @@ def nothing(w: RowWriter) -> None:
 
 
 def depbar(w: RowWriter) -> None:
-    """DEPBAR.LE SBn, count [, {mask}]: wait until scoreboard n is at most count, and the masked ones are zero."""
-    w.set(m.OP_DEPBAR)
-    w.columns[m.COL_AUX0] = w.take("scoreboard").index
-    w.columns[m.COL_AUX1] = w.number()
+    """DEPBAR.LE SBn, count [, {mask}]: wait until scoreboard n is at most count, and the masked ones are zero; DEPBAR
+    {mask} alone. To wait for the masked ones is what any instruction can."""
+    w.set(m.OP_DEPBAR, aux0=7)
+    if w.next_is("scoreboard"):
+        w.columns[m.COL_AUX0] = w.take().index
+        w.columns[m.COL_AUX1] = w.number()
     if w.next_is("other"):
         digits = str(w.take().value).strip("{}").split(",")
         if not all(digit in ("0", "1", "2", "3", "4", "5") for digit in digits):
             raise w.refuse("a scoreboard that does not exist")
-        w.columns[m.COL_AUX2] = sum(1 << int(digit) for digit in digits)
+        w.columns[m.COL_WAIT] |= sum(1 << int(digit) for digit in digits)
 
 
 def trap(w: RowWriter) -> None:
@@ -156,10 +158,23 @@ def program_counter(w: RowWriter) -> None:
 
 
 def register_limit(w: RowWriter) -> None:
-    """USETMAXREG: warps hand registers to one another; here each has all it names, and the request always succeeds."""
-    w.set(m.OP_PLOP3, aux0=0xFF, uniform=1)
+    """USETMAXREG.TRY_ALLOC.CTAPOOL UP, count asks for more registers, .DEALLOC.CTAPOOL count gives some back."""
+    w.set(m.OP_REGISTERS, aux1=int(w.has("TRY_ALLOC")), aux2=w.launched_with)
     w.pd(0)
-    w.number()
+    w.columns[m.COL_AUX0] = w.number()
+
+
+def saved_register(w: RowWriter) -> None:
+    """RPCMOV.32 between a register and half of Rpc."""
+    if not w.has("32"):
+        raise w.refuse("a move that is not of 32 bits")
+    w.set(m.OP_MOV)
+    if w.next_is("other"):
+        w.columns[m.COL_DST], w.columns[m.COL_DST_COUNT] = w.saved_row(w.take()), 1
+        w.src(m.COL_A)
+    else:
+        w.dst()
+        w.columns[m.COL_A] = w.saved_row(w.take("other"))
 
 
 # --- block barriers ---------------------------------------------------------------------------------------------------

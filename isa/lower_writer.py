@@ -12,6 +12,8 @@ from isa.limits import BANK_BYTES
 
 WORD = 0xFFFFFFFF
 ZERO_ROWS = 4
+SINK_ROWS = 4
+SAVED_ROWS = 2  # Rpc, a pair beside the registers that the compiler keeps values in
 SOURCES = {"A": m.COL_A, "B": m.COL_B, "C": m.COL_C}
 BOOLEANS = {"AND": m.BOOL_AND, "OR": m.BOOL_OR, "XOR": m.BOOL_XOR}
 _LT, _EQ, _GT, _UNORDERED = m.COMPARE_LT, m.COMPARE_EQ, m.COMPARE_GT, m.COMPARE_UNORDERED
@@ -51,10 +53,12 @@ class ConstantPool:
 
 @dataclass(frozen=True)
 class RegisterLayout:
-    """Where a warp's rows are: registers, then uniform registers from `ureg_base`, then the sink rows."""
+    """Where a warp's rows are: registers, then uniform registers from `ureg_base`, then the sink rows. `registers`: of
+    a thread at the launch."""
 
     ureg_base: int
     sink_row: int
+    registers: int = 0
 
 
 class RowWriter:
@@ -81,6 +85,7 @@ class RowWriter:
         for column in (m.COL_PD0, m.COL_PD1, m.COL_PS0, m.COL_PS1, m.COL_PS2):
             self.columns[column] = PT
         self.sources: list[tuple[int, Operand]] = []
+        self.launched_with = layout.registers
 
     # --- errors and columns ---------------------------------------------------------------------------------------
     def refuse(self, reason: str) -> UnknownInstruction:
@@ -144,6 +149,13 @@ class RowWriter:
         if operand.kind == "ureg":
             return self._layout.ureg_base + operand.index
         return operand.index
+
+    def saved_row(self, operand: Operand) -> int:
+        """Row of Rpc.LO or Rpc.HI, behind the sink rows."""
+        words = {"Rpc.LO": 0, "Rpc.HI": 1}
+        if operand.value not in words:
+            raise self.refuse("a register that is not known")
+        return self._layout.sink_row + SINK_ROWS + words[str(operand.value)]
 
     def dst(self, rows: int = 1) -> None:
         """Consume the destination register."""

@@ -42,6 +42,7 @@ class Capacity:
     events: int = 8192
     tokens: int = 4096
     deferred: int = 512
+    bulk: int = 512
 
 
 def constant_banks(
@@ -279,6 +280,7 @@ def _pools(par: np.ndarray, spare: Spare) -> dict[str, np.ndarray]:
     places = int(par[L.P_SUB_PARTITIONS]) * L.QUEUE_MOST
     return {
         "token": spare.take("token", (sms, room.tokens, L.T_FIELDS)),
+        "bulk": spare.take("bulk", (sms, room.bulk, L.K_FIELDS)),
         "mshr": spare.take("mshr", (sms, mshrs, L.MSHR_FIELDS)),
         "request": spare.take("request", (sms, room.requests, REQ_FIELDS)),
         "requests": np.zeros(sms, np.int64),

@@ -24,7 +24,7 @@ REFUSED = {
     "sm_89": TEXTURES,
     "sm_90": f"{TEXTURES} {POLICY}",
     "sm_100": LATER,
-    "sm_120": f"{LATER} RPCMOV",
+    "sm_120": LATER,
 }
 LEAST = {
     "sm_75": 1800,

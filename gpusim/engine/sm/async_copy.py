@@ -9,14 +9,16 @@ import numpy as np
 from gpusim.engine.rows.common import predicate, row_offset
 from gpusim.engine.sm.access import access
 from gpusim.engine.sm.bulk_copy import bulk_access
-from gpusim.engine.sm.cluster import own_offset, own_offsets
+from gpusim.engine.sm.bulk_effect import land
+from gpusim.engine.sm.cluster import names_other_block, own_offset, own_offsets
 from gpusim.engine.sm.coalescer import coalesce
 from gpusim.engine.sm.copy_cost import bypass_sectors, copy_wavefronts
 from gpusim.engine.sm.flight import event_at, open_copies
 from gpusim.engine.sm.lines import read_lines
 from gpusim.engine.sm.matrix_load import four_words, matrix_access, put_line
 from gpusim.engine.sm.mbarrier import arrive_with_copies, barrier_object, tell
-from gpusim.engine.sm.space import check_global, check_window, fail, find_allocation
+from gpusim.engine.sm.remote_store import next_block, remote_arrive, remote_store
+from gpusim.engine.sm.space import check_global, check_window, fail, find_allocation, lane_addresses
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled, compiled_on_demand
@@ -156,7 +158,10 @@ def copy_done(st, sm, k, now):
         token[L.T_LEFT] = 1
         event_at(st, sm, token[L.T_TIME], k)
         return False
-    if token[L.T_KIND] == L.TOKEN_COPY_ARRIVE or token[L.T_KIND] == L.TOKEN_COPY_BYTES:
+    if token[L.T_BULK] > 0:
+        land(st, sm, token[L.T_BULK] - 1)
+    kind = token[L.T_KIND]
+    if kind == L.TOKEN_COPY_ARRIVE or kind == L.TOKEN_COPY_BYTES or kind == L.TOKEN_REMOTE:
         tell(st, sm, k)
     return True
 
@@ -173,7 +178,15 @@ def async_access(st, sm, q, w, i, wb, mask, time):
         matrix_access(st, sm, q, w, i, wb, mask, time)
     elif op == M.OP_BULK_COPY:
         bulk_access(st, sm, w, i, wb, time)
+    elif op == M.OP_STAS:
+        remote_store(st, sm, q, w, i, wb, mask, time)
+    elif op == M.OP_NEXT_BLOCK:
+        next_block(st, sm, w, i, wb, time)
     elif op == M.OP_SYNCS:
-        barrier_object(st, sm, q, w, i, wb, mask, time)
+        lane_addresses(st, sm, i, wb, mask)
+        if st.par[L.P_CLUSTER_BLOCKS] > 0 and names_other_block(st, sm, w, mask):
+            remote_arrive(st, sm, q, w, i, wb, mask, time)
+        else:
+            barrier_object(st, sm, q, w, i, wb, mask, time)
     else:
         arrive_with_copies(st, sm, w, i, wb, mask, time)

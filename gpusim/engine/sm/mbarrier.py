@@ -79,10 +79,8 @@ def barrier_lane(st, i, words, at, operand, dst, lane, checked):
 
 @compiled
 def barrier_object(st, sm, q, w, i, wb, mask, time):
-    """SYNCS: every lane in `mask` on the mbarrier at its address, in order of lanes."""
+    """SYNCS: every lane in `mask` on the block's own mbarrier at its address (st.address), in order of lanes."""
     par = st.par
-    lane_addresses(st, sm, i, wb, mask)
-    own_offsets(st, sm, w)
     if not check_window(
         st, sm, i, w, mask, np.int64(_BYTES), par[L.P_SHARED_FIRST], par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS
     ):
@@ -97,6 +95,8 @@ def barrier_object(st, sm, q, w, i, wb, mask, time):
             at = (base + st.address[sm, lane]) >> 2
             checked = barrier_lane(st, i, st.shared32[sm], at, operand, dst, lane, checked)
             turns += 1
+    if st.code[i, M.COL_AUX5] & M.SYNCS_MASK and st.code[i, M.COL_AUX4] == M.SYNCS_ARRIVE:
+        arrived_together(st, sm, mask, dst)
     p = st.code[i, M.COL_PD0]
     if p != 7 and p != 15:
         lanes = np.uint32(mask) if p < 7 else np.uint32(0xFFFFFFFF)
@@ -108,6 +108,23 @@ def barrier_object(st, sm, q, w, i, wb, mask, time):
     data = take_data_stage(st, sm, q, start, turns * par[L.P_SHARED_WAVEFRONT])
     there = data - par[L.P_ENTRY] + par[L.P_SHARED_ATOMIC_LATENCY] + turns - 1
     release_at(st, w, st.code[i, M.COL_WBAR], there, L.R_SHORT)
+
+
+@compiled
+def arrived_together(st, sm, mask, dst):
+    """What .TMASK tells each lane: which lanes arrive at its mbarrier, and the upper word before the first of them."""
+    left = np.int64(mask)
+    while left != 0:
+        first, lanes = np.int64(-1), np.int64(0)
+        for lane in range(32):
+            if (left >> lane) & 1 and (first < 0 or st.address[sm, lane] == st.address[sm, first]):
+                first = lane if first < 0 else first
+                lanes |= np.int64(1) << lane
+        for lane in range(32):
+            if (lanes >> lane) & 1:
+                st.regs[dst + lane] = np.uint32(lanes)
+                st.regs[dst + 32 + lane] = st.regs[dst + 32 + first]
+        left &= ~lanes
 
 
 @compiled
@@ -148,5 +165,8 @@ def tell(st, sm, k):
     at = (slot * st.par[L.P_SHARED_STRIDE] + token[L.T_ADDRESS]) >> 2
     if token[L.T_KIND] == L.TOKEN_COPY_ARRIVE:
         update(st.shared32[sm], at, token[L.T_AMOUNT], 0, 0)
+    elif token[L.T_KIND] == L.TOKEN_REMOTE:
+        many = token[L.T_SECTORS]
+        update(st.shared32[sm], at, many & 0xFFFFFFFF, -token[L.T_AMOUNT], many >> 32)
     else:
         update(st.shared32[sm], at, 0, -token[L.T_AMOUNT], 0)

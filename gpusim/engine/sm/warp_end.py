@@ -1,6 +1,6 @@
 """The end of a warp, and of its block with the last one."""
 
-from gpusim.engine.sm.flight import close_copies
+from gpusim.engine.sm.flight import close_bulk, close_copies
 from gpusim.engine.sm.readiness import charge
 from gpusim.engine.sm.space import exhausted
 from gpusim.engine.state import layout as L
@@ -15,6 +15,8 @@ def finish_warp(st, sm, q, slot, w, time):
     st.warp[w, L.W_AGE] = -1
     if st.warp[w, L.W_COPIES] != 0:
         close_copies(st, sm, w, time, 7)
+    if st.warp[w, L.W_BULK] != 0:
+        close_bulk(st, sm, w, time, 7)
     st.ready[q, slot] = L.NEVER
     st.smsp[q, L.Q_WARPS] -= 1
     s = st.sm[sm]

@@ -171,6 +171,8 @@ W_DISPATCH = 40  # Q_DISPATCH of its sub-partition at that time
 W_BUSY = 41  # Q_BUSY of its next instruction's unit
 W_LOGGED = 42  # its number in the launch + 1 if what it does is logged
 W_RECORD = 43  # place in State.recorded of its next word
+W_BULK = 44  # token number + 1 of the bulk copies out of shared memory that no OP_BULK_COMMIT has closed yet
+W_REGISTERS = 45  # registers of a thread that it has more than at the launch
 W_FIELDS = 48
 
 FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_MEMBAR, WAIT_THROTTLE, WAIT_CLUSTER, WAIT_HOST = range(8)
@@ -215,6 +217,7 @@ B_RESULT = 56  # 16: its value when it completed
 ) = range(72, 78)
 B_PEER = 78  # 16: SM << 8 | block slot of each block of the cluster, by rank
 B_HANDED = 94  # row of State.handed
+B_REGISTERS = 95  # registers of a thread that its warps have given back, all together
 B_FIELDS = 96
 
 # --- partition: one row per sub-partition ------------------------------------------------------------------
@@ -290,11 +293,13 @@ Q_FIELDS = Q_BUSY + 16
     S_MSHRS_NEW,
     S_TOKENS,  # in use
     S_PART,  # which of `parts.PARTS` the host is at, if that is profiled
-) = range(51)
+    S_BULK_FREE,  # bulk copies: as S_TOKEN_FREE
+) = range(52)
 S_LOG = 52  # which of its warps are logged, see engine.state.log
 S_LOGGED = 53  # rows of its log; then of the addresses in it
 S_LOG_LANES = 54
 S_LOG_ROW = 55  # 1 + row of the instruction that is being executed, 0 if it is not logged
+S_BULKS_NEW = 56  # bulk copies: as S_TOKENS_NEW
 S_FIELDS = 64
 
 (
@@ -331,6 +336,7 @@ POOLS = (
     "blocks that end in a window",
     "groups of lanes of a warp",
     "words of a recording",
+    "bulk copies in flight",
 )
 (
     POOL_TOKENS,
@@ -342,7 +348,8 @@ POOLS = (
     POOL_DONE,
     POOL_SPLITS,
     POOL_RECORD,
-) = range(9)
+    POOL_BULK,
+) = range(10)
 
 # --- token: one per memory instruction in flight -----------------------------------------------------------
 (
@@ -357,13 +364,33 @@ POOLS = (
     T_BLOCK,  # number of the block whose mbarrier hears of the end
     T_ADDRESS,  # of the mbarrier in shared memory
     T_AMOUNT,  # bytes or arrivals that it is told of
-) = range(11)
+    T_BULK,  # 1 + row of State.bulk of what goes to shared memory then, 0: nothing
+) = range(12)
 T_FIELDS = 12
 TOKEN_LOAD, TOKEN_STORE, TOKEN_ATOMIC = range(3)
 TOKEN_COPY = 3  # asynchronous copies: releases a scoreboard
 TOKEN_COPY_ARRIVE = 4  # asynchronous copies: arrivals at an mbarrier
 TOKEN_COPY_BYTES = 5  # asynchronous copies: transactions of an mbarrier
 TOKEN_BULK_WRITE = 6  # bulk copies out of shared memory: releases a scoreboard
+TOKEN_REMOTE = 7  # another block's arrival: T_AMOUNT transactions less, T_SECTORS arrivals | dropped << 32
+
+# --- bulk: one per bulk copy whose bytes have not moved yet ------------------------------------------------
+(
+    K_NEXT,
+    K_PC,
+    K_WARP,
+    K_BLOCK,  # as T_BLOCK
+    K_SHARED,  # address in shared memory, without a rank
+    K_BARRIER,
+    K_MEMORY,  # address in global memory, or of the source in shared memory
+    K_BYTES,
+    K_BLOCKS,  # set of ranks in the cluster that it goes to
+    K_OFFSETS,  # distances of pixels from those of the box
+) = range(10)
+K_CORNER = 10  # five coordinates
+K_MAP = 15  # 16 words of the tensor map
+K_FIELDS = 32
+BULK_LINES = 2000  # requests of one copy at most; a box of more rows than this takes less time than it should
 
 # --- mshr: one per line request of L1 in flight ------------------------------------------------------------
 MSHR_LINE, MSHR_SECTORS, MSHR_COUNT, MSHR_NEXT, MSHR_WAY = range(5)
@@ -379,7 +406,10 @@ MSHR_MASK = (1 << MSHR_BITS) - 1
 
 # --- deferred: what must take effect at L2 in time order ---------------------------------------------------
 X_PC, X_WARP, X_MASK, X_DONE, X_REMOTE = range(5)  # X_REMOTE: on the shared memory of another block
-X_FIELDS = 5
+X_BULK = 5  # 1 + row of State.bulk of a bulk copy, 0 for other accesses
+X_LEFT = 6  # requests of it that have not been served; then the last reply to those that have
+X_TIME = 7
+X_FIELDS = 8
 
 # --- held: memory instructions that wait for the way beyond the SM, a ring ---------------------------------
 QUEUED_WARP, QUEUED_PC, QUEUED_SMSP, QUEUED_MASK, QUEUED_SIZE, QUEUED_COUNT, QUEUED_PATH, QUEUED_PLACE = range(8)
@@ -511,6 +541,7 @@ class State(ArrayTable):
         "event_time": (np.int64, 2),  # [SMs, capacity]: heap of what arrives, see engine.state.heap
         "event": (np.int64, 2),  # [SMs, capacity]: what it is, see engine.sm.flight
         "token": (np.int64, 3, T_FIELDS),  # [SMs, capacity, T_FIELDS]
+        "bulk": (np.int64, 3, K_FIELDS),  # [SMs, capacity, K_FIELDS]
         "mshr": (np.int64, 3, MSHR_FIELDS),  # [SMs, capacity, M_FIELDS]
         "deferred": (np.int64, 3, X_FIELDS),  # [SMs, capacity, X_FIELDS]
         "deferred_address": (np.int64, 3, 32),  # [SMs, capacity, 32]: addresses of deferred accesses
