@@ -279,8 +279,9 @@ def redux(w: RowWriter) -> None:
 
 
 def register_to_uniform(w: RowWriter) -> None:
-    """R2UR [Pd,] URd, Ra. No document says what Pd is; on an H200 it is false where all lanes hold one value."""
-    w.set(m.OP_R2UR)
+    """R2UR [Pd,] URd, Ra. No document says what Pd is; on an H200 it is false where all lanes hold one value. In the
+    compiler's loops over lanes with several values, .OR comes behind the first: it tells which differ in any."""
+    w.set(m.OP_R2UR, aux0=int(w.has("OR")))
     _uniform_result(w)
 
 

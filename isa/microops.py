@@ -322,7 +322,9 @@ OP_MATCH_ANY = _op("d = lanes of the executing mask with the same A", aux0="1: 6
 OP_MATCH_ALL = _op("d = executing mask if all A are equal else 0, PD0 = all equal", aux0="1: 64-bit")
 OP_REDUX = _op("d = A of all executing lanes, reduced", aux0="REDUX_*", aux1="FLAG_*: NAN", **_UNIFORM)
 OP_R2UR = _op(
-    "d = A of the lowest executing lane, to all lanes; PD0 = lanes whose A is another one", **_UNIFORM
+    "d = A of the lowest executing lane, to all lanes; PD0 = lanes whose A is another one",
+    **_UNIFORM,
+    aux0="1: or in which it holds already",
 )
 
 SHFL_IDX, SHFL_UP, SHFL_DOWN, SHFL_BFLY = range(4)

@@ -177,7 +177,7 @@ _ROWS = [
     _row("MATCH", m.UNIT_ADU, VARIABLE, control.match, "ANY ALL U32 U64"),
     _row("REDUX", m.UNIT_ALU, VARIABLE, control.redux, "SUM MIN MAX AND OR XOR S32 U32"),
     _row("CREDUX", m.UNIT_ALU, VARIABLE, control.redux, "MIN MAX MINABS MAXABS S32 U32 F32 NAN"),
-    _row("R2UR", m.UNIT_ALU, FIXED, control.register_to_uniform),
+    _row("R2UR", m.UNIT_ALU, FIXED, control.register_to_uniform, "OR"),
     _row("ELECT", m.UNIT_ALU, FIXED, plain(m.OP_ELECT, "pd0 d ps0")),
     # special registers
     _row("S2R", m.UNIT_ADU, VARIABLE, control.special_register),

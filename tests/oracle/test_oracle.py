@@ -27,7 +27,7 @@ WITHOUT_MEANING = {
     "order and caches of memory, without a value": (
         "LDGDEPBAR CCTL MEMBAR ERRBAR CGAERRBAR FENCE UTMACCTL UTMACMDFLUSH"
     ),
-    "bulk and tensor copies, by NumPy (test_async_copy.py, test_bulk_copy.py) and recorded copies (test_tensor_copy.py)": (
+    "bulk and tensor copies, by NumPy (test_async_copy.py, test_bulk_copy.py) and recorded (test_tensor_copy.py)": (
         "UBLKCP UBLKRED UBLKPF UTMALDG UTMASTG UTMAREDG UTMAPF STAS REDAS UGETNEXTWORKID"
     ),
     "registers beside the others, by test_bulk_copy.py": "RPCMOV USETMAXREG",
