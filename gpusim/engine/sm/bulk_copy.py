@@ -122,14 +122,26 @@ def plain_copy(st, sm, w, i, wb, k):
 
 @compiled
 def reduced(kind, operation):
-    """Whether elements of a type can be reduced so."""
+    """Whether elements of a type can be reduced so; others an H200 finds to be an illegal instruction."""
     if kind == M.TYPE_F32 or kind == M.TYPE_F32_FTZ or kind == M.TYPE_F64:
         return operation == M.ATOMIC_ADD
     if kind == M.TYPE_F16X2 or kind == M.TYPE_BF16X2:
         return operation <= M.ATOMIC_MAX
-    if kind == M.TYPE_U64 or kind == M.TYPE_S64:
-        return operation != M.ATOMIC_INC and operation != M.ATOMIC_DEC
+    if operation == M.ATOMIC_INC or operation == M.ATOMIC_DEC:
+        return kind == M.TYPE_U32
+    if kind == M.TYPE_S64:
+        return operation == M.ATOMIC_MIN or operation == M.ATOMIC_MAX
     return kind >= 0
+
+
+@compiled
+def has_pixels(k, leaves):
+    """Whether a map for im2col and a corner fit each other; else an H200 finds the instruction illegal."""
+    for s in range(tm.rank(k) - 2):
+        d, low, high = tm.pixel_range(k, s)
+        if not low <= k[L.K_CORNER + d] <= high or (leaves and low < 0):
+            return False
+    return True
 
 
 @compiled
@@ -140,17 +152,22 @@ def tensor_copy(st, sm, w, i, wb, k):
     kind = code[i, M.COL_AUX4] & M.BULK_KIND
     if not tm.read_map(st, sm, w, i, wb, k):
         return False
-    rank, size = tm.rank(k), tm.element_bytes(k)
-    right = size > 0 and rank == code[i, M.COL_AUX1] and tm.interleave(k) == 0
+    rank, size = tm.rank(k), tm.cell_bytes(k)
+    right = tm.element_bytes(k) > 0 and rank == code[i, M.COL_AUX1]
+    right = right and tm.is_im2col(k) == (code[i, M.COL_AUX4] & M.BULK_IM2COL != 0)
     if kind == M.BULK_REDUCE and not reduced(tm.reduction_type(k), code[i, M.COL_AUX2]):
         right = False
-    if not right:
-        fail(st, sm, L.E_UNSUPPORTED, i, w, 0, tm.word(k, 2), np.int64(128))
-        return False
     first = 2 if kind == M.BULK_LOAD else 0 if kind == M.BULK_PREFETCH else 1
     for d in range(rank):
         coordinate = tm.uniform_word(st, wb, code[i, M.COL_A], first + d)
         k[L.K_CORNER + d] = (coordinate ^ 0x80000000) - 0x80000000
+    if right and tm.is_im2col(k):
+        right = has_pixels(k, kind == M.BULK_STORE or kind == M.BULK_REDUCE)
+        if kind == M.BULK_LOAD or kind == M.BULK_PREFETCH:
+            k[L.K_OFFSETS] = tm.uniform_word(st, wb, code[i, M.COL_C], 0) & 0xFFFF
+    if not right:
+        fail(st, sm, L.E_UNSUPPORTED, i, w, 0, tm.word(k, 2), np.int64(128))
+        return False
     rows = tb.row_count(k)
     k[L.K_BYTES] = rows * tb.row_elements(k) * size
     if not aligned(st, sm, w, i, tm.tensor_base(k) + k[L.K_CORNER] * size, _UNIT):
@@ -199,9 +216,9 @@ def ask_range(st, sm, k, token, entry, kind, time, address, size):
 def ask_box(st, sm, w, i, k, token, entry, kind, time):
     """Requests for the rows of a box, as far as they lie in the tensor. Rows that lie together are asked for as one.
     False after an error."""
-    size = tm.element_bytes(k)
-    low = max(k[L.K_CORNER], 0)
-    high = min(k[L.K_CORNER] + tb.row_elements(k), tb.row_limit(k, kind != ms.KIND_WRITE))
+    size, first = tm.cell_bytes(k), tb.row_first(k)
+    low = max(first, 0)
+    high = min(first + (tb.row_elements(k) - 1) * tb.row_step(k) + 1, tb.row_limit(k, kind != ms.KIND_WRITE))
     start, end = np.int64(0), np.int64(0)
     prefetch = st.code[i, M.COL_AUX4] & M.BULK_KIND == M.BULK_PREFETCH
     for r in range(tb.row_count(k)):

@@ -7,7 +7,7 @@ import numpy as np
 
 from gpusim.engine.rows.scalar_half import combine_halves
 from gpusim.engine.sm import tensor_map as tm
-from gpusim.engine.sm.atomics import combine32, combine64, flush
+from gpusim.engine.sm.atomics import combine32, combine64
 from gpusim.engine.sm.matrix_load import four_words, put_line
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled
@@ -18,19 +18,40 @@ _OUTSIDE = np.int64(-1) << 60
 
 
 @compiled
+def one_slot(k):
+    """Rows are single slots: the pixels of an interleaved tensor."""
+    return tm.is_im2col(k) and tm.interleave(k) != 0
+
+
+@compiled
 def row_elements(k):
-    return tm.box_extent(k, 0)
+    return np.int64(1) if one_slot(k) else tm.box_count(k, 0)
+
+
+@compiled
+def row_first(k):
+    """Number of the first element of a row in the tensor, counted from where `row_start` is."""
+    return np.int64(0) if one_slot(k) else k[L.K_CORNER]
+
+
+@compiled
+def row_step(k):
+    return np.int64(1) if one_slot(k) else tm.element_stride(k, 0)
 
 
 @compiled
 def row_pitch(k):
     """Bytes from one row of a box to the next in shared memory."""
-    pitch = row_elements(k) * tm.element_bytes(k)
-    return max(pitch, np.int64(16) << tm.swizzle(k)) if tm.swizzle(k) != 0 else pitch
+    pitch = row_elements(k) * tm.cell_bytes(k)
+    if tm.swizzle(k) == 0 or tm.interleave(k) != 0:
+        return pitch
+    return max(pitch, np.int64(16) << tm.swizzle(k))
 
 
 @compiled
 def row_count(k):
+    if tm.is_im2col(k):
+        return tm.pixels(k)
     rows = np.int64(1)
     for d in range(1, tm.rank(k)):
         rows *= tm.box_count(k, d)
@@ -40,8 +61,10 @@ def row_count(k):
 @compiled
 def row_start(st, k, r):
     """Byte in st.memory8 of element 0 of row r of a box, negative if the row is out of bounds."""
-    left = np.int64(r)
     row = tm.tensor_base(k) - st.par[L.P_MEMORY_BASE]
+    if tm.is_im2col(k):
+        return pixel_start(k, r, row)
+    left = np.int64(r)
     for d in range(1, tm.rank(k)):
         here = tm.box_count(k, d)
         coordinate = k[L.K_CORNER + d] + left % here * tm.element_stride(k, d)
@@ -53,11 +76,44 @@ def row_start(st, k, r):
 
 
 @compiled
+def pixel_start(k, r, row):
+    """The same of pixel r: pixels follow each other along the first dimension of theirs from the corner to the end of
+    their box, then from its beginning with the next one along the second, and so on to the next image (PTX ISA, im2col
+    mode). Offsets move them all."""
+    rank = tm.rank(k)
+    left = np.int64(r)
+    for s in range(rank - 2):
+        d, low, high = tm.pixel_range(k, s)
+        step = tm.element_stride(k, d)
+        start = k[L.K_CORNER + d]
+        first = (high - start) // step + 1
+        if left < first:
+            start += left * step
+            left = np.int64(0)
+        else:
+            count = (high - low) // step + 1
+            start = low + (left - first) % count * step
+            left = 1 + (left - first) // count
+        start += tm.pixel_offset(k, s)
+        if start < 0 or start >= tm.extent(k, d):
+            return _OUTSIDE
+        row += start * (tm.stride(k, d) if d > 0 else tm.cell_bytes(k))
+    for d in range(rank - 2 if tm.interleave(k) != 0 else rank - 1, rank):
+        coordinate = k[L.K_CORNER + d] + (left if d == rank - 1 else 0)
+        if coordinate < 0 or coordinate >= tm.extent(k, d):
+            return _OUTSIDE
+        row += coordinate * tm.stride(k, d)
+    return row
+
+
+@compiled
 def row_limit(k, exact):
     """Elements of a row that a copy may touch. A plain store writes whole units of 16 bytes, as an H200 does, also
     where the row ends inside one."""
-    count, size = tm.extent(k, 0), tm.element_bytes(k)
-    return count if exact else (count * size + tm.UNIT - 1) // tm.UNIT * tm.UNIT // size
+    if one_slot(k):
+        return np.int64(1)
+    count, size = tm.extent(k, 0), tm.cell_bytes(k)
+    return count if exact or size >= tm.UNIT else (count * size + tm.UNIT - 1) // tm.UNIT * tm.UNIT // size
 
 
 @compiled
@@ -104,43 +160,43 @@ def combine(words, to, shared, from_, size, kind, operation):
 def move_row(st, sm, k, r, shared, block, load, operation):
     """Row r of a box, from or to byte `shared` of what begins at `block` in st.shared8[sm]; operation: of a reduction,
     -1 for plain copies."""
-    row, size, count, first = row_start(st, k, r), tm.element_bytes(k), row_elements(k), k[L.K_CORNER]
-    extent = row_limit(k, load or operation >= 0)
+    row, size, count, first = row_start(st, k, r), tm.cell_bytes(k), row_elements(k), row_first(k)
+    extent, step = row_limit(k, load or operation >= 0), row_step(k)
     width = (1 << tm.swizzle(k)) - 1
-    fill = tm.fills_with_nan(k)
-    changes = load and (tm.flushes(k) or tm.rounds(k))
-    whole = row >= 0 and first >= 0 and first + count <= extent and (row | shared | (count * size)) & (tm.UNIT - 1) == 0
-    if whole and operation < 0:
+    whole = row >= 0 and step == 1 and first >= 0 and first + count <= extent
+    rounds = load and tm.rounds(k)
+    if whole and operation < 0 and not rounds and (row | shared | (count * size)) & (tm.UNIT - 1) == 0:
         move_units(st.shared32[sm], st.memory32, row + first * size, count * size, shared, block, width, load)
-        if not changes:
-            return
-    for x in range(count):
-        at = shared + x * size
+        return
+    piece = min(size, np.int64(tm.UNIT))  # of a cell, in one unit of a swizzled line
+    for n in range(0, count * size, piece):
+        at = shared + n
         at = block + (at ^ (((at >> 7) & width) << 4))
-        if row < 0 or first + x < 0 or first + x >= extent:
+        x = first + n // size * step
+        if row < 0 or x < 0 or x >= extent:
             if load:
-                out_of_bounds(st.shared8[sm], at, size, fill)
+                out_of_bounds(st.shared8[sm], at, piece, tm.fills_with_nan(k))
             continue
-        place = row + (first + x) * size
+        place = row + x * size + n % size
         if operation >= 0:
             combine(st.memory32, place, st.shared32[sm], at, size, tm.reduction_type(k), operation)
             continue
-        for b in range(size):
+        for b in range(piece):
             if load:
                 st.shared8[sm, at + b] = st.memory8[place + b]
             else:
                 st.memory8[place + b] = st.shared8[sm, at + b]
-        if changes:
-            st.shared32[sm, at >> 2] = converted(st.shared32[sm, at >> 2], tm.flushes(k), tm.rounds(k))
+        if rounds:
+            for b in range(0, piece, 4):
+                st.shared32[sm, (at + b) >> 2] = to_tf32(st.shared32[sm, (at + b) >> 2])
 
 
 @compiled
-def converted(value, flushes, rounds):
-    """A float32's bits as a copy of a type that flushes or rounds brings them."""
-    result = flush(value) if flushes else np.uint32(value)
-    if rounds:
-        result = np.uint32(result & np.uint32(0xFFFFE000))
-    return result
+def to_tf32(bits):
+    """A float32 rounded to ten bits of fraction, to nearest."""
+    if bits & np.uint32(0x7F800000) == np.uint32(0x7F800000):
+        return bits
+    return np.uint32((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000))
 
 
 @compiled

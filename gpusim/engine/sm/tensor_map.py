@@ -2,9 +2,16 @@
 
 Their meaning was read off maps that the driver's cuTensorMapEncodeTiled made with one argument changed at a time: words
 0 and 1 hold the address; word 2 the number of dimensions less one (from bit 4), the type (7), interleave (11), swizzle
-(13), what to put in place of elements that are out of bounds (15) and rounding to TF32 (16); words 3 to 6 and the
+((13), what to put in place of elements that are out of bounds (15) and rounding to TF32 (16); words 3 to 6 and the
 hexadecimal digits of word 7 the strides in units of 16 bytes; words 8 to 12 the extents less one; word 13 the element
 strides less one, three bits each, and in its last byte and the bytes of word 14 the box's extents less one.
+
+A map for im2col has bit 0 of word 2, the channels of a pixel in the last byte of word 13, and in word 15 the pixels of
+a column less one; the halves of word 14 hold the lower and the upper corner of the box of pixels, 16, 8 or 5 bits for
+each of one, two or three dimensions.
+
+In an interleaved tensor the first dimension goes by slots of 16 or 32 bytes; the channels, the last dimension but one,
+by as many as fill a slot, though the box counts them one by one.
 
 A copy keeps the map as it was at its issue in its row `k` of State.bulk.
 """
@@ -103,9 +110,8 @@ def reduction_type(k):
 
 
 @compiled
-def flushes(k):
-    """Denormal float32 become zero."""
-    return type_field(k) == 8
+def is_im2col(k):
+    return word(k, 2) & 1 != 0
 
 
 @compiled
@@ -116,8 +122,14 @@ def rounds(k):
 
 @compiled
 def interleave(k):
-    """0 none, 1 slices of 16 bytes, 2 of 32."""
+    """0 none, 1 slots of 16 bytes, 2 of 32."""
     return (word(k, 2) >> 11) & 3
+
+
+@compiled
+def cell_bytes(k):
+    """Bytes of what the first dimension counts: elements, or slots of an interleaved tensor."""
+    return np.int64(8) << interleave(k) if interleave(k) != 0 else element_bytes(k)
 
 
 @compiled
@@ -151,11 +163,49 @@ def box_extent(k, d):
 @compiled
 def element_stride(k, d):
     """Distance of the elements of a box along a dimension; none along the first unless interleaved (driver's API)."""
-    return ((word(k, 13) >> (3 * d)) & 7) + 1 if d > 0 else np.int64(1)
+    return ((word(k, 13) >> (3 * d)) & 7) + 1 if d > 0 or interleave(k) != 0 else np.int64(1)
 
 
 @compiled
 def box_count(k, d):
     """Elements that a box takes along a dimension."""
     step = element_stride(k, d)
-    return (box_extent(k, d) + step - 1) // step
+    count = (box_extent(k, d) + step - 1) // step
+    if interleave(k) != 0 and d == rank(k) - 2:
+        per = cell_bytes(k) // element_bytes(k)
+        return (count + per - 1) // per
+    return count
+
+
+@compiled
+def pixels(k):
+    """Pixels of a column of im2col."""
+    return word(k, 15) + 1
+
+
+@compiled
+def pixel_bits(k):
+    """Bits of a number of pixels along each dimension that they have."""
+    return 16 if rank(k) == 3 else 8 if rank(k) == 4 else 5
+
+
+@compiled
+def pixel_corner(k, s, upper):
+    """The lower or upper corner of the box of pixels along dimension s of theirs, the upper one from the far end."""
+    bits = pixel_bits(k)
+    value = (word(k, 14) >> (16 * upper + bits * s)) & ((1 << bits) - 1)
+    sign = 1 << (bits - 1)
+    return (value ^ sign) - sign
+
+
+@compiled
+def pixel_offset(k, s):
+    """Distance along dimension s of all pixels from where they are."""
+    return (k[L.K_OFFSETS] >> (pixel_bits(k) * s)) & ((1 << pixel_bits(k)) - 1)
+
+
+@compiled
+def pixel_range(k, s):
+    """(dimension of the tensor, first, last pixel of the box) along dimension s of the pixels."""
+    d = s if interleave(k) != 0 else s + 1
+    return d, pixel_corner(k, s, 0), extent(k, d) - 1 + pixel_corner(k, s, 1)
