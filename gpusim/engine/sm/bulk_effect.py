@@ -1,9 +1,11 @@
 """What bulk copies do when their time has come: bytes move, reductions take place, mbarriers are told.
 
-Copies to a block's own shared memory land on its SM when L2 has replied. All others take effect between windows, in
-order of time among atomics at L2: what leaves shared memory is read from it then, and what goes to other blocks of the
-cluster is sent on to their SMs, where it lands as their own copies do. Copies from block to block are there when the
-window ends; their mbarriers hear of them at the right time.
+Copies to a block's own shared memory land on its SM when L2 has replied. Stores are read from it, and are in global
+memory as other plain stores are, when their last byte has left; then their group is over, be it waited for with .read
+or without (H200: both take as long, much less than a reply of L2). All others take effect between windows, in order of
+time among atomics at L2: reductions, whose group is over then at the earliest, and what goes to other blocks of the
+cluster. That is sent on to their SMs, where it lands as their own copies do. Copies from block to block are there when
+the window ends; their mbarriers hear of them at the right time.
 """
 
 import numpy as np
@@ -40,6 +42,7 @@ def take_bulk(st, sm, w, i):
 
 @compiled
 def free_bulk(st, sm, row):
+    st.bulk[sm, row, L.K_BYTES] = 0
     st.bulk[sm, row, L.K_NEXT] = st.sm[sm, L.S_BULK_FREE]
     st.sm[sm, L.S_BULK_FREE] = row + 1
 
@@ -83,11 +86,36 @@ def own_place(st, k):
     return (k[L.K_BLOCK] & 255) * st.par[L.P_SHARED_STRIDE] + k[L.K_SHARED]
 
 
+@compiled
+def leave(st, sm, k, operation):
+    """What leaves shared memory goes to global memory, as it is or, with an operation, by a reduction."""
+    if st.code[k[L.K_PC], M.COL_AUX4] & M.BULK_TENSOR != 0:
+        tb.move_box(st, sm, k, False, operation)
+    else:
+        at = k[L.K_MEMORY] - st.par[L.P_MEMORY_BASE]
+        move_plain(st, k, st.memory32, at, st.shared32[sm], own_place(st, k))
+
+
 @compiled_on_demand()
-def land(st, sm, row):
-    """What a copy brings is there: it goes to shared memory, unless its block has ended."""
+def leave_with_block(st, sm, slot):
+    """A block ends: what it has stored and not waited for leaves its shared memory before another block gets it."""
+    for row in range(st.sm[sm, L.S_BULKS_NEW]):
+        k = st.bulk[sm, row]
+        stores = k[L.K_BYTES] > 0 and st.code[k[L.K_PC], M.COL_AUX4] & M.BULK_KIND == M.BULK_STORE
+        if stores and k[L.K_BLOCK] == block_key(st, sm, slot):
+            leave(st, sm, k, np.int64(-1))
+            k[L.K_BYTES] = 0
+
+
+@compiled_on_demand()
+def land(st, sm, row, now):
+    """What a copy brings is there, unless its block has ended, or what it takes has left."""
     k = st.bulk[sm, row]
-    if is_there(st, sm, k[L.K_BLOCK]):
+    if st.code[k[L.K_PC], M.COL_AUX4] & M.BULK_KIND == M.BULK_STORE:
+        if k[L.K_BYTES] > 0:
+            leave(st, sm, k, np.int64(-1))
+        event_at(st, sm, now, k[L.K_GROUP])
+    elif is_there(st, sm, k[L.K_BLOCK]):
         if st.code[k[L.K_PC], M.COL_AUX4] & M.BULK_TENSOR != 0:
             tb.move_box(st, sm, k, True, np.int64(-1))
         else:
@@ -115,7 +143,7 @@ def deliver_news(st, sm, n, time):
         event_at(st, sm, time, n)
         return
     if st.token[sm, n, L.T_BULK] > 0:
-        land(st, sm, st.token[sm, n, L.T_BULK] - 1)
+        land(st, sm, st.token[sm, n, L.T_BULK] - 1, time)
     tell(st, sm, n)
     free_token(st, sm, n)
 
@@ -147,15 +175,10 @@ def apply_copy(st, sm, entry, time):
     """A deferred copy takes effect; L2 has replied to the last of its requests at `time`."""
     row = st.deferred[sm, entry, L.X_BULK] - 1
     k = st.bulk[sm, row]
-    what = st.code[k[L.K_PC], M.COL_AUX4]
-    kind = what & M.BULK_KIND
-    if kind == M.BULK_STORE or kind == M.BULK_REDUCE:
-        operation = np.int64(st.code[k[L.K_PC], M.COL_AUX2]) if kind == M.BULK_REDUCE else np.int64(-1)
-        if what & M.BULK_TENSOR != 0:
-            tb.move_box(st, sm, k, False, operation)
-        else:
-            at = k[L.K_MEMORY] - st.par[L.P_MEMORY_BASE]
-            move_plain(st, k, st.memory32, at, st.shared32[sm], own_place(st, k))
+    kind = st.code[k[L.K_PC], M.COL_AUX4] & M.BULK_KIND
+    if kind == M.BULK_REDUCE:
+        leave(st, sm, k, np.int64(st.code[k[L.K_PC], M.COL_AUX2]))
+        event_at(st, sm, k[L.K_SENT], k[L.K_GROUP])
     else:
         for rank in range(max(st.par[L.P_CLUSTER_BLOCKS], 1)):
             if (k[L.K_BLOCKS] >> rank) & 1:

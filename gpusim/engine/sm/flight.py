@@ -142,7 +142,7 @@ def open_bulk(st, sm, w):
 
 @compiled
 def close_bulk(st, sm, w, time, scoreboard):
-    """The bulk copies so far are a group; the scoreboard counts it until L2 has acknowledged all of it."""
+    """The bulk copies so far are a group; the scoreboard counts it until all of it has left shared memory."""
     k = open_bulk(st, sm, w)
     st.warp[w, L.W_BULK] = 0
     st.token[sm, k, L.T_SCOREBOARD] = scoreboard

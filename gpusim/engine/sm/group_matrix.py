@@ -238,6 +238,16 @@ def columns_of_eight(st, i, spread, tile, c, d, adds, mask, ordinary):
     store_results(regs, d, spread, result_bits, mask)
 
 
+@compiled
+def count_reads(st, sm, w, i, columns, flags):
+    """Wavefronts of the operands that come from shared memory: 128 bytes each, B once for the four warps (H200)."""
+    b_bytes = columns * (64 if flags & M.GMMA_SPARSE != 0 else 32)
+    wavefronts = b_bytes // 128 if st.warp[w, L.W_INDEX] & 3 == 0 else np.int64(0)
+    if flags & M.GMMA_REGISTERS == 0:
+        wavefronts += 4
+    st.counters[st.sm[sm, L.S_CHUNK], i, L.N_SHARED_DATA] += wavefronts
+
+
 @compiled_on_demand()
 def group_matrix(st, sm, w, i, wb, mask, time):
     """Executes one of these instructions for one warp of the four, and books when its result may be read."""
@@ -269,5 +279,6 @@ def group_matrix(st, sm, w, i, wb, mask, time):
         pieces = 4 if sparse else 2
         fill_tile(st, sm, w, i, tile + _B_TILE, b_descriptor, 8 * n, 1, pieces, flags & M.GMMA_TRANSPOSE_B != 0)
         columns_of_eight(st, i, spread, tile, c + words * n, d + words * n, adds, mask, ordinary)
+    count_reads(st, sm, w, i, columns, flags)
     busy = max(columns // st.par[L.P_GROUP_COLUMNS], st.par[L.P_GROUP_LEAST])
     st.warp[w, L.W_GROUP_DONE] = max(st.warp[w, L.W_GROUP_DONE], time) + busy

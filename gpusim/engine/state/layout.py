@@ -387,6 +387,8 @@ TOKEN_REMOTE = 7  # another block's arrival: T_AMOUNT transactions less, T_SECTO
     K_BLOCKS,  # set of ranks in the cluster that it goes to
     K_OFFSETS,  # distances of pixels from those of the box
 ) = range(10)
+K_GROUP = K_BARRIER  # of what leaves shared memory: token of its group
+K_SENT = K_OFFSETS  # and cycle at which its last byte has left
 K_CORNER = 10  # five coordinates
 K_MAP = 15  # 16 words of the tensor map
 K_FIELDS = 32
