@@ -388,9 +388,9 @@ TOKEN_REMOTE = 7  # another block's arrival: T_AMOUNT transactions less, T_SECTO
     K_OFFSETS,  # distances of pixels from those of the box
 ) = range(10)
 K_GROUP = K_BARRIER  # of what leaves shared memory: token of its group
-K_SENT = K_OFFSETS  # and cycle at which its last byte has left
 K_CORNER = 10  # five coordinates
 K_MAP = 15  # 16 words of the tensor map
+K_SENT = 31  # of what leaves shared memory: cycle at which its last byte has left
 K_FIELDS = 32
 BULK_LINES = 2000  # requests of one copy at most; a box of more rows than this takes less time than it should
 
