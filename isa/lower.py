@@ -14,10 +14,9 @@ from isa import microops as m
 from isa.errors import UnknownInstruction
 from isa.instruction import RZ, URZ, Instruction, Operand
 from isa.lower_banks import BankReader
-from isa.lower_writer import ConstantPool, RegisterLayout, RowWriter
+from isa.lower_writer import SINK_ROWS, ConstantPool, RegisterLayout, RowWriter
 from isa.opcodes import OPCODES
 
-SINK_ROWS = 4
 _SPARE_ROWS = 3  # a 128-bit access names its first register only
 _SPARE_UNIFORM_ROWS = 7  # a copy of a tensor's box reads up to seven more than it names
 
@@ -137,7 +136,7 @@ def _layout(program: LowerableProgram) -> RegisterLayout:
                     uniform = max(uniform, part.index + 1 + _SPARE_UNIFORM_ROWS)
     if any(instruction.opcode == "RPCMOV" for instruction in program.instructions):
         registers += 2  # Rpc
-    return RegisterLayout(registers, registers + uniform)
+    return RegisterLayout(registers, registers + uniform, program.registers)
 
 
 def _names(operand: Operand, kind: str, zero: int) -> bool:

@@ -1,4 +1,5 @@
-"""Lowering of bulk copies: UBLKCP, UBLKRED, and UTMALDG, UTMASTG, UTMAREDG, which copy boxes of tensors."""
+"""Lowering of bulk copies: UBLKCP, UBLKRED, UBLKPF, and UTMALDG, UTMASTG, UTMAREDG, UTMAPF, which copy boxes of
+tensors; of STAS and REDAS, which store in other blocks, and of UGETNEXTWORKID."""
 
 from __future__ import annotations
 
@@ -6,16 +7,21 @@ from isa import microops as m
 from isa.lower_memory import ATOMICS, check_operation
 from isa.lower_writer import RowWriter
 
-_SCALARS = {"S32": (m.TYPE_S32, 4), "U64": (m.TYPE_U64, 8), "64": (m.TYPE_U64, 8), "S64": (m.TYPE_S64, 8)}
+_TYPES = {
+    "S32": m.TYPE_S32, "U64": m.TYPE_U64, "64": m.TYPE_U64, "S64": m.TYPE_S64, "F32": m.TYPE_F32, "F64": m.TYPE_F64,
+    "F16": m.TYPE_F16X2, "BF16": m.TYPE_BF16X2,
+}  # fmt: skip
+_DIRECTIONS = {"SG": m.BULK_LOAD, "GS": m.BULK_STORE, "SS": m.BULK_SHARED}
+_REDUCTIONS = {m.BULK_STORE: m.BULK_REDUCE, m.BULK_SHARED: m.BULK_SHARED_REDUCE}
+_TENSOR_KINDS = {"UTMALDG": m.BULK_LOAD, "UTMASTG": m.BULK_STORE, "UTMAREDG": m.BULK_REDUCE, "UTMAPF": m.BULK_PREFETCH}
 
 
-def _addresses(w: RowWriter) -> None:
-    """A and B: the first of the uniform registers in brackets, for each of two."""
-    for column in (m.COL_A, m.COL_B):
-        operand = w.take("mem")
-        if operand.ubase is None or operand.base is not None or operand.offset or operand.suffixes:
-            raise w.refuse("an address of a bulk copy that is not in uniform registers alone")
-        w.columns[column] = w.register_row(operand.ubase)
+def _address(w: RowWriter, column: int) -> None:
+    """The first of the uniform registers in brackets."""
+    operand = w.take("mem")
+    if operand.ubase is None or operand.base is not None or operand.offset or operand.suffixes:
+        raise w.refuse("an address of a bulk copy that is not in uniform registers alone")
+    w.columns[column] = w.register_row(operand.ubase)
 
 
 def _cache_hint(w: RowWriter) -> None:
@@ -24,13 +30,34 @@ def _cache_hint(w: RowWriter) -> None:
         w.take("other", "mem")
 
 
+def _multicast(w: RowWriter) -> int:
+    return m.BULK_MULTICAST * w.has("MULTICAST")
+
+
+def _direction(w: RowWriter) -> int:
+    kind = _DIRECTIONS.get("".join(name for name in w.modifiers if name in ("S", "G")), -1)
+    if kind < 0:
+        raise w.refuse("a bulk copy from global to global memory")
+    return kind
+
+
 def plain_copy(w: RowWriter) -> None:
-    """UBLKCP.S.G [shared, mbarrier], [global], size; UBLKCP.G.S [global], [shared], size."""
-    direction = "".join(name for name in w.modifiers if name in ("S", "G"))
-    if direction not in ("SG", "GS"):
-        raise w.refuse("a bulk copy to another block's shared memory")
-    w.set(m.OP_BULK_COPY, aux0=m.SPACE_SHARED, aux4=m.BULK_LOAD if direction == "SG" else m.BULK_STORE)
-    _addresses(w)
+    """UBLKCP.S.G and .S.S [shared, mbarrier], [source], size | blocks; UBLKCP.G.S [global], [shared], size."""
+    w.set(m.OP_BULK_COPY, aux0=m.SPACE_SHARED, aux4=_direction(w) | _multicast(w))
+    _addresses_and_size(w)
+
+
+def _addresses_and_size(w: RowWriter) -> None:
+    _address(w, m.COL_A)
+    _address(w, m.COL_B)
+    w.columns[m.COL_C] = w.register_row(w.take("ureg"))
+    _cache_hint(w)
+
+
+def plain_prefetch(w: RowWriter) -> None:
+    """UBLKPF.L2 [global], size."""
+    w.set(m.OP_BULK_COPY, aux0=m.SPACE_SHARED, aux4=m.BULK_PREFETCH)
+    _address(w, m.COL_B)
     w.columns[m.COL_C] = w.register_row(w.take("ureg"))
     _cache_hint(w)
 
@@ -43,35 +70,49 @@ def _operation(w: RowWriter) -> int:
 
 
 def plain_reduction(w: RowWriter) -> None:
-    """UBLKRED.G.S.operation.type [global], [shared], size."""
-    kind, size = (m.TYPE_F32, 4) if w.has("F32") else (m.TYPE_U32, 4)
-    for name in w.modifiers:
-        kind, size = _SCALARS.get(name, (kind, size))
-    operation = _operation(w)
+    """UBLKRED.G.S.operation.type [global], [shared], size; UBLKRED.S.S as UBLKCP."""
+    kind, operation = w.choose(_TYPES, m.TYPE_U32), _operation(w)
     check_operation(w, operation, kind)
-    w.set(m.OP_BULK_COPY, aux0=m.SPACE_SHARED, aux1=size, aux2=operation, aux3=kind, aux4=m.BULK_REDUCE)
-    _addresses(w)
-    w.columns[m.COL_C] = w.register_row(w.take("ureg"))
-    _cache_hint(w)
+    direction = _REDUCTIONS.get(_direction(w), -1)
+    if direction < 0:
+        raise w.refuse("a reduction out of global memory")
+    w.set(m.OP_BULK_COPY, aux0=m.SPACE_SHARED, aux2=operation, aux3=kind, aux4=direction)
+    _addresses_and_size(w)
 
 
-def _dimensions(w: RowWriter) -> int:
-    return w.choose({f"{n}D": n for n in range(1, 6)}, 0)
-
-
-def tensor_load(w: RowWriter) -> None:
-    """UTMALDG.nD [shared, mbarrier, coordinates], [tensor map]."""
-    w.set(m.OP_BULK_COPY, aux0=m.SPACE_SHARED, aux1=_dimensions(w), aux4=m.BULK_TENSOR_LOAD)
-    _addresses(w)
-    _cache_hint(w)
-
-
-def tensor_store(w: RowWriter) -> None:
-    """UTMASTG.nD and UTMAREDG.nD.operation [shared, coordinates], [tensor map]."""
-    reduces = w.instruction.opcode == "UTMAREDG"
-    kind = m.BULK_TENSOR_REDUCE if reduces else m.BULK_TENSOR_STORE
-    w.set(m.OP_BULK_COPY, aux0=m.SPACE_SHARED, aux1=_dimensions(w), aux4=kind)
-    if reduces:
+def tensor_copy(w: RowWriter) -> None:
+    """UTMALDG.nD [shared, mbarrier, coordinates], [tensor map] and, with .IM2COL or .MULTICAST, a register with the
+    distances of pixels and the blocks; UTMASTG.nD, UTMAREDG.nD.operation without mbarrier, UTMAPF.L2.nD."""
+    kind = _TENSOR_KINDS[w.instruction.opcode]
+    dimensions = w.choose({f"{n}D": n for n in range(1, 6)}, 0)
+    im2col = m.BULK_IM2COL * w.has("IM2COL")
+    w.set(m.OP_BULK_COPY, aux0=m.SPACE_SHARED, aux1=dimensions, aux4=kind | m.BULK_TENSOR | im2col | _multicast(w))
+    if kind == m.BULK_REDUCE:
         w.columns[m.COL_AUX2] = _operation(w)
-    _addresses(w)
+    _address(w, m.COL_A)
+    _address(w, m.COL_B)
+    if w.next_is("ureg"):
+        w.columns[m.COL_C] = w.register_row(w.take())
     _cache_hint(w)
+
+
+def remote_store(w: RowWriter) -> None:
+    """STAS [pair], data: the pair holds the address and that of the mbarrier. REDAS.operation.type likewise."""
+    size, operation = w.choose({"64": 8, "128": 16}, 4), m.ATOMIC_EXCH
+    kind = {4: m.TYPE_U32, 8: m.TYPE_U64, 16: m.TYPE_U128}[size]
+    if w.instruction.opcode == "REDAS":
+        operation, kind = _operation(w), w.choose(_TYPES, m.TYPE_U32)
+        check_operation(w, operation, kind)
+    w.set(m.OP_STAS, aux0=m.SPACE_SHARED, aux1=size, aux4=operation << 8 | kind)
+    operand = w.take("mem")
+    if operand.base is None or operand.ubase is not None or operand.offset or operand.base.suffixes != ("64",):
+        raise w.refuse("an address that is not a pair of registers")
+    w.columns[m.COL_A] = w.register_row(operand.base)
+    w.src(m.COL_B, size // 4, "raw")
+
+
+def next_block(w: RowWriter) -> None:
+    """UGETNEXTWORKID [shared], [mbarrier]: asks for a block that has not begun. Nobody has to be given one."""
+    w.set(m.OP_NEXT_BLOCK, aux0=m.SPACE_SHARED)
+    _address(w, m.COL_A)
+    _address(w, m.COL_B)

@@ -125,15 +125,17 @@ def sleep(w: RowWriter) -> None:
 
 
 def depbar(w: RowWriter) -> None:
-    """DEPBAR.LE SBn, count [, {mask}]: wait until scoreboard n is at most count, and the masked ones are zero."""
-    w.set(m.OP_DEPBAR)
-    w.columns[m.COL_AUX0] = w.take("scoreboard").index
-    w.columns[m.COL_AUX1] = w.number()
+    """DEPBAR.LE SBn, count [, {mask}]: wait until scoreboard n is at most count, and the masked ones are zero; DEPBAR
+    {mask} alone. To wait for the masked ones is what any instruction can."""
+    w.set(m.OP_DEPBAR, aux0=7)
+    if w.next_is("scoreboard"):
+        w.columns[m.COL_AUX0] = w.take().index
+        w.columns[m.COL_AUX1] = w.number()
     if w.next_is("other"):
         digits = str(w.take().value).strip("{}").split(",")
         if not all(digit in ("0", "1", "2", "3", "4", "5") for digit in digits):
             raise w.refuse("a scoreboard that does not exist")
-        w.columns[m.COL_AUX2] = sum(1 << int(digit) for digit in digits)
+        w.columns[m.COL_WAIT] |= sum(1 << int(digit) for digit in digits)
 
 
 def trap(w: RowWriter) -> None:
@@ -162,10 +164,10 @@ def program_counter(w: RowWriter) -> None:
 
 
 def register_limit(w: RowWriter) -> None:
-    """USETMAXREG: warps hand registers to one another; here each has all it names, and the request always succeeds."""
-    w.set(m.OP_PLOP3, aux0=0xFF, uniform=1)
+    """USETMAXREG.TRY_ALLOC.CTAPOOL UP, count asks for more registers, .DEALLOC.CTAPOOL count gives some back."""
+    w.set(m.OP_REGISTERS, aux1=int(w.has("TRY_ALLOC")), aux2=w.launched_with)
     w.pd(0)
-    w.number()
+    w.columns[m.COL_AUX0] = w.number()
 
 
 # --- block barriers ---------------------------------------------------------------------------------------------------
@@ -270,9 +272,10 @@ def redux(w: RowWriter) -> None:
 
 
 def register_to_uniform(w: RowWriter) -> None:
-    """R2UR [Pd,] URd, Ra. No document says what Pd is; on an H200 it is false where all lanes hold one value.
+    """R2UR [Pd,] URd, Ra. No document says what Pd is; on an H200 it is false where all lanes hold one value. In the
+    compiler's loops over lanes with several values, .OR comes behind the first: it tells which differ in any.
     .BROADCAST stands in code for sm_100, under the predicate of one lane, which ELECT has chosen."""
-    w.set(m.OP_R2UR)
+    w.set(m.OP_R2UR, aux0=int(w.has("OR")))
     _uniform_result(w)
 
 

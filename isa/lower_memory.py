@@ -307,6 +307,7 @@ def barrier_object(w: RowWriter) -> None:
     else:
         w.columns[m.COL_AUX4] = m.SYNCS_ARRIVE
         w.columns[m.COL_AUX5] = w.choose(_ARRIVALS, _ARRIVALS["A1TR"]) | m.SYNCS_DROP * w.has("OPTOUT")
+        w.columns[m.COL_AUX5] |= m.SYNCS_MASK * w.has("TMASK")
         w.dst(2)
     _take_address(w)
     w.columns[m.COL_B] = _data(w, 2 if w.has("EXCH") else 1)

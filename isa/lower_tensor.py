@@ -144,7 +144,7 @@ def _group_types(w: RowWriter) -> tuple[int, int, int]:
 
 
 def group_matrix(w: RowWriter) -> None:
-    """HGMMA, QGMMA, IGMMA, BGMMA: D, [A,] gdesc[descriptors], C [, predicate] [, gsb0].
+    """HGMMA, QGMMA, IGMMA, BGMMA: D, [A,] gdesc[descriptors], C [, predicate] [, metadata, selector] [, gsb0].
 
     The uniform registers of gdesc hold the descriptor of A (unless A is in registers) and then that of B.
     """
@@ -161,13 +161,18 @@ def group_matrix(w: RowWriter) -> None:
         flags |= m.GMMA_REGISTERS | m.GMMA_NEGATE_A * operand.negate
         w.columns[m.COL_A] = w.register_row(operand)
     flags |= _descriptors(w, w.take("other"), flags & m.GMMA_REGISTERS != 0)
-    w.columns[m.COL_AUX4] = flags
     addend = w.take("reg")
     w.columns[m.COL_C] = w.register_row(addend)
     w.ps(0)
     if is_zero(addend):
         w.columns[m.COL_C] = w.columns[m.COL_DST]
         w.ps_false(0)
+    if w.has("SP"):
+        metadata = w.register_row(w.take("reg"))
+        selector = w.number() if w.next_is("imm") else 0
+        w.columns[m.COL_AUX0] |= metadata << 16
+        flags |= m.GMMA_SPARSE | selector << m.GMMA_SELECTOR_BIT
+    w.columns[m.COL_AUX4] = flags
     if w.next_is("other"):
         w.take()
         w.columns[m.COL_AUX4] |= m.GMMA_COMMITS

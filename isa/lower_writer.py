@@ -12,6 +12,7 @@ from isa.limits import BANK_BYTES
 
 WORD = 0xFFFFFFFF
 ZERO_ROWS = 4
+SINK_ROWS = 4
 SOURCES = {"A": m.COL_A, "B": m.COL_B, "C": m.COL_C}
 BOOLEANS = {"AND": m.BOOL_AND, "OR": m.BOOL_OR, "XOR": m.BOOL_XOR}
 _LT, _EQ, _GT, _UNORDERED = m.COMPARE_LT, m.COMPARE_EQ, m.COMPARE_GT, m.COMPARE_UNORDERED
@@ -51,10 +52,12 @@ class ConstantPool:
 
 @dataclass(frozen=True)
 class RegisterLayout:
-    """Where a warp's rows are: registers, then uniform registers from `ureg_base`, then the sink rows."""
+    """Where a warp's rows are: registers, then uniform registers from `ureg_base`, then the sink rows. `registers`: of
+    a thread at the launch."""
 
     ureg_base: int
     sink_row: int
+    registers: int = 0
 
 
 class RowWriter:
@@ -81,6 +84,7 @@ class RowWriter:
         for column in (m.COL_PD0, m.COL_PD1, m.COL_PS0, m.COL_PS1, m.COL_PS2):
             self.columns[column] = PT
         self.sources: list[tuple[int, Operand]] = []
+        self.launched_with = layout.registers
 
     # --- errors and columns ---------------------------------------------------------------------------------------
     def refuse(self, reason: str) -> UnknownInstruction:

@@ -323,7 +323,9 @@ OP_MATCH_ANY = _op("d = lanes of the executing mask with the same A", aux0="1: 6
 OP_MATCH_ALL = _op("d = executing mask if all A are equal else 0, PD0 = all equal", aux0="1: 64-bit")
 OP_REDUX = _op("d = A of all executing lanes, reduced", aux0="REDUX_*", aux1="FLAG_*: NAN", **_UNIFORM)
 OP_R2UR = _op(
-    "d = A of the lowest executing lane, to all lanes; PD0 = lanes whose A is another one", **_UNIFORM
+    "d = A of the lowest executing lane, to all lanes; PD0 = lanes whose A is another one",
+    **_UNIFORM,
+    aux0="1: or in which it holds already",
 )
 
 SHFL_IDX, SHFL_UP, SHFL_DOWN, SHFL_BFLY = range(4)
@@ -374,7 +376,7 @@ OP_MOVM = _op("d = A transposed, an 8x8 matrix of 16-bit elements")
 _block(804, "sm/group_matrix.py: group_matrix")
 OP_GMMA = _op(
     "d = A * B (+ C if PS0), a warp's sixteen rows of a product of four warps; A = registers or B = descriptor of A",
-    aux0="N",
+    aux0="N | register with metadata << 16",
     aux1="TENSOR_* of A | of B << 8",
     aux2="bits of the result",
     aux3="as aux1 of IMMA",
@@ -391,7 +393,9 @@ GMMA_TRANSPOSE_A = 4
 GMMA_TRANSPOSE_B = 8
 GMMA_SATURATE = 16
 GMMA_REGISTERS = 32  # A is in registers
-GMMA_COMMITS = 64  # the last one of a group that can be waited for
+GMMA_SPARSE = 64  # A is structured sparse
+GMMA_SELECTOR_BIT = 7  # bits 7, 8: which lanes hold its metadata
+GMMA_COMMITS = 512  # the last one of a group that can be waited for
 
 # --- CLS_SPECIAL ----------------------------------------------------------------------------------------------------
 _block(900, "sm/special.py: read_special", aux0="SR_*")
@@ -461,13 +465,20 @@ OP_ARRIVES = _op(
 )
 OP_BULK_COPY = _op(
     "A = destination and mbarrier, B = source (loads) or the other way round, C = size; of tensors: A = shared "
-    "address, mbarrier (loads), coordinates, B = tensor map",
+    "address, mbarrier (loads), coordinates, B = tensor map, C = distances of pixels; upper half of C: blocks",
     aux0="SPACE_*",
-    aux1="dimensions of a tensor; bytes of a reduction's element",
+    aux1="dimensions of a tensor",
     aux2="ATOMIC_* of a reduction",
     aux3="TYPE_* of a plain reduction",
-    aux4="BULK_*",
+    aux4="BULK_* of what moves | BULK_TENSOR, BULK_IM2COL, BULK_MULTICAST",
 )
+OP_STAS = _op(
+    "shared memory of a block of the cluster at A = B, or it op B; the mbarrier at the word after A hears of it",
+    aux0="SPACE_*",
+    aux1="bytes per lane",
+    aux4="ATOMIC_* << 8 | TYPE_*",
+)
+OP_NEXT_BLOCK = _op("no block is left: 16 zeros at A, of which the mbarrier at B hears", aux0="SPACE_*")
 
 SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_GENERIC, SPACE_CONST = range(5)
 MEM_SIGNED = 1 << 8  # in AUX1
@@ -483,7 +494,11 @@ MEM_SCOPE_BIT = 16  # bits 16..17: SCOPE_* of a strong access
 HINT_NONE, HINT_EVICT_FIRST, HINT_EVICT_LAST, HINT_NO_ALLOCATE, HINT_LAST_USE, HINT_EVICT_UNCHANGED = range(6)
 SCOPE_CTA, SCOPE_SM, SCOPE_GPU, SCOPE_SYSTEM = range(4)
 
-BULK_LOAD, BULK_STORE, BULK_REDUCE, BULK_TENSOR_LOAD, BULK_TENSOR_STORE, BULK_TENSOR_REDUCE = range(6)
+BULK_LOAD, BULK_STORE, BULK_REDUCE, BULK_SHARED, BULK_SHARED_REDUCE, BULK_PREFETCH = range(6)
+BULK_KIND = 7  # mask of these
+BULK_TENSOR = 8
+BULK_IM2COL = 16
+BULK_MULTICAST = 32
 SYNCS_EXCHANGE = 0
 SYNCS_CHECK = 1
 SYNCS_INVALIDATE = 2
@@ -493,6 +508,7 @@ SYNCS_ONE = 1
 SYNCS_OPERAND = 2
 SYNCS_OPERAND_DONE = 3  # as many transactions are over
 SYNCS_DROP = 1 << 8  # one thread fewer is expected from now on
+SYNCS_MASK = 1 << 9  # d = the lanes that arrive together, and the upper word before the first of them
 
 ATOMIC_ADD, ATOMIC_MIN, ATOMIC_MAX, ATOMIC_INC, ATOMIC_DEC, ATOMIC_AND, ATOMIC_OR, ATOMIC_XOR = range(8)
 ATOMIC_EXCH, ATOMIC_CAS = 8, 9
@@ -531,7 +547,7 @@ OP_BMOV = _op("a barrier to d, or A to a barrier", aux0="BMOV_*", **_BARRIER)
 OP_YIELD = _op("other lanes of the warp may go first")
 OP_NOP = _op("nothing")
 OP_NANOSLEEP = _op("nothing: A nanoseconds are a hint")
-OP_DEPBAR = _op("wait for a scoreboard", aux0="scoreboard", aux1="may be left", aux2="others, to be zero")
+OP_DEPBAR = _op("wait for a scoreboard", aux0="scoreboard, 7: none", aux1="may be left")
 OP_KILL = _op("the lanes with PS0 end")
 OP_BPT = _op("the kernel ends with an error", aux0="0: trap, 1: others, BPT_CODE_END")
 OP_MEMBAR = _op("wait for the stores so far", aux0="SCOPE_*")
@@ -543,6 +559,13 @@ OP_ELECT = _op("PD0 = lowest executing lane only (if PS0); d = its number")
 OP_JMX = _op("branch to absolute pair A, if PS0", **_BASE)
 OP_ENDCOLLECTIVE = _op("the lanes that WARPSYNC.COLLECTIVE brought together part again")
 OP_SYSCALL = _op("the host serves the active lanes", aux0="a number of isa.link.SYSTEM_CALLS")
+OP_BULK_COMMIT = _op("the bulk copies out of shared memory so far belong to this instruction's scoreboard")
+OP_REGISTERS = _op(
+    "PD0 = the warp has so many registers from now on: its block had enough to spare",
+    aux0="registers of a thread",
+    aux1="1: more, 0: fewer",
+    aux2="registers at the launch",
+)
 OP_GROUP_WAIT = _op("WARPGROUP.DEPBAR: wait for products of four warps", aux0="groups that may be left")
 
 BRANCH_PLAIN = 0

@@ -79,8 +79,9 @@ _HALF = "BF16_V2 FTZ SAT"
 _PACKED = "S16x2 U16x2 RELU U32 S32"
 _ACCESS = "E U8 S8 U16 S16 32 64 128"
 _ORDER = "STRONG WEAK MMIO CTA SM GPU SYS VC CONSTANT EF EL NA LU EU LTC64B LTC128B LTC256B PRIVATE"
-_GROUP = " ".join(f"64x{n}x{k}" for n in range(8, 257, 8) for k in (8, 16, 32, 256))
-_BULK = "ADD MIN MAX INC DEC AND OR XOR S32 U64 S64 64 F32 RN"
+_GROUP = " ".join(f"64x{n}x{k}" for n in range(8, 257, 8) for k in (8, 16, 32, 64, 256))
+_BULK = "ADD MIN MAX INC DEC AND OR XOR S32 U64 S64 64 F16 BF16 F32 F64 RN"
+_BOX = "1D 2D 3D 4D 5D IM2COL"
 _ATOMIC = "ADD MIN MAX INC DEC AND OR XOR EXCH CAS S32 U64 S64 F32 FTZ RN F64 F16x2 BF16x2"
 _ATOMIC += " F32x2 F32x4 F16x4 F16x8 BF16x4 BF16x8"
 
@@ -225,9 +226,9 @@ _ROWS = [
     ),
     _row("BMMA", m.UNIT_TENSOR, FIXED, tensor.bit_matrix, "88128 168128 168256 AND XOR POPC", _IMMA),
     _row("DMMA", m.UNIT_TENSOR, VARIABLE, tensor.double_matrix, "8x8x4 16x8x4 16x8x8 16x8x16", _DMMA),
-    _row("HGMMA", m.UNIT_TENSOR, FIXED, tensor.group_matrix, f"{_GROUP} F16 F32 BF16 TF32", f"{_GMMA} {_HMMA}"),
-    _row("QGMMA", m.UNIT_TENSOR, FIXED, tensor.group_matrix, f"{_GROUP} F16 F32 E4M3 E5M2", f"{_GMMA} {_HMMA}"),
-    _row("IGMMA", m.UNIT_TENSOR, FIXED, tensor.group_matrix, f"{_GROUP} S8 U8 SAT", f"{_GMMA} {_IMMA}"),
+    _row("HGMMA", m.UNIT_TENSOR, FIXED, tensor.group_matrix, f"{_GROUP} SP F16 F32 BF16 TF32", f"{_GMMA} {_HMMA}"),
+    _row("QGMMA", m.UNIT_TENSOR, FIXED, tensor.group_matrix, f"{_GROUP} SP F16 F32 E4M3 E5M2", f"{_GMMA} {_HMMA}"),
+    _row("IGMMA", m.UNIT_TENSOR, FIXED, tensor.group_matrix, f"{_GROUP} SP S8 U8 SAT", f"{_GMMA} {_IMMA}"),
     _row("BGMMA", m.UNIT_TENSOR, FIXED, tensor.group_matrix, f"{_GROUP} AND POPC", f"{_GMMA} {_IMMA}"),
     _row("WARPGROUP", m.UNIT_NONE, FIXED, tensor.group_order, "ARRIVE DEPBAR LE"),
     _row("MOVM", m.UNIT_LSU, VARIABLE, plain(m.OP_MOVM, "d A", "raw"), "16 MT88"),
@@ -238,7 +239,7 @@ _ROWS = [
     _row("MATCH", m.UNIT_ADU, VARIABLE, control.match, "ANY ALL U32 U64"),
     _row("REDUX", m.UNIT_ADU, VARIABLE, control.redux, "SUM MIN MAX AND OR XOR S32 U32"),
     _row("CREDUX", m.UNIT_ADU, VARIABLE, control.redux, "MIN MAX MINABS MAXABS S32 U32 F32 NAN"),
-    _row("R2UR", m.UNIT_ALU, FIXED, control.register_to_uniform, "BROADCAST"),
+    _row("R2UR", m.UNIT_ALU, FIXED, control.register_to_uniform, "BROADCAST OR"),
     _row("RPCMOV", m.UNIT_ALU, FIXED, control.return_pair_move, "32"),
     _row("ELECT", m.UNIT_ALU, FIXED, plain(m.OP_ELECT, "pd0 d ps0")),
     # special registers
@@ -268,21 +269,22 @@ _ROWS = [
         m.UNIT_LSU,
         VARIABLE,
         memory.barrier_object,
-        "EXCH 64 ARRIVE TRANS64 RED OPTOUT A1TR A1T0 ART0 A0TR A0TX A0T1 PHASECHK TRYWAIT CCTL IV IVALL",
+        "EXCH 64 ARRIVE TRANS64 TMASK RED OPTOUT A1TR A1T0 ART0 A0TR A0TX A0T1 PHASECHK TRYWAIT CCTL IV IVALL",
         pipes="adu",
     ),
     _row("ARRIVES", m.UNIT_LSU, VARIABLE, memory.copies_arrive, "LDGSTSBAR 64 ARVCNT TRANSCNT"),
-    _row("UBLKCP", m.UNIT_LSU, VARIABLE, bulk.plain_copy, "S G", "tma"),
+    _row("UBLKCP", m.UNIT_LSU, VARIABLE, bulk.plain_copy, "S G MULTICAST", "tma"),
     _row("UBLKRED", m.UNIT_LSU, VARIABLE, bulk.plain_reduction, f"S G {_BULK}", "tma"),
-    _row("UTMALDG", m.UNIT_LSU, VARIABLE, bulk.tensor_load, "1D 2D 3D 4D 5D", "tma"),
-    _row("UTMASTG", m.UNIT_LSU, VARIABLE, bulk.tensor_store, "1D 2D 3D 4D 5D", "tma"),
-    _row(
-        "UTMAREDG", m.UNIT_LSU, VARIABLE, bulk.tensor_store, "1D 2D 3D 4D 5D ADD MIN MAX INC DEC AND OR XOR", "tma"
-    ),
-    _row("UBLKPF", m.UNIT_LSU, VARIABLE, control.nothing, "L2", "tma"),
-    _row("UTMAPF", m.UNIT_LSU, VARIABLE, control.nothing, "L2 1D 2D 3D 4D 5D", "tma"),
+    _row("UBLKPF", m.UNIT_LSU, VARIABLE, bulk.plain_prefetch, "L2", "tma"),
+    _row("UTMALDG", m.UNIT_LSU, VARIABLE, bulk.tensor_copy, f"{_BOX} MULTICAST", "tma"),
+    _row("UTMASTG", m.UNIT_LSU, VARIABLE, bulk.tensor_copy, _BOX, "tma"),
+    _row("UTMAREDG", m.UNIT_LSU, VARIABLE, bulk.tensor_copy, f"{_BOX} ADD MIN MAX INC DEC AND OR XOR", "tma"),
+    _row("UTMAPF", m.UNIT_LSU, VARIABLE, bulk.tensor_copy, f"L2 {_BOX}", "tma"),
+    _row("STAS", m.UNIT_LSU, VARIABLE, bulk.remote_store, "64 128"),
+    _row("REDAS", m.UNIT_LSU, VARIABLE, bulk.remote_store, "ADD MIN MAX INC DEC AND OR XOR S32 64"),
+    _row("UGETNEXTWORKID", m.UNIT_LSU, VARIABLE, bulk.next_block, "SELFCAST"),
     _row("UTMACCTL", m.UNIT_LSU, VARIABLE, control.nothing, "PF IV", "tma"),
-    _row("UTMACMDFLUSH", m.UNIT_LSU, VARIABLE, control.nothing, "", "tma"),
+    _row("UTMACMDFLUSH", m.UNIT_LSU, FIXED, plain(m.OP_BULK_COMMIT), pipes="tma"),
     _row("CCTL", m.UNIT_LSU, VARIABLE, memory.cache_control, "E IVALL DML2 RML2 PML2 PF1 PF2 IV C LDCU DEEP"),
     _row("CCTLL", m.UNIT_LSU, VARIABLE, memory.cache_control, "PF1 PF2"),
     _row("QSPC", m.UNIT_LSU, VARIABLE, memory.query_space, "E S D L G"),

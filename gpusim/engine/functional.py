@@ -44,6 +44,14 @@ _CALL = 1 << 22  # from one look of the host to the next
 
 
 @compiled
+def take_replies(st, sm):
+    """What was asked for is there."""
+    while st.sm[sm, L.S_EVENTS] > 0:
+        now = st.event_time[sm, 0]
+        arrive(st, sm, pop_event(st, sm), now)
+
+
+@compiled
 def run_warp(st, sm, w, most):
     """Runs a warp, `most` instructions at most. Returns how many it was. Its time counts its instructions."""
     q, slot = place_of(st, sm, w)
@@ -56,9 +64,7 @@ def run_warp(st, sm, w, most):
         i = st.warp[w, L.W_PC]
         time = st.warp[w, L.W_SINCE]
         _, _, runs = run_instruction(st, sm, q, slot, w, i, time)
-        while st.sm[sm, L.S_EVENTS] > 0:
-            now = st.event_time[sm, 0]
-            arrive(st, sm, pop_event(st, sm), now)
+        take_replies(st, sm)
         if st.warp[w, L.W_ALIVE] == 0:
             finish_warp(st, sm, q, slot, w, time)
             return n + 1
@@ -76,6 +82,7 @@ def run_sm(st, sm, most):
     done = np.int64(0)
     while True:
         before = done
+        take_replies(st, sm)  # what other SMs have told mbarriers of this one
         for w in range(sm * count, (sm + 1) * count):
             if st.warp[w, L.W_STATE] == L.RUNNING:
                 done += run_warp(st, sm, w, TURN)

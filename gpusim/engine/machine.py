@@ -43,6 +43,7 @@ class Capacity:
     tokens: int = 4096
     deferred: int = 512
     copies: int = 1024
+    bulk: int = 512
 
 
 def constant_banks(
@@ -281,6 +282,7 @@ def _pools(par: np.ndarray, spare: Spare, code: np.ndarray) -> dict[str, np.ndar
     copies = (code[:, M.COL_CLASS] == M.CLS_MEMORY) & (code[:, M.COL_OP] == M.OP_LDGSTS)
     return {
         "token": spare.take("token", (sms, room.tokens, L.T_FIELDS)),
+        "bulk": spare.take("bulk", (sms, room.bulk, L.K_FIELDS)),
         "mshr": spare.take("mshr", (sms, mshrs, L.MSHR_FIELDS)),
         "request": spare.take("request", (sms, room.requests, REQ_FIELDS)),
         "requests": np.zeros(sms, np.int64),

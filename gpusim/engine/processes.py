@@ -22,8 +22,8 @@ from gpusim.engine.grid import CyclesUsedUp, Grid, MachineStopped, NothingMoves,
 from gpusim.engine.host_calls import asked, resume, sm_of
 from gpusim.engine.memory.place import first_blocks
 from gpusim.engine.memory.system import MemorySystem, process_window
-from gpusim.engine.sm.atomics import apply_deferred
 from gpusim.engine.sm.cluster import open_barriers
+from gpusim.engine.sm.deferred import apply_deferred
 from gpusim.engine.sm.flight import deliver
 from gpusim.engine.sm.sm import advance_range
 from gpusim.engine.state import layout as L

@@ -239,6 +239,6 @@ def _access(opcode: str) -> str:
 def _access_of_copy(row: np.ndarray, space: str) -> str:
     """What a copy between global and shared memory does to one of them."""
     kind = M.BULK_LOAD if int(row[M.COL_OP]) == M.OP_LDGSTS else int(row[M.COL_AUX4])
-    if (kind in (M.BULK_LOAD, M.BULK_TENSOR_LOAD)) != (space == "shared"):
+    if (kind & M.BULK_KIND == M.BULK_LOAD) != (space == "shared"):
         return "read"
-    return "atomic" if kind in (M.BULK_REDUCE, M.BULK_TENSOR_REDUCE) else "write"
+    return "atomic" if kind & M.BULK_KIND == M.BULK_REDUCE else "write"

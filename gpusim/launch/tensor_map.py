@@ -1,6 +1,7 @@
 """Tensor maps (CUtensorMap): what bulk copies of a tensor's boxes are told about the tensor.
 
-`encode_tiled` stands for the driver's cuTensorMapEncodeTiled, of which a simulated GPU has none.
+`encode_tiled` and `encode_im2col` stand for the driver's cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col, which a
+simulated GPU does not have. What the words mean is said in `gpusim.engine.sm.tensor_map`.
 """
 
 from __future__ import annotations
@@ -14,9 +15,13 @@ from gpusim.errors import ArgumentError
 _TYPES = {
     "uint8": (0, 1), "uint16": (1, 2), "uint32": (2, 4), "int32": (3, 4), "uint64": (4, 8), "int64": (5, 8),
     "float16": (6, 2), "float32": (7, 4), "float64": (9, 8), "bfloat16": (10, 2),
+    "float32_ftz": (8, 4), "tfloat32": (7, 4), "tfloat32_ftz": (8, 4),
 }  # fmt: skip
 _SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
+_SLOTS = {"none": 0, "16B": 1, "32B": 2}
 _MOST_DIMENSIONS = 5
+_PIXEL_BITS = {3: 16, 4: 8, 5: 5}
+_MOST_PIXELS = 1024
 
 
 def encode_tiled(
@@ -28,36 +33,101 @@ def encode_tiled(
     element_strides: Sequence[int] | None = None,
     swizzle: str = "none",
     nan_fill: bool = False,
+    interleave: str = "none",
 ) -> np.void:
     """A tensor map, to be passed as a `const __grid_constant__ CUtensorMap` parameter.
 
-    dtype: name of the element type, such as "float16" or "bfloat16". address: of the tensor's first element, a
-    multiple of 16 bytes. shape: elements along each of one to five dimensions, the innermost first. strides: bytes
-    between elements along all dimensions but the first, multiples of 16. box: elements of a copy along each dimension.
-    element_strides: distance of the elements that a copy takes, 1 to 8; the first is ignored. swizzle: "none", "32B",
-    "64B", "128B". nan_fill: elements out of bounds are NaN instead of zero.
+    dtype: name of the element type, such as "float16" or "bfloat16"; "tfloat32" rounds what is loaded, "float32_ftz"
+    flushes sums of reductions. address: of the tensor's first element, a multiple of 16 bytes. shape: elements along
+    each of one to five dimensions, the innermost first. strides: bytes between elements along all dimensions but the
+    first, multiples of 16. box: elements of a copy along each dimension. element_strides: distance of the elements that
+    a copy takes, 1 to 8; the first is ignored unless the tensor is interleaved. swizzle: "none", "32B", "64B", "128B".
+    nan_fill: elements out of bounds are NaN instead of zero. interleave: "none", "16B", "32B": the first dimension goes
+    by slots of so many bytes, the last but one by as many channels as fill one.
 
-    Raises ArgumentError where the driver does. Interleaved layouts and types that flush or round are not modelled.
+    Raises ArgumentError where the driver does.
     """
+    words = _words(dtype, address, shape, strides, element_strides, swizzle, nan_fill, interleave)
+    size = _TYPES[dtype][1]
+    if len(box) != len(shape) or not all(1 <= n <= 256 for n in box) or box[0] * size % 16:
+        raise ArgumentError("a tensor map's box has 1 to 256 elements along each dimension, its rows whole 16 bytes")
+    if interleave == "none" and swizzle != "none" and box[0] * size > 16 << _SWIZZLES[swizzle]:
+        raise ArgumentError("an inner box must fit the swizzled line")
+    words[13] |= np.uint32((box[0] - 1) << 24)
+    words[14] = sum((n - 1) << 8 * d for d, n in enumerate(box[1:]))
+    return _map(words)
+
+
+def encode_im2col(
+    dtype: str,
+    address: int,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    lower: Sequence[int],
+    upper: Sequence[int],
+    channels: int,
+    pixels: int,
+    element_strides: Sequence[int] | None = None,
+    swizzle: str = "none",
+    nan_fill: bool = False,
+    interleave: str = "none",
+) -> np.void:
+    """As `encode_tiled`, for copies of columns of `pixels` pixels with so many `channels` each.
+
+    lower, upper: corners of the box that pixels are taken from, one number for each dimension but channels and images;
+    those of `upper` count from the far end of the tensor.
+    """
+    words = _words(dtype, address, shape, strides, element_strides, swizzle, nan_fill, interleave)
+    bits = _PIXEL_BITS.get(len(shape), 0)
+    if bits == 0 or len(lower) != len(shape) - 2 or len(upper) != len(shape) - 2:
+        raise ArgumentError("a map for im2col has three to five dimensions, and corners of two fewer")
+    if not all(-(1 << bits - 1) <= n < 1 << bits - 1 for n in (*lower, *upper)):
+        raise ArgumentError(f"a corner of {len(shape) - 2} dimensions has {bits} bits")
+    if not 1 <= channels <= 256 or not 1 <= pixels <= _MOST_PIXELS or channels * _TYPES[dtype][1] % 16:
+        raise ArgumentError("a column has up to 1,024 pixels of up to 256 channels that are whole 16 bytes")
+    words[2] |= 1
+    words[13] |= np.uint32((channels - 1) << 24)
+    for half, corner in enumerate((lower, upper)):
+        for s, n in enumerate(corner):
+            words[14] |= np.uint32((n & (1 << bits) - 1) << 16 * half + bits * s)
+    words[15] = pixels - 1
+    return _map(words)
+
+
+# many parameters: those that the driver's two functions share
+def _words(
+    dtype: str,
+    address: int,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    element_strides: Sequence[int] | None,
+    swizzle: str,
+    nan_fill: bool,
+    interleave: str,
+) -> np.ndarray:
+    """What a map says of the tensor, and the distances of elements."""
     rank = len(shape)
     steps = list(element_strides or [1] * rank)
-    if dtype not in _TYPES or swizzle not in _SWIZZLES:
-        raise ArgumentError(f"a tensor map has no type '{dtype}' with swizzle '{swizzle}'")
-    kind, size = _TYPES[dtype]
-    if not 1 <= rank <= _MOST_DIMENSIONS or len(strides) != rank - 1 or len(box) != rank or len(steps) != rank:
-        raise ArgumentError("a tensor map has one to five dimensions, one stride fewer, and a box of as many")
-    wrong = address % 16 or box[0] * size % 16 or any(stride % 16 or not 0 <= stride < 1 << 40 for stride in strides)
-    if wrong or not all(1 <= n <= 1 << 32 for n in shape) or not all(1 <= n <= 256 for n in box):
-        raise ArgumentError("a tensor map's address, strides and inner box go by 16 bytes, its box to 256 elements")
-    if not all(1 <= n <= 8 for n in steps) or (swizzle != "none" and box[0] * size > 16 << _SWIZZLES[swizzle]):
-        raise ArgumentError("element strides are 1 to 8, and an inner box must fit the swizzled line")
+    if dtype not in _TYPES or swizzle not in _SWIZZLES or interleave not in _SLOTS:
+        raise ArgumentError(f"a tensor map has no type '{dtype}' with swizzle '{swizzle}', interleave '{interleave}'")
+    least = 1 if interleave == "none" else 3
+    if not least <= rank <= _MOST_DIMENSIONS or len(strides) != rank - 1 or len(steps) != rank:
+        raise ArgumentError("a tensor map has one to five dimensions, interleaved three, and one stride fewer")
+    if address % 16 or any(stride % 16 or not 0 <= stride < 1 << 40 for stride in strides):
+        raise ArgumentError("a tensor map's address and strides go by 16 bytes")
+    if not all(1 <= n <= 1 << 32 for n in shape) or not all(1 <= n <= 8 for n in steps):
+        raise ArgumentError("a tensor has up to 2**32 elements along a dimension, element strides are 1 to 8")
     words = np.zeros(32, np.uint32)
     words[0], words[1] = address & 0xFFFFFFFF, address >> 32
-    words[2] = (rank - 1) << 4 | kind << 7 | _SWIZZLES[swizzle] << 13 | int(nan_fill) << 15
+    words[2] = (rank - 1) << 4 | _TYPES[dtype][0] << 7 | _SLOTS[interleave] << 11 | _SWIZZLES[swizzle] << 13
+    words[2] |= np.uint32(int(nan_fill) << 15 | int(dtype.startswith("tfloat32")) << 16)
     for d, stride in enumerate(strides):
         words[3 + d] = stride >> 4 & 0xFFFFFFFF
         words[7] |= np.uint32((stride >> 36) << 4 * d)
     words[8 : 8 + rank] = [n - 1 for n in shape]
-    words[13] = (box[0] - 1) << 24 | sum((step - 1) << 3 * d for d, step in enumerate(steps))
-    words[14] = sum((n - 1) << 8 * d for d, n in enumerate(box[1:]))
+    words[13] = sum((step - 1) << 3 * d for d, step in enumerate(steps))
+    return words
+
+
+def _map(words: np.ndarray) -> np.void:
     return np.frombuffer(words.tobytes(), [("opaque", np.uint8, 128)])[0]

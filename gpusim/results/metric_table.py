@@ -83,13 +83,19 @@ def _on_global(field: int, *operations: int) -> Compute:
     return lambda c: c.global_total(field, *operations)
 
 
+def _past_l1(code: np.ndarray) -> np.ndarray:
+    """Asynchronous copies past L1, as bool [instructions]."""
+    copies = (code[:, M.COL_CLASS] == M.CLS_MEMORY) & (code[:, M.COL_OP] == M.OP_LDGSTS)
+    return copies & (code[:, M.COL_AUX3] & M.MEM_BYPASS != 0)
+
+
 def _theoretical(field: int) -> Compute:
     """Over accesses to global memory. Of asynchronous copies past L1, Nsight Compute leaves out those that are guarded
     and takes for sectors what `engine.sm.copy_cost` says."""
 
     def compute(c: Counts) -> int:
         code = c.code
-        past = (code[:, M.COL_OP] == M.OP_LDGSTS) & (code[:, M.COL_AUX3] & M.MEM_BYPASS != 0)
+        past = _past_l1(code)
         free = past & (code[:, M.COL_GUARD] == 7)
         of_copies = L.N_PAST_L1 if field == L.N_SECTORS else field
         return c.total(field, c.accesses(GLOBAL) & ~past) + c.total(of_copies, free)
@@ -124,18 +130,19 @@ def _shared_wavefronts(*operations: int) -> Compute:
 def _data_pipe_wavefronts(c: Counts) -> int:
     """What passes the data pipe under the name of shared memory, as recorded on an H200: besides the wavefronts of
     loads, stores and atomics one each for reading a thread's index or lane, for a shuffle, for a load, store or atomic
-    without any active lane, and for a barrier that completes."""
+    without any active lane, and for a barrier that completes. Bulk copies, and copies past L1, have none."""
     executed, code = L.N_EXECUTED, c.code
     lane_registers = (M.SR_TID_X, M.SR_TID_Y, M.SR_TID_Z, M.SR_TID, M.SR_LANEID)
     special = (code[:, M.COL_OP] == M.OP_S2R) & np.isin(code[:, M.COL_AUX0], lane_registers)
     accesses = c.accesses((M.SPACE_GLOBAL, M.SPACE_SHARED, M.SPACE_GENERIC))
+    accesses &= (code[:, M.COL_OP] != M.OP_BULK_COPY) | (code[:, M.COL_CLASS] != M.CLS_MEMORY)
     idle = sum(
         sign * c.total(field, accesses)
         for sign, field in ((1, executed), (-1, L.N_REQUESTS), (-1, L.N_SHARED_REQUESTS))
     )
     waits = (code[:, M.COL_OP] == M.OP_BAR) & (code[:, M.COL_AUX0] != M.BAR_ARRIVE)
     return (
-        c.total(L.N_SHARED_WAVEFRONTS)
+        c.total(L.N_SHARED_WAVEFRONTS, ~_past_l1(code))
         + int(c.counters[:, L.N_EXECUTED][special & (code[:, M.COL_UNIFORM] == 0)].sum())
         + int(c.counters[:, L.N_EXECUTED][code[:, M.COL_OP] == M.OP_SHFL].sum())
         + max(idle, 0)
@@ -319,7 +326,8 @@ _ROWS: tuple[tuple[str, str, Compute, str], ...] = (
     ("memory_l1_wavefronts_shared_ideal", "", _total(L.N_SHARED_IDEAL),
      "the same if no two threads met in a bank"),
     ("derived__memory_l1_wavefronts_shared_excessive", "",
-     lambda c: c.total(L.N_SHARED_WAVEFRONTS) - c.total(L.N_SHARED_IDEAL), "wavefronts beyond the ideal: bank conflicts"),
+     lambda c: c.total(L.N_SHARED_WAVEFRONTS) - c.total(L.N_SHARED_IDEAL),
+     "wavefronts beyond the ideal: bank conflicts"),
     *_shared_rows(),
 
     # global memory at L1

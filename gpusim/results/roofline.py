@@ -131,7 +131,8 @@ def _multiply_adds(row: np.ndarray) -> int:
         return (shape >> 16) * _MATRIX_COLUMNS * ((shape & 0xFFFF) - (_MATRIX_COLUMNS << 8))
     if op == M.OP_GMMA:
         bits = _ELEMENT_BITS.get(int(row[M.COL_AUX1]) & 255, int(row[M.COL_AUX3]) >> 4)
-        return _GROUP_ROWS * shape * 8 * _GROUP_BYTES // bits
+        depth = _GROUP_BYTES * (2 if int(row[M.COL_AUX4]) & M.GMMA_SPARSE else 1)
+        return _GROUP_ROWS * (shape & 0xFFFF) * 8 * depth // bits
     return 0
 
 

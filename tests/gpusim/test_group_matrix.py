@@ -13,7 +13,7 @@ import pytest
 
 import gpusim
 from gpusim.errors import MemoryAccessError
-from isa.compile import assemble
+from isa.compile import assemble, compile_cuda
 from isa.listing import program_from_cubin, programs_from_cubin
 from tests.gpusim.matrix_operands import packed
 
@@ -113,3 +113,62 @@ def test_descriptors_that_point_past_shared_memory(side, across):
     operands = [np.zeros(words, np.uint32) for words in (_IMAGE_WORDS, 512, 64 * n, 64 * n)]
     with pytest.raises(MemoryAccessError, match="out of bounds: shared"):
         gpusim.simulate(program, 1, 128, (*operands, *descriptors, np.uint32(1)))
+
+
+SPARSE = """
+extern "C" __global__ void __launch_bounds__(128) k(const uint4 *a, const uint4 *b, const unsigned *meta, float *out) {
+  __shared__ __align__(1024) unsigned char room[4096];
+  int t = threadIdx.x;
+  for (int n = t; n < 128; n += 128) ((uint4 *)room)[n] = a[n];
+  if (t < 32) ((uint4 *)(room + 2048))[t] = b[t];
+  unsigned s = (unsigned)__cvta_generic_to_shared(room), m = meta[t];
+  asm volatile("fence.proxy.async;" ::: "memory"); __syncthreads();
+  unsigned long long da = (s >> 4) | 8ull << 16 | 16ull << 32, db = ((s + 2048) >> 4) | 8ull << 16 | 32ull << 32;
+  float d[4] = {0, 0, 0, 0};
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+  asm volatile("wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 {%0,%1,%2,%3}, %4, %5, %6, SELECTOR,"
+               " 1, 1, 1, 0, 0;"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(da), "l"(db), "r"(m) : "memory");
+  asm volatile("wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  for (int n = 0; n < 4; ++n) out[4 * t + n] = d[n];
+}
+"""
+
+
+@pytest.mark.parametrize("selector", [0, 1])
+def test_sparse_products(selector):
+    """Of each four elements of a row of A two are there; two lanes of four hold which (PTX ISA, wgmma.sp)."""
+    rng = np.random.default_rng(7)
+    kept = rng.integers(-4, 5, (64, 16)).astype(np.float16)
+    right = rng.integers(-4, 5, (8, 32)).astype(np.float16)
+    pairs = np.array([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)])[rng.integers(0, 6, (64, 8))]
+    whole = np.zeros((64, 32), np.float32)
+    words = np.zeros(128, np.uint32)
+    for row in range(64):
+        for group in range(8):
+            whole[row, 4 * group + pairs[row, group]] = kept[row, 2 * group : 2 * group + 2]
+        lane = 32 * (row // 16) + 4 * (row % 8) + 2 * selector
+        for half in range(2):
+            bits = sum(int(n) << 2 * k for k, n in enumerate(pairs[row, 4 * half : 4 * half + 4].ravel()))
+            words[lane + half] |= np.uint32(bits << 16 * (row % 16 // 8))
+    # Matrices of eight rows of 16 bytes, along K first.
+    a = kept.reshape(8, 8, 2, 8).transpose(0, 2, 1, 3).copy()
+    b = right.reshape(8, 4, 8).transpose(1, 0, 2).copy()
+    out = np.zeros((4, 8, 4, 2, 2), np.float32)
+    source = SPARSE.replace("SELECTOR", str(selector))
+    gpusim.simulate(program_from_cubin(compile_cuda(source, "sm_90a")), 1, 128, (a, b, words, out))
+    result = out.transpose(0, 3, 1, 2, 4).reshape(64, 8)  # warp, half, row, pair of columns, column
+    np.testing.assert_array_equal(result, whole @ right.astype(np.float32).T)
+
+
+def test_wavefronts_of_operands():
+    """64 rows of A of 32 bytes and 8 columns of B of 64 are 16 and 4 wavefronts (an H200's ..._mem_shared_op_gmma)."""
+    matrices = np.zeros(128 * 4, np.uint32), np.zeros(32 * 4, np.uint32), np.zeros(128, np.uint32)
+    totals = []
+    for times in (1, 3):
+        repeat = f'#pragma unroll\n  for (int r = 0; r < {times}; ++r) asm volatile("wgmma.mma_async'
+        source = SPARSE.replace("SELECTOR", "0").replace('asm volatile("wgmma.mma_async', repeat)
+        code = program_from_cubin(compile_cuda(source.replace("#pragma", "\n#pragma"), "sm_90a"))
+        result = gpusim.simulate(code, 1, 128, (*matrices, np.zeros(512, np.float32)))
+        totals.append(result.metrics["l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"])
+    assert totals[1] - totals[0] == 2 * (16 + 4)

@@ -16,7 +16,7 @@ from tests.gpusim.matrix_operands import packed
 DATA = Path(__file__).parent / "data" / "h200_tensor_copies.npz"
 # Names by the driver's CUtensorMapDataType.
 TYPES = {0: "uint8", 1: "uint16", 2: "uint32", 3: "int32", 4: "uint64", 5: "int64", 6: "float16", 7: "float32",
-         8: "float64", 9: "bfloat16"}  # fmt: skip
+         8: "float64", 9: "bfloat16", 10: "float32_ftz", 11: "tfloat32", 12: "tfloat32_ftz"}  # fmt: skip
 SWIZZLES = ("none", "32B", "64B", "128B")
 _OPERATIONS = {
     "load": "cp.async.bulk.tensor.{n}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [s],[m,{{{c}}}],[b];",
@@ -190,7 +190,10 @@ NUMBERS = {2: np.uint32, 3: np.int32, 4: np.uint64, 5: np.int64, 7: np.float32}
 @pytest.mark.parametrize("corner", [(40, 26), (-8, -2)])
 @pytest.mark.parametrize(
     "kind, operation",
-    [(7, "add"), (2, "inc"), (2, "dec"), *((k, each) for k in (2, 3, 4, 5) for each in list(REDUCTIONS)[:6])],
+    [
+        *((7, "add"), (2, "inc"), (2, "dec"), (5, "min"), (5, "max")),
+        *((k, each) for k in (2, 3, 4) for each in list(REDUCTIONS)[:6]),
+    ],
 )
 def test_reductions_into_a_tensor(kind, operation, corner):
     """Elements inside the tensor are combined with the box's, row by row; all others stay (PTX ISA, cp.reduce)."""
@@ -211,9 +214,9 @@ def test_reductions_into_a_tensor(kind, operation, corner):
     assert (expected != before).any()
 
 
-@pytest.mark.parametrize("kind, operation", [(7, "min"), (4, "inc"), (5, "dec"), (8, "add")])
+@pytest.mark.parametrize("kind, operation", [(7, "min"), (4, "inc"), (5, "add"), (8, "max")])
 def test_reductions_that_a_type_does_not_have(kind, operation):
-    """A map says at run time what the elements are: float32 has no minimum, 64-bit integers no increment."""
+    """A map says at run time what the elements are: float32 has no minimum, signed 64-bit integers no sum."""
     with pytest.raises(SimulationError, match="not modelled"):
         copy(reduction(kind, (4, 2)), changes=[("shared::cta.add", f"shared::cta.{operation}")])
 
@@ -230,19 +233,20 @@ def test_maps_equal_the_drivers():
     compared = 0
     for entry in recorded("maps"):
         options = entry["options"]
-        if entry["type"] not in TYPES or options.get("inter") or options.get("l2"):
+        if options.get("l2"):
             continue
         words = np.frombuffer(
             encode_tiled(
                 TYPES[entry["type"]], entry["address"], entry["shape"], entry["strides"], entry["box"],
                 entry["steps"], SWIZZLES[options.get("sw", 0)], bool(options.get("oob")),
+                ("none", "16B", "32B")[options.get("inter", 0)],
             ).tobytes(),
             np.uint32,
         )  # fmt: skip
         recorded_words = np.frombuffer(bytes.fromhex(entry["map"]), np.uint32)
         np.testing.assert_array_equal(words[:15], recorded_words[:15], str(entry))
         compared += 1
-    assert compared > 35
+    assert compared > 50
 
 
 def test_bad_maps_are_refused():

@@ -15,14 +15,13 @@ from isa.lower_writer import ConstantPool, RegisterLayout
 from tests.corpus import FORMS, assemble_all, asynchronous
 
 TEXTURES = "SULD SURED SUST TEX TLD TLD4 TXD TXQ"
-POLICY = "R2UR"  # R2UR.OR of createpolicy.range
-LATER = f"{TEXTURES} {POLICY} LDG"  # LDG.ENL2.256 has two destinations
+LATER = f"{TEXTURES} LDG"  # LDG.ENL2.256 has two destinations
 REFUSED = {
     "sm_75": f"{TEXTURES} HADD2 UNNAMED",  # HADD2 of a float32; nvdisasm has no name for F2FP there
     "sm_80": TEXTURES,
     "sm_86": TEXTURES,
     "sm_89": TEXTURES,
-    "sm_90": f"{TEXTURES} {POLICY}",
+    "sm_90": TEXTURES,
     "sm_100": LATER,
     "sm_120": LATER,
 }

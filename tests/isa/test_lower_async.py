@@ -20,14 +20,14 @@ def columns(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "STAS [R12.64], R15",
-        "UBLKCP.S.S [UR8], [UR4], UR7",
-        "UBLKCP.S.G.MULTICAST [UR8], [UR4], UR6",
-        "UBLKRED.G.S.ADD.F16.RN [UR16], [UR5], UR7",
-        "UTMALDG.2D.MULTICAST [UR8], [UR4], UR6",
-        "UTMALDG.4D.IM2COL [UR8], [UR4], UR6",
-        "HGMMA.SP.64x64x32.F32 R24, gdesc[UR8], R24, R2, gsb0",
-        "SYNCS.ARRIVE.TRANS64.TMASK.ART0 R8, [R14+URZ], R17",
+        "STAS [R12.64+0x10], R15",
+        "REDAS.ADD.F32 [R12.64], R15",
+        "UBLKCP.G.G [UR8], [UR4], UR7",
+        "UBLKRED.G.S.MIN.F32.RN [UR16], [UR5], UR7",
+        "UBLKRED.S.G.ADD [UR16], [UR5], UR7",
+        "UTMALDG.2D.GATHER4 [UR8], [UR4], UR6",
+        "UGETNEXTWORKID.BROADCAST [UR4], [UR5]",
+        "DEPBAR {6}",
         "LDSM.8.MT1616 R6, [R5]",
         "RPCMOV.32 R6, Rpc.MID",
     ],
@@ -75,6 +75,12 @@ def test_halves_of_rpc_are_rows_behind_the_registers():
 def test_what_sm_100_has_beside(text, op):
     row = columns(text)
     assert row[m.COL_OP] == op and (op != m.OP_CCTL or row[m.COL_AUX0] == 0)
+def test_sparse_products_of_four_warps():
+    row = columns("HGMMA.SP.64x8x32.F32 R24, R28, gdesc[UR8], R24, R32, 0x1, gsb0")
+    assert row[m.COL_AUX0] == 8 | 32 << 16
+    assert row[m.COL_AUX4] == m.GMMA_REGISTERS | m.GMMA_SPARSE | 1 << m.GMMA_SELECTOR_BIT
+    row = columns("IGMMA.SP.64x8x64.U8.S8 R24, gdesc[UR4], R24, R28, gsb0")
+    assert (row[m.COL_AUX0], row[m.COL_AUX4]) == (8 | 28 << 16, m.GMMA_SPARSE)
 
 
 def test_products_of_four_warps():
@@ -108,35 +114,70 @@ def test_arrivals(part, arrivals, transactions):
     assert row[m.COL_AUX5] == arrivals | transactions << 4
 
 
-def test_a_change_of_the_register_limit_succeeds():
-    row = columns("USETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xe8")
-    assert (row[m.COL_PD0], row[m.COL_AUX0], row[m.COL_UNIFORM]) == (8, 0xFF, 1)
+def test_a_change_of_the_registers():
+    layout = RegisterLayout(UREG, 200, 168)
+    for text, pd, more, count in [
+        ("USETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xe8", 8, 1, 232), ("USETMAXREG.DEALLOC.CTAPOOL 0x28", 7, 0, 40)
+    ]:  # fmt: skip
+        row = lower_instruction(parse_instruction(0, text, 0, {}), ConstantPool(), layout).columns
+        assert (row[m.COL_OP], row[m.COL_PD0], row[m.COL_AUX1]) == (m.OP_REGISTERS, pd, more)
+        assert (row[m.COL_AUX0], row[m.COL_AUX2]) == (count, 168)
+
+
+def test_waiting_for_several_scoreboards():
+    """fence.proxy.tensormap waits for all that is under way."""
+    row = columns("DEPBAR {5,4,3,2,1,0}")
+    assert (row[m.COL_OP], row[m.COL_AUX0], row[m.COL_WAIT]) == (m.OP_DEPBAR, 7, 0x3F)
+    row = columns("DEPBAR.LE SB2, 0x1, {4,3}")
+    assert (row[m.COL_AUX0], row[m.COL_AUX1], row[m.COL_WAIT]) == (2, 1, 0x18)
+
+
+_LOAD, _STORE, _REDUCE = (kind | m.BULK_TENSOR for kind in (m.BULK_LOAD, m.BULK_STORE, m.BULK_REDUCE))
 
 
 @pytest.mark.parametrize(
     ("text", "kind", "more"),
     [
-        ("UBLKCP.S.G [UR8], [UR4], UR6", m.BULK_LOAD, {}),
+        ("UBLKCP.S.G [UR8], [UR4], UR6", m.BULK_LOAD, {m.COL_C: UREG + 6}),
+        ("UBLKCP.S.G.MULTICAST [UR8], [UR4], UR6, desc[UR10]", m.BULK_LOAD | m.BULK_MULTICAST, {}),
+        ("UBLKCP.S.S [UR8], [UR7], UR5", m.BULK_SHARED, {m.COL_A: UREG + 8, m.COL_B: UREG + 7}),
         ("UBLKCP.G.S [UR4], [UR8], UR6", m.BULK_STORE, {}),
         ("UBLKRED.G.S.ADD.S32 [UR16], [UR4], UR6", m.BULK_REDUCE, {m.COL_AUX2: m.ATOMIC_ADD, m.COL_AUX3: m.TYPE_S32}),
-        ("UBLKRED.G.S.INC [UR16], [UR4], UR6", m.BULK_REDUCE, {m.COL_AUX2: m.ATOMIC_INC, m.COL_AUX1: 4}),
-        ("UTMALDG.3D [UR8], [UR4], desc[UR6]", m.BULK_TENSOR_LOAD, {m.COL_AUX1: 3}),
+        ("UBLKRED.G.S.MAX.BF16.RN [UR6], [UR4], UR5", m.BULK_REDUCE, {m.COL_AUX3: m.TYPE_BF16X2}),
+        ("UBLKRED.G.S.ADD.F64.RN [UR6], [UR4], UR5", m.BULK_REDUCE, {m.COL_AUX3: m.TYPE_F64}),
+        ("UBLKRED.S.S.INC [UR16], [UR4], UR6", m.BULK_SHARED_REDUCE, {m.COL_AUX2: m.ATOMIC_INC}),
+        ("UBLKPF.L2 [UR4], UR6, desc[UR8]", m.BULK_PREFETCH, {m.COL_B: UREG + 4}),
+        ("UTMALDG.3D [UR8], [UR4], desc[UR6]", _LOAD, {m.COL_AUX1: 3}),
+        ("UTMALDG.5D.IM2COL.MULTICAST [UR8], [UR18], UR4", _LOAD | m.BULK_IM2COL | m.BULK_MULTICAST,
+         {m.COL_C: UREG + 4}),
         ("UBLKCP.S.G [UR8], [UR4], UR6, desc[UR10]", m.BULK_LOAD, {}),
-        ("UTMASTG.5D [UR8], [UR4]", m.BULK_TENSOR_STORE, {m.COL_AUX1: 5}),
-        ("UTMAREDG.2D.MAX [UR8], [UR4]", m.BULK_TENSOR_REDUCE, {m.COL_AUX1: 2, m.COL_AUX2: m.ATOMIC_MAX}),
+        ("UTMASTG.5D [UR8], [UR4]", _STORE, {m.COL_AUX1: 5}),
+        ("UTMAREDG.2D.MAX [UR8], [UR4]", _REDUCE, {m.COL_AUX1: 2, m.COL_AUX2: m.ATOMIC_MAX}),
+        ("UTMAREDG.4D.IM2COL.ADD [UR8], [UR14]", _REDUCE | m.BULK_IM2COL, {m.COL_AUX1: 4}),
+        ("UTMAPF.L2.2D [UR8], [UR4]", m.BULK_PREFETCH | m.BULK_TENSOR, {m.COL_A: UREG + 8}),
     ],
-)
+)  # fmt: skip
 def test_bulk_copies(text, kind, more):
     row = columns(text)
     assert (row[m.COL_OP], row[m.COL_AUX4]) == (m.OP_BULK_COPY, kind)
     assert {column: row[column] for column in more} == more
 
 
+@pytest.mark.parametrize(
+    ("text", "size", "what"),
+    [
+        ("STAS [R12.64], R15", 4, m.ATOMIC_EXCH << 8 | m.TYPE_U32),
+        ("STAS.64 [R4.64], R2", 8, m.ATOMIC_EXCH << 8 | m.TYPE_U64),
+        ("STAS.128 [R4.64], R8", 16, m.ATOMIC_EXCH << 8 | m.TYPE_U128),
+        ("REDAS.MIN.S32 [R4.64], R2", 4, m.ATOMIC_MIN << 8 | m.TYPE_S32),
+        ("REDAS.ADD.64 [R4.64], R2", 8, m.ATOMIC_ADD << 8 | m.TYPE_U64),
+    ],
+)
+def test_stores_in_other_blocks(text, size, what):
+    row = columns(text)
+    assert (row[m.COL_OP], row[m.COL_AUX1], row[m.COL_AUX4]) == (m.OP_STAS, size, what)
+
+
 def test_products_of_four_warps_with_and_without_their_scoreboard():
     """Of several in a row only the last names gsb0, which means nothing here."""
     assert columns("HGMMA.64x8x16.F32 R4, gdesc[UR4], R4") == columns("HGMMA.64x8x16.F32 R4, gdesc[UR4], R4, gsb0")
-
-
-@pytest.mark.parametrize("text", ["UBLKPF.L2 [UR4], UR6", "UTMAPF.L2.2D [UR8], [UR4]", "UTMACMDFLUSH"])
-def test_hints_do_nothing(text):
-    assert columns(text)[m.COL_OP] == m.OP_NOP

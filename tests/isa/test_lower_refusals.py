@@ -73,7 +73,7 @@ REFUSED = [
     ("HGMMA.64x64x16.F32.BF16 R24, gdesc[UR8].odd, R24, gsb0", "descriptor flag .odd"),
     ("HGMMA.64x64x16.F32.BF16 R24, gdesc[UR8+0x10], R24, gsb0", "a matrix descriptor of another kind"),
     # bulk copies
-    ("UBLKCP.S.S [UR8], [UR4], UR7", "another block's shared memory"),
+    ("UBLKCP.G.G [UR8], [UR4], UR7", "from global to global memory"),
     ("UBLKCP.S.G [R8], [UR4], UR6", "not in uniform registers alone"),
     ("UBLKCP.S.G [UR8+0x10], [UR4], UR6", "not in uniform registers alone"),
     ("UBLKRED.G.S [UR16], [UR5], UR7", "a reduction without an operation"),

@@ -104,10 +104,12 @@ def redux(views: list[View]) -> None:
 
 
 def r2ur(views: list[View]) -> None:
-    """The lowest lane's word; the predicate is true in lanes that hold another one."""
+    """The lowest lane's word; the predicate is true in lanes that hold another one, with .OR also where it was."""
     word = views[0].raw(0)
     for v in views:
         different = v.raw(0) != word
+        if v.has("OR"):
+            different |= v.predicate(v.instruction.operands[0])
         v.put(word)
         v.decide(0, different)
 

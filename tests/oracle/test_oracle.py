@@ -25,11 +25,12 @@ WITHOUT_MEANING = {
         "BAR B2R UCGABAR_ARV UCGABAR_WAIT SYNCS ARRIVES"
     ),
     "order and caches of memory, without a value": (
-        "LDGDEPBAR CCTL MEMBAR ERRBAR CGAERRBAR FENCE UBLKPF UTMAPF UTMACCTL UTMACMDFLUSH USETMAXREG"
+        "LDGDEPBAR CCTL MEMBAR ERRBAR CGAERRBAR FENCE UTMACCTL UTMACMDFLUSH"
     ),
-    "bulk and tensor copies, by NumPy (test_async_copy.py) and recorded copies (test_tensor_copy.py)": (
-        "UBLKCP UBLKRED UTMALDG UTMASTG UTMAREDG"
+    "bulk and tensor copies, by NumPy (test_async_copy.py, test_bulk_copy.py) and recorded (test_tensor_copy.py)": (
+        "UBLKCP UBLKRED UBLKPF UTMALDG UTMASTG UTMAREDG UTMAPF STAS REDAS UGETNEXTWORKID"
     ),
+    "registers beside the others, by test_bulk_copy.py": "RPCMOV USETMAXREG",
     "wgmma, by the recording (test_group_matrix.py)": "HGMMA IGMMA QGMMA BGMMA WARPGROUP",
     "refused by name": " ".join(sorted(name for name, row in OPCODES.items() if row.refused)),
     "not the hardware's: calls of the driver's functions, by test_printf.py": "SYSCALL",

@@ -169,5 +169,8 @@ def exec_cross(code, i, regs, wb, preds, pb, mask):
         V.store(regs, common.destination(code, i, wb), V.splat(reduced(a, code[i, m.COL_AUX0], mask)), written)
     else:
         chosen = V.splat(V.get_u32(a, lowest_lane(mask)))
-        common.set_predicate(preds, pb, code[i, m.COL_PD0], ~V.equal(a, chosen), mask)
+        different = ~V.equal(a, chosen)
+        if code[i, m.COL_AUX0] != 0:
+            different |= np.uint32(preds[pb + code[i, m.COL_PD0]])
+        common.set_predicate(preds, pb, code[i, m.COL_PD0], different, mask)
         V.store(regs, common.destination(code, i, wb), chosen, written)

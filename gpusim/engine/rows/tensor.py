@@ -43,7 +43,8 @@ def float_element(code, i, regs, wb, half, odd):
         return fused_sum(regs, a, regs, b, odd, words, kinds, c_word, odd, result_bits, 1.0)
     narrow = words == 2
     chosen = metadata(regs, row_offset(code[i, m.COL_AUX5], wb), sparse - 1, half, narrow)
-    return fused_sparse_sum(regs, a, regs, b, odd, words // 2, kinds, c_word, odd, result_bits, chosen)
+    half_words = words // 2
+    return fused_sparse_sum(regs, a, regs, b, odd, half_words, kinds, c_word, odd, result_bits, 1.0, chosen, chosen)
 
 
 @compiled_on_demand()

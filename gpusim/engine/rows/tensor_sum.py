@@ -180,6 +180,9 @@ def selected(b_rows, b, odd, chosen, j, kind):
 
     Of each four elements along K two are kept, of each two tf32 one; two bits of metadata number them.
     """
+    if elements_per_word(kind) == 4:
+        number = V.shr(chosen, V.splat(2 * (j & 15))) & V.splat(3)
+        return V.gather(b_rows, b + 32 * (j >> 3), b_lanes((j >> 1) & 3, odd)), number << V.splat(3)
     if kind == m.TENSOR_TF32:
         position = V.splat(2 * (j & 1)) + (V.shr(chosen, V.splat(4 * j + 1)) & V.splat(1))
         return V.gather(b_rows, b + 32 * (j >> 1), b_lanes(0, odd) + position), V.splat(0)
@@ -191,26 +194,28 @@ def selected(b_rows, b, odd, chosen, j, kind):
 
 # many parameters: as fused_sum
 @compiled
-def fused_sparse_sum(a_rows, a, b_rows, b, odd, words, kinds, c_word, upper, result_bits, chosen):
-    """As fused_sum where only half of A is there and `chosen` says which half, a word for each lane's row."""
-    kind = kinds & 255
+def fused_sparse_sum(a_rows, a, b_rows, b, odd, words, kinds, c_word, upper, result_bits, sign, chosen, more):
+    """As fused_sum where only half of A is there and `chosen` says which half, a word for each lane's row, `more` for
+    elements from number 16 on."""
+    kind, b_kind = kinds & 255, kinds >> 8
+    places = PLACES_8BIT if kind == m.TENSOR_E4M3 or kind == m.TENSOR_E5M2 else PLACES
     per = elements_per_word(kind)
     plain, top = addend(c_word, upper, result_bits)
     for j in range(4 * per * words):
         a_word = V.gather(a_rows, a + 64 * (j // (4 * per)), a_lanes((j // per) & 3))
-        b_word, shift = selected(b_rows, b, odd, chosen, j, kind)
-        a_bits, b_bits = bits_of_element(a_word, j % per, kind), bits_of_element(V.shr(b_word, shift), 0, kind)
-        top = larger_exponent(top, a_bits, kind, b_bits, kind)
-    scale = scale_up(top, PLACES)
+        b_word, shift = selected(b_rows, b, odd, chosen if j < 16 else more, j, kind)
+        a_bits, b_bits = bits_of_element(a_word, j % per, kind), bits_of_element(V.shr(b_word, shift), 0, b_kind)
+        top = larger_exponent(top, a_bits, kind, b_bits, b_kind)
+    scale = scale_up(top, places)
     total = V.splat_f64(0.0) + V.truncate64(plain * scale)
     for j in range(4 * per * words):
         a_word = V.gather(a_rows, a + 64 * (j // (4 * per)), a_lanes((j // per) & 3))
-        b_word, shift = selected(b_rows, b, odd, chosen, j, kind)
-        a_bits, b_bits = bits_of_element(a_word, j % per, kind), bits_of_element(V.shr(b_word, shift), 0, kind)
-        product = value_of(a_bits, kind) * value_of(b_bits, kind)
+        b_word, shift = selected(b_rows, b, odd, chosen if j < 16 else more, j, kind)
+        a_bits, b_bits = bits_of_element(a_word, j % per, kind), bits_of_element(V.shr(b_word, shift), 0, b_kind)
+        product = value_of(a_bits, kind) * V.splat_f64(sign) * value_of(b_bits, b_kind)
         plain = plain + product
         total = total + V.truncate64(product * scale)
-    return finished(total, plain, top, PLACES, result_bits)
+    return finished(total, plain, top, places, result_bits)
 
 
 @compiled

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from gpusim.engine.sm.bulk_copy import BULK_LINES
 from gpusim.engine.sm.stages import differs_by_lane, queue_room, store_room
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled
@@ -10,7 +9,7 @@ from isa import microops as M
 
 #: Room that one memory instruction may need in the SM's queues.
 ROOM = 96
-BULK_ROOM = BULK_LINES + ROOM
+BULK_ROOM = L.BULK_LINES + ROOM
 
 
 @compiled
@@ -56,8 +55,8 @@ def admit_memory(st, sm, q, w, i, free, time):
     free = max(free, queue_free(st, smsp, i))
     op = st.code[i, M.COL_OP]
     if st.code[i, M.COL_CLASS] != M.CLS_MEMORY:
-        closes = st.code[i, M.COL_CLASS] == M.CLS_CONTROL and op == M.OP_LDGDEPBAR
-        if closes and st.warp[w, L.W_COPIES] == 0 and free <= time and no_room(st, sm, ROOM):
+        closes = st.code[i, M.COL_CLASS] == M.CLS_CONTROL and (op == M.OP_LDGDEPBAR or op == M.OP_BULK_COMMIT)
+        if closes and free <= time and no_room(st, sm, ROOM):
             return L.NEVER, L.R_MIO  # a group without copies needs a token as well
         return free, L.R_MIO
     beyond = op != M.OP_LDC and st.code[i, M.COL_AUX0] != M.SPACE_SHARED

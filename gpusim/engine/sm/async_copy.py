@@ -9,14 +9,23 @@ import numpy as np
 from gpusim.engine.rows.common import predicate, row_offset
 from gpusim.engine.sm.access import access
 from gpusim.engine.sm.bulk_copy import bulk_access
-from gpusim.engine.sm.cluster import own_offsets
+from gpusim.engine.sm.bulk_effect import land as land_bulk
+from gpusim.engine.sm.cluster import names_other_block, own_offsets
 from gpusim.engine.sm.coalescer import coalesce
 from gpusim.engine.sm.copy_cost import bypass_ideal, copy_wavefronts, last_to_target, sector_pairs
 from gpusim.engine.sm.flight import event_at, open_copies, take_token
 from gpusim.engine.sm.lines import read_lines
 from gpusim.engine.sm.matrix_load import four_words, matrix_access, put_line
 from gpusim.engine.sm.mbarrier import arrive_with_copies, barrier_object, tell
-from gpusim.engine.sm.space import check_global, check_window, exhausted, fail, find_allocation
+from gpusim.engine.sm.remote_store import next_block, remote_arrive, remote_store
+from gpusim.engine.sm.space import (
+    check_global,
+    check_window,
+    exhausted,
+    fail,
+    find_allocation,
+    lane_addresses,
+)
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled, compiled_on_demand
@@ -162,8 +171,8 @@ def copy_addresses(st, sm, w, i, wb, mask, size):
 def count_copy(st, sm, i, mask, reading, lines, sectors):
     """What Nsight Compute counts of a copy, whose sources have lost the bytes that become zero.
 
-    Of copies past L1 it leaves out wavefronts and theoretical sectors if they are guarded. It counts wavefronts of those
-    that may write zeros as of a store by all lanes, and of the .ZFILL form as of copies of both kinds.
+    Of copies past L1 it leaves out wavefronts and theoretical sectors if they are guarded. It counts wavefronts of
+    those that may write zeros as of a store by all lanes, and of the .ZFILL form as of copies of both kinds.
     """
     code, counts = st.code, st.counters[st.sm[sm, L.S_CHUNK], i]
     size = np.int64(code[i, M.COL_AUX1] & 255)
@@ -238,7 +247,10 @@ def copy_done(st, sm, k, now):
         token[L.T_LEFT] = 1
         event_at(st, sm, token[L.T_TIME], k)
         return False
-    if token[L.T_KIND] == L.TOKEN_COPY_ARRIVE or token[L.T_KIND] == L.TOKEN_COPY_BYTES:
+    if token[L.T_BULK] > 0:
+        land_bulk(st, sm, token[L.T_BULK] - 1, now)
+    kind = token[L.T_KIND]
+    if kind == L.TOKEN_COPY_ARRIVE or kind == L.TOKEN_COPY_BYTES or kind == L.TOKEN_REMOTE:
         tell(st, sm, k, now)
     return True
 
@@ -255,7 +267,15 @@ def async_access(st, sm, q, slot, w, i, wb, mask, time):
         matrix_access(st, sm, q, w, i, wb, mask, time)
     elif op == M.OP_BULK_COPY:
         bulk_access(st, sm, w, i, wb, time)
+    elif op == M.OP_STAS:
+        remote_store(st, sm, q, w, i, wb, mask, time)
+    elif op == M.OP_NEXT_BLOCK:
+        next_block(st, sm, w, i, wb, time)
     elif op == M.OP_SYNCS:
-        barrier_object(st, sm, q, slot, w, i, wb, mask, time)
+        lane_addresses(st, sm, i, wb, mask)
+        if st.par[L.P_CLUSTER_BLOCKS] > 0 and names_other_block(st, sm, w, mask):
+            remote_arrive(st, sm, q, w, i, wb, mask, time)
+        else:
+            barrier_object(st, sm, q, slot, w, i, wb, mask, time)
     else:
         arrive_with_copies(st, sm, w, i, wb, mask, time)

@@ -9,7 +9,6 @@ from gpusim.engine.sm.space import load_rows
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.bits import lowest_bit
 from gpusim.engine.state.jit import compiled, compiled_on_demand
-from gpusim.engine.state.memory import REQ_TOKEN
 from isa import microops as M
 
 
@@ -254,19 +253,3 @@ def take_effect_remotely(st, sm, entry):
                 address[lane] &= BYTE_MASK
         take_effect(st, sm, entry, st.shared32[there], st.shared8[there], np.int64(0), group)
         left &= ~group
-
-
-@compiled
-def apply_deferred(st, order, count):
-    """What must take effect in time order: atomics, reductions and strong accesses at L2, accesses to other SMs."""
-    for n in range(count):
-        sm = order[n, 0]
-        entry = (st.request[sm, order[n, 1], REQ_TOKEN] >> 32) - 1
-        if entry < 0 or st.deferred[sm, entry, L.X_DONE] != 0:
-            continue
-        st.deferred[sm, entry, L.X_DONE] = 1
-        if st.deferred[sm, entry, L.X_REMOTE] != 0:
-            take_effect_remotely(st, sm, entry)
-        else:
-            mask = st.deferred[sm, entry, L.X_MASK]
-            take_effect(st, sm, entry, st.memory32, st.memory8, st.par[L.P_MEMORY_BASE], mask)

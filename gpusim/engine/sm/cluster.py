@@ -1,7 +1,7 @@
 """Thread block clusters: the barrier of a cluster, and shared memory of its other blocks.
 
 Blocks of a cluster run on different SMs, which touch nothing of each other inside a lookahead window. So what one
-block does to another takes effect between windows, in order of time, as atomics at L2 do (`atomics.apply_deferred`);
+block does to another takes effect between windows, in order of time, as atomics at L2 do (`deferred.apply_deferred`);
 and a barrier opens between windows, once all blocks have arrived. A shared address has the block's rank in the cluster
 in its upper byte, as on the hardware: code builds it from SR_CgaCtaId, or from another rank with PRMT.
 """
@@ -73,10 +73,12 @@ def find_remote(st, sm, i, w, mask, size):
         if offset < st.par[L.P_SHARED_FIRST] or end > st.par[L.P_SHARED_BYTES]:
             fail(st, sm, L.E_SHARED_BOUNDS, i, w, lane, address[lane], size)
             return False
-        if rank >= st.par[L.P_CLUSTER_BLOCKS]:
+        if rank >= max(st.par[L.P_CLUSTER_BLOCKS], 1):
             fail(st, sm, L.E_CLUSTER, i, w, lane, address[lane], size)
             return False
         peer = own[L.B_PEER + rank]
+        if st.par[L.P_CLUSTER_BLOCKS] == 0:
+            peer = sm << PEER_SHIFT | st.warp[w, L.W_BLOCK]
         there, slot = peer >> PEER_SHIFT, peer & ((1 << PEER_SHIFT) - 1)
         other = st.block[there, slot]
         # Both fields change only between windows.

@@ -5,7 +5,7 @@ import numpy as np
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm import convergence
 from gpusim.engine.sm.barrier import check_complete
-from gpusim.engine.sm.flight import close_copies
+from gpusim.engine.sm.flight import close_bulk, close_copies
 from gpusim.engine.sm.group_time import group_over
 from gpusim.engine.sm.readiness import block, charge
 from gpusim.engine.sm.recording import put, take
@@ -171,6 +171,20 @@ def elect(st, w, i, wb, lanes):
 
 
 @compiled
+def change_registers(st, sm, w, i):
+    """USETMAXREG: the warp gives registers back to its block, or takes what others gave back, if that is enough."""
+    b = st.block[sm, st.warp[w, L.W_BLOCK]]
+    more = st.code[i, M.COL_AUX0] - st.code[i, M.COL_AUX2] - st.warp[w, L.W_REGISTERS]
+    has = st.code[i, M.COL_AUX1] == 0 or more <= b[L.B_REGISTERS]
+    if has:
+        b[L.B_REGISTERS] -= more
+        st.warp[w, L.W_REGISTERS] += more
+    p = st.code[i, M.COL_PD0]
+    if p != 7 and p != 15:
+        st.preds[16 * w + p] = np.uint32(0xFFFFFFFF if has else 0)
+
+
+@compiled
 def reconverge(st, sm, w, i, wb, lanes):
     """Instructions that move lanes of a warp between groups. False if no lane of the warp can run now."""
     op = st.code[i, M.COL_OP]
@@ -227,6 +241,10 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
         write_lanes(st, i, wb + 32, lanes, np.uint32(0))
     elif op == M.OP_LDGDEPBAR:
         close_copies(st, sm, w, time, code[i, M.COL_WBAR])
+    elif op == M.OP_BULK_COMMIT:
+        close_bulk(st, sm, w, time, code[i, M.COL_RBAR])
+    elif op == M.OP_REGISTERS:
+        change_registers(st, sm, w, i)
     elif op == M.OP_NOP and st.par[L.P_CHECKS] & CHECK_RACE:
         sync_lanes(st, w, lanes)
     st.warp[w, L.W_PC] = i + 1

@@ -100,6 +100,7 @@ def take_token(st, sm, w, scoreboard, kind):
     token[L.T_KIND] = kind
     token[L.T_SECTORS] = 0
     token[L.T_AFTER] = 0
+    token[L.T_BULK] = 0
     return np.int64(k)
 
 
@@ -127,6 +128,27 @@ def open_copies(st, sm, w):
         st.token[sm, k, L.T_TIME] = 0
         st.warp[w, L.W_COPIES] = k + 1
     return st.warp[w, L.W_COPIES] - 1
+
+
+@compiled
+def open_bulk(st, sm, w):
+    """The same of bulk copies out of shared memory."""
+    if st.warp[w, L.W_BULK] == 0:
+        k = take_token(st, sm, w, 7, L.TOKEN_BULK_WRITE)
+        st.token[sm, k, L.T_LEFT] = 1
+        st.token[sm, k, L.T_TIME] = 0
+        st.warp[w, L.W_BULK] = k + 1
+    return st.warp[w, L.W_BULK] - 1
+
+
+@compiled
+def close_bulk(st, sm, w, time, scoreboard):
+    """The bulk copies so far are a group; the scoreboard counts it until all of it has left shared memory."""
+    k = open_bulk(st, sm, w)
+    st.warp[w, L.W_BULK] = 0
+    st.token[sm, k, L.T_SCOREBOARD] = scoreboard
+    hold(st, w, scoreboard, L.R_LONG)
+    event_at(st, sm, time + 1, k)
 
 
 @compiled

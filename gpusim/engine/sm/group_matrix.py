@@ -12,8 +12,8 @@ import numpy as np
 from gpusim.engine.rows.common import FULL_MASK, predicate, row_offset
 from gpusim.engine.rows.lanes import load, splat, store
 from gpusim.engine.rows.tensor import load_addends, store_results
-from gpusim.engine.rows.tensor_integer import added, integer_sum
-from gpusim.engine.rows.tensor_sum import fused_sum
+from gpusim.engine.rows.tensor_integer import added, group_numbers, integer_sum, sparse_integer_sum
+from gpusim.engine.rows.tensor_sum import fused_sparse_sum, fused_sum, metadata
 from gpusim.engine.rows.tensor_tile import (
     RESULTS,
     finite_words,
@@ -29,8 +29,9 @@ from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled, compiled_on_demand
 from isa import microops as M
 
-TILE_WORDS = 256  # scratch of an SM: four rows of lanes for A, two for eight columns of B
+TILE_WORDS = 288  # scratch of an SM: rows of lanes, four for A, two or four for eight columns of B, one of metadata
 _B_TILE = 128
+_METADATA = 256
 _UNIT = 16
 _NO_SWIZZLE, _LINE_128, _LINE_64 = 0, 1, 2
 
@@ -129,11 +130,12 @@ def words_one_by_one(st, sm, w, i, to, descriptor, row, byte, across):
 
 
 @compiled
-def fill_tile(st, sm, w, i, first, descriptor, row, halves, across):
-    """Fragment of eight rows (`halves` 1) or sixteen from `row` on, 32 bytes of K, into the SM's scratch."""
+def fill_tile(st, sm, w, i, first, descriptor, row, halves, pieces, across):
+    """Fragment of eight rows (`halves` 1) or sixteen from `row` on, `pieces` of 16 bytes of K, into the SM's
+    scratch."""
     base = (st.warp[w, L.W_BLOCK] * st.par[L.P_SHARED_STRIDE]) >> 2
     swizzle = (descriptor >> 62) & 3
-    for word in range(2 * halves):
+    for word in range(pieces * halves):
         to, at = first + 32 * word, row + 8 * (word % halves)
         byte = _UNIT * (word // halves)
         start, distance = lines(st, descriptor, at, byte, across)
@@ -163,11 +165,31 @@ def element(st, i, tile, c_word, half, odd):
     code = st.code
     kinds, result_bits, flags = code[i, M.COL_AUX1], code[i, M.COL_AUX2], code[i, M.COL_AUX4]
     a, b = tile + 32 * half, tile + _B_TILE
+    if flags & M.GMMA_SPARSE != 0:
+        return sparse_element(st, i, tile, c_word, half, odd)
     if kinds & 255 == M.TENSOR_INTEGER:
         saturate = flags & M.GMMA_SATURATE != 0
         return integer_sum(st.tile, a, 64, st.tile, b, odd, 2, code[i, M.COL_AUX3], c_word, saturate)
     sign = -1.0 if negative(flags) else 1.0
     return fused_sum(st.tile, a, st.tile, b, odd, 2, kinds, c_word, odd, result_bits, sign)
+
+
+@compiled
+def sparse_element(st, i, tile, c_word, half, odd):
+    """The same where half of A is there: two of four elements along K, of which metadata say which they are."""
+    kinds, result_bits, flags = st.code[i, M.COL_AUX1], st.code[i, M.COL_AUX2], st.code[i, M.COL_AUX4]
+    a, b, words = tile + 32 * half, tile + _B_TILE, tile + _METADATA
+    selector = (flags >> M.GMMA_SELECTOR_BIT) & 3
+    if kinds & 255 == M.TENSOR_INTEGER:
+        saturate = flags & M.GMMA_SATURATE != 0
+        types = st.code[i, M.COL_AUX3]
+        return sparse_integer_sum(st.tile, a, st.tile, b, odd, 2, types, c_word, saturate, words, half, selector)
+    sign = -1.0 if negative(flags) else 1.0
+    if kinds & 255 == M.TENSOR_E4M3 or kinds & 255 == M.TENSOR_E5M2:
+        first, second = group_numbers(words, st.tile, half, 0), group_numbers(words, st.tile, half, 2)
+    else:
+        first = second = metadata(st.tile, words, selector, half, False)
+    return fused_sparse_sum(st.tile, a, st.tile, b, odd, 2, kinds, c_word, odd, result_bits, sign, first, second)
 
 
 @compiled
@@ -217,12 +239,25 @@ def columns_of_eight(st, i, spread, tile, c, d, adds, mask, ordinary):
     store_results(regs, d, spread, result_bits, mask)
 
 
+@compiled
+def count_reads(st, sm, w, i, columns, flags):
+    """Wavefronts of the operands that come from shared memory: 128 bytes each, B once for the four warps (H200)."""
+    b_bytes = columns * (64 if flags & M.GMMA_SPARSE != 0 else 32)
+    wavefronts = b_bytes // 128 if st.warp[w, L.W_INDEX] & 3 == 0 else np.int64(0)
+    if flags & M.GMMA_REGISTERS == 0:
+        wavefronts += 4
+    counts = st.counters[st.sm[sm, L.S_CHUNK], i]
+    counts[L.N_SHARED_WAVEFRONTS] += wavefronts
+    counts[L.N_SHARED_IDEAL] += wavefronts
+
+
 @compiled_on_demand()
 def group_matrix(st, sm, q, w, i, wb, mask, time):
     """Executes one of these instructions for one warp of the four, and books when its result may be read."""
     code = st.code
     flags, kind = code[i, M.COL_AUX4], code[i, M.COL_AUX1] & 255
-    columns = np.int64(code[i, M.COL_AUX0])
+    columns = np.int64(code[i, M.COL_AUX0] & 0xFFFF)
+    sparse = flags & M.GMMA_SPARSE != 0
     tile = sm * TILE_WORDS
     b_descriptor = uniform_pair(st, code[i, M.COL_AUX5], wb)
     adds = predicate(code, i, M.COL_PS0, st.preds, 16 * w) & np.uint32(1) != 0
@@ -236,13 +271,17 @@ def group_matrix(st, sm, q, w, i, wb, mask, time):
     else:
         row = 16 * (st.warp[w, L.W_INDEX] & 3)
         descriptor = uniform_pair(st, code[i, M.COL_B], wb)
-        fill_tile(st, sm, w, i, tile, descriptor, row, 2, flags & M.GMMA_TRANSPOSE_A != 0)
+        fill_tile(st, sm, w, i, tile, descriptor, row, 2, 2, flags & M.GMMA_TRANSPOSE_A != 0)
+    if sparse:
+        store(st.tile, tile + _METADATA, load(st.regs, wb + 32 * (code[i, M.COL_AUX0] >> 16)), FULL_MASK)
     spread = room()
-    ordinary = kind != M.TENSOR_INTEGER or code[i, M.COL_AUX3] >> 4 == 8
+    ordinary = not sparse and (kind != M.TENSOR_INTEGER or code[i, M.COL_AUX3] >> 4 == 8)
     if ordinary:
         ordinary = take(spread, st.tile, tile, 2, 2, kind, code[i, M.COL_AUX3] & 1)
     for n in range(columns // 8):
-        fill_tile(st, sm, w, i, tile + _B_TILE, b_descriptor, 8 * n, 1, flags & M.GMMA_TRANSPOSE_B != 0)
+        pieces = 4 if sparse else 2
+        fill_tile(st, sm, w, i, tile + _B_TILE, b_descriptor, 8 * n, 1, pieces, flags & M.GMMA_TRANSPOSE_B != 0)
         columns_of_eight(st, i, spread, tile, c + words * n, d + words * n, adds, mask, ordinary)
+    count_reads(st, sm, w, i, columns, flags)
     if st.par[L.P_MODE] < L.FUNCTIONAL:
         book_group(st, sm, q, w, flags, columns, time)

@@ -1,7 +1,7 @@
 """The load/store unit of an SM: from a memory instruction at issue to values, wavefronts, L1 lookups and requests.
 
 Values move at issue, except what the whole device can see in an order that matters (atomics, reductions, strong
-accesses): those wait for their turn at L2, see `atomics.apply_deferred`. Time is a chain of servers: the
+accesses): those wait for their turn at L2, see `deferred.apply_deferred`. Time is a chain of servers: the
 sub-partition's queue, the tag stage (a few lines a cycle), the data stage (one wavefront a cycle, shared by L1 and
 shared memory) and, for misses, whatever lies beyond the SM.
 """

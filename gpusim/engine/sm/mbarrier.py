@@ -192,10 +192,8 @@ def same_object(st, sm, operand, mask):
 
 @compiled
 def barrier_object(st, sm, q, slot, w, i, wb, mask, time):
-    """SYNCS: every lane in `mask` on the mbarrier at its address, in order of lanes."""
+    """SYNCS: every lane in `mask` on the block's own mbarrier at its address (st.address), in order of lanes."""
     par = st.par
-    lane_addresses(st, sm, i, wb, mask)
-    own_offsets(st, sm, w)
     if not check_window(
         st, sm, i, w, mask, np.int64(_BYTES), par[L.P_SHARED_FIRST], par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS
     ):
@@ -211,6 +209,8 @@ def barrier_object(st, sm, q, slot, w, i, wb, mask, time):
             checked = barrier_lane(st, sm, i, at, operand, dst, lane, checked, time)
             turns += 1
     waits = False
+    if st.code[i, M.COL_AUX5] & M.SYNCS_MASK and st.code[i, M.COL_AUX4] == M.SYNCS_ARRIVE:
+        arrived_together(st, sm, mask, dst)
     if st.code[i, M.COL_AUX4] == M.SYNCS_CHECK:
         turns = np.int64(1)
         put_checked(st, w, i, np.uint32(mask), checked)
@@ -237,6 +237,23 @@ def await_phase(st, sm, q, slot, w, i, operand, mask, time):
     if functional:
         block(st, w, q, slot, L.WAIT_SCOREBOARD, L.R_LONG)
     return True
+
+
+@compiled
+def arrived_together(st, sm, mask, dst):
+    """What .TMASK tells each lane: which lanes arrive at its mbarrier, and the upper word before the first of them."""
+    left = np.int64(mask)
+    while left != 0:
+        first, lanes = np.int64(-1), np.int64(0)
+        for lane in range(32):
+            if (left >> lane) & 1 and (first < 0 or st.address[sm, lane] == st.address[sm, first]):
+                first = lane if first < 0 else first
+                lanes |= np.int64(1) << lane
+        for lane in range(32):
+            if (lanes >> lane) & 1:
+                st.regs[dst + lane] = np.uint32(lanes)
+                st.regs[dst + 32 + lane] = st.regs[dst + 32 + first]
+        left &= ~lanes
 
 
 @compiled
@@ -277,5 +294,8 @@ def tell(st, sm, k, now):
     at = (slot * st.par[L.P_SHARED_STRIDE] + token[L.T_ADDRESS]) >> 2
     if token[L.T_KIND] == L.TOKEN_COPY_ARRIVE:
         arrive_at(st, sm, at, token[L.T_AMOUNT], 0, 0, now)
+    elif token[L.T_KIND] == L.TOKEN_REMOTE:
+        many = token[L.T_SECTORS]
+        arrive_at(st, sm, at, many & 0xFFFFFFFF, -token[L.T_AMOUNT], many >> 32, now)
     else:
         arrive_at(st, sm, at, 0, -token[L.T_AMOUNT], 0, now)

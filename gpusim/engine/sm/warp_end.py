@@ -1,6 +1,7 @@
 """The end of a warp, and of its block with the last one."""
 
-from gpusim.engine.sm.flight import close_copies
+from gpusim.engine.sm.bulk_effect import leave_with_block
+from gpusim.engine.sm.flight import close_bulk, close_copies
 from gpusim.engine.sm.readiness import charge
 from gpusim.engine.sm.space import exhausted
 from gpusim.engine.state import layout as L
@@ -15,6 +16,8 @@ def finish_warp(st, sm, q, slot, w, time):
     st.warp[w, L.W_AGE] = -1
     if st.warp[w, L.W_COPIES] != 0:
         close_copies(st, sm, w, time, 7)
+    if st.warp[w, L.W_BULK] != 0:
+        close_bulk(st, sm, w, time, 7)
     st.ready[q, slot] = L.NEVER
     st.smsp[q, L.Q_WARPS] -= 1
     s = st.sm[sm]
@@ -30,6 +33,8 @@ def finish_warp(st, sm, q, slot, w, time):
     b[L.B_WARPS_LEFT] -= 1
     b[L.B_DRAINED] = max(b[L.B_DRAINED], drained)
     if b[L.B_WARPS_LEFT] == 0:
+        if s[L.S_BULKS_NEW] > 0:
+            leave_with_block(st, sm, number)
         done = max(time, b[L.B_DRAINED] - 1) + st.par[L.P_EXIT_LATENCY]
         n = s[L.S_DONE]
         if n >= st.done.shape[1]:

@@ -181,8 +181,10 @@ W_GROUPS = 45  # groups of such products that it has committed
 W_GROUP = 46  # GROUPS: cycles at which the last of them are done, group n at n % GROUPS
 W_OPENS = 54  # cycle from which instructions may issue that wait for the barrier it has passed; NEVER: it is not open
 W_DEFERRED = 55  # 1 + number of that barrier, 0 once it is open
+W_BULK = 56  # token number + 1 of the bulk copies out of shared memory that no OP_BULK_COMMIT has closed yet
+W_REGISTERS = 57  # registers of a thread that it has more than at the launch
 GROUPS = 8  # as many as WARPGROUP.DEPBAR can name
-W_FIELDS = 56
+W_FIELDS = 64
 
 FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_MEMBAR, WAIT_THROTTLE, WAIT_CLUSTER, WAIT_HOST = range(8)
 WAIT_DRAIN = 8  # it has ended, but not all that it has issued is on its way
@@ -226,6 +228,7 @@ B_RESULT = 56  # 16: its value when it completed
 ) = range(72, 78)
 B_PEER = 78  # 16: SM << 8 | block slot of each block of the cluster, by rank
 B_HANDED = 94  # row of State.handed
+B_REGISTERS = 95  # registers of a thread that its warps have given back, all together
 B_FIELDS = 96
 
 # --- partition: one row per sub-partition ------------------------------------------------------------------
@@ -307,11 +310,13 @@ Q_FIELDS = Q_GROUP_FREE + 1
     S_COPIES_NEW,  # the first that was never used
     S_WAITING,  # 1 + the first of the tokens that wait for an mbarrier's phase, 0 if there is none
     S_WAIT_ENDS,  # cycle at which the first of them gives up
-) = range(56)
-S_LOG = 56  # which of its warps are logged, see engine.state.log
-S_LOGGED = 57  # rows of its log; then of the addresses in it
-S_LOG_LANES = 58
-S_LOG_ROW = 59  # 1 + row of the instruction that is being executed, 0 if it is not logged
+    S_BULK_FREE,  # bulk copies: as S_TOKEN_FREE
+    S_BULKS_NEW,  # as S_TOKENS_NEW
+) = range(58)
+S_LOG = 58  # which of its warps are logged, see engine.state.log
+S_LOGGED = 59  # rows of its log; then of the addresses in it
+S_LOG_LANES = 60
+S_LOG_ROW = 61  # 1 + row of the instruction that is being executed, 0 if it is not logged
 S_FIELDS = 64
 
 (
@@ -349,6 +354,7 @@ POOLS = (
     "groups of lanes of a warp",
     "words of a recording",
     "asynchronous copies in flight",
+    "bulk copies in flight",
 )
 (
     POOL_TOKENS,
@@ -361,7 +367,8 @@ POOLS = (
     POOL_SPLITS,
     POOL_RECORD,
     POOL_COPIES,
-) = range(10)
+    POOL_BULK,
+) = range(11)
 
 # --- token: one per memory instruction in flight -----------------------------------------------------------
 (
@@ -377,8 +384,9 @@ POOLS = (
     T_ADDRESS,  # of the mbarrier in shared memory
     T_AMOUNT,  # bytes or arrivals that it is told of; of one copy: the token of its group
     T_AFTER,  # 1 + the token that hears when it is over, or the next one that waits for a phase; 0 if there is none
-) = range(12)
-T_FIELDS = 12
+    T_BULK,  # 1 + row of State.bulk of what goes to shared memory then, 0: nothing
+) = range(13)
+T_FIELDS = 13
 TOKEN_LOAD, TOKEN_STORE, TOKEN_ATOMIC = range(3)
 TOKEN_COPY = 3  # asynchronous copies: releases a scoreboard
 TOKEN_COPY_ARRIVE = 4  # asynchronous copies: arrivals at an mbarrier
@@ -386,12 +394,33 @@ TOKEN_COPY_BYTES = 5  # asynchronous copies: transactions of an mbarrier
 TOKEN_BULK_WRITE = 6  # bulk copies out of shared memory: releases a scoreboard
 TOKEN_COPY_DATA = 7  # one asynchronous copy of a group; T_ADDRESS is its place in State.copy_lanes
 TOKEN_PHASE = 8  # a look at an mbarrier that waits for its phase; T_ADDRESS is the mbarrier's word, T_AMOUNT the lanes
+TOKEN_REMOTE = 9  # another block's arrival: T_AMOUNT transactions less, T_SECTORS arrivals | dropped << 32
 
 # --- copy: one per asynchronous copy in flight -------------------------------------------------------------
 COPY_NEXT, COPY_PC, COPY_MASK, COPY_READING = range(4)
 COPY_TARGET = 4  # 32: where it goes in its block's shared memory
 COPY_SOURCE = COPY_TARGET + 32  # 32: addresses in global memory
 COPY_FIELDS = COPY_SOURCE + 32
+
+# --- bulk: one per bulk copy whose bytes have not moved yet ------------------------------------------------
+(
+    K_NEXT,
+    K_PC,
+    K_WARP,
+    K_BLOCK,  # as T_BLOCK
+    K_SHARED,  # address in shared memory, without a rank
+    K_BARRIER,
+    K_MEMORY,  # address in global memory, or of the source in shared memory
+    K_BYTES,
+    K_BLOCKS,  # set of ranks in the cluster that it goes to
+    K_OFFSETS,  # distances of pixels from those of the box
+) = range(10)
+K_GROUP = K_BARRIER  # of what leaves shared memory: token of its group
+K_CORNER = 10  # five coordinates
+K_MAP = 15  # 16 words of the tensor map
+K_SENT = 31  # of what leaves shared memory: cycle at which its last byte has left
+K_FIELDS = 32
+BULK_LINES = 2000  # requests of one copy at most; a box of more rows than this takes less time than it should
 
 # --- mshr: one per line request of L1 in flight ------------------------------------------------------------
 MSHR_LINE, MSHR_SECTORS, MSHR_COUNT, MSHR_NEXT, MSHR_WAY = range(5)
@@ -407,7 +436,10 @@ MSHR_MASK = (1 << MSHR_BITS) - 1
 
 # --- deferred: what must take effect at L2 in time order ---------------------------------------------------
 X_PC, X_WARP, X_MASK, X_DONE, X_REMOTE = range(5)  # X_REMOTE: on the shared memory of another block
-X_FIELDS = 5
+X_BULK = 5  # 1 + row of State.bulk of a bulk copy, 0 for other accesses
+X_LEFT = 6  # requests of it that have not been served; then the last reply to those that have
+X_TIME = 7
+X_FIELDS = 8
 
 # --- held: memory instructions that wait for the way beyond the SM, a ring ---------------------------------
 QUEUED_WARP, QUEUED_PC, QUEUED_SMSP, QUEUED_MASK, QUEUED_SIZE, QUEUED_COUNT, QUEUED_PATH, QUEUED_PLACE = range(8)
@@ -542,6 +574,7 @@ class State(ArrayTable):
         "event_time": (np.int64, 2),  # [SMs, capacity]: heap of what arrives, see engine.state.heap
         "event": (np.int64, 2),  # [SMs, capacity]: what it is, see engine.sm.flight
         "token": (np.int64, 3, T_FIELDS),  # [SMs, capacity, T_FIELDS]
+        "bulk": (np.int64, 3, K_FIELDS),  # [SMs, capacity, K_FIELDS]
         "mshr": (np.int64, 3, MSHR_FIELDS),  # [SMs, capacity, M_FIELDS]
         "deferred": (np.int64, 3, X_FIELDS),  # [SMs, capacity, X_FIELDS]
         "deferred_address": (np.int64, 3, 32),  # [SMs, capacity, 32]: addresses of deferred accesses

@@ -1,0 +1,224 @@
+"""What bulk copies do when their time has come: bytes move, reductions take place, mbarriers are told.
+
+Copies to a block's own shared memory land on its SM when L2 has replied. Stores are read from it, and are in global
+memory as other plain stores are, when their last byte has left; then their group is over, be it waited for with .read
+or without (H200: both take as long, much less than a reply of L2). All others take effect between windows, in order of
+time among atomics at L2: reductions, whose group is over then at the earliest, and what goes to other blocks of the
+cluster. That is sent on to their SMs, where it lands as their own copies do. Copies from block to block are there when
+the window ends; their mbarriers hear of them at the right time.
+"""
+
+import numpy as np
+
+from gpusim.engine.sm import tensor_box as tb
+from gpusim.engine.sm.atomics import take_effect_remotely
+from gpusim.engine.sm.cluster import BYTE_MASK, PEER_SHIFT, SM_SHIFT
+from gpusim.engine.sm.flight import event_at, free_token, take_token
+from gpusim.engine.sm.mbarrier import amount, tell
+from gpusim.engine.sm.space import exhausted
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.jit import compiled, compiled_on_demand
+from isa import microops as M
+
+
+@compiled
+def take_bulk(st, sm, w, i):
+    """A row of State.bulk, for a copy of the warp's block."""
+    row = st.sm[sm, L.S_BULK_FREE] - 1
+    if row < 0:
+        row = st.sm[sm, L.S_BULKS_NEW]
+        if row >= st.bulk.shape[1]:
+            exhausted(st, sm, L.POOL_BULK, w, st.bulk.shape[1])
+            return np.int64(0)
+        st.sm[sm, L.S_BULKS_NEW] = row + 1
+        st.bulk[sm, row, L.K_NEXT] = 0
+    k = st.bulk[sm, row]
+    st.sm[sm, L.S_BULK_FREE] = k[L.K_NEXT]
+    k[:] = 0
+    k[L.K_PC], k[L.K_WARP] = i, w
+    k[L.K_BLOCK] = block_key(st, sm, st.warp[w, L.W_BLOCK])
+    return np.int64(row)
+
+
+@compiled
+def free_bulk(st, sm, row):
+    st.bulk[sm, row, L.K_BYTES] = 0
+    st.bulk[sm, row, L.K_NEXT] = st.sm[sm, L.S_BULK_FREE]
+    st.sm[sm, L.S_BULK_FREE] = row + 1
+
+
+@compiled
+def block_key(st, sm, slot):
+    """What tells a block from those that have its place before and after it."""
+    return st.block[sm, slot, L.B_NUMBER] << 8 | slot
+
+
+@compiled
+def is_there(st, sm, key):
+    slot = key & 255
+    return st.block[sm, slot, L.B_STATE] != 0 and st.block[sm, slot, L.B_NUMBER] == key >> 8
+
+
+@compiled
+def reduction_size(kind):
+    """Bytes of an element of a plain reduction."""
+    if kind == M.TYPE_F16X2 or kind == M.TYPE_BF16X2:
+        return 2
+    return 8 if kind == M.TYPE_U64 or kind == M.TYPE_S64 or kind == M.TYPE_F64 else 4
+
+
+@compiled
+def move_plain(st, k, words, to, source, from_):
+    """Bytes that lie together, as they are or by a reduction."""
+    if st.code[k[L.K_PC], M.COL_AUX4] & M.BULK_KIND in (M.BULK_REDUCE, M.BULK_SHARED_REDUCE):
+        kind, operation = st.code[k[L.K_PC], M.COL_AUX3], st.code[k[L.K_PC], M.COL_AUX2]
+        step = reduction_size(kind)
+        for n in range(0, k[L.K_BYTES], step):
+            tb.combine(words, to + n, source, from_ + n, step, kind, operation)
+        return
+    for n in range(k[L.K_BYTES] >> 2):
+        words[(to >> 2) + n] = source[(from_ >> 2) + n]
+
+
+@compiled
+def own_place(st, k):
+    """Byte in its SM's shared memory of the copy's address there."""
+    return (k[L.K_BLOCK] & 255) * st.par[L.P_SHARED_STRIDE] + k[L.K_SHARED]
+
+
+@compiled
+def leave(st, sm, k, operation):
+    """What leaves shared memory goes to global memory, as it is or, with an operation, by a reduction."""
+    if st.code[k[L.K_PC], M.COL_AUX4] & M.BULK_TENSOR != 0:
+        tb.move_box(st, sm, k, False, operation)
+    else:
+        at = k[L.K_MEMORY] - st.par[L.P_MEMORY_BASE]
+        move_plain(st, k, st.memory32, at, st.shared32[sm], own_place(st, k))
+
+
+@compiled_on_demand()
+def leave_with_block(st, sm, slot):
+    """A block ends: what it has stored and not waited for leaves its shared memory before another block gets it."""
+    for row in range(st.sm[sm, L.S_BULKS_NEW]):
+        k = st.bulk[sm, row]
+        stores = k[L.K_BYTES] > 0 and st.code[k[L.K_PC], M.COL_AUX4] & M.BULK_KIND == M.BULK_STORE
+        if stores and k[L.K_BLOCK] == block_key(st, sm, slot):
+            leave(st, sm, k, np.int64(-1))
+            k[L.K_BYTES] = 0
+
+
+@compiled_on_demand()
+def land(st, sm, row, now):
+    """What a copy brings is there, unless its block has ended, or what it takes has left."""
+    k = st.bulk[sm, row]
+    if st.code[k[L.K_PC], M.COL_AUX4] & M.BULK_KIND == M.BULK_STORE:
+        if k[L.K_BYTES] > 0:
+            leave(st, sm, k, np.int64(-1))
+        event_at(st, sm, now, k[L.K_GROUP])
+    elif is_there(st, sm, k[L.K_BLOCK]):
+        if st.code[k[L.K_PC], M.COL_AUX4] & M.BULK_TENSOR != 0:
+            tb.move_box(st, sm, k, True, np.int64(-1))
+        else:
+            at = k[L.K_MEMORY] - st.par[L.P_MEMORY_BASE]
+            move_plain(st, k, st.shared32[sm], own_place(st, k), st.memory32, at)
+    free_bulk(st, sm, row)
+
+
+@compiled
+def send_news(st, sm, slot, kind, barrier, transactions, arrivals):
+    """A token that tells an mbarrier of a block something. Returns it."""
+    n = take_token(st, sm, 0, 7, kind)
+    token = st.token[sm, n]
+    token[L.T_LEFT] = 1
+    token[L.T_TIME] = 0
+    token[L.T_BLOCK] = block_key(st, sm, slot)
+    token[L.T_ADDRESS], token[L.T_AMOUNT], token[L.T_SECTORS] = barrier, transactions, arrivals
+    return n
+
+
+@compiled
+def deliver_news(st, sm, n, time):
+    """The token's event comes at `time`; at once in a run without time."""
+    if st.par[L.P_MODE] < L.FUNCTIONAL:
+        event_at(st, sm, time, n)
+        return
+    if st.token[sm, n, L.T_BULK] > 0:
+        land(st, sm, st.token[sm, n, L.T_BULK] - 1, time)
+    tell(st, sm, n, time)
+    free_token(st, sm, n)
+
+
+@compiled
+def copy_to_peer(st, sm, k, rank, time):
+    """Sends a copy's bytes, or news of them, to one block of the cluster."""
+    there, slot = sm, k[L.K_BLOCK] & 255
+    if st.par[L.P_CLUSTER_BLOCKS] > 0:
+        peer = st.block[sm, slot, L.B_PEER + rank]
+        there, slot = peer >> PEER_SHIFT, peer & ((1 << PEER_SHIFT) - 1)
+    news = send_news(st, there, slot, L.TOKEN_COPY_BYTES, k[L.K_BARRIER], k[L.K_BYTES], np.int64(0))
+    if st.code[k[L.K_PC], M.COL_AUX4] & M.BULK_KIND == M.BULK_LOAD:
+        row = take_bulk(st, there, k[L.K_WARP], k[L.K_PC])
+        copy = st.bulk[there, row]
+        for n in range(L.K_FIELDS):
+            copy[n] = k[n]
+        copy[L.K_BLOCK] = block_key(st, there, slot)
+        st.token[there, news, L.T_BULK] = row + 1
+    else:
+        from_ = (k[L.K_BLOCK] & 255) * st.par[L.P_SHARED_STRIDE] + k[L.K_MEMORY]
+        to = slot * st.par[L.P_SHARED_STRIDE] + k[L.K_SHARED]
+        move_plain(st, k, st.shared32[there], to, st.shared32[sm], from_)
+    deliver_news(st, there, news, time)
+
+
+@compiled_on_demand()
+def apply_copy(st, sm, entry, time):
+    """A deferred copy takes effect; L2 has replied to the last of its requests at `time`."""
+    row = st.deferred[sm, entry, L.X_BULK] - 1
+    k = st.bulk[sm, row]
+    kind = st.code[k[L.K_PC], M.COL_AUX4] & M.BULK_KIND
+    if kind == M.BULK_REDUCE:
+        leave(st, sm, k, np.int64(st.code[k[L.K_PC], M.COL_AUX2]))
+        event_at(st, sm, k[L.K_SENT], k[L.K_GROUP])
+    else:
+        for rank in range(max(st.par[L.P_CLUSTER_BLOCKS], 1)):
+            if (k[L.K_BLOCKS] >> rank) & 1:
+                copy_to_peer(st, sm, k, np.int64(rank), time)
+    free_bulk(st, sm, row)
+
+
+@compiled
+def tell_place(st, place, time, transactions, arrivals):
+    """News for the mbarrier at SM << 40 | byte of its shared memory."""
+    there, byte = place >> SM_SHIFT, place & BYTE_MASK
+    slot, barrier = byte // st.par[L.P_SHARED_STRIDE], byte % st.par[L.P_SHARED_STRIDE]
+    n = send_news(st, there, slot, L.TOKEN_REMOTE, barrier, transactions, arrivals)
+    deliver_news(st, there, n, time)
+
+
+@compiled_on_demand()
+def apply_remote(st, sm, entry, time):
+    """A deferred SYNCS or STAS on other blocks' shared memory."""
+    i, mask = st.deferred[sm, entry, L.X_PC], st.deferred[sm, entry, L.X_MASK]
+    values = st.deferred_values[sm, entry]
+    if st.code[i, M.COL_OP] == M.OP_SYNCS:
+        what = st.code[i, M.COL_AUX5]
+        dropped = np.int64(1) << 32 if what & M.SYNCS_DROP else np.int64(0)
+        for lane in range(32):
+            if (mask >> lane) & 1:
+                value = np.int64(values[0, lane])
+                more = amount((what >> 4) & 15, value)
+                place = st.deferred_address[sm, entry, lane]
+                tell_place(st, place, time, -more, amount(what & 15, value) | dropped)
+        return
+    take_effect_remotely(st, sm, entry)
+    size, left = np.int64(st.code[i, M.COL_AUX1]), np.int64(mask)
+    while left != 0:
+        place, lanes = np.int64(-1), np.int64(0)
+        for lane in range(32):
+            if (left >> lane) & 1:
+                here = np.int64(values[4, lane]) | np.int64(values[5, lane]) << 32
+                if place < 0 or here == place:
+                    place = here
+                    lanes += 1
+                    left &= ~(np.int64(1) << lane)
+        tell_place(st, place, time, lanes * size, np.int64(0))

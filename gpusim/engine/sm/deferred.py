@@ -1,0 +1,37 @@
+"""What takes effect between windows, in order of time: atomics, reductions and strong accesses at L2, accesses to other
+SMs, and bulk copies that leave shared memory or go to other blocks."""
+
+from gpusim.engine.sm.atomics import take_effect, take_effect_remotely
+from gpusim.engine.sm.bulk_effect import apply_copy, apply_remote
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.jit import compiled
+from gpusim.engine.state.memory import REQ_REPLY, REQ_TOKEN
+from isa import microops as M
+
+
+@compiled
+def apply_deferred(st, order, count):
+    """Lets what was deferred in a window take effect. order: (SM, number) of its requests, which have their replies."""
+    for n in range(count):
+        sm = order[n, 0]
+        request = st.request[sm, order[n, 1]]
+        entry = (request[REQ_TOKEN] >> 32) - 1
+        if entry < 0:
+            continue
+        d = st.deferred[sm, entry]
+        if d[L.X_BULK] != 0:
+            d[L.X_LEFT] -= 1
+            d[L.X_TIME] = max(d[L.X_TIME], request[REQ_REPLY])
+            if d[L.X_LEFT] == 0:
+                apply_copy(st, sm, entry, d[L.X_TIME])
+            continue
+        if d[L.X_DONE] != 0:
+            continue
+        d[L.X_DONE] = 1
+        op = st.code[d[L.X_PC], M.COL_OP]
+        if op == M.OP_SYNCS or op == M.OP_STAS:
+            apply_remote(st, sm, entry, request[REQ_REPLY])
+        elif d[L.X_REMOTE] != 0:
+            take_effect_remotely(st, sm, entry)
+        else:
+            take_effect(st, sm, entry, st.memory32, st.memory8, st.par[L.P_MEMORY_BASE], d[L.X_MASK])
