@@ -58,6 +58,7 @@ def encode_tiled(
     return _map(words)
 
 
+# many parameters: those of the driver's function
 def encode_im2col(
     dtype: str,
     address: int,

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 import gpusim
+from gpusim.engine import machine
+from gpusim.engine.sm.admission import ROOM
 from gpusim.errors import KernelError, MemoryAccessError
+from gpusim.launch.tensor_map import encode_tiled
 from isa import compile_cuda
 from isa.listing import program_from_cubin
 
@@ -477,3 +480,110 @@ def test_sectors_equal_the_hardware(size, offset, sectors):
         assert metrics[f"lts__t_sectors_srcunit_tex_op_{'read' if loads else 'write'}.sum"] == sectors
         assert metrics["memory_l2_theoretical_sectors_global"] == 0
         assert metrics["memory_l1_wavefronts_shared"] == 0
+
+
+POLICY = """
+K k(const unsigned *sizes, const char *base, u64 *out, unsigned one) {
+  unsigned size = one ? one : sizes[threadIdx.x]; u64 y;
+  const char *at = base + (one ? 0 : (threadIdx.x % 3) * 4096) ;
+  asm volatile("createpolicy.range.global.L2::evict_last.L2::evict_unchanged.b64 %0, [%1], 4096, %2;"
+               : "=l"(y) : "l"(at), "r"(size));
+  out[threadIdx.x] = y;
+}
+"""
+ONE_POLICY = POLICY.replace("one ? one : sizes[threadIdx.x]", "one").replace(
+    "(one ? 0 : (threadIdx.x % 3) * 4096) ", "sizes[0]"
+)
+
+
+def test_a_policy_for_each_lane():
+    """The compiler goes through the lanes one value at a time (R2UR.OR); a kernel for all lanes says the same."""
+    sizes = np.array([4096 << n % 19 for n in range(32)], np.uint32)
+    base, out = np.zeros(1 << 20, np.uint8), np.zeros(32, np.uint64)
+    with gpusim.Device("h200") as device:
+        there = device.to_device(base)
+        found = device.to_device(out)
+        device.launch(program(POLICY), 1, 32, (device.to_device(sizes), there, found, np.uint32(0)))
+        policies = found.copy_to_host()
+        for lane in (0, 1, 2, 6, 13, 20, 31):
+            offset = device.to_device(np.array([lane % 3 * 4096], np.uint32))
+            device.launch(program(ONE_POLICY), 1, 32, (offset, there, found, np.uint32(sizes[lane])))
+            assert (found.copy_to_host() == policies[lane]).all()
+    assert np.unique(policies).size > 10
+
+
+CANCEL = """
+K k(unsigned *out) {
+  __shared__ __align__(16) unsigned answer[4]; __shared__ u64 bar; int t = threadIdx.x; unsigned canceled;
+  if (t < 4) answer[t] = 0x55555555;
+  init(&bar, 1); VIEW; __syncwarp();
+  if (t == 0) {
+    expect(&bar, 16);
+    asm volatile("clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%0], [%1];"
+                 ::"r"(sh(answer)), "r"(sh(&bar)) : "memory");
+  }
+  wait(&bar, 0);
+  asm volatile("{.reg .b128 h; .reg .pred p; ld.shared.b128 h, [%1];"
+               " clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 p, h; selp.u32 %0, 1, 0, p;}"
+               : "=r"(canceled) : "r"(sh(answer)) : "memory");
+  out[32 * blockIdx.x + t] = 2 + canceled;
+}
+"""
+
+
+@MODES
+def test_no_block_is_taken_from_the_dispatcher(mode):
+    """On sm_100 a block may ask for one that has not begun; all start anyway, so it is told that there is none."""
+    out = np.zeros(256, np.uint32)
+    code = program_from_cubin(compile_cuda(HEAD + CANCEL, "sm_100a"))
+    gpusim.simulate(code, 8, 32, (out,), mode=mode, overrides=["gpu.arch=sm_100"])
+    assert (out == 2).all()
+
+
+BOX_PREFETCH = """
+K k(const uint4 *in, void *map, uint4 *out) {
+  if (threadIdx.x == 0)
+    asm volatile("cp.async.bulk.prefetch.tensor.1d.L2.global.tile [%0, {8}];" ::"l"(map) : "memory");
+  for (int n = 0; n < 300; ++n) __nanosleep(0);
+  out[threadIdx.x] = in[threadIdx.x];
+}
+"""
+
+
+def test_a_prefetch_of_a_box():
+    """A box of 64 words that begins at the ninth, of which 56 are in the tensor: seven sectors of 32 bytes."""
+    with gpusim.Device("h200") as device:
+        words = device.to_device(np.arange(1024, dtype=np.uint32))
+        made = encode_tiled("uint32", words.address, [64], [], [64])
+        placed = device.to_device(np.frombuffer(made.tobytes(), np.uint8))
+        out = device.to_device(np.zeros(128, np.uint32))
+        result = device.launch(program(BOX_PREFETCH), 1, 32, (words, placed, out))
+    assert result.metrics["lts__t_sectors_srcunit_tex_op_read.sum"] == 7 + 16
+
+
+SMALL = """
+K k(const int *in, int *out) {
+  __shared__ __align__(128) int room[4096]; __shared__ u64 bar; int t = threadIdx.x, w = t / 32 * 32;
+  init(&bar, 1); VIEW; __syncthreads();
+  if (t == 0) expect(&bar, 16384);
+  __syncthreads();
+  if (t % 32 == 0) for (int n = w; n < w + 32; ++n) load(room + 4 * n, in + 4 * (1023 - n), 16, &bar);
+  wait(&bar, 0);
+  for (int n = t; n < 4096; n += 1024) out[n] = room[n];
+  VIEW; __syncthreads();
+  if (t % 32 == 0) {
+    for (int n = w; n < w + 32; ++n) store(out + 4096 + 4 * n, room + 4 * n, 16);
+    COMMIT; LEFT(0);
+  }
+}
+"""
+
+
+@MODES
+def test_more_copies_than_there_is_room_for(mode, monkeypatch):
+    """Warps wait until earlier ones are there."""
+    room = machine.Capacity(bulk=ROOM + 16)
+    monkeypatch.setattr(machine, "Capacity", lambda: room)
+    values, out = np.arange(4096, dtype=np.int32), np.zeros((2, 1024, 4), np.int32)
+    gpusim.simulate(program(SMALL), 1, 1024, (values, out), mode=mode)
+    assert (out == values.reshape(1024, 4)[::-1]).all()

@@ -26,6 +26,12 @@ def no_room(st, sm, room):
 
 
 @compiled
+def too_many_copies(st, sm):
+    """True if the SM has no row for another bulk copy, less some for those that other SMs send."""
+    return st.sm[sm, L.S_BULK_FREE] == 0 and st.sm[sm, L.S_BULKS_NEW] >= st.bulk.shape[1] - ROOM
+
+
+@compiled
 def too_many_loads(st, sm):
     """True if the SM waits for as many sectors as it may."""
     return st.sm[sm, L.S_OUTSTANDING] >= st.par[L.P_MAX_OUTSTANDING]
@@ -67,8 +73,9 @@ def admit_memory(st, sm, q, w, i, free, time):
     if op == M.OP_LDGSTS and st.sm[sm, L.S_COPY_FREE] == 0 and st.sm[sm, L.S_COPIES_NEW] == st.copy_lanes.shape[1]:
         return L.NEVER, L.R_LG
     loads = op == M.OP_LDGSTS or (beyond and op != M.OP_STORE and op != M.OP_RED)
-    room = BULK_ROOM if op == M.OP_BULK_COPY else ROOM
-    if no_room(st, sm, room) or (loads and too_many_loads(st, sm)):
+    bulk = op == M.OP_BULK_COPY
+    full = no_room(st, sm, BULK_ROOM if bulk else ROOM) or (bulk and too_many_copies(st, sm))
+    if full or (loads and too_many_loads(st, sm)):
         # An H200 issues a load all the same: the warp waits for what it reads.
         return L.NEVER, L.R_LONG if beyond else L.R_MIO
     smsp[L.Q_BEYOND] = 1 if beyond else 0
