@@ -192,9 +192,9 @@ def _descriptors(w: RowWriter, operand: Operand, registers: bool) -> int:
 
 
 def group_order(w: RowWriter) -> None:
-    """WARPGROUP.ARRIVE orders registers, WARPGROUP.DEPBAR.LE gsb0, n waits for all but n groups."""
+    """WARPGROUP.ARRIVE waits for all four warps, WARPGROUP.DEPBAR.LE gsb0, n for all but n groups of products."""
     if w.has("ARRIVE"):
-        w.set(m.OP_NOP)
+        w.set(m.OP_GROUP_ARRIVE)
         return
     w.set(m.OP_GROUP_WAIT)
     w.take("other")

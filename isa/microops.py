@@ -567,6 +567,7 @@ OP_REGISTERS = _op(
     aux2="registers at the launch",
 )
 OP_GROUP_WAIT = _op("WARPGROUP.DEPBAR: wait for products of four warps", aux0="groups that may be left")
+OP_GROUP_ARRIVE = _op("WARPGROUP.ARRIVE: wait for the other three warps")
 
 BRANCH_PLAIN = 0
 BRANCH_DIV = 1  # taken if the executing lanes are not all that the barrier mask A names

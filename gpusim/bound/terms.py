@@ -212,7 +212,8 @@ def _beyond(profile: Profile, config: GPUConfig, times: np.ndarray) -> dict[str,
     updates += total[Amount.PARTIAL_SECTORS] * l2.partial_write_cycles
     start = _start(config) + int(times[T_FETCH])
     reply_rate = min(
-        ports * crossbar.port_reply_bytes_per_cycle, config.sm.count * crossbar.sm_reply_bytes_per_cycle
+        ports * crossbar.port_reply_bytes_per_cycle,
+        config.sm.count * max(crossbar.sm_reply_bytes_per_cycle, crossbar.sm_past_l1_bytes_per_cycle),
     )
     amounts = {
         "crossbar, to SMs": 32 * replies / reply_rate,

@@ -201,6 +201,7 @@ class MemoryInstruction(Section):
     entry_cycles: Cycles = _doc("from the issue until the queue hands an instruction on; part of every latency")
     copy_land_cycles: Cycles = _doc("asynchronous copy: from its last reply until its bytes are in shared memory")
     bulk_start_cycles: Cycles = _doc("from the issue of a bulk copy (TMA) to its first request")
+    bulk_store_start_cycles: Cycles = _doc("the same of one out of shared memory, to when its first bytes are read")
     load_source_release_cycles: Cycles = _doc(
         "global load: issue until the address registers may be overwritten"
     )
@@ -332,6 +333,7 @@ class Crossbar(Section):
     port_request_bytes_per_cycle: Count = _doc("bytes a port can send to L2 in a cycle (headers and store data)")
     port_reply_bytes_per_cycle: Count = _doc("bytes a port can take from L2 in a cycle")
     sm_reply_bytes_per_cycle: Count = _doc("bytes one SM of a port can take in a cycle")
+    sm_past_l1_bytes_per_cycle: Count = _doc("the same of copies to shared memory that do not go through L1")
     request_header_bytes: Count = _doc("bytes of a request besides store data")
 
 

@@ -91,6 +91,7 @@ _KEYS = {
     L.P_GPCS: "sm.gpcs",
     L.P_GROUP_COLUMNS: "pipes.group_columns_per_cycle",
     L.P_COPY_LAND: "memory_instruction.copy_land_cycles",
+    L.P_BULK_STORE: "memory_instruction.bulk_store_start_cycles",
     L.P_BULK_START: "memory_instruction.bulk_start_cycles",
     L.P_GROUP_LEAST: "pipes.group_least_cycles",
     L.P_GROUP_LATENCY: "pipes.group_latency_cycles",

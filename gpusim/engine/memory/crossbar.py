@@ -48,7 +48,8 @@ def book_atomic(m, slice_, cost, now):
 
 
 @compiled
-def book_reply(m, sm, sectors, now):
-    """Bring `sectors` sectors to an SM, through the port it shares and its own; return the wait."""
+def book_reply(m, sm, sectors, now, each):
+    """Bring `sectors` sectors to an SM, through the port it shares and its own, which takes `each` so many ticks;
+    return the wait."""
     shared = book(m, m[ms.P_REPLY_PORTS] + port_of(m, sm), now, sectors * m[ms.P_PORT_REPLY_SECTOR])
-    return max(shared, book(m, m[ms.P_SM_PORTS] + sm, now, sectors * m[ms.P_SM_REPLY_SECTOR]))
+    return max(shared, book(m, m[ms.P_SM_PORTS] + sm, now, sectors * each))

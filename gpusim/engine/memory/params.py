@@ -80,6 +80,7 @@ def _crossbar(config: GPUConfig) -> dict[int, int]:
         ms.P_REQUEST_BYTE: ticks(1 / crossbar.port_request_bytes_per_cycle),
         ms.P_PORT_REPLY_SECTOR: ticks(ms.SECTOR_BYTES / crossbar.port_reply_bytes_per_cycle),
         ms.P_SM_REPLY_SECTOR: ticks(ms.SECTOR_BYTES / crossbar.sm_reply_bytes_per_cycle),
+        ms.P_SM_PAST_SECTOR: ticks(ms.SECTOR_BYTES / crossbar.sm_past_l1_bytes_per_cycle),
         # What a window cannot resolve takes as long as a window.
         ms.P_SM_TO_SM: ticks(
             max(config.shared.remote_latency_cycles - config.l1.latency_cycles, config.l2.lookahead_cycles)

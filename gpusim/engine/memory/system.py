@@ -95,7 +95,7 @@ def process_window(state, req, req_n, order):
         if peer >= 0:
             reply = walk_peer(m, peer, sm, sectors, kind, req[sm, i, ms.REQ_PAYLOAD_BYTES], now)
         elif kind <= ms.KIND_CONSTANT:
-            reply = walk_read(m, sm, line, sectors, kind, now)
+            reply = walk_read(m, sm, line, sectors, kind, req[sm, i, ms.REQ_PAYLOAD_BYTES] != 0, now)
         elif kind == ms.KIND_SM:
             reply = now + m[ms.P_SM_TO_SM]
         elif kind >= ms.KIND_WRITE:

@@ -54,9 +54,10 @@ def send_home(m, sm, target, payload_bytes, sectors, now):
 
 
 @compiled
-def walk_read(m, sm, line, sectors, kind, now):
-    """A load, or a fetch of instructions or constants."""
+def walk_read(m, sm, line, sectors, kind, past, now):
+    """A load, or a fetch of instructions or constants. past: it does not go through L1."""
     gpc = gpc_of(m, sm)
+    each = m[ms.P_SM_PAST_SECTOR] if past else m[ms.P_SM_REPLY_SECTOR]
     count = l2.sectors_of(sectors)
     target = target_of(m, sm, line)
     ask(m, sm, target.home_slice)
@@ -64,13 +65,13 @@ def walk_read(m, sm, line, sectors, kind, now):
     if joins:
         reply = join(m, gpc, line, sectors, now)
         if reply >= 0:
-            wait = max(book_request(m, sm, 0, now), book_reply(m, sm, count, now))
-            return max(reply, now + m[ms.P_NEAR] + wait) + (count - 1) * m[ms.P_SM_REPLY_SECTOR]
+            wait = max(book_request(m, sm, 0, now), book_reply(m, sm, count, now, each))
+            return max(reply, now + m[ms.P_NEAR] + wait) + (count - 1) * each
     first_back = now + near_ticks(m, gpc, target.near_slice)
     wait = max(
         book_request(m, sm, 0, now),
         book_slice(m, target.near_slice, count, now),
-        book_reply(m, sm, count, now),
+        book_reply(m, sm, count, now, each),
     )
     if target.near == target.home:
         late, present, fetched = l2.read_home(m, target, sectors, l2.FOR_HOME, now)
@@ -88,7 +89,7 @@ def walk_read(m, sm, line, sectors, kind, now):
         m[ms.CNT_TEX_READ_SECTORS] += count
         m[ms.CNT_TEX_HIT_SECTORS] += hits
         m[ms.CNT_TEX_MISS_SECTORS] += l2.sectors_of(fetched)
-    return reply + (count - 1) * m[ms.P_SM_REPLY_SECTOR]
+    return reply + (count - 1) * each
 
 
 @compiled
@@ -164,7 +165,7 @@ def walk_atomic(m, sm, line, sectors, kind, payload_bytes, operations, now):
     cost = passes * (m[ms.P_ATOMIC_WHOLE_SECTOR] if whole else m[ms.P_ATOMIC_SECTOR])
     wait = max(wait, book_atomic(m, target.home_slice, max(m[ms.P_ATOMIC_REQUEST], cost), now))
     if kind == ms.KIND_ATOMIC:
-        wait = max(wait, book_reply(m, sm, count, now))
+        wait = max(wait, book_reply(m, sm, count, now, m[ms.P_SM_REPLY_SECTOR]))
         m[ms.CNT_TEX_ATOMIC_SECTORS] += count
         reply += (count - 1) * m[ms.P_SM_REPLY_SECTOR]
     else:

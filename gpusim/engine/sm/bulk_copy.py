@@ -189,7 +189,7 @@ def ask(st, sm, k, token, entry, kind, time, address, size):
     if n > L.BULK_LINES:
         return
     sectors = (np.int64(2) << (((address + size - 1) >> 5) & 3)) - (np.int64(1) << ((address >> 5) & 3))
-    payload = size if kind >= ms.KIND_ATOMIC else np.int64(0)
+    payload = size if kind >= ms.KIND_ATOMIC else np.int64(1)
     if kind == ms.KIND_WRITE and size < popc(sectors) * ms.SECTOR_BYTES:
         kind = np.int64(ms.KIND_WRITE_PARTIAL)
     if entry >= 0:
@@ -202,7 +202,7 @@ def ask(st, sm, k, token, entry, kind, time, address, size):
         # A sector a cycle leaves shared memory, a row of less than two in two (H200: stores of 16 bytes to 64 KiB and
         # of boxes with rows of 16 bytes to 1 KiB).
         k[L.K_SENT] += max(popc(sectors), 2)
-        leaves = time + st.par[L.P_BULK_START] + k[L.K_SENT]
+        leaves = time + st.par[L.P_BULK_STORE] + k[L.K_SENT]
     send(st, sm, leaves, address >> _LINE_SHIFT, sectors, kind, what, payload, np.int64(32))
 
 
@@ -315,7 +315,7 @@ def bulk_access(st, sm, w, i, wb, time):
     if kind == M.BULK_STORE or kind == M.BULK_REDUCE:
         k[L.K_GROUP] = open_bulk(st, sm, w)
         st.token[sm, k[L.K_GROUP], L.T_LEFT] += 1
-        k[L.K_SENT] += time + st.par[L.P_BULK_START]
+        k[L.K_SENT] += time + st.par[L.P_BULK_STORE]
     if kind == M.BULK_STORE:
         sent = begin_token(st, sm, w, L.TOKEN_BULK_WRITE, k)
         st.token[sm, sent, L.T_BULK] = row + 1

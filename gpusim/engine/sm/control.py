@@ -6,7 +6,7 @@ from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm import convergence
 from gpusim.engine.sm.barrier import check_complete
 from gpusim.engine.sm.flight import close_bulk, close_copies
-from gpusim.engine.sm.group_time import group_over
+from gpusim.engine.sm.group_time import arrive_in_group, group_over
 from gpusim.engine.sm.readiness import block, charge
 from gpusim.engine.sm.recording import put, take
 from gpusim.engine.sm.shadow import CHECK_RACE, CHECK_SYNC, mask_is_sound, sync_lanes
@@ -252,6 +252,8 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
         st.warp[w, L.W_CALL] = time
         block(st, w, q, slot, L.WAIT_HOST, L.R_MISC)
         return False
+    if op == M.OP_GROUP_ARRIVE:
+        return arrive_in_group(st, sm, q, slot, w, time)
     if op == M.OP_GROUP_WAIT:
         # Nsight Compute calls it a wait for a barrier (H200, group_f16_n256).
         charge(st, sm, w, L.R_BARRIER, group_over(st, w, np.int64(code[i, M.COL_AUX0])))

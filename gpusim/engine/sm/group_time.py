@@ -1,11 +1,13 @@
-"""When products of four warps (wgmma) are done, and groups of them that a warp waits for."""
+"""When products of four warps (wgmma) begin and are done, and groups of them that a warp waits for."""
 
 import numpy as np
 
+from gpusim.engine.sm.readiness import block, charge, look_again
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled
 from isa import microops as M
 
+_WARPS = 4
 _ROW_BYTES, _A_ROWS = 32, 64  # what a product takes of a row of A or a column of B, and how many rows of A
 
 
@@ -36,3 +38,24 @@ def group_over(st, w, left):
     """Cycle at which all but the last `left` groups of products that a warp has committed are done."""
     n = st.warp[w, L.W_GROUPS] - 1 - left
     return st.warp[w, L.W_GROUP + n % L.GROUPS] if n >= 0 and left < L.GROUPS else np.int64(0)
+
+
+@compiled
+def arrive_in_group(st, sm, q, slot, w, time):
+    """WARPGROUP.ARRIVE: nobody goes on before all four warps have come (H200: if one of them is 3,000 cycles late, all
+    products begin 13 cycles after its arrival). False if the warp has to wait."""
+    b = st.block[sm, st.warp[w, L.W_BLOCK]]
+    number = st.warp[w, L.W_INDEX] // _WARPS
+    here = b[L.B_GROUP + number] + 1
+    if here < min(_WARPS, st.par[L.P_WARPS] - _WARPS * number):
+        b[L.B_GROUP + number] = here
+        block(st, w, q, slot, L.WAIT_GROUP, L.R_BARRIER)
+        return False
+    b[L.B_GROUP + number] = 0
+    count = st.par[L.P_SUB_PARTITIONS] * st.par[L.P_WARP_SLOTS]
+    for other in range(sm * count, (sm + 1) * count):
+        same = st.warp[other, L.W_BLOCK] == st.warp[w, L.W_BLOCK] and st.warp[other, L.W_INDEX] // _WARPS == number
+        if same and st.warp[other, L.W_STATE] == L.WAIT_GROUP:
+            charge(st, sm, other, L.R_BARRIER, time + 1)
+            look_again(st, sm, other, time + 1)
+    return True

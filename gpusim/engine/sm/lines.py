@@ -143,8 +143,8 @@ def join_mshrs(st, sm, a, way, sectors, token):
 
 
 @compiled
-def ask_l2(st, sm, line, sectors, way, token, time):
-    """Asks L2 for sectors of a line; they are pending in its way of L1, unless that is -1."""
+def ask_l2(st, sm, line, sectors, way, token, past, time):
+    """Asks L2 for sectors of a line; they are pending in its way of L1, unless that is -1. past: they go past L1."""
     k = take_mshr(st, sm, line, sectors, token, way)
     st.token[sm, token, L.T_LEFT] += 1
     if way >= 0:
@@ -155,7 +155,7 @@ def ask_l2(st, sm, line, sectors, way, token, time):
                 shift = s * L.MSHR_BITS
                 tags[L.L_MSHR, way] = tags[L.L_MSHR, way] & ~(L.MSHR_MASK << shift) | k << shift
     st.sm[sm, L.S_OUTSTANDING] += popc(sectors)
-    send(st, sm, time, line, sectors, ms.KIND_READ, 2 * k + FOR_MSHR, 0, 0)
+    send(st, sm, time, line, sectors, ms.KIND_READ, 2 * k + FOR_MSHR, np.int64(past), 0)
 
 
 @compiled
@@ -221,7 +221,7 @@ def read_lines(st, sm, a, count, bypass, copies):
         if missing != 0:
             token = load_token(st, sm, a, token)
             sent = start + misses + tag_cycles(par, n - misses) + par[L.P_L1_REQUEST]
-            ask_l2(st, sm, touched[n, 0], missing, way, token, sent)
+            ask_l2(st, sm, touched[n, 0], missing, way, token, bypass, sent)
             counts[L.N_MISSES] += popc(missing)
             misses += 1
     counts[L.N_HITS] += hit_sectors

@@ -123,6 +123,7 @@ NEVER = np.int64(1) << 60
     P_MBARRIER_WAKE,  # cycles from an arrival that ends a phase until a waiting look has its result
     P_MBARRIER_WAIT,  # cycles that a look waits for a phase at most
     P_COPY_LAND,  # cycles from the last reply to an asynchronous copy until its bytes are in shared memory
+    P_BULK_STORE,  # the same of one out of shared memory
     P_BULK_START,  # cycles from the issue of a bulk copy to its first request
     P_SHARED_FIRST,  # first byte of shared memory that is not the system's
     P_CHECKS,  # what is checked on request: CHECK_* of engine.sm.shadow
@@ -136,7 +137,7 @@ NEVER = np.int64(1) << 60
     P_L1_WRITE_ALLOCATE,  # 1: what is stored in whole sectors is in L1 afterwards
     P_MODE,  # one of TIMED ... REPLAYS
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(119)
+) = range(120)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 
@@ -188,6 +189,7 @@ W_FIELDS = 64
 
 FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_MEMBAR, WAIT_THROTTLE, WAIT_CLUSTER, WAIT_HOST = range(8)
 WAIT_DRAIN = 8  # it has ended, but not all that it has issued is on its way
+WAIT_GROUP = 9  # for the other warps of its four
 
 # --- split: groups of lanes of a warp that are not the running one -----------------------------------------
 D_COUNT = 0  # number of splits; they lie bottom first
@@ -229,7 +231,8 @@ B_RESULT = 56  # 16: its value when it completed
 B_PEER = 78  # 16: SM << 8 | block slot of each block of the cluster, by rank
 B_HANDED = 94  # row of State.handed
 B_REGISTERS = 95  # registers of a thread that its warps have given back, all together
-B_FIELDS = 96
+B_GROUP = 96  # 8: warps of each four that are at WARPGROUP.ARRIVE
+B_FIELDS = 104
 
 # --- partition: one row per sub-partition ------------------------------------------------------------------
 Q_NEXT, Q_LAST, Q_LSU_FREE, Q_WARPS = range(4)

@@ -24,7 +24,7 @@ REQ_LINE = 1  # simulated address >> 7
 REQ_SECTORS = 2  # 4-bit mask of the line's sectors
 REQ_KIND = 3  # KIND_*
 REQ_TOKEN = 4  # the sender's own, never read here
-REQ_PAYLOAD_BYTES = 5  # data that travels to L2: stores and atomics
+REQ_PAYLOAD_BYTES = 5  # data that travels to L2: stores and atomics; of a load 1 if it does not go through L1
 REQ_REPLY = 6  # output: cycle at which the reply (or the acknowledgement) is back at the SM's edge
 REQ_OPS = 7  # atomics: lane operations at distinct addresses
 REQ_FIELDS = 8
@@ -105,6 +105,7 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_REQUEST_BYTE,
     P_PORT_REPLY_SECTOR,
     P_SM_REPLY_SECTOR,
+    P_SM_PAST_SECTOR,  # the same of what does not go through L1
     P_SLICE_LOOKUP,
     P_SLICE_SECTOR,
     P_FABRIC_SECTOR,
@@ -154,7 +155,7 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_PEER_PORTS,  # first of the links, out and in
     P_DIGITS,  # first of the words with which a window's requests are sorted
     QUEUES_AT,  # behind the parameters
-) = range(COUNTERS, COUNTERS + 69)
+) = range(COUNTERS, COUNTERS + 70)
 
 # A channel: when its bus is free, whether the bus last wrote, sectors that wait to be written, sectors read and
 # written so far.
