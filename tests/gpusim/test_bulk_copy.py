@@ -622,3 +622,16 @@ def test_sectors_of_boxes_equal_the_hardware(box, swizzle, sectors):
             code = program(BOX, KIND=kind, BYTES=4 * box[0] * box[1])
             metrics = device.launch(code, 1, 32, (placed,)).metrics
             assert metrics[f"lts__t_sectors_srcunit_tex_op_{name}.sum"] == sectors
+
+
+def test_host_threads_change_nothing():
+    values = np.arange(256 * 64, dtype=np.int32)
+    runs = []
+    for threads in (1, 3):
+        out = np.zeros((64, 256), np.int32)
+        many = gpusim.simulate(program(MANY, MASK=15, FROM=1), 64, 32, (values, out), threads=threads)
+        text = PASSED_ON.replace("SEND", SENT["add a lane"][1])
+        rows = np.zeros((64, 128), np.uint32)
+        sent = gpusim.simulate(program(text, PART=4), 64, 32, (values.view(np.uint32), rows), threads=threads)
+        runs.append((many.cycles, out.tobytes(), sent.cycles, rows.tobytes()))
+    assert runs[0] == runs[1]
