@@ -19,7 +19,7 @@ from gpusim.engine.rows.half import exec_half
 from gpusim.engine.rows.tensor import exec_tensor
 from gpusim.engine.sm.async_copy import async_access
 from gpusim.engine.sm.atomics import execute_atomic
-from gpusim.engine.sm.bulk_effect import apply_copy, land, leave_with_block
+from gpusim.engine.sm.bulk_effect import apply_copy, apply_remote, land, leave_with_block
 from gpusim.engine.sm.cluster import cluster_barrier, open_barriers
 from gpusim.engine.sm.deferred import apply_deferred
 from gpusim.engine.sm.flight import deliver
@@ -88,6 +88,7 @@ def _on_demand(state: L.State) -> list[Any]:
         exec_tensor: M.CLS_TENSOR in kinds,
         group_matrix: (ops == M.OP_GMMA).any(),
         async_access: copies.any(),
+        apply_remote: copies.any() and (par[L.P_CLUSTER_BLOCKS] > 0 or (memory == M.OP_STAS).any()),
         land: (memory == M.OP_BULK_COPY).any(),
         apply_copy: (memory == M.OP_BULK_COPY).any(),
         leave_with_block: (memory == M.OP_BULK_COPY).any(),

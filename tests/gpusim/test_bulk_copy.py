@@ -587,3 +587,51 @@ def test_more_copies_than_there_is_room_for(mode, monkeypatch):
     values, out = np.arange(4096, dtype=np.int32), np.zeros((2, 1024, 4), np.int32)
     gpusim.simulate(program(SMALL), 1, 1024, (values, out), mode=mode)
     assert (out == values.reshape(1024, 4)[::-1]).all()
+
+
+BOX = """
+K k(void *map) {
+  __shared__ __align__(128) uint4 room[512]; __shared__ u64 bar;
+  init(&bar, 1); VIEW; if (threadIdx.x) return;
+  if (KIND == 0) {
+    expect(&bar, BYTES);
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {0, 0}],"
+                 " [%2];" ::"r"(sh(room)), "l"(map), "r"(sh(&bar)) : "memory");
+    wait(&bar, 0);
+  } else {
+    if (KIND == 1) asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {0, 0}], [%1];"
+                                ::"l"(map), "r"(sh(room)) : "memory");
+    else asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%0, {0, 0}], [%1];"
+                      ::"l"(map), "r"(sh(room)) : "memory");
+    COMMIT; LEFT(0);
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("box", "swizzle", "sectors"), [([32, 8], "none", 32), ([32, 8], "128B", 32), ([4, 64], "none", 64)]
+)
+def test_sectors_of_boxes_equal_the_hardware(box, swizzle, sectors):
+    """As Nsight Compute counts those of TMA on an H200, whatever the swizzle; rows of 16 bytes are a sector each."""
+    for kind, name in enumerate(("read", "write", "red")):
+        with gpusim.Device("h200") as device:
+            tensor = device.to_device(np.zeros(64 * 4096, np.uint32))
+            made = encode_tiled("uint32", tensor.address, [4096, 64], [16384], box, swizzle=swizzle)
+            placed = device.to_device(np.frombuffer(made.tobytes(), np.uint8))
+            code = program(BOX, KIND=kind, BYTES=4 * box[0] * box[1])
+            metrics = device.launch(code, 1, 32, (placed,)).metrics
+            assert metrics[f"lts__t_sectors_srcunit_tex_op_{name}.sum"] == sectors
+
+
+def test_host_threads_change_nothing():
+    values = np.arange(256 * 64, dtype=np.int32)
+    runs = []
+    for threads in (1, 3):
+        out = np.zeros((64, 256), np.int32)
+        many = gpusim.simulate(program(MANY, MASK=15, FROM=1), 64, 32, (values, out), threads=threads)
+        text = PASSED_ON.replace("SEND", SENT["add a lane"][1])
+        rows = np.zeros((64, 128), np.uint32)
+        sent = gpusim.simulate(program(text, PART=4), 64, 32, (values.view(np.uint32), rows), threads=threads)
+        runs.append((many.cycles, out.tobytes(), sent.cycles, rows.tobytes()))
+    assert runs[0] == runs[1]
