@@ -93,9 +93,9 @@ def process_window(state, req, req_n, order):
         line, sectors, kind = req[sm, i, ms.REQ_LINE], req[sm, i, ms.REQ_SECTORS], req[sm, i, ms.REQ_KIND]
         peer = peer_of(m, line) if m[ms.P_PEERS] > 0 else -1
         if peer >= 0:
-            reply = walk_peer(m, peer, sm, sectors, kind, req[sm, i, ms.REQ_PAYLOAD_BYTES], now)
+            reply = walk_peer(m, peer, sm, sectors, kind, max(req[sm, i, ms.REQ_PAYLOAD_BYTES], 0), now)
         elif kind <= ms.KIND_CONSTANT:
-            reply = walk_read(m, sm, line, sectors, kind, req[sm, i, ms.REQ_PAYLOAD_BYTES] != 0, now)
+            reply = walk_read(m, sm, line, sectors, kind, req[sm, i, ms.REQ_PAYLOAD_BYTES] == ms.PAST_L1, now)
         elif kind == ms.KIND_SM:
             reply = now + m[ms.P_SM_TO_SM]
         elif kind >= ms.KIND_WRITE:

@@ -189,7 +189,7 @@ def ask(st, sm, k, token, entry, kind, time, address, size):
     if n > L.BULK_LINES:
         return
     sectors = (np.int64(2) << (((address + size - 1) >> 5) & 3)) - (np.int64(1) << ((address >> 5) & 3))
-    payload = size if kind >= ms.KIND_ATOMIC else np.int64(1)
+    payload = size if kind >= ms.KIND_ATOMIC else np.int64(ms.PAST_L1)
     if kind == ms.KIND_WRITE and size < popc(sectors) * ms.SECTOR_BYTES:
         kind = np.int64(ms.KIND_WRITE_PARTIAL)
     if entry >= 0:

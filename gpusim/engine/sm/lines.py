@@ -155,7 +155,7 @@ def ask_l2(st, sm, line, sectors, way, token, past, time):
                 shift = s * L.MSHR_BITS
                 tags[L.L_MSHR, way] = tags[L.L_MSHR, way] & ~(L.MSHR_MASK << shift) | k << shift
     st.sm[sm, L.S_OUTSTANDING] += popc(sectors)
-    send(st, sm, time, line, sectors, ms.KIND_READ, 2 * k + FOR_MSHR, np.int64(past), 0)
+    send(st, sm, time, line, sectors, ms.KIND_READ, 2 * k + FOR_MSHR, np.int64(ms.PAST_L1 if past else 0), 0)
 
 
 @compiled

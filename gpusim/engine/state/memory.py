@@ -24,10 +24,11 @@ REQ_LINE = 1  # simulated address >> 7
 REQ_SECTORS = 2  # 4-bit mask of the line's sectors
 REQ_KIND = 3  # KIND_*
 REQ_TOKEN = 4  # the sender's own, never read here
-REQ_PAYLOAD_BYTES = 5  # data that travels to L2: stores and atomics; of a load 1 if it does not go through L1
+REQ_PAYLOAD_BYTES = 5  # data that travels to L2: stores and atomics; PAST_L1 of a load that L1 does not see
 REQ_REPLY = 6  # output: cycle at which the reply (or the acknowledgement) is back at the SM's edge
 REQ_OPS = 7  # atomics: lane operations at distinct addresses
 REQ_FIELDS = 8
+PAST_L1 = -1
 
 # Kinds of request, in an order that tells them apart: reads, then atomics, then stores.
 KIND_READ = 0
