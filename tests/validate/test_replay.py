@@ -35,14 +35,9 @@ of_points = pytest.mark.parametrize(
     "point", [pytest.param(each, marks=[pytest.mark.long] * (each in LARGE.values()), id=str(each)) for each in POINTS]
 )
 # Known gaps, by variant: counters that differ as yet. A variant whose counters have become equal must go from here.
-PAST_L1 = "wavefronts and theoretical sectors of copies past L1"
-WAITING = "wavefronts of wgmma, stmatrix and mbarriers; waits that ask again sooner than the hardware's"
 NOT_YET = {
-    "matmul_tensor/asynchronous": PAST_L1,
-    "matmul_hopper/multistage": PAST_L1,
+    "matmul_tensor/asynchronous": "wavefronts and theoretical sectors of copies past L1",
     "cluster_histogram": "wavefronts of atomics on other blocks' shared memory",
-    **dict.fromkeys(("flash_attention/full", "flash_attention/causal"), WAITING),
-    **{f"matmul_hopper/{name}": WAITING for name in ("tma", "wgmma", "specialised", "persistent", "cluster")},
 }
 
 ACCEPTED = accepted.load()
