@@ -35,7 +35,10 @@ of_points = pytest.mark.parametrize(
     "point", [pytest.param(each, marks=[pytest.mark.long] * (each in LARGE.values()), id=str(each)) for each in POINTS]
 )
 # Known gaps, by variant: counters that differ as yet. A variant whose counters have become equal must go from here.
-NOT_YET = {"matmul_tensor/asynchronous": "wavefronts and theoretical sectors of copies past L1"}
+NOT_YET = {
+    "matmul_tensor/asynchronous": "wavefronts and theoretical sectors of copies past L1",
+    "cluster_histogram": "wavefronts of atomics on other blocks' shared memory",
+}
 
 ACCEPTED = accepted.load()
 
