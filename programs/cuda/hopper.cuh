@@ -130,6 +130,10 @@ __device__ inline u32 cluster_rank() {
 __device__ inline void meet_cluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
+// The same for blocks that have nothing to tell each other but that they are there, without a fence.
+__device__ inline void meet_cluster_only() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
 // Address of shared memory that lies in another block of the cluster where `address` lies in this one.
 __device__ inline u32 address_in(u32 address, u32 rank) {
   u32 there;

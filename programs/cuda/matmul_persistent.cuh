@@ -21,7 +21,7 @@ __device__ inline void persistent_product(const TensorMap &a, const TensorMap &b
     }
     barriers_are_ready();
   }
-  if (BLOCKS > 1) meet_cluster(); else __syncthreads();
+  if (BLOCKS > 1) meet_cluster_only(); else __syncthreads();
   Ring<STAGES> now;
   if (group == 2) {
     give_registers<40>();
@@ -81,5 +81,5 @@ __device__ inline void persistent_product(const TensorMap &a, const TensorMap &b
     }
     if (t % 128 == 0) stores_have_read();
   }
-  if (BLOCKS > 1) meet_cluster();  // nobody leaves while another may still arrive at its barriers
+  if (BLOCKS > 1) meet_cluster_only();  // nobody leaves while another may still arrive at its barriers
 }

@@ -48,8 +48,15 @@ def book_atomic(m, slice_, cost, now):
 
 
 @compiled
-def book_reply(m, sm, sectors, now, each):
-    """Bring `sectors` sectors to an SM, through the port it shares and its own, which takes `each` so many ticks;
-    return the wait."""
+def book_reply(m, sm, sectors, now):
+    """Bring `sectors` sectors to an SM, through the port it shares and its own; return the wait."""
     shared = book(m, m[ms.P_REPLY_PORTS] + port_of(m, sm), now, sectors * m[ms.P_PORT_REPLY_SECTOR])
-    return max(shared, book(m, m[ms.P_SM_PORTS] + sm, now, sectors * each))
+    return max(shared, book(m, m[ms.P_SM_PORTS] + sm, now, sectors * m[ms.P_SM_REPLY_SECTOR]))
+
+
+@compiled
+def book_past(m, sm, gpc, sectors, now):
+    """The same past L1. What the SMs of a TPC share does not hold it up, but all SMs of a GPC do: on an H200 one SM
+    alone gets 105 bytes a cycle by a bulk copy, and all of them 31 each (`bulk_latency`, `bulk_rate`)."""
+    shared = book(m, m[ms.P_GPC_PORTS] + gpc, now, sectors * m[ms.P_GPC_REPLY_SECTOR])
+    return max(shared, book(m, m[ms.P_SM_PORTS] + sm, now, sectors * m[ms.P_SM_PAST_SECTOR]))

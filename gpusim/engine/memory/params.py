@@ -24,7 +24,7 @@ def make_params(config: GPUConfig, n_sms: int) -> dict[int, int]:
     since that is what a chain of loads measures.
     """
     l2 = config.l2
-    return {**_layout(config, n_sms), **_crossbar(config), **_l2(config), **_dram(config)} | {
+    return {**_layout(config, n_sms), **_crossbar(config, n_sms), **_l2(config), **_dram(config)} | {
         ms.P_PARTITIONS: l2.partitions,
         ms.P_SLICES: l2.slices,
         ms.P_INDICES: l2.slices_per_partition,
@@ -47,6 +47,7 @@ def _layout(config: GPUConfig, n_sms: int) -> dict[int, int]:
         ms.P_SM_PORTS: n_sms,
         ms.P_REQUEST_PORTS: ports,
         ms.P_REPLY_PORTS: ports,
+        ms.P_GPC_PORTS: config.sm.gpcs,
         ms.P_SLICE_QUEUES: l2.slices,
         ms.P_SLICE_SECTORS: l2.slices,
         ms.P_ATOMIC_UNITS: l2.slices,
@@ -73,12 +74,16 @@ def asked_words(config: GPUConfig) -> int:
     return -(-config.l2.slices // ms.ASKED_BITS)
 
 
-def _crossbar(config: GPUConfig) -> dict[int, int]:
+def _crossbar(config: GPUConfig, n_sms: int) -> dict[int, int]:
     crossbar = config.crossbar
+    ports = -(-n_sms // crossbar.sms_per_port)
     return {
         ms.P_HEADER_BYTES: crossbar.request_header_bytes,
         ms.P_REQUEST_BYTE: ticks(1 / crossbar.port_request_bytes_per_cycle),
         ms.P_PORT_REPLY_SECTOR: ticks(ms.SECTOR_BYTES / crossbar.port_reply_bytes_per_cycle),
+        ms.P_GPC_REPLY_SECTOR: ticks(
+            ms.SECTOR_BYTES * config.sm.gpcs / (ports * crossbar.port_reply_bytes_per_cycle)
+        ),
         ms.P_SM_REPLY_SECTOR: ticks(ms.SECTOR_BYTES / crossbar.sm_reply_bytes_per_cycle),
         ms.P_SM_PAST_SECTOR: ticks(ms.SECTOR_BYTES / crossbar.sm_past_l1_bytes_per_cycle),
         # What a window cannot resolve takes as long as a window.

@@ -41,7 +41,7 @@ def walk_peer(m, row, sm, sectors, kind, payload_bytes, now):
         back = book(
             m, m[ms.P_PEER_PORTS] + m[row + ms.PEER_IN], now, count * ms.SECTOR_BYTES * m[row + ms.PEER_BYTE]
         )
-        wait = max(wait, back, book_reply(m, sm, count, now, m[ms.P_SM_REPLY_SECTOR]))
+        wait = max(wait, back, book_reply(m, sm, count, now))
         reply += (count - 1) * m[ms.P_SM_REPLY_SECTOR]
         m[ms.CNT_PEER_RECEIVED_BYTES] += count * ms.SECTOR_BYTES
     return reply + wait

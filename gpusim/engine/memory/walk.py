@@ -5,7 +5,15 @@ sector, or its acknowledgement, is back at the SM. Which slices it passes says i
 """
 
 from gpusim.engine.memory import l2
-from gpusim.engine.memory.crossbar import book_atomic, book_fabric, book_reply, book_request, book_slice
+from gpusim.engine.memory.crossbar import (
+    book,
+    book_atomic,
+    book_fabric,
+    book_past,
+    book_reply,
+    book_request,
+    book_slice,
+)
 from gpusim.engine.memory.place import gpc_of, target_of
 from gpusim.engine.memory.request_coalescer import join, note
 from gpusim.engine.state import memory as ms
@@ -65,13 +73,15 @@ def walk_read(m, sm, line, sectors, kind, past, now):
     if joins:
         reply = join(m, gpc, line, sectors, now)
         if reply >= 0:
-            wait = max(book_request(m, sm, 0, now), book_reply(m, sm, count, now, each))
+            # The data come once for all SMs of the GPC that wait for them (H200, matmul_hopper: 47 bytes a cycle and
+            # SM where each SM reads its own data at 32).
+            wait = max(book_request(m, sm, 0, now), book(m, m[ms.P_SM_PORTS] + sm, now, count * each))
             return max(reply, now + m[ms.P_NEAR] + wait) + (count - 1) * each
     first_back = now + near_ticks(m, gpc, target.near_slice)
     wait = max(
         book_request(m, sm, 0, now),
         book_slice(m, target.near_slice, count, now),
-        book_reply(m, sm, count, now, each),
+        book_past(m, sm, gpc, count, now) if past else book_reply(m, sm, count, now),
     )
     if target.near == target.home:
         late, present, fetched = l2.read_home(m, target, sectors, l2.FOR_HOME, now)
@@ -165,7 +175,7 @@ def walk_atomic(m, sm, line, sectors, kind, payload_bytes, operations, now):
     cost = passes * (m[ms.P_ATOMIC_WHOLE_SECTOR] if whole else m[ms.P_ATOMIC_SECTOR])
     wait = max(wait, book_atomic(m, target.home_slice, max(m[ms.P_ATOMIC_REQUEST], cost), now))
     if kind == ms.KIND_ATOMIC:
-        wait = max(wait, book_reply(m, sm, count, now, m[ms.P_SM_REPLY_SECTOR]))
+        wait = max(wait, book_reply(m, sm, count, now))
         m[ms.CNT_TEX_ATOMIC_SECTORS] += count
         reply += (count - 1) * m[ms.P_SM_REPLY_SECTOR]
     else:

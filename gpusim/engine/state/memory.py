@@ -96,6 +96,7 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_SM_PORTS,  # first of the queues, by what they belong to
     P_REQUEST_PORTS,
     P_REPLY_PORTS,
+    P_GPC_PORTS,
     P_SLICE_QUEUES,
     P_ATOMIC_UNITS,
     P_FABRIC,
@@ -105,6 +106,7 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_HEADER_BYTES,
     P_REQUEST_BYTE,
     P_PORT_REPLY_SECTOR,
+    P_GPC_REPLY_SECTOR,
     P_SM_REPLY_SECTOR,
     P_SM_PAST_SECTOR,  # the same of what does not go through L1
     P_SLICE_LOOKUP,
@@ -156,7 +158,7 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_PEER_PORTS,  # first of the links, out and in
     P_DIGITS,  # first of the words with which a window's requests are sorted
     QUEUES_AT,  # behind the parameters
-) = range(COUNTERS, COUNTERS + 70)
+) = range(COUNTERS, COUNTERS + 72)
 
 # A channel: when its bus is free, whether the bus last wrote, sectors that wait to be written, sectors read and
 # written so far.
