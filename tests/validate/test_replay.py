@@ -36,7 +36,6 @@ of_points = pytest.mark.parametrize(
 )
 # Known gaps, by variant: counters that differ as yet. A variant whose counters have become equal must go from here.
 NOT_YET = {
-    "matmul_tensor/asynchronous": "wavefronts and theoretical sectors of copies past L1",
     "cluster_histogram": "wavefronts of atomics on other blocks' shared memory",
 }
 
