@@ -129,7 +129,7 @@ def _rate_bench(kind: str) -> Bench:
         shape = (blocks * warps, 3)
         return rows_case(f"warps={warps} blocks={blocks}", blocks, 32 * warps, shape, inputs, reduce, slow=blocks > 1)
 
-    cases = tuple(case(warps, 1) for warps in (1, 4, 8, 16, 32)) + (case(8, 132),)
+    cases = (*(case(warps, 1) for warps in (1, 4, 8, 16, 32)), case(8, 132))
     asks = f"How many bytes a cycle does an SM copy out of L2 ({kind})?"
     return Bench(f"copy_rate_{kind}", asks, "bytes per cycle", _rate_kernel(kind), cases, slack=1)
 
