@@ -80,3 +80,21 @@ def test_a_copy_counts_as_on_the_hardware(kernels, size):
         if counters != each["counters"] and (size < 16 or (each["form"], each["name"]) not in SEVERAL_TO_ONE):
             differing.append((*of(each), each["name"], hex(each["mask"]), counters, each["counters"]))
     assert not differing, f"{len(differing)}: {differing[:8]}"
+
+
+@pytest.mark.parametrize(("operator", "size", "wavefronts"), [("ca", 4, 1), ("ca", 16, 4), ("cg", 16, 4)])
+def test_a_copy_of_which_no_lane_reads(kernels, operator, size, wavefronts):
+    """It writes zeros, as in the last round of Triton's products, which count so on an H200: wavefronts and nothing
+    else."""
+    lanes = np.arange(32, dtype=np.uint32) * size
+    args = [np.arange(1 << 18, dtype=np.uint32), lanes, lanes, np.zeros(32, np.uint32), np.uint32(0), np.uint32(size)]
+    found, other = (
+        gpusim.simulate(kernels[operator, size, form], 1, 32, args, "h200", mode="functional").metrics
+        for form in ("ignore", "branch")
+    )
+    more = {name: found[name] - other[name] for name in RECORDING["metrics"]}
+    assert {name for name, value in more.items() if value} == {
+        "memory_l1_wavefronts_shared",
+        "memory_l1_wavefronts_shared_ideal",
+    }
+    assert more["memory_l1_wavefronts_shared"] == wavefronts

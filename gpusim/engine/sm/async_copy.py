@@ -172,13 +172,14 @@ def count_copy(st, sm, i, mask, reading, lines, sectors):
     """What Nsight Compute counts of a copy, whose sources have lost the bytes that become zero.
 
     Of copies past L1 it leaves out wavefronts and theoretical sectors if they are guarded. It counts wavefronts of
-    those that may write zeros as of a store by all lanes, and of the .ZFILL form as of copies of both kinds.
+    those that may write zeros as of a store by all lanes, also where none of them reads, and of the .ZFILL form as of
+    copies of both kinds. lines, sectors: that are read, 0 if none is.
     """
     code, counts = st.code, st.counters[st.sm[sm, L.S_CHUNK], i]
     size = np.int64(code[i, M.COL_AUX1] & 255)
     source, target, scratch = st.address[sm], st.copy_targets[sm], st.copy_targets[sm, 32:]
     line_bytes = st.par[L.P_BANKS] << st.par[L.P_BANK_SHIFT]
-    counts[L.N_REQUESTS] += 1
+    counts[L.N_REQUESTS] += lines > 0
     counts[L.N_TAGS] += lines
     if code[i, M.COL_AUX3] & M.MEM_BYPASS == 0:
         counts[L.N_SECTORS] += sectors
@@ -230,9 +231,9 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
         for lane in range(32):
             address[lane] &= ~(size - 1)
     there = time + st.par[L.P_SHARED_LATENCY]
+    lines, sectors = coalesce(address, st.touched[sm], reading, size)
+    count_copy(st, sm, i, mask, reading, lines, sectors)
     if reading != 0:
-        lines, sectors = coalesce(address, st.touched[sm], reading, size)
-        count_copy(st, sm, i, mask, reading, lines, sectors)
         bypass = st.code[i, M.COL_AUX3] & M.MEM_BYPASS != 0
         there = read_lines(st, sm, access(q, w, i, wb, reading, 0, time), lines, bypass, k)
     if st.par[L.P_MODE] < L.FUNCTIONAL:
