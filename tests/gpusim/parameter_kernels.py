@@ -364,6 +364,30 @@ extern "C" __global__ void k_bulk(u32 *out, const u32 *in, int rounds) {
   __syncthreads();
   if (s[threadIdx.x & 127] == 12345) out[0] = 1;
 }
+
+extern "C" __global__ void k_bulk_store(u32 *out, u32 *to, int rounds) {
+  __shared__ __align__(128) u32 s[128];
+  u32 at;
+  s[threadIdx.x & 127] = threadIdx.x;
+  asm("{.reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t;}" : "=r"(at) : "l"(s));
+  for (int r = 0; r < rounds; r++)
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 512; cp.async.bulk.commit_group;"
+      "cp.async.bulk.wait_group 0;" :: "l"(to), "r"(at) : "memory");
+}
+
+extern "C" __global__ void k_copies(u32 *out, const u32 *in, int rounds) {
+  __shared__ __align__(128) u32 s[4096];
+  u32 at;
+  asm("{.reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t;}" : "=r"(at) : "l"(s));
+  at += 16 * threadIdx.x;
+  for (int r = 0; r < rounds; r++) {
+    for (int k = 0; k < 8; k++)
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+        :: "r"(at), "l"(in + 4 * (threadIdx.x + k * blockDim.x)));
+    asm volatile("cp.async.commit_group; cp.async.wait_group 0;" ::: "memory");
+  }
+  if (s[threadIdx.x] == 12345) out[0] = 1;
+}
 """
 
 
@@ -444,6 +468,9 @@ LAUNCHES: dict[str, tuple[str, int, int, Any, int]] = {
     "cluster": ("cluster", 2, 32, lambda: [16, 0], 32),
     "cluster_barrier": ("cluster", 2, 32, lambda: [0, 16], 32),
     "bulk": ("bulk", 1, 128, lambda: [_words(128), 8], 32),
+    "bulk_store": ("bulk_store", 1, 1, lambda: [_words(128), 16], 32),
+    "copies": ("copies", 1, 32, lambda: [_words(1 << 10), 16], 32),
+    "many_copies": ("copies", 1, 1024, lambda: [_words(1 << 15), 8], 32),
     **{name: (name, 1, 1, lambda: [], 64) for name in _REUSE},
     "empty": ("empty", 1, 32, lambda: [], 32),
     "empty_blocks": ("empty", 64, 64, lambda: [], 32),

@@ -180,6 +180,7 @@ def l1_hits(result: Result) -> float:
     return float(result.record.counters[:, L.N_HITS].sum())
 
 
+EXECUTED = "smsp__inst_executed.sum"
 WAVEFRONTS = "memory_l1_wavefronts_shared"
 READ, WRITTEN = "dram__bytes_read.sum", "dram__bytes_write.sum"
 FABRIC = "lts__t_sectors_srcunit_ltcfabric.sum"
@@ -257,11 +258,14 @@ SM_ROWS = (
     Row("pipes.xu_ahead_cycles", 0, more("many_xu", stalls("mio_throttle"), 0.05), "waits are before the issue"),
     Row("pipes.group_columns_per_cycle", 1, slower("group", 0.03), "32 columns take 32 cycles, not the least 24"),
     Row("pipes.group_least_cycles", 48, slower("group", 0.1), "32 columns take less"),
+    Row("pipes.group_latency_cycles", 176, slower("group", 0.1), "each group is waited for"),
     Row("memory_instruction.queue_depth", 2, more("shared_store", stalls("mio_throttle"), 0.05), "the queue is full"),
     Row("memory_instruction.store_queue_depth", 2, more("shared_store", stalls("mio_throttle"), 0.05),
         "the queue has no more room for stores"),
     Row("memory_instruction.entry_cycles", 20, slower("special", 0.3), "each is waited for"),
     Row("memory_instruction.bulk_start_cycles", 340, slower("bulk", 0.1), "one copy after the other"),
+    Row("memory_instruction.bulk_store_start_cycles", 340, slower("bulk_store", 0.1), "one copy after the other"),
+    Row("memory_instruction.copy_land_cycles", 140, slower("copies", 0.1), "one group after the other"),
     Row("memory_instruction.load_source_release_cycles", 44, slower("reuse_global_load", 0.1), "the address is reused"),
     Row("memory_instruction.store_source_release_cycles", 44, slower("reuse_global_store", 0.2), "the data are reused"),
     Row("memory_instruction.shared_load_source_release_cycles", 36, slower("reuse_shared_load", 0.2),
@@ -289,6 +293,9 @@ SM_ROWS = (
     Row("shared.wavefront_cycles", 2, slower("shared_store", 0.3), "stores of 32 warps"),
     Row("shared.atomic_latency_cycles", 54, slower("shared_add", 0.2), "each needs the one before it"),
     Row("shared.atomic_wavefront_cycles", 4, slower("many_shared_add", 0.3), "conflicts of 16 warps"),
+    Row("shared.mbarrier_latency_cycles", 320, slower("bulk", 0.05), "each round arrives before it copies"),
+    Row("shared.mbarrier_wake_cycles", 380, slower("bulk", 0.1), "each round waits for a copy"),
+    Row("shared.mbarrier_wait_cycles", 40, more("bulk", EXECUTED, 0.02), "looks give up and come back"),
     Row("shared.remote_latency_cycles", 360, slower("cluster", 0.2), "each needs the one before it"),
     Row("shared.cluster_barrier_cycles", 360, slower("cluster_barrier", 0.2), "a barrier a round"),
     Row("icache.line_bytes", 256, faster("straight", 0.05), "half as many lines, each as fast"),
@@ -347,6 +354,7 @@ MEMORY_ROWS = (
     Row("crossbar.port_request_bytes_per_cycle", 1, slower("scatter", 0.5), "stores need an own cycle a byte"),
     Row("crossbar.port_reply_bytes_per_cycle", 32, slower("read_again", 0.2), "two SMs share it"),
     Row("crossbar.sm_reply_bytes_per_cycle", 16, slower("read_again", 0.2), "less than half of a port"),
+    Row("crossbar.sm_past_l1_bytes_per_cycle", 8, slower("many_copies", 0.2), "copies past L1"),
     Row("crossbar.request_header_bytes", 64, slower("read_again", 0.2), "16 times as long as a line's",
         {"crossbar.port_request_bytes_per_cycle": 4}),
     Row("l2.bytes", 131072, more("read_again", READ, 0.5), "256 KB are read three times"),

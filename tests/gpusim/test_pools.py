@@ -15,6 +15,8 @@ from gpusim.engine.machine import Capacity, build_state, constant_banks
 from gpusim.engine.parameters import Memories, parameters
 from gpusim.engine.sm.access import Access
 from gpusim.engine.sm.admission import ROOM
+from gpusim.engine.sm.async_copy import keep_copy
+from gpusim.engine.sm.bulk_effect import take_bulk
 from gpusim.engine.sm.flight import FOR_MSHR, pop_event, push_event, send, take_token
 from gpusim.engine.sm.lines import defer, replace_line, take_mshr
 from gpusim.engine.sm.queued import PATH_READ, keep
@@ -157,6 +159,8 @@ TAKERS = {
     L.POOL_REQUESTS: lambda state: send(state, 0, 0, 0, 1, 0, 0, 0, 0),
     L.POOL_QUEUED: lambda state: keep(state, 0, ACCESS, 0, PATH_READ),
     L.POOL_DONE: end_block,
+    L.POOL_COPIES: lambda state: keep_copy(state, 0, 0, 0, 1, 1),
+    L.POOL_BULK: lambda state: take_bulk(state, 0, 0, 0),
 }
 SIZE = {
     L.POOL_TOKENS: "token",
@@ -166,6 +170,8 @@ SIZE = {
     L.POOL_REQUESTS: "request",
     L.POOL_QUEUED: "queued",
     L.POOL_DONE: "done",
+    L.POOL_COPIES: "copy_lanes",
+    L.POOL_BULK: "bulk",
 }
 
 

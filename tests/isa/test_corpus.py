@@ -36,11 +36,10 @@ LEAST = {
 }
 
 
-# What `tests.corpus.asynchronous` has beside: sparse products, other blocks' memory, multicast, im2col, ...
-LATER_FORMS = "DEPBAR LDGMC R2UR REDAS STAS SYNCS UBLKCP UBLKRED UTMALDG UTMAPF UTMAREDG UTMASTG"
+# What `tests.corpus.asynchronous` has beside.
 ASYNCHRONOUS = {
-    "sm_90a": f"{LATER_FORMS} HGMMA IGMMA QGMMA",
-    "sm_100a": f"{LATER_FORMS} LDG STG LDSM STSM UGETNEXTWORKID UMEMSETS USTGR UREDGR",
+    "sm_90a": "LDGMC",
+    "sm_100a": "LDG LDGMC LDSM STG STSM UBLKCP UGETNEXTWORKID UMEMSETS UREDGR USTGR UTMALDG UTMASTG",
 }
 
 

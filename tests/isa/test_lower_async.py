@@ -78,20 +78,20 @@ def test_what_sm_100_has_beside(text, op):
 def test_sparse_products_of_four_warps():
     row = columns("HGMMA.SP.64x8x32.F32 R24, R28, gdesc[UR8], R24, R32, 0x1, gsb0")
     assert row[m.COL_AUX0] == 8 | 32 << 16
-    assert row[m.COL_AUX4] == m.GMMA_REGISTERS | m.GMMA_SPARSE | 1 << m.GMMA_SELECTOR_BIT
+    assert row[m.COL_AUX4] == m.GMMA_REGISTERS | m.GMMA_SPARSE | 1 << m.GMMA_SELECTOR_BIT | m.GMMA_COMMITS
     row = columns("IGMMA.SP.64x8x64.U8.S8 R24, gdesc[UR4], R24, R28, gsb0")
-    assert (row[m.COL_AUX0], row[m.COL_AUX4]) == (8 | 28 << 16, m.GMMA_SPARSE)
+    assert (row[m.COL_AUX0], row[m.COL_AUX4]) == (8 | 28 << 16, m.GMMA_SPARSE | m.GMMA_COMMITS)
 
 
 def test_products_of_four_warps():
     row = columns("HGMMA.64x64x16.F32.BF16 R24, gdesc[UR8].negA.tnspB, R24, UP0, gsb0")
     assert (row[m.COL_OP], row[m.COL_AUX0], row[m.COL_AUX2]) == (m.OP_GMMA, 64, 32)
     assert row[m.COL_AUX1] == m.TENSOR_BF16 | m.TENSOR_BF16 << 8
-    assert row[m.COL_AUX4] == m.GMMA_NEGATE_A | m.GMMA_TRANSPOSE_B
+    assert row[m.COL_AUX4] == m.GMMA_NEGATE_A | m.GMMA_TRANSPOSE_B | m.GMMA_COMMITS
     assert (row[m.COL_B], row[m.COL_AUX5]) == (UREG + 8, UREG + 10)
     assert row[m.COL_PS0] == 8
     registers = columns("QGMMA.64x128x32.F16.E4M3.E5M2 R24, -R56, gdesc[UR4], RZ, !UPT, gsb0")
-    assert registers[m.COL_AUX4] == m.GMMA_REGISTERS | m.GMMA_NEGATE_A
+    assert registers[m.COL_AUX4] == m.GMMA_REGISTERS | m.GMMA_NEGATE_A | m.GMMA_COMMITS
     assert (registers[m.COL_A], registers[m.COL_AUX5]) == (56, UREG + 6)
     assert registers[m.COL_AUX1] == m.TENSOR_E4M3 | m.TENSOR_E5M2 << 8
     assert (registers[m.COL_PS0], registers[m.COL_PS0_NEG]) == (7, 1)  # nothing is added
@@ -179,5 +179,8 @@ def test_stores_in_other_blocks(text, size, what):
 
 
 def test_products_of_four_warps_with_and_without_their_scoreboard():
-    """Of several in a row only the last names gsb0, which means nothing here."""
-    assert columns("HGMMA.64x8x16.F32 R4, gdesc[UR4], R4") == columns("HGMMA.64x8x16.F32 R4, gdesc[UR4], R4, gsb0")
+    """Of several in a row only the last, which ends a group that can be waited for, names gsb0."""
+    first, last = (columns(f"HGMMA.64x8x16.F32 R4, gdesc[UR4], R4{end}") for end in ("", ", gsb0"))
+    assert (first[m.COL_AUX4], last[m.COL_AUX4]) == (0, m.GMMA_COMMITS)
+    first[m.COL_AUX4] = last[m.COL_AUX4]
+    assert (first == last).all() if hasattr(first, "all") else first == last

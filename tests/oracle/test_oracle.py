@@ -25,7 +25,7 @@ WITHOUT_MEANING = {
         "BAR B2R UCGABAR_ARV UCGABAR_WAIT SYNCS ARRIVES"
     ),
     "order and caches of memory, without a value": (
-        "LDGDEPBAR CCTL MEMBAR ERRBAR CGAERRBAR FENCE UTMACCTL UTMACMDFLUSH"
+        "LDGDEPBAR CCTL CCTLL MEMBAR ERRBAR CGAERRBAR FENCE UTMACCTL UTMACMDFLUSH"
     ),
     "bulk and tensor copies, by NumPy (test_async_copy.py, test_bulk_copy.py) and recorded (test_tensor_copy.py)": (
         "UBLKCP UBLKRED UBLKPF UTMALDG UTMASTG UTMAREDG UTMAPF STAS REDAS UGETNEXTWORKID"

@@ -149,7 +149,8 @@ def watch_byte(st, sm, a, lane, byte, kind, spins, record):
         if other != 0:
             report_race(st, sm, a.pc, w, lane, address[lane], a.size, other)
             return False
-    if checks & CHECK_INIT and last == 0 and kind != WRITE:
+    others_write = st.par[L.P_CLUSTER_BLOCKS] > 0  # of which nothing is remembered
+    if checks & CHECK_INIT and last == 0 and kind != WRITE and not others_write:
         fail(st, sm, L.E_UNINITIALIZED, a.pc, w, lane, address[lane], a.size)
         return False
     if kind == READ or spins:
