@@ -16,6 +16,11 @@ from isa.errors import IsaError
 from isa.errors import UnknownInstruction as UnsupportedInstruction  # noqa: F401
 
 Coordinates = tuple[int, int, int]
+ASYNC_COPY, BULK_COPY = "asynchronous copy", "bulk copy"
+_IS_OVER = {
+    ASYNC_COPY: "that thread has to wait for its group (cp.async.wait_group) or mbarrier, others for a barrier then",
+    BULK_COPY: "wait for the phase of its mbarrier, or for a barrier behind a thread that has",
+}
 
 
 class SimulationError(IsaError):
@@ -228,12 +233,13 @@ class UninitializedReadError(KernelError):
 
 
 class DataRaceError(KernelError):
-    """Two accesses to one place in shared memory, one of them at least a plain write, without a barrier between them.
-    Only with `check="racecheck"`.
+    """Two accesses to one place in shared memory, one of them at least a plain write, without a barrier between them;
+    or an access to what an asynchronous copy writes that has not been waited for. Only with `check="racecheck"`.
 
     `hazard` 'read after write', 'write after read' or 'write after write'; `address` and `size` of the later access in
-    bytes; `access` its kind. The place of the error is that of the later one; `other_access`, `other_thread`,
-    `other_file`, `other_line` and `other_instruction` say who was there before.
+    bytes; `access` its kind, 'read', 'write', 'atomic', 'asynchronous copy' or 'bulk copy'. The place of the error is
+    that of the later one; `other_access`, `other_thread`, `other_file`, `other_line` and `other_instruction` say who
+    was there before.
     """
 
     def __init__(
@@ -256,18 +262,22 @@ class DataRaceError(KernelError):
         self.hazard = f"{kinds[0]} after {kinds[1]}"
         where = f", {other_file}:{other_line}" if other_file and other_line else ""
         code = f", instruction '{other_instruction}'" if other_instruction else ""
+        missing = "with no barrier between the two"
+        if other_access in _IS_OVER:
+            missing = f"which may still be on its way: {_IS_OVER[other_access]}"
         super().__init__(
             f"data race: shared {access} of {_byte_count(size)} at address {address:#x} after the {other_access} by "
-            f"thread {_coordinates(other_thread)}{where}{code}, with no barrier between the two",
+            f"thread {_coordinates(other_thread)}{where}{code}, {missing}",
             **place,
         )
 
 
 class SynchronizationError(KernelError):
-    """A barrier used in a way that CUDA leaves undefined. Only with `check="synccheck"`.
+    """A barrier used in a way that CUDA leaves undefined, only with `check="synccheck"`; an asynchronous copy into
+    shared memory for which nobody waits, only with `check="racecheck"`.
 
-    `problem` 'divergent threads', 'thread count', 'thread not in mask' or 'exited thread in mask'; `barrier` its number
-    for barriers of the block; `mask` of lanes for those of a warp.
+    `problem` 'divergent threads', 'thread count', 'thread not in mask', 'exited thread in mask' or 'copy never waited
+    for'; `barrier` its number for barriers of the block; `mask` of lanes for those of a warp.
     """
 
     def __init__(

@@ -16,7 +16,8 @@ from gpusim.engine.sm.admission import ROOM
 from gpusim.engine.sm.group_matrix import TILE_WORDS
 from gpusim.engine.sm.policies import TURN_BITS
 from gpusim.engine.sm.readiness import CONSTANT_NOWHERE
-from gpusim.engine.sm.shadow import CHECK_INIT, CHECK_RACE, LANE_ROWS, RECORDS, WARP_ROWS
+from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE, LANE_COLUMNS, LANE_ROWS, RECORDS, WARP_ROWS
+from gpusim.engine.sm.shadow_copies import SEEN_FIELDS
 from gpusim.engine.sm.space import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.log import nothing_recorded
@@ -44,6 +45,7 @@ class Capacity:
     deferred: int = 512
     copies: int = 1024
     bulk: int = 512
+    mbarriers: int = 64  # of a block, if they are checked: no more than MBARRIER_BITS of shadow_clocks can tell
 
 
 def constant_banks(
@@ -237,7 +239,11 @@ def _memories(
     tables = memory.tables()
     races, inits = int(par[L.P_CHECKS]) & CHECK_RACE, int(par[L.P_CHECKS]) & CHECK_INIT
     slots, of_block = int(par[L.P_BLOCK_SLOTS]), int(par[L.P_WARPS])
-    clocks = (sms, slots, of_block + WARP_ROWS, of_block) if races else (1, 1, 1, 1)
+    mbarriers = Capacity().mbarriers
+    clocks, seen = (1, 1, 1, 1), (1, 1, 1, SEEN_FIELDS)
+    if races:
+        clocks = (sms, slots, of_block + WARP_ROWS + 2 * mbarriers, 2 * of_block + mbarriers)
+        seen = (sms, slots, of_block + mbarriers, SEEN_FIELDS)
     return {
         "regs": regs,
         "shared8": shared,
@@ -251,8 +257,9 @@ def _memories(
         "bank8": banks,
         "bank32": banks.view(np.uint32),
         "shadow": np.zeros((sms, shared.shape[1], RECORDS) if races or inits else (1, 1, 1), np.int64),
-        "lane_clock": np.zeros((sms * warps, LANE_ROWS, 32) if races else (1, 1, 1), np.int64),
+        "lane_clock": np.zeros((sms * warps, LANE_ROWS, LANE_COLUMNS) if races else (1, 1, 1), np.int64),
         "warp_clock": np.zeros(clocks, np.int64),
+        "copies_seen": np.zeros(seen, np.int64),
         "local_known": np.zeros(local.nbytes if inits else 1, np.uint8),
         "unknown": tables.unknown if inits else np.zeros(1, np.uint8),
     }

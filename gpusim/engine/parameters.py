@@ -149,7 +149,7 @@ def parameters(
     cluster: tuple[int, int, int] = (0, 0, 0),
     checks: int = 0,
 ) -> np.ndarray:
-    """The vector, see the P_* of `layout`. checks: CHECK_* of `engine.sm.shadow`."""
+    """The vector, see the P_* of `layout`. checks: CHECK_* of `engine.sm.shadow_clocks`."""
     par = np.zeros(L.P_FIELDS, np.int64)
     for index, key in _KEYS.items():
         par[index] = attrgetter(key)(config)

@@ -25,7 +25,10 @@ from gpusim.engine.sm.deferred import apply_deferred
 from gpusim.engine.sm.flight import deliver
 from gpusim.engine.sm.group_matrix import group_matrix
 from gpusim.engine.sm.lsu import remote_access
+from gpusim.engine.sm.matrix_load import watch_matrices
 from gpusim.engine.sm.shadow import watch_global, watch_local, watch_shared
+from gpusim.engine.sm.shadow_clocks import meet_cluster
+from gpusim.engine.sm.shadow_copies import ON_DEMAND
 from gpusim.engine.sm.sm import advance_range
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as ms
@@ -98,5 +101,8 @@ def _on_demand(state: L.State) -> list[Any]:
         watch_shared: par[L.P_CHECKS] != 0,
         watch_local: par[L.P_CHECKS] != 0,
         watch_global: par[L.P_CHECKS] != 0,
+        watch_matrices: par[L.P_CHECKS] != 0 and np.isin(memory, (M.OP_LDSM, M.OP_STSM)).any(),
+        meet_cluster: par[L.P_CHECKS] != 0 and par[L.P_CLUSTER_BLOCKS] > 0,
+        **dict.fromkeys(ON_DEMAND, par[L.P_CHECKS] != 0),
     }
     return [function for function, needs in needed.items() if needs]

@@ -10,7 +10,7 @@ from gpusim import errors
 from gpusim.engine.dispatcher import G_NEXT, G_RUNNING, G_TOTAL
 from gpusim.engine.grid import Grid
 from gpusim.engine.host_calls import sm_of
-from gpusim.engine.sm.shadow import ATOMIC, LANE_BIT, PC_BIT, READ, WARP_BIT, WRITE
+from gpusim.engine.sm.shadow_clocks import ATOMIC, BULK, COPY, KINDS, LANE_BIT, PC_BIT, READ, WARP_BIT, WRITE
 from gpusim.engine.sm.space import WINDOW_BYTES
 from gpusim.engine.state import layout as L
 from gpusim.launch import Launch
@@ -27,7 +27,7 @@ _SPACE_OF_ERROR = {
     L.E_LOCAL_BOUNDS: "local",
     L.E_CONSTANT_BOUNDS: "constant",
 }
-_KINDS = {READ: "read", WRITE: "write", ATOMIC: "atomic"}
+_KINDS = {READ: "read", WRITE: "write", ATOMIC: "atomic", COPY: errors.ASYNC_COPY, BULK: errors.BULK_COPY}
 
 
 def fault(grid: Grid, sm: int, program: Program, launch: Launch, memory: DeviceMemory) -> errors.KernelError:
@@ -42,15 +42,21 @@ def fault(grid: Grid, sm: int, program: Program, launch: Launch, memory: DeviceM
     instruction = program.instructions[min(pc, len(program.instructions) - 1)]
     if code in _ACCESS_ERRORS:
         return _access_fault(code, address, size, instruction.opcode, state.code[pc], memory, place)
+    other = int(record[L.S_ERROR_OTHER])
+    thread = (other >> WARP_BIT & 1023) * 32 + (other >> LANE_BIT & 31)
+    if code == L.E_UNWAITED:
+        place["thread"] = _thread(thread, launch)
+        words = "its block ends, and no thread has waited for its group (cp.async.wait_group, after a commit)"
+        if other & KINDS == BULK:
+            words = f"its block ends, and no thread has seen the end of that phase of its mbarrier, at {address:#x}"
+        return errors.SynchronizationError("copy never waited for", words, **place)
     if code == L.E_RACE:
-        other = int(record[L.S_ERROR_OTHER])
-        thread = (other >> WARP_BIT & 1023) * 32 + (other >> LANE_BIT & 31)
         before = program.instructions[other >> PC_BIT & 0xFFFFF]
         return errors.DataRaceError(
             address=address,
             size=size,
             access=_access(instruction.opcode),
-            other_access=_KINDS[other & 3],
+            other_access=_KINDS[other & KINDS],
             other_thread=_thread(thread, launch),
             other_file=before.file,
             other_line=before.line,
@@ -231,6 +237,8 @@ def _thread(number: int, launch: Launch) -> errors.Coordinates:
 
 
 def _access(opcode: str) -> str:
+    if opcode == "LDGSTS" or opcode.startswith(("UBLKCP", "UTMALDG")):
+        return errors.ASYNC_COPY if opcode == "LDGSTS" else errors.BULK_COPY
     if opcode.startswith(("ATOM", "RED")):
         return "atomic"
     return "write" if opcode.startswith("ST") else "read"

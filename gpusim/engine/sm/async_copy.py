@@ -18,6 +18,8 @@ from gpusim.engine.sm.lines import read_lines
 from gpusim.engine.sm.matrix_load import four_words, matrix_access, put_line
 from gpusim.engine.sm.mbarrier import arrive_with_copies, barrier_object, tell
 from gpusim.engine.sm.remote_store import next_block, remote_arrive, remote_store
+from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE
+from gpusim.engine.sm.shadow_copies import note_arrivals, watch_copy
 from gpusim.engine.sm.space import (
     check_global,
     check_window,
@@ -218,6 +220,8 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
     reading = copy_addresses(st, sm, w, i, wb, mask, size)
     if reading < 0:
         return
+    if st.par[L.P_CHECKS] & (CHECK_INIT | CHECK_RACE) and not watch_copy(st, sm, np.int64(i), np.int64(w), mask):
+        return
     address = st.address[sm]
     if st.sm[sm, L.S_LOG_ROW] != 0:
         log_addresses(st, sm, i, reading)
@@ -275,6 +279,8 @@ def async_access(st, sm, q, slot, w, i, wb, mask, time):
     elif op == M.OP_SYNCS:
         lane_addresses(st, sm, i, wb, mask)
         if st.par[L.P_CLUSTER_BLOCKS] > 0 and names_other_block(st, sm, w, mask):
+            if st.par[L.P_CHECKS] & CHECK_RACE:
+                note_arrivals(st, sm, np.int64(w), mask)
             remote_arrive(st, sm, q, w, i, wb, mask, time)
         else:
             barrier_object(st, sm, q, slot, w, i, wb, mask, time)

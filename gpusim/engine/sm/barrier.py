@@ -14,11 +14,11 @@ import numpy as np
 from gpusim.engine.rows.common import predicate, row_offset
 from gpusim.engine.sm.convergence import block_at_barrier, pick, release_from_barrier
 from gpusim.engine.sm.readiness import block, charge, look_again
-from gpusim.engine.sm.shadow import (
+from gpusim.engine.sm.shadow import barrier_is_sound
+from gpusim.engine.sm.shadow_clocks import (
     CHECK_RACE,
     CHECK_SYNC,
     arrive_at_barrier,
-    barrier_is_sound,
     close_barrier,
     pass_barrier,
 )

@@ -11,6 +11,8 @@ from gpusim.engine.sm import tensor_map as tm
 from gpusim.engine.sm.bulk_effect import apply_copy, free_bulk, take_bulk
 from gpusim.engine.sm.cluster import OFFSET_MASK, RANK_SHIFT
 from gpusim.engine.sm.flight import event_at, open_bulk, send, take_token
+from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE
+from gpusim.engine.sm.shadow_copies import watch_bulk
 from gpusim.engine.sm.space import exhausted, fail, find_allocation
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as ms
@@ -296,6 +298,10 @@ def bulk_access(st, sm, w, i, wb, time):
         free_bulk(st, sm, row)
         return
     own = np.int64(1) << (own_rank(st, sm, w) if st.par[L.P_CLUSTER_BLOCKS] > 0 else 0)
+    if kind == M.BULK_LOAD and k[L.K_BLOCKS] & own != 0 and st.par[L.P_CHECKS] & (CHECK_INIT | CHECK_RACE) != 0:
+        size = tb.row_count(k) * tb.row_pitch(k) if tensor else k[L.K_BYTES]
+        if not watch_bulk(st, sm, np.int64(i), np.int64(w), np.int64(row), np.int64(size)):
+            return
     arrives = kind == M.BULK_LOAD and k[L.K_BLOCKS] == own
     token = begin_token(st, sm, w, L.TOKEN_COPY_BYTES if arrives else L.TOKEN_BULK_WRITE, k)
     st.token[sm, token, L.T_BULK] = row + 1 if arrives else 0

@@ -9,7 +9,9 @@ from gpusim.engine.sm.flight import close_bulk, close_copies
 from gpusim.engine.sm.group_time import arrive_in_group, group_over
 from gpusim.engine.sm.readiness import block, charge
 from gpusim.engine.sm.recording import put, take
-from gpusim.engine.sm.shadow import CHECK_RACE, CHECK_SYNC, mask_is_sound, sync_lanes
+from gpusim.engine.sm.shadow import mask_is_sound
+from gpusim.engine.sm.shadow_clocks import CHECK_RACE, CHECK_SYNC, sync_lanes
+from gpusim.engine.sm.shadow_copies import end_group, wait_for_groups
 from gpusim.engine.sm.space import fail
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.bits import lowest_bit, popc
@@ -134,7 +136,7 @@ def sync_warp(st, sm, w, i, wb, lanes):
     runs = convergence.warp_sync(st.warp, st.split, w, named)
     complete = named & ~active == 0 or st.split[w, L.D_AGAIN] & active != 0  # the last lane has arrived
     if st.par[L.P_CHECKS] & CHECK_RACE and again == 0 and complete:
-        sync_lanes(st, w, named & st.warp[w, L.W_ALIVE])
+        sync_lanes(st, sm, w, named & st.warp[w, L.W_ALIVE])
     return runs
 
 
@@ -241,12 +243,16 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
         write_lanes(st, i, wb + 32, lanes, np.uint32(0))
     elif op == M.OP_LDGDEPBAR:
         close_copies(st, sm, w, time, code[i, M.COL_WBAR])
+        if st.par[L.P_CHECKS] & CHECK_RACE:
+            end_group(st, sm, w, i)
+    elif op == M.OP_DEPBAR and st.par[L.P_CHECKS] & CHECK_RACE:
+        wait_for_groups(st, sm, w, i)
     elif op == M.OP_BULK_COMMIT:
         close_bulk(st, sm, w, time, code[i, M.COL_RBAR])
     elif op == M.OP_REGISTERS:
         change_registers(st, sm, w, i)
     elif op == M.OP_NOP and st.par[L.P_CHECKS] & CHECK_RACE:
-        sync_lanes(st, w, lanes)
+        sync_lanes(st, sm, w, lanes)
     st.warp[w, L.W_PC] = i + 1
     if op == M.OP_SYSCALL:
         st.warp[w, L.W_CALL] = time

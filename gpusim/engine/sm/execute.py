@@ -19,6 +19,7 @@ from gpusim.engine.sm.flight import release_at
 from gpusim.engine.sm.group_matrix import group_matrix
 from gpusim.engine.sm.lsu import memory_access
 from gpusim.engine.sm.readiness import constant_ready
+from gpusim.engine.sm.shadow_clocks import CHECK_RACE, meet_cluster
 from gpusim.engine.sm.space import fail
 from gpusim.engine.sm.special import read_special
 from gpusim.engine.sm.stages import (
@@ -134,6 +135,8 @@ def execute(st, sm, q, slot, w, i, mask, time):
         if op == M.OP_BAR:
             return barrier(st, sm, q, slot, w, i, wb, lanes, time)
         if op == M.OP_CLUSTER_ARRIVE or op == M.OP_CLUSTER_WAIT:
+            if st.par[L.P_CHECKS] & CHECK_RACE:
+                meet_cluster(st, sm, w, np.int64(i), lanes)
             return cluster_barrier(st, sm, q, slot, w, i, lanes, time)
         read_barrier_result(st, sm, w, i, wb, mask)
     elif cls == M.CLS_MEMORY:

@@ -25,7 +25,8 @@ from gpusim.engine.sm.flight import note_lines, release_at
 from gpusim.engine.sm.generic import atomic_predicate, query_space
 from gpusim.engine.sm.lines import atomic_lines, defer, line_filter, write_lines
 from gpusim.engine.sm.recording import put, put_lines, take, take_lines
-from gpusim.engine.sm.shadow import CHECK_INIT, CHECK_RACE, watch_global, watch_local, watch_shared
+from gpusim.engine.sm.shadow import watch_global, watch_local, watch_shared
+from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE
 from gpusim.engine.sm.stages import enter_queue, note_store, take_data_stage
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import parts

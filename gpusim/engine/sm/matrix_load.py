@@ -5,16 +5,20 @@ row g, or of column g in the transposed forms (PTX manual, ldmatrix). A matrix i
 """
 
 import numpy as np
+from numba.core import types
 
 from gpusim.engine.rows.common import FULL_MASK, row_offset
+from gpusim.engine.sm.access import access
 from gpusim.engine.sm.cluster import own_offsets
 from gpusim.engine.sm.coalescer import bank_degree
 from gpusim.engine.sm.flight import release_at
 from gpusim.engine.sm.recording import put, take
+from gpusim.engine.sm.shadow import watch_byte
+from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE, READ, WRITE, epoch_of, record_of
 from gpusim.engine.sm.space import check_window, lane_addresses
 from gpusim.engine.sm.stages import enter_queue, take_data_stage
 from gpusim.engine.state import layout as L
-from gpusim.engine.state.jit import compiled
+from gpusim.engine.state.jit import compiled, compiled_on_demand
 from isa import microops as M
 
 _ROW_BYTES = 16
@@ -121,6 +125,21 @@ def move_matrices(st, sm, i, wb, base, mask):
                 shared[high + 1] = np.uint8(word >> np.uint32(24))
 
 
+@compiled_on_demand(types.boolean)
+def watch_matrices(st, sm, i, w, mask):
+    """As `shadow.watch_shared`: each lane accesses the bytes of its own words. False if that is an error."""
+    kind = np.int64(READ if st.code[i, M.COL_OP] == M.OP_LDSM else WRITE)
+    a = access(0, w, i, 0, mask, 2, 0)
+    for matrix in range(st.code[i, M.COL_AUX5] & 255):
+        for lane in range(32):
+            record = record_of(st, w, i, kind, lane, epoch_of(st, w))
+            for byte in range(4 if (mask >> lane) & 1 else 0):
+                at = element_at(st.address[sm], 0, matrix, lane, byte >> 1, st.code[i, M.COL_AUX5] >> 8 != 0)
+                if not watch_byte(st, sm, a, lane, at, np.int64(byte & 1), kind, False, record):
+                    return False
+    return True
+
+
 @compiled
 def move_rows(st, sm, w, i, wb, mask, count):
     """The values of `count` matrices. Returns the wavefronts that their rows take, 0 after an error."""
@@ -131,6 +150,8 @@ def move_rows(st, sm, w, i, wb, mask, count):
     if not check_window(
         st, sm, i, w, givers, np.int64(_ROW_BYTES), par[L.P_SHARED_FIRST], par[L.P_SHARED_BYTES], L.E_SHARED_BOUNDS
     ):
+        return np.int64(0)
+    if par[L.P_CHECKS] & (CHECK_INIT | CHECK_RACE) and not watch_matrices(st, sm, np.int64(i), np.int64(w), mask):
         return np.int64(0)
     wavefronts = np.int64(0)
     for first in range(0, _ROWS * count, _ROWS):

@@ -12,9 +12,11 @@ busy. In a functional run its warp stands still, unless other lanes of it can go
 import numpy as np
 
 from gpusim.engine.rows.common import row_offset
+from gpusim.engine.sm import shadow_copies
 from gpusim.engine.sm.cluster import own_offsets
 from gpusim.engine.sm.flight import event_at, hold, open_copies, release_at, take_token
 from gpusim.engine.sm.readiness import block
+from gpusim.engine.sm.shadow_clocks import CHECK_RACE
 from gpusim.engine.sm.space import check_window, lane_addresses
 from gpusim.engine.sm.splits import any_ready
 from gpusim.engine.sm.stages import enter_queue, take_data_stage
@@ -59,6 +61,8 @@ def arrive_at(st, sm, at, arrivals, transactions, dropped, now):
     their results soon, one after the other."""
     if not update(st.shared32[sm], at, arrivals, transactions, dropped):
         return
+    if st.par[L.P_CHECKS] & CHECK_RACE:
+        shadow_copies.end_phase(st, sm, np.int64(at))
     time = now + st.par[L.P_MBARRIER_WAKE]
     before = np.int64(-1)
     k = st.sm[sm, L.S_WAITING] - 1
@@ -130,6 +134,8 @@ def see_phase(st, sm, k):
         return
     parity, lanes = token[L.T_BLOCK] & 1, np.uint32(token[L.T_AMOUNT])
     over = np.int64(st.shared32[sm, token[L.T_ADDRESS] + 1] >> np.uint32(31)) != parity
+    if over and st.par[L.P_CHECKS] & CHECK_RACE:
+        shadow_copies.see_end(st, sm, w, np.int64(lanes), token[L.T_ADDRESS])
     put_checked(st, w, token[L.T_BLOCK] >> 1, lanes, lanes if over else np.uint32(0))
 
 
@@ -203,6 +209,8 @@ def barrier_object(st, sm, q, slot, w, i, wb, mask, time):
     dst = row_offset(st.code[i, M.COL_DST], wb)
     checked = np.uint32(0)
     turns = np.int64(0)
+    if par[L.P_CHECKS] & CHECK_RACE and st.code[i, M.COL_AUX4] == M.SYNCS_ARRIVE:
+        shadow_copies.note_arrivals(st, sm, np.int64(w), mask)
     for lane in range(32):
         if (mask >> lane) & 1:
             at = (base + st.address[sm, lane]) >> 2
@@ -213,6 +221,8 @@ def barrier_object(st, sm, q, slot, w, i, wb, mask, time):
         arrived_together(st, sm, mask, dst)
     if st.code[i, M.COL_AUX4] == M.SYNCS_CHECK:
         turns = np.int64(1)
+        if par[L.P_CHECKS] & CHECK_RACE and checked != 0:
+            shadow_copies.see_ends(st, sm, np.int64(w), np.int64(checked))
         put_checked(st, w, i, np.uint32(mask), checked)
         if st.code[i, M.COL_AUX5] != 0 and checked == 0:
             waits = await_phase(st, sm, q, slot, w, i, operand, mask, time)
@@ -277,6 +287,8 @@ def arrive_with_copies(st, sm, w, i, wb, mask, time):
     k = open_copies(st, sm, w)
     token = st.token[sm, k]
     st.warp[w, L.W_COPIES] = 0
+    if st.par[L.P_CHECKS] & CHECK_RACE:
+        shadow_copies.end_group_with(st, sm, np.int64(w), st.address[sm, first])
     token[L.T_KIND] = L.TOKEN_COPY_BYTES if st.code[i, M.COL_AUX4] != 0 else L.TOKEN_COPY_ARRIVE
     token[L.T_BLOCK] = st.block[sm, st.warp[w, L.W_BLOCK], L.B_NUMBER] << 8 | st.warp[w, L.W_BLOCK]
     token[L.T_ADDRESS] = st.address[sm, first]
@@ -296,6 +308,8 @@ def tell(st, sm, k, now):
         arrive_at(st, sm, at, token[L.T_AMOUNT], 0, 0, now)
     elif token[L.T_KIND] == L.TOKEN_REMOTE:
         many = token[L.T_SECTORS]
+        if st.par[L.P_CHECKS] & CHECK_RACE:
+            shadow_copies.note_other_block(st, sm, np.int64(at))
         arrive_at(st, sm, at, many & 0xFFFFFFFF, -token[L.T_AMOUNT], many >> 32, now)
     else:
         arrive_at(st, sm, at, 0, -token[L.T_AMOUNT], 0, now)

@@ -3,68 +3,23 @@
 Nothing here runs unless P_CHECKS asks for it: every caller tests that flag first. Nothing here changes a register, a
 byte of memory or a time, so a checked run has the cycles and counts of an unchecked one.
 
-Every byte of shared memory has three records: its last write, and two reads since. A record says who accessed it
-(warp, lane), by which instruction, and at which of the warp's *epochs*; a new epoch begins whenever the warp
-synchronises. Two accesses are ordered if the later one's warp (for lanes of one warp: the lane itself) has heard,
-through barriers, of an epoch of the other one at least as late as the access: vector clocks, kept between the warps of
-a block and between the lanes of a warp, the order that the PTX memory model calls happens-before. Two reads suffice for
-the reason that FastTrack gives (Flanagan and Freund, "FastTrack: efficient and precise dynamic race detection", PLDI
-2009): a read that is ordered before a newer one need not be kept.
-
-What orders: BAR between the warps that take part; WARPSYNC between the lanes it brings together, and NOP, which is what
-ptxas leaves of `__syncwarp` where the lanes run together anyway; compare-and-swap and exchange, of which locks are
-made. Lanes of one warp that merely run together are not ordered (CUDA programming guide, "Independent thread
-scheduling").
+Every byte of shared memory has three records: its last write, and two reads since. `shadow_clocks` says what a record
+is and which accesses are ordered, `shadow_copies` what asynchronous copies and mbarriers add. Two reads suffice for the
+reason that FastTrack gives (Flanagan and Freund, "FastTrack: efficient and precise dynamic race detection", PLDI 2009):
+a read that is ordered before a newer one need not be kept.
 """
 
 import numpy as np
 from numba.core import types
 
 from gpusim.engine.rows.common import row_offset
+from gpusim.engine.sm import shadow_clocks as sc
 from gpusim.engine.sm.access import access
 from gpusim.engine.sm.space import fail
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.bits import lowest_bit, popc
 from gpusim.engine.state.jit import compiled, compiled_on_demand
 from isa import microops as M
-
-CHECK_INIT, CHECK_RACE, CHECK_SYNC = 1, 2, 4
-
-# --- a record: kind, lane, warp of the block, instruction, epoch; 0 where there was no access -------------------------
-NO_ACCESS, READ, WRITE, ATOMIC = range(4)
-LANE_BIT, WARP_BIT, PC_BIT, EPOCH_BIT = 2, 7, 17, 37
-LAST_EPOCH = (1 << 26) - 1
-LAST_WRITE, FIRST_READ, SECOND_READ, RECORDS = range(4)
-
-# --- rows of lane_clock behind those of the 32 lanes, and of warp_clock behind those of the warps ---------------------
-LANE_LOCK, LANE_JOIN, LANE_ROWS = 32, 33, 34
-NAMED_BARRIERS = 16
-WARP_LOCK = NAMED_BARRIERS  # row P_WARPS + WARP_LOCK: what the last owner of a lock had heard of
-WARP_ROWS = NAMED_BARRIERS + 1
-
-
-@compiled
-def epoch_of(st, w):
-    """The warp's epoch, from 1 on."""
-    return min(st.warp[w, L.W_EPOCH] + 1, np.int64(LAST_EPOCH))
-
-
-@compiled
-def other_thread(record):
-    """Thread number in the block of a record."""
-    return ((record >> WARP_BIT) & 1023) * 32 + ((record >> LANE_BIT) & 31)
-
-
-@compiled
-def ordered(st, sm, w, lane, record):
-    """Whether the access of a record happened before whatever `lane` of warp w does now."""
-    warp = (record >> WARP_BIT) & 1023
-    other = (record >> LANE_BIT) & 31
-    epoch = record >> EPOCH_BIT
-    mine = st.warp[w, L.W_INDEX]
-    if warp == mine:
-        return other == lane or epoch <= st.lane_clock[w, lane, other]
-    return epoch <= st.warp_clock[sm, st.warp[w, L.W_BLOCK], mine, warp]
 
 
 @compiled
@@ -87,27 +42,35 @@ def changes_value(st, sm, a, lane, byte, record):
     base = shared_base(st, a.warp)
     src = row_offset(st.code[a.pc, M.COL_B], a.base)
     new = byte_of(st, base, address, lane, src, byte)
-    other = (record >> LANE_BIT) & 31
+    other = (record >> sc.LANE_BIT) & 31
     at = address[lane] + byte
-    own = (a.mask >> other) & 1 and (record >> PC_BIT) & 0xFFFFF == a.pc
+    own = (a.mask >> other) & 1 and (record >> sc.PC_BIT) & 0xFFFFF == a.pc
     if own and address[other] <= at < address[other] + a.size:
         return new != byte_of(st, base, address, other, src, at - address[other])  # written by the same instruction
     return new != np.uint32(st.shared8[sm, base + at])
 
 
 @compiled
+def excludes(kind, before):
+    """Whether an access and the write or atomic before it must be ordered. Writes over writes are judged by value, and
+    copies over copies are let be."""
+    if kind >= sc.COPY or before >= sc.COPY:
+        return kind < sc.COPY or before < sc.COPY
+    return before == sc.ATOMIC if kind == sc.WRITE else kind != sc.ATOMIC or before != sc.ATOMIC
+
+
+@compiled
 def conflict(st, sm, w, lane, records, kind):
     """The unordered access that an access of `kind` to a byte races with, except for writes over writes; or 0."""
-    last = records[LAST_WRITE]
-    if last != 0 and kind != WRITE:
-        both_atomic = kind == ATOMIC and last & 3 == ATOMIC
-        if not both_atomic and not ordered(st, sm, w, lane, last):
-            return last
-    if kind == READ:
+    last = records[sc.LAST_WRITE]
+    if last != 0 and excludes(kind, last & sc.KINDS) and not sc.ordered(st, sm, w, lane, last):
+        return last
+    if kind == sc.READ:
         return np.int64(0)
-    for k in range(FIRST_READ, RECORDS):
+    for k in range(sc.FIRST_READ, sc.RECORDS):
         read = records[k]
-        if read != 0 and not (kind == ATOMIC and read & 3 == ATOMIC) and not ordered(st, sm, w, lane, read):
+        both_atomic = kind == sc.ATOMIC and read & sc.KINDS == sc.ATOMIC
+        if read != 0 and not both_atomic and not sc.ordered(st, sm, w, lane, read):
             return read
     return np.int64(0)
 
@@ -115,14 +78,14 @@ def conflict(st, sm, w, lane, records, kind):
 @compiled
 def remember_read(st, sm, w, lane, records, record):
     """Keeps a read in place of one that happened before it; of three unordered ones, two of different warps."""
-    for k in range(FIRST_READ, RECORDS):
-        if records[k] == 0 or ordered(st, sm, w, lane, records[k]):
+    for k in range(sc.FIRST_READ, sc.RECORDS):
+        if records[k] == 0 or sc.ordered(st, sm, w, lane, records[k]):
             records[k] = record
             return
-    first = (records[FIRST_READ] >> WARP_BIT) & 1023
-    second = (records[SECOND_READ] >> WARP_BIT) & 1023
-    if first == second and (record >> WARP_BIT) & 1023 != first:
-        records[SECOND_READ] = record
+    first = (records[sc.FIRST_READ] >> sc.WARP_BIT) & 1023
+    second = (records[sc.SECOND_READ] >> sc.WARP_BIT) & 1023
+    if first == second and (record >> sc.WARP_BIT) & 1023 != first:
+        records[sc.SECOND_READ] = record
 
 
 @compiled
@@ -134,35 +97,34 @@ def report_race(st, sm, i, w, lane, address, size, record):
 
 
 @compiled
-def watch_byte(st, sm, a, lane, byte, kind, spins, record):
-    """Checks one byte of a shared-memory access and remembers it. False if it is an error."""
+def watch_byte(st, sm, a, lane, start, byte, kind, spins, record):
+    """Checks one byte of a shared-memory access that begins at `start` and remembers it. False if it is an error."""
     w = a.warp
-    address = st.address[sm]
-    records = st.shadow[sm, shared_base(st, w) + address[lane] + byte]
+    records = st.shadow[sm, shared_base(st, w) + start + byte]
     checks = st.par[L.P_CHECKS]
-    last = records[LAST_WRITE]
-    if checks & CHECK_RACE:
+    last = records[sc.LAST_WRITE]
+    if checks & sc.CHECK_RACE:
         other = conflict(st, sm, w, lane, records, kind)
-        over = other == 0 and kind == WRITE and last != 0 and not ordered(st, sm, w, lane, last)
-        if over and (last & 3 == ATOMIC or changes_value(st, sm, a, lane, byte, last)):
+        over = other == 0 and kind == sc.WRITE and last & sc.KINDS == sc.WRITE and st.code[a.pc, M.COL_OP] == M.OP_STORE
+        if over and not sc.ordered(st, sm, w, lane, last) and changes_value(st, sm, a, lane, byte, last):
             other = last
         if other != 0:
-            report_race(st, sm, a.pc, w, lane, address[lane], a.size, other)
+            report_race(st, sm, a.pc, w, lane, start, a.size, other)
             return False
     others_write = st.par[L.P_CLUSTER_BLOCKS] > 0  # of which nothing is remembered
-    if checks & CHECK_INIT and last == 0 and kind != WRITE and not others_write:
-        fail(st, sm, L.E_UNINITIALIZED, a.pc, w, lane, address[lane], a.size)
+    if checks & sc.CHECK_INIT and last == 0 and kind != sc.WRITE and kind < sc.COPY and not others_write:
+        fail(st, sm, L.E_UNINITIALIZED, a.pc, w, lane, start, a.size)
         return False
-    if kind == READ or spins:
-        if checks & CHECK_RACE:
+    if kind == sc.READ or spins:
+        if checks & sc.CHECK_RACE:
             remember_read(st, sm, w, lane, records, record)
         return True
-    if kind == ATOMIC and checks & CHECK_RACE:
+    if kind == sc.ATOMIC and checks & sc.CHECK_RACE:
         remember_read(st, sm, w, lane, records, record)
-    elif kind == WRITE:
-        records[FIRST_READ] = 0
-        records[SECOND_READ] = 0
-    records[LAST_WRITE] = record
+    elif kind != sc.ATOMIC:
+        records[sc.FIRST_READ] = 0
+        records[sc.SECOND_READ] = 0
+    records[sc.LAST_WRITE] = record
     return True
 
 
@@ -175,27 +137,25 @@ def watch_shared(st, sm, i, w, wb, mask, size):
     code = st.code
     op = code[i, M.COL_OP]
     spins = op == M.OP_LOAD and code[i, M.COL_SPIN] != 0  # the reading half of an atomic that is made of a loop
-    kind = np.int64(ATOMIC)
+    kind = np.int64(sc.ATOMIC)
     if op == M.OP_LOAD and not spins:
-        kind = np.int64(READ)
+        kind = np.int64(sc.READ)
     elif op == M.OP_STORE:
-        kind = np.int64(WRITE)
+        kind = np.int64(sc.WRITE)
     operation = code[i, M.COL_AUX4] >> 8
     locks = op == M.OP_ATOM and (operation == M.ATOMIC_CAS or operation == M.ATOMIC_EXCH)
-    races = st.par[L.P_CHECKS] & CHECK_RACE != 0
+    races = st.par[L.P_CHECKS] & sc.CHECK_RACE != 0
     if races and locks:
-        take_lock(st, sm, w, mask)
+        sc.take_lock(st, sm, w, mask)
     a = access(0, w, i, wb, mask, size, 0)
-    warp = np.int64(st.warp[w, L.W_INDEX])
-    record = kind | (warp << WARP_BIT) | (np.int64(i) << PC_BIT) | (epoch_of(st, w) << EPOCH_BIT)
     for lane in range(32):
         if (mask >> lane) & 1:
-            mine = record | (np.int64(lane) << LANE_BIT)
+            mine = sc.record_of(st, w, i, kind, lane, sc.epoch_of(st, w))
             for byte in range(size):
-                if not watch_byte(st, sm, a, lane, np.int64(byte), kind, spins, mine):
+                if not watch_byte(st, sm, a, lane, st.address[sm, lane], np.int64(byte), kind, spins, mine):
                     return False
     if races and locks:
-        release_lock(st, sm, w, mask)
+        sc.release_lock(st, sm, w, mask)
     return True
 
 
@@ -237,117 +197,26 @@ def watch_global(st, sm, i, w, mask, size):
     return True
 
 
-# --- clocks -----------------------------------------------------------------------------------------------------------
-@compiled
-def sync_lanes(st, w, mask):
-    """The lanes in `mask` have heard of everything that any of them has done or heard of."""
-    clock = st.lane_clock[w]
-    now = epoch_of(st, w)
-    for other in range(32):
-        latest = np.int64(0)
-        for lane in range(32):
-            if (mask >> lane) & 1:
-                latest = max(latest, clock[lane, other])
-        if (mask >> other) & 1:
-            latest = now
-        clock[LANE_JOIN, other] = latest
-    for lane in range(32):
-        if (mask >> lane) & 1:
-            for other in range(32):
-                clock[lane, other] = clock[LANE_JOIN, other]
-    st.warp[w, L.W_EPOCH] += 1
-
-
-@compiled
-def add_to(st, sm, w, row):
-    """What warp w has done and heard of goes to a row of its block's warp clocks, and a new epoch begins."""
-    clock = st.warp_clock[sm, st.warp[w, L.W_BLOCK]]
-    mine = st.warp[w, L.W_INDEX]
-    for other in range(clock.shape[1]):
-        clock[row, other] = max(clock[row, other], clock[mine, other])
-    clock[row, mine] = epoch_of(st, w)
-    st.warp[w, L.W_EPOCH] += 1
-
-
-@compiled
-def hear_of(st, sm, w, row):
-    """Warp w has heard of everything in a row of its block's warp clocks."""
-    clock = st.warp_clock[sm, st.warp[w, L.W_BLOCK]]
-    mine = st.warp[w, L.W_INDEX]
-    for other in range(clock.shape[1]):
-        clock[mine, other] = max(clock[mine, other], clock[row, other])
-
-
-@compiled
-def arrive_at_barrier(st, sm, w, number):
-    """Lanes of warp w arrive at a barrier of the block."""
-    add_to(st, sm, w, st.par[L.P_WARPS] + number)
-
-
-@compiled
-def pass_barrier(st, sm, w, number):
-    """A barrier of the block opens for the lanes of warp w that wait at it; called before they are released."""
-    lanes = np.int64(0)
-    if st.warp[w, L.W_DEFERRED] == number + 1:
-        lanes = st.warp[w, L.W_ACTIVE]
-    for k in range(st.split[w, L.D_COUNT]):
-        if st.split[w, L.D_STATE + k] == L.SPLIT_AT_BARRIER + number:
-            lanes |= st.split[w, L.D_MASK + k]
-    if lanes != 0:
-        hear_of(st, sm, w, st.par[L.P_WARPS] + number)
-        sync_lanes(st, w, lanes)
-
-
-@compiled
-def close_barrier(st, sm, block, number):
-    """The barrier's next use begins without memory of this one."""
-    st.warp_clock[sm, block, st.par[L.P_WARPS] + number, :] = 0
-
-
-@compiled
-def take_lock(st, sm, w, mask):
-    """The executing lanes have heard of whatever was done before a compare-and-swap or exchange in their block."""
-    hear_of(st, sm, w, st.par[L.P_WARPS] + WARP_LOCK)
-    clock = st.lane_clock[w]
-    for lane in range(32):
-        if (mask >> lane) & 1:
-            for other in range(32):
-                clock[lane, other] = max(clock[lane, other], clock[LANE_LOCK, other])
-
-
-@compiled
-def release_lock(st, sm, w, mask):
-    """Whoever takes a lock later has heard of what the executing lanes have done."""
-    clock = st.lane_clock[w]
-    now = epoch_of(st, w)
-    for other in range(32):
-        latest = clock[LANE_LOCK, other]
-        for lane in range(32):
-            if (mask >> lane) & 1:
-                latest = max(latest, clock[lane, other])
-        clock[LANE_LOCK, other] = now if (mask >> other) & 1 else latest
-    add_to(st, sm, w, st.par[L.P_WARPS] + WARP_LOCK)
-
-
 # --- a block or a warp begins -----------------------------------------------------------------------------------------
 @compiled
 def forget_block(st, sm, block):
     """A new block begins in a block slot."""
     checks = st.par[L.P_CHECKS]
     stride = st.par[L.P_SHARED_STRIDE]
-    if checks & (CHECK_INIT | CHECK_RACE):
+    if checks & (sc.CHECK_INIT | sc.CHECK_RACE):
         st.shadow[sm, block * stride : (block + 1) * stride, :] = 0
-    if checks & CHECK_RACE:
-        st.warp_clock[sm, block, :, :] = 0
+    if checks & sc.CHECK_RACE:
+        st.warp_clock[sm, block, : st.par[L.P_WARPS] + sc.WARP_ROWS, :] = 0
+        st.copies_seen[sm, block, :, :] = 0
 
 
 @compiled
 def forget_warp(st, w):
     """A new warp begins in a warp slot."""
     size = st.par[L.P_LOCAL_BYTES] * 32
-    if st.par[L.P_CHECKS] & CHECK_RACE:
+    if st.par[L.P_CHECKS] & sc.CHECK_RACE:
         st.lane_clock[w, :, :] = 0
-    if st.par[L.P_CHECKS] & CHECK_INIT:
+    if st.par[L.P_CHECKS] & sc.CHECK_INIT:
         st.local_known[w * size : (w + 1) * size] = 0
 
 

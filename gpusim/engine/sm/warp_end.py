@@ -3,6 +3,8 @@
 from gpusim.engine.sm.bulk_effect import leave_with_block
 from gpusim.engine.sm.flight import close_bulk, close_copies
 from gpusim.engine.sm.readiness import charge
+from gpusim.engine.sm.shadow_clocks import CHECK_RACE
+from gpusim.engine.sm.shadow_copies import all_waited_for
 from gpusim.engine.sm.space import exhausted
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled
@@ -28,8 +30,10 @@ def finish_warp(st, sm, q, slot, w, time):
     if s[L.S_LOG] != 0:
         log_end(st, sm, w, drained)
     number = st.warp[w, L.W_BLOCK]
-    st.warp[w, L.W_BLOCK] = -1
     b = st.block[sm, number]
+    if st.par[L.P_CHECKS] & CHECK_RACE and b[L.B_WARPS_LEFT] == 1 and not all_waited_for(st, sm, w):
+        return
+    st.warp[w, L.W_BLOCK] = -1
     b[L.B_WARPS_LEFT] -= 1
     b[L.B_DRAINED] = max(b[L.B_DRAINED], drained)
     if b[L.B_WARPS_LEFT] == 0:

@@ -126,7 +126,7 @@ NEVER = np.int64(1) << 60
     P_BULK_STORE,  # the same of one out of shared memory
     P_BULK_START,  # cycles from the issue of a bulk copy to its first request
     P_SHARED_FIRST,  # first byte of shared memory that is not the system's
-    P_CHECKS,  # what is checked on request: CHECK_* of engine.sm.shadow
+    P_CHECKS,  # what is checked on request: CHECK_* of engine.sm.shadow_clocks
     P_WIDE_INTERVAL,  # cycles between two multiplications with a 64-bit product
     P_ICACHE_SHIFT,  # instructions of a line of the instruction caches: 1 << this
     P_CONST_SHIFT,  # bytes of a line of the constant caches: 1 << this
@@ -168,7 +168,7 @@ W_CLUSTER_ARRIVALS = 31  # how often it has arrived at the barrier of its cluste
 W_CALL = 32  # cycle at which it asked the host for something
 W_COPIES = 33  # token number + 1 of the asynchronous copies that no LDGDEPBAR has closed yet
 W_GROUP_DONE = 34  # cycle at which the products of four warps that it has issued are done
-W_EPOCH = 35  # how often it has synchronised, see engine.sm.shadow
+W_EPOCH = 35  # how often it has synchronised, see engine.sm.shadow_clocks
 W_DRAINED = 36  # cycle at which its last store has left the SM's queues
 W_TOOK_OLD = 37  # 1 if a group of lanes goes on that is not the last one left behind
 W_QUEUED = 38  # memory instructions that it has issued and that wait
@@ -291,7 +291,7 @@ Q_FIELDS = Q_GROUP_FREE + 1
     S_IN_FLIGHT,
     S_LAST_EXIT,
     S_DONE_SEEN,
-    S_ERROR_OTHER,  # of a race: record of the other access, see engine.sm.shadow
+    S_ERROR_OTHER,  # of a race: record of the other access, see engine.sm.shadow_clocks
     S_STORE_FREE,  # cycle from which the way to L2 takes another store
     S_BLOCK_FREE,  # cycle from which another block may start
     S_STORE_LINES,  # lines of stores and reductions that L2 has not acknowledged
@@ -343,7 +343,8 @@ S_FIELDS = 64
     E_NOT_IN_MASK,
     E_EXITED_IN_MASK,
     E_POOL,  # one of POOLS is used up
-) = range(20)
+    E_UNWAITED,  # an asynchronous copy that nobody has waited for
+) = range(21)
 
 #: What an SM has a fixed number of, as an error names it.
 POOLS = (
@@ -358,6 +359,7 @@ POOLS = (
     "words of a recording",
     "asynchronous copies in flight",
     "bulk copies in flight",
+    "mbarriers of a block that are checked",
 )
 (
     POOL_TOKENS,
@@ -371,7 +373,8 @@ POOLS = (
     POOL_RECORD,
     POOL_COPIES,
     POOL_BULK,
-) = range(11)
+    POOL_MBARRIERS,
+) = range(12)
 
 # --- token: one per memory instruction in flight -----------------------------------------------------------
 (
@@ -599,8 +602,9 @@ class State(ArrayTable):
         "counters": (np.int64, 3, N_FIELDS),  # [host threads, instructions + 1, N_FIELDS]
         # What engine.sm.shadow remembers; of one element each where nothing is checked.
         "shadow": (np.int64, 3),  # [SMs, bytes of shared memory, records]
-        "lane_clock": (np.int64, 3),  # [warps, LANE_ROWS, 32]
-        "warp_clock": (np.int64, 4),  # [SMs, block slots, warps of a block + WARP_ROWS, warps of a block]
+        "lane_clock": (np.int64, 3),  # [warps, LANE_ROWS, LANE_COLUMNS]
+        "warp_clock": (np.int64, 4),  # [SMs, block slots, rows, columns], see engine.sm.shadow_clocks
+        "copies_seen": (np.int64, 4),  # [SMs, block slots, warps and mbarriers of a block, SEEN_FIELDS]
         "local_known": (np.uint8, 1),  # bytes of local8 that have been written
         "unknown": (np.uint8, 1),  # bytes of memory8 that have been allocated and not written
         # What engine.state.log writes; without rows where nothing is logged.
