@@ -66,6 +66,16 @@ class GPUConfig(sections.Section):
         """Peak of device memory per SM clock cycle."""
         return self.dram.bandwidth_gb_s * 1e3 / self.gpu.clock_mhz
 
+    @property
+    def remote_way_cycles(self) -> int:
+        """From an SM to another of its cluster: half of what a load from there takes outside its SM."""
+        return max((self.shared.remote_latency_cycles - self.l1.latency_cycles) // 2, 1)
+
+    @property
+    def cluster_window_cycles(self) -> int:
+        """Cycles in which no SM can hear of another, nor of L2, in a launch with clusters."""
+        return min(self.remote_way_cycles, self.shared.cluster_barrier_cycles, self.l2.lookahead_cycles)
+
     def time_us(self, cycles: float) -> float:
         """Microseconds that `cycles` SM clock cycles take."""
         return cycles / self.gpu.clock_mhz

@@ -218,7 +218,8 @@ class MemoryInstruction(Section):
     match_latency_cycles: Count = _doc("MATCH")
     redux_latency_cycles: Count = _doc("REDUX")
     fence_cta_latency_cycles: Cycles = _doc("MEMBAR at block scope")
-    fence_gpu_latency_cycles: Cycles = _doc("MEMBAR at device and system scope, beyond the stores it waits for")
+    fence_gpu_latency_cycles: Cycles = _doc("MEMBAR at device and system scope")
+    fence_gpu_again_cycles: Cycles = _doc("what it takes longer if the SM has asked L2 for anything since the last one")
 
 
 class Shared(Section):
@@ -234,13 +235,12 @@ class Shared(Section):
     mbarrier_latency_cycles: Count = _doc("arrival at an mbarrier, or a look at its phase that is over")
     mbarrier_wake_cycles: Count = _doc("from the arrival that ends a phase until a look that waits has its result")
     mbarrier_wait_cycles: Count = _doc("that a look waits for the end of a phase at most")
-    remote_latency_cycles: Count = _doc(
-        "load from the shared memory of another block of a cluster; at least l1.latency_cycles and a window, "
-        "l2.lookahead_cycles"
-    )
-    cluster_barrier_cycles: Count = _doc(
-        "from the last arrival at a cluster's barrier until its warps go on; at least until the window ends"
-    )
+    remote_latency_cycles: Count = _doc("load from the shared memory of another block of a cluster")
+    remote_send_cycles: Rate = _doc("of an SM for each packet, of up to a sector, that it sends to another")
+    remote_receive_cycles: Rate = _doc("the same for each that it gets")
+    remote_gpc_cycles: Rate = _doc("the same of what all SMs of a GPC share")
+    cluster_barrier_cycles: Count = _doc("from the last arrival at a cluster's barrier until its warps go on")
+    cluster_barrier_per_warp_cycles: Cycles = _doc("from the arrival of a block's warp to the next one's")
 
 
 class L1(Section):

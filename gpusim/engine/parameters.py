@@ -79,6 +79,7 @@ _KEYS = {
     L.P_MATCH_LATENCY: "memory_instruction.match_latency_cycles",
     L.P_REDUX_LATENCY: "memory_instruction.redux_latency_cycles",
     L.P_MEMBAR_LATENCY: "memory_instruction.fence_gpu_latency_cycles",
+    L.P_MEMBAR_AGAIN: "memory_instruction.fence_gpu_again_cycles",
     L.P_MEMBAR_CTA_LATENCY: "memory_instruction.fence_cta_latency_cycles",
     L.P_REFILL: "launch.refill_cycles",
     L.P_BLOCK_LAUNCH: "launch.block_launch_cycles",
@@ -88,6 +89,7 @@ _KEYS = {
     L.P_EXIT_LATENCY: "launch.drain_cycles",
     L.P_CLOCK_MHZ: "gpu.clock_mhz",
     L.P_CLUSTER_BARRIER: "shared.cluster_barrier_cycles",
+    L.P_CLUSTER_WARP: "shared.cluster_barrier_per_warp_cycles",
     L.P_GPCS: "sm.gpcs",
     L.P_GROUP_COLUMNS: "pipes.group_columns_per_cycle",
     L.P_COPY_LAND: "memory_instruction.copy_land_cycles",
@@ -171,6 +173,7 @@ def parameters(
     par[L.P_LOCAL_LINE] = LOCAL_ADDRESS >> 7
     par[L.P_POLICY] = POLICIES[config.issue.policy]
     par[L.P_STRICT_BARRIER] = int(strict_barriers)
+    par[L.P_REMOTE_WAY] = config.remote_way_cycles
     par[L.P_CLUSTER_X : L.P_CLUSTER_Z + 1] = cluster
     par[L.P_CLUSTER_BLOCKS] = cluster[0] * cluster[1] * cluster[2]
     par[L.P_CHECKS] = checks

@@ -146,9 +146,11 @@ class Dispatcher:
         """Sends windows round until no block is left. Cycles in which nothing happens are skipped."""
         now = int(self._env.now)
         limit = None if grid.max_cycles is None else now + grid.max_cycles
+        clusters = grid.state.par[L.P_CLUSTER_BLOCKS] > 0
+        length = self._config.cluster_window_cycles if clusters else self._config.l2.lookahead_cycles
         number = 0
         while True:
-            window = Window(grid, now, now + self._config.l2.lookahead_cycles)
+            window = Window(grid, now, now + length)
             for group in self._groups:
                 group.windows.put(window)
             yield self._memory.replies.get()

@@ -330,6 +330,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) k_cluster(u32 *out, int rou
   __shared__ u32 s[32];
   u32 mine, far, v, rank;
   if (threadIdx.x < 32) s[threadIdx.x] = 0;
+  if (threadIdx.x == 0) out[1] = rounds;
   asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   asm("{.reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t;}" : "=r"(mine) : "l"(s));
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(far) : "r"(mine), "r"(rank ^ 1));
@@ -466,7 +467,9 @@ LAUNCHES: dict[str, tuple[str, int, int, Any, int]] = {
     "reduce_lines": ("reduce", 2, 256, lambda: [8, 1, 1 << 12], 1 << 12),
     "reduce_words": ("reduce", 2, 256, lambda: [8, 33, 1 << 14], 1 << 14),
     "cluster": ("cluster", 2, 32, lambda: [16, 0], 32),
+    "many_cluster": ("cluster", 2, 1024, lambda: [16, 0], 32),
     "cluster_barrier": ("cluster", 2, 32, lambda: [0, 16], 32),
+    "many_cluster_barrier": ("cluster", 2, 1024, lambda: [0, 16], 32),
     "bulk": ("bulk", 1, 128, lambda: [_words(128), 8], 32),
     "bulk_store": ("bulk_store", 1, 1, lambda: [_words(128), 16], 32),
     "copies": ("copies", 1, 32, lambda: [_words(1 << 10), 16], 32),

@@ -649,7 +649,7 @@ def _mixed(seed, n=4000, span=3000, lines=6000):
         row[:, s.REQ_TIME] = np.sort(random.integers(0, span, count))
         row[:, s.REQ_LINE] = random.integers(0, lines, count)
         row[:, s.REQ_SECTORS] = random.integers(1, 16, count)
-        row[:, s.REQ_KIND] = random.integers(0, s.KIND_SM, count)
+        row[:, s.REQ_KIND] = random.integers(0, s.KIND_SM_READ, count)
         row[:, s.REQ_PAYLOAD_BYTES] = 32 * np.bitwise_count(row[:, s.REQ_SECTORS])
         row[:, s.REQ_PAYLOAD_BYTES][row[:, s.REQ_KIND] == s.KIND_WRITE_PARTIAL] = 8
         row[:, s.REQ_OPS] = random.integers(1, 33, count)

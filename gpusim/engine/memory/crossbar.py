@@ -55,8 +55,9 @@ def book_reply(m, sm, sectors, now):
 
 
 @compiled
-def book_past(m, sm, gpc, sectors, now):
-    """The same past L1. What the SMs of a TPC share does not hold it up, but all SMs of a GPC do: on an H200 one SM
-    alone gets 105 bytes a cycle by a bulk copy, and all of them 31 each (`bulk_latency`, `bulk_rate`)."""
-    shared = book(m, m[ms.P_GPC_PORTS] + gpc, now, sectors * m[ms.P_GPC_REPLY_SECTOR])
+def book_past(m, sm, sectors, now):
+    """The same past L1. What the SMs of a TPC share does not hold it up, but what L2 gives in all: on an H200 one SM
+    alone gets 105 bytes a cycle by a bulk copy, and all of them 31 each, be their GPC one of 16 or of 18 SMs
+    (`bulk_latency`, `bulk_rate`)."""
+    shared = book(m, m[ms.P_L2_OUT], now, sectors * m[ms.P_L2_OUT_SECTOR])
     return max(shared, book(m, m[ms.P_SM_PORTS] + sm, now, sectors * m[ms.P_SM_PAST_SECTOR]))

@@ -47,7 +47,10 @@ def _layout(config: GPUConfig, n_sms: int) -> dict[int, int]:
         ms.P_SM_PORTS: n_sms,
         ms.P_REQUEST_PORTS: ports,
         ms.P_REPLY_PORTS: ports,
-        ms.P_GPC_PORTS: config.sm.gpcs,
+        ms.P_L2_OUT: 1,
+        ms.P_SM_SENDS: n_sms,
+        ms.P_SM_RECEIVES: n_sms,
+        ms.P_GPC_PACKETS: config.sm.gpcs,
         ms.P_SLICE_QUEUES: l2.slices,
         ms.P_SLICE_SECTORS: l2.slices,
         ms.P_ATOMIC_UNITS: l2.slices,
@@ -81,15 +84,13 @@ def _crossbar(config: GPUConfig, n_sms: int) -> dict[int, int]:
         ms.P_HEADER_BYTES: crossbar.request_header_bytes,
         ms.P_REQUEST_BYTE: ticks(1 / crossbar.port_request_bytes_per_cycle),
         ms.P_PORT_REPLY_SECTOR: ticks(ms.SECTOR_BYTES / crossbar.port_reply_bytes_per_cycle),
-        ms.P_GPC_REPLY_SECTOR: ticks(
-            ms.SECTOR_BYTES * config.sm.gpcs / (ports * crossbar.port_reply_bytes_per_cycle)
-        ),
+        ms.P_L2_OUT_SECTOR: ticks(ms.SECTOR_BYTES / (ports * crossbar.port_reply_bytes_per_cycle)),
         ms.P_SM_REPLY_SECTOR: ticks(ms.SECTOR_BYTES / crossbar.sm_reply_bytes_per_cycle),
         ms.P_SM_PAST_SECTOR: ticks(ms.SECTOR_BYTES / crossbar.sm_past_l1_bytes_per_cycle),
-        # What a window cannot resolve takes as long as a window.
-        ms.P_SM_TO_SM: ticks(
-            max(config.shared.remote_latency_cycles - config.l1.latency_cycles, config.l2.lookahead_cycles)
-        ),
+        ms.P_SM_TO_SM: ticks(config.remote_way_cycles * 2),
+        ms.P_SEND: ticks(config.shared.remote_send_cycles),
+        ms.P_RECEIVE: ticks(config.shared.remote_receive_cycles),
+        ms.P_PACKET: ticks(config.shared.remote_gpc_cycles),
     }
 
 

@@ -15,6 +15,7 @@ from gpusim.engine.memory.host_memory import prefetch_line
 from gpusim.engine.memory.params import make_params, words
 from gpusim.engine.memory.peer import peer_of, walk_peer
 from gpusim.engine.memory.place import places
+from gpusim.engine.memory.remote import walk_remote
 from gpusim.engine.memory.walk import walk_atomic, walk_read, walk_write
 from gpusim.engine.state import memory as ms
 from gpusim.engine.state.jit import compiled
@@ -91,13 +92,13 @@ def process_window(state, req, req_n, order):
         sm, i = order[k, 0], order[k, 1]
         now = req[sm, i, ms.REQ_TIME] << ms.TICK_BITS
         line, sectors, kind = req[sm, i, ms.REQ_LINE], req[sm, i, ms.REQ_SECTORS], req[sm, i, ms.REQ_KIND]
-        peer = peer_of(m, line) if m[ms.P_PEERS] > 0 else -1
+        peer = peer_of(m, line) if m[ms.P_PEERS] > 0 and kind < ms.KIND_SM_READ else -1
         if peer >= 0:
             reply = walk_peer(m, peer, sm, sectors, kind, max(req[sm, i, ms.REQ_PAYLOAD_BYTES], 0), now)
         elif kind <= ms.KIND_CONSTANT:
             reply = walk_read(m, sm, line, sectors, kind, req[sm, i, ms.REQ_PAYLOAD_BYTES] == ms.PAST_L1, now)
-        elif kind == ms.KIND_SM:
-            reply = now + m[ms.P_SM_TO_SM]
+        elif kind >= ms.KIND_SM_READ:
+            reply = walk_remote(m, sm, line, sectors, kind, now)
         elif kind >= ms.KIND_WRITE:
             reply = walk_write(m, sm, line, sectors, kind, req[sm, i, ms.REQ_PAYLOAD_BYTES], now)
         else:

@@ -81,7 +81,7 @@ def walk_read(m, sm, line, sectors, kind, past, now):
     wait = max(
         book_request(m, sm, 0, now),
         book_slice(m, target.near_slice, count, now),
-        book_past(m, sm, gpc, count, now) if past else book_reply(m, sm, count, now),
+        book_past(m, sm, count, now) if past else book_reply(m, sm, count, now),
     )
     if target.near == target.home:
         late, present, fetched = l2.read_home(m, target, sectors, l2.FOR_HOME, now)

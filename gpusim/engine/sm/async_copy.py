@@ -10,16 +10,16 @@ from gpusim.engine.rows.common import predicate, row_offset
 from gpusim.engine.sm.access import access
 from gpusim.engine.sm.bulk_copy import bulk_access
 from gpusim.engine.sm.bulk_effect import land as land_bulk
-from gpusim.engine.sm.cluster import names_other_block, own_offsets
+from gpusim.engine.sm.cluster import own_lanes, own_offsets
 from gpusim.engine.sm.coalescer import coalesce
-from gpusim.engine.sm.copy_cost import bypass_ideal, copy_wavefronts, last_to_target, sector_pairs
+from gpusim.engine.sm.copy_cost import copy_wavefronts, last_to_target, sector_pairs
 from gpusim.engine.sm.flight import event_at, open_copies, take_token
 from gpusim.engine.sm.lines import read_lines
 from gpusim.engine.sm.matrix_load import four_words, matrix_access, put_line
 from gpusim.engine.sm.mbarrier import arrive_with_copies, barrier_object, tell
 from gpusim.engine.sm.remote_store import next_block, remote_arrive, remote_store
 from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE
-from gpusim.engine.sm.shadow_copies import note_arrivals, watch_copy
+from gpusim.engine.sm.shadow_copies import watch_copy
 from gpusim.engine.sm.space import (
     check_global,
     check_window,
@@ -190,18 +190,20 @@ def count_copy(st, sm, i, mask, reading, lines, sectors):
         counts[L.N_SHARED_WAVEFRONTS] += wavefronts
         counts[L.N_SHARED_IDEAL] += ideal
         return
-    wavefronts, moved, pairs = sector_pairs(source, target, reading, scratch)
+    wavefronts, moved, pairs, lanes = sector_pairs(source, target, reading, scratch)
     counts[L.N_SECTORS] += moved
-    counts[L.N_SECTORS_IDEAL] += (popc(last_to_target(target, reading)) * size + 31) // 32
+    counts[L.N_SECTORS_IDEAL] += (lanes * size + 31) // 32
     counts[L.N_PAST_L1] += pairs
     if code[i, M.COL_GUARD] != 7:
         return
-    ideal = bypass_ideal(target, mask, line_bytes)
+    if mask != reading:
+        lanes = popc(last_to_target(target, mask))
+    ideal = (lanes * size + line_bytes - 1) // line_bytes
     if code[i, M.COL_PS0] != 7:
         wavefronts = np.int64(0)
         reads = np.int64(0)
         if code[i, M.COL_AUX4] != 0:
-            wavefronts, _, _ = sector_pairs(source, target, mask, scratch)
+            wavefronts, _, _, _ = sector_pairs(source, target, mask, scratch)
             ideal *= 2
             reads = mask
         also, _ = copy_wavefronts(source, target, mask, reads, size, line_bytes, scratch)
@@ -278,11 +280,10 @@ def async_access(st, sm, q, slot, w, i, wb, mask, time):
         next_block(st, sm, w, i, wb, time)
     elif op == M.OP_SYNCS:
         lane_addresses(st, sm, i, wb, mask)
-        if st.par[L.P_CLUSTER_BLOCKS] > 0 and names_other_block(st, sm, w, mask):
-            if st.par[L.P_CHECKS] & CHECK_RACE:
-                note_arrivals(st, sm, np.int64(w), mask)
-            remote_arrive(st, sm, q, w, i, wb, mask, time)
-        else:
-            barrier_object(st, sm, q, slot, w, i, wb, mask, time)
+        own = own_lanes(st, sm, w, mask) if st.par[L.P_CLUSTER_BLOCKS] > 0 else np.int64(mask)
+        if own != mask:
+            remote_arrive(st, sm, q, w, i, wb, mask & ~own, time)
+        if own != 0:
+            barrier_object(st, sm, q, slot, w, i, wb, own, time)
     else:
         arrive_with_copies(st, sm, w, i, wb, mask, time)

@@ -22,7 +22,9 @@ from isa import microops as M
 
 _LINE_SHIFT = 7
 _UNIT = 16
-_REQUESTS = np.array([ms.KIND_READ, ms.KIND_WRITE, ms.KIND_REDUCTION, ms.KIND_SM, ms.KIND_SM, ms.KIND_READ], np.int64)
+_REQUESTS = np.array(
+    (ms.KIND_READ, ms.KIND_WRITE, ms.KIND_REDUCTION, ms.KIND_SM_WRITE, ms.KIND_SM_WRITE, ms.KIND_READ), np.int64
+)
 
 
 @compiled
@@ -200,7 +202,7 @@ def ask(st, sm, k, token, entry, kind, time, address, size):
     k[L.K_NEXT] = n + 1
     what = 2 * token | (entry + 1) << 32
     leaves = time + st.par[L.P_BULK_START] + n
-    if ms.KIND_ATOMIC <= kind < ms.KIND_SM:
+    if ms.KIND_ATOMIC <= kind < ms.KIND_SM_READ:
         # A sector a cycle leaves shared memory, a row of less than two in two (H200: stores of 16 bytes to 64 KiB and
         # of boxes with rows of 16 bytes to 1 KiB).
         k[L.K_SENT] += max(popc(sectors), 2)
@@ -316,7 +318,7 @@ def bulk_access(st, sm, w, i, wb, time):
     else:
         ask_range(st, sm, k, token, entry, request, time, k[L.K_MEMORY], k[L.K_BYTES])
     if entry >= 0 and k[L.K_NEXT] == 0:  # a box without an element in the tensor
-        ask(st, sm, k, token, entry, np.int64(ms.KIND_SM), time, np.int64(0), np.int64(1))
+        ask(st, sm, k, token, entry, np.int64(ms.KIND_SM_WRITE), time, np.int64(0), np.int64(1))
     event_at(st, sm, time + st.par[L.P_BULK_START], token)
     if kind == M.BULK_STORE or kind == M.BULK_REDUCE:
         k[L.K_GROUP] = open_bulk(st, sm, w)

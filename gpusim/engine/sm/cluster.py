@@ -2,13 +2,16 @@
 
 Blocks of a cluster run on different SMs, which touch nothing of each other inside a lookahead window. So what one
 block does to another takes effect between windows, in order of time, as atomics at L2 do (`deferred.apply_deferred`);
-and a barrier opens between windows, once all blocks have arrived. A shared address has the block's rank in the cluster
-in its upper byte, as on the hardware: code builds it from SR_CgaCtaId, or from another rank with PRMT.
+and a barrier opens between windows, once all blocks have arrived. Windows of a launch with clusters are so short that
+neither a request from SM to SM nor the barrier takes less (`GPUConfig.cluster_window_cycles`). A shared address has the
+block's rank in the cluster in its upper byte, as on the hardware: code builds it from SR_CgaCtaId, or from another rank
+with PRMT.
 """
 
 import numpy as np
 from numba.core import types
 
+from gpusim.engine.sm.coalescer import atomic_requests, coalesce
 from gpusim.engine.sm.readiness import block, charge, look_again
 from gpusim.engine.sm.space import fail
 from gpusim.engine.state import layout as L
@@ -25,17 +28,16 @@ PEER_SHIFT = 8
 
 
 @compiled
-def names_other_block(st, sm, w, mask):
-    """True if a lane's shared address is one of another block; otherwise the addresses lose their rank."""
+def own_lanes(st, sm, w, mask):
+    """Lanes whose shared addresses are the block's own, which lose their rank."""
     address = st.address[sm]
     own = st.block[sm, st.warp[w, L.W_BLOCK], L.B_RANK]
+    lanes = np.int64(0)
     for lane in range(32):
-        if (mask >> lane) & 1 and address[lane] >> RANK_SHIFT != own:
-            return True
-    for lane in range(32):
-        if (mask >> lane) & 1:  # addresses of other lanes may lie in another space
+        if (mask >> lane) & 1 and address[lane] >> RANK_SHIFT == own:
             address[lane] &= OFFSET_MASK
-    return False
+            lanes |= np.int64(1) << lane
+    return lanes
 
 
 @compiled
@@ -89,6 +91,38 @@ def find_remote(st, sm, i, w, mask, size):
     return True
 
 
+@compiled
+def packets_of(st, sm, line, mask, size):
+    """A bit for each packet that a store sends for a line: whole sectors, and halves of those that it writes in part
+    (H200: `l1tex__m_l1tex2xbar_write_sectors_mem_dshared_op_st.sum`, as measured for `remote.py`)."""
+    words = np.int64(0)
+    for lane in range(32):
+        if (mask >> lane) & 1 and st.address[sm, lane] >> 7 == line:
+            words |= ((np.int64(1) << max(size >> 2, 1)) - 1) << ((st.address[sm, lane] >> 2) & 31)
+    packets = np.int64(0)
+    for half in range(0, 8, 2):
+        sector = (words >> (4 * half)) & 255
+        low, high = sector & 15 != 0, sector > 15 and sector != 255
+        packets |= (np.int64(low) | np.int64(high) << 1) << half
+    return packets
+
+
+@compiled
+def remote_lines(st, sm, i, mask, size):
+    """Fills st.touched[sm] with the lines of an access whose addresses `find_remote` has found, and of each with its
+    sectors or a store's packets. Returns their number."""
+    touched = st.touched[sm]
+    op = st.code[i, M.COL_OP]
+    if op == M.OP_ATOM or op == M.OP_RED:
+        count, _ = atomic_requests(st.address[sm], touched, mask, False)
+        return np.int64(count)
+    count, _ = coalesce(st.address[sm], touched, mask, size)
+    if op != M.OP_LOAD:
+        for n in range(count):
+            touched[n, 1] = packets_of(st, sm, touched[n, 0], mask, size)
+    return np.int64(count)
+
+
 @compiled_on_demand(types.boolean)
 def cluster_barrier(st, sm, q, slot, w, i, mask, time):
     """UCGABAR_ARV, UCGABAR_WAIT. False if the warp has to wait."""
@@ -97,7 +131,7 @@ def cluster_barrier(st, sm, q, slot, w, i, mask, time):
     if st.code[i, M.COL_OP] == M.OP_CLUSTER_ARRIVE:
         st.warp[w, L.W_CLUSTER_ARRIVALS] += 1
         b[L.B_CLUSTER_ARRIVED] += popc(mask & st.warp[w, L.W_ALIVE])
-        b[L.B_CLUSTER_TIME] = max(b[L.B_CLUSTER_TIME], time)
+        b[L.B_CLUSTER_TIME] = max(b[L.B_CLUSTER_TIME] + st.par[L.P_CLUSTER_WARP], time)
         return True
     if b[L.B_CLUSTER_PHASE] >= st.warp[w, L.W_CLUSTER_ARRIVALS]:
         return True

@@ -5,6 +5,7 @@ import numpy as np
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm import convergence
 from gpusim.engine.sm.barrier import check_complete
+from gpusim.engine.sm.fence import begin_fence
 from gpusim.engine.sm.flight import close_bulk, close_copies
 from gpusim.engine.sm.group_time import arrive_in_group, group_over
 from gpusim.engine.sm.readiness import block, charge
@@ -263,7 +264,8 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
     if op == M.OP_GROUP_WAIT:
         # Nsight Compute calls it a wait for a barrier (H200, group_f16_n256).
         charge(st, sm, w, L.R_BARRIER, group_over(st, w, np.int64(code[i, M.COL_AUX0])))
-    if op == M.OP_MEMBAR and code[i, M.COL_AUX0] >= M.SCOPE_GPU and st.warp[w, L.W_STORES] > 0:
+    if op == M.OP_MEMBAR and lanes != 0 and code[i, M.COL_AUX0] >= M.SCOPE_GPU and st.par[L.P_MODE] < L.FUNCTIONAL:
+        begin_fence(st, sm, w, time)
         block(st, w, q, slot, L.WAIT_MEMBAR, L.R_MEMBAR)
         return False
     return True

@@ -14,7 +14,6 @@ import numpy as np
 from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled
 
-_LANE_BYTES = 16  # of a copy past L1
 _SECTOR_BITS, _LINE_BITS = 5, 7
 
 
@@ -32,8 +31,20 @@ def meeting(place, shift, ways, first, last, mask, met):
 
 
 @compiled
+def all_apart(place, shift, ways, first, last, mask):
+    """Whether no two lanes of a group meet in a bank, of a power of two up to 32."""
+    seen = np.int64(0)
+    for lane in range(first, last):  # without branches, so that it becomes vector code
+        seen |= ((mask >> lane) & 1) << ((place[lane] >> shift) & (ways - 1))
+    return popc(seen) == popc((mask >> first) & ((np.int64(1) << (last - first)) - 1))
+
+
+@compiled
 def most_collisions(source, target, mask, reading, shift, ways, first, last, met):
     """The most lanes of a group that one of them collides with, itself included."""
+    apart = ways & (ways - 1) == 0 and ways <= 32 and all_apart(target, shift, ways, first, last, mask)
+    if apart and all_apart(source, shift, ways, first, last, reading):
+        return np.int64((mask >> first) & ((np.int64(1) << (last - first)) - 1) != 0)
     most = max(
         meeting(source, shift, ways, first, last, reading, met),
         meeting(target, shift, ways, first, last, mask, met[ways:]),
@@ -73,14 +84,11 @@ def copy_wavefronts(source, target, mask, reading, size, line_bytes, met):
 @compiled
 def last_to_target(target, mask):
     """Of lanes with the same target the last ones."""
-    highest = np.int64(-1)
-    rising = True
+    seen = np.uint64(0)
     for lane in range(32):
-        if (mask >> lane) & 1:
-            rising = rising and target[lane] > highest
-            highest = target[lane]
+        seen |= np.uint64((mask >> lane) & 1) << np.uint64((target[lane] >> 4) & 63)
     left = mask
-    if not rising:
+    if popc(seen) + popc(seen >> np.uint64(32)) != popc(mask):  # else all differ
         for lane in range(32):
             for later in range(lane + 1, 32):
                 if (mask >> lane) & (mask >> later) & 1 and target[later] == target[lane]:
@@ -91,7 +99,7 @@ def last_to_target(target, mask):
 @compiled
 def note(keys, count, key):
     """Adds a key to those in keys[:count] if it is new. Returns how many there are."""
-    for k in range(count):
+    for k in range(count - 1, -1, -1):
         if keys[k] == key:
             return count
     keys[count] = key
@@ -119,7 +127,7 @@ def partner(source, target, mask, lane):
 
 @compiled
 def sector_pairs(source, target, mask, keys):
-    """Of a copy past L1: (wavefronts, sectors, pairs of sectors between which something goes).
+    """Of a copy past L1: (wavefronts, sectors, pairs of sectors between which something goes, lanes that count).
 
     A wavefront takes all full sectors between two lines, or the halves that lie in the same way in sectors as far
     apart. Sectors are counted once for each line that they come from. target: within a block's memory. keys: int64
@@ -142,10 +150,4 @@ def sector_pairs(source, target, mask, keys):
         lines = (from_ >> 2) << 11 | (to >> 2) & 0x7FF
         wavefronts = note(keys, wavefronts, lines << 6 | apart << 3 | way)
         sectors = note(keys[32:], sectors, (from_ >> 2) << 13 | to & 0x1FFF)
-    return np.int64(wavefronts), np.int64(sectors), pairs
-
-
-@compiled
-def bypass_ideal(target, mask, line_bytes):
-    """Wavefronts that a copy past L1 has at least."""
-    return (popc(last_to_target(target, mask)) * _LANE_BYTES + line_bytes - 1) // line_bytes
+    return np.int64(wavefronts), np.int64(sectors), pairs, popc(left)

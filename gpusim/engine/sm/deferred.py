@@ -5,8 +5,14 @@ from gpusim.engine.sm.atomics import take_effect, take_effect_remotely
 from gpusim.engine.sm.bulk_effect import apply_copy, apply_remote
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled
-from gpusim.engine.state.memory import REQ_REPLY, REQ_TOKEN
+from gpusim.engine.state.memory import KIND_SM_READ, REQ_KIND, REQ_REPLY, REQ_TOKEN
 from isa import microops as M
+
+
+@compiled
+def arrival(st, request):
+    """Cycle at which a request has come where it has an effect: the reply of another SM is as long on its way back."""
+    return request[REQ_REPLY] - (st.par[L.P_REMOTE_WAY] if request[REQ_KIND] >= KIND_SM_READ else 0)
 
 
 @compiled
@@ -21,7 +27,7 @@ def apply_deferred(st, order, count):
         d = st.deferred[sm, entry]
         if d[L.X_BULK] != 0:
             d[L.X_LEFT] -= 1
-            d[L.X_TIME] = max(d[L.X_TIME], request[REQ_REPLY])
+            d[L.X_TIME] = max(d[L.X_TIME], arrival(st, request))
             if d[L.X_LEFT] == 0:
                 apply_copy(st, sm, entry, d[L.X_TIME])
             continue
@@ -30,7 +36,7 @@ def apply_deferred(st, order, count):
         d[L.X_DONE] = 1
         op = st.code[d[L.X_PC], M.COL_OP]
         if op == M.OP_SYNCS or op == M.OP_STAS:
-            apply_remote(st, sm, entry, request[REQ_REPLY])
+            apply_remote(st, sm, entry, arrival(st, request))
         elif d[L.X_REMOTE] != 0:
             take_effect_remotely(st, sm, entry)
         else:

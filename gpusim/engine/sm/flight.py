@@ -63,6 +63,8 @@ def send(st, sm, time, line, sectors, kind, what, payload, operations):
         event_at(st, sm, time, (what & 0xFFFFFFFF) >> 1)
     elif note_request(st, sm, time, line, sectors, kind, what, payload, operations):
         st.sm[sm, L.S_IN_FLIGHT] += 1
+        if kind < ms.KIND_SM_READ:
+            st.sm[sm, L.S_ASKED] = time
     if st.par[L.P_MODE] == L.KEEPS_REQUESTS:
         note_request(st, sm, time, line, sectors, kind, 0, payload, operations)
 

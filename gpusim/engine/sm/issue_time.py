@@ -60,10 +60,8 @@ def next_issue(st, w, i, active, mask, time):
             st.warp[w, L.W_TOOK_OLD] = 0
             taken += st.par[L.P_OLD_GROUP]
         return earliest, max(taken, earliest), L.R_BRANCH
-    if op == M.OP_MEMBAR:
-        wide = st.code[i, M.COL_AUX0] >= M.SCOPE_GPU
-        fence = st.par[L.P_MEMBAR_LATENCY] if wide else st.par[L.P_MEMBAR_CTA_LATENCY]
-        return np.int64(0), max(earliest, time + fence), L.R_MEMBAR
+    if op == M.OP_MEMBAR and mask != 0:
+        return np.int64(0), max(earliest, time + st.par[L.P_MEMBAR_CTA_LATENCY]), L.R_MEMBAR
     if op == M.OP_NANOSLEEP and mask != 0:
         return np.int64(0), max(earliest, time + sleep_cycles(st, w, i, active)), L.R_SLEEPING
     return earliest, earliest, L.R_WAIT

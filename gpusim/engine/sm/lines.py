@@ -252,7 +252,13 @@ def write_lines(st, sm, a, count, kind, entry):
     release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], data + release, L.R_LONG)
     token = take_token(st, sm, a.warp, 7, L.TOKEN_STORE)
     st.token[sm, token, L.T_LEFT] = count
-    st.sm[sm, L.S_STORE_LINES] += count
+    packets = 0
+    if kind >= ms.KIND_SM_READ:
+        for n in range(count):
+            packets += popc(touched[n, 1])
+    # Three packets to another SM take as much room as a line for L2, and have it until all have arrived.
+    st.token[sm, token, L.T_AMOUNT] = (packets + 2) // 3
+    st.sm[sm, L.S_STORE_LINES] += (packets + 2) // 3 if packets > 0 else count
     st.warp[a.warp, L.W_STORES] += 1
     what = (2 * token + FOR_TOKEN) | ((entry + 1) << 32)
     payload = popc(a.mask) * a.size // count
@@ -265,7 +271,7 @@ def write_lines(st, sm, a, count, kind, entry):
             keep_stored(st, sm, touched[n, 0], sectors)
         leaves = sent + par[L.P_L1_REQUEST]
         send(st, sm, leaves, touched[n, 0], sectors, actual, what, payload, popc(a.mask) // count)
-        sent += store_cycles(par, popc(sectors))
+        sent += store_cycles(par, popc(sectors)) if kind < ms.KIND_SM_READ else popc(sectors)
     st.sm[sm, L.S_STORE_FREE] = sent
     leave_queue(st.smsp[a.smsp], sent)
     st.warp[a.warp, L.W_DRAINED] = max(st.warp[a.warp, L.W_DRAINED], sent + par[L.P_STORE_DRAIN])

@@ -12,7 +12,7 @@ from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm import queued, space
 from gpusim.engine.sm.access import access
 from gpusim.engine.sm.atomics import copy_operands, execute_atomic, take_effect_remotely, words_of
-from gpusim.engine.sm.cluster import find_remote, names_other_block
+from gpusim.engine.sm.cluster import find_remote, own_lanes, remote_lines
 from gpusim.engine.sm.coalescer import (
     atomic_requests,
     coalesce,
@@ -23,7 +23,7 @@ from gpusim.engine.sm.coalescer import (
 from gpusim.engine.sm.constant_load import constant_access
 from gpusim.engine.sm.flight import note_lines, release_at
 from gpusim.engine.sm.generic import atomic_predicate, query_space
-from gpusim.engine.sm.lines import atomic_lines, defer, line_filter, write_lines
+from gpusim.engine.sm.lines import defer, line_filter
 from gpusim.engine.sm.recording import put, put_lines, take, take_lines
 from gpusim.engine.sm.shadow import watch_global, watch_local, watch_shared
 from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE
@@ -33,7 +33,7 @@ from gpusim.engine.state import parts
 from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled, compiled_on_demand
 from gpusim.engine.state.log import log_local
-from gpusim.engine.state.memory import KIND_ATOMIC, KIND_READ, KIND_SM, KIND_WRITE
+from gpusim.engine.state.memory import KIND_ATOMIC, KIND_READ, KIND_WRITE
 from isa import microops as M
 
 
@@ -212,19 +212,18 @@ def remote_access(st, sm, q, w, i, wb, mask, time):
     if not find_remote(st, sm, i, w, mask, size):
         return
     a = access(q, w, i, wb, mask, size, time)
-    entry = defer(st, sm, a, np.int64(-1))
-    st.deferred[sm, entry, L.X_REMOTE] = 1
     if st.par[L.P_MODE] >= L.FUNCTIONAL:
-        take_effect_remotely(st, sm, entry)
+        take_effect_remotely(st, sm, defer(st, sm, a, np.int64(-1)))
         st.sm[sm, L.S_DEFERRED] = 0
         return
-    st.touched[sm, 0, 0] = 0
-    st.touched[sm, 0, 1] = 1
-    waits = st.code[i, M.COL_DST_COUNT] > 0 or st.code[i, M.COL_WBAR] != 7
-    if op == M.OP_LOAD or (op == M.OP_ATOM and waits):
-        atomic_lines(st, sm, a, np.int64(1), np.int64(KIND_SM), entry)
-    else:
-        write_lines(st, sm, a, np.int64(1), np.int64(KIND_SM), entry)
+    path = queued.PATH_REMOTE_WRITE
+    if op == M.OP_LOAD:
+        path = queued.PATH_REMOTE_READ
+    elif op == M.OP_ATOM and (st.code[i, M.COL_DST_COUNT] > 0 or st.code[i, M.COL_WBAR] != 7):
+        path = queued.PATH_REMOTE_ATOMIC
+    elif op != M.OP_STORE:
+        path = queued.PATH_REMOTE_REDUCTION
+    queued.send_lines(st, sm, a, remote_lines(st, sm, i, mask, size), np.int64(path))
 
 
 @compiled
@@ -319,8 +318,12 @@ def memory_access(st, sm, q, w, i, wb, mask, time):
         left &= ~lanes
         if op == M.OP_ATOM and mode != L.REPLAYS and not atomic_predicate(st, sm, w, i, lanes, where, time):
             continue
-        if where == M.SPACE_SHARED and par[L.P_CLUSTER_BLOCKS] > 0 and names_other_block(st, sm, w, lanes):
-            remote_access(st, sm, q, w, i, wb, lanes, time)
+        if where == M.SPACE_SHARED and par[L.P_CLUSTER_BLOCKS] > 0:
+            own = own_lanes(st, sm, w, lanes)
+            if own != 0:
+                shared_access(st, sm, q, w, i, wb, own, time)
+            if own != lanes:
+                remote_access(st, sm, q, w, i, wb, lanes & ~own, time)
         elif where == M.SPACE_SHARED:
             shared_access(st, sm, q, w, i, wb, lanes, time)
         elif where == M.SPACE_LOCAL:

@@ -22,12 +22,14 @@ from isa import microops as M
 
 #: How an instruction goes on: plain ones have moved their values already, the others take effect at L2.
 PATH_READ, PATH_WRITE, PATH_READ_STRONG, PATH_WRITE_STRONG, PATH_REDUCTION, PATH_ATOMIC = range(6)
+#: To shared memory of another SM.
+PATH_REMOTE_READ, PATH_REMOTE_WRITE, PATH_REMOTE_REDUCTION, PATH_REMOTE_ATOMIC = range(6, 10)
 
 
 @compiled
 def is_store(path):
     """It waits for nothing, but L2 has to take it."""
-    return path in (PATH_WRITE, PATH_WRITE_STRONG, PATH_REDUCTION)
+    return path in (PATH_WRITE, PATH_WRITE_STRONG, PATH_REDUCTION, PATH_REMOTE_WRITE, PATH_REMOTE_REDUCTION)
 
 
 @compiled
@@ -49,6 +51,17 @@ def access_lines(st, sm, a, count, path, kept):
         write_lines(st, sm, a, count, np.int64(ms.KIND_WRITE), np.int64(-1))
         return
     touched = st.touched[sm]
+    if path >= PATH_REMOTE_READ:
+        entry = defer(st, sm, a, kept)
+        st.deferred[sm, entry, L.X_REMOTE] = 1
+        kind = ms.KIND_SM_ATOMIC
+        if path <= PATH_REMOTE_WRITE:
+            kind = ms.KIND_SM_READ if path == PATH_REMOTE_READ else ms.KIND_SM_WRITE
+        if is_store(path):
+            write_lines(st, sm, a, count, np.int64(kind), entry)
+        else:
+            atomic_lines(st, sm, a, count, np.int64(kind), entry)
+        return
     if path != PATH_READ_STRONG:
         st.sm[sm, L.S_DEFERRED_LINES] |= line_filter(touched, count)
     entry = defer(st, sm, a, kept)

@@ -8,12 +8,12 @@ from gpusim.engine.sm import tensor_map as tm
 from gpusim.engine.sm.access import access
 from gpusim.engine.sm.bulk_copy import aligned, inside_shared
 from gpusim.engine.sm.bulk_effect import apply_remote, send_news
-from gpusim.engine.sm.cluster import OFFSET_MASK, find_remote
+from gpusim.engine.sm.cluster import OFFSET_MASK, find_remote, remote_lines
 from gpusim.engine.sm.flight import event_at
 from gpusim.engine.sm.lines import defer, write_lines
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled
-from gpusim.engine.state.memory import KIND_SM
+from gpusim.engine.state.memory import KIND_SM_WRITE
 from isa import microops as M
 
 _BYTES = 8
@@ -28,9 +28,7 @@ def send_store(st, sm, a, entry):
         apply_remote(st, sm, entry, a.time)
         st.sm[sm, L.S_DEFERRED] = 0
         return
-    st.touched[sm, 0, 0] = 0
-    st.touched[sm, 0, 1] = 1
-    write_lines(st, sm, a, np.int64(1), np.int64(KIND_SM), entry)
+    write_lines(st, sm, a, remote_lines(st, sm, a.pc, a.mask, a.size), np.int64(KIND_SM_WRITE), entry)
 
 
 @compiled

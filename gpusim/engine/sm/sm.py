@@ -7,9 +7,10 @@ gives the same result.
 import numpy as np
 
 from gpusim.engine.sm.async_copy import copy_done, land
+from gpusim.engine.sm.fence import fence_reply, pass_fence
 from gpusim.engine.sm.flight import FOR_MSHR, event_at, free_token, pop_event
 from gpusim.engine.sm.mbarrier import give_up, see_phase
-from gpusim.engine.sm.readiness import charge, load_ahead, make_ready, place_of, wake
+from gpusim.engine.sm.readiness import load_ahead, wake
 from gpusim.engine.sm.resume import resume, scoreboard_reply
 from gpusim.engine.sm.scheduler import step
 from gpusim.engine.state import layout as L
@@ -66,10 +67,16 @@ def token_reply(st, sm, k, now):
     token = st.token[sm, k]
     token[L.T_LEFT] -= 1
     if token[L.T_KIND] == L.TOKEN_STORE:
-        st.sm[sm, L.S_STORE_LINES] -= 1
+        if token[L.T_AMOUNT] == 0:
+            st.sm[sm, L.S_STORE_LINES] -= 1
+        elif token[L.T_LEFT] == 0:
+            st.sm[sm, L.S_STORE_LINES] -= token[L.T_AMOUNT]
     if token[L.T_LEFT] > 0:
         return
     w = token[L.T_WARP]
+    if token[L.T_KIND] == L.TOKEN_FENCE:
+        fence_reply(st, sm, k, now)
+        return
     if token[L.T_KIND] >= L.TOKEN_COPY:
         after = np.int64(k)
         while after >= 0:
@@ -82,11 +89,8 @@ def token_reply(st, sm, k, now):
     if st.warp[w, L.W_AGE] == token[L.T_AGE]:
         if token[L.T_KIND] == L.TOKEN_STORE:
             st.warp[w, L.W_STORES] -= 1
-            if st.warp[w, L.W_STORES] == 0 and st.warp[w, L.W_STATE] == L.WAIT_MEMBAR:
-                after = now + st.par[L.P_MEMBAR_LATENCY]
-                charge(st, sm, w, L.R_MEMBAR, after)
-                q, slot = place_of(st, sm, w)
-                make_ready(st, sm, q, slot, w, now, after)
+            if st.warp[w, L.W_STORES] == 0 and st.warp[w, L.W_STATE] == L.WAIT_MEMBAR and st.warp[w, L.W_FENCE] != 0:
+                pass_fence(st, sm, w, now, now + st.par[L.P_MEMBAR_LATENCY])
         elif token[L.T_SCOREBOARD] < 6:
             scoreboard_reply(st, sm, w, token[L.T_SCOREBOARD], now + st.par[L.P_L1_REPLY], now)
     free_token(st, sm, k)

@@ -102,6 +102,7 @@ NEVER = np.int64(1) << 60
     P_MATCH_LATENCY,
     P_REDUX_LATENCY,
     P_MEMBAR_LATENCY,
+    P_MEMBAR_AGAIN,  # what a fence adds if L2 was asked for something
     P_MEMBAR_CTA_LATENCY,
     P_REFILL,  # cycles from a block's end until the dispatcher can replace it
     P_BLOCK_LAUNCH,  # cycles from the arrival of a block at an SM to its first instruction
@@ -115,6 +116,8 @@ NEVER = np.int64(1) << 60
     P_CLUSTER_Y,
     P_CLUSTER_Z,
     P_CLUSTER_BARRIER,
+    P_CLUSTER_WARP,  # cycles from one warp's arrival there to the next one's
+    P_REMOTE_WAY,  # cycles from an SM to another
     P_GPCS,
     P_GROUP_COLUMNS,  # columns that a product of four warps does in a cycle
     P_GROUP_LEAST,  # its least cycles
@@ -137,7 +140,7 @@ NEVER = np.int64(1) << 60
     P_L1_WRITE_ALLOCATE,  # 1: what is stored in whole sectors is in L1 afterwards
     P_MODE,  # one of TIMED ... REPLAYS
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(120)
+) = range(123)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 
@@ -184,6 +187,7 @@ W_OPENS = 54  # cycle from which instructions may issue that wait for the barrie
 W_DEFERRED = 55  # 1 + number of that barrier, 0 once it is open
 W_BULK = 56  # token number + 1 of the bulk copies out of shared memory that no OP_BULK_COMMIT has closed yet
 W_REGISTERS = 57  # registers of a thread that it has more than at the launch
+W_FENCE = 58  # 1: the fence that it waits for is over but for its stores
 GROUPS = 8  # as many as WARPGROUP.DEPBAR can name
 W_FIELDS = 64
 
@@ -315,11 +319,13 @@ Q_FIELDS = Q_GROUP_FREE + 1
     S_WAIT_ENDS,  # cycle at which the first of them gives up
     S_BULK_FREE,  # bulk copies: as S_TOKEN_FREE
     S_BULKS_NEW,  # as S_TOKENS_NEW
-) = range(58)
-S_LOG = 58  # which of its warps are logged, see engine.state.log
-S_LOGGED = 59  # rows of its log; then of the addresses in it
-S_LOG_LANES = 60
-S_LOG_ROW = 61  # 1 + row of the instruction that is being executed, 0 if it is not logged
+    S_ASKED,  # cycle of its last request to L2
+    S_FENCED,  # when the last fence began that is over
+) = range(60)
+S_LOG = 60  # which of its warps are logged, see engine.state.log
+S_LOGGED = 61  # rows of its log; then of the addresses in it
+S_LOG_LANES = 62
+S_LOG_ROW = 63  # 1 + row of the instruction that is being executed, 0 if it is not logged
 S_FIELDS = 64
 
 (
@@ -400,6 +406,7 @@ TOKEN_COPY_BYTES = 5  # asynchronous copies: transactions of an mbarrier
 TOKEN_BULK_WRITE = 6  # bulk copies out of shared memory: releases a scoreboard
 TOKEN_COPY_DATA = 7  # one asynchronous copy of a group; T_ADDRESS is its place in State.copy_lanes
 TOKEN_PHASE = 8  # a look at an mbarrier that waits for its phase; T_ADDRESS is the mbarrier's word, T_AMOUNT the lanes
+TOKEN_FENCE = 10  # T_TIME is when it began, T_SECTORS 1 once it is in its second half
 TOKEN_REMOTE = 9  # another block's arrival: T_AMOUNT transactions less, T_SECTORS arrivals | dropped << 32
 
 # --- copy: one per asynchronous copy in flight -------------------------------------------------------------

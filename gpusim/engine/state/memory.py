@@ -42,8 +42,11 @@ KIND_REDUCTION = 5
 KIND_WRITE = 6  # every byte of its sectors
 KIND_WRITE_PARTIAL = 7
 KIND_WRITE_STRONG = 8
-KIND_SM = 9  # from SM to SM, inside a cluster: never at L2
-KINDS = 10
+KIND_SM_READ = 9  # from SM to SM, inside a cluster, whose line has the other's number above SM_BIT: never at L2
+KIND_SM_ATOMIC = 10
+KIND_SM_WRITE = 11  # its sectors are as many bits as it takes packets
+KINDS = 12
+SM_BIT = 33
 
 # Counters. TEX counts what SMs ask of the slices of their own partition, one sector each
 # (lts__t_sectors_srcunit_tex); OTHER is the same for instructions and constants. Hits and misses are as an H200
@@ -96,7 +99,10 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_SM_PORTS,  # first of the queues, by what they belong to
     P_REQUEST_PORTS,
     P_REPLY_PORTS,
-    P_GPC_PORTS,
+    P_L2_OUT,
+    P_SM_SENDS,  # packets for other SMs: out of one, into one, through what the SMs of a GPC share
+    P_SM_RECEIVES,
+    P_GPC_PACKETS,
     P_SLICE_QUEUES,
     P_ATOMIC_UNITS,
     P_FABRIC,
@@ -106,7 +112,7 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_HEADER_BYTES,
     P_REQUEST_BYTE,
     P_PORT_REPLY_SECTOR,
-    P_GPC_REPLY_SECTOR,
+    P_L2_OUT_SECTOR,  # of what does not go through L1, for all SMs together
     P_SM_REPLY_SECTOR,
     P_SM_PAST_SECTOR,  # the same of what does not go through L1
     P_SLICE_LOOKUP,
@@ -135,6 +141,9 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_DRAIN_SECTORS,
     P_WRITE_SLACK,  # bus time of the writes that a channel takes in before it pushes back
     P_SM_TO_SM,  # a request of one SM to another, and back
+    P_SEND,  # a packet in each of the three queues
+    P_RECEIVE,
+    P_PACKET,
     P_SPREAD,  # how much nearer the nearest slice of a partition is than the farthest
     P_REFRESH,  # how long a bank's refresh takes
     P_REFRESH_CHANNELS,  # channels that refresh a bank at the same time
@@ -158,7 +167,7 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_PEER_PORTS,  # first of the links, out and in
     P_DIGITS,  # first of the words with which a window's requests are sorted
     QUEUES_AT,  # behind the parameters
-) = range(COUNTERS, COUNTERS + 72)
+) = range(COUNTERS, COUNTERS + 78)
 
 # A channel: when its bus is free, whether the bus last wrote, sectors that wait to be written, sectors read and
 # written so far.
