@@ -47,7 +47,7 @@ class Bench:
     instructions that the machine code has to hold at least 16 of, so that a compiler that has found a way around
     the mechanism is noticed. tolerance: relative deviation of the model that passes; `slack` is allowed on top, in
     the unit of the numbers, for numbers near zero.
-    arch: to compile for.
+    arch: to compile for. cluster: blocks of a cluster, 0 for none.
     rewrite: from the machine code (encodings in order) to the one to be measured, where the compiler cannot be told.
     """
 
@@ -60,6 +60,7 @@ class Bench:
     slack: float = 1.0
     opcodes: Sequence[str] = ()
     arch: str = "sm_90"
+    cluster: int = 0
     rewrite: Callable[[Sequence[int]], Sequence[int]] | None = None
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from validate.microbench.asm import after, block, clock, inline
+from validate.microbench.asm import address, after, block, clock, inline, load_l2, store
 from validate.microbench.bench import Bench, Case, rows_case, span, waits
 
 _ROUNDS = 32
@@ -169,7 +169,88 @@ def _sync_bench(name: str, many: Callable[..., Any], count: int, opcode: str, wa
     return Bench(f"sync_{name}", asks, "cycles", _sync_kernel(name, many), tuple(map(case, warps)), slack=1)
 
 
+_STORE, _LOAD, _ATOM, _RED, _SHARED = range(5)
+_atom = inline("atom.global.add.u32 $0, [$1], 1;", types.uint32, (types.uint64,))
+_red = inline("red.global.add.u32 [$1], 1; mov.b32 $0, 0;", types.uint32, (types.uint64,))
+_fence_and_clock = inline("fence.acq_rel.gpu; mov.u32 $0, %clock;", types.uint32)
+
+
+def fence_beside(data: Any, asking: Any, fencing: Any, lines: Any, kind: Any, pause: Any, out: Any) -> None:
+    """Warps in `asking` store, load or add to `lines` lines each, or to shared memory; after a pause those in `fencing`
+    have a fence. out [warp, 2]: clocks around the last of three."""
+    tile = cuda.shared.array(256, np.uint32)
+    t = np.int32(cuda.threadIdx.x)
+    warp = t >> np.int32(5)
+    value = start = end = np.uint32(0)
+    turn = np.int32(0)
+    while turn < 3:
+        cuda.syncthreads()
+        if (asking >> warp) & 1:
+            k = np.int32(0)
+            while k < lines:
+                place = address(data, np.int64((turn * np.int32(8) + warp) * lines + k) * 32 + (t & 31))
+                if kind == _STORE:
+                    store(place, np.uint32(t))
+                elif kind == _LOAD:
+                    value += load_l2(place)
+                elif kind == _ATOM:
+                    value += _atom(place)
+                elif kind == _RED:
+                    _red(place)
+                else:
+                    tile[t] = np.uint32(turn)
+                k = after(k)
+        if (fencing >> warp) & 1:
+            start = clock()
+            while clock() - start < pause:
+                pass
+            start = clock()
+            end = _fence_and_clock()
+        turn = after(turn)
+    if t & 31 == 0:
+        out[2 * warp] = start
+        out[2 * warp + 1] = end
+    if value == np.uint32(1):
+        out[0] = value + tile[0]
+
+
+def _fence_case(key: str, asking: int, fencing: int, lines: int, kind: int = _STORE, pause: int = 0) -> Case:
+    def inputs() -> tuple[Any, ...]:
+        few = (np.int32(each) for each in (asking, fencing, lines, kind))
+        return np.zeros(3 * 8 * max(lines, 1) * 32, np.uint32), *few, np.uint32(pause)
+
+    def reduce(rows: np.ndarray) -> dict[str, float]:
+        took = waits(rows[[warp for warp in range(8) if fencing >> warp & 1]])
+        return {"first": float(took.min()), "mean": float(took.mean()), "last": float(took.max())}
+
+    return rows_case(key, 1, 256, (8, 2), inputs, reduce)
+
+
+_FENCES = (
+    _fence_case("nobody asks", 0, 1, 0),
+    _fence_case("nobody asks, all fence", 0, 255, 0),
+    *(_fence_case(f"own stores={lines}", 1, 1, lines) for lines in (1, 8, 32)),
+    *(_fence_case(f"another's stores={lines}", 2, 1, lines) for lines in (1, 8, 32)),
+    *(_fence_case(f"seven's stores={lines}", 254, 1, lines) for lines in (1, 8)),
+    *(_fence_case(f"all store {lines} and fence", 255, 255, lines) for lines in (1, 8)),
+    _fence_case("one stores, all fence", 1, 255, 1),
+    *(_fence_case(f"all {name}, all fence pause={pause}", 255, 255, 1, kind, pause)
+      for name, kind in (("store", _STORE), ("load", _LOAD), ("add", _ATOM), ("reduce", _RED), ("share", _SHARED))
+      for pause in (0, 3000)),
+    _fence_case("all fence pause=3000", 0, 255, 0, _STORE, 3000),
+    _fence_case("one stores, all fence pause=3000", 1, 255, 1, _STORE, 3000),
+    _fence_case("one adds, all fence", 1, 255, 1, _ATOM),
+)
+
 BENCHES = (
+    Bench(
+        "fence_beside",
+        "How long does fence.acq_rel.gpu take with stores and loads of the SM under way?",
+        "cycles",
+        fence_beside,
+        _FENCES,
+        slack=10,
+    ),
     _bench("loop", "a loop of 16 dependent FFMA", _loop, (1,), (1, 4, 16)),
     _bench("loop_short", "a loop of 2 dependent FFMA", _loop_short, (1,), (1, 4, 16)),
     _bench("if_else", "an if and an else of 12 dependent instructions", _if_else, (0, 1, 16, 31, 32), (1, 4, 16)),

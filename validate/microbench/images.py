@@ -7,6 +7,7 @@ in `validate/microbench/images/`, and `index.json`, which says which benchmarks 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -88,8 +89,23 @@ def _compile(bench: Bench, types: tuple[Any, ...]) -> Program:
     from isa import compile_kernel
     from validate.images import ROOT, without_folder
 
-    program = without_folder(compile_kernel(bench.kernel, types, bench.arch), ROOT)
+    whole = _in_clusters(bench, types) if bench.cluster else compile_kernel(bench.kernel, types, bench.arch)
+    program = without_folder(whole, ROOT)
     return program if bench.rewrite is None else _rewritten(program, bench.rewrite)
+
+
+def _in_clusters(bench: Bench, types: tuple[Any, ...]) -> Program:
+    """The kernel for launches in clusters of a size that its PTX says, since Numba has no word for it."""
+    from isa import assemble
+    from isa.listing import program_from_cubin
+    from isa.numba_code import numba_code
+
+    code = numba_code(bench.kernel, types, bench.arch, {})
+    said = rf"\1 .explicitcluster .reqnctapercluster {bench.cluster}, 1, 1"
+    ptx, found = re.subn(r"(\.entry [^)]*\))", said, code.ptx)
+    if found != 1:
+        raise ValueError(f"{bench.name}: {found} entries in its PTX")
+    return program_from_cubin(assemble(ptx, bench.arch), code.entry, abi="numba")
 
 
 def _rewritten(program: Program, rewrite: Callable[..., Any]) -> Program:

@@ -9,6 +9,7 @@ from validate.microbench import (
     ahead,
     atomics,
     bulk,
+    clusters,
     constants,
     control,
     copies,
@@ -33,7 +34,7 @@ _EVICT = (("code_size", "KiB=256 warps=1 sms=132 same"), ("constant_fill", "all"
 _MODULES = (
     *(pipes, issue, registers, control, frontend, start, constants),
     *(queues, pairs, shared, l1, l2, dram, atomics, launch),
-    *(ahead, copies, mbarriers, bulk, warpgroup),
+    *(ahead, copies, mbarriers, bulk, clusters, warpgroup),
 )
 
 
