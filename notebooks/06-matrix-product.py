@@ -148,6 +148,32 @@ plot.roofline(last);
 # two barriers. The next steps are more elements per thread (`matmul_register`), then the tensor cores
 # (`matmul_tensor`): `gpusim list` names them, and `gpusim run matmul_tensor` runs them.
 #
+# ## Six steps on Hopper
+#
+# How libraries write it today: `matmul_hopper` computes in half precision, each step by another way to bring the tiles
+# (`cp.async`, then TMA), to multiply them (`mma.sync`, then `wgmma`) and to share the work among warps and blocks.
+
+# %%
+STEPS = ("multistage", "tma", "wgmma", "specialised", "persistent", "cluster")
+ladder = {step: run(f"matmul_hopper/{step}", 512) for step in STEPS}
+rows = []
+for step, each in ladder.items():
+    real = measured(f"matmul_hopper/{step}", 512)
+    rows.append({
+        "step": step,
+        "warp instructions": each.metrics[EXECUTED],
+        "cycles": each.cycles,
+        "cycles, H200": real["gpc__cycles_elapsed.max"],
+    })  # fmt: skip
+table(rows)
+plot.stall_breakdown(ladder);
+
+# %% [markdown]
+# One thread that asks for a whole tile replaces hundreds that compute addresses, and one instruction that reads shared
+# memory itself replaces those that fill registers: what is executed falls to a quarter. The bars grow, because the few
+# warps that are left wait for copies and products most of the time; that is what they are for. A block for each SM and
+# pairs of blocks (the last two) pay where there are more tiles than SMs: `gpusim run` them with `--size 2048`.
+#
 # ## Exercises
 #
 # 1. In `naive` swap the roles: `row, col = cuda.grid(2)`. What happens to the sectors per request, and why?

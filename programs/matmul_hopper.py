@@ -14,7 +14,7 @@ memory, so what differs is how a stage is filled, multiplied and freed.
 5. `persistent`: a block per SM takes tile after tile, so that the next inputs come while outputs leave.
 6. `cluster`: two blocks on neighbouring SMs copy half of what both need to both.
 
-In the report, follow executed instructions (from step 1 to 3 they fall to a tenth), the tensor pipe's share, and
+In the report, follow executed instructions (from step 1 to 3 they fall to a fifth), the tensor pipe's share, and
 where warps wait: for `long_scoreboard`, at barriers, in the end for the tensor cores alone.
 
 From the second step on the kernels are CUDA C++, in `cuda/matmul_*.cu`: Numba has neither tensor maps as arguments nor
