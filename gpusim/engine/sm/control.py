@@ -7,8 +7,8 @@ from gpusim.engine.sm import convergence
 from gpusim.engine.sm.barrier import check_complete
 from gpusim.engine.sm.fence import begin_fence
 from gpusim.engine.sm.flight import close_bulk, close_copies
-from gpusim.engine.sm.group_time import arrive_in_group, group_over
-from gpusim.engine.sm.readiness import block, charge
+from gpusim.engine.sm.group_time import arrive_in_group, wait_for_group
+from gpusim.engine.sm.readiness import block
 from gpusim.engine.sm.recording import put, take
 from gpusim.engine.sm.shadow import mask_is_sound
 from gpusim.engine.sm.shadow_clocks import CHECK_RACE, CHECK_SYNC, sync_lanes
@@ -262,8 +262,7 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
     if op == M.OP_GROUP_ARRIVE:
         return arrive_in_group(st, sm, q, slot, w, time)
     if op == M.OP_GROUP_WAIT:
-        # Nsight Compute calls it a wait for a barrier (H200, group_f16_n256).
-        charge(st, sm, w, L.R_BARRIER, group_over(st, w, np.int64(code[i, M.COL_AUX0])))
+        wait_for_group(st, sm, w, np.int64(code[i, M.COL_AUX0]))
     if op == M.OP_MEMBAR and lanes != 0 and code[i, M.COL_AUX0] >= M.SCOPE_GPU and st.par[L.P_MODE] < L.FUNCTIONAL:
         begin_fence(st, sm, w, time)
         block(st, w, q, slot, L.WAIT_MEMBAR, L.R_MEMBAR)

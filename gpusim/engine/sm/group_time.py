@@ -27,6 +27,7 @@ def book_group(st, sm, q, w, flags, columns, time):
     done = max(max(st.smsp[q, L.Q_GROUP_FREE], time) + busy, (read + 3) // 4)
     st.smsp[q, L.Q_GROUP_FREE] = done
     st.warp[w, L.W_GROUP_DONE] = done + par[L.P_GROUP_LATENCY]
+    st.warp[w, L.W_GROUP_BEGINS] = done - busy
     if flags & M.GMMA_COMMITS != 0:
         n = st.warp[w, L.W_GROUPS]
         st.warp[w, L.W_GROUP + n % L.GROUPS] = st.warp[w, L.W_GROUP_DONE]
@@ -38,6 +39,20 @@ def group_over(st, w, left):
     """Cycle at which all but the last `left` groups of products that a warp has committed are done."""
     n = st.warp[w, L.W_GROUPS] - 1 - left
     return st.warp[w, L.W_GROUP + n % L.GROUPS] if n >= 0 and left < L.GROUPS else np.int64(0)
+
+
+@compiled
+def wait_for_group(st, sm, w, left):
+    """WARPGROUP.DEPBAR: all but the last `left` groups of products are waited for.
+
+    Nsight Compute calls it a wait for a barrier, but of the first warp, which hands the products to the tensor cores,
+    a wait for their queue until the last of them is taken (H200, group_f16_n256, and products of CUTLASS: mio_throttle
+    is a third of barrier there).
+    """
+    over = group_over(st, w, left)
+    if st.warp[w, L.W_INDEX] % _WARPS == 0:
+        charge(st, sm, w, L.R_MIO, min(over, st.warp[w, L.W_GROUP_BEGINS]))
+    charge(st, sm, w, L.R_BARRIER, over)
 
 
 @compiled

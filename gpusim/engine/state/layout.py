@@ -188,6 +188,7 @@ W_DEFERRED = 55  # 1 + number of that barrier, 0 once it is open
 W_BULK = 56  # token number + 1 of the bulk copies out of shared memory that no OP_BULK_COMMIT has closed yet
 W_REGISTERS = 57  # registers of a thread that it has more than at the launch
 W_FENCE = 58  # 1: the fence that it waits for is over but for its stores
+W_GROUP_BEGINS = 59  # cycle at which a tensor core takes the last product of four warps that it has issued
 GROUPS = 8  # as many as WARPGROUP.DEPBAR can name
 W_FIELDS = 64
 
