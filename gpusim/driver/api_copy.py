@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gpusim.driver.caller import caller, read
 from gpusim.driver.codes import DriverError, ResultCode, fail_if
 from gpusim.driver.objects import COPY, FILL, DriverStream
 from gpusim.driver.registry import entry
@@ -40,7 +41,8 @@ def _copy(
     if _on_device(driver, source) if of is None else of:
         _check_device(driver, source, nbytes)
     fail_if(nbytes and not (target and source), ResultCode.INVALID_VALUE)
-    ctypes.memmove(target, source, nbytes)
+    if nbytes:
+        caller().move(target, source, nbytes)
 
 
 def _later(kind: int, do: Callable[..., None]) -> Callable[..., None]:
@@ -91,15 +93,19 @@ def _copy_2d(driver: Driver, block: _Copy2D) -> None:
         _copy(driver, target + row * target_pitch, source + row * source_pitch, block.width, to=to, of=of)
 
 
+def _request(address: int) -> _Copy2D:
+    return _Copy2D.from_buffer_copy(read(address, ctypes.sizeof(_Copy2D)))
+
+
 @entry("cuMemcpy2D_v2", "p")
 @entry("cuMemcpy2DUnaligned_v2", "p")
 def copy_2d(driver: Driver, request: int) -> None:
-    _copy_2d(driver, _Copy2D.from_address(request))
+    _copy_2d(driver, _request(request))
 
 
 @entry("cuMemcpy2DAsync_v2", "p S")
 def copy_2d_async(driver: Driver, request: int, stream: DriverStream) -> None:
-    kept = _Copy2D.from_buffer_copy(_Copy2D.from_address(request))  # the caller may change its own before
+    kept = _request(request)  # the caller may change its own before
     driver.enqueue(stream, COPY, lambda _: _copy_2d(driver, kept))
 
 

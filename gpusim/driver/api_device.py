@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
-
 from gpusim.driver import attributes as A
+from gpusim.driver.caller import caller, put_text
 from gpusim.driver.codes import ResultCode, fail_if
-from gpusim.driver.registry import entries, entry, put_text
+from gpusim.driver.registry import entries, entry
 from gpusim.driver.state import DEVICE_COUNT, Driver
 
 entries(
     ("cuDeviceGet", "*i D", lambda driver, ordinal: ordinal),
     ("cuDeviceGetName", "p i D", lambda driver, text, room, _: put_text(text, room, driver.config.gpu.name)),
-    ("cuDeviceGetUuid_v2", "p D", lambda driver, content, _: ctypes.memmove(content, A.UUID, len(A.UUID))),
+    ("cuDeviceGetUuid_v2", "p D", lambda driver, content, _: caller().write(content, A.UUID)),
     ("cuDeviceTotalMem_v2", "*p D", lambda driver, _: driver.config.dram.capacity_bytes),
     ("cuDeviceComputeCapability", "*i *i D", lambda driver, _: A.compute_capability(driver.config)),
     ("cuDeviceGetPCIBusId", "p i D", lambda driver, text, room, _: put_text(text, room, A.PCI_BUS_ID)),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gpusim.driver.attributes import DRIVER_VERSION
+from gpusim.driver.caller import constant_text, put_int, put_pointer
 from gpusim.driver.codes import ResultCode, fail_if, known
-from gpusim.driver.registry import constant_text, entries, entry, find, nothing, put_int, put_pointer
+from gpusim.driver.registry import entries, entry, find, nothing
 from gpusim.driver.state import Driver
 
 _FOUND, _SYMBOL_NOT_FOUND = 0, 1  # CUdriverProcAddressQueryResult

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
+import struct
 from collections import Counter
 from functools import partial
 
+from gpusim.driver.caller import caller, get_pointer, get_uint, put_int, put_pointer
 from gpusim.driver.codes import ResultCode, fail_if, known
 from gpusim.driver.objects import NO_ORIGIN, Capture, DriverStream, Graph, UserObject, new_handle
-from gpusim.driver.registry import entries, entry, get_uint, nothing, put_int, put_pointer
+from gpusim.driver.registry import entries, entry, nothing
 from gpusim.driver.state import Driver
 
 _MODES = (0, 1, 2)  # CUstreamCaptureMode: global, of this thread, relaxed
 _CAPTURING = 1  # CUstreamCaptureStatus
 _MOVE = 1  # CUuserObjectRetain_flags
 _UPDATED, _CHANGED = 0, 2  # CUgraphExecUpdateResult: success, other nodes or dependencies
-_DESTRUCTOR = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 entries(
     ("cuGraphExecGetFlags", "G *p", lambda driver, executable: 0),
@@ -70,15 +70,15 @@ def end(driver: Driver, stream: DriverStream, graph: int) -> None:
 
 @entry("cuStreamGetCaptureInfo_v2", "S *i *p *p *p *p", since=11030)
 def capture_info(driver: Driver, stream: DriverStream) -> tuple[int | None, ...]:
-    """Status, number, graph, and nodes that the next work comes after: an array and how many. The array stays valid
-    until the next call for the same capture."""
+    """Status, number, graph, and nodes that the next work comes after: an array and how many. The array stays
+    valid."""
     capture = stream.capture
     if capture is None:
         return 0, None, None, None, None
     last = [node.handle for node in capture.ends[stream.handle]]
-    capture.reported = (ctypes.c_uint64 * len(last))(*last)
     driver.graphs[capture.graph.handle] = capture.graph
-    return _CAPTURING, capture.handle, capture.graph.handle, ctypes.addressof(capture.reported), len(last)
+    nodes = caller().keep(struct.pack(f"<{len(last)}Q", *last))
+    return _CAPTURING, capture.handle, capture.graph.handle, nodes, len(last)
 
 
 @entry("cuStreamGetCaptureInfo_v3", "S *i *p *p *p *p *p", since=12030)
@@ -130,10 +130,10 @@ def destroy(driver: Driver, graph: Graph) -> None:
 def get_nodes(driver: Driver, graph: Graph, nodes: int, count: int) -> None:
     """count: the room in `nodes`, and then how many there are."""
     found = graph.nodes
-    room = ctypes.c_uint64.from_address(count)
-    for k in range(room.value if nodes else 0):
+    room = get_pointer(count)
+    for k in range(room if nodes else 0):
         put_pointer(nodes + 8 * k, found[k].handle if k < len(found) else 0)
-    room.value = min(room.value, len(found)) if nodes else len(found)
+    put_pointer(count, min(room, len(found)) if nodes else len(found))
 
 
 @entry("cuGraphNodeGetType", "p *i", anytime=True)
@@ -176,7 +176,7 @@ def launch(driver: Driver, graph: Graph, stream: DriverStream) -> None:
 @entry("cuUserObjectCreate", "*p p p u (u)", anytime=True)
 def create_object(driver: Driver, data: int, destructor: int, references: int) -> int:
     handle = new_handle()
-    driver.user_objects[handle] = UserObject(references, partial(_DESTRUCTOR(destructor), data))
+    driver.user_objects[handle] = UserObject(references, partial(caller().function(destructor, "p"), data))
     return handle
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
-
 from gpusim.driver.attributes import compute_capability
+from gpusim.driver.caller import caller
 from gpusim.driver.codes import DriverError, ResultCode, fail_if
 from gpusim.driver.objects import LoadedKernel
 from gpusim.driver.registry import entries, entry, nothing
@@ -13,7 +12,6 @@ from gpusim.errors import LaunchError
 from gpusim.launch.occupancy import occupancy
 
 MAX_DYNAMIC_SHARED, _CARVEOUT = 8, 9  # CUfunction_attribute
-_SIZE_OF_DYNAMIC_SHARED = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int)
 
 entries(  # preferences that the driver may ignore, and this one does
     ("cuFuncSetCacheConfig", "K (i)", nothing),
@@ -102,9 +100,9 @@ def potential_block_size(
     sm, warp = driver.config.sm, driver.config.gpu.warp_size
     most = min(limit or sm.max_threads_per_block, sm.max_threads_per_block)
     best = (0, 0, 0)
+    dynamic_of = caller().function(shared_of, "i") if shared_of else lambda threads: shared_bytes
     for threads in range(most // warp * warp or most, 0, -warp):
-        dynamic = _SIZE_OF_DYNAMIC_SHARED(shared_of)(threads) if shared_of else shared_bytes
-        blocks = _blocks_per_sm(driver, kernel, threads, dynamic)
+        blocks = _blocks_per_sm(driver, kernel, threads, dynamic_of(threads))
         if blocks * threads > best[0]:
             best = (blocks * threads, threads, blocks)
     fail_if(not best[0], ResultCode.LAUNCH_OUT_OF_RESOURCES)

@@ -10,9 +10,10 @@ from typing import Any
 
 from gpusim import errors
 from gpusim.driver.api_kernel import MAX_DYNAMIC_SHARED
+from gpusim.driver.caller import caller, get_pointer, get_pointers, get_uint, read
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, say
 from gpusim.driver.objects import KERNEL, DriverStream, LoadedKernel
-from gpusim.driver.registry import entry, get_pointer, get_uint
+from gpusim.driver.registry import entry
 from gpusim.driver.state import Driver
 from gpusim.launch import Dim3, Launch
 from isa import Program
@@ -51,7 +52,7 @@ def launch_cooperative(driver: Driver, kernel: LoadedKernel, *described: Any) ->
 
 @entry("cuLaunchKernelEx", "p K p p")
 def launch_ex(driver: Driver, config: int, kernel: LoadedKernel, parameters: int, extra: int) -> None:
-    given = _Config.from_address(config)
+    given = _Config.from_buffer_copy(read(config, ctypes.sizeof(_Config)))
     cooperative = False
     cluster: Dim3 | None = None
     for k in range(given.attribute_count):
@@ -120,8 +121,9 @@ def _parameter_bytes(program: Program, parameters: int, extra: int) -> bytes:
     """The parameter area of constant bank 0."""
     if parameters:
         area = bytearray(max((each.offset + each.size for each in program.parameters), default=0))
-        for each in program.parameters:
-            value = ctypes.string_at(get_pointer(parameters + 8 * each.index), each.size)
+        where = get_pointers(parameters, len(program.parameters))
+        values = caller().read([(where[each.index], each.size) for each in program.parameters])
+        for each, value in zip(program.parameters, values, strict=True):
             area[each.offset : each.offset + each.size] = value
         return bytes(area)
     found = {}
@@ -129,7 +131,7 @@ def _parameter_bytes(program: Program, parameters: int, extra: int) -> bytes:
         found[key] = get_pointer(extra + 8)
         extra += 16
     if _BUFFER_POINTER in found and _BUFFER_SIZE in found:
-        return ctypes.string_at(found[_BUFFER_POINTER], get_pointer(found[_BUFFER_SIZE]))
+        return read(found[_BUFFER_POINTER], get_pointer(found[_BUFFER_SIZE]))
     fail_if(program.parameters, ResultCode.INVALID_VALUE)
     return b""
 

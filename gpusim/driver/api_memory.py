@@ -5,9 +5,10 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+from gpusim.driver.caller import caller, get_pointer, get_uint
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 from gpusim.driver.objects import DEVICE, HOST, MANAGED, REGISTERED, Buffer, DriverStream
-from gpusim.driver.registry import entries, entry, get_pointer, get_uint, nothing
+from gpusim.driver.registry import entries, entry, nothing
 from gpusim.driver.state import Driver
 
 _PITCH_BYTES = 512
@@ -124,7 +125,7 @@ def _pointer_attribute(driver: Driver, number: int, address: int) -> int:
 
 def _put_attribute(place: int, number: int, value: int) -> None:
     if place:
-        _ATTRIBUTE_TYPES.get(number, ctypes.c_int32).from_address(place).value = value
+        caller().write(place, bytes(_ATTRIBUTE_TYPES.get(number, ctypes.c_int32)(value)))
 
 
 @entry("cuPointerGetAttribute", "p i p")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 from pathlib import Path
 
+from gpusim.driver.caller import caller, constant_text, put_pointer
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 from gpusim.driver.images import read_image
 from gpusim.driver.objects import LoadedKernel, LoadedModule
-from gpusim.driver.registry import constant_text, entries, entry, nothing, put_pointer
+from gpusim.driver.registry import entries, entry, nothing
 from gpusim.driver.state import Driver
 from gpusim.errors import SymbolError
 from gpusim.launch.module import LinkedModule
@@ -58,8 +58,7 @@ def load_file(driver: Driver, path: str) -> int:
         content = Path(path).read_bytes()
     except OSError:
         raise DriverError(ResultCode.FILE_NOT_FOUND) from None
-    image = ctypes.create_string_buffer(content)
-    return load(driver, ctypes.addressof(image))
+    return load(driver, caller().keep(content))
 
 
 @entry("cuLibraryUnload", "p", anytime=True)

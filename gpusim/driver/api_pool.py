@@ -5,11 +5,10 @@ Allocations come from device memory directly, so a pool never keeps freed memory
 
 from __future__ import annotations
 
-import ctypes
-
+from gpusim.driver.caller import get_pointer, get_uint, put_int, put_pointer
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 from gpusim.driver.objects import new_handle
-from gpusim.driver.registry import entries, entry, nothing, put_int, put_pointer
+from gpusim.driver.registry import entries, entry, nothing
 from gpusim.driver.state import DEFAULT_POOL, Driver
 
 _SWITCHES, _SIZES = (1, 2, 3), (4, 5, 6, 7, 8)  # CUmemPool_attribute: 32 and 64-bit ones
@@ -57,5 +56,4 @@ def get_attribute(driver: Driver, attributes: dict[int, int], number: int, value
 @entry("cuMemPoolSetAttribute", "P i p")
 def set_attribute(driver: Driver, attributes: dict[int, int], number: int, value: int) -> None:
     fail_if(number not in _SWITCHES + _SIZES, ResultCode.INVALID_VALUE)
-    kind = ctypes.c_int if number in _SWITCHES else ctypes.c_uint64
-    attributes[number] = kind.from_address(value).value
+    attributes[number] = get_uint(value) if number in _SWITCHES else get_pointer(value)

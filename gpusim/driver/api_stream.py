@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
-
+from gpusim.driver.caller import caller
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 from gpusim.driver.objects import HOST_CALL, DriverEvent, DriverStream
 from gpusim.driver.registry import entries, entry, nothing
 from gpusim.driver.state import Driver
 
 _DISABLE_TIMING = 2
-_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
-_HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 entries(
     ("cuStreamDestroy_v2", "p", lambda driver, handle: known(driver.context().streams.pop(handle, None))),
@@ -52,12 +49,13 @@ def wait_event(driver: Driver, stream: DriverStream, event: DriverEvent) -> None
 
 @entry("cuStreamAddCallback", "S p p (u)")
 def add_callback(driver: Driver, stream: DriverStream, callback: int, data: int) -> None:
-    driver.call_later(stream.not_capturing(), _CALLBACK(callback), stream.handle, int(ResultCode.SUCCESS), data)
+    call = caller().function(callback, "pip")
+    driver.call_later(stream.not_capturing(), call, stream.handle, int(ResultCode.SUCCESS), data)
 
 
 @entry("cuLaunchHostFunc", "S p p")
 def launch_host_function(driver: Driver, stream: DriverStream, callback: int, data: int) -> None:
-    call = _HOST_FUNCTION(callback)
+    call = caller().function(callback, "p")
     driver.enqueue(stream, HOST_CALL, lambda stream: driver.call_later(stream, call, data))
 
 

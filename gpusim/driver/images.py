@@ -6,12 +6,12 @@ as the tool chain's `fatbinary` writes it (a header of 16 bytes and one of `head
 
 from __future__ import annotations
 
-import ctypes
 import struct
 from collections.abc import Iterator
 
 from gpusim.config import GPUConfig
 from gpusim.driver.attributes import compute_capability
+from gpusim.driver.caller import caller, read
 from gpusim.driver.codes import DriverError, ResultCode, fail_if
 from isa import assemble
 from isa.errors import IsaError
@@ -27,15 +27,15 @@ def read_image(address: int, config: GPUConfig) -> bytes:
     Raises INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX.
     """
     fail_if(not address, ResultCode.INVALID_VALUE)
-    magic = ctypes.string_at(address, 4)
+    magic = read(address, 4)
     if magic == _ELF:
-        return ctypes.string_at(address, _elf_size(address))
+        return read(address, _elf_size(address))
     if magic == _FATBIN_WRAPPER:
-        (address,) = struct.unpack("<Q", ctypes.string_at(address + 8, 8))
-        magic = ctypes.string_at(address, 4)
+        (address,) = struct.unpack("<Q", read(address + 8, 8))
+        magic = read(address, 4)
     if magic == _FATBIN:
         return _from_fat_binary(address, config)
-    text = ctypes.string_at(address)
+    text = caller().text(address)
     fail_if(b".version" not in text or b".target" not in text, ResultCode.INVALID_IMAGE)
     return _from_ptx(text, config)
 
@@ -50,12 +50,12 @@ def _from_ptx(text: bytes, config: GPUConfig) -> bytes:
 
 def _elf_size(address: int) -> int:
     """A cubin ends with its last section, section table or segment table."""
-    header = ctypes.string_at(address, 64)
+    header = read(address, 64)
     segments, sections = struct.unpack_from("<QQ", header, 32)
     segment_bytes, segment_count, section_bytes, section_count = struct.unpack_from("<4H", header, 54)
     end = max(64, segments + segment_bytes * segment_count, sections + section_bytes * section_count)
     for k in range(section_count):
-        row = ctypes.string_at(address + sections + section_bytes * k, section_bytes)
+        row = read(address + sections + section_bytes * k, section_bytes)
         (kind,) = struct.unpack_from("<I", row, 4)
         offset, size = struct.unpack_from("<QQ", row, 24)
         if kind != 8:  # SHT_NOBITS takes no room
@@ -78,13 +78,13 @@ def _from_fat_binary(address: int, config: GPUConfig) -> bytes:
 
 def _entries(address: int) -> Iterator[tuple[int, int, bytes]]:
     """(kind, architecture, content) of each entry that is not compressed."""
-    header_bytes, total = struct.unpack("<HQ", ctypes.string_at(address + 6, 10))
+    header_bytes, total = struct.unpack("<HQ", read(address + 6, 10))
     position = address + header_bytes
     end = position + total
     while position < end:
-        kind, _, entry_header, size = struct.unpack("<HHIQ", ctypes.string_at(position, 16))
-        (arch,) = struct.unpack("<I", ctypes.string_at(position + 28, 4))
-        (flags,) = struct.unpack("<Q", ctypes.string_at(position + 40, 8))
+        kind, _, entry_header, size = struct.unpack("<HHIQ", read(position, 16))
+        (arch,) = struct.unpack("<I", read(position + 28, 4))
+        (flags,) = struct.unpack("<Q", read(position + 40, 8))
         if not flags & _COMPRESSED:
-            yield kind, arch, ctypes.string_at(position + entry_header, size)
+            yield kind, arch, read(position + entry_header, size)
         position += entry_header + size

@@ -7,7 +7,6 @@ streams that took part have come together again at the end.
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 from collections import Counter
 from collections.abc import Callable
@@ -114,7 +113,7 @@ class DriverStream:
     flags: int = 0
     priority: int = 0
     handle: int = field(default_factory=new_handle)
-    host_calls: list[Future[None]] = field(default_factory=list)
+    host_calls: list[Future[object]] = field(default_factory=list)
     capture: Capture | None = None
 
     def not_capturing(self) -> DriverStream:
@@ -158,13 +157,12 @@ class UserObject:
     """Something of the program's that graphs keep alive; `destroy` is called when nobody refers to it any more."""
 
     references: int
-    destroy: Callable[[], None]
+    destroy: Callable[[], object]
 
 
 @dataclass
 class Capture:
-    """A capture in progress. ends: what the next work of each stream that takes part comes after. reported: handles of
-    nodes that the program was last told."""
+    """A capture in progress. ends: what the next work of each stream that takes part comes after."""
 
     origin: DriverStream
     graph: Graph = field(default_factory=Graph)
@@ -172,7 +170,6 @@ class Capture:
     ends: dict[int, frozenset[CapturedWork]] = field(default_factory=dict)
     streams: list[DriverStream] = field(default_factory=list)
     open: bool = True
-    reported: ctypes.Array[ctypes.c_uint64] | None = None
 
     def join(self, stream: DriverStream, after: frozenset[CapturedWork]) -> None:
         """Let a stream take part, or wait for more. Raises STREAM_CAPTURE_MERGE, STREAM_CAPTURE_IMPLICIT."""

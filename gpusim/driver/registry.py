@@ -23,6 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from gpusim.driver.caller import caller, text
 from gpusim.driver.codes import ResultCode, known
 from gpusim.driver.state import Driver
 
@@ -45,7 +46,7 @@ _LOOKED_UP: dict[str, Callable[[Driver, int], Any]] = {
     "M": lambda driver, handle: known(driver.context().modules.get(handle)),
     "G": lambda driver, handle: known(driver.graphs.get(handle), ResultCode.INVALID_VALUE),
     "P": lambda driver, handle: known(driver.pools.get(handle), ResultCode.INVALID_VALUE),
-    "T": lambda driver, address: ctypes.string_at(address).decode(),
+    "T": lambda driver, address: text(address),
 }
 _Run = TypeVar("_Run", bound=Callable[..., Any])
 
@@ -84,12 +85,11 @@ class EntryPoint:
         answers = answer if isinstance(answer, tuple) else (answer,)
         for (kind, address), value in zip(places, answers, strict=bool(places)):
             if address and value is not None:
-                kind.from_address(address).value = value
+                caller().write(address, bytes(kind(value)))
 
 
 ENTRY_POINTS: dict[str, EntryPoint] = {}
 """By exported name."""
-_texts: dict[str, ctypes.Array[ctypes.c_char]] = {}
 
 
 def entry(
@@ -131,35 +131,3 @@ def find(name: str, version: int) -> EntryPoint | None:
         return ENTRY_POINTS[name]
     variants = [each for each in ENTRY_POINTS.values() if each.name == name and each.since <= version]
     return max(variants, key=lambda each: each.since, default=None)
-
-
-def put_pointer(address: int, value: int) -> None:
-    """Write a pointer, handle or size for the caller; nothing if the caller does not want it (address 0)."""
-    if address:
-        ctypes.c_uint64.from_address(address).value = value
-
-
-def put_int(address: int, value: int) -> None:
-    """Write a 32-bit integer for the caller."""
-    if address:
-        ctypes.c_uint32.from_address(address).value = value & 0xFFFFFFFF
-
-
-def put_text(address: int, room: int, text: str) -> None:
-    """Write a C string of at most `room` bytes, its end included."""
-    ctypes.memmove(address, text.encode()[: room - 1] + b"\0", min(len(text.encode()), room - 1) + 1)
-
-
-def constant_text(text: str) -> int:
-    """Address of a C string that stays where it is as long as the process lives."""
-    return ctypes.addressof(_texts.setdefault(text, ctypes.create_string_buffer(text.encode())))
-
-
-def get_pointer(address: int) -> int:
-    """The pointer, handle or size at an address."""
-    return ctypes.c_uint64.from_address(address).value
-
-
-def get_uint(address: int) -> int:
-    """The unsigned 32-bit integer at an address."""
-    return ctypes.c_uint32.from_address(address).value

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpusim.config import GPUConfig, load_config
+from gpusim.driver.caller import caller
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 from gpusim.driver.log import LaunchLog
 from gpusim.driver.objects import HOST_CALL, REGISTERED, Buffer, Context, DriverStream, Graph, UserObject
@@ -152,7 +153,7 @@ class Driver:
         fail_if(nbytes == 0 or address == 0, ResultCode.INVALID_VALUE)
         number, context = next(self._buffer_numbers), self.context()
         memory = self.device.memory
-        visible = address > memory.base
+        visible = address > memory.base and caller().share(address, nbytes)
         if any(b.address < address + nbytes and address < b.address + b.nbytes for b in self._buffers()):
             raise DriverError(ResultCode.HOST_MEMORY_ALREADY_REGISTERED)
         if visible:
@@ -184,12 +185,12 @@ class Driver:
             self.wait_for_host_calls([stream])
         work(stream)
 
-    def call_later(self, stream: DriverStream, call: Callable[..., None], *arguments: int) -> None:
+    def call_later(self, stream: DriverStream, call: Callable[..., object], *arguments: int) -> None:
         """Call a function of the host for a stream, on the driver's thread, in order."""
         stream.host_calls = [each for each in stream.host_calls if not each.done()]
         stream.host_calls.append(self.call_on_host_thread(call, *arguments))
 
-    def call_on_host_thread(self, call: Callable[..., None], *arguments: int) -> Future[None]:
+    def call_on_host_thread(self, call: Callable[..., object], *arguments: int) -> Future[object]:
         """Call a function of the host on the driver's thread."""
         if self._host_thread is None:
             self._host_thread = ThreadPoolExecutor(1, "gpusim host calls")

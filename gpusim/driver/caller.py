@@ -1,0 +1,134 @@
+"""The process that calls the driver, whose memory a call's pointers mean: this one, or another that a server serves.
+
+Functions of the API reach what C passes through the functions of this file, never through ctypes. A thread works for
+one caller, this process unless `serving` says otherwise.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+
+class Caller(Protocol):
+    """Memory and functions of the calling process, by addresses there."""
+
+    def read(self, places: Sequence[tuple[int, int]]) -> list[bytes]:
+        """The bytes at each (address, count)."""
+
+    def write(self, address: int, data: bytes) -> None:
+        """Put bytes at an address."""
+
+    def text(self, address: int) -> bytes:
+        """The C string at an address, without its end."""
+
+    def move(self, target: int, source: int, nbytes: int) -> None:
+        """Copy bytes as memmove does."""
+
+    def keep(self, data: bytes) -> int:
+        """Address of a copy of these bytes that stays where it is as long as the process lives."""
+
+    def function(self, address: int, arguments: str) -> Callable[..., int]:
+        """A function at an address, to be called from any thread. arguments: a letter each: p pointer, i int."""
+
+    def share(self, address: int, nbytes: int) -> bool:
+        """Let the simulated device reach memory where it lies; False if it cannot."""
+
+
+class ThisProcess:
+    """The caller in whose process the driver works."""
+
+    def read(self, places: Sequence[tuple[int, int]]) -> list[bytes]:
+        return [ctypes.string_at(address, nbytes) for address, nbytes in places]
+
+    def write(self, address: int, data: bytes) -> None:
+        ctypes.memmove(address, data, len(data))
+
+    def text(self, address: int) -> bytes:
+        return ctypes.string_at(address)
+
+    def move(self, target: int, source: int, nbytes: int) -> None:
+        ctypes.memmove(target, source, nbytes)
+
+    def keep(self, data: bytes) -> int:
+        return ctypes.addressof(_kept.setdefault(data, ctypes.create_string_buffer(data, max(len(data), 1))))
+
+    def function(self, address: int, arguments: str) -> Callable[..., int]:
+        types = (ctypes.c_void_p if each == "p" else ctypes.c_int for each in arguments)
+        called: Callable[..., int] = ctypes.CFUNCTYPE(ctypes.c_size_t, *types)(address)
+        return called
+
+    def share(self, address: int, nbytes: int) -> bool:
+        return True
+
+
+_kept: dict[bytes, ctypes.Array[ctypes.c_char]] = {}
+_thread = threading.local()
+_THIS_PROCESS = ThisProcess()
+
+
+def caller() -> Caller:
+    """The process that this thread works for."""
+    found: Caller = getattr(_thread, "caller", _THIS_PROCESS)
+    return found
+
+
+@contextmanager
+def serving(process: Caller) -> Iterator[None]:
+    """Work for another process in this thread."""
+    _thread.caller = process
+    try:
+        yield
+    finally:
+        del _thread.caller
+
+
+def read(address: int, nbytes: int) -> bytes:
+    """Bytes of the caller."""
+    return caller().read([(address, nbytes)])[0]
+
+
+def text(address: int) -> str:
+    """The C string at an address."""
+    return caller().text(address).decode()
+
+
+def put_pointer(address: int, value: int) -> None:
+    """Write a pointer, handle or size for the caller; nothing if the caller does not want it (address 0)."""
+    if address:
+        caller().write(address, struct.pack("<Q", value))
+
+
+def put_int(address: int, value: int) -> None:
+    """Write a 32-bit integer for the caller."""
+    if address:
+        caller().write(address, struct.pack("<I", value & 0xFFFFFFFF))
+
+
+def put_text(address: int, room: int, text: str) -> None:
+    """Write a C string of at most `room` bytes, its end included."""
+    caller().write(address, text.encode()[: room - 1] + b"\0")
+
+
+def constant_text(text: str) -> int:
+    """Address of a C string that stays where it is as long as the process lives."""
+    return caller().keep(text.encode() + b"\0")
+
+
+def get_pointer(address: int) -> int:
+    """The pointer, handle or size at an address."""
+    return int.from_bytes(read(address, 8), "little")
+
+
+def get_uint(address: int) -> int:
+    """The unsigned 32-bit integer at an address."""
+    return int.from_bytes(read(address, 4), "little")
+
+
+def get_pointers(address: int, count: int) -> tuple[int, ...]:
+    """Pointers, handles or sizes that lie one after the other."""
+    return struct.unpack(f"<{count}Q", read(address, 8 * count)) if count else ()
