@@ -28,24 +28,38 @@ def _check_device(driver: Driver, address: int, nbytes: int) -> None:
             raise DriverError(ResultCode.INVALID_VALUE, str(error)) from None
 
 
-def _on_device(driver: Driver, address: int) -> bool:
+def on_device(driver: Driver, address: int) -> bool:
     return driver.device.memory.holding(address) is not None
 
 
-def _copy(
+def copy(
     driver: Driver, target: int, source: int, nbytes: int, *, to: bool | None = None, of: bool | None = None
 ) -> None:
     """Copy bytes. to, of: whether target and source are device addresses, which are checked; None: as they lie."""
-    if _on_device(driver, target) if to is None else to:
-        _check_device(driver, target, nbytes)
-    if _on_device(driver, source) if of is None else of:
-        _check_device(driver, source, nbytes)
-    fail_if(nbytes and not (target and source), ResultCode.INVALID_VALUE)
-    if nbytes:
-        caller().move(target, source, nbytes)
+    copy_rows(driver, (target, nbytes), (source, nbytes), nbytes, 1, to=to, of=of)
 
 
-def _later(kind: int, do: Callable[..., None]) -> Callable[..., None]:
+def copy_rows(
+    driver: Driver,
+    target: tuple[int, int],
+    source: tuple[int, int],
+    nbytes: int,
+    rows: int,
+    *,
+    to: bool | None = None,
+    of: bool | None = None,
+) -> None:
+    """Copy so many bytes of each of some rows. target, source: first address, and bytes from a row to the next."""
+    if not (nbytes and rows):
+        return
+    for (address, pitch), device in ((target, to), (source, of)):
+        fail_if(not address, ResultCode.INVALID_VALUE)
+        if on_device(driver, address) if device is None else device:
+            _check_device(driver, address, (rows - 1) * pitch + nbytes)
+    caller().move(target[0], source[0], nbytes, rows, target[1], source[1])
+
+
+def later(kind: int, do: Callable[..., None]) -> Callable[..., None]:
     """The same as work of a stream, which comes last."""
 
     def run(driver: Driver, *arguments: Any) -> None:
@@ -61,9 +75,9 @@ for _name, _suffix, _to, _of in (
     ("cuMemcpyDtoD", "_v2", True, True),
     ("cuMemcpy", "", None, None),
 ):
-    _run = partial(_copy, to=_to, of=_of)
+    _run = partial(copy, to=_to, of=_of)
     entry(f"{_name}{_suffix}", "p p q")(_run)
-    entry(f"{_name}Async{_suffix}", "p p q S")(_later(COPY, _run))
+    entry(f"{_name}Async{_suffix}", "p p q S")(later(COPY, _run))
 
 
 _SIDE = ("x", "y", "kind", "host", "device", "array", "pitch")
@@ -83,14 +97,13 @@ def _copy_2d(driver: Driver, block: _Copy2D) -> None:
         kind, pitch = getattr(block, side + "kind") & 0xFFFFFFFF, getattr(block, side + "pitch")
         fail_if(kind == _ARRAY, ResultCode.NOT_SUPPORTED)
         base = getattr(block, side + ("host" if kind == _HOST else "device"))
-        device = kind == _DEVICE or (kind == _UNIFIED and _on_device(driver, base))
+        device = kind == _DEVICE or (kind == _UNIFIED and on_device(driver, base))
         pitch = pitch or block.width
         return base + getattr(block, side + "y") * pitch + getattr(block, side + "x"), pitch, device
 
     source, source_pitch, of = start("source_")
     target, target_pitch, to = start("target_")
-    for row in range(block.height):
-        _copy(driver, target + row * target_pitch, source + row * source_pitch, block.width, to=to, of=of)
+    copy_rows(driver, (target, target_pitch), (source, source_pitch), block.width, block.height, to=to, of=of)
 
 
 def _request(address: int) -> _Copy2D:
@@ -109,7 +122,7 @@ def copy_2d_async(driver: Driver, request: int, stream: DriverStream) -> None:
     driver.enqueue(stream, COPY, lambda _: _copy_2d(driver, kept))
 
 
-def _fill(kind: type[np.unsignedinteger], driver: Driver, address: int, value: int, count: int) -> None:
+def fill(kind: type[np.unsignedinteger], driver: Driver, address: int, value: int, count: int) -> None:
     size = np.dtype(kind).itemsize
     fail_if(address % size, ResultCode.INVALID_VALUE)
     _check_device(driver, address, count * size)
@@ -117,15 +130,15 @@ def _fill(kind: type[np.unsignedinteger], driver: Driver, address: int, value: i
         driver.device.memory.view(address, count * size).view(kind)[...] = value
 
 
-def _fill_2d(
+def fill_2d(
     kind: type[np.unsignedinteger], driver: Driver, address: int, pitch: int, value: int, width: int, height: int
 ) -> None:
     for row in range(height):
-        _fill(kind, driver, address + row * pitch, value, width)
+        fill(kind, driver, address + row * pitch, value, width)
 
 
 for _bits, _letter, _kind in ((8, "b", np.uint8), (16, "h", np.uint16), (32, "u", np.uint32)):
-    for _name, _signature, _fills in (("D", f"p {_letter} q", _fill), ("D2D", f"p q {_letter} q q", _fill_2d)):
+    for _name, _signature, _fills in (("D", f"p {_letter} q", fill), ("D2D", f"p q {_letter} q q", fill_2d)):
         _run = partial(_fills, _kind)
         entry(f"cuMemset{_name}{_bits}_v2", _signature)(_run)
-        entry(f"cuMemset{_name}{_bits}Async", f"{_signature} S")(_later(FILL, _run))
+        entry(f"cuMemset{_name}{_bits}Async", f"{_signature} S")(later(FILL, _run))

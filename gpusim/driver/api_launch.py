@@ -25,7 +25,7 @@ _END, _BUFFER_POINTER, _BUFFER_SIZE = 0, 1, 2  # CU_LAUNCH_PARAM_*
 _WITHOUT_OPT_IN_BYTES = 49152
 
 
-class _Config(ctypes.Structure):
+class LaunchConfig(ctypes.Structure):
     """CUlaunchConfig."""
 
     _fields_ = (
@@ -36,6 +36,10 @@ class _Config(ctypes.Structure):
         ("attributes", ctypes.c_uint64),
         ("attribute_count", ctypes.c_uint32),
     )
+
+
+def read_config(address: int) -> LaunchConfig:
+    return LaunchConfig.from_buffer_copy(read(address, ctypes.sizeof(LaunchConfig)))
 
 
 @entry("cuLaunchKernel", "K uuu uuu u S p p")
@@ -52,7 +56,7 @@ def launch_cooperative(driver: Driver, kernel: LoadedKernel, *described: Any) ->
 
 @entry("cuLaunchKernelEx", "p K p p")
 def launch_ex(driver: Driver, config: int, kernel: LoadedKernel, parameters: int, extra: int) -> None:
-    given = _Config.from_buffer_copy(read(config, ctypes.sizeof(_Config)))
+    given = read_config(config)
     cooperative = False
     cluster: Dim3 | None = None
     for k in range(given.attribute_count):

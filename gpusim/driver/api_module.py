@@ -6,13 +6,10 @@ from pathlib import Path
 
 from gpusim.driver.caller import caller, constant_text, put_pointer
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
-from gpusim.driver.images import read_image
 from gpusim.driver.objects import LoadedKernel, LoadedModule
 from gpusim.driver.registry import entries, entry, nothing
 from gpusim.driver.state import Driver
 from gpusim.errors import SymbolError
-from gpusim.launch.module import LinkedModule
-from isa.errors import IsaError
 
 entries(
     ("cuModuleGetLoadingMode", "*i", lambda driver: 2),  # lazy
@@ -42,13 +39,7 @@ entries(
 @entry("cuModuleLoadFatBinary", "*p p")
 @entry("cuLibraryLoadData", "*p p (ppuppu)")
 def load(driver: Driver, image: int) -> int:
-    """Place a cubin in device memory."""
-    cubin = read_image(image, driver.config)
-    try:
-        linked = LinkedModule(cubin, driver.device.memory)
-    except IsaError as error:
-        raise DriverError(ResultCode.INVALID_IMAGE, f"the module cannot be loaded: {error}") from None
-    return LoadedModule(driver.context(), linked).handle
+    return driver.load(image).handle
 
 
 @entry("cuModuleLoad", "*p T")

@@ -26,8 +26,8 @@ class Caller(Protocol):
     def text(self, address: int) -> bytes:
         """The C string at an address, without its end."""
 
-    def move(self, target: int, source: int, nbytes: int) -> None:
-        """Copy bytes as memmove does."""
+    def move(self, target: int, source: int, nbytes: int, rows: int, target_pitch: int, source_pitch: int) -> None:
+        """Copy so many bytes of each row, as memmove does; a pitch is the bytes from a row to the next."""
 
     def keep(self, data: bytes) -> int:
         """Address of a copy of these bytes that stays where it is as long as the process lives."""
@@ -37,6 +37,9 @@ class Caller(Protocol):
 
     def share(self, address: int, nbytes: int) -> bool:
         """Let the simulated device reach memory where it lies; False if it cannot."""
+
+    def map(self, address: int, nbytes: int, file: int) -> bool:
+        """Let the process see a file of memory at this address; False if something else lies there."""
 
 
 class ThisProcess:
@@ -51,8 +54,9 @@ class ThisProcess:
     def text(self, address: int) -> bytes:
         return ctypes.string_at(address)
 
-    def move(self, target: int, source: int, nbytes: int) -> None:
-        ctypes.memmove(target, source, nbytes)
+    def move(self, target: int, source: int, nbytes: int, rows: int, target_pitch: int, source_pitch: int) -> None:
+        for row in range(rows):
+            ctypes.memmove(target + row * target_pitch, source + row * source_pitch, nbytes)
 
     def keep(self, data: bytes) -> int:
         return ctypes.addressof(_kept.setdefault(data, ctypes.create_string_buffer(data, max(len(data), 1))))
@@ -63,6 +67,9 @@ class ThisProcess:
         return called
 
     def share(self, address: int, nbytes: int) -> bool:
+        return True
+
+    def map(self, address: int, nbytes: int, file: int) -> bool:
         return True
 
 

@@ -25,6 +25,11 @@ class ResultCode(IntEnum):
     OUT_OF_MEMORY = 2, "out of memory"
     NOT_INITIALIZED = 3, "initialization error"
     DEINITIALIZED = 4, "driver shutting down"
+    INVALID_CONFIGURATION = 9, "invalid configuration argument"
+    INVALID_PITCH_VALUE = 12, "invalid pitch argument"
+    INVALID_SYMBOL = 13, "invalid device symbol"
+    INVALID_MEMCPY_DIRECTION = 21, "invalid copy direction for memcpy"
+    INVALID_DEVICE_FUNCTION = 98, "invalid device function"
     NO_DEVICE = 100, "no CUDA-capable device is detected"
     INVALID_DEVICE = 101, "invalid device ordinal"
     INVALID_IMAGE = 200, "device kernel image is invalid"
@@ -68,6 +73,27 @@ class ResultCode(IntEnum):
     def symbol(self) -> str:
         """The name in the header file."""
         return "CUDA_SUCCESS" if self is ResultCode.SUCCESS else f"CUDA_ERROR_{self.name}"
+
+    @property
+    def runtime_symbol(self) -> str:
+        """The name in the runtime's header file (driver_types.h)."""
+        words = _RUNTIME_NAMES.get(self.name) or "".join(word.capitalize() for word in self.name.split("_"))
+        return "cudaSuccess" if self is ResultCode.SUCCESS else f"cudaError{words}"
+
+
+_RUNTIME_NAMES = {
+    "OUT_OF_MEMORY": "MemoryAllocation",
+    "NOT_INITIALIZED": "InitializationError",
+    "DEINITIALIZED": "CudartUnloading",
+    "INVALID_IMAGE": "InvalidKernelImage",
+    "INVALID_CONTEXT": "DeviceUninitialized",
+    "NO_BINARY_FOR_GPU": "NoKernelImageForDevice",
+    "INVALID_HANDLE": "InvalidResourceHandle",
+    "NOT_FOUND": "SymbolNotFound",
+    "PRIMARY_CONTEXT_ACTIVE": "SetOnActiveProcess",
+    "LAUNCH_FAILED": "LaunchFailure",
+}
+"""What the runtime calls a code where it is not the driver's word."""
 
 
 class DriverError(Exception):

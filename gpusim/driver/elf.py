@@ -28,24 +28,29 @@ _PAGE = 0x10000  # AArch64 hosts may have pages of 64 KiB
 _STUB_BYTES, _SYMBOL_BYTES, _HEADER_BYTES, _SEGMENT_BYTES = 16, 24, 64, 56
 _FUNCTION, _OBJECT = 0x12, 0x11  # global symbols
 _DT_NULL, _DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ, _DT_SYMENT, _DT_SONAME = 0, 4, 5, 6, 10, 11, 14
+_DT_VERSYM, _DT_VERDEF, _DT_VERDEFNUM = 0x6FFFFFF0, 0x6FFFFFFC, 0x6FFFFFFD
 _PT_LOAD, _PT_DYNAMIC, _PT_GNU_STACK = 1, 2, 0x6474E551
 _READ_EXECUTE, _READ_WRITE = 5, 6
 
 
-def stub_library(names: Sequence[str], machine: str, soname: str) -> bytes:
-    """The library's file. names: exported functions. machine: 'x86_64' or 'aarch64'. Raises KeyError for others."""
+def stub_library(names: Sequence[str], machine: str, soname: str, version: str | None = None) -> bytes:
+    """The library's file. names: exported functions. machine: 'x86_64' or 'aarch64'. version: of all symbols. Raises
+    KeyError for another machine."""
     stubs = [*names, GONE]
     symbols = [*stubs, SLOTS]
     strings = bytearray(b"\0")
     places = {}
-    for text in (soname, *symbols):
+    for text in (soname, *symbols, *((version,) if version else ())):
         places[text] = len(strings)
         strings += text.encode() + b"\0"
     count = len(symbols) + 1
     table = _HEADER_BYTES + 4 * _SEGMENT_BYTES
     hashes = table + _SYMBOL_BYTES * count
     texts = hashes + 4 * (2 + count + count)
-    code = _round_up(texts + len(strings), _STUB_BYTES)
+    versions = _round_up(texts + len(strings), 8)
+    version_table, definitions = _versions(count, version, soname, places) if version else (b"", b"")
+    definitions_at = _round_up(versions + len(version_table), 8)
+    code = _round_up(definitions_at + len(definitions), _STUB_BYTES)
     data = _round_up(code + _STUB_BYTES * len(stubs), _PAGE)
     dynamic = [
         (_DT_HASH, hashes),
@@ -54,6 +59,7 @@ def stub_library(names: Sequence[str], machine: str, soname: str) -> bytes:
         (_DT_STRSZ, len(strings)),
         (_DT_SYMENT, _SYMBOL_BYTES),
         (_DT_SONAME, places[soname]),
+        *(((_DT_VERSYM, versions), (_DT_VERDEF, definitions_at), (_DT_VERDEFNUM, 2)) if version else ()),
         (_DT_NULL, 0),
     ]
     slots = data + 16 * len(dynamic)
@@ -81,6 +87,8 @@ def stub_library(names: Sequence[str], machine: str, soname: str) -> bytes:
         table: b"".join(struct.pack("<IBBHQQ", *row) for row in symbol_rows),
         hashes: _hash_table(symbols),
         texts: bytes(strings),
+        versions: version_table,
+        definitions_at: definitions,
         code: b"".join(
             _stub(machine, addresses[k], slots + 8 * k).ljust(_STUB_BYTES, b"\0") for k in range(len(names))
         )
@@ -110,6 +118,17 @@ def _elf_header(machine: int, segments: int) -> bytes:
         *(shared_object, machine, version, 0, _HEADER_BYTES, 0, 0, _HEADER_BYTES),
         *(_SEGMENT_BYTES, segments, 0, 0, 0),
     )
+
+
+def _versions(count: int, version: str, soname: str, places: dict[str, int]) -> tuple[bytes, bytes]:
+    """The version of each symbol, and the definitions (Linux Standard Base, "Symbol Versioning"): that of the library
+    itself, with number 1, and the one that all symbols carry."""
+    numbers = (0, *(2 for _ in range(count - 1)))
+    rows = b""
+    for number, flags, name, following in ((1, 1, soname, 28), (2, 0, version, 0)):
+        rows += struct.pack("<4HIII", 1, flags, number, 1, _hash(name), 20, following)
+        rows += struct.pack("<II", places[name], 0)
+    return struct.pack(f"<{count}H", *numbers), rows
 
 
 def _hash_table(symbols: Sequence[str]) -> bytes:

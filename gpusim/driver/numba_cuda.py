@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gpusim.config import GPUConfig
-    from gpusim.driver.library import DriverLibrary
+    from gpusim.driver.library import DriverLibraries
     from gpusim.driver.state import Driver
 
 VARIABLE = "GPUSIM_CUDA_DRIVER"
 """Environment variable through which child processes learn what to install: the options as JSON."""
-_library: DriverLibrary | None = None
+_library: DriverLibraries | None = None
 """The one of the process: what is loaded once stays."""
 
 
@@ -54,7 +54,7 @@ def install(
             AArch64.
     """
     global _library
-    from gpusim.driver.library import DriverLibrary, already_loaded
+    from gpusim.driver.library import DriverLibraries, already_loaded
     from gpusim.driver.state import Driver
     from gpusim.errors import SimulationError
 
@@ -67,7 +67,7 @@ def install(
     limits: dict[str, Any] = {"threads": threads, "memory_bytes": memory_bytes, "max_cycles": max_cycles, "mode": mode}
     driver = Driver(gpu, overrides, **limits)
     if _library is None:
-        _library = DriverLibrary(driver)
+        _library = DriverLibraries(driver)
         # Numba looks for libcuda.so first, which on a machine with a GPU is the real one.
         os.environ["NUMBA_CUDA_DRIVER"] = str(_library.path)
         atexit.register(_library.close)

@@ -8,26 +8,53 @@ A function is plain Python. It gets the driver and what C passes, and returns wh
 It raises `DriverError` for an error code. The signature has a letter for each argument of C's, in order:
 
 - p pointer, q 64 bits or a size, u and i 32 bits without and with sign, h 16 bits, b 8 bits: passed as integers;
+- X a dim3, Y and Z structures of three and of four words, all by value: passed as tuples;
 - D number of a device, C context (0: the current one), S stream, E event, K kernel, M module or library, G graph,
   P memory pool, T C string: looked up, and an error code if there is none;
 - *p, *i, *f: a place for a result of 64 bits, of 32, or a float. It is not passed: what the function returns, one value
   or a tuple, is written to these places, except for None and where the caller wants no answer (address 0);
 - in parentheses: what this driver has no use for.
+
+A signature that begins with '=' is that of a function that gives C no error code but what it returns, a number; with
+'&' it is the address of a text.
 """
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+import struct
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from gpusim.driver.caller import caller, text
-from gpusim.driver.codes import ResultCode, known
+from gpusim.driver.caller import caller, read, text
+from gpusim.driver.codes import DriverError, ResultCode, fail_if, known, say
 from gpusim.driver.state import Driver
+from isa.errors import IsaError
 
+_AARCH64 = 8
+"""Registers for arguments, which tell that ABI."""
+
+
+
+class _Dim3(ctypes.Structure):
+    _fields_ = (("words", ctypes.c_uint32 * 3),)
+
+
+class _ThreeWords(ctypes.Structure):
+    _fields_ = (("words", ctypes.c_uint64 * 3),)
+
+
+class _FourWords(ctypes.Structure):
+    _fields_ = (("words", ctypes.c_uint64 * 4),)
+
+
+_STRUCTURES: dict[str, Any] = {"X": _Dim3, "Y": _ThreeWords, "Z": _FourWords}
 _TYPES: dict[str, Any] = {
+    **_STRUCTURES,
     "q": ctypes.c_uint64,
     "u": ctypes.c_uint32,
     "i": ctypes.c_int32,
@@ -42,7 +69,7 @@ _LOOKED_UP: dict[str, Callable[[Driver, int], Any]] = {
     "C": Driver.context_or_current,
     "S": Driver.stream_of,
     "E": lambda driver, handle: known(driver.context().events.get(handle)),
-    "K": lambda driver, handle: known(driver.context().kernels.get(handle)),
+    "K": Driver.kernel_of,
     "M": lambda driver, handle: known(driver.context().modules.get(handle)),
     "G": lambda driver, handle: known(driver.graphs.get(handle), ResultCode.INVALID_VALUE),
     "P": lambda driver, handle: known(driver.pools.get(handle), ResultCode.INVALID_VALUE),
@@ -58,7 +85,7 @@ class EntryPoint:
     symbol: exported name, such as 'cuMemAlloc_v2'. letters: its arguments, each a letter of the signature with a star
     for a result, '' for one that is not used. since: the CUDA version that brought this variant (12000 is 12.0), which
     is how callers of `cuGetProcAddress` choose among those of one name. anytime: works without a context, and after a
-    kernel has failed.
+    kernel has failed. gives_value: what it returns is no error code; gives_text: but a C string.
     """
 
     symbol: str
@@ -67,25 +94,61 @@ class EntryPoint:
     run: Callable[..., Any]
     since: int
     anytime: bool
+    gives_value: bool = False
+    gives_text: bool = False
 
     @property
     def name(self) -> str:
         """The name without the variant's suffix."""
         return re.sub(r"_v\d+$", "", self.symbol)
 
-    def call(self, driver: Driver, arguments: tuple[int, ...]) -> None:
-        """Do what C asks for. Raises DriverError."""
+    @property
+    def of_runtime(self) -> bool:
+        """Whether it is a function of the runtime API."""
+        return self.symbol.startswith(("cuda", "__cuda"))
+
+    def call(self, driver: Driver, arguments: Sequence[Any]) -> int:
+        """Do what C asks for; what the call returns. Raises DriverError."""
         passed, places = [], []
         for letter, value in zip(self.letters, arguments, strict=True):
             if letter in _RESULTS:
                 places.append((_RESULTS[letter], value))
+            elif letter in _STRUCTURES:
+                passed.append(tuple(value.words) if isinstance(value, ctypes.Structure) else value)
             elif letter:
                 passed.append(_LOOKED_UP[letter](driver, value) if letter in _LOOKED_UP else value)
         answer = self.run(driver, *passed)
+        if self.gives_value:
+            return int(answer or 0)
         answers = answer if isinstance(answer, tuple) else (answer,)
         for (kind, address), value in zip(places, answers, strict=bool(places)):
             if address and value is not None:
                 caller().write(address, bytes(kind(value)))
+        return 0
+
+    def arguments(self, words: Sequence[int], registers: int) -> list[Any]:
+        """The arguments among the words that a caller's registers and stack hold, as the System V ABI of x86-64 or,
+        with eight registers, AAPCS64 passes them."""
+        found: list[Any] = []
+        register, stack = 0, registers
+        for kind in self.argument_types:
+            size = ctypes.sizeof(kind)
+            count = -(-size // 8)
+            if issubclass(kind, ctypes.Structure) and count > 2 and registers == _AARCH64:
+                size, count = 8, 1  # such a structure's address is passed
+            if count <= 2 and register + count <= registers:
+                taken = words[register : register + count]
+                register += count
+            else:
+                taken = words[stack : stack + count]
+                stack += count
+                register = registers if registers == _AARCH64 and count < 3 else register
+            data = struct.pack(f"<{count}Q", *taken)
+            if issubclass(kind, ctypes.Structure) and size != ctypes.sizeof(kind):
+                data = read(taken[0], ctypes.sizeof(kind))
+            value = kind.from_buffer_copy(data)
+            found.append(value if isinstance(value, ctypes.Structure) else value.value)
+        return found
 
 
 ENTRY_POINTS: dict[str, EntryPoint] = {}
@@ -102,13 +165,16 @@ def entry(
             raise ValueError(f"{symbol} is declared twice")
         parts = re.findall(r"\*?[a-zA-Z]|[()]", signature)
         used, types, letters = True, [], []
+        gives_text = signature.startswith("&")
+        gives_value = gives_text or signature.startswith("=")
         for part in parts:
             if part in "()":
                 used = part == ")"
                 continue
             types.append(_TYPES.get(part, ctypes.c_uint64))
             letters.append(part if used else "")
-        ENTRY_POINTS[symbol] = EntryPoint(symbol, tuple(types), tuple(letters), run, since, anytime)
+        gives = gives_value, gives_text
+        ENTRY_POINTS[symbol] = EntryPoint(symbol, tuple(types), tuple(letters), run, since, anytime, *gives)
         return run
 
     return declare
@@ -121,8 +187,46 @@ def entries(*rows: tuple[str, str, Callable[..., Any]], anytime: bool = False) -
         entry(symbol, signature, since=int(since or 0), anytime=anytime)(run)
 
 
+def same(symbol: str, other: str) -> None:
+    """Declare a function that does what another does."""
+    if symbol in ENTRY_POINTS:
+        raise ValueError(f"{symbol} is declared twice")
+    ENTRY_POINTS[symbol] = replace(ENTRY_POINTS[other], symbol=symbol)
+
+
 def nothing(driver: Driver, *_checked: object) -> None:
     """What a call does that is done when its arguments have been looked up: what it asks for is so anyway."""
+
+
+_RETURNED_AS_STATE = (ResultCode.SUCCESS, ResultCode.NOT_READY)
+
+
+def answer(driver: Driver, point: EntryPoint, arguments: Sequence[Any]) -> int:
+    """What a function returns to C: no exception leaves it but one that ends the process."""
+    try:
+        with driver.lock:
+            if point.of_runtime and not point.symbol.startswith("__"):  # what a program's start registers is no call
+                driver.begin_runtime_call(point.anytime)
+            elif not point.anytime:
+                fail_if(not driver.initialized, ResultCode.NOT_INITIALIZED)
+            if not point.anytime and (failed := driver.context().failed) is not None:
+                raise DriverError(failed)
+            return point.call(driver, arguments)
+    except DriverError as error:
+        code, message = error.code, error.message
+    except IsaError as error:
+        code, message = ResultCode.NOT_SUPPORTED, f"{point.symbol}: {error}"
+    except KeyboardInterrupt:
+        _thread.interrupt_main()  # the caller is C code: the interruption takes effect behind it
+        code, message = ResultCode.UNKNOWN, ""
+    except Exception:
+        traceback.print_exc()
+        code, message = ResultCode.UNKNOWN, ""
+    if message:
+        say(message)
+    if point.of_runtime and code not in _RETURNED_AS_STATE:
+        driver.thread.last_error = code
+    return int(code)
 
 
 def find(name: str, version: int) -> EntryPoint | None:

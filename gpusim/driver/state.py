@@ -15,12 +15,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpusim.config import GPUConfig, load_config
-from gpusim.driver.caller import caller
+from gpusim.driver.caller import caller, put_pointer, text
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
+from gpusim.driver.images import read_image
 from gpusim.driver.log import LaunchLog
-from gpusim.driver.objects import HOST_CALL, REGISTERED, Buffer, Context, DriverStream, Graph, UserObject
+from gpusim.driver.objects import (
+    HOST_CALL,
+    REGISTERED,
+    Buffer,
+    Context,
+    DriverStream,
+    Graph,
+    LoadedKernel,
+    LoadedModule,
+    UserObject,
+)
+from gpusim.driver.registered import FatBinary, Registrations
 from gpusim.errors import OutOfDeviceMemory
 from gpusim.host.options import LaunchOptions
+from gpusim.launch.module import LinkedModule
+from isa.errors import IsaError
 
 if TYPE_CHECKING:
     from gpusim.device import Device
@@ -29,6 +43,17 @@ DEVICE_COUNT = 1
 DEFAULT_POOL = 0x5EED_0000_0008
 """Handle of the device's memory pool."""
 _DEFAULT_STREAMS = (0, 1, 2)  # null, legacy, per thread
+
+
+class CallingThread(threading.local):
+    """What belongs to each thread that calls: its contexts, the current one last; CUstreamCaptureMode; the runtime's
+    last error; launches that are configured and not yet made."""
+
+    def __init__(self) -> None:
+        self.contexts: list[Context] = []
+        self.capture_mode = 0
+        self.last_error = ResultCode.SUCCESS
+        self.configured: list[tuple[Any, ...]] = []
 
 
 class Driver:
@@ -59,7 +84,8 @@ class Driver:
         self.user_objects: dict[int, UserObject] = {}
         self._threads, self._mode = threads, LaunchOptions(mode=mode).mode
         self._device: Device | None = None
-        self._stacks = threading.local()
+        self.thread = CallingThread()
+        self.registered = Registrations()
         self._buffer_numbers = itertools.count(1)
         self._host_thread: ThreadPoolExecutor | None = None
 
@@ -72,6 +98,9 @@ class Driver:
             self._device = Device(
                 self.config, threads=self._threads, memory_bytes=self.memory_bytes, unified=True, mode=self._mode
             )
+            memory = self._device.memory
+            if not caller().map(*memory.shared_range):
+                raise DriverError(ResultCode.OUT_OF_MEMORY, "the program's address space has no room for device memory")
         return self._device
 
     @property
@@ -84,9 +113,7 @@ class Driver:
     @property
     def stack(self) -> list[Context]:
         """The calling thread's contexts, the current one last."""
-        if not hasattr(self._stacks, "contexts"):
-            self._stacks.contexts = []
-        return self._stacks.contexts
+        return self.thread.contexts
 
     def context(self) -> Context:
         """The current context. Raises INVALID_CONTEXT."""
@@ -119,6 +146,48 @@ class Driver:
             streams[handle] = DriverStream(handle=handle)
         return known(streams.get(handle))
 
+    def kernel_of(self, handle: int) -> LoadedKernel:
+        """The kernel of a handle, or of the host's function that stands for it. Raises INVALID_HANDLE."""
+        kernel = self.context().kernels.get(handle)
+        if kernel is None:
+            binary, name = known(self.registered.functions.get(handle))
+            kernel = self.module_of(binary).kernel(text(name))
+        return kernel
+
+    def variable_of(self, address: int) -> tuple[int, int]:
+        """Address and bytes of the device's variable that one of the host's stands for. Raises INVALID_SYMBOL."""
+        binary, name = known(self.registered.variables.get(address), ResultCode.INVALID_SYMBOL)
+        symbol = self.module_of(binary).linked.symbol(text(name))
+        return symbol.address, symbol.nbytes
+
+    def module_of(self, binary: FatBinary) -> LoadedModule:
+        """A registered fat binary's module in the current context, loaded when first asked for."""
+        context = self.context()
+        module = binary.modules.get(context.handle)
+        if module is None or module.handle not in context.modules:
+            module = binary.modules[context.handle] = self.load(binary.handle)
+            for place, name in binary.managed:
+                put_pointer(place, module.linked.symbol(text(name)).address)
+        return module
+
+    def load(self, image: int) -> LoadedModule:
+        """Place the cubin of an image (`images`) in device memory."""
+        cubin = read_image(image, self.config)
+        try:
+            linked = LinkedModule(cubin, self.device.memory)
+        except IsaError as error:
+            raise DriverError(ResultCode.INVALID_IMAGE, f"the module cannot be loaded: {error}") from None
+        return LoadedModule(self.context(), linked)
+
+    def begin_runtime_call(self, anytime: bool) -> None:
+        """What the runtime does before a call: the device's primary context is current if none was made so. Raises
+        NOT_INITIALIZED in a process whose parent had begun."""
+        fail_if(self.left_to_parent, ResultCode.NOT_INITIALIZED)
+        self.initialized = True
+        if not anytime and not self.stack:
+            self.primary_references = max(self.primary_references, 1)
+            self.stack.append(self.primary)
+
     def clear(self, context: Context) -> None:
         """Give back everything that a context owns, and its error."""
         for buffer in list(context.buffers.values()):
@@ -131,8 +200,7 @@ class Driver:
 
     def exchange_capture_mode(self, mode: int) -> int:
         """Set the calling thread's CUstreamCaptureMode; the one that it had."""
-        before = getattr(self._stacks, "capture_mode", 0)
-        self._stacks.capture_mode = mode
+        before, self.thread.capture_mode = self.thread.capture_mode, mode
         return before
 
     # --- memory -------------------------------------------------------------------------------------------------------

@@ -26,25 +26,27 @@ _REMOVE = 9  # Linux's MADV_REMOVE
 _SMALLEST = 64 << 20
 _MOST_AT_ONCE = 1 << 30  # bytes of a write; Linux takes 2 GB at most
 
+_library = ctypes.CDLL(None, use_errno=True)
+_library.mmap.restype = ctypes.c_void_p
+_library.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_ssize_t)
+_library.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+
 
 class Arena:
     """Zeroed memory of the host, less than asked for if it refuses so much.
 
-    wanted: where it is to lie if nothing lies there; it then stays until the process ends, as pointers into it may.
+    wanted: where it is to lie if nothing lies there; it then stays until the process ends, as pointers into it may, and
+        `file`, where the host has such files, is memory that another process may map at the same place.
     undoable: `keep` may be asked for; `can_keep` says whether the host can.
     """
 
     def __init__(self, nbytes: int, wanted: int | None = None, undoable: bool = False):
-        self._library = ctypes.CDLL(None, use_errno=True)
-        self._library.mmap.restype = ctypes.c_void_p
-        self._library.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_ssize_t)
-        self._library.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
         self.can_keep = undoable and wanted is None and _can_keep()
         self._kept = False
-        self._file = -1
-        if self.can_keep:
-            self._file = os.memfd_create("gpusim")
-            weakref.finalize(self, os.close, self._file)
+        self.file = -1
+        if self.can_keep or (wanted is not None and hasattr(os, "memfd_create")):
+            self.file = os.memfd_create("gpusim")
+            weakref.finalize(self, os.close, self.file)
         size = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
         while True:
             try:
@@ -57,18 +59,12 @@ class Arena:
         self.address = self.bytes.ctypes.data
 
     def _reserve(self, nbytes: int, wanted: int | None) -> Any:
-        private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
-        if self.can_keep:
-            os.ftruncate(self._file, nbytes)
-            return mmap.mmap(self._file, nbytes, flags=mmap.MAP_SHARED | _NORESERVE)
-        if wanted is not None and self._map(wanted, nbytes, private | _FIXED_NOREPLACE, -1):
+        if self.file < 0:
+            return mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
+        os.ftruncate(self.file, nbytes)
+        if wanted is not None and map_shared(wanted, nbytes, self.file):
             return (ctypes.c_uint8 * nbytes).from_address(wanted)
-        return mmap.mmap(-1, nbytes, flags=private)
-
-    def _map(self, address: int, nbytes: int, flags: int, file: int) -> bool:
-        """Map memory at an address; False if the host puts it elsewhere or not at all."""
-        got = self._library.mmap(address, nbytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, file, 0)
-        return bool(got == address)
+        return mmap.mmap(self.file, nbytes, flags=mmap.MAP_SHARED | _NORESERVE)
 
     def keep(self) -> None:
         """Remember the contents, until `accept` or `undo`."""
@@ -85,7 +81,7 @@ class Arena:
         for run in np.split(written, np.flatnonzero(np.diff(written) > 1) + 1) if written.size else ():
             at, end = int(run[0]) * mmap.PAGESIZE, (int(run[-1]) + 1) * mmap.PAGESIZE
             while at < end:
-                at += os.pwrite(self._file, self.bytes[at : min(end, at + _MOST_AT_ONCE)].data, at)
+                at += os.pwrite(self.file, self.bytes[at : min(end, at + _MOST_AT_ONCE)].data, at)
         return len(written) * mmap.PAGESIZE
 
     def undo(self) -> None:
@@ -94,7 +90,7 @@ class Arena:
         self._kept = False
 
     def _remap(self, how: int) -> None:
-        if not self._map(self.address, self.bytes.size, how | _FIXED | _NORESERVE, self._file):
+        if not _map(self.address, self.bytes.size, how | _FIXED | _NORESERVE, self.file):
             raise OSError(ctypes.get_errno(), "the host does not map device memory again")
 
     def discard(self, start: int, end: int) -> None:
@@ -102,8 +98,19 @@ class Arena:
         first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
         last = end // mmap.PAGESIZE * mmap.PAGESIZE
         if last > first and not self._kept:
-            advice = _REMOVE if self.can_keep else mmap.MADV_DONTNEED
-            self._library.madvise(self.address + first, last - first, advice)
+            advice = _REMOVE if self.file >= 0 else mmap.MADV_DONTNEED
+            _library.madvise(self.address + first, last - first, advice)
+
+
+def map_shared(address: int, nbytes: int, file: int) -> bool:
+    """Map a file of memory at an address; False if something lies there."""
+    return _map(address, nbytes, mmap.MAP_SHARED | _NORESERVE | _FIXED_NOREPLACE, file)
+
+
+def _map(address: int, nbytes: int, flags: int, file: int) -> bool:
+    """Map memory at an address; False if the host puts it elsewhere or not at all."""
+    got = _library.mmap(address, nbytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, file, 0)
+    return bool(got == address)
 
 
 def _can_keep() -> bool:

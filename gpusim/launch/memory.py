@@ -114,6 +114,11 @@ class DeviceMemory:
         """Grows with every alloc and free: tables read at an older version are out of date."""
 
     @property
+    def shared_range(self) -> tuple[int, int, int]:
+        """Where another process may map the bytes too, if memory is `unified`: address, size, file."""
+        return self._contents.address, self._arena.size, self._contents.file
+
+    @property
     def used_bytes(self) -> int:
         """Bytes in live allocations."""
         return self._used_bytes

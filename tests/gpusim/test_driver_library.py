@@ -90,10 +90,10 @@ def test_another_machine_is_refused():
 def test_structures_of_the_interface_have_their_sizes():
     """CUlaunchConfig and CUDA_MEMCPY2D, counted from the header's declarations on a 64-bit host."""
     from gpusim.driver.api_copy import _Copy2D
-    from gpusim.driver.api_launch import _Config
+    from gpusim.driver.api_launch import LaunchConfig
 
-    assert ctypes.sizeof(_Config) == 56
-    assert _Config.stream.offset == 32
+    assert ctypes.sizeof(LaunchConfig) == 56
+    assert LaunchConfig.stream.offset == 32
     assert ctypes.sizeof(_Copy2D) == 128
     assert _Copy2D.target_x.offset == 56
 
@@ -101,7 +101,8 @@ def test_structures_of_the_interface_have_their_sizes():
 def test_every_entry_point_can_be_called_as_its_signature_says():
     import inspect
 
-    from gpusim.driver.library import ENTRY_POINTS
+    import gpusim.driver.library  # noqa: F401 - it declares them
+    from gpusim.driver.registry import ENTRY_POINTS
 
     assert len(ENTRY_POINTS) > 150
     for point in ENTRY_POINTS.values():

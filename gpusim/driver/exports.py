@@ -1,0 +1,58 @@
+"""Which functions each library exports, for programs in this process and elsewhere.
+
+A library's functions are those of `symbols.txt` of its room: those that are not declared in the table return
+CUDA_ERROR_NOT_SUPPORTED, so that a program that links one it never calls can start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from gpusim.driver.registry import ENTRY_POINTS, EntryPoint
+
+DRIVER = "libcuda.so.1"
+
+
+@dataclass(frozen=True)
+class Library:
+    """A library by its name in ELF's DT_SONAME. package: whose `symbols.txt` lists its functions. version: of the API,
+    0 where there is only one. versioned: its symbols carry its name as their version, as the vendor's do."""
+
+    soname: str
+    package: str
+    version: int = 0
+    versioned: bool = False
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """Names of all exported functions, sorted."""
+        return _symbols(self)
+
+    def point(self, symbol: str) -> EntryPoint | None:
+        """What answers a function, None for those that are not supported."""
+        return ENTRY_POINTS.get(f"{symbol}@{self.version}") or ENTRY_POINTS.get(symbol)
+
+
+@cache
+def _symbols(library: Library) -> tuple[str, ...]:
+    found = set()
+    for line in resources.files(library.package).joinpath("symbols.txt").read_text().split():
+        version, _, name = line.rpartition("/")
+        if not line.startswith("#") and int(version or library.version) == library.version:
+            found.add(name)
+    return tuple(sorted(found))
+
+
+LIBRARIES: dict[str, Library] = {}
+"""By name; a room that provides one adds it."""
+
+
+def provide(library: Library) -> Library:
+    """Add a library."""
+    LIBRARIES[library.soname] = library
+    return library
+
+
+provide(Library(DRIVER, "gpusim.driver"))

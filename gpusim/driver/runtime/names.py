@@ -1,0 +1,124 @@
+"""Functions of the runtime that are the driver's under another name: same arguments, same answers."""
+
+from __future__ import annotations
+
+from gpusim.driver.registry import ENTRY_POINTS, same
+
+_SAME = """
+cudaDriverGetVersion cuDriverGetVersion
+cudaProfilerStart cuProfilerStart
+cudaProfilerStop cuProfilerStop
+cudaDeviceGetAttribute cuDeviceGetAttribute
+cudaDeviceGetByPCIBusId cuDeviceGetByPCIBusId
+cudaDeviceGetPCIBusId cuDeviceGetPCIBusId
+cudaDeviceCanAccessPeer cuDeviceCanAccessPeer
+cudaDeviceSynchronize cuCtxSynchronize
+cudaThreadSynchronize cuCtxSynchronize
+cudaDeviceGetCacheConfig cuCtxGetCacheConfig
+cudaDeviceSetCacheConfig cuCtxSetCacheConfig
+cudaDeviceGetLimit cuCtxGetLimit
+cudaDeviceSetLimit cuCtxSetLimit
+cudaDeviceGetStreamPriorityRange cuCtxGetStreamPriorityRange
+cudaCtxResetPersistingL2Cache cuCtxResetPersistingL2Cache
+cudaDeviceGetDefaultMemPool cuDeviceGetDefaultMemPool
+cudaDeviceGetMemPool cuDeviceGetMemPool
+cudaDeviceSetMemPool cuDeviceSetMemPool
+cudaStreamCreateWithFlags cuStreamCreate
+cudaStreamCreateWithPriority cuStreamCreateWithPriority
+cudaStreamDestroy cuStreamDestroy_v2
+cudaStreamQuery cuStreamQuery
+cudaStreamSynchronize cuStreamSynchronize
+cudaStreamWaitEvent cuStreamWaitEvent
+cudaStreamAddCallback cuStreamAddCallback
+cudaStreamAttachMemAsync cuStreamAttachMemAsync
+cudaStreamGetFlags cuStreamGetFlags
+cudaStreamGetPriority cuStreamGetPriority
+cudaStreamGetId cuStreamGetId
+cudaStreamGetDevice cuStreamGetDevice
+cudaStreamBeginCapture cuStreamBeginCapture_v2
+cudaStreamEndCapture cuStreamEndCapture
+cudaStreamIsCapturing cuStreamIsCapturing
+cudaStreamGetCaptureInfo cuStreamGetCaptureInfo_v3
+cudaStreamGetCaptureInfo_v2 cuStreamGetCaptureInfo_v2
+cudaStreamGetCaptureInfo_v3 cuStreamGetCaptureInfo_v3
+cudaThreadExchangeStreamCaptureMode cuThreadExchangeStreamCaptureMode
+cudaLaunchHostFunc cuLaunchHostFunc
+cudaEventCreateWithFlags cuEventCreate
+cudaEventDestroy cuEventDestroy_v2
+cudaEventElapsedTime cuEventElapsedTime
+cudaEventElapsedTime_v2 cuEventElapsedTime_v2
+cudaEventQuery cuEventQuery
+cudaEventRecord cuEventRecord
+cudaEventRecordWithFlags cuEventRecordWithFlags
+cudaEventSynchronize cuEventSynchronize
+cudaMallocHost cuMemAllocHost_v2
+cudaMallocFromPoolAsync cuMemAllocFromPoolAsync
+cudaMallocAsync cuMemAllocAsync
+cudaFreeAsync cuMemFreeAsync
+cudaFreeHost cuMemFreeHost
+cudaHostAlloc cuMemHostAlloc
+cudaHostRegister cuMemHostRegister_v2
+cudaHostUnregister cuMemHostUnregister
+cudaHostGetDevicePointer cuMemHostGetDevicePointer_v2
+cudaHostGetFlags cuMemHostGetFlags
+cudaMemGetInfo cuMemGetInfo_v2
+cudaMemPoolCreate cuMemPoolCreate
+cudaMemPoolDestroy cuMemPoolDestroy
+cudaMemPoolGetAttribute cuMemPoolGetAttribute
+cudaMemPoolSetAttribute cuMemPoolSetAttribute
+cudaMemPoolSetAccess cuMemPoolSetAccess
+cudaMemPoolGetAccess cuMemPoolGetAccess
+cudaMemPoolTrimTo cuMemPoolTrimTo
+cudaFuncGetParamInfo cuFuncGetParamInfo
+cudaFuncGetName cuFuncGetName
+cudaFuncSetAttribute cuFuncSetAttribute
+cudaFuncSetCacheConfig cuFuncSetCacheConfig
+cudaOccupancyMaxActiveBlocksPerMultiprocessor cuOccupancyMaxActiveBlocksPerMultiprocessor
+cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
+cudaOccupancyAvailableDynamicSMemPerBlock cuOccupancyAvailableDynamicSMemPerBlock
+cudaLibraryLoadData cuLibraryLoadData
+cudaLibraryLoadFromFile cuLibraryLoadFromFile
+cudaLibraryUnload cuLibraryUnload
+cudaLibraryGetKernel cuLibraryGetKernel
+cudaLibraryGetGlobal cuLibraryGetGlobal
+cudaLibraryGetManaged cuLibraryGetManaged
+cudaLibraryGetKernelCount cuLibraryGetKernelCount
+cudaLibraryEnumerateKernels cuLibraryEnumerateKernels
+cudaUserObjectCreate cuUserObjectCreate
+cudaUserObjectRetain cuUserObjectRetain
+cudaUserObjectRelease cuUserObjectRelease
+cudaGraphRetainUserObject cuGraphRetainUserObject
+cudaGraphReleaseUserObject cuGraphReleaseUserObject
+cudaGraphCreate cuGraphCreate
+cudaGraphClone cuGraphClone
+cudaGraphDestroy cuGraphDestroy
+cudaGraphInstantiate cuGraphInstantiateWithFlags
+cudaGraphInstantiateWithFlags cuGraphInstantiateWithFlags
+cudaGraphInstantiateWithParams cuGraphInstantiateWithParams
+cudaGraphExecDestroy cuGraphExecDestroy
+cudaGraphExecGetFlags cuGraphExecGetFlags
+cudaGraphExecUpdate cuGraphExecUpdate_v2
+cudaGraphUpload cuGraphUpload
+cudaGraphLaunch cuGraphLaunch
+cudaGraphGetNodes cuGraphGetNodes
+cudaGraphNodeGetType cuGraphNodeGetType
+"""
+
+for _line in _SAME.split("\n")[1:-1]:
+    same(*_line.split())
+
+
+def declare_variants() -> None:
+    """Declare the variants whose stream 0 is the calling thread's own: streams differ in their order alone, and here
+    each piece of work is done when it is asked for."""
+    per_thread = [name for name in ENTRY_POINTS if name.startswith(("cuda", "__cuda")) and "@" not in name]
+    for name in per_thread:
+        point = ENTRY_POINTS[name]
+        if "S" in point.letters or name in _WITH_STREAM:
+            same(f"{name}_ptsz", name)
+        elif name.startswith(("cudaMemcpy", "cudaMemset")):
+            same(f"{name}_ptds", name)
+
+
+_WITH_STREAM = ("cudaLaunchKernelExC", "cudaMemPrefetchAsync", "cudaStreamAttachMemAsync", "cudaMemPrefetchAsync_v2")
+"""Functions with a stream that is not looked up, or that lies in a structure."""

@@ -1,0 +1,79 @@
+"""`cudaDeviceProp`: the layout in CUDA 12 and 13 (driver_types.h), and the values for a configuration."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+from gpusim.config import GPUConfig
+from gpusim.driver.attributes import UUID, device_attributes
+
+# A field a word: its name, and behind a colon what is not an int: q for size_t, u for unsigned, a number for so many
+# ints, c and a number for bytes. Those behind '12/' are CUDA 12's alone, behind '13/' newer than it.
+_LAYOUT = """
+name:c256 uuid:c16 luid:c8 luidDeviceNodeMask:u totalGlobalMem:q sharedMemPerBlock:q regsPerBlock warpSize memPitch:q
+maxThreadsPerBlock maxThreadsDim:3 maxGridSize:3 12/clockRate totalConstMem:q major minor textureAlignment:q
+texturePitchAlignment:q 12/deviceOverlap multiProcessorCount 12/kernelExecTimeoutEnabled integrated canMapHostMemory
+12/computeMode maxTexture1D maxTexture1DMipmap 12/maxTexture1DLinear maxTexture2D:2 maxTexture2DMipmap:2
+maxTexture2DLinear:3 maxTexture2DGather:2 maxTexture3D:3 maxTexture3DAlt:3 maxTextureCubemap maxTexture1DLayered:2
+maxTexture2DLayered:3 maxTextureCubemapLayered:2 maxSurface1D maxSurface2D:2 maxSurface3D:3 maxSurface1DLayered:2
+maxSurface2DLayered:3 maxSurfaceCubemap maxSurfaceCubemapLayered:2 surfaceAlignment:q concurrentKernels ECCEnabled
+pciBusID pciDeviceID pciDomainID tccDriver asyncEngineCount unifiedAddressing 12/memoryClockRate memoryBusWidth
+l2CacheSize persistingL2CacheMaxSize maxThreadsPerMultiProcessor streamPrioritiesSupported globalL1CacheSupported
+localL1CacheSupported sharedMemPerMultiprocessor:q regsPerMultiprocessor managedMemory isMultiGpuBoard
+multiGpuBoardGroupID hostNativeAtomicSupported 12/singleToDoublePrecisionPerfRatio pageableMemoryAccess
+concurrentManagedAccess computePreemptionSupported canUseHostPointerForRegisteredMem cooperativeLaunch
+12/cooperativeMultiDeviceLaunch sharedMemPerBlockOptin:q pageableMemoryAccessUsesHostPageTables
+directManagedMemAccessFromHost maxBlocksPerMultiProcessor accessPolicyMaxWindowSize reservedSharedMemPerBlock:q
+hostRegisterSupported sparseCudaArraySupported hostRegisterReadOnlySupported timelineSemaphoreInteropSupported
+memoryPoolsSupported gpuDirectRDMASupported gpuDirectRDMAFlushWritesOptions:u gpuDirectRDMAWritesOrdering
+memoryPoolSupportedHandleTypes:u deferredMappingCudaArraySupported ipcEventSupported clusterLaunch
+unifiedFunctionPointers 13/deviceNumaConfig 13/deviceNumaId 13/mpsEnabled 13/hostNumaId 13/gpuPciDeviceID:u
+13/gpuPciSubsystemID:u 13/hostNumaMultinodeIpcSupported 13/reserved:56 12/reserved:63
+"""
+_BY_ATTRIBUTE = {
+    "maxThreadsPerBlock": 1, "sharedMemPerBlock": 8, "totalConstMem": 9, "warpSize": 10, "memPitch": 11,
+    "regsPerBlock": 12, "clockRate": 13, "textureAlignment": 14, "deviceOverlap": 15, "multiProcessorCount": 16,
+    "canMapHostMemory": 19, "surfaceAlignment": 30, "concurrentKernels": 31, "ECCEnabled": 32, "memoryClockRate": 36,
+    "memoryBusWidth": 37, "l2CacheSize": 38, "maxThreadsPerMultiProcessor": 39, "asyncEngineCount": 40,
+    "unifiedAddressing": 41, "texturePitchAlignment": 51, "major": 75, "minor": 76, "streamPrioritiesSupported": 78,
+    "globalL1CacheSupported": 79, "localL1CacheSupported": 80, "sharedMemPerMultiprocessor": 81,
+    "regsPerMultiprocessor": 82, "managedMemory": 83, "singleToDoublePrecisionPerfRatio": 87,
+    "concurrentManagedAccess": 89, "computePreemptionSupported": 90, "canUseHostPointerForRegisteredMem": 91,
+    "cooperativeLaunch": 95, "sharedMemPerBlockOptin": 97, "hostRegisterSupported": 99,
+    "maxBlocksPerMultiProcessor": 106, "reservedSharedMemPerBlock": 111, "hostRegisterReadOnlySupported": 113,
+    "memoryPoolsSupported": 115, "clusterLaunch": 120, "unifiedFunctionPointers": 129, "deviceNumaId": 134,
+}  # fmt: skip
+"""Fields that are attributes of the device, by number of `cudaDeviceAttr`."""
+
+
+@cache
+def layout(version: int) -> type[ctypes.Structure]:
+    """The structure of CUDA 12 or 13."""
+    kinds: dict[str, Any] = {"q": ctypes.c_size_t, "u": ctypes.c_uint, "": ctypes.c_int}
+    fields: list[tuple[str, Any]] = []
+    for word in _LAYOUT.split():
+        only, _, field = word.rpartition("/")
+        name, _, kind = field.partition(":")
+        if only and int(only) != version:
+            continue
+        if kind.startswith("c"):
+            fields.append((name, ctypes.c_char * int(kind[1:])))
+        else:
+            fields.append((name, ctypes.c_int * int(kind) if kind.isdigit() else kinds[kind]))
+    return type("cudaDeviceProp", (ctypes.Structure,), {"_fields_": tuple(fields)})
+
+
+def device_properties(config: GPUConfig, version: int) -> bytes:
+    """The structure's bytes. version: 12 or 13."""
+    attributes = device_attributes(config)
+    made: Any = layout(version)()
+    made.name, made.uuid = config.gpu.name.encode(), UUID
+    made.totalGlobalMem = config.dram.capacity_bytes
+    made.maxThreadsDim[:] = [attributes[number] for number in (2, 3, 4)]
+    made.maxGridSize[:] = [attributes[number] for number in (5, 6, 7)]
+    for name, number in _BY_ATTRIBUTE.items():
+        if hasattr(made, name):
+            setattr(made, name, attributes.get(number, 0))
+    return bytes(made)

@@ -1,0 +1,241 @@
+/* What stands behind every function of the CUDA libraries in a program under `gpusim exec`: it sends the call to the
+   simulator's process and does there what that process asks for until the answer comes. It knows nothing of CUDA.
+
+   A thread has a connection of its own, made at its first call. wire.py is the other end and says what orders mean. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { RETURN, READ, WRITE, TEXT, MOVE, KEEP, CALL, SHARE, MAP, THREAD, SYMBOL };
+enum { STACK = 10, WORDS = GPUSIM_REGISTERS + STACK };
+enum { CALLS = 0, ORDERS = 1, NAME_BYTES = 64 };
+enum { NOT_INITIALIZED = 3, UNKNOWN = 999 };
+/* What a stub says of its function beside its number: it gives a text, or it only tells what the program holds. */
+enum { GIVES_TEXT = 1 << 30, REGISTERS = 1 << 29, NUMBER = REGISTERS - 1 };
+
+struct hello { uint32_t protocol, what; int32_t process, thread; };
+struct request { uint32_t function, unanswered; uint64_t words[WORDS]; };
+struct order { uint32_t what, spare; uint64_t a, b, c, d, e, f; };
+
+static __thread int connection = -1;
+static char server[NAME_BYTES];          /* where this process's simulator listens, once it has one */
+static int left_to_parent, lost;
+static int *open_connections;
+static int open_count, open_room;
+static struct request *registered;       /* what the program has told before its first call */
+static int registered_count, registered_room;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_key_t at_thread_end;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static int send_all(int socket, const void *data, size_t bytes) {
+    for (const char *at = data; bytes;) {
+        ssize_t sent = send(socket, at, bytes, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR) continue;
+        if (sent <= 0) return -1;
+        at += sent, bytes -= sent;
+    }
+    return 0;
+}
+
+/* file: where a file that comes with the bytes is put. */
+static int receive_all(int socket, void *data, size_t bytes, int *file) {
+    for (char *at = data; bytes;) {
+        union { struct cmsghdr header; char room[CMSG_SPACE(sizeof(int))]; } control;
+        struct iovec place = {at, bytes};
+        struct msghdr message = {.msg_iov = &place, .msg_iovlen = 1};
+        if (file) message.msg_control = &control, message.msg_controllen = sizeof control;
+        ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return -1;
+        struct cmsghdr *header = file ? CMSG_FIRSTHDR(&message) : 0;
+        if (header && header->cmsg_type == SCM_RIGHTS) memcpy(file, CMSG_DATA(header), sizeof(int));
+        at += got, bytes -= got;
+    }
+    return 0;
+}
+
+static void forget(int socket) {
+    pthread_mutex_lock(&lock);
+    for (int k = 0; k < open_count; k++)
+        if (open_connections[k] == socket) open_connections[k] = open_connections[--open_count];
+    pthread_mutex_unlock(&lock);
+    close(socket);
+}
+
+static void thread_ends(void *value) {
+    forget((int)(intptr_t)value - 1);
+    connection = -1;
+}
+
+/* What a parent has begun cannot be used in its child, as on hardware; a child of a parent without CUDA begins anew. */
+static void child_begins(void) {
+    pthread_mutex_init(&lock, 0);
+    left_to_parent |= server[0] != 0;
+    for (int k = 0; k < open_count; k++) close(open_connections[k]);
+    open_count = 0;
+    connection = -1;
+    pthread_setspecific(at_thread_end, 0);
+}
+
+static void begin(void) {
+    pthread_key_create(&at_thread_end, thread_ends);
+    pthread_atfork(0, 0, child_begins);
+}
+
+static int connect_to(const char *name) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t length = strlen(name);
+    if (!length || length >= NAME_BYTES) return -1;
+    memcpy(address.sun_path + 1, name, length);  /* the abstract namespace: no file anywhere */
+    int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (made >= 0 && connect(made, (void *)&address, offsetof(struct sockaddr_un, sun_path) + 1 + length)) {
+        close(made);
+        return -1;
+    }
+    return made;
+}
+
+/* A connection to this process's simulator, which the first one brings into being. */
+static int connect_once(uint32_t what) {
+    pthread_once(&once, begin);
+    struct hello hello = {GPUSIM_PROTOCOL, what, getpid(), gettid()};
+    pthread_mutex_lock(&lock);
+    const char *asked = getenv("GPUSIM_EXEC");
+    int first = !server[0], made = connect_to(first ? (asked ? asked : "") : server);
+    if (made >= 0 && (send_all(made, &hello, sizeof hello) || (first && receive_all(made, server, NAME_BYTES, 0)))) {
+        close(made);
+        made = -1;
+    }
+    if (made >= 0 && first && registered_count) {
+        if (send_all(made, registered, registered_count * sizeof *registered)) made = -1;
+        registered_count = 0;
+    }
+    if (made >= 0 && open_count == open_room)
+        open_connections = realloc(open_connections, (open_room = 2 * open_room + 8) * sizeof(int));
+    if (made >= 0) open_connections[open_count++] = made;
+    pthread_mutex_unlock(&lock);
+    return made;
+}
+
+/* Make pages of this process shared memory at the same place, with the same contents. */
+static void share(const struct order *order, int file) {
+    char *start = (char *)order->a;
+    for (size_t done = 0; done < order->b;) {
+        ssize_t wrote = pwrite(file, start + done, order->b - done, done);
+        if (wrote <= 0) return;
+        done += wrote;
+    }
+    mmap(start, order->b, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0);
+}
+
+static void *serve_orders(void *);
+
+/* Do what the simulator asks for until it returns; -1 if it is gone. */
+static int obey(int socket, uint64_t *value) {
+    for (;;) {
+        struct order order;
+        int file = -1;
+        uint64_t answer = 0;
+        const void *data = &answer;
+        size_t bytes = 0;
+        if (receive_all(socket, &order, sizeof order, &file)) return -1;
+        switch (order.what) {
+        case RETURN: *value = order.a; return 0;
+        case READ: data = (void *)order.a, bytes = order.b; break;
+        case WRITE:
+            if (receive_all(socket, (void *)order.a, order.b, 0)) return -1;
+            break;
+        case TEXT:
+            answer = strlen((char *)order.a);
+            if (send_all(socket, &answer, sizeof answer)) return -1;
+            data = (void *)order.a, bytes = answer;
+            break;
+        case MOVE:
+            for (uint64_t row = 0; row < order.d; row++)
+                memmove((char *)order.a + row * order.e, (char *)order.b + row * order.f, order.c);
+            break;
+        case KEEP:
+            answer = (uint64_t)malloc(order.a), bytes = sizeof answer;
+            break;
+        case CALL:
+            answer = ((uint64_t (*)(uint64_t, uint64_t, uint64_t))order.a)(order.b, order.c, order.d);
+            bytes = sizeof answer;
+            break;
+        case SHARE: share(&order, file); break;
+        case MAP:
+            answer = order.a == (uint64_t)mmap((void *)order.a, order.b, PROT_READ | PROT_WRITE,
+                                               MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, file, 0);
+            bytes = sizeof answer;
+            break;
+        case THREAD: {
+            pthread_t thread;
+            if (!pthread_create(&thread, 0, serve_orders, 0)) pthread_detach(thread);
+            break;
+        }
+        case SYMBOL:
+            answer = (uint64_t)dlsym(RTLD_DEFAULT, (char *)order.a), bytes = sizeof answer;
+            break;
+        default: return -1;
+        }
+        if (file >= 0) close(file);
+        if (bytes && send_all(socket, data, bytes)) return -1;
+    }
+}
+
+/* A thread on which the simulator calls functions of the program's that streams have to call. */
+static void *serve_orders(void *unused) {
+    uint64_t value;
+    int socket = connect_once(ORDERS);
+    if (socket >= 0) {
+        obey(socket, &value);
+        forget(socket);
+    }
+    return unused;
+}
+
+/* A program's start tells what it holds, whether or not it will use the device: kept until it does. */
+static int keep_registration(const struct request *request) {
+    pthread_mutex_lock(&lock);
+    int kept = !server[0];
+    if (kept) {
+        if (registered_count == registered_room)
+            registered = realloc(registered, (registered_room = 2 * registered_room + 64) * sizeof *registered);
+        registered[registered_count] = *request;
+        registered[registered_count++].unanswered = 1;
+    }
+    pthread_mutex_unlock(&lock);
+    return kept;
+}
+
+/* Every function of every library comes here, from the stubs, with what it was called with. */
+__attribute__((visibility("default"))) uint64_t gpusim_call(uint32_t function, const uint64_t *registers,
+                                                           const uint64_t *stack) {
+    struct request request = {function & NUMBER, 0, {0}};
+    int before = errno;
+    uint64_t value = 0;
+    if (left_to_parent) return function & GIVES_TEXT ? (uint64_t)"initialization error" : NOT_INITIALIZED;
+    memcpy(request.words, registers, GPUSIM_REGISTERS * sizeof(uint64_t));
+    memcpy(request.words + GPUSIM_REGISTERS, stack, STACK * sizeof(uint64_t));
+    if (function & REGISTERS && keep_registration(&request)) return request.words[0];
+    if (connection < 0 && !lost && (connection = connect_once(CALLS)) >= 0)
+        pthread_setspecific(at_thread_end, (void *)(intptr_t)(connection + 1));
+    if (connection < 0 || send_all(connection, &request, sizeof request) || obey(connection, &value)) {
+        if (!__atomic_exchange_n(&lost, 1, __ATOMIC_SEQ_CST))
+            fprintf(stderr, "gpusim: the simulator's process is gone: no CUDA function works in process %d any more\n",
+                    (int)getpid());
+        return function & GIVES_TEXT ? (uint64_t)"the simulator's process is gone" : UNKNOWN;
+    }
+    errno = before;
+    return value;
+}

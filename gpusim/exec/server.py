@@ -1,0 +1,123 @@
+"""The simulator's side of one process of the program: a driver of its own, a thread for each of the process's threads.
+
+It is a fork of the process that started the program, so it has everything loaded, and device memory lies at the same
+addresses for every program. It lives until the process it serves has ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import platform
+import secrets
+import select
+import signal
+import socket
+import struct
+import threading
+from collections.abc import Callable
+
+from gpusim.driver.caller import serving
+from gpusim.driver.registry import answer
+from gpusim.driver.state import Driver
+from gpusim.exec.libraries import functions
+from gpusim.exec.wire import (
+    CALLS,
+    NAME_BYTES,
+    ORDERS,
+    REGISTERS,
+    STACK_WORDS,
+    CallingProcess,
+    Connection,
+    Gone,
+    read_hello,
+)
+
+_PR_SET_PDEATHSIG = 1
+_CREDENTIALS = struct.Struct("3i")  # struct ucred: process, user, group
+
+
+def listen() -> tuple[socket.socket, str]:
+    """A socket in the abstract namespace, and its name: there is no file, and nothing to clean up."""
+    name = f"gpusim-{os.getpid()}-{secrets.token_hex(8)}"
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    made.bind("\0" + name)
+    made.listen(128)
+    return made, name
+
+
+def accept(listener: socket.socket) -> tuple[socket.socket, int] | None:
+    """A connection and the process at its other end, None if that is another user's."""
+    made, _ = listener.accept()
+    process, user, _ = _CREDENTIALS.unpack(
+        made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    )
+    if user != os.getuid():
+        made.close()
+        return None
+    return made, process
+
+
+def end_with_parent() -> None:
+    """Let this process end when the one that made it does, however that ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class ServedProcess:
+    """A process and the driver that works for it."""
+
+    def __init__(self, driver: Driver):
+        self.driver, self._process = driver, CallingProcess()
+        registers = REGISTERS[platform.machine()]
+        self._registers, self._words = registers, registers + STACK_WORDS
+        self._points = functions()
+
+    def serve(self, made: socket.socket) -> None:
+        """Answer the calls of a connection whose hello is still to come."""
+        try:
+            what, _, _ = read_hello(made)
+        except Gone:
+            made.close()
+            return
+        connection = Connection(made, self._process, self._words)
+        if what == ORDERS:
+            self._process.orders.set_result(connection)
+        elif what == CALLS:
+            with serving(connection), contextlib.suppress(Gone):
+                self._answer_all(connection)
+
+    def _answer_all(self, connection: Connection) -> None:
+        driver = self.driver
+        driver.address_of = connection.symbol
+        for number, words, answered in connection.calls():
+            point = self._points[number]
+            value = 801 if point is None else answer(driver, point, point.arguments(words, self._registers))
+            if answered:
+                connection.answer(value)
+
+
+def serve_process(made: socket.socket, process: int, new_driver: Callable[[], Driver]) -> Driver:
+    """Serve a process from its first connection until it has ended; returns what has worked for it."""
+    listener, name = listen()
+    ended = os.pidfd_open(process)
+    driver = new_driver()
+    served = ServedProcess(driver)
+    # The hello of the first connection is answered with where the others go.
+    made.sendall(name.encode().ljust(NAME_BYTES, b"\0"))
+    _in_thread(served, made)
+    watched = select.poll()
+    watched.register(listener, select.POLLIN)
+    watched.register(ended, select.POLLIN)
+    while True:
+        ready = {which for which, _ in watched.poll()}
+        if listener.fileno() in ready:
+            found = accept(listener)
+            if found is not None:
+                _in_thread(served, found[0])
+        if ended in ready:
+            return driver
+
+
+def _in_thread(served: ServedProcess, made: socket.socket) -> None:
+    threading.Thread(target=served.serve, args=(made,), daemon=True).start()
