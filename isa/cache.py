@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from isa.cubin import Cubin
 from isa.errors import ProgramFileError
 from isa.folders import cache_folder
 from isa.program import SUFFIX, Program
@@ -42,7 +43,7 @@ class ProgramCache:
         """File that holds (or would hold) the entry of a key."""
         return self.folder / key[:2] / (key + SUFFIX)
 
-    def get(self, key: str, cubin: bytes | None = None) -> Program | None:
+    def get(self, key: str, cubin: Cubin | None = None) -> Program | None:
         """The program of a key, or None; a damaged file counts as absent and is overwritten by the next
         `put`. An entry that was put without its cubin needs it.
         """

@@ -6,11 +6,14 @@ A cubin is a 64-bit ELF file for machine 190. What the ELF header and section na
 
 from __future__ import annotations
 
+import hashlib
 import re
 import struct
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from isa import elf
 from isa.elf import Elf, ElfSection
@@ -35,6 +38,9 @@ _RECURSION = 0xFFFFFFFF
 _CONSTANTS = re.compile(r"\.nv\.constant(\d+)(?:\.(.+))?$")
 _RELOCATIONS = re.compile(r"\.rela?\.(?:nv\.(constant\d+)|(text)|nv\.(global)(?:\.init)?)(?:\.(.+))?$")
 """Sections with constants and relocations: those of one code section end in its name, others are for all."""
+_OF_CODE = re.compile(r"(?:\.rela?)?\.(?:text|nv\.(?:info|shared|local|constant\d+))\.(.+)$")
+_OF_ALL_CODE = re.compile(r"(\.rela?)?\.debug_frame$|\.nv\.(info|callgraph|prototype)$|\.nv\.(cap)?merc\.")
+"""Sections that belong to one code section, and those that name all and that no listing of code shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,20 +109,75 @@ class CubinKernel:
     functions: dict[str, int] = field(default_factory=dict)
 
 
+class CodeSections(Mapping[str, CubinKernel]):
+    """Code sections by name, each read when it is first asked for: a library has thousands."""
+
+    def __init__(self, names: Iterable[str], read: Callable[[str], CubinKernel]) -> None:
+        self._found: dict[str, CubinKernel | None] = dict.fromkeys(names)
+        self._read = read
+
+    def __getitem__(self, name: str) -> CubinKernel:
+        """Raises KeyError, and NotACubin if what the file says about the section is damaged."""
+        found = self._found[name]
+        if found is None:
+            found = self._found[name] = self._read(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
 @dataclass(frozen=True)
 class Cubin:
-    """A parsed cubin: architecture ('sm_90'), kernels by mangled name, and the module's global data.
+    """A parsed cubin.
 
-    `functions` are the code sections of functions that lie outside their callers' section,
-    `externals` the names of functions that it calls and does not define.
+    Attributes:
+        file: its sections; `file.content` are its bytes.
+        arch: architecture ('sm_90').
+        kernels: by mangled name.
+        functions: the code sections of functions that lie outside their callers' section.
+        places: name of each function in them to its code section's name and its byte there.
+        code_bytes: sizes of the code sections.
+        externals: names of functions that it calls and does not define.
+        global_image, global_symbols: initial content of the module's variables, and what lies where.
+        constant_banks: those that all kernels share: bank 3 has `__constant__` variables.
+        relocations: addresses in data that all kernels share.
     """
 
+    file: Elf
     arch: str
-    kernels: dict[str, CubinKernel]
+    kernels: Mapping[str, CubinKernel]
+    functions: Mapping[str, CubinKernel]
+    places: Mapping[str, tuple[str, int]]
+    code_bytes: Mapping[str, int]
+    externals: frozenset[str]
     global_image: bytes
     global_symbols: tuple[GlobalSymbol, ...]
-    functions: dict[str, CubinKernel] = field(default_factory=dict)
-    externals: frozenset[str] = frozenset()
+    constant_banks: Mapping[int, bytes]
+    relocations: tuple[Relocation, ...]
+
+    @cached_property
+    def sha256(self) -> str:
+        """Digest of the file in hexadecimal."""
+        return hashlib.sha256(self.file.content).hexdigest()
+
+    def code(self, name: str) -> CubinKernel:
+        """A code section, of a kernel or of a function."""
+        return self.kernels[name] if name in self.kernels else self.functions[name]
+
+    def reduced(self, names: Collection[str]) -> bytes:
+        """The file with the code of these sections alone, to be disassembled. Raises NotACubin."""
+        code = self.kernels.keys() | self.functions.keys()
+        gone = set()
+        for section in self.file.sections:
+            match = _OF_CODE.match(section.name)
+            of_others = match is not None and match[1] in code and match[1] not in names
+            if of_others or _OF_ALL_CODE.match(section.name):
+                gone.add(section.number)
+        return self.file.without(gone)
 
 
 def read_cubin(data: bytes, path: str = "<cubin>") -> Cubin:
@@ -134,61 +195,89 @@ def read_cubin(data: bytes, path: str = "<cubin>") -> Cubin:
     machine = int.from_bytes(data[18:20], "little")
     if len(data) >= elf.HEADER_BYTES and machine != _EM_CUDA:
         raise NotACubin(path, f"it is an ELF file for machine {machine}, not for CUDA ({_EM_CUDA})")
-    try:
+    with _damage(path):
         return _Reader(Elf(data, path)).read()
+
+
+@contextmanager
+def _damage(path: str) -> Iterator[None]:
+    """Tells what a damaged file makes of a reader."""
+    try:
+        yield
     except (struct.error, IndexError, ValueError) as error:
         raise NotACubin(path, f"its sections are damaged ({error or type(error).__name__})") from error
 
 
 class _Reader:
-    """One pass over the sections of a cubin; what kernels share is read once."""
+    """Reads what the kernels of a cubin share at once, and each kernel when it is asked for."""
 
     def __init__(self, file: Elf) -> None:
         self.file = file
         # ABI version 8 (CUDA 13) moved the architecture from the lowest byte of the flags to the next one.
         number = file.flags >> 8 & 0xFF if file.abi >= 8 else file.flags & 0xFF
         self.arch = f"sm_{number}"
-        self.constants: dict[str | None, list[tuple[int, int, bytes]]] = defaultdict(list)
+        self.constants: dict[str | None, list[tuple[int, int, ElfSection]]] = defaultdict(list)
         self.changes: dict[str | None, list[tuple[ElfSection, str]]] = defaultdict(list)
         for section in file.sections:
             if match := _CONSTANTS.match(section.name):
                 if section.kind == elf.PROGBITS:
-                    self.constants[match[2]].append((section.number, int(match[1]), file.data(section)))
+                    self.constants[match[2]].append((section.number, int(match[1]), section))
             elif match := _RELOCATIONS.match(section.name):
                 self.changes[match[4]].append((section, match[1] or match[2] or match[3]))
 
     def read(self) -> Cubin:
-        kernels: dict[str, CubinKernel] = {}
-        functions: dict[str, CubinKernel] = {}
+        self.kernels: dict[str, int] = {}  # by name, indices of their symbols
+        functions: dict[str, int] = {}
         externals: set[str] = set()
-        inside: dict[str, dict[str, int]] = {}
+        self.inside: dict[str, dict[str, int]] = {}
+        code_bytes = {}
         for index, symbol in enumerate(self.file.symbols):
             if symbol.kind != elf.FUNC:
                 continue
             if symbol.section is None:
                 externals.add(symbol.name)
                 continue
-            inside.setdefault(symbol.section.name, {})[symbol.name] = symbol.value
+            home = symbol.section.name.removeprefix(".text.")
+            self.inside.setdefault(home, {})[symbol.name] = symbol.value
             if symbol.section.name == f".text.{symbol.name}":
-                group = kernels if symbol.other & _STO_CUDA_ENTRY else functions
-                group[symbol.name] = CubinKernel(symbol.name, index, self.file.data(symbol.section))
-        image, starts = self._global_image()
-        shared = self._relocations(self.changes[None], starts)
-        for kernel in (*kernels.values(), *functions.values()):
-            self._read_kernel(kernel)
-            found = self._relocations(self.changes.get(kernel.name, []), starts)
-            found |= shared if kernel.name in kernels else {}
-            kernel.relocations = tuple(each for _, rows in sorted(found.items()) for each in rows)
-            kernel.functions = inside[f".text.{kernel.name}"]
-        self._read_info(kernels | functions)
-        for kernel in (*kernels.values(), *functions.values()):
-            problem = problem_with(kernel)
-            if problem is not None:
-                raise NotACubin(self.file.path, f"kernel {kernel.name}: {problem}")
-        return Cubin(self.arch, kernels, image, self._global_symbols(starts), functions, frozenset(externals))
+                group = self.kernels if symbol.other & _STO_CUDA_ENTRY else functions
+                group[symbol.name] = index
+                code_bytes[symbol.name] = symbol.section.size
+        image, self.starts = self._global_image()
+        self.shared = self._relocations(self.changes[None])
+        self.indices = self.kernels | functions
+        return Cubin(
+            file=self.file,
+            arch=self.arch,
+            kernels=CodeSections(self.kernels, self._code),
+            functions=CodeSections(functions, self._code),
+            places={name: (home, at) for home in functions for name, at in self.inside[home].items()},
+            code_bytes=code_bytes,
+            externals=frozenset(externals),
+            global_image=image,
+            global_symbols=self._global_symbols(),
+            constant_banks=self._banks(None),
+            relocations=_in_order(self.shared),
+        )
 
-    def _read_kernel(self, kernel: CubinKernel) -> None:
-        text = self.file.by_name[f".text.{kernel.name}"]
+    def _code(self, name: str) -> CubinKernel:
+        index = self.indices[name]
+        text = self.file.symbols[index].section
+        assert text is not None
+        kernel = CubinKernel(name, index, self.file.data(text))
+        with _damage(self.file.path):
+            self._read_code(kernel, text)
+        problem = problem_with(kernel)
+        if problem is not None:
+            raise NotACubin(self.file.path, f"kernel {name}: {problem}")
+        return kernel
+
+    def _banks(self, name: str | None) -> dict[int, bytes]:
+        """Constant banks of a code section, or those that all share for None; of one bank's, the last counts."""
+        found = sorted((*self.constants[None], *(self.constants.get(name, ()) if name is not None else ())))
+        return {bank: self.file.data(section) for _, bank, section in found}
+
+    def _read_code(self, kernel: CubinKernel, text: ElfSection) -> None:
         # Up to version 7 of the ABI the section header has both; later files have the attributes below.
         kernel.registers = text.info >> 24
         kernel.barriers = text.flags >> 20 & 0x7F
@@ -196,8 +285,7 @@ class _Reader:
         # From Hopper on, the first 1 KiB of shared memory is the system's, and the section's size has it.
         kernel.shared_base = 0x400 if int(self.arch[3:]) >= 90 else 0
         kernel.static_shared_bytes = max(0, (shared.size if shared is not None else 0) - kernel.shared_base)
-        for _, bank, content in sorted((*self.constants[None], *self.constants.get(kernel.name, ()))):
-            kernel.constant_banks[bank] = content
+        kernel.constant_banks = self._banks(kernel.name)
         # A kernel without parameters has no PARAM_CBANK; its bank 0 ends where they would begin.
         kernel.parameter_base = len(kernel.constant_banks.get(0, b""))
         parameters = []
@@ -220,23 +308,26 @@ class _Reader:
             elif code == _CTA_PER_CLUSTER:
                 kernel.cluster = struct.unpack_from("<III", payload)
         kernel.parameters = tuple(sorted(parameters, key=lambda parameter: parameter.index))
-
-    def _read_info(self, kernels: dict[str, CubinKernel]) -> None:
-        """Per-symbol attributes of the module: registers, and stack from the kernel's frame to its deepest
-        callee.
-        """
-        by_index = {kernel.symbol_index: kernel for kernel in kernels.values()}
-        for code, payload in self._attributes(".nv.info"):
-            if code not in (_REGCOUNT, _FRAME_SIZE, _MIN_STACK_SIZE):
-                continue
-            index, value = struct.unpack_from("<II", payload)
-            kernel = by_index.get(index)
-            if kernel is None:
-                continue
+        for code, value in self.info.get(kernel.symbol_index, ()):
             if code == _REGCOUNT:
                 kernel.registers = value
             elif value != _RECURSION:
                 kernel.local_bytes = max(kernel.local_bytes, value)
+        found = self._relocations(self.changes.get(kernel.name, ()))
+        kernel.relocations = _in_order(found | self.shared if kernel.name in self.kernels else found)
+        kernel.functions = self.inside[kernel.name]
+
+    @cached_property
+    def info(self) -> dict[int, list[tuple[int, int]]]:
+        """The module's attributes by index of symbol: registers, and stack from a kernel's frame to its deepest
+        callee.
+        """
+        found = defaultdict(list)
+        for code, payload in self._attributes(".nv.info"):
+            if code in (_REGCOUNT, _FRAME_SIZE, _MIN_STACK_SIZE):
+                index, value = struct.unpack_from("<II", payload)
+                found[index].append((code, value))
+        return found
 
     def _attributes(self, name: str) -> Iterator[tuple[int, bytes]]:
         """(code, payload) of every attribute of a .nv.info section; formats 1 to 3 keep two bytes inline."""
@@ -266,7 +357,7 @@ class _Reader:
             image += self.file.data(section) if section.kind == elf.PROGBITS else bytes(section.size)
         return image, starts
 
-    def _global_symbols(self, starts: dict[int, int]) -> tuple[GlobalSymbol, ...]:
+    def _global_symbols(self) -> tuple[GlobalSymbol, ...]:
         found = []
         for symbol in self.file.symbols:
             section = symbol.section
@@ -276,22 +367,24 @@ class _Reader:
             whole = symbol.kind == elf.SECTION
             name, size = (section.name, section.size) if whole else (symbol.name, symbol.size)
             bank = _CONSTANTS.match(section.name)
-            if section.number in starts:
-                found.append(GlobalSymbol(name, starts[section.number] + symbol.value, size))
+            if section.number in self.starts:
+                found.append(GlobalSymbol(name, self.starts[section.number] + symbol.value, size))
             elif bank and not bank[2]:
                 found.append(GlobalSymbol(name, symbol.value, size, int(bank[1])))
         return tuple(found)
 
-    def _relocations(
-        self, sections: list[tuple[ElfSection, str]], starts: dict[int, int]
-    ) -> dict[int, list[Relocation]]:
+    def _relocations(self, sections: Iterable[tuple[ElfSection, str]]) -> dict[int, list[Relocation]]:
         """Relocations in the sections that hold them for one code section, or for all, by the section's number."""
         found: dict[int, list[Relocation]] = {}
         for section, target in sections:
             rows: list[Relocation] = []
             found[section.number] = rows
-            shift = starts.get(section.info, 0)
+            shift = self.starts.get(section.info, 0)
             for offset, kind, symbol, addend in self.file.relocations(section):
                 whole = symbol.section if symbol.kind == elf.SECTION else None
                 rows.append(Relocation(target, offset + shift, kind, (whole or symbol).name, addend))
         return found
+
+
+def _in_order(found: Mapping[int, list[Relocation]]) -> tuple[Relocation, ...]:
+    return tuple(each for _, rows in sorted(found.items()) for each in rows)

@@ -8,10 +8,12 @@ and 2 hold the workspace's address.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 from isa.assemble import assemble
-from isa.cubin import CubinKernel, read_cubin
+from isa.cubin import Cubin, CubinKernel, read_cubin
+from isa.link import with_functions
 
 NAMES = frozenset({"__cuda_syscall_CGS_get_intrinsic_handle", "__cuda_syscall_CGS_sync"})
 
@@ -74,7 +76,7 @@ together:
 
 
 @lru_cache(maxsize=8)
-def device_library(arch: str) -> tuple[bytes, dict[str, CubinKernel]]:
+def device_library(arch: str) -> tuple[bytes, Mapping[str, CubinKernel]]:
     """The functions for an architecture, as an object file and as its code sections by name.
 
     Raises:
@@ -84,3 +86,8 @@ def device_library(arch: str) -> tuple[bytes, dict[str, CubinKernel]]:
     text = _PTX.format(arch=arch, version="8.8" if number >= 100 else "7.8")
     data = assemble(text, arch, path="the device library", relocatable=True)
     return data, read_cubin(data, "the device library").functions
+
+
+def added_to(cubin: Cubin) -> Cubin:
+    """The cubin with those of the functions that it calls. Raises ToolchainMissing."""
+    return with_functions(cubin, device_library(cubin.arch)[1]) if cubin.externals & NAMES else cubin

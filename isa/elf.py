@@ -8,7 +8,7 @@ library's cubin has thousands of sections and tens of megabytes.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from isa.errors import NotACubin
@@ -25,6 +25,7 @@ _COMPRESSED = 0x800
 
 MOST_ENTRIES = 1 << 20
 """Symbols or relocations in one table: a thousand times what the largest libraries have."""
+_MOST_ALIGNMENT = 256
 _MOST_NAME_READS = 1 << 28
 """Bytes of names that reading all symbols may take, since a table of names may be one name without an end."""
 
@@ -63,7 +64,7 @@ class Elf:
     """
 
     def __init__(self, data: bytes, path: str) -> None:
-        self._data, self.path = data, path
+        self.content, self.path = data, path
         if len(data) < HEADER_BYTES:
             raise NotACubin(path, f"it ends after {len(data)} bytes, inside the ELF header")
         if data[4] != 2 or data[5] != 1:
@@ -80,14 +81,14 @@ class Elf:
         if names >= count or found[names].kind != STRTAB:
             raise NotACubin(path, "its section names are missing")
         self._check(found)
-        called = [self._name(found[names], row[0]) for row in rows]
-        self.sections = [each._replace(name=name) for each, name in zip(found, called, strict=True)]
+        called = (self._name(found[names], row[0]) for row in rows)
+        self.sections = [ElfSection(each[0], name, *each[2:]) for each, name in zip(found, called, strict=True)]
         self.by_name = {each.name: each for each in self.sections}
         self.symbols = list(self._symbols())
 
     def data(self, section: ElfSection) -> bytes:
         """A section's content; none of one that takes no room in the file."""
-        return b"" if section.kind == NOBITS else self._data[section.offset : section.offset + section.size]
+        return b"" if section.kind == NOBITS else self.content[section.offset : section.offset + section.size]
 
     def relocations(self, section: ElfSection) -> Iterator[tuple[int, int, ElfSymbol, int]]:
         """(offset, type, symbol, addend) of every entry of a table of relocations."""
@@ -96,13 +97,38 @@ class Elf:
         for offset, info, *addend in struct.iter_unpack("<QQq" if section.kind == RELA else "<QQ", self.data(section)):
             yield offset, info & 0xFFFFFFFF, self.symbols[info >> 32], addend[0] if addend else 0
 
+    def without(self, gone: Collection[int]) -> bytes:
+        """The file without the contents of sections, by number: tools read it faster. What is left keeps its
+        numbers, so that nothing else changes, and symbols that lay in them are undefined ones."""
+        out = bytearray(self.content[:HEADER_BYTES])
+        start = struct.unpack_from("<Q", out, 40)[0]
+        rows = bytearray(self.content[start : start + _SECTION_BYTES * len(self.sections)])
+        for section in self.sections:
+            row = _SECTION_BYTES * section.number
+            if section.number in gone:
+                struct.pack_into("<IIQQQQ", rows, row, *struct.unpack_from("<I", rows, row), 0, 0, 0, 0, 0)
+                continue
+            out += bytes(-len(out) % min(max(section.alignment, 1), _MOST_ALIGNMENT))
+            struct.pack_into("<Q", rows, row + 24, at := len(out))
+            if section.kind != NOBITS and at + section.size > len(self.content) + _MOST_ALIGNMENT * len(self.sections):
+                raise NotACubin(self.path, f"section {section.number} lies in others")
+            out += self.data(section)
+            if section.kind == SYMTAB:
+                for entry in range(at, len(out), _ENTRY_BYTES[SYMTAB]):
+                    if struct.unpack_from("<H", out, entry + 6)[0] in gone:
+                        struct.pack_into("<BBHQQ", out, entry + 4, 0, 0, 0, 0, 0)
+        out += bytes(-len(out) % 8)
+        struct.pack_into("<QQ", out, 32, 0, len(out))  # no segments, which only a loader needs
+        struct.pack_into("<H", out, 56, 0)
+        return bytes(out + rows)
+
     def _check(self, sections: list[ElfSection]) -> None:
         entries, longest = len(sections), 0
         for section in sections:
             if section.kind == NOBITS:
                 continue
-            if section.offset + section.size > len(self._data):
-                raise NotACubin(self.path, f"it ends after {len(self._data)} bytes, inside section {section.number}")
+            if section.offset + section.size > len(self.content):
+                raise NotACubin(self.path, f"it ends after {len(self.content)} bytes, inside section {section.number}")
             if section.flags & _COMPRESSED:
                 raise NotACubin(self.path, f"section {section.number} is compressed")
             if section.kind == STRTAB:
@@ -129,11 +155,11 @@ class Elf:
 
     def _name(self, table: ElfSection, offset: int) -> str:
         start = table.offset + offset
-        end = self._data.find(b"\0", start)
-        return self._data[start : len(self._data) if end < 0 else end].decode("utf-8", "replace")
+        end = self.content.find(b"\0", start)
+        return self.content[start : len(self.content) if end < 0 else end].decode("utf-8", "replace")
 
     def _longest_name(self, section: ElfSection) -> int:
         """Bytes of the longest name in a table of names, counted to the end of the file if it never ends."""
         names = self.data(section).split(b"\0")
-        beyond = len(self._data) - section.offset - section.size
+        beyond = len(self.content) - section.offset - section.size
         return max(*map(len, names), len(names[-1]) and beyond + len(names[-1]))

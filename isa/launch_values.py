@@ -116,10 +116,13 @@ def launch_values(arch: str) -> LaunchValues:
 
 def reads_launch_value(program: Program, offset: int) -> bool:
     """Whether a program's code has the 8 bytes at an offset in constant bank 0 as an operand."""
-    return any(
-        operand.kind == "const"
-        and operand.bank == 0
-        and offset <= operand.offset - (_CLUSTER_BYTES if operand.base else 0) < offset + 8
+    return any(offset <= at < offset + 8 for at in program.once("read of bank 0", lambda: _read_of_bank_0(program)))
+
+
+def _read_of_bank_0(program: Program) -> frozenset[int]:
+    return frozenset(
+        operand.offset - (_CLUSTER_BYTES if operand.base else 0)
         for each in program.instructions
         for operand in each.operands
+        if operand.kind == "const" and operand.bank == 0
     )

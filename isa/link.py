@@ -79,7 +79,14 @@ class Merged:
 def with_functions(cubin: Cubin, functions: Mapping[str, CubinKernel]) -> Cubin:
     """The cubin with those functions of a library that it calls and does not define."""
     wanted = {name: section for name, section in functions.items() if name in cubin.externals}
-    return replace(cubin, functions={**cubin.functions, **wanted}, externals=cubin.externals - wanted.keys())
+    inside = {name: (home, at) for home, section in wanted.items() for name, at in section.functions.items()}
+    return replace(
+        cubin,
+        functions={**cubin.functions, **wanted},
+        places={**cubin.places, **inside},
+        code_bytes={**cubin.code_bytes, **{name: len(section.code) for name, section in wanted.items()}},
+        externals=cubin.externals - wanted.keys(),
+    )
 
 
 def merge(cubin: Cubin, sections: Mapping[str, CodeSection], symbol: str) -> Merged:
@@ -88,7 +95,6 @@ def merge(cubin: Cubin, sections: Mapping[str, CodeSection], symbol: str) -> Mer
     Raises:
         CompileError: it calls a function that the cubin does not define and no GPU driver provides.
     """
-    kernel = cubin.kernels[symbol]
     reached, called = reachable(cubin, sections, symbol)
     for name in called:
         if name not in SYSTEM_CALLS:
@@ -96,20 +102,13 @@ def merge(cubin: Cubin, sections: Mapping[str, CodeSection], symbol: str) -> Mer
                 f"kernel '{symbol}' calls {name}, which no linked file defines and which is not a function "
                 "of the driver that the simulator provides"
             )
-    starts = {symbol: 0}
-    end = len(kernel.code)
-    if len(reached) > 1 or called:
-        end = max(len(each.code) for each in cubin.kernels.values())
-        for name, function in cubin.functions.items():
-            starts[name] = -(-end // _ALIGNMENT) * _ALIGNMENT
-            end = starts[name] + len(function.code)
+    starts, stubs = _placed(cubin) if len(reached) > 1 or called else ({}, {})
+    starts[symbol] = 0
     labels: dict[str, int] = {}
     for each in reached:
         start = starts[each.name]
         labels |= {name: start + offset for name, offset in sections[each.name].labels.items()}
         labels |= {name: start + offset for name, offset in each.functions.items()}
-    end = -(-end // _ALIGNMENT) * _ALIGNMENT if called else end
-    stubs = {name: end + 2 * INSTRUCTION_BYTES * k for k, name in enumerate(sorted(cubin.externals))}
     labels |= {name: stubs[name] for name in called}
     code: dict[int, Instruction] = {}
     for each in reached:
@@ -131,19 +130,36 @@ def merge(cubin: Cubin, sections: Mapping[str, CodeSection], symbol: str) -> Mer
     return Merged(instructions, labels, relocations, tuple(reached))
 
 
+def function_addresses(cubin: Cubin) -> dict[str, int]:
+    """Byte address of every function, by its name and by that of a section that it begins: what tables in data hold."""
+    starts, stubs = _placed(cubin)
+    inside = {name: starts[home] + at for name, (home, at) in cubin.places.items()}
+    return {f".text.{name}": start for name, start in starts.items()} | inside | stubs
+
+
+def _placed(cubin: Cubin) -> tuple[dict[str, int], dict[str, int]]:
+    """Where functions and stubs lie: behind the longest kernel, the same whichever runs."""
+    starts: dict[str, int] = {}
+    end = max((cubin.code_bytes[name] for name in cubin.kernels), default=0)
+    for name in cubin.functions:
+        starts[name] = -(-end // _ALIGNMENT) * _ALIGNMENT
+        end = starts[name] + cubin.code_bytes[name]
+    end = -(-end // _ALIGNMENT) * _ALIGNMENT
+    return starts, {name: end + 2 * INSTRUCTION_BYTES * k for k, name in enumerate(sorted(cubin.externals))}
+
+
 def reachable(
     cubin: Cubin, sections: Mapping[str, CodeSection], symbol: str
 ) -> tuple[list[CubinKernel], list[str]]:
     """The code sections that a kernel can reach, itself first, and the external functions that they call; where a
     section's disassembly is not there, as far as its relocations tell."""
-    homes = {name: section.name for section in cubin.functions.values() for name in section.functions}
     reached, called = [cubin.kernels[symbol]], set[str]()
     for each in reached:
         names = {entry.symbol.removeprefix(".text.") for entry in each.relocations}
         for row in sections[each.name].lines if each.name in sections else ():
             names.update(_NAMED.findall(row[1]))
         for name in sorted(names):
-            function = cubin.functions.get(homes.get(name, ""))
+            function = cubin.functions[cubin.places[name][0]] if name in cubin.places else None
             if function is not None and function not in reached:
                 reached.append(function)
             elif name in cubin.externals:
@@ -175,7 +191,7 @@ def relocate(program: Program, place: Callable[[str, int], int]) -> Program:
     for entry in program.relocations:
         if entry.target == "global" or entry.kind == 0 or entry.kind in _CALL_TARGETS:
             continue
-        value = address_of(program, entry, place)
+        value = address_of(program.labels, entry, place)
         if entry.target == "text":
             index = entry.offset // INSTRUCTION_BYTES
             if not 0 <= index < len(instructions):
@@ -185,19 +201,17 @@ def relocate(program: Program, place: Callable[[str, int], int]) -> Program:
         else:
             bank = banks.get(int(entry.target.removeprefix("constant")), bytearray())
             write_address(bank, entry.offset, entry, value)
-    return replace(
-        program,
-        # The same object where nothing changes: what is known of it by its identity stays known.
+    return program.but(
         instructions=tuple(instructions) if changed else program.instructions,
         constant_banks={bank: bytes(content) for bank, content in banks.items()},
         relocations=(),
     )
 
 
-def address_of(program: Program, entry: Relocation, place: Callable[[str, int], int]) -> int:
-    """The address that a relocation asks for: of code, which starts at 0, or of a variable."""
-    if entry.symbol in program.labels:
-        return program.labels[entry.symbol] + entry.addend
+def address_of(code: Mapping[str, int], entry: Relocation, place: Callable[[str, int], int]) -> int:
+    """The address that a relocation asks for: of code by its labels, or of a variable."""
+    if entry.symbol in code:
+        return code[entry.symbol] + entry.addend
     return place(entry.symbol, entry.addend)
 
 

@@ -7,13 +7,11 @@ lines.
 
 from __future__ import annotations
 
-import hashlib
 import linecache
 import os
 import re
 import tempfile
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from isa import device_library
@@ -23,7 +21,7 @@ from isa.demangle import demangle, qualified_name, squeeze
 from isa.demangle import names as demangled
 from isa.errors import DecodeError, EntryError, ToolchainFailed
 from isa.instruction import INSTRUCTION_BYTES
-from isa.link import CodeSection, merge, reachable, with_functions
+from isa.link import CodeSection, merge, reachable
 from isa.program import DECODER, IMAGE_FORMAT, Program
 from isa.toolchain import find_tool, identity, run_tool
 
@@ -48,8 +46,7 @@ def disassemble(cubin: bytes, functions: Collection[int] = ()) -> str:
     """The vendor's listing of a cubin.
 
     Args:
-        functions: symbol indices of those whose code sections are wanted; all if there are none. A library's kernel is
-            listed in under a second, the library in a minute.
+        functions: symbol indices of those whose code sections are wanted; all if there are none.
 
     Raises:
         ToolchainMissing: there is no nvdisasm.
@@ -118,12 +115,12 @@ def _user_frame(frames: list[tuple[str, int]]) -> tuple[str | None, int | None]:
 
 
 def program_from_cubin(
-    cubin: bytes, entry: str | None = None, *, abi: str | None = None, path: str = "<cubin>"
+    cubin: bytes | Cubin, entry: str | None = None, *, abi: str | None = None, path: str = "<cubin>"
 ) -> Program:
     """Decode one kernel of a cubin; the result is cached by content.
 
     Args:
-        cubin: the file's content.
+        cubin: the file's content, or what `read_cubin` has made of it.
         entry: which kernel: its mangled name, or its C++ name with or without namespace, template arguments
             and parameters ('ns::kernel<float, 4>(float*, int)'); None if there is only one.
         abi: 'numba' or 'c', how arguments are laid out; None guesses from the mangled name.
@@ -134,42 +131,48 @@ def program_from_cubin(
         EntryError: no such kernel, or several fit.
         DecodeError: an instruction has an unknown form.
     """
-    parsed = read_cubin(cubin, path)
+    parsed = cubin if isinstance(cubin, Cubin) else read_cubin(cubin, path)
     symbol = select_entry(tuple(parsed.kernels), entry, path)
     abi = abi or ("numba" if _NUMBA_NAME.match(symbol) else "c")
-    digest = hashlib.sha256(cubin).hexdigest()
-    key = ProgramCache.key(["cubin", f"{IMAGE_FORMAT}.{DECODER}", digest, symbol, abi, identity("nvdisasm")])
-    program = default_cache().get(key, cubin)
+    key = ProgramCache.key(["cubin", f"{IMAGE_FORMAT}.{DECODER}", parsed.sha256, symbol, abi, identity("nvdisasm")])
+    program = default_cache().get(key, parsed)
     if program is None:
-        sections = _sections_of(parsed, cubin, symbol)
+        sections = _sections_of(parsed, symbol)
         if parsed.externals & device_library.NAMES:
-            library, functions = device_library.device_library(parsed.arch)
+            library, _ = device_library.device_library(parsed.arch)
             # Each listing counts its labels from 0, and here two of them come together.
             sections |= read_sections(disassemble(library).replace(".L_x_", ".L_x_900000"))
-            parsed = with_functions(parsed, functions)
-        program = _build(parsed, sections, symbol, cubin, digest, abi)
+            parsed = device_library.added_to(parsed)
+        program = _build(parsed, sections, symbol, abi)
         default_cache().put(key, program, with_cubin=False)
     return with_current_source(program)
 
 
-def _sections_of(parsed: Cubin, cubin: bytes, symbol: str) -> dict[str, CodeSection]:
+def _sections_of(parsed: Cubin, symbol: str) -> dict[str, CodeSection]:
     """Disassembly of a kernel and of all that it can reach in the cubin: relocations say what that is, or its text,
     which is then listed once more with what was missing, since labels are counted through a listing."""
-    code, sections = parsed.kernels | parsed.functions, dict[str, CodeSection]()
-    while missing := [each for each in reachable(parsed, sections, symbol)[0] if each.name not in sections]:
-        wanted = {code[name].symbol_index for name in sections} | {each.symbol_index for each in missing}
-        listed = read_sections(disassemble(cubin, wanted))
-        if not all(each.name in listed for each in missing):
-            raise DecodeError(f"nvdisasm lists no code for {missing[0].name}")
+    sections = dict[str, CodeSection]()
+    while missing := [each.name for each in reachable(parsed, sections, symbol)[0] if each.name not in sections]:
+        listed = read_sections(_listing_of(parsed, {*sections, *missing}))
+        if not listed.keys() >= set(missing):
+            raise DecodeError(f"nvdisasm lists no code for {missing[0]}")
         sections = listed
     return sections
+
+
+def _listing_of(parsed: Cubin, names: Collection[str]) -> str:
+    """The listing of some code sections. nvdisasm takes in a whole library for one kernel, so it gets a smaller file;
+    and the library if it refuses that, since nobody says what a cubin has to have."""
+    try:
+        return disassemble(parsed.reduced(names))
+    except ToolchainFailed:
+        return disassemble(parsed.file.content, [parsed.code(name).symbol_index for name in names])
 
 
 def programs_from_cubin(cubin: bytes, *, abi: str = "c", path: str = "<cubin>") -> dict[str, Program]:
     """Decode every kernel of a cubin with one disassembly, by mangled name; nothing is cached. Raises as above."""
     parsed, sections = read_cubin(cubin, path), read_sections(disassemble(cubin))
-    digest = hashlib.sha256(cubin).hexdigest()
-    return {name: _build(parsed, sections, name, cubin, digest, abi) for name in parsed.kernels}
+    return {name: _build(parsed, sections, name, abi) for name in parsed.kernels}
 
 
 def select_entry(names: tuple[str, ...], entry: str | None, path: str) -> str:
@@ -194,15 +197,12 @@ def select_entry(names: tuple[str, ...], entry: str | None, path: str) -> str:
     raise EntryError(f"{path} has no kernel '{entry}'", names)
 
 
-def _build(
-    parsed: Cubin, sections: Mapping[str, CodeSection], symbol: str, cubin: bytes, digest: str, abi: str
-) -> Program:
+def _build(parsed: Cubin, sections: Mapping[str, CodeSection], symbol: str, abi: str) -> Program:
     kernel = parsed.kernels[symbol]
     merged = merge(parsed, sections, symbol)
     for each in merged.sections:
-        lines = sections[each.name].lines
-        listed = sum(encoding << 128 * index for index, (_, _, encoding, _, _) in enumerate(lines))
-        if listed.to_bytes(INSTRUCTION_BYTES * len(lines), "little") != each.code:
+        encodings = (encoding for _, _, encoding, _, _ in sections[each.name].lines)
+        if b"".join(encoding.to_bytes(INSTRUCTION_BYTES, "little") for encoding in encodings) != each.code:
             raise DecodeError(f"the listing of {each.name} does not match its code")
     return Program(
         name=qualified_name(kernel.name).rpartition("::")[2],
@@ -220,8 +220,8 @@ def _build(
         max_threads=kernel.max_threads,
         abi=abi,
         source={},
-        cubin=cubin,
-        sha256=digest,
+        cubin=parsed.file.content,
+        sha256=parsed.sha256,
         shared_base=kernel.shared_base,
         cluster=kernel.cluster,
         labels=merged.labels,
@@ -255,4 +255,4 @@ def with_current_source(program: Program) -> Program:
         lines = _lines_of(file)
         if lines:
             source[file] = [line.rstrip("\r\n") for line in lines]
-    return program if source == program.source else replace(program, source=source)
+    return program if source == program.source else program.but(source=source)

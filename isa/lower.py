@@ -15,6 +15,7 @@ from isa.errors import UnknownInstruction
 from isa.instruction import RZ, URZ, Instruction, Operand
 from isa.lower_banks import BankReader
 from isa.lower_writer import SINK_ROWS, ConstantPool, RegisterLayout, RowWriter
+from isa.once import Once
 from isa.opcodes import OPCODES
 
 _SPARE_ROWS = 3  # a 128-bit access names its first register only
@@ -35,7 +36,7 @@ class LowerableProgram(Protocol):
 
 
 @dataclass(frozen=True)
-class Lowered:
+class Lowered(Once):
     """A program as numbers.
 
     Attributes:

@@ -13,15 +13,16 @@ import os
 import tempfile
 import zlib
 from collections import Counter
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from isa.cubin import GlobalSymbol, Parameter, Relocation
+from isa.cubin import Cubin, GlobalSymbol, Parameter, Relocation
 from isa.errors import DecodeError, ProgramFileError
 from isa.instruction import INSTRUCTION_BYTES, Instruction, parse_instruction
 from isa.limits import problem_with_program
+from isa.once import Once
 
 SUFFIX = ".gpuprog"
 _MAGIC = b"GPUPROG\n"
@@ -45,9 +46,8 @@ IMAGE_FORMAT = 1
 DECODER = 3
 """Version of how a cubin becomes a program, part of every cache key too; older images stay readable."""
 
-
 @dataclass(frozen=True)
-class Program:
+class Program(Once):
     """One kernel, compiled and decoded. The dictionaries are not to be changed: programs are shared.
 
     Attributes:
@@ -108,6 +108,14 @@ class Program:
     def __hash__(self) -> int:
         return hash((self.sha256, self.symbol, self.abi))
 
+    def but(self, **changes: Any) -> Program:
+        """A program with other values of some attributes. It knows what this one does (`once`) if instructions and
+        registers are the same: what is worked out under a name may depend on these and `arch` alone."""
+        changed = replace(self, **changes)
+        if changed.instructions is self.instructions and changed.registers == self.registers:
+            changed.__dict__["_facts"] = self._facts
+        return changed
+
     def opcode_histogram(self, modifiers: bool = True) -> Counter[str]:
         """How often each mnemonic stands in the code (static count); without modifiers, each base opcode."""
         return Counter(each.mnemonic if modifiers else each.opcode for each in self.instructions)
@@ -148,7 +156,7 @@ class Program:
         return target
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], cubin: bytes | None = None) -> Program:
+    def open(cls, path: str | os.PathLike[str], cubin: Cubin | None = None) -> Program:
         """Read a program image, see `from_bytes`.
 
         Raises:
@@ -176,7 +184,7 @@ class Program:
         return _MAGIC + zlib.compress(json.dumps(document, separators=(",", ":")).encode(), 6)
 
     @classmethod
-    def from_bytes(cls, data: bytes, path: str = "<image>", cubin: bytes | None = None) -> Program:
+    def from_bytes(cls, data: bytes, path: str = "<image>", cubin: Cubin | None = None) -> Program:
         """Rebuild a program from its image, with this cubin if given; raises ProgramFileError as `open` does."""
         if not data.startswith(_MAGIC):
             raise ProgramFileError(f"{path} is not a program image")
@@ -203,14 +211,14 @@ class Program:
             for name, unpack in _UNPACK.items():
                 if name in document:  # an older image has no `exceptions`
                     document[name] = unpack(document[name])
-            document["cubin"] = document["cubin"] if cubin is None else cubin
+            document["cubin"] = document["cubin"] if cubin is None else cubin.file.content
             program = cls(**document)
             problem = problem_with_program(program)
         except _DAMAGE as error:
             raise ProgramFileError(f"{path} is a damaged program image ({error or type(error).__name__})") from error
         if problem is not None:
             raise ProgramFileError(f"{path} is a damaged program image ({problem})")
-        if hashlib.sha256(program.cubin).hexdigest() != program.sha256:
+        if (hashlib.sha256(program.cubin).hexdigest() if cubin is None else cubin.sha256) != program.sha256:
             raise ProgramFileError(f"{path} is a damaged program image (the cubin's digest does not match)")
         return program
 

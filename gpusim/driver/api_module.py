@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 
 from gpusim.driver.caller import caller, constant_text, put_pointer
@@ -74,7 +75,7 @@ def get_global(driver: Driver, module: LoadedModule, name: str) -> tuple[int, in
 @entry("cuModuleEnumerateFunctions", "p u M")
 @entry("cuLibraryEnumerateKernels", "p u M")
 def enumerate_kernels(driver: Driver, handles: int, room: int, module: LoadedModule) -> None:
-    for k, name in enumerate(module.linked.kernels[:room]):
+    for k, name in enumerate(islice(module.linked.kernels, room)):
         put_pointer(handles + 8 * k, module.kernel(name).handle)
 
 

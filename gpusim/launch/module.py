@@ -8,17 +8,18 @@ launch copies them to constant bank 3, so that what the host writes reaches late
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from gpusim.errors import KernelRaised, SymbolError
 from gpusim.launch.memory import DeviceMemory
-from isa import Program
+from isa import Program, device_library
 from isa.cubin import Cubin, GlobalSymbol, read_cubin
 from isa.launch_values import launch_values, reads_launch_value
-from isa.link import address_of, relocate, write_address
+from isa.link import address_of, function_addresses, relocate, write_address
 from isa.listing import program_from_cubin
 
 _CONSTANTS = 3
@@ -34,10 +35,10 @@ class Symbol:
 
 
 class LinkedModule:
-    """One loaded cubin.
+    """One loaded cubin. No kernel is disassembled before it is asked for, and none for a variable.
 
     Args:
-        cubin: the file's content.
+        cubin: the file's content, or what `read_cubin` has made of it.
         memory: where its variables go.
         name: the file's name, for messages.
         abi: 'numba' or 'c', how arguments of its kernels are laid out; None guesses from their names.
@@ -47,23 +48,23 @@ class LinkedModule:
     """
 
     def __init__(
-        self, cubin: bytes, memory: DeviceMemory, name: str = "<cubin>", abi: str | None = None
+        self, cubin: bytes | Cubin, memory: DeviceMemory, name: str = "<cubin>", abi: str | None = None
     ) -> None:
         self.memory, self.name = memory, name
-        self._cubin, self._abi = cubin, abi
-        self._parsed = _parsed(cubin, name)
+        self._abi = abi
+        self._parsed = cubin if isinstance(cubin, Cubin) else read_cubin(cubin, name)
         known = [each for each in self._parsed.global_symbols if each.bank in (None, _CONSTANTS)]
         self._sections = {each.name: each for each in known if each.name.startswith(".nv.")}
         self._variables = {each.name: each for each in known if each.name not in self._sections}
-        self._source: Program | None = None
         self._placed: dict[str, Symbol] = {}
         self._bank: int | None = None
         self._linked: dict[tuple[str, str], Program] = {}
+        self._latest: dict[tuple[str, str], Program] = {}
 
     @property
-    def kernels(self) -> tuple[str, ...]:
+    def kernels(self) -> Collection[str]:
         """Mangled names of the cubin's kernels."""
-        return tuple(self._parsed.kernels)
+        return self._parsed.kernels.keys()
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -80,7 +81,7 @@ class LinkedModule:
 
     def program(self, entry: str | None = None) -> Program:
         """A kernel as decoded, before its addresses are known: by name, see `isa.load`; None if there is only one."""
-        return program_from_cubin(self._cubin, entry, abi=self._abi, path=self.name)
+        return program_from_cubin(self._parsed, entry, abi=self._abi, path=self.name)
 
     def link(self, entry: str | Program | None = None) -> Program:
         """A kernel that is ready to run: addresses written in, constants as the host has left them.
@@ -93,12 +94,12 @@ class LinkedModule:
             SymbolError: it needs a variable that the module does not define.
         """
         program = entry if isinstance(entry, Program) else self.program(entry)
-        self._source = self._source or program
         key = program.symbol, program.abi
         linked = self._linked.get(key)
         if linked is None:
             linked = self._linked[key] = relocate(program, self._address)
-        return self._with_constants(linked)
+        latest = self._latest[key] = self._with_constants(linked, self._latest.get(key, linked))
+        return latest
 
     def check_exception(self, program: Program) -> None:
         """Raise KernelRaised if a kernel that Numba compiled for debugging has raised an exception: it stores the
@@ -129,6 +130,7 @@ class LinkedModule:
         self._bank = None
         self._placed.clear()
         self._linked.clear()
+        self._latest.clear()
 
     def _address(self, name: str, addend: int) -> int:
         """Device address `addend` bytes from the start of a variable, or of a section that holds variables."""
@@ -153,43 +155,41 @@ class LinkedModule:
             return
         address = self.memory.alloc(variable.size, f"variable {variable.name}")
         self._placed[variable.name] = Symbol(variable.name, address, variable.size)
-        source = self._any_program()
-        self._fill(address, source.global_image, "global", variable.offset, variable.size)
+        self._fill(address, self._parsed.global_image, "global", variable.offset, variable.size)
 
     def _bank_address(self) -> int:
         """Device address of the copy of constant bank 3."""
         if self._bank is None:
-            content = self._any_program().constant_banks[_CONSTANTS]
+            content = self._parsed.constant_banks[_CONSTANTS]
             self._bank = self.memory.alloc(len(content), "__constant__ variables")
             self._fill(self._bank, content, f"constant{_CONSTANTS}", 0, len(content))
         return self._bank
 
-    def _any_program(self) -> Program:
-        """A kernel of the cubin: it has the initial values, which are the same in all."""
-        self._source = self._source or self.program(self.kernels[0])
-        return self._source
-
     def _fill(self, address: int, content: bytes, target: str, first: int, size: int) -> None:
         """Write bytes first..first+size-1 of some initial content to memory, with the addresses that belong there."""
-        source = self._any_program()
         data = bytearray(content[first : first + size])
-        for entry in source.relocations:
+        for entry in self._parsed.relocations:
             if entry.target == target and first <= entry.offset < first + size:
-                write_address(data, entry.offset - first, entry, address_of(source, entry, self._address))
+                write_address(data, entry.offset - first, entry, address_of(self._functions, entry, self._address))
         self.memory.view(address, size)[:] = np.frombuffer(data, np.uint8)
 
-    def _with_constants(self, linked: Program) -> Program:
-        """The program with constant bank 3 as it is in memory, and with its address where code looks for it."""
+    @cached_property
+    def _functions(self) -> dict[str, int]:
+        """Addresses of functions, for pointers to them."""
+        return function_addresses(device_library.added_to(self._parsed))
+
+    def _with_constants(self, linked: Program, latest: Program) -> Program:
+        """The program with constant bank 3 as it is in memory, and with its address where code looks for it; the latest
+        one that was launched if that is the same."""
         where = launch_values(linked.arch).constants
         if self._bank is None and not (_CONSTANTS in linked.constant_banks and reads_launch_value(linked, where)):
             return linked
         address = self._bank_address()
-        banks = dict(linked.constant_banks)
-        banks[_CONSTANTS] = self.memory.view(address, len(banks[_CONSTANTS])).tobytes()
-        launch = bytearray(banks.get(0, b"").ljust(where + 8, b"\0"))
+        content = self.memory.view(address, len(linked.constant_banks[_CONSTANTS])).tobytes()
+        launch = bytearray(linked.constant_banks.get(0, b"").ljust(where + 8, b"\0"))
         launch[where : where + 8] = address.to_bytes(8, "little")
-        banks[0] = bytes(launch)
-        return replace(linked, constant_banks=banks)
+        banks = linked.constant_banks | {_CONSTANTS: content, 0: bytes(launch)}
+        return latest if latest.constant_banks == banks else linked.but(constant_banks=banks)
 
 
 class Modules:
@@ -217,8 +217,3 @@ class Modules:
             return program
         return self.of(program).link(program)
 
-
-@lru_cache(maxsize=32)
-def _parsed(cubin: bytes, name: str) -> Cubin:
-    """A launch of a kernel after the other asks for the same cubin again."""
-    return read_cubin(cubin, name)

@@ -62,6 +62,13 @@ def _make_cubin(rng: random.Random) -> bytes:
     return mutate_elf(rng, rng.choice(cubins), cubins)
 
 
+def _run_cubin(data: bytes) -> None:
+    cubin = read_cubin(data)
+    for name in (*cubin.kernels, *cubin.functions):
+        cubin.code(name)
+        cubin.reduced([name])
+
+
 # --- listings and instructions ----------------------------------------------------------------------------------------
 @cache
 def _listing(number: int) -> str:
@@ -242,7 +249,7 @@ def _scratch() -> Path:
 
 
 TARGETS = {
-    "cubin": Target(_make_cubin, read_cubin, (NotACubin,)),
+    "cubin": Target(_make_cubin, _run_cubin, (NotACubin,)),
     "listing": Target(_make_listing, _run_listing, (DecodeError,)),
     "instruction": Target(_make_instruction, _run_instruction, (DecodeError, UnknownInstruction)),
     "image": Target(_make_image, _run_image, (ProgramFileError, UnknownInstruction)),

@@ -12,6 +12,10 @@ import isa
 from gpusim.errors import AssertionFailed, LaunchError, MemoryAccessError, SymbolError
 from gpusim.launch.memory import DeviceMemory
 from gpusim.launch.module import LinkedModule
+from isa import listing
+from isa.listing import program_from_cubin
+from isa.objects import link_objects
+from tests.isa.test_library import SEPARATE
 
 SETTINGS = {"overrides": ["sm.count=2"], "threads": 1}
 LIMIT = {"max_cycles": 2_000_000}
@@ -115,6 +119,40 @@ def test_pointers_to_constants_and_bounds_of_variables(file: Path) -> None:
         assert out[1] == expected
     with pytest.raises(MemoryAccessError, match="variable table"):
         gpusim.simulate(isa.load(file, "past"), 1, 1, [np.zeros(1, np.float32), 4], **SETTINGS, **LIMIT)
+
+
+def test_variables_need_no_kernel(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their initial values, and the addresses in them, come from the file alone."""
+    cubin = isa.compile_cuda(SOURCE, path=str(file))
+    monkeypatch.setattr(listing, "disassemble", lambda *_: pytest.fail("a kernel is disassembled"))
+    memory = DeviceMemory(1 << 20)
+    linked = LinkedModule(cubin, memory)
+    assert _words(linked, "table", np.float32) == [1, 2, 3, 4]
+    assert _words(linked, "coefficient", np.float32) == [1, 2, 3, 0, 0, 0, 0, 0]
+    assert _words(linked, "pointer", np.uint64) == [linked.symbol("counter").address]
+
+
+def test_tables_of_functions_need_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions have their addresses before any kernel is laid out, and those are where every kernel has them."""
+    cubin = link_objects([("a.cubin", isa.compile_cuda(SEPARATE, options=("-rdc=true",)))], "sm_90")
+    labels = program_from_cubin(cubin, "two").labels
+    monkeypatch.setattr(listing, "disassemble", lambda *_: pytest.fail("a kernel is disassembled"))
+    linked = LinkedModule(cubin, DeviceMemory(1 << 20))
+    expected = [labels["_Z7throughi"], labels["_Z6squarei"]]
+    assert _words(linked, "functions", np.uint64) == expected and all(expected)
+
+
+def _words(linked: LinkedModule, name: str, kind: type) -> list[float]:
+    symbol = linked.symbol(name)
+    return linked.memory.view(symbol.address, symbol.nbytes).view(kind).tolist()
+
+
+def test_a_module_without_kernels() -> None:
+    memory = DeviceMemory(1 << 20)
+    linked = LinkedModule(isa.compile_cuda("__device__ int number = 7; __constant__ int fixed = 8;"), memory)
+    assert not linked.kernels
+    for name, value in (("number", 7), ("fixed", 8)):
+        assert memory.view(linked.symbol(name).address, 4).view(np.int32)[0] == value
 
 
 def test_unloading_gives_the_memory_back(file: Path) -> None:

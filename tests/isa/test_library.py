@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import re
-from collections.abc import Iterator
+import struct
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +14,13 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 import isa
-from isa import listing
-from isa.cache import _cache_of
+from isa import elf, listing
+from isa.cache import _cache_of, default_cache
 from isa.compile import assemble
-from isa.cubin import read_cubin
+from isa.cubin import CubinKernel, _Reader, read_cubin
 from isa.elf import Elf
+from isa.errors import NotACubin, ToolchainFailed
+from isa.link import reachable
 from isa.listing import program_from_cubin, programs_from_cubin
 from isa.objects import link_objects
 from isa.program import Program
@@ -146,6 +150,38 @@ def test_functions_that_only_the_text_names(listed: list[set[str]], monkeypatch:
     assert listed == [{"one"}, {"one", "_Z7throughi"}, {"one", "_Z7throughi", "_Z3sumi"}]
 
 
+@pytest.mark.parametrize("name", CUBINS)
+def test_a_reduced_file_lists_the_same(name: str) -> None:
+    """What nvdisasm makes of it is what it makes of the file when asked for these sections."""
+    cubin = CUBINS[name]()
+    parsed = read_cubin(cubin)
+    for symbol in parsed.kernels:
+        names = [each.name for each in reachable(parsed, {}, symbol)[0]]
+        reduced = parsed.reduced(names)
+        assert len(reduced) < len(cubin)
+        whole = listing.disassemble(cubin, [parsed.code(each).symbol_index for each in names])
+        assert listing.read_sections(listing.disassemble(reduced)) == listing.read_sections(whole)
+
+
+def test_a_reduced_file_that_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole file is listed in its place."""
+    cubin, asked, real = _separate(), list[int](), listing.disassemble
+
+    def disassemble(data: bytes, functions: Collection[int] = ()) -> str:
+        asked.append(len(data))
+        if data is not cubin:
+            raise ToolchainFailed("no")
+        return real(data, functions)
+
+    monkeypatch.setattr(listing, "disassemble", disassemble)
+    program = program_from_cubin(cubin, "two")
+    assert asked[0] < len(cubin) == asked[1] and len(asked) == 2
+    default_cache()._recent.clear()
+    monkeypatch.setattr(listing, "disassemble", real)
+    monkeypatch.setenv("GPUSIM_CACHE_DIR", os.environ["GPUSIM_CACHE_DIR"] + "2")
+    assert program_from_cubin(cubin, "two") == program
+
+
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     body = "".join(f"mad.lo.u32 v, v, v, {k};\n" for k in range(40))
@@ -175,6 +211,38 @@ def test_one_of_many_kernels(library: Path, listed: list[set[str]], tmp_path: Pa
     assert isa.load(other, "kernel_77").cubin == other.read_bytes() and len(listed) == 2
 
 
+def test_a_kernel_is_read_when_it_is_asked_for(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And damage to what the file says about one is found then, and hurts no other."""
+    content = library.read_bytes()
+    read, real = list[str](), _Reader._read_code
+
+    def read_code(self: _Reader, kernel: CubinKernel, text: elf.ElfSection) -> None:
+        read.append(kernel.name)
+        real(self, kernel, text)
+
+    monkeypatch.setattr(_Reader, "_read_code", read_code)
+    parsed = read_cubin(content)
+    assert len(parsed.kernels) == 100 and parsed.code_bytes.keys() == parsed.kernels.keys() and not read
+    assert parsed.kernels["kernel_3"].code == parsed.kernels["kernel_3"].code and read == ["kernel_3"]
+    section = parsed.file.by_name[".nv.info.kernel_5"]
+    damaged = bytearray(content)
+    damaged[section.offset : section.offset + section.size] = bytes([4, 0x17, 1, 0]) * (section.size // 4)
+    parsed = read_cubin(bytes(damaged))
+    assert parsed.kernels["kernel_4"].registers > 0
+    with pytest.raises(NotACubin, match="damaged"):
+        parsed.kernels["kernel_5"]
+
+
+def test_sections_that_lie_in_each_other_are_not_copied_over_and_over() -> None:
+    cubin = bytearray(_separate())
+    table, count = struct.unpack_from("<Q", cubin, 40)[0], struct.unpack_from("<H", cubin, 60)[0]
+    for row in range(table, table + 64 * count, 64):
+        if struct.unpack_from("<I", cubin, row + 4)[0] == elf.PROGBITS:
+            struct.pack_into("<QQ", cubin, row + 24, 0, len(cubin))
+    with pytest.raises(NotACubin, match="lies in others"):
+        Elf(bytes(cubin), "folded").without(())
+
+
 def test_the_list_of_kernels(library: Path, listed: list[set[str]], tmp_path: Path) -> None:
     names = tuple(f"kernel_{k}" for k in range(100))
     assert sorted(isa.kernels(library)) == sorted(names)
@@ -193,26 +261,26 @@ def test_the_list_of_kernels(library: Path, listed: list[set[str]], tmp_path: Pa
 def test_sections_symbols_and_relocations(name: str) -> None:
     """As pyelftools reads them."""
     cubin = CUBINS[name]()
-    elf, other = Elf(cubin, name), ELFFile(io.BytesIO(cubin))
+    file, other = Elf(cubin, name), ELFFile(io.BytesIO(cubin))
     sections = list(other.iter_sections())
-    assert [each.name for each in elf.sections] == [each.name for each in sections]
-    for ours, theirs in zip(elf.sections, sections, strict=True):
+    assert [each.name for each in file.sections] == [each.name for each in sections]
+    for ours, theirs in zip(file.sections, sections, strict=True):
         header = theirs.header
         assert (ours.offset, ours.size, ours.link, ours.info) == (
             header.sh_offset, header.sh_size, header.sh_link, header.sh_info,
         )  # fmt: skip
         if header.sh_type in ("SHT_REL", "SHT_RELA"):
             names = list(other.get_section(header.sh_link).iter_symbols())
-            assert [(at, kind, symbol.name, addend) for at, kind, symbol, addend in elf.relocations(ours)] == [
+            assert [(at, kind, symbol.name, addend) for at, kind, symbol, addend in file.relocations(ours)] == [
                 (each["r_offset"], each["r_info_type"], names[each["r_info_sym"]].name, each.entry.get("r_addend", 0))
                 for each in theirs.iter_relocations()
             ]
         elif header.sh_type != "SHT_NOBITS":
-            assert elf.data(ours) == theirs.data()
+            assert file.data(ours) == theirs.data()
     symbols = list(other.get_section_by_name(".symtab").iter_symbols())
-    assert [(each.name, each.value, each.size) for each in elf.symbols] == [
+    assert [(each.name, each.value, each.size) for each in file.symbols] == [
         (each.name, each["st_value"], each["st_size"]) for each in symbols
     ]
-    assert [each.section and each.section.number for each in elf.symbols] == [
+    assert [each.section and each.section.number for each in file.symbols] == [
         each["st_shndx"] if isinstance(each["st_shndx"], int) else None for each in symbols
     ]
