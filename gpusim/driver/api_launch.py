@@ -4,7 +4,6 @@ hardware, so that the calls after it return the error."""
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 from functools import partial
 from typing import Any
 
@@ -105,7 +104,7 @@ def _simulate(
     try:
         program = kernel.linked()
         if cluster is not None:
-            program = dataclasses.replace(program, cluster=cluster)
+            program = program.but(cluster=cluster)
         result = driver.device.run(
             program, described, values, max_cycles=driver.max_cycles, strict_barriers=False, cooperative=cooperative
         )

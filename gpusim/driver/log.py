@@ -15,14 +15,17 @@ if TYPE_CHECKING:
     from isa import Program
 
 WIDTH = 100
+_MOST_RESULTS = 256
+"""Groups whose slowest launch is kept with all that it counted, megabytes for a large kernel."""
 
 
 @dataclass
 class Launches:
     """Launches of one kernel with the same grid, block and dynamic shared memory.
 
-    cycles: sum over the calls that ended, in SM clock cycles; `slowest` is the one of them that took longest.
-    failed: calls that a kernel's error ended.
+    cycles: sum over the calls that ended, in SM clock cycles; `slowest` is the one of them that took longest, as long
+    as the log keeps it, and `limiter` what limited that one, if it does no more. failed: calls that a kernel's error
+    ended.
     """
 
     kernel: str
@@ -36,7 +39,13 @@ class Launches:
     most_cycles: int = 0
     instructions: int = 0
     slowest: Result | None = None
+    limiter: str | None = None
     failed: int = 0
+
+    @property
+    def limited_by(self) -> str | None:
+        """What limited the slowest call; None if all failed."""
+        return self.slowest.limiter.kind if self.slowest else self.limiter
 
 
 class LaunchLog:
@@ -48,14 +57,19 @@ class LaunchLog:
         self.groups: dict[Any, Launches] = {}
         self.attempts = 0
         self.host_seconds = 0.0
+        self._with_results: dict[int, Launches] = {}
 
     def add(self, symbol: str, result: Result) -> None:
         """Note a launch."""
         record = result.record
         group = self._group(symbol, record.program, record.launch)
         group.least_cycles = min(group.least_cycles, record.cycles) if group.calls else record.cycles
-        if group.slowest is None or record.cycles > group.most_cycles:
+        if self.timed and (not group.calls or record.cycles > group.most_cycles):
             group.slowest, group.most_cycles = result, record.cycles
+            self._with_results[id(group)] = group
+            if len(self._with_results) > _MOST_RESULTS:
+                first = self._with_results.pop(next(iter(self._with_results)))
+                first.limiter, first.slowest = first.limited_by, None
         group.calls += 1
         group.cycles += record.cycles
         group.instructions += int(record.sm_issued.sum())
@@ -99,7 +113,7 @@ class LaunchLog:
                     "most_cycles": each.most_cycles,
                     "time_us": self.config.time_us(each.cycles),
                     "instructions": each.instructions,
-                    "limiter": each.slowest.limiter.kind if each.slowest and self.timed else None,
+                    "limiter": each.limited_by,
                 }
                 for each in self.groups.values()
             ],
@@ -140,7 +154,7 @@ class LaunchLog:
             row.append(f"{total / each.calls:,.0f}" if each.calls else "-")
             if self.timed:
                 row.append(f"{self.config.time_us(each.cycles):,.2f}")
-                row.append(each.slowest.limiter.kind if each.slowest else "error")
+                row.append(each.limited_by or "error")
             table.add_row(*row)
         if len(shown) > len(kept):
             table.add_row(f"and {len(shown) - len(kept):,} more")

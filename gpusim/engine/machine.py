@@ -5,6 +5,7 @@ Local memory lies in a range of addresses of its own, so that its accesses find 
 
 from __future__ import annotations
 
+import math
 import mmap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -154,7 +155,7 @@ class Spare:
 
     def take(self, name: str, shape: tuple[int, ...], dtype: Any = np.int64) -> np.ndarray:
         """An array of this shape with any content, on a 64-byte boundary as the vector loads of executors need."""
-        nbytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        nbytes = math.prod(shape) * np.dtype(dtype).itemsize
         kept = self._kept.get(name)
         if kept is None or kept.size < nbytes:
             kept = self._kept[name] = aligned_bytes(nbytes)
@@ -193,15 +194,17 @@ def build_state(
             raise LaunchError(f"{count:,} {what}, of which the engine tells {1 << bits:,} apart")
     in_order = par[L.P_CLUSTER_BLOCKS] == 0
     nothing = np.zeros(0, np.int64)
-    blocks = int(np.prod(par[L.P_GRID_X : L.P_GRID_Z + 1])) if chosen is None else len(chosen)
+    blocks = math.prod(par[L.P_GRID_X : L.P_GRID_Z + 1].tolist()) if chosen is None else len(chosen)
     used = min(sms, blocks) if in_order else sms
     warps = sms * smsps * slots
-    code = checked_code(lowered)
+    # Of a row without a block anybody looks at two fields at most; only who keeps requests has blocks on other SMs.
+    rows = (sms if par[L.P_MODE] == L.KEEPS_REQUESTS else used) * smsps * slots
+    code = lowered.once("checked code", lambda: checked_code(lowered))
     state = L.State(
         code=code,
         par=par,
         preds=spare.take("preds", (16 * warps,), np.uint32),
-        warp=spare.zeros("warp", (warps, L.W_FIELDS), warps),
+        warp=spare.zeros("warp", (warps, L.W_FIELDS), rows),
         split=spare.take("split", (warps, L.D_FIELDS)),
         ready=np.full((sms * smsps, slots), L.NEVER, np.int64),
         block_order=np.zeros((sms * smsps, slots), np.int64),
@@ -220,8 +223,8 @@ def build_state(
         **(log or nothing_recorded()),
     )
     state.smsp[:, L.Q_NEXT] = L.NEVER
-    state.warp[:, L.W_BLOCK] = -1
-    state.warp[:, L.W_AGE] = -1
+    state.warp[:rows, [L.W_BLOCK, L.W_AGE]] = -1
+    state.warp[rows:, [L.W_STATE, L.W_SINCE]] = 0
     return state
 
 

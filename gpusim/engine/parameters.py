@@ -102,6 +102,7 @@ _KEYS = {
     L.P_MBARRIER_WAIT: "shared.mbarrier_wait_cycles",
     L.P_WIDE_INTERVAL: "pipes.wide_initiation_cycles",
 }
+_INDICES, _values_of_keys = np.array(list(_KEYS)), attrgetter(*_KEYS.values())
 
 
 class Memories(NamedTuple):
@@ -153,8 +154,7 @@ def parameters(
 ) -> np.ndarray:
     """The vector, see the P_* of `layout`. checks: CHECK_* of `engine.sm.shadow_clocks`."""
     par = np.zeros(L.P_FIELDS, np.int64)
-    for index, key in _KEYS.items():
-        par[index] = attrgetter(key)(config)
+    par[_INDICES] = _values_of_keys(config)
     _put_caches(par, config, occupancy)
     _put_fetches(par, config, launch, lowered)
     par[L.P_BLOCK_SLOTS] = occupancy.blocks_per_sm

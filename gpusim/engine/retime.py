@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -61,6 +62,7 @@ _PT = (7, 15)
 _BRANCH = 9
 
 
+@cache
 def compiled_latency(key: str, arch: str) -> int:
     """Cycles that the compiler counts on, for a key of `_COMPILED` and an architecture such as 'sm_90'."""
     match = re.match(r"sm_(\d+)", arch)

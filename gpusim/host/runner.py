@@ -152,7 +152,7 @@ class _Run:
         par = self.par.copy()
         par[L.P_MODE] = L.TIMED if recording is None else L.REPLAYS
         state = self._state(par, chosen, recorder, machine.spare, recording)
-        preparing = prepare_core(state, system.state, np.zeros(G_FIELDS, np.int64))
+        preparing = self._prepare(state, system.state)
         sampler = PartSampler(state) if PROFILED else None
         if sampler is not None:
             sampler.start()
@@ -188,8 +188,8 @@ class _Run:
     ) -> tuple[dict[str, Any], np.ndarray]:
         """Runs blocks without time, all `together` if they may wait for each other. parts: numbers of blocks, as many
         in each, that are run one part after the other; None for all blocks. system: as for `run_functionally`.
-        recording: is filled. Returns what the record says of that, and the counters of a block of each part, in the
-        mean."""
+        recording: is filled. Returns what the record says of that, and the counters of a block of each part with
+        numbers, in the mean."""
         options = self.options
         par = self.par.copy()
         par[L.P_MODE] = L.FUNCTIONAL if system is None else L.KEEPS_REQUESTS
@@ -198,7 +198,7 @@ class _Run:
         # A timed run may be under way, with the memory that the machine has to spare.
         spare = self.machine.spare if system is None else Spare()
         state = self._state(par, None if parts[0] is None else parts[0].copy(), None, spare, recording)
-        preparing = prepare_core(state, None, np.zeros(G_FIELDS, np.int64))
+        preparing = self._prepare(state, None)
         started = time.perf_counter()
         each = []
         for part in parts:
@@ -210,7 +210,8 @@ class _Run:
             )
             with self._faults(grid):
                 run_functionally(grid, together, system)
-            each.append(state.counters[:, :-1].sum(axis=0))
+            if part is not None:
+                each.append(state.counters[:, :-1].sum(axis=0))
         fields = {
             **_counts(state),
             "cycles": 0,
@@ -219,7 +220,15 @@ class _Run:
             "host_threads": 1,
             "compile_seconds": preparing,
         }
-        return fields, np.diff(each, axis=0, prepend=0) / count
+        return fields, np.diff(each, axis=0, prepend=0) / count if each else np.zeros(0)
+
+    def _prepare(self, state: L.State, memory_state: np.ndarray | None) -> float:
+        """Gets the core ready for this code, unless it is known to be. Returns the seconds this took."""
+        started = time.perf_counter()
+        kind = memory_state is None, bool(self.par[L.P_CLUSTER_BLOCKS]), bool(self.par[L.P_CHECKS])
+        dispatch = np.zeros(G_FIELDS, np.int64)
+        self.lowered.once(("core is ready", *kind), lambda: prepare_core(state, memory_state, dispatch))
+        return time.perf_counter() - started
 
     def _state(
         self,
@@ -256,7 +265,7 @@ class _Run:
 
     def _host(self, state: L.State) -> Host | None:
         """What serves the kernel's calls of the host, if it has any."""
-        if M.OP_SYSCALL not in state.code[:, M.COL_OP]:
+        if not self.lowered.once("calls the host", lambda: M.OP_SYSCALL in state.code[:, M.COL_OP]):
             return None
         place = partial(caller, state, program=self.program, launch=self.launch)
         return partial(self.machine.calls.serve, place=place)
@@ -282,7 +291,7 @@ class _Run:
 def _counts(state: L.State) -> dict[str, np.ndarray]:
     """What SMs have counted."""
     return {
-        "counters": state.counters[:, :-1].sum(axis=0),
+        "counters": state.counters[0, :-1] if len(state.counters) == 1 else state.counters[:, :-1].sum(axis=0),
         "sm_active_cycles": state.sm[:, L.S_ACTIVE_CYCLES].copy(),
         "sm_warp_cycles": state.sm[:, L.S_WARP_CYCLES].copy(),
         "sm_issued": state.sm[:, L.S_ISSUED].copy(),
@@ -397,7 +406,7 @@ def _parameters(
 
 def _local_bytes(program: Program) -> int:
     """Local memory per thread: the compiler's stack, rounded to 16 bytes, and room for calls it could not count."""
-    calls = any(each.opcode in ("CALL", "BRX", "JMX") for each in program.instructions)
+    calls = program.once("calls", lambda: any(each.opcode in ("CALL", "BRX", "JMX") for each in program.instructions))
     if program.local_bytes == 0 and not calls:
         return 0
     if not 0 <= program.local_bytes <= _MOST_LOCAL_BYTES:
