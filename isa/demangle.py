@@ -11,6 +11,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
+_NUMBA = re.compile(r"_ZN\w+?B\d+v\d+")
 _LIBRARIES = ("libstdc++.so.6", "libc++.so.1", "libc++abi.so.1", "libc++.1.dylib")
 
 
@@ -55,6 +56,40 @@ def names(symbol: str) -> tuple[str, ...]:
     plain = qualified.rpartition("::")[2]
     forms = (symbol, full, head, qualified, plain + head[len(qualified) :], plain)
     return tuple(squeeze(form) for form in forms)
+
+
+def full_name(symbol: str) -> str:
+    """'ns::kernel<float, 4>(float*, int)': without 'void', and without the tags that Numba adds to tell versions."""
+    return re.sub(r"\[abi:[^]]*\]", "", demangle(symbol).removeprefix("void ")).replace(" >", ">")
+
+
+def short_name(symbol: str, limit: int = 60) -> str:
+    """A kernel's name for a table, of at most `limit` characters: without parameters; where it is longer, without the
+    innermost template arguments; where that does not do, cut. Of a kernel of Numba its plain name."""
+    head = _before(full_name(symbol), "(").replace("(anonymous namespace)::", "")
+    if _NUMBA.match(symbol):
+        return head.rpartition("::")[2]
+    for depth in (9, 2, 1):
+        found = _elided(head, depth)
+        if len(found) <= limit:
+            return found
+    kept = found[: limit - 4]
+    return f"{kept}...>" if "<" in kept else f"{found[: limit // 2 - 3]}...{found[-limit // 2 :]}"
+
+
+def _elided(name: str, most: int) -> str:
+    """The name with '<...>' for template arguments that lie deeper than `most` brackets."""
+    found, depth = [], 0
+    for index, each in enumerate(name):
+        if each == "<":
+            depth += 1
+            if depth == most + 1:
+                found.append("<...>")
+        if depth <= most:
+            found.append(each)
+        if each == ">" and name[index - 1] != "-":
+            depth = max(depth - 1, 0)
+    return "".join(found)
 
 
 def squeeze(name: str) -> str:
