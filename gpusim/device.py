@@ -17,7 +17,7 @@ from gpusim.host.options import CHECKS, DEFAULT_MAX_CYCLES, LaunchOptions, Progr
 from gpusim.host.runner import Machine, run_launch
 from gpusim.launch import Launch
 from gpusim.launch.device_array import DeviceArray
-from gpusim.launch.memory import DeviceMemory
+from gpusim.launch.memory import BASE, DeviceMemory
 from gpusim.launch.program import place_arguments, program_of
 from gpusim.result import Result
 from gpusim.tracing.options import TraceOptions
@@ -29,7 +29,7 @@ class Device:
 
     gpu, overrides, threads: as for `gpusim.simulate`. memory_bytes: device memory that can be allocated at once,
     None for all that the GPU has.
-    unified: host and device use the same addresses, see `DeviceMemory`.
+    unified, base: see `DeviceMemory`.
     check: what else to look for in every launch, as for `gpusim.simulate`; what a kernel reads from a `device_array`
     that nothing has written is found here alone, since arrays of NumPy have contents.
     mode: of every launch, as for `gpusim.simulate`; sampled ones compute all outputs.
@@ -43,6 +43,7 @@ class Device:
         threads: int | None = None,
         memory_bytes: int | None = None,
         unified: bool = False,
+        base: int = BASE,
         check: str | Iterable[str] = (),
         mode: str = "detailed",
     ):
@@ -53,6 +54,7 @@ class Device:
             follow_contents=bool(self._checks & CHECKS["initcheck"]),
             unified=unified,
             undoable=True,
+            base=base,
         )
         self._machine = Machine(self.config, self.memory, host_threads(threads))
         self.modules = self._machine.modules
@@ -127,11 +129,15 @@ class Device:
         max_cycles: int | None = None,
         strict_barriers: bool = True,
         cooperative: bool = False,
+        checks: int = 0,
+        trace: TraceOptions | None = None,
     ) -> Result:
         """Run a linked kernel whose parameters are laid out already, as a driver does: without a way back, so after an
-        error memory holds what the kernel has written until then."""
+        error memory holds what the kernel has written until then. checks: flags of `checks_of`, in place of the
+        device's own."""
+        limit = max_cycles or DEFAULT_MAX_CYCLES
         options = LaunchOptions(
-            max_cycles or DEFAULT_MAX_CYCLES, strict_barriers, cooperative, mode=self._mode, outputs=True
+            limit, strict_barriers, cooperative, checks, trace=trace, mode=self._mode, outputs=True
         )
         return Result(run_launch(self._machine, program, launch, parameter_bytes, options))
 

@@ -102,6 +102,10 @@ class TraceError(SimulationError):
     """A trace was asked for in a way that means nothing, or of something that the GPU does not have."""
 
 
+class SavedLaunchesError(SimulationError):
+    """A file of saved launches that cannot be read, or launches that this machine cannot repeat."""
+
+
 class OutOfDeviceMemory(SimulationError):
     """An allocation that the simulated GPU has no room for. Sizes in bytes."""
 

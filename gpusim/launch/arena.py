@@ -93,6 +93,15 @@ class Arena:
         if not _map(self.address, self.bytes.size, how | _FIXED | _NORESERVE, self.file):
             raise OSError(ctypes.get_errno(), "the host does not map device memory again")
 
+    def next_written(self, start: int) -> int:
+        """Offset of the first byte from `start` on that may be anything but zero, as far as the host tells by pages."""
+        if self._file < 0 or self._kept:
+            return start
+        try:
+            return max(start, os.lseek(self._file, start, os.SEEK_DATA))
+        except OSError:  # nothing follows
+            return self.bytes.size
+
     def discard(self, start: int, end: int) -> None:
         """Give whole pages inside a range back to the host; between `keep` and its end they stay."""
         first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE

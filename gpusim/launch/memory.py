@@ -33,6 +33,9 @@ ALIGNMENT = 512
 GUARD_BYTES = 4096
 """Least distance between allocations: an access a little outside one never falls into another."""
 
+_ALSO_NEAR = 4
+"""An address between two allocations is told by both unless one is so many times as far away as the other."""
+
 UNIFIED_BASE = 0x1000_0000_0000
 """Where a unified arena is put if nothing lies there, so that addresses, and with them L2 slices, are the same in every
 process: below the places of position-independent programs, their heaps and libraries on Linux, because compiled code
@@ -73,7 +76,7 @@ class DeviceMemory:
     """The memory of one simulated device.
 
     capacity_bytes: what can be allocated at once, guard gaps not counted. unified: a device address is the host's
-    address of the same byte; `base` is the first one.
+    address of the same byte; `base` is the first one. base: where addresses begin otherwise.
     undoable: launches will be undone that fail, see `all_or_nothing`, which is then cheap where the host allows.
     follow_contents: remember which bytes have contents, for the check of reads without a write before. Bytes have none
         after `forget`, until `upload`, `fill`, `view`, `write` or a kernel writes them.
@@ -90,6 +93,7 @@ class DeviceMemory:
         follow_contents: bool = False,
         unified: bool = False,
         undoable: bool = False,
+        base: int = BASE,
     ):
         if capacity_bytes <= 0:
             raise ValueError(f"capacity_bytes must be positive, got {capacity_bytes}")
@@ -98,7 +102,7 @@ class DeviceMemory:
         room = 2 * capacity_bytes + 64 * GUARD_BYTES
         self._contents = Arena(room, UNIFIED_BASE if unified else None, undoable)
         self._arena = self._contents.bytes
-        self.base = self._contents.address if unified else BASE
+        self.base = self._contents.address if unified else base
         self._followed = Arena(self._arena.size, undoable=undoable) if follow_contents else None
         self._unknown = self._followed.bytes if self._followed else np.zeros(1, np.uint8)
         self.kept_bytes = 0
@@ -124,20 +128,35 @@ class DeviceMemory:
         return self._used_bytes
 
     @property
+    def next_address(self) -> int:
+        """Where the next allocation goes as long as there are addresses that were never used."""
+        return self._next
+
+    @next_address.setter
+    def next_address(self, address: int) -> None:
+        self._next = min(max(address, self.base + GUARD_BYTES), self.base + self._arena.size)
+
+    def next_written(self, address: int) -> int:
+        """The first address from here on that may hold anything but zero."""
+        inside = self.is_inside(address)
+        return self.base + self._contents.next_written(address - self.base) if inside else address
+
+    @property
     def allocations(self) -> tuple[Allocation, ...]:
         """Live allocations by address."""
         return tuple(self._live[start] for start in self._starts)
 
-    def alloc(self, nbytes: int, label: str | None = None) -> int:
+    def alloc(self, nbytes: int, label: str | None = None, *, at: int | None = None) -> int:
         """Return the address of `nbytes` new bytes (zero if never used before). A size of 0 gets an address
-        of its own that holds nothing. `label` names it in error messages. Raises OutOfDeviceMemory."""
+        of its own that holds nothing. `label` names it in error messages. at: the address that it has to have. Raises
+        OutOfDeviceMemory, ValueError where something lies at that address or none can."""
         if nbytes < 0:
             raise ValueError(f"nbytes must not be negative, got {nbytes}")
         self._count += 1
         label = label or f"allocation {self._count}"
         if self._used_bytes + nbytes > self.capacity_bytes:
             raise self._full(nbytes, label)
-        address = self._place(nbytes, label)
+        address = self._place(nbytes, label) if at is None else self._free_place(at, nbytes)
         self._live[address] = Allocation(address, nbytes, label)
         bisect.insort(self._starts, address)
         self._used_bytes += nbytes
@@ -151,7 +170,7 @@ class DeviceMemory:
         self._know(address, nbytes, 1)
 
     def _know(self, address: int, nbytes: int, unknown: int = 0) -> None:
-        if self._unknown.size > 1 and self._inside(address):
+        if self._unknown.size > 1 and self.is_inside(address):
             self._unknown[address - self.base : address - self.base + nbytes] = unknown
 
     def free(self, address: int) -> None:
@@ -170,7 +189,7 @@ class DeviceMemory:
                 allocation=self.describe(address),
             )
         self._starts.remove(address)
-        if not self._inside(address):
+        if not self.is_inside(address):
             self._changed()
             return
         self._freed.append(Allocation(address, allocation.nbytes, allocation.label, freed=True))
@@ -250,7 +269,7 @@ class DeviceMemory:
         """Copy `values` to an array in this memory. Raises MemoryAccessError as `array` does."""
         target = self.array(address, dtype, shape, strides)
         np.copyto(target, values)
-        if self._unknown.size > 1 and target.size and self._inside(address):
+        if self._unknown.size > 1 and target.size and self.is_inside(address):
             size = (*shape, dtype.itemsize)
             np.ndarray(size, np.uint8, self._unknown, address - self.base, (*strides, 1))[...] = 0
 
@@ -274,7 +293,7 @@ class DeviceMemory:
             for arena in arenas:
                 arena.keep()
             yield
-            for start in filter(self._inside, self._starts) if arenas else ():
+            for start in filter(self.is_inside, self._starts) if arenas else ():
                 nbytes = self._live[start].nbytes
                 self.kept_bytes += sum(arena.accept(start - self.base, nbytes) for arena in arenas)
         except BaseException:
@@ -301,23 +320,28 @@ class DeviceMemory:
         """The bytes of the allocation that begins at `start`, and what is known of them."""
         nbytes, offset = self._live[start].nbytes, start - self.base
         yield self._bytes(start, nbytes)
-        if self._unknown.size > 1 and self._inside(start):
+        if self._unknown.size > 1 and self.is_inside(start):
             yield self._unknown[offset : offset + nbytes]
 
     def describe(self, address: int, size: int = 1) -> str:
         """What lies at or nearest to `address`, in words: "4 bytes past the end of 'c' (40,000 bytes)"."""
         if 0 <= address < GUARD_BYTES:
             return "a null pointer" + (f" plus {address:,} bytes" if address else "")
-        if not self._inside(address):
+        if not self.is_inside(address):
             return "not an address of device memory"
+        return " and ".join(_words(each, address, size) for each in self.near(address)) or "no allocation is near"
+
+    def near(self, address: int) -> list[Allocation]:
+        """The allocation that holds an address, or held it, or is nearest to it, and another that is about as near."""
+        if not self.is_inside(address):
+            return []
         index = bisect.bisect_right(self._starts, address)
-        near = [self._live[start] for start in self._starts[max(index - 1, 0) : index + 1]]
-        inside = next((a for a in near if a.address <= address < a.end), None)
-        if inside is None:
-            near += [old for old in reversed(self._freed) if old.address <= address < old.end]
-        if not near:
-            return "no allocation is near"
-        return _words(inside or min(near, key=lambda a: _distance(a, address)), address, size)
+        found = [self._live[start] for start in self._starts[max(index - 1, 0) : index + 1]]
+        if not any(each.address <= address < each.end for each in found):
+            found += [old for old in reversed(self._freed) if old.address <= address < old.end]
+        found.sort(key=lambda each: _distance(each, address))
+        distances = [_distance(each, address) for each in found[:2]]
+        return found[: 2 if len(found) > 1 and 0 < distances[1] < _ALSO_NEAR * distances[0] else 1]
 
     def _array(
         self, address: int, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...] | None
@@ -326,17 +350,17 @@ class DeviceMemory:
         # own.
         if 0 in shape or not np.dtype(dtype).itemsize:
             return np.empty(shape, dtype)
-        if not self._inside(address):
+        if not self.is_inside(address):
             low, high = span(np.dtype(dtype).itemsize, shape, strides)
             return np.ndarray(shape, dtype, buffer=self._bytes(address + low, high - low), offset=-low, strides=strides)
         return np.ndarray(shape, dtype, buffer=self._arena, offset=address - self.base, strides=strides)
 
-    def _inside(self, address: int) -> bool:
-        """Whether an address lies in the arena; host memory that was adopted does not."""
+    def is_inside(self, address: int) -> bool:
+        """Whether an address is of the device's own memory; host memory that was adopted is not."""
         return self.base <= address < self.base + self._arena.size
 
     def _bytes(self, address: int, nbytes: int) -> np.ndarray:
-        if self._inside(address):
+        if self.is_inside(address):
             return self._arena[address - self.base : address - self.base + nbytes]
         outside: Any = (ctypes.c_uint8 * nbytes).from_address(address)
         return np.frombuffer(outside, np.uint8)
@@ -354,11 +378,21 @@ class DeviceMemory:
                 return address
         raise self._full(nbytes, label)
 
+    def _free_place(self, address: int, nbytes: int) -> int:
+        following = bisect.bisect_left(self._starts, address)
+        around = [self._live[start] for start in self._starts[max(following - 1, 0) : following + 1]]
+        inside = self.is_inside(address) and self.is_inside(address + nbytes)
+        if not inside or any(each.address < address + nbytes and address < each.end for each in around):
+            raise ValueError(f"{nbytes:,} bytes cannot be allocated at {address:#x}")
+        if address in self._live:
+            raise ValueError(f"an allocation begins at {address:#x} already")
+        return address
+
     def _gaps(self) -> Iterator[tuple[int, int]]:
         """Ranges of freed addresses that keep the guard distance to live allocations, lowest first."""
         previous = self.base
         for start in self._starts:
-            if not self._inside(start):
+            if not self.is_inside(start):
                 continue
             yield _round_up(previous + GUARD_BYTES), start - GUARD_BYTES
             previous = self._live[start].end

@@ -8,7 +8,7 @@ launch copies them to constant bank 3, so that what the host writes reaches late
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -119,6 +119,22 @@ class LinkedModule:
     def _stored(self, program: Program, suffix: str) -> int:
         symbol = self.symbol(program.symbol + suffix)
         return int.from_bytes(self.memory.view(symbol.address, 4).tobytes(), "little")
+
+    @property
+    def places(self) -> tuple[dict[str, int], int | None]:
+        """Addresses of the variables that have one, and of the copy of constant bank 3."""
+        return {name: each.address for name, each in self._placed.items()}, self._bank
+
+    @property
+    def constants(self) -> dict[str, tuple[int, int]]:
+        """Offset and size of each `__constant__` variable."""
+        return {name: (each.offset, each.size) for name, each in self._variables.items() if each.bank is not None}
+
+    def place(self, variables: Mapping[str, int], bank: int | None) -> None:
+        """Take variables, and constant bank 3, to lie in memory already. Unknown names are left out."""
+        known = {name: at for name, at in variables.items() if name in self._variables}
+        self._placed = {name: Symbol(name, at, self._variables[name].size) for name, at in known.items()}
+        self._bank = bank
 
     def unload(self) -> None:
         """Give the variables' memory back."""

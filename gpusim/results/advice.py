@@ -104,6 +104,10 @@ def find(counts: Counts | LaunchRecord) -> list[Finding]:
     return sorted(kept, key=lambda each: -each.share)
 
 
+def _line(place: tuple[str | None, int | None]) -> str:
+    return "an unknown line" if place[1] is None else f"line {place[1]}"
+
+
 def _where(place: tuple[str | None, int | None]) -> str:
     return "Instructions without a source line" if place[1] is None else f"Line {place[1]}"
 
@@ -187,8 +191,8 @@ def divergence(launch: _Launch) -> Iterator[Finding]:
         share = launch.of_duration(lost)
         yield Finding("divergence", *place, active, share, (
             f"{_where(place)} runs with {active:.1f} of {launch.warp_size} lanes active; {int(divergent[branch]):,} of "
-            f"{int(launch.counters[branch, L.N_BRANCHES]):,} executions of the branch of line "
-            f"{launch.place(branch)[1]} diverge. Idle lanes cost {_percent(share)} of the time. "
+            f"{int(launch.counters[branch, L.N_BRANCHES]):,} executions of the branch of "
+            f"{_line(launch.place(branch))} diverge. Idle lanes cost {_percent(share)} of the time. "
             "Let threads that do the same be neighbours, so that whole warps take one path."
         ))  # fmt: skip
 
@@ -375,7 +379,7 @@ def instruction_fetch(launch: _Launch) -> Iterator[Finding]:
     place = launch.place(int(np.argmax(waits)))
     yield Finding("instruction fetch", *place, int(waits.sum()), share, (
         f"Warps wait {_percent(share)} of the time for instructions and constants that are not in their caches yet, "
-        f"most at line {place[1]}. Longer launches run warm; less unrolling makes shorter code."
+        f"most at {_line(place)}. Longer launches run warm; less unrolling makes shorter code."
     ))  # fmt: skip
 
 
