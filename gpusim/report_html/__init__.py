@@ -25,37 +25,38 @@ MODULES = ("format", "sections", "roofline", "source", "access", "stepper")
 """Modules by name; `main` comes last and imports them."""
 
 
-def render(result: Analysis, title: str | None = None) -> str:
-    """The whole page. `title`: what was run, by default the kernel's name."""
-    document = make_document(result, title)
-    page = _asset("template.html")
+def render(result: Analysis, title: str | None = None, **more: Any) -> str:
+    """The whole page. `title`: what was run, by default the kernel's name; more: as for `make_document`."""
+    document = make_document(result, title, **more)
+    page = asset("template.html")
     for mark, text in {
         "{{title}}": html.escape(document["title"]),
-        "{{style}}": _asset("style.css"),
+        "{{style}}": asset("style.css"),
         "{{imports}}": json.dumps({"imports": {f"gpusim/{name}": _module_url(name) for name in MODULES}}),
-        "{{main}}": _asset("js/main.js"),
+        "{{main}}": asset("js/main.js"),
         "{{data}}": _json_for_script(document),
     }.items():
         page = page.replace(mark, text, 1)
     return page
 
 
-def write(result: Analysis, path: str | os.PathLike[str], title: str | None = None) -> Path:
+def write(result: Analysis, path: str | os.PathLike[str], title: str | None = None, **more: Any) -> Path:
     """Write the page and return its path. Raises OSError if that cannot be done."""
     target = Path(path)
-    target.write_text(render(result, title), "utf-8")
+    target.write_text(render(result, title, **more), "utf-8")
     return target
 
 
 @cache
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A file of the page."""
     return resources.files(__name__).joinpath(name).read_text("utf-8")
 
 
 @cache
 def _module_url(name: str) -> str:
     """A module as a data URL, named for the browser's debugger."""
-    code = f"{_asset(f'js/{name}.js')}\n//# sourceURL=gpusim/{name}.js\n"
+    code = f"{asset(f'js/{name}.js')}\n//# sourceURL=gpusim/{name}.js\n"
     return "data:text/javascript;base64," + base64.b64encode(code.encode()).decode()
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from gpusim.engine.state import layout as L
-from gpusim.report_html.sections import make_sections
+from gpusim.report_html.sections import SECTIONS, make_sections
 from gpusim.report_html.steps import make_steps
 from gpusim.results.analysis import Analysis
 from gpusim.results.metric_table import METRICS, STALL_MEANINGS
@@ -19,13 +20,28 @@ FIELDS = (
 """What the document holds of each instruction's `gpusim.results.analysis.Costs`, in this order, before its stalls."""
 
 
-def make_document(result: Analysis, title: str | None = None) -> dict[str, Any]:
-    """The document, of plain Python values. Numbers have the units of the attributes they stand for."""
+def make_document(
+    result: Analysis,
+    title: str | None = None,
+    *,
+    kernel: str | None = None,
+    sections: Collection[str] = (),
+    index: str | None = None,
+) -> dict[str, Any]:
+    """The document, of plain Python values. Numbers have the units of the attributes they stand for.
+
+    kernel: its full name. sections: the only ones to show, by the names in `SECTIONS`; none for all. index: the page
+    that lists this one.
+    """
     record = result.record
     config = record.config
+    shown = list(sections) or list(SECTIONS)
+    coded = "source" in shown or "stepper" in shown
     return {
         "title": title or result.kernel,
-        "kernel": result.kernel,
+        "kernel": kernel or result.kernel,
+        "index": index,
+        "shown": shown,
         "gpu": {"name": config.gpu.name, "arch": config.gpu.arch, "clock_mhz": config.gpu.clock_mhz},
         "launch": {
             "grid": list(record.launch.grid),
@@ -45,8 +61,8 @@ def make_document(result: Analysis, title: str | None = None) -> dict[str, Any]:
         "sm_active_cycles": record.sm_active_cycles.tolist(),
         "sm_blocks": record.sm_blocks.tolist(),
         "fields": list(FIELDS),
-        **_code(result),
-        "trace": make_steps(result.trace),
+        **(_code(result) if coded else {"instructions": [], "source": []}),
+        "trace": make_steps(result.trace) if "stepper" in shown else None,
     }
 
 

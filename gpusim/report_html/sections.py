@@ -13,6 +13,11 @@ from gpusim.results.metric_table import METRICS
 from isa import microops as M
 
 Row = dict[str, Any]
+SECTIONS = (
+    "advice", "speed-of-light", "launch", "occupancy", "memory", "compute", "scheduler", "warp-state", "source",
+    "stepper",
+)  # fmt: skip
+"""All that a page may show, in its order: the first and the last are no sections of Nsight Compute."""
 _COMPUTE = ("issue slots", "pipe")
 _SHOWN = 4
 

@@ -32,7 +32,7 @@ _COUNTER_VALUE, _DOUBLE_COUNTER_VALUE, _FLOW, _FLOW_END = 30, 44, 47, 48
 _ANNOTATION_NAME_IID, _ANNOTATION_STRING_IID = 1, 17  # of DebugAnnotation
 _EVENT_NAMES, _ANNOTATION_NAMES, _ANNOTATION_STRINGS = 2, 3, 29  # of InternedData
 _IID, _INTERNED_NAME = 1, 2  # of EventName and the like
-_BEGIN, _END, _COUNT = 1, 2, 4  # TrackEvent.Type
+_BEGIN, _END, _INSTANT, _COUNT = 1, 2, 3, 4  # TrackEvent.Type
 _EXPLICIT = 3  # TrackDescriptor.ChildTracksOrdering
 _CLEARED, _NEEDS = 1, 2  # sequence flags: interned data begins anew; it is used
 _SEQUENCE_ID = 1
@@ -56,7 +56,7 @@ class _Interned:
         return [(field, message((_IID, number), (_INTERNED_NAME, text))) for text, number in self.numbers.items()]
 
 
-class _Writer:
+class TrackWriter:
     """Tracks and events, collected in any order and written in order of time."""
 
     def __init__(self) -> None:
@@ -85,13 +85,23 @@ class _Writer:
         flows: Iterable[tuple[int, Value]] = (),
     ) -> None:
         """An interval of a track. Slices of a track lie in one another or apart."""
-        fields: Fields = [(_TYPE, _BEGIN), (_TRACK_UUID, track), (_NAME_IID, self.names.of(name)), *flows]
+        # At one time what ends comes first, and what ends last begins first, so that slices nest.
+        self._event(track, start, 1, -end, _BEGIN, name, facts, flows)
+        self.events.append((end, 0, -start, message((_TYPE, _END), (_TRACK_UUID, track))))
+
+    def _event(
+        self, track: int, time: int, rank: int, order: int, kind: int, name: str, facts: dict[str, str],
+        flows: Iterable[tuple[int, Value]] = (),
+    ) -> None:  # fmt: skip
+        fields: Fields = [(_TYPE, kind), (_TRACK_UUID, track), (_NAME_IID, self.names.of(name)), *flows]
         for key, value in facts.items():
             named = (_ANNOTATION_NAME_IID, self.keys.of(key)), (_ANNOTATION_STRING_IID, self.values.of(value))
             fields.append((_ANNOTATION, message(*named)))
-        # At one time what ends comes first, and what ends last begins first, so that slices nest.
-        self.events.append((start, 1, -end, message(*fields)))
-        self.events.append((end, 0, -start, message((_TYPE, _END), (_TRACK_UUID, track))))
+        self.events.append((time, rank, order, message(*fields)))
+
+    def instant(self, track: int, time: int, name: str, facts: dict[str, str]) -> None:
+        """Something that takes no time."""
+        self._event(track, time, 2, 0, _INSTANT, name, facts)
 
     def count(self, track: int, time: int, value: int | float) -> None:
         """A counter's value from a time on."""
@@ -116,14 +126,19 @@ class _Writer:
 
 def write_perfetto(trace: Recording, path: str | Path) -> None:
     """Write a trace for Perfetto."""
+    write_packets(perfetto_packets(trace), path)
+
+
+def write_packets(packets: Iterable[bytes], path: str | Path) -> None:
+    """Write packets as a file."""
     with open(path, "wb") as file:
-        for packet in perfetto_packets(trace):
+        for packet in packets:
             file.write(message((_PACKET, packet)))
 
 
 def perfetto_packets(trace: Recording) -> Iterator[bytes]:
     """The packets of the trace, `TracePacket` messages."""
-    writer = _Writer()
+    writer = TrackWriter()
     whole = writer.track(f"{trace.program.name} on {trace.config.gpu.name}: 1 ns is 1 SM cycle")
     sms = np.union1d(trace.blocks["sm"], np.array(trace.options.sms, np.int64))
     tracks = {int(sm): writer.track(f"SM {sm}", whole, int(sm)) for sm in sms}
@@ -134,7 +149,7 @@ def perfetto_packets(trace: Recording) -> Iterator[bytes]:
     return writer.packets()
 
 
-def _write_blocks(trace: Recording, writer: _Writer, tracks: dict[int, int]) -> None:
+def _write_blocks(trace: Recording, writer: TrackWriter, tracks: dict[int, int]) -> None:
     """The life of every block, in the first row of its SM that is free. Arrows go to the warps that are traced."""
     rows: dict[int, list[tuple[int, int]]] = {}
     first = {int(block) for block in trace.warps["block"]}
@@ -154,7 +169,7 @@ def _write_blocks(trace: Recording, writer: _Writer, tracks: dict[int, int]) -> 
         writer.slice(free[k][0], start, min(end, trace.until), name, {"number": str(number)}, flows)
 
 
-def _write_counters(trace: Recording, writer: _Writer, sm_track: int, sm: int) -> None:
+def _write_counters(trace: Recording, writer: TrackWriter, sm_track: int, sm: int) -> None:
     """What an SM does over time."""
     warps = trace.warps[trace.warps["sm"] == sm]
     stalls = trace.stalls[np.isin(trace.stalls["warp"], warps["warp"])]
@@ -175,7 +190,7 @@ def _write_counters(trace: Recording, writer: _Writer, sm_track: int, sm: int) -
             writer.count(track, (base + k) * RATE_CYCLES, count / RATE_CYCLES)
 
 
-def _write_warps(trace: Recording, writer: _Writer, tracks: dict[int, int]) -> None:
+def _write_warps(trace: Recording, writer: TrackWriter, tracks: dict[int, int]) -> None:
     """Schedulers, and below them the warp slots with what their warps do."""
     schedulers: dict[tuple[int, int], int] = {}
     slots: dict[tuple[int, int, int], int] = {}

@@ -37,10 +37,11 @@ def trace(request):
 
 
 class Read:
-    """A Perfetto file: paths of tracks, slices and counts as tuples that start with their track's path."""
+    """A Perfetto file: paths of tracks, slices, instants and counts as tuples that start with their track's path."""
 
     def __init__(self, path):
         self.slices, self.counts, self.facts, self.flows = [], defaultdict(list), {}, defaultdict(list)
+        self.instants = []
         names, keys, values, tracks, stacks = {}, {}, {}, {}, defaultdict(list)
         before = 0
         for packet in Schema.FromString(path.read_bytes()).packet:
@@ -62,8 +63,11 @@ class Read:
             if event.type == TrackEvent.TYPE_COUNTER:
                 exact = event.HasField("counter_value")
                 self.counts[path].append((time, event.counter_value if exact else event.double_counter_value))
+                continue
+            facts = {keys[each.name_iid]: values[each.string_value_iid] for each in event.debug_annotations}
+            if event.type == TrackEvent.TYPE_INSTANT:
+                self.instants.append((path, time, names[event.name_iid], facts))
             elif event.type == TrackEvent.TYPE_SLICE_BEGIN:
-                facts = {keys[each.name_iid]: values[each.string_value_iid] for each in event.debug_annotations}
                 stacks[event.track_uuid].append((time, names[event.name_iid], facts))
                 for flow in event.flow_ids:
                     self.flows[flow].append(("from", path, time, names[event.name_iid]))

@@ -18,16 +18,18 @@ function steps(finding) {
 }
 
 document.getElementById("head").append(...head(data).filter(Boolean));
+const shows = (name) => data.shown.includes(name);
 const sections = [
-  advice(data, (finding) => source.show(fileName(finding.file), finding.line), steps),
+  advice(data, shows("source") ? (finding) => source.show(fileName(finding.file), finding.line) : null,
+    shows("stepper") ? steps : () => null),
   ...data.sections.map((each) => section(data, each)),
   element("section", { id: "stepper", "aria-labelledby": "stepper-title" },
     element("h2", { id: "stepper-title" }, "Warp Stepper"),
     element("p", { class: "about" }, "One warp, instruction by instruction, as the simulator executed it: which lanes run, where the others wait, what they address."),
     warps.node),
-];
+].filter((each) => shows(each.id));
 page.replaceChildren(...sections);
-document.getElementById("source").append(source.node);
+document.getElementById("source")?.append(source.node);
 document.getElementById("contents").append(element("ul", {}, sections.map((each) =>
   element("li", {}, element("a", { href: `#${each.id}` }, each.querySelector("h2").textContent.replace(/^GPU | (Throughput|Statistics|Analysis)$/g, ""))))));
 document.documentElement.dataset.ready = "true";

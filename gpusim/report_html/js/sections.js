@@ -15,7 +15,8 @@ export function head(data) {
     ["Registers/thread", count(registers)],
   ];
   return [
-    element("p", { class: "brand" }, "gpusim report · simulated, not measured"),
+    element("p", { class: "brand" }, "gpusim report · simulated, not measured",
+      data.index ? [" · ", element("a", { href: data.index }, "all launches")] : null),
     element("h1", {}, data.title),
     data.title.endsWith(data.kernel) ? null : element("p", { class: "kernel" }, `kernel ${data.kernel}`),
     element("dl", { class: "facts" }, facts.map(([name, value]) =>
@@ -24,8 +25,8 @@ export function head(data) {
   ];
 }
 
-/** The findings, the dearest first. `jump(finding)` shows its line in the source view; `steps(finding)` is what shows it
- * in the stepper, or null. */
+/** The findings, the dearest first. `jump(finding)` shows its line in the source view, null if there is none;
+ * `steps(finding)` is what shows it in the stepper, or null. */
 export function advice(data, jump, steps) {
   const items = data.advice.map((each) => {
     const step = each.line === null ? null : steps(each);
@@ -35,7 +36,7 @@ export function advice(data, jump, steps) {
         element("span", { class: "number" }, percent(100 * each.share, each.share < 0.1 ? 1 : 0)),
         element("span", { class: "track", "aria-hidden": "true" }, element("span", { class: "fill", style: `width:${width}` }))),
       element("div", {},
-        element("h3", {}, each.kind, each.line === null ? null : element("button", {
+        element("h3", {}, each.kind, each.line === null || jump === null ? null : element("button", {
           type: "button", class: "link", "aria-label": `Show line ${each.line} in the source view`, onclick: () => jump(each),
         }, `line ${each.line}`),
         step ? element("button", { type: "button", class: "link", "aria-label": `Step through line ${each.line}`, onclick: step }, "step through it") : null),
