@@ -34,6 +34,7 @@ examples:
   gpusim bound matmul/tiled --gpu h200 --gpu a100  the least time it can take, and why
   gpusim script train.py --epochs 2                a Numba CUDA script, as it is, on the simulated GPU
   gpusim exec ./saxpy 1000000                      any CUDA executable, as it is
+  gpusim replay train.launches --gpu a100          its launches again, on another machine, without the program
   gpusim figures transpose/tiled pictures          pictures of what happened
   gpusim config diff h200 a100                     where two GPUs differ
   gpusim collective all_reduce 256M --gpus 8       what a collective of several GPUs takes
@@ -44,8 +45,8 @@ examples:
 
 
 _MODULES = {
-    "run": "run", "script": "script", "exec": "exec", "list": "listing", "show": "show", "diff": "diff",
-    "bound": "bound",
+    "run": "run", "script": "script", "exec": "exec", "replay": "replay", "list": "listing", "show": "show",
+    "diff": "diff", "bound": "bound",
     "sweep": "sweep", "search": "search", "sensitivity": "sensitivity", "cost": "cost", "figures": "figures",
     "config": "configs", "collective": "collective",
 }  # fmt: skip

@@ -9,17 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.options import (
-    add_command,
-    add_gpu_options,
-    add_json_option,
-    add_limit_options,
-    add_mode_option,
-)
+from gpusim.cli.exits import EXIT_USER_ERROR
+from gpusim.cli.launch_options import add_table_options, add_telling_options, telling_of, write_table
+from gpusim.cli.options import add_command, add_gpu_options, add_limit_options, add_mode_option
 from gpusim.cli.run import check_limits
 
 if TYPE_CHECKING:
     from gpusim.driver.state import Driver
+    from gpusim.driver.telling import Telling
 
 EXAMPLES = """\
 examples:
@@ -27,6 +24,8 @@ examples:
   gpusim exec --gpu a100 --set sm.count=54 ./saxpy 1000000
   gpusim exec --functional ./saxpy                         what it computes, not how long it takes
   gpusim exec --json --output launches.json python3 train.py
+  gpusim exec --report pages --kernel saxpy ./saxpy        a page for each launch of it: docs/report.md
+  gpusim exec --save saxpy.launches ./saxpy                to be run again without the program: gpusim replay
 
 Options of gpusim come before PROGRAM; everything behind it is the program's. Its input, output, signals and exit status
 are its own, and so are those of the programs that it starts. It has to find CUDA in shared libraries, as programs of
@@ -41,33 +40,31 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     add_gpu_options(parser)
     add_limit_options(parser)
     add_mode_option(parser)
-    parser.add_argument(
-        "--output", type=Path, metavar="PATH", help="write the table there instead of to standard output"
-    )
-    parser.add_argument("--no-report", action="store_true", help="print nothing of gpusim's own")
-    add_json_option(parser)
+    add_table_options(parser)
+    add_telling_options(parser)
     parser.set_defaults(command=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run the command. Returns the program's exit status."""
+    """Run the command. Returns the program's exit status, or that of a mistake if checks found one."""
     from gpusim.config import load_config
     from gpusim.driver import library  # noqa: F401 - it declares all functions
     from gpusim.exec.program import ProgramNotStarted, run
 
     check_limits(options)
+    telling = telling_of(options)
     load_config(options.gpu, options.overrides)  # a mistake is told before the program starts
     try:
-        outcome = run([options.program, *options.arguments], partial(_driver, options), _told)
+        outcome = run([options.program, *options.arguments], partial(_driver, options, telling), _told)
     except ProgramNotStarted as error:
         print(f"gpusim: error: {error}", file=sys.stderr)
         return error.status
     if not options.no_report:
         _report(outcome.told, options.json, options.output)
-    return outcome.status
+    return EXIT_USER_ERROR if telling.check and any(wrong for *_, wrong in outcome.told) else outcome.status
 
 
-def _driver(options: argparse.Namespace) -> Driver:
+def _driver(options: argparse.Namespace, telling: Telling, process: int) -> Driver:
     from gpusim.cli.progress import announce_compilation
     from gpusim.driver.state import Driver
 
@@ -78,24 +75,20 @@ def _driver(options: argparse.Namespace) -> Driver:
         threads=options.threads,
         max_cycles=options.max_cycles,
         mode=options.mode,
+        telling=telling.of_process(process),
     )
 
 
-def _told(driver: Driver) -> tuple[str, dict[str, Any]]:
-    """What is printed about one process: the table as text, and as plain values."""
-    return driver.log.render(), driver.log.to_dict()
+def _told(driver: Driver) -> tuple[str, dict[str, Any], int]:
+    """What is printed about one process: the table as text, and as plain values; and how many launches went wrong."""
+    driver.close()
+    return driver.log.render(), driver.log.to_dict(), driver.log.wrong
 
 
-def _report(told: list[tuple[str, dict[str, Any]]], as_json: bool, output: Path | None) -> None:
+def _report(told: list[tuple[str, dict[str, Any], int]], as_json: bool, output: Path | None) -> None:
     if as_json:
-        values = [value for _, value in told]
+        values = [value for _, value, _ in told]
         text = json.dumps(values[0] if len(values) == 1 else values, indent=2)
     else:
-        text = "\n\n".join(table for table, _ in told) or "the program called no function of CUDA's shared libraries"
-    if output is not None:
-        try:
-            output.write_text(text + "\n")
-        except OSError as error:
-            print(f"gpusim: error: cannot write {output}: {error.strerror}", file=sys.stderr)
-    else:
-        print(text if as_json else f"\n{text}", flush=True)
+        text = "\n\n".join(table for table, *_ in told) or "the program called no function of CUDA's shared libraries"
+    write_table(text, as_json, output)

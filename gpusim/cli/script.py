@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import argparse
 import atexit
-import json
 import sys
 import types
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gpusim.cli.exits import EXIT_OK, UserError
+from gpusim.cli.exits import EXIT_OK, EXIT_USER_ERROR, UserError
+from gpusim.cli.launch_options import add_table_options, add_telling_options, print_table, telling_of
 from gpusim.cli.options import (
     add_command,
     add_gpu_options,
-    add_json_option,
     add_limit_options,
     add_mode_option,
 )
 from gpusim.cli.run import check_limits
-
-if TYPE_CHECKING:
-    from gpusim.driver.state import Driver
 
 EXAMPLES = """\
 examples:
@@ -29,6 +25,10 @@ examples:
   gpusim script --gpu a100 --set sm.count=54 train.py --epochs 2
   gpusim script --functional train.py                      what it computes, not how long it takes
   gpusim script --json --output launches.json saxpy.py
+  gpusim script --report pages --kernel saxpy saxpy.py     a page for each launch of it: docs/report.md
+  gpusim script --check racecheck,initcheck train.py       data races, uninitialised reads: docs/errors.md
+  gpusim script --trace all.perfetto-trace saxpy.py        launches and copies on one timeline: docs/traces.md
+  gpusim script --save saxpy.launches saxpy.py             to be run again without the script: gpusim replay
 
 Options of gpusim come before FILE.py; everything behind it is the script's. The script runs as under python: __main__,
 sys.argv, sys.path and the exit status are its own. Python processes that it starts see the same simulated GPU.
@@ -45,20 +45,18 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     add_gpu_options(parser)
     add_limit_options(parser)
     add_mode_option(parser)
-    parser.add_argument(
-        "--output", type=Path, metavar="PATH", help="write the table there instead of to standard output"
-    )
-    parser.add_argument("--no-report", action="store_true", help="print nothing of gpusim's own")
-    add_json_option(parser)
+    add_table_options(parser)
+    add_telling_options(parser)
     parser.set_defaults(command=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run the command. Returns the script's exit status."""
+    """Run the command. Returns the script's exit status, or that of a mistake if checks found one."""
     from gpusim.cli.progress import announce_compilation
     from gpusim.driver.numba_cuda import install
 
     check_limits(options)
+    telling = telling_of(options)
     code = _compiled(options.file)
     driver = install(
         options.gpu,
@@ -67,12 +65,14 @@ def execute(options: argparse.Namespace) -> int:
         max_cycles=options.max_cycles,
         mode=options.mode,
         inherit=True,
+        telling=telling,
     )
     announce_compilation()
     if not options.no_report:
         # Before the script registers anything, so that it is called after what the script does at its end.
-        atexit.register(_report, driver, options.json, options.output)
-    return _run(code, options.file, options.arguments)
+        atexit.register(print_table, driver.log, options.json, options.output)
+    status = _run(code, options.file, options.arguments)
+    return EXIT_USER_ERROR if telling.check and driver.log.wrong else status
 
 
 def _compiled(file: str) -> types.CodeType:
@@ -117,16 +117,3 @@ def _status(code: Any) -> int:
         return code & 0xFF
     print(code, file=sys.stderr)
     return 1
-
-
-def _report(driver: Driver, as_json: bool, output: Path | None) -> None:
-    """Print or write what was launched."""
-    text = json.dumps(driver.log.to_dict(), indent=2) if as_json else driver.log.render()
-    if output is not None:
-        try:
-            output.write_text(text + "\n")
-        except OSError as error:
-            print(f"gpusim: error: cannot write {output}: {error.strerror}", file=sys.stderr)
-    else:
-        sys.stdout.flush()
-        print(text if as_json else f"\n{text}", flush=True)

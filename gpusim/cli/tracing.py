@@ -53,7 +53,7 @@ def trace_options(options: argparse.Namespace, launch: Launch) -> TraceOptions |
     from gpusim.tracing.trace import TraceOptions
 
     if options.trace is not None:
-        _check_file(Path(options.trace))
+        check_trace_file(Path(options.trace))
     chosen = TraceOptions()
     if options.trace_sms is not None:
         chosen = replace(chosen, sms=_numbers(options.trace_sms, "--trace-sms"))
@@ -65,7 +65,8 @@ def trace_options(options: argparse.Namespace, launch: Launch) -> TraceOptions |
     return chosen if options.trace_limit is None else replace(chosen, limit=options.trace_limit)
 
 
-def _check_file(path: Path) -> None:
+def check_trace_file(path: Path) -> None:
+    """Refuse before a long run what can only fail after it."""
     if path.suffix != ENDING:
         raise UserError(f"--trace {path}: the file's name ends in {ENDING}")
     if not path.absolute().parent.is_dir():

@@ -19,10 +19,11 @@ from gpusim.errors import MemoryAccessError
 _HOST, _DEVICE, _ARRAY, _UNIFIED = 1, 2, 3, 4  # CUmemorytype
 
 
-def _check_device(driver: Driver, address: int, nbytes: int) -> None:
-    """Raises INVALID_VALUE unless the bytes lie in one allocation of the device."""
+def _check_device(driver: Driver, address: int, nbytes: int, written: bool = False) -> None:
+    """Raises INVALID_VALUE unless the bytes lie in one allocation of the device. written: they get contents now."""
+    memory = driver.device.memory
     try:
-        driver.device.memory.check(address, nbytes)
+        memory.view(address, nbytes) if written else memory.check(address, nbytes)
     except MemoryAccessError as error:
         if nbytes:
             raise DriverError(ResultCode.INVALID_VALUE, str(error)) from None
@@ -52,11 +53,15 @@ def copy_rows(
     """Copy so many bytes of each of some rows. target, source: first address, and bytes from a row to the next."""
     if not (nbytes and rows):
         return
-    for (address, pitch), device in ((target, to), (source, of)):
+    for (address, pitch), device, written in ((target, to, True), (source, of, False)):
         fail_if(not address, ResultCode.INVALID_VALUE)
         if on_device(driver, address) if device is None else device:
-            _check_device(driver, address, (rows - 1) * pitch + nbytes)
+            _check_device(driver, address, (rows - 1) * pitch + nbytes, written)
     caller().move(target[0], source[0], nbytes, rows, target[1], source[1])
+    if driver.observers:
+        to = driver.is_device_memory(target[0]) if to is None else to
+        of = driver.is_device_memory(source[0]) if of is None else of
+        driver.copied(f"{'D' if of else 'H'}to{'D' if to else 'H'}", target[0], source[0], nbytes * rows)
 
 
 def later(kind: int, do: Callable[..., None]) -> Callable[..., None]:
@@ -123,18 +128,21 @@ def copy_2d_async(driver: Driver, request: int, stream: DriverStream) -> None:
 
 
 def fill(kind: type[np.unsignedinteger], driver: Driver, address: int, value: int, count: int) -> None:
-    size = np.dtype(kind).itemsize
-    fail_if(address % size, ResultCode.INVALID_VALUE)
-    _check_device(driver, address, count * size)
-    if count:
-        driver.device.memory.view(address, count * size).view(kind)[...] = value
+    fill_2d(kind, driver, address, 0, value, count, 1)
 
 
 def fill_2d(
     kind: type[np.unsignedinteger], driver: Driver, address: int, pitch: int, value: int, width: int, height: int
 ) -> None:
+    size = np.dtype(kind).itemsize
     for row in range(height):
-        fill(kind, driver, address + row * pitch, value, width)
+        start = address + row * pitch
+        fail_if(start % size, ResultCode.INVALID_VALUE)
+        _check_device(driver, start, width * size)
+        if width:
+            driver.device.memory.view(start, width * size).view(kind)[...] = value
+    if width and height:
+        driver.copied("fill", address, value, width * height * size)
 
 
 for _bits, _letter, _kind in ((8, "b", np.uint8), (16, "h", np.uint16), (32, "u", np.uint32)):

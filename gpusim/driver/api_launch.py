@@ -10,12 +10,14 @@ from typing import Any
 from gpusim import errors
 from gpusim.driver.api_kernel import MAX_DYNAMIC_SHARED
 from gpusim.driver.caller import caller, get_pointer, get_pointers, get_uint, read
-from gpusim.driver.codes import DriverError, ResultCode, fail_if, say
+from gpusim.driver.codes import DriverError, ResultCode, fail_if
+from gpusim.driver.launches import LaunchCall, perform
 from gpusim.driver.objects import KERNEL, DriverStream, LoadedKernel
 from gpusim.driver.registry import entry
 from gpusim.driver.state import Driver
 from gpusim.launch import Dim3, Launch
 from isa import Program
+from isa.demangle import short_name
 from isa.errors import IsaError
 
 _COOPERATIVE, _CLUSTER = 2, 4  # CUlaunchAttributeID
@@ -105,19 +107,15 @@ def _simulate(
         program = kernel.linked()
         if cluster is not None:
             program = program.but(cluster=cluster)
-        result = driver.device.run(
-            program, described, values, max_cycles=driver.max_cycles, strict_barriers=False, cooperative=cooperative
-        )
+        number = driver.log.number + 1
+        what = number, kernel.name, program, described, values, driver.stream_at_work, cooperative, kernel.module
+        perform(driver.device, LaunchCall(*what), driver.log, driver.observers, driver.max_cycles)
     except errors.LaunchError as error:
         raise DriverError(_refusal(driver, described, cooperative, cluster is not None), str(error)) from None
     except errors.KernelError as error:
-        say(str(error))
         driver.context().failed = _failure(error)
-        driver.log.add_failure(kernel.name, program, described)
-        return
     except IsaError as error:
-        raise DriverError(ResultCode.NOT_SUPPORTED, f"kernel {kernel.name!r}: {error}") from None
-    driver.log.add(kernel.name, result)
+        raise DriverError(ResultCode.NOT_SUPPORTED, f"kernel {short_name(kernel.name)!r}: {error}") from None
 
 
 def _parameter_bytes(program: Program, parameters: int, extra: int) -> bytes:

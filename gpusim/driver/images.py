@@ -39,17 +39,31 @@ def read_image(address: int, config: GPUConfig) -> bytes:
     Raises INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX.
     """
     fail_if(not address, ResultCode.INVALID_VALUE)
-    magic = read(address, 4)
+    address, magic = _content(address)
     if magic == _ELF:
         return read(address, _elf_size(address))
-    if magic == _FATBIN_WRAPPER:
-        (address,) = struct.unpack("<Q", read(address + 8, 8))
-        magic = read(address, 4)
     if magic == _FATBIN:
         return _from_fat_binary(address, config)
     text = caller().text(address)
     fail_if(b".version" not in text or b".target" not in text, ResultCode.INVALID_IMAGE)
     return _from_ptx(text, config)
+
+
+def read_ptx(address: int) -> list[bytes]:
+    """The PTX that an image holds, for every architecture."""
+    address, magic = _content(address)
+    if magic == _FATBIN:
+        return [each.content().rstrip(b"\0") for each in _entries(address) if each.kind == _PTX]
+    return [] if magic == _ELF else [caller().text(address)]
+
+
+def _content(address: int) -> tuple[int, bytes]:
+    """Where the image lies that a wrapper may point to, and its first bytes."""
+    magic = read(address, 4)
+    if magic == _FATBIN_WRAPPER:
+        (address,) = struct.unpack("<Q", read(address + 8, 8))
+        magic = read(address, 4)
+    return address, magic
 
 
 def _from_ptx(text: bytes, config: GPUConfig) -> bytes:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpusim.config import GPUConfig
 from gpusim.launch import Launch
+from isa.demangle import full_name, short_name
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -15,17 +16,17 @@ if TYPE_CHECKING:
     from isa import Program
 
 WIDTH = 100
-_MOST_RESULTS = 256
-"""Groups whose slowest launch is kept with all that it counted, megabytes for a large kernel."""
+NAME_WIDTH = 48
 
 
 @dataclass
 class Launches:
-    """Launches of one kernel with the same grid, block and dynamic shared memory.
+    """Launches of one kernel with the same grid, block and dynamic shared memory. Nothing of a launch but these numbers
+    is kept.
 
-    cycles: sum over the calls that ended, in SM clock cycles; `slowest` is the one of them that took longest, as long
-    as the log keeps it, and `limiter` what limited that one, if it does no more. failed: calls that a kernel's error
-    ended.
+    first, last: numbers of the first and the last of them among all launches of the program, from 1.
+    cycles: sum over the calls that ended, in SM clock cycles; `limiter` is what limits the one that took longest.
+    failed: calls that a kernel's error ended. findings: calls in which checks found something.
     """
 
     kernel: str
@@ -33,43 +34,36 @@ class Launches:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int
+    first: int
+    last: int = 0
     calls: int = 0
     cycles: int = 0
     least_cycles: int = 0
     most_cycles: int = 0
     instructions: int = 0
-    slowest: Result | None = None
     limiter: str | None = None
     failed: int = 0
-
-    @property
-    def limited_by(self) -> str | None:
-        """What limited the slowest call; None if all failed."""
-        return self.slowest.limiter.kind if self.slowest else self.limiter
+    findings: int = 0
 
 
 class LaunchLog:
     """All launches of a driver in the order of their first call. attempts: calls of launch functions, refused ones
-    included. timed: whether launches know of cycles; if not, they are zero everywhere."""
+    included; number: of the last launch that ran. timed: whether launches know of cycles; if not, they are zero
+    everywhere."""
 
     def __init__(self, config: GPUConfig, timed: bool = True):
         self.config, self.timed = config, timed
         self.groups: dict[Any, Launches] = {}
-        self.attempts = 0
+        self.attempts = self.number = 0
         self.host_seconds = 0.0
-        self._with_results: dict[int, Launches] = {}
 
     def add(self, symbol: str, result: Result) -> None:
         """Note a launch."""
         record = result.record
-        group = self._group(symbol, record.program, record.launch)
+        group = self._next(symbol, record.program, record.launch)
         group.least_cycles = min(group.least_cycles, record.cycles) if group.calls else record.cycles
-        if self.timed and (not group.calls or record.cycles > group.most_cycles):
-            group.slowest, group.most_cycles = result, record.cycles
-            self._with_results[id(group)] = group
-            if len(self._with_results) > _MOST_RESULTS:
-                first = self._with_results.pop(next(iter(self._with_results)))
-                first.limiter, first.slowest = first.limited_by, None
+        if self.timed and (group.limiter is None or record.cycles > group.most_cycles):
+            group.limiter, group.most_cycles = result.limiter.kind, record.cycles
         group.calls += 1
         group.cycles += record.cycles
         group.instructions += int(record.sm_issued.sum())
@@ -77,18 +71,36 @@ class LaunchLog:
 
     def add_failure(self, symbol: str, program: Program, launch: Launch) -> None:
         """Note a launch that ended with an error."""
-        self._group(symbol, program, launch).failed += 1
+        self._next(symbol, program, launch).failed += 1
+
+    def add_finding(self, symbol: str, program: Program, launch: Launch) -> int:
+        """Note that a check found something in the launch that runs now; in how many like it, this one included."""
+        group = self._group(symbol, program, launch)
+        group.findings += 1
+        return group.findings
+
+    def _next(self, symbol: str, program: Program, launch: Launch) -> Launches:
+        group = self._group(symbol, program, launch)
+        self.number += 1
+        group.last = self.number
+        return group
 
     def _group(self, symbol: str, program: Program, launch: Launch) -> Launches:
         key = (symbol, program.sha256, launch.grid, launch.block, launch.shared_bytes)
         if key not in self.groups:
-            self.groups[key] = Launches(program.name, symbol, launch.grid, launch.block, launch.shared_bytes)
+            what = program.name, symbol, launch.grid, launch.block, launch.shared_bytes
+            self.groups[key] = Launches(*what, first=self.number + 1)
         return self.groups[key]
 
     @property
     def calls(self) -> int:
         """Launches that ended well."""
         return sum(group.calls for group in self.groups.values())
+
+    @property
+    def wrong(self) -> int:
+        """Launches that failed, or in which checks found something."""
+        return sum(group.failed + group.findings for group in self.groups.values())
 
     @property
     def cycles(self) -> int:
@@ -103,17 +115,21 @@ class LaunchLog:
                 {
                     "kernel": each.kernel,
                     "symbol": each.symbol,
+                    "name": full_name(each.symbol),
                     "grid": list(each.grid),
                     "block": list(each.block),
                     "shared_bytes": each.shared_bytes,
                     "calls": each.calls,
                     "failed": each.failed,
+                    "findings": each.findings,
+                    "first": each.first,
+                    "last": each.last,
                     "cycles": each.cycles,
                     "least_cycles": each.least_cycles,
                     "most_cycles": each.most_cycles,
                     "time_us": self.config.time_us(each.cycles),
                     "instructions": each.instructions,
-                    "limiter": each.limited_by,
+                    "limiter": each.limiter,
                 }
                 for each in self.groups.values()
             ],
@@ -149,12 +165,13 @@ class LaunchLog:
         kept = shown[:limit]
         for each in kept:
             calls = f"{each.calls:,}" + (f" + {each.failed:,} failed" if each.failed else "")
+            calls += f", {each.findings:,} with findings" if each.findings else ""
             total = each.cycles if self.timed else each.instructions
-            row = [each.kernel, _dim3(each.grid), _dim3(each.block), calls]
+            row = [short_name(each.symbol, NAME_WIDTH), dim3(each.grid), dim3(each.block), calls]
             row.append(f"{total / each.calls:,.0f}" if each.calls else "-")
             if self.timed:
                 row.append(f"{self.config.time_us(each.cycles):,.2f}")
-                row.append(each.limited_by or "error")
+                row.append(each.limiter or "error")
             table.add_row(*row)
         if len(shown) > len(kept):
             table.add_row(f"and {len(shown) - len(kept):,} more")
@@ -164,7 +181,7 @@ class LaunchLog:
         return table
 
 
-def _dim3(size: tuple[int, int, int]) -> str:
+def dim3(size: tuple[int, int, int]) -> str:
     """(8, 1, 1) as '8', (8, 4, 1) as '8x4'."""
     last = max((k for k in range(3) if size[k] > 1), default=0)
     return "x".join(str(extent) for extent in size[: last + 1])

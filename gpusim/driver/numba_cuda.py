@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gpusim.config import GPUConfig
     from gpusim.driver.library import DriverLibraries
     from gpusim.driver.state import Driver
+    from gpusim.driver.telling import Telling
 
 VARIABLE = "GPUSIM_CUDA_DRIVER"
 """Environment variable through which child processes learn what to install: the options as JSON."""
@@ -39,6 +40,7 @@ def install(
     max_cycles: int | None = None,
     mode: str = "detailed",
     inherit: bool = False,
+    telling: Telling | None = None,
 ) -> Driver:
     """Make a simulated GPU the CUDA device of this process, and return its driver.
 
@@ -48,6 +50,7 @@ def install(
         max_cycles: cycles after which a kernel is given up, None for the default.
         mode: of all launches, as for `gpusim.simulate`.
         inherit: Python processes that this one starts get the same driver; `gpu` must then be a name or a path.
+        telling: what else is to be told of the launches of this process.
 
     Raises:
         SimulationError: the process has a driver already, a context is in use, or this is not Linux on x86-64 or
@@ -65,7 +68,7 @@ def install(
     if _library is not None and (_library.driver.primary_references or _library.driver.others):
         raise SimulationError("the simulated CUDA driver is in use; a context of it exists")
     limits: dict[str, Any] = {"threads": threads, "memory_bytes": memory_bytes, "max_cycles": max_cycles, "mode": mode}
-    driver = Driver(gpu, overrides, **limits)
+    driver = Driver(gpu, overrides, **limits, telling=telling)
     if _library is None:
         _library = DriverLibraries(driver)
         # Numba looks for libcuda.so first, which on a machine with a GPU is the real one.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -63,10 +63,11 @@ class Buffer:
 
 
 class LoadedModule:
-    """A linked cubin in a context. Its handle is that of a module and of a library."""
+    """A linked cubin in a context. Its handle is that of a module and of a library. ptx: texts that its image holds
+    for other GPUs, kept where launches are saved."""
 
-    def __init__(self, context: Context, linked: LinkedModule):
-        self.context, self.linked, self.handle = context, linked, new_handle()
+    def __init__(self, context: Context, linked: LinkedModule, ptx: Sequence[bytes] = ()):
+        self.context, self.linked, self.handle, self.ptx = context, linked, new_handle(), ptx
         self._kernels: dict[str, LoadedKernel] = {}
         context.modules[self.handle] = self
 

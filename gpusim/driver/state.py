@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 from gpusim.config import GPUConfig, load_config
 from gpusim.driver.caller import caller, put_pointer, text
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
-from gpusim.driver.images import read_image
+from gpusim.driver.images import read_image, read_ptx
 from gpusim.driver.log import LaunchLog
 from gpusim.driver.objects import (
+    DEVICE,
     HOST_CALL,
+    MANAGED,
     REGISTERED,
     Buffer,
     Context,
@@ -31,6 +33,7 @@ from gpusim.driver.objects import (
     UserObject,
 )
 from gpusim.driver.registered import FatBinary, Registrations
+from gpusim.driver.telling import Telling
 from gpusim.errors import OutOfDeviceMemory
 from gpusim.host.options import LaunchOptions
 from gpusim.launch.module import LinkedModule
@@ -57,8 +60,9 @@ class CallingThread(threading.local):
 
 
 class Driver:
-    """The driver's state. Callers hold `lock`. gpu, overrides, threads: as for `gpusim.simulate`. address_of: finds the
-    functions of the library that this driver stands behind."""
+    """The driver's state. Callers hold `lock`. gpu, overrides, threads: as for `gpusim.simulate`. telling: what is
+    to be told of launches; `observers`, to which others may be added before the program starts, hear of all that it
+    does. address_of: finds the functions of the library that this driver stands behind."""
 
     def __init__(
         self,
@@ -68,8 +72,11 @@ class Driver:
         memory_bytes: int | None = None,
         max_cycles: int | None = None,
         mode: str = "detailed",
+        telling: Telling | None = None,
     ):
         self.config = load_config(gpu, overrides)
+        self.telling = telling or Telling()
+        self.observers = self.telling.observers(self.config, mode)
         self.memory_bytes = memory_bytes or self.config.dram.capacity_bytes
         self.max_cycles = max_cycles
         self.lock = threading.RLock()
@@ -86,6 +93,7 @@ class Driver:
         self._device: Device | None = None
         self.thread = CallingThread()
         self.registered = Registrations()
+        self.stream_at_work = 0
         self._buffer_numbers = itertools.count(1)
         self._host_thread: ThreadPoolExecutor | None = None
 
@@ -96,11 +104,14 @@ class Driver:
             from gpusim.device import Device
 
             self._device = Device(
-                self.config, threads=self._threads, memory_bytes=self.memory_bytes, unified=True, mode=self._mode
-            )
+                self.config, threads=self._threads, memory_bytes=self.memory_bytes, unified=True, mode=self._mode,
+                check=self.telling.check,
+            )  # fmt: skip
             memory = self._device.memory
             if not caller().map(*memory.shared_range):
                 raise DriverError(ResultCode.OUT_OF_MEMORY, "the program's address space has no room for device memory")
+            for each in self.observers:
+                each.began(self._device)
         return self._device
 
     @property
@@ -177,7 +188,7 @@ class Driver:
             linked = LinkedModule(cubin, self.device.memory)
         except IsaError as error:
             raise DriverError(ResultCode.INVALID_IMAGE, f"the module cannot be loaded: {error}") from None
-        return LoadedModule(self.context(), linked)
+        return LoadedModule(self.context(), linked, read_ptx(image) if self.telling.save else ())
 
     def begin_runtime_call(self, anytime: bool) -> None:
         """What the runtime does before a call: the device's primary context is current if none was made so. Raises
@@ -213,7 +224,11 @@ class Driver:
             address = self.device.memory.alloc(nbytes, f"{kind} allocation {number}")
         except (OutOfDeviceMemory, MemoryError, OverflowError):
             raise DriverError(ResultCode.OUT_OF_MEMORY) from None
+        if kind == DEVICE:  # what the host reaches directly may have contents that nobody sees coming
+            self.device.memory.forget(address, nbytes)
         context.buffers[address] = Buffer(context, address, nbytes, kind, flags, number)
+        for each in self.observers:
+            each.allocated(address, nbytes, kind)
         return address
 
     def register(self, address: int, nbytes: int, flags: int) -> None:
@@ -227,16 +242,32 @@ class Driver:
         if visible:
             memory.adopt(address, nbytes, f"registered memory {number}")
         context.buffers[address] = Buffer(context, address, nbytes, REGISTERED, flags, number, visible)
+        for each in self.observers:
+            each.allocated(address, nbytes, REGISTERED)
 
     def free(self, buffer: Buffer) -> None:
         """Forget a buffer."""
         del buffer.context.buffers[buffer.address]
         if buffer.visible:
             self.device.memory.free(buffer.address)
+        for each in self.observers:
+            each.freed(buffer.address, buffer.nbytes)
+
+    def copied(self, kind: str, target: int, source: int, nbytes: int) -> None:
+        """Tell of a copy or a fill, see `Observer.copied`."""
+        for each in self.observers:
+            each.copied(kind, target, source, nbytes, self.stream_at_work, self.now_cycles)
 
     def buffer_at(self, address: int) -> Buffer | None:
         """The buffer that an address lies in."""
         return next((b for b in self._buffers() if b.address <= address < b.address + b.nbytes), None)
+
+    def is_device_memory(self, address: int) -> bool:
+        """Whether the device's own memory lies at an address, managed memory included."""
+        buffer = self.buffer_at(address)
+        if buffer is None:  # perhaps a module's variable
+            return self.device.memory.holding(address) is not None
+        return buffer.kind in (DEVICE, MANAGED)
 
     def _buffers(self) -> Iterable[Buffer]:
         return (buffer for context in self.contexts() for buffer in context.buffers.values())
@@ -251,7 +282,11 @@ class Driver:
             return
         if kind != HOST_CALL:
             self.wait_for_host_calls([stream])
-        work(stream)
+        before, self.stream_at_work = self.stream_at_work, stream.handle
+        try:
+            work(stream)
+        finally:
+            self.stream_at_work = before
 
     def call_later(self, stream: DriverStream, call: Callable[..., object], *arguments: int) -> None:
         """Call a function of the host for a stream, on the driver's thread, in order."""
@@ -280,11 +315,15 @@ class Driver:
         self.lock = threading.RLock()
         self.left_to_parent = self.initialized
         self.initialized = False
+        self.observers = []  # their files are the parent's
 
     def close(self) -> None:
-        """End the threads, if they are this process's."""
+        """End the threads, if they are this process's, and tell what is still to be told."""
         if self.left_to_parent:
             return
+        observers, self.observers = self.observers, []
+        for each in observers:
+            each.close()
         if self._host_thread is not None:
             self._host_thread.shutdown(wait=False)
             self._host_thread = None

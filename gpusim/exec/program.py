@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +48,10 @@ def environment(address: str) -> dict[str, str]:
     return changed | {ADDRESS: address}
 
 
-def run(command: Sequence[str], new_driver: Callable[[], Driver], tell: Callable[[Driver], Any]) -> ProgramEnd:
-    """Run a program to its end. new_driver: makes what serves a process. tell: what is to be told of it when the
-    process has ended, as pickle can carry it. Raises SimulationError if the libraries cannot be made."""
+def run(command: Sequence[str], new_driver: Callable[[int], Driver], tell: Callable[[Driver], Any]) -> ProgramEnd:
+    """Run a program to its end. new_driver: makes what serves a process, by its number, from 1. tell: what is to be
+    told of it when the process has ended, as pickle can carry it. Raises SimulationError if the libraries cannot be
+    made."""
     listener, address = listen()
     try:
         program = subprocess.Popen(list(command), env=environment(address), preexec_fn=end_with_parent)
@@ -80,7 +82,7 @@ class ProgramNotStarted(SimulationError):
 class _Servers:
     """The servers, one for each process that has called."""
 
-    def __init__(self, listener: socket.socket, new_driver: Callable[[], Driver], tell: Callable[[Driver], Any]):
+    def __init__(self, listener: socket.socket, new_driver: Callable[[int], Driver], tell: Callable[[Driver], Any]):
         self._listener, self._new_driver, self._tell = listener, new_driver, tell
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
@@ -124,7 +126,7 @@ class _Servers:
                 end_with_parent()
                 os.close(there)
                 self._listener.close()
-                driver = serve_process(made, process, self._new_driver)
+                driver = serve_process(made, process, partial(self._new_driver, len(self._told) + 1))
                 with open(here, "wb") as tells:
                     pickle.dump(self._tell(driver), tells)
                 status = 0

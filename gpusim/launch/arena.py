@@ -95,10 +95,10 @@ class Arena:
 
     def next_written(self, start: int) -> int:
         """Offset of the first byte from `start` on that may be anything but zero, as far as the host tells by pages."""
-        if self._file < 0 or self._kept:
+        if self.file < 0 or self._kept:
             return start
         try:
-            return max(start, os.lseek(self._file, start, os.SEEK_DATA))
+            return max(start, os.lseek(self.file, start, os.SEEK_DATA))
         except OSError:  # nothing follows
             return self.bytes.size
 

@@ -69,7 +69,7 @@ PROGRAM = """
     assert (host == 500 * 2 + 500 * 3).all()
     (group,) = driver.log.groups.values()
     assert group.calls == 1000 and group.instructions > 1000
-    assert (group.slowest is None) == (MODE == "functional")
+    assert (group.limiter is None) == (MODE == "functional")
 """
 
 

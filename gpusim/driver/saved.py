@@ -1,0 +1,160 @@
+"""The file of saved launches: what it holds, and how it is read. `saving.py` writes it, `replay.py` runs it.
+
+A zip file, so that nothing in it is executed when it is read:
+
+- `head.json`: `SavedHead`, with the configuration as TOML;
+- `steps/1.json`, ...: `SavedStep`, in the order of time: what has changed of memory since the one before, and a launch;
+- `pages/`, `cubins/`, `ptx/`, `programs/`: contents by their SHA-256: up to `PAGE_BYTES` of an allocation; a module's
+  machine code and the texts it came with; a kernel as decoded, without its cubin (`isa.Program.to_bytes`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from gpusim.config import GPUConfig, load_config
+from gpusim.errors import ConfigError, SavedLaunchesError
+
+FORMAT = 1
+PAGE_BYTES = 1 << 16
+ZEROS = ""
+"""Stands for the digest of a page of zeros, which has no content in the file."""
+_MOST_BYTES = 1 << 30
+_DAMAGE = (zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError, NotImplementedError, OSError)
+_Model = TypeVar("_Model", bound="_Saved")
+
+
+class _Saved(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+
+
+class SavedHead(_Saved):
+    """What the launches ran on. base: first address of device memory, and its size in bytes. shares_host: they also
+    reached memory of the host's own."""
+
+    format: int
+    gpu: str
+    base: int
+    memory_bytes: int
+    shares_host: bool
+
+
+class SavedModule(_Saved):
+    """A loaded module, new or with variables that have only now got their places. bank: address of constant bank 3."""
+
+    number: int
+    cubin: str
+    ptx: tuple[str, ...]
+    variables: dict[str, int]
+    bank: int | None
+
+
+class SavedCopy(_Saved):
+    """A copy or a fill, as `Observer.copied` hears of it."""
+
+    kind: str
+    target: int
+    source: int
+    nbytes: int
+    stream: int
+
+
+class SavedLaunch(_Saved):
+    """A launch; see `LaunchCall`. parameters: in hexadecimal."""
+
+    number: int
+    symbol: str
+    program: str
+    module: int
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    cluster: tuple[int, int, int] | None
+    cooperative: bool
+    stream: int
+    parameters: str
+
+
+class SavedStep(_Saved):
+    """What has happened since the step before: allocations that are gone, by address, and new ones, as (address, bytes,
+    label); pages with another content, as (address, bytes, digest); copies. Then a launch. next_address: as of
+    `DeviceMemory`."""
+
+    freed: tuple[int, ...]
+    allocated: tuple[tuple[int, int, str], ...]
+    next_address: int
+    pages: tuple[tuple[int, int, str], ...]
+    modules: tuple[SavedModule, ...]
+    copies: tuple[SavedCopy, ...]
+    launch: SavedLaunch | None
+
+
+class SavedLaunches:
+    """An open file of saved launches. Raises SavedLaunchesError, here and later, for one that is none or damaged."""
+
+    def __init__(self, path: str | Path):
+        self.path = path
+        try:
+            self._zip = zipfile.ZipFile(path)
+        except FileNotFoundError as error:
+            raise SavedLaunchesError(f"cannot read {path}: {error.strerror}") from None
+        except _DAMAGE as error:
+            reason = "the program that wrote it did not come to its end, or it is another kind of file"
+            raise SavedLaunchesError(f"{path} holds no saved launches ({error}): {reason}") from None
+        self.head = self._model("head.json", SavedHead)
+        if self.head.format != FORMAT:
+            raise SavedLaunchesError(f"{path} has format {self.head.format}, this version reads {FORMAT}")
+
+    def config(self) -> GPUConfig:
+        """The configuration that the launches ran on."""
+        with tempfile.TemporaryDirectory(prefix="gpusim-") as folder:
+            file = Path(folder, "saved.toml")
+            file.write_text(self.head.gpu, "utf-8")
+            try:
+                return load_config(file)
+            except ConfigError as error:
+                raise SavedLaunchesError(f"{self.path} is of another version: {error}") from None
+
+    def steps(self) -> Iterator[SavedStep]:
+        """All steps in order."""
+        names = set(self._zip.namelist())
+        number = 1
+        while (name := f"steps/{number}.json") in names:
+            yield self._model(name, SavedStep)
+            number += 1
+
+    def content(self, kind: str, digest: str) -> bytes:
+        """A content by its digest."""
+        data = self._read(f"{kind}/{digest}")
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise SavedLaunchesError(f"{self.path} is damaged: {kind}/{digest} has another content")
+        return data
+
+    def _model(self, name: str, model: type[_Model]) -> _Model:
+        try:
+            return model.model_validate_json(self._read(name))
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise SavedLaunchesError(f"{self.path} is damaged: {name}, {first['loc']}: {first['msg']}") from None
+
+    def _read(self, name: str) -> bytes:
+        try:
+            if self._zip.getinfo(name).file_size > _MOST_BYTES:
+                raise ValueError(f"{name} is too large")
+            return self._zip.read(name)
+        except _DAMAGE as error:
+            raise SavedLaunchesError(f"{self.path} is damaged: {str(error) or type(error).__name__}") from None
+
+    def __enter__(self) -> SavedLaunches:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._zip.close()
