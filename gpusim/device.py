@@ -15,6 +15,7 @@ import numpy as np
 from gpusim.config import GPUConfig, load_config
 from gpusim.host.options import CHECKS, DEFAULT_MAX_CYCLES, LaunchOptions, Progress, checks_of, host_threads
 from gpusim.host.runner import Machine, run_launch
+from gpusim.host.syscalls import SystemCalls
 from gpusim.launch import Launch
 from gpusim.launch.device_array import DeviceArray
 from gpusim.launch.memory import BASE, DeviceMemory
@@ -129,17 +130,33 @@ class Device:
         max_cycles: int | None = None,
         strict_barriers: bool = True,
         cooperative: bool = False,
-        checks: int = 0,
         trace: TraceOptions | None = None,
     ) -> Result:
-        """Run a linked kernel whose parameters are laid out already, as a driver does: without a way back, so after an
-        error memory holds what the kernel has written until then. checks: flags of `checks_of`, in place of the
-        device's own."""
+        """Run a linked kernel whose parameters are laid out already, as a driver does: without checks, and without a
+        way back, so after an error memory holds what the kernel has written until then."""
         limit = max_cycles or DEFAULT_MAX_CYCLES
-        options = LaunchOptions(
-            limit, strict_barriers, cooperative, checks, trace=trace, mode=self._mode, outputs=True
-        )
+        options = LaunchOptions(limit, strict_barriers, cooperative, trace=trace, mode=self._mode, outputs=True)
         return Result(run_launch(self._machine, program, launch, parameter_bytes, options))
+
+    def check(
+        self,
+        program: Program,
+        launch: Launch,
+        parameter_bytes: bytes,
+        checks: int,
+        max_cycles: int | None = None,
+        cooperative: bool = False,
+    ) -> None:
+        """Run the same without time and with checks (flags of `checks_of`), and undo it: memory, caches and time are as
+        before, and nothing is printed. Raises what the kernel's errors and the checks raise."""
+        limit = max_cycles or DEFAULT_MAX_CYCLES
+        options = LaunchOptions(limit, False, cooperative, checks, mode="functional")
+        calls, self._machine.calls = self._machine.calls, SystemCalls(self.memory, write=lambda text: None)
+        try:
+            with self.memory.undone():
+                run_launch(self._machine, program, launch, parameter_bytes, options)
+        finally:
+            self._machine.calls = calls
 
     def stream(self) -> Stream:
         """A new stream."""

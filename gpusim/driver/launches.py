@@ -89,7 +89,7 @@ class Observer:
         """It has ended, at this cycle."""
 
     def found(self, call: LaunchCall, error: errors.KernelError) -> None:
-        """A check found something in a launch, which then runs on without checks."""
+        """A check found something in a launch, which runs all the same."""
 
     def failed(self, call: LaunchCall, error: IsaError, cycle: int) -> None:
         """It ended with an error: a KernelError, or it did not begin."""
@@ -106,7 +106,13 @@ def perform(
     for each in observers:
         each.launching(call, device.now_cycles)
     try:
-        result = _run(device, call, log, observers, max_cycles)
+        followed = call.checks and _check(device, call, log, observers, max_cycles)
+        result = device.run(
+            call.program, call.launch, call.parameter_bytes, max_cycles=max_cycles, strict_barriers=False,
+            cooperative=call.cooperative, trace=call.trace,
+        )  # fmt: skip
+        if not followed:
+            device.memory.know_all()
     except IsaError as error:
         for each in observers:
             each.failed(call, error, device.now_cycles)
@@ -119,20 +125,13 @@ def perform(
         each.launched(call, result, device.now_cycles)
 
 
-def _run(
+def _check(
     device: Device, call: LaunchCall, log: LaunchLog, observers: Sequence[Observer], max_cycles: int | None
-) -> Result:
-    def run(checks: int) -> Result:
-        return device.run(
-            call.program, call.launch, call.parameter_bytes, max_cycles=max_cycles, strict_barriers=False,
-            cooperative=call.cooperative, checks=checks, trace=call.trace,
-        )  # fmt: skip
-
-    if not call.checks:
-        return run(0)
+) -> bool:
+    """Look for what checks find. Other errors are found by the run itself. Returns whether nothing was found."""
+    how = call.checks, max_cycles, call.cooperative
     try:
-        with device.memory.all_or_nothing():
-            return run(call.checks)
+        device.check(call.program, call.launch, call.parameter_bytes, *how)
     except (*FINDINGS, errors.PoolExhausted) as error:
         count = log.add_finding(call.symbol, call.program, call.launch)
         if count <= FINDINGS_SAID:
@@ -141,7 +140,10 @@ def _run(
             say(f"further findings in {short_name(call.symbol)} are counted, not printed")
         for each in observers:
             each.found(call, error)
-    return run(0)
+        return False
+    except IsaError:
+        return False
+    return True
 
 
 def told(call: LaunchCall, error: errors.KernelError, memory: DeviceMemory) -> str:

@@ -12,6 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +78,7 @@ class LaunchSaver(Observer):
             memory_bytes=self._memory.capacity_bytes,
             shares_host=self._shares_host,
         )
-        self._write("head.json", head.model_dump_json().encode(), True)
+        self._write("head.json", head.model_dump_json().encode())
         self._zip.close()
 
     def copied(self, kind: str, target: int, source: int, nbytes: int, stream: int, cycle: int) -> None:
@@ -104,7 +105,7 @@ class LaunchSaver(Observer):
         program = call.module.kernel(call.symbol).program
         key = call.module.handle, call.symbol
         if key not in self._programs:
-            self._programs[key] = self._store("programs", program.to_bytes(with_cubin=False), False)
+            self._programs[key] = self._store("programs", program.to_bytes(with_cubin=False), compress=False)
         launch = SavedLaunch(
             number=call.number,
             symbol=call.symbol,
@@ -155,11 +156,12 @@ class LaunchSaver(Observer):
 
     def _page(self, page: np.ndarray) -> str:
         """The digest of a page, whose content is then in the file."""
-        if not page.any():
+        digest = hashlib.sha256(page).hexdigest()
+        if digest == _of_zeros(len(page)):
             return ZEROS
-        data = page.tobytes()
-        sample = data[:_SAMPLE_BYTES]
-        return self._store("pages", data, lambda: len(zlib.compress(sample, 1)) < _WORTH_IT * len(sample))
+        sample = page[:_SAMPLE_BYTES]
+        self._keep(f"pages/{digest}", page, lambda: len(zlib.compress(sample, 1)) < _WORTH_IT * len(sample))
+        return digest
 
     def _news_of(self, module: LoadedModule, cubin: bytes) -> list[SavedModule]:
         """What is not known yet of a module."""
@@ -169,21 +171,25 @@ class LaunchSaver(Observer):
             return []
         self._modules[module.handle] = SavedModule(
             number=module.handle,
-            cubin=self._store("cubins", cubin, True),
-            ptx=tuple(self._store("ptx", each, True) for each in module.ptx),
+            cubin=self._store("cubins", cubin),
+            ptx=tuple(self._store("ptx", each) for each in module.ptx),
             variables=variables,
             bank=bank,
         )
         return [self._modules[module.handle]]
 
-    def _store(self, kind: str, data: bytes, compress: bool | Callable[[], bool]) -> str:
+    def _store(self, kind: str, data: bytes, compress: bool = True) -> str:
+        """The digest of a content, which is then in the file."""
         digest = hashlib.sha256(data).hexdigest()
-        if (name := f"{kind}/{digest}") not in self._names:
-            self._names.add(name)
-            self._write(name, data, compress() if callable(compress) else compress)
+        self._keep(f"{kind}/{digest}", data, lambda: compress)
         return digest
 
-    def _write(self, name: str, data: bytes, compress: bool) -> None:
+    def _keep(self, name: str, data: bytes | np.ndarray, compress: Callable[[], bool]) -> None:
+        if name not in self._names:
+            self._names.add(name)
+            self._write(name, bytes(data), compress())
+
+    def _write(self, name: str, data: bytes, compress: bool = True) -> None:
         assert self._zip is not None
         self._zip.writestr(name, data, zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED, 1)
 
@@ -193,7 +199,7 @@ class LaunchSaver(Observer):
         if step is not None:
             self._steps += 1
             self._launches += step.launch is not None
-            self._try(lambda: self._write(f"steps/{self._steps}.json", step.model_dump_json().encode(), True))
+            self._try(lambda: self._write(f"steps/{self._steps}.json", step.model_dump_json().encode()))
 
     def _try(self, do: Callable[[], Any]) -> None:
         if self._failed:
@@ -221,3 +227,9 @@ class LaunchSaver(Observer):
         if not self._failed:
             size = self.path.stat().st_size
             say(f"{self.path}: {self._launches:,} launches in {size:,} bytes; gpusim replay {self.path} runs them")
+
+
+@cache
+def _of_zeros(nbytes: int) -> str:
+    """The digest of so many zeros."""
+    return hashlib.sha256(bytes(nbytes)).hexdigest()

@@ -44,14 +44,13 @@ class Timeline(Observer):
         self._start = cycle
 
     def launched(self, call: LaunchCall, result: Result, cycle: int) -> None:
-        more = {"limited by": result.limiter.kind, "cycles": f"{result.cycles:,}"}
-        self._launch(call, cycle - result.cycles, cycle, more)
+        self._launch(call, cycle, {"limited by": result.limiter.kind, "cycles": f"{result.cycles:,}"})
 
     def failed(self, call: LaunchCall, error: IsaError, cycle: int) -> None:
         if isinstance(error, KernelError):
-            self._launch(call, self._start, cycle, {"error": str(error)})
+            self._launch(call, cycle, {"error": str(error)})
 
-    def _launch(self, call: LaunchCall, start: int, cycle: int, more: dict[str, str]) -> None:
+    def _launch(self, call: LaunchCall, cycle: int, more: dict[str, str]) -> None:
         launch = call.launch
         facts = {
             "launch": f"{call.number:,}",
@@ -62,7 +61,7 @@ class Timeline(Observer):
         }
         track = self._track("default stream" if call.stream == 0 else f"stream {call.stream:#x}", 0)
         name = short_name(call.symbol)
-        self._writer.slice(track, self._ns(start), self._ns(cycle), name, facts | more)
+        self._writer.slice(track, self._ns(self._start), self._ns(cycle), name, facts | more)
         self._launches += 1
 
     def copied(self, kind: str, target: int, source: int, nbytes: int, stream: int, cycle: int) -> None:

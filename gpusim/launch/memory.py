@@ -307,6 +307,27 @@ class DeviceMemory:
                 arena.undo()
 
     @contextmanager
+    def undone(self) -> Iterator[None]:
+        """What happens inside is undone at the end, to contents and allocations; only of which bytes have contents is
+        remembered what a run that ended well has found."""
+        found = {}
+        try:
+            with self.all_or_nothing():
+                yield
+                if self._unknown.size > 1:
+                    found = {start: [*self._views(start)][1].copy() for start in filter(self.is_inside, self._starts)}
+                raise _Undo
+        except _Undo:
+            for start in found.keys() & self._live.keys():
+                [*self._views(start)][1][...] = found[start]
+
+    def know_all(self) -> None:
+        """All bytes have contents from now on: something may have been written that was not followed."""
+        if self._unknown.size > 1:
+            for start in self._starts:
+                self._know(start, self._live[start].nbytes)
+
+    @contextmanager
     def unchanged(self) -> Iterator[None]:
         """What is written inside is undone at the end."""
         before = [(each.address, self.view(each.address, each.nbytes).copy()) for each in self.allocations]
@@ -409,6 +430,10 @@ class DeviceMemory:
             capacity_bytes=self.capacity_bytes,
             label=label,
         )
+
+
+class _Undo(Exception):
+    """Nothing is wrong, and nothing shall be kept."""
 
 
 def _round_up(value: int) -> int:
