@@ -60,7 +60,8 @@ def names(symbol: str) -> tuple[str, ...]:
 
 def full_name(symbol: str) -> str:
     """'ns::kernel<float, 4>(float*, int)': without 'void', and without the tags that Numba adds to tell versions."""
-    return re.sub(r"\[abi:[^]]*\]", "", demangle(symbol).removeprefix("void ")).replace(" >", ">")
+    plain = re.sub(r"\[abi:[^]]*\]", "", demangle(symbol).removeprefix("void "))
+    return plain.replace(" >", ">").replace("_3clocals_3e", "<locals>")
 
 
 def short_name(symbol: str, limit: int = 60) -> str:

@@ -11,15 +11,14 @@ from gpusim.cli.run import check_limits
 
 EXAMPLES = """\
 examples:
-  gpusim script --save train.launches train.py             run it once
   gpusim replay train.launches                             the same launches, with the same times
   gpusim replay train.launches --gpu b200                  on another machine
   gpusim replay train.launches --set sm.count=66 --json
   gpusim replay train.launches --launch 40-50 --report pages
 
-Each launch finds memory as it found it when it was saved, at the same addresses. Caches are cold before the first one.
-With --kernel or --launch only those launches run. Machine code runs on GPUs of its architecture; on others what came
-with PTX is compiled anew.
+FILE is what --save of gpusim script or exec writes. Each launch finds memory as it found it when it was saved, at the
+same addresses. Caches are cold before the first one. With --kernel or --launch only those launches run. Machine code
+runs on GPUs of its architecture; on others what came with PTX is compiled anew.
 """
 
 

@@ -5,4 +5,7 @@ errors turned into codes), `registry.py` (the API as a table of names and signat
 each chapter of the CUDA Driver API's documentation. What they work on: `codes.py`, `objects.py` (what handles stand
 for), `state.py` (the driver), `attributes.py` and `images.py` (what the device says of itself, what modules are loaded
 from), `log.py` (what ran). Users take `numba_cuda.py`.
+
+What launches tell: `launches.py` (a launch on its way, and who hears of it), `telling.py` (the options), then the
+observers: `pages.py`, `timeline.py`, and `saving.py` with its file in `saved.py`, which `replay.py` runs again.
 """

@@ -90,6 +90,63 @@ def test_descriptions():
     assert memory.describe(one).endswith("(1 byte)") and "'allocation 2'" in memory.describe(one)
 
 
+def test_between_two_allocations_both_are_named_if_both_are_near():
+    memory = DeviceMemory()
+    a, b = memory.alloc(400, "a"), memory.alloc(400, "b")
+    assert memory.describe(a + 410) == "10 bytes past the end of 'a' (400 bytes)"
+    other = f"{b - 1100 - a - 400:,} bytes past the end of 'a' (400 bytes)"
+    assert memory.describe(b - 1100) == f"1,100 bytes before the start of 'b' (400 bytes) and {other}"
+    assert [each.label for each in memory.near(b - 1100)] == ["b", "a"]
+    assert [each.label for each in memory.near(a + 399)] == ["a"] and memory.near(BASE - 1) == []
+
+
+def test_an_allocation_can_be_put_where_it_was():
+    old = DeviceMemory(base=BASE + (1 << 32))
+    kept, freed = old.alloc(1000, "kept"), old.alloc(10, "freed")
+    last = old.alloc(8, "last")
+    old.free(freed)
+    memory = DeviceMemory(base=old.base)
+    for address, nbytes in ((last, 8), (kept, 1000)):
+        assert memory.alloc(nbytes, at=address) == address
+    memory.next_address = old.next_address
+    assert memory.alloc(4) == old.alloc(4)
+    for bad in (kept, kept + 999, kept - 1, last, old.base - 8, old.base + (1 << 40)):
+        with pytest.raises(ValueError):
+            memory.alloc(2, at=bad)
+
+
+def test_what_was_never_written_is_passed_over():
+    memory = DeviceMemory(undoable=True)
+    address = memory.alloc(100 << 20)
+    memory.fill(address + (50 << 20), 1, 7)
+    found = memory.next_written(address)
+    assert found <= address + (50 << 20) and memory.next_written(address + (50 << 20)) == address + (50 << 20)
+    if Arena(1, undoable=True).can_keep:
+        assert found > address + (49 << 20) and memory.next_written(address + (51 << 20)) > address + (100 << 20)
+
+
+@pytest.mark.parametrize("followed", [True, False])
+def test_a_trial_leaves_nothing_but_what_is_known(followed):
+    memory = DeviceMemory(undoable=True, follow_contents=followed)
+    address = memory.upload(np.arange(4))
+    memory.forget(address, 32)
+    before = memory.allocations
+    with memory.undone():
+        memory.fill(address, 8, 9)
+        memory.alloc(100)
+    np.testing.assert_array_equal(memory.array(address, np.int64, (4,)), np.arange(4))
+    assert memory.allocations == before
+    unknown = memory.tables().unknown[address - BASE :][:32]
+    if followed:
+        assert unknown.tolist() == [0] * 8 + [1] * 24
+        with pytest.raises(KeyError), memory.undone():
+            memory.fill(address, 32)
+            raise KeyError
+        assert unknown.tolist() == [0] * 8 + [1] * 24
+        memory.know_all()
+        assert not unknown.any()
+
+
 def test_use_after_free_and_double_free():
     memory = DeviceMemory()
     address = memory.alloc(8, "a")

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 import gpusim
-from gpusim.report_html import steps
+from gpusim.report_html import steps, write
+from gpusim.report_html.index import IndexRow, render_index
 from gpusim.result import Result
 from programs.registry import get
 from tests.gpusim.hand_trace import STEPS, make_trace
@@ -440,3 +441,36 @@ def test_lanes_are_named_in_short(page):
     lanes = [[5], [0, 1, 2, 7], list(range(1, 32, 2)), [0, 2, 4, 7, 8], []]
     shown = ["5", f"0{TO}2, 7", "1, 3, \N{HORIZONTAL ELLIPSIS}, 31", f"0, 2, 4, 7{TO}8", ""]
     assert page.execute_async_script(script, lanes) == shown
+
+
+def test_a_page_of_some_sections_has_only_those(browser, tmp_path):
+    record = make_record(line=LINE)
+    result = Result(replace(record, trace=make_trace(record)))
+    for sections, titles in (
+        (("memory", "advice"), ["Summary and advice", "Memory Workload Analysis"]),
+        (("source",), ["Source Counters"]),
+        (("stepper",), ["Warp Stepper"]),
+    ):
+        page = write(result, tmp_path / "page.html", sections=sections, index="index.html")
+        browser.get(page.as_uri())
+        assert texts(browser, "main h2") == titles and len(texts(browser, "nav a")) == len(titles)
+        assert find(browser, ".brand a").get_attribute("href").endswith("/index.html")
+        assert browser.get_log("browser") == []
+
+
+def test_the_index_leads_to_the_pages(browser, tmp_path):
+    result = Result(make_record(line=LINE))
+    write(result, tmp_path / "launch-1.html", "Launch 1: k", index="index.html")
+    what = "k<...>", "k<float, (4)>(int)", "8", "128", 0, result.cycles, result.time_us, "latency"
+    rows = [IndexRow(1, 3, *what, "launch-1.html"), IndexRow(4, 4, *what, note="data race")]
+    (tmp_path / "index.html").write_text(render_index("All <launches>", {"GPU": "tiny"}, rows, ["1 < 2"]))
+    browser.get((tmp_path / "index.html").as_uri())
+    assert find(browser, "h1").text == "All <launches>" and find(browser, ".about").text == "1 < 2"
+    assert texts(browser, "#index tbody th") == ["1\N{EN DASH}3", "4"]
+    assert texts(browser, "#index tbody small") == ["data race"]
+    assert find(browser, "#index tbody td").get_attribute("title") == "k<float, (4)>(int)"
+    find(browser, "#index a").click()
+    assert find(browser, "h1").text == "Launch 1: k"
+    find(browser, ".brand a").click()
+    assert find(browser, "h1").text == "All <launches>"
+    assert browser.get_log("browser") == []

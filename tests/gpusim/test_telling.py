@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 import sys
 from dataclasses import asdict, replace
 from itertools import pairwise
@@ -291,3 +293,38 @@ def test_initcheck_follows_device_memory_and_what_the_driver_writes():
         assert driver.log.wrong == 1 and (driver.log.calls, driver.log.number) == (6, 6)
     """)
     assert "launch 6, double: uninitialized read: global read of 4 bytes" in done.stderr
+
+
+EXECUTABLE = """
+#include <cstdio>
+#include <sys/wait.h>
+#include <unistd.h>
+template <typename T> __global__ void scale(T *x, T factor) { x[threadIdx.x] *= factor; }
+int main() {
+  if (fork()) wait(0);
+  float *x, found;
+  cudaMallocManaged(&x, 256);
+  for (int k = 0; k < 64; k++) x[k] = k;
+  for (int k = 0; k < 2; k++) scale<<<1, 64>>>(x, 2.0f);
+  cudaMemcpy(&found, x + 3, 4, cudaMemcpyDeviceToHost);
+  return found != 12;
+}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("nvcc") or not shutil.which("cc"), reason="nvcc and a C compiler are needed")
+def test_every_process_of_an_executable_tells(tmp_path):
+    (tmp_path / "scale.cu").write_text(EXECUTABLE)
+    subprocess.run(["nvcc", "-arch=sm_90", "--cudart", "shared", "-o", "scale", "scale.cu"], cwd=tmp_path, check=True)
+    files = "--report", "pages", "--trace", "all.perfetto-trace", "--save", "saved", "--check", "all"
+    done = gpusim("exec", "--gpu", "tiny", "--threads", "1", *files, "--json", "./scale", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    for own, process in zip(told, ("", "-2"), strict=True):
+        assert [each["name"] for each in own["launches"]] == ["scale<float>(float*, float)"]
+        assert own["launches"][0]["calls"] == 2
+        assert sum(len(row) for row in rows_of((tmp_path / f"pages{process}" / "index.html").read_text())) in (4, 8)
+        found = Read(tmp_path / f"all{process}.perfetto-trace")
+        assert len(found.slices) == 2 and len(found.instants) == 1
+        again = gpusim("replay", f"saved{process}", "--threads", "1", "--json", folder=tmp_path)
+        assert json.loads(again.stdout)["launches"] == own["launches"], again.stderr

@@ -12,7 +12,7 @@ import pytest
 
 import isa
 from isa import Program
-from isa.demangle import names, qualified_name
+from isa.demangle import demangle, full_name, names, qualified_name, short_name
 from isa.errors import ProgramFileError, ToolchainMissing
 from isa.listing import program_from_cubin
 
@@ -130,6 +130,49 @@ def test_changed_image_is_refused(program: Program) -> None:
 )
 def test_qualified_name(symbol: str, name: str) -> None:
     assert qualified_name(symbol) == name
+
+
+FLAGS = "cw51cXTLSUwv1sDUaKthqaNgoKmjgOR3W3Cw6igA9duC0hkwnNGiHEkYkrqQBFBTDEwCyQe21eqwcFW3UoDGjzpQEsgzrtUEAA_3d_3d"
+"""Of Numba's compiler, in its names."""
+FILL = "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEESt5arrayIPcLm1EEEEviT0_T1_"
+
+
+@pytest.mark.skipif(demangle("_Z1kv") == "k", reason="no C++ runtime that reads names")
+@pytest.mark.parametrize(
+    ("symbol", "short", "full"),
+    [
+        ("plain", "plain", "plain"),
+        ("_Z4tilePfi", "tile", "tile(float*, int)"),
+        ("_ZN2ns2tkIdLi4EEEvPT_", "ns::tk<double, 4>", "ns::tk<double, 4>(double*)"),
+        (
+            "_ZN32_GLOBAL__N__8fbca1a2_4_k_cu_main5applyIZ4mainEUlfE_EEvPfT_",
+            "apply<main::{lambda(float)#1}>",
+            "(anonymous namespace)::apply<main::{lambda(float)#1}>(float*, main::{lambda(float)#1})",
+        ),
+        (
+            FILL,
+            "at::native::vectorized_elementwise_kernel<4, at::native:...>",
+            "at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, std::array<char*, 1ul>>"
+            "(int, at::native::FillFunctor<float>, std::array<char*, 1ul>)",
+        ),
+        (
+            f"_ZN5numba4cuda7cudadrv11devicearray14_assign_kernel12_3clocals_3e6kernelB2v1B104{FLAGS}E5ArrayIfLi1E1C7mutable7alignedE5ArrayIxLi1E1C7mutable7alignedE",
+            "kernel",
+            "numba::cuda::cudadrv::devicearray::_assign_kernel::<locals>::kernel"
+            "(Array<float, 1, C, mutable, aligned>, Array<long long, 1, C, mutable, aligned>)",
+        ),
+    ],
+)
+def test_names_for_tables_and_in_full(symbol: str, short: str, full: str) -> None:
+    assert (short_name(symbol), full_name(symbol)) == (short, full)
+
+
+@pytest.mark.skipif(demangle("_Z1kv") == "k", reason="no C++ runtime that reads names")
+def test_what_lies_deepest_is_left_out_first() -> None:
+    kernel = "at::native::vectorized_elementwise_kernel"
+    assert short_name(FILL, 95) == f"{kernel}<4, at::native::FillFunctor<...>, std::array<...>>"
+    assert all(len(short_name(FILL, limit)) <= limit for limit in range(12, 120))
+    assert len(short_name(f"_Z300{'k' * 300}v", 40)) == 40
 
 
 @pytest.mark.parametrize("symbol", ["_Znonsense", "k)", "plain"])
