@@ -58,7 +58,7 @@ class Device:
             base=base,
         )
         self._machine = Machine(self.config, self.memory, host_threads(threads))
-        self.modules = self._machine.modules
+        self.modules, self.calls = self._machine.modules, self._machine.calls
 
     def to_device(self, array: np.ndarray, label: str | None = None) -> DeviceArray:
         """Copy an array to device memory, in C order."""

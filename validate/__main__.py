@@ -10,6 +10,7 @@ from typing import Any
 
 import validate.commands
 import validate.foreign.command
+import validate.suite.command
 from validate.microbench import command as microbench
 from validate.node import command as node
 
@@ -155,6 +156,7 @@ def _parser() -> argparse.ArgumentParser:
     published.add_argument("--docs", action="store_true", help="put the table into docs/published.md")
 
     validate.foreign.command.add(commands, _command)
+    validate.suite.command.add(commands, _command)
     microbench.add(commands, _command)
     node.add(commands, _command)
     return parser

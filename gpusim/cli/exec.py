@@ -49,7 +49,7 @@ def execute(options: argparse.Namespace) -> int:
     """Run the command. Returns the program's exit status, or that of a mistake if checks found one."""
     from gpusim.config import load_config
     from gpusim.driver import library  # noqa: F401 - it declares all functions
-    from gpusim.exec.program import ProgramNotStarted, run
+    from gpusim.exec.program import ProgramNotStarted, loads_nothing, run
 
     check_limits(options)
     telling = telling_of(options)
@@ -60,7 +60,8 @@ def execute(options: argparse.Namespace) -> int:
         print(f"gpusim: error: {error}", file=sys.stderr)
         return error.status
     if not options.no_report:
-        _report(outcome.told, options.json, options.output)
+        why = "" if outcome.told else loads_nothing(options.program)
+        _report(outcome.told, options.json, options.output, why)
     return EXIT_USER_ERROR if telling.check and any(wrong for *_, wrong in outcome.told) else outcome.status
 
 
@@ -85,10 +86,11 @@ def _told(driver: Driver) -> tuple[str, dict[str, Any], int]:
     return driver.log.render(), driver.log.to_dict(), driver.log.wrong
 
 
-def _report(told: list[tuple[str, dict[str, Any], int]], as_json: bool, output: Path | None) -> None:
+def _report(told: list[tuple[str, dict[str, Any], int]], as_json: bool, output: Path | None, why: str) -> None:
     if as_json:
         values = [value for _, value, _ in told]
         text = json.dumps(values[0] if len(values) == 1 else values, indent=2)
     else:
-        text = "\n\n".join(table for table, *_ in told) or "the program called no function of CUDA's shared libraries"
+        nothing = "the program called no function of CUDA's shared libraries" + (why and f": {why}")
+        text = "\n\n".join(table for table, *_ in told) or nothing
     write_table(text, as_json, output)

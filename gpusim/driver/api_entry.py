@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpusim.driver.attributes import DRIVER_VERSION
 from gpusim.driver.caller import constant_text, put_int, put_pointer
-from gpusim.driver.codes import ResultCode, fail_if, known
+from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 from gpusim.driver.registry import entries, entry, find, nothing
 from gpusim.driver.state import Driver
 
@@ -24,6 +24,20 @@ def initialize(driver: Driver, flags: int) -> None:
     fail_if(flags, ResultCode.INVALID_VALUE)
     fail_if(driver.left_to_parent, ResultCode.NOT_INITIALIZED)
     driver.initialized = True
+
+
+_NOT_OURS = (
+    "a CUDA runtime of the vendor's, such as the static one that nvcc links by default, works with the vendor's driver "
+    "alone: link the program with nvcc --cudart shared"
+)
+
+
+@entry("cuGetExportTable", "(pp)", anytime=True)
+def export_table(driver: Driver) -> None:
+    """Tables that no document describes, by which the vendor's runtime knows the vendor's driver: there are none here,
+    so that runtime gives all its callers an error."""
+    said, driver.told_of_runtime = driver.told_of_runtime, True
+    raise DriverError(ResultCode.NOT_SUPPORTED, "" if said else _NOT_OURS)
 
 
 def _error_text(code: int, text: int, attribute: str) -> None:

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
+
+
+class Gone(Exception):
+    """The calling process, or its thread, has ended."""
 
 
 class Caller(Protocol):
@@ -40,6 +45,9 @@ class Caller(Protocol):
 
     def map(self, address: int, nbytes: int, file: int) -> bool:
         """Let the process see a file of memory at this address; False if something else lies there."""
+
+    def print(self, text: str) -> None:
+        """Write what kernels have printed to the standard output."""
 
 
 class ThisProcess:
@@ -71,6 +79,10 @@ class ThisProcess:
 
     def map(self, address: int, nbytes: int, file: int) -> bool:
         return True
+
+    def print(self, text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
 
 
 _kept: dict[bytes, ctypes.Array[ctypes.c_char]] = {}

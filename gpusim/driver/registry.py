@@ -30,7 +30,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from gpusim.driver.caller import caller, read, text
+from gpusim.driver.caller import Gone, caller, read, text
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known, say
 from gpusim.driver.state import Driver
 from isa.errors import IsaError
@@ -151,6 +151,11 @@ class EntryPoint:
         return found
 
 
+def registers(symbol: str) -> bool:
+    """Whether a function only tells what the program holds, as a program's start does whether it uses that or not."""
+    return symbol.startswith(("__cudaRegister", "__cudaUnregister"))
+
+
 ENTRY_POINTS: dict[str, EntryPoint] = {}
 """By exported name."""
 
@@ -205,7 +210,7 @@ def answer(driver: Driver, point: EntryPoint, arguments: Sequence[Any]) -> int:
     """What a function returns to C: no exception leaves it but one that ends the process."""
     try:
         with driver.lock:
-            if point.of_runtime and not point.symbol.startswith("__"):  # what a program's start registers is no call
+            if point.of_runtime and not registers(point.symbol):
                 driver.begin_runtime_call(point.anytime)
             elif not point.anytime:
                 fail_if(not driver.initialized, ResultCode.NOT_INITIALIZED)
@@ -219,6 +224,10 @@ def answer(driver: Driver, point: EntryPoint, arguments: Sequence[Any]) -> int:
     except KeyboardInterrupt:
         _thread.interrupt_main()  # the caller is C code: the interruption takes effect behind it
         code, message = ResultCode.UNKNOWN, ""
+    except Gone:
+        raise
+    except OSError as error:
+        code, message = ResultCode.UNKNOWN, f"{point.symbol}: {error}"
     except Exception:
         traceback.print_exc()
         code, message = ResultCode.UNKNOWN, ""

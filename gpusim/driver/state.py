@@ -82,7 +82,7 @@ class Driver:
         self.lock = threading.RLock()
         self.log = LaunchLog(self.config, timed=mode != "functional")
         self.address_of: Callable[[str], int | None] = lambda symbol: None
-        self.initialized = self.left_to_parent = False
+        self.initialized = self.left_to_parent = self.told_of_runtime = False
         self.primary = Context()
         self.primary_references = 0
         self.others: dict[int, Context] = {}
@@ -107,6 +107,7 @@ class Driver:
                 self.config, threads=self._threads, memory_bytes=self.memory_bytes, unified=True, mode=self._mode,
                 check=self.telling.check,
             )  # fmt: skip
+            self._device.calls.write = lambda text: caller().print(text)
             memory = self._device.memory
             if not caller().map(*memory.shared_range):
                 raise DriverError(ResultCode.OUT_OF_MEMORY, "the program's address space has no room for device memory")

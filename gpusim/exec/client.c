@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,12 +14,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { RETURN, READ, WRITE, TEXT, MOVE, KEEP, CALL, SHARE, MAP, THREAD, SYMBOL };
+enum { RETURN, READ, WRITE, TEXT, MOVE, KEEP, CALL, SHARE, MAP, THREAD, SYMBOL, PRINT };
 enum { STACK = 10, WORDS = GPUSIM_REGISTERS + STACK };
-enum { CALLS = 0, ORDERS = 1, NAME_BYTES = 64 };
+enum { CALLS = 0, ORDERS = 1, CALLS_AGAIN = 2, NAME_BYTES = 64 };
 enum { NOT_INITIALIZED = 3, UNKNOWN = 999 };
 /* What a stub says of its function beside its number: it gives a text, or it only tells what the program holds. */
 enum { GIVES_TEXT = 1 << 30, REGISTERS = 1 << 29, NUMBER = REGISTERS - 1 };
@@ -27,10 +29,13 @@ struct hello { uint32_t protocol, what; int32_t process, thread; };
 struct request { uint32_t function, unanswered; uint64_t words[WORDS]; };
 struct order { uint32_t what, spare; uint64_t a, b, c, d, e, f; };
 
-static __thread int connection = -1;
+/* A program may close every file that it has, and get their numbers for others: a number alone says nothing. */
+struct link { int socket; ino_t inode; };
+
+static __thread struct link connection = {-1, 0};
 static char server[NAME_BYTES];          /* where this process's simulator listens, once it has one */
 static int left_to_parent, lost;
-static int *open_connections;
+static struct link *open_connections;
 static int open_count, open_room;
 static struct request *registered;       /* what the program has told before its first call */
 static int registered_count, registered_room;
@@ -38,9 +43,15 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t at_thread_end;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static int send_all(int socket, const void *data, size_t bytes) {
+static int is_open(struct link link) {
+    struct stat found;
+    return link.socket >= 0 && !fstat(link.socket, &found) && S_ISSOCK(found.st_mode) && found.st_ino == link.inode;
+}
+
+static int send_all(struct link link, const void *data, size_t bytes) {
+    if (!is_open(link)) return -1;
     for (const char *at = data; bytes;) {
-        ssize_t sent = send(socket, at, bytes, MSG_NOSIGNAL);
+        ssize_t sent = send(link.socket, at, bytes, MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR) continue;
         if (sent <= 0) return -1;
         at += sent, bytes -= sent;
@@ -49,13 +60,13 @@ static int send_all(int socket, const void *data, size_t bytes) {
 }
 
 /* file: where a file that comes with the bytes is put. */
-static int receive_all(int socket, void *data, size_t bytes, int *file) {
+static int receive_all(struct link link, void *data, size_t bytes, int *file) {
     for (char *at = data; bytes;) {
         union { struct cmsghdr header; char room[CMSG_SPACE(sizeof(int))]; } control;
         struct iovec place = {at, bytes};
         struct msghdr message = {.msg_iov = &place, .msg_iovlen = 1};
         if (file) message.msg_control = &control, message.msg_controllen = sizeof control;
-        ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+        ssize_t got = recvmsg(link.socket, &message, MSG_CMSG_CLOEXEC);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) return -1;
         struct cmsghdr *header = file ? CMSG_FIRSTHDR(&message) : 0;
@@ -65,26 +76,27 @@ static int receive_all(int socket, void *data, size_t bytes, int *file) {
     return 0;
 }
 
-static void forget(int socket) {
+static void forget(struct link link) {
     pthread_mutex_lock(&lock);
     for (int k = 0; k < open_count; k++)
-        if (open_connections[k] == socket) open_connections[k] = open_connections[--open_count];
+        if (open_connections[k].inode == link.inode) open_connections[k--] = open_connections[--open_count];
     pthread_mutex_unlock(&lock);
-    close(socket);
+    if (is_open(link)) close(link.socket);
 }
 
-static void thread_ends(void *value) {
-    forget((int)(intptr_t)value - 1);
-    connection = -1;
+static void thread_ends(void *its_connection) {
+    forget(*(struct link *)its_connection);
+    connection.socket = -1;
 }
 
 /* What a parent has begun cannot be used in its child, as on hardware; a child of a parent without CUDA begins anew. */
 static void child_begins(void) {
     pthread_mutex_init(&lock, 0);
     left_to_parent |= server[0] != 0;
-    for (int k = 0; k < open_count; k++) close(open_connections[k]);
+    for (int k = 0; k < open_count; k++)
+        if (is_open(open_connections[k])) close(open_connections[k].socket);
     open_count = 0;
-    connection = -1;
+    connection.socket = -1;
     pthread_setspecific(at_thread_end, 0);
 }
 
@@ -93,37 +105,46 @@ static void begin(void) {
     pthread_atfork(0, 0, child_begins);
 }
 
-static int connect_to(const char *name) {
+/* Who listens may have functions of this process called, so it has to be this user's. */
+static struct link connect_to(const char *name) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct link none = {-1, 0};
+    struct ucred its;
+    struct stat found;
     size_t length = strlen(name);
-    if (!length || length >= NAME_BYTES) return -1;
+    socklen_t room = sizeof its;
+    if (!length || length >= NAME_BYTES) return none;
     memcpy(address.sun_path + 1, name, length);  /* the abstract namespace: no file anywhere */
     int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (made >= 0 && connect(made, (void *)&address, offsetof(struct sockaddr_un, sun_path) + 1 + length)) {
+    if (made < 0) return none;
+    if (connect(made, (void *)&address, offsetof(struct sockaddr_un, sun_path) + 1 + length) || fstat(made, &found) ||
+        getsockopt(made, SOL_SOCKET, SO_PEERCRED, &its, &room) || its.uid != getuid()) {
         close(made);
-        return -1;
+        return none;
     }
-    return made;
+    return (struct link){made, found.st_ino};
 }
 
 /* A connection to this process's simulator, which the first one brings into being. */
-static int connect_once(uint32_t what) {
+static struct link connect_once(uint32_t what) {
     pthread_once(&once, begin);
     struct hello hello = {GPUSIM_PROTOCOL, what, getpid(), gettid()};
     pthread_mutex_lock(&lock);
     const char *asked = getenv("GPUSIM_EXEC");
-    int first = !server[0], made = connect_to(first ? (asked ? asked : "") : server);
-    if (made >= 0 && (send_all(made, &hello, sizeof hello) || (first && receive_all(made, server, NAME_BYTES, 0)))) {
-        close(made);
-        made = -1;
-    }
-    if (made >= 0 && first && registered_count) {
-        if (send_all(made, registered, registered_count * sizeof *registered)) made = -1;
+    int first = !server[0];
+    struct link made = connect_to(first ? (asked ? asked : "") : server);
+    int failed = made.socket < 0 || send_all(made, &hello, sizeof hello);
+    if (!failed && first) {
+        failed = receive_all(made, server, NAME_BYTES, 0) ||
+                 send_all(made, registered, registered_count * sizeof *registered);
         registered_count = 0;
     }
-    if (made >= 0 && open_count == open_room)
-        open_connections = realloc(open_connections, (open_room = 2 * open_room + 8) * sizeof(int));
-    if (made >= 0) open_connections[open_count++] = made;
+    if (!failed && open_count == open_room)
+        open_connections = realloc(open_connections, (open_room = 2 * open_room + 8) * sizeof *open_connections);
+    if (!failed)
+        open_connections[open_count++] = made;
+    else if (made.socket >= 0)
+        close(made.socket), made.socket = -1;
     pthread_mutex_unlock(&lock);
     return made;
 }
@@ -139,26 +160,48 @@ static void share(const struct order *order, int file) {
     mmap(start, order->b, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0);
 }
 
+/* What kernels print goes where the program's own text does, in order with it. */
+static int print(struct link link, uint64_t bytes) {
+    char text[512];
+    for (uint64_t size; bytes; bytes -= size) {
+        size = bytes < sizeof text ? bytes : sizeof text;
+        if (receive_all(link, text, size, 0)) return -1;
+        fwrite(text, 1, size, stdout);
+    }
+    fflush(stdout);
+    return 0;
+}
+
 static void *serve_orders(void *);
 
+/* The thread takes no signals: the program's handlers run where they would without it. */
+static void start_thread(void) {
+    pthread_t thread;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (!pthread_create(&thread, 0, serve_orders, 0)) pthread_detach(thread);
+    pthread_sigmask(SIG_SETMASK, &before, 0);
+}
+
 /* Do what the simulator asks for until it returns; -1 if it is gone. */
-static int obey(int socket, uint64_t *value) {
+static int obey(struct link link, uint64_t *value) {
     for (;;) {
         struct order order;
         int file = -1;
         uint64_t answer = 0;
         const void *data = &answer;
         size_t bytes = 0;
-        if (receive_all(socket, &order, sizeof order, &file)) return -1;
+        if (receive_all(link, &order, sizeof order, &file)) return -1;
         switch (order.what) {
         case RETURN: *value = order.a; return 0;
         case READ: data = (void *)order.a, bytes = order.b; break;
         case WRITE:
-            if (receive_all(socket, (void *)order.a, order.b, 0)) return -1;
+            if (receive_all(link, (void *)order.a, order.b, 0)) return -1;
             break;
         case TEXT:
             answer = strlen((char *)order.a);
-            if (send_all(socket, &answer, sizeof answer)) return -1;
+            if (send_all(link, &answer, sizeof answer)) return -1;
             data = (void *)order.a, bytes = answer;
             break;
         case MOVE:
@@ -178,28 +221,27 @@ static int obey(int socket, uint64_t *value) {
                                                MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, file, 0);
             bytes = sizeof answer;
             break;
-        case THREAD: {
-            pthread_t thread;
-            if (!pthread_create(&thread, 0, serve_orders, 0)) pthread_detach(thread);
-            break;
-        }
+        case THREAD: start_thread(); break;
         case SYMBOL:
             answer = (uint64_t)dlsym(RTLD_DEFAULT, (char *)order.a), bytes = sizeof answer;
+            break;
+        case PRINT:
+            if (print(link, order.a)) return -1;
             break;
         default: return -1;
         }
         if (file >= 0) close(file);
-        if (bytes && send_all(socket, data, bytes)) return -1;
+        if (bytes && send_all(link, data, bytes)) return -1;
     }
 }
 
 /* A thread on which the simulator calls functions of the program's that streams have to call. */
 static void *serve_orders(void *unused) {
     uint64_t value;
-    int socket = connect_once(ORDERS);
-    if (socket >= 0) {
-        obey(socket, &value);
-        forget(socket);
+    struct link link = connect_once(ORDERS);
+    if (link.socket >= 0) {
+        obey(link, &value);
+        forget(link);
     }
     return unused;
 }
@@ -228,9 +270,11 @@ __attribute__((visibility("default"))) uint64_t gpusim_call(uint32_t function, c
     memcpy(request.words, registers, GPUSIM_REGISTERS * sizeof(uint64_t));
     memcpy(request.words + GPUSIM_REGISTERS, stack, STACK * sizeof(uint64_t));
     if (function & REGISTERS && keep_registration(&request)) return request.words[0];
-    if (connection < 0 && !lost && (connection = connect_once(CALLS)) >= 0)
-        pthread_setspecific(at_thread_end, (void *)(intptr_t)(connection + 1));
-    if (connection < 0 || send_all(connection, &request, sizeof request) || obey(connection, &value)) {
+    if (!lost && !is_open(connection)) {
+        connection = connect_once(connection.socket < 0 ? CALLS : CALLS_AGAIN);
+        if (connection.socket >= 0) pthread_setspecific(at_thread_end, &connection);
+    }
+    if (connection.socket < 0 || send_all(connection, &request, sizeof request) || obey(connection, &value)) {
         if (!__atomic_exchange_n(&lost, 1, __ATOMIC_SEQ_CST))
             fprintf(stderr, "gpusim: the simulator's process is gone: no CUDA function works in process %d any more\n",
                     (int)getpid());

@@ -8,7 +8,9 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -18,15 +20,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from gpusim.driver.exports import DRIVER, LIBRARIES, Library
-from gpusim.driver.registry import EntryPoint
+from gpusim.driver.registry import EntryPoint, registers
 from gpusim.errors import SimulationError
 from gpusim.exec.wire import PROTOCOL, REGISTERS
 from isa.folders import cache_folder
 
 _GIVES_TEXT, _REGISTERS = 1 << 30, 1 << 29  # client.c
-_REGISTRATIONS = ("__cudaRegister", "__cudaUnregister")
-_OTHER_NAMES = {DRIVER: ("libcuda.so",)}
-"""Names without a version that programs open."""
+_OTHER_NAMES = {DRIVER: "libcuda.so", "libcudart.so.13": "libcudart.so"}
+"""Names without a version that programs open, by the library that they mean."""
 
 _ENTER = {
     "x86_64": """
@@ -93,7 +94,7 @@ def _stubs(library: Library, first: int, machine: str) -> str:
     for number, symbol in enumerate(library.symbols, first):
         point = library.point(symbol)
         number |= _GIVES_TEXT if point and point.gives_text else 0
-        number |= _REGISTERS if symbol.startswith(_REGISTRATIONS) else 0
+        number |= _REGISTERS if registers(symbol) else 0
         rows.append(f"stub {symbol} {number}")
     return "\n".join([*rows, '.section .note.GNU-stack,"",%progbits', ""])
 
@@ -110,21 +111,40 @@ def library_folder() -> Path:
     for soname, library in LIBRARIES.items():
         sources[soname] = _stubs(library, first, machine)
         first += len(library.symbols)
-    parts = [str(PROTOCOL), client, *sources, *sources.values()]
-    folder = cache_folder() / "exec" / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    parts = [str(PROTOCOL), client, *sources, *sources.values(), *_OTHER_NAMES.values()]
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    folder = cache_folder().absolute() / "exec" / digest
     if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(dir=folder.parent))
         try:
-            _compile(made, client, sources, machine)
-            made.chmod(0o755)
-            made.rename(folder)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=folder.parent) as room:
+                made = Path(room, digest)
+                made.mkdir()
+                _compile(made, client, sources, machine)
+                made.rename(folder)
         except OSError as error:
             if not folder.exists():  # another process was faster
-                raise SimulationError(f"cannot make the libraries in {folder}: {error.strerror}") from None
-        finally:
-            shutil.rmtree(made, ignore_errors=True)
+                what = f"cannot make the libraries in {folder}: {error.strerror}"
+                raise SimulationError(f"{what}; GPUSIM_CACHE_DIR names another folder for them") from None
+    _check(folder)
     return folder
+
+
+def _check(folder: Path) -> None:
+    """Raises SimulationError for a folder that programs cannot load libraries from, or should not."""
+    if re.search(r"[\s:;$]", str(folder)):
+        raise SimulationError(
+            f"programs cannot load libraries from {folder}, for the space, ':', ';' or '$' in its name; "
+            "GPUSIM_CACHE_DIR names another folder for them"
+        )
+    for each in (folder, *folder.parents[:2]):
+        state = each.stat()
+        of_others = state.st_uid not in (0, os.getuid())
+        if of_others or (state.st_mode & stat.S_IWOTH and not state.st_mode & stat.S_ISVTX):
+            raise SimulationError(
+                f"the libraries that programs would load from {folder} could be another user's, as {each} "
+                f"{'is' if of_others else 'can be written by all'}; GPUSIM_CACHE_DIR names another folder for them"
+            )
 
 
 def _compile(folder: Path, client: str, sources: dict[str, str], machine: str) -> None:
@@ -144,8 +164,8 @@ def _compile(folder: Path, client: str, sources: dict[str, str], machine: str) -
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
         if done.returncode:
             raise SimulationError(f"{compiler[0]} cannot make {soname}: {done.stderr.strip()[:500]}")
-        for name in _OTHER_NAMES.get(soname, ()):
-            os.symlink(soname, folder / name)
+        if soname in _OTHER_NAMES:
+            os.symlink(soname, folder / _OTHER_NAMES[soname])
     for name in ("client.c", "stubs.s", "version"):
         (folder / name).unlink(missing_ok=True)
 

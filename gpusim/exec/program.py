@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import pickle
+import re
 import selectors
+import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import tempfile
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from gpusim.driver.exports import LIBRARIES
 from gpusim.driver.state import Driver
 from gpusim.errors import SimulationError
 from gpusim.exec.libraries import library_folder
-from gpusim.exec.server import accept, end_with_parent, listen, serve_process
+from gpusim.exec.server import accept, listen, serve_process
 
 ADDRESS = "GPUSIM_EXEC"
 """Environment variable that tells the libraries where to call."""
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 """Exit statuses of a program that cannot be started, as a shell has them."""
+_PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
+_PR_SET_PDEATHSIG = 1
+_ELF_CLASS_64, _ELF_INTERPRETER = 2, 3
 
 
 @dataclass
@@ -39,12 +47,12 @@ class ProgramEnd:
 
 def environment(address: str) -> dict[str, str]:
     """What the program finds our libraries by. They are loaded before all others: a program may name the folder of the
-    vendor's in itself."""
+    vendor's in itself. An empty name in a list of folders would be the working directory, and is left out."""
     folder = library_folder()
     changed = dict(os.environ)
     preload = [str(folder / soname) for soname in LIBRARIES]
     for name, first in (("LD_PRELOAD", preload), ("LD_LIBRARY_PATH", [str(folder)])):
-        changed[name] = os.pathsep.join([*first, *filter(None, [os.environ.get(name)])])
+        changed[name] = ":".join([*first, *filter(None, re.split("[:;]", os.environ.get(name, "")))])
     return changed | {ADDRESS: address}
 
 
@@ -53,22 +61,34 @@ def run(command: Sequence[str], new_driver: Callable[[int], Driver], tell: Calla
     told of it when the process has ended, as pickle can carry it. Raises SimulationError if the libraries cannot be
     made."""
     listener, address = listen()
+    # Ctrl-C is meant for the program, which is in the same group of processes; so are its others.
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        if signal.getsignal(number) != signal.SIG_IGN:  # which the program inherits
+            signal.signal(number, lambda *_: None)
     try:
-        program = subprocess.Popen(list(command), env=environment(address), preexec_fn=end_with_parent)
+        program = subprocess.Popen(list(command), env=environment(address), preexec_fn=_end_with_parent)
     except FileNotFoundError:
         raise ProgramNotStarted(f"cannot run {command[0]}: no such file", NOT_FOUND) from None
     except OSError as error:
         raise ProgramNotStarted(f"cannot run {command[0]}: {error.strerror}", NOT_EXECUTABLE) from None
+
+    def pass_on(number: int, _: object) -> None:
+        if program.poll() is not None:  # what is left are processes that it left behind
+            sys.exit(128 + number)
+        program.send_signal(number)
+
+    for number in _PASSED_ON:
+        signal.signal(number, pass_on)
     import gpusim.device  # noqa: F401 - loaded while the program starts, once for all servers
 
-    # Ctrl-C is meant for the program, which is in the same group of processes; so are the others.
-    for number in (signal.SIGINT, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_IGN)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda got, _: program.send_signal(got))
     servers = _Servers(listener, new_driver, tell)
     status = servers.wait_for(program)
     return ProgramEnd(128 - status if status < 0 else status, servers.told())
+
+
+def _end_with_parent() -> None:
+    """Let this process end when the one that made it does, however that ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class ProgramNotStarted(SimulationError):
@@ -87,11 +107,11 @@ class _Servers:
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
         self._told: list[bytearray] = []
-        self._living: dict[int, tuple[int, bytearray]] = {}  # by file that it tells through
+        self._living: dict[int, tuple[int, bytearray, str | None]] = {}  # by file that it tells through
+        self._this_process = os.pidfd_open(os.getpid())
 
     def wait_for(self, program: subprocess.Popen[bytes]) -> int:
-        """Serve until the program has ended, and the processes that it leaves behind; a program that is killed takes
-        them with it. Returns the program's status."""
+        """Serve until the program has ended, and the processes that it leaves behind. Returns the program's status."""
         ended = os.pidfd_open(program.pid)
         self._selector.register(ended, selectors.EVENT_READ)
         status: int | None = None
@@ -118,31 +138,44 @@ class _Servers:
             return
         made, process = found
         there, here = os.pipe()
+        temporary = None
+        with contextlib.suppress(OSError):  # where there is no place for files, who needs one says so
+            temporary = tempfile.mkdtemp(prefix="gpusim-exec-")
         sys.stdout.flush()
         server = os.fork()
         if server == 0:
-            status = 1
             try:
-                end_with_parent()
+                os.setpgid(0, 0)  # with the tools that it runs, which end with it
+                for number in _PASSED_ON:
+                    signal.signal(number, signal.SIG_DFL)
                 os.close(there)
                 self._listener.close()
-                driver = serve_process(made, process, partial(self._new_driver, len(self._told) + 1))
-                with open(here, "wb") as tells:
-                    pickle.dump(self._tell(driver), tells)
-                status = 0
+                tempfile.tempdir = temporary
+                new_driver = partial(self._new_driver, len(self._told) + 1)
+                driver = serve_process(made, process, new_driver, self._this_process)
+                if driver is not None:
+                    with open(here, "wb") as tells:
+                        pickle.dump(self._tell(driver), tells)
+            except BrokenPipeError:
+                pass  # nobody is left to be told
+            except (SimulationError, OSError) as error:
+                print(f"gpusim: error: {error}", file=sys.stderr)
+            except Exception:
+                traceback.print_exc()
             finally:
+                _remove(temporary)
                 sys.stdout.flush()
                 sys.stderr.flush()
-                os._exit(status)
+                os.killpg(os.getpid(), signal.SIGKILL)
         made.close()
         os.close(here)
         said = bytearray()
         self._told.append(said)
-        self._living[there] = server, said
+        self._living[there] = server, said, temporary
         self._selector.register(there, selectors.EVENT_READ)
 
     def _hear(self, there: int) -> None:
-        server, said = self._living[there]
+        server, said, temporary = self._living[there]
         with contextlib.suppress(OSError):
             data = os.read(there, 1 << 20)
             said += data
@@ -152,8 +185,28 @@ class _Servers:
         os.close(there)
         del self._living[there]
         os.waitpid(server, 0)
+        _remove(temporary)  # where the server could not
 
 
-def is_program(path: str) -> bool:
-    """Whether a file is an executable of this system."""
-    return Path(path).is_file() and os.access(path, os.X_OK)
+def _remove(folder: str | None) -> None:
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def loads_nothing(program: str) -> str:
+    """Why an executable does not load the libraries that it is given, '' if it may."""
+    found = shutil.which(program)
+    try:
+        with open(found or program, "rb") as stream:
+            header = stream.read(64)
+            if header[:4] != b"\x7fELF":
+                return ""  # a script: its interpreter loads them
+            if header[4] != _ELF_CLASS_64:
+                return f"{program} is a program of 32 bits, which CUDA no longer has"
+            (start,), (size, count) = struct.unpack_from("<Q", header, 32), struct.unpack_from("<2H", header, 54)
+            stream.seek(start)
+            kinds = [struct.unpack_from("<I", stream.read(size))[0] for _ in range(count)]
+    except (OSError, struct.error):
+        return ""
+    static = f"{program} is linked statically, so no library can be put in place of its own"
+    return "" if _ELF_INTERPRETER in kinds else static

@@ -7,7 +7,6 @@ addresses for every program. It lives until the process it serves has ended.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import platform
 import secrets
@@ -17,24 +16,23 @@ import socket
 import struct
 import threading
 from collections.abc import Callable
+from typing import Any
 
-from gpusim.driver.caller import serving
+from gpusim.driver.caller import Gone, caller, serving
 from gpusim.driver.registry import answer
 from gpusim.driver.state import Driver
 from gpusim.exec.libraries import functions
 from gpusim.exec.wire import (
-    CALLS,
+    CALLS_AGAIN,
     NAME_BYTES,
     ORDERS,
     REGISTERS,
     STACK_WORDS,
     CallingProcess,
     Connection,
-    Gone,
     read_hello,
 )
 
-_PR_SET_PDEATHSIG = 1
 _CREDENTIALS = struct.Struct("3i")  # struct ucred: process, user, group
 
 
@@ -59,11 +57,6 @@ def accept(listener: socket.socket) -> tuple[socket.socket, int] | None:
     return made, process
 
 
-def end_with_parent() -> None:
-    """Let this process end when the one that made it does, however that ends."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 class ServedProcess:
     """A process and the driver that works for it."""
 
@@ -72,24 +65,28 @@ class ServedProcess:
         registers = REGISTERS[platform.machine()]
         self._registers, self._words = registers, registers + STACK_WORDS
         self._points = functions()
+        self._states: dict[int, dict[str, Any]] = {}  # of the driver's about each thread
 
     def serve(self, made: socket.socket) -> None:
         """Answer the calls of a connection whose hello is still to come."""
         try:
-            what, _, _ = read_hello(made)
+            what, _, thread = read_hello(made)
         except Gone:
             made.close()
             return
         connection = Connection(made, self._process, self._words)
         if what == ORDERS:
             self._process.orders.set_result(connection)
-        elif what == CALLS:
-            with serving(connection), contextlib.suppress(Gone):
-                self._answer_all(connection)
+            return
+        state = vars(self.driver.thread)
+        if what == CALLS_AGAIN:
+            state.update(self._states.get(thread, {}))
+        self._states[thread] = state
+        with serving(connection), contextlib.suppress(Gone):
+            self._answer_all(connection)
 
     def _answer_all(self, connection: Connection) -> None:
         driver = self.driver
-        driver.address_of = connection.symbol
         for number, words, answered in connection.calls():
             point = self._points[number]
             value = 801 if point is None else answer(driver, point, point.arguments(words, self._registers))
@@ -97,11 +94,15 @@ class ServedProcess:
                 connection.answer(value)
 
 
-def serve_process(made: socket.socket, process: int, new_driver: Callable[[], Driver]) -> Driver:
-    """Serve a process from its first connection until it has ended; returns what has worked for it."""
+def serve_process(
+    made: socket.socket, process: int, new_driver: Callable[[], Driver], parent: int
+) -> Driver | None:
+    """Serve a process from its first connection until it has ended; returns what has worked for it. parent: a pidfd; if
+    that process ends first, it takes the served one with it, and nothing is returned."""
     listener, name = listen()
     ended = os.pidfd_open(process)
     driver = new_driver()
+    driver.address_of = _address
     served = ServedProcess(driver)
     # The hello of the first connection is answered with where the others go.
     made.sendall(name.encode().ljust(NAME_BYTES, b"\0"))
@@ -109,6 +110,7 @@ def serve_process(made: socket.socket, process: int, new_driver: Callable[[], Dr
     watched = select.poll()
     watched.register(listener, select.POLLIN)
     watched.register(ended, select.POLLIN)
+    watched.register(parent, select.POLLIN)
     while True:
         ready = {which for which, _ in watched.poll()}
         if listener.fileno() in ready:
@@ -117,6 +119,16 @@ def serve_process(made: socket.socket, process: int, new_driver: Callable[[], Dr
                 _in_thread(served, found[0])
         if ended in ready:
             return driver
+        if parent in ready:
+            signal.pidfd_send_signal(ended, signal.SIGKILL)
+            return None
+
+
+def _address(symbol: str) -> int:
+    """Where a function of the libraries lies in the process that this thread works for."""
+    process = caller()
+    assert isinstance(process, Connection)
+    return process.symbol(symbol)
 
 
 def _in_thread(served: ServedProcess, made: socket.socket) -> None:

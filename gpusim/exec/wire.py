@@ -13,23 +13,21 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 
+from gpusim.driver.caller import Gone
 from gpusim.launch.arena import map_shared
 
-PROTOCOL = 1
+PROTOCOL = 2
 REGISTERS = {"x86_64": 6, "aarch64": 8}
 """Integer registers that pass arguments, by machine: System V ABI, AAPCS64."""
 STACK_WORDS = 10
 """Words of the caller's stack that come with a call: client.c's STACK."""
-CALLS, ORDERS = 0, 1
-"""What a connection is for: calls of a thread, or orders to call functions of the program."""
+CALLS, ORDERS, CALLS_AGAIN = range(3)
+"""What a connection is for: calls of a thread, orders to call functions of the program, or calls of a thread whose
+earlier connection the program has closed, as one does that closes all files."""
 NAME_BYTES = 64
 _HELLO = struct.Struct("<IIii")
 _ORDER = struct.Struct("<II6Q")
-_RETURN, _READ, _WRITE, _TEXT, _MOVE, _KEEP, _CALL, _SHARE, _MAP, _THREAD, _SYMBOL = range(11)
-
-
-class Gone(Exception):
-    """The other end is gone."""
+_RETURN, _READ, _WRITE, _TEXT, _MOVE, _KEEP, _CALL, _SHARE, _MAP, _THREAD, _SYMBOL, _PRINT = range(12)
 
 
 def read_hello(connection: socket.socket) -> tuple[int, int, int]:
@@ -141,6 +139,11 @@ class Connection:
             return True
         finally:
             os.close(file)
+
+    def print(self, text: str) -> None:
+        data = text.encode()
+        self._order(_PRINT, len(data))
+        self._waiting += data
 
     def symbol(self, name: str) -> int:
         """Address of one of the libraries' functions in the process, 0 if there is none."""

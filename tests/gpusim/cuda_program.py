@@ -1,0 +1,66 @@
+"""CUDA executables for tests: compiled by the tool chain's nvcc and the machine's C++ compiler, and run under
+`gpusim exec`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpusim.driver import library  # noqa: F401 - it declares all functions
+from gpusim.exec.libraries import library_folder
+from isa.errors import ToolchainMissing
+from isa.toolchain import find_tool
+
+DATA = Path(__file__).parent / "data"
+GPU = ("--gpu", "tiny", "--functional")
+
+
+def require_compiler() -> str:
+    """nvcc; the test is skipped where it, a C++ compiler, or Linux is not there."""
+    if not sys.platform.startswith("linux") or shutil.which("g++") is None:
+        pytest.skip("there is no C++ compiler")
+    try:
+        found = Path(find_tool("ptxas")).with_name("nvcc")
+    except ToolchainMissing as missing:
+        pytest.skip(str(missing))
+    if not found.exists():
+        pytest.skip("there is no nvcc")
+    return str(found)
+
+
+def build(source: Path, made: Path, *options: str, static: bool = False) -> Path:
+    """An executable of one source, with the shared runtime library, or with the vendor's static one."""
+    nvcc = require_compiler()
+    link: tuple[str, ...] = ("--cudart", "static")
+    if not static:
+        folder = library_folder()
+        link = ("--cudart", "none", f"-L{folder}", "-l:libcudart.so.13", "-Xlinker", f"-rpath-link={folder}")
+    command = [nvcc, "-arch=sm_90", "-lineinfo", "-o", str(made), str(source), *link, *options]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return made
+
+
+def command(*words: object, options: tuple[str, ...] = ("--no-report",)) -> list[str]:
+    """What runs a program."""
+    return [sys.executable, "-m", "gpusim.cli", "exec", *GPU, *options, *map(str, words)]
+
+
+def environment(**changed: str) -> dict[str, str]:
+    """For a program in any folder: it is this gpusim that is run."""
+    return os.environ | {"PYTHONPATH": str(DATA.parents[2])} | changed
+
+
+def run(*words: object, options: tuple[str, ...] = ("--no-report",), **how: object) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end. how: as subprocess.run takes it; env: what to change of this environment."""
+    changed = how.pop("env", {})
+    return subprocess.run(
+        command(*words, options=options),
+        env=environment(**changed),
+        **({"capture_output": True, "text": True, "timeout": 120} | how),
+    )

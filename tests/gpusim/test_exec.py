@@ -1,0 +1,297 @@
+"""`gpusim exec`: programs that nothing has been changed in, their ends, threads, children and output."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from gpusim.exec.libraries import library_folder
+from tests.gpusim.cuda_program import DATA, build, command, environment, run
+
+
+@pytest.fixture(scope="module")
+def probe(tmp_path_factory) -> Path:
+    return build(DATA / "probe.cu", tmp_path_factory.mktemp("exec") / "probe", "-ldl", "-lpthread")
+
+
+WAYS = ("works", "threads 8", "small-stack", "deep-stack", "fork-before", "fork-after", "close-all", "open")
+
+
+def test_a_program_finds_what_it_computes_right(probe, tmp_path):
+    """In threads that launch at once, on small stacks and deep ones, on both sides of a fork, without the files it had
+    open, and by libraries that it opens itself."""
+    done = run("sh", "-c", "; ".join(f"'{probe}' {way}; echo {way}: $?" for way in WAYS), cwd=tmp_path)
+    assert done.stdout.splitlines() == [line for way in WAYS for line in ("PASS", f"{way}: 0")]
+    assert [line for line in done.stderr.splitlines() if "null pointer" not in line] == []  # close-all asks for one
+
+
+@pytest.mark.parametrize(
+    ("words", "status"), [("exit 7", 7), (f"raise {int(signal.SIGSEGV)}", 128 + signal.SIGSEGV)]
+)
+def test_the_programs_end_is_passed_on(probe, words, status):
+    assert run(probe, *words.split()).returncode == status
+
+
+def test_a_shell_runs_it_like_any_other_program(probe):
+    done = run("sh", "-c", f"'{probe}' works && '{probe}' exit 3; echo $? & wait")
+    assert done.stdout.split() == ["PASS", "3"] and done.returncode == 0
+
+
+def test_two_at_once_in_one_and_in_two(probe):
+    together = [
+        subprocess.Popen(command("sh", "-c", f"'{probe}' works & '{probe}' threads 2; wait"), stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    assert [each.communicate(timeout=120)[0].split() for each in together] == [[b"PASS", b"PASS"]] * 2
+
+
+def test_what_kernels_print_comes_in_order_with_the_programs_own(probe):
+    assert run(probe, "print").stdout.split() == ["before", "kernel", "kernel", "after"]
+
+
+def test_the_report_tells_each_process_apart(probe):
+    done = run("sh", "-c", f"'{probe}' works; '{probe}' print", options=())
+    tables = done.stdout.split("Launches on a simulated tiny")[1:]
+    assert ["add" in each for each in tables] == [True, False] and ["speak" in each for each in tables] == [False, True]
+
+
+# --- ends that nobody planned -----------------------------------------------------------------------------------------
+
+
+def children_of(process: int) -> set[int]:
+    """All descendants."""
+    found: set[int] = set()
+    todo = [process]
+    while todo:
+        for task in Path(f"/proc/{todo.pop()}/task").glob("*/children"):
+            new = {int(each) for each in task.read_text().split()}
+            todo += new - found
+            found |= new
+    return found
+
+
+def names(processes: set[int]) -> dict[int, str]:
+    """Those that live, with their names."""
+    found = {}
+    for each in processes:
+        try:
+            state = Path(f"/proc/{each}/stat").read_text()
+        except OSError:
+            continue
+        if state.rpartition(")")[2].split()[0] != "Z":
+            found[each] = state.partition("(")[2].rpartition(")")[0]
+    return found
+
+
+def begin_forever(words: list[object], temporary: Path) -> tuple[subprocess.Popen[str], set[int]]:
+    """A program in the middle of a kernel that has no end, and the processes that belong to it."""
+    process = subprocess.Popen(
+        command(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env=environment(TMPDIR=str(temporary)),
+    )  # fmt: skip
+    assert process.stdout is not None and process.stdout.readline() == "running\n"
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        found = names(children_of(process.pid))
+        servers = [each for each, name in found.items() if name != "probe" and name != "sh"]
+        if servers and all(busy(each) for each in servers):
+            return process, set(found)
+        time.sleep(0.05)
+    raise AssertionError("the kernel does not begin")
+
+
+def busy(process: int) -> bool:
+    """Whether a process has computed for longer than it takes to begin."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) / os.sysconf("SC_CLK_TCK") > 1
+
+
+def all_gone(processes: set[int], seconds: float = 2) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if not names(processes):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.mark.parametrize("started_by", ["itself", "a shell"])
+@pytest.mark.parametrize("killed", ["program", "gpusim"])
+def test_a_kill_in_the_middle_leaves_nothing(probe, tmp_path, killed, started_by):
+    words: list[object] = [probe, "forever"] if started_by == "itself" else ["sh", "-c", f"'{probe}' forever; exit $?"]
+    process, others = begin_forever(words, tmp_path)
+    try:
+        program = next(each for each, name in names(others).items() if name == "probe")
+        os.kill(program if killed == "program" else process.pid, signal.SIGKILL)
+        assert all_gone(others)
+        assert process.wait(10) == (128 + signal.SIGKILL if killed == "program" else -signal.SIGKILL)
+        assert list(tmp_path.iterdir()) == []
+        assert process.stderr is not None and process.stderr.read() in ("", "Killed\n")
+    finally:
+        os.killpg(process.pid, signal.SIGKILL) if process.poll() is None else None
+
+
+def test_ctrl_c_ends_the_program_and_reports(probe, tmp_path):
+    process, others = begin_forever([probe, "forever"], tmp_path)
+    os.killpg(process.pid, signal.SIGINT)
+    complaints = process.communicate(timeout=20)[1]
+    assert process.returncode == 128 + signal.SIGINT and all_gone(others)
+    assert "Traceback" not in complaints and list(tmp_path.iterdir()) == []
+
+
+def test_sigterm_goes_to_the_program(probe, tmp_path):
+    process, others = begin_forever([probe, "forever"], tmp_path)
+    process.terminate()
+    assert process.wait(20) == 128 + signal.SIGTERM and all_gone(others)
+
+
+# --- what a program may be that cannot use it -------------------------------------------------------------------------
+
+
+def test_the_static_runtime_is_told_how_to_be_linked(tmp_path):
+    done = run(build(DATA / "probe.cu", tmp_path / "static", static=True), "count")
+    assert done.stdout == "0 cudaErrorNotSupported\n" and done.returncode == 1
+    assert done.stderr.count("\n") == 1 and "nvcc --cudart shared" in done.stderr
+
+
+def test_a_program_that_loads_nothing_is_named(tmp_path):
+    (tmp_path / "plain.c").write_text('#include <stdio.h>\nint main(void) { puts("hello"); return 4; }\n')
+    static = tmp_path / "plain"
+    made = subprocess.run(["gcc", "-static", "-o", static, tmp_path / "plain.c"], capture_output=True)
+    if made.returncode:
+        pytest.skip("nothing can be linked statically here")
+    done = run(static, options=())
+    assert done.stdout.startswith("hello\n") and done.returncode == 4
+    assert "called no function" in done.stdout and "is linked statically" in done.stdout
+
+
+def test_a_program_of_32_bits_is_named(tmp_path):
+    """By its header: none can be made here."""
+    from gpusim.exec.program import loads_nothing
+
+    file = tmp_path / "old"
+    file.write_bytes(b"\x7fELF\x01" + bytes(59))
+    file.chmod(0o755)
+    assert "32 bits" in loads_nothing(str(file)) and loads_nothing("sh") == "" and loads_nothing("absent") == ""
+
+
+@pytest.mark.parametrize(("name", "status"), [("absent", 127), ("folder", 126), ("text", 126)])
+def test_what_cannot_be_started(tmp_path, name, status):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "text").write_text("hello")
+    done = run(tmp_path / name)
+    assert done.returncode == status and done.stderr.count("\n") == 1 and str(tmp_path / name) in done.stderr
+
+
+# --- security, and places that cannot be written ----------------------------------------------------------------------
+
+
+def test_nothing_is_loaded_from_the_working_directory(monkeypatch):
+    from gpusim.exec import program
+
+    for given in ("", ":", "/a::/b:", ";/a"):
+        monkeypatch.setenv("LD_LIBRARY_PATH", given)
+        monkeypatch.setenv("LD_PRELOAD", "")
+        made = program.environment("x")
+        for name in ("LD_LIBRARY_PATH", "LD_PRELOAD"):
+            assert all(each.startswith("/") for each in made[name].split(":")), (given, made[name])
+    monkeypatch.delenv("LD_LIBRARY_PATH")
+    assert program.environment("x")["LD_LIBRARY_PATH"] == str(library_folder())
+
+
+def test_a_relative_cache_folder_is_made_absolute(monkeypatch, tmp_path):
+    from gpusim.exec import program
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GPUSIM_CACHE_DIR", "here")
+    assert program.environment("x")["LD_LIBRARY_PATH"].startswith(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [("/proc/gpusim", "cannot make the libraries"), ("a file", "cannot make the libraries"), ("a b", "for the space")],
+)
+def test_a_cache_folder_that_is_of_no_use(tmp_path, place, reason):
+    (tmp_path / "file").write_text("")
+    folder = {"a file": tmp_path / "file", "a b": tmp_path / "a b"}.get(place, Path(place))
+    done = run("true", env={"GPUSIM_CACHE_DIR": str(folder)})
+    assert done.returncode != 0 and reason in done.stderr and "GPUSIM_CACHE_DIR" in done.stderr
+    assert done.stderr.count("\n") == 1 and "Traceback" not in done.stderr
+
+
+def test_a_full_disk_leaves_no_half_library(tmp_path):
+    import resource
+
+    def full() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+    done = run("true", env={"GPUSIM_CACHE_DIR": str(tmp_path), "TMPDIR": str(tmp_path)}, preexec_fn=full)
+    assert done.returncode != 0 and done.stderr.count("\n") == 1 and "cannot make" in done.stderr
+    assert [each for each in tmp_path.rglob("*") if each.is_file()] == []
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
+def test_libraries_of_another_user_are_not_loaded(tmp_path):
+    done = run("true", env={"GPUSIM_CACHE_DIR": str(tmp_path)})
+    assert done.returncode == 0
+    (made,) = (tmp_path / "exec").iterdir()
+    os.chown(made, 12345, 12345)
+    done = run("true", env={"GPUSIM_CACHE_DIR": str(tmp_path)})
+    assert done.returncode != 0 and "another user's" in done.stderr and done.stderr.count("\n") == 1
+    os.chown(made, 0, 0)
+    made.chmod(0o777)
+    assert "written by all" in run("true", env={"GPUSIM_CACHE_DIR": str(tmp_path)}).stderr
+
+
+def test_only_the_own_user_is_served(monkeypatch):
+    from gpusim.exec import server
+
+    listener, name = server.listen()
+    with listener:
+        for user, served in ((os.getuid(), True), (os.getuid() + 1, False)):
+            with server.socket.socket(server.socket.AF_UNIX) as calls:
+                calls.connect("\0" + name)
+                monkeypatch.setattr(server.os, "getuid", lambda user=user: user)
+                found = server.accept(listener)
+                assert (found is not None and found[1] == os.getpid()) == served
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can be somebody else")
+def test_a_program_calls_nobody_elses_server(probe):
+    """A listener of another user, which could have functions called, gets no connection that says anything."""
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("\0gpusim-test-of-another-user")
+        os.seteuid(12345)
+        try:
+            listener.listen()
+        finally:
+            os.seteuid(0)
+        folder = library_folder()
+        changed = {"LD_LIBRARY_PATH": str(folder), "GPUSIM_EXEC": "gpusim-test-of-another-user"}
+        done = subprocess.run([probe, "count"], env=os.environ | changed, capture_output=True, text=True, timeout=20)
+        assert done.stdout == "0 cudaErrorUnknown\n" or "process is gone" in done.stderr
+        listener.settimeout(5)
+        assert listener.accept()[0].recv(1) == b""
+
+
+def test_no_port_is_opened(probe, tmp_path):
+    process, others = begin_forever([probe, "forever"], tmp_path)
+    try:
+        sockets = {os.readlink(link) for each in {*others, process.pid} for link in Path(f"/proc/{each}/fd").iterdir()
+                   if os.path.islink(link)}  # fmt: skip
+        numbers = {each[8:-1] for each in sockets if each.startswith("socket:[")}
+        assert numbers
+        for kind in ("tcp", "tcp6", "udp", "udp6"):
+            table = Path(f"/proc/net/{kind}")
+            rows = table.read_text().splitlines()[1:] if table.exists() else []
+            assert not numbers & {row.split()[9] for row in rows}
+    finally:
+        process.kill()
+        assert all_gone(others)

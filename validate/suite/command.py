@@ -1,0 +1,141 @@
+"""`python -m validate cuda-suite`: run a list of CUDA programs on the simulated GPU and collect their own verdicts."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from gpusim.host.options import host_threads
+from validate.suite import listing, trial
+from validate.suite.listing import Entry
+from validate.suite.trial import EXCLUDED, PASSED, Trial
+
+EXIT_OK, EXIT_WRONG, EXIT_USAGE = 0, 1, 2
+FUNCTIONAL, DETAILED = "functional", "detailed"
+
+
+def add(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
+    """Declare the command."""
+    summary = "run a list of CUDA executables on the simulated GPU; status 1 if one does not pass its own check"
+    example = "--suite programs.toml --only reduc --results results.json"
+    suite = command(commands, "cuda-suite", run, summary, example)
+    suite.add_argument("--suite", type=Path, required=True, metavar="FILE", help="the list (validate/suite/listing.py)")
+    suite.add_argument("--only", default="", metavar="REGEX", help="programs whose names match")
+    suite.add_argument("--jobs", type=int, default=1, metavar="N", help="programs at a time (default: %(default)s)")
+    suite.add_argument("--timeout", type=float, default=300, metavar="S", help="limit of each (default: %(default)s)")
+    suite.add_argument("--gpu", default="h200", help="configuration to simulate (default: %(default)s)")
+    suite.add_argument("--detailed", action="store_true", help="with time, those that the list calls small enough")
+    suite.add_argument(
+        "--results", type=Path, metavar="FILE", help="what came out, as JSON: what has passed is not run again"
+    )
+    suite.add_argument("--again", action="store_true", help="run what has passed too")
+    suite.add_argument("--docs", action="store_true", help="put the table of all results into docs/programs.md")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command."""
+    mode = DETAILED if options.detailed else FUNCTIONAL
+    try:
+        chosen = {
+            name: entry
+            for name, entry in listing.read(options.suite).items()
+            if re.search(options.only, name) and (entry.detailed or not options.detailed)
+        }
+        before = load(options.results)
+    except (listing.ListError, re.error) as error:
+        print(f"validate: error: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    known = {} if options.again else {row.name: row for row in before if row.mode == mode and row.verdict == PASSED}
+    found = []
+    print(HEAD, flush=True)
+    for row in _trials(chosen, known, mode, options):
+        found.append(row)
+        print(line(row), flush=True)
+        before = keep(options.results, before, row)
+    print(f"\n{summary(found)}")
+    if options.docs:
+        from validate.scoring import documents
+
+        documents.put("programs.md", "programs", table(before), fence="")
+    return EXIT_OK if all(row.verdict in (PASSED, EXCLUDED) for row in found) else EXIT_WRONG
+
+
+def _trials(
+    chosen: dict[str, Entry], known: dict[str, Trial], mode: str, options: argparse.Namespace
+) -> Iterator[Trial]:
+    """Results in the order of the list."""
+    threads = max(1, host_threads(None) // options.jobs)
+
+    def one(item: tuple[str, Entry]) -> Trial:
+        name, entry = item
+        if name in known and known[name].digest == trial.digest_of(entry):
+            return known[name]
+        return trial.try_program(name, entry, mode, options.timeout, threads, options.gpu)
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        yield from pool.map(one, chosen.items())
+
+
+# --- what is kept -----------------------------------------------------------------------------------------------------
+
+
+def load(path: Path | None) -> list[Trial]:
+    """Rows of a file of results, none if it is not there yet. Raises ListError."""
+    if path is None or not path.exists():
+        return []
+    try:
+        return [Trial(**row) for row in json.loads(path.read_text("utf-8"))]
+    except (OSError, ValueError, TypeError) as error:
+        raise listing.ListError(f"{path} is no file of results: {error}") from None
+
+
+def keep(path: Path | None, before: Iterable[Trial], row: Trial) -> list[Trial]:
+    """All rows with this one in its place, written to the file as a whole."""
+    rows = [each for each in before if (each.name, each.mode) != (row.name, row.mode)] + [row]
+    if path is not None:
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as made:
+            json.dump([asdict(each) for each in rows], made, indent=1)
+        os.replace(made.name, path)
+    return rows
+
+
+# --- what is printed --------------------------------------------------------------------------------------------------
+
+HEAD = f"{'program':34s} {'verdict':10s} {'launches':>8s} {'instructions':>13s} {'seconds':>8s}"
+
+
+def line(row: Trial) -> str:
+    """A row of the table."""
+    counts = f"{row.launches:8,} {row.instructions:13,} {row.seconds:8.1f}"
+    return f"{row.name:34s} {row.verdict:10s} {counts}  {row.reason}".rstrip()
+
+
+def summary(rows: Iterable[Trial]) -> str:
+    """How many of each verdict."""
+    counts = Counter(row.verdict for row in rows)
+    return ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()) or "no program of that name"
+
+
+def table(rows: Iterable[Trial]) -> str:
+    """All rows as Markdown: what passes, then the others with their reasons."""
+    ordered = sorted(rows, key=lambda row: (row.mode, row.name))
+    passed, others = ([r for r in ordered if (r.verdict == PASSED) == wanted] for wanted in (True, False))
+    lines = ["| passes | mode | launches | warp instructions |", "|---|---|---:|---:|"]
+    lines += [f"| {row.name} | {row.mode} | {row.launches:,} | {row.instructions:,} |" for row in passed]
+    lines += ["", "| does not | mode | verdict | reason |", "|---|---|---|---|"]
+    lines += [f"| {row.name} | {row.mode} | {row.verdict} | {_cell(row.reason)} |" for row in others]
+    return "\n".join([*lines, "", summary(ordered)])
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"([|<>*_`])", r"\\\1", text)
