@@ -17,7 +17,7 @@ from typing import Any
 
 from gpusim.host.options import host_threads
 from validate.suite import listing, trial
-from validate.suite.listing import Entry
+from validate.suite.listing import Listed
 from validate.suite.trial import EXCLUDED, PASSED, Trial
 
 EXIT_OK, EXIT_WRONG, EXIT_USAGE = 0, 1, 2
@@ -71,12 +71,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _trials(
-    chosen: dict[str, Entry], known: dict[str, Trial], mode: str, options: argparse.Namespace
+    chosen: dict[str, Listed], known: dict[str, Trial], mode: str, options: argparse.Namespace
 ) -> Iterator[Trial]:
     """Results in the order of the list."""
     threads = max(1, host_threads(None) // options.jobs)
 
-    def one(item: tuple[str, Entry]) -> Trial:
+    def one(item: tuple[str, Listed]) -> Trial:
         name, entry = item
         if name in known and known[name].digest == trial.digest_of(entry):
             return known[name]

@@ -32,7 +32,7 @@ def _pattern(text: str) -> str:
 Pattern = Annotated[str, AfterValidator(_pattern)]
 
 
-class Entry(BaseModel):
+class Listed(BaseModel):
     """A program of the list.
 
     program: the executable; folder: where it runs, an empty one if none is named; both relative to the list. passes,
@@ -47,7 +47,7 @@ class Entry(BaseModel):
     arguments: tuple[str, ...] = ()
     folder: Path | None = None
     passes: Pattern = r"(?i)\bpass(ed|es)?\b"
-    fails: Pattern = r"(?i)\bfail(s|ed|ure)?\b|\berror:|mismatch"
+    fails: Pattern = r"(?i)\bfail(s|ed|ure)?\b|\bmismatch"
     detailed: bool = False
     excluded: str = ""
 
@@ -55,10 +55,10 @@ class Entry(BaseModel):
 class _List(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    programs: dict[str, Entry]
+    programs: dict[str, Listed]
 
 
-def read(path: Path) -> dict[str, Entry]:
+def read(path: Path) -> dict[str, Listed]:
     """The programs of a list by name, with paths made absolute. Raises ListError."""
     try:
         found = _List.model_validate(tomllib.loads(path.read_text("utf-8"))).programs

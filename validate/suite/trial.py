@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from validate.suite.listing import Entry
+from validate.suite.listing import Listed
 
 PASSED, FAILED, REFUSED, TIMEOUT, SILENT, MISSING, EXCLUDED = (
     "passed", "failed", "refused", "timeout", "no verdict", "missing", "excluded",
@@ -42,7 +42,7 @@ class Trial:
     digest: str = ""
 
 
-def digest_of(entry: Entry) -> str:
+def digest_of(entry: Listed) -> str:
     """What tells whether a program is still the one that was tried."""
     made = hashlib.blake2b(repr(entry.arguments).encode(), digest_size=12)
     with contextlib.suppress(OSError):
@@ -50,7 +50,7 @@ def digest_of(entry: Entry) -> str:
     return made.hexdigest()
 
 
-def try_program(name: str, entry: Entry, mode: str, timeout_s: float, threads: int | None, gpu: str) -> Trial:
+def try_program(name: str, entry: Listed, mode: str, timeout_s: float, threads: int | None, gpu: str) -> Trial:
     """Run a program. mode: as `gpusim exec` takes it."""
     if entry.excluded:
         return Trial(name, mode, EXCLUDED, entry.excluded)
@@ -76,7 +76,7 @@ def try_program(name: str, entry: Entry, mode: str, timeout_s: float, threads: i
     return Trial(name, mode, verdict, reason, seconds, launches, instructions, digest_of(entry))
 
 
-def judge(entry: Entry, status: int, said: list[str], complaints: list[str]) -> tuple[str, str]:
+def judge(entry: Listed, status: int, said: list[str], complaints: list[str]) -> tuple[str, str]:
     """(verdict, reason). said, complaints: lines of standard output and error."""
     lines = [*said, *complaints]
     wrong = next((line for line in lines if re.search(entry.fails, line)), None)
