@@ -35,7 +35,7 @@ are its own, and so are those of the programs that it starts. It has to find CUD
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = add_command(commands, "exec", "run any CUDA executable on a simulated GPU", EXAMPLES)
-    parser.add_argument("program", metavar="PROGRAM", help="the executable")
+    parser.add_argument("executable", metavar="PROGRAM", help="the executable")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="the program's own arguments")
     add_gpu_options(parser)
     add_limit_options(parser)
@@ -55,7 +55,7 @@ def execute(options: argparse.Namespace) -> int:
     telling = telling_of(options)
     load_config(options.gpu, options.overrides)  # a mistake is told before the program starts
     try:
-        outcome = run([options.program, *options.arguments], partial(_driver, options, telling), _told)
+        outcome = run([options.executable, *options.arguments], partial(_driver, options, telling), _told)
     except ProgramNotStarted as error:
         print(f"gpusim: error: {error}", file=sys.stderr)
         return error.status

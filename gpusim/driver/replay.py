@@ -156,7 +156,7 @@ class Replay:
 
     def _place(self, address: int, nbytes: int, label: str) -> None:
         memory = self.memory
-        if memory.is_inside(address):
+        if memory.is_inside(address) or not self.saved.head.shares_host:
             used_before = address < memory.next_address
             memory.alloc(nbytes, label, at=address)
             if used_before:

@@ -156,10 +156,10 @@ class LaunchSaver(Observer):
 
     def _page(self, page: np.ndarray) -> str:
         """The digest of a page, whose content is then in the file."""
-        digest = hashlib.sha256(page).hexdigest()
+        digest = hashlib.sha256(page.data).hexdigest()
         if digest == _of_zeros(len(page)):
             return ZEROS
-        sample = page[:_SAMPLE_BYTES]
+        sample = page[:_SAMPLE_BYTES].data
         self._keep(f"pages/{digest}", page, lambda: len(zlib.compress(sample, 1)) < _WORTH_IT * len(sample))
         return digest
 
