@@ -18,7 +18,7 @@ from gpusim.launch.arena import map_shared
 PROTOCOL = 1
 REGISTERS = {"x86_64": 6, "aarch64": 8}
 """Integer registers that pass arguments, by machine: System V ABI, AAPCS64."""
-STACK_WORDS = 10
+STACK_WORDS = 18
 """Words of the caller's stack that come with a call: client.c's STACK."""
 CALLS, ORDERS = 0, 1
 """What a connection is for: calls of a thread, or orders to call functions of the program."""
