@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 
@@ -20,3 +21,13 @@ def cache_folder() -> Path:
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "gpusim"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpusim"
+
+
+def put_file(path: Path, content: bytes, mode: int = 0o644) -> None:
+    """Write a file that appears under its name in one step, so that a reader never sees half of it. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(handle, "wb") as stream:
+        stream.write(content)
+    os.chmod(temporary, mode)
+    os.replace(temporary, path)

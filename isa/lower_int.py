@@ -34,13 +34,17 @@ def iadd3(w: RowWriter) -> None:
     w.dst(rows)
     carries_out = w.pd(0)
     carries_out = w.pd(1) or carries_out
-    w.operands("A B C", rows, "raw" if rows == 2 else "int")
+    signs = _addends(w, rows)
+    third = w.peek()
+    w.src(m.COL_C, rows, "raw" if rows == 2 else "int")
     w.ps(0, default=False)
     w.ps(1, default=False)
     if rows == 2:
         if carries_out or w.has("X"):
             raise w.refuse("carries of a 64-bit addition")
-        w.set(m.OP_ADD3_WIDE)
+        if signs and third is not None and not is_zero(third):
+            raise w.refuse("a negated operand among three of 64 bits")
+        w.set(m.OP_ADD2_WIDE if signs else m.OP_ADD3_WIDE, aux0=signs)
     else:
         w.set(m.OP_IADD3_CARRY if carries_out else m.OP_IADD3_X if w.has("X") else m.OP_IADD3)
 
@@ -50,6 +54,18 @@ def add_two(w: RowWriter) -> None:
     rows = 2 if w.has("64") else 1
     w.dst(rows)
     carries_out = w.pd(0)
+    signs = _addends(w, rows)
+    w.columns[m.COL_C] = ~0
+    w.ps(0, default=False)
+    w.ps_false(1)
+    if rows == 2:
+        w.set(m.OP_ADD2_WIDE, aux0=signs)
+    else:
+        w.set(m.OP_IADD3_CARRY if carries_out else m.OP_IADD3_X if w.has("X") else m.OP_IADD3)
+
+
+def _addends(w: RowWriter, rows: int) -> int:
+    """Two addends. What is to be done with the signs of 64 bits is returned, as OP_ADD2_WIDE takes it."""
     signs = 0
     for k, column in enumerate((m.COL_A, m.COL_B)):
         operand = w.peek()
@@ -58,13 +74,7 @@ def add_two(w: RowWriter) -> None:
             w.put(column, replace(w.take(), negate=False, invert=False), 2, "raw")
         else:
             w.src(column, rows)
-    w.columns[m.COL_C] = ~0
-    w.ps(0, default=False)
-    w.ps_false(1)
-    if rows == 2:
-        w.set(m.OP_ADD2_WIDE, aux0=signs)
-    else:
-        w.set(m.OP_IADD3_CARRY if carries_out else m.OP_IADD3_X if w.has("X") else m.OP_IADD3)
+    return signs
 
 
 def viadd(w: RowWriter) -> None:

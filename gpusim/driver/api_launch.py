@@ -4,6 +4,7 @@ hardware, so that the calls after it return the error."""
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -86,17 +87,34 @@ def run(
     cooperative: bool = False,
     cluster: Dim3 | None = None,
 ) -> None:
-    """Simulate a launch, in its stream, and note it. parameters, extra: as C passes them, an array of pointers to the
-    values or a list that names one buffer. cluster: blocks per cluster, where the kernel does not say. Raises
-    INVALID_VALUE, INVALID_CLUSTER_SIZE, LAUNCH_OUT_OF_RESOURCES, COOPERATIVE_LAUNCH_TOO_LARGE."""
+    """As `run_with`, with parameters and extra as C passes them: an array of pointers to the values or a list that
+    names one buffer."""
+    values = partial(_parameter_bytes, kernel.program, parameters, extra)
+    run_with(driver, kernel, grid, block, shared_bytes, stream, values, cooperative=cooperative, cluster=cluster)
+
+
+def run_with(
+    driver: Driver,
+    kernel: LoadedKernel,
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
+    shared_bytes: int,
+    stream: DriverStream,
+    values: Callable[[], bytes],
+    *,
+    cooperative: bool = False,
+    cluster: Dim3 | None = None,
+) -> None:
+    """Simulate a launch, in its stream, and note it. values: gives the parameter area of constant bank 0, for a launch
+    that can be. cluster: blocks per cluster, where the kernel does not say. Raises INVALID_VALUE, INVALID_CLUSTER_SIZE,
+    LAUNCH_OUT_OF_RESOURCES, COOPERATIVE_LAUNCH_TOO_LARGE."""
     driver.log.attempts += 1
     fail_if(0 in grid or 0 in block, ResultCode.INVALID_VALUE)
     program = kernel.program
     allowed = kernel.attributes.get(MAX_DYNAMIC_SHARED, _WITHOUT_OPT_IN_BYTES - program.static_shared_bytes)
     fail_if(shared_bytes > allowed, ResultCode.INVALID_VALUE)
     described = Launch(program, grid, block, (), shared_bytes)
-    values = _parameter_bytes(program, parameters, extra)
-    work = partial(_simulate, driver, kernel, described, values, cooperative, cluster)
+    work = partial(_simulate, driver, kernel, described, values(), cooperative, cluster)
     driver.enqueue(stream, KERNEL, lambda _: work())
 
 

@@ -81,6 +81,24 @@ class ResultCode(IntEnum):
         return "cudaSuccess" if self is ResultCode.SUCCESS else f"cudaError{words}"
 
 
+    @property
+    def blas_status(self) -> int:
+        """What cuBLAS returns in its place (cublas_api.h, cublasStatus_t)."""
+        return _BLAS.get(self.name, _BLAS_EXECUTION_FAILED)
+
+
+_BLAS_EXECUTION_FAILED = 13
+_BLAS = {
+    "SUCCESS": 0,
+    "NOT_INITIALIZED": 1,
+    "INVALID_HANDLE": 1,
+    "INVALID_CONTEXT": 1,
+    "OUT_OF_MEMORY": 3,
+    "INVALID_VALUE": 7,
+    "NO_BINARY_FOR_GPU": 8,
+    "UNKNOWN": 14,
+    "NOT_SUPPORTED": 15,
+}
 _RUNTIME_NAMES = {
     "OUT_OF_MEMORY": "MemoryAllocation",
     "NOT_INITIALIZED": "InitializationError",

@@ -1,7 +1,7 @@
 """Which functions each library exports, for programs in this process and elsewhere.
 
 A library's functions are those of `symbols.txt` of its room: those that are not declared in the table return
-CUDA_ERROR_NOT_SUPPORTED, so that a program that links one it never calls can start.
+that they are not supported, so that a program that links one it never calls can start.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
+from gpusim.driver.codes import ResultCode
 from gpusim.driver.registry import ENTRY_POINTS, EntryPoint
 
 DRIVER = "libcuda.so.1"
@@ -17,13 +18,16 @@ DRIVER = "libcuda.so.1"
 
 @dataclass(frozen=True)
 class Library:
-    """A library by its name in ELF's DT_SONAME. package: whose `symbols.txt` lists its functions. version: of the API,
-    0 where there is only one. versioned: its symbols carry its name as their version, as the vendor's do."""
+    """A library by its name in ELF's DT_SONAME. package: whose `symbols.txt`, or another file, lists its functions.
+    version: of the API, 0 where there is only one. versioned: its symbols carry its name as their version, as the
+    vendor's do. not_supported: what the functions return that nothing answers."""
 
     soname: str
     package: str
     version: int = 0
     versioned: bool = False
+    listed: str = "symbols.txt"
+    not_supported: int = ResultCode.NOT_SUPPORTED
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -38,7 +42,7 @@ class Library:
 @cache
 def _symbols(library: Library) -> tuple[str, ...]:
     found = set()
-    for line in resources.files(library.package).joinpath("symbols.txt").read_text().split():
+    for line in resources.files(library.package).joinpath(library.listed).read_text().split():
         version, _, name = line.rpartition("/")
         if not line.startswith("#") and int(version or library.version) == library.version:
             found.add(name)

@@ -12,7 +12,6 @@ import hashlib
 import os
 import platform
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from gpusim.driver import (  # noqa: F401 - they declare the functions
     api_pool,
     api_stream,
 )
+from gpusim.driver.blas import libraries as _blas  # noqa: F401 - it provides its libraries
 from gpusim.driver.codes import ResultCode
 from gpusim.driver.elf import GONE, MACHINES, SLOTS, stub_library
 from gpusim.driver.exports import DRIVER, LIBRARIES, Library
@@ -37,14 +37,14 @@ from gpusim.driver.registry import EntryPoint, answer
 from gpusim.driver.runtime import libraries as _runtime  # noqa: F401 - it provides its libraries
 from gpusim.driver.state import Driver
 from gpusim.errors import SimulationError
-from isa.folders import cache_folder
+from isa.folders import cache_folder, put_file
 
 
 class DriverLibraries:
     """All libraries, loaded. `driver` serves the calls; `serve` exchanges it, while no program holds its handles."""
 
     def __init__(self, driver: Driver):
-        self._callbacks: dict[str, Any] = {}
+        self._callbacks: dict[str | int, Any] = {}
         self.serve(driver)
         self.loaded = {soname: _Loaded(library, self._answer) for soname, library in LIBRARIES.items()}
         os.register_at_fork(after_in_child=lambda: self.driver.leave_to_parent())
@@ -71,17 +71,19 @@ class DriverLibraries:
         found = (each.address(symbol) for each in self.loaded.values() if symbol in each.library.symbols)
         return next(found, None)
 
-    def _answer(self, point: EntryPoint | None) -> int:
+    def _answer(self, point: EntryPoint | None, refusal: int) -> int:
         """Address of what C calls: it answers even while the interpreter shuts down."""
-        key = point.symbol if point else ""
+        key = point.symbol if point else refusal
         if key not in self._callbacks:  # kept alive as long as the libraries
-            self._callbacks[key] = self._callback(point) if point else ctypes.CFUNCTYPE(ctypes.c_int)(_refuse)
+            refuse = ctypes.CFUNCTYPE(ctypes.c_int)
+            self._callbacks[key] = self._callback(point) if point else refuse(lambda: refusal)
         address = ctypes.cast(self._callbacks[key], ctypes.c_void_p).value
         assert address is not None
         return address
 
     def _callback(self, point: EntryPoint) -> Any:
-        finalizing, deinitialized = sys.is_finalizing, int(ResultCode.DEINITIALIZED)
+        finalizing = sys.is_finalizing
+        deinitialized = ResultCode.NOT_INITIALIZED.blas_status if point.of_blas else int(ResultCode.DEINITIALIZED)
 
         def call(*arguments: Any) -> int:
             return deinitialized if finalizing() else answer(self.driver, point, arguments)
@@ -90,20 +92,16 @@ class DriverLibraries:
         return ctypes.CFUNCTYPE(kind, *point.argument_types)(call)
 
 
-def _refuse() -> int:
-    return int(ResultCode.NOT_SUPPORTED)
-
-
 class _Loaded:
     """One library, loaded. answer: the address of what serves a function."""
 
-    def __init__(self, library: Library, answer: Callable[[EntryPoint | None], int]):
+    def __init__(self, library: Library, answer: Callable[[EntryPoint | None, int], int]):
         self.library = library
         self.path = _library_file(library)
         self._library = ctypes.CDLL(str(self.path), mode=ctypes.RTLD_GLOBAL)
         self._slots = (ctypes.c_uint64 * len(library.symbols)).in_dll(self._library, SLOTS)
         for index, symbol in enumerate(library.symbols):
-            self._slots[index] = answer(library.point(symbol))
+            self._slots[index] = answer(library.point(symbol), library.not_supported)
 
     def close(self) -> None:
         gone = self.address(GONE)
@@ -134,10 +132,5 @@ def _library_file(library: Library) -> Path:
     content = stub_library(library.symbols, machine, library.soname, version)
     path = cache_folder() / "driver" / hashlib.sha256(content).hexdigest()[:16] / library.soname
     if not path.exists() or path.read_bytes() != content:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        os.chmod(temporary, 0o755)
-        os.replace(temporary, path)
+        put_file(path, content, 0o755)
     return path

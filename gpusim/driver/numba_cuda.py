@@ -57,6 +57,7 @@ def install(
             AArch64.
     """
     global _library
+    from gpusim.driver import when_imported
     from gpusim.driver.library import DriverLibraries, already_loaded
     from gpusim.driver.state import Driver
     from gpusim.errors import SimulationError
@@ -73,6 +74,8 @@ def install(
         _library = DriverLibraries(driver)
         # Numba looks for libcuda.so first, which on a machine with a GPU is the real one.
         os.environ["NUMBA_CUDA_DRIVER"] = str(_library.path)
+        os.environ["TRITON_LIBCUDA_PATH"] = str(_library.path.parent)
+        when_imported.watch()
         atexit.register(_library.close)
     else:
         _library.driver.close()

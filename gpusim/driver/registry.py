@@ -107,6 +107,11 @@ class EntryPoint:
         """Whether it is a function of the runtime API."""
         return self.symbol.startswith(("cuda", "__cuda"))
 
+    @property
+    def of_blas(self) -> bool:
+        """Whether it is a function of cuBLAS."""
+        return self.symbol.startswith("cublas")
+
     def call(self, driver: Driver, arguments: Sequence[Any]) -> int:
         """Do what C asks for; what the call returns. Raises DriverError."""
         passed, places = [], []
@@ -210,7 +215,7 @@ def answer(driver: Driver, point: EntryPoint, arguments: Sequence[Any]) -> int:
     """What a function returns to C: no exception leaves it but one that ends the process."""
     try:
         with driver.lock:
-            if point.of_runtime and not registers(point.symbol):
+            if (point.of_runtime or point.of_blas) and not registers(point.symbol):
                 driver.begin_runtime_call(point.anytime)
             elif not point.anytime:
                 fail_if(not driver.initialized, ResultCode.NOT_INITIALIZED)
@@ -235,7 +240,7 @@ def answer(driver: Driver, point: EntryPoint, arguments: Sequence[Any]) -> int:
         say(message)
     if point.of_runtime and code not in _RETURNED_AS_STATE:
         driver.thread.last_error = code
-    return int(code)
+    return code.blas_status if point.of_blas else int(code)
 
 
 def find(name: str, version: int) -> EntryPoint | None:

@@ -94,6 +94,7 @@ class Driver:
         self.thread = CallingThread()
         self.registered = Registrations()
         self.stream_at_work = 0
+        self.kept: dict[Any, Any] = {}  # by what keeps it: objects of libraries above the driver
         self._buffer_numbers = itertools.count(1)
         self._host_thread: ThreadPoolExecutor | None = None
 
@@ -184,7 +185,10 @@ class Driver:
 
     def load(self, image: int) -> LoadedModule:
         """Place the cubin of an image (`images`) in device memory."""
-        cubin = read_image(image, self.config)
+        return self.place(read_image(image, self.config))
+
+    def place(self, cubin: bytes) -> LoadedModule:
+        """Place a cubin in device memory. Raises INVALID_IMAGE."""
         try:
             linked = LinkedModule(cubin, self.device.memory)
         except IsaError as error:

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 enum { RETURN, READ, WRITE, TEXT, MOVE, KEEP, CALL, SHARE, MAP, THREAD, SYMBOL, PRINT };
-enum { STACK = 10, WORDS = GPUSIM_REGISTERS + STACK };
+enum { STACK = 18, WORDS = GPUSIM_REGISTERS + STACK };
 enum { CALLS = 0, ORDERS = 1, CALLS_AGAIN = 2, NAME_BYTES = 64 };
 enum { NOT_INITIALIZED = 3, UNKNOWN = 999 };
 /* What a stub says of its function beside its number: it gives a text, or it only tells what the program holds. */

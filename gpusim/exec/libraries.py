@@ -83,9 +83,10 @@ gpusim_enter:
 
 
 @cache
-def functions() -> tuple[EntryPoint | None, ...]:
-    """What answers each function of all libraries, by the number that its stub sends."""
-    return tuple(library.point(symbol) for library in LIBRARIES.values() for symbol in library.symbols)
+def functions() -> tuple[EntryPoint | int, ...]:
+    """What answers each function of all libraries, by the number that its stub sends: one of ours, or a code."""
+    libraries = LIBRARIES.values()
+    return tuple(each.point(symbol) or each.not_supported for each in libraries for symbol in each.symbols)
 
 
 def _stubs(library: Library, first: int, machine: str) -> str:

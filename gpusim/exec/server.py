@@ -89,7 +89,7 @@ class ServedProcess:
         driver = self.driver
         for number, words, answered in connection.calls():
             point = self._points[number]
-            value = 801 if point is None else answer(driver, point, point.arguments(words, self._registers))
+            value = point if isinstance(point, int) else answer(driver, point, point.arguments(words, self._registers))
             if answered:
                 connection.answer(value)
 

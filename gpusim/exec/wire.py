@@ -19,7 +19,7 @@ from gpusim.launch.arena import map_shared
 PROTOCOL = 2
 REGISTERS = {"x86_64": 6, "aarch64": 8}
 """Integer registers that pass arguments, by machine: System V ABI, AAPCS64."""
-STACK_WORDS = 10
+STACK_WORDS = 18
 """Words of the caller's stack that come with a call: client.c's STACK."""
 CALLS, ORDERS, CALLS_AGAIN = range(3)
 """What a connection is for: calls of a thread, orders to call functions of the program, or calls of a thread whose

@@ -1,0 +1,53 @@
+"""Kernels of the stand-in: compiled for the simulated architecture when first used, and kept on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+from gpusim.driver.codes import DriverError, ResultCode
+from gpusim.driver.objects import LoadedKernel
+from gpusim.driver.state import Driver
+from isa.compile import compile_cuda
+from isa.errors import IsaError
+from isa.folders import cache_folder, put_file
+from isa.toolchain import identity
+
+
+def kernel(driver: Driver, file: str, name: str, **macros: str | int) -> LoadedKernel:
+    """A kernel of one of this folder's files, called `name` in the table of launches, compiled with these macros and
+    loaded in the current context. Raises NOT_SUPPORTED where there is no compiler."""
+    context = driver.context()
+    loaded = driver.kept.setdefault((__name__, context.handle), {})
+    options = tuple(f"-D{key}={value}" for key, value in {**macros, "NAME": name}.items())
+    found = loaded.get((file, options))
+    if found is None or found.module.handle not in context.modules:
+        found = loaded[file, options] = driver.place(_cubin(file, options, driver.config.gpu.arch)).kernel(name)
+    return found
+
+
+@cache
+def _source(file: str) -> str:
+    """A file's text with the one that it includes in its place."""
+    folder = resources.files(__package__)
+    return folder.joinpath(file).read_text().replace('#include "types.cuh"', folder.joinpath("types.cuh").read_text())
+
+
+@cache
+def _cubin(file: str, options: tuple[str, ...], arch: str) -> bytes:
+    parts = (_source(file), *options, arch, *map(str, identity("nvrtc")))
+    path = cache_folder() / "blas" / (hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32] + ".cubin")
+    try:
+        return path.read_bytes()
+    except OSError:
+        pass
+    try:
+        cubin = compile_cuda(_source(file), arch, path=str(Path(__file__).with_name(file)), options=options)
+    except IsaError as error:
+        raise DriverError(ResultCode.NOT_SUPPORTED, f"a kernel for cuBLAS cannot be compiled: {error}") from None
+    with contextlib.suppress(OSError):  # it is compiled again next time
+        put_file(path, cubin)
+    return cubin

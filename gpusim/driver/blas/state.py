@@ -1,0 +1,87 @@
+"""What cuBLAS's handles stand for, and how its functions are declared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from gpusim.driver.caller import get_pointer
+from gpusim.driver.codes import ResultCode, fail_if, known
+from gpusim.driver.objects import new_handle
+from gpusim.driver.registry import entry
+from gpusim.driver.state import Driver
+
+_Run = TypeVar("_Run", bound=Callable[..., Any])
+_Kept = TypeVar("_Kept")
+_SIGN = 1 << 63
+
+
+@dataclass
+class Handle:
+    """A cublasHandle_t, which is a cublasLtHandle_t too. stream: its handle. settings: what is set and only given
+    back, by name."""
+
+    stream: int = 0
+    pointer_mode: int = 0
+    math_mode: int = 0
+    settings: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Descriptor:
+    """A descriptor of cuBLASLt: the bytes of its attributes by their numbers."""
+
+    attributes: dict[int, bytes] = field(default_factory=dict)
+
+    def number(self, attribute: int, default: int = 0) -> int:
+        """An attribute's value, with its sign."""
+        value = self.attributes.get(attribute)
+        return default if value is None else int.from_bytes(value, "little", signed=True)
+
+    def address(self, attribute: int) -> int:
+        """An attribute's value, if it is a pointer."""
+        return int.from_bytes(self.attributes.get(attribute, b""), "little")
+
+
+def objects(driver: Driver) -> dict[int, Any]:
+    """What exists, by handle; or by address, where a descriptor lies in the caller's memory."""
+    found: dict[int, Any] = driver.kept.setdefault(__name__, {})
+    return found
+
+
+def add(driver: Driver, made: object) -> int:
+    """The handle of something new."""
+    handle = new_handle()
+    objects(driver)[handle] = made
+    return handle
+
+
+def find(driver: Driver, handle: int, kind: type[_Kept], code: ResultCode = ResultCode.INVALID_VALUE) -> _Kept:
+    """What a handle stands for; a descriptor of the caller's memory holds it. Raises `code`."""
+    fail_if(not handle, code)
+    found = objects(driver).get(handle)
+    if found is None and kind is Descriptor:
+        found = objects(driver).get(get_pointer(handle))
+    return known(found if isinstance(found, kind) else None, code)
+
+
+def routine(name: str, signature: str) -> Callable[[_Run], _Run]:
+    """Declare a function whose first argument is a handle, given as `Handle`, and its variant with 64-bit sizes.
+    signature: as for `entry`, without the handle; n is a size, 32 bits here and 64 there."""
+
+    def declare(run: _Run) -> _Run:
+        for symbol, letter in ((name, "i"), (f"{name}_64", "q")):
+            letters = signature.replace("n", letter)
+            signed = [each == "q" for each in letters.replace("*", "")]
+            entry(symbol, f"p{letters}")(partial(_call, run, signed))
+        return run
+
+    return declare
+
+
+def _call(run: Callable[..., Any], signed: list[bool], driver: Driver, handle: int, *given: int) -> Any:
+    of_blas = find(driver, handle, Handle, ResultCode.INVALID_HANDLE)
+    values = (x - 2 * _SIGN if is_signed and x >= _SIGN else x for x, is_signed in zip(given, signed, strict=False))
+    return run(driver, of_blas, *values)

@@ -1,0 +1,63 @@
+"""What is set in other people's Python packages as soon as they are imported, so that their users need not.
+
+- PyTorch: cuDNN is off. The vendor's library works with the vendor's driver alone; convolutions and attention then take
+  the kernels that PyTorch itself brings.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+
+def _without_cudnn(torch: Any) -> None:
+    torch.backends.cudnn.enabled = False
+    torch.backends.cuda.enable_cudnn_sdp(False)
+
+
+_THEN: dict[str, Callable[[ModuleType], None]] = {"torch": _without_cudnn}
+
+
+def watch() -> None:
+    """Do so from now on; for what has been imported already, now."""
+    if not any(isinstance(each, _Finder) for each in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+        for name in _THEN.keys() & sys.modules.keys():
+            _THEN[name](sys.modules[name])
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds what the others find, and has it loaded with what comes then."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name not in _THEN:
+            return None
+        for finder in sys.meta_path:
+            spec = finder.find_spec(name, path, target) if finder is not self else None
+            if spec is not None and spec.loader is not None:
+                spec.loader = _Loader(spec.loader, _THEN[name])
+                return spec
+        return None
+
+
+class _Loader(importlib.abc.Loader):
+    def __init__(self, loader: importlib.abc.Loader, then: Callable[[ModuleType], None]):
+        self._loader, self._then = loader, then
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        assert module.__spec__ is not None
+        module.__spec__.loader = module.__loader__ = self._loader
+        self._then(module)

@@ -1,0 +1,228 @@
+"""The stand-in for cuBLAS, called through ctypes as C programs call it, against NumPy."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.gpusim.driver_program import run
+
+pytestmark = [
+    pytest.mark.usefixtures("toolchain"),
+    pytest.mark.skipif(sys.platform != "linux", reason="the simulated driver needs Linux"),
+]
+HEAD = """
+import ctypes
+from tests.gpusim.blas_program import *
+handle = new_handle()
+"""
+
+
+def _run(code: str) -> None:
+    import textwrap
+
+    run(HEAD + textwrap.dedent(code))
+
+
+def test_shapes_transposes_and_scalars():
+    _run("""
+        for operations in ALL:
+            gemm_ex(handle, (70, 67, 45), operations, extra=3, scalars=(1.5, 0.5))
+            gemm_ex(handle, (64, 64, 32), operations, on_device=True, scalars=(-2, 1))
+        for extents in ((1, 1, 1), (0, 3, 3), (3, 0, 3), (65, 1, 17), (1, 129, 4)):
+            gemm_ex(handle, extents)
+        gemm_ex(handle, (5, 6, 0), scalars=(1, 0.5))            # no sum: C is only scaled
+        gemm_ex(handle, (5, 6, 0), scalars=(1, 0))
+        names = {group.symbol for group in driver.log.groups.values()}
+        assert names == {"gpusim_gemm_f32_64x64"}, names
+    """)
+
+
+KINDS = {
+    "half": ("(F16, F16, F16)", 68, {}),
+    "half scalars": ("(F16, F16, F16)", 64, {}),
+    "bfloat": ("(BF16, BF16, F32)", 68, {"tolerance": 1e-5}),
+    "tf32": ("(F32, F32, F32)", 77, {"tolerance": 2e-3}),
+    "double": ("(F64, F64, F64)", 70, {}),
+    "bytes": ("(I8, I8, I32)", 72, {"scalars": (2, 1)}),
+    "fp8": ("(E4M3, E5M2, BF16)", 68, {}),
+    "complex": ("(C32, C32, C32)", 68, {"scalars": (2 + 1j, 1 - 2j)}),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_type(name):
+    kinds, compute, more = KINDS[name]
+    conjugated = 2 if "complex" in name else 1
+    _run(f"""
+        for operations in ((N, N), ({conjugated}, N), (N, {conjugated})):
+            gemm_ex(handle, (70, 19, 45), operations, {kinds}, {compute}, extra=1, **{more})
+        gemm_ex(handle, (72, 16, 64), (T, N), {kinds}, {compute}, **{more})      # whole chunks of 16 bytes
+    """)
+
+
+def test_what_is_not_asked_for_is_not_read():
+    _run("""
+        bad = np.full((8, 8), np.nan, np.float32)
+        good = np.ones((8, 8), np.float32)
+        def product(a, b, c, alpha, beta):
+            where = [to_device(each) for each in (a, b, c)]
+            x, y = scalar(alpha, F32), scalar(beta, F32)
+            check(blas.cublasSgemm_v2(handle, N, N, 8, 8, 8, pointer_of(x), p(where[0]), 8, p(where[1]), 8,
+                                      pointer_of(y), p(where[2]), 8))
+            return to_host(where[2], c)
+        assert (product(good, good, bad, 1, 0) == 8).all()
+        assert (product(bad, good, good, 0, 3) == 3).all()
+        assert np.isnan(product(good, bad, good, 1, 1)).all()
+        assert np.isnan(product(good, good, bad, 1, 1)).all()
+    """)
+
+
+def test_batches():
+    _run("""
+        rng = np.random.default_rng(1)
+        a, b, c = (rng.standard_normal((3, *shape)).astype(np.float32) for shape in ((5, 7), (6, 5), (6, 7)))
+        wanted = 2 * np.einsum("znk,zkm->znm", b.astype(float), a.astype(float)) + c        # columns are rows here
+        where = [to_device(each) for each in (a, b, c)]
+        two, one = scalar(2, F32), scalar(1, F32)
+        size = ctypes.c_longlong
+        check(blas.cublasSgemmStridedBatched(handle, N, N, 7, 6, 5, pointer_of(two), p(where[0]), 7, size(35),
+                                             p(where[1]), 5, size(30), pointer_of(one), p(where[2]), 7, size(42), 3))
+        np.testing.assert_allclose(to_host(where[2], c), wanted, rtol=1e-5, atol=1e-5)
+        check(runtime.cudaMemcpy(p(where[2]), pointer_of(c), ctypes.c_size_t(c.nbytes), 1))
+        lists = [to_device(at + 4 * n * np.arange(3, dtype=np.uint64)) for at, n in zip(where, (35, 30, 42))]
+        check(blas.cublasGemmBatchedEx(handle, N, N, 7, 6, 5, pointer_of(two), p(lists[0]), F32, 7, p(lists[1]), F32, 5,
+                                       pointer_of(one), p(lists[2]), F32, 7, 3, 68, -1))
+        np.testing.assert_allclose(to_host(where[2], c), wanted, rtol=1e-5, atol=1e-5)
+        # One matrix for all of a batch: a stride of nothing.
+        check(blas.cublasGemmStridedBatchedEx_64(
+            handle, N, N, size(7), size(6), size(5), pointer_of(two), p(where[0]), F32, size(7), size(0), p(where[1]),
+            F32, size(5), size(30), pointer_of(scalar(0, F32)), p(where[2]), F32, size(7), size(42), size(3), 68, -1))
+        wanted = 2 * np.einsum("znk,km->znm", b.astype(float), a[0].astype(float))
+        np.testing.assert_allclose(to_host(where[2], c), wanted, rtol=1e-5, atol=1e-5)
+    """)
+
+
+def test_vectors():
+    _run("""
+        rng = np.random.default_rng(2)
+        for kind, letter, dot in ((F32, "S", "dot"), (C64, "Z", "dotc")):
+            a, x, y = (some(rng, shape, kind) for shape in ((300, 37), (2 * 37,), (300,)))
+            where = [to_device(each) for each in (a, x, y)]
+            alpha, beta = scalar(2 + 1j, kind), scalar(0.5, kind)
+            call = getattr(blas, f"cublas{letter}gemv_v2")
+            one, two = pointer_of(alpha), pointer_of(beta)
+            check(call(handle, N, 300, 37, one, p(where[0]), 300, p(where[1]), -2, two, p(where[2]), 1))
+            wanted = alpha[0] * (exact(a, kind) @ exact(x, kind)[::2][::-1]) + 0.5 * exact(y, kind)
+            assert_near(to_host(where[2], y), wanted, kind, 37, 1e-5)
+            check(call(handle, C, 300, 37, one, p(where[0]), 300, p(where[2]), 1, two, p(where[1]), 2))
+            wanted = alpha[0] * (exact(a, kind).conj().T @ wanted) + 0.5 * exact(x, kind)[::2]
+            found = to_host(where[1], x)
+            assert_near(found[::2], wanted, kind, 300, 1e-5)
+            assert (found[1::2] == x[1::2]).all()
+            result = np.zeros(1, NUMPY[kind])
+            check(blas.cublasSetPointerMode_v2(handle, 0))
+            call = getattr(blas, f"cublas{letter}{dot}_v2")
+            check(call(handle, 37, p(where[1]), 2, p(where[0]), 1, pointer_of(result)))
+            assert_near(result, np.vdot(exact(found, kind)[::2], exact(a, kind)[:37, 0]), kind, 37, 1e-5)
+            there = to_device(result * 0)
+            check(blas.cublasSetPointerMode_v2(handle, 1))
+            check(call(handle, 37, p(where[1]), 2, p(where[0]), 1, p(there)))
+            assert to_host(there, result) == result
+            check(blas.cublasSetPointerMode_v2(handle, 0))
+    """)
+
+
+def test_epilogues():
+    _run("""
+        rng = np.random.default_rng(3)
+        m, n, k = 40, 33, 24
+        a, b, c = (some(rng, shape, F16) for shape in ((k, m), (k, n), (m, n)))
+        bias = some(rng, (m,), F16)
+        d, aux, mask = to_device(c), to_device(c), to_device(np.zeros((64, n), np.uint8))
+        layouts = layout(F16, k, m, k), layout(F16, k, n, k), layout(F16, m, n, m), layout(F16, m, n, m)
+        where = [to_device(each) for each in (a, b, c)] + [d]
+        sums = exact(a, F16).T @ exact(b, F16)
+        biased = sums + exact(bias, F16)[:, None]
+        def gelu(x):
+            return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+        def run(epilogue, scalars=(1, 0), **more):
+            product = descriptor(68, F32, _3=T, _7=epilogue, _8=to_device(bias), **more)
+            check(matmul(handle, product, list(zip(where, layouts)), scalars))
+            return to_host(d, c)
+        assert_near(run(4), biased, F16, k)
+        assert_near(run(6, (1, 1)), np.maximum(biased + exact(c, F16), 0), F16, k)
+        assert_near(run(36), gelu(biased), F16, k)
+        assert_near(run(164, _11=aux, _12=m), gelu(biased), F16, k)             # GELU_AUX_BIAS
+        assert_near(to_host(aux, c), biased, F16, k)
+        assert_near(run(134, _11=mask, _12=512), np.maximum(biased, 0), F16, k)  # RELU_AUX_BIAS
+        bits = np.unpackbits(to_host(mask, np.zeros((n, 64), np.uint8)), axis=1, bitorder="little")[:, :m].T
+        assert (bits == (run(4) >= 0)).all()
+        assert_near(run(136, _11=mask, _12=512), np.where(bits, sums, 0), F16, k)  # DRELU
+        slope = (gelu(biased + 1e-4) - gelu(biased - 1e-4)) / 2e-4
+        assert_near(run(192, _11=aux, _12=m), sums * slope, F16, k, 5e-3)        # DGELU
+        refused = descriptor(68, F32, _3=T, _7=256)                              # BGRADA
+        assert matmul(handle, refused, list(zip(where, layouts))) == 15
+    """)
+
+
+def test_rows_scales_and_the_largest_value():
+    _run("""
+        rng = np.random.default_rng(4)
+        m, n, k = 48, 32, 64
+        a, b = (some(rng, shape, E4M3) for shape in ((k, m), (k, n)))
+        scale_a, scale_b, scale_d = (np.array([each], np.float32) for each in (0.5, 3, 0.25))
+        largest = to_device(np.array([1e9], np.float32))
+        out = np.zeros((m, n), np.uint8, order="F")
+        d, c = to_device(out), to_device(np.zeros((m, n), np.uint16))
+        sides = {f"_{key}": to_device(value) for key, value in ((17, scale_a), (18, scale_b), (20, scale_d))}
+        product = descriptor(68, F32, _3=T, _21=largest, **sides)
+        matrices = [(to_device(a), layout(E4M3, k, m, k)), (to_device(b), layout(E4M3, k, n, k)),
+                    (c, layout(BF16, m, n, m)), (d, layout(E4M3, m, n, m))]
+        check(matmul(handle, product, matrices))
+        wanted = 1.5 * exact(a, E4M3).T @ exact(b, E4M3)
+        np.testing.assert_allclose(to_host(largest, scale_a), abs(wanted).max(), rtol=1e-5)
+        assert_near(to_host(d, out), wanted / 4, E4M3, k)
+        # Rows that are contiguous, a scale for each row and column.
+        rows, columns = (rng.random(each).astype(np.float32) + 0.5 for each in (m, n))
+        product = descriptor(68, F32, _3=T, _17=to_device(rows), _18=to_device(columns), _31=3, _32=3)
+        out = np.zeros((m, n), np.uint16)
+        d = to_device(out)
+        result = layout(BF16, m, n, n, _1=1)
+        check(matmul(handle, product, [*matrices[:2], (d, result), (d, result)]))
+        assert_near(to_host(d, out), wanted / 1.5 * rows[:, None] * columns, BF16, k)
+    """)
+
+
+def test_handles_and_what_is_refused():
+    _run("""
+        number = ctypes.c_int()
+        check(blas.cublasGetVersion_v2(handle, ctypes.byref(number)))
+        assert number.value // 10000 == 13
+        lt.cublasLtGetVersion.restype = ctypes.c_size_t
+        assert lt.cublasLtGetVersion() == number.value
+        blas.cublasGetStatusName.restype = ctypes.c_char_p
+        assert blas.cublasGetStatusName(15) == b"CUBLAS_STATUS_NOT_SUPPORTED"
+        assert blas.cublasStrsm_v2(handle) == 15
+        assert lt.cublasLtMatrixTransform(handle) == 15
+        assert blas.cublasSetStream_v2(p(12345), None) == 1
+        assert blas.cublasSetStream_v2(handle, p(12345)) == 1
+        stream, found = ctypes.c_void_p(), ctypes.c_void_p()
+        check(runtime.cudaStreamCreate(ctypes.byref(stream)))
+        check(blas.cublasSetStream_v2(handle, stream))
+        check(blas.cublasGetStream_v2(handle, ctypes.byref(found)))
+        assert found.value == stream.value
+        check(blas.cublasSetMathMode(handle, 3))
+        gemm_ex(handle, (16, 16, 16), tolerance=2e-3)
+        assert {group.symbol for group in driver.log.groups.values()} == {"gpusim_gemm_tf32_64x64"}
+        one = scalar(1, F32)
+        place = p(to_device(np.zeros(64, np.float32)))
+        x = pointer_of(one)
+        call = lambda lda: blas.cublasSgemm_v2(handle, N, N, 8, 8, 8, x, place, lda, place, 8, x, place, 8)
+        assert call(7) == 7
+        mixed = place, F16, 8, place, F32, 8, x, place, F32, 8
+        assert blas.cublasGemmEx(handle, N, N, 8, 8, 8, x, *mixed, 68, -1) == 15
+        check(blas.cublasDestroy_v2(handle))
+        assert call(8) == 1
+    """)
