@@ -185,15 +185,15 @@ class Driver:
 
     def load(self, image: int) -> LoadedModule:
         """Place the cubin of an image (`images`) in device memory."""
-        return self.place(read_image(image, self.config))
+        return self.place(read_image(image, self.config), read_ptx(image) if self.telling.save else ())
 
-    def place(self, cubin: bytes) -> LoadedModule:
-        """Place a cubin in device memory. Raises INVALID_IMAGE."""
+    def place(self, cubin: bytes, ptx: Sequence[bytes] = ()) -> LoadedModule:
+        """Place a cubin in device memory. ptx: texts that it can be made of again. Raises INVALID_IMAGE."""
         try:
             linked = LinkedModule(cubin, self.device.memory)
         except IsaError as error:
             raise DriverError(ResultCode.INVALID_IMAGE, f"the module cannot be loaded: {error}") from None
-        return LoadedModule(self.context(), linked, read_ptx(image) if self.telling.save else ())
+        return LoadedModule(self.context(), linked, ptx)
 
     def begin_runtime_call(self, anytime: bool) -> None:
         """What the runtime does before a call: the device's primary context is current if none was made so. Raises
