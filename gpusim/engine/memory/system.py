@@ -129,6 +129,7 @@ class MemorySystem:
         for index, value in params.items():
             self.state[index] = value
         self._places = self.state[params[ms.P_PLACES] : params[ms.P_PLACES] + n_sms]
+        self._places_by_blocks: dict[int, np.ndarray] = {}
         self._places[:] = places(config, n_sms, n_sms)
         asked = params[ms.P_ASKED]
         self._asked = self.state[asked : asked + n_sms * params[ms.P_ASKED_WORDS]]
@@ -178,7 +179,10 @@ class MemorySystem:
             run since the cache was emptied is there already.
         """
         self._asked.fill(0)
-        self._places[:] = places(self._config, len(self._places), blocks)
+        blocks = min(blocks, len(self._places))
+        if blocks not in self._places_by_blocks:
+            self._places_by_blocks[blocks] = np.array(places(self._config, len(self._places), blocks))
+        self._places[:] = self._places_by_blocks[blocks]
         if self.has_run(code):
             return
         self._fetched.add(code)
