@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ class Replay:
         if self.memory.base != head.base:
             self.device.close()
             raise SavedLaunchesError(f"{saved.path}: something else of this process lies where device memory was")
-        self.observers = telling.observers(config, mode)
+        self.observers = replace(telling, save=None).observers(config, mode)
         self._live: dict[int, tuple[int, str]] = {}
         self._pages: dict[int, tuple[int, str]] = {}
         self._modules: dict[int, SavedModule] = {}
@@ -97,7 +98,7 @@ class Replay:
     def _note(self, step: SavedStep) -> None:
         """Keep in mind what a step changes, until a launch needs it."""
         for address in step.freed:
-            nbytes, _ = self._live.pop(address)
+            nbytes, _ = self._live.pop(address, (0, ""))
             for page in [page for page in self._pages if address <= page < address + nbytes]:
                 del self._pages[page]
         self._live |= {address: (nbytes, label) for address, nbytes, label in step.allocated}
