@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import gpusim
 from validate.suite.listing import Listed
 
 PASSED, FAILED, REFUSED, TIMEOUT, SILENT, MISSING, EXCLUDED = (
@@ -103,9 +104,11 @@ def _short(text: str) -> str:
 def _run(command: list[str], folder: Path, scratch: Path, timeout_s: float) -> int | None:
     """The status, None if it took too long: then nothing of it is left."""
     with open(scratch / "stdout", "wb") as out, open(scratch / "stderr", "wb") as err:
+        here = str(Path(gpusim.__file__).parents[1])  # the folder may hold, or see installed, another one
         process = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
-        )
+            command, cwd=folder, env=os.environ | {"PYTHONPATH": here}, stdin=subprocess.DEVNULL, stdout=out,
+            stderr=err, start_new_session=True,
+        )  # fmt: skip
         try:
             return process.wait(timeout_s)
         except subprocess.TimeoutExpired:
