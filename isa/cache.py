@@ -21,6 +21,7 @@ from isa.folders import cache_folder
 from isa.program import SUFFIX, Program
 
 _KEPT_IN_MEMORY = 256
+_FILES = ".files"  # beside an entry: the files that it depends on
 
 
 class ProgramCache:
@@ -29,6 +30,7 @@ class ProgramCache:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._recent: dict[str, Program] = {}
+        self._files: dict[str, list[str]] = {}
 
     @staticmethod
     def key(parts: Iterable[str | bytes]) -> str:
@@ -67,10 +69,37 @@ class ProgramCache:
         except OSError:
             return
 
+    def full_key(self, key: str) -> str:
+        """The key with the content of the files that were named by `put_files`; the key itself if none were."""
+        names = self._files.get(key)
+        if names is None:
+            try:
+                names = self.path(key).with_suffix(_FILES).read_text(encoding="utf-8").splitlines()
+            except (OSError, UnicodeDecodeError):
+                return key
+        return self.key([key, *(part for name in names for part in (name, _content(name)))])
+
+    def put_files(self, key: str, names: Iterable[str]) -> None:
+        """Say on which files the entry of a key depends besides, which only its compiler knows."""
+        self._files[key] = list(names)
+        try:
+            path = self.path(key).with_suffix(_FILES)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("\n".join(self._files[key]), encoding="utf-8")
+        except OSError:
+            return
+
     def _remember(self, key: str, program: Program) -> None:
         self._recent[key] = program
         while len(self._recent) > _KEPT_IN_MEMORY:
             del self._recent[next(iter(self._recent))]
+
+
+def _content(name: str) -> bytes:
+    try:
+        return Path(name).read_bytes()
+    except OSError:
+        return b""
 
 
 @lru_cache(maxsize=8)

@@ -1,24 +1,22 @@
-"""Compile kernels to cubins: Python functions through Numba, PTX through ptxas, CUDA C++ through NVRTC.
+"""Compile kernels to cubins: Python functions through Numba, PTX through ptxas, CUDA C++ through NVRTC or nvcc.
 
 Nothing here needs a GPU. `numba.cuda` is imported only when a Python kernel has to be compiled.
 """
 
 from __future__ import annotations
 
-import ctypes
-import re
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from isa.assemble import DEFAULT_ARCH, assemble
 from isa.cache import ProgramCache, Unkeyable, default_cache, function_parts
+from isa.cuda import compile_source
 from isa.errors import CompileError
 from isa.listing import program_from_cubin, with_current_source
 from isa.numba_code import numba_code
 from isa.program import DECODER, IMAGE_FORMAT, Program
-from isa.toolchain import find_nvrtc, identity, include_folders, numba_version
+from isa.toolchain import identity, numba_version
 
 _DEFAULT_OPTIONS = {"fastmath": False, "opt": True, "launch_bounds": None, "debug": False}
 
@@ -105,50 +103,16 @@ def _key(
 def compile_cuda(
     source: str, arch: str = DEFAULT_ARCH, *, path: str = "kernel.cu", options: Sequence[str] = ()
 ) -> bytes:
-    """Compile CUDA C++ to a cubin with line information, through NVRTC.
+    """Compile CUDA C++, with or without host code, to a cubin with line information; see `isa.cuda`.
 
     Args:
-        source: the text; it may include CUDA's headers and files beside `path`.
+        source: the text; it may include CUDA's headers, the host's, and files beside `path`.
         arch: target such as 'sm_90', or 'sm_90a' for instructions of that architecture alone.
         path: the file's name, recorded as source file and used in messages.
-        options: further NVRTC options, such as '-DN=4'.
+        options: further options of NVRTC or nvcc, such as '-DN=4', '-I', 'include', '-std=c++20'.
 
     Raises:
         CompileError: the source has errors; the first one with its file and line.
         ToolchainMissing: there is no NVRTC.
     """
-    library = ctypes.CDLL(find_nvrtc())
-    folders = (str(Path(path).resolve().parent), *include_folders())
-    flags = [f"--gpu-architecture={arch}", "-lineinfo", *(f"-I{folder}" for folder in folders), *options]
-    encoded = [flag.encode() for flag in flags]
-    handle = ctypes.c_void_p()
-    status = library.nvrtcCreateProgram(
-        ctypes.byref(handle), source.encode(), str(Path(path).resolve()).encode(), 0, None, None
-    )
-    if status:
-        raise CompileError(f"NVRTC cannot take the source (status {status})", path)
-    try:
-        if library.nvrtcCompileProgram(handle, len(encoded), (ctypes.c_char_p * len(encoded))(*encoded)):
-            log = _nvrtc_text(library, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog", handle).decode(
-                errors="replace"
-            )
-            raise _cuda_error(log.rstrip("\0"), path)
-        return _nvrtc_text(library, "nvrtcGetCUBINSize", "nvrtcGetCUBIN", handle)
-    finally:
-        library.nvrtcDestroyProgram(ctypes.byref(handle))
-
-
-def _nvrtc_text(library: ctypes.CDLL, size_call: str, call: str, handle: ctypes.c_void_p) -> bytes:
-    size = ctypes.c_size_t()
-    getattr(library, size_call)(handle, ctypes.byref(size))
-    buffer = ctypes.create_string_buffer(size.value)
-    getattr(library, call)(handle, buffer)
-    return buffer.raw
-
-
-def _cuda_error(log: str, path: str) -> CompileError:
-    place = re.search(r"^(.+?)\((\d+)\): (?:catastrophic )?error: (.+)$", log, re.MULTILINE)
-    if place:
-        return CompileError(place[3], place[1], int(place[2]))
-    rows = [row for row in log.splitlines() if "error" in row]
-    return CompileError((rows or log.splitlines() or ["NVRTC failed without a message"])[0].strip(), path)
+    return compile_source(source, arch, path, options).cubin

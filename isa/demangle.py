@@ -98,6 +98,11 @@ def squeeze(name: str) -> str:
     return re.sub(r"(?<=\d)u?l{0,2}(?=[,>])", "", re.sub(r"\s+", "", name))
 
 
+def without_parameters(name: str) -> str:
+    """'ns::kernel<float, 4>' of 'ns::kernel<float, 4>(float*, int)'."""
+    return _before(name.strip(), "(").strip()
+
+
 def _before(name: str, bracket: str) -> str:
     """The name up to the bracket that ends with its last character, or all of it."""
     closing = {"(": ")", "<": ">"}[bracket]

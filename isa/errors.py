@@ -23,6 +23,7 @@ class CompileError(IsaError):
     """A kernel does not compile: the user's mistake, named with file and line where they are known."""
 
     def __init__(self, message: str, file: str | None = None, line: int | None = None) -> None:
+        self.reason = message
         self.file = file
         self.line = line
         where = f"{file}:{line}: " if file and line else f"{file}: " if file else ""

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from isa.assemble import DEFAULT_ARCH, assemble
 from isa.cache import ProgramCache, default_cache
-from isa.compile import compile_cuda
+from isa.compiler_log import INSTANCES
 from isa.cubin import read_cubin
-from isa.demangle import names, squeeze
-from isa.errors import EntryError, ProgramFileError
+from isa.cuda import Compiled, compile_source, has_nvcc, include_options, reads_more
+from isa.demangle import names, squeeze, without_parameters
+from isa.errors import CompileError, EntryError, ProgramFileError
+from isa.host_code import kernel_templates
+from isa.includes import own_files
 from isa.listing import program_from_cubin, with_current_source
-from isa.objects import is_relocatable, link_objects, source_parts
+from isa.objects import is_relocatable, link_objects
 from isa.program import DECODER, IMAGE_FORMAT, SUFFIX, Program
-from isa.toolchain import identity, include_folders
+from isa.toolchain import file_identity, host_compiler, identity, include_folders
 
 _OBJECTS = (".o", ".fatbin", ".a")
 _SOURCES = (".cu", ".cuda")
 
+# What nvcc and gcc heed besides their options.
+_ENVIRONMENT = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CPATH", "CPLUS_INCLUDE_PATH", "INCLUDE")
 _LARGEST_FILE_BYTES = 1 << 30
 
 
@@ -29,18 +35,21 @@ def load(
     abi: str | None = None,
     arch: str = DEFAULT_ARCH,
     max_registers: int | None = None,
+    options: Sequence[str] = (),
 ) -> Program:
     """Read one kernel from a file; the suffix says what it is.
 
     Args:
-        path: a `.cubin` (linked if it has to be), `.ptx` (through ptxas), `.cu` (through NVRTC), `.o`, `.fatbin`
+        path: a `.cubin` (linked if it has to be), `.ptx` (through ptxas), `.cu` (see `isa.cuda`), `.o`, `.fatbin`
             or `.a` (through nvlink), or `.gpuprog` image.
         entry: the kernel's mangled name, or its C++ name with or without namespace, template arguments and
-            parameters ('ns::kernel<float, 4>(float*, int)'); may be left out where the file holds one kernel.
+            parameters ('ns::kernel<float, 4>(float*, int)'); may be left out where the file holds one kernel. With
+            template arguments also an instance of a `.cu` file's kernel that the file itself does not ask for.
         abi: 'numba' or 'c', how arguments are laid out in constant bank 0; None guesses from the mangled
             name.
         arch: target of `.ptx` and `.cu` files; 'sm_90a' allows instructions of that architecture alone.
         max_registers: upper limit of registers per thread for `.ptx` and `.cu` files.
+        options: options of nvcc or NVRTC for `.cu` files, such as ('-DN=4', '-I', 'include', '-std=c++20').
 
     Raises:
         ProgramFileError: no such file, or a suffix that is not one of these; NotACubin for a damaged cubin.
@@ -54,24 +63,23 @@ def load(
     data = _content(file)
     if file.suffix.lower() == SUFFIX:
         return _checked(Program.from_bytes(data, str(file)), entry, abi, file)
-    key = None
+    _check_options(file, options)
     if file.suffix.lower() in _SOURCES:
-        key = _source_key(data, file, (str(entry), str(abi), arch, str(max_registers)))
-        program = default_cache().get(key) if key else None
-        if program is not None:
-            return with_current_source(program)
-    program = program_from_cubin(_cubin(data, file, arch, max_registers), entry, abi=abi, path=str(file))
-    if key:
-        default_cache().put(key, program)
-    return program
+        return _from_source(data, file, entry, abi, arch, _source_options(options, max_registers))
+    return program_from_cubin(_cubin(data, file, arch, max_registers), entry, abi=abi, path=str(file))
 
 
-def kernels(path: str | os.PathLike[str], *, arch: str = DEFAULT_ARCH) -> tuple[str, ...]:
-    """Mangled names of a file's kernels, in its order; nothing is disassembled. Files, `arch` and errors as `load`."""
+def kernels(
+    path: str | os.PathLike[str], *, arch: str = DEFAULT_ARCH, options: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Mangled names of a file's kernels, in its order; nothing is disassembled. Files, options and errors as `load`."""
     file = Path(path)
     data = _content(file)
+    _check_options(file, options)
     if file.suffix.lower() == SUFFIX:
         return (Program.from_bytes(data, str(file)).symbol,)
+    if file.suffix.lower() in _SOURCES:
+        data = compile_source(data.decode(errors="replace"), arch, str(file), options).cubin
     return tuple(read_cubin(_cubin(data, file, arch), str(file)).kernels)
 
 
@@ -89,13 +97,15 @@ def _content(file: Path) -> bytes:
     return data
 
 
+def _check_options(file: Path, options: Sequence[str]) -> None:
+    if options and file.suffix.lower() not in _SOURCES:
+        raise ProgramFileError(f"{file}: compiler options ({' '.join(options)}) are for files of CUDA C++ (.cu)")
+
+
 def _cubin(data: bytes, file: Path, arch: str, max_registers: int | None = None) -> bytes:
-    """The cubin that a file's content is or becomes."""
+    """The cubin that a file's content is or becomes, or that was compiled from it."""
     suffix = file.suffix.lower()
-    if suffix in _SOURCES:
-        limit = [] if max_registers is None else [f"--maxrregcount={max_registers}"]
-        data = compile_cuda(data.decode(errors="replace"), arch, path=str(file), options=limit)
-    elif suffix == ".ptx":
+    if suffix == ".ptx":
         data = assemble(data, arch, max_registers=max_registers, path=str(file))
     elif suffix in _OBJECTS:
         data = link_objects([(str(file), data)], arch)
@@ -104,16 +114,66 @@ def _cubin(data: bytes, file: Path, arch: str, max_registers: int | None = None)
     return data
 
 
-def _source_key(source: bytes, file: Path, settings: tuple[str, ...]) -> str | None:
-    """Cache key of what a CUDA C++ file compiles to, None where a macro decides what it includes."""
-    folders = include_folders()
-    parts = source_parts(source, file.resolve(), folders)
-    if parts is None:
+def _source_options(options: Sequence[str], max_registers: int | None) -> list[str]:
+    return [*options, *([] if max_registers is None else [f"--maxrregcount={max_registers}"])]
+
+
+def _from_source(
+    data: bytes, file: Path, entry: str | None, abi: str | None, arch: str, options: Sequence[str]
+) -> Program:
+    """A kernel of a CUDA C++ file, from the cache if nothing that it is made of has changed."""
+    source = data.decode(errors="replace")
+    cache = default_cache()
+    key = _source_key(source, file, (str(entry), str(abi), arch), options)
+    program = cache.get(cache.full_key(key)) if key else None
+    if program is not None:
+        return with_current_source(program)
+    made = compile_source(source, arch, str(file), options)
+    try:
+        program = program_from_cubin(_cubin(made.cubin, file, arch), entry, abi=abi, path=str(file))
+    except EntryError as missing:
+        made = _with_instance(source, file, entry, arch, options, missing)
+        program = program_from_cubin(_cubin(made.cubin, file, arch), entry, abi=abi, path=str(file))
+    if key and made.settled:
+        if made.files is not None:
+            cache.put_files(key, made.files)
+        cache.put(cache.full_key(key), program)
+    return program
+
+
+def _with_instance(
+    source: str, file: Path, entry: str | None, arch: str, options: Sequence[str], missing: EntryError
+) -> Compiled:
+    """The file compiled with the instance of a kernel's template that an entry names. Raises EntryError for another
+    entry, with what can be named."""
+    reason, _, _ = str(missing).partition("; the file holds")
+    instance = without_parameters(entry or "")
+    if instance.endswith(">"):
+        try:
+            return compile_source(source, arch, str(file), options, [instance])
+        except CompileError as error:
+            if error.file != INSTANCES:
+                raise
+            raise EntryError(f"{reason}: {error.reason}", missing.available) from None
+    templates = sorted(kernel_templates(source) - {names(each)[-1] for each in missing.available})
+    if templates and (entry is None or entry.rpartition("::")[2] in templates):
+        listed = ", ".join(f"'{each}<...>'" for each in templates)
+        reason += f" (it has templates of kernels, of which entry= may name an instance: {listed})"
+    raise EntryError(reason, missing.available)
+
+
+def _source_key(source: str, file: Path, settings: tuple[str, ...], options: Sequence[str]) -> str | None:
+    """Cache key of what a CUDA C++ file compiles to, None where a macro or an option decides what it includes."""
+    own = own_files(source, file, include_options(options))
+    if own.by_macro or reads_more(options):
         return None
-    tools = identity("nvrtc"), identity("nvdisasm")
-    return ProgramCache.key(
-        ["cu", f"{IMAGE_FORMAT}.{DECODER}", str(file.resolve()), *settings, *tools, *folders, *parts]
-    )
+    tools = [identity(name) for name in ("nvrtc", "nvdisasm")]
+    if has_nvcc(options):
+        compiler = host_compiler()
+        tools += [identity("nvcc"), file_identity(compiler) if compiler else ""]
+        tools += [f"{name}={os.environ.get(name)}" for name in _ENVIRONMENT]
+    what = ["cu", f"{IMAGE_FORMAT}.{DECODER}", *settings, repr(list(options)), *tools, *include_folders()]
+    return ProgramCache.key([*what, *own.key_parts()])
 
 
 def _checked(program: Program, entry: str | None, abi: str | None, file: Path) -> Program:

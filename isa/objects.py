@@ -1,8 +1,7 @@
-"""Relocatable objects become a cubin that can run, through nvlink; and what a CUDA C++ source file depends on."""
+"""Relocatable objects become a cubin that can run, through nvlink."""
 
 from __future__ import annotations
 
-import re
 import struct
 import tempfile
 from collections.abc import Sequence
@@ -12,7 +11,6 @@ from isa.errors import CompileError
 from isa.toolchain import find_tool, first_error, library_folders, run_tool
 
 _RELOCATABLE = 1  # ELF type of an object that has still to be linked
-_INCLUDE = re.compile(rb"^[ \t]*#[ \t]*include[ \t]*(?:[<\"]([^>\"\n]+)[>\"]|(\S+))", re.MULTILINE)
 
 
 def is_relocatable(cubin: bytes) -> bool:
@@ -49,26 +47,3 @@ def link_objects(objects: Sequence[tuple[str, bytes]], arch: str) -> bytes:
             return target.read_bytes()
     message, _ = first_error(done.stderr or done.stdout)
     raise CompileError("nvlink cannot link it: " + message.replace(f"{folder}/", ""), objects[0][0])
-
-
-def source_parts(source: bytes, path: Path, folders: Sequence[str]) -> list[str | bytes] | None:
-    """Content of a source file and of every file that it includes, for a cache key; None if a macro names one.
-
-    Args:
-        folders: the tool chain's own headers, which are not read: its version stands for them.
-    """
-    parts: list[str | bytes] = [source]
-    todo, seen = [(source, path.parent)], {path}
-    while todo:
-        text, folder = todo.pop()
-        for match in _INCLUDE.finditer(text):
-            if match[2]:
-                return None
-            name = match[1].decode(errors="replace")
-            file = next((each for each in (folder / name, path.parent / name) if each.is_file()), None)
-            parts += [name, str(file is not None), *(str(Path(each, name).is_file()) for each in folders)]
-            if file is not None and file.resolve() not in seen:
-                seen.add(file.resolve())
-                parts.append(file.read_bytes())
-                todo.append((file.read_bytes(), file.parent))
-    return parts

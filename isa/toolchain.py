@@ -19,6 +19,7 @@ from isa.errors import ToolchainFailed, ToolchainMissing
 
 _WHEELS = {
     "ptxas": "nvidia-cuda-nvcc",
+    "nvcc": "nvidia-cuda-nvcc",
     "nvlink": "nvidia-cuda-nvcc",
     "nvdisasm": "nvidia-cuda-nvdisasm",
     "nvrtc": "nvidia-cuda-nvrtc",
@@ -37,7 +38,7 @@ def _roots() -> tuple[Path, ...]:
 
 
 def find_tool(name: str) -> str:
-    """Path of an executable ('ptxas', 'nvdisasm' or 'nvlink').
+    """Path of an executable ('ptxas', 'nvcc', 'nvdisasm' or 'nvlink').
 
     Raises:
         ToolchainMissing: it is in none of the places; the message says how to install it.
@@ -102,6 +103,11 @@ def find_nvrtc() -> str:
     raise _missing("nvrtc")
 
 
+def host_compiler() -> str | None:
+    """Path of the C++ compiler that nvcc asks: that of $NVCC_CCBIN, else gcc, on Windows cl. None without one."""
+    return shutil.which(os.environ.get("NVCC_CCBIN") or ("cl" if sys.platform == "win32" else "gcc"))
+
+
 def library_folders() -> tuple[str, ...]:
     """Folders with CUDA's libraries for kernels, such as libcudadevrt.a."""
     found = [root / name for root in _roots() for name in ("lib", "lib64", "lib/x64")]
@@ -109,7 +115,7 @@ def library_folders() -> tuple[str, ...]:
 
 
 def include_folders() -> tuple[str, ...]:
-    """Folders with CUDA's headers, for NVRTC."""
+    """Folders with CUDA's headers."""
     found = []
     for root in _roots():
         for folder in (root / "include", root / "include" / "cccl"):
@@ -123,7 +129,11 @@ def identity(name: str) -> str:
 
     A version string would need a process of 20 ms for every look-up.
     """
-    path = find_nvrtc() if name == "nvrtc" else find_tool(name)
+    return file_identity(find_nvrtc() if name == "nvrtc" else find_tool(name))
+
+
+def file_identity(path: str) -> str:
+    """A file's path, size and modification time."""
     state = os.stat(path)
     return f"{path} {state.st_size} {state.st_mtime_ns}"
 

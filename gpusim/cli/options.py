@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import shlex
+from typing import Any
 
 PROGRAM_HELP = "a bundled program (gpusim list), FILE.py:KERNEL, or a .cubin, .ptx, .cu or .gpuprog file"
 ARGUMENT_HELP = """\
@@ -79,6 +81,27 @@ def add_launch_options(parser: argparse.ArgumentParser) -> None:
     own.add_argument("--entry", metavar="NAME", help="kernel of a file that holds several")
     own.add_argument("--abi", choices=("numba", "c"), help="how the file's kernel takes arguments (default: guessed)")
     own.add_argument("--shared-bytes", type=int, metavar="N", help="dynamic shared memory per block (default: 0)")
+    add_cuda_options(parser.add_argument_group("kernels in CUDA C++ (.cu)"))
+
+
+def add_cuda_options(parser: argparse._ArgumentGroup) -> None:
+    """What the compiler of a .cu file is told; all of it in `cuda_options`, in its order."""
+    further = "further options of nvcc, such as --cuda-options='--use_fast_math --extended-lambda'"
+    for name, const, metavar, text in (
+        ("-D", "-D", "NAME[=VALUE]", "define a macro"),
+        ("-I", "-I", "DIR", "search a folder for headers"),
+        ("-std", "-std=", "STD", "the C++ standard, such as c++20"),
+        ("--cuda-options", "", "OPTIONS", further),
+    ):
+        parser.add_argument(name, dest="cuda_options", action=_Append, const=const, metavar=metavar, help=text)
+
+
+class _Append(argparse.Action):
+    """Add to a command line: `const` with the value, quoted; the value as it is where that is empty."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None) -> None:
+        given = shlex.quote(self.const + values) if self.const else values
+        setattr(namespace, self.dest, " ".join(filter(None, (getattr(namespace, self.dest), given))))
 
 
 def add_limit_options(parser: argparse.ArgumentParser) -> None:

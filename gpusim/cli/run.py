@@ -42,6 +42,7 @@ examples:
   gpusim run reduction/sequential --trace warps.perfetto-trace --trace-blocks 0,1 --trace-sms none
   gpusim run kernels.py:scale --grid 8 --block 128 --args "float32[1024]=random, float32(2.5)"
   gpusim run kernel.cubin --entry saxpy --grid 8 --block 128 --args "float32(2), float32[1024], float32[1024]"
+  gpusim run main.cu --entry "tiled<float, 16>" -D TILE=16 -I ../common --grid 8 --block 128 --args "float32[1024]"
 
 """
 

@@ -15,13 +15,14 @@ class CudaSource:
 
     module: `__name__` of the module that names it. file: path from that module's folder. entry: the kernel's C++ name;
     the file's stem if not given. arch: the architecture to compile for, such as 'sm_90a' for instructions of that one
-    alone; that of the GPU if not given.
+    alone; that of the GPU if not given. options: of the compiler, such as ('-DTILE=16',).
     """
 
     module: str
     file: str
     entry: str = ""
     arch: str | None = None
+    options: tuple[str, ...] = ()
     __name__: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

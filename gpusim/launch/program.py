@@ -18,7 +18,7 @@ def program_of(launch: Launch, arch: str) -> Program:
     if isinstance(kernel, Program):
         return kernel
     if isinstance(kernel, CudaSource):
-        return load(kernel.path, kernel.entry, abi="c", arch=kernel.arch or arch)
+        return load(kernel.path, kernel.entry, abi="c", arch=kernel.arch or arch, options=kernel.options)
     name = getattr(kernel, "__name__", None)
     types = parse_signature(signature) if signature is not None else infer_signature(launch.args, name)
     return compile_kernel(kernel, types, arch)

@@ -10,7 +10,7 @@ from gpusim.errors import SimulationError
 
 BUNDLED_PARAMETERS = ("size", "seed")
 """What can be chosen for a bundled program."""
-LAUNCH_PARAMETERS = ("grid", "block", "args", "signature", "entry", "abi", "shared_bytes")
+LAUNCH_PARAMETERS = ("grid", "block", "args", "signature", "entry", "abi", "shared_bytes", "cuda_options")
 OWN_PARAMETERS = ("seed", *LAUNCH_PARAMETERS)
 """And for a kernel of the user's."""
 COMPILED = (".cubin", ".ptx", ".cu", ".gpuprog")
@@ -26,7 +26,8 @@ class Request:
 
     program: a bundled variant ("matmul/tiled"), FILE.py:KERNEL, or a compiled file. size: of a bundled program; seed:
     of random inputs. The rest is for kernels of the user's: grid, block ("16,16") and args as `spec` reads them,
-    signature as Numba spells it, entry and abi as for `isa.load`, shared_bytes of dynamic shared memory.
+    signature as Numba spells it, entry and abi as for `isa.load`, shared_bytes of dynamic shared memory, cuda_options
+    of the compiler for a .cu file as on a command line ("-DTILE=16 -I include").
     """
 
     program: str
@@ -39,6 +40,7 @@ class Request:
     entry: str | None = None
     abi: str | None = None
     shared_bytes: int | None = None
+    cuda_options: str | None = None
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Request:

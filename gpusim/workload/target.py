@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shlex
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -99,7 +100,11 @@ def find_target(request: Request, config: GPUConfig, *, launchable: bool = True)
     if file.lower().endswith(".py"):
         kernel = load_kernel(file, request.kernel)
     else:
-        kernel = load(file, request.entry, abi=request.abi, arch=config.gpu.arch)
+        try:
+            options = shlex.split(request.cuda_options or "")
+        except ValueError as error:
+            raise WorkloadError(f"--cuda-options {request.cuda_options}: {error}") from None
+        kernel = load(file, request.entry, abi=request.abi, arch=config.gpu.arch, options=options)
     args = parse_arguments(request.args or "", request.seed)
     shape = {"grid": request.grid, "block": request.block}
     for name, text in shape.items():

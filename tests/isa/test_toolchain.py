@@ -6,6 +6,7 @@ import pytest
 
 from isa import toolchain
 from isa.compile import assemble
+from isa.compiler_log import first_complaint
 from isa.errors import CompileError, ToolchainFailed, ToolchainMissing
 
 
@@ -97,11 +98,9 @@ def test_missing_packages_are_named(places, monkeypatch):
 
 def test_compiler_reports_without_a_place():
     """NVRTC's own failures name no line; the first line that says what is wrong is kept."""
-    from isa.compile import _cuda_error
-
-    place = _cuda_error("note\nk.cu(7): error: expected a ;\n1 error detected", "k.cu")
+    place = first_complaint("note\nk.cu(7): error: expected a ;\n1 error detected", "k.cu", "NVRTC")
     assert isinstance(place, CompileError) and (place.file, place.line) == ("k.cu", 7)
     assert "expected a ;" in str(place)
-    plain = _cuda_error("remark\nnvrtc: error: invalid value for --gpu-architecture\n", "k.cu")
+    plain = first_complaint("remark\nnvrtc: error: invalid value for --gpu-architecture\n", "k.cu", "NVRTC")
     assert "invalid value" in str(plain) and plain.line is None
-    assert "without a message" in str(_cuda_error("", "k.cu"))
+    assert "without a message" in str(first_complaint("", "k.cu", "NVRTC"))

@@ -1,0 +1,101 @@
+"""CUDA C++ as it is written, with host code or without, to cubins.
+
+Three ways, and the first that succeeds wins:
+1. NVRTC with the text as it is. It takes 0.1 s and needs nothing else, and takes every file that is for the GPU alone.
+2. nvcc with the host's compiler, where both are there. Only they read the host's headers and functions, and nothing is
+   guessed: what they refuse is refused, unless a header is not on this machine.
+3. NVRTC with the host's functions left out and its headers stood in for (`isa.stand_in`).
+All three have the same front end and optimiser; the same text gives the same PTX (checked on public programs, see
+docs/development.md). NVRTC brings an assembler of its own, so if its wheel and nvcc's are of different releases, a few
+kernels differ in their SASS as they do between these releases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from isa.compiler_log import complaints, first_complaint
+from isa.errors import CompileError, ToolchainMissing
+from isa.nvcc import compile_with_host, host_compiler_fails
+from isa.nvrtc import compile_device_code
+from isa.stand_in import compile_without_host
+from isa.toolchain import find_tool, host_compiler
+
+_WITHOUT_HOST = "read by NVRTC without its host code, since nvcc was not found with a host compiler"
+_READING = ("-include", "--pre-include", "-imacros", "-optf", "--options-file")
+_TARGETS = ("-arch", "--gpu-architecture")
+# The wheels of one toolkit come in several minor releases, which a check in CUDA's C++ headers would refuse.
+_MIXED_RELEASES = "-DCCCL_DISABLE_CTK_COMPATIBILITY_CHECK"
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A cubin. files: what nvcc read besides the source, None where NVRTC made it. settled: a later compilation of the
+    same files gives the same, which is not so where nvcc missed a header."""
+
+    cubin: bytes
+    files: tuple[str, ...] | None = None
+    settled: bool = True
+
+
+def compile_source(
+    source: str, arch: str, path: str, options: Sequence[str] = (), instances: Sequence[str] = ()
+) -> Compiled:
+    """Compile CUDA C++; arguments and errors as `isa.compile_cuda`.
+
+    instances: C++ names of kernels' instances that must be in the cubin, besides those that the source asks for, such
+    as 'ns::kernel<float, 4>'.
+    """
+    file = Path(path).resolve()
+    target = [] if any(each.startswith(_TARGETS) for each in options) else [f"-arch={arch}"]
+    flags = [*target, "-lineinfo", _MIXED_RELEASES, f"-I{file.parent}", *options]
+    cubin, log = compile_device_code(source, str(file), flags, expressions=instances)
+    if cubin is not None:
+        return Compiled(cubin)
+    plain = first_complaint(log, path, "NVRTC")
+    refused: CompileError | None = None
+    if has_nvcc(options):
+        cubin, log, files = compile_with_host(source, path, flags, instances)
+        if cubin is not None:
+            return Compiled(cubin, tuple(files))
+        refused = first_complaint(log, path, "nvcc")
+        if not host_compiler_fails(log) and not any(each.missing_file for each in complaints(log)):
+            raise refused
+    cubin, log = compile_without_host(source, path, flags, include_options(options), instances)
+    if cubin is not None:
+        return Compiled(cubin, settled=refused is None)
+    error = first_complaint(log, path, "NVRTC")
+    if refused is None and error.reason != plain.reason:
+        error = CompileError(f"{error.reason} ({_WITHOUT_HOST})", error.file, error.line)
+    raise refused or error
+
+
+def has_nvcc(options: Sequence[str] = ()) -> bool:
+    """Whether nvcc and a host compiler are there; options may name the latter."""
+    try:
+        find_tool("nvcc")
+    except ToolchainMissing:
+        return False
+    return host_compiler() is not None or any(each.startswith(("-ccbin", "--compiler-bindir")) for each in options)
+
+
+def include_options(options: Sequence[str]) -> list[str]:
+    """The folders of the options -I, in their order."""
+    return list(_values(options, ("-I", "--include-path")))
+
+
+def reads_more(options: Sequence[str]) -> bool:
+    """Whether options name files that the text does not, such as -include."""
+    return any(each.startswith(_READING) for each in options)
+
+
+def _values(options: Sequence[str], names: tuple[str, ...]) -> Iterator[str]:
+    following = iter(options)
+    for each in following:
+        for name in names:
+            if each == name:
+                yield next(following, "")
+            elif each.startswith(name):
+                yield each.removeprefix(name).removeprefix("=")
