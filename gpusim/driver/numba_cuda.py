@@ -54,6 +54,7 @@ def install(
             AArch64.
     """
     global _library
+    from gpusim.driver.cupy import finder
     from gpusim.driver.library import DriverLibraries, already_loaded
     from gpusim.driver.state import Driver
     from gpusim.errors import SimulationError
@@ -71,6 +72,7 @@ def install(
         # Numba looks for libcuda.so first, which on a machine with a GPU is the real one.
         os.environ["NUMBA_CUDA_DRIVER"] = str(_library.path)
         atexit.register(_library.close)
+        finder.install()
     else:
         _library.driver.close()
         _library.serve(driver)

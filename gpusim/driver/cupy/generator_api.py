@@ -1,0 +1,3 @@
+class Generator: pass
+class FeistelBijection: pass
+def init_curand(*a): pass
