@@ -14,15 +14,15 @@ from collections.abc import Sequence
 SLOTS = "gpusim_driver_slots"
 """Symbol of the table: one 64-bit address per function, in the order of `names`."""
 
-GONE = "gpusim_driver_gone"
-"""A function of machine code alone that returns CUDA_ERROR_DEINITIALIZED (4), for slots whose callbacks are gone."""
+GONE, DONE = "gpusim_driver_gone", "gpusim_driver_done"
+"""Functions of machine code alone, for slots whose callbacks are gone: they return CUDA_ERROR_DEINITIALIZED (4) and 0."""
 
 MACHINES = {"x86_64": 62, "aarch64": 183}
 """ELF machine numbers by the name that `platform.machine` gives."""
 
-_RETURN_DEINITIALIZED = {
-    "x86_64": b"\xb8\x04\x00\x00\x00\xc3",  # mov $4, %eax; ret
-    "aarch64": struct.pack("<II", 0x52800080, 0xD65F03C0),  # mov w0, #4; ret
+_RETURN = {
+    "x86_64": lambda value: struct.pack("<BIB", 0xB8, value, 0xC3),  # mov $value, %eax; ret
+    "aarch64": lambda value: struct.pack("<II", 0x52800000 | value << 5, 0xD65F03C0),  # mov w0, #value; ret
 }
 _PAGE = 0x10000  # AArch64 hosts may have pages of 64 KiB
 _STUB_BYTES, _SYMBOL_BYTES, _HEADER_BYTES, _SEGMENT_BYTES = 16, 24, 64, 56
@@ -36,7 +36,7 @@ _READ_EXECUTE, _READ_WRITE = 5, 6
 def stub_library(names: Sequence[str], machine: str, soname: str, version: str | None = None) -> bytes:
     """The library's file. names: exported functions. machine: 'x86_64' or 'aarch64'. version: of all symbols. Raises
     KeyError for another machine."""
-    stubs = [*names, GONE]
+    stubs = [*names, GONE, DONE]
     symbols = [*stubs, SLOTS]
     strings = bytearray(b"\0")
     places = {}
@@ -92,7 +92,7 @@ def stub_library(names: Sequence[str], machine: str, soname: str, version: str |
         code: b"".join(
             _stub(machine, addresses[k], slots + 8 * k).ljust(_STUB_BYTES, b"\0") for k in range(len(names))
         )
-        + _RETURN_DEINITIALIZED[machine],
+        + b"".join(_RETURN[machine](value).ljust(_STUB_BYTES, b"\0") for value in (4, 0)),
         data: b"".join(struct.pack("<QQ", *entry) for entry in dynamic),
     }
     for start, piece in pieces.items():

@@ -11,6 +11,7 @@ import ctypes
 import hashlib
 import os
 import platform
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -31,13 +32,15 @@ from gpusim.driver import (  # noqa: F401 - they declare the functions
 )
 from gpusim.driver.blas import libraries as _blas  # noqa: F401 - it provides its libraries
 from gpusim.driver.codes import ResultCode
-from gpusim.driver.elf import GONE, MACHINES, SLOTS, stub_library
+from gpusim.driver.elf import DONE, GONE, MACHINES, SLOTS, stub_library
 from gpusim.driver.exports import DRIVER, LIBRARIES, Library
 from gpusim.driver.registry import EntryPoint, answer
 from gpusim.driver.runtime import libraries as _runtime  # noqa: F401 - it provides its libraries
 from gpusim.driver.state import Driver
 from gpusim.errors import SimulationError
 from isa.folders import cache_folder, put_file
+
+_GIVES_BACK = re.compile("Free|Destroy|Unload|Release|Synchronize")
 
 
 class DriverLibraries:
@@ -61,7 +64,7 @@ class DriverLibraries:
 
     def close(self) -> None:
         """Let every function return CUDA_ERROR_DEINITIALIZED from now on, without the interpreter, which is about to
-        end: destructors of other libraries still call the driver then."""
+        end. Destructors of other libraries still call the driver then: to give something back succeeds."""
         self.driver.close()
         for each in self.loaded.values():
             each.close()
@@ -104,9 +107,9 @@ class _Loaded:
             self._slots[index] = answer(library.point(symbol), library.not_supported)
 
     def close(self) -> None:
-        gone = self.address(GONE)
-        for index in range(len(self.library.symbols)):
-            self._slots[index] = gone
+        gone, done = self.address(GONE), self.address(DONE)
+        for index, symbol in enumerate(self.library.symbols):
+            self._slots[index] = done if _GIVES_BACK.search(symbol) else gone
 
     def address(self, symbol: str) -> int:
         return ctypes.cast(getattr(self._library, symbol), ctypes.c_void_p).value or 0

@@ -58,6 +58,7 @@ def install(
     """
     global _library
     from gpusim.driver import when_imported
+    from gpusim.driver.cupy import finder
     from gpusim.driver.library import DriverLibraries, already_loaded
     from gpusim.driver.state import Driver
     from gpusim.errors import SimulationError
@@ -77,6 +78,7 @@ def install(
         os.environ["TRITON_LIBCUDA_PATH"] = str(_library.path.parent)
         when_imported.watch()
         atexit.register(_library.close)
+        finder.install()
     else:
         _library.driver.close()
         _library.serve(driver)

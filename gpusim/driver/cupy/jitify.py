@@ -1,0 +1,25 @@
+"""In the place of `cupy.cuda.jitify`: NVRTC reads headers where they lie, without Jitify's replacements for those of the
+host's library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def get_build_version() -> str:
+    """Of the library that is not there."""
+    return "<unknown>"
+
+
+def _init_module() -> None:
+    pass
+
+
+def _add_sources(sources: Mapping[bytes, bytes], is_str: bool = False) -> None:
+    """CuPy's own headers lie on its path of headers too."""
+
+
+def jitify(code: str, opt: tuple[str, ...]) -> tuple[str, tuple[str, ...], tuple[()], tuple[()]]:
+    """The source's name, which is its first line; options for NVRTC; contents and names of headers to give it."""
+    name, _, _ = code.partition("\n")
+    return name, (*opt, "--device-as-default-execution-space"), (), ()

@@ -1,0 +1,80 @@
+"""Classes of CuPy's runtime module whose instances its compiled modules read as C structures."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+_INT, _INTPTR = 1, 19  # T_INT and T_PYSSIZET of Python's structmember.h
+_SIZES = {_INT: 4, _INTPTR: 8}
+_SLOT_MEMBERS, _BASE_TYPE = 72, 1 << 10  # Py_tp_members, Py_TPFLAGS_BASETYPE
+_kept: list[Any] = []
+
+
+class _Member(ctypes.Structure):
+    """PyMemberDef."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("kind", ctypes.c_int),
+        ("offset", ctypes.c_ssize_t),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+class _Slot(ctypes.Structure):
+    """PyType_Slot."""
+
+    _fields_ = (("number", ctypes.c_int), ("function", ctypes.c_void_p))
+
+
+class _Specification(ctypes.Structure):
+    """PyType_Spec."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("basicsize", ctypes.c_int),
+        ("itemsize", ctypes.c_int),
+        ("flags", ctypes.c_uint),
+        ("slots", ctypes.POINTER(_Slot)),
+    )
+
+
+def _structure(name: str, **fields: int) -> Any:
+    """A class whose instances hold these fields behind Python's own head of an object, aligned as in C."""
+    members, end = [], object.__basicsize__
+    for field, kind in fields.items():
+        start = -(-end // _SIZES[kind]) * _SIZES[kind]
+        members.append(_Member(field.encode(), kind, start, 0, None))
+        end = start + _SIZES[kind]
+    table = (_Member * (len(members) + 1))(*members)
+    slots = (_Slot * 2)(_Slot(_SLOT_MEMBERS, ctypes.addressof(table)))
+    made = _Specification(name.encode(), -(-end // 8) * 8, 0, _BASE_TYPE, slots)
+    _kept.append((table, slots, made))
+    ctypes.pythonapi.PyType_FromSpec.restype = ctypes.py_object
+    return ctypes.pythonapi.PyType_FromSpec(ctypes.byref(made))
+
+
+_PointerAttributes = _structure(
+    "gpusim._PointerAttributes", device=_INT, devicePointer=_INTPTR, hostPointer=_INTPTR, type=_INT
+)
+_MemPoolProps = _structure("gpusim._MemPoolProps", allocType=_INT, handleType=_INT, locationType=_INT, devId=_INT)
+
+
+class PointerAttributes(_PointerAttributes):  # type: ignore[misc]
+    """What is known of an address: kind of memory (cudaMemoryType), device, addresses on the device and on the host."""
+
+    __slots__ = ()
+
+    def __init__(self, device: int, devicePointer: int, hostPointer: int, type: int = -1):
+        self.device, self.devicePointer, self.hostPointer, self.type = device, devicePointer, hostPointer, type
+
+
+class MemPoolProps(_MemPoolProps):  # type: ignore[misc]
+    """What a memory pool is made with: cudaMemAllocationType, cudaMemAllocationHandleType, cudaMemLocationType, device."""
+
+    __slots__ = ()
+
+    def __init__(self, allocType: int, handleType: int, locationType: int, devId: int):
+        self.allocType, self.handleType, self.locationType, self.devId = allocType, handleType, locationType, devId
