@@ -22,6 +22,7 @@ from gpusim.tracing.options import TraceOptions
 
 
 # many parameters: it is the call that users make, and each has a name of its own.
+# long: most of it says what they mean.
 def simulate(
     kernel: Any,
     grid: int | Sequence[int],

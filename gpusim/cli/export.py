@@ -143,6 +143,6 @@ def _report(traces: AccelSimTraces, as_json: bool) -> None:
     each, rate = (traces.instructions / max(of, 1e-9) for of in (traces.nbytes, traces.seconds))
     print(
         f"{traces.folder}: {traces.kernels:,} launches, {traces.copies:,} copies to the device, "
-        f"{traces.instructions:,} warp instructions, {traces.nbytes:,} bytes ({1 / max(each, 1e-9):.1f} each); "
+        f"{traces.instructions:,} warp instructions, {traces.nbytes:,} bytes ({1 / max(each, 1e-9):.3g} each); "
         f"{rate / 1e6:.1f} million instructions/s"
     )
