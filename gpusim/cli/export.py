@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import os
 import sys
 import time
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from gpusim.cli.exits import EXIT_OK, UserError
 from gpusim.cli.options import (
@@ -22,6 +25,8 @@ from gpusim.cli.outputs import print_json
 from gpusim.cli.run import check_limits, target_of
 from gpusim.cli.script import compiled_script, run_script
 from gpusim.cli.tracing import number_list
+from gpusim.errors import TraceError
+from gpusim.tracing.accel_lines import BINARY_VERSIONS
 
 if TYPE_CHECKING:
     from gpusim.tracing.accel_sim import AccelSimTraces
@@ -33,6 +38,7 @@ examples:
   gpusim export accel-sim reduction/shuffle traces --binary-version 80     for an Accel-Sim without Hopper's opcodes
   gpusim export accel-sim kernels.py:scale traces --grid 8 --block 128 --args "float32[1024]=random, float32(2.5)"
   gpusim export accel-sim --gpu a100 train.py traces -- --epochs 2         every launch and copy of a Numba CUDA script
+  gpusim export accel-sim ./saxpy traces -- 1000000                        and of an executable, as gpusim exec runs it
 
 No GPU is needed. accel-sim.out -trace traces/kernelslist.g -config ... reads it.
 
@@ -45,10 +51,10 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         commands, "export", "write a program's instructions for another simulator", EXAMPLES + ARGUMENT_HELP
     )
     parser.add_argument("format", choices=("accel-sim",), help="Accel-Sim's kernel traces: docs/traces.md")
-    known = "what gpusim run takes, or FILE.py: a script with all its launches, as gpusim script runs it"
+    known = "what gpusim run takes; FILE.py, a script, or ./FILE, an executable: with all their launches and copies"
     parser.add_argument("program", metavar="PROGRAM", help=known)
     parser.add_argument("folder", metavar="DIR", help="where the traces go; made if need be, and empty")
-    own = "a script's own, behind --; options of gpusim come first then"
+    own = "of a script or an executable, behind --; options of gpusim come first then"
     parser.add_argument("arguments", nargs="*", metavar="ARGS", help=own)
     add_launch_options(parser)
     add_gpu_options(parser)
@@ -57,7 +63,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--binary-version",
         type=int,
-        metavar="N",
+        choices=BINARY_VERSIONS,
         help="the machine code whose table of opcodes Accel-Sim is to use (default: the GPU's own, 90 for an H200)",
     )
     parser.add_argument("--compress", action="store_true", help="write .traceg.xz, much smaller, more slowly")
@@ -68,14 +74,17 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     from gpusim.cli.progress import announce_compilation, show_progress
+    from gpusim.exec.program import is_program
     from gpusim.host.options import DEFAULT_MAX_CYCLES
 
     check_limits(options)
     announce_compilation()
     if options.program.endswith(".py") and options.grid is None and options.block is None:
         return _script(options)
+    if "/" in options.program and is_program(options.program):
+        return _executable(options)
     if options.arguments:
-        raise UserError(f"{options.arguments[0]}: only a script, FILE.py without a kernel, has arguments of its own")
+        raise UserError(f"{options.arguments[0]}: only a script or an executable has arguments of its own")
     target = target_of(options)
     traces = _traces(options, target.launch.blocks)
     with show_progress(options.progress) as progress:
@@ -87,7 +96,7 @@ def execute(options: argparse.Namespace) -> int:
             mode="functional",
             traces=traces,
         )
-    _report(traces, options.json)
+    _report([_said(traces)], options.json)
     return EXIT_OK
 
 
@@ -99,10 +108,42 @@ def _script(options: argparse.Namespace) -> int:
     driver = install(
         options.gpu, overrides=options.overrides, max_cycles=options.max_cycles, mode="functional", inherit=True
     )
-    driver.traces = _traces(options)
+    driver.traces = traces = _traces(options)
     # Before the script registers anything, so that it is called after what the script does at its end.
-    atexit.register(_report, driver.traces, options.json)
+    atexit.register(lambda: _report([_said(traces)], options.json))
     return run_script(code, options.program, options.arguments)
+
+
+def _executable(options: argparse.Namespace) -> int:
+    """Run an executable, as `gpusim exec` does. Its first process that uses CUDA has the folder, others one in it."""
+    from gpusim.config import load_config
+    from gpusim.driver import library  # noqa: F401 - it declares all functions
+    from gpusim.driver.state import Driver
+    from gpusim.exec.program import ProgramNotStarted, run
+    from gpusim.tracing.accel_sim import empty_folder
+
+    def new_driver() -> Driver:
+        how: dict[str, Any] = {"overrides": options.overrides, "max_cycles": options.max_cycles}
+        driver = Driver(options.gpu, mode="functional", **how)
+        with suppress(TraceError):
+            driver.traces = _traces(options)
+        if driver.traces is None:
+            options.folder = str(Path(options.folder, f"process-{os.getpid()}"))
+            driver.traces = _traces(options)
+        return driver
+
+    def said(driver: Driver) -> dict[str, Any] | None:
+        return _said(driver.traces) if driver.traces is not None else None
+
+    load_config(options.gpu, options.overrides)  # a mistake is told before the program starts
+    empty_folder(Path(options.folder))
+    try:
+        outcome = run([options.program, *options.arguments], new_driver, said)
+    except ProgramNotStarted as error:
+        print(f"gpusim: error: {error}", file=sys.stderr)
+        return error.status
+    _report(outcome.told, options.json)
+    return outcome.status
 
 
 def _traces(options: argparse.Namespace, blocks: int | None = None) -> AccelSimTraces:
@@ -122,7 +163,7 @@ def _traces(options: argparse.Namespace, blocks: int | None = None) -> AccelSimT
 
 
 class _Told:
-    """A line every few seconds about how far a script has come."""
+    """A line every few seconds about how far a program has come."""
 
     def __init__(self) -> None:
         self._due = time.monotonic() + _EVERY_S
@@ -133,16 +174,24 @@ class _Told:
             print(f"gpusim: launch {number:,}, {instructions:,} warp instructions", file=sys.stderr, flush=True)
 
 
-def _report(traces: AccelSimTraces, as_json: bool) -> None:
-    """What was written, and how fast."""
-    told = {name: getattr(traces, name) for name in ("kernels", "copies", "instructions", "nbytes", "seconds")}
+def _said(traces: AccelSimTraces) -> dict[str, Any]:
+    """What has been written."""
+    names = ("kernels", "copies", "instructions", "nbytes", "seconds")
+    return {"folder": str(traces.folder)} | {name: getattr(traces, name) for name in names}
+
+
+def _report(written: list[dict[str, Any]], as_json: bool) -> None:
+    """What was written for each process, and how fast."""
     sys.stdout.flush()
     if as_json:
-        print_json({"folder": str(traces.folder), **told})
-        return
-    each, rate = (traces.instructions / max(of, 1e-9) for of in (traces.nbytes, traces.seconds))
-    print(
-        f"{traces.folder}: {traces.kernels:,} launches, {traces.copies:,} copies to the device, "
-        f"{traces.instructions:,} warp instructions, {traces.nbytes:,} bytes ({1 / max(each, 1e-9):.3g} each); "
-        f"{rate / 1e6:.1f} million instructions/s"
-    )
+        print_json(written[0] if len(written) == 1 else written)
+    for each in () if as_json else written:
+        count, nbytes = each["instructions"], each["nbytes"]
+        print(
+            f"{each['folder']}: {each['kernels']:,} launches, {each['copies']:,} copies to the device, "
+            f"{count:,} warp instructions, {nbytes:,} bytes ({nbytes / max(count, 1):.3g} each); "
+            f"{count / max(each['seconds'], 1e-9) / 1e6:.1f} million instructions/s",
+            flush=True,
+        )
+    if not written:
+        print("the program called no function of CUDA's shared libraries", file=sys.stderr)

@@ -50,6 +50,14 @@ _HEADER = """\
 _BEHIND = {5: "immediate", 6: "immediate immediate2 Val|NoVal [dest_val_num] [dest_val] [src_val_num] [src_val] ..."}
 
 
+def empty_folder(folder: Path) -> None:
+    """Make a folder if there is none. Raises TraceError if that cannot be, or if there is something in it."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        if next(folder.iterdir(), None) is not None:
+            raise TraceError(f"{folder} is not empty; traces go to a folder of their own")
+
+
 class AccelSimTraces:
     """Writes every launch and every copy to the device that it is told of.
 
@@ -81,11 +89,8 @@ class AccelSimTraces:
         self.stream = 0
         self._binary, self._blocks, self._compress, self._told = binary, blocks, compress, told
         self._lines: dict[Hashable, Lines] = {}
-        with writing(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            if next(self.folder.iterdir(), None) is not None:
-                raise TraceError(f"{self.folder} is not empty; traces go to a folder of their own")
-            self._list("w", "")
+        empty_folder(self.folder)
+        self._list("x", "")
 
     def memcpy_htod(self, address: int, nbytes: int) -> None:
         """Memory of the device gets so many bytes from the host."""

@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -455,6 +456,41 @@ def test_a_script_with_all_its_launches_and_copies(tmp_path):
     }
 
 
+SAXPY = """
+#include <cstdio>
+#include <vector>
+#include <unistd.h>
+__global__ void add(int *x) { x[threadIdx.x] += 1; }
+int main(int count, char **words) {
+  if (count > 2) fork();
+  std::vector<int> host(64, 6);
+  int *x;
+  cudaMalloc(&x, 256);
+  cudaMemcpy(x, host.data(), 256, cudaMemcpyHostToDevice);
+  for (int k = 0; k < 2; ++k) add<<<1, 64>>>(x);
+  cudaMemcpy(host.data(), x, 256, cudaMemcpyDeviceToHost);
+  return host[63] == 8 ? 5 : 1;
+}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("nvcc") or sys.platform != "linux", reason="needs nvcc and Linux")
+def test_an_executable_with_all_its_launches_and_copies(tmp_path):
+    (tmp_path / "add.cu").write_text(SAXPY)
+    nvcc = ["nvcc", "--cudart", "shared", "-arch", "sm_90", "-o", "add", "add.cu"]
+    subprocess.run(nvcc, cwd=tmp_path, check=True, timeout=300)
+    done = command("--json", "./add", "traces", "--", "word", folder=tmp_path)
+    assert (done.returncode, json.loads(done.stdout)["kernels"]) == (5, 2)
+    (_, nbytes), *kernels = read_list(tmp_path / "traces")
+    assert (nbytes, kernels) == (256, ["kernel-1.traceg", "kernel-2.traceg"])
+    assert read_kernel(tmp_path / "traces" / kernels[1]).head["kernel name"] == "_Z3addPi"
+    done = command("--json", "./add", "both", "--", "two", "words", folder=tmp_path)  # a process that forks
+    folders = [tmp_path / each["folder"] for each in json.loads(done.stdout)]
+    assert [len(read_list(each)) for each in folders] == [3, 3]
+    assert sorted(each.parent.name for each in folders) == sorted([tmp_path.name, "both"])
+    assert command("./add", "both", folder=tmp_path).stderr.endswith("of their own\n")
+
+
 def test_the_command_line(tmp_path, capsys):
     folder = tmp_path / "traces"
     options = ["--size", "32", "--blocks", "0,2", "--gpu", "a100"]
@@ -467,7 +503,8 @@ def test_the_command_line(tmp_path, capsys):
     wrong = {
         ("vector_add", "--blocks", "9999"): "--blocks: the grid's blocks are 0 to 255",
         ("vector_add", "--blocks", "none"): "--blocks names no block",
-        ("vector_add", "--", "word"): "word: only a script, FILE.py without a kernel, has arguments of its own",
+        ("vector_add", "--", "word"): "word: only a script or an executable has arguments of its own",
+        ("vector_add", "--binary-version", "35"): "invalid choice: 35",
         ("no_such_program",): "no program named 'no_such_program'",
     }
     for number, ((name, *rest), message) in enumerate(wrong.items()):
