@@ -7,7 +7,6 @@ import atexit
 import os
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,6 @@ from gpusim.cli.outputs import print_json
 from gpusim.cli.run import check_limits, target_of
 from gpusim.cli.script import compiled_script, run_script
 from gpusim.cli.tracing import number_list
-from gpusim.errors import TraceError
 from gpusim.tracing.accel_lines import BINARY_VERSIONS
 
 if TYPE_CHECKING:
@@ -74,14 +72,13 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     from gpusim.cli.progress import announce_compilation, show_progress
-    from gpusim.exec.program import is_program
     from gpusim.host.options import DEFAULT_MAX_CYCLES
 
     check_limits(options)
     announce_compilation()
     if options.program.endswith(".py") and options.grid is None and options.block is None:
         return _script(options)
-    if "/" in options.program and is_program(options.program):
+    if "/" in options.program and os.access(options.program, os.X_OK) and Path(options.program).is_file():
         return _executable(options)
     if options.arguments:
         raise UserError(f"{options.arguments[0]}: only a script or an executable has arguments of its own")
@@ -102,38 +99,37 @@ def execute(options: argparse.Namespace) -> int:
 
 def _script(options: argparse.Namespace) -> int:
     """Run a script under the simulated driver."""
+    from gpusim.driver.export import AccelSimExport
     from gpusim.driver.numba_cuda import install
 
     code = compiled_script(options.program)
+    traces = _traces(options)
     driver = install(
         options.gpu, overrides=options.overrides, max_cycles=options.max_cycles, mode="functional", inherit=True
     )
-    driver.traces = traces = _traces(options)
+    driver.observers.append(AccelSimExport(traces))
     # Before the script registers anything, so that it is called after what the script does at its end.
     atexit.register(lambda: _report([_said(traces)], options.json))
     return run_script(code, options.program, options.arguments)
 
 
 def _executable(options: argparse.Namespace) -> int:
-    """Run an executable, as `gpusim exec` does. Its first process that uses CUDA has the folder, others one in it."""
+    """Run an executable, as `gpusim exec` does. Its first process that uses CUDA has the folder, the second DIR-2."""
     from gpusim.config import load_config
     from gpusim.driver import library  # noqa: F401 - it declares all functions
+    from gpusim.driver.export import AccelSimExport
     from gpusim.driver.state import Driver
     from gpusim.exec.program import ProgramNotStarted, run
     from gpusim.tracing.accel_sim import empty_folder
 
-    def new_driver() -> Driver:
+    def new_driver(process: int) -> Driver:
         how: dict[str, Any] = {"overrides": options.overrides, "max_cycles": options.max_cycles}
         driver = Driver(options.gpu, mode="functional", **how)
-        with suppress(TraceError):
-            driver.traces = _traces(options)
-        if driver.traces is None:
-            options.folder = str(Path(options.folder, f"process-{os.getpid()}"))
-            driver.traces = _traces(options)
+        driver.observers.append(AccelSimExport(_traces(options, process=process)))
         return driver
 
-    def said(driver: Driver) -> dict[str, Any] | None:
-        return _said(driver.traces) if driver.traces is not None else None
+    def said(driver: Driver) -> dict[str, Any]:
+        return _said(next(each.traces for each in driver.observers if isinstance(each, AccelSimExport)))
 
     load_config(options.gpu, options.overrides)  # a mistake is told before the program starts
     empty_folder(Path(options.folder))
@@ -146,8 +142,8 @@ def _executable(options: argparse.Namespace) -> int:
     return outcome.status
 
 
-def _traces(options: argparse.Namespace, blocks: int | None = None) -> AccelSimTraces:
-    """The folder that is written. blocks: of the grid, if there is one only."""
+def _traces(options: argparse.Namespace, blocks: int | None = None, process: int = 1) -> AccelSimTraces:
+    """The folder that is written. blocks: of the grid, if there is one only. process: of the program."""
     from gpusim.tracing.accel_sim import AccelSimTraces
 
     chosen = None if options.blocks is None else number_list(options.blocks, "--blocks")
@@ -157,9 +153,8 @@ def _traces(options: argparse.Namespace, blocks: int | None = None) -> AccelSimT
         raise UserError(f"--blocks: the grid's blocks are 0 to {blocks - 1:,}")
     shown = sys.stderr.isatty() if options.progress is None else options.progress
     told = {"told": _Told().told} if shown and blocks is None else {}
-    return AccelSimTraces(
-        options.folder, binary=options.binary_version, blocks=chosen, compress=options.compress, **told
-    )
+    folder = options.folder if process == 1 else f"{options.folder}-{process}"
+    return AccelSimTraces(folder, binary=options.binary_version, blocks=chosen, compress=options.compress, **told)
 
 
 class _Told:

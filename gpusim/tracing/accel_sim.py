@@ -107,7 +107,7 @@ class AccelSimTraces:
     def launch(
         self, program: Program, launch: Launch, par: np.ndarray, together: bool = False
     ) -> Iterator[AccelSimLaunch]:
-        """What takes a launch's log while it runs, to be given to the engine; par, together: as for `AccelSimLaunch`."""
+        """What takes a launch's log while it runs, for the engine. par, together: as for `AccelSimLaunch`."""
         binary = self._binary or binary_version(program.arch)
         key = program.sha256, program.symbol, program.cluster, binary
         if key not in self._lines:
