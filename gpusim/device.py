@@ -21,6 +21,7 @@ from gpusim.launch.device_array import DeviceArray
 from gpusim.launch.memory import BASE, DeviceMemory
 from gpusim.launch.program import place_arguments, program_of
 from gpusim.result import Result
+from gpusim.tracing.accel_sim import AccelSimTraces
 from gpusim.tracing.options import TraceOptions
 from isa import Program
 
@@ -34,6 +35,7 @@ class Device:
     check: what else to look for in every launch, as for `gpusim.simulate`; what a kernel reads from a `device_array`
     that nothing has written is found here alone, since arrays of NumPy have contents.
     mode: of every launch, as for `gpusim.simulate`; sampled ones compute all outputs.
+    traces: as for `gpusim.simulate`, of all launches and copies to the device.
     """
 
     def __init__(
@@ -47,8 +49,10 @@ class Device:
         base: int = BASE,
         check: str | Iterable[str] = (),
         mode: str = "detailed",
+        traces: AccelSimTraces | None = None,
     ):
-        self._checks, self._mode = checks_of(check), LaunchOptions(mode=mode).mode
+        self._checks, self._mode = checks_of(check), LaunchOptions(mode=mode, traces=traces).mode
+        self.traces = traces
         self.config = load_config(gpu, overrides)
         self.memory = DeviceMemory(
             memory_bytes or self.config.dram.capacity_bytes,
@@ -64,6 +68,8 @@ class Device:
         """Copy an array to device memory, in C order."""
         host = np.ascontiguousarray(array)
         address = self.memory.upload(host, label)
+        if self.traces is not None:
+            self.traces.memcpy_htod(address, host.nbytes)
         return DeviceArray(self.memory, address, array.shape, host.dtype)
 
     def device_array(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> DeviceArray:
@@ -108,10 +114,11 @@ class Device:
         program = program_of(launch, self.config.gpu.arch)
         linked = self.modules.link(program)
         traced = TraceOptions.of(trace)
-        options = LaunchOptions(
-            max_cycles, strict_barriers, False, self._checks, progress, traced, mode=self._mode, outputs=True
-        )
+        limits = max_cycles, strict_barriers, False, self._checks, progress, traced
+        options = LaunchOptions(*limits, mode=self._mode, outputs=True, traces=self.traces)
         placed = place_arguments(program, launch, self.memory)
+        if self.traces is not None:
+            self.traces.arguments(placed)
         try:
             with self.memory.all_or_nothing():
                 record = run_launch(self._machine, linked, launch, placed.parameter_bytes, options)
@@ -135,7 +142,8 @@ class Device:
         """Run a linked kernel whose parameters are laid out already, as a driver does: without checks, and without a
         way back, so after an error memory holds what the kernel has written until then."""
         limit = max_cycles or DEFAULT_MAX_CYCLES
-        options = LaunchOptions(limit, strict_barriers, cooperative, trace=trace, mode=self._mode, outputs=True)
+        how: dict[str, Any] = {"mode": self._mode, "outputs": True, "traces": self.traces}
+        options = LaunchOptions(limit, strict_barriers, cooperative, trace=trace, **how)
         return Result(run_launch(self._machine, program, launch, parameter_bytes, options))
 
     def check(

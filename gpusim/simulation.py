@@ -17,10 +17,12 @@ from gpusim.launch.program import place_arguments, program_of
 from gpusim.node import Node, load_node
 from gpusim.node.peer import peer_rows, without_peers
 from gpusim.result import Result
+from gpusim.tracing.accel_sim import AccelSimTraces
 from gpusim.tracing.options import TraceOptions
 
 
 # many parameters: it is the call that users make, and each has a name of its own.
+# long: most of it says what they mean.
 def simulate(
     kernel: Any,
     grid: int | Sequence[int],
@@ -42,6 +44,7 @@ def simulate(
     mode: str = "detailed",
     outputs: bool = False,
     replay: bool = False,
+    traces: AccelSimTraces | None = None,
 ) -> Result:
     """Run a kernel once on a simulated GPU with cold caches.
 
@@ -73,6 +76,7 @@ def simulate(
             executes the others as well. See docs/modes.md.
         replay: for many machines one after the other: what a launch does is executed once, where values do not depend
             on time; the result is the same, but `args` stay as they are.
+        traces: write the instructions of a functional run for Accel-Sim: docs/traces.md.
 
     Raises:
         SimulationError: or one of its subclasses, for everything that is wrong with the launch or that the kernel does
@@ -80,7 +84,7 @@ def simulate(
     """
     checks, traced = checks_of(check), TraceOptions.of(trace)
     limits = max_cycles, strict_barriers, False, checks, progress, traced
-    options = LaunchOptions(*limits, mode=mode, outputs=outputs, replay=replay)
+    options = LaunchOptions(*limits, mode=mode, outputs=outputs, replay=replay, traces=traces)
     config = load_config(gpu, overrides)
     here, elsewhere = without_peers(args)
     launch = Launch(kernel, grid, block, here, shared_bytes, signature)
@@ -92,6 +96,8 @@ def simulate(
     with Machine(config, memory, host_threads(threads)) as machine:
         # Arguments first: a program's variables must not move them to other L2 slices, since a kernel is loaded lazily.
         placed = place_arguments(program, launch, memory)
+        if traces is not None:
+            traces.arguments(placed)
         linked = machine.modules.link(program)
         if elsewhere:
             at = {position: placed.arrays[position].address for position in elsewhere}

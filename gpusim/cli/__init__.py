@@ -36,6 +36,7 @@ examples:
   gpusim exec ./saxpy 1000000                      any CUDA executable, as it is
   gpusim replay train.launches --gpu a100          its launches again, on another machine, without the program
   gpusim figures transpose/tiled pictures          pictures of what happened
+  gpusim export accel-sim gemv traces              instructions and addresses for another simulator
   gpusim config diff h200 a100                     where two GPUs differ
   gpusim collective all_reduce 256M --gpus 8       what a collective of several GPUs takes
   gpusim sensitivity gemv --next a100              which parameter of a GPU moves the time most
@@ -48,7 +49,7 @@ _MODULES = {
     "run": "run", "script": "script", "exec": "exec", "replay": "replay", "list": "listing", "show": "show",
     "diff": "diff", "bound": "bound",
     "sweep": "sweep", "search": "search", "sensitivity": "sensitivity", "cost": "cost", "figures": "figures",
-    "config": "configs", "collective": "collective",
+    "config": "configs", "collective": "collective", "export": "export",
 }  # fmt: skip
 """Commands in the order of the help text, and the module of each."""
 

@@ -57,7 +57,7 @@ def execute(options: argparse.Namespace) -> int:
 
     check_limits(options)
     telling = telling_of(options)
-    code = _compiled(options.file)
+    code = compiled_script(options.file)
     driver = install(
         options.gpu,
         overrides=options.overrides,
@@ -71,11 +71,11 @@ def execute(options: argparse.Namespace) -> int:
     if not options.no_report:
         # Before the script registers anything, so that it is called after what the script does at its end.
         atexit.register(print_table, driver.log, options.json, options.output)
-    status = _run(code, options.file, options.arguments)
+    status = run_script(code, options.file, options.arguments)
     return EXIT_USER_ERROR if telling.check and driver.log.wrong else status
 
 
-def _compiled(file: str) -> types.CodeType:
+def compiled_script(file: str) -> types.CodeType:
     """The script's code; a syntax error is shown as Python shows it."""
     try:
         source = Path(file).read_bytes()
@@ -88,7 +88,7 @@ def _compiled(file: str) -> types.CodeType:
         raise UserError(f"{file} is not a Python script") from None
 
 
-def _run(code: types.CodeType, file: str, arguments: list[str]) -> int:
+def run_script(code: types.CodeType, file: str, arguments: list[str]) -> int:
     """Execute a script as `python FILE.py ARGS` does, and return its exit status."""
     main = types.ModuleType("__main__")
     main.__dict__.update(__file__=file, __builtins__=__builtins__, __cached__=None)

@@ -56,9 +56,9 @@ def trace_options(options: argparse.Namespace, launch: Launch) -> TraceOptions |
         check_trace_file(Path(options.trace))
     chosen = TraceOptions()
     if options.trace_sms is not None:
-        chosen = replace(chosen, sms=_numbers(options.trace_sms, "--trace-sms"))
+        chosen = replace(chosen, sms=number_list(options.trace_sms, "--trace-sms"))
     if options.trace_blocks is not None:
-        blocks = _numbers(options.trace_blocks, "--trace-blocks")
+        blocks = number_list(options.trace_blocks, "--trace-blocks")
         if blocks and blocks[-1] >= launch.blocks:
             raise UserError(f"--trace-blocks: the grid's {launch.blocks:,} blocks are numbered from 0")
         chosen = replace(chosen, blocks=blocks)
@@ -87,7 +87,7 @@ def write_trace(trace: Trace, file: str) -> None:
     )
 
 
-def _numbers(text: str, option: str) -> list[int]:
+def number_list(text: str, option: str) -> list[int]:
     """The numbers of a list such as '0,4-7', sorted; 'none' is empty."""
     if text == "none":
         return []

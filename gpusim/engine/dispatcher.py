@@ -15,7 +15,7 @@ from gpusim.engine.state.jit import compiled
 from gpusim.engine.state.log import log_block, log_start
 
 # --- state of the dispatcher ------------------------------------------------------------------------------------------
-G_NEXT, G_TOTAL, G_FREE_AT, G_RUNNING, G_AGE, G_BLOCKS, G_FIELDS = range(7)
+G_NEXT, G_TOTAL, G_FREE_AT, G_RUNNING, G_AGE, G_BLOCKS, G_PATIENCE, G_FIELDS = range(8)
 #: The dispatcher's clock counts in 1/256 cycles, since it takes note of a block every 1.19 cycles.
 FRACTION = 256
 

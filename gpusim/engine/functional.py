@@ -13,6 +13,7 @@ import numpy as np
 from gpusim.engine.dispatcher import (
     G_FREE_AT,
     G_NEXT,
+    G_PATIENCE,
     G_RUNNING,
     G_TOTAL,
     fill,
@@ -32,6 +33,7 @@ from gpusim.engine.sm.sm import arrive, warps_of
 from gpusim.engine.sm.warp_end import finish_warp
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled
+from gpusim.engine.state.log import log_room
 
 TURN = 1024
 """Instructions that a warp runs before others of its SM do."""
@@ -58,6 +60,8 @@ def run_warp(st, sm, w, most):
     if st.warp[w, L.W_FETCHED] < 0:
         clear_lanes(st, sm, w)
         st.warp[w, L.W_FETCHED] = 0
+    if st.sm[sm, L.S_LOG] != 0:
+        most = min(most, log_room(st, sm))
     for n in range(most):
         if st.requests[sm] + BULK_ROOM > st.request.shape[1]:  # kept for L2
             return n
@@ -96,11 +100,11 @@ def run_sm(st, sm, most):
 def run_grid(st, grid, most):
     """Runs the blocks of a grid that are on SMs, and those that take their places, for some `most` instructions.
 
-    Returns how many it was: none if all blocks wait for the host or for ever.
+    Returns how many it was: none if all blocks wait for the host or for ever. Less where an SM has no room to log more.
     """
     done = np.int64(0)
-    rounds = 0
-    while done < most and grid[G_RUNNING] > 0:
+    full = False
+    while done < most and grid[G_RUNNING] > 0 and not full:
         before = done
         left = grid[G_RUNNING] + grid[G_TOTAL] - grid[G_NEXT]
         idle = -1
@@ -109,17 +113,18 @@ def run_grid(st, grid, most):
                 done += run_sm(st, sm, ROUND)
                 if st.sm[sm, L.S_ERROR] != 0:
                     return done
+                full |= st.sm[sm, L.S_LOG] != 0 and log_room(st, sm) == 0
             elif idle < 0:
                 idle = sm
         refill(st, grid, 0, 0)
-        rounds += 1
+        grid[G_PATIENCE] += 1
         if left > grid[G_RUNNING] + grid[G_TOTAL] - grid[G_NEXT]:
-            rounds = 0
+            grid[G_PATIENCE] = 0
         if st.par[L.P_CLUSTER_BLOCKS] > 0:
             open_barriers(st, 0)
-        elif idle >= 0 and (rounds >= PATIENCE or done == before):
+        elif idle >= 0 and (grid[G_PATIENCE] >= PATIENCE or done == before):
             place_blocks(st, grid, idle)
-            rounds = 0
+            grid[G_PATIENCE] = 0
         if done == before and (idle < 0 or grid[G_NEXT] == grid[G_TOTAL]):
             break
     return done
@@ -143,6 +148,9 @@ def run_functionally(grid: Grid, together: bool, system: MemorySystem | None = N
     state, dispatch = grid.state, grid.dispatch
     total, sms = int(dispatch[G_TOTAL]), int(state.par[L.P_SM_COUNT])
     room = sms * int(state.par[L.P_BLOCK_SLOTS])
+    if grid.recorder is not None:
+        grid.recorder.begin(state)
+        room = 0  # a recorder keeps what blocks do that have not ended: as few as can be
     if together or state.par[L.P_CLUSTER_BLOCKS] > 0 or (total <= room and system is None):
         fill(state, dispatch, 0, np.arange(min(total, room)) % sms, 0)
         dispatch[G_FREE_AT] = 0
@@ -153,6 +161,9 @@ def run_functionally(grid: Grid, together: bool, system: MemorySystem | None = N
         done = run_grid(state, dispatch, 1 if system is not None else _CALL)
         if system is not None:
             system.warm_up(state.request, state.requests)
+        if grid.recorder is not None:
+            done += int(state.sm[:, L.S_LOGGED].sum())  # whose room may have been all that it waited for
+            grid.recorder.collect(state, 0)
         stopped = np.flatnonzero(state.sm[:, L.S_ERROR])
         if stopped.size:
             raise MachineStopped(int(stopped[0]))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from gpusim.errors import CheckError, ModeError
+from gpusim.tracing.accel_sim import AccelSimTraces
 from gpusim.tracing.options import TraceOptions
 
 #: What `check` may name, after compute-sanitizer's tools; memcheck is always on.
@@ -31,6 +32,7 @@ class LaunchOptions:
     peers: arrays on other GPUs, as `MemorySystem.set_peers` takes them. mode: one of MODES.
     blocks: the only blocks that are run, by number; None for all. outputs: a sampled run executes the blocks that it
     does not time. replay: values that an earlier run of the launch has recorded need not be computed again.
+    traces: where a functional run's instructions are written for another simulator.
     """
 
     max_cycles: int | None = DEFAULT_MAX_CYCLES
@@ -44,12 +46,15 @@ class LaunchOptions:
     blocks: tuple[int, ...] | None = None
     outputs: bool = False
     replay: bool = False
+    traces: AccelSimTraces | None = None
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise ModeError(f"there is no mode {self.mode!r}; there are {', '.join(MODES)}")
         if self.mode != "detailed" and self.trace is not None:
             raise ModeError(f"a {self.mode} run has no trace of what happened when")
+        if self.mode != "functional" and self.traces is not None:
+            raise ModeError("instructions are written for other simulators in functional runs alone")
 
 
 def checks_of(check: str | Iterable[str]) -> int:

@@ -38,6 +38,7 @@ from gpusim.launch.memory import DeviceMemory
 from gpusim.launch.module import Modules
 from gpusim.launch.occupancy import Occupancy, check_architecture, check_cluster, check_dimensions, occupancy
 from gpusim.results.record import LaunchRecord, Sampling
+from gpusim.tracing.accel_launch import AccelSimLaunch
 from gpusim.tracing.recorder import TraceRecorder
 from gpusim.tracing.trace import Trace
 from isa import Program
@@ -99,7 +100,10 @@ def run_launch(
         par = _parameters(machine, program, launch, lowered, fits, local_bytes, options)
         banks = constant_banks(program, launch, parameter_bytes, local_bytes, config.sm.count, workspace)
         run = _Run(machine, program, launch, options, lowered, par, banks)
-        if options.mode == "functional":
+        if options.traces is not None:
+            with options.traces.launch(program, launch, par, shared_by_blocks) as taken:
+                outcome, _ = run.executed(shared_by_blocks, recorder=taken)
+        elif options.mode == "functional":
             outcome, _ = run.executed(shared_by_blocks)
         elif options.mode == "sampled":
             outcome = _sampled(run, fits)
@@ -185,11 +189,12 @@ class _Run:
         parts: Sequence[np.ndarray | None] = (None,),
         system: MemorySystem | None = None,
         recording: Recording | None = None,
+        recorder: AccelSimLaunch | None = None,
     ) -> tuple[dict[str, Any], np.ndarray]:
         """Runs blocks without time, all `together` if they may wait for each other. parts: numbers of blocks, as many
         in each, that are run one part after the other; None for all blocks. system: as for `run_functionally`.
-        recording: is filled. Returns what the record says of that, and the counters of a block of each part with
-        numbers, in the mean."""
+        recording: is filled. recorder: takes the log. Returns what the record says of that, and the counters of a block
+        of each part with numbers, in the mean."""
         options = self.options
         par = self.par.copy()
         par[L.P_MODE] = L.FUNCTIONAL if system is None else L.KEEPS_REQUESTS
@@ -197,7 +202,7 @@ class _Run:
             par[L.P_MODE] = L.RECORDS
         # A timed run may be under way, with the memory that the machine has to spare.
         spare = self.machine.spare if system is None else Spare()
-        state = self._state(par, None if parts[0] is None else parts[0].copy(), None, spare, recording)
+        state = self._state(par, None if parts[0] is None else parts[0].copy(), recorder, spare, recording)
         preparing = self._prepare(state, None)
         started = time.perf_counter()
         each = []
@@ -206,7 +211,7 @@ class _Run:
             if part is not None:
                 state.chosen[:] = part
             grid = Grid(
-                simpy.Environment(), state, count, options.max_cycles, options.progress, self._host(state)
+                simpy.Environment(), state, count, options.max_cycles, options.progress, self._host(state), recorder
             )
             with self._faults(grid):
                 run_functionally(grid, together, system)
@@ -234,7 +239,7 @@ class _Run:
         self,
         par: np.ndarray,
         chosen: np.ndarray | None,
-        recorder: TraceRecorder | None,
+        recorder: TraceRecorder | AccelSimLaunch | None,
         spare: Spare,
         recording: Recording | None,
     ) -> L.State:

@@ -31,7 +31,7 @@ from gpusim.engine.sm.space import (
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled, compiled_on_demand
-from gpusim.engine.state.log import log_addresses
+from gpusim.engine.state.log import AS_TRACER, log_addresses
 from isa import microops as M
 
 
@@ -226,7 +226,7 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
         return
     address = st.address[sm]
     if st.sm[sm, L.S_LOG_ROW] != 0:
-        log_addresses(st, sm, i, reading)
+        log_addresses(st, sm, i, mask if st.sm[sm, L.S_LOG] & AS_TRACER else reading)
     k = np.int64(0)
     if st.par[L.P_MODE] < L.FUNCTIONAL:
         k = keep_copy(st, sm, w, i, mask, reading)

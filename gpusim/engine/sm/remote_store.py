@@ -13,6 +13,7 @@ from gpusim.engine.sm.flight import event_at
 from gpusim.engine.sm.lines import defer, write_lines
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled
+from gpusim.engine.state.log import AS_TRACER, log_addresses
 from gpusim.engine.state.memory import KIND_SM_WRITE
 from isa import microops as M
 
@@ -44,6 +45,10 @@ def remote_store(st, sm, q, w, i, wb, mask, time):
     """STAS, REDAS: a value for each lane, of which an mbarrier of the same block hears."""
     size, row = np.int64(st.code[i, M.COL_AUX1]), row_offset(st.code[i, M.COL_A], wb)
     places, address = st.copy_targets[sm], st.address[sm]
+    if st.sm[sm, L.S_LOG_ROW] != 0 and st.sm[sm, L.S_LOG] & AS_TRACER:
+        for lane in range(32):
+            address[lane] = np.int64(st.regs[row + lane]) | np.int64(st.regs[row + 32 + lane]) << 32
+        log_addresses(st, sm, i, mask)
     for lane in range(32):
         address[lane] = np.int64(st.regs[row + 32 + lane])
     if not find_remote(st, sm, i, w, mask, np.int64(_BYTES)):

@@ -4,6 +4,7 @@ import numpy as np
 
 from gpusim.engine.rows.common import predicate
 from gpusim.engine.sm.execute import execute
+from gpusim.engine.sm.log_operands import log_operands
 from gpusim.engine.sm.readiness import block
 from gpusim.engine.sm.recording import begin, put, take
 from gpusim.engine.sm.space import exhausted, fail
@@ -12,7 +13,7 @@ from gpusim.engine.state import layout as L
 from gpusim.engine.state import parts
 from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled
-from gpusim.engine.state.log import log_costs, log_issue
+from gpusim.engine.state.log import AS_TRACER, log_costs, log_issue
 from isa import microops as M
 
 
@@ -50,6 +51,7 @@ def run_instruction(st, sm, q, slot, w, i, time):
             mask = active & (~guard if code[i, M.COL_GUARD_NEG] != 0 else guard)
             if mode == L.RECORDS:
                 put(st, sm, w, np.int64(mask))
+    guarded = mask
     if code[i, M.COL_CLASS] == M.CLS_CONTROL:
         # The profiler counts a second predicate as well (H200: `@!P1 BRA P0`, `@P0 BREAK P1, B2`).
         if mode == L.REPLAYS and code[i, M.COL_PS0] != 7:
@@ -65,7 +67,9 @@ def run_instruction(st, sm, q, slot, w, i, time):
     st.warp[w, L.W_SINCE] = time + 1
     st.sm[sm, L.S_ISSUED] += 1
     if st.sm[sm, L.S_LOG] != 0:
-        log_issue(st, sm, q, slot, w, i, active, mask, time)
+        log_issue(st, sm, q, slot, w, i, active, guarded, mask, time)
+        if st.sm[sm, L.S_LOG] & AS_TRACER and st.sm[sm, L.S_LOG_ROW] != 0:
+            log_operands(st, sm, w, i)
     parts.mark(st, sm, parts.EXECUTORS)
     runs = execute(st, sm, q, slot, w, i, mask, time)
     if st.sm[sm, L.S_LOG_ROW] != 0:

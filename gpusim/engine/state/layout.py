@@ -481,6 +481,8 @@ LOG_START, LOG_END, LOG_ISSUE, LOG_STALL = range(4)
     V_ACCESS,  # row of its addresses
 ) = range(16)
 V_FIELDS = 16
+V_GUARDED = V_END  # of an issue: lanes for which its guard holds
+V_VALUES = V_REASON  # of an issue: row of the values that it tells a barrier, as a tracer wants them, -1 without
 
 # --- stall reasons, in Nsight Compute's words --------------------------------------------------------------
 STALLS = (

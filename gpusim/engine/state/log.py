@@ -11,8 +11,12 @@ from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled
 from isa import microops as M
 
-#: Bits of S_LOG: some of the SM's blocks are logged; all are.
-SOME_BLOCKS, WHOLE_SM = 1, 2
+#: Bits of S_LOG: some of the SM's blocks are logged; all are; what a tracer on a GPU sees (`tracing.accel_sim`): no
+#: stalls, but addresses of all lanes, what barriers are told and what bulk copies touch; there are bulk copies.
+SOME_BLOCKS, WHOLE_SM, AS_TRACER, WITH_BULK = 1, 2, 4, 8
+#: Rows that blocks may need that end and start between two looks at the room; rows of addresses of one instruction, and
+#: of a bulk copy: a range of at least 16 bytes of shared memory takes two words.
+BLOCK_ROWS, ACCESS_ROWS, BULK_ROWS = 256, 3, 1024
 #: V_ACCESS of an issue without addresses, and of one whose addresses are wanted if it has any.
 NO_ADDRESSES, ADDRESSES_WANTED = -1, -2
 
@@ -59,7 +63,7 @@ def log_end(st, sm, w, time):
 @compiled
 def log_stall(st, sm, w, reason, since, until):
     """A warp waits."""
-    if st.warp[w, L.W_LOGGED] == 0:
+    if st.warp[w, L.W_LOGGED] == 0 or st.sm[sm, L.S_LOG] & AS_TRACER:
         return
     row = st.log[sm, new_row(st, sm, w, L.LOG_STALL)]
     row[L.V_START] = since
@@ -69,7 +73,24 @@ def log_stall(st, sm, w, reason, since, until):
 
 
 @compiled
-def log_issue(st, sm, q, slot, w, i, active, executed, time):
+def log_room(st, sm):
+    """Instructions that an SM can log before its rows are taken away, where that is not after every window."""
+    rows = st.log.shape[1] - BLOCK_ROWS - st.sm[sm, L.S_LOGGED]
+    each = BULK_ROWS if st.sm[sm, L.S_LOG] & WITH_BULK else ACCESS_ROWS
+    return max(min(rows, (st.log_lanes.shape[1] - st.sm[sm, L.S_LOG_LANES]) // each), 0)
+
+
+@compiled
+def new_lanes(st, sm, count):
+    """Number of the first of the SM's next `count` rows of addresses."""
+    k = min(st.sm[sm, L.S_LOG_LANES], st.log_lanes.shape[1] - count)
+    st.sm[sm, L.S_LOG_LANES] += count
+    return k
+
+
+# many parameters: an issue, as the row says it.
+@compiled
+def log_issue(st, sm, q, slot, w, i, active, guarded, executed, time):
     """A warp issues instruction i; what it costs is added by `log_costs`, its addresses by `log_addresses`."""
     if st.warp[w, L.W_LOGGED] == 0:
         return
@@ -81,7 +102,9 @@ def log_issue(st, sm, q, slot, w, i, active, executed, time):
     row[L.V_SMSP] = q % st.par[L.P_SUB_PARTITIONS]
     row[L.V_SLOT] = slot
     row[L.V_ACTIVE] = active
+    row[L.V_GUARDED] = guarded
     row[L.V_EXECUTED] = executed
+    row[L.V_VALUES] = NO_ADDRESSES
     counts = st.counters[st.sm[sm, L.S_CHUNK], i]
     row[L.V_WAVEFRONTS] = -counts[L.N_SHARED_WAVEFRONTS]
     row[L.V_IDEAL] = -counts[L.N_SHARED_IDEAL]
@@ -122,13 +145,13 @@ def log_addresses(st, sm, i, mask):
         return
     k = row[L.V_ACCESS]
     if k < 0:
-        k = min(st.sm[sm, L.S_LOG_LANES], st.log_lanes.shape[1] - 1)
-        st.sm[sm, L.S_LOG_LANES] += 1
+        k = new_lanes(st, sm, 1)
         row[L.V_ACCESS] = k
         for lane in range(32):
             st.log_lanes[sm, k, lane] = -1
     lanes = np.int64(mask)
-    if st.code[i, M.COL_OP] == M.OP_LDSM or st.code[i, M.COL_OP] == M.OP_STSM:
+    matrices = st.code[i, M.COL_OP] == M.OP_LDSM or st.code[i, M.COL_OP] == M.OP_STSM
+    if matrices and st.sm[sm, L.S_LOG] & AS_TRACER == 0:
         lanes &= (np.int64(1) << (8 * np.int64(st.code[i, M.COL_AUX5] & 255))) - 1  # those that name a row of a matrix
     for lane in range(32):
         if (lanes >> lane) & 1:

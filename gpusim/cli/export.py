@@ -1,0 +1,192 @@
+"""`gpusim export`: what a program does, for another simulator. See docs/traces.md."""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpusim.cli.exits import EXIT_OK, UserError
+from gpusim.cli.options import (
+    ARGUMENT_HELP,
+    add_command,
+    add_gpu_options,
+    add_json_option,
+    add_launch_options,
+    add_limit_options,
+    add_progress_option,
+)
+from gpusim.cli.outputs import print_json
+from gpusim.cli.run import check_limits, target_of
+from gpusim.cli.script import compiled_script, run_script
+from gpusim.cli.tracing import number_list
+from gpusim.tracing.accel_lines import BINARY_VERSIONS
+
+if TYPE_CHECKING:
+    from gpusim.tracing.accel_sim import AccelSimTraces
+
+EXAMPLES = """\
+examples:
+  gpusim export accel-sim vector_add traces
+  gpusim export accel-sim matmul/tiled traces --size 512 --blocks 0-15 --gpu a100
+  gpusim export accel-sim reduction/shuffle traces --binary-version 80     for an Accel-Sim without Hopper's opcodes
+  gpusim export accel-sim kernels.py:scale traces --grid 8 --block 128 --args "float32[1024]=random, float32(2.5)"
+  gpusim export accel-sim --gpu a100 train.py traces -- --epochs 2         every launch and copy of a Numba CUDA script
+  gpusim export accel-sim ./saxpy traces -- 1000000                        and of an executable, as gpusim exec runs it
+
+No GPU is needed. accel-sim.out -trace traces/kernelslist.g -config ... reads it.
+
+"""
+_EVERY_S = 2.0
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = add_command(
+        commands, "export", "write a program's instructions for another simulator", EXAMPLES + ARGUMENT_HELP
+    )
+    parser.add_argument("format", choices=("accel-sim",), help="Accel-Sim's kernel traces: docs/traces.md")
+    known = "what gpusim run takes; FILE.py, a script, or ./FILE, an executable: with all their launches and copies"
+    parser.add_argument("program", metavar="PROGRAM", help=known)
+    parser.add_argument("folder", metavar="DIR", help="where the traces go; made if need be, and empty")
+    own = "of a script or an executable, behind --; options of gpusim come first then"
+    parser.add_argument("arguments", nargs="*", metavar="ARGS", help=own)
+    add_launch_options(parser)
+    add_gpu_options(parser)
+    add_limit_options(parser)
+    parser.add_argument("--blocks", metavar="LIST", help="the only blocks to write, such as 0,4-7 (default: all)")
+    parser.add_argument(
+        "--binary-version",
+        type=int,
+        choices=BINARY_VERSIONS,
+        help="the machine code whose table of opcodes Accel-Sim is to use (default: the GPU's own, 90 for an H200)",
+    )
+    parser.add_argument("--compress", action="store_true", help="write .traceg.xz, much smaller, more slowly")
+    add_progress_option(parser)
+    add_json_option(parser)
+    parser.set_defaults(command=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    from gpusim.cli.progress import announce_compilation, show_progress
+    from gpusim.host.options import DEFAULT_MAX_CYCLES
+
+    check_limits(options)
+    announce_compilation()
+    if options.program.endswith(".py") and options.grid is None and options.block is None:
+        return _script(options)
+    if "/" in options.program and os.access(options.program, os.X_OK) and Path(options.program).is_file():
+        return _executable(options)
+    if options.arguments:
+        raise UserError(f"{options.arguments[0]}: only a script or an executable has arguments of its own")
+    target = target_of(options)
+    traces = _traces(options, target.launch.blocks)
+    with show_progress(options.progress) as progress:
+        target.simulate(
+            options.gpu,
+            overrides=options.overrides,
+            max_cycles=options.max_cycles or DEFAULT_MAX_CYCLES,
+            progress=progress,
+            mode="functional",
+            traces=traces,
+        )
+    _report([_said(traces)], options.json)
+    return EXIT_OK
+
+
+def _script(options: argparse.Namespace) -> int:
+    """Run a script under the simulated driver."""
+    from gpusim.driver.export import AccelSimExport
+    from gpusim.driver.numba_cuda import install
+
+    code = compiled_script(options.program)
+    traces = _traces(options)
+    driver = install(
+        options.gpu, overrides=options.overrides, max_cycles=options.max_cycles, mode="functional", inherit=True
+    )
+    driver.observers.append(AccelSimExport(traces))
+    # Before the script registers anything, so that it is called after what the script does at its end.
+    atexit.register(lambda: _report([_said(traces)], options.json))
+    return run_script(code, options.program, options.arguments)
+
+
+def _executable(options: argparse.Namespace) -> int:
+    """Run an executable, as `gpusim exec` does. Its first process that uses CUDA has the folder, the second DIR-2."""
+    from gpusim.config import load_config
+    from gpusim.driver import library  # noqa: F401 - it declares all functions
+    from gpusim.driver.export import AccelSimExport
+    from gpusim.driver.state import Driver
+    from gpusim.exec.program import ProgramNotStarted, run
+    from gpusim.tracing.accel_sim import empty_folder
+
+    def new_driver(process: int) -> Driver:
+        how: dict[str, Any] = {"overrides": options.overrides, "max_cycles": options.max_cycles}
+        driver = Driver(options.gpu, mode="functional", **how)
+        driver.observers.append(AccelSimExport(_traces(options, process=process)))
+        return driver
+
+    def said(driver: Driver) -> dict[str, Any]:
+        return _said(next(each.traces for each in driver.observers if isinstance(each, AccelSimExport)))
+
+    load_config(options.gpu, options.overrides)  # a mistake is told before the program starts
+    empty_folder(Path(options.folder))
+    try:
+        outcome = run([options.program, *options.arguments], new_driver, said)
+    except ProgramNotStarted as error:
+        print(f"gpusim: error: {error}", file=sys.stderr)
+        return error.status
+    _report(outcome.told, options.json)
+    return outcome.status
+
+
+def _traces(options: argparse.Namespace, blocks: int | None = None, process: int = 1) -> AccelSimTraces:
+    """The folder that is written. blocks: of the grid, if there is one only. process: of the program."""
+    from gpusim.tracing.accel_sim import AccelSimTraces
+
+    chosen = None if options.blocks is None else number_list(options.blocks, "--blocks")
+    if chosen == []:
+        raise UserError("--blocks names no block")
+    if chosen and blocks is not None and chosen[-1] >= blocks:
+        raise UserError(f"--blocks: the grid's blocks are 0 to {blocks - 1:,}")
+    shown = sys.stderr.isatty() if options.progress is None else options.progress
+    told = {"told": _Told().told} if shown and blocks is None else {}
+    folder = options.folder if process == 1 else f"{options.folder}-{process}"
+    return AccelSimTraces(folder, binary=options.binary_version, blocks=chosen, compress=options.compress, **told)
+
+
+class _Told:
+    """A line every few seconds about how far a program has come."""
+
+    def __init__(self) -> None:
+        self._due = time.monotonic() + _EVERY_S
+
+    def told(self, number: int, instructions: int) -> None:
+        if time.monotonic() > self._due:
+            self._due = time.monotonic() + _EVERY_S
+            print(f"gpusim: launch {number:,}, {instructions:,} warp instructions", file=sys.stderr, flush=True)
+
+
+def _said(traces: AccelSimTraces) -> dict[str, Any]:
+    """What has been written."""
+    names = ("kernels", "copies", "instructions", "nbytes", "seconds")
+    return {"folder": str(traces.folder)} | {name: getattr(traces, name) for name in names}
+
+
+def _report(written: list[dict[str, Any]], as_json: bool) -> None:
+    """What was written for each process, and how fast."""
+    sys.stdout.flush()
+    if as_json:
+        print_json(written[0] if len(written) == 1 else written)
+    for each in () if as_json else written:
+        count, nbytes = each["instructions"], each["nbytes"]
+        print(
+            f"{each['folder']}: {each['kernels']:,} launches, {each['copies']:,} copies to the device, "
+            f"{count:,} warp instructions, {nbytes:,} bytes ({nbytes / max(count, 1):.3g} each); "
+            f"{count / max(each['seconds'], 1e-9) / 1e6:.1f} million instructions/s",
+            flush=True,
+        )
+    if not written:
+        print("the program called no function of CUDA's shared libraries", file=sys.stderr)

@@ -1,0 +1,182 @@
+"""What a line of an Accel-Sim trace says of an instruction whatever its lanes do: opcode, registers, width, immediates.
+
+The format is that of the tracer (accel-sim-framework, `util/tracer_nvbit/tracer_tool`) and of its reader
+(`gpu-simulator/trace-parser`), version 5, and version 6 where an instruction needs what only that has: values of
+registers that mbarriers and barriers are told, bulk copies, a second immediate, clusters. A tracer on a GPU takes
+operands as NVBit has them: the first one is the destination if it is a vector register; sources are the other vector
+registers and the base registers of addresses; an immediate is any integer, the target of a branch too. Predicates,
+uniform registers and constants are left out. Two things are not as a tracer on a GPU writes them: a copy from global to
+shared memory (LDGSTS) is one line, with the address in global memory, not two; and opcodes that the reader's table for
+a version of machine code lacks are written as others that do the same in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from gpusim.errors import TraceError
+from isa import Program
+from isa.instruction import INSTRUCTION_BYTES, Instruction, Operand
+
+BINARY_VERSIONS = (70, 75, 80, 86, 90)
+"""Versions of machine code for which the reader has a table of opcodes (`gpu-simulator/ISA_Def`, 2026)."""
+
+# Kinds of lines: without addresses, with one for each lane, bulk copies.
+PLAIN, LANES, BULK = range(3)
+# What the value of a register is, in the order of the registers: none is written, zero, or a row of the log.
+NO_VALUE, ZERO_VALUE, FIRST_VALUE, SECOND_VALUE = range(4)
+
+_MOST_SOURCES = 4  # that the reader takes
+_BULK = ("UTMALDG", "UTMASTG", "UTMAPF", "UTMAREDG", "UBLKCP", "UBLKPF", "UBLKRED")
+# Opcodes that a table lacks, as others. The second for 90 are Blackwell's.
+_UP_TO_90 = {
+    **{"SYSCALL": "NOP", "ENDCOLLECTIVE": "NOP", "SYNCS.CCTL": "NOP", "REDAS": "STAS", "BGMMA": "IGMMA"},
+    **{"LDCU": "ULDC", "CREDUX": "REDUX", "FADD2": "FADD", "FMUL2": "FMUL", "FFMA2": "FFMA", "FHADD": "FADD"},
+    **{"FHFMA": "FFMA", "FMNMX3": "FMNMX", "UVIADD": "UIADD3", "UIADD": "UIADD3", "UIABS": "UIADD3"},
+    **dict.fromkeys(("UIMNMX", "UVIMNMX", "UFADD", "UFFMA", "UFMUL", "UFMNMX", "UFSEL", "UFRND"), "UIADD3"),
+    **dict.fromkeys(("UFSET", "UFSETP"), "UISETP"),
+    **dict.fromkeys(("UF2F", "UF2I", "UI2F", "UI2FP"), "UMOV"),
+}
+_UP_TO_86 = _UP_TO_90 | {
+    **{"VIADD": "IADD3", "VIADDMNMX": "IMNMX", "VIMNMX": "IMNMX", "VIMNMX3": "IMNMX", "REDG": "RED", "STSM": "STS"},
+    **dict.fromkeys(("ACQBULK", "PREEXIT", "CGAERRBAR", "ELECT", "FENCE", "USETMAXREG"), "NOP"),
+}
+_UP_TO_75 = _UP_TO_86 | {"I2FP": "I2F", "F2IP": "F2I", "HMNMX2": "HADD2"}
+_RENAMED = {70: _UP_TO_75, 75: _UP_TO_75, 80: _UP_TO_86, 86: _UP_TO_86, 90: _UP_TO_90}
+_NEWER = {
+    "LDGSTS": 80,
+    "LDGDEPBAR": 80,
+    "REDUX": 80,
+    "DMMA": 80,
+    **dict.fromkeys((*_BULK, "UTMACCTL", "UTMACMDFLUSH", "SYNCS", "ARRIVES", "STAS", "REDAS", "WARPGROUP"), 90),
+    **dict.fromkeys(("HGMMA", "QGMMA", "IGMMA", "BGMMA", "UCGABAR_ARV", "UCGABAR_WAIT"), 90),
+}
+"""Opcodes that no older table has anything like, and the first version that has them."""
+
+
+class Lines(NamedTuple):
+    """Of each instruction: text[head:body] is its program counter, text[body:tail] goes from behind the mask to the
+    width of an access, and text[tail:end] is what follows the addresses, up to the values of registers."""
+
+    text: np.ndarray
+    """uint8"""
+    at: np.ndarray
+    """int64 [instructions, 4]: head, body, tail, end."""
+    kind: np.ndarray
+    """int64 [instructions]: PLAIN, LANES or BULK."""
+    width: np.ndarray
+    """int64 [instructions]: bytes of a lane's access, as the reader takes them from the opcode."""
+    values: np.ndarray
+    """int64 [instructions, 5]: *_VALUE of the destination, if there is one, and of the sources."""
+    version: int
+    """Of the tracer whose format this is."""
+
+
+@dataclass(frozen=True)
+class _Line:
+    opcode: str
+    destination: str
+    sources: tuple[str, ...]
+    immediates: tuple[int, ...]
+    memory: bool
+
+
+def binary_version(arch: str) -> int:
+    """The version under which the reader takes code for an architecture such as 'sm_90': that, or the last before."""
+    number = int("".join(each for each in arch if each.isdigit()))
+    return max((each for each in BINARY_VERSIONS if each <= number), default=BINARY_VERSIONS[0])
+
+
+def lines_of(program: Program, version: int) -> Lines:
+    """The lines of a program for a version of machine code, one of BINARY_VERSIONS. Raises TraceError for an
+    instruction that its table has nothing like."""
+    rows = [_line(each, version) for each in program.instructions]
+    told = [_values(each, row) for each, row in zip(program.instructions, rows, strict=True)]
+    bulk = [each.opcode in _BULK for each in program.instructions]
+    second = any(row.opcode.startswith("BAR.") and len(row.immediates) > 1 for row in rows)
+    tracer = 6 if any(told) or second or any(bulk) or program.cluster is not None else 5
+    text, places = bytearray(), []
+    for k, row in enumerate(rows):
+        place = [len(text)]
+        text += b"%04x " % (INSTRUCTION_BYTES * k)
+        place.append(len(text))
+        registers = f"1 {row.destination}" if row.destination else "0"
+        text += f"{registers} {row.opcode} {' '.join((str(len(row.sources)), *row.sources))} ".encode()
+        if "GMMA" in row.opcode:  # the last one of a group names the group's scoreboard
+            text += b"1 " if "gsb" in program.instructions[k].text else b"0 "
+        place.append(len(text))
+        first, last = (*row.immediates[:1], 0)[0], (*row.immediates[1:2], 0)[0]
+        if tracer == 5:
+            text += b"%d " % (row.immediates[-1] if row.immediates else 0)
+        else:
+            text += b"%d %d %b " % (first, last, b"Val" if told[k] else b"NoVal")
+        places.append((*place, len(text)))
+    values = np.zeros((len(rows), 1 + _MOST_SOURCES), np.int64)
+    for k, each in enumerate(told):
+        values[k, : len(each)] = each
+    return Lines(
+        np.frombuffer(bytes(text), np.uint8),
+        np.array(places, np.int64).reshape(-1, 4),
+        np.array([BULK if b else LANES if row.memory else PLAIN for b, row in zip(bulk, rows, strict=True)], np.int64),
+        np.array([_width(row.opcode) for row in rows], np.int64),
+        values,
+        tracer,
+    )
+
+
+def _line(instruction: Instruction, version: int) -> _Line:
+    destination, sources, immediates, memory = "", [], [], False
+    uniform_too = instruction.opcode == "SYNCS"  # an mbarrier's operands are read with their values
+    for k, operand in enumerate(instruction.operands):
+        if operand.kind == "mem":
+            memory = True
+            sources.append(_name(operand.base) or (_name(operand.ubase) if uniform_too else ""))
+        elif operand.kind == "reg" or (operand.kind == "ureg" and uniform_too):
+            if k == 0:
+                destination = _name(operand)
+            else:
+                sources.append(_name(operand))
+        elif operand.kind in ("imm", "label") and isinstance(operand.value, int):
+            immediates.append(operand.value)
+    sources = [each for each in sources if each][:_MOST_SOURCES]
+    return _Line(_opcode(instruction, version), destination, tuple(sources), tuple(immediates), memory)
+
+
+def _name(operand: Operand | None) -> str:
+    if operand is None:
+        return ""
+    return f"{'U' if operand.kind == 'ureg' else ''}R{operand.index}"
+
+
+def _opcode(instruction: Instruction, version: int) -> str:
+    if _NEWER.get(instruction.opcode, 0) > version:
+        raise TraceError(
+            f"{instruction.text!r}: Accel-Sim has {instruction.opcode} from binary version "
+            f"{_NEWER[instruction.opcode]} on, not in {version}"
+        )
+    renamed = _RENAMED[version]
+    for name in (".".join((instruction.opcode, *instruction.modifiers[:1])), instruction.opcode):
+        if name in renamed:
+            return ".".join((renamed[name], *instruction.modifiers))
+    return instruction.mnemonic
+
+
+def _width(mnemonic: str) -> int:
+    """Bytes, from the first part of an opcode that is a number of bits, with or without a U; 4 if there is none."""
+    for part in mnemonic.split("."):
+        digits = part.removeprefix("U")
+        if digits.isdecimal():
+            return int(digits) // 8
+    return 4
+
+
+def _values(instruction: Instruction, row: _Line) -> list[int]:
+    """Of a line that tells values: what they are, for each register in order."""
+    if instruction.opcode == "SYNCS" and row.opcode.startswith("SYNCS"):
+        return [ZERO_VALUE] * bool(row.destination) + [FIRST_VALUE, SECOND_VALUE][: len(row.sources)]
+    if instruction.opcode == "BAR" and (row.destination or row.sources):
+        return [FIRST_VALUE] * bool(row.destination) + [SECOND_VALUE] * len(row.sources)
+    return []

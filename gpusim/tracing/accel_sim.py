@@ -1,0 +1,161 @@
+"""Kernel traces for Accel-Sim: a folder with `kernelslist.g`, and a file for each launch. See docs/traces.md.
+
+    traces = AccelSimTraces("folder")
+    gpusim.simulate(kernel, grid, block, args, mode="functional", traces=traces)
+
+Every launch is executed without time, since such a trace has none. `accel_lines` says what is written of an
+instruction, `accel_text` writes it, `accel_launch` puts blocks together.
+"""
+
+from __future__ import annotations
+
+import lzma
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from gpusim.engine.sm.space import LOCAL_WINDOW, SHARED_WINDOW
+from gpusim.errors import TraceError
+from gpusim.launch import Launch
+from gpusim.launch.arguments import BoundArguments
+from gpusim.tracing.accel_launch import AccelSimLaunch, writing
+from gpusim.tracing.accel_lines import BINARY_VERSIONS, Lines, binary_version, lines_of
+from isa import Program
+
+LIST = "kernelslist.g"
+_HEADER = """\
+-kernel name = {name}
+-kernel id = {number}
+-grid dim = ({grid})
+-block dim = ({block})
+-shmem = {shared}
+-nregs = {registers}
+-binary version = {binary}
+-cuda stream id = {stream}
+-shmem base_addr = 0x{SHARED_WINDOW:016x}
+-local mem base_addr = 0x{LOCAL_WINDOW:016x}
+-nvbit version = -1
+-accelsim tracer version = {lines.version}
+-enable lineinfo = 0
+
+#traces format = [line_num] PC mask dest_num [reg_dests] opcode src_num [reg_srcs] mem_width [adrrescompress?] \
+[mem_addresses] {behind}
+
+"""
+_BEHIND = {5: "immediate", 6: "immediate immediate2 Val|NoVal [dest_val_num] [dest_val] [src_val_num] [src_val] ..."}
+
+
+def empty_folder(folder: Path) -> None:
+    """Make a folder if there is none. Raises TraceError if that cannot be, or if there is something in it."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        if next(folder.iterdir(), None) is not None:
+            raise TraceError(f"{folder} is not empty; traces go to a folder of their own")
+
+
+class AccelSimTraces:
+    """Writes every launch and every copy to the device that it is told of.
+
+    folder: is made; it may exist if it is empty. binary: version of machine code whose table of opcodes the reader is
+    to use, one of BINARY_VERSIONS; None for the kernel's own. blocks: the only blocks that are written of each launch;
+    None for all. The grid is then told to be as large as they are many. compress: files are `.traceg.xz`.
+    told: called now and then with (number of the launch, its instructions so far). `kernels`, `copies`, `instructions`
+    and `nbytes` say what has been written, `seconds` how long that and its execution took; `stream` is the handle of
+    the stream that launches are in from now on.
+
+    Raises TraceError, here and later, if something cannot be written.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        binary: int | None = None,
+        blocks: Sequence[int] | None = None,
+        compress: bool = False,
+        told: Callable[[int, int], None] = lambda number, instructions: None,
+    ):
+        if binary is not None and binary not in BINARY_VERSIONS:
+            names = ", ".join(map(str, BINARY_VERSIONS))
+            raise TraceError(f"Accel-Sim has no opcodes of binary version {binary}; there are {names}")
+        self.folder = Path(folder)
+        self.kernels = self.copies = self.instructions = self.nbytes = 0
+        self.seconds = 0.0
+        self.stream = 0
+        self._binary, self._blocks, self._compress, self._told = binary, blocks, compress, told
+        self._lines: dict[Hashable, Lines] = {}
+        empty_folder(self.folder)
+        self._list("x", "")
+
+    def memcpy_htod(self, address: int, nbytes: int) -> None:
+        """Memory of the device gets so many bytes from the host."""
+        self._list("a", f"MemcpyHtoD,0x{address:016x},{nbytes}\n")
+        self.copies += 1
+
+    def arguments(self, placed: BoundArguments) -> None:
+        """Arguments of a launch have been copied."""
+        for address in placed.owned:
+            if (allocation := placed.memory.holding(address)) is not None:
+                self.memcpy_htod(address, allocation.nbytes)
+
+    @contextmanager
+    def launch(
+        self, program: Program, launch: Launch, par: np.ndarray, together: bool = False
+    ) -> Iterator[AccelSimLaunch]:
+        """What takes a launch's log while it runs, for the engine. par, together: as for `AccelSimLaunch`."""
+        binary = self._binary or binary_version(program.arch)
+        key = program.sha256, program.symbol, program.cluster, binary
+        if key not in self._lines:
+            self._lines[key] = lines_of(program, binary)
+        lines = self._lines[key]
+        blocks = range(launch.blocks) if self._blocks is None else [b for b in self._blocks if b < launch.blocks]
+        number = self.kernels + 1
+        name = f"kernel-{number}.traceg{'.xz' if self._compress else ''}"
+        header = _HEADER.format(
+            name=program.symbol,
+            number=number,
+            grid=f"{len(blocks)},1,1" if self._blocks is not None else ",".join(map(str, launch.grid)),
+            block=",".join(map(str, launch.block)),
+            shared=program.static_shared_bytes + launch.shared_bytes,
+            registers=program.registers,
+            binary=binary,
+            stream=self.stream,
+            behind=_BEHIND[lines.version],
+            lines=lines,
+            SHARED_WINDOW=SHARED_WINDOW,
+            LOCAL_WINDOW=LOCAL_WINDOW,
+        )
+        path = self.folder / name
+        with writing(self.folder):
+            # It is closed below, where that may fail.
+            out: IO[bytes] = lzma.open(path, "wb", preset=1) if self._compress else path.open("wb")  # noqa: SIM115
+        taken = AccelSimLaunch(out, lines, program, blocks, par, together, self.folder, partial(self._told, number))
+        try:
+            with writing(self.folder):
+                out.write(header.encode())
+            yield taken
+            with writing(self.folder):
+                out.close()
+            self.seconds += time.perf_counter() - taken.started
+        except BaseException:
+            with suppress(OSError):
+                out.close()
+            path.unlink(missing_ok=True)
+            raise
+        finally:
+            taken.close()
+        if not blocks:  # none of those that are wanted
+            path.unlink()
+            return
+        self.kernels, self.instructions = number, self.instructions + taken.instructions
+        self.nbytes += path.stat().st_size
+        self._list("a", f"{name}\n")
+
+    def _list(self, mode: str, line: str) -> None:
+        with writing(self.folder), (self.folder / LIST).open(mode) as file:
+            file.write(line)
