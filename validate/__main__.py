@@ -12,6 +12,7 @@ import validate.commands
 import validate.foreign.command
 from validate.microbench import command as microbench
 from validate.node import command as node
+from validate.pytorch import command as torch
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -155,6 +156,7 @@ def _parser() -> argparse.ArgumentParser:
     published.add_argument("--docs", action="store_true", help="put the table into docs/published.md")
 
     validate.foreign.command.add(commands, _command)
+    torch.add(commands, _command)
     microbench.add(commands, _command)
     node.add(commands, _command)
     return parser
