@@ -13,6 +13,7 @@ import validate.foreign.command
 import validate.suite.command
 from validate.microbench import command as microbench
 from validate.node import command as node
+from validate.pytorch import command as torch
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -157,6 +158,7 @@ def _parser() -> argparse.ArgumentParser:
 
     validate.foreign.command.add(commands, _command)
     validate.suite.command.add(commands, _command)
+    torch.add(commands, _command)
     microbench.add(commands, _command)
     node.add(commands, _command)
     return parser

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,15 +50,15 @@ DEFAULT_POOL = 0x5EED_0000_0008
 _DEFAULT_STREAMS = (0, 1, 2)  # null, legacy, per thread
 
 
-class CallingThread(threading.local):
-    """What belongs to each thread that calls: its contexts, the current one last; CUstreamCaptureMode; the runtime's
+@dataclass
+class CallingThread:
+    """What belongs to a thread that calls: its contexts, the current one last; CUstreamCaptureMode; the runtime's
     last error; launches that are configured and not yet made."""
 
-    def __init__(self) -> None:
-        self.contexts: list[Context] = []
-        self.capture_mode = 0
-        self.last_error = ResultCode.SUCCESS
-        self.configured: list[tuple[Any, ...]] = []
+    contexts: list[Context] = field(default_factory=list)
+    capture_mode: int = 0
+    last_error: ResultCode = ResultCode.SUCCESS
+    configured: list[tuple[Any, ...]] = field(default_factory=list)
 
 
 class Driver:
@@ -91,7 +93,7 @@ class Driver:
         self.user_objects: dict[int, UserObject] = {}
         self._threads, self._mode = threads, LaunchOptions(mode=mode).mode
         self._device: Device | None = None
-        self.thread = CallingThread()
+        self._threads_seen: defaultdict[int, CallingThread] = defaultdict(CallingThread)
         self.registered = Registrations()
         self.stream_at_work = 0
         self.kept: dict[Any, Any] = {}  # by what keeps it: objects of libraries above the driver
@@ -122,6 +124,12 @@ class Driver:
         return self._device.now_cycles if self._device is not None else 0
 
     # --- what handles stand for ---------------------------------------------------------------------------------------
+
+    @property
+    def thread(self) -> CallingThread:
+        """The calling thread's own. By the system's number: a thread that C made is a new one to Python in each call,
+        and `threading.local` forgets it in between."""
+        return self._threads_seen[threading.get_native_id()]
 
     @property
     def stack(self) -> list[Context]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -275,3 +276,27 @@ def test_a_driver_in_use_is_not_replaced(tmp_path):
         timeout=60,
     )
     assert "has a CUDA driver already" in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_a_thread_that_c_made_keeps_its_last_error(tmp_path):
+    """Python knows such a thread in one call only, as those in which PyTorch goes backward."""
+    (tmp_path / "thread.c").write_text("""
+        #include <pthread.h>
+        int cudaMalloc(void **place, unsigned long bytes);
+        long cudaGetLastError(void);
+        static void *work(void *unused) { void *place; cudaMalloc(&place, 1ul << 60); return (void *)cudaGetLastError(); }
+        long run(void) {
+            pthread_t thread;
+            void *error;
+            pthread_create(&thread, 0, work, 0);
+            pthread_join(thread, &error);
+            return (long)error;
+        }
+    """)
+    library = tmp_path / "libthread.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "thread.c", "-pthread"], check=True)
+    run(f"""
+        import ctypes
+        assert ctypes.CDLL("{library}").run() == 2      # cudaErrorMemoryAllocation
+    """)
