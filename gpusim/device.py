@@ -166,6 +166,11 @@ class Device:
         finally:
             self._machine.calls = calls
 
+    @property
+    def conditions(self) -> dict[int, int]:
+        """Values of graphs' conditions, as kernels set them, by handle."""
+        return self._machine.calls.conditions
+
     def stream(self) -> Stream:
         """A new stream."""
         return Stream(self)

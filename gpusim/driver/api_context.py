@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from gpusim.driver.codes import ResultCode, fail_if, known
+from gpusim.driver.launch_attributes import PRIORITIES
 from gpusim.driver.objects import Context
 from gpusim.driver.registry import entries, entry, nothing
 from gpusim.driver.state import Driver
 
-_LIMITS = {0: 1024, 1: 1 << 20, 2: 8 << 20, 3: 2, 4: 2048, 5: 64, 6: 0, 7: 0}
-"""Defaults by number of `CUlimit`: bytes of stack, of printf's buffer, of malloc's heap, and so on."""
+_LIMITS = {
+    0: (1024, 0, 16, 512 << 10),  # bytes of stack
+    1: (8650752, 512 << 10, 1, 1 << 40),  # of printf's buffer
+    2: (8 << 20, 4 << 20, 1, 1 << 40),  # of malloc's heap
+    4: (2048, 32, 1, 1 << 30),  # launches from the device that are pending
+    5: (64, 0, 1, 128),  # bytes that L2 fetches
+    6: (0, 0, 1, 1 << 30),  # of L2 kept back for persisting accesses
+}
+"""By number of `CUlimit`: the default, the least, the unit, and the most that can be set, as an H200 has them."""
+_FIXED = (7, 8)
+"""Limits that are told and cannot be set: shared memory, and sharing with graphics."""
+_LAST_LIMIT = 9
 _API_VERSION = 3020
-_PRIORITIES = 0, -5
-"""Least and greatest priority of a stream, as on Hopper."""
+_MAPS_HOST = 8  # of CUctx_flags: always so
 
 entries(
     ("cuDevicePrimaryCtxReset_v2", "D", lambda driver, device: driver.clear(driver.primary)),
@@ -22,7 +32,7 @@ entries(
         lambda driver, _: (driver.primary.flags, driver.primary_references > 0),
     ),
     ("cuCtxPushCurrent_v2", "p", lambda driver, handle: driver.stack.append(driver.context_of(handle))),
-    ("cuCtxGetFlags", "*i", lambda driver: driver.context().flags),
+    ("cuCtxGetFlags", "*i", lambda driver: driver.context().flags | _MAPS_HOST),
     ("cuCtxSetFlags 12010", "u", lambda driver, flags: setattr(driver.context(), "flags", flags)),
     ("cuCtxGetId 12000", "C *p", lambda driver, context: context.handle),
     ("cuCtxGetApiVersion", "(p) *i", lambda driver: _API_VERSION),
@@ -30,8 +40,9 @@ entries(
 )
 entries(
     ("cuCtxGetCacheConfig", "*i", lambda driver: 0),
+    ("cuCtxGetSharedMemConfig", "*i", lambda driver: 1),
     ("cuCtxSetCacheConfig", "(i)", nothing),  # a preference, which Hopper's driver may ignore, and this one does
-    ("cuCtxGetStreamPriorityRange", "*i *i", lambda driver: _PRIORITIES),
+    ("cuCtxGetStreamPriorityRange", "*i *i", lambda driver: PRIORITIES),
     ("cuCtxResetPersistingL2Cache", "", nothing),  # no line of L2 is kept back
 )
 
@@ -100,16 +111,30 @@ def device_of(driver: Driver, context: Context | None = None) -> int:
 @entry("cuCtxSynchronize")
 @entry("cuCtxSynchronize_v2", "C", since=13000)
 def synchronize(driver: Driver, context: Context | None = None) -> None:
+    driver.not_in_captures()
     driver.wait_for_host_calls((context or driver.context()).streams.values())
+    driver.trim_pools()
 
 
 @entry("cuCtxGetLimit", "*p i")
 def get_limit(driver: Driver, limit: int) -> int:
-    fail_if(limit not in _LIMITS, ResultCode.UNSUPPORTED_LIMIT)
-    return driver.context().limits.get(limit, _LIMITS[limit])
+    fail_if(not 0 <= limit <= _LAST_LIMIT, ResultCode.INVALID_VALUE)
+    if limit in _FIXED:
+        return driver.config.sm.shared_bytes_per_block_max if limit == _FIXED[0] else 0
+    default, *_ = known(_LIMITS.get(limit), ResultCode.UNSUPPORTED_LIMIT)
+    return driver.context().limits.get(limit, default)
 
 
 @entry("cuCtxSetLimit", "i q")
 def set_limit(driver: Driver, limit: int, value: int) -> None:
-    fail_if(limit not in _LIMITS, ResultCode.UNSUPPORTED_LIMIT)
-    driver.context().limits[limit] = value
+    fail_if(not 0 <= limit <= _LAST_LIMIT, ResultCode.INVALID_VALUE)
+    fail_if(limit in _FIXED, ResultCode.NOT_PERMITTED)
+    _, least, unit, most = known(_LIMITS.get(limit), ResultCode.UNSUPPORTED_LIMIT)
+    fail_if(value > most, ResultCode.INVALID_VALUE)
+    driver.context().limits[limit] = max(least, -(-value // unit) * unit)
+
+
+@entry("cuFlushGPUDirectRDMAWrites", "(ii)")
+@entry("cuCtxSetSharedMemConfig", "(i)")
+def ignored(driver: Driver) -> None:
+    """Nothing of it is here, or fixed: banks of shared memory have four bytes."""

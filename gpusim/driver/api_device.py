@@ -15,7 +15,8 @@ entries(
     ("cuDeviceTotalMem_v2", "*p D", lambda driver, _: driver.config.dram.capacity_bytes),
     ("cuDeviceComputeCapability", "*i *i D", lambda driver, _: A.compute_capability(driver.config)),
     ("cuDeviceGetPCIBusId", "p i D", lambda driver, text, room, _: put_text(text, room, A.PCI_BUS_ID)),
-    ("cuDeviceCanAccessPeer", "*i D D", lambda driver, device, peer: 0),
+    ("cuDeviceGetExecAffinitySupport", "*i (i) D", lambda driver, _: 0),
+    ("cuDeviceGetTexture1DLinearMaxWidth", "*p (i) (u) D", lambda driver, _: 1 << 30),
     anytime=True,
 )
 
@@ -28,7 +29,7 @@ def count(driver: Driver) -> int:
 
 @entry("cuDeviceGetAttribute", "*i i D", anytime=True)
 def attribute(driver: Driver, number: int, device: int) -> int:
-    fail_if(number < 1, ResultCode.INVALID_VALUE)
+    fail_if(not 1 <= number <= A.LAST_ATTRIBUTE, ResultCode.INVALID_VALUE)
     return A.device_attributes(driver.config).get(number, 0)
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from gpusim.driver.attributes import DRIVER_VERSION
 from gpusim.driver.caller import constant_text, put_int, put_pointer
-from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
+from gpusim.driver.codes import DriverError, ResultCode, code_texts, fail_if
 from gpusim.driver.registry import entries, entry, find, nothing
 from gpusim.driver.state import Driver
 
-_FOUND, _SYMBOL_NOT_FOUND = 0, 1  # CUdriverProcAddressQueryResult
+_FOUND, _NOT_FOUND, _TOO_OLD = 0, 1, 2  # CUdriverProcAddressQueryResult
+_FLAGS = 3  # CUdriverProcAddress_flags: streams by default those of the process or the thread
 
 entries(
     ("cuDriverGetVersion", "*i", lambda driver: DRIVER_VERSION),
-    ("cuGetErrorName", "i p", lambda driver, code, text: _error_text(code, text, "symbol")),
-    ("cuGetErrorString", "i p", lambda driver, code, text: _error_text(code, text, "meaning")),
+    ("cuGetErrorName", "i p", lambda driver, code, place: _error_text(code, place, "driver")),
+    ("cuGetErrorString", "i p", lambda driver, code, place: _error_text(code, place, "meaning")),
     anytime=True,
 )
 entries(("cuProfilerStart", "", nothing), ("cuProfilerStop", "", nothing))
@@ -36,21 +37,42 @@ _NOT_OURS = (
 def export_table(driver: Driver) -> None:
     """Tables that no document describes, by which the vendor's runtime knows the vendor's driver: there are none here,
     so that runtime gives all its callers an error."""
-    said, driver.told_of_runtime = driver.told_of_runtime, True
+    said = _NOT_OURS in driver.told
+    driver.told.add(_NOT_OURS)
     raise DriverError(ResultCode.NOT_SUPPORTED, "" if said else _NOT_OURS)
 
 
-def _error_text(code: int, text: int, attribute: str) -> None:
-    put_pointer(text, 0)
-    found = known(next((each for each in ResultCode if each == code), None), ResultCode.INVALID_VALUE)
-    put_pointer(text, constant_text(getattr(found, attribute)))
+def _error_text(code: int, place: int, attribute: str) -> None:
+    put_pointer(place, 0)
+    found = code_texts().get(code)
+    fail_if(found is None or found.driver == "-", ResultCode.INVALID_VALUE)
+    put_pointer(place, constant_text(getattr(found, attribute)))
 
 
-@entry("cuGetProcAddress", "T p i (q)", since=11030, anytime=True)
-@entry("cuGetProcAddress_v2", "T p i (q) p", since=12000, anytime=True)
-def proc_address(driver: Driver, name: str, function: int, version: int, status: int = 0) -> None:
-    found = find(name, version)
-    address = driver.address_of(found.symbol if found else name) or driver.address_of(f"{name}_v2")
-    put_pointer(function, address or 0)
-    put_int(status, _FOUND if address else _SYMBOL_NOT_FOUND)
+@entry("cuGetProcAddress", "T p i q", since=11030, anytime=True)
+def proc_address(driver: Driver, name: str, function: int, version: int, flags: int) -> None:
+    fail_if(flags & ~_FLAGS or version > DRIVER_VERSION, ResultCode.INVALID_VALUE)
+    address = _address(driver, name, version)[0]
+    fail_if(not address, ResultCode.NOT_FOUND)
+    put_pointer(function, address)
+
+
+@entry("cuGetProcAddress_v2", "T p i q p", since=12000, anytime=True)
+def proc_address_with_status(
+    driver: Driver, name: str, function: int, version: int, flags: int, status: int
+) -> None:
+    """Where there is no function, there is no address and no error, but for who does not ask for the status."""
+    fail_if(flags & ~_FLAGS or version > DRIVER_VERSION, ResultCode.INVALID_VALUE)
+    address, found = _address(driver, name, version)
+    put_pointer(function, address)
+    put_int(status, found)
     fail_if(not address and not status, ResultCode.NOT_FOUND)
+
+
+def _address(driver: Driver, name: str, version: int) -> tuple[int, int]:
+    """Where the variant of a function for a CUDA version is, and how the search ended."""
+    found = find(name, version)
+    if found is None and find(name, DRIVER_VERSION) is not None:
+        return 0, _TOO_OLD
+    address = driver.address_of(found.symbol if found else name) or driver.address_of(f"{name}_v2") or 0
+    return address, _FOUND if address else _NOT_FOUND

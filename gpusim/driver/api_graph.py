@@ -1,32 +1,229 @@
-"""Driver API: graphs, as streams capture them. Nodes that a program makes one by one are not provided."""
+"""Driver API: graphs and what is launched of them. `api_capture` lets streams make their nodes, `api_node` programs;
+`api_topology` says how they hang together."""
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
+from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
-from gpusim.driver.caller import caller, get_pointer, get_uint, put_int, put_pointer
+from gpusim.driver import api_condition
+from gpusim.driver.api_graph_memory import check_launch
+from gpusim.driver.caller import caller, get_pointer, put_int, put_pointer
 from gpusim.driver.codes import ResultCode, fail_if, known
-from gpusim.driver.objects import NO_ORIGIN, Capture, DriverStream, Graph, UserObject, new_handle
 from gpusim.driver.registry import entries, entry, nothing
 from gpusim.driver.state import Driver
+from gpusim.driver.streams import (
+    CHILD,
+    DriverStream,
+    Executable,
+    Graph,
+    GraphNode,
+    StreamWork,
+    UserObject,
+    new_handle,
+)
 
-_MODES = (0, 1, 2)  # CUstreamCaptureMode: global, of this thread, relaxed
-_CAPTURING = 1  # CUstreamCaptureStatus
 _MOVE = 1  # CUuserObjectRetain_flags
-_UPDATED, _CHANGED = 0, 2  # CUgraphExecUpdateResult: success, other nodes or dependencies
+_AUTO_FREE, _UPLOAD, _BY_NODE_PRIORITY = 1, 2, 8  # CUgraphInstantiate_flags
+_UPDATED, _TOPOLOGY, _KIND, _PARAMETERS = 0, 2, 3, 5  # CUgraphExecUpdateResult
+_CIRCLE = 2  # CUgraphInstantiateResult
 
 entries(
-    ("cuGraphExecGetFlags", "G *p", lambda driver, executable: 0),
+    ("cuGraphExecGetFlags", "L *p", lambda driver, executable: executable.flags),
+    ("cuGraphGetId", "G *i", lambda driver, graph: graph.handle & 0xFFFFFFFF),
+    ("cuGraphExecGetId", "L *i", lambda driver, executable: executable.handle & 0xFFFFFFFF),
     ("cuUserObjectRetain", "p u", lambda driver, handle, count: _keep(driver, Counter({handle: count}))),
     ("cuUserObjectRelease", "p u", lambda driver, handle, count: _release(driver, Counter({handle: count}))),
     anytime=True,
 )
-entries(
-    ("cuStreamIsCapturing", "S *i", lambda driver, stream: _CAPTURING if stream.capture else 0),
-    ("cuGraphUpload", "G S", nothing),
-)
+entries(("cuGraphUpload", "L S", nothing))
+
+
+def register(driver: Driver, graph: Graph) -> int:
+    """Make a graph known, and those inside it; its handle. Takes references to their objects."""
+    for each in graph.family():
+        _keep(driver, each.objects)
+        driver.graphs[each.handle] = each
+    return graph.handle
+
+
+def _forget(driver: Driver, graph: Graph) -> None:
+    for each in graph.family():
+        driver.graphs.pop(each.handle, None)
+        _release(driver, each.objects)
+
+
+def copied(graph: Graph, inside: bool = False) -> Graph:
+    """A copy. Raises NOT_SUPPORTED for a graph that cannot be copied."""
+    fail_if(graph.single, ResultCode.NOT_SUPPORTED)
+    return graph.copied(inside)
+
+
+@dataclass(frozen=True, eq=False)
+class ChildGraph(StreamWork):
+    """All work of a graph inside another."""
+
+    driver: Driver
+    graph: Graph
+    kind: ClassVar[int] = CHILD
+
+    @property
+    def graphs(self) -> tuple[Graph, ...]:
+        return (self.graph,)
+
+    def do(self, stream: DriverStream) -> None:
+        self.driver.do_graph(stream, self.graph)
+
+    def copied(self) -> StreamWork:
+        return ChildGraph(self.driver, self.graph.copied(inside=True))
+
+    def may_become(self, other: StreamWork) -> bool:
+        """One of the same shape."""
+        return isinstance(other, ChildGraph) and difference(self.graph, other.graph)[0] == _UPDATED
+
+
+# --- graphs -----------------------------------------------------------------------------------------------------------
+
+
+@entry("cuGraphCreate", "*p u", anytime=True)
+def create(driver: Driver, flags: int) -> int:
+    fail_if(flags, ResultCode.INVALID_VALUE)
+    return register(driver, Graph())
+
+
+@entry("cuGraphClone", "*p G", anytime=True)
+def clone(driver: Driver, graph: Graph) -> int:
+    return register(driver, copied(graph))
+
+
+@entry("cuGraphDestroy", "G", anytime=True)
+def destroy(driver: Driver, graph: Graph) -> None:
+    fail_if(graph.inside, ResultCode.INVALID_VALUE)
+    _forget(driver, graph)
+
+
+@entry("cuGraphDestroyNode", "N", anytime=True)
+def destroy_node(driver: Driver, node: GraphNode) -> None:
+    fail_if(node.graph.single, ResultCode.NOT_SUPPORTED)
+    for inner in node.work.graphs:
+        _forget(driver, inner)
+    node.graph.remove(node)
+
+
+# --- what is launched -------------------------------------------------------------------------------------------------
+
+
+@entry("cuGraphInstantiateWithFlags", "*p G q", since=11040)
+def instantiate(driver: Driver, graph: Graph, flags: int) -> int:
+    fail_if(flags & ~(_AUTO_FREE | _BY_NODE_PRIORITY), ResultCode.INVALID_VALUE)
+    fail_if(graph.inside, ResultCode.NOT_SUPPORTED)
+    again = graph.single and any(each.source == graph.handle for each in driver.executables.values())
+    fail_if(again, ResultCode.NOT_SUPPORTED)
+    for each in graph.family():
+        each.ordered()  # raises if there is a circle
+    made = Executable(flags=flags, source=graph.handle)
+    graph.copy_into(made)
+    for each in made.family():
+        _keep(driver, each.objects)
+    driver.executables[made.handle] = made
+    return made.handle
+
+
+@entry("cuGraphInstantiate", "*p G p (pq)", since=10000)
+@entry("cuGraphInstantiate_v2", "*p G p (pq)", since=11000)
+def instantiate_with_log(driver: Driver, graph: Graph, fault: int) -> int:
+    put_pointer(fault, 0)
+    return instantiate(driver, graph, 0)
+
+
+@entry("cuGraphInstantiateWithParams", "*p G p", since=12000)
+def instantiate_with_parameters(driver: Driver, graph: Graph, parameters: int) -> int:
+    """CUDA_GRAPH_INSTANTIATE_PARAMS: flags, stream, and for the answer the node at fault and the result."""
+    fault = next((node for each in graph.family() for node in each.circle()), None)
+    put_pointer(parameters + 16, fault.handle if fault else 0)
+    put_int(parameters + 24, _CIRCLE if fault else 0)
+    return instantiate(driver, graph, get_pointer(parameters) & ~_UPLOAD)
+
+
+@entry("cuGraphExecDestroy", "L", anytime=True)
+def destroy_executable(driver: Driver, executable: Executable) -> None:
+    del driver.executables[executable.handle]
+    for each in executable.family():
+        _release(driver, each.objects)
+
+
+@entry("cuGraphNodeSetEnabled", "L N u")
+def set_enabled(driver: Driver, executable: Executable, node: GraphNode, enabled: int) -> None:
+    copy = executable.copy_of(node)
+    fail_if(node.work.kind not in _CAN_BE_DISABLED, ResultCode.INVALID_VALUE)
+    copy.enabled = bool(enabled)
+
+
+_CAN_BE_DISABLED = (0, 1, 2)
+"""Kernels, copies and fills."""
+
+
+@entry("cuGraphNodeGetEnabled", "L N *i")
+def get_enabled(driver: Driver, executable: Executable, node: GraphNode) -> bool:
+    fail_if(node.work.kind not in _CAN_BE_DISABLED, ResultCode.INVALID_VALUE)
+    return executable.copy_of(node).enabled
+
+
+@entry("cuGraphExecUpdate_v2", "L G p", since=12000)
+def update(driver: Driver, old: Executable, new: Graph, answer: int) -> None:
+    """CUgraphExecUpdateResultInfo: the result, and two nodes at fault."""
+    result, fault = difference(old, new)
+    put_int(answer, result)
+    put_pointer(answer + 8, fault.handle if fault else 0)
+    put_pointer(answer + 16, 0)
+    _take_over(driver, old, new, result)
+
+
+@entry("cuGraphExecUpdate", "L G p p", since=10020)
+def update_with_node(driver: Driver, old: Executable, new: Graph, node: int, answer: int) -> None:
+    result, fault = difference(old, new)
+    put_pointer(node, fault.handle if fault else 0)
+    put_int(answer, result)
+    _take_over(driver, old, new, result)
+
+
+def _take_over(driver: Driver, old: Executable, new: Graph, result: int) -> None:
+    fail_if(result, ResultCode.GRAPH_EXEC_UPDATE_FAILURE)
+    for was, made in zip(old.nodes, new.nodes, strict=True):
+        was.work = made.work.copied()
+    _keep(driver, new.objects)
+    _release(driver, old.objects)
+    old.objects = new.objects.copy()
+
+
+def difference(old: Graph, new: Graph) -> tuple[int, GraphNode | None]:
+    """Why an executable cannot become another graph's, and the first node of that at fault."""
+    places = [{node: k for k, node in enumerate(graph.nodes)} for graph in (old, new)]
+    for was, node in zip(old.nodes, new.nodes, strict=False):
+        if was.work.kind != node.work.kind:
+            return _KIND, node
+        before = ([places[k][each] for each in of.after] for k, of in enumerate((was, node)))
+        if set(next(before)) != set(next(before)):
+            return _TOPOLOGY, node
+    if len(old.nodes) != len(new.nodes):
+        return _TOPOLOGY, None
+    pairs = zip(old.nodes, new.nodes, strict=True)
+    changed = next((node for was, node in pairs if not was.work.may_become(node.work)), None)
+    return (_PARAMETERS if changed else _UPDATED), changed
+
+
+@entry("cuGraphLaunch", "L S")
+def launch(driver: Driver, executable: Executable, stream: DriverStream) -> None:
+    """Do what a graph holds. Captures do not take launches of graphs."""
+    stream.not_capturing()
+    check_launch(driver, executable)
+    api_condition.begin(driver, executable)
+    driver.do_graph(stream, executable)
+
+
+# --- objects that graphs keep alive -----------------------------------------------------------------------------------
 
 
 def _keep(driver: Driver, objects: Counter[int]) -> None:
@@ -47,132 +244,6 @@ def _release(driver: Driver, objects: Counter[int]) -> None:
             driver.call_on_host_thread(kept.destroy)
 
 
-# --- capture ----------------------------------------------------------------------------------------------------------
-
-
-@entry("cuStreamBeginCapture_v2", "S u", since=10010)
-def begin(driver: Driver, stream: DriverStream, mode: int) -> None:
-    fail_if(mode not in _MODES, ResultCode.INVALID_VALUE)
-    fail_if(stream.handle in NO_ORIGIN, ResultCode.STREAM_CAPTURE_UNSUPPORTED)
-    fail_if(stream.capture is not None, ResultCode.ILLEGAL_STATE)
-    Capture(stream).join(stream, frozenset())
-
-
-@entry("cuStreamEndCapture", "S p")
-def end(driver: Driver, stream: DriverStream, graph: int) -> None:
-    put_pointer(graph, 0)
-    capture = known(stream.capture, ResultCode.ILLEGAL_STATE)
-    fail_if(capture.origin is not stream, ResultCode.STREAM_CAPTURE_UNMATCHED)
-    fail_if(not capture.close(), ResultCode.STREAM_CAPTURE_UNJOINED)
-    driver.graphs[capture.graph.handle] = capture.graph
-    put_pointer(graph, capture.graph.handle)
-
-
-@entry("cuStreamGetCaptureInfo_v2", "S *i *p *p *p *p", since=11030)
-def capture_info(driver: Driver, stream: DriverStream) -> tuple[int | None, ...]:
-    """Status, number, graph, and nodes that the next work comes after: an array and how many. The array stays
-    valid."""
-    capture = stream.capture
-    if capture is None:
-        return 0, None, None, None, None
-    last = [node.handle for node in capture.ends[stream.handle]]
-    driver.graphs[capture.graph.handle] = capture.graph
-    nodes = caller().keep(struct.pack(f"<{len(last)}Q", *last))
-    return _CAPTURING, capture.handle, capture.graph.handle, nodes, len(last)
-
-
-@entry("cuStreamGetCaptureInfo_v3", "S *i *p *p *p *p *p", since=12030)
-def capture_info_with_edges(driver: Driver, stream: DriverStream) -> tuple[int | None, ...]:
-    """The same; before the count the edges' data, of which no edge has any."""
-    *found, count = capture_info(driver, stream)
-    return *found, 0, count
-
-
-@entry("cuThreadExchangeStreamCaptureMode", "p", anytime=True)
-def exchange_mode(driver: Driver, mode: int) -> None:
-    """What other threads may do during a capture: kept for who asks, and nothing is refused for it."""
-    given = get_uint(mode)
-    fail_if(given not in _MODES, ResultCode.INVALID_VALUE)
-    put_int(mode, driver.exchange_capture_mode(given))
-
-
-# --- graphs and what is launched --------------------------------------------------------------------------------------
-
-
-@entry("cuGraphCreate", "*p (u)", anytime=True)
-@entry("cuGraphClone", "*p G", anytime=True)
-@entry("cuGraphInstantiateWithFlags", "*p G (q)", since=11040)
-def copy_of(driver: Driver, graph: Graph | None = None) -> int:
-    """Handle of a graph with the same work, which refers to the same objects."""
-    made = Graph(list(graph.nodes), graph.objects.copy()) if graph else Graph()
-    _keep(driver, made.objects)
-    driver.graphs[made.handle] = made
-    return made.handle
-
-
-@entry("cuGraphInstantiateWithParams", "*p G p", since=12000)
-def instantiate_with_parameters(driver: Driver, graph: Graph, parameters: int) -> int:
-    """CUDA_GRAPH_INSTANTIATE_PARAMS: flags, stream, and for the answer the node at fault and the result."""
-    executable = copy_of(driver, graph)
-    put_pointer(parameters + 16, 0)
-    put_int(parameters + 24, 0)
-    return executable
-
-
-@entry("cuGraphDestroy", "G", anytime=True)
-@entry("cuGraphExecDestroy", "G", anytime=True)
-def destroy(driver: Driver, graph: Graph) -> None:
-    _release(driver, graph.objects)
-    del driver.graphs[graph.handle]
-
-
-@entry("cuGraphGetNodes", "G p p", anytime=True)
-def get_nodes(driver: Driver, graph: Graph, nodes: int, count: int) -> None:
-    """count: the room in `nodes`, and then how many there are."""
-    found = graph.nodes
-    room = get_pointer(count)
-    for k in range(room if nodes else 0):
-        put_pointer(nodes + 8 * k, found[k].handle if k < len(found) else 0)
-    put_pointer(count, min(room, len(found)) if nodes else len(found))
-
-
-@entry("cuGraphNodeGetType", "p *i", anytime=True)
-def node_type(driver: Driver, handle: int) -> int:
-    nodes = (node for graph in driver.graphs.values() for node in graph.nodes)
-    return known(next((node for node in nodes if node.handle == handle), None), ResultCode.INVALID_VALUE).kind
-
-
-@entry("cuGraphExecUpdate_v2", "G G p", since=12000)
-def update(driver: Driver, old: Graph, new: Graph, answer: int) -> None:
-    """CUgraphExecUpdateResultInfo: the result, and two nodes at fault."""
-    same = _shape(old) == _shape(new)
-    put_int(answer, _UPDATED if same else _CHANGED)
-    put_pointer(answer + 8, 0)
-    put_pointer(answer + 16, 0)
-    fail_if(not same, ResultCode.GRAPH_EXEC_UPDATE_FAILURE)
-    _keep(driver, new.objects)
-    _release(driver, old.objects)
-    old.nodes, old.objects = list(new.nodes), new.objects.copy()
-
-
-def _shape(graph: Graph) -> list[tuple[int, frozenset[int]]]:
-    """The nodes' kinds and dependencies, by number."""
-    numbers = {node: k for k, node in enumerate(graph.nodes)}
-    return [(node.kind, frozenset(numbers[before] for before in node.after)) for node in graph.nodes]
-
-
-@entry("cuGraphLaunch", "G S")
-def launch(driver: Driver, graph: Graph, stream: DriverStream) -> None:
-    """Do, or capture, what a graph holds. It ends with the first kernel that fails."""
-    for node in graph.nodes:
-        driver.enqueue(stream, node.kind, node.work)
-        if driver.context().failed is not None:
-            return
-
-
-# --- objects that graphs keep alive -----------------------------------------------------------------------------------
-
-
 @entry("cuUserObjectCreate", "*p p p u (u)", anytime=True)
 def create_object(driver: Driver, data: int, destructor: int, references: int) -> int:
     handle = new_handle()
@@ -191,5 +262,5 @@ def graph_keeps(driver: Driver, graph: Graph, handle: int, count: int, flags: in
 @entry("cuGraphReleaseUserObject", "G p u", anytime=True)
 def graph_releases(driver: Driver, graph: Graph, handle: int, count: int) -> None:
     fail_if(count > graph.objects[handle], ResultCode.INVALID_VALUE)
-    graph.objects.subtract({handle: count})
+    graph.objects -= Counter({handle: count})
     _release(driver, Counter({handle: count}))

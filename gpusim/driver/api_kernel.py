@@ -1,21 +1,38 @@
-"""Driver API: attributes of kernels, and how many of their blocks fit."""
+"""Driver API: attributes of kernels, and how many of their blocks and clusters fit."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
 
 from gpusim.driver.attributes import compute_capability
 from gpusim.driver.caller import caller
 from gpusim.driver.codes import DriverError, ResultCode, fail_if
 from gpusim.driver.objects import LoadedKernel
-from gpusim.driver.registry import entries, entry, nothing
+from gpusim.driver.registry import entries, entry
 from gpusim.driver.state import Driver
 from gpusim.errors import LaunchError
+from gpusim.launch import Dim3
+from gpusim.launch import occupancy as limits
 from gpusim.launch.occupancy import occupancy
 
-MAX_DYNAMIC_SHARED, _CARVEOUT = 8, 9  # CUfunction_attribute
+MAX_DYNAMIC_SHARED, _CARVEOUT, _MUST_HAVE_CLUSTER = 8, 9, 10  # CUfunction_attribute
+_REQUIRED_CLUSTER, _NON_PORTABLE_CLUSTER, _CLUSTER_SCHEDULING = (11, 12, 13), 14, 15
+_PORTABLE_CLUSTER_BLOCKS = 8
+_MOST_CLUSTERED_BLOCKS = 8
+"""Blocks of clusters that the occupancy functions of an H200's driver count on an SM at most."""
 
-entries(  # preferences that the driver may ignore, and this one does
-    ("cuFuncSetCacheConfig", "K (i)", nothing),
-    ("cuKernelSetCacheConfig", "K (ii)", nothing),
+
+def _prefer(most: int, driver: Driver, kernel: LoadedKernel, preference: int) -> None:
+    """A preference that the driver may ignore, and this one does."""
+    fail_if(not 0 <= preference <= most, ResultCode.INVALID_VALUE)
+
+
+entries(
+    ("cuFuncSetCacheConfig", "K i", partial(_prefer, 3)),
+    ("cuFuncSetSharedMemConfig", "K i", partial(_prefer, 2)),
+    ("cuKernelSetCacheConfig", "K i (i)", partial(_prefer, 3)),
 )
 
 
@@ -54,7 +71,9 @@ def get_attribute(driver: Driver, number: int, kernel: LoadedKernel) -> int:
         MAX_DYNAMIC_SHARED: sm.static_shared_bytes_max - program.static_shared_bytes,
         _CARVEOUT: -1,
     }
-    fail_if(number not in values and not 10 <= number <= 17, ResultCode.INVALID_VALUE)
+    if program.cluster is not None:
+        values |= {_MUST_HAVE_CLUSTER: 1, **dict(zip(_REQUIRED_CLUSTER, program.cluster, strict=True))}
+    fail_if(not 0 <= number <= _CLUSTER_SCHEDULING, ResultCode.INVALID_VALUE)
     return kernel.attributes.get(number, values.get(number, 0))
 
 
@@ -62,12 +81,23 @@ def get_attribute(driver: Driver, number: int, kernel: LoadedKernel) -> int:
 def set_attribute(driver: Driver, kernel: LoadedKernel, number: int, value: int) -> None:
     if number == MAX_DYNAMIC_SHARED:
         fits = 0 <= value <= driver.config.sm.shared_bytes_per_block_max - kernel.program.static_shared_bytes
-    elif number == _CARVEOUT:
-        fits = -1 <= value <= 100
     else:
-        fits = 10 <= number <= 17
+        first, last = _VALUES.get(number, (1, 0))
+        fits = first <= value <= last
+    if number in _REQUIRED_CLUSTER and kernel.program.cluster is not None:
+        fits = value == kernel.program.cluster[_REQUIRED_CLUSTER.index(number)]
     fail_if(not fits, ResultCode.INVALID_VALUE)
-    kernel.attributes[number] = value
+    kernel.attributes[number] = int(value != 0) if number == _NON_PORTABLE_CLUSTER else value
+
+
+_MOST = (1 << 31) - 1
+_VALUES = {
+    _CARVEOUT: (-1, 100),
+    **dict.fromkeys(_REQUIRED_CLUSTER, (0, _MOST)),
+    _NON_PORTABLE_CLUSTER: (-_MOST - 1, _MOST),
+    _CLUSTER_SCHEDULING: (0, 2),
+}
+"""First and last value of attributes that can be set."""
 
 
 @entry("cuKernelSetAttribute", "i i K (i)")
@@ -87,8 +117,8 @@ def available_dynamic(driver: Driver, kernel: LoadedKernel, blocks: int, threads
     sm = driver.config.sm
     if blocks < 1 or threads < 1 or _blocks_per_sm(driver, kernel, threads, 0) < blocks:
         raise DriverError(ResultCode.INVALID_VALUE)
-    share = sm.shared_bytes // blocks // sm.shared_unit_bytes * sm.shared_unit_bytes - sm.shared_reserved_bytes
-    return min(share, sm.shared_bytes_per_block_max) - kernel.program.static_shared_bytes
+    share = sm.shared_bytes // blocks // sm.shared_unit_bytes * sm.shared_unit_bytes
+    return min(share - kernel.program.static_shared_bytes, get_attribute(driver, MAX_DYNAMIC_SHARED, kernel))
 
 
 @entry("cuOccupancyMaxPotentialBlockSize", "*i *i K p q i")
@@ -107,3 +137,44 @@ def potential_block_size(
             best = (blocks * threads, threads, blocks)
     fail_if(not best[0], ResultCode.LAUNCH_OUT_OF_RESOURCES)
     return best[2] * sm.count, best[1]
+
+
+# --- clusters ---------------------------------------------------------------------------------------------------------
+
+
+def check_cluster(driver: Driver, kernel: LoadedKernel, asked: Dim3 | None, grid: Sequence[int]) -> Dim3 | None:
+    """Blocks per cluster of a launch that asks for so many, None where its program says the same. Raises
+    INVALID_CLUSTER_SIZE."""
+    x, y, z = (kernel.attributes.get(number, 0) for number in _REQUIRED_CLUSTER)
+    required = kernel.program.cluster or ((x, y, z) if x and y and z else None)
+    cluster = asked or required
+    if cluster is None:
+        return None
+    fail_if(0 in cluster or (required or cluster) != cluster, ResultCode.INVALID_CLUSTER_SIZE)
+    message = f"clusters of more than {_PORTABLE_CLUSTER_BLOCKS} blocks are not portable: allow them by an attribute"
+    large = math.prod(cluster) > _PORTABLE_CLUSTER_BLOCKS and not kernel.attributes.get(_NON_PORTABLE_CLUSTER)
+    fail_if(large, ResultCode.INVALID_CLUSTER_SIZE, message)
+    try:
+        limits.check_cluster(driver.config, cluster, grid, driver.config.sm.max_blocks, kernel.name)
+    except LaunchError as error:
+        raise DriverError(ResultCode.INVALID_CLUSTER_SIZE, str(error)) from None
+    return None if cluster == kernel.program.cluster else cluster
+
+
+def active_clusters(
+    driver: Driver, kernel: LoadedKernel, cluster: Dim3, threads: int, dynamic_shared_bytes: int
+) -> int:
+    """Clusters of this size that the GPU holds at once, each in a GPC (`gpusim.engine.dispatcher.place_clusters`)."""
+    sm, size = driver.config.sm, math.prod(cluster)
+    blocks = min(_blocks_per_sm(driver, kernel, threads, dynamic_shared_bytes), _MOST_CLUSTERED_BLOCKS)
+    sms = ((gpc + 1) * sm.count // sm.gpcs - gpc * sm.count // sm.gpcs for gpc in range(sm.gpcs))
+    return sum(count * blocks // size for count in sms if count >= size)
+
+
+def largest_cluster(driver: Driver, kernel: LoadedKernel, threads: int, dynamic_shared_bytes: int) -> int:
+    """Blocks of the largest cluster of a power of two that fits, 0 for none."""
+    most = driver.config.sm.max_cluster_blocks if kernel.attributes.get(_NON_PORTABLE_CLUSTER) else 8
+    size = min(most, driver.config.sm.max_cluster_blocks)
+    while size and not active_clusters(driver, kernel, (size, 1, 1), threads, dynamic_shared_bytes):
+        size //= 2
+    return size

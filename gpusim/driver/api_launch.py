@@ -4,31 +4,34 @@ hardware, so that the calls after it return the error."""
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from gpusim import errors
-from gpusim.driver.api_kernel import MAX_DYNAMIC_SHARED
-from gpusim.driver.caller import caller, get_pointer, get_pointers, get_uint, read
-from gpusim.driver.codes import DriverError, ResultCode, fail_if
+from gpusim.driver import launch_attributes as A
+from gpusim.driver.api_kernel import MAX_DYNAMIC_SHARED, active_clusters, check_cluster, largest_cluster
+from gpusim.driver.caller import caller, get_pointer, get_pointers, read
+from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 from gpusim.driver.launches import LaunchCall, perform
-from gpusim.driver.objects import KERNEL, DriverStream, LoadedKernel
+from gpusim.driver.objects import LoadedKernel
 from gpusim.driver.registry import entry
 from gpusim.driver.state import Driver
+from gpusim.driver.streams import DISABLE_TIMING, KERNEL, DriverStream, StreamWork
 from gpusim.launch import Dim3, Launch
+from gpusim.launch.occupancy import check_dimensions
 from isa import Program
 from isa.demangle import short_name
 from isa.errors import IsaError
 
-_COOPERATIVE, _CLUSTER = 2, 4  # CUlaunchAttributeID
-_ATTRIBUTE_BYTES = 72
 _END, _BUFFER_POINTER, _BUFFER_SIZE = 0, 1, 2  # CU_LAUNCH_PARAM_*
 _WITHOUT_OPT_IN_BYTES = 49152
 
 
 class LaunchConfig(ctypes.Structure):
-    """CUlaunchConfig."""
+    """CUlaunchConfig, and the runtime's, whose 64 bits of shared memory stand where the driver's has 32 and a gap."""
 
     _fields_ = (
         ("grid", ctypes.c_uint32 * 3),
@@ -40,100 +43,134 @@ class LaunchConfig(ctypes.Structure):
     )
 
 
-def read_config(address: int) -> LaunchConfig:
-    return LaunchConfig.from_buffer_copy(read(address, ctypes.sizeof(LaunchConfig)))
+def read_config(address: int) -> tuple[LaunchConfig, dict[int, bytes]]:
+    """A configuration and its attributes by number. Raises INVALID_VALUE for one that launches do not have."""
+    given = LaunchConfig.from_buffer_copy(read(address, ctypes.sizeof(LaunchConfig)))
+    found = {}
+    rows = read(given.attributes, A.ATTRIBUTE_BYTES * given.attribute_count) if given.attribute_count else b""
+    for number, value in struct.iter_unpack(f"<i4x{A.VALUE_BYTES}s", rows):
+        if number:
+            found[number] = A.checked(number, value, A.LAUNCH)
+    return given, found
+
+
+@dataclass(frozen=True, eq=False)
+class KernelLaunch(StreamWork):
+    """A launch of a kernel. values: its parameter area; attributes: by number; function: what the program knows the
+    kernel by."""
+
+    driver: Driver
+    kernel: LoadedKernel
+    described: Launch
+    values: bytes
+    attributes: Mapping[int, bytes] = field(default_factory=dict)
+    function: int = 0
+    kind: ClassVar[int] = KERNEL
+
+    @property
+    def cooperative(self) -> bool:
+        return any(self.attributes.get(A.COOPERATIVE, b""))
+
+    @property
+    def cluster(self) -> Dim3 | None:
+        """Blocks per cluster as the launch has them, None if it does not say."""
+        return A.cluster_of(self.attributes)
+
+    def do(self, stream: DriverStream) -> None:
+        driver, kernel, described = self.driver, self.kernel, self.described
+        try:
+            program = kernel.linked()
+            cluster = check_cluster(driver, kernel, self.cluster, described.grid)
+            if cluster is not None:
+                program = program.but(cluster=cluster)
+            how = driver.stream_at_work, self.cooperative, kernel.module
+            call = LaunchCall(driver.log.number + 1, kernel.name, program, described, self.values, *how)
+            perform(driver.device, call, driver.log, driver.observers, driver.max_cycles)
+        except errors.LaunchError as error:
+            code = _refusal(described, self.cooperative, self.cluster is not None)
+            raise DriverError(code, str(error)) from None
+        except errors.KernelError as error:
+            driver.context().failed = _failure(error)
+        except IsaError as error:
+            raise DriverError(ResultCode.NOT_SUPPORTED, f"kernel {short_name(kernel.name)!r}: {error}") from None
+        else:
+            for handle in A.events_of(self.attributes):
+                known(driver.context().events.get(handle)).cycle = driver.now_cycles
 
 
 @entry("cuLaunchKernel", "K uuu uuu u S p p")
 def launch(driver: Driver, kernel: LoadedKernel, *described: Any) -> None:
-    """described: the grid's and the block's x, y and z, then what `run` takes from shared_bytes on."""
-    run(driver, kernel, described[:3], described[3:6], *described[6:])
+    """described: the grid's and the block's x, y and z, bytes of shared memory, stream, and parameters as C passes
+    them."""
+    shared_bytes, stream, *parameters = described[6:]
+    driver.enqueue(stream, describe(driver, kernel, described[:3], described[3:6], shared_bytes, *parameters))
 
 
 @entry("cuLaunchCooperativeKernel", "K uuu uuu u S p")
 def launch_cooperative(driver: Driver, kernel: LoadedKernel, *described: Any) -> None:
     """described: as for `launch`, without `extra`."""
-    run(driver, kernel, described[:3], described[3:6], *described[6:], cooperative=True)
+    shared_bytes, stream, parameters = described[6:]
+    what = described[:3], described[3:6], shared_bytes, parameters
+    driver.enqueue(stream, describe(driver, kernel, *what, attributes=A.COOPERATIVELY))
 
 
 @entry("cuLaunchKernelEx", "p K p p")
 def launch_ex(driver: Driver, config: int, kernel: LoadedKernel, parameters: int, extra: int) -> None:
-    given = read_config(config)
-    cooperative = False
-    cluster: Dim3 | None = None
-    for k in range(given.attribute_count):
-        attribute = given.attributes + _ATTRIBUTE_BYTES * k
-        number = get_uint(attribute)
-        if number == _COOPERATIVE:
-            cooperative = bool(get_uint(attribute + 8))
-        elif number == _CLUSTER:
-            cluster = get_uint(attribute + 8), get_uint(attribute + 12), get_uint(attribute + 16)
-    if cluster is not None and (0 in cluster or kernel.program.cluster not in (None, cluster)):
-        raise DriverError(ResultCode.INVALID_CLUSTER_SIZE)
-    how = given.shared_bytes, driver.stream_of(given.stream), parameters, extra
-    run(driver, kernel, tuple(given.grid), tuple(given.block), *how, cooperative=cooperative, cluster=cluster)
+    given, attributes = read_config(config)
+    for handle in A.events_of(attributes):
+        event = known(driver.context().events.get(handle))
+        fail_if(not event.flags & DISABLE_TIMING, ResultCode.NOT_SUPPORTED)
+    what = tuple(given.grid), tuple(given.block), given.shared_bytes, parameters, extra
+    work = describe(driver, kernel, *what, attributes=attributes)
+    check_cluster(driver, kernel, work.cluster, work.described.grid)
+    preferred = A.cluster_of(attributes, A.PREFERRED_CLUSTER)  # as good as the others, which are enough
+    fail_if(preferred and not work.cluster, ResultCode.INVALID_CLUSTER_SIZE)
+    driver.enqueue(driver.stream_of(given.stream), work)
 
 
-def run(
+def describe(
     driver: Driver,
     kernel: LoadedKernel,
-    grid: tuple[int, ...],
-    block: tuple[int, ...],
+    grid: Sequence[int],
+    block: Sequence[int],
     shared_bytes: int,
-    stream: DriverStream,
-    parameters: int,
+    parameters: int = 0,
     extra: int = 0,
     *,
-    cooperative: bool = False,
-    cluster: Dim3 | None = None,
-) -> None:
-    """As `run_with`, with parameters and extra as C passes them: an array of pointers to the values or a list that
-    names one buffer."""
-    values = partial(_parameter_bytes, kernel.program, parameters, extra)
-    run_with(driver, kernel, grid, block, shared_bytes, stream, values, cooperative=cooperative, cluster=cluster)
-
-
-def run_with(
-    driver: Driver,
-    kernel: LoadedKernel,
-    grid: tuple[int, ...],
-    block: tuple[int, ...],
-    shared_bytes: int,
-    stream: DriverStream,
-    values: Callable[[], bytes],
-    *,
-    cooperative: bool = False,
-    cluster: Dim3 | None = None,
-) -> None:
-    """Simulate a launch, in its stream, and note it. values: gives the parameter area of constant bank 0, for a launch
-    that can be. cluster: blocks per cluster, where the kernel does not say. Raises INVALID_VALUE, INVALID_CLUSTER_SIZE,
-    LAUNCH_OUT_OF_RESOURCES, COOPERATIVE_LAUNCH_TOO_LARGE."""
+    values: bytes | None = None,
+    attributes: Mapping[int, bytes] | None = None,
+    function: int = 0,
+) -> KernelLaunch:
+    """A launch. parameters, extra: as C passes them, an array of pointers to the values or a list that names one
+    buffer; values: the parameter area in their place. Raises INVALID_VALUE for what no launch can have."""
     driver.log.attempts += 1
-    fail_if(0 in grid or 0 in block, ResultCode.INVALID_VALUE)
     program = kernel.program
     allowed = kernel.attributes.get(MAX_DYNAMIC_SHARED, _WITHOUT_OPT_IN_BYTES - program.static_shared_bytes)
     fail_if(shared_bytes > allowed, ResultCode.INVALID_VALUE)
-    described = Launch(program, grid, block, (), shared_bytes)
-    work = partial(_simulate, driver, kernel, described, values(), cooperative, cluster)
-    driver.enqueue(stream, KERNEL, lambda _: work())
-
-
-def _simulate(
-    driver: Driver, kernel: LoadedKernel, described: Launch, values: bytes, cooperative: bool, cluster: Dim3 | None
-) -> None:
     try:
-        program = kernel.linked()
-        if cluster is not None:
-            program = program.but(cluster=cluster)
-        number = driver.log.number + 1
-        what = number, kernel.name, program, described, values, driver.stream_at_work, cooperative, kernel.module
-        perform(driver.device, LaunchCall(*what), driver.log, driver.observers, driver.max_cycles)
+        check_dimensions(driver.config, grid, block, kernel.name)
     except errors.LaunchError as error:
-        raise DriverError(_refusal(driver, described, cooperative, cluster is not None), str(error)) from None
-    except errors.KernelError as error:
-        driver.context().failed = _failure(error)
-    except IsaError as error:
-        raise DriverError(ResultCode.NOT_SUPPORTED, f"kernel {short_name(kernel.name)!r}: {error}") from None
+        raise DriverError(ResultCode.INVALID_VALUE, str(error)) from None
+    described = Launch(program, tuple(grid), tuple(block), (), shared_bytes)
+    fail_if(described.threads_per_block > driver.config.sm.max_threads_per_block, ResultCode.INVALID_VALUE)
+    area = _parameter_bytes(program, parameters, extra) if values is None else values
+    return KernelLaunch(driver, kernel, described, area, attributes or {}, function or kernel.handle)
+
+
+@entry("cuOccupancyMaxActiveClusters", "*i K p")
+def max_active_clusters(driver: Driver, kernel: LoadedKernel, config: int) -> int:
+    """Clusters of a launch that run at once, 0 for a launch without."""
+    given, attributes = read_config(config)
+    cluster = check_cluster(driver, kernel, A.cluster_of(attributes), given.grid) or kernel.program.cluster
+    if cluster is None:
+        return 0
+    return active_clusters(driver, kernel, cluster, math.prod(given.block), given.shared_bytes)
+
+
+@entry("cuOccupancyMaxPotentialClusterSize", "*i K p")
+def potential_cluster_size(driver: Driver, kernel: LoadedKernel, config: int) -> int:
+    given, _ = read_config(config)
+    return largest_cluster(driver, kernel, math.prod(given.block), given.shared_bytes)
 
 
 def _parameter_bytes(program: Program, parameters: int, extra: int) -> bytes:
@@ -155,14 +192,10 @@ def _parameter_bytes(program: Program, parameters: int, extra: int) -> bytes:
     return b""
 
 
-def _refusal(driver: Driver, launch: Launch, cooperative: bool, clusters: bool) -> ResultCode:
+def _refusal(launch: Launch, cooperative: bool, clusters: bool) -> ResultCode:
     """The code for a launch that the GPU does not take. More threads than the kernel was compiled for are a wrong
     value, as numba-cuda's tests of launch bounds expect of hardware."""
-    limits = driver.config.launch
-    extents, most = (*launch.grid, *launch.block), (*limits.max_grid, *limits.max_block)
-    within = all(x <= limit for x, limit in zip(extents, most, strict=True))
-    threads = min(driver.config.sm.max_threads_per_block, launch.kernel.max_threads or launch.threads_per_block)
-    if not within or launch.threads_per_block > threads:
+    if launch.threads_per_block > (launch.kernel.max_threads or launch.threads_per_block):
         return ResultCode.INVALID_VALUE
     if clusters:
         return ResultCode.INVALID_CLUSTER_SIZE

@@ -5,33 +5,34 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+from gpusim.driver import api_graph_memory
 from gpusim.driver.caller import caller, get_pointer, get_uint
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
-from gpusim.driver.objects import DEVICE, HOST, MANAGED, REGISTERED, Buffer, DriverStream
-from gpusim.driver.registry import entries, entry, nothing
+from gpusim.driver.objects import DEVICE, HOST, MANAGED, REGISTERED, Buffer, MemoryPool
+from gpusim.driver.registry import entries, entry
 from gpusim.driver.state import Driver
+from gpusim.driver.streams import DriverStream
 
 _PITCH_BYTES = 512
+_MAPPED = 2  # CU_MEMHOSTALLOC_DEVICEMAP, which unified addressing sets always
 _POINTER_KINDS = {HOST: 1, REGISTERED: 1, DEVICE: 2, MANAGED: 2}  # CUmemorytype
-_IS_MANAGED, _DEVICE_ORDINAL = 8, 9
-_ATTRIBUTE_TYPES: dict[int, Any] = {
-    **dict.fromkeys((1, 3, 4, 7, 11, 12, 17, 18, 19), ctypes.c_uint64),
-    _IS_MANAGED: ctypes.c_uint8,
-}
+_SYNCHRONOUS, _IS_MANAGED, _DEVICE_ORDINAL = 6, 8, 9
+_ATTRIBUTE_TYPES: dict[int, Any] = dict.fromkeys((1, 3, 4, 7, 11, 12, 14, 17, 18, 19, 20), ctypes.c_uint64)
 """Types of `CUpointer_attribute` by number; the others are 32-bit integers."""
 
 entries(
-    ("cuMemAlloc_v2", "*p q", lambda driver, nbytes: driver.allocate(nbytes, DEVICE)),
+    ("cuMemAlloc_v2", "*p q", lambda driver, nbytes: allocate(driver, nbytes)),
     ("cuMemAllocHost_v2", "*p q", lambda driver, nbytes: driver.allocate(nbytes, HOST)),
     ("cuMemHostRegister_v2", "p q u", Driver.register),
-    (
-        "cuMemHostGetFlags",
-        "*i p",
-        lambda driver, address: known(driver.buffer_at(address), ResultCode.INVALID_VALUE).flags,
-    ),
-    ("cuMemPrefetchAsync_v2", "(pqqup)", nothing),  # managed memory lies in device memory already
-    ("cuMemAdvise_v2", "(pqiq)", nothing),  # advice changes nothing that is modelled
+    ("cuMemFree_v2", "p", lambda driver, address: free(driver, address, DEVICE, MANAGED)),
+    ("cuMemFreeHost", "p", lambda driver, address: free(driver, address, HOST)),
 )
+
+
+def allocate(driver: Driver, nbytes: int) -> int:
+    """Address of new device memory. Raises INVALID_VALUE, OUT_OF_MEMORY, STREAM_CAPTURE_UNSUPPORTED."""
+    driver.not_in_captures()
+    return driver.allocate(nbytes, DEVICE)
 
 
 @entry("cuMemGetInfo_v2", "*p *p")
@@ -42,37 +43,41 @@ def info(driver: Driver) -> tuple[int, int]:
 
 
 @entry("cuMemAllocAsync", "*p q S")
-@entry("cuMemAllocFromPoolAsync", "*p q (p) S")
 def allocate_async(driver: Driver, nbytes: int, stream: DriverStream) -> int:
-    _not_in_a_graph(stream)
-    return driver.allocate(nbytes, DEVICE)
+    return allocate_from_pool(driver, nbytes, driver.device_pool, stream)
+
+
+@entry("cuMemAllocFromPoolAsync", "*p q P S")
+def allocate_from_pool(driver: Driver, nbytes: int, pool: MemoryPool, stream: DriverStream) -> int:
+    """Nothing has no address. In a capture it is a node that allocates."""
+    if stream.capture is not None:
+        work = api_graph_memory.allocation(driver, nbytes)
+        driver.enqueue(stream, work)
+        return work.allocation.address
+    return driver.allocate(nbytes, pool.kind, pool=pool) if nbytes else 0
 
 
 @entry("cuMemAllocPitch_v2", "*p *p q q (u)")
 def allocate_pitch(driver: Driver, width: int, height: int) -> tuple[int, int]:
     """Address and bytes of a row."""
     row = -(-width // _PITCH_BYTES) * _PITCH_BYTES
-    return driver.allocate(row * height, DEVICE), row
+    return allocate(driver, row * height), row
 
 
-@entry("cuMemFree_v2", "p")
-@entry("cuMemFreeHost", "p")
-def free(driver: Driver, address: int) -> None:
+def free(driver: Driver, address: int, *kinds: str) -> None:
+    """Free an allocation of one of these kinds. Raises INVALID_VALUE."""
     if address:
         buffer = known(driver.buffer_at(address), ResultCode.INVALID_VALUE)
-        fail_if(buffer.address != address, ResultCode.INVALID_VALUE)
+        fail_if(buffer.address != address or buffer.kind not in kinds, ResultCode.INVALID_VALUE)
         driver.free(buffer)
 
 
 @entry("cuMemFreeAsync", "p S")
 def free_async(driver: Driver, address: int, stream: DriverStream) -> None:
-    _not_in_a_graph(stream)
-    free(driver, address)
-
-
-def _not_in_a_graph(stream: DriverStream) -> None:
-    message = "memory cannot be allocated or freed in a graph"
-    fail_if(stream.capture is not None, ResultCode.NOT_SUPPORTED, message)
+    if stream.capture is not None:
+        driver.enqueue(stream, api_graph_memory.release(driver, stream.capture.graph, address))
+    else:
+        free(driver, address, DEVICE, MANAGED, HOST)
 
 
 @entry("cuMemAllocManaged", "*p q u")
@@ -87,10 +92,17 @@ def host_alloc(driver: Driver, nbytes: int, flags: int) -> int:
     return driver.allocate(nbytes, HOST, flags)
 
 
+@entry("cuMemHostGetFlags", "*i p")
+def host_flags(driver: Driver, address: int) -> int:
+    buffer = known(driver.buffer_at(address), ResultCode.INVALID_VALUE)
+    fail_if(buffer.kind == DEVICE, ResultCode.INVALID_VALUE)
+    return _MAPPED if buffer.kind == MANAGED else buffer.flags | _MAPPED
+
+
 @entry("cuMemHostUnregister", "p")
 def host_unregister(driver: Driver, address: int) -> None:
     buffer = known(driver.buffer_at(address), ResultCode.HOST_MEMORY_NOT_REGISTERED)
-    fail_if(buffer.kind != REGISTERED, ResultCode.HOST_MEMORY_NOT_REGISTERED)
+    fail_if(buffer.kind != REGISTERED or buffer.address != address, ResultCode.INVALID_VALUE)
     driver.free(buffer)
 
 
@@ -105,6 +117,9 @@ def host_get_device_pointer(driver: Driver, address: int) -> int:
 
 @entry("cuMemGetAddressRange_v2", "*p *p p")
 def address_range(driver: Driver, address: int) -> tuple[int, int]:
+    mapping = driver.virtual.mapping_at(address)
+    if mapping is not None:
+        return mapping.address, mapping.physical.nbytes
     allocation = known(driver.device.memory.holding(address), ResultCode.NOT_FOUND)
     return allocation.address, allocation.nbytes
 
@@ -112,15 +127,29 @@ def address_range(driver: Driver, address: int) -> tuple[int, int]:
 def _pointer_attribute(driver: Driver, number: int, address: int) -> int:
     """One attribute of `CUpointer_attribute`. Raises INVALID_VALUE."""
     buffer = driver.buffer_at(address)
-    if buffer is None:  # a module's variable is memory too
+    mapping = driver.virtual.mapping_at(address)
+    start = nbytes = 0
+    if mapping is not None:
+        buffer = Buffer(driver.context(), mapping.address, mapping.physical.nbytes, DEVICE, 0, mapping.number)
+        start, nbytes = mapping.reservation.address, mapping.reservation.nbytes
+    elif buffer is None:  # a module's variable is memory too
         allocation = known(driver.device.memory.holding(address), ResultCode.INVALID_VALUE)
         buffer = Buffer(driver.context(), allocation.address, allocation.nbytes, DEVICE, 0, 0)
-    values = {1: driver.context().handle, 3: address, 4: address, 7: buffer.number, 17: 0}
-    values |= {11: buffer.address, 12: buffer.nbytes, 18: buffer.nbytes, 19: buffer.address}
-    values |= {2: _POINTER_KINDS[buffer.kind], 6: 0, 10: 0, 13: 1, 14: 0, 15: 0, 16: 3}
-    values |= {_IS_MANAGED: buffer.kind == MANAGED, _DEVICE_ORDINAL: 0}
+    pool = buffer.pool if buffer.pool is not driver.graph_memory else None
+    on_device = buffer.kind in (DEVICE, MANAGED)
+    values = {1: 0 if pool else driver.context().handle, 3: address, 4: address, 7: buffer.number, 20: buffer.number}
+    values |= {11: start or buffer.address, 12: nbytes or buffer.nbytes, 17: pool.handle if pool else 0}
+    values |= {2: _POINTER_KINDS[buffer.kind], _SYNCHRONOUS: on_device, 10: 0, 13: 1, 14: 0, 15: 0, 16: 3, 21: 0}
+    values |= {18: buffer.nbytes, 19: buffer.address, _IS_MANAGED: buffer.kind == MANAGED, _DEVICE_ORDINAL: 0}
     fail_if(number not in values or (number == 4 and buffer.kind == DEVICE), ResultCode.INVALID_VALUE)
     return values[number]
+
+
+@entry("cuPointerSetAttribute", "p i p")
+def set_pointer_attribute(driver: Driver, value: int, number: int, address: int) -> None:
+    """Copies are synchronous anyway."""
+    fail_if(number != _SYNCHRONOUS, ResultCode.INVALID_VALUE)
+    _pointer_attribute(driver, number, address)
 
 
 def _put_attribute(place: int, number: int, value: int) -> None:

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from gpusim.driver.caller import caller
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gpusim.driver import launch_attributes as A
+from gpusim.driver.caller import caller, read
 from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
-from gpusim.driver.objects import HOST_CALL, DriverEvent, DriverStream
 from gpusim.driver.registry import entries, entry, nothing
 from gpusim.driver.state import Driver
+from gpusim.driver.streams import (
+    DISABLE_TIMING,
+    HOST_CALL,
+    RECORD_EVENT,
+    WAIT_EVENT,
+    DriverEvent,
+    DriverStream,
+    StreamWork,
+)
 
-_DISABLE_TIMING = 2
+_INTERPROCESS, _EVENT_FLAGS = 4, 7
+_EXTERNAL = 1  # CUevent_record_flags, CUevent_wait_flags
 
 entries(
     ("cuStreamDestroy_v2", "p", lambda driver, handle: known(driver.context().streams.pop(handle, None))),
     ("cuEventDestroy_v2", "p", lambda driver, handle: known(driver.context().events.pop(handle, None))),
-    ("cuStreamSynchronize", "S", lambda driver, stream: driver.wait_for_host_calls([stream.not_capturing()])),
     ("cuStreamGetFlags", "S *i", lambda driver, stream: stream.flags),
-    ("cuStreamGetPriority", "S *i", lambda driver, stream: stream.priority),
     ("cuStreamGetId", "S *p", lambda driver, stream: stream.handle),
     ("cuStreamGetCtx 9020", "S *p", lambda driver, stream: driver.context().handle),
     ("cuStreamGetCtx_v2 12050", "S *p *p", lambda driver, stream: (driver.context().handle, 0)),
     ("cuStreamGetDevice", "S *i", lambda driver, stream: 0),
     ("cuStreamAttachMemAsync", "(ppqu)", nothing),  # managed memory is visible to host and device at any time
+    ("cuCtxWaitEvent", "C E", nothing),  # what was recorded has happened
 )
 
 
@@ -28,9 +40,40 @@ entries(
 @entry("cuStreamCreateWithPriority", "*p u i")
 def create(driver: Driver, flags: int, priority: int = 0) -> int:
     fail_if(flags & ~1, ResultCode.INVALID_VALUE)
-    stream = DriverStream(flags, priority)
+    stream = DriverStream(flags)
+    set_attribute(driver, stream, A.PRIORITY, priority.to_bytes(A.VALUE_BYTES, "little", signed=True))
     driver.context().streams[stream.handle] = stream
     return stream.handle
+
+
+@entry("cuStreamGetPriority", "S *i")
+def priority(driver: Driver, stream: DriverStream) -> int:
+    return int.from_bytes(A.current(stream.attributes, A.PRIORITY, A.STREAM), "little", signed=True)
+
+
+@entry("cuStreamGetAttribute", "S i p")
+def get_attribute(driver: Driver, stream: DriverStream, number: int, place: int) -> None:
+    caller().write(place, A.current(stream.attributes, number, A.STREAM))
+
+
+def set_attribute(driver: Driver, stream: DriverStream, number: int, value: bytes) -> None:
+    stream.attributes[number] = A.checked(number, value, A.STREAM)
+
+
+@entry("cuStreamSetAttribute", "S i p")
+def set_attribute_at(driver: Driver, stream: DriverStream, number: int, place: int) -> None:
+    set_attribute(driver, stream, number, read(place, A.VALUE_BYTES))
+
+
+@entry("cuStreamCopyAttributes", "S S")
+def copy_attributes(driver: Driver, target: DriverStream, source: DriverStream) -> None:
+    target.attributes.update(source.attributes)
+
+
+@entry("cuStreamSynchronize", "S")
+def synchronize(driver: Driver, stream: DriverStream) -> None:
+    driver.wait_for_host_calls([stream.not_capturing()])
+    driver.trim_pools()
 
 
 @entry("cuStreamQuery", "S")
@@ -38,13 +81,20 @@ def query(driver: Driver, stream: DriverStream) -> None:
     fail_if(any(not call.done() for call in stream.not_capturing().host_calls), ResultCode.NOT_READY)
 
 
-@entry("cuStreamWaitEvent", "S E (u)")
-def wait_event(driver: Driver, stream: DriverStream, event: DriverEvent) -> None:
-    captured = event.captured
-    if captured is not None and captured[0].open:
-        captured[0].join(stream, captured[1])
-    elif stream.capture is not None:
-        raise DriverError(ResultCode.STREAM_CAPTURE_ISOLATION)
+# --- functions of the host --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class HostCall(StreamWork):
+    """A call of a function of the host, at an address, with a pointer."""
+
+    driver: Driver
+    function: int
+    data: int
+    kind: ClassVar[int] = HOST_CALL
+
+    def do(self, stream: DriverStream) -> None:
+        self.driver.call_later(stream, caller().function(self.function, "p"), self.data)
 
 
 @entry("cuStreamAddCallback", "S p p (u)")
@@ -54,36 +104,84 @@ def add_callback(driver: Driver, stream: DriverStream, callback: int, data: int)
 
 
 @entry("cuLaunchHostFunc", "S p p")
-def launch_host_function(driver: Driver, stream: DriverStream, callback: int, data: int) -> None:
-    call = caller().function(callback, "p")
-    driver.enqueue(stream, HOST_CALL, lambda stream: driver.call_later(stream, call, data))
+@entry("cuLaunchHostFunc_v2", "S p p (u)", since=13020)
+def launch_host_function(driver: Driver, stream: DriverStream, function: int, data: int) -> None:
+    fail_if(not function, ResultCode.INVALID_VALUE)
+    driver.enqueue(stream, HostCall(driver, function, data))
+
+
+# --- events -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class RecordEvent(StreamWork):
+    """A point at which an event is recorded."""
+
+    driver: Driver
+    event: DriverEvent
+    kind: ClassVar[int] = RECORD_EVENT
+
+    def do(self, stream: DriverStream) -> None:
+        self.event.cycle, self.event.captured = self.driver.now_cycles, None
+
+
+@dataclass(frozen=True, eq=False)
+class WaitEvent(StreamWork):
+    """A wait for what came before an event, which has happened."""
+
+    event: DriverEvent
+    kind: ClassVar[int] = WAIT_EVENT
 
 
 @entry("cuEventCreate", "*p u")
 def event_create(driver: Driver, flags: int) -> int:
+    between_processes = flags & _INTERPROCESS
+    fail_if(flags & ~_EVENT_FLAGS or (between_processes and not flags & DISABLE_TIMING), ResultCode.INVALID_VALUE)
     event = DriverEvent(flags)
     driver.context().events[event.handle] = event
     return event.handle
 
 
 @entry("cuEventRecord", "E S")
-@entry("cuEventRecordWithFlags", "E S (u)")
-def event_record(driver: Driver, event: DriverEvent, stream: DriverStream) -> None:
+@entry("cuEventRecordWithFlags", "E S u")
+def record(driver: Driver, event: DriverEvent, stream: DriverStream, flags: int = 0) -> None:
+    """A captured stream notes what comes before the event, unless the event is one that others wait for outside."""
     capture = stream.capture
-    event.cycle = driver.now_cycles if capture is None else None
-    event.captured = None if capture is None else (capture, capture.ends[stream.handle])
+    if capture is not None and not flags & _EXTERNAL:
+        event.cycle, event.captured = None, (capture, tuple(capture.ends[stream.handle]))
+    else:
+        driver.enqueue(stream, RecordEvent(driver, event))
+
+
+@entry("cuCtxRecordEvent", "(p) E")
+def record_in_context(driver: Driver, event: DriverEvent) -> None:
+    record(driver, event, driver.stream_of(0))
+
+
+@entry("cuStreamWaitEvent", "S E u")
+def wait_event(driver: Driver, stream: DriverStream, event: DriverEvent, flags: int) -> None:
+    captured = event.captured
+    if flags & _EXTERNAL:
+        driver.enqueue(stream, WaitEvent(event))
+    elif captured is not None and captured[0].open:
+        captured[0].join(stream, captured[1])
+    elif stream.capture is not None:
+        raise DriverError(ResultCode.STREAM_CAPTURE_ISOLATION)
 
 
 @entry("cuEventQuery", "E")
 @entry("cuEventSynchronize", "E")
 def event_query(driver: Driver, event: DriverEvent) -> None:
-    fail_if(event.captured is not None, ResultCode.CAPTURED_EVENT)
+    if event.captured is not None:
+        event.captured[0].valid = False
+        raise DriverError(ResultCode.CAPTURED_EVENT)
+    driver.trim_pools()
 
 
 @entry("cuEventElapsedTime", "*f E E", since=2000)
 @entry("cuEventElapsedTime_v2", "*f E E", since=12080)
 def elapsed(driver: Driver, first: DriverEvent, last: DriverEvent) -> float:
     """Milliseconds."""
-    if first.cycle is None or last.cycle is None or (first.flags | last.flags) & _DISABLE_TIMING:
+    if first.cycle is None or last.cycle is None or (first.flags | last.flags) & DISABLE_TIMING:
         raise DriverError(ResultCode.INVALID_HANDLE)
     return driver.config.time_us(last.cycle - first.cycle) / 1000

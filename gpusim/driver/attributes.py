@@ -1,7 +1,8 @@
 """What the device says about itself: attributes of the driver API by number, from the configuration.
 
-Numbers and meanings are those of `CUdevice_attribute` in the CUDA Driver API. What is not listed is 0: textures,
-surfaces, memory pools' sharing, multicast and everything else that this device does not have.
+Numbers and meanings are those of `CUdevice_attribute` in the CUDA Driver API. Limits of textures and surfaces are those
+that an H200 tells, though there are none here. What is not listed is 0: sharing of memory with other processes and with
+other hardware, multicast, and everything else that this device does not have.
 """
 
 from __future__ import annotations
@@ -13,8 +14,18 @@ UUID = b"gpusim simulated"
 PCI_BUS_ID = "0000:00:00.0"
 DRIVER_VERSION = 13030
 """CUDA 13.3: the newest version whose variants of functions are known here."""
+LAST_ATTRIBUTE = 147
+"""The newest number that a driver of CUDA 13 knows; those behind it are refused."""
 _CONSTANT_BYTES = 65536
 _MAX_PITCH = 2147483647
+
+_TEXTURES = {
+    21: 131072, 22: 131072, 23: 65536, 24: 16384, 25: 16384, 26: 16384, 27: 32768, 28: 32768, 29: 2048, 42: 32768,
+    43: 2048, 44: 1, 45: 32768, 46: 32768, 47: 8192, 48: 8192, 49: 32768, 52: 32768, 53: 32768, 54: 2046, 55:
+    32768, 56: 131072, 57: 65536, 58: 16384, 59: 16384, 60: 16384, 61: 32768, 62: 2048, 63: 32768, 64: 32768, 65:
+    2048, 66: 32768, 67: 32768, 68: 2046, 69: 268435456, 70: 131072, 71: 65000, 72: 2097120, 73: 32768, 74: 32768,
+    77: 32768,
+}  # fmt: skip
 
 
 def compute_capability(config: GPUConfig) -> tuple[int, int]:
@@ -31,6 +42,7 @@ def device_attributes(config: GPUConfig) -> dict[int, int]:
     bus_bits = 32 * config.dram.channels
     clock_khz = round(config.dram.bandwidth_gb_s * 1e6 * 8 / bus_bits / 2)
     return {
+        **_TEXTURES,
         1: sm.max_threads_per_block,
         2: launch.max_block[0],
         3: launch.max_block[1],
@@ -71,12 +83,25 @@ def device_attributes(config: GPUConfig) -> dict[int, int]:
         90: 1,  # compute preemption
         91: 1,  # registered memory has one address
         95: 1,  # cooperative launches
+        96: 1,  # on several devices
         97: sm.shared_bytes_per_block_max,
         99: 1,  # host memory can be registered
+        102: 1,  # virtual memory management
         106: sm.max_blocks,
+        109: 1 << 27,  # bytes of a window with an access policy
         111: sm.shared_reserved_bytes,
         113: 1,  # also read only
         115: 1,  # memory pools
+        120: int(sm.max_cluster_blocks > 1),
+        122: 1,  # operations of streams on 64 bits
+        123: 1,  # and waits for bits that are 0
+        126: 4,  # domains of memory fences
+        127: int(major >= 9),  # tensor maps
         129: 1,  # unified function pointers
-        134: -1,  # NUMA node: none
+        131: -1,  # NUMA node of its memory: none
+        134: 0,  # NUMA node of the host's nearest memory
+        141: 1,  # virtual memory management and pools of host memory, by node
+        142: 1,
+        144: 1,  # and of host memory in general
+        145: 1,
     }

@@ -43,8 +43,12 @@ class Caller(Protocol):
     def share(self, address: int, nbytes: int) -> bool:
         """Let the simulated device reach memory where it lies; False if it cannot."""
 
-    def map(self, address: int, nbytes: int, file: int) -> bool:
-        """Let the process see a file of memory at this address; False if something else lies there."""
+    def map(self, address: int, nbytes: int, file: int, start: int = 0) -> bool:
+        """Let the process see a file of memory, from `start` on, at this address; False if something else lies
+        there."""
+
+    def unmap(self, address: int, nbytes: int) -> None:
+        """Take back what `map` did."""
 
     def print(self, text: str) -> None:
         """Write what kernels have printed to the standard output."""
@@ -77,12 +81,15 @@ class ThisProcess:
     def share(self, address: int, nbytes: int) -> bool:
         return True
 
-    def map(self, address: int, nbytes: int, file: int) -> bool:
+    def map(self, address: int, nbytes: int, file: int, start: int = 0) -> bool:
         return True
 
     def print(self, text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
+
+    def unmap(self, address: int, nbytes: int) -> None:
+        pass
 
 
 _kept: dict[bytes, ctypes.Array[ctypes.c_char]] = {}

@@ -1,16 +1,17 @@
 """Which functions each library exports, for programs in this process and elsewhere.
 
-A library's functions are those of `symbols.txt` of its room: those that are not declared in the table return
-that they are not supported, so that a program that links one it never calls can start.
+A library's functions are those of `symbols.txt` of its room: those that are not declared in the table are refused
+(`refused`), so that a program that links one it never calls can start.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from gpusim.driver.codes import ResultCode
+from gpusim.driver.refused import refusal
 from gpusim.driver.registry import ENTRY_POINTS, EntryPoint
 
 DRIVER = "libcuda.so.1"
@@ -20,23 +21,28 @@ DRIVER = "libcuda.so.1"
 class Library:
     """A library by its name in ELF's DT_SONAME. package: whose `symbols.txt`, or another file, lists its functions.
     version: of the API, 0 where there is only one. versioned: its symbols carry its name as their version, as the
-    vendor's do. not_supported: what the functions return that nothing answers."""
+    vendor's do."""
 
     soname: str
     package: str
     version: int = 0
     versioned: bool = False
     listed: str = "symbols.txt"
-    not_supported: int = ResultCode.NOT_SUPPORTED
 
     @property
     def symbols(self) -> tuple[str, ...]:
         """Names of all exported functions, sorted."""
         return _symbols(self)
 
-    def point(self, symbol: str) -> EntryPoint | None:
-        """What answers a function, None for those that are not supported."""
-        return ENTRY_POINTS.get(f"{symbol}@{self.version}") or ENTRY_POINTS.get(symbol)
+    def point(self, symbol: str) -> EntryPoint:
+        """What answers a function."""
+        return self.declared(symbol) or refusal(symbol)
+
+    def declared(self, symbol: str) -> EntryPoint | None:
+        """What does a function, None for one that is refused. Its variant whose stream 0 is the calling thread's own is
+        the same: streams differ in their order alone, and here each piece of work is done when it is asked for."""
+        name = re.sub(r"_pt(ds|sz)$", "", symbol)
+        return ENTRY_POINTS.get(f"{name}@{self.version}") or ENTRY_POINTS.get(name)
 
 
 @cache

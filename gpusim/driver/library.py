@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from gpusim.driver import (  # noqa: F401 - they declare the functions
+    api_capture,
+    api_condition,
     api_context,
     api_copy,
     api_device,
@@ -25,15 +27,24 @@ from gpusim.driver import (  # noqa: F401 - they declare the functions
     api_graph,
     api_kernel,
     api_launch,
+    api_link,
+    api_managed,
     api_memory,
+    api_memory_operation,
     api_module,
+    api_node,
+    api_peer,
     api_pool,
     api_stream,
+    api_tensor_map,
+    api_topology,
+    api_virtual,
 )
 from gpusim.driver.blas import libraries as _blas  # noqa: F401 - it provides its libraries
 from gpusim.driver.codes import ResultCode
 from gpusim.driver.elf import DONE, GONE, MACHINES, SLOTS, stub_library
 from gpusim.driver.exports import DRIVER, LIBRARIES, Library
+from gpusim.driver.management import library as _management  # noqa: F401 - it provides its library
 from gpusim.driver.registry import EntryPoint, answer
 from gpusim.driver.runtime import libraries as _runtime  # noqa: F401 - it provides its libraries
 from gpusim.driver.state import Driver
@@ -47,7 +58,7 @@ class DriverLibraries:
     """All libraries, loaded. `driver` serves the calls; `serve` exchanges it, while no program holds its handles."""
 
     def __init__(self, driver: Driver):
-        self._callbacks: dict[str | int, Any] = {}
+        self._callbacks: dict[str, Any] = {}
         self.serve(driver)
         self.loaded = {soname: _Loaded(library, self._answer) for soname, library in LIBRARIES.items()}
         os.register_at_fork(after_in_child=lambda: self.driver.leave_to_parent())
@@ -74,13 +85,11 @@ class DriverLibraries:
         found = (each.address(symbol) for each in self.loaded.values() if symbol in each.library.symbols)
         return next(found, None)
 
-    def _answer(self, point: EntryPoint | None, refusal: int) -> int:
+    def _answer(self, point: EntryPoint) -> int:
         """Address of what C calls: it answers even while the interpreter shuts down."""
-        key = point.symbol if point else refusal
-        if key not in self._callbacks:  # kept alive as long as the libraries
-            refuse = ctypes.CFUNCTYPE(ctypes.c_int)
-            self._callbacks[key] = self._callback(point) if point else refuse(lambda: refusal)
-        address = ctypes.cast(self._callbacks[key], ctypes.c_void_p).value
+        if point.symbol not in self._callbacks:  # kept alive as long as the libraries
+            self._callbacks[point.symbol] = self._callback(point)
+        address = ctypes.cast(self._callbacks[point.symbol], ctypes.c_void_p).value
         assert address is not None
         return address
 
@@ -98,13 +107,13 @@ class DriverLibraries:
 class _Loaded:
     """One library, loaded. answer: the address of what serves a function."""
 
-    def __init__(self, library: Library, answer: Callable[[EntryPoint | None, int], int]):
+    def __init__(self, library: Library, answer: Callable[[EntryPoint], int]):
         self.library = library
         self.path = _library_file(library)
         self._library = ctypes.CDLL(str(self.path), mode=ctypes.RTLD_GLOBAL)
         self._slots = (ctypes.c_uint64 * len(library.symbols)).in_dll(self._library, SLOTS)
         for index, symbol in enumerate(library.symbols):
-            self._slots[index] = answer(library.point(symbol), library.not_supported)
+            self._slots[index] = answer(library.point(symbol))
 
     def close(self) -> None:
         gone, done = self.address(GONE), self.address(DONE)

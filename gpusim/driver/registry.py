@@ -10,7 +10,8 @@ It raises `DriverError` for an error code. The signature has a letter for each a
 - p pointer, q 64 bits or a size, u and i 32 bits without and with sign, h 16 bits, b 8 bits: passed as integers;
 - X a dim3, Y and Z structures of three and of four words, all by value: passed as tuples;
 - D number of a device, C context (0: the current one), S stream, E event, K kernel, M module or library, G graph,
-  P memory pool, T C string: looked up, and an error code if there is none;
+  L executable graph, N node of a graph, P memory pool, T C string: looked up, and an error code if there is none;
+- V the management library's handle of the device: looked up, and not passed;
 - *p, *i, *f: a place for a result of 64 bits, of 32, or a float. It is not passed: what the function returns, one value
   or a tuple, is written to these places, except for None and where the caller wants no answer (address 0);
 - in parentheses: what this driver has no use for.
@@ -31,8 +32,9 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from gpusim.driver.caller import Gone, caller, read, text
-from gpusim.driver.codes import DriverError, ResultCode, fail_if, known, say
+from gpusim.driver.codes import Code, DriverError, ManagementCode, ResultCode, fail_if, known, say
 from gpusim.driver.state import Driver
+from gpusim.driver.streams import DriverStream, node_of
 from isa.errors import IsaError
 
 _AARCH64 = 8
@@ -72,9 +74,14 @@ _LOOKED_UP: dict[str, Callable[[Driver, int], Any]] = {
     "K": Driver.kernel_of,
     "M": lambda driver, handle: known(driver.context().modules.get(handle)),
     "G": lambda driver, handle: known(driver.graphs.get(handle), ResultCode.INVALID_VALUE),
+    "L": lambda driver, handle: known(driver.executables.get(handle), ResultCode.INVALID_VALUE),
+    "N": lambda driver, handle: node_of(handle),
     "P": lambda driver, handle: known(driver.pools.get(handle), ResultCode.INVALID_VALUE),
     "T": lambda driver, address: text(address),
+    "V": lambda driver, handle: fail_if(handle != MANAGED_DEVICE, ManagementCode.INVALID_ARGUMENT),
 }
+MANAGED_DEVICE = 0x5EED_0000_0004
+"""Handle of the device in the management library."""
 _Run = TypeVar("_Run", bound=Callable[..., Any])
 
 
@@ -112,6 +119,11 @@ class EntryPoint:
         """Whether it is a function of cuBLAS."""
         return self.symbol.startswith("cublas")
 
+    @property
+    def of_management(self) -> bool:
+        """Whether it is a function of the management library."""
+        return self.symbol.startswith("nvml")
+
     def call(self, driver: Driver, arguments: Sequence[Any]) -> int:
         """Do what C asks for; what the call returns. Raises DriverError."""
         passed, places = [], []
@@ -120,9 +132,15 @@ class EntryPoint:
                 places.append((_RESULTS[letter], value))
             elif letter in _STRUCTURES:
                 passed.append(tuple(value.words) if isinstance(value, ctypes.Structure) else value)
+            elif letter == "V":
+                _LOOKED_UP[letter](driver, value)
             elif letter:
                 passed.append(_LOOKED_UP[letter](driver, value) if letter in _LOOKED_UP else value)
-        answer = self.run(driver, *passed)
+        try:
+            answer = self.run(driver, *passed)
+        except DriverError:
+            self._spoil_captures(passed)
+            raise
         if self.gives_value:
             return int(answer or 0)
         answers = answer if isinstance(answer, tuple) else (answer,)
@@ -130,6 +148,12 @@ class EntryPoint:
             if address and value is not None:
                 caller().write(address, bytes(kind(value)))
         return 0
+
+    def _spoil_captures(self, passed: Sequence[Any]) -> None:
+        """A capture does not survive a call on its stream that fails, but for those about captures themselves."""
+        for each in passed:
+            if isinstance(each, DriverStream) and each.capture is not None and "Capture" not in self.symbol:
+                each.capture.valid = False
 
     def arguments(self, words: Sequence[int], registers: int) -> list[Any]:
         """The arguments among the words that a caller's registers and stack hold, as the System V ABI of x86-64 or,
@@ -211,16 +235,25 @@ def nothing(driver: Driver, *_checked: object) -> None:
 _RETURNED_AS_STATE = (ResultCode.SUCCESS, ResultCode.NOT_READY)
 
 
+def _admit(driver: Driver, point: EntryPoint) -> None:
+    """What has to be so before a call. Raises DriverError."""
+    if point.of_management:
+        fail_if(not (point.anytime or driver.managed), ManagementCode.UNINITIALIZED)
+        return
+    if (point.of_runtime or point.of_blas) and not registers(point.symbol):
+        driver.begin_runtime_call(point.anytime)
+    elif not point.anytime:
+        fail_if(not driver.initialized, ResultCode.NOT_INITIALIZED)
+    if not point.anytime and (failed := driver.context().failed) is not None:
+        raise DriverError(failed)
+
+
 def answer(driver: Driver, point: EntryPoint, arguments: Sequence[Any]) -> int:
     """What a function returns to C: no exception leaves it but one that ends the process."""
+    code: Code
     try:
         with driver.lock:
-            if (point.of_runtime or point.of_blas) and not registers(point.symbol):
-                driver.begin_runtime_call(point.anytime)
-            elif not point.anytime:
-                fail_if(not driver.initialized, ResultCode.NOT_INITIALIZED)
-            if not point.anytime and (failed := driver.context().failed) is not None:
-                raise DriverError(failed)
+            _admit(driver, point)
             return point.call(driver, arguments)
     except DriverError as error:
         code, message = error.code, error.message
@@ -238,9 +271,12 @@ def answer(driver: Driver, point: EntryPoint, arguments: Sequence[Any]) -> int:
         code, message = ResultCode.UNKNOWN, ""
     if message:
         say(message)
-    if point.of_runtime and code not in _RETURNED_AS_STATE:
-        driver.thread.last_error = code
-    return code.blas_status if point.of_blas else int(code)
+    if isinstance(code, ResultCode):
+        if point.of_blas:
+            return code.blas_status
+        if point.of_runtime and code not in _RETURNED_AS_STATE:
+            driver.thread.last_error = code
+    return int(code)
 
 
 def find(name: str, version: int) -> EntryPoint | None:

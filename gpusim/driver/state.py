@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from gpusim.config import GPUConfig, load_config
 from gpusim.driver.caller import caller, put_pointer, text
@@ -23,19 +24,29 @@ from gpusim.driver.images import read_image, read_ptx
 from gpusim.driver.log import LaunchLog
 from gpusim.driver.objects import (
     DEVICE,
-    HOST_CALL,
     MANAGED,
     REGISTERED,
     Buffer,
     Context,
-    DriverStream,
-    Graph,
     LoadedKernel,
     LoadedModule,
-    UserObject,
+    MemoryPool,
 )
 from gpusim.driver.registered import FatBinary, Registrations
+from gpusim.driver.streams import (
+    GLOBAL,
+    HOST_CALL,
+    OF_THREAD,
+    RELAXED,
+    Capture,
+    DriverStream,
+    Executable,
+    Graph,
+    StreamWork,
+    UserObject,
+)
 from gpusim.driver.telling import Telling
+from gpusim.driver.virtual import VirtualMemory
 from gpusim.errors import OutOfDeviceMemory
 from gpusim.host.options import LaunchOptions
 from gpusim.launch.module import LinkedModule
@@ -45,8 +56,7 @@ if TYPE_CHECKING:
     from gpusim.device import Device
 
 DEVICE_COUNT = 1
-DEFAULT_POOL = 0x5EED_0000_0008
-"""Handle of the device's memory pool."""
+RELEASE_THRESHOLD = 4  # CUmemPool_attribute
 _DEFAULT_STREAMS = (0, 1, 2)  # null, legacy, per thread
 
 
@@ -84,12 +94,22 @@ class Driver:
         self.lock = threading.RLock()
         self.log = LaunchLog(self.config, timed=mode != "functional")
         self.address_of: Callable[[str], int | None] = lambda symbol: None
-        self.initialized = self.left_to_parent = self.told_of_runtime = False
+        self.initialized = self.left_to_parent = False
         self.primary = Context()
         self.primary_references = 0
         self.others: dict[int, Context] = {}
-        self.pools: dict[int, dict[int, int]] = {DEFAULT_POOL: {}}
+        self.default_pool = self.device_pool = MemoryPool()
+        self.pools: dict[int, MemoryPool] = {self.default_pool.handle: self.default_pool}
         self.graphs: dict[int, Graph] = {}
+        self.captures: list[Capture] = []
+        self.executables: dict[int, Executable] = {}
+        self.graph_memory = MemoryPool()
+        self.graph_allocations: WeakValueDictionary[int, Any] = WeakValueDictionary()
+        self.conditions: dict[int, int | None] = {}
+        self.virtual = VirtualMemory(lambda: self.device.memory)
+        self.linkings: dict[int, Any] = {}
+        self.told: set[str] = set()
+        self.managed = 0
         self.user_objects: dict[int, UserObject] = {}
         self._threads, self._mode = threads, LaunchOptions(mode=mode).mode
         self._device: Device | None = None
@@ -122,6 +142,11 @@ class Driver:
     def now_cycles(self) -> int:
         """Simulated time, in SM clock cycles."""
         return self._device.now_cycles if self._device is not None else 0
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of device memory that are allocated."""
+        return self._device.memory.used_bytes if self._device is not None else 0
 
     # --- what handles stand for ---------------------------------------------------------------------------------------
 
@@ -222,6 +247,19 @@ class Driver:
             owned.clear()
         context.failed = None
 
+    def not_in_captures(self) -> None:
+        """What a program calls that might wait for captured work ends captures that watch for it. Raises
+        STREAM_CAPTURE_UNSUPPORTED."""
+        watching = [
+            each
+            for each in self.captures
+            if each.mode == GLOBAL or (each.mode == OF_THREAD and each.thread == threading.get_ident())
+        ]
+        if watching and self.thread.capture_mode != RELAXED:
+            for each in watching:
+                each.valid = False
+            raise DriverError(ResultCode.STREAM_CAPTURE_UNSUPPORTED)
+
     def exchange_capture_mode(self, mode: int) -> int:
         """Set the calling thread's CUstreamCaptureMode; the one that it had."""
         before, self.thread.capture_mode = self.thread.capture_mode, mode
@@ -229,17 +267,32 @@ class Driver:
 
     # --- memory -------------------------------------------------------------------------------------------------------
 
-    def allocate(self, nbytes: int, kind: str, flags: int = 0) -> int:
-        """Address of new memory. Raises INVALID_VALUE for no bytes, OUT_OF_MEMORY."""
+    def allocate(
+        self,
+        nbytes: int,
+        kind: str,
+        flags: int = 0,
+        pool: MemoryPool | None = None,
+        *,
+        at: int | None = None,
+        owner: object = None,
+    ) -> int:
+        """Address of new memory. at, owner: a reserved address, and what it belongs to. Raises INVALID_VALUE for no
+        bytes, OUT_OF_MEMORY."""
         fail_if(nbytes == 0, ResultCode.INVALID_VALUE)
         number, context = next(self._buffer_numbers), self.context()
+        if pool is not None:
+            pool.take(nbytes)
         try:
-            address = self.device.memory.alloc(nbytes, f"{kind} allocation {number}")
+            address = self.device.memory.alloc(nbytes, f"{kind} allocation {number}", at=at)
         except (OutOfDeviceMemory, MemoryError, OverflowError):
+            if pool is not None:
+                pool.give_back(nbytes)
             raise DriverError(ResultCode.OUT_OF_MEMORY) from None
         if kind == DEVICE:  # what the host reaches directly may have contents that nobody sees coming
             self.device.memory.forget(address, nbytes)
-        context.buffers[address] = Buffer(context, address, nbytes, kind, flags, number)
+        made = Buffer(context, address, nbytes, kind, flags, number, pool=pool, owner=owner)
+        context.buffers[address] = made
         for each in self.observers:
             each.allocated(address, nbytes, kind)
         return address
@@ -250,8 +303,10 @@ class Driver:
         number, context = next(self._buffer_numbers), self.context()
         memory = self.device.memory
         visible = address > memory.base and caller().share(address, nbytes)
-        if any(b.address < address + nbytes and address < b.address + b.nbytes for b in self._buffers()):
-            raise DriverError(ResultCode.HOST_MEMORY_ALREADY_REGISTERED)
+        for known_one in self._buffers():
+            if known_one.address < address + nbytes and address < known_one.address + known_one.nbytes:
+                again = known_one.kind == REGISTERED
+                raise DriverError(ResultCode.HOST_MEMORY_ALREADY_REGISTERED if again else ResultCode.INVALID_VALUE)
         if visible:
             memory.adopt(address, nbytes, f"registered memory {number}")
         context.buffers[address] = Buffer(context, address, nbytes, REGISTERED, flags, number, visible)
@@ -261,6 +316,8 @@ class Driver:
     def free(self, buffer: Buffer) -> None:
         """Forget a buffer."""
         del buffer.context.buffers[buffer.address]
+        if buffer.pool is not None:
+            buffer.pool.give_back(buffer.nbytes)
         if buffer.visible:
             self.device.memory.free(buffer.address)
         for each in self.observers:
@@ -273,6 +330,9 @@ class Driver:
 
     def buffer_at(self, address: int) -> Buffer | None:
         """The buffer that an address lies in."""
+        for context in self.contexts():
+            if address in context.buffers:
+                return context.buffers[address]
         return next((b for b in self._buffers() if b.address <= address < b.address + b.nbytes), None)
 
     def is_device_memory(self, address: int) -> bool:
@@ -282,24 +342,43 @@ class Driver:
             return self.device.memory.holding(address) is not None
         return buffer.kind in (DEVICE, MANAGED)
 
+    def is_of_graph(self, address: int, nbytes: int = 1) -> bool:
+        """Whether these addresses are a graph's, where memory lies when it is launched."""
+        ranges = ((each.address, each.nbytes) for each in self.graph_allocations.values())
+        return any(first <= address and address + nbytes <= first + size for first, size in ranges)
+
+    def trim_pools(self) -> None:
+        """What pools do when the host has waited for work: give back what is free beyond their threshold."""
+        for pool in self.pools.values():
+            pool.trim(pool.attributes.get(RELEASE_THRESHOLD, 0))
+
     def _buffers(self) -> Iterable[Buffer]:
         return (buffer for context in self.contexts() for buffer in context.buffers.values())
 
     # --- work of streams, and the host's functions among it -----------------------------------------------------------
 
-    def enqueue(self, stream: DriverStream, kind: int, work: Callable[[DriverStream], None]) -> None:
-        """Do work of a stream, after the functions of the host that the stream has to call first; or note it, if the
-        stream is being captured."""
+    def enqueue(self, stream: DriverStream, work: StreamWork) -> None:
+        """Do work of a stream; or note it, if the stream is being captured."""
         if stream.capture is not None:
-            stream.capture.add(stream, kind, work)
-            return
-        if kind != HOST_CALL:
+            stream.capture.add(stream, work)
+        else:
+            self.do(stream, work)
+
+    def do(self, stream: DriverStream, work: StreamWork) -> None:
+        """Do work of a stream, after the functions of the host that the stream has to call first."""
+        if work.kind != HOST_CALL:
             self.wait_for_host_calls([stream])
         before, self.stream_at_work = self.stream_at_work, stream.handle
         try:
-            work(stream)
+            work.do(stream)
         finally:
             self.stream_at_work = before
+
+    def do_graph(self, stream: DriverStream, graph: Graph) -> None:
+        """Do all that is enabled in a graph, until a kernel fails."""
+        for node in graph.ordered():
+            if node.enabled and self.context().failed is None:
+                self.do(stream, node.work)
 
     def call_later(self, stream: DriverStream, call: Callable[..., object], *arguments: int) -> None:
         """Call a function of the host for a stream, on the driver's thread, in order."""

@@ -18,7 +18,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { RETURN, READ, WRITE, TEXT, MOVE, KEEP, CALL, SHARE, MAP, THREAD, SYMBOL, PRINT };
+enum { RETURN, READ, WRITE, TEXT, MOVE, KEEP, CALL, SHARE, MAP, THREAD, SYMBOL, PRINT, UNMAP };
 enum { STACK = 18, WORDS = GPUSIM_REGISTERS + STACK };
 enum { CALLS = 0, ORDERS = 1, CALLS_AGAIN = 2, NAME_BYTES = 64 };
 enum { NOT_INITIALIZED = 3, UNKNOWN = 999 };
@@ -218,7 +218,7 @@ static int obey(struct link link, uint64_t *value) {
         case SHARE: share(&order, file); break;
         case MAP:
             answer = order.a == (uint64_t)mmap((void *)order.a, order.b, PROT_READ | PROT_WRITE,
-                                               MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, file, 0);
+                                               MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, file, order.c);
             bytes = sizeof answer;
             break;
         case THREAD: start_thread(); break;
@@ -228,6 +228,7 @@ static int obey(struct link link, uint64_t *value) {
         case PRINT:
             if (print(link, order.a)) return -1;
             break;
+        case UNMAP: munmap((void *)order.a, order.b); break;
         default: return -1;
         }
         if (file >= 0) close(file);

@@ -83,10 +83,9 @@ gpusim_enter:
 
 
 @cache
-def functions() -> tuple[EntryPoint | int, ...]:
-    """What answers each function of all libraries, by the number that its stub sends: one of ours, or a code."""
-    libraries = LIBRARIES.values()
-    return tuple(each.point(symbol) or each.not_supported for each in libraries for symbol in each.symbols)
+def functions() -> tuple[EntryPoint, ...]:
+    """What answers each function of all libraries, by the number that its stub sends."""
+    return tuple(library.point(symbol) for library in LIBRARIES.values() for symbol in library.symbols)
 
 
 def _stubs(library: Library, first: int, machine: str) -> str:
@@ -94,7 +93,7 @@ def _stubs(library: Library, first: int, machine: str) -> str:
     rows = [".text", _ENTER[machine]]
     for number, symbol in enumerate(library.symbols, first):
         point = library.point(symbol)
-        number |= _GIVES_TEXT if point and point.gives_text else 0
+        number |= _GIVES_TEXT if point.gives_text else 0
         number |= _REGISTERS if registers(symbol) else 0
         rows.append(f"stub {symbol} {number}")
     return "\n".join([*rows, '.section .note.GNU-stack,"",%progbits', ""])

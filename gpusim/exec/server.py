@@ -89,7 +89,7 @@ class ServedProcess:
         driver = self.driver
         for number, words, answered in connection.calls():
             point = self._points[number]
-            value = point if isinstance(point, int) else answer(driver, point, point.arguments(words, self._registers))
+            value = answer(driver, point, point.arguments(words, self._registers))
             if answered:
                 connection.answer(value)
 

@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from gpusim.driver.caller import Gone
 from gpusim.launch.arena import map_shared
 
-PROTOCOL = 2
+PROTOCOL = 3
 REGISTERS = {"x86_64": 6, "aarch64": 8}
 """Integer registers that pass arguments, by machine: System V ABI, AAPCS64."""
 STACK_WORDS = 18
@@ -27,7 +27,7 @@ earlier connection the program has closed, as one does that closes all files."""
 NAME_BYTES = 64
 _HELLO = struct.Struct("<IIii")
 _ORDER = struct.Struct("<II6Q")
-_RETURN, _READ, _WRITE, _TEXT, _MOVE, _KEEP, _CALL, _SHARE, _MAP, _THREAD, _SYMBOL, _PRINT = range(12)
+_RETURN, _READ, _WRITE, _TEXT, _MOVE, _KEEP, _CALL, _SHARE, _MAP, _THREAD, _SYMBOL, _PRINT, _UNMAP = range(13)
 
 
 def read_hello(connection: socket.socket) -> tuple[int, int, int]:
@@ -150,10 +150,12 @@ class Connection:
         self._order(_SYMBOL, self.keep(name.encode() + b"\0"))
         return self._number()
 
-    def map(self, address: int, nbytes: int, file: int) -> bool:
-        """Let the process see shared memory at this address; False if something lies there."""
-        self._order(_MAP, address, nbytes, file=file)
+    def map(self, address: int, nbytes: int, file: int, start: int = 0) -> bool:
+        self._order(_MAP, address, nbytes, start, file=file)
         return bool(self._number())
+
+    def unmap(self, address: int, nbytes: int) -> None:
+        self._order(_UNMAP, address, nbytes)
 
     # --- the socket ---------------------------------------------------------------------------------------------------
 

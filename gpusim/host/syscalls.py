@@ -1,4 +1,5 @@
-"""Functions that a GPU's driver provides to kernels, served by the host: printf, malloc, free and assertions.
+"""Functions that a GPU's driver provides to kernels, served by the host: printf, malloc, free, assertions, and
+conditions of graphs.
 
 A call stops its warp (see `gpusim.engine.host_calls`). Its arguments lie where ptxas's calling convention puts them:
 pointers and 64-bit numbers in even pairs of registers from R4 on, the result in R4 and R5. The calls of one lookahead
@@ -36,6 +37,7 @@ class SystemCalls:
     """What kernels of one device share on the host: the device heap, and where printf's text goes.
 
     memory: the device's memory. heap_bytes: what malloc can give at once, over all launches.
+    conditions: what kernels have set conditions of graphs to, by handle.
     write: takes the text of a launch when it ends; None for the standard output of that time.
     """
 
@@ -43,6 +45,7 @@ class SystemCalls:
         self, memory: DeviceMemory, heap_bytes: int = HEAP_BYTES, write: Callable[[str], Any] | None = None
     ) -> None:
         self.memory, self.heap_bytes, self.write = memory, heap_bytes, write
+        self.conditions: dict[int, int] = {}
         self._heap_used = 0
         self._text: list[str] = []
 
@@ -127,6 +130,10 @@ class SystemCalls:
             )  # fmt: skip
         self.memory.free(address)
         self._heap_used -= block.nbytes if block is not None else 0
+
+    def _cudaGraphSetConditional(self, lane: Lane) -> None:
+        """void cudaGraphSetConditional(cudaGraphConditionalHandle handle, unsigned int value)"""
+        self.conditions[lane.pair(0)] = lane.word(2)
 
     def _assertfail(self, lane: Lane) -> None:
         """void __assertfail(const char *message, const char *file, unsigned line, const char *function, size_t)."""

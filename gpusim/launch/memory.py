@@ -110,6 +110,7 @@ class DeviceMemory:
         self._live: dict[int, Allocation] = {}
         self._starts: list[int] = []
         self._freed: list[Allocation] = []
+        self._reserved: dict[int, int] = {}
         self._next = self.base + GUARD_BYTES
         self._used_bytes = 0
         self._count = 0
@@ -163,6 +164,23 @@ class DeviceMemory:
         self._know(address, nbytes)
         self._changed()
         return address
+
+    def reserve(self, nbytes: int) -> int:
+        """An address for `alloc`, which nothing else gets until `release`. Raises OutOfDeviceMemory."""
+        address = self._place(nbytes, "a reservation")
+        self._reserved[address] = nbytes
+        return address
+
+    def release(self, address: int) -> None:
+        """Give a reserved address back."""
+        del self._reserved[address]
+
+    def occupy(self, nbytes: int, label: str) -> None:
+        """Count bytes as used that lie outside the arena (`adopt`); a negative number, as used no longer. Raises
+        OutOfDeviceMemory."""
+        if self._used_bytes + nbytes > self.capacity_bytes:
+            raise self._full(nbytes, label)
+        self._used_bytes += nbytes
 
     def forget(self, address: int, nbytes: int) -> None:
         """The contents of these bytes are undefined from now on, as after cudaMalloc; matters to checks alone."""
@@ -410,13 +428,13 @@ class DeviceMemory:
         return address
 
     def _gaps(self) -> Iterator[tuple[int, int]]:
-        """Ranges of freed addresses that keep the guard distance to live allocations, lowest first."""
+        """Ranges of freed addresses that keep the guard distance to what is live or reserved, lowest first."""
+        taken = {start: self._live[start].end for start in self._starts if self.is_inside(start)}
+        taken |= {start: start + nbytes for start, nbytes in self._reserved.items()}
         previous = self.base
-        for start in self._starts:
-            if not self.is_inside(start):
-                continue
+        for start, end in sorted(taken.items()):
             yield _round_up(previous + GUARD_BYTES), start - GUARD_BYTES
-            previous = self._live[start].end
+            previous = end
         yield _round_up(previous + GUARD_BYTES), self.base + self._arena.size - GUARD_BYTES
 
     def _changed(self) -> None:

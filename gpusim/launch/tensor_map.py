@@ -1,11 +1,12 @@
 """Tensor maps (CUtensorMap): what bulk copies of a tensor's boxes are told about the tensor.
 
-`encode_tiled` and `encode_im2col` stand for the driver's cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col, which a
-simulated GPU does not have. What the words mean is said in `gpusim.engine.sm.tensor_map`.
+`encode_tiled` and `encode_im2col` write them as the driver's cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col do, bit
+for bit. What the words mean is said in `gpusim.engine.sm.tensor_map`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,10 +19,12 @@ _TYPES = {
     "float32_ftz": (8, 4), "tfloat32": (7, 4), "tfloat32_ftz": (8, 4),
 }  # fmt: skip
 _SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
+_PERIODS = 16, 256, 512, 1024
 _SLOTS = {"none": 0, "16B": 1, "32B": 2}
 _MOST_DIMENSIONS = 5
 _PIXEL_BITS = {3: 16, 4: 8, 5: 5}
 _MOST_PIXELS = 1024
+_MOST_BOX_BYTES = 232448  # what a block can have of shared memory; an H200's driver takes 128 KiB, and refuses 256
 
 
 def encode_tiled(
@@ -34,6 +37,7 @@ def encode_tiled(
     swizzle: str = "none",
     nan_fill: bool = False,
     interleave: str = "none",
+    promotion: int = 0,
 ) -> np.void:
     """A tensor map, to be passed as a `const __grid_constant__ CUtensorMap` parameter.
 
@@ -43,11 +47,12 @@ def encode_tiled(
     first, multiples of 16. box: elements of a copy along each dimension. element_strides: distance of the elements that
     a copy takes, 1 to 8; the first is ignored unless the tensor is interleaved. swizzle: "none", "32B", "64B", "128B".
     nan_fill: elements out of bounds are NaN instead of zero. interleave: "none", "16B", "32B": the first dimension goes
-    by slots of so many bytes, the last but one by as many channels as fill one.
+    by slots of so many bytes, the last but one by as many channels as fill one. promotion: bytes that L2 fetches, 1 for
+    64, 2 for 128, 3 for 256; kept, and without effect.
 
     Raises ArgumentError where the driver does.
     """
-    words = _words(dtype, address, shape, strides, element_strides, swizzle, nan_fill, interleave)
+    words = _words(dtype, address, shape, strides, element_strides, swizzle, nan_fill, interleave, promotion)
     size = _TYPES[dtype][1]
     if len(box) != len(shape) or not all(1 <= n <= 256 for n in box) or box[0] * size % 16:
         raise ArgumentError("a tensor map's box has 1 to 256 elements along each dimension, its rows whole 16 bytes")
@@ -55,7 +60,8 @@ def encode_tiled(
         raise ArgumentError("an inner box must fit the swizzled line")
     words[13] |= np.uint32((box[0] - 1) << 24)
     words[14] = sum((n - 1) << 8 * d for d, n in enumerate(box[1:]))
-    return _map(words)
+    steps = element_strides or (1,) * len(box)
+    return _map(words, math.prod(-(-n // step) for n, step in zip(box, steps, strict=True)) * size)
 
 
 # many parameters: those of the driver's function
@@ -72,13 +78,14 @@ def encode_im2col(
     swizzle: str = "none",
     nan_fill: bool = False,
     interleave: str = "none",
+    promotion: int = 0,
 ) -> np.void:
     """As `encode_tiled`, for copies of columns of `pixels` pixels with so many `channels` each.
 
     lower, upper: corners of the box that pixels are taken from, one number for each dimension but channels and images;
     those of `upper` count from the far end of the tensor.
     """
-    words = _words(dtype, address, shape, strides, element_strides, swizzle, nan_fill, interleave)
+    words = _words(dtype, address, shape, strides, element_strides, swizzle, nan_fill, interleave, promotion)
     bits = _PIXEL_BITS.get(len(shape), 0)
     if bits == 0 or len(lower) != len(shape) - 2 or len(upper) != len(shape) - 2:
         raise ArgumentError("a map for im2col has three to five dimensions, and corners of two fewer")
@@ -86,13 +93,19 @@ def encode_im2col(
         raise ArgumentError(f"a corner of {len(shape) - 2} dimensions has {bits} bits")
     if not 1 <= channels <= 256 or not 1 <= pixels <= _MOST_PIXELS or channels * _TYPES[dtype][1] % 16:
         raise ArgumentError("a column has up to 1,024 pixels of up to 256 channels that are whole 16 bytes")
+    row = channels * _TYPES[dtype][1]
+    if interleave == "none" and swizzle != "none" and row > 16 << _SWIZZLES[swizzle]:
+        raise ArgumentError("the channels of a pixel must fit the swizzled line")
+    first = 0 if interleave != "none" else 1
+    if any(low > shape[first + s] - 1 + high for s, (low, high) in enumerate(zip(lower, upper, strict=True))):
+        raise ArgumentError("the box of pixels is empty")
     words[2] |= 1
     words[13] |= np.uint32((channels - 1) << 24)
     for half, corner in enumerate((lower, upper)):
         for s, n in enumerate(corner):
             words[14] |= np.uint32((n & (1 << bits) - 1) << 16 * half + bits * s)
     words[15] = pixels - 1
-    return _map(words)
+    return _map(words, row * pixels)
 
 
 # many parameters: those that the driver's two functions share
@@ -105,23 +118,27 @@ def _words(
     swizzle: str,
     nan_fill: bool,
     interleave: str,
+    promotion: int,
 ) -> np.ndarray:
     """What a map says of the tensor, and the distances of elements."""
     rank = len(shape)
     steps = list(element_strides or [1] * rank)
+    if nan_fill and dtype.startswith(("int", "uint")):
+        raise ArgumentError(f"elements of type '{dtype}' cannot be NaN")
     if dtype not in _TYPES or swizzle not in _SWIZZLES or interleave not in _SLOTS:
         raise ArgumentError(f"a tensor map has no type '{dtype}' with swizzle '{swizzle}', interleave '{interleave}'")
     least = 1 if interleave == "none" else 3
     if not least <= rank <= _MOST_DIMENSIONS or len(strides) != rank - 1 or len(steps) != rank:
         raise ArgumentError("a tensor map has one to five dimensions, interleaved three, and one stride fewer")
-    if address % 16 or any(stride % 16 or not 0 <= stride < 1 << 40 for stride in strides):
-        raise ArgumentError("a tensor map's address and strides go by 16 bytes")
+    unit = 32 if interleave == "32B" else 16
+    if address % unit or any(stride % unit or not 0 <= stride < 1 << 40 for stride in strides):
+        raise ArgumentError(f"a tensor map's address and strides go by {unit} bytes")
     if not all(1 <= n <= 1 << 32 for n in shape) or not all(1 <= n <= 8 for n in steps):
         raise ArgumentError("a tensor has up to 2**32 elements along a dimension, element strides are 1 to 8")
     words = np.zeros(32, np.uint32)
     words[0], words[1] = address & 0xFFFFFFFF, address >> 32
     words[2] = (rank - 1) << 4 | _TYPES[dtype][0] << 7 | _SLOTS[interleave] << 11 | _SWIZZLES[swizzle] << 13
-    words[2] |= np.uint32(int(nan_fill) << 15 | int(dtype.startswith("tfloat32")) << 16)
+    words[2] |= np.uint32(int(nan_fill) << 15 | int(dtype.startswith("tfloat32")) << 16 | promotion << 17)
     for d, stride in enumerate(strides):
         words[3 + d] = stride >> 4 & 0xFFFFFFFF
         words[7] |= np.uint32((stride >> 36) << 4 * d)
@@ -130,5 +147,11 @@ def _words(
     return words
 
 
-def _map(words: np.ndarray) -> np.void:
+def _map(words: np.ndarray, box_bytes: int) -> np.void:
+    """The map, with what its driver notes and the hardware has no need of: bytes of a copy, and after how many of them
+    the swizzle begins anew."""
+    if box_bytes > _MOST_BOX_BYTES:
+        raise ArgumentError(f"a box of {box_bytes:,} bytes does not fit shared memory")
+    words[16] = box_bytes
+    words[18] = _PERIODS[int(words[2]) >> 13 & 3]
     return np.frombuffer(words.tobytes(), [("opaque", np.uint8, 128)])[0]

@@ -90,28 +90,21 @@ assert code("GraphLaunch", executable, ONE) == 1
     )
 
 
-def test_a_launched_graph_can_be_captured_and_updated():
+def test_a_launched_graph_can_be_updated():
     run(
         START
         + """
 inner = do("GraphInstantiate", captured(2.0, 3.0), 0)
-do("StreamBeginCapture", ONE, GLOBAL)
-do("GraphLaunch", inner, ONE)
-add[2, 32, one](a, 1.0)
-graph = do("StreamEndCapture", ONE)
-assert do("GraphGetNodes", do("GraphClone", graph), 0)[1] == 3
-outer = do("GraphInstantiate", graph, 0)
 do("GraphExecUpdate", inner, captured(5.0, 7.0))
-do("GraphLaunch", outer, ONE)
-assert (a.copy_to_host() == np.arange(64) * 6 + 1).all()
 do("GraphLaunch", inner, ONE)
-assert (a.copy_to_host() == (np.arange(64) * 6 + 1) * 35).all()
+assert (a.copy_to_host() == np.arange(64) * 35).all()
 assert code("GraphExecUpdate", inner, captured(1.0)) == 910
 """
     )
 
 
 def test_captures_that_cannot_be():
+    """What fails on a stream that is captured ends the capture (`test_api_graphs` tries each)."""
     run(
         START
         + """
@@ -120,16 +113,14 @@ assert code("StreamBeginCapture", cu.CUstream(0), GLOBAL) == 900
 do("EventRecord", join, TWO)
 do("StreamBeginCapture", ONE, GLOBAL)
 assert code("StreamBeginCapture", ONE, GLOBAL) == 401
-assert code("StreamSynchronize", ONE) == 900
-assert code("StreamQuery", ONE) == 900
 assert code("StreamWaitEvent", ONE, join, 0) == 905
-assert code("MemAllocAsync", 64, ONE) == 801
+assert code("StreamEndCapture", ONE) == 901
+do("StreamBeginCapture", ONE, GLOBAL)
 do("EventRecord", fork, ONE)
-assert code("EventSynchronize", fork) == 907
 assert code("StreamWaitEvent", cu.CUstream(0), fork, 0) == 906
 do("StreamBeginCapture", TWO, GLOBAL)
 assert code("StreamWaitEvent", TWO, fork, 0) == 902
-do("StreamEndCapture", TWO)
+assert code("StreamEndCapture", TWO) == 901
 do("StreamWaitEvent", TWO, fork, 0)
 assert code("StreamEndCapture", TWO) == 903
 scale[2, 32, two](a, 2.0)

@@ -88,14 +88,14 @@ def test_another_machine_is_refused():
 
 
 def test_structures_of_the_interface_have_their_sizes():
-    """CUlaunchConfig and CUDA_MEMCPY2D, counted from the header's declarations on a 64-bit host."""
-    from gpusim.driver.api_copy import _Copy2D
+    """CUlaunchConfig, CUDA_MEMCPY2D and CUDA_MEMCPY3D, counted from the header's declarations on a 64-bit host."""
+    from gpusim.driver.api_copy import CopyBox, _Copy2D
     from gpusim.driver.api_launch import LaunchConfig
 
     assert ctypes.sizeof(LaunchConfig) == 56
     assert LaunchConfig.stream.offset == 32
-    assert ctypes.sizeof(_Copy2D) == 128
-    assert _Copy2D.target_x.offset == 56
+    assert ctypes.sizeof(_Copy2D) == 128 and _Copy2D.width.offset == 112
+    assert ctypes.sizeof(CopyBox) == 200 and CopyBox.target.offset == 88 and CopyBox.width.offset == 176
 
 
 def test_every_entry_point_can_be_called_as_its_signature_says():
@@ -106,5 +106,5 @@ def test_every_entry_point_can_be_called_as_its_signature_says():
 
     assert len(ENTRY_POINTS) > 150
     for point in ENTRY_POINTS.values():
-        passed = [letter for letter in point.letters if letter and not letter.startswith("*")]
+        passed = [letter for letter in point.letters if letter and letter != "V" and not letter.startswith("*")]
         inspect.signature(point.run).bind("driver", *passed)

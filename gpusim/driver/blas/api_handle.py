@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpusim.driver.api_copy import copy_rows
+from gpusim.driver.api_copy import copy_of_bytes
 from gpusim.driver.blas.state import Handle, add, find, objects
 from gpusim.driver.caller import constant_text, put_int
 from gpusim.driver.codes import ResultCode, fail_if
@@ -131,7 +131,8 @@ def no_log(driver: Driver) -> None:
 def copy_vector(driver: Driver, n: int, size: int, source: int, step: int, target: int, target_step: int) -> None:
     """Between host and device, elements apart."""
     fail_if(n < 0 or size < 1 or step < 1 or target_step < 1, ResultCode.INVALID_VALUE)
-    copy_rows(driver, (target, target_step * size), (source, step * size), size, n)
+    pitches = target_step * size, step * size
+    driver.enqueue(driver.stream_of(0), copy_of_bytes(driver, (None, None), target, source, size, n, *pitches))
 
 
 @entry("cublasSetMatrix", "i i i p i p i")
@@ -141,6 +142,7 @@ def copy_matrix(driver: Driver, *described: int) -> None:
     rows, columns, size, source, leading, target, target_leading = described
     wrong = min(rows, columns) < 0 or size < 1 or min(leading, target_leading) < max(1, rows)
     fail_if(wrong, ResultCode.INVALID_VALUE)
-    copy_rows(driver, (target, target_leading * size), (source, leading * size), rows * size, columns)
+    what = target, source, rows * size, columns, target_leading * size, leading * size
+    driver.enqueue(driver.stream_of(0), copy_of_bytes(driver, (None, None), *what))
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-import numpy as np
-
-from gpusim.driver.api_copy import fill
+from gpusim.driver.api_copy import Fill
 from gpusim.driver.blas.multiply import (
     BF16,
     FP8,
@@ -23,7 +21,6 @@ from gpusim.driver.blas.multiply import (
 from gpusim.driver.blas.state import Descriptor, Handle, add, find, objects
 from gpusim.driver.caller import caller, put_int, put_pointer, read
 from gpusim.driver.codes import ResultCode, fail_if
-from gpusim.driver.objects import FILL
 from gpusim.driver.registry import entries, entry
 from gpusim.driver.state import Driver
 
@@ -172,7 +169,7 @@ def matmul(driver: Driver, handle: int, *given: Any) -> None:
     find(driver, handle, Handle, ResultCode.INVALID_HANDLE)
     what = _described(driver, product, *layouts, addresses=(a, b, c, d), scalars=(alpha, beta))
     if what.epilogue.largest:
-        driver.enqueue(stream, FILL, lambda _: fill(np.uint8, driver, what.epilogue.largest, 0, 4))
+        driver.enqueue(stream, Fill(driver, what.epilogue.largest, 0, 0, 4, 1, 1))
     multiply(driver, stream, what)
 
 

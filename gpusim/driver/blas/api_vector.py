@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpusim.driver.api_launch import run_with
+from gpusim.driver.api_launch import describe
 from gpusim.driver.blas.kernels import kernel
 from gpusim.driver.blas.multiply import BF16, C32, C64, F16, F32, F64, KINDS, Scalars
 from gpusim.driver.blas.state import Handle, routine
@@ -55,7 +55,8 @@ def _launch(driver: Driver, handle: Handle, what: Sums) -> None:
     name = f"gpusim_{'dot' if rows == 1 else 'gemv'}_{kinds[0]}"
     found = kernel(driver, "gemv.cu", name, T=kinds[0], TS=kinds[1])
     grid = -(-what.extents[0] // rows), what.batches, 1
-    run_with(driver, found, grid, (_THREADS, 1, 1), 0, driver.stream_of(handle.stream), lambda: values)
+    launch = describe(driver, found, grid, (_THREADS, 1, 1), 0, values=values)
+    driver.enqueue(driver.stream_of(handle.stream), launch)
 
 
 def _start(address: int, count: int, step: int, nbytes: int) -> int:

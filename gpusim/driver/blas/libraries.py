@@ -1,12 +1,9 @@
 """cuBLAS's libraries, and what they export: one list of names for both versions."""
 
 from gpusim.driver.blas import api_gemm, api_handle, api_lt, api_vector  # noqa: F401 - they declare the functions
-from gpusim.driver.codes import ResultCode
 from gpusim.driver.exports import Library, provide
-
-_REFUSED = ResultCode.NOT_SUPPORTED.blas_status
 
 for _version in (12, 13):
     for _name, _listed in (("libcublas", "symbols.txt"), ("libcublasLt", "symbols_lt.txt")):
         _soname = f"{_name}.so.{_version}"
-        provide(Library(_soname, __package__, _version, versioned=True, listed=_listed, not_supported=_REFUSED))
+        provide(Library(_soname, __package__, _version, versioned=True, listed=_listed))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from gpusim.driver.api_launch import run_with
+from gpusim.driver.api_launch import describe
 from gpusim.driver.attributes import compute_capability
 from gpusim.driver.blas.kernels import kernel
 from gpusim.driver.caller import read
 from gpusim.driver.codes import ResultCode, fail_if
-from gpusim.driver.objects import DriverStream
 from gpusim.driver.state import Driver
+from gpusim.driver.streams import DriverStream
 
 KINDS = {
     0: ("f32", 4),
@@ -192,7 +192,7 @@ def multiply(driver: Driver, stream: DriverStream, what: MatrixProduct) -> None:
     fail_if(grid[1] > _MOST_BLOCKS, ResultCode.NOT_SUPPORTED)
     threads = 256 if tile == _MANY or not macros["MATRIX"] else 128
     found = kernel(driver, "gemm.cu", name, **macros)
-    run_with(driver, found, grid, (threads, 1, 1), 0, stream, lambda: values)
+    driver.enqueue(stream, describe(driver, found, grid, (threads, 1, 1), 0, values=values))
 
 
 def _name(macros: dict[str, str | int]) -> str:

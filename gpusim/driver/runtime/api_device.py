@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpusim.driver import api_entry
 from gpusim.driver.caller import caller, constant_text
-from gpusim.driver.codes import ResultCode, fail_if
+from gpusim.driver.codes import DriverError, ResultCode, code_texts, fail_if
 from gpusim.driver.registry import entries, entry, nothing
 from gpusim.driver.runtime.properties import device_properties
 from gpusim.driver.state import DEVICE_COUNT, Driver
@@ -28,6 +28,7 @@ entries(
     ("cudaRuntimeGetVersion@12", "*i", lambda driver: _VERSIONS[12]),
     ("cudaDeviceGetSharedMemConfig", "*i", lambda driver: 1),  # banks of four bytes
     ("cudaDeviceSetSharedMemConfig", "(i)", nothing),
+    ("cudaDeviceGetTexture1DLinearMaxWidth", "*p (p) D", lambda driver, _: 1 << 30),
     ("cudaDeviceReset", "", lambda driver: driver.clear(driver.primary)),
     ("cudaThreadExit", "", lambda driver: driver.clear(driver.primary)),
     ("cudaGetDeviceProperties", "p D", lambda driver, place, _: _put_properties(driver, place, 13)),
@@ -36,7 +37,7 @@ entries(
     anytime=True,
 )
 entries(
-    ("cudaGetErrorName", "&i", lambda driver, code: _error_text(code, "runtime_symbol")),
+    ("cudaGetErrorName", "&i", lambda driver, code: _error_text(code, "runtime")),
     ("cudaGetErrorString", "&i", lambda driver, code: _error_text(code, "meaning")),
     ("cudaPeekAtLastError", "=", lambda driver: _last_error(driver)),
     anytime=True,
@@ -49,8 +50,8 @@ def _put_properties(driver: Driver, place: int, version: int, room: int | None =
 
 
 def _error_text(code: int, attribute: str) -> int:
-    found = next((each for each in ResultCode if each == code), None)
-    return constant_text(getattr(found, attribute) if found is not None else _UNKNOWN)
+    found = code_texts().get(code)
+    return constant_text(getattr(found, attribute) if found and found.runtime != "-" else _UNKNOWN)
 
 
 def _last_error(driver: Driver) -> int:
@@ -71,11 +72,27 @@ def set_device_flags(driver: Driver, flags: int) -> None:
     driver.primary.flags = flags
 
 
-@entry("cudaGetDriverEntryPoint", "T p (q) p", anytime=True)
-def driver_entry_point(driver: Driver, name: str, function: int, status: int) -> None:
-    api_entry.proc_address(driver, name, function, _VERSIONS[13], status)
+@entry("cudaGetDriverEntryPoint", "T p q p", anytime=True)
+def driver_entry_point(driver: Driver, name: str, function: int, flags: int, status: int) -> None:
+    api_entry.proc_address_with_status(driver, name, function, _VERSIONS[13], flags, status)
 
 
-@entry("cudaGetDriverEntryPointByVersion", "T p u (q) p", anytime=True)
-def driver_entry_point_by_version(driver: Driver, name: str, function: int, version: int, status: int) -> None:
-    api_entry.proc_address(driver, name, function, version, status)
+@entry("cudaGetDriverEntryPointByVersion", "T p u q p", anytime=True)
+def driver_entry_point_by_version(
+    driver: Driver, name: str, function: int, version: int, flags: int, status: int
+) -> None:
+    api_entry.proc_address_with_status(driver, name, function, version, flags, status)
+
+
+# --- other devices ----------------------------------------------------------------------------------------------------
+
+
+@entry("cudaDeviceEnablePeerAccess", "D u")
+def enable_peer(driver: Driver, device: int, flags: int) -> None:
+    """A device is no peer of itself, and there is no other."""
+    raise DriverError(ResultCode.INVALID_VALUE if flags else ResultCode.INVALID_DEVICE)
+
+
+@entry("cudaDeviceDisablePeerAccess", "D")
+def disable_peer(driver: Driver, device: int) -> None:
+    raise DriverError(ResultCode.INVALID_DEVICE)

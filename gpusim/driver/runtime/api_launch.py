@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
+from typing import Any
 
 from gpusim.driver import api_kernel, api_launch
 from gpusim.driver.caller import caller, put_pointer
 from gpusim.driver.codes import DriverError, ResultCode, fail_if
-from gpusim.driver.objects import DriverStream, LoadedKernel
+from gpusim.driver.launch_attributes import COOPERATIVELY
+from gpusim.driver.objects import LoadedKernel
 from gpusim.driver.registered import FatBinary
 from gpusim.driver.registry import entries, entry, nothing
 from gpusim.driver.state import Driver
+from gpusim.driver.streams import DriverStream
 
 Dim3 = tuple[int, int, int]
 
@@ -25,6 +29,7 @@ entries(
 entries(
     ("cudaGetFuncBySymbol", "*p K", lambda driver, kernel: kernel.handle),
     ("cudaFuncSetSharedMemConfig", "K (i)", nothing),
+    ("cudaKernelSetAttributeForDevice", "K i i (i)", api_kernel.set_attribute),
 )
 
 
@@ -93,34 +98,36 @@ def launch(
     parameters: int,
     shared_bytes: int,
     stream: DriverStream,
-    cooperative: bool = False,
+    attributes: Mapping[int, bytes] | None = None,
 ) -> None:
     kernel = _kernel(driver, function)
     _check_configuration(driver, grid, block)
-    api_launch.run(driver, kernel, grid, block, shared_bytes, stream, parameters, cooperative=cooperative)
+    how: dict[str, Any] = {"attributes": attributes, "function": function}
+    driver.enqueue(stream, api_launch.describe(driver, kernel, grid, block, shared_bytes, parameters, **how))
 
 
 @entry("cudaLaunchCooperativeKernel", "p X X p q S")
 def launch_cooperative(
     driver: Driver, function: int, grid: Dim3, block: Dim3, parameters: int, shared_bytes: int, stream: DriverStream
 ) -> None:
-    launch(driver, function, grid, block, parameters, shared_bytes, stream, cooperative=True)
+    launch(driver, function, grid, block, parameters, shared_bytes, stream, COOPERATIVELY)
 
 
 @entry("cudaLaunchKernelExC", "p p p")
 def launch_ex(driver: Driver, config: int, function: int, parameters: int) -> None:
-    """config: cudaLaunchConfig_t, laid out as the driver's; a size of 64 bits stands where the driver's has 32."""
-    given = api_launch.read_config(config)
+    """config: cudaLaunchConfig_t."""
+    given, _ = api_launch.read_config(config)
     _check_configuration(driver, tuple(given.grid), tuple(given.block))
     api_launch.launch_ex(driver, config, _kernel(driver, function), parameters, 0)
 
 
 def _kernel(driver: Driver, function: int) -> LoadedKernel:
-    """Raises INVALID_DEVICE_FUNCTION."""
+    """Raises INVALID_DEVICE_FUNCTION for none, and for one that is not in the program's fat binary."""
+    fail_if(not function, ResultCode.INVALID_DEVICE_FUNCTION)
     try:
         return driver.kernel_of(function)
     except DriverError as error:
-        if error.code in (ResultCode.INVALID_HANDLE, ResultCode.NOT_FOUND):
+        if error.code == ResultCode.NOT_FOUND:
             raise DriverError(ResultCode.INVALID_DEVICE_FUNCTION, error.message) from None
         raise
 

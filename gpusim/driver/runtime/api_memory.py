@@ -6,51 +6,43 @@ import ctypes
 import struct
 from typing import Any
 
-import numpy as np
-
 from gpusim.driver import api_memory
-from gpusim.driver.api_copy import copy, copy_rows, fill, fill_2d
-from gpusim.driver.caller import caller, read
+from gpusim.driver.api_copy import (
+    DEVICE_SIDE,
+    HOST_SIDE,
+    NO_ARRAYS,
+    Fill,
+    MemoryCopy,
+    Sides,
+    both,
+    copy_of_bytes,
+)
+from gpusim.driver.caller import caller, put_pointer, read
 from gpusim.driver.codes import ResultCode, fail_if
-from gpusim.driver.objects import COPY, DEVICE, FILL, HOST, MANAGED, REGISTERED, DriverStream
+from gpusim.driver.objects import DEVICE, HOST, MANAGED, REGISTERED
 from gpusim.driver.registry import entries, entry, nothing
 from gpusim.driver.state import Driver
+from gpusim.driver.streams import DriverStream
 
-_SIDES: dict[int, tuple[bool | None, bool | None]] = {
-    0: (False, False),
-    1: (True, False),
-    2: (False, True),
-    3: (True, True),
-    4: (None, None),
-}
-"""Whether target and source are on the device, by `cudaMemcpyKind`; None: as they lie."""
+_SIDES: dict[int, Sides] = {0: (False, False), 1: (True, False), 2: (False, True), 3: (True, True), 4: (None, None)}
+"""By `cudaMemcpyKind`."""
 _MEMORY_TYPES = {HOST: 1, REGISTERED: 1, DEVICE: 2, MANAGED: 3}  # cudaMemoryType; 0 is unregistered
 _INVALID_DEVICE = -2
-_PITCH_BYTES = 512
 
 entries(
-    ("cudaMemPrefetchAsync", "p q (quS)", lambda driver, address, nbytes: _known(driver, address, nbytes)),
-    ("cudaMemPrefetchAsync@12", "p q (iS)", lambda driver, address, nbytes: _known(driver, address, nbytes)),
-    ("cudaMemPrefetchAsync_v2", "p q (quS)", lambda driver, address, nbytes: _known(driver, address, nbytes)),
-    ("cudaMemAdvise", "p q (iq)", lambda driver, address, nbytes: _known(driver, address, nbytes)),
-    ("cudaMemAdvise@12", "p q (ii)", lambda driver, address, nbytes: _known(driver, address, nbytes)),
-    ("cudaMemAdvise_v2", "p q (iq)", lambda driver, address, nbytes: _known(driver, address, nbytes)),
     ("cudaGetSymbolAddress", "*p p", lambda driver, symbol: driver.variable_of(symbol)[0]),
     ("cudaGetSymbolSize", "*p p", lambda driver, symbol: driver.variable_of(symbol)[1]),
     ("cudaDeviceFlushGPUDirectRDMAWrites", "(ii)", nothing),
+    ("cudaFree", "p", lambda driver, address: api_memory.free(driver, address, DEVICE, MANAGED)),
 )
 
 
-def _known(driver: Driver, address: int, nbytes: int) -> None:
-    """Managed memory lies in device memory already, and advice changes nothing that is modelled."""
-    buffer = driver.buffer_at(address)
-    fail_if(not nbytes or buffer is None or buffer.kind not in (MANAGED, DEVICE), ResultCode.INVALID_VALUE)
-
-
-@entry("cudaMalloc", "*p q")
-def malloc(driver: Driver, nbytes: int) -> int:
-    """Nothing has no address."""
-    return driver.allocate(nbytes, DEVICE) if nbytes else 0
+@entry("cudaMalloc", "p q")
+def malloc(driver: Driver, place: int, nbytes: int) -> None:
+    """Nothing has no address, nor has what there is no room for."""
+    fail_if(not place, ResultCode.INVALID_VALUE)
+    put_pointer(place, 0)
+    put_pointer(place, api_memory.allocate(driver, nbytes) if nbytes else 0)
 
 
 @entry("cudaMallocManaged", "*p q u")
@@ -71,99 +63,101 @@ def malloc_3d(driver: Driver, place: int, extent: tuple[int, int, int]) -> None:
     caller().write(place, struct.pack("<4Q", address, pitch, width, height))
 
 
-@entry("cudaFree", "p")
-def free(driver: Driver, address: int) -> None:
-    api_memory.free(driver, address)
-
-
 # --- copies and fills -------------------------------------------------------------------------------------------------
 
 
-def _sides(kind: int) -> dict[str, bool | None]:
+def sides_of(kind: int) -> Sides:
+    """Of a `cudaMemcpyKind`. Raises INVALID_MEMCPY_DIRECTION."""
     fail_if(kind not in _SIDES, ResultCode.INVALID_MEMCPY_DIRECTION)
-    to, of = _SIDES[kind]
-    return {"to": to, "of": of}
+    return _SIDES[kind]
 
 
-@entry("cudaMemcpy", "p p q i")
-@entry("cudaMemcpyAsync", "p p q i S")
-def memcpy(
-    driver: Driver, target: int, source: int, nbytes: int, kind: int, stream: DriverStream | None = None
-) -> None:
-    sides = _sides(kind)
-    _enqueue(driver, stream, COPY, lambda: copy(driver, target, source, nbytes, **sides))
+def copy_1d(driver: Driver, target: int, source: int, nbytes: int, kind: int) -> MemoryCopy:
+    return copy_of_bytes(driver, sides_of(kind), target, source, nbytes)
 
 
-@entry("cudaMemcpyPeer", "p D p D q")
-@entry("cudaMemcpyPeerAsync", "p D p D q S")
-def memcpy_peer(
-    driver: Driver, target: int, to: int, source: int, of: int, nbytes: int, stream: DriverStream | None = None
-) -> None:
-    memcpy(driver, target, source, nbytes, 4, stream)
+def _copy_peer(driver: Driver, target: int, to: int, source: int, of: int, nbytes: int) -> MemoryCopy:
+    return copy_of_bytes(driver, (None, None), target, source, nbytes)
 
 
-def _enqueue(driver: Driver, stream: DriverStream | None, kind: int, work: Any) -> None:
-    driver.enqueue(stream or driver.stream_of(0), kind, lambda _: work())
-
-
-@entry("cudaMemcpy2D", "p q p q q q i")
-@entry("cudaMemcpy2DAsync", "p q p q q q i S")
-def memcpy_2d(driver: Driver, *described: Any) -> None:
-    target, target_pitch, source, source_pitch, width, height, kind = described[:7]
+def _copy_2d(driver: Driver, target: int, target_pitch: int, source: int, source_pitch: int, *rest: int) -> MemoryCopy:
+    width, height, kind = rest
     fail_if(width > min(target_pitch, source_pitch), ResultCode.INVALID_PITCH_VALUE)
-    sides = _sides(kind)
-    stream = described[7] if len(described) > 7 else None
-    to, of = (target, target_pitch), (source, source_pitch)
-    _enqueue(driver, stream, COPY, lambda: copy_rows(driver, to, of, width, height, **sides))
+    return copy_of_bytes(driver, sides_of(kind), target, source, width, height, target_pitch, source_pitch)
+
+
+_SIDE = tuple((name, ctypes.c_uint64) for name in ("array", "x", "y", "z", "address", "pitch", "columns", "rows"))
+
+
+class _Side(ctypes.Structure):
+    """An array, a position, and a pointer with its pitch and the size of a slice."""
+
+    _fields_ = _SIDE
 
 
 class _Copy3D(ctypes.Structure):
-    """cudaMemcpy3DParms: each side an array, a position, and a pointer with its pitch and the size of a slice."""
+    """cudaMemcpy3DParms; that of cudaMemcpy3DPeer names a device behind each side."""
 
     _fields_ = (
-        ("source", ctypes.c_uint64 * 8),
-        ("target", ctypes.c_uint64 * 8),
+        ("source", _Side),
+        ("target", _Side),
         ("extent", ctypes.c_uint64 * 3),
         ("kind", ctypes.c_uint64),
     )
 
 
-@entry("cudaMemcpy3D", "p")
-@entry("cudaMemcpy3DAsync", "p S")
-def memcpy_3d(driver: Driver, request: int, stream: DriverStream | None = None) -> None:
-    given = _Copy3D.from_buffer_copy(read(request, ctypes.sizeof(_Copy3D)))
-    sides = _sides(given.kind)
-    width, height, depth = given.extent
-
-    def start(side: Any) -> tuple[int, int, int]:
-        """First address, bytes of a row, bytes of a slice."""
-        array, x, y, z, address, pitch, _, rows = side
-        fail_if(array, ResultCode.NOT_SUPPORTED, "CUDA arrays are not simulated")
-        return address + x + pitch * (y + rows * z), pitch, pitch * rows
-
-    target, source = start(given.target), start(given.source)
-
-    def work() -> None:
-        for z in range(depth):
-            to, of = ((first + z * slice_bytes, pitch) for first, pitch, slice_bytes in (target, source))
-            copy_rows(driver, to, of, width, height, **sides)
-
-    _enqueue(driver, stream, COPY, work)
+def copy_3d(driver: Driver, address: int) -> MemoryCopy:
+    """The copy that a cudaMemcpy3DParms describes."""
+    given = _Copy3D.from_buffer_copy(read(address, ctypes.sizeof(_Copy3D)))
+    return _copy_box(driver, given.source, given.target, given.extent, sides_of(given.kind))
 
 
-@entry("cudaMemset", "p i q")
-@entry("cudaMemsetAsync", "p i q S")
-def memset(driver: Driver, address: int, value: int, nbytes: int, stream: DriverStream | None = None) -> None:
-    _enqueue(driver, stream, FILL, lambda: fill(np.uint8, driver, address, value & 0xFF, nbytes))
+def _copy_box(driver: Driver, source: Any, target: Any, extent: Any, sides: Sides) -> MemoryCopy:
+    width, height, depth = extent
+    made = copy_of_bytes(driver, sides, target.address, source.address, width, height, target.pitch, source.pitch)
+    made.box.depth = depth
+    for side, given in ((made.box.source, source), (made.box.target, target)):
+        fail_if(given.array, ResultCode.NOT_SUPPORTED, NO_ARRAYS)
+        side.x, side.y, side.z, side.rows = given.x, given.y, given.z, given.rows
+    return made.checked()
 
 
-@entry("cudaMemset2D", "p q i q q")
-@entry("cudaMemset2DAsync", "p q i q q S")
-def memset_2d(
-    driver: Driver, address: int, pitch: int, value: int, width: int, height: int, stream: DriverStream | None = None
-) -> None:
-    where = address, pitch, value & 0xFF, width, height
-    _enqueue(driver, stream, FILL, lambda: fill_2d(np.uint8, driver, *where))
+def _copy_3d_peer(driver: Driver, address: int) -> MemoryCopy:
+    side = ctypes.sizeof(_Side)
+    source, target = (_Side.from_buffer_copy(read(address + k * (side + 8), side)) for k in (0, 1))
+    extent = struct.unpack("<3Q", read(address + 2 * (side + 8), 24))
+    return _copy_box(driver, source, target, extent, (None, None))
+
+
+def copy_3d_bytes(work: MemoryCopy) -> bytes:
+    """cudaMemcpy3DParms of a copy."""
+    made, kinds = _Copy3D(), []
+    box = work.box
+    made.extent[:] = box.width, box.height, box.depth
+    for side, given in ((made.target, box.target), (made.source, box.source)):
+        host = given.kind == HOST_SIDE
+        kinds.append(False if host else True if given.kind == DEVICE_SIDE else None)
+        side.address = given.host if host else given.device
+        side.x, side.y, side.z, side.pitch, side.rows = given.x, given.y, given.z, given.pitch, given.rows
+    made.kind = next((kind for kind, sides in _SIDES.items() if sides == tuple(kinds)), 4)
+    return bytes(made)
+
+
+def _fill_1d(driver: Driver, address: int, value: int, nbytes: int) -> Fill:
+    return Fill(driver, address, 0, value, 1, nbytes, 1)
+
+
+def _fill_2d(driver: Driver, address: int, pitch: int, value: int, width: int, height: int) -> Fill:
+    return Fill(driver, address, pitch, value, 1, width, height)
+
+
+both("cudaMemcpy", "p p q i", copy_1d)
+both("cudaMemcpyPeer", "p D p D q", _copy_peer)
+both("cudaMemcpy2D", "p q p q q q i", _copy_2d)
+both("cudaMemcpy3D", "p", copy_3d)
+both("cudaMemcpy3DPeer", "p", _copy_3d_peer)
+both("cudaMemset", "p i q", _fill_1d)
+both("cudaMemset2D", "p q i q q", _fill_2d)
 
 
 @entry("cudaMemset3D", "Z i Y")
@@ -175,30 +169,24 @@ def memset_3d(
     extent: tuple[int, int, int],
     stream: DriverStream | None = None,
 ) -> None:
+    """A fill for each slice."""
     address, pitch, _, rows = pitched
     width, height, depth = extent
-
-    def work() -> None:
-        for z in range(depth):
-            fill_2d(np.uint8, driver, address + z * pitch * rows, pitch, value & 0xFF, width, height)
-
-    _enqueue(driver, stream, FILL, work)
+    for z in range(depth):
+        work = _fill_2d(driver, address + z * pitch * rows, pitch, value, width, height)
+        driver.enqueue(stream or driver.stream_of(0), work)
 
 
-@entry("cudaMemcpyToSymbol", "p p q q i")
-@entry("cudaMemcpyToSymbolAsync", "p p q q i S")
-def memcpy_to_symbol(
-    driver: Driver, symbol: int, source: int, nbytes: int, offset: int, kind: int, stream: DriverStream | None = None
-) -> None:
-    memcpy(driver, _in_symbol(driver, symbol, nbytes, offset), source, nbytes, kind, stream)
+def copy_to_symbol(driver: Driver, symbol: int, source: int, nbytes: int, offset: int, kind: int) -> MemoryCopy:
+    return copy_1d(driver, _in_symbol(driver, symbol, nbytes, offset), source, nbytes, kind)
 
 
-@entry("cudaMemcpyFromSymbol", "p p q q i")
-@entry("cudaMemcpyFromSymbolAsync", "p p q q i S")
-def memcpy_from_symbol(
-    driver: Driver, target: int, symbol: int, nbytes: int, offset: int, kind: int, stream: DriverStream | None = None
-) -> None:
-    memcpy(driver, target, _in_symbol(driver, symbol, nbytes, offset), nbytes, kind, stream)
+def copy_from_symbol(driver: Driver, target: int, symbol: int, nbytes: int, offset: int, kind: int) -> MemoryCopy:
+    return copy_1d(driver, target, _in_symbol(driver, symbol, nbytes, offset), nbytes, kind)
+
+
+both("cudaMemcpyToSymbol", "p p q q i", copy_to_symbol)
+both("cudaMemcpyFromSymbol", "p p q q i", copy_from_symbol)
 
 
 def _in_symbol(driver: Driver, symbol: int, nbytes: int, offset: int) -> int:

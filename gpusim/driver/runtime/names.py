@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpusim.driver.registry import ENTRY_POINTS, same
+from gpusim.driver.registry import same
 
 _SAME = """
 cudaDriverGetVersion cuDriverGetVersion
@@ -39,6 +39,7 @@ cudaStreamBeginCapture cuStreamBeginCapture_v2
 cudaStreamEndCapture cuStreamEndCapture
 cudaStreamIsCapturing cuStreamIsCapturing
 cudaStreamGetCaptureInfo cuStreamGetCaptureInfo_v3
+cudaStreamGetCaptureInfo@12 cuStreamGetCaptureInfo
 cudaStreamGetCaptureInfo_v2 cuStreamGetCaptureInfo_v2
 cudaStreamGetCaptureInfo_v3 cuStreamGetCaptureInfo_v3
 cudaThreadExchangeStreamCaptureMode cuThreadExchangeStreamCaptureMode
@@ -102,23 +103,76 @@ cudaGraphUpload cuGraphUpload
 cudaGraphLaunch cuGraphLaunch
 cudaGraphGetNodes cuGraphGetNodes
 cudaGraphNodeGetType cuGraphNodeGetType
+cudaStreamBeginCaptureToGraph cuStreamBeginCaptureToGraph
+cudaStreamUpdateCaptureDependencies cuStreamUpdateCaptureDependencies_v2
+cudaStreamUpdateCaptureDependencies@12 cuStreamUpdateCaptureDependencies
+cudaStreamUpdateCaptureDependencies_v2 cuStreamUpdateCaptureDependencies_v2
+cudaStreamGetAttribute cuStreamGetAttribute
+cudaStreamSetAttribute cuStreamSetAttribute
+cudaStreamCopyAttributes cuStreamCopyAttributes
+cudaLaunchHostFunc_v2 cuLaunchHostFunc_v2
+cudaThreadGetCacheConfig cuCtxGetCacheConfig
+cudaThreadSetCacheConfig cuCtxSetCacheConfig
+cudaThreadGetLimit cuCtxGetLimit
+cudaThreadSetLimit cuCtxSetLimit
+cudaDeviceGetP2PAttribute cuDeviceGetP2PAttribute
+cudaMemGetDefaultMemPool cuMemGetDefaultMemPool
+cudaMemGetMemPool cuMemGetMemPool
+cudaMemSetMemPool cuMemSetMemPool
+cudaMemPrefetchAsync cuMemPrefetchAsync_v2
+cudaMemPrefetchAsync@12 cuMemPrefetchAsync
+cudaMemPrefetchAsync_v2 cuMemPrefetchAsync_v2
+cudaMemAdvise cuMemAdvise_v2
+cudaMemAdvise@12 cuMemAdvise
+cudaMemAdvise_v2 cuMemAdvise_v2
+cudaMemPrefetchBatchAsync cuMemPrefetchBatchAsync
+cudaMemDiscardBatchAsync cuMemDiscardBatchAsync
+cudaMemDiscardAndPrefetchBatchAsync cuMemDiscardAndPrefetchBatchAsync
+cudaMemRangeGetAttribute cuMemRangeGetAttribute
+cudaMemRangeGetAttributes cuMemRangeGetAttributes
+cudaMemcpyBatchAsync cuMemcpyBatchAsync_v2
+cudaMemcpyBatchAsync@12 cuMemcpyBatchAsync
+cudaMemcpy3DBatchAsync cuMemcpy3DBatchAsync_v2
+cudaMemcpy3DBatchAsync@12 cuMemcpy3DBatchAsync
+cudaMemcpyWithAttributesAsync cuMemcpyWithAttributesAsync
+cudaMemcpy3DWithAttributesAsync cuMemcpy3DWithAttributesAsync
+cudaFuncGetParamCount cuFuncGetParamCount
+cudaOccupancyMaxActiveClusters cuOccupancyMaxActiveClusters
+cudaOccupancyMaxPotentialClusterSize cuOccupancyMaxPotentialClusterSize
+cudaGraphGetRootNodes cuGraphGetRootNodes
+cudaGraphGetEdges cuGraphGetEdges_v2
+cudaGraphGetEdges@12 cuGraphGetEdges
+cudaGraphGetEdges_v2 cuGraphGetEdges_v2
+cudaGraphNodeGetDependencies cuGraphNodeGetDependencies_v2
+cudaGraphNodeGetDependencies@12 cuGraphNodeGetDependencies
+cudaGraphNodeGetDependencies_v2 cuGraphNodeGetDependencies_v2
+cudaGraphNodeGetDependentNodes cuGraphNodeGetDependentNodes_v2
+cudaGraphNodeGetDependentNodes@12 cuGraphNodeGetDependentNodes
+cudaGraphNodeGetDependentNodes_v2 cuGraphNodeGetDependentNodes_v2
+cudaGraphAddDependencies cuGraphAddDependencies_v2
+cudaGraphAddDependencies@12 cuGraphAddDependencies
+cudaGraphAddDependencies_v2 cuGraphAddDependencies_v2
+cudaGraphRemoveDependencies cuGraphRemoveDependencies_v2
+cudaGraphRemoveDependencies@12 cuGraphRemoveDependencies
+cudaGraphRemoveDependencies_v2 cuGraphRemoveDependencies_v2
+cudaGraphDestroyNode cuGraphDestroyNode
+cudaGraphNodeFindInClone cuGraphNodeFindInClone
+cudaGraphNodeGetContainingGraph cuGraphNodeGetContainingGraph
+cudaGraphNodeGetLocalId cuGraphNodeGetLocalId
+cudaGraphNodeGetToolsId cuGraphNodeGetToolsId
+cudaGraphGetId cuGraphGetId
+cudaGraphExecGetId cuGraphExecGetId
+cudaGraphDebugDotPrint cuGraphDebugDotPrint
+cudaGraphNodeSetEnabled cuGraphNodeSetEnabled
+cudaGraphNodeGetEnabled cuGraphNodeGetEnabled
+cudaGraphKernelNodeGetAttribute cuGraphKernelNodeGetAttribute
+cudaGraphKernelNodeSetAttribute cuGraphKernelNodeSetAttribute
+cudaGraphKernelNodeCopyAttributes cuGraphKernelNodeCopyAttributes
+cudaDeviceGraphMemTrim cuDeviceGraphMemTrim
+cudaDeviceGetGraphMemAttribute cuDeviceGetGraphMemAttribute
+cudaDeviceSetGraphMemAttribute cuDeviceSetGraphMemAttribute
 """
 
 for _line in _SAME.split("\n")[1:-1]:
     same(*_line.split())
 
-
-def declare_variants() -> None:
-    """Declare the variants whose stream 0 is the calling thread's own: streams differ in their order alone, and here
-    each piece of work is done when it is asked for."""
-    per_thread = [name for name in ENTRY_POINTS if name.startswith(("cuda", "__cuda")) and "@" not in name]
-    for name in per_thread:
-        point = ENTRY_POINTS[name]
-        if "S" in point.letters or name in _WITH_STREAM:
-            same(f"{name}_ptsz", name)
-        elif name.startswith(("cudaMemcpy", "cudaMemset")):
-            same(f"{name}_ptds", name)
-
-
-_WITH_STREAM = ("cudaLaunchKernelExC", "cudaMemPrefetchAsync", "cudaStreamAttachMemAsync", "cudaMemPrefetchAsync_v2")
-"""Functions with a stream that is not looked up, or that lies in a structure."""

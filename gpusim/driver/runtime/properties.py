@@ -43,9 +43,19 @@ _BY_ATTRIBUTE = {
     "concurrentManagedAccess": 89, "computePreemptionSupported": 90, "canUseHostPointerForRegisteredMem": 91,
     "cooperativeLaunch": 95, "sharedMemPerBlockOptin": 97, "hostRegisterSupported": 99,
     "maxBlocksPerMultiProcessor": 106, "reservedSharedMemPerBlock": 111, "hostRegisterReadOnlySupported": 113,
-    "memoryPoolsSupported": 115, "clusterLaunch": 120, "unifiedFunctionPointers": 129, "deviceNumaId": 134,
+    "memoryPoolsSupported": 115, "clusterLaunch": 120, "unifiedFunctionPointers": 129, "deviceNumaId": 131,
+    "hostNumaId": 134, "accessPolicyMaxWindowSize": 109, "maxTexture1D": 21, "maxTexture1DMipmap": 77,
+    "maxTexture1DLinear": 69, "maxTextureCubemap": 52, "maxSurface1D": 55, "maxSurfaceCubemap": 66,
 }  # fmt: skip
 """Fields that are attributes of the device, by number of `cudaDeviceAttr`."""
+_BY_ATTRIBUTES = {
+    "maxThreadsDim": (2, 3, 4), "maxGridSize": (5, 6, 7), "maxTexture2D": (22, 23), "maxTexture2DMipmap": (73, 74),
+    "maxTexture2DLinear": (70, 71, 72), "maxTexture2DGather": (45, 46), "maxTexture3D": (24, 25, 26),
+    "maxTexture3DAlt": (47, 48, 49), "maxTexture1DLayered": (42, 43), "maxTexture2DLayered": (27, 28, 29),
+    "maxTextureCubemapLayered": (53, 54), "maxSurface2D": (56, 57), "maxSurface3D": (58, 59, 60),
+    "maxSurface1DLayered": (61, 62), "maxSurface2DLayered": (63, 64, 65), "maxSurfaceCubemapLayered": (67, 68),
+}  # fmt: skip
+"""Those of several numbers."""
 
 
 @cache
@@ -71,8 +81,8 @@ def device_properties(config: GPUConfig, version: int) -> bytes:
     made: Any = layout(version)()
     made.name, made.uuid = config.gpu.name.encode(), UUID
     made.totalGlobalMem = config.dram.capacity_bytes
-    made.maxThreadsDim[:] = [attributes[number] for number in (2, 3, 4)]
-    made.maxGridSize[:] = [attributes[number] for number in (5, 6, 7)]
+    for name, numbers in _BY_ATTRIBUTES.items():
+        getattr(made, name)[:] = [attributes[number] for number in numbers]
     for name, number in _BY_ATTRIBUTE.items():
         if hasattr(made, name):
             setattr(made, name, attributes.get(number, 0))

@@ -1,0 +1,77 @@
+"""Driver API: tensor maps (`gpusim.launch.tensor_map` writes them)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpusim.driver.caller import caller, get_pointers, read
+from gpusim.driver.codes import DriverError, ResultCode, fail_if
+from gpusim.driver.registry import entry
+from gpusim.driver.state import Driver
+from gpusim.errors import ArgumentError
+from gpusim.launch.tensor_map import encode_im2col, encode_tiled
+
+_TYPES = (
+    *("uint8", "uint16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64", "bfloat16"),
+    *("float32_ftz", "tfloat32", "tfloat32_ftz"),
+)
+"""By CUtensorMapDataType; packed types of four and six bits came with compute capability 10."""
+_INTERLEAVES, _SWIZZLES = ("none", "16B", "32B"), ("none", "32B", "64B", "128B")
+_MOST_DIMENSIONS = 5
+
+
+def _tensor(kind: int, rank: int, address: int, extents: int, strides: int) -> tuple[Any, ...]:
+    """The tensor as the encoders take it. Raises INVALID_VALUE."""
+    wrong = not kind < len(_TYPES) or not 0 < rank <= _MOST_DIMENSIONS
+    fail_if(wrong or not extents or (rank > 1 and not strides), ResultCode.INVALID_VALUE)
+    return _TYPES[kind], address, get_pointers(extents, rank), get_pointers(strides, rank - 1)
+
+
+def _words(address: int, count: int, letter: str = "I") -> tuple[int, ...]:
+    """32-bit integers that lie one after the other. Raises INVALID_VALUE for a null pointer."""
+    fail_if(not address, ResultCode.INVALID_VALUE)
+    return struct.unpack(f"<{count}{letter}", read(address, 4 * count))
+
+
+def _manner(interleave: int, swizzle: int, promotion: int, fill: int) -> dict[str, Any]:
+    wrong = not (interleave < len(_INTERLEAVES) and swizzle < len(_SWIZZLES) and promotion < 4 and fill < 2)
+    fail_if(wrong, ResultCode.INVALID_VALUE)
+    names = {"interleave": _INTERLEAVES[interleave], "swizzle": _SWIZZLES[swizzle]}
+    return {**names, "promotion": promotion, "nan_fill": bool(fill)}
+
+
+def _put(place: int, encode: Any, *what: Any, **manner: Any) -> None:
+    fail_if(not place, ResultCode.INVALID_VALUE)
+    try:
+        made: np.void = encode(*what, **manner)
+    except ArgumentError as error:
+        raise DriverError(ResultCode.INVALID_VALUE, str(error)) from None
+    caller().write(place, made.tobytes())
+
+
+@entry("cuTensorMapEncodeTiled", "p u u p p p p p u u u u", since=12000, anytime=True)
+def encode(driver: Driver, place: int, kind: int, rank: int, *rest: int) -> None:
+    """rest: address, extents, strides, box, element strides, and the manner."""
+    address, extents, strides, box, steps, *manner = rest
+    tensor = _tensor(kind, rank, address, extents, strides)
+    _put(place, encode_tiled, *tensor, _words(box, rank), _words(steps, rank), **_manner(*manner))
+
+
+@entry("cuTensorMapEncodeIm2col", "p u u p p p p p u u p u u u u", since=12000, anytime=True)
+def encode_columns(driver: Driver, place: int, kind: int, rank: int, *rest: int) -> None:
+    """rest: address, extents, strides, lower and upper corner, channels, pixels, element strides, and the manner."""
+    address, extents, strides, lower, upper, channels, pixels, steps, *manner = rest
+    fail_if(rank < 3, ResultCode.INVALID_VALUE)
+    tensor = _tensor(kind, rank, address, extents, strides)
+    corners: Sequence[Sequence[int]] = [_words(corner, rank - 2, "i") for corner in (lower, upper)]
+    _put(place, encode_im2col, *tensor, *corners, channels, pixels, _words(steps, rank), **_manner(*manner))
+
+
+@entry("cuTensorMapReplaceAddress", "p p", since=12000, anytime=True)
+def replace_address(driver: Driver, place: int, address: int) -> None:
+    fail_if(not place or not address or address % 16, ResultCode.INVALID_VALUE)
+    caller().write(place, struct.pack("<Q", address))

@@ -1,0 +1,66 @@
+"""Functions that are exported, so that programs which link them can start, and always refused: which, and why."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gpusim.driver.api_copy import NO_ARRAYS
+from gpusim.driver.codes import DriverError, ResultCode, say
+from gpusim.driver.registry import EntryPoint
+from gpusim.driver.state import Driver
+
+REASONS = (
+    ("of cuBLAS, what machine learning and scientific programs use most is there", r"^cublas"),
+    ("graphics is not simulated", r"Graphics|cu(da)?GL|EGL|VDPAU"),
+    (NO_ARRAYS, r"Array|Tex|Surf|Mipmap|ChannelDesc|cuMemcpy(.toA|Ato)"),
+    (
+        "nothing of the device can be shared with other processes or other hardware",
+        r"Ipc|External|Export(To|Pointer)|Import|HandleForAddressRange|NvSci|FabricC|FabricClusterUuid",
+    ),
+    ("there is one GPU, which has no peers", r"Multicast|LogicalEndpoint|Clique|P2PAtomic|MultiDevice"),
+    ("the GPU cannot be divided", r"Green|DevResource|DevSm|ExecAffinity|ExecutionCtx|Subgrid|Cig"),
+    ("device code with addresses of the host's functions is not simulated", r"UnifiedFunction|UnifiedTable|HostVar"),
+    ("the driver writes no logs or dumps, and tells of nothing by itself", r"Logs|Coredump|Checkpoint|AsyncNoti"),
+    ("the way to launch before CUDA 4 is gone", r"cuLaunch(Grid|GridAsync)?$|cuParamSet|cuFuncSet(Block|SharedSize)"),
+    ("it is deprecated, and does nothing on today's GPUs", r"ProfilerInitialize|SetDouble|CtxAttach|CtxDetach"),
+    ("the vendor does not say what it does", r"ExportTable|AllocationClass|__cudaGetProcAddress"),
+    ("there is no engine that decompresses", r"Decompress"),
+    ("Windows alone has such numbers", r"GetLuid"),
+    ("tensor maps for im2col::w, of compute capability 10, are not simulated", r"Im2colWide"),
+    ("captures cannot replace a graph's nodes", r"Recapture"),
+    ("which atomics the host's processor has is not told", r"AtomicCapabilities"),
+    ("where pages lie is not told", r"LocationInfo"),
+    ("it was replaced before CUDA 4", r"cuDeviceGetProperties"),
+)
+"""What is missing, and names that ask for it; the first that fits counts."""
+
+
+ASKED_BY_LIBRARIES = ("cudaGetExportTable", "cuDeviceGetLuid")
+"""What libraries try, and do without: the user is told nothing."""
+
+
+def reason(symbol: str) -> str:
+    """Why a function is refused. Raises KeyError for one that fits no reason."""
+    for why, names in REASONS:
+        if re.search(names, symbol):
+            return why
+    raise KeyError(symbol)
+
+
+@dataclass(frozen=True)
+class _Refusal:
+    symbol: str
+
+    def __call__(self, driver: Driver) -> None:
+        """The user is told each reason once."""
+        why = reason(self.symbol)
+        if why not in driver.told and self.symbol not in ASKED_BY_LIBRARIES:
+            driver.told.add(why)
+            say(f"{self.symbol} is not supported: {why}")
+        raise DriverError(ResultCode.NOT_SUPPORTED)
+
+
+def refusal(symbol: str) -> EntryPoint:
+    """What answers a function that is refused."""
+    return EntryPoint(symbol, (), (), _Refusal(symbol), since=0, anytime=True)

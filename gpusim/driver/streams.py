@@ -1,0 +1,266 @@
+"""What is done in which order: pieces of work, streams and events, and graphs, captured or made by hand.
+
+A piece of work is an object that knows its parameters. A stream does it when it is asked for; while the stream is
+captured, it becomes a node of a graph instead, the same as a program makes node by node. What is launched of a graph is
+a copy of it, whose nodes are done one after the other, in the order in which they were made as far as that is one of
+those that their dependencies allow.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from typing import ClassVar
+from weakref import WeakValueDictionary
+
+from gpusim.driver.codes import DriverError, ResultCode, fail_if
+
+KERNEL, COPY, FILL, HOST_CALL, CHILD, EMPTY, WAIT_EVENT, RECORD_EVENT = range(8)  # CUgraphNodeType
+ALLOCATE, FREE, MEMORY_OPERATIONS, CONDITIONAL = range(10, 14)
+GLOBAL, OF_THREAD, RELAXED = range(3)  # CUstreamCaptureMode
+DISABLE_TIMING = 2  # CUevent_flags
+NO_ORIGIN = (0, 1)
+"""The default streams that wait for others: nothing can be captured in them."""
+
+_handles = itertools.count(0x5EED_0000_0010, 0x10)
+
+
+def new_handle() -> int:
+    """A new handle, unique in the process, so that a stale one is never taken for another."""
+    return next(_handles)
+
+
+class StreamWork:
+    """Something that a stream does; of this class itself, nothing. kind: of a node with it. single: a graph with it
+    cannot be copied, nor lose nodes, nor be instantiated twice at a time."""
+
+    kind: ClassVar[int] = EMPTY
+    single: ClassVar[bool] = False
+
+    @property
+    def graphs(self) -> tuple[Graph, ...]:
+        """Graphs inside."""
+        return ()
+
+    def do(self, stream: DriverStream) -> None:
+        """Do it, as part of what the stream does."""
+
+    def copied(self) -> StreamWork:
+        """The same for another graph."""
+        return self
+
+    def may_become(self, other: StreamWork) -> bool:
+        """Whether a node of what was made to be launched can take other work in its place."""
+        return self.kind == other.kind
+
+
+@dataclass(eq=False)
+class GraphNode:
+    """A piece of work in a graph. after: what it waits for, and the data of each edge (CUgraphEdgeData). origin: handle
+    of the node that it is a copy of."""
+
+    work: StreamWork
+    graph: Graph
+    after: dict[GraphNode, int]
+    origin: int = 0
+    enabled: bool = True
+    handle: int = field(default_factory=new_handle)
+
+    def __post_init__(self) -> None:
+        _nodes[self.handle] = self
+
+
+_nodes: WeakValueDictionary[int, GraphNode] = WeakValueDictionary()
+
+
+def node_of(handle: int) -> GraphNode:
+    """The node of a handle. Raises INVALID_VALUE for none, and for one that its graph no longer has."""
+    node = _nodes.get(handle)
+    if node is None or node not in node.graph.nodes:
+        raise DriverError(ResultCode.INVALID_VALUE)
+    return node
+
+
+Edge = tuple[GraphNode, GraphNode, int]
+"""Nodes from which it begins and where it ends, and its data."""
+
+
+@dataclass(eq=False)
+class Graph:
+    """A graph. nodes: as keys, in the order in which they were made. objects: references to user objects, by handle.
+    inside: whether it is part of another."""
+
+    nodes: dict[GraphNode, None] = field(default_factory=dict)
+    objects: Counter[int] = field(default_factory=Counter)
+    inside: bool = False
+    handle: int = field(default_factory=new_handle)
+
+    def add(self, work: StreamWork, after: Iterable[GraphNode] = ()) -> GraphNode:
+        """A new node. Raises INVALID_VALUE if it is to wait for nodes of other graphs, or for one twice."""
+        node = GraphNode(work, self, {})
+        for before in after:
+            self.connect(before, node)
+        self.nodes[node] = None
+        return node
+
+    def connect(self, before: GraphNode, node: GraphNode, data: int = 0) -> None:
+        """Add an edge. Raises INVALID_VALUE if there is one, or the nodes are not both of this graph."""
+        fail_if(before.graph is not self or node.graph is not self, ResultCode.INVALID_VALUE)
+        fail_if(before in node.after or before is node, ResultCode.INVALID_VALUE)
+        node.after[before] = data
+
+    def remove(self, node: GraphNode) -> None:
+        """Take a node out, with its edges."""
+        del self.nodes[node]
+        for other in self.nodes:
+            other.after.pop(node, None)
+
+    def edges(self) -> list[Edge]:
+        """All edges, in the order of the nodes where they begin."""
+        place = {node: k for k, node in enumerate(self.nodes)}
+        found = [(before, node, data) for node in self.nodes for before, data in node.after.items()]
+        return sorted(found, key=lambda edge: place[edge[0]])
+
+    def circle(self) -> list[GraphNode]:
+        """Nodes that wait for each other, in the order in which they were made; none if there are none."""
+        try:
+            TopologicalSorter({node: node.after for node in self.nodes}).prepare()
+        except CycleError as error:
+            return [node for node in self.nodes if node in error.args[1]]
+        return []
+
+    def ordered(self) -> list[GraphNode]:
+        """The nodes, each behind those that it waits for. Raises INVALID_VALUE for a circle."""
+        done: set[GraphNode] = set()
+        for node in self.nodes:
+            if not done.issuperset(node.after):
+                break
+            done.add(node)
+        else:
+            return list(self.nodes)
+        try:
+            return list(TopologicalSorter({node: node.after for node in self.nodes}).static_order())
+        except CycleError:
+            raise DriverError(ResultCode.INVALID_VALUE) from None
+
+    def family(self) -> Iterator[Graph]:
+        """The graph and all inside it."""
+        yield self
+        for node in self.nodes:
+            for inner in node.work.graphs:
+                yield from inner.family()
+
+    @property
+    def single(self) -> bool:
+        """Whether some work allows one executable at a time."""
+        return any(node.work.single for graph in self.family() for node in graph.nodes)
+
+    def copy_into(self, made: Graph) -> dict[GraphNode, GraphNode]:
+        """Give another graph copies of the nodes, and the same objects; the copies by what they are copies of."""
+        copies = {node: GraphNode(node.work.copied(), made, {}, node.handle, node.enabled) for node in self.nodes}
+        for node, copy in copies.items():
+            copy.after = {copies[before]: data for before, data in node.after.items()}
+        made.nodes, made.objects = dict.fromkeys(copies.values()), self.objects.copy()
+        return copies
+
+    def copied(self, inside: bool = False) -> Graph:
+        """A graph with copies of the nodes."""
+        made = Graph(inside=inside)
+        self.copy_into(made)
+        return made
+
+
+@dataclass(eq=False)
+class Executable(Graph):
+    """What was made of a graph to be launched. flags: CUgraphInstantiate_flags. source: handle of the graph."""
+
+    flags: int = 0
+    source: int = 0
+
+    def copy_of(self, node: GraphNode) -> GraphNode:
+        """Its copy of a node of the graph, or of a graph inside that. Raises INVALID_VALUE."""
+        copies = (each for graph in self.family() for each in graph.nodes if each.origin == node.handle)
+        found = next(copies, None)
+        if found is None:
+            raise DriverError(ResultCode.INVALID_VALUE)
+        return found
+
+
+@dataclass
+class UserObject:
+    """Something of the program's that graphs keep alive; `destroy` is called when nobody refers to it any more."""
+
+    references: int
+    destroy: Callable[[], object]
+
+
+@dataclass(eq=False)
+class Capture:
+    """A capture in progress. graph: gets the work. ends: what the next work of each stream that takes part comes
+    after. thread, mode: who captures, and what it lets others do meanwhile. valid: nothing has happened that a capture
+    does not survive."""
+
+    origin: DriverStream
+    graph: Graph = field(default_factory=Graph)
+    handle: int = field(default_factory=new_handle)
+    ends: dict[int, dict[GraphNode, None]] = field(default_factory=dict)
+    streams: list[DriverStream] = field(default_factory=list)
+    thread: int = field(default_factory=threading.get_ident)
+    mode: int = GLOBAL
+    open: bool = True
+    valid: bool = True
+
+    def join(self, stream: DriverStream, after: Iterable[GraphNode]) -> None:
+        """Let a stream take part, or wait for more. Raises STREAM_CAPTURE_MERGE, STREAM_CAPTURE_IMPLICIT."""
+        fail_if(stream.handle in NO_ORIGIN, ResultCode.STREAM_CAPTURE_IMPLICIT)
+        fail_if(stream.capture not in (None, self), ResultCode.STREAM_CAPTURE_MERGE)
+        if stream.capture is None:
+            stream.capture = self
+            self.streams.append(stream)
+        self.ends.setdefault(stream.handle, {}).update(dict.fromkeys(after))
+
+    def add(self, stream: DriverStream, work: StreamWork) -> None:
+        """Note work of a stream. Raises STREAM_CAPTURE_INVALIDATED."""
+        fail_if(not self.valid, ResultCode.STREAM_CAPTURE_INVALIDATED)
+        self.ends[stream.handle] = {self.graph.add(work, self.ends[stream.handle]): None}
+
+    def close(self) -> bool:
+        """End the capture; whether the work of all streams comes before what the first one would do next."""
+        self.open = False
+        for stream in self.streams:
+            stream.capture = None
+        waited_for = {before for node in self.graph.nodes for before in node.after}
+        last = {node for ends in self.ends.values() for node in ends}
+        return last - waited_for <= self.ends[self.origin.handle].keys()
+
+
+@dataclass
+class DriverStream:
+    """An order of work; `host_calls` are functions of the host that it has still to call. capture: what its work goes
+    into instead of being done. attributes: what the program set, by number of `CUlaunchAttributeID`."""
+
+    flags: int = 0
+    handle: int = field(default_factory=new_handle)
+    host_calls: list[Future[object]] = field(default_factory=list)
+    capture: Capture | None = None
+    attributes: dict[int, bytes] = field(default_factory=dict)
+
+    def not_capturing(self) -> DriverStream:
+        """The stream. Raises STREAM_CAPTURE_UNSUPPORTED if its work is being captured."""
+        fail_if(self.capture is not None, ResultCode.STREAM_CAPTURE_UNSUPPORTED)
+        return self
+
+
+@dataclass
+class DriverEvent:
+    """A point in simulated time, None before it is recorded; or, recorded in a capture, what comes before it there."""
+
+    flags: int
+    handle: int = field(default_factory=new_handle)
+    cycle: int | None = None
+    captured: tuple[Capture, tuple[GraphNode, ...]] | None = None

@@ -1,0 +1,660 @@
+"""Graphs made by hand, and what all graphs have in common. Codes and results are those that an H200 gives."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from ctypes import c_int, c_size_t, c_uint32, c_uint64, c_void_p
+
+import pytest
+
+from tests.gpusim.driver_calls import PTX, Calls
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the simulated driver needs Linux")
+KERNEL, COPY, FILL, HOST, CHILD, EMPTY, WAIT, RECORD, ALLOCATE, FREE = 0, 1, 2, 3, 4, 5, 6, 7, 10, 11
+
+
+@pytest.fixture(scope="module")
+def calls():
+    return Calls()
+
+
+class Graph:
+    """A graph and its nodes by name."""
+
+    def __init__(self, calls, handle=None, api="cu"):
+        self.calls, self.api = calls, api
+        self.handle = handle or calls.handle(f"{api}GraphCreate", 0)
+
+    def add(self, kind, *parameters, after=()):
+        suffix = "_v2" if self.api == "cu" and kind == "Kernel" else ""
+        name = f"{self.api}GraphAdd{kind}Node{suffix}"
+        before = (c_uint64 * max(len(after), 1))(*after)
+        return self.calls.handle(name, self.handle, before, len(after), *parameters)
+
+    def launched(self, flags=0):
+        return self.calls.handle("cuGraphInstantiateWithFlags", self.handle, flags)
+
+    def count(self, name="cuGraphGetNodes", of=None, extra=1):
+        room = c_size_t()
+        self.calls.do(name, of or self.handle, *(None,) * extra, room)
+        return room.value
+
+    def types(self):
+        room = c_size_t(self.count())
+        nodes = (c_uint64 * room.value)()
+        self.calls.do("cuGraphGetNodes", self.handle, nodes, room)
+        return [kind(self.calls, node) for node in nodes]
+
+
+def kind(calls, node):
+    found = c_int()
+    calls.do("cuGraphNodeGetType", node, found)
+    return found.value
+
+
+def kernel(calls, name, *values, grid=(1, 1, 1), block=(1, 1, 1), function=None):
+    """CUDA_KERNEL_NODE_PARAMS."""
+    pointers = calls.address(calls.parameters(*values))
+    handle = function or calls.kernel(name)
+    return struct.pack("<Q7I4xQQQQ", handle, *grid, *block, 0, pointers, 0, 0, 0)
+
+
+def fill(address, value, width, height=1, pitch=0, size=4):
+    """CUDA_MEMSET_NODE_PARAMS."""
+    return struct.pack("<QQIIQQ", address, pitch, value, size, width, height)
+
+
+def copy_to_host(address, host, nbytes):
+    """CUDA_MEMCPY3D from the device to the host."""
+    source = (0, 0, 0, 0, 2, 0, address, 0, 0, 0, 0)
+    target = (0, 0, 0, 0, 1, host, 0, 0, 0, 0, 0)
+    return struct.pack("<25Q", *source, *target, nbytes, 1, 1)
+
+
+@pytest.fixture
+def chain(calls):
+    """A kernel, a fill, a copy and a function of the host, one behind the other, and what they work on."""
+    made = Graph(calls)
+    made.memory, made.host, made.seen = calls.memory(), (c_uint32 * 4)(), []
+    made.function = ctypes.CFUNCTYPE(None, c_void_p)(made.seen.append)
+    calls.address(made.function)
+    made.call = ctypes.cast(made.function, c_void_p).value
+    made.put = made.add("Kernel", kernel(calls, "put", c_uint64(made.memory), c_uint32(7)))
+    made.fill = made.add("Memset", fill(made.memory + 4, 5, 3), calls.context, after=[made.put])
+    made.copied = copy_to_host(made.memory, calls.address(made.host), 16)
+    made.copy = made.add("Memcpy", made.copied, calls.context, after=[made.fill])
+    made.note = made.add("Host", struct.pack("<QQ", made.call, 3), after=[made.copy, made.put])
+    return made
+
+
+def launch(calls, executable):
+    calls.do("cuGraphLaunch", executable, 0)
+    calls.do("cuStreamSynchronize", 0)
+
+
+def test_nodes_are_done_in_the_order_of_their_edges(calls, chain):
+    """Made in the other order than they depend on each other."""
+    late = chain.add("Kernel", kernel(calls, "put", c_uint64(chain.memory), c_uint32(9)))
+    last = chain.add("Empty")
+    chain.calls.do("cuGraphAddDependencies_v2", chain.handle, c_uint64(late), c_uint64(chain.put), None, 1)
+    chain.calls.do("cuGraphAddDependencies_v2", chain.handle, c_uint64(chain.note), c_uint64(last), None, 1)
+    launch(calls, chain.launched())
+    assert list(chain.host) == [7, 5, 5, 5] and chain.seen == [3]
+
+
+def test_parameters_can_be_read_back_and_changed(calls, chain):
+    room = ctypes.create_string_buffer(256)
+    calls.do("cuGraphKernelNodeGetParams_v2", chain.put, room)
+    function, *sizes = struct.unpack_from("<Q7I", room)
+    pointers = ctypes.cast(struct.unpack_from("<Q", room, 40)[0], ctypes.POINTER(c_uint64))
+    assert sizes == [1, 1, 1, 1, 1, 1, 0]
+    assert (
+        c_uint64.from_address(pointers[0]).value == chain.memory
+        and c_uint32.from_address(pointers[1]).value == 7
+    )
+    calls.do("cuGraphMemsetNodeGetParams", chain.fill, room)
+    assert room.raw[:40] == fill(chain.memory + 4, 5, 3)
+    calls.do("cuGraphMemcpyNodeGetParams", chain.copy, room)
+    assert room.raw[:200] == chain.copied
+    calls.do("cuGraphHostNodeGetParams", chain.note, room)
+    assert struct.unpack_from("<QQ", room) == (chain.call, 3)
+    assert calls("cuGraphHostNodeGetParams", chain.put, room) == 1
+    calls.do("cuGraphMemsetNodeSetParams", chain.fill, fill(chain.memory + 4, 6, 2))
+    changed = kernel(calls, "put", c_uint64(chain.memory), c_uint32(8), function=function)
+    calls.do("cuGraphKernelNodeSetParams_v2", chain.put, changed)
+    launch(calls, chain.launched())
+    assert list(chain.host) == [8, 6, 6, 0]
+
+
+def test_what_is_launched_has_parameters_of_its_own(calls, chain):
+    executable = chain.launched()
+    other = kernel(calls, "put", c_uint64(chain.memory), c_uint32(11))
+    calls.do("cuGraphExecKernelNodeSetParams_v2", executable, chain.put, other)
+    calls.do(
+        "cuGraphExecMemsetNodeSetParams", executable, chain.fill, fill(chain.memory + 4, 2, 1), calls.context
+    )
+    calls.do("cuGraphExecHostNodeSetParams", executable, chain.note, struct.pack("<QQ", chain.call, 4))
+    launch(calls, executable)
+    assert list(chain.host) == [11, 2, 0, 0] and chain.seen == [4]
+    launch(calls, chain.launched())
+    assert list(chain.host) == [7, 5, 5, 5]
+    two_rows = fill(chain.memory, 2, 1, 2, 64)
+    assert calls("cuGraphExecMemsetNodeSetParams", executable, chain.fill, two_rows, calls.context) == 1
+    to_device = struct.pack(
+        "<25Q",
+        *(0,) * 4,
+        1,
+        calls.address(chain.host),
+        *(0,) * 5,
+        *(0,) * 4,
+        2,
+        0,
+        chain.memory,
+        *(0,) * 4,
+        16,
+        1,
+        1,
+    )
+    assert calls("cuGraphExecMemcpyNodeSetParams", executable, chain.copy, to_device, calls.context) == 1
+    assert (
+        calls("cuGraphExecHostNodeSetParams", executable, chain.put, struct.pack("<QQ", chain.call, 4)) == 1
+    )
+    assert calls("cuGraphExecKernelNodeSetParams_v2", executable, Graph(calls).add("Empty"), other) == 1
+
+
+def test_nodes_can_be_left_out_of_launches(calls, chain):
+    executable, enabled = chain.launched(), c_uint32(7)
+    for node, code in ((chain.put, 0), (chain.fill, 0), (chain.copy, 0), (chain.note, 1)):
+        assert calls("cuGraphNodeSetEnabled", executable, node, 0) == code
+    calls.do("cuGraphNodeGetEnabled", executable, chain.put, enabled)
+    assert enabled.value == 0
+    launch(calls, executable)
+    assert list(chain.host) == [0] * 4 and chain.seen == [3]
+    calls.do("cuGraphNodeSetEnabled", executable, chain.copy, 1)
+    calls.do("cuGraphNodeSetEnabled", executable, chain.put, 1)
+    launch(calls, executable)
+    assert list(chain.host) == [7, 0, 0, 0]
+
+
+def updated(calls, executable, graph):
+    info = ctypes.create_string_buffer(24)
+    code = calls("cuGraphExecUpdate_v2", executable, graph, info)
+    result, node = struct.unpack_from("<iQ", info.raw[:4] + info.raw[8:16])
+    return code, result, node
+
+
+def test_an_update_takes_over_what_has_the_same_shape(calls, chain):
+    executable = chain.launched()
+
+    def clone(change=lambda graph, mine: None):
+        made = Graph(calls, calls.handle("cuGraphClone", chain.handle))
+        mine = {
+            each: calls.handle("cuGraphNodeFindInClone", each, made.handle)
+            for each in (chain.put, chain.fill, chain.copy, chain.note)
+        }
+        fault = change(made, mine)
+        return made.handle, fault
+
+    def fewer_edges(graph, mine):
+        calls.do(
+            "cuGraphRemoveDependencies_v2",
+            graph.handle,
+            c_uint64(mine[chain.put]),
+            c_uint64(mine[chain.fill]),
+            None,
+            1,
+        )
+        return mine[chain.fill]
+
+    def wider(graph, mine):
+        calls.do("cuGraphMemsetNodeSetParams", mine[chain.fill], fill(chain.memory, 5, 1, 2, 64))
+        return mine[chain.fill]
+
+    def other_kind(graph, mine):
+        calls.do("cuGraphDestroyNode", mine[chain.note])
+        return graph.add("Empty", after=[mine[chain.copy], mine[chain.put]])
+
+    def other_function(graph, mine):
+        calls.do(
+            "cuGraphKernelNodeSetParams_v2", mine[chain.put], kernel(calls, "bump", c_uint64(chain.memory))
+        )
+
+    for change, code, result in (
+        (lambda graph, mine: None, 0, 0),
+        (lambda graph, mine: graph.add("Empty") and None, 910, 2),
+        (lambda graph, mine: calls.do("cuGraphDestroyNode", mine[chain.note]), 910, 2),
+        (fewer_edges, 910, 2),
+        (other_kind, 910, 3),
+        (wider, 910, 5),
+        (other_function, 0, 0),
+    ):
+        graph, fault = clone(change)
+        assert updated(calls, executable, graph) == (code, result, fault or 0)
+    launch(calls, executable)
+    assert list(chain.host) == [1, 5, 5, 5]
+    assert calls("cuGraphNodeFindInClone", c_uint64(), chain.put, Graph(calls).handle) == 1
+
+
+def test_edges(calls, chain):
+    assert chain.count("cuGraphGetRootNodes") == 1
+    assert chain.count("cuGraphGetEdges_v2", extra=3) == 4
+    assert chain.count("cuGraphNodeGetDependencies_v2", chain.note, 2) == 2
+    assert chain.count("cuGraphNodeGetDependentNodes_v2", chain.put, 2) == 2
+    first, last, room = (c_uint64 * 5)(), (c_uint64 * 5)(), c_size_t(5)
+    calls.do("cuGraphGetEdges", chain.handle, first, last, room)
+    expected = [
+        (chain.put, chain.fill),
+        (chain.put, chain.note),
+        (chain.fill, chain.copy),
+        (chain.copy, chain.note),
+    ]
+    assert room.value == 4 and list(zip(first, last, strict=True))[:4] == expected and last[4] == 0
+    room = c_size_t(2)
+    calls.do("cuGraphGetNodes", chain.handle, first, room)
+    assert room.value == 2 and list(first)[:2] == [chain.put, chain.fill]
+
+    def edge(name, a, b, data=None):
+        return calls(f"cuGraph{name}Dependencies_v2", chain.handle, c_uint64(a), c_uint64(b), data, 1)
+
+    assert edge("Add", chain.put, chain.fill) == 1 and edge("Add", chain.put, chain.put) == 1
+    assert (
+        edge("Remove", chain.fill, chain.put) == 1 and edge("Add", Graph(calls).add("Empty"), chain.put) == 1
+    )
+    assert edge("Add", chain.note, chain.put) == 0  # a circle is found when the graph is to be launched
+    assert calls("cuGraphInstantiateWithFlags", c_uint64(), chain.handle, 0) == 1
+    asked = ctypes.create_string_buffer(32)
+    assert calls("cuGraphInstantiateWithParams", c_uint64(), chain.handle, asked) == 1
+    assert struct.unpack_from("<Qi", asked, 16) == (chain.put, 2)
+    assert edge("Remove", chain.note, chain.put) == 0
+    # programmatic edges, between kernels alone
+    second = chain.add("Kernel", kernel(calls, "put", c_uint64(chain.memory), c_uint32(1)))
+    for data, code in (((1, 0, 1), 0), ((2, 0, 1), 0), ((1, 0, 0), 1), ((0, 1, 0), 1), ((0, 0, 2), 1)):
+        assert edge("Add", chain.put, second, bytes((*data, *(0,) * 5))) == code
+        if code == 0:
+            assert calls("cuGraphNodeGetDependencies", second, first, c_size_t(1)) == 402
+            assert edge("Remove", chain.put, second) == 1
+            assert edge("Remove", chain.put, second, bytes((*data, *(0,) * 5))) == 0
+    assert edge("Add", chain.put, chain.copy, bytes((1, 0, 1, *(0,) * 5))) == 1
+
+
+def test_what_no_node_is(calls, chain):
+    def code(kind, *parameters, after=()):
+        suffix = "_v2" if kind == "Kernel" else ""
+        before = (c_uint64 * 2)(*after)
+        return calls(
+            f"cuGraphAdd{kind}Node{suffix}", c_uint64(), chain.handle, before, len(after), *parameters
+        )
+
+    put = calls.kernel("put")
+    values = c_uint64(chain.memory), c_uint32(7)
+    assert code("Kernel", kernel(calls, "put", *values, grid=(0, 1, 1))) == 1
+    assert code("Kernel", kernel(calls, "put", *values, block=(2000, 1, 1))) == 1
+    assert code("Kernel", struct.pack("<Q7I4x4Q", put, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0)) == 1
+    assert code("Kernel", struct.pack("<Q7I4x4Q", 0, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0)) == 400
+    for wrong in (
+        {"size": 3},
+        {"size": 8},
+        {"width": 0},
+        {"height": 0},
+        {"pitch": 2, "height": 2},
+        {"address": 0},
+    ):
+        assert code("Memset", fill(**{"address": chain.memory, "value": 5, "width": 4} | wrong), 0) == 1
+    assert code("Memset", fill(calls.address(chain.host), 5, 4), 0) == 1
+    assert code("Memcpy", copy_to_host(0, calls.address(chain.host), 16), 0) == 1
+    assert code("Memcpy", copy_to_host(chain.memory, calls.address(chain.host), 0), 0) == 1
+    assert code("Host", bytes(16)) == 1
+    assert code("Empty", after=[chain.put, chain.put]) == 1
+    assert code("Empty", after=[Graph(calls).add("Empty"), chain.put]) == 1
+
+
+def test_graphs_inside_graphs(calls, chain):
+    outer = Graph(calls)
+    child = outer.add("ChildGraph", chain.handle)
+    inner = Graph(calls, calls_value(calls, "cuGraphChildGraphNodeGetGraph", child))
+    assert inner.handle != chain.handle and inner.types() == [KERNEL, FILL, COPY, HOST]
+    assert calls("cuGraphDestroy", inner.handle) == 1
+    assert calls("cuGraphInstantiateWithFlags", c_uint64(), inner.handle, 0) == 801
+    executable = outer.launched()
+    inside = calls.handle("cuGraphNodeFindInClone", chain.put, inner.handle)
+    eleven = kernel(calls, "put", c_uint64(chain.memory), c_uint32(11))
+    assert calls("cuGraphExecKernelNodeSetParams_v2", executable, chain.put, eleven) == 1
+    calls.do("cuGraphExecKernelNodeSetParams_v2", executable, inside, eleven)
+    launch(calls, executable)
+    assert list(chain.host) == [11, 5, 5, 5]
+    calls.do("cuGraphExecChildGraphNodeSetParams", executable, child, chain.handle)
+    launch(calls, executable)
+    assert list(chain.host) == [7, 5, 5, 5]
+    assert calls("cuGraphExecChildGraphNodeSetParams", executable, child, outer.handle) == 910
+    calls.do("cuGraphDestroy", outer.handle)
+    assert calls("cuGraphGetNodes", inner.handle, None, c_size_t()) == 1
+    launch(calls, executable)
+
+
+def calls_value(calls, name, *arguments):
+    """What the last place gets."""
+    place = c_uint64()
+    calls.do(name, *arguments, place)
+    return place.value
+
+
+def test_nodes_of_any_kind(calls, chain):
+    made = Graph(calls)
+
+    def request(kind, content):
+        return ctypes.create_string_buffer(struct.pack("<4i", kind, 0, 0, 0) + content, 256)
+
+    asked = request(FILL, fill(chain.memory, 5, 4) + bytes(8))
+    node = calls.handle("cuGraphAddNode_v2", made.handle, None, None, 0, asked)
+    copy = request(COPY, bytes(16) + chain.copied)
+    calls.handle("cuGraphAddNode", made.handle, c_uint64(node), 1, copy)
+    assert made.types() == [FILL, COPY]
+    assert calls("cuGraphAddNode_v2", c_uint64(), made.handle, None, None, 0, request(99, b"")) == 1
+    calls.do("cuGraphNodeSetParams", node, request(FILL, fill(chain.memory, 6, 4) + bytes(8)))
+    read = ctypes.create_string_buffer(256)
+    calls.do("cuGraphNodeGetParams", node, read)
+    assert read.raw[:56] == struct.pack("<4i", FILL, 0, 0, 0) + fill(chain.memory, 6, 4)
+    executable = made.launched()
+    launch(calls, executable)
+    assert list(chain.host) == [6] * 4
+    calls.do("cuGraphExecNodeSetParams", executable, node, asked)
+    launch(calls, executable)
+    assert list(chain.host) == [5] * 4
+
+
+def test_the_runtime_makes_the_same_graphs(calls):
+    memory, host = calls.memory(), (c_uint32 * 4)()
+    made = Graph(calls, api="cuda")
+    put = kernel(calls, "put", c_uint64(memory), c_uint32(7))[:56]
+    first = made.add("Kernel", put)
+    second = made.add("Memset", fill(memory + 4, 5, 3), after=[first])
+    # cudaMemcpy3DParms: two rows of eight bytes
+    sides = (0, 0, 0, 0, memory, 8, 8, 2), (0, 0, 0, 0, calls.address(host), 8, 8, 2)
+    parameters = struct.pack("<8Q8Q3QQ", *sides[0], *sides[1], 8, 2, 1, 2)
+    copy = made.add("Memcpy", parameters, after=[second])
+    read = ctypes.create_string_buffer(160)
+    calls.do("cudaGraphMemcpyNodeGetParams", copy, read)
+    assert read.raw[:40] == parameters[:40] and struct.unpack_from("<3QQ", read, 128) == (8, 2, 1, 2)
+    executable = calls.handle("cudaGraphInstantiate", made.handle, 0)
+    launch(calls, executable)
+    assert list(host) == [7, 5, 5, 5]
+    calls.do("cudaGraphExecMemcpyNodeSetParams1D", executable, copy, host, memory + 4, 4, 2)
+    launch(calls, executable)
+    assert list(host) == [5, 5, 5, 5]
+    calls.do("cudaGraphKernelNodeGetParams", first, read)
+    assert read.raw[:40] == put[:40]
+
+
+def register_counter(calls):
+    """The variable `counter`, as a program's start makes it known: by the address of the host's."""
+    wrapper = struct.pack("<IIQQ", 0x466243B1, 1, calls.address(PTX), 0)
+    handle = calls("__cudaRegisterFatBinary", wrapper)
+    variable = c_uint32()
+    calls("__cudaRegisterVar", handle, variable, 0, "counter", 0, 8, 0, 0)
+    return variable
+
+
+def test_variables_in_graphs(calls):
+    counter, host = register_counter(calls), (c_uint32 * 2)(41, 0)
+    made = Graph(calls, api="cuda")
+    before = c_uint64()
+    calls.do("cudaGraphAddMemcpyNodeToSymbol", before, made.handle, None, 0, counter, host, 4, 0, 1)
+    node = calls.handle(
+        "cudaGraphAddMemcpyNodeFromSymbol", made.handle, before, 1, calls.address(host) + 4, counter, 4, 0, 2
+    )
+    launch(calls, calls.handle("cudaGraphInstantiate", made.handle, 0))
+    assert host[1] == 41 and kind(calls, node) == COPY
+    code = calls("cudaGraphAddMemcpyNodeToSymbol", c_uint64(), made.handle, None, 0, counter, host, 4, 5, 1)
+    assert code == 1
+
+
+def test_attributes_of_kernel_nodes(calls, chain):
+    value = ctypes.create_string_buffer(64)
+    cooperative, cluster, priority = 2, 4, 8
+    calls.do("cuGraphKernelNodeSetAttribute", chain.put, cooperative, struct.pack("<i60x", 1))
+    calls.do("cuGraphKernelNodeGetAttribute", chain.put, cooperative, value)
+    assert value.raw[:4] == b"\1\0\0\0"
+    assert calls("cuGraphKernelNodeSetAttribute", chain.put, cluster, struct.pack("<3I52x", 2, 1, 1)) == 912
+    calls.do("cuGraphKernelNodeSetAttribute", chain.put, priority, struct.pack("<i60x", -50))
+    calls.do("cuGraphKernelNodeGetAttribute", chain.put, priority, value)
+    assert struct.unpack_from("<i", value) == (-5,)
+    assert calls("cuGraphKernelNodeGetAttribute", chain.fill, cooperative, value) == 1
+    assert calls("cuGraphKernelNodeSetAttribute", chain.put, 3, bytes(64)) == 1
+    other = chain.add("Kernel", kernel(calls, "put", c_uint64(chain.memory), c_uint32(1)))
+    calls.do("cuGraphKernelNodeCopyAttributes", other, chain.put)
+    calls.do("cuGraphKernelNodeGetAttribute", other, priority, value)
+    assert struct.unpack_from("<i", value) == (-5,)
+
+
+def test_a_graph_as_a_picture(calls, chain, tmp_path):
+    path = tmp_path / "graph.dot"
+    calls.do("cuGraphDebugDotPrint", chain.handle, str(path), 0)
+    text = path.read_text()
+    assert text.startswith("digraph") and text.count("->") == 4 and text.count("label") == 4
+    assert calls("cuGraphDebugDotPrint", chain.handle, str(tmp_path / "nowhere" / "graph.dot"), 0) == 1
+
+
+def test_events_outside_a_graph(calls):
+    event, made = calls.handle("cuEventCreate", 0), Graph(calls)
+    record = made.add("EventRecord", event)
+    wait = made.add("EventWait", event, after=[record])
+    assert (
+        made.types() == [RECORD, WAIT] and calls_value(calls, "cuGraphEventWaitNodeGetEvent", wait) == event
+    )
+    launch(calls, made.launched())
+    time_ms = ctypes.c_float()
+    assert calls("cuEventElapsedTime", time_ms, event, event) == 0
+    other = calls.handle("cuEventCreate", 0)
+    calls.do("cuGraphEventRecordNodeSetEvent", record, other)
+    assert calls("cuEventElapsedTime", time_ms, other, other) == 400
+    launch(calls, made.launched())
+    assert calls("cuEventElapsedTime", time_ms, other, other) == 0
+
+
+def test_memory_of_graphs(calls):
+    """Lies where the node says from the launch until it is freed, there or outside."""
+    made = Graph(calls)
+    properties = struct.pack("<4i", 1, 0, 1, 0)
+
+    def request(nbytes, given=properties):
+        return ctypes.create_string_buffer(given.ljust(88, b"\0") + struct.pack("<4Q", 0, 0, nbytes, 0), 120)
+
+    def place(asked):
+        return struct.unpack_from("<Q", asked, 112)[0]
+
+    inside, left = request(1000), request(5 << 20)
+    first = made.add("MemAlloc", inside)
+    second = made.add("MemAlloc", left, after=[first])
+    assert calls("cuGraphAddMemAllocNode", c_uint64(), made.handle, None, 0, request(0)) == 1
+    assert (
+        calls(
+            "cuGraphAddMemAllocNode",
+            c_uint64(),
+            made.handle,
+            None,
+            0,
+            request(8, struct.pack("<4i", 1, 0, 2, 0)),
+        )
+        == 801
+    )
+    used = made.add("Memset", fill(place(inside), 5, 4), calls.context, after=[second])
+    kept = made.add("Memset", fill(place(left), 6, 4), calls.context, after=[second])
+    freed = made.add("MemFree", place(inside), after=[used])
+    for address in (place(inside), calls.memory(), 0):
+        assert calls("cuGraphAddMemFreeNode", c_uint64(), made.handle, None, 0, address) == 1
+    assert made.types() == [ALLOCATE, ALLOCATE, FILL, FILL, FREE]
+    read = ctypes.create_string_buffer(120)
+    calls.do("cuGraphMemAllocNodeGetParams", second, read)
+    assert struct.unpack_from("<QQ", read, 104) == (5 << 20, place(left)) and read.raw[:16] == properties
+    assert calls("cuGraphClone", c_uint64(), made.handle) == 801
+    assert calls("cuGraphAddChildGraphNode", c_uint64(), Graph(calls).handle, None, 0, made.handle) == 801
+    assert calls("cuGraphDestroyNode", kept) == 801
+    read_back = calls_value(calls, "cuGraphMemFreeNodeGetParams", freed)
+    assert read_back == place(inside)
+    word = c_uint32()
+    assert calls("cuMemcpyDtoH_v2", word, place(left), 4) == 1
+    executable = made.launched()
+    assert calls("cuGraphInstantiateWithFlags", c_uint64(), made.handle, 0) == 801
+    launch(calls, executable)
+    assert calls.words(place(left)) == [6] and calls("cuMemcpyDtoH_v2", word, place(inside), 4) == 1
+
+    def memory():
+        return [calls_value(calls, "cuDeviceGetGraphMemAttribute", 0, number) for number in range(4)]
+
+    assert memory() == [32 << 20] * 4
+    assert calls("cuGraphLaunch", executable, 0) == 1  # what the last launch left is still there
+    calls.do("cuMemFreeAsync", place(left), 0)
+    launch(calls, executable)
+    calls.do("cuMemFree_v2", place(left))
+    calls.do("cuDeviceGraphMemTrim", 0)
+    assert memory() == [0, 32 << 20, 0, 32 << 20]
+    calls.do("cuDeviceSetGraphMemAttribute", 0, 1, c_uint64(0))
+    calls.do("cuGraphExecDestroy", executable)
+    again = made.launched(1)  # frees what the last launch left
+    for _ in range(3):
+        launch(calls, again)
+    calls.do("cuGraphDestroy", made.handle)
+    launch(calls, again)
+
+
+def test_captured_memory(calls):
+    stream, address = calls.handle("cuStreamCreate", 1), c_uint64()
+    calls.do("cuStreamBeginCapture_v2", stream, 0)
+    calls.do("cuMemAllocAsync", address, 256, stream)
+    calls.do("cuMemsetD32Async", address.value, 9, 64, stream)
+    target, graph = c_uint64(), c_uint64()
+    calls.do("cuStreamEndCapture", stream, graph)
+    assert Graph(calls, graph.value).types() == [ALLOCATE, FILL]
+    executable = calls.handle("cuGraphInstantiateWithFlags", graph.value, 0)
+    assert calls("cuMemcpyDtoH_v2", target, address.value, 4) == 1
+    calls.do("cuGraphLaunch", executable, stream)
+    assert calls.words(address.value, 2) == [9, 9]
+    calls.do("cuMemFreeAsync", address.value, stream)
+    assert calls("cuMemcpyDtoH_v2", target, address.value, 4) == 1
+
+
+def test_a_capture_goes_on_in_a_graph_made_by_hand(calls, chain):
+    stream = calls.handle("cuStreamCreate", 1)
+    put = calls.kernel("put")
+    values = calls.parameters(c_uint64(chain.memory), c_uint32(21))
+
+    def put_in_stream():
+        return calls("cuLaunchKernel", put, 1, 1, 1, 1, 1, 1, 0, stream, values, None)
+
+    calls.do("cuStreamBeginCaptureToGraph", stream, chain.handle, c_uint64(chain.copy), None, 1, 0)
+    assert put_in_stream() == 0
+    status, number, graph, nodes, edges, count = (
+        c_int(),
+        c_uint64(),
+        c_uint64(),
+        c_uint64(),
+        c_uint64(),
+        c_size_t(),
+    )
+    info = status, number, graph, nodes, edges, count
+    calls.do("cuStreamGetCaptureInfo_v3", stream, *info)
+    assert (status.value, graph.value, count.value) == (1, chain.handle, 1)
+    captured = c_uint64.from_address(nodes.value).value
+    assert chain.count("cuGraphNodeGetDependencies_v2", captured, 2) == 1
+    empty = chain.add("Empty", after=[captured])
+    for flags, expected in ((0, 2), (1, 1)):
+        calls.do("cuStreamUpdateCaptureDependencies_v2", stream, c_uint64(empty), None, 1, flags)
+        calls.do("cuStreamGetCaptureInfo_v3", stream, *info)
+        assert count.value == expected
+    assert calls("cuStreamUpdateCaptureDependencies_v2", stream, c_uint64(empty), None, 1, 2) == 1
+    ended = c_uint64()
+    calls.do("cuStreamEndCapture", stream, ended)
+    assert ended.value == chain.handle and chain.types() == [KERNEL, FILL, COPY, HOST, KERNEL, EMPTY]
+    assert calls("cuStreamUpdateCaptureDependencies_v2", stream, c_uint64(empty), None, 1, 0) == 401
+    launch(calls, chain.launched())
+    assert calls.words(chain.memory) == [21] and list(chain.host) == [7, 5, 5, 5]
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("synchronize", 900),
+        ("query", 900),
+        ("context", 900),
+        ("allocate", 900),
+        ("launch", 1),
+        ("event", 907),
+        ("graph", 900),
+    ],
+)
+def test_what_ends_a_capture(calls, chain, name, code):
+    stream, event = calls.handle("cuStreamCreate", 1), calls.handle("cuEventCreate", 2)
+    values = calls.parameters(c_uint64(chain.memory), c_uint32(21))
+    put, executable = calls.kernel("put"), chain.launched()
+
+    def put_in_stream(blocks=1):
+        return calls("cuLaunchKernel", put, blocks, 1, 1, 1, 1, 1, 0, stream, values, None)
+
+    def event_query():
+        calls.do("cuEventRecord", event, stream)
+        return calls("cuEventQuery", event)
+
+    calls.do("cuStreamBeginCapture_v2", stream, 0)
+    assert put_in_stream() == 0
+    tried = {
+        "synchronize": lambda: calls("cuStreamSynchronize", stream),
+        "query": lambda: calls("cuStreamQuery", stream),
+        "context": lambda: calls("cuCtxSynchronize"),
+        "allocate": lambda: calls("cuMemAlloc_v2", c_uint64(), 16),
+        "launch": lambda: put_in_stream(0),
+        "event": event_query,
+        "graph": lambda: calls("cuGraphLaunch", executable, stream),
+    }
+    status, graph = c_int(), c_uint64(5)
+    assert tried[name]() == code
+    calls.do("cuStreamIsCapturing", stream, status)
+    assert status.value == 2 and put_in_stream() == 901
+    assert calls("cuStreamEndCapture", stream, graph) == 901 and graph.value == 0
+    calls.do("cuStreamIsCapturing", stream, status)
+    assert status.value == 0
+    calls.do("cuStreamBeginCapture_v2", stream, 2)  # relaxed: others may do what they like
+    calls.do("cuMemAlloc_v2", c_uint64(), 16)
+    calls.do("cuStreamEndCapture", stream, graph)
+
+
+def test_conditions(calls):
+    """A body that is done as long as a kernel in it says so, and one that is done if another does."""
+    memory, made = calls.memory(), Graph(calls)
+    handle = calls.handle("cuGraphConditionalHandleCreate", made.handle, calls.context, 1, 1)
+
+    def add(how, size, condition, after):
+        asked = ctypes.create_string_buffer(
+            struct.pack("<4iQIIQQ", 13, 0, 0, 0, condition, how, size, 0, calls.context), 256
+        )
+        before = (c_uint64 * 1)(*after)
+        node = calls.handle("cuGraphAddNode_v2", made.handle, before, None, len(after), asked)
+        bodies = struct.unpack_from("<Q", asked, 32)[0]
+        return node, [Graph(calls, c_uint64.from_address(bodies + 8 * k).value) for k in range(size)]
+
+    loop, (body,) = add(1, 1, handle, ())
+    bump = body.add("Kernel", kernel(calls, "bump", c_uint64(memory)))
+    body.add("Kernel", kernel(calls, "until", c_uint64(memory), c_uint32(5), c_uint64(handle)), after=[bump])
+    _, (then, otherwise) = add(0, 2, handle, (loop,))
+    then.add("Memset", fill(memory + 4, 1, 1), calls.context)
+    otherwise.add("Memset", fill(memory + 4, 2, 1), calls.context)
+    assert calls("cuGraphClone", c_uint64(), made.handle) == 801
+    executable = made.launched()
+    launch(calls, executable)
+    assert calls.words(memory, 2) == [5, 2]
+    launch(calls, executable)  # the condition begins anew: once more round
+    assert calls.words(memory, 2) == [6, 2]
+    assert calls("cuGraphConditionalHandleCreate", c_uint64(), made.handle, calls.context, 1, 2) == 1
+
+
+def test_words_of_memory_in_streams_and_graphs(calls):
+    memory = calls.memory()
+    calls.do("cuStreamWriteValue32_v2", 0, memory, 5, 0)
+    calls.do("cuStreamWaitValue32_v2", 0, memory, 4, 0)
+    assert calls("cuStreamWaitValue32_v2", 0, memory, 6, 1) == 801
+    operation = struct.pack("<I4xQQI", 5, memory + 8, 1 << 40, 0).ljust(48, b"\0")
+    made = Graph(calls)
+    made.add("BatchMemOp", struct.pack("<QI4xQI4x", calls.context, 1, calls.address(operation), 0))
+    launch(calls, made.launched())
+    assert calls.words(memory, 4) == [5, 0, 0, 256]

@@ -1,0 +1,204 @@
+"""Clusters and what is asked about them, linking at run time, and entry points: as an H200's driver has it."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from ctypes import c_int, c_size_t, c_uint32, c_uint64, string_at
+
+import pytest
+
+from gpusim.driver.attributes import DRIVER_VERSION
+from tests.gpusim.driver_calls import PTX, PTX_90, Calls
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the simulated driver needs Linux")
+COOPERATIVE, CLUSTER, PREFERRED = 2, 4, 11
+
+
+@pytest.fixture(scope="module")
+def calls():
+    return Calls("h200")
+
+
+@pytest.fixture
+def kernel(calls):
+    return calls.kernel("bounded")
+
+
+def config(calls, grid, block=32, shared=0, **attributes):
+    rows = b"".join(struct.pack("<i4x3I52x", number, *value) for number, value in attributes.values())
+    return struct.pack("<7I4xQQI", grid, 1, 1, block, 1, 1, shared, 0, calls.address(rows), len(attributes))
+
+
+def launch(calls, kernel, grid, size=None, **more):
+    given = {"cluster": (CLUSTER, (size, 1, 1) if size else (0, 0, 0))} if size is not None else {}
+    return calls("cuLaunchKernelEx", config(calls, grid, **given, **more), kernel, None, None)
+
+
+def test_sizes_of_clusters(calls, kernel):
+    assert [launch(calls, kernel, 16, size) for size in (None, 0, 2, 3, 16)] == [0, 0, 0, 912, 912]
+    assert launch(calls, kernel, 12, 8) == 912
+    assert launch(calls, kernel, 4, 2, preferred=(PREFERRED, (4, 1, 1))) == 0
+    assert launch(calls, kernel, 4, preferred=(PREFERRED, (4, 1, 1))) == 912
+    calls.do("cuFuncSetAttribute", kernel, 14, 1)  # larger ones than all GPUs have
+    assert [launch(calls, kernel, 32, size) for size in (16, 32)] == [0, 912]
+    fixed = calls.kernel("clustered", PTX_90)
+    assert [launch(calls, fixed, 16, size) for size in (None, 0, 2, 4)] == [0, 0, 0, 912]
+    assert launch(calls, fixed, 15) == 912
+    for number, value in ((11, 2), (12, 1), (13, 1)):
+        calls.do("cuFuncSetAttribute", kernel, number, value)
+    assert [launch(calls, kernel, 16, size) for size in (None, 2, 4)] == [0, 0, 912]
+
+
+def test_clusters_that_fit(calls, kernel):
+    """As many as `place_clusters` starts at once: on an H200, whose GPCs are not all alike, a few less."""
+    sizes, counts = c_int(), []
+    for size in (1, 2, 4, 8):
+        given = config(calls, 16 * size, 128, cluster=(CLUSTER, (size, 1, 1)))
+        calls.do("cuOccupancyMaxActiveClusters", sizes, kernel, given)
+        counts.append(sizes.value)
+    assert counts == [1056, 528, 264, 132]  # recorded: 1056, 528, 248, 124
+    given = config(calls, 64)
+    calls.do("cuOccupancyMaxActiveClusters", sizes, kernel, given)
+    assert sizes.value == 0
+    for allowed, most in ((0, 8), (1, 16)):
+        calls.do("cuFuncSetAttribute", kernel, 14, allowed)
+        calls.do("cuOccupancyMaxPotentialClusterSize", sizes, kernel, given)
+        assert sizes.value == most
+
+
+def test_dynamic_shared_memory_that_is_left(calls):
+    kernel, size = calls.kernel("put"), c_size_t()
+    for most, expected in (
+        (0, [0, 0, 0]),
+        (100000, [100000, 100000, 58368]),
+        (200000, [200000, 116736, 58368]),
+    ):
+        calls.do("cuFuncSetAttribute", kernel, 8, most)
+        found = []
+        for blocks in (1, 2, 4):
+            calls.do("cuOccupancyAvailableDynamicSMemPerBlock", size, kernel, blocks, 128)
+            found.append(size.value)
+        assert found == expected
+    assert calls("cuOccupancyAvailableDynamicSMemPerBlock", size, kernel, 40, 128) == 1
+
+
+def test_texts_are_linked(calls):
+    """A function of one text is called by a kernel of another."""
+    head = ".version 8.0\n.target sm_80\n.address_size 64\n"
+    caller = (
+        head
+        + """
+        .extern .func (.param .b32 r) twice (.param .b32 x);
+        .visible .entry both(.param .u64 p) { .reg .b64 %p; .reg .b32 %v;
+          ld.param.u64 %p, [p];
+          { .param .b32 x; .param .b32 r; st.param.b32 [x], 21; call.uni (r), twice, (x); ld.param.b32 %v, [r]; }
+          st.global.u32 [%p], %v; ret; }"""
+    )
+    called = (
+        head
+        + """
+        .visible .func (.param .b32 r) twice (.param .b32 x) { .reg .b32 %v;
+          ld.param.b32 %v, [x]; add.u32 %v, %v, %v; st.param.b32 [r], %v; ret; }"""
+    )
+    state, cubin, nbytes = c_uint64(), c_uint64(), c_size_t()
+    calls.do("cuLinkCreate_v2", 0, None, None, state)
+    for text in (caller, called):
+        calls.do("cuLinkAddData_v2", state.value, 1, text, len(text) + 1, "text", 0, None, None)
+    calls.do("cuLinkComplete", state.value, cubin, nbytes)
+    assert string_at(cubin.value, 4) == b"\x7fELF"
+    memory = calls.memory()
+    kernel = calls.handle(
+        "cuModuleGetFunction", calls.handle("cuModuleLoadData", string_at(cubin.value, nbytes.value)), "both"
+    )
+    calls.do("cuLaunchKernel", kernel, 1, 1, 1, 1, 1, 1, 0, 0, calls.parameters(c_uint64(memory)), None)
+    assert calls.words(memory) == [42]
+    calls.do("cuLinkDestroy", state.value)
+    assert calls("cuLinkComplete", state.value, cubin, nbytes) == 400
+    calls.do("cuLinkCreate_v2", 0, None, None, state)
+    calls.do("cuLinkAddData_v2", state.value, 1, PTX, len(PTX), "alone", 0, None, None)
+    calls.do("cuLinkComplete", state.value, cubin, nbytes)
+    assert calls("cuLinkAddFile_v2", state.value, 1, "/nowhere", 0, None, None) == 301
+
+
+def test_entry_points_by_version(calls):
+    known = {
+        "cuGraphGetEdges": 1,
+        "cuGraphGetEdges_v2": 2,
+        "cuMemPrefetchAsync": 3,
+        "cuMemPrefetchAsync_v2": 4,
+    }
+    calls.driver.address_of = known.get
+
+    def asked(name, version, flags=0):
+        place, status = c_uint64(5), c_int(-1)
+        code = calls("cuGetProcAddress_v2", name, place, version, flags, status)
+        return code, place.value, status.value
+
+    assert asked("cuGraphGetEdges", 9000) == (0, 0, 2)  # came later
+    assert asked("cuGraphGetEdges", 12020) == (0, 1, 0)
+    assert asked("cuGraphGetEdges", 12030) == asked("cuGraphGetEdges", 12030, 2) == (0, 2, 0)
+    assert [asked("cuMemPrefetchAsync", version)[1] for version in (8000, 12010, 12020)] == [3, 3, 4]
+    assert asked("cuNotThere", 12000) == (0, 0, 1)
+    assert asked("cuGraphGetEdges", DRIVER_VERSION + 10) == (1, 5, -1)
+    assert [asked("cuGraphGetEdges", 12000, flags)[0] for flags in (1, 2, 3, 4, 8)] == [0, 0, 0, 1, 1]
+    place = c_uint64(5)
+    assert calls("cuGetProcAddress", "cuNotThere", place, 12000, 0) == 500 and place.value == 5
+    assert calls("cuGetProcAddress_v2", "cuNotThere", place, 12000, 0, None) == 500
+
+
+def test_errors_have_names(calls):
+    for code, name, text in (
+        (0, "CUDA_SUCCESS", "no error"),
+        (217, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", "peer access is not supported between these two devices"),
+        (
+            912,
+            "CUDA_ERROR_INVALID_CLUSTER_SIZE",
+            "a kernel launch error has occurred due to cluster misconfiguration",
+        ),
+    ):
+        place = c_uint64()
+        calls.do("cuGetErrorName", code, place)
+        assert string_at(place.value).decode() == name
+        calls.do("cuGetErrorString", code, place)
+        assert string_at(place.value).decode() == text
+    place = c_uint64(5)
+    assert calls("cuGetErrorName", 12, place) == 1 and place.value == 0  # the runtime's alone
+    said = [
+        string_at(calls(f"cudaGetError{what}", code)).decode()
+        for what in ("Name", "String")
+        for code in (12, 98, 998)
+    ]
+    assert said[:3] == [
+        "cudaErrorInvalidPitchValue",
+        "cudaErrorInvalidDeviceFunction",
+        "unrecognized error code",
+    ]
+    assert said[3:] == ["invalid pitch argument", "invalid device function", "unrecognized error code"]
+
+
+def test_every_code_has_a_text():
+    from gpusim.driver.codes import ResultCode, code_texts
+
+    texts = code_texts()
+    for code in ResultCode:
+        names = (
+            texts[code].driver.removeprefix("CUDA_ERROR_").removeprefix("CUDA_"),
+            texts[code].runtime.removeprefix("cudaError"),
+        )
+        assert code.name in (
+            names[0],
+            "".join(f"_{c}" if c.isupper() else c.upper() for c in names[1]).lstrip("_"),
+        ), code
+
+
+def test_copies_of_attributes_of_streams(calls):
+    first, second = (calls.handle("cuStreamCreate", 1) for _ in range(2))
+    calls.do("cuStreamSetAttribute", first, 8, struct.pack("<i60x", -3))
+    calls.do("cuStreamCopyAttributes", second, first)
+    priority = c_int()
+    calls.do("cuStreamGetPriority", second, priority)
+    assert priority.value == -3
+    place = c_uint32()
+    calls.do("cuStreamGetAttribute", second, 8, place)
+    assert place.value == 0xFFFFFFFD

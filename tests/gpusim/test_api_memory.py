@@ -1,0 +1,352 @@
+"""Pools, virtual memory management, copies of every shape: codes and numbers are those that an H200 gives."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from ctypes import c_int, c_size_t, c_uint32, c_uint64
+
+import pytest
+
+from tests.gpusim.driver_calls import Calls
+from tests.gpusim.driver_program import run
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the simulated driver needs Linux")
+PIECE = 32 << 20
+
+
+@pytest.fixture(scope="module")
+def calls():
+    return Calls()
+
+
+# --- pools ------------------------------------------------------------------------------------------------------------
+
+
+def usage(calls, pool):
+    """Reserved and used bytes, each now and at most."""
+    found = []
+    for number in (5, 6, 7, 8):
+        place = c_uint64()
+        calls.do("cuMemPoolGetAttribute", pool, number, place)
+        found.append(place.value)
+    return found
+
+
+def test_a_pool_keeps_books(calls):
+    pool, stream = calls.handle("cuDeviceGetDefaultMemPool", 0), calls.handle("cuStreamCreate", 1)
+    first, second = (
+        calls.handle("cuMemAllocAsync", 1000, stream),
+        calls.handle("cuMemAllocAsync", 5 << 20, stream),
+    )
+    both = 1000 + (5 << 20)
+    assert usage(calls, pool) == [PIECE, PIECE, both, both]
+    calls.do("cuMemFreeAsync", first, stream)
+    assert usage(calls, pool) == [PIECE, PIECE, 5 << 20, both]
+    assert calls("cuMemFreeAsync", first, stream) == 1
+    calls.do("cuMemFreeAsync", 0, stream)
+    calls.do("cuMemFreeAsync", second, stream)
+    assert usage(calls, pool) == [PIECE, PIECE, 0, both]
+    calls.do("cuStreamSynchronize", stream)
+    assert usage(calls, pool) == [0, PIECE, 0, both]
+    for number, value, code in ((6, 5, 1), (8, 5, 1), (5, 0, 1), (7, 0, 1), (9, 0, 1), (6, 0, 0), (8, 0, 0)):
+        assert calls("cuMemPoolSetAttribute", pool, number, c_uint64(value)) == code
+    assert usage(calls, pool) == [0] * 4
+    calls.do("cuMemPoolSetAttribute", pool, 4, c_uint64(1 << 40))  # keeps what is free
+    calls.do("cuMemFreeAsync", calls.handle("cuMemAllocAsync", 16, stream), stream)
+    calls.do("cuCtxSynchronize")
+    assert usage(calls, pool)[0] == PIECE
+    calls.do("cuMemPoolTrimTo", pool, 0)
+    assert usage(calls, pool)[0] == 0
+    calls.do("cuMemPoolSetAttribute", pool, 4, c_uint64(0))
+    switch = c_int(7)
+    for number in (1, 2, 3):
+        calls.do("cuMemPoolSetAttribute", pool, number, c_int(0))
+        calls.do("cuMemPoolGetAttribute", pool, number, switch)
+        assert switch.value == 0
+    assert [calls("cuMemPoolGetAttribute", pool, number, c_uint64()) for number in (-1, 0, 9, 15)] == [1] * 4
+    nothing = c_uint64(5)
+    calls.do("cuMemAllocAsync", nothing, 0, stream)
+    assert nothing.value == 0
+    calls.do("cuMemFreeAsync", calls.memory(), stream)
+    calls.do("cuMemFree_v2", calls.handle("cuMemAllocAsync", 16, stream))
+
+
+@pytest.mark.parametrize(
+    ("kind", "location", "code"),
+    [
+        (1, (1, 0), 0),
+        (0, (1, 0), 1),
+        (1, (2, 0), 0),
+        (1, (3, 0), 0),
+        (1, (0, 0), 1),
+        (2, (1, 0), 0),
+        (1, (1, 5), 1),
+    ],
+)
+def test_pools_of_every_kind(calls, kind, location, code):
+    properties = struct.pack("<4iQQ", kind, 0, *location, 0, 1 << 21).ljust(88, b"\0")
+    made = c_uint64()
+    assert calls("cuMemPoolCreate", made, properties) == code
+    if code:
+        return
+    pool = made.value
+    address = calls.handle("cuMemAllocFromPoolAsync", 1 << 20, pool, 0)
+    assert (
+        calls("cuMemAllocFromPoolAsync", c_uint64(), (1 << 20) + 1, pool, 0) == 2
+    )  # more than the pool may hold
+    assert usage(calls, pool) == [PIECE, PIECE, 1 << 20, 1 << 20]
+    place = c_uint64()
+    for number, value in ((2, 1 if location[0] > 1 else 2), (8, int(kind == 2)), (17, pool)):
+        place.value = 0
+        calls.do("cuPointerGetAttribute", place, number, address)
+        assert place.value == value
+    flags = c_int()
+    reached = []
+    for where in ((1, 0), (2, 0)):
+        calls.do("cuMemPoolGetAccess", flags, pool, struct.pack("<2i", *where))
+        reached.append(flags.value)
+    assert reached == ([0, 0] if kind == 2 else [3, 0] if location == (1, 0) else [0, 3])
+    own = kind == 1 and location == (1, 0)
+    for flag, expected in ((0, 101 if own else 0), (1, 801), (3, 0)):
+        assert calls("cuMemPoolSetAccess", pool, struct.pack("<3i", 1, 0, flag), 1) == expected
+    before = calls.handle("cuDeviceGetMemPool", 0)
+    assert calls("cuDeviceSetMemPool", 0, pool) == (1 if location[0] > 1 else 0)
+    assert (calls.handle("cuDeviceGetMemPool", 0) == pool) == own
+    calls.do("cuMemPoolDestroy", pool)
+    assert calls.handle("cuDeviceGetMemPool", 0) == before
+    assert calls("cuMemPoolDestroy", before) == 1
+    calls.do("cuMemFreeAsync", address, 0)
+
+
+# --- virtual memory management ----------------------------------------------------------------------------------------
+
+
+def test_virtual_memory():
+    """In a process of its own, whose device memory lies where it is meant to."""
+    run("""
+        import struct
+        from ctypes import c_uint32, c_uint64, c_size_t
+        from tests.gpusim.driver_calls import Calls
+        calls = Calls()
+        MB = 2 << 20
+        properties = struct.pack("<4iQQ", 1, 0, 1, 0, 0, 0)
+        reach = lambda flags=3, device=0: struct.pack("<3i", 1, device, flags)
+        assert calls.handle("cuMemGetAllocationGranularity", properties, 0) == MB
+        room = calls.handle("cuMemAddressReserve", 8 * MB, 0, 0, 0)
+        wrong = ((0, 0, 0), (4096, 0, 0), (MB, 3, 0), (MB, 0, 1))
+        assert [calls("cuMemAddressReserve", c_uint64(), n, unit, 0, flags) for n, unit, flags in wrong] == [1] * 4
+        assert calls("cuMemAddressReserve", c_uint64(), 1 << 50, 0, 0, 0) == 2
+        assert calls.handle("cuMemAddressReserve", MB, 1 << 30, 0, 0) % (1 << 30) == 0
+
+        free = lambda: calls.handle("cuMemGetInfo_v2", c_size_t())
+        kernel = calls.kernel("put")
+        before = free()
+        piece = calls.handle("cuMemCreate", 2 * MB, properties, 0)
+        assert before - free() == 2 * MB
+        other = struct.pack("<4iQQ", 1, 0, 1, 5, 0, 0)
+        assert [calls("cuMemCreate", c_uint64(), *what, 0) for what in ((0, properties), (4096, properties),
+            (MB, bytes(32)), (1 << 45, properties), (MB, other))] == [1, 1, 1, 2, 101]
+        place = bytearray(32)
+        got = (c_uint64 * 4)()
+        calls.do("cuMemGetAllocationPropertiesFromHandle", got, piece)
+        assert bytes(got) == properties
+
+        at = lambda k: room + k * MB
+        map = lambda address, nbytes, offset=0, flags=0: calls("cuMemMap", address, nbytes, offset, piece, flags)
+        assert [map(room, 4096), map(room + 4096, MB), map(room, MB, MB), map(room, 3 * MB)] == [801] * 4
+        assert [map(room, 2 * MB, 0, 1), map(1 << 40, 2 * MB)] == [1, 1]
+        assert map(room, 2 * MB) == 0 and map(room, 2 * MB) == 1 and map(at(2), 2 * MB) == 0
+        word, flags = c_uint32(42), c_uint64(9)
+        assert calls("cuMemcpyHtoD_v2", room, word, 4) == 1            # mapped, and out of reach
+        calls.do("cuMemGetAccess", flags, struct.pack("<2i", 1, 0), room)
+        assert flags.value == 0
+        access = lambda k, n, what=reach(): calls("cuMemSetAccess", at(k), n, what, 1)
+        assert [access(0, 2 * MB, reach(2)), access(0, 2 * MB, reach(3, 5)), access(0, 4096), access(0, MB),
+            access(4, MB), access(0, 6 * MB)] == [1] * 6
+        assert access(0, 4 * MB) == 0
+        calls.do("cuMemGetAccess", flags, struct.pack("<2i", 1, 0), room)
+        assert flags.value == 3
+        calls.do("cuMemcpyHtoD_v2", room, word, 4)
+        assert calls.words(at(2)) == [42]                              # the same memory at two places
+        calls.do("cuMemsetD8_v2", room, 1, 4 * MB)                     # across both
+        base, size = c_uint64(), c_size_t()
+        calls.do("cuMemGetAddressRange_v2", base, size, room + MB + 8)
+        assert (base.value, size.value) == (room, 2 * MB)
+        for number, expected in ((11, room), (12, 8 * MB), (18, 2 * MB), (19, room), (2, 2), (13, 1), (17, 0)):
+            flags.value = 0
+            calls.do("cuPointerGetAttribute", flags, number, room + MB + 8)
+            assert flags.value == expected, number
+        assert calls("cuPointerGetAttribute", flags, 4, room) == 1 and calls("cuMemFree_v2", room) == 1
+
+        second = calls.handle("cuMemCreate", MB, properties, 0)
+        calls.do("cuMemMap", at(4), MB, 0, second, 0)
+        assert access(4, MB) == 0
+        for address in (at(4) - 4, at(4)):
+            values = calls.parameters(c_uint64(address), c_uint32(7))
+            calls.do("cuLaunchKernel", kernel, 1, 1, 1, 1, 1, 1, 0, 0, values, None)   # kernels reach it too
+        assert calls.words(at(4) - 4, 2) == [7, 7] and calls.words(at(2) - 4) == [7]
+
+        again = calls.handle("cuMemRetainAllocationHandle", room)
+        assert again == piece and calls("cuMemAddressFree", room, 8 * MB) == 1
+        assert [calls("cuMemRelease", piece) for _ in range(3)] == [0, 0, 1]
+        assert calls.words(room) == [0x01010101] and calls("cuMemMap", at(6), 2 * MB, 0, piece, 0) == 1
+        unmap = lambda k, n: calls("cuMemUnmap", at(k), n)
+        assert [unmap(0, MB), unmap(0, 4 * MB), unmap(0, MB), unmap(4, MB)] == [1, 0, 0, 0]
+        assert calls("cuMemcpyHtoD_v2", room, word, 4) == 1
+        calls.do("cuMemRelease", second)
+        assert before - free() == 8                                    # the module's variable, placed by the launch
+        assert [calls("cuMemAddressFree", room, MB), calls("cuMemAddressFree", at(1), MB)] == [1, 1]
+        calls.do("cuMemAddressFree", room, 8 * MB)
+
+        fresh = calls.handle("cuMemAddressReserve", 2 * MB, 0, 0, 0)   # freed pieces come back as zeros
+        calls.do("cuMemMap", fresh, 2 * MB, 0, calls.handle("cuMemCreate", 2 * MB, properties, 0), 0)
+        calls.do("cuMemSetAccess", fresh, 2 * MB, reach(), 1)
+        assert calls.words(fresh) == [0]
+    """)
+
+
+# --- copies -----------------------------------------------------------------------------------------------------------
+
+
+def box(width, height, depth, source, target):
+    """CUDA_MEMCPY3D of sides (x, y, z, kind, address, pitch, rows)."""
+    words = []
+    for x, y, z, kind, address, pitch, rows in (source, target):
+        words += [
+            x,
+            y,
+            z,
+            0,
+            kind,
+            address if kind == 1 else 0,
+            address if kind != 1 else 0,
+            0,
+            0,
+            pitch,
+            rows,
+        ]
+    return struct.pack("<25Q", *words, width, height, depth)
+
+
+def test_boxes_are_copied(calls):
+    """Two slices of three rows out of four, on the device, by the driver's structure and by the runtime's."""
+    host = (c_uint32 * 64)(*range(64))
+    device = calls.memory(64)
+    calls.do("cuMemcpyHtoD_v2", device, host, 256)
+    expected = [16 * z + 4 * y + x for z in (1, 2) for y in (1, 2, 3) for x in (1, 2)]
+    source, target = (4, 1, 1, 2, device, 16, 4), (0, 0, 0, 1, 0, 8, 3)
+    for name in ("cuMemcpy3D_v2", "cuMemcpy3DPeer"):
+        got = (c_uint32 * 12)()
+        calls.do(name, box(8, 3, 2, source, (*target[:4], calls.address(got), *target[5:])))
+        assert list(got) == expected
+    got = (c_uint32 * 12)()
+    sides = (0, 4, 1, 1, device, 16, 16, 4), (0, 0, 0, 0, calls.address(got), 8, 8, 3)
+    calls.do("cudaMemcpy3D", struct.pack("<8Q8Q3QQ", *sides[0], *sides[1], 8, 3, 2, 2))
+    assert list(got) == expected
+    got = (c_uint32 * 12)()
+    sides = sides[0], (*sides[1][:4], calls.address(got), *sides[1][5:])
+    calls.do("cudaMemcpy3DPeer", struct.pack("<8QQ8QQ3Q", *sides[0], 0, *sides[1], 0, 8, 3, 2))
+    assert list(got) == expected
+    at = calls.address(got)
+    for wrong in (
+        box(16, 4, 2, (0, 0, 0, 2, device, 8, 4), (0, 0, 0, 1, at, 0, 0)),
+        box(16, 4, 2, (0, 0, 0, 2, device, 64, 2), (0, 0, 0, 1, at, 0, 0)),
+        box(16, 4, 2, (0, 0, 0, 0, device, 0, 0), (0, 0, 0, 1, at, 0, 0)),
+        box(16, 1, 1, (8 << 20, 0, 0, 2, device, 0, 0), (0, 0, 0, 1, at, 0, 0)),
+    ):
+        assert calls("cuMemcpy3D_v2", wrong) == 1
+    assert calls("cuMemcpy3D_v2", box(0, 0, 0, (0, 0, 0, 2, device, 0, 0), (0, 0, 0, 1, at, 0, 0))) == 0
+    assert calls("cuMemcpy3D_v2", box(4, 1, 1, (0, 0, 0, 3, device, 0, 0), (0, 0, 0, 1, at, 0, 0))) == 801
+
+
+def test_batches_of_copies(calls):
+    device, stream = calls.memory(64), calls.handle("cuStreamCreate", 1)
+    host = (c_uint32 * 4)(1, 2, 3, 4)
+
+    def batch(targets, sizes, attributes, indices, where=stream):
+        count, at = len(targets), calls.address(host)
+        rows = (
+            struct.pack(f"<{count}Q", *targets),
+            struct.pack(f"<{count}Q", *(at + 8 * k for k in range(count))),
+        )
+        given = b"".join(struct.pack("<6i", order, 0, 0, 0, 0, 0) for order in attributes)
+        starts = struct.pack(f"<{len(indices)}Q", *indices)
+        return calls(
+            "cuMemcpyBatchAsync_v2",
+            *rows,
+            struct.pack(f"<{count}Q", *sizes),
+            count,
+            given,
+            starts,
+            len(attributes),
+            where,
+        )
+
+    assert batch([device, device + 64], [8, 8], [1], [0]) == 0
+    assert calls.words(device, 2) == [1, 2] and calls.words(device + 64, 2) == [3, 4]
+    assert batch([device], [8], [1], [0], 0) == 1
+    assert batch([device], [8], [], []) == 1
+    assert batch([device], [8], [0], [0]) == 1
+    assert batch([device, device], [8, 8], [1], [1]) == 1
+    assert batch([device], [0], [1], [0]) == 1
+    assert batch([device, 0], [8, 8], [1], [0]) == 1
+    operand = struct.Struct("<I4x3Qii")
+    got = (c_uint32 * 4)()
+    operation = operand.pack(1, device, 64, 2, 0, 0) + operand.pack(1, calls.address(got), 8, 2, 0, 0)
+    calls.do("cuMemcpy3DBatchAsync_v2", 1, operation + struct.pack("<3QII", 8, 2, 1, 1, 0), 0, stream)
+    assert list(got) == [1, 2, 3, 4]
+
+
+def test_every_fill(calls):
+    memory = calls.memory(32)
+    calls.do("cuMemsetD16_v2", memory, 0x1234, 2)
+    calls.do("cuMemsetD2D32_v2", memory + 16, 32, 7, 1, 2)
+    calls.do("cudaMemset2DAsync", memory + 64, 16, 0x101, 3, 2, 0)
+    words = calls.words(memory, 32)
+    assert words[0] == 0x12341234 and words[4] == words[12] == 7 and words[16] == words[20] == 0x010101
+    assert sum(map(bool, words)) == 5
+    calls.do("cudaMemset3D", (memory, 16, 16, 2), 0xFF, (4, 1, 2))
+    assert [k for k, word in enumerate(calls.words(memory, 32)) if word == 0xFFFFFFFF] == [0, 8]
+    assert calls("cuMemsetD32_v2", memory + 2, 0, 1) == 1
+
+
+def test_what_is_freed_how(calls):
+    device, pinned = calls.memory(), calls.handle("cuMemAllocHost_v2", 64)
+    page = ctypes.addressof(ctypes.create_string_buffer(64))
+    assert [calls("cuMemFree_v2", each) for each in (pinned, device + 4, page)] == [1] * 3
+    assert [calls("cuMemFreeHost", each) for each in (device, page)] == [1] * 2
+    assert calls("cuMemHostRegister_v2", pinned, 64, 0) == 1
+    for name, address in (("cuMemFree_v2", device), ("cuMemFreeHost", pinned)):
+        assert [calls(name, address), calls(name, address)] == [0, 1]
+
+
+def test_there_are_no_peers_and_no_other_processes(calls, capfd):
+    other = c_uint64()
+    assert calls("cuCtxEnablePeerAccess", calls.context, 0) == 217
+    assert calls("cuCtxDisablePeerAccess", calls.context) == 705
+    assert calls("cuCtxEnablePeerAccess", 0, 0) == 201
+    assert calls("cuDeviceGetP2PAttribute", c_int(), 1, 0, 0) == 101
+    assert calls("cuIpcGetMemHandle", other, calls.memory()) == 801
+    assert calls("cudaIpcOpenMemHandle", other) == 801
+    assert calls("cudaGetLastError") == 801 and calls("cudaGetLastError") == 0
+    assert calls("cudaMallocArray", other) == calls("cuTexObjectCreate", other) == 801
+    said = capfd.readouterr().err.splitlines()
+    assert [line for line in said if "other processes" in line] == [
+        "gpusim: cuIpcGetMemHandle is not supported: "
+        "nothing of the device can be shared with other processes or other hardware"
+    ]
+    assert [line for line in said if "arrays" in line] == [
+        "gpusim: cudaMallocArray is not supported: CUDA arrays, textures and surfaces are not simulated"
+    ]
+
+
+def test_a_failed_allocation_leaves_no_address(calls):
+    place = c_uint64(5)
+    assert calls("cudaMalloc", place, 1 << 45) == 2 and place.value == 0
+    assert calls("cudaMalloc", None, 16) == 1
+    assert calls("cudaMemcpy", place, place, 8, 7) == 21
+    free, total = c_size_t(), c_size_t()
+    calls.do("cudaMemGetInfo", free, total)
+    assert 0 < free.value <= total.value
