@@ -31,7 +31,7 @@ _MIXED_RELEASES = "-DCCCL_DISABLE_CTK_COMPATIBILITY_CHECK"
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledSource:
     """A cubin. files: what nvcc read besides the source, None where NVRTC made it. settled: a later compilation of the
     same files gives the same, which is not so where nvcc missed a header."""
 
@@ -42,7 +42,7 @@ class Compiled:
 
 def compile_source(
     source: str, arch: str, path: str, options: Sequence[str] = (), instances: Sequence[str] = ()
-) -> Compiled:
+) -> CompiledSource:
     """Compile CUDA C++; arguments and errors as `isa.compile_cuda`.
 
     instances: C++ names of kernels' instances that must be in the cubin, besides those that the source asks for, such
@@ -53,19 +53,19 @@ def compile_source(
     flags = [*target, "-lineinfo", _MIXED_RELEASES, f"-I{file.parent}", *options]
     cubin, log = compile_device_code(source, str(file), flags, expressions=instances)
     if cubin is not None:
-        return Compiled(cubin)
+        return CompiledSource(cubin)
     plain = first_complaint(log, path, "NVRTC")
     refused: CompileError | None = None
     if has_nvcc(options):
         cubin, log, files = compile_with_host(source, path, flags, instances)
         if cubin is not None:
-            return Compiled(cubin, tuple(files))
+            return CompiledSource(cubin, tuple(files))
         refused = first_complaint(log, path, "nvcc")
         if not host_compiler_fails(log) and not any(each.missing_file for each in complaints(log)):
             raise refused
     cubin, log = compile_without_host(source, path, flags, include_options(options), instances)
     if cubin is not None:
-        return Compiled(cubin, settled=refused is None)
+        return CompiledSource(cubin, settled=refused is None)
     error = first_complaint(log, path, "NVRTC")
     if refused is None and error.reason != plain.reason:
         error = CompileError(f"{error.reason} ({_WITHOUT_HOST})", error.file, error.line)

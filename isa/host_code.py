@@ -34,7 +34,7 @@ _ACCESS = re.compile(r"\s*(?:public|private|protected)\s*:(?!:)")
 
 
 @dataclass(frozen=True)
-class Part:
+class HostPart:
     """A declaration or definition, at namespace scope or a member of a class.
 
     start, end: where in the text. first, last: its lines, from 1. function: it has a body of statements. member: of a
@@ -71,7 +71,7 @@ class Part:
         return named[1] if named else None
 
 
-class Source:
+class HostSource:
     """A text and its parts. left_out: those that are taken away."""
 
     def __init__(self, text: str, macros: Iterable[str] = ()) -> None:
@@ -86,10 +86,10 @@ class Source:
         return _OPAQUE.sub(_blank, self.text)
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[HostPart, ...]:
         return tuple(self._scan())
 
-    def at(self, line: int) -> list[Part]:
+    def at(self, line: int) -> list[HostPart]:
         """The parts on a line that are still there, the smallest first."""
         found = [each for each in self.parts if each.first <= line <= each.last and each not in self.left_out]
         return sorted(found, key=lambda each: each.end - each.start)
@@ -119,7 +119,7 @@ class Source:
                 place = match.end()
         return "".join((*pieces, _spaces(self.text[place:])))
 
-    def _scan(self) -> Iterator[Part]:
+    def _scan(self) -> Iterator[HostPart]:
         """Walk over the brackets. Of the branches of a condition the first one counts where they differ in brackets."""
         lines = [match.start() for match in re.finditer("\n", self.text)]
         open_: list[tuple[str, int, int]] = []  # what each bracket opens, where its part begins and where it stands
@@ -160,7 +160,7 @@ class Source:
 
     def _part(
         self, start: int, end: int, brace: int | None, open_: list[tuple[str, int, int]], lines: list[int]
-    ) -> Part:
+    ) -> HostPart:
         label = _ACCESS.match(self.masked, start, end)
         start = label.end() if label else start
         first = re.compile(r"[^\s#]").search(self.masked, start, end)
@@ -168,7 +168,7 @@ class Source:
         head = self.masked[start : brace if brace is not None else end]
         device = bool(self._marks.search(head))
         first_line, last_line = (bisect_left(lines, each) + 1 for each in (start, end - 1))
-        return Part(
+        return HostPart(
             start, end, first_line, last_line, brace is not None, bool(open_ and open_[-1][0] == "type"), device, head
         )
 
@@ -260,4 +260,4 @@ def template_uses(text: str, names: Iterable[str]) -> list[str]:
 
 def kernel_templates(text: str) -> set[str]:
     """Names of the templates of kernels in a text."""
-    return {name for part in Source(text).parts if (name := part.template)}
+    return {name for part in HostSource(text).parts if (name := part.template)}

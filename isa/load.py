@@ -10,7 +10,7 @@ from isa.assemble import DEFAULT_ARCH, assemble
 from isa.cache import ProgramCache, default_cache
 from isa.compiler_log import INSTANCES
 from isa.cubin import read_cubin
-from isa.cuda import Compiled, compile_source, has_nvcc, include_options, reads_more
+from isa.cuda import CompiledSource, compile_source, has_nvcc, include_options, reads_more
 from isa.demangle import names, squeeze, without_parameters
 from isa.errors import CompileError, EntryError, ProgramFileError
 from isa.host_code import kernel_templates
@@ -143,7 +143,7 @@ def _from_source(
 
 def _with_instance(
     source: str, file: Path, entry: str | None, arch: str, options: Sequence[str], missing: EntryError
-) -> Compiled:
+) -> CompiledSource:
     """The file compiled with the instance of a kernel's template that an entry names. Raises EntryError for another
     entry, with what can be named."""
     reason, _, _ = str(missing).partition("; the file holds")

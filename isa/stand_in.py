@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from isa.compiler_log import INSTANCES, Complaint, complaints
-from isa.host_code import Part, Source, marking_macros, template_uses
+from isa.host_code import Part, HostSource, marking_macros, template_uses
 from isa.includes import includes, own_files, spelling
 from isa.nvrtc import compile_device_code
 from isa.stand_in_headers import C_HEADERS, COMMON, in_toolkit, stand_in
@@ -63,7 +63,7 @@ class _Unit:
         texts, self._links = own.texts, own.links
         self._macros = marking_macros(texts.values())
         self._names: dict[str, str] = {}  # of headers of the tool chain, by file
-        self._sources = {file: Source(text, self._macros) for file, text in texts.items()}
+        self._sources = {file: HostSource(text, self._macros) for file, text in texts.items()}
         self._rich, self._certain = False, set[Part]()
         self._stand_ins = {name: stand_in(name) for name in (COMMON, *C_HEADERS, "cstdio")}
         self._required = set[str]()
@@ -144,7 +144,7 @@ class _Unit:
             if Path(path).is_relative_to(Path(folder).resolve()):
                 self._names[path] = Path(path).relative_to(Path(folder).resolve()).as_posix()
                 text = Path(path).read_text(encoding="utf-8", errors="replace")
-                self._sources[path] = Source(text, self._macros | marking_macros([text]))
+                self._sources[path] = HostSource(text, self._macros | marking_macros([text]))
                 self._links[path] = {}
                 return True
         return False

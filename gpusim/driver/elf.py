@@ -15,7 +15,8 @@ SLOTS = "gpusim_driver_slots"
 """Symbol of the table: one 64-bit address per function, in the order of `names`."""
 
 GONE, DONE = "gpusim_driver_gone", "gpusim_driver_done"
-"""Functions of machine code alone, for slots whose callbacks are gone: they return CUDA_ERROR_DEINITIALIZED (4) and 0."""
+"""Functions of machine code alone, for slots whose callbacks are gone: they return CUDA_ERROR_DEINITIALIZED (4) and
+0."""
 
 MACHINES = {"x86_64": 62, "aarch64": 183}
 """ELF machine numbers by the name that `platform.machine` gives."""

@@ -61,7 +61,7 @@ def launch(
     }
     for name in values.keys() & (kinds or {}).keys():
         signature[name] = f"*{signature[name].lstrip('*')}"
-    aligned = {
+    aligned: dict[tuple[int, ...], Any] = {
         (index,): [["tt.divisibility", 16]]
         for index, param in enumerate(kernel.params)
         if param.name in values and not param.do_not_specialize and _divisible(values[param.name])

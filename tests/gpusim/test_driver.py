@@ -285,7 +285,11 @@ def test_a_thread_that_c_made_keeps_its_last_error(tmp_path):
         #include <pthread.h>
         int cudaMalloc(void **place, unsigned long bytes);
         long cudaGetLastError(void);
-        static void *work(void *unused) { void *place; cudaMalloc(&place, 1ul << 60); return (void *)cudaGetLastError(); }
+        static void *work(void *unused) {
+            void *place;
+            cudaMalloc(&place, 1ul << 60);
+            return (void *)cudaGetLastError();
+        }
         long run(void) {
             pthread_t thread;
             void *error;

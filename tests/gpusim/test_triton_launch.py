@@ -33,7 +33,20 @@ def test_element_types_and_constants(kind):
     np.testing.assert_allclose(out, x.astype(np.float32) + 0.5 * y.astype(np.float32), rtol=1e-6)
     assert result.cycles > 0 and result.record.launch.block == (64, 1, 1)
     rest = np.ones(1, np.float32)
-    launch(scaled_sum, 2, x, y, out, n=100, scale=2.0, rest=rest, gpu="tiny", mode="functional", BLOCK=64, TWICE=True)
+    launch(
+        scaled_sum,
+        2,
+        x,
+        y,
+        out,
+        n=100,
+        scale=2.0,
+        rest=rest,
+        gpu="tiny",
+        mode="functional",
+        BLOCK=64,
+        TWICE=True,
+    )
     wanted = 2 * (x.astype(np.float32) + 2 * y.astype(np.float32)) + 1
     np.testing.assert_allclose(out[:100], wanted[:100], rtol=1e-5)
     assert not np.allclose(out[100:], wanted[100:])
@@ -43,12 +56,14 @@ def test_bfloat16_by_its_name():
     x = np.array([1.0, 2.5, -3], np.float32)
     bits = (x.view(np.uint32) >> 16).astype(np.uint16)
     out = np.zeros(3, np.float32)
-    launch(scaled_sum, 1, bits, bits, out, 3, 1.0, None, gpu="tiny", kinds={"x": "bf16", "y": "bf16"}, BLOCK=32)
+    launch(
+        scaled_sum, 1, bits, bits, out, 3, 1.0, None, gpu="tiny", kinds={"x": "bf16", "y": "bf16"}, BLOCK=32
+    )
     np.testing.assert_array_equal(out, 2 * x)
 
 
 def test_wrong_arguments_are_named():
-    with pytest.raises(TypeError, match="missing .*'scale'"):
+    with pytest.raises(TypeError, match=r"missing .*'scale'"):
         launch(scaled_sum, 1, np.zeros(1), np.zeros(1), np.zeros(1), 1, gpu="tiny", BLOCK=32)
-    with pytest.raises(TypeError, match="unknown .*WIDTH"):
+    with pytest.raises(TypeError, match=r"unknown .*WIDTH"):
         launch(scaled_sum, 1, *[np.zeros(1)] * 3, 1, 1.0, None, gpu="tiny", BLOCK=32, WIDTH=1)

@@ -180,12 +180,13 @@ def test_an_instance_that_the_host_does_not_ask_for(file: Path, way: str) -> Non
     program = isa.load(file, "scale<double, 7>", options=SCALED)
     assert program.symbol == "_Z5scaleIdLi7EEvPT_S0_"
     assert isa.load(file, "scale<int, 2>(int*, int)", options=SCALED).symbol == "_Z5scaleIiLi2EEvPT_S0_"
-    with pytest.raises(EntryError, match='no kernel \'scale<missing, 7>\': identifier "missing" is undefined') as caught:
+    problem = 'no kernel \'scale<missing, 7>\': identifier "missing" is undefined'
+    with pytest.raises(EntryError, match=problem) as caught:
         isa.load(file, "scale<missing, 7>", options=SCALED)
     assert set(caught.value.available) == {"_Z5scaleIfLi4EEvPT_S0_", SHIFT}
     file.write_text("#include <stdio.h>\ntemplate <class T> __global__ void fill(T *x) { *x = T(); }\nint main() {}\n")
     for entry in (None, "fill"):
-        with pytest.raises(EntryError, match="'fill<...>'"):
+        with pytest.raises(EntryError, match=r"'fill<\.\.\.>'"):
             isa.load(file, entry)
 
 

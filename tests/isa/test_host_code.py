@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from isa.compiler_log import complaints, first_complaint
-from isa.host_code import Source, kernel_templates, marking_macros, template_uses
+from isa.host_code import HostSource, kernel_templates, marking_macros, template_uses
 
-TEXT = r'''
+TEXT = r"""
 #define DEVICE __device__ \
   __forceinline__
 #define BOTH(type) __host__ DEVICE type
@@ -44,23 +44,25 @@ extern "C" int main(int argc, char **argv) {
   kernel<float><<<1, 1>>>(nullptr); a::b::kernel <a::b::Pair<int>, (3 > 2)> <<<1, 1>>>(x); kernel<int
   ><<<1, 1>>>(y); if (kernel < 3) return 1;
 }
-'''
+"""
 
 
 @pytest.fixture(scope="module")
-def source() -> Source:
-    return Source(TEXT, marking_macros([TEXT]))
+def source() -> HostSource:
+    return HostSource(TEXT, marking_macros([TEXT]))
 
 
-def named(source: Source, text: str) -> set[int]:
+def named(source: HostSource, text: str) -> set[int]:
     """The lines on which a text stands."""
     return {number for number, row in enumerate(source.text.splitlines(), 1) if text in row}
 
 
-def test_what_is_left_out(source: Source) -> None:
+def test_what_is_left_out(source: HostSource) -> None:
     assert marking_macros([TEXT]) == {"DEVICE", "BOTH"}
     left = source.code().splitlines()
-    gone = {number for number, (old, new) in enumerate(zip(TEXT.splitlines(), left, strict=True), 1) if old != new}
+    gone = {
+        number for number, (old, new) in enumerate(zip(TEXT.splitlines(), left, strict=True), 1) if old != new
+    }
     body = range(min(named(source, "void report")), min(named(source, "DEVICE float half")))
     main = range(min(named(source, "int main")), len(left) + 1)
     kept = {number for number in body if TEXT.splitlines()[number - 1].startswith("#")}
@@ -71,21 +73,26 @@ def test_what_is_left_out(source: Source) -> None:
         | named(source, "constexpr int square")
     )
     assert not "".join(left[number - 1] for number in main).strip()
-    assert left[min(named(source, "int square")) - 1] == "__device__ constexpr int square(int x) { return x * x; }"
+    assert (
+        left[min(named(source, "int square")) - 1]
+        == "__device__ constexpr int square(int x) { return x * x; }"
+    )
 
 
-def test_members_are_parts(source: Source) -> None:
+def test_members_are_parts(source: HostSource) -> None:
     """A constructor ends with its body, though a brace of an initial value comes first."""
     members = {part.head.split("(")[0].strip(): part for part in source.parts if part.member}
     assert set(members) == {"Point", "__device__ Point", "Point &operator=", "int x, y;"}
-    assert members["__device__ Point"].device and source.text[: members["__device__ Point"].end].endswith("y = n; }")
+    assert members["__device__ Point"].device and source.text[: members["__device__ Point"].end].endswith(
+        "y = n; }"
+    )
     assert source.text[: members["Point"].end].endswith("y(1) {}")
     (line,) = named(source, "int x, y;")
     inner, outer = source.at(line)
     assert inner is members["int x, y;"] and outer.head.startswith("struct alignas(16) Point")
 
 
-def test_templates_of_kernels(source: Source) -> None:
+def test_templates_of_kernels(source: HostSource) -> None:
     assert kernel_templates(TEXT) == {"kernel"}
     assert template_uses(source.masked[source.masked.index("main") :], ["kernel"]) == [
         "kernel<float>",
@@ -104,9 +111,14 @@ def test_templates_of_kernels(source: Source) -> None:
             "nope.h: No such file or directory",
             [("h.h", 1), ("k.cu", 3)],
         ),
-        (r"C:\k.cu(3): fatal error C1083: Cannot open include file: 'nope.h': No", "Cannot open", [(r"C:\k.cu", 3)]),
         (
-            '/usr/include/c++/12/new.h(175): error: no\n  x\n  ^\n  detected during:\n    instantiation of "f" at line 5\n'
+            r"C:\k.cu(3): fatal error C1083: Cannot open include file: 'nope.h': No",
+            "Cannot open",
+            [(r"C:\k.cu", 3)],
+        ),
+        (
+            '/usr/include/c++/12/new.h(175): error: no\n  x\n  ^\n  detected during:\n'
+            '    instantiation of "f" at line 5\n'
             '    instantiation of "g" at line 9 of k.cu\n\nk.cu(20): error: later\n',
             "no",
             [("/usr/include/c++/12/new.h", 175), ("/usr/include/c++/12/new.h", 5), ("k.cu", 9)],

@@ -1,4 +1,5 @@
-"""`python -m validate torch`: run the programs of this folder under `gpusim script`, and say what agrees with the CPU."""
+"""`python -m validate torch`: run the programs of this folder under `gpusim script`, and say what agrees with the
+CPU."""
 
 from __future__ import annotations
 
@@ -35,11 +36,19 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
     """Declare the command."""
     summary = "run PyTorch and Triton programs on the simulated GPU; status 1 if one differs from the CPU"
     torch = command(commands, "torch", run, summary, "--python ~/torch/bin/python --only operators")
-    torch.add_argument("--python", default=sys.executable, help="an interpreter with PyTorch (default: this one)")
-    torch.add_argument("--only", nargs="*", default=(), choices=PROGRAMS, metavar="NAME", help=", ".join(PROGRAMS))
+    torch.add_argument(
+        "--python", default=sys.executable, help="an interpreter with PyTorch (default: this one)"
+    )
+    torch.add_argument(
+        "--only", nargs="*", default=(), choices=PROGRAMS, metavar="NAME", help=", ".join(PROGRAMS)
+    )
     torch.add_argument("--gpu", default="h200", help="configuration to simulate (default: %(default)s)")
-    torch.add_argument("--mode", choices=("functional", "detailed"), default="functional", help="(default: %(default)s)")
-    torch.add_argument("--timeout", type=float, default=3600, metavar="S", help="limit of each (default: %(default)s)")
+    torch.add_argument(
+        "--mode", choices=("functional", "detailed"), default="functional", help="(default: %(default)s)"
+    )
+    torch.add_argument(
+        "--timeout", type=float, default=3600, metavar="S", help="limit of each (default: %(default)s)"
+    )
     torch.add_argument("--docs", action="store_true", help="put the table into docs/pytorch.md")
 
 
@@ -73,7 +82,10 @@ def _checks(program: str, options: argparse.Namespace) -> list[Check]:
     print(f"\n{program}", flush=True)
     begun, lines = time.perf_counter(), []
     with subprocess.Popen(
-        [*command, str(HERE / f"{program}.py")], stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": path}
+        [*command, str(HERE / f"{program}.py")],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": path},
     ) as started:
         assert started.stdout is not None
         try:

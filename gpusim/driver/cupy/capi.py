@@ -63,7 +63,9 @@ end:
 ret {kind} %result"""
 _for_ever: list[Any] = []
 """What C code refers to."""
-ctypes.pythonapi.Py_IncRef(ctypes.py_object(_for_ever))  # one more than are given back at the interpreter's end
+ctypes.pythonapi.Py_IncRef(
+    ctypes.py_object(_for_ever)
+)  # one more than are given back at the interpreter's end
 ctypes.pythonapi.PyCapsule_New.restype = ctypes.py_object
 ctypes.pythonapi.PyCapsule_New.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 
@@ -85,7 +87,9 @@ class Declaration:
         """Its type as Cython writes it."""
         given = [self._written(each) for each in self.arguments if not each.endswith("?")]
         dispatch = ["int __pyx_skip_dispatch"] if self.overridable else []
-        optional = [f"struct __pyx_opt_args_{self._scope}_{self.name} *__pyx_optional_args"] if self.optional else []
+        optional = (
+            [f"struct __pyx_opt_args_{self._scope}_{self.name} *__pyx_optional_args"] if self.optional else []
+        )
         result = self._written(self.result)
         return f"{result}{'' if result.endswith('*') else ' '}({', '.join(given + dispatch + optional) or 'void'})"
 
@@ -118,7 +122,11 @@ class Declaration:
         passed = ", ".join([f"i64 {function}", f"i64 {letters}", *taken])
         if self.overridable:
             taken.insert(len(kinds) - self.optional, "i32 %dispatch")
-        kind, end, over = "i64", "ret i64 %made", f"%none = call i64 @Py_NewRef(i64 {id(None)})\nret i64 %none"
+        kind, end, over = (
+            "i64",
+            "ret i64 %made",
+            f"%none = call i64 @Py_NewRef(i64 {id(None)})\nret i64 %none",
+        )
         if self.result.startswith(_STRUCTURE):
             taken.insert(0, "i64 %place")
             end = over = "ret i64 %place"

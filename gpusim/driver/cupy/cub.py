@@ -9,10 +9,7 @@ from gpusim.driver.cupy import capi
 available = False
 cupy_cub_op = IntEnum(
     "cupy_cub_op",
-    [
-        f"CUPY_CUB_{name}"
-        for name in ("SUM", "MIN", "MAX", "ARGMIN", "ARGMAX", "CUMSUM", "CUMPROD", "PROD")
-    ],
+    [f"CUPY_CUB_{name}" for name in ("SUM", "MIN", "MAX", "ARGMIN", "ARGMAX", "CUMSUM", "CUMPROD", "PROD")],
     start=0,
 )
 globals().update(cupy_cub_op.__members__)

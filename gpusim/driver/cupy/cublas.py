@@ -1,5 +1,5 @@
-"""In the place of `cupy_backends.cuda.libs.cublas`: products of matrices by a kernel of this package, since the vendor's
-cuBLAS has the static runtime inside. What is not here is said to be missing.
+"""In the place of `cupy_backends.cuda.libs.cublas`: products of matrices by a kernel of this package, since the
+vendor's cuBLAS has the static runtime inside. What is not here is said to be missing.
 
 A matrix lies column by column, as in cuBLAS. alpha and beta are addresses, of the host or of the device.
 """
@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from cupy_backends.cuda.api import runtime
 
 _CONSTANTS = """
@@ -48,7 +47,9 @@ class CUBLASError(RuntimeError):
 
     def __init__(self, status: int):
         self.status = status
-        super().__init__("CUBLAS_STATUS_NOT_SUPPORTED" if status == _NOT_SUPPORTED else f"cuBLAS status {status}")
+        super().__init__(
+            "CUBLAS_STATUS_NOT_SUPPORTED" if status == _NOT_SUPPORTED else f"cuBLAS status {status}"
+        )
 
     def __reduce__(self) -> tuple[type, tuple[int]]:
         return type(self), (self.status,)
@@ -60,7 +61,9 @@ def check_status(status: int) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    raise AttributeError(f"cuBLAS is not simulated, only its products of matrices are: there is no {name}", name=name)
+    raise AttributeError(
+        f"cuBLAS is not simulated, only its products of matrices are: there is no {name}", name=name
+    )
 
 
 # --- handles ----------------------------------------------------------------------------------------------------------
@@ -113,7 +116,9 @@ def _scalar(address: int, kind: Any) -> Any:
     return value[()]
 
 
-def _multiply(shape: tuple[int, int, int], scalars: tuple[int, int], types: Any, matrices: Any, count: int = 1) -> None:
+def _multiply(
+    shape: tuple[int, int, int], scalars: tuple[int, int], types: Any, matrices: Any, count: int = 1
+) -> None:
     """C = alpha A B + beta C. shape: m, n and k. scalars: addresses of alpha and beta. types: cudaDataType of A, B and
     C. count: of the batch."""
     if any(each not in _ELEMENTS for each in types):
@@ -121,7 +126,9 @@ def _multiply(shape: tuple[int, int, int], scalars: tuple[int, int], types: Any,
     names, sums = zip(*(_ELEMENTS[each] for each in types), strict=True)
     kind = np.result_type(*sums).type
     total = next(name for name, found in _ELEMENTS.values() if found is kind)
-    kernel = _kernel(*(f"-DELEMENT_{letter}={name}" for letter, name in zip("ABC", names, strict=True)), f"-DSUM={total}")
+    kernel = _kernel(
+        *(f"-DELEMENT_{letter}={name}" for letter, name in zip("ABC", names, strict=True)), f"-DSUM={total}"
+    )
     values = *(np.int32(each) for each in shape), *(_scalar(each, kind) for each in scalars)
     tiles = -(-shape[0] // _TILE), -(-shape[1] // _TILE)
     for first in range(0, count if all(tiles) else 0, _MOST_BLOCKS):
@@ -136,13 +143,21 @@ def _kernel(*options: str) -> Any:
     return cupy.RawKernel(_SOURCE.read_text(), "matrix_product", options=("-std=c++17", *options))
 
 
-def gemmStridedBatchedEx(handle: int, transa: int, transb: int, m: int, n: int, k: int, alpha: int, *rest: int) -> None:
+def gemmStridedBatchedEx(
+    handle: int, transa: int, transb: int, m: int, n: int, k: int, alpha: int, *rest: int
+) -> None:
     """rest: address, type, leading dimension and stride of A and of B, beta, the same four of C, then the number of
     matrices, cublasComputeType_t or cudaDataType, cublasGemmAlgo_t."""
-    a, type_a, lda, stride_a, b, type_b, ldb, stride_b, beta, c, type_c, ldc, stride_c, count, compute, _ = rest
+    a, type_a, lda, stride_a, b, type_b, ldb, stride_b, beta, c, type_c, ldc, stride_c, count, compute, _ = (
+        rest
+    )
     if compute in _COMPUTED_IN_HALF:
         raise CUBLASError(_NOT_SUPPORTED)
-    operands = _matrix(a, 1, lda, transa, stride_a), _matrix(b, 1, ldb, transb, stride_b), _matrix(c, 1, ldc, 0, stride_c)
+    operands = (
+        _matrix(a, 1, lda, transa, stride_a),
+        _matrix(b, 1, ldb, transb, stride_b),
+        _matrix(c, 1, ldc, 0, stride_c),
+    )
     _multiply((m, n, k), (alpha, beta), (type_a, type_b, type_c), operands, count)
 
 
@@ -161,16 +176,26 @@ def _of_type(kind: int) -> dict[str, Callable[..., None]]:
 
     def gemm(handle: int, transa: int, transb: int, m: int, n: int, k: int, alpha: int, *rest: int) -> None:
         a, lda, b, ldb, beta, c, ldc = rest
-        gemmEx(handle, transa, transb, m, n, k, alpha, a, kind, lda, b, kind, ldb, beta, c, kind, ldc, kind, -1)
+        gemmEx(
+            handle, transa, transb, m, n, k, alpha, a, kind, lda, b, kind, ldb, beta, c, kind, ldc, kind, -1
+        )
 
-    def strided(handle: int, transa: int, transb: int, m: int, n: int, k: int, alpha: int, *rest: int) -> None:
+    def strided(
+        handle: int, transa: int, transb: int, m: int, n: int, k: int, alpha: int, *rest: int
+    ) -> None:
         (a, *of_a), (b, *of_b), (beta, c, *of_c), count = rest[0:3], rest[3:6], rest[6:10], rest[10]
         operands = a, kind, *of_a, b, kind, *of_b, beta, c, kind, *of_c
         gemmStridedBatchedEx(handle, transa, transb, m, n, k, alpha, *operands, count, kind, -1)
 
-    def batched(handle: int, transa: int, transb: int, m: int, n: int, k: int, alpha: int, *rest: int) -> None:
+    def batched(
+        handle: int, transa: int, transb: int, m: int, n: int, k: int, alpha: int, *rest: int
+    ) -> None:
         a, lda, b, ldb, beta, c, ldc, count = rest
-        lists = _matrix(a, 1, lda, transa, None), _matrix(b, 1, ldb, transb, None), _matrix(c, 1, ldc, 0, None)
+        lists = (
+            _matrix(a, 1, lda, transa, None),
+            _matrix(b, 1, ldb, transb, None),
+            _matrix(c, 1, ldc, 0, None),
+        )
         _multiply((m, n, k), (alpha, beta), (kind,) * 3, lists, count)
 
     def gemv(handle: int, trans: int, m: int, n: int, alpha: int, *rest: int) -> None:

@@ -9,7 +9,6 @@ import itertools
 from typing import Any
 
 import numpy as np
-
 from cupy_backends.cuda.api import runtime
 
 _CONSTANTS = """
@@ -98,6 +97,7 @@ def _known(handle: int) -> _Generator:
 
 def _fill(handle: int, address: int, count: int, dtype: Any, expression: str, *parameters: float) -> None:
     import cupy
+
     from gpusim.driver.cupy import random_streams
 
     generator = _known(handle)
@@ -127,7 +127,15 @@ def generateUniformDouble(generator: int, outputPtr: int, num: int) -> None:
 
 
 def generateNormal(generator: int, outputPtr: int, n: int, mean: float, stddev: float) -> None:
-    _fill(generator, outputPtr, _even(n), np.float32, "float(a[0]) + float(b[0]) * normal_float(s)", mean, stddev)
+    _fill(
+        generator,
+        outputPtr,
+        _even(n),
+        np.float32,
+        "float(a[0]) + float(b[0]) * normal_float(s)",
+        mean,
+        stddev,
+    )
 
 
 def generateNormalDouble(generator: int, outputPtr: int, n: int, mean: float, stddev: float) -> None:
@@ -135,7 +143,15 @@ def generateNormalDouble(generator: int, outputPtr: int, n: int, mean: float, st
 
 
 def generateLogNormal(generator: int, outputPtr: int, n: int, mean: float, stddev: float) -> None:
-    _fill(generator, outputPtr, _even(n), np.float32, "expf(float(a[0]) + float(b[0]) * normal_float(s))", mean, stddev)
+    _fill(
+        generator,
+        outputPtr,
+        _even(n),
+        np.float32,
+        "expf(float(a[0]) + float(b[0]) * normal_float(s))",
+        mean,
+        stddev,
+    )
 
 
 def generateLogNormalDouble(generator: int, outputPtr: int, n: int, mean: float, stddev: float) -> None:

@@ -1,5 +1,5 @@
-"""In the place of `cupy.cuda.jitify`: NVRTC reads headers where they lie, without Jitify's replacements for those of the
-host's library."""
+"""In the place of `cupy.cuda.jitify`: NVRTC reads headers where they lie, without Jitify's replacements for those of
+the host's library."""
 
 from __future__ import annotations
 

@@ -9,10 +9,9 @@ from itertools import count as numbers
 from pathlib import Path
 from typing import Any
 
+import cupy
 import numpy as np
 from numpy.typing import NDArray
-
-import cupy
 
 _SOURCE = Path(__file__).with_name("random.cu")
 _THREADS = 128
@@ -37,7 +36,9 @@ def _xorwow(low: int, high: int, count: int) -> Words:
     """Subsequences lie 2**67 numbers apart."""
     a, b = 1099087573 * (low ^ 0xAAD26B49), 2591861531 * (high ^ 0xF7DCEFDD)
     first = 123456789 + a, 362436069 ^ a & _WORD, 521288629 + b, 88675123 ^ b & _WORD, 5783321 + a
-    rows = _doubled(np.array([[each & _WORD for each in first]], np.uint32), count, lambda k: _xorwow_jump(67 + k))
+    rows = _doubled(
+        np.array([[each & _WORD for each in first]], np.uint32), count, lambda k: _xorwow_jump(67 + k)
+    )
     return np.insert(rows, 0, (6615241 + a + b) & _WORD, axis=1)
 
 
@@ -67,7 +68,11 @@ def _philox(low: int, high: int, count: int) -> Words:
     return np.concatenate([counter, [a, b, c, d], keys]).T.astype(np.uint32)
 
 
-_FIRST: dict[str, Callable[[int, int, int], Words]] = {"Xorwow": _xorwow, "Mrg32k3a": _mrg32k3a, "Philox": _philox}
+_FIRST: dict[str, Callable[[int, int, int], Words]] = {
+    "Xorwow": _xorwow,
+    "Mrg32k3a": _mrg32k3a,
+    "Philox": _philox,
+}
 
 
 def _doubled(rows: Any, count: int, jump: Callable[[int], Callable[[Any], Any]]) -> Any:
@@ -127,9 +132,12 @@ def _mrg_jump(modulus: int, matrix: tuple[tuple[int, ...], ...], power: int) -> 
 # --- draws ------------------------------------------------------------------------------------------------------------
 
 
-def draw(generator: str, states: int, count: int, results: Any, expression: str, *parameters: Any, **limits: int) -> None:
+def draw(
+    generator: str, states: int, count: int, results: Any, expression: str, *parameters: Any, **limits: int
+) -> None:
     """Fill an array of CuPy's. states, count: address and number of the states. expression: in CUDA C++, of the state s
-    and the index k, which gives parameters a[k], b[k], c[k] of type double, contiguous, and limits `most` and `mask`."""
+    and the index k, which gives parameters a[k], b[k], c[k] of type double, contiguous, and limits `most` and
+    `mask`."""
     if not results.size:
         return
     kernel = _kernel(generator, expression, _TYPES[results.dtype.char])

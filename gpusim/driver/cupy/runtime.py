@@ -1,5 +1,5 @@
-"""In the place of `cupy_backends.cuda.api.runtime`: CuPy's wrapper of the runtime API, over the process's shared runtime
-library, and the C interface through which CuPy's compiled modules call it.
+"""In the place of `cupy_backends.cuda.api.runtime`: CuPy's wrapper of the runtime API, over the process's shared
+runtime library, and the C interface through which CuPy's compiled modules call it.
 
 A function is called as in C without the places for results; these it returns. An error raises CUDARuntimeError.
 """
@@ -88,7 +88,11 @@ def _wrapped(symbol: str, *defaults: int) -> Callable[..., Any]:
         if len(arguments) < given:
             arguments += defaults[len(arguments) - given :]
         places, values = iter(results), iter(arguments)
-        check_status(function(*(ctypes.addressof(next(places)) if each in _RESULTS else next(values) for each in letters)))
+        check_status(
+            function(
+                *(ctypes.addressof(next(places)) if each in _RESULTS else next(values) for each in letters)
+            )
+        )
         return results[0].value if len(results) == 1 else tuple(each.value for each in results) or None
 
     call.__name__ = call.__qualname__ = symbol
@@ -97,8 +101,9 @@ def _wrapped(symbol: str, *defaults: int) -> Callable[..., Any]:
 
 _SAME = """
 driverGetVersion runtimeGetVersion
-getDevice deviceGetAttribute getDeviceCount setDevice deviceSynchronize deviceCanAccessPeer deviceGetLimit deviceSetLimit
-malloc mallocAsync mallocFromPoolAsync hostAlloc hostRegister hostUnregister free freeHost freeArray freeAsync memGetInfo
+getDevice deviceGetAttribute getDeviceCount setDevice deviceSynchronize deviceCanAccessPeer deviceGetLimit
+deviceSetLimit malloc mallocAsync mallocFromPoolAsync hostAlloc hostRegister hostUnregister free freeHost freeArray
+freeAsync memGetInfo
 memcpy memcpyAsync memcpyPeer memcpyPeerAsync memcpy2D memcpy2DAsync memcpy3D memcpy3DAsync memset memsetAsync
 memcpy2DFromArray memcpy2DFromArrayAsync memcpy2DToArray memcpy2DToArrayAsync malloc3DArray mallocArray
 deviceGetDefaultMemPool deviceGetMemPool deviceSetMemPool memPoolDestroy memPoolTrimTo
@@ -136,7 +141,9 @@ def getDeviceProperties(device: int) -> dict[str, Any]:
             value = bytes(getattr(type(place), name).__get__(place)).ljust(kind._length_, b"\0")
         found[name] = tuple(value) if isinstance(value, ctypes.Array) else value
     del found["reserved"]
-    attributes = {name: globals()["deviceGetAttribute"](number, device) for name, number in _AS_ATTRIBUTES.items()}
+    attributes = {
+        name: globals()["deviceGetAttribute"](number, device) for name, number in _AS_ATTRIBUTES.items()
+    }
     return found | attributes | {"cooperativeMultiDeviceLaunch": 0}
 
 
@@ -299,7 +306,9 @@ def _address(callback: Any) -> int:
     return ctypes.cast(callback, ctypes.c_void_p).value or 0
 
 
-def streamAddCallback(stream: int, callback: Callable[[int, int, object], object], arg: int, flags: int = 0) -> None:
+def streamAddCallback(
+    stream: int, callback: Callable[[int, int, object], object], arg: int, flags: int = 0
+) -> None:
     _calls[number := next(_call_numbers)] = callback, arg
     check_status(_c_function("cudaStreamAddCallback")(stream, _address(_stream_callback), number, flags))
 
@@ -327,7 +336,8 @@ def _ensure_context() -> None:
 # --- what CuPy's compiled modules find --------------------------------------------------------------------------------
 
 _DECLARED = """
-object (int): check_status deviceGetPCIBusId getDeviceProperties setDevice deviceEnablePeerAccess _deviceEnsurePeerAccess
+object (int): check_status deviceGetPCIBusId getDeviceProperties setDevice deviceEnablePeerAccess
+object (int): _deviceEnsurePeerAccess
 object (): deviceSynchronize memGetInfo profilerStart profilerStop
 cdef object (): _ensure_context
 int () except -1: driverGetVersion runtimeGetVersion _getCUDAMajorVersion getDevice getDeviceCount

@@ -59,7 +59,9 @@ def _structure(name: str, **fields: int) -> Any:
 _PointerAttributes = _structure(
     "gpusim._PointerAttributes", device=_INT, devicePointer=_INTPTR, hostPointer=_INTPTR, type=_INT
 )
-_MemPoolProps = _structure("gpusim._MemPoolProps", allocType=_INT, handleType=_INT, locationType=_INT, devId=_INT)
+_MemPoolProps = _structure(
+    "gpusim._MemPoolProps", allocType=_INT, handleType=_INT, locationType=_INT, devId=_INT
+)
 
 
 class PointerAttributes(_PointerAttributes):  # type: ignore[misc]
@@ -68,13 +70,24 @@ class PointerAttributes(_PointerAttributes):  # type: ignore[misc]
     __slots__ = ()
 
     def __init__(self, device: int, devicePointer: int, hostPointer: int, type: int = -1):
-        self.device, self.devicePointer, self.hostPointer, self.type = device, devicePointer, hostPointer, type
+        self.device, self.devicePointer, self.hostPointer, self.type = (
+            device,
+            devicePointer,
+            hostPointer,
+            type,
+        )
 
 
 class MemPoolProps(_MemPoolProps):  # type: ignore[misc]
-    """What a memory pool is made with: cudaMemAllocationType, cudaMemAllocationHandleType, cudaMemLocationType, device."""
+    """What a memory pool is made with: cudaMemAllocationType, cudaMemAllocationHandleType, cudaMemLocationType,
+    device."""
 
     __slots__ = ()
 
     def __init__(self, allocType: int, handleType: int, locationType: int, devId: int):
-        self.allocType, self.handleType, self.locationType, self.devId = allocType, handleType, locationType, devId
+        self.allocType, self.handleType, self.locationType, self.devId = (
+            allocType,
+            handleType,
+            locationType,
+            devId,
+        )

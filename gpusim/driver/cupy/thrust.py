@@ -11,9 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import cupy
+import numpy as np
 
 available = True
 _SOURCE = Path(__file__).with_name("sort.cu")
@@ -52,7 +51,8 @@ def argsort(dtype: Any, idx_start: int, data_start: int, keys_start: int, shape:
 
 
 def lexsort(dtype: Any, idx_start: int, keys_start: int, k: int, n: int) -> None:
-    """Indices of n elements with k keys each in order, the last key deciding first. Raises TypeError for other dtypes."""
+    """Indices of n elements with k keys each in order, the last key deciding first. Raises TypeError for other
+    dtypes."""
     kernels = _kernels(_key(dtype, TypeError))
     if n:
         _sort(kernels, keys_start, 1, n, k, idx_start)
