@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from isa.compiler_log import INSTANCES, Complaint, complaints
-from isa.host_code import Part, HostSource, marking_macros, template_uses
+from isa.host_code import HostPart, HostSource, marking_macros, template_uses
 from isa.includes import includes, own_files, spelling
 from isa.nvrtc import compile_device_code
 from isa.stand_in_headers import C_HEADERS, COMMON, in_toolkit, stand_in
@@ -64,7 +64,7 @@ class _Unit:
         self._macros = marking_macros(texts.values())
         self._names: dict[str, str] = {}  # of headers of the tool chain, by file
         self._sources = {file: HostSource(text, self._macros) for file, text in texts.items()}
-        self._rich, self._certain = False, set[Part]()
+        self._rich, self._certain = False, set[HostPart]()
         self._stand_ins = {name: stand_in(name) for name in (COMMON, *C_HEADERS, "cstdio")}
         self._required = set[str]()
         for spelled in [each for links in own.links.values() for each, file in links.items() if file is None]:
@@ -150,7 +150,7 @@ class _Unit:
         return False
 
     @staticmethod
-    def _may_go(part: Part, text: str) -> bool:
+    def _may_go(part: HostPart, text: str) -> bool:
         """A member that is no function stays with its class, whose layout a kernel may rely on."""
         return not part.device and (not part.member or part.function or _HOST_ONLY.search(text) is not None)
 
