@@ -8,6 +8,8 @@ freed (`arena`).
 The base is `BASE`, or, with `unified=True`, the address at which the arena lies in this process. Then a pointer
 means the same on host and device, as with CUDA's unified virtual addressing, and memory of the host's own can be
 made known to the device where it lies (`adopt`).
+
+It has more than 500 lines because allocation, reservation, checks and words for an address share one table.
 """
 
 from __future__ import annotations
