@@ -242,7 +242,7 @@ def _declare_kind(prefix: str, number: int, kind: NodeKind, variant: str) -> Non
     def change_copy(driver: Driver, executable: Executable, node: GraphNode, parameters: int) -> None:
         change(node, kind.read(driver, node.graph, parameters), executable)
 
-    name, word = f"{prefix}{{}}{kind.name}GraphNode{{}}{variant}", kind.word or "Params"
+    name, word = f"{prefix}{{}}{kind.name}Node{{}}{variant}", kind.word or "Params"
     parameters = " p" if number != EMPTY else ""
     entry(name.format("Add", ""), f"*p G p q{parameters}{kind.extra}", since=12000 if variant else 10000)(add_one)
     if number == EMPTY:
