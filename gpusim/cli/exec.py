@@ -60,7 +60,7 @@ def execute(options: argparse.Namespace) -> int:
         print(f"gpusim: error: {error}", file=sys.stderr)
         return error.status
     if not options.no_report:
-        why = "" if outcome.told else loads_nothing(options.program)
+        why = "" if outcome.told else loads_nothing(options.executable)
         _report(outcome.told, options.json, options.output, why)
     return EXIT_USER_ERROR if telling.check and any(wrong for *_, wrong in outcome.told) else outcome.status
 
