@@ -41,8 +41,8 @@ def compile_with_host(
             text = [f'#line 1 "{named}"', source, f'#line 1 "{INSTANCES}"', *wanted, ""]
             unit.write_text("\n".join(text), encoding="utf-8")
         command = [find_tool("nvcc"), "-cubin", *flags, "-MD", "-MF", str(needed), "-o", str(cubin)]
-        for each in include_folders():
-            command += ["-isystem", each]
+        # Not as folders of the system: complaints of what a macro of theirs stands for would be left out.
+        command += [f"-I{each}" for each in include_folders()]
         done = run_tool([*command, str(unit)])
         log = (done.stderr + done.stdout).replace(str(unit), str(file))
         if done.returncode or not cubin.is_file():

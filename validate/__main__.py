@@ -10,7 +10,7 @@ from typing import Any
 
 import validate.commands
 import validate.foreign.command
-import validate.suite.command
+import validate.suite
 from validate.microbench import command as microbench
 from validate.node import command as node
 from validate.pytorch import command as torch
@@ -157,7 +157,7 @@ def _parser() -> argparse.ArgumentParser:
     published.add_argument("--docs", action="store_true", help="put the table into docs/published.md")
 
     validate.foreign.command.add(commands, _command)
-    validate.suite.command.add(commands, _command)
+    validate.suite.add(commands, _command)
     torch.add(commands, _command)
     microbench.add(commands, _command)
     node.add(commands, _command)

@@ -13,7 +13,7 @@ import textwrap
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from gpusim.driver.elf import GONE, MACHINES, SLOTS, stub_library
+from gpusim.driver.elf import DONE, GONE, MACHINES, SLOTS, stub_library
 
 NAMES = [f"cuFunction{k}" for k in range(700)]
 SONAME = "libcuda.so.1"
@@ -29,7 +29,7 @@ def symbols(content: bytes) -> dict[str, int]:
 def test_the_file_exports_every_function_and_its_table(machine):
     content = stub_library(NAMES, machine, SONAME)
     found = symbols(content)
-    assert set(found) == {*NAMES, SLOTS, GONE}
+    assert set(found) == {*NAMES, SLOTS, GONE, DONE}
     assert len(set(found.values())) == len(found)
     segment = next(s for s in ELFFile(io.BytesIO(content)).iter_segments() if s.header.p_type == "PT_DYNAMIC")
     assert [tag.soname for tag in segment.iter_tags("DT_SONAME")] == [SONAME]

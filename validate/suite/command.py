@@ -1,4 +1,4 @@
-"""`python -m validate cuda-suite`: run a list of CUDA programs on the simulated GPU and collect their own verdicts."""
+"""Run a list of CUDA programs on the simulated GPU and collect their own verdicts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import re
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from gpusim.host.options import host_threads
 from validate.suite import listing, trial
@@ -22,24 +21,6 @@ from validate.suite.trial import EXCLUDED, PASSED, Trial
 
 EXIT_OK, EXIT_WRONG, EXIT_USAGE = 0, 1, 2
 FUNCTIONAL, DETAILED = "functional", "detailed"
-
-
-def add(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
-    """Declare the command."""
-    summary = "run a list of CUDA executables on the simulated GPU; status 1 if one does not pass its own check"
-    example = "--suite programs.toml --only reduc --results results.json"
-    suite = command(commands, "cuda-suite", run, summary, example)
-    suite.add_argument("--suite", type=Path, required=True, metavar="FILE", help="the list (validate/suite/listing.py)")
-    suite.add_argument("--only", default="", metavar="REGEX", help="programs whose names match")
-    suite.add_argument("--jobs", type=int, default=1, metavar="N", help="programs at a time (default: %(default)s)")
-    suite.add_argument("--timeout", type=float, default=300, metavar="S", help="limit of each (default: %(default)s)")
-    suite.add_argument("--gpu", default="h200", help="configuration to simulate (default: %(default)s)")
-    suite.add_argument("--detailed", action="store_true", help="with time, those that the list calls small enough")
-    suite.add_argument(
-        "--results", type=Path, metavar="FILE", help="what came out, as JSON: what has passed is not run again"
-    )
-    suite.add_argument("--again", action="store_true", help="run what has passed too")
-    suite.add_argument("--docs", action="store_true", help="put the table of all results into docs/programs.md")
 
 
 def run(options: argparse.Namespace) -> int:
