@@ -29,6 +29,7 @@ import struct
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, TypeVar
 
 from gpusim.driver.caller import Gone, caller, read, text
@@ -283,5 +284,14 @@ def find(name: str, version: int) -> EntryPoint | None:
     """The variant of `name` that a caller written for CUDA `version` means, None if there is none."""
     if name in ENTRY_POINTS and re.search(r"_v\d+$", name):
         return ENTRY_POINTS[name]
-    variants = [each for each in ENTRY_POINTS.values() if each.name == name and each.since <= version]
+    variants = (each for each in _variants(len(ENTRY_POINTS)).get(name, ()) if each.since <= version)
     return max(variants, key=lambda each: each.since, default=None)
+
+
+@cache
+def _variants(declared: int) -> dict[str, list[EntryPoint]]:
+    """All functions by name, while so many are declared: programs ask for hundreds when they start."""
+    found: dict[str, list[EntryPoint]] = {}
+    for each in ENTRY_POINTS.values():
+        found.setdefault(each.name, []).append(each)
+    return found

@@ -10,9 +10,6 @@ from pathlib import Path
 
 from gpusim.config import GPUConfig
 from gpusim.driver.launches import LaunchCall, Observer
-from gpusim.driver.pages import PageWriter
-from gpusim.driver.saving import LaunchSaver
-from gpusim.driver.timeline import Timeline
 from gpusim.host.options import checks_of
 from isa.demangle import full_name
 
@@ -56,15 +53,22 @@ class Telling:
 
     def observers(self, config: GPUConfig, mode: str) -> list[Observer]:
         """What does it. mode: of the launches. Raises OSError if a file cannot be made."""
+        # Imported where they are asked for: a program's start waits for it.
         found: list[Observer] = []
         if self.check:
             found.append(Checker(self))
         if self.report is not None:
+            from gpusim.driver.pages import PageWriter
+
             how = self.sections, self.report_limit, mode
             found.append(PageWriter(self._own(self.report), config, self.chooses, *how))
         if self.trace is not None:
+            from gpusim.driver.timeline import Timeline
+
             found.append(Timeline(self._own(self.trace), config))
         if self.save is not None:
+            from gpusim.driver.saving import LaunchSaver
+
             found.append(LaunchSaver(self._own(self.save), config, self.chooses))
         return found
 
