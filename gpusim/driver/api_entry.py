@@ -27,19 +27,12 @@ def initialize(driver: Driver, flags: int) -> None:
     driver.initialized = True
 
 
-_NOT_OURS = (
-    "a CUDA runtime of the vendor's, such as the static one that nvcc links by default, works with the vendor's driver "
-    "alone: link the program with nvcc --cudart shared"
-)
-
-
 @entry("cuGetExportTable", "(pp)", anytime=True)
 def export_table(driver: Driver) -> None:
     """Tables that no document describes, by which the vendor's runtime knows the vendor's driver: there are none here,
     so that runtime gives all its callers an error."""
-    said = _NOT_OURS in driver.told
-    driver.told.add(_NOT_OURS)
-    raise DriverError(ResultCode.NOT_SUPPORTED, "" if said else _NOT_OURS)
+    driver.runtime_refused = True
+    raise DriverError(ResultCode.NOT_SUPPORTED)
 
 
 def _error_text(code: int, place: int, attribute: str) -> None:

@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 
 from gpusim.config import GPUConfig, load_config
 from gpusim.driver.caller import caller, put_pointer, text
-from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
+from gpusim.driver.codes import DriverError, ResultCode, fail_if, known, say
 from gpusim.driver.images import read_image, read_ptx
 from gpusim.driver.log import LaunchLog
 from gpusim.driver.objects import (
@@ -58,6 +58,12 @@ if TYPE_CHECKING:
 DEVICE_COUNT = 1
 RELEASE_THRESHOLD = 4  # CUmemPool_attribute
 _DEFAULT_STREAMS = (0, 1, 2)  # null, legacy, per thread
+
+
+_STATIC_RUNTIME = (
+    "a CUDA runtime of the vendor's, such as the static one that nvcc links by default, works with the vendor's driver "
+    "alone: link the program with nvcc --cudart shared"
+)
 
 
 @dataclass
@@ -109,6 +115,7 @@ class Driver:
         self.virtual = VirtualMemory(lambda: self.device.memory)
         self.linkings: dict[int, Any] = {}
         self.told: set[str] = set()
+        self.runtime_refused = False
         self.managed = 0
         self.user_objects: dict[int, UserObject] = {}
         self._threads, self._mode = threads, LaunchOptions(mode=mode).mode
@@ -421,3 +428,5 @@ class Driver:
             self._host_thread = None
         if self._device is not None:
             self._device.close()
+        elif self.runtime_refused:  # and nothing else has used the device, as cuda.bindings does that only looks
+            say(_STATIC_RUNTIME)
