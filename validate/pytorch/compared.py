@@ -7,7 +7,7 @@ import traceback
 
 import torch
 
-_failures = []
+_failures: list[str] = []
 
 
 def random(device, *shape, seed=0, dtype=torch.float32):

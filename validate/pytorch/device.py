@@ -9,7 +9,8 @@ agree("found", lambda d: torch.cuda.is_available() and torch.cuda.device_count()
 
 
 def streams(device):
-    stream, begin, end = torch.cuda.Stream(), *(torch.cuda.Event(enable_timing=True) for _ in range(2))
+    stream = torch.cuda.Stream()
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     with torch.cuda.stream(stream):
         begin.record()
         result = torch.ones(300_000, device=device) * 2
