@@ -120,8 +120,9 @@ def address_range(driver: Driver, address: int) -> tuple[int, int]:
     mapping = driver.virtual.mapping_at(address)
     if mapping is not None:
         return mapping.address, mapping.physical.nbytes
-    allocation = known(driver.device.memory.holding(address), ResultCode.NOT_FOUND)
-    return allocation.address, allocation.nbytes
+    buffer = driver.buffer_at(address)  # of the host's memory, what lies below the device's has no other record
+    found = buffer or known(driver.device.memory.holding(address), ResultCode.NOT_FOUND)
+    return found.address, found.nbytes
 
 
 def _pointer_attribute(driver: Driver, number: int, address: int) -> int:

@@ -21,7 +21,7 @@ entries(
 )
 
 
-@entry("cuMemGetAllocationGranularity", "*p (p) i")
+@entry("cuMemGetAllocationGranularity", "*p (p) i", anytime=True)
 def granularity(driver: Driver, option: int) -> int:
     """The least and the recommended one are the same."""
     fail_if(option not in (0, 1), ResultCode.INVALID_VALUE)

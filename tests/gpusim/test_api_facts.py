@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import gzip
 import json
+import mmap
 import struct
 import sys
 from ctypes import c_char, c_int, c_size_t, c_uint64
@@ -143,8 +144,8 @@ OTHER_POINTER = {"5", "7", "10", "15", "18", "20", "21"}
 
 
 def test_what_is_known_of_pointers(calls):
-    kept = ctypes.create_string_buffer(1 << 16)
-    page = ctypes.addressof(kept) + 4095 & ~4095
+    kept = ctypes.c_char.from_buffer(mmap.mmap(-1, 8192))  # not of the heap, where the device may not reach
+    page = ctypes.addressof(kept)
     calls.do("cuMemHostRegister_v2", page, 8192, 0)
     device = calls.handle("cuMemAlloc_v2", 1000)
     module = calls.handle("cuModuleLoadData", PTX)
