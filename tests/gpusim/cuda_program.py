@@ -15,6 +15,7 @@ from gpusim.driver import library  # noqa: F401 - it declares all functions
 from gpusim.exec.libraries import library_folder
 from isa.errors import ToolchainMissing
 from isa.toolchain import find_tool
+from tests import forks
 
 DATA = Path(__file__).parent / "data"
 GPU = ("--gpu", "tiny", "--functional")
@@ -58,9 +59,5 @@ def environment(**changed: str) -> dict[str, str]:
 
 def run(*words: object, options: tuple[str, ...] = ("--no-report",), **how: object) -> subprocess.CompletedProcess[str]:
     """Run a program to its end. how: as subprocess.run takes it; env: what to change of this environment."""
-    changed = how.pop("env", {})
-    return subprocess.run(
-        command(*words, options=options),
-        env=environment(**changed),
-        **({"capture_output": True, "text": True, "timeout": 120} | how),
-    )
+    changed = environment(**how.pop("env", {}))
+    return forks.run(*command(*words, options=options)[1:], env=changed, **({"timeout": 120} | how))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import textwrap
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests import forks
+
 HEAD = """
 import warnings
 warnings.simplefilter("ignore")
@@ -20,12 +19,6 @@ driver = gpusim.driver.numba_cuda.install("tiny", threads=1)
 
 def run(code: str, *, status: int = 0) -> subprocess.CompletedProcess[str]:
     """Run a program behind HEAD; its exit status must be as expected."""
-    done = subprocess.run(
-        [sys.executable, "-c", HEAD + textwrap.dedent(code)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )
+    done = forks.run("-c", HEAD + textwrap.dedent(code), env=os.environ | {"PYTHONPATH": str(forks.ROOT)})
     assert done.returncode == status, done.stdout + done.stderr
     return done

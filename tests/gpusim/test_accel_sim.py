@@ -26,6 +26,7 @@ from isa.compile import assemble
 from isa.instruction import parse_instruction
 from isa.listing import program_from_cubin
 from programs import registry
+from tests import forks
 from tests.gpusim.accel_sim_reader import read_kernel, read_list
 from tests.gpusim.test_bulk_copy import program
 from tests.gpusim.test_cluster import EXCHANGE
@@ -392,15 +393,8 @@ def test_a_launch_that_fails_leaves_no_file(tmp_path):
 
 
 def command(*arguments, folder, **limits):
-    return subprocess.run(
-        [sys.executable, "-m", "gpusim.cli", "export", "accel-sim", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        **limits,
-    )
+    words = "-m", "gpusim.cli", "export", "accel-sim", *arguments
+    return forks.run(*words, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, **limits)
 
 
 def test_a_disk_that_is_full_is_one_sentence(tmp_path):

@@ -45,6 +45,34 @@ def program(source, entry=None, **defines):
     return program_from_cubin(compile_cuda(source, "sm_90", options=options), entry)
 
 
+NAMES = ("clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid")
+PLACES = "\n".join(
+    f'asm volatile("mov.u32 %0, %%{name}.{axis};" : "=r"(out[{3 * n + k}]));'
+    for n, name in enumerate(NAMES)
+    for k, axis in enumerate("xyz")
+)
+PLACE = f"""
+extern "C" __global__ void DIMENSIONS place(unsigned *out) {{
+  out += 13 * (blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z));
+  {PLACES}
+  asm volatile("{{ .reg .pred p; mov.pred p, %%is_explicit_cluster; selp.u32 %0, 1, 0, p; }}" : "=r"(out[12]));
+}}
+"""
+
+
+@pytest.mark.parametrize("shape", [None, (2, 1, 1), (3, 2, 1), (1, 2, 2)])
+def test_blocks_know_their_place(shape):
+    """As an H200 told them for these grids. Without clusters each block is one."""
+    grid, size = (6, 4, 2), shape or (1, 1, 1)
+    source = PLACE.replace("DIMENSIONS", f"__cluster_dims__{shape}" if shape else "")
+    out = np.zeros((grid[2], grid[1], grid[0], 13), np.uint32)
+    gpusim.simulate(program(source), grid, 1, (out,), gpu="tiny", mode="functional")
+    for z, y, x in np.ndindex(grid[::-1]):
+        block = np.array((x, y, z))
+        expected = (*(block // size), *(np.array(grid) // size), *(block % size), *size, shape is not None)
+        assert out[z, y, x].tolist() == [int(each) for each in expected]
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (2, 1), (4, 1), (2, 2), (8, 2)])
 @pytest.mark.parametrize("gpu", ["tiny", "h200"])
 def test_blocks_exchange_through_shared_memory(shape, gpu):

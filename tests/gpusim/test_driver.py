@@ -10,7 +10,8 @@ import textwrap
 
 import pytest
 
-from tests.gpusim.driver_program import ROOT, run
+from tests.forks import ROOT
+from tests.gpusim.driver_program import run
 
 pytest.importorskip("cuda.bindings")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the simulated driver needs Linux")

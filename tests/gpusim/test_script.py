@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import forks
+
 pytest.importorskip("cuda.bindings")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the simulated driver needs Linux")
 
@@ -32,14 +34,8 @@ def add(a, b):
 
 def gpusim(*arguments: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the command line in a folder."""
-    return subprocess.run(
-        [sys.executable, "-m", "gpusim.cli", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
-    )
+    changed = os.environ | {"PYTHONPATH": str(forks.ROOT)} | environment
+    return forks.run("-m", "gpusim.cli", *arguments, cwd=folder, env=changed)
 
 
 def write(folder: Path, name: str, code: str) -> None:
