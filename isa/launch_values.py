@@ -50,7 +50,7 @@ class LaunchValues:
     cluster: int | None = None
     """Blocks of a cluster in x, y and z, 4 bytes each (%cluster_nctaid)."""
     cluster_reciprocals: int | None = None
-    """Single-precision reciprocals of a cluster's blocks in y and z: %clusterid is a product with one."""
+    """Single-precision reciprocals of a cluster's blocks in x, y and z: %clusterid is a product with one."""
     clusters: int | None = None
     """Clusters of the grid in x, y and z, 4 bytes each (%nclusterid)."""
     cluster_blocks: int | None = None
@@ -78,7 +78,7 @@ _HOPPER = replace(
     parameter_window=0x198,
     is_cluster=0x140,
     cluster=0x144,
-    cluster_reciprocals=0x154,
+    cluster_reciprocals=0x150,
     clusters=0x15C,
     cluster_blocks=0x188,
 )
@@ -98,7 +98,7 @@ _BLACKWELL = LaunchValues(
     reserved_shared=0x16C,
     is_cluster=0x36C,
     cluster=0x2A0 - _CLUSTER_BYTES,
-    cluster_reciprocals=0x2B4 - _CLUSTER_BYTES,
+    cluster_reciprocals=0x2B0 - _CLUSTER_BYTES,
     clusters=0x2C0 - _CLUSTER_BYTES,
     cluster_blocks=0x2CC - _CLUSTER_BYTES,
 )

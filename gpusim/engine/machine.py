@@ -85,8 +85,8 @@ def constant_banks(
     put(where.environment + 4, workspace >> 32)
     put(where.environment + 8, workspace & 0xFFFFFFFF)
     put(where.shared_window, SHARED_WINDOW, 8)
-    if program.cluster is not None:
-        _put_cluster(put, where, program.cluster, launch.grid)
+    put(where.is_cluster, program.cluster is not None)
+    _put_cluster(put, where, program.cluster or (1, 1, 1), launch.grid)
     put(where.local_window, LOCAL_WINDOW, 8)
     put(where.parameter_window, PARAMETER_WINDOW + program.parameter_base, 8)
     start = program.parameter_base
@@ -95,20 +95,18 @@ def constant_banks(
 
 
 def _put_cluster(put: Callable[..., None], where: LaunchValues, cluster: Sequence[int], grid: Sequence[int]) -> None:
-    """Writes the launch values of thread block clusters."""
+    """Writes the launch values of thread block clusters; without any, each block is one, as on an H200."""
     if where.cluster is None or where.clusters is None or where.cluster_reciprocals is None:
         return
-    put(where.is_cluster, 1)
     put(where.cluster_blocks, cluster[0] * cluster[1] * cluster[2])
     for k in range(3):
         put(where.cluster + 4 * k, cluster[k])
         put(where.clusters + 4 * k, grid[k] // cluster[k])
-    for k in (1, 2):
         # Rounded up, so that a multiple of the size times this never falls below the whole number.
         reciprocal = np.float32(1 / cluster[k])
         if float(reciprocal) * cluster[k] < 1:
             reciprocal = np.nextafter(reciprocal, np.float32(1))
-        put(where.cluster_reciprocals + 4 * (k - 1), int(reciprocal.view(np.uint32)))
+        put(where.cluster_reciprocals + 4 * k, int(reciprocal.view(np.uint32)))
 
 
 def constant_rows(lowered: Lowered, banks: np.ndarray) -> np.ndarray:
