@@ -2,6 +2,8 @@
 
 - PyTorch: cuDNN is off. The vendor's library works with the vendor's driver alone; convolutions and attention then take
   the kernels that PyTorch itself brings.
+- Triton: what autotuning measures runs twice, the second time for its time. `do_bench` would fill a tenth of a second
+  of the GPU's time with repetitions, thousands of them, which all take the same here.
 """
 
 from __future__ import annotations
@@ -19,7 +21,24 @@ def _without_cudnn(torch: Any) -> None:
     torch.backends.cuda.enable_cudnn_sdp(False)
 
 
-_THEN: dict[str, Callable[[ModuleType], None]] = {"torch": _without_cudnn}
+def _measured_once(testing: Any) -> None:
+    def do_bench(
+        fn: Callable[[], object], *_: Any, quantiles: Sequence[float] = (), return_mode: str = "mean", **__: Any
+    ) -> float | list[float]:
+        device = testing.runtime.driver.active.get_device_interface()
+        begin, end = device.Event(enable_timing=True), device.Event(enable_timing=True)
+        fn()
+        begin.record()
+        fn()
+        end.record()
+        device.synchronize()
+        ms: float = begin.elapsed_time(end)
+        return [ms] * len(quantiles or [0]) if quantiles or return_mode == "all" else ms
+
+    testing.do_bench = do_bench
+
+
+_THEN: dict[str, Callable[[ModuleType], None]] = {"torch": _without_cudnn, "triton.testing": _measured_once}
 
 
 def watch() -> None:
