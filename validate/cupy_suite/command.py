@@ -29,7 +29,7 @@ _NOT_RUN = {
     r"/test_(cufft|cusolver|cusparse|cusparselt)\.py": "tests a wrapper of a library of the vendor's",
 }
 """Files that are not run, and why; other tests that need what is not there are known by how they fail (`inside.py`)."""
-_COLLECTING_S = 600
+_COLLECTING_S = 600.0
 
 
 def add(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
@@ -87,11 +87,12 @@ def _run(checkout: Path, files: Sequence[Path], results: Path, options: argparse
     command += ["-p", "validate.cupy_suite.inside", "--cupy-suite", str(results)]
     command += ["--cupy-suite-sample", str(options.sample), *(str(checkout / each) for each in files)]
     # CuPy's own way to test with one of the many types of numbers instead of with each.
+    one = environment({"mode": "functional"}) | {"CUPY_TEST_GPU_LIMIT": "1"}
     few = {"CUPY_TEST_RANDOM_SUBSAMPLE": "1", "_CUPY_TEST_SUBSAMPLE_SEED": "1"} if options.sample > 1 else {}
     while True:
         before = results.stat().st_size
         process = subprocess.Popen(
-            command, cwd=checkout / "tests", env=os.environ | few | environment({"mode": "functional"}),
+            command, cwd=checkout / "tests", env=os.environ | few | one,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         try:

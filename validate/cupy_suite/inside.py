@@ -24,8 +24,9 @@ WITHOUT = {
     r"No module named 'cupy_backends\.cuda\.libs\.(\w+)": "needs {}",
     r"cannot import name '(nccl|cudnn|cutensor|cusparselt)'": "needs {}",
     r"(cuTENSOR|cuSPARSELt|NCCL) is not available": "needs {}",
+    r"(?is)(?:texture|surface|cudaarray).*cudaErrorNotSupported": "needs textures",
 }
-"""Reasons of exclusions by what an exception says."""
+"""Reasons of exclusions by the test's name and what its exception says."""
 _DIED = 3
 
 
@@ -62,7 +63,7 @@ class _Writer:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A file that cannot be imported counts as one test."""
         if not report.passed and report.nodeid not in self._known:
-            verdict, reason = judge(str(report.longrepr), SKIPPED if report.skipped else FAILED)
+            verdict, reason = judge(report.nodeid, str(report.longrepr), SKIPPED if report.skipped else FAILED)
             self._write({"test": report.nodeid, "verdict": verdict, "reason": reason})
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
@@ -79,7 +80,7 @@ class _Writer:
             return
         told = call.excinfo.value if call.excinfo is not None else None
         text = "\n".join(_chain(told)) if told is not None and not report.skipped else str(report.longrepr)
-        self._row["verdict"], self._row["reason"] = judge(text, SKIPPED if report.skipped else FAILED)
+        self._row["verdict"], self._row["reason"] = judge(item.nodeid, text, SKIPPED if report.skipped else FAILED)
 
     def pytest_runtest_logfinish(self) -> None:
         """After an error of a kernel nothing works in the process any more: another one goes on."""
@@ -98,10 +99,10 @@ def _chain(error: BaseException | None) -> Iterator[str]:
         error = error.__cause__ or error.__context__
 
 
-def judge(text: str, verdict: str) -> tuple[str, str]:
+def judge(test: str, text: str, verdict: str) -> tuple[str, str]:
     """(verdict, reason) of a test that did not pass."""
     for pattern, reason in WITHOUT.items():
-        if found := re.search(pattern, text):
+        if found := re.search(pattern, f"{test}\n{text}"):
             return EXCLUDED, reason.format(*found.groups())
     lines = [line for line in text.splitlines() if line.strip()] or [""]
     return verdict, short(lines[0])

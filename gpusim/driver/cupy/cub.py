@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Any
 
 from gpusim.driver.cupy import capi
 
 available = False
-cupy_cub_op = IntEnum(
-    "cupy_cub_op",
-    [f"CUPY_CUB_{name}" for name in ("SUM", "MIN", "MAX", "ARGMIN", "ARGMAX", "CUMSUM", "CUMPROD", "PROD")],
-    start=0,
-)
+_OPERATIONS = "CUPY_CUB_SUM MIN MAX ARGMIN ARGMAX CUMSUM CUMPROD PROD"
+cupy_cub_op: Any = IntEnum("cupy_cub_op", _OPERATIONS.replace(" ", " CUPY_CUB_"), start=0)
 globals().update(cupy_cub_op.__members__)
 
 

@@ -58,8 +58,8 @@ def __getattr__(name: str) -> Any:
 
         setStream(handle, get_current_stream().ptr)
         if name in ("gemmEx", "gemmStridedBatchedEx"):
-            *arguments, compute, algorithm = arguments
-            arguments = *arguments, _COMPUTED.get(compute, compute), algorithm
+            *others, compute, algorithm = arguments
+            arguments = *others, _COMPUTED.get(compute, compute), algorithm
         return function(handle, *arguments)
 
     globals()[name] = found = function if name in _WITHOUT_STREAM else in_stream

@@ -56,15 +56,15 @@ def _structure(name: str, **fields: int) -> Any:
     return ctypes.pythonapi.PyType_FromSpec(ctypes.byref(made))
 
 
-_PointerAttributes = _structure(
+_PointerAttributes: Any = _structure(
     "gpusim._PointerAttributes", device=_INT, devicePointer=_INTPTR, hostPointer=_INTPTR, type=_INT
 )
-_MemPoolProps = _structure(
+_MemPoolProps: Any = _structure(
     "gpusim._MemPoolProps", allocType=_INT, handleType=_INT, locationType=_INT, devId=_INT
 )
 
 
-class PointerAttributes(_PointerAttributes):  # type: ignore[misc]
+class PointerAttributes(_PointerAttributes):
     """What is known of an address: kind of memory (cudaMemoryType), device, addresses on the device and on the host."""
 
     __slots__ = ()
@@ -78,7 +78,7 @@ class PointerAttributes(_PointerAttributes):  # type: ignore[misc]
         )
 
 
-class MemPoolProps(_MemPoolProps):  # type: ignore[misc]
+class MemPoolProps(_MemPoolProps):
     """What a memory pool is made with: cudaMemAllocationType, cudaMemAllocationHandleType, cudaMemLocationType,
     device."""
 
