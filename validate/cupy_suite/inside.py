@@ -79,7 +79,7 @@ class _Writer:
         if report.passed or self._row["verdict"] != PASSED:
             return
         told = call.excinfo.value if call.excinfo is not None else None
-        text = "\n".join(_chain(told)) if told is not None and not report.skipped else str(report.longrepr)
+        text = "\n".join(_chain(told)) if told is not None else str(report.longrepr)
         self._row["verdict"], self._row["reason"] = judge(item.nodeid, text, SKIPPED if report.skipped else FAILED)
 
     def pytest_runtest_logfinish(self) -> None:
