@@ -36,9 +36,9 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
     """Declare the command."""
     summary = "run CuPy's own tests on the simulated GPU; status 1 if one fails"
     suite = command(commands, "cupy-suite", run, summary, "--checkout cupy --sample 10 --results cupy.jsonl")
-    suite.add_argument("--checkout", type=Path, required=True, metavar="DIR", help="CuPy's sources, of its version here")
+    suite.add_argument("--checkout", type=Path, required=True, metavar="DIR", help="CuPy's sources")
     suite.add_argument("--only", default="", metavar="REGEX", help="files that match, as cupy_tests/math_tests")
-    suite.add_argument("--sample", type=int, default=1, metavar="N", help="one test of N, chosen by their names, with few types")
+    suite.add_argument("--sample", type=int, default=1, metavar="N", help="one test of N, with few types")
     suite.add_argument("--timeout", type=float, default=120, metavar="S", help="limit of each (default: %(default)s)")
     suite.add_argument(
         "--results", type=Path, default=Path("cupy-suite.jsonl"), metavar="FILE",

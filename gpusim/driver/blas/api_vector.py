@@ -100,7 +100,8 @@ def _dot(
     scalars = bytes(16) + ONE.get(kind, ONE[F32]).ljust(16, b"\0") + bytes(16)
     (x, step), y = ((start(each[0], n, each[1], size), each[1]) for each in vectors)
     with result_on_device(driver, handle, result, size) as there:
-        _launch(driver, handle, Sums(kind, (x, 0, step), y, (there, 1), (1, max(n, 0)), scalars, conjugated=conj, rows=1))
+        where = (x, 0, step), y, (there, 1)
+        _launch(driver, handle, Sums(kind, *where, (1, max(n, 0)), scalars, conjugated=conj, rows=1))
 
 
 @contextmanager

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
 
 from gpusim.driver.cupy import capi
 
 available = False
-_OPERATIONS = "CUPY_CUB_SUM MIN MAX ARGMIN ARGMAX CUMSUM CUMPROD PROD"
-cupy_cub_op: Any = IntEnum("cupy_cub_op", _OPERATIONS.replace(" ", " CUPY_CUB_"), start=0)
+cupy_cub_op = IntEnum(
+    "cupy_cub_op",
+    "CUPY_CUB_SUM CUPY_CUB_MIN CUPY_CUB_MAX CUPY_CUB_ARGMIN "
+    "CUPY_CUB_ARGMAX CUPY_CUB_CUMSUM CUPY_CUB_CUMPROD CUPY_CUB_PROD",
+    start=0,
+)
 globals().update(cupy_cub_op.__members__)
 
 
