@@ -1,4 +1,4 @@
-"""`python -m validate cupy-suite`: run CuPy's own tests on the simulated GPU, and count what passes."""
+"""Run CuPy's own tests on the simulated GPU folder by folder, and count what passes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -30,22 +30,6 @@ _NOT_RUN = {
 }
 """Files that are not run, and why; other tests that need what is not there are known by how they fail (`inside.py`)."""
 _COLLECTING_S = 600.0
-
-
-def add(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
-    """Declare the command."""
-    summary = "run CuPy's own tests on the simulated GPU; status 1 if one fails"
-    suite = command(commands, "cupy-suite", run, summary, "--checkout cupy --sample 10 --results cupy.jsonl")
-    suite.add_argument("--checkout", type=Path, required=True, metavar="DIR", help="CuPy's sources")
-    suite.add_argument("--only", default="", metavar="REGEX", help="files that match, as cupy_tests/math_tests")
-    suite.add_argument("--sample", type=int, default=1, metavar="N", help="one test of N, with few types")
-    suite.add_argument("--timeout", type=float, default=120, metavar="S", help="limit of each (default: %(default)s)")
-    suite.add_argument(
-        "--results", type=Path, default=Path("cupy-suite.jsonl"), metavar="FILE",
-        help="lines of JSON; what has failed is run again, all else is not (default: %(default)s)",
-    )  # fmt: skip
-    suite.add_argument("--list", action="store_true", help="name what has failed, and run nothing")
-    suite.add_argument("--docs", action="store_true", help="put the table into docs/cupy.md")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,5 +1,5 @@
-"""In the place of `cupy_backends.cuda.libs.cublas`: this project's stand-in for cuBLAS (`gpusim/driver/blas`), since the
-vendor's has the static runtime inside. alpha, beta and results are addresses, of the host or of the device.
+"""In the place of `cupy_backends.cuda.libs.cublas`: this project's stand-in for cuBLAS (`gpusim/driver/blas`), since
+the vendor's has the static runtime inside. alpha, beta and results are addresses, of the host or of the device.
 """
 
 from __future__ import annotations
