@@ -83,7 +83,7 @@ cublas.gemmEx(handle, 0, 0, 2, 1, 2, at, places[0], 0, 2, places[1], 0, 2, at, p
 runtime.memcpy(y.ctypes.data, places[2], y.nbytes, runtime.memcpyDeviceToHost)
 assert (y == 2 * (a @ x)).all()
 try:
-    cublas.ssyrk(handle)
+    cublas.ssyr2k(handle)
 except cublas.CUBLASError as error:
     assert str(error) == "CUBLAS_STATUS_NOT_SUPPORTED"
 else:

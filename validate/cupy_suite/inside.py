@@ -20,7 +20,7 @@ from validate.suite.trial import EXCLUDED, FAILED, PASSED, short
 
 SKIPPED = "skipped"
 WITHOUT = {
-    r'Failure finding "lib(cu\w+|nccl)': "needs {}",
+    r'(?:Failure finding "|ImportError: )lib(cu\w+|nccl)': "needs {}",
     r"No module named 'cupy_backends\.cuda\.libs\.(\w+)": "needs {}",
     r"cannot import name '(nccl|cudnn|cutensor|cusparselt)'": "needs {}",
     r"(cuTENSOR|cuSPARSELt|NCCL) is not available": "needs {}",

@@ -5,6 +5,7 @@ from gpusim.driver.blas import (  # noqa: F401 - they declare the functions
     api_gemm,
     api_handle,
     api_lt,
+    api_solve,
     api_vector,
 )
 from gpusim.driver.exports import Library, provide
