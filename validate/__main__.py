@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import validate.commands
+import validate.cupy_suite
 import validate.foreign.command
 import validate.suite
 from validate.microbench import command as microbench
@@ -158,6 +159,7 @@ def _parser() -> argparse.ArgumentParser:
 
     validate.foreign.command.add(commands, _command)
     validate.suite.add(commands, _command)
+    validate.cupy_suite.add(commands, _command)
     torch.add(commands, _command)
     microbench.add(commands, _command)
     node.add(commands, _command)

@@ -22,11 +22,19 @@ from gpusim.driver.streams import (
 
 _MODES = (GLOBAL, OF_THREAD, RELAXED)
 _NONE, _ACTIVE, _INVALIDATED = range(3)  # CUstreamCaptureStatus
+_NON_BLOCKING = 1  # CUstream_flags
 _ADD, _SET = 0, 1  # CUstreamUpdateCaptureDependencies_flags
 
 entries(
-    ("cuStreamIsCapturing", "S *i", lambda driver, stream: _status(stream)),
+    ("cuStreamIsCapturing", "S *i", lambda driver, stream: _seen_status(driver, stream)),
 )
+
+
+def _seen_status(driver: Driver, stream: DriverStream) -> int:
+    """Nobody can tell of the null stream while one that waits for it is captured."""
+    waiting = (not each.flags & _NON_BLOCKING for capture in driver.captures for each in capture.streams)
+    fail_if(stream.handle in NO_ORIGIN and any(waiting), ResultCode.STREAM_CAPTURE_IMPLICIT)
+    return _status(stream)
 
 
 def _status(stream: DriverStream) -> int:

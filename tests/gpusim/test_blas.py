@@ -134,6 +134,100 @@ def test_vectors():
     """)
 
 
+@pytest.mark.parametrize("letter", ["S", "Z"])
+def test_elements(letter):
+    """Every function against the same expression in NumPy, with steps apart and from the end."""
+    kind, real = {"S": ("F32", "S"), "Z": ("C64", "Dz")}[letter]
+    _run(f"""
+        kind, of = {kind}, {letter!r}
+        rng = np.random.default_rng(4)
+        a, b, x, y = (some(rng, shape, kind) for shape in ((300, 7), (7, 300), (2 * 300,), (7,)))
+        alpha, beta = scalar(2 - 1j, kind), scalar(0.5, kind)
+        one, two = pointer_of(alpha), pointer_of(beta)
+        def after(call, *given, at, like):                    # what an array is when a function has been called
+            places = [to_device(each) if isinstance(each, np.ndarray) else each for each in given]
+            check(getattr(blas, call)(handle, *(p(each) if isinstance(each, int) and each > 1 << 20 else each
+                                                for each in places)))
+            return to_host(places[at], like)
+        def near(found, wanted):
+            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+        z = some(rng, (300,), kind)
+        near(after(f"cublas{{of}}axpy_v2", 300, one, x, -2, z, 1, at=4, like=z), alpha * x[::2][::-1] + z)
+        near(after(f"cublas{{of}}copy_v2", 300, x, 2, z, -1, at=3, like=z), x[::2][::-1])
+        near(after(f"cublas{{of}}scal_v2", 300, one, x, 2, at=2, like=x)[::2], alpha * x[::2])
+        near(after(f"cublas{{of}}dgmm", 0, 300, 7, a, 300, x, 2, b, 300, at=7, like=a), a * x[::2, None])
+        near(after(f"cublas{{of}}dgmm", 1, 300, 7, a, 300, y, -1, b, 300, at=7, like=a), a * y[::-1])
+        c = some(rng, (300, 7), kind)
+        near(after(f"cublas{{of}}geam", N, C, 300, 7, one, a, 300, two, b, 7, c, 300, at=10, like=c),
+             alpha * a + beta * b.T.conj())
+        ger = {{"S": "ger", "Z": "gerc"}}[of]
+        near(after(f"cublas{{of}}{{ger}}_v2", 300, 7, one, x, 2, y, 1, a, 300, at=7, like=a),
+             a + alpha * x[::2, None] * y.conj())
+        if of == "Z":
+            factor = pointer_of(np.array([3.0]))
+            near(after("cublasZdscal_v2", 300, factor, z, 1, at=2, like=z), 3 * z)
+        size = abs(z.real) + abs(z.imag)
+        number = np.zeros(1, z.real.dtype)
+        for name, wanted in (("asum", size.sum()), ("nrm2", np.linalg.norm(z))):
+            check(getattr(blas, f"cublas{real}{{name}}_v2")(
+                handle, 300, p(to_device(z)), 1, pointer_of(number)))
+            near(number, wanted)
+        place = np.zeros(1, np.int32)
+        z[[40, 250]] = 0
+        z[[70, 71]] = 1000
+        for name, wanted in (("amax", 71), ("amin", 41)):
+            check(getattr(blas, f"cublasI{{of.lower()}}{{name}}_v2")(
+                handle, 300, p(to_device(z)), 1, pointer_of(place)))
+            assert place[0] == wanted, (name, place)
+    """)
+
+
+@pytest.mark.parametrize("letter", ["S", "Z"])
+def test_systems_of_equations(letter):
+    kind = {"S": "F32", "Z": "C64"}[letter]
+    _run(f"""
+        kind, of = {kind}, {letter!r}
+        rng = np.random.default_rng(5)
+        n, others = 6, 9
+        one = scalar(2, kind)
+        def near(found, wanted):
+            np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
+        def matrix(rows, columns):
+            return np.asfortranarray(some(rng, (rows, columns), kind) + 4 * np.eye(rows, columns), NUMPY[kind])
+        for side, lower, operation, unit in ((0, 0, N, 0), (0, 1, T, 1), (1, 0, C, 0), (1, 1, N, 1)):
+            a, b = matrix(n, n), matrix(*((others, n) if side else (n, others)))
+            places = to_device(a), to_device(b)
+            check(getattr(blas, f"cublas{{of}}trsm_v2")(handle, side, 1 - lower, operation, unit, *b.shape,
+                                                        pointer_of(one), p(places[0]), n, p(places[1]), len(b)))
+            x, taken = to_host(places[1], b), np.tril(a) if lower else np.triu(a)
+            if unit:
+                np.fill_diagonal(taken, 1)
+            taken = (taken, taken.T, taken.conj().T)[operation]
+            near(x @ taken if side else taken @ x, 2 * b)
+        matrices = [matrix(n, n)[::-1].copy("F"), matrix(n, n), np.zeros((n, n), NUMPY[kind], "F")]
+        b = matrix(n, others)
+        def list_of(*arrays):
+            places = [to_device(each) for each in arrays]
+            return places, p(to_device(np.array(places, np.uint64)))
+        places, factors = list_of(*matrices)
+        pivots, info = to_device(np.zeros((3, n), np.int32)), to_device(np.zeros(3, np.int32))
+        check(getattr(blas, f"cublas{{of}}getrfBatched")(handle, n, factors, n, p(pivots), p(info), 3))
+        assert (to_host(info, np.zeros(3, np.int32)) == [0, 0, 1]).all()
+        for operation in (N, T, C):
+            there, list_of_b = list_of(b, b)
+            code = np.ones(1, np.int32)
+            check(getattr(blas, f"cublas{{of}}getrsBatched")(handle, operation, n, others, factors, n, p(pivots),
+                                                             list_of_b, n, pointer_of(code), 2))
+            for a, place in zip(matrices, there):
+                near((a, a.T, a.conj().T)[operation] @ to_host(place, b), b)
+            assert code == 0
+        there, inverses = list_of(*matrices)
+        check(getattr(blas, f"cublas{{of}}getriBatched")(handle, n, factors, n, p(pivots), inverses, n, p(info), 2))
+        for a, place in zip(matrices[:2], there):
+            near(to_host(place, a) @ a, np.eye(n))
+    """)
+
+
 def test_epilogues():
     _run("""
         rng = np.random.default_rng(3)
@@ -204,7 +298,7 @@ def test_handles_and_what_is_refused():
         assert lt.cublasLtGetVersion() == number.value
         blas.cublasGetStatusName.restype = ctypes.c_char_p
         assert blas.cublasGetStatusName(15) == b"CUBLAS_STATUS_NOT_SUPPORTED"
-        assert blas.cublasStrsm_v2(handle) == 15
+        assert blas.cublasSsyrk_v2(handle) == 15
         assert lt.cublasLtMatrixTransform(handle) == 15
         assert blas.cublasSetStream_v2(p(12345), None) == 1
         assert blas.cublasSetStream_v2(handle, p(12345)) == 1

@@ -84,19 +84,20 @@ def judge(entry: Listed, status: int, said: list[str], complaints: list[str]) ->
     if status == 0 and wrong is None:
         if any(re.search(entry.passes, line) for line in lines):
             return PASSED, ""
-        return SILENT, _short(said[-1] if said else "it prints nothing")
+        return SILENT, short(said[-1] if said else "it prints nothing")
     ours = [line for line in complaints if line.startswith("gpusim: ") and not _is_news(line)]
     if ours:
-        return REFUSED, _short(ours[0].removeprefix("gpusim: "))
+        return REFUSED, short(ours[0].removeprefix("gpusim: "))
     what = wrong or next((line for line in reversed([*said, *complaints]) if line.strip()), "")
-    return FAILED, _short(f"status {status}: {what}" if status else what)
+    return FAILED, short(f"status {status}: {what}" if status else what)
 
 
 def _is_news(line: str) -> bool:
     return line.startswith(_NEWS) or _FUNCTIONS_COMPILED.match(line) is not None
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
+    """A line of it."""
     text = " ".join(text.split())
     return text if len(text) <= _MOST_SAID else text[: _MOST_SAID - 3] + "..."
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +17,8 @@ from gpusim.driver.codes import ResultCode, fail_if, known
 from gpusim.driver.objects import DEVICE
 from gpusim.driver.state import Driver
 
-_LETTERS = {"S": F32, "D": F64, "C": C32, "Z": C64}
-_ONE = {
+LETTERS = {"S": F32, "D": F64, "C": C32, "Z": C64}
+ONE = {
     F32: struct.pack("<f", 1),
     F64: struct.pack("<d", 1),
     C32: struct.pack("<2f", 1, 0),
@@ -48,7 +49,7 @@ class Sums:
 def _launch(driver: Driver, handle: Handle, what: Sums) -> None:
     fail_if(what.batches > _MOST_BATCHES, ResultCode.NOT_SUPPORTED)
     rows = what.rows or (_ROWS_DOWN if what.a[1] == 1 else _ROWS)
-    kinds = KINDS[what.kind][0], KINDS[what.kind if what.kind in _ONE else F32][0]
+    kinds = KINDS[what.kind][0], KINDS[what.kind if what.kind in ONE else F32][0]
     values = struct.pack("<3Q", what.a[0], what.x[0], what.y[0]) + what.scalars
     values += struct.pack("<7q", *what.a[1:], what.x[1], what.y[1], *what.strides)
     values += struct.pack("<4i", *what.extents, rows, int(what.conjugated))
@@ -59,7 +60,7 @@ def _launch(driver: Driver, handle: Handle, what: Sums) -> None:
     driver.enqueue(driver.stream_of(handle.stream), launch)
 
 
-def _start(address: int, count: int, step: int, nbytes: int) -> int:
+def start(address: int, count: int, step: int, nbytes: int) -> int:
     """Where the first element of a vector lies: with a negative step it goes backwards from its end."""
     return address if step > 0 else address - (count - 1) * step * nbytes
 
@@ -84,7 +85,7 @@ def _gemv(
     rows, columns = (n, m) if operation else (m, n)
     steps = (a[1], 1) if operation else (1, a[1])
     size = KINDS[kind][1]
-    where = (_start(x[0], columns, x[1], size), x[1]), (_start(y[0], rows, y[1], size), y[1])
+    where = (start(x[0], columns, x[1], size), x[1]), (start(y[0], rows, y[1], size), y[1])
     packed = Scalars(kind, *scalars, on_device=bool(handle.pointer_mode)).packed()
     strides = a[2], x[2], y[2]
     what = Sums(kind, (a[0], *steps), *where, (rows, columns), packed, strides, batches, operation == 2)
@@ -94,22 +95,29 @@ def _gemv(
 def _dot(
     driver: Driver, handle: Handle, kind: int, n: int, vectors: Sequence[Sequence[int]], result: int, conj: bool = False
 ) -> None:
-    """A matrix of one row times a vector; a result for the host goes through the device. vectors: address, step."""
-    fail_if(not result, ResultCode.INVALID_VALUE)
+    """A matrix of one row times a vector. vectors: address, step."""
     size = KINDS[kind][1]
-    if not handle.pointer_mode:
-        driver.stream_of(handle.stream).not_capturing()
-    there = result if handle.pointer_mode else driver.allocate(size, DEVICE)
-    scalars = bytes(16) + _ONE.get(kind, _ONE[F32]).ljust(16, b"\0") + bytes(16)
-    (x, step), y = ((_start(each[0], n, each[1], size), each[1]) for each in vectors)
-    try:
+    scalars = bytes(16) + ONE.get(kind, ONE[F32]).ljust(16, b"\0") + bytes(16)
+    (x, step), y = ((start(each[0], n, each[1], size), each[1]) for each in vectors)
+    with result_on_device(driver, handle, result, size) as there:
         where = (x, 0, step), y, (there, 1)
         _launch(driver, handle, Sums(kind, *where, (1, max(n, 0)), scalars, conjugated=conj, rows=1))
-        if there != result:
-            caller().move(result, there, size, 1, 0, 0)
+
+
+@contextmanager
+def result_on_device(driver: Driver, handle: Handle, result: int, nbytes: int) -> Iterator[int]:
+    """Where a kernel is to write a result: one for the host goes through the device. Raises INVALID_VALUE."""
+    fail_if(not result, ResultCode.INVALID_VALUE)
+    if handle.pointer_mode:
+        yield result
+        return
+    driver.stream_of(handle.stream).not_capturing()
+    there = driver.allocate(nbytes, DEVICE)
+    try:
+        yield there
+        caller().move(result, there, nbytes, 1, 0, 0)
     finally:
-        if there != result:
-            driver.free(known(driver.buffer_at(there)))
+        driver.free(known(driver.buffer_at(there)))
 
 
 def _declare(letter: str, kind: int) -> None:
@@ -130,14 +138,14 @@ def _declare(letter: str, kind: int) -> None:
         routine(f"cublas{letter}dot{suffix}_v2", "n pn pn p")(dot)
 
 
-for _letter, _kind in _LETTERS.items():
+for _letter, _kind in LETTERS.items():
     _declare(_letter, _kind)
 
 
 @routine("cublasDotEx", "n pin pin pi (i)")
 def dot_ex(driver: Driver, handle: Handle, *x: Any) -> None:
     kinds = {x[2], x[5], x[8]}
-    fail_if(len(kinds) > 1 or x[2] not in (*_ONE, F16, BF16), ResultCode.NOT_SUPPORTED)
+    fail_if(len(kinds) > 1 or x[2] not in (*ONE, F16, BF16), ResultCode.NOT_SUPPORTED)
     _dot(driver, handle, x[2], x[0], ((x[1], x[3]), (x[4], x[6])), x[7])
 
 

@@ -1,6 +1,13 @@
 """cuBLAS's libraries, and what they export: one list of names for both versions."""
 
-from gpusim.driver.blas import api_gemm, api_handle, api_lt, api_vector  # noqa: F401 - they declare the functions
+from gpusim.driver.blas import (  # noqa: F401 - they declare the functions
+    api_elements,
+    api_gemm,
+    api_handle,
+    api_lt,
+    api_solve,
+    api_vector,
+)
 from gpusim.driver.exports import Library, provide
 
 for _version in (12, 13):

@@ -67,12 +67,12 @@ def find(driver: Driver, handle: int, kind: type[_Kept], code: ResultCode = Resu
     return known(found if isinstance(found, kind) else None, code)
 
 
-def routine(name: str, signature: str) -> Callable[[_Run], _Run]:
-    """Declare a function whose first argument is a handle, given as `Handle`, and its variant with 64-bit sizes.
-    signature: as for `entry`, without the handle; n is a size, 32 bits here and 64 there."""
+def routine(name: str, signature: str, *, wide: bool = True) -> Callable[[_Run], _Run]:
+    """Declare a function whose first argument is a handle, given as `Handle`, and its variant with 64-bit sizes
+    if there is one (wide). signature: as for `entry`, without the handle; n is a size, 32 bits here and 64 there."""
 
     def declare(run: _Run) -> _Run:
-        for symbol, letter in ((name, "i"), (f"{name}_64", "q")):
+        for symbol, letter in ((name, "i"), (f"{name}_64", "q"))[: 1 + wide]:
             letters = signature.replace("n", letter)
             signed = [each == "q" for each in letters.replace("*", "")]
             entry(symbol, f"p{letters}")(partial(_call, run, signed))

@@ -9,7 +9,8 @@ from gpusim.driver.cupy import capi
 available = False
 cupy_cub_op = IntEnum(
     "cupy_cub_op",
-    [f"CUPY_CUB_{name}" for name in ("SUM", "MIN", "MAX", "ARGMIN", "ARGMAX", "CUMSUM", "CUMPROD", "PROD")],
+    "CUPY_CUB_SUM CUPY_CUB_MIN CUPY_CUB_MAX CUPY_CUB_ARGMIN "
+    "CUPY_CUB_ARGMAX CUPY_CUB_CUMSUM CUPY_CUB_CUMPROD CUPY_CUB_PROD",
     start=0,
 )
 globals().update(cupy_cub_op.__members__)

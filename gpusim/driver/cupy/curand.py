@@ -45,7 +45,8 @@ class _Generator:
     """A generator. states: an array on the device, made when first needed."""
 
     def __init__(self, kind: str):
-        self.kind, self.seed, self.states = kind, 0, None
+        self.kind, self.seed = kind, 0
+        self.states: Any = None
 
 
 _generators: dict[int, _Generator] = {}

@@ -4,7 +4,7 @@ draws from them by kernels (`random.cu`)."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from itertools import count as numbers
 from pathlib import Path
 from typing import Any
@@ -49,13 +49,13 @@ def _mrg32k3a(low: int, high: int, count: int) -> Words:
     halves = []
     for modulus, matrix, factor in zip(_MODULI, _MATRICES, factors, strict=True):
         first = np.array([[12345 * each % modulus for each in factor]], np.uint64)
-        halves.append(_doubled(first, count, lambda k, m=modulus, a=matrix: _mrg_jump(m, a, 76 + k)))
+        halves.append(_doubled(first, count, partial(_mrg_jump, modulus, matrix)))
     return np.concatenate(halves, axis=1).astype(np.uint32)
 
 
 def _philox(low: int, high: int, count: int) -> Words:
     """Subsequences differ in the upper half of the counter. The first output is made here too."""
-    counter = np.zeros((4, count), np.uint64)
+    counter: Any = np.zeros((4, count), np.uint64)
     counter[2] = np.arange(count) & _WORD
     counter[3] = np.arange(count) >> 32
     a, b, c, d = counter
@@ -124,8 +124,8 @@ def _mrg_matrix(modulus: int, matrix: tuple[tuple[int, ...], ...], power: int) -
     return root @ root % modulus
 
 
-def _mrg_jump(modulus: int, matrix: tuple[tuple[int, ...], ...], power: int) -> Callable[[Any], Any]:
-    factors, m = _mrg_matrix(modulus, matrix, power).astype(np.uint64), np.uint64(modulus)
+def _mrg_jump(modulus: int, matrix: tuple[tuple[int, ...], ...], doublings: int) -> Callable[[Any], Any]:
+    factors, m = _mrg_matrix(modulus, matrix, 76 + doublings).astype(np.uint64), np.uint64(modulus)
     return lambda rows: sum(rows[:, None, k] * factors[None, :, k] % m for k in range(3)) % m
 
 

@@ -11,21 +11,20 @@ import itertools
 import struct
 import threading
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 from cupy_backends.cuda.api import _runtime_enum
 
 import gpusim.driver.library  # noqa: F401 - it declares the functions
-from gpusim.driver.cupy import capi
+from gpusim.driver.cupy import calling, capi
 from gpusim.driver.cupy.structures import MemPoolProps, PointerAttributes
-from gpusim.driver.registry import ENTRY_POINTS
 from gpusim.driver.runtime.properties import layout
 
 _VERSION = 13
 _library = ctypes.CDLL(f"libcudart.so.{_VERSION}")
 _library.cudaGetErrorName.restype = _library.cudaGetErrorString.restype = ctypes.c_char_p
-_RESULTS = {"*p": ctypes.c_size_t, "*i": ctypes.c_int, "*f": ctypes.c_float}
 
 is_hip = False
 _CONSTANTS = """
@@ -65,44 +64,17 @@ def check_status(status: int) -> None:
 # --- functions that are the runtime's as they are ---------------------------------------------------------------------
 
 
-def _c_function(symbol: str) -> Callable[..., int]:
-    """A function of the library, called as in C."""
-    function: Any = getattr(_library, symbol)
-    point = ENTRY_POINTS.get(symbol)
-    if point is not None:
-        function.argtypes = point.argument_types
-    return function
+_c_function = partial(calling.c_function, _library)
 
 
 def _wrapped(symbol: str, *defaults: int) -> Callable[..., Any]:
-    """A function of the library without the places for results, and with values for its last arguments."""
-    point, function = ENTRY_POINTS.get(symbol), _c_function(symbol)
-    letters = point.letters if point is not None else ()
-    kinds = [_RESULTS[each] for each in letters if each in _RESULTS]
-    given = len(letters) - len(kinds)
-
-    def call(*arguments: int) -> Any:
-        if point is None:
-            return check_status(function())  # one that is not supported
-        results = [kind() for kind in kinds]
-        if len(arguments) < given:
-            arguments += defaults[len(arguments) - given :]
-        places, values = iter(results), iter(arguments)
-        check_status(
-            function(
-                *(ctypes.addressof(next(places)) if each in _RESULTS else next(values) for each in letters)
-            )
-        )
-        return results[0].value if len(results) == 1 else tuple(each.value for each in results) or None
-
-    call.__name__ = call.__qualname__ = symbol
-    return call
+    return calling.wrapped(_library, symbol, check_status, *defaults)
 
 
 _SAME = """
 driverGetVersion runtimeGetVersion
 getDevice deviceGetAttribute getDeviceCount setDevice deviceSynchronize deviceCanAccessPeer deviceGetLimit
-deviceSetLimit malloc mallocAsync mallocFromPoolAsync hostAlloc hostRegister hostUnregister free freeHost freeArray
+deviceSetLimit mallocAsync mallocFromPoolAsync hostAlloc hostRegister hostUnregister free freeHost freeArray
 freeAsync memGetInfo
 memcpy memcpyAsync memcpyPeer memcpyPeerAsync memcpy2D memcpy2DAsync memcpy3D memcpy3DAsync memset memsetAsync
 memcpy2DFromArray memcpy2DFromArrayAsync memcpy2DToArray memcpy2DToArrayAsync malloc3DArray mallocArray
@@ -124,6 +96,12 @@ _getLocalRuntimeVersion = _wrapped("cudaRuntimeGetVersion")
 
 
 # --- functions with a form of their own -------------------------------------------------------------------------------
+
+
+def malloc(size: int) -> int:
+    place = ctypes.c_size_t()
+    check_status(_c_function("cudaMalloc")(ctypes.addressof(place), size))
+    return place.value
 
 
 def _getCUDAMajorVersion() -> int:

@@ -56,38 +56,28 @@ def _structure(name: str, **fields: int) -> Any:
     return ctypes.pythonapi.PyType_FromSpec(ctypes.byref(made))
 
 
-_PointerAttributes = _structure(
+_PointerAttributes: Any = _structure(
     "gpusim._PointerAttributes", device=_INT, devicePointer=_INTPTR, hostPointer=_INTPTR, type=_INT
 )
-_MemPoolProps = _structure(
+_MemPoolProps: Any = _structure(
     "gpusim._MemPoolProps", allocType=_INT, handleType=_INT, locationType=_INT, devId=_INT
 )
 
 
-class PointerAttributes(_PointerAttributes):  # type: ignore[misc]
+class PointerAttributes(_PointerAttributes):
     """What is known of an address: kind of memory (cudaMemoryType), device, addresses on the device and on the host."""
 
-    __slots__ = ()
+    __slots__ = tuple[str, ...]()  # the base has them
 
     def __init__(self, device: int, devicePointer: int, hostPointer: int, type: int = -1):
-        self.device, self.devicePointer, self.hostPointer, self.type = (
-            device,
-            devicePointer,
-            hostPointer,
-            type,
-        )
+        self.device, self.devicePointer, self.hostPointer, self.type = device, devicePointer, hostPointer, type
 
 
-class MemPoolProps(_MemPoolProps):  # type: ignore[misc]
+class MemPoolProps(_MemPoolProps):
     """What a memory pool is made with: cudaMemAllocationType, cudaMemAllocationHandleType, cudaMemLocationType,
     device."""
 
-    __slots__ = ()
+    __slots__ = tuple[str, ...]()  # the base has them
 
     def __init__(self, allocType: int, handleType: int, locationType: int, devId: int):
-        self.allocType, self.handleType, self.locationType, self.devId = (
-            allocType,
-            handleType,
-            locationType,
-            devId,
-        )
+        self.allocType, self.handleType, self.locationType, self.devId = allocType, handleType, locationType, devId

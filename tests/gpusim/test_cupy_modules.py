@@ -1,0 +1,94 @@
+"""The modules that stand in CuPy's place, without CuPy: what they import of it is made here."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.gpusim.driver_program import run
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the simulated driver needs Linux")
+HEAD = """
+import sys, types
+for name in ("", ".cuda", ".cuda.api", ".cuda.libs"):
+    sys.modules["cupy_backends" + name] = package = types.ModuleType("cupy_backends" + name)
+    package.__path__ = []
+enum = sys.modules["cupy_backends.cuda.api._runtime_enum"] = types.ModuleType("_runtime_enum")
+sys.modules["cupy_backends.cuda.api"]._runtime_enum = enum
+for name, value in dict(ClockRate=13, KernelExecTimeout=17, MemoryClockRate=36, ComputeMode=20, GpuOverlap=15,
+                        MaxTexture1DLinearWidth=69, SingleToDoublePrecisionPerfRatio=87).items():
+    setattr(enum, f"cudaDevAttr{name}", value)
+enum.cudaMemLocationTypeDevice = 1
+from cupy_backends.cuda.api import runtime
+"""
+
+
+def test_functions_of_the_runtime():
+    run(
+        HEAD
+        + """
+import ctypes
+assert runtime.__file__.endswith("gpusim/driver/cupy/runtime.py")
+before = runtime.memGetInfo()
+address = runtime.malloc(1 << 20)
+assert before[0] - runtime.memGetInfo()[0] >= 1 << 20 and runtime.memGetInfo()[1] == before[1]
+runtime.memset(address, 7, 4)
+found = ctypes.c_uint()
+runtime.memcpy(ctypes.addressof(found), address, 4, runtime.memcpyDeviceToHost)
+assert found.value == 0x07070707
+known = runtime.pointerGetAttributes(address)
+assert (known.device, known.devicePointer, known.type) == (0, address, runtime.memoryTypeDevice)
+runtime.free(address)
+assert runtime.memGetInfo() == before
+try:
+    runtime.free(12345)
+except runtime.CUDARuntimeError as error:
+    assert error.status == 1 and "cudaErrorInvalidValue" in str(error)
+else:
+    assert False
+stream = runtime.streamCreateWithFlags(runtime.streamNonBlocking)
+assert runtime.streamGetFlags(stream) == 1 and runtime.streamGetPriority(stream) == 0
+runtime.streamBeginCapture(stream)
+assert runtime.streamIsCapturing(stream)
+runtime.graphDestroy(runtime.streamEndCapture(stream))
+properties = runtime.getDeviceProperties(0)
+assert properties["multiProcessorCount"] == driver.config.sm.count and properties["clockRate"] > 0
+assert "intptr_t (size_t, int __pyx_skip_dispatch)" in str(runtime.__pyx_capi__["malloc"])
+"""
+    )
+
+
+def test_products_of_matrices():
+    """A name is looked for in the stand-in for cuBLAS when it is first asked for."""
+    run(
+        HEAD
+        + """
+import numpy as np
+module = types.ModuleType("cupy.cuda")
+module.get_current_stream = lambda: types.SimpleNamespace(ptr=0)
+sys.modules["cupy"], sys.modules["cupy.cuda"] = types.ModuleType("cupy"), module
+from cupy_backends.cuda.libs import cublas
+a, x, y, one = (np.asfortranarray(each, np.float32) for each in ([[1, 2], [3, 4]], [5, 6], [0, 0], 1))
+places = [runtime.malloc(64) for _ in range(3)]
+for place, each in zip(places, (a, x, y)):
+    runtime.memcpy(place, each.ctypes.data, each.nbytes, runtime.memcpyHostToDevice)
+handle = cublas.create()
+assert cublas.getPointerMode(handle) == cublas.CUBLAS_POINTER_MODE_HOST and cublas.getStream(handle) == 0
+at, zero = one.ctypes.data, y.ctypes.data
+cublas.sgemv(handle, cublas.CUBLAS_OP_N, 2, 2, at, places[0], 2, places[1], 1, zero, places[2], 1)
+runtime.memcpy(y.ctypes.data, places[2], y.nbytes, runtime.memcpyDeviceToHost)
+assert (y == a @ x).all()
+cublas.gemmEx(handle, 0, 0, 2, 1, 2, at, places[0], 0, 2, places[1], 0, 2, at, places[2], 0, 2, 0, -1)
+runtime.memcpy(y.ctypes.data, places[2], y.nbytes, runtime.memcpyDeviceToHost)
+assert (y == 2 * (a @ x)).all()
+try:
+    cublas.ssyr2k(handle)
+except cublas.CUBLASError as error:
+    assert str(error) == "CUBLAS_STATUS_NOT_SUPPORTED"
+else:
+    assert False
+assert not hasattr(cublas, "nonsense")
+cublas.destroy(handle)
+"""
+    )
