@@ -73,9 +73,12 @@ def test_a_list_is_run_and_goes_on_where_it_was(tmp_path, capsys):
     for name, lines in (("good", "echo $1 >> ran; echo $1"), ("slow", "sleep 60")):
         (tmp_path / name).write_text(f"#!/bin/sh\ncd '{tmp_path}'\n{lines}\n")
         (tmp_path / name).chmod(0o755)
-    (tmp_path / "list.toml").write_text(LIST)
+    lists = tmp_path / "lists"
+    lists.mkdir()
+    (lists / "list.toml").write_text(LIST)
     results = tmp_path / "results.json"
-    words = ["cuda-suite", "--suite", str(tmp_path / "list.toml"), "--results", str(results), "--jobs", "3"]
+    words = ["cuda-suite", "--suite", str(lists / "list.toml"), "--root", str(tmp_path), "--results", str(results)]
+    words += ["--jobs", "3"]
     assert command.main([*words, "--timeout", "20"]) == 1
     rows = {row["name"]: row for row in json.loads(results.read_text())}
     assert {name: row["verdict"] for name, row in rows.items()} == {
