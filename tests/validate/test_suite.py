@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
@@ -49,6 +50,12 @@ def test_a_list_that_cannot_be_read(tmp_path, text, wrong, capsys):
         listing.read(file)
     assert command.main(["cuda-suite", "--suite", str(file)]) == 2
     assert wrong in capsys.readouterr().err
+
+
+def test_the_list_of_public_collections_can_be_read(tmp_path):
+    found = listing.read(Path(listing.__file__).with_name("cuda.toml"), tmp_path)
+    assert len(found) > 100
+    assert all(each.program.is_relative_to(tmp_path) and not each.excluded for each in found.values())
 
 
 LIST = """
