@@ -30,6 +30,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from tempfile import gettempdir
 from typing import Any, TypeVar
 
 from gpusim.driver.caller import Gone, caller, read, text
@@ -37,6 +38,7 @@ from gpusim.driver.codes import Code, DriverError, ManagementCode, ResultCode, f
 from gpusim.driver.state import Driver
 from gpusim.driver.streams import DriverStream, node_of
 from isa.errors import IsaError
+from isa.folders import cache_folder
 
 _AARCH64 = 8
 """Registers for arguments, which tell that ABI."""
@@ -266,7 +268,8 @@ def answer(driver: Driver, point: EntryPoint, arguments: Sequence[Any]) -> int:
     except Gone:
         raise
     except OSError as error:
-        code, message = ResultCode.UNKNOWN, f"{point.symbol}: {error}"
+        where = f"GPUSIM_CACHE_DIR says where compiled code goes ({cache_folder()}), TMPDIR others ({gettempdir()})"
+        code, message = ResultCode.UNKNOWN, f"{point.symbol}: {error}; {where}"
     except Exception:
         traceback.print_exc()
         code, message = ResultCode.UNKNOWN, ""

@@ -84,6 +84,11 @@ extern "C" __global__ void words(const unsigned* a, const unsigned* b, unsigned*
     out[640 + i] = __vabsdiffu4(a[i], b[i]);
     out[768 + i] = __vcmpgtu4(a[i], b[i]);
 }
+extern "C" __global__ void largest_alike(const int* group, const int* in, int* out) {
+    int i = threadIdx.x;
+    if (group[i] < 5) out[i] = __reduce_max_sync(__match_any_sync(__activemask(), group[i]), in[i]);
+    out[128 + i] = __reduce_add_sync(__match_any_sync(~0u, group[i]), in[i]);
+}
 """
 
 
@@ -121,6 +126,18 @@ def test_cub_reduces_warps_with_an_operator(toolchain):
     values, out = np.random.default_rng(4).standard_normal(128).astype(np.float32), np.zeros(4, np.float32)
     launch(CUB, "warp_largest", values, out)
     np.testing.assert_array_equal(out, values.reshape(4, 32).max(axis=1))
+
+
+def test_reductions_of_lanes_that_match(toolchain):
+    """WARPSYNC.EXCLUSIVE: each group of lanes reduces its own."""
+    rng = np.random.default_rng(6)
+    group, values = rng.integers(0, 7, 128).astype(np.int32), rng.integers(-999, 999, 128).astype(np.int32)
+    out = np.zeros(256, np.int32)
+    launch(PLAIN, "largest_alike", group, values, out)
+    for lane in range(128):
+        alike = values[lane // 32 * 32 :][:32][group[lane // 32 * 32 :][:32] == group[lane]]
+        assert out[128 + lane] == alike.sum()
+        assert group[lane] >= 5 or out[lane] == alike.max()
 
 
 @pytest.mark.parametrize(

@@ -224,6 +224,13 @@ def test_a_cache_folder_that_is_of_no_use(tmp_path, place, reason):
     assert done.stderr.count("\n") == 1 and "Traceback" not in done.stderr
 
 
+def test_a_place_for_compiled_code_that_takes_none_is_named(probe, tmp_path):
+    (tmp_path / "engine").write_text("")
+    done = run(probe, "works", env={"GPUSIM_CACHE_DIR": str(tmp_path)})
+    assert f"GPUSIM_CACHE_DIR says where compiled code goes ({tmp_path})" in done.stderr
+    assert "PASS" not in done.stdout and "Traceback" not in done.stderr
+
+
 def test_a_full_disk_leaves_no_half_library(tmp_path):
     import resource
 

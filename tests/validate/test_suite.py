@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
@@ -51,6 +52,12 @@ def test_a_list_that_cannot_be_read(tmp_path, text, wrong, capsys):
     assert wrong in capsys.readouterr().err
 
 
+def test_the_list_of_public_collections_can_be_read(tmp_path):
+    found = listing.read(Path(listing.__file__).with_name("cuda.toml"), tmp_path)
+    assert len(found) > 100
+    assert all(each.program.is_relative_to(tmp_path) and not each.excluded for each in found.values())
+
+
 LIST = """
 [programs.good]
 program = "good"
@@ -73,9 +80,12 @@ def test_a_list_is_run_and_goes_on_where_it_was(tmp_path, capsys):
     for name, lines in (("good", "echo $1 >> ran; echo $1"), ("slow", "sleep 60")):
         (tmp_path / name).write_text(f"#!/bin/sh\ncd '{tmp_path}'\n{lines}\n")
         (tmp_path / name).chmod(0o755)
-    (tmp_path / "list.toml").write_text(LIST)
+    lists = tmp_path / "lists"
+    lists.mkdir()
+    (lists / "list.toml").write_text(LIST)
     results = tmp_path / "results.json"
-    words = ["cuda-suite", "--suite", str(tmp_path / "list.toml"), "--results", str(results), "--jobs", "3"]
+    words = ["cuda-suite", "--suite", str(lists / "list.toml"), "--root", str(tmp_path), "--results", str(results)]
+    words += ["--jobs", "3"]
     assert command.main([*words, "--timeout", "20"]) == 1
     rows = {row["name"]: row for row in json.loads(results.read_text())}
     assert {name: row["verdict"] for name, row in rows.items()} == {

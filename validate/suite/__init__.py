@@ -17,6 +17,7 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
     example = "--suite programs.toml --only reduc --results results.json"
     suite = command(commands, "cuda-suite", _run, summary, example)
     suite.add_argument("--suite", type=Path, required=True, metavar="FILE", help="the list (validate/suite/listing.py)")
+    suite.add_argument("--root", type=Path, metavar="DIR", help="where its programs lie (default: the list's folder)")
     suite.add_argument("--only", default="", metavar="REGEX", help="programs whose names match")
     suite.add_argument("--jobs", type=int, default=1, metavar="N", help="programs at a time (default: %(default)s)")
     suite.add_argument("--timeout", type=float, default=300, metavar="S", help="limit of each (default: %(default)s)")

@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         chosen = {
             name: entry
-            for name, entry in listing.read(options.suite).items()
+            for name, entry in listing.read(options.suite, options.root).items()
             if re.search(options.only, name) and (entry.detailed or not options.detailed)
         }
         before = load(options.results)

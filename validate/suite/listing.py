@@ -1,7 +1,7 @@
 """A list of executables: a TOML file that says how each is called and what its verdict looks like.
 
     [programs.saxpy]
-    program = "bin/saxpy"         # relative to the list
+    program = "bin/saxpy"         # relative to the list, or to --root
     arguments = ["1000", "3"]
 
 Nothing is built here: programs come from wherever they are made, linked with the shared runtime library.
@@ -35,10 +35,10 @@ Pattern = Annotated[str, AfterValidator(_pattern)]
 class Listed(BaseModel):
     """A program of the list.
 
-    program: the executable; folder: where it runs, an empty one if none is named; both relative to the list. passes,
-    fails: what it prints (searched in each line of both its streams) if all is well, or if something is not; it passes
-    with the first and without the second, and status 0. detailed: small enough to be run with time as well.
-    excluded: why it is not run.
+    program: the executable; folder: where it runs, an empty one if none is named; both relative to the list, or to
+    --root. passes, fails: what it prints (searched in each line of both its streams) if all is well, or if something is
+    not; it passes with the first and without the second, and status 0. detailed: small enough to be run with time as
+    well. excluded: why it is not run.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -58,8 +58,9 @@ class _List(BaseModel):
     programs: dict[str, Listed]
 
 
-def read(path: Path) -> dict[str, Listed]:
-    """The programs of a list by name, with paths made absolute. Raises ListError."""
+def read(path: Path, root: Path | None = None) -> dict[str, Listed]:
+    """The programs of a list by name, with paths made absolute: they are relative to `root`, or to the list's folder.
+    Raises ListError."""
     try:
         found = _List.model_validate(tomllib.loads(path.read_text("utf-8"))).programs
     except OSError as error:
@@ -69,7 +70,7 @@ def read(path: Path) -> dict[str, Listed]:
     except ValidationError as error:
         wrong = error.errors()[0]
         raise ListError(f"{path}: {'.'.join(map(str, wrong['loc']))}: {wrong['msg']}") from None
-    here = path.resolve().parent
+    here = (root or path.parent).resolve()
     return {
         name: each.model_copy(
             update={"program": here / each.program, "folder": each.folder and here / each.folder}

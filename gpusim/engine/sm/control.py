@@ -123,7 +123,14 @@ def sync_warp(st, sm, w, i, wb, lanes):
     named = (np.int64(1) << threads) - 1
     if code[i, M.COL_AUX0] & 1 == 0:
         a = row_offset(code[i, M.COL_A], wb)
-        named &= np.int64(st.regs[a + lowest_bit(lanes)])
+        first = lowest_bit(lanes)
+        if code[i, M.COL_AUX0] & 2 != 0:
+            alike = np.int64(0)
+            for lane in range(first, 32):
+                alike |= np.int64(st.regs[a + lane] == st.regs[a + first]) << lane
+            lanes &= alike
+            convergence.part(st.warp, st.split, w, lanes)
+        named &= np.int64(st.regs[a + first])
         if st.par[L.P_CHECKS] & CHECK_SYNC:
             mask_is_sound(st, sm, i, w, lanes, a)
     if code[i, M.COL_AUX0] & 4 != 0:

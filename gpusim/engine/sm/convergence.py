@@ -23,6 +23,8 @@ programs of branches, loops, ways out of them and YIELDs in which every lane not
   One that only lanes are missing from that have ended is passed at once.
 - WARPSYNC does not wait for lanes that wait at BSYNC for those at the WARPSYNC: they could never come. (Not measured:
   numba-cuda's reduction ends with such a WARPSYNC of a few lanes, and runs on hardware.)
+- WARPSYNC.EXCLUSIVE is for lanes with different masks, as of `__reduce_max_sync(__match_any_sync(...))`: those of one
+  mask go on without the others, to the next BSYNC. (Not measured: the order of the masks.)
 - WARPSYNC.COLLECTIVE begins code that all lanes of the mask run together, in the copy of the last group to arrive. When
   it ends the groups part, and those that had waited execute their WARPSYNC again, which sends them to its label.
 
@@ -317,6 +319,15 @@ def warp_sync(warp, split, w, mask):
     splits.push(split, w, pc, active, waits)
     warp[w, L.W_ACTIVE] = 0
     return pick(warp, split, w)
+
+
+@compiled
+def part(warp, split, w, lanes):
+    """WARPSYNC.EXCLUSIVE: of the active lanes these go first, those with other masks execute it again behind them."""
+    others = warp[w, L.W_ACTIVE] & ~lanes
+    if others != 0:
+        splits.push(split, w, warp[w, L.W_PC], others, L.SPLIT_READY)
+        warp[w, L.W_ACTIVE] = lanes
 
 
 @compiled
