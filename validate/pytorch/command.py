@@ -19,7 +19,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PROGRAMS = tuple(sorted({path.stem for path in HERE.glob("*.py")} - {"__init__", "command", "compared"}))
 _LINE = re.compile(r"^(\S.*?) +([\d.]+) s  (ok|FAILED.*)$", re.MULTILINE)
-_HEAD = "| program | computation | seconds | |\n|---|---|---:|---|"
+_HEAD = "| program | computation | |\n|---|---|---|"
 
 
 @dataclass(frozen=True)
@@ -112,5 +112,5 @@ def _document(total: str, checks: list[Check]) -> None:
     path = ROOT / "docs" / "pytorch.md"
     before, mark, rest = path.read_text().partition("<!-- table -->\n")
     _, end, after = rest.partition("<!-- end of table -->")
-    rows = [f"| {each.program} | {each.name} | {each.seconds:.1f} | {each.verdict[:80]} |" for each in checks]
+    rows = [f"| {each.program} | {each.name} | {each.verdict[:80]} |" for each in checks]
     path.write_text("\n".join((f"{before}{mark}{total}.\n", _HEAD, *rows, f"{end}{after}")))
