@@ -258,11 +258,6 @@ class L1(Section):
     max_outstanding_stores: Count = _doc("lines of stores that L2 has not acknowledged, per SM")
     store_line_cycles: Count = _doc("cycles that a line of a store keeps the way to L2 busy, if it has no more sectors")
 
-    @property
-    def sectors_per_line(self) -> int:
-        """Sectors of a line."""
-        return self.line_bytes // self.sector_bytes
-
     def ways(self, l1_bytes: int) -> int:
         """Ways of each set when `l1_bytes` of the unified memory are cache (0 if there is less than one way)."""
         return l1_bytes // (self.line_bytes * self.sets)
@@ -414,11 +409,6 @@ class L2(Section):
         if self.latency_far_cycles < self.latency_near_cycles:
             raise ValueError("latency_far_cycles must not be below latency_near_cycles")
         return self
-
-    @property
-    def sectors_per_line(self) -> int:
-        """Sectors of a line."""
-        return self.line_bytes // self.sector_bytes
 
     @property
     def sets_per_slice(self) -> int:

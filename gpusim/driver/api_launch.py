@@ -143,7 +143,6 @@ def describe(
 ) -> KernelLaunch:
     """A launch. parameters, extra: as C passes them, an array of pointers to the values or a list that names one
     buffer; values: the parameter area in their place. Raises INVALID_VALUE for what no launch can have."""
-    driver.log.attempts += 1
     program = kernel.program
     allowed = kernel.attributes.get(MAX_DYNAMIC_SHARED, _WITHOUT_OPT_IN_BYTES - program.static_shared_bytes)
     fail_if(shared_bytes > allowed, ResultCode.INVALID_VALUE)

@@ -139,9 +139,3 @@ def known(value: _Value | None, code: Code = ResultCode.INVALID_HANDLE) -> _Valu
 def say(message: str) -> None:
     """Tell the user what a code alone does not say."""
     print(f"gpusim: {message}", file=sys.stderr, flush=True)
-
-
-@cache
-def say_once(message: str) -> None:
-    """Tell the user what would be the same each time."""
-    say(message)

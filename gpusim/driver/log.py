@@ -47,14 +47,13 @@ class Launches:
 
 
 class LaunchLog:
-    """All launches of a driver in the order of their first call. attempts: calls of launch functions, refused ones
-    included; number: of the last launch that ran. timed: whether launches know of cycles; if not, they are zero
-    everywhere."""
+    """All launches of a driver in the order of their first call. number: of the last launch that ran. timed: whether
+    launches know of cycles; if not, they are zero everywhere."""
 
     def __init__(self, config: GPUConfig, timed: bool = True):
         self.config, self.timed = config, timed
         self.groups: dict[Any, Launches] = {}
-        self.attempts = self.number = 0
+        self.number = 0
         self.host_seconds = 0.0
 
     def add(self, symbol: str, result: Result) -> None:

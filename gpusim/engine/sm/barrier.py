@@ -30,11 +30,6 @@ from isa import microops as M
 
 
 @compiled
-def warp_number(st, sm, slot, index):
-    return (sm * st.par[L.P_WARP_SLOTS] + slot) * st.par[L.P_SUB_PARTITIONS] + index
-
-
-@compiled
 def release(st, sm, w0, barrier, time, current_w):
     """Opens `barrier` of the block of warp w0: its waiting warps may issue from the cycle the unit reaches them."""
     par = st.par
