@@ -52,5 +52,6 @@ def test_what_comes_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     }
     assert "2       4  33.3%         1        1" in capsys.readouterr().out.splitlines()[-3]
     (folder / "test_some.py").write_text("def test_passes(): raise SystemExit\ndef test_fails(): pass")
-    assert main([*command, "--only", "test_some"]) == 0  # what has failed, and nothing else, is run again
-    assert main([*command, "--list"]) == 0
+    assert main([*command, "--only", "test_some"]) == 1  # what has failed, and nothing else, is run again
+    assert main([*command, "--list"]) == 1  # what was not chosen is as it was
+    assert "nonsense" in capsys.readouterr().out

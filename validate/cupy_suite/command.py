@@ -29,6 +29,7 @@ _NOT_RUN = {
     r"/test_(cufft|cusolver|cusparse|cusparselt)\.py": "tests a wrapper of a library of the vendor's",
 }
 """Files that are not run, and why; other tests that need what is not there are known by how they fail (`inside.py`)."""
+_DONE = PASSED, SKIPPED, EXCLUDED
 _COLLECTING_S = 600.0
 
 
@@ -41,14 +42,13 @@ def run(options: argparse.Namespace) -> int:
         return EXIT_USAGE
     results = options.results.resolve()
     if not options.list:
-        kept = [row for row in rows(results) if row.get("verdict") in (PASSED, SKIPPED, EXCLUDED)]
+        chosen = [each for each in files if re.search(options.only, each.as_posix()) and not _excluded(each)]
+        again = {*chosen, *(each.parent for each in chosen)}
+        kept = [row for row in rows(results) if row.get("verdict") in _DONE or _file(row) not in again]
         results.write_text("".join(json.dumps(row) + "\n" for row in kept), "utf-8")
-        for folder, inside in groupby(files, key=lambda path: path.parent):
-            chosen = [each for each in inside if re.search(options.only, each.as_posix()) and not _excluded(each)]
-            if chosen:
-                _run(checkout, chosen, results, options)
-                found = [row for row in rows(results) if Path(row["test"].split("::")[0]).parent == folder]
-                print(_line(str(folder), found), flush=True)
+        for folder, inside in groupby(chosen, key=lambda path: path.parent):
+            _run(checkout, [*inside], results, options)
+            print(_line(str(folder), [row for row in rows(results) if _file(row).parent == folder]), flush=True)
     found = rows(results)
     for row in found:
         if options.list and row["verdict"] in (FAILED, TIMEOUT):
@@ -59,6 +59,10 @@ def run(options: argparse.Namespace) -> int:
 
         documents.put("cupy.md", "table", table(found))
     return EXIT_OK if all(row["verdict"] not in (FAILED, TIMEOUT) for row in found) else EXIT_WRONG
+
+
+def _file(row: dict[str, Any]) -> Path:
+    return Path(row["test"].split("::")[0])
 
 
 def _excluded(path: Path) -> str:
@@ -122,7 +126,7 @@ def table(found: Sequence[dict[str, Any]]) -> str:
     """A line for each folder, and why tests are excluded."""
     folders: dict[str, list[dict[str, Any]]] = {}
     for row in found:
-        folders.setdefault(str(Path(row["test"].split("::")[0]).parent), []).append(row)
+        folders.setdefault(str(_file(row).parent), []).append(row)
     lines = [f"{'folder':44s} {'passed':>7s} {'failed':>7s} {'':6s} {'excluded':>9s} {'skipped':>8s}"]
     lines += [_line(name, folders[name]) for name in sorted(folders)]
     why = Counter(row["reason"] for row in found if row["verdict"] == EXCLUDED)

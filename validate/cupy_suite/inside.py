@@ -25,6 +25,7 @@ WITHOUT = {
     r"cannot import name '(nccl|cudnn|cutensor|cusparselt)'": "needs {}",
     r"(cuTENSOR|cuSPARSELt|NCCL) is not available": "needs {}",
     r"(?is)(?:texture|surface|cudaarray).*cudaErrorNotSupported": "needs textures",
+    r"URLError": "needs the network",
 }
 """Reasons of exclusions by the test's name and what its exception says."""
 _DIED = 3
@@ -63,7 +64,8 @@ class _Writer:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A file that cannot be imported counts as one test."""
         if not report.passed and report.nodeid not in self._known:
-            verdict, reason = judge(report.nodeid, str(report.longrepr), SKIPPED if report.skipped else FAILED)
+            told = "\n".join(reversed(str(report.longrepr).splitlines()))  # what is raised comes last
+            verdict, reason = judge(report.nodeid, told, SKIPPED if report.skipped else FAILED)
             self._write({"test": report.nodeid, "verdict": verdict, "reason": reason})
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
