@@ -110,6 +110,11 @@ def test_captures_that_cannot_be():
         + """
 assert code("StreamEndCapture", ONE) == 401
 assert code("StreamBeginCapture", cu.CUstream(0), GLOBAL) == 900
+waited_for = do("StreamCreate", 0)
+for stream, status in ((waited_for, 906), (ONE, 0)):
+    do("StreamBeginCapture", stream, GLOBAL)
+    assert code("StreamIsCapturing", cu.CUstream(0)) == status
+    do("StreamEndCapture", stream)
 do("EventRecord", join, TWO)
 do("StreamBeginCapture", ONE, GLOBAL)
 assert code("StreamBeginCapture", ONE, GLOBAL) == 401
