@@ -113,12 +113,14 @@ met:
         ("BRA P0,", [lane for lane in ALL if lane % 8 == 3]),
         ("BRA !P0,", [lane for lane in ALL if lane % 8 != 3]),
         ("BRA.U UP0,", []),
+        ("@P0 BRA.U", []),
+        ("@PT BRA.U", ALL),
         ("BRA.ANY P0,", ALL),
         ("@!PT BRA", []),
     ],
 )
 def test_conditional_branches(branch, taken):
-    """.ANY takes all lanes if the condition holds in any; .U has a condition that all share (here false)."""
+    """.ANY takes all lanes if the condition holds in any, .U if it holds in all."""
     assert out_of("UISETP.NE.U32.AND UP0, UPT, URZ, URZ, UPT\n" + CONDITION.format(branch=branch)) == [
         0x10 if lane in taken else 1 for lane in ALL
     ]

@@ -100,7 +100,11 @@ def exit_threads(st, sm, w, i, mask, time):
 
 @compiled
 def branch_lanes(st, sm, w, i, wb, lanes):
-    """BRA: where its lanes go is decided by some of them, by all, or by who is missing (BRA.DIV, BRA.ANY)."""
+    """BRA: where its lanes go is decided by each, by any, by all, or by who is missing (BRA.ANY, BRA.U, BRA.DIV).
+
+    Behind a BRA.U that some lanes would take, ptxas tests the same condition again and branches around what is for the
+    others alone, in a region that begins there: it is taken by all lanes or none.
+    """
     active = st.warp[w, L.W_ACTIVE]
     kind = st.code[i, M.COL_AUX1]
     if kind == M.BRANCH_DIV:
@@ -112,6 +116,8 @@ def branch_lanes(st, sm, w, i, wb, lanes):
             lanes = np.int64(0)
     elif kind == M.BRANCH_ANY and lanes != 0:
         lanes = active
+    elif kind == M.BRANCH_UNIFORM and lanes != active:
+        lanes = np.int64(0)
     goto(st, sm, w, i, lanes, np.int64(st.code[i, M.COL_AUX0]))
 
 
