@@ -91,9 +91,12 @@ distclean: clean  ## remove the environments as well
 $(LOCKED): requirements.lock
 	@$(or $(PYTHON),false) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 		|| { echo 'gpusim needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3' >&2; exit 1; }
-	@echo 'Setting up $(VENV): downloads some 300 MB once and takes a minute or two ...'
+	@echo 'Setting up $(VENV): downloads some 300 MB once ...'
 	@$(PYTHON) -m venv --clear $(VENV)
-	@$(PIP) install --require-hashes --requirement requirements.lock
+	@sed -n '/^uv==/,/[^\\]$$/p' requirements.lock >$(VENV)/uv.lock
+	@$(PIP) install --require-hashes --requirement $(VENV)/uv.lock
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode --require-hashes \
+		--requirement requirements.lock || $(PIP) install --require-hashes --requirement requirements.lock
 	@touch $@
 
 $(INSTALLED): $(LOCKED) pyproject.toml

@@ -26,6 +26,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 LONGEST = (
     *("validate/test_microbench", "test_notebooks", "validate/test_generated", "validate/test_replay"),
     *("oracle/test_oracle", "programs/test_cudasim", "gpusim/test_corpus", "gpusim/test_published", "test_tutorial"),
+    *("gpusim/test_bulk_forms", "isa/test_library", "isa/test_cuda", "isa/test_corpus", "gpusim/test_check_copies"),
+    *("gpusim/test_blas", "gpusim/test_exec", "validate/test_images"),
 )
 """Files of which each process begins one first, so that none works alone on one in the end."""
 

@@ -15,11 +15,26 @@ from gpusim.launch.module import LinkedModule
 from isa import listing
 from isa.listing import program_from_cubin
 from isa.objects import link_objects
-from tests.isa.test_library import SEPARATE
 
 SETTINGS = {"overrides": ["sm.count=2"], "threads": 1}
 LIMIT = {"max_cycles": 2_000_000}
 
+# A chain of functions in sections of their own: a table of addresses, a call of a call, and one that nobody needs.
+SEPARATE = r"""
+__device__ int offset = 3;
+__device__ __noinline__ int sum(int n) { return n <= 0 ? offset : n + sum(n - 1); }
+__device__ __noinline__ int through(int n) { return n * sum(n ^ 1); }
+__device__ __noinline__ int square(int n) { return n * n; }
+__device__ __noinline__ int unused(int n) { return n ? 7 * unused(n - 1) : 7; }
+typedef int (*Function)(int);
+__device__ Function functions[2] = {through, square};
+extern "C" {
+__global__ void one(int *out) { out[threadIdx.x] = through(threadIdx.x); }
+__global__ void two(int *out) { out[threadIdx.x] = functions[out[1] & 1](threadIdx.x); }
+__global__ void three(int *out) { out[threadIdx.x] = unused(out[0]); }
+__global__ void four(int *out) { for (int i = 0; i < out[1]; ++i) out[i] += out[i + 1] / out[i + 2]; }
+}
+"""
 SOURCE = r"""
 #include <cooperative_groups.h>
 extern "C" __device__ void __assertfail(const char *, const char *, unsigned, const char *, unsigned long);

@@ -86,12 +86,12 @@ def test_a_list_is_run_and_goes_on_where_it_was(tmp_path, capsys):
     results = tmp_path / "results.json"
     words = ["cuda-suite", "--suite", str(lists / "list.toml"), "--root", str(tmp_path), "--results", str(results)]
     words += ["--jobs", "3"]
-    assert command.main([*words, "--timeout", "20"]) == 1
+    assert command.main([*words, "--timeout", "10"]) == 1
     rows = {row["name"]: row for row in json.loads(results.read_text())}
     assert {name: row["verdict"] for name, row in rows.items()} == {
         "good": "passed", "bad": "no verdict", "slow": "timeout", "left": "excluded", "gone": "missing",
     }  # fmt: skip
-    assert rows["left"]["reason"] == "needs more" and rows["slow"]["reason"] == "over 20 s"
+    assert rows["left"]["reason"] == "needs more" and rows["slow"]["reason"] == "over 10 s"
     assert capsys.readouterr().out.splitlines()[-1] == (
         "1 passed, 1 no verdict, 1 timeout, 1 excluded, 1 missing"
     )
