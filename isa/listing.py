@@ -27,6 +27,8 @@ from isa.toolchain import find_tool, identity, run_tool
 
 _SECTION = re.compile(r"\t\.section\t\.text\.(.+?),")
 _LABEL = re.compile(r"([.$\w]\S*):$")
+# Each object that is linked brings a copy of ptxas's own functions, such as divisions, which nvdisasm numbers.
+_COPY = re.compile(r"(?<=`\()(__(?:cuda|internal)_\w+?)__\d+(?=\))")
 _SOURCE = re.compile(r'\t//## File "(.+?)", line (\d{1,9})(?: inlined at "(.+?)", line (\d{1,9}))?')
 UNNAMED = "UNNAMED"  # opcode of an encoding that nvdisasm prints without a name
 _CODE = re.compile(r"\s+/\*([0-9a-f]{4,15})\*/\s(.*)/\* 0x([0-9a-f]{16}) \*/$")
@@ -89,7 +91,8 @@ def read_sections(listing: str) -> dict[str, CodeSection]:
             section.lines.append((address, text, int(upper[1], 16) << 64 | lower, line, file))
             pending, chain_ended = None, True
         elif code := _CODE.match(row):
-            pending = int(code[1], 16), code[2].strip().removesuffix(";").rstrip(), int(code[3], 16)
+            text = _COPY.sub(r"\1", code[2].strip().removesuffix(";").rstrip())
+            pending = int(code[1], 16), text, int(code[3], 16)
         elif section is not None and (unnamed := _UPPER.match(row)):
             # Only an encoding stands here: nvdisasm knows no instruction of this architecture by it.
             pending = INSTRUCTION_BYTES * len(section.lines), UNNAMED, int(unnamed[1], 16)

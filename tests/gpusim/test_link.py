@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -226,3 +227,18 @@ def test_separately_compiled_functions_are_linked(tmp_path: Path) -> None:
         gpusim.simulate(isa.load(path, entry), 1, 8, [out], **SETTINGS, **LIMIT)
         i = np.arange(8)
         np.testing.assert_array_equal(out, factor * (i * (i + 1) // 2 + 3))
+
+
+def test_copies_of_one_function_of_the_compiler(toolchain):
+    """Each linked object has its own routine for divisions."""
+    divide = '__device__ __noinline__ double {0}(double x, double y) {{ return x / y + {1}; }}'
+    kernel = """__device__ double one(double, double), two(double, double);
+    extern "C" __global__ void k(double *out) { out[threadIdx.x] = one(out[threadIdx.x], 3) + two(1e-310, out[31]); }"""
+    sources = divide.format("one", 1), divide.format("two", 2), kernel
+    cubins = [(f"{k}.cubin", isa.compile_cuda(each, "sm_90", options=("-rdc=true",))) for k, each in enumerate(sources)]
+    linked = link_objects(cubins, "sm_90")
+    assert re.search(r"CALL.*`\(__cuda_sm20_div_\w+__\d\)", listing.disassemble(linked))
+    out = np.arange(1, 33, dtype=np.float64)
+    expected = (out / 3 + 1) + (1e-310 / out[31] + 2)
+    gpusim.simulate(program_from_cubin(linked, "k", abi="c"), 1, 32, (out,), "h200", **SETTINGS)
+    assert (out == expected).all()
