@@ -5,9 +5,9 @@ Three ways, and the first that succeeds wins:
 2. nvcc with the host's compiler, where both are there. Only they read the host's headers and functions, and nothing is
    guessed: what they refuse is refused, unless a header is not on this machine.
 3. NVRTC with the host's functions left out and its headers stood in for (`isa.stand_in`).
-All three have the same front end and optimiser; the same text gives the same PTX (checked on public programs, see
-docs/development.md). NVRTC brings an assembler of its own, so if its wheel and nvcc's are of different releases, a few
-kernels differ in their SASS as they do between these releases.
+All three have the same front end and optimiser; the same text gives the same PTX. NVRTC brings an assembler of its own,
+so if its wheel and nvcc's are of different releases, a few kernels differ in their SASS as they do between these
+releases.
 """
 
 from __future__ import annotations
