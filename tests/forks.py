@@ -11,6 +11,7 @@ import atexit
 import json
 import os
 import runpy
+import signal
 import socket
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+_ENVIRONMENT = dict(os.environ)
 IMPORTED = (
     *("gpusim.cli.exec", "gpusim.cli.script", "gpusim.device", "gpusim.driver.library", "gpusim.exec.program"),
     *("numba.cuda", "numba.cuda.compiler", "numba.cuda.fp16", "numba.cuda.libdevicedecl", "numba.cuda.np.arraymath"),
@@ -32,7 +34,7 @@ def run(*words: object, timeout: float = 300, **how: Any) -> subprocess.Complete
     """What `subprocess.run([sys.executable, *words], capture_output=True, text=True, **how)` does, for words that begin
     with -c or -m and `cwd` and `env`. On other systems than Linux, it is that."""
     arguments = [str(each) for each in words]
-    other = how.keys() - {"cwd", "env"} or _of_imports(how.get("env", os.environ)) != _of_imports()
+    other = how.keys() - {"cwd", "env"} or _of_imports(how.get("env", os.environ)) != _of_imports(_ENVIRONMENT)
     if sys.platform != "linux" or other:
         return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=timeout, **how)
     folder, environment = how.get("cwd") or os.getcwd(), how.get("env", os.environ)
@@ -40,12 +42,13 @@ def run(*words: object, timeout: float = 300, **how: Any) -> subprocess.Complete
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, tempfile.TemporaryFile() as asked:
         asked.write(json.dumps(request).encode())
         asked.flush()
-        server = _server()
-        server.settimeout(timeout)
-        socket.send_fds(server, [b"run"], [each.fileno() for each in (asked, out, err)])
+        server, connection = _server()
+        connection.settimeout(timeout)
+        socket.send_fds(connection, [b"run"], [each.fileno() for each in (asked, out, err)])
         try:
-            status = int(server.recv(100))
+            status = int(connection.recv(100))
         except TimeoutError:
+            os.killpg(server.pid, signal.SIGKILL)
             _server.cache_clear()
             raise subprocess.TimeoutExpired(arguments, timeout) from None
         texts = []
@@ -55,25 +58,26 @@ def run(*words: object, timeout: float = 300, **how: Any) -> subprocess.Complete
     return subprocess.CompletedProcess(arguments, status, *texts)
 
 
-def _of_imports(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+def _of_imports(environment: Mapping[str, str]) -> dict[str, str]:
     """Variables that are read when modules are imported."""
-    names = ("GPUSIM_", "NUMBA", "PYTHONDONT", "PYTHONUNBUFFERED")
+    names = ("GPUSIM_", "NUMBA", "PYTHONDONT", "PYTHONUNBUFFERED", "TMPDIR")
     return {name: value for name, value in environment.items() if name.startswith(names)}
 
 
 @cache
-def _server() -> socket.socket:
-    """A connection to the process that forks. It ends, and what it has started, with the connection."""
+def _server() -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """The process that forks, and the connection with which it ends."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
-        subprocess.Popen(
+        server = subprocess.Popen(
             [sys.executable, "-c", "from tests.forks import serve; serve()", str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            env=_ENVIRONMENT | {"PYTHONPATH": str(ROOT)},
+            start_new_session=True,
         )
     atexit.register(ours.close)
-    return ours
+    return server, ours
 
 
 def serve() -> None:
