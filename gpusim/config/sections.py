@@ -28,6 +28,7 @@ Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Blocks = Annotated[int, Field(gt=0, le=256)]
 Gpcs = Annotated[int, Field(gt=0, le=1024)]
 Sectors = Annotated[int, Field(gt=0, le=32000)]
+StoredLines = Annotated[int, Field(gt=0, le=63)]
 Dim3 = tuple[Count, Count, Count]
 
 
@@ -249,7 +250,7 @@ class L1(Section):
     line_bytes: LineBytes = _doc("a line, which one tag covers")
     sector_bytes: SectorBytes = _doc("a sector, the unit of transfer")
     replacement: Replacement = _doc(_REPLACEMENT + "; lines on their way stay")
-    write_allocate: bool = _doc("sectors that a store writes whole are in L1 afterwards; else stores pass it by")
+    write_allocate: bool = _doc("what is stored is in L1 afterwards, word by word; else stores pass it by")
     sets: Count = _doc("sets; the ways follow from the size that shared memory leaves")
     latency_cycles: Count = _doc("load that hits, dependent")
     tag_lookups_per_cycle: Count = _doc("tags, that is distinct lines of a request, looked up in a cycle")
@@ -257,6 +258,8 @@ class L1(Section):
     max_outstanding_sectors: Sectors = _doc("sectors asked for and not yet back, per SM")
     max_outstanding_stores: Count = _doc("lines of stores that L2 has not acknowledged, per SM")
     store_line_cycles: Count = _doc("cycles that a line of a store keeps the way to L2 busy, if it has no more sectors")
+    stored_lines: StoredLines = _doc("lines of stores that wait in the SM, where others join them")
+    stored_cycles: Cycles = _doc("that such a line waits at least")
 
     def ways(self, l1_bytes: int) -> int:
         """Ways of each set when `l1_bytes` of the unified memory are cache (0 if there is less than one way)."""
@@ -383,6 +386,7 @@ class L2(Section):
     atomic_whole_sector_cycles: Rate = _doc("the same if the request updates all eight words of its sectors")
     atomic_same_address_cycles: Rate = _doc("cycles of a slice's atomic unit per request at least: one address")
     partial_write_cycles: Rate = _doc("cycles of a slice's atomic unit per sector that a store writes in part")
+    partial_request_cycles: Rate = _doc("the same of each request with such sectors, besides")
     # A numerical method and no property of a GPU. It is not derived from the latencies all the same: the windows of the
     # shipped machines (200 cycles of at most 213 or 219, 150 of 173 or 184, 130 of 156) follow no common rule, and a
     # window's length shows in cycles: what one cannot resolve (SM to SM, the host's calls) takes as long as one.
@@ -446,6 +450,7 @@ class Dram(Section):
     row_activate_cycles: Cycles = _doc("to open a row in an idle bank (tRCD)")
     row_precharge_cycles: Cycles = _doc("to close an open row first (tRP)")
     row_cycle_cycles: Cycles = _doc("between two openings of rows in one bank (tRC)")
+    activate_interval_cycles: Rate = _doc("between activations of rows of one channel")
     row_idle_cycles: Cycles = _doc("an open row without access for longer has been closed")
     read_to_write_cycles: Cycles = _doc("data bus idle when it turns from reads to writes")
     write_to_read_cycles: Cycles = _doc("data bus idle when it turns from writes to reads")

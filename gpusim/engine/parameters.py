@@ -194,6 +194,8 @@ def _put_caches(par: np.ndarray, config: GPUConfig, occupancy: Occupancy) -> Non
     par[L.P_L1_WAYS] = l1.ways(occupancy.l1_bytes)
     par[L.P_L1_REPLACEMENT] = REPLACEMENTS[l1.replacement]
     par[L.P_L1_WRITE_ALLOCATE] = int(l1.write_allocate)
+    par[L.P_STORED_LINES] = l1.stored_lines
+    par[L.P_STORED_CYCLES] = l1.stored_cycles
     par[L.P_L1_REQUEST] = l1.latency_cycles // 2
     par[L.P_L1_REPLY] = l1.latency_cycles - l1.latency_cycles // 2 - config.memory_instruction.entry_cycles
     par[L.P_ICACHE_SHIFT] = (icache.line_bytes >> INSTRUCTION_BITS).bit_length() - 1

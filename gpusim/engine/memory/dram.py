@@ -29,7 +29,7 @@ def bank_access(m, bank, row, now, bus_time):
     """Book an access to `row` and return the time of its column command.
 
     An open row costs nothing, an idle bank the activation, another open row the precharge too; two activations of a
-    bank are a row cycle apart. A bank that has been idle for `row_idle_cycles` has closed its row.
+    bank are a row cycle apart, two of a channel an activation interval. A bank that has been idle for `row_idle_cycles` has closed its row.
     """
     b = m[ms.P_BANK_STATES] + bank * ms.BANK_WORDS
     now = refreshed(m, bank, now)
@@ -45,7 +45,10 @@ def bank_access(m, bank, row, now, bus_time):
             start = max(column, now) + m[ms.P_PRECHARGE]
         else:
             m[ms.CNT_ROW_OPENS] += 1
-        start = max(start, m[b + ms.BANK_ACTIVATE_AT])
+        active = m[ms.P_CHANNEL_STATES] + bank // m[ms.P_BANKS] * ms.CHANNEL_WORDS + ms.CHANNEL_ACTIVATE
+        turn = max(m[active], now)  # not behind those that wait for their banks
+        m[active] = turn + m[ms.P_ACTIVATE_INTERVAL]
+        start = max(start, max(m[b + ms.BANK_ACTIVATE_AT], turn))
         m[b + ms.BANK_ACTIVATE_AT] = start + m[ms.P_ROW_CYCLE]
         m[b + ms.BANK_ROW] = row + 1
         column = start + m[ms.P_ACTIVATE]

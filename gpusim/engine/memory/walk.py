@@ -153,7 +153,8 @@ def walk_write(m, sm, line, sectors, kind, payload_bytes, now):
     missing = count * ms.SECTOR_BYTES - payload_bytes
     if kind != ms.KIND_WRITE and missing > 0:
         partial = min((missing + _MOST_MISSING - 1) // _MOST_MISSING, count)
-        wait = max(wait, book_atomic(m, target.home_slice, partial * m[ms.P_PARTIAL_WRITE], now))
+        cost = m[ms.P_PARTIAL_REQUEST] + partial * m[ms.P_PARTIAL_WRITE]
+        wait = max(wait, book_atomic(m, target.home_slice, cost, now))
     ask(m, sm, target.home_slice)
     room = l2.write_home(m, target, sectors, sector_bytes, now)
     if target.near != target.home and m[ms.P_NEAR_COPY] != 0 and sector_bytes >= ms.SECTOR_BYTES:

@@ -18,7 +18,7 @@ class Access(NamedTuple):
     mask: int
     size: int  # bytes of a lane, 0 if the addresses are not at hand
     time: int
-    turns: int = 0  # in which L1 reads a load whose lines it all holds, in a run that replays a recording
+    turns: int  # of the data stage that a load or store takes, see `l1.data_turns`
 
 
 @compiled

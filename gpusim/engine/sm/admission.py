@@ -8,7 +8,7 @@ from gpusim.engine.state.jit import compiled
 from isa import microops as M
 
 #: Room that one memory instruction may need in the SM's queues.
-ROOM = 96
+ROOM = 128
 BULK_ROOM = L.BULK_LINES + ROOM
 
 

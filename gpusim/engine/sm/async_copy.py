@@ -28,6 +28,7 @@ from gpusim.engine.sm.space import (
     find_allocation,
     lane_addresses,
 )
+from gpusim.engine.sm.stored import words_of
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled, compiled_on_demand
@@ -241,7 +242,9 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
     count_copy(st, sm, i, mask, reading, lines, sectors)
     if reading != 0:
         bypass = st.code[i, M.COL_AUX3] & M.MEM_BYPASS != 0
-        there = read_lines(st, sm, access(q, w, i, wb, reading, 0, time), lines, bypass, k)
+        for n in range(lines):
+            st.touched[sm, n, 2] = words_of(st.touched[sm, n, 1])
+        there = read_lines(st, sm, access(q, w, i, wb, reading, 0, time, lines), lines, bypass, k)
     if st.par[L.P_MODE] < L.FUNCTIONAL:
         event_at(st, sm, there, k)
 

@@ -1,14 +1,9 @@
-"""The lines that a memory instruction touches: L1 lookups, requests to L2, and what takes effect there in order.
-
-L1 is written through. A store leaves it as it was, or, with `l1.write_allocate`, keeps the sectors that it writes whole
-there, as a load would.
-"""
+"""The lines that a memory instruction touches: L1 lookups, requests to L2, and what takes effect there in order."""
 
 import numpy as np
 
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm.atomics import copy_operands
-from gpusim.engine.sm.coalescer import shared_wavefronts
 from gpusim.engine.sm.flight import (
     FOR_MSHR,
     FOR_TOKEN,
@@ -18,77 +13,23 @@ from gpusim.engine.sm.flight import (
     send,
     take_token,
 )
+from gpusim.engine.sm.l1 import (
+    absent_sectors,
+    find_line,
+    keep_stored,
+    line_words,
+    note_use,
+    replace_line,
+    tag_turns,
+)
 from gpusim.engine.sm.space import exhausted
-from gpusim.engine.sm.stages import enter_queue, leave_queue, store_cycles, tag_cycles, take_data_stage
+from gpusim.engine.sm.stages import enter_queue, leave_queue, take_data_stage
+from gpusim.engine.sm.stored import hurry_stored, join_stored, send_stored, store_cycles, store_line
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as ms
-from gpusim.engine.state.address_map import spread
 from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled
 from isa import microops as M
-
-
-@compiled
-def find_line(st, sm, line):
-    """(place of a line in L1, found). Without a match: the idle way that `l1.replacement` gives up, or -1.
-
-    L_USED is when a line was last used or, for "fifo", when it came; 0 in a way that is empty.
-    """
-    sets = st.par[L.P_L1_SETS]
-    ways = st.par[L.P_L1_WAYS]
-    tags = st.tags[sm]
-    first = ((line ^ (line >> 7) ^ (line >> 13)) % sets) * ways
-    place = np.int64(-1)
-    for k in range(first, first + ways):  # without branches, so that it becomes vector code; so does the next one
-        place = max(place, k if tags[L.L_TAG, k] == line else -1)
-    if place >= 0:
-        return place, True
-    best = L.NEVER
-    for k in range(first, first + ways):
-        age = (tags[L.L_USED, k] << L.L_WAY_BITS) + k - first
-        best = min(best, age if tags[L.L_PENDING, k] == 0 else L.NEVER)
-    if best == L.NEVER:
-        return np.int64(-1), False
-    way = best & ((1 << L.L_WAY_BITS) - 1)
-    if st.par[L.P_L1_REPLACEMENT] == ms.RANDOM and best > way:
-        way = spread(st.sm[sm, L.S_CLOCK], ways)
-        while tags[L.L_PENDING, first + way] != 0:
-            way = (way + 1) % ways
-    return first + way, False
-
-
-@compiled
-def note_use(st, sm, way):
-    """A line of L1 has been found again."""
-    st.sm[sm, L.S_CLOCK] += 1
-    if st.par[L.P_L1_REPLACEMENT] != ms.FIFO:
-        st.tags[sm, L.L_USED, way] = st.sm[sm, L.S_CLOCK]
-
-
-@compiled
-def replace_line(st, sm, way, line):
-    """A way of L1 is another line's from now on, none of whose sectors is there."""
-    st.sm[sm, L.S_CLOCK] += 1
-    tags = st.tags[sm]
-    tags[L.L_TAG, way] = line
-    tags[L.L_VALID, way] = 0
-    tags[L.L_PENDING, way] = 0
-    tags[L.L_USED, way] = st.sm[sm, L.S_CLOCK]
-    tags[L.L_MSHR, way] = 0
-
-
-@compiled
-def keep_stored(st, sm, line, sectors):
-    """With `l1.write_allocate`: whole sectors that are stored are in L1."""
-    if st.par[L.P_L1_WAYS] == 0:
-        return
-    way, found = find_line(st, sm, line)
-    if found:
-        note_use(st, sm, way)
-    elif way >= 0:
-        replace_line(st, sm, way, line)
-    if way >= 0:
-        st.tags[sm, L.L_VALID, way] |= sectors
 
 
 @compiled
@@ -107,6 +48,7 @@ def take_mshr(st, sm, line, sectors, token, way):
     mshr[L.MSHR_LINE] = line
     mshr[L.MSHR_SECTORS] = sectors
     mshr[L.MSHR_COUNT] = 1
+    mshr[L.MSHR_MORE] = 0
     mshr[L.MSHR_WAY] = way
     mshr[L.MSHR_TOKEN] = token
     return np.int64(k)
@@ -121,24 +63,48 @@ def load_token(st, sm, a, token):
 
 
 @compiled
+def wait_too(st, sm, mshr, token):
+    """One token more waits for a line request whose own room is full. False if the SM has no row for it."""
+    s = st.sm[sm]
+    n = s[L.S_WAIT_FREE] - 1
+    if n >= 0:
+        s[L.S_WAIT_FREE] = st.waiting[sm, n, L.WAIT_NEXT]
+    elif s[L.S_WAITS_NEW] < st.waiting.shape[1]:
+        n = s[L.S_WAITS_NEW]
+        s[L.S_WAITS_NEW] = n + 1
+    else:
+        return False
+    st.waiting[sm, n, L.WAIT_TOKEN] = token
+    st.waiting[sm, n, L.WAIT_NEXT] = mshr[L.MSHR_MORE]
+    mshr[L.MSHR_MORE] = n + 1
+    return True
+
+
+@compiled
 def join_mshrs(st, sm, a, way, sectors, token):
     """Lets a load wait with others for sectors of a line that are on their way already.
 
-    Returns (those of them that have too many waiting for them, and are asked for again; the load's token).
+    An H200 lets any number of loads wait for a sector: 32 warps with eight each ask L2 once (`ld_back`). Returns (those
+    of them for which there is no more room, and that are asked for again; the load's token).
     """
     left = sectors
     for s in range(4):
         if (sectors >> s) & 1:
             mshr = st.mshr[sm, (st.tags[sm, L.L_MSHR, way] >> (s * L.MSHR_BITS)) & L.MSHR_MASK]
             count = mshr[L.MSHR_COUNT]
-            if count > 0 and mshr[L.MSHR_TOKEN + count - 1] == token and token >= 0:
+            more = mshr[L.MSHR_MORE] - 1
+            last = mshr[L.MSHR_TOKEN + count - 1] if more < 0 else st.waiting[sm, more, L.WAIT_TOKEN]
+            if count > 0 and last == token and token >= 0:
                 left &= ~(1 << s)
-            elif count < L.MSHR_TOKENS:
-                token = load_token(st, sm, a, token)
+                continue
+            token = load_token(st, sm, a, token)
+            if count < L.MSHR_TOKENS:
                 mshr[L.MSHR_TOKEN + count] = token
                 mshr[L.MSHR_COUNT] = count + 1
-                st.token[sm, token, L.T_LEFT] += 1
-                left &= ~(1 << s)
+            elif not wait_too(st, sm, mshr, token):
+                continue
+            st.token[sm, token, L.T_LEFT] += 1
+            left &= ~(1 << s)
     return left, token
 
 
@@ -159,26 +125,26 @@ def ask_l2(st, sm, line, sectors, way, token, past, time):
 
 
 @compiled
-def read_hits(st, sm, a, count, hits, start):
-    """Cycle at which `hits` lines of the `count` that a load touches are there, out of L1's data stage.
-
-    They are read as shared memory is, in as many turns as lanes collide in a bank (H200: lanes 2, 8, 32 words apart
-    take 2, 8, 32 cycles in L1; 33 words apart, in as many lines but different banks, 9).
-    """
+def read_data(st, sm, a, start):
+    """Cycle at which what L1 holds of a load is there, out of the data stage."""
     par = st.par
-    if par[L.P_MODE] == L.REPLAYS:
-        hits = a.turns if a.size > 0 and hits == count else hits
-    elif a.size > 0 and hits == count:
-        _, _, hits, _ = shared_wavefronts(
-            st.address[sm], st.touched[sm], a.mask, a.size, par[L.P_BANKS], par[L.P_BANK_SHIFT], True
-        )
-    # A sub-partition alone gets a turn every other cycle, as for shared memory.
+    turns = a.turns
+    # A sub-partition alone gets a turn every other cycle, as for shared memory. Those of others come between.
     smsp = st.smsp[a.smsp]
-    smsp[L.Q_LSU_FREE] = max(smsp[L.Q_LSU_FREE], start + hits * par[L.P_LSU_INTERVAL])
-    cycles = (hits * ms.LINE_BYTES + par[L.P_L1_DATA] - 1) // par[L.P_L1_DATA]
-    there = take_data_stage(st, sm, a.smsp, start, cycles) - par[L.P_ENTRY] + par[L.P_L1_LATENCY]
+    smsp[L.Q_LSU_FREE] = max(smsp[L.Q_LSU_FREE], start + turns * par[L.P_LSU_INTERVAL])
+    cycles = (turns * ms.LINE_BYTES + par[L.P_L1_DATA] - 1) // par[L.P_L1_DATA]
+    data = take_data_stage(st, sm, a.smsp, min(start, a.time + par[L.P_ENTRY]), cycles)
+    there = max(data, start) - par[L.P_ENTRY] + par[L.P_L1_LATENCY]
     first = (ms.LINE_BYTES + par[L.P_L1_DATA] - 1) // par[L.P_L1_DATA]  # in the latency of a load that hits
-    return there + par[L.P_LSU_INTERVAL] * (hits - 1) + max(cycles - first - (hits - 1), 0)
+    return there + par[L.P_LSU_INTERVAL] * (turns - 1) + max(cycles - first - (turns - 1), 0)
+
+
+@compiled
+def words_needed(st, sm, a, n):
+    """Words that a load needs of the n-th line that it touches."""
+    if a.size == 0 or st.par[L.P_MODE] == L.REPLAYS:
+        return st.touched[sm, n, 2]
+    return line_words(st.address[sm], st.touched[sm, n, 0], a.mask, max(a.size, 4))
 
 
 @compiled
@@ -186,8 +152,8 @@ def read_lines(st, sm, a, count, bypass, copies):
     """Looks the touched lines up in L1 and asks L2 for what is missing; the scoreboard waits for all of it.
 
     `bypass`: around L1. `copies`: token of a group of asynchronous copies that waits instead of a scoreboard, or -1.
-    Returns the cycle at which what L1 held is there. Lines that hit are looked up several to a cycle, those that miss
-    one by one.
+    Returns the cycle at which what L1 held is there. Lines are looked up several to a cycle (`tag_turns`), those that
+    miss leave one by one.
     """
     par = st.par
     if par[L.P_MODE] >= L.FUNCTIONAL:
@@ -212,6 +178,9 @@ def read_lines(st, sm, a, count, bypass, copies):
             note_use(st, sm, way)
             hit_lines += 1 if missing & tags[L.L_VALID, way] != 0 else 0
             absent = missing & ~tags[L.L_VALID, way]
+            if absent != 0 and tags[L.L_WORDS, way] != 0:
+                absent = absent_sectors(tags[L.L_WORDS, way], words_needed(st, sm, a, n), missing, absent)
+                hit_lines += 1 if absent == 0 and missing & tags[L.L_VALID, way] == 0 else 0
             again, token = join_mshrs(st, sm, a, way, absent & tags[L.L_PENDING, way], token)
             absent = absent & ~tags[L.L_PENDING, way] | again
             hit_sectors += popc(missing & ~absent)
@@ -220,16 +189,17 @@ def read_lines(st, sm, a, count, bypass, copies):
             replace_line(st, sm, way, touched[n, 0])
         if missing != 0:
             token = load_token(st, sm, a, token)
-            sent = start + misses + tag_cycles(par, n - misses) + par[L.P_L1_REQUEST]
+            sent = start + max(misses, n // par[L.P_L1_TAGS_PER_CYCLE]) + par[L.P_L1_REQUEST]
             ask_l2(st, sm, touched[n, 0], missing, way, token, bypass, sent)
             counts[L.N_MISSES] += popc(missing)
             misses += 1
     counts[L.N_HITS] += hit_sectors
-    st.sm[sm, L.S_TAG_FREE] = start + misses + tag_cycles(par, count - misses)
-    leave_queue(st.smsp[a.smsp], st.sm[sm, L.S_TAG_FREE])
-    there = start
+    turns = max(misses, tag_turns(par, touched, count))
+    # A load that waits for its sub-partition's turn lets those of others pass.
+    st.sm[sm, L.S_TAG_FREE] = max(st.sm[sm, L.S_TAG_FREE], min(start, a.time + par[L.P_ENTRY])) + turns
+    leave_queue(st.smsp[a.smsp], start + turns)
+    there = start if bypass else read_data(st, sm, a, start)
     if hit_lines > 0:
-        there = read_hits(st, sm, a, count, hit_lines, start)
         release_at(st, a.warp, st.code[a.pc, M.COL_WBAR], there, L.R_LONG)
     if token >= 0:
         hold(st, a.warp, st.code[a.pc, M.COL_WBAR], L.R_LONG)
@@ -237,16 +207,53 @@ def read_lines(st, sm, a, count, bypass, copies):
 
 
 @compiled
-def write_lines(st, sm, a, count, kind, entry):
-    """Sends stores and reductions to L2, a request per line; only MEMBAR and the kernel's end wait for them.
+def write_plain(st, sm, a, count):
+    """The lines of a plain store wait for their way to L2 (`stored`); they are in L1 meanwhile and afterwards."""
+    par = st.par
+    turns = max(a.turns, 1)
+    touched = st.touched[sm]
+    start = max(enter_queue(st, a.smsp, a.time, 1), st.sm[sm, L.S_TAG_FREE])
+    st.sm[sm, L.S_TAG_FREE] = start + tag_turns(par, touched, count)
+    data = take_data_stage(st, sm, a.smsp, start, turns)
+    release = par[L.P_STORE_RELEASE] + (max(a.size >> 2, 1) - 1) * par[L.P_REGISTER_RELEASE]
+    release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], data + release, L.R_LONG)
+    payload = popc(a.mask) * a.size // count
+    lanes = popc(a.mask) // count
+    token = np.int64(-1)
+    room = data
+    for n in range(count):
+        line, sectors, words = touched[n, 0], touched[n, 1], touched[n, 2]
+        if par[L.P_L1_WRITE_ALLOCATE] != 0:
+            keep_stored(st, sm, line, sectors, words)
+        bytes_ = 4 * popc(words) if words != 0 else payload
+        if join_stored(st, sm, a.smsp, line, sectors, words, bytes_, a.time):
+            continue
+        if token < 0:
+            token = take_token(st, sm, a.warp, 7, L.TOKEN_STORE)
+            st.token[sm, token, L.T_AMOUNT] = 0
+            st.warp[a.warp, L.W_STORES] += 1
+            hurry_stored(st, sm, data)
+        st.token[sm, token, L.T_LEFT] += 1
+        there = max(room, data + n * turns // count)
+        room = store_line(st, sm, a.smsp, line, sectors, words, bytes_, there, token, lanes)
+    st.sm[sm, L.S_DATA_FREE] = max(st.sm[sm, L.S_DATA_FREE], room)
+    leave_queue(st.smsp[a.smsp], room)
+    st.warp[a.warp, L.W_DRAINED] = max(st.warp[a.warp, L.W_DRAINED], room + turns + par[L.P_STORE_DRAIN])
 
-    `entry`: of st.deferred[sm], for what takes effect at L2, else -1.
+
+@compiled
+def write_lines(st, sm, a, count, kind, entry):
+    """Sends reductions, strong stores and those to other SMs, a request per line, behind the plain ones that wait; only
+    MEMBAR and the kernel's end wait for them.
+
+    `entry`: of st.deferred[sm], for what takes effect there, else -1.
     """
     par = st.par
     touched = st.touched[sm]
     start = max(enter_queue(st, a.smsp, a.time, 1), st.sm[sm, L.S_TAG_FREE])
-    st.sm[sm, L.S_TAG_FREE] = start + tag_cycles(par, count)
+    st.sm[sm, L.S_TAG_FREE] = start + tag_turns(par, touched, count)
     data = take_data_stage(st, sm, a.smsp, start, 1)
+    send_stored(st, sm, L.NEVER)
     sent = max(data, st.sm[sm, L.S_STORE_FREE])
     release = par[L.P_STORE_RELEASE] + (max(a.size >> 2, 1) - 1) * par[L.P_REGISTER_RELEASE]
     release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], data + release, L.R_LONG)
@@ -264,14 +271,9 @@ def write_lines(st, sm, a, count, kind, entry):
     payload = popc(a.mask) * a.size // count
     for n in range(count):
         sectors = touched[n, 1]
-        actual = kind
-        if kind == ms.KIND_WRITE and payload < popc(sectors) * ms.SECTOR_BYTES:
-            actual = ms.KIND_WRITE_PARTIAL
-        elif kind == ms.KIND_WRITE and par[L.P_L1_WRITE_ALLOCATE] != 0:
-            keep_stored(st, sm, touched[n, 0], sectors)
         leaves = sent + par[L.P_L1_REQUEST]
-        send(st, sm, leaves, touched[n, 0], sectors, actual, what, payload, popc(a.mask) // count)
-        sent += store_cycles(par, popc(sectors)) if kind < ms.KIND_SM_READ else popc(sectors)
+        send(st, sm, leaves, touched[n, 0], sectors, kind, what, payload, popc(a.mask) // count)
+        sent += store_cycles(par, sectors, True) if kind < ms.KIND_SM_READ else popc(sectors)
     st.sm[sm, L.S_STORE_FREE] = sent
     leave_queue(st.smsp[a.smsp], sent)
     st.warp[a.warp, L.W_DRAINED] = max(st.warp[a.warp, L.W_DRAINED], sent + par[L.P_STORE_DRAIN])

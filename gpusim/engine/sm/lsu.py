@@ -23,6 +23,7 @@ from gpusim.engine.sm.coalescer import (
 from gpusim.engine.sm.constant_load import constant_access
 from gpusim.engine.sm.flight import note_lines, release_at
 from gpusim.engine.sm.generic import atomic_predicate, query_space
+from gpusim.engine.sm.l1 import data_turns, note_words
 from gpusim.engine.sm.lines import defer, line_filter
 from gpusim.engine.sm.recording import put, put_lines, take, take_lines
 from gpusim.engine.sm.shadow import watch_global, watch_local, watch_shared
@@ -132,7 +133,7 @@ def record_lines(st, sm, w, i, lines, mask):
     """Writes down the lines of an access or, of a reduction, of its requests."""
     if st.code[i, M.COL_OP] == M.OP_RED or st.code[i, M.COL_OP] == M.OP_ATOM:
         lines, _ = atomic_requests(st.address[sm], st.touched[sm], mask, False)
-    put_lines(st, sm, w, np.int64(lines))
+    put_lines(st, sm, w, np.int64(lines), st.code[i, M.COL_OP] == M.OP_LOAD or st.code[i, M.COL_OP] == M.OP_STORE)
 
 
 @compiled
@@ -154,11 +155,13 @@ def global_access(st, sm, q, w, i, wb, mask, time):
             return
         if par[L.P_CHECKS] & CHECK_INIT and st.unknown.size > 1 and not watch_global(st, sm, i, w, mask, size):
             return
-        if mode == L.RECORDS and op == M.OP_LOAD:
-            _, _, turns, _ = shared_wavefronts(
-                st.address[sm], touched, mask, size, par[L.P_BANKS], par[L.P_BANK_SHIFT], True
-            )
         lines, sectors = coalesce(st.address[sm], touched, mask, size)
+        if (mode < L.FUNCTIONAL or mode == L.RECORDS) and (op == M.OP_LOAD or op == M.OP_STORE):
+            turns = data_turns(st, sm, lines, mask, size)
+            if op == M.OP_STORE:
+                note_words(st.address[sm], touched, lines, mask, size)
+            elif mode == L.RECORDS:
+                note_words(st.address[sm], touched, lines, mask, max(size, 4))
         if mode == L.RECORDS:
             put(st, sm, w, turns << 16 | sectors << 8 | lines)
     counts = st.counters[st.sm[sm, L.S_CHUNK], i]
@@ -233,6 +236,7 @@ def local_lines(st, sm, mask, size):
     count = np.int64(0)
     for _word in range(max(size >> 2, 1)):
         n, _ = coalesce(address, st.touched[sm, count:], mask, 4)
+        note_words(address, st.touched[sm, count:], n, mask, 4)
         for lane in range(32):
             if (mask >> lane) & 1:
                 address[lane] += 4 * 32
@@ -274,16 +278,16 @@ def local_access(st, sm, q, w, i, wb, mask, time):
         if mode == L.RECORDS:  # without the warp's place on its SM
             for n in range(count):
                 touched[n, 0] -= start >> 7
-            put_lines(st, sm, w, count)
+            put_lines(st, sm, w, count, True)
             return
     for n in range(count):
         touched[n, 0] += par[L.P_LOCAL_LINE]
     if st.sm[sm, L.S_LOG_ROW] != 0:
         log_local(st, sm, count)
     if st.code[i, M.COL_OP] == M.OP_LOAD:
-        queued.send_lines(st, sm, access(q, w, i, wb, mask, 0, time), count, np.int64(queued.PATH_READ))
+        queued.send_lines(st, sm, access(q, w, i, wb, mask, 0, time, count), count, np.int64(queued.PATH_READ))
     else:
-        queued.send_lines(st, sm, access(q, w, i, wb, mask, size, time), count, np.int64(queued.PATH_WRITE))
+        queued.send_lines(st, sm, access(q, w, i, wb, mask, size, time, count), count, np.int64(queued.PATH_WRITE))
 
 
 @compiled

@@ -11,7 +11,15 @@ import numpy as np
 
 from gpusim.engine.sm.coalescer import atomic_requests
 from gpusim.engine.sm.flight import hold
-from gpusim.engine.sm.lines import atomic_lines, defer, line_filter, read_lines, take_operands, write_lines
+from gpusim.engine.sm.lines import (
+    atomic_lines,
+    defer,
+    line_filter,
+    read_lines,
+    take_operands,
+    write_lines,
+    write_plain,
+)
 from gpusim.engine.sm.space import exhausted
 from gpusim.engine.sm.stages import keep_place, note_store
 from gpusim.engine.state import layout as L
@@ -35,7 +43,10 @@ def is_store(path):
 @compiled
 def must_wait(st, sm, path):
     """True if L2 takes no further instruction of this kind from the SM at the moment."""
-    return is_store(path) and st.sm[sm, L.S_STORE_LINES] >= st.par[L.P_MAX_STORES]
+    full = st.sm[sm, L.S_STORE_LINES] >= st.par[L.P_MAX_STORES]
+    if path == PATH_WRITE:  # which may still wait with others, or join them
+        full = full and st.sm[sm, L.S_STORED] >= st.par[L.P_STORED_LINES]
+    return is_store(path) and full
 
 
 @compiled
@@ -48,7 +59,7 @@ def access_lines(st, sm, a, count, path, kept):
         read_lines(st, sm, a, count, False, np.int64(-1))
         return
     if path == PATH_WRITE:
-        write_lines(st, sm, a, count, np.int64(ms.KIND_WRITE), np.int64(-1))
+        write_plain(st, sm, a, count)
         return
     touched = st.touched[sm]
     if path >= PATH_REMOTE_READ:
@@ -98,10 +109,12 @@ def keep(st, sm, a, count, path):
     h[L.QUEUED_SIZE] = a.size
     h[L.QUEUED_COUNT] = count
     h[L.QUEUED_PATH] = path
+    h[L.QUEUED_TURNS] = a.turns
     h[L.QUEUED_PLACE] = keep_place(st.smsp[a.smsp])
     for n in range(count):
         st.queued_lines[sm, k, n, 0] = st.touched[sm, n, 0]
         st.queued_lines[sm, k, n, 1] = st.touched[sm, n, 1]
+        st.queued_lines[sm, k, n, 2] = st.touched[sm, n, 2]
     for lane in range(32):
         st.queued_address[sm, k, lane] = st.address[sm, lane]
     hold(st, a.warp, st.code[a.pc, M.COL_RBAR], L.R_LONG)
@@ -143,6 +156,7 @@ def take_queued(st, sm):
     for n in range(h[L.QUEUED_COUNT]):
         st.touched[sm, n, 0] = st.queued_lines[sm, k, n, 0]
         st.touched[sm, n, 1] = st.queued_lines[sm, k, n, 1]
+        st.touched[sm, n, 2] = st.queued_lines[sm, k, n, 2]
     for lane in range(32):
         st.address[sm, lane] = st.queued_address[sm, k, lane]
     st.smsp[h[L.QUEUED_SMSP], L.Q_PLACE_KEPT] = h[L.QUEUED_PLACE] + 1

@@ -8,6 +8,7 @@ last word of which is the place of the next chunk; the first word of all is wher
 import numpy as np
 
 from gpusim.engine.sm.space import exhausted
+from gpusim.engine.sm.stored import words_of
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled
 
@@ -59,11 +60,16 @@ def take(st, w):
 
 
 @compiled
-def put_lines(st, sm, w, count):
-    """Writes the lines in st.touched[sm], behind their number."""
+def put_lines(st, sm, w, count, plain):
+    """Writes the lines in st.touched[sm], behind their number; of plain accesses also which words, if it is not all of
+    their sectors."""
     put(st, sm, w, count)
     for n in range(count):
-        put(st, sm, w, st.touched[sm, n, 0] << 4 | st.touched[sm, n, 1])
+        line, sectors, words = st.touched[sm, n, 0], st.touched[sm, n, 1], st.touched[sm, n, 2]
+        some = plain and words != words_of(sectors)
+        put(st, sm, w, line << 5 | (16 if some else 0) | sectors)
+        if some:
+            put(st, sm, w, words)
 
 
 @compiled
@@ -72,6 +78,7 @@ def take_lines(st, sm, w):
     count = take(st, w)
     for n in range(count):
         line = take(st, w)
-        st.touched[sm, n, 0] = line >> 4
+        st.touched[sm, n, 0] = line >> 5
         st.touched[sm, n, 1] = line & 15
+        st.touched[sm, n, 2] = take(st, w) if line & 16 else words_of(line & 15)
     return count

@@ -13,6 +13,7 @@ from gpusim.engine.sm.mbarrier import give_up, see_phase
 from gpusim.engine.sm.readiness import load_ahead, wake
 from gpusim.engine.sm.resume import resume, scoreboard_reply
 from gpusim.engine.sm.scheduler import step
+from gpusim.engine.sm.stored import first_leaves, send_stored
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import parts
 from gpusim.engine.state.bits import popc, prefetch
@@ -68,6 +69,8 @@ def token_reply(st, sm, k, now):
     token[L.T_LEFT] -= 1
     if token[L.T_KIND] == L.TOKEN_STORE:
         if token[L.T_AMOUNT] == 0:
+            if st.sm[sm, L.S_STORE_LINES] == st.par[L.P_MAX_STORES]:
+                st.sm[sm, L.S_STORE_FREE] = max(st.sm[sm, L.S_STORE_FREE], now)
             st.sm[sm, L.S_STORE_LINES] -= 1
         elif token[L.T_LEFT] == 0:
             st.sm[sm, L.S_STORE_LINES] -= token[L.T_AMOUNT]
@@ -109,6 +112,14 @@ def fill_line(st, sm, k, now):
     st.sm[sm, L.S_OUTSTANDING] -= popc(sectors)
     for n in range(mshr[L.MSHR_COUNT]):
         token_reply(st, sm, mshr[L.MSHR_TOKEN + n], now)
+    more = mshr[L.MSHR_MORE]
+    while more > 0:
+        row = st.waiting[sm, more - 1]
+        following = row[L.WAIT_NEXT]
+        row[L.WAIT_NEXT] = st.sm[sm, L.S_WAIT_FREE]
+        st.sm[sm, L.S_WAIT_FREE] = more
+        token_reply(st, sm, row[L.WAIT_TOKEN], now)
+        more = following
     mshr[L.MSHR_COUNT] = 0
     mshr[L.MSHR_NEXT] = st.sm[sm, L.S_MSHR_FREE]
     st.sm[sm, L.S_MSHR_FREE] = k + 1
@@ -204,7 +215,9 @@ def advance(st, sm, start, until):
             st.sm[sm, L.S_NOW] = now
             return event
         if event >= until:
-            return event
+            # Lines of stores that could leave later may be joined in the next window.
+            send_stored(st, sm, until if st.sm[sm, L.S_WARPS] > 0 else L.NEVER)
+            return min(event, first_leaves(st, sm))
         now = max(now, event)
         while st.sm[sm, L.S_EVENTS] > 0 and st.event_time[sm, 0] <= now:
             parts.mark(st, sm, parts.REPLIES)

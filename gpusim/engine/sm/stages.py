@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from gpusim.engine.sm.stored import send_stored
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled
 from isa import microops as M
@@ -66,6 +67,8 @@ def leave_queue(smsp, time):
 def take_data_stage(st, sm, q, start, wavefronts):
     """First cycle of `wavefronts` consecutive ones in the SM's data stage."""
     start = max(start, st.sm[sm, L.S_DATA_FREE])
+    if st.sm[sm, L.S_STORED] > 0:
+        send_stored(st, sm, start)
     st.sm[sm, L.S_DATA_FREE] = start + wavefronts
     leave_queue(st.smsp[q], start + wavefronts)
     return start
@@ -108,15 +111,3 @@ def enter_address_queue(smsp, start, busy):
     for k in range(L.Q_ADDRESS, L.Q_ADDRESS + L.ADDRESSES_WAITING):
         smsp[k] = smsp[k + 1]
     smsp[L.Q_ADDRESS + L.ADDRESSES_WAITING] = start
-
-
-@compiled
-def store_cycles(par, sectors):
-    """Cycles that a line with so many sectors keeps the way to L2 busy."""
-    return max(sectors, par[L.P_STORE_LINE])
-
-
-@compiled
-def tag_cycles(par, lines):
-    """Cycles that looking up so many lines keeps the tag stage busy."""
-    return (lines + par[L.P_L1_TAGS_PER_CYCLE] - 1) // par[L.P_L1_TAGS_PER_CYCLE]

@@ -137,10 +137,12 @@ NEVER = np.int64(1) << 60
     P_CONST_SECOND,
     P_L1_DATA,  # bytes that L1's data stage delivers in a cycle
     P_L1_REPLACEMENT,  # which line of a set goes: REPLACEMENTS of memory_state
-    P_L1_WRITE_ALLOCATE,  # 1: what is stored in whole sectors is in L1 afterwards
+    P_L1_WRITE_ALLOCATE,  # 1: what is stored is in L1 afterwards
+    P_STORED_LINES,  # lines of stores that wait in the SM at most
+    P_STORED_CYCLES,  # and how long they do at least
     P_MODE,  # one of TIMED ... REPLAYS
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(123)
+) = range(125)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 
@@ -322,12 +324,16 @@ Q_FIELDS = Q_GROUP_FREE + 1
     S_BULKS_NEW,  # as S_TOKENS_NEW
     S_ASKED,  # cycle of its last request to L2
     S_FENCED,  # when the last fence began that is over
-) = range(60)
-S_LOG = 60  # which of its warps are logged, see engine.state.log
-S_LOGGED = 61  # rows of its log; then of the addresses in it
-S_LOG_LANES = 62
-S_LOG_ROW = 63  # 1 + row of the instruction that is being executed, 0 if it is not logged
-S_FIELDS = 64
+    S_STORED,  # lines of stores that wait in State.stored
+    S_STORED_FIRST,  # the oldest of them
+    S_WAIT_FREE,  # 1 + the last row of State.waiting given back, 0 if there is none
+    S_WAITS_NEW,  # the first that was never used
+) = range(64)
+S_LOG = 64  # which of its warps are logged, see engine.state.log
+S_LOGGED = 65  # rows of its log; then of the addresses in it
+S_LOG_LANES = 66
+S_LOG_ROW = 67  # 1 + row of the instruction that is being executed, 0 if it is not logged
+S_FIELDS = 72
 
 (
     E_NONE,
@@ -438,15 +444,36 @@ BULK_LINES = 2000  # requests of one copy at most; a box of more rows than this 
 
 # --- mshr: one per line request of L1 in flight ------------------------------------------------------------
 MSHR_LINE, MSHR_SECTORS, MSHR_COUNT, MSHR_NEXT, MSHR_WAY = range(5)
-MSHR_TOKEN = 5
-MSHR_TOKENS = 11
+MSHR_MORE = 5  # 1 + row of State.waiting of the last token that found no room here, 0 if there is none
+MSHR_TOKEN = 6
+MSHR_TOKENS = 10
 MSHR_FIELDS = MSHR_TOKEN + MSHR_TOKENS
 
 # --- l1 tags -----------------------------------------------------------------------------------------------
-L_TAG, L_VALID, L_PENDING, L_USED, L_MSHR, L_FIELDS = range(6)
+L_TAG, L_VALID, L_PENDING, L_USED, L_MSHR = range(5)
+L_WORDS = 5  # words that stores have left there, of sectors that are there or not
+L_FIELDS = 6
 L_WAY_BITS = 12
 MSHR_BITS = 15  # four MSHR numbers share the word L_MSHR
 MSHR_MASK = (1 << MSHR_BITS) - 1
+
+# --- waiting: tokens that wait for a line request, behind those in its MSHR -------------------------------
+WAIT_TOKEN, WAIT_NEXT, WAIT_FIELDS = range(3)
+WAITS_MOST = 4096  # of an SM; a load that finds no room asks for its sectors itself
+
+# --- stored: lines of plain stores that have not left for L2, a ring ---------------------------------------
+(
+    STORED_LINE,
+    STORED_SECTORS,
+    STORED_WORDS,  # written whole
+    STORED_BYTES,
+    STORED_READY,  # cycle from which it may leave
+    STORED_TOKEN,
+    STORED_LANES,
+    STORED_SMSP,
+) = range(8)
+STORED_FIELDS = 8
+STORED_MOST = 64
 
 # --- deferred: what must take effect at L2 in time order ---------------------------------------------------
 X_PC, X_WARP, X_MASK, X_DONE, X_REMOTE = range(5)  # X_REMOTE: on the shared memory of another block
@@ -457,7 +484,8 @@ X_FIELDS = 8
 
 # --- held: memory instructions that wait for the way beyond the SM, a ring ---------------------------------
 QUEUED_WARP, QUEUED_PC, QUEUED_SMSP, QUEUED_MASK, QUEUED_SIZE, QUEUED_COUNT, QUEUED_PATH, QUEUED_PLACE = range(8)
-QUEUED_FIELDS = 8
+QUEUED_TURNS = 8
+QUEUED_FIELDS = 9
 QUEUED_LINES = 64  # lines of one instruction
 
 # --- log: what chosen warps do, one row per event, see engine.state.log ------------------------------------------
@@ -592,17 +620,19 @@ class State(ArrayTable):
         "token": (np.int64, 3, T_FIELDS),  # [SMs, capacity, T_FIELDS]
         "bulk": (np.int64, 3, K_FIELDS),  # [SMs, capacity, K_FIELDS]
         "mshr": (np.int64, 3, MSHR_FIELDS),  # [SMs, capacity, M_FIELDS]
+        "waiting": (np.int64, 3, WAIT_FIELDS),  # [SMs, WAITS_MOST, WAIT_FIELDS]
+        "stored": (np.int64, 3, STORED_FIELDS),  # [SMs, STORED_MOST, STORED_FIELDS]
         "deferred": (np.int64, 3, X_FIELDS),  # [SMs, capacity, X_FIELDS]
         "deferred_address": (np.int64, 3, 32),  # [SMs, capacity, 32]: addresses of deferred accesses
         "deferred_values": (np.uint32, 4, 8, 32),  # [SMs, capacity, 8, 32]: their operands
         "queued": (np.int64, 3, QUEUED_FIELDS),  # [SMs, places in all queues of an SM, H_FIELDS]
-        "queued_lines": (np.int64, 4, QUEUED_LINES, 2),  # [SMs, places, HELD_LINES, 2]: their lines and sector masks
+        "queued_lines": (np.int64, 4, QUEUED_LINES, 3),  # [SMs, places, QUEUED_LINES, 3]: as in touched
         "queued_values": (np.uint32, 4, 8, 32),  # [SMs, places, 8, 32]: what they send, if it takes effect at L2
         "queued_address": (np.int64, 3, 32),  # [SMs, places, 32]
         "address": (np.int64, 2, 32),  # [SMs, 32]: addresses of the instruction at hand
         "copy_targets": (np.int64, 2),  # [SMs, 96 or 32 + 2 * banks]: where an asynchronous copy goes; scratch
         "copy_lanes": (np.int64, 3, COPY_FIELDS),  # [SMs, capacity, COPY_FIELDS]: asynchronous copies on their way
-        "touched": (np.int64, 3, 2),  # [SMs, 160, 2]: its lines and sector masks
+        "touched": (np.int64, 3, 3),  # [SMs, 160 or 64 + banks, 3]: its lines, their sectors and words; scratch
         "tile": (np.uint32, 1),  # [SMs * group_matrix.TILE_WORDS]: fragments from shared memory
         "chosen": (np.int64, 1),  # blocks that are run, in the order in which SMs get them; empty: all, in their order
         "handed": (np.int64, 2, 2),  # [blocks that are run, in that order]: cycles of start and end; empty: not kept

@@ -125,6 +125,8 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_ATOMIC_WHOLE_SECTOR,
     P_ATOMIC_REQUEST,
     P_PARTIAL_WRITE,  # a sector that a store writes in part
+    P_PARTIAL_REQUEST,  # what a request with such sectors takes besides
+    P_ACTIVATE_INTERVAL,  # from one activation of a channel to the next
     P_FETCH_SECTORS,  # sectors fetched together: 1, 2 or 4
     P_CHANNELS_PER_SLICE,  # 0: neither number divides the other
     P_SLICES_PER_CHANNEL,
@@ -167,11 +169,11 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_PEER_PORTS,  # first of the links, out and in
     P_DIGITS,  # first of the words with which a window's requests are sorted
     QUEUES_AT,  # behind the parameters
-) = range(COUNTERS, COUNTERS + 78)
+) = range(COUNTERS, COUNTERS + 80)
 
 # A channel: when its bus is free, whether the bus last wrote, sectors that wait to be written, sectors read and
 # written so far.
-CHANNEL_FREE, CHANNEL_WRITING, CHANNEL_QUEUED, CHANNEL_SECTORS, CHANNEL_WORDS = range(5)
+CHANNEL_FREE, CHANNEL_WRITING, CHANNEL_QUEUED, CHANNEL_SECTORS, CHANNEL_ACTIVATE, CHANNEL_WORDS = range(6)
 # A bank: its open row plus 1, when it takes a further column access, when a further activation.
 BANK_ROW, BANK_COLUMN_AT, BANK_ACTIVATE_AT, BANK_WORDS = range(4)
 # Memory on another GPU: its first line and the one behind its last, what the links add to a hit in L2, ticks for each

@@ -1,0 +1,194 @@
+"""The lines of L1: looked up, replaced, filled by stores.
+
+L1 is written through. With `l1.write_allocate` what is stored is there too, word by word: an H200 that stores a word
+and loads it finds it (`store, load`), and loads the rest of its sector from L2.
+"""
+
+import numpy as np
+
+from gpusim.engine.sm.coalescer import shared_wavefronts
+from gpusim.engine.sm.stored import words_of
+from gpusim.engine.state import layout as L
+from gpusim.engine.state import memory as ms
+from gpusim.engine.state.address_map import spread
+from gpusim.engine.state.bits import popc
+from gpusim.engine.state.jit import compiled
+
+_SCRATCH = 64  # rows of `touched` behind the lines of one instruction
+_SECTOR_WORDS = 8
+_TAG_BITS = 8  # for a count of lines
+
+
+@compiled
+def find_line(st, sm, line):
+    """(place of a line in L1, found). Without a match: the idle way that `l1.replacement` gives up, or -1.
+
+    L_USED is when a line was last used or, for "fifo", when it came; 0 in a way that is empty.
+    """
+    sets = st.par[L.P_L1_SETS]
+    ways = st.par[L.P_L1_WAYS]
+    tags = st.tags[sm]
+    first = ((line ^ (line >> 7) ^ (line >> 13)) % sets) * ways
+    place = np.int64(-1)
+    for k in range(first, first + ways):  # without branches, so that it becomes vector code; so does the next one
+        place = max(place, k if tags[L.L_TAG, k] == line else -1)
+    if place >= 0:
+        return place, True
+    best = L.NEVER
+    for k in range(first, first + ways):
+        age = (tags[L.L_USED, k] << L.L_WAY_BITS) + k - first
+        best = min(best, age if tags[L.L_PENDING, k] == 0 else L.NEVER)
+    if best == L.NEVER:
+        return np.int64(-1), False
+    way = best & ((1 << L.L_WAY_BITS) - 1)
+    if st.par[L.P_L1_REPLACEMENT] == ms.RANDOM and best > way:
+        way = spread(st.sm[sm, L.S_CLOCK], ways)
+        while tags[L.L_PENDING, first + way] != 0:
+            way = (way + 1) % ways
+    return first + way, False
+
+
+@compiled
+def note_use(st, sm, way):
+    """A line of L1 has been found again."""
+    st.sm[sm, L.S_CLOCK] += 1
+    if st.par[L.P_L1_REPLACEMENT] != ms.FIFO:
+        st.tags[sm, L.L_USED, way] = st.sm[sm, L.S_CLOCK]
+
+
+@compiled
+def replace_line(st, sm, way, line):
+    """A way of L1 is another line's from now on, none of whose sectors is there."""
+    st.sm[sm, L.S_CLOCK] += 1
+    tags = st.tags[sm]
+    tags[L.L_TAG, way] = line
+    tags[L.L_VALID, way] = 0
+    tags[L.L_PENDING, way] = 0
+    tags[L.L_USED, way] = st.sm[sm, L.S_CLOCK]
+    tags[L.L_MSHR, way] = 0
+    tags[L.L_WORDS, way] = 0
+
+
+@compiled
+def keep_stored(st, sm, line, sectors, words):
+    """With `l1.write_allocate`: words that are stored are in L1."""
+    if st.par[L.P_L1_WAYS] == 0 or words == 0:
+        return
+    way, found = find_line(st, sm, line)
+    if found:
+        note_use(st, sm, way)
+    elif way >= 0:
+        replace_line(st, sm, way, line)
+    if way >= 0:
+        tags = st.tags[sm]
+        tags[L.L_WORDS, way] |= words
+        tags[L.L_VALID, way] |= whole_sectors(tags[L.L_WORDS, way])
+
+
+@compiled
+def whole_sectors(words):
+    """Sectors of a line all of whose words are among these."""
+    found = np.int64(0)
+    for s in range(ms.LINE_BYTES // ms.SECTOR_BYTES):
+        if (words >> (_SECTOR_WORDS * s)) & 255 == 255:
+            found |= 1 << s
+    return found
+
+
+@compiled
+def line_words(address, line, mask, size):
+    """Words of a line that lanes touch, those that stores of bytes and halves leave whole alone."""
+    whole = np.int64(0)
+    if size >= 4:
+        words = (1 << (size >> 2)) - 1
+        for lane in range(32):
+            if (mask >> lane) & 1 and address[lane] >> 7 == line:
+                whole |= words << ((address[lane] >> 2) & 31)
+        return whole
+    touched = 0
+    for part in range(0, 4, size):
+        found = np.int64(0)
+        for lane in range(32):
+            if (mask >> lane) & 1 and address[lane] >> 7 == line and address[lane] & 3 == part:
+                found |= np.int64(1) << ((address[lane] >> 2) & 31)
+        whole = found if touched == 0 else whole & found
+        touched = 1
+    return whole
+
+
+@compiled
+def note_words(address, touched, count, mask, size):
+    """touched[n, 2]: words of each of `count` lines, as `line_words` has them."""
+    sectors = 0
+    for n in range(count):
+        sectors += popc(touched[n, 1])
+    if count == 1 and size == 4:  # most often
+        touched[0, 2] = line_words(address, touched[0, 0], mask, size)
+        return
+    ordered = popc(mask) * size == sectors * ms.SECTOR_BYTES
+    before = np.int64(-1)
+    for lane in range(32):
+        if (mask >> lane) & 1:
+            ordered &= address[lane] > before
+            before = address[lane]
+    for n in range(count):
+        touched[n, 2] = words_of(touched[n, 1]) if ordered else line_words(address, touched[n, 0], mask, size)
+
+
+@compiled
+def absent_sectors(words, needed, wanted, absent):
+    """Which of the `wanted` sectors of a line a load has to ask for, `absent` of which are not there as a whole.
+
+    Stores have left `words` there, which may be all that the load `needed`. If of a sector they are not, an H200 asks
+    for all sectors that hold stored words.
+    """
+    left = absent
+    again = False
+    stored = np.int64(0)
+    for s in range(ms.LINE_BYTES // ms.SECTOR_BYTES):
+        here = (words >> (_SECTOR_WORDS * s)) & 255
+        stored |= np.int64(here != 0) << s
+        if (absent >> s) & 1 and here != 0:
+            if (needed >> (_SECTOR_WORDS * s)) & 255 & ~here == 0:
+                left &= ~(1 << s)
+            else:
+                again = True
+    return left | (wanted & stored if again else 0)
+
+
+@compiled
+def data_turns(st, sm, count, mask, size):
+    """Turns of the data stage that an access to `count` lines takes, whether they are there or not.
+
+    Lanes collide in banks as in shared memory (H200: lanes 2, 8, 32 words apart take 2, 8, 32 cycles in L1; 33 words
+    apart, in as many lines but different banks, 9). Loads that miss take as many (`l1tex__data_pipe_lsu_wavefronts`).
+    """
+    if count <= 1 or popc(mask) * size == count * ms.LINE_BYTES:
+        return np.int64(max(count, 1))
+    scratch = st.touched[sm, _SCRATCH:]
+    banks, shift = st.par[L.P_BANKS], st.par[L.P_BANK_SHIFT]
+    return shared_wavefronts(st.address[sm], scratch, mask, size, banks, shift, True)[2]
+
+
+@compiled
+def tag_turns(par, touched, count):
+    """Turns of the tag stage for `count` lines: it looks up one in each of its banks at a time.
+
+    H200: lines that follow each other, 8 or 128 apart take a quarter of their number, random ones as many as the
+    fullest of four banks has (`l1tex__t_output_wavefronts_pipe_lsu`, to a per cent).
+    """
+    banks = par[L.P_L1_TAGS_PER_CYCLE]
+    if count <= 1 or banks > 7:
+        return (count + banks - 1) // banks
+    lines = np.int64(0)
+    most = np.int64(0)
+    for n in range(count):
+        key = touched[n, 0]
+        key ^= key >> 16
+        key ^= key >> 8
+        key ^= key >> 4
+        key ^= key >> 2
+        shift = _TAG_BITS * ((key & 255) % banks)
+        lines += np.int64(1) << shift
+        most = max(most, (lines >> shift) & 255)
+    return most

@@ -1,0 +1,59 @@
+"""What L1 does with stores and with loads that meet, as an H200 does: counters of launches recorded by Nsight Compute
+(`data/h200_l1.cu`, `data/h200_l1.json.gz`)."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gpusim
+import isa
+
+DATA = Path(__file__).parent / "data"
+RECORDING = json.loads(gzip.decompress((DATA / "h200_l1.json.gz").read_bytes()))
+LAUNCHES = {each["name"]: each for each in RECORDING["launches"]}
+
+#: Launches whose stores join as often as timing has it, here and there within so much of the sectors written.
+BY_TIME = {"8x32 b1 w1": 0.13, "8x32 b132 w1": 0.13, "8x32 b1 w8": 0.01, "loop 4x32 lane 16 b1 w8": 0.03}
+#: Every thread its own row: the data stage takes a turn for each lane, be the sectors there or on their way.
+ROWS = ("row sum b1 w8", "row sum b1 w16", "row sum b1 w32")
+
+
+def simulated(each):
+    program = isa.load(DATA / "h200_l1.cu", entry=each["kernel"], abi="c")
+    data, out = np.zeros(1 << 23, np.uint32), np.zeros(1 << 13, np.uint32)
+    numbers = [np.int32(value) for value in each["arguments"]]
+    if len(numbers) > 8:
+        numbers[8] = np.int64(each["arguments"][8])
+        data = np.zeros(((each["grid"] << 22) + (1 << 23)) // 4, np.uint32)
+        arguments = [data, out, *numbers]
+    else:
+        arguments = [data, *numbers, out]
+    return gpusim.simulate(program, each["grid"], each["block"], arguments, "h200")
+
+
+@pytest.mark.parametrize("group", ("mid", "st_then_ld", "st", "ld_meet", "ld_back"))
+def test_sectors_and_hits_are_counted_as_on_the_hardware(group):
+    differing = []
+    for name, each in LAUNCHES.items():
+        if not each["kernel"].startswith(group) or (group == "st" and each["kernel"] == "st_then_ld"):
+            continue
+        found = [simulated(each).metrics[counter] for counter in RECORDING["counters"]]
+        wanted = each["counters"]
+        if name in BY_TIME:
+            assert found[0] == pytest.approx(wanted[0], rel=BY_TIME[name])
+            found[0] = wanted[0]
+        # A block's one or two last stores, of its clock, may join each other.
+        if found[1:] != wanted[1:] or abs(found[0] - wanted[0]) > each["block"] // 32:
+            differing.append((name, found, wanted))
+    assert not differing
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_of_threads_take_a_turn_of_the_data_stage_for_each_lane(name):
+    each = LAUNCHES[name]
+    assert simulated(each).cycles == pytest.approx(each["cycles"], rel=0.03)
