@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 
 import pytest
 
@@ -159,6 +160,8 @@ def test_accepting_a_worse_score_needs_a_reason(tmp_path, monkeypatch, capsys):
     assert f"cycles: 20.00% over {len(select())} points, accepted 10.00%" in capsys.readouterr().err
     assert accept(1.2, "--because", "memory is in time now") == 0
     assert "because memory is in time now" in file.read_text() != first
+    assert accept(1.1, "--gpu", "h100") == 1 and not accepted.path_of("h100").exists()
+    assert "was compared with another measurement than h100's" in capsys.readouterr().err
 
 
 def test_documents_are_renewed_between_their_marks(tmp_path):
@@ -170,6 +173,8 @@ def test_documents_are_renewed_between_their_marks(tmp_path):
     assert content.endswith(f"{score.line(ROWS[3])}\n```\n<!-- /points -->\nc\n")
     documents.accuracy(ROWS, docs=tmp_path)
     assert path.read_text() == content
+    with pytest.raises(documents.DocumentError, match="marked scores h100"):
+        documents.accuracy(ROWS, "h100", tmp_path)
     with pytest.raises(documents.DocumentError, match="marked absent"):
         documents.put("accuracy.md", "absent", "x", tmp_path)
     with pytest.raises(documents.DocumentError, match="cannot be read"):
@@ -184,5 +189,10 @@ def test_the_documents_show_what_was_accepted():
         for line in content.splitlines()
         if re.match(r"\S+@\d+ +\d", line)
     }
+    now = {gpu: [*accepted.load(accepted.path_of(gpu)).values()] for gpu in ("h200", "h100")}
+    for mark, gpu in (("scores", "h200"), ("scores h100", "h100")):
+        table = content.partition(f"<!-- {mark} -->")[2].partition("<!-- /")[0]
+        mean = statistics.fmean(abs(each.error) for each in now[gpu])
+        assert re.search(r"^all +274/274 +\d+ +(\S+)", table, re.MULTILINE)[1] == f"{mean:.1%}"
     then = accepted.load()
     assert shown == {str(point): [f"{e.measured:.0f}", f"{e.predicted:.0f}"] for point, e in then.items()}
