@@ -1,7 +1,7 @@
 """The microbenchmarks: machine code, results and suite belong together, and the model reproduces what was measured.
 
-A number that differs by more than its benchmark allows has to be in `validate/microbench/known_gaps_h200.json`, and one that
-is there has to differ: `python -m validate microbench compare --update-gaps` writes the list, its reasons by hand.
+A number that differs by more than its benchmark allows has to be in `validate/microbench/known_gaps_h200.json`, and one
+that is there has to differ: `python -m validate microbench compare --update-gaps` writes the list, its reasons by hand.
 """
 
 import dataclasses

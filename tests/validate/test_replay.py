@@ -1,9 +1,10 @@
 """The simulator against recordings of an H200 and an H100: counters that must be equal, cycles, and who is faster.
 
 Every test runs the machine code that the GPU ran, on the same inputs. Points are simulated once and shared by the
-tests: every variant at its small size, and the ladders at their large one; of the H100 one of each family. `python -m validate compare` has all. A
-point without baseline fails. `validate/scoring/accepted_GPU.txt` has the score of the last complete comparison that was
-accepted: the model may not get worse than that, and a known gap may not close without anybody noticing.
+tests: every variant at its small size, and the ladders at their large one; of the H100 one of each family.
+`python -m validate compare` has all. A point without baseline fails. `accepted_h200.txt` and `accepted_h100.txt` in
+`validate/scoring/` have the score of the last complete comparison that was accepted: the model may not get worse than
+that, and a known gap may not close without anybody noticing.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The score that was accepted last, point by point: what the tests hold the model to.
 
-`accepted_GPU.txt` is written by `python -m validate score FILE --gpu GPU --accept` from a comparison of all points. Prediction has no
-chance in it, so a replayed point differs from the file only if the model or the kernel has changed: the tolerances
-below are for changes that are worth their price elsewhere, not for noise. A point that is further off than `GAP` is a
-known gap. Whoever closes one renews the file, so that it stays closed.
+`accepted_GPU.txt` is written by `python -m validate score FILE --gpu GPU --accept` from a comparison of all points.
+Prediction has no chance in it, so a replayed point differs from the file only if the model or the kernel has changed:
+the tolerances below are for changes that are worth their price elsewhere, not for noise. A point that is further off
+than `GAP` is a known gap. Whoever closes one renews the file, so that it stays closed.
 """
 
 from __future__ import annotations
