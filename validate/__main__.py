@@ -57,7 +57,7 @@ def _import(options: argparse.Namespace) -> int:
     from validate import importer
 
     try:
-        outcome = importer.import_recording(options.raw, options.only, force=options.force)
+        outcome = importer.import_recording(options.raw, options.only, gpu=options.gpu, force=options.force)
     except importer.ImportRefused as refused:
         print(f"nothing imported:\n{refused}", file=sys.stderr)
         return 1
@@ -134,6 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     importing = _command(commands, "import", _import, summary, "recording/recording.json.gz")
     importing.add_argument("raw", type=Path, metavar="RAW", help="the recording, recording.json.gz")
     importing.add_argument("--only", nargs="*", default=(), help="families or variants (default: all)")
+    importing.add_argument("--gpu", metavar="NAME", help="the GPU (default: by its product name, such as h200)")
     importing.add_argument("--force", action="store_true", help="replace baselines that differ")
 
     summary = "build the job that records single instructions, or import its results"

@@ -166,6 +166,11 @@ class Baseline(_Model):
         raise MissingBaseline(f"{self.variant} was not recorded at size {size}, only at {sizes}")
 
 
+def gpu_of(configuration: str) -> str:
+    """The GPU whose baselines a configuration is compared with: its own, or the H200's where it has none."""
+    return configuration if (FOLDER / configuration).is_dir() else "h200"
+
+
 def path_of(variant: str, gpu: str = "h200", folder: Path = FOLDER) -> Path:
     """Where the baseline of a variant lies."""
     family, _, name = variant.partition("/")

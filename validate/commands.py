@@ -24,7 +24,9 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser], choose_p
     choose_points(compare)
     _choose_split(compare)
     compare.add_argument("--gpu", default="h200", help="configuration to simulate (default: %(default)s)")
-    compare.add_argument("--baseline", default="h200", help="GPU to compare with (default: %(default)s)")
+    compare.add_argument(
+        "--baseline", metavar="GPU", help="GPU to compare with (default: that of --gpu, or h200 if it has no baselines)"
+    )
     compare.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change the configuration")
     compare.add_argument(
         "--resume", type=Path, metavar="FILE", help="journal: write every point down, and go on where it stops"
@@ -41,6 +43,7 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser], choose_p
     scoring.add_argument("file", type=Path, metavar="FILE", help="journal of compare --resume, or what --json printed")
     choose_points(scoring)
     _choose_split(scoring)
+    scoring.add_argument("--gpu", default="h200", help="configuration that was compared (default: %(default)s)")
     scoring.add_argument("--points", action="store_true", help="also the table of points")
     scoring.add_argument("--full", action="store_true", help="also every modelled counter by itself")
     scoring.add_argument("--json", action="store_true", help="everything as JSON instead")
@@ -71,7 +74,7 @@ def _points(options: argparse.Namespace) -> list[ProgramPoint]:
 
 def _compare(options: argparse.Namespace) -> int:
     from gpusim.explore.journal import JournalError
-    from validate import comparing, score
+    from validate import baseline, comparing, score
     from validate.scoring import text
 
     # The table grows as points are done; with --json it is progress, and goes to where progress goes.
@@ -80,7 +83,7 @@ def _compare(options: argparse.Namespace) -> int:
         rows = comparing.compare(
             _points(options),
             gpu=options.gpu,
-            baseline_of=options.baseline,
+            baseline_of=options.baseline or baseline.gpu_of(options.gpu),
             overrides=options.set,
             journal=options.resume,
             jobs=options.jobs,
@@ -107,7 +110,7 @@ def _score(options: argparse.Namespace) -> int:
     from validate.scoring import text
 
     try:
-        found, note = journal.rows_of(options.file)
+        found, note = journal.rows_of(options.file, options.gpu)
     except JournalError as error:
         print(f"validate: error: {error}", file=sys.stderr)
         return EXIT_USAGE
@@ -135,6 +138,7 @@ def _write(rows: Sequence[Any], options: argparse.Namespace) -> bool:
 
 def _renew(rows: Sequence[Any], options: argparse.Namespace) -> bool:
     """Renew what the repository keeps of the score; False, with the reason on standard error, if that is not right."""
+    from validate import baseline
     from validate.points import select
     from validate.scoring import accepted, documents, text
 
@@ -143,18 +147,24 @@ def _renew(rows: Sequence[Any], options: argparse.Namespace) -> bool:
     if missing:
         print(f"validate: error: {len(missing)} points are missing, {min(map(str, missing))} for one", file=sys.stderr)
         return False
+    gpu = options.gpu
+    other = [row.point for row in found if row.cycles.measured != baseline.measured(row.point, gpu).cycles.median]
+    if other:
+        print(f"validate: error: {other[0]} was compared with another measurement than {gpu}'s", file=sys.stderr)
+        return False
     if options.accept:
+        file = accepted.path_of(gpu)
         entries = [accepted.Entry.of(row) for row in found]
-        worse = accepted.worse_score(entries, accepted.load()) if accepted.FILE.exists() else []
+        worse = accepted.worse_score(entries, accepted.load(file)) if file.exists() else []
         if worse and not options.because:
             print("validate: error: worse than what was accepted; say why with --because:", file=sys.stderr)
             print("\n".join(f"  {each}" for each in worse), file=sys.stderr)
             return False
-        accepted.FILE.write_text(accepted.text_of(entries, options.because), "utf-8")
-        print(f"wrote {accepted.FILE}", file=sys.stderr)
+        file.write_text(accepted.text_of(entries, options.because), "utf-8")
+        print(f"wrote {file}", file=sys.stderr)
     if options.docs:
         try:
-            written = documents.accuracy(rows)
+            written = documents.accuracy(rows, gpu)
         except documents.DocumentError as error:
             print(f"validate: error: {error}", file=sys.stderr)
             return False

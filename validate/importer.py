@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from gpusim.config import shipped_names
 from programs import images, registry
 from validate import baseline
 from validate.baseline import Baseline, Measurement, Number, Spread, plain
@@ -35,17 +37,20 @@ def import_recording(
     path: Path,
     only: Sequence[str] = (),
     *,
+    gpu: str | None = None,
     force: bool = False,
     folder: Path = baseline.FOLDER,
 ) -> dict[str, str]:
     """Write the baselines of the chosen variants and return what happened to each: 'new', 'replaced' or 'same'.
+
+    gpu: whose baselines they are; by default what `gpu_name` says.
 
     Raises:
         ImportRefused: a point is missing, failed or ran other code, or a file with other content exists and
             `force` is not given. Then nothing has been written.
     """
     document = _read(path)
-    gpu = gpu_name(document["provenance"]["gpu"])
+    gpu = gpu or gpu_name(document["provenance"]["gpu"])
     texts: dict[str, str] = {}
     problems = []
     for name in dict.fromkeys(point.variant for point in select(only)):
@@ -71,8 +76,10 @@ def import_recording(
 
 
 def gpu_name(product: str) -> str:
-    """The configuration that a GPU's product name stands for: 'NVIDIA H200' is 'h200'."""
-    return product.removeprefix("NVIDIA ").lower().replace(" ", "_")
+    """The configuration that a GPU's product name stands for: 'NVIDIA H100 80GB HBM3' is 'h100'; the name in
+    underscores if none is shipped for it."""
+    words = re.split(r"[ -]", product.removeprefix("NVIDIA ").lower())
+    return next((word for word in words if word in shipped_names()), "_".join(words))
 
 
 def make(document: dict[str, Any], variant: str) -> Baseline:

@@ -33,9 +33,9 @@ def line_of(row: score.Row) -> dict[str, Any]:
     return {"key": str(row.point), **score.plain(row)}
 
 
-def rows_of(path: Path) -> tuple[list[score.Row], str]:
+def rows_of(path: Path, gpu: str = "h200") -> tuple[list[score.Row], str]:
     """The rows of a journal, or of a document that `compare --json` printed, and what is to be known of them: '' if
-    they are of the shipped H200 and today's sources.
+    they are of the shipped GPU and today's sources.
 
     Raises JournalError.
     """
@@ -51,15 +51,15 @@ def rows_of(path: Path) -> tuple[list[score.Row], str]:
         if isinstance(document, dict) and "points" in document and "journal" not in document:
             return [score.row_of(each) for each in document["points"]], ""
         header, *lines = whole_lines(content, path)[0] or [{}]
-        return [score.row_of(each) for each in lines], _note(header, lines)
+        return [score.row_of(each) for each in lines], _note(header, lines, gpu)
     except (ValueError, KeyError, TypeError) as error:
         raise JournalError(f"{path} is neither a journal of compare nor what compare --json prints: {error}") from None
 
 
-def _note(header: Mapping[str, Any], lines: Sequence[Any]) -> str:
+def _note(header: Mapping[str, Any], lines: Sequence[Any], gpu: str) -> str:
     if not lines:
         return "the journal is empty"
-    notes = [f"configuration {header['of']}"] if header["of"] != "h200" else []
+    notes = [f"configuration {header['of']}"] if header["of"] != gpu else []
     if header["sources"] != sources_digest():
         notes.append("made with other sources of the simulator than there are now")
     return "; ".join(notes)

@@ -16,6 +16,8 @@ from validate.metrics import ASKED_AGAIN, CYCLES, DIFFERENCES, EXACT, LAUNCH, RE
 from validate.points import ProgramPoint, describe, select
 
 GPU = "h200"
+PRODUCTS = {"h200": "NVIDIA H200", "h100": "NVIDIA H100 80GB HBM3"}
+of_gpus = pytest.mark.parametrize("gpu", PRODUCTS)
 
 
 @pytest.mark.parametrize("name", registry.names())
@@ -34,10 +36,26 @@ def test_every_variant_has_a_baseline_of_its_image_and_inputs(name):
 
 
 @pytest.mark.parametrize("name", registry.names())
-def test_what_a_baseline_says_is_complete_and_consistent(name):
-    found = baseline.load(name, GPU)
+def test_all_gpus_ran_the_same(name):
+    first, other = baseline.load(name, GPU), baseline.load(name, "h100")
+    assert first.code == other.code
+    assert [(each.size, each.seed, each.launch) for each in first.sizes] == [
+        (each.size, each.seed, each.launch) for each in other.sizes
+    ]
+
+
+def test_a_product_name_becomes_a_shipped_configuration():
+    assert {gpu: importer.gpu_name(product) for gpu, product in PRODUCTS.items()} == {gpu: gpu for gpu in PRODUCTS}
+    assert importer.gpu_name("NVIDIA A100-SXM4-80GB") == "a100" and importer.gpu_name("Tesla T4") == "t4"
+    assert importer.gpu_name("NVIDIA GH200 480GB") == "gh200_480gb"
+
+
+@of_gpus
+@pytest.mark.parametrize("name", registry.names())
+def test_what_a_baseline_says_is_complete_and_consistent(name, gpu):
+    found = baseline.load(name, gpu)
     source = found.provenance
-    assert source.gpu == "NVIDIA H200" and source.sm_count == 132 and source.compute_capability == "9.0"
+    assert source.gpu == PRODUCTS[gpu] and source.sm_count == 132 and source.compute_capability == "9.0"
     assert source.driver and source.ncu and source.clocks_mhz["sm_max"] == 1980
     assert {"numba", "numba-cuda", "ptxas"} <= set(source.tools)
     for each in found.sizes:
@@ -53,10 +71,10 @@ def test_what_a_baseline_says_is_complete_and_consistent(name):
         assert each["launch__registers_per_thread"] == max(images.image(name).registers, 16)
 
 
-def test_there_is_no_baseline_without_a_variant():
-    files = {path.relative_to(baseline.FOLDER / GPU) for path in (baseline.FOLDER / GPU).rglob("*.json")}
-    expected = {baseline.path_of(name, GPU).relative_to(baseline.FOLDER / GPU) for name in registry.names()}
-    assert files == expected
+@of_gpus
+def test_there_is_no_baseline_without_a_variant(gpu):
+    files = {*(baseline.FOLDER / gpu).rglob("*.json")}
+    assert files == {baseline.path_of(name, gpu) for name in registry.names()}
 
 
 def test_a_file_is_written_as_it_is_read():
@@ -144,7 +162,7 @@ def test_import_writes_once_and_replaces_only_when_told(tmp_path, recording, mon
     recording["points"][point]["profiles"][0]["metrics"][CYCLES] = 900.0
     save(raw, recording)
     before = baseline.path_of("saxpy", "x100_pcie", folder).read_text()
-    monkeypatch.setattr(importer.import_recording, "__kwdefaults__", {"force": False, "folder": folder})
+    monkeypatch.setattr(importer.import_recording, "__kwdefaults__", {"gpu": None, "force": False, "folder": folder})
     assert command.main(["import", str(raw), "--only", "saxpy"]) == 1
     assert "--force" in capsys.readouterr().err
     assert baseline.path_of("saxpy", "x100_pcie", folder).read_text() == before

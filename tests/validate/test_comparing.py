@@ -66,6 +66,7 @@ def test_a_journal_is_of_one_configuration_and_version(tmp_path, simulated, monk
     path = tmp_path / "journal.jsonl"
     comparing.compare(POINTS[:1], overrides=["sm.count=66"], journal=path, jobs=1)
     assert journal.rows_of(path)[1] == "configuration h200 sm.count=66"
+    assert journal.rows_of(path, "h200 sm.count=66")[1] == ""
     for others in ({}, {"gpu": "h100"}, {"overrides": ["sm.count=67"]}):
         with pytest.raises(JournalError, match="another sweep"):
             comparing.compare(POINTS[:1], journal=path, jobs=1, **others)
@@ -74,6 +75,16 @@ def test_a_journal_is_of_one_configuration_and_version(tmp_path, simulated, monk
         comparing.compare(POINTS[:1], overrides=["sm.count=66"], journal=path, jobs=1)
     assert journal.rows_of(path)[1].endswith("; made with other sources of the simulator than there are now")
     assert len(simulated) == 1
+
+
+def test_a_gpu_is_compared_with_its_own_baselines(tmp_path, monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr(comparing, "compare", lambda points, **options: asked.append(options["baseline_of"]) or [])
+    mine = tmp_path / "mine.toml"
+    mine.write_text('base = "h100"\n')
+    for more in ([], ["--gpu", "h100"], ["--gpu", str(mine)], ["--gpu", str(mine), "--baseline", "h100"]):
+        command.main(["compare", "--only", "saxpy", *more])
+    assert asked == ["h200", "h100", "h200", "h100"]
 
 
 def test_half_a_line_is_dropped_and_a_strange_file_refused(tmp_path, simulated):

@@ -1,7 +1,7 @@
 """The microbenchmarks: machine code, results and suite belong together, and the model reproduces what was measured.
 
-A number that differs by more than its benchmark allows has to be in `validate/microbench/known_gaps.json`, and one that
-is there has to differ: `python -m validate microbench compare --update-gaps` writes the list, its reasons by hand.
+A number that differs by more than its benchmark allows has to be in `validate/microbench/known_gaps_h200.json`, and one
+that is there has to differ: `python -m validate microbench compare --update-gaps` writes the list, its reasons by hand.
 """
 
 import dataclasses
@@ -31,8 +31,9 @@ def test_the_model_reproduces_what_was_measured(name):
     assert [compare.line(row) for row in rows if row.verdict] == []
 
 
-def test_every_number_was_measured_with_the_machine_code_that_is_stored():
-    document = results.load()
+@pytest.mark.parametrize("gpu", ["h200", "h100"])
+def test_every_number_was_measured_with_the_machine_code_that_is_stored(gpu):
+    document = results.load(gpu)
     assert list(document["benches"]) == list(BENCHES)
     for name, bench in BENCHES.items():
         assert set(document["benches"][name]["cases"]) == {case.key for case in bench.cases}
@@ -129,7 +130,7 @@ def test_what_is_allowed(number, predicted, within):
 
 
 def test_gaps_are_known_or_unexpected_and_do_not_close_unnoticed(tmp_path, monkeypatch):
-    monkeypatch.setattr(compare, "GAPS", tmp_path / "gaps.json")
+    monkeypatch.setattr(compare, "FOLDER", tmp_path)
     monkeypatch.setattr(images, "code_of", lambda bench: "1")
     case = Case("c", 1, 32, lambda: (), lambda args: {})
     entry = {"code_sha256": "1", "cases": {"c": {"x": [10, 10, 10], "y": [10, 10, 10]}}}
@@ -150,10 +151,13 @@ def test_gaps_are_known_or_unexpected_and_do_not_close_unnoticed(tmp_path, monke
     assert compare.update_gaps(rows) == 0 and compare.gaps() == {}
 
 
-def test_every_known_gap_has_a_reason_and_exists():
-    for name, entry in compare.gaps().items():
+@pytest.mark.parametrize("gpu", ["h200", "h100"])
+def test_every_known_gap_has_a_reason_and_exists(gpu):
+    benches = results.load(gpu)["benches"]
+    assert compare.gaps(gpu)
+    for name, entry in compare.gaps(gpu).items():
         assert len(entry["why"]) > 20, name
-        measured = results.load()["benches"][name]["cases"]
+        measured = benches[name]["cases"]
         names = {f"{key}: {number}" for key, found in measured.items() for number in found}
         assert set(entry["numbers"]) <= names, name
 
@@ -177,8 +181,9 @@ def test_a_stored_document_reads_back(tmp_path):
     assert (tmp_path / "copy.json").read_bytes() == (results.FOLDER / "h200.json").read_bytes()
 
 
-def test_the_configuration_claims_no_measurement_that_differs():
-    rows = calibrate.calibrate()
+@pytest.mark.parametrize("gpu", ["h200", "h100"])
+def test_the_configuration_claims_no_measurement_that_differs(gpu):
+    rows = calibrate.calibrate(gpu, gpu)
     assert [calibrate.line(row) for row in rows if row.wrong] == []
     assert len({row.key for row in rows}) == len(calibrate.VALUES)
 

@@ -1,9 +1,10 @@
-"""The simulator against recordings of an H200: counters that must be equal, cycles, and who is faster.
+"""The simulator against recordings of an H200 and an H100: counters that must be equal, cycles, and who is faster.
 
 Every test runs the machine code that the GPU ran, on the same inputs. Points are simulated once and shared by the
-tests: every variant at its small size, and the ladders at their large one. `python -m validate compare` has all. A
-point without baseline fails. `validate/scoring/accepted.txt` has the score of the last complete comparison that was
-accepted: the model may not get worse than that, and a known gap may not close without anybody noticing.
+tests: every variant at its small size, and the ladders at their large one; of the H100 one of each family.
+`python -m validate compare` has all. A point without baseline fails. `accepted_h200.txt` and `accepted_h100.txt` in
+`validate/scoring/` have the score of the last complete comparison that was accepted: the model may not get worse than
+that, and a known gap may not close without anybody noticing.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ LADDERS = {
 }
 
 
+ON_H100 = [select([variants[0].name], "small")[0] for variants in registry.families().values()]
 POINTS = select(sizes="small") + [point for points in LADDERS.values() for point in points]
 of_points = pytest.mark.parametrize(
     "point", [pytest.param(each, marks=[pytest.mark.long] * (each in LARGE.values()), id=str(each)) for each in POINTS]
@@ -38,11 +40,12 @@ of_points = pytest.mark.parametrize(
 NOT_YET: dict[str, str] = {}
 
 ACCEPTED = accepted.load()
+ACCEPTED_ON_H100 = accepted.load(accepted.path_of("h100"))
 
 
 @cache
-def replayed(point: ProgramPoint) -> replay.Comparison:
-    return replay.replay_baseline(point)
+def replayed(point: ProgramPoint, gpu: str = "h200") -> replay.Comparison:
+    return replay.replay_baseline(point, gpu, gpu)
 
 
 def test_every_size_of_every_variant_is_a_point():
@@ -78,13 +81,22 @@ def test_programs_rank_as_on_the_hardware(family):
     assert order.inversions(rows) == []
 
 
-def test_every_point_has_been_accepted():
-    assert set(ACCEPTED) == set(select())
-    assert {str(point) for point, entry in ACCEPTED.items() if entry.measured != measured_cycles(point)} == set()
+@pytest.mark.parametrize(("gpu", "entries"), [("h200", ACCEPTED), ("h100", ACCEPTED_ON_H100)])
+def test_every_point_has_been_accepted(gpu, entries):
+    measured = {point: baseline.measured(point, gpu).cycles.median for point in select()}
+    assert {point: entry.measured for point, entry in entries.items()} == measured
 
 
-def measured_cycles(point):
-    return baseline.measured(point).cycles.median
+@pytest.mark.parametrize("point", ON_H100, ids=str)
+def test_the_h100_is_met_too(point):
+    found = replayed(point, "h100")
+    assert found.mismatch is None and found.differing == {}
+    assert accepted.worse_point(accepted.Entry.of(found), ACCEPTED_ON_H100[point]) is None
+
+
+def test_the_score_on_the_h100_is_no_worse_than_accepted():
+    entries = [accepted.Entry.of(replayed(point, "h100")) for point in ON_H100]
+    assert len(entries) > 30 and accepted.worse_score(entries, ACCEPTED_ON_H100) == []
 
 
 @of_points

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 
 import pytest
 
 from validate import __main__ as command
-from validate import score
+from validate import baseline, score
 from validate.baseline import Spread
 from validate.points import ProgramPoint, select
 from validate.replay import Comparison, Failure, Pair
@@ -144,31 +145,36 @@ def test_a_worse_model_is_told_from_an_accepted_one():
 
 
 def test_accepting_a_worse_score_needs_a_reason(tmp_path, monkeypatch, capsys):
-    path, file = tmp_path / "score.json", tmp_path / "accepted.txt"
-    monkeypatch.setattr(accepted, "FILE", file)
+    path, file = tmp_path / "score.json", tmp_path / "accepted_h200.txt"
+    monkeypatch.setattr(accepted, "FOLDER", tmp_path)
+    measured = {point: baseline.measured(point).cycles.median for point in select()}
 
     def accept(predicted, *more):
-        rows = [row(point.variant, point.size, (1000, predicted)) for point in select()]
+        rows = [row(point.variant, point.size, (cycles, cycles * predicted)) for point, cycles in measured.items()]
         path.write_text(json.dumps(score.document(rows)))
         return command.main(["score", str(path), "--accept", *more])
 
-    assert accept(1100) == 0
+    assert accept(1.1) == 0
     first = file.read_text()
-    assert accept(1200) == 1 and file.read_text() == first
+    assert accept(1.2) == 1 and file.read_text() == first
     assert f"cycles: 20.00% over {len(select())} points, accepted 10.00%" in capsys.readouterr().err
-    assert accept(1200, "--because", "memory is in time now") == 0
+    assert accept(1.2, "--because", "memory is in time now") == 0
     assert "because memory is in time now" in file.read_text() != first
+    assert accept(1.1, "--gpu", "h100") == 1 and not accepted.path_of("h100").exists()
+    assert "was compared with another measurement than h100's" in capsys.readouterr().err
 
 
 def test_documents_are_renewed_between_their_marks(tmp_path):
     path = tmp_path / "accuracy.md"
     path.write_text("# A\n<!-- scores -->\nold\n<!-- /scores -->\nb\n<!-- points -->\n<!-- /points -->\nc\n")
-    assert documents.accuracy(ROWS, tmp_path) == path
+    assert documents.accuracy(ROWS, docs=tmp_path) == path
     content = path.read_text()
     assert "old" not in content and content.startswith("# A\n<!-- scores -->\n```\ncycles")
     assert content.endswith(f"{score.line(ROWS[3])}\n```\n<!-- /points -->\nc\n")
-    documents.accuracy(ROWS, tmp_path)
+    documents.accuracy(ROWS, docs=tmp_path)
     assert path.read_text() == content
+    with pytest.raises(documents.DocumentError, match="marked scores h100"):
+        documents.accuracy(ROWS, "h100", tmp_path)
     with pytest.raises(documents.DocumentError, match="marked absent"):
         documents.put("accuracy.md", "absent", "x", tmp_path)
     with pytest.raises(documents.DocumentError, match="cannot be read"):
@@ -183,5 +189,10 @@ def test_the_documents_show_what_was_accepted():
         for line in content.splitlines()
         if re.match(r"\S+@\d+ +\d", line)
     }
+    now = {gpu: [*accepted.load(accepted.path_of(gpu)).values()] for gpu in ("h200", "h100")}
+    for mark, gpu in (("scores", "h200"), ("scores h100", "h100")):
+        table = content.partition(f"<!-- {mark} -->")[2].partition("<!-- /")[0]
+        mean = statistics.fmean(abs(each.error) for each in now[gpu])
+        assert re.search(r"^all +274/274 +\d+ +(\S+)", table, re.MULTILINE)[1] == f"{mean:.1%}"
     then = accepted.load()
     assert shown == {str(point): [f"{e.measured:.0f}", f"{e.predicted:.0f}"] for point, e in then.items()}

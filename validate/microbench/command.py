@@ -47,19 +47,20 @@ def _join(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from validate.microbench import compare
+    from validate.microbench import compare, results
 
+    measured = options.results or results.gpu_of(options.gpu)
     benches = _chosen(options)
     out = sys.stderr if options.json else sys.stdout
     print(compare.HEAD, file=out)
     rows = []
-    for row in compare.compare(benches, options.gpu, options.results, options.set, slow=not options.fast):
+    for row in compare.compare(benches, options.gpu, measured, options.set, slow=not options.fast):
         rows.append(row)
         if options.full or row.verdict:
             print(compare.line(row), file=out, flush=True)
     print(compare.summary(rows), file=out)
     if options.update_gaps:
-        print(f"{compare.update_gaps(rows)} known gaps listed", file=out)
+        print(f"{compare.update_gaps(rows, measured)} known gaps listed", file=out)
         return 0
     if options.json:
         print(json.dumps(compare.document(rows), indent=1))
@@ -67,9 +68,9 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _calibrate(options: argparse.Namespace) -> int:
-    from validate.microbench import calibrate
+    from validate.microbench import calibrate, results
 
-    rows = calibrate.calibrate(options.gpu, options.results)
+    rows = calibrate.calibrate(options.gpu, options.results or results.gpu_of(options.gpu))
     print(calibrate.HEAD)
     for row in rows:
         print(calibrate.line(row))
@@ -130,4 +131,5 @@ def _choose_gpu(part: argparse.ArgumentParser) -> None:
 
 
 def _choose_results(part: argparse.ArgumentParser) -> None:
-    part.add_argument("--results", default="h200", help="GPU whose results to take (default: %(default)s)")
+    text = "GPU whose results to take (default: that of --gpu, or h200 if it has none)"
+    part.add_argument("--results", metavar="GPU", help=text)

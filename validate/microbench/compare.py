@@ -12,9 +12,9 @@ from validate.microbench import results, simulate
 from validate.microbench.bench import Bench, Case
 from validate.microbench.results import Number
 
-GAPS = Path(__file__).parent / "known_gaps.json"
-"""Benchmark to 'why' and 'numbers': name of each number that differs by more than is allowed to its ratio, predicted by
-measured, when it was listed."""
+FOLDER = Path(__file__).parent
+"""Where `known_gaps_GPU.json` lies. Benchmark to 'why' and 'numbers': name of each number that differs by more than is
+allowed to its ratio, predicted by measured, when it was listed."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def compare(
 ) -> Iterator[ComparedNumber]:
     """Simulate and compare, case by case. Raises results.NoResult."""
     document = results.load(measured)
-    known = gaps()
+    known = gaps(measured)
     for bench, case, predicted in simulate.simulate(benches, gpu, overrides, slow=slow):
         yield from rows(bench, case, predicted, document, known)
 
@@ -83,21 +83,26 @@ def allowed(bench: Bench, number: Number, predicted: float) -> bool:
     return abs(predicted - number.median) <= room or among
 
 
-def gaps() -> dict[str, Any]:
-    """The list of known gaps, empty if there is none."""
-    return json.loads(GAPS.read_text()) if GAPS.exists() else {}  # type: ignore[no-any-return]
+def gaps(gpu: str = "h200") -> dict[str, Any]:
+    """The list of known gaps of a GPU, empty if there is none."""
+    file = _gaps_file(gpu)
+    return json.loads(file.read_text()) if file.exists() else {}  # type: ignore[no-any-return]
 
 
-def update_gaps(found: Sequence[ComparedNumber]) -> int:
+def _gaps_file(gpu: str) -> Path:
+    return FOLDER / f"known_gaps_{gpu}.json"
+
+
+def update_gaps(found: Sequence[ComparedNumber], gpu: str = "h200") -> int:
     """List exactly those of these numbers that differ, keeping reasons and all numbers not among them; how many."""
-    known = gaps()
+    known = gaps(gpu)
     for row in found:
         entry = known.setdefault(row.bench, {"why": "", "numbers": {}})
         entry["numbers"].pop(row.key, None)
         if not row.within:
             entry["numbers"][row.key] = round(row.ratio, 2)
     known = {name: entry for name, entry in sorted(known.items()) if entry["numbers"]}
-    GAPS.write_text(json.dumps(known, indent=1) + "\n")
+    _gaps_file(gpu).write_text(json.dumps(known, indent=1) + "\n")
     return sum(len(entry["numbers"]) for entry in known.values())
 
 

@@ -38,6 +38,11 @@ class Number:
         return max(self.greatest - self.median, self.median - self.least)
 
 
+def gpu_of(configuration: str) -> str:
+    """The GPU whose results a configuration is compared with: its own, or the H200's where it has none."""
+    return configuration if (FOLDER / f"{configuration}.json").exists() else "h200"
+
+
 def load(gpu: str = "h200") -> dict[str, Any]:
     """The document of a GPU. Raises NoResult."""
     path = FOLDER / f"{gpu}.json"

@@ -1,9 +1,9 @@
 """The score that was accepted last, point by point: what the tests hold the model to.
 
-`accepted.txt` is written by `python -m validate score FILE --accept` from a comparison of all points. Prediction has no
-chance in it, so a replayed point differs from the file only if the model or the kernel has changed: the tolerances
-below are for changes that are worth their price elsewhere, not for noise. A point that is further off than `GAP` is a
-known gap. Whoever closes one renews the file, so that it stays closed.
+`accepted_GPU.txt` is written by `python -m validate score FILE --gpu GPU --accept` from a comparison of all points.
+Prediction has no chance in it, so a replayed point differs from the file only if the model or the kernel has changed:
+the tolerances below are for changes that are worth their price elsewhere, not for noise. A point that is further off
+than `GAP` is a known gap. Whoever closes one renews the file, so that it stays closed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from validate.points import ProgramPoint
 from validate.replay import Comparison
 from validate.scoring import counters, stalls
 
-FILE = Path(__file__).with_name("accepted.txt")
+FOLDER = Path(__file__).parent
 
 GAP = 0.20
 POINT_TOLERANCE = 0.02
@@ -70,9 +70,14 @@ class Entry:
         return abs(self.error) > GAP
 
 
+def path_of(gpu: str = "h200") -> Path:
+    """The file of a GPU."""
+    return FOLDER / f"accepted_{gpu}.txt"
+
+
 def load(path: Path | None = None) -> dict[ProgramPoint, Entry]:
-    """The accepted entries, of `FILE` by default. Raises AcceptedError."""
-    path = path or FILE
+    """The accepted entries, the H200's by default. Raises AcceptedError."""
+    path = path or path_of()
     found: dict[ProgramPoint, Entry] = {}
     try:
         for line in path.read_text("utf-8").splitlines():
@@ -116,7 +121,7 @@ def closed_gap(now: Entry, then: Entry) -> str | None:
     if not then.is_gap or now.is_gap:
         return None
     return (
-        f"{now.point} was a known gap ({then.error:+.1%}) and is none any more ({now.error:+.1%}): renew accepted.txt "
+        f"{now.point} was a known gap ({then.error:+.1%}) and is none any more ({now.error:+.1%}): renew the file "
         "with python -m validate score FILE --accept, and look whether docs/known_gaps.md still speaks of it"
     )
 

@@ -17,8 +17,10 @@ class DocumentError(ValueError):
     """A document, or the place in it that is to be renewed, is not there."""
 
 
-def accuracy(rows: Sequence[Row], docs: Path | None = None) -> Path:
-    """Renew `accuracy.md`; returns its path. Raises DocumentError."""
+def accuracy(rows: Sequence[Row], gpu: str = "h200", docs: Path | None = None) -> Path:
+    """Renew `accuracy.md`, of any GPU but the H200 its scores alone; returns its path. Raises DocumentError."""
+    if gpu != "h200":
+        return put("accuracy.md", f"scores {gpu}", text.report(rows), docs)
     put("accuracy.md", "scores", text.report(rows, full=True), docs)
     return put("accuracy.md", "points", "\n".join([score.HEAD, *map(score.line, rows)]), docs)
 
