@@ -281,6 +281,25 @@ extern "C" __global__ void k_reread(u32 *out, int rounds) {
   if (s == 12345) out[0] = s;
 }
 
+// Each thread stores the words of a sector of its own one after the other.
+extern "C" __global__ void k_fields(u32 *out, int rounds) {
+  for (int r = 0; r < rounds; r++) {
+    u32 *at = out + 8 * (threadIdx.x + r * blockDim.x);
+    #pragma unroll
+    for (int k = 0; k < 8; k++) asm volatile("st.global.u32 [%0], %1;" :: "l"(at + k), "r"(r) : "memory");
+  }
+}
+
+// Each thread stores to its word again, some hundred cycles later.
+extern "C" __global__ void k_store_again(u32 *out, u32 rounds) {
+  u32 a = rounds;
+  for (u32 r = 0; r < rounds; r++) {
+    asm volatile("st.global.u32 [%0], %1;" :: "l"(out + threadIdx.x), "r"(a) : "memory");
+    #pragma unroll
+    for (int k = 0; k < 32; k++) asm volatile("mul.lo.u32 %0, %0, 3;" : "+r"(a));
+  }
+}
+
 // `way` 0: each address comes out of the L1 cache, 1: from beyond it.
 extern "C" __global__ void k_chase(u32 *out, const u32 *next, int rounds, int way) {
   u32 a = threadIdx.x;
@@ -451,6 +470,8 @@ LAUNCHES: dict[str, tuple[str, int, int, Any, int]] = {
     "hits": ("gather", 1, 1024, lambda: [_words(1 << 12), 64, 1, 1 << 12], 32),
     "skewed": ("gather", 1, 512, lambda: [_words(1 << 13), 48, 33, 1 << 13], 32),
     "reread": ("reread", 1, 128, lambda: [8], 1024),
+    "fields": ("fields", 1, 32, lambda: [8], 2048),
+    "store_again": ("store_again", 1, 32, lambda: [16], 32),
     "sparse": ("gather", 1, 64, lambda: [_words(1 << 15), 8, 32, 1 << 15], 32),
     "gather_again": ("gather", 1, 64, lambda: [_words(1 << 11), 64, 8, 1 << 11], 32),
     "chase_l1": ("chase", 1, 1, lambda: [_stride(256, 32), 64, 0], 32),

@@ -183,6 +183,7 @@ def l1_hits(result: Result) -> float:
 EXECUTED = "smsp__inst_executed.sum"
 WAVEFRONTS = "memory_l1_wavefronts_shared"
 READ, WRITTEN = "dram__bytes_read.sum", "dram__bytes_write.sum"
+SECTORS_WRITTEN = "lts__t_sectors_srcunit_tex_op_write.sum"
 FABRIC = "lts__t_sectors_srcunit_ltcfabric.sum"
 ASKED = "lts__t_sectors_srcunit_tex_op_read.sum"
 TWO = {"l2.partitions": 2}
@@ -345,8 +346,10 @@ MEMORY_ROWS = (
     Row("l1.sector_bytes", 64, Refused("l1.sector_bytes: must be 32, got 64"), "compiled in"),
     Row("l1.replacement", "random", more("twice", l1_hits, 0.2), "of lines in turn the oldest is the next one wanted",
         {"sm.shared_capacities_bytes": [233472]}),
-    Row("l1.write_allocate", True, more("reread", l1_hits, 0.5), "what has been stored is loaded"),
-    Row("l1.store_line_cycles", 20, slower("copy", 0.5), "stores of four sectors a line"),
+    Row("l1.write_allocate", False, less("reread", l1_hits, 0.5), "what has been stored is loaded"),
+    Row("l1.stored_lines", 1, more("fields", SECTORS_WRITTEN, 0.5), "eight lines each want to wait for seven stores more"),
+    Row("l1.stored_cycles", 400, less("store_again", SECTORS_WRITTEN, 0.5), "the next store comes before they have left"),
+    Row("l1.store_line_cycles", 20, slower("scatter", 0.1), "32 lines a store"),
     Row("l1.sets", 4096, less("twice", l1_hits, 0.9), "more sets than lines: no way is left"),
     Row("l1.latency_cycles", 64, slower("chase_l1", 0.05), "each address comes out of L1",
         {"l2.lookahead_cycles": 100}),
@@ -396,6 +399,7 @@ MEMORY_ROWS = (
     Row("l2.atomic_whole_sector_cycles", 40.0, slower("reduce_lines", 0.2), "warps of whole lines"),
     Row("l2.atomic_same_address_cycles", 5.6, slower("reduce_one", 0.3), "one address"),
     Row("l2.partial_write_cycles", 10.0, slower("scatter", 0.3), "a word of each sector"),
+    Row("l2.partial_request_cycles", 10.0, slower("scatter", 0.3), "one sector a request"),
     Row("l2.lookahead_cycles", 1000, Refused("l2.lookahead_cycles must not exceed the shortest way to L2"),
         "else a reply could come in the window of its request"),
     Row("constant.l2_latency_cycles", 1060, Again("constants", 0.1), "constants of a program that has run"),
@@ -411,6 +415,7 @@ MEMORY_ROWS = (
         {"dram.row_idle_cycles": 5000}),
     Row("dram.row_precharge_cycles", 200, slower("read", 0.1), "rows close each other", {"dram.banks_per_channel": 1}),
     Row("dram.row_cycle_cycles", 360, slower("read", 0.1), "rows of a bank follow each other"),
+    Row("dram.activate_interval_cycles", 200.0, slower("gather_lines", 0.05), "each line in a row of its own"),
     Row("dram.row_idle_cycles", 0, less("read", counted(ms.CNT_ROW_CONFLICTS), 0.2), "no row is left open"),
     Row("dram.read_to_write_cycles", 1000, slower("copy", 0.02), "the bus turns for each batch", SMALL_L2),
     Row("dram.write_to_read_cycles", 1000, slower("copy", 0.02), "and back", SMALL_L2),

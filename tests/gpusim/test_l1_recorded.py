@@ -18,7 +18,7 @@ RECORDING = json.loads(gzip.decompress((DATA / "h200_l1.json.gz").read_bytes()))
 LAUNCHES = {each["name"]: each for each in RECORDING["launches"]}
 
 #: Launches whose stores join as often as timing has it, here and there within so much of the sectors written.
-BY_TIME = {"8x32 b1 w1": 0.13, "8x32 b132 w1": 0.13, "8x32 b1 w8": 0.01, "loop 4x32 lane 16 b1 w8": 0.03}
+BY_TIME = {"8x32 b1 w1": 0.13, "8x32 b1 w8": 0.01, "loop 4x32 lane 16 b1 w8": 0.03}
 #: Every thread its own row: the data stage takes a turn for each lane, be the sectors there or on their way.
 ROWS = ("row sum b1 w8", "row sum b1 w16", "row sum b1 w32")
 

@@ -518,11 +518,11 @@ def test_reductions_to_random_words_of_a_line_take_longer_per_sector():
 
 
 def test_one_word_stores_as_measured():
-    """Stores of one word each, every one to a sector of its own, take the slices 2.64 cycles."""
+    """Stores of one word each, every one to a sector of its own, take the slices 2.73 cycles."""
     bench = Bench()
     cycles, requests = stream(bench, [s.KIND_WRITE_PARTIAL], 32, sectors=1, payload=4)
     assert bench.count(s.CNT_EVICTIONS) == 0
-    assert requests / cycles == pytest.approx(36.3, rel=0.07)
+    assert requests / cycles == pytest.approx(35.2, rel=0.07)
 
 
 def test_stores_pay_for_the_sectors_they_write_in_part(h200):
@@ -536,9 +536,9 @@ def test_stores_pay_for_the_sectors_they_write_in_part(h200):
         ports = bench.ports(0)
         replies = bench.send(*((0, sm, line, kind, 15, payload, 32) for sm in ports))
         spans.append((max(replies) - min(replies)) / (len(ports) - 1))
-    partial = h200.l2.partial_write_cycles
+    partial, request = h200.l2.partial_write_cycles, h200.l2.partial_request_cycles
     whole = 4 * s.SECTOR_BYTES / h200.l2.slice_bytes_per_cycle
-    assert spans == pytest.approx([whole, max(whole, partial), 4 * partial], abs=0.1)
+    assert spans == pytest.approx([whole, max(whole, request + partial), request + 4 * partial], abs=0.1)
 
 
 def test_reductions_to_different_lines_are_bound_by_memory():
@@ -841,7 +841,7 @@ def test_more_bandwidth_or_less_latency_never_slows_a_stream(better):
     for kinds in ([s.KIND_READ], [s.KIND_READ, s.KIND_WRITE]):
         before, _ = stream(Bench(**usual), kinds, 8)
         after, _ = stream(Bench(**usual, **better), kinds, 8)
-        assert after <= 1.001 * before, "a stream's order may change by a little"
+        assert after <= 1.004 * before, "a stream's order may change by a little"
 
 
 def test_a_fresh_and_a_reset_system_agree():

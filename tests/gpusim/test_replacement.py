@@ -125,8 +125,9 @@ def test_whole_sectors_that_are_stored_are_in_l1_if_stores_allocate():
     assert (without, allocating) == (0, 8 * 128 * 4 // 32)
 
 
-def test_sectors_that_are_stored_in_part_do_not_allocate():
+@pytest.mark.parametrize(("allocates", "hits"), [(True, 8), (False, 4)])
+def test_a_part_of_a_sector_that_is_stored_is_there_for_who_loads_it(allocates, hits):
     arguments = np.zeros(32, np.uint32), np.int32(8)
-    result = gpusim.simulate(program("reread"), 1, 4, arguments, "tiny", overrides={"l1.write_allocate": True})
-    # Two rounds of four words share a sector, which the first one's load has brought.
-    assert l1_hits(result) == 4
+    result = gpusim.simulate(program("reread"), 1, 4, arguments, "tiny", overrides={"l1.write_allocate": allocates})
+    # Two rounds of four words share a sector. Without allocation the first one's load brings it.
+    assert l1_hits(result) == hits

@@ -32,6 +32,7 @@ def bank_access(m, bank, row, now, bus_time):
     bank are a row cycle apart, two of a channel an activation interval. A bank that has been idle for `row_idle_cycles` has closed its row.
     """
     b = m[ms.P_BANK_STATES] + bank * ms.BANK_WORDS
+    asked = now
     now = refreshed(m, bank, now)
     column = m[b + ms.BANK_COLUMN_AT]
     awake = now - column <= m[ms.P_ROW_IDLE]
@@ -46,7 +47,7 @@ def bank_access(m, bank, row, now, bus_time):
         else:
             m[ms.CNT_ROW_OPENS] += 1
         active = m[ms.P_CHANNEL_STATES] + bank // m[ms.P_BANKS] * ms.CHANNEL_WORDS + ms.CHANNEL_ACTIVATE
-        turn = max(m[active], now)  # not behind those that wait for their banks
+        turn = max(m[active], asked)  # not behind those that wait for their banks
         m[active] = turn + m[ms.P_ACTIVATE_INTERVAL]
         start = max(start, max(m[b + ms.BANK_ACTIVATE_AT], turn))
         m[b + ms.BANK_ACTIVATE_AT] = start + m[ms.P_ROW_CYCLE]

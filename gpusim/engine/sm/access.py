@@ -18,7 +18,7 @@ class Access(NamedTuple):
     mask: int
     size: int  # bytes of a lane, 0 if the addresses are not at hand
     time: int
-    turns: int  # of the data stage that a load or store takes, see `l1.data_turns`
+    turns: int = 0  # of the data stage that a load or store takes, see `l1.data_turns`
 
 
 @compiled
