@@ -1,5 +1,9 @@
 """What L1 does with stores and with loads that meet, as an H200 does: counters of launches recorded by Nsight Compute
-(`data/h200_l1.cu`, `data/h200_l1.json.gz`)."""
+(`data/h200_l1.cu`, `data/h200_l1.json.gz`).
+
+The recording also has launches that read random places of a gigabyte (`memory`), of which `dram.activate_interval_cycles`
+follows; they want more memory than a test may hold.
+"""
 
 from __future__ import annotations
 
@@ -51,6 +55,13 @@ def test_sectors_and_hits_are_counted_as_on_the_hardware(group):
         if found[1:] != wanted[1:] or abs(found[0] - wanted[0]) > each["block"] // 32:
             differing.append((name, found, wanted))
     assert not differing
+
+
+def test_the_interval_of_activations_is_the_recorded_one(h200):
+    """Of random sectors each costs a row, of which 64 bytes are fetched; 4,500 cycles are the launch and its ends."""
+    each = next(each for each in RECORDING["memory"] if each["name"] == "random sectors of 1 GiB b132 w32")
+    fetches = each["dram_bytes_read"] / h200.l2.fetch_bytes / (each["cycles"] - 4500)
+    assert h200.dram.channels / fetches == pytest.approx(h200.dram.activate_interval_cycles, rel=0.01)
 
 
 @pytest.mark.parametrize("name", ROWS)

@@ -29,7 +29,8 @@ def bank_access(m, bank, row, now, bus_time):
     """Book an access to `row` and return the time of its column command.
 
     An open row costs nothing, an idle bank the activation, another open row the precharge too; two activations of a
-    bank are a row cycle apart, two of a channel an activation interval. A bank that has been idle for `row_idle_cycles` has closed its row.
+    bank are a row cycle apart, two of a channel an activation interval. A bank that has been idle for
+    `row_idle_cycles` has closed its row.
     """
     b = m[ms.P_BANK_STATES] + bank * ms.BANK_WORDS
     asked = now

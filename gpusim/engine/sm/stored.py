@@ -1,10 +1,10 @@
 """Stores that wait in the SM for their way to L2.
 
-A line that is stored to waits for a while, or until a store to others comes, and then until nothing else wants the data
-stage; lines leave in order, a sector a cycle. A store to a line that waits joins it, whichever warp it is of. On an H200
-four stores of a quarter of every sector of 8 lines, one behind the other, become one request a line; two with two others
-between them still do, with three they do not; of one line each they never do. Four warps that store to the same words
-send them once, 32 warps whose stores come every 11 cycles one in three.
+A line that is stored to waits for a while, or until a store to others comes, and then until nothing else wants the
+data stage; lines leave in order, a sector a cycle. A store to a line that waits joins it, whichever warp it is of. On
+an H200 four stores of a quarter of every sector of 8 lines, one behind the other, become one request a line; two with
+two others between them still do, with three they do not; of one line each they never do. Four warps that store to the
+same words send them once, 32 warps whose stores come every 11 cycles one in three.
 """
 
 import numpy as np
@@ -16,13 +16,13 @@ from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled
 
 _WORD_BYTES = 4
-_ALL_WORDS = 0xFF  # of a sector
 
 
 @compiled
 def words_of(sectors):
     """All words of sectors of a line."""
-    return np.int64((sectors & 1) * 0xFF | (sectors & 2) * 0x7F80 | (sectors & 4) * 0x3FC000 | (sectors & 8) * 0x1FE00000)
+    low = (sectors & 1) * 0xFF | (sectors & 2) * 0x7F80
+    return np.int64(low | (sectors & 4) * 0x3FC000 | (sectors & 8) * 0x1FE00000)
 
 
 @compiled
@@ -121,7 +121,7 @@ def hurry_stored(st, sm, time):
 
 @compiled
 def store_line(st, sm, q, line, sectors, words, bytes_, time, token, lanes):
-    """A line waits from `time` on; a full queue lets its oldest one go first. Returns the cycle at which it has room."""
+    """A line waits from `time` on; if all room is taken, the oldest one goes first. Returns when it has room."""
     s = st.sm[sm]
     if s[L.S_STORED] >= st.par[L.P_STORED_LINES]:
         leaves = max(s[L.S_STORE_FREE], min(st.stored[sm, s[L.S_STORED_FIRST], L.STORED_READY], time))
