@@ -1,12 +1,13 @@
 """What L1 does with stores and with loads that meet, as an H200 does: counters of launches recorded by Nsight Compute
 (`data/h200_l1.cu`, `data/h200_l1.json.gz`).
 
-The recording also has launches that read random places of a gigabyte (`memory`), of which `dram.activate_interval_cycles`
-follows; they want more memory than a test may hold.
+The recording also has launches that read random places of a gigabyte (`memory`), of which
+`dram.activate_interval_cycles` follows; they want more memory than a test may hold.
 """
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 
 import gpusim
 import isa
+from gpusim.config import load_config
 
 DATA = Path(__file__).parent / "data"
 RECORDING = json.loads(gzip.decompress((DATA / "h200_l1.json.gz").read_bytes()))
@@ -27,17 +29,20 @@ BY_TIME = {"8x32 b1 w1": 0.13, "8x32 b1 w8": 0.01, "loop 4x32 lane 16 b1 w8": 0.
 ROWS = ("row sum b1 w8", "row sum b1 w16", "row sum b1 w32")
 
 
+@functools.cache
+def program(kernel):
+    return isa.load(DATA / "h200_l1.cu", entry=kernel, abi="c")
+
+
 def simulated(each):
-    program = isa.load(DATA / "h200_l1.cu", entry=each["kernel"], abi="c")
-    data, out = np.zeros(1 << 23, np.uint32), np.zeros(1 << 13, np.uint32)
+    data, out = np.zeros(1 << 20, np.uint32), np.zeros(1 << 13, np.uint32)
     numbers = [np.int32(value) for value in each["arguments"]]
     if len(numbers) > 8:
         numbers[8] = np.int64(each["arguments"][8])
-        data = np.zeros(((each["grid"] << 22) + (1 << 23)) // 4, np.uint32)
         arguments = [data, out, *numbers]
     else:
         arguments = [data, *numbers, out]
-    return gpusim.simulate(program, each["grid"], each["block"], arguments, "h200")
+    return gpusim.simulate(program(each["kernel"]), each["grid"], each["block"], arguments, "h200")
 
 
 @pytest.mark.parametrize("group", ("mid", "st_then_ld", "st", "ld_meet", "ld_back"))
@@ -57,8 +62,9 @@ def test_sectors_and_hits_are_counted_as_on_the_hardware(group):
     assert not differing
 
 
-def test_the_interval_of_activations_is_the_recorded_one(h200):
+def test_the_interval_of_activations_is_the_recorded_one():
     """Of random sectors each costs a row, of which 64 bytes are fetched; 4,500 cycles are the launch and its ends."""
+    h200 = load_config("h200")
     each = next(each for each in RECORDING["memory"] if each["name"] == "random sectors of 1 GiB b132 w32")
     fetches = each["dram_bytes_read"] / h200.l2.fetch_bytes / (each["cycles"] - 4500)
     assert h200.dram.channels / fetches == pytest.approx(h200.dram.activate_interval_cycles, rel=0.01)
