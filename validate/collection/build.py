@@ -85,13 +85,23 @@ def _compile(source: Path, common: Path) -> Path:
     """A sample, without the build system that it comes with."""
     made = Path(tempfile.mkdtemp()) / source.name
     files = [str(each.name) for each in sorted(source.iterdir()) if each.suffix in (".cu", ".cpp")]
-    options = ["-cudart", "shared", f"-arch={ARCH}", "-std=c++17", "--extended-lambda", "-O3", f"-I{common.resolve()}"]
+    options = [
+        "-cudart",
+        "shared",
+        f"-arch={ARCH}",
+        "-std=c++17",
+        "--extended-lambda",
+        "-O3",
+        f"-I{common.resolve()}",
+    ]
     _call(["nvcc", *options, *files, "-o", str(made)], source)
     return made
 
 
 def _call(line: list[str], folder: Path) -> None:
-    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, errors="replace", timeout=_SECONDS)
+    done = subprocess.run(
+        line, cwd=folder, capture_output=True, text=True, errors="replace", timeout=_SECONDS
+    )
     if done.returncode:
         said = [each for each in done.stderr.splitlines() if "error" in each] or done.stderr.splitlines()[-1:]
         raise NotBuilt(" ".join(said[:1])[:160])
@@ -117,5 +127,7 @@ def _version() -> str:
 
 def _commit(checkout: Path) -> str:
     """'HeCBench f27000a...': of a checkout, its folder's name alone if it is none of git's."""
-    said = subprocess.run(["git", "-C", str(checkout), "rev-parse", "HEAD"], capture_output=True, text=True).stdout
+    said = subprocess.run(
+        ["git", "-C", str(checkout), "rev-parse", "HEAD"], capture_output=True, text=True
+    ).stdout
     return f"{checkout.resolve().name} {said.strip()}".strip()

@@ -46,8 +46,14 @@ def read() -> dict[str, Program]:
     for collection, programs in listed.items():
         for key, entry in programs.items():
             values = {"arguments": entry} if isinstance(entry, str) else entry
-            where = Path("src", f"{key}-cuda") if collection == "hecbench" else Path("Samples", values["folder"], key)
+            where = (
+                Path("src", f"{key}-cuda")
+                if collection == "hecbench"
+                else Path("Samples", values["folder"], key)
+            )
             files = tuple(Path("src", each) for each in values.get("files", ()))
-            program = Program(f"{collection}/{key}", where, tuple(shlex.split(values.get("arguments", ""))), files)
+            program = Program(
+                f"{collection}/{key}", where, tuple(shlex.split(values.get("arguments", ""))), files
+            )
             found[program.name] = program
     return found

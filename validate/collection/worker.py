@@ -5,7 +5,8 @@
 Needs ncu, a GPU, and nothing of Python beyond its standard library. FOLDER is what `validate collection build` has
 written. OUT is written anew after each program: JSON, compressed.
 
-Each program runs once with all counters, and then `--repeats` times with the cycles alone, as long as the time lasts.
+Each program runs once with all counters, and then `--repeats` times with cycles and instructions alone, as long as the
+time lasts.
 Of each kernel its first launch is profiled, on cold caches and with clocks left as they are; of a program no more than
 `MOST_LAUNCHES`.
 """
@@ -36,11 +37,15 @@ PIPES = (
 )
 """Whose `sm__inst_executed_pipe_*.sum` is asked of ncu too."""
 _METRICS = [*RECORDED, *(f"sm__inst_executed_pipe_{pipe}.sum" for pipe in PIPES)]
+_AGAIN = [CYCLES, "smsp__inst_executed.sum", "smsp__thread_inst_executed.sum"]
+"""Of the runs after the first: how cycles vary, and whether the program does the same each time."""
 _PROGRAM_SECONDS = 30.0
 _SMI = "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,clocks.max.mem,temperature.gpu"
 
 
-def record(folder: Path, out: Path, *, seconds: float, part: tuple[int, int] = (1, 1), repeats: int = 1) -> None:
+def record(
+    folder: Path, out: Path, *, seconds: float, part: tuple[int, int] = (1, 1), repeats: int = 1
+) -> None:
     """Record what is in the folder. part: (k, n), every n-th program from the k-th on."""
     started = time.monotonic()
     manifest = json.loads((folder / MANIFEST).read_text())["programs"]
@@ -66,12 +71,16 @@ def record(folder: Path, out: Path, *, seconds: float, part: tuple[int, int] = (
             known = document["programs"].get(name, {})
             if left() < 5.0 or (turn and known.get("lines", 0) < 1):
                 continue
-            run = _profile(folder, manifest[name], [CYCLES] if turn else _METRICS, min(_PROGRAM_SECONDS, left()))
+            run = _profile(
+                folder, manifest[name], _AGAIN if turn else _METRICS, min(_PROGRAM_SECONDS, left())
+            )
             if turn:
                 known["again"].append(run)
             else:
                 document["programs"][name] = run | {"sha256": manifest[name]["sha256"], "again": []}
-            print(f"[{time.monotonic() - started:6.1f} s] {name:36s} status {run['status']}, {run['lines']} launches")
+            print(
+                f"[{time.monotonic() - started:6.1f} s] {name:36s} status {run['status']}, {run['lines']} launches"
+            )
             _write(document, out)
     missing = [name for name in names if name not in document["programs"]]
     print(f"no time was left for {', '.join(missing) or 'none'}")
@@ -140,11 +149,15 @@ def _write(document: dict[str, Any], out: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--seconds", type=float, default=480.0)
-    parser.add_argument("--part", type=lambda text: tuple(map(int, text.split("/"))), default=(1, 1), metavar="K/N")
+    parser.add_argument(
+        "--part", type=lambda text: tuple(map(int, text.split("/"))), default=(1, 1), metavar="K/N"
+    )
     parser.add_argument("--repeats", type=int, default=1)
     options = parser.parse_args()
     record(options.folder, options.out, seconds=options.seconds, part=options.part, repeats=options.repeats)
