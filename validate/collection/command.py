@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -91,35 +91,30 @@ def _rows(options: argparse.Namespace, points: dict[str, Any]) -> Iterator[Any]:
     from gpusim.explore.workers import Ended, Pool
     from gpusim.host.options import host_threads
     from validate import score
+    from validate.collection import recording
     from validate.collection.compare import Task, point_of, rows
+    from validate.journal import line_of, open_journal
     from validate.replay import Failure
 
     built = _manifest(options.folder)["programs"]
-    book = _journal(options) if options.resume else None
+    book = open_journal(options.resume, options.gpu, "", (), [recording.FILE]) if options.resume else None
     known = {
         key: score.row_of(line, point_of)
         for key, line in (book.rows if book else {}).items()
         if key in points
     }
     yield from known.values()
-    tasks: Sequence[Task] = [
-        Task(
-            options.folder,
-            name,
-            built.get(name),
-            mine,
-            tuple(sorted({each["symbol"] for each in points.values() if each["program"] == name})),
-            options.gpu,
-            options.timeout,
-            max(1, host_threads(None) // options.jobs),
-        )
-        for name in dict.fromkeys(each["program"] for each in points.values())
-        if (
-            mine := {
-                key: each for key, each in points.items() if each["program"] == name and key not in known
-            }
-        )
-    ]
+    tasks = []
+    threads = max(1, host_threads(None) // options.jobs)
+    for name in dict.fromkeys(each["program"] for each in points.values()):
+        mine = {key: each for key, each in points.items() if each["program"] == name}
+        symbols = tuple(sorted({each["symbol"] for each in mine.values()}))
+        left = {key: each for key, each in mine.items() if key not in known}
+        if left:
+            task = Task(
+                options.folder, name, built.get(name), left, symbols, options.gpu, options.timeout, threads
+            )
+            tasks.append(task)
     with interruptible(), closing(Pool(options.jobs)) as pool:
         done = pool.run(rows, tasks) if options.jobs > 1 else ((task, rows(task)) for task in tasks)
         for task, found in done:
@@ -127,31 +122,8 @@ def _rows(options: argparse.Namespace, points: dict[str, Any]) -> Iterator[Any]:
                 found = [Failure(point_of(key), found.how) for key in task.points]
             for row in found:
                 if book:
-                    book.append({"key": str(row.point), **score.plain(row)})
+                    book.append(line_of(row))
                 yield row
-
-
-def _journal(options: argparse.Namespace) -> Any:
-    import hashlib
-
-    import gpusim
-    from gpusim.config import load_config
-    from gpusim.explore.journal import FORMAT, Journal, sources_digest
-    from validate.collection import recording
-
-    told = (
-        json.dumps(load_config(options.gpu).to_dict(), sort_keys=True).encode() + recording.FILE.read_bytes()
-    )
-    header = {
-        "journal": "gpusim sweep",
-        "format": FORMAT,
-        "gpusim": gpusim.__version__,
-        "sources": sources_digest(),
-        "points": "collection",
-        "space": hashlib.sha256(told).hexdigest(),
-        "of": options.gpu,
-    }
-    return Journal(options.resume, header, resume=True)
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
