@@ -13,21 +13,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from validate.collection.listing import Program
+from validate.collection.listing import ListedProgram
 from validate.collection.worker import FORMAT, MANIFEST
+from validate.foreign.launch import NotBuilt
 
 ARCH = "sm_90"
 _SECONDS = 300
 _MAKEFILE_PROGRAM = re.compile(r"^program\s*:?=\s*(\S+)", re.MULTILINE)
 
 
-class NotBuilt(RuntimeError):
-    """A program that could not be built, or nvcc is missing."""
-
-
 def build(
-    programs: Sequence[Program], checkouts: Sequence[Path], out: Path, jobs: int = 1
-) -> Iterator[tuple[Program, str]]:
+    programs: Sequence[ListedProgram], checkouts: Sequence[Path], out: Path, jobs: int = 1
+) -> Iterator[tuple[ListedProgram, str]]:
     """Build the programs and write the manifest; gives each with '', or with why it is left out.
 
     checkouts: of HeCBench and of cuda-samples, in any order; HeCBench's makefiles build in place.
@@ -37,7 +34,7 @@ def build(
     path = out / MANIFEST
     built: dict[str, Any] = json.loads(path.read_text())["programs"] if path.exists() else {}
 
-    def one(program: Program) -> tuple[Program, str]:
+    def one(program: ListedProgram) -> tuple[ListedProgram, str]:
         try:
             built[program.name] = _build(program, checkouts, out)
         except (NotBuilt, OSError, subprocess.SubprocessError) as error:
@@ -52,7 +49,7 @@ def build(
     path.write_text(json.dumps(how | {"programs": {name: built[name] for name in order}}, indent=1))
 
 
-def _build(program: Program, checkouts: Sequence[Path], out: Path) -> dict[str, Any]:
+def _build(program: ListedProgram, checkouts: Sequence[Path], out: Path) -> dict[str, Any]:
     """The program's entry in the manifest."""
     root = next((each for each in checkouts if (each / program.folder).is_dir()), None)
     if root is None:

@@ -16,7 +16,7 @@ from validate.collection.worker import MANIFEST
 EXIT_OK, EXIT_WRONG, EXIT_USAGE = 0, 1, 2
 
 
-def chosen(options: argparse.Namespace) -> list[listing.Program]:
+def chosen(options: argparse.Namespace) -> list[listing.ListedProgram]:
     """The programs that `--only` and `--split` name."""
     return [
         each
@@ -28,8 +28,8 @@ def chosen(options: argparse.Namespace) -> list[listing.Program]:
 
 def build(options: argparse.Namespace) -> int:
     """The status: 0 if everything could be built."""
-    from validate.collection.build import NotBuilt
     from validate.collection.build import build as build_all
+    from validate.foreign.launch import NotBuilt
 
     failed = 0
     try:
@@ -92,7 +92,7 @@ def _rows(options: argparse.Namespace, points: dict[str, Any]) -> Iterator[Any]:
     from gpusim.host.options import host_threads
     from validate import score
     from validate.collection import recording
-    from validate.collection.compare import Task, point_of, rows
+    from validate.collection.compare import ProgramTask, point_of, rows
     from validate.journal import line_of, open_journal
     from validate.replay import Failure
 
@@ -111,7 +111,7 @@ def _rows(options: argparse.Namespace, points: dict[str, Any]) -> Iterator[Any]:
         symbols = tuple(sorted({each["symbol"] for each in mine.values()}))
         left = {key: each for key, each in mine.items() if key not in known}
         if left:
-            task = Task(
+            task = ProgramTask(
                 options.folder, name, built.get(name), left, symbols, options.gpu, options.timeout, threads
             )
             tasks.append(task)

@@ -19,7 +19,7 @@ from validate.score import Row
 
 
 @dataclass(frozen=True)
-class Task:
+class ProgramTask:
     """A program, and those of its points that are to be compared. built: its entry in the manifest, None if it was not
     built. points: as `recording.load` has them; symbols: of all its points, whose launches are saved together."""
 
@@ -38,7 +38,7 @@ def point_of(key: str) -> ForeignPoint:
     return ForeignPoint(key, 0, judging=split(key.partition(":")[0]) == "judge")
 
 
-def rows(task: Task) -> list[Row]:
+def rows(task: ProgramTask) -> list[Row]:
     """The rows of a program's points; what cannot be compared is a failure that says why."""
     try:
         if task.built is None:
@@ -51,7 +51,11 @@ def rows(task: Task) -> list[Row]:
 
 
 def _row(
-    task: Task, key: str, recorded: Mapping[str, Any], path: Path, launches: Mapping[str, saving.FoundLaunch]
+    task: ProgramTask,
+    key: str,
+    recorded: Mapping[str, Any],
+    path: Path,
+    launches: Mapping[str, saving.FoundLaunch],
 ) -> Row:
     point, launch = point_of(key), launches.get(recorded["symbol"])
     if launch is None:

@@ -17,7 +17,7 @@ JUDGE_SHARE = 0.45
 
 
 @dataclass(frozen=True)
-class Program:
+class ListedProgram:
     """A program of a collection. name: 'hecbench/adam'. folder: of its sources in the collection's checkout.
     arguments: of the command line. files: what it reads, relative to the folder of all programs; each is copied beside
     the executable, where the program runs."""
@@ -39,7 +39,7 @@ def split(name: str) -> str:
     return "judge" if int.from_bytes(digest[:4], "big") < JUDGE_SHARE * 2**32 else "train"
 
 
-def read() -> dict[str, Program]:
+def read() -> dict[str, ListedProgram]:
     """All programs by name, in the order of the list."""
     listed = tomllib.loads(LIST.read_text("utf-8"))
     found = {}
@@ -52,7 +52,7 @@ def read() -> dict[str, Program]:
                 else Path("Samples", values["folder"], key)
             )
             files = tuple(Path("src", each) for each in values.get("files", ()))
-            program = Program(
+            program = ListedProgram(
                 f"{collection}/{key}", where, tuple(shlex.split(values.get("arguments", ""))), files
             )
             found[program.name] = program

@@ -20,7 +20,7 @@ from validate.metrics import CYCLES, DIFFERENCES
 
 FILE = Path(__file__).with_name("h200.json")
 SHORTEST_NS, LONGEST_NS = 5_000, 500_000
-MOST_INSTRUCTIONS = 40_000_000
+MOST_INSTRUCTIONS = 50_000_000
 """Warp instructions: a simulation of more takes minutes."""
 MOST_OF_A_PROGRAM = 3
 _DURATION = "gpu__time_duration.sum"
@@ -28,7 +28,7 @@ _INSTRUCTIONS = "smsp__inst_executed.sum"
 
 
 @dataclass(frozen=True)
-class Recorded:
+class CountedLaunch:
     """A launch that was counted. cycles: of each run of the program."""
 
     symbol: str
@@ -104,7 +104,7 @@ def _points(
     found: Any,
     seconds: float,
     say: Callable[[str], None],
-) -> Iterator[tuple[Recorded, dict[str, Any]]]:
+) -> Iterator[tuple[CountedLaunch, dict[str, Any]]]:
     if found is None:
         raise Unfit("was not reached")
     if found["sha256"] != program["sha256"]:
@@ -134,7 +134,7 @@ def _points(
         )
 
 
-def choose(found: Mapping[str, Any]) -> list[Recorded]:
+def choose(found: Mapping[str, Any]) -> list[CountedLaunch]:
     """The launches of a program that are kept, by what was counted alone: first ones of their kernels, neither too
     short nor too long, that did the same in each run; of those the longest, in the order of time. Raises Unfit."""
     if found["status"] != 0:
@@ -152,7 +152,7 @@ def choose(found: Mapping[str, Any]) -> list[Recorded]:
             metrics = launch.metrics
             metrics |= {new: metrics[a] - metrics[b] for new, (a, b) in DIFFERENCES.items() if a in metrics}
             cycles = tuple(each.metrics[CYCLES] for each in alike)
-            fitting.append(Recorded(symbol, launch.grid, launch.block, metrics, cycles))
+            fitting.append(CountedLaunch(symbol, launch.grid, launch.block, metrics, cycles))
     longest = sorted(fitting, key=lambda each: each.metrics[_DURATION])[-MOST_OF_A_PROGRAM:]
     return [each for each in fitting if each in longest]
 
