@@ -107,8 +107,8 @@ def _points(
 ) -> Iterator[tuple[CountedLaunch, dict[str, Any]]]:
     if found is None:
         raise Unfit("was not reached")
-    if found["sha256"] != program["sha256"]:
-        raise Unfit("another executable was counted")
+    if any(found[each] != program[each] for each in ("sha256", "arguments")):
+        raise Unfit("another executable was counted, or other arguments")
     chosen = choose(found)
     if not chosen:
         raise Unfit("no launch of a fitting length")

@@ -77,7 +77,11 @@ def record(
             if turn:
                 known["again"].append(run)
             else:
-                document["programs"][name] = run | {"sha256": manifest[name]["sha256"], "again": []}
+                document["programs"][name] = run | {
+                    "sha256": manifest[name]["sha256"],
+                    "arguments": manifest[name]["arguments"],
+                    "again": [],
+                }
             print(
                 f"[{time.monotonic() - started:6.1f} s] {name:36s} status {run['status']}, {run['lines']} launches"
             )
