@@ -83,7 +83,8 @@ def record(
                     "again": [],
                 }
             print(
-                f"[{time.monotonic() - started:6.1f} s] {name:36s} status {run['status']}, {run['lines']} launches"
+                f"[{time.monotonic() - started:6.1f} s] {name:36s} status {run['status']}, {run['lines']} launches",
+                flush=True,
             )
             _write(document, out)
     missing = [name for name in names if name not in document["programs"]]
