@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import validate.collection
 import validate.commands
 import validate.cupy_suite
 import validate.foreign.command
@@ -160,6 +161,7 @@ def _parser() -> argparse.ArgumentParser:
 
     validate.foreign.command.add(commands, _command)
     validate.suite.add(commands, _command)
+    validate.collection.add(commands, _command)
     validate.cupy_suite.add(commands, _command)
     torch.add(commands, _command)
     microbench.add(commands, _command)

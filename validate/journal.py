@@ -22,10 +22,15 @@ from validate.points import select
 _HERE = Path(__file__).parent
 
 
-def open_journal(path: Path, gpu: str, baseline_of: str, overrides: Sequence[str]) -> Journal:
-    """The journal of a comparison, new or as it was left. Raises JournalError."""
+def open_journal(
+    path: Path, gpu: str, baseline_of: str, overrides: Sequence[str], files: Sequence[Path] | None = None
+) -> Journal:
+    """The journal of a comparison, new or as it was left. files: what was measured, and of what; by default images and
+    baselines. Raises JournalError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    return Journal(path, _header(gpu, baseline_of, overrides), resume=True)
+    if files is None:
+        files = [images.INDEX, *sorted((baseline.FOLDER / baseline_of).rglob("*.json"))]
+    return Journal(path, _header(gpu, files, overrides), resume=True)
 
 
 def line_of(row: score.Row) -> dict[str, Any]:
@@ -53,7 +58,9 @@ def rows_of(path: Path, gpu: str = "h200") -> tuple[list[score.Row], str]:
         header, *lines = whole_lines(content, path)[0] or [{}]
         return [score.row_of(each) for each in lines], _note(header, lines, gpu)
     except (ValueError, KeyError, TypeError) as error:
-        raise JournalError(f"{path} is neither a journal of compare nor what compare --json prints: {error}") from None
+        raise JournalError(
+            f"{path} is neither a journal of compare nor what compare --json prints: {error}"
+        ) from None
 
 
 def _note(header: Mapping[str, Any], lines: Sequence[Any], gpu: str) -> str:
@@ -65,12 +72,12 @@ def _note(header: Mapping[str, Any], lines: Sequence[Any], gpu: str) -> str:
     return "; ".join(notes)
 
 
-def _header(gpu: str, baseline_of: str, overrides: Sequence[str]) -> dict[str, Any]:
+def _header(gpu: str, files: Sequence[Path], overrides: Sequence[str]) -> dict[str, Any]:
     """What all rows of a journal depend on."""
-    digest = hashlib.blake2b(json.dumps(load_config(gpu, overrides).to_dict(), sort_keys=True).encode(), digest_size=16)
-    files = [_HERE / "replay.py", _HERE / "metrics.py", images.INDEX]
-    files += sorted((baseline.FOLDER / baseline_of).rglob("*.json"))
-    for path in files:
+    digest = hashlib.blake2b(
+        json.dumps(load_config(gpu, overrides).to_dict(), sort_keys=True).encode(), digest_size=16
+    )
+    for path in (_HERE / "replay.py", _HERE / "metrics.py", *files):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return {
         "journal": "gpusim sweep",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from validate.baseline import Spread
@@ -110,9 +110,10 @@ def plain(row: Row) -> dict[str, Any]:
     }
 
 
-def row_of(document: Mapping[str, Any]) -> Row:
-    """The row that `plain` made these values of. Raises KeyError, TypeError or ValueError if it did not."""
-    point = ProgramPoint.parse(document["point"])
+def row_of(document: Mapping[str, Any], point_of: Callable[[str], ProgramPoint] = ProgramPoint.parse) -> Row:
+    """The row that `plain` made these values of; point_of: the point by its name. Raises KeyError, TypeError or
+    ValueError if it did not."""
+    point = point_of(document["point"])
     if "failure" in document:
         return Failure(point, str(document["failure"]))
 

@@ -69,7 +69,13 @@ def compare(
     """Simulate and compare with counters, one value for each recorded launch. Raises gpusim.SimulationError."""
     started = time.perf_counter()
     result, outputs = simulate(program, launch, work, **options)
-    seconds = time.perf_counter() - started
+    return against(point, result, counters, work.mismatch(outputs)[0], time.perf_counter() - started)
+
+
+def against(
+    point: ForeignPoint, result: gpusim.Result, counters: Mapping[str, Any], mismatch: str | None, seconds: float
+) -> Comparison:
+    """A result beside counters. mismatch, seconds: as `Comparison` has them."""
     spreads = {name: Spread.of(value if isinstance(value, list) else [value]) for name, value in counters.items()}
 
     def pairs(names: Sequence[str]) -> dict[str, Pair]:
@@ -86,6 +92,6 @@ def compare(
         spread=spreads[CYCLES],
         exact=exact,
         modelled=pairs([name for name in (*MODELLED, *EXACT) if name not in exact]),
-        mismatch=work.mismatch(outputs)[0],
+        mismatch=mismatch,
         seconds=seconds,
     )

@@ -1,0 +1,74 @@
+"""Simulate the counted launches of a program, and compare."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpusim.errors import SimulationError
+from isa.errors import IsaError
+from validate.collection import saving
+from validate.collection.listing import split
+from validate.foreign.compare import ForeignPoint, against
+from validate.metrics import CYCLES
+from validate.replay import Failure
+from validate.score import Row
+
+
+@dataclass(frozen=True)
+class ProgramTask:
+    """A program, and those of its points that are to be compared. built: its entry in the manifest, None if it was not
+    built. points: as `recording.load` has them; symbols: of all its points, whose launches are saved together."""
+
+    folder: Path
+    name: str
+    built: dict[str, Any] | None
+    points: dict[str, dict[str, Any]]
+    symbols: tuple[str, ...]
+    gpu: str = "h200"
+    seconds: float = 300.0
+    threads: int | None = None
+
+
+def point_of(key: str) -> ForeignPoint:
+    """The point of that name; whether it judges follows from the program's."""
+    return ForeignPoint(key, 0, judging=split(key.partition(":")[0]) == "judge")
+
+
+def rows(task: ProgramTask) -> list[Row]:
+    """The rows of a program's points; what cannot be compared is a failure that says why."""
+    try:
+        if task.built is None:
+            raise saving.NotSaved("not built here")
+        path = saving.saved(task.folder, task.built, task.symbols, task.seconds)
+        launches = {each.symbol: each for each in saving.launches(path)}
+    except (saving.NotSaved, SimulationError) as error:
+        return [Failure(point_of(key), str(error)) for key in task.points]
+    return [_row(task, key, recorded, path, launches) for key, recorded in task.points.items()]
+
+
+def _row(
+    task: ProgramTask,
+    key: str,
+    recorded: Mapping[str, Any],
+    path: Path,
+    launches: Mapping[str, saving.FoundLaunch],
+) -> Row:
+    point, launch = point_of(key), launches.get(recorded["symbol"])
+    if launch is None:
+        return Failure(point, "the program does not launch it here")
+    shape = [[*launch.grid], [*launch.block], launch.shared_bytes]
+    if shape != [recorded[each] for each in ("grid", "block", "shared_bytes")]:
+        return Failure(point, "the program launches it otherwise here")
+    if saving.code_of(path, launch.number) != recorded["code_sha256"]:
+        return Failure(point, "other machine code than was counted: another nvcc")
+    began = time.perf_counter()
+    try:
+        result = saving.simulate(path, launch.number, task.gpu, threads=task.threads)
+    except (SimulationError, IsaError) as error:
+        return Failure(point, str(error))
+    counters = {**recorded["counters"], CYCLES: recorded["cycles"]}
+    return against(point, result, counters, None, time.perf_counter() - began)

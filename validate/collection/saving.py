@@ -1,0 +1,160 @@
+"""Run a built program functionally, and save those launches that were counted with all that they read.
+
+python -m validate.collection.saving FILE EXECUTABLE [ARGUMENT ...] < symbols
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import gpusim
+from gpusim.config import load_config
+from gpusim.driver.launches import LaunchCall, Observer
+from gpusim.driver.replay import Replay
+from gpusim.driver.saved import SavedLaunches
+from gpusim.driver.telling import Telling
+from gpusim.errors import SimulationError
+from isa import Program
+from isa.cubin import read_cubin
+
+_HASHES = re.compile(r"(?<=_)[0-9a-f]{8}(?=_)|(?<=INTERNAL_)[0-9a-f]+(?=_)")
+"""What nvcc puts into the names of kernels that no other file sees: digests of where the file lay."""
+
+
+class NotSaved(RuntimeError):
+    """A program that did not run, or launched something else."""
+
+
+def plain_symbol(symbol: str) -> str:
+    """A mangled name without what depends on where it was compiled."""
+    return _HASHES.sub("0", symbol) if "INTERNAL" in symbol or "_GLOBAL__N_" in symbol else symbol
+
+
+@dataclass(frozen=True)
+class FirstLaunches(Telling):
+    """Chooses the first launch of each kernel with one of these names, in the form of `plain_symbol`."""
+
+    symbols: Collection[str] = ()
+    _first: dict[str, int] = field(default_factory=dict)
+
+    def chooses(self, number: int, symbol: str) -> bool:
+        return plain_symbol(symbol) in self.symbols and self._first.setdefault(symbol, number) == number
+
+
+def saved(folder: Path, program: dict[str, Any], symbols: Collection[str], seconds: float) -> Path:
+    """The file of the first launches of these kernels, made once. folder: of all built programs; program: an entry of
+    its manifest. Raises NotSaved."""
+    home = (folder / program["folder"]).resolve()
+    what = json.dumps([program["sha256"], program["arguments"], sorted(symbols)])
+    path = home / f"{hashlib.sha256(what.encode()).hexdigest()[:16]}.launches"
+    if path.exists():
+        return path
+    for old in home.glob("*.launches"):
+        old.unlink()
+    made = path.with_suffix(".new")
+    line = [sys.executable, "-m", "validate.collection.saving", str(made), str(home / program["executable"])]
+    here = str(Path(gpusim.__file__).parents[1])
+    process = subprocess.Popen(
+        [*line, *program["arguments"]], cwd=home, env=os.environ | {"PYTHONPATH": here}, stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+    try:
+        said, _ = process.communicate(json.dumps(sorted(symbols)).encode(), timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        made.unlink(missing_ok=True)
+        raise NotSaved(f"took more than {seconds:.0f} s to run functionally") from None
+    if not made.exists():
+        raise NotSaved(" ".join(said.decode(errors="replace").split())[-160:] or "it launched nothing")
+    os.replace(made, path)
+    return path
+
+
+@dataclass(frozen=True)
+class FoundLaunch:
+    """A launch of a saved file. symbol: in the form of `plain_symbol`."""
+
+    number: int
+    symbol: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+
+
+def launches(path: Path) -> list[FoundLaunch]:
+    """What a file holds, in the order of time."""
+    with SavedLaunches(str(path)) as file:
+        found = [step.launch for step in file.steps() if step.launch is not None]
+        return [FoundLaunch(e.number, plain_symbol(e.symbol), e.grid, e.block, e.shared_bytes) for e in found]
+
+
+class _Result(Observer):
+    """Keeps what came of a launch."""
+
+    result: gpusim.Result | None = None
+
+    def launched(self, call: LaunchCall, result: gpusim.Result, cycle: int) -> None:
+        self.result = result
+
+
+def simulate(
+    path: Path, number: int, gpu: Any = "h200", *, mode: str = "detailed", threads: int | None = None
+) -> gpusim.Result:
+    """Run one launch of a file with cold caches. Raises SimulationError."""
+    found = _Result()
+    telling = Telling(first=number, last=number)
+    with (
+        SavedLaunches(str(path)) as file,
+        Replay(file, load_config(gpu), telling, mode=mode, threads=threads) as replay,
+    ):
+        replay.observers.append(found)
+        replay.run()
+    if found.result is None:
+        raise SimulationError("the kernel failed")
+    return found.result
+
+
+def code_of(path: Path, number: int) -> str:
+    """The digest of a saved launch's machine code, `isa.Program.code_sha256`."""
+    with SavedLaunches(str(path)) as file:
+        cubins: dict[int, str] = {}
+        for step in file.steps():
+            cubins |= {module.number: module.cubin for module in step.modules}
+            if step.launch is not None and step.launch.number == number:
+                cubin = read_cubin(file.content("cubins", cubins[step.launch.module]))
+                image = file.content("programs", step.launch.program)
+                return Program.from_bytes(image, str(path), cubin).code_sha256
+    raise SimulationError(f"{path} has no launch {number}")
+
+
+def _main(file: str, command: list[str]) -> int:
+    """Run the program and save; its status."""
+    from gpusim.driver import library  # noqa: F401 - it declares all functions
+    from gpusim.driver.state import Driver
+    from gpusim.exec.program import run
+
+    telling = FirstLaunches(save=file, symbols=json.load(sys.stdin))
+
+    def driver(process: int) -> Driver:
+        return Driver("h200", mode="functional", telling=telling.of_process(process))
+
+    return run(command, driver, _close).status
+
+
+def _close(driver: Any) -> None:
+    driver.close()
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1], sys.argv[2:]))
