@@ -52,7 +52,8 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
     summary = "turn recordings of validate.collection.worker into the stored one"
     keep = command(parts, "keep", _run("keep"), summary, "built recorded.json.gz")
     keep.add_argument("folder", type=Path, metavar="FOLDER", help="the programs that were counted")
-    keep.add_argument("recording", type=Path, nargs="+", metavar="RECORDING", help="what the worker wrote")
+    text = "what the worker wrote (default: the stored one of an H200)"
+    keep.add_argument("recording", type=Path, nargs="*", metavar="RECORDING", help=text)
     _limit(keep)
 
 

@@ -47,7 +47,7 @@ def keep(options: argparse.Namespace) -> int:
     from validate.collection import recording
 
     document = recording.keep(
-        options.folder, _manifest(options.folder), options.recording, options.timeout, print
+        options.folder, _manifest(options.folder), options.recording or [recording.RAW], options.timeout, print
     )
     recording.FILE.write_text(recording.text_of(document), "utf-8")
     splits = [listing.split(point["program"]) for point in document["points"].values()]
@@ -63,6 +63,10 @@ def compare(options: argparse.Namespace) -> int:
     from validate.collection import recording
     from validate.scoring import text
 
+    if not recording.FILE.exists():
+        print("validate: error: 'validate collection keep FOLDER' has to say first which launches are compared",
+              file=sys.stderr)
+        return EXIT_USAGE
     wanted = {program.name for program in chosen(options)}
     points = {key: point for key, point in recording.load()["points"].items() if point["program"] in wanted}
     if not points:
