@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import gpusim
-from gpusim.config import load_config
+from gpusim.config import GPUConfig, load_config
 from gpusim.driver.launches import LaunchCall, Observer
 from gpusim.driver.replay import Replay
 from gpusim.driver.saved import SavedLaunches
@@ -49,6 +49,20 @@ class FirstLaunches(Telling):
 
     def chooses(self, number: int, symbol: str) -> bool:
         return plain_symbol(symbol) in self.symbols and self._first.setdefault(symbol, number) == number
+
+    def observers(self, config: GPUConfig, mode: str) -> list[Observer]:
+        return [*super().observers(config, mode), _Enough(self)]
+
+
+class _Enough(Observer):
+    """Ends the program once all that is wanted of it has run."""
+
+    def __init__(self, telling: FirstLaunches):
+        self._telling = telling
+
+    def launched(self, call: LaunchCall, result: gpusim.Result, cycle: int) -> None:
+        if len(self._telling._first) == len(self._telling.symbols):
+            os.kill(os.getppid(), signal.SIGTERM)  # which passes it on to the program that it has started
 
 
 def saved(folder: Path, program: dict[str, Any], symbols: Collection[str], seconds: float) -> Path:
