@@ -121,11 +121,12 @@ for name, size in CUSTOMERS.items():
     rows.append({"program": name, "H200 us": as_it_is[name].time_us, "H100 us": h100.time_us,
                  "H100 slower by": h100.time_us / as_it_is[name].time_us})  # fmt: skip
 table(rows)
-assert all(row["H100 slower by"] < 1.1 for row in rows)
+assert all(row["H100 slower by"] < 1.2 for row in rows)
 
 # %% [markdown]
-# At these sizes hardly any customer notices the narrower memory, and the pointer chase, which waits for one line at a
-# time, notices only its latency. Would you have bought by the data sheet?
+# At these sizes hardly any customer notices the narrower memory: what the shortest ones notice is that an H100 takes
+# longer to launch them, and the pointer chase, which waits for one line at a time, notices only its latency. Would you
+# have bought by the data sheet?
 #
 # ## Exercises
 #

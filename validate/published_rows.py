@@ -93,7 +93,6 @@ ROWS = (
         "B/cycle and SM",
         f"{_RRZE}, gpu-cache/a100_80",
         _FEW,
-        gap="warps wait for the queue in front of L1 and for its replies, and leave a cycle in six unused",
     ),
     PublishedNumber(
         "a100",
