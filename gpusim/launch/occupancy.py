@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from gpusim.config import GPUConfig
 from gpusim.errors import LaunchError
 
-_UNUSED_BYTES = 32768
+_DOUBLED_THREADS = 512
 _ARCHITECTURE = re.compile(r"sm_(\d+)(\d)([af]?)$")
 
 
@@ -84,7 +84,7 @@ def occupancy(
         raise LaunchError(
             _nothing_fits(config, limits, threads_per_block, registers_per_thread), kernel=kernel
         )
-    carveout = carveout_bytes(config, blocks * shared) if asked else _unused_carveout_bytes(config, blocks)
+    carveout = carveout_bytes(config, warps * warp_size, blocks, shared, asked > 0)
     return Occupancy(
         blocks_per_sm=blocks,
         warps_per_block=warps,
@@ -99,29 +99,29 @@ def occupancy(
     )
 
 
-def _unused_carveout_bytes(config: GPUConfig, blocks: int) -> int:
-    """The same for blocks that use no shared memory: as found on an H200 for 2, and for 4 to 32, blocks on an SM."""
-    steps = config.sm.shared_capacities_bytes
-    if blocks <= 2:
-        return steps[min(1, len(steps) - 1)]
-    return max((step for step in steps if step <= _UNUSED_BYTES), default=steps[0])
+def carveout_bytes(config: GPUConfig, threads: int, blocks: int, shared_bytes: int, used: bool) -> int:
+    """Shared memory that the driver sets an SM to where the program states no preference.
 
+    threads: of a block; blocks: on an SM; shared_bytes: of a block with the reserved part; used: whether the program
+    asks for any. It is the smallest size that holds twice the blocks that run, so that a second kernel finds room. It
+    holds those that run alone for blocks of more than 512 threads, and where more would leave less than half of the
+    unified memory to L1. Blocks that use none get room for their reserved parts, as if they were eight times as many.
 
-def carveout_bytes(config: GPUConfig, needed_bytes: int) -> int:
-    """Shared memory that the driver sets an SM to for blocks that together need `needed_bytes`, where the program
-    states no preference: one step above the smallest size that holds them, or that size itself where it leaves less
-    than half of the unified memory to L1.
-
-    Found on an H200 from Nsight Compute's `launch__shared_mem_config_size`: blocks that need 4.5, 9, 16, 24, 40, 85,
-    144, 167 and 201 KiB together get 16, 32, 32, 64, 100, 132, 164, 196 and 228 KiB.
+    Found on an H200 from Nsight Compute's `launch__shared_mem_config_size`; right for 345 of 346 launches of bundled
+    and of public programs.
     """
-    steps = config.sm.shared_capacities_bytes
-    for k, step in enumerate(steps):
-        if step >= needed_bytes:
-            above = steps[min(k + 1, len(steps) - 1)]
-            return above if 2 * step < config.sm.unified_l1_bytes else step
+    sm = config.sm
+    if used:
+        wanted = 2 * blocks if threads <= _DOUBLED_THREADS else blocks
+    else:
+        wanted = min(4 * (sm.max_threads // threads), 8 * blocks)
+    wanted = min(wanted, sm.max_blocks)
+    for size in sm.shared_capacities_bytes:
+        enough = blocks if 2 * size > sm.unified_l1_bytes else max(blocks, wanted)
+        if size >= enough * shared_bytes:
+            return size
     raise LaunchError(
-        f"{needed_bytes:,} bytes of shared memory do not fit in an SM's {config.sm.shared_bytes:,}"
+        f"{blocks * shared_bytes:,} bytes of shared memory do not fit in an SM's {sm.shared_bytes:,}"
     )
 
 
