@@ -345,6 +345,11 @@ extern "C" __global__ void k_reduce(u32 *out, int rounds, int spread, int words)
   }
 }
 
+extern "C" __global__ void k_reduce_floats(float *out, int rounds) {
+  #pragma unroll 1
+  for (int r = 0; r < rounds; r++) atomicAdd(out, 1.0f);
+}
+
 extern "C" __global__ void __cluster_dims__(2, 1, 1) k_cluster(u32 *out, int rounds, int barriers) {
   __shared__ u32 s[32];
   u32 mine, far, v, rank;
@@ -487,6 +492,7 @@ LAUNCHES: dict[str, tuple[str, int, int, Any, int]] = {
     "reduce_one": ("reduce", 2, 256, lambda: [8, 0, 1], 32),
     "reduce_lines": ("reduce", 2, 256, lambda: [8, 1, 1 << 12], 1 << 12),
     "reduce_words": ("reduce", 2, 256, lambda: [8, 33, 1 << 14], 1 << 14),
+    "reduce_floats": ("reduce_floats", 2, 256, lambda: [8], 32),
     "cluster": ("cluster", 2, 32, lambda: [16, 0], 32),
     "many_cluster": ("cluster", 2, 1024, lambda: [16, 0], 32),
     "cluster_barrier": ("cluster", 2, 32, lambda: [0, 16], 32),

@@ -398,6 +398,7 @@ MEMORY_ROWS = (
     Row("l2.atomic_sector_cycles", 28.0, slower("reduce_words", 0.2), "a sector a word"),
     Row("l2.atomic_whole_sector_cycles", 40.0, slower("reduce_lines", 0.2), "warps of whole lines"),
     Row("l2.atomic_same_address_cycles", 5.6, slower("reduce_one", 0.3), "one address"),
+    Row("l2.atomic_same_float_cycles", 14.0, slower("reduce_floats", 0.3), "one address"),
     Row("l2.partial_write_cycles", 10.0, slower("scatter", 0.3), "a word of each sector"),
     Row("l2.partial_request_cycles", 10.0, slower("scatter", 0.3), "one sector a request"),
     Row("l2.lookahead_cycles", 1000, Refused("l2.lookahead_cycles must not exceed the shortest way to L2"),

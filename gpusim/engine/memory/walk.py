@@ -171,10 +171,16 @@ def walk_atomic(m, sm, line, sectors, kind, payload_bytes, operations, now):
     count = l2.sectors_of(sectors)
     wait, far = send_home(m, sm, target, payload_bytes, count, now)
     reply = now + m[ms.P_NEAR] + m[ms.P_ATOMIC_EXTRA] + far
+    least = m[ms.P_ATOMIC_REQUEST]
+    if operations & ms.OPS_FLOAT != 0:  # an addition needs the one before it, which integers do not show
+        operations &= ~ms.OPS_FLOAT
+        last = m[ms.P_ATOMIC_LAST] + target.home_slice
+        least = m[ms.P_ATOMIC_FLOAT] if m[last] == line << 4 | sectors else least
+        m[last] = line << 4 | sectors
     passes = max(count, (operations + _WORDS_PER_SECTOR - 1) // _WORDS_PER_SECTOR)
     whole = operations >= count * _WORDS_PER_SECTOR
     cost = passes * (m[ms.P_ATOMIC_WHOLE_SECTOR] if whole else m[ms.P_ATOMIC_SECTOR])
-    wait = max(wait, book_atomic(m, target.home_slice, max(m[ms.P_ATOMIC_REQUEST], cost), now))
+    wait = max(wait, book_atomic(m, target.home_slice, max(least, cost), now))
     if kind == ms.KIND_ATOMIC:
         wait = max(wait, book_reply(m, sm, count, now))
         m[ms.CNT_TEX_ATOMIC_SECTORS] += count

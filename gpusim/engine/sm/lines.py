@@ -242,6 +242,14 @@ def write_plain(st, sm, a, count):
 
 
 @compiled
+def adds_floats(st, pc):
+    """OPS_FLOAT if an instruction adds floating-point numbers to device memory, else 0."""
+    op, operation = st.code[pc, M.COL_OP], st.code[pc, M.COL_AUX4]
+    adds = (op == M.OP_ATOM or op == M.OP_RED) and operation >> 8 == M.ATOMIC_ADD
+    return np.int64(ms.OPS_FLOAT if adds and operation & 255 >= M.TYPE_F32 else 0)
+
+
+@compiled
 def write_lines(st, sm, a, count, kind, entry):
     """Sends reductions, strong stores and those to other SMs, a request per line, behind the plain ones that wait; only
     MEMBAR and the kernel's end wait for them.
@@ -269,10 +277,11 @@ def write_lines(st, sm, a, count, kind, entry):
     st.warp[a.warp, L.W_STORES] += 1
     what = (2 * token + FOR_TOKEN) | ((entry + 1) << 32)
     payload = popc(a.mask) * a.size // count
+    operations = popc(a.mask) // count | adds_floats(st, a.pc)
     for n in range(count):
         sectors = touched[n, 1]
         leaves = sent + par[L.P_L1_REQUEST]
-        send(st, sm, leaves, touched[n, 0], sectors, kind, what, payload, popc(a.mask) // count)
+        send(st, sm, leaves, touched[n, 0], sectors, kind, what, payload, operations)
         sent += store_cycles(par, sectors, True) if kind < ms.KIND_SM_READ else popc(sectors)
     st.sm[sm, L.S_STORE_FREE] = sent
     leave_queue(st.smsp[a.smsp], sent)
@@ -292,7 +301,7 @@ def atomic_lines(st, sm, a, count, kind, entry):
     hold(st, a.warp, wbar, L.R_LONG)
     what = (2 * token + FOR_TOKEN) | ((entry + 1) << 32)
     payload = popc(a.mask) * a.size // count if kind == ms.KIND_ATOMIC else 0
-    operations = max(popc(a.mask) // count, 1)
+    operations = max(popc(a.mask) // count, 1) | adds_floats(st, a.pc)
     for n in range(count):
         leaves = start + n + st.par[L.P_L1_REQUEST]
         send(st, sm, leaves, touched[n, 0], touched[n, 1], kind, what, payload, operations)

@@ -26,7 +26,8 @@ REQ_KIND = 3  # KIND_*
 REQ_TOKEN = 4  # the sender's own, never read here
 REQ_PAYLOAD_BYTES = 5  # data that travels to L2: stores and atomics; PAST_L1 of a load that L1 does not see
 REQ_REPLY = 6  # output: cycle at which the reply (or the acknowledgement) is back at the SM's edge
-REQ_OPS = 7  # atomics: lane operations at distinct addresses
+REQ_OPS = 7  # atomics: lane operations at distinct addresses; OPS_FLOAT: they add floating-point numbers
+OPS_FLOAT = 64
 REQ_FIELDS = 8
 PAST_L1 = -1
 
@@ -105,6 +106,7 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_GPC_PACKETS,
     P_SLICE_QUEUES,
     P_ATOMIC_UNITS,
+    P_ATOMIC_LAST,  # of each slice: line << 4 | sectors of the last request that added floating-point numbers
     P_FABRIC,
     P_CHANNEL_STATES,  # first word of the channels, the banks, the lines
     P_BANK_STATES,
@@ -124,6 +126,7 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_ATOMIC_SECTOR,
     P_ATOMIC_WHOLE_SECTOR,
     P_ATOMIC_REQUEST,
+    P_ATOMIC_FLOAT,
     P_PARTIAL_WRITE,  # a sector that a store writes in part
     P_PARTIAL_REQUEST,  # what a request with such sectors takes besides
     P_ACTIVATE_INTERVAL,  # from one activation of a channel to the next
@@ -169,7 +172,7 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_PEER_PORTS,  # first of the links, out and in
     P_DIGITS,  # first of the words with which a window's requests are sorted
     QUEUES_AT,  # behind the parameters
-) = range(COUNTERS, COUNTERS + 80)
+) = range(COUNTERS, COUNTERS + 82)
 
 # A channel: when its bus is free, whether the bus last wrote, sectors that wait to be written, sectors read and
 # written so far.
