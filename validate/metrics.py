@@ -55,6 +55,15 @@ LAUNCH = (
 )
 """What ncu says of the launch itself whatever it is asked; follows from machine code and launch, so exact too."""
 
+PIPES = (
+    *("alu", "fma", "fmaheavy", "fma_type_fp16", "fp64", "lsu", "xu", "uniform", "cbu", "adu", "tex", "tma"),
+    *("tensor_op_hmma", "tensor_op_imma", "tensor_op_dmma", "tensor_op_gmma"),
+)
+"""Whose `sm__inst_executed_pipe_*.sum` is recorded of kernels that are not ours."""
+
+TIMED_PIPES = ("sm__inst_executed_pipe_fmaheavy.sum", "sm__inst_executed_pipe_adu.sum")
+"""Counts that depend on timing: which half of the FMA pipe was free; what the ADU is asked again."""
+
 _STALLS = (
     *("barrier", "branch_resolving", "dispatch_stall", "drain", "gmma", "imc_miss", "lg_throttle"),
     *("long_scoreboard", "math_pipe_throttle", "membar", "mio_throttle", "misc", "no_instruction"),

@@ -385,7 +385,7 @@ class L2(Section):
     atomic_sector_cycles: Rate = _doc("cycles of a slice's atomic unit per sector of a warp's request")
     atomic_whole_sector_cycles: Rate = _doc("the same if the request updates all eight words of its sectors")
     atomic_same_address_cycles: Rate = _doc("cycles of a slice's atomic unit per request at least: one address")
-    atomic_same_float_cycles: Rate = _doc("the same where floating-point numbers are added to one sector again and again")
+    atomic_same_float_cycles: Rate = _doc("the same if floating-point numbers are added to one sector in turn")
     partial_write_cycles: Rate = _doc("cycles of a slice's atomic unit per sector that a store writes in part")
     partial_request_cycles: Rate = _doc("the same of each request with such sectors, besides")
     # A numerical method and no property of a GPU. It is not derived from the latencies all the same: the windows of the

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import gzip
-import json
-
 import pytest
 
 from validate.collection import listing, recording
@@ -13,7 +9,7 @@ from validate.collection import listing, recording
 #: Others judge on these suites.
 LEFT_OUT = ("rodinia", "polybench", "parboil", "shoc")
 PROGRAMS = listing.read()
-RECORDED = json.loads(gzip.decompress(recording.RAW.read_bytes()))
+POINTS = recording.load()["points"]
 
 
 def test_the_split_is_by_name_alone_and_leaves_enough_to_judge_on():
@@ -27,17 +23,23 @@ def test_no_program_of_the_suites_that_others_judge_on_is_listed():
 
 
 def test_what_was_recorded_is_what_is_listed():
-    recorded = RECORDED["programs"]
-    assert len(recorded) >= 180
-    for name, each in recorded.items():
-        assert tuple(each["arguments"]) == tuple(PROGRAMS[name].arguments), name
+    for key, point in POINTS.items():
+        assert tuple(point["arguments"]) == tuple(PROGRAMS[point["program"]].arguments), key
+    assert {point["program"] for point in POINTS.values()} == set(PROGRAMS), "a program without a point says nothing"
 
 
 @pytest.mark.parametrize("split", ("train", "judge"))
 def test_enough_launches_of_5_to_500_microseconds_were_counted(split):
-    launches = 0
-    for name, each in RECORDED["programs"].items():
-        if listing.split(name) == split:
-            with contextlib.suppress(recording.Unfit):
-                launches += len(recording.choose(each))
-    assert launches >= (60 if split == "judge" else 90)
+    mine = [point["counters"] for point in POINTS.values() if listing.split(point["program"]) == split]
+    assert len(mine) >= (60 if split == "judge" else 90)
+    for counters in mine:
+        assert recording.SHORTEST_NS <= counters["gpu__time_duration.sum"] <= recording.LONGEST_NS
+        assert not recording.contradicts(counters)
+
+
+def test_counters_of_several_executions_contradict_each_other():
+    good = {"smsp__inst_executed.sum": 10.0, "smsp__thread_inst_executed.sum": 320.0}
+    assert not recording.contradicts(good)
+    assert recording.contradicts(good | {"smsp__thread_inst_executed.sum": 321.0})
+    assert recording.contradicts(good | {"smsp__thread_inst_executed_pred_on.sum": 321.0})
+    assert recording.contradicts(good | {"l1tex__t_sectors_pipe_lsu_mem_global_op_atom.sum": 1.0})

@@ -42,7 +42,7 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
     compare.add_argument(
         "--resume", type=Path, metavar="FILE", help="journal: go on where an earlier run stopped"
     )
-    compare.add_argument("--full", action="store_true", help="also every modelled counter by itself")
+    compare.add_argument("--docs", action="store_true", help="write the scores of all points into docs/accuracy.md")
     compare.add_argument(
         "--json", action="store_true", help="everything as JSON; the table goes to standard error"
     )

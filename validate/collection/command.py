@@ -61,7 +61,7 @@ def compare(options: argparse.Namespace) -> int:
     from gpusim.explore.journal import JournalError
     from validate import score
     from validate.collection import recording
-    from validate.scoring import text
+    from validate.scoring import documents, text
 
     if not recording.FILE.exists():
         print("validate: error: 'validate collection keep FOLDER' has to say first which launches are compared",
@@ -83,7 +83,10 @@ def compare(options: argparse.Namespace) -> int:
         print(f"validate: error: {error}", file=sys.stderr)
         return EXIT_USAGE
     ordered = [rows[key] for key in points]
-    print(f"\n{text.report(ordered, full=options.full)}" if text.done(ordered) else "", file=out)
+    report = text.report(ordered) if text.done(ordered) else ""
+    print(f"\n{report}", file=out)
+    if options.docs:
+        documents.put("accuracy.md", "scores collection", report)
     if options.json:
         print(json.dumps(score.document(ordered), indent=1))
     return EXIT_OK if score.ok(ordered) else EXIT_WRONG

@@ -27,6 +27,7 @@ MOST_INSTRUCTIONS = 50_000_000
 MOST_OF_A_PROGRAM = 3
 _DURATION = "gpu__time_duration.sum"
 _INSTRUCTIONS = "smsp__inst_executed.sum"
+_LANES = 32
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,8 @@ def _points(
 
 def choose(found: Mapping[str, Any]) -> list[CountedLaunch]:
     """The launches of a program that are kept, by what was counted alone: first ones of their kernels, neither too
-    short nor too long, that did the same in each run; of those the longest, in the order of time. Raises Unfit."""
+    short nor too long, that did the same in each run and pass; of those the longest, in the order of time. Raises
+    Unfit."""
     if found["status"] != 0:
         raise Unfit(f"ended with status {found['status']}")
     runs = [parse_profile(each["csv"]) for each in (found, *found["again"])]
@@ -150,13 +152,24 @@ def choose(found: Mapping[str, Any]) -> list[CountedLaunch]:
         alike = [run[symbol] for run in first if symbol in run]
         counts = {each.metrics.get(_INSTRUCTIONS, 0.0) for each in alike}
         long = SHORTEST_NS <= launch.metrics.get(_DURATION, 0) <= LONGEST_NS
-        if long and len(counts) == 1 and len(alike) == len(first) and 0 < max(counts) <= MOST_INSTRUCTIONS:
+        steady = len(counts) == 1 and len(alike) == len(first) and not contradicts(launch.metrics)
+        if long and steady and 0 < max(counts) <= MOST_INSTRUCTIONS:
             metrics = launch.metrics
             metrics |= {new: metrics[a] - metrics[b] for new, (a, b) in DIFFERENCES.items() if a in metrics}
             cycles = tuple(each.metrics[CYCLES] for each in alike)
             fitting.append(CountedLaunch(symbol, launch.grid, launch.block, metrics, cycles))
     longest = sorted(fitting, key=lambda each: each.metrics[_DURATION])[-MOST_OF_A_PROGRAM:]
     return [each for each in fitting if each in longest]
+
+
+def contradicts(counted: Mapping[str, float]) -> bool:
+    """Whether counters cannot be of one and the same execution. A profiler runs a kernel once for each few of them; one
+    whose threads try again until they succeed, or poll, does other work each time."""
+    warps, threads = counted.get(_INSTRUCTIONS, 0.0), counted.get("smsp__thread_inst_executed.sum", 0.0)
+    executed = counted.get("smsp__thread_inst_executed_pred_on.sum", 0.0)
+    sectors, requests = (counted.get(f"l1tex__t_{what}_pipe_lsu_mem_global_op_atom.sum", 0.0)
+                         for what in ("sectors", "requests"))  # fmt: skip
+    return executed > threads or threads > _LANES * warps or sectors > _LANES * requests
 
 
 def _by_symbol(run: Sequence[ProfiledLaunch]) -> dict[str, ProfiledLaunch]:

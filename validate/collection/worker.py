@@ -26,16 +26,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from validate.metrics import CYCLES, RECORDED
+from validate.metrics import CYCLES, PIPES, RECORDED
 
 MANIFEST = "manifest.json"
 FORMAT = 1
 MOST_LAUNCHES = 6
-PIPES = (
-    *("alu", "fma", "fmaheavy", "fma_type_fp16", "fp64", "lsu", "xu", "uniform", "cbu", "adu", "tex", "tma"),
-    *("tensor_op_hmma", "tensor_op_imma", "tensor_op_dmma", "tensor_op_gmma"),
-)
-"""Whose `sm__inst_executed_pipe_*.sum` is asked of ncu too."""
 _METRICS = [*RECORDED, *(f"sm__inst_executed_pipe_{pipe}.sum" for pipe in PIPES)]
 _AGAIN = [CYCLES, "smsp__inst_executed.sum", "smsp__thread_inst_executed.sum"]
 """Of the runs after the first: how cycles vary, and whether the program does the same each time."""

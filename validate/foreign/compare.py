@@ -15,7 +15,7 @@ from gpusim.launch.tensor_map import encode_tiled
 from isa import Program
 from validate.baseline import Spread
 from validate.foreign.launch import BuiltLaunch, MapHole, Work
-from validate.metrics import CYCLES, EXACT, LAUNCH
+from validate.metrics import CYCLES, EXACT, LAUNCH, TIMED_PIPES
 from validate.points import ProgramPoint
 from validate.replay import MODELLED, Comparison, Pair
 
@@ -84,14 +84,15 @@ def against(
 
     # What differed between two launches of one kernel depends on time, as the polls of a wait do.
     alike = [name for name, spread in spreads.items() if spread.min == spread.max]
-    exact = pairs([name for name in alike if name in (*EXACT, *LAUNCH) or name.startswith("sm__inst_executed_pipe_")])
+    counts = [name for name in alike if name.startswith("sm__inst_executed_pipe_") and name not in TIMED_PIPES]
+    exact = pairs([name for name in alike if name in (*EXACT, *LAUNCH)] + counts)
     return Comparison(
         point=point,
         instructions=int(spreads["smsp__inst_executed.sum"].median),
         cycles=Pair(spreads[CYCLES].median, result.cycles),
         spread=spreads[CYCLES],
         exact=exact,
-        modelled=pairs([name for name in (*MODELLED, *EXACT) if name not in exact]),
+        modelled=pairs([name for name in (*MODELLED, *TIMED_PIPES, *EXACT) if name not in exact]),
         mismatch=mismatch,
         seconds=seconds,
     )

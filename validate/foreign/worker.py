@@ -23,15 +23,10 @@ from typing import Any
 import numpy as np
 
 from validate.foreign.launch import BuiltLaunch, MapHole, Work
-from validate.metrics import RECORDED
+from validate.metrics import PIPES, RECORDED
 
 REPEATS = 3
 LAUNCHES = "launches.pickle"
-PIPES = (
-    *("alu", "fma", "fmaheavy", "fma_type_fp16", "fp64", "lsu", "xu", "uniform", "cbu", "adu", "tex", "tma"),
-    *("tensor_op_hmma", "tensor_op_imma", "tensor_op_dmma", "tensor_op_gmma"),
-)
-"""Whose `sm__inst_executed_pipe_*.sum` is asked of ncu too."""
 _CLUSTER, _SHARED, _NON_PORTABLE = 4, 8, 14
 _SHARED_UNASKED = 48 << 10
 """Dynamic shared memory that a kernel may have without being asked about it."""
