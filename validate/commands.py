@@ -55,6 +55,20 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser], choose_p
         "--docs", action="store_true", help="renew docs/accuracy.md and its pictures (all points needed)"
     )
 
+    summary = "show how far predictions of a kind lie from a GPU, and store the points that say so"
+    sure = command(commands, "intervals", _intervals, summary, "h200.jsonl h100.jsonl collection.jsonl")
+    what = "journals of compare and of collection compare whose judging points are stored (default: only show)"
+    sure.add_argument("journals", type=Path, nargs="*", metavar="JOURNAL", help=what)
+    what = "journal of compare --set --baseline GPU: how much wider the intervals of a described machine are"
+    sure.add_argument("--described", type=Path, metavar="JOURNAL", help=what)
+    sure.add_argument("--gpu", default="h100", help="the GPU of that baseline (default: %(default)s)")
+
+
+def _intervals(options: argparse.Namespace) -> int:
+    from validate import intervals
+
+    return intervals.run(options)
+
 
 def _choose_split(command: argparse.ArgumentParser) -> None:
     command.add_argument(

@@ -53,7 +53,7 @@ class Comparison:
     cycles: of the whole launch; spread: how the measured ones vary. exact, modelled: counters by name, of a program
     that polls without those that vary from launch to launch on the hardware.
     mismatch: what is wrong with the simulated outputs, None if they agree with the NumPy reference.
-    seconds: host time of the simulation.
+    seconds: host time of the simulation. kind: of kernel, `gpusim.Result.kind`.
     """
 
     point: ProgramPoint
@@ -64,6 +64,7 @@ class Comparison:
     modelled: dict[str, Pair]
     mismatch: str | None
     seconds: float
+    kind: str
 
     @property
     def differing(self) -> dict[str, Pair]:
@@ -140,6 +141,7 @@ def replay(
         modelled=pairs(MODELLED),
         mismatch=variant.mismatch(expected, variant.results(launch)),
         seconds=seconds,
+        kind=result.kind,
     )
 
 

@@ -107,6 +107,7 @@ def plain(row: Row) -> dict[str, Any]:
         "modelled": {name: _pair(pair) for name, pair in row.modelled.items()},
         "mismatch": row.mismatch,
         "host_seconds": row.seconds,
+        "kind": row.kind,
     }
 
 
@@ -130,6 +131,7 @@ def row_of(document: Mapping[str, Any], point_of: Callable[[str], ProgramPoint] 
         modelled=pairs(document["modelled"]),
         mismatch=document["mismatch"],
         seconds=document["host_seconds"],
+        kind=document["kind"],
     )
 
 

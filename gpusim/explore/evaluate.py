@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpusim.result import Result
     from gpusim.workload.target import Target
 
-RESULTS = ("cycles", "time_us", "warp_instructions")
+RESULTS = ("cycles", "cycles_low", "cycles_high", "time_us", "warp_instructions")
 BOUNDS = ("bound_cycles", "bound_by")
 ENERGY = "energy_j"
 """A column that may be asked for like a metric."""
@@ -83,8 +83,9 @@ def evaluate(
     """Run one point and return its row: flat, plain values, None for what there is not.
 
     Columns: `key`, `program`, `gpu`, the program's parameters by name (for a bundled program always size and seed), the
-    changed keys of the configuration, `cycles`, `time_us`, `warp_instructions`, `bound_cycles` and `bound_by`
-    (`gpusim.bound`), each of `metrics` by its name, `seconds` of the host, `error`.
+    changed keys of the configuration, `cycles` and their interval (`gpusim.results.interval`), `time_us`,
+    `warp_instructions`, `bound_cycles` and `bound_by` (`gpusim.bound`), each of `metrics` by its name, `seconds` of the
+    host, `error`.
 
     Args:
         metrics: names as in `result.metrics`, or ENERGY.
@@ -191,6 +192,8 @@ def _measured(result: Result, metrics: Sequence[str]) -> dict[str, Any]:
     values = {name: sum(energy(result).values()) if name == ENERGY else result.metrics[name] for name in metrics}
     return {
         "cycles": result.cycles,
+        "cycles_low": result.interval.low,
+        "cycles_high": result.interval.high,
         "time_us": result.time_us,
         "warp_instructions": int(result.metrics["smsp__inst_executed.sum"]),
     } | {name: value if math.isfinite(value) else None for name, value in values.items()}

@@ -14,6 +14,7 @@ from gpusim.launch.occupancy import Occupancy
 from gpusim.results.advice import Finding, find
 from gpusim.results.costs import InstructionCosts, SourceLine, StallReason, costs_of
 from gpusim.results.counts import Counts, ratio
+from gpusim.results.interval import Interval, interval_of, kind_of
 from gpusim.results.least_time import Bound
 from gpusim.results.limiter import Limiter, find_limiter
 from gpusim.results.metrics import MetricValues
@@ -149,6 +150,18 @@ class Analysis:
         return find_limiter(self._counts)
 
     @cached_property
+    def kind(self) -> str:
+        """The kind of kernel it is among those that judge the model. See `gpusim.results.interval`."""
+        self._needs_time("kind")
+        return kind_of(self._counts)
+
+    @cached_property
+    def interval(self) -> Interval:
+        """The cycles between which nine of ten kernels of its kind lie. See `gpusim.results.interval`."""
+        self._needs_time("interval")
+        return interval_of(self._counts, self.kind)
+
+    @cached_property
     def advice(self) -> list[Finding]:
         """What costs the launch its time and what to try, the dearest first. See `gpusim.results.advice`."""
         self._needs_time("advice")
@@ -184,6 +197,7 @@ class Analysis:
             found |= {
                 "cycles": self.cycles,
                 "time_us": self.time_us,
+                "interval": asdict(self.interval),
                 "bound": self.bound.to_dict() if self.bound is not None else None,
                 "why_no_bound": self.why_no_bound or None,
                 "limiter": asdict(self.limiter),

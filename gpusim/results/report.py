@@ -85,6 +85,7 @@ def _head(result: Analysis, counts: Counts) -> Iterator[str]:
         f"{record.cycles:,} cycles = {result.time_us:,.2f} us at {config.gpu.clock_mhz:,} MHz, "
         f"of which launch overhead {overhead:,} cycles",
     )
+    yield from _row("Interval", str(result.interval))
     if result.bound is not None:
         yield from _row("Bound", f"{result.bound.cycles:,} cycles ({result.bound.by}), simulated "
                         f"{ratio(record.cycles, result.bound.cycles):.2f} x")  # fmt: skip

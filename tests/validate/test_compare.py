@@ -95,7 +95,8 @@ def test_code_that_was_not_measured_fails(monkeypatch):
 def comparison(name, measured, predicted, *, spread=0, exact=None):
     around = Spread(median=measured, min=measured - spread, max=measured + spread, count=3)
     modelled = {"m": Pair(measured, predicted)}
-    return Comparison(ProgramPoint(name, 1), 5, Pair(measured, predicted), around, exact or {}, modelled, None, 0.5)
+    cycles = Pair(measured, predicted)
+    return Comparison(ProgramPoint(name, 1), 5, cycles, around, exact or {}, modelled, None, 0.5, "arithmetic")
 
 
 def test_scores():

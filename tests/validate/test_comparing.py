@@ -28,7 +28,7 @@ def row(point, predicted=110):
     spread = Spread(median=100, min=95, max=105, count=3)
     exact = {"smsp__inst_executed.sum": Pair(7, 7)}
     modelled = {"dram__bytes_read.sum": Pair(0, 32), "sm__cycles_active.avg": Pair(10.5, 11)}
-    return Comparison(point, 7, Pair(100, predicted), spread, exact, modelled, "argument 0 differs", 0.25)
+    return Comparison(point, 7, Pair(100, predicted), spread, exact, modelled, "argument 0 differs", 0.25, "atomics")
 
 
 @pytest.fixture

@@ -26,7 +26,8 @@ def row(name=TRAIN, size=1, cycles=(1000, 1100), reasons=None, **modelled):
     spread = Spread(median=cycles[0], min=cycles[0], max=cycles[0], count=3)
     pairs = {key: Pair(*pair) for key, pair in modelled.items()}
     pairs |= {f"{stalls.PREFIX}{key}{stalls.SUFFIX}": Pair(*pair) for key, pair in (reasons or {}).items()}
-    return Comparison(ProgramPoint(name, size), 5, Pair(*cycles), spread, {"x": Pair(1, 1)}, pairs, None, 0.1)
+    exact = {"x": Pair(1, 1)}
+    return Comparison(ProgramPoint(name, size), 5, Pair(*cycles), spread, exact, pairs, None, 0.1, "arithmetic")
 
 
 def test_percentiles_are_values():

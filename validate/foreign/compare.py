@@ -95,4 +95,5 @@ def against(
         modelled=pairs([name for name in (*MODELLED, *TIMED_PIPES, *EXACT) if name not in exact]),
         mismatch=mismatch,
         seconds=seconds,
+        kind=result.kind,
     )

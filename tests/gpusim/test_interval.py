@@ -1,0 +1,103 @@
+"""How sure predictions are: intervals cover what judges the model, widen with distance, and are shown."""
+
+import json
+import math
+
+import pytest
+
+import gpusim
+from gpusim.config import load_config
+from gpusim.errors import ModeError
+from gpusim.explore.evaluate import evaluate
+from gpusim.explore.point import Point
+from gpusim.results import interval
+from gpusim.results.interval import distance, judged, span, span_of
+from programs import images
+from validate import intervals
+from validate.collection.listing import split
+from validate.points import ProgramPoint
+from validate.scoring import accepted
+
+
+def test_nine_of_ten_judging_points_lie_in_the_interval_of_the_other_programs():
+    inside = intervals.covered(judged())
+    assert len(inside) >= 200
+    assert 0.85 <= sum(inside) / len(inside) <= 0.95
+    for gpu in interval.MEASURED:
+        mine = [good for point, good in zip(judged(), inside, strict=True) if point.gpu == gpu]
+        assert 0.83 <= sum(mine) / len(mine) <= 0.97, gpu
+
+
+def test_only_points_that_judge_are_stored_as_they_were_accepted():
+    predicted = {gpu: accepted.load(accepted.path_of(gpu)) for gpu in interval.MEASURED}
+    for each in judged():
+        if ":" in each.point:
+            assert split(each.program) == "judge"
+        else:
+            entry = predicted[each.gpu][ProgramPoint.parse(each.point)]
+            assert entry.point.split == "judge"
+            assert (each.measured, each.predicted) == (entry.measured, entry.predicted), each.point
+    assert intervals.text_of(judged()) == interval.FILE.read_text("utf-8")
+
+
+def test_a_span_leaves_a_twentieth_out_on_either_side():
+    assert span(range(99)) == (4, 94)
+    assert span(range(19)) == (0, 18)
+    assert span(reversed(range(39))) == (1, 37)
+    assert span(range(18)) is None, "the greatest of 18 is exceeded more often than once in twenty"
+
+
+def test_a_kind_with_few_points_has_the_span_of_all_and_its_own():
+    def of(kind, *errors):
+        return [interval.Judged("h200", kind, 1000 * math.exp(each), 1000, f"{kind}@{each}") for each in errors]
+
+    many, few = of("many", *(each / 100 for each in range(39))), of("few", 0.2, 0.5, -0.3)
+    assert span_of("many", many + few) == (pytest.approx(0.01), pytest.approx(0.37), 39)
+    low, high, count = span_of("few", many + few)
+    assert (low, high) == pytest.approx((-0.3, 0.5)) and count == 3
+    assert span_of("none", many + few)[2] == 0
+    with pytest.raises(ValueError, match="too few"):
+        span_of("few", few)
+
+
+def test_a_machine_is_further_the_more_it_differs():
+    assert distance(load_config("h200")) == distance(load_config("h100")) == 0
+    assert distance(load_config("h200", ["gpu.name=Another", "dram.capacity_bytes=1000000000"])) == 0
+    twice, four_times = (distance(load_config("h200", [f"dram.bandwidth_gb_s={n * 4800}"])) for n in (2, 4))
+    assert (twice, four_times) == (1, 2)
+    both = distance(load_config("h200", ["dram.bandwidth_gb_s=9600", "dram.latency_cycles=1280", "sm.count=66"]))
+    assert both == pytest.approx(math.sqrt(2)), "a section counts once"
+    assert distance(load_config("a100")) > 0 and distance(load_config("tiny")) > distance(load_config("a100"))
+
+
+@pytest.fixture(scope="module")
+def launch():
+    it = ProgramPoint("vector_add", 4096).make()
+    program = images.image("vector_add")
+    return lambda gpu, **options: gpusim.simulate(program, it.grid, it.block, it.args, gpu, **options)
+
+
+def test_the_interval_is_shown(launch):
+    result = launch("h200")
+    found = result.interval
+    assert found.low < result.cycles < found.high and found.distance == 0 and found.points >= 19
+    assert f"{found.low:,} to {found.high:,}" in " ".join(str(result).split())
+    assert json.loads(result.to_json())["interval"]["high"] == found.high
+
+
+def test_it_is_wider_on_a_machine_that_was_not_measured(launch):
+    near = launch("h200").interval
+    other = launch("h200", overrides=["dram.bandwidth_gb_s=4000"])
+    far = other.interval
+    assert far.distance > 0 and far.kind == near.kind
+    assert far.high / far.low > near.high / near.low
+
+
+def test_a_functional_run_has_none(launch):
+    with pytest.raises(ModeError):
+        _ = launch("h200", mode="functional").interval
+
+
+def test_a_sweep_has_it_in_its_columns():
+    row = evaluate(Point("vector_add", "h200", {}, {"size": 4096}))
+    assert row["error"] is None and row["cycles_low"] < row["cycles"] < row["cycles_high"]
