@@ -4,7 +4,7 @@ instruction (`admission`), issues it, and works out when the warp comes up again
 import numpy as np
 
 from gpusim.engine.sm.admission import admit, has_fma_halves, in_both_halves
-from gpusim.engine.sm.issue_time import next_issue, unit_interval
+from gpusim.engine.sm.issue_time import held, next_issue, unit_interval
 from gpusim.engine.sm.policies import choose
 from gpusim.engine.sm.readiness import block, charge, charge_queue, look_again, make_ready, note_ready
 from gpusim.engine.sm.run_warp import clear_lanes, run_instruction, stays
@@ -105,7 +105,7 @@ def step(st, sm, k, time):
         i = st.warp[w, L.W_PC]
         free, reason = admit(st, sm, q, w, i, time)
         if free <= time:
-            behind = read_registers(smsp, np.int64(st.code[i, M.COL_READS]), time)
+            behind = max(read_registers(smsp, np.int64(st.code[i, M.COL_READS]), time), time + 1 + held(st, i))
             smsp[L.Q_DISPATCH] += behind - time - 1
             issue(st, sm, q, slot, w, time)
             break
