@@ -2,7 +2,9 @@
 
 Each bus and each bank is booked in the order in which requests are visited, but separately: a request that waits
 for its bank leaves the bus to others, as a scheduler that reorders does. Banks are refreshed one after the other, each
-at its own time: an H200 delays one load in eight by up to 540 cycles, evenly spread, however idle it is.
+at its own time: an H200 delays one load in eight by up to 540 cycles, evenly spread, however idle it is. Where others
+are under way it delays two in eight, and no more under any load (`memory_load`, p90): the next read of a channel waits
+with one that waits for its bank, those behind it pass.
 """
 
 from gpusim.engine.state import memory as ms
@@ -25,16 +27,14 @@ def refreshed(m, bank, now):
 
 
 @compiled
-def bank_access(m, bank, row, now, bus_time):
-    """Book an access to `row` and return the time of its column command.
+def bank_access(m, bank, row, asked, now, bus_time):
+    """Book an access to `row`, asked for at one time and possible from `now` on; return the time of its column command.
 
     An open row costs nothing, an idle bank the activation, another open row the precharge too; two activations of a
     bank are a row cycle apart, two of a channel an activation interval. A bank that has been idle for
     `row_idle_cycles` has closed its row.
     """
     b = m[ms.P_BANK_STATES] + bank * ms.BANK_WORDS
-    asked = now
-    now = refreshed(m, bank, now)
     column = m[b + ms.BANK_COLUMN_AT]
     awake = now - column <= m[ms.P_ROW_IDLE]
     if awake and m[b + ms.BANK_ROW] == row + 1:
@@ -59,11 +59,21 @@ def bank_access(m, bank, row, now, bus_time):
 
 
 @compiled
+def held_up(m, channel, bank, now):
+    """When a read of a bank that comes to a channel at `now` may go on: behind the bank's refresh, and that which the
+    read before it waits for."""
+    held = m[ms.P_CHANNEL_STATES] + channel * ms.CHANNEL_WORDS + ms.CHANNEL_HELD
+    own, other = refreshed(m, bank, now), m[held]
+    m[held] = own if own > now else 0
+    return max(own, other)
+
+
+@compiled
 def read_memory(m, slice_, quotient, sectors, now):
     """Read sectors of a line at `now`; return the ticks it takes longer than from an open row over an idle bus."""
     channel, bank, row = memory_location(m, slice_, quotient)
     bus_time = sectors * m[ms.P_BURST]
-    column = bank_access(m, bank, row, now, bus_time)
+    column = bank_access(m, bank, row, now, held_up(m, channel, bank, now), bus_time)
     c = m[ms.P_CHANNEL_STATES] + channel * ms.CHANNEL_WORDS
     m[c + ms.CHANNEL_SECTORS] += sectors
     free = m[c + ms.CHANNEL_FREE]
@@ -82,7 +92,7 @@ def write_memory(m, slice_, quotient, sectors, now):
     A full batch takes the bus at once, with the turn of the bus if reads came before it.
     """
     channel, bank, row = memory_location(m, slice_, quotient)
-    bank_access(m, bank, row, now, sectors * m[ms.P_BURST])
+    bank_access(m, bank, row, now, refreshed(m, bank, now), sectors * m[ms.P_BURST])
     m[ms.CNT_WRITEBACK_SECTORS] += sectors
     c = m[ms.P_CHANNEL_STATES] + channel * ms.CHANNEL_WORDS
     m[c + ms.CHANNEL_SECTORS] += sectors

@@ -176,7 +176,7 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
 
 # A channel: when its bus is free, whether the bus last wrote, sectors that wait to be written, sectors read and
 # written so far.
-CHANNEL_FREE, CHANNEL_WRITING, CHANNEL_QUEUED, CHANNEL_SECTORS, CHANNEL_ACTIVATE, CHANNEL_WORDS = range(6)
+CHANNEL_FREE, CHANNEL_WRITING, CHANNEL_QUEUED, CHANNEL_SECTORS, CHANNEL_ACTIVATE, CHANNEL_HELD, CHANNEL_WORDS = range(7)
 # A bank: its open row plus 1, when it takes a further column access, when a further activation.
 BANK_ROW, BANK_COLUMN_AT, BANK_ACTIVATE_AT, BANK_WORDS = range(4)
 # Memory on another GPU: its first line and the one behind its last, what the links add to a hit in L2, ticks for each
