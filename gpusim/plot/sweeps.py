@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 Rows = Any
 """A `pandas.DataFrame`, or an iterable of {column: value}."""
 _UNITS = {
-    "cycles": "SM clock cycles", "time_us": "µs", "bound_us": "µs", "warp_instructions": "warp instructions",
-    "seconds": "s", "l2.bytes": "bytes",
+    "cycles": "SM clock cycles", "cycles_low": "SM clock cycles", "cycles_high": "SM clock cycles", "time_us": "µs",
+    "bound_us": "µs", "warp_instructions": "warp instructions", "seconds": "s", "l2.bytes": "bytes",
 }  # fmt: skip
 _SUFFIXES = {
     "_cycles": "SM clock cycles", "_bytes": "bytes", "_gb_s": "GB/s", "_mhz": "MHz", "_us": "µs", "_mm2": "mm²",
     "_w": "W",
 }  # fmt: skip
-_RESULTS = frozenset(("key", "gpu", "seconds", "error", "bound_by", "warp_instructions", "cycles", "time_us"))
+_RESULTS = frozenset((
+    "key", "gpu", "seconds", "error", "bound_by", "warp_instructions", "cycles", "cycles_low", "cycles_high", "time_us",
+))  # fmt: skip
 _BOUNDS = {"time_us": "bound_us", "cycles": "bound_cycles"}
 # Made for all kinds of colour vision: Nuñez, Anderton, Renslow, PLoS ONE 13(7), 2018.
 _MAP = "cividis"

@@ -74,6 +74,9 @@ def test_a_table_that_cannot_be_drawn_is_refused():
         plot.heat_map(ROWS, "sm.size", "l2.bytes")
     with pytest.raises(ValueError, match=r"two rows for sm\.count = 8, program = copy: choose rows by l2\.bytes first"):
         plot.scaling_curves(ROWS, "sm.count")
+    twice = [{"sm.count": 8, "cycles": n, "cycles_low": n - 1, "cycles_high": n + 1, "time_us": n} for n in (9, 10)]
+    with pytest.raises(ValueError, match=r"two rows for .*: choose rows by key first"):
+        plot.scaling_curves(twice, "sm.count")
     with pytest.raises(ValueError, match="no rows to draw"):
         plot.heat_map([row | {"error": "wrong"} for row in ROWS], "sm.count", "l2.bytes")
     with pytest.raises(ValueError, match="needs values above zero"):
@@ -114,8 +117,9 @@ def test_cycles_have_their_own_bound():
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("dram.bandwidth_gb_s", "dram.bandwidth_gb_s, GB/s"), ("sm.count", "sm.count"), ("area_mm2", "area_mm2, mm²")],
-)
+    [("dram.bandwidth_gb_s", "dram.bandwidth_gb_s, GB/s"), ("sm.count", "sm.count"), ("area_mm2", "area_mm2, mm²"),
+     ("cycles_low", "cycles_low, SM clock cycles")],
+)  # fmt: skip
 def test_labels_have_units(name, text):
     assert label(name) == text
 
