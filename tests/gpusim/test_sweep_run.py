@@ -51,11 +51,13 @@ def test_a_table_has_the_points_in_order_and_errors_as_rows(table):
     assert list(table["key"]) == [point.key for point in POINTS]
     assert list(table.columns) == [
         "key", "program", "gpu", "size", "seed", "dram.bandwidth_gb_s", "sm.count", "sm.max_warps", "cycles",
-        "time_us", "warp_instructions", "bound_cycles", "bound_by", *METRICS, "seconds", "error",
+        "cycles_low", "cycles_high", "time_us", "warp_instructions", "bound_cycles", "bound_by", *METRICS,
+        "seconds", "error",
     ]  # fmt: skip
     bad = table[table["sm.max_warps"] == 33]
     assert len(bad) == FAILED and bad["cycles"].isna().all() and bad["error"].str.contains("multiple of sub").all()
     good = table[table["sm.max_warps"] == 32]
+    assert bad["cycles_low"].isna().all() and (good["cycles_low"] < good["cycles_high"]).all()
     assert (good["bound_cycles"] <= good["cycles"]).all() and (good["bound_by"] != "").all()
     assert good["error"].isna().all() and (good["cycles"] > 0).all() and (good[METRICS[0]] > 0).all()
     tiled = good[good["program"] == "matmul/tiled"].groupby("sm.count")["cycles"].mean()

@@ -7,9 +7,9 @@ from gpusim.explore.table import TableError, frame, write
 pandas = pytest.importorskip("pandas")
 ROWS = [
     {"key": "a", "size": 64, "sm.count": 1, "x.flag": True, "x.dims": [1, 2, 3], "grid": 8, "cycles": 100,
-     "m": 1.0, "time_us": 0.5, "seconds": 1.0, "error": None},
+     "cycles_low": 95, "cycles_high": 120, "m": 1.0, "time_us": 0.5, "seconds": 1.0, "error": None},
     {"key": "b", "seed": 0, "sm.count": 2, "x.flag": False, "x.dims": [4, 5, 6], "grid": "16,16", "cycles": None,
-     "m": 2, "time_us": None, "seconds": 1.0, "error": "no"},
+     "cycles_low": None, "cycles_high": None, "m": 2, "time_us": None, "seconds": 1.0, "error": "no"},
 ]  # fmt: skip
 
 
@@ -17,8 +17,9 @@ def test_columns_have_the_types_of_their_values():
     table = frame(ROWS, ["m"])
     assert {name: str(kind) for name, kind in table.dtypes.items()} == {
         "key": "string", "size": "Int64", "grid": "string", "seed": "Int64", "sm.count": "int64", "x.flag": "bool",
-        "x.dims": "string", "cycles": "Int64", "time_us": "float64", "warp_instructions": "float64",
-        "bound_cycles": "float64", "bound_by": "string", "m": "float64", "seconds": "float64", "error": "string",
+        "x.dims": "string", "cycles": "Int64", "cycles_low": "Int64", "cycles_high": "Int64", "time_us": "float64",
+        "warp_instructions": "float64", "bound_cycles": "float64", "bound_by": "string", "m": "float64",
+        "seconds": "float64", "error": "string",
     }  # fmt: skip
     assert table["x.dims"].tolist() == ["1,2,3", "4,5,6"] and table["grid"].tolist() == ["8", "16,16"]
     assert table["cycles"].isna().tolist() == [False, True] and table["error"].isna().tolist() == [True, False]
