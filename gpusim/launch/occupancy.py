@@ -116,10 +116,13 @@ def carveout_bytes(config: GPUConfig, threads: int, blocks: int, shared_bytes: i
     else:
         wanted = min(4 * (sm.max_threads // threads), 8 * blocks)
     wanted = min(wanted, sm.max_blocks)
-    for size in sm.shared_capacities_bytes:
+    sizes = sm.shared_capacities_bytes
+    for size in sizes:
         enough = blocks if 2 * size > sm.unified_l1_bytes else max(blocks, wanted)
         if size >= enough * shared_bytes:
             return size
+    if sizes[-1] >= blocks * shared_bytes:
+        return sizes[-1]
     raise LaunchError(
         f"{blocks * shared_bytes:,} bytes of shared memory do not fit in an SM's {sm.shared_bytes:,}"
     )
