@@ -188,6 +188,7 @@ class Pipes(Section):
     branch: Port = _doc("branches, barriers of convergence, exits")
     tensor: Pipe = _doc("matrix multiply: one m16n8k16 with 16-bit inputs")
     wide_initiation_cycles: Count = _doc("cycles between two IMAD.WIDE or IMAD.HI of one sub-partition")
+    wide_dispatch_cycles: Cycles = _doc("for which one of them keeps the sub-partition from issuing, besides its own")
     group_columns_per_cycle: Count = _doc("columns of a product of four warps (wgmma) that are done in a cycle")
     group_least_cycles: Count = _doc("cycles of such a product at least, however few columns it has")
     group_latency_cycles: Cycles = _doc("from when its last columns have entered until its result is there")

@@ -101,6 +101,7 @@ _KEYS = {
     L.P_MBARRIER_WAKE: "shared.mbarrier_wake_cycles",
     L.P_MBARRIER_WAIT: "shared.mbarrier_wait_cycles",
     L.P_WIDE_INTERVAL: "pipes.wide_initiation_cycles",
+    L.P_WIDE_DISPATCH: "pipes.wide_dispatch_cycles",
 }
 _INDICES, _values_of_keys = np.array(list(_KEYS)), attrgetter(*_KEYS.values())
 

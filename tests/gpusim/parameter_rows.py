@@ -255,6 +255,7 @@ SM_ROWS = (
     Row("pipes.branch.initiation_cycles", 11, slower("many_loop", 0.5), "a branch a round of each of eight warps"),
     Row("pipes.tensor.initiation_cycles", 12, slower("many_tensor", 0.3), "four warps of a scheduler"),
     Row("pipes.tensor.latency_cycles", 48, slower("tensor", 0.3), "each needs the sum of the one before it"),
+    Row("pipes.wide_dispatch_cycles", 8, slower("many_wide", 0.4), "upper words of products"),
     Row("pipes.wide_initiation_cycles", 8, slower("many_wide", 0.4), "upper words of products"),
     Row("pipes.xu_ahead_cycles", 0, more("many_xu", stalls("mio_throttle"), 0.05), "waits are before the issue"),
     Row("pipes.group_columns_per_cycle", 1, slower("group", 0.03), "32 columns take 32 cycles, not the least 24"),

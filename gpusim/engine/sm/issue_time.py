@@ -50,7 +50,7 @@ def held(st, i):
     A wide product is dispatched twice, as long apart as its pipe takes the first half, and only then its stall count
     begins (H200: independent IMAD.HI with stall counts of 4 take 6.3 cycles each, loop included).
     """
-    return st.par[L.P_WIDE_INTERVAL] - st.par[L.P_UNIT_INTERVAL + M.UNIT_FMAHEAVY] if is_wide(st, i) else np.int64(0)
+    return st.par[L.P_WIDE_DISPATCH] if is_wide(st, i) else np.int64(0)
 
 
 @compiled

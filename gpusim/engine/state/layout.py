@@ -131,6 +131,7 @@ NEVER = np.int64(1) << 60
     P_SHARED_FIRST,  # first byte of shared memory that is not the system's
     P_CHECKS,  # what is checked on request: CHECK_* of engine.sm.shadow_clocks
     P_WIDE_INTERVAL,  # cycles between two multiplications with a 64-bit product
+    P_WIDE_DISPATCH,  # for which one keeps others from issuing
     P_ICACHE_SHIFT,  # instructions of a line of the instruction caches: 1 << this
     P_CONST_SHIFT,  # bytes of a line of the constant caches: 1 << this
     P_CONST_FIRST,  # lines of the first and of the second level of the constant caches
@@ -142,7 +143,7 @@ NEVER = np.int64(1) << 60
     P_STORED_CYCLES,  # and how long they do at least
     P_MODE,  # one of TIMED ... REPLAYS
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(125)
+) = range(126)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 
