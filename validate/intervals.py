@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from gpusim.config import load_config
+from gpusim.config.load import own_sources
 from gpusim.explore.journal import JournalError, whole_lines
 from gpusim.results import interval
 from gpusim.results.interval import Judged, distance, span_of
-from validate import score
+from validate import published, score
 from validate.collection.compare import point_of
 from validate.points import ProgramPoint
 from validate.replay import Comparison
@@ -47,6 +49,8 @@ def run(options: argparse.Namespace) -> int:
         interval.judged.cache_clear()
         known = interval.judged()
         tables = {"kinds": table(known), "described": table_described(interval.judged(FILE), known)}
+        if options.published:
+            tables["published"] = table_published()
         print("\n\n".join(tables.values()))
         for mark, text in tables.items() if options.docs else ():
             documents.put("intervals.md", mark, text)
@@ -118,11 +122,11 @@ def table(points: Sequence[Judged]) -> str:
 
 
 def excess(point: Judged, points: Sequence[Judged]) -> float:
-    """The half-width in logarithms, for each unit of distance, that a described machine has to add for its point to lie
-    in the interval that the other GPUs' points of all other programs give; 0 if it lies there already."""
+    """The half-width in logarithms, of a machine at distance 1, that has to be added for a described machine's point to
+    lie in the interval that the other GPUs' points of all other programs give; 0 if it lies there already."""
     low, high, _ = span_of(point.kind, [p for p in points if p.gpu != point.gpu and p.program != point.program])
     beyond = (point.ratio - (low + high) / 2) ** 2 - ((high - low) / 2) ** 2
-    return math.sqrt(max(beyond, 0.0)) / away(point.gpu)
+    return math.sqrt(max(beyond, 0.0) / away(point.gpu))
 
 
 def away(gpu: str) -> float:
@@ -150,4 +154,32 @@ def table_described(described: Sequence[Judged], points: Sequence[Judged]) -> st
         lines.append(
             f"{gpu:18s} {where} {len(mine):5d} {shares[0]:8.0%} {shares[1]:10.0%} {least_widening(mine):7.2f}"
         )
+    return "\n".join(lines)
+
+
+def by_data_sheet(gpu: str) -> tuple[str, ...]:
+    """Overrides that make of the H200 what specifications say of a GPU, and the code that it takes."""
+    values, name = dict(load_config(gpu).items()), gpu
+    sources: dict[str, str] = {}
+    while name != "h200":
+        own, base = own_sources(name)
+        sources, name = own | sources, base or "h200"
+    numbers = {key for key, source in sources.items() if source.startswith("spec") and not isinstance(values[key], str)}
+    return tuple(
+        f"{key}={list(value) if isinstance(value := values[key], tuple) else value}"
+        for key in sorted(numbers | {"gpu.arch", "l2.slices"})  # slices: so that L2's capacity can be shared out
+    )
+
+
+def table_published() -> str:
+    """A line for each GPU that others measured with microbenchmarks and that is described by specifications alone: how
+    far nine of ten published numbers lie off, in logarithms, and the widening that would cover them."""
+    lines = [f"{'described machine':18s} {'distance':>8s} {'numbers':>7s} {'off by':>7s} {'needed':>7s}"]
+    for gpu in ("a100", "v100", "t4"):
+        overrides = by_data_sheet(gpu)
+        apart = distance(load_config("h200", overrides))
+        rows = [row for row in published.ROWS if row.gpu == gpu and not row.gap]
+        machines = [dataclasses.replace(row, gpu="h200", overrides=(*overrides, *row.overrides)) for row in rows]
+        off = least_widening([abs(math.log(published.measure(row) / row.published)) for row in machines])
+        lines.append(f"{gpu:18s} {apart:8.2f} {len(rows):7d} {off:7.2f} {off / math.sqrt(apart):7.2f}")
     return "\n".join(lines)

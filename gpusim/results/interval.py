@@ -29,10 +29,10 @@ FILE = Path(__file__).with_name("judged.txt")
 MEASURED = ("h200", "h100")
 """Configurations whose GPUs were asked."""
 _TAIL = 5  # per cent on either side
-WIDENING = 0.28
-"""Half-width in logarithms that each unit of distance adds, as an error independent of that on measured machines.
-Fitted: nothing isolates it. It is the least with which nine of ten points of a GPU are covered that is described by its
-data sheet alone (`validate intervals`; two GPUs of one die, docs/intervals.md)."""
+WIDENING = 0.22
+"""Half-width in logarithms that the root of the distance adds, independent of the error on measured machines: each step
+away adds an error of its own. Fitted: nothing isolates it. It is the least with which nine of ten points of a GPU are
+covered that its data sheet alone describes (`validate intervals`; two GPUs of one die, docs/intervals.md)."""
 _SHORT = 0.35
 """Share of the launch overhead in a kernel's cycles from which it and the first waves are most of what it shows."""
 _SOME = 0.01
@@ -175,7 +175,7 @@ def interval_of(counts: Counts, kind: str) -> Interval:
     low, high, points = span_of(kind, judged())
     away = distance(record.config)
     sampled = math.log1p(record.sampling.error) if record.sampling is not None else 0.0
-    middle, half = (low + high) / 2, math.hypot((high - low) / 2, WIDENING * away, sampled)
+    middle, half = (low + high) / 2, math.hypot((high - low) / 2, WIDENING * math.sqrt(away), sampled)
     return Interval(
         int(record.cycles * math.exp(middle - half)),
         math.ceil(record.cycles * math.exp(middle + half)),

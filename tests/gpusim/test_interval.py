@@ -65,6 +65,14 @@ def test_only_points_that_judge_are_stored_as_they_were_accepted():
     assert intervals.text_of(judged()) == interval.FILE.read_text("utf-8")
 
 
+def test_a_data_sheet_says_what_is_specified_and_nothing_else():
+    overrides = intervals.by_data_sheet("v100")
+    found, whole = load_config("h200", overrides), load_config("v100")
+    assert (found.sm.count, found.dram.bandwidth_gb_s) == (80, 900)
+    assert found.dram.latency_cycles == load_config("h200").dram.latency_cycles != whole.dram.latency_cycles
+    assert 0 < distance(found) < distance(whole)
+
+
 def test_a_span_leaves_a_twentieth_out_on_either_side():
     assert span(range(99)) == (4, 94)
     assert span(range(19)) == (0, 18)
