@@ -59,9 +59,11 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser], choose_p
     sure = command(commands, "intervals", _intervals, summary, "h200.jsonl h100.jsonl collection.jsonl")
     what = "journals of compare and of collection compare whose judging points are stored (default: only show)"
     sure.add_argument("journals", type=Path, nargs="*", metavar="JOURNAL", help=what)
-    what = "journal of compare --set --baseline GPU: how much wider the intervals of a described machine are"
-    sure.add_argument("--described", type=Path, metavar="JOURNAL", help=what)
-    sure.add_argument("--gpu", default="h100", help="the GPU of that baseline (default: %(default)s)")
+    what = "journals of compare --set --baseline GPU of machines that a data sheet describes, stored as well"
+    sure.add_argument("--described", type=Path, nargs="*", default=[], metavar="JOURNAL", help=what)
+    what = "also run published microbenchmarks on GPUs described by specifications alone; needs the tool chain"
+    sure.add_argument("--published", action="store_true", help=what)
+    sure.add_argument("--docs", action="store_true", help="put the tables into docs/intervals.md")
 
 
 def _intervals(options: argparse.Namespace) -> int:

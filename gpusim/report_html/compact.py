@@ -14,8 +14,8 @@ _BLUE = "#3b8ec4"  # reads on white and on dark grey
 
 
 def compact(result: Analysis) -> str:
-    """Head, what limits the launch, advice on lines, throughput and the costliest lines. Colours are the notebook's
-    own, but for the bars."""
+    """Head, how sure it is, what limits the launch, advice on lines, throughput and the costliest lines. Colours are
+    the notebook's own, but for the bars."""
     record = result.record
     launch = record.launch
     head = (
@@ -36,7 +36,8 @@ def compact(result: Analysis) -> str:
         for row in result.source_lines[:_LINES]
     )
     return (
-        f'<div class="gpusim-result"><p>{head}</p><p>{escape(result.limiter.sentence)}</p>'
+        f'<div class="gpusim-result"><p>{head}</p><p>{escape(str(result.interval))}.</p>'
+        f"<p>{escape(result.limiter.sentence)}</p>"
         f"<ol>{advice}</ol>"
         "<table><thead><tr><th>unit</th><th>of its peak while blocks run</th></tr></thead>"
         f"<tbody>{bars}</tbody></table>"

@@ -50,6 +50,7 @@ def make_document(
         },
         "cycles": result.cycles,
         "time_us": result.time_us,
+        "interval": str(result.interval),
         "limiter": asdict(result.limiter),
         "advice": [asdict(each) for each in result.advice],
         "metrics": dict(result.metrics),

@@ -2,6 +2,7 @@
 
 import json
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,13 +10,17 @@ import gpusim
 from gpusim.config import load_config
 from gpusim.errors import ModeError
 from gpusim.explore.evaluate import evaluate
+from gpusim.explore.journal import JournalError
 from gpusim.explore.point import Point
+from gpusim.report_html.document import make_document
 from gpusim.results import interval
 from gpusim.results.interval import distance, judged, span, span_of
 from programs import images
 from validate import intervals
 from validate.collection.listing import split
+from validate.journal import open_journal
 from validate.points import ProgramPoint
+from validate.replay import Failure
 from validate.scoring import accepted
 
 
@@ -26,6 +31,26 @@ def test_nine_of_ten_judging_points_lie_in_the_interval_of_the_other_programs():
     for gpu in interval.MEASURED:
         mine = [good for point, good in zip(judged(), inside, strict=True) if point.gpu == gpu]
         assert 0.83 <= sum(mine) / len(mine) <= 0.97, gpu
+    for kind in {each.kind for each in judged()}:
+        mine = [good for point, good in zip(judged(), inside, strict=True) if point.kind == kind]
+        assert sum(mine) / len(mine) >= 0.75, kind
+
+
+def test_nine_of_ten_points_of_a_machine_from_its_data_sheet_lie_in_the_widened_interval():
+    points = judged(intervals.FILE)
+    excesses = [intervals.excess(each, judged()) for each in points]
+    assert len(points) >= 100 and {each.gpu for each in points} == {*intervals.DESCRIBED}
+    assert 0.85 <= sum(each <= interval.WIDENING for each in excesses) / len(excesses) <= 0.95
+    assert sum(each == 0 for each in excesses) / len(excesses) < 0.85, "covered without widening as well"
+    assert intervals.least_widening(excesses) == pytest.approx(interval.WIDENING, rel=0.1)
+    measured = {(each.gpu, each.point): each.measured for each in judged()}
+    assert all(measured[each.gpu, each.point] == each.measured for each in points)
+
+
+def test_widening_is_the_least_that_covers_nine_of_ten():
+    assert intervals.least_widening(range(1, 20)) == 18
+    assert intervals.least_widening(range(1, 100)) == 90
+    assert intervals.away("h100") == pytest.approx(math.hypot(math.log2(62914560 / 52428800), math.log2(4800 / 3350)))
 
 
 def test_only_points_that_judge_are_stored_as_they_were_accepted():
@@ -38,6 +63,14 @@ def test_only_points_that_judge_are_stored_as_they_were_accepted():
             assert entry.point.split == "judge"
             assert (each.measured, each.predicted) == (entry.measured, entry.predicted), each.point
     assert intervals.text_of(judged()) == interval.FILE.read_text("utf-8")
+
+
+def test_a_data_sheet_says_what_is_specified_and_nothing_else():
+    overrides = intervals.by_data_sheet("v100")
+    found, whole = load_config("h200", overrides), load_config("v100")
+    assert (found.sm.count, found.dram.bandwidth_gb_s) == (80, 900)
+    assert found.dram.latency_cycles == load_config("h200").dram.latency_cycles != whole.dram.latency_cycles
+    assert 0 < distance(found) < distance(whole)
 
 
 def test_a_span_leaves_a_twentieth_out_on_either_side():
@@ -83,6 +116,8 @@ def test_the_interval_is_shown(launch):
     assert found.low < result.cycles < found.high and found.distance == 0 and found.points >= 19
     assert f"{found.low:,} to {found.high:,}" in " ".join(str(result).split())
     assert json.loads(result.to_json())["interval"]["high"] == found.high
+    assert make_document(result, sections=["roofline"])["interval"] == str(found)
+    assert str(found) in result._repr_html_()
 
 
 def test_it_is_wider_on_a_machine_that_was_not_measured(launch):
@@ -91,6 +126,34 @@ def test_it_is_wider_on_a_machine_that_was_not_measured(launch):
     far = other.interval
     assert far.distance > 0 and far.kind == near.kind
     assert far.high / far.low > near.high / near.low
+    assert "from measured ones" in str(far) and "from measured ones" not in str(near)
+
+
+def test_each_step_away_from_measured_machines_widens_it():
+    config = load_config("h200")
+    counts = SimpleNamespace(record=SimpleNamespace(config=config, cycles=10_000, sampling=None))
+    found = []
+    for rate in (4800, 4000, 3500, 3000, 1000, 100):
+        counts.record.config = load_config("h200", [f"dram.bandwidth_gb_s={rate}"])
+        found.append(interval.interval_of(counts, "memory latency"))
+    lows, highs = [each.low for each in found], [each.high for each in found]
+    assert lows == sorted(set(lows), reverse=True) and highs == sorted(set(highs))
+    counts.record.config, counts.record.sampling = config, SimpleNamespace(error=0.2)
+    sampled = interval.interval_of(counts, "memory latency")
+    assert sampled.low < found[0].low and sampled.high > found[0].high
+
+
+def test_a_point_that_failed_or_another_machine_is_no_judge(tmp_path):
+    failed = Failure(ProgramPoint("scan/padded", 524288), "deadlock")
+    assert failed.point.split == "judge"
+    with pytest.raises(JournalError, match="deadlock"):
+        intervals.judges("h200", [failed])
+    journal = tmp_path / "journal.jsonl"
+    open_journal(journal, "a100", "h200", ()).close()
+    options = SimpleNamespace(journals=[journal], described=[], docs=False)
+    before = interval.FILE.read_bytes()
+    assert intervals.run(options) == intervals.EXIT_USAGE
+    assert interval.FILE.read_bytes() == before
 
 
 def test_a_functional_run_has_none(launch):

@@ -31,7 +31,7 @@ def stand_in(change=None, factor=1.0, right=True):
             for index, want in zip((2,), POINT.program.reference(POINT.make()), strict=True):
                 args[index][...] = want
         metrics = {name: measured[name] for name in measured.counters} | (change or {})
-        return SimpleNamespace(cycles=round(measured.cycles.median * factor), metrics=metrics)
+        return SimpleNamespace(cycles=round(measured.cycles.median * factor), metrics=metrics, kind="arithmetic")
 
     return simulate
 

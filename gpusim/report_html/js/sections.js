@@ -21,6 +21,7 @@ export function head(data) {
     data.title.endsWith(data.kernel) ? null : element("p", { class: "kernel" }, `kernel ${data.kernel}`),
     element("dl", { class: "facts" }, facts.map(([name, value]) =>
       element("div", {}, element("dt", {}, name), element("dd", {}, value)))),
+    element("p", { class: "limiter" }, element("strong", {}, "How sure. "), `${data.interval}.`),
     element("p", { class: "limiter" }, element("strong", {}, "What limits it. "), data.limiter.sentence),
   ];
 }
