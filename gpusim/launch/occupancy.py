@@ -21,6 +21,8 @@ from gpusim.config import GPUConfig
 from gpusim.errors import LaunchError
 
 _DOUBLED_THREADS = 512
+LEAST_REGISTERS = 16
+"""That a thread gets: an H200 shows kernels of 8 to 15 with 16, and as many blocks as follow from that."""
 _ARCHITECTURE = re.compile(r"sm_(\d+)(\d)([af]?)$")
 
 
@@ -66,7 +68,8 @@ def occupancy(
     shared_bytes = (static_shared_bytes, dynamic_shared_bytes)
     _check_block(config, threads_per_block, registers_per_thread, max_threads, shared_bytes, kernel)
     warps = -(-threads_per_block // warp_size)
-    registers_per_warp = _round_up(registers_per_thread * warp_size, sm.register_unit)
+    registers = max(registers_per_thread, LEAST_REGISTERS) if registers_per_thread else 0
+    registers_per_warp = _round_up(registers * warp_size, sm.register_unit)
     shared = _round_up(asked + sm.shared_reserved_bytes, sm.shared_unit_bytes)
     allocated_warps = _round_up(warps, sm.warp_allocation_unit)
     limits = {

@@ -16,6 +16,7 @@ import numpy as np
 
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as S
+from gpusim.launch.occupancy import LEAST_REGISTERS
 from gpusim.results.counts import GLOBAL, Counts, ratio
 from isa import microops as M
 from isa.opcodes import PIPES
@@ -182,11 +183,8 @@ def _warps_percent(c: Counts) -> float:
     return 100 * ratio(c.warp_cycles, c.active_cycles * c.record.config.sm.max_warps)
 
 
-_LEAST_REGISTERS = 16  # seen on an H200: kernels of 12 to 15 registers are reported with 16
-
-
 def _allocated_registers(c: Counts) -> int:
-    return max(c.record.program.registers, _LEAST_REGISTERS)
+    return max(c.record.program.registers, LEAST_REGISTERS)
 
 
 def _shared_limit(c: Counts) -> int:
