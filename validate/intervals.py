@@ -74,7 +74,10 @@ def _read(paths: Sequence[Path], gpus: Mapping[str, str]) -> list[Judged]:
 def rows_of(path: Path) -> tuple[str, list[score.Row]]:
     """Configuration and rows of a journal. Raises OSError, JournalError."""
     header, *lines = whole_lines(path.read_bytes(), path)[0]
-    return header["of"], [score.row_of(each, _point) for each in lines]
+    try:
+        return header["of"], [score.row_of(each, _point) for each in lines]
+    except KeyError as missing:
+        raise JournalError(f"{path} is of a version that did not tell {missing}") from None
 
 
 def _point(name: str) -> ProgramPoint:
