@@ -207,7 +207,7 @@ SM_ROWS = (
     Row("sm.max_blocks", 1, slower("empty_blocks", 2), "blocks start only after others have ended"),
     Row("sm.max_threads", 1024, slower("full_blocks", 0.1), "one block of an SM instead of two"),
     Row("sm.max_threads_per_block", 512, Fails("many_fma", "1,024 threads"), "the largest block"),
-    Row("sm.registers", 8192, slower("full_blocks", 0.1), "one block's fit"),
+    Row("sm.registers", 16384, slower("full_blocks", 0.1), "one block's fit"),
     Row("sm.register_unit", 2048, slower("full_blocks", 0.1), "a warp gets 2,048, of which 32 fill the SM"),
     Row("sm.warp_allocation_unit", 512, Fails("fma", "registers"), "one warp counts as 512"),
     Row("sm.max_registers_per_thread", 4, Fails("fma", "registers per thread"), "code names more"),
