@@ -1,9 +1,13 @@
 """The block dispatcher: hands the blocks of a grid to SMs in order, and refills them as blocks finish.
 
 First blocks go out one per `launch.fill_interval_cycles` over the whole GPU, one to each SM, then a second, and so on,
-as fast as SMs start them. The ends of blocks are taken note of one per `launch.block_interval_cycles`, and each makes
-room for the next block; the grid is done when the last end has been. Decisions are taken between lookahead windows, in
-order of time. What occupancy has promised is there, or a RuntimeError says which slots ran out.
+as fast as SMs start them. The ends of blocks are taken note of one per `launch.block_interval_cycles`; the grid is done
+when the last end has been. Decisions are taken between lookahead windows, in order of time. What occupancy has promised
+is there, or a RuntimeError says which slots ran out.
+
+Warps free their slots and registers one by one, as they end, but only the end of a block makes the dispatcher look, and
+then at both SMs of its TPC: all blocks that fit start, also in the place of warps whose blocks still run (H200,
+`block_release`: starts lie 390 to 540 cycles behind the end of a block of the TPC, whatever warps had ended before).
 """
 
 import numpy as np
@@ -75,11 +79,12 @@ def start_block(st, grid, sm, slot, x, y, z, time):
     smsps = par[L.P_SUB_PARTITIONS]
     grid[G_BLOCKS] += 1
     for index in range(par[L.P_WARPS]):
-        smsp = 0
-        for k in range(1, smsps):  # the emptiest sub-partition, the first of equals
-            if st.smsp[sm * smsps + k, L.Q_WARPS] < st.smsp[sm * smsps + smsp, L.Q_WARPS]:
-                smsp = k
+        smsp = (s[L.S_TURN] + index) % smsps
+        while st.smsp[sm * smsps + smsp, L.Q_WARPS] == par[L.P_WARP_SLOTS]:
+            smsp = (smsp + 1) % smsps
         start_warp(st, grid, sm, sm * smsps + smsp, slot, index, time + index * par[L.P_WARP_LAUNCH])
+    # H200, %warpid: warps go round the sub-partitions, and blocks of all their multiples begin at each in turn, too.
+    s[L.S_TURN] = (s[L.S_TURN] + max(par[L.P_WARPS] % smsps, 1)) % smsps
 
 
 @compiled
@@ -141,8 +146,33 @@ def free_slot(st, sm):
     """A free block slot of an SM, -1 if it has none."""
     for slot in range(st.par[L.P_BLOCK_SLOTS]):
         if st.block[sm, slot, L.B_STATE] == 0:
-            return slot
-    return -1
+            return np.int64(slot)
+    return np.int64(-1)
+
+
+@compiled
+def room(st, sm, time):
+    """A block slot of an SM that at `time` has room for all warps of a block, which spread over the sub-partitions; -1
+    if there is none."""
+    smsps, slots = st.par[L.P_SUB_PARTITIONS], st.par[L.P_WARP_SLOTS]
+    left = -st.par[L.P_WARPS]
+    for smsp in range(smsps):
+        free = 0
+        for w in range(sm * slots * smsps + smsp, (sm + 1) * slots * smsps, smsps):
+            free += st.warp[w, L.W_STATE] == L.FREE and st.warp[w, L.W_SINCE] <= time
+        if free < st.par[L.P_WARPS] // smsps:
+            return np.int64(-1)
+        left += free
+    return free_slot(st, sm) if left >= 0 else np.int64(-1)
+
+
+@compiled
+def place_blocks(st, grid, sm, time, start):
+    """Starts as many of the grid's next blocks as an SM takes at `time`; their warps may issue from `start` on."""
+    slot = room(st, sm, time)
+    while slot >= 0 and grid[G_NEXT] < grid[G_TOTAL]:
+        place_block(st, grid, sm, slot, start)
+        slot = room(st, sm, time)
 
 
 @compiled
@@ -242,8 +272,13 @@ def refill(st, grid, now, interval):
         grid[G_RUNNING] -= 1
         noted = handed_out(grid, earliest, interval)
         last = earliest
-        if grid[G_NEXT] < grid[G_TOTAL] and not clusters:
-            place_block(st, grid, first, slot, max(noted + st.par[L.P_REFILL] + st.par[L.P_BLOCK_LAUNCH], now))
+        if not clusters:
+            start = max(noted + st.par[L.P_REFILL] + st.par[L.P_BLOCK_LAUNCH], now)
+            together = st.par[L.P_TPC_SMS] if st.par[L.P_MODE] < L.FUNCTIONAL else 1
+            for k in range(together):
+                sm = first // together * together + (first + k) % together
+                if sm < st.sm.shape[0]:
+                    place_blocks(st, grid, sm, earliest, start)
     if clusters and last >= 0:
         place_clusters(st, grid, last + st.par[L.P_REFILL], now, 0)
     for sm in range(st.sm.shape[0]):

@@ -17,8 +17,7 @@ from gpusim.engine.dispatcher import (
     G_RUNNING,
     G_TOTAL,
     fill,
-    free_slot,
-    place_block,
+    place_blocks,
     refill,
 )
 from gpusim.engine.grid import CyclesUsedUp, Grid, MachineStopped, NothingMoves
@@ -123,20 +122,11 @@ def run_grid(st, grid, most):
         if st.par[L.P_CLUSTER_BLOCKS] > 0:
             open_barriers(st, 0)
         elif idle >= 0 and (grid[G_PATIENCE] >= PATIENCE or done == before):
-            place_blocks(st, grid, idle)
+            place_blocks(st, grid, idle, L.NEVER, 0)
             grid[G_PATIENCE] = 0
         if done == before and (idle < 0 or grid[G_NEXT] == grid[G_TOTAL]):
             break
     return done
-
-
-@compiled
-def place_blocks(st, grid, sm):
-    """As many of the grid's next blocks as an SM takes."""
-    slot = np.int64(free_slot(st, sm))
-    while slot >= 0 and grid[G_NEXT] < grid[G_TOTAL]:
-        place_block(st, grid, sm, slot, 0)
-        slot = np.int64(free_slot(st, sm))
 
 
 def run_functionally(grid: Grid, together: bool, system: MemorySystem | None = None) -> None:
@@ -147,7 +137,7 @@ def run_functionally(grid: Grid, together: bool, system: MemorySystem | None = N
     """
     state, dispatch = grid.state, grid.dispatch
     total, sms = int(dispatch[G_TOTAL]), int(state.par[L.P_SM_COUNT])
-    room = sms * int(state.par[L.P_BLOCK_SLOTS])
+    room = sms * int(state.par[L.P_RESIDENT])
     if grid.recorder is not None:
         grid.recorder.begin(state)
         room = 0  # a recorder keeps what blocks do that have not ended: as few as can be
@@ -156,7 +146,7 @@ def run_functionally(grid: Grid, together: bool, system: MemorySystem | None = N
         dispatch[G_FREE_AT] = 0
     else:
         for sm in range(0, sms if system is not None else 1, max(sms // _SOME, 1)):
-            place_blocks(state, dispatch, sm)
+            place_blocks(state, dispatch, sm, L.NEVER, 0)
     while dispatch[G_RUNNING] > 0:
         done = run_grid(state, dispatch, 1 if system is not None else _CALL)
         if system is not None:

@@ -87,6 +87,7 @@ _KEYS = {
     L.P_BLOCK_SETUP: "launch.block_setup_cycles",
     L.P_BLOCK_LEAST: "launch.sm_block_cycles",
     L.P_EXIT_LATENCY: "launch.drain_cycles",
+    L.P_TPC_SMS: "crossbar.sms_per_port",
     L.P_CLOCK_MHZ: "gpu.clock_mhz",
     L.P_CLUSTER_BARRIER: "shared.cluster_barrier_cycles",
     L.P_CLUSTER_WARP: "shared.cluster_barrier_per_warp_cycles",
@@ -158,8 +159,9 @@ def parameters(
     par[_INDICES] = _values_of_keys(config)
     _put_caches(par, config, occupancy)
     _put_fetches(par, config, launch, lowered)
-    par[L.P_BLOCK_SLOTS] = occupancy.blocks_per_sm
-    par[L.P_WARP_SLOTS] = -(-occupancy.warps_per_sm // config.sm.sub_partitions)
+    par[L.P_RESIDENT] = occupancy.blocks_per_sm
+    par[L.P_BLOCK_SLOTS] = occupancy.blocks_per_sm if any(cluster) else occupancy.block_slots
+    par[L.P_WARP_SLOTS] = occupancy.warp_slots
     par[L.P_ROWS_PER_WARP] = lowered.rows_per_warp
     par[L.P_CONST_ROWS] = len(lowered.const_rows)
     par[L.P_UREG_BASE] = lowered.ureg_base

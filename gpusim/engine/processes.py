@@ -135,7 +135,7 @@ class Dispatcher:
     def _hand_out(self, grid: Grid) -> None:
         """The blocks that find room at once."""
         state, blocks = grid.state, int(grid.dispatch[G_TOTAL])
-        order = first_blocks(self._config, self._config.sm.count, blocks, int(state.par[L.P_BLOCK_SLOTS]))
+        order = first_blocks(self._config, self._config.sm.count, blocks, int(state.par[L.P_RESIDENT]))
         if grid.recorder is not None:
             grid.recorder.begin(state)
         interval = round(self._config.launch.fill_interval_cycles * FRACTION)

@@ -32,6 +32,8 @@ class Occupancy:
 
     limits: blocks per SM that each resource alone would allow: 'warps', 'threads', 'blocks', 'registers',
     'shared'. limiters: the resources whose limit is the smallest.
+    warp_slots: warps that a sub-partition holds. block_slots: blocks of which an SM holds some warps, while others have
+    ended and made room: as many as it has slots and, for what a whole block keeps, shared memory for.
     shared_bytes_per_block: with the reserved part and rounding.
     carveout_bytes: shared memory that the SM is set to; `l1_bytes` is the rest of the unified memory.
     theoretical: resident warps as a share of the SM's maximum, 0 to 1.
@@ -40,6 +42,8 @@ class Occupancy:
     blocks_per_sm: int
     warps_per_block: int
     warps_per_sm: int
+    warp_slots: int
+    block_slots: int
     limits: dict[str, int]
     limiters: tuple[str, ...]
     registers_per_warp: int
@@ -79,9 +83,11 @@ def occupancy(
         "registers": sm.max_blocks,
         "shared": sm.shared_bytes // shared if shared else sm.max_blocks,
     }
+    warp_slots = sm.warps_per_sub_partition
     if registers_per_warp:
         register_warps = sm.registers_per_sub_partition // registers_per_warp * sm.sub_partitions
         limits["registers"] = register_warps // warps if register_warps >= allocated_warps else 0
+        warp_slots = min(warp_slots, register_warps // sm.sub_partitions)
     blocks = min(limits.values())
     if blocks == 0:
         raise LaunchError(
@@ -92,6 +98,8 @@ def occupancy(
         blocks_per_sm=blocks,
         warps_per_block=warps,
         warps_per_sm=blocks * warps,
+        warp_slots=warp_slots,
+        block_slots=min(sm.max_blocks, carveout // shared) if shared else sm.max_blocks,
         limits=limits,
         limiters=tuple(name for name, limit in limits.items() if limit == blocks),
         registers_per_warp=registers_per_warp,

@@ -20,7 +20,9 @@ NEVER = np.int64(1) << 60
     P_SM_COUNT,
     P_SUB_PARTITIONS,
     P_WARP_SLOTS,  # warp slots per sub-partition that this launch can use
-    P_BLOCK_SLOTS,  # blocks of this launch that fit an SM
+    P_BLOCK_SLOTS,  # blocks of this launch of which an SM may hold some warps
+    P_RESIDENT,  # blocks of this launch that fit an SM
+    P_TPC_SMS,  # SMs of a TPC
     P_ROWS_PER_WARP,
     P_CONST_ROWS,
     P_UREG_BASE,
@@ -143,7 +145,7 @@ NEVER = np.int64(1) << 60
     P_STORED_CYCLES,  # and how long they do at least
     P_MODE,  # one of TIMED ... REPLAYS
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(126)
+) = range(128)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 
@@ -334,6 +336,7 @@ S_LOG = 64  # which of its warps are logged, see engine.state.log
 S_LOGGED = 65  # rows of its log; then of the addresses in it
 S_LOG_LANES = 66
 S_LOG_ROW = 67  # 1 + row of the instruction that is being executed, 0 if it is not logged
+S_TURN = 68  # sub-partition that gets the first warp of the next block
 S_FIELDS = 72
 
 (
