@@ -28,6 +28,7 @@ from gpusim.engine.sm.stages import (
     take_address_port,
     take_data_stage,
     take_port,
+    wait_for_constant,
 )
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled
@@ -99,6 +100,7 @@ def book_result(st, sm, q, w, i, cls, lanes, time):
         there = max(start, constant_ready(st, sm, operand, start))
         if there > start:
             st.counters[st.sm[sm, L.S_CHUNK], i, L.N_TURNS] += 1
+            wait_for_constant(st, sm, there)
         release_at(st, w, wbar, there - par[L.P_ENTRY] + par[L.P_CONST_LATENCY], L.R_SHORT)
         return
     if cls == M.CLS_CROSS:

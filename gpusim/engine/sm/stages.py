@@ -96,6 +96,21 @@ def take_port(st, sm, port, start):
 
 
 @compiled
+def wait_for_constant(st, sm, there):
+    """A constant load that has been taken up waits for its line until `there`: of those that do the SM holds some only,
+    and takes none up while it does.
+
+    H200: of 64 warps that begin with a load of the same line 40 issue it, 12 of which wait in front of the port; the
+    others do when it is there.
+    """
+    s = st.sm[sm]
+    s[L.S_CONST_WAITS] = s[L.S_CONST_WAITS] + 1 if s[L.S_CONST_THERE] == there else 1
+    s[L.S_CONST_THERE] = there
+    if s[L.S_CONST_WAITS] == L.CONSTANTS_WAITING:
+        s[L.S_CONSTANT_FREE] = max(s[L.S_CONSTANT_FREE], there)
+
+
+@compiled
 def take_address_port(st, sm, q, port, time):
     """When a constant load, or a read of a special register that all lanes share, is taken up that issues at `time`."""
     smsp = st.smsp[q]

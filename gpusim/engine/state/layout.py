@@ -337,6 +337,9 @@ S_LOGGED = 65  # rows of its log; then of the addresses in it
 S_LOG_LANES = 66
 S_LOG_ROW = 67  # 1 + row of the instruction that is being executed, 0 if it is not logged
 S_TURN = 68  # sub-partition that gets the first warp of the next block
+S_CONST_THERE = 69  # cycle from which the line is there that constant loads wait for
+S_CONST_WAITS = 70  # how many do
+CONSTANTS_WAITING = 28  # most that do
 S_FIELDS = 72
 
 (
