@@ -381,6 +381,7 @@ class L2(Section):
     coalescing_window_cycles: Cycles = _doc("how long a read that hits can be joined by others")
     fetch_bytes: Literal[32, 64, 128] = _doc("bytes fetched together from memory on a miss: a sector, two or a line")
     slice_bytes_per_cycle: Count = _doc("bytes a slice reads or writes in a cycle")
+    lookup_cycles: Rate = _doc("between two requests that a slice takes up, at least")
     fabric_bytes_per_cycle: Count = _doc("bytes between the partitions in a cycle, each way")
     atomic_latency_cycles: Count = _doc("whole latency of an atomic that returns a value, mean over near and far lines")
     atomic_sector_cycles: Rate = _doc("cycles of a slice's atomic unit per sector of a warp's request")

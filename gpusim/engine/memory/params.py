@@ -103,7 +103,7 @@ def _l2(config: GPUConfig) -> dict[int, int]:
         ms.P_LRC_MOST: l2.coalesced_reads,
         ms.P_LRC_WINDOW: ticks(l2.coalescing_window_cycles),
         ms.P_NEAR_COPY: int(l2.near_copy),
-        ms.P_SLICE_LOOKUP: ticks(1),
+        ms.P_SLICE_LOOKUP: ticks(l2.lookup_cycles),
         ms.P_SLICE_SECTOR: ticks(ms.SECTOR_BYTES / l2.slice_bytes_per_cycle),
         ms.P_FABRIC_SECTOR: ticks(ms.SECTOR_BYTES / l2.fabric_bytes_per_cycle),
         ms.P_NEAR: ticks(l2.latency_near_cycles - config.l1.latency_cycles),
