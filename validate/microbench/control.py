@@ -132,6 +132,14 @@ def _bench(name: str, asks: str, body: Callable[..., Any], cuts: tuple[int, ...]
 
 
 _BARRIER = inline("{ " + "bar.sync 0; " * 16 + "mov.b32 $0, $1; }", types.uint32, (types.uint32,))
+_EXCHANGE = inline(
+    "{ .reg .u32 s, v, t, n; .shared .align 4 .b32 tile[1024]; mov.u32 s, tile; mov.u32 t, %tid.x; mov.u32 n, %ntid.x; "
+    "mad.lo.u32 v, t, 4, s; add.u32 t, t, 33; sub.u32 n, n, 1; and.b32 t, t, n; mad.lo.u32 s, t, 4, s; mov.b32 t, $1; "
+    + "st.volatile.shared.u32 [v], t; bar.sync 0; ld.volatile.shared.u32 t, [s]; bar.sync 0; " * 8
+    + "mov.b32 $0, $1; }",
+    types.uint32,
+    (types.uint32,),
+)
 _FENCE_BLOCK = inline("{ " + "fence.acq_rel.cta; " * 8 + "mov.b32 $0, $1; }", types.uint32, (types.uint32,))
 _FENCE_GPU = inline("{ " + "fence.acq_rel.gpu; " * 8 + "mov.b32 $0, $1; }", types.uint32, (types.uint32,))
 
@@ -260,6 +268,7 @@ BENCHES = (
     _bench("ways", "as many ways of 16 dependent FFMA as `cut` says", _ways, (1, 2, 8, 32), (1, 8)),
     _bench("call", "a 64-bit division, a function that is called", _call, (1,), (1, 4)),
     _sync_bench("barrier", _BARRIER, 16, "bar.sync", (1, 2, 4, 8, 16, 32)),
+    _sync_bench("exchange", _EXCHANGE, 8, "st.shared, bar.sync, ld.shared, bar.sync", (1, 4, 8, 16, 32)),
     _sync_bench("fence_block", _FENCE_BLOCK, 8, "fence.acq_rel.cta", (1, 4)),
     _sync_bench("fence_gpu", _FENCE_GPU, 8, "fence.acq_rel.gpu", (1, 4)),
 )

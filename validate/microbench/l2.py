@@ -135,6 +135,42 @@ def _together_case(key: str, sms: tuple[int, ...], lines: int, before: str) -> C
     )
 
 
+def random(data: Any, mask: Any, rounds: Any, out: Any) -> None:
+    """Threads load words of sectors that a generator chooses, four at a time, twice the same. out [warp]: cycles of the
+    second time."""
+    took = np.uint32(0)
+    total = np.uint32(0)
+    turn = np.int32(0)
+    while turn < 2:
+        x = np.uint32(cuda.grid(1)) * np.uint32(2654435761) + np.uint32(12345)
+        start = clock()
+        k = np.int32(0)
+        while k < rounds:
+            for _ in range(4):
+                x = x * np.uint32(1664525) + np.uint32(1013904223)
+                total += load_l2(address(data, np.int64(((x >> 5) ^ (x >> 17)) & mask) * 8))
+            k = after(k)
+        took = clock() - start + (total & np.uint32(0))
+        turn = after(turn)
+    if cuda.threadIdx.x & 31 == 0:
+        out[np.int64(cuda.grid(1) >> 5)] = took
+    if total == np.uint32(1):
+        out[0] = total
+
+
+def _random_case(sms: int, warps: int, mib: int) -> Case:
+    rounds = 8
+
+    def reduce(rows: np.ndarray) -> dict[str, float]:
+        return {"a sector of an SM": float(rows.mean()) / (rounds * 4 * 32 * warps)}
+
+    return rows_case(
+        f"sms={sms} warps={warps} MiB={mib}", sms, 32 * warps, (sms * warps, 1),
+        lambda: (blank(mib * MIB), np.uint32(mib * MIB // 32 - 1), np.int32(rounds)),
+        reduce, shared_bytes=ALONE, slow=sms == SMS,
+    )  # fmt: skip
+
+
 BENCHES = (
     Bench(
         "l2_latency",
@@ -182,6 +218,17 @@ BENCHES = (
         ),
         tolerance=0.15,
         slack=5,
+    ),
+    Bench(
+        "l2_random",
+        "How many cycles does an SM take for each sector that it reads out of L2 in no order?",
+        "cycles",
+        random,
+        (
+            *(_random_case(1, warps, 1) for warps in (4, 16, 32)),
+            *(_random_case(SMS, warps, mib) for mib in (1, 8) for warps in (4, 16, 32)),
+        ),
+        slack=0.02,
     ),
     Bench(
         "l2_together",

@@ -13,6 +13,7 @@ from validate.microbench import (
     constants,
     control,
     copies,
+    dispatch,
     dram,
     frontend,
     issue,
@@ -33,7 +34,7 @@ from validate.microbench.bench import Bench, Case
 _EVICT = (("code_size", "KiB=256 warps=1 sms=132 same"), ("constant_fill", "all"))
 _MODULES = (
     *(pipes, issue, registers, control, frontend, start, constants),
-    *(queues, pairs, shared, l1, l2, dram, atomics, launch),
+    *(queues, pairs, shared, l1, l2, dram, atomics, launch, dispatch),
     *(ahead, copies, mbarriers, bulk, clusters, warpgroup),
 )
 

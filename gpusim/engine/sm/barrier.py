@@ -23,7 +23,6 @@ from gpusim.engine.sm.shadow_clocks import (
     pass_barrier,
 )
 from gpusim.engine.sm.space import fail
-from gpusim.engine.sm.stages import enter_queue, take_data_stage
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled
@@ -95,12 +94,9 @@ def barrier(st, sm, q, slot, w, i, wb, mask, time):
     if par[L.P_CHECKS] & CHECK_RACE:
         arrive_at_barrier(st, sm, w, number)
     b[L.B_EXPECTED + number] = threads
-    # An arrival goes through the memory queue and the data stage, behind what its warps load and store (H200, rounds of
-    # STS, BAR, LDS: 2 to 4 cycles more than without).
-    handed = take_data_stage(st, sm, q, enter_queue(st, q, time, 1), 1)
-    start = max(handed - par[L.P_ENTRY], st.sm[sm, L.S_ADU_FREE])
+    start = max(time, st.sm[sm, L.S_ADU_FREE])
     st.sm[sm, L.S_ADU_FREE] = start + par[L.P_BAR_INTERVAL]
-    opens = start + par[L.P_BAR_BASE]
+    opens = start + par[L.P_BAR_INTERVAL] + par[L.P_BAR_BASE]
     if kind == M.BAR_RED_POPC or kind == M.BAR_RED_AND or kind == M.BAR_RED_OR:
         value = predicate(code, i, M.COL_PS0, st.preds, 16 * w) & np.uint32(mask)
         so_far = b[L.B_REDUCED + number]
