@@ -58,13 +58,12 @@ def _of_sm(rows: np.ndarray, warps: int, sm: int) -> tuple[np.ndarray, np.ndarra
     return times[order, :, 0], times[order, :, 1], mine[order, :, 3]
 
 
-def _case(threads: int, mask: int, reduce: Any, rounds: tuple[int, int, int], grid: int, **more: Any) -> Case:
+def _case(threads: int, mask: int, reduce: Any, rounds: tuple[int, int, int], grid: int) -> Case:
     warps = threads // 32
     return rows_case(
         f"threads={threads} mask={mask:#x}", grid, threads, (grid * warps, _COLUMNS),
         lambda: tuple(np.int32(value) for value in (mask, *rounds)),
         lambda rows: reduce(rows, warps),
-        **more,
     )  # fmt: skip
 
 
@@ -89,16 +88,6 @@ def _turns(rows: np.ndarray, warps: int) -> dict[str, float]:
     return {"from block to block": float(np.median(steps))}
 
 
-def _at_once(rows: np.ndarray, warps: int) -> dict[str, float]:
-    """Warps of an SM that start before one is 60 cycles later than the one before it."""
-    count = []
-    for sm in range(SMS):
-        starts = np.sort(_of_sm(rows, warps, sm)[0].ravel())
-        late = np.flatnonzero(np.diff(starts) > 60)
-        count.append(late[0] + 1 if len(late) else len(starts))
-    return {"warps at once": float(np.median(count))}
-
-
 BENCHES = (
     Bench(
         "block_release",
@@ -115,13 +104,5 @@ BENCHES = (
         lives,
         tuple(_case(threads, 0, _turns, (4, 0, 0), _SLOTS * 32 // threads * SMS) for threads in (64, 96, 224, 256)),
         slack=0.1,
-    ),
-    Bench(
-        "block_first",
-        "Of 64 warps that an SM gets first, how many issue before the first has its constants?",
-        "warps",
-        lives,
-        (_case(256, 0, _at_once, (4, 0, 0), 8 * SMS, before="other"),),
-        slack=6,
     ),
 )
