@@ -83,7 +83,7 @@ def occupancy(
         "registers": sm.max_blocks,
         "shared": sm.shared_bytes // shared if shared else sm.max_blocks,
     }
-    warp_slots = sm.warps_per_sub_partition
+    warp_slots = min(sm.max_warps, sm.max_threads // warp_size) // sm.sub_partitions
     if registers_per_warp:
         register_warps = sm.registers_per_sub_partition // registers_per_warp * sm.sub_partitions
         limits["registers"] = register_warps // warps if register_warps >= allocated_warps else 0

@@ -12,6 +12,7 @@ from typing import Any
 
 from validate.collection import listing
 from validate.collection.worker import MANIFEST
+from validate.foreign.recording import text_of
 
 EXIT_OK, EXIT_WRONG, EXIT_USAGE = 0, 1, 2
 
@@ -49,7 +50,7 @@ def keep(options: argparse.Namespace) -> int:
     document = recording.keep(
         options.folder, _manifest(options.folder), options.recording or [recording.RAW], options.timeout, print
     )
-    recording.FILE.write_text(recording.text_of(document), "utf-8")
+    recording.FILE.write_text(text_of(document), "utf-8")
     splits = [listing.split(point["program"]) for point in document["points"].values()]
     counts = ", ".join(f"{splits.count(each)} {each}" for each in ("train", "judge"))
     print(f"{len(splits)} points in {recording.FILE.name}: {counts}")

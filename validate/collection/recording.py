@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,12 +52,6 @@ def load(path: Path = FILE) -> dict[str, Any]:
         found = zip(document["counters"], point["counters"], strict=True)
         point["counters"] = {name: value for name, value in found if value is not None}
     return document
-
-
-def text_of(document: Mapping[str, Any]) -> str:
-    """A recording as it is kept: a few lines for each point, with the values of all counters in one."""
-    text = json.dumps(document, indent=1)
-    return re.sub(r"\[[^][{}]*\]", lambda found: " ".join(found[0].split()), text) + "\n"
 
 
 def keep(
