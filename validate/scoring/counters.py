@@ -27,8 +27,8 @@ class CounterGroup:
 
     title: str
     names: tuple[str, ...]
-    median: float = 0.03
-    p90: float = 0.10
+    median: float = 0.01
+    p90: float = 0.06
 
     @property
     def unit(self) -> str:
