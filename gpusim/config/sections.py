@@ -334,6 +334,8 @@ class Crossbar(Section):
     sm_reply_bytes_per_cycle: Count = _doc("bytes one SM of a port can take in a cycle")
     sm_past_l1_bytes_per_cycle: Count = _doc("the same of copies to shared memory that do not go through L1")
     request_header_bytes: Count = _doc("bytes of a request besides store data")
+    tpcs_per_cpc: Count = _doc("TPCs of a GPC that share a way for requests, a CPC, at most")
+    cpc_requests_per_cycle: Rate = _doc("requests that a CPC can send to L2 in a cycle")
 
 
 class L2(Section):
@@ -381,7 +383,6 @@ class L2(Section):
     coalescing_window_cycles: Cycles = _doc("how long a read that hits can be joined by others")
     fetch_bytes: Literal[32, 64, 128] = _doc("bytes fetched together from memory on a miss: a sector, two or a line")
     slice_bytes_per_cycle: Count = _doc("bytes a slice reads or writes in a cycle")
-    lookup_cycles: Rate = _doc("between two requests that a slice takes up, at least")
     fabric_bytes_per_cycle: Count = _doc("bytes between the partitions in a cycle, each way")
     atomic_latency_cycles: Count = _doc("whole latency of an atomic that returns a value, mean over near and far lines")
     atomic_sector_cycles: Rate = _doc("cycles of a slice's atomic unit per sector of a warp's request")

@@ -162,7 +162,10 @@ def _random_case(sms: int, warps: int, mib: int) -> Case:
     rounds = 8
 
     def reduce(rows: np.ndarray) -> dict[str, float]:
-        return {"a sector of an SM": float(rows.mean()) / (rounds * 4 * 32 * warps)}
+        """Cycles of an SM for a sector: of all SMs in the mean, of the quicker ones and of most."""
+        each = rows.reshape(sms, warps).mean(axis=1) / (rounds * 4 * 32 * warps)
+        quick, most = np.percentile(each, (10, 60))
+        return {"a sector": float(each.mean()), "of quick SMs": float(quick), "of most SMs": float(most)}
 
     return rows_case(
         f"sms={sms} warps={warps} MiB={mib}", sms, 32 * warps, (sms * warps, 1),

@@ -6,7 +6,7 @@ what counts, and the others drain meanwhile. It also keeps a reply that comes la
 earlier ones.
 """
 
-from gpusim.engine.memory.place import port_of
+from gpusim.engine.memory.place import cpc_of, port_of
 from gpusim.engine.state import memory as ms
 from gpusim.engine.state.jit import compiled
 
@@ -23,7 +23,8 @@ def book(free_at, resource, now, occupancy):
 def book_request(m, sm, payload_bytes, now):
     """Send a request with its data from an SM to its own partition; return the wait."""
     port = m[ms.P_REQUEST_PORTS] + port_of(m, sm)
-    return book(m, port, now, (m[ms.P_HEADER_BYTES] + payload_bytes) * m[ms.P_REQUEST_BYTE])
+    wait = book(m, port, now, (m[ms.P_HEADER_BYTES] + payload_bytes) * m[ms.P_REQUEST_BYTE])
+    return max(wait, book(m, m[ms.P_CPC_PORTS] + cpc_of(m, sm), now, m[ms.P_CPC_REQUEST]))
 
 
 @compiled

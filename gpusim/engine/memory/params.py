@@ -47,6 +47,7 @@ def _layout(config: GPUConfig, n_sms: int) -> dict[int, int]:
         ms.P_SM_PORTS: n_sms,
         ms.P_REQUEST_PORTS: ports,
         ms.P_REPLY_PORTS: ports,
+        ms.P_CPC_PORTS: ports,  # at most
         ms.P_L2_OUT: 1,
         ms.P_SM_SENDS: n_sms,
         ms.P_SM_RECEIVES: n_sms,
@@ -83,6 +84,7 @@ def _crossbar(config: GPUConfig, n_sms: int) -> dict[int, int]:
     ports = -(-n_sms // crossbar.sms_per_port)
     return {
         ms.P_HEADER_BYTES: crossbar.request_header_bytes,
+        ms.P_CPC_REQUEST: ticks(1 / crossbar.cpc_requests_per_cycle),
         ms.P_REQUEST_BYTE: ticks(1 / crossbar.port_request_bytes_per_cycle),
         ms.P_PORT_REPLY_SECTOR: ticks(ms.SECTOR_BYTES / crossbar.port_reply_bytes_per_cycle),
         ms.P_L2_OUT_SECTOR: ticks(ms.SECTOR_BYTES / (ports * crossbar.port_reply_bytes_per_cycle)),
@@ -103,7 +105,7 @@ def _l2(config: GPUConfig) -> dict[int, int]:
         ms.P_LRC_MOST: l2.coalesced_reads,
         ms.P_LRC_WINDOW: ticks(l2.coalescing_window_cycles),
         ms.P_NEAR_COPY: int(l2.near_copy),
-        ms.P_SLICE_LOOKUP: ticks(l2.lookup_cycles),
+        ms.P_SLICE_LOOKUP: ticks(1),
         ms.P_SLICE_SECTOR: ticks(ms.SECTOR_BYTES / l2.slice_bytes_per_cycle),
         ms.P_FABRIC_SECTOR: ticks(ms.SECTOR_BYTES / l2.fabric_bytes_per_cycle),
         ms.P_NEAR: ticks(l2.latency_near_cycles - config.l1.latency_cycles),

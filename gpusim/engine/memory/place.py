@@ -20,7 +20,7 @@ from gpusim.engine.state import memory as ms
 from gpusim.engine.state.address_map import locate, set_and_tag
 from gpusim.engine.state.jit import compiled
 
-_PARTITION_SHIFT, _PORT_SHIFT, _MASK = 16, 32, 0xFFFF
+_PARTITION_SHIFT, _PORT_SHIFT, _CPC_SHIFT, _MASK = 16, 32, 48, 0xFFFF
 
 
 class SlicePair(NamedTuple):
@@ -51,7 +51,13 @@ def partition_of(m, sm):
 @compiled
 def port_of(m, sm):
     """Port of the crossbar that an SM shares with the others of its TPC."""
-    return m[m[ms.P_PLACES] + sm] >> _PORT_SHIFT
+    return m[m[ms.P_PLACES] + sm] >> _PORT_SHIFT & _MASK
+
+
+@compiled
+def cpc_of(m, sm):
+    """CPC of an SM: some TPCs of a GPC that share a way for requests."""
+    return m[m[ms.P_PLACES] + sm] >> _CPC_SHIFT
 
 
 @compiled
@@ -90,7 +96,23 @@ def places(config: GPUConfig, n_sms: int, blocks: int) -> list[int]:
     left = list(whole)
     for place in first:
         left.remove(place)
-    return [tpc << _PORT_SHIFT | partitions[gpc] << _PARTITION_SHIFT | gpc for tpc, gpc in first + left]
+    cpcs = _cpcs(config, whole)
+    return [
+        cpcs[tpc] << _CPC_SHIFT | tpc << _PORT_SHIFT | partitions[gpc] << _PARTITION_SHIFT | gpc
+        for tpc, gpc in first + left
+    ]
+
+
+def _cpcs(config: GPUConfig, whole: list[tuple[int, int]]) -> dict[int, int]:
+    """CPC of each TPC: the TPCs of a GPC in turn, so that those of a GPC differ by one in size at most."""
+    found: dict[int, int] = {}
+    next_cpc = 0
+    for gpc in range(config.sm.gpcs):
+        tpcs = sorted({tpc for tpc, of in whole if of == gpc})
+        count = -(-len(tpcs) // config.crossbar.tpcs_per_cpc)
+        found |= {tpc: next_cpc + k % count for k, tpc in enumerate(tpcs)}
+        next_cpc += count
+    return found
 
 
 def first_blocks(config: GPUConfig, n_sms: int, blocks: int, per_sm: int) -> np.ndarray:

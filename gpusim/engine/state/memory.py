@@ -100,6 +100,7 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_SM_PORTS,  # first of the queues, by what they belong to
     P_REQUEST_PORTS,
     P_REPLY_PORTS,
+    P_CPC_PORTS,
     P_L2_OUT,
     P_SM_SENDS,  # packets for other SMs: out of one, into one, through what the SMs of a GPC share
     P_SM_RECEIVES,
@@ -113,6 +114,7 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_LINES,
     P_HEADER_BYTES,
     P_REQUEST_BYTE,
+    P_CPC_REQUEST,
     P_PORT_REPLY_SECTOR,
     P_L2_OUT_SECTOR,  # of what does not go through L1, for all SMs together
     P_SM_REPLY_SECTOR,
@@ -172,7 +174,7 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_PEER_PORTS,  # first of the links, out and in
     P_DIGITS,  # first of the words with which a window's requests are sorted
     QUEUES_AT,  # behind the parameters
-) = range(COUNTERS, COUNTERS + 82)
+) = range(COUNTERS, COUNTERS + 84)
 
 # A channel: when its bus is free, whether the bus last wrote, sectors that wait to be written, sectors read and
 # written so far.
