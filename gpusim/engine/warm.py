@@ -54,7 +54,7 @@ def prepare_core(state: L.State, memory_state: np.ndarray | None, dispatch: np.n
     number = 0
     calls: list[tuple[Any, tuple[Any, ...]]] = [(fill, (state, dispatch, number, np.zeros(1, np.int64), number))]
     if memory_state is None:
-        calls += [(run_grid, (state, dispatch, number)), (place_blocks, (state, dispatch, number))]
+        calls += [(run_grid, (state, dispatch, number)), (place_blocks, (state, dispatch, number, number, number))]
     else:
         calls += [
             (refill, (state, dispatch, number, number)),

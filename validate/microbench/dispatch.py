@@ -68,7 +68,7 @@ def _case(threads: int, mask: int, reduce: Any, rounds: tuple[int, int, int], gr
 
 
 def _release(rows: np.ndarray, warps: int) -> dict[str, float]:
-    """Blocks that start on an SM within 500 cycles of the first that follows others, and how long after an end it does."""
+    """Blocks of an SM that start within 500 cycles of the first that follows others, and cycles from an end to that."""
     count, gaps = [], []
     resident = _SLOTS // warps
     for sm in range(0, SMS, 2):

@@ -100,8 +100,8 @@ def wait_for_constant(st, sm, there):
     """A constant load that has been taken up waits for its line until `there`: of those that do the SM holds some only,
     and takes none up while it does.
 
-    H200, clocks behind the first instruction of all warps: of 64 that an SM gets first and that begin with a load of the
-    same line, 40 issue it, 12 of which wait in front of the port; the others do some 280 cycles later, together.
+    H200, clocks behind the first instruction of all warps: of 64 that an SM gets first and that begin with a load of
+    one line, 40 issue it, 12 of which wait in front of the port; the others do some 280 cycles later, together.
     """
     s = st.sm[sm]
     s[L.S_CONST_WAITS] = s[L.S_CONST_WAITS] + 1 if s[L.S_CONST_THERE] == there else 1
