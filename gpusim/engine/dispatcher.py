@@ -80,8 +80,9 @@ def start_block(st, grid, sm, slot, x, y, z, time):
     grid[G_BLOCKS] += 1
     for index in range(par[L.P_WARPS]):
         smsp = (s[L.S_TURN] + index) % smsps
-        while st.smsp[sm * smsps + smsp, L.Q_WARPS] == par[L.P_WARP_SLOTS]:
-            smsp = (smsp + 1) % smsps
+        for _ in range(smsps):  # the next one with a free slot; `start_warp` says so if there is none
+            if st.smsp[sm * smsps + smsp, L.Q_WARPS] == par[L.P_WARP_SLOTS]:
+                smsp = (smsp + 1) % smsps
         start_warp(st, grid, sm, sm * smsps + smsp, slot, index, time + index * par[L.P_WARP_LAUNCH])
     # H200, %warpid: warps go round the sub-partitions, and blocks of all their multiples begin at each in turn, too.
     s[L.S_TURN] = (s[L.S_TURN] + max(par[L.P_WARPS] % smsps, 1)) % smsps
