@@ -277,8 +277,10 @@ def _caches(par: np.ndarray, spare: Spare, used: int) -> dict[str, np.ndarray]:
         tags[:used, field] = empty
     icache[:used, :, 0] = -1
     constant[:used] = CONSTANT_NOWHERE
+    loaded = spare.take("loaded", (sms, BANK_BYTES >> int(par[L.P_CONST_SHIFT])))
+    loaded[:used] = CONSTANT_NOWHERE
     order = spare.take("constant_order", (sms, int(par[L.P_CONST_FIRST] + par[L.P_CONST_SECOND])))
-    return {"tags": tags, "icache": icache, "constant": constant, "constant_order": order}
+    return {"tags": tags, "icache": icache, "constant": constant, "loaded": loaded, "constant_order": order}
 
 
 def _pools(par: np.ndarray, spare: Spare, code: np.ndarray) -> dict[str, np.ndarray]:

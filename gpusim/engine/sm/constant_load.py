@@ -4,7 +4,7 @@ import numpy as np
 
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm.flight import release_at
-from gpusim.engine.sm.readiness import CONSTANT_SECOND, constant_line, keep_constant
+from gpusim.engine.sm.readiness import CONSTANT_BITS, CONSTANT_SECOND, constant_line, keep_constant
 from gpusim.engine.sm.recording import put, take
 from gpusim.engine.sm.space import check_window, fail, load_rows
 from gpusim.engine.sm.stages import enter_address_queue
@@ -23,19 +23,22 @@ def table_ready(st, sm, bank, address, now):
     line = constant_line(st, bank << 16 | address)
     there = st.constant[sm, line]
     if there >= 0:
-        return there
+        return there >> CONSTANT_BITS
     if there == CONSTANT_SECOND:
         keep_constant(st, sm, line)
-        st.constant[sm, line] = now + st.par[L.P_CONST_MISS]
-        return st.constant[sm, line]
+        there = now + st.par[L.P_CONST_MISS]
+        st.constant[sm, line] = there << CONSTANT_BITS
+        return there
     first = line - line % st.par[L.P_CONST_FETCH]
     fetched = np.int64(-1)
     for other in range(first, first + st.par[L.P_CONST_FETCH]):
-        fetched = max(fetched, 0 if st.constant[sm, other] == CONSTANT_SECOND else st.constant[sm, other])
+        at = st.constant[sm, other]
+        fetched = max(fetched, 0 if at == CONSTANT_SECOND else at >> CONSTANT_BITS)
     keep_constant(st, sm, line)
     wait = st.par[L.P_CONST_MISS] if fetched >= 0 else st.par[L.P_CONST_FAR]
-    st.constant[sm, line] = max(now, fetched) + wait
-    return st.constant[sm, line]
+    there = max(now, fetched) + wait
+    st.constant[sm, line] = there << CONSTANT_BITS
+    return there
 
 
 @compiled

@@ -18,7 +18,7 @@ from gpusim.engine.sm.control import control
 from gpusim.engine.sm.flight import release_at
 from gpusim.engine.sm.group_matrix import group_matrix
 from gpusim.engine.sm.lsu import memory_access
-from gpusim.engine.sm.readiness import constant_ready
+from gpusim.engine.sm.readiness import loaded_constant
 from gpusim.engine.sm.shadow_clocks import CHECK_RACE, meet_cluster
 from gpusim.engine.sm.space import fail
 from gpusim.engine.sm.special import read_special
@@ -97,7 +97,7 @@ def book_result(st, sm, q, w, i, cls, lanes, time):
     operand = code[i, M.COL_CONST]
     if operand >= 0:
         start = take_address_port(st, sm, q, L.S_CONSTANT_FREE, time)
-        there = max(start, constant_ready(st, sm, operand, start))
+        there = max(start, loaded_constant(st, sm, q, operand, start))
         if there > start:
             st.counters[st.sm[sm, L.S_CHUNK], i, L.N_TURNS] += 1
             wait_for_constant(st, sm, there)

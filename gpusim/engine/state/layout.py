@@ -339,6 +339,7 @@ S_LOG_ROW = 67  # 1 + row of the instruction that is being executed, 0 if it is 
 S_TURN = 68  # sub-partition that gets the first warp of the next block
 S_CONST_THERE = 69  # cycle from which the line is there that constant loads wait for
 S_CONST_WAITS = 70  # how many do
+S_CONST_ASKED = 71  # cycle from which the constants that its GPC shares take requests for another line
 CONSTANTS_WAITING = 28  # most that do
 S_FIELDS = 72
 
@@ -608,7 +609,8 @@ class State(ArrayTable):
         "block": (np.int64, 3, B_FIELDS),  # [SMs, block slots, B_FIELDS]
         "tags": (np.int64, 3),  # [SMs, L_FIELDS, L1 lines]: a lookup compares one field of all ways
         "icache": (np.int64, 3, 3),  # [SMs, lines of all levels, 3]
-        "constant": (np.int64, 2),  # [SMs, lines]: cycle from which the line is there, or CONSTANT_* of readiness
+        "constant": (np.int64, 2),  # [SMs, lines]: where the line is and from which cycle on, CONSTANT_* of readiness
+        "loaded": (np.int64, 2),  # [SMs, lines of bank 0]: cycle from which LDC has the line, or -1
         "constant_order": (np.int64, 2),  # [SMs, lines of both levels]: what each took in last, a ring
         "shared8": (np.uint8, 2),
         "shared32": (np.uint32, 2),
