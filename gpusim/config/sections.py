@@ -281,7 +281,8 @@ class Icache(Section):
     l2_latency_cycles: Count = _doc("L1.5 miss that hits L2")
     l1_line_cycles: Count = _doc("cycles between two lines out of L1")
     l15_line_cycles: Count = _doc("cycles between two lines out of L1.5")
-    l2_line_cycles: Count = _doc("cycles between two lines out of L2, for one SM")
+    launch_bytes: Count = _doc("of a kernel's code that its launch brings near")
+    memory_latency_cycles: Count = _doc("L1.5 miss on a line beyond those, the first time")
 
     @model_validator(mode="after")
     def _consistent(self) -> Icache:

@@ -69,6 +69,8 @@ _KEYS = {
     L.P_IL15_LATENCY: "icache.l15_latency_cycles",
     L.P_IL1_INTERVAL: "icache.l1_line_cycles",
     L.P_IL15_INTERVAL: "icache.l15_line_cycles",
+    L.P_CODE_FAR: "icache.memory_latency_cycles",
+    L.P_IL2_LATENCY: "icache.l2_latency_cycles",
     L.P_PREFETCH: "icache.prefetch_lines",
     L.P_CONST_LATENCY: "constant.load_latency_cycles",
     L.P_CONST_MISS: "constant.l15_latency_cycles",
@@ -158,7 +160,7 @@ def parameters(
     par = np.zeros(L.P_FIELDS, np.int64)
     par[_INDICES] = _values_of_keys(config)
     _put_caches(par, config, occupancy)
-    _put_fetches(par, config, launch, lowered)
+    _put_fetches(par, config, launch)
     par[L.P_RESIDENT] = occupancy.blocks_per_sm
     par[L.P_BLOCK_SLOTS] = occupancy.blocks_per_sm if any(cluster) else occupancy.block_slots
     par[L.P_WARP_SLOTS] = occupancy.warp_slots
@@ -204,15 +206,14 @@ def _put_caches(par: np.ndarray, config: GPUConfig, occupancy: Occupancy) -> Non
     par[L.P_ICACHE_SHIFT] = (icache.line_bytes >> INSTRUCTION_BITS).bit_length() - 1
     par[L.P_L0_LINES] = icache.l0_bytes // icache.line_bytes
     par[L.P_IL1_SETS] = icache.l1_bytes // icache.line_bytes // icache.ways
+    par[L.P_LAUNCH_LINES] = icache.launch_bytes // icache.line_bytes
     par[L.P_IL15_SETS] = icache.l15_bytes // icache.line_bytes // icache.ways
 
 
-def _put_fetches(par: np.ndarray, config: GPUConfig, launch: Launch, lowered: Lowered) -> None:
+def _put_fetches(par: np.ndarray, config: GPUConfig, launch: Launch) -> None:
     """How long first lines of code and constants take, which the SMs of a GPC ask for at the same time."""
     icache = config.icache
-    fits = 16 * len(lowered.code) <= icache.l15_bytes
-    par[L.P_IL2_INTERVAL] = icache.l15_line_cycles if fits else icache.l2_line_cycles
     queue = round(config.constant.miss_interval_cycles * min(launch.blocks, config.sm.count) / config.sm.gpcs)
     par[L.P_CONST_MISS_INTERVAL] = queue
     # The four sub-partitions' first lines wait for half of the others.
-    par[L.P_IL2_LATENCY] = icache.l2_latency_cycles + 3 * queue // 2
+    par[L.P_IL2_QUEUE] = 3 * queue // 2

@@ -92,7 +92,9 @@ NEVER = np.int64(1) << 60
     P_IL1_INTERVAL,
     P_IL15_INTERVAL,
     P_IL2_LATENCY,
-    P_IL2_INTERVAL,
+    P_IL2_QUEUE,  # and how long what a warp waits for is behind others
+    P_LAUNCH_LINES,  # lines of code that a launch brings near
+    P_CODE_FAR,  # how long a line beyond those takes the first time
     P_PREFETCH,
     P_CONST_LATENCY,
     P_CONST_MISS,
@@ -145,7 +147,7 @@ NEVER = np.int64(1) << 60
     P_STORED_CYCLES,  # and how long they do at least
     P_MODE,  # one of TIMED ... REPLAYS
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(128)
+) = range(130)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 
@@ -340,8 +342,9 @@ S_TURN = 68  # sub-partition that gets the first warp of the next block
 S_CONST_THERE = 69  # cycle from which the line is there that constant loads wait for
 S_CONST_WAITS = 70  # how many do
 S_CONST_ASKED = 71  # cycle from which the constants that its GPC shares take requests for another line
+S_CODE_LAST = 72  # the last line of code beyond P_LAUNCH_LINES that it has asked for
 CONSTANTS_WAITING = 28  # most that do
-S_FIELDS = 72
+S_FIELDS = 74
 
 (
     E_NONE,
