@@ -220,8 +220,9 @@ class MemoryInstruction(Section):
     match_latency_cycles: Count = _doc("MATCH")
     redux_latency_cycles: Count = _doc("REDUX")
     fence_cta_latency_cycles: Cycles = _doc("MEMBAR at block scope")
-    fence_gpu_latency_cycles: Cycles = _doc("MEMBAR at device and system scope")
-    fence_gpu_again_cycles: Cycles = _doc("what it takes longer if the SM has asked L2 for anything since the last one")
+    fence_gpu_latency_cycles: Cycles = _doc("MEMBAR at device scope")
+    fence_gpu_again_cycles: Cycles = _doc("what it takes longer if the SM has asked a far partition of L2 since the last one")
+    fence_system_latency_cycles: Cycles = _doc("MEMBAR at system scope")
 
 
 class Shared(Section):

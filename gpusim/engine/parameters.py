@@ -9,6 +9,7 @@ import numpy as np
 
 from gpusim.config import GPUConfig
 from gpusim.config.sections import Pipe, Port
+from gpusim.engine.memory.params import parity_pages
 from gpusim.engine.sm.frontend import INSTRUCTION_BITS
 from gpusim.engine.sm.policies import POLICIES
 from gpusim.engine.state import layout as L
@@ -82,6 +83,7 @@ _KEYS = {
     L.P_REDUX_LATENCY: "memory_instruction.redux_latency_cycles",
     L.P_MEMBAR_LATENCY: "memory_instruction.fence_gpu_latency_cycles",
     L.P_MEMBAR_AGAIN: "memory_instruction.fence_gpu_again_cycles",
+    L.P_MEMBAR_SYSTEM: "memory_instruction.fence_system_latency_cycles",
     L.P_MEMBAR_CTA_LATENCY: "memory_instruction.fence_cta_latency_cycles",
     L.P_REFILL: "launch.refill_cycles",
     L.P_BLOCK_LAUNCH: "launch.block_launch_cycles",
@@ -182,6 +184,9 @@ def parameters(
     par[L.P_CLUSTER_X : L.P_CLUSTER_Z + 1] = cluster
     par[L.P_CLUSTER_BLOCKS] = cluster[0] * cluster[1] * cluster[2]
     par[L.P_CHECKS] = checks
+    again = par[L.P_MEMBAR_AGAIN]
+    par[L.P_MEMBAR_NEAR] = max(again - config.l2.fabric_latency_cycles, 0) if config.l2.partitions > 1 else again
+    par[L.P_PARITY_PAGES] = parity_pages(config) if config.l2.partitions == 2 else 0
     interval, latency = unit_timing(config)
     par[L.P_UNIT_INTERVAL : L.P_UNIT_INTERVAL + 16] = interval
     par[L.P_UNIT_LATENCY : L.P_UNIT_LATENCY + 16] = latency

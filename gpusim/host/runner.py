@@ -263,6 +263,7 @@ class _Run:
         engine.memory_system.begin(
             blocks, program.sha256, len(program.instructions) * INSTRUCTION_BYTES, constants
         )
+        state.sm[:, L.S_PARTITION] = engine.memory_system.partitions
         options = self.options
         grid = engine.submit(state, count, options.max_cycles, options.progress, self._host(state), recorder)
         with self._faults(grid):

@@ -16,6 +16,11 @@ def ticks(cycles: float) -> int:
     return round(cycles * ms.TICKS)
 
 
+def parity_pages(config: GPUConfig) -> int:
+    """Bits of the number of a page of 4 KB whose parity says which of two partitions of L2 it is in."""
+    return sum(1 << (bit - _PAGE_ADDRESS_BITS) for bit in config.l2.home_address_bits)
+
+
 def make_params(config: GPUConfig, n_sms: int) -> dict[int, int]:
     """Value of every parameter of the memory side for `n_sms` SMs, by P_ index.
 
@@ -121,7 +126,7 @@ def _l2(config: GPUConfig) -> dict[int, int]:
         ms.P_FETCH_SECTORS: l2.fetch_bytes // ms.SECTOR_BYTES,
         ms.P_ASKED_WORDS: asked_words(config),
         ms.P_SET_RUN: max(int(l2.sets_per_slice * l2.set_run), 1),
-        ms.P_PARITY_PAGES: sum(1 << (bit - _PAGE_ADDRESS_BITS) for bit in l2.home_address_bits),
+        ms.P_PARITY_PAGES: parity_pages(config),
         ms.P_DIRTY_AGE: l2.dirty_age,
         ms.P_DIRTY_WAYS: l2.dirty_ways,
         ms.P_REPLACEMENT: ms.REPLACEMENTS[l2.replacement],

@@ -20,7 +20,7 @@ from gpusim.engine.state import memory as ms
 from gpusim.engine.state.address_map import locate, set_and_tag
 from gpusim.engine.state.jit import compiled
 
-_PARTITION_SHIFT, _PORT_SHIFT, _CPC_SHIFT, _MASK = 16, 32, 48, 0xFFFF
+PARTITION_SHIFT, _PORT_SHIFT, _CPC_SHIFT, PLACE_MASK = 16, 32, 48, 0xFFFF
 
 
 class SlicePair(NamedTuple):
@@ -39,19 +39,19 @@ class SlicePair(NamedTuple):
 @compiled
 def gpc_of(m, sm):
     """GPC of an SM."""
-    return m[m[ms.P_PLACES] + sm] & _MASK
+    return m[m[ms.P_PLACES] + sm] & PLACE_MASK
 
 
 @compiled
 def partition_of(m, sm):
     """Partition of L2 that an SM asks."""
-    return m[m[ms.P_PLACES] + sm] >> _PARTITION_SHIFT & _MASK
+    return m[m[ms.P_PLACES] + sm] >> PARTITION_SHIFT & PLACE_MASK
 
 
 @compiled
 def port_of(m, sm):
     """Port of the crossbar that an SM shares with the others of its TPC."""
-    return m[m[ms.P_PLACES] + sm] >> _PORT_SHIFT & _MASK
+    return m[m[ms.P_PLACES] + sm] >> _PORT_SHIFT & PLACE_MASK
 
 
 @compiled
@@ -98,7 +98,7 @@ def places(config: GPUConfig, n_sms: int, blocks: int) -> list[int]:
         left.remove(place)
     cpcs = _cpcs(config, whole)
     return [
-        cpcs[tpc] << _CPC_SHIFT | tpc << _PORT_SHIFT | partitions[gpc] << _PARTITION_SHIFT | gpc
+        cpcs[tpc] << _CPC_SHIFT | tpc << _PORT_SHIFT | partitions[gpc] << PARTITION_SHIFT | gpc
         for tpc, gpc in first + left
     ]
 

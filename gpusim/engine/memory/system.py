@@ -14,7 +14,7 @@ from gpusim.config.models import GPUConfig
 from gpusim.engine.memory.host_memory import prefetch_line
 from gpusim.engine.memory.params import make_params, words
 from gpusim.engine.memory.peer import peer_of, walk_peer
-from gpusim.engine.memory.place import places
+from gpusim.engine.memory.place import PARTITION_SHIFT, PLACE_MASK, places
 from gpusim.engine.memory.remote import walk_remote
 from gpusim.engine.memory.walk import walk_atomic, walk_read, walk_write
 from gpusim.engine.state import memory as ms
@@ -192,6 +192,11 @@ class MemorySystem:
         self.counters[ms.CNT_LAUNCH_SECTORS] += sectors
         if l2.partitions > 1:
             self.counters[ms.CNT_FABRIC_LAUNCH_SECTORS] += sectors + l2.launch_hit_bytes // ms.SECTOR_BYTES
+
+    @property
+    def partitions(self) -> np.ndarray:
+        """Partition of L2 that each SM asks, int64 [SMs]."""
+        return self._places >> PARTITION_SHIFT & PLACE_MASK
 
     def _empty(self) -> None:
         """No line but the dirty ones of other work, which lie in evenly chosen sets; all lines are zero before."""

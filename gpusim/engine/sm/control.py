@@ -277,7 +277,7 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
     if op == M.OP_GROUP_WAIT:
         wait_for_group(st, sm, w, np.int64(code[i, M.COL_AUX0]))
     if op == M.OP_MEMBAR and lanes != 0 and code[i, M.COL_AUX0] >= M.SCOPE_GPU and st.par[L.P_MODE] < L.FUNCTIONAL:
-        begin_fence(st, sm, w, time)
+        begin_fence(st, sm, w, np.int64(code[i, M.COL_AUX0]), time)
         block(st, w, q, slot, L.WAIT_MEMBAR, L.R_MEMBAR)
         return False
     return True

@@ -10,6 +10,7 @@ import numpy as np
 from gpusim.engine.sm.space import exhausted
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as ms
+from gpusim.engine.state.address_map import PAGE_BITS
 from gpusim.engine.state.bits import popc
 from gpusim.engine.state.heap import heap_pop, heap_push
 from gpusim.engine.state.jit import compiled
@@ -65,6 +66,8 @@ def send(st, sm, time, line, sectors, kind, what, payload, operations):
         st.sm[sm, L.S_IN_FLIGHT] += 1
         if kind < ms.KIND_SM_READ:
             st.sm[sm, L.S_ASKED] = time
+            if popc((line >> PAGE_BITS) & st.par[L.P_PARITY_PAGES]) & 1 != st.sm[sm, L.S_PARTITION]:
+                st.sm[sm, L.S_ASKED_FAR] = time
     if st.par[L.P_MODE] == L.KEEPS_REQUESTS:
         note_request(st, sm, time, line, sectors, kind, 0, payload, operations)
 

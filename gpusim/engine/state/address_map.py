@@ -105,16 +105,12 @@ def memory_location(m, slice_, quotient):
             channel -= m[ms.P_CHANNELS]
     elif legs > 1:
         local = quotient // legs
-        leg = quotient - local * legs + spread(local, legs)
-        channel = slice_ * legs + (leg - legs if leg >= legs else leg)
+        channel = slice_ * legs + spread(quotient >> 2, legs)
     elif m[ms.P_SLICES_PER_CHANNEL] > 1:
         channel = slice_ // m[ms.P_SLICES_PER_CHANNEL]
         local = quotient * m[ms.P_SLICES_PER_CHANNEL] + slice_ - channel * m[ms.P_SLICES_PER_CHANNEL]
     row = local >> m[ms.P_ROW_SHIFT]
-    turn = row // m[ms.P_BANKS]
-    bank = row - turn * m[ms.P_BANKS] + spread(turn, m[ms.P_BANKS])
-    if bank >= m[ms.P_BANKS]:
-        bank -= m[ms.P_BANKS]
+    bank = spread(row, m[ms.P_BANKS])
     return channel, channel * m[ms.P_BANKS] + bank, row
 
 

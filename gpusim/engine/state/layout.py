@@ -107,6 +107,8 @@ NEVER = np.int64(1) << 60
     P_REDUX_LATENCY,
     P_MEMBAR_LATENCY,
     P_MEMBAR_AGAIN,  # what a fence adds if L2 was asked for something
+    P_MEMBAR_NEAR,  # the same if all that was of the near partition
+    P_MEMBAR_SYSTEM,
     P_MEMBAR_CTA_LATENCY,
     P_REFILL,  # cycles from a block's end until the dispatcher can replace it
     P_BLOCK_LAUNCH,  # cycles from the arrival of a block at an SM to its first instruction
@@ -145,9 +147,10 @@ NEVER = np.int64(1) << 60
     P_L1_WRITE_ALLOCATE,  # 1: what is stored is in L1 afterwards
     P_STORED_LINES,  # lines of stores that wait in the SM at most
     P_STORED_CYCLES,  # and how long they do at least
+    P_PARITY_PAGES,  # as in engine.state.memory, 0 unless L2 has two partitions
     P_MODE,  # one of TIMED ... REPLAYS
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(130)
+) = range(133)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 
@@ -194,7 +197,7 @@ W_OPENS = 54  # cycle from which instructions may issue that wait for the barrie
 W_DEFERRED = 55  # 1 + number of that barrier, 0 once it is open
 W_BULK = 56  # token number + 1 of the bulk copies out of shared memory that no OP_BULK_COMMIT has closed yet
 W_REGISTERS = 57  # registers of a thread that it has more than at the launch
-W_FENCE = 58  # 1: the fence that it waits for is over but for its stores
+W_FENCE = 58  # how far the fence is that it waits for, see engine.sm.fence
 W_GROUP_BEGINS = 59  # cycle at which a tensor core takes the last product of four warps that it has issued
 GROUPS = 8  # as many as WARPGROUP.DEPBAR can name
 W_FIELDS = 64
@@ -343,8 +346,13 @@ S_CONST_THERE = 69  # cycle from which the line is there that constant loads wai
 S_CONST_WAITS = 70  # how many do
 S_CONST_ASKED = 71  # cycle from which the constants that its GPC shares take requests for another line
 S_CODE_LAST = 72  # the last line of code beyond P_LAUNCH_LINES that it has asked for
+S_ASKED_FAR = 73  # as S_ASKED, of lines of another partition of L2
+S_FENCE_BEGAN = 74  # when the fence began that is under way, 0 if none is
+S_FENCE_SYSTEM = 75  # 1 if it is of the scope of the system; then of the next one
+S_FENCE_NEXT = 77
+S_PARTITION = 76  # of L2, that it asks
 CONSTANTS_WAITING = 28  # most that do
-S_FIELDS = 74
+S_FIELDS = 78
 
 (
     E_NONE,
