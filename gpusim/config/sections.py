@@ -221,7 +221,7 @@ class MemoryInstruction(Section):
     redux_latency_cycles: Count = _doc("REDUX")
     fence_cta_latency_cycles: Cycles = _doc("MEMBAR at block scope")
     fence_gpu_latency_cycles: Cycles = _doc("MEMBAR at device scope")
-    fence_gpu_again_cycles: Cycles = _doc("what it takes longer if the SM has asked a far partition of L2 since the last one")
+    fence_gpu_again_cycles: Cycles = _doc("what it takes longer if the SM has asked far lines of L2 since the last one")
     fence_system_latency_cycles: Cycles = _doc("MEMBAR at system scope")
 
 
@@ -282,6 +282,7 @@ class Icache(Section):
     l2_latency_cycles: Count = _doc("L1.5 miss that hits L2")
     l1_line_cycles: Count = _doc("cycles between two lines out of L1")
     l15_line_cycles: Count = _doc("cycles between two lines out of L1.5")
+    l2_line_cycles: Count = _doc("cycles between two lines that L1.5 had and has lost, out of L2")
     launch_bytes: Count = _doc("of a kernel's code that its launch brings near")
     memory_latency_cycles: Count = _doc("L1.5 miss on a line beyond those, the first time")
 

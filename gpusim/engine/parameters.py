@@ -162,7 +162,7 @@ def parameters(
     par = np.zeros(L.P_FIELDS, np.int64)
     par[_INDICES] = _values_of_keys(config)
     _put_caches(par, config, occupancy)
-    _put_fetches(par, config, launch)
+    _put_fetches(par, config, launch, lowered)
     par[L.P_RESIDENT] = occupancy.blocks_per_sm
     par[L.P_BLOCK_SLOTS] = occupancy.blocks_per_sm if any(cluster) else occupancy.block_slots
     par[L.P_WARP_SLOTS] = occupancy.warp_slots
@@ -215,9 +215,12 @@ def _put_caches(par: np.ndarray, config: GPUConfig, occupancy: Occupancy) -> Non
     par[L.P_IL15_SETS] = icache.l15_bytes // icache.line_bytes // icache.ways
 
 
-def _put_fetches(par: np.ndarray, config: GPUConfig, launch: Launch) -> None:
+def _put_fetches(par: np.ndarray, config: GPUConfig, launch: Launch, lowered: Lowered) -> None:
     """How long first lines of code and constants take, which the SMs of a GPC ask for at the same time."""
     icache = config.icache
+    # What has been asked for before comes again only if L1.5 does not hold all code.
+    fits = 16 * len(lowered.code) <= icache.l15_bytes
+    par[L.P_IL2_INTERVAL] = icache.l15_line_cycles if fits else icache.l2_line_cycles
     queue = round(config.constant.miss_interval_cycles * min(launch.blocks, config.sm.count) / config.sm.gpcs)
     par[L.P_CONST_MISS_INTERVAL] = queue
     # The four sub-partitions' first lines wait for half of the others.

@@ -32,6 +32,7 @@ _CHAINS = {  # one instruction whose result the next one needs, and the kind of 
     "redux": ("redux.sync.add.s32 %0, %0, -1;", "r"),
     "block_fence": ("membar.cta;", "r"),
     "gpu_fence": ("membar.gl;", "r"),
+    "system_fence": ("membar.sys;", "r"),
 }
 _TYPES = {"f": "float", "r": "unsigned", "d": "double"}
 

@@ -143,6 +143,8 @@ _EXCHANGE = inline(
 _FENCE_BLOCK = inline("{ " + "fence.acq_rel.cta; " * 8 + "mov.b32 $0, $1; }", types.uint32, (types.uint32,))
 _FENCE_GPU = inline("{ " + "fence.acq_rel.gpu; " * 8 + "mov.b32 $0, $1; }", types.uint32, (types.uint32,))
 
+_FENCE_SYSTEM = inline("{ " + "fence.acq_rel.sys; " * 8 + "mov.b32 $0, $1; }", types.uint32, (types.uint32,))
+
 
 def _sync_kernel(name: str, many: Callable[..., Any]) -> Callable[..., None]:
     def kernel(out: Any) -> None:
@@ -271,4 +273,5 @@ BENCHES = (
     _sync_bench("exchange", _EXCHANGE, 8, "st.shared, bar.sync, ld.shared, bar.sync", (1, 4, 8, 16, 32)),
     _sync_bench("fence_block", _FENCE_BLOCK, 8, "fence.acq_rel.cta", (1, 4)),
     _sync_bench("fence_gpu", _FENCE_GPU, 8, "fence.acq_rel.gpu", (1, 4)),
+    _sync_bench("fence_system", _FENCE_SYSTEM, 8, "fence.acq_rel.sys", (1, 4)),
 )

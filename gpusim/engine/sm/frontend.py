@@ -4,7 +4,8 @@ shares.
 An H200's line is 128 bytes, eight instructions. Each level keeps (line, cycle from which it is there, last use). A
 line that no cache of the SM holds comes from the GPU's shared instruction cache after a fixed time: under Nsight
 Compute, which empties all caches before a launch, a short kernel still waits only some 140 cycles a warp for
-instructions, so the launch must have brought its code nearer than L2 and memory. Of long code it does so with the first 64 KB.
+instructions, so the launch must have brought its code nearer than L2 and memory. Of long code it does so with the
+first 64 KB.
 """
 
 from gpusim.engine.state import layout as L
@@ -69,13 +70,16 @@ def from_beyond(st, sm, line, ahead, now):
         st.sm[sm, server] = start + par[L.P_IL15_INTERVAL]
         ready = max(start + par[L.P_IL15_LATENCY], cache[k, READY])
     else:
-        st.sm[sm, server] = start + par[L.P_IL15_INTERVAL]
         ready = start + par[L.P_IL2_LATENCY]
         if not ahead:
             ready += par[L.P_IL2_QUEUE]
-        if line >= par[L.P_LAUNCH_LINES] and line > st.sm[sm, L.S_CODE_LAST]:
-            st.sm[sm, L.S_CODE_LAST] = line
-            ready = start + par[L.P_CODE_FAR]
+        interval = par[L.P_IL2_INTERVAL]
+        if line >= st.sm[sm, L.S_CODE_SEEN]:
+            st.sm[sm, L.S_CODE_SEEN] = line + 1
+            interval = par[L.P_IL15_INTERVAL]
+            if line >= par[L.P_LAUNCH_LINES]:
+                ready = start + par[L.P_CODE_FAR]
+        st.sm[sm, server] = start + interval
         insert(cache, l15_set(st, line), ways, line, ready, now)
     insert(cache, l1_set(st, line), ways, line, ready, now)
     return ready

@@ -65,9 +65,9 @@ def constant_ready(st, sm, q, operand, now):
     """Cycle from which sub-partition q can read a constant operand: it has its line, or gets it after a fixed time.
 
     As with instructions, a launch brings its constants near: a cold miss takes less time than L2. The SMs of a GPC ask
-    for the same lines at the same time, and wait in the mean for half of the others. Each sub-partition asks for itself:
-    its warps go on a turn of all SMs behind those of the one before it, and a next line comes behind all turns
-    (H200, first waves of all SMs under Nsight Compute: 330, 370, 405 and 435 cycles, of an SM alone all 230).
+    for the same lines at the same time, and wait in the mean for half of the others. Each sub-partition asks for
+    itself, so its warps go on a turn of all SMs behind those of the one before it, and a next line comes behind all
+    turns (H200, first waves of all SMs under Nsight Compute: 330, 370, 405 and 435 cycles; of one SM, all 230).
     """
     line = constant_line(st, operand)
     there = st.constant[sm, line]

@@ -92,7 +92,7 @@ def token_reply(st, sm, k, now):
     if st.warp[w, L.W_AGE] == token[L.T_AGE]:
         if token[L.T_KIND] == L.TOKEN_STORE:
             st.warp[w, L.W_STORES] -= 1
-            if st.warp[w, L.W_STORES] == 0 and st.warp[w, L.W_STATE] == L.WAIT_MEMBAR and st.warp[w, L.W_FENCE] == STORES:
+            if st.warp[w, L.W_STORES] == 0 and st.warp[w, L.W_FENCE] == STORES:
                 pass_fence(st, sm, w, now, now + st.par[L.P_MEMBAR_LATENCY])
         elif token[L.T_SCOREBOARD] < 6:
             scoreboard_reply(st, sm, w, token[L.T_SCOREBOARD], now + st.par[L.P_L1_REPLY], now)

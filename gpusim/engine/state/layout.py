@@ -92,6 +92,7 @@ NEVER = np.int64(1) << 60
     P_IL1_INTERVAL,
     P_IL15_INTERVAL,
     P_IL2_LATENCY,
+    P_IL2_INTERVAL,  # cycles between two lines that L1.5 has lost
     P_IL2_QUEUE,  # and how long what a warp waits for is behind others
     P_LAUNCH_LINES,  # lines of code that a launch brings near
     P_CODE_FAR,  # how long a line beyond those takes the first time
@@ -150,7 +151,7 @@ NEVER = np.int64(1) << 60
     P_PARITY_PAGES,  # as in engine.state.memory, 0 unless L2 has two partitions
     P_MODE,  # one of TIMED ... REPLAYS
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(133)
+) = range(134)
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 
@@ -345,7 +346,7 @@ S_TURN = 68  # sub-partition that gets the first warp of the next block
 S_CONST_THERE = 69  # cycle from which the line is there that constant loads wait for
 S_CONST_WAITS = 70  # how many do
 S_CONST_ASKED = 71  # cycle from which the constants that its GPC shares take requests for another line
-S_CODE_LAST = 72  # the last line of code beyond P_LAUNCH_LINES that it has asked for
+S_CODE_SEEN = 72  # lines of code before this one have been asked for
 S_ASKED_FAR = 73  # as S_ASKED, of lines of another partition of L2
 S_FENCE_BEGAN = 74  # when the fence began that is under way, 0 if none is
 S_FENCE_SYSTEM = 75  # 1 if it is of the scope of the system; then of the next one
