@@ -105,12 +105,16 @@ def memory_location(m, slice_, quotient):
             channel -= m[ms.P_CHANNELS]
     elif legs > 1:
         local = quotient // legs
-        channel = slice_ * legs + spread(quotient >> 2, legs)
+        leg = quotient - local * legs + spread(local, legs)
+        channel = slice_ * legs + (leg - legs if leg >= legs else leg)
     elif m[ms.P_SLICES_PER_CHANNEL] > 1:
         channel = slice_ // m[ms.P_SLICES_PER_CHANNEL]
         local = quotient * m[ms.P_SLICES_PER_CHANNEL] + slice_ - channel * m[ms.P_SLICES_PER_CHANNEL]
     row = local >> m[ms.P_ROW_SHIFT]
-    bank = spread(row, m[ms.P_BANKS])
+    turn = row // m[ms.P_BANKS]
+    # Runs of rows go through the banks with steps that differ, so that no two streams meet in one bank again and again.
+    step = 2 * spread(turn, m[ms.P_BANKS] >> 1) + 1 if m[ms.P_BANKS] & (m[ms.P_BANKS] - 1) == 0 else 1
+    bank = (row * step + spread(turn * 3 + 1, m[ms.P_BANKS])) % m[ms.P_BANKS]
     return channel, channel * m[ms.P_BANKS] + bank, row
 
 
