@@ -16,6 +16,7 @@ from validate.microbench import (
     dispatch,
     dram,
     frontend,
+    guarded,
     issue,
     l1,
     l2,
@@ -34,7 +35,7 @@ from validate.microbench.bench import Bench, Case
 _EVICT = (("code_size", "KiB=256 warps=1 sms=132 same"), ("constant_fill", "all"))
 _MODULES = (
     *(pipes, issue, registers, control, frontend, start, constants),
-    *(queues, pairs, shared, l1, l2, dram, atomics, launch, dispatch),
+    *(queues, guarded, pairs, shared, l1, l2, dram, atomics, launch, dispatch),
     *(ahead, copies, mbarriers, bulk, clusters, warpgroup),
 )
 
