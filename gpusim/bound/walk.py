@@ -15,6 +15,7 @@ from gpusim.bound.path import IN_L2, IN_MEMORY, LATER, Path
 from gpusim.bound.work import Kinds
 from gpusim.config import GPUConfig
 from gpusim.engine.parameters import unit_timing
+from gpusim.engine.sm.fence import TOGETHER
 from gpusim.engine.state.jit import compiled
 from isa import microops as M
 from isa.instruction import INSTRUCTION_BYTES
@@ -35,13 +36,14 @@ STALL, WAITS, RESULT, SOURCES, KIND, LATENCY, RELEASE, TAKEN, GROUPS, LINE, CONS
     T_BARRIER,
     T_ARRIVAL,
     T_FETCH,
+    T_FETCH_AHEAD,
     T_NEXT_LINE,
     T_AHEAD,
     T_CONSTANT,
     T_ENTRY,
     T_ADDRESS,
     T_FIELDS,
-) = range(16)
+) = range(17)
 # Of a warp: its open group of copies ends; groups closed; the way of instructions asked for ahead is free; its line.
 W_OPEN, W_COUNT, W_AHEAD, W_BEFORE, W_DONE = range(5)
 _MOST_GROUPS = 32
@@ -114,7 +116,8 @@ def instruction_table(code: np.ndarray, config: GPUConfig) -> np.ndarray:
     fence = control & (operation == M.OP_MEMBAR)
     wide = fence & (code[:, M.COL_AUX0] >= M.SCOPE_GPU)
     table[fence, STALL] = np.maximum(table[fence, STALL], memory.fence_cta_latency_cycles)
-    table[wide, STALL] = np.maximum(table[wide, STALL], memory.fence_gpu_latency_cycles)
+    # The warp may come to a fence that is under way.
+    table[wide, STALL] = np.maximum(table[wide, STALL], memory.fence_gpu_latency_cycles - TOGETHER)
     return table
 
 
@@ -142,6 +145,7 @@ def times_of(config: GPUConfig, blocks: int) -> np.ndarray:
     times[T_BARRIER] = config.issue.bar_base_cycles
     times[T_ARRIVAL] = config.issue.bar_per_warp_cycles
     times[T_FETCH] = icache.l2_latency_cycles + 3 * queue // 2
+    times[T_FETCH_AHEAD] = icache.l2_latency_cycles
     times[T_NEXT_LINE] = icache.l15_line_cycles
     times[T_AHEAD] = icache.prefetch_lines
     times[T_CONSTANT] = config.constant.l15_latency_cycles
@@ -260,9 +264,9 @@ def fetch(row: np.ndarray, times: np.ndarray, warps: Warps, w: int, previous: in
         fetched[line] = min(fetched[line], previous + times[T_FETCH])
         for following in range(line + 1, min(fetched.size - 1, line + times[T_AHEAD]) + 1):
             start = max(previous, state[W_AHEAD])
-            if fetched[following] > start + times[T_FETCH]:
+            if fetched[following] > start + times[T_FETCH_AHEAD]:
                 state[W_AHEAD] = start + times[T_NEXT_LINE]
-                fetched[following] = start + times[T_FETCH]
+                fetched[following] = start + times[T_FETCH_AHEAD]
         ready = fetched[line]
     operand = row[CONSTANT]
     if operand >= 0:

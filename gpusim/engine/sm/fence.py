@@ -19,7 +19,7 @@ from isa import microops as M
 
 #: W_FENCE of a warp: its fence is over but for what it has stored; under way; will be when that of others is over.
 STORES, UNDER_WAY, NEXT = 1, 2, 3
-_TOGETHER = 80
+TOGETHER = 80
 """Cycles in which warps come to the same fence: those of eight warps that a barrier has let go do (`fence_beside`)."""
 
 
@@ -30,7 +30,7 @@ def begin_fence(st, sm, w, scope, time):
     wide = np.int64(scope > M.SCOPE_GPU)
     if s[L.S_FENCE_BEGAN] == 0:
         _start(st, sm, w, wide, time)
-    elif time > s[L.S_FENCE_BEGAN] + _TOGETHER or wide > s[L.S_FENCE_SYSTEM]:
+    elif time > s[L.S_FENCE_BEGAN] + TOGETHER or wide > s[L.S_FENCE_SYSTEM]:
         st.warp[w, L.W_FENCE] = NEXT
         st.sm[sm, L.S_FENCE_NEXT] |= wide
     else:
