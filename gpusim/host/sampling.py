@@ -45,7 +45,7 @@ _TAIL = 2
 _WARM = 4, 1
 """Generations that are executed before the last one, in grids of less than 50 and of more."""
 _GROUPS = 16
-_LEAST_ERROR = 0.12
+_LEAST_ERROR = 0.15
 """Of the extrapolated cycles: fitted so that nine of ten programs keep to the error that is said, see docs/modes.md."""
 _FIXED = [ms.CNT_LAUNCH_SECTORS, ms.CNT_FABRIC_LAUNCH_SECTORS, ms.CNT_FABRIC_BARRIERS]
 """What a launch has once, however many blocks."""

@@ -1,4 +1,4 @@
-"""Sampled runs against detailed ones, on a small GPU, which a grid fills many times."""
+"""Sampled runs against detailed ones, on small GPUs, which a grid fills many times."""
 
 from functools import cache
 
@@ -12,16 +12,15 @@ from programs import registry
 
 #: Programs whose grids fill the GPU more than a hundred, more than fifty and a few times.
 POINTS = {
-    "vector_add": 262_144,
-    "black_scholes/fast": 65_536,
-    "access/gather": 131_072,
-    "transpose/tiled": 512,
-    "reduction/sequential": 65_536,
-    "softmax/online": 512,
+    "vector_add": 1_048_576,
+    "black_scholes/fast": 262_144,
+    "access/gather": 524_288,
+    "transpose/tiled": 1_024,
+    "reduction/sequential": 262_144,
+    "softmax/online": 2_048,
 }
-#: Random lines of a machine with few channels: a sample asks for less at a time, so refreshes hold less up. And a
-#: transpose is slower in its first generations than later (699 cycles for 1,000 elements at 256, 612 at 512).
-WIDER = {"access/gather": 0.17, "transpose/tiled": 0.15}
+#: Four teaching machines in one: of four channels it is luck which rows the few blocks of a sample meet in a bank.
+MACHINE = {"sm.count": 8, "l2.slices": 16, "l2.bytes": 4 << 20, "dram.channels": 16, "dram.bandwidth_gb_s": 400}
 
 
 def simulated(name, size, mode, **options):
@@ -35,7 +34,7 @@ def simulated(name, size, mode, **options):
 
 @cache
 def both(name):
-    return [simulated(name, POINTS[name], mode)[0] for mode in ("detailed", "sampled")]
+    return [simulated(name, POINTS[name], mode, overrides=MACHINE)[0] for mode in ("detailed", "sampled")]
 
 
 @pytest.mark.parametrize("name", POINTS)
@@ -43,7 +42,7 @@ def test_cycles_and_counts_are_near_those_of_a_detailed_run(name):
     detailed, sampled = both(name)
     sampling = sampled.sampling
     assert sampling.timed < sampling.blocks / 1.5 and not sampling.why_all
-    assert sampled.cycles == pytest.approx(detailed.cycles, rel=WIDER.get(name, 0.12))
+    assert sampled.cycles == pytest.approx(detailed.cycles, rel=0.15)
     for metric in ("smsp__inst_executed.sum", "memory_l2_theoretical_sectors_global", "memory_l1_wavefronts_shared"):
         assert sampled.metrics[metric] == pytest.approx(detailed.metrics[metric], rel=0.01)
     asked = "lts__t_sectors_srcunit_tex.sum"
