@@ -119,12 +119,6 @@ def _sizes(config: GPUConfig) -> Iterator[Warned]:
     if registers < 16:
         text = f"{registers} registers per thread with all warps resident; few kernels do with that"
         yield Warned("sm.registers", text)
-    way = config.l1.line_bytes * config.l1.sets
-    for capacity in sm.shared_capacities_bytes:
-        rest = (sm.unified_l1_bytes - capacity) % way
-        if rest:
-            text = f"with {capacity} B of shared memory, {rest} B are no whole way of the L1 ({way} B) and lie idle"
-            yield Warned("l1.sets", text)
     if config.l2.bytes > 1 << 29:
         yield Warned("l2.bytes", f"{config.l2.bytes >> 20} MiB; the largest L2 of a GPU has some 256")
     if sm.gpcs > sm.count:

@@ -253,19 +253,20 @@ class L1(Section):
     sector_bytes: SectorBytes = _doc("a sector, the unit of transfer")
     replacement: Replacement = _doc(_REPLACEMENT + "; lines on their way stay")
     write_allocate: bool = _doc("what is stored is in L1 afterwards, word by word; else stores pass it by")
-    sets: Count = _doc("sets; the ways follow from the size that shared memory leaves")
+    ways: Annotated[int, Field(gt=0, le=4096)] = _doc("ways of a set; the sets follow from what shared memory leaves")
+    reserved_lines: Cycles = _doc("lines of it that hold no data")
     latency_cycles: Count = _doc("load that hits, dependent")
     tag_lookups_per_cycle: Count = _doc("tags, that is distinct lines of a request, looked up in a cycle")
     data_bytes_per_cycle: Count = _doc("bytes that the data stage delivers in a cycle")
     max_outstanding_sectors: Sectors = _doc("sectors asked for and not yet back, per SM")
-    max_outstanding_stores: Count = _doc("lines of stores that L2 has not acknowledged, per SM")
+    max_outstanding_flits: Count = _doc("parts of stores and atomics that L2 has not answered, per SM")
     store_line_cycles: Count = _doc("cycles that a line of a store keeps the way to L2 busy, if it has no more sectors")
     stored_lines: StoredLines = _doc("lines of stores that wait in the SM, where others join them")
     stored_cycles: Cycles = _doc("that such a line waits at least")
 
-    def ways(self, l1_bytes: int) -> int:
-        """Ways of each set when `l1_bytes` of the unified memory are cache (0 if there is less than one way)."""
-        return l1_bytes // (self.line_bytes * self.sets)
+    def sets(self, l1_bytes: int) -> int:
+        """Sets when `l1_bytes` of the unified memory are cache, 0 if there is not room for one."""
+        return max(l1_bytes // self.line_bytes - self.reserved_lines, 0) // self.ways
 
 
 class Icache(Section):
@@ -339,6 +340,9 @@ class Crossbar(Section):
     request_header_bytes: Count = _doc("bytes of a request besides store data")
     tpcs_per_cpc: Count = _doc("TPCs of a GPC that share a way for requests, a CPC, at most")
     cpc_requests_per_cycle: Rate = _doc("requests that a CPC can send to L2 in a cycle")
+    flit_cycles: Rate = _doc(
+        "of an SM for each part of an atomic that it sends: the header, with a single word in it, or a sector"
+    )
 
 
 class L2(Section):

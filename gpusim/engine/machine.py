@@ -186,10 +186,8 @@ def build_state(
     """
     spare = spare or Spare()
     sms, smsps, slots = int(par[L.P_SM_COUNT]), int(par[L.P_SUB_PARTITIONS]), int(par[L.P_WARP_SLOTS])
-    told_apart = (par[L.P_L1_WAYS], L.L_WAY_BITS, "ways of L1"), (slots, TURN_BITS, "warps of a scheduler")
-    for count, bits, what in told_apart:
-        if count > 1 << bits:
-            raise LaunchError(f"{count:,} {what}, of which the engine tells {1 << bits:,} apart")
+    if slots > 1 << TURN_BITS:
+        raise LaunchError(f"{slots:,} warps of a scheduler, of which the engine tells {1 << TURN_BITS:,} apart")
     in_order = par[L.P_CLUSTER_BLOCKS] == 0
     nothing = np.zeros(0, np.int64)
     blocks = math.prod(par[L.P_GRID_X : L.P_GRID_Z + 1].tolist()) if chosen is None else len(chosen)

@@ -29,8 +29,8 @@ _KEYS = {
     L.P_SUB_PARTITIONS: "sm.sub_partitions",
     L.P_SM_COUNT: "sm.count",
     L.P_MAX_OUTSTANDING: "l1.max_outstanding_sectors",
+    L.P_MAX_FLITS: "l1.max_outstanding_flits",
     L.P_LSU_INTERVAL: "pipes.lsu.initiation_cycles",
-    L.P_MAX_STORES: "l1.max_outstanding_stores",
     L.P_QUEUE_DEPTH: "memory_instruction.queue_depth",
     L.P_STORE_QUEUE_DEPTH: "memory_instruction.store_queue_depth",
     L.P_SOURCE_RELEASE: "memory_instruction.load_source_release_cycles",
@@ -48,7 +48,7 @@ _KEYS = {
     L.P_SHARED_ATOMIC_INTERVAL: "shared.atomic_wavefront_cycles",
     L.P_BANKS: "shared.banks",
     L.P_L1_LATENCY: "l1.latency_cycles",
-    L.P_L1_SETS: "l1.sets",
+    L.P_L1_WAYS: "l1.ways",
     L.P_L1_TAGS_PER_CYCLE: "l1.tag_lookups_per_cycle",
     L.P_L1_DATA: "l1.data_bytes_per_cycle",
     L.P_BRANCH_LATENCY: "issue.branch_latency_cycles",
@@ -201,9 +201,10 @@ def _put_caches(par: np.ndarray, config: GPUConfig, occupancy: Occupancy) -> Non
     par[L.P_CONST_SECOND] = constant.l15_bytes // constant.line_bytes
     par[L.P_CONST_FETCH] = constant.fetch_bytes // constant.line_bytes
     par[L.P_BANK_SHIFT] = config.shared.bank_bytes.bit_length() - 1
-    par[L.P_L1_WAYS] = l1.ways(occupancy.l1_bytes)
+    par[L.P_L1_SETS] = l1.sets(occupancy.l1_bytes)
     par[L.P_L1_REPLACEMENT] = REPLACEMENTS[l1.replacement]
     par[L.P_L1_WRITE_ALLOCATE] = int(l1.write_allocate)
+    par[L.P_FLIT] = round(config.crossbar.flit_cycles * L.FLIT_PARTS)
     par[L.P_STORED_LINES] = l1.stored_lines
     par[L.P_STORED_CYCLES] = l1.stored_cycles
     par[L.P_L1_REQUEST] = l1.latency_cycles // 2

@@ -65,7 +65,7 @@ def _shared(config: GPUConfig, value: float) -> Changes:
 
 
 def _l1(config: GPUConfig, value: float) -> Changes:
-    unit = config.l1.line_bytes * config.l1.sets
+    unit = config.l1.line_bytes * config.l1.ways
     least = -(-config.sm.shared_bytes // unit) * unit
     return {"sm.unified_l1_bytes": max(_multiple(value, unit), least)}
 

@@ -158,7 +158,7 @@ def uncoalesced(launch: _Launch) -> Iterator[Finding]:
         lines = np.maximum(launch.counters[members, L.N_TAGS] - ideal * SECTOR_BYTES // config.l2.line_bytes, 0)
         in_flight = (
             float(over[~stores].sum()) / config.l1.max_outstanding_sectors
-            + float(lines[stores].sum()) / config.l1.max_outstanding_stores
+            + 2 * float(lines[stores].sum()) / config.l1.max_outstanding_flits  # a header and a sector
         )
         merging = float(over[stores].sum()) * config.l2.partial_write_cycles / config.l2.slices
         cycles = max(excessive * SECTOR_BYTES / bandwidth, in_flight * latency / launch.sms, merging)

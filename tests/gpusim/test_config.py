@@ -72,7 +72,8 @@ def test_every_carveout_gives_the_l1_whole_sets():
         config = load_config(name)
         for capacity in config.sm.shared_capacities_bytes:
             l1_bytes = config.sm.unified_l1_bytes - capacity
-            assert config.l1.ways(l1_bytes) * config.l1.sets * config.l1.line_bytes == l1_bytes
+            kept = config.l1.sets(l1_bytes) * config.l1.ways + config.l1.reserved_lines
+            assert kept * config.l1.line_bytes == l1_bytes
 
 
 @pytest.mark.parametrize(
@@ -223,7 +224,7 @@ def test_toml_round_trip(tmp_path):
 
 @given(
     st.dictionaries(
-        st.sampled_from(["sm.count", "l1.sets", "launch.drain_cycles"]), st.integers(1, 10**9), min_size=1
+        st.sampled_from(["sm.count", "l1.reserved_lines", "launch.drain_cycles"]), st.integers(1, 10**9), min_size=1
     )
 )
 @settings(max_examples=25, deadline=None)

@@ -97,7 +97,6 @@ def test_check_prints_what_follows(capsys, file):
         (["gpu.clock_mhz=5000"], "gpu.clock_mhz", "GPUs run at 300 to 3,500"),
         (["sm.max_warps=32"], "sm.max_threads", "the smaller number counts"),
         (["sm.registers=16384"], "sm.registers", "8 registers per thread"),
-        (["l1.sets=48"], "l1.sets", "lie idle"),
         (["l2.bytes=1258291200"], "l2.bytes", "1200 MiB"),
         (["shared.latency_cycles=40"], "l1.latency_cycles", "less than shared memory's 40"),
         (["dram.latency_cycles=3000"], "dram.latency_cycles", "1515 ns"),

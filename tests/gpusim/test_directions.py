@@ -127,8 +127,8 @@ def test_twice_the_l2_removes_the_traffic_of_what_then_fits():
     code = compiled(sweep_twice, "void(float32[::1], float32[::1], int64, int64)")
     x = np.ones(words, np.float32)
     launch = Launch(code, blocks, 512, (x, np.zeros(blocks * 512, np.float32), np.int64(words), np.int64(4)))
-    # Sets of which not one way fits: no L1.
-    machine = {"sm.count": 4, "l1.sets": 4096, "dram.bandwidth_gb_s": 25, "l2.bytes": 1 << 18}
+    # No line is left: no L1.
+    machine = {"sm.count": 4, "l1.reserved_lines": 4096, "dram.bandwidth_gb_s": 25, "l2.bytes": 1 << 18}
     small, small_bound = run(launch, "tiny", machine)
     large, large_bound = run(launch, "tiny", machine | {"l2.bytes": 2 << 18})
     read = {"small": small.metrics["dram__bytes_read.sum"], "large": large.metrics["dram__bytes_read.sum"]}

@@ -87,10 +87,10 @@ def test_warps_that_want_one_line_wait_for_one_request(warps):
 
 
 def test_no_l1():
-    """A cache too small for one way of its sets holds nothing: every warp asks L2, with the same values."""
+    """A cache without a line holds nothing: every warp asks L2, with the same values."""
     out, data = np.zeros(64, np.uint32), np.array([77], np.uint32)
     text = f"MOV R2, {IN}\nMOV R3, c[0x0][{sass.PARAMETERS + 12:#x}]\nLDG.E R6, desc[UR4][R2.64]\n@RETURN"
-    result = sass.run(text, out, data, block=64, overrides=["l1.sets=65536", "l2.coalesced_reads=1"])
+    result = sass.run(text, out, data, block=64, overrides=["l1.reserved_lines=65536", "l2.coalesced_reads=1"])
     assert (out == 77).all()
     assert result.metrics["lts__t_sectors_srcunit_tex_op_read.sum"] == 2
 

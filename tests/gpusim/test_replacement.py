@@ -17,7 +17,8 @@ WAYS = 8
 POLICIES = ("lru", "fifo", "random")
 #: One set of eight lines: all of L1 that shared memory leaves.
 ONE_SET_L1 = {
-    "l1.sets": 1,
+    "l1.ways": WAYS,
+    "l1.reserved_lines": 0,
     "sm.shared_capacities_bytes": [233472],
     "sm.unified_l1_bytes": 233472 + 128 * WAYS,
     "l2.fetch_bytes": 32,

@@ -29,7 +29,7 @@ def walk_peer(m, row, sm, sectors, kind, payload_bytes, now):
     """A request to a peer; the reply is its data, or that the peer has taken it."""
     count = sectors_of(sectors)
     sent = payload_bytes if kind >= ms.KIND_ATOMIC else 0
-    wait = book_request(m, sm, sent, now)
+    wait = book_request(m, sm, sent, 1 + sectors_of(sectors) if sent > 0 else 1, now)
     if sent > 0:
         carried = sent if kind > ms.KIND_REDUCTION else sent + sent // _REDUCTION_SHARE
         wait = max(

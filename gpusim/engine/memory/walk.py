@@ -51,9 +51,10 @@ def ask(m, sm, slice_):
 
 
 @compiled
-def send_home(m, sm, target, payload_bytes, sectors, now):
-    """Send `payload_bytes` of data for so many sectors to their home slice; return (wait, what a far home adds)."""
-    wait = max(book_request(m, sm, payload_bytes, now), book_slice(m, target.near_slice, sectors, now))
+def send_home(m, sm, target, payload_bytes, sectors, flits, now):
+    """Send `payload_bytes` of data for so many sectors to their home slice, in so many parts; return (wait, what a far
+    home adds)."""
+    wait = max(book_request(m, sm, payload_bytes, flits, now), book_slice(m, target.near_slice, sectors, now))
     if target.near == target.home:
         return wait, 0
     m[ms.CNT_FABRIC_WRITE_SECTORS] += sectors
@@ -75,11 +76,13 @@ def walk_read(m, sm, line, sectors, kind, past, now):
         if reply >= 0:
             # The data come once for all SMs of the GPC that wait for them (H200, matmul_hopper: 47 bytes a cycle and
             # SM where each SM reads its own data at 32).
-            wait = max(book_request(m, sm, 0, now), book(m, m[ms.P_SM_PORTS] + sm, now, count * each))
+            # It has not gone on to L2, which is what all requests of a CPC wait for (random sectors of 4,096 lines: 120
+            # requests a cycle, 75 of which reach L2).
+            wait = book(m, m[ms.P_SM_PORTS] + sm, now, count * each)
             return max(reply, now + m[ms.P_NEAR] + wait) + (count - 1) * each
     first_back = now + near_ticks(m, gpc, target.near_slice)
     wait = max(
-        book_request(m, sm, 0, now),
+        book_request(m, sm, 0, 1, now),
         book_slice(m, target.near_slice, count, now),
         book_past(m, sm, count, now) if past else book_reply(m, sm, count, now),
     )
@@ -148,7 +151,7 @@ def walk_write(m, sm, line, sectors, kind, payload_bytes, now):
     """
     target = target_of(m, sm, line)
     count = l2.sectors_of(sectors)
-    wait, far = send_home(m, sm, target, payload_bytes, count, now)
+    wait, far = send_home(m, sm, target, payload_bytes, count, 1 + count, now)
     sector_bytes = ms.SECTOR_BYTES if kind == ms.KIND_WRITE else max(payload_bytes // count, 1)
     missing = count * ms.SECTOR_BYTES - payload_bytes
     if kind != ms.KIND_WRITE and missing > 0:
@@ -169,7 +172,10 @@ def walk_atomic(m, sm, line, sectors, kind, payload_bytes, operations, now):
     """An atomic with or without return, done by the atomic unit of the home slice."""
     target = target_of(m, sm, line)
     count = l2.sectors_of(sectors)
-    wait, far = send_home(m, sm, target, payload_bytes, count, now)
+    parts = ms.flits(count, payload_bytes)
+    if kind == ms.KIND_ATOMIC:  # each sector by itself
+        parts = 2 * count + max((operations & ~ms.OPS_FLOAT) - count, 0) // _WORDS_PER_SECTOR
+    wait, far = send_home(m, sm, target, payload_bytes, count, parts, now)
     reply = now + m[ms.P_NEAR] + m[ms.P_ATOMIC_EXTRA] + far
     least = m[ms.P_ATOMIC_REQUEST]
     if operations & ms.OPS_FLOAT != 0:  # an addition needs the one before it, which integers do not show

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gpusim.engine.sm.stages import differs_by_lane, queue_room, store_room
+from gpusim.engine.sm.stages import differs_by_lane, queue_room, store_room, take_turn, waiting_before
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled
 from isa import microops as M
@@ -38,19 +38,27 @@ def too_many_loads(st, sm):
 
 
 @compiled
-def queue_free(st, smsp, i):
+def memory_room(st, smsp, w, store, time):
+    """Cycle from which the memory queue has room for what warp w is at; if that is not yet so, it waits for its turn.
+
+    Stores, of which the queue holds fewer, wait without one: they would keep others out that have room.
+    """
+    free = queue_room(smsp, st.par[L.P_QUEUE_DEPTH], 0 if store else waiting_before(st, smsp, w))
+    if store:
+        return max(free, store_room(smsp, st.par[L.P_STORE_QUEUE_DEPTH]))
+    take_turn(st, smsp, w, free <= time)
+    return free
+
+
+@compiled
+def queue_free(st, smsp, w, i, time):
     """Cycle from which the queue that instruction i of the LSU or the ADU waits in has room for it."""
     op = st.code[i, M.COL_OP]
     if st.code[i, M.COL_CLASS] == M.CLS_MEMORY:
-        if op == M.OP_LDC:
-            return smsp[L.Q_ADDRESS]
-        free = queue_room(smsp, st.par[L.P_QUEUE_DEPTH])
-        if op == M.OP_STORE:
-            free = max(free, store_room(smsp, st.par[L.P_STORE_QUEUE_DEPTH]))
-        return free
+        return smsp[L.Q_ADDRESS] if op == M.OP_LDC else memory_room(st, smsp, w, op == M.OP_STORE, time)
     special = st.code[i, M.COL_CLASS] == M.CLS_SPECIAL
     if st.code[i, M.COL_UNIT] == M.UNIT_LSU or (special and differs_by_lane(st.code, i)):
-        return queue_room(smsp, st.par[L.P_QUEUE_DEPTH])
+        return memory_room(st, smsp, w, False, time)
     return smsp[L.Q_ADDRESS] if special or st.code[i, M.COL_CONST] >= 0 else np.int64(0)
 
 
@@ -58,7 +66,7 @@ def queue_free(st, smsp, i):
 def admit_memory(st, sm, q, w, i, free, time):
     """As `admit`, of an instruction of the LSU or the ADU whose unit is free from `free` on."""
     smsp = st.smsp[q]
-    free = max(free, queue_free(st, smsp, i))
+    free = max(free, queue_free(st, smsp, w, i, time))
     op = st.code[i, M.COL_OP]
     if st.code[i, M.COL_CLASS] != M.CLS_MEMORY:
         closes = st.code[i, M.COL_CLASS] == M.CLS_CONTROL and (op == M.OP_LDGDEPBAR or op == M.OP_BULK_COMMIT)

@@ -81,7 +81,7 @@ def book_result(st, sm, q, w, i, cls, lanes, time):
     release_at(st, w, code[i, M.COL_RBAR], time + par[L.P_SOURCE_RELEASE], L.R_SHORT)
     if op == M.OP_SHFL or op == M.OP_MOVM:
         start = enter_queue(st, q, time, 1)
-        data = take_data_stage(st, sm, q, start, 1)
+        data = take_data_stage(st, sm, q, w, start, 1)
         release_at(st, w, wbar, data - par[L.P_ENTRY] + par[L.P_SHUFFLE_LATENCY], L.R_SHORT)
         return
     if cls == M.CLS_SPECIAL:
@@ -91,7 +91,7 @@ def book_result(st, sm, q, w, i, cls, lanes, time):
             return
         # Through the memory queue: the profiler's data-pipe wavefronts count thread numbers that are read.
         start = take_port(st, sm, L.S_SPECIAL_FREE, enter_queue(st, q, time, 2))
-        data = take_data_stage(st, sm, q, start, 1)
+        data = take_data_stage(st, sm, q, w, start, 1)
         release_at(st, w, wbar, data - par[L.P_ENTRY] + par[L.P_SPECIAL_LATENCY], L.R_SHORT)
         return
     operand = code[i, M.COL_CONST]

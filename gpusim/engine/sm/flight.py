@@ -104,6 +104,7 @@ def take_token(st, sm, w, scoreboard, kind):
     token[L.T_LEFT] = 0
     token[L.T_KIND] = kind
     token[L.T_SECTORS] = 0
+    token[L.T_AMOUNT] = 0
     token[L.T_AFTER] = 0
     token[L.T_BULK] = 0
     return np.int64(k)
@@ -114,6 +115,29 @@ def free_token(st, sm, k):
     st.token[sm, k, L.T_NEXT] = st.sm[sm, L.S_TOKEN_FREE]
     st.sm[sm, L.S_TOKEN_FREE] = k + 1
     st.sm[sm, L.S_TOKENS] -= 1
+
+
+@compiled
+def hold_flits(st, sm, token, lines, flits):
+    """So many more lines of a store or an atomic are under way, which an SM has only so many flits of.
+
+    H200, one SM: of reductions 512 flits are, of atomics whose result is asked for 256 lines with one word, 170 with
+    more words of a sector, 105 with four sectors. lines: 0 if they hold all of it until the last one is answered.
+    """
+    st.token[sm, token, L.T_SECTORS] += lines
+    st.token[sm, token, L.T_AMOUNT] += flits
+    st.sm[sm, L.S_FLITS] += flits
+
+
+@compiled
+def free_flits(st, sm, token):
+    """One of its lines is answered."""
+    freed = token[L.T_AMOUNT] if token[L.T_LEFT] == 0 else np.int64(0)
+    if token[L.T_SECTORS] > 0:
+        freed = token[L.T_AMOUNT] // token[L.T_SECTORS]
+        token[L.T_SECTORS] -= 1
+    token[L.T_AMOUNT] -= freed
+    st.sm[sm, L.S_FLITS] -= freed
 
 
 @compiled

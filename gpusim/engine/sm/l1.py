@@ -28,7 +28,7 @@ def find_line(st, sm, line):
     sets = st.par[L.P_L1_SETS]
     ways = st.par[L.P_L1_WAYS]
     tags = st.tags[sm]
-    first = ((line ^ (line >> 7) ^ (line >> 13)) % sets) * ways
+    first = line % sets * ways
     place = np.int64(-1)
     for k in range(first, first + ways):  # without branches, so that it becomes vector code; so does the next one
         place = max(place, k if tags[L.L_TAG, k] == line else -1)
@@ -72,7 +72,7 @@ def replace_line(st, sm, way, line):
 @compiled
 def keep_stored(st, sm, line, sectors, words):
     """With `l1.write_allocate`: words that are stored are in L1."""
-    if st.par[L.P_L1_WAYS] == 0 or words == 0:
+    if st.par[L.P_L1_SETS] == 0 or words == 0:
         return
     way, found = find_line(st, sm, line)
     if found:

@@ -8,6 +8,7 @@ from gpusim.engine.sm.flight import (
     FOR_MSHR,
     FOR_TOKEN,
     hold,
+    hold_flits,
     note_lines,
     release_at,
     send,
@@ -30,6 +31,9 @@ from gpusim.engine.state import memory as ms
 from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled
 from isa import microops as M
+
+_ANSWERED = 3
+"""Flits that the line of an atomic counts as at most, for its answer, if it has not sent more."""
 
 
 @compiled
@@ -129,12 +133,9 @@ def read_data(st, sm, a, start):
     """Cycle at which what L1 holds of a load is there, out of the data stage."""
     par = st.par
     turns = a.turns
-    # A sub-partition alone gets a turn every other cycle, as for shared memory. Those of others come between.
-    smsp = st.smsp[a.smsp]
-    smsp[L.Q_LSU_FREE] = max(smsp[L.Q_LSU_FREE], start + turns * par[L.P_LSU_INTERVAL])
     cycles = (turns * ms.LINE_BYTES + par[L.P_L1_DATA] - 1) // par[L.P_L1_DATA]
-    data = take_data_stage(st, sm, a.smsp, min(start, a.time + par[L.P_ENTRY]), cycles)
-    there = max(data, start) - par[L.P_ENTRY] + par[L.P_L1_LATENCY]
+    data = take_data_stage(st, sm, a.smsp, a.warp, start, cycles)
+    there = data - par[L.P_ENTRY] + par[L.P_L1_LATENCY]
     first = (ms.LINE_BYTES + par[L.P_L1_DATA] - 1) // par[L.P_L1_DATA]  # in the latency of a load that hits
     return there + par[L.P_LSU_INTERVAL] * (turns - 1) + max(cycles - first - (turns - 1), 0)
 
@@ -172,7 +173,7 @@ def read_lines(st, sm, a, count, bypass, copies):
     for n in range(count):
         missing = touched[n, 1]
         way, found = -1, False
-        if not bypass and par[L.P_L1_WAYS] > 0:
+        if not bypass and par[L.P_L1_SETS] > 0:
             way, found = find_line(st, sm, touched[n, 0])
         if found:
             note_use(st, sm, way)
@@ -214,7 +215,7 @@ def write_plain(st, sm, a, count):
     touched = st.touched[sm]
     start = max(enter_queue(st, a.smsp, a.time, 1), st.sm[sm, L.S_TAG_FREE])
     st.sm[sm, L.S_TAG_FREE] = start + tag_turns(par, touched, count)
-    data = take_data_stage(st, sm, a.smsp, start, turns)
+    data = take_data_stage(st, sm, a.smsp, a.warp, start, turns)
     release = par[L.P_STORE_RELEASE] + (max(a.size >> 2, 1) - 1) * par[L.P_REGISTER_RELEASE]
     release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], data + release, L.R_LONG)
     payload = popc(a.mask) * a.size // count
@@ -230,13 +231,13 @@ def write_plain(st, sm, a, count):
             continue
         if token < 0:
             token = take_token(st, sm, a.warp, 7, L.TOKEN_STORE)
-            st.token[sm, token, L.T_AMOUNT] = 0
             st.warp[a.warp, L.W_STORES] += 1
             hurry_stored(st, sm, data)
         st.token[sm, token, L.T_LEFT] += 1
         there = max(room, data + n * turns // count)
         room = store_line(st, sm, a.smsp, line, sectors, words, bytes_, there, token, lanes)
-    st.sm[sm, L.S_DATA_FREE] = max(st.sm[sm, L.S_DATA_FREE], room)
+    for k in (L.S_DATA_FREE, L.S_DATA_SECOND):
+        st.sm[sm, k] = max(st.sm[sm, k], room)
     leave_queue(st.smsp[a.smsp], room)
     st.warp[a.warp, L.W_DRAINED] = max(st.warp[a.warp, L.W_DRAINED], room + turns + par[L.P_STORE_DRAIN])
 
@@ -250,6 +251,15 @@ def adds_floats(st, pc):
 
 
 @compiled
+def all_flits(touched, count, payload):
+    """Flits of all lines of an atomic or a strong store, `payload` bytes each."""
+    total = np.int64(0)
+    for n in range(count):
+        total += ms.flits(popc(touched[n, 1]), payload)
+    return total
+
+
+@compiled
 def write_lines(st, sm, a, count, kind, entry):
     """Sends reductions, strong stores and those to other SMs, a request per line, behind the plain ones that wait; only
     MEMBAR and the kernel's end wait for them.
@@ -260,29 +270,35 @@ def write_lines(st, sm, a, count, kind, entry):
     touched = st.touched[sm]
     start = max(enter_queue(st, a.smsp, a.time, 1), st.sm[sm, L.S_TAG_FREE])
     st.sm[sm, L.S_TAG_FREE] = start + tag_turns(par, touched, count)
-    data = take_data_stage(st, sm, a.smsp, start, 1)
+    data = take_data_stage(st, sm, a.smsp, a.warp, start, 1)
     send_stored(st, sm, L.NEVER)
     sent = max(data, st.sm[sm, L.S_STORE_FREE])
     release = par[L.P_STORE_RELEASE] + (max(a.size >> 2, 1) - 1) * par[L.P_REGISTER_RELEASE]
     release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], data + release, L.R_LONG)
     token = take_token(st, sm, a.warp, 7, L.TOKEN_STORE)
     st.token[sm, token, L.T_LEFT] = count
-    packets = 0
+    payload = popc(a.mask) * a.size // count
     if kind >= ms.KIND_SM_READ:
+        # Three packets to another SM take as much room as two for L2, and have it until all have arrived.
+        packets = np.int64(0)
         for n in range(count):
             packets += popc(touched[n, 1])
-    # Three packets to another SM take as much room as a line for L2, and have it until all have arrived.
-    st.token[sm, token, L.T_AMOUNT] = (packets + 2) // 3
-    st.sm[sm, L.S_STORE_LINES] += (packets + 2) // 3 if packets > 0 else count
+        hold_flits(st, sm, token, 0, 2 * ((packets + 2) // 3))
+    else:
+        hold_flits(st, sm, token, count, all_flits(touched, count, payload))
     st.warp[a.warp, L.W_STORES] += 1
     what = (2 * token + FOR_TOKEN) | ((entry + 1) << 32)
-    payload = popc(a.mask) * a.size // count
     operations = popc(a.mask) // count | adds_floats(st, a.pc)
+    parts = np.int64(0)
     for n in range(count):
         sectors = touched[n, 1]
-        leaves = sent + par[L.P_L1_REQUEST]
+        leaves = sent + parts // L.FLIT_PARTS + par[L.P_L1_REQUEST]
         send(st, sm, leaves, touched[n, 0], sectors, kind, what, payload, operations)
-        sent += store_cycles(par, sectors, True) if kind < ms.KIND_SM_READ else popc(sectors)
+        if kind == ms.KIND_REDUCTION:
+            parts += ms.flits(popc(sectors), payload) * par[L.P_FLIT]
+        else:
+            sent += store_cycles(par, sectors, True) if kind < ms.KIND_SM_READ else popc(sectors)
+    sent += (parts + L.FLIT_PARTS - 1) // L.FLIT_PARTS
     st.sm[sm, L.S_STORE_FREE] = sent
     leave_queue(st.smsp[a.smsp], sent)
     st.warp[a.warp, L.W_DRAINED] = max(st.warp[a.warp, L.W_DRAINED], sent + par[L.P_STORE_DRAIN])
@@ -302,9 +318,21 @@ def atomic_lines(st, sm, a, count, kind, entry):
     what = (2 * token + FOR_TOKEN) | ((entry + 1) << 32)
     payload = popc(a.mask) * a.size // count if kind == ms.KIND_ATOMIC else 0
     operations = max(popc(a.mask) // count, 1) | adds_floats(st, a.pc)
+    sent = start
+    parts = np.int64(0)
+    if kind == ms.KIND_ATOMIC:
+        sent = max(sent, st.sm[sm, L.S_STORE_FREE])
+        flits = all_flits(touched, count, payload)
+        hold_flits(st, sm, token, count, max(flits, min(flits + count, _ANSWERED * count)))
     for n in range(count):
-        leaves = start + n + st.par[L.P_L1_REQUEST]
-        send(st, sm, leaves, touched[n, 0], touched[n, 1], kind, what, payload, operations)
+        sectors = touched[n, 1]
+        leaves = sent + parts // L.FLIT_PARTS + st.par[L.P_L1_REQUEST]
+        send(st, sm, leaves, touched[n, 0], sectors, kind, what, payload, operations)
+        parts += ms.flits(popc(sectors), payload) * st.par[L.P_FLIT] if kind == ms.KIND_ATOMIC else L.FLIT_PARTS
+    if kind == ms.KIND_ATOMIC:
+        sent += (parts + L.FLIT_PARTS - 1) // L.FLIT_PARTS
+        st.sm[sm, L.S_STORE_FREE] = sent
+        leave_queue(st.smsp[a.smsp], sent)
 
 
 @compiled

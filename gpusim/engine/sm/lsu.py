@@ -110,18 +110,16 @@ def shared_access(st, sm, q, w, i, wb, mask, time):
 
     rbar = st.code[i, M.COL_RBAR]
     wbar = st.code[i, M.COL_WBAR]
-    start = enter_queue(st, q, time, data_wavefronts)
+    start = enter_queue(st, q, time, 1)
     if op == M.OP_STORE:
         note_store(st.smsp[q])
     release = par[L.P_SHARED_LOAD_RELEASE]
     if op != M.OP_LOAD:
         release = par[L.P_SHARED_STORE_RELEASE] + (max(size >> 2, 1) - 1) * par[L.P_REGISTER_RELEASE]
     turn = par[L.P_SHARED_WAVEFRONT] if op == M.OP_LOAD or op == M.OP_STORE else par[L.P_SHARED_ATOMIC_INTERVAL]
-    data = take_data_stage(st, sm, q, start, data_wavefronts * turn)
+    data = take_data_stage(st, sm, q, w, start, data_wavefronts * turn)
     release_at(st, w, rbar, data + release, L.R_SHORT)
-    # A sub-partition has a turn every other cycle; what has waited in front of the data stage had its first ones.
-    there = max(start + conflicts * par[L.P_SHARED_WAY_LATENCY], data + conflicts * turn)
-    there += par[L.P_LSU_INTERVAL] * (ideal - 1) - par[L.P_ENTRY]
+    there = data + conflicts * par[L.P_SHARED_WAY_LATENCY] + par[L.P_LSU_INTERVAL] * (ideal - 1) - par[L.P_ENTRY]
     if op == M.OP_LOAD:
         release_at(st, w, wbar, there + par[L.P_SHARED_LATENCY], L.R_SHORT)
     elif op != M.OP_STORE:
@@ -299,7 +297,7 @@ def pass_by(st, sm, q, w, i, time):
     """
     par = st.par
     release_at(st, w, st.code[i, M.COL_RBAR], time + par[L.P_SOURCE_RELEASE], L.R_SHORT)
-    data = take_data_stage(st, sm, q, enter_queue(st, q, time, 1), 1)
+    data = take_data_stage(st, sm, q, w, enter_queue(st, q, time, 1), 1)
     reason = L.R_SHORT if st.code[i, M.COL_AUX0] == M.SPACE_SHARED else L.R_LONG
     release_at(st, w, st.code[i, M.COL_WBAR], data - par[L.P_ENTRY] + par[L.P_SHUFFLE_LATENCY], reason)
 

@@ -182,13 +182,13 @@ def matrix_access(st, sm, q, w, i, wb, mask, time):
     counts[L.N_SHARED_DATA] += wavefronts
     counts[L.N_SHARED_CONFLICTS] += wavefronts - count
     counts[L.N_SHARED_REQUESTS] += 1
-    start = enter_queue(st, q, time, wavefronts)
+    start = enter_queue(st, q, time, 1)
     load = st.code[i, M.COL_OP] == M.OP_LDSM
     release = par[L.P_SHARED_LOAD_RELEASE]
     if not load:
         release = par[L.P_SHARED_STORE_RELEASE] + (count - 1) * par[L.P_REGISTER_RELEASE]
     release_at(st, w, st.code[i, M.COL_RBAR], start + release, L.R_SHORT)
-    data = take_data_stage(st, sm, q, start, wavefronts * par[L.P_SHARED_WAVEFRONT])
+    data = take_data_stage(st, sm, q, w, start, wavefronts * par[L.P_SHARED_WAVEFRONT])
     if load:
         ways = (wavefronts - count) * par[L.P_SHARED_WAY_LATENCY] + par[L.P_LSU_INTERVAL] * (count - 1)
         release_at(st, w, st.code[i, M.COL_WBAR], data - par[L.P_ENTRY] + par[L.P_SHARED_LATENCY] + ways, L.R_SHORT)

@@ -226,9 +226,9 @@ def barrier_object(st, sm, q, slot, w, i, wb, mask, time):
         put_checked(st, w, i, np.uint32(mask), checked)
         if st.code[i, M.COL_AUX5] != 0 and checked == 0:
             waits = await_phase(st, sm, q, slot, w, i, operand, mask, time)
-    start = enter_queue(st, q, time, turns)
+    start = enter_queue(st, q, time, 1)
     release_at(st, w, st.code[i, M.COL_RBAR], start + par[L.P_SHARED_STORE_RELEASE], L.R_SHORT)
-    data = take_data_stage(st, sm, q, start, turns * par[L.P_SHARED_WAVEFRONT])
+    data = take_data_stage(st, sm, q, w, start, turns * par[L.P_SHARED_WAVEFRONT])
     if not waits:
         there = data - par[L.P_ENTRY] + par[L.P_MBARRIER_LATENCY] + turns - 1
         release_at(st, w, st.code[i, M.COL_WBAR], there, L.R_SHORT)

@@ -43,10 +43,10 @@ def is_store(path):
 @compiled
 def must_wait(st, sm, path):
     """True if L2 takes no further instruction of this kind from the SM at the moment."""
-    full = st.sm[sm, L.S_STORE_LINES] >= st.par[L.P_MAX_STORES]
+    full = st.sm[sm, L.S_FLITS] >= st.par[L.P_MAX_FLITS]
     if path == PATH_WRITE:  # which may still wait with others, or join them
         full = full and st.sm[sm, L.S_STORED] >= st.par[L.P_STORED_LINES]
-    return is_store(path) and full
+    return (is_store(path) or path == PATH_ATOMIC) and full
 
 
 @compiled
@@ -111,6 +111,7 @@ def keep(st, sm, a, count, path):
     h[L.QUEUED_PATH] = path
     h[L.QUEUED_TURNS] = a.turns
     h[L.QUEUED_PLACE] = keep_place(st.smsp[a.smsp])
+    st.smsp[a.smsp, L.Q_KEPT] += 1
     for n in range(count):
         st.queued_lines[sm, k, n, 0] = st.touched[sm, n, 0]
         st.queued_lines[sm, k, n, 1] = st.touched[sm, n, 1]
@@ -160,6 +161,7 @@ def take_queued(st, sm):
     for lane in range(32):
         st.address[sm, lane] = st.queued_address[sm, k, lane]
     st.smsp[h[L.QUEUED_SMSP], L.Q_PLACE_KEPT] = h[L.QUEUED_PLACE] + 1
+    st.smsp[h[L.QUEUED_SMSP], L.Q_KEPT] -= 1
     w = h[L.QUEUED_WARP]
     st.warp[w, L.W_QUEUED] -= 1
     if is_store(h[L.QUEUED_PATH]):

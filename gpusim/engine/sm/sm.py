@@ -8,7 +8,7 @@ import numpy as np
 
 from gpusim.engine.sm.async_copy import copy_done, land
 from gpusim.engine.sm.fence import STORES, fence_reply, pass_fence
-from gpusim.engine.sm.flight import FOR_MSHR, event_at, free_token, pop_event
+from gpusim.engine.sm.flight import FOR_MSHR, event_at, free_flits, free_token, pop_event
 from gpusim.engine.sm.mbarrier import give_up, see_phase
 from gpusim.engine.sm.readiness import load_ahead, wake
 from gpusim.engine.sm.resume import resume, scoreboard_reply
@@ -67,13 +67,11 @@ def token_reply(st, sm, k, now):
     """A reply to a memory instruction; with the last one, its scoreboard is released."""
     token = st.token[sm, k]
     token[L.T_LEFT] -= 1
-    if token[L.T_KIND] == L.TOKEN_STORE:
-        if token[L.T_AMOUNT] == 0:
-            if st.sm[sm, L.S_STORE_LINES] == st.par[L.P_MAX_STORES]:
-                st.sm[sm, L.S_STORE_FREE] = max(st.sm[sm, L.S_STORE_FREE], now)
-            st.sm[sm, L.S_STORE_LINES] -= 1
-        elif token[L.T_LEFT] == 0:
-            st.sm[sm, L.S_STORE_LINES] -= token[L.T_AMOUNT]
+    if token[L.T_KIND] == L.TOKEN_STORE or token[L.T_KIND] == L.TOKEN_ATOMIC:
+        full = st.sm[sm, L.S_FLITS] >= st.par[L.P_MAX_FLITS]
+        free_flits(st, sm, token)
+        if full and st.sm[sm, L.S_FLITS] < st.par[L.P_MAX_FLITS]:
+            st.sm[sm, L.S_STORE_FREE] = max(st.sm[sm, L.S_STORE_FREE], now)
     if token[L.T_LEFT] > 0:
         return
     w = token[L.T_WARP]

@@ -34,9 +34,42 @@ def keep_place(smsp):
 
 
 @compiled
-def queue_room(smsp, depth):
-    """Cycle from which the queue has room for one more instruction, if it holds `depth` at most."""
+def queue_room(smsp, depth, before):
+    """Cycle from which the queue has room for one more instruction, if it holds `depth` at most and so many warps have
+    waited longer."""
+    depth = max(depth - before, 1)
+    if smsp[L.Q_KEPT] >= depth:  # what came after them may have left
+        return np.int64(L.NEVER)
     return smsp[L.Q_LEAVES + (smsp[L.Q_ENTERED] - depth) % L.QUEUE_MOST]
+
+
+@compiled
+def waiting_before(st, smsp, w):
+    """Warps of the sub-partition that have waited for room in its memory queue longer than warp w.
+
+    H200: of 64 warps with loads of 32 turns none falls behind, though old ones get every cycle of other pipes.
+    """
+    if smsp[L.Q_WAITING] == 0:
+        return np.int64(0)
+    own = st.warp[w, L.W_TURN]
+    count = np.int64(0)
+    parts = st.par[L.P_SUB_PARTITIONS]
+    all_ = parts * st.par[L.P_WARP_SLOTS]
+    for other in range(w - w % all_ + w % parts, w - w % all_ + all_, parts):
+        turn = st.warp[other, L.W_TURN]
+        count += 1 if turn != 0 and (own == 0 or turn < own) else 0
+    return count
+
+
+@compiled
+def take_turn(st, smsp, w, room):
+    """Warp w waits for room in the memory queue from now on, or does no longer."""
+    waits = st.warp[w, L.W_TURN] != 0
+    if waits == room:
+        if not room:
+            smsp[L.Q_TURNS] += 1
+        st.warp[w, L.W_TURN] = 0 if room else smsp[L.Q_TURNS]
+        smsp[L.Q_WAITING] += -1 if room else 1
 
 
 @compiled
@@ -64,13 +97,22 @@ def leave_queue(smsp, time):
 
 
 @compiled
-def take_data_stage(st, sm, q, start, wavefronts):
-    """First cycle of `wavefronts` consecutive ones in the SM's data stage."""
-    start = max(start, st.sm[sm, L.S_DATA_FREE])
-    if st.sm[sm, L.S_STORED] > 0:
+def take_data_stage(st, sm, q, w, start, wavefronts):
+    """First cycle in which the SM's data stage works at an instruction of warp w that needs `wavefronts` of its turns.
+
+    Two instructions are in it at a time, of different warps, and each gets every other turn. H200: loads of 32 turns of
+    one warp take 64 cycles each, four independent ones 4 * 64; those of seven warps of a sub-partition 32 each.
+    """
+    s = st.sm[sm]
+    start = max(start, st.warp[w, L.W_DATA])
+    one, other = s[L.S_DATA_FREE], s[L.S_DATA_SECOND]
+    place = L.S_DATA_FREE if (one > other) == (max(one, other) <= start) else L.S_DATA_SECOND
+    start = max(start, s[place])
+    if s[L.S_STORED] > 0:
         send_stored(st, sm, start)
-    st.sm[sm, L.S_DATA_FREE] = start + wavefronts
-    leave_queue(st.smsp[q], start + wavefronts)
+    s[place] = start + 2 * wavefronts
+    st.warp[w, L.W_DATA] = start + 2 * wavefronts
+    leave_queue(st.smsp[q], start + 2 * wavefronts)
     return start
 
 

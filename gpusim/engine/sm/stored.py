@@ -9,7 +9,7 @@ same words send them once, 32 warps whose stores come every 11 cycles one in thr
 
 import numpy as np
 
-from gpusim.engine.sm.flight import send
+from gpusim.engine.sm.flight import hold_flits, send
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as ms
 from gpusim.engine.state.bits import popc
@@ -38,10 +38,10 @@ def store_cycles(par, sectors, whole):
 def first_leaves(st, sm):
     """Cycle at which the oldest line leaves if nothing comes between; NEVER if L2 takes no further one now."""
     s = st.sm[sm]
-    if s[L.S_STORED] == 0 or s[L.S_STORE_LINES] >= st.par[L.P_MAX_STORES]:
+    if s[L.S_STORED] == 0 or s[L.S_FLITS] >= st.par[L.P_MAX_FLITS]:
         return L.NEVER
     ready = st.stored[sm, s[L.S_STORED_FIRST], L.STORED_READY]
-    return max(max(s[L.S_STORE_FREE], s[L.S_DATA_FREE]), ready)
+    return max(max(s[L.S_STORE_FREE], max(s[L.S_DATA_FREE], s[L.S_DATA_SECOND])), ready)
 
 
 @compiled
@@ -51,10 +51,11 @@ def send_first(st, sm, time):
     line = st.stored[sm, s[L.S_STORED_FIRST]]
     s[L.S_STORED_FIRST] = (s[L.S_STORED_FIRST] + 1) % L.STORED_MOST
     s[L.S_STORED] -= 1
-    s[L.S_STORE_LINES] += 1
     sectors = line[L.STORED_SECTORS]
     whole = line[L.STORED_WORDS] == words_of(sectors)
-    s[L.S_STORE_FREE] = time + store_cycles(st.par, sectors, whole)
+    cycles = store_cycles(st.par, sectors, whole)
+    s[L.S_STORE_FREE] = time + cycles
+    hold_flits(st, sm, line[L.STORED_TOKEN], 1, max(popc(sectors), 2))
     size = popc(sectors) * ms.SECTOR_BYTES
     bytes_ = size if whole else min(line[L.STORED_BYTES], size - 1)
     kind = np.int64(ms.KIND_WRITE if whole else ms.KIND_WRITE_PARTIAL)

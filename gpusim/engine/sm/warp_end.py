@@ -6,6 +6,7 @@ from gpusim.engine.sm.readiness import charge
 from gpusim.engine.sm.shadow_clocks import CHECK_RACE
 from gpusim.engine.sm.shadow_copies import all_waited_for
 from gpusim.engine.sm.space import exhausted
+from gpusim.engine.sm.stages import take_turn
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled
 from gpusim.engine.state.log import log_end
@@ -21,6 +22,7 @@ def finish_warp(st, sm, q, slot, w, time):
     if st.warp[w, L.W_BULK] != 0:
         close_bulk(st, sm, w, time, 7)
     st.ready[q, slot] = L.NEVER
+    take_turn(st, st.smsp[q], w, True)
     st.smsp[q, L.Q_WARPS] -= 1
     s = st.sm[sm]
     s[L.S_WARPS] -= 1

@@ -43,7 +43,7 @@ NEVER = np.int64(1) << 60
     P_POLICY,
     P_STRICT_BARRIER,
     P_MAX_OUTSTANDING,  # L1 misses an SM may have in flight, in sectors
-    P_MAX_STORES,  # lines of stores that it may have
+    P_MAX_FLITS,  # flits of stores and atomics that it may have
     P_LSU_INTERVAL,
     P_QUEUE_DEPTH,
     P_STORE_QUEUE_DEPTH,
@@ -81,6 +81,7 @@ NEVER = np.int64(1) << 60
     P_BUSY_PERCENT,  # of a ready warp's wait for a busy unit, what is charged to the unit
     P_XU_AHEAD,
     P_ENTRY,  # cycles from the issue of a memory instruction until its queue hands it on
+    P_FLIT,  # cycles of a part of an atomic on that way, in FLIT_PARTS
     P_STORE_LINE,  # cycles that a line of a store keeps the way to L2 busy, if it has no more sectors
     P_CONST_ADDRESS,  # cycles for each address of an indexed constant load
     P_L0_LINES,
@@ -151,7 +152,8 @@ NEVER = np.int64(1) << 60
     P_PARITY_PAGES,  # as in engine.state.memory, 0 unless L2 has two partitions
     P_MODE,  # one of TIMED ... REPLAYS
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(134)
+) = range(135)
+FLIT_PARTS = 64  # of a cycle
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
 
@@ -200,6 +202,8 @@ W_BULK = 56  # token number + 1 of the bulk copies out of shared memory that no 
 W_REGISTERS = 57  # registers of a thread that it has more than at the launch
 W_FENCE = 58  # how far the fence is that it waits for, see engine.sm.fence
 W_GROUP_BEGINS = 59  # cycle at which a tensor core takes the last product of four warps that it has issued
+W_TURN = 60  # Q_TURNS when it began to wait for room in the memory queue, 0 if it does not
+W_DATA = 61  # cycle from which the data stage works at its next memory instruction
 GROUPS = 8  # as many as WARPGROUP.DEPBAR can name
 W_FIELDS = 64
 
@@ -269,14 +273,17 @@ Q_PLACE_KEPT = Q_PLACE + 1  # 1 + place of an instruction that goes on, 0 if the
 Q_DISPATCH = Q_PLACE_KEPT + 1  # cycles in which nothing could issue because of register banks
 Q_BUSY = Q_DISPATCH + 1  # of each unit: cycles in which it could take no instruction
 Q_GROUP_FREE = Q_BUSY + 16  # cycle from which its tensor core takes part in another product of four warps
-Q_FIELDS = Q_GROUP_FREE + 1
+Q_TURNS = Q_GROUP_FREE + 1  # how often a warp has begun to wait for room in the memory queue
+Q_WAITING = Q_TURNS + 1  # warps that do
+Q_KEPT = Q_WAITING + 1  # instructions that wait for the way beyond the SM, see engine.sm.queued
+Q_FIELDS = Q_KEPT + 1
 
 # --- sm ----------------------------------------------------------------------------------------------------
 (
     S_NOW,  # cycle of its error
     S_EVENTS,  # queued
     S_TAG_FREE,
-    S_DATA_FREE,
+    S_DATA_FREE,  # cycle from which the data stage takes an instruction in one of its two places
     S_ADU_FREE,
     S_IL1_FREE,
     S_IL15_FREE,
@@ -310,7 +317,7 @@ Q_FIELDS = Q_GROUP_FREE + 1
     S_ERROR_OTHER,  # of a race: record of the other access, see engine.sm.shadow_clocks
     S_STORE_FREE,  # cycle from which the way to L2 takes another store
     S_BLOCK_FREE,  # cycle from which another block may start
-    S_STORE_LINES,  # lines of stores and reductions that L2 has not acknowledged
+    S_FLITS,  # of stores and atomics that L2 has not acknowledged
     S_IL15_AHEAD,  # the same for L1.5 and what lies beyond
     S_IL1_AHEAD,  # instruction lines asked for ahead: cycle from which L1 takes another one
     S_CONSTANT_FREE,  # cycle from which another constant load is taken up
@@ -352,8 +359,9 @@ S_FENCE_BEGAN = 74  # when the fence began that is under way, 0 if none is
 S_FENCE_SYSTEM = 75  # 1 if it is of the scope of the system; then of the next one
 S_FENCE_NEXT = 77
 S_PARTITION = 76  # of L2, that it asks
+S_DATA_SECOND = 78  # as S_DATA_FREE, in the other place
 CONSTANTS_WAITING = 28  # most that do
-S_FIELDS = 78
+S_FIELDS = 79
 
 (
     E_NONE,
@@ -416,12 +424,12 @@ POOLS = (
     T_LEFT,
     T_KIND,
     T_NEXT,
-    T_SECTORS,
+    T_SECTORS,  # of stores and atomics: lines under way
     T_AGE,
     T_TIME,  # copies: cycle at which the part of known time is over
     T_BLOCK,  # number of the block whose mbarrier hears of the end
     T_ADDRESS,  # of the mbarrier in shared memory
-    T_AMOUNT,  # bytes or arrivals that it is told of; of one copy: the token of its group
+    T_AMOUNT,  # bytes or arrivals that it is told of; of one copy: the token of its group; of stores and atomics: flits
     T_AFTER,  # 1 + the token that hears when it is over, or the next one that waits for a phase; 0 if there is none
     T_BULK,  # 1 + row of State.bulk of what goes to shared memory then, 0: nothing
 ) = range(13)

@@ -8,6 +8,8 @@ Times inside the memory system are *ticks*, 65,536 to an SM clock cycle, so that
 is an integer and a run is the same on every machine. Requests and replies are in whole cycles.
 """
 
+from gpusim.engine.state.jit import compiled
+
 TICK_BITS = 16
 TICKS = 1 << TICK_BITS
 """Ticks in an SM clock cycle."""
@@ -213,3 +215,9 @@ PROBES_OF = 1024
 WRITTEN_BITS = 6
 READY_SHIFT = SECTORS_PER_LINE * WRITTEN_BITS
 WRITTEN_MASK = (1 << READY_SHIFT) - 1
+
+
+@compiled
+def flits(sectors, payload_bytes):
+    """Parts in which an atomic on so many sectors crosses to L2: one word goes with its header, sectors come behind."""
+    return 1 + sectors if payload_bytes > 4 else 1
