@@ -93,6 +93,51 @@ def _rate_case(key: str, lane_step: int, warp_step: int, *, sms: int = SMS, warp
     )  # fmt: skip
 
 
+_LINES = 1 << 16
+
+
+def _spread_kernel(name: str, add: Callable[..., Any]) -> Callable[..., None]:
+    def kernel(data: Any, group: Any, step: Any, rounds: Any, one: Any, out: Any) -> None:
+        """So many neighbouring lanes add to words `step` apart of a line, others to lines that a generator chooses,
+        four times a round, all twice. out [warp]: cycles of the second time."""
+        lane = np.int64(cuda.threadIdx.x & 31)
+        word = lane % group * step
+        x = np.uint32(cuda.grid(1) // group) * np.uint32(2654435761)
+        x = (x ^ (x >> 15)) * np.uint32(2246822519)
+        x ^= x >> 13
+        took = np.uint32(0)
+        total = np.uint32(0)
+        turn = np.int32(0)
+        while turn < 2:
+            cuda.syncthreads()
+            start = clock()
+            k = np.int32(0)
+            while k < rounds:
+                for _ in range(4):
+                    x = x * np.uint32(1664525) + np.uint32(1013904223)
+                    total += add(address(data, np.int64((x >> 12) % np.uint32(_LINES)) * 32 + word), one)
+                k = after(k)
+            took = clock() - start + (total & np.uint32(0))
+            turn = after(turn)
+        if lane == 0:
+            out[np.int64(cuda.grid(1) >> 5)] = took
+        if total == np.uint32(0xFFFFFFF0):
+            out[0] = total
+
+    kernel.__name__ = kernel.__qualname__ = name
+    return kernel
+
+
+def _spread_case(lines: int, words: int, apart: int, sms: int, warps: int = 16, rounds: int = 8) -> Case:
+    sharing = np.int64(32 // lines), np.int64(apart)
+    return rows_case(
+        f"lines={lines} words={words} apart={apart} sms={sms} warps={warps}", sms, 32 * warps, (sms * warps, 1),
+        lambda: (np.zeros(_LINES * 32, np.uint32), *sharing, np.int32(rounds), np.uint32(1)),
+        lambda rows: {"a line": float(rows.mean()) / (4 * rounds * lines * warps)},
+        slow=sms > 1,
+    )  # fmt: skip
+
+
 _PATTERNS = (("one word", 0, 0), ("one line", 1, 0), ("a line per warp", 1, 32), ("lines per lane", 32, 1024))
 BENCHES = (
     Bench(
@@ -121,5 +166,20 @@ BENCHES = (
             ("red_float", "red.add.f32", _RED_FLOAT),
             ("add_int", "atom.add.u32", _ATOM),
         )
+    ),
+    *(
+        Bench(
+            f"atomic_spread_{name}",
+            f"How many cycles of an SM does a line of {what} take, by how many words and sectors of it are meant?",
+            "cycles",
+            _spread_kernel(f"atomic_spread_{name}", add),
+            tuple(
+                _spread_case(lines, 32 // lines, apart, sms)
+                for sms in (1, SMS)
+                for lines, apart in ((32, 1), (16, 8), (8, 8), (16, 1), (8, 1), (4, 4), (1, 1))
+            ),
+            tolerance=0.15,
+        )
+        for name, what, add in (("red", "red.add.u32", _RED_INT), ("add", "atom.add.u32", _ATOM))
     ),
 )

@@ -57,9 +57,10 @@ def compare(
     *,
     slow: bool = True,
 ) -> Iterator[ComparedNumber]:
-    """Simulate and compare, case by case. Raises results.NoResult."""
+    """Simulate and compare, case by case, what was measured on that GPU at all. Raises results.NoResult."""
     document = results.load(measured)
     known = gaps(measured)
+    benches = [bench for bench in benches if bench.name in document["benches"]]
     for bench, case, predicted in simulate.simulate(benches, gpu, overrides, slow=slow):
         yield from rows(bench, case, predicted, document, known)
 
