@@ -119,7 +119,7 @@ class _Bench:
 
     def chase(self, kind: str, level: str, rounds: int = 64) -> float:
         """Cycles of a dependent load: what it takes while following a random cycle of lines."""
-        lines, before = {"l1": (256, 256), "l2": (2048, 2048), "dram": (1 << 18, 0)}[level]
+        lines, before = {"l1": (256, 256), "l2": (4096, 4096), "dram": (1 << 18, 0)}[level]
         device = self._device()
         order = np.random.default_rng(1).permutation(lines)
         after = np.empty(lines, np.int64)
