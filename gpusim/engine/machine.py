@@ -308,7 +308,7 @@ def _pools(par: np.ndarray, spare: Spare, code: np.ndarray) -> dict[str, np.ndar
         "address": spare.take("address", (sms, 32)),
         "copy_targets": spare.take("copy_targets", (sms, 32 + 2 * max(int(par[L.P_BANKS]), 32))),
         "copy_lanes": spare.take("copy_lanes", (sms, room.copies if copies.any() else 1, L.COPY_FIELDS)),
-        "touched": spare.take("touched", (sms, max(160, 64 + int(par[L.P_BANKS])), 3)),
+        "touched": spare.take("touched", (sms, max(160, 64 + int(par[L.P_BANKS])), 5)),
         "tile": spare.take("tile", (sms * TILE_WORDS,), np.uint32),
     }
 

@@ -222,6 +222,12 @@ def _shared_rows() -> Iterable[tuple[str, str, Compute, str]]:
 
 
 def _global_rows() -> Iterable[tuple[str, str, Compute, str]]:
+    yield (
+        "l1tex__data_pipe_lsu_wavefronts.sum",
+        "",
+        lambda c: _data_pipe_wavefronts(c) + int(c.counters[:, L.N_L1_DATA].sum()),
+        "wavefronts of shared memory, thread indices, shuffles and barriers, and of loads and stores through L1",
+    )
     for suffix, what, operation in (
         ("ld", "global loads", M.OP_LOAD),
         ("st", "global stores", M.OP_STORE),

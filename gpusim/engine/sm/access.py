@@ -18,13 +18,11 @@ class Access(NamedTuple):
     mask: int
     size: int  # bytes of a lane, 0 if the addresses are not at hand
     time: int
-    turns: int = 0  # of the data stage that a load or store takes, see `l1.data_turns`
 
 
 @compiled
-def access(smsp, warp, pc, base, mask, size, time, turns=0):
+def access(smsp, warp, pc, base, mask, size, time):
     """An Access of 64-bit numbers only, so that what takes one is compiled once."""
     return Access(
-        np.int64(smsp), np.int64(warp), np.int64(pc), np.int64(base), np.int64(mask), np.int64(size), np.int64(time),
-        np.int64(turns)
+        np.int64(smsp), np.int64(warp), np.int64(pc), np.int64(base), np.int64(mask), np.int64(size), np.int64(time)
     )

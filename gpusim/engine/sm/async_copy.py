@@ -244,7 +244,7 @@ def copy_to_shared(st, sm, q, w, i, wb, mask, time):
         bypass = st.code[i, M.COL_AUX3] & M.MEM_BYPASS != 0
         for n in range(lines):
             st.touched[sm, n, 2] = words_of(st.touched[sm, n, 1])
-        there = read_lines(st, sm, access(q, w, i, wb, reading, 0, time, lines), lines, bypass, k)
+        there = read_lines(st, sm, access(q, w, i, wb, reading, 0, time), lines, bypass, k)
     if st.par[L.P_MODE] < L.FUNCTIONAL:
         event_at(st, sm, there, k)
 

@@ -16,6 +16,7 @@ from gpusim.engine.sm.flight import (
 )
 from gpusim.engine.sm.l1 import (
     absent_sectors,
+    data_turns,
     find_line,
     keep_stored,
     line_words,
@@ -129,10 +130,9 @@ def ask_l2(st, sm, line, sectors, way, token, past, time):
 
 
 @compiled
-def read_data(st, sm, a, start):
-    """Cycle at which what L1 holds of a load is there, out of the data stage."""
+def read_data(st, sm, a, start, turns):
+    """Cycle at which what L1 holds of a load is there, which takes so many turns of the data stage."""
     par = st.par
-    turns = a.turns
     cycles = (turns * ms.LINE_BYTES + par[L.P_L1_DATA] - 1) // par[L.P_L1_DATA]
     data = take_data_stage(st, sm, a.smsp, a.warp, start, cycles)
     there = data - par[L.P_ENTRY] + par[L.P_L1_LATENCY]
@@ -165,6 +165,7 @@ def read_lines(st, sm, a, count, bypass, copies):
     tags = st.tags[sm]
     start = max(enter_queue(st, a.smsp, a.time, 1), st.sm[sm, L.S_TAG_FREE])
     release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], start + par[L.P_SOURCE_RELEASE], L.R_LONG)
+    looked_up = tag_turns(par, touched, count)
     token = copies
     hit_sectors = 0
     hit_lines = 0
@@ -188,6 +189,7 @@ def read_lines(st, sm, a, count, bypass, copies):
             missing = absent
         elif way >= 0:
             replace_line(st, sm, way, touched[n, 0])
+        touched[n, 4] = missing
         if missing != 0:
             token = load_token(st, sm, a, token)
             sent = start + max(misses, n // par[L.P_L1_TAGS_PER_CYCLE]) + par[L.P_L1_REQUEST]
@@ -195,11 +197,15 @@ def read_lines(st, sm, a, count, bypass, copies):
             counts[L.N_MISSES] += popc(missing)
             misses += 1
     counts[L.N_HITS] += hit_sectors
-    turns = max(misses, tag_turns(par, touched, count))
+    turns = max(misses, looked_up)
     # A load that waits for its sub-partition's turn lets those of others pass.
     st.sm[sm, L.S_TAG_FREE] = max(st.sm[sm, L.S_TAG_FREE], min(start, a.time + par[L.P_ENTRY])) + turns
     leave_queue(st.smsp[a.smsp], start + turns)
-    there = start if bypass else read_data(st, sm, a, start)
+    there = start
+    if not bypass:
+        data = data_turns(st, sm, count, looked_up, False) + data_turns(st, sm, count, looked_up, True)
+        counts[L.N_L1_DATA] += data
+        there = read_data(st, sm, a, start, data)
     if hit_lines > 0:
         release_at(st, a.warp, st.code[a.pc, M.COL_WBAR], there, L.R_LONG)
     if token >= 0:
@@ -211,10 +217,12 @@ def read_lines(st, sm, a, count, bypass, copies):
 def write_plain(st, sm, a, count):
     """The lines of a plain store wait for their way to L2 (`stored`); they are in L1 meanwhile and afterwards."""
     par = st.par
-    turns = max(a.turns, 1)
     touched = st.touched[sm]
     start = max(enter_queue(st, a.smsp, a.time, 1), st.sm[sm, L.S_TAG_FREE])
-    st.sm[sm, L.S_TAG_FREE] = start + tag_turns(par, touched, count)
+    looked_up = tag_turns(par, touched, count)
+    turns = max(data_turns(st, sm, count, looked_up, False), 1)
+    st.counters[st.sm[sm, L.S_CHUNK], a.pc, L.N_L1_DATA] += turns
+    st.sm[sm, L.S_TAG_FREE] = start + looked_up
     data = take_data_stage(st, sm, a.smsp, a.warp, start, turns)
     release = par[L.P_STORE_RELEASE] + (max(a.size >> 2, 1) - 1) * par[L.P_REGISTER_RELEASE]
     release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], data + release, L.R_LONG)

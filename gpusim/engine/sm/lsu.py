@@ -23,7 +23,7 @@ from gpusim.engine.sm.coalescer import (
 from gpusim.engine.sm.constant_load import constant_access
 from gpusim.engine.sm.flight import note_lines, release_at
 from gpusim.engine.sm.generic import atomic_predicate, query_space
-from gpusim.engine.sm.l1 import data_turns, note_words
+from gpusim.engine.sm.l1 import note_words
 from gpusim.engine.sm.lines import defer, line_filter
 from gpusim.engine.sm.recording import put, put_lines, take, take_lines
 from gpusim.engine.sm.shadow import watch_global, watch_local, watch_shared
@@ -144,10 +144,9 @@ def global_access(st, sm, q, w, i, wb, mask, time):
     if op == M.OP_ATOM or op == M.OP_RED:
         size = np.int64(4 * words_of(st.code[i, M.COL_AUX4] & 255))
     touched = st.touched[sm]
-    turns = np.int64(0)
     if mode == L.REPLAYS:
         word = take(st, w)
-        lines, sectors, turns = word & 255, word >> 8 & 255, word >> 16
+        lines, sectors = word & 255, word >> 8
     else:
         if not space.check_global(st, sm, i, w, mask, size):
             return
@@ -155,13 +154,9 @@ def global_access(st, sm, q, w, i, wb, mask, time):
             return
         lines, sectors = coalesce(st.address[sm], touched, mask, size)
         if (mode < L.FUNCTIONAL or mode == L.RECORDS) and (op == M.OP_LOAD or op == M.OP_STORE):
-            turns = data_turns(st, sm, lines, mask, size)
-            if op == M.OP_STORE:
-                note_words(st.address[sm], touched, lines, mask, size)
-            elif mode == L.RECORDS:
-                note_words(st.address[sm], touched, lines, mask, max(size, 4))
+            note_words(st.address[sm], touched, lines, mask, size if op == M.OP_STORE else max(size, 4))
         if mode == L.RECORDS:
-            put(st, sm, w, turns << 16 | sectors << 8 | lines)
+            put(st, sm, w, sectors << 8 | lines)
     counts = st.counters[st.sm[sm, L.S_CHUNK], i]
     counts[L.N_REQUESTS] += 1
     counts[L.N_SECTORS] += sectors
@@ -200,7 +195,7 @@ def global_access(st, sm, q, w, i, wb, mask, time):
             copy_operands(st, i, wb, st.code[i, M.COL_AUX4] & 255, values)
             execute_atomic(st, st.memory32, base, st.address[sm], values, i, w, mask, np.int64(mask))
         return
-    queued.send_lines(st, sm, access(q, w, i, wb, mask, size, time, turns), lines, np.int64(path))
+    queued.send_lines(st, sm, access(q, w, i, wb, mask, size, time), lines, np.int64(path))
 
 
 @compiled_on_demand()
@@ -283,9 +278,9 @@ def local_access(st, sm, q, w, i, wb, mask, time):
     if st.sm[sm, L.S_LOG_ROW] != 0:
         log_local(st, sm, count)
     if st.code[i, M.COL_OP] == M.OP_LOAD:
-        queued.send_lines(st, sm, access(q, w, i, wb, mask, 0, time, count), count, np.int64(queued.PATH_READ))
+        queued.send_lines(st, sm, access(q, w, i, wb, mask, 0, time), count, np.int64(queued.PATH_READ))
     else:
-        queued.send_lines(st, sm, access(q, w, i, wb, mask, size, time, count), count, np.int64(queued.PATH_WRITE))
+        queued.send_lines(st, sm, access(q, w, i, wb, mask, size, time), count, np.int64(queued.PATH_WRITE))
 
 
 @compiled

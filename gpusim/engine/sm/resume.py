@@ -34,7 +34,7 @@ def resume(st, sm, now):
         w, i = h[L.QUEUED_WARP], h[L.QUEUED_PC]
         wb = 32 * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP])
         q = h[L.QUEUED_SMSP]
-        a = access(q, w, i, wb, h[L.QUEUED_MASK], h[L.QUEUED_SIZE], now, h[L.QUEUED_TURNS])
+        a = access(q, w, i, wb, h[L.QUEUED_MASK], h[L.QUEUED_SIZE], now)
         access_lines(st, sm, a, h[L.QUEUED_COUNT], path, k)
         for scoreboard in (st.code[i, M.COL_RBAR], st.code[i, M.COL_WBAR]):
             if scoreboard < 6:

@@ -512,8 +512,7 @@ X_FIELDS = 8
 
 # --- held: memory instructions that wait for the way beyond the SM, a ring ---------------------------------
 QUEUED_WARP, QUEUED_PC, QUEUED_SMSP, QUEUED_MASK, QUEUED_SIZE, QUEUED_COUNT, QUEUED_PATH, QUEUED_PLACE = range(8)
-QUEUED_TURNS = 8
-QUEUED_FIELDS = 9
+QUEUED_FIELDS = 8
 QUEUED_LINES = 64  # lines of one instruction
 
 # --- log: what chosen warps do, one row per event, see engine.state.log ------------------------------------------
@@ -603,8 +602,9 @@ STALLS = (
     N_HEAVY,  # single-precision instructions that went to the heavy half of the FMA pipe
     N_TURNS,  # further turns of the ADU: other addresses or values of one instruction, constants that are not there
     N_PAST_L1,  # pairs of sectors of asynchronous copies past L1, see engine.sm.copy_cost
-) = range(19)
-N_STALL = 19
+    N_L1_DATA,  # turns of the data stage of loads and stores of global and local memory, see `l1.data_turns`
+) = range(20)
+N_STALL = 20
 N_FIELDS = N_STALL + 21
 
 
@@ -661,7 +661,7 @@ class State(ArrayTable):
         "address": (np.int64, 2, 32),  # [SMs, 32]: addresses of the instruction at hand
         "copy_targets": (np.int64, 2),  # [SMs, 96 or 32 + 2 * banks]: where an asynchronous copy goes; scratch
         "copy_lanes": (np.int64, 3, COPY_FIELDS),  # [SMs, capacity, COPY_FIELDS]: asynchronous copies on their way
-        "touched": (np.int64, 3, 3),  # [SMs, 160 or 64 + banks, 3]: its lines, their sectors and words; scratch
+        "touched": (np.int64, 3, 5),  # [SMs, 160 or 64 + banks, 5]: its lines, their sectors and words, see `l1`; scratch
         "tile": (np.uint32, 1),  # [SMs * group_matrix.TILE_WORDS]: fragments from shared memory
         "chosen": (np.int64, 1),  # blocks that are run, in the order in which SMs get them; empty: all, in their order
         "handed": (np.int64, 2, 2),  # [blocks that are run, in that order]: cycles of start and end; empty: not kept
