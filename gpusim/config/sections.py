@@ -140,9 +140,9 @@ class Issue(Section):
     """The warp scheduler of a sub-partition and what happens between two issues of a warp."""
 
     policy: Literal["block", "glrr", "gto", "gty", "lrr", "oldest"] = _doc(
-        "which ready warp issues: block stays with one warp while it issues in every cycle, then takes the next in "
-        "turn of the oldest block; gto, gty and glrr stay with one warp, then take the oldest, the youngest or the "
-        "next in turn; lrr goes round; oldest always takes the oldest"
+        "which ready warp issues: block stays with one warp while it issues in every cycle, then takes the last one of "
+        "the oldest block, or the next in turn behind a yield or a busy unit; gto, gty and glrr stay with one warp, "
+        "then take the oldest, the youngest or the next in turn; lrr goes round; oldest always takes the oldest"
     )
     branch_latency_cycles: Cycles = _doc("cycles from a taken branch until its target can issue")
     indirect_branch_latency_cycles: Cycles = _doc("the same for a return and other branches to an address in registers")

@@ -28,13 +28,14 @@ from validate.microbench import (
     registers,
     shared,
     start,
+    turns,
     warpgroup,
 )
 from validate.microbench.bench import Bench, Case
 
 _EVICT = (("code_size", "KiB=256 warps=1 sms=132 same"), ("constant_fill", "all"))
 _MODULES = (
-    *(pipes, issue, registers, control, frontend, start, constants),
+    *(pipes, issue, turns, registers, control, frontend, start, constants),
     *(queues, guarded, pairs, shared, l1, l2, dram, atomics, launch, dispatch),
     *(ahead, copies, mbarriers, bulk, clusters, warpgroup),
 )

@@ -38,7 +38,7 @@ def book_issue(st, sm, q, slot, w, i, time):
     if unit != M.UNIT_XU:
         smsp[L.Q_BUSY + unit] += busy
     smsp[L.Q_LAST] = slot
-    smsp[L.Q_ISSUED] = time
+    smsp[L.Q_IN_TURN] = st.code[i, M.COL_YIELD]
 
 
 @compiled
@@ -108,8 +108,10 @@ def step(st, sm, k, time):
             behind = max(read_registers(smsp, np.int64(st.code[i, M.COL_READS]), time), time + 1 + held(st, i))
             smsp[L.Q_DISPATCH] += behind - time - 1
             issue(st, sm, q, slot, w, time)
+            smsp[L.Q_GOES_ON] = behind
             break
         unit = st.code[i, M.COL_UNIT]
+        smsp[L.Q_IN_TURN] = 1
         charge_queue(st, sm, q, w, unit, time)
         if free == L.NEVER:  # until others that wait for the way beyond the SM have gone on
             block(st, w, q, slot, L.WAIT_THROTTLE, reason)

@@ -259,7 +259,7 @@ Q_NEXT, Q_LAST, Q_LSU_FREE, Q_WARPS = range(4)
 Q_EVEN_FREE, Q_ODD_FREE = 4, 5  # register banks: cycle from which one reads again
 Q_ENTERED = 6  # memory instructions that have entered its queue
 Q_UNIT_FREE = 8
-Q_ISSUED = 24  # cycle of its last issue
+Q_GOES_ON = 24  # cycle at which the warp that issued last may do so again, if it is ready
 Q_ADDRESS_FREE = 25  # cycle from which its address unit goes on
 Q_ADDRESS = 26  # cycles at which the last instructions for that are taken up, the oldest first
 ADDRESSES_WAITING = 3  # of them that wait in front of it
@@ -276,7 +276,8 @@ Q_GROUP_FREE = Q_BUSY + 16  # cycle from which its tensor core takes part in ano
 Q_TURNS = Q_GROUP_FREE + 1  # how often a warp has begun to wait for room in the memory queue
 Q_WAITING = Q_TURNS + 1  # warps that do
 Q_KEPT = Q_WAITING + 1  # instructions that wait for the way beyond the SM, see engine.sm.queued
-Q_FIELDS = Q_KEPT + 1
+Q_IN_TURN = Q_KEPT + 1  # 1 if warps take turns: the last instruction yields, or the unit of another was busy since
+Q_FIELDS = Q_IN_TURN + 1
 
 # --- sm ----------------------------------------------------------------------------------------------------
 (
