@@ -38,7 +38,7 @@ def book_issue(st, sm, q, slot, w, i, time):
     if unit != M.UNIT_XU:
         smsp[L.Q_BUSY + unit] += busy
     smsp[L.Q_LAST] = slot
-    smsp[L.Q_IN_TURN] = st.code[i, M.COL_YIELD]
+    smsp[L.Q_IN_TURN] = max(smsp[L.Q_IN_TURN] - 1, st.code[i, M.COL_YIELD])
 
 
 @compiled
@@ -111,7 +111,7 @@ def step(st, sm, k, time):
             smsp[L.Q_GOES_ON] = behind
             break
         unit = st.code[i, M.COL_UNIT]
-        smsp[L.Q_IN_TURN] = 1
+        smsp[L.Q_IN_TURN] = 2
         charge_queue(st, sm, q, w, unit, time)
         if free == L.NEVER:  # until others that wait for the way beyond the SM have gone on
             block(st, w, q, slot, L.WAIT_THROTTLE, reason)
