@@ -10,7 +10,6 @@ from gpusim.engine.sm.stored import words_of
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as ms
 from gpusim.engine.state.address_map import spread
-from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled
 
 _SCRATCH = 64  # rows of `touched` behind the lines of one instruction

@@ -42,12 +42,13 @@ def of_least_age(ready, ages, sign, time):
 
 @compiled
 def next_of_oldest_block(ready, blocks, before, longest, time):
-    """Of the ready warps of the oldest block the one that has waited longest, as far as `longest` cycles tell them apart;
-    of several the next one downwards from slot `before`. Returns (slot, whether others are ready too).
+    """Of the ready warps of the oldest block the one that has waited longest, as far as `longest` cycles tell them
+    apart; of several the next one downwards from slot `before`. Returns (slot, whether others are ready too).
 
     H200: blocks of one SM that wait for the same pipe end one after the other. Of a block, warps take turns behind an
-    instruction that yields and in front of a busy unit. Else the last warp goes first: of four or eight warps that could
-    issue in every cycle two share the cycles, as a branch lets the other one in, and the first warps come last (`turns_*`).
+    instruction that yields and in front of a busy unit. Else the last warp goes first: of four or eight warps that
+    could issue in every cycle two share the cycles, as a branch lets the other one in, and the first warps come last
+    (`turns_*`).
     """
     best = NONE_READY
     count = 0

@@ -276,7 +276,7 @@ Q_GROUP_FREE = Q_BUSY + 16  # cycle from which its tensor core takes part in ano
 Q_TURNS = Q_GROUP_FREE + 1  # how often a warp has begun to wait for room in the memory queue
 Q_WAITING = Q_TURNS + 1  # warps that do
 Q_KEPT = Q_WAITING + 1  # instructions that wait for the way beyond the SM, see engine.sm.queued
-Q_IN_TURN = Q_KEPT + 1  # issues for which warps take turns: one behind an instruction that yields, two behind a busy unit
+Q_IN_TURN = Q_KEPT + 1  # issues for which warps take turns: one behind a yield, two behind a busy unit
 Q_FIELDS = Q_IN_TURN + 1
 
 # --- sm ----------------------------------------------------------------------------------------------------
@@ -662,7 +662,7 @@ class State(ArrayTable):
         "address": (np.int64, 2, 32),  # [SMs, 32]: addresses of the instruction at hand
         "copy_targets": (np.int64, 2),  # [SMs, 96 or 32 + 2 * banks]: where an asynchronous copy goes; scratch
         "copy_lanes": (np.int64, 3, COPY_FIELDS),  # [SMs, capacity, COPY_FIELDS]: asynchronous copies on their way
-        "touched": (np.int64, 3, 5),  # [SMs, 160 or 64 + banks, 5]: its lines, their sectors and words, see `l1`; scratch
+        "touched": (np.int64, 3, 5),  # [SMs, 160 or 64 + banks, 5]: its lines, sectors, words, see `l1`; scratch
         "tile": (np.uint32, 1),  # [SMs * group_matrix.TILE_WORDS]: fragments from shared memory
         "chosen": (np.int64, 1),  # blocks that are run, in the order in which SMs get them; empty: all, in their order
         "handed": (np.int64, 2, 2),  # [blocks that are run, in that order]: cycles of start and end; empty: not kept
