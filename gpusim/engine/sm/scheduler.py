@@ -111,7 +111,7 @@ def step(st, sm, k, time):
             smsp[L.Q_GOES_ON] = behind
             break
         unit = st.code[i, M.COL_UNIT]
-        smsp[L.Q_IN_TURN] = 2
+        smsp[L.Q_IN_TURN] = max(smsp[L.Q_IN_TURN], 2 if unit == M.UNIT_LSU else 1)
         charge_queue(st, sm, q, w, unit, time)
         if free == L.NEVER:  # until others that wait for the way beyond the SM have gone on
             block(st, w, q, slot, L.WAIT_THROTTLE, reason)

@@ -276,7 +276,7 @@ Q_GROUP_FREE = Q_BUSY + 16  # cycle from which its tensor core takes part in ano
 Q_TURNS = Q_GROUP_FREE + 1  # how often a warp has begun to wait for room in the memory queue
 Q_WAITING = Q_TURNS + 1  # warps that do
 Q_KEPT = Q_WAITING + 1  # instructions that wait for the way beyond the SM, see engine.sm.queued
-Q_IN_TURN = Q_KEPT + 1  # issues for which warps take turns: one behind a yield, two behind a busy unit
+Q_IN_TURN = Q_KEPT + 1  # issues for which warps take turns: one behind a yield or a busy pipe, two behind a full queue
 Q_FIELDS = Q_IN_TURN + 1
 
 # --- sm ----------------------------------------------------------------------------------------------------
