@@ -37,7 +37,7 @@ ROOMS = (
 )
 MOST_AT_THE_TOP = 6
 MOST_LINES, MOST_PARAMETERS = 80, 10
-MOST_LINES_IN_ALL = 84_600
+MOST_LINES_IN_ALL = 84_800
 
 
 def wrong_imports(root: Path) -> list[str]:
