@@ -361,7 +361,7 @@ MEMORY_ROWS = (
         {"l2.lookahead_cycles": 100}),
     Row("l1.tag_lookups_per_cycle", 1, slower("skewed", 0.2), "32 lines a load"),
     Row("l1.data_bytes_per_cycle", 32, slower("hits", 0.3), "32 warps hit"),
-    Row("l1.data_bytes_per_cycle", 64, slower("hits", 0.02), "32 warps hit"),
+    Row("l1.data_bytes_per_cycle", 64, slower("hits", 0.01), "32 warps hit"),
     Row("l1.max_outstanding_sectors", 8, slower("gather", 0.3), "two lines at a time"),
     Row("l1.max_outstanding_flits", 1, slower("scatter", 0.3), "one line at a time"),
     Row("crossbar.sms_per_port", 1, faster("read_again", 0.05), "a port for each SM"),
