@@ -13,7 +13,9 @@ from gpusim.results.record import LaunchRecord
 __all__ = ["METRICS", "STALL_MEANINGS", "Metric", "MetricValues", "UnknownMetric"]
 
 
-_TIMED = re.compile("cycle|time|active|lookup|stalled|latency|lts__|dram__|nvl|fmaheavy|^sm__inst_executed_pipe_adu")
+_TIMED = re.compile(
+    "cycle|time|active|lookup|stalled|latency|lts__|dram__|nvl|fmaheavy|^sm__inst_executed_pipe_adu|lsu_wavefronts.sum"
+)
 """What a metric's name holds that does not follow from instructions and addresses alone."""
 
 
