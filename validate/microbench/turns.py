@@ -62,7 +62,7 @@ def _kernel(name: str, lines: Sequence[str]) -> Callable[..., None]:
 
 def _case(warps: int) -> Case:
     def reduce(rows: np.ndarray) -> dict[str, float]:
-        """When the first and the last warp of a sub-partition end, in the mean of all, of the time that all take."""
+        """When the first and the second warp of a sub-partition end, as parts of the time that all take."""
         ends = np.sort((rows[:, 1] - rows[:, 0].min()).reshape(-1, 4), axis=0).mean(axis=1)
         return {"first": float(ends[0] / ends[-1]), "second": float(ends[1] / ends[-1])}
 
