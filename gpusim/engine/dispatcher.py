@@ -129,7 +129,8 @@ def start_lanes(st, w, grid, block, index, time):
     warp[L.W_SINCE] = time
     warp[L.W_START] = time
     warp[L.W_FETCHED] = -1
-    st.split[w, L.D_COUNT] = 0  # a named barrier may open before the warp has come up
+    st.split[w, :] = 0
+    st.split[w, L.D_CANDIDATE] = -1
     if par[L.P_CHECKS] != 0:
         forget_warp(st, w)
 

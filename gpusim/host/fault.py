@@ -162,7 +162,8 @@ def nothing_moves(grid: Grid, program: Program, launch: Launch) -> errors.Kernel
     warp = next((each for each in at_barrier if _waits_for_block(state, each)), at_barrier[0])
     sm = sm_of(state, warp)
     split = state.split[warp]
-    pc = int(split[L.D_PC]) if split[L.D_COUNT] else int(state.warp[warp, L.W_PC])
+    waiting = _lanes(int(state.warp[warp, L.W_ALIVE] & ~state.warp[warp, L.W_ACTIVE]))
+    pc = int(split[L.D_PC + waiting[0]]) if waiting else int(state.warp[warp, L.W_PC])
     if not _waits_for_block(state, warp):
         place = _place(state, sm, warp, pc, None, program, launch)
         return errors.DeadlockError(cycle=_last_issue(grid), waiting=_groups(state, warp, program), **place)
@@ -177,9 +178,12 @@ def nothing_moves(grid: Grid, program: Program, launch: Launch) -> errors.Kernel
 
 def _waits_for_block(state: L.State, warp: int) -> bool:
     """Whether a warp at a barrier has lanes at one of the block's: all of them if its lanes have not parted."""
-    count = int(state.split[warp, L.D_COUNT])
-    where = state.split[warp, L.D_STATE : L.D_STATE + count]
-    return count == 0 or bool(((where >= L.SPLIT_AT_BARRIER) & (where < L.SPLIT_AT_SYNC)).any())
+    held = state.split[warp, L.D_HELD : L.D_HELD + L.BLOCK_BARRIERS]
+    return state.warp[warp, L.W_ALIVE] == state.warp[warp, L.W_ACTIVE] or bool(held.any())
+
+
+def _lanes(mask: int) -> list[int]:
+    return [lane for lane in range(L.WARP_LANES) if mask >> lane & 1]
 
 
 def _last_issue(grid: Grid) -> int:
@@ -190,13 +194,15 @@ def _last_issue(grid: Grid) -> int:
 
 def _groups(state: L.State, warp: int, program: Program) -> tuple[str, ...]:
     """What the groups of a warp's lanes wait for, which is each other."""
-    split = state.split[warp]
+    groups: dict[int, int] = {}
+    for lane in _lanes(int(state.warp[warp, L.W_ALIVE])):
+        pc = int(state.split[warp, L.D_PC + lane])
+        groups[pc] = groups.get(pc, 0) | 1 << lane
     found = []
-    for k in range(int(split[L.D_COUNT])):
-        where = program.instructions[int(split[L.D_PC + k])]
+    for pc, lanes in groups.items():
+        where = program.instructions[pc]
         line = "" if where.line is None else f" of line {where.line}"
-        lanes = f"lanes {int(split[L.D_MASK + k]):#010x}"
-        found.append(f"{lanes} wait at {where.opcode}{line} for other lanes of their warp")
+        found.append(f"lanes {lanes:#010x} wait at {where.opcode}{line} for other lanes of their warp")
     return tuple(found)
 
 

@@ -18,10 +18,10 @@ from gpusim.engine.sm.admission import ROOM
 from gpusim.engine.sm.async_copy import keep_copy
 from gpusim.engine.sm.bulk_effect import take_bulk
 from gpusim.engine.sm.flight import FOR_MSHR, pop_event, push_event, send, take_token
+from gpusim.engine.sm.lane_states import park
 from gpusim.engine.sm.lines import defer, replace_line, take_mshr
 from gpusim.engine.sm.queued import PATH_READ, keep
 from gpusim.engine.sm.sm import arrive
-from gpusim.engine.sm.splits import push
 from gpusim.engine.sm.warp_end import finish_warp
 from gpusim.engine.state import layout as L
 from gpusim.errors import PoolExhausted
@@ -201,11 +201,11 @@ def test_the_last_place_can_be_taken_and_no_further_one(pool):
 def test_a_warp_has_room_for_as_many_groups_as_lanes():
     state, *_ = idle_state()
     state.split[0] = 0
-    for lane in range(L.MOST_SPLITS):
-        push(state.split, 0, 0, 1 << lane, L.SPLIT_READY)
+    for lane in range(L.WARP_LANES):
+        park(state.split, 0, 1 << lane, 7)
     assert state.split[0, L.D_FULL] == 0
     before = state.split[0].copy()
-    push(state.split, 0, 0, 1, L.SPLIT_READY)
+    park(state.split, 0, 1, 7)
     assert state.split[0, L.D_FULL] == 1
     before[L.D_FULL] = 1
     np.testing.assert_array_equal(state.split[0], before)

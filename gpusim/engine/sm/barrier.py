@@ -12,7 +12,8 @@ votes do not wait (`ahead_*`). So lanes of a warp that are all there are not par
 import numpy as np
 
 from gpusim.engine.rows.common import predicate, row_offset
-from gpusim.engine.sm.convergence import block_at_barrier, pick, release_from_barrier
+from gpusim.engine.sm.convergence import block_at_barrier, release_from_barrier
+from gpusim.engine.sm.lane_states import resume
 from gpusim.engine.sm.readiness import block, charge, look_again
 from gpusim.engine.sm.shadow import barrier_is_sound
 from gpusim.engine.sm.shadow_clocks import (
@@ -51,7 +52,7 @@ def release(st, sm, w0, barrier, time, current_w):
             if w != current_w and st.warp[w, L.W_STATE] == L.WAIT_BARRIER:
                 charge(st, sm, w, L.R_BARRIER, time)
                 look_again(st, sm, w, time)
-        elif w != current_w and st.warp[w, L.W_ACTIVE] == 0 and pick(st.warp, st.split, w):
+        elif w != current_w and st.warp[w, L.W_ACTIVE] == 0 and resume(st.warp, st.split, w, 0):
             charge(st, sm, w, L.R_BARRIER, time)
             look_again(st, sm, w, time)
     if par[L.P_CHECKS] & CHECK_RACE:
@@ -112,7 +113,7 @@ def barrier(st, sm, q, slot, w, i, wb, mask, time):
         check_complete(st, sm, w, i, number, opens, w)
         return True
     st.warp[w, L.W_BARRIER] = number
-    together = mask == st.warp[w, L.W_ALIVE] and st.split[w, L.D_COUNT] == 0
+    together = mask == st.warp[w, L.W_ALIVE]
     if together and code[i, M.COL_AUX3] != 0 and par[L.P_MODE] < L.FUNCTIONAL:
         st.warp[w, L.W_PC] = i + 1
         st.warp[w, L.W_OPENS] = L.NEVER
@@ -125,7 +126,7 @@ def barrier(st, sm, q, slot, w, i, wb, mask, time):
     check_complete(st, sm, w, i, number, opens, w)
     if runs:
         return True
-    if pick(st.warp, st.split, w):  # this arrival opened the barrier
+    if resume(st.warp, st.split, w, 0):  # this arrival opened the barrier
         st.warp[w, L.W_STATE] = L.RUNNING
         charge(st, sm, w, L.R_BARRIER, opens)
         return True

@@ -28,7 +28,7 @@ def goto(st, sm, w, i, taken, target):
         return
     counts = st.counters[st.sm[sm, L.S_CHUNK], i]
     counts[L.N_BRANCHES] += 1
-    if convergence.branch(st.warp, st.split, w, taken, target, i + 1):
+    if convergence.branch(st.warp, st.split, w, np.int64(taken), target, i + 1):
         counts[L.N_DIVERGENT] += 1
 
 
@@ -90,7 +90,7 @@ def exit_threads(st, sm, w, i, mask, time):
     """EXIT: the lanes leave their block. False if no lane of the warp can run now."""
     b = st.block[sm, st.warp[w, L.W_BLOCK]]
     b[L.B_ALIVE] -= popc(mask)
-    runs = convergence.exit_lanes(st.warp, st.split, w, mask)
+    runs = convergence.exit_lanes(st.warp, st.split, w, np.int64(mask))
     if b[L.B_ALIVE] > 0:
         for number in range(16):
             if b[L.B_ARRIVED + number] > 0:
@@ -207,7 +207,8 @@ def reconverge(st, sm, w, i, wb, lanes):
     if op == M.OP_BSYNC and lanes == st.warp[w, L.W_ACTIVE]:
         return convergence.meet(st.warp, st.split, w, st.code[i, M.COL_AUX1])
     if op == M.OP_YIELD:
-        convergence.yield_lanes(st.warp, st.split, w)
+        st.warp[w, L.W_PC] = i + 1
+        convergence.give_way(st.warp, st.split, w)
         return True
     if op == M.OP_WARPSYNC:
         return sync_warp(st, sm, w, i, wb, lanes)
@@ -217,7 +218,8 @@ def reconverge(st, sm, w, i, wb, lanes):
     if op == M.OP_BSSY:
         convergence.set_barrier(st.warp, st.split, w, st.code[i, M.COL_AUX1])
     elif op == M.OP_BREAK:
-        convergence.leave(st.warp, st.split, w, st.code[i, M.COL_AUX1], lanes)
+        convergence.leave(st.warp, st.split, w, st.code[i, M.COL_AUX1], np.int64(lanes))
+        return True
     st.warp[w, L.W_PC] = i + 1  # a guarded BSYNC, where only some of the lanes go to meet the others, as well
     return True
 

@@ -15,10 +15,10 @@ from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm import shadow_copies
 from gpusim.engine.sm.cluster import own_offsets
 from gpusim.engine.sm.flight import event_at, hold, open_copies, release_at, take_token
+from gpusim.engine.sm.lane_states import can_run
 from gpusim.engine.sm.readiness import block
 from gpusim.engine.sm.shadow_clocks import CHECK_RACE
 from gpusim.engine.sm.space import check_window, lane_addresses
-from gpusim.engine.sm.splits import any_ready
 from gpusim.engine.sm.stages import enter_queue, take_data_stage
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.bits import lowest_bit
@@ -239,7 +239,7 @@ def await_phase(st, sm, q, slot, w, i, operand, mask, time):
     """A look that may wait and has seen that the phase is not over. False if it has to look again instead."""
     address = same_object(st, sm, operand, mask)
     functional = st.par[L.P_MODE] >= L.FUNCTIONAL
-    if address < 0 or st.code[i, M.COL_WBAR] >= 6 or (functional and any_ready(st.split, w)):
+    if address < 0 or st.code[i, M.COL_WBAR] >= 6 or (functional and can_run(st.warp, st.split, w) != 0):
         return False
     at = (st.warp[w, L.W_BLOCK] * st.par[L.P_SHARED_STRIDE] + address) >> 2
     parity = np.int64(st.regs[operand + lowest_bit(mask)] >> np.uint32(31))

@@ -4,11 +4,11 @@ import numpy as np
 
 from gpusim.engine.rows.common import predicate
 from gpusim.engine.sm.execute import execute
+from gpusim.engine.sm.lane_states import can_run
 from gpusim.engine.sm.log_operands import log_operands
 from gpusim.engine.sm.readiness import block
 from gpusim.engine.sm.recording import begin, put, take
 from gpusim.engine.sm.space import exhausted, fail
-from gpusim.engine.sm.splits import any_ready
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import parts
 from gpusim.engine.state.bits import popc
@@ -75,14 +75,14 @@ def run_instruction(st, sm, q, slot, w, i, time):
     if st.sm[sm, L.S_LOG_ROW] != 0:
         log_costs(st, sm, i)
     if code[i, M.COL_CLASS] == M.CLS_CONTROL and st.split[w, L.D_FULL] != 0:
-        exhausted(st, sm, L.POOL_SPLITS, w, L.MOST_SPLITS)
+        exhausted(st, sm, L.POOL_SPLITS, w, L.WARP_LANES)
     return active, mask, runs
 
 
 @compiled
 def stays(st, sm, q, slot, w, i):
     """No lane can go on after instruction i: they wait at a barrier, or for each other."""
-    if st.split[w, L.D_COUNT] > 0 and not any_ready(st.split, w):
+    if can_run(st.warp, st.split, w) == 0:
         block(st, w, q, slot, L.WAIT_BARRIER, L.R_BARRIER)
     else:
         fail(st, sm, L.E_DEADLOCK, i, w, 0, 0, 0)

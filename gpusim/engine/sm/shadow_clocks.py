@@ -137,9 +137,7 @@ def pass_barrier(st, sm, w, number):
     lanes = np.int64(0)
     if st.warp[w, L.W_DEFERRED] == number + 1:
         lanes = st.warp[w, L.W_ACTIVE]
-    for k in range(st.split[w, L.D_COUNT]):
-        if st.split[w, L.D_STATE + k] == L.SPLIT_AT_BARRIER + number:
-            lanes |= st.split[w, L.D_MASK + k]
+    lanes |= st.split[w, L.D_HELD + number]
     if lanes != 0:
         hear_of(st, sm, w, st.par[L.P_WARPS] + number)
         sync_lanes(st, sm, w, lanes)

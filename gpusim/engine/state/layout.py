@@ -211,28 +211,28 @@ FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_MEMBAR, WAIT_THROTTLE, WAIT_C
 WAIT_DRAIN = 8  # it has ended, but not all that it has issued is on its way
 WAIT_GROUP = 9  # for the other warps of its four
 
-# --- split: groups of lanes of a warp that are not the running one -----------------------------------------
-D_COUNT = 0  # number of splits; they lie bottom first
-D_AGAIN = 1  # lanes that execute their instruction again: WARPSYNC lets them pass, a branch is not counted
-D_PC = 2
-D_MASK = D_PC + 32
-D_STATE = D_MASK + 32
+# --- split: the lanes of a warp that do not run, see engine.sm.lane_states -----------------------------------
+WARP_LANES = 32
+BLOCK_BARRIERS = 16
 CONVERGENCE_BARRIERS = 20  # B0..B15, and four that stand for WARPSYNC with different lane masks
-D_MEMBERS = D_STATE + 32  # convergence barriers: who must meet
+D_AGAIN = 0  # lanes that execute their instruction again: WARPSYNC lets them pass, a branch is not counted
+D_SPIN = 1  # backward branches since another group of lanes last ran
+D_FULL = 2  # 1: there was no room on the stack
+D_DEPTH = 3  # entries of the stack
+D_PARKED = 4  # lanes that can run and that the stack remembers
+D_LAST, D_LAST_PC = 5, 6  # the lanes parked last and where they are, 0 if they are no group any more
+D_CANDIDATE = 7  # lane that goes on when the stack is empty, -1 if none has been chosen
+D_FIRST_COME = 8  # 1: it was chosen because it stopped first, not by a search
+D_FOUND = 9  # the last lane that went on in this way
+D_YIELDED = 10  # lanes that have given way
+D_COLLECTIVE, D_INSIDE = 11, 12  # lanes that wait at WARPSYNC.COLLECTIVE; that run in another's copy of what it begins
+D_SHARED = 13  # bits: convergence barriers to which lanes have come by more than one BSSY
+D_PC = 14  # 32: where each lane is that does not run
+D_STACK = D_PC + WARP_LANES  # 32
+D_HELD = D_STACK + WARP_LANES  # 16: lanes at each of the block's barriers
+D_MEMBERS = D_HELD + BLOCK_BARRIERS  # convergence barriers: who must meet
 D_WAITING = D_MEMBERS + CONVERGENCE_BARRIERS  # who has arrived
-D_SPIN = D_WAITING + CONVERGENCE_BARRIERS  # backward branches since another group of lanes last ran
-D_YIELDED = D_SPIN + 1  # lanes that have given way by YIELD and have not gone on yet
-D_GRANTED = D_YIELDED + 1  # of these: a BSYNC may pass once without them
-D_PASSING = D_GRANTED + 1  # lanes that pass the BSYNC they are at, whoever is missing
-D_LATE = D_PASSING + 1  # lanes at WARPSYNC that are to execute it again, after all others that can run
-D_FULL = D_LATE + 1  # 1: there was no room for another split
-D_FIELDS = D_FULL + 1
-MOST_SPLITS = 32
-SPLIT_READY, SPLIT_OLD = 0, 1  # both can run; lanes have parted again since an old one was left behind
-SPLIT_AT_BARRIER = 16  # at named barrier b: SPLIT_AT_BARRIER + b
-SPLIT_AT_SYNC, SPLIT_AT_COLLECTIVE = 32, 48  # at WARPSYNC with convergence barrier b: SPLIT_AT_SYNC + b - 16
-SPLIT_IN_COLLECTIVE = 64  # its lanes run with all others through what WARPSYNC.COLLECTIVE begins
-SPLIT_AT_BSYNC = 80  # at BSYNC of convergence barrier b: SPLIT_AT_BSYNC + b
+D_FIELDS = D_WAITING + CONVERGENCE_BARRIERS
 
 # --- block -------------------------------------------------------------------------------------------------
 B_STATE, B_X, B_Y, B_Z, B_WARPS_LEFT, B_ALIVE, B_START, B_NUMBER = range(8)
