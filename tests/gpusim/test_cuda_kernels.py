@@ -220,3 +220,33 @@ def test_bytes_and_halves_of_words(toolchain):
     ]
     for got, want in zip(out, wants, strict=True):
         np.testing.assert_array_equal(got, np.asarray(want, np.uint32))
+
+
+WRITTEN = r"""
+extern "C" __global__ void reads_its_own(volatile int* words, int* out) {
+    int thread = blockIdx.x * blockDim.x + threadIdx.x, mixed = 0;
+    for (int k = 0; k < 8; k++) words[32 * thread + k] = 8 * thread + k + 1;
+    for (int k = 7; k >= 0; k--) mixed = 3 * mixed + words[32 * thread + k];
+    out[thread] = mixed;
+}
+extern "C" __global__ void beside_reductions(int* words, int* out) {
+    int thread = blockIdx.x * blockDim.x + threadIdx.x, *own = words + 8 * thread;
+    atomicAdd(own, 5);
+    own[1 + (thread & 3)] = thread;
+    atomicMax(own + 6, thread);
+    out[thread] = own[1 + (thread & 3)] + own[7];
+}
+"""
+
+
+@pytest.mark.parametrize("gpu", ["tiny", "h200"])
+def test_a_thread_reads_what_it_has_written(gpu, toolchain):
+    """Volatile accesses take effect at L2, as do all on lines of reductions; a load gets there sooner than a store."""
+    programs = programs_from_cubin(compile_cuda(WRITTEN))
+    thread = np.arange(256)
+    words, out = np.zeros(32 * 256, np.int32), np.zeros(256, np.int32)
+    gpusim.simulate(programs["reads_its_own"], 2, 128, (words, out), gpu, threads=1)
+    assert out.tolist() == sum(3**k * (8 * thread + k + 1) for k in range(8)).tolist()
+    words, out = np.full(8 * 256, 7, np.int32), np.zeros(256, np.int32)
+    gpusim.simulate(programs["beside_reductions"], 2, 128, (words, out), gpu, threads=1)
+    assert out.tolist() == (thread + 7).tolist()

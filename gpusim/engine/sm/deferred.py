@@ -16,6 +16,21 @@ def arrival(st, request):
 
 
 @compiled
+def catch_up(st, sm, entry):
+    """Lets what the SM has sent before a load to the load's lines take effect ahead of it.
+
+    A load does not wait for the way that stores take out of the SM, so it may come to L2 first. But a thread sees what
+    it has written (PTX manual, "Memory Consistency Model": program order of accesses that overlap).
+    """
+    lines = st.deferred[sm, entry, L.X_LINES]
+    for e in range(entry):
+        d = st.deferred[sm, e]
+        if d[L.X_DONE] == 0 and d[L.X_LINES] & lines != 0 and st.code[d[L.X_PC], M.COL_OP] != M.OP_LOAD:
+            d[L.X_DONE] = 1
+            take_effect(st, sm, e, st.memory32, st.memory8, st.par[L.P_MEMORY_BASE], d[L.X_MASK])
+
+
+@compiled
 def apply_deferred(st, order, count):
     """Lets what was deferred in a window take effect. order: (SM, number) of its requests, which have their replies."""
     for n in range(count):
@@ -40,4 +55,6 @@ def apply_deferred(st, order, count):
         elif d[L.X_REMOTE] != 0:
             take_effect_remotely(st, sm, entry)
         else:
+            if op == M.OP_LOAD:
+                catch_up(st, sm, entry)
             take_effect(st, sm, entry, st.memory32, st.memory8, st.par[L.P_MEMORY_BASE], d[L.X_MASK])

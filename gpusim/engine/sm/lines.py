@@ -375,6 +375,7 @@ def defer(st, sm, a, kept):
     st.deferred[sm, entry, L.X_DONE] = st.par[L.P_MODE] == L.REPLAYS
     st.deferred[sm, entry, L.X_REMOTE] = 0
     st.deferred[sm, entry, L.X_BULK] = 0
+    st.deferred[sm, entry, L.X_LINES] = 0
     if st.par[L.P_MODE] == L.REPLAYS:
         return np.int64(entry)
     for lane in range(32):

@@ -76,6 +76,7 @@ def access_lines(st, sm, a, count, path, kept):
     if path != PATH_READ_STRONG:
         st.sm[sm, L.S_DEFERRED_LINES] |= line_filter(touched, count)
     entry = defer(st, sm, a, kept)
+    st.deferred[sm, entry, L.X_LINES] = line_filter(touched, count)
     if path == PATH_READ_STRONG:
         atomic_lines(st, sm, a, count, np.int64(ms.KIND_READ_STRONG), entry)
         return

@@ -509,7 +509,8 @@ X_PC, X_WARP, X_MASK, X_DONE, X_REMOTE = range(5)  # X_REMOTE: on the shared mem
 X_BULK = 5  # 1 + row of State.bulk of a bulk copy, 0 for other accesses
 X_LEFT = 6  # requests of it that have not been served; then the last reply to those that have
 X_TIME = 7
-X_FIELDS = 8
+X_LINES = 8  # the lines of an access to device memory, see `lines.line_filter`; else 0
+X_FIELDS = 9
 
 # --- held: memory instructions that wait for the way beyond the SM, a ring ---------------------------------
 QUEUED_WARP, QUEUED_PC, QUEUED_SMSP, QUEUED_MASK, QUEUED_SIZE, QUEUED_COUNT, QUEUED_PATH, QUEUED_PLACE = range(8)
