@@ -68,8 +68,10 @@ def _import(options: argparse.Namespace) -> int:
 
 
 def _generated(options: argparse.Namespace) -> int:
-    from validate.generated import archive, replay
+    from validate.generated import archive, replay, seeds
 
+    if options.seeds:
+        return 1 if seeds.compare(*options.seeds, gpu=options.gpu, nvcc=options.nvcc) else 0
     kernels = archive.load()[1]
     if options.only:
         kernels = tuple(each for each in kernels if each.name in options.only)
@@ -149,6 +151,10 @@ def _parser() -> argparse.ArgumentParser:
     generated = _command(commands, "generated", _generated, summary, "--only numba17 bitonic_sort")
     generated.add_argument("--only", nargs="*", default=(), metavar="NAME", help="kernels (default: all)")
     generated.add_argument("--gpu", default="h200", help="configuration to simulate (default: %(default)s)")
+    generated.add_argument(
+        "--seeds", nargs=2, type=int, metavar=("FIRST", "LAST"), help="kernels 10000 to 20000 are kept by their seeds"
+    )
+    generated.add_argument("--nvcc", metavar="PATH", help="compiles those as they were measured: nvcc 13.0")
 
     summary = "draw the pictures of docs/figures.md, and renew their descriptions there"
     figures = _command(commands, "figures", _figures, summary, "")

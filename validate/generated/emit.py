@@ -7,9 +7,14 @@ integers wrap, shifts and divisors are brought into range, division rounds down.
 from __future__ import annotations
 
 import itertools
+from random import Random
 from typing import Any
 
-from validate.generated import tree
+from validate.generated import build, tree
+from validate.generated.tree import KernelTree
+
+#: Kernels of one cubin.
+PER_CUBIN = 20
 
 NAMES = {
     "i32": "int",
@@ -273,3 +278,12 @@ def source(kernel: tree.KernelTree, name: str, *, restrict: bool = False, inline
     body = "\n".join(writer.lines)
     head = f'extern "C" __global__ void {name}({", ".join(parameters)})'
     return f"namespace in_{name} {{\n{functions}\n{head} {{\n{body}\n}}\n}}\n"
+
+
+def grown(first: int) -> tuple[str, dict[int, KernelTree]]:
+    """CUDA C++ of the kernels of one cubin, and their trees by seed."""
+    kernels = {seed: build.kernel(Random(seed)) for seed in range(first, first + PER_CUBIN)}
+    sources = (
+        source(each, f"gen{seed}", restrict=seed % 2 == 0, inline=seed % 3 != 0) for seed, each in kernels.items()
+    )
+    return PRELUDE + "".join(sources), kernels

@@ -2,8 +2,9 @@
 
     python -m validate.generated.record build FOLDER      # here, with the tool chain; takes half an hour
     python -m validate.generated.record measure FOLDER    # on the GPU's machine: NumPy, CuPy and ncu are enough
-    python -m validate.generated.record collect FOLDER    # here: writes the archive
+    python -m validate.generated.record collect FOLDER    # here: writes the archive, or `keep` what seeds.py keeps
 
+`build FOLDER 10000 20000` takes other seeds, `measure FOLDER 3000` counts as many kernels only.
 Twenty kernels go into a cubin. Outputs come from a plain launch, counters from one launch under ncu, some hundred
 launches to a process. What the archive has from Numba (generated kernels, and ordinary ones of the kind that people
 write) stays in it as it was recorded.
@@ -17,30 +18,24 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import numpy as np
 
-SEEDS = range(1000, 2020)
-PER_CUBIN = 20
+from validate.generated import emit, reference
+
+SEEDS = 1000, 2020
 PER_PROCESS = 200
 LAUNCHES = "launches.pkl.gz"
 
 
-def build(folder: Path) -> None:
+def build(folder: Path, first_seed: str = str(SEEDS[0]), last: str = str(SEEDS[1])) -> None:
     """Compile all kernels into `folder`, and describe their launches in `LAUNCHES`."""
     from isa import compile_cuda
-    from validate.generated import build as grow
-    from validate.generated import emit, reference
 
     launches: dict[str, dict[str, Any]] = {}
-    for first in SEEDS[::PER_CUBIN]:
-        kernels = {seed: grow.kernel(Random(seed)) for seed in range(first, first + PER_CUBIN)}
-        text = emit.PRELUDE + "".join(
-            emit.source(each, f"gen{seed}", restrict=seed % 2 == 0, inline=seed % 3 != 0)
-            for seed, each in kernels.items()
-        )
+    for first in range(int(first_seed), int(last), emit.PER_CUBIN):
+        text, kernels = emit.grown(first)
         (folder / f"cuda{first}.cubin").write_bytes(compile_cuda(text, path="generated.cu"))
         for seed, each in kernels.items():
             launches[f"cuda{seed}"] = {
@@ -56,7 +51,7 @@ def build(folder: Path) -> None:
         pickle.dump(launches, stream)
 
 
-def measure(folder: Path) -> None:
+def measure(folder: Path, most: str = "") -> None:
     """Run everything on this machine's GPU: `outputs.pkl.gz`, `device.json`, and counters in `counters.json`."""
     from validate import ncu
     from validate.metrics import DIFFERENCES, EXACT
@@ -67,7 +62,7 @@ def measure(folder: Path) -> None:
     names = list(_launches(folder))
     subprocess.run([*command, "outputs", "0", str(len(names))], check=True)
     counters: dict[str, list[float | None]] = {}
-    for first in range(0, len(names), PER_PROCESS):
+    for first in range(0, min(int(most or len(names)), len(names)), PER_PROCESS):
         chosen = names[first : first + PER_PROCESS]
         done = ncu.profile([*command, "", str(first), str(first + len(chosen))], wanted, timeout_s=300)
         for name, launch in zip(chosen, done.launches, strict=True):
@@ -127,6 +122,23 @@ def collect(folder: Path) -> None:
     archive.save(archive.ARCHIVE, provenance, counted["metrics"], rows)
 
 
+def keep(folder: Path) -> None:
+    """What was measured of kernels that are kept by their seeds alone."""
+    from isa.cubin import read_cubin
+    from validate.generated import seeds
+
+    counted = json.loads((folder / "counters.json").read_text())
+    with gzip.open(folder / "outputs.pkl.gz") as stream:
+        outputs = pickle.load(stream)
+    rows = []
+    for name, each in _launches(folder).items():
+        code = read_cubin((folder / each["file"]).read_bytes()).code(each["symbol"]).code
+        counters = [int(value) for value in counted["counters"].get(name, ())]
+        rows.append((seeds.of_code(code), seeds.of_outputs(outputs[name]), counters))
+    provenance = {**json.loads((folder / "device.json").read_text()), "ncu": counted["ncu"]}
+    seeds.save(int(next(iter(_launches(folder))).removeprefix("cuda")), rows, counted["metrics"], provenance)
+
+
 def _launches(folder: Path) -> dict[str, dict[str, Any]]:
     with gzip.open(folder / LAUNCHES) as stream:
         return dict(pickle.load(stream))
@@ -135,5 +147,6 @@ def _launches(folder: Path) -> dict[str, dict[str, Any]]:
 if __name__ == "__main__":
     step, where = sys.argv[1], Path(sys.argv[2])
     where.mkdir(parents=True, exist_ok=True)
-    steps: dict[str, Any] = {"build": build, "measure": measure, "collect": collect, "launch": launch_some}
+    steps: dict[str, Any] = {"build": build, "measure": measure, "launch": launch_some}
+    steps |= {"collect": collect, "keep": keep}
     steps[step](where, *sys.argv[3:])

@@ -1,0 +1,114 @@
+"""Ten thousand more generated kernels, kept by their seeds: what an H200 computed and counted, as digests.
+
+A kernel grows from its seed and is compiled when it is compared. Its outputs have to be the H200's whatever compiled
+it. Counters of three thousand are kept too, and compared where the code is the code that was measured: nvcc 13.0 gives
+that (`--nvcc`), NVRTC for some kernels. `record.py` says how they were recorded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import gpusim
+from gpusim.errors import SimulationError
+from isa import compile_cuda
+from isa.cubin import read_cubin
+from isa.listing import programs_from_cubin
+from validate.generated import archive, emit, reference
+
+FILE = Path(__file__).parent / "h200_seeds.npz"
+
+
+def of_code(code: bytes) -> int:
+    """64 bits of the SHA-256 of a kernel's machine code."""
+    return int(hashlib.sha256(code).hexdigest()[:16], 16)
+
+
+def of_outputs(arrays: Iterable[np.ndarray]) -> int:
+    """64 bits of the SHA-256 of what a kernel left in its arrays."""
+    return int(hashlib.sha256("".join(archive.digest(each)[:16] for each in arrays).encode()).hexdigest()[:16], 16)
+
+
+def save(
+    first: int, rows: Sequence[tuple[int, int, list[int]]], metrics: Sequence[str], provenance: dict[str, Any]
+) -> None:
+    """Writes (digest of the code, digest of the outputs, counters or nothing) of the kernels from seed `first` on."""
+    counted = [index for index, row in enumerate(rows) if row[2]]
+    np.savez_compressed(
+        FILE,
+        first=first,
+        code=np.array([row[0] for row in rows], np.uint64),
+        outputs=np.array([row[1] for row in rows], np.uint64),
+        counted=np.array(counted, np.uint32),
+        counters=np.array([rows[index][2] for index in counted], np.uint32),
+        metrics=np.array(metrics),
+        provenance=json.dumps(provenance),
+    )
+
+
+def compare(
+    first: int, last: int, *, gpu: str = "h200", nvcc: str | None = None, say: Callable[[str], None] = print
+) -> dict[int, list[str]]:
+    """What differs from the hardware, by seed, of the kernels from `first` to before `last`, whole cubins of them.
+
+    Raises:
+        ValueError: a seed that was not recorded.
+        CalledProcessError: nvcc failed.
+    """
+    with np.load(FILE) as kept:
+        found = {name: kept[name] for name in kept.files}
+    start, names = int(found["first"]), found["metrics"].tolist()
+    counters = dict(zip(found["counted"].tolist(), found["counters"].tolist(), strict=True))
+    if first < start or last > start + len(found["code"]):
+        raise ValueError(f"recorded are the seeds from {start} to {start + len(found['code']) - 1}")
+    differing: dict[int, list[str]] = {}
+    kernels = counted = 0
+    for cubin_first in range(first - first % emit.PER_CUBIN, last, emit.PER_CUBIN):
+        source, trees = emit.grown(cubin_first)
+        cubin = _nvcc(source, nvcc) if nvcc else compile_cuda(source, path="generated.cu")
+        programs, read = programs_from_cubin(cubin), read_cubin(cubin)
+        for seed, tree in trees.items():
+            kernels += 1
+            wanted = counters.get(seed - start, [])
+            if of_code(read.code(f"gen{seed}").code) != int(found["code"][seed - start]):
+                wanted = []
+            counted += bool(wanted)
+            arguments = tuple(reference.arguments(tree.total, seed).values())
+            try:
+                result = gpusim.simulate(
+                    programs[f"gen{seed}"], tree.grid, tree.block, arguments, gpu, tree.shared_bytes, threads=1
+                )
+            except SimulationError as error:
+                differing[seed] = [str(error)]
+                continue
+            wrong = [
+                f"{name} is {result.metrics[name]:g}, not {value}"
+                for name, value in zip(names, wanted, strict=False)
+                if result.metrics[name] != value
+            ]
+            if of_outputs(each for each in arguments if isinstance(each, np.ndarray)) != int(
+                found["outputs"][seed - start]
+            ):
+                wrong.append("arrays differ")
+            if wrong:
+                differing[seed] = wrong
+                say(f"seed {seed}: {'; '.join(wrong)}")
+    say(f"{kernels - len(differing)} of {kernels} kernels equal, {counted} of them with counters")
+    return differing
+
+
+def _nvcc(source: str, nvcc: str) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "generated.cu"
+        path.write_text(source)
+        cubin = path.with_suffix(".cubin")
+        subprocess.run([nvcc, "-w", "-cubin", "-arch=sm_90", "-o", str(cubin), str(path)], check=True)
+        return cubin.read_bytes()
