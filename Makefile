@@ -14,12 +14,14 @@ endif
 LOCKED := $(VENV)/.locked-$(notdir $(PYTHON))
 INSTALLED := $(VENV)/.installed-$(notdir $(PYTHON))
 
-.PHONY: help demo test quick versions lint coverage bounds bench bench-pair lock clean distclean
+.PHONY: help setup demo test quick versions lint coverage bounds bench bench-pair lock clean distclean
 .DEFAULT_GOAL := help
 
 help:  ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | column -t -s '|' 2>/dev/null \
 		|| sed -n 's/^\([a-z-]*\):.*## /  make \1: /p' $(firstword $(MAKEFILE_LIST))
+
+setup: $(INSTALLED)  ## set up, nothing else
 
 demo: $(INSTALLED)  ## set up, then simulate two programs on an H200 and print their reports
 	$(BIN)/gpusim run matmul/tiled

@@ -24,10 +24,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 LONGEST = (
-    *("validate/test_microbench", "test_notebooks", "validate/test_generated", "validate/test_replay"),
-    *("oracle/test_oracle", "programs/test_cudasim", "gpusim/test_corpus", "gpusim/test_published", "test_tutorial"),
-    *("gpusim/test_bulk_forms", "isa/test_library", "isa/test_cuda", "isa/test_corpus", "gpusim/test_check_copies"),
-    *("gpusim/test_blas", "gpusim/test_exec", "validate/test_images"),
+    *("test_notebooks", "validate/test_microbench", "validate/test_images", "isa/test_corpus", "gpusim/test_blas"),
+    *("validate/test_generated", "gpusim/test_check_copies", "validate/test_replay", "isa/test_cuda"),
+    *("gpusim/test_bulk_forms", "isa/test_library", "gpusim/test_published", "gpusim/test_corpus"),
+    *("oracle/test_oracle", "gpusim/test_bulk_copy", "gpusim/test_l1_recorded", "gpusim/test_exec"),
+    *("gpusim/test_async_copy", "gpusim/test_cluster", "gpusim/test_bound", "gpusim/test_sweep_run"),
+    *("gpusim/test_link", "gpusim/test_telling", "gpusim/test_accel_sim", "programs/test_cudasim", "test_tutorial"),
+    *("gpusim/test_checks", "gpusim/test_plot", "validate/test_cupy_suite", "gpusim/test_replay"),
 )
 """Files of which each process begins one first, so that none works alone on one in the end."""
 

@@ -73,12 +73,12 @@ def load_config(config: str | Path | GPUConfig = "h200", overrides: Overrides = 
 
 def load(kind: Kind, config: Any, overrides: Overrides = None) -> Any:
     """The same for a description of any kind; `config` is a name, a path or a `kind.model`."""
-    if not overrides:
-        if isinstance(config, kind.model):
-            return config
+    if not isinstance(config, kind.model):
         path = _find(config, None, kind)
         if path.parent == kind.folder:
-            return _shipped(path.stem, kind)
+            config = _shipped(path.stem, kind)
+    if not overrides and isinstance(config, kind.model):
+        return config
     found, errors = _Reader(kind).read(config, overrides)
     if errors:
         raise errors[0] from None
@@ -114,6 +114,10 @@ def diff(a: GPUConfig, b: GPUConfig) -> dict[str, tuple[Any, Any]]:
 def unknown_key(key: str) -> ConfigError:
     """The error for a dotted key that no configuration of a GPU has."""
     return unknown(key, describe_keys())
+
+
+def _leaves(config: Any) -> dict[str, Leaf]:
+    return {key: (value, config.source(key)) for key, value in config.items()}
 
 
 @cache
@@ -174,8 +178,7 @@ class _Reader:
         try:
             where = None
             if isinstance(config, self.kind.model):
-                values = config.items()  # type: ignore[attr-defined]
-                leaves = {key: (value, config.source(key)) for key, value in values}  # type: ignore[attr-defined]
+                leaves = _leaves(config)
             else:
                 path = _find(config, None, self.kind)
                 leaves = self.file(path, ())
@@ -195,14 +198,17 @@ class _Reader:
         if path in seen:
             raise ConfigError(f"base goes round in a circle: {' -> '.join(p.name for p in (*seen, path))}")
         tree, where = _parse(path), str(path)
-        base = tree.pop("base", None)
+        base, shipped = tree.pop("base", None), path.parent == self.kind.folder
         leaves: dict[str, Leaf] = {}
         if base is not None:
             if not isinstance(base, str):
                 reason = f"must be the name of a {self.kind.noun} or a path, got {base!r}"
                 raise ConfigError(reason, key="base", where=where)
-            leaves = self.file(_find(base, path.parent, self.kind), (*seen, path))
-        shipped = path.parent == self.kind.folder
+            below = _find(base, path.parent, self.kind)
+            if below.parent == self.kind.folder and not shipped:
+                leaves = _leaves(_shipped(below.stem, self.kind))
+            else:
+                leaves = self.file(below, (*seen, path))
         for key, value, source in self.flatten(tree, "", where):
             if key not in self.keys:
                 self.errors.append(unknown(key, self.keys, where))

@@ -88,8 +88,9 @@ class Engine:
         self._running: Grid | None = None
         memory = MemoryProcess(env, self.memory_system, self.threads)
         bounds = [count * k // self.threads for k in range(self.threads + 1)]
-        submit = self._submit if self.threads > 1 else None
-        groups = [SMGroup(env, k, bounds[k], bounds[k + 1], submit, memory) for k in range(self.threads)]
+        # The last group runs on the caller's thread, which has nothing to do but to wait for the others.
+        submit = [*(self._submit for _ in range(self.threads - 1)), None]
+        groups = [SMGroup(env, k, bounds[k], bounds[k + 1], submit[k], memory) for k in range(self.threads)]
         dispatcher = Dispatcher(env, self.config, groups, memory)
         runs = [self._stream(dispatcher), dispatcher.run(), memory.run(), *(group.run() for group in groups)]
         self._processes = [self._guarded(run) for run in runs]

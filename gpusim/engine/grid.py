@@ -65,6 +65,7 @@ class Window:
     grid: Grid
     start: int
     until: int
+    apart: bool = False  # every group of SMs has a host thread of its own
     next_event: int = int(L.NEVER)  # cycle of the next event on any SM, as far as SMs know themselves
     requests: int = 0
     time: float = field(default_factory=perf_counter)  # of the host, when what has been done of it was over

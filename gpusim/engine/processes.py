@@ -30,6 +30,7 @@ from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as ms
 
 _PROGRESS_WINDOWS = 16  # from one call of `progress` to the next
+WARPS_APART = 32  # fewer take less time in a window than to wake another thread for them, some 0.1 ms
 
 
 class MemoryProcess:
@@ -74,7 +75,8 @@ class MemoryProcess:
 
 
 class SMGroup:
-    """SMs first..last-1, which run through a window on one host thread: what `submit` starts, or the caller."""
+    """SMs first..last-1, which run through a window on one host thread: one that `submit` wakes, if it is worth that,
+    or the caller's."""
 
     def __init__(
         self,
@@ -86,6 +88,7 @@ class SMGroup:
         memory: MemoryProcess,
     ):
         self.windows = simpy.Store(env)
+        self.first = first
         self._share = first, last, number
         self._submit = submit
         self._memory = memory
@@ -99,7 +102,7 @@ class SMGroup:
     def _advance(self, window: Window) -> Callable[[], int]:
         """Starts the SMs; what it returns waits for them, and tells the cycle of their next event after the window."""
         work = window.grid.state, *self._share, window.start, window.until
-        if self._submit is not None:
+        if window.apart and self._submit is not None:
             return self._submit(advance_range, *work).result
         next_event = advance_range(*work)
         return lambda: next_event
@@ -150,7 +153,7 @@ class Dispatcher:
         length = self._config.cluster_window_cycles if clusters else self._config.l2.lookahead_cycles
         number = 0
         while True:
-            window = Window(grid, now, now + length)
+            window = Window(grid, now, now + length, self._apart(grid.state))
             for group in self._groups:
                 group.windows.put(window)
             yield self._memory.replies.get()
@@ -172,6 +175,13 @@ class Dispatcher:
             now = until
             if limit is not None and now > limit:
                 raise CyclesUsedUp
+
+    def _apart(self, state: L.State) -> bool:
+        """Whether there are warps enough in all groups but the fullest to be worth waking other threads."""
+        if len(self._groups) == 1:
+            return False
+        warps = np.add.reduceat(state.sm[:, L.S_WARPS], [group.first for group in self._groups])
+        return int(warps.sum() - warps.max()) >= WARPS_APART
 
     def _end(self, window: Window) -> int:
         """What happens between windows: the host answers, blocks take the room of others. Returns the blocks left."""

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import gpusim
-import isa
+from isa.assemble import assemble
+from isa.listing import programs_from_cubin
 
 RECORDING = json.loads(gzip.decompress((Path(__file__).parent / "data/h200_async_copies.json.gz").read_bytes()))
 
@@ -55,15 +56,16 @@ def of(each):
 
 
 @pytest.fixture(scope="module")
-def kernels(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("copies")
-    made = {}
-    for operator, size, form in set(map(of, RECORDING["copies"])):
-        path = folder / f"{operator}{size}{form}.ptx".replace(":", "")
-        text = HEAD + FORMS[form] + "ret; }"
-        path.write_text(text.replace("OPERATOR", operator).replace("SIZE", str(size)))
-        made[operator, size, form] = isa.load(path, abi="c")
-    return made
+def kernels(toolchain):
+    """All in one file, which is assembled and listed once."""
+    wanted = sorted(set(map(of, RECORDING["copies"])))
+    head, entry = HEAD.split(".visible")
+    rows = [head]
+    for number, (operator, size, form) in enumerate(wanted):
+        text = f".visible{entry}{FORMS[form]} ret; }}".replace("entry copy", f"entry copy{number}")
+        rows.append(text.replace("OPERATOR", operator).replace("SIZE", str(size)))
+    programs = programs_from_cubin(assemble("\n".join(rows), "sm_90"), abi="c")
+    return {each: programs[f"copy{number}"] for number, each in enumerate(wanted)}
 
 
 @pytest.mark.parametrize("size", (4, 8, 16))

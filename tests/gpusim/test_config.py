@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import gpusim.config
-from gpusim.config import GPUConfig, describe_keys, diff, load_config, shipped_names
+from gpusim.config import GPUConfig, describe_keys, diff, load, load_config, shipped_names
 from gpusim.errors import ConfigError, SimulationError
 
 KINDS = ("spec: ", "microbenchmark: ", "reported: ", "fitted: ", "assumed: ")
@@ -271,3 +271,18 @@ def test_loading_needs_neither_numba_nor_much_time():
     seconds, numba = out.split()
     assert numba == "False"
     assert float(seconds) < 0.5, "ten times what it takes on an idle machine"
+
+
+def test_a_shipped_file_is_read_once(monkeypatch, tmp_path):
+    """Not again for each override and each file based on it: that took most of the time of a small launch."""
+    load_config("h200"), load_config("tiny")
+    own = tmp_path / "own.toml"
+    own.write_text('base = "h200"\n[sm]\ncount = 2\n')
+    read, real = [], load._parse
+    monkeypatch.setattr(load, "_parse", lambda path: read.append(path) or real(path))
+    assert load_config("tiny", ["sm.count=3"]).sm.count == 3
+    found = load_config(own)
+    assert (found.sm.count, found.source("sm.count"), found.source("gpu.arch")) == (
+        2, "user", load_config("h200").source("gpu.arch"),
+    )  # fmt: skip
+    assert read == [own]

@@ -8,6 +8,7 @@ from numba import cuda, float32, int32
 
 import gpusim
 import isa
+from gpusim.engine import processes
 from gpusim.errors import (
     BarrierError,
     ConfigError,
@@ -172,7 +173,9 @@ def test_a_lock_between_lanes_ends():
 
 
 @pytest.mark.parametrize("kernel", [mixed_atomics, last_block_sums])
-def test_threads_and_repetition_do_not_change_a_cycle(kernel):
+def test_threads_and_repetition_do_not_change_a_cycle(kernel, monkeypatch):
+    monkeypatch.setattr(processes, "WARPS_APART", 0)
+
     def once(threads):
         if kernel is mixed_atomics:
             args = (np.zeros(7, np.int32), np.zeros(3, np.int64))

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 import time
 from contextlib import suppress
 
@@ -45,11 +46,33 @@ class Awkward(Exception):
         super().__init__(f"{one} and {other}")
 
 
+@pytest.fixture(autouse=True)
+def small_launches_too(monkeypatch):
+    """Several threads take part in every window, though these launches are too small to be worth it."""
+    monkeypatch.setattr(processes, "WARPS_APART", 0)
+
+
 def long_launch(threads):
     """A device, an array on it, and a launch that lasts long enough for `progress` to be called."""
     device = gpusim.Device("tiny", threads=threads)
     x = device.to_device(np.zeros(WORDS, np.int32))
     return device, x, lambda progress=None: device.launch(long, 4, 128, (x,), progress=progress)
+
+
+@pytest.mark.parametrize(("blocks", "others"), [(1, 0), (12, 0), (16, 1)])
+def test_other_threads_are_woken_where_they_have_enough_to_do(monkeypatch, blocks, others):
+    """Of two SMs one has half of the warps at most: the other thread's are 32 of 64."""
+    monkeypatch.undo()
+    seen, real = set(), processes.advance_range
+
+    def advance_range(*work):
+        seen.add(threading.get_ident())
+        return real(*work)
+
+    monkeypatch.setattr(processes, "advance_range", advance_range)
+    x = np.zeros(WORDS, np.int32)
+    gpusim.simulate(long, blocks, 128, (x,), "tiny", threads=2)
+    assert len(seen - {threading.get_ident()}) == others
 
 
 def assert_works_as_new(device, x, threads):
@@ -92,13 +115,14 @@ def test_a_device_works_on_after_ctrl_c_in_a_window(monkeypatch, threads):
     def advance_range(state, first, *rest):
         begun.append(first)
         running.append(first)
-        if len(begun) == 9:
-            os.kill(os.getpid(), signal.SIGINT)
-        if len(begun) >= 9 and threads > 1:
-            time.sleep(0.05)
-        event = real(state, first, *rest)
-        running.remove(first)
-        return event
+        try:
+            if len(begun) == 9:
+                os.kill(os.getpid(), signal.SIGINT)
+            if len(begun) >= 9 and threads > 1:
+                time.sleep(0.05)
+            return real(state, first, *rest)
+        finally:
+            running.remove(first)
 
     monkeypatch.setattr(processes, "advance_range", advance_range)
     with pytest.raises(KeyboardInterrupt):

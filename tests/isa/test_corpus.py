@@ -74,14 +74,14 @@ def test_every_asynchronous_instruction_lowers(arch, least, toolchain):
     assert _refused(cubin) == set(ASYNCHRONOUS[arch].split())
 
 
-@pytest.mark.parametrize("opcode", TEXTURES.split())
-def test_textures_are_refused_with_a_sentence(opcode, toolchain):
+@pytest.fixture(scope="module")
+def textures(toolchain):
     cubin, _, _ = assemble_all([form for form in FORMS if form[1] == "texture"], "sm_90")
-    found = [
-        each
-        for section in read_sections(disassemble(cubin)).values()
-        for each in section.decode()
-        if each.opcode == opcode
-    ]
+    return [each for section in read_sections(disassemble(cubin)).values() for each in section.decode()]
+
+
+@pytest.mark.parametrize("opcode", TEXTURES.split())
+def test_textures_are_refused_with_a_sentence(opcode, textures):
+    found = [each for each in textures if each.opcode == opcode]
     with pytest.raises(UnknownInstruction, match="textures and surfaces are not modelled"):
         lower_instruction(found[0], ConstantPool(), RegisterLayout(256, 320), "kernel")

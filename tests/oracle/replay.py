@@ -1,6 +1,8 @@
 """Recorded forms and drawn operands through the interpreter, and where the executors are known to differ."""
 
 from collections.abc import Iterable
+from functools import cache, reduce
+from operator import or_
 
 import numpy as np
 from hypothesis import settings
@@ -191,6 +193,7 @@ def examples(count: int) -> settings:
     return settings(max_examples=max(3, min(count, share)), deadline=None, database=None)
 
 
+@cache
 def constants() -> dict[int, int]:
     return {CONSTANT_OFFSET + 4 * k: int(value) for k, value in enumerate(recording()["constants"])}
 
@@ -201,9 +204,9 @@ def interpret(form: Form, lanes: range) -> np.ndarray:
     Raises:
         Undefined: see `tests.oracle.execute`.
     """
-    rows = []
+    operands, rows = form.operands.tolist(), []
     for number in lanes:
-        lane = lane_of(form, number)
+        lane = _lane_of(operands, form.family, number)
         execute(form.instruction, lane)
         rows.append(_results(lane))
     return np.array(rows, np.uint32)
@@ -218,15 +221,19 @@ def interpret_warp(form: Form, first: int) -> np.ndarray:
 
 def lane_of(form: Form, number: int) -> Lane:
     """What lane `number` of the 64 finds."""
-    uniform = form.family == "uniform"
-    row = form.operands[number].tolist()
-    warp = form.operands[32 * (number // 32) : 32 * (number // 32) + 32]
+    return _lane_of(form.operands.tolist(), form.family, number)
+
+
+def _lane_of(operands: list[list[int]], family: str, number: int) -> Lane:
+    uniform = family == "uniform"
+    row = operands[number]
+    warp = operands[32 * (number // 32) : 32 * (number // 32) + 32]
     lane = Lane(constants=constants(), number=number % 32)
     bits = row[5]
-    shared = bits if uniform else int(np.bitwise_or.reduce(warp[:, 5]))
+    shared = bits if uniform else reduce(or_, [each[5] for each in warp])
     for k, register in enumerate(OPERAND_REGISTERS):
         lane.registers[register] = row[k]
-        lane.uniform[register] = row[k] if uniform else int(warp[0, k])
+        lane.uniform[register] = row[k] if uniform else warp[0][k]
     for k in range(7):
         lane.predicates[k] = bool(bits >> k & 1)
         lane.uniform_predicates[k] = bool(shared >> k & 1)

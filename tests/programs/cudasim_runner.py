@@ -10,24 +10,70 @@ same for programs in which all threads that are still alive reach it. Nor does i
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from numba import cuda
-from numba.cuda.simulator.kernel import _get_kernel_context
+from numba.cuda.simulator import kernel
+from numba.cuda.simulator.kernel import BlockManager, BlockThread, _get_kernel_context
 from numba.cuda.simulator.kernelapi import FakeCUDAModule
 
-from programs import ptx, registry, warp
+from programs import ptx, registry
 from programs.rounding import fma32
 from programs.variant import Variant
 
 _exchange: dict[tuple[Any, int], Any] = {}
+
+
+class _InTurn(BlockThread):
+    """A thread that runs while its block waits for it, up to its next barrier or its end."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.turn, self.pause, self.ended = threading.Lock(), threading.Lock(), False
+        self.turn.acquire(), self.pause.acquire()
+
+    def run(self) -> None:
+        super().run()
+        self.ended = True
+        self.pause.release()
+
+    def syncthreads(self) -> None:
+        self.pause.release()
+        self.turn.acquire()
+
+    def go_on(self) -> None:
+        if self.ident is None:
+            self.start()
+        else:
+            self.turn.release()
+        self.pause.acquire()
+
+
+def _run_block(self: BlockManager, block: tuple[int, ...], *args: Any) -> None:
+    """One thread after the other, each up to its next barrier, until all have ended.
+
+    The simulator's own lets all run at once and polls them: hundreds that want the interpreter keep each other from it.
+    """
+    points = np.ndindex(*self._block_dim)
+    alive = [_InTurn(lambda: self._f(*args), self, block, point, self._debug) for point in points]
+    while alive:
+        for thread in alive:
+            thread.go_on()
+            if thread.exception:
+                raise thread.exception[0].with_traceback(thread.exception[1])
+        alive = [thread for thread in alive if not thread.ended]
+
+
+BlockManager.run = _run_block
 
 
 def _swap(module: FakeCUDAModule, value: Any) -> tuple[Any, int]:
@@ -109,17 +155,28 @@ for _name, _function in _ADDED.items():
 
 
 class _Current:
-    """Stands for `cuda` in modules of device functions: the kernel that runs now.
-
-    The simulator swaps `cuda` in such a module whenever a thread enters it, and back when it leaves, while others
-    may still be inside.
-    """
+    """Stands for `cuda` in modules of kernels: the kernel that runs now."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(_get_kernel_context(), name)
 
 
-warp.cuda = _Current()  # type: ignore[assignment]
+_current = _Current()
+_seen: set[int] = set()
+
+
+def _stand_in(function: Callable[..., Any], _: FakeCUDAModule) -> nullcontext[None]:
+    """For good. The simulator puts the kernel there whenever a thread enters a function, and takes it out when it
+    leaves, which is most of the time that a short function takes."""
+    names = function.__globals__
+    if id(names) not in _seen:
+        _seen.add(id(names))
+        names.update({name: _current for name, value in names.items() if value is cuda})
+    return _NOTHING
+
+
+_NOTHING = nullcontext()
+kernel.swapped_cuda_module = _stand_in
 
 
 # The instructions of `programs.ptx`, with the meaning that the PTX manual gives them.
@@ -215,6 +272,9 @@ def run(variant: Variant) -> str | None:
 
 
 if __name__ == "__main__":
+    if hasattr(os, "sched_setaffinity"):  # to hand a turn to a thread on another core takes twice as long
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[os.getpid() % len(cores)]})
     report = {}
     for name in sys.argv[1:] or registry.names():
         start = time.perf_counter()
