@@ -35,9 +35,36 @@ LONGEST = (
 """Files of which each process begins one first, so that none works alone on one in the end."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+SHARED = (
+    *("test_notebooks", "validate/test_microbench", "validate/test_images", "validate/test_generated"),
+    *("isa/test_corpus", "gpusim/test_corpus", "gpusim/test_published", "gpusim/test_bulk_forms"),
+    *("gpusim/test_l1_recorded", "gpusim/test_flow_replay", "gpusim/test_numba_corpus", "gpusim/test_accel_sim"),
+)
+"""Files with many cases of one kind.
+
+With TEST_SHARE=k/n in the environment a run takes every n-th case of each of their tests, k says which: so CI, which
+has little time, takes another part with each commit. Otherwise all are taken.
+"""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     order = {f"tests/{name}.py": place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.nodeid.partition("::")[0], len(LONGEST)))
+    if "TEST_SHARE" in os.environ:
+        turn, parts = map(int, os.environ["TEST_SHARE"].split("/"))
+        left = [item for number, item in _cases(items) if (number + turn) % parts]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in set(left)]
+
+
+def _cases(items: list[pytest.Item]) -> Iterator[tuple[int, pytest.Item]]:
+    """Cases of the tests of `SHARED` with their number among those of their test."""
+    seen: dict[str, int] = {}
+    for item in items:
+        test, case, _ = item.nodeid.partition("[")
+        if case and test.partition(".py::")[0].removeprefix("tests/") in SHARED:
+            seen[test] = seen.get(test, -1) + 1
+            yield seen[test], item
 
 
 @pytest.fixture(scope="session")
