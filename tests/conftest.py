@@ -39,6 +39,9 @@ SHARED = (
     *("test_notebooks", "validate/test_microbench", "validate/test_images", "validate/test_generated"),
     *("isa/test_corpus", "gpusim/test_corpus", "gpusim/test_published", "gpusim/test_bulk_forms"),
     *("gpusim/test_l1_recorded", "gpusim/test_flow_replay", "gpusim/test_numba_corpus", "gpusim/test_accel_sim"),
+    *("isa/test_cuda", "gpusim/test_blas", "gpusim/test_check_copies", "gpusim/test_bulk_copy", "gpusim/test_pipes"),
+    *("gpusim/test_async_copy", "oracle/test_oracle", "gpusim/test_cluster", "gpusim/test_checks", "gpusim/test_bound"),
+    *("validate/test_cupy_suite", "validate/test_gallery", "validate/test_replay"),
 )
 """Files with many cases of one kind.
 
