@@ -32,7 +32,6 @@ def clear_lanes(st, sm, w):
     st.preds[16 * w : 16 * w + 16] = 0
     st.preds[16 * w + 7] = 0xFFFFFFFF
     st.preds[16 * w + 15] = 0xFFFFFFFF
-    st.split[w, :] = 0
 
 
 @compiled
