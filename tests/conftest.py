@@ -55,9 +55,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: order.get(item.nodeid.partition("::")[0], len(LONGEST)))
     if "TEST_SHARE" in os.environ:
         turn, parts = map(int, os.environ["TEST_SHARE"].split("/"))
-        left = [item for number, item in _cases(items) if (number + turn) % parts]
-        config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if item not in set(left)]
+        left = {item for number, item in _cases(items) if (number + turn) % parts}
+        config.hook.pytest_deselected(items=list(left))
+        items[:] = [item for item in items if item not in left]
 
 
 def _cases(items: list[pytest.Item]) -> Iterator[tuple[int, pytest.Item]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,17 +27,22 @@ def replay(recorded: Recorded, gpu: Any = "h200") -> list[str]:
         )
     except (SimulationError, IsaError) as error:
         return [str(error)]
-    found = [
-        f"{name} is {result.metrics[name]:g}, not {value}"
-        for name, value in recorded.counters.items()
-        if result.metrics[name] != value
-    ]
+    found = counted_otherwise(result, recorded.counters)
     arrays = [value for value in args if isinstance(value, np.ndarray)]
     digests = [archive.digest(each) for each in arrays]
     wrong = [index for index, each in enumerate(digests) if each != recorded.outputs[index]]
     if wrong and not recorded.close:
         found.append(f"array arguments {wrong} differ")
     return found
+
+
+def counted_otherwise(result: gpusim.Result, counters: Mapping[str, int]) -> list[str]:
+    """The counters of a launch that are not the hardware's, in words."""
+    return [
+        f"{name} is {result.metrics[name]:g}, not {value}"
+        for name, value in counters.items()
+        if result.metrics[name] != value
+    ]
 
 
 def replay_all(

@@ -11,7 +11,7 @@ import hashlib
 import json
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,11 @@ import numpy as np
 
 import gpusim
 from gpusim.errors import SimulationError
-from isa import compile_cuda
+from isa import Program, compile_cuda
 from isa.cubin import read_cubin
 from isa.listing import programs_from_cubin
-from validate.generated import archive, emit, reference
+from validate.generated import archive, emit, reference, replay
+from validate.generated.tree import KernelTree
 
 FILE = Path(__file__).parent / "h200_seeds.npz"
 
@@ -63,46 +64,44 @@ def compare(
         ValueError: a seed that was not recorded.
         CalledProcessError: nvcc failed.
     """
-    with np.load(FILE) as kept:
-        found = {name: kept[name] for name in kept.files}
-    start, names = int(found["first"]), found["metrics"].tolist()
-    counters = dict(zip(found["counted"].tolist(), found["counters"].tolist(), strict=True))
-    if first < start or last > start + len(found["code"]):
-        raise ValueError(f"recorded are the seeds from {start} to {start + len(found['code']) - 1}")
+    with np.load(FILE) as file:
+        kept = {name: file[name] for name in file.files}
+    start, end = int(kept["first"]), int(kept["first"]) + len(kept["code"])
+    if first < start or last > end:
+        raise ValueError(f"recorded are the seeds from {start} to {end - 1}")
+    counters = dict(zip(kept["counted"].tolist(), kept["counters"].tolist(), strict=True))
     differing: dict[int, list[str]] = {}
     kernels = counted = 0
-    for cubin_first in range(first - first % emit.PER_CUBIN, last, emit.PER_CUBIN):
-        source, trees = emit.grown(cubin_first)
+    for first_of_cubin in range(first - first % emit.PER_CUBIN, last, emit.PER_CUBIN):
+        source, trees = emit.grown(first_of_cubin)
         cubin = _nvcc(source, nvcc) if nvcc else compile_cuda(source, path="generated.cu")
         programs, read = programs_from_cubin(cubin), read_cubin(cubin)
         for seed, tree in trees.items():
-            kernels += 1
-            wanted = counters.get(seed - start, [])
-            if of_code(read.code(f"gen{seed}").code) != int(found["code"][seed - start]):
-                wanted = []
-            counted += bool(wanted)
-            arguments = tuple(reference.arguments(tree.total, seed).values())
-            try:
-                result = gpusim.simulate(
-                    programs[f"gen{seed}"], tree.grid, tree.block, arguments, gpu, tree.shared_bytes, threads=1
-                )
-            except SimulationError as error:
-                differing[seed] = [str(error)]
-                continue
-            wrong = [
-                f"{name} is {result.metrics[name]:g}, not {value}"
-                for name, value in zip(names, wanted, strict=False)
-                if result.metrics[name] != value
-            ]
-            if of_outputs(each for each in arguments if isinstance(each, np.ndarray)) != int(
-                found["outputs"][seed - start]
-            ):
-                wrong.append("arrays differ")
-            if wrong:
-                differing[seed] = wrong
-                say(f"seed {seed}: {'; '.join(wrong)}")
-    say(f"{kernels - len(differing)} of {kernels} kernels equal, {counted} of them with counters")
+            name, index = f"gen{seed}", seed - start
+            as_measured = of_code(read.code(name).code) == int(kept["code"][index])
+            values = counters.get(index) if as_measured else None
+            wanted = dict(zip(kept["metrics"].tolist(), values, strict=True)) if values else {}
+            found = _differences(programs[name], tree, seed, gpu, wanted, int(kept["outputs"][index]))
+            kernels, counted = kernels + 1, counted + bool(wanted)
+            if found:
+                differing[seed] = found
+                say(f"seed {seed}: {'; '.join(found)}")
+    say(f"{kernels - len(differing)} of {kernels} kernels equal; {counted} have counters of this code")
     return differing
+
+
+def _differences(
+    program: Program, tree: KernelTree, seed: int, gpu: str, counters: Mapping[str, int], outputs: int
+) -> list[str]:
+    args = tuple(reference.arguments(tree.total, seed).values())
+    try:
+        result = gpusim.simulate(program, tree.grid, tree.block, args, gpu, tree.shared_bytes, threads=1)
+    except SimulationError as error:
+        return [str(error)]
+    found = replay.counted_otherwise(result, counters)
+    if of_outputs(each for each in args if isinstance(each, np.ndarray)) != outputs:
+        found.append("arrays differ")
+    return found
 
 
 def _nvcc(source: str, nvcc: str) -> bytes:

@@ -16,6 +16,14 @@ def arrival(st, request):
 
 
 @compiled
+def take_effect_in_memory(st, sm, entry):
+    """An access to device memory takes effect, for all its lanes."""
+    d = st.deferred[sm, entry]
+    d[L.X_DONE] = 1
+    take_effect(st, sm, entry, st.memory32, st.memory8, st.par[L.P_MEMORY_BASE], d[L.X_MASK])
+
+
+@compiled
 def catch_up(st, sm, entry):
     """Lets what the SM has sent before a load to the load's lines take effect ahead of it.
 
@@ -26,8 +34,7 @@ def catch_up(st, sm, entry):
     for e in range(entry):
         d = st.deferred[sm, e]
         if d[L.X_DONE] == 0 and d[L.X_LINES] & lines != 0 and st.code[d[L.X_PC], M.COL_OP] != M.OP_LOAD:
-            d[L.X_DONE] = 1
-            take_effect(st, sm, e, st.memory32, st.memory8, st.par[L.P_MEMORY_BASE], d[L.X_MASK])
+            take_effect_in_memory(st, sm, e)
 
 
 @compiled
@@ -57,4 +64,4 @@ def apply_deferred(st, order, count):
         else:
             if op == M.OP_LOAD:
                 catch_up(st, sm, entry)
-            take_effect(st, sm, entry, st.memory32, st.memory8, st.par[L.P_MEMORY_BASE], d[L.X_MASK])
+            take_effect_in_memory(st, sm, entry)

@@ -44,7 +44,7 @@ def at_pc(split, w, lanes, pc):
 def park(split, w, lanes, pc):
     """Leaves lanes behind that can run: on top of the stack, and as the last side."""
     depth = split[w, L.D_DEPTH]
-    if depth >= L.WARP_LANES:  # never, as each entry is a lane of its own; `run_warp.run_one` reports it
+    if depth >= L.WARP_LANES:  # never, as each entry is a lane of its own; `run_warp.run_instruction` reports it
         split[w, L.D_FULL] = 1
         return
     place(split, w, lanes, pc)

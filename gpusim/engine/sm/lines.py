@@ -203,7 +203,9 @@ def read_lines(st, sm, a, count, bypass, copies):
     leave_queue(st.smsp[a.smsp], start + turns)
     there = start
     if not bypass:
-        data = data_turns(st, sm, count, looked_up, False) + data_turns(st, sm, count, looked_up, True)
+        data = data_turns(st, sm, count, looked_up, False)
+        if misses > 0:
+            data += data_turns(st, sm, count, looked_up, True)
         counts[L.N_L1_DATA] += data
         there = read_data(st, sm, a, start, data)
     if hit_lines > 0:

@@ -73,10 +73,11 @@ def access_lines(st, sm, a, count, path, kept):
         else:
             atomic_lines(st, sm, a, count, np.int64(kind), entry)
         return
+    lines = line_filter(touched, count)
     if path != PATH_READ_STRONG:
-        st.sm[sm, L.S_DEFERRED_LINES] |= line_filter(touched, count)
+        st.sm[sm, L.S_DEFERRED_LINES] |= lines
     entry = defer(st, sm, a, kept)
-    st.deferred[sm, entry, L.X_LINES] = line_filter(touched, count)
+    st.deferred[sm, entry, L.X_LINES] = lines
     if path == PATH_READ_STRONG:
         atomic_lines(st, sm, a, count, np.int64(ms.KIND_READ_STRONG), entry)
         return
