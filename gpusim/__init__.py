@@ -1,18 +1,19 @@
 """gpusim: a simulator of GPUs that executes the machine code a real GPU would run.
 
 `gpusim.simulate` runs one kernel on a modelled GPU and returns a `Result`. Its rooms, each of which imports only those
-before it: `errors`, `units`, `config/` (a machine in numbers), `launch/` (what is run), `engine/` (the machine),
-`tracing/` and `results/` (what happened, what came out), `host/` (the run itself), `report_html/` and `result` (how it
-is shown), `device` (several launches), `node/`, `collectives/`, `parallel/` (several GPUs), `driver/` (other people's
-programs), `bound/` (the least time, without a run), `simulation` (one launch: the call to begin with), `workload/`,
-`explore/` (many runs), `difference/`, `plot/`, `cli/`, `integrations/`.
+before it: `errors`, `units`, `config/` (a machine in numbers), `beside/` (machines that are no GPUs), `launch/` (what
+is run), `engine/` (the machine), `tracing/` and `results/` (what happened, what came out), `host/` (the run itself),
+`report_html/` and `result` (how it is shown), `node/` (links, copies, streams), `device` (several launches),
+`collectives/`, `driver/` (other people's programs), `bound/` (the least time, without a run), `simulation` (one launch:
+the call to begin with), `parallel/` (training steps), `workload/`, `explore/` (many runs), `difference/`, `plot/`,
+`cli/`, `integrations/`.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpusim import bound, explore, node, parallel, plot
+    from gpusim import beside, bound, explore, node, parallel, plot
     from gpusim.collectives import collective
     from gpusim.config import GPUConfig, load_config
     from gpusim.device import Device
@@ -53,6 +54,7 @@ __all__ = [
     "SimulationError",
     "Trace",
     "TraceOptions",
+    "beside",
     "bound",
     "collective",
     "compare_results",
@@ -66,7 +68,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("bound", "explore", "node", "parallel", "plot"):
+    if name in ("beside", "bound", "explore", "node", "parallel", "plot"):
         return import_module(f"gpusim.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'gpusim' has no attribute {name!r}")

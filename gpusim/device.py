@@ -1,26 +1,41 @@
 """`gpusim.Device`: a simulated GPU that keeps device memory and L2 over several launches.
 
-The names are those of Numba and CuPy users: `to_device`, `device_array`, streams, events. Launches run in the
-order they are made, one after the other, whatever their stream: one of the orders the hardware may choose.
+The names are those of Numba and CuPy users: `to_device`, `device_array`, streams, events. Without a stream a call waits
+for all streams, and returns when it is done; in a stream it returns at once, and runs beside what other streams do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import simpy
 
 from gpusim.config import GPUConfig, load_config
+from gpusim.engine.memory.system import PeerRow
+from gpusim.engine.streams import StreamQueue
+from gpusim.errors import ArgumentError, NodeError
 from gpusim.host.options import CHECKS, DEFAULT_MAX_CYCLES, LaunchOptions, Progress, checks_of, host_threads
-from gpusim.host.runner import Machine, run_launch
+from gpusim.host.run import Machine
+from gpusim.host.runner import run_launch
 from gpusim.host.syscalls import SystemCalls
+from gpusim.host.timed import PendingLaunch
 from gpusim.launch import Launch
+from gpusim.launch.access_window import AccessWindow
+from gpusim.launch.arguments import BoundArguments
 from gpusim.launch.device_array import DeviceArray
-from gpusim.launch.memory import BASE, DeviceMemory
+from gpusim.launch.memory import BASE, DeviceMemory, GpuMemory
 from gpusim.launch.program import place_arguments, program_of
+from gpusim.node import Node, load_node
+from gpusim.node.graphs import DeviceGraph
+from gpusim.node.managed import ManagedArray, ManagedSet, Place
+from gpusim.node.peer import rows_from
+from gpusim.node.streams import Event, PinnedArray, Stream, StreamedArray, StreamSet
+from gpusim.node.timeline import StreamTimeline
 from gpusim.result import Result
+from gpusim.results.record import LaunchRecord
 from gpusim.tracing.accel_sim import AccelSimTraces
 from gpusim.tracing.options import TraceOptions
 from isa import Program
@@ -36,8 +51,13 @@ class Device:
     that nothing has written is found here alone, since arrays of NumPy have contents.
     mode: of every launch, as for `gpusim.simulate`; sampled ones compute all outputs.
     traces: as for `gpusim.simulate`, of all launches and copies to the device.
+    node: the machine that the GPU is in, through which it reaches its host.
+    beside: a device of the same node, with whose configuration the next GPU is made: both share one clock, their
+        addresses and the node's links, so that kernels read, write and add to each other's arrays, and streams wait for
+        each other's events. `gpu`, `overrides`, `memory_bytes`, `node` are the first one's then.
     """
 
+    # many parameters: what a user may say of a GPU, each under its own name.
     def __init__(
         self,
         gpu: str | Path | GPUConfig = "h200",
@@ -50,9 +70,15 @@ class Device:
         check: str | Iterable[str] = (),
         mode: str = "detailed",
         traces: AccelSimTraces | None = None,
+        node: str | Path | Node = "hgx_h200",
+        beside: Device | None = None,
     ):
         self._checks, self._mode = checks_of(check), LaunchOptions(mode=mode, traces=traces).mode
         self.traces = traces
+        self._first: Device = beside._first if beside is not None else self
+        if beside is not None:
+            self._join(threads)
+            return
         self.config = load_config(gpu, overrides)
         self.memory = DeviceMemory(
             memory_bytes or self.config.dram.capacity_bytes,
@@ -61,29 +87,141 @@ class Device:
             undoable=True,
             base=base,
         )
+        self.window: AccessWindow | None = None
+        self.set_aside_bytes: int | None = None
         self._machine = Machine(self.config, self.memory, host_threads(threads))
+        self._node = load_node(node)
+        self._group = [self]
+        self._stream_set: StreamSet | None = None
+        self._managed: ManagedSet | None = None
         self.modules, self.calls = self._machine.modules, self._machine.calls
 
-    def to_device(self, array: np.ndarray, label: str | None = None) -> DeviceArray:
+    def _join(self, threads: int | None) -> None:
+        """Become the next GPU of the first one's node."""
+        first, group = self._first, self._first._group
+        if len(group) == len(first._node.gpus):
+            raise NodeError(f"{first._node.name} has no more than {len(group)} GPUs")
+        self.config, self._node, self._group = first.config, first._node, group
+        if len(group) == 1:
+            first._machine.peers = first._peers  # type: ignore[method-assign]
+        self.memory = GpuMemory(first.memory, len(group))
+        self._machine = Machine(self.config, self.memory, host_threads(threads), first._machine)
+        self._machine.peers = self._peers  # type: ignore[method-assign]
+        self._stream_set = self._managed = None
+        self._checks, self._mode, self.traces = first._checks, first._mode, None
+        self.window = self.set_aside_bytes = None
+        group.append(self)
+        self.modules, self.calls = self._machine.modules, self._machine.calls
+
+    @property
+    def name(self) -> str:
+        """Of the GPU in its node, such as 'gpu0'."""
+        return self._node.gpus[self._group.index(self)]
+
+    def _peers(self) -> list[PeerRow]:
+        """What lies on other GPUs."""
+        names = self._node.gpus
+        held = [(names[owner], address, nbytes) for owner, address, nbytes in self.memory.by_gpu()]
+        return rows_from(self._node, self.name, [row for row in held if row[0] != self.name], self.config)
+
+    def to_device(self, array: np.ndarray, label: str | None = None, stream: Stream | None = None) -> StreamedArray:
         """Copy an array to device memory, in C order."""
         host = np.ascontiguousarray(array)
         address = self.memory.upload(host, label)
         if self.traces is not None:
             self.traces.memcpy_htod(address, host.nbytes)
-        return DeviceArray(self.memory, address, array.shape, host.dtype)
+        made = self._array(address, array.shape, host.dtype)
+        if self._timed:
+            made.copy_to_device(array, stream)
+        return made
 
-    def device_array(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> DeviceArray:
+    def device_array(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> StreamedArray:
         """A new array in device memory with undefined contents."""
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         kind = np.dtype(dtype)
         nbytes = int(np.prod(shape, dtype=object)) * kind.itemsize
         address = self.memory.alloc(nbytes)
         self.memory.forget(address, nbytes)
-        return DeviceArray(self.memory, address, shape, kind)
+        return self._array(address, shape, kind)
+
+    def pinned_array(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> PinnedArray:
+        """A new array in page-locked host memory: copies of it in streams need nothing of the host."""
+        return np.zeros(shape, dtype).view(PinnedArray)
+
+    def managed_array(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> ManagedArray:
+        """A new array of zeros in managed memory, which moves to whoever touches it (`docs/managed.md`); it takes room
+        on the GPU only while it is there. Raises ArgumentError for objects, and for more than the table holds."""
+        return self.managed.array((shape,) if isinstance(shape, int) else tuple(shape), np.dtype(dtype))
+
+    @property
+    def managed(self) -> ManagedSet:
+        """The managed arrays, and the faults so far."""
+        if self._managed is None:
+            known = self._node.config.managed if self._timed else None
+            self._managed = ManagedSet(self.memory, self.streams, known)
+        return self._managed
+
+    def prefetch(self, array: ManagedArray, to: Place = "device", stream: Stream | None = None) -> None:
+        """Move a managed array before it is asked for; in a stream when its turn has come. Raises ArgumentError for
+        another array or place."""
+        self.managed.prefetch(array, to, stream)
+
+    def advise(self, array: ManagedArray, *, read_mostly: bool | None = None, preferred: str | None = None) -> None:
+        """Say how a managed array is used, as of the next launch.
+
+        read_mostly: reads make copies, until a store makes those of others worthless. preferred: "host", kernels reach
+        it there over the bus (as CUDA has it with accessed-by); "device", what happens without advice, since a host
+        that cannot map the GPU's memory moves it all the same; "none". Raises ArgumentError.
+        """
+        self.managed.advise(array, read_mostly, preferred)
+
+    def _begin_managed(self) -> None:
+        if self._managed is not None:
+            self._managed.begin()
+
+    def graph(self) -> DeviceGraph:
+        """A new graph of work, which one call of the host starts."""
+        return DeviceGraph(self.streams)
+
+    def _array(self, address: int, shape: tuple[int, ...], dtype: Any) -> StreamedArray:
+        made = StreamedArray(self.memory, address, shape, dtype)
+        made.streams, made.timed = self.streams, self._timed
+        return made
+
+    @property
+    def streams(self) -> StreamSet:
+        if self._stream_set is None:
+            beside = self._first.streams if self is not self._first else None
+            self._stream_set = StreamSet(self._machine.engine, self._node, self.name, beside)
+        return self._stream_set
+
+    @property
+    def _timed(self) -> bool:
+        """Whether there is a clock: work of a functional or a sampled device is done when its call returns."""
+        return self._mode == "detailed"
+
+    def copy(self, target: StreamedArray, source: StreamedArray, stream: Stream | None = None) -> None:
+        """Copy an array of this GPU to another one, of this GPU or of one beside it, with the same shape and dtype; in
+        a stream of this GPU when its turn has come."""
+        if (target.shape, target.dtype) != (source.shape, source.dtype):
+            raise ArgumentError(f"{target} does not match {source}")
+        if stream is None:
+            self.streams.drain()
+        queue = stream.queue if stream is not None else self._machine.engine.main
+        ends = source.streams.gpu, target.streams.gpu
+        work = self.streams.copy_between(queue, *ends, source.nbytes, True, lambda: self._move(target, source))
+        if stream is None:
+            self.streams.wait(work.done)
+
+    @staticmethod
+    def _move(target: StreamedArray, source: StreamedArray) -> None:
+        target.host_view[...] = source.host_view
 
     def free(self, array: DeviceArray) -> None:
         """Give an array's memory back; using it afterwards is an error."""
         self.memory.free(array.address)
+        if isinstance(array, ManagedArray):
+            self.managed.freed(array)
 
     # many parameters: as `gpusim.simulate`, each under its own name.
     def launch(
@@ -95,28 +233,38 @@ class Device:
         shared_bytes: int = 0,
         *,
         stream: Stream | None = None,
+        programmatic: bool = False,
         signature: Any = None,
         max_cycles: int | None = DEFAULT_MAX_CYCLES,
         strict_barriers: bool = True,
         progress: Progress | None = None,
         trace: bool | TraceOptions | None = None,
-    ) -> Result:
+    ) -> Any:
         """Run a kernel to its end. Device arrays stay on the device; NumPy arrays are copied there and back.
 
-        `trace` as for `gpusim.simulate`.
+        `trace` as for `gpusim.simulate`. Returns a `Result`; in a stream, where the kernel is run when its turn has
+        come, a `PendingResult`. programmatic: it may begin when all blocks of the kernel right before it in the stream
+        have executed `griddepcontrol.launch_dependents` or ended, and has `griddepcontrol.wait` to wait for its end
+        (CUDA's programmatic stream serialization).
 
         Raises what `gpusim.simulate` raises; device memory is then as it was before the launch, as it is after an
         interrupt and after an exception of `progress`.
         """
-        if stream is not None and stream.device is not self:
+        if stream is not None and stream.of is not self.streams:
             raise ValueError("the stream belongs to another device")
         launch = Launch(kernel, grid, block, tuple(args), shared_bytes, signature)
         program = program_of(launch, self.config.gpu.arch)
         linked = self.modules.link(program)
         traced = TraceOptions.of(trace)
         limits = max_cycles, strict_barriers, False, self._checks, progress, traced
-        options = LaunchOptions(*limits, mode=self._mode, outputs=True, traces=self.traces)
+        how: dict[str, Any] = {"mode": self._mode, "outputs": True, "traces": self.traces, "window": self.window}
+        options = LaunchOptions(*limits, **how, programmatic=programmatic)
+        if stream is None and self._timed:
+            self.synchronize()
         placed = place_arguments(program, launch, self.memory)
+        if stream is not None and self._timed:
+            return self._launch_in(stream, linked, launch, placed.parameter_bytes, options, placed)
+        self._begin_managed()
         if self.traces is not None:
             self.traces.arguments(placed)
         try:
@@ -128,6 +276,45 @@ class Device:
             placed.release()
         return Result(record)
 
+    def _launch_in(
+        self,
+        stream: Stream,
+        program: Program,
+        launch: Launch,
+        parameter_bytes: bytes,
+        options: LaunchOptions,
+        placed: BoundArguments | None = None,
+    ) -> PendingResult:
+        """Put a launch into a stream. NumPy arrays among its arguments are copied back when it is done, in no time."""
+        pending = PendingResult(stream)
+
+        def done(record: LaunchRecord) -> None:
+            if placed is not None:
+                self.modules.check_exception(program)
+                placed.copy_back()
+            pending.result = Result(record)
+
+        started = self.begin(stream.queue, program, launch, parameter_bytes, options, done)
+        if placed is not None:
+            started.work.done.callbacks.append(lambda _: placed.release())
+        pending.work = started.work.done
+        self.streams.launched(started)
+        return pending
+
+    def begin(
+        self,
+        queue: StreamQueue,
+        program: Program,
+        launch: Launch,
+        parameter_bytes: bytes,
+        options: LaunchOptions,
+        then: Callable[[LaunchRecord], object],
+    ) -> PendingLaunch:
+        """Put a linked kernel whose parameters are laid out into a stream. then: as for `PendingLaunch`."""
+        self._begin_managed()
+        submitted = self.streams.call(self._node.config.host.launch_call_us)
+        return PendingLaunch(self._machine, program, launch, parameter_bytes, options, queue, submitted, then)
+
     def run(
         self,
         program: Program,
@@ -138,13 +325,24 @@ class Device:
         strict_barriers: bool = True,
         cooperative: bool = False,
         trace: TraceOptions | None = None,
+        window: AccessWindow | None = None,
     ) -> Result:
         """Run a linked kernel whose parameters are laid out already, as a driver does: without checks, and without a
         way back, so after an error memory holds what the kernel has written until then."""
         limit = max_cycles or DEFAULT_MAX_CYCLES
-        how: dict[str, Any] = {"mode": self._mode, "outputs": True, "traces": self.traces}
+        how: dict[str, Any] = {"mode": self._mode, "outputs": True, "traces": self.traces, "window": window}
         options = LaunchOptions(limit, strict_barriers, cooperative, trace=trace, **how)
+        if self._timed:
+            self.synchronize()
+        self._begin_managed()
         return Result(run_launch(self._machine, program, launch, parameter_bytes, options))
+
+    def run_in(
+        self, stream: Stream, program: Program, launch: Launch, parameter_bytes: bytes, programmatic: bool = False
+    ) -> PendingResult:
+        """The same in a stream."""
+        options = LaunchOptions(strict_barriers=False, window=self.window, programmatic=programmatic)
+        return self._launch_in(stream, program, launch, parameter_bytes, options)
 
     def check(
         self,
@@ -171,25 +369,64 @@ class Device:
         """Values of graphs' conditions, as kernels set them, by handle."""
         return self._machine.calls.conditions
 
-    def stream(self) -> Stream:
-        """A new stream."""
-        return Stream(self)
+    def stream(self, priority: int = 0) -> Stream:
+        """A new stream. priority: as CUDA counts, 0 is the lowest and -5 the highest."""
+        return Stream(self.streams, self._machine.engine.stream(priority))
 
     def event(self) -> Event:
         """A new event, not yet recorded."""
-        return Event(self)
+        return Event(self.streams)
 
     def synchronize(self) -> None:
-        """Wait for all launches: they have ended already when `launch` returns."""
+        """Wait for the work of all streams. Raises what a launch has ended with."""
+        self.streams.drain()
+
+    def timeline(self) -> StreamTimeline:
+        """What streams, copy engines, page faults and links have done so far, of all GPUs beside this one."""
+        return StreamTimeline.of(self.streams, [each._managed for each in self._group if each._managed is not None])
 
     def flush_l2(self) -> int:
         """Empty the L2 cache, as Nsight Compute does before a launch. Returns the bytes that were written back."""
         return self._machine.engine.memory_system.flush()
 
+    def set_aside_l2(self, nbytes: int) -> int:
+        """Set aside so many bytes of L2 for lines that persist, as `cudaLimitPersistingL2CacheSize` does.
+
+        Returns the bytes that are set aside: whole ways of its sets. Raises LaunchError for more than
+        `config.l2.persisting_max_bytes`.
+        """
+        self.set_aside_bytes = self._machine.engine.memory_system.set_aside(nbytes)
+        return self.set_aside_bytes
+
+    def access_policy(
+        self, array: DeviceArray | None, hit_ratio: float = 1.0, hit: str = "persisting", miss: str = "streaming"
+    ) -> None:
+        """Say what L2 is to do with the lines of an array in the launches that follow; None: nothing in particular.
+
+        hit_ratio: share of its lines, 0 to 1, that are `hit`; the others are `miss`. Which ones is a hash of their
+        addresses. hit, miss: "persisting" (kept in what is set aside; `hit` only), "normal" or "streaming" (given up
+        first). Raises LaunchError for other values, and for more bytes than `config.l2.window_max_bytes`.
+        """
+        window = None
+        if array is not None:
+            window = AccessWindow(array.address, array.nbytes, hit_ratio, hit, miss)
+            window.check(self.config)
+        self.window = window
+
+    def reset_persisting(self) -> None:
+        """Make all lines of L2 that persist normal ones, as `cudaCtxResetPersistingL2Cache` does."""
+        self._machine.engine.memory_system.reset_persisting()
+
     @property
     def now_cycles(self) -> int:
         """Simulated time since the device was made, in SM clock cycles."""
         return int(self._machine.engine.env.now)
+
+    def pass_time(self, cycle: int) -> None:
+        """Let time pass until a cycle, if it is still to come."""
+        if self._timed and cycle > self.now_cycles:
+            env = self._machine.engine.env
+            self.streams.wait(env.timeout(cycle - self.now_cycles))
 
     def close(self) -> None:
         """End the device's host threads."""
@@ -202,32 +439,24 @@ class Device:
         self.close()
 
 
-class Stream:
-    """An order of launches on one device."""
+class PendingResult:
+    """A launch in a stream. `result` is known when the stream has done it."""
 
-    def __init__(self, device: Device):
-        self.device = device
+    work: simpy.Event
 
-    def synchronize(self) -> None:
-        """Wait for the stream's launches: they have ended already."""
+    def __init__(self, stream: Stream):
+        self._stream = stream
+        self._result: Result | None = None
 
+    @property
+    def result(self) -> Result:
+        """What came out. Waits for the launch; raises what it has ended with."""
+        if self._result is None:
+            self._stream.of.wait(self.work)
+        if self._result is None:
+            raise RuntimeError("the launch has ended with an error that has been raised before")
+        return self._result
 
-class Event:
-    """A point in simulated time."""
-
-    def __init__(self, device: Device):
-        self.device = device
-        self.cycle: int | None = None
-
-    def record(self, stream: Stream | None = None) -> None:
-        """Note the present simulated time."""
-        self.cycle = self.device.now_cycles
-
-    def synchronize(self) -> None:
-        """Wait for the event: it has happened already."""
-
-    def elapsed_ms(self, later: Event) -> float:
-        """Simulated milliseconds from this event to a later one. Raises ValueError if one is not recorded."""
-        if self.cycle is None or later.cycle is None:
-            raise ValueError("both events must be recorded first")
-        return self.device.config.time_us(later.cycle - self.cycle) / 1000
+    @result.setter
+    def result(self, made: Result) -> None:
+        self._result = made

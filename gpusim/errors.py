@@ -302,6 +302,21 @@ class DeadlockError(KernelError):
         super().__init__(f"deadlock at cycle {cycle:,}" + (f": {shown}{more}" if shown else ""), **place)
 
 
+class SpinDeadlock(DeadlockError):
+    """Lanes of a warp spin for ever, and others of it wait until they have done: only with `issue.reconvergence =
+    "stack"`, as on GPUs before Volta. `warp` of its block; `spinning` and `parked` are masks of its lanes."""
+
+    def __init__(self, *, cycle: int, warp: int, spinning: int, parked: int, waiting: Sequence[str], **place: Any):
+        spins = (
+            f"lanes {spinning:#010x} of warp {warp} spin in a loop at this line, in which nothing changes any more",
+            *waiting[:2],
+            'a warp with one program counter, as before Volta (issue.reconvergence = "stack"), lets lanes that wait '
+            "go on only when those that run have come to where they meet, and these never do",
+        )
+        super().__init__(cycle=cycle, waiting=spins, **place)
+        self.warp, self.spinning, self.parked = warp, spinning, parked
+
+
 class PoolExhausted(KernelError):
     """The simulator has a fixed number (`size`) of something (`pool`), and the kernel needed more at one time."""
 

@@ -73,17 +73,25 @@ def _take_address(w: RowWriter) -> None:
     w.columns[m.COL_AUX3] |= address(w, w.take("mem"))
 
 
+def _take_plain_address(w: RowWriter) -> None:
+    """That of a load or store, whose descriptor may be a policy for L2 (`gpusim/engine/memory/policy.py`)."""
+    operand = w.peek()
+    _take_address(w)
+    if operand is not None and operand.desc is not None and not is_zero(operand.desc):
+        w.columns[m.COL_AUX5] = w.register_row(operand.desc)
+
+
 def load(w: RowWriter) -> None:
     size = _size(w)
     w.set(m.OP_LOAD, aux0=_SPACES[w.instruction.opcode], aux1=size, aux3=_ordering(w))
     w.dst(_rows(size))
-    _take_address(w)
+    _take_plain_address(w)
 
 
 def store(w: RowWriter) -> None:
     size = _size(w)
     w.set(m.OP_STORE, aux0=_SPACES[w.instruction.opcode], aux1=size, aux3=_ordering(w))
-    _take_address(w)
+    _take_plain_address(w)
     w.columns[m.COL_B] = _data(w, _rows(size))
 
 

@@ -435,8 +435,9 @@ _ADDRESS = {
 _ACCESS = {**_ADDRESS, "aux1": "bytes per lane | MEM_SIGNED"}
 _ATOMIC = {**_ACCESS, "aux4": "ATOMIC_* << 8 | TYPE_*", "aux5": "swap operand of CAS"}
 _block(1000, "sm/lsu.py: memory_access")
-OP_LOAD = _op("d = memory at A", **_ACCESS)
-OP_STORE = _op("memory at A = B", **_ACCESS)
+_PLAIN = {**_ACCESS, "aux5": "row of the pair with a policy for L2, 0: none"}
+OP_LOAD = _op("d = memory at A", **_PLAIN)
+OP_STORE = _op("memory at A = B", **_PLAIN)
 OP_ATOM = _op("memory at A = it op B, d = its old value; PD0 where the form has one", **_ATOMIC)
 OP_RED = _op("memory at A = it op B", **_ATOMIC)
 OP_LDC = _op("d = constant at A + C", **_ACCESS, aux4="bank")
@@ -568,6 +569,8 @@ OP_REGISTERS = _op(
 )
 OP_GROUP_WAIT = _op("WARPGROUP.DEPBAR: wait for products of four warps", aux0="groups that may be left")
 OP_GROUP_ARRIVE = _op("WARPGROUP.ARRIVE: wait for the other three warps")
+OP_GRID_TRIGGER = _op("PREEXIT: as far as this block goes, the next grid of the stream may begin")
+OP_GRID_WAIT = _op("ACQBULK: wait for the end of the grid before, if this one has begun ahead of it")
 
 BRANCH_PLAIN = 0
 BRANCH_DIV = 1  # taken if the executing lanes are not all that the barrier mask A names

@@ -321,8 +321,8 @@ _ROWS = [
     _row("NOP", m.UNIT_NONE, FIXED, control.nothing),
     _row("PMTRIG", m.UNIT_NONE, FIXED, control.nothing),
     _row("USETMAXREG", m.UNIT_NONE, VARIABLE, control.register_limit, "DEALLOC TRY_ALLOC CTAPOOL", pipes="adu"),
-    _row("PREEXIT", m.UNIT_NONE, FIXED, control.nothing, pipes="adu"),
-    _row("ACQBULK", m.UNIT_NONE, FIXED, control.nothing),
+    _row("PREEXIT", m.UNIT_NONE, FIXED, plain(m.OP_GRID_TRIGGER), pipes="adu"),
+    _row("ACQBULK", m.UNIT_NONE, FIXED, plain(m.OP_GRID_WAIT)),
     # block barriers
     _row(
         "BAR", m.UNIT_ADU, VARIABLE, control.block_barrier, "SYNC ARV RED POPC AND OR SYNCALL DEFER_BLOCKING"

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpusim.cli.exits import EXIT_USER_ERROR
-from gpusim.cli.launch_options import add_table_options, add_telling_options, telling_of, write_table
-from gpusim.cli.options import add_command, add_gpu_options, add_limit_options, add_mode_option
+from gpusim.cli.launch_options import add_run_options, driver_options, telling_of, write_table
+from gpusim.cli.options import add_command
 from gpusim.cli.run import check_limits
 
 if TYPE_CHECKING:
@@ -37,11 +37,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = add_command(commands, "exec", "run any CUDA executable on a simulated GPU", EXAMPLES)
     parser.add_argument("executable", metavar="PROGRAM", help="the executable")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="the program's own arguments")
-    add_gpu_options(parser)
-    add_limit_options(parser)
-    add_mode_option(parser)
-    add_table_options(parser)
-    add_telling_options(parser)
+    add_run_options(parser)
     parser.set_defaults(command=execute)
 
 
@@ -70,14 +66,7 @@ def _driver(options: argparse.Namespace, telling: Telling, process: int) -> Driv
     from gpusim.driver.state import Driver
 
     announce_compilation()
-    return Driver(
-        options.gpu,
-        overrides=options.overrides,
-        threads=options.threads,
-        max_cycles=options.max_cycles,
-        mode=options.mode,
-        telling=telling.of_process(process),
-    )
+    return Driver(options.gpu, **driver_options(options), telling=telling.of_process(process))
 
 
 def _told(driver: Driver) -> tuple[str, dict[str, Any], int]:

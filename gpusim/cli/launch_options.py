@@ -7,10 +7,10 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpusim.cli.exits import UserError
-from gpusim.cli.options import add_json_option
+from gpusim.cli.options import add_gpu_options, add_json_option, add_limit_options, add_mode_option
 from gpusim.cli.outputs import check_writable
 from gpusim.cli.tracing import check_trace_file
 
@@ -19,6 +19,17 @@ if TYPE_CHECKING:
     from gpusim.driver.telling import Telling
 
 _NUMBERS = re.compile(r"(\d+)(?:(-)(\d*))?")
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """What is said of programs that launch by themselves."""
+    for add in (add_gpu_options, add_limit_options, add_mode_option, add_table_options, add_telling_options):
+        add(parser)
+
+
+def driver_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Arguments of a `gpusim.driver.state.Driver`, but for the GPU and what it tells."""
+    return {name: getattr(options, name) for name in ("overrides", "threads", "max_cycles", "mode")}
 
 
 def add_table_options(parser: argparse.ArgumentParser) -> None:

@@ -7,17 +7,15 @@ import atexit
 import sys
 import types
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpusim.cli.exits import EXIT_OK, EXIT_USER_ERROR, UserError
-from gpusim.cli.launch_options import add_table_options, add_telling_options, print_table, telling_of
-from gpusim.cli.options import (
-    add_command,
-    add_gpu_options,
-    add_limit_options,
-    add_mode_option,
-)
+from gpusim.cli.launch_options import add_run_options, driver_options, print_table, telling_of
+from gpusim.cli.options import add_command
 from gpusim.cli.run import check_limits
+
+if TYPE_CHECKING:
+    from gpusim.driver.state import Driver
 
 EXAMPLES = """\
 examples:
@@ -39,14 +37,8 @@ At the end a table says which kernels were launched and how long they would have
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = add_command(commands, "script", "run a Numba CUDA script on a simulated GPU", EXAMPLES)
     parser.add_argument("file", metavar="FILE.py", help="the script")
-    parser.add_argument(
-        "arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="the script's own arguments"
-    )
-    add_gpu_options(parser)
-    add_limit_options(parser)
-    add_mode_option(parser)
-    add_table_options(parser)
-    add_telling_options(parser)
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="the script's own arguments")
+    add_run_options(parser)
     parser.set_defaults(command=execute)
 
 
@@ -58,21 +50,19 @@ def execute(options: argparse.Namespace) -> int:
     check_limits(options)
     telling = telling_of(options)
     code = compiled_script(options.file)
-    driver = install(
-        options.gpu,
-        overrides=options.overrides,
-        threads=options.threads,
-        max_cycles=options.max_cycles,
-        mode=options.mode,
-        inherit=True,
-        telling=telling,
-    )
+    driver = install(options.gpu, **driver_options(options), inherit=True, telling=telling)
     announce_compilation()
     if not options.no_report:
         # Before the script registers anything, so that it is called after what the script does at its end.
-        atexit.register(print_table, driver.log, options.json, options.output)
+        atexit.register(_tell, driver, options)
     status = run_script(code, options.file, options.arguments)
+    driver.finish()
     return EXIT_USER_ERROR if telling.check and driver.log.wrong else status
+
+
+def _tell(driver: Driver, options: argparse.Namespace) -> None:
+    driver.finish()
+    print_table(driver.log, options.json, options.output)
 
 
 def compiled_script(file: str) -> types.CodeType:

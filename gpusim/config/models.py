@@ -12,7 +12,24 @@ from gpusim.config import sections
 from gpusim.config.keys import toml_value, unknown
 
 
-class GPUConfig(sections.Section):
+class Described(sections.Section):
+    """Base of a whole description: its keys, and where each value comes from."""
+
+    _sources: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    def source(self, key: str) -> str:
+        """Where the value of a dotted key comes from: 'spec: ...', 'microbenchmark: ...', 'fitted: ...',
+        'assumed: ...', 'user' or 'override'. Raises ConfigError for a key that does not exist."""
+        if key not in self._sources:
+            raise unknown(key, dict(describe(type(self))))
+        return self._sources[key]
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Every dotted key and its value, in file order."""
+        return _items(self)
+
+
+class GPUConfig(Described):
     """A whole configuration: immutable, hashable, equal when all values are (sources do not count)."""
 
     gpu: sections.Gpu
@@ -28,8 +45,6 @@ class GPUConfig(sections.Section):
     l2: sections.L2
     dram: sections.Dram
     launch: sections.LaunchTiming
-
-    _sources: dict[str, str] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
     def _consistent(self) -> GPUConfig:
@@ -80,17 +95,6 @@ class GPUConfig(sections.Section):
         """Microseconds that `cycles` SM clock cycles take."""
         return cycles / self.gpu.clock_mhz
 
-    def source(self, key: str) -> str:
-        """Where the value of a dotted key comes from: 'spec: ...', 'microbenchmark: ...', 'fitted: ...',
-        'assumed: ...', 'user' or 'override'. Raises ConfigError for a key that does not exist."""
-        if key not in self._sources:
-            raise unknown(key, describe_keys())
-        return self._sources[key]
-
-    def items(self) -> Iterator[tuple[str, Any]]:
-        """Every dotted key and its value, in file order."""
-        return items(self)
-
     def to_dict(self) -> dict[str, Any]:
         """The values as nested dictionaries, without sources."""
         return self.model_dump()
@@ -111,12 +115,11 @@ def describe_keys() -> Mapping[str, str]:
     return dict(describe(GPUConfig))
 
 
-def items(section: sections.Section, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every dotted key below a section and its value, in file order."""
+def _items(section: sections.Section, prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name in type(section).model_fields:
         value = getattr(section, name)
         if isinstance(value, sections.Section):
-            yield from items(value, f"{prefix}{name}.")
+            yield from _items(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
 

@@ -1,7 +1,7 @@
 """The configuration's sections, one class each: every key, what it means, its unit (in the name) and its range.
 
 Keys have no defaults: a configuration file, or the one it is based on, gives every value and where it comes from. All
-times are SM clock cycles. One long file, because it is one table: the reference of the configuration.
+times are SM clock cycles. More than 500 lines, because it is one table: the reference of the configuration.
 """
 
 from __future__ import annotations
@@ -143,6 +143,10 @@ class Issue(Section):
         "which ready warp issues: block stays with one warp while it issues in every cycle, then takes the last one of "
         "the oldest block, or the next in turn behind a yield or a busy unit; gto, gty and glrr stay with one warp, "
         "then take the oldest, the youngest or the next in turn; lrr goes round; oldest always takes the oldest"
+    )
+    reconvergence: Literal["lanes", "stack"] = _doc(
+        "where lanes of a warp part: lanes each have a program counter and give way to each other, as since Volta; "
+        "stack, as before it: one side goes to where the two meet before the other one starts, and never gives way"
     )
     branch_latency_cycles: Cycles = _doc("cycles from a taken branch until its target can issue")
     indirect_branch_latency_cycles: Cycles = _doc("the same for a return and other branches to an address in registers")
@@ -379,7 +383,15 @@ class L2(Section):
     )
     line_bytes: LineBytes = _doc("a line, which one tag covers; requests are made of it")
     sector_bytes: SectorBytes = _doc("a sector, the unit of transfer")
-    replacement: Replacement = _doc(_REPLACEMENT + "; lines that only passed through go first")
+    replacement: Replacement = _doc(_REPLACEMENT)
+    passed_first: bool = _doc("lines that only passed through their home to another partition go before all others")
+    persisting_share: Annotated[float, Field(ge=0, le=1)] = _doc(
+        "share of the cache that can be set aside for persisting accesses"
+    )
+    persisting_start_share: Annotated[float, Field(ge=0, le=1)] = _doc(
+        "share that is set aside before a program says how much"
+    )
+    window_max_bytes: Count = _doc("addresses that a window with an access policy covers at most")
     latency_near_cycles: Count = _doc("whole load latency of a hit in the SM's own partition")
     latency_spread_cycles: Cycles = _doc("the farthest slice of a partition less the nearest; latencies are means")
     latency_far_cycles: Count = _doc("whole load latency of a hit in the other partition")
@@ -424,6 +436,15 @@ class L2(Section):
         if self.latency_far_cycles < self.latency_near_cycles:
             raise ValueError("latency_far_cycles must not be below latency_near_cycles")
         return self
+
+    @property
+    def persisting_max_bytes(self) -> int:
+        """What can be set aside for persisting accesses."""
+        return round(self.persisting_share * self.bytes)
+
+    def set_aside_ways(self, nbytes: int) -> int:
+        """Ways of a set that are set aside for so many bytes."""
+        return -(-nbytes * self.ways // self.bytes)
 
     @property
     def sets_per_slice(self) -> int:
@@ -490,5 +511,18 @@ class LaunchTiming(Section):
     block_launch_cycles: Cycles = _doc("from the hand-out of a block until its first warp can issue")
     warp_launch_cycles: Cycles = _doc("between two warps of a block that start on one SM")
     drain_cycles: Cycles = _doc("from a block's last exit until its resources are free")
+    grid_interval_cycles: Cycles = _doc("between two grids of different streams that come to the block dispatcher")
+    hardware_queues: Count = _doc("queues for launches that streams share in turn: a launch waits for those before it")
+    event_cycles: Cycles = _doc("that an event takes in its stream, from when the work before it is over")
+    wait_cycles: Cycles = _doc("that waiting for an event takes which has happened")
+    node_cycles: Cycles = _doc("as overhead_cycles, of a kernel that another one of its graph waits for")
+    fork_interval_cycles: Cycles = _doc("between two kernels of a graph that wait for the same one")
+    fork_most: Count = _doc("so many of them; more take other times")
+    wide_fork_cycles: Cycles = _doc("which add this to node_cycles for the one that begins first, the last one")
+    wide_interval_cycles: Cycles = _doc("and this from one to the next")
+    programmatic_cycles: Cycles = _doc("from when all blocks let the next grid begin until its first ones go out")
+    dependency_cycles: Cycles = _doc("from the end of a grid until warps go on that wait for it within another")
+    copy_look_cycles: Cycles = _doc("from a kernel's end to when its stream first looks if a copy behind it is over")
+    copy_looks_cycles: Cycles = _doc("between two such looks")
     max_grid: Dim3 = _doc("blocks in x, y, z")
     max_block: Dim3 = _doc("threads in x, y, z")

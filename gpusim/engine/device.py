@@ -1,12 +1,14 @@
-"""The device as SimPy processes: a stream that starts grids, a block dispatcher, groups of SMs, and the memory system.
+"""The device as SimPy processes: streams that start grids, a block dispatcher, groups of SMs, and the memory system.
 
 Time advances in lookahead windows: no reply can reach an SM sooner than `l2.lookahead_cycles` after its request, so all
 SMs run that far on their own in compiled code, a group of them on each host thread; then the memory system serves the
-window's requests in order of time, and the dispatcher refills SMs. `processes` shows how a window goes round.
+window's requests in order of time, and the dispatcher refills SMs. `processes` shows how a window goes round, `streams`
+where grids come from.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from inspect import GEN_RUNNING, getgeneratorstate
 from typing import Any
@@ -14,62 +16,81 @@ from typing import Any
 import simpy
 
 from gpusim.config import GPUConfig
-from gpusim.engine.grid import Grid, Host, Process, Progress, Recorder
+from gpusim.engine.grid import EndedWithAnother, Grid, MachineStopped, Process, Transfer
 from gpusim.engine.memory.system import MemorySystem
 from gpusim.engine.processes import Dispatcher, MemoryProcess, SMGroup
 from gpusim.engine.state import layout as L
+from gpusim.engine.streams import Engines, FrontEnd, KernelWork, StreamQueue
 
 
 class Engine:
-    """The simulated GPU: its processes and its memory system, in an environment of its own or in `env`.
+    """The simulated GPU: its processes and its memory system, in an environment of its own or in that of the engine of
+    another GPU `beside` it, whose links to others it shares.
 
     env.now counts SM clock cycles. What L2 holds lasts over launches; `memory_system.flush()` empties it. A launch that
-    does not end, for a fault of its own, an exception of `progress` or an interrupt of the user, leaves the device as
-    new but for the time that has passed: nothing of it goes on, caches are empty, queues idle, counters zero.
+    does not end, for a fault of its own, an exception of `progress` or an interrupt of the user, ends those beside it
+    and leaves the device as new but for the time that has passed: caches are empty, queues idle, counters zero. Work of
+    streams that has not begun goes on.
+
+    main: the stream of those who name none. name: of the GPU, in timelines.
     """
 
-    def __init__(self, config: GPUConfig, threads: int = 1, env: simpy.Environment | None = None):
+    name = "gpu0"
+
+    def __init__(self, config: GPUConfig, threads: int = 1, beside: Engine | None = None):
         self.config = config
-        self.env = env or simpy.Environment()
+        self.env: simpy.Environment = beside.env if beside is not None else simpy.Environment()
         self.memory_system = MemorySystem(config, config.sm.count)
+        if beside is not None:
+            self.memory_system.share_links(beside.memory_system)
         self.threads = max(1, min(threads, config.sm.count))
-        self.queue = simpy.Store(self.env)
         self._pool = ThreadPoolExecutor(self.threads)
+        self.engines: Engines = beside.engines if beside is not None else Engines(self.env, lambda name: 1)
+        self._front = FrontEnd(self.env, config)
+        self.streams: list[StreamQueue] = []
         self._start()
+        self.main = self.stream()
+
+    def stream(self, priority: int = 0) -> StreamQueue:
+        """A new stream. priority: of its grids, lower numbers first."""
+        stream = StreamQueue(self.env, self.engines, priority, self._front.queue(), len(self.streams))
+        stream.gpu = self.name
+        self.streams.append(stream)
+        return stream
 
     def submit(
-        self,
-        state: L.State,
-        blocks: int,
-        max_cycles: int | None,
-        progress: Progress | None,
-        host: Host | None = None,
-        recorder: Recorder | None = None,
-    ) -> Grid:
-        """Queues a grid behind those submitted before. `host` serves its system calls, `recorder` makes its trace."""
-        grid = Grid(self.env, state, blocks, max_cycles, progress, host, recorder)
-        try:
-            if not self._started:
-                self._restart(None)
-            self.queue.put(grid)
-        except BaseException:  # an interrupt
-            self._restart(grid)
-            raise
-        return grid
+        self, grid: Grid, stream: StreamQueue | None = None, submitted: int = 0, programmatic: bool = False
+    ) -> KernelWork:
+        """Queues a grid in a stream, at a cycle that the host's clock shows. programmatic: if there is a grid right
+        before it, it may begin when all blocks of that have let it."""
+        stream = stream or self.main
+        before = stream.pending[-1] if stream.pending else None
+        if programmatic and isinstance(before, KernelWork) and not isinstance(before.grid, Transfer):
+            grid.follows, before.grid.followed = before.grid, True
+        grid.priority = stream.priority
+        if not self._started:
+            self._restart(())
+        work = self._front.work(grid, submitted, stream)
+        stream.put(work)
+        return work
 
-    def wait(self, grid: Grid) -> int:
-        """Runs until the grid is done. Returns the cycles it took, launch overhead included."""
+    def wait(self, done: simpy.Event) -> None:
+        """Runs until a piece of work is `done`. Raises what has ended it."""
+        if done.processed:
+            if not done.ok:
+                raise error_of(done)
+            return
         try:
-            self.env.run(until=grid.done)
+            self.env.run(until=done)
         except BaseException:
-            if (
-                grid.done.callbacks is not None
-            ):  # an interrupt, which may have fallen on SimPy's own code as well
-                grid.done.callbacks.clear()
-                grid.done.defused = True
-                self._restart(grid)
+            if done.callbacks is not None:  # an interrupt, which may have fallen on SimPy's own code as well
+                done.callbacks.clear()
+                self._restart((done,))
             raise
-        return grid.end - grid.start
+
+    def drop(self) -> None:
+        """Takes all work out of streams, begun or not; nobody hears of its end."""
+        self._restart({work.done for stream in self.streams for work in stream.pending})
 
     def close(self) -> None:
         """Ends the host threads, which a later launch would start again."""
@@ -85,59 +106,89 @@ class Engine:
     def _start(self) -> None:
         """Makes the processes, and what they hand each other."""
         env, count = self.env, self.config.sm.count
-        self._running: Grid | None = None
         memory = MemoryProcess(env, self.memory_system, self.threads)
         bounds = [count * k // self.threads for k in range(self.threads + 1)]
         # The last group runs on the caller's thread, which has nothing to do but to wait for the others.
         submit = [*(self._submit for _ in range(self.threads - 1)), None]
         groups = [SMGroup(env, k, bounds[k], bounds[k + 1], submit[k], memory) for k in range(self.threads)]
-        dispatcher = Dispatcher(env, self.config, groups, memory)
-        runs = [self._stream(dispatcher), dispatcher.run(), memory.run(), *(group.run() for group in groups)]
+        what = self.memory_system, memory, self._front.expected, self._company
+        dispatcher = self._front.dispatcher = Dispatcher(env, self.config, groups, *what)
+        runs = [dispatcher.run(), memory.run(), *(group.run() for group in groups)]
         self._processes = [self._guarded(run) for run in runs]
         for process in self._processes:
             env.process(process)
-        parts = self, dispatcher, memory, *groups
+        parts = dispatcher, memory, *groups
         self._stores = [
             each for part in parts for each in vars(part).values() if isinstance(each, simpy.Store)
         ]
         self._started = True
 
-    def _submit(self, *work: Any) -> Future[Any]:
-        return self._pool.submit(*work)
+    def _company(self) -> bool:
+        """Whether grids wait in more than one stream, that of the one at hand included, or one follows another soon."""
+        waiting = [[work.grid for work in each.pending if isinstance(work, KernelWork)] for each in self.streams]
+        followed = any(grid.followed for grids in waiting for grid in grids)
+        return followed or sum(any(not isinstance(grid, Transfer) for grid in grids) for grids in waiting) > 1
 
-    def _stream(self, dispatcher: Dispatcher) -> Process:
-        """Starts one grid after the other, in the order of their submission."""
-        while True:
-            grid = self._running = yield self.queue.get()
-            grid.start = int(self.env.now)
-            yield self.env.timeout(self.config.launch.overhead_cycles)
-            dispatcher.grids.put(grid)
-            yield dispatcher.finished.get()
-            grid.end = int(self.env.now)
-            self._running = None
-            grid.done.succeed()
+    def _submit(self, run: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        try:
+            return self._pool.submit(run, *arguments)
+        except RuntimeError:  # the interpreter is about to end, and begins no threads
+            done: Future[Any] = Future()
+            done.set_result(run(*arguments))
+            return done
 
     def _guarded(self, process: Process) -> Process:
-        """A process whose exceptions end the running grid, and not the device."""
+        """A process whose exceptions end the grids that run, and not the device."""
         try:
             yield from process
         except Exception as error:
-            grid = self._running
-            self._restart(grid)
-            if grid is None:
+            dispatcher = self._front.dispatcher
+            running = [*dispatcher.residents, *dispatcher.running.difference(dispatcher.residents)]
+            blamed = dispatcher.at_hand or self._blamed(error, running)
+            self._restart(())
+            if blamed is None:
                 raise
-            grid.done.fail(error)
+            blamed.done.fail(error)
+            for grid in running:
+                if grid is not blamed:
+                    grid.done.fail(EndedWithAnother())
+                    grid.done.defused = True
 
-    def _restart(self, dropped: Grid | None) -> None:
-        """Stops whatever runs, and begins anew with the grids that wait, without the one that is dropped."""
+    @staticmethod
+    def _blamed(error: Exception, running: list[Grid]) -> Grid | None:
+        """The grid that an error is of, if it is of none at hand: whose warp has met it, or the first."""
+        if isinstance(error, MachineStopped) and running:
+            state = running[0].state
+            seat = state.warp[state.sm[error.sm, L.S_ERROR_WARP], L.W_SEAT]
+            return next((grid for grid in running if grid.seat == seat), running[0])
+        return running[0] if running else None
+
+    def _restart(self, unwanted: Iterable[simpy.Event]) -> None:
+        """Stops whatever runs, and begins anew with the work of streams that has not begun, but for what is unwanted,
+        by its `done`."""
         self._started = False  # until this is done, which another interrupt may prevent
+        ended = {*unwanted, *(grid.done for grid in self._front.dispatcher.running)}
+        come = [grid for grid in self._front.dispatcher.come() if grid.done not in ended]
         for process in self._processes:
             if getgeneratorstate(process) != GEN_RUNNING:
                 process.close()
         for store in self._stores:  # events on their way look at them once more, and must find nothing to do
             store.put_queue.clear()
             store.get_queue.clear()
-        self.queue.items[:] = [grid for grid in self.queue.items if grid is not dropped]
         self.close()
         self.memory_system.reset()
+        for stream in self.streams:
+            for work in stream.pending:
+                if isinstance(work, KernelWork) and work.done in ended and not work.issued.triggered:
+                    work.issued.succeed()  # the next one of its hardware queue waits for that
+            stream.drop(ended)
         self._start()
+        for grid in come:
+            self._front.dispatcher.grids.put(grid)
+
+
+def error_of(failed: simpy.Event) -> Exception:
+    """What an event has failed with."""
+    error = failed.value
+    assert isinstance(error, Exception)
+    return error

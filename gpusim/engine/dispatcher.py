@@ -17,10 +17,13 @@ from gpusim.engine.sm.shadow import forget_block, forget_warp
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled
 from gpusim.engine.state.log import log_block, log_start
+from gpusim.engine.state.seats import of_block, of_seat, of_warp
 
-# --- state of the dispatcher ------------------------------------------------------------------------------------------
-G_NEXT, G_TOTAL, G_FREE_AT, G_RUNNING, G_AGE, G_BLOCKS, G_PATIENCE, G_FIELDS = range(8)
-#: The dispatcher's clock counts in 1/256 cycles, since it takes note of a block every 1.19 cycles.
+#: What the dispatcher knows of a grid: its next block and how many it has, how many are on SMs, the last end of one.
+G_NEXT, G_TOTAL, G_RUNNING, G_LAST, G_PATIENCE, G_FIELDS = range(6)
+#: Its two servers: cycles from which it hands out another block, and takes note of another end.
+C_HANDS, C_NOTES, C_FIELDS = range(3)
+#: They count in 1/256 cycles, since it takes note of a block every 1.19 cycles.
 FRACTION = 256
 
 
@@ -54,6 +57,7 @@ def start_block(st, grid, sm, slot, x, y, z, time):
     grid[G_NEXT] += 1
     grid[G_RUNNING] += 1
     b[L.B_STATE] = 1
+    b[L.B_SEAT] = par[L.P_SEAT]
     b[L.B_NUMBER] = x + par[L.P_GRID_X] * (y + par[L.P_GRID_Y] * z)
     b[L.B_X] = x
     b[L.B_Y] = y
@@ -74,22 +78,35 @@ def start_block(st, grid, sm, slot, x, y, z, time):
     )
     if s[L.S_BLOCKS] == 0:
         s[L.S_ACTIVE_SINCE] = time
+        if s[L.S_CARVEOUT] != par[L.P_CARVEOUT]:
+            set_carveout(st, sm)
     s[L.S_BLOCKS] += 1
     s[L.S_LAUNCHED] += 1
     smsps = par[L.P_SUB_PARTITIONS]
-    grid[G_BLOCKS] += 1
+    s[L.S_BLOCK_NUMBER] += 1
     for index in range(par[L.P_WARPS]):
         smsp = (s[L.S_TURN] + index) % smsps
         for _ in range(smsps):  # the next one with a free slot; `start_warp` says so if there is none
             if st.smsp[sm * smsps + smsp, L.Q_WARPS] == par[L.P_WARP_SLOTS]:
                 smsp = (smsp + 1) % smsps
-        start_warp(st, grid, sm, sm * smsps + smsp, slot, index, time + index * par[L.P_WARP_LAUNCH])
+        start_warp(st, sm, sm * smsps + smsp, slot, index, time + index * par[L.P_WARP_LAUNCH])
     # H200, %warpid: warps go round the sub-partitions, and blocks of all their multiples begin at each in turn, too.
     s[L.S_TURN] = (s[L.S_TURN] + max(par[L.P_WARPS] % smsps, 1)) % smsps
 
 
 @compiled
-def start_warp(st, grid, sm, q, block, index, time):
+def set_carveout(st, sm):
+    """Divides the SM's memory as a launch wants it; L1 is empty then. Without effect while loads are on their way."""
+    s = st.sm[sm]
+    if s[L.S_OUTSTANDING] == 0:
+        s[L.S_CARVEOUT] = st.par[L.P_CARVEOUT]
+        s[L.S_L1_SETS] = st.par[L.P_L1_SETS]
+        st.tags[sm, L.L_TAG, :] = -1
+        st.tags[sm, L.L_USED, :] = 0
+
+
+@compiled
+def start_warp(st, sm, q, block, index, time):
     """Makes warp `index` of a block resident in sub-partition q; the scheduler clears its registers."""
     par = st.par
     smsps = par[L.P_SUB_PARTITIONS]
@@ -100,20 +117,21 @@ def start_warp(st, grid, sm, q, block, index, time):
     if slot == slots:
         raise RuntimeError("warp slots ran out: a sub-partition has none for a block's next warp")
     w = (sm * slots + slot) * smsps + q % smsps
-    start_lanes(st, w, grid, block, index, time)
-    grid[G_AGE] += 1
+    start_lanes(st, w, block, index, time)
+    st.warp[w, L.W_AGE] = st.sm[sm, L.S_AGE]
+    st.sm[sm, L.S_AGE] += 1
     if st.sm[sm, L.S_LOG] != 0:
         log_start(st, sm, q, slot, w, block, time)
     # The first instruction line is asked for when the warp first comes up, so that requests stay in order of time.
     st.ready[q, slot] = time
-    st.block_order[q, slot] = grid[G_BLOCKS]
+    st.block_order[q, slot] = st.sm[sm, L.S_BLOCK_NUMBER]
     st.smsp[q, L.Q_NEXT] = min(st.smsp[q, L.Q_NEXT], time)
     st.smsp[q, L.Q_WARPS] += 1
     st.sm[sm, L.S_WARPS] += 1
 
 
 @compiled
-def start_lanes(st, w, grid, block, index, time):
+def start_lanes(st, w, block, index, time):
     """Sets up row w: the block's threads from 32 times `index` on."""
     par = st.par
     lanes = min(par[L.P_THREADS] - 32 * index, 32)
@@ -125,7 +143,7 @@ def start_lanes(st, w, grid, block, index, time):
     warp[L.W_ALIVE] = mask
     warp[L.W_BLOCK] = block
     warp[L.W_INDEX] = index
-    warp[L.W_AGE] = grid[G_AGE]
+    warp[L.W_SEAT] = par[L.P_SEAT]
     warp[L.W_SINCE] = time
     warp[L.W_START] = time
     warp[L.W_FETCHED] = -1
@@ -136,10 +154,10 @@ def start_lanes(st, w, grid, block, index, time):
 
 
 @compiled
-def handed_out(grid, earliest, interval):
+def handed_out(clock, server, earliest, interval):
     """Cycle at which the dispatcher is done with the next block, `interval` after the last, not before `earliest`."""
-    start = max(grid[G_FREE_AT], earliest * FRACTION)
-    grid[G_FREE_AT] = start + interval
+    start = max(clock[server], earliest * FRACTION)
+    clock[server] = start + interval
     return start // FRACTION
 
 
@@ -156,6 +174,8 @@ def free_slot(st, sm):
 def room(st, sm, time):
     """A block slot of an SM that at `time` has room for all warps of a block, which spread over the sub-partitions; -1
     if there is none."""
+    if st.par[L.P_REGISTERS] > 0:
+        return free_slot(st, sm) if fitting(st, sm, time) > 0 else np.int64(-1)
     smsps, slots = st.par[L.P_SUB_PARTITIONS], st.par[L.P_WARP_SLOTS]
     left = -st.par[L.P_WARPS]
     for smsp in range(smsps):
@@ -166,6 +186,45 @@ def room(st, sm, time):
             return np.int64(-1)
         left += free
     return free_slot(st, sm) if left >= 0 else np.int64(-1)
+
+
+@compiled
+def fitting(st, sm, time):
+    """How many further blocks of a launch an SM has room for at `time`, beside those of others.
+
+    An SM is divided between shared memory and L1 as the launch of its first block wants it, until it is idle again.
+    Launches that want more shared memory for their full occupancy do not get on it, be there room or not (H200,
+    `splits`: so in 9,216 pairs of grids).
+    """
+    par = st.par
+    slots = np.int64(0)
+    shared = par[L.P_CARVEOUT]
+    if st.sm[sm, L.S_BLOCKS] > 0:
+        shared = st.sm[sm, L.S_CARVEOUT]
+        if shared < par[L.P_CARVEOUT_LEAST]:
+            return np.int64(0)
+    for slot in range(par[L.P_BLOCK_SLOTS]):
+        if st.block[sm, slot, L.B_STATE] == 0:
+            slots += 1
+        else:
+            shared -= of_block(st, sm, slot).par[L.P_BLOCK_SHARED]
+    if par[L.P_BLOCK_SHARED] > 0:
+        slots = min(slots, shared // par[L.P_BLOCK_SHARED])
+    smsps, warps = par[L.P_SUB_PARTITIONS], np.int64(0)
+    for smsp in range(smsps):
+        free = 0
+        registers = par[L.P_REGISTERS]
+        for slot in range(par[L.P_WARP_SLOTS]):
+            w = (sm * par[L.P_WARP_SLOTS] + slot) * smsps + smsp
+            if st.warp[w, L.W_STATE] == L.FREE and st.warp[w, L.W_SINCE] <= time:
+                free += 1
+            else:
+                registers -= of_warp(st, w).par[L.P_WARP_REGISTERS]
+        if par[L.P_WARP_REGISTERS] > 0:
+            free = min(free, registers // par[L.P_WARP_REGISTERS])
+        slots = min(slots, free // max(par[L.P_WARPS] // smsps, 1) if par[L.P_WARPS] >= smsps else slots)
+        warps += free
+    return max(min(slots, warps // par[L.P_WARPS]), 0)
 
 
 @compiled
@@ -189,19 +248,25 @@ def free_slots(st, first, last):
 
 
 @compiled
-def place_clusters(st, grid, earliest, now, interval):
+def gpc_begins(st, gpc):
+    """The first SM of a GPC, which has whole TPCs: 8 or 9 of an H200's 66."""
+    together, sms = st.par[L.P_TPC_SMS], st.par[L.P_SM_COUNT]
+    return min(gpc * -(-sms // together) // st.par[L.P_GPCS] * together, sms)
+
+
+@compiled
+def place_clusters(st, grid, clock, server, earliest, now, interval):
     """Starts clusters as long as one fits: all its blocks at once, on the emptiest SMs of the emptiest GPC."""
     par = st.par
     size = par[L.P_CLUSTER_BLOCKS]
     gpcs = par[L.P_GPCS]
-    sms = par[L.P_SM_COUNT]
     across = par[L.P_GRID_X] // par[L.P_CLUSTER_X]
     down = par[L.P_GRID_Y] // par[L.P_CLUSTER_Y]
     while grid[G_NEXT] < grid[G_TOTAL]:
         most = size - 1
         chosen = -1
         for gpc in range(gpcs):
-            count = free_slots(st, gpc * sms // gpcs, (gpc + 1) * sms // gpcs)
+            count = free_slots(st, gpc_begins(st, gpc), gpc_begins(st, gpc + 1))
             if count > most:
                 most = count
                 chosen = gpc
@@ -214,12 +279,12 @@ def place_clusters(st, grid, earliest, now, interval):
         leader = st.block[0, 0]
         for rank in range(size):
             sm = -1
-            for candidate in range(chosen * sms // gpcs, (chosen + 1) * sms // gpcs):
+            for candidate in range(gpc_begins(st, chosen), gpc_begins(st, chosen + 1)):
                 room = free_slot(st, candidate) >= 0
                 if room and (sm < 0 or st.sm[candidate, L.S_BLOCKS] < st.sm[sm, L.S_BLOCKS]):
                     sm = candidate
             slot = free_slot(st, sm)
-            time = handed_out(grid, earliest, interval) + par[L.P_BLOCK_LAUNCH]
+            time = handed_out(clock, server, earliest, interval) + par[L.P_BLOCK_LAUNCH]
             column = x + rank % par[L.P_CLUSTER_X]
             row = y + rank // par[L.P_CLUSTER_X] % par[L.P_CLUSTER_Y]
             layer = z + rank // (par[L.P_CLUSTER_X] * par[L.P_CLUSTER_Y])
@@ -238,20 +303,58 @@ def place_clusters(st, grid, earliest, now, interval):
 
 
 @compiled
-def fill(st, grid, now, order, interval):
+def fill(st, grid, clock, now, order, interval):
     """The blocks that find room at once: one to each SM in turn. order: the SM of each (`place.first_blocks`)."""
     if st.par[L.P_CLUSTER_BLOCKS] > 0:
-        place_clusters(st, grid, now, now, interval)
+        place_clusters(st, grid, clock, C_HANDS, now, now, interval)
         return
     for k in range(order.size):
-        time = handed_out(grid, now, interval) + st.par[L.P_BLOCK_LAUNCH]
+        time = handed_out(clock, C_HANDS, now, interval) + st.par[L.P_BLOCK_LAUNCH]
         place_block(st, grid, order[k], k // st.par[L.P_SM_COUNT], time)
 
 
 @compiled
-def refill(st, grid, now, interval):
-    """Blocks that finished in the last window, in order of time, make room for the next ones."""
-    clusters = st.par[L.P_CLUSTER_BLOCKS] > 0
+def fill_beside(st, grid, clock, now, order, interval):
+    """The same where other launches have blocks on SMs: each block goes to an SM that has room for most of them.
+
+    order: of all SMs, which decides between equals. H200: right for 98.5 % of 12,000 placements of 40 random schedules.
+    """
+    counts = st.address  # scratch: no instruction is at hand between windows
+    for k in range(order.size):
+        counts[order[k], 0] = fitting(st, order[k], now)
+    while grid[G_NEXT] < grid[G_TOTAL]:
+        best = order[0]
+        for k in range(order.size):
+            if counts[order[k], 0] > counts[best, 0]:
+                best = order[k]
+        if counts[best, 0] == 0:
+            return
+        time = handed_out(clock, C_HANDS, now, interval) + st.par[L.P_BLOCK_LAUNCH]
+        place_block(st, grid, best, free_slot(st, best), time)
+        counts[best, 0] = fitting(st, best, now)
+
+
+@compiled
+def end_block(st, dispatch, sm, slot, time):
+    """A block has ended: its place is free, and its grid knows."""
+    st = of_block(st, sm, slot)
+    st.block[sm, slot, L.B_STATE] = 0
+    if st.handed.shape[0] > 0:
+        st.handed[st.block[sm, slot, L.B_HANDED], 1] = time
+    if st.life.shape[0] > 0:
+        st.life[st.block[sm, slot, L.B_NUMBER], 2] = time
+    grid = dispatch[st.par[L.P_SEAT]]
+    grid[G_RUNNING] -= 1
+    grid[G_LAST] = max(grid[G_LAST], time)
+
+
+@compiled
+def refill(st, dispatch, seats, clock, now, interval):
+    """Blocks that finished in the last window, in order of time, make room for the next ones.
+
+    dispatch: int64 [seats, G_FIELDS]. seats: of the launches that have had their first blocks, in the order in which
+    they get room: one that comes to its turn now goes to the emptiest SMs, wherever blocks have ended.
+    """
     last = np.int64(-1)
     while True:
         first = -1
@@ -265,25 +368,26 @@ def refill(st, grid, now, interval):
             break
         n = st.sm[first, L.S_DONE_SEEN]
         st.sm[first, L.S_DONE_SEEN] = n + 1
-        slot = st.done[first, n, 1]
-        st.block[first, slot, L.B_STATE] = 0
-        if st.handed.shape[0] > 0:
-            st.handed[st.block[first, slot, L.B_HANDED], 1] = earliest
-        if st.life.shape[0] > 0:
-            st.life[st.block[first, slot, L.B_NUMBER], 2] = earliest
-        grid[G_RUNNING] -= 1
-        noted = handed_out(grid, earliest, interval)
+        end_block(st, dispatch, first, st.done[first, n, 1], earliest)
+        noted = handed_out(clock, C_NOTES, earliest, interval)
         last = earliest
-        if not clusters:
-            start = max(noted + st.par[L.P_REFILL] + st.par[L.P_BLOCK_LAUNCH], now)
-            together = st.par[L.P_TPC_SMS] if st.par[L.P_MODE] < L.FUNCTIONAL else 1
-            for k in range(together):
-                sm = first // together * together + (first + k) % together
+        start = max(noted + st.par[L.P_REFILL] + st.par[L.P_BLOCK_LAUNCH], now)
+        together = st.par[L.P_TPC_SMS] if st.par[L.P_MODE] < L.FUNCTIONAL else 1
+        for k in range(seats.size):
+            own = of_seat(st, seats[k])
+            if own.par[L.P_CLUSTER_BLOCKS] > 0:
+                continue
+            for n in range(together):
+                sm = first // together * together + (first + n) % together
                 if sm < st.sm.shape[0]:
-                    place_blocks(st, grid, sm, earliest, start)
-    if clusters and last >= 0:
-        place_clusters(st, grid, last + st.par[L.P_REFILL], now, 0)
+                    place_blocks(own, dispatch[seats[k]], sm, earliest, start)
+            if dispatch[seats[k], G_NEXT] < dispatch[seats[k], G_TOTAL]:
+                break  # the others wait behind it
+    if last >= 0:
+        for k in range(seats.size):
+            own = of_seat(st, seats[k])
+            if own.par[L.P_CLUSTER_BLOCKS] > 0:
+                place_clusters(own, dispatch[seats[k]], clock, C_NOTES, last + st.par[L.P_REFILL], now, 0)
     for sm in range(st.sm.shape[0]):
         st.sm[sm, L.S_DONE] = 0
         st.sm[sm, L.S_DONE_SEEN] = 0
-    return np.int64(grid[G_RUNNING])

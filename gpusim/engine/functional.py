@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from gpusim.engine.dispatcher import (
-    G_FREE_AT,
+    C_FIELDS,
+    G_FIELDS,
     G_NEXT,
     G_PATIENCE,
     G_RUNNING,
@@ -20,6 +21,7 @@ from gpusim.engine.dispatcher import (
     place_blocks,
     refill,
 )
+from gpusim.engine.endless import EndlessWatch
 from gpusim.engine.grid import CyclesUsedUp, Grid, MachineStopped, NothingMoves
 from gpusim.engine.host_calls import asked, resume, sm_of
 from gpusim.engine.memory.system import MemorySystem
@@ -96,11 +98,12 @@ def run_sm(st, sm, most):
 
 
 @compiled
-def run_grid(st, grid, most):
+def run_grid(st, dispatch, seats, clock, most):
     """Runs the blocks of a grid that are on SMs, and those that take their places, for some `most` instructions.
 
     Returns how many it was: none if all blocks wait for the host or for ever. Less where an SM has no room to log more.
     """
+    grid = dispatch[0]
     done = np.int64(0)
     full = False
     while done < most and grid[G_RUNNING] > 0 and not full:
@@ -115,7 +118,7 @@ def run_grid(st, grid, most):
                 full |= st.sm[sm, L.S_LOG] != 0 and log_room(st, sm) == 0
             elif idle < 0:
                 idle = sm
-        refill(st, grid, 0, 0)
+        refill(st, dispatch, seats, clock, 0, 0)
         grid[G_PATIENCE] += 1
         if left > grid[G_RUNNING] + grid[G_TOTAL] - grid[G_NEXT]:
             grid[G_PATIENCE] = 0
@@ -135,20 +138,23 @@ def run_functionally(grid: Grid, together: bool, system: MemorySystem | None = N
 
     system: whose L2 gets the grid's requests, if they are kept, from blocks on SMs in all parts of the GPU.
     """
-    state, dispatch = grid.state, grid.dispatch
-    total, sms = int(dispatch[G_TOTAL]), int(state.par[L.P_SM_COUNT])
+    state = grid.state
+    table, seats, clock = np.zeros((1, G_FIELDS), np.int64), np.zeros(1, np.int64), np.zeros(C_FIELDS, np.int64)
+    dispatch = grid.dispatch = table[0]
+    dispatch[G_TOTAL] = grid.blocks
+    grid.watch = EndlessWatch.of(state, dispatch)
+    total, sms = grid.blocks, int(state.par[L.P_SM_COUNT])
     room = sms * int(state.par[L.P_RESIDENT])
     if grid.recorder is not None:
         grid.recorder.begin(state)
         room = 0  # a recorder keeps what blocks do that have not ended: as few as can be
     if together or state.par[L.P_CLUSTER_BLOCKS] > 0 or (total <= room and system is None):
-        fill(state, dispatch, 0, np.arange(min(total, room)) % sms, 0)
-        dispatch[G_FREE_AT] = 0
+        fill(state, dispatch, clock, 0, np.arange(min(total, room)) % sms, 0)
     else:
         for sm in range(0, sms if system is not None else 1, max(sms // _SOME, 1)):
             place_blocks(state, dispatch, sm, L.NEVER, 0)
     while dispatch[G_RUNNING] > 0:
-        done = run_grid(state, dispatch, 1 if system is not None else _CALL)
+        done = run_grid(state, table, seats, clock, 1 if system is not None else _CALL)
         if system is not None:
             system.warm_up(state.request, state.requests)
         if grid.recorder is not None:
@@ -163,6 +169,8 @@ def run_functionally(grid: Grid, together: bool, system: MemorySystem | None = N
                 resume(state, sm_of(state, int(w)), int(w), int(state.warp[w, L.W_SINCE]))
         elif not done:
             raise NothingMoves(int(state.warp[:, L.W_SINCE].max()))
+        if grid.watch is not None:
+            grid.watch.look()
         running = state.warp[:, L.W_STATE] != L.FREE
         longest = (state.warp[:, L.W_SINCE] - state.warp[:, L.W_START])[running].max(initial=0)
         if grid.progress is not None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import simpy
 
-from gpusim.engine.dispatcher import G_FIELDS, G_TOTAL
+from gpusim.engine.endless import EndlessWatch
 from gpusim.engine.state import layout as L
 
 Process = Generator[simpy.Event, Any, None]
@@ -33,36 +33,88 @@ class Recorder(Protocol):
         """Called after each window, which ended at cycle `until`."""
 
 
+class Seat(NamedTuple):
+    """Where a launch sits among those that share the GPU. number: of its seat; beside: the state of one that is there,
+    None for the first; code_line: how far along its code lies in the instruction caches, in lines."""
+
+    number: int
+    beside: L.State | None
+    code_line: int
+
+
 class Grid:
-    """One launch. `done` fires when its last block has left and its stores are in L2, or fails with what ended it;
-    `start` and `end` are cycles of the device. `seconds`: what the host has spent on SMs, on the memory system and on
-    what lies between windows."""
+    """One launch.
+
+    prepare: called with the grid and its seat, None for a launch that has the GPU for itself, when its turn has come;
+    sets `state`, and `host` where the kernel calls the host. alone: it never shares the GPU. priority: lower numbers
+    get room first, as CUDA counts.
+
+    follows: the grid before it in its stream, ahead of whose end it may begin: when `triggered` of that fires. trigger:
+    cycle from which all blocks have let the next one begin, or have ended; lets_on: that from which warps of the next
+    one no longer wait for this grid.
+
+    `left` fires when its last block has left and its stores are in L2; `done` then, or fails with what ended it.
+    `start` and `end` are cycles of the device, `began` the one at which its first blocks were handed out. `memory`:
+    what the memory system's counters have grown by meanwhile. `seconds`: what the host has spent on SMs, on the memory
+    system and on what lies between windows.
+    """
 
     def __init__(
         self,
         env: simpy.Environment,
-        state: L.State,
+        prepare: Callable[[Grid, Seat | None], None],
         blocks: int,
         max_cycles: int | None = None,
         progress: Progress | None = None,
-        host: Host | None = None,
         recorder: Recorder | None = None,
+        *,
+        alone: bool = False,
+        priority: int = 0,
     ):
-        self.state = state
-        self.max_cycles, self.progress, self.host, self.recorder = max_cycles, progress, host, recorder
-        self.dispatch = np.zeros(G_FIELDS, np.int64)
-        self.dispatch[G_TOTAL] = blocks
-        self.start = self.end = 0
+        self.prepare: Callable[[Grid, Seat | None], None] | None = prepare  # let go of, with what it holds, once called
+        self.blocks = blocks
+        self.max_cycles, self.progress, self.recorder = max_cycles, progress, recorder
+        self.alone, self.priority = alone, priority
+        self.host: Host | None = None
+        self.state: L.State
+        self.dispatch = np.zeros(0, np.int64)  # G_* of `dispatcher`, while it is on the GPU
+        self.seat = 0
+        self.kind, self.name = "kernel", "kernel"
+        self.watch: EndlessWatch | None = None
+        self.headed = False  # nobody has been before it for room
+        self.start = self.began = self.end = 0
+        self.memory: list[np.ndarray] = []
         self.seconds = np.zeros(3)
-        self.done = env.event()
+        self.follows: Grid | None = None
+        self.followed = False
+        self.trigger = 0
+        self.lets_on: int | None = None
+        self.left, self.done, self.triggered = env.event(), env.event(), env.event()
+
+    def forget(self) -> None:
+        """Lets go of the state, some 20 MB, once all has been read that anybody wants of it."""
+        self.__dict__.pop("state", None)
+
+
+class Transfer(Grid):
+    """A copy within the GPU's memory or a fill, which is a kernel of the driver's on a GPU: it waits for room as grids
+    do, but its blocks are not simulated. takes: cycles from then on, in which no grid behind it begins; effect: moves
+    the bytes, in the end."""
+
+    def __init__(self, env: simpy.Environment, name: str, takes: int, effect: Callable[[], object]):
+        super().__init__(env, lambda grid, seat: None, 0)
+        self.kind, self.name = "copy", name
+        self.takes, self.effect = takes, effect
 
 
 @dataclass(slots=True)
 class Window:
-    """Cycles `start` to `until` of a grid, in which no SM can hear of another one. It goes round: every group of SMs
-    runs through it, the memory system answers what they have asked, the dispatcher begins the next one."""
+    """Cycles `start` to `until` of the grids on the GPU, in which no SM can hear of another one. It goes round: every
+    group of SMs runs through it, the memory system answers what they have asked, the dispatcher begins the next one.
+    state: of one of them, by which the others' are found."""
 
-    grid: Grid
+    grids: Sequence[Grid]
+    state: L.State
     start: int
     until: int
     apart: bool = False  # every group of SMs has a host thread of its own
@@ -73,11 +125,16 @@ class Window:
     def spent(self, part: int) -> None:
         """The time since then was spent on this part, see `Grid.seconds`."""
         now = perf_counter()
-        self.grid.seconds[part] += now - self.time
+        for grid in self.grids:
+            grid.seconds[part] += (now - self.time) / len(self.grids)
         self.time = now
 
 
-class MachineStopped(Exception):
+class RunStopped(Exception):
+    """What ends a grid early."""
+
+
+class MachineStopped(RunStopped):
     """A warp met an error: the first SM that recorded one."""
 
     def __init__(self, sm: int):
@@ -85,13 +142,17 @@ class MachineStopped(Exception):
         super().__init__(sm)
 
 
-class CyclesUsedUp(Exception):
+class CyclesUsedUp(RunStopped):
     """The run passed its limit of cycles."""
 
 
-class NothingMoves(Exception):
+class NothingMoves(RunStopped):
     """Warps are resident, none can ever issue again; found at `cycle` of the launch."""
 
     def __init__(self, cycle: int):
         self.cycle = cycle
         super().__init__(cycle)
+
+
+class EndedWithAnother(RunStopped):
+    """Another launch on the GPU met an error, which ends all."""

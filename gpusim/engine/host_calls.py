@@ -1,7 +1,7 @@
-"""Warps that wait for the host: which ones ask, and how they go on once it has answered.
+"""Warps that wait for what happens outside the SMs: which ones, and how they go on once it has.
 
 A SYSCALL instruction stops its warp (`control`); between two lookahead windows the device lets the host serve the calls
-(`gpusim.host.syscalls`).
+(`gpusim.host.syscalls`). So does ACQBULK until the grid before it in the stream is over.
 """
 
 import numpy as np
@@ -12,9 +12,21 @@ from gpusim.engine.state.jit import compiled
 
 
 def asked(state: L.State) -> np.ndarray:
-    """Numbers of the warps that wait for the host, in the order of cycle, SM and warp."""
-    warps = np.flatnonzero(state.warp[:, L.W_STATE] == L.WAIT_HOST)
+    """Numbers of the launch's warps that wait for the host, in the order of cycle, SM and warp."""
+    warps = _waiting(state, L.WAIT_HOST)
     return warps[np.lexsort((warps, state.warp[warps, L.W_CALL]))]
+
+
+def let_on(state: L.State, now: int) -> None:
+    """The grid before a launch is over: its warps that wait for that go on, and others do not stop."""
+    state.par[L.P_DEPENDS] = 0
+    for w in _waiting(state, L.WAIT_GRID).tolist():
+        resume(state, sm_of(state, w), w, now)
+
+
+def _waiting(state: L.State, what: int) -> np.ndarray:
+    own = state.warp[:, L.W_SEAT] == state.par[L.P_SEAT]
+    return np.flatnonzero(own & (state.warp[:, L.W_STATE] == what))
 
 
 def sm_of(state: L.State, w: int) -> int:
@@ -24,5 +36,5 @@ def sm_of(state: L.State, w: int) -> int:
 
 @compiled
 def resume(st, sm, w, now):
-    """The host has answered: the warp goes on at its next instruction, at `now` or later."""
+    """The warp goes on at its next instruction, at `now` or later."""
     wake(st, sm, w, now)

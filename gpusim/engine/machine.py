@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gpusim.engine.grid import Seat
 from gpusim.engine.sm.admission import ROOM
 from gpusim.engine.sm.group_matrix import TILE_WORDS
 from gpusim.engine.sm.policies import TURN_BITS
@@ -20,6 +21,7 @@ from gpusim.engine.sm.readiness import CONSTANT_NOWHERE
 from gpusim.engine.sm.shadow_clocks import CHECK_INIT, CHECK_RACE, LANE_COLUMNS, LANE_ROWS, RECORDS, WARP_ROWS
 from gpusim.engine.sm.shadow_copies import SEEN_FIELDS
 from gpusim.engine.sm.space import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
+from gpusim.engine.sm.spinning import kept_words
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.log import nothing_recorded
 from gpusim.engine.state.memory import REQ_FIELDS
@@ -33,6 +35,9 @@ from isa.lower import Lowered
 
 BANKS = 5
 BANK_BYTES = 1 << 16
+SEATS = 128
+"""Launches that share a GPU at most: resident grids of a device of compute capability 5.3 to 9.0, but for 7.2 (CUDA C++
+Programming Guide, technical specifications per compute capability)."""
 _SPIN_REACH = 16  # instructions before an ATOMS.CAST.SPIN in which its load is looked for
 
 
@@ -150,6 +155,7 @@ class Spare:
 
     def __init__(self) -> None:
         self._kept: dict[str, np.ndarray] = {}
+        self._fresh: set[str] = set()
 
     def take(self, name: str, shape: tuple[int, ...], dtype: Any = np.int64) -> np.ndarray:
         """An array of this shape with any content, on a 64-byte boundary as the vector loads of executors need."""
@@ -157,12 +163,15 @@ class Spare:
         kept = self._kept.get(name)
         if kept is None or kept.size < nbytes:
             kept = self._kept[name] = aligned_bytes(nbytes)
+            self._fresh.add(name)
         return kept[:nbytes].view(dtype).reshape(shape)
 
     def zeros(self, name: str, shape: tuple[int, ...], rows: int, dtype: Any = np.int64) -> np.ndarray:
         """The same with zeros in its first `rows` rows."""
         array = self.take(name, shape, dtype)
-        array[:rows] = 0
+        if name not in self._fresh or array.nbytes < LARGE_BYTES:  # a new mapping has nothing else
+            array[:rows] = 0
+        self._fresh.discard(name)
         return array
 
 
@@ -176,63 +185,99 @@ def build_state(
     log: dict[str, np.ndarray] | None = None,
     chosen: np.ndarray | None = None,
     recording: tuple[np.ndarray, np.ndarray] | None = None,
+    seat: Seat | None = None,
 ) -> L.State:
     """All arrays of a launch, every slot free and every cache of the SMs cold.
 
     Blocks, but for those of clusters, go to SMs in order, so a grid smaller than the GPU leaves the last SMs without
     any: what only an SM with a block looks at is set up for the others alone. spare: memory of an earlier launch.
     log: arrays of a `tracing.recorder.Recorder`. chosen: the blocks that are run, None for all.
-    recording: `State.recorded` and `record_starts` where one is made or read.
+    recording: `State.recorded` and `record_starts` where one is made or read. seat: where launches share the GPU, the
+    launch's own; SMs then have all their slots, and what is theirs is that of the launch beside it.
     """
     spare = spare or Spare()
     sms, smsps, slots = int(par[L.P_SM_COUNT]), int(par[L.P_SUB_PARTITIONS]), int(par[L.P_WARP_SLOTS])
     if slots > 1 << TURN_BITS:
         raise LaunchError(f"{slots:,} warps of a scheduler, of which the engine tells {1 << TURN_BITS:,} apart")
-    in_order = par[L.P_CLUSTER_BLOCKS] == 0
+    in_order = par[L.P_CLUSTER_BLOCKS] == 0 and seat is None
     nothing = np.zeros(0, np.int64)
     blocks = math.prod(par[L.P_GRID_X : L.P_GRID_Z + 1].tolist()) if chosen is None else len(chosen)
     used = min(sms, blocks) if in_order else sms
     warps = sms * smsps * slots
-    # Of a row without a block anybody looks at two fields at most; only who keeps requests has blocks on other SMs.
-    rows = (sms if par[L.P_MODE] == L.KEEPS_REQUESTS else used) * smsps * slots
     code = lowered.once("checked code", lambda: checked_code(lowered))
+    of_sms: dict[str, np.ndarray] = {}
+    if seat is None or seat.beside is None:
+        # Of a row without a block anybody looks at two fields at most; only who keeps requests has blocks on other SMs.
+        rows = (sms if par[L.P_MODE] == L.KEEPS_REQUESTS else used) * smsps * slots
+        caches, pools = _caches(par, spare, used, seat), _pools(par, spare, code, seat)
+        of_sms = {**_of_sms(par, spare, used, rows), **caches, **pools}
+    else:
+        of_sms = {name: getattr(seat.beside, name) for name in L.OF_SMS}
     state = L.State(
         code=code,
         par=par,
-        preds=spare.take("preds", (16 * warps,), np.uint32),
-        warp=spare.zeros("warp", (warps, L.W_FIELDS), rows),
-        split=spare.take("split", (warps, L.D_FIELDS)),
-        ready=np.full((sms * smsps, slots), L.NEVER, np.int64),
-        block_order=np.zeros((sms * smsps, slots), np.int64),
-        smsp=np.zeros((sms * smsps, L.Q_FIELDS), np.int64),
-        sm=np.zeros((sms, L.S_FIELDS), np.int64),
-        block=spare.zeros("block", (sms, int(par[L.P_BLOCK_SLOTS]), L.B_FIELDS), sms),
-        done=spare.take("done", (sms, int(par[L.P_BLOCK_SLOTS]), 2)),
+        kept=spare.take("kept", (warps if par[L.P_STACK] else 1, kept_words(lowered.rows_per_warp))),
         chosen=nothing if chosen is None else chosen,
         handed=np.zeros((0 if chosen is None else blocks, 2), np.int64),
         recorded=nothing if recording is None else recording[0],
         record_starts=nothing if recording is None else recording[1],
         counters=np.zeros((chunks, len(code), L.N_FIELDS), np.int64),
-        **_memories(par, lowered, banks, memory, spare, used),
-        **_caches(par, spare, used),
-        **_pools(par, spare, code),
+        **_memories(par, lowered, banks, memory, spare, used, warps // sms),
+        **of_sms,
         **(log or nothing_recorded()),
     )
-    state.smsp[:, L.Q_NEXT] = L.NEVER
-    state.warp[:rows, [L.W_BLOCK, L.W_AGE]] = -1
-    state.warp[rows:, [L.W_STATE, L.W_SINCE]] = 0
+    state.seats[par[L.P_SEAT]] = state.table_address
+    if seat is not None:
+        lines = constant_lines(par)
+        first = int(par[L.P_CONSTANT_LINE])
+        state.constant[:, first : first + lines] = CONSTANT_NOWHERE
+        state.loaded[:, first : first + lines] = CONSTANT_NOWHERE
+        state.tags[:, L.L_VALID] = 0  # a launch begins with what others have written
+        state.tags[:, L.L_WORDS] = 0
     return state
 
 
+def constant_lines(par: np.ndarray) -> int:
+    """Lines of all constant banks of a launch."""
+    return BANKS * BANK_BYTES >> int(par[L.P_CONST_SHIFT])
+
+
+def _of_sms(par: np.ndarray, spare: Spare, used: int, rows: int) -> dict[str, np.ndarray]:
+    """Warps, blocks, schedulers and shared memory. used: SMs that get blocks; rows: of warps that do."""
+    sms, smsps, slots = int(par[L.P_SM_COUNT]), int(par[L.P_SUB_PARTITIONS]), int(par[L.P_WARP_SLOTS])
+    warps, blocks = sms * smsps * slots, int(par[L.P_BLOCK_SLOTS])
+    shared = spare.zeros("shared", (sms, blocks * int(par[L.P_SHARED_STRIDE])), used, np.uint8)
+    arrays = {
+        "preds": spare.take("preds", (16 * warps,), np.uint32),
+        "warp": spare.zeros("warp", (warps, L.W_FIELDS), rows),
+        "split": spare.take("split", (warps, L.D_FIELDS)),
+        "ready": np.full((sms * smsps, slots), L.NEVER, np.int64),
+        "block_order": np.zeros((sms * smsps, slots), np.int64),
+        "smsp": np.zeros((sms * smsps, L.Q_FIELDS), np.int64),
+        "sm": np.zeros((sms, L.S_FIELDS), np.int64),
+        "block": spare.zeros("block", (sms, blocks, L.B_FIELDS), sms),
+        "done": spare.take("done", (sms, blocks, 2)),
+        "shared8": shared,
+        "shared32": shared.view(np.uint32),
+        "seats": np.zeros(SEATS, np.int64),
+    }
+    arrays["smsp"][:, L.Q_NEXT] = L.NEVER
+    arrays["sm"][:, L.S_CARVEOUT] = -1  # not set yet
+    arrays["warp"][:rows, [L.W_BLOCK, L.W_AGE]] = -1
+    arrays["warp"][rows:, [L.W_STATE, L.W_SINCE]] = 0
+    return arrays
+
+
 def _memories(
-    par: np.ndarray, lowered: Lowered, banks: np.ndarray, memory: DeviceMemory, spare: Spare, used: int
+    par: np.ndarray, lowered: Lowered, banks: np.ndarray, memory: DeviceMemory, spare: Spare, used: int, warps: int
 ) -> dict[str, np.ndarray]:
-    """Registers, shared, local, global and constant memory, and what is remembered about them for the checks."""
-    sms, warps = int(par[L.P_SM_COUNT]), int(par[L.P_SUB_PARTITIONS] * par[L.P_WARP_SLOTS])
+    """Registers, local, global and constant memory, and what is remembered about them and about shared memory for the
+    checks. warps: of an SM."""
+    sms = int(par[L.P_SM_COUNT])
     values = constant_rows(lowered, banks)
     regs = spare.take("regs", (32 * (len(values) + sms * warps * lowered.rows_per_warp),), np.uint32)
     regs[: 32 * len(values)] = np.repeat(values, 32)
-    shared = spare.zeros("shared", (sms, int(par[L.P_BLOCK_SLOTS] * par[L.P_SHARED_STRIDE])), used, np.uint8)
+    shared_bytes = int(par[L.P_BLOCK_SLOTS] * par[L.P_SHARED_STRIDE])
     local_words = warps * int(par[L.P_LOCAL_BYTES]) * 32 // 4
     local = spare.zeros("local", (sms, max(local_words, 32)), used, np.uint32).reshape(-1)
     tables = memory.tables()
@@ -245,8 +290,6 @@ def _memories(
         seen = (sms, slots, of_block + mbarriers, SEEN_FIELDS)
     return {
         "regs": regs,
-        "shared8": shared,
-        "shared32": shared.view(np.uint32),
         "local8": local.view(np.uint8),
         "local32": local,
         "memory8": tables.arena,
@@ -255,7 +298,7 @@ def _memories(
         "ends": tables.ends,
         "bank8": banks,
         "bank32": banks.view(np.uint32),
-        "shadow": np.zeros((sms, shared.shape[1], RECORDS) if races or inits else (1, 1, 1), np.int64),
+        "shadow": np.zeros((sms, shared_bytes, RECORDS) if races or inits else (1, 1, 1), np.int64),
         "lane_clock": np.zeros((sms * warps, LANE_ROWS, LANE_COLUMNS) if races else (1, 1, 1), np.int64),
         "warp_clock": np.zeros(clocks, np.int64),
         "copies_seen": np.zeros(seen, np.int64),
@@ -264,24 +307,28 @@ def _memories(
     }
 
 
-def _caches(par: np.ndarray, spare: Spare, used: int) -> dict[str, np.ndarray]:
-    """L1, instruction and constant caches, empty."""
+def _caches(par: np.ndarray, spare: Spare, used: int, seat: Seat | None) -> dict[str, np.ndarray]:
+    """L1, instruction and constant caches, empty. The first of several launches makes them as large as they can be, and
+    constants have a part for each seat, which its launch empties."""
     sms, ways = int(par[L.P_SM_COUNT]), par[L.P_ICACHE_WAYS]
     lines = par[L.P_SUB_PARTITIONS] * par[L.P_L0_LINES] + (par[L.P_IL1_SETS] + par[L.P_IL15_SETS]) * ways
-    tags = spare.take("tags", (sms, L.L_FIELDS, int(par[L.P_L1_SETS] * par[L.P_L1_WAYS])))
+    sets, seats = (par[L.P_L1_SETS], 1) if seat is None else (par[L.P_L1_MOST_SETS], SEATS)
+    tags = spare.take("tags", (sms, L.L_FIELDS, int(sets * par[L.P_L1_WAYS])))
     icache = spare.zeros("icache", (sms, int(lines), 3), used)
-    constant = spare.take("constant", (sms, BANKS * BANK_BYTES >> int(par[L.P_CONST_SHIFT])))
+    constant = spare.take("constant", (sms, seats * constant_lines(par)))
+    loaded = constant.shape[1] if seat is not None else BANK_BYTES >> int(par[L.P_CONST_SHIFT])
+    loaded = spare.take("loaded", (sms, loaded))
     for field, empty in ((L.L_TAG, -1), (L.L_PENDING, 0), (L.L_USED, 0)):
         tags[:used, field] = empty
     icache[:used, :, 0] = -1
-    constant[:used] = CONSTANT_NOWHERE
-    loaded = spare.take("loaded", (sms, BANK_BYTES >> int(par[L.P_CONST_SHIFT])))
-    loaded[:used] = CONSTANT_NOWHERE
+    if seat is None:
+        constant[:used] = CONSTANT_NOWHERE
+        loaded[:used] = CONSTANT_NOWHERE
     order = spare.take("constant_order", (sms, int(par[L.P_CONST_FIRST] + par[L.P_CONST_SECOND])))
     return {"tags": tags, "icache": icache, "constant": constant, "loaded": loaded, "constant_order": order}
 
 
-def _pools(par: np.ndarray, spare: Spare, code: np.ndarray) -> dict[str, np.ndarray]:
+def _pools(par: np.ndarray, spare: Spare, code: np.ndarray, seat: Seat | None) -> dict[str, np.ndarray]:
     """What instructions in flight need, and the scratch of the one at hand."""
     room, sms = Capacity(), int(par[L.P_SM_COUNT])
     # Each has a sector of its own, and the load that reaches the limit may ask for some more.
@@ -307,7 +354,7 @@ def _pools(par: np.ndarray, spare: Spare, code: np.ndarray) -> dict[str, np.ndar
         "deferred_values": spare.take("deferred_values", (sms, room.deferred, 8, 32), np.uint32),
         "address": spare.take("address", (sms, 32)),
         "copy_targets": spare.take("copy_targets", (sms, 32 + 2 * max(int(par[L.P_BANKS]), 32))),
-        "copy_lanes": spare.take("copy_lanes", (sms, room.copies if copies.any() else 1, L.COPY_FIELDS)),
+        "copy_lanes": spare.take("copy_lanes", (sms, room.copies if copies.any() or seat else 1, L.COPY_FIELDS)),
         "touched": spare.take("touched", (sms, max(160, 64 + int(par[L.P_BANKS])), 5)),
         "tile": spare.take("tile", (sms * TILE_WORDS,), np.uint32),
     }

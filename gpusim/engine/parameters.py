@@ -9,6 +9,7 @@ import numpy as np
 
 from gpusim.config import GPUConfig
 from gpusim.config.sections import Pipe, Port
+from gpusim.engine.grid import Seat
 from gpusim.engine.memory.params import parity_pages
 from gpusim.engine.sm.frontend import INSTRUCTION_BITS
 from gpusim.engine.sm.policies import POLICIES
@@ -179,11 +180,15 @@ def parameters(
     par[L.P_SHARED_STRIDE] = -(-stride // VECTOR_BYTES) * VECTOR_BYTES
     par[L.P_LOCAL_LINE] = LOCAL_ADDRESS >> 7
     par[L.P_POLICY] = POLICIES[config.issue.policy]
+    par[L.P_STACK] = int(config.issue.reconvergence == "stack")
     par[L.P_STRICT_BARRIER] = int(strict_barriers)
     par[L.P_REMOTE_WAY] = config.remote_way_cycles
     par[L.P_CLUSTER_X : L.P_CLUSTER_Z + 1] = cluster
     par[L.P_CLUSTER_BLOCKS] = cluster[0] * cluster[1] * cluster[2]
     par[L.P_CHECKS] = checks
+    par[L.P_CARVEOUT] = occupancy.carveout_bytes
+    needed = occupancy.blocks_per_sm * occupancy.shared_bytes_per_block
+    par[L.P_CARVEOUT_LEAST] = next((size for size in config.sm.shared_capacities_bytes if size >= needed), 0)
     again = par[L.P_MEMBAR_AGAIN]
     par[L.P_MEMBAR_NEAR] = max(again - config.l2.fabric_latency_cycles, 0) if config.l2.partitions > 1 else again
     par[L.P_PARITY_PAGES] = parity_pages(config) if config.l2.partitions == 2 else 0
@@ -191,6 +196,23 @@ def parameters(
     par[L.P_UNIT_INTERVAL : L.P_UNIT_INTERVAL + 16] = interval
     par[L.P_UNIT_LATENCY : L.P_UNIT_LATENCY + 16] = latency
     return par
+
+
+def put_seat(par: np.ndarray, config: GPUConfig, occupancy: Occupancy, seat: Seat, constant_lines: int) -> None:
+    """What a launch that shares the GPU sees of it: all slots of the SMs, and what of them it takes for a block.
+    constant_lines: that a launch has in the constant caches' tables."""
+    sm = config.sm
+    par[L.P_WARP_SLOTS] = sm.max_warps // sm.sub_partitions
+    par[L.P_BLOCK_SLOTS] = sm.max_blocks
+    stride = sm.shared_bytes_per_block_max + sm.shared_reserved_bytes
+    par[L.P_SHARED_STRIDE] = -(-stride // VECTOR_BYTES) * VECTOR_BYTES
+    par[L.P_L1_MOST_SETS] = config.l1.sets(sm.unified_l1_bytes)
+    par[L.P_SEAT] = seat.number
+    par[L.P_CODE_LINE] = seat.code_line
+    par[L.P_CONSTANT_LINE] = seat.number * constant_lines
+    par[L.P_WARP_REGISTERS] = occupancy.registers_per_warp
+    par[L.P_REGISTERS] = sm.registers_per_sub_partition
+    par[L.P_BLOCK_SHARED] = occupancy.shared_bytes_per_block
 
 
 def _put_caches(par: np.ndarray, config: GPUConfig, occupancy: Occupancy) -> None:

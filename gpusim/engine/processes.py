@@ -1,10 +1,11 @@
 """The processes of a device that a window of a grid goes round: block dispatcher, groups of SMs, memory system.
 
-    stream --grid--> Dispatcher --window--> SMGroup, one for each host thread --window--> MemoryProcess
-                         ^--------------------------window---------------------------------'
+    streams --grid--> Dispatcher --window--> SMGroup, one for each host thread --window--> MemoryProcess
+                          ^--------------------------window---------------------------------'
 
 Each has a store that others put into, and a generator `run` that takes from it. All of a window happens at one time of
-the environment, its start; then the dispatcher lets the time pass.
+the environment, its start; then the dispatcher lets the time pass. A grid has the GPU for itself unless the streams
+have others for it to share the GPU with.
 """
 
 from __future__ import annotations
@@ -17,11 +18,34 @@ import numpy as np
 import simpy
 
 from gpusim.config import GPUConfig
-from gpusim.engine.dispatcher import FRACTION, G_FREE_AT, G_NEXT, G_TOTAL, fill, refill
-from gpusim.engine.grid import CyclesUsedUp, Grid, MachineStopped, NothingMoves, Process, Window
-from gpusim.engine.host_calls import asked, resume, sm_of
+from gpusim.engine.dispatcher import (
+    C_FIELDS,
+    C_NOTES,
+    FRACTION,
+    G_FIELDS,
+    G_LAST,
+    G_NEXT,
+    G_RUNNING,
+    G_TOTAL,
+    fill,
+    fill_beside,
+    refill,
+)
+from gpusim.engine.endless import EndlessWatch
+from gpusim.engine.grid import (
+    CyclesUsedUp,
+    Grid,
+    MachineStopped,
+    NothingMoves,
+    Process,
+    Seat,
+    Transfer,
+    Window,
+)
+from gpusim.engine.host_calls import asked, let_on, resume, sm_of
+from gpusim.engine.machine import SEATS
 from gpusim.engine.memory.place import first_blocks
-from gpusim.engine.memory.system import MemorySystem, process_window
+from gpusim.engine.memory.system import MemorySystem
 from gpusim.engine.sm.cluster import open_barriers
 from gpusim.engine.sm.deferred import apply_deferred
 from gpusim.engine.sm.flight import deliver
@@ -29,6 +53,7 @@ from gpusim.engine.sm.sm import advance_range
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as ms
 
+_CODE_LINES = 1024  # launches that share the GPU have their code at multiples of so many lines
 _PROGRESS_WINDOWS = 16  # from one call of `progress` to the next
 WARPS_APART = 32  # fewer take less time in a window than to wake another thread for them, some 0.1 ms
 
@@ -52,12 +77,13 @@ class MemoryProcess:
                 through.append(next_event)
             window.next_event = min(next_event() for next_event in through)
             window.spent(0)
-            grid, state = window.grid, window.grid.state
+            state = window.state
             stopped = np.flatnonzero(state.sm[:, L.S_ERROR])
             if stopped.size:
                 raise MachineStopped(int(stopped[0]))
-            if grid.recorder is not None:
-                grid.recorder.collect(state, window.until)
+            for grid in window.grids:
+                if grid.recorder is not None:
+                    grid.recorder.collect(grid.state, window.until)
             window.requests = self._serve(state)
             window.spent(1)
             self.replies.put(window)
@@ -68,7 +94,7 @@ class MemoryProcess:
         if total:
             if len(self._order) < total:
                 self._order = np.zeros((2 * total, ms.ORDER_WORDS), np.int64)
-            process_window(self._system.state, state.request, state.requests, self._order)
+            self._system.serve(state.request, state.requests, self._order)
             apply_deferred(state, self._order, total)
         deliver(state, self._order, total)
         return total
@@ -101,7 +127,7 @@ class SMGroup:
 
     def _advance(self, window: Window) -> Callable[[], int]:
         """Starts the SMs; what it returns waits for them, and tells the cycle of their next event after the window."""
-        work = window.grid.state, *self._share, window.start, window.until
+        work = window.state, *self._share, window.start, window.until
         if window.apart and self._submit is not None:
             return self._submit(advance_range, *work).result
         next_event = advance_range(*work)
@@ -109,72 +135,178 @@ class SMGroup:
 
 
 class Dispatcher:
-    """Hands out the blocks of a grid, and begins its windows one after the other until it is done."""
+    """Hands out the blocks of grids, and begins windows one after the other as long as there are any.
+
+    expected: cycles at which grids will come that are on their way. company: whether streams have further grids that
+    may come beside the next one. Grids get room in the order of their priority, then as they came: the others wait
+    until all blocks of those before them have been handed out.
+    """
 
     def __init__(
         self,
         env: simpy.Environment,
         config: GPUConfig,
         groups: Sequence[SMGroup],
+        system: MemorySystem,
         memory: MemoryProcess,
+        expected: list[int],
+        company: Callable[[], bool],
     ):
         self.grids = simpy.Store(env)
-        self.finished = simpy.Store(env)  # of grids
-        self._env, self._config = env, config
-        self._groups, self._memory = groups, memory
+        self.residents: list[Grid] = []  # in the order in which they get room
+        self._waiting: list[Grid] = []
+        self._moving: Transfer | None = None
+        self.running: set[Grid] = set()  # residents, those whose stores are on their way, what is moving
+        self.at_hand: Grid | None = None  # what is being done is for this one alone
+        self._env, self._config, self._expected, self._company = env, config, expected, company
+        self._groups, self._memory, self._system = groups, memory, system
+        self._table = np.zeros((SEATS, G_FIELDS), np.int64)
+        self._clock = np.zeros(C_FIELDS, np.int64)
+        self._order = first_blocks(config, config.sm.count, config.sm.count, 1)
+        self._over: list[Grid] = []  # which others that have begun ahead of their end wait for
+        self._states: dict[int, L.State] = {}  # by seat, of those that have left as well: warps may still name them
+        self._code_line = 0
+        self._number = 0
 
     def run(self) -> Process:
-        """Takes a grid from the stream, and hands it back when it is done."""
+        """Takes grids from streams; `Grid.left` of each fires when it is done."""
         while True:
-            grid = yield self.grids.get()
-            self._hand_out(grid)
-            yield from self._windows(grid)
-            noted = grid.dispatch[G_FREE_AT] // FRACTION
-            sms = grid.state.sm
-            last = int(max(sms[:, L.S_LAST_EXIT].max(), sms[:, L.S_LAST_REPLY].max(), noted))
-            yield self._env.timeout(max(last - int(self._env.now), 0))
-            self.finished.put(grid)
+            if not self.residents and not self._waiting and self._moving is None:
+                self._waiting.append((yield self.grids.get()))
+            while self.grids.items:
+                self._waiting.append((yield self.grids.get()))
+            self._admit()
+            if self.residents:
+                yield from self._window()
+            elif self._moving is not None:
+                yield self._env.timeout(self._moving.end - int(self._env.now))
+            if self._moving is not None and self._moving.end <= self._env.now:
+                moved = self.at_hand = self._moving
+                moved.effect()
+                self._moving = self.at_hand = None
+                self.running.discard(moved)
+                moved.left.succeed()
 
-    def _hand_out(self, grid: Grid) -> None:
-        """The blocks that find room at once."""
-        state, blocks = grid.state, int(grid.dispatch[G_TOTAL])
-        order = first_blocks(self._config, self._config.sm.count, blocks, int(state.par[L.P_RESIDENT]))
+    def come(self) -> list[Grid]:
+        """Grids that have come and not begun."""
+        return [*self._waiting, *self.grids.items]
+
+    def _admit(self) -> None:
+        """Grids that have come begin, unless they or those that run want to be alone."""
+        self._waiting.sort(key=lambda grid: grid.priority)
+        while self._waiting and self._moving is None:
+            grid = self._waiting[0]
+            if isinstance(grid, Transfer):
+                before = [each for each in self.residents if each.priority <= grid.priority]
+                if all(each.dispatch[G_NEXT] == each.dispatch[G_TOTAL] for each in before):
+                    self._waiting.pop(0)
+                    self._moving, grid.began = grid, int(self._env.now)
+                    grid.end = grid.began + grid.takes
+                    self.running.add(grid)
+                return
+            alone = grid.alone or any(each.alone for each in self.residents)
+            if self.residents and (alone or len(self.residents) == SEATS):
+                return
+            self._waiting.pop(0)
+            self._begin(grid)
+
+    def _begin(self, grid: Grid) -> None:
+        """A grid gets a seat and, if nobody is before it, the blocks that find room at once."""
+        first = not self.residents
+        if first:
+            self._states.clear()
+            self._code_line = 0
+            grid.alone = grid.alone or not (self._waiting or self._expected or self._company())
+        seat = None
+        grid.seat = next(k for k in range(SEATS) if all(each.seat != k for each in self.residents))
+        if not grid.alone:
+            seat = Seat(grid.seat, None if first else self.residents[0].state, self._code_line)
+        views = self._system.counters, self._system.slice_sectors, self._system.channel_sectors
+        grid.memory = [view.copy() for view in views]
+        self.running.add(grid)
+        self.at_hand = grid
+        prepare, grid.prepare = grid.prepare, None
+        assert prepare is not None
+        prepare(grid, seat)
+        self.at_hand = None
+        state = self._states[grid.seat] = grid.state
+        self._code_line += -(-len(state.code) // _CODE_LINES) * _CODE_LINES
+        grid.began = int(self._env.now)
+        if grid.follows is not None:
+            lets_on = grid.follows.lets_on
+            runs = lets_on is None and not grid.follows.done.triggered  # it may have ended with an error
+            state.par[L.P_DEPENDS] = runs or (lets_on is not None and lets_on > grid.began)
+        grid.dispatch = self._table[grid.seat]
+        grid.dispatch[:] = 0
+        grid.dispatch[G_TOTAL] = grid.blocks
         if grid.recorder is not None:
             grid.recorder.begin(state)
-        interval = round(self._config.launch.fill_interval_cycles * FRACTION)
-        fill(state, grid.dispatch, int(self._env.now), order, interval)
-        grid.dispatch[G_FREE_AT] = 0  # taking note of ends is another server
+        place = next((k for k, each in enumerate(self.residents) if each.priority > grid.priority), len(self.residents))
+        self.residents.insert(place, grid)
+        if grid.alone and not self._company():
+            grid.watch = EndlessWatch.of(state, grid.dispatch)
+        if grid.alone:
+            order = first_blocks(self._config, self._config.sm.count, grid.blocks, int(state.par[L.P_RESIDENT]))
+            fill(state, grid.dispatch, self._clock, grid.began, order, self._interval)
+            grid.headed = True
+        else:
+            self._fill(grid.began)
 
-    def _windows(self, grid: Grid) -> Process:
-        """Sends windows round until no block is left. Cycles in which nothing happens are skipped."""
-        now = int(self._env.now)
-        limit = None if grid.max_cycles is None else now + grid.max_cycles
-        clusters = grid.state.par[L.P_CLUSTER_BLOCKS] > 0
-        length = self._config.cluster_window_cycles if clusters else self._config.l2.lookahead_cycles
-        number = 0
-        while True:
-            window = Window(grid, now, now + length, self._apart(grid.state))
-            for group in self._groups:
-                group.windows.put(window)
-            yield self._memory.replies.get()
-            number += 1
-            running = self._end(window)
-            window.spent(2)
-            if grid.progress is not None and number % _PROGRESS_WINDOWS == 0:
-                finished = int(grid.dispatch[G_NEXT]) - running
-                grid.progress(window.until - grid.start, finished, int(grid.dispatch[G_TOTAL]))
-            if running == 0:
+    @property
+    def _interval(self) -> int:
+        return round(self._config.launch.fill_interval_cycles * FRACTION)
+
+    def _fill(self, now: int) -> None:
+        """The first grid with blocks left, and those behind it once it has none, get the room that there is."""
+        for grid in self.residents:
+            if not grid.headed:
+                fill_beside(grid.state, grid.dispatch, self._clock, now, self._order, self._interval)
+                grid.headed = True
+            if grid.dispatch[G_NEXT] < grid.dispatch[G_TOTAL]:
                 return
-            until = window.until
-            if window.requests == 0:
-                event = min(window.next_event, int(grid.state.smsp[:, L.Q_NEXT].min()))
-                if event >= L.NEVER:
-                    raise NothingMoves(until - grid.start)
-                until = max(until, event)
+
+    def _window(self) -> Process:
+        """Sends a window round. Cycles in which nothing happens are skipped."""
+        now = int(self._env.now)
+        self._let_on(now)
+        state = self.residents[0].state
+        clusters = any(grid.state.par[L.P_CLUSTER_BLOCKS] > 0 for grid in self.residents)
+        until = now + (self._config.cluster_window_cycles if clusters else self._config.l2.lookahead_cycles)
+        if self._expected or self._over or self._moving is not None:
+            until = min([until, *(each for each in self._coming() if each > now)])
+        window = Window(tuple(self.residents), state, now, until, self._apart(state))
+        for group in self._groups:
+            group.windows.put(window)
+        yield self._memory.replies.get()
+        self._number += 1
+        self._end(window)
+        window.spent(2)
+        if window.requests == 0 and self.residents:
+            event = min(window.next_event, int(state.smsp[:, L.Q_NEXT].min()))
+            coming = min(self._coming(), default=int(L.NEVER))
+            if min(event, coming) >= L.NEVER:
+                raise NothingMoves(until - self.residents[0].start)
+            until = max(until, min(event, coming))
+        if self.residents:
             yield self._env.timeout(until - now)
-            now = until
-            if limit is not None and now > limit:
+        for grid in self.residents:
+            if grid.max_cycles is not None and until > grid.began + grid.max_cycles:
+                self.at_hand = grid
                 raise CyclesUsedUp
+
+    def _coming(self) -> list[int]:
+        """Cycles at which something comes from outside: grids, the ends of others that they wait for, that of a
+        transfer."""
+        moved = [self._moving.end] if self._moving is not None else []
+        return [*self._expected, *(grid.lets_on for grid in self._over if grid.lets_on is not None), *moved]
+
+    def _let_on(self, now: int) -> None:
+        """Warps go on whose grid has waited for the end of another one."""
+        for over in [grid for grid in self._over if grid.lets_on is not None and grid.lets_on <= now]:
+            self._over.remove(over)
+            for grid in self.residents:
+                if grid.follows is over:
+                    let_on(grid.state, now)
 
     def _apart(self, state: L.State) -> bool:
         """Whether there are warps enough in all groups but the fullest to be worth waking other threads."""
@@ -183,15 +315,60 @@ class Dispatcher:
         warps = np.add.reduceat(state.sm[:, L.S_WARPS], [group.first for group in self._groups])
         return int(warps.sum() - warps.max()) >= WARPS_APART
 
-    def _end(self, window: Window) -> int:
-        """What happens between windows: the host answers, blocks take the room of others. Returns the blocks left."""
-        grid, state = window.grid, window.grid.state
-        if grid.host is not None and (warps := asked(state)).size:
-            grid.host(state, warps)
-            for w in warps:
-                resume(state, sm_of(state, int(w)), int(w), window.until)
+    def _end(self, window: Window) -> None:
+        """What happens between windows: the host answers, blocks take the room of others, grids end."""
+        for grid in self.residents:
+            if grid.host is not None and (warps := asked(grid.state)).size:
+                self.at_hand = grid
+                grid.host(grid.state, warps)
+                self.at_hand = None
+                for w in warps:
+                    resume(grid.state, sm_of(grid.state, int(w)), int(w), window.until)
         interval = round(self._config.launch.block_interval_cycles * FRACTION)
-        running = int(refill(state, grid.dispatch, window.until, interval))
-        if state.par[L.P_CLUSTER_BLOCKS] > 0:
-            open_barriers(state, window.until)
-        return running
+        seats = np.array([grid.seat for grid in self.residents if grid.headed])
+        refill(window.state, self._table, seats, self._clock, window.until, interval)
+        if len(self.residents) > 1:
+            self._fill(window.until)
+        for grid in window.grids:
+            self.at_hand = grid
+            if grid.state.par[L.P_CLUSTER_BLOCKS] > 0:
+                open_barriers(grid.state, window.until)
+            if grid.watch is not None:
+                grid.watch.look()
+            running, next_block, total = (int(grid.dispatch[k]) for k in (G_RUNNING, G_NEXT, G_TOTAL))
+            if grid.progress is not None and self._number % _PROGRESS_WINDOWS == 0:
+                grid.progress(window.until - grid.start, next_block - running, total)
+            if running == 0 and next_block == total:
+                self.residents.remove(grid)
+                ended = max(int(grid.dispatch[G_LAST]), int(self._clock[C_NOTES]) // FRACTION)
+                last = max(ended, int(grid.state.sm[:, L.S_LAST_REPLY].max()))
+                if grid.followed:
+                    grid.lets_on = max(last, int(self._env.now)) + self._config.launch.dependency_cycles
+                    self._over.append(grid)
+                    self._let_next_begin(grid, ended)
+                self._env.process(self._leave(grid, last))
+            elif grid.followed and next_block == total:
+                blocks = grid.state.block.reshape(-1, L.B_FIELDS)
+                own = blocks[(blocks[:, L.B_STATE] != 0) & (blocks[:, L.B_SEAT] == grid.seat)]
+                if own[:, L.B_TRIGGERED].all():
+                    self._let_next_begin(grid, int(own[:, L.B_TRIGGERED].max()))
+        self.at_hand = None
+
+    @staticmethod
+    def _let_next_begin(grid: Grid, cycle: int) -> None:
+        """All blocks of a grid have let the one that follows begin, or have ended."""
+        if not grid.triggered.triggered:
+            grid.trigger = cycle
+            grid.triggered.succeed()
+
+    def _leave(self, grid: Grid, last: int) -> Process:
+        """A grid is over when its last block's end has been noted and its last store has come to L2, and when the one
+        that it follows is."""
+        yield self._env.timeout(max(last - int(self._env.now), 0))
+        if grid.follows is not None and not (grid.follows.left.triggered or grid.follows.done.triggered):
+            yield grid.follows.left
+        grid.follows = None
+        views = self._system.counters, self._system.slice_sectors, self._system.channel_sectors
+        grid.memory = [view - before for view, before in zip(views, grid.memory, strict=True)]
+        self.running.discard(grid)
+        grid.left.succeed()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import typeof
 
-from gpusim.engine.dispatcher import fill, refill
+from gpusim.engine.dispatcher import C_FIELDS, G_FIELDS, fill, fill_beside, refill
 from gpusim.engine.functional import place_blocks, run_grid
 from gpusim.engine.host_calls import resume
 from gpusim.engine.memory.system import process_window
@@ -44,28 +44,34 @@ def core_is_cached() -> bool:
     return (core_folder() / _MARK).exists()
 
 
-def prepare_core(state: L.State, memory_state: np.ndarray | None, dispatch: np.ndarray) -> float:
+def prepare_core(state: L.State, memory_state: np.ndarray | None, shared: bool = False) -> float:
     """Compile what a launch needs of the core, or load it from the disk cache. Returns the seconds this took.
 
-    memory_state: of the memory system, None for a functional run, which has none.
+    memory_state: of the memory system, None for a functional run, which has none. shared: launches share the GPU.
     """
     started = time.perf_counter()
     pairs = np.zeros((1, ms.ORDER_WORDS), np.int64)
     number = 0
-    calls: list[tuple[Any, tuple[Any, ...]]] = [(fill, (state, dispatch, number, np.zeros(1, np.int64), number))]
+    table, seats, clock = np.zeros((1, G_FIELDS), np.int64), np.zeros(1, np.int64), np.zeros(C_FIELDS, np.int64)
+    calls: list[tuple[Any, tuple[Any, ...]]] = [(fill, (state, table[0], clock, number, seats, number))]
     if memory_state is None:
-        calls += [(run_grid, (state, dispatch, number)), (place_blocks, (state, dispatch, number, number, number))]
+        calls += [
+            (run_grid, (state, table, seats, clock, number)),
+            (place_blocks, (state, table[0], number, number, number)),
+        ]
     else:
         calls += [
-            (refill, (state, dispatch, number, number)),
+            (refill, (state, table, seats, clock, number, number)),
             (advance_range, (state, number, number, number, number, number)),
             (process_window, (memory_state, state.request, state.requests, pairs)),
             (apply_deferred, (state, pairs, number)),
             (deliver, (state, pairs, number)),
         ]
+    if shared:
+        calls.append((fill_beside, (state, table[0], clock, number, seats, number)))
     if memory_state is not None and state.par[L.P_CLUSTER_BLOCKS] > 0:
         calls.append((open_barriers, (state, number)))
-    if (state.code[:, M.COL_OP] == M.OP_SYSCALL).any():
+    if np.isin(state.code[:, M.COL_OP], (M.OP_SYSCALL, M.OP_GRID_WAIT)).any():
         calls.append((resume, (state, number, number, number)))
     for function, arguments in calls:
         function.entry.compile(tuple(typeof(each) for each in arguments))

@@ -162,17 +162,32 @@ def nothing_moves(grid: Grid, program: Program, launch: Launch) -> errors.Kernel
     warp = next((each for each in at_barrier if _waits_for_block(state, each)), at_barrier[0])
     sm = sm_of(state, warp)
     split = state.split[warp]
-    waiting = _lanes(int(state.warp[warp, L.W_ALIVE] & ~state.warp[warp, L.W_ACTIVE]))
+    alive = int(state.warp[warp, L.W_ALIVE])
+    waiting = _lanes(alive & ~int(state.warp[warp, L.W_ACTIVE]))
     pc = int(split[L.D_PC + waiting[0]]) if waiting else int(state.warp[warp, L.W_PC])
     if not _waits_for_block(state, warp):
         place = _place(state, sm, warp, pc, None, program, launch)
-        return errors.DeadlockError(cycle=_last_issue(grid), waiting=_groups(state, warp, program), **place)
+        return errors.DeadlockError(cycle=_last_issue(grid), waiting=_groups(state, warp, program, alive), **place)
     block, number = state.block[sm, state.warp[warp, L.W_BLOCK]], int(state.warp[warp, L.W_BARRIER])
     return errors.BarrierError(
         barrier=number,
         arrived=int(block[L.B_ARRIVED + number]),
         expected=int(block[L.B_EXPECTED + number]) or int(block[L.B_ALIVE]),
         **_place(state, sm, warp, max(pc - 1, 0), None, program, launch),
+    )
+
+
+def never_ends(grid: Grid, warp: int, program: Program, launch: Launch) -> errors.SpinDeadlock:
+    """The exception for lanes that spin for ever while others of their warp, `warp`, wait until they have done."""
+    state, row = grid.state, grid.state.warp[warp]
+    active, alive = int(row[L.W_ACTIVE]), int(row[L.W_ALIVE])
+    return errors.SpinDeadlock(
+        cycle=_last_issue(grid),
+        warp=int(row[L.W_INDEX]),
+        spinning=active,
+        parked=alive & ~active,
+        waiting=_groups(state, warp, program, alive & ~active),
+        **_place(state, sm_of(state, warp), warp, int(row[L.W_PC]), None, program, launch),
     )
 
 
@@ -192,10 +207,10 @@ def _last_issue(grid: Grid) -> int:
     return int(warps[warps[:, L.W_STATE] != L.FREE, L.W_SINCE].max(initial=grid.start)) - grid.start
 
 
-def _groups(state: L.State, warp: int, program: Program) -> tuple[str, ...]:
-    """What the groups of a warp's lanes wait for, which is each other."""
+def _groups(state: L.State, warp: int, program: Program, lanes: int) -> tuple[str, ...]:
+    """What the groups that some lanes of a warp form wait for, which is each other."""
     groups: dict[int, int] = {}
-    for lane in _lanes(int(state.warp[warp, L.W_ALIVE])):
+    for lane in _lanes(lanes):
         pc = int(state.split[warp, L.D_PC + lane])
         groups[pc] = groups.get(pc, 0) | 1 << lane
     found = []

@@ -6,7 +6,9 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from gpusim.engine.memory.system import PeerRow
 from gpusim.errors import CheckError, ModeError
+from gpusim.launch.access_window import AccessWindow
 from gpusim.tracing.accel_sim import AccelSimTraces
 from gpusim.tracing.options import TraceOptions
 
@@ -32,6 +34,7 @@ class LaunchOptions:
     peers: arrays on other GPUs, as `MemorySystem.set_peers` takes them. mode: one of MODES.
     blocks: the only blocks that are run, by number; None for all. outputs: a sampled run executes the blocks that it
     does not time. replay: values that an earlier run of the launch has recorded need not be computed again.
+    window: what accesses of it are for L2. programmatic: it may begin when the one before it in its stream lets it.
     traces: where a functional run's instructions are written for another simulator.
     """
 
@@ -41,7 +44,9 @@ class LaunchOptions:
     checks: int = 0
     progress: Progress | None = None
     trace: TraceOptions | None = None
-    peers: tuple[tuple[int, int, float, float, int, int], ...] = ()
+    peers: tuple[PeerRow, ...] = ()
+    window: AccessWindow | None = None
+    programmatic: bool = False
     mode: str = "detailed"
     blocks: tuple[int, ...] | None = None
     outputs: bool = False

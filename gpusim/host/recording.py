@@ -60,8 +60,8 @@ def key_of(
     for each in memory.allocations:
         content.update(f"{each.address} {each.nbytes}".encode())
         content.update(memory.view(each.address, each.nbytes).data)
-    banks = config.shared.banks, config.shared.bank_bytes, config.gpu.warp_size
-    return program.sha256, program.symbol, launch.grid, launch.block, launch.shared_bytes, banks, content.digest()
+    machine = config.shared.banks, config.shared.bank_bytes, config.gpu.warp_size, config.issue.reconvergence
+    return program.sha256, program.symbol, launch.grid, launch.block, launch.shared_bytes, machine, content.digest()
 
 
 def known(key: Hashable) -> Recording | None:

@@ -211,7 +211,7 @@ class _Binder:
             self.check_array(i, value, type_)
         if isinstance(value, np.ndarray):
             return self.upload(i, value, self.names[i] if i < len(self.names) else f"argument {i}")
-        if value.memory is not self.memory:
+        if not value.memory.shares(self.memory):
             raise self.error(i, "a DeviceArray of another device")
         low, high = span(value.dtype.itemsize, value.shape, value.strides)
         self.memory.check(value.address + low, high - low, access="kernel argument")

@@ -116,6 +116,7 @@ class DeviceMemory:
         self._next = self.base + GUARD_BYTES
         self._used_bytes = 0
         self._count = 0
+        self._owners: dict[int, int] = {}
         self._tables: MemoryTables | None = None
         self.version = 0
         """Grows with every alloc and free: tables read at an older version are out of date."""
@@ -161,11 +162,27 @@ class DeviceMemory:
             raise self._full(nbytes, label)
         address = self._place(nbytes, label) if at is None else self._free_place(at, nbytes)
         self._live[address] = Allocation(address, nbytes, label)
+        self._owners.pop(address, None)
         bisect.insort(self._starts, address)
         self._used_bytes += nbytes
         self._know(address, nbytes)
         self._changed()
         return address
+
+    def shares(self, other: DeviceMemory) -> bool:
+        """Whether another one's addresses are valid here."""
+        return self._live is other._live
+
+    def by_gpu(self) -> list[tuple[int, int, int]]:
+        """(GPU, address, bytes) of all that is allocated, what lies side by side as one; see `GpuMemory`."""
+        found: list[tuple[int, int, int]] = []
+        for each in self.allocations:
+            owner = self._owners.get(each.address, 0)
+            if found and found[-1][0] == owner:
+                found[-1] = owner, found[-1][1], each.end - found[-1][1]
+            else:
+                found.append((owner, each.address, each.nbytes))
+        return found
 
     def reserve(self, nbytes: int) -> int:
         """An address for `alloc`, which nothing else gets until `release`. Raises OutOfDeviceMemory."""
@@ -450,6 +467,23 @@ class DeviceMemory:
             capacity_bytes=self.capacity_bytes,
             label=label,
         )
+
+
+class GpuMemory(DeviceMemory):
+    """The memory of one of several GPUs that share their addresses and bytes: of all that is allocated, what is here is
+    its own. number: of the GPU; the one whose memory `whole` is has 0."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, whole: DeviceMemory, number: int):
+        self.__dict__ = whole.__dict__
+        self.number = number
+
+    def alloc(self, nbytes: int, label: str | None = None, *, at: int | None = None) -> int:
+        """As `DeviceMemory.alloc`."""
+        address = super().alloc(nbytes, label, at=at)
+        self._owners[address] = self.number
+        return address
 
 
 class _Undo(Exception):

@@ -9,13 +9,10 @@ from typing import Any
 import numpy as np
 
 from gpusim.config import GPUConfig
+from gpusim.engine.memory.system import PeerRow
 from gpusim.errors import NodeError
 from gpusim.launch.memory import DeviceMemory
 from gpusim.node.topology import Node
-
-#: Share of a link's rate that loads and stores of kernels reach: 367 and 366 GB/s between two H200s, of 397 that whole
-#: packets allow (microbenchmark: loads and stores of 256 MiB by 132 to 1,056 blocks).
-KERNEL_EFFICIENCY = 0.923
 
 
 @dataclass(frozen=True)
@@ -48,27 +45,36 @@ def without_peers(args: Sequence[Any]) -> tuple[tuple[Any, ...], dict[int, str]]
 
 def peer_rows(
     node: Node, where: Mapping[int, str], addresses: Mapping[int, int], memory: DeviceMemory, config: GPUConfig
-) -> list[tuple[int, int, float, float, int, int]]:
+) -> list[PeerRow]:
     """What `MemorySystem.set_peers` takes, for the arrays at `addresses` by position.
 
-    The way there and back adds the latency of its links to that of a hit in L2. Raises NodeError for a GPU that is not
-    there, that the kernel runs on itself, or that cannot be reached.
+    Raises NodeError for a GPU that is not there, that the kernel runs on itself, or that cannot be reached.
     """
-    here, links, rows = node.gpus[0], [], []
+    here, held = node.gpus[0], []
     for position, gpu in where.items():
         if gpu not in node.gpus or gpu == here:
             others = ", ".join(node.gpus[1:])
             raise NodeError(f"argument {position} lives on {gpu!r}; the kernel runs on {here}, its peers are {others}")
+        allocation = memory.holding(addresses[position])
+        assert allocation is not None
+        held.append((gpu, allocation.address, allocation.nbytes))
+    return rows_from(node, here, held, config)
+
+
+def rows_from(node: Node, here: str, held: Sequence[tuple[str, int, int]], config: GPUConfig) -> list[PeerRow]:
+    """The rows of memory on other GPUs, as (GPU, address, bytes), for kernels that run on `here`. Links are numbered as
+    NVLinks are in the node. The way there and back adds the latency of its links to that of a hit in L2.
+
+    Raises NodeError for a GPU that cannot be reached over NVLink.
+    """
+    numbers = {k: n for n, k in enumerate(k for k, link in enumerate(node.links) if link.kind == "nvlink")}
+    rows = []
+    for gpu, address, nbytes in held:
         out, back = node.path(here, gpu), node.path(gpu, here)
-        if any(node.links[k].kind != "nvlink" for k in (*out, *back)):
+        if any(k not in numbers for k in (*out, *back)):
             raise NodeError(f"{here} reaches {gpu} over {node.links[out[0]].name}: kernels read peers over NVLink only")
-        for link in (out[0], back[-1]):
-            if link not in links:
-                links.append(link)
-        held = memory.holding(addresses[position])
-        assert held is not None
         cycles = (node.latency_us(out) + node.latency_us(back)) * config.gpu.clock_mhz
-        gb_s = min(node.bandwidth_gb_s(out), node.bandwidth_gb_s(back)) * KERNEL_EFFICIENCY
-        per_cycle = gb_s * 1e3 / config.gpu.clock_mhz
-        rows.append((held.address, held.nbytes, cycles, per_cycle, links.index(out[0]), links.index(back[-1])))
+        gb_s = min(node.bandwidth_gb_s(out), node.bandwidth_gb_s(back)) * node.config.nvlink.sm_share
+        ends = [(numbers[way[0]], numbers[way[-1]]) for way in (out, back)]
+        rows.append(PeerRow(address, nbytes, cycles, gb_s * 1e3 / config.gpu.clock_mhz, *ends))
     return rows

@@ -7,15 +7,15 @@ one link.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, model_validator
 
 from gpusim.config.load import Kind, load
-from gpusim.config.models import describe, items
+from gpusim.config.models import Described, describe
 from gpusim.config.sections import Count, Rate, Section, _doc
 
 Number = Annotated[int, Field(ge=0)]
@@ -64,6 +64,8 @@ class NVLink(Wire):
         "wired to each other; none"
     )
     links: Number = _doc("links of each GPU to the switches; with `pairs`, the most that a GPU has")
+    sm_share: Share = _doc("share of a link's rate that loads and stores of SMs reach, of kernels and of collectives")
+    sm_reverse: Time = _doc("as reverse, of what SMs store")
     pairs: tuple[Pair, ...] = _doc("with `pairs`: two GPUs of a machine and the links between them")
 
     @model_validator(mode="after")
@@ -107,6 +109,8 @@ class Processors(Section):
     large_copy_bytes: Number = _doc("copies over this size take longer to add")
     large_copy_call_us: Time = _doc("time the host needs to add such a copy")
     event_call_us: Time = _doc("time the host needs to add an event, or waiting for one, to a stream")
+    launch_call_us: Time = _doc("time the host needs to add a kernel to a stream")
+    function_us: Time = _doc("from the end of a stream's work to that of a function of the host behind it")
 
 
 class Network(Wire):
@@ -120,6 +124,7 @@ class Network(Wire):
 class Copies(Section):
     """Copy engines and what the driver does around them."""
 
+    event_us: Time = _doc("what of the start-ups is the event in front, which times a copy alone")
     device_gb_s: Rate = _doc("copy within one GPU's memory, bytes copied")
     device_start_us: Time = _doc("from when a copy within a GPU is taken on until its first byte moves")
     peer_engines: Count = _doc("copies to other GPUs that a GPU sends at once")
@@ -128,6 +133,8 @@ class Copies(Section):
     to_device_start_us: Time = _doc("the same, from host memory")
     to_host_engines: Count = _doc("copies to hosts that a GPU sends at once")
     to_host_start_us: Time = _doc("the same, to host memory")
+    command_bytes: Number = _doc("pinned copies to a GPU up to this size travel inside the command, by no engine")
+    command_us: Time = _doc("what such a copy takes in its stream, beside inline_gb_s")
     inline_bytes: Number = _doc("pageable copies to a GPU up to this size travel inside the command itself")
     inline_gb_s: Rate = _doc("rate at which the host writes those")
     staging_bytes: Count = _doc("one of the two pinned buffers through which pageable memory is copied")
@@ -138,6 +145,38 @@ class Copies(Section):
     write_gb_s: Rate = _doc("the same, to memory")
 
 
+class ManagedMemory(Section):
+    """Managed memory: what faults, prefetches and accesses where it lies take. An MB has 2^20 bytes."""
+
+    batch_pages: Count = _doc("pages that a batch of the GPU's faults has at most")
+    sm_pages: Count = _doc("pages of one SM that a batch has at most")
+    gather_us: Time = _doc("from a fault of the GPU until the driver takes up its batch")
+    wake_us: Time = _doc("what that takes more when the driver has paused")
+    pause_us: Time = _doc("time without faults after which it has")
+    block_us: Time = _doc("service of a batch's faults in one block of 2 MB")
+    new_block_us: Time = _doc("what that takes more for a block of which the GPU has nothing yet")
+    page_us: Time = _doc("what each page that was asked for adds")
+    gpu_us_per_mb: Time = _doc("what comes to the GPU by faults")
+    collapse_page_us: Time = _doc("a page written by the GPU of which the host has a copy")
+    evict_us_per_mb: Time = _doc("what goes to the host to make room for other managed memory")
+    host_fault_us: Time = _doc("a fault of the host on memory that is on the GPU")
+    host_new_block_us: Time = _doc("what that takes more for the first of a block of 2 MB")
+    host_us_per_mb: Time = _doc("what comes to the host by faults")
+    host_untouched_us: Time = _doc("a fault of the host on memory that nobody has touched")
+    host_untouched_us_per_mb: Time = _doc("what comes into being on the host by them")
+    host_collapse_page_us: Time = _doc("a page written by the host of which the GPU has a copy")
+    prefetch_us: Time = _doc("a prefetch, beside what it moves")
+    prefetch_there_us: Time = _doc("the same, of memory that is all there")
+    prefetch_gpu_us_per_mb: Time = _doc("prefetched to the GPU from the host")
+    prefetch_new_us_per_mb: Time = _doc("prefetched where nobody has touched it")
+    prefetch_there_us_per_mb: Time = _doc("prefetched that is there")
+    prefetch_host_us_per_mb: Time = _doc("prefetched to the host from the GPU")
+    prefetch_call_us_per_mb: Time = _doc("time that the host needs to call for a prefetch to the GPU")
+    prefetch_waits_bytes: Number = _doc("prefetches to the host over this size return when they are done")
+    bus_gb_s: Rate = _doc("what kernels read or write of host memory where it lies")
+    bus_latency_us: Time = _doc("a load of a kernel from host memory")
+
+
 class Changes(Section):
     """What differs on one machine, by the names of links; `gpu0-switch0` means both directions."""
 
@@ -145,7 +184,7 @@ class Changes(Section):
     scale: tuple[Scale, ...] = _doc("links whose bandwidth is multiplied by a factor, as (name, factor)")
 
 
-class NodeConfig(Section):
+class NodeConfig(Described):
     """A whole description: immutable and hashable."""
 
     node: Box
@@ -154,9 +193,8 @@ class NodeConfig(Section):
     host: Processors
     network: Network
     copies: Copies
+    managed: ManagedMemory
     links: Changes
-
-    _sources: dict[str, str] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
     def _consistent(self) -> NodeConfig:
@@ -165,14 +203,6 @@ class NodeConfig(Section):
             if highest >= self.node.gpus:
                 raise ValueError(f"nvlink.pairs names GPU {highest}, but node.gpus is {self.node.gpus}")
         return self
-
-    def items(self) -> Iterator[tuple[str, Any]]:
-        """Every dotted key and its value, in file order."""
-        return items(self)
-
-    def source(self, key: str) -> str:
-        """Where the value of a dotted key comes from. Raises KeyError for a key that does not exist."""
-        return self._sources[key]
 
 
 @cache

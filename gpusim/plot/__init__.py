@@ -8,10 +8,11 @@ matplotlib is imported when the first picture is drawn. Every number in a pictur
 
 Reading order: `colours` (what has which colour), `style` (how pictures look), `launches`, `roofs` and `scatter` (of
 results), `lane_map`, `tree`, `accesses` and `timelines` (of traces), `sweeps` and `machines` (of explorations),
-`several_gpus`.
+`several_gpus`, `streams` (of a device), `beside` (of machines that are no GPUs).
 """
 
 from gpusim.plot.accesses import bank_wavefronts, coalescing
+from gpusim.plot.beside import latency_and_throughput
 from gpusim.plot.everything import write_all
 from gpusim.plot.lane_map import lane_activity
 from gpusim.plot.launches import occupancy_calculator, stall_breakdown
@@ -19,15 +20,16 @@ from gpusim.plot.machines import pareto, tornado
 from gpusim.plot.roofs import roofline
 from gpusim.plot.scatter import predicted_against_measured
 from gpusim.plot.several_gpus import collective_steps, link_utilisation, training_timeline
+from gpusim.plot.streams import streams_timeline
 from gpusim.plot.style import MatplotlibMissing, save, text_alternative
 from gpusim.plot.sweeps import heat_map, scaling_curves
 from gpusim.plot.timelines import scheduler_timeline, sm_residency
 from gpusim.plot.tree import divergence_tree
 
 FIGURES = (
-    bank_wavefronts, coalescing, collective_steps, divergence_tree, heat_map, lane_activity, link_utilisation,
-    occupancy_calculator, pareto, predicted_against_measured, roofline, scaling_curves,
-    scheduler_timeline, sm_residency, stall_breakdown, tornado, training_timeline, write_all,
+    bank_wavefronts, coalescing, collective_steps, divergence_tree, heat_map, lane_activity, latency_and_throughput,
+    link_utilisation, occupancy_calculator, pareto, predicted_against_measured, roofline, scaling_curves,
+    scheduler_timeline, sm_residency, stall_breakdown, streams_timeline, tornado, training_timeline, write_all,
 )  # fmt: skip
 """What draws."""
 __all__ = ["MatplotlibMissing", "save", "text_alternative", *(draw.__name__ for draw in FIGURES)]

@@ -14,7 +14,7 @@ _HOST_LINE_WORDS = 8
 @compiled
 def prefetch_line(m, sm, line):
     """Start to load the sets in which a request of `sm` for `line` will look."""
-    target = target_of(m, sm, line)
+    target = target_of(m, sm, line, ms.CLASS_SAME)
     first = set_start(m, target.home_slice, target.set_number)
     for word in range(0, ms.LINE_WORDS * m[ms.P_WAYS], _HOST_LINE_WORDS):
         prefetch(m, first + word)

@@ -1,17 +1,23 @@
 """The L2 cache's slices: tags, sectors, replacement, fills from memory, near copies and stores.
 
-A line has one home slice, which writes it back. A line read from the other partition also gets a copy in the slice
-of the same index in the reader's partition, and so does what is written from there in whole sectors: an H200 does not
+A line has one home slice, which writes it back. A line read from the other partition also gets a copy in the slice of
+the same index in the reader's partition, and so does what is written from there in whole sectors: an H200 does not
 cross the fabric for what an SM reads back. Copies are clean; a store takes the sectors it writes out of those of other
-partitions. A set replaces its least recently used line, but first those that only passed through their home to
-another partition, unless `l2.replacement` says otherwise. This agrees with two measurements on an H200: 132 SMs that
-read the same 40 MB again, each its own part, do so at full speed (a line is kept where it is read; the H200 does so to
-48 MB), and one SM that chases through 48 MB needs 509 cycles (what its own half of the cache cannot hold, the other
-half still has).
+partitions. A set replaces its least recently used line, but first those that only passed through their home to another
+partition, unless `l2.passed_first` and `l2.replacement` say otherwise. This agrees with two measurements on an H200:
+132 SMs that read the same 40 MB again, each its own part, do so at full speed (a line is kept where it is read; the
+H200 does so to 48 MB), and one SM that chases through 48 MB needs 509 cycles (what its own half of the cache cannot
+hold, the other half still has).
 
 Stores allocate without a fetch. A sector of which only some bytes were written is dirty but not valid: reading it
-fetches the rest, evicting it fetches and writes it. The bytes written are counted, not remembered by position, and
-a sector counts as complete when as many bytes as it has were written.
+fetches the rest, evicting it fetches and writes it. The bytes written are counted, not remembered by position, and a
+sector counts as complete when as many bytes as it has were written.
+
+A request may say that its line goes before all others, or that it persists (`policy`). What an H200 then keeps of
+regions that are read, with other data read behind them: of what persists the lines that came last, in as many ways of a
+set as are set aside, one at least; home lines alone, not copies. So a further line that persists makes the oldest one
+normal. An access that says streaming or nothing leaves a line that is there as it is, one that says normal does not.
+What goes first is gone before any older line, and so are its copies.
 
 Dirty lines are written back before they are replaced. Only some lines of a set may be dirty: one more, and the two
 oldest of them are written back and stay. Of any amount that an H200 writes it keeps 28.1 MiB, as if each set had at
@@ -31,6 +37,7 @@ FOR_HOME, FOR_COPY, FOR_UPDATE = 0, 1, 2
 _ALL = (1 << ms.SECTORS_PER_LINE) - 1
 _DIRTY, _PENDING = _ALL << ms.DIRTY_SHIFT, _ALL << ms.PENDING_SHIFT
 _BYTES = (1 << ms.WRITTEN_BITS) - 1
+_ORDER = ms.AGE_MASK | ms.PASSED | ms.FIRST | ms.KEPT
 
 
 @compiled
@@ -65,18 +72,41 @@ def use(m, first, entry, age):
 
 
 @compiled
-def lookup(m, first, tag):
-    """Entry of the line with `tag`, which counts as a use but for "fifo"; -1 if it is not there."""
-    entry = find(m, first, tag)
-    if entry >= 0 and m[ms.P_REPLACEMENT] != ms.FIFO:
-        use(m, first, entry, (m[entry] & ms.AGE_MASK) >> ms.AGE_SHIFT)
+def lookup(m, slice_, target):
+    """Entry of the target's line in a slice, -1 if it is not there. It is a use, but for "fifo", and may make the line
+    persist or normal."""
+    first = set_start(m, slice_, target.set_number)
+    entry = find(m, first, target.tag)
+    if entry >= 0:
+        if m[ms.P_REPLACEMENT] != ms.FIFO:
+            use(m, first, entry, (m[entry] & ms.AGE_MASK) >> ms.AGE_SHIFT)
+        if target.cls >= ms.CLASS_LAST and slice_ == target.home_slice:
+            classify(m, first, entry, target.cls)
     return entry
 
 
 @compiled
+def classify(m, first, entry, cls):
+    """Make the line at `entry` of the set that starts at `first` persist, or normal. Only so many lines of a set do:
+    with one more the oldest of them is normal again."""
+    m[entry] &= ~(ms.FIRST | ms.KEPT)
+    if cls == ms.CLASS_LAST:
+        m[entry] |= ms.KEPT
+        kept, oldest = 0, 0
+        for way in range(m[ms.P_WAYS]):
+            state = m[np.uint64(first + way)]
+            if state & ms.KEPT != 0:
+                kept += 1
+                oldest = max(oldest, state & ms.AGE_MASK | way)
+        if kept > m[ms.P_KEPT_WAYS]:
+            m[np.uint64(first + (oldest & ms.WAYS_MAX))] &= ~ms.KEPT
+
+
+@compiled
 def victim(m, first, tag):
-    """What goes of the set that starts at `first`: an empty entry, else the oldest line that only passed through, else
-    the oldest. That is the one used least recently or, for "fifo", the first that came; "random" takes any for it.
+    """What goes of the set that starts at `first`: an empty entry, else the oldest line of those that are to go first,
+    only passed through, have no class, persist. The oldest is the one used least recently or, for "fifo", the first
+    that came; "random" takes any that does not persist.
 
     Returns (entry, age of the oldest dirty line, its entry); the age is 0 if no line is dirty.
     """
@@ -84,12 +114,13 @@ def victim(m, first, tag):
     oldest, oldest_dirty = 0, 0
     for way in range(ways):
         state = m[np.uint64(first + way)]
-        age = (ms.AGE_MASK | ms.PASSED) if state >> ms.TAG_SHIFT == 0 else state & (ms.AGE_MASK | ms.PASSED)
+        age = _ORDER if state >> ms.TAG_SHIFT == 0 else (state ^ ms.KEPT) & _ORDER
         oldest = max(oldest, age | way)
         oldest_dirty = max(oldest_dirty, (state & ms.AGE_MASK | way) if state & _DIRTY else 0)
     entry = first + (oldest & ms.WAYS_MAX)
-    if m[ms.P_REPLACEMENT] == ms.RANDOM and oldest & ms.PASSED == 0:
-        entry = first + spread(m[ms.CNT_EVICTIONS] * ways + tag, ways)
+    if m[ms.P_REPLACEMENT] == ms.RANDOM and oldest & (ms.PASSED | ms.FIRST) == 0:
+        other = first + spread(m[ms.CNT_EVICTIONS] * ways + tag, ways)
+        entry = entry if m[other] & ms.KEPT else other
     return entry, oldest_dirty >> ms.AGE_SHIFT, first + (oldest_dirty & ms.WAYS_MAX)
 
 
@@ -111,8 +142,10 @@ def replace(m, slice_, target, now):
         wait = max(wait, write_back(m, slice_, target.set_number, entry, now))
         age = (m[entry] & ms.AGE_MASK) >> ms.AGE_SHIFT
     use(m, first, entry, age)
-    m[entry] = target.tag << ms.TAG_SHIFT
+    m[entry] = target.tag << ms.TAG_SHIFT | (ms.FIRST if target.cls == ms.CLASS_FIRST else 0)
     m[entry + m[ms.P_WAYS]] = 0
+    if target.cls == ms.CLASS_LAST and slice_ == target.home_slice:
+        classify(m, first, entry, target.cls)
     return entry, wait
 
 
@@ -202,12 +235,12 @@ def read_home(m, target, sectors, purpose, now):
     A miss fetches what is missing, widened to the fetch granularity. purpose: FOR_HOME a reader of the same
     partition, FOR_COPY one of another partition that keeps a copy, FOR_UPDATE an atomic, which also writes.
     """
-    entry = lookup(m, set_start(m, target.home_slice, target.set_number), target.tag)
+    entry = lookup(m, target.home_slice, target)
     wait = 0
     if entry < 0:
         entry, wait = replace(m, target.home_slice, target, now)
         # Copies outlive the home line, so a line that comes from memory may still have some.
-        m[entry] |= ms.COPIED | (ms.PASSED if purpose == FOR_COPY else 0)
+        m[entry] |= ms.COPIED | (m[ms.P_PASSED] if purpose == FOR_COPY else 0)
     elif purpose != FOR_COPY:
         m[entry] &= ~ms.PASSED
     valid = m[entry] & _ALL
@@ -235,7 +268,7 @@ def read_home(m, target, sectors, purpose, now):
 def write_home(m, target, sectors, sector_bytes, now):
     """Write `sector_bytes` bytes to each of `sectors` at the home slice; return how long room for them takes."""
     first = set_start(m, target.home_slice, target.set_number)
-    entry = lookup(m, first, target.tag)
+    entry = lookup(m, target.home_slice, target)
     wait = 0
     if entry < 0:
         entry, wait = replace(m, target.home_slice, target, now)
@@ -269,7 +302,7 @@ def add_written(m, entry, sectors, sector_bytes):
 @compiled
 def keep_written(m, target, sectors, now):
     """A copy of whole sectors that were written stays in the writer's partition; return how long room for it takes."""
-    entry = lookup(m, set_start(m, target.near_slice, target.set_number), target.tag)
+    entry = lookup(m, target.near_slice, target)
     wait = 0
     if entry < 0:
         entry, wait = replace(m, target.near_slice, target, now)

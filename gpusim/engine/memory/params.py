@@ -36,6 +36,9 @@ def make_params(config: GPUConfig, n_sms: int) -> dict[int, int]:
         ms.P_SETS: l2.sets_per_slice,
         ms.P_WAYS: l2.ways,
         ms.P_PEERS: 0,
+        ms.P_KEPT_WAYS: max(l2.set_aside_ways(round(l2.persisting_start_share * l2.bytes)), 1),
+        **dict.fromkeys(range(ms.P_WINDOW_FIRST, ms.P_WINDOW_MISS + 1), 0),
+        ms.P_MANAGED: 0,
     }
 
 
@@ -66,10 +69,14 @@ def _layout(config: GPUConfig, n_sms: int) -> dict[int, int]:
         ms.P_LRC: config.sm.gpcs * ms.LRC_ENTRIES * ms.LRC_WORDS,
         ms.P_BANK_STATES: dram.channels * dram.banks_per_channel * ms.BANK_WORDS,
         ms.P_ASKED: n_sms * asked_words(config),
-        ms.P_PEER_PORTS: 2 * ms.PEERS_MOST,
+        ms.P_PEER_PORTS: ms.PEERS_MOST + 2,
         ms.P_DIGITS: 1 << ms.DIGIT_BITS,
         ms.P_PLACES: n_sms,
         ms.P_PEER_ROWS: ms.PEERS_MOST * ms.PEER_WORDS,
+        ms.P_MANAGED_ROWS: ms.MANAGED_MOST * ms.MANAGED_WORDS,
+        ms.P_MANAGED_BLOCKS: ms.BLOCKS_MOST * ms.BLOCK_WORDS,
+        ms.P_FAULT_SMS: n_sms,
+        ms.P_FAULT_ROWS: ms.FAULTS_MOST * ms.FAULT_WORDS,
     }
     starts, at = {}, ms.QUEUES_AT
     for key, size in sizes.items():
@@ -130,6 +137,7 @@ def _l2(config: GPUConfig) -> dict[int, int]:
         ms.P_DIRTY_AGE: l2.dirty_age,
         ms.P_DIRTY_WAYS: l2.dirty_ways,
         ms.P_REPLACEMENT: ms.REPLACEMENTS[l2.replacement],
+        ms.P_PASSED: ms.PASSED if l2.passed_first else 0,
         ms.P_PROBES: round(l2.write_probes * ms.PROBES_OF) if l2.partitions > 1 else 0,
     }
 

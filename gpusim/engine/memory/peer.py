@@ -1,5 +1,7 @@
 """Requests whose address lies on another GPU: over this GPU's links to the L2 there, and back.
 
+Managed memory that stays on the host is asked for in the same way, over the bus.
+
 What a kernel reads, writes or reduces on a peer passes its own crossbar as any other request, then the link out, which
 carries what is written, and the link back, which carries what is read. A peer's L2 is taken to hold what is asked for.
 An atomic there takes as long as a load (between two H200s 1,683 cycles, and 1,688).
@@ -25,6 +27,16 @@ def peer_of(m, line):
 
 
 @compiled
+def book_links(m, row, first, carried, now):
+    """Books the first and the last link of a way for so many bytes. Returns how long they wait."""
+    near, far = m[row + first], m[row + first + 1]
+    wait = book(m, m[ms.P_PEER_PORTS] + near, now, carried * m[row + ms.PEER_BYTE])
+    if far != near:
+        wait = max(wait, book(m, m[ms.P_PEER_PORTS] + far, now, carried * m[row + ms.PEER_BYTE]))
+    return wait
+
+
+@compiled
 def walk_peer(m, row, sm, sectors, kind, payload_bytes, now):
     """A request to a peer; the reply is its data, or that the peer has taken it."""
     count = sectors_of(sectors)
@@ -32,16 +44,12 @@ def walk_peer(m, row, sm, sectors, kind, payload_bytes, now):
     wait = book_request(m, sm, sent, 1 + sectors_of(sectors) if sent > 0 else 1, now)
     if sent > 0:
         carried = sent if kind > ms.KIND_REDUCTION else sent + sent // _REDUCTION_SHARE
-        wait = max(
-            wait, book(m, m[ms.P_PEER_PORTS] + m[row + ms.PEER_OUT], now, carried * m[row + ms.PEER_BYTE])
-        )
-        m[ms.CNT_PEER_SENT_BYTES] += sent
+        wait = max(wait, book_links(m, row, ms.PEER_OUT, carried, now))
+        m[m[row + ms.PEER_COUNTER] + 1] += sent
     reply = now + m[ms.P_NEAR] + m[row + ms.PEER_LATENCY]
     if kind <= ms.KIND_ATOMIC:
-        back = book(
-            m, m[ms.P_PEER_PORTS] + m[row + ms.PEER_IN], now, count * ms.SECTOR_BYTES * m[row + ms.PEER_BYTE]
-        )
+        back = book_links(m, row, ms.PEER_IN, count * ms.SECTOR_BYTES, now)
         wait = max(wait, back, book_reply(m, sm, count, now))
         reply += (count - 1) * m[ms.P_SM_REPLY_SECTOR]
-        m[ms.CNT_PEER_RECEIVED_BYTES] += count * ms.SECTOR_BYTES
+        m[m[row + ms.PEER_COUNTER]] += count * ms.SECTOR_BYTES
     return reply + wait

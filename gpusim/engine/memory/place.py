@@ -34,6 +34,7 @@ class SlicePair(NamedTuple):
     set_number: int
     tag: int
     quotient: int  # number of the line among those of its home slice
+    cls: int  # CLASS_*: what the request makes of the line
 
 
 @compiled
@@ -61,14 +62,13 @@ def cpc_of(m, sm):
 
 
 @compiled
-def target_of(m, sm, line):
+def target_of(m, sm, line, cls):
     """The SlicePair of a request of an SM."""
     home, index, quotient = locate(m, line)
     near = partition_of(m, sm)
     set_number, tag = set_and_tag(m, home, quotient)
-    return SlicePair(
-        near, home, near * m[ms.P_INDICES] + index, home * m[ms.P_INDICES] + index, set_number, tag, quotient
-    )
+    near_slice, home_slice = near * m[ms.P_INDICES] + index, home * m[ms.P_INDICES] + index
+    return SlicePair(near, home, near_slice, home_slice, set_number, tag, quotient, cls)
 
 
 def _runs(config: GPUConfig, n_sms: int) -> tuple[list[tuple[int, list[int]]], int]:

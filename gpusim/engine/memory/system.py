@@ -7,19 +7,23 @@ nothing that comes later can change it, because every queue serves in the order 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from gpusim.config.models import GPUConfig
 from gpusim.engine.memory.host_memory import prefetch_line
+from gpusim.engine.memory.managed import managed_of, ready_at, stays
 from gpusim.engine.memory.params import make_params, words
 from gpusim.engine.memory.peer import peer_of, walk_peer
 from gpusim.engine.memory.place import PARTITION_SHIFT, PLACE_MASK, places
+from gpusim.engine.memory.policy import RATIO_OF
 from gpusim.engine.memory.remote import walk_remote
 from gpusim.engine.memory.walk import walk_atomic, walk_read, walk_write
 from gpusim.engine.state import memory as ms
 from gpusim.engine.state.jit import compiled
 from gpusim.errors import LaunchError
+from gpusim.launch.access_window import AccessWindow
 
 _AHEAD = 8  # requests whose L2 sets are on their way into the host's caches
 _HOST_LINE_BYTES = 64
@@ -93,20 +97,41 @@ def process_window(state, req, req_n, order):
         now = req[sm, i, ms.REQ_TIME] << ms.TICK_BITS
         line, sectors, kind = req[sm, i, ms.REQ_LINE], req[sm, i, ms.REQ_SECTORS], req[sm, i, ms.REQ_KIND]
         peer = peer_of(m, line) if m[ms.P_PEERS] > 0 and kind < ms.KIND_SM_READ else -1
+        late = 0
+        if m[ms.P_MANAGED] > 0 and kind < ms.KIND_SM_READ:
+            row = managed_of(m, line)
+            if row >= 0 and stays(m, row, line, kind >= ms.KIND_ATOMIC):
+                peer = row
+            elif row >= 0:
+                late = ready_at(m, row, sm, line, kind >= ms.KIND_ATOMIC, now) - now
         if peer >= 0:
             reply = walk_peer(m, peer, sm, sectors, kind, max(req[sm, i, ms.REQ_PAYLOAD_BYTES], 0), now)
         elif kind <= ms.KIND_CONSTANT:
-            reply = walk_read(m, sm, line, sectors, kind, req[sm, i, ms.REQ_PAYLOAD_BYTES] == ms.PAST_L1, now)
+            past, policy = req[sm, i, ms.REQ_PAYLOAD_BYTES] == ms.PAST_L1, req[sm, i, ms.REQ_OPS]
+            reply = walk_read(m, sm, line, sectors, kind, past, policy, now)
         elif kind >= ms.KIND_SM_READ:
             reply = walk_remote(m, sm, line, sectors, kind, now)
         elif kind >= ms.KIND_WRITE:
-            reply = walk_write(m, sm, line, sectors, kind, req[sm, i, ms.REQ_PAYLOAD_BYTES], now)
+            payload_bytes, policy = req[sm, i, ms.REQ_PAYLOAD_BYTES], req[sm, i, ms.REQ_OPS]
+            reply = walk_write(m, sm, line, sectors, kind, payload_bytes, policy, now)
         else:
             payload_bytes, operations = req[sm, i, ms.REQ_PAYLOAD_BYTES], req[sm, i, ms.REQ_OPS]
             reply = walk_atomic(m, sm, line, sectors, kind, payload_bytes, operations, now)
-        req[sm, i, ms.REQ_REPLY] = (reply + ms.TICKS - 1) >> ms.TICK_BITS
+        req[sm, i, ms.REQ_REPLY] = (reply + late + ms.TICKS - 1) >> ms.TICK_BITS
         m[ms.CNT_REQUESTS_KIND + kind] += 1
     return n
+
+
+class PeerRow(NamedTuple):
+    """Memory of another GPU: address and bytes; what the links add to a hit in L2, in cycles; bytes a cycle of the
+    slowest; numbers of the first and the last link there and back, each below PEERS_MOST."""
+
+    address: int
+    nbytes: int
+    cycles: float
+    bytes_per_cycle: float
+    there: tuple[int, int]
+    back: tuple[int, int]
 
 
 class MemorySystem:
@@ -141,48 +166,99 @@ class MemorySystem:
         self.channel_sectors = channels[:, ms.CHANNEL_SECTORS]
         self.slice_sectors = self.state[params[ms.P_SLICE_SECTORS] :][: config.l2.slices]
         self._queues = self.state[ms.QUEUES_AT : params[ms.P_PLACES]]
+        self.links: np.ndarray | None = None
         self._config = config
         self._fetched: set[str] = set()
         self._empty()
 
-    def set_peers(self, rows: Sequence[tuple[int, int, float, float, int, int]]) -> None:
-        """Say which addresses lie on other GPUs, for the launches that follow.
-
-        rows: (first byte, bytes, what the links add to a hit in L2 in cycles, bytes a cycle of the links, numbers of
-        the links out and in, each below PEERS_MOST). Raises LaunchError for more rows or links than there is room for.
-        """
+    def set_peers(self, rows: Sequence[PeerRow]) -> None:
+        """Say which addresses lie on other GPUs, for the launches that follow. Raises LaunchError for more rows or
+        links than there is room for."""
         if len(rows) > ms.PEERS_MOST:
-            raise LaunchError(f"{len(rows)} arrays on other GPUs; a launch may have {ms.PEERS_MOST}")
-        links = 1 + max((link for row in rows for link in row[4:]), default=0)
+            raise LaunchError(f"{len(rows)} ranges of memory on other GPUs; a launch may have {ms.PEERS_MOST}")
+        links = 1 + max((link for row in rows for link in (*row.there, *row.back)), default=0)
         if links > ms.PEERS_MOST:
             raise LaunchError(f"arrays on other GPUs over {links} links; a launch may use {ms.PEERS_MOST}")
         first = int(self.state[ms.P_PEER_ROWS])
-        for k, (address, nbytes, cycles, bytes_per_cycle, out, back) in enumerate(rows):
-            lines = address // ms.LINE_BYTES, -(-(address + nbytes) // ms.LINE_BYTES)
-            times = round(cycles * ms.TICKS), round(ms.TICKS / bytes_per_cycle)
+        for k, row in enumerate(rows):
             self.state[first + k * ms.PEER_WORDS :][: ms.PEER_WORDS] = (
-                *lines,
-                *times,
-                out,
-                ms.PEERS_MOST + back,
+                row.address // ms.LINE_BYTES,
+                -(-(row.address + row.nbytes) // ms.LINE_BYTES),
+                round(row.cycles * ms.TICKS),
+                round(ms.TICKS / row.bytes_per_cycle),
+                *row.there,
+                *row.back,
+                ms.CNT_PEER_RECEIVED_BYTES,
             )
         self.state[ms.P_PEERS] = len(rows)
+
+    def share_links(self, other: MemorySystem) -> None:
+        """Have the links to other GPUs in common with another one's memory system."""
+        if other.links is None:
+            other.links = np.zeros(ms.PEERS_MOST, np.int64)
+        self.links = other.links
+
+    def serve(self, requests: np.ndarray, counts: np.ndarray, order: np.ndarray) -> None:
+        """`process_window`, on links that other GPUs use too: as free as these have left them."""
+        if self.links is None or self.state[ms.P_PEERS] == 0:
+            process_window(self.state, requests, counts, order)
+            return
+        self.peer_links[:] = self.links
+        process_window(self.state, requests, counts, order)
+        self.links[:] = self.peer_links
+
+    @property
+    def peer_links(self) -> np.ndarray:
+        """When each link to other GPUs is free, int64 [PEERS_MOST], in ticks: a view of the state."""
+        first = int(self.state[ms.P_PEER_PORTS])
+        return self.state[first : first + ms.PEERS_MOST]
+
+    def set_aside(self, nbytes: int) -> int:
+        """Say how much of L2 persisting lines may take, in whole ways of its sets; returns the bytes that these have.
+
+        One way may persist all the same if nothing is set aside: an H200 keeps 3.7 MB then. Raises LaunchError for more
+        than `l2.persisting_max_bytes`.
+        """
+        l2 = self._config.l2
+        if not 0 <= nbytes <= l2.persisting_max_bytes:
+            raise LaunchError(f"{nbytes:,} bytes of L2 to set aside; there are {l2.persisting_max_bytes:,}")
+        ways = l2.set_aside_ways(nbytes)
+        self.state[ms.P_KEPT_WAYS] = max(ways, 1)
+        state = self._lines[:, 0]
+        age = np.where(state & ms.KEPT != 0, state & ms.AGE_MASK, ms.AGE_MASK)
+        rank = np.argsort(np.argsort(age, axis=1, kind="stable"), axis=1)
+        state[rank >= self.state[ms.P_KEPT_WAYS]] &= ~ms.KEPT
+        return ways * l2.bytes // l2.ways
+
+    def set_window(self, window: AccessWindow | None) -> None:
+        """Say what accesses of the launches that follow are for L2; None: normal ones."""
+        first = end = ratio = hit = miss = 0
+        if window is not None:
+            first = window.address // ms.LINE_BYTES
+            end = -(-(window.address + window.nbytes) // ms.LINE_BYTES)
+            ratio = min(int(window.hit_ratio * RATIO_OF) + 1, RATIO_OF) if window.hit_ratio > 0 else 0
+            hit, miss = ms.CLASSES[window.hit], ms.CLASSES[window.miss]
+        self.state[ms.P_WINDOW_FIRST : ms.P_WINDOW_MISS + 1] = first, end, ratio, hit, miss
+
+    def reset_persisting(self) -> None:
+        """Make all persisting lines normal."""
+        self._lines[:, 0] &= ~ms.KEPT
 
     def has_run(self, code: str) -> bool:
         """True if a program has run since the cache was emptied, so that its constants are in L2."""
         return code in self._fetched
 
-    def begin(self, blocks: int, code: str, code_bytes: int, constant_bytes: int) -> None:
-        """A launch begins: count what it reads besides its data, and forget which slices the SMs have asked.
-
-        blocks: how many it has, which decides on the SMs that get one. code: tells one program from another; what has
-            run since the cache was emptied is there already.
-        """
+    def place(self, blocks: int) -> None:
+        """A launch begins on an empty GPU: which SMs get one of so many blocks, and none has asked any slice yet."""
         self._asked.fill(0)
         blocks = min(blocks, len(self._places))
         if blocks not in self._places_by_blocks:
             self._places_by_blocks[blocks] = np.array(places(self._config, len(self._places), blocks))
         self._places[:] = self._places_by_blocks[blocks]
+
+    def fetch(self, code: str, code_bytes: int, constant_bytes: int) -> None:
+        """Counts what a launch reads besides its data. code: tells one program from another; what has run since the
+        cache was emptied is there already."""
         if self.has_run(code):
             return
         self._fetched.add(code)

@@ -4,6 +4,8 @@ Every function takes the request at `now` (ticks, when it leaves its SM) and ret
 sector, or its acknowledgement, is back at the SM. Which slices it passes says its `place.SlicePair`.
 """
 
+import numpy as np
+
 from gpusim.engine.memory import l2
 from gpusim.engine.memory.crossbar import (
     book,
@@ -15,6 +17,7 @@ from gpusim.engine.memory.crossbar import (
     book_slice,
 )
 from gpusim.engine.memory.place import gpc_of, target_of
+from gpusim.engine.memory.policy import class_of
 from gpusim.engine.memory.request_coalescer import join, note
 from gpusim.engine.state import memory as ms
 from gpusim.engine.state.address_map import spread
@@ -63,12 +66,12 @@ def send_home(m, sm, target, payload_bytes, sectors, flits, now):
 
 
 @compiled
-def walk_read(m, sm, line, sectors, kind, past, now):
-    """A load, or a fetch of instructions or constants. past: it does not go through L1."""
+def walk_read(m, sm, line, sectors, kind, past, policy, now):
+    """A load, or a fetch of instructions or constants. past: it does not go through L1. policy: see `memory.policy`."""
     gpc = gpc_of(m, sm)
     each = m[ms.P_SM_PAST_SECTOR] if past else m[ms.P_SM_REPLY_SECTOR]
     count = l2.sectors_of(sectors)
-    target = target_of(m, sm, line)
+    target = target_of(m, sm, line, class_of(m, line, policy))
     ask(m, sm, target.home_slice)
     joins = kind < ms.KIND_INSTRUCTION and m[ms.P_LRC_MOST] > 1
     if joins:
@@ -112,7 +115,7 @@ def read_far(m, target, sectors, wait, now):
     Returns (ticks later than a hit near at hand, sectors that were there, sectors asked of the home).
     """
     keep = m[ms.P_NEAR_COPY] != 0
-    entry = l2.lookup(m, l2.set_start(m, target.near_slice, target.set_number), target.tag) if keep else -1
+    entry = l2.lookup(m, target.near_slice, target) if keep else -1
     present = 0
     late = wait
     if entry >= 0:
@@ -143,13 +146,13 @@ def read_far(m, target, sectors, wait, now):
 
 
 @compiled
-def walk_write(m, sm, line, sectors, kind, payload_bytes, now):
+def walk_write(m, sm, line, sectors, kind, payload_bytes, policy, now):
     """A store; the reply is its acknowledgement, which says that L2 has taken it.
 
     Sectors that it writes in part are merged with what is there by the unit that also does atomics. A request says
     how many bytes it writes, not where: as few sectors count as partly written as can lack the others.
     """
-    target = target_of(m, sm, line)
+    target = target_of(m, sm, line, class_of(m, line, policy))
     count = l2.sectors_of(sectors)
     wait, far = send_home(m, sm, target, payload_bytes, count, 1 + count, now)
     sector_bytes = ms.SECTOR_BYTES if kind == ms.KIND_WRITE else max(payload_bytes // count, 1)
@@ -170,7 +173,7 @@ def walk_write(m, sm, line, sectors, kind, payload_bytes, now):
 @compiled
 def walk_atomic(m, sm, line, sectors, kind, payload_bytes, operations, now):
     """An atomic with or without return, done by the atomic unit of the home slice."""
-    target = target_of(m, sm, line)
+    target = target_of(m, sm, line, class_of(m, line, np.int64(0)))
     count = l2.sectors_of(sectors)
     parts = ms.flits(count, payload_bytes)
     if kind == ms.KIND_ATOMIC:  # each sector by itself

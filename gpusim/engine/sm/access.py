@@ -18,11 +18,13 @@ class Access(NamedTuple):
     mask: int
     size: int  # bytes of a lane, 0 if the addresses are not at hand
     time: int
+    policy: int  # for L2, see `memory.policy`; 0: none
 
 
 @compiled
-def access(smsp, warp, pc, base, mask, size, time):
+def access(smsp, warp, pc, base, mask, size, time, policy=0):
     """An Access of 64-bit numbers only, so that what takes one is compiled once."""
     return Access(
-        np.int64(smsp), np.int64(warp), np.int64(pc), np.int64(base), np.int64(mask), np.int64(size), np.int64(time)
-    )
+        np.int64(smsp), np.int64(warp), np.int64(pc), np.int64(base), np.int64(mask), np.int64(size), np.int64(time),
+        np.int64(policy),
+    )  # fmt: skip

@@ -13,7 +13,7 @@ from gpusim.engine.sm.bulk_effect import land as land_bulk
 from gpusim.engine.sm.cluster import own_lanes, own_offsets
 from gpusim.engine.sm.coalescer import coalesce
 from gpusim.engine.sm.copy_cost import copy_wavefronts, last_to_target, sector_pairs
-from gpusim.engine.sm.flight import event_at, open_copies, take_token
+from gpusim.engine.sm.flight import block_key, event_at, is_there, open_copies, take_token
 from gpusim.engine.sm.lines import read_lines
 from gpusim.engine.sm.matrix_load import four_words, matrix_access, put_line
 from gpusim.engine.sm.mbarrier import arrive_with_copies, barrier_object, tell
@@ -125,7 +125,7 @@ def keep_copy(st, sm, w, i, mask, reading):
     k = take_token(st, sm, w, 7, L.TOKEN_COPY_DATA)
     token = st.token[sm, k]
     token[L.T_LEFT] = 1
-    token[L.T_BLOCK] = st.block[sm, st.warp[w, L.W_BLOCK], L.B_NUMBER] << 8 | st.warp[w, L.W_BLOCK]
+    token[L.T_BLOCK] = block_key(st, sm, st.warp[w, L.W_BLOCK])
     token[L.T_ADDRESS] = n
     token[L.T_AMOUNT] = group
     return k
@@ -138,7 +138,7 @@ def land(st, sm, k):
     n = token[L.T_ADDRESS]
     copy = st.copy_lanes[sm, n]
     slot = token[L.T_BLOCK] & 255
-    if st.block[sm, slot, L.B_NUMBER] == token[L.T_BLOCK] >> 8 and st.block[sm, slot, L.B_STATE] != 0:
+    if is_there(st, sm, token[L.T_BLOCK]):
         i, mask, reading = copy[L.COPY_PC], copy[L.COPY_MASK], copy[L.COPY_READING]
         source, target = copy[L.COPY_SOURCE : L.COPY_SOURCE + 32], copy[L.COPY_TARGET : L.COPY_TARGET + 32]
         copy_lanes(st, sm, i, mask, reading, slot * st.par[L.P_SHARED_STRIDE], source, target)

@@ -190,7 +190,10 @@ def execute_atomic(st, words, base, address, values, i, w, mask, tried):
             if returns:
                 for k in range(count):
                     st.regs[dst + 32 * k + lane] = words[at + k]
+            before = words[at]
             written = (tried >> lane) & 1 != 0 and modify(words, at, op, kind, values, lane)
+            if written and st.par[L.P_STACK] != 0 and (count > 1 or words[at] != before):
+                st.sm[w // (st.par[L.P_SUB_PARTITIONS] * st.par[L.P_WARP_SLOTS]), L.S_CHANGED] += 1
             if written:
                 success |= np.uint32(1) << np.uint32(lane)
             if returns and op == M.ATOMIC_CAST_SPIN:

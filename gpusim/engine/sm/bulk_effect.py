@@ -13,11 +13,12 @@ import numpy as np
 from gpusim.engine.sm import tensor_box as tb
 from gpusim.engine.sm.atomics import take_effect_remotely
 from gpusim.engine.sm.cluster import BYTE_MASK, PEER_SHIFT, SM_SHIFT
-from gpusim.engine.sm.flight import event_at, free_token, take_token
+from gpusim.engine.sm.flight import block_key, event_at, free_token, is_there, take_token
 from gpusim.engine.sm.mbarrier import amount, tell
 from gpusim.engine.sm.space import exhausted
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled, compiled_on_demand
+from gpusim.engine.state.seats import of_seat
 from isa import microops as M
 
 
@@ -35,7 +36,7 @@ def take_bulk(st, sm, w, i):
     k = st.bulk[sm, row]
     st.sm[sm, L.S_BULK_FREE] = k[L.K_NEXT]
     k[:] = 0
-    k[L.K_PC], k[L.K_WARP] = i, w
+    k[L.K_PC], k[L.K_WARP], k[L.K_SEAT] = i, w, st.par[L.P_SEAT]
     k[L.K_BLOCK] = block_key(st, sm, st.warp[w, L.W_BLOCK])
     return np.int64(row)
 
@@ -45,18 +46,6 @@ def free_bulk(st, sm, row):
     st.bulk[sm, row, L.K_BYTES] = 0
     st.bulk[sm, row, L.K_NEXT] = st.sm[sm, L.S_BULK_FREE]
     st.sm[sm, L.S_BULK_FREE] = row + 1
-
-
-@compiled
-def block_key(st, sm, slot):
-    """What tells a block from those that have its place before and after it."""
-    return st.block[sm, slot, L.B_NUMBER] << 8 | slot
-
-
-@compiled
-def is_there(st, sm, key):
-    slot = key & 255
-    return st.block[sm, slot, L.B_STATE] != 0 and st.block[sm, slot, L.B_NUMBER] == key >> 8
 
 
 @compiled
@@ -101,8 +90,9 @@ def leave_with_block(st, sm, slot):
     """A block ends: what it has stored and not waited for leaves its shared memory before another block gets it."""
     for row in range(st.sm[sm, L.S_BULKS_NEW]):
         k = st.bulk[sm, row]
-        stores = k[L.K_BYTES] > 0 and st.code[k[L.K_PC], M.COL_AUX4] & M.BULK_KIND == M.BULK_STORE
-        if stores and k[L.K_BLOCK] == block_key(st, sm, slot):
+        if k[L.K_BYTES] == 0 or k[L.K_BLOCK] != block_key(st, sm, slot):
+            continue
+        if st.code[k[L.K_PC], M.COL_AUX4] & M.BULK_KIND == M.BULK_STORE:
             leave(st, sm, k, np.int64(-1))
             k[L.K_BYTES] = 0
 
@@ -111,6 +101,7 @@ def leave_with_block(st, sm, slot):
 def land(st, sm, row, now):
     """What a copy brings is there, unless its block has ended, or what it takes has left."""
     k = st.bulk[sm, row]
+    st = of_seat(st, k[L.K_SEAT])
     if st.code[k[L.K_PC], M.COL_AUX4] & M.BULK_KIND == M.BULK_STORE:
         if k[L.K_BYTES] > 0:
             leave(st, sm, k, np.int64(-1))
@@ -175,6 +166,7 @@ def apply_copy(st, sm, entry, time):
     """A deferred copy takes effect; L2 has replied to the last of its requests at `time`."""
     row = st.deferred[sm, entry, L.X_BULK] - 1
     k = st.bulk[sm, row]
+    st = of_seat(st, k[L.K_SEAT])
     kind = st.code[k[L.K_PC], M.COL_AUX4] & M.BULK_KIND
     if kind == M.BULK_REDUCE:
         leave(st, sm, k, np.int64(st.code[k[L.K_PC], M.COL_AUX2]))

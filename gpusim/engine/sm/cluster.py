@@ -17,6 +17,7 @@ from gpusim.engine.sm.space import fail
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.bits import popc
 from gpusim.engine.state.jit import compiled, compiled_on_demand
+from gpusim.engine.state.seats import of_block
 from isa import microops as M
 
 RANK_SHIFT = 24
@@ -176,6 +177,7 @@ def open_barriers(st, now):
             b = st.block[sm, slot]
             if b[L.B_STATE] == 0 or b[L.B_CLUSTER_ARRIVED] == 0:
                 continue
+            st = of_block(st, sm, slot)
             all_there, last = complete(st, b)
             if not all_there:
                 continue

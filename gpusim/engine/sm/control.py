@@ -14,6 +14,7 @@ from gpusim.engine.sm.shadow import mask_is_sound
 from gpusim.engine.sm.shadow_clocks import CHECK_RACE, CHECK_SYNC, sync_lanes
 from gpusim.engine.sm.shadow_copies import end_group, wait_for_groups
 from gpusim.engine.sm.space import fail
+from gpusim.engine.sm.spinning import look
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.bits import lowest_bit, popc
 from gpusim.engine.state.jit import compiled
@@ -28,8 +29,11 @@ def goto(st, sm, w, i, taken, target):
         return
     counts = st.counters[st.sm[sm, L.S_CHUNK], i]
     counts[L.N_BRANCHES] += 1
-    if convergence.branch(st.warp, st.split, w, np.int64(taken), target, i + 1):
+    stack = st.par[L.P_STACK] != 0
+    if convergence.branch(st.warp, st.split, w, np.int64(taken), target, i + 1, stack):
         counts[L.N_DIVERGENT] += 1
+    elif stack and st.warp[w, L.W_PC] <= i:
+        look(st, w)
 
 
 @compiled
@@ -208,7 +212,8 @@ def reconverge(st, sm, w, i, wb, lanes):
         return convergence.meet(st.warp, st.split, w, st.code[i, M.COL_AUX1])
     if op == M.OP_YIELD:
         st.warp[w, L.W_PC] = i + 1
-        convergence.give_way(st.warp, st.split, w)
+        if st.par[L.P_STACK] == 0:
+            convergence.give_way(st.warp, st.split, w)
         return True
     if op == M.OP_WARPSYNC:
         return sync_warp(st, sm, w, i, wb, lanes)
@@ -267,12 +272,18 @@ def control(st, sm, q, slot, w, i, wb, mask, time):
         close_bulk(st, sm, w, time, code[i, M.COL_RBAR])
     elif op == M.OP_REGISTERS:
         change_registers(st, sm, w, i)
+    elif op == M.OP_GRID_TRIGGER:
+        b = st.block[sm, st.warp[w, L.W_BLOCK]]
+        b[L.B_TRIGGERED] = time if b[L.B_TRIGGERED] == 0 else b[L.B_TRIGGERED]
     elif op == M.OP_NOP and st.par[L.P_CHECKS] & CHECK_RACE:
         sync_lanes(st, sm, w, lanes)
     st.warp[w, L.W_PC] = i + 1
     if op == M.OP_SYSCALL:
         st.warp[w, L.W_CALL] = time
         block(st, w, q, slot, L.WAIT_HOST, L.R_MISC)
+        return False
+    if op == M.OP_GRID_WAIT and st.par[L.P_DEPENDS] != 0:
+        block(st, w, q, slot, L.WAIT_GRID, L.R_MISC)
         return False
     if op == M.OP_GROUP_ARRIVE:
         return arrive_in_group(st, sm, q, slot, w, time)

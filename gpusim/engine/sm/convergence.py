@@ -33,6 +33,9 @@ registers of control flow hold (`tests/gpusim/test_flow_replay.py` replays some)
   it ends the groups part, and those that had waited execute their WARPSYNC again, which sends them to its label.
 - Lanes that a barrier of the block lets go are on the stack, by their instruction. (Not measured.)
 
+A machine with `issue.reconvergence = "stack"` has none of the ways to give way: YIELD does nothing, and a group that
+spins goes on. What a parting leaves behind then waits until those before it can go no further (`spinning.py`).
+
 Where several groups have stopped and the stack is empty, these rules do not always say who goes on on an H200:
 `python -m validate generated` lists kernels that count otherwise.
 """
@@ -49,13 +52,16 @@ SPIN_LIMIT = 1024
 
 
 @compiled
-def branch(warp, split, w, taken, target, fall_through):
-    """Lanes in `taken` go to `target`, the other active lanes on. True if the active lanes part."""
+def branch(warp, split, w, taken, target, fall_through, stack):
+    """Lanes in `taken` go to `target`, the other active lanes on. True if the active lanes part.
+
+    stack: a group that spins never gives way.
+    """
     active = warp[w, L.W_ACTIVE]
     if taken == active:
         pc = warp[w, L.W_PC]
         warp[w, L.W_PC] = target
-        if target <= pc and active != warp[w, L.W_ALIVE]:
+        if target <= pc and active != warp[w, L.W_ALIVE] and not stack:
             split[w, L.D_SPIN] += 1
             if split[w, L.D_SPIN] >= SPIN_LIMIT and states.can_run(warp, split, w) | split[w, L.D_YIELDED] != 0:
                 give_way(warp, split, w)

@@ -6,6 +6,7 @@ from gpusim.engine.sm.bulk_effect import apply_copy, apply_remote
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled
 from gpusim.engine.state.memory import KIND_SM_READ, REQ_KIND, REQ_REPLY, REQ_TOKEN
+from gpusim.engine.state.seats import of_warp
 from isa import microops as M
 
 
@@ -20,6 +21,7 @@ def take_effect_in_memory(st, sm, entry):
     """An access to device memory takes effect, for all its lanes."""
     d = st.deferred[sm, entry]
     d[L.X_DONE] = 1
+    st = of_warp(st, d[L.X_WARP])
     take_effect(st, sm, entry, st.memory32, st.memory8, st.par[L.P_MEMORY_BASE], d[L.X_MASK])
 
 
@@ -33,7 +35,9 @@ def catch_up(st, sm, entry):
     lines = st.deferred[sm, entry, L.X_LINES]
     for e in range(entry):
         d = st.deferred[sm, e]
-        if d[L.X_DONE] == 0 and d[L.X_LINES] & lines != 0 and st.code[d[L.X_PC], M.COL_OP] != M.OP_LOAD:
+        if d[L.X_DONE] != 0 or d[L.X_LINES] & lines == 0:
+            continue
+        if of_warp(st, d[L.X_WARP]).code[d[L.X_PC], M.COL_OP] != M.OP_LOAD:
             take_effect_in_memory(st, sm, e)
 
 
@@ -56,6 +60,7 @@ def apply_deferred(st, order, count):
         if d[L.X_DONE] != 0:
             continue
         d[L.X_DONE] = 1
+        st = of_warp(st, d[L.X_WARP])
         op = st.code[d[L.X_PC], M.COL_OP]
         if op == M.OP_SYNCS or op == M.OP_STAS:
             apply_remote(st, sm, entry, arrival(st, request))

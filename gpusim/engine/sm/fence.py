@@ -15,6 +15,7 @@ from gpusim.engine.sm.flight import event_at, free_token, take_token
 from gpusim.engine.sm.readiness import charge, make_ready, place_of
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled
+from gpusim.engine.state.seats import of_warp
 from isa import microops as M
 
 #: W_FENCE of a warp: its fence is over but for what it has stored; under way; will be when that of others is over.
@@ -54,7 +55,8 @@ def _start(st, sm, w, wide, time):
 
 @compiled
 def pass_fence(st, sm, w, now, after):
-    """The warp goes on at `after`."""
+    """The warp, of whichever launch, goes on at `after`."""
+    st = of_warp(st, w)
     st.warp[w, L.W_FENCE] = 0
     charge(st, sm, w, L.R_MEMBAR, after)
     q, slot = place_of(st, sm, w)

@@ -17,6 +17,7 @@ from gpusim.engine.state.jit import compiled
 
 #: What the second word of a heap entry and REQ_TOKEN mean: number * 2 + kind, a deferred entry + 1 from bit 32 up.
 FOR_TOKEN, FOR_MSHR = range(2)
+_NUMBER_BITS = 47  # of a block: three extents of a grid have 31, 16 and 16 bits, but no grid has so many blocks
 
 
 @compiled
@@ -81,7 +82,22 @@ def note_lines(st, sm, a, count, kind):
         actual = kind
         if kind == ms.KIND_WRITE and payload < popc(sectors) * ms.SECTOR_BYTES:
             actual = ms.KIND_WRITE_PARTIAL
-        note_request(st, sm, a.time, st.touched[sm, n, 0], sectors, actual, 0, payload, popc(a.mask) // max(count, 1))
+        operations = popc(a.mask) // max(count, 1) if kind == ms.KIND_ATOMIC else a.policy
+        note_request(st, sm, a.time, st.touched[sm, n, 0], sectors, actual, 0, payload, operations)
+
+
+@compiled
+def block_key(st, sm, slot):
+    """What tells a block from those that have its place before and after it; its low eight bits are the place."""
+    b = st.block[sm, slot]
+    return (b[L.B_SEAT] << _NUMBER_BITS | b[L.B_NUMBER]) << 8 | slot
+
+
+@compiled
+def is_there(st, sm, key):
+    """Whether the block of a key is still on the SM."""
+    slot = key & 255
+    return st.block[sm, slot, L.B_STATE] != 0 and block_key(st, sm, slot) == key
 
 
 @compiled
@@ -99,6 +115,7 @@ def take_token(st, sm, w, scoreboard, kind):
     st.sm[sm, L.S_TOKEN_FREE] = token[L.T_NEXT]
     st.sm[sm, L.S_TOKENS] += 1
     token[L.T_WARP] = w
+    token[L.T_SEAT] = st.par[L.P_SEAT]
     token[L.T_AGE] = st.warp[w, L.W_AGE]
     token[L.T_SCOREBOARD] = scoreboard
     token[L.T_LEFT] = 0

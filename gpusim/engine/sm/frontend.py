@@ -77,7 +77,7 @@ def from_beyond(st, sm, line, ahead, now):
         if line >= st.sm[sm, L.S_CODE_SEEN]:
             st.sm[sm, L.S_CODE_SEEN] = line + 1
             interval = par[L.P_IL15_INTERVAL]
-            if line >= par[L.P_LAUNCH_LINES]:
+            if line - par[L.P_CODE_LINE] >= par[L.P_LAUNCH_LINES]:
                 ready = start + par[L.P_CODE_FAR]
         st.sm[sm, server] = start + interval
         insert(cache, l15_set(st, line), ways, line, ready, now)
@@ -120,6 +120,10 @@ def fetch(st, sm, q, before, line, now):
     cache = st.icache[sm]
     first = l0_first(st, q)
     ways = par[L.P_L0_LINES]
+    # The last row is no instruction of the kernel.
+    last = min((st.code.shape[0] - 2) >> par[L.P_ICACHE_SHIFT], line + par[L.P_PREFETCH]) + par[L.P_CODE_LINE]
+    line += par[L.P_CODE_LINE]
+    before += par[L.P_CODE_LINE]
     k = look_up(cache, first, ways, line)
     if k >= 0:
         cache[k, USED] = now
@@ -127,8 +131,6 @@ def fetch(st, sm, q, before, line, now):
     else:
         ready = from_l1(st, sm, line, line == before + 1, now)
         insert(cache, first, ways, line, ready, now)
-    # The last row is no instruction of the kernel.
-    last = min((st.code.shape[0] - 2) >> par[L.P_ICACHE_SHIFT], line + par[L.P_PREFETCH])
     for following in range(line + 1, last + 1):
         if look_up(cache, l1_set(st, following), par[L.P_ICACHE_WAYS], following) < 0:
             from_beyond(st, sm, following, True, now)

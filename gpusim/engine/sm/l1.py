@@ -23,7 +23,7 @@ def find_line(st, sm, line):
 
     L_USED is when a line was last used or, for "fifo", when it came; 0 in a way that is empty.
     """
-    sets = st.par[L.P_L1_SETS]
+    sets = st.sm[sm, L.S_L1_SETS]
     ways = st.par[L.P_L1_WAYS]
     tags = st.tags[sm]
     first = line % sets * ways
@@ -70,7 +70,7 @@ def replace_line(st, sm, way, line):
 @compiled
 def keep_stored(st, sm, line, sectors, words):
     """With `l1.write_allocate`: words that are stored are in L1."""
-    if st.par[L.P_L1_SETS] == 0 or words == 0:
+    if st.sm[sm, L.S_L1_SETS] == 0 or words == 0:
         return
     way, found = find_line(st, sm, line)
     if found:

@@ -114,7 +114,7 @@ def join_mshrs(st, sm, a, way, sectors, token):
 
 
 @compiled
-def ask_l2(st, sm, line, sectors, way, token, past, time):
+def ask_l2(st, sm, line, sectors, way, token, past, time, policy):
     """Asks L2 for sectors of a line; they are pending in its way of L1, unless that is -1. past: they go past L1."""
     k = take_mshr(st, sm, line, sectors, token, way)
     st.token[sm, token, L.T_LEFT] += 1
@@ -126,7 +126,7 @@ def ask_l2(st, sm, line, sectors, way, token, past, time):
                 shift = s * L.MSHR_BITS
                 tags[L.L_MSHR, way] = tags[L.L_MSHR, way] & ~(L.MSHR_MASK << shift) | k << shift
     st.sm[sm, L.S_OUTSTANDING] += popc(sectors)
-    send(st, sm, time, line, sectors, ms.KIND_READ, 2 * k + FOR_MSHR, np.int64(ms.PAST_L1 if past else 0), 0)
+    send(st, sm, time, line, sectors, ms.KIND_READ, 2 * k + FOR_MSHR, np.int64(ms.PAST_L1 if past else 0), policy)
 
 
 @compiled
@@ -174,7 +174,7 @@ def read_lines(st, sm, a, count, bypass, copies):
     for n in range(count):
         missing = touched[n, 1]
         way, found = -1, False
-        if not bypass and par[L.P_L1_SETS] > 0:
+        if not bypass and st.sm[sm, L.S_L1_SETS] > 0:
             way, found = find_line(st, sm, touched[n, 0])
         if found:
             note_use(st, sm, way)
@@ -193,7 +193,7 @@ def read_lines(st, sm, a, count, bypass, copies):
         if missing != 0:
             token = load_token(st, sm, a, token)
             sent = start + max(misses, n // par[L.P_L1_TAGS_PER_CYCLE]) + par[L.P_L1_REQUEST]
-            ask_l2(st, sm, touched[n, 0], missing, way, token, bypass, sent)
+            ask_l2(st, sm, touched[n, 0], missing, way, token, bypass, sent, a.policy)
             counts[L.N_MISSES] += popc(missing)
             misses += 1
     counts[L.N_HITS] += hit_sectors
@@ -229,7 +229,6 @@ def write_plain(st, sm, a, count):
     release = par[L.P_STORE_RELEASE] + (max(a.size >> 2, 1) - 1) * par[L.P_REGISTER_RELEASE]
     release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], data + release, L.R_LONG)
     payload = popc(a.mask) * a.size // count
-    lanes = popc(a.mask) // count
     token = np.int64(-1)
     room = data
     for n in range(count):
@@ -245,7 +244,7 @@ def write_plain(st, sm, a, count):
             hurry_stored(st, sm, data)
         st.token[sm, token, L.T_LEFT] += 1
         there = max(room, data + n * turns // count)
-        room = store_line(st, sm, a.smsp, line, sectors, words, bytes_, there, token, lanes)
+        room = store_line(st, sm, a.smsp, line, sectors, words, bytes_, there, token, a.policy)
     for k in (L.S_DATA_FREE, L.S_DATA_SECOND):
         st.sm[sm, k] = max(st.sm[sm, k], room)
     leave_queue(st.smsp[a.smsp], room)
@@ -298,7 +297,7 @@ def write_lines(st, sm, a, count, kind, entry):
         hold_flits(st, sm, token, count, all_flits(touched, count, payload))
     st.warp[a.warp, L.W_STORES] += 1
     what = (2 * token + FOR_TOKEN) | ((entry + 1) << 32)
-    operations = popc(a.mask) // count | adds_floats(st, a.pc)
+    operations = a.policy if kind == ms.KIND_WRITE_STRONG else popc(a.mask) // count | adds_floats(st, a.pc)
     parts = np.int64(0)
     for n in range(count):
         sectors = touched[n, 1]
@@ -328,6 +327,7 @@ def atomic_lines(st, sm, a, count, kind, entry):
     what = (2 * token + FOR_TOKEN) | ((entry + 1) << 32)
     payload = popc(a.mask) * a.size // count if kind == ms.KIND_ATOMIC else 0
     operations = max(popc(a.mask) // count, 1) | adds_floats(st, a.pc)
+    operations = a.policy if kind == ms.KIND_READ_STRONG else operations
     sent = start
     parts = np.int64(0)
     if kind == ms.KIND_ATOMIC:

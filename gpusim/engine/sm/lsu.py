@@ -135,6 +135,13 @@ def record_lines(st, sm, w, i, lines, mask):
 
 
 @compiled
+def policy_of(st, i, wb):
+    """What the descriptor of a load or store says to L2, see `memory.policy`; 0 if nothing."""
+    row = st.code[i, M.COL_AUX5]
+    return np.int64(st.regs[row_offset(row, wb) + 32]) if row != 0 else np.int64(0)
+
+
+@compiled
 def global_access(st, sm, q, w, i, wb, mask, time):
     """Load, store, atomic or reduction on global memory."""
     par = st.par
@@ -146,17 +153,18 @@ def global_access(st, sm, q, w, i, wb, mask, time):
     touched = st.touched[sm]
     if mode == L.REPLAYS:
         word = take(st, w)
-        lines, sectors = word & 255, word >> 8
+        lines, sectors, policy = word & 255, word >> 8 & 255, word >> 16
     else:
         if not space.check_global(st, sm, i, w, mask, size):
             return
         if par[L.P_CHECKS] & CHECK_INIT and st.unknown.size > 1 and not watch_global(st, sm, i, w, mask, size):
             return
         lines, sectors = coalesce(st.address[sm], touched, mask, size)
+        policy = policy_of(st, i, wb) if op == M.OP_LOAD or op == M.OP_STORE else np.int64(0)
         if (mode < L.FUNCTIONAL or mode == L.RECORDS) and (op == M.OP_LOAD or op == M.OP_STORE):
             note_words(st.address[sm], touched, lines, mask, size if op == M.OP_STORE else max(size, 4))
         if mode == L.RECORDS:
-            put(st, sm, w, sectors << 8 | lines)
+            put(st, sm, w, policy << 16 | sectors << 8 | lines)
     counts = st.counters[st.sm[sm, L.S_CHUNK], i]
     counts[L.N_REQUESTS] += 1
     counts[L.N_SECTORS] += sectors
@@ -189,13 +197,13 @@ def global_access(st, sm, q, w, i, wb, mask, time):
     if mode >= L.FUNCTIONAL:
         if mode == L.KEEPS_REQUESTS:
             kind = KIND_READ if op == M.OP_LOAD else KIND_WRITE if op == M.OP_STORE else KIND_ATOMIC
-            note_lines(st, sm, access(q, w, i, wb, mask, size, time), lines, np.int64(kind))
+            note_lines(st, sm, access(q, w, i, wb, mask, size, time, policy), lines, np.int64(kind))
         if path >= queued.PATH_REDUCTION:
             values = st.deferred_values[sm, 0]
             copy_operands(st, i, wb, st.code[i, M.COL_AUX4] & 255, values)
             execute_atomic(st, st.memory32, base, st.address[sm], values, i, w, mask, np.int64(mask))
         return
-    queued.send_lines(st, sm, access(q, w, i, wb, mask, size, time), lines, np.int64(path))
+    queued.send_lines(st, sm, access(q, w, i, wb, mask, size, time, policy), lines, np.int64(path))
 
 
 @compiled_on_demand()

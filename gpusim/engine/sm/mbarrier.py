@@ -14,7 +14,7 @@ import numpy as np
 from gpusim.engine.rows.common import row_offset
 from gpusim.engine.sm import shadow_copies
 from gpusim.engine.sm.cluster import own_offsets
-from gpusim.engine.sm.flight import event_at, hold, open_copies, release_at, take_token
+from gpusim.engine.sm.flight import block_key, event_at, hold, is_there, open_copies, release_at, take_token
 from gpusim.engine.sm.lane_states import can_run
 from gpusim.engine.sm.readiness import block
 from gpusim.engine.sm.shadow_clocks import CHECK_RACE
@@ -290,7 +290,7 @@ def arrive_with_copies(st, sm, w, i, wb, mask, time):
     if st.par[L.P_CHECKS] & CHECK_RACE:
         shadow_copies.end_group_with(st, sm, np.int64(w), st.address[sm, first])
     token[L.T_KIND] = L.TOKEN_COPY_BYTES if st.code[i, M.COL_AUX4] != 0 else L.TOKEN_COPY_ARRIVE
-    token[L.T_BLOCK] = st.block[sm, st.warp[w, L.W_BLOCK], L.B_NUMBER] << 8 | st.warp[w, L.W_BLOCK]
+    token[L.T_BLOCK] = block_key(st, sm, st.warp[w, L.W_BLOCK])
     token[L.T_ADDRESS] = st.address[sm, first]
     token[L.T_AMOUNT] = lanes
     event_at(st, sm, max(time + 1, token[L.T_TIME]), k)
@@ -301,7 +301,7 @@ def tell(st, sm, k, now):
     """The mbarrier that a token names hears that the copies are there."""
     token = st.token[sm, k]
     slot = token[L.T_BLOCK] & 255
-    if st.block[sm, slot, L.B_NUMBER] != token[L.T_BLOCK] >> 8 or st.block[sm, slot, L.B_STATE] == 0:
+    if not is_there(st, sm, token[L.T_BLOCK]):
         return
     at = (slot * st.par[L.P_SHARED_STRIDE] + token[L.T_ADDRESS]) >> 2
     if token[L.T_KIND] == L.TOKEN_COPY_ARRIVE:

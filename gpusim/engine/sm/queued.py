@@ -111,6 +111,7 @@ def keep(st, sm, a, count, path):
     h[L.QUEUED_SIZE] = a.size
     h[L.QUEUED_COUNT] = count
     h[L.QUEUED_PATH] = path
+    h[L.QUEUED_POLICY] = a.policy
     h[L.QUEUED_PLACE] = keep_place(st.smsp[a.smsp])
     st.smsp[a.smsp, L.Q_KEPT] += 1
     for n in range(count):

@@ -12,12 +12,14 @@ from gpusim.engine.state import layout as L
 from gpusim.engine.state.bits import prefetch
 from gpusim.engine.state.jit import compiled
 from gpusim.engine.state.log import log_stall
+from gpusim.engine.state.seats import of_warp
 from isa import microops as M
 
 #: What State.constant says of a line that can not be read: no cache of the SM has it, or only the second level has.
 CONSTANT_NOWHERE, CONSTANT_SECOND = -1, -2
 #: Of one that can be read: the cycle from which it is there, and in these low bits the sub-partition that has it first.
 CONSTANT_BITS, CONSTANT_FIRST = 3, 7
+CONSTANT_BANK_BITS = 16
 
 
 @compiled
@@ -34,8 +36,8 @@ def charge(st, sm, w, reason, until):
 
 @compiled
 def constant_line(st, operand):
-    """Index of the constant line that `bank << 16 | offset` lies in."""
-    return operand >> st.par[L.P_CONST_SHIFT]
+    """Index of the constant line that `bank << CONSTANT_BANK_BITS | offset` lies in."""
+    return st.par[L.P_CONSTANT_LINE] + (operand >> st.par[L.P_CONST_SHIFT])
 
 
 @compiled
@@ -96,9 +98,9 @@ def loaded_constant(st, sm, q, operand, now):
     The first load of a launch asks when the sub-partitions do for their operands, and comes last (H200: 41st and later
     warps of an SM, which wait for it, go on 270 to 280 cycles behind the first; where one SM asks, no later than 140).
     """
-    line = constant_line(st, operand)
-    if line >= st.loaded.shape[1]:
+    if operand >> CONSTANT_BANK_BITS != 0:
         return constant_ready(st, sm, q, operand, now)
+    line = constant_line(st, operand)
     if st.loaded[sm, line] < 0:
         turn = st.par[L.P_CONST_MISS_INTERVAL]
         before = 0
@@ -240,6 +242,7 @@ def look_again(st, sm, w, now):
 
 @compiled
 def wake(st, sm, w, now):
-    """Something that the warp waited for has happened: charge the wait and look again."""
+    """Something that the warp waited for has happened: charge the wait and look again. `st` may be of any launch."""
+    st = of_warp(st, w)
     charge(st, sm, w, st.warp[w, L.W_REASON], now)
     look_again(st, sm, w, now)

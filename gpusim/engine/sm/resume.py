@@ -7,6 +7,7 @@ from gpusim.engine.sm.readiness import place_of, wake
 from gpusim.engine.sm.warp_end import finish_warp
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.jit import compiled
+from gpusim.engine.state.seats import of_warp
 from isa import microops as M
 
 
@@ -32,9 +33,10 @@ def resume(st, sm, now):
         k = take_queued(st, sm)
         h = st.queued[sm, k]
         w, i = h[L.QUEUED_WARP], h[L.QUEUED_PC]
+        st = of_warp(st, w)
         wb = 32 * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP])
         q = h[L.QUEUED_SMSP]
-        a = access(q, w, i, wb, h[L.QUEUED_MASK], h[L.QUEUED_SIZE], now)
+        a = access(q, w, i, wb, h[L.QUEUED_MASK], h[L.QUEUED_SIZE], now, h[L.QUEUED_POLICY])
         access_lines(st, sm, a, h[L.QUEUED_COUNT], path, k)
         for scoreboard in (st.code[i, M.COL_RBAR], st.code[i, M.COL_WBAR]):
             if scoreboard < 6:

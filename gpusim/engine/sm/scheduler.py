@@ -12,6 +12,7 @@ from gpusim.engine.sm.warp_end import finish_warp
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import parts
 from gpusim.engine.state.jit import compiled
+from gpusim.engine.state.seats import of_warp
 from isa import microops as M
 
 
@@ -98,6 +99,7 @@ def step(st, sm, k, time):
         if slot < 0:
             break
         w = first + slot * smsps
+        st = of_warp(st, w)
         if st.warp[w, L.W_FETCHED] < 0:  # its first instruction has still to be fetched
             clear_lanes(st, sm, w)
             look_again(st, sm, w, time)

@@ -18,6 +18,7 @@ from gpusim.engine.state import layout as L
 from gpusim.engine.state import parts
 from gpusim.engine.state.bits import popc, prefetch
 from gpusim.engine.state.jit import compiled
+from gpusim.engine.state.seats import of_seat, of_warp
 
 EVENTS_AHEAD = 64  # of the next replies whose rows are loaded ahead
 
@@ -66,6 +67,7 @@ def copy_reply(st, sm, k, now):
 def token_reply(st, sm, k, now):
     """A reply to a memory instruction; with the last one, its scoreboard is released."""
     token = st.token[sm, k]
+    st = of_seat(st, token[L.T_SEAT])
     token[L.T_LEFT] -= 1
     if token[L.T_KIND] == L.TOKEN_STORE or token[L.T_KIND] == L.TOKEN_ATOMIC:
         full = st.sm[sm, L.S_FLITS] >= st.par[L.P_MAX_FLITS]
@@ -184,7 +186,7 @@ def load_sm_ahead(st, sm, until):
         for slot in range(slots):
             if st.ready[sm * smsps + q, slot] < until:
                 w = first + slot * smsps + q
-                load_ahead(st, w, st.warp[w, L.W_PC])
+                load_ahead(of_warp(st, w), w, st.warp[w, L.W_PC])
     for k in range(events):
         what = st.event[sm, k]
         if what & 1 == FOR_MSHR:

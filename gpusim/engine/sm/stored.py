@@ -60,7 +60,7 @@ def send_first(st, sm, time):
     bytes_ = size if whole else min(line[L.STORED_BYTES], size - 1)
     kind = np.int64(ms.KIND_WRITE if whole else ms.KIND_WRITE_PARTIAL)
     what = 2 * line[L.STORED_TOKEN]
-    send(st, sm, time + st.par[L.P_L1_REQUEST], line[L.STORED_LINE], sectors, kind, what, bytes_, line[L.STORED_LANES])
+    send(st, sm, time + st.par[L.P_L1_REQUEST], line[L.STORED_LINE], sectors, kind, what, bytes_, line[L.STORED_POLICY])
 
 
 @compiled
@@ -121,7 +121,7 @@ def hurry_stored(st, sm, time):
 
 
 @compiled
-def store_line(st, sm, q, line, sectors, words, bytes_, time, token, lanes):
+def store_line(st, sm, q, line, sectors, words, bytes_, time, token, policy):
     """A line waits from `time` on; if all room is taken, the oldest one goes first. Returns when it has room."""
     s = st.sm[sm]
     if s[L.S_STORED] >= st.par[L.P_STORED_LINES]:
@@ -136,6 +136,6 @@ def store_line(st, sm, q, line, sectors, words, bytes_, time, token, lanes):
     waits[L.STORED_BYTES] = bytes_
     waits[L.STORED_READY] = time + st.par[L.P_STORED_CYCLES]
     waits[L.STORED_TOKEN] = token
-    waits[L.STORED_LANES] = lanes
+    waits[L.STORED_POLICY] = policy
     waits[L.STORED_SMSP] = q
     return time

@@ -150,9 +150,20 @@ NEVER = np.int64(1) << 60
     P_STORED_LINES,  # lines of stores that wait in the SM at most
     P_STORED_CYCLES,  # and how long they do at least
     P_PARITY_PAGES,  # as in engine.state.memory, 0 unless L2 has two partitions
+    P_STACK,  # 1: lanes of a warp never give way to others, see engine.sm.spinning
     P_MODE,  # one of TIMED ... REPLAYS
+    P_SEAT,  # number of the launch among those that are on the GPU at the same time
+    P_CODE_LINE,  # what its lines are further along in the instruction caches, and in those of constants
+    P_CONSTANT_LINE,
+    P_WARP_REGISTERS,  # registers that a warp takes of its sub-partition's P_REGISTERS
+    P_REGISTERS,  # 0: the slots of warps and blocks say all about what fits
+    P_BLOCK_SHARED,  # bytes of shared memory that a block takes of its SM's
+    P_CARVEOUT,  # what an SM that is idle is set to for it; the least that it comes to one for
+    P_CARVEOUT_LEAST,
+    P_L1_MOST_SETS,  # of L1 with the least shared memory
+    P_DEPENDS,  # 1: warps wait at ACQBULK, for the end of the grid before
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(135)
+) = range(146)
 FLIT_PARTS = 64  # of a cycle
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
@@ -168,7 +179,7 @@ TIMED, REPLAYS, FUNCTIONAL, KEEPS_REQUESTS, RECORDS = range(5)
     W_ACTIVE,
     W_ALIVE,
     W_BLOCK,  # block slot of the SM
-    W_INDEX,  # warp number within the block
+    W_SEAT,  # P_SEAT of its launch
     W_AGE,  # launch order: larger is younger
     W_SINCE,  # cycle up to which the warp's time is attributed to a stall reason
     W_REASON,  # why it is blocked, while its wake-up time is unknown
@@ -204,12 +215,14 @@ W_FENCE = 58  # how far the fence is that it waits for, see engine.sm.fence
 W_GROUP_BEGINS = 59  # cycle at which a tensor core takes the last product of four warps that it has issued
 W_TURN = 60  # Q_TURNS when it began to wait for room in the memory queue, 0 if it does not
 W_DATA = 61  # cycle from which the data stage works at its next memory instruction
+W_INDEX = 62  # warp number within the block
 GROUPS = 8  # as many as WARPGROUP.DEPBAR can name
 W_FIELDS = 64
 
 FREE, RUNNING, WAIT_SCOREBOARD, WAIT_BARRIER, WAIT_MEMBAR, WAIT_THROTTLE, WAIT_CLUSTER, WAIT_HOST = range(8)
 WAIT_DRAIN = 8  # it has ended, but not all that it has issued is on its way
 WAIT_GROUP = 9  # for the other warps of its four
+WAIT_GRID = 10  # for the end of the grid before
 
 # --- split: the lanes of a warp that do not run, see engine.sm.lane_states -----------------------------------
 WARP_LANES = 32
@@ -232,7 +245,9 @@ D_STACK = D_PC + WARP_LANES  # 32
 D_HELD = D_STACK + WARP_LANES  # 16: lanes at each of the block's barriers
 D_MEMBERS = D_HELD + BLOCK_BARRIERS  # convergence barriers: who must meet
 D_WAITING = D_MEMBERS + CONVERGENCE_BARRIERS  # who has arrived
-D_FIELDS = D_WAITING + CONVERGENCE_BARRIERS
+D_KEPT = D_WAITING + CONVERGENCE_BARRIERS  # NOT_KEPT, KEPT or REPEATS of engine.sm.spinning
+D_TURNS = D_KEPT + 1  # backward branches since it was last NOT_KEPT
+D_FIELDS = D_TURNS + 1
 
 # --- block -------------------------------------------------------------------------------------------------
 B_STATE, B_X, B_Y, B_Z, B_WARPS_LEFT, B_ALIVE, B_START, B_NUMBER = range(8)
@@ -252,7 +267,9 @@ B_PEER = 78  # 16: SM << 8 | block slot of each block of the cluster, by rank
 B_HANDED = 94  # row of State.handed
 B_REGISTERS = 95  # registers of a thread that its warps have given back, all together
 B_GROUP = 96  # 8: warps of each four that are at WARPGROUP.ARRIVE
-B_FIELDS = 104
+B_SEAT = 104  # P_SEAT of its launch
+B_TRIGGERED = 105  # cycle from which the next grid of the stream may begin, 0: not yet
+B_FIELDS = 112
 
 # --- partition: one row per sub-partition ------------------------------------------------------------------
 Q_NEXT, Q_LAST, Q_LSU_FREE, Q_WARPS = range(4)
@@ -361,8 +378,13 @@ S_FENCE_SYSTEM = 75  # 1 if it is of the scope of the system; then of the next o
 S_FENCE_NEXT = 77
 S_PARTITION = 76  # of L2, that it asks
 S_DATA_SECOND = 78  # as S_DATA_FREE, in the other place
+S_AGE = 79  # warps that it has got so far; then blocks
+S_BLOCK_NUMBER = 80
+S_L1_SETS = 81  # of its L1
+S_CARVEOUT = 82  # bytes of its shared memory
+S_CHANGED = 83  # atomics that changed what was there, counted only with P_STACK
 CONSTANTS_WAITING = 28  # most that do
-S_FIELDS = 79
+S_FIELDS = 88
 
 (
     E_NONE,
@@ -433,8 +455,9 @@ POOLS = (
     T_AMOUNT,  # bytes or arrivals that it is told of; of one copy: the token of its group; of stores and atomics: flits
     T_AFTER,  # 1 + the token that hears when it is over, or the next one that waits for a phase; 0 if there is none
     T_BULK,  # 1 + row of State.bulk of what goes to shared memory then, 0: nothing
-) = range(13)
-T_FIELDS = 13
+    T_SEAT,  # P_SEAT of its launch
+) = range(14)
+T_FIELDS = 14
 TOKEN_LOAD, TOKEN_STORE, TOKEN_ATOMIC = range(3)
 TOKEN_COPY = 3  # asynchronous copies: releases a scoreboard
 TOKEN_COPY_ARRIVE = 4  # asynchronous copies: arrivals at an mbarrier
@@ -468,7 +491,8 @@ K_GROUP = K_BARRIER  # of what leaves shared memory: token of its group
 K_CORNER = 10  # five coordinates
 K_MAP = 15  # 16 words of the tensor map
 K_SENT = 31  # of what leaves shared memory: cycle at which its last byte has left
-K_FIELDS = 32
+K_SEAT = 32  # P_SEAT of its launch
+K_FIELDS = 33
 BULK_LINES = 2000  # requests of one copy at most; a box of more rows than this takes less time than it should
 
 # --- mshr: one per line request of L1 in flight ------------------------------------------------------------
@@ -498,7 +522,7 @@ WAITS_MOST = 4096  # of an SM; a load that finds no room asks for its sectors it
     STORED_BYTES,
     STORED_READY,  # cycle from which it may leave
     STORED_TOKEN,
-    STORED_LANES,
+    STORED_POLICY,  # of the first store to it
     STORED_SMSP,
 ) = range(8)
 STORED_FIELDS = 8
@@ -514,7 +538,7 @@ X_FIELDS = 9
 
 # --- held: memory instructions that wait for the way beyond the SM, a ring ---------------------------------
 QUEUED_WARP, QUEUED_PC, QUEUED_SMSP, QUEUED_MASK, QUEUED_SIZE, QUEUED_COUNT, QUEUED_PATH, QUEUED_PLACE = range(8)
-QUEUED_FIELDS = 8
+QUEUED_POLICY, QUEUED_FIELDS = 8, 9
 QUEUED_LINES = 64  # lines of one instruction
 
 # --- log: what chosen warps do, one row per event, see engine.state.log ------------------------------------------
@@ -620,10 +644,12 @@ class State(ArrayTable):
     FIELDS: ClassVar = {
         "code": (np.int32, 2, M.COLUMNS),  # [instructions + 1, ...], see isa.microops; the last row ends a run
         "par": (np.int64, 1),  # [P_FIELDS]
+        "seats": (np.int64, 1),  # addresses of the tables of all launches that are on the GPU, by P_SEAT
         "regs": (np.uint32, 1),  # constant rows, then every warp's rows of 32 lanes
         "preds": (np.uint32, 1),  # 16 per warp
         "warp": (np.int64, 2, W_FIELDS),  # [warps, W_FIELDS]
         "split": (np.int64, 2, D_FIELDS),  # [warps, D_FIELDS]
+        "kept": (np.int64, 2),  # [warps, what engine.sm.spinning keeps of each]; of one row without P_STACK
         "ready": (np.int64, 2),  # [sub-partitions, warp slots]: earliest issue
         "block_order": (np.int64, 2),  # [sub-partitions, warp slots]: launch order of the warp's block
         "smsp": (np.int64, 2, Q_FIELDS),  # [sub-partitions, Q_FIELDS]
@@ -656,7 +682,7 @@ class State(ArrayTable):
         "deferred": (np.int64, 3, X_FIELDS),  # [SMs, capacity, X_FIELDS]
         "deferred_address": (np.int64, 3, 32),  # [SMs, capacity, 32]: addresses of deferred accesses
         "deferred_values": (np.uint32, 4, 8, 32),  # [SMs, capacity, 8, 32]: their operands
-        "queued": (np.int64, 3, QUEUED_FIELDS),  # [SMs, places in all queues of an SM, H_FIELDS]
+        "queued": (np.int64, 3, QUEUED_FIELDS),  # [SMs, places in all queues of an SM, QUEUED_FIELDS]
         "queued_lines": (np.int64, 4, QUEUED_LINES, 3),  # [SMs, places, QUEUED_LINES, 3]: as in touched
         "queued_values": (np.uint32, 4, 8, 32),  # [SMs, places, 8, 32]: what they send, if it takes effect at L2
         "queued_address": (np.int64, 3, 32),  # [SMs, places, 32]
@@ -684,3 +710,12 @@ class State(ArrayTable):
         "wanted": (np.uint8, 1),  # [blocks]: 1 if the block is logged wherever it runs
         "life": (np.int64, 2),  # [blocks, 3]: SM, start and end of every block
     }
+
+
+#: Arrays of `State` that belong to the SMs: launches that share the GPU have them together.
+OF_SMS = (
+    *("preds", "warp", "split", "ready", "block_order", "smsp", "sm", "block", "done", "shared8", "shared32", "seats"),
+    *("tags", "icache", "constant", "loaded", "constant_order", "request", "requests", "event_time", "event"),
+    *("token", "bulk", "mshr", "waiting", "stored", "queued", "queued_lines", "queued_values", "queued_address"),
+    *("deferred", "deferred_address", "deferred_values", "address", "copy_targets", "copy_lanes", "touched", "tile"),
+)

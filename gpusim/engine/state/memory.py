@@ -28,7 +28,8 @@ REQ_KIND = 3  # KIND_*
 REQ_TOKEN = 4  # the sender's own, never read here
 REQ_PAYLOAD_BYTES = 5  # data that travels to L2: stores and atomics; PAST_L1 of a load that L1 does not see
 REQ_REPLY = 6  # output: cycle at which the reply (or the acknowledgement) is back at the SM's edge
-REQ_OPS = 7  # atomics: lane operations at distinct addresses; OPS_FLOAT: they add floating-point numbers
+REQ_OPS = 7  # atomics: lane operations at distinct addresses; OPS_FLOAT: they add floating-point numbers; loads and
+# stores: a policy, see `memory.policy`
 OPS_FLOAT = 64
 REQ_FIELDS = 8
 PAST_L1 = -1
@@ -86,7 +87,14 @@ CNT_FABRIC_LAUNCH_SECTORS = 25  # code, constants and what else a launch reads, 
 CNT_LAUNCH_SECTORS = 26  # the same, fetched from memory
 CNT_PEER_RECEIVED_BYTES = 27  # of other GPUs' memory, read and written by kernels
 CNT_PEER_SENT_BYTES = 28
-CNT_REQUESTS_KIND = 29  # first of KINDS counters, by kind
+CNT_BUS_RECEIVED_BYTES = 29  # of host memory, read and written by kernels where it lies
+CNT_BUS_SENT_BYTES = 30
+CNT_FAULT_PAGES = 31  # pages of managed memory that kernels have asked for and that were not there
+CNT_FAULT_GROUPS = 32  # what came together for such a page, and
+CNT_FAULT_LEAVES = 33  # leaves of 64 KB that came
+CNT_COLLAPSED_LEAVES = 34  # whose copy on the host a store has made worthless
+CNT_EVICTED_LEAVES = 35  # that had to go back to the host to make room
+CNT_REQUESTS_KIND = 36  # first of KINDS counters, by kind
 COUNTERS = CNT_REQUESTS_KIND + KINDS
 
 
@@ -173,10 +181,44 @@ COUNTERS = CNT_REQUESTS_KIND + KINDS
     P_REPLACEMENT,
     P_PEERS,  # rows of memory that lies on other GPUs
     P_PEER_ROWS,  # first word of these rows
-    P_PEER_PORTS,  # first of the links, out and in
+    P_PEER_PORTS,  # first of the links; behind them the bus, out and in
+    P_PASSED,  # PASSED, or 0 if such lines have no rank of their own
+    P_KEPT_WAYS,  # lines of a set that may persist
+    P_WINDOW_FIRST,  # first line of the launch's window, and the one behind its last
+    P_WINDOW_END,
+    P_WINDOW_RATIO,  # sixteenths of its lines that are chosen
+    P_WINDOW_HIT,  # CLASS_* of the chosen lines, and of the others
+    P_WINDOW_MISS,
+    P_MANAGED,  # rows of managed memory
+    P_MANAGED_ROWS,  # first word of these rows
+    P_MANAGED_BLOCKS,  # first of the words of their blocks of 2 MB
+    P_MANAGED_ROOM,  # leaves for which the GPU has room, and those that it holds
+    P_MANAGED_HERE,
+    P_FAULT_ROWS,  # first word of the record of faults, and how many it has
+    P_FAULTS,
+    P_FAULT_START,  # the batch of faults that gathers or is served: when it is taken up, and over
+    P_FAULT_END,
+    P_FAULT_BATCH,  # its number, and pages that were asked for
+    P_FAULT_ENTRIES,
+    P_FAULT_MOST,  # pages of a batch, and those of one SM
+    P_FAULT_SM_MOST,
+    P_FAULT_SMS,  # first of the words that say which batch an SM last asked for pages, and how many
+    P_FAULT_GATHER,  # from a fault until its batch is taken up, and what that takes more after a pause
+    P_FAULT_WAKE,
+    P_FAULT_PAUSE,
+    P_FAULT_SERVICE,  # what a batch takes: for each block, for a block of which nothing is here, for each leaf that
+    P_FAULT_NEW,  # comes, for each page that was asked for; to make the host's copy of a leaf worthless, to send a leaf
+    P_FAULT_LEAF,  # back to the host
+    P_FAULT_PAGE,
+    P_FAULT_COLLAPSE,
+    P_FAULT_EVICT,
     P_DIGITS,  # first of the words with which a window's requests are sorted
     QUEUES_AT,  # behind the parameters
-) = range(COUNTERS, COUNTERS + 84)
+) = range(COUNTERS, COUNTERS + 114)
+
+# What a request makes of its line: nothing, what goes first, what goes last, what goes by its age.
+CLASS_SAME, CLASS_FIRST, CLASS_LAST, CLASS_NORMAL = range(4)
+CLASSES = {"normal": CLASS_NORMAL, "streaming": CLASS_FIRST, "persisting": CLASS_LAST}
 
 # A channel: when its bus is free, whether the bus last wrote, sectors that wait to be written, sectors read and
 # written so far.
@@ -184,9 +226,26 @@ CHANNEL_FREE, CHANNEL_WRITING, CHANNEL_QUEUED, CHANNEL_SECTORS, CHANNEL_ACTIVATE
 # A bank: its open row plus 1, when it takes a further column access, when a further activation.
 BANK_ROW, BANK_COLUMN_AT, BANK_ACTIVATE_AT, BANK_WORDS = range(4)
 # Memory on another GPU: its first line and the one behind its last, what the links add to a hit in L2, ticks for each
-# byte on a link, the links out and in.
-PEER_FIRST, PEER_END, PEER_LATENCY, PEER_BYTE, PEER_OUT, PEER_IN, PEER_WORDS = range(7)
-PEERS_MOST = 32
+# byte on a link, the first and the last link there and back, the counter of what is received, behind which is that of
+# what is sent.
+PEER_FIRST, PEER_END, PEER_LATENCY, PEER_BYTE, PEER_OUT, PEER_OUT_LAST, PEER_IN, PEER_IN_LAST, PEER_COUNTER = range(9)
+PEER_WORDS = 9
+PEERS_MOST = 64
+# Managed memory: the same for its way to the host; its first block and leaves; what was advised.
+MANAGED_BLOCK, MANAGED_LEAVES, MANAGED_ADVICE, MANAGED_WORDS = range(PEER_WORDS, PEER_WORDS + 4)
+MANAGED_MOST = 32
+READ_MOSTLY, STAYS_ON_HOST = 1, 2
+# A block of managed memory: when leaves last came to the GPU, the batch that last served it, then of each leaf two
+# words: where it is and above READY_BITS the time from which it is there; the batch that last served it, and its pages
+# that were asked for then.
+LEAF_LINES, PAGE_LINES, BLOCK_LEAVES, LEAF_PAGES = 512, 32, 32, 16
+BLOCK_MOVED, BLOCK_BATCH, BLOCK_LEAF = range(3)
+BLOCK_WORDS = BLOCK_LEAF + 2 * BLOCK_LEAVES
+BLOCKS_MOST = 8192
+UNTOUCHED, ON_HOST, ON_GPU, READY_BITS = 0, 1, 2, 2
+# A fault: cycle at which it was met, that from which its leaves are there, row, first leaf, leaves, where they went.
+FAULT_CYCLE, FAULT_READY, FAULT_ROW, FAULT_LEAF, FAULT_COUNT, FAULT_TO, FAULT_WORDS = range(7)
+FAULTS_MOST = 1 << 16
 # Requests of a window are sorted by so many bits of their time at once. A row of their order: SM, index, and two words
 # that the sort needs.
 DIGIT_BITS = 11
@@ -199,8 +258,8 @@ LRC_COUNT_SHIFT, LRC_LINE_SHIFT = 4, 12
 # A line: a state word and a detail word. A set holds the state words of all its ways, then the detail words, so
 # that a lookup reads few of the host's cache lines. State: four bits each of sectors that are valid, dirty, on
 # their way; whether another partition may hold a copy; age, the number of lines of the set used since; whether it
-# only passed through its home to another partition; tag, 0 if empty. Detail: 6 bits a sector for the bytes written
-# to a sector that is not valid; the cycle at which the sectors on their way are there.
+# only passed through its home to another partition; whether it goes first or persists; tag, 0 if empty. Detail: 6 bits
+# a sector for the bytes written to a sector that is not valid; the cycle at which the sectors on their way are there.
 LINE_WORDS = 2
 DIRTY_SHIFT = 4
 PENDING_SHIFT = 8
@@ -208,7 +267,9 @@ COPIED = 1 << 12
 AGE_SHIFT = 13
 AGE_MASK = 0x3F << AGE_SHIFT
 PASSED = 1 << 19  # above the age: such a line is replaced before all others
-TAG_SHIFT = 20
+FIRST = 1 << 20  # and such a one before these
+KEPT = 1 << 21  # and such a one after all others
+TAG_SHIFT = 22
 WAYS_MAX = 63
 ASKED_BITS = 32
 PROBES_OF = 1024

@@ -1,0 +1,56 @@
+"""Loops that never end: a warp that comes to a backward branch once more with all that it had there before.
+
+Only for machines whose lanes never give way to each other (`issue.reconvergence = "stack"`), where lanes may spin for
+what others of their warp will never do. A warp keeps what it holds at a backward branch, and compares it at those that
+follow; it keeps anew at each power of two of them (R. P. Brent, "An improved Monte Carlo factorization algorithm", BIT
+20, 1980), so a cycle of any length is found within three times as many branches as there were before it and are in it.
+Registers, predicates and control flow are compared word by word. `gpusim.engine.endless` says when that is for ever.
+"""
+
+import numpy as np
+
+from gpusim.engine.state import layout as L
+from gpusim.engine.state.jit import compiled
+
+NOT_KEPT, KEPT, REPEATS = range(3)
+_LANES = 32
+_PREDICATES = 16
+
+
+def kept_words(rows: int) -> int:
+    """Words that are kept of a warp with so many rows of registers."""
+    return _LANES * rows + _PREDICATES + L.D_KEPT + 2
+
+
+@compiled
+def word(st, w, n, registers):
+    """Word n of what a warp holds: of its registers, its predicates, its lanes that do not run and those that do."""
+    if n < registers:
+        return np.int64(st.regs[_LANES * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP]) + n])
+    if n < registers + _PREDICATES:
+        return np.int64(st.preds[_PREDICATES * w + n - registers])
+    n -= registers + _PREDICATES
+    return st.split[w, n] if n < L.D_KEPT else st.warp[w, L.W_PC if n == L.D_KEPT else L.W_ACTIVE]
+
+
+@compiled
+def look(st, w):
+    """The active lanes have all branched backward. Not while results or stores of the warp are under way."""
+    warp, lanes = st.warp[w], st.split[w]
+    if lanes[L.D_KEPT] == REPEATS or warp[L.W_STORES] != 0 or st.par[L.P_MODE] == L.REPLAYS:
+        return
+    for k in range(6):
+        if warp[L.W_PENDING + k] != 0:
+            return
+    lanes[L.D_TURNS] += 1
+    registers = _LANES * st.par[L.P_ROWS_PER_WARP]
+    words = registers + _PREDICATES + L.D_KEPT + 2
+    if lanes[L.D_KEPT] == NOT_KEPT or lanes[L.D_TURNS] & (lanes[L.D_TURNS] - 1) == 0:
+        for n in range(words):
+            st.kept[w, n] = word(st, w, n, registers)
+        lanes[L.D_KEPT] = KEPT
+        return
+    for n in range(words - 1, -1, -1):  # where the warp is tells most, and comes last
+        if st.kept[w, n] != word(st, w, n, registers):
+            return
+    lanes[L.D_KEPT] = REPEATS

@@ -1,0 +1,78 @@
+"""Graphs of work: what waits for what is said once, and all of it is started by one call of the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpusim.node.streams import Stream, StreamSet
+from gpusim.node.work import RecordWork, WaitWork
+
+
+@dataclass(eq=False)
+class DeviceGraphNode:
+    """A piece of work. put: puts it into the stream it is called with. after: nodes whose end it waits for."""
+
+    put: Callable[[Stream], Any]
+    after: tuple[DeviceGraphNode, ...]
+    line: int = 0  # number of the stream in which it comes behind a node that it waits for
+
+
+class DeviceGraph:
+    """Work that a GPU does as what waits for what allows; `Device.graph` makes it.
+
+    Inside it runs in streams of its own, as many as branches are side by side. Kernels follow each other sooner there
+    than in a stream, and those that wait for one begin one after the other; more of them than `launch.fork_most` are
+    handled otherwise, last first (H200, `forks`). A graph that is started again waits for its last run.
+    """
+
+    def __init__(self, streams: StreamSet):
+        self._streams = streams
+        self._nodes: list[DeviceGraphNode] = []
+        self._lines: list[Stream] = []
+
+    def add(self, put: Callable[[Stream], Any], after: Sequence[DeviceGraphNode] = ()) -> DeviceGraphNode:
+        """Add work. put: is called with a stream at each start, to put there one launch, copy or call of the host, such
+        as `lambda stream: x.copy_to_device(host, stream)`. Raises ValueError for nodes of another graph."""
+        if any(node not in self._nodes for node in after):
+            raise ValueError("a node waits for nodes of its own graph alone")
+        node = DeviceGraphNode(put, tuple(after))
+        ends = {each.line: each for each in self._nodes}  # the last node of each line
+        node.line = next((each.line for each in after if ends[each.line] is each), len(ends))
+        if node.line == len(self._lines):
+            self._lines.append(Stream(self._streams, self._streams.engine.stream()))
+        self._nodes.append(node)
+        return node
+
+    def _overhead(self, node: DeviceGraphNode) -> int | None:
+        """Cycles from when a node may begin until a kernel's first blocks are handed out; None: as in a stream."""
+        if not node.after:
+            return None
+        known = self._streams.engine.config.launch
+        beside = max(([each for each in self._nodes if one in each.after] for one in node.after), key=len)
+        turn = beside.index(node)
+        if len(beside) <= known.fork_most:
+            return known.node_cycles + turn * known.fork_interval_cycles
+        return known.node_cycles + known.wide_fork_cycles + (len(beside) - 1 - turn) * known.wide_interval_cycles
+
+    def start(self, stream: Stream) -> list[Any]:
+        """Put all of it behind the work of a stream. Returns what the nodes' `put` have returned, in their order."""
+        streams, env = self._streams, self._streams.env
+        ended: dict[DeviceGraphNode, RecordWork] = {}
+        found = []
+        with streams.one_call(streams.calls.launch_call_us):
+            begun = RecordWork(env, ())
+            streams.put(stream.queue, begun, 0)
+            for node in self._nodes:
+                queue = self._lines[node.line].queue
+                queue.priority = stream.priority
+                queue.overhead = self._overhead(node)
+                before = [ended[each].done for each in node.after if each.line != node.line]
+                if before or not node.after:
+                    streams.put(queue, WaitWork(env, before or [begun.done]), 0)
+                found.append(node.put(self._lines[node.line]))
+                ended[node] = RecordWork(env, ())
+                streams.put(queue, ended[node], 0)
+            streams.put(stream.queue, WaitWork(env, [each.done for each in ended.values()]), 0)
+        return found

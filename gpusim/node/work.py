@@ -1,0 +1,162 @@
+"""What streams of a node do beside running kernels: copies, events, waits, pauses and calls of the host.
+
+Each is a `Work` of `engine.streams`; times are those of the environment, whose unit the `Mover` knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import simpy
+
+from gpusim.engine.grid import Process
+from gpusim.engine.streams import StreamQueue
+from gpusim.node.result import Copy
+from gpusim.node.transfers import Mover, is_pageable
+from gpusim.units import byte_text
+
+
+class TimedWork:
+    """Work that takes no time of its own. submitted: time at which the host has put it into its stream."""
+
+    engines: tuple[str, ...] | None = None
+    submitted: float = 0
+
+    def __init__(self, env: simpy.Environment):
+        self.env = env
+        self.done = env.event()
+
+    def run(self, stream: StreamQueue) -> Process:
+        """Waits for the host, then does it."""
+        if self.submitted > self.env.now:
+            stream.release()
+            yield self.env.timeout(self.submitted - self.env.now)
+        yield from self._do(stream)
+        self.done.succeed()
+
+    def span(self) -> tuple[str, str, float, float] | None:
+        """Nothing to show."""
+        return None
+
+    def _do(self, stream: StreamQueue) -> Process:
+        yield from ()
+
+
+class RecordWork(TimedWork):
+    """A point at which an event is recorded; `time` is when it was reached. stamped_by: engines that the stream must
+    have for that, if it knows better than `StreamQueue.stamping`. takes: time until the stream goes on, and that where
+    copy engines stamp it."""
+
+    time: float | None = None
+
+    def __init__(self, env: simpy.Environment, stamped_by: tuple[str, ...] | None = None, *takes: float):
+        super().__init__(env)
+        self._stamped_by, self._takes = stamped_by, takes
+
+    def _do(self, stream: StreamQueue) -> Process:
+        stamped_by = stream.stamping() if self._stamped_by is None else self._stamped_by
+        if not stream.behind_copy:
+            yield from stream.take(stamped_by)
+        self.time = self.env.now
+        if self._takes:
+            yield self.env.timeout(self._takes[1 if stamped_by else 0])
+
+
+class WaitWork(TimedWork):
+    """The stream goes on when other work is done, and then takes some time."""
+
+    def __init__(self, env: simpy.Environment, events: Sequence[simpy.Event], takes: float = 0):
+        super().__init__(env)
+        self._events, self._takes = events, takes
+
+    def _do(self, stream: StreamQueue) -> Process:
+        pending = [event for event in self._events if not event.processed]
+        if pending:
+            stream.release()
+            yield self.env.all_of(pending)
+        if self._takes and not stream.behind_copy:
+            yield self.env.timeout(self._takes)
+
+
+class PauseWork(TimedWork):
+    """Something that keeps engines for a known time, such as a kernel of which no more is known."""
+
+    def __init__(self, env: simpy.Environment, duration: float, engines: tuple[str, ...]):
+        super().__init__(env)
+        self._duration, self.engines = duration, ()
+        self._held = engines
+
+    def _do(self, stream: StreamQueue) -> Process:
+        if stream.behind_copy:
+            stream.release()
+        yield from stream.take(self._held)
+        yield self.env.timeout(self._duration)
+        stream.behind_copy = False
+
+
+class HostWork(TimedWork):
+    """A function of the host, after which the stream goes on. duration: what calling it takes."""
+
+    def __init__(self, env: simpy.Environment, call: Callable[[], Any], duration: float):
+        super().__init__(env)
+        self._call, self._duration = call, duration
+
+    def _do(self, stream: StreamQueue) -> Process:
+        stream.release()
+        self._began = self.env.now
+        yield self.env.timeout(self._duration)
+        self._call()
+
+    def span(self) -> tuple[str, str, float, float]:
+        """From the end of the work before it."""
+        return "host", getattr(self._call, "__name__", "function"), self._began, self.env.now
+
+
+class CopyWork(TimedWork):
+    """A copy. path: links that it takes, none if it travels within the command. engines: that it holds; `returned`
+    fires when the host has done its part of a pageable one. effect: moves the bytes, when they have arrived."""
+
+    def __init__(
+        self,
+        mover: Mover,
+        copy: Copy,
+        path: tuple[int, ...],
+        engines: tuple[str, ...],
+        pinned: bool = True,
+        effect: Callable[[], Any] | None = None,
+    ):
+        super().__init__(mover.env)
+        self._mover, self.copy, self._path, self.engines = mover, copy, path, engines if path else None
+        self._held = engines
+        self.pageable = is_pageable(copy, pinned)
+        self.returned = mover.env.event()
+        self._effect = effect
+
+    def _do(self, stream: StreamQueue) -> Process:
+        if stream.behind_copy:
+            stream.release()  # others that wait have their turn between two copies
+        else:
+            stream.copies_since = self.env.now
+        mover, copy = self._mover, self.copy
+        asked = mover.now_us
+        yield from stream.take(self._held)
+        copy.began_us = mover.now_us
+        self._began = self.env.now
+        for engine in self._held:
+            mover.waits_us[engine] = mover.waits_us.get(engine, 0.0) + copy.began_us - asked
+        if not self._path:
+            yield mover.wait_us(mover.copies.command_us + copy.nbytes / mover.copies.inline_gb_s / 1e3)
+        elif self.pageable:
+            yield from mover.move_pageable(copy, self._path, self._held, self.returned)
+        else:
+            yield from mover.move(copy, self._path, self._held)
+        copy.ended_us = mover.now_us
+        stream.engines.stir()
+        stream.behind_copy = bool(self._path)
+        if self._effect is not None:
+            self._effect()
+
+    def span(self) -> tuple[str, str, float, float]:
+        """From when its engine has taken it on."""
+        return "copy", f"{self.copy.name} {byte_text(self.copy.nbytes)}", self._began, self.env.now
