@@ -47,6 +47,7 @@ class Conditional(StreamWork):
             self.driver.do_graph(stream, self.bodies[number])
 
     def _value(self) -> int:
+        self.driver.wait_for_all()  # for the kernel that sets it
         return self.driver.device.conditions.get(self.condition, 0)
 
 

@@ -8,13 +8,14 @@ from gpusim.driver.objects import Context
 from gpusim.driver.registry import entries, entry, nothing
 from gpusim.driver.state import Driver
 
+_PERSISTING = 6
 _LIMITS = {
     0: (1024, 0, 16, 512 << 10),  # bytes of stack
     1: (8650752, 512 << 10, 1, 1 << 40),  # of printf's buffer
     2: (8 << 20, 4 << 20, 1, 1 << 40),  # of malloc's heap
     4: (2048, 32, 1, 1 << 30),  # launches from the device that are pending
     5: (64, 0, 1, 128),  # bytes that L2 fetches
-    6: (0, 0, 1, 1 << 30),  # of L2 kept back for persisting accesses
+    _PERSISTING: (0, 0, 1, 1 << 30),  # of L2 set aside for persisting accesses: what the device has
 }
 """By number of `CUlimit`: the default, the least, the unit, and the most that can be set, as an H200 has them."""
 _FIXED = (7, 8)
@@ -43,7 +44,7 @@ entries(
     ("cuCtxGetSharedMemConfig", "*i", lambda driver: 1),
     ("cuCtxSetCacheConfig", "(i)", nothing),  # a preference, which Hopper's driver may ignore, and this one does
     ("cuCtxGetStreamPriorityRange", "*i *i", lambda driver: PRIORITIES),
-    ("cuCtxResetPersistingL2Cache", "", nothing),  # no line of L2 is kept back
+    ("cuCtxResetPersistingL2Cache", "", lambda driver: driver.device.reset_persisting()),
 )
 
 
@@ -112,7 +113,8 @@ def device_of(driver: Driver, context: Context | None = None) -> int:
 @entry("cuCtxSynchronize_v2", "C", since=13000)
 def synchronize(driver: Driver, context: Context | None = None) -> None:
     driver.not_in_captures()
-    driver.wait_for_host_calls((context or driver.context()).streams.values())
+    if driver.queues is None:
+        driver.wait_for_host_calls((context or driver.context()).streams.values())
     driver.trim_pools()
 
 
@@ -122,6 +124,8 @@ def get_limit(driver: Driver, limit: int) -> int:
     if limit in _FIXED:
         return driver.config.sm.shared_bytes_per_block_max if limit == _FIXED[0] else 0
     default, *_ = known(_LIMITS.get(limit), ResultCode.UNSUPPORTED_LIMIT)
+    if limit == _PERSISTING:
+        default = round(driver.config.l2.persisting_start_share * driver.config.l2.bytes)
     return driver.context().limits.get(limit, default)
 
 
@@ -131,6 +135,9 @@ def set_limit(driver: Driver, limit: int, value: int) -> None:
     fail_if(limit in _FIXED, ResultCode.NOT_PERMITTED)
     _, least, unit, most = known(_LIMITS.get(limit), ResultCode.UNSUPPORTED_LIMIT)
     fail_if(value > most, ResultCode.INVALID_VALUE)
+    if limit == _PERSISTING:
+        fail_if(value > driver.config.l2.persisting_max_bytes, ResultCode.INVALID_VALUE)
+        value = driver.device.set_aside_l2(value)
     driver.context().limits[limit] = max(least, -(-value // unit) * unit)
 
 

@@ -1,8 +1,9 @@
-"""Driver API: copies and fills. They take no simulated time; L2 keeps what it held."""
+"""Driver API: copies and fills. L2 keeps what it held."""
 
 from __future__ import annotations
 
 import ctypes
+import itertools
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from gpusim.driver.caller import caller, get_pointers, read
 from gpusim.driver.codes import DriverError, ResultCode, fail_if
 from gpusim.driver.registry import entry, same
 from gpusim.driver.state import Driver
-from gpusim.driver.streams import COPY, FILL, DriverStream, StreamWork
+from gpusim.driver.streams import COPY, FILL, NO_ORIGIN, DeviceQueues, DriverStream, StreamWork
 from gpusim.errors import MemoryAccessError
 
 HOST_SIDE, DEVICE_SIDE, _ARRAY, _UNIFIED = 1, 2, 3, 4  # CUmemorytype
@@ -116,16 +117,57 @@ class MemoryCopy(StreamWork):
         return start, pitch, layer
 
     def do(self, stream: DriverStream) -> None:
-        box, driver = self.box, self.driver
+        self._move()
+        driver, now = self.driver, self.driver.now_cycles
+        if driver.observers and self._nbytes:
+            driver.copied(*self._described(), self._nbytes, stream.handle, now)
+
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
+        """What is copied from pageable memory is what it holds now. A module's constants are part of its launches,
+        which take them over when they are asked for, so a copy to variables has to be over by then."""
+        kind, target, source = self._described()
+        if kind == "HtoH" or not self._nbytes:
+            return kind != "HtoH"
+        driver, host = self.driver, {"HtoD": source, "DtoH": target}.get(kind)
+        pinned = host is None or driver.buffer_at(host) is not None
+        effect = self._move
+        if kind == "HtoD" and not pinned and stream.handle not in NO_ORIGIN:
+            effect = partial(self._write, caller().read(self._rows()))
+        variable = kind.endswith("D") and driver.buffer_at(target) is None
+        queues.copy(stream, kind, target, source, self._nbytes, effect, pinned=pinned, wait=variable)
+        return True
+
+    @property
+    def _nbytes(self) -> int:
+        return self.box.width * self.box.height * self.box.depth
+
+    def _described(self) -> tuple[str, int, int]:
+        """Its kind, as `Observer.copied` has it, and the first addresses of target and source."""
+        box = self.box
+        to, of = ("D" if self._is_of_device(side) else "H" for side in (box.target, box.source))
+        return f"{of}to{to}", self._place(box.target)[0], self._place(box.source)[0]
+
+    def _move(self) -> None:
+        box = self.box
         target, target_pitch, target_layer = self._place(box.target, partial(_check_device, written=True))
         source, source_pitch, source_layer = self._place(box.source)
-        nbytes = box.width * box.height * box.depth
-        for z in range(box.depth if nbytes else 0):
+        for z in range(box.depth if self._nbytes else 0):
             at = target + z * target_layer, source + z * source_layer
             caller().move(*at, box.width, box.height, target_pitch, source_pitch)
-        if driver.observers and nbytes:
-            to, of = ("D" if self._is_of_device(side) else "H" for side in (box.target, box.source))
-            driver.copied(f"{of}to{to}", target, source, nbytes)
+
+    def _rows(self) -> list[tuple[int, int]]:
+        """Address and bytes of each row of the source."""
+        start, pitch, layer = self._place(self.box.source)
+        places = range(self.box.depth), range(self.box.height)
+        return [(start + z * layer + y * pitch, self.box.width) for z, y in itertools.product(*places)]
+
+    def _write(self, rows: list[bytes]) -> None:
+        """Put rows into the device's memory."""
+        start, pitch, layer = self._place(self.box.target, partial(_check_device, written=True))
+        places = range(self.box.depth), range(self.box.height)
+        for (z, y), row in zip(itertools.product(*places), rows, strict=True):
+            view = self.driver.device.memory.view(start + z * layer + y * pitch, len(row))
+            view[...] = np.frombuffer(row, np.uint8)
 
     def _is_of_device(self, side: CopySide) -> bool:
         return side.kind == DEVICE_SIDE or (side.kind == _UNIFIED and self.driver.is_device_memory(side.device))
@@ -287,15 +329,40 @@ class Fill(StreamWork):
     kind: ClassVar[int] = FILL
 
     def do(self, stream: DriverStream) -> None:
-        value = self.value & (1 << 8 * self.size) - 1
-        for row in range(self.height):
-            address, nbytes = self.address + row * self.pitch, self.width * self.size
+        self._check()
+        self._fill()
+        if self._nbytes:
+            driver, now = self.driver, self.driver.now_cycles
+            driver.copied("fill", self.address, self._value, self._nbytes, stream.handle, now)
+
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
+        self._check()
+        if self._nbytes:
+            variable = self.driver.buffer_at(self.address) is None
+            queues.copy(stream, "fill", self.address, self._value, self._nbytes, self._fill, wait=variable)
+        return True
+
+    @property
+    def _nbytes(self) -> int:
+        return self.width * self.height * self.size
+
+    @property
+    def _value(self) -> int:
+        return self.value & (1 << 8 * self.size) - 1
+
+    def _rows(self) -> list[int]:
+        """Where each row begins."""
+        return [self.address + row * self.pitch for row in range(self.height)]
+
+    def _check(self) -> None:
+        for address in self._rows():
             fail_if(address % self.size, ResultCode.INVALID_VALUE)
-            _check_device(self.driver, address, nbytes)
-            if nbytes:
-                self.driver.device.memory.view(address, nbytes).view(_CELLS[self.size])[...] = value
-        if self.width and self.height:
-            self.driver.copied("fill", self.address, value, self.width * self.height * self.size)
+            _check_device(self.driver, address, self.width * self.size)
+
+    def _fill(self) -> None:
+        for address in self._rows() if self._nbytes else ():
+            view = self.driver.device.memory.view(address, self.width * self.size)
+            view.view(_CELLS[self.size])[...] = self._value
 
     def may_become(self, other: StreamWork) -> bool:
         """One of as many dimensions."""

@@ -16,6 +16,7 @@ from gpusim.driver.registry import entries, entry, nothing
 from gpusim.driver.state import Driver
 from gpusim.driver.streams import (
     CHILD,
+    DeviceQueues,
     DriverStream,
     Executable,
     Graph,
@@ -75,6 +76,10 @@ class ChildGraph(StreamWork):
 
     def do(self, stream: DriverStream) -> None:
         self.driver.do_graph(stream, self.graph)
+
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
+        self.do(stream)
+        return True
 
     def copied(self) -> StreamWork:
         return ChildGraph(self.driver, self.graph.copied(inside=True))
@@ -218,6 +223,8 @@ def difference(old: Graph, new: Graph) -> tuple[int, GraphNode | None]:
 def launch(driver: Driver, executable: Executable, stream: DriverStream) -> None:
     """Do what a graph holds. Captures do not take launches of graphs."""
     stream.not_capturing()
+    if executable.single:
+        driver.wait_for_all()
     check_launch(driver, executable)
     api_condition.begin(driver, executable)
     driver.do_graph(stream, executable)

@@ -1,12 +1,13 @@
-"""Driver API: launches. A kernel has run when the call returns; what it did wrong stays with its context, as on
-hardware, so that the calls after it return the error."""
+"""Driver API: launches. What a kernel did wrong stays with its context, as on hardware, so that the calls after it
+return the error."""
 
 from __future__ import annotations
 
 import ctypes
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -19,7 +20,7 @@ from gpusim.driver.launches import LaunchCall, perform
 from gpusim.driver.objects import LoadedKernel
 from gpusim.driver.registry import entry
 from gpusim.driver.state import Driver
-from gpusim.driver.streams import DISABLE_TIMING, KERNEL, DriverStream, StreamWork
+from gpusim.driver.streams import DISABLE_TIMING, KERNEL, NO_ORIGIN, DeviceQueues, DriverStream, StreamWork
 from gpusim.launch import Dim3, Launch
 from gpusim.launch.occupancy import check_dimensions
 from isa import Program
@@ -77,25 +78,51 @@ class KernelLaunch(StreamWork):
         return A.cluster_of(self.attributes)
 
     def do(self, stream: DriverStream) -> None:
+        driver = self.driver
+        with self._refused():
+            call = self._asked()
+            try:
+                perform(driver.device, call, driver.log, driver.observers, driver.max_cycles)
+            except errors.KernelError as error:
+                driver.context().failed = _failure(error)
+                return
+        for handle in A.events_of(self.attributes):
+            event = known(driver.context().events.get(handle))
+            event.cycle, event.work = driver.now_cycles, None
+
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
+        if A.events_of(self.attributes) or stream.handle in NO_ORIGIN:
+            return False
+        context = self.driver.context()
+        with self._refused():
+            return queues.launch(stream, self._asked(), lambda error: setattr(context, "failed", _failure(error)))
+
+    def _asked(self) -> LaunchCall:
+        """The launch, of which observers know."""
         driver, kernel, described = self.driver, self.kernel, self.described
+        program = kernel.linked()
+        cluster = check_cluster(driver, kernel, self.cluster, described.grid)
+        if cluster is not None:
+            program = program.but(cluster=cluster)
+        how = driver.stream_at_work, self.cooperative, kernel.module
+        window = A.window_of(self.attributes)
+        call = LaunchCall(driver.log.number + 1, kernel.name, program, described, self.values, *how, window=window)
+        call.programmatic = any(self.attributes.get(A.PROGRAMMATIC, b""))
+        for each in driver.observers:
+            each.asked(call)
+        return call
+
+    @contextmanager
+    def _refused(self) -> Iterator[None]:
+        """What the GPU does not take, or the simulator cannot run, is refused."""
         try:
-            program = kernel.linked()
-            cluster = check_cluster(driver, kernel, self.cluster, described.grid)
-            if cluster is not None:
-                program = program.but(cluster=cluster)
-            how = driver.stream_at_work, self.cooperative, kernel.module
-            call = LaunchCall(driver.log.number + 1, kernel.name, program, described, self.values, *how)
-            perform(driver.device, call, driver.log, driver.observers, driver.max_cycles)
+            yield
         except errors.LaunchError as error:
-            code = _refusal(described, self.cooperative, self.cluster is not None)
+            code = _refusal(self.described, self.cooperative, self.cluster is not None)
             raise DriverError(code, str(error)) from None
-        except errors.KernelError as error:
-            driver.context().failed = _failure(error)
         except IsaError as error:
-            raise DriverError(ResultCode.NOT_SUPPORTED, f"kernel {short_name(kernel.name)!r}: {error}") from None
-        else:
-            for handle in A.events_of(self.attributes):
-                known(driver.context().events.get(handle)).cycle = driver.now_cycles
+            what = f"kernel {short_name(self.kernel.name)!r}: {error}"
+            raise DriverError(ResultCode.NOT_SUPPORTED, what) from None
 
 
 @entry("cuLaunchKernel", "K uuu uuu u S p p")
@@ -103,7 +130,8 @@ def launch(driver: Driver, kernel: LoadedKernel, *described: Any) -> None:
     """described: the grid's and the block's x, y and z, bytes of shared memory, stream, and parameters as C passes
     them."""
     shared_bytes, stream, *parameters = described[6:]
-    driver.enqueue(stream, describe(driver, kernel, described[:3], described[3:6], shared_bytes, *parameters))
+    what = described[:3], described[3:6], shared_bytes, *parameters
+    driver.enqueue(stream, describe(driver, kernel, *what, attributes=A.of_stream(stream.attributes)))
 
 
 @entry("cuLaunchCooperativeKernel", "K uuu uuu u S p")
@@ -111,7 +139,7 @@ def launch_cooperative(driver: Driver, kernel: LoadedKernel, *described: Any) ->
     """described: as for `launch`, without `extra`."""
     shared_bytes, stream, parameters = described[6:]
     what = described[:3], described[3:6], shared_bytes, parameters
-    driver.enqueue(stream, describe(driver, kernel, *what, attributes=A.COOPERATIVELY))
+    driver.enqueue(stream, describe(driver, kernel, *what, attributes=A.of_stream(stream.attributes) | A.COOPERATIVELY))
 
 
 @entry("cuLaunchKernelEx", "p K p p")
@@ -121,11 +149,12 @@ def launch_ex(driver: Driver, config: int, kernel: LoadedKernel, parameters: int
         event = known(driver.context().events.get(handle))
         fail_if(not event.flags & DISABLE_TIMING, ResultCode.NOT_SUPPORTED)
     what = tuple(given.grid), tuple(given.block), given.shared_bytes, parameters, extra
-    work = describe(driver, kernel, *what, attributes=attributes)
+    stream = driver.stream_of(given.stream)
+    work = describe(driver, kernel, *what, attributes=A.of_stream(stream.attributes) | attributes)
     check_cluster(driver, kernel, work.cluster, work.described.grid)
     preferred = A.cluster_of(attributes, A.PREFERRED_CLUSTER)  # as good as the others, which are enough
     fail_if(preferred and not work.cluster, ResultCode.INVALID_CLUSTER_SIZE)
-    driver.enqueue(driver.stream_of(given.stream), work)
+    driver.enqueue(stream, work)
 
 
 def describe(
@@ -201,7 +230,7 @@ def _refusal(launch: Launch, cooperative: bool, clusters: bool) -> ResultCode:
     return ResultCode.COOPERATIVE_LAUNCH_TOO_LARGE if cooperative else ResultCode.LAUNCH_OUT_OF_RESOURCES
 
 
-def _failure(error: errors.KernelError) -> ResultCode:
+def _failure(error: Exception) -> ResultCode:
     """The code that later calls return after a kernel failed."""
     if isinstance(error, errors.MemoryAccessError):
         return ResultCode.MISALIGNED_ADDRESS if error.problem == "misaligned" else ResultCode.ILLEGAL_ADDRESS

@@ -1,7 +1,7 @@
 """Driver API: operations of streams on single words of memory.
 
-A stream that waits for a word waits for work that this device has done already or for the host, which cannot go on
-before the call returns: what does not hold at once would never.
+They wait for the work of all streams. A stream that waits for a word then waits for the host, which cannot go on before
+the call returns: what does not hold at once would never.
 """
 
 from __future__ import annotations

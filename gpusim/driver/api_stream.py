@@ -1,9 +1,10 @@
-"""Driver API: streams and events. Work is done when it is asked for; only the host's functions are waited for."""
+"""Driver API: streams and events."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 from gpusim.driver import launch_attributes as A
 from gpusim.driver.caller import caller, read
@@ -15,6 +16,7 @@ from gpusim.driver.streams import (
     HOST_CALL,
     RECORD_EVENT,
     WAIT_EVENT,
+    DeviceQueues,
     DriverEvent,
     DriverStream,
     StreamWork,
@@ -24,7 +26,7 @@ _INTERPROCESS, _EVENT_FLAGS = 4, 7
 _EXTERNAL = 1  # CUevent_record_flags, CUevent_wait_flags
 
 entries(
-    ("cuStreamDestroy_v2", "p", lambda driver, handle: known(driver.context().streams.pop(handle, None))),
+    ("cuStreamDestroy_v2", "p", lambda driver, handle: destroy(driver, handle)),
     ("cuEventDestroy_v2", "p", lambda driver, handle: known(driver.context().events.pop(handle, None))),
     ("cuStreamGetFlags", "S *i", lambda driver, stream: stream.flags),
     ("cuStreamGetId", "S *p", lambda driver, stream: stream.handle),
@@ -44,6 +46,12 @@ def create(driver: Driver, flags: int, priority: int = 0) -> int:
     set_attribute(driver, stream, A.PRIORITY, priority.to_bytes(A.VALUE_BYTES, "little", signed=True))
     driver.context().streams[stream.handle] = stream
     return stream.handle
+
+
+def destroy(driver: Driver, handle: int) -> None:
+    stream = known(driver.context().streams.pop(handle, None))
+    if driver.queues is not None:
+        driver.queues.forget(stream)
 
 
 @entry("cuStreamGetPriority", "S *i")
@@ -72,13 +80,20 @@ def copy_attributes(driver: Driver, target: DriverStream, source: DriverStream) 
 
 @entry("cuStreamSynchronize", "S")
 def synchronize(driver: Driver, stream: DriverStream) -> None:
-    driver.wait_for_host_calls([stream.not_capturing()])
+    driver.wait_for(stream.not_capturing())
     driver.trim_pools()
 
 
 @entry("cuStreamQuery", "S")
 def query(driver: Driver, stream: DriverStream) -> None:
-    fail_if(any(not call.done() for call in stream.not_capturing().host_calls), ResultCode.NOT_READY)
+    """Time passes by it, so that whoever asks again and again is told at last."""
+    queues, stream = driver.queues, stream.not_capturing()
+    if queues is None:
+        busy = any(not call.done() for call in stream.host_calls)
+    else:
+        busy = queues.passes(lambda: queues.is_busy(stream))
+    driver.fail_if_failed()
+    fail_if(busy, ResultCode.NOT_READY)
 
 
 # --- functions of the host --------------------------------------------------------------------------------------------
@@ -96,11 +111,25 @@ class HostCall(StreamWork):
     def do(self, stream: DriverStream) -> None:
         self.driver.call_later(stream, caller().function(self.function, "p"), self.data)
 
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
+        self.do(stream)
+        return True
+
 
 @entry("cuStreamAddCallback", "S p p (u)")
 def add_callback(driver: Driver, stream: DriverStream, callback: int, data: int) -> None:
-    call = caller().function(callback, "pip")
-    driver.call_later(stream.not_capturing(), call, stream.handle, int(ResultCode.SUCCESS), data)
+    call = partial(caller().function(callback, "pip"), stream.handle, int(ResultCode.SUCCESS))
+    driver.enqueue(stream.not_capturing(), _Callback(driver, call, data))
+
+
+@dataclass(frozen=True, eq=False)
+class _Callback(HostCall):
+    """A call of a function that gets more."""
+
+    function: Any
+
+    def do(self, stream: DriverStream) -> None:
+        self.driver.call_later(stream, self.function, self.data)
 
 
 @entry("cuLaunchHostFunc", "S p p")
@@ -124,13 +153,21 @@ class RecordEvent(StreamWork):
     def do(self, stream: DriverStream) -> None:
         self.event.cycle, self.event.captured = self.driver.now_cycles, None
 
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
+        queues.record(stream, self.event)
+        return True
+
 
 @dataclass(frozen=True, eq=False)
 class WaitEvent(StreamWork):
-    """A wait for what came before an event, which has happened."""
+    """A wait for what came before an event, which without a clock has happened."""
 
     event: DriverEvent
     kind: ClassVar[int] = WAIT_EVENT
+
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
+        queues.wait_event(stream, self.event)
+        return True
 
 
 @entry("cuEventCreate", "*p u")
@@ -148,7 +185,7 @@ def record(driver: Driver, event: DriverEvent, stream: DriverStream, flags: int 
     """A captured stream notes what comes before the event, unless the event is one that others wait for outside."""
     capture = stream.capture
     if capture is not None and not flags & _EXTERNAL:
-        event.cycle, event.captured = None, (capture, tuple(capture.ends[stream.handle]))
+        event.cycle, event.work, event.captured = None, None, (capture, tuple(capture.ends[stream.handle]))
     else:
         driver.enqueue(stream, RecordEvent(driver, event))
 
@@ -167,21 +204,43 @@ def wait_event(driver: Driver, stream: DriverStream, event: DriverEvent, flags: 
         captured[0].join(stream, captured[1])
     elif stream.capture is not None:
         raise DriverError(ResultCode.STREAM_CAPTURE_ISOLATION)
+    elif driver.clocked is not None:
+        driver.enqueue(stream, WaitEvent(event))
 
 
 @entry("cuEventQuery", "E")
-@entry("cuEventSynchronize", "E")
 def event_query(driver: Driver, event: DriverEvent) -> None:
+    """Time passes by it, as by `query`."""
+    _not_captured(event)
+    queues = driver.queues
+    pending = queues is not None and queues.passes(lambda: queues.is_pending(event))
+    driver.fail_if_failed()
+    fail_if(pending, ResultCode.NOT_READY)
+    driver.trim_pools()
+
+
+@entry("cuEventSynchronize", "E")
+def event_synchronize(driver: Driver, event: DriverEvent) -> None:
+    _not_captured(event)
+    if driver.queues is not None:
+        driver.queues.wait_for_event(event)
+    driver.fail_if_failed()
+    driver.trim_pools()
+
+
+def _not_captured(event: DriverEvent) -> None:
     if event.captured is not None:
         event.captured[0].valid = False
         raise DriverError(ResultCode.CAPTURED_EVENT)
-    driver.trim_pools()
 
 
 @entry("cuEventElapsedTime", "*f E E", since=2000)
 @entry("cuEventElapsedTime_v2", "*f E E", since=12080)
 def elapsed(driver: Driver, first: DriverEvent, last: DriverEvent) -> float:
     """Milliseconds."""
+    queues = driver.queues
+    pending = queues is not None and any(queues.is_pending(each) for each in (first, last))
+    fail_if(pending, ResultCode.NOT_READY)
     if first.cycle is None or last.cycle is None or (first.flags | last.flags) & DISABLE_TIMING:
         raise DriverError(ResultCode.INVALID_HANDLE)
     return driver.config.time_us(last.cycle - first.cycle) / 1000

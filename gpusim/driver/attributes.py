@@ -88,7 +88,8 @@ def device_attributes(config: GPUConfig) -> dict[int, int]:
         99: 1,  # host memory can be registered
         102: 1,  # virtual memory management
         106: sm.max_blocks,
-        109: 1 << 27,  # bytes of a window with an access policy
+        108: config.l2.persisting_max_bytes,
+        109: config.l2.window_max_bytes,
         111: sm.shared_reserved_bytes,
         113: 1,  # also read only
         115: 1,  # memory pools

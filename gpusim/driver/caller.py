@@ -53,6 +53,9 @@ class Caller(Protocol):
     def print(self, text: str) -> None:
         """Write what kernels have printed to the standard output."""
 
+    def standby(self) -> Callable[[], Caller]:
+        """Gives what works for the process while that makes no call."""
+
 
 class ThisProcess:
     """The caller in whose process the driver works."""
@@ -91,6 +94,9 @@ class ThisProcess:
     def unmap(self, address: int, nbytes: int) -> None:
         pass
 
+    def standby(self) -> Callable[[], Caller]:
+        return lambda: self
+
 
 _kept: dict[bytes, ctypes.Array[ctypes.c_char]] = {}
 _thread = threading.local()
@@ -104,11 +110,11 @@ def caller() -> Caller:
 
 
 @contextmanager
-def serving(process: Caller) -> Iterator[None]:
+def serving(process: Caller) -> Iterator[Caller]:
     """Work for another process in this thread."""
     _thread.caller = process
     try:
-        yield
+        yield process
     finally:
         del _thread.caller
 

@@ -20,7 +20,9 @@ class AccelSimExport(Observer):
     def began(self, device: Device) -> None:
         device.traces = self.traces
 
-    def copied(self, kind: str, target: int, source: int, nbytes: int, stream: int, cycle: int) -> None:
+    def copied(
+        self, kind: str, target: int, source: int, nbytes: int, stream: int, cycle: int, began: int
+    ) -> None:
         if kind == "HtoD":
             self.traces.memcpy_htod(target, nbytes)
 

@@ -40,7 +40,7 @@ class Library:
 
     def declared(self, symbol: str) -> EntryPoint | None:
         """What does a function, None for one that is refused. Its variant whose stream 0 is the calling thread's own is
-        the same: streams differ in their order alone, and here each piece of work is done when it is asked for."""
+        the same: stream 0 waits for all others there too."""
         name = re.sub(r"_pt(ds|sz)$", "", symbol)
         return ENTRY_POINTS.get(f"{name}@{self.version}") or ENTRY_POINTS.get(name)
 

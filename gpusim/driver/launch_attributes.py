@@ -1,8 +1,9 @@
 """Attributes of launches, of kernels' nodes in graphs and of streams: CUlaunchAttributeID and its union of values.
 
-What they ask for is mostly how a launch is to be scheduled or ordered, which this device does in one way: launches run
-one after the other. Those that say what a launch is, `COOPERATIVE` and `CLUSTER`, are its to act on; the others are
-checked and kept. Which number is taken where, with which values, is what an H200's driver answers.
+What they ask for is mostly how a launch is to be scheduled or ordered, which this device does in one way, but for the
+priority of a stream, and for `PROGRAMMATIC`, with which it may begin before the one ahead has ended. Those that say
+what a launch is, `COOPERATIVE` and `CLUSTER`, are its to act on, and `WINDOW`, which it takes over from its stream, is
+L2's; the others are checked and kept. Which number is taken where, with which values, is what an H200's driver answers.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gpusim.driver.codes import DriverError, ResultCode, fail_if
+from gpusim.launch.access_window import PROPERTIES, AccessWindow
 
-COOPERATIVE, CLUSTER, PRIORITY, PREFERRED_CLUSTER, DEVICE_UPDATABLE = 2, 4, 8, 11, 13
+WINDOW, COOPERATIVE, CLUSTER, PROGRAMMATIC, PRIORITY, PREFERRED_CLUSTER, DEVICE_UPDATABLE = 1, 2, 4, 6, 8, 11, 13
 VALUE_BYTES, ATTRIBUTE_BYTES = 64, 72
 PRIORITIES = 0, -5
 """Least and greatest priority of a stream, as on Hopper."""
@@ -31,6 +33,25 @@ def _below(limit: int, first: int = 0) -> Callable[[bytes], bool]:
     return lambda value: first <= int.from_bytes(value, "little") < limit
 
 
+_WINDOW = struct.Struct("<QQf2i")
+
+
+def _is_window(value: bytes) -> bool:
+    *_, ratio, hit, miss = _WINDOW.unpack_from(value)
+    return 0 <= ratio <= 1 and 0 <= hit < len(PROPERTIES) and 0 <= miss < PROPERTIES.index("persisting")
+
+
+def window_of(values: Mapping[int, bytes]) -> AccessWindow | None:
+    """The window of a launch's attributes, None for none or an empty one."""
+    address, nbytes, ratio, hit, miss = _WINDOW.unpack_from(values.get(WINDOW, bytes(_WINDOW.size)))
+    return AccessWindow(address, nbytes, ratio, PROPERTIES[hit], PROPERTIES[miss]) if nbytes else None
+
+
+def of_stream(values: Mapping[int, bytes]) -> dict[int, bytes]:
+    """What a launch takes over from its stream's attributes."""
+    return {WINDOW: values[WINDOW]} if WINDOW in values else {}
+
+
 @dataclass(frozen=True)
 class _Attribute:
     """size: bytes of the value; where: what has it; default: what it is before it is set; other: as `valid`, for all
@@ -44,12 +65,12 @@ class _Attribute:
 
 
 _TABLE = {
-    1: _Attribute(32, (STREAM, NODE, LAUNCH)),  # access policy window
+    WINDOW: _Attribute(32, (STREAM, NODE, LAUNCH), _is_window),
     COOPERATIVE: _Attribute(4, (NODE, LAUNCH)),
     3: _Attribute(4, (STREAM,), _below(5, 1), b"\xff\xff\xff\xff"),  # synchronization policy
     CLUSTER: _Attribute(12, (NODE, LAUNCH)),
     5: _Attribute(4, (NODE, LAUNCH), _below(3), other=_anything),  # cluster scheduling
-    6: _Attribute(4, (LAUNCH,)),  # programmatic stream serialization
+    PROGRAMMATIC: _Attribute(4, (LAUNCH,)),
     7: _Attribute(16, (LAUNCH,)),
     PRIORITY: _Attribute(4, (STREAM, NODE, LAUNCH)),
     9: _Attribute(2, (STREAM, NODE, LAUNCH), lambda value: max(value) < 4, b"\0\1"),  # domains of memory fences

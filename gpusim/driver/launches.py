@@ -1,7 +1,7 @@
 """One launch on its way: what it is, who is told of it, and how it is run.
 
-An `Observer` hears of everything that a program does with the device. Before a launch it may ask for a trace or for
-checks of it; what it asks for changes neither values nor cycles. The driver has a list of them, and so has a replay.
+An `Observer` hears of everything that a program does with the device. When a launch is asked for it may ask for a trace
+or for checks of it, for which it has the GPU for itself. The driver has a list of them, and so has a replay.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from gpusim import errors
 from gpusim.driver.codes import say
 from gpusim.driver.log import LaunchLog
 from gpusim.launch import Launch
+from gpusim.launch.access_window import AccessWindow
 from gpusim.launch.memory import Allocation, DeviceMemory
 from gpusim.tracing.options import TraceOptions
 from isa import Program
@@ -38,7 +39,8 @@ class LaunchCall:
 
     number: of all that ran, from 1. program: ready to run; symbol: the kernel's mangled name. parameter_bytes: the
     parameter area of constant bank 0. stream: its handle. module: what the kernel was loaded with, if by a driver.
-    checks, trace: what observers want, the flags of `checks_of` and what to record.
+    window: what accesses are for L2. programmatic: it begins when the one before it lets it. checks, trace: what
+    observers want, the flags of `checks_of` and what to record.
     """
 
     number: int
@@ -49,6 +51,8 @@ class LaunchCall:
     stream: int
     cooperative: bool = False
     module: LoadedModule | None = None
+    window: AccessWindow | None = None
+    programmatic: bool = False
     checks: int = 0
     trace: TraceOptions | None = None
 
@@ -67,7 +71,8 @@ class LaunchCall:
 
 class Observer:
     """Hears what a program does with the device; overrides what it wants to know. Times are SM clock cycles since the
-    device was made. After `launching` comes `launched` or `failed`."""
+    device was made. After `asked` may come `launching`, and after that `launched` or `failed`; of several launches, in
+    any order."""
 
     def began(self, device: Device) -> None:
         """The device is there; nothing has happened on it."""
@@ -78,9 +83,14 @@ class Observer:
     def freed(self, address: int, nbytes: int) -> None:
         """Memory was given back."""
 
-    def copied(self, kind: str, target: int, source: int, nbytes: int, stream: int, cycle: int) -> None:
-        """Bytes were copied, or set (kind 'fill', and then `source` is the value). kind: 'HtoD', 'DtoH', 'DtoD',
-        'HtoH'."""
+    def copied(
+        self, kind: str, target: int, source: int, nbytes: int, stream: int, cycle: int, began: int
+    ) -> None:
+        """Bytes were copied, or set (kind 'fill', and then `source` is the value), from `began` on. kind: 'HtoD',
+        'DtoH', 'DtoD', 'HtoH'."""
+
+    def asked(self, call: LaunchCall) -> None:
+        """The program has asked for a launch: the time to ask for a trace or checks of it."""
 
     def launching(self, call: LaunchCall, cycle: int) -> None:
         """A launch is about to run, in memory as it is now."""
@@ -109,20 +119,34 @@ def perform(
         followed = call.checks and _check(device, call, log, observers, max_cycles)
         result = device.run(
             call.program, call.launch, call.parameter_bytes, max_cycles=max_cycles, strict_barriers=False,
-            cooperative=call.cooperative, trace=call.trace,
+            cooperative=call.cooperative, trace=call.trace, window=call.window,
         )  # fmt: skip
         if not followed:
             device.memory.know_all()
+    except errors.KernelError as error:
+        tell_failure(device, call, log, observers, error)
+        raise
     except IsaError as error:
         for each in observers:
             each.failed(call, error, device.now_cycles)
-        if isinstance(error, errors.KernelError):
-            log.add_failure(call.symbol, call.program, call.launch)
-            say(told(call, error, device.memory))
         raise
-    log.add(call.symbol, result)
+    log.add(call.symbol, result, call.number)
     for each in observers:
         each.launched(call, result, device.now_cycles)
+
+
+def tell_failure(
+    device: Device, call: LaunchCall, log: LaunchLog, observers: Sequence[Observer], error: Exception
+) -> None:
+    """Tell of what a launch has ended with."""
+    if isinstance(error, IsaError):
+        for each in observers:
+            each.failed(call, error, device.now_cycles)
+    if isinstance(error, errors.KernelError):
+        log.add_failure(call.symbol, call.program, call.launch, call.number)
+        say(told(call, error, device.memory))
+    elif isinstance(error, IsaError):
+        say(f"launch {call.number}, {short_name(call.symbol)}: {error}")
 
 
 def _check(

@@ -11,7 +11,6 @@ import ctypes
 import hashlib
 import os
 import platform
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -45,13 +44,11 @@ from gpusim.driver.codes import ResultCode
 from gpusim.driver.elf import DONE, GONE, MACHINES, SLOTS, stub_library
 from gpusim.driver.exports import DRIVER, LIBRARIES, Library
 from gpusim.driver.management import library as _management  # noqa: F401 - it provides its library
-from gpusim.driver.registry import EntryPoint, answer
+from gpusim.driver.registry import GIVES_BACK, EntryPoint, answer
 from gpusim.driver.runtime import libraries as _runtime  # noqa: F401 - it provides its libraries
 from gpusim.driver.state import Driver
 from gpusim.errors import SimulationError
 from isa.folders import cache_folder, put_file
-
-_GIVES_BACK = re.compile("Free|Destroy|Unload|Release|Synchronize")
 
 
 class DriverLibraries:
@@ -76,6 +73,7 @@ class DriverLibraries:
     def close(self) -> None:
         """Let every function return CUDA_ERROR_DEINITIALIZED from now on, without the interpreter, which is about to
         end. Destructors of other libraries still call the driver then: to give something back succeeds."""
+        self.driver.finish()
         self.driver.close()
         for each in self.loaded.values():
             each.close()
@@ -118,7 +116,7 @@ class _Loaded:
     def close(self) -> None:
         gone, done = self.address(GONE), self.address(DONE)
         for index, symbol in enumerate(self.library.symbols):
-            self._slots[index] = done if _GIVES_BACK.search(symbol) else gone
+            self._slots[index] = done if GIVES_BACK.search(symbol) else gone
 
     def address(self, symbol: str) -> int:
         return ctypes.cast(getattr(self._library, symbol), ctypes.c_void_p).value or 0

@@ -47,8 +47,8 @@ class Launches:
 
 
 class LaunchLog:
-    """All launches of a driver in the order of their first call. number: of the last launch that ran. timed: whether
-    launches know of cycles; if not, they are zero everywhere."""
+    """All launches of a driver, by kernel and configuration. number: of the last launch that ran or is to run. timed:
+    whether launches know of cycles; if not, they are zero everywhere."""
 
     def __init__(self, config: GPUConfig, timed: bool = True):
         self.config, self.timed = config, timed
@@ -56,10 +56,10 @@ class LaunchLog:
         self.number = 0
         self.host_seconds = 0.0
 
-    def add(self, symbol: str, result: Result) -> None:
-        """Note a launch."""
+    def add(self, symbol: str, result: Result, number: int = 0) -> None:
+        """Note a launch. number: the next one's, if none is given."""
         record = result.record
-        group = self._next(symbol, record.program, record.launch)
+        group = self._next(symbol, record.program, record.launch, number)
         group.least_cycles = min(group.least_cycles, record.cycles) if group.calls else record.cycles
         if self.timed and (group.limiter is None or record.cycles > group.most_cycles):
             group.limiter, group.most_cycles = result.limiter.kind, record.cycles
@@ -68,9 +68,9 @@ class LaunchLog:
         group.instructions += int(record.sm_issued.sum())
         self.host_seconds += record.host_seconds
 
-    def add_failure(self, symbol: str, program: Program, launch: Launch) -> None:
+    def add_failure(self, symbol: str, program: Program, launch: Launch, number: int = 0) -> None:
         """Note a launch that ended with an error."""
-        self._next(symbol, program, launch).failed += 1
+        self._next(symbol, program, launch, number).failed += 1
 
     def add_finding(self, symbol: str, program: Program, launch: Launch) -> int:
         """Note that a check found something in the launch that runs now; in how many like it, this one included."""
@@ -78,10 +78,11 @@ class LaunchLog:
         group.findings += 1
         return group.findings
 
-    def _next(self, symbol: str, program: Program, launch: Launch) -> Launches:
+    def _next(self, symbol: str, program: Program, launch: Launch, number: int) -> Launches:
         group = self._group(symbol, program, launch)
-        self.number += 1
-        group.last = self.number
+        number = number or self.number + 1
+        self.number = max(self.number, number)
+        group.first, group.last = min(group.first, number), max(group.last, number)
         return group
 
     def _group(self, symbol: str, program: Program, launch: Launch) -> Launches:
@@ -130,7 +131,7 @@ class LaunchLog:
                     "instructions": each.instructions,
                     "limiter": each.limiter,
                 }
-                for each in self.groups.values()
+                for each in sorted(self.groups.values(), key=lambda each: each.first)
             ],
             "total": {"calls": self.calls, "cycles": self.cycles, "time_us": self.config.time_us(self.cycles)},
             "host_seconds": self.host_seconds,
@@ -160,7 +161,7 @@ class LaunchLog:
         results = ("cycles per call", "time in us", "limited by") if self.timed else ("instructions per call",)
         for name in ("kernel", "grid", "block", "calls", *results):
             table.add_column(name, justify="left" if name in ("kernel", "limited by") else "right", overflow="fold")
-        shown = sorted(self.groups.values(), key=lambda group: (-group.cycles, -group.instructions))
+        shown = sorted(self.groups.values(), key=lambda group: (-group.cycles, -group.instructions, group.first))
         kept = shown[:limit]
         for each in kept:
             calls = f"{each.calls:,}" + (f" + {each.failed:,} failed" if each.failed else "")

@@ -47,10 +47,12 @@ class PageWriter(Observer):
         self._failed = False
         folder.mkdir(parents=True, exist_ok=True)
 
-    def launching(self, call: LaunchCall, cycle: int) -> None:
-        self._note = ""
+    def asked(self, call: LaunchCall) -> None:
         if self._traced and not self._full and self._chooses(call.number, call.symbol):
             call.want_trace(TraceOptions())
+
+    def launching(self, call: LaunchCall, cycle: int) -> None:
+        self._note = ""
 
     def found(self, call: LaunchCall, error: KernelError) -> None:
         self._note = error.reason

@@ -29,7 +29,7 @@ import struct
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from tempfile import gettempdir
 from typing import Any, TypeVar
 
@@ -235,6 +235,7 @@ def nothing(driver: Driver, *_checked: object) -> None:
     """What a call does that is done when its arguments have been looked up: what it asks for is so anyway."""
 
 
+GIVES_BACK = re.compile("Free|Destroy|Unload|Release|Synchronize")
 _RETURNED_AS_STATE = (ResultCode.SUCCESS, ResultCode.NOT_READY)
 
 
@@ -254,8 +255,14 @@ def _admit(driver: Driver, point: EntryPoint) -> None:
 def answer(driver: Driver, point: EntryPoint, arguments: Sequence[Any]) -> int:
     """What a function returns to C: no exception leaves it but one that ends the process."""
     code: Code
+    driver.callers.append(None)
+    driver.calls += 1
     try:
         with driver.lock:
+            queues = driver.queues if GIVES_BACK.search(point.symbol) else None
+            if queues is not None and queues.comes_late(partial(answer, driver, point, arguments)):
+                return 0
+            driver.wait_before(point.symbol)
             _admit(driver, point)
             return point.call(driver, arguments)
     except DriverError as error:
@@ -273,6 +280,9 @@ def answer(driver: Driver, point: EntryPoint, arguments: Sequence[Any]) -> int:
     except Exception:
         traceback.print_exc()
         code, message = ResultCode.UNKNOWN, ""
+    finally:
+        driver.callers.pop()
+        driver.calls += 1
     if message:
         say(message)
     if isinstance(code, ResultCode):

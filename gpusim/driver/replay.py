@@ -16,6 +16,7 @@ from gpusim.driver.saved import ZEROS, SavedLaunch, SavedLaunches, SavedModule, 
 from gpusim.driver.telling import Telling
 from gpusim.errors import KernelError, LaunchError, MemoryAccessError, OutOfDeviceMemory, SavedLaunchesError
 from gpusim.launch import Launch
+from gpusim.launch.access_window import AccessWindow
 from gpusim.launch.arena import Arena
 from gpusim.launch.module import LinkedModule
 from gpusim.launch.occupancy import check_architecture
@@ -79,9 +80,11 @@ class Replay:
             self._note(step)
             launch = step.launch
             if launch is None or self.telling.chooses(launch.number, launch.symbol):
+                self.device.pass_time(launch.start if launch is not None else 0)
+                now = self.device.now_cycles
                 for copy in step.copies:
                     for each in self.observers:
-                        each.copied(**dict(copy), cycle=self.device.now_cycles)
+                        each.copied(**dict(copy), cycle=now, began=now)
             if launch is not None and self.telling.chooses(launch.number, launch.symbol):
                 self._run(launch, step)
         return self.log
@@ -119,8 +122,13 @@ class Replay:
         except IsaError as error:
             raise SavedLaunchesError(f"{where}: {error}") from None
         call = LaunchCall(
-            launch.number, launch.symbol, program, described, parameters, launch.stream, launch.cooperative
-        )
+            launch.number, launch.symbol, program, described, parameters, launch.stream, launch.cooperative,
+            window=AccessWindow(*launch.window) if launch.window else None,
+        )  # fmt: skip
+        if launch.set_aside is not None and launch.set_aside != self.device.set_aside_bytes:
+            self.device.set_aside_l2(min(launch.set_aside, self.config.l2.persisting_max_bytes))
+        for each in self.observers:
+            each.asked(call)
         self.log.number = launch.number - 1
         try:
             perform(self.device, call, self.log, self.observers, self.max_cycles)

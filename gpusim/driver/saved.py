@@ -68,7 +68,8 @@ class SavedCopy(_Saved):
 
 
 class SavedLaunch(_Saved):
-    """A launch; see `LaunchCall`. parameters: in hexadecimal."""
+    """A launch; see `LaunchCall`. parameters: in hexadecimal. window: the fields of an `AccessWindow`. set_aside: bytes
+    of L2, None if the program has not said. start: its cycle."""
 
     number: int
     symbol: str
@@ -81,6 +82,9 @@ class SavedLaunch(_Saved):
     cooperative: bool
     stream: int
     parameters: str
+    window: tuple[int, int, float, str, str] | None = None
+    set_aside: int | None = None
+    start: int = 0
 
 
 class SavedStep(_Saved):

@@ -12,6 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import astuple
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,12 +59,12 @@ class LaunchSaver(Observer):
         self._modules: dict[int, SavedModule] = {}
         self._programs: dict[tuple[int, str], str] = {}
         self._copies: list[SavedCopy] = []
-        self._step: SavedStep | None = None
+        self._waiting: dict[int, tuple[SavedStep, bool]] = {}  # by launch, as they began; whether it has ended
         self._steps = self._launches = 0
         self._failed = self._shares_host = False
 
     def began(self, device: Device) -> None:
-        self._memory = device.memory
+        self._device, self._memory = device, device.memory
         self._try(self._begin)
 
     def _begin(self) -> None:
@@ -81,7 +82,9 @@ class LaunchSaver(Observer):
         self._write("head.json", head.model_dump_json().encode())
         self._zip.close()
 
-    def copied(self, kind: str, target: int, source: int, nbytes: int, stream: int, cycle: int) -> None:
+    def copied(
+        self, kind: str, target: int, source: int, nbytes: int, stream: int, cycle: int, began: int
+    ) -> None:
         copy = SavedCopy(kind=kind, target=target, source=source, nbytes=nbytes, stream=stream)
         self._copies.append(copy)
 
@@ -89,17 +92,23 @@ class LaunchSaver(Observer):
         if not self._chooses(call.number, call.symbol):
             self._copies.clear()
         else:
-            self._try(lambda: self._prepare(call))
+            self._try(lambda: self._prepare(call, cycle))
 
     def launched(self, call: LaunchCall, result: Result, cycle: int) -> None:
-        self._finish()
+        self._ended(call.number, True)
 
     def failed(self, call: LaunchCall, error: IsaError, cycle: int) -> None:
-        if self._step is not None and not isinstance(error, KernelError):  # it did not run
-            self._step = self._step.model_copy(update={"launch": None})
-        self._finish()
+        self._ended(call.number, isinstance(error, KernelError))
 
-    def _prepare(self, call: LaunchCall) -> None:
+    def _ended(self, number: int, ran: bool) -> None:
+        """Write the steps that are waited for no longer: each holds what has changed since the one before."""
+        if number in self._waiting:
+            step, _ = self._waiting[number]
+            self._waiting[number] = step if ran else step.model_copy(update={"launch": None}), True
+        while self._waiting and next(iter(self._waiting.values()))[1]:
+            self._finish(self._waiting.pop(next(iter(self._waiting)))[0])
+
+    def _prepare(self, call: LaunchCall, start: int) -> None:
         """Everything about a launch but whether it will run."""
         assert call.module is not None, "launches of a driver know their module"
         program = call.module.kernel(call.symbol).program
@@ -118,8 +127,11 @@ class LaunchSaver(Observer):
             cooperative=call.cooperative,
             stream=call.stream,
             parameters=call.parameter_bytes.hex(),
+            window=None if call.window is None else astuple(call.window),
+            set_aside=self._device.set_aside_bytes,
+            start=start,
         )
-        self._step = self._changes(self._news_of(call.module, program.cubin), launch)
+        self._waiting[call.number] = self._changes(self._news_of(call.module, program.cubin), launch), False
 
     def _changes(self, modules: list[SavedModule], launch: SavedLaunch | None) -> SavedStep:
         memory = self._memory
@@ -193,13 +205,11 @@ class LaunchSaver(Observer):
         assert self._zip is not None
         self._zip.writestr(name, data, zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED, 1)
 
-    def _finish(self) -> None:
-        """Write the step that was prepared."""
-        step, self._step = self._step, None
-        if step is not None:
-            self._steps += 1
-            self._launches += step.launch is not None
-            self._try(lambda: self._write(f"steps/{self._steps}.json", step.model_dump_json().encode()))
+    def _finish(self, step: SavedStep) -> None:
+        """Write a step."""
+        self._steps += 1
+        self._launches += step.launch is not None
+        self._try(lambda: self._write(f"steps/{self._steps}.json", step.model_dump_json().encode()))
 
     def _try(self, do: Callable[[], Any]) -> None:
         if self._failed:
@@ -208,7 +218,7 @@ class LaunchSaver(Observer):
             do()
         except OSError as error:
             self._failed = True
-            self._step = None
+            self._waiting.clear()
             say(f"--save {self.path}: {error.strerror}; nothing is saved")
             if self._zip is not None and self._zip.fp is not None:
                 with suppress(OSError):
@@ -221,8 +231,7 @@ class LaunchSaver(Observer):
         if self._zip is None or self._failed:
             return
         if self._copies:
-            self._step = self._changes([], None)
-            self._finish()
+            self._finish(self._changes([], None))
         self._try(self._end)
         if not self._failed:
             size = self.path.stat().st_size

@@ -1,8 +1,9 @@
 """What the driver knows: the simulated device, contexts, memory by its kind, and what each handle stands for.
 
 One `Driver` serves the process. Handles are numbers that only the driver can interpret, as on hardware; each belongs to
-a context and dies with it. Everything that a call asks for is finished when the call returns, in the order of the
-calls: the one exception are functions of the host that a stream calls, which run on a thread of their own.
+a context and dies with it. Where there is a clock, work of streams is done in their time (`queues`). Without one,
+everything that a call asks for is finished when the call returns, in the order of the calls: the one exception are
+functions of the host that a stream calls, which run on a thread of their own.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -36,6 +38,7 @@ from gpusim.driver.registered import FatBinary, Registrations
 from gpusim.driver.streams import (
     GLOBAL,
     HOST_CALL,
+    HOST_THREAD,
     OF_THREAD,
     RELAXED,
     Capture,
@@ -47,6 +50,7 @@ from gpusim.driver.streams import (
 )
 from gpusim.driver.telling import Telling
 from gpusim.driver.virtual import VirtualMemory
+from gpusim.driver.waiting import waits
 from gpusim.errors import OutOfDeviceMemory
 from gpusim.host.options import LaunchOptions
 from gpusim.launch.module import LinkedModule
@@ -54,6 +58,7 @@ from isa.errors import IsaError
 
 if TYPE_CHECKING:
     from gpusim.device import Device
+    from gpusim.driver.queues import WorkQueues
 
 DEVICE_COUNT = 1
 RELEASE_THRESHOLD = 4  # CUmemPool_attribute
@@ -69,12 +74,13 @@ _STATIC_RUNTIME = (
 @dataclass
 class CallingThread:
     """What belongs to a thread that calls: its contexts, the current one last; CUstreamCaptureMode; the runtime's
-    last error; launches that are configured and not yet made."""
+    last error; launches that are configured and not yet made; whether it calls a library above the driver."""
 
     contexts: list[Context] = field(default_factory=list)
     capture_mode: int = 0
     last_error: ResultCode = ResultCode.SUCCESS
     configured: list[tuple[Any, ...]] = field(default_factory=list)
+    in_library: bool = False
 
 
 class Driver:
@@ -124,6 +130,8 @@ class Driver:
         self.registered = Registrations()
         self.stream_at_work = 0
         self.kept: dict[Any, Any] = {}  # by what keeps it: objects of libraries above the driver
+        self.queues: WorkQueues | None = None
+        self.calls, self.callers = 0, list[None]()  # how often somebody has called or returned, and who has not
         self._buffer_numbers = itertools.count(1)
         self._host_thread: ThreadPoolExecutor | None = None
 
@@ -141,9 +149,18 @@ class Driver:
             memory = self._device.memory
             if not caller().map(*memory.shared_range):
                 raise DriverError(ResultCode.OUT_OF_MEMORY, "the program's address space has no room for device memory")
+            if self._mode == "detailed":
+                from gpusim.driver.queues import WorkQueues
+
+                self.queues = WorkQueues(self, self._device)
             for each in self.observers:
                 each.began(self._device)
         return self._device
+
+    @property
+    def clocked(self) -> WorkQueues | None:
+        """The device's streams, None where there is no clock."""
+        return self.queues if self._mode == "detailed" and self.device else None
 
     @property
     def now_cycles(self) -> int:
@@ -330,10 +347,10 @@ class Driver:
         for each in self.observers:
             each.freed(buffer.address, buffer.nbytes)
 
-    def copied(self, kind: str, target: int, source: int, nbytes: int) -> None:
+    def copied(self, kind: str, target: int, source: int, nbytes: int, stream: int, began: int) -> None:
         """Tell of a copy or a fill, see `Observer.copied`."""
         for each in self.observers:
-            each.copied(kind, target, source, nbytes, self.stream_at_work, self.now_cycles)
+            each.copied(kind, target, source, nbytes, stream, self.now_cycles, began)
 
     def buffer_at(self, address: int) -> Buffer | None:
         """The buffer that an address lies in."""
@@ -372,12 +389,16 @@ class Driver:
             self.do(stream, work)
 
     def do(self, stream: DriverStream, work: StreamWork) -> None:
-        """Do work of a stream, after the functions of the host that the stream has to call first."""
-        if work.kind != HOST_CALL:
+        """Put work into a stream; or do it, after the functions of the host that the stream has to call first."""
+        queues = self.clocked
+        if queues is None and work.kind != HOST_CALL:
             self.wait_for_host_calls([stream])
         before, self.stream_at_work = self.stream_at_work, stream.handle
         try:
-            work.do(stream)
+            if queues is not None:
+                queues.add(stream, work)
+            else:
+                work.do(stream)
         finally:
             self.stream_at_work = before
 
@@ -387,16 +408,53 @@ class Driver:
             if node.enabled and self.context().failed is None:
                 self.do(stream, node.work)
 
+    def wait_before(self, symbol: str) -> None:
+        """What a call does first: it waits for the work of all streams, unless it is one that need not."""
+        self.thread.in_library = symbol.startswith("cublas")
+        if self.queues is not None and self.queues.busy and waits(symbol):
+            self.queues.drain()
+
+    def wait_for(self, stream: DriverStream) -> None:
+        """Wait for the work of a stream. Raises what a kernel has left."""
+        if self.queues is None:
+            self.wait_for_host_calls([stream])
+        else:
+            self.queues.wait(stream)
+        self.fail_if_failed()
+
+    def wait_for_all(self) -> None:
+        """Wait for the work of all streams, if that is not done already."""
+        if self.queues is not None:
+            self.queues.drain()
+
+    def fail_if_failed(self) -> None:
+        """Raise what a kernel has left in the current context."""
+        if (failed := self.context().failed) is not None:
+            raise DriverError(failed)
+
+    def finish(self) -> None:
+        """Do what streams have left, for which the program has not waited."""
+        with self.lock:
+            self.wait_for_all()
+
     def call_later(self, stream: DriverStream, call: Callable[..., object], *arguments: int) -> None:
         """Call a function of the host for a stream, on the driver's thread, in order."""
+        if self.clocked is not None:
+            self.clocked.call(stream, partial(call, *arguments))
+            return
         stream.host_calls = [each for each in stream.host_calls if not each.done()]
         stream.host_calls.append(self.call_on_host_thread(call, *arguments))
 
     def call_on_host_thread(self, call: Callable[..., object], *arguments: int) -> Future[object]:
         """Call a function of the host on the driver's thread."""
         if self._host_thread is None:
-            self._host_thread = ThreadPoolExecutor(1, "gpusim host calls")
-        return self._host_thread.submit(call, *arguments)
+            self._host_thread = ThreadPoolExecutor(1, HOST_THREAD)
+        try:
+            return self._host_thread.submit(call, *arguments)
+        except RuntimeError:  # the interpreter is about to end, and begins no threads
+            done: Future[object] = Future()
+            done.set_result(call(*arguments))
+            return done
 
     def wait_for_host_calls(self, streams: Iterable[DriverStream]) -> None:
         """Wait until the functions that streams have to call have returned. The lock is free meanwhile."""
@@ -415,6 +473,8 @@ class Driver:
         self.left_to_parent = self.initialized
         self.initialized = False
         self.observers = []  # their files are the parent's
+        self.queues = None
+        self.callers.clear()
 
     def close(self) -> None:
         """End the threads, if they are this process's, and tell what is still to be told."""

@@ -1,7 +1,8 @@
 """What is done in which order: pieces of work, streams and events, and graphs, captured or made by hand.
 
-A piece of work is an object that knows its parameters. A stream does it when it is asked for; while the stream is
-captured, it becomes a node of a graph instead, the same as a program makes node by node. What is launched of a graph is
+A piece of work is an object that knows its parameters. It is put into a stream of the device, or done when it is asked
+for where there is no clock; while the stream is captured, it becomes a node of a graph instead, the same as a program
+makes node by node. What is launched of a graph is
 a copy of it, whose nodes are done one after the other, in the order in which they were made as far as that is one of
 those that their dependencies allow.
 """
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
-from typing import ClassVar
+from typing import Any, ClassVar, Protocol
 from weakref import WeakValueDictionary
 
 from gpusim.driver.codes import DriverError, ResultCode, fail_if
@@ -26,6 +27,8 @@ GLOBAL, OF_THREAD, RELAXED = range(3)  # CUstreamCaptureMode
 DISABLE_TIMING = 2  # CUevent_flags
 NO_ORIGIN = (0, 1)
 """The default streams that wait for others: nothing can be captured in them."""
+HOST_THREAD = "gpusim host calls"
+"""The thread that calls functions of the host."""
 
 _handles = itertools.count(0x5EED_0000_0010, 0x10)
 
@@ -33,6 +36,18 @@ _handles = itertools.count(0x5EED_0000_0010, 0x10)
 def new_handle() -> int:
     """A new handle, unique in the process, so that a stale one is never taken for another."""
     return next(_handles)
+
+
+class DeviceQueues(Protocol):
+    """What work is put into, where there is a clock: see `queues`."""
+
+    def launch(self, stream: DriverStream, call: Any, failed: Callable[[Exception], object]) -> bool: ...
+    def record(self, stream: DriverStream, event: DriverEvent) -> None: ...
+    def wait_event(self, stream: DriverStream, event: DriverEvent) -> None: ...
+    def copy(
+        self, stream: DriverStream, kind: str, target: int, source: int, nbytes: int, effect: Callable[[], object],
+        *, pinned: bool = True, wait: bool = False,
+    ) -> None: ...  # fmt: skip
 
 
 class StreamWork:
@@ -49,6 +64,10 @@ class StreamWork:
 
     def do(self, stream: DriverStream) -> None:
         """Do it, as part of what the stream does."""
+
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
+        """Put it into the device's queue of a stream. False if it has to be done by itself, with nothing beside."""
+        return self.kind == EMPTY
 
     def copied(self) -> StreamWork:
         """The same for another graph."""
@@ -258,9 +277,11 @@ class DriverStream:
 
 @dataclass
 class DriverEvent:
-    """A point in simulated time, None before it is recorded; or, recorded in a capture, what comes before it there."""
+    """A point in simulated time, None before it is reached; or, recorded in a capture, what comes before it there.
+    work: fires when it is reached, and which of the times it is that streams have work; None before it is recorded."""
 
     flags: int
     handle: int = field(default_factory=new_handle)
     cycle: int | None = None
+    work: tuple[Any, int] | None = None
     captured: tuple[Capture, tuple[GraphNode, ...]] | None = None

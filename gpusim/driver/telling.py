@@ -84,6 +84,6 @@ class Checker(Observer):
     def __init__(self, telling: Telling):
         self.telling, self._flags = telling, checks_of(telling.check)
 
-    def launching(self, call: LaunchCall, cycle: int) -> None:
+    def asked(self, call: LaunchCall) -> None:
         if self.telling.chooses(call.number, call.symbol):
             call.checks |= self._flags

@@ -1,7 +1,7 @@
 """All launches and copies of a program on one timeline for Perfetto: `--trace FILE`.
 
 One nanosecond of the viewer's axis is one of simulated time. Launches lie on a track for each stream, copies and fills
-on one for each direction, as moments, since they take no simulated time.
+on one for each direction. Those that engines do one after the other are slices, others moments, at their end.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ _DIRECTIONS = {
     "HtoH": "copies from host to host",
     "fill": "fills",
 }
+_BY_ENGINES = ("HtoD", "DtoH")
 
 
 class Timeline(Observer):
@@ -38,10 +39,10 @@ class Timeline(Observer):
         self._whole = self._writer.track(f"{config.gpu.name}, simulated time")
         self._tracks: dict[str, int] = {}
         self._launches = self._copies = 0
-        self._start = 0
+        self._starts: dict[int, int] = {}
 
     def launching(self, call: LaunchCall, cycle: int) -> None:
-        self._start = cycle
+        self._starts[call.number] = cycle
 
     def launched(self, call: LaunchCall, result: Result, cycle: int) -> None:
         self._launch(call, cycle, {"limited by": result.limiter.kind, "cycles": f"{result.cycles:,}"})
@@ -49,6 +50,7 @@ class Timeline(Observer):
     def failed(self, call: LaunchCall, error: IsaError, cycle: int) -> None:
         if isinstance(error, KernelError):
             self._launch(call, cycle, {"error": str(error)})
+        self._starts.pop(call.number, None)
 
     def _launch(self, call: LaunchCall, cycle: int, more: dict[str, str]) -> None:
         launch = call.launch
@@ -61,13 +63,19 @@ class Timeline(Observer):
         }
         track = self._track("default stream" if call.stream == 0 else f"stream {call.stream:#x}", 0)
         name = short_name(call.symbol)
-        self._writer.slice(track, self._ns(self._start), self._ns(cycle), name, facts | more)
+        self._writer.slice(track, self._ns(self._starts.pop(call.number)), self._ns(cycle), name, facts | more)
         self._launches += 1
 
-    def copied(self, kind: str, target: int, source: int, nbytes: int, stream: int, cycle: int) -> None:
+    def copied(
+        self, kind: str, target: int, source: int, nbytes: int, stream: int, cycle: int, began: int
+    ) -> None:
         facts = {"bytes": f"{nbytes:,}", "to": f"{target:#x}", "stream": f"{stream:#x}"}
         facts["value" if kind == "fill" else "from"] = f"{source:#x}"
-        self._writer.instant(self._track(_DIRECTIONS[kind], 1), self._ns(cycle), f"{nbytes:,} bytes", facts)
+        track, name = self._track(_DIRECTIONS[kind], 1), f"{nbytes:,} bytes"
+        if kind in _BY_ENGINES and began < cycle:
+            self._writer.slice(track, self._ns(began), self._ns(cycle), name, facts)
+        else:
+            self._writer.instant(track, self._ns(cycle), name, facts)
         self._copies += 1
 
     def _track(self, name: str, rank: int) -> int:

@@ -76,7 +76,7 @@ class ServedProcess:
             return
         connection = Connection(made, self._process, self._words)
         if what == ORDERS:
-            self._process.orders.set_result(connection)
+            self._process.asked.pop(0).set_result(connection)
             return
         state = vars(self.driver.thread)
         if what == CALLS_AGAIN:

@@ -12,6 +12,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from functools import partial
 
 from gpusim.driver.caller import Gone
 from gpusim.launch.arena import map_shared
@@ -25,6 +26,7 @@ CALLS, ORDERS, CALLS_AGAIN = range(3)
 """What a connection is for: calls of a thread, orders to call functions of the program, or calls of a thread whose
 earlier connection the program has closed, as one does that closes all files."""
 NAME_BYTES = 64
+_CONNECTS_SECONDS = 60
 _HELLO = struct.Struct("<IIii")
 _ORDER = struct.Struct("<II6Q")
 _RETURN, _READ, _WRITE, _TEXT, _MOVE, _KEEP, _CALL, _SHARE, _MAP, _THREAD, _SYMBOL, _PRINT, _UNMAP = range(13)
@@ -52,12 +54,14 @@ def _received(connection: socket.socket, nbytes: int) -> bytes:
 
 
 class CallingProcess:
-    """What the connections of a process share: texts kept in its memory, and the connection for orders."""
+    """What the connections of a process share: texts kept in its memory, and the connections for orders: one to call
+    functions, and one for what is to be done while no call is made."""
 
     def __init__(self) -> None:
         self.kept: dict[bytes, int] = {}
-        self.orders: Future[Connection] = Future()
-        self.orders_asked = False
+        self.calling: Future[Connection] | None = None
+        self.standing_by: Future[Connection] | None = None
+        self.asked: list[Future[Connection]] = []
 
 
 class Connection:
@@ -113,18 +117,30 @@ class Connection:
         return kept[data]
 
     def function(self, address: int, arguments: str) -> Callable[..., int]:
-        if not self.process.orders_asked:
-            self.process.orders_asked = True
-            self._order(_THREAD)
-            self._flush()
+        if self.process.calling is None:
+            self.process.calling = self._ask_for_orders()
+        calling = self.process.calling
 
         def call(*values: int) -> int:
-            orders = self.process.orders.result(timeout=60)
+            orders = calling.result(_CONNECTS_SECONDS)
             with orders._lock:
                 orders._order(_CALL, address, *values)
                 return orders._number()
 
         return call
+
+    def standby(self) -> Callable[[], Connection]:
+        if self.process.standing_by is None:
+            self.process.standing_by = self._ask_for_orders()
+        return partial(self.process.standing_by.result, _CONNECTS_SECONDS)
+
+    def _ask_for_orders(self) -> Future[Connection]:
+        """Has the process make a thread that takes orders."""
+        asked: Future[Connection] = Future()
+        self.process.asked.append(asked)
+        self._order(_THREAD)
+        self._flush()
+        return asked
 
     def share(self, address: int, nbytes: int) -> bool:
         first = address // mmap.PAGESIZE * mmap.PAGESIZE

@@ -40,5 +40,6 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
     driver = current()
     if driver is not None and terminalreporter.config.getoption("--gpusim-report"):
+        driver.finish()
         terminalreporter.section("simulated GPU")
         terminalreporter.write_line(driver.log.render())

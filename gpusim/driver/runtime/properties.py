@@ -44,7 +44,8 @@ _BY_ATTRIBUTE = {
     "cooperativeLaunch": 95, "sharedMemPerBlockOptin": 97, "hostRegisterSupported": 99,
     "maxBlocksPerMultiProcessor": 106, "reservedSharedMemPerBlock": 111, "hostRegisterReadOnlySupported": 113,
     "memoryPoolsSupported": 115, "clusterLaunch": 120, "unifiedFunctionPointers": 129, "deviceNumaId": 131,
-    "hostNumaId": 134, "accessPolicyMaxWindowSize": 109, "maxTexture1D": 21, "maxTexture1DMipmap": 77,
+    "hostNumaId": 134, "persistingL2CacheMaxSize": 108, "accessPolicyMaxWindowSize": 109,
+    "maxTexture1D": 21, "maxTexture1DMipmap": 77,
     "maxTexture1DLinear": 69, "maxTextureCubemap": 52, "maxSurface1D": 55, "maxSurfaceCubemap": 66,
 }  # fmt: skip
 """Fields that are attributes of the device, by number of `cudaDeviceAttr`."""

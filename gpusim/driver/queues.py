@@ -1,0 +1,345 @@
+"""Work of a program's streams in those of the device: launches, copies and fills, events, functions of the host.
+
+Time passes where a call of the program waits: `WorkQueues` lets one event of the simulation happen after the other, and
+between two of them begins the functions of the host whose turn has come, while other threads have the driver's lock.
+What the default stream does waits for all streams, and is done when its call returns.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Protocol
+
+import simpy
+
+from gpusim.device import Device
+from gpusim.driver import launch_attributes as A
+from gpusim.driver.caller import caller
+from gpusim.driver.codes import ResultCode, fail_if
+from gpusim.driver.idle import IdleProgress
+from gpusim.driver.launches import LaunchCall, Observer
+from gpusim.driver.log import LaunchLog
+from gpusim.driver.streams import HOST_CALL, HOST_THREAD, NO_ORIGIN, DriverEvent, DriverStream, StreamWork
+from gpusim.driver.under_way import LaunchUnderWay
+from gpusim.engine.grid import Process
+from gpusim.engine.streams import StreamQueue
+from gpusim.node.work import RecordWork, TimedWork, WaitWork
+
+PATIENCE_SECONDS = 1.0
+"""So long the simulation stands still for a function of the host. One that takes longer may wait for the program."""
+_LOOK_SECONDS = 0.1
+
+
+class QueueOwner(Protocol):
+    """A driver, as far as its streams know it. lock: held whenever they do something."""
+
+    lock: Any
+    log: LaunchLog
+    observers: list[Observer]
+    max_cycles: int | None
+    calls: int
+    callers: list[None]
+
+    @property
+    def thread(self) -> Any: ...
+    def fail_if_failed(self) -> None: ...
+    def call_on_host_thread(self, call: Callable[..., object], *arguments: int) -> Future[object]: ...
+    def copied(self, kind: str, target: int, source: int, nbytes: int, stream: int, began: int) -> None: ...
+
+
+class CallWork(TimedWork):
+    """A function of the host, behind which the stream goes on. begin: lets it be called, and an event happen when it
+    has returned. duration: what calling it takes."""
+
+    def __init__(self, env: simpy.Environment, begin: Callable[[simpy.Event], object], duration: float):
+        super().__init__(env)
+        self._begin, self._duration = begin, duration
+
+    def _do(self, stream: StreamQueue) -> Process:
+        stream.release()
+        yield self.env.timeout(self._duration)
+        returned = self.env.event()
+        self._begin(returned)
+        yield returned
+
+
+class WorkQueues:
+    """The streams of a driver's device. All is done with the driver's lock held."""
+
+    def __init__(self, driver: QueueOwner, device: Device):
+        self._driver, self._device = driver, device
+        self._set = device.streams
+        self._engine, self._env = self._set.engine, self._set.env
+        self._set.waits = self.run_until
+        self._queues: dict[int, StreamQueue] = {}
+        self._ends: dict[StreamQueue, simpy.Event] = {}  # of what was put there last
+        self._launches: list[LaunchUnderWay] = []
+        self._due: list[tuple[Callable[[], object], simpy.Event]] = []
+        self._called: list[tuple[Future[object], simpy.Event]] = []
+        self._dropped, self._failed = 0, False
+        self._idle = IdleProgress(self._calls, driver.lock, lambda: self.busy, self.run_while)
+        self._inside = False
+        self._late: list[Callable[[], object]] = []
+
+    @property
+    def busy(self) -> bool:
+        """Whether any stream has work left."""
+        return any(map(self._has_work, self._engine.streams))
+
+    def _has_work(self, queue: StreamQueue) -> bool:
+        """Whether work is left there, or somebody is still to be told that it is done."""
+        return bool(queue.pending) or (queue in self._ends and not self._ends[queue].processed)
+
+    def _calls(self) -> tuple[int, int]:
+        return self._driver.calls, len(self._driver.callers)
+
+    # --- what streams get ---------------------------------------------------------------------------------------------
+
+    def add(self, stream: DriverStream, work: StreamWork) -> None:
+        """Put work into a stream. What cannot be there, and that of the default stream, waits for all and is done."""
+        apart = stream.handle in NO_ORIGIN or self._driver.thread.in_library
+        if apart:
+            self.drain()
+            self._driver.fail_if_failed()
+        if not work.put(stream, self):
+            self.drain()
+            self._driver.fail_if_failed()
+            work.do(stream)
+            return
+        if apart and work.kind != HOST_CALL:
+            self.drain()
+        self._driver.fail_if_failed()
+        if self.busy:
+            self._contexts = list(self._driver.thread.contexts)  # for finalizers, which may run there
+            self._idle.watch(caller().standby())
+
+    def queue_of(self, stream: DriverStream) -> StreamQueue:
+        """The device's stream that does a stream's work."""
+        if stream.handle in NO_ORIGIN:
+            return self._engine.main
+        if stream.handle not in self._queues:
+            priority = int.from_bytes(A.current(stream.attributes, A.PRIORITY, A.STREAM), "little", signed=True)
+            self._queues[stream.handle] = self._engine.stream(priority)
+        return self._queues[stream.handle]
+
+    def forget(self, stream: DriverStream) -> None:
+        """A stream without work is destroyed."""
+        queue = self._queues.pop(stream.handle, None)
+        if queue is not None:
+            self._engine.streams.remove(queue)
+            self._ends.pop(queue, None)
+
+    def launch(self, stream: DriverStream, call: LaunchCall, failed: Callable[[Exception], object]) -> bool:
+        """A launch; False if it has to have the GPU for itself. failed: called with what it has ended with. Raises
+        LaunchError."""
+        if call.checks or call.trace is not None:
+            return False
+
+        def ended(error: Exception | None) -> None:
+            self._launches.remove(begun)
+            if error is not None:
+                self._failed = True
+                failed(error)
+
+        driver = self._driver
+        begun = LaunchUnderWay(self._device, call, driver.log, driver.observers, ended)
+        queue = self.queue_of(stream)
+        self._ends[queue] = begun.begin(queue, driver.max_cycles)
+        self._launches.append(begun)
+        return True
+
+    # many parameters: what a copy is, and who is to be told of it.
+    def copy(
+        self,
+        stream: DriverStream,
+        kind: str,
+        target: int,
+        source: int,
+        nbytes: int,
+        effect: Callable[[], object],
+        *,
+        pinned: bool = True,
+        wait: bool = False,
+    ) -> None:
+        """A copy or a fill, see `Observer.copied`. effect: moves the bytes. wait: until that is done."""
+        queue, handle = self.queue_of(stream), stream.handle
+
+        def done() -> None:
+            effect()
+            began = queue.pending[0].span()[2]  # type: ignore[index]
+            self._driver.copied(kind, target, source, nbytes, handle, round(began))
+
+        to_device = {"HtoD": True, "DtoH": False}.get(kind)
+        dropped = self._dropped
+        if kind == "fill":
+            work = self._set.fill(queue, nbytes, done)
+        else:
+            work = self._set.copy(queue, nbytes, to_device, pinned, done)
+        if dropped == self._dropped:  # it may have waited for pageable memory
+            self._ends[queue] = work.done
+        if wait:
+            self.run_until(work.done)
+
+    def call(self, stream: DriverStream, function: Callable[[], object]) -> None:
+        """A function of the host."""
+        duration = self._set.calls.function_us * self._set.per_us
+        work = CallWork(self._env, lambda returned: self._due.append((function, returned)), duration)
+        self._put(stream, work, self._set.calls.event_call_us)
+
+    def _put(self, stream: DriverStream, work: TimedWork, call_us: float) -> None:
+        queue = self.queue_of(stream)
+        self._ends[queue] = self._set.put(queue, work, call_us).done
+
+    def record(self, stream: DriverStream, event: DriverEvent) -> None:
+        """A point at which an event is recorded. In the default stream it is there at once."""
+        takes = self._engine.config.launch.event_cycles, self._set.copy_event_cycles
+        work = RecordWork(self._env, None, *takes)
+        event.cycle, event.captured, event.work = None, None, (work.done, self._dropped)
+        work.done.callbacks.append(partial(_recorded, event, work))
+        call_us = 0.0 if stream.handle in NO_ORIGIN else self._set.calls.event_call_us
+        self._put(stream, work, call_us)
+
+    def wait_event(self, stream: DriverStream, event: DriverEvent) -> None:
+        """What comes behind waits for an event, as it was last recorded."""
+        events = [event.work[0]] if self.is_pending(event) and event.work else []
+        work = WaitWork(self._env, events, takes=self._engine.config.launch.wait_cycles)
+        self._put(stream, work, self._set.calls.event_call_us)
+
+    # --- who waits for what -------------------------------------------------------------------------------------------
+
+    def is_pending(self, event: DriverEvent) -> bool:
+        """Whether an event has been recorded in work that is still to be done."""
+        return event.work is not None and event.work[1] == self._dropped and not event.work[0].processed
+
+    def is_busy(self, stream: DriverStream) -> bool:
+        """Whether a stream has work left; of the default stream, whether any has."""
+        return self.busy if stream.handle in NO_ORIGIN else self._has_work(self.queue_of(stream))
+
+    def passes(self, pending: Callable[[], bool]) -> bool:
+        """A call that asks whether something is pending takes the host some time, which passes. The answer then."""
+        if not pending():
+            return False
+        until = self._set.call(self._set.calls.event_call_us)
+        while not self._inside and pending() and self._go_on(until):
+            pass
+        return pending()
+
+    def wait(self, stream: DriverStream) -> None:
+        """Wait for the work of a stream; of the default stream, for all."""
+        if stream.handle in NO_ORIGIN:
+            self.drain()
+        else:
+            self._wait_for(self.queue_of(stream))
+
+    def _wait_for(self, queue: StreamQueue) -> None:
+        if self._has_work(queue):
+            self.run_until(queue.pending[-1].done if queue.pending else self._ends[queue])
+
+    def wait_for_event(self, event: DriverEvent) -> None:
+        """Wait for an event."""
+        if event.work is not None and self.is_pending(event):
+            self.run_until(event.work[0])
+
+    def drain(self) -> None:
+        """Wait for all work of all streams."""
+        if threading.current_thread().name.startswith(HOST_THREAD):
+            fail_if(self.busy, ResultCode.NOT_PERMITTED, "a function that a stream calls must not call CUDA")
+        while self.busy and not self._inside:
+            for queue in list(self._engine.streams):
+                self._wait_for(queue)
+
+    def run_until(self, done: simpy.Event) -> None:
+        """Wait until something happens, or is dropped."""
+        dropped = self._dropped
+        self._run(lambda: not done.processed and dropped == self._dropped)
+
+    def run_while(self, wanted: Callable[[], bool]) -> None:
+        """Let time pass as long as that is wanted, and there is something to do, in a thread that calls nothing."""
+        self._driver.thread.contexts[:] = self._contexts
+        self._run(lambda: wanted() and self.busy)
+
+    def _run(self, pending: Callable[[], bool]) -> None:
+        while not self._inside and pending():
+            if not self._go_on():
+                self.drop()
+                raise RuntimeError("streams wait for what never happens")
+        self._set.host.cycles = max(self._set.host.cycles, float(self._env.now))
+
+    def _go_on(self, until: float = math.inf) -> bool:
+        """Let something happen. False if nothing does by then, and there is no end of a function to be waited for."""
+        self._serve_host()
+        if self._env.peek() <= until and self._env.peek() < math.inf:
+            self._step()
+            return True
+        if self._called and until == math.inf:
+            self._let_others_in([future for future, _ in self._called], _LOOK_SECONDS)
+            return True
+        return False
+
+    def _step(self) -> None:
+        """Let the next event happen. What it raises, an interrupt or a failure, leaves streams without work; so does a
+        launch that fails."""
+        self._inside = True
+        try:
+            self._env.step()
+        except BaseException:
+            self.drop()
+            raise
+        finally:
+            self._inside = False
+        if self._failed:
+            self.drop()
+        while self._late:
+            self._late.pop(0)()
+
+    def comes_late(self, call: Callable[[], object]) -> bool:
+        """Whether a call comes while an event happens, as those of finalizers may, which Python runs at any time. It is
+        made behind the event."""
+        if self._inside:
+            self._late.append(call)
+        return self._inside
+
+    def _serve_host(self) -> None:
+        """Begin the functions of the host whose turn has come, and let streams go on whose function has returned."""
+        while self._due:
+            function, returned = self._due.pop(0)
+            future = self._driver.call_on_host_thread(function)
+            self._called.append((future, returned))
+            self._let_others_in([future], PATIENCE_SECONDS)
+        for each in [each for each in self._called if each[0].done()]:
+            self._called.remove(each)
+            each[1].succeed()
+
+    def _let_others_in(self, futures: list[Future[object]], seconds: float) -> None:
+        with self._unlocked():
+            wait(futures, seconds, FIRST_COMPLETED)
+
+    @contextmanager
+    def _unlocked(self) -> Iterator[None]:
+        self._driver.lock.release()
+        try:
+            yield
+        finally:
+            self._driver.lock.acquire()
+
+    def drop(self) -> None:
+        """Take out all work of all streams."""
+        self._dropped += 1
+        self._failed = False
+        self._engine.drop()
+        launches, self._launches = self._launches, []
+        for each in launches:
+            each.drop()
+        self._due.clear()
+        self._called.clear()
+        self._ends.clear()
+
+
+def _recorded(event: DriverEvent, work: RecordWork, done: Any) -> None:
+    if event.work is not None and event.work[0] is work.done and work.time is not None:
+        event.cycle = round(work.time)

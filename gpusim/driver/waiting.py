@@ -1,0 +1,46 @@
+"""Which functions wait for nothing: all others wait for the work of all streams before they do theirs.
+
+So whatever a function touches, no work of a stream is under way beside it unless it is named here, because it only adds
+to streams, only asks, or waits for what it names itself.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+_ADD = """
+Launch(CooperativeKernel|HostFunc|Kernel|KernelEx|KernelExC) GraphLaunch
+Mem(cpy|set)\\w*Async EventRecord(WithFlags)? Stream(WaitEvent|AddCallback)
+(Push|Pop)CallConfiguration
+"""
+_WAIT_THEMSELVES = """
+Stream(Synchronize|Query) Event(Synchronize|Query|ElapsedTime)
+"""
+_MAKE = """
+Stream(Create|CreateWithFlags|CreateWithPriority) Event(Create|CreateWithFlags|Destroy)
+StreamBeginCapture(ToGraph)? StreamEndCapture StreamIsCapturing StreamUpdateCaptureDependencies
+ThreadExchangeStreamCaptureMode Graph(Add|Child|Clone|Create|Event|Get|Host|Instantiate|Kernel|Mem|Node|Remove)\\w*
+GraphExec\\w*(Get|Set|Update)\\w*
+Register\\w+ Init InitDevice SetDevice ChooseDevice Ctx(PushCurrent|PopCurrent|SetCurrent)
+Module(Load|LoadData|LoadDataEx|LoadFatBinary|GetFunction) LibraryLoadData LibraryGetKernel FuncLoad
+FuncSet(Attribute|CacheConfig)
+"""
+_ASK = """
+(Driver|Runtime)GetVersion Get\\w+ PeekAtLastError CtxGet\\w+ DeviceGet\\w* DeviceCanAccessPeer
+DeviceTotalMem DeviceComputeCapability DevicePrimaryCtx(GetState|Retain) StreamGet\\w+ Occupancy\\w+
+(Func|Kernel)(Get|Is)\\w+ PointerGetAttributes? TensorMapEncode\\w+ HostGet\\w+ MemHostGet\\w+ MemGet(Info|AddressRange)
+"""
+_PREFIX = re.compile("^_*cuda|^cu")
+
+
+@cache
+def waits(symbol: str) -> bool:
+    """Whether a function, by its exported name, waits for the work of all streams."""
+    if symbol.startswith("nvml"):
+        return False
+    name = re.sub(r"(@\d+|_v\d+)$", "", _PREFIX.sub("", symbol, count=1))
+    return _NAMED.fullmatch(name) is None
+
+
+_NAMED = re.compile("|".join(" ".join((_ADD, _WAIT_THEMSELVES, _MAKE, _ASK)).split()))
