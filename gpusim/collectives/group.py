@@ -8,7 +8,6 @@ from itertools import pairwise, permutations
 
 from gpusim.collectives.choice import Communicator
 from gpusim.collectives.names import CollectiveError
-from gpusim.collectives.timing import timing
 from gpusim.config import load_config
 from gpusim.errors import NodeError
 from gpusim.node import Node
@@ -57,8 +56,7 @@ def group_of(node: Node) -> RankGroup:
 
 def _bandwidth(node: Node, a: int, b: int) -> float:
     """GB/s that stores of a kernel reach, which is what NCCL's search reckons with."""
-    efficiency = timing().values["store"]["efficiency"]
-    return efficiency * node.bandwidth_gb_s(node.path(node.gpus[a], node.gpus[b]))
+    return node.config.nvlink.sm_share * node.bandwidth_gb_s(node.path(node.gpus[a], node.gpus[b]))
 
 
 def _check_paths(node: Node, machines: list[tuple[int, ...]]) -> None:

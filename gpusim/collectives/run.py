@@ -156,7 +156,7 @@ def _machine(
         latency[c] = late + constants["flag_us"]
         path += [*there, *back]
     link = np.zeros((links, M.L_MOVED + 1))
-    link[:, M.L_RATE] = [each.bandwidth_gb_s * 1e3 * store["efficiency"] for each in node.links]
+    link[:, M.L_RATE] = [each.bandwidth_gb_s * 1e3 * node.config.nvlink.sm_share for each in node.links]
     return M.CollectiveMachine(
         operations=np.concatenate(plan.tables),
         actor=actor, work=np.zeros((actors, M.W_THROUGH + int(store["window"]))),
@@ -164,7 +164,8 @@ def _machine(
         seen_at=np.zeros((len(connection), plan.depth)), free_at=np.zeros((len(connection), plan.depth)),
         sm_free=np.zeros(actor[:, M.A_SM].max() + 1),
         constant=np.array([
-            plan.wire, constants["step_us"], constants["fence_us"], store["packet_bytes"], store["acknowledged"], bin_us
+            plan.wire, constants["step_us"], constants["fence_us"], store["packet_bytes"],
+            node.config.nvlink.sm_reverse, bin_us,
         ], np.float64),
         count=np.array([actors, 0, 0], np.int64),
         heap_time=np.zeros(actors), heap_actor=np.arange(actors),

@@ -3,9 +3,9 @@
     layers = [gpusim.parallel.Layer(f"layer {k}", 180.0, 390.0, parameter_bytes=32 << 20) for k in range(16)]
     print(gpusim.parallel.data_parallel(layers, gpus=8))
 
-Reading order: `layer` (what goes in), `communication` (what collectives take), `machine` (SMs that kernels and
-collectives share, streams, memory), `step`, then the schedules in `replicas` (all GPUs do the same) and `pipeline`;
-`schedule` is what comes out.
+Reading order: `layer` (what goes in), `simulated` (what its kernels take), `communication` (what collectives take),
+`machine` (SMs that kernels and collectives share, streams, memory), `step`, then the schedules in `replicas` (all GPUs
+do the same) and `pipeline`; `schedule` is what comes out.
 """
 
 from gpusim.parallel.communication import CallCost, Communication, NoCommunication

@@ -79,7 +79,7 @@ def _transfer(node: Node, source: int, destination: int, nbytes: int) -> CallCos
     path = node.path(node.gpus[source], node.gpus[destination])
     if not path:
         return FREE
-    rate = node.bandwidth_gb_s(path) * 1e3 * known["store"]["efficiency"]
+    rate = node.bandwidth_gb_s(path) * 1e3 * node.config.nvlink.sm_share
     late = node.latency_us(path) + known["pairs"]["Simple_us"] + known["pairs"]["peer_us"]
     if any(node.links[k].kind in ("infiniband", "socket") for k in path):
         late += known["network"]["Simple_us"]

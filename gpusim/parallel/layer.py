@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gpusim.config import GPUConfig, load_config
 from gpusim.errors import SimulationError
-from gpusim.results.roofline import peak_operations_per_s
+from gpusim.parallel import simulated
 
 
 class ParallelError(SimulationError):
@@ -27,6 +27,7 @@ class Layer:
     forward_blocks, backward_blocks: for each kernel of the pass, all of equal time, its thread blocks of which one
     fills an SM (those that fit on an SM together count as one); () for kernels of so many small blocks that time falls
     evenly with SMs. forward_traffic, backward_traffic: bytes that the pass moves from and to the GPU's memory.
+    persistent: kernels have one block for each SM, which stays and takes one of `blocks` tiles after the other.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Layer:
     backward_blocks: tuple[int, ...] = ()
     forward_traffic: int = 0
     backward_traffic: int = 0
+    persistent: bool = False
 
     def __post_init__(self) -> None:
         for key in ("forward_us", "backward_us", "parameter_bytes", "activation_bytes", "output_bytes",
@@ -71,27 +73,62 @@ class Layer:
 
     @classmethod
     def product(
-        cls, name: str, rows: int, inner: int, columns: int, gpu: str | Path | GPUConfig = "h200", *,
-        element_bytes: int = 2, share_of_roof: float = 1.0, tile: tuple[int, int] = (128, 256),
+        cls, name: str, rows: int, inner: int, columns: int, gpu: str | Path | GPUConfig = "h200",
+        overrides: Mapping[str, Any] | Sequence[str] | None = None,
     ) -> Layer:  # fmt: skip
-        """A matrix product with weights of inner x columns under the roofline's bound: the longer of its arithmetic on
-        the tensor cores and its bytes of memory, over `share_of_roof`. The backward pass is two such products.
+        """A matrix product in bf16 of `rows` inputs with weights of columns x inner, whose three kernels are simulated:
+        the output, the gradient of the weights and that of the input, at their shapes and layouts. The first time takes
+        up to a minute, later ones milliseconds (docs/parallel.md).
 
-        tile: what a thread block makes of the output, one on an SM.
+        gpu: a Hopper GPU, with changes in `overrides`, such as "gpu.clock_mhz=1500", a clock that it keeps under power.
+
+        Raises ParallelError for sizes that are no positive multiples of eight, and for a GPU of another architecture.
         """
-        if not 0 < share_of_roof <= 1:
-            raise ParallelError(f"layer {name!r}: share_of_roof must be above 0 and at most 1, got {share_of_roof!r}")
-        config = load_config(gpu)
-        moved = element_bytes * (rows * inner + inner * columns + rows * columns)
-        arithmetic = 2 * rows * inner * columns / peak_operations_per_s(config)["tensor"]
-        memory = moved / (config.dram.bandwidth_gb_s * 1e9)
-        time_us = max(arithmetic, memory) * 1e6 / share_of_roof
-        outputs = ((rows, columns), (inner, columns), (rows, inner))  # forward, gradient of weights, of the input
-        blocks = [-(-a // tile[0]) * -(-b // tile[1]) for a, b in outputs]
+        config = _hopper(name, gpu, overrides)
+        for size in (rows, inner, columns):
+            if isinstance(size, bool) or not isinstance(size, int) or size < 8 or size % 8:
+                raise ParallelError(f"layer {name!r}: sizes must be positive multiples of 8, got {size!r}")
+        forward = simulated.product_time(rows, columns, inner, "forward", config)
+        weights = simulated.product_time(columns, inner, rows, "weights", config)
+        into = simulated.product_time(rows, inner, columns, "input", config)
         return cls(
-            name, time_us, 2 * time_us, element_bytes * inner * columns, element_bytes * rows * inner,
-            element_bytes * rows * columns, (blocks[0],), (blocks[1], blocks[2]), moved, 2 * moved,
+            name, forward.time_us, weights.time_us + into.time_us, 2 * inner * columns, 2 * rows * inner,
+            2 * rows * columns, (forward.blocks,), (weights.blocks, into.blocks), round(forward.traffic),
+            round(weights.traffic + into.traffic), persistent=True,
         )  # fmt: skip
+
+    @classmethod
+    def attention(
+        cls, name: str, sequence: int, heads: int, batch: int = 1, gpu: str | Path | GPUConfig = "h200",
+        overrides: Mapping[str, Any] | Sequence[str] | None = None, *, causal: bool = True,
+    ) -> Layer:  # fmt: skip
+        """Attention of `batch` sequences over heads of 64 numbers, whose forward kernel is simulated, in halves. The
+        backward pass is taken to be five products where the forward pass has two, at its speed (T. Dao,
+        "FlashAttention-2", 2023, counts so); it is no kernel that was simulated.
+
+        Raises ParallelError for a sequence that is no multiple of 128, and for a GPU that is no Hopper.
+        """
+        config = _hopper(name, gpu, overrides)
+        check_count(heads=heads, batch=batch)
+        if isinstance(sequence, bool) or not isinstance(sequence, int) or sequence < 128 or sequence % 128:
+            raise ParallelError(f"layer {name!r}: sequence must be a positive multiple of 128, got {sequence!r}")
+        once = simulated.attention_time(sequence, heads * batch, causal, config)
+        numbers = 2 * sequence * heads * batch * 64  # bytes of queries, keys, values or outputs
+        return cls(
+            name, once.time_us, 2.5 * once.time_us, 0, 4 * numbers, numbers, (once.blocks,), (once.blocks,),
+            round(once.traffic), round(2.5 * once.traffic),
+        )  # fmt: skip
+
+
+def _hopper(name: str, gpu: str | Path | GPUConfig, overrides: Mapping[str, Any] | Sequence[str] | None) -> GPUConfig:
+    """The configuration. Raises ParallelError for a GPU that the kernels of `programs.layer` are not for."""
+    config = load_config(gpu, overrides)
+    if config.gpu.arch != "sm_90":
+        raise ParallelError(
+            f"layer {name!r}: kernels are those of Hopper, {config.gpu.name} is {config.gpu.arch}; simulate others and "
+            "use Layer.of_results, or give times"
+        )
+    return config
 
 
 def _blocks(result: Any) -> int:

@@ -18,14 +18,19 @@ from gpusim.parallel.schedule import StepEvent
 Process = Generator[simpy.Event, Any, None]
 _LEAST = 1e-9
 """Rounding of microseconds."""
+OWN = 2
+"""Tiles that a block of cuBLAS's persistent kernels has for its own, however late it begins; the others it takes from a
+counter. So kernels of up to two tiles a block need no counter, and none is set to zero before them; and a kernel with 1
+to 66 SMs held by others takes as long as that says (H200, `validate/node/results/products_2_h200.json`)."""
 
 
 class Sms:
     """SMs of a GPU: blocks of the kernel that runs, and SMs that collectives hold.
 
     A kernel's blocks take turns on the SMs that are free: a kernel of 512 blocks takes four turns on 132 SMs and five
-    on 108. A kernel of no stated blocks runs as much slower as there are fewer SMs. Where a pass has memory traffic, it
-    runs no faster than what collectives leave of the bandwidth allows.
+    on 108. Those of a persistent kernel stay, one on each SM, for tile after tile; where a collective holds SMs, some
+    begin when others end, with tiles of their own. A kernel of no stated blocks runs as much slower as there are fewer
+    SMs. Where a pass has memory traffic, it runs no faster than what collectives leave of the bandwidth allows.
     """
 
     def __init__(self, env: simpy.Environment, count: int, bandwidth_gb_s: float):
@@ -68,15 +73,15 @@ class Sms:
         before, self._changed = self._changed, self.env.event()
         before.succeed()
 
-    def run(self, time_us: float, blocks: int | None, traffic: float = 0.0) -> Process:
-        """A kernel that takes so long alone. traffic: its bytes of memory."""
+    def run(self, time_us: float, blocks: int | None, traffic: float = 0.0, persistent: bool = False) -> Process:
+        """A kernel that takes so long alone. traffic: its bytes of memory. persistent: its blocks stay for more."""
         if time_us <= 0:
             return
         demand = traffic / time_us
         if blocks is None:
             yield from self._evenly(time_us, demand)
         else:
-            yield from self._in_turns(time_us / -(-blocks // self.count), blocks, demand)
+            yield from self._in_turns(time_us / -(-blocks // self.count), blocks, demand, persistent)
 
     def _slower(self, demand: float) -> float:
         """How much less than a kernel's demand of bandwidth there is."""
@@ -93,27 +98,40 @@ class Sms:
             yield self.env.any_of([self.env.timeout(rest / rate), self._changed])
             rest -= (self.env.now - begin) * rate
 
-    def _in_turns(self, turn_us: float, blocks: int, demand: float) -> Process:
-        waiting, running = blocks, 0
+    def _in_turns(self, turn_us: float, blocks: int, demand: float, persistent: bool) -> Process:
+        workers = min(blocks, self.count) if persistent else blocks
+        own = min(OWN, -(-blocks // workers))
+        # By pieces of their own: how many workers have not begun yet. The last ones may have one less.
+        coming = {own: workers - max(own * workers - blocks, 0), own - 1: max(own * workers - blocks, 0)}
+        pool, running = max(blocks - own * workers, 0), 0
         ended: list[int] = []
 
         def end(group: simpy.Event) -> None:
-            count: int = group.value  # type: ignore[assignment]
-            ended.append(count)
-            self._give(count)
+            """Workers go on with a piece of their own, then one of the pool, or leave their SMs."""
+            nonlocal pool
+            count, left = group.value  # type: ignore[misc]
+            stay = count if left else min(count, pool)
+            pool -= 0 if left else stay
+            if stay:
+                begin(stay, max(left - 1, 0))
+            ended.append(count - stay)
+            self._give(count - stay)
 
-        while waiting or running:
-            started = min(self.free, waiting)
-            if started:
-                self.free -= started
-                waiting -= started
-                running += started
-                group = self.env.timeout(turn_us * self._slower(demand), started)
-                group.callbacks.append(end)
-            else:
-                yield self._changed
-                running -= sum(ended)
-                ended.clear()
+        def begin(count: int, left: int) -> None:
+            group = self.env.timeout(turn_us * self._slower(demand), (count, left))
+            group.callbacks.append(end)
+
+        while any(coming.values()) or running:
+            for left, count in coming.items():
+                started = min(self.free, count)
+                if started:
+                    self.free -= started
+                    running += started
+                    coming[left] -= started
+                    begin(started, left - 1)
+            yield self._changed
+            running -= sum(ended)
+            ended.clear()
 
 
 class TrainingGpu:
@@ -134,15 +152,16 @@ class TrainingGpu:
         self.memory.append((self.env.now, self.held_bytes))
 
     def compute(
-        self, name: str, kind: str, time_us: float, blocks: tuple[int, ...] = (), traffic: float = 0.0
-    ) -> Process:
+        self, name: str, kind: str, time_us: float, blocks: tuple[int, ...] = (), traffic: float = 0.0,
+        persistent: bool = False,
+    ) -> Process:  # fmt: skip
         """A pass of a layer: one kernel after the other."""
         with self._compute.request() as turn:
             yield turn
             begin = self.env.now
             kernels: tuple[int | None, ...] = blocks or (None,)
             for each in kernels:
-                yield from self.sms.run(time_us / len(kernels), each, traffic / len(kernels))
+                yield from self.sms.run(time_us / len(kernels), each, traffic / len(kernels), persistent)
             if time_us > 0:
                 self.log.append(StepEvent(self.number, "compute", name, begin, self.env.now, kind))
 

@@ -46,7 +46,7 @@ class TrainingStep:
         self.useful[gpu.number] += layer.forward_us * share
         return gpu.compute(
             name, "forward", layer.forward_us * share, _fewer(layer.forward_blocks, share),
-            layer.forward_traffic * share,
+            layer.forward_traffic * share, layer.persistent,
         )  # fmt: skip
 
     def forward_kept(self, gpu: TrainingGpu, layer: Layer) -> Process:
@@ -57,7 +57,9 @@ class TrainingStep:
 
     def again(self, gpu: TrainingGpu, layer: Layer, name: str) -> Process:
         """The forward pass once more, for activations that were not kept."""
-        return gpu.compute(name, "recompute", layer.forward_us, layer.forward_blocks, layer.forward_traffic)
+        return gpu.compute(
+            name, "recompute", layer.forward_us, layer.forward_blocks, layer.forward_traffic, layer.persistent
+        )
 
     def again_kept(self, gpu: TrainingGpu, layer: Layer) -> Process:
         """The same before a layer's backward pass, where only what it hands on was kept."""
@@ -70,7 +72,7 @@ class TrainingStep:
         self.useful[gpu.number] += layer.backward_us * share
         return gpu.compute(
             name, "backward", layer.backward_us * share, _fewer(layer.backward_blocks, share),
-            layer.backward_traffic * share,
+            layer.backward_traffic * share, layer.persistent,
         )  # fmt: skip
 
     def finish(self, ranks: Sequence[Callable[[], Process]]) -> Schedule:

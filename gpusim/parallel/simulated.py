@@ -1,0 +1,131 @@
+"""What a layer's kernels take, each simulated once: a part of it exactly, the rest by a rule that a test holds to.
+
+Of a product, one wave and two waves of tiles are simulated, of sums over at most 1,024 and 2,048: waves after the first
+one take alike, and a wave grows evenly with the sum. Of attention, as many heads as fill the GPU once and twice. What
+came out is kept on disk under a digest of all that it depends on: machine code, machine, shape, and the simulator's own
+sources; a second step takes it from there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cache
+from math import ceil
+from pathlib import Path
+
+from gpusim.config import GPUConfig
+from gpusim.launch import Launch
+from gpusim.launch.program import program_of
+from gpusim.simulation import simulate
+from isa.folders import cache_folder, put_file
+from programs import layer
+
+DEPTHS = 1024, 2048
+"""Of longer sums, these are simulated."""
+LAYOUTS = {"forward": layer.FORWARD, "weights": layer.WEIGHTS, "input": layer.INPUT}
+"""The products of a layer: its output, the gradient of its weights, that of its input."""
+_SOURCES = "gpusim/config", "gpusim/engine", "gpusim/host", "gpusim/launch", "gpusim/results", "isa"
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """A kernel alone on a GPU. blocks: pieces of its work of which one fills an SM, such as tiles. traffic: bytes of
+    memory."""
+
+    time_us: float
+    blocks: int
+    traffic: float
+
+    def __add__(self, other: KernelTime) -> KernelTime:
+        return KernelTime(self.time_us + other.time_us, self.blocks, self.traffic + other.traffic)
+
+    def __sub__(self, other: KernelTime) -> KernelTime:
+        return self + other * -1
+
+    def __mul__(self, times: float) -> KernelTime:
+        return KernelTime(self.time_us * times, self.blocks, self.traffic * times)
+
+
+def product_time(m: int, n: int, k: int, which: str, config: GPUConfig) -> KernelTime:
+    """m x n sums over k, laid out as one of `LAYOUTS`."""
+    sms = config.sm.count // 2 * 2
+    tiles = 2 * ceil(m / (2 * layer.TILE[0])) * ceil(n / layer.TILE[1])
+
+    def run(waves: int, depth: int) -> KernelTime:
+        count = min(waves * sms, tiles)
+        return _kept(
+            config, ("product", m, n, k, which, count, depth, sms), count,
+            lambda: layer.product(m, n, k, LAYOUTS[which], sms, tiles=count, depth=depth),
+        )  # fmt: skip
+
+    waves, depth = ceil(tiles / sms), min(k, DEPTHS[0])
+    if k <= DEPTHS[1]:
+        depth = k
+    found = whole(lambda count: run(count, depth), waves)
+    if depth < k:
+        some = min(waves, 2)
+        found += (run(some, DEPTHS[1]) - run(some, depth)) * (waves / some * (k - depth) / (DEPTHS[1] - depth))
+    return KernelTime(found.time_us, tiles, found.traffic)
+
+
+def attention_time(sequence: int, heads: int, causal: bool, config: GPUConfig) -> KernelTime:
+    """The forward pass of attention over heads of 64 numbers, of all sequences of a micro-batch."""
+    blocks = ceil(sequence / 128)
+    once = 2 * ceil(config.sm.count / blocks)
+
+    def run(times: int) -> KernelTime:
+        heads_now = min(times * once, heads)
+        return _kept(
+            config, ("attention", sequence, heads_now, causal), heads_now * blocks,
+            lambda: layer.attention(sequence, heads_now, causal),
+        )  # fmt: skip
+
+    found = whole(run, heads / once)
+    return KernelTime(found.time_us, heads * blocks, found.traffic)
+
+
+def whole(run: Callable[[int], KernelTime], waves: float) -> KernelTime:
+    """The time of so many waves from that of one and of two; of up to two, theirs."""
+    if waves <= 2:
+        return run(ceil(waves))
+    first, two = run(1), run(2)
+    return first + (two - first) * (waves - 1)
+
+
+def _kept(config: GPUConfig, what: tuple[object, ...], blocks: int, make: Callable[[], Launch]) -> KernelTime:
+    """What a launch takes, from the last time if nothing has changed since."""
+    path = cache_folder() / "layers" / f"{_key(config, what)}.json"
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        return KernelTime(**json.loads(path.read_text("utf-8")))
+    launch = make()
+    result = simulate(launch.kernel, launch.grid, launch.block, launch.args, config, launch.shared_bytes)
+    found = KernelTime(result.time_us, blocks, float(result.roofline.bytes["DRAM"]))
+    with contextlib.suppress(OSError):
+        put_file(path, json.dumps(asdict(found)).encode())
+    return found
+
+
+@cache
+def _key(config: GPUConfig, what: tuple[object, ...]) -> str:
+    return hashlib.sha256(repr((what, config, _sources(), _programs(config.gpu.arch))).encode()).hexdigest()
+
+
+@cache
+def _programs(arch: str) -> tuple[str, ...]:
+    """Digests of the kernels' machine code."""
+    launches = [layer.product(256, 256, 64, across) for across in LAYOUTS.values()]
+    launches += [layer.attention(128, 1, causal) for causal in (False, True)]
+    return tuple(program_of(each, arch).sha256 for each in launches)
+
+
+@cache
+def _sources() -> str:
+    """Digest of what runs a launch."""
+    root, digest = Path(__file__).parents[2], hashlib.sha256()
+    for file in sorted(file for folder in _SOURCES for file in (root / folder).rglob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
