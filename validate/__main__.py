@@ -15,7 +15,9 @@ import validate.foreign.command
 import validate.suite
 from validate.microbench import command as microbench
 from validate.node import command as node
+from validate.persisting import command as persisting
 from validate.pytorch import command as torch
+from validate.streams import command as streams
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -172,6 +174,8 @@ def _parser() -> argparse.ArgumentParser:
     torch.add(commands, _command)
     microbench.add(commands, _command)
     node.add(commands, _command)
+    streams.add(commands, _command)
+    persisting.add(commands, _command)
     return parser
 
 

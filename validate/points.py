@@ -60,18 +60,19 @@ class ProgramPoint:
 
 
 def select(only: Sequence[str] = (), sizes: str = "all") -> list[ProgramPoint]:
-    """Points of the variants or families named in `only` (all if empty), at sizes 'small', 'large' or 'all'.
+    """Points of the variants or families named in `only` (all that are recorded if empty), at sizes 'small', 'large' or
+    'all'.
 
     Raises programs.registry.UnknownProgram for a name that is none.
     """
-    chosen: Iterable[str] = registry.names()
+    chosen: Iterable[str] = registry.recorded()
     if only:
         families = registry.families()
         wanted: dict[str, None] = {}
         for name in only:
             variants = families[name] if name in families else (registry.get(name),)
             wanted.update(dict.fromkeys(variant.name for variant in variants))
-        chosen = [name for name in chosen if name in wanted]
+        chosen = [name for name in registry.names() if name in wanted]
     parts = {"small": (0,), "large": (1,), "all": (0, 1)}[sizes]
     return [ProgramPoint(name, registry.get(name).sizes[part]) for name in chosen for part in parts]
 

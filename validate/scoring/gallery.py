@@ -9,8 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import gpusim
-from gpusim import plot
+from gpusim import beside, plot
 from gpusim.collectives import CollectiveResult
 from gpusim.explore import Point, one_at_a_time, search
 from gpusim.explore.rows import Rows
@@ -79,6 +81,34 @@ def _measured() -> Any:
     return plot.predicted_against_measured(points)
 
 
+def _beside() -> Any:
+    """As docs/beside.md makes it."""
+    rows = []
+    for n in (16, 32, 64, 128, 256, 512, 1024, 2048):
+        steps = {64: "matmul_tensor/asynchronous", 256: "matmul_hopper/specialised", 1024: "matmul_hopper/cluster"}
+        program = [name for least, name in steps.items() if least <= max(n, 64)][-1]
+        rows.append({"machine": "H200", "n": n, "time_us": simulated(program, max(n, 64)).time_us})
+        products = [beside.matrix_product(each, n, n, n) for each in beside.shipped_machines()]
+        rows += [{"machine": each.machine, "n": n, "time_us": 1e6 * each.seconds} for each in products]
+    return plot.latency_and_throughput(rows)
+
+
+def _streams() -> Any:
+    """The loop of docs/streams.md in four streams."""
+    program, count = registry.get("saxpy").kernel, 4
+    with gpusim.Device("h200") as device:
+        x, y = (device.device_array(1 << 20, np.float32) for _ in range(2))
+        host = device.pinned_array(1 << 20, np.float32)
+        streams = [device.stream() for _ in range(count)]
+        for k in range(2 * count):
+            part, stream = slice(k << 17, (k + 1) << 17), streams[k % count]
+            x[part].copy_to_device(host[part], stream)
+            device.launch(program, 512, 256, (np.float32(2), x[part], y[part]), stream=stream)
+            y[part].copy_to_host(host[part], stream)
+        device.synchronize()
+        return plot.streams_timeline(device.timeline())
+
+
 def _layers(count: int) -> list[Layer]:
     """Square products of 4,096 in bf16, as `validate node training` has them."""
     turns = (512,), (512, 512)  # blocks of the kernels of each pass
@@ -117,9 +147,11 @@ PICTURES: Mapping[str, Callable[[], Any]] = {
     "residency": lambda: plot.sm_residency(traced("vector_add", 1 << 20)),
     "step": lambda: plot.training_timeline(data_parallel(_layers(8), 8, bucket_bytes=64 << 20)),
     "pipeline": lambda: plot.training_timeline(pipeline(_layers(8), 4, 8)),
+    "streams": _streams,
     "links": lambda: plot.link_utilisation(_all_reduce()),
     "collective": lambda: plot.collective_steps(_all_reduce()),
     "tornado": _tornado,
+    "beside": _beside,
     "pareto": _pareto,
 }
 """Every picture by the name of its file."""

@@ -1,0 +1,224 @@
+"""What an H200 recorded of grids and copies in several streams, beside the simulated one: the same plans, run once.
+
+Streams that one event releases begin in any order on hardware. So they begin here as in the first recorded run, whose
+span is compared; `spread` says how far those of all runs lie apart.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from validate.streams import copying, gaps, pairs, recording, sharing
+from validate.streams.simulated import SimulatedLab
+
+SPANS = {
+    "two_kernels_fit": sharing.two_kernels_fit, "leftover": sharing.leftover, "priority": sharing.priority,
+    "mixed": sharing.mixed, "pairs": pairs.pairs, "fillers": pairs.fillers,
+}  # fmt: skip
+"""Experiments whose spans are compared, from the first block's start to the last one's end."""
+GAPS = "same_stream_gap"
+OVERLAP, ALONE = "overlap", "copies_alone"
+SMALL, GRAPHS = "small_copies", "graphs"
+EXPERIMENTS = (*SPANS, GAPS, SMALL, GRAPHS, OVERLAP, ALONE)
+LIMIT = 0.10
+QUICK = {
+    "two_kernels_fit": r"of 1024 threads", "mixed": "seed 4", "leftover": "A fills shared, 1 waves",
+    GAPS: r"^(stream|event recorded|event across streams|small memset|dependent.*), 132 blocks of 20 us",
+    SMALL: r"^(4|1024|2048) bytes", GRAPHS: r", 132 blocks of 20 us",
+    OVERLAP: r"^16777216 in (1|16) chunks, (1|4) streams, depth first, kernel 0.3",
+    ALONE: r"^\w+ (4|1048576|16777216|268435456)$",
+}  # fmt: skip
+"""Cases that take a minute together: by experiment, what their names match."""
+
+
+@dataclass(frozen=True)
+class ComparedSpan:
+    """One case. Times in microseconds; spread: of the recorded ones, the largest over the smallest less one."""
+
+    experiment: str
+    case: str
+    recorded_us: float
+    simulated_us: float
+    spread: float
+
+    @property
+    def error(self) -> float:
+        """Signed, of the simulated time."""
+        return self.simulated_us / self.recorded_us - 1
+
+
+def compare(only: Sequence[str] = EXPERIMENTS, quick: bool = False, gpu: str = "h200") -> Iterator[ComparedSpan]:
+    """Every case of the experiments, or the quick ones, as it is done. Takes up to half a minute a case."""
+    recorded = recording.load()["experiments"]
+    lab = SimulatedLab(gpu)
+    for name in only:
+        wanted = re.compile(QUICK.get(name, "nothing of it") if quick else "")
+        found = recorded[name]
+        cases = {case: runs for case, runs in found.items() if wanted.search(case)}
+        if not cases:
+            continue
+        if name in OTHERS:
+            yield from OTHERS[name](lab, cases)
+            continue
+        links = {GAPS: gaps.same_stream_gap, SMALL: gaps.small_copies}
+        plans = (links | SPANS)[name](lab)
+        of = _gap if name in links else _span
+        for case, runs in cases.items():
+            plan, runs = plans[case], runs["runs"] if isinstance(runs, dict) else runs
+            plan = plan["runs"] if isinstance(plan, dict) else plan
+            if plan is None:  # what no plan can say to a simulated driver
+                continue
+            grids = [_grids(run) for run in runs]
+            first = sorted(grids[0], key=lambda label: grids[0][label])
+            simulated = _simulated(lab, plan, first)
+            if "early" in case:
+                for what, take in (("starts", _starts), ("let on", _let_on)):
+                    yield _row(name, f"{case}, {what}", [take(each) for each in grids], take(simulated))
+            else:
+                yield _row(name, case, [of(each) for each in grids], of(simulated))
+
+
+def _row(experiment: str, case: str, times: Sequence[float], simulated: float) -> ComparedSpan:
+    spread = max(times) / min(times) - 1 if min(times) > 0 else 0.0
+    return ComparedSpan(experiment, case, times[0] / 1e3, simulated / 1e3, spread)
+
+
+Grids = dict[str, tuple[float, ...]]
+"""First start and last end of grids by name, in ns; and when the first block of a dependent one was let on."""
+
+
+def _simulated(lab: SimulatedLab, plan: Callable[[], None], first: Sequence[str]) -> Grids:
+    lab.begin()
+    plan()
+    grids = lab.finish(first).items()
+    return {name: (stamps[:, 1].min(), stamps[:, 2].max(), stamps[:, 4].min()) for name, stamps in grids}
+
+
+def _grids(run: dict[str, Any]) -> Grids:
+    """Of a recorded run."""
+    found: Grids = {}
+    for name, grid in run.items():
+        if isinstance(grid, list) and grid and isinstance(grid[0], list):
+            found[name] = min(start for _, start, _ in grid), max(end for *_, end in grid)
+        elif isinstance(grid, list) and grid:
+            found[name] = grid[0], grid[3]
+        elif isinstance(grid, dict) and "first_start" in grid:
+            found[name] = grid["first_start"], grid["last_end"], grid.get("first_let_on", 0)
+    return found
+
+
+def _span(grids: Grids) -> float:
+    return max(grid[1] for grid in grids.values()) - min(grid[0] for grid in grids.values())
+
+
+def _gap(grids: Grids) -> float:
+    """The median time between one grid of a line and the next."""
+    return statistics.median(then[0] - before[1] for before, then in _line(grids))
+
+
+def _starts(grids: Grids) -> float:
+    """The same from start to start."""
+    return statistics.median(then[0] - before[0] for before, then in _line(grids))
+
+
+def _let_on(grids: Grids) -> float:
+    """The same from the end to when the next one is let on."""
+    return statistics.median(then[2] - before[1] for before, then in _line(grids))
+
+
+def _line(grids: Grids) -> Iterator[tuple[tuple[float, ...], tuple[float, ...]]]:
+    return itertools.pairwise(grids[name] for name in sorted(grids, key=int))
+
+
+def _graphs(lab: SimulatedLab, cases: dict[str, Any]) -> Iterator[ComparedSpan]:
+    """In line the time between kernels; of a fork from the root to the first branch, and from the last one to the
+    join."""
+    for case, runs in cases.items():
+        match = re.fullmatch(r"(.+), (\d+) blocks of (\d+) us", case)
+        if match is None or match[1] == "one node":
+            continue
+        recorded = [_grids(run) for run in runs]
+        simulated = _simulated(lab, lab.spin_graph(match[1], int(match[2]), float(match[3])), ())
+        for what, of in {"in line": {"gap": _next}}.get(match[1], {"fork": _fork, "join": _join}).items():
+            yield _row(GRAPHS, f"{case}, {what}", [of(each) for each in recorded], of(simulated))
+
+
+def _next(grids: Grids) -> float:
+    line = sorted(grid for name, grid in grids.items() if name not in ("before", "after"))
+    return statistics.median(then[0] - before[1] for before, then in itertools.pairwise(line))
+
+
+def _fork(grids: Grids) -> float:
+    return min(grid[0] for name, grid in grids.items() if "." in name) - grids["root"][1]
+
+
+def _join(grids: Grids) -> float:
+    return grids["join"][0] - max(grid[1] for name, grid in grids.items() if "." in name)
+
+
+def _overlaps(lab: SimulatedLab, cases: dict[str, Any]) -> Iterator[ComparedSpan]:
+    """The loop of copies and kernels, timed by events."""
+    bench = copying.CopyBench(lab, 64 << 20)
+    shape = re.compile(r"(\d+) in (\d+) chunks, (\d+) streams, (\w+) first, kernel [\d.]+ of a copy")
+    for case, found in cases.items():
+        if match := shape.match(case):
+            nbytes, chunks, streams = (int(match[k]) for k in (1, 2, 3))
+            plan = partial(copying._loop, bench, nbytes, found["iterations"], chunks, streams, match[4])
+            times = [1e3 * run["marks_us"]["all"] for run in found["runs"]]
+            yield _row(OVERLAP, case, times, _marked(lab, bench, plan))
+
+
+def _alone(lab: SimulatedLab, cases: dict[str, Any]) -> Iterator[ComparedSpan]:
+    """One copy, timed by events."""
+    bench = copying.CopyBench(lab, 64 << 20)
+    for case, runs in cases.items():
+        if match := re.fullmatch(r"(\w+) (\d+)", case):
+
+            def one(kind: str = match[1], nbytes: int = int(match[2])) -> None:
+                bench.mark("start", lab.stream(0))
+                bench.copy(kind, lab.stream(0), nbytes)
+                bench.mark("end", lab.stream(0))
+
+            yield _row(ALONE, case, [1e3 * run["marks_us"]["end"] for run in runs], _marked(lab, bench, one))
+
+
+def _marked(lab: SimulatedLab, bench: copying.CopyBench, plan: Callable[[], None]) -> float:
+    """Nanoseconds from the first event of a plan to the last one."""
+    lab.begin()
+    bench.marks.clear()
+    plan()
+    lab.finish()
+    return 1e3 * lab.driver.elapsed_us(bench.marks[0][1], bench.marks[-1][1])
+
+
+OTHERS = {OVERLAP: _overlaps, GRAPHS: _graphs, ALONE: _alone}
+
+
+def line(row: ComparedSpan) -> str:
+    """A row of the table."""
+    return (
+        f"{row.experiment:<16} {row.case:<66} {row.recorded_us:>10,.1f} {row.simulated_us:>10,.1f}"
+        f" {row.error:>+8.1%} {row.spread:>7.1%}"
+    )
+
+
+HEAD = f"{'Experiment':<16} {'case':<66} {'H200 us':>10} {'here us':>10} {'error':>8} {'spread':>7}"
+
+
+def summary(rows: Sequence[ComparedSpan]) -> str:
+    """Mean and largest errors of each experiment."""
+    lines = [f"{'Experiment':<16} {'cases':>6} {'mean':>7} {'median':>7} {'largest':>8} {'within 10 %':>12}"]
+    for name in dict.fromkeys(row.experiment for row in rows):
+        errors = [abs(row.error) for row in rows if row.experiment == name]
+        inside = sum(error <= LIMIT for error in errors)
+        lines.append(
+            f"{name:<16} {len(errors):>6} {statistics.mean(errors):>7.1%} {statistics.median(errors):>7.1%}"
+            f" {max(errors):>8.1%} {f'{inside} of {len(errors)}':>12}"
+        )
+    return "\n".join(lines)
