@@ -45,13 +45,13 @@ def reference(launch: Launch) -> tuple[np.ndarray, ...]:
     return (out.astype(np.float16).reshape(-1, DIM),)
 
 
-def make(kernel: Kernel, n: int, rng: np.random.Generator) -> Launch:
-    q, k = (rng.standard_normal((HEADS * n, DIM), np.float32).astype(np.float16) for _ in "qk")
-    v = rng.random((HEADS * n, DIM), np.float32).astype(np.float16)
+def make(kernel: Kernel, n: int, rng: np.random.Generator, heads: int = HEADS) -> Launch:
+    q, k = (rng.standard_normal((heads * n, DIM), np.float32).astype(np.float16) for _ in "qk")
+    v = rng.random((heads * n, DIM), np.float32).astype(np.float16)
     out = np.full_like(v, np.nan)
     maps = [TensorMap(each, (TILE, DIM), "128B") for each in (q, k, v)]
     args = (*maps, TensorMap(out, (TILE // 2, DIM), "128B"), np.uint32(n))
-    return Launch(kernel, (n // TILE, HEADS), 384, args, SHARED_BYTES)
+    return Launch(kernel, (n // TILE, heads), 384, args, SHARED_BYTES)
 
 
 FULL, CAUSAL = (CudaSource(__name__, f"cuda/flash_attention_{name}.cu", name, "sm_90a") for name in ("full", "causal"))

@@ -26,6 +26,11 @@ def names() -> list[str]:
     return [variant.name for ladder in _families().values() for variant in ladder]
 
 
+def recorded() -> list[str]:
+    """Those of them that hardware has counted."""
+    return [name for name in names() if get(name).recorded]
+
+
 def families() -> dict[str, tuple[Variant, ...]]:
     """Each family's variants in the order of its ladder, by family name."""
     return dict(_families())

@@ -37,6 +37,8 @@ class Variant:
     default_size: the size of `gpusim run` without `--size`.
     test_size: a size of a few blocks at most, for oracles that execute one thread at a time.
     size_name: what `size` counts, e.g. 'elements'.
+    recorded: hardware has counted it, and the simulator is held to that; not where the number of instructions depends
+        on who gets a lock when, or where experiments of their own measure the same.
     polls: warps ask again and again for what others have to do, so that how many instructions they execute varies from
         launch to launch on hardware.
     rtol, atol: tolerance as in `numpy.isclose`, (0, 0) for bit-exact; each program justifies its own.
@@ -53,6 +55,7 @@ class Variant:
     test_size: int
     size_name: str = "elements"
     polls: bool = False
+    recorded: bool = True
     rtol: float = 0.0
     atol: float = 0.0
 
