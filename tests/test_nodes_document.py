@@ -1,4 +1,5 @@
-"""docs/nodes.md does what it says: its programs and its command print what it shows. Run as a script, it renews it."""
+"""docs/nodes.md and docs/managed.md do what they say: their programs and commands print what they show. Run as a
+script, it renews them."""
 
 from __future__ import annotations
 
@@ -9,9 +10,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from validate.__main__ import main
 
-DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "nodes.md"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+DOCUMENTS = {"nodes.md": 6, "managed.md": 1}
+"""How many programs and commands each has whose output it shows."""
 BLOCK = re.compile(r"```(python|sh)\n(.*?)```\n\n```\n(.*?)```", re.DOTALL)
 
 
@@ -30,20 +35,22 @@ def printed(text: str) -> Iterator[tuple[re.Match[str], str]]:
         yield block, "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
-def test_the_document_prints_what_it_shows() -> None:
-    blocks = list(printed(DOCUMENT.read_text("utf-8")))
-    assert len(blocks) == 5
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_document_prints_what_it_shows(name: str) -> None:
+    blocks = list(printed((DOCS / name).read_text("utf-8")))
+    assert len(blocks) == DOCUMENTS[name]
     for block, output in blocks:
         assert output == block[3]
 
 
-def renew() -> None:
-    """Write what the programs print now into the document."""
-    text = DOCUMENT.read_text("utf-8")
+def renew(document: Path) -> None:
+    """Write what the programs print now into a document."""
+    text = document.read_text("utf-8")
     for block, output in reversed(list(printed(text))):
         text = text[: block.start(3)] + output + text[block.end(3) :]
-    DOCUMENT.write_text(text, "utf-8")
+    document.write_text(text, "utf-8")
 
 
 if __name__ == "__main__":
-    renew()
+    for each in DOCUMENTS:
+        renew(DOCS / each)

@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "isa": ("isa",),
     "gpusim": ("isa", "gpusim"),
     "gpusim.workload": ("isa", "gpusim", "programs"),
+    "gpusim.parallel": ("isa", "gpusim", "programs"),  # the kernels of layers
     "programs": ("programs", "gpusim.launch"),
     "programs.images": ("programs", "gpusim.launch", "isa.Program"),  # an image is a program
     "validate": ("isa", "gpusim", "programs", "validate"),
@@ -29,15 +30,15 @@ MAY_IMPORT = {
 # The rooms of gpusim, lowest first: each imports only from itself and from those before it. `gpusim` is what a user
 # imports, names that are loaded when they are used.
 ROOMS = (
-    *("errors", "units", "config", "launch"),
+    *("errors", "units", "config", "beside", "launch"),
     *("engine.state", "engine.rows", "engine.sm", "engine.memory", "engine"),
-    *("tracing", "results", "host", "report_html", "result", "device"),
-    *("node", "collectives", "parallel", "driver", "exec", "bound", "simulation"),
-    *("workload", "explore", "difference", "plot", "gpusim", "cli", "integrations"),
+    *("tracing", "results", "host", "report_html", "result", "node", "device"),
+    *("collectives", "driver", "exec", "bound", "simulation"),
+    *("parallel", "workload", "explore", "difference", "plot", "gpusim", "cli", "integrations"),
 )
 MOST_AT_THE_TOP = 6
 MOST_LINES, MOST_PARAMETERS = 80, 10
-MOST_LINES_IN_ALL = 84_800
+MOST_LINES_IN_ALL = 93_400
 
 
 def wrong_imports(root: Path) -> list[str]:

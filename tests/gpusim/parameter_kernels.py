@@ -54,6 +54,13 @@ typedef unsigned long long u64;
 
 extern "C" __global__ void k_empty(u32 *out) {}
 
+// Lets the next grid begin and waits for the one before it.
+extern "C" __global__ void k_dependent(u32 *out, int rounds) {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  for (int r = 0; r < rounds; r++) atomicAdd(out, 1);
+}
+
 // Of 16 products of matrices each needs the one before it.
 extern "C" __global__ void k_tensor(u32 *out, int rounds) {
   float d0 = 0, d1 = 0, d2 = 0, d3 = 0;
@@ -123,6 +130,14 @@ extern "C" __global__ void k_call(u32 *out, int rounds) {
 #define ADD12(a) asm volatile("add.f32 %0,%0,%0; add.f32 %0,%0,%0; add.f32 %0,%0,%0; add.f32 %0,%0,%0;" \
   "add.f32 %0,%0,%0; add.f32 %0,%0,%0; add.f32 %0,%0,%0; add.f32 %0,%0,%0; add.f32 %0,%0,%0; add.f32 %0,%0,%0;" \
   "add.f32 %0,%0,%0; add.f32 %0,%0,%0;" : "+f"(a));
+
+// Half of the warp waits for the other half.
+extern "C" __global__ void k_waiting(u32 *out) {
+  if (threadIdx.x < 16)
+    while (atomicAdd(out, 0) == 0);
+  if (threadIdx.x == 31)
+    atomicMax(out, 1);
+}
 
 // Lanes that part twice and meet twice.
 extern "C" __global__ void k_nested(u32 *out, int rounds, int cut) {
@@ -449,6 +464,7 @@ LAUNCHES: dict[str, tuple[str, int, int, Any, int]] = {
     "many_loop": ("loop", 1, 1024, lambda: [64], 32),
     "uniform": ("uniform", 1, 32, lambda: [8], 32),
     "call": ("call", 1, 32, lambda: [32], 32),
+    "waiting": ("waiting", 1, 32, list, 32),
     "nested": ("nested", 1, 32, lambda: [16, 8], 32),
     "counted": ("counted", 1, 64, lambda: [32], 32),
     "barrier": ("barrier", 1, 256, lambda: [32], 32),
@@ -543,6 +559,53 @@ def run_again(launch: str, overrides: Any) -> int:
     device = gpusim.Device("tiny", overrides=overrides)
     results = [device.launch(program(kernel), grid, block, [_words(words), *given]) for _ in range(2)]
     return results[1].cycles
+
+
+def run_in_streams(what: str, overrides: Any) -> int:
+    """Cycles that work of several streams takes, whose host needs no time for its calls: eight small grids at once;
+    four streams of two grids; an event between grids; one that another stream waits for; a grid behind a copy;
+    four grids of a graph; four or nine that wait for one; four that begin before the end of the one before."""
+    calls = ("copy_call_us", "large_copy_call_us", "event_call_us", "launch_call_us")
+    node = gpusim.node.load_node("hgx_h200", 1, overrides=[f"host.{name}=0" for name in calls])
+    device = gpusim.Device("tiny", overrides=overrides, node=node, threads=1)
+    out = device.to_device(_words(1 << 10))
+    begun, streams = device.now_cycles, [device.stream() for _ in range(8)]
+
+    def launch(stream: Any, rounds: int = 1) -> None:
+        device.launch(program("fma"), 1, 32, [out, np.int32(rounds)], stream=stream)
+
+    if what == "grids":
+        for stream in streams:
+            launch(stream)
+    elif what == "twice":
+        for stream in streams[:4]:
+            launch(stream, 500)
+            launch(stream, 500)
+    elif what == "graph":
+        graph, node = device.graph(), ()
+        for _ in range(4):
+            node = (graph.add(launch, node),)
+        graph.start(streams[0])
+    elif what in ("fork", "wide fork"):
+        graph = device.graph()
+        root = graph.add(launch)
+        for _ in range(4 if what == "fork" else 9):
+            graph.add(launch, [root])
+        graph.start(streams[0])
+    elif what == "dependent":
+        for _ in range(4):
+            device.launch(program("dependent"), 1, 32, [out, np.int32(8)], stream=streams[0], programmatic=True)
+    elif what == "copy":
+        out.copy_to_device(device.pinned_array(1 << 10, np.uint32), streams[0])
+        launch(streams[0])
+    else:
+        launch(streams[0])
+        event = streams[0].record()
+        if what == "wait":
+            streams[1].wait_event(event)
+        launch(streams[1 if what == "wait" else 0])
+    device.synchronize()
+    return device.now_cycles - begun
 
 
 def run(launch: str, overrides: Any = None, gpu: str = "tiny", **options: Any) -> Result:

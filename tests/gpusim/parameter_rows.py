@@ -15,12 +15,14 @@ from typing import Any
 import pytest
 
 from gpusim.config import load_config
+from gpusim.engine.memory.system import MemorySystem
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as ms
-from gpusim.errors import ConfigError, LaunchError, OutOfDeviceMemory, SimulationError
+from gpusim.errors import ConfigError, LaunchError, OutOfDeviceMemory, SimulationError, SpinDeadlock
+from gpusim.launch.access_window import AccessWindow
 from gpusim.launch.occupancy import occupancy
 from gpusim.result import Result
-from tests.gpusim.parameter_kernels import run, run_again
+from tests.gpusim.parameter_kernels import run, run_again, run_in_streams
 
 Measure = Callable[[Result], float]
 
@@ -80,6 +82,18 @@ class Again(Effect):
 
 
 @dataclass(frozen=True)
+class InStreams(Effect):
+    """What streams do takes longer."""
+
+    what: str
+    least: float
+
+    def check(self, before: dict[str, Any], after: dict[str, Any]) -> None:
+        first, second = (run_in_streams(self.what, each) for each in (before, after))
+        assert second >= first * (1 + self.least), f"{self.what}: {first} -> {second}"
+
+
+@dataclass(frozen=True)
 class Fails(Effect):
     """A launch ends with an error, and without the change it does not."""
 
@@ -130,6 +144,37 @@ class Shown(Effect):
         first, second = run("empty", before), run("empty", after)
         assert first.cycles == second.cycles
         assert (self.text in str(second)) == self.report and self.text not in str(first)
+
+
+@dataclass(frozen=True)
+class SetAside(Effect):
+    """Ways of a set of L2 that may persist: as a program finds them, or after it has set aside all that it can."""
+
+    expected: tuple[int, int]
+    most: bool = False
+
+    def check(self, before: dict[str, Any], after: dict[str, Any]) -> None:
+        found = []
+        for each in (before, after):
+            config = load_config("tiny", each)
+            system = MemorySystem(config, 1)
+            if self.most:
+                system.set_aside(config.l2.persisting_max_bytes)
+            found.append(int(system.state[ms.P_KEPT_WAYS]))
+        assert tuple(found) == self.expected
+
+
+@dataclass(frozen=True)
+class NoWindow(Effect):
+    """A window of so many bytes is not taken any more."""
+
+    nbytes: int
+
+    def check(self, before: dict[str, Any], after: dict[str, Any]) -> None:
+        window = AccessWindow(0, self.nbytes)
+        window.check(load_config("tiny", before))
+        with pytest.raises(LaunchError, match="an access window with"):
+            window.check(load_config("tiny", after))
 
 
 def slower(launch: str, least: float = 0.01) -> Effect:
@@ -222,6 +267,8 @@ SM_ROWS = (
         {"sm.shared_capacities_bytes": [233472]}),
     Row("issue.policy", "lrr", slower("full_blocks", 0.05), "blocks end together instead of one after the other"),
     Row("issue.policy", "gto", other("many_loop"), "one warp goes on at the cost of the others"),
+    Row("issue.reconvergence", "stack", Fails("waiting", "lanes 0x0000ffff of warp 0 spin", SpinDeadlock),
+        "who spins never gives way to who would let it go on"),
     Row("issue.branch_latency_cycles", 20, slower("loop", 0.2), "a taken branch a round"),
     Row("issue.indirect_branch_latency_cycles", 84, slower("call", 0.3), "a return a round"),
     Row("issue.bsync_latency_cycles", 26, slower("nested", 0.02), "two places to meet a round"),
@@ -342,6 +389,19 @@ SM_ROWS = (
     Row("launch.block_launch_cycles", 80, slower("empty", 0.05), "of the first block"),
     Row("launch.warp_launch_cycles", 22, slower("empty_blocks", 0.3), "two warps a block"),
     Row("launch.drain_cycles", 52, slower("empty", 0.05), "of the last block"),
+    Row("launch.grid_interval_cycles", 5000, InStreams("grids", 0.3), "eight grids of eight streams"),
+    Row("launch.hardware_queues", 1, InStreams("twice", 0.3), "each stream's second grid keeps the others' first out"),
+    Row("launch.event_cycles", 50_000, InStreams("event", 0.3), "an event between two grids"),
+    Row("launch.wait_cycles", 50_000, InStreams("wait", 0.3), "a stream waits for another one's event"),
+    Row("launch.node_cycles", 50_000, InStreams("graph", 0.3), "four grids of a graph"),
+    Row("launch.fork_interval_cycles", 50_000, InStreams("fork", 0.3), "four grids of a graph that wait for one"),
+    Row("launch.fork_most", 2, InStreams("fork", 0.05), "of which the first begins later then"),
+    Row("launch.wide_fork_cycles", 50_000, InStreams("wide fork", 0.3), "nine grids of a graph that wait for one"),
+    Row("launch.wide_interval_cycles", 50_000, InStreams("wide fork", 0.3), "and begin one after the other"),
+    Row("launch.programmatic_cycles", 50_000, InStreams("dependent", 0.3), "grids that the one before lets begin"),
+    Row("launch.dependency_cycles", 50_000, InStreams("dependent", 0.3), "and that wait for its end"),
+    Row("launch.copy_look_cycles", 90_000, InStreams("copy", 0.3), "a grid behind a copy"),
+    Row("launch.copy_looks_cycles", 90_000, InStreams("copy", 0.3), "a grid behind a copy that the first look misses"),
     Row("launch.max_grid", [1, 1, 1], Fails("copy", "grid"), "16 blocks"),
     Row("launch.max_block", [16, 1, 1], Fails("empty", "block"), "32 threads"),
 )
@@ -393,6 +453,11 @@ MEMORY_ROWS = (
     Row("l2.sector_bytes", 16, Refused("l2.sector_bytes: must be 32, got 16"), "compiled in"),
     Row("l2.replacement", "random", less("read_again", READ, 0.05), "of lines in turn the oldest is the next wanted",
         SMALL_L2),
+    Row("l2.passed_first", False, more("read_again", READ, 0.5), "at home, what passed through is in the way",
+        {**TWO, **FOUR_SMS, "sm.gpcs": 2, "l2.gpc_partitions": [0, 1], "l2.bytes": 327680}),
+    Row("l2.persisting_share", 0.25, SetAside((10, 4), most=True), "ten of sixteen ways, or four"),
+    Row("l2.persisting_start_share", 0.5, SetAside((3, 8)), "three of sixteen ways, or eight"),
+    Row("l2.window_max_bytes", 1024, NoWindow(4096), "four times as large"),
     Row("l2.latency_near_cycles", 400, slower("chase_l2", 0.1), "each address comes out of L2"),
     Row("l2.latency_spread_cycles", 0, other("chase_l2"), "the mean stays, this slice's own does not"),
     Row("l2.latency_far_cycles", 600, slower("chase_pages", 0.05), "half of the lines live in the other",

@@ -309,3 +309,10 @@ def test_a_rank_outside_the_cluster(rank):
 def test_a_barrier_that_a_block_never_reaches():
     with pytest.raises(CyclesExceeded):
         gpusim.simulate(program(NOT_ALL), 2, 32, (np.zeros(64, np.int32),), max_cycles=200_000)
+
+
+def test_clusters_of_two_fill_the_gpu():
+    # An H200 has GPCs of 16 and of 18 SMs: 66 clusters of two at once, none of them split between GPCs.
+    place = program(PLACE.replace("DIMENSIONS", "__cluster_dims__(2, 1, 1)"))
+    record = gpusim.simulate(place, 132, 32, [np.zeros(132 * 13, np.uint32)], shared_bytes=200_000).record
+    assert (record.sm_blocks == 1).all()

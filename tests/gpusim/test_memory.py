@@ -213,10 +213,10 @@ def test_memory_costs_what_is_written():
         with open("/proc/self/statm") as statm:
             return int(statm.read().split()[1]) * resource.getpagesize()
 
-    memory = DeviceMemory(capacity_bytes=141_000_000_000)
+    memory, content = DeviceMemory(capacity_bytes=141_000_000_000), np.ones(1 << 23, dtype=np.uint8)
     before = resident_bytes()
     memory.alloc(1 << 34)
-    address = memory.upload(np.ones(1 << 23, dtype=np.uint8))
+    address = memory.upload(content)
     assert resident_bytes() - before < 1.5 * (1 << 23)
     memory.free(address)
     assert resident_bytes() - before < 0.5 * (1 << 23), "freed pages go back to the host"

@@ -16,7 +16,7 @@ from gpusim.config import load_config
 from gpusim.engine.memory.dram import write_memory
 from gpusim.engine.memory.place import first_blocks, gpc_of, partition_of, port_of
 from gpusim.engine.memory.request_coalescer import entry_of, join, note
-from gpusim.engine.memory.system import MemorySystem, process_window, sort_window
+from gpusim.engine.memory.system import MemorySystem, PeerRow, process_window, sort_window
 from gpusim.engine.state import memory as s
 from gpusim.engine.state.address_map import locate, map_lines, quotient_of, set_and_tag
 from gpusim.errors import LaunchError
@@ -339,7 +339,7 @@ def test_each_slice_that_an_sm_has_asked_is_flushed_over_the_fabric():
             kind = s.KIND_WRITE if time % 2 else s.KIND_READ
             bench.one(10_000 * sm + time, sm, int(line), kind)
     assert bench.count(s.CNT_FABRIC_BARRIERS) == 2 * len(set(where[:40])) > 2
-    bench.system.begin(SMS, "next", 1, 0)
+    bench.system.place(SMS)
     bench.one(10**6, 0, int(lines[0]))
     assert bench.count(s.CNT_FABRIC_BARRIERS) == 2 * len(set(where[:40])) + 1
     bench.send(*((10**7 + n, 0, int(line), s.KIND_READ) for n, line in enumerate(lines)))
@@ -350,13 +350,13 @@ def test_a_launch_reads_its_code_once():
     """Measured on an H200: code to 256 bytes and 68 sectors more, and each of them crosses the fabric once."""
     bench, tiny = Bench(), Bench("tiny", n_sms=2)
     for each in (bench, tiny):
-        each.system.begin(each.n_sms, "kernel", 300, 64)
-        each.system.begin(each.n_sms, "kernel", 300, 64)
+        each.system.fetch("kernel", 300, 64)
+        each.system.fetch("kernel", 300, 64)
     assert bench.count(s.CNT_LAUNCH_SECTORS) == 512 // 32 + 64 // 32 + 68
     assert bench.count(s.CNT_FABRIC_LAUNCH_SECTORS) == 512 // 32 + 64 // 32 + 68 + 16
     assert tiny.count(s.CNT_FABRIC_LAUNCH_SECTORS) == 0
     bench.system.flush()
-    bench.system.begin(SMS, "kernel", 300, 64)
+    bench.system.fetch("kernel", 300, 64)
     assert bench.count(s.CNT_LAUNCH_SECTORS) == 2 * 86
 
 
@@ -800,7 +800,7 @@ def test_where_the_sms_of_an_h200_are():
 def test_where_the_blocks_of_a_small_grid_go(blocks, gpcs, tpcs):
     """As measured on an H200: GPCs in the order of blocks, and how many TPCs have any."""
     bench = Bench()
-    bench.system.begin(blocks, "kernel", 300, 64)
+    bench.system.place(blocks)
     assert [gpc_of(bench.system.state, sm) for sm in range(blocks)] == gpcs
     assert len({port_of(bench.system.state, sm) for sm in range(blocks)}) == tpcs
     everywhere = {port_of(bench.system.state, sm) for sm in range(SMS)}
@@ -901,10 +901,10 @@ def test_two_lines_of_one_entry_of_the_request_coalescer_displace_each_other():
 
 def test_a_launch_has_so_many_arrays_and_links_on_other_gpus():
     system = Bench().system
-    row = (1 << 30, 128, 1000.0, 200.0, 0, 1)
+    row = PeerRow(1 << 30, 128, 1000.0, 200.0, (0, 0), (1, 1))
     system.set_peers([row] * s.PEERS_MOST)
-    with pytest.raises(LaunchError, match="33 arrays on other GPUs"):
+    with pytest.raises(LaunchError, match="65 ranges of memory on other GPUs"):
         system.set_peers([row] * (s.PEERS_MOST + 1))
-    system.set_peers([(*row[:4], s.PEERS_MOST - 1, s.PEERS_MOST - 1)])
-    with pytest.raises(LaunchError, match="over 33 links"):
-        system.set_peers([(*row[:4], 0, s.PEERS_MOST)])
+    system.set_peers([row._replace(there=(s.PEERS_MOST - 1, 0))])
+    with pytest.raises(LaunchError, match="over 65 links"):
+        system.set_peers([row._replace(back=(0, s.PEERS_MOST))])

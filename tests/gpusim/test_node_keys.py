@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-import pytest
+import itertools
+from typing import Any
 
-from gpusim.node import System, describe_node_keys
+import numpy as np
+import pytest
+from numba import cuda
+
+import gpusim
+from gpusim.node import System, describe_node_keys, load_node
+from gpusim.node.sections import ManagedMemory
 
 MB = 1_000_000
 NAMES = ("node.name", "node.gpu")  # what things are called moves no copy
+DEVICE_KEYS = {
+    "host.launch_call_us": 50.0, "host.function_us": 50.0, "copies.event_us": 0.5, "copies.command_us": 5.0,
+    "copies.command_bytes": 0, "nvlink.sm_share": 0.1, "nvlink.sm_reverse": 0.5,
+}  # fmt: skip
+"""Keys that move what devices do, and collectives, and what they are changed to."""
+
+MANAGED_KEYS = tuple(f"managed.{name}" for name in ManagedMemory.model_fields)
 
 # (node, key, changed to, does it get faster or slower). Every key has a row, on a node where it is in use.
 ROWS = [
@@ -120,5 +134,103 @@ def test_a_key_matters(before: dict[str, Outcome], name: str, key: str, value: o
         assert (changed[0] > before[name][0]) == (way == "slower") and changed[0] != before[name][0]
 
 
+def read(x, out):
+    total = 0
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        total += x[i]
+    out[cuda.grid(1)] = total
+
+
+def device_times(overrides: dict[str, object]) -> tuple[float, ...]:
+    """Of kernels, copies and the host between them, of a kernel on a peer's memory, and of a collective."""
+    node = load_node("hgx_h200", 2, overrides=overrides)
+    first = gpusim.Device("tiny", threads=1, node=node)
+    second = gpusim.Device(beside=first, threads=1)
+    x, out, stream = second.to_device(np.ones(1 << 14, np.int32)), first.device_array(512, np.int32), first.stream()
+    near, host = first.device_array(512, np.int32), first.pinned_array(512, np.int32)
+    marks = [stream.record()]
+    near.copy_to_device(host, stream)
+    near[:1].copy_to_device(host[:1], stream)
+    marks.append(stream.record())
+    for _ in range(2):
+        first.launch(read, 1, 64, (near, out), stream=stream)
+    stream.call(lambda: None)
+    marks.append(stream.record())
+    first.launch(read, 4, 128, (x, out), stream=stream)
+    marks.append(stream.record())
+    first.synchronize()
+    exchange = gpusim.collective("all_to_all", 64 << 20, 2, node).time_us
+    return (*(before.elapsed_ms(after) for before, after in itertools.pairwise(marks)), exchange)
+
+
+@pytest.mark.parametrize("key", DEVICE_KEYS)
+def test_a_key_matters_to_devices(key: str) -> None:
+    assert device_times({key: DEVICE_KEYS[key]}) != device_times({})
+
+
+def touch(x, pages, pause, value):
+    """A word of each of so many pages; value: written there if positive. A thread pauses before each of its pages."""
+    i, words, total = cuda.grid(1), 1024, 0
+    for page in range(i, pages, cuda.gridsize(1)):
+        for k in range(pause):
+            total = total * 3 + k
+        if value > 0:
+            x[page * words + i % words] = value
+        else:
+            total += x[page * words + i % words]
+    if total == -1:
+        x[0] = total
+
+
+def managed_times(overrides: dict[str, object]) -> list[float]:
+    """Of kernels and the host that use managed memory in every way, after each step, on a GPU that has room for little:
+    the time, and how far the host's thread has come."""
+    node = load_node("hgx_h200", 1, overrides=overrides)
+    device = gpusim.Device("tiny", threads=1, node=node, memory_bytes=8 << 20)
+    first, second = (device.managed_array(1 << 19, np.int32) for _ in range(2))
+    stream = device.stream()
+    times: list[float] = []
+
+    def use(x: Any, blocks: int = 4, threads: int = 128, pages: int = 512, pause: int = 0, value: int = 0) -> None:
+        device.launch(touch, blocks, threads, (x, *map(np.int32, (pages, pause, value))))
+        times.extend((device.now_cycles, device.streams.host.cycles))
+
+    first[:] = 1
+    use(first)
+    use(second, 1, 1, 17, 700)  # untouched, one page after the other, in two leaves
+    first.host(write=True)
+    device.prefetch(first)
+    use(first)
+    for to in ("device", "device", "host"):
+        device.prefetch(second, to, stream)
+        stream.record()
+        use(first)
+    device.advise(first, read_mostly=True)
+    first.host(write=True)
+    use(first)
+    use(first, value=2)
+    first.host()
+    first[:5000] = 3
+    device.advise(second, preferred="host")
+    use(second)
+    device.device_array(5 << 20, np.uint8)  # leaves room for one and a half of the arrays
+    third = device.managed_array(1 << 19, np.int32)
+    device.prefetch(third)
+    use(third)
+    use(first)
+    return times
+
+
+@pytest.fixture(scope="module")
+def managed_before() -> list[float]:
+    return managed_times({})
+
+
+@pytest.mark.parametrize("key", MANAGED_KEYS)
+def test_a_key_matters_to_managed_memory(managed_before: list[float], key: str) -> None:
+    value = getattr(load_node("hgx_h200").config.managed, key.removeprefix("managed."))
+    assert managed_times({key: value // 8 if isinstance(value, int) else 2 * value}) != managed_before
+
+
 def test_every_key_has_its_row() -> None:
-    assert {*(row[1] for row in ROWS), *NAMES} == set(describe_node_keys())
+    assert {*(row[1] for row in ROWS), *DEVICE_KEYS, *MANAGED_KEYS, *NAMES} == set(describe_node_keys())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import simpy
 from hypothesis import given, settings
@@ -20,10 +21,12 @@ from gpusim.parallel import (
     data_parallel,
     fully_sharded,
     pipeline,
+    simulated,
     tensor_parallel,
 )  # fmt: skip
 from gpusim.parallel.machine import Sms
 from gpusim.parallel.pipeline import order
+from programs import layer as layer_kernels
 
 MIB = 1 << 20
 
@@ -185,7 +188,7 @@ def test_tensor_parallel_waits_for_every_collective():
 # SMs
 
 
-def _run(blocks: int | None, held: int, until: float, time_us: float = 400.0) -> float:
+def _run(blocks: int | None, held: int, until: float, time_us: float = 400.0, persistent: bool = False) -> float:
     env = simpy.Environment()
     sms = Sms(env, 100, 1000.0)
 
@@ -196,7 +199,7 @@ def _run(blocks: int | None, held: int, until: float, time_us: float = 400.0) ->
 
     if held:
         env.process(communicate())
-    end = env.process(sms.run(time_us, blocks))
+    end = env.process(sms.run(time_us, blocks, persistent=persistent))
     env.run(until=end)
     return env.now
 
@@ -209,6 +212,35 @@ def test_blocks_take_turns_on_the_sms_that_are_left():
     assert _run(100, 20, 1e6) == pytest.approx(800), "one turn becomes two"
     assert _run(100, 20, 30) == pytest.approx(430), "blocks that wait begin when the collective ends"
     assert _run(80, 20, 1e6) == pytest.approx(400), "SMs that were idle anyway"
+
+
+def test_blocks_that_stay_have_two_tiles_of_their_own():
+    def run(tiles: int, held: int, until: float = 1e6) -> float:
+        return _run(tiles, held, until, time_us=100.0 * -(-tiles // 100), persistent=True)
+
+    assert run(400, 0) == 400
+    assert run(200, 20) == 400, "two turns of 80 blocks, then two of those that found no room"
+    assert run(100, 20) == 200
+    # 80 blocks do 360 tiles, the first of which are through after four turns; 20 others then do two each.
+    assert run(400, 20) == 600
+    # Long kernels hand out nearly all: 1,960 tiles to 80 blocks are 24.5 turns.
+    assert run(2000, 20) == 2600
+    assert run(200, 20, 30) == 230, "they begin when the collective ends"
+
+
+def test_a_collective_waits_for_blocks_that_stay():
+    env = simpy.Environment()
+    sms = Sms(env, 100, 1000.0)
+    got = []
+
+    def communicate():
+        yield env.timeout(10)
+        yield sms.hold(20)
+        got.append(env.now)
+
+    env.process(communicate())
+    env.run(until=env.process(sms.run(400, 390, persistent=True)))
+    assert got == [400], "ten blocks have no fourth tile and leave at 300, ten more are needed"
 
 
 def test_a_collective_waits_for_blocks_to_leave():
@@ -320,15 +352,57 @@ def test_layers_are_shared_out_evenly():
 # Layers
 
 
-def test_a_layer_of_the_roofline():
-    layer = Layer.product("p", 4096, 4096, 4096)
-    # 137 GFLOP at the 714 TFLOP/s of one warp's products (mma); the backward pass is two products.
-    assert layer.forward_us == pytest.approx(192.6, rel=0.01)
-    assert layer.backward_us == pytest.approx(2 * layer.forward_us)
-    assert layer.parameter_bytes == 32 * MIB and layer.forward_blocks == (512,)
-    assert Layer.product("p", 4096, 4096, 4096, share_of_roof=0.5).forward_us == pytest.approx(2 * layer.forward_us)
-    thin = Layer.product("p", 16, 8192, 8192)
-    assert thin.forward_us == pytest.approx(thin.forward_traffic / 4.8e6, rel=0.01), "bound by memory"
+SMALL = ["sm.count=8", "sm.gpcs=2"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("which", simulated.LAYOUTS)
+@pytest.mark.parametrize("shape", [(1024, 1536, 512), (512, 2304, 4096)])
+def test_a_part_of_a_product_tells_the_time_of_the_whole(which, shape):
+    config = gpusim.load_config("h200", SMALL)
+    found = simulated.product_time(*shape, which, config)
+    launch = layer_kernels.product(*shape, simulated.LAYOUTS[which], 8)
+    whole = gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, config, launch.shared_bytes)
+    assert found.time_us == pytest.approx(whole.time_us, rel=0.025)
+    assert found.blocks * 128 * 256 == shape[0] * shape[1]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("causal", [False, True])
+def test_some_heads_tell_the_time_of_all(causal):
+    config = gpusim.load_config("h200", SMALL)
+    found = simulated.attention_time(512, 24, causal, config)
+    launch = layer_kernels.attention(512, 24, causal)
+    whole = gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, config, launch.shared_bytes)
+    assert found.time_us == pytest.approx(whole.time_us, rel=0.025)
+    assert found.blocks == 24 * 4
+
+
+@pytest.mark.parametrize("which", simulated.LAYOUTS)
+def test_products_of_a_layer_are_right(which):
+    m, n, k = 264, 520, 200
+    launch = layer_kernels.product(m, n, k, simulated.LAYOUTS[which], 8, rng=np.random.default_rng(1))
+    gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, "h200", launch.shared_bytes, overrides=SMALL)
+    a, b, c = ((each.array.astype(np.uint32) << 16).view(np.float32).astype(float) for each in launch.args[:3])
+    left, right = ((x.T if across else x) for x, across in zip((a, b), simulated.LAYOUTS[which], strict=True))
+    # The result is rounded to eight bits; a sum of 200 positive products is far more exact.
+    assert np.allclose(c, left @ right.T, rtol=2.0**-8)
+
+
+def test_a_layer_is_simulated_once(monkeypatch, tmp_path):
+    monkeypatch.setenv("GPUSIM_CACHE_DIR", str(tmp_path))
+    sizes = (256, 256, 128)
+    first = Layer.product("p", *sizes, overrides=SMALL)
+    attention = Layer.attention("a", 128, 4, overrides=SMALL)
+    monkeypatch.setattr(simulated, "simulate", None)
+    assert Layer.product("p", *sizes, overrides=SMALL) == first
+    assert Layer.attention("a", 128, 4, overrides=SMALL) == attention
+    assert (first.parameter_bytes, first.output_bytes) == (2 * 256 * 128, 2 * 256 * 128)
+    assert first.forward_blocks == (2,) and first.backward_blocks == (2, 2) and first.persistent
+    assert attention.backward_us == 2.5 * attention.forward_us and attention.activation_bytes == 4 * 2 * 128 * 4 * 64
+    for changed in ({"overrides": [*SMALL, "gpu.clock_mhz=1500"]}, {"gpu": "h100", "overrides": SMALL}):
+        with pytest.raises(TypeError):
+            Layer.product("p", *sizes, **changed)
 
 
 def test_a_layer_of_simulated_kernels():
@@ -364,7 +438,10 @@ def test_a_layer_of_simulated_kernels():
         (lambda: Layer("bad", -1.0), "layer 'bad': forward_us"),
         (lambda: Layer("bad", float("nan")), "forward_us"),
         (lambda: Layer("bad", 1.0, forward_blocks=(0,)), "forward_blocks"),
-        (lambda: Layer.product("bad", 1, 1, 1, share_of_roof=2), "share_of_roof"),
+        (lambda: Layer.product("bad", 8, 8, 12), "multiples of 8"),
+        (lambda: Layer.product("bad", 8, 8, 8, gpu="a100"), "A100 80GB is sm_80"),
+        (lambda: Layer.attention("bad", 100, 1), "multiple of 128"),
+        (lambda: Layer.attention("bad", 128, 0), "heads"),
     ],
 )
 def test_errors(call, words):

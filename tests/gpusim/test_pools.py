@@ -132,7 +132,7 @@ def idle_state(**small):
         return build_state(par, lowered, banks, memory, 1), program, launch, memory
 
 
-ACCESS = Access(0, 0, 0, 0, 1, 4, 0)
+ACCESS = Access(0, 0, 0, 0, 1, 4, 0, 0)
 
 
 def one_token(state):

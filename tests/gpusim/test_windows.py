@@ -16,8 +16,8 @@ import gpusim
 from gpusim.config import load_config
 from gpusim.engine import processes
 from gpusim.engine.device import Engine
-from gpusim.engine.dispatcher import G_FIELDS, fill, start_block, start_warp
-from gpusim.engine.grid import NothingMoves
+from gpusim.engine.dispatcher import C_FIELDS, G_FIELDS, fill, start_block, start_warp
+from gpusim.engine.grid import Grid, NothingMoves
 from gpusim.engine.state import layout as L
 
 THREADS = pytest.mark.parametrize("threads", [1, 2])
@@ -79,12 +79,13 @@ def assert_works_as_new(device, x, threads):
     """The next launches are right, and take the time that they take on a new device whose clock stands as this one's:
     caches are cold, queues idle."""
     other, same, _ = long_launch(threads)
-    other._machine._engine = Engine(other.config, threads, simpy.Environment(device.now_cycles))
+    other._machine.engine.env.run(until=device._machine.engine.env.now)
     for _ in range(2):
         result, expected = (
             each.launch(add_one, 32, 128, (array,)) for each, array in ((device, x), (other, same))
         )
-        assert (x.copy_to_host() == same.copy_to_host()).all() and x.copy_to_host().any()
+        ours, theirs = x.copy_to_host(), same.copy_to_host()  # once each, for it takes time
+        assert (ours == theirs).all() and ours.any()
         assert result.cycles == expected.cycles
         assert result.metrics["dram__bytes_read.sum"] == expected.metrics["dram__bytes_read.sum"]
 
@@ -176,67 +177,76 @@ def test_a_closed_device_starts_its_threads_again():
 
 
 class Taken(Exception):
-    """A launch's state, on its way to a device."""
+    """A launch's grid, on its way to a device."""
 
 
 class Taking(Engine):
     """Keeps what is submitted."""
 
-    def submit(self, state, blocks, *_args, **_options):
-        raise Taken(state, blocks)
+    def submit(self, grid, *_args):
+        raise Taken(grid)
 
 
 @pytest.fixture
-def states():
-    """Makes states of launches, each with arrays of its own."""
+def grids():
+    """Makes grids for an engine, each with arrays of its own."""
     devices = []
 
-    def make(kernel=add_one, blocks=4):
+    def make(engine, kernel=add_one, blocks=4, **options):
         device, x, _ = long_launch(1)
         devices.append(device)  # whose memory the state works on
         device._machine._engine = Taking(device.config)
         with pytest.raises(Taken) as taken:
             device.launch(kernel, blocks, 128, (x,))
-        return taken.value.args
+        (grid,) = taken.value.args
+        return Grid(engine.env, grid.prepare, grid.blocks, **options)
 
     return make
 
 
-def test_grids_behind_one_that_failed_still_run(states):
+def test_grids_behind_one_that_failed_still_run(grids):
     device = Engine(load_config("tiny"))
 
     def fail(*_):
         raise Awkward(1, 2)
 
-    first, failing, last = (device.submit(*states(long), None, progress) for progress in (None, fail, None))
-    assert device.wait(first) > 0
+    first, failing, last = (grids(device, long, progress=progress) for progress in (None, fail, None))
+    for grid in (first, failing, last):
+        device.submit(grid)
+    device.wait(first.done)
     with pytest.raises(Awkward):
-        device.wait(failing)
-    assert device.wait(last) > 0 and last.start > first.end
+        device.wait(failing.done)
+    device.wait(last.done)
+    assert last.end > last.start >= first.end > first.start
 
 
 @pytest.mark.parametrize("start", [0, 123_457])
-def test_what_stops_for_good_says_at_which_cycle_of_the_launch(states, start, monkeypatch):
+def test_what_stops_for_good_says_at_which_cycle_of_the_launch(grids, start, monkeypatch):
     def stops(state, *rest):
         fill(state, *rest)
         state.ready[:] = state.smsp[:, [L.Q_NEXT]] = L.NEVER
 
     monkeypatch.setattr("gpusim.engine.processes.fill", stops)
     config = load_config("tiny")
-    device = Engine(config, env=simpy.Environment(start))
+    device = Engine(config)
+    if start:
+        device.env.run(until=start)
+    grid = grids(device)
+    device.submit(grid)
     with pytest.raises(NothingMoves) as stopped:
-        device.wait(device.submit(*states(), None, None))
+        device.wait(grid.done)
     assert stopped.value.cycle == config.launch.overhead_cycles + config.l2.lookahead_cycles
 
 
 # --- slots -----------------------------------------------------------------------------------------------------------
-def test_slots_that_run_out_are_named(states):
-    state, _ = states()
-    grid = np.zeros(G_FIELDS, np.int64)
-    fill(state, grid, 0, np.arange(2), 256)
+def test_slots_that_run_out_are_named(grids):
+    made = grids(Engine(load_config("tiny")))
+    made.prepare(made, None)
+    state, grid = made.state, np.zeros(G_FIELDS, np.int64)
+    fill(state, grid, np.zeros(C_FIELDS, np.int64), 0, np.arange(2), 256)
     with pytest.raises(RuntimeError, match="block slots ran out"):
         start_block(state, grid, 0, 0, 0, 0, 0, 0)
     for _ in range(int(state.par[L.P_WARP_SLOTS]) - 1):
-        start_warp(state, grid, 0, 0, 0, 0, 0)
+        start_warp(state, 0, 0, 0, 0, 0)
     with pytest.raises(RuntimeError, match="warp slots ran out"):
-        start_warp(state, grid, 0, 0, 0, 0, 0)
+        start_warp(state, 0, 0, 0, 0, 0)

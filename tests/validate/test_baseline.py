@@ -20,7 +20,7 @@ PRODUCTS = {"h200": "NVIDIA H200", "h100": "NVIDIA H100 80GB HBM3"}
 of_gpus = pytest.mark.parametrize("gpu", PRODUCTS)
 
 
-@pytest.mark.parametrize("name", registry.names())
+@pytest.mark.parametrize("name", registry.recorded())
 def test_every_variant_has_a_baseline_of_its_image_and_inputs(name):
     found = baseline.load(name, GPU)
     program, cubin = images.image(name), images.cubin_of(name)
@@ -35,7 +35,7 @@ def test_every_variant_has_a_baseline_of_its_image_and_inputs(name):
         assert describe(point.make()) == each.launch.model_dump(mode="json", exclude_none=True)
 
 
-@pytest.mark.parametrize("name", registry.names())
+@pytest.mark.parametrize("name", registry.recorded())
 def test_all_gpus_ran_the_same(name):
     first, other = baseline.load(name, GPU), baseline.load(name, "h100")
     assert first.code == other.code
@@ -51,7 +51,7 @@ def test_a_product_name_becomes_a_shipped_configuration():
 
 
 @of_gpus
-@pytest.mark.parametrize("name", registry.names())
+@pytest.mark.parametrize("name", registry.recorded())
 def test_what_a_baseline_says_is_complete_and_consistent(name, gpu):
     found = baseline.load(name, gpu)
     source = found.provenance
@@ -74,11 +74,11 @@ def test_what_a_baseline_says_is_complete_and_consistent(name, gpu):
 @of_gpus
 def test_there_is_no_baseline_without_a_variant(gpu):
     files = {*(baseline.FOLDER / gpu).rglob("*.json")}
-    assert files == {baseline.path_of(name, gpu) for name in registry.names()}
+    assert files == {baseline.path_of(name, gpu) for name in registry.recorded()}
 
 
 def test_a_file_is_written_as_it_is_read():
-    for name in registry.names():
+    for name in registry.recorded():
         path = baseline.path_of(name, GPU)
         assert baseline.text_of(baseline.load(name, GPU)) == path.read_text("utf-8")
 

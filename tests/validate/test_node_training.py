@@ -8,12 +8,13 @@ import statistics
 import pytest
 
 from validate.__main__ import main
-from validate.node import training
+from validate.node import products, training
 
 
 @pytest.fixture(scope="module")
 def rows() -> list[training.ComparedQuantity]:
-    return training.compare()
+    found = training.compare(training.recordings())
+    return [*found, *(training.ComparedQuantity(1, "kernel", *row) for row in products.beside())]
 
 
 def _errors(rows: list[training.ComparedQuantity], quantity: str) -> list[float]:
@@ -21,35 +22,71 @@ def _errors(rows: list[training.ComparedQuantity], quantity: str) -> list[float]
 
 
 def test_every_recording_is_compared(rows):
-    assert len(rows) == 2 * (3 * 3 + 3 * 4)
+    assert len(rows) == 3 * 3 * 3 + 2 * 3 * 4 + 5
     for path in training.recordings():
-        about = json.loads(path.read_text())["about"]
-        assert (about["driver"], about["nccl"], about["date"]) == ("580.159.04", "2.28.9", "2026-11-21")
+        assert json.loads(path.read_text())["about"]["nccl"] == "2.28.9"
 
 
 def test_steps_are_within_ten_percent(rows):
     for row in rows:
         assert abs(row.error) <= training.LIMIT or row.gap, row
-    for quantity, mean in (("reduce_alone", 0.03), ("backward_overlapped", 0.04), ("step", 0.04), ("columns", 0.055),
-                           ("rows", 0.03)):  # fmt: skip
+    for quantity, mean in (("reduce_alone", 0.035), ("backward_overlapped", 0.025), ("step", 0.025), ("columns", 0.055),
+                           ("rows", 0.03), ("beside", 0.035)):  # fmt: skip
         assert statistics.mean(map(abs, _errors(rows, quantity))) < mean
+    assert max(map(abs, _errors(rows, "backward_overlapped"))) < 0.05
 
 
-def test_blocks_that_take_turns_explain_half_of_the_slowdown(rows):
-    # With time that falls evenly with SMs, every overlapped pass comes out too fast.
-    even = _errors(training.compare(even=True), "backward_overlapped")
-    assert all(error < -0.05 for error in even)
-    turns = _errors(rows, "backward_overlapped")
-    assert statistics.mean(map(abs, turns)) < 0.55 * statistics.mean(map(abs, even))
+def test_products_beside_held_sms():
+    # With 8 to 66 SMs held. The short kernels take up to a third longer than here: chains of six have the launch of
+    # their first one in them, and pairs of blocks need pairs of SMs.
+    found = {}
+    for each in products.recorded()["products"]:
+        for sms, recorded in each["held"]:
+            if sms >= 8:
+                found[each["width"], each["what"], sms] = products.held(each, sms) / recorded - 1
+    long = [abs(error) for (width, _, _), error in found.items() if width > 2048]
+    assert len(long) == 36 and statistics.mean(long) < 0.045 and max(long) < 0.14
+
+
+def test_kernels_that_stay_explain_the_slowdown(rows):
+    # With time that falls evenly with SMs, overlapped passes come out too fast.
+    even = _errors(training.compare(training.recordings(), even=True), "backward_overlapped")
+    assert statistics.mean(even) < -0.05
+    assert statistics.mean(map(abs, _errors(rows, "backward_overlapped"))) < 0.4 * statistics.mean(map(abs, even))
+
+
+def test_memory_traffic_beside_a_product_costs_nothing():
+    # 24 blocks that move a terabyte a second slow a product as much as 24 that sleep.
+    for each in products.recorded()["products"]:
+        held, (_, moving, rate) = dict(each["held"])[24], each["moving"][4]
+        assert rate > 1000 and abs(moving / held - 1) < 0.03
+
+
+def test_the_kernel_of_layers_takes_what_that_of_cublas_takes():
+    for each in products.recorded()["products"]:
+        for numbers in ("random_us", "zeros_us"):
+            assert each[f"own_{numbers}"] == pytest.approx(each[numbers], rel=0.045)
+        assert each["mhz"] > 1960, "and no clock falls meanwhile"
+
+
+@pytest.mark.long
+def test_known_gap_of_tensor_cores():
+    # Turn this around when what slows tensor cores on a GPU is modelled. Wider products, which `python -m validate node
+    # training` simulates too, are further off.
+    for _, quantity, recorded, found in products.alone("forward", "weights", width=2048):
+        assert (-0.22 if quantity == "product" else -0.18) < found / recorded - 1 < -0.12
 
 
 def test_known_gap_of_lone_collectives(rows):
-    # Turn this around when a lone call is modelled.
+    # Between the event and the launch lies what torch's host takes: 46 to 92 us, by the kernels' times in a profile.
+    # Turn this around when it is modelled.
+    lone = products.recorded()["lone"]
+    assert all(45 < min(each["call_us"]) - each["kernel_us"] < 95 for each in lone)
     assert statistics.mean(_errors(rows, "gather")) < -0.15 and statistics.mean(_errors(rows, "reduce")) < -0.09
 
 
 def test_command(capsys):
-    assert main(["node", "training", "--all"]) == 0
+    assert main(["node", "training", "--all", "--recording", *map(str, training.recordings())]) == 0
     out = capsys.readouterr().out
     assert "backward_overlapped" in out and "known: a lone call" in out
     assert main(["node", "training", "--recording", "nowhere.json"]) == 2

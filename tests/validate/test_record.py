@@ -65,7 +65,7 @@ def test_points_are_selected_by_family_variant_and_size():
     assert [point.variant for point in small] == [
         *("reduction/sequential", "transpose/naive", "transpose/tiled", "transpose/padded"),
     ]
-    assert len(select()) == 2 * len(registry.names())
+    assert len(select()) == 2 * len(registry.recorded())
     assert ProgramPoint.parse("transpose/naive@256") == ProgramPoint("transpose/naive", 256)
     with pytest.raises(registry.UnknownProgram):
         select(["nonsense"])

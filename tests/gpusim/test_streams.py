@@ -1,0 +1,231 @@
+"""Several grids on a GPU at once, copies beside them, and the host between: one clock for all of it."""
+
+import itertools
+
+import numpy as np
+import pytest
+from numba import cuda
+
+import gpusim
+from gpusim.engine.grid import EndedWithAnother
+from gpusim.engine.state import layout as L
+from gpusim.errors import CyclesExceeded, MemoryAccessError
+from programs import registry
+from tests.gpusim import parameter_kernels as kernels
+
+
+def chain(x, steps):
+    i = cuda.grid(1)
+    value = x[i]
+    for _ in range(steps):
+        value = value * np.float32(1.0001) + np.float32(1)
+    x[i] = value
+
+
+def add_one(x):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] += 1
+
+
+def out_of_bounds(x):
+    x[cuda.grid(1) + 1_000_000] = 1
+
+
+@pytest.fixture
+def device():
+    with gpusim.Device("tiny", threads=1) as made:
+        yield made
+
+
+def chains(device, count, blocks=1, steps=400):
+    return [device.to_device(np.ones(128 * blocks, np.float32)) for _ in range(count)], blocks, np.int32(steps)
+
+
+def span(device, launches):
+    """Cycles from now until all of them are done."""
+    start = device.event()
+    start.record()
+    begun = device.now_cycles
+    launches()
+    device.synchronize()
+    return device.now_cycles - begun
+
+
+# --- results and counts ----------------------------------------------------------------------------------------------
+#: Of what counts: shared memory and barriers, local memory, atomics, shuffles, constants, loops that diverge.
+TOGETHER = (
+    "matmul/tiled", "histogram/shared", "reduction/warp_shuffle", "spill", "collatz", "transpose/padded", "scan/warp",
+    "softmax/online", "matmul_tensor", "atomics/same", "constant",
+)  # fmt: skip
+
+
+def some(names):
+    found = [name for name in names if name in registry.names()]
+    return [registry.get(name) for name in found]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_programs_beside_each_other_compute_and_count_what_they_do_alone(threads):
+    variants = [ladder[0] for ladder in registry.families().values()]
+    variants = [each for each in variants if isinstance(each.kernel, type(add_one)) and not each.polls]
+    assert len(variants) > 20
+    with gpusim.Device("h200", threads=threads, overrides=["sm.count=4", "sm.gpcs=1"]) as device:
+        pending, expected, launches = [], [], []
+        for variant in variants:
+            launch = variant.make(variant.test_size, 0)
+            expected.append(variant.reference(launch))
+            launches.append(launch)
+            stream = device.stream()
+            how = launch.kernel, launch.grid, launch.block, launch.args, launch.shared_bytes
+            pending.append(device.launch(*how, stream=stream, signature=launch.signature))
+        device.synchronize()
+    starts = []
+    for variant, launch, want, each in zip(variants, launches, expected, pending, strict=True):
+        assert variant.mismatch(want, variant.results(launch)) is None
+        fresh = variant.make(variant.test_size, 0)
+        alone = gpusim.simulate(
+            fresh.kernel, fresh.grid, fresh.block, fresh.args, "h200", fresh.shared_bytes,
+            signature=fresh.signature, overrides=["sm.count=4", "sm.gpcs=1"],
+        )  # fmt: skip
+        together = each.result.record.counters
+        fields = [L.N_EXECUTED, L.N_THREADS, L.N_PRED_ON, L.N_SHARED_WAVEFRONTS, L.N_SECTORS, L.N_TAGS]
+        assert (together[:, fields] == alone.record.counters[:, fields]).all(), variant.name
+        starts.append(each.result.cycles)
+
+
+# --- faults -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("fault", ["limit", "address"])
+def test_the_launch_that_fails_is_blamed_and_not_one_beside_it(device, fault, first):
+    arrays, blocks, steps = chains(device, 2, steps=2000)
+    streams = [device.stream(), device.stream()]
+    for which in (first, 1 - first):
+        how = {"max_cycles": 1000} if which and fault == "limit" else {}
+        kernel, args = (out_of_bounds, arrays[1:]) if which and fault == "address" else (chain, (arrays[which], steps))
+        device.launch(kernel, blocks, 128, args, stream=streams[which], **how)
+    with pytest.raises(CyclesExceeded if fault == "limit" else MemoryAccessError) as found:
+        device.synchronize()
+    if fault == "address":
+        assert found.value.kernel == "out_of_bounds"
+    device.launch(chain, blocks, 128, (arrays[0], steps), stream=streams[0])
+    device.synchronize()
+
+
+def test_streams_can_be_emptied_and_go_on(device):
+    """Whatever was on its way: launches that share a hardware queue, copies, grids that have come and not begun."""
+    engine = device.streams.engine
+    arrays, blocks, steps = chains(device, 9)
+    streams = [device.stream() for _ in range(9)]
+    for after in (0, 1, 150, 400, 3000):
+        for array, stream in zip(arrays, streams, strict=True):
+            device.launch(chain, blocks, 128, (array, steps), stream=stream)
+            device.launch(chain, blocks, 128, (array, steps), stream=stream)
+        end = device.now_cycles + after
+        while engine.env.peek() <= end:
+            engine.env.step()
+        engine.drop()
+        assert not any(stream.pending for stream in engine.streams)
+        for array, stream in zip(arrays, streams, strict=True):
+            device.launch(chain, blocks, 128, (array, steps), stream=stream)
+        device.synchronize()
+
+
+# --- what waits for what ----------------------------------------------------------------------------------------------
+def test_a_programmatic_launch_begins_early_and_waits_for_the_one_before(device):
+    """Each of their threads adds 400, behind `griddepcontrol.wait`."""
+    ends = []
+    for programmatic in (False, True):
+        out, stream = device.to_device(np.zeros(32, np.uint32)), device.stream()
+        begun = device.now_cycles
+        how = 4, 32, [out, np.int32(400)]
+        for _ in range(5):
+            device.launch(kernels.program("dependent"), *how, stream=stream, programmatic=programmatic)
+        device.synchronize()
+        ends.append(device.now_cycles - begun)
+        assert out.copy_to_host()[0] == 5 * 4 * 32 * 400
+        spans = [span for span in device.streams.engine.engines.spans if span.stream == stream.queue.number]
+        pairs = list(itertools.pairwise(sorted((span.start, span.end) for span in spans if span.kind == "kernel")))
+        assert len(pairs) == 4 and all((then[0] < first[1]) == programmatic for first, then in pairs)
+        assert all(first[1] <= then[1] for first, then in pairs)
+    assert ends[1] < ends[0]
+
+
+def test_a_programmatic_launch_behind_one_that_fails_is_ended_with_it(device):
+    out, stream = device.to_device(np.zeros(32, np.uint32)), device.stream()
+    device.launch(out_of_bounds, 1, 128, (out,), stream=stream)
+    device.launch(kernels.program("dependent"), 4, 32, [out, np.int32(8)], stream=stream, programmatic=True)
+    with pytest.raises(MemoryAccessError):
+        device.synchronize()
+    device.launch(kernels.program("dependent"), 4, 32, [out, np.int32(8)], stream=stream, programmatic=True)
+    device.synchronize()
+
+
+def test_a_graph_does_what_its_edges_allow(device):
+    """A root, two branches side by side, and a copy that waits for both; started twice, it does it twice."""
+    x, y = (device.to_device(np.zeros(128, np.float32)) for _ in range(2))
+    seen, graph, stream = np.zeros(128, np.float32), device.graph(), device.stream()
+
+    def launch(array, steps=2000):
+        return lambda stream: device.launch(chain, 1, 128, (array, np.int32(steps)), stream=stream)
+
+    root = graph.add(launch(x, 1))
+    branches = [graph.add(launch(array), [root]) for array in (x, y)]
+    graph.add(lambda stream: x.copy_to_host(seen, stream), branches)
+    assert all(each.result.cycles > 1000 for each in graph.start(stream)[:3])
+    device.synchronize()
+    spans = device.streams.engine.engines.spans[-4:]
+    assert [span.kind for span in spans] == ["kernel", "kernel", "kernel", "copy"]
+    root_span, one, other, copy = spans
+    assert root_span.end <= min(one.start, other.start) and max(one.end, other.end) <= copy.start
+    assert max(one.start, other.start) < min(one.end, other.end)
+    once = seen.copy()
+    graph.start(stream)
+    device.launch(add_one, 1, 128, (x,), stream=stream)
+    device.synchronize()
+    assert (seen > once).all() and (x.copy_to_host() == seen + 1).all()
+    with pytest.raises(ValueError, match="own graph"):
+        device.graph().add(launch(x), [root])
+
+
+def test_a_copy_within_the_gpu_stands_in_the_queue_of_grids():
+    with gpusim.Device("h200", threads=1, overrides=["sm.count=4", "sm.gpcs=1"]) as device:
+        source, target = (device.device_array(1 << 20, np.float32) for _ in range(2))
+        source.copy_to_device(np.arange(1 << 20, dtype=np.float32))
+        arrays, _, steps = chains(device, 2, blocks=256, steps=500)
+        before = len(device.timeline().spans)
+        device.launch(chain, 256, 128, (arrays[0], steps), stream=device.stream())
+        device.copy(target, source, stream=device.stream())
+        device.launch(chain, 256, 128, (arrays[1], steps), stream=device.stream())
+        device.synchronize()
+        first, copy, second = sorted(device.timeline().spans[before:], key=lambda span: span.start)
+        assert (first.kind, copy.kind, second.kind) == ("kernel", "copy", "kernel")
+        assert (target.copy_to_host() == source.copy_to_host()).all()
+        latency_us = device.config.dram.latency_cycles / device.config.gpu.clock_mhz
+        moving_us = source.nbytes / (1e3 * device.streams.mover.copies.device_gb_s)
+        assert copy.end - copy.start == pytest.approx(latency_us + moving_us, rel=0.01)
+        # 256 blocks on four SMs are four waves: the copy waits until the last of them has started, not until its end.
+        assert first.start + 0.5 * (first.end - first.start) < copy.start < first.end
+        assert copy.end <= second.start
+
+
+def test_a_copy_within_the_gpu_that_fails_is_blamed_itself(device):
+    (x,), blocks, steps = chains(device, 1, blocks=8, steps=2000)
+    source, target = (device.device_array(64, np.float32) for _ in range(2))
+    first, second = device.stream(), device.stream()
+
+    def fails():
+        raise ValueError("nothing moves")
+
+    device.launch(chain, blocks, 128, (x, steps), stream=first)
+    device.streams.copy(second.queue, source.nbytes, None, True, fails)
+    with pytest.raises(ValueError, match="nothing moves"):
+        second.synchronize()
+    with pytest.raises(EndedWithAnother):
+        first.record().synchronize()
+    device.copy(target, source, stream=second)
+    device.synchronize()
+    device.launch(add_one, 1, 64, (target,))
+    assert (target.copy_to_host() == source.copy_to_host() + 1).all()

@@ -1,0 +1,58 @@
+"""Managed memory as an H200 has it: recorded cases of `validate/streams` on the simulated one."""
+
+import pytest
+
+from validate.streams.managed_replay import MB, replay, table
+from validate.streams.simulated import SimulatedLab
+
+
+@pytest.fixture(scope="module")
+def rows(toolchain):
+    lab = SimulatedLab()
+    names = "in order", "faults", "prefetch", "widths", "untouched, whole gpu", "sparse 64KB", "read mostly"
+    return replay(lab, 16 * MB, names) + replay(lab, MB, ["stays on host"])
+
+
+def of(rows, case, *steps):
+    found = [row for row in rows if row.case == case and row.step in steps]
+    assert len(found) == len(steps)
+    return found
+
+
+@pytest.mark.parametrize(
+    "case, steps",
+    [
+        (f"in order, {16 * MB}", ("touch", "host reads back")),
+        (f"in order, {4 * MB}", ("touch", "host reads back")),
+        (f"faults, {16 * MB}", ("gpu reads", "gpu reads, host had read", "gpu writes", "host reads back")),
+        (f"untouched, whole gpu, {16 * MB}", ("gpu writes untouched", "host reads back")),
+        (f"sparse 64KB, {16 * MB}", ("touch sparsely", "touch every page")),
+        (f"widths, {16 * MB}", ("touch by a warp", "touch by all", "touch by all, pages far apart")),
+        (f"prefetch, {16 * MB}", ("prefetch to gpu", "prefetch to gpu again", "prefetch to host", "gpu reads after")),
+        (f"stays on host, {MB}", ("touch in order",)),
+        (f"read mostly, {MB}", ("host writes again",)),
+    ],
+)
+def test_times_are_those_of_an_h200(rows, case, steps):
+    for row in of(rows, case, *steps):
+        assert abs(row.error) < 0.2, row
+
+
+def test_pages_of_little_memory_collapse_too_slowly(rows):
+    """A known gap: an H200 takes 5.5 us for each of 256 pages, 36 for each of 16,384."""
+    assert of(rows, f"read mostly, {MB}", "gpu writes")[0].error > 4
+
+
+def test_little_memory_comes_too_fast(rows):
+    """A known gap: the first megabytes take an H200 longer, as its driver has not yet been busy for long."""
+    assert of(rows, f"faults, {4 * MB}", "gpu reads")[0].error < -0.25
+
+
+def test_one_sm_brings_too_fast(rows):
+    """A known gap: a block of 1,024 threads that asks for 1,024 pages, of 128 KB by each warp."""
+    assert -0.35 < of(rows, f"widths, {16 * MB}", "touch by a block")[0].error < -0.2
+
+
+def test_the_table_sums_up(rows):
+    text = table(rows)
+    assert "whole GPU, 16 MiB and more" in text and f"in order, {MB}" in text

@@ -1,0 +1,36 @@
+"""Some recorded experiments with streams, simulated: within a tenth of what an H200 did."""
+
+import pytest
+
+from validate.__main__ import main
+from validate.streams import compare
+
+EXPERIMENTS = ("two_kernels_fit", "leftover", "mixed", compare.GAPS, compare.SMALL, compare.GRAPHS,
+               compare.ALONE)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return list(compare.compare(EXPERIMENTS, quick=True))
+
+
+def test_spans_and_gaps_are_those_of_an_h200(rows):
+    assert {row.experiment for row in rows} == {*EXPERIMENTS}
+    wrong = {row.case for row in rows if abs(row.error) > compare.LIMIT}
+    join = {"fork of eight, 132 blocks of 20 us, join"}  # which waits longer for seven than for four
+    assert wrong <= join | {"DtoH 4", "DtoD 16777216"}, "a copy whose first half lies in L2 is quicker"
+    spans = [abs(row.error) for row in rows if row.experiment in compare.SPANS]
+    assert len(spans) == 9 and max(spans) < 0.01
+
+
+def test_who_came_first_matters(rows):
+    """A small grid in front of one that fills the GPU makes it a fifth longer."""
+    spans = {row.case: row.simulated_us for row in rows if row.experiment == "leftover"}
+    assert max(spans.values()) > 1.2 * min(spans.values())
+
+
+def test_the_command_sums_up(capsys):
+    assert main(["streams", "compare", "--quick", "--only", "two_kernels_fit"]) == 0
+    assert "2 of 2" in capsys.readouterr().out
+    assert main(["streams", "compare", "--only", "nothing"]) == 2
+    assert main(["streams", "measure"]) == 2
