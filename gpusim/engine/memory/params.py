@@ -42,10 +42,9 @@ def make_params(config: GPUConfig, n_sms: int) -> dict[int, int]:
     }
 
 
-def words(params: dict[int, int]) -> int:
-    """Length of the memory system's array."""
-    lines = params[ms.P_SLICES] * params[ms.P_SETS] * params[ms.P_WAYS]
-    return params[ms.P_LINES] + lines * ms.LINE_WORDS
+def words(params: dict[int, int], managed: bool = False) -> int:
+    """Length of the memory system's array, without or with the tables of managed memory."""
+    return params[ms.P_FAULT_ROWS] + ms.FAULTS_MOST * ms.FAULT_WORDS if managed else params[ms.P_MANAGED_ROWS]
 
 
 def _layout(config: GPUConfig, n_sms: int) -> dict[int, int]:
@@ -73,6 +72,10 @@ def _layout(config: GPUConfig, n_sms: int) -> dict[int, int]:
         ms.P_DIGITS: 1 << ms.DIGIT_BITS,
         ms.P_PLACES: n_sms,
         ms.P_PEER_ROWS: ms.PEERS_MOST * ms.PEER_WORDS,
+    }
+    lines = l2.slices * l2.sets_per_slice * l2.ways
+    tables = {  # 7 MB that most launches do without, so behind all else
+        ms.P_LINES: lines * ms.LINE_WORDS,
         ms.P_MANAGED_ROWS: ms.MANAGED_MOST * ms.MANAGED_WORDS,
         ms.P_MANAGED_BLOCKS: ms.BLOCKS_MOST * ms.BLOCK_WORDS,
         ms.P_FAULT_SMS: n_sms,
@@ -82,7 +85,10 @@ def _layout(config: GPUConfig, n_sms: int) -> dict[int, int]:
     for key, size in sizes.items():
         starts[key] = at
         at += size
-    starts[ms.P_LINES] = -(-at // _HOST_LINE_WORDS) * _HOST_LINE_WORDS
+    at = -(-at // _HOST_LINE_WORDS) * _HOST_LINE_WORDS
+    for key, size in tables.items():
+        starts[key] = at
+        at += size
     return starts
 
 

@@ -55,6 +55,7 @@ class Residency:
     """The ranges of one GPU. bus: what the way to host memory adds to a hit in L2 in cycles, its bytes a cycle."""
 
     def __init__(self, system: MemorySystem, costs: FaultCosts, bus: tuple[float, float]):
+        system.hold_managed()
         self._m = system.state
         self._bus = round(bus[0] * ms.TICKS), round(ms.TICKS / bus[1])
         self._numbers: dict[int, int] = {}  # of rows, by address

@@ -144,32 +144,42 @@ class MemorySystem:
     """
 
     def __init__(self, config: GPUConfig, n_sms: int):
-        params = make_params(config, n_sms)
-        size = words(params)
+        self._params = make_params(config, n_sms)
+        self._config = config
+        self._bind(words(self._params))
+        for index, value in self._params.items():
+            self.state[index] = value
+        self._places_by_blocks: dict[int, np.ndarray] = {}
+        self._places[:] = places(config, n_sms, n_sms)
+        self.links: np.ndarray | None = None
+        self._fetched: set[str] = set()
+        self._empty()
+
+    def _bind(self, size: int) -> None:
+        """Make the array, of so many words, and the views of it."""
+        params, config = self._params, self._config
         # Sets start on the host's cache lines.
         raw = np.zeros(size + _HOST_LINE_BYTES // 8, np.int64)
         skip = -raw.ctypes.data % _HOST_LINE_BYTES // 8
         self.state = raw[skip : skip + size]
         self.counters = self.state[: ms.COUNTERS]
-        for index, value in params.items():
-            self.state[index] = value
-        self._places = self.state[params[ms.P_PLACES] : params[ms.P_PLACES] + n_sms]
-        self._places_by_blocks: dict[int, np.ndarray] = {}
-        self._places[:] = places(config, n_sms, n_sms)
-        asked = params[ms.P_ASKED]
-        self._asked = self.state[asked : asked + n_sms * params[ms.P_ASKED_WORDS]]
-        self._lines = self.state[params[ms.P_LINES] :].reshape(-1, ms.LINE_WORDS, int(params[ms.P_WAYS]))
+        self._places = self.state[params[ms.P_PLACES] : params[ms.P_PEER_ROWS]]
+        self._asked = self.state[params[ms.P_ASKED] : params[ms.P_PEER_PORTS]]
+        lines = self.state[params[ms.P_LINES] : params[ms.P_MANAGED_ROWS]]
+        self._lines = lines.reshape(-1, ms.LINE_WORDS, int(params[ms.P_WAYS]))
         first = params[ms.P_CHANNEL_STATES]
-        channels = self.state[first : first + config.dram.channels * ms.CHANNEL_WORDS].reshape(
-            -1, ms.CHANNEL_WORDS
-        )
+        channels = self.state[first : first + config.dram.channels * ms.CHANNEL_WORDS].reshape(-1, ms.CHANNEL_WORDS)
         self.channel_sectors = channels[:, ms.CHANNEL_SECTORS]
         self.slice_sectors = self.state[params[ms.P_SLICE_SECTORS] :][: config.l2.slices]
         self._queues = self.state[ms.QUEUES_AT : params[ms.P_PLACES]]
-        self.links: np.ndarray | None = None
-        self._config = config
-        self._fetched: set[str] = set()
-        self._empty()
+
+    def hold_managed(self) -> None:
+        """Room for the tables of managed memory, which most launches do without."""
+        before = self.state
+        size = words(self._params, managed=True)
+        if len(before) < size:
+            self._bind(size)
+            self.state[: len(before)] = before
 
     def set_peers(self, rows: Sequence[PeerRow]) -> None:
         """Say which addresses lie on other GPUs, for the launches that follow. Raises LaunchError for more rows or
