@@ -39,7 +39,7 @@ def shared(operation, size, address, mask, banks=BANKS, bank_shift=BANK_SHIFT):
     """What the load/store unit asks for an operation."""
     if operation in ("load", "store", "popc_inc"):
         load = operation == "load"
-        return coalescer.shared_wavefronts(address, scratch(), mask, size, banks, bank_shift, load)
+        return coalescer.shared_wavefronts(address, scratch(), mask, size, banks, bank_shift, load, load)
     cost = 2 if operation == "cas" else 1
     return coalescer.shared_turns(address, scratch(), mask, size, banks, bank_shift, cost)
 

@@ -13,7 +13,8 @@ Loads of 8 and 16 bytes can merge two neighbouring passes into one, so that a br
 merges all pairs of passes or none, when in the whole warp each lane has the address of its neighbour lane^1 (or one of
 the two is inactive), or each that of lane^2. Nsight Compute's source counters, `memory_l1_wavefronts_shared` and its
 ideal, come from instrumented code, which decides for each pair of passes alone and merges only if no conflict is left.
-So the two counters differ in rare cases, and both are returned.
+So the two counters differ in rare cases, and both are returned. A load by a generic address merges nothing: on an H100,
+32 lanes that read the same 16 bytes of shared memory take four wavefronts by `LD.128`, by count and by time.
 
 An atomic reads and writes its word before the next lane may touch it, so lanes on one word take turns like lanes on
 different words of a bank, and a pass takes as many wavefronts as there are lanes on its busiest bank. Compare-and-swap
@@ -137,8 +138,9 @@ def least_wavefronts(mask, size, banks, bank_shift):
 
 
 @compiled
-def shared_wavefronts(address, touched, mask, size, banks, bank_shift, load):
+def shared_wavefronts(address, touched, mask, size, banks, bank_shift, load, merges):
     """Cost of a shared-memory load (`load` true) or store of `size` bytes a lane, with at least one active lane.
+    merges: the hardware may merge passes of this load.
 
     Returns (wavefronts and their ideal as the source counters know them, the hardware's wavefronts, those of them
     that are bank conflicts). Also serves POPC.INC, as a store.
@@ -148,7 +150,7 @@ def shared_wavefronts(address, touched, mask, size, banks, bank_shift, load):
     if lanes == 32:
         degree = bank_degree(address, touched, mask, 0, 32, words, banks, bank_shift)
         return degree, min(degree, least_wavefronts(mask, size, banks, bank_shift)), degree, degree - 1
-    merge = load and mergeable(address, mask, 0, 32)
+    merge = merges and mergeable(address, mask, 0, 32)
     source = 0
     hardware = 0
     passes = 0
