@@ -96,6 +96,11 @@ class Pool:
             with suppress(queue.Empty):
                 return self._heard.get(timeout=_TICK_S)
 
+    def stop(self) -> None:
+        """End what is running, from another thread: each task comes back as an `Ended`."""
+        for process in list(self._processes):
+            process.kill()
+
     def close(self) -> None:
         """End all processes at once."""
         for process in self._processes:
@@ -142,7 +147,11 @@ class _Process:
         """End the process if its task takes too long."""
         if self._limit_s is not None and time.monotonic() > self._started + self._limit_s + GRACE_S:
             self._late = True
-            self._process.kill()
+            self.kill()
+
+    def kill(self) -> None:
+        """Have it end; it is heard of when it has."""
+        self._process.kill()
 
     def ending(self) -> Ended:
         """How the process ended."""
@@ -159,7 +168,7 @@ class _Process:
 
     def end(self) -> None:
         """End the process, whatever it does."""
-        self._process.kill()
+        self.kill()
         with suppress(OSError):  # what could not be written
             if self._process.stdin is not None:
                 self._process.stdin.close()
