@@ -34,7 +34,7 @@ ROOMS = (
     *("engine.state", "engine.rows", "engine.sm", "engine.memory", "engine"),
     *("tracing", "results", "host", "report_html", "result", "node", "device"),
     *("collectives", "driver", "exec", "bound", "simulation"),
-    *("parallel", "workload", "explore", "difference", "plot", "gpusim", "cli", "integrations"),
+    *("parallel", "workload", "explore", "difference", "plot", "lab", "gpusim", "cli", "integrations"),
 )
 MOST_AT_THE_TOP = 6
 MOST_LINES, MOST_PARAMETERS = 80, 10

@@ -16,6 +16,7 @@ import validate.suite
 from validate.microbench import command as microbench
 from validate.node import command as node
 from validate.persisting import command as persisting
+from validate.play import compare as play
 from validate.pytorch import command as torch
 from validate.streams import command as streams
 
@@ -176,6 +177,7 @@ def _parser() -> argparse.ArgumentParser:
     node.add(commands, _command)
     streams.add(commands, _command)
     persisting.add(commands, _command)
+    play.add(commands, _command)
     return parser
 
 

@@ -42,6 +42,7 @@ examples:
   gpusim sensitivity gemv --next a100              which parameter of a GPU moves the time most
   gpusim search space.toml --limit "area_mm2 <= h200"    the best machines under a budget
   gpusim cost h200 --set sm.count=264              what a GPU costs in area and power
+  gpusim lab                                       sliders, an editor and exercises in the browser
 """
 
 
@@ -49,7 +50,7 @@ _MODULES = {
     "run": "run", "script": "script", "exec": "exec", "replay": "replay", "list": "listing", "show": "show",
     "diff": "diff", "bound": "bound",
     "sweep": "sweep", "search": "search", "sensitivity": "sensitivity", "cost": "cost", "figures": "figures",
-    "config": "configs", "collective": "collective", "export": "export",
+    "config": "configs", "collective": "collective", "export": "export", "lab": "lab",
 }  # fmt: skip
 """Commands in the order of the help text, and the module of each."""
 

@@ -32,7 +32,9 @@ def render(result: Analysis, title: str | None = None, **more: Any) -> str:
     for mark, text in {
         "{{title}}": html.escape(document["title"]),
         "{{style}}": asset("style.css"),
-        "{{imports}}": json.dumps({"imports": {f"gpusim/{name}": _module_url(name) for name in MODULES}}),
+        "{{imports}}": json.dumps(
+            {"imports": {f"gpusim/{name}": module_url(name, asset(f"js/{name}.js")) for name in MODULES}}
+        ),
         "{{main}}": asset("js/main.js"),
         "{{data}}": _json_for_script(document),
     }.items():
@@ -54,9 +56,9 @@ def asset(name: str) -> str:
 
 
 @cache
-def _module_url(name: str) -> str:
+def module_url(name: str, text: str) -> str:
     """A module as a data URL, named for the browser's debugger."""
-    code = f"{asset(f'js/{name}.js')}\n//# sourceURL=gpusim/{name}.js\n"
+    code = f"{text}\n//# sourceURL=gpusim/{name}.js\n"
     return "data:text/javascript;base64," + base64.b64encode(code.encode()).decode()
 
 

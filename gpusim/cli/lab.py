@@ -1,0 +1,75 @@
+"""`gpusim lab`: a page to play with a GPU, to write kernels and to watch them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import sys
+import threading
+import webbrowser
+from pathlib import Path
+
+from gpusim.cli.exits import EXIT_OK, UserError
+from gpusim.cli.options import add_command
+
+EXAMPLES = """\
+examples:
+  gpusim lab                            open the page in a browser
+  gpusim lab --no-browser --port 8800   print its address
+  gpusim lab --export play.html         Play as one file that needs no server
+
+"""
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = add_command(
+        commands, "lab", "play with a GPU in the browser: sliders, an editor, exercises", EXAMPLES
+    )
+    parser.add_argument(
+        "--port", type=int, default=0, metavar="N", help="port of this machine (default: a free one)"
+    )
+    parser.add_argument("--no-browser", action="store_true", help="print the address, and open nothing")
+    parser.add_argument("--export", metavar="FILE.html", help="write Play as one file, and do nothing else")
+    parser.set_defaults(command=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    if options.export:
+        from gpusim.lab.page import write_play
+
+        try:
+            print(write_play(Path(options.export)))
+        except OSError as error:
+            raise UserError(f"--export {options.export}: {error.strerror}") from error
+        return EXIT_OK
+    try:
+        import uvicorn
+
+        from gpusim.lab.server import Lab, make_app, new_key
+    except ModuleNotFoundError as missing:
+        raise UserError(f"gpusim lab needs {missing.name}: pip install 'gpusim[lab]'") from None
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind(("127.0.0.1", options.port))
+        except (OSError, OverflowError) as error:
+            raise UserError(f"--port {options.port}: {error}") from error
+        key, lab = new_key(), Lab(progress_file())
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}/?key={key}"
+        print(f"{address}\nfor you alone, until Ctrl-C", flush=True)
+        threading.Thread(target=lab.warm, daemon=True).start()
+        if not options.no_browser:
+            webbrowser.open(address)
+        try:
+            uvicorn.Server(uvicorn.Config(make_app(lab, key), log_level="warning")).run([listening])
+        finally:
+            lab.close()
+    print("closed", file=sys.stderr)
+    return EXIT_OK
+
+
+def progress_file() -> Path:
+    """Where this user's progress through the exercises is kept."""
+    data = os.environ.get("LOCALAPPDATA" if os.name == "nt" else "XDG_DATA_HOME")
+    return (Path(data) if data else Path.home() / ".local" / "share") / "gpusim" / "lab.json"

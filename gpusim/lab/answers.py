@@ -1,0 +1,241 @@
+"""What the page is told: each function here takes plain values from it and returns plain values, in the worker's
+process. Kernels that people write are executed there, with their own Python: whoever may connect may do as much.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import linecache
+import re
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpusim.config import load_config
+from gpusim.difference import compare_results
+from gpusim.lab import play
+from gpusim.lab.exercises import EXERCISES
+from gpusim.lab.machines import explore
+from gpusim.report_html import render
+from gpusim.result import Result
+from gpusim.results.counts import ratio
+from gpusim.simulation import simulate
+from gpusim.workload.request import Request, WorkloadError
+from gpusim.workload.source import load_kernel
+from gpusim.workload.target import find_target
+from isa import Program, load
+from isa.errors import IsaError
+
+Answer = dict[str, Any]
+_LOADED = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
+METRICS = {
+    "cycles": "cycles",
+    "warp instructions": "smsp__inst_executed.sum",
+    "lanes at work, of 32": "smsp__thread_inst_executed_per_inst_executed.ratio",
+    "divergent branches": "smsp__sass_branch_targets_threads_divergent.sum",
+    "wavefronts of loads from shared memory": _LOADED,
+    "sectors of loads from global memory": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "DRAM bytes": "dram__bytes.sum",
+    "occupancy, %": "sm__warps_active.avg.pct_of_peak_sustained_active",
+}
+"""What stands beside an editor, by what it is called there."""
+MOST_CYCLES = 20_000_000
+"""A kernel that runs longer is given up."""
+MOST_PRINTED = 20_000
+_SECTORS = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
+_LANES = "smsp__thread_inst_executed_per_inst_executed.ratio"
+_programs: dict[tuple[str, str], Program] = {}
+
+
+def answer(task: tuple[str, Mapping[str, Any]]) -> Answer:
+    """The answer to a question by its name, with the seconds it took; {"error": ...} for what the user did wrong."""
+    name, values = task
+    began = time.perf_counter()
+    try:
+        found = _ANSWERS[name](**values)
+    except _Refused as refused:
+        found = {"error": str(refused), "line": refused.line, "printed": refused.printed}
+    except IsaError as error:
+        found = {"error": str(error)}
+    return found | {"seconds": round(time.perf_counter() - began, 3)}
+
+
+def predict(experiment: str, place: Mapping[str, int], gpu: str) -> Answer:
+    """Simulates one place of the sliders."""
+    launch = play.launch_of(experiment, place)
+    config = load_config(gpu)
+    if (launch.entry, config.gpu.arch) not in _programs:
+        fits = config.gpu.arch.startswith("sm_90")
+        _programs[launch.entry, config.gpu.arch] = load(
+            play.CUBIN if fits else play.SOURCE, launch.entry, abi="c", arch=config.gpu.arch
+        )
+    program = _programs[launch.entry, config.gpu.arch]
+    args = [
+        np.int32(each) if isinstance(each, int) else np.zeros(each[1], each[0]) for each in launch.arguments
+    ]
+    result = simulate(program, launch.grid, launch.block, args, config)
+    cycles = result.cycles if experiment == "pixels" else play.took(np.asarray(args[0]))
+    return {"cycles": cycles, "facts": _counted(experiment, result)}
+
+
+def _counted(experiment: str, result: Result) -> list[tuple[str, str, str]]:
+    """What the simulator has counted beside the cycles: name, value, remark."""
+    metrics = result.metrics
+    if experiment == "banks":
+        loads = 2 * play.ROUNDS * result.record.launch.threads_per_block // 32
+        return [("Counted wavefronts a load", f"{ratio(metrics[_LOADED], loads):.1f}", "of all loads")]
+    if experiment == "ways":
+        return [("Counted lanes an instruction", f"{metrics[_LANES]:.1f}", "the whole kernel")]
+    sectors = ("Counted sectors a request", f"{metrics[_SECTORS]:.1f}", "of all warps")
+    if experiment == "sectors":
+        return [sectors]
+    limiters = "limited by " + ", ".join(result.occupancy.limiters)
+    return [sectors, ("Theoretical occupancy", f"{100 * result.occupancy.theoretical:.0f} %", limiters)]
+
+
+class _Refused(Exception):
+    """Something is wrong with what was written. line: of it, from 1; printed: what it had printed until then."""
+
+    def __init__(self, reason: str, line: int | None, printed: str):
+        self.line, self.printed = line, printed
+        super().__init__(reason)
+
+
+def write(source: str, gpu: str, previous: Answer | None = None) -> Answer:
+    """Runs what stands in the editor. previous: what `gpusim run --json` would have said of the run before."""
+    result, printed = _run(source, gpu)
+    return _shown(result, source) | {"printed": printed, "difference": _difference(previous, result)}
+
+
+def solve(number: int, source: str, gpu: str) -> Answer:
+    """Runs a solution, and says which goals it reaches."""
+    exercise = EXERCISES[number - 1]
+    result, printed = _run(source, gpu)
+    goals = [
+        {"text": goal.text, "value": goal.said(result), "reached": goal.reached(result)}
+        for goal in exercise.goals
+    ]
+    return _shown(result, source) | {
+        "printed": printed, "goals": goals, "solved": all(each["reached"] for each in goals),
+    }  # fmt: skip
+
+
+def watch(program: str, gpu: str, size: int | None = None) -> Answer:
+    """Runs a bundled program at a size that can be watched; the page of its warps."""
+    config = load_config(gpu)
+    target = find_target(Request(program), config)
+    if target.variant is None:
+        raise WorkloadError(f"{program} is no bundled program")
+    target = find_target(Request(program, size=size or target.variant.test_size), config)
+    result = target.simulate(config, trace=True)
+    return {
+        "page": render(result, target.name, sections=("source", "stepper", "warps")),
+        "cycles": result.cycles,
+    }
+
+
+def _run(source: str, gpu: str) -> tuple[Result, str]:
+    """Executes the text as a module and launches what it says; the result, and what was printed."""
+    printed = io.StringIO()
+    with tempfile.TemporaryDirectory(prefix="gpusim-lab-") as folder:
+        path = Path(folder) / "kernel.py"
+        path.write_text(source, "utf-8")
+        linecache.checkcache()
+        try:
+            with contextlib.redirect_stdout(printed):
+                kernel = load_kernel(str(path), None)
+                names = kernel.py_func.__globals__
+                missing = [name for name in ("grid", "block", "args") if name not in names]
+                if missing:
+                    raise WorkloadError(f"say how it is launched: {', '.join(missing)} = ... is missing")
+                result = simulate(
+                    kernel, names["grid"], names["block"], names["args"], gpu, names.get("shared_bytes", 0),
+                    trace=True, max_cycles=MOST_CYCLES,
+                )  # fmt: skip
+                if callable(names.get("check")):
+                    names["check"]()
+        except Exception as error:
+            line = _line_of(error, path)
+            raise _Refused(_words(error, path), line, printed.getvalue()[:MOST_PRINTED]) from None
+    return result, printed.getvalue()[:MOST_PRINTED]
+
+
+def _words(error: Exception, path: Path) -> str:
+    """An error without the name of a file that the user has never seen."""
+    text = str(error) or "it is not true"
+    text = (
+        text.replace(f"{path} cannot be imported: ", "")
+        .replace(f"{path}", "the kernel")
+        .replace(path.name, "the kernel")
+    )
+    text = re.sub(r"^the kernel:\d+: ", "", text)
+    if isinstance(error, AssertionError):
+        return f"check() says no: {text}"
+    return text if isinstance(error, IsaError) else f"{type(error).__name__}: {text}"
+
+
+def _line_of(error: BaseException, path: Path) -> int | None:
+    """The line of the user's text that an error is about."""
+    if unknown := re.search(r"NameError: name '(\w+)'", str(error)):  # the compiler knows only whose name it is not
+        names = (each for each in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(each, ast.Name))
+        return min((each.lineno for each in names if each.id == unknown[1]), default=None)
+    seen: BaseException | None = error
+    while seen is not None:
+        if getattr(seen, "line", None) and Path(str(getattr(seen, "file", path) or path)).name == path.name:
+            return int(seen.line)  # type: ignore[attr-defined]
+        if isinstance(seen, SyntaxError) and seen.lineno:
+            return seen.lineno
+        lines = [
+            each.lineno for each in traceback.extract_tb(seen.__traceback__) if each.filename == str(path)
+        ]
+        if lines:
+            return lines[-1]
+        seen = seen.__cause__ or seen.__context__
+    return None
+
+
+def _shown(result: Result, source: str) -> Answer:
+    """What stands beside the editor."""
+    total = max(sum(row.cycles for row in result.source_lines), 1)
+    lines = [
+        {
+            "line": row.line, "share": row.cycles / total, "instructions": row.instructions,
+            "threads": row.threads_per_instruction, "conflicts": row.shared_wavefronts_excessive,
+            "stall": row.main_stall,
+        }
+        for row in result.source_lines
+        if row.line is not None and Path(row.file or "").name == "kernel.py"
+    ]  # fmt: skip
+    advice = [
+        {"kind": each.kind, "line": each.line, "share": each.share, "sentence": each.sentence}
+        for each in result.advice
+    ]
+    return {
+        "kernel": result.kernel, "cycles": result.cycles, "time_us": result.time_us, "limiter": result.limiter.sentence,
+        "metrics": [(name, _metric(result, metric)) for name, metric in METRICS.items()],
+        "lines": lines, "advice": advice, "saved": result.to_dict(), "page": render(result),
+    }  # fmt: skip
+
+
+def _metric(result: Result, name: str) -> float:
+    return float(result.cycles if name == "cycles" else result.metrics[name])
+
+
+def _difference(previous: Answer | None, result: Result) -> Answer | None:
+    """This run beside the one before."""
+    if previous is None:
+        return None
+    difference = compare_results(previous, result)
+    return {"why": difference.why, "text": str(difference)}
+
+
+_ANSWERS: dict[str, Callable[..., Answer]] = {
+    "predict": predict, "write": write, "solve": solve, "watch": watch, "machine": explore,
+}  # fmt: skip

@@ -1,0 +1,107 @@
+"""The page as text: for the server, and as one file of Play that needs none."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from gpusim.lab import play
+
+REPORT_MODULES = ("format",)
+"""Modules of the report that the page uses too."""
+MODULES = ("rules", "play", "write", "watch", "solve", "explore", "teach", "ask", "main")
+FILES = ("lab.css",)
+
+
+@cache
+def module(name: str) -> str | None:
+    """A file that the page asks for; None if there is none of the name."""
+    stem, _, kind = name.rpartition(".")
+    if kind == "js" and stem in REPORT_MODULES:
+        return resources.files("gpusim.report_html").joinpath("js", name).read_text("utf-8")
+    if kind == "js" and stem in MODULES:
+        return resources.files("gpusim.lab").joinpath("static", "js", name).read_text("utf-8")
+    if name in FILES:
+        return resources.files("gpusim.lab").joinpath("static", name).read_text("utf-8")
+    return None
+
+
+def measurements() -> dict[str, Any]:
+    """What a GPU has measured, as the page takes it: by experiment and place, and on which."""
+    recorded = play.recorded()
+    found = {}
+    for name, experiment in play.EXPERIMENTS.items():
+        places = [list(each.values()) for each in experiment.places()]
+        found[name] = (
+            [places, recorded["experiments"][name]] if name == "pixels" else recorded["experiments"][name]
+        )
+    return {"gpu": recorded["about"]["gpu"], "about": recorded["about"], "experiments": found}
+
+
+def lab_page(progress: dict[str, Any]) -> str:
+    """The page of the server."""
+    from gpusim.config.load import shipped_names
+    from gpusim.lab.beginnings import STARTS
+    from gpusim.lab.exercises import EXERCISES
+    from gpusim.lab.machines import PROGRAMS
+    from gpusim.workload.target import registry
+
+    names = registry().names
+
+    data = {
+        "play": play.document(),
+        "measured": measurements(),
+        "gpus": list(shipped_names()),
+        "exercises": [each.to_dict() for each in EXERCISES],
+        "starts": STARTS,
+        "progress": progress,
+        "programs": names(),
+        "explored": PROGRAMS,
+    }
+    imports = {f"gpusim/{name}": f"/static/{name}.js" for name in (*REPORT_MODULES, *MODULES)}
+    return _filled(
+        {
+            "imports": json.dumps({"imports": imports}),
+            "style": '<link rel="stylesheet" href="/static/lab.css">',
+            "main": 'import "gpusim/main";',
+            "data": _for_script(data),
+        }
+    )
+
+
+def play_page() -> str:
+    """Play as one file: without a server it has the rules and the recorded figures, and no predictions."""
+    from gpusim.report_html import module_url
+
+    names = {"format": module("format.js"), "rules": module("rules.js"), "play": module("play.js")}
+    imports = {f"gpusim/{name}": module_url(name, text or "") for name, text in names.items()}
+    data = {"play": play.document(), "measured": measurements()}
+    return _filled(
+        {
+            "imports": json.dumps({"imports": imports}),
+            "style": f"<style>{module('lab.css')}</style>",
+            "main": module("main.js") or "",
+            "data": _for_script(data),
+        }
+    )
+
+
+def write_play(path: Path) -> Path:
+    """Write `play_page`, for a site of documentation."""
+    path.write_text(play_page(), "utf-8")
+    return path
+
+
+def _filled(parts: dict[str, str]) -> str:
+    page = resources.files("gpusim.lab").joinpath("static", "lab.html").read_text("utf-8")
+    for name, text in parts.items():
+        page = page.replace("{{" + name + "}}", text, 1)
+    return page
+
+
+def _for_script(value: Any) -> str:
+    """JSON that cannot end the script element that holds it."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")

@@ -1,0 +1,228 @@
+"""Play: small experiments whose every slider is an argument of one kernel, so that nothing is compiled between two
+places of a slider. `play.cu` holds the kernels, `play.cubin` their machine code for Hopper, `recorded_h100.json` the
+cycles that an H100 took at a great many places.
+
+Only the standard library and NumPy are imported here: the recording runs where the simulator does not.
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).parent
+SOURCE, CUBIN, RECORDED = HERE / "play.cu", HERE / "play.cubin", HERE / "recorded_h100.json.gz"
+ROUNDS, COLUMNS = 32, 32
+IMAGE = (256, 64)
+"""Width and height of the image of `pixels`."""
+WIDTHS, WARPS = (1, 2, 4, 8, 16), (1, 2, 4, 8, 16, 32)
+POWERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+PATTERNS = ("lane % ways", "lane * ways / 32", "warp % ways", "scattered")
+
+Place = Mapping[str, int]
+"""Where the sliders of an experiment stand, by their names."""
+
+
+@dataclass(frozen=True)
+class Slider:
+    """name: of the kernel's argument. values: its places, in order; words: what the page shows for them, if not the
+    values. start: the value at first. recorded: those at which an H100 was measured."""
+
+    name: str
+    label: str
+    values: tuple[int, ...]
+    start: int
+    recorded: tuple[int, ...]
+    words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """name, title; about: what to look for. code: the lines that make the effect, as the page shows them, with sliders'
+    values in braces; here: which of them, from 0. unit: what the cycles are of."""
+
+    name: str
+    title: str
+    about: str
+    code: tuple[str, ...]
+    here: int
+    unit: str
+    sliders: tuple[Slider, ...]
+
+    def places(self) -> Iterator[dict[str, int]]:
+        """Every recorded place, in the order of the recording."""
+        for values in itertools.product(*(each.recorded for each in self.sliders)):
+            place = dict(zip((each.name for each in self.sliders), values, strict=True))
+            if fits(self.name, place):
+                yield place
+
+
+def _slider(name: str, label: str, values: Any, start: int, recorded: Any = None, words: Any = ()) -> Slider:
+    return Slider(
+        name, label, tuple(values), start, tuple(values if recorded is None else recorded), tuple(words)
+    )
+
+
+EXPERIMENTS = {
+    each.name: each
+    for each in (
+        Experiment(
+            "banks",
+            "Shared memory and its banks",
+            "32 banks of four bytes serve one word each in a wavefront. Lanes that need different words "
+            "of one bank take "
+            "turns; lanes that need the same word do not. A padded row moves the next row on by a few banks.",
+            (
+                "__shared__ {type} tile[][32 + {pad}];",
+                "int i = lane * {stride} + {offset};",
+                "{type} value = tile[i / 32][i % 32];",
+            ),
+            2,
+            "for one such load of all warps",
+            (
+                _slider("width", "Bytes of an element", WIDTHS, 4),
+                _slider("stride", "Stride, elements", range(34), 1),
+                _slider("pad", "Padding of a row of 32, elements", range(5), 0),
+                _slider("offset", "Offset, elements", range(32), 0, (0,)),
+                _slider("warps", "Warps of the block", WARPS, 8),
+            ),
+        ),
+        Experiment(
+            "sectors",
+            "Global memory and its sectors",
+            "A warp's load is served in sectors of 32 bytes, four to a line of 128. Count the sectors "
+            "that are touched, "
+            "and how much of them is used. The data lie in L2; L1 is passed by.",
+            ("int i = thread * {stride} + {offset};", "{type} value = array[i];"),
+            1,
+            "for one such load of all warps",
+            (
+                _slider("width", "Bytes of an element", WIDTHS, 4),
+                _slider("stride", "Stride, elements", range(34), 1),
+                _slider("offset", "Offset, elements", range(32), 0, (0, 1, 4, 8)),
+                _slider("warps", "Warps of the block", WARPS, 8),
+            ),
+        ),
+        Experiment(
+            "ways",
+            "Branches and divergence",
+            "A warp executes one instruction at a time, for those of its lanes that stand at it. Lanes "
+            "that go different "
+            "ways take turns; warps that go different ways do not.",
+            (
+                "int way = {pattern};",
+                "for (int round = 0; round < {work} + {more} * way; round++)",
+                "    x = x * x + 1.0f;              // a loop at the end of each of {ways} ways",
+            ),
+            0,
+            "for all of it",
+            (
+                _slider("pattern", "Which lane goes which way", range(4), 0, None, PATTERNS),
+                _slider("ways", "Ways", (1, 2, 4, 8, 16, 32), 2),
+                _slider("work", "Rounds of each way", (4, 16, 64), 16),
+                _slider("more", "Further rounds for each way before it", (0, 1, 4, 16), 0),
+                _slider("warps", "Warps of the block", (1, 4, 8), 4),
+            ),
+        ),
+        Experiment(
+            "pixels",
+            "The shape of a block",
+            f"A thread moves one pixel of an image of {IMAGE[0]} x {IMAGE[1]}. Neighbours in x are "
+            f"neighbours in memory. "
+            "Threads are numbered along x first, 32 to a warp: a narrow block makes a warp touch many "
+            "rows, a small one "
+            "leaves places of the SM empty.",
+            (
+                "int x = blockIdx.x * {x} + threadIdx.x;",
+                "int y = blockIdx.y * {y} + threadIdx.y;",
+                "out[y * width + x] = 2.0f * in[y * width + x];",
+            ),
+            2,
+            "for the launch, with cold caches",
+            (_slider("x", "Threads along x", POWERS, 32), _slider("y", "Threads along y", POWERS, 8)),
+        ),
+    )
+}
+
+
+def fits(name: str, place: Place) -> bool:
+    """Whether a place of the sliders can be launched."""
+    return name != "pixels" or place["x"] * place["y"] <= 1024
+
+
+@dataclass(frozen=True)
+class PlayLaunch:
+    """entry: of the kernel. arguments: an array's dtype and elements, all zero, or an integer; the first array gets
+    what the kernel measured, but for `pixels`."""
+
+    entry: str
+    grid: tuple[int, int]
+    block: tuple[int, int]
+    arguments: tuple[tuple[str, int] | int, ...]
+
+
+def launch_of(name: str, place: Place) -> PlayLaunch:
+    """The launch of a place."""
+    if name == "pixels":
+        (width, height), x, y = IMAGE, place["x"], place["y"]
+        pixels = ("float32", width * height)
+        return PlayLaunch(
+            "pixels", (-(-width // x), -(-height // y)), (x, y), (pixels, pixels, width, height)
+        )
+    threads = 32 * place["warps"]
+    times, block = ("int64", 2 * place["warps"]), (threads, 1)
+    if name == "ways":
+        numbers = [place[each] for each in ("pattern", "ways", "work", "more")]
+        return PlayLaunch("ways", (1, 1), block, (times, ("float32", threads), *numbers))
+    if name == "banks":
+        numbers = [place[each] for each in ("stride", "pad", "offset")]
+        return PlayLaunch(f"banks{place['width']}", (1, 1), block, (times, *numbers))
+    elements = (threads - 1) * place["stride"] + place["offset"] + 1
+    array = ("uint8", elements * place["width"])
+    return PlayLaunch(
+        f"sectors{place['width']}", (1, 1), block, (times, array, place["stride"], place["offset"])
+    )
+
+
+def took(times: np.ndarray) -> int:
+    """Cycles from the first warp's start to the last one's end by what a kernel wrote; of all its rounds."""
+    began, ended = times.reshape(-1, 2).T
+    return int(ended.max() - began.min())
+
+
+def per_round(name: str) -> int:
+    """By how much the cycles that were taken are divided for the page."""
+    return ROUNDS if name in ("banks", "sectors") else 1
+
+
+@cache
+def recorded() -> dict[str, Any]:
+    """What an H100 measured: provenance, and the cycles of each experiment in the order of its places."""
+    return json.loads(gzip.decompress(RECORDED.read_bytes()))
+
+
+def measured(name: str, place: Place) -> int | None:
+    """Cycles that an H100 took at a place, of all rounds; None where it was not measured."""
+    wanted = tuple(place[each.name] for each in EXPERIMENTS[name].sliders)
+    return _by_place(name).get(wanted)
+
+
+@cache
+def _by_place(name: str) -> dict[tuple[int, ...], int]:
+    cycles = recorded()["experiments"][name]
+    return {
+        tuple(place.values()): each for place, each in zip(EXPERIMENTS[name].places(), cycles, strict=True)
+    }
+
+
+def document() -> list[dict[str, Any]]:
+    """All experiments as the page takes them."""
+    return [asdict(each) | {"rounds": per_round(each.name)} for each in EXPERIMENTS.values()]

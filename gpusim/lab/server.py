@@ -1,0 +1,230 @@
+"""The page and its answers, on this machine and for this user alone.
+
+It listens on the loopback address. Who opens the page has to know a key that is made anew with each start: it stands in
+the address that is printed, and goes into a cookie that no other site's page can send. Requests that name another host
+are refused, so that no name of somebody else's can lead here.
+
+Two processes answer, one for sliders and one for what people write, so that a long run does not hold up the sliders;
+each is replaced when it ends. A run can be stopped, which ends its process.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import mimetypes
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from gpusim.explore.workers import Ended, Pool
+from gpusim.lab import play
+from gpusim.lab.answers import answer
+from gpusim.lab.page import lab_page, module
+
+STATIC = Path(__file__).parent / "static"
+LIMIT_S = 120.0
+"""A run that takes longer is ended."""
+KEPT_PAGES = 12
+_COOKIE = "gpusim-lab"
+_QUICK = ("predict",)
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline' 'self'; script-src 'unsafe-inline' 'self' data:; "
+    "img-src data: 'self'; connect-src 'self'; frame-src 'self'; frame-ancestors 'self'; form-action 'none'"
+)
+
+
+class Asker:
+    """One process that answers, one question at a time. A question that waits while a later one of its kind comes is
+    not asked: who moves a slider wants the last place alone."""
+
+    def __init__(self) -> None:
+        self._pool = Pool(1)
+        self._busy = threading.Lock()
+        self._latest = 0
+        self._running: Any = None
+
+    def ask(self, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer, or why there is none."""
+        self._latest = number = self._latest + 1
+        with self._busy:
+            if name in _QUICK and number != self._latest:
+                return {"error": "", "late": True}
+            self._running = self._pool.run(answer, [(name, values)], LIMIT_S)
+            try:
+                _, found = next(self._running)
+            except (StopIteration, ValueError):
+                return {"error": "stopped"}
+            finally:
+                self._running = None
+        return {"error": found.how} if isinstance(found, Ended) else found
+
+    def stop(self) -> None:
+        """End what is running."""
+        self._pool.stop()
+
+    def close(self) -> None:
+        """End the process."""
+        self._pool.close()
+
+
+class Lab:
+    """What the server remembers: pages of runs by number, the last run, and how far the exercises are."""
+
+    def __init__(self, progress: Path):
+        self.quick, self.slow = Asker(), Asker()
+        self.pages: OrderedDict[int, str] = OrderedDict()
+        self.last: dict[str, Any] | None = None
+        self._number = 0
+        self._progress = progress
+
+    def warm(self) -> None:
+        """Have both processes ready before somebody asks."""
+        place = {each.name: each.start for each in play.EXPERIMENTS["banks"].sliders}
+        for asker in (self.quick, self.slow):
+            asker.ask("predict", {"experiment": "banks", "place": place, "gpu": "h200"})
+
+    def close(self) -> None:
+        """End them."""
+        self.quick.close()
+        self.slow.close()
+
+    def keep(self, found: dict[str, Any]) -> dict[str, Any]:
+        """Takes the page out of an answer and gives it a number."""
+        page = found.pop("page", None)
+        if page is not None:
+            self._number += 1
+            self.pages[self._number] = page
+            while len(self.pages) > KEPT_PAGES:
+                self.pages.popitem(last=False)
+            found["report"] = self._number
+        return found
+
+    def progress(self) -> dict[str, Any]:
+        """Exercises by number: what was written, whether it was solved."""
+        try:
+            found = json.loads(self._progress.read_text("utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def note(self, number: int, source: str, solved: bool) -> None:
+        """Writes down a try at an exercise; what was solved stays solved."""
+        known = self.progress()
+        before = known.get(str(number), {})
+        known[str(number)] = {"source": source, "solved": solved or bool(before.get("solved"))}
+        self._progress.parent.mkdir(parents=True, exist_ok=True)
+        new = self._progress.with_suffix(".new")
+        new.write_text(json.dumps(known, indent=1), "utf-8")
+        new.replace(self._progress)
+
+    def respond(self, name: str, values: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a question of the page."""
+        if name in _QUICK:
+            return self.quick.ask(name, values)
+        if name == "write":
+            found = self.slow.ask(name, {**values, "previous": self.last})
+            self.last = found.pop("saved", self.last)
+            return self.keep(found)
+        found = self.slow.ask(name, values)
+        found.pop("saved", None)
+        if name == "solve":
+            self.note(values["number"], values["source"], bool(found.get("solved")))
+        return self.keep(found)
+
+
+QUESTIONS: dict[str, dict[str, Any]] = {
+    "predict": {"experiment": str, "place": dict, "gpu": str},
+    "write": {"source": str, "gpu": str},
+    "solve": {"number": int, "source": str, "gpu": str},
+    "watch": {"program": str, "gpu": str, "size": (int, type(None))},
+    "machine": {"gpu": str, "changes": dict, "program": str},
+}
+"""What the page may ask, with the types of the values."""
+
+
+def make_app(lab: Lab, key: str) -> Starlette:
+    """The application. key: what a browser has to know."""
+
+    def allowed(request: Request) -> bool:
+        return hmac.compare_digest(request.cookies.get(_COOKIE, ""), key)
+
+    async def home(request: Request) -> Response:
+        given = request.query_params.get("key")
+        if given is not None and hmac.compare_digest(given, key):
+            response: Response = RedirectResponse("/", status_code=303)
+            response.set_cookie(_COOKIE, key, httponly=True, samesite="strict")
+            return response
+        if not allowed(request):
+            return HTMLResponse(
+                "<p>Open the address that <code>gpusim lab</code> has printed: its key is missing.</p>", 403
+            )
+        return HTMLResponse(lab_page(lab.progress()), headers={"Content-Security-Policy": _POLICY})
+
+    async def asset(request: Request) -> Response:
+        name = request.path_params["name"]
+        text = module(name)
+        if text is None or not allowed(request):
+            return Response(status_code=404)
+        return Response(
+            text,
+            media_type=mimetypes.guess_type(name)[0] or "text/plain",
+            headers={"Cache-Control": "no-store"},
+        )
+
+    async def report(request: Request) -> Response:
+        page = lab.pages.get(request.path_params["number"])
+        if page is None or not allowed(request):
+            return Response("This run is no longer kept; run it again.", 404)
+        return HTMLResponse(page)
+
+    async def ask(request: Request) -> Response:
+        name = request.path_params["name"]
+        if (
+            not allowed(request)
+            or request.headers.get("content-type", "").partition(";")[0] != "application/json"
+        ):
+            return JSONResponse({"error": "not allowed"}, 403)
+        try:
+            values = await request.json()
+        except ValueError:
+            values = None
+        if name == "stop":
+            lab.slow.stop()
+            return JSONResponse({})
+        wanted = QUESTIONS.get(name)
+        if (
+            wanted is None
+            or not isinstance(values, dict)
+            or not all(isinstance(values.get(each), kind) for each, kind in wanted.items())
+        ):
+            return JSONResponse({"error": "not a question that the lab answers"}, 400)
+        return JSONResponse(
+            await run_in_threadpool(lab.respond, name, {each: values.get(each) for each in wanted})
+        )
+
+    return Starlette(
+        routes=[
+            Route("/", home),
+            Route("/static/{name:path}", asset),
+            Route("/report/{number:int}", report),
+            Route("/ask/{name}", ask, methods=["POST"]),
+        ],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"])],
+    )
+
+
+def new_key() -> str:
+    """What the address of a lab holds that nobody can guess."""
+    return secrets.token_urlsafe(24)

@@ -1,0 +1,60 @@
+// The rooms of the lab. Without a server there is one of them: Play, with its rules and the recorded figures.
+import { element } from "gpusim/format";
+import { play } from "gpusim/play";
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const served = data.gpus !== undefined;
+const stage = document.getElementById("room");
+const rooms = document.getElementById("rooms");
+const select = served ? element("select", { "aria-label": "GPU", onchange: () => opened?.refresh?.() }, data.gpus.map((name) => element("option", { value: name, selected: name === "h200" }, name))) : null;
+const gpu = () => select?.value;
+let opened = null;
+
+const places = Object.fromEntries(Object.entries(data.measured.experiments).map(([name, found]) => {
+  const { sliders } = data.play.find((each) => each.name === name);
+  const table = new Map();
+  if (name === "pixels") found[0].forEach((place, k) => table.set(place.join(), found[1][k]));
+  else product(sliders.map((each) => each.recorded)).forEach((place, k) => table.set(place.join(), found[k]));
+  return [name, (place) => table.get(sliders.map((each) => place[each.name]).join()) ?? null];
+}));
+const measured = Object.assign((name, place) => places[name](place), { gpu: data.measured.gpu });
+
+function product(lists) {
+  return lists.reduce((found, list) => found.flatMap((each) => list.map((value) => [...each, value])), [[]]);
+}
+
+const make = { play: async () => {
+  const { ask } = served ? await import("gpusim/ask") : {};
+  const predict = served ? async (experiment, place) => {
+    const answer = await ask("predict", { experiment, place, gpu: gpu() });
+    if (answer.late) return new Promise(() => {});
+    if (answer.error !== undefined) throw new Error(answer.error);
+    return answer;
+  } : null;
+  return play({ experiments: data.play, predict, measured, machine: gpu });
+} };
+if (served) {
+  make.write = async () => (await import("gpusim/write")).write({ ...data, gpu, ask: (await import("gpusim/ask")).ask });
+  make.watch = async () => (await import("gpusim/watch")).watch({ ...data, gpu, ask: (await import("gpusim/ask")).ask });
+  make.solve = async () => (await import("gpusim/solve")).solve({ ...data, ask: (await import("gpusim/ask")).ask });
+  make.explore = async () => (await import("gpusim/explore")).explore({ programs: data.explored, gpu, ask: (await import("gpusim/ask")).ask });
+  make.teach = async () => (await import("gpusim/teach")).teach({ ...data, measured });
+}
+const NAMES = { play: "Play", write: "Write", watch: "Watch", solve: "Solve", explore: "Explore", teach: "Teach" };
+const made = new Map();
+
+async function open(name) {
+  if (!made.has(name)) made.set(name, await make[name]());
+  opened = made.get(name);
+  stage.replaceChildren(opened.node);
+  opened.refresh?.();
+  for (const button of rooms.children) button.setAttribute("aria-current", button.dataset.room === name ? "page" : "false");
+  document.documentElement.dataset.room = name;
+  if (served) history.replaceState(null, "", `#${name}`);
+}
+
+rooms.append(...Object.keys(make).map((name) => element("button", { type: "button", "data-room": name, onclick: () => open(name) }, NAMES[name])));
+if (served) document.getElementById("machine").append(element("label", {}, "GPU ", select));
+else rooms.hidden = true;
+const wanted = location.hash.slice(1);
+open(make[wanted] ? wanted : "play");

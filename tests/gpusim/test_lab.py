@@ -1,0 +1,369 @@
+"""The lab: its experiments beside an H100, its answers, its exercises, its doors, and its page in Chromium."""
+
+import json
+import random
+import statistics
+import threading
+import urllib.error
+import urllib.request
+from http.cookiejar import CookieJar
+
+import numpy as np
+import pytest
+import uvicorn
+
+from gpusim.engine.sm import coalescer
+from gpusim.lab import answers, play
+from gpusim.lab.exercises import EXERCISES
+from gpusim.lab.page import play_page, write_play
+from gpusim.lab.server import Lab, make_app
+from isa import load
+from isa.cuda import compile_source
+from tests.gpusim.data.lab.solve import solved
+from tests.gpusim.test_report_browser import DESKTOP, PHONE, browser, find, texts  # noqa: F401
+
+KEY = "a key of the tests"
+START = {name: {each.name: each.start for each in it.sliders} for name, it in play.EXPERIMENTS.items()}
+KERNEL = EXERCISES[0].start
+
+
+def test_machine_code_is_that_of_the_source(toolchain, tmp_path):
+    """What was measured and is simulated is what the page shows."""
+    made = tmp_path / "made.cubin"
+    made.write_bytes(compile_source(play.SOURCE.read_text("utf-8"), "sm_90", str(play.SOURCE)).cubin)
+    for kernel in ("banks1", "banks16", "sectors4", "sectors8", "ways", "pixels"):
+        now, stored = (load(path, kernel, abi="c") for path in (made, play.CUBIN))
+        assert [each.text for each in now.instructions] == [each.text for each in stored.instructions], kernel
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "mean", "worst"),
+    [("banks", 16, 0.03, 0.12), ("ways", 12, 0.04, 0.35), ("sectors", 8, 0.1, 0.3)],
+)
+def test_predictions_are_near_what_an_h100_took(name, count, mean, worst):
+    """Worst are branches that do next to nothing."""
+    places = list(play.EXPERIMENTS[name].places())
+    assert len(places) == len(play.recorded()["experiments"][name])
+    errors = []
+    for place in random.Random(7).sample(places, count):
+        found = answers.predict(name, place, "h100")
+        errors.append(abs(found["cycles"] / play.measured(name, place) - 1))
+    assert statistics.mean(errors) < mean and max(errors) < worst
+
+
+def test_shape_of_a_block():
+    found = answers.predict("pixels", {"x": 32, "y": 8}, "h100")
+    assert found["cycles"] == pytest.approx(play.measured("pixels", {"x": 32, "y": 8}), rel=0.15)
+    assert dict(row[:2] for row in found["facts"])["Counted sectors a request"] == "4.0"
+    assert not play.fits("pixels", {"x": 64, "y": 32})
+
+
+def test_a_place_that_was_not_measured():
+    assert play.measured("banks", START["banks"] | {"offset": 3}) is None
+
+
+def test_a_kernel_that_is_right_and_one_beside_it():
+    source = solved(1, KERNEL) + "    print('all right')\n"
+    first = answers.answer(("write", {"source": source, "gpu": "tiny"}))
+    assert first["printed"] == "all right\n" and first["difference"] is None
+    assert {row["line"] for row in first["lines"]} <= set(range(6, 11)) and "<html" in first["page"]
+    second = answers.answer(("write", {"source": source, "gpu": "tiny", "previous": first["saved"]}))
+    assert "no difference" in second["difference"]["text"].lower() or second["difference"]["why"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words"),
+    [
+        ("def double", "def double(", 6, "SyntaxError"),
+        ("2 * x[i]", "2 * y[i]", 8, "y"),
+        ("np.arange", "np.arrange", 11, "arrange"),
+        ("= 1, 256, (x, out)", "= 1, 256, (x,)", None, "argument"),
+        ("grid, block, args = 1, 256, (x, out)", "grid, block = 1, 256", None, "args"),
+        ("out[i] = 2 * x[i]", "out[i + 20000] = x[i]", 8, "out"),
+        (
+            "i = cuda.threadIdx.x",
+            "i = cuda.threadIdx.x\n    while True:\n        out[0] += 1",
+            None,
+            "cycles",
+        ),
+    ],
+)
+def test_errors_are_at_their_line(old, new, line, words, monkeypatch):
+    monkeypatch.setattr(answers, "MOST_CYCLES", 100_000)
+    assert KERNEL.count(old) == 1
+    found = answers.answer(("write", {"source": KERNEL.replace(old, new), "gpu": "tiny"}))
+    assert words in found["error"] and "gpusim-lab-" not in found["error"], found["error"]
+    if line is not None:
+        assert found["line"] == line, found
+
+
+@pytest.mark.parametrize("number", range(1, 13))
+def test_exercises_can_be_solved_and_are_not_at_first(number):
+    exercise = EXERCISES[number - 1]
+    assert exercise.number == number and len(exercise.hints) >= 2
+    question = {"number": number, "gpu": exercise.gpu}
+    found = answers.answer(("solve", question | {"source": solved(number, exercise.start)}))
+    assert found.get("solved"), found.get("error") or found["goals"]
+    assert not answers.answer(("solve", question | {"source": exercise.start})).get("solved")
+
+
+def test_a_machine_with_other_parameters():
+    found = answers.answer(("machine", {"gpu": "tiny", "changes": {"sm.count": 2}, "program": "vector_add"}))
+    same = answers.answer(("machine", {"gpu": "tiny", "changes": {}, "program": "vector_add"}))
+    assert found["is"]["area_mm2"] > same["is"]["area_mm2"] and found["is"]["time_us"] < same["is"]["time_us"]
+    assert (
+        "sm.wings"
+        in answers.answer(("machine", {"gpu": "tiny", "changes": {"sm.wings": 2}, "program": "gemv"}))[
+            "error"
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """(address, lab) of a server of its own."""
+    lab = Lab(tmp_path_factory.mktemp("lab") / "deep" / "lab.json")
+    server = uvicorn.Server(uvicorn.Config(make_app(lab, KEY), port=0, log_level="error"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+    address = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    yield address, lab
+    server.should_exit = True
+    thread.join(20)
+    lab.close()
+
+
+def visit(address, headers=None, data=None, cookies=None):
+    """(status, text) of a request."""
+    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar() if cookies is None else cookies))
+    try:
+        with opener.open(urllib.request.Request(address, data, headers or {}), timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_only_this_user_may_connect(lab):
+    address, _ = lab
+    asked = json.dumps({"experiment": "banks", "place": START["banks"], "gpu": "tiny"}).encode()
+    plain = {"Content-Type": "application/json"}
+    assert visit(address)[0] == visit(f"{address}/?key=wrong")[0] == 403
+    assert visit(f"{address}/ask/predict", plain, asked)[0] == 403
+    assert visit(f"{address}/static/lab.css")[0] == visit(f"{address}/report/1")[0] == 404
+    assert visit(f"{address}/?key=a%20key%20of%20the%20tests", {"Host": "example.org"})[0] == 400
+    known = CookieJar()
+    status, page = visit(f"{address}/?key=a%20key%20of%20the%20tests", cookies=known)
+    assert status == 200 and "gpusim lab" in page and [each.name for each in known] == ["gpusim-lab"]
+    assert visit(f"{address}/ask/predict", {"Content-Type": "text/plain"}, asked, known)[0] == 403
+    assert visit(f"{address}/ask/predict", plain, b"{}", known)[0] == 400
+    assert visit(f"{address}/ask/nothing", plain, b"{}", known)[0] == 400
+    assert visit(f"{address}/static/../server.py", cookies=known)[0] == 404
+    status, answer = visit(f"{address}/ask/predict", plain, asked, known)
+    assert status == 200 and json.loads(answer)["cycles"] > 0
+
+
+def test_what_was_solved_stays_solved(tmp_path):
+    lab = Lab(tmp_path / "lab.json")
+    lab.note(3, "first", True)
+    lab.note(3, "then", False)
+    assert Lab(tmp_path / "lab.json").progress() == {"3": {"source": "then", "solved": True}}
+    (tmp_path / "lab.json").write_text("nonsense")
+    assert lab.progress() == {}
+    lab.close()
+
+
+@pytest.fixture
+def page(browser, lab):  # noqa: F811
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", DESKTOP)
+    browser.get(f"{lab[0]}/?key={KEY.replace(' ', '%20')}")
+    browser.get_log("browser")
+    yield browser
+    assert browser.get_log("browser") == []
+
+
+def settle(page, condition, seconds=90):
+    """Wait until an expression of the page is true."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    return WebDriverWait(page, seconds, 0.02).until(lambda it: it.execute_script(f"return Boolean({condition})"))
+
+
+def move(page, slider, value):
+    page.execute_script(
+        "const s = document.querySelector(`[data-slider=${arguments[0]}]`); s.value = arguments[1];"
+        "s.dispatchEvent(new Event('input'))",
+        slider,
+        value,
+    )
+
+
+def ready(page, name):
+    settle(page, f"document.querySelector('[data-experiment={name}]')?.dataset.state === 'ready'")
+
+
+def room(page, name):
+    find(page, f"[data-room={name}]").click()
+    settle(page, f"document.documentElement.dataset.room === '{name}'")
+
+
+def test_play(page):
+    ready(page, "banks")
+    move(page, "stride", 32)
+    ready(page, "banks")
+    assert find(page, "[data-fact='Wavefronts of a warp\\'s load'] dd").text == "32"
+    predicted = float(find(page, "[data-fact^='Predicted'] dd").text)
+    assert predicted == pytest.approx(float(find(page, "[data-fact^='Measured'] dd").text), rel=0.05)
+    assert find(page, "[data-fact='Counted wavefronts a load'] dd").text == "32.0"
+    assert "tile[i / 32][i % 32]" in find(page, ".code .here").text
+    move(page, "pad", 1)
+    ready(page, "banks")
+    assert find(page, ".verdict").text == "No bank conflict." and len(texts(page, "rect.good")) == 32
+    for name, fact, value in (
+        ("sectors", "Sectors of a warp's load", "4"),
+        ("ways", "Ways that warp 0 goes", "2"),
+        ("pixels", "Sectors of warp 0's load", "4"),
+    ):
+        find(page, f"[data-name={name}]").click()
+        ready(page, name)
+        assert find(page, f'[data-experiment={name}] [data-fact="{fact}"] dd').text == value
+    move(page, "x", 10)  # 1,024 threads along x leave one row
+    assert settle(page, "document.querySelector('#pixels-y').value === '0'")
+    ready(page, "pixels")
+
+
+def test_play_fits_a_phone_and_the_dark(page):
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+    dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", dark)
+    try:
+        for name in ("play", "write", "watch", "solve", "explore", "teach"):
+            room(page, name)
+            assert page.execute_script("return document.documentElement.scrollWidth") <= 390, name
+        assert (
+            page.execute_script("return getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 27)"
+        )
+    finally:
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_write(page):
+    room(page, "write")
+    find(page, "[data-run]").click()
+    settle(page, "document.querySelector('.outcome')")
+    assert "the first three sums: [1. 2. 3.]" in find(page, ".printed").text
+    assert texts(page, ".gutter .share")
+    page.execute_script(
+        "const t = document.querySelector('textarea'); t.value = t.value.replace('b[i]', 'c[i]');"
+        "t.dispatchEvent(new Event('input'))"
+    )
+    find(page, "[data-run]").click()
+    settle(page, "document.querySelector('[role=alert]')")
+    assert find(page, ".gutter .wrong").text == "9" and "c" in find(page, "[role=alert]").text
+
+
+def test_stop_ends_what_never_ends(page):
+    room(page, "write")
+    page.execute_script(
+        "const t = document.querySelector('textarea'); t.value = 'while True: pass'; t.dispatchEvent(new "
+        "Event('input'))"
+    )
+    find(page, "[data-run]").click()
+    settle(page, "!document.querySelector('[data-run] + button').disabled")
+    page.execute_script("setTimeout(() => document.querySelector('[data-run] + button').click(), 1500)")
+    settle(page, "document.querySelector('[role=alert]')")
+    assert "ended" in find(page, "[role=alert]").text
+
+
+def test_solve(page, lab):
+    room(page, "solve")
+    find(page, "[data-exercise='4']").click()
+    assert "32 x 32" in find(page, ".tasks .about").text
+    find(page, ".hint").click()
+    page.execute_script(
+        "const t = document.querySelector('.tasks textarea'); t.value = arguments[0]; "
+        "t.dispatchEvent(new Event('input'))",
+        solved(4, EXERCISES[3].start),
+    )
+    find(page, ".tasks [data-run]").click()
+    settle(page, "document.querySelector('.goals .reached')")
+    settle(page, "document.querySelector('[data-exercise=\"4\"].solved')")
+    assert lab[1].progress()["4"]["solved"]
+
+
+def test_watch_two_in_step(page):
+    room(page, "watch")
+    page.execute_script(
+        "const [a, b] = document.querySelectorAll('.bar select'); a.value = 'divergence/2'; b.value = 'divergence/4'"
+    )
+    find(page, "[data-watch]").click()
+    inner = "document.querySelectorAll('iframe')[{}]?.contentDocument?.querySelector('.stepper')"
+    settle(page, f"{inner.format(0)} && {inner.format(1)}")
+    settle(page, "!document.querySelector('[data-watch]').disabled")
+    page.execute_script(
+        f"const s = {inner.format(0)}.querySelector('#step'); s.value = 9; s.dispatchEvent(new Event('input'))"
+    )
+    assert settle(page, f"{inner.format(1)}.dataset.step === '9'")
+
+
+def test_explore(page):
+    page.execute_script("document.querySelector('#machine select').value = 'tiny'")
+    room(page, "explore")
+    settle(page, "document.querySelector('[data-fact=Time] dd')")
+    before = find(page, "[data-fact=Time] dd").text
+    page.execute_script(
+        "const s = document.querySelector('[data-key=\"sm.count\"]'); s.value = 6;"
+        "s.dispatchEvent(new Event('input')); s.dispatchEvent(new Event('change'))"
+    )
+    settle(page, f"document.querySelector('[data-fact=Time] dd').textContent !== '{before}'")
+    find(page, "[data-sweep]").click()
+    settle(page, "document.querySelector('.curve')")
+    assert len(texts(page, "tbody tr")) == 7
+
+
+def test_teach(page):
+    room(page, "teach")
+    assert len(texts(page, ".slide")) == 6
+    move(page, "stride", 3)
+    assert "No bank conflict" in page.execute_script(
+        "return document.querySelector('.slide [data-experiment=banks] .verdict').textContent"
+    )
+
+
+def test_play_without_a_server(browser, tmp_path):  # noqa: F811
+    """The rules of the page are the engine's, for thousands of accesses; the recorded figures are there."""
+    browser.get(write_play(tmp_path / "play.html").as_uri())
+    settle(browser, "document.querySelector('.experiment')?.dataset.state === 'ready'")
+    assert "31.6" in find(browser, "[data-fact^='Measured'] dd").text
+    chance = np.random.default_rng(3)
+    cases = [_access(chance) for _ in range(3000)]
+    found = browser.execute_async_script(
+        "const [cases, done] = arguments; import('gpusim/rules').then((rules) => done(cases.map(([size, at]) => {"
+        "const wide = rules.globalAccess(at, size); return [rules.sharedLoad(at, size).wavefronts, "
+        "wide.sectors, wide.requests]; })))",
+        cases,
+    )
+    for (size, addresses), mine in zip(cases, found, strict=True):
+        lanes = np.array([each if each is not None else 0 for each in addresses], np.int64)
+        mask = sum(1 << lane for lane, each in enumerate(addresses) if each is not None)
+        scratch = np.zeros((160, 2), np.int64)
+        wavefronts = coalescer.shared_wavefronts(lanes, scratch, mask, size, 32, 2, True, True)[2]
+        sectors = {(each + k) // 32 for each in addresses if each is not None for k in range(size)}
+        assert mine == [wavefronts, len(sectors), len({each // 4 for each in sectors})], (size, addresses)
+    assert browser.get_log("browser") == [] and len(play_page()) < 400_000
+
+
+def _access(chance):
+    """(bytes, addresses of 32 lanes) as programs have them: steps, broadcasts, some lanes without a part, chance."""
+    size = int(chance.choice([1, 2, 4, 8, 16]))
+    lanes = np.arange(32)
+    at = [
+        lanes * chance.integers(0, 40),
+        lanes // chance.integers(1, 9) * chance.integers(1, 9),
+        (lanes ^ chance.integers(0, 32)) * chance.integers(1, 4),
+        chance.integers(0, 256, 32),
+    ][chance.integers(0, 4)]
+    off = chance.random(32) < chance.choice([0, 0, 0.3])
+    off[chance.integers(0, 32)] = False
+    return size, [None if gone else int(each * size) for each, gone in zip(at, off, strict=True)]
