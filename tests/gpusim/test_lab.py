@@ -348,7 +348,7 @@ def test_play_without_a_server(browser, tmp_path):  # noqa: F811
         lanes = np.array([each if each is not None else 0 for each in addresses], np.int64)
         mask = sum(1 << lane for lane, each in enumerate(addresses) if each is not None)
         scratch = np.zeros((160, 2), np.int64)
-        wavefronts = coalescer.shared_wavefronts(lanes, scratch, mask, size, 32, 2, True, True)[2]
+        wavefronts = coalescer.shared_wavefronts(lanes, scratch, mask, size, 32, 2, True)[2]
         sectors = {(each + k) // 32 for each in addresses if each is not None for k in range(size)}
         assert mine == [wavefronts, len(sectors), len({each // 4 for each in sectors})], (size, addresses)
     assert browser.get_log("browser") == [] and len(play_page()) < 400_000

@@ -77,7 +77,7 @@ def test_plain_accesses(operation, size, offsets):
     found = wavefronts(address, size, operation)
     touched = np.zeros((160, 2), np.int64)
     load = operation == M.OP_LOAD
-    counted = coalescer.shared_wavefronts(address, touched, mask, size, 32, 2, load, load)
+    counted = coalescer.shared_wavefronts(address, touched, mask, size, 32, 2, load)
     assert (found.total, found.ideal) == counted[:2]
     check(found, address, size)
 

@@ -138,9 +138,9 @@ def least_wavefronts(mask, size, banks, bank_shift):
 
 
 @compiled
-def shared_wavefronts(address, touched, mask, size, banks, bank_shift, load, merges):
-    """Cost of a shared-memory load (`load` true) or store of `size` bytes a lane, with at least one active lane.
-    merges: the hardware may merge passes of this load.
+def shared_wavefronts(address, touched, mask, size, banks, bank_shift, merges):
+    """Cost of a shared-memory load or store of `size` bytes a lane, with at least one active lane. merges: it is a load
+    whose passes may merge.
 
     Returns (wavefronts and their ideal as the source counters know them, the hardware's wavefronts, those of them
     that are bank conflicts). Also serves POPC.INC, as a store.
@@ -160,7 +160,7 @@ def shared_wavefronts(address, touched, mask, size, banks, bank_shift, load, mer
         high = bank_degree(address, touched, mask, first + lanes, last, words, banks, bank_shift)
         together = low + high
         separate = low + high
-        if low != 0 and high != 0 and load and (merge or mergeable(address, mask, first, last)):
+        if low != 0 and high != 0 and merges and (merge or mergeable(address, mask, first, last)):
             together = bank_degree(address, touched, mask, first, last, words, banks, bank_shift)
             source += 1 if together == 1 else separate
         else:

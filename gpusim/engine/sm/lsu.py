@@ -48,9 +48,8 @@ def shared_cost(st, sm, i, mask, size):
     banks = st.par[L.P_BANKS]
     shift = st.par[L.P_BANK_SHIFT]
     if op == M.OP_LOAD or op == M.OP_STORE or atomic == M.ATOMIC_POPC_INC:
-        load = op == M.OP_LOAD
-        merges = load and st.code[i, M.COL_AUX0] != M.SPACE_GENERIC
-        return shared_wavefronts(address, touched, mask, size, banks, shift, load, merges)
+        merges = op == M.OP_LOAD and st.code[i, M.COL_AUX0] != M.SPACE_GENERIC
+        return shared_wavefronts(address, touched, mask, size, banks, shift, merges)
     if atomic == M.ATOMIC_CAST_SPIN:
         _, wavefronts, ideal = spin_winners(address, touched, mask, size, banks, shift)
         return wavefronts, ideal, wavefronts, 0
