@@ -36,7 +36,6 @@ def build(site: Path) -> int:
     print(f"pages: {time.perf_counter() - start:.0f} s", flush=True)
     reported.join()
     (site / "index.html").write_text(FRONT.format("docs/index.html"), "utf-8")
-    (site / ".nojekyll").touch()  # else GitHub Pages leaves out folders that begin with an underscore
     found = links.broken(site)
     print("\n".join(found) or "all links lead somewhere, nothing is loaded from elsewhere")
     print(f"{site}: {time.perf_counter() - start:.0f} s")

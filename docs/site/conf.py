@@ -24,13 +24,15 @@ copyright = "gpusim maintainers, Apache-2.0"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 
 root_doc = "docs/index"
-include_patterns = ["docs/**", "notebooks/*.ipynb", "notebooks/README.md", "README.md", "CHANGELOG.md", "CONTRIBUTING.md"]
+include_patterns = ["docs/**", "notebooks/*.ipynb", "notebooks/README.md"]
+include_patterns += ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 nb_execution_mode = "off"  # as they are stored: tests/test_notebooks.py runs them
 myst_heading_anchors = 4
 myst_enable_extensions = ["dollarmath"]
 
 default_role = "code"
+highlight_language = "text"
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
@@ -39,8 +41,10 @@ maximum_signature_line_length = 80
 napoleon_numpy_docstring = False
 
 html_theme = "furo"
+pygments_dark_style = "github-dark"
 html_title = f"gpusim {version}"
 html_static_path = ["static"]
+html_favicon = "static/icon.svg"
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False

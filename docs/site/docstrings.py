@@ -19,7 +19,8 @@ def _arguments(paragraph: str) -> str:
     lines = paragraph.split("\n")
     if not PARAMETER.match(lines[0]):
         return paragraph
-    return "\n".join(["Args:", *(("    " if PARAMETER.match(each) else "        ") + each.lstrip() for each in lines)])
+    indented = [" " * (4 if PARAMETER.match(each) else 8) + each.lstrip() for each in lines]
+    return "\n".join(["Args:", *indented])
 
 
 def _spans(text: str) -> str:

@@ -10,7 +10,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 LOADED = {"img": "src", "script": "src", "iframe": "src", "source": "src", "embed": "src"}
-"""Elements that a browser loads by itself; `link` depends on its `rel`, and `a` waits for a click."""
+LOADED_BY_LINK = {"stylesheet", "icon", "preload", "modulepreload"}
+"""What a browser loads by itself: elements, and relations of a `link`. `a` waits for a click."""
 
 
 class Page(HTMLParser):
@@ -32,7 +33,7 @@ class Page(HTMLParser):
         self.draws_itself |= given.get("type") == "application/json"
         if tag in LOADED and LOADED[tag] in given:
             self.loads.append(given[LOADED[tag]])
-        elif tag == "link" and {"stylesheet", "icon", "preload", "modulepreload"} & set(given.get("rel", "").split()):
+        elif tag == "link" and LOADED_BY_LINK & set(given.get("rel", "").split()):
             self.loads.append(given.get("href", ""))
         elif tag in ("a", "link", "area") and "href" in given:
             self.links.append(given["href"])
@@ -46,21 +47,21 @@ class Page(HTMLParser):
 
 def loaded_by(css: str) -> list[str]:
     """What a style sheet loads."""
-    return re.findall(r"""(?:url\(|@import\s)\s*["']?([^"')\s;]+)""", re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL))
+    css = re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL)
+    return re.findall(r"""(?:url\(|@import\s)\s*["']?([^"')\s;]+)""", css)
 
 
 def broken(site: Path) -> list[str]:
-    """Every link and load of the HTML pages and style sheets below `site` that leads nowhere, and loads from elsewhere."""
+    """Every link of the pages and style sheets below `site` that leads nowhere, and every load from elsewhere."""
     pages = cache(Page)
     found = []
     for path in sorted(site.rglob("*.html")):
-        for target in pages(path).links:
-            found += [f"{path.relative_to(site)} links to {target}"] if not _leads(path, target, pages) else []
-        for target in pages(path).loads:
-            found += [f"{path.relative_to(site)} loads {target}"] if not _is_here(path, target) else []
+        page, name = pages(path), path.relative_to(site)
+        found += [f"{name} links to {each}" for each in page.links if not _leads(path, each, pages)]
+        found += [f"{name} loads {each}" for each in page.loads if not _is_here(path, each)]
     for path in sorted(site.rglob("*.css")):
-        loaded = loaded_by(path.read_text("utf-8"))
-        found += [f"{path.relative_to(site)} loads {each}" for each in loaded if not _is_here(path, each)]
+        loads = loaded_by(path.read_text("utf-8"))
+        found += [f"{path.relative_to(site)} loads {each}" for each in loads if not _is_here(path, each)]
     return found
 
 
@@ -77,7 +78,8 @@ def _leads(page: Path, target: str, pages: Callable[[Path], Page]) -> bool:
 
 def _is_here(page: Path, target: str) -> bool:
     parts = urlsplit(target)
-    return parts.scheme == "data" or (not parts.scheme and not parts.netloc and _file(page, parts.path).is_file())
+    elsewhere = parts.scheme or parts.netloc
+    return parts.scheme == "data" or (not elsewhere and _file(page, parts.path).is_file())
 
 
 def _file(page: Path, path: str) -> Path:

@@ -4,7 +4,6 @@ function here takes its place when the site is built. A code host shows nothing 
 from __future__ import annotations
 
 import argparse
-import html
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,12 +12,16 @@ from unittest import mock
 from docs.site.reports import REPORTS, file_of
 
 ROOT = Path(__file__).resolve().parents[2]
-MARK = re.compile(r"<!-- made: ([a-z]+) -->")
+MARK = re.compile(r"<!-- made: ([a-z]+) -->$", re.MULTILINE)
+NAMED_BY_FILE = re.compile(r"\[[\w/.-]+\.md\](?=\([\w/.#-]+\))")
 
 
 def with_made(text: str) -> str:
-    """A page with what its marks stand for. Raises KeyError for a mark that nothing is made for."""
-    return MARK.sub(lambda mark: MADE[mark[1]](), text)
+    """A page with what its marks stand for, and titles for links that show a file's name.
+
+    Raises KeyError for a mark that nothing is made for.
+    """
+    return NAMED_BY_FILE.sub("[]", MARK.sub(lambda mark: MADE[mark[1]](), text))
 
 
 def commands() -> str:
@@ -26,7 +29,8 @@ def commands() -> str:
     from gpusim.cli import make_parser
 
     with mock.patch.dict("os.environ", {"COLUMNS": "100", "NO_COLOR": "1"}):
-        return "\n\n".join(f"## {parser.prog}\n\n```text\n{parser.format_help()}```" for parser in _parsers(make_parser()))
+        told = [(parser.prog, parser.format_help()) for parser in _parsers(make_parser())]
+    return "\n\n".join(f"## {name}\n\n```text\n{text}```" for name, text in told)
 
 
 def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
@@ -37,7 +41,7 @@ def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParse
                 yield from _parsers(each)
 
 
-def keys() -> str:
+def configuration() -> str:
     """Every key of a configuration: its meaning, the H200's value and where that comes from."""
     from gpusim.config import GPUConfig, describe_keys, load_config
 
@@ -61,14 +65,13 @@ def _cell(text: str) -> str:
 
 
 def reports() -> str:
-    """The reports that the site has, with what each program teaches and what to look at."""
+    """The reports that the site has, with what each program teaches and, in italics, what to look at."""
     from programs import registry
 
-    rows = ["| report | what the program teaches | what to look at |", "|---|---|---|"]
-    for program, look in REPORTS.items():
-        link = f'<a href="../reports/{file_of(program)}">{html.escape(program)}</a>'
-        rows.append(f"| {link} | {registry.get(program).teaches} | {look} |")
-    return "\n".join(rows)
+    return "\n".join(
+        f'- <a href="../reports/{file_of(program)}">{program}</a>: {registry.get(program).teaches} *{look}*'
+        for program, look in REPORTS.items()
+    )
 
 
 def gallery() -> str:
@@ -88,4 +91,4 @@ def lessons() -> str:
     return "```{toctree}\n:hidden:\n:glob:\n\n[0-9]*\n```"
 
 
-MADE = {each.__name__: each for each in (commands, keys, reports, gallery, lessons)}
+MADE = {each.__name__: each for each in (commands, configuration, reports, gallery, lessons)}

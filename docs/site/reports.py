@@ -7,15 +7,15 @@ import io
 from pathlib import Path
 
 REPORTS = {
-    "transpose/tiled": "The advice names the line whose 32 lanes meet in one bank; the stepper shows them.",
-    "transpose/padded": "The same with a word more in each row: no conflict, and what then limits it.",
-    "reduction/interleaved_divergent": "Lanes that drop out one after the other, step by step.",
-    "reduction/shuffle": "The last of that ladder, without shared memory between lanes.",
-    "matmul/tiled": "A barrier before and after each tile: who waits, and for what.",
+    "transpose/tiled": "The advice names the line at which 32 lanes meet in one bank; the stepper shows them.",
+    "transpose/padded": "The same with a word more in each row: a wavefront for each request.",
+    "reduction/interleaved_divergent": "Lanes that drop out of the loop, more of them in each round.",
+    "reduction/shuffle": "The last step of that ladder: shuffles between lanes instead of words in shared memory.",
+    "matmul/tiled": "Two barriers for each tile: who waits there, and for how long.",
     "divergence/8": "Eight ways through one warp, which run one after the other and meet again.",
-    "access/strided": "A sector of 32 bytes for each word: the map of lanes to lines.",
-    "histogram/global_atomics": "Atomics that queue at the slices of L2.",
-    "spmv/csr_scalar": "Rows of unequal length, gathered words.",
+    "access/strided": "The map of lanes to sectors: 32 of them for a load, where four would do.",
+    "histogram/global_atomics": "Atomics that touch 20 sectors a request, and warps that wait for them.",
+    "spmv/csr_scalar": "Rows of unequal length: three lanes of 32 are active in the mean.",
     "matmul_hopper/wgmma": "Copies by TMA beside products on the tensor cores.",
 }
 """Program: what to look at in its report."""
