@@ -13,8 +13,9 @@ endif
 # Stamps carry the interpreter's name, so that another PYTHON makes a new environment.
 LOCKED := $(VENV)/.locked-$(notdir $(PYTHON))
 INSTALLED := $(VENV)/.installed-$(notdir $(PYTHON))
+DOCUMENTING := $(VENV)/.documenting-$(notdir $(PYTHON))
 
-.PHONY: help setup demo test quick versions lint coverage bounds bench bench-pair lock clean distclean
+.PHONY: help setup demo test quick versions lint coverage bounds bench bench-pair docs lock clean distclean
 .DEFAULT_GOAL := help
 
 help:  ## print this list
@@ -76,12 +77,19 @@ bench: $(INSTALLED)  ## measure how fast the simulator is, beside the last run o
 bench-pair: $(INSTALLED)  ## fail if a workload of make bench takes 15 % longer than in the commit before (or BASE=COMMIT)
 	@$(if $(BASE),BASE=$(BASE)) $(BIN)/python -m tests.bench.pair
 
+docs: $(DOCUMENTING)  ## set up, build the site into build/site, offline, and check its links
+	$(BIN)/python docs/site/build.py build/site
+
+UV_COMPILE := uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
+# The site's packages have a lock of their own: what the other one does not hold, made to fit to it.
+DOCS_LOCK := docs/site/requirements.lock
 lock:  ## renew requirements.lock from pyproject.toml (LOCK_ARGS=--upgrade for newer versions)
 	$(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/python -m pip --quiet --disable-pip-version-check install uv
-	$(VENV)-lock/bin/uv pip compile pyproject.toml --output-file requirements.lock --quiet \
-		--universal --python-version 3.11 --extra test --extra build --generate-hashes \
-		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(LOCK_ARGS)
+	$(VENV)-lock/bin/$(UV_COMPILE) --output-file requirements.lock --extra test --extra build $(LOCK_ARGS)
+	$(VENV)-lock/bin/$(UV_COMPILE) --output-file $(DOCS_LOCK) --extra docs --constraint requirements.lock \
+		$$(sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' requirements.lock) $(LOCK_ARGS)
 
 clean:  ## remove caches and compiled code
 	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .cache
@@ -103,4 +111,9 @@ $(LOCKED): requirements.lock
 
 $(INSTALLED): $(LOCKED) pyproject.toml
 	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(DOCUMENTING): $(INSTALLED) $(DOCS_LOCK)
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --require-hashes --requirement $(DOCS_LOCK) \
+		|| $(PIP) install --no-deps --require-hashes --requirement $(DOCS_LOCK)
 	@touch $@

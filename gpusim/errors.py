@@ -193,7 +193,7 @@ class MemoryAccessError(KernelError):
 
 class AssertionFailed(KernelError):
     """An assertion in a kernel that does not hold. `message` is the asserted expression or text, `asserted_at` the
-    place 'file:line' that the kernel gives, `function` the function there."""
+    place `file:line` that the kernel gives, `function` the function there."""
 
     def __init__(self, message: str, *, asserted_at: str, function: str, **place: Any):
         self.message, self.asserted_at, self.function = message, asserted_at, function

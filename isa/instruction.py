@@ -30,19 +30,21 @@ class Operand:
 
     Attributes:
         kind: what it is, and which other fields count:
-            'reg', 'ureg', 'pred', 'upred': `index` (RZ 255, URZ 63, PT and UPT 7).
-            'imm': `value`, an int with its printed sign (64-bit immediates as printed).
-            'fimm': `value`, a float as printed; `Instruction.immediate_bits` has its exact bits.
-            'const': `bank` and `offset` in bytes, `base` or `ubase` where the offset is a register; a
-                bindless `cx[UR4][0x10]` has bank None and its descriptor in `desc`.
-            'mem': `base` (register or None), `ubase` (uniform register or None), `offset` in bytes, `desc`
-                for `desc[UR4][...]`. Suffixes inside the brackets ('64', 'U32', 'X4') stay on `base`.
-            'special': `value` is the name ('SR_TID.X', 'SRZ').
-            'label': `value` is the target's address in the section, in bytes.
-            'barrier' (B0..B15) and 'scoreboard' (SB0..SB5): `index`.
-            'other': `value` is the text, or the name of a function outside the section; for a bracketed
-                descriptor ('gdesc', 'tmem', 'idesc') it is the word before the bracket, with `ubase` or
-                `base` and `offset` inside.
+
+            - 'reg', 'ureg', 'pred', 'upred': `index` (RZ 255, URZ 63, PT and UPT 7).
+            - 'imm': `value`, an int with its printed sign (64-bit immediates as printed).
+            - 'fimm': `value`, a float as printed; `Instruction.immediate_bits` has its exact bits.
+            - 'const': `bank` and `offset` in bytes, `base` or `ubase` where the offset is a register; a
+              bindless `cx[UR4][0x10]` has bank None and its descriptor in `desc`.
+            - 'mem': `base` (register or None), `ubase` (uniform register or None), `offset` in bytes, `desc`
+              for `desc[UR4][...]`. Suffixes inside the brackets ('64', 'U32', 'X4') stay on `base`.
+            - 'special': `value` is the name ('SR_TID.X', 'SRZ').
+            - 'label': `value` is the target's address in the section, in bytes.
+            - 'barrier' (B0..B15) and 'scoreboard' (SB0..SB5): `index`.
+            - 'other': `value` is the text, or the name of a function outside the section; for a bracketed
+              descriptor ('gdesc', 'tmem', 'idesc') it is the word before the bracket, with `ubase` or
+              `base` and `offset` inside.
+
         negate, absolute, invert: '-', '|..|', and '~' or '!'.
         reuse: the printed '.reuse' flag.
         suffixes: words after the operand, such as ('H0_H0',), in order.
