@@ -91,4 +91,9 @@ def lessons() -> str:
     return "```{toctree}\n:hidden:\n:glob:\n\n[0-9]*\n```"
 
 
-MADE = {each.__name__: each for each in (commands, configuration, reports, gallery, lessons)}
+def play() -> str:
+    """The page of Play that needs no server."""
+    return '<a href="../play.html">Play now, in this site</a>: banks, sectors, branches and the shape of a block.'
+
+
+MADE = {each.__name__: each for each in (commands, configuration, reports, gallery, lessons, play)}
