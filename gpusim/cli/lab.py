@@ -46,7 +46,7 @@ def execute(options: argparse.Namespace) -> int:
     try:
         import uvicorn
 
-        from gpusim.lab.server import Lab, make_app, new_key
+        from gpusim.lab.server import LabServer, make_app, new_key
     except ModuleNotFoundError as missing:
         raise UserError(f"gpusim lab needs {missing.name}: pip install 'gpusim[lab]'") from None
     with socket.socket() as listening:
@@ -55,8 +55,8 @@ def execute(options: argparse.Namespace) -> int:
             listening.bind(("127.0.0.1", options.port))
         except (OSError, OverflowError) as error:
             raise UserError(f"--port {options.port}: {error}") from error
-        key, lab = new_key(), Lab(progress_file())
-        address = f"http://127.0.0.1:{listening.getsockname()[1]}/?key={key}"
+        key, lab = new_key(), LabServer(progress_file())
+        address = f"http://localhost:{listening.getsockname()[1]}/?key={key}"
         print(f"{address}\nfor you alone, until Ctrl-C", flush=True)
         threading.Thread(target=lab.warm, daemon=True).start()
         if not options.no_browser:

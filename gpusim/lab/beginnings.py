@@ -8,7 +8,7 @@ from pathlib import Path
 STARTS = [
     {"title": ast.get_docstring(ast.parse(text)) or path.stem, "source": text.partition('"""\n\n')[2]}
     for path in [
-        Path(__file__).parent / "starts" / f"{name}.py" for name in ("vector-add", "mandelbrot", "heat")
+        Path(__file__).parent / "starts" / f"{name}.txt" for name in ("vector-add", "mandelbrot", "heat")
     ]
     for text in [path.read_text("utf-8")]
 ]

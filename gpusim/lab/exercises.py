@@ -24,7 +24,7 @@ _CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
 
 
 @dataclass(frozen=True)
-class Goal:
+class ExerciseGoal:
     """text: what is asked. value: the number of a run that decides it; least or most: what it has to be."""
 
     text: str
@@ -52,7 +52,7 @@ class Exercise:
     task: str
     start: str
     hints: tuple[str, ...]
-    goals: tuple[Goal, ...]
+    goals: tuple[ExerciseGoal, ...]
     gpu: str = "h200"
 
     def to_dict(self) -> dict[str, Any]:
@@ -81,14 +81,14 @@ def _occupancy(result: Result) -> float:
     return 100 * result.occupancy.theoretical
 
 
-_SECTORS = (Goal("a load touches four sectors at most", _metric(_LD), most=4.0),)
-_STORES = (Goal("a store touches four sectors at most", _metric(_ST), most=4.0),)
-_NO_CONFLICT = (Goal("no bank conflict", _metric(_CONFLICTS), most=0),)
+_SECTORS = (ExerciseGoal("a load touches four sectors at most", _metric(_LD), most=4.0),)
+_STORES = (ExerciseGoal("a store touches four sectors at most", _metric(_ST), most=4.0),)
+_NO_CONFLICT = (ExerciseGoal("no bank conflict", _metric(_CONFLICTS), most=0),)
 _LANES = "smsp__thread_inst_executed_per_inst_executed.ratio"
-_RULES: dict[int, tuple[tuple[Goal, ...], tuple[str, ...]]] = {
+_RULES: dict[int, tuple[tuple[ExerciseGoal, ...], tuple[str, ...]]] = {
     1: (
         (
-            Goal(
+            ExerciseGoal(
                 "40 blocks of 256 threads: no more than needed",
                 lambda r: r.record.launch.blocks,
                 most=40,
@@ -111,8 +111,10 @@ _RULES: dict[int, tuple[tuple[Goal, ...], tuple[str, ...]]] = {
     ),
     3: (
         (
-            Goal("no divergent branch", _metric("smsp__sass_branch_targets_threads_divergent.sum"), most=0),
-            Goal("27 of 32 lanes at work in the mean", _metric(_LANES), least=27),
+            ExerciseGoal(
+                "no divergent branch", _metric("smsp__sass_branch_targets_threads_divergent.sum"), most=0
+            ),
+            ExerciseGoal("27 of 32 lanes at work in the mean", _metric(_LANES), least=27),
         ),
         (
             "A warp diverges where its lanes disagree, not where warps do.",
@@ -129,7 +131,7 @@ _RULES: dict[int, tuple[tuple[Goal, ...], tuple[str, ...]]] = {
         ),
     ),
     5: (
-        (Goal("28 of 32 lanes at work in the mean", _metric(_LANES), least=28), *_NO_CONFLICT),
+        (ExerciseGoal("28 of 32 lanes at work in the mean", _metric(_LANES), least=28), *_NO_CONFLICT),
         (
             "Count which threads add in the last rounds, and in how many warps they are.",
             "Let thread t below BLOCK // 2 add what lies half of the array away, then half of the rest.",
@@ -138,7 +140,7 @@ _RULES: dict[int, tuple[tuple[Goal, ...], tuple[str, ...]]] = {
     ),
     6: (
         (
-            Goal(
+            ExerciseGoal(
                 "no wavefront of shared memory",
                 _metric("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"),
                 most=0,
@@ -159,7 +161,7 @@ _RULES: dict[int, tuple[tuple[Goal, ...], tuple[str, ...]]] = {
         ),
     ),
     8: (
-        (Goal("every place for warps taken, 100 % theoretical occupancy", _occupancy, least=100),),
+        (ExerciseGoal("every place for warps taken, 100 % theoretical occupancy", _occupancy, least=100),),
         (
             "How many words of shared memory does a block really use?",
             "A tile needs its block and one word at each side.",
@@ -168,7 +170,7 @@ _RULES: dict[int, tuple[tuple[Goal, ...], tuple[str, ...]]] = {
     ),
     9: (
         (
-            Goal(
+            ExerciseGoal(
                 "200 atomics of warps at global memory at most",
                 lambda r: (
                     r.metrics["l1tex__t_requests_pipe_lsu_mem_global_op_red.sum"]
@@ -186,7 +188,7 @@ _RULES: dict[int, tuple[tuple[Goal, ...], tuple[str, ...]]] = {
     ),
     10: (
         (
-            Goal(
+            ExerciseGoal(
                 "90 % of the time that the bytes alone would take",
                 lambda r: 100 * r.roofline.share_of_roof,
                 least=90,
@@ -208,7 +210,7 @@ _RULES: dict[int, tuple[tuple[Goal, ...], tuple[str, ...]]] = {
     ),
     12: (
         (
-            Goal(
+            ExerciseGoal(
                 "7,000 sectors of loads from global memory at most",
                 _metric("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"),
                 most=7000,
@@ -236,4 +238,4 @@ def _exercise(path: Path) -> Exercise:
     return Exercise(number, title, " ".join(task.split()), start, hints, goals, gpu)
 
 
-EXERCISES = tuple(_exercise(path) for path in sorted(FOLDER.glob("*.py")))
+EXERCISES = tuple(_exercise(path) for path in sorted(FOLDER.glob("*.txt")))

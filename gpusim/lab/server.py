@@ -79,7 +79,7 @@ class Asker:
         self._pool.close()
 
 
-class Lab:
+class LabServer:
     """What the server remembers: pages of runs by number, the last run, and how far the exercises are."""
 
     def __init__(self, progress: Path):
@@ -154,7 +154,7 @@ QUESTIONS: dict[str, dict[str, Any]] = {
 """What the page may ask, with the types of the values."""
 
 
-def make_app(lab: Lab, key: str) -> Starlette:
+def make_app(lab: LabServer, key: str) -> Starlette:
     """The application. key: what a browser has to know."""
 
     def allowed(request: Request) -> bool:

@@ -16,7 +16,7 @@ from gpusim.engine.sm import coalescer
 from gpusim.lab import answers, play
 from gpusim.lab.exercises import EXERCISES
 from gpusim.lab.page import play_page, write_play
-from gpusim.lab.server import Lab, make_app
+from gpusim.lab.server import LabServer, make_app
 from isa import load
 from isa.cuda import compile_source
 from tests.gpusim.data.lab.solve import solved
@@ -122,13 +122,13 @@ def test_a_machine_with_other_parameters():
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     """(address, lab) of a server of its own."""
-    lab = Lab(tmp_path_factory.mktemp("lab") / "deep" / "lab.json")
+    lab = LabServer(tmp_path_factory.mktemp("lab") / "deep" / "lab.json")
     server = uvicorn.Server(uvicorn.Config(make_app(lab, KEY), port=0, log_level="error"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:
         assert thread.is_alive()
-    address = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    address = f"http://localhost:{server.servers[0].sockets[0].getsockname()[1]}"
     yield address, lab
     server.should_exit = True
     thread.join(20)
@@ -165,10 +165,10 @@ def test_only_this_user_may_connect(lab):
 
 
 def test_what_was_solved_stays_solved(tmp_path):
-    lab = Lab(tmp_path / "lab.json")
+    lab = LabServer(tmp_path / "lab.json")
     lab.note(3, "first", True)
     lab.note(3, "then", False)
-    assert Lab(tmp_path / "lab.json").progress() == {"3": {"source": "then", "solved": True}}
+    assert LabServer(tmp_path / "lab.json").progress() == {"3": {"source": "then", "solved": True}}
     (tmp_path / "lab.json").write_text("nonsense")
     assert lab.progress() == {}
     lab.close()
