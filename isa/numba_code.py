@@ -140,8 +140,8 @@ def _without_gpu(target: tuple[int, int]) -> Iterator[None]:
 
     Numba's kernel class compiles for the current GPU, and device functions that it calls get line information only if
     their decorator asks for it; there is no option for either. NVRTC's PTX is checked against the driver's version, its
-    LTO code is not. What it has inlined itself (`inline="always"`) is given to the kernel's `def`. So the functions that
-    decide all this are replaced for the time of the compilation.
+    LTO code is not. Lines of what Numba has inlined itself (`inline="always"`) are taken for the kernel's `def`, or for
+    lines of its file. So the functions that decide all this are replaced for the time of the compilation.
     """
     from unittest import mock
 
@@ -162,7 +162,8 @@ def _without_gpu(target: tuple[int, int]) -> Iterator[None]:
         if not getattr(builder, "subprograms", None) or not (elsewhere or own.line < kernel.line):
             lower_inst(lower, instruction)
             return
-        builder.mark_location = lambda ir_builder, line: _mark(builder, ir_builder, own.filename if elsewhere else None, own.line)
+        file = own.filename if elsewhere else None
+        builder.mark_location = lambda at, _line: _mark(builder, at, file, own.line)
         try:
             lower_inst(lower, instruction)
         finally:

@@ -63,8 +63,8 @@ class Recording:
         sub-partition, `slot` the warp's slot there; `pc` the index in `instructions`; `active` the lanes that issue it
         together, `executed` those of them whose guard holds. Of a shared-memory access: `wavefronts`, and `ideal`, what
         they would be without bank conflicts; of a global or local one: `sectors` (32 bytes) and `lines` (128 bytes)
-        that it touches. `divergent`: of a branch, targets beyond the first
-        that its lanes part for. `space` is an index into `SPACES`, `access` the row of `addresses`, -1 if there is none.
+        that it touches. `divergent`: of a branch, targets beyond the first that its lanes part for. `space` is an index
+        into `SPACES`, `access` the row of `addresses`, -1 if there is none.
     stalls: intervals in which a traced warp waited to issue its instruction `pc`, for
         `engine.state.layout.STALLS[reason]`, by (start, warp). Every cycle of a warp's life is in one of them or
         is the cycle of an issue.
@@ -76,8 +76,8 @@ class Recording:
         to the end of its last one, its stores on their way.
     warps: life of every traced warp, by number.
     values: a row for each register that a warp of `options.blocks` found changed when it issued, by (cycle, warp): what
-        it issued before has written it, or a result has come since. `register` is an index into `registers`; of the last
-        one, predicates, a row has P0 to P6 as lane masks. Registers begin as zero.
+        it issued before has written it, or a result has come since. `register` is an index into `registers`; of the
+        last one, predicates, a row has P0 to P6 as lane masks. Registers begin as zero.
     lanes: uint32 [values, 32], what each lane's register has become.
     values_until: cycle of the first change that may be missing, `until` if none is.
     complete: whether every issue of what was asked for is there; until: cycle from which on nothing is.

@@ -1,5 +1,4 @@
-"""What happened when: every issue and stall of chosen SMs, the lanes' addresses and registers of chosen blocks, the life
-of each.
+"""What happened when: every issue and stall of chosen SMs, addresses and registers of chosen blocks, the life of each.
 
 `gpusim.simulate(..., trace=True)` or `trace=TraceOptions(...)` records it, `result.trace` holds it. Recording changes
 no cycle and no counter. Cycles are SM clock cycles from the start of the launch, as `result.cycles` counts them, launch
