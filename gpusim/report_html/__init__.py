@@ -34,6 +34,7 @@ def render(result: Analysis, title: str | None = None, **more: Any) -> str:
     for mark, text in {
         "{{title}}": html.escape(document["title"]),
         "{{style}}": asset("style.css"),
+        "{{launches}}": "<!-- launches -->" if document["index"] else "",
         "{{imports}}": json.dumps({"imports": {f"gpusim/{name}": _module_url(name) for name in MODULES}}),
         "{{main}}": asset("js/main.js"),
         "{{data}}": _json_for_script(document),

@@ -13,7 +13,7 @@ from gpusim.report_html.sections import SECTIONS, make_sections
 from gpusim.report_html.steps import make_steps
 from gpusim.report_html.warps import make_warps
 from gpusim.results.analysis import Analysis
-from gpusim.results.colours import ON_DARK, STALL_COLOURS
+from gpusim.results.colours import stall_dye
 from gpusim.results.metric_table import METRICS, STALL_MEANINGS
 
 FIELDS = (
@@ -61,7 +61,7 @@ def make_document(
         "sections": make_sections(result),
         "roofline": result.roofline.to_dict(),
         "occupancy": make_occupancy(result),
-        "stalls": [[name, STALL_MEANINGS[name], each, ON_DARK.get(name, each)] for name, each in STALL_COLOURS.items()],
+        "stalls": [[name, STALL_MEANINGS[name], *(stall_dye(name) or ())] for name in L.STALLS],
         "stall_reasons": {name: asdict(each) for name, each in result.stall_reasons.items()},
         "sm_active_cycles": record.sm_active_cycles.tolist(),
         "sm_blocks": record.sm_blocks.tolist(),

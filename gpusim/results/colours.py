@@ -45,4 +45,11 @@ ON_DARK = {
 }
 """The reasons whose colour would not be seen on a dark page, with another."""
 
+
+def stall_dye(reason: str) -> tuple[str, str] | None:
+    """Colours of a stall reason on a light and on a dark page; None for what is none."""
+    colour = STALL_COLOURS.get(reason)
+    return None if colour is None else (colour, ON_DARK.get(reason, colour))
+
+
 assert set(STALL_COLOURS) == set(STALLS) and set(ON_DARK) <= set(STALLS)
