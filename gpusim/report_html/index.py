@@ -11,7 +11,8 @@ from gpusim.report_html.plain import Markup, Part, render_plain
 
 MARK = "<!-- launches -->"
 """Stands in a page until all launches are known."""
-_AROUND = 6  # rows before and after a page's own that stand above it
+_AROUND = 10  # rows before and after a page's own that stand above it
+_OPEN = 8  # rows of a table that is open at first
 _HEAD = ("launch", "kernel", "grid", "block", "shared memory", "cycles", "time in µs", "of all time", "limited by")
 
 
@@ -50,21 +51,28 @@ def put_above(folder: Path, rows: Sequence[IndexRow]) -> None:
     """Put the table above each of the pages in a folder, with links to the pages before and after; of a long table the
     rows around the page's own. Raises OSError if that cannot be done."""
     pages = list(dict.fromkeys(row.page for row in rows if row.page is not None))
-    total = _time(rows)
+    launches, total = sum(row.calls for row in rows), _time(rows)
     for number, page in enumerate(pages):
-        own = next(k for k, row in enumerate(rows) if row.page == page)
-        shown = rows[max(own - _AROUND, 0) : own + _AROUND + 1]
+        own = [k for k, row in enumerate(rows) if row.page == page]
+        shown = rows[max(own[0] - _AROUND, 0) : own[0] + _AROUND + 1]
         ways = (("page before", number - 1), ("page after", number + 1))
         links = "".join(f'<a href="{pages[k]}">{text}</a> ' for text, k in ways if 0 <= k < len(pages))
         left = len(rows) - len(shown)
-        more = f'{left:,} more rows in the <a href="index.html">table of all launches</a>' if left else ""
+        more = f'<p>{left:,} more rows in the <a href="index.html">table of all launches</a></p>' if left else ""
+        share = sum(_share(rows[k], total) for k in own)
+        what = f"{sum(rows[k].calls for k in own):,} of {launches:,} launches, {100 * share:.1f} % of all time"
         above = (
-            f'<aside class="above" aria-label="Launches"><p>{links}<a href="index.html">all launches</a></p>'
-            f"<details{' open' if not left else ''}><summary>Table of launches</summary>{_table(shown, total, page)}"
-            f"<p>{more}</p></details></aside>"
+            f'<aside class="above" aria-label="Launches"><p>{links}</p><details{" open" * (len(rows) <= _OPEN)}>'
+            f"<summary>This page: {what}. Table of launches</summary>"
+            f"{_table(shown, total, page)}{more}</details></aside>"
         )
         path = folder / page
         path.write_text(path.read_text("utf-8").replace(MARK, above, 1), "utf-8")
+
+
+def _share(row: IndexRow, total: float) -> float:
+    """Part of the time of all launches."""
+    return row.calls * row.time_us / total if total else 0.0
 
 
 def _time(rows: Sequence[IndexRow]) -> float:
@@ -79,7 +87,7 @@ def _table(rows: Sequence[IndexRow], total: float, here: str | None = None) -> M
         f"<tr{own[here is not None and row.page == here]}>{''.join(_cells(row, total, here))}</tr>\n" for row in rows
     )
     return Markup(
-        '<div class="wide" tabindex="0" role="group" aria-label="Launches"><table id="index">\n'
+        '<div class="wide" tabindex="0" role="group" aria-label="Launches"><table id="index" class="stacked">\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{lines}</tbody></table></div>"
     )
 
@@ -91,10 +99,14 @@ def _cells(row: IndexRow, total: float, here: str | None) -> list[str]:
         name = f'<a href="{html.escape(row.page)}">{name}</a>'
     note = f"<small> {html.escape(row.note)}</small>" if row.note else ""
     timed = row.cycles > 0
-    share = row.calls * row.time_us / total if total else 0.0
+    share = 100 * _share(row, total)
     values = [row.grid, row.block, f"{row.shared_bytes:,} B", f"{row.cycles:,}" if timed else "-"]
-    values += [f"{row.time_us:,.2f}" if timed else "-", f"{100 * share:.1f} %" if timed else "-", row.limiter]
-    cells = [f'<th scope="row">{numbers}</th>', f'<td title="{html.escape(row.full_name)}">{name}{note}</td>']
-    cells += [f"<td>{html.escape(value)}</td>" for value in values]
-    cells[-2] = cells[-2].replace("<td>", f'<td class="share" style="--part:{100 * share:.1f}%">')
-    return cells
+    values += [f"{row.time_us:,.2f}" if timed else "-", f"{share:.1f} %" if timed else "-", row.limiter]
+    style = {_HEAD[-2]: f' class="share" style="--part:{share:.1f}%"'}
+    return [
+        f'<th scope="row">{numbers}</th>', f'<td title="{html.escape(row.full_name)}">{name}{note}</td>',
+        *(
+            f'<td data-head="{head}"{style.get(head, "")}>{html.escape(value)}</td>'
+            for head, value in zip(_HEAD[2:], values, strict=True)
+        ),
+    ]  # fmt: skip

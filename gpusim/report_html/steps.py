@@ -7,9 +7,9 @@ A warp's columns have one entry per step. Masks are indices into `masks`, since 
 [space, store, bytes per lane, lowest address, pattern, wavefronts, ideal, sectors, lines]; a pattern holds each lane's
 distance from the lowest address, -1 for a lane that has no part. Stalls before a step are [reason, cycles, ...].
 `parted` are the steps whose branch parts the lanes. `values` are [step, register, lanes, ...] for each register that
-has changed when the step is over, of the first `known` steps; lanes are an index into `lanes`, where a number is that of
-all lanes (the first is 0, as registers begin), two are lane 0's and the distance from lane to lane, a string 32 words
-in base 64, and seven numbers are masks of predicates. At most `VALUES` characters are spent on them.
+has changed when the step is over, of the first `known` steps; lanes are an index into `lanes`, where a number is that
+of all lanes (the first is 0, as registers begin), two are lane 0's and the distance from lane to lane, a string 32
+words in base 64, and seven numbers are masks of predicates. At most `VALUES` characters are spent on them.
 """
 
 from __future__ import annotations

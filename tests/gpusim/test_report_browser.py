@@ -11,13 +11,15 @@ import pytest
 import gpusim
 from gpusim.engine.state import layout as L
 from gpusim.report_html import steps, write
-from gpusim.report_html.index import IndexRow, render_index
+from gpusim.report_html.index import IndexRow, put_above, render_index
 from gpusim.result import Result
 from gpusim.results.colours import STALL_COLOURS
 from programs.registry import get
 from tests.gpusim.hand_trace import STEPS, make_trace
 from tests.gpusim.records import BRA, FADD, FILE, LDS, STG, STS, make_program, make_record
 from tests.gpusim.test_report_html import LINE
+from validate.replay import Failure, Pair
+from validate.scoring.page import render_page
 
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -620,19 +622,88 @@ def test_a_page_of_some_sections_has_only_those(browser, tmp_path):
         assert browser.get_log("browser") == []
 
 
-def test_the_index_leads_to_the_pages(browser, tmp_path):
+def test_the_index_leads_to_the_pages_and_stands_above_them(browser, tmp_path):
     result = Result(make_record(line=LINE))
-    write(result, tmp_path / "launch-1.html", "Launch 1: k", index="index.html")
     what = "k<...>", "k<float, (4)>(int)", "8", "128", 0, result.cycles, result.time_us, "latency"
     rows = [IndexRow(1, 3, *what, "launch-1.html"), IndexRow(4, 4, *what, note="data race")]
+    rows += [IndexRow(k, k, *what, f"launch-{k}.html") for k in range(5, 30)]
+    for row in rows:
+        if row.page:
+            write(result, tmp_path / row.page, f"Launch {row.first}: k", index="index.html")
+    put_above(tmp_path, rows)
     (tmp_path / "index.html").write_text(render_index("All <launches>", {"GPU": "tiny"}, rows, ["1 < 2"]))
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", DESKTOP)
     browser.get((tmp_path / "index.html").as_uri())
     assert find(browser, "h1").text == "All <launches>" and find(browser, ".about").text == "1 < 2"
-    assert texts(browser, "#index tbody th") == ["1\N{EN DASH}3", "4"]
+    assert texts(browser, "#index tbody th")[:3] == ["1\N{EN DASH}3", "4", "5"]
     assert texts(browser, "#index tbody small") == ["data race"]
+    assert texts(browser, "#index td.share")[:2] == ["10.3 %", "3.4 %"]  # of 29 launches that take equally long
     assert find(browser, "#index tbody td").get_attribute("title") == "k<float, (4)>(int)"
     find(browser, "#index a").click()
     assert find(browser, "h1").text == "Launch 1: k"
+    assert find(browser, ".above summary").text.startswith("This page: 3 of 29 launches, 10.3 % of all time")
+    find(browser, ".above summary").click()
+    assert texts(browser, ".above [aria-current] th") == ["1\N{EN DASH}3"]
+    assert "16 more rows" in find(browser, ".above details").text
+    find(browser, ".above a").click()
+    assert find(browser, "h1").text == "Launch 5: k"
+    assert_readable(browser)
     find(browser, ".brand a").click()
     assert find(browser, "h1").text == "All <launches>"
+    assert_readable(browser)
+    assert browser.get_log("browser") == []
+
+
+def assert_readable(browser):
+    """On a phone nothing scrolls sideways, and text has contrast, light and dark."""
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+    browser.execute_script("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    width, window = browser.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
+    assert width <= window == PHONE["width"]
+    for table in browser.find_elements("css selector", ".stacked"):  # nor does a table in itself
+        assert browser.execute_script("return arguments[0].parentElement.scrollWidth <= window.innerWidth", table)
+    for scheme in ("light", "dark"):
+        media = [{"name": "prefers-color-scheme", "value": scheme}]
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
+        assert browser.execute_script(CONTRAST) == []
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", DESKTOP)
+
+
+def test_the_page_of_a_difference(browser, tmp_path):
+    fixed = LINE | {LDS: {L.N_SHARED_WAVEFRONTS: 2112, L.N_SHARED_IDEAL: 2112}}
+    a, b = Result(make_record(line=LINE)), Result(make_record(line=fixed, cycles=3000))
+    difference = gpusim.compare_results(a, b, "be<fore", "after")
+    browser.get(difference.report_html(tmp_path / "diff.html").as_uri())
+    assert find(browser, "h1").text == "be<fore and after"
+    assert texts(browser, "#why li") == difference.why
+    facts = dict(zip(texts(browser, "dt"), texts(browser, "dd"), strict=True))
+    assert facts["A"].startswith("4,000 cycles") and facts["B"].startswith("3,000") and "0.75x" in facts.values()
+    shown = {each.find_element("css selector", "th").text: texts(each, "td") for each in browser.find_elements(
+        "css selector", "#metrics > .wide tbody tr")}  # fmt: skip
+    assert shown["derived__memory_l1_wavefronts_shared_excessive"] == ["2,112", "0", "gone"]
+    lines = {each.text.split()[-1]: each.text for each in browser.find_elements("css selector", "#lines tbody tr")}
+    assert lines and "s[u]" in find(browser, "#lines").text
+    assert len(texts(browser, "#stalls .bar")) == 2 * len(difference.stalls)
+    assert_readable(browser)
+    assert browser.get_log("browser") == []
+
+
+def test_the_page_of_a_score(browser, tmp_path):
+    from tests.validate.test_scoring import SECTORS, row
+
+    reasons = {"wait": (3, 2), "barrier": (1, 2)}
+    counts = {SECTORS: (10_000, 10_100)}
+    rows = [row(size=k, cycles=(1000, 1000 + 100 * k), reasons=reasons, **counts) for k in range(1, 5)]
+    rows[1].exact["x"] = Pair(1, 2)
+    rows.append(Failure(rows[0].point, "not <compared>"))
+    (tmp_path / "score.html").write_text(render_page(rows, "h200"), "utf-8")
+    browser.get((tmp_path / "score.html").as_uri())
+    assert texts(browser, "#cycles tbody tr")[0].split()[1:6] == ["4", "of", "5", "25.0%", "25.0%"]
+    titles = browser.execute_script("return [...document.querySelectorAll('circle title')].map((e) => e.textContent)")
+    assert titles[0] == "reduction/shuffle@1: measured 1,000, predicted 1,100 (+10.0%)" and len(titles) == 4
+    points = texts(browser, "#points tbody tr")
+    assert points[1].split()[1:7] == ["1,000", "1,200", "+20.0%", "0", "of", "1"] and "x: 1 → 2" in points[1]
+    assert points[-1].endswith("not <compared>")
+    assert [each for each in texts(browser, "#stalls .bar")][:2] == ["wait\nmeasured 75.0 %", "predicted 50.0 %"]
+    assert_readable(browser)
     assert browser.get_log("browser") == []
