@@ -24,9 +24,9 @@ from gpusim.tracing.trace import Trace
 
 WARPS = 16
 STEPS = 4_000
-TOTAL = 24_000
+TOTAL = 18_000
 PATTERNS = 6_000
-VALUES = 300_000
+VALUES = 180_000
 _FAR = 1 << 50
 
 
@@ -50,6 +50,8 @@ class _Values:
 
     def of(self, trace: Trace, warp: int, cycles: np.ndarray) -> dict[str, Any]:
         """The columns of a warp whose steps are at `cycles`. A change is found when the next step issues."""
+        if warp // trace.warps_per_block not in trace.options.blocks:
+            return {"values": [], "known": 0}
         rows, lanes = trace.values_of(warp)
         steps = np.searchsorted(cycles, rows["cycle"]) - 1
         until = int(np.searchsorted(cycles, trace.values_until)) - (0 if trace.values_until >= trace.until else 1)
@@ -98,7 +100,7 @@ def make_steps(trace: Trace | None) -> dict[str, Any] | None:
     if len(patterns.numbers) >= PATTERNS:
         cut.append(f"lane addresses of the first {PATTERNS:,} different accesses")
     if any(warp["known"] < len(warp["pc"]) for warp in warps):
-        cut.append("values of registers of the first steps only")
+        cut.append("values of registers not of all steps")
     if not trace.complete:
         cut.append(f"the trace's limit was reached at cycle {trace.until:,}")
     return {

@@ -14,7 +14,7 @@ import numpy as np
 from gpusim.engine.state import layout as L
 from gpusim.tracing.trace import Trace
 
-SPANS = 24_000
+SPANS = 16_000
 _REASONS = 32
 _SPAN = np.dtype([("start", "i8"), ("warp", "i4"), ("end", "i8"), ("reason", "i1"), ("pc", "i4")])
 

@@ -14,7 +14,7 @@ from gpusim.engine.state import layout as L
 from gpusim.report_html import MODULES, render, steps, warps
 from gpusim.report_html.document import FIELDS, make_document
 from gpusim.result import Result
-from gpusim.tracing.trace import SPACES
+from gpusim.tracing.trace import SPACES, TraceOptions
 from tests.gpusim.hand_trace import ADDRESS, HIGH, LOADED, LOW, REGISTERS, STALLS, STEPS, make_trace
 from tests.gpusim.records import CODE, FILE, LDG, LDS, SOURCE, STG, make_program, make_record, stall
 
@@ -178,13 +178,20 @@ def test_values_that_find_no_room_are_left_out_from_a_step_on(monkeypatch, room,
     data = data_of(traced())["trace"]
     assert data["warps"][0]["known"] == known
     assert all(step < known for step in data["warps"][0]["values"][::3])
-    assert "values of registers of the first steps only" in data["cut"]
+    assert "values of registers not of all steps" in data["cut"]
 
 
 def test_an_unfinished_record_of_values_is_said_to_be_one():
     record = make_record()
     data = steps.make_steps(replace(make_trace(record), values_until=740))
     assert data["warps"][0]["known"] == 3 and data["warps"][0]["values"][::3] == [0, 1]
+
+
+def test_warps_whose_registers_were_not_recorded_have_no_values():
+    record = make_record()
+    data = steps.make_steps(replace(make_trace(record), options=TraceOptions(blocks=(1,))))
+    assert [(warp["known"], warp["values"]) for warp in data["warps"]] == [(0, [])] * 2
+    assert "values of registers not of all steps" in data["cut"]
 
 
 def test_spans_of_warps_are_issues_and_stalls():

@@ -142,7 +142,7 @@ export function registers(root, data, pick) {
     const known = step < warp.known;
     table.hidden = !known;
     others.hidden = !known;
-    note.textContent = known ? "" : "The page has no room for the values of this step.";
+    note.textContent = known ? "" : warp.known ? `The page has room for values of the first ${warp.known} steps of this warp.` : "The page has no values of this warp's registers.";
     if (!known) return;
     const found = stateAt(warp, step);
     const wanted = named(instructions[warp.pc[step]][1]);
