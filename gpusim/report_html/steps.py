@@ -24,9 +24,9 @@ from gpusim.tracing.trace import Trace
 
 WARPS = 16
 STEPS = 4_000
-TOTAL = 18_000
+TOTAL = 16_000
 PATTERNS = 6_000
-VALUES = 180_000
+VALUES = 150_000
 _FAR = 1 << 50
 
 
@@ -162,9 +162,9 @@ def _access(trace: Trace, row: np.void, patterns: _Table) -> list[int] | int:
 def _stalls(stalls: np.ndarray, cycles: np.ndarray) -> list[list[int]]:
     """[reason, cycles, ...] for what the warp waited for before each step."""
     found: list[dict[int, int]] = [{} for _ in cycles]
+    stalls = stalls[stalls["start"] <= cycles[-1]]
     steps = np.searchsorted(cycles, stalls["start"])
-    for step, row in zip(steps.tolist(), stalls, strict=True):
-        if step < len(found):
-            reason = int(row["reason"])
-            found[step][reason] = found[step].get(reason, 0) + int(row["end"] - row["start"])
+    lengths = stalls["end"] - stalls["start"]
+    for step, reason, length in zip(steps.tolist(), stalls["reason"].tolist(), lengths.tolist(), strict=True):
+        found[step][reason] = found[step].get(reason, 0) + length
     return [[value for pair in each.items() for value in pair] for each in found]

@@ -56,8 +56,9 @@ def make_warps(trace: Trace | None) -> dict[str, Any] | None:
 
 def _spans(trace: Trace, warps: np.ndarray, end: int) -> tuple[np.ndarray, int]:
     """Issues and stalls of some warps by (start, warp), and the cycle up to which all are there."""
-    issues = trace.issues[np.isin(trace.issues["warp"], warps)]
-    stalls = trace.stalls[np.isin(trace.stalls["warp"], warps)]
+    # Both are in order of time, and of neither can there be more than of both together.
+    issues = trace.issues[np.isin(trace.issues["warp"], warps)][: SPANS + 1]
+    stalls = trace.stalls[np.isin(trace.stalls["warp"], warps)][: SPANS + 1]
     spans = np.zeros(len(issues) + len(stalls), _SPAN)
     count = len(issues)
     for name in ("warp", "pc"):
@@ -65,7 +66,7 @@ def _spans(trace: Trace, warps: np.ndarray, end: int) -> tuple[np.ndarray, int]:
     spans["start"][:count], spans["end"][:count] = issues["cycle"], issues["cycle"] + 1
     for name in ("start", "end", "reason"):
         spans[name][count:] = stalls[name]
-    spans.sort(order=["start", "warp"])
+    spans = spans[np.lexsort((spans["warp"], spans["start"]))]
     until = end if trace.complete else min(end, trace.until)
     if len(spans) > SPANS:
         until = min(until, int(spans["start"][SPANS]))
