@@ -140,20 +140,34 @@ def _without_gpu(target: tuple[int, int]) -> Iterator[None]:
 
     Numba's kernel class compiles for the current GPU, and device functions that it calls get line information only if
     their decorator asks for it; there is no option for either. NVRTC's PTX is checked against the driver's version, its
-    LTO code is not. So the functions that decide all this are replaced for the time of the compilation.
+    LTO code is not. Lines of what Numba has inlined itself (`inline="always"`) are taken for the kernel's `def`, or for
+    lines of its file. So the functions that decide all this are replaced for the time of the compilation.
     """
     from unittest import mock
 
-    from numba.cuda import codegen, dispatcher
+    from numba.cuda import codegen, dispatcher, lowering
     from numba.cuda.cudadrv import driver, nvrtc
 
-    compile_cuda_function = dispatcher.compile_cuda
+    compile_cuda_function, lower_inst = dispatcher.compile_cuda, lowering.Lower.lower_inst
 
     def compile_with_lines(*args: Any, **kwargs: Any) -> Any:
         return compile_cuda_function(*args, **{**kwargs, "lineinfo": not kwargs.get("debug")})
 
     def add_source(linker: Any, source: Any, name: str = "<source>") -> None:
         linker.add_ltoir(nvrtc.compile(source, name, linker.cc, ltoir=True)[0].code, name)
+
+    def lower_at_own_line(lower: Any, instruction: Any) -> None:
+        builder, own, kernel = lower.debuginfo, lower.loc, lower.func_ir.loc
+        elsewhere = os.path.abspath(own.filename) != os.path.abspath(kernel.filename)
+        if not getattr(builder, "subprograms", None) or not (elsewhere or own.line < kernel.line):
+            lower_inst(lower, instruction)
+            return
+        file = own.filename if elsewhere else None
+        builder.mark_location = lambda at, _line: _mark(builder, at, file, own.line)
+        try:
+            lower_inst(lower, instruction)
+        finally:
+            del builder.mark_location
 
     with _PATCHING, contextlib.ExitStack() as stack:
         device = SimpleNamespace(compute_capability=target)
@@ -162,9 +176,21 @@ def _without_gpu(target: tuple[int, int]) -> Iterator[None]:
             (dispatcher, "compile_cuda", compile_with_lines),
             (codegen.CUDACodeLibrary, "_ensure_cc", lambda _library, cc: cc or target),
             (driver._Linker, "add_cu", add_source),
+            (lowering.Lower, "lower_inst", lower_at_own_line),
         ):
             stack.enter_context(mock.patch.object(owner, name, substitute))
         yield
+
+
+def _mark(debug: Any, builder: Any, file: str | None, line: int) -> None:
+    """What is lowered next comes from a line of another file, or of the kernel's above its `def`. LLVM has a scope for
+    lines of another file in one function (DILexicalBlockFile: "LLVM Language Reference", specialised metadata)."""
+    add, scope = debug.module.add_debug_info, debug.subprograms[-1]
+    if file is not None:
+        folder, name = os.path.split(os.path.abspath(file))
+        where = add("DIFile", {"directory": folder, "filename": name})
+        scope = add("DILexicalBlockFile", {"scope": scope, "file": where, "discriminator": 0})
+    builder.debug_metadata = add("DILocation", {"line": line, "column": 1, "scope": scope})
 
 
 def _compile_error(function: Any, error: Exception) -> CompileError:

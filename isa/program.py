@@ -43,7 +43,7 @@ _DAMAGE = (
 """What reading a damaged image may raise."""
 IMAGE_FORMAT = 1
 """Version of the program image; part of every cache key."""
-DECODER = 5
+DECODER = 6
 """Version of how a cubin becomes a program, part of every cache key too; older images stay readable."""
 
 @dataclass(frozen=True)

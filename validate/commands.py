@@ -47,6 +47,7 @@ def add(commands: Any, command: Callable[..., argparse.ArgumentParser], choose_p
     scoring.add_argument("--points", action="store_true", help="also the table of points")
     scoring.add_argument("--full", action="store_true", help="also every modelled counter by itself")
     scoring.add_argument("--json", action="store_true", help="everything as JSON instead")
+    scoring.add_argument("--report", type=Path, metavar="FILE.html", help="also write the scores as one HTML file")
     scoring.add_argument(
         "--accept", action="store_true", help="from now on the tests hold the model to this score (all points needed)"
     )
@@ -149,6 +150,14 @@ def _write(rows: Sequence[Any], options: argparse.Namespace) -> bool:
     if not text.done(rows):
         print("validate: error: no point was compared, so there is nothing to write", file=sys.stderr)
         return False
+    if options.report:
+        from validate.scoring import page
+
+        try:
+            options.report.write_text(page.render_page(rows, options.gpu), "utf-8")
+        except OSError as error:
+            print(f"validate: error: --report {options.report}: {error.strerror}", file=sys.stderr)
+            return False
     return _renew(rows, options) if options.accept or options.docs else True
 
 

@@ -18,7 +18,7 @@ from gpusim.cli.options import (
     add_output_check_option,
     add_run_options,
 )
-from gpusim.cli.outputs import print_json
+from gpusim.cli.outputs import check_writable, print_json
 from gpusim.cli.run import make_document, simulate_target, target_of
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ examples:
   gpusim diff vector_add profile.csv --size 10000              and against your own profile of it
   gpusim diff saxpy.cu profile.csv --args "float32(2), float32[65536], float32[65536]"
   gpusim diff before.json after.json                           what gpusim run --json printed
+  gpusim diff transpose/tiled transpose/padded --report d.html the same as a page
   gpusim diff old.py:scale new.py:scale --grid 8 --block 128 --args "float32[1024]=random, float32(2.5)"
 
 Every option of the launch and the GPU can be given for one side: --size-a, --args-b, --set-b and so on. Without B, A
@@ -72,6 +73,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--kernel", default="", metavar="TEXT", help="part of the kernel's name, where a profile holds several"
     )
+    parser.add_argument("--report", metavar="FILE.html", help="also write the difference as one HTML file")
     add_output_check_option(parser)
     add_json_option(parser)
     parser.set_defaults(command=execute)
@@ -80,6 +82,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 def execute(options: argparse.Namespace) -> int:
     from gpusim.difference import Difference
 
+    if options.report:
+        check_writable(options.report)
     texts = {"a": options.a, "b": options.b or options.a}
     sides = {side: _options_of(options, side, text) for side, text in texts.items()}
     _refuse_twice_the_same(options, sides)
@@ -104,6 +108,11 @@ def execute(options: argparse.Namespace) -> int:
         print_json(difference.to_dict())
     else:
         print(difference)
+    if options.report:
+        try:
+            difference.report_html(options.report)
+        except OSError as error:
+            raise UserError(f"--report {options.report}: {error.strerror}") from error
     for text in wrong:
         print(f"gpusim: error: {text}", file=sys.stderr)
     return EXIT_MISMATCH if wrong else EXIT_OK

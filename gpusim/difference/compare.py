@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from gpusim.difference import text
+from gpusim.difference import page, text
 from gpusim.difference.pairs import Change, Pairs
 from gpusim.difference.side import Run, as_run
 from gpusim.difference.why import sentences
@@ -37,6 +38,12 @@ class Difference(Pairs):
             "findings": [asdict(each) | {"state": each.state} for each in self.findings],
             "lines": [asdict(each) for each in self.lines],
         }
+
+    def report_html(self, path: str | Path) -> Path:
+        """Write the difference as one HTML page and return its path. Raises OSError if that cannot be done."""
+        target = Path(path)
+        target.write_text(page.render_page(self, self.why), "utf-8")
+        return target
 
     def __str__(self) -> str:
         return text.render(self, self.why)

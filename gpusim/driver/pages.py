@@ -13,7 +13,7 @@ from gpusim.driver.launches import LaunchCall, Observer
 from gpusim.driver.log import dim3
 from gpusim.errors import KernelError
 from gpusim.report_html import write
-from gpusim.report_html.index import IndexRow, render_index
+from gpusim.report_html.index import IndexRow, put_above, render_index
 from gpusim.tracing.options import TraceOptions
 from isa.demangle import short_name
 from isa.errors import IsaError
@@ -134,6 +134,8 @@ class PageWriter(Observer):
             "Time": f"{self.config.time_us(self._cycles):,.2f} µs",
         }
         page = render_index("Launches of a program", facts, self._rows, notes)
+        if not self._failed:
+            self._try(lambda: put_above(self.folder, self._rows))
         if not self._failed and self._try(lambda: (self.folder / "index.html").write_text(page, "utf-8")):
             said = "; ".join([f"{self._written:,} pages of {self._launches:,} launches", *notes])
             say(f"{self.folder / 'index.html'}: {said}")

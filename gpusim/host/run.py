@@ -252,7 +252,7 @@ class ReadyRun:
 
     def traced(self, recorder: TraceRecorder, state: L.State, start: int, cycles: int) -> Trace:
         config = self.machine.config
-        return recorder.finish(state, self.lowered.code, self.program, self.launch, config, start, cycles)
+        return recorder.finish(state, self.lowered, self.program, self.launch, config, start, cycles)
 
 
 def _ready(grid: Grid, seat: Seat | None) -> None:

@@ -1,43 +1,22 @@
 """One colour for each thing, in every picture: stall reasons, execution units, levels of memory. No matplotlib here.
 
-The eight colours are Okabe and Ito's ("Color Universal Design", 2008), which people with any colour vision tell apart.
-There are more stall reasons and execution pipes than that; the other colours are those that lie furthest from these and
-from each other for people with normal and with each kind of dichromatic vision. The tests hold them to it.
+The eight colours and those of stall reasons are `gpusim.results.colours`, which pages have too; there are more
+execution pipes than that, and their other colours are chosen like those. The tests hold them to it.
 """
 
 from __future__ import annotations
 
-from gpusim.engine.state.layout import STALLS
+from gpusim.results.colours import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, STALL_COLOURS, VERMILLION, YELLOW
 from isa import microops as M
 
-BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILLION, PURPLE = (
-    "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7",
-)  # fmt: skip
+__all__ = [
+    "BLACK", "BLUE", "EXCESSIVE", "GREEN", "GREY", "IDEAL", "INK", "LEVEL_COLOURS", "LIGHT", "LINE_COLOURS", "MARKERS",
+    "ORANGE", "PALE", "PURPLE", "SHARED_WORD", "SKY", "STALL_COLOURS", "UNIT_COLOURS", "VERMILLION", "WORK_COLOURS",
+    "YELLOW",
+]  # fmt: skip
+
 INK, GREY, LIGHT, PALE = "#222222", "#666666", "#C4C4C4", "#F2F2F2"
 """Text, lines that guide the eye, and what is switched off."""
-
-STALL_COLOURS = {
-    "selected": GREEN,
-    "not_selected": "#90EC64",
-    "wait": YELLOW,
-    "long_scoreboard": VERMILLION,
-    "short_scoreboard": BLUE,
-    "barrier": PURPLE,
-    "branch_resolving": "#1A1A1A",
-    "no_instruction": "#666666",
-    "imc_miss": "#C7C7C7",
-    "math_pipe_throttle": "#512F03",
-    "mio_throttle": SKY,
-    "lg_throttle": ORANGE,
-    "membar": "#340F40",
-    "sleeping": "#CCEEFE",
-    "drain": "#EDB882",
-    "dispatch_stall": "#101365",
-    "tex_throttle": "#99C2DE",
-    "misc": "#FBEEE2",
-}
-"""Colour of each stall reason of `gpusim.engine.state.layout.STALLS`: issue and what could issue are green, global
-memory is warm, shared memory blue, barriers and fences purple, the front end grey."""
 
 UNIT_COLOURS = {
     M.UNIT_FMA: BLUE,
@@ -74,5 +53,3 @@ LINE_COLOURS, MARKERS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK), "
 
 IDEAL, EXCESSIVE, SHARED_WORD = BLUE, VERMILLION, GREEN
 """What an access needs at least, what it costs beyond that, and a word that several lanes share."""
-
-assert set(STALL_COLOURS) == set(STALLS)

@@ -1,10 +1,12 @@
 """The report of a result as one HTML file that opens from disk: no server, no network, nothing beside it.
 
-`document` makes one JSON document from a result (`sections` its tables, `steps` the warp stepper's trace);
+`document` makes one JSON document from a result (`sections` its tables, `occupancy` what fills an SM, `warps` and
+`steps` what comes of its trace);
 `template.html`, `style.css` and the JavaScript modules in `js/` show it, and go into the file as they are. Modules
 import each other by name, such as `gpusim/source`; an import map in the page says where in the page they lie. `compact`
-is what a notebook shows of a result. Reading order of the JavaScript: `main`, `format`, `sections`, `roofline`,
-`source`, `stepper`, `access`.
+is what a notebook shows of a result. What draws in JavaScript is a function of an element and data, and keeps nothing
+outside them. Reading order: `main`, `format`, `sections`, `roofline`, `occupancy`, `source`, `warps`, `stepper`,
+`access`, `registers`.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import Any
 from gpusim.report_html.document import make_document
 from gpusim.results.analysis import Analysis
 
-MODULES = ("format", "sections", "roofline", "source", "access", "stepper")
+MODULES = ("format", "sections", "roofline", "occupancy", "source", "access", "registers", "warps", "stepper")
 """Modules by name; `main` comes last and imports them."""
 
 
@@ -32,6 +34,7 @@ def render(result: Analysis, title: str | None = None, **more: Any) -> str:
     for mark, text in {
         "{{title}}": html.escape(document["title"]),
         "{{style}}": asset("style.css"),
+        "{{launches}}": "<!-- launches -->" if document["index"] else "",
         "{{imports}}": json.dumps(
             {"imports": {f"gpusim/{name}": module_url(name, asset(f"js/{name}.js")) for name in MODULES}}
         ),

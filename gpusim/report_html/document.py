@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from gpusim.engine.state import layout as L
+from gpusim.report_html.occupancy import make_occupancy
 from gpusim.report_html.sections import SECTIONS, make_sections
 from gpusim.report_html.steps import make_steps
+from gpusim.report_html.warps import make_warps
 from gpusim.results.analysis import Analysis
+from gpusim.results.colours import stall_dye
 from gpusim.results.metric_table import METRICS, STALL_MEANINGS
 
 FIELDS = (
@@ -36,7 +39,7 @@ def make_document(
     record = result.record
     config = record.config
     shown = list(sections) or list(SECTIONS)
-    coded = "source" in shown or "stepper" in shown
+    coded = not {"source", "warps", "stepper"}.isdisjoint(shown)
     return {
         "title": title or result.kernel,
         "kernel": kernel or result.kernel,
@@ -57,12 +60,14 @@ def make_document(
         "meanings": {name: [each.unit, each.meaning] for name, each in METRICS.items()},
         "sections": make_sections(result),
         "roofline": result.roofline.to_dict(),
-        "stalls": [[name, STALL_MEANINGS[name]] for name in L.STALLS],
+        "occupancy": make_occupancy(result),
+        "stalls": [[name, STALL_MEANINGS[name], *(stall_dye(name) or ())] for name in L.STALLS],
         "stall_reasons": {name: asdict(each) for name, each in result.stall_reasons.items()},
         "sm_active_cycles": record.sm_active_cycles.tolist(),
         "sm_blocks": record.sm_blocks.tolist(),
         "fields": list(FIELDS),
         **(_code(result) if coded else {"instructions": [], "source": []}),
+        "warps": make_warps(result.trace) if "warps" in shown else None,
         "trace": make_steps(result.trace) if "stepper" in shown else None,
     }
 

@@ -1,14 +1,19 @@
-"""The page that lists the launches of a program, with links to the page of each."""
+"""The table of a program's launches: a page of its own with links to the page of each, and above each of those."""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from gpusim.report_html import asset
+from gpusim.report_html.plain import Markup, Part, render_plain
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+MARK = "<!-- launches -->"
+"""Stands in a page until all launches are known."""
+_AROUND = 10  # rows before and after a page's own that stand above it
+_OPEN = 8  # rows of a table that is open at first
+_HEAD = ("launch", "kernel", "grid", "block", "shared memory", "cycles", "time in µs", "of all time", "limited by")
 
 
 @dataclass
@@ -38,47 +43,70 @@ class IndexRow:
 
 def render_index(title: str, facts: dict[str, str], rows: Sequence[IndexRow], notes: Sequence[str] = ()) -> str:
     """The page. facts: what stands at its head, by name; notes: sentences above the table."""
-    text = html.escape
-    head = "".join(f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in facts.items())
-    columns = ("launch", "kernel", "grid", "block", "shared memory", "cycles", "time in µs", "limited by")
-    lines = "".join(f"<tr>{''.join(_cells(row))}</tr>\n" for row in rows)
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<title>{text(title)} &ndash; gpusim</title>
-<style>
-{asset("style.css")}
-</style>
-</head>
-<body>
-<header><p class="brand">gpusim report · simulated, not measured</p>
-<h1>{text(title)}</h1>
-<dl class="facts">{head}</dl></header>
-<main><section id="launches" aria-labelledby="launches-title">
-<h2 id="launches-title">Launches</h2>
-{"".join(f'<p class="about">{text(note)}</p>' for note in notes)}
-<div class="wide" tabindex="0" role="group" aria-label="Launches"><table id="index">
-<thead><tr>{"".join(f'<th scope="col">{name}</th>' for name in columns)}</tr></thead>
-<tbody>
-{lines}</tbody></table></div>
-</section></main>
-</body>
-</html>
-"""
+    part = Part("launches", "Launches", notes, _table(rows, _time(rows)))
+    return render_plain(title, "gpusim report · simulated, not measured", facts, [part])
 
 
-def _cells(row: IndexRow) -> list[str]:
+def put_above(folder: Path, rows: Sequence[IndexRow]) -> None:
+    """Put the table above each of the pages in a folder, with links to the pages before and after; of a long table the
+    rows around the page's own. Raises OSError if that cannot be done."""
+    pages = list(dict.fromkeys(row.page for row in rows if row.page is not None))
+    launches, total = sum(row.calls for row in rows), _time(rows)
+    for number, page in enumerate(pages):
+        own = [k for k, row in enumerate(rows) if row.page == page]
+        shown = rows[max(own[0] - _AROUND, 0) : own[0] + _AROUND + 1]
+        ways = (("page before", number - 1), ("page after", number + 1))
+        links = "".join(f'<a href="{pages[k]}">{text}</a> ' for text, k in ways if 0 <= k < len(pages))
+        left = len(rows) - len(shown)
+        more = f'<p>{left:,} more rows in the <a href="index.html">table of all launches</a></p>' if left else ""
+        share = sum(_share(rows[k], total) for k in own)
+        what = f"{sum(rows[k].calls for k in own):,} of {launches:,} launches, {100 * share:.1f} % of all time"
+        above = (
+            f'<aside class="above" aria-label="Launches"><p>{links}</p><details{" open" * (len(rows) <= _OPEN)}>'
+            f"<summary>This page: {what}. Table of launches</summary>"
+            f"{_table(shown, total, page)}{more}</details></aside>"
+        )
+        path = folder / page
+        path.write_text(path.read_text("utf-8").replace(MARK, above, 1), "utf-8")
+
+
+def _share(row: IndexRow, total: float) -> float:
+    """Part of the time of all launches."""
+    return row.calls * row.time_us / total if total else 0.0
+
+
+def _time(rows: Sequence[IndexRow]) -> float:
+    return sum(row.calls * row.time_us for row in rows)
+
+
+def _table(rows: Sequence[IndexRow], total: float, here: str | None = None) -> Markup:
+    """here: the page that the table stands above. total: time of all launches, in µs."""
+    head = "".join(f'<th scope="col">{name}</th>' for name in _HEAD)
+    own = {True: ' aria-current="page"', False: ""}
+    lines = "".join(
+        f"<tr{own[here is not None and row.page == here]}>{''.join(_cells(row, total, here))}</tr>\n" for row in rows
+    )
+    return Markup(
+        '<div class="wide" tabindex="0" role="group" aria-label="Launches"><table id="index" class="stacked">\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{lines}</tbody></table></div>"
+    )
+
+
+def _cells(row: IndexRow, total: float, here: str | None) -> list[str]:
     numbers = f"{row.first:,}" if row.calls == 1 else f"{row.first:,}&ndash;{row.last:,}"
     name = f"<code>{html.escape(row.name)}</code>"
-    if row.page is not None:
+    if row.page is not None and row.page != here:
         name = f'<a href="{html.escape(row.page)}">{name}</a>'
     note = f"<small> {html.escape(row.note)}</small>" if row.note else ""
     timed = row.cycles > 0
+    share = 100 * _share(row, total)
     values = [row.grid, row.block, f"{row.shared_bytes:,} B", f"{row.cycles:,}" if timed else "-"]
-    values += [f"{row.time_us:,.2f}" if timed else "-", row.limiter]
-    cells = [f'<th scope="row">{numbers}</th>', f'<td title="{html.escape(row.full_name)}">{name}{note}</td>']
-    return cells + [f"<td>{html.escape(value)}</td>" for value in values]
+    values += [f"{row.time_us:,.2f}" if timed else "-", f"{share:.1f} %" if timed else "-", row.limiter]
+    style = {_HEAD[-2]: f' class="share" style="--part:{share:.1f}%"'}
+    return [
+        f'<th scope="row">{numbers}</th>', f'<td title="{html.escape(row.full_name)}">{name}{note}</td>',
+        *(
+            f'<td data-head="{head}"{style.get(head, "")}>{html.escape(value)}</td>'
+            for head, value in zip(_HEAD[2:], values, strict=True)
+        ),
+    ]  # fmt: skip

@@ -15,9 +15,9 @@ from isa import microops as M
 Row = dict[str, Any]
 SECTIONS = (
     "advice", "speed-of-light", "launch", "occupancy", "memory", "compute", "scheduler", "warp-state", "source",
-    "stepper",
+    "warps", "stepper",
 )  # fmt: skip
-"""All that a page may show, in its order: the first and the last are no sections of Nsight Compute."""
+"""All that a page may show, in its order: the first and the last two are no sections of Nsight Compute."""
 _COMPUTE = ("issue slots", "pipe")
 _SHOWN = 4
 

@@ -6,20 +6,27 @@ A trace may be far larger than a page should be, so the document holds at most `
 A warp's columns have one entry per step. Masks are indices into `masks`, since few differ. An access is
 [space, store, bytes per lane, lowest address, pattern, wavefronts, ideal, sectors, lines]; a pattern holds each lane's
 distance from the lowest address, -1 for a lane that has no part. Stalls before a step are [reason, cycles, ...].
+`parted` are the steps whose branch parts the lanes. `values` are [step, register, lanes, ...] for each register that
+has changed when the step is over, of the first `known` steps; lanes are an index into `lanes`, where a number is that
+of all lanes (the first is 0, as registers begin), two are lane 0's and the distance from lane to lane, a string 32
+words in base 64, and seven numbers are masks of predicates. At most `VALUES` characters are spent on them.
 """
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import numpy as np
 
+from gpusim.engine.state.log import PREDICATES
 from gpusim.tracing.trace import Trace
 
 WARPS = 16
 STEPS = 4_000
-TOTAL = 24_000
+TOTAL = 16_000
 PATTERNS = 6_000
+VALUES = 150_000
 _FAR = 1 << 50
 
 
@@ -33,6 +40,38 @@ class _Table:
         return self.numbers.setdefault(value, len(self.numbers))
 
 
+class _Values:
+    """Values of registers of all warps, as many as there is room for."""
+
+    def __init__(self) -> None:
+        self.lanes = _Table()
+        self.lanes.number(0)  # how all registers begin
+        self._left = VALUES
+
+    def of(self, trace: Trace, warp: int, cycles: np.ndarray) -> dict[str, Any]:
+        """The columns of a warp whose steps are at `cycles`. A change is found when the next step issues."""
+        if warp // trace.warps_per_block not in trace.options.blocks:
+            return {"values": [], "known": 0}
+        rows, lanes = trace.values_of(warp)
+        steps = np.searchsorted(cycles, rows["cycle"]) - 1
+        until = int(np.searchsorted(cycles, trace.values_until)) - (0 if trace.values_until >= trace.until else 1)
+        found: list[int] = []
+        for step, register, row in zip(steps.tolist(), rows["register"].tolist(), lanes, strict=True):
+            if step >= until:
+                break
+            new = len(self.lanes.numbers)
+            encoded = _encoded(row, register == len(trace.registers) - 1)
+            number = self.lanes.number(encoded)
+            self._left -= len(f"{step},{register},{number},") + (len(f"{encoded},") if number == new else 0)
+            if self._left < 0:
+                until = step
+                break
+            found += [step, register, number]
+        while found and found[-3] >= until:
+            del found[-3:]
+        return {"values": found, "known": max(until, 0)}
+
+
 def make_steps(trace: Trace | None) -> dict[str, Any] | None:
     """The document's `trace`: None if there is none, or nothing in it."""
     if trace is None or not len(trace.warps):
@@ -40,7 +79,7 @@ def make_steps(trace: Trace | None) -> dict[str, Any] | None:
     wanted = trace.warps["warp"]
     chosen = np.isin(trace.warps["block"], list(trace.options.blocks))
     order = [*wanted[chosen].tolist(), *wanted[~chosen].tolist()]
-    masks, patterns = _Table(), _Table()
+    masks, patterns, values = _Table(), _Table(), _Values()
     warps: list[dict[str, Any]] = []
     left, shortened = TOTAL, False
     for warp in order[:WARPS]:
@@ -50,7 +89,7 @@ def make_steps(trace: Trace | None) -> dict[str, Any] | None:
             continue
         left -= len(kept)
         shortened |= len(kept) < len(rows)
-        warps.append(_warp(trace, warp, kept, len(rows), masks, patterns))
+        warps.append(_warp(trace, warp, kept, len(rows), masks, patterns) | values.of(trace, warp, kept["cycle"]))
     if not warps:
         return None
     cut = []
@@ -60,6 +99,8 @@ def make_steps(trace: Trace | None) -> dict[str, Any] | None:
         cut.append(f"the first {STEPS:,} steps of a warp, {TOTAL:,} in all, at most")
     if len(patterns.numbers) >= PATTERNS:
         cut.append(f"lane addresses of the first {PATTERNS:,} different accesses")
+    if any(warp["known"] < len(warp["pc"]) for warp in warps):
+        cut.append("values of registers not of all steps")
     if not trace.complete:
         cut.append(f"the trace's limit was reached at cycle {trace.until:,}")
     return {
@@ -68,6 +109,8 @@ def make_steps(trace: Trace | None) -> dict[str, Any] | None:
         "patterns": [list(each) for each in patterns.numbers],
         "banks": trace.config.shared.banks,
         "bank_bytes": trace.config.shared.bank_bytes,
+        "registers": list(trace.registers),
+        "lanes": list(values.lanes.numbers),
         "warps": warps,
     }
 
@@ -85,7 +128,19 @@ def _warp(
         "executed": [masks.number(each) for each in rows["executed"].tolist()],
         "access": [_access(trace, row, patterns) for row in rows],
         "stalls": _stalls(trace.stalls_of(warp), rows["cycle"]),
+        "parted": np.flatnonzero(rows["divergent"]).tolist(),
     }
+
+
+def _encoded(lanes: np.ndarray, predicates: bool) -> int | str | tuple[int, ...]:
+    """A row of `lanes` as short as it can be."""
+    if predicates:
+        return tuple(lanes[:PREDICATES].tolist())
+    distance = np.diff(lanes)
+    if (distance == distance[0]).all():
+        step = int(distance[0])
+        return (int(lanes[0]), step - (step >> 31 << 32)) if step else int(lanes[0])
+    return base64.b64encode(lanes.astype("<u4").tobytes()).decode()
 
 
 def _access(trace: Trace, row: np.void, patterns: _Table) -> list[int] | int:
@@ -107,9 +162,9 @@ def _access(trace: Trace, row: np.void, patterns: _Table) -> list[int] | int:
 def _stalls(stalls: np.ndarray, cycles: np.ndarray) -> list[list[int]]:
     """[reason, cycles, ...] for what the warp waited for before each step."""
     found: list[dict[int, int]] = [{} for _ in cycles]
+    stalls = stalls[stalls["start"] <= cycles[-1]]
     steps = np.searchsorted(cycles, stalls["start"])
-    for step, row in zip(steps.tolist(), stalls, strict=True):
-        if step < len(found):
-            reason = int(row["reason"])
-            found[step][reason] = found[step].get(reason, 0) + int(row["end"] - row["start"])
+    lengths = stalls["end"] - stalls["start"]
+    for step, reason, length in zip(steps.tolist(), stalls["reason"].tolist(), lengths.tolist(), strict=True):
+        found[step][reason] = found[step].get(reason, 0) + length
     return [[value for pair in each.items() for value in pair] for each in found]

@@ -77,7 +77,8 @@ class AccelSimLaunch:
         self.arrays: dict[str, np.ndarray] = {
             "log": np.empty((sms, rows, L.V_FIELDS), np.int64),
             "log_lanes": np.empty((sms, _ROWS if bulk else rows, 32), np.int64),
-            "wanted": np.zeros(count, np.uint8),
+            "wanted": np.zeros(count, np.int32),
+            "log_before": np.zeros((1, 1, 32), np.uint32),
             "life": np.zeros((count, 3), np.int64),
         }
         self.arrays["wanted"][list(blocks)] = 1

@@ -13,10 +13,10 @@ class TraceOptions:
     """What to record. Every field accepts any sequence of numbers and keeps a sorted tuple.
 
     sms: SMs whose every issue and stall is recorded; the first block of a grid runs on SM 0.
-    blocks: blocks, by linear number (x + grid.x * (y + grid.y * z)), whose issues, stalls and lanes' addresses are
-        recorded wherever they run. A number beyond the grid stands for nothing.
+    blocks: blocks, by linear number (x + grid.x * (y + grid.y * z)), whose issues, stalls, lanes' addresses and values
+        of registers are recorded wherever they run. A number beyond the grid stands for nothing.
     limit: issues that are kept, of all SMs together. What comes later is not recorded: `Trace.complete` is then False
-        and `Trace.until` says from which cycle on.
+        and `Trace.until` says from which cycle on. Of changes of registers as many are kept.
 
     Raises TraceError for a negative number, or a limit below 1.
     """

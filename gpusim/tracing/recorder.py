@@ -8,15 +8,19 @@ from gpusim.config import GPUConfig
 from gpusim.engine.sm.atomics import words_of
 from gpusim.engine.sm.space import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from gpusim.engine.state import layout as L
-from gpusim.engine.state.log import WHOLE_SM
+from gpusim.engine.state.log import NO_VALUES, WHOLE_SM
 from gpusim.errors import TraceError
 from gpusim.launch import Launch
-from gpusim.tracing.trace import BLOCK, ISSUE, SPACES, STALL, WARP, Trace, TraceOptions
+from gpusim.tracing.trace import BLOCK, ISSUE, SPACES, STALL, VALUE, WARP, Trace, TraceOptions
 from isa import Program
 from isa import microops as M
+from isa.lower import SINK_ROWS, Lowered
 
 #: Rows that a warp may have beyond one for each cycle of a window: what it waits for after it.
 _ROWS_AHEAD = 32
+#: Rows of lanes for each that an access may need in a window: two thirds are for values, see `log.log_values`.
+_LANES = 3
+_MOST_BYTES_BEFORE = 1 << 28  # of registers as they were last; with more, their values are not recorded
 _SPACE = {M.SPACE_GLOBAL: "global", M.SPACE_SHARED: "shared", M.SPACE_LOCAL: "local", M.SPACE_CONST: "constant"}
 _SHARED_OPERATIONS = (M.OP_LDSM, M.OP_STSM, M.OP_SYNCS, M.OP_ARRIVES)
 _GLOBAL_OPERATIONS = (M.OP_LDGSTS, M.OP_BULK_COPY)
@@ -39,19 +43,25 @@ class TraceRecorder:
         warps = int(par[L.P_SUB_PARTITIONS] * par[L.P_WARP_SLOTS])
         window = config.l2.lookahead_cycles
         accesses = int(par[L.P_SUB_PARTITIONS]) * window
+        blocks = np.array(options.blocks, np.int64)
+        blocks = blocks[blocks < launch.blocks]
+        before = len(blocks) * int(par[L.P_WARPS]), int(par[L.P_ROWS_PER_WARP]) - SINK_ROWS + 1, 32
+        valued = 0 < 4 * np.prod(before) <= _MOST_BYTES_BEFORE
+        rows = warps * (window + _ROWS_AHEAD) + (_LANES - 1) * accesses * valued
         self.arrays: dict[str, np.ndarray] = {
-            "log": np.empty((sms, warps * (window + _ROWS_AHEAD), L.V_FIELDS), np.int64),
-            "log_lanes": np.empty((sms, accesses, 32), np.int64),
-            "wanted": np.zeros(launch.blocks, np.uint8),
+            "log": np.empty((sms, rows, L.V_FIELDS), np.int64),
+            "log_lanes": np.empty((sms, (_LANES if valued else 1) * accesses, 32), np.int64),
+            "wanted": np.zeros(launch.blocks, np.int32),
+            "log_before": np.zeros(before if valued else (1, 1, 32), np.uint32),
             "life": np.zeros((launch.blocks, 3), np.int64),
         }
-        blocks = np.array(options.blocks, np.int64)
-        self.arrays["wanted"][blocks[blocks < launch.blocks]] = 1
+        self.arrays["wanted"][blocks] = np.arange(1, len(blocks) + 1)
         self._rows: list[np.ndarray] = []
         self._of_sm: list[np.ndarray] = []
         self._lanes: list[np.ndarray] = []
         self._accesses = 0
-        self._issues = 0
+        self._issues = self._values = 0
+        self._values_until: int | None = None if valued else 0
         self._stopped = False
 
     def begin(self, state: L.State) -> None:
@@ -67,14 +77,18 @@ class TraceRecorder:
             if logged > state.log.shape[1] or accesses > state.log_lanes.shape[1]:
                 raise AssertionError(f"SM {sm} logged {logged} rows and {accesses} accesses in one window")
             rows = state.log[sm, :logged].copy()
-            issues = rows[:, L.V_KIND] == L.LOG_ISSUE
-            rows[issues & (rows[:, L.V_ACCESS] >= 0), L.V_ACCESS] += self._accesses
+            issues, values = (rows[:, L.V_KIND] == kind for kind in (L.LOG_ISSUE, L.LOG_VALUE))
+            rows[values | issues & (rows[:, L.V_ACCESS] >= 0), L.V_ACCESS] += self._accesses
             self._issues += int(issues.sum())
+            self._values += int(values.sum())
             self._rows.append(rows)
             self._of_sm.append(np.full(logged, sm))
             self._lanes.append(state.log_lanes[sm, :accesses].copy())
             self._accesses += accesses
         counts[:] = 0
+        if self._values > self.options.limit and self._values_until is None:
+            self._values_until = until
+            state.sm[:, L.S_LOG] |= NO_VALUES
         if self._issues > self.options.limit and not self._stopped:
             self._stopped = True
             self._stop(state, until)
@@ -99,14 +113,15 @@ class TraceRecorder:
     def finish(
         self,
         state: L.State,
-        code: np.ndarray,
+        lowered: Lowered,
         program: Program,
         launch: Launch,
         config: GPUConfig,
         start: int,
         cycles: int,
     ) -> Trace:
-        """The trace of a launch that began at cycle `start` of the device and took `cycles`; code: its lowered rows."""
+        """The trace of a launch that began at cycle `start` of the device and took `cycles`."""
+        code = lowered.code
         rows = np.concatenate([np.zeros((0, L.V_FIELDS), np.int64), *self._rows])
         rows[:, [L.V_START, L.V_END]] -= start
         of_sm = np.concatenate([np.zeros(0, np.int64), *self._of_sm])
@@ -124,6 +139,7 @@ class TraceRecorder:
         pcs = issues["pc"][recorded]
         life = state.life.copy()
         life[:, 1:] -= start
+        values, found = _values(rows, until)
         blocks = np.zeros(len(life), BLOCK)
         blocks["block"], blocks["sm"] = np.arange(len(life)), life[:, 0]
         blocks["start"], blocks["end"] = life[:, 1], life[:, 2]
@@ -143,7 +159,27 @@ class TraceRecorder:
             launch=launch,
             config=config,
             cycles=cycles,
+            values=values,
+            lanes=lanes[found].astype(np.uint32),
+            values_until=until if self._values_until is None else min(max(self._values_until - start, 0), until),
+            registers=_register_names(lowered),
         )
+
+
+def _values(rows: np.ndarray, until: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of `Trace.values`, by (cycle, warp), and where their lanes are."""
+    rows = rows[(rows[:, L.V_KIND] == L.LOG_VALUE) & (rows[:, L.V_START] < until)]
+    rows = rows[np.lexsort((rows[:, L.V_REGISTER], rows[:, L.V_WARP], rows[:, L.V_START]))]
+    values = np.zeros(len(rows), VALUE)
+    values["warp"], values["cycle"] = rows[:, L.V_WARP], rows[:, L.V_START]
+    values["register"] = rows[:, L.V_REGISTER]
+    return values, rows[:, L.V_ACCESS]
+
+
+def _register_names(lowered: Lowered) -> tuple[str, ...]:
+    """Of the rows of a warp: registers, uniform registers, and the predicates together."""
+    uniform = lowered.sink_row - lowered.ureg_base
+    return (*(f"R{n}" for n in range(lowered.ureg_base)), *(f"UR{n}" for n in range(uniform)), "P")
 
 
 def _issues(rows: np.ndarray, of_sm: np.ndarray) -> np.ndarray:
@@ -167,6 +203,7 @@ def _issues(rows: np.ndarray, of_sm: np.ndarray) -> np.ndarray:
         ("sectors", L.V_SECTORS),
         ("lines", L.V_LINES),
         ("access", L.V_ACCESS),
+        ("divergent", L.V_DIVERGENT),
     ):
         issues[name] = rows[:, column]
     issues["access"] = np.maximum(issues["access"], -1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -33,9 +33,11 @@ ISSUE = np.dtype(
         ("lines", "i2"),
         ("space", "i1"),
         ("access", "i4"),
+        ("divergent", "i1"),
     ]
 )
 STALL = np.dtype([("warp", "i4"), ("start", "i8"), ("end", "i8"), ("reason", "i1"), ("pc", "i4")])
+VALUE = np.dtype([("warp", "i4"), ("cycle", "i8"), ("register", "i2")])
 BLOCK = np.dtype([("block", "i4"), ("sm", "i2"), ("start", "i8"), ("end", "i8")])
 WARP = np.dtype(
     [
@@ -61,7 +63,8 @@ class Recording:
         sub-partition, `slot` the warp's slot there; `pc` the index in `instructions`; `active` the lanes that issue it
         together, `executed` those of them whose guard holds. Of a shared-memory access: `wavefronts`, and `ideal`, what
         they would be without bank conflicts; of a global or local one: `sectors` (32 bytes) and `lines` (128 bytes)
-        that it touches. `space` is an index into `SPACES`, `access` the row of `addresses`, -1 if there is none.
+        that it touches. `divergent`: of a branch, targets beyond the first that its lanes part for. `space` is an index
+        into `SPACES`, `access` the row of `addresses`, -1 if there is none.
     stalls: intervals in which a traced warp waited to issue its instruction `pc`, for
         `engine.state.layout.STALLS[reason]`, by (start, warp). Every cycle of a warp's life is in one of them or
         is the cycle of an issue.
@@ -72,6 +75,11 @@ class Recording:
     blocks: life of every block of the launch, by number, on all SMs: from the cycle in which its first warp may issue
         to the end of its last one, its stores on their way.
     warps: life of every traced warp, by number.
+    values: a row for each register that a warp of `options.blocks` found changed when it issued, by (cycle, warp): what
+        it issued before has written it, or a result has come since. `register` is an index into `registers`; of the
+        last one, predicates, a row has P0 to P6 as lane masks. Registers begin as zero.
+    lanes: uint32 [values, 32], what each lane's register has become.
+    values_until: cycle of the first change that may be missing, `until` if none is.
     complete: whether every issue of what was asked for is there; until: cycle from which on nothing is.
     code: the lowered program, int32 [instructions, COLUMNS].
     """
@@ -91,6 +99,10 @@ class Recording:
     launch: Launch
     config: GPUConfig
     cycles: int
+    values: np.ndarray = field(default_factory=lambda: np.zeros(0, VALUE))
+    lanes: np.ndarray = field(default_factory=lambda: np.zeros((0, 32), np.uint32))
+    values_until: int = 0
+    registers: tuple[str, ...] = ()
 
     @property
     def instructions(self) -> tuple[Instruction, ...]:
@@ -108,6 +120,11 @@ class Recording:
     def stalls_of(self, warp: int) -> np.ndarray:
         """The rows of `stalls` of one warp."""
         return self.stalls[self.stalls["warp"] == warp]
+
+    def values_of(self, warp: int) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of `values` and `lanes` of one warp."""
+        chosen = self.values["warp"] == warp
+        return self.values[chosen], self.lanes[chosen]
 
     def first_access(self, pc: int) -> int:
         """Index into `issues` of the first execution of instruction `pc` whose addresses were recorded, -1 if there

@@ -1,4 +1,4 @@
-"""What happened when: every issue and stall of chosen SMs, the lanes' addresses of chosen blocks, the life of each.
+"""What happened when: every issue and stall of chosen SMs, addresses and registers of chosen blocks, the life of each.
 
 `gpusim.simulate(..., trace=True)` or `trace=TraceOptions(...)` records it, `result.trace` holds it. Recording changes
 no cycle and no counter. Cycles are SM clock cycles from the start of the launch, as `result.cycles` counts them, launch
@@ -12,9 +12,9 @@ from pathlib import Path
 
 from gpusim.tracing.options import TraceOptions
 from gpusim.tracing.perfetto import write_perfetto
-from gpusim.tracing.recording import BLOCK, ISSUE, SPACES, STALL, WARP, Recording
+from gpusim.tracing.recording import BLOCK, ISSUE, SPACES, STALL, VALUE, WARP, Recording
 
-__all__ = ["BLOCK", "ISSUE", "SPACES", "STALL", "WARP", "Trace", "TraceOptions"]
+__all__ = ["BLOCK", "ISSUE", "SPACES", "STALL", "VALUE", "WARP", "Trace", "TraceOptions"]
 
 
 class Trace(Recording):

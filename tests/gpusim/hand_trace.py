@@ -1,7 +1,8 @@
 """A trace made by hand for the program of `tests.gpusim.records`, so that pages are tested without running the engine.
 
 Warp 0: a coalesced load, arithmetic, a store to shared memory without and a load with a 32-way conflict, a branch that
-parts the halves of the warp, of which the lower stores to 16 lines, and the end together. Warp 1: two instructions.
+parts the halves of the warp, of which the lower stores to 16 lines, and the end together. Warp 1: two instructions. Of
+warp 0's registers: floats that are loaded and grow from lane to lane, twice them, integers, a uniform one, a predicate.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import numpy as np
 
 from gpusim.engine.state import layout as L
 from gpusim.results.record import LaunchRecord
-from gpusim.tracing.trace import BLOCK, ISSUE, SPACES, STALL, WARP, Trace, TraceOptions
+from gpusim.tracing.trace import BLOCK, ISSUE, SPACES, STALL, VALUE, WARP, Trace, TraceOptions
 from tests.gpusim.records import BRA, EXIT, FADD, FFMA, LDG, LDS, STG, STS
 
 ALL, LOW, HIGH = 0xFFFFFFFF, 0xFFFF, 0xFFFF0000
@@ -39,6 +40,18 @@ STALLS = (
     (0, 741, 820, L.R_SHORT, BRA),
 )
 
+REGISTERS = (*(f"R{n}" for n in range(7)), "UR4", "P")
+LOADED = (1.5 + LANES).astype(np.float32).view(np.uint32)
+# warp, cycle of the issue that finds the register changed, register, lanes
+VALUES = (
+    (0, 700, "R2", LOADED),
+    (0, 704, "R4", (2 * LOADED.view(np.float32)).view(np.uint32)),
+    (0, 740, "UR4", np.full(32, 0x210, np.uint32)),
+    (0, 820, "R6", (1000 + 3 * LANES).astype(np.uint32)),
+    (0, 820, "P", np.where(LANES == 0, HIGH, 0).astype(np.uint32)),
+    (0, 840, "R4", np.where(LANES < 16, 7, 2 * LANES).astype(np.uint32)),
+)
+
 
 def make_trace(record: LaunchRecord, complete: bool = True) -> Trace:
     """The trace of the module's docstring for a record of `tests.gpusim.records.make_record`."""
@@ -49,6 +62,7 @@ def make_trace(record: LaunchRecord, complete: bool = True) -> Trace:
         row["space"] = SPACES.index(space)
         for name, value in zip(("wavefronts", "ideal", "sectors", "lines"), costs, strict=True):
             row[name] = value
+        row["divergent"] = pc == BRA
         row["access"] = len(addresses) if space else -1
         if space:
             lanes = (ADDRESS if space == "global" else 1024) + distance * LANES
@@ -70,4 +84,8 @@ def make_trace(record: LaunchRecord, complete: bool = True) -> Trace:
         launch=record.launch,
         config=record.config,
         cycles=record.cycles,
+        values=np.array([(warp, cycle, REGISTERS.index(name)) for warp, cycle, name, _ in VALUES], VALUE),
+        lanes=np.array([lanes for *_, lanes in VALUES], np.uint32),
+        values_until=900,
+        registers=REGISTERS,
     )

@@ -1,19 +1,25 @@
 """The HTML report in a real browser: headless Chromium, driven by its own driver. Skipped where there is none."""
 
+import base64
 import json
 import shutil
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import gpusim
+from gpusim.engine.state import layout as L
 from gpusim.report_html import steps, write
-from gpusim.report_html.index import IndexRow, render_index
+from gpusim.report_html.index import IndexRow, put_above, render_index
 from gpusim.result import Result
+from gpusim.results.colours import STALL_COLOURS
 from programs.registry import get
 from tests.gpusim.hand_trace import STEPS, make_trace
 from tests.gpusim.records import BRA, FADD, FILE, LDS, STG, STS, make_program, make_record
 from tests.gpusim.test_report_html import LINE
+from validate.replay import Failure, Pair
+from validate.scoring.page import render_page
 
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -104,7 +110,8 @@ def test_all_sections_are_there_and_the_contents_lead_to_them(page):
     assert titles[0] == "Summary and advice"
     assert titles[1:] == [
         "GPU Speed Of Light Throughput", "Launch Statistics", "Occupancy", "Memory Workload Analysis",
-        "Compute Workload Analysis", "Scheduler Statistics", "Warp State Statistics", "Source Counters", "Warp Stepper",
+        "Compute Workload Analysis", "Scheduler Statistics", "Warp State Statistics", "Source Counters",
+        "Warps over Cycles", "Warp Stepper",
     ]  # fmt: skip
     links = [each.get_attribute("href").partition("#")[2] for each in page.find_elements("css selector", "nav a")]
     assert len(links) == len(titles)
@@ -209,6 +216,161 @@ def test_sector_map(page):
     go_to(page, STG)
     assert find(page, ".access").get_attribute("data-rows") == "16"
     assert texts(page, ".access td.touched") == [str(lane) for lane in range(16)]
+
+
+def register(page, name):
+    """What a register of the chosen lane was and is, as the page writes it; None if it is not named."""
+    rows = page.find_elements("css selector", f'.values.named tr[data-register="{name}"]')
+    return [each.text for each in rows[0].find_elements("css selector", "td")] if rows else None
+
+
+def test_values_of_a_lanes_registers(page):
+    assert register(page, "R2") == ["0", "1.5", "0x3fc00000"]  # loaded by the first step
+    page.find_elements("css selector", ".lanes li")[5].click()
+    assert register(page, "R2") == ["0", "6.5", "0x40d00000"]
+    go_to(page, FADD)
+    assert register(page, "R4") == ["", "13.0", "0x41500000"]  # written before, named here
+    go_to(page, LDS)
+    assert register(page, "R6") == ["0", "1,015", "0x3f7"]
+    assert register(page, "P0") == ["false", "false", ""] or register(page, "P0") is None
+    page.find_elements("css selector", ".lanes li")[20].click()
+    assert register(page, "P0") == ["false", "true", ""]
+    put(page, "step", 6)
+    page.execute_script(
+        "const it = document.querySelector('select.reading'); it.value = 'unsigned';"
+        "it.dispatchEvent(new Event('change'))"
+    )
+    assert register(page, "R4")[1] == "40"
+    assert find(page, ".held select").get_attribute("value") == "20"
+
+
+READ = """
+const done = arguments[arguments.length - 1];
+import("gpusim/registers").then(({ read, guess, laneOf }) => done([
+  read(0x3f800000, "float"), read(0, "double", 0x40290000), read(0xbc004200, "half2"), read(0xffffffff, "integer"),
+  read(0xffffffff, "unsigned"), guess(0x3dcccccd), guess(1000), guess(0x7f000012), laneOf(7, 3), laneOf([8, -4], 3),
+  arguments[0].map((lane) => laneOf(arguments[1], lane)),
+]));
+"""
+
+
+def test_words_are_read_as_they_are_meant(page):
+    words = np.arange(32, dtype="<u4") * 0x01234567
+    row = base64.b64encode(words.tobytes()).decode()
+    *read, lanes = page.execute_async_script(READ, list(range(32)), row)
+    assert read[:5] == ["1.0", "12.5", "3.0, -1.0", "-1", "4,294,967,295"]
+    assert read[5:] == ["float", "integer", "integer", 7, (8 - 12) % (1 << 32)]
+    assert lanes == words.tolist()
+
+
+def test_jumps_go_to_the_next_step_of_a_kind(page):
+    """Of warp 0: the branch, the load from shared memory, the store to 16 lines; none further, so they come again."""
+    for name, key, pc in (("divergent", "d", BRA), ("conflict", "b", LDS), ("uncoalesced", "u", STG)):
+        step = next(k for k, row in enumerate(OF_WARP_0) if row[2] == pc)
+        button = find(page, f".jumps .{name}")
+        assert button.text.endswith("(1)")
+        put(page, "step", 0)
+        button.click()
+        assert stepper_state(page) == expected(step)
+        put(page, "step", 8)
+        focus_stepper(page)
+        press(page, key)
+        assert stepper_state(page) == expected(step)
+    from selenium.webdriver import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    put(page, "step", 8)
+    ActionChains(page).key_down(Keys.SHIFT).send_keys("d").key_up(Keys.SHIFT).perform()
+    assert stepper_state(page)["pc"] == BRA
+
+
+def told(page):
+    return find(page, ".told").text
+
+
+def test_warps_over_cycles_say_who_waits_for_what(page):
+    from selenium.webdriver.common.keys import Keys
+
+    page.execute_script("document.querySelector('.warps .chart').focus()")
+    press(page, Keys.HOME, Keys.ARROW_RIGHT)  # from the start to the first issue
+    assert told(page).startswith("Cycle 100, block 0,0,0 warp 0: issues 0x0 LDG.E")
+    press(page, Keys.ARROW_RIGHT)
+    assert "waits 599 cycles (101 to 700): long scoreboard" in told(page) and "then 0x10 FFMA" in told(page)
+    press(page, Keys.ARROW_DOWN)
+    assert "block 0,0,0 warp 1" in told(page)
+    press(page, Keys.ARROW_UP)
+    find(page, ".told button").click()
+    assert stepper_state(page) == expected(1)
+
+
+def pixel(page, row, cycle):
+    """Colour of a cell of the chart."""
+    return page.execute_script(
+        "const c = document.createElement('canvas').getContext('2d', { willReadFrequently: true });"
+        "const canvas = document.querySelector('.warps canvas');"
+        "Object.assign(c.canvas, { width: canvas.width, height: canvas.height }); c.drawImage(canvas, 0, 0);"
+        "return [...c.getImageData(arguments[0], arguments[1], 1, 1).data].slice(0, 3)",
+        *place_of(page, row, cycle),
+    )
+
+
+def place_of(page, row, cycle):
+    chart = find(page, ".warps .chart")
+    first, cycles = (float(chart.get_attribute(f"data-{name}")) for name in ("from", "cycles"))
+    width = page.execute_script("return arguments[0].clientWidth", chart)
+    return 150 + (cycle + 0.5 - first) / cycles * (width - 150), 20 + 24 * row + 6 * row + 12
+
+
+def colour_of(reason):
+    return [int(STALL_COLOURS[reason][k : k + 2], 16) for k in (1, 3, 5)]
+
+
+def test_cells_have_the_colour_of_the_reason(page):
+    """Of both warps, near and from far; one chosen reason alone keeps its colour."""
+    page.execute_script("document.querySelector('#warps .warps').scrollIntoView({ block: 'center' })")
+    assert pixel(page, 0, 300) == pixel(page, 1, 300) == colour_of("long_scoreboard")
+    assert pixel(page, 0, 100) == colour_of("selected")
+    find(page, ".warps .whole").click()
+    assert float(find(page, ".warps .chart").get_attribute("data-cycles")) == 761
+    assert pixel(page, 0, 400) == colour_of("long_scoreboard")
+    assert pixel(page, 0, 780) == colour_of("short_scoreboard")
+    find(page, '.reasons [data-reason="short_scoreboard"]').click()
+    assert pixel(page, 0, 780) == colour_of("short_scoreboard") and pixel(page, 0, 400) != colour_of("long_scoreboard")
+
+
+def test_a_click_on_a_cell_and_hovering_tell_of_it(page):
+    from selenium.webdriver import ActionChains
+
+    page.execute_script("document.querySelector('#warps .warps').scrollIntoView({ block: 'center' })")
+    chart = find(page, ".warps .chart")
+    x, y = place_of(page, 1, 300)
+    size = chart.size
+    ActionChains(page).move_to_element_with_offset(chart, x - size["width"] / 2, y - size["height"] / 2).perform()
+    assert "warp 1: waits 599 cycles (102 to 701): long scoreboard" in chart.get_attribute("title")
+    ActionChains(page).click().perform()
+    assert "warp 1: waits 599 cycles" in told(page)
+    assert (chart.get_attribute("data-warp"), chart.get_attribute("data-reason")) == ("1", "long_scoreboard")
+
+
+def test_occupancy_is_drawn(page):
+    result = Result(make_record(line=LINE))
+    used = {each.get_attribute("data-resource"): each for each in page.find_elements("css selector", "[data-resource]")}
+    blocks = result.occupancy.blocks_per_sm
+    assert len(used["Warps"].find_elements("css selector", ".block")) == blocks
+    assert int(used["Registers"].get_attribute("data-used")) == 32 * 24 * 8 * blocks
+    assert "limits" in used["Warps"].text and "limits" not in used["Blocks"].text
+    curves = page.find_elements("css selector", ".curves svg")
+    assert [int(each.get_attribute("data-warps")) for each in curves] == [result.occupancy.warps_per_sm] * 3
+
+
+def test_roofs_of_memory_stand_where_there_is_no_arithmetic(browser, tmp_path):
+    program = make_program((("LDG.E R2, desc[UR4][R2.64]", 2), ("EXIT", None)))
+    line = {0: {L.N_REQUESTS: 10, L.N_SECTORS: 40}}
+    result = Result(make_record(program=program, line=line))
+    assert result.roofline.kind is None
+    browser.get(result.report_html(tmp_path / "moves.html").as_uri())
+    levels = [each.get_attribute("data-level") for each in browser.find_elements("css selector", ".roofline .bar")]
+    assert levels == ["L1", "L2", "DRAM"] and browser.get_log("browser") == []
 
 
 BANKS = """
@@ -380,7 +542,8 @@ def test_a_phone_has_no_horizontal_scroll(page):
 
 def test_a_page_without_a_trace_says_how_to_get_one(browser, tmp_path):
     browser.get(Result(make_record(line=LINE)).report_html(tmp_path / "plain.html").as_uri())
-    assert "No trace was recorded" in find(browser, "section#stepper").text
+    for section in ("warps", "stepper"):
+        assert "No trace was recorded" in find(browser, f"section#{section}").text
     assert browser.get_log("browser") == []
 
 
@@ -450,6 +613,7 @@ def test_a_page_of_some_sections_has_only_those(browser, tmp_path):
         (("memory", "advice"), ["Summary and advice", "Memory Workload Analysis"]),
         (("source",), ["Source Counters"]),
         (("stepper",), ["Warp Stepper"]),
+        (("warps",), ["Warps over Cycles"]),
     ):
         page = write(result, tmp_path / "page.html", sections=sections, index="index.html")
         browser.get(page.as_uri())
@@ -458,19 +622,88 @@ def test_a_page_of_some_sections_has_only_those(browser, tmp_path):
         assert browser.get_log("browser") == []
 
 
-def test_the_index_leads_to_the_pages(browser, tmp_path):
+def test_the_index_leads_to_the_pages_and_stands_above_them(browser, tmp_path):
     result = Result(make_record(line=LINE))
-    write(result, tmp_path / "launch-1.html", "Launch 1: k", index="index.html")
     what = "k<...>", "k<float, (4)>(int)", "8", "128", 0, result.cycles, result.time_us, "latency"
     rows = [IndexRow(1, 3, *what, "launch-1.html"), IndexRow(4, 4, *what, note="data race")]
+    rows += [IndexRow(k, k, *what, f"launch-{k}.html") for k in range(5, 30)]
+    for row in rows:
+        if row.page:
+            write(result, tmp_path / row.page, f"Launch {row.first}: k", index="index.html")
+    put_above(tmp_path, rows)
     (tmp_path / "index.html").write_text(render_index("All <launches>", {"GPU": "tiny"}, rows, ["1 < 2"]))
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", DESKTOP)
     browser.get((tmp_path / "index.html").as_uri())
     assert find(browser, "h1").text == "All <launches>" and find(browser, ".about").text == "1 < 2"
-    assert texts(browser, "#index tbody th") == ["1\N{EN DASH}3", "4"]
+    assert texts(browser, "#index tbody th")[:3] == ["1\N{EN DASH}3", "4", "5"]
     assert texts(browser, "#index tbody small") == ["data race"]
+    assert texts(browser, "#index td.share")[:2] == ["10.3 %", "3.4 %"]  # of 29 launches that take equally long
     assert find(browser, "#index tbody td").get_attribute("title") == "k<float, (4)>(int)"
     find(browser, "#index a").click()
     assert find(browser, "h1").text == "Launch 1: k"
+    assert find(browser, ".above summary").text.startswith("This page: 3 of 29 launches, 10.3 % of all time")
+    find(browser, ".above summary").click()
+    assert texts(browser, ".above [aria-current] th") == ["1\N{EN DASH}3"]
+    assert "16 more rows" in find(browser, ".above details").text
+    find(browser, ".above a").click()
+    assert find(browser, "h1").text == "Launch 5: k"
+    assert_readable(browser)
     find(browser, ".brand a").click()
     assert find(browser, "h1").text == "All <launches>"
+    assert_readable(browser)
+    assert browser.get_log("browser") == []
+
+
+def assert_readable(browser):
+    """On a phone nothing scrolls sideways, and text has contrast, light and dark."""
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+    browser.execute_script("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    width, window = browser.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
+    assert width <= window == PHONE["width"]
+    for table in browser.find_elements("css selector", ".stacked"):  # nor does a table in itself
+        assert browser.execute_script("return arguments[0].parentElement.scrollWidth <= window.innerWidth", table)
+    for scheme in ("light", "dark"):
+        media = [{"name": "prefers-color-scheme", "value": scheme}]
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
+        assert browser.execute_script(CONTRAST) == []
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", DESKTOP)
+
+
+def test_the_page_of_a_difference(browser, tmp_path):
+    fixed = LINE | {LDS: {L.N_SHARED_WAVEFRONTS: 2112, L.N_SHARED_IDEAL: 2112}}
+    a, b = Result(make_record(line=LINE)), Result(make_record(line=fixed, cycles=3000))
+    difference = gpusim.compare_results(a, b, "be<fore", "after")
+    browser.get(difference.report_html(tmp_path / "diff.html").as_uri())
+    assert find(browser, "h1").text == "be<fore and after"
+    assert texts(browser, "#why li") == difference.why
+    facts = dict(zip(texts(browser, "dt"), texts(browser, "dd"), strict=True))
+    assert facts["A"].startswith("4,000 cycles") and facts["B"].startswith("3,000") and "0.75x" in facts.values()
+    shown = {each.find_element("css selector", "th").text: texts(each, "td") for each in browser.find_elements(
+        "css selector", "#metrics > .wide tbody tr")}  # fmt: skip
+    assert shown["derived__memory_l1_wavefronts_shared_excessive"] == ["2,112", "0", "gone"]
+    lines = {each.text.split()[-1]: each.text for each in browser.find_elements("css selector", "#lines tbody tr")}
+    assert lines and "s[u]" in find(browser, "#lines").text
+    assert len(texts(browser, "#stalls .bar")) == 2 * len(difference.stalls)
+    assert_readable(browser)
+    assert browser.get_log("browser") == []
+
+
+def test_the_page_of_a_score(browser, tmp_path):
+    from tests.validate.test_scoring import SECTORS, row
+
+    reasons = {"wait": (3, 2), "barrier": (1, 2)}
+    counts = {SECTORS: (10_000, 10_100)}
+    rows = [row(size=k, cycles=(1000, 1000 + 100 * k), reasons=reasons, **counts) for k in range(1, 5)]
+    rows[1].exact["x"] = Pair(1, 2)
+    rows.append(Failure(rows[0].point, "not <compared>"))
+    (tmp_path / "score.html").write_text(render_page(rows, "h200"), "utf-8")
+    browser.get((tmp_path / "score.html").as_uri())
+    assert texts(browser, "#cycles tbody tr")[0].split()[1:6] == ["4", "of", "5", "25.0%", "25.0%"]
+    titles = browser.execute_script("return [...document.querySelectorAll('circle title')].map((e) => e.textContent)")
+    assert titles[0] == "reduction/shuffle@1: measured 1,000, predicted 1,100 (+10.0%)" and len(titles) == 4
+    points = texts(browser, "#points tbody tr")
+    assert points[1].split()[1:7] == ["1,000", "1,200", "+20.0%", "0", "of", "1"] and "x: 1 → 2" in points[1]
+    assert points[-1].endswith("not <compared>")
+    assert [each for each in texts(browser, "#stalls .bar")][:2] == ["wait\nmeasured 75.0 %", "predicted 50.0 %"]
+    assert_readable(browser)
     assert browser.get_log("browser") == []

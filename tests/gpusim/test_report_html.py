@@ -1,18 +1,21 @@
 """The HTML report without a browser: one self-contained file whose numbers are the result's."""
 
+import base64
 import html.parser
 import json
 import re
 from dataclasses import replace
+from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from gpusim.engine.state import layout as L
-from gpusim.report_html import MODULES, render, steps
+from gpusim.report_html import MODULES, render, steps, warps
 from gpusim.report_html.document import FIELDS, make_document
 from gpusim.result import Result
-from gpusim.tracing.trace import SPACES
-from tests.gpusim.hand_trace import ADDRESS, LOW, STEPS, make_trace
+from gpusim.tracing.trace import SPACES, TraceOptions
+from tests.gpusim.hand_trace import ADDRESS, HIGH, LOADED, LOW, REGISTERS, STALLS, STEPS, make_trace
 from tests.gpusim.records import CODE, FILE, LDG, LDS, SOURCE, STG, make_program, make_record, stall
 
 LINE = {
@@ -143,6 +146,84 @@ def test_stalls_stand_before_the_step_that_waited():
     warp = data_of(traced())["trace"]["warps"][0]
     assert warp["stalls"][:3] == [[], [L.R_LONG, 599], [L.R_WAIT, 2, L.R_NOT_SELECTED, 1]]
     assert warp["stalls"][5] == [L.R_SHORT, 79]
+
+
+def decoded(row):
+    """A row of the document's lanes as 32 words, or seven masks."""
+    if isinstance(row, str):
+        return np.frombuffer(base64.b64decode(row), "<u4").tolist()
+    if isinstance(row, int):
+        return [row] * 32
+    return row if len(row) == 7 else [(row[0] + lane * row[1]) % (1 << 32) for lane in range(32)]
+
+
+def test_values_stand_at_the_step_that_is_over():
+    """Each is found changed by the issue of the next step."""
+    data = data_of(traced())["trace"]
+    warp, other = data["warps"]
+    assert data["registers"] == list(REGISTERS) and data["lanes"][0] == 0
+    found = [
+        (step, REGISTERS[register], decoded(data["lanes"][number]))
+        for step, register, number in zip(*(warp["values"][k::3] for k in range(3)), strict=True)
+    ]
+    assert [each[:2] for each in found] == [(0, "R2"), (1, "R4"), (3, "UR4"), (4, "R6"), (4, "P"), (6, "R4")]
+    assert found[0][2] == LOADED.tolist() and found[2][2] == [0x210] * 32
+    assert found[3][2] == [1000 + 3 * lane for lane in range(32)] and found[4][2] == [HIGH, 0, 0, 0, 0, 0, 0]
+    assert warp["known"] == 9 and warp["parted"] == [5] and other["values"] == []
+
+
+@pytest.mark.parametrize(("room", "known"), [(0, 0), (240, 1), (450, 6)])
+def test_values_that_find_no_room_are_left_out_from_a_step_on(monkeypatch, room, known):
+    monkeypatch.setattr(steps, "VALUES", room)
+    data = data_of(traced())["trace"]
+    assert data["warps"][0]["known"] == known
+    assert all(step < known for step in data["warps"][0]["values"][::3])
+    assert "values of registers not of all steps" in data["cut"]
+
+
+def test_an_unfinished_record_of_values_is_said_to_be_one():
+    record = make_record()
+    data = steps.make_steps(replace(make_trace(record), values_until=740))
+    assert data["warps"][0]["known"] == 3 and data["warps"][0]["values"][::3] == [0, 1]
+
+
+def test_warps_whose_registers_were_not_recorded_have_no_values():
+    record = make_record()
+    data = steps.make_steps(replace(make_trace(record), options=TraceOptions(blocks=(1,))))
+    assert [(warp["known"], warp["values"]) for warp in data["warps"]] == [(0, [])] * 2
+    assert "values of registers not of all steps" in data["cut"]
+
+
+def test_spans_of_warps_are_issues_and_stalls():
+    data = data_of(traced())["warps"]
+    assert (data["sm"], data["begin"], data["cut"]) == (0, 90, "")
+    assert [(row["scheduler"], row["slot"]) for row in data["rows"]] == [(0, 0), (1, 0)]
+    for row in data["rows"]:
+        (warp,) = row["warps"]
+        events = [(cycle, 1, 0) for number, cycle, *_ in STEPS if number == warp["warp"]]
+        events += [(start, end - start, reason) for number, start, end, reason, _ in STALLS if number == warp["warp"]]
+        assert warp["start"] == min(events)[0]
+        assert [(number // 32, number % 32) for number in warp["spans"]] == [each[1:] for each in sorted(events)]
+        assert warp["pcs"] == [pc for number, _, pc, *_ in STEPS if number == warp["warp"]]
+
+
+def test_more_spans_than_there_is_room_for_end_at_a_cycle(monkeypatch):
+    monkeypatch.setattr(warps, "SPANS", 6)
+    data = warps.make_warps(make_trace(make_record()))
+    assert data["end"] == 701 and sum(len(row["warps"][0]["spans"]) for row in data["rows"]) == 5
+    assert "up to 701 of 851" in data["cut"]
+    assert warps.make_warps(None) is None
+
+
+def test_occupancy_is_what_the_rules_say():
+    result = traced()
+    data = data_of(result)["occupancy"]
+    assert data["blocks"] == result.occupancy.blocks_per_sm and data["warps"] == result.occupancy.warps_per_sm
+    assert {row[0] for row in data["resources"] if row[-1]} == {"Warps"}
+    for title, _, here, most, changes in data["curves"]:
+        pairs = list(zip(changes[::2], changes[1::2], strict=True))
+        assert [warps for value, warps in pairs if value <= here][-1] == data["warps"], title
+        assert pairs[-1][0] <= most and all(a[1] != b[1] for a, b in pairwise(pairs))
 
 
 def test_a_long_trace_is_cut_and_the_page_says_so(monkeypatch):

@@ -92,8 +92,11 @@ def test_its_sums_are_the_counters(pair):
         np.bitwise_count(issues["executed"]),
         issues["wavefronts"],
         issues["ideal"],
+        issues["divergent"],
     )]  # fmt: skip
-    fields = [L.N_EXECUTED, L.N_THREADS, L.N_PRED_ON, L.N_SHARED_WAVEFRONTS, L.N_SHARED_IDEAL]
+    fields = [
+        L.N_EXECUTED, L.N_THREADS, L.N_PRED_ON, L.N_SHARED_WAVEFRONTS, L.N_SHARED_IDEAL, L.N_DIVERGENT,
+    ]  # fmt: skip
     assert np.array_equal(np.array(by_pc).T, line[:, fields])
     far = issues[issues["space"] == SPACES.index("global")]
     assert np.array_equal(np.bincount(far["pc"], far["sectors"], count), line[:, L.N_SECTORS])
@@ -138,6 +141,46 @@ def test_accesses_explain_their_sectors_and_wavefronts(pair):
         if SPACES[row["space"]] == "shared" and trace.sizes[row["access"]] == 4 and not trace.stores[row["access"]]:
             words = np.unique(lanes[lanes >= 0] // 4)
             assert np.bincount(words % 32).max() == row["wavefronts"]
+
+
+def registers_at(trace, warp, cycle):
+    """[registers, 32] of a warp as it issues in a cycle."""
+    found = np.zeros((len(trace.registers), 32), np.uint32)
+    for row, lanes in zip(*trace.values_of(warp), strict=True):
+        if row["cycle"] <= cycle:
+            found[row["register"]] = lanes
+    return found
+
+
+def stored(x, total, out):
+    i = cuda.grid(1)
+    value = x[i] * float32(3)
+    if i & 1:
+        value -= float32(0.5)
+    before = cuda.atomic.add(total, 0, 1)  # a result that comes late
+    out[i, 0] = value
+    out[i, 1] = before
+
+
+def test_registers_hold_what_is_stored():
+    """Every store's register has the value that lies in memory afterwards, and its guard is the predicate's."""
+    x, out = np.arange(64, dtype=np.float32), np.zeros((64, 2), np.float32)
+    result = gpusim.simulate(stored, 1, 64, (x, np.zeros(1, np.int32), out), gpu="tiny", trace=True)
+    trace = result.trace
+    assert trace.values_until == trace.until == result.cycles
+    assert set(out[:, 1]) == set(range(64))
+    names, seen = list(trace.registers), {}
+    for issue in trace.issues:
+        text = trace.instructions[issue["pc"]].text
+        lanes = [lane for lane in range(32) if issue["executed"] >> lane & 1]
+        now = registers_at(trace, issue["warp"], issue["cycle"])
+        if text.startswith("@!P0"):
+            assert issue["executed"] == issue["active"] & ~now[-1, 0]
+        if "STG" in text:
+            source = names.index(text.split(", ")[-1])
+            for lane in lanes:
+                seen[int(trace.addresses[issue["access"], lane])] = now[source].view(np.float32)[lane]
+    assert [seen[place] for place in sorted(seen)] == out.ravel().tolist()
 
 
 def test_loads_of_slices_and_channels_are_the_metrics(pair):

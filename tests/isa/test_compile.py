@@ -296,6 +296,45 @@ def test_device_functions_need_no_gpu_and_keep_their_lines() -> None:
     assert "    if value > limit:" in texts
 
 
+ABOVE = """\
+from numba import cuda
+from elsewhere import halved
+
+@cuda.jit(device=True, inline="always")
+def cubed(x):
+    y = x * x
+    return y * x
+
+@cuda.jit
+def kernel(x):
+    i = cuda.grid(1)
+    x[i] = halved(cubed(x[i]))
+"""
+ELSEWHERE = """\
+# Lines of this file must not be taken for lines of the kernel's.
+from numba import cuda
+
+@cuda.jit(device=True, inline="always")
+def halved(x):
+    return cuda.libdevice.fast_expf(x)
+"""
+
+
+def test_what_numba_inlines_keeps_its_own_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numba gives lines above the kernel's `def` to the `def`, and those of another file to the kernel's file."""
+    (tmp_path / "elsewhere.py").write_text(ELSEWHERE)
+    path = tmp_path / "above.py"
+    path.write_text(ABOVE)
+    monkeypatch.syspath_prepend(tmp_path)
+    program = isa.compile_kernel(runpy.run_path(str(path))["kernel"], (FLOATS,))
+    places = {(Path(each.file or "").name, each.line) for each in program.instructions}
+    of = {each.opcode: (Path(each.file or "").name, each.line) for each in program.instructions}
+    assert {("above.py", 6), ("above.py", 7), ("elsewhere.py", 6)} <= places
+    assert of["MUFU"] == ("elsewhere.py", 6) and of["STG"] == ("above.py", 12)
+    assert ("above.py", 5) not in places and ("elsewhere.py", 5) not in places
+    assert program.source[str(tmp_path / "elsewhere.py")][5] == "    return cuda.libdevice.fast_expf(x)"
+
+
 def test_no_warning_leaks() -> None:
     code = clamped.__code__.replace(co_filename="<nowhere>")  # without source, about which Numba warns
     with warnings.catch_warnings():

@@ -542,7 +542,7 @@ QUEUED_POLICY, QUEUED_FIELDS = 8, 9
 QUEUED_LINES = 64  # lines of one instruction
 
 # --- log: what chosen warps do, one row per event, see engine.state.log ------------------------------------------
-LOG_START, LOG_END, LOG_ISSUE, LOG_STALL = range(4)
+LOG_START, LOG_END, LOG_ISSUE, LOG_STALL, LOG_VALUE = range(5)
 (
     V_KIND,
     V_WARP,  # number in the launch
@@ -560,10 +560,12 @@ LOG_START, LOG_END, LOG_ISSUE, LOG_STALL = range(4)
     V_LINES,
     V_LOCAL,  # 1: an access to local memory
     V_ACCESS,  # row of its addresses
-) = range(16)
-V_FIELDS = 16
+    V_DIVERGENT,  # by how many targets its lanes part
+) = range(17)
+V_FIELDS = 17
 V_GUARDED = V_END  # of an issue: lanes for which its guard holds
 V_VALUES = V_REASON  # of an issue: row of the values that it tells a barrier, as a tracer wants them, -1 without
+V_REGISTER = V_PC  # of values: row of the register in its warp, or the row behind all: predicates
 
 # --- stall reasons, in Nsight Compute's words --------------------------------------------------------------
 STALLS = (
@@ -706,8 +708,9 @@ class State(ArrayTable):
         "unknown": (np.uint8, 1),  # bytes of memory8 that have been allocated and not written
         # What engine.state.log writes; without rows where nothing is logged.
         "log": (np.int64, 3),  # [SMs, capacity, V_FIELDS]
-        "log_lanes": (np.int64, 3),  # [SMs, capacity, 32]: addresses of accesses
-        "wanted": (np.uint8, 1),  # [blocks]: 1 if the block is logged wherever it runs
+        "log_lanes": (np.int64, 3),  # [SMs, capacity, 32]: addresses of accesses, values of registers
+        "wanted": (np.int32, 1),  # [blocks]: not 0 if the block is logged wherever it runs: counted from 1
+        "log_before": (np.uint32, 3, 32),  # [warps of those, registers + predicates, 32]: as they were logged last
         "life": (np.int64, 2),  # [blocks, 3]: SM, start and end of every block
     }
 

@@ -12,13 +12,15 @@ from gpusim.engine.state.jit import compiled
 from isa import microops as M
 
 #: Bits of S_LOG: some of the SM's blocks are logged; all are; what a tracer on a GPU sees (`tracing.accel_sim`): no
-#: stalls, but addresses of all lanes, what barriers are told and what bulk copies touch; there are bulk copies.
-SOME_BLOCKS, WHOLE_SM, AS_TRACER, WITH_BULK = 1, 2, 4, 8
+#: stalls, but addresses of all lanes, what barriers are told and what bulk copies touch; there are bulk copies; values
+#: of registers are not logged any more.
+SOME_BLOCKS, WHOLE_SM, AS_TRACER, WITH_BULK, NO_VALUES = 1, 2, 4, 8, 16
 #: Rows that blocks may need that end and start between two looks at the room; rows of addresses of one instruction, and
 #: of a bulk copy: a range of at least 16 bytes of shared memory takes two words.
 BLOCK_ROWS, ACCESS_ROWS, BULK_ROWS = 256, 3, 1024
 #: V_ACCESS of an issue without addresses, and of one whose addresses are wanted if it has any.
 NO_ADDRESSES, ADDRESSES_WANTED = -1, -2
+PREDICATES = 7  # that an instruction can write: P0 to P6
 
 
 @compiled
@@ -110,9 +112,41 @@ def log_issue(st, sm, q, slot, w, i, active, guarded, executed, time):
     row[L.V_IDEAL] = -counts[L.N_SHARED_IDEAL]
     row[L.V_SECTORS] = -counts[L.N_SECTORS]
     row[L.V_LINES] = -counts[L.N_TAGS]
+    row[L.V_DIVERGENT] = -counts[L.N_DIVERGENT]
     row[L.V_LOCAL] = 0
-    wanted = st.wanted[st.block[sm, st.warp[w, L.W_BLOCK], L.B_NUMBER]] != 0
-    row[L.V_ACCESS] = ADDRESSES_WANTED if wanted else NO_ADDRESSES
+    wanted = st.wanted[st.block[sm, st.warp[w, L.W_BLOCK], L.B_NUMBER]]
+    row[L.V_ACCESS] = ADDRESSES_WANTED if wanted != 0 else NO_ADDRESSES
+    if wanted != 0 and st.log_before.shape[1] > 1 and st.sm[sm, L.S_LOG] & (AS_TRACER | NO_VALUES) == 0:
+        log_values(st, sm, w, (wanted - 1) * st.par[L.P_WARPS] + st.warp[w, L.W_INDEX], time)
+
+
+@compiled
+def log_values(st, sm, w, k, time):
+    """What registers and predicates of a warp have become since its last issue: a row for each that has changed, so
+    results that come late need no care. k: its row of `log_before`. A third of the rows of lanes is kept for addresses;
+    what finds no place in the others is logged at a later issue."""
+    before = st.log_before[k]
+    count = before.shape[0] - 1
+    first = 32 * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP])
+    for r in range(count + 1):
+        changed = np.uint32(0)
+        if r < count:
+            for lane in range(32):
+                changed |= before[r, lane] ^ st.regs[first + 32 * r + lane]
+        else:
+            for p in range(PREDICATES):
+                changed |= before[r, p] ^ st.preds[16 * w + p]
+        if changed == 0 or 3 * st.sm[sm, L.S_LOG_LANES] >= 2 * st.log_lanes.shape[1]:
+            continue
+        for lane in range(32 if r < count else PREDICATES):
+            before[r, lane] = st.regs[first + 32 * r + lane] if r < count else st.preds[16 * w + lane]
+        lanes = new_lanes(st, sm, 1)
+        for lane in range(32):
+            st.log_lanes[sm, lanes, lane] = before[r, lane]
+        row = st.log[sm, new_row(st, sm, w, L.LOG_VALUE)]
+        row[L.V_START] = time
+        row[L.V_REGISTER] = r
+        row[L.V_ACCESS] = lanes
 
 
 @compiled
@@ -125,6 +159,7 @@ def log_costs(st, sm, i):
     row[L.V_IDEAL] += counts[L.N_SHARED_IDEAL]
     row[L.V_SECTORS] += counts[L.N_SECTORS]
     row[L.V_LINES] += counts[L.N_TAGS]
+    row[L.V_DIVERGENT] += counts[L.N_DIVERGENT]
 
 
 @compiled
@@ -163,6 +198,7 @@ def nothing_recorded() -> dict[str, np.ndarray]:
     return {
         "log": np.zeros((1, 1, L.V_FIELDS), np.int64),
         "log_lanes": np.zeros((1, 1, 32), np.int64),
-        "wanted": np.zeros(0, np.uint8),
+        "wanted": np.zeros(0, np.int32),
+        "log_before": np.zeros((1, 1, 32), np.uint32),
         "life": np.zeros((0, 3), np.int64),
     }

@@ -3,11 +3,19 @@ import { element } from "gpusim/format";
 import { advice, head, section } from "gpusim/sections";
 import { makeLines, sourceView } from "gpusim/source";
 import { stepper } from "gpusim/stepper";
+import { warpsOverCycles } from "gpusim/warps";
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const page = document.getElementById("page");
-const warps = stepper(data, (file, line) => source.show(file, line));
+const shows = (name) => data.shown.includes(name);
+const stepping = element("div");
+const warps = stepper(stepping, data, (file, line) => source.show(file, line));
 const source = sourceView(data, makeLines(data), (index) => warps.goTo(index));
+const overCycles = element("div");
+const untraced = (what) => element("p", { class: "note" }, `No trace was recorded. Simulate with trace=True (the command gpusim run --report does) to ${what} here.`);
+if (!data.trace) stepping.append(untraced("step through a warp"));
+if (data.warps) warpsOverCycles(overCycles, data, shows("stepper") ? warps.stepsTo : () => null);
+else overCycles.append(untraced("see the warps of an SM"));
 const fileName = (path) => (path === null ? null : path.split(/[\\/]/).pop());
 
 /** What shows a finding's line in the stepper, null if no warp in the trace executes it. */
@@ -18,15 +26,18 @@ function steps(finding) {
 }
 
 document.getElementById("head").append(...head(data).filter(Boolean));
-const shows = (name) => data.shown.includes(name);
 const sections = [
   advice(data, shows("source") ? (finding) => source.show(fileName(finding.file), finding.line) : null,
     shows("stepper") ? steps : () => null),
   ...data.sections.map((each) => section(data, each)),
+  element("section", { id: "warps", "aria-labelledby": "warps-title" },
+    element("h2", { id: "warps-title" }, "Warps over Cycles"),
+    element("p", { class: "about" }, "The warps of one SM, a row for each: when it issues, when it waits, and for what."),
+    overCycles),
   element("section", { id: "stepper", "aria-labelledby": "stepper-title" },
     element("h2", { id: "stepper-title" }, "Warp Stepper"),
-    element("p", { class: "about" }, "One warp, instruction by instruction, as the simulator executed it: which lanes run, where the others wait, what they address."),
-    warps.node),
+    element("p", { class: "about" }, "One warp, instruction by instruction, as the simulator executed it: which lanes run, where the others wait, what they address, what their registers hold."),
+    stepping),
 ].filter((each) => shows(each.id));
 page.replaceChildren(...sections);
 document.getElementById("source")?.append(source.node);

@@ -1,7 +1,7 @@
 // Hierarchical roofline as an SVG: a roof for each level of memory, one for arithmetic, a point for each level.
-import { element, scaled, svg } from "gpusim/format";
+import { count, element, percent, scaled, svg } from "gpusim/format";
 
-const WIDTH = 640;
+const WIDTHS = [400, 640]; // on a phone, where text would be too small, and elsewhere
 const HEIGHT = 330;
 const LEFT = 62;
 const RIGHT = 16;
@@ -16,13 +16,29 @@ const SHAPES = {
 // Where along a roof its name stands, and how far below the line: those of L2 and DRAM run close to each other.
 const LABELS = { L1: [0.5, -5], L2: [0.35, -5], DRAM: [0.6, 15] };
 
-export function roofline(data) {
-  if (!data.kind) {
-    return element("p", { class: "note" }, `No floating-point operations, so only the roofs of memory apply: the launch reaches ${(100 * data.share_of_roof).toFixed(1)} % of the ${data.roof} roof.`);
-  }
+/** Without arithmetic a launch has no place under a roof: what it moves at each level of memory, of its peak. */
+function levels(data) {
+  return element("figure", { class: "roofline" },
+    element("figcaption", {}, `No floating-point operations, so only the roofs of memory apply: the launch reaches ${percent(100 * data.share_of_roof)} of the ${data.roof} roof.`),
+    element("div", { class: "bars" }, Object.entries(data.peak_bytes_per_s).map(([level, peak]) => {
+      const rate = data.bytes[level] / data.seconds;
+      return element("div", { class: "bar", title: `${count(data.bytes[level])} B, peak ${scaled(peak)}B/s`, "data-level": level },
+        element("span", { class: "label" }, `${level}, ${scaled(rate)}B/s`),
+        element("span", { class: "track", "aria-hidden": "true" }, element("span", { class: "fill", style: `width:${Math.min((100 * rate) / peak, 100).toFixed(2)}%` })),
+        element("span", { class: "number" }, percent((100 * rate) / peak)));
+    })));
+}
+
+/** Draws `gpusim.results.roofline` into `root`. */
+export function roofline(root, data) {
+  root.append(data.kind ? roofs(data) : levels(data));
+}
+
+function roofs(data) {
+  const WIDTH = WIDTHS[Number(window.innerWidth > 800)];
   const peak = data.peak_operations_per_s[data.kind];
-  const levels = Object.keys(SHAPES).filter((level) => data.bytes[level]);
-  const points = levels.map((level) => data.intensity[level]);
+  const shown = Object.keys(SHAPES).filter((level) => data.bytes[level]);
+  const points = shown.map((level) => data.intensity[level]);
   const ridges = Object.values(data.peak_bytes_per_s).map((rate) => peak / rate);
   const low = Math.floor(Math.log10(Math.min(...points, ...ridges, 1)) - 0.3);
   const high = Math.ceil(Math.log10(Math.max(...points, ...ridges)) + 0.3);
@@ -56,7 +72,14 @@ export function roofline(data) {
   const first = Math.min(...ridges);
   parts.push(svg("polyline", { class: "roof compute", points: at([[first, peak], [end, peak]]) }),
     svg("text", { class: "name", x: WIDTH - RIGHT, y: y(peak) - 5, "text-anchor": "end" }, `${data.kind} ${scaled(peak)}FLOP/s`));
-  for (const level of levels) {
+  // Other arithmetic of the launch has roofs of its own.
+  for (const kind of Object.keys(data.operations).filter((each) => each !== data.kind)) {
+    const own = data.peak_operations_per_s[kind];
+    if (own > 10 ** top) continue;
+    parts.push(svg("line", { class: "roof other", x1: x(Math.min(10 ** high, Math.min(...ridges))), x2: x(end), y1: y(own), y2: y(own) }),
+      svg("text", { class: "name", x: WIDTH - RIGHT, y: y(own) + 13, "text-anchor": "end" }, `${kind} ${scaled(own)}FLOP/s`));
+  }
+  for (const level of shown) {
     const mark = SHAPES[level](x(data.intensity[level]), y(Math.max(data.operations_per_s, 10 ** bottom)));
     mark.setAttribute("class", `point ${level}`);
     mark.append(svg("title", {}, `${level}: ${data.intensity[level].toFixed(2)} FLOP/byte, ${scaled(data.operations_per_s)}FLOP/s`));
@@ -65,7 +88,7 @@ export function roofline(data) {
   parts.push(
     svg("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 8, "text-anchor": "middle" }, "arithmetic intensity, FLOP/byte"),
     svg("text", { x: 14, y: HEIGHT / 2 - 10, "text-anchor": "middle", transform: `rotate(-90 14 ${HEIGHT / 2 - 10})` }, "FLOP/s"));
-  const legend = levels.map((level) => {
+  const legend = shown.map((level) => {
     const mark = SHAPES[level](8, 8);
     mark.setAttribute("class", `point ${level}`);
     return element("span", {}, svg("svg", { width: 16, height: 16, "aria-hidden": "true" }, mark),

@@ -1,5 +1,6 @@
 // Head, advice, and the sections that are rows, bars and tables.
 import { count, element, percent, quantity } from "gpusim/format";
+import { occupancy } from "gpusim/occupancy";
 import { roofline } from "gpusim/roofline";
 
 const SHOWN = 8;
@@ -113,8 +114,16 @@ function strip(caption, values, tell) {
       element("span", { title: tell(value, k), style: `--heat:${(value / most).toFixed(3)}` }))));
 }
 
+/** An element in which something is drawn. */
+function within(draw, data) {
+  const root = element("div");
+  draw(root, data);
+  return root;
+}
+
 const EXTRA = {
-  "speed-of-light": (data) => roofline(data.roofline),
+  "speed-of-light": (data) => within(roofline, data.roofline),
+  occupancy: (data) => within(occupancy, data.occupancy),
   launch: (data) => strip(
     `Active cycles of each of the ${data.sm_blocks.length} SMs, most ${count(Math.max(...data.sm_active_cycles))}; empty: no block`,
     data.sm_active_cycles, (cycles, sm) => `SM ${sm}: ${count(data.sm_blocks[sm])} blocks, ${count(cycles)} active cycles`),

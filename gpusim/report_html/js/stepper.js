@@ -1,6 +1,7 @@
-// The warp stepper: one warp, instruction by instruction, with its 32 lanes and what they address.
-import { globalMap, sharedMap } from "gpusim/access";
+// The warp stepper: one warp, instruction by instruction, with its 32 lanes, what they address and what they hold.
+import { globalMap, leastSectors, sharedMap } from "gpusim/access";
 import { bitCount, count, element, hexadecimal, lanesOf, ranges } from "gpusim/format";
+import { registers } from "gpusim/registers";
 
 const SPACES = ["", "global", "shared", "local", "constant"];
 const SPEEDS = [[1, "1 step/s"], [4, "4 steps/s"], [15, "15 steps/s"], [60, "60 steps/s"]];
@@ -13,24 +14,39 @@ const LONG_WAIT = 1000; // cycles that fill the height of the waits, which is lo
 const NAMES = { executed: "executes", off: "active, its guard is false", waiting: "waits for its turn", ended: "has ended" };
 const SIGNS = { executed: "●", off: "◐", waiting: "○", ended: "×" };
 
-export function stepper(data, showLine) {
+const KINDS = [
+  { key: "d", name: "divergent", noun: "divergent branch", holds: (trace, warp, step) => warp.parted.includes(step) },
+  { key: "b", name: "conflict", noun: "bank conflict", holds: (trace, { access }, step) => Boolean(access[step]) && access[step][5] > access[step][6] },
+  {
+    key: "u", name: "uncoalesced", noun: "uncoalesced access",
+    holds: (trace, { access }, step) => Boolean(access[step]) && SPACES[access[step][0]] === "global" && access[step][4] >= 0 && access[step][7] > leastSectors(trace, access[step]),
+  },
+];
+
+/** [number of the warp, step] of all steps of each kind, in order. */
+export function stepsOfKinds(trace) {
+  return new Map(KINDS.map(({ name, holds }) => [name, trace.warps.flatMap((warp, number) => warp.pc.flatMap((_, step) => (holds(trace, warp, step) ? [[number, step]] : [])))]));
+}
+
+/** Draws into `root` what `gpusim.report_html.steps` makes, `data.trace`: nothing if it is null.
+ * `data`: {trace, instructions, source, stalls}. `showLine(file, line)` shows a line elsewhere. `prefix`: of ids, where a
+ * page has several. */
+export function stepper(root, data, showLine, prefix = "") {
   const { trace } = data;
-  if (!trace) {
-    const node = element("p", { class: "note" }, "No trace was recorded. Simulate with trace=True (the command gpusim run --report does) to step through a warp here.");
-    return { node, goTo() {}, goToDearest() {} };
-  }
-  const state = { warp: 0, step: 0, timer: null, speed: 4 };
+  if (!trace) return { go() {}, goTo() {}, goToDearest() {}, stepsTo: () => null };
+  const state = { warp: 0, step: 0, lane: 0, timer: null, speed: 4 };
+  const kinds = stepsOfKinds(trace);
   const warp = () => trace.warps[state.warp];
   const steps = () => warp().pc.length;
   const maskAt = (step, kind) => trace.masks[warp()[kind][step]];
 
-  const slider = element("input", { type: "range", min: 0, value: 0, step: 1, id: "step", "aria-label": "Step", oninput: (event) => go(Number(event.target.value)) });
-  const position = element("output", { for: "step", class: "position" });
+  const slider = element("input", { type: "range", min: 0, value: 0, step: 1, id: `${prefix}step`, "aria-label": "Step", oninput: (event) => go(Number(event.target.value)) });
+  const position = element("output", { for: `${prefix}step`, class: "position" });
   const playButton = element("button", { type: "button", class: "play", onclick: () => play(!state.timer) });
   const button = (name, label, sign, target) => element("button", { type: "button", class: name, "aria-label": label, title: label, onclick: () => go(target()) }, sign);
-  const select = element("select", { id: "warp", onchange: (event) => { state.warp = Number(event.target.value); drawOverview(); go(0); } },
+  const select = element("select", { id: `${prefix}warp`, onchange: (event) => { state.warp = Number(event.target.value); drawOverview(); go(0); } },
     trace.warps.map((each, k) => element("option", { value: k }, `${each.label} (${count(each.total)} instructions)`)));
-  const speed = element("select", { id: "speed", "aria-label": "Speed", onchange: (event) => { state.speed = Number(event.target.value); if (state.timer) { play(false); play(true); } } },
+  const speed = element("select", { id: `${prefix}speed`, "aria-label": "Speed", onchange: (event) => { state.speed = Number(event.target.value); if (state.timer) { play(false); play(true); } } },
     SPEEDS.map(([value, text]) => element("option", { value, selected: value === state.speed }, text)));
   const canvas = element("canvas", { width: OVERVIEW_COLUMNS, height: HEIGHT, "aria-hidden": "true" });
   const head = element("span", { class: "head" });
@@ -40,6 +56,25 @@ export function stepper(data, showLine) {
   const lanes = element("ol", { class: "lanes", "aria-label": "Lanes" });
   const story = element("ul", { class: "story", "aria-live": "polite" });
   const access = element("div");
+  const held = element("div", { class: "held" });
+  const jumps = element("div", { class: "controls jumps", role: "group", "aria-label": "Next step of a kind" }, element("span", {}, "Next "),
+    KINDS.map(({ key, name, noun }) => element("button", {
+      type: "button", class: name, disabled: !kinds.get(name).length, title: `${kinds.get(name).length ? "The next" : "There is no"} ${noun} (${key}; back with shift)`, onclick: () => jump(name, 1),
+    }, `${noun} (${count(kinds.get(name).length)})`)));
+
+  /** The next step of a kind, or the one before: of this warp, then of the others, then from the start. */
+  function jump(name, way) {
+    const all = kinds.get(name);
+    if (!all.length) return;
+    const after = ([number, step]) => number - state.warp || step - state.step;
+    const found = way > 0 ? all.find((each) => after(each) > 0) ?? all[0] : all.findLast((each) => after(each) < 0) ?? all.at(-1);
+    choose(found[0], found[1]);
+  }
+
+  function pick(lane) {
+    state.lane = lane;
+    draw();
+  }
 
   function scrub(event) {
     const box = overview.getBoundingClientRect();
@@ -81,13 +116,24 @@ export function stepper(data, showLine) {
     if (best) show(best.number, best.step);
   }
 
-  function show(number, step) {
+  function choose(number, step) {
     if (number !== state.warp) {
       state.warp = number;
       select.value = number;
       drawOverview();
     }
     go(step);
+  }
+
+  /** What shows a warp's first issue from a cycle on; null if the trace does not hold it. */
+  function stepsTo(number, cycle) {
+    const found = trace.warps.findIndex((each) => each.warp === number);
+    const step = found < 0 ? -1 : trace.warps[found].cycle.findIndex((each) => each >= cycle);
+    return step < 0 ? null : () => show(found, step);
+  }
+
+  function show(number, step) {
+    choose(number, step);
     root.scrollIntoView({ block: "start", behavior: "instant" });
     root.focus({ preventScroll: true });
   }
@@ -178,12 +224,13 @@ export function stepper(data, showLine) {
     } else sourceLines.replaceChildren("      no source line\n");
     const states = laneStates();
     lanes.replaceChildren(...states.map(({ kind, next }, lane) => element("li", {
-      class: kind, "data-state": kind, title: `lane ${lane} ${NAMES[kind]}${next >= 0 ? `, until step ${next + 1}` : ""}`, "aria-label": `lane ${lane} ${NAMES[kind]}`,
+      class: lane === state.lane ? `${kind} picked` : kind, "data-state": kind, onclick: () => pick(lane), title: `lane ${lane} ${NAMES[kind]}${next >= 0 ? `, until step ${next + 1}` : ""}`, "aria-label": `lane ${lane} ${NAMES[kind]}`,
     }, element("span", { "aria-hidden": "true" }, SIGNS[kind]), element("small", { "aria-hidden": "true" }, `${lane}`))));
     story.replaceChildren(...tell(states).map((line) => element("li", {}, line)));
     const it = now.access[state.step];
     const space = it ? SPACES[it[0]] : "";
     access.replaceChildren(...(!it || space === "constant" ? [] : [space === "shared" ? sharedMap(trace, it) : globalMap(trace, it, space)]));
+    if (drawRegisters) drawRegisters(state.warp, state.step, state.lane);
     root.dataset.step = state.step;
     root.dataset.pc = pc;
     root.dataset.warp = now.warp;
@@ -219,15 +266,20 @@ export function stepper(data, showLine) {
   function keys(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "SELECT") return;
     const target = { ArrowRight: state.step + 1, ArrowLeft: state.step - 1, Home: 0, End: steps() - 1, PageUp: state.step - 10, PageDown: state.step + 10 }[event.key];
-    if (target !== undefined) go(target);
+    const kind = KINDS.find(({ key }) => key === event.key.toLowerCase());
+    if (kind && event.target.tagName !== "INPUT") jump(kind.name, event.shiftKey ? -1 : 1);
+    else if (target !== undefined) go(target);
     else if (event.key === " " && event.target.tagName !== "BUTTON") play(!state.timer);
     else return;
     event.preventDefault();
   }
 
-  const root = element("div", { class: "stepper", tabindex: "0", role: "group", "aria-label": "Warp stepper: arrow keys step, space plays, home and end jump", onkeydown: keys },
+  const drawRegisters = trace.registers.length ? registers(held, data, pick) : null;
+  for (const [name, value] of Object.entries({ class: "stepper", tabindex: "0", role: "group", "aria-label": "Warp stepper: arrow keys step, space plays, home and end jump, d, b and u go to the next divergent branch, bank conflict and uncoalesced access" })) root.setAttribute(name, value);
+  root.addEventListener("keydown", keys);
+  root.append(
     element("div", { class: "controls" },
-      element("label", { for: "warp" }, "Warp "), select,
+      element("label", { for: `${prefix}warp` }, "Warp "), select,
       element("span", { class: "buttons" },
         button("first", "First step (home)", "⇤", () => 0),
         button("back", "Step back (left arrow)", "←", () => state.step - 1),
@@ -235,17 +287,18 @@ export function stepper(data, showLine) {
         button("next", "Step (right arrow)", "→", () => state.step + 1),
         button("last", "Last step (end)", "⇥", () => steps() - 1)),
       speed),
-    overview, slider,
+    jumps, overview, slider,
     element("p", { class: "caption" }, position, element("span", {}, "above: lanes 0 to 31 at each step; below: cycles waited before it")),
     element("div", { class: "panes" },
       element("div", {}, instruction, sourceLines, story),
       element("div", {}, lanes,
-        element("p", { class: "legend" }, Object.entries(SIGNS).map(([kind, sign]) => element("span", { class: kind }, `${sign} ${NAMES[kind]}`))))),
+        element("p", { class: "legend" }, Object.entries(SIGNS).map(([kind, sign]) => element("span", { class: kind }, `${sign} ${NAMES[kind]}`))),
+        held)),
     access,
-    element("p", { class: "note" }, "Keys: ← → step, space plays and pauses, home and end jump, page up and down by ten. ", trace.cut));
+    element("p", { class: "note" }, "Keys: ← → step, space plays and pauses, home and end jump, page up and down by ten, d, b and u to the next divergent branch, bank conflict and uncoalesced access, with shift to the one before. ", trace.cut));
   play(false);
   draw();
   requestAnimationFrame(drawOverview);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawOverview);
-  return { node: root, goTo, goToDearest };
+  return { go: choose, goTo, goToDearest, stepsTo };
 }

@@ -1,0 +1,120 @@
+"""The difference as one HTML page: no script, no network, readable on a phone and in the dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from gpusim.difference.numbers import percent, signed, spelled, times
+from gpusim.difference.pairs import Change, LineChange, Pairs
+from gpusim.report_html.plain import Markup, Part, bar, folded, join, render_plain, table
+from gpusim.results.colours import stall_dye
+from gpusim.results.metric_table import METRICS, STALL_MEANINGS
+
+_VISIBLE = 0.005
+"""Relative change from which a metric is shown at once."""
+
+
+def render_page(difference: Pairs, why: Sequence[str]) -> str:
+    """The page with its sentences."""
+    a, b = difference.a, difference.b
+    facts = {
+        "A": f"{a.cycles:,.0f} cycles, {a.time_us:,.2f} µs",
+        "B": f"{b.cycles:,.0f} cycles, {b.time_us:,.2f} µs",
+        "Cycles, B of A": times(difference.cycles),
+    }
+    makers = (_why, _launch, _stalls, _advice, _lines, _metrics)
+    head = join(Markup(f'<p class="kernel">{name}: {join([run.heading])}</p>') for name, run in (("A", a), ("B", b)))
+    parts = [part for make in makers for part in make(difference, why)]
+    return render_plain(f"{a.title} and {b.title}", "gpusim diff · A and B side by side", facts, parts, head)
+
+
+def _why(difference: Pairs, why: Sequence[str]) -> Iterator[Part]:
+    most = max(difference.a.cycles, difference.b.cycles, 1)
+    runs = (("A", difference.a), ("B", difference.b))
+    bars = join(bar(name, run.cycles / most, f"{run.cycles:,.0f} cycles", note=run.title) for name, run in runs)
+    items = join(Markup(f"<li>{join([text])}</li>") for text in why)
+    yield Part("why", "Why", (), Markup(f'<div class="bars">{bars}</div><ul>{items}</ul>'))
+
+
+def _launch(difference: Pairs, _why: Sequence[str]) -> Iterator[Part]:
+    for name, title, changes in (
+        ("launch", "Launch", difference.launch), ("configuration", "Configuration", difference.configuration),
+    ):  # fmt: skip
+        if changes:
+            rows = [(each.name, spelled(each.a), spelled(each.b)) for each in changes]
+            yield Part(name, title, ("What differs.",), table(title, ("", "A", "B"), rows))
+
+
+def _stalls(difference: Pairs, _why: Sequence[str]) -> Iterator[Part]:
+    changes = difference.stalls
+    most = max([max(each.a, each.b) for each in changes], default=0.0)
+    if not most:
+        return
+    rows = join(
+        bar(name, value / most, number, stall_dye(each.name), note)
+        for each in changes
+        for name, value, number, note in (
+            (each.name.replace("_", " "), each.a, f"A {each.a:.2f}", STALL_MEANINGS.get(each.name, "")),
+            ("", each.b, f"B {each.b:.2f} ({signed(each.difference, 2)})", ""),
+        )
+    )
+    about = (
+        f"Warp cycles per issued instruction: {difference.a.latency:.2f} in A, {difference.b.latency:.2f} in B; what "
+        "changed most comes first.",
+    )
+    yield Part("stalls", "Stall reasons", about, Markup(f'<div class="bars">{rows}</div>'))
+
+
+def _advice(difference: Pairs, _why: Sequence[str]) -> Iterator[Part]:
+    rows = []
+    for each in difference.findings:
+        shares = (percent(finding.share if finding else None) for finding in (each.a, each.b))
+        rows.append((str(each), *shares, signed(each.saved), each.state))
+    if rows:
+        about = ("Shares of the launch that each cause takes, and the cycles that B saves.",)
+        yield Part("advice", "Advice", about, table("Advice", ("", "A", "B", "saved", ""), rows))
+
+
+def _lines(difference: Pairs, _why: Sequence[str]) -> Iterator[Part]:
+    if difference.a.measured or difference.b.measured:
+        return
+    changes = [each for each in difference.lines if not each.cycles.equal]
+    rows = [_line(each) for each in sorted(changes, key=lambda each: -abs(each.cycles.difference))]
+    if rows:
+        head = ("line", "A cycles", "B cycles", "B / A", "bank conflicts")
+        about = ("Warp cycles at each line that differ, the largest difference first.",)
+        yield Part("lines", "Source lines", about, table("Source lines", head, rows))
+
+
+def _line(change: LineChange) -> Sequence[str]:
+    numbers = " → ".join("-" if line is None else str(line.line) for line in (change.a, change.b))
+    cycles, conflicts = change.cycles, change.of("conflicts")
+    name = Markup(f"{join([numbers])} <code>{join([change.text.strip()])}</code>")
+    both = f"{conflicts.a:,} → {conflicts.b:,}" if conflicts.a or conflicts.b else ""
+    return name, f"{cycles.a:,}", f"{cycles.b:,}", times(cycles), both
+
+
+def _metrics(difference: Pairs, _why: Sequence[str]) -> Iterator[Part]:
+    body = []
+    for section, group in groupby(difference.metrics, key=lambda each: each.section):
+        members = list(group)
+        differing = [each for each in members if each.weight > _VISIBLE]
+        alike = [each for each in members if each not in differing]
+        body.append(Markup(f"<h3>{join([section])}</h3>"))
+        body += [_metric_table(section, differing)] if differing else []
+        if alike:
+            body.append(folded(f"{len(alike)} of {len(members)} alike", _metric_table(section, alike)))
+    if body:
+        yield Part("metrics", "Metrics", ("The largest relative change first.",), join(body))
+
+
+def _metric_table(section: str, changes: Sequence[Change]) -> Markup:
+    rows = [
+        (
+            Markup(f'<span title="{join([METRICS[each.name].meaning])}">{join([each.name])}</span>'),
+            spelled(each.a), spelled(each.b), times(each),
+        )
+        for each in changes
+    ]  # fmt: skip
+    return table(section, ("", "A", "B", "B / A"), rows)

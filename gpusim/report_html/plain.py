@@ -1,0 +1,103 @@
+"""Pages without a script: a head of facts, and sections of text, tables and bars, in the report's style."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gpusim.report_html import asset
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+class Markup(str):
+    """HTML that is put into a page as it is; all other texts are escaped."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Part:
+    """A section: its id, title, sentences about it, and what it holds."""
+
+    name: str
+    title: str
+    about: Sequence[str]
+    body: Markup
+
+
+def escaped(text: object) -> Markup:
+    """A text as HTML."""
+    return text if isinstance(text, Markup) else Markup(html.escape(str(text)))
+
+
+def join(parts: Iterable[str]) -> Markup:
+    """Pieces of HTML, and texts, one behind the other."""
+    return Markup("".join(map(escaped, parts)))
+
+
+def render_plain(title: str, brand: str, facts: Mapping[str, str], parts: Sequence[Part], head: str = "") -> str:
+    """The page. brand: the line above the title; facts: by name; head: what follows them."""
+    dl = join(Markup(f"<div><dt>{escaped(k)}</dt><dd>{escaped(v)}</dd></div>") for k, v in facts.items())
+    sections = "".join(
+        f'<section id="{part.name}" aria-labelledby="{part.name}-title">\n<h2 id="{part.name}-title">'
+        f"{escaped(part.title)}</h2>\n"
+        + "".join(f'<p class="about">{escaped(text)}</p>\n' for text in part.about)
+        + f"{escaped(part.body)}\n</section>\n"
+        for part in parts
+    )
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<title>{escaped(title)} &ndash; gpusim</title>
+<style>
+{asset("style.css")}
+</style>
+</head>
+<body>
+<header><p class="brand">{escaped(brand)}</p>
+<h1>{escaped(title)}</h1>
+<dl class="facts">{dl}</dl>{escaped(head)}</header>
+<main>{sections}</main>
+</body>
+</html>
+"""
+
+
+def table(label: str, head: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "stacked") -> Markup:
+    """A table whose first column names its rows. On a phone, where `kind` is 'stacked', names stand above numbers."""
+    columns = "".join(f'<th scope="col">{escaped(each)}</th>' for each in head)
+    lines = "\n".join(f"<tr>{_cells(row, head)}</tr>" for row in rows)
+    return Markup(
+        f'<div class="wide" tabindex="0" role="group" aria-label="{escaped(label)}"><table class="{kind}">'
+        f"<thead><tr>{columns}</tr></thead>\n<tbody>\n{lines}\n</tbody></table></div>"
+    )
+
+
+def _cells(row: Sequence[str], head: Sequence[str]) -> str:
+    first, *others = row
+    cells = (
+        f'<td data-head="{escaped(name)}">{escaped(each)}</td>' for each, name in zip(others, head[1:], strict=True)
+    )
+    return f'<th scope="row">{escaped(first)}</th>{"".join(cells)}'
+
+
+def bar(label: str, share: float, number: str, dye: tuple[str, str] | None = None, note: str = "") -> Markup:
+    """A bar of which a share (0 to 1) is full. dye: its colours on a light and on a dark page."""
+    style = f"width:{100 * min(max(share, 0.0), 1.0):.2f}%" + (f";--light:{dye[0]};--night:{dye[1]}" if dye else "")
+    small = f"<small>{escaped(note)}</small>" if note else ""
+    return Markup(
+        f'<div class="bar"><span class="label">{escaped(label)}{small}</span><span class="track" aria-hidden="true">'
+        f'<span class="fill {"dyed" if dye else ""}" style="{style}"></span></span>'
+        f'<span class="number">{escaped(number)}</span></div>'
+    )
+
+
+def folded(summary: str, body: Markup) -> Markup:
+    """What is shown when its summary is clicked."""
+    return Markup(f"<details><summary>{escaped(summary)}</summary>{body}</details>")
