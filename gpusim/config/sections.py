@@ -218,7 +218,7 @@ class MemoryInstruction(Section):
     store_drain_cycles: Cycles = _doc("from when a store is on its way to L2 until its warp may end")
     store_source_release_per_register_cycles: Cycles = _doc("further cycles for each further data register of a store")
     constant_source_release_cycles: Cycles = _doc("LDC: issue until the address registers are free")
-    data_interval_cycles: Count = _doc("cycles of the SM's data stage that a load or store takes at least")
+    data_interval_cycles: Cycles = _doc("cycles of the SM's data stage that a load or store takes at least")
     address_interval_cycles: Count = _doc("between two constant loads, or reads of special registers, of an SM")
     s2r_latency_cycles: Count = _doc("S2R: issue until the special register's value can be used")
     shuffle_latency_cycles: Count = _doc("SHFL")
