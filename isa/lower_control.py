@@ -99,11 +99,15 @@ def warpsync(w: RowWriter) -> None:
 
 
 def barrier_move(w: RowWriter) -> None:
-    """BMOV.32 between a convergence barrier and a register."""
+    """BMOV.32 between a convergence barrier and a register, or from one barrier to another (sm_87 begins with these)."""
     if not w.has("32"):
         raise w.refuse("a barrier move that is not of 32 bits")
     if w.next_is("barrier"):
-        w.set(m.OP_BMOV, aux0=m.BMOV_FROM_REGISTER, aux1=w.take().index)
+        to = w.take().index
+        if w.next_is("barrier"):
+            w.set(m.OP_BMOV, aux0=m.BMOV_MOVE if w.has("CLEAR") else m.BMOV_COPY, aux1=to, aux2=w.take().index)
+            return
+        w.set(m.OP_BMOV, aux0=m.BMOV_FROM_REGISTER, aux1=to)
         w.src(m.COL_A)
     else:
         w.dst()

@@ -40,7 +40,7 @@ def iadd3(w: RowWriter) -> None:
     w.ps(0, default=False)
     w.ps(1, default=False)
     if rows == 2:
-        if carries_out or w.has("X"):
+        if w.writes_predicates() or w.has("X"):
             raise w.refuse("carries of a 64-bit addition")
         if signs and third is not None and not is_zero(third):
             raise w.refuse("a negated operand among three of 64 bits")

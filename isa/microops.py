@@ -544,7 +544,7 @@ OP_WARPSYNC = _op(
     aux0="1 .ALL, 2 .EXCLUSIVE, 4 .COLLECTIVE",
     aux1="target index or -1",
 )
-OP_BMOV = _op("a barrier to d, or A to a barrier", aux0="BMOV_*", **_BARRIER)
+OP_BMOV = _op("a barrier to d, or A or another one to a barrier", aux0="BMOV_*", **_BARRIER, aux2="the other one")
 OP_YIELD = _op("other lanes of the warp may go first")
 OP_NOP = _op("nothing")
 OP_NANOSLEEP = _op("nothing: A nanoseconds are a hint")
@@ -583,6 +583,8 @@ BPT_CODE_END = 2  # what lies behind the last instruction of a kernel
 BMOV_TO_REGISTER = 0
 BMOV_FROM_REGISTER = 1
 BMOV_CLEAR = 2  # to a register, and the barrier register is cleared
+BMOV_COPY = 3  # from another barrier
+BMOV_MOVE = 4  # from another barrier, which is cleared
 
 # --- CLS_BARRIER ----------------------------------------------------------------------------------------------------
 _block(1200, "sm/barrier.py: barrier")

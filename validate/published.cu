@@ -134,6 +134,20 @@ READ_AGAIN(read_l1, float, float v; asm volatile("ld.global.ca.f32 %0, [%1];" : 
 READ_AGAIN(read_l2, float2, float v; float w;
            asm volatile("ld.global.cg.v2.f32 {%0, %1}, [%2];" : "=f"(v), "=f"(w) : "l"(mine + k)); sum += v + w)
 
+// Loads out of L1 with a stride between the lanes of a warp; 64 addresses for all threads (gpu-benches, gpu-strides).
+extern "C" __global__ void read_strided(const float *data, int stride, int none, int rounds, unsigned *out)
+{
+    const float *mine = data + threadIdx.x % 64 * stride;
+    float sum = 0;
+#pragma unroll 1
+    for (int r = 0; r < rounds; r++) {
+        mine += none;  // 0, but who compiles does not know
+#pragma unroll
+        for (int k = 0; k < 32; k += 4) sum += mine[k];
+    }
+    if (sum == 0.5f) out[0] = 0;
+}
+
 // Streams of all blocks together: read, and read, scale and write.
 extern "C" __global__ void read_stream(const float2 *data, int n, unsigned *out)
 {

@@ -98,6 +98,8 @@ def _measure(gpu: str, kernel: str, overrides: tuple[str, ...], unit: str) -> fl
             return bench.per_round(f"chain_{level}", 32, 4 * _LOADS, kind(1), kind(1))
         case "products":
             return bench.per_round("products", 128, 4 * _LOADS)
+        case "strides":
+            return bench.strided(int(level))
         case "again":
             rate = bench.read_again(level)
         case _:
@@ -153,6 +155,14 @@ class _Bench:
             self._cycles(device, f"read_{level}", blocks, (data, np.int32(words), np.int32(each))) for each in rounds
         ]
         return blocks * words * size * (rounds[2] - rounds[1]) / (cycles[2] - cycles[1])
+
+    def strided(self, stride: int) -> float:
+        """Cycles of a load of a warp out of L1, of the 32 warps of a block with so many words between lanes."""
+        device = self._device()
+        data = device.device_array(64 * stride + 32, np.float32)
+        counts = data, np.int32(stride), np.int32(0)
+        cycles = [self._cycles(device, "read_strided", 1, (*counts, np.int32(each))) for each in (4, 16, 48)]
+        return (cycles[2] - cycles[1]) / (32 * 8 * (48 - 16))
 
     def stream(self, kernel: str) -> float:
         """Bytes per cycle of a stream through memory: what further elements add, on a device that is cold each time."""

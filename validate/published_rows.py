@@ -32,12 +32,17 @@ _DEWING = "AI_kernels"
 # github.com/Azure/AI-benchmarking-guide, Azure_Results: BabelStream on the cards of its virtual machines.
 _AZURE = "Azure AI benchmarking guide"
 _ABDELKHALIK, _LUO = "arXiv 2208.11174", "arXiv 2402.13499"
+_CHEESE = "Chips and Cheese"
 _JIA_V100, _JIA_T4 = "arXiv 1804.06826", "arXiv 1903.07486"
 
 # The papers stream for seconds; what a flushed cache still has to write does not show there.
 _LONG = ("l2.dirty_before_bytes=0",)
 _PCIE = ("sm.count=114",)
+_STRIDES = f"{_RRZE}, gpu-strides/a40"
 _FEW = ("sm.count=4", "sm.gpcs=2")
+_A40 = ("sm.count=84", "gpu.clock_mhz=1740", "dram.bandwidth_gb_s=696")
+_L40 = ("gpu.clock_mhz=2490",)
+_PRO_6000 = ("sm.count=188", "gpu.clock_mhz=2617", "l2.bytes=134217728")
 
 ROWS = (
     PublishedNumber("a100", "pointers l1", "L1 hit, pointer chase", 33.1, "cycles", f"{_RRZE}, gpu-latency/a100_80"),
@@ -85,6 +90,50 @@ ROWS = (
     PublishedNumber("b200", "indices l1", "L1 hit, index chase", 39.6, "cycles", f"{_DEWING}, latency/b200"),
     PublishedNumber("b200", "indices l2", "L2 hit, index chase", 294.2, "cycles", f"{_DEWING}, latency/b200"),
     PublishedNumber("b200", "indices dram", "memory, index chase", 851.5, "cycles", f"{_DEWING}, latency/b200"),
+    PublishedNumber("a10", "pointers l1", "L1 hit, pointer chase", 33.0, "cycles", f"{_RRZE}, gpu-latency/a40", _A40),
+    PublishedNumber("a10", "pointers l2", "L2 hit, pointer chase", 250.4, "cycles", f"{_RRZE}, gpu-latency/a40", _A40),
+    PublishedNumber("a10", "pointers dram", "memory, pointer chase", 547, "cycles", f"{_RRZE}, gpu-latency/a40", _A40),
+    PublishedNumber("a10", "strides 1", "loads of words in L1, side by side", 2.0, "cycles", _STRIDES),
+    PublishedNumber("a10", "strides 3", "loads of words in L1, 3 apart", 2.0, "cycles", _STRIDES),
+    PublishedNumber("a10", "strides 16", "loads of words in L1, 16 apart", 16.0, "cycles", _STRIDES),
+    PublishedNumber("a10", "strides 32", "loads of words in L1, 32 apart", 32.0, "cycles", _STRIDES),
+    PublishedNumber("a10", "again l2", "reads out of L2", 2490, "GB/s", f"{_RRZE}, gpu-cache/a40", _A40),
+    PublishedNumber("a10", "read_stream", "reads of memory", 680, "GB/s", f"{_RRZE}, gpu-stream/a40", _A40),
+    PublishedNumber("a10", "scale_stream", "copies in memory", 655, "GB/s", f"{_RRZE}, gpu-stream/a40", _A40),
+    PublishedNumber("l40s", "pointers l1", "L1 hit, pointer chase", 34.0, "cycles", f"{_RRZE}, gpu-latency/l40", _L40),
+    PublishedNumber("l40s", "pointers l2", "L2 hit, pointer chase", 273.6, "cycles", f"{_RRZE}, gpu-latency/l40", _L40),
+    PublishedNumber("l40s", "pointers dram", "memory, pointer chase", 624, "cycles", f"{_RRZE}, gpu-latency/l40", _L40),
+    PublishedNumber("l40s", "again l2", "reads out of L2", 5220, "GB/s", f"{_RRZE}, gpu-l2-cache/l40", _L40),
+    PublishedNumber("l40s", "read_stream", "reads of memory", 845, "GB/s", f"{_RRZE}, gpu-stream/l40", _L40),
+    PublishedNumber("rtx4090", "indices l1", "L1 hit, index chase", 39.9, "cycles", f"{_DEWING}, latency/4090"),
+    PublishedNumber("rtx4090", "indices l2", "L2 hit, index chase", 295.9, "cycles", f"{_DEWING}, latency/4090"),
+    PublishedNumber("rtx4090", "indices dram", "memory, index chase", 635.5, "cycles", f"{_DEWING}, latency/4090"),
+    PublishedNumber("rtx4090", "pointers l2", "L2 hit, pointer chase", 273.0, "cycles", _LUO),
+    PublishedNumber("rtx4090", "again l1", "reads out of L1", 63.7, "B/cycle and SM", _LUO, _FEW),
+    PublishedNumber("rtx4090", "again l2", "reads out of L2", 1708, "B/cycle", _LUO),
+    PublishedNumber("rtx4090", "read_stream", "reads of memory", 929.8, "GB/s", _LUO),
+    PublishedNumber("rtx5090", "indices l1", "L1 hit, index chase", 44.1, "cycles", f"{_DEWING}, latency/5090"),
+    PublishedNumber("rtx5090", "indices l2", "L2 hit, index chase", 360.5, "cycles", f"{_DEWING}, latency/5090"),
+    PublishedNumber("rtx5090", "indices dram", "memory, index chase", 929.8, "cycles", f"{_DEWING}, latency/5090"),
+    PublishedNumber("rtx5090", "again l2", "reads out of L2", 8700, "GB/s", f"{_CHEESE}, RTX PRO 6000", _PRO_6000),
+    PublishedNumber(
+        "a10",
+        "strides 8",
+        "loads of words in L1, 8 apart",
+        8.0,
+        "cycles",
+        _STRIDES,
+        gap="of lines that the tags take in two turns, words of one bank take a turn of the data stage more",
+    ),
+    PublishedNumber(
+        "rtx4090",
+        "shared indices",
+        "shared memory, index chase",
+        30.1,
+        "cycles",
+        _LUO,
+        gap="an address with a scaled index takes no longer than one without",
+    ),
     PublishedNumber(
         "a100",
         "again l1",

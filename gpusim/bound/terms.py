@@ -168,7 +168,8 @@ def _in_sm(profile: Profile, config: GPUConfig, fetch: int) -> dict[str, float]:
     # instruction in it may be earlier than the end of that time.
     found = {"issue slots": (amounts[:, Amount.ISSUES], parts, 1)}
     for name, unit in _PIPES.items():
-        values, early = units[:, unit] * interval[unit], int(interval[unit])
+        most = config.pipes.tensor_short_sums_speedup if unit == M.UNIT_TENSOR else 1
+        values, early = units[:, unit] * (interval[unit] // most), int(interval[unit])
         if unit == M.UNIT_FMAHEAVY:
             wide = config.pipes.wide_initiation_cycles
             values, early = values + amounts[:, Amount.WIDE] * wide, max(early, wide)

@@ -24,6 +24,7 @@ _CHANNEL_GB_S = {
     "GDDR6": (16, 20.0, "JESD250, vendors' fastest parts"),
     "GDDR6X": (16, 24.0, "vendor's fastest part"),
     "GDDR7": (8, 36.0, "JESD239, vendors' fastest parts"),
+    "LPDDR5": (16, 6.4, "JESD209-5"),
 }
 _ROW_NS = {
     "row_activate_cycles": (8, 25),

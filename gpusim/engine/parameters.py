@@ -108,6 +108,8 @@ _KEYS = {
     L.P_MBARRIER_WAIT: "shared.mbarrier_wait_cycles",
     L.P_WIDE_INTERVAL: "pipes.wide_initiation_cycles",
     L.P_WIDE_DISPATCH: "pipes.wide_dispatch_cycles",
+    L.P_SHORT_SUMS: "pipes.tensor_short_sums_speedup",
+    L.P_DATA_INTERVAL: "memory_instruction.data_interval_cycles",
 }
 _INDICES, _values_of_keys = np.array(list(_KEYS)), attrgetter(*_KEYS.values())
 

@@ -160,7 +160,7 @@ def memory_of(kind: str) -> str:
     kind = kind.upper()
     if kind in T.MEMORIES:
         return kind
-    return "GDDR6" if "GDDR" in kind else "HBM3E"
+    return "GDDR6" if "DDR" in kind else "HBM3E"
 
 
 def _number(arch: str) -> int:

@@ -75,9 +75,12 @@ def pipe_cycles(counts: Counts) -> dict[str, int]:
     """Cycles that each execution pipe is occupied, summed over all sub-partitions; pipes without work left out."""
     interval, _ = unit_timing(counts.record.config)
     units = counts.code[:, M.COL_UNIT]
-    rows = counts.counters[:, L.N_EXECUTED]
-    executed = np.bincount(units, weights=rows, minlength=len(interval))
-    return {name: int(executed[unit] * interval[unit]) for unit, name in PIPES.items() if executed[unit]}
+    cycles = counts.counters[:, L.N_EXECUTED] * interval[units]
+    op, halves = counts.code[:, M.COL_OP], counts.code[:, M.COL_AUX2] == 16
+    short = (units == M.UNIT_TENSOR) & ((op == M.OP_IMMA) | (op == M.OP_HMMA) & halves)  # see `has_short_sums`
+    cycles[short] //= counts.record.config.pipes.tensor_short_sums_speedup
+    busy = np.bincount(units, weights=cycles, minlength=len(interval))
+    return {name: int(busy[unit]) for unit, name in PIPES.items() if busy[unit]}
 
 
 def l1tex_cycles(counts: Counts) -> int:

@@ -76,6 +76,19 @@ extern "C" __global__ void k_tensor(u32 *out, int rounds) {
   if (d0 == 1.5f) out[0] = 1;
 }
 
+// The same with sums of 16 bits, which do not need each other.
+extern "C" __global__ void k_short_sums(u32 *out, int rounds) {
+  u32 d[8] = {}, a = threadIdx.x;
+  #pragma unroll 1
+  for (int r = 0; r < rounds; r++) {
+    #pragma unroll
+    for (int k = 0; k < 16; k++)
+      asm volatile("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0,%1},{%2,%2,%2,%2},{%2,%2},{%0,%1};"
+                   : "+r"(d[k % 4]), "+r"(d[k % 4 + 4]) : "r"(a));
+  }
+  if (d[0] == 1) out[0] = 1;
+}
+
 // Products of four warps out of shared memory, with few and with many columns.
 extern "C" __global__ void k_group(u32 *out, int rounds) {
   __shared__ __align__(1024) u32 room[4096];
@@ -459,6 +472,7 @@ LAUNCHES: dict[str, tuple[str, int, int, Any, int]] = {
     **{f"many_{name}": (name, 1, 1024, lambda: [4], 32) for name in _CHAINS},
     "tensor": ("tensor", 1, 32, lambda: [4], 32),
     "many_tensor": ("tensor", 1, 512, lambda: [4], 32),
+    "many_short_sums": ("short_sums", 1, 512, lambda: [4], 32),
     "group": ("group", 1, 128, lambda: [8], 32),
     "loop": ("loop", 1, 32, lambda: [64], 32),
     "many_loop": ("loop", 1, 1024, lambda: [64], 32),

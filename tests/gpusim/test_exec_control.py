@@ -191,6 +191,26 @@ def test_convergence_barriers_in_registers():
     assert out_of(text) == [0xFF] * 8 + [0] * 24
 
 
+def test_convergence_barriers_from_each_other():
+    """As kernels for sm_87 begin: with CLEAR the other one is empty afterwards, without it is not."""
+    text = """
+    BMOV.32 B1, R0
+    BMOV.32 B2, 0x70
+    BMOV.32.CLEAR B1, B2
+    BMOV.32 R5, B1
+    BMOV.32 R7, B2
+    BMOV.32 B3, B1
+    BMOV.32 R8, B3
+    BMOV.32 R9, B1
+    LEA R6, R7, R5, 0x8
+    IADD3 R6, R6, R8, R9
+    BMOV.32.CLEAR RZ, B1
+    BMOV.32.CLEAR RZ, B3
+    @RETURN
+    """
+    assert out_of(text) == [3 * 0x70] * 32
+
+
 def test_elected_lane():
     """ELECT chooses one of the lanes that run: its number in all of them, and a predicate in it alone."""
     text = """

@@ -11,10 +11,14 @@ from isa.compile import compile_cuda
 from isa.listing import program_from_cubin
 from programs import registry
 
+COMMON = ("vector_add", "matmul/tiled", "matmul_tensor/asynchronous", "reduction/shuffle")
 SAMPLE = {
     "t4": ("matmul/tiled", "reduction/shuffle", "histogram", "softmax", "double/series", "low_precision", "scan"),
     "v100": ("matmul/tiled", "double/series", "transpose/padded"),
     "b200": ("matmul/tiled", "matmul_tensor/asynchronous", "attention/fused"),
+    **dict.fromkeys(("rtx3090", "rtx4090", "a10", "l4", "l40s"), COMMON),
+    "rtx5090": (*COMMON, "low_precision", "double/series", "cluster_reduction"),
+    "orin": (*COMMON, "low_precision"),
 }
 
 

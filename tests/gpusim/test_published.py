@@ -53,8 +53,8 @@ def test_a_row_fails_where_the_machine_is_another():
     assert not found.passed and found.error == pytest.approx(0.093, abs=0.01)
 
 
-# Data sheets: FP32, FP64 and 16-bit tensor TFLOP/s, GB/s, SMs, MiB of L2. From the H100 on, the tensor rate is not that
-# of mma.sync, which the configuration's tensor pipe stands for.
+# Data sheets: FP32, FP64 and 16-bit tensor TFLOP/s with 32-bit sums, GB/s, SMs, MiB of L2. The tensor rate of the H100,
+# H200 and B200 is not that of mma.sync, which the configuration's tensor pipe stands for.
 SHEETS = {
     "v100": (15.7, 7.8, 125, 900, 80, 6),
     "t4": (8.1, 0.254, 65, 320, 40, 4),
@@ -62,6 +62,13 @@ SHEETS = {
     "h100": (66.9, 33.5, None, 3350, 132, 50),
     "h200": (66.9, 33.5, None, 4800, 132, 60),
     "b200": (75, 37, None, 8000, 148, 126),
+    "a10": (31.2, 0.488, 125, 600, 72, 6),
+    "rtx3090": (35.6, 0.556, 71, 936, 82, 6),
+    "l40s": (91.6, 1.43, 366.5, 864, 142, 96),
+    "l4": (30.3, 0.473, 121, 300, 58, 48),
+    "rtx4090": (82.6, 1.29, 165.2, 1008, 128, 72),
+    "rtx5090": (104.8, 1.64, 209.5, 1792, 170, 96),
+    "orin": (5.3, 0.0832, 42.5, 204.8, 16, 4),
 }
 
 

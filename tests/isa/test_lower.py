@@ -97,6 +97,8 @@ def test_uniform_instructions_share_the_meaning():
     assert columns_of("UIADD3.X UR5, URZ, UR15, URZ, UP0, !UPT", "OP", "DST", "B", "UNIT", "UNIFORM", "PS0") == [
         m.OP_IADD3_X, UREG + 5, UREG + 15, m.UNIT_UNIFORM, 1, 8
     ]  # fmt: skip
+    discarded = columns_of("UIADD3.64 UR4, UPT, UPT, UR6, -0x10, URZ", "OP", "DST", "PD0", "PD1")
+    assert discarded == [m.OP_ADD3_WIDE, UREG + 4, 15, 15]  # as nvdisasm 13.5 prints carries that nobody wants
     assert columns_of("@!UP0 UMOV UR4, 0x400", "GUARD", "GUARD_NEG", "UNIFORM") == [8, 1, 1]
     assert columns_of("VOTEU.ANY UR5, UPT, PT", "OP", "UNIFORM", "AUX5", "PD0") == [m.OP_VOTE, 0, 1, 15]
 

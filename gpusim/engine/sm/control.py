@@ -160,14 +160,21 @@ def sync_warp(st, sm, w, i, wb, lanes):
 
 @compiled
 def move_barrier(st, w, i, wb, lanes):
-    """BMOV: the members of a convergence barrier to or from a register."""
+    """BMOV: the members of a convergence barrier to or from a register, or from another barrier."""
     number = st.code[i, M.COL_AUX1]
-    if st.code[i, M.COL_AUX0] == M.BMOV_FROM_REGISTER:
+    kind = st.code[i, M.COL_AUX0]
+    if kind >= M.BMOV_COPY:
+        other = L.D_MEMBERS + st.code[i, M.COL_AUX2]
+        st.split[w, L.D_MEMBERS + number] = st.split[w, other]
+        if kind == M.BMOV_MOVE:
+            st.split[w, other] = 0
+        return
+    if kind == M.BMOV_FROM_REGISTER:
         a = row_offset(st.code[i, M.COL_A], wb)
         st.split[w, L.D_MEMBERS + number] = np.int64(st.regs[a + lowest_bit(lanes)])
         return
     write_lanes(st, i, wb, lanes, np.uint32(st.split[w, L.D_MEMBERS + number]))
-    if st.code[i, M.COL_AUX0] == M.BMOV_CLEAR:
+    if kind == M.BMOV_CLEAR:
         st.split[w, L.D_MEMBERS + number] = 0
 
 

@@ -54,9 +54,21 @@ def held(st, i):
 
 
 @compiled
+def has_short_sums(code, i):
+    """A product of matrices whose sums are halves or integers, which GeForce cards make faster than single ones."""
+    op = code[i, M.COL_OP]
+    return code[i, M.COL_CLASS] == M.CLS_TENSOR and (
+        op == M.OP_IMMA or (op == M.OP_HMMA and code[i, M.COL_AUX2] == 16)
+    )
+
+
+@compiled
 def unit_interval(st, i, unit):
     """Cycles from the issue of an instruction until its unit takes the next one."""
-    return st.par[L.P_WIDE_INTERVAL] if is_wide(st, i) else st.par[L.P_UNIT_INTERVAL + unit]
+    if is_wide(st, i):
+        return st.par[L.P_WIDE_INTERVAL]
+    interval = st.par[L.P_UNIT_INTERVAL + unit]
+    return max(interval // st.par[L.P_SHORT_SUMS], 1) if has_short_sums(st.code, i) else interval
 
 
 @compiled

@@ -134,7 +134,7 @@ def read_data(st, sm, a, start, turns):
     """Cycle at which what L1 holds of a load is there, which takes so many turns of the data stage."""
     par = st.par
     cycles = (turns * ms.LINE_BYTES + par[L.P_L1_DATA] - 1) // par[L.P_L1_DATA]
-    data = take_data_stage(st, sm, a.smsp, a.warp, start, cycles)
+    data = take_data_stage(st, sm, a.smsp, a.warp, start, max(cycles, par[L.P_DATA_INTERVAL]))
     there = data - par[L.P_ENTRY] + par[L.P_L1_LATENCY]
     first = (ms.LINE_BYTES + par[L.P_L1_DATA] - 1) // par[L.P_L1_DATA]  # in the latency of a load that hits
     return there + par[L.P_LSU_INTERVAL] * (turns - 1) + max(cycles - first - (turns - 1), 0)
@@ -225,7 +225,7 @@ def write_plain(st, sm, a, count):
     turns = max(data_turns(st, sm, count, looked_up, False), 1)
     st.counters[st.sm[sm, L.S_CHUNK], a.pc, L.N_L1_DATA] += turns
     st.sm[sm, L.S_TAG_FREE] = start + looked_up
-    data = take_data_stage(st, sm, a.smsp, a.warp, start, turns)
+    data = take_data_stage(st, sm, a.smsp, a.warp, start, max(turns, par[L.P_DATA_INTERVAL]))
     release = par[L.P_STORE_RELEASE] + (max(a.size >> 2, 1) - 1) * par[L.P_REGISTER_RELEASE]
     release_at(st, a.warp, st.code[a.pc, M.COL_RBAR], data + release, L.R_LONG)
     payload = popc(a.mask) * a.size // count

@@ -118,7 +118,7 @@ def shared_access(st, sm, q, w, i, wb, mask, time):
     if op != M.OP_LOAD:
         release = par[L.P_SHARED_STORE_RELEASE] + (max(size >> 2, 1) - 1) * par[L.P_REGISTER_RELEASE]
     turn = par[L.P_SHARED_WAVEFRONT] if op == M.OP_LOAD or op == M.OP_STORE else par[L.P_SHARED_ATOMIC_INTERVAL]
-    data = take_data_stage(st, sm, q, w, start, data_wavefronts * turn)
+    data = take_data_stage(st, sm, q, w, start, max(data_wavefronts * turn, par[L.P_DATA_INTERVAL]))
     release_at(st, w, rbar, data + release, L.R_SHORT)
     there = data + conflicts * par[L.P_SHARED_WAY_LATENCY] + par[L.P_LSU_INTERVAL] * (ideal - 1) - par[L.P_ENTRY]
     if op == M.OP_LOAD:

@@ -188,7 +188,8 @@ def matrix_access(st, sm, q, w, i, wb, mask, time):
     if not load:
         release = par[L.P_SHARED_STORE_RELEASE] + (count - 1) * par[L.P_REGISTER_RELEASE]
     release_at(st, w, st.code[i, M.COL_RBAR], start + release, L.R_SHORT)
-    data = take_data_stage(st, sm, q, w, start, wavefronts * par[L.P_SHARED_WAVEFRONT])
+    turns = max(wavefronts * par[L.P_SHARED_WAVEFRONT], par[L.P_DATA_INTERVAL])
+    data = take_data_stage(st, sm, q, w, start, turns)
     if load:
         ways = (wavefronts - count) * par[L.P_SHARED_WAY_LATENCY] + par[L.P_LSU_INTERVAL] * (count - 1)
         release_at(st, w, st.code[i, M.COL_WBAR], data - par[L.P_ENTRY] + par[L.P_SHARED_LATENCY] + ways, L.R_SHORT)

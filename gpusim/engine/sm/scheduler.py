@@ -32,7 +32,7 @@ def book_issue(st, sm, q, slot, w, i, time):
             unit, busy = M.UNIT_FMAHEAVY, interval - 1
             counts[L.N_HEAVY] += 1
     elif in_both_halves(st, i, unit):
-        interval *= 2  # at a time as many go through the tensor cores
+        interval = max(interval, st.par[L.P_UNIT_INTERVAL + M.UNIT_FMAHEAVY])  # the others go through the tensor cores
         smsp[L.Q_UNIT_FREE + M.UNIT_FMA] = time + interval
         unit, busy = M.UNIT_FMAHEAVY, interval - 1
     smsp[L.Q_UNIT_FREE + unit] = max(time, smsp[L.Q_UNIT_FREE + unit]) + interval

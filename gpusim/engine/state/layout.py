@@ -140,6 +140,8 @@ NEVER = np.int64(1) << 60
     P_CHECKS,  # what is checked on request: CHECK_* of engine.sm.shadow_clocks
     P_WIDE_INTERVAL,  # cycles between two multiplications with a 64-bit product
     P_WIDE_DISPATCH,  # for which one keeps others from issuing
+    P_SHORT_SUMS,  # how much faster matrix products with sums of 16 bits or of integers are
+    P_DATA_INTERVAL,  # cycles of the data stage that a load or store takes at least
     P_ICACHE_SHIFT,  # instructions of a line of the instruction caches: 1 << this
     P_CONST_SHIFT,  # bytes of a line of the constant caches: 1 << this
     P_CONST_FIRST,  # lines of the first and of the second level of the constant caches
@@ -163,7 +165,7 @@ NEVER = np.int64(1) << 60
     P_L1_MOST_SETS,  # of L1 with the least shared memory
     P_DEPENDS,  # 1: warps wait at ACQBULK, for the end of the grid before
     P_UNIT_INTERVAL,  # followed by one entry per unit: cycles between two instructions of a sub-partition
-) = range(146)
+) = range(148)
 FLIT_PARTS = 64  # of a cycle
 P_UNIT_LATENCY = P_UNIT_INTERVAL + 16  # followed by one entry per unit: result latency of variable-latency instructions
 P_FIELDS = P_UNIT_LATENCY + 16
