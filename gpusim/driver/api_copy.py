@@ -16,7 +16,7 @@ from gpusim.driver.caller import caller, get_pointers, read
 from gpusim.driver.codes import DriverError, ResultCode, fail_if
 from gpusim.driver.registry import entry, same
 from gpusim.driver.state import Driver
-from gpusim.driver.streams import COPY, FILL, NO_ORIGIN, DeviceQueues, DriverStream, StreamWork
+from gpusim.driver.streams import COPY, FILL, DeviceQueues, DriverStream, StreamWork
 from gpusim.errors import MemoryAccessError
 
 HOST_SIDE, DEVICE_SIDE, _ARRAY, _UNIFIED = 1, 2, 3, 4  # CUmemorytype
@@ -120,7 +120,7 @@ class MemoryCopy(StreamWork):
         self._move()
         driver, now = self.driver, self.driver.now_cycles
         if driver.observers and self._nbytes:
-            driver.copied(*self._described(), self._nbytes, stream.handle, now)
+            driver.copied(*self._described(), self._nbytes, stream.shown, now)
 
     def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
         """What is copied from pageable memory is what it holds now. A module's constants are part of its launches,
@@ -131,7 +131,7 @@ class MemoryCopy(StreamWork):
         driver, host = self.driver, {"HtoD": source, "DtoH": target}.get(kind)
         pinned = host is None or driver.buffer_at(host) is not None
         effect = self._move
-        if kind == "HtoD" and not pinned and stream.handle not in NO_ORIGIN:
+        if kind == "HtoD" and not pinned and not queues.alone(stream):
             effect = partial(self._write, caller().read(self._rows()))
         variable = kind.endswith("D") and driver.buffer_at(target) is None
         queues.copy(stream, kind, target, source, self._nbytes, effect, pinned=pinned, wait=variable)
@@ -198,7 +198,7 @@ def both(
     arguments."""
 
     def run(driver: Driver, *arguments: Any) -> None:
-        driver.enqueue(driver.stream_of(0), make(driver, *arguments))
+        driver.do_now(make(driver, *arguments))
 
     def run_later(driver: Driver, *arguments: Any) -> None:
         *what, stream = arguments
@@ -333,7 +333,7 @@ class Fill(StreamWork):
         self._fill()
         if self._nbytes:
             driver, now = self.driver, self.driver.now_cycles
-            driver.copied("fill", self.address, self._value, self._nbytes, stream.handle, now)
+            driver.copied("fill", self.address, self._value, self._nbytes, stream.shown, now)
 
     def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
         self._check()

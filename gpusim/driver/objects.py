@@ -26,7 +26,7 @@ class Context:
     failed: ResultCode | None = None
     modules: dict[int, LoadedModule] = field(default_factory=dict)
     kernels: dict[int, LoadedKernel] = field(default_factory=dict)
-    streams: dict[int, DriverStream] = field(default_factory=dict)
+    streams: dict[int | tuple[int, int], DriverStream] = field(default_factory=dict)
     events: dict[int, DriverEvent] = field(default_factory=dict)
     buffers: dict[int, Buffer] = field(default_factory=dict)
     limits: dict[int, int] = field(default_factory=dict)

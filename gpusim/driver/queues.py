@@ -2,7 +2,8 @@
 
 Time passes where a call of the program waits: `WorkQueues` lets one event of the simulation happen after the other, and
 between two of them begins the functions of the host whose turn has come, while other threads have the driver's lock.
-What the default stream does waits for all streams, and is done when its call returns.
+The default stream and the others wait for each other, but for those that the program made not to. As long as there is
+none of these, what the default stream does is done when its call returns.
 """
 
 from __future__ import annotations
@@ -24,10 +25,18 @@ from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.idle import IdleProgress
 from gpusim.driver.launches import LaunchCall, Observer
 from gpusim.driver.log import LaunchLog
-from gpusim.driver.streams import HOST_CALL, HOST_THREAD, NO_ORIGIN, DriverEvent, DriverStream, StreamWork
+from gpusim.driver.streams import (
+    HOST_CALL,
+    HOST_THREAD,
+    NO_ORIGIN,
+    NON_BLOCKING,
+    DriverEvent,
+    DriverStream,
+    StreamWork,
+)
 from gpusim.driver.under_way import LaunchUnderWay
 from gpusim.engine.grid import Process
-from gpusim.engine.streams import StreamQueue
+from gpusim.engine.streams import KernelWork, StreamQueue
 from gpusim.node.work import RecordWork, TimedWork, WaitWork
 
 PATIENCE_SECONDS = 1.0
@@ -47,6 +56,8 @@ class QueueOwner(Protocol):
 
     @property
     def thread(self) -> Any: ...
+    @property
+    def some_do_not_block(self) -> bool: ...
     def fail_if_failed(self) -> None: ...
     def call_on_host_thread(self, call: Callable[..., object], *arguments: int) -> Future[object]: ...
     def copied(self, kind: str, target: int, source: int, nbytes: int, stream: int, began: int) -> None: ...
@@ -76,8 +87,9 @@ class WorkQueues:
         self._set = device.streams
         self._engine, self._env = self._set.engine, self._set.env
         self._set.waits = self.run_until
-        self._queues: dict[int, StreamQueue] = {}
+        self._queues: dict[DriverStream, StreamQueue] = {}
         self._ends: dict[StreamQueue, simpy.Event] = {}  # of what was put there last
+        self._waited: dict[tuple[StreamQueue, StreamQueue], simpy.Event] = {}  # by the first, for the second
         self._launches: list[LaunchUnderWay] = []
         self._due: list[tuple[Callable[[], object], simpy.Event]] = []
         self._called: list[tuple[Future[object], simpy.Event]] = []
@@ -101,11 +113,12 @@ class WorkQueues:
     # --- what streams get ---------------------------------------------------------------------------------------------
 
     def add(self, stream: DriverStream, work: StreamWork) -> None:
-        """Put work into a stream. What cannot be there, and that of the default stream, waits for all and is done."""
-        apart = stream.handle in NO_ORIGIN or self._driver.thread.in_library
+        """Put work into a stream. What cannot be there, and what has the GPU for itself, waits for all and is done."""
+        apart = self.alone(stream) or self._driver.thread.in_library
         if apart:
             self.drain()
             self._driver.fail_if_failed()
+        self._order(stream)
         if not work.put(stream, self):
             self.drain()
             self._driver.fail_if_failed()
@@ -118,21 +131,53 @@ class WorkQueues:
             self._contexts = list(self._driver.thread.contexts)  # for finalizers, which may run there
             self._idle.watch(caller().standby())
 
+    def alone(self, stream: DriverStream) -> bool:
+        """Whether nothing is ever done beside a stream: it is the default one, and all others wait for that."""
+        return stream.handle in NO_ORIGIN and not self._driver.some_do_not_block
+
     def queue_of(self, stream: DriverStream) -> StreamQueue:
         """The device's stream that does a stream's work."""
         if stream.handle in NO_ORIGIN:
             return self._engine.main
-        if stream.handle not in self._queues:
+        if stream not in self._queues:
             priority = int.from_bytes(A.current(stream.attributes, A.PRIORITY, A.STREAM), "little", signed=True)
-            self._queues[stream.handle] = self._engine.stream(priority)
-        return self._queues[stream.handle]
+            self._queues[stream] = self._engine.stream(priority)
+        return self._queues[stream]
 
     def forget(self, stream: DriverStream) -> None:
         """A stream without work is destroyed."""
-        queue = self._queues.pop(stream.handle, None)
+        queue = self._queues.pop(stream, None)
         if queue is not None:
             self._engine.streams.remove(queue)
             self._ends.pop(queue, None)
+            self._waited = {pair: end for pair, end in self._waited.items() if queue not in pair}
+
+    def _order(self, stream: DriverStream) -> None:
+        """What a stream does next waits for the default stream; of that one, for all streams that wait for it."""
+        if not stream.flags & NON_BLOCKING:
+            queue = self.queue_of(stream)
+            before = self._blocking() if queue is self._engine.main else [self._engine.main]
+            ends = [end for each in before if (end := self._new_end(each, queue)) is not None]
+            if ends:
+                wait = WaitWork(self._env, ends, takes=self._engine.config.launch.wait_cycles)
+                self._set.put(queue, wait, 0)
+
+    def _blocking(self) -> list[StreamQueue]:
+        """Those of streams that the default stream waits for."""
+        return [queue for stream, queue in self._queues.items() if not stream.flags & NON_BLOCKING]
+
+    def _new_end(self, queue: StreamQueue, waiting: StreamQueue) -> simpy.Event | None:
+        """The end of all work of a queue, None if another one waits for that already. It never fails, as the end of a
+        launch may."""
+        if not queue.pending:
+            return None
+        if isinstance(queue.pending[-1], KernelWork):
+            self._set.put(queue, RecordWork(self._env, ()), 0)
+        end = queue.pending[-1].done
+        if self._waited.get((waiting, queue)) is end:
+            return None
+        self._waited[waiting, queue] = end
+        return end
 
     def launch(self, stream: DriverStream, call: LaunchCall, failed: Callable[[Exception], object]) -> bool:
         """A launch; False if it has to have the GPU for itself. failed: called with what it has ended with. Raises
@@ -167,7 +212,7 @@ class WorkQueues:
         wait: bool = False,
     ) -> None:
         """A copy or a fill, see `Observer.copied`. effect: moves the bytes. wait: until that is done."""
-        queue, handle = self.queue_of(stream), stream.handle
+        queue, handle = self.queue_of(stream), stream.shown
 
         def done() -> None:
             effect()
@@ -196,12 +241,12 @@ class WorkQueues:
         self._ends[queue] = self._set.put(queue, work, call_us).done
 
     def record(self, stream: DriverStream, event: DriverEvent) -> None:
-        """A point at which an event is recorded. In the default stream it is there at once."""
+        """A point at which an event is recorded. In a stream that has the GPU for itself it is there at once."""
         takes = self._engine.config.launch.event_cycles, self._set.copy_event_cycles
         work = RecordWork(self._env, None, *takes)
         event.cycle, event.captured, event.work = None, None, (work.done, self._dropped)
         work.done.callbacks.append(partial(_recorded, event, work))
-        call_us = 0.0 if stream.handle in NO_ORIGIN else self._set.calls.event_call_us
+        call_us = 0.0 if self.alone(stream) else self._set.calls.event_call_us
         self._put(stream, work, call_us)
 
     def wait_event(self, stream: DriverStream, event: DriverEvent) -> None:
@@ -217,8 +262,12 @@ class WorkQueues:
         return event.work is not None and event.work[1] == self._dropped and not event.work[0].processed
 
     def is_busy(self, stream: DriverStream) -> bool:
-        """Whether a stream has work left; of the default stream, whether any has."""
-        return self.busy if stream.handle in NO_ORIGIN else self._has_work(self.queue_of(stream))
+        """Whether a stream has work left, or one that it waits for."""
+        return any(map(self._has_work, self._waited_for(stream)))
+
+    def _waited_for(self, stream: DriverStream) -> list[StreamQueue]:
+        """Whose work has to be done that a stream's is: the default stream's is if that is of all that wait for it."""
+        return [*(self._blocking() if stream.handle in NO_ORIGIN else ()), self.queue_of(stream)]
 
     def passes(self, pending: Callable[[], bool]) -> bool:
         """A call that asks whether something is pending takes the host some time, which passes. The answer then."""
@@ -230,11 +279,10 @@ class WorkQueues:
         return pending()
 
     def wait(self, stream: DriverStream) -> None:
-        """Wait for the work of a stream; of the default stream, for all."""
-        if stream.handle in NO_ORIGIN:
-            self.drain()
-        else:
-            self._wait_for(self.queue_of(stream))
+        """Wait for the work of a stream, and of those that it waits for."""
+        self._fail_if_called()
+        for queue in self._waited_for(stream):
+            self._wait_for(queue)
 
     def _wait_for(self, queue: StreamQueue) -> None:
         if self._has_work(queue):
@@ -247,11 +295,14 @@ class WorkQueues:
 
     def drain(self) -> None:
         """Wait for all work of all streams."""
-        if threading.current_thread().name.startswith(HOST_THREAD):
-            fail_if(self.busy, ResultCode.NOT_PERMITTED, "a function that a stream calls must not call CUDA")
+        self._fail_if_called()
         while self.busy and not self._inside:
             for queue in list(self._engine.streams):
                 self._wait_for(queue)
+
+    def _fail_if_called(self) -> None:
+        if threading.current_thread().name.startswith(HOST_THREAD):
+            fail_if(self.busy, ResultCode.NOT_PERMITTED, "a function that a stream calls must not call CUDA")
 
     def run_until(self, done: simpy.Event) -> None:
         """Wait until something happens, or is dropped."""
@@ -338,6 +389,7 @@ class WorkQueues:
         self._due.clear()
         self._called.clear()
         self._ends.clear()
+        self._waited.clear()
 
 
 def _recorded(event: DriverEvent, work: RecordWork, done: Any) -> None:

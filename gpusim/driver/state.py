@@ -39,6 +39,8 @@ from gpusim.driver.streams import (
     GLOBAL,
     HOST_CALL,
     HOST_THREAD,
+    NON_BLOCKING,
+    OF_EACH_THREAD,
     OF_THREAD,
     RELAXED,
     Capture,
@@ -47,6 +49,7 @@ from gpusim.driver.streams import (
     Graph,
     StreamWork,
     UserObject,
+    new_handle,
 )
 from gpusim.driver.telling import Telling
 from gpusim.driver.virtual import VirtualMemory
@@ -62,8 +65,7 @@ if TYPE_CHECKING:
 
 DEVICE_COUNT = 1
 RELEASE_THRESHOLD = 4  # CUmemPool_attribute
-_DEFAULT_STREAMS = (0, 1, 2)  # null, legacy, per thread
-
+_DEFAULT_STREAMS = (0, 1)  # null, legacy
 
 _STATIC_RUNTIME = (
     "a CUDA runtime of the vendor's, such as the static one that nvcc links by default, works with the vendor's driver "
@@ -74,13 +76,15 @@ _STATIC_RUNTIME = (
 @dataclass
 class CallingThread:
     """What belongs to a thread that calls: its contexts, the current one last; CUstreamCaptureMode; the runtime's
-    last error; launches that are configured and not yet made; whether it calls a library above the driver."""
+    last error; launches that are configured and not yet made; whether it calls a library above the driver, or a
+    function whose stream 0 is the thread's own."""
 
     contexts: list[Context] = field(default_factory=list)
     capture_mode: int = 0
     last_error: ResultCode = ResultCode.SUCCESS
     configured: list[tuple[Any, ...]] = field(default_factory=list)
     in_library: bool = False
+    has_own_default: bool = False
 
 
 class Driver:
@@ -211,10 +215,19 @@ class Driver:
 
     def stream_of(self, handle: int) -> DriverStream:
         """The stream of a handle in the current context. Raises INVALID_HANDLE."""
-        streams = self.context().streams
-        if handle in _DEFAULT_STREAMS and handle not in streams:
+        streams, key = self.context().streams, handle
+        if handle == OF_EACH_THREAD or (handle == 0 and self.thread.has_own_default):
+            key = OF_EACH_THREAD, threading.get_native_id()
+            if key not in streams:
+                streams[key] = DriverStream(handle=OF_EACH_THREAD, shown=new_handle())
+        elif handle in _DEFAULT_STREAMS and handle not in streams:
             streams[handle] = DriverStream(handle=handle)
-        return known(streams.get(handle))
+        return known(streams.get(key))
+
+    @property
+    def some_do_not_block(self) -> bool:
+        """Whether there is a stream that does not wait for the default stream."""
+        return any(each.flags & NON_BLOCKING for context in self.contexts() for each in context.streams.values())
 
     def kernel_of(self, handle: int) -> LoadedKernel:
         """The kernel of a handle, or of the host's function that stands for it. Raises INVALID_HANDLE."""
@@ -393,7 +406,7 @@ class Driver:
         queues = self.clocked
         if queues is None and work.kind != HOST_CALL:
             self.wait_for_host_calls([stream])
-        before, self.stream_at_work = self.stream_at_work, stream.handle
+        before, self.stream_at_work = self.stream_at_work, stream.shown
         try:
             if queues is not None:
                 queues.add(stream, work)
@@ -402,15 +415,22 @@ class Driver:
         finally:
             self.stream_at_work = before
 
+    def do_now(self, work: StreamWork) -> None:
+        """Do work in the default stream, and wait for it. Raises STREAM_CAPTURE_UNSUPPORTED."""
+        stream = self.stream_of(0).not_capturing()
+        self.do(stream, work)
+        self.wait_for(stream)
+
     def do_graph(self, stream: DriverStream, graph: Graph) -> None:
         """Do all that is enabled in a graph, until a kernel fails."""
         for node in graph.ordered():
             if node.enabled and self.context().failed is None:
                 self.do(stream, node.work)
 
-    def wait_before(self, symbol: str) -> None:
+    def wait_before(self, symbol: str, has_own_default: bool = False) -> None:
         """What a call does first: it waits for the work of all streams, unless it is one that need not."""
-        self.thread.in_library = symbol.startswith("cublas")
+        thread = self.thread
+        thread.in_library, thread.has_own_default = symbol.startswith("cublas"), has_own_default
         if self.queues is not None and self.queues.busy and waits(symbol):
             self.queues.drain()
 
