@@ -123,15 +123,16 @@ class MemoryCopy(StreamWork):
             driver.copied(*self._described(), self._nbytes, stream.shown, now)
 
     def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
-        """What is copied from pageable memory is what it holds now. A module's constants are part of its launches,
-        which take them over when they are asked for, so a copy to variables has to be over by then."""
+        """What is copied from pageable memory is what it holds now; of a graph, when its turn has come. A module's
+        constants are part of its launches, which take them over when they are asked for, so a copy to variables has to
+        be over by then."""
         kind, target, source = self._described()
         if kind == "HtoH" or not self._nbytes:
             return kind != "HtoH"
         driver, host = self.driver, {"HtoD": source, "DtoH": target}.get(kind)
         pinned = host is None or driver.buffer_at(host) is not None
         effect = self._move
-        if kind == "HtoD" and not pinned and not queues.alone(stream):
+        if kind == "HtoD" and not (pinned or stream.branch or queues.alone(stream)):
             effect = partial(self._write, caller().read(self._rows()))
         variable = kind.endswith("D") and driver.buffer_at(target) is None
         queues.copy(stream, kind, target, source, self._nbytes, effect, pinned=pinned, wait=variable)

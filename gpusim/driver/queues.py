@@ -20,6 +20,7 @@ import simpy
 
 from gpusim.device import Device
 from gpusim.driver import launch_attributes as A
+from gpusim.driver.branches import Branches
 from gpusim.driver.caller import caller
 from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.idle import IdleProgress
@@ -32,11 +33,13 @@ from gpusim.driver.streams import (
     NON_BLOCKING,
     DriverEvent,
     DriverStream,
+    Graph,
     StreamWork,
 )
 from gpusim.driver.under_way import LaunchUnderWay
 from gpusim.engine.grid import Process
 from gpusim.engine.streams import KernelWork, StreamQueue
+from gpusim.node.streams import Stream
 from gpusim.node.work import RecordWork, TimedWork, WaitWork
 
 PATIENCE_SECONDS = 1.0
@@ -53,6 +56,7 @@ class QueueOwner(Protocol):
     max_cycles: int | None
     calls: int
     callers: list[None]
+    stream_at_work: int
 
     @property
     def thread(self) -> Any: ...
@@ -88,6 +92,7 @@ class WorkQueues:
         self._engine, self._env = self._set.engine, self._set.env
         self._set.waits = self.run_until
         self._queues: dict[DriverStream, StreamQueue] = {}
+        self._graphs: dict[Graph, Branches] = {}
         self._ends: dict[StreamQueue, simpy.Event] = {}  # of what was put there last
         self._waited: dict[tuple[StreamQueue, StreamQueue], simpy.Event] = {}  # by the first, for the second
         self._launches: list[LaunchUnderWay] = []
@@ -114,22 +119,53 @@ class WorkQueues:
 
     def add(self, stream: DriverStream, work: StreamWork) -> None:
         """Put work into a stream. What cannot be there, and what has the GPU for itself, waits for all and is done."""
+        self._add(stream, partial(self._put_or_do, stream, work), work.kind != HOST_CALL)
+
+    def add_graph(self, stream: DriverStream, graph: Graph) -> None:
+        """Put the work of a graph that is launched behind that of a stream."""
+        branches = self._graphs.get(graph)
+        if branches is None or not branches.fit(graph):
+            if branches is not None:
+                self.drain()
+                self.forget_graph(graph)
+            branches = self._graphs[graph] = Branches(self._set, graph, self._put_node)
+            self._queues |= {line: queue for queue, line in branches.by_queue.items()}
+        self._add(stream, partial(self._start, stream, branches))
+
+    def _start(self, stream: DriverStream, branches: Branches) -> bool:
+        branches.start(Stream(self._set, self.queue_of(stream)), stream.shown)
+        return True
+
+    def _put_node(self, line: DriverStream, work: StreamWork) -> None:
+        """Put a node's work into a graph's stream. Raises what ends the launch of the graph."""
+        self._driver.stream_at_work = line.shown
+        self._put_or_do(line, work)
+        self._driver.fail_if_failed()
+
+    def _add(self, stream: DriverStream, put: Callable[[], bool], waits: bool = True) -> None:
+        """put: puts something into a stream, whether or not it is done then. waits: for it, if nothing goes beside."""
         apart = self.alone(stream) or self._driver.thread.in_library
         if apart:
             self.drain()
             self._driver.fail_if_failed()
         self._order(stream)
-        if not work.put(stream, self):
-            self.drain()
-            self._driver.fail_if_failed()
-            work.do(stream)
+        if not put():
             return
-        if apart and work.kind != HOST_CALL:
+        if apart and waits:
             self.drain()
         self._driver.fail_if_failed()
         if self.busy:
             self._contexts = list(self._driver.thread.contexts)  # for finalizers, which may run there
             self._idle.watch(caller().standby())
+
+    def _put_or_do(self, stream: DriverStream, work: StreamWork) -> bool:
+        """Put work into a stream; what cannot be there is done, with nothing beside. Whether it is there."""
+        if work.put(stream, self):
+            return True
+        self.drain()
+        self._driver.fail_if_failed()
+        work.do(stream)
+        return False
 
     def alone(self, stream: DriverStream) -> bool:
         """Whether nothing is ever done beside a stream: it is the default one, and all others wait for that."""
@@ -147,10 +183,16 @@ class WorkQueues:
     def forget(self, stream: DriverStream) -> None:
         """A stream without work is destroyed."""
         queue = self._queues.pop(stream, None)
-        if queue is not None:
+        if queue in self._engine.streams:
             self._engine.streams.remove(queue)
             self._ends.pop(queue, None)
             self._waited = {pair: end for pair, end in self._waited.items() if queue not in pair}
+
+    def forget_graph(self, graph: Graph) -> None:
+        """A graph that does not run is destroyed."""
+        branches = self._graphs.pop(graph, None)
+        for line in branches.by_queue.values() if branches is not None else ():
+            self.forget(line)
 
     def _order(self, stream: DriverStream) -> None:
         """What a stream does next waits for the default stream; of that one, for all streams that wait for it."""
@@ -390,6 +432,8 @@ class WorkQueues:
         self._called.clear()
         self._ends.clear()
         self._waited.clear()
+        for graph in list(self._graphs):  # they wait for what never ends
+            self.forget_graph(graph)
 
 
 def _recorded(event: DriverEvent, work: RecordWork, done: Any) -> None:

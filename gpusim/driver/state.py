@@ -11,12 +11,13 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakValueDictionary
 
 from gpusim.config import GPUConfig, load_config
@@ -215,7 +216,7 @@ class Driver:
 
     def stream_of(self, handle: int) -> DriverStream:
         """The stream of a handle in the current context. Raises INVALID_HANDLE."""
-        streams, key = self.context().streams, handle
+        streams, key = self.context().streams, cast("int | tuple[int, int]", handle)
         if handle == OF_EACH_THREAD or (handle == 0 and self.thread.has_own_default):
             key = OF_EACH_THREAD, threading.get_native_id()
             if key not in streams:
@@ -406,12 +407,17 @@ class Driver:
         queues = self.clocked
         if queues is None and work.kind != HOST_CALL:
             self.wait_for_host_calls([stream])
-        before, self.stream_at_work = self.stream_at_work, stream.shown
-        try:
+        with self._at_work(stream):
             if queues is not None:
                 queues.add(stream, work)
             else:
                 work.do(stream)
+
+    @contextmanager
+    def _at_work(self, stream: DriverStream) -> Iterator[None]:
+        before, self.stream_at_work = self.stream_at_work, stream.shown
+        try:
+            yield
         finally:
             self.stream_at_work = before
 
@@ -423,6 +429,10 @@ class Driver:
 
     def do_graph(self, stream: DriverStream, graph: Graph) -> None:
         """Do all that is enabled in a graph, until a kernel fails."""
+        if self.clocked is not None:
+            with self._at_work(stream):
+                self.clocked.add_graph(stream, graph)
+            return
         for node in graph.ordered():
             if node.enabled and self.context().failed is None:
                 self.do(stream, node.work)

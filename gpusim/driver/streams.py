@@ -2,9 +2,9 @@
 
 A piece of work is an object that knows its parameters. It is put into a stream of the device, or done when it is asked
 for where there is no clock; while the stream is captured, it becomes a node of a graph instead, the same as a program
-makes node by node. What is launched of a graph is
-a copy of it, whose nodes are done one after the other, in the order in which they were made as far as that is one of
-those that their dependencies allow.
+makes node by node. What is launched of a graph is a copy of it, whose nodes run as their dependencies allow
+(`branches`); where there is no clock, one after the other, in the order in which they were made as far as that is one
+of those.
 """
 
 from __future__ import annotations
@@ -266,11 +266,13 @@ class Capture:
 class DriverStream:
     """An order of work; `host_calls` are functions of the host that it has still to call. capture: what its work goes
     into instead of being done. attributes: what the program set, by number of `CUlaunchAttributeID`. shown: the handle
-    that observers know it by, its own unless it has none that is one stream's alone."""
+    that observers know it by, its own unless it has none that is one stream's alone. branch: it is one of a graph that
+    is launched."""
 
     flags: int = 0
     handle: int = field(default_factory=new_handle)
     shown: int = -1
+    branch: bool = False
     host_calls: list[Future[object]] = field(default_factory=list)
     capture: Capture | None = None
     attributes: dict[int, bytes] = field(default_factory=dict)

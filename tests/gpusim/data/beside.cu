@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 #include <thread>
 #include <unistd.h>
 #include <cuda.h>
@@ -77,13 +78,118 @@ static void defaults() {
   printf("copied %d %d %s\n", host[0], host[1], cudaGetErrorName(cudaStreamQuery(free)));
 }
 
+// --- graphs ---------------------------------------------------------------------------------------------------------
+
+static cudaGraphNode_t kernel(cudaGraph_t graph, std::initializer_list<cudaGraphNode_t> after, void *function, void **values) {
+  cudaKernelNodeParams parameters = {function, dim3(1), dim3(threads), 0, values, 0};
+  cudaGraphNode_t node;
+  OK(cudaGraphAddKernelNode(&node, graph, after.begin(), after.size(), &parameters));
+  return node;
+}
+
+static cudaGraphExec_t made(cudaGraph_t graph) {
+  cudaGraphExec_t executable;
+  OK(cudaGraphInstantiate(&executable, graph, 0));
+  return executable;
+}
+
+static float launched(cudaGraphExec_t graph, cudaStream_t stream) {
+  cudaEvent_t first, last;
+  OK(cudaEventCreate(&first));
+  OK(cudaEventCreate(&last));
+  OK(cudaEventRecord(first, stream));
+  OK(cudaGraphLaunch(graph, stream));
+  OK(cudaEventRecord(last, stream));
+  return us(first, last);
+}
+
+// Six kernels of one block: a root, four and one that waits for them; in line, beside each other, in a graph inside another,
+// and beside each other with two of them disabled.
+static void graphs() {
+  cudaStream_t stream;
+  cudaGraph_t line, fork, outer;
+  cudaGraphNode_t nodes[6], inside;
+  void *pointers[] = {x, y};
+  int count = rounds;
+  void *values[] = {&pointers[0], &pointers[1], &count};
+  OK(cudaStreamCreate(&stream));
+  OK(cudaGraphCreate(&line, 0));
+  OK(cudaGraphCreate(&fork, 0));
+  OK(cudaGraphCreate(&outer, 0));
+  for (int k = 0; k < 6; k++) nodes[k] = k ? kernel(line, {nodes[k - 1]}, (void *)chain, values) : kernel(line, {}, (void *)chain, values);
+  nodes[0] = kernel(fork, {}, (void *)chain, values);
+  for (int k = 1; k < 5; k++) nodes[k] = kernel(fork, {nodes[0]}, (void *)chain, values);
+  nodes[5] = kernel(fork, {nodes[1], nodes[2], nodes[3], nodes[4]}, (void *)chain, values);
+  OK(cudaGraphAddChildGraphNode(&inside, outer, 0, 0, fork));
+  kernel(outer, {inside}, (void *)chain, values);
+  kernel(outer, {}, (void *)chain, values);
+  cudaGraphExec_t all[] = {made(line), made(fork), made(outer)}, some = made(fork);
+  for (int k = 2; k < 4; k++) OK(cudaGraphNodeSetEnabled(some, nodes[k], 0));
+  launched(all[0], stream);  // warms the caches
+  cudaGraph_t one;
+  OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  run(stream);
+  OK(cudaStreamEndCapture(stream, &one));
+  printf("one %.3f\n", launched(made(one), stream));
+  cudaEvent_t first, last;
+  OK(cudaEventCreate(&first));
+  OK(cudaEventCreate(&last));
+  OK(cudaEventRecord(first, stream));
+  for (int k = 0; k < 6; k++) run(stream);
+  OK(cudaEventRecord(last, stream));
+  printf("stream %.3f\n", us(first, last));
+  printf("line %.3f\n", launched(all[0], stream));
+  printf("fork %.3f\n", launched(all[1], stream));
+  printf("fork, default %.3f\n", launched(all[1], 0));
+  printf("inside %.3f\n", launched(all[2], stream));
+  printf("some %.3f\n", launched(some, stream));
+}
+
+static void fill(void *there) { for (int k = 0; k < threads; k++) ((int *)there)[k] = k + 1; }
+
+// A function of the host fills pageable memory, which is copied to the device while a branch beside sets memory there; a
+// graph inside adds to both; what comes out is copied back. Launched in two streams, one run comes after the other.
+static void nodes() {
+  static int in[threads], out[2 * threads];
+  int *sums, *set, one = 1, wrong = 0;
+  cudaStream_t streams[2];
+  cudaEvent_t between;
+  OK(cudaMalloc(&sums, 8 * threads));
+  set = sums + threads;
+  for (auto &each : streams) OK(cudaStreamCreateWithFlags(&each, cudaStreamNonBlocking));
+  OK(cudaEventCreate(&between));
+  cudaGraph_t graph, inner;
+  OK(cudaGraphCreate(&graph, 0));
+  OK(cudaGraphCreate(&inner, 0));
+  cudaHostNodeParams function = {fill, in};
+  cudaMemsetParams zeros = {set, 0, 7, 4, threads, 1};
+  cudaGraphNode_t filled, copied, zeroed, added, event, back;
+  OK(cudaGraphAddHostNode(&filled, graph, 0, 0, &function));
+  OK(cudaGraphAddMemcpyNode1D(&copied, graph, &filled, 1, sums, in, 4 * threads, cudaMemcpyHostToDevice));
+  OK(cudaGraphAddMemsetNode(&zeroed, graph, 0, 0, &zeros));
+  for (int *each : {sums, set}) {
+    void *values[] = {&each, &one};
+    kernel(inner, {}, (void *)add, values);
+  }
+  cudaGraphNode_t both[] = {copied, zeroed};
+  OK(cudaGraphAddChildGraphNode(&added, graph, both, 2, inner));
+  OK(cudaGraphAddEventRecordNode(&event, graph, &added, 1, between));
+  OK(cudaGraphAddMemcpyNode1D(&back, graph, &event, 1, out, sums, 8 * threads, cudaMemcpyDeviceToHost));
+  cudaGraphExec_t executable = made(graph);
+  for (int k = 0; k < 4; k++) OK(cudaGraphLaunch(executable, streams[k % 2]));
+  OK(cudaDeviceSynchronize());
+  OK(cudaEventQuery(between));
+  for (int k = 0; k < threads; k++) wrong += out[k] != k + 2 || out[threads + k] != 8;
+  printf("nodes %d\n", wrong);
+}
+
 int main(int count, char **words) {
   OK(cudaMalloc(&x, 4 << 20));
   OK(cudaMalloc(&y, 4 << 20));
   OK(cudaMalloc(&ints, 4 * threads));
   OK(cudaMemset(x, 0, 4 << 20));
   OK(cudaMemset(ints, 0, 4 * threads));
-  struct { const char *name; void (*run)(); } parts[] = {{"defaults", defaults}};
+  struct { const char *name; void (*run)(); } parts[] = {{"defaults", defaults}, {"graphs", graphs}, {"nodes", nodes}};
   for (int k = 1; k < count; k++)
     for (auto &part : parts)
       if (!strcmp(part.name, words[k])) part.run();
