@@ -330,7 +330,6 @@ class Fill(StreamWork):
     kind: ClassVar[int] = FILL
 
     def do(self, stream: DriverStream) -> None:
-        self._check()
         self._fill()
         if self._nbytes:
             driver, now = self.driver, self.driver.now_cycles
@@ -361,6 +360,7 @@ class Fill(StreamWork):
             _check_device(self.driver, address, self.width * self.size)
 
     def _fill(self) -> None:
+        self._check()
         for address in self._rows() if self._nbytes else ():
             view = self.driver.device.memory.view(address, self.width * self.size)
             view.view(_CELLS[self.size])[...] = self._value

@@ -1,20 +1,14 @@
 """Work of a program's streams in those of the device: launches, copies and fills, events, functions of the host.
 
-Time passes where a call of the program waits: `WorkQueues` lets one event of the simulation happen after the other, and
-between two of them begins the functions of the host whose turn has come, while other threads have the driver's lock.
 The default stream and the others wait for each other, but for those that the program made not to. As long as there is
 none of these, what the default stream does is done when its call returns.
 """
 
 from __future__ import annotations
 
-import math
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import simpy
 
@@ -22,13 +16,11 @@ from gpusim.device import Device
 from gpusim.driver import launch_attributes as A
 from gpusim.driver.branches import Branches
 from gpusim.driver.caller import caller
-from gpusim.driver.codes import ResultCode, fail_if
-from gpusim.driver.idle import IdleProgress
-from gpusim.driver.launches import LaunchCall, Observer
-from gpusim.driver.log import LaunchLog
+from gpusim.driver.launches import LaunchCall
+from gpusim.driver.passing import PassingTime, QueueOwner
+from gpusim.driver.stream_works import CallWork, EffectWork, LookWork
 from gpusim.driver.streams import (
     HOST_CALL,
-    HOST_THREAD,
     NO_ORIGIN,
     NON_BLOCKING,
     DriverEvent,
@@ -37,71 +29,22 @@ from gpusim.driver.streams import (
     StreamWork,
 )
 from gpusim.driver.under_way import LaunchUnderWay
-from gpusim.engine.grid import Process
 from gpusim.engine.streams import KernelWork, StreamQueue
 from gpusim.node.streams import Stream
 from gpusim.node.work import RecordWork, TimedWork, WaitWork
 
-PATIENCE_SECONDS = 1.0
-"""So long the simulation stands still for a function of the host. One that takes longer may wait for the program."""
-_LOOK_SECONDS = 0.1
 
-
-class QueueOwner(Protocol):
-    """A driver, as far as its streams know it. lock: held whenever they do something."""
-
-    lock: Any
-    log: LaunchLog
-    observers: list[Observer]
-    max_cycles: int | None
-    calls: int
-    callers: list[None]
-    stream_at_work: int
-
-    @property
-    def thread(self) -> Any: ...
-    @property
-    def some_do_not_block(self) -> bool: ...
-    def fail_if_failed(self) -> None: ...
-    def call_on_host_thread(self, call: Callable[..., object], *arguments: int) -> Future[object]: ...
-    def copied(self, kind: str, target: int, source: int, nbytes: int, stream: int, began: int) -> None: ...
-
-
-class CallWork(TimedWork):
-    """A function of the host, behind which the stream goes on. begin: lets it be called, and an event happen when it
-    has returned. duration: what calling it takes."""
-
-    def __init__(self, env: simpy.Environment, begin: Callable[[simpy.Event], object], duration: float):
-        super().__init__(env)
-        self._begin, self._duration = begin, duration
-
-    def _do(self, stream: StreamQueue) -> Process:
-        stream.release()
-        yield self.env.timeout(self._duration)
-        returned = self.env.event()
-        self._begin(returned)
-        yield returned
-
-
-class WorkQueues:
+class WorkQueues(PassingTime):
     """The streams of a driver's device. All is done with the driver's lock held."""
 
     def __init__(self, driver: QueueOwner, device: Device):
-        self._driver, self._device = driver, device
-        self._set = device.streams
-        self._engine, self._env = self._set.engine, self._set.env
-        self._set.waits = self.run_until
+        super().__init__(driver, device.streams)
+        self._device = device
         self._queues: dict[DriverStream, StreamQueue] = {}
         self._graphs: dict[Graph, Branches] = {}
         self._ends: dict[StreamQueue, simpy.Event] = {}  # of what was put there last
         self._waited: dict[tuple[StreamQueue, StreamQueue], simpy.Event] = {}  # by the first, for the second
         self._launches: list[LaunchUnderWay] = []
-        self._due: list[tuple[Callable[[], object], simpy.Event]] = []
-        self._called: list[tuple[Future[object], simpy.Event]] = []
-        self._dropped, self._failed = 0, False
-        self._idle = IdleProgress(self._calls, driver.lock, lambda: self.busy, self.run_while)
-        self._inside = False
-        self._late: list[Callable[[], object]] = []
 
     @property
     def busy(self) -> bool:
@@ -111,9 +54,6 @@ class WorkQueues:
     def _has_work(self, queue: StreamQueue) -> bool:
         """Whether work is left there, or somebody is still to be told that it is done."""
         return bool(queue.pending) or (queue in self._ends and not self._ends[queue].processed)
-
-    def _calls(self) -> tuple[int, int]:
-        return self._driver.calls, len(self._driver.callers)
 
     # --- what streams get ---------------------------------------------------------------------------------------------
 
@@ -144,7 +84,7 @@ class WorkQueues:
 
     def _add(self, stream: DriverStream, put: Callable[[], bool], waits: bool = True) -> None:
         """put: puts something into a stream, whether or not it is done then. waits: for it, if nothing goes beside."""
-        apart = self.alone(stream) or self._driver.thread.in_library
+        apart = self.alone(stream)
         if apart:
             self.drain()
             self._driver.fail_if_failed()
@@ -155,7 +95,7 @@ class WorkQueues:
             self.drain()
         self._driver.fail_if_failed()
         if self.busy:
-            self._contexts = list(self._driver.thread.contexts)  # for finalizers, which may run there
+            self._contexts = list(self._driver.thread.contexts)
             self._idle.watch(caller().standby())
 
     def _put_or_do(self, stream: DriverStream, work: StreamWork) -> bool:
@@ -169,7 +109,8 @@ class WorkQueues:
 
     def alone(self, stream: DriverStream) -> bool:
         """Whether nothing is ever done beside a stream: it is the default one, and all others wait for that."""
-        return stream.handle in NO_ORIGIN and not self._driver.some_do_not_block
+        others = (each for context in self._driver.contexts() for each in context.streams.values())
+        return stream.handle in NO_ORIGIN and not any(each.flags & NON_BLOCKING for each in others)
 
     def queue_of(self, stream: DriverStream) -> StreamQueue:
         """The device's stream that does a stream's work."""
@@ -183,7 +124,7 @@ class WorkQueues:
     def forget(self, stream: DriverStream) -> None:
         """A stream without work is destroyed."""
         queue = self._queues.pop(stream, None)
-        if queue in self._engine.streams:
+        if queue is not None and queue in self._engine.streams:
             self._engine.streams.remove(queue)
             self._ends.pop(queue, None)
             self._waited = {pair: end for pair, end in self._waited.items() if queue not in pair}
@@ -278,6 +219,20 @@ class WorkQueues:
         work = CallWork(self._env, lambda returned: self._due.append((function, returned)), duration)
         self._put(stream, work, self._set.calls.event_call_us)
 
+    def then(self, stream: DriverStream, effect: Callable[[], object]) -> None:
+        """Something that happens at once when a stream has come to it."""
+        self._put(stream, EffectWork(self._env, effect), self._set.calls.event_call_us)
+
+    def write_word(self, stream: DriverStream, write: Callable[[], object]) -> None:
+        """A word is written, which takes a stream as long as to record an event."""
+        work = EffectWork(self._env, write, self._engine.config.launch.event_cycles)
+        self._put(stream, work, self._set.calls.event_call_us)
+
+    def wait_word(self, stream: DriverStream, holds: Callable[[], bool], what: str) -> None:
+        """A stream waits until a word holds what it should. what: says which one."""
+        work = LookWork(self._env, holds, what, self._words, self._engine.config.launch.wait_cycles)
+        self._put(stream, work, self._set.calls.event_call_us)
+
     def _put(self, stream: DriverStream, work: TimedWork, call_us: float) -> None:
         queue = self.queue_of(stream)
         self._ends[queue] = self._set.put(queue, work, call_us).done
@@ -342,94 +297,12 @@ class WorkQueues:
             for queue in list(self._engine.streams):
                 self._wait_for(queue)
 
-    def _fail_if_called(self) -> None:
-        if threading.current_thread().name.startswith(HOST_THREAD):
-            fail_if(self.busy, ResultCode.NOT_PERMITTED, "a function that a stream calls must not call CUDA")
-
-    def run_until(self, done: simpy.Event) -> None:
-        """Wait until something happens, or is dropped."""
-        dropped = self._dropped
-        self._run(lambda: not done.processed and dropped == self._dropped)
-
-    def run_while(self, wanted: Callable[[], bool]) -> None:
-        """Let time pass as long as that is wanted, and there is something to do, in a thread that calls nothing."""
-        self._driver.thread.contexts[:] = self._contexts
-        self._run(lambda: wanted() and self.busy)
-
-    def _run(self, pending: Callable[[], bool]) -> None:
-        while not self._inside and pending():
-            if not self._go_on():
-                self.drop()
-                raise RuntimeError("streams wait for what never happens")
-        self._set.host.cycles = max(self._set.host.cycles, float(self._env.now))
-
-    def _go_on(self, until: float = math.inf) -> bool:
-        """Let something happen. False if nothing does by then, and there is no end of a function to be waited for."""
-        self._serve_host()
-        if self._env.peek() <= until and self._env.peek() < math.inf:
-            self._step()
-            return True
-        if self._called and until == math.inf:
-            self._let_others_in([future for future, _ in self._called], _LOOK_SECONDS)
-            return True
-        return False
-
-    def _step(self) -> None:
-        """Let the next event happen. What it raises, an interrupt or a failure, leaves streams without work; so does a
-        launch that fails."""
-        self._inside = True
-        try:
-            self._env.step()
-        except BaseException:
-            self.drop()
-            raise
-        finally:
-            self._inside = False
-        if self._failed:
-            self.drop()
-        while self._late:
-            self._late.pop(0)()
-
-    def comes_late(self, call: Callable[[], object]) -> bool:
-        """Whether a call comes while an event happens, as those of finalizers may, which Python runs at any time. It is
-        made behind the event."""
-        if self._inside:
-            self._late.append(call)
-        return self._inside
-
-    def _serve_host(self) -> None:
-        """Begin the functions of the host whose turn has come, and let streams go on whose function has returned."""
-        while self._due:
-            function, returned = self._due.pop(0)
-            future = self._driver.call_on_host_thread(function)
-            self._called.append((future, returned))
-            self._let_others_in([future], PATIENCE_SECONDS)
-        for each in [each for each in self._called if each[0].done()]:
-            self._called.remove(each)
-            each[1].succeed()
-
-    def _let_others_in(self, futures: list[Future[object]], seconds: float) -> None:
-        with self._unlocked():
-            wait(futures, seconds, FIRST_COMPLETED)
-
-    @contextmanager
-    def _unlocked(self) -> Iterator[None]:
-        self._driver.lock.release()
-        try:
-            yield
-        finally:
-            self._driver.lock.acquire()
-
     def drop(self) -> None:
         """Take out all work of all streams."""
-        self._dropped += 1
-        self._failed = False
-        self._engine.drop()
+        super().drop()
         launches, self._launches = self._launches, []
         for each in launches:
             each.drop()
-        self._due.clear()
-        self._called.clear()
         self._ends.clear()
         self._waited.clear()
         for graph in list(self._graphs):  # they wait for what never ends

@@ -13,11 +13,10 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from gpusim.config import GPUConfig, load_config
@@ -30,6 +29,7 @@ from gpusim.driver.objects import (
     MANAGED,
     REGISTERED,
     Buffer,
+    CallingThread,
     Context,
     LoadedKernel,
     LoadedModule,
@@ -40,7 +40,7 @@ from gpusim.driver.streams import (
     GLOBAL,
     HOST_CALL,
     HOST_THREAD,
-    NON_BLOCKING,
+    NO_ORIGIN,
     OF_EACH_THREAD,
     OF_THREAD,
     RELAXED,
@@ -66,26 +66,11 @@ if TYPE_CHECKING:
 
 DEVICE_COUNT = 1
 RELEASE_THRESHOLD = 4  # CUmemPool_attribute
-_DEFAULT_STREAMS = (0, 1)  # null, legacy
 
 _STATIC_RUNTIME = (
     "a CUDA runtime of the vendor's, such as the static one that nvcc links by default, works with the vendor's driver "
     "alone: link the program with nvcc --cudart shared"
 )
-
-
-@dataclass
-class CallingThread:
-    """What belongs to a thread that calls: its contexts, the current one last; CUstreamCaptureMode; the runtime's
-    last error; launches that are configured and not yet made; whether it calls a library above the driver, or a
-    function whose stream 0 is the thread's own."""
-
-    contexts: list[Context] = field(default_factory=list)
-    capture_mode: int = 0
-    last_error: ResultCode = ResultCode.SUCCESS
-    configured: list[tuple[Any, ...]] = field(default_factory=list)
-    in_library: bool = False
-    has_own_default: bool = False
 
 
 class Driver:
@@ -216,19 +201,13 @@ class Driver:
 
     def stream_of(self, handle: int) -> DriverStream:
         """The stream of a handle in the current context. Raises INVALID_HANDLE."""
-        streams, key = self.context().streams, cast("int | tuple[int, int]", handle)
-        if handle == OF_EACH_THREAD or (handle == 0 and self.thread.has_own_default):
+        streams, own = self.context().streams, handle == 0 and self.thread.has_own_default
+        if own or handle == OF_EACH_THREAD:
             key = OF_EACH_THREAD, threading.get_native_id()
-            if key not in streams:
-                streams[key] = DriverStream(handle=OF_EACH_THREAD, shown=new_handle())
-        elif handle in _DEFAULT_STREAMS and handle not in streams:
-            streams[handle] = DriverStream(handle=handle)
-        return known(streams.get(key))
-
-    @property
-    def some_do_not_block(self) -> bool:
-        """Whether there is a stream that does not wait for the default stream."""
-        return any(each.flags & NON_BLOCKING for context in self.contexts() for each in context.streams.values())
+            return streams.setdefault(key, DriverStream(handle=OF_EACH_THREAD, shown=new_handle()))
+        if handle in NO_ORIGIN:
+            return streams.setdefault(handle, DriverStream(handle=handle))
+        return known(streams.get(handle))
 
     def kernel_of(self, handle: int) -> LoadedKernel:
         """The kernel of a handle, or of the host's function that stands for it. Raises INVALID_HANDLE."""
@@ -439,8 +418,7 @@ class Driver:
 
     def wait_before(self, symbol: str, has_own_default: bool = False) -> None:
         """What a call does first: it waits for the work of all streams, unless it is one that need not."""
-        thread = self.thread
-        thread.in_library, thread.has_own_default = symbol.startswith("cublas"), has_own_default
+        self.thread.has_own_default = has_own_default
         if self.queues is not None and self.queues.busy and waits(symbol):
             self.queues.drain()
 
@@ -464,7 +442,7 @@ class Driver:
 
     def finish(self) -> None:
         """Do what streams have left, for which the program has not waited."""
-        with self.lock:
+        with self.lock, suppress(DriverError):
             self.wait_for_all()
 
     def call_later(self, stream: DriverStream, call: Callable[..., object], *arguments: int) -> None:
