@@ -62,7 +62,8 @@ class WorkQueues(PassingTime):
         self._add(stream, partial(self._put_or_do, stream, work), work.kind != HOST_CALL)
 
     def add_graph(self, stream: DriverStream, graph: Graph) -> None:
-        """Put the work of a graph that is launched behind that of a stream."""
+        """Put the work of a graph that is launched behind that of a stream. Nobody waits for it, in the default stream
+        either."""
         branches = self._graphs.get(graph)
         if branches is None or not branches.fit(graph):
             if branches is not None:
@@ -70,7 +71,7 @@ class WorkQueues(PassingTime):
                 self.forget_graph(graph)
             branches = self._graphs[graph] = Branches(self._set, graph, self._put_node)
             self._queues |= {line: queue for queue, line in branches.by_queue.items()}
-        self._add(stream, partial(self._start, stream, branches))
+        self._add(stream, partial(self._start, stream, branches), waits=False)
 
     def _start(self, stream: DriverStream, branches: Branches) -> bool:
         branches.start(Stream(self._set, self.queue_of(stream)), stream.shown)
