@@ -10,7 +10,20 @@ import pytest
 
 from gpusim.config import load_config
 from tests.gpusim.cuda_program import DATA, build
+from tests.gpusim.driver_calls import Calls
 from tests.gpusim.driver_program import run as run_here
+from tests.gpusim.test_api_graphs import (  # noqa: F401 - all of them once more, with a clock
+    chain,
+    test_an_update_takes_over_what_has_the_same_shape,
+    test_captured_memory,
+    test_conditions,
+    test_events_outside_a_graph,
+    test_graphs_inside_graphs,
+    test_memory_of_graphs,
+    test_nodes_are_done_in_the_order_of_their_edges,
+    test_nodes_can_be_left_out_of_launches,
+    test_variables_in_graphs,
+)
 from tests.gpusim.test_overlap import DETAILED, gpusim, run, times
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the simulated driver needs Linux")
@@ -26,6 +39,11 @@ def folder(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def program(folder) -> Path:
     return build(DATA / "beside.cu", folder / "beside", "-lcuda")
+
+
+@pytest.fixture(scope="module")
+def calls() -> Calls:
+    return Calls(mode="detailed")
 
 
 ORDERS = "default, free", "free, default", "legacy, free", "free, legacy", "thread, free", "free, thread"
@@ -49,8 +67,6 @@ def test_who_waits_for_the_default_stream(folder, program, per_thread):
 
 
 def test_entry_points_by_name_have_the_stream_that_is_asked_for():
-    from tests.gpusim.driver_calls import Calls
-
     calls = Calls()
     asked = []
     calls.driver.address_of = lambda symbol: asked.append(symbol)
