@@ -6,6 +6,9 @@ each chapter of the CUDA Driver API's documentation. What they work on: `codes.p
 for), `state.py` (the driver), `attributes.py` and `images.py` (what the device says of itself, what modules are loaded
 from), `log.py` (what ran). Users take `numba_cuda.py`.
 
+What streams do: `streams.py` (pieces of work, graphs of them), `queues.py` (they go into streams of the device),
+`branches.py` (graphs as they run), `passing.py` (time passes while a call waits), `waiting.py` (which calls do).
+
 What launches tell: `launches.py` (a launch on its way, and who hears of it), `telling.py` (the options), then the
 observers: `pages.py`, `timeline.py`, and `saving.py` with its file in `saved.py`, which `replay.py` runs again.
 """

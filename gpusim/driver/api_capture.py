@@ -11,6 +11,7 @@ from gpusim.driver.state import Driver
 from gpusim.driver.streams import (
     GLOBAL,
     NO_ORIGIN,
+    NON_BLOCKING,
     OF_THREAD,
     RELAXED,
     Capture,
@@ -22,7 +23,6 @@ from gpusim.driver.streams import (
 
 _MODES = (GLOBAL, OF_THREAD, RELAXED)
 _NONE, _ACTIVE, _INVALIDATED = range(3)  # CUstreamCaptureStatus
-_NON_BLOCKING = 1  # CUstream_flags
 _ADD, _SET = 0, 1  # CUstreamUpdateCaptureDependencies_flags
 
 entries(
@@ -32,7 +32,7 @@ entries(
 
 def _seen_status(driver: Driver, stream: DriverStream) -> int:
     """Nobody can tell of the null stream while one that waits for it is captured."""
-    waiting = (not each.flags & _NON_BLOCKING for capture in driver.captures for each in capture.streams)
+    waiting = (not each.flags & NON_BLOCKING for capture in driver.captures for each in capture.streams)
     fail_if(stream.handle in NO_ORIGIN and any(waiting), ResultCode.STREAM_CAPTURE_IMPLICIT)
     return _status(stream)
 

@@ -16,7 +16,7 @@ from gpusim.driver.caller import caller, get_pointers, read
 from gpusim.driver.codes import DriverError, ResultCode, fail_if
 from gpusim.driver.registry import entry, same
 from gpusim.driver.state import Driver
-from gpusim.driver.streams import COPY, FILL, NO_ORIGIN, DeviceQueues, DriverStream, StreamWork
+from gpusim.driver.streams import COPY, FILL, DeviceQueues, DriverStream, StreamWork
 from gpusim.errors import MemoryAccessError
 
 HOST_SIDE, DEVICE_SIDE, _ARRAY, _UNIFIED = 1, 2, 3, 4  # CUmemorytype
@@ -120,18 +120,19 @@ class MemoryCopy(StreamWork):
         self._move()
         driver, now = self.driver, self.driver.now_cycles
         if driver.observers and self._nbytes:
-            driver.copied(*self._described(), self._nbytes, stream.handle, now)
+            driver.copied(*self._described(), self._nbytes, stream.shown, now)
 
     def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
-        """What is copied from pageable memory is what it holds now. A module's constants are part of its launches,
-        which take them over when they are asked for, so a copy to variables has to be over by then."""
+        """What is copied from pageable memory is what it holds now; of a graph, when its turn has come. A module's
+        constants are part of its launches, which take them over when they are asked for, so a copy to variables has to
+        be over by then."""
         kind, target, source = self._described()
         if kind == "HtoH" or not self._nbytes:
             return kind != "HtoH"
         driver, host = self.driver, {"HtoD": source, "DtoH": target}.get(kind)
         pinned = host is None or driver.buffer_at(host) is not None
         effect = self._move
-        if kind == "HtoD" and not pinned and stream.handle not in NO_ORIGIN:
+        if kind == "HtoD" and not (pinned or stream.branch or queues.alone(stream)):
             effect = partial(self._write, caller().read(self._rows()))
         variable = kind.endswith("D") and driver.buffer_at(target) is None
         queues.copy(stream, kind, target, source, self._nbytes, effect, pinned=pinned, wait=variable)
@@ -198,7 +199,7 @@ def both(
     arguments."""
 
     def run(driver: Driver, *arguments: Any) -> None:
-        driver.enqueue(driver.stream_of(0), make(driver, *arguments))
+        driver.do_now(make(driver, *arguments))
 
     def run_later(driver: Driver, *arguments: Any) -> None:
         *what, stream = arguments
@@ -329,11 +330,10 @@ class Fill(StreamWork):
     kind: ClassVar[int] = FILL
 
     def do(self, stream: DriverStream) -> None:
-        self._check()
         self._fill()
         if self._nbytes:
             driver, now = self.driver, self.driver.now_cycles
-            driver.copied("fill", self.address, self._value, self._nbytes, stream.handle, now)
+            driver.copied("fill", self.address, self._value, self._nbytes, stream.shown, now)
 
     def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
         self._check()
@@ -360,6 +360,7 @@ class Fill(StreamWork):
             _check_device(self.driver, address, self.width * self.size)
 
     def _fill(self) -> None:
+        self._check()
         for address in self._rows() if self._nbytes else ():
             view = self.driver.device.memory.view(address, self.width * self.size)
             view.view(_CELLS[self.size])[...] = self._value

@@ -9,7 +9,7 @@ from gpusim.driver.registry import entries, entry, find, nothing
 from gpusim.driver.state import Driver
 
 _FOUND, _NOT_FOUND, _TOO_OLD = 0, 1, 2  # CUdriverProcAddressQueryResult
-_FLAGS = 3  # CUdriverProcAddress_flags: streams by default those of the process or the thread
+_OF_PROCESS, _OF_THREAD = 1, 2  # CUdriverProcAddress_flags: whose stream 0 is
 
 entries(
     ("cuDriverGetVersion", "*i", lambda driver: DRIVER_VERSION),
@@ -44,8 +44,7 @@ def _error_text(code: int, place: int, attribute: str) -> None:
 
 @entry("cuGetProcAddress", "T p i q", since=11030, anytime=True)
 def proc_address(driver: Driver, name: str, function: int, version: int, flags: int) -> None:
-    fail_if(flags & ~_FLAGS or version > DRIVER_VERSION, ResultCode.INVALID_VALUE)
-    address = _address(driver, name, version)[0]
+    address = _address(driver, name, version, flags)[0]
     fail_if(not address, ResultCode.NOT_FOUND)
     put_pointer(function, address)
 
@@ -55,17 +54,20 @@ def proc_address_with_status(
     driver: Driver, name: str, function: int, version: int, flags: int, status: int
 ) -> None:
     """Where there is no function, there is no address and no error, but for who does not ask for the status."""
-    fail_if(flags & ~_FLAGS or version > DRIVER_VERSION, ResultCode.INVALID_VALUE)
-    address, found = _address(driver, name, version)
+    address, found = _address(driver, name, version, flags)
     put_pointer(function, address)
     put_int(status, found)
     fail_if(not address and not status, ResultCode.NOT_FOUND)
 
 
-def _address(driver: Driver, name: str, version: int) -> tuple[int, int]:
-    """Where the variant of a function for a CUDA version is, and how the search ended."""
+def _address(driver: Driver, name: str, version: int, flags: int) -> tuple[int, int]:
+    """Where the variant of a function for a CUDA version is, and how the search ended. Raises INVALID_VALUE."""
+    fail_if(flags & ~(_OF_PROCESS | _OF_THREAD) or version > DRIVER_VERSION, ResultCode.INVALID_VALUE)
     found = find(name, version)
     if found is None and find(name, DRIVER_VERSION) is not None:
         return 0, _TOO_OLD
-    address = driver.address_of(found.symbol if found else name) or driver.address_of(f"{name}_v2") or 0
+    of_thread = flags & _OF_THREAD or (driver.thread.has_own_default and not flags & _OF_PROCESS)
+    names = [found.symbol if found else name, f"{name}_v2"]
+    tried = [f"{each}_pt{of}" for each in names for of in ("sz", "ds") if of_thread] + names
+    address = next(filter(None, map(driver.address_of, tried)), 0)
     return address, _FOUND if address else _NOT_FOUND

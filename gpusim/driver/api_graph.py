@@ -16,7 +16,6 @@ from gpusim.driver.registry import entries, entry, nothing
 from gpusim.driver.state import Driver
 from gpusim.driver.streams import (
     CHILD,
-    DeviceQueues,
     DriverStream,
     Executable,
     Graph,
@@ -76,10 +75,6 @@ class ChildGraph(StreamWork):
 
     def do(self, stream: DriverStream) -> None:
         self.driver.do_graph(stream, self.graph)
-
-    def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
-        self.do(stream)
-        return True
 
     def copied(self) -> StreamWork:
         return ChildGraph(self.driver, self.graph.copied(inside=True))
@@ -157,6 +152,8 @@ def destroy_executable(driver: Driver, executable: Executable) -> None:
     del driver.executables[executable.handle]
     for each in executable.family():
         _release(driver, each.objects)
+        if driver.queues is not None:
+            driver.queues.forget_graph(each)
 
 
 @entry("cuGraphNodeSetEnabled", "L N u")

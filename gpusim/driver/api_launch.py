@@ -20,7 +20,7 @@ from gpusim.driver.launches import LaunchCall, perform
 from gpusim.driver.objects import LoadedKernel
 from gpusim.driver.registry import entry
 from gpusim.driver.state import Driver
-from gpusim.driver.streams import DISABLE_TIMING, KERNEL, NO_ORIGIN, DeviceQueues, DriverStream, StreamWork
+from gpusim.driver.streams import DISABLE_TIMING, KERNEL, DeviceQueues, DriverStream, StreamWork
 from gpusim.launch import Dim3, Launch
 from gpusim.launch.occupancy import check_dimensions
 from isa import Program
@@ -91,7 +91,7 @@ class KernelLaunch(StreamWork):
             event.cycle, event.work = driver.now_cycles, None
 
     def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
-        if A.events_of(self.attributes) or stream.handle in NO_ORIGIN:
+        if A.events_of(self.attributes) or queues.alone(stream):
             return False
         context = self.driver.context()
         with self._refused():

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from gpusim.driver import api_graph_memory
@@ -11,7 +14,7 @@ from gpusim.driver.codes import DriverError, ResultCode, fail_if, known
 from gpusim.driver.objects import DEVICE, HOST, MANAGED, REGISTERED, Buffer, MemoryPool
 from gpusim.driver.registry import entries, entry
 from gpusim.driver.state import Driver
-from gpusim.driver.streams import DriverStream
+from gpusim.driver.streams import DeviceQueues, DriverStream, StreamWork
 
 _PITCH_BYTES = 512
 _MAPPED = 2  # CU_MEMHOSTALLOC_DEVICEMAP, which unified addressing sets always
@@ -54,7 +57,31 @@ def allocate_from_pool(driver: Driver, nbytes: int, pool: MemoryPool, stream: Dr
         work = api_graph_memory.allocation(driver, nbytes)
         driver.enqueue(stream, work)
         return work.allocation.address
-    return driver.allocate(nbytes, pool.kind, pool=pool) if nbytes else 0
+    if not nbytes:
+        return 0
+    try:
+        address = driver.allocate(nbytes, pool.kind, pool=pool)
+    except DriverError as error:
+        if error.code != ResultCode.OUT_OF_MEMORY:
+            raise
+        driver.wait_for_all()  # for what streams will free
+        address = driver.allocate(nbytes, pool.kind, pool=pool)
+    driver.do(stream, InOrder(lambda: None))
+    return address
+
+
+@dataclass(frozen=True, eq=False)
+class InOrder(StreamWork):
+    """Something that takes no time, when a stream has come to it."""
+
+    effect: Callable[[], object]
+
+    def do(self, stream: DriverStream) -> None:
+        self.effect()
+
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
+        queues.then(stream, self.effect)
+        return True
 
 
 @entry("cuMemAllocPitch_v2", "*p *p q q (u)")
@@ -67,17 +94,25 @@ def allocate_pitch(driver: Driver, width: int, height: int) -> tuple[int, int]:
 def free(driver: Driver, address: int, *kinds: str) -> None:
     """Free an allocation of one of these kinds. Raises INVALID_VALUE."""
     if address:
-        buffer = known(driver.buffer_at(address), ResultCode.INVALID_VALUE)
-        fail_if(buffer.address != address or buffer.kind not in kinds, ResultCode.INVALID_VALUE)
-        driver.free(buffer)
+        driver.free(_allocated(driver, address, *kinds))
+
+
+def _allocated(driver: Driver, address: int, *kinds: str) -> Buffer:
+    """The allocation of one of these kinds that begins there, and that no stream will free. Raises INVALID_VALUE."""
+    buffer = known(driver.buffer_at(address), ResultCode.INVALID_VALUE)
+    wrong = buffer.address != address or buffer.kind not in kinds or buffer.ending
+    fail_if(wrong, ResultCode.INVALID_VALUE)
+    return buffer
 
 
 @entry("cuMemFreeAsync", "p S")
 def free_async(driver: Driver, address: int, stream: DriverStream) -> None:
     if stream.capture is not None:
         driver.enqueue(stream, api_graph_memory.release(driver, stream.capture.graph, address))
-    else:
-        free(driver, address, DEVICE, MANAGED, HOST)
+    elif address:
+        buffer = _allocated(driver, address, DEVICE, MANAGED, HOST)
+        buffer.ending = True
+        driver.do(stream, InOrder(partial(driver.free, buffer)))
 
 
 @entry("cuMemAllocManaged", "*p q u")

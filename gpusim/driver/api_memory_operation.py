@@ -1,7 +1,8 @@
 """Driver API: operations of streams on single words of memory.
 
-They wait for the work of all streams. A stream that waits for a word then waits for the host, which cannot go on before
-the call returns: what does not hold at once would never.
+A stream that waits for a word goes on when a kernel, another stream or the host has written what it should hold.
+Without a clock, it waits for the host, which cannot go on before the call returns: what does not hold at once would
+never.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from gpusim.driver.caller import caller, read
 from gpusim.driver.codes import ResultCode, fail_if
 from gpusim.driver.registry import entry
 from gpusim.driver.state import Driver
-from gpusim.driver.streams import MEMORY_OPERATIONS, DriverStream, StreamWork
+from gpusim.driver.streams import MEMORY_OPERATIONS, DeviceQueues, DriverStream, StreamWork
 
 _WAIT_32, _WRITE_32, _FLUSH, _WAIT_64, _WRITE_64, _BARRIER = 1, 2, 3, 4, 5, 6  # CUstreamBatchMemOpType
 _BYTES = {_WAIT_32: 4, _WRITE_32: 4, _WAIT_64: 8, _WRITE_64: 8}
@@ -52,20 +53,36 @@ class MemoryOperations(StreamWork):
 
     def do(self, stream: DriverStream) -> None:
         for kind, address, value, flags in self._each():
-            nbytes = _BYTES[kind]
-            value &= (1 << 8 * nbytes) - 1
             if kind in (_WRITE_32, _WRITE_64):
-                caller().write(address, value.to_bytes(nbytes, "little"))
+                _write(address, value, _BYTES[kind])
                 continue
-            found = int.from_bytes(read(address, nbytes), "little")
-            holds = (
-                (found - value) & 1 << 8 * nbytes - 1 == 0,  # greater or equal, in a circle
-                found == value,
-                found & value != 0,
-                ~(found | value) & (1 << 8 * nbytes) - 1 != 0,
-            )
             message = f"a stream waits for the word at {address:#x}, which nothing can change before the call returns"
-            fail_if(not holds[flags & 3], ResultCode.NOT_SUPPORTED, message)
+            fail_if(not _holds(address, value, _BYTES[kind], flags), ResultCode.NOT_SUPPORTED, message)
+
+    def put(self, stream: DriverStream, queues: DeviceQueues) -> bool:
+        for kind, address, value, flags in self._each():
+            nbytes = _BYTES[kind]
+            if kind in (_WRITE_32, _WRITE_64):
+                queues.write_word(stream, partial(_write, address, value, nbytes))
+            else:
+                queues.wait_word(stream, partial(_holds, address, value, nbytes, flags), f"the word at {address:#x}")
+        return True
+
+
+def _write(address: int, value: int, nbytes: int) -> None:
+    caller().write(address, (value & (1 << 8 * nbytes) - 1).to_bytes(nbytes, "little"))
+
+
+def _holds(address: int, value: int, nbytes: int, flags: int) -> bool:
+    """Whether a word is what a stream waits for. flags: CUstreamWaitValue_flags."""
+    value &= (1 << 8 * nbytes) - 1
+    found = int.from_bytes(read(address, nbytes), "little")
+    return (
+        (found - value) & 1 << 8 * nbytes - 1 == 0,  # greater or equal, in a circle
+        found == value,
+        found & value != 0,
+        ~(found | value) & (1 << 8 * nbytes) - 1 != 0,
+    )[flags & 3]
 
 
 def _one(kind: int, driver: Driver, stream: DriverStream, *what: Any) -> None:

@@ -120,7 +120,10 @@ class DriverError(Exception):
 
     def __init__(self, code: Code, message: str = ""):
         self.code, self.message = code, message
-        super().__init__(code.name)
+        super().__init__(code, message)  # SimPy makes it again of these
+
+    def __str__(self) -> str:
+        return self.code.name
 
 
 def fail_if(condition: object, code: Code, message: str = "") -> None:

@@ -7,7 +7,7 @@ A library's functions are those of `symbols.txt` of its room: those that are not
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 
@@ -39,10 +39,11 @@ class Library:
         return self.declared(symbol) or refusal(symbol)
 
     def declared(self, symbol: str) -> EntryPoint | None:
-        """What does a function, None for one that is refused. Its variant whose stream 0 is the calling thread's own is
-        the same: stream 0 waits for all others there too."""
+        """What does a function, None for one that is refused; its variant whose stream 0 is the calling thread's own
+        does the same there."""
         name = re.sub(r"_pt(ds|sz)$", "", symbol)
-        return ENTRY_POINTS.get(f"{name}@{self.version}") or ENTRY_POINTS.get(name)
+        found = ENTRY_POINTS.get(f"{name}@{self.version}") or ENTRY_POINTS.get(name)
+        return replace(found, per_thread=True) if found and name != symbol else found
 
 
 @cache

@@ -55,7 +55,7 @@ class DriverLibraries:
     """All libraries, loaded. `driver` serves the calls; `serve` exchanges it, while no program holds its handles."""
 
     def __init__(self, driver: Driver):
-        self._callbacks: dict[str, Any] = {}
+        self._callbacks: dict[tuple[str, bool], Any] = {}
         self.serve(driver)
         self.loaded = {soname: _Loaded(library, self._answer) for soname, library in LIBRARIES.items()}
         os.register_at_fork(after_in_child=lambda: self.driver.leave_to_parent())
@@ -85,9 +85,10 @@ class DriverLibraries:
 
     def _answer(self, point: EntryPoint) -> int:
         """Address of what C calls: it answers even while the interpreter shuts down."""
-        if point.symbol not in self._callbacks:  # kept alive as long as the libraries
-            self._callbacks[point.symbol] = self._callback(point)
-        address = ctypes.cast(self._callbacks[point.symbol], ctypes.c_void_p).value
+        key = point.symbol, point.per_thread
+        if key not in self._callbacks:  # kept alive as long as the libraries
+            self._callbacks[key] = self._callback(point)
+        address = ctypes.cast(self._callbacks[key], ctypes.c_void_p).value
         assert address is not None
         return address
 

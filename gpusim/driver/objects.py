@@ -26,10 +26,23 @@ class Context:
     failed: ResultCode | None = None
     modules: dict[int, LoadedModule] = field(default_factory=dict)
     kernels: dict[int, LoadedKernel] = field(default_factory=dict)
-    streams: dict[int, DriverStream] = field(default_factory=dict)
+    streams: dict[int | tuple[int, int], DriverStream] = field(default_factory=dict)
     events: dict[int, DriverEvent] = field(default_factory=dict)
     buffers: dict[int, Buffer] = field(default_factory=dict)
     limits: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass
+class CallingThread:
+    """What belongs to a thread that calls: its contexts, the current one last; CUstreamCaptureMode; the runtime's
+    last error; launches that are configured and not yet made; whether it calls a function whose stream 0 is the
+    thread's own."""
+
+    contexts: list[Context] = field(default_factory=list)
+    capture_mode: int = 0
+    last_error: ResultCode = ResultCode.SUCCESS
+    configured: list[tuple[Any, ...]] = field(default_factory=list)
+    has_own_default: bool = False
 
 
 @dataclass(eq=False)
@@ -76,7 +89,8 @@ def _pieces(nbytes: int) -> int:
 class Buffer:
     """Memory that a call handed out. flags: as the caller gave them; number: the order of allocation; visible: whether
     the device can reach it. pool: that it came from. owner: what its address belongs to, in a graph. advice: what the
-    program has said of parts of it: (first and last address, number of `CUmem_range_attribute`, value)."""
+    program has said of parts of it: (first and last address, number of `CUmem_range_attribute`, value). ending: a
+    stream will free it."""
 
     context: Context
     address: int
@@ -88,6 +102,7 @@ class Buffer:
     pool: MemoryPool | None = None
     owner: object = None
     advice: list[tuple[int, int, int, Any]] = field(default_factory=list)
+    ending: bool = False
 
 
 class LoadedModule:

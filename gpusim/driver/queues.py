@@ -1,90 +1,50 @@
 """Work of a program's streams in those of the device: launches, copies and fills, events, functions of the host.
 
-Time passes where a call of the program waits: `WorkQueues` lets one event of the simulation happen after the other, and
-between two of them begins the functions of the host whose turn has come, while other threads have the driver's lock.
-What the default stream does waits for all streams, and is done when its call returns.
+The default stream and the others wait for each other, but for those that the program made not to. As long as there is
+none of these, what the default stream does is done when its call returns.
 """
 
 from __future__ import annotations
 
-import math
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import simpy
 
 from gpusim.device import Device
 from gpusim.driver import launch_attributes as A
+from gpusim.driver.branches import Branches
 from gpusim.driver.caller import caller
-from gpusim.driver.codes import ResultCode, fail_if
-from gpusim.driver.idle import IdleProgress
-from gpusim.driver.launches import LaunchCall, Observer
-from gpusim.driver.log import LaunchLog
-from gpusim.driver.streams import HOST_CALL, HOST_THREAD, NO_ORIGIN, DriverEvent, DriverStream, StreamWork
+from gpusim.driver.launches import LaunchCall
+from gpusim.driver.passing import PassingTime, QueueOwner
+from gpusim.driver.stream_works import CallWork, EffectWork, LookWork
+from gpusim.driver.streams import (
+    HOST_CALL,
+    NO_ORIGIN,
+    NON_BLOCKING,
+    DriverEvent,
+    DriverStream,
+    Graph,
+    StreamWork,
+)
 from gpusim.driver.under_way import LaunchUnderWay
-from gpusim.engine.grid import Process
-from gpusim.engine.streams import StreamQueue
+from gpusim.engine.streams import KernelWork, StreamQueue
+from gpusim.node.streams import Stream
 from gpusim.node.work import RecordWork, TimedWork, WaitWork
 
-PATIENCE_SECONDS = 1.0
-"""So long the simulation stands still for a function of the host. One that takes longer may wait for the program."""
-_LOOK_SECONDS = 0.1
 
-
-class QueueOwner(Protocol):
-    """A driver, as far as its streams know it. lock: held whenever they do something."""
-
-    lock: Any
-    log: LaunchLog
-    observers: list[Observer]
-    max_cycles: int | None
-    calls: int
-    callers: list[None]
-
-    @property
-    def thread(self) -> Any: ...
-    def fail_if_failed(self) -> None: ...
-    def call_on_host_thread(self, call: Callable[..., object], *arguments: int) -> Future[object]: ...
-    def copied(self, kind: str, target: int, source: int, nbytes: int, stream: int, began: int) -> None: ...
-
-
-class CallWork(TimedWork):
-    """A function of the host, behind which the stream goes on. begin: lets it be called, and an event happen when it
-    has returned. duration: what calling it takes."""
-
-    def __init__(self, env: simpy.Environment, begin: Callable[[simpy.Event], object], duration: float):
-        super().__init__(env)
-        self._begin, self._duration = begin, duration
-
-    def _do(self, stream: StreamQueue) -> Process:
-        stream.release()
-        yield self.env.timeout(self._duration)
-        returned = self.env.event()
-        self._begin(returned)
-        yield returned
-
-
-class WorkQueues:
+class WorkQueues(PassingTime):
     """The streams of a driver's device. All is done with the driver's lock held."""
 
     def __init__(self, driver: QueueOwner, device: Device):
-        self._driver, self._device = driver, device
-        self._set = device.streams
-        self._engine, self._env = self._set.engine, self._set.env
-        self._set.waits = self.run_until
-        self._queues: dict[int, StreamQueue] = {}
+        super().__init__(driver, device.streams)
+        self._device = device
+        self._queues: dict[DriverStream, StreamQueue] = {}
+        self._graphs: dict[Graph, Branches] = {}
         self._ends: dict[StreamQueue, simpy.Event] = {}  # of what was put there last
+        self._waited: dict[tuple[StreamQueue, StreamQueue], simpy.Event] = {}  # by the first, for the second
         self._launches: list[LaunchUnderWay] = []
-        self._due: list[tuple[Callable[[], object], simpy.Event]] = []
-        self._called: list[tuple[Future[object], simpy.Event]] = []
-        self._dropped, self._failed = 0, False
-        self._idle = IdleProgress(self._calls, driver.lock, lambda: self.busy, self.run_while)
-        self._inside = False
-        self._late: list[Callable[[], object]] = []
 
     @property
     def busy(self) -> bool:
@@ -95,44 +55,113 @@ class WorkQueues:
         """Whether work is left there, or somebody is still to be told that it is done."""
         return bool(queue.pending) or (queue in self._ends and not self._ends[queue].processed)
 
-    def _calls(self) -> tuple[int, int]:
-        return self._driver.calls, len(self._driver.callers)
-
     # --- what streams get ---------------------------------------------------------------------------------------------
 
     def add(self, stream: DriverStream, work: StreamWork) -> None:
-        """Put work into a stream. What cannot be there, and that of the default stream, waits for all and is done."""
-        apart = stream.handle in NO_ORIGIN or self._driver.thread.in_library
+        """Put work into a stream. What cannot be there, and what has the GPU for itself, waits for all and is done."""
+        self._add(stream, partial(self._put_or_do, stream, work), work.kind != HOST_CALL)
+
+    def add_graph(self, stream: DriverStream, graph: Graph) -> None:
+        """Put the work of a graph that is launched behind that of a stream. Nobody waits for it, in the default stream
+        either."""
+        branches = self._graphs.get(graph)
+        if branches is None or not branches.fit(graph):
+            if branches is not None:
+                self.drain()
+                self.forget_graph(graph)
+            branches = self._graphs[graph] = Branches(self._set, graph, self._put_node)
+            self._queues |= {line: queue for queue, line in branches.by_queue.items()}
+        self._add(stream, partial(self._start, stream, branches), waits=False)
+
+    def _start(self, stream: DriverStream, branches: Branches) -> bool:
+        branches.start(Stream(self._set, self.queue_of(stream)), stream.shown)
+        return True
+
+    def _put_node(self, line: DriverStream, work: StreamWork) -> None:
+        """Put a node's work into a graph's stream. Raises what ends the launch of the graph."""
+        self._driver.stream_at_work = line.shown
+        self._put_or_do(line, work)
+        self._driver.fail_if_failed()
+
+    def _add(self, stream: DriverStream, put: Callable[[], bool], waits: bool = True) -> None:
+        """put: puts something into a stream, whether or not it is done then. waits: for it, if nothing goes beside."""
+        apart = self.alone(stream)
         if apart:
             self.drain()
             self._driver.fail_if_failed()
-        if not work.put(stream, self):
-            self.drain()
-            self._driver.fail_if_failed()
-            work.do(stream)
+        self._order(stream)
+        if not put():
             return
-        if apart and work.kind != HOST_CALL:
+        if apart and waits:
             self.drain()
         self._driver.fail_if_failed()
         if self.busy:
-            self._contexts = list(self._driver.thread.contexts)  # for finalizers, which may run there
+            self._contexts = list(self._driver.thread.contexts)
             self._idle.watch(caller().standby())
+
+    def _put_or_do(self, stream: DriverStream, work: StreamWork) -> bool:
+        """Put work into a stream; what cannot be there is done, with nothing beside. Whether it is there."""
+        if work.put(stream, self):
+            return True
+        self.drain()
+        self._driver.fail_if_failed()
+        work.do(stream)
+        return False
+
+    def alone(self, stream: DriverStream) -> bool:
+        """Whether nothing is ever done beside a stream: it is the default one, and all others wait for that."""
+        others = (each for context in self._driver.contexts() for each in context.streams.values())
+        return stream.handle in NO_ORIGIN and not any(each.flags & NON_BLOCKING for each in others)
 
     def queue_of(self, stream: DriverStream) -> StreamQueue:
         """The device's stream that does a stream's work."""
         if stream.handle in NO_ORIGIN:
             return self._engine.main
-        if stream.handle not in self._queues:
+        if stream not in self._queues:
             priority = int.from_bytes(A.current(stream.attributes, A.PRIORITY, A.STREAM), "little", signed=True)
-            self._queues[stream.handle] = self._engine.stream(priority)
-        return self._queues[stream.handle]
+            self._queues[stream] = self._engine.stream(priority)
+        return self._queues[stream]
 
     def forget(self, stream: DriverStream) -> None:
         """A stream without work is destroyed."""
-        queue = self._queues.pop(stream.handle, None)
-        if queue is not None:
+        queue = self._queues.pop(stream, None)
+        if queue is not None and queue in self._engine.streams:
             self._engine.streams.remove(queue)
             self._ends.pop(queue, None)
+            self._waited = {pair: end for pair, end in self._waited.items() if queue not in pair}
+
+    def forget_graph(self, graph: Graph) -> None:
+        """A graph that does not run is destroyed."""
+        branches = self._graphs.pop(graph, None)
+        for line in branches.by_queue.values() if branches is not None else ():
+            self.forget(line)
+
+    def _order(self, stream: DriverStream) -> None:
+        """What a stream does next waits for the default stream; of that one, for all streams that wait for it."""
+        if not stream.flags & NON_BLOCKING:
+            queue = self.queue_of(stream)
+            before = self._blocking() if queue is self._engine.main else [self._engine.main]
+            ends = [end for each in before if (end := self._new_end(each, queue)) is not None]
+            if ends:
+                wait = WaitWork(self._env, ends, takes=self._engine.config.launch.wait_cycles)
+                self._set.put(queue, wait, 0)
+
+    def _blocking(self) -> list[StreamQueue]:
+        """Those of streams that the default stream waits for."""
+        return [queue for stream, queue in self._queues.items() if not stream.flags & NON_BLOCKING]
+
+    def _new_end(self, queue: StreamQueue, waiting: StreamQueue) -> simpy.Event | None:
+        """The end of all work of a queue, None if another one waits for that already. It never fails, as the end of a
+        launch may."""
+        if not queue.pending:
+            return None
+        if isinstance(queue.pending[-1], KernelWork):
+            self._set.put(queue, RecordWork(self._env, ()), 0)
+        end = queue.pending[-1].done
+        if self._waited.get((waiting, queue)) is end:
+            return None
+        self._waited[waiting, queue] = end
+        return end
 
     def launch(self, stream: DriverStream, call: LaunchCall, failed: Callable[[Exception], object]) -> bool:
         """A launch; False if it has to have the GPU for itself. failed: called with what it has ended with. Raises
@@ -167,7 +196,7 @@ class WorkQueues:
         wait: bool = False,
     ) -> None:
         """A copy or a fill, see `Observer.copied`. effect: moves the bytes. wait: until that is done."""
-        queue, handle = self.queue_of(stream), stream.handle
+        queue, handle = self.queue_of(stream), stream.shown
 
         def done() -> None:
             effect()
@@ -191,17 +220,31 @@ class WorkQueues:
         work = CallWork(self._env, lambda returned: self._due.append((function, returned)), duration)
         self._put(stream, work, self._set.calls.event_call_us)
 
+    def then(self, stream: DriverStream, effect: Callable[[], object]) -> None:
+        """Something that happens at once when a stream has come to it."""
+        self._put(stream, EffectWork(self._env, effect), self._set.calls.event_call_us)
+
+    def write_word(self, stream: DriverStream, write: Callable[[], object]) -> None:
+        """A word is written, which takes a stream as long as to record an event."""
+        work = EffectWork(self._env, write, self._engine.config.launch.event_cycles)
+        self._put(stream, work, self._set.calls.event_call_us)
+
+    def wait_word(self, stream: DriverStream, holds: Callable[[], bool], what: str) -> None:
+        """A stream waits until a word holds what it should. what: says which one."""
+        work = LookWork(self._env, holds, what, self._words, self._engine.config.launch.wait_cycles)
+        self._put(stream, work, self._set.calls.event_call_us)
+
     def _put(self, stream: DriverStream, work: TimedWork, call_us: float) -> None:
         queue = self.queue_of(stream)
         self._ends[queue] = self._set.put(queue, work, call_us).done
 
     def record(self, stream: DriverStream, event: DriverEvent) -> None:
-        """A point at which an event is recorded. In the default stream it is there at once."""
+        """A point at which an event is recorded. In a stream that has the GPU for itself it is there at once."""
         takes = self._engine.config.launch.event_cycles, self._set.copy_event_cycles
         work = RecordWork(self._env, None, *takes)
         event.cycle, event.captured, event.work = None, None, (work.done, self._dropped)
         work.done.callbacks.append(partial(_recorded, event, work))
-        call_us = 0.0 if stream.handle in NO_ORIGIN else self._set.calls.event_call_us
+        call_us = 0.0 if self.alone(stream) else self._set.calls.event_call_us
         self._put(stream, work, call_us)
 
     def wait_event(self, stream: DriverStream, event: DriverEvent) -> None:
@@ -217,8 +260,12 @@ class WorkQueues:
         return event.work is not None and event.work[1] == self._dropped and not event.work[0].processed
 
     def is_busy(self, stream: DriverStream) -> bool:
-        """Whether a stream has work left; of the default stream, whether any has."""
-        return self.busy if stream.handle in NO_ORIGIN else self._has_work(self.queue_of(stream))
+        """Whether a stream has work left, or one that it waits for."""
+        return any(map(self._has_work, self._waited_for(stream)))
+
+    def _waited_for(self, stream: DriverStream) -> list[StreamQueue]:
+        """Whose work has to be done that a stream's is: the default stream's is if that is of all that wait for it."""
+        return [*(self._blocking() if stream.handle in NO_ORIGIN else ()), self.queue_of(stream)]
 
     def passes(self, pending: Callable[[], bool]) -> bool:
         """A call that asks whether something is pending takes the host some time, which passes. The answer then."""
@@ -230,11 +277,10 @@ class WorkQueues:
         return pending()
 
     def wait(self, stream: DriverStream) -> None:
-        """Wait for the work of a stream; of the default stream, for all."""
-        if stream.handle in NO_ORIGIN:
-            self.drain()
-        else:
-            self._wait_for(self.queue_of(stream))
+        """Wait for the work of a stream, and of those that it waits for."""
+        self._fail_if_called()
+        for queue in self._waited_for(stream):
+            self._wait_for(queue)
 
     def _wait_for(self, queue: StreamQueue) -> None:
         if self._has_work(queue):
@@ -247,97 +293,21 @@ class WorkQueues:
 
     def drain(self) -> None:
         """Wait for all work of all streams."""
-        if threading.current_thread().name.startswith(HOST_THREAD):
-            fail_if(self.busy, ResultCode.NOT_PERMITTED, "a function that a stream calls must not call CUDA")
+        self._fail_if_called()
         while self.busy and not self._inside:
             for queue in list(self._engine.streams):
                 self._wait_for(queue)
 
-    def run_until(self, done: simpy.Event) -> None:
-        """Wait until something happens, or is dropped."""
-        dropped = self._dropped
-        self._run(lambda: not done.processed and dropped == self._dropped)
-
-    def run_while(self, wanted: Callable[[], bool]) -> None:
-        """Let time pass as long as that is wanted, and there is something to do, in a thread that calls nothing."""
-        self._driver.thread.contexts[:] = self._contexts
-        self._run(lambda: wanted() and self.busy)
-
-    def _run(self, pending: Callable[[], bool]) -> None:
-        while not self._inside and pending():
-            if not self._go_on():
-                self.drop()
-                raise RuntimeError("streams wait for what never happens")
-        self._set.host.cycles = max(self._set.host.cycles, float(self._env.now))
-
-    def _go_on(self, until: float = math.inf) -> bool:
-        """Let something happen. False if nothing does by then, and there is no end of a function to be waited for."""
-        self._serve_host()
-        if self._env.peek() <= until and self._env.peek() < math.inf:
-            self._step()
-            return True
-        if self._called and until == math.inf:
-            self._let_others_in([future for future, _ in self._called], _LOOK_SECONDS)
-            return True
-        return False
-
-    def _step(self) -> None:
-        """Let the next event happen. What it raises, an interrupt or a failure, leaves streams without work; so does a
-        launch that fails."""
-        self._inside = True
-        try:
-            self._env.step()
-        except BaseException:
-            self.drop()
-            raise
-        finally:
-            self._inside = False
-        if self._failed:
-            self.drop()
-        while self._late:
-            self._late.pop(0)()
-
-    def comes_late(self, call: Callable[[], object]) -> bool:
-        """Whether a call comes while an event happens, as those of finalizers may, which Python runs at any time. It is
-        made behind the event."""
-        if self._inside:
-            self._late.append(call)
-        return self._inside
-
-    def _serve_host(self) -> None:
-        """Begin the functions of the host whose turn has come, and let streams go on whose function has returned."""
-        while self._due:
-            function, returned = self._due.pop(0)
-            future = self._driver.call_on_host_thread(function)
-            self._called.append((future, returned))
-            self._let_others_in([future], PATIENCE_SECONDS)
-        for each in [each for each in self._called if each[0].done()]:
-            self._called.remove(each)
-            each[1].succeed()
-
-    def _let_others_in(self, futures: list[Future[object]], seconds: float) -> None:
-        with self._unlocked():
-            wait(futures, seconds, FIRST_COMPLETED)
-
-    @contextmanager
-    def _unlocked(self) -> Iterator[None]:
-        self._driver.lock.release()
-        try:
-            yield
-        finally:
-            self._driver.lock.acquire()
-
     def drop(self) -> None:
         """Take out all work of all streams."""
-        self._dropped += 1
-        self._failed = False
-        self._engine.drop()
+        super().drop()
         launches, self._launches = self._launches, []
         for each in launches:
             each.drop()
-        self._due.clear()
-        self._called.clear()
         self._ends.clear()
+        self._waited.clear()
+        for graph in list(self._graphs):  # they wait for what never ends
+            self.forget_graph(graph)
 
 
 def _recorded(event: DriverEvent, work: RecordWork, done: Any) -> None:

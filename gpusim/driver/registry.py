@@ -95,7 +95,8 @@ class EntryPoint:
     symbol: exported name, such as 'cuMemAlloc_v2'. letters: its arguments, each a letter of the signature with a star
     for a result, '' for one that is not used. since: the CUDA version that brought this variant (12000 is 12.0), which
     is how callers of `cuGetProcAddress` choose among those of one name. anytime: works without a context, and after a
-    kernel has failed. gives_value: what it returns is no error code; gives_text: but a C string.
+    kernel has failed. gives_value: what it returns is no error code; gives_text: but a C string. per_thread: its stream
+    0 is the calling thread's own.
     """
 
     symbol: str
@@ -106,6 +107,7 @@ class EntryPoint:
     anytime: bool
     gives_value: bool = False
     gives_text: bool = False
+    per_thread: bool = False
 
     @property
     def name(self) -> str:
@@ -262,7 +264,7 @@ def answer(driver: Driver, point: EntryPoint, arguments: Sequence[Any]) -> int:
             queues = driver.queues if GIVES_BACK.search(point.symbol) else None
             if queues is not None and queues.comes_late(partial(answer, driver, point, arguments)):
                 return 0
-            driver.wait_before(point.symbol)
+            driver.wait_before(point.symbol, point.per_thread)
             _admit(driver, point)
             return point.call(driver, arguments)
     except DriverError as error:

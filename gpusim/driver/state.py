@@ -11,9 +11,9 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,7 @@ from gpusim.driver.objects import (
     MANAGED,
     REGISTERED,
     Buffer,
+    CallingThread,
     Context,
     LoadedKernel,
     LoadedModule,
@@ -39,6 +40,8 @@ from gpusim.driver.streams import (
     GLOBAL,
     HOST_CALL,
     HOST_THREAD,
+    NO_ORIGIN,
+    OF_EACH_THREAD,
     OF_THREAD,
     RELAXED,
     Capture,
@@ -47,6 +50,7 @@ from gpusim.driver.streams import (
     Graph,
     StreamWork,
     UserObject,
+    new_handle,
 )
 from gpusim.driver.telling import Telling
 from gpusim.driver.virtual import VirtualMemory
@@ -62,25 +66,11 @@ if TYPE_CHECKING:
 
 DEVICE_COUNT = 1
 RELEASE_THRESHOLD = 4  # CUmemPool_attribute
-_DEFAULT_STREAMS = (0, 1, 2)  # null, legacy, per thread
-
 
 _STATIC_RUNTIME = (
     "a CUDA runtime of the vendor's, such as the static one that nvcc links by default, works with the vendor's driver "
     "alone: link the program with nvcc --cudart shared"
 )
-
-
-@dataclass
-class CallingThread:
-    """What belongs to a thread that calls: its contexts, the current one last; CUstreamCaptureMode; the runtime's
-    last error; launches that are configured and not yet made; whether it calls a library above the driver."""
-
-    contexts: list[Context] = field(default_factory=list)
-    capture_mode: int = 0
-    last_error: ResultCode = ResultCode.SUCCESS
-    configured: list[tuple[Any, ...]] = field(default_factory=list)
-    in_library: bool = False
 
 
 class Driver:
@@ -211,9 +201,12 @@ class Driver:
 
     def stream_of(self, handle: int) -> DriverStream:
         """The stream of a handle in the current context. Raises INVALID_HANDLE."""
-        streams = self.context().streams
-        if handle in _DEFAULT_STREAMS and handle not in streams:
-            streams[handle] = DriverStream(handle=handle)
+        streams, own = self.context().streams, handle == 0 and self.thread.has_own_default
+        if own or handle == OF_EACH_THREAD:
+            key = OF_EACH_THREAD, threading.get_native_id()
+            return streams.setdefault(key, DriverStream(handle=OF_EACH_THREAD, shown=new_handle()))
+        if handle in NO_ORIGIN:
+            return streams.setdefault(handle, DriverStream(handle=handle))
         return known(streams.get(handle))
 
     def kernel_of(self, handle: int) -> LoadedKernel:
@@ -393,24 +386,39 @@ class Driver:
         queues = self.clocked
         if queues is None and work.kind != HOST_CALL:
             self.wait_for_host_calls([stream])
-        before, self.stream_at_work = self.stream_at_work, stream.handle
-        try:
+        with self._at_work(stream):
             if queues is not None:
                 queues.add(stream, work)
             else:
                 work.do(stream)
+
+    @contextmanager
+    def _at_work(self, stream: DriverStream) -> Iterator[None]:
+        before, self.stream_at_work = self.stream_at_work, stream.shown
+        try:
+            yield
         finally:
             self.stream_at_work = before
 
+    def do_now(self, work: StreamWork) -> None:
+        """Do work in the default stream, and wait for it. Raises STREAM_CAPTURE_UNSUPPORTED."""
+        stream = self.stream_of(0).not_capturing()
+        self.do(stream, work)
+        self.wait_for(stream)
+
     def do_graph(self, stream: DriverStream, graph: Graph) -> None:
         """Do all that is enabled in a graph, until a kernel fails."""
+        if self.clocked is not None:
+            with self._at_work(stream):
+                self.clocked.add_graph(stream, graph)
+            return
         for node in graph.ordered():
             if node.enabled and self.context().failed is None:
                 self.do(stream, node.work)
 
-    def wait_before(self, symbol: str) -> None:
+    def wait_before(self, symbol: str, has_own_default: bool = False) -> None:
         """What a call does first: it waits for the work of all streams, unless it is one that need not."""
-        self.thread.in_library = symbol.startswith("cublas")
+        self.thread.has_own_default = has_own_default
         if self.queues is not None and self.queues.busy and waits(symbol):
             self.queues.drain()
 
@@ -434,7 +442,7 @@ class Driver:
 
     def finish(self) -> None:
         """Do what streams have left, for which the program has not waited."""
-        with self.lock:
+        with self.lock, suppress(DriverError):
             self.wait_for_all()
 
     def call_later(self, stream: DriverStream, call: Callable[..., object], *arguments: int) -> None:

@@ -2,9 +2,9 @@
 
 A piece of work is an object that knows its parameters. It is put into a stream of the device, or done when it is asked
 for where there is no clock; while the stream is captured, it becomes a node of a graph instead, the same as a program
-makes node by node. What is launched of a graph is
-a copy of it, whose nodes are done one after the other, in the order in which they were made as far as that is one of
-those that their dependencies allow.
+makes node by node. What is launched of a graph is a copy of it, whose nodes run as their dependencies allow
+(`branches`); where there is no clock, one after the other, in the order in which they were made as far as that is one
+of those.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ ALLOCATE, FREE, MEMORY_OPERATIONS, CONDITIONAL = range(10, 14)
 GLOBAL, OF_THREAD, RELAXED = range(3)  # CUstreamCaptureMode
 DISABLE_TIMING = 2  # CUevent_flags
 NO_ORIGIN = (0, 1)
-"""The default streams that wait for others: nothing can be captured in them."""
+"""The default stream, which waits for others and they for it: nothing can be captured there."""
+OF_EACH_THREAD = 2
+"""Handle of the calling thread's own default stream."""
+NON_BLOCKING = 1  # CUstream_flags: it and the default stream do not wait for each other
 HOST_THREAD = "gpusim host calls"
 """The thread that calls functions of the host."""
 
@@ -41,7 +44,11 @@ def new_handle() -> int:
 class DeviceQueues(Protocol):
     """What work is put into, where there is a clock: see `queues`."""
 
+    def alone(self, stream: DriverStream) -> bool: ...
     def launch(self, stream: DriverStream, call: Any, failed: Callable[[Exception], object]) -> bool: ...
+    def then(self, stream: DriverStream, effect: Callable[[], object]) -> None: ...
+    def write_word(self, stream: DriverStream, write: Callable[[], object]) -> None: ...
+    def wait_word(self, stream: DriverStream, holds: Callable[[], bool], what: str) -> None: ...
     def record(self, stream: DriverStream, event: DriverEvent) -> None: ...
     def wait_event(self, stream: DriverStream, event: DriverEvent) -> None: ...
     def copy(
@@ -258,16 +265,23 @@ class Capture:
         return last - waited_for <= self.ends[self.origin.handle].keys()
 
 
-@dataclass
+@dataclass(eq=False)
 class DriverStream:
     """An order of work; `host_calls` are functions of the host that it has still to call. capture: what its work goes
-    into instead of being done. attributes: what the program set, by number of `CUlaunchAttributeID`."""
+    into instead of being done. attributes: what the program set, by number of `CUlaunchAttributeID`. shown: the handle
+    that observers know it by, its own unless it has none that is one stream's alone. branch: it is one of a graph that
+    is launched."""
 
     flags: int = 0
     handle: int = field(default_factory=new_handle)
+    shown: int = -1
+    branch: bool = False
     host_calls: list[Future[object]] = field(default_factory=list)
     capture: Capture | None = None
     attributes: dict[int, bytes] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.shown = self.handle if self.shown < 0 else self.shown
 
     def not_capturing(self) -> DriverStream:
         """The stream. Raises STREAM_CAPTURE_UNSUPPORTED if its work is being captured."""

@@ -11,11 +11,12 @@ from functools import cache
 
 _ADD = """
 Launch(CooperativeKernel|HostFunc|Kernel|KernelEx|KernelExC) GraphLaunch
-Mem(cpy|set)\\w*Async EventRecord(WithFlags)? Stream(WaitEvent|AddCallback)
-(Push|Pop)CallConfiguration
+EventRecord(WithFlags)? Stream(WaitEvent|AddCallback)
+(Push|Pop)CallConfiguration Mem(Alloc|AllocFromPool|Free)Async Malloc(FromPool)?Async
+FreeAsync Stream(Wait|Write)Value(32|64) StreamBatchMemOp blas(?!Destroy|LtDestroy)\\w+
 """
 _WAIT_THEMSELVES = """
-Stream(Synchronize|Query) Event(Synchronize|Query|ElapsedTime)
+Stream(Synchronize|Query) Event(Synchronize|Query|ElapsedTime) Mem(cpy|set)\\w*
 """
 _MAKE = """
 Stream(Create|CreateWithFlags|CreateWithPriority) Event(Create|CreateWithFlags|Destroy)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+import simpy
+
+from gpusim.engine.streams import StreamQueue
 from gpusim.node.streams import Stream, StreamSet
 from gpusim.node.work import RecordWork, WaitWork
 
@@ -16,32 +19,44 @@ class DeviceGraphNode:
 
     put: Callable[[Stream], Any]
     after: tuple[DeviceGraphNode, ...]
-    line: int = 0  # number of the stream in which it comes behind a node that it waits for
+    before: list[DeviceGraphNode] = field(default_factory=list)  # those that wait for it
+    known: int = 0  # a bit for each node that has ended when it begins
+    number: int = 0
+    line: int = 0  # number of the stream in which it comes behind a node that has ended
 
 
 class DeviceGraph:
     """Work that a GPU does as what waits for what allows; `Device.graph` makes it.
 
-    Inside it runs in streams of its own, as many as branches are side by side. Kernels follow each other sooner there
-    than in a stream, and those that wait for one begin one after the other; more of them than `launch.fork_most` are
-    handled otherwise, last first (H200, `forks`). A graph that is started again waits for its last run.
+    Inside it runs in streams of its own (`lines`), as many as branches are side by side. Kernels follow each other
+    sooner there than in a stream, and those that wait for one begin one after the other; more of them than
+    `launch.fork_most` are handled otherwise, last first (H200, `forks`). A graph that is started again waits for its
+    last run.
     """
 
     def __init__(self, streams: StreamSet):
         self._streams = streams
         self._nodes: list[DeviceGraphNode] = []
-        self._lines: list[Stream] = []
+        self.lines: list[Stream] = []
+        self._ends: list[DeviceGraphNode] = []  # the last node of each line
+        self._last: tuple[StreamQueue, simpy.Event] | None = None  # where it was started last, and the end of that
 
     def add(self, put: Callable[[Stream], Any], after: Sequence[DeviceGraphNode] = ()) -> DeviceGraphNode:
         """Add work. put: is called with a stream at each start, to put there one launch, copy or call of the host, such
         as `lambda stream: x.copy_to_device(host, stream)`. Raises ValueError for nodes of another graph."""
-        if any(node not in self._nodes for node in after):
+        if any(self._nodes[each.number : each.number + 1] != [each] for each in after):
             raise ValueError("a node waits for nodes of its own graph alone")
-        node = DeviceGraphNode(put, tuple(after))
-        ends = {each.line: each for each in self._nodes}  # the last node of each line
-        node.line = next((each.line for each in after if ends[each.line] is each), len(ends))
-        if node.line == len(self._lines):
-            self._lines.append(Stream(self._streams, self._streams.engine.stream()))
+        node = DeviceGraphNode(put, tuple(after), number=len(self._nodes))
+        for each in after:
+            node.known |= each.known | 1 << each.number
+            each.before.append(node)
+        behind = [each.line for each in after if self._ends[each.line] is each]
+        behind += [k for k, end in enumerate(self._ends) if not behind and node.known >> end.number & 1]
+        node.line = behind[0] if behind else len(self.lines)
+        if node.line == len(self.lines):
+            self.lines.append(Stream(self._streams, self._streams.engine.stream()))
+            self._ends.append(node)
+        self._ends[node.line] = node
         self._nodes.append(node)
         return node
 
@@ -50,7 +65,7 @@ class DeviceGraph:
         if not node.after:
             return None
         known = self._streams.engine.config.launch
-        beside = max(([each for each in self._nodes if one in each.after] for one in node.after), key=len)
+        beside = max((one.before for one in node.after), key=len)
         turn = beside.index(node)
         if len(beside) <= known.fork_most:
             return known.node_cycles + turn * known.fork_interval_cycles
@@ -61,18 +76,22 @@ class DeviceGraph:
         streams, env = self._streams, self._streams.env
         ended: dict[DeviceGraphNode, RecordWork] = {}
         found = []
+        last = [self._last[1]] if self._last is not None and self._last[0] is not stream.queue else []
         with streams.one_call(streams.calls.launch_call_us):
+            if last:
+                streams.put(stream.queue, WaitWork(env, last), 0)
             begun = RecordWork(env, ())
             streams.put(stream.queue, begun, 0)
             for node in self._nodes:
-                queue = self._lines[node.line].queue
+                queue = self.lines[node.line].queue
                 queue.priority = stream.priority
                 queue.overhead = self._overhead(node)
                 before = [ended[each].done for each in node.after if each.line != node.line]
                 if before or not node.after:
                     streams.put(queue, WaitWork(env, before or [begun.done]), 0)
-                found.append(node.put(self._lines[node.line]))
+                found.append(node.put(self.lines[node.line]))
                 ended[node] = RecordWork(env, ())
                 streams.put(queue, ended[node], 0)
-            streams.put(stream.queue, WaitWork(env, [each.done for each in ended.values()]), 0)
+            end = streams.put(stream.queue, WaitWork(env, [each.done for each in ended.values()]), 0)
+        self._last = stream.queue, end.done
         return found

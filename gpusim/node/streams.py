@@ -72,11 +72,11 @@ class StreamSet:
     @contextmanager
     def one_call(self, duration_us: float) -> Iterator[None]:
         """All that the host puts into streams within is done by one call that takes so long."""
-        self._called = self.call(duration_us)
+        before, self._called = self._called, self.call(duration_us)
         try:
             yield
         finally:
-            self._called = None
+            self._called = before
 
     def launched(self, launch: Pending) -> None:
         """A launch has been put into a stream."""
@@ -137,7 +137,7 @@ class StreamSet:
         large = nbytes > self.calls.large_copy_bytes
         self.put(queue, work, self.calls.large_copy_call_us if large else self.calls.copy_call_us)
         copy.submitted_us = work.submitted / self.per_us
-        if work.pageable:
+        if work.pageable and self._called is None:  # a graph's is copied when its turn has come
             self.wait(work.returned)
         return work
 

@@ -50,8 +50,8 @@ PTX_90 = """
 class Calls:
     """A driver with a context, and its functions by name: `calls("cuMemFree_v2", address)` is what C gets."""
 
-    def __init__(self, gpu: str = "tiny", library: str = "libcuda.so.1") -> None:
-        self.driver = Driver(gpu, threads=1, mode="functional", memory_bytes=1 << 30)
+    def __init__(self, gpu: str = "tiny", library: str = "libcuda.so.1", mode: str = "functional") -> None:
+        self.driver = Driver(gpu, threads=1, mode=mode, memory_bytes=1 << 30)
         self._library = LIBRARIES[library]
         self._kept: list[Any] = []
         self("cuInit", 0)

@@ -132,7 +132,7 @@ def copy_vector(driver: Driver, n: int, size: int, source: int, step: int, targe
     """Between host and device, elements apart."""
     fail_if(n < 0 or size < 1 or step < 1 or target_step < 1, ResultCode.INVALID_VALUE)
     pitches = target_step * size, step * size
-    driver.enqueue(driver.stream_of(0), copy_of_bytes(driver, (None, None), target, source, size, n, *pitches))
+    driver.do_now(copy_of_bytes(driver, (None, None), target, source, size, n, *pitches))
 
 
 @entry("cublasSetMatrix", "i i i p i p i")
@@ -143,6 +143,6 @@ def copy_matrix(driver: Driver, *described: int) -> None:
     wrong = min(rows, columns) < 0 or size < 1 or min(leading, target_leading) < max(1, rows)
     fail_if(wrong, ResultCode.INVALID_VALUE)
     what = target, source, rows * size, columns, target_leading * size, leading * size
-    driver.enqueue(driver.stream_of(0), copy_of_bytes(driver, (None, None), *what))
+    driver.do_now(copy_of_bytes(driver, (None, None), *what))
 
 

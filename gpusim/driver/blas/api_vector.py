@@ -111,10 +111,11 @@ def result_on_device(driver: Driver, handle: Handle, result: int, nbytes: int) -
     if handle.pointer_mode:
         yield result
         return
-    driver.stream_of(handle.stream).not_capturing()
+    stream = driver.stream_of(handle.stream).not_capturing()
     there = driver.allocate(nbytes, DEVICE)
     try:
         yield there
+        driver.wait_for(stream)
         caller().move(result, there, nbytes, 1, 0, 0)
     finally:
         driver.free(known(driver.buffer_at(there)))

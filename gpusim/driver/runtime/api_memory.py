@@ -174,7 +174,7 @@ def memset_3d(
     width, height, depth = extent
     for z in range(depth):
         work = _fill_2d(driver, address + z * pitch * rows, pitch, value, width, height)
-        driver.enqueue(stream or driver.stream_of(0), work)
+        driver.enqueue(stream, work) if stream else driver.do_now(work)
 
 
 def copy_to_symbol(driver: Driver, symbol: int, source: int, nbytes: int, offset: int, kind: int) -> MemoryCopy:
