@@ -9,7 +9,7 @@ to its run. An instruction that the simulator does not know is `isa.errors.Unkno
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from isa.errors import IsaError
@@ -21,6 +21,14 @@ _IS_OVER = {
     ASYNC_COPY: "that thread has to wait for its group (cp.async.wait_group) or mbarrier, others for a barrier then",
     BULK_COPY: "wait for the phase of its mbarrier, or for a barrier behind a thread that has",
 }
+
+
+def did_you_mean(wrong: str, known: Iterable[str]) -> str:
+    """'; did you mean ...?' with the nearest of what there is, or nothing."""
+    import difflib
+
+    close = difflib.get_close_matches(wrong, list(known), n=1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 class SimulationError(IsaError):
@@ -91,7 +99,8 @@ class CheckError(SimulationError):
 
     def __init__(self, name: str, known: Sequence[str]):
         self.name, self.known = name, tuple(known)
-        super().__init__(f"there is no check {name!r}; known are {', '.join(self.known)}")
+        meant = did_you_mean(name, known)
+        super().__init__(f"there is no check {name!r}; known are {', '.join(known)}{meant}")
 
 
 class ModeError(SimulationError):

@@ -453,6 +453,29 @@ def test_a_warm_run_starts_without_what_compiles_kernels():
     assert done.stderr == "[]\n"
 
 
+@pytest.mark.parametrize(
+    ("wrong", "who", "meant"),
+    [
+        ("rnu vector_add", "gpusim", "run"),
+        ("run vector_add --gird 3", "gpusim run", "--grid"),
+        ("run vector_add --szie=3", "gpusim run", "--size"),
+        ("config shwo", "gpusim config", "show"),
+        ("config show --derivd", "gpusim config show", "--derived"),
+        ("figures vector_add out --kind sgv", "gpusim figures", "svg"),
+        ("run vector_add --mode detaild", "gpusim", "detailed"),
+        ("run vector_add --gpu tiny --check racechek", "gpusim", "racecheck"),
+    ],
+)
+def test_a_misspelled_command_or_option_is_told_what_is_near(capsys, wrong, who, meant):
+    code, out, err = run(capsys, *wrong.split())
+    last = err.splitlines()[-1]
+    assert (code, out) == (2, "") and last.startswith(f"{who}: error: ") and last.endswith(f"; did you mean {meant}?")
+
+
+def test_what_is_near_nothing_gets_no_guess(capsys):
+    assert "did you mean" not in run(capsys, "run", "vector_add", "--qqqqq")[2] + run(capsys, "zzz")[2]
+
+
 def test_process_exit_codes_and_streams():
     done = process("config", "diff", "h200", "a100")
     assert (done.returncode, done.stderr) == (0, "")
