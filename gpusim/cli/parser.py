@@ -15,7 +15,7 @@ _CHOICES = re.compile(r"invalid choice: '?(.*?)'? \(choose from (.*)\)", re.DOTA
 class Parser(argparse.ArgumentParser):
     """Like `argparse.ArgumentParser`; commands below it are of this class as well."""
 
-    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:
+    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
         """Raises SystemExit, with the usage of the command that an unknown option was given to."""
         options, unknown = self.parse_known_args(args, namespace)
         if unknown:

@@ -56,7 +56,8 @@ def test_a_sweep_prints_its_table(capsys, tmp_path, toolchain):
     axes = ("--size", "64,128", "--set", "sm.max_warps=32,33,64", "--metrics", "smsp__inst_executed.sum")
     _, out, _ = sweep(capsys, "saxpy", *TINY, *axes, "--out", tmp_path / "table.csv")
     head, *rows = [line.split() for line in out.split("\n\n")[0].splitlines()]
-    assert head[:5] == ["program", "size", "sm.max_warps", "time_us", "cycles"] and head[-1] == "smsp__inst_executed.sum"
+    assert head[:5] == ["program", "size", "sm.max_warps", "time_us", "cycles"]
+    assert head[-1] == "smsp__inst_executed.sum"
     assert [row[1:3] for row in rows] == [[size, warps] for size in ("64", "128") for warps in ("32", "33", "64")]
     assert [row[3] == "failed" for row in rows] == [False, True, False] * 2
     written = pandas.read_csv(tmp_path / "table.csv")
