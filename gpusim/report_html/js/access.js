@@ -115,9 +115,9 @@ export function globalMap(trace, access, space) {
   const [, store, size, , , , , sectors, lines] = access;
   const lanes = lanesOfAccess(trace, access);
   const bytes = new Set(lanes.flatMap(([, address]) => Array.from({ length: size }, (_, k) => address + k))).size;
-  const least = Math.ceil(bytes / SECTOR_BYTES);
+  const least = Math.min(sectors, Math.ceil(lanes.length * size / SECTOR_BYTES)); // as the counters and the advice have it
   const text = `${doing(store, size, lanes.length)}, ${space} memory: ${sectors} sector${sectors === 1 ? "" : "s"} in ${lines} line${lines === 1 ? "" : "s"}`
-    + (lanes.length && space === "global" ? `; their ${bytes} bytes would fit ${least}, ${(100 * bytes / Math.max(sectors * SECTOR_BYTES, 1)).toFixed(0)} % of what is moved is used` : "");
+    + (lanes.length && space === "global" ? `, ${least} would do${sectors > least ? `; ${sectors - least} excessive` : ""}; ${(100 * bytes / Math.max(sectors * SECTOR_BYTES, 1)).toFixed(0)} % of what is moved is used` : "");
   const map = touched(lanes, size);
   const shown = [...map].slice(0, MOST_ROWS);
   const rows = shown.map(([line, parts]) => element("tr", {},
