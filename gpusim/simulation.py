@@ -61,7 +61,7 @@ def simulate(
         threads: host threads; None takes one per core. The result does not depend on it.
         strict_barriers: a barrier that some threads have exited without reaching is an error; False lets exited
             threads count as arrived, as the hardware does.
-        progress: called now and then with (cycles, blocks finished, blocks in the grid).
+        progress: called now and then with (cycles, blocks finished, blocks in the grid, warp instructions issued).
         check: what else to look for, by the names of compute-sanitizer's tools: any of `gpusim.CHECKS`. Neither cycles
             nor counts change; the run takes longer. Accesses are always checked for bounds, alignment and
             use after free ("memcheck"). See docs/errors.md.

@@ -162,7 +162,15 @@ def simulate_target(
 
     check_limits(options)
     announce_compilation()
-    with show_progress(options.progress) as progress:
+
+    def per_block() -> float:
+        from gpusim.bound import quick_instructions
+        from gpusim.config import load_config
+
+        config = load_config(options.gpu, options.overrides)
+        return quick_instructions(target.launch, config) / target.launch.blocks
+
+    with show_progress(options.progress, per_block) as progress:
         return target.simulate(
             options.gpu,
             overrides=options.overrides,

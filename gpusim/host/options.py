@@ -20,8 +20,8 @@ DEFAULT_MAX_CYCLES = 100_000_000
 
 MODES = ("detailed", "sampled", "functional")
 
-Progress = Callable[[int, int, int], None]
-"""Called now and then with (cycles, blocks finished, blocks in the grid)."""
+Progress = Callable[[int, int, int, int], None]
+"""Called now and then with (cycles, blocks finished, blocks in the grid, warp instructions issued)."""
 
 
 @dataclass(frozen=True)
