@@ -63,11 +63,11 @@ def write_all(result: Result, folder: str | Path, kind: str = "png", cycles: Cyc
 
 
 def _lanes(trace: Trace, part: Part) -> Any:
-    return lane_activity(trace, part.warp, part.first, min(part.count, MOST_LABELS // 2))
+    return lane_activity(trace, part.warp, part.first, min(part.issues, MOST_LABELS // 2))
 
 
 def _tree(trace: Trace, part: Part) -> Any:
-    return divergence_tree(trace, part.warp, first=part.first, count=part.count)
+    return divergence_tree(trace, part.warp, first=part.first, count=part.issues)
 
 
 def _schedulers(trace: Trace, cycles: Cycles) -> Any:

@@ -16,11 +16,11 @@ MOST_ISSUES = 400
 
 
 class Part(NamedTuple):
-    """Issues of a warp: from `first` on, by place among its own, `count` of them."""
+    """Issues of a warp: from `first` on, by place among its own, so many `issues`."""
 
     warp: int
     first: int
-    count: int
+    issues: int
 
 
 def first_divergence(trace: Trace, start: int = 0, end: int | None = None) -> tuple[int, int] | None:

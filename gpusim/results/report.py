@@ -14,7 +14,7 @@ from gpusim.results.explain import read_words, shared_words
 from gpusim.results.limiter import pipe_cycles, running_cycles, utilisation
 from gpusim.results.metric_table import DRAM_WRITE_SECTORS
 from gpusim.results.record import Sampling
-from gpusim.units import byte_text, rate_text, scaled
+from gpusim.units import aligned, byte_text, rate_text, scaled
 from isa import microops as M
 
 WIDTH = 100
@@ -247,11 +247,11 @@ def _source(result: Analysis) -> Iterator[str]:
         where = "no source line" if row.line is None else f"{row.line}: {row.text}"
         if several and row.file:
             where = f"{Path(row.file).name}:{where}"
-        yield _cut(
-            f"  {100 * ratio(row.cycles, total):5.1f} %{row.cycles:>15,}{row.instructions:>14,}"
-            f"{row.threads_per_instruction:>9.1f}  {row.main_stall or '-':<18} {where}",
-            WIDTH,
-        )
+        numbers = aligned(
+            (f"  {100 * ratio(row.cycles, total):5.1f} %", -9), (f"{row.cycles:,}", 15), (f"{row.instructions:,}", 14),
+            (f"{row.threads_per_instruction:.1f}", 9),
+        )  # fmt: skip
+        yield _cut(f"{numbers}  {row.main_stall or '-':<18} {where}", WIDTH)
 
 
 def _busiest(result: Analysis) -> Iterator[str]:
@@ -261,7 +261,8 @@ def _busiest(result: Analysis) -> Iterator[str]:
     yield f"{'Source lines':<14}{'instructions':>14}{'threads':>9}  line"
     for row in lines[:_TOP]:
         where = "no source line" if row.line is None else f"{row.line}: {row.text}"
-        yield _cut(f"{row.instructions:>28,}{row.threads_per_instruction:>9.1f}  {where}", WIDTH)
+        numbers = aligned((f"{row.instructions:,}", 28), (f"{row.threads_per_instruction:.1f}", 9))
+        yield _cut(f"{numbers}  {where}", WIDTH)
 
 
 def _advice(result: Analysis, all_findings: bool) -> Iterator[str]:

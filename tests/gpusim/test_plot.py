@@ -328,8 +328,8 @@ def test_a_window_is_what_all_pictures_of_lanes_and_warps_show(parted_late, tmp_
     start, end = int(rows["cycle"][100]), int(rows["cycle"][140])
     part = windows.interesting(trace, (start, end))
     mine = trace.of_warp(part.warp)["cycle"]
-    assert start <= mine[part.first] and mine[part.first + part.count - 1] < end
-    assert mine[part.first - 1] < start and mine[part.first + part.count] >= end
+    assert start <= mine[part.first] and mine[part.first + part.issues - 1] < end
+    assert mine[part.first - 1] < start and mine[part.first + part.issues] >= end
     assert everything.OF_TRACE["schedulers"](trace, (start, end)).get_xlim() == (start, end)
     for worst in (worst_global, worst_shared):
         with pytest.raises(NotServed):  # the arithmetic in the middle accesses nothing

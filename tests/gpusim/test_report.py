@@ -15,6 +15,7 @@ from gpusim.result import Result
 from gpusim.results.counts import Counts
 from gpusim.results.explain import checked_words, read_words, shared_words
 from gpusim.results.report import WIDTH, render
+from gpusim.units import aligned
 from tests.gpusim.records import LDG, LDS, RED, STG, make_program, make_record, stall
 
 
@@ -182,3 +183,11 @@ def test_a_check_that_found_nothing_says_what_it_looked_at():
         "memcheck: none of 111 accesses to global or shared memory is out of bounds, misaligned or to freed memory",
         "synccheck: the launch has no barriers",
     ]
+
+
+def test_columns_never_run_together():
+    assert aligned(("ab", -4), ("1", 3), ("2.5", 5)) == "ab    1  2.5"
+    assert aligned(("a long name", -4), ("1,000,000", 3), ("22", 2)) == "a long name 1,000,000 22"
+    huge = {L.N_EXECUTED: 10**13, L.N_THREADS: 32 * 10**13, stall(L.R_LONG): 10**14}
+    row = next(line for line in str(Result(make_record(line={LDG: huge}))).splitlines() if "2: x = a[i]" in line)
+    assert row.split()[2:5] == [f"{10**14 + 2112:,}", f"{10**13:,}", "32.0"]
