@@ -14,7 +14,7 @@ from gpusim.plot.roofs import roofline
 from gpusim.plot.style import save
 from gpusim.plot.timelines import scheduler_timeline, sm_residency
 from gpusim.plot.tree import divergence_tree
-from gpusim.plot.windows import Part, interesting
+from gpusim.plot.windows import View, interesting
 from gpusim.result import Result
 from gpusim.tracing.trace import Trace
 
@@ -62,11 +62,11 @@ def write_all(result: Result, folder: str | Path, kind: str = "png", cycles: Cyc
     return written
 
 
-def _lanes(trace: Trace, part: Part) -> Any:
+def _lanes(trace: Trace, part: View) -> Any:
     return lane_activity(trace, part.warp, part.first, min(part.issues, MOST_LABELS // 2))
 
 
-def _tree(trace: Trace, part: Part) -> Any:
+def _tree(trace: Trace, part: View) -> Any:
     return divergence_tree(trace, part.warp, first=part.first, count=part.issues)
 
 

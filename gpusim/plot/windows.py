@@ -15,7 +15,7 @@ MOST_ISSUES = 400
 """Issues of a warp that one picture tells apart."""
 
 
-class Part(NamedTuple):
+class View(NamedTuple):
     """Issues of a warp: from `first` on, by place among its own, so many `issues`."""
 
     warp: int
@@ -37,7 +37,7 @@ def first_divergence(trace: Trace, start: int = 0, end: int | None = None) -> tu
     return min(found)[1:] if found else None
 
 
-def interesting(trace: Trace, cycles: tuple[int, int] | None = None) -> Part:
+def interesting(trace: Trace, cycles: tuple[int, int] | None = None) -> View:
     """The issues of one warp to look at: around the first divergence, or else its first ones in the window.
 
     cycles: a window, from the first to before the last; None for the whole trace. Raises ValueError if no issue in it
@@ -52,4 +52,4 @@ def interesting(trace: Trace, cycles: tuple[int, int] | None = None) -> Part:
     low, high = np.searchsorted(trace.of_warp(warp)["cycle"], (start, end)).tolist()
     if parted and (cycles is None or high - low > MOST_ISSUES):
         low = max(low, parted[1] - _BEFORE)
-    return Part(warp, low, min(high - low, MOST_ISSUES))
+    return View(warp, low, min(high - low, MOST_ISSUES))
