@@ -252,7 +252,7 @@ class Device:
         """
         if stream is not None and stream.of is not self.streams:
             raise ValueError("the stream belongs to another device")
-        launch = Launch(kernel, grid, block, tuple(args), shared_bytes, signature)
+        launch = Launch(kernel, grid, block, args, shared_bytes, signature)
         program = program_of(launch, self.config.gpu.arch)
         linked = self.modules.link(program)
         traced = TraceOptions.of(trace)

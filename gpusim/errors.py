@@ -9,7 +9,7 @@ to its run. An instruction that the simulator does not know is `isa.errors.Unkno
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from isa.errors import IsaError
@@ -21,6 +21,14 @@ _IS_OVER = {
     ASYNC_COPY: "that thread has to wait for its group (cp.async.wait_group) or mbarrier, others for a barrier then",
     BULK_COPY: "wait for the phase of its mbarrier, or for a barrier behind a thread that has",
 }
+
+
+def did_you_mean(wrong: str, known: Iterable[str]) -> str:
+    """'; did you mean ...?' with the nearest of what there is, or nothing."""
+    import difflib
+
+    close = difflib.get_close_matches(wrong, list(known), n=1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 class SimulationError(IsaError):
@@ -91,7 +99,8 @@ class CheckError(SimulationError):
 
     def __init__(self, name: str, known: Sequence[str]):
         self.name, self.known = name, tuple(known)
-        super().__init__(f"there is no check {name!r}; known are {', '.join(self.known)}")
+        meant = did_you_mean(name, known)
+        super().__init__(f"there is no check {name!r}; known are {', '.join(known)}{meant}")
 
 
 class ModeError(SimulationError):
@@ -241,9 +250,9 @@ class DataRaceError(KernelError):
     or an access to what an asynchronous copy writes that has not been waited for. Only with `check="racecheck"`.
 
     `hazard` 'read after write', 'write after read' or 'write after write'; `address` and `size` of the later access in
-    bytes; `access` its kind, 'read', 'write', 'atomic', 'asynchronous copy' or 'bulk copy'. The place of the error is
-    that of the later one; `other_access`, `other_thread`, `other_file`, `other_line` and `other_instruction` say who
-    was there before.
+    bytes; `array` the element there, such as 'tile[1, 5]', None where it is not known; `access` its kind, 'read',
+    'write', 'atomic', 'asynchronous copy' or 'bulk copy'. The place of the error is that of the later one;
+    `other_access`, `other_thread`, `other_file`, `other_line` and `other_instruction` say who was there before.
     """
 
     def __init__(
@@ -257,11 +266,12 @@ class DataRaceError(KernelError):
         other_file: str | None = None,
         other_line: int | None = None,
         other_instruction: str | None = None,
+        array: str | None = None,
         **place: Any,
     ):
         self.address, self.size, self.access, self.other_access = address, size, access, other_access
         self.other_thread, self.other_file, self.other_line = other_thread, other_file, other_line
-        self.other_instruction = other_instruction
+        self.other_instruction, self.array = other_instruction, array
         kinds = ["read" if kind == "read" else "write" for kind in (access, other_access)]
         self.hazard = f"{kinds[0]} after {kinds[1]}"
         where = f", {other_file}:{other_line}" if other_file and other_line else ""
@@ -269,8 +279,9 @@ class DataRaceError(KernelError):
         missing = "with no barrier between the two"
         if other_access in _IS_OVER:
             missing = f"which may still be on its way: {_IS_OVER[other_access]}"
+        at = f"{array}, address {address:#x}," if array else f"address {address:#x}"
         super().__init__(
-            f"data race: shared {access} of {_byte_count(size)} at address {address:#x} after the {other_access} by "
+            f"data race: shared {access} of {_byte_count(size)} at {at} after the {other_access} by "
             f"thread {_coordinates(other_thread)}{where}{code}, {missing}",
             **place,
         )

@@ -11,7 +11,7 @@ from gpusim.bound import quick_bound
 from gpusim.config import GPUConfig, load_config
 from gpusim.host.options import DEFAULT_MAX_CYCLES, LaunchOptions, Progress, checks_of, host_threads
 from gpusim.host.runner import Machine, run_launch
-from gpusim.launch import Launch
+from gpusim.launch import Launch, as_args
 from gpusim.launch.memory import DeviceMemory
 from gpusim.launch.program import place_arguments, program_of
 from gpusim.node import Node, load_node
@@ -61,7 +61,7 @@ def simulate(
         threads: host threads; None takes one per core. The result does not depend on it.
         strict_barriers: a barrier that some threads have exited without reaching is an error; False lets exited
             threads count as arrived, as the hardware does.
-        progress: called now and then with (cycles, blocks finished, blocks in the grid).
+        progress: called now and then with (cycles, blocks finished, blocks in the grid, warp instructions issued).
         check: what else to look for, by the names of compute-sanitizer's tools: any of `gpusim.CHECKS`. Neither cycles
             nor counts change; the run takes longer. Accesses are always checked for bounds, alignment and
             use after free ("memcheck"). See docs/errors.md.
@@ -86,7 +86,7 @@ def simulate(
     limits = max_cycles, strict_barriers, False, checks, progress, traced
     options = LaunchOptions(*limits, mode=mode, outputs=outputs, replay=replay, traces=traces)
     config = load_config(gpu, overrides)
-    here, elsewhere = without_peers(args)
+    here, elsewhere = without_peers(as_args(args))
     launch = Launch(kernel, grid, block, here, shared_bytes, signature)
     program = program_of(launch, config.gpu.arch)
     least, why = None, ""

@@ -1,4 +1,4 @@
-"""Numbers as people read them: with a decimal prefix and a unit."""
+"""Numbers as people read them: with a decimal prefix and a unit, and in columns that never run together."""
 
 from __future__ import annotations
 
@@ -19,3 +19,13 @@ def byte_text(value: float) -> str:
 def rate_text(value: float) -> str:
     """Bytes a second: '12.3 GB/s'."""
     return f"{scaled(value)}B/s"
+
+
+def aligned(*cells: tuple[str, int]) -> str:
+    """A row of a table: (text, width) of each cell, to the right of its width, or of a negative one to the left. What
+    is too long for its cell moves the others, but a blank is always between two."""
+    row = ""
+    for text, width in cells:
+        cell = text.ljust(-width) if width < 0 else text.rjust(width)
+        row += f" {cell}" if row and not row.endswith(" ") and not cell.startswith(" ") else cell
+    return row

@@ -18,11 +18,12 @@ from typing import Any
 from gpusim.bound.cache import profile_of
 from gpusim.bound.profile import QUICK, NotSampled, Profile
 from gpusim.bound.terms import bound as _bound
+from gpusim.bound.work import Amount
 from gpusim.config import GPUConfig, load_config
 from gpusim.errors import CyclesExceeded, SimulationError
 from gpusim.results.least_time import Bound
 
-__all__ = ["Bound", "Profile", "bound", "profile", "quick_bound"]
+__all__ = ["Bound", "Profile", "bound", "profile", "quick_bound", "quick_instructions"]
 
 
 def profile(
@@ -55,6 +56,16 @@ def quick_bound(target: Any, config: GPUConfig) -> tuple[Bound | None, str]:
         return None, f"its blocks take more than {QUICK.cycles:,} cycles"
     except SimulationError as error:
         return None, str(error)
+
+
+def quick_instructions(target: Any, config: GPUConfig) -> int:
+    """About how many warp instructions a launch issues, if a few blocks tell it as quickly; else 0."""
+    try:
+        return int(profile_of(target, config, effort=QUICK).total[Amount.ISSUES])
+    except NotSampled as found:
+        return found.issues
+    except SimulationError:
+        return 0
 
 
 def bound(

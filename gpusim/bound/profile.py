@@ -20,6 +20,7 @@ from gpusim.bound.path import Path, path_of
 from gpusim.bound.sampling import run_chosen, run_whole
 from gpusim.bound.work import Amount, Kinds, Tally, work
 from gpusim.config import GPUConfig
+from gpusim.engine.state import layout as L
 from gpusim.host.lowering import lowered_once
 from gpusim.host.options import DEFAULT_MAX_CYCLES
 from gpusim.host.sampling import communicates, is_cooperative
@@ -166,7 +167,8 @@ def _sampled(program: Program, launch: Launch, config: GPUConfig, effort: Effort
     trace, code = record.trace, record.code
     assert trace is not None
     if not trace.complete:
-        raise NotSampled(f"{len(places)} of its blocks execute more than {effort.issues:,} instructions", effort.issues)
+        issues = int(record.counters[:, L.N_EXECUTED].sum()) * launch.blocks // len(places)
+        raise NotSampled(f"{len(places)} of its blocks execute more than {effort.issues:,} instructions", issues)
     issues = len(trace.issues) * launch.blocks // len(places)
     samples = _split(trace, numbers)
     amounts, regions, at = [], [], 0

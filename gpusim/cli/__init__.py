@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from gpusim.cli.exits import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_USER_ERROR, UserError
+from gpusim.cli.parser import Parser
 
 __all__ = ["UserError", "main", "make_parser"]
 
@@ -62,7 +63,7 @@ def make_parser(command: str | None = None) -> argparse.ArgumentParser:
     """
     from gpusim import __version__
 
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="gpusim",
         description="A GPU simulator that executes the machine code a real GPU would run.",
         epilog=EPILOG,

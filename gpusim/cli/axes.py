@@ -19,6 +19,7 @@ values (--set, --size, --gpu): 66,132,264           one after the other
                                66:264:66            from 66 to 264 in steps of 66
                                1200:9600            anything between, for the designs random and lhs
                                1200:9600:log        the same, evenly by ratio;  32:256:2:log  each twice the one before
+shapes (--grid, --block):      "64; 16,16"          one after the other
 """
 _NUMBER = re.compile(r"[-+]?(\d[\d_]*)?(\.\d+)?([eE][-+]?\d+)?")
 
@@ -78,6 +79,8 @@ def read_space(options: argparse.Namespace) -> Sweep:
     if options.size is not None:
         axes["size"] = parse_axis(options.size, "--size")
     axes |= {name: getattr(options, name) for name in LAUNCH_PARAMETERS if getattr(options, name) is not None}
+    for name in {"grid", "block"} & axes.keys():
+        axes[name] = [shape.strip() for shape in axes[name].split(";")]
     if "shared_bytes" in axes:
         axes["shared_bytes"] = parse_axis(axes["shared_bytes"], "--shared-bytes")
     gpus = [name.strip() for name in options.gpu.split(",")] if options.gpu else None

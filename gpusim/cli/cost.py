@@ -8,6 +8,7 @@ import statistics
 from gpusim.cli.exits import EXIT_OK, UserError
 from gpusim.cli.options import add_command, add_json_option, add_set_option
 from gpusim.cli.outputs import print_json
+from gpusim.units import aligned
 
 EXAMPLES = """\
 examples:
@@ -61,7 +62,8 @@ def execute(options: argparse.Namespace) -> int:
     rows.sort(key=lambda row: -row[1])
     print(f"{'':<32}{'mm^2':>8}{'':>7}{'W':>8}")
     for name, area, power in rows:
-        print(f"{name:<32}{area:8.1f}{100 * area / found.area_mm2:5.0f} %{power:8.1f}")
+        share = f"{100 * area / found.area_mm2:.0f} %"
+        print(aligned((name, -32), (f"{area:.1f}", 8), (share, 7), (f"{power:.1f}", 8)))
     print(f"{'together':<32}{found.area_mm2:8.1f}{'':>7}{found.power_w:8.1f}")
     if found.area_mm2 > RETICLE_MM2:
         print(f"more than the {RETICLE_MM2} mm^2 that a mask has room for")
@@ -81,11 +83,12 @@ def _dies(options: argparse.Namespace) -> int:
         return EXIT_OK
     print(f"{'die':<16}{'mm^2':>8}{'model':>9}{'left out':>10}")
     for die in dies.DIES:
-        print(f"{die.name:<16}{die.area_mm2:8.1f}{area[die.name]:+9.1%}{left_out[die.name]:+10.1%}")
+        told = (f"{area[die.name]:+.1%}", 9), (f"{left_out[die.name]:+.1%}", 10)
+        print(aligned((die.name, -16), (f"{die.area_mm2:.1f}", 8), *told))
     print(f"{'mean, largest':<16}{'':8}{_summary(area):>9}{_summary(left_out):>16}\n")
     print(f"{'product':<16}{'limit, W':>8}{'model':>9}")
     for product in dies.PRODUCTS:
-        print(f"{product.name:<16}{product.power_w:8.0f}{power[product.name]:+9.1%}")
+        print(aligned((product.name, -16), (f"{product.power_w:.0f}", 8), (f"{power[product.name]:+.1%}", 9)))
     print(f"{'mean, largest':<16}{'':8}{_summary(power):>9}")
     return EXIT_OK
 

@@ -13,6 +13,7 @@ EXAMPLES = """\
 examples:
   gpusim figures transpose/tiled pictures
   gpusim figures reduction/shuffle pictures --kind svg --size 1000000
+  gpusim figures matmul/tiled pictures --cycles 12000:12400      what happens then
 
 """
 
@@ -24,6 +25,10 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     add_target_options(parser)
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="where the pictures go; made if need be")
     parser.add_argument("--kind", choices=("png", "svg", "pdf"), default="png", help="format (default: png)")
+    parser.add_argument(
+        "--cycles", metavar="FIRST:LAST",
+        help="the part of the launch to look at (default: from its start, and lanes where they first part)",
+    )  # fmt: skip
     add_run_options(parser)
     parser.set_defaults(command=execute)
 
@@ -32,11 +37,22 @@ def execute(options: argparse.Namespace) -> int:
     from gpusim.plot import MatplotlibMissing, write_all
     from gpusim.tracing.trace import TraceOptions
 
+    cycles = _window(options.cycles)
     result = simulate_target(target_of(options), options, TraceOptions())
     try:
-        written = write_all(result, options.folder, options.kind)
+        written = write_all(result, options.folder, options.kind, cycles)
     except (MatplotlibMissing, OSError, ValueError) as error:
         raise UserError(str(error)) from None
     for path in written:
         print(path)
     return EXIT_OK
+
+
+def _window(text: str | None) -> tuple[int, int] | None:
+    """First and last cycle of '12000:12400'."""
+    if text is None:
+        return None
+    first, _, last = (part.strip() for part in text.replace(",", "").partition(":"))
+    if not (first.isdecimal() and last.isdecimal() and int(first) < int(last)):
+        raise UserError(f"--cycles is two cycles of the launch such as 12000:12400, not {text!r}")
+    return int(first), int(last)

@@ -8,6 +8,7 @@ import textwrap
 from gpusim.cli.exits import EXIT_OK
 from gpusim.cli.options import add_command, add_json_option
 from gpusim.cli.outputs import print_json
+from gpusim.units import aligned
 
 EXAMPLES = """\
 examples:
@@ -64,7 +65,7 @@ def _programs(as_json: bool) -> None:
             print(f"{family} (stands for {ladder[-1].name})")
         for variant in ladder:
             name = f"  {variant.name}" if len(ladder) > 1 else variant.name
-            head = f"{name:<{_NAME}}{variant.default_size:>{_SIZE},}  "
+            head = f"{aligned((name, -_NAME), (f'{variant.default_size:,}', _SIZE))}  "
             print(
                 textwrap.fill(variant.teaches, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
             )

@@ -21,13 +21,15 @@ def add_command(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, summary: str, epilog: str
 ) -> argparse.ArgumentParser:
     """A command with its one-line summary and examples."""
-    return commands.add_parser(
+    parser = commands.add_parser(
         name,
         help=summary,
         description=summary[0].upper() + summary[1:] + ".",
         epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.set_defaults(parser=parser)  # who tells what an unknown option is nearly called
+    return parser
 
 
 def add_gpu_options(parser: argparse.ArgumentParser) -> None:

@@ -32,11 +32,11 @@ def check_writable(path: str | Path, option: str = "--report") -> None:
         raise UserError(f"{option} {path}: {'is a folder' if target.is_dir() else 'no such folder'}")
 
 
-def save_picture(kind: str, of: Any, path: Path) -> None:
+def save_picture(kind: str, of: Any, path: Path, **options: Any) -> None:
     """Draw a picture, by the name of its function in `gpusim.plot`, and write it. Raises UserError where that fails."""
     from gpusim import plot
 
     try:
-        plot.save(getattr(plot, kind)(of), path)
+        plot.save(getattr(plot, kind)(of, **options), path)
     except (plot.MatplotlibMissing, OSError, ValueError) as error:
         raise UserError(f"--plot {path}: {error}") from None

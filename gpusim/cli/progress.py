@@ -6,9 +6,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
+from gpusim.units import scaled
+
 Progress = Callable[[int, int, int], None]
+LaunchProgress = Callable[[int, int, int, int], None]
 PATIENCE_S = 2.0
 """What is shorter than this shows nothing."""
 _EVERY_S = 5.0
@@ -44,68 +48,114 @@ def say_compiling() -> None:
 
 
 @contextmanager
-def show_progress(wanted: bool | None) -> Iterator[Progress | None]:
+def show_progress(wanted: bool | None, per_block: Callable[[], float] = float) -> Iterator[LaunchProgress | None]:
     """A callback for `gpusim.simulate(progress=...)`, or None where nothing is to be shown.
 
-    wanted: True always, False never, None if standard error is a terminal.
+    wanted: True always, False never, None if standard error is a terminal. per_block: about how many instructions a
+    block issues, 0 if that is not known; asked once, when there is something to show.
     """
-    with _shown(wanted, "blocks") as bar:
-        yield bar.blocks if bar else None
+    if not _is_shown(wanted):
+        yield None
+        return
+    bar = LaunchBar(per_block)
+    try:
+        yield bar.instructions
+    finally:
+        bar.stop()
 
 
 @contextmanager
 def show_points(wanted: bool | None, of: str = "points") -> Iterator[Progress | None]:
     """The same for `gpusim.explore.run(progress=...)`. of: what is counted."""
-    with _shown(wanted, of) as bar:
-        yield bar.points if bar else None
-
-
-@contextmanager
-def _shown(wanted: bool | None, of: str) -> Iterator[Bar | None]:
-    if wanted is False or (wanted is None and not sys.stderr.isatty()):
+    if not _is_shown(wanted):
         yield None
         return
     bar = Bar(of)
     try:
-        yield bar
+        yield bar.points
     finally:
-        if bar.progress is not None:
-            bar.progress.stop()
+        bar.stop()
+
+
+def _is_shown(wanted: bool | None) -> bool:
+    return wanted or (wanted is None and sys.stderr.isatty())
 
 
 class Bar:
-    """A bar of what is finished that appears after `PATIENCE_S`, with the time that is left."""
+    """A bar of what is finished, with the time that is left."""
 
     def __init__(self, of: str) -> None:
         self.of = of
-        self.started = time.monotonic()
         self.progress: Any = None
         self._task: Any = None
-
-    def blocks(self, cycles: int, finished: int, blocks: int) -> None:
-        self._show(finished, blocks, f", cycle {cycles:,}")
 
     def points(self, done: int, failed: int, total: int) -> None:
         self._show(done, total, f", {failed:,} failed" if failed else "")
 
-    def _show(self, done: int, total: int, note: str) -> None:
+    def stop(self) -> None:
+        if self.progress is not None:
+            self.progress.stop()
+
+    def _show(self, done: float, total: float | None, note: str) -> None:
         if self.progress is None:
-            if self.of == "blocks" and time.monotonic() - self.started < PATIENCE_S:
-                return
             self._start(done, total)
         self.progress.update(self._task, completed=done, total=total, note=note)
 
-    def _start(self, done: int, total: int) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    def _columns(self) -> tuple[Any, ...]:
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
         note = TextColumn(self.of + "{task.fields[note]}, time left")
+        return BarColumn(), MofNCompleteColumn(), note, TimeRemainingColumn()
+
+    def _start(self, done: float, total: float | None) -> None:
+        from rich.console import Console
+        from rich.progress import Progress
+
         # The last minute's speed: points of one program often stand together. What a journal had says nothing about it.
         self.progress = Progress(
-            BarColumn(), MofNCompleteColumn(), note, TimeRemainingColumn(),
-            console=Console(stderr=True), transient=True, speed_estimate_period=60.0,
-        )  # fmt: skip
+            *self._columns(), console=Console(stderr=True), transient=True, speed_estimate_period=60.0
+        )
         self._task = self.progress.add_task(self.of, total=total, completed=done, note="")
         self.progress.start()
 
 
+class LaunchBar(Bar):
+    """Instructions of a launch, how many there are a second, and the time that is left; after `PATIENCE_S`."""
+
+    def __init__(self, per_block: Callable[[], float]) -> None:
+        super().__init__("instructions")
+        self.started = time.monotonic()
+        self._ask, self._per_block = per_block, 0.0
+        self._first: tuple[float, int] | None = None
+
+    def instructions(self, cycles: int, finished: int, blocks: int, issued: int) -> None:
+        now = time.monotonic()
+        if self._first is None or issued < self._first[1]:  # of a sampled run, another part begins
+            self._first = now, issued
+        if self.progress is None:
+            if now - self.started < PATIENCE_S or issued == self._first[1]:
+                return
+            self._per_block = self._ask()
+        total = self._per_block * blocks
+        if total < issued:  # not known, or wrong: what the blocks that have ended say
+            total = issued * blocks / finished if finished else 0.0
+        rate = (issued - self._first[1]) / max(now - self._first[0], 1e-3)
+        self._show(issued, total or None, launch_text(issued, total, rate, cycles, finished, blocks))
+
+    def _columns(self) -> tuple[Any, ...]:
+        from rich.progress import BarColumn, TextColumn
+
+        return BarColumn(bar_width=20), TextColumn("{task.fields[note]}")
+
+
+# many parameters: what there is to say
+def launch_text(issued: int, total: float, rate: float, cycles: int, finished: int, blocks: int) -> str:
+    """What stands beside the bar. total: instructions of the launch, 0 if that is not known; rate: in a second."""
+    left = "time left unknown until a block ends"
+    if total and rate:
+        left = f"{timedelta(seconds=round((total - issued) / rate))} left"
+    of = f" of {scaled(total)}" if total else ""
+    return (
+        f"{scaled(issued)}{of}instructions, {scaled(rate)}/s, {left}; cycle {cycles:,}, "
+        f"{finished:,} of {blocks:,} blocks done"
+    )

@@ -56,6 +56,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     add_mode_option(parser)
     parser.add_argument("--outputs", action="store_true", help="a sampled run executes all blocks, and is checked")
     add_output_check_option(parser)
+    parser.add_argument("--all", action="store_true", help="report every finding of the advice")
     parser.add_argument(
         "--bound",
         action=argparse.BooleanOptionalAction,
@@ -105,11 +106,15 @@ def execute(options: argparse.Namespace) -> int:
     else:
         if target.variant:
             print(f"{target.name}, size {target.size:,} {target.variant.size_name}, seed {target.seed}")
-        print(result)
-        if options.profile and result.record.host_parts:
-            from gpusim.results.report import render_profile
+        from gpusim.results.counts import Counts
+        from gpusim.results.explain import checked_words
+        from gpusim.results.report import render, render_profile
 
+        print(render(result, options.all))
+        if options.profile and result.record.host_parts:
             print(f"\n{render_profile(result)}")
+        for line in checked_words(Counts(result.record), check_names(options.check)):
+            print(line)
         if check is not None and check.equal:
             print(check.message)
     if check is None or check.equal:
@@ -157,19 +162,32 @@ def simulate_target(
 
     check_limits(options)
     announce_compilation()
-    with show_progress(options.progress) as progress:
+
+    def per_block() -> float:
+        from gpusim.bound import quick_instructions
+        from gpusim.config import load_config
+
+        config = load_config(options.gpu, options.overrides)
+        return quick_instructions(target.launch, config) / target.launch.blocks
+
+    with show_progress(options.progress, per_block) as progress:
         return target.simulate(
             options.gpu,
             overrides=options.overrides,
             max_cycles=options.max_cycles or DEFAULT_MAX_CYCLES,
             threads=options.threads,
             progress=progress,
-            check=[name.strip() for name in options.check.split(",") if name.strip()],
+            check=check_names(options.check),
             trace=trace,
             bound=bound,
             mode=getattr(options, "mode", "detailed"),
             outputs=getattr(options, "outputs", False),
         )
+
+
+def check_names(text: str) -> list[str]:
+    """The names that --check lists."""
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def check_limits(options: argparse.Namespace) -> None:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim.cli.exits import EXIT_OK
+from gpusim.cli.axes import AXIS_HELP, add_space_options, read_space
+from gpusim.cli.exits import EXIT_OK, UserError
 from gpusim.cli.options import add_command, add_json_option, add_workers_options
 from gpusim.cli.outputs import check_writable, columns, print_json, save_picture
+from gpusim.errors import did_you_mean
 
 if TYPE_CHECKING:
     from gpusim.explore.search import Candidate, Found
+    from gpusim.explore.space import Space
 
 EXAMPLES = """\
 examples:
   gpusim search space.toml --goal time_us --limit "area_mm2 <= h200" --trials 60
   gpusim search space.toml --goal time_us --goal area_mm2 --sampler nsga2 --plot front.png
   gpusim search space.toml --journal search.jsonl         killed, and started again: nothing runs twice
+  gpusim search gemv --set sm.count=66,132,198 --set l2.slices=48,96 --goal energy_j       a space without a file
+  gpusim search kernels.py:scale --grid 512 --block "64; 128; 256" --args "float32[65536]=random, 2.0" --trials 3
 
 space.toml is the file of a sweep, and may have a table [search] with the same options; docs/search.md describes it:
 
@@ -29,13 +35,14 @@ space.toml is the file of a sweep, and may have a table [search] with the same o
   goals = ["time_us"]
   limits = ["area_mm2 <= h200"]
   derived.dram.bandwidth_gb_s = "dram.channels"
+
 """
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     summary = "search a space of machines for the best under a budget: docs/search.md"
-    parser = add_command(commands, "search", summary, EXAMPLES)
-    parser.add_argument("file", metavar="FILE.toml", help="the space, and with [search] what is looked for")
+    parser = add_command(commands, "search", summary, EXAMPLES + AXIS_HELP)
+    add_space_options(parser)
     parser.add_argument(
         "--goal", action="append", metavar="COLUMN",
         help="what is to be small: time_us, cycles, energy_j, area_mm2, power_w or a metric (may be repeated; 'max "
@@ -54,6 +61,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--journal", type=Path, metavar="FILE", help="keep finished runs here and do not repeat them")
     parser.add_argument("--table", type=Path, metavar="FILE", help="write all machines as .parquet or .csv")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the machines and their front")
+    parser.add_argument("--plot-axes", metavar="X,Y", help="its columns, such as sm.count,time_us (default: the goals)")
     add_json_option(parser)
     parser.set_defaults(command=execute)
 
@@ -63,9 +71,8 @@ def execute(options: argparse.Namespace) -> int:
     from gpusim.explore import table
     from gpusim.explore.rows import Rows
     from gpusim.explore.search import search
-    from gpusim.explore.sweep_file import read_sweep
 
-    asked = read_sweep(options.file)
+    asked = read_space(options)
     settings = dict(asked.search)
     for name, given in (
         ("goals", options.goal), ("limits", options.limit), ("trials", options.trials), ("sampler", options.sampler),
@@ -77,6 +84,7 @@ def execute(options: argparse.Namespace) -> int:
         table.check_writable(options.table)
     if options.plot:
         check_writable(options.plot, "--plot")
+    axes = _plot_axes(options.plot_axes, asked.space, settings)
     with (
         show_points(options.progress, "machines") as progress,
         Rows(options.workers, options.journal, timeout_s=options.timeout, announce=say_compiling) as rows,
@@ -86,7 +94,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.table:
         table.write(found.frame(), options.table)
     if options.plot:
-        save_picture("pareto", found, options.plot)
+        save_picture("pareto", found, options.plot, **axes)
     if options.json:
         document: dict[str, Any] = {
             "goals": [str(goal) for goal in found.goals], "limits": [str(limit) for limit in found.limits],
@@ -98,6 +106,26 @@ def execute(options: argparse.Namespace) -> int:
     return EXIT_OK
 
 
+def _plot_axes(text: str | None, space: Space, settings: Mapping[str, Any]) -> dict[str, str]:
+    """The columns to draw. Raises UserError for one that the search will not have."""
+    from gpusim.explore.goals import COSTS, Goal, Limit
+
+    if text is None:
+        return {}
+    goals, limits = (Goal.of(each) for each in settings.get("goals", ())), map(Limit.of, settings.get("limits", ()))
+    asked = [*(each.name for each in goals), *(each.name for each in limits)]
+    moved = [*(axis.name for axis in space.axes if axis.name != "gpu"), *settings.get("derived", ())]
+    there = list(dict.fromkeys(["time_us", "cycles", *COSTS, *asked, *moved]))
+    names = [name.strip() for name in text.split(",")]
+    if len(names) != 2:
+        raise UserError(f"--plot-axes takes two columns, X,Y, of {', '.join(there)}")
+    for name in names:
+        if name not in there:
+            meant = did_you_mean(name, there)
+            raise UserError(f"--plot-axes: no column {name!r}; there are {', '.join(there)}{meant}")
+    return dict(zip("xy", names, strict=True))
+
+
 def _text(found: Found, best: Candidate) -> list[str]:
     """What was found, as lines."""
     count = {
@@ -106,20 +134,27 @@ def _text(found: Found, best: Candidate) -> list[str]:
         "no machine or failed": sum(each.error is not None for each in found.candidates),
     }
     told = "".join(f"; {number} {what}" for what, number in count.items() if number)
-    distinct = len({tuple(each.machine.items()) for each in found.candidates})
-    lines = [f"{len(found.candidates)} machines, {distinct} of them different, {found.runs} runs{told}"]
+    lines = [f"{len(found.candidates)} machines, {found.runs} runs{told}"]
     errors = [each.error for each in found.candidates if each.error]
     lines += [f"the first error: {errors[0]}"] if errors else []
     front = found.front()
-    shown = [name for name in best.machine if len({str(each.machine.get(name)) for each in found.candidates}) > 1]
     names = list(dict.fromkeys([*(g.name for g in found.goals), *(x.name for x in found.limits), "area_mm2"]))
-    rows = [[*(f"{each.values[name]:.4g}" for name in names), *(_short(each.machine[name]) for name in shown)]
-            for each in front]  # fmt: skip
+    kept, shown = _apart([each.machine for each in found.candidates], list(best.machine))
+    rows: list[dict[str, Any]] = [{**each.machine, **each.values} for each in front]
+    alike, names = _apart(rows, [*names, *shown])
+    lines += [f"in all of them: {kept}"] if kept else []
     what = "the best" if len(found.goals) == 1 else f"the front of {len(front)}"
-    lines += ["", f"{what} ({', '.join(str(goal) for goal in found.goals)}):"]
-    lines.append(columns([[*names, *shown], *rows], ">"))
+    lines += ["", f"{what} ({', '.join(str(goal) for goal in found.goals)}){': ' + alike if alike else ''}"]
+    lines.append(columns([names, *([_short(row[name]) for name in names] for row in rows)], ">"))
     return lines
 
 
+def _apart(rows: Sequence[Mapping[str, Any]], names: list[str]) -> tuple[str, list[str]]:
+    """What several rows have in common, as a text, and the names of what they do not."""
+    differ = [name for name in names if len(rows) == 1 or len({str(row.get(name)) for row in rows}) > 1]
+    same = [f"{name} = {_short(rows[0][name])}" for name in names if name not in differ and name in rows[0]]
+    return ", ".join(same), differ
+
+
 def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -16,6 +16,7 @@ from gpusim.cli.options import (
     add_workers_options,
 )
 from gpusim.cli.outputs import check_writable, print_json, save_picture
+from gpusim.units import aligned
 
 if TYPE_CHECKING:
     from gpusim.explore import Point
@@ -108,7 +109,8 @@ def _table(found: Sensitivity, most: int) -> list[str]:
             " .. ".join("-" if value is None else _short(value, digits) for value in pair)
             for pair, digits in (((each.low, each.high), 6), ((each.low_us, each.high_us), 4))
         )
-        lines.append(f"{each.key:<36}{tried:>22}{times:>22}{each.elasticity:>12.3f}{100 * each.gain:>12.1f} %")
+        numbers = (f"{each.elasticity:.3f}", 12), (f"{100 * each.gain:.1f} %", 14)
+        lines.append(aligned((each.key, -36), (tried, 22), (times, 22), *numbers))
     return lines
 
 

@@ -16,6 +16,7 @@ from gpusim.cli.options import (
 )
 from gpusim.cli.outputs import print_json
 from gpusim.cli.run import simulate_target, target_of
+from gpusim.units import aligned
 
 if TYPE_CHECKING:
     from gpusim.result import Result
@@ -89,10 +90,10 @@ def listing(program: Program, result: Result | None = None, *, control: bool = F
         costs = ""
         if result is not None:
             row = result.instructions[index]
-            costs = (
-                f"{row.instructions:>14,}{row.threads_per_instruction:>9.1f}{row.cycles:>13,}"
-                f"  {row.main_stall or '-':<20}"
-            )
+            costs = aligned(
+                (f"{row.instructions:,}", 14), (f"{row.threads_per_instruction:.1f}", 9), (f"{row.cycles:,}", 13),
+                (f"  {row.main_stall or '-'}", -22),
+            )  # fmt: skip
         bits = f"{control_text(each.control)}  " if control else ""
         lines.append(f"{costs}  {each.address:04x}  {bits}{each.text}")
     return lines

@@ -52,6 +52,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--verify", action="store_true", help="compare outputs of bundled programs with their NumPy reference"
     )
+    parser.add_argument("--all", action="store_true", help="print every row (default: the first 40; --out writes all)")
     parser.add_argument("--dry-run", action="store_true", help="check everything and print the number of points")
     add_json_option(parser)
     parser.set_defaults(command=execute)
@@ -93,8 +94,9 @@ def execute(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"points": rows, "seconds": seconds, "resumed": seen[0][0]})
     else:
-        from gpusim.cli.sweep_report import print_summary
+        from gpusim.cli.sweep_report import print_summary, print_table
 
+        print_table(points, rows, metrics, options.all)
         print_summary(points, rows, seconds, seen[0][0])
         if options.out:
             print(f"table: {options.out}")

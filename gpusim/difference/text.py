@@ -9,6 +9,7 @@ from itertools import groupby
 from gpusim.difference.numbers import percent, signed, spelled, times
 from gpusim.difference.pairs import Change, Pairs
 from gpusim.results.report import WIDTH
+from gpusim.units import aligned
 
 _METRICS, _STALLS, _FINDINGS, _LINES, _KEYS = 5, 6, 10, 8, 12
 _VISIBLE = 0.005
@@ -55,7 +56,7 @@ def _launch(difference: Pairs) -> Iterator[str]:
         yield ""
         yield f"{title:<48}{'A':>25}{'B':>25}"
         for each in rows[:_KEYS]:
-            yield _cut(f"  {each.name:<46}{_end(spelled(each.a)):>25}{_end(spelled(each.b)):>25}")
+            yield _cut(aligned((f"  {each.name}", -48), (_end(spelled(each.a)), 25), (_end(spelled(each.b)), 25)))
         yield from _more(rows, _KEYS)
 
 
@@ -122,5 +123,5 @@ def _lines(difference: Pairs) -> Iterator[str]:
         shown = f"{conflicts.a:,} -> {conflicts.b:,}" if conflicts.a or conflicts.b else ""
         a, b = ("-" if line is None else f"{line.cycles:,}" for line in (each.a, each.b))
         numbers = " -> ".join("-" if line is None else str(line.line) for line in (each.a, each.b))
-        yield _cut(f"  {numbers:<14}{a:>14}{b:>14}{shown:>18}  {each.text}")
+        yield _cut(f"{aligned((f'  {numbers}', -16), (a, 14), (b, 14), (shown, 18))}  {each.text}")
     yield from _more(rows, _LINES)

@@ -143,6 +143,7 @@ def run_functionally(grid: Grid, together: bool, system: MemorySystem | None = N
     dispatch = grid.dispatch = table[0]
     dispatch[G_TOTAL] = grid.blocks
     grid.watch = EndlessWatch.of(state, dispatch)
+    before = int(state.counters[:, :, L.N_EXECUTED].sum())  # of blocks that were run before these
     total, sms = grid.blocks, int(state.par[L.P_SM_COUNT])
     room = sms * int(state.par[L.P_RESIDENT])
     if grid.recorder is not None:
@@ -173,7 +174,6 @@ def run_functionally(grid: Grid, together: bool, system: MemorySystem | None = N
             grid.watch.look()
         running = state.warp[:, L.W_STATE] != L.FREE
         longest = (state.warp[:, L.W_SINCE] - state.warp[:, L.W_START])[running].max(initial=0)
-        if grid.progress is not None:
-            grid.progress(int(longest), int(dispatch[G_NEXT] - dispatch[G_RUNNING]), total)
+        grid.tell(int(longest), int(dispatch[G_NEXT] - dispatch[G_RUNNING]), before)
         if grid.max_cycles is not None and longest > grid.max_cycles:
             raise CyclesUsedUp

@@ -19,8 +19,8 @@ Host = Callable[[L.State, np.ndarray], None]
 """Serves what warps ask of the host: gets the state and their numbers, in the order in which they asked. What it raises
 ends the launch."""
 
-Progress = Callable[[int, int, int], None]
-"""Called now and then with (cycles, blocks finished, blocks in the grid)."""
+Progress = Callable[[int, int, int, int], None]
+"""Called now and then with (cycles, blocks finished, blocks in the grid, warp instructions issued)."""
 
 
 class Recorder(Protocol):
@@ -90,6 +90,12 @@ class Grid:
         self.trigger = 0
         self.lets_on: int | None = None
         self.left, self.done, self.triggered = env.event(), env.event(), env.event()
+
+    def tell(self, cycles: int, finished: int, since: int = 0) -> None:
+        """Calls `progress`, if there is anybody to call. since: instructions that its state had counted before it."""
+        if self.progress is not None:
+            issued = int(self.state.counters[:, :, L.N_EXECUTED].sum())
+            self.progress(cycles, finished, self.blocks, issued - since)
 
     def forget(self) -> None:
         """Lets go of the state, some 20 MB, once all has been read that anybody wants of it."""

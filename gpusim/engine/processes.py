@@ -54,7 +54,7 @@ from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as ms
 
 _CODE_LINES = 1024  # launches that share the GPU have their code at multiples of so many lines
-_PROGRESS_WINDOWS = 16  # from one call of `progress` to the next
+_PROGRESS_WINDOWS = 4  # from one call of `progress` to the next
 WARPS_APART = 32  # fewer take less time in a window than to wake another thread for them, some 0.1 ms
 
 
@@ -336,8 +336,8 @@ class Dispatcher:
             if grid.watch is not None:
                 grid.watch.look()
             running, next_block, total = (int(grid.dispatch[k]) for k in (G_RUNNING, G_NEXT, G_TOTAL))
-            if grid.progress is not None and self._number % _PROGRESS_WINDOWS == 0:
-                grid.progress(window.until - grid.start, next_block - running, total)
+            if self._number % _PROGRESS_WINDOWS == 0:
+                grid.tell(window.until - grid.start, next_block - running)
             if running == 0 and next_block == total:
                 self.residents.remove(grid)
                 ended = max(int(grid.dispatch[G_LAST]), int(self._clock[C_NOTES]) // FRACTION)

@@ -199,11 +199,11 @@ def _measured(result: Result, metrics: Sequence[str]) -> dict[str, Any]:
     } | {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
-def _watch(timeout_s: float | None, stop: Callable[[], bool]) -> Callable[[int, int, int], None]:
+def _watch(timeout_s: float | None, stop: Callable[[], bool]) -> Callable[[int, int, int, int], None]:
     """A callback of the simulation that ends it when its time is over, or when it is to stop."""
     deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
 
-    def check(cycles: int, finished: int, blocks: int) -> None:
+    def check(cycles: int, finished: int, blocks: int, instructions: int) -> None:
         if stop():
             raise KeyboardInterrupt
         if time.monotonic() > deadline:

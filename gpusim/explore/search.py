@@ -12,6 +12,7 @@ machine already beats it.
 from __future__ import annotations
 
 import math
+import random
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     import pandas
 
 SAMPLERS = ("tpe", "nsga2", "random")
+_PATIENCE, _MOST_REPEATED = 8, 10_000
+"""Machines that a sampler may propose again, one after the other, before chance proposes; and chance."""
 _FAR = 1e30
 """Value of a goal that was not evaluated; the broken limit is what counts then."""
 
@@ -156,18 +159,59 @@ def search(
     study = _study(sampler, seed, population, len(aims), trials)
     candidates: list[Candidate] = []
     evaluator = _Evaluator(space, aims, bounds, metrics, rules, run, screen)
+    proposals = _Proposals(study, space, seed, lambda trial, known: _tell(study, trial, known, aims, bounds))
     before = run.evaluated
     with interruptible():
         while len(candidates) < trials:
             _report(candidates, trials, progress)
-            asked = [study.ask() for _ in range(min(batch, trials - len(candidates)))]
-            chosen = [_suggest(trial, space) for trial in asked]
-            for trial, candidate in zip(asked, evaluator.evaluate(chosen, len(candidates)), strict=True):
+            asked = proposals.new(min(batch, trials - len(candidates)))
+            if not asked:
+                break  # every machine of the space has been tried
+            found = evaluator.evaluate([choice for _, choice in asked], len(candidates))
+            for (trial, choice), candidate in zip(asked, found, strict=True):
                 _tell(study, trial, candidate, aims, bounds)
+                proposals.known[_key(choice)] = candidate
                 candidates.append(candidate)
             stop_if_interrupted()
     _report(candidates, trials, progress)
     return Found(aims, bounds, tuple(candidates), run.evaluated - before, run.known)
+
+
+def _key(choice: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(sorted(choice.items()))
+
+
+class _Proposals:
+    """What the sampler proposes, each machine once. One that is known is told again, so that the sampler goes on from
+    it; where it proposes nothing else any more, chance does.
+
+    known: candidates by `_key` of their choice. tell: a trial and the candidate that it is.
+    """
+
+    def __init__(self, study: Any, space: Space, seed: int, tell: Callable[[Any, Candidate], None]) -> None:
+        self.study, self.space, self.tell = study, space, tell
+        self.known: dict[tuple[Any, ...], Candidate] = {}
+        self._chance = random.Random(f"search {seed}")
+        levels = [group[0].levels() for group in space.groups]
+        self._size = math.prod(math.inf if each is None else len(each) for each in levels)
+
+    def new(self, count: int) -> list[tuple[Any, dict[str, Any]]]:
+        """So many trials with their choices; fewer if the space has no more."""
+        found: dict[tuple[Any, ...], tuple[Any, dict[str, Any]]] = {}
+        repeated = 0
+        while len(found) < count and len(self.known) + len(found) < self._size and repeated < _MOST_REPEATED:
+            if repeated >= _PATIENCE:
+                self.study.enqueue_trial(_drawn(self.space, self._chance))
+            trial = self.study.ask()
+            choice = _suggest(trial, self.space)
+            key = _key(choice)
+            if key in self.known:
+                self.tell(trial, self.known[key])
+            elif key not in found:
+                found[key], repeated = (trial, choice), 0
+                continue
+            repeated += 1
+        return list(found.values())
 
 
 def _report(candidates: Sequence[Candidate], trials: int, progress: Callable[[int, int, int], None] | None) -> None:
@@ -323,6 +367,16 @@ def _suggest(trial: Any, space: Space) -> dict[str, Any]:
         )
         chosen |= {axis.name: values[place] for axis, values in zip(group, levels, strict=True) if values}
     return chosen
+
+
+def _drawn(space: Space, chance: random.Random) -> dict[str, Any]:
+    """What `_suggest` is to find in a trial, by chance."""
+    drawn: dict[str, Any] = {}
+    for group in space.groups:
+        levels = group[0].levels()
+        name = "+".join(axis.name for axis in group)
+        drawn[name] = group[0].at(chance.random()) if levels is None else chance.randrange(len(levels))
+    return drawn
 
 
 def _suggest_between(trial: Any, axis: Axis) -> float:

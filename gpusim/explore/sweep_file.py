@@ -19,7 +19,7 @@ from gpusim.explore.space import Space
 from gpusim.workload.request import COMPILED
 
 _KEYS = {
-    "program": (str, list), "gpu": (str, list), "axes": (dict,), "together": (list,),
+    "program": (str, list, dict), "gpu": (str, list), "axes": (dict,), "together": (list,),
     "design": (str,), "points": (int,), "seed": (int,), "metrics": (list,), "search": (dict,),
 }  # fmt: skip
 _SEARCH_KEYS = {

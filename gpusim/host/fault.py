@@ -13,6 +13,7 @@ from gpusim.engine.host_calls import sm_of
 from gpusim.engine.sm.shadow_clocks import ATOMIC, BULK, COPY, KINDS, LANE_BIT, PC_BIT, READ, WARP_BIT, WRITE
 from gpusim.engine.sm.space import WINDOW_BYTES
 from gpusim.engine.state import layout as L
+from gpusim.host.shared_arrays import shared_element
 from gpusim.launch import Launch
 from gpusim.launch.memory import DeviceMemory
 from isa import Program
@@ -61,6 +62,7 @@ def fault(grid: Grid, sm: int, program: Program, launch: Launch, memory: DeviceM
             other_file=before.file,
             other_line=before.line,
             other_instruction=before.text,
+            array=shared_element(program, address, size),
             **place,
         )
     if code == L.E_BARRIER_EXITED:

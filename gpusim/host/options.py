@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from gpusim.engine.memory.system import PeerRow
-from gpusim.errors import CheckError, ModeError
+from gpusim.errors import CheckError, ModeError, did_you_mean
 from gpusim.launch.access_window import AccessWindow
 from gpusim.tracing.accel_sim import AccelSimTraces
 from gpusim.tracing.options import TraceOptions
@@ -20,8 +20,8 @@ DEFAULT_MAX_CYCLES = 100_000_000
 
 MODES = ("detailed", "sampled", "functional")
 
-Progress = Callable[[int, int, int], None]
-"""Called now and then with (cycles, blocks finished, blocks in the grid)."""
+Progress = Callable[[int, int, int, int], None]
+"""Called now and then with (cycles, blocks finished, blocks in the grid, warp instructions issued)."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ class LaunchOptions:
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
-            raise ModeError(f"there is no mode {self.mode!r}; there are {', '.join(MODES)}")
+            meant = did_you_mean(self.mode, MODES)
+            raise ModeError(f"there is no mode {self.mode!r}; there are {', '.join(MODES)}{meant}")
         if self.mode != "detailed" and self.trace is not None:
             raise ModeError(f"a {self.mode} run has no trace of what happened when")
         if self.mode != "functional" and self.traces is not None:

@@ -6,6 +6,6 @@ cubin), then `occupancy` (whether and how it fits).
 """
 
 from gpusim.launch.cuda import CudaSource, TensorMap
-from gpusim.launch.launch import Dim3, Launch, as_dim3
+from gpusim.launch.launch import Dim3, Launch, as_args, as_dim3
 
-__all__ = ["CudaSource", "Dim3", "Launch", "TensorMap", "as_dim3"]
+__all__ = ["CudaSource", "Dim3", "Launch", "TensorMap", "as_args", "as_dim3"]

@@ -8,7 +8,7 @@ a GPU and Numba but none of the simulator's own dependencies.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,19 @@ def as_dim3(value: int | Sequence[int], name: str = "dimension") -> Dim3:
         dims.append(number)
     x, y, z = (*dims, 1, 1)[:3]
     return x, y, z
+
+
+def as_args(args: Any) -> tuple[Any, ...]:
+    """Return a launch's arguments as a tuple.
+
+    Raises TypeError for what stands for one argument alone, whose elements would be taken for arguments.
+    """
+    alone = hasattr(args, "dtype") or isinstance(args, str | bytes | Mapping)
+    if alone or not isinstance(args, Iterable):
+        raise TypeError(
+            f"args must be a tuple of the kernel's arguments, got one {type(args).__name__}; one alone is spelled (x,)"
+        )
+    return tuple(args)
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -83,7 +96,7 @@ class Launch:
             "kernel": kernel,
             "grid": as_dim3(grid, "grid"),
             "block": as_dim3(block, "block"),
-            "args": tuple(args),
+            "args": as_args(args),
             "shared_bytes": shared,
             "signature": signature,
         }

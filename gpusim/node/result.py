@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gpusim.node.link import Link
-from gpusim.units import byte_text
+from gpusim.units import aligned, byte_text
 
 _MOST_COPIES, _MOST_LINKS = 20, 12
 STAGING = "host copying"
@@ -129,19 +129,21 @@ class NodeResult:
             f"{'Copy':<28}{'bytes':>10}{'begins':>12}{'ends us':>12}{'GB/s':>8}  held up by",
         ]
         for copy in self.copies[:_MOST_COPIES]:
-            lines.append(
-                f"  {copy.name:<26}{byte_text(copy.nbytes):>10}{copy.began_us:>12,.1f}{copy.ended_us:>12,.1f}"
-                f"{copy.bandwidth_gb_s:>8.1f}  {copy.bottleneck}"
-            )
+            row = aligned(
+                (f"  {copy.name}", -28), (byte_text(copy.nbytes), 10), (f"{copy.began_us:,.1f}", 12),
+                (f"{copy.ended_us:,.1f}", 12), (f"{copy.bandwidth_gb_s:.1f}", 8),
+            )  # fmt: skip
+            lines.append(f"{row}  {copy.bottleneck}")
         lines += _more(len(self.copies) - _MOST_COPIES)
         lines += ["", f"{'Link':<28}{'carried':>10}{'GB/s':>12}{'busy us':>12}{'of peak':>9}  over the run"]
         uses = sorted(self.links.values(), key=lambda use: (-use.held_us, -use.utilisation, use.name))
         for use in uses[:_MOST_LINKS]:
             bar = "".join(" .:-=+*#%@"[min(round(share * 9), 9)] for share in use.over_time(24))
-            lines.append(
-                f"  {use.name:<26}{byte_text(use.bytes):>10}{use.link.bandwidth_gb_s:>12.1f}{use.busy_us:>12,.1f}"
-                f"{use.utilisation:>9.1%}  |{bar}|"
-            )
+            row = aligned(
+                (f"  {use.name}", -28), (byte_text(use.bytes), 10), (f"{use.link.bandwidth_gb_s:.1f}", 12),
+                (f"{use.busy_us:,.1f}", 12), (f"{use.utilisation:.1%}", 9),
+            )  # fmt: skip
+            lines.append(f"{row}  |{bar}|")
         return "\n".join(lines + _more(len(uses) - _MOST_LINKS))
 
     def _held_up(self) -> list[str]:

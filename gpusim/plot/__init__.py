@@ -7,8 +7,8 @@ matplotlib is imported when the first picture is drawn. Every number in a pictur
 `text_alternative` says in words what a picture shows, `save` writes it. docs/figures.md shows them all.
 
 Reading order: `colours` (what has which colour), `style` (how pictures look), `launches`, `roofs` and `scatter` (of
-results), `lane_map`, `tree`, `accesses` and `timelines` (of traces), `sweeps` and `machines` (of explorations),
-`several_gpus`, `streams` (of a device), `beside` (of machines that are no GPUs).
+results), `windows`, `lane_map`, `tree`, `accesses` and `timelines` (of traces), `sweeps` and `machines` (of
+explorations), `several_gpus`, `streams` (of a device), `beside` (of machines that are no GPUs).
 """
 
 from gpusim.plot.accesses import bank_wavefronts, coalescing

@@ -66,10 +66,10 @@ def bank_wavefronts(trace: Trace, issue: int | None = None, ax: Axes | None = No
     )  # fmt: skip
 
 
-def worst_shared(trace: Trace) -> int:
+def worst_shared(trace: Trace, cycles: tuple[int, int] | None = None) -> int:
     """Index of the recorded access to shared memory with most wavefronts beyond its ideal, the first of equals.
-    Raises NotServed if none was recorded."""
-    rows = _recorded(trace, "shared", "wavefronts")
+    cycles: of those issued in them. Raises NotServed if none was recorded."""
+    rows = _recorded(trace, "shared", "wavefronts", cycles)
     if not rows.size:
         raise serving.NotServed("no access to shared memory was recorded")
     excess = trace.issues["wavefronts"][rows].astype(int) - trace.issues["ideal"][rows]
@@ -123,11 +123,11 @@ def coalescing(trace: Trace, issue: int | None = None, ax: Axes | None = None) -
     )  # fmt: skip
 
 
-def worst_global(trace: Trace) -> int:
+def worst_global(trace: Trace, cycles: tuple[int, int] | None = None) -> int:
     """Index of the recorded access to global memory with most sectors beyond what the bytes of its lanes fill, the
-    first of equals; of local memory if there is none. Raises NotServed if neither was recorded."""
+    first of equals; of local memory if there is none. cycles: as above. Raises NotServed if neither was recorded."""
     for space in ("global", "local"):
-        rows = _recorded(trace, space, "sectors")
+        rows = _recorded(trace, space, "sectors", cycles)
         if rows.size:
             access = trace.issues["access"][rows]
             asked = (trace.addresses[access] >= 0).sum(axis=1) * trace.sizes[access].astype(int)
@@ -136,10 +136,13 @@ def worst_global(trace: Trace) -> int:
     raise serving.NotServed("no access to global or local memory was recorded")
 
 
-def _recorded(trace: Trace, space: str, served: str) -> np.ndarray:
-    """Issues that access a space and were recorded with their addresses."""
+def _recorded(trace: Trace, space: str, served: str, cycles: tuple[int, int] | None) -> np.ndarray:
+    """Issues that access a space, in a window of cycles if there is one, and were recorded with their addresses."""
     issues = trace.issues
-    return np.flatnonzero((issues["space"] == SPACES.index(space)) & (issues["access"] >= 0) & (issues[served] > 0))
+    there = (issues["space"] == SPACES.index(space)) & (issues["access"] >= 0) & (issues[served] > 0)
+    if cycles is not None:
+        there &= (issues["cycle"] >= cycles[0]) & (issues["cycle"] < cycles[1])
+    return np.flatnonzero(there)
 
 
 def _number(ax: Axes, x: float, y: float, lane: int, lanes: int, colour: str) -> None:

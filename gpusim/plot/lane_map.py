@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 UNITS = tuple(PIPES)
 """Execution pipe of each colour: cell value minus 2."""
-_MOST_LABELS = 100
+MOST_LABELS = 100
 OFF, GUARDED = 0, 1
 """Values of cells: the lane is not active; it is, but its guard predicate does not hold."""
 
@@ -44,7 +44,7 @@ def lane_activity(
     if not len(rows):
         raise ValueError(f"no issues of warp {warp} from {first} on were recorded")
     cells = _cells(trace, rows)
-    ax = style.new_axes(ax, 1.7 + 0.145 * min(max(len(rows), 8), _MOST_LABELS))
+    ax = style.new_axes(ax, 1.7 + 0.145 * min(max(len(rows), 8), MOST_LABELS))
     shown = _draw(ax, cells)
     _label(ax, trace, rows, first)
     total = len(trace.of_warp(warp))
@@ -83,7 +83,7 @@ def _draw(ax: Axes, cells: np.ndarray) -> list[Artist]:
     )
     ax.set_xticks(np.arange(-0.5, 32), minor=True)
     ax.set_yticks(np.arange(-0.5, len(cells)), minor=True)
-    ax.grid(which="minor", color="white", linewidth=1.0 if len(cells) <= _MOST_LABELS else 0.2)
+    ax.grid(which="minor", color="white", linewidth=1.0 if len(cells) <= MOST_LABELS else 0.2)
     ax.tick_params(which="both", length=0)
     ax.spines[:].set_visible(False)
     used = [unit for k, unit in enumerate(UNITS, 2) if (cells == k).any()]
@@ -99,7 +99,7 @@ def _label(ax: Axes, trace: Trace, rows: np.ndarray, first: int) -> None:
     ax.set_xticks(range(0, 32, 4))
     ax.xaxis.tick_top()
     ax.xaxis.set_label_position("top")
-    every = -(-len(rows) // _MOST_LABELS)
+    every = -(-len(rows) // MOST_LABELS)
     places = range(0, len(rows), every)
     ax.set_yticks(places, [f"{trace.instructions[rows['pc'][k]].opcode}  {first + k}" for k in places], fontsize=7)
     before: object = None

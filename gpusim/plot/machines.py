@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from gpusim.errors import did_you_mean
 from gpusim.plot import style
 from gpusim.plot.colours import BLUE, GREY, INK, LIGHT, VERMILLION
 
@@ -18,54 +20,78 @@ if TYPE_CHECKING:
 def pareto(found: Found, ax: Axes | None = None, *, x: str | None = None, y: str | None = None) -> Axes:
     """The machines of `gpusim.explore.search` by two columns of its table.
 
-    x, y: columns; by default the second and the first objective, or the area where there is one objective. Blue: on
-    the front, joined where the picture shows both objectives; grey: beaten by another; orange: against a constraint.
-    `ax.collections` are these three in the order grey, orange, blue.
+    x, y: columns with numbers, of a machine's values or of its axes; by default the second and the first objective, or
+    the area where there is one objective. Blue: on the front of these two, joined; grey: beaten by another; orange:
+    against a constraint. Where one of the two is no objective, time, energy or price, of which it is known which way is
+    better, blue is the front of the search. `ax.collections` are these three in the order grey, orange, blue.
 
     Raises ValueError for a column that does not exist, or where nothing was evaluated.
     """
     names = [goal.name for goal in found.goals]
     y = y or names[0]
     x = x or (names[1] if len(names) > 1 else "area_mm2")
-    ran = (each for each in reversed(found.candidates) if each.error is None and not each.pruned)
-    rows = list({tuple(each.machine.items()): each for each in ran}.values())  # a machine may be proposed again
+    rows = [each for each in found.candidates if each.error is None and not each.pruned]
     if not rows:
         raise ValueError("no machine was evaluated, so there is nothing to draw")
     for name in (x, y):
-        if name not in rows[0].values:
-            raise ValueError(f"no column {name!r}: there are {', '.join(rows[0].values)}")
-    front = found.front()
+        check_column(name, {**rows[0].machine, **rows[0].values})
+    at = {each.number: (_column(each, x), _column(each, y)) for each in rows}
+    front, losses = _front(found, rows, x, y)
+    # Of two machines that lie on one point of a front both are on it.
+    places = list(dict.fromkeys(at[each.number] for each in front))
+    feasible = [each for each in rows if each.feasible]
+    front = sorted((n for n in feasible if at[n.number] in places), key=lambda each: places.index(at[each.number]))
     ax = style.new_axes(ax, 5.4)
-
-    def goals_of(candidate: Candidate) -> tuple[float, ...]:
-        return tuple(candidate.values[goal.name] for goal in found.goals)
-
-    best_of = {goals_of(each) for each in front}
-    beaten = [each for each in rows if each.feasible and goals_of(each) not in best_of]
     kinds = (
-        (beaten, LIGHT, "o", 26, "beaten by another"),
+        ([each for each in feasible if at[each.number] not in places], LIGHT, "o", 26, "beaten by another"),
         ([each for each in rows if not each.feasible], VERMILLION, "x", 30, "against a constraint"),
         (front, BLUE, "o", 46, "on the front"),
     )
     for chosen, colour, marker, size, label in kinds:
-        at = ([each.values[x] for each in chosen], [each.values[y] for each in chosen])
+        points = ([at[each.number][0] for each in chosen], [at[each.number][1] for each in chosen])
         edge, width = (None, 1.5) if marker == "x" else (INK, 0.5)
         text = f"{len(chosen)} {label}"
-        ax.scatter(*at, s=size, c=colour, marker=marker, label=text, zorder=3, edgecolors=edge, linewidths=width)
-    if {x, y} == set(names[:2]) and len(names) == 2:
-        line = sorted((each.values[x], each.values[y]) for each in front)
-        ax.plot(*zip(*line, strict=True), color=BLUE, linewidth=1.2, zorder=2, drawstyle="steps-post")
+        ax.scatter(*points, s=size, c=colour, marker=marker, label=text, zorder=3, edgecolors=edge, linewidths=width)
+    if losses and places:
+        style_of = "steps-post" if set(losses) == {"Least"} else "default"
+        ax.plot(*zip(*sorted(places), strict=True), color=BLUE, linewidth=1.2, zorder=2, drawstyle=style_of)
     for limit in found.limits:
         if limit.name in (x, y):
             draw = ax.axvline if limit.name == x else ax.axhline
             draw(limit.bound, color=VERMILLION, linewidth=1, linestyle="--", zorder=1)
-    told = f" Least {y}: {front[0].values[y]:.4g} at {x} {front[0].values[x]:.4g}." if front else ""
+    told = f" {losses[1]} {y}: {places[0][1]:.4g} at {x} {places[0][0]:.4g}." if losses and places else ""
+    count = len(front)
     return style.finish(
         ax,
-        f"{len(rows)} machines, {len(front)} on the front",
-        f"{y} against {x} of {len(rows)} machines, {len(front)} of them on the Pareto front.{told}",
+        f"{len(rows)} machines, {count} on the front",
+        f"{y} against {x} of {len(rows)} machines, {count} of them on the Pareto front.{told}",
         x=x, y=y, grid="both", legend=[each for each in ax.collections if not str(each.get_label()).startswith("0 ")],
     )  # fmt: skip
+
+
+def _front(found: Found, rows: Sequence[Candidate], x: str, y: str) -> tuple[list[Candidate], tuple[str, str] | None]:
+    """The front of two columns, by the second, and whether the least or most of each is best; the search's own front
+    and None where of one of them it is not known."""
+    from gpusim.explore.goals import COLUMNS, Goal, dominates
+
+    better = {name: Goal(name) for name in COLUMNS} | {goal.name: goal for goal in found.goals}
+    if x not in better or y not in better:
+        return found.front(), None
+    losses = {e.number: [better[n].loss(_column(e, n)) for n in (y, x)] for e in rows if e.feasible}
+    front = [e for e in rows if e.feasible and not any(dominates(o, losses[e.number]) for o in losses.values())]
+    words = ["Most" if better[name].larger else "Least" for name in (x, y)]
+    return sorted(front, key=lambda each: losses[each.number]), (words[0], words[1])
+
+
+def check_column(name: str, there: Mapping[str, Any]) -> None:
+    """Raise ValueError, naming the columns there are, for one that is not there or has no numbers. there: a row."""
+    names = [each for each, value in there.items() if isinstance(value, int | float) and not isinstance(value, bool)]
+    if name not in names:
+        raise ValueError(f"no column {name!r} to draw; there are {', '.join(names)}{did_you_mean(name, names)}")
+
+
+def _column(candidate: Candidate, name: str) -> float:
+    return candidate.values[name] if name in candidate.values else candidate.machine[name]
 
 
 @style.styled

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from gpusim.errors import did_you_mean
 from gpusim.plot import style
 from gpusim.plot.colours import GREY, LIGHT, LINE_COLOURS, MARKERS
 
@@ -109,8 +110,11 @@ def scaling_curves(
     >>> plot.scaling_curves(rows, "sm.count").lines[0].get_ydata().tolist()
     [32.0, 16.0, 8.0, 8.0]
     """
-    found = [row for row in records(rows) if not _missing(row.get(value)) and not _missing(row.get(x))]
-    _check_columns(found, x, value)
+    found = records(rows)
+    _check_columns(found, x, value, *([by] if by != "program" else []))
+    found = [row for row in found if not _missing(row.get(value)) and not _missing(row.get(x))]
+    if not found:
+        raise ValueError(f"no row has a value of {value} and of {x}")
     _check_single(found, x, by)
     for row in found:
         if not (row[x] > 0 and row[value] > 0):
@@ -188,7 +192,7 @@ def _check_columns(rows: Sequence[Mapping[str, Any]], *names: str) -> None:
     there = sorted({name for row in rows for name in row})
     for name in names:
         if name not in there:
-            raise ValueError(f"no column {name!r}; there are {', '.join(there)}")
+            raise ValueError(f"no column {name!r}; there are {', '.join(there)}{did_you_mean(name, there)}")
 
 
 def _check_single(rows: Sequence[Mapping[str, Any]], *axes: str) -> None:

@@ -17,13 +17,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _DEPTHS = (BLUE, ORANGE, SKY, GREEN, PURPLE, YELLOW, VERMILLION)
+"""Of groups by how often they have parted, if none has more often; else they take the steps of a colour map."""
 
 
 @style.styled
-def divergence_tree(trace: Trace, warp: int | None = None, ax: Axes | None = None) -> Axes:
+def divergence_tree(
+    trace: Trace, warp: int | None = None, ax: Axes | None = None, *, first: int = 0, count: int | None = None
+) -> Axes:
     """Groups of lanes that run together, over the instructions that a warp issues.
 
-    warp: its number in `trace.warps`, None for the first. A bar is a group of lanes that issues instructions (its
+    warp: its number in `trace.warps`, None for the first; first, count: which of its issues are in view, by place; None
+    for all that follow. A bar is a group of lanes that issues instructions (its
     height is the lanes, its length the instructions), coloured by how often they have parted; a dotted line is a group
     that waits; a black stroke is where lanes meet again. Lanes are sorted so that groups lie together. Since a warp
     issues for one group at a time, what stands side by side is paid for one after the other.
@@ -31,52 +35,67 @@ def divergence_tree(trace: Trace, warp: int | None = None, ax: Axes | None = Non
     `ax.patches` are the bars: the sum of their areas is the warp's share of `smsp__thread_inst_executed.sum`, the
     length of all its share of `smsp__inst_executed.sum`.
 
-    Raises ValueError if no issue of the warp was traced.
+    Raises ValueError if no such issue of the warp was traced.
     """
     warp = first_warp(trace) if warp is None else warp
     rows, groups = trace.of_warp(warp), trace.reconvergence(warp)
-    if not groups:
-        raise ValueError(f"no issue of warp {warp} was recorded")
+    shown = rows[first : None if count is None else first + count]
+    if not groups or not len(shown):
+        raise ValueError(f"no issues of warp {warp} from {first} on were recorded")
     ax = style.new_axes(ax, 5.6)
     order = _order(groups)
     place = {lane: k for k, lane in enumerate(order)}
     met = {group.met_row for group in groups if group.met_row >= 0}
+    colours = _colours(max(_depth(groups, group) for group in groups))
     for group in groups:
-        _draw_group(ax, group, groups, rows, place)
-    named = _meetings(ax, trace, rows, groups, place)
+        _draw_group(ax, group, colours[_depth(groups, group)], rows, place, len(shown) / 200)
+    view = first, first + len(shown)
+    named = _meetings(ax, trace, rows, groups, place, view)
     signatures = _signatures(groups, order)
     for low, high in signatures:
         _draw_waiting(ax, rows, order, low, high)
     middles = [(low + high) / 2 for low, high in signatures]
     ax.set_yticks(middles, [ranges(sorted(order[low:high])) for low, high in signatures], fontsize=8)
-    ax.set(xlim=(0, len(rows)), ylim=(32, 0))
+    ax.set(xlim=view, ylim=(32, 0))
     ax.tick_params(axis="y", length=0)
-    threads = sum(int(mask).bit_count() for mask in rows["active"])
+    threads = sum(int(mask).bit_count() for mask in shown["active"])
+    parted = sum(group.parent >= 0 and view[0] <= group.rows[0] < view[1] for group in groups)
+    meetings = sum(view[0] <= row < view[1] for row in met)
     counts = (
-        f"{style.plural(len(groups) - 1, 'group')} part, {style.plural(len(met), 'meeting')}, "
-        f"{threads / len(rows):.1f} of 32 lanes active"
+        f"{style.plural(parted, 'group')} part, {style.plural(meetings, 'meeting')}, "
+        f"{threads / len(shown):.1f} of 32 lanes active"
     )
+    if len(shown) < len(rows):
+        counts = f"issues {view[0]:,} to {view[1] - 1:,} of {len(rows):,}, {counts}"
     who = f"{cut(trace.program.name, 40)}, {trace.warp_label(warp)}"
     return style.finish(
         ax,
         f"{who}: {counts}{until(trace)}",
-        f"Divergence tree of {trace.program.name}, {trace.warp_label(warp)}, over {len(rows):,} issued instructions: "
+        f"Divergence tree of {trace.program.name}, {trace.warp_label(warp)}, over {len(shown):,} issued instructions: "
         f"{counts} on average{until(trace)}. {_first_parting(trace, groups)}",
         x="instructions issued for the warp, in order", y="lanes", columns=6, title_pad=26 if named else 8,
-        legend=_legend(max(_depth(groups, group) for group in groups), bool(met)),
+        legend=_legend(colours, bool(met)),
     )  # fmt: skip
 
 
-def _legend(deepest: int, meet: bool) -> list[Any]:
+def _colours(deepest: int) -> list[str]:
+    """The colour of each depth, up to the deepest: no two alike."""
+    from matplotlib import colormaps, colors
+
+    if deepest < len(_DEPTHS):
+        return list(_DEPTHS[: deepest + 1])
+    return [colors.to_hex(colormaps["viridis"](0.12 + 0.88 * depth / deepest)) for depth in range(deepest + 1)]
+
+
+def _legend(colours: list[str], meet: bool) -> list[Any]:
+    """At most seven depths, evenly over all there are."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    names = ["the whole warp", "parted once", *(f"parted {depth} times" for depth in range(2, len(_DEPTHS)))]
-    shown: list[Any] = [
-        Patch(color=colour, label=name)
-        for depth, (colour, name) in enumerate(zip(_DEPTHS, names, strict=True))
-        if depth <= deepest
-    ]
+    deepest = len(colours) - 1
+    names = ["the whole warp", "parted once", *(f"parted {depth} times" for depth in range(2, deepest + 1))]
+    named = np.unique(np.linspace(0, deepest, min(len(colours), len(_DEPTHS))).round().astype(int)).tolist()
+    shown: list[Any] = [Patch(color=colours[depth], label=names[depth]) for depth in named]
     if deepest:
         shown.append(Line2D([], [], color=GREY, linewidth=1.2, linestyle=":", label="waiting"))
     if meet:
@@ -110,15 +129,14 @@ def _depth(groups: tuple[LaneGroup, ...], group: LaneGroup) -> int:
 
 
 def _draw_group(
-    ax: Axes, group: LaneGroup, groups: tuple[LaneGroup, ...], rows: np.ndarray, place: dict[int, int]
+    ax: Axes, group: LaneGroup, colour: str, rows: np.ndarray, place: dict[int, int], narrow: float
 ) -> None:
     from matplotlib.patches import Rectangle
 
-    colour = _DEPTHS[_depth(groups, group) % len(_DEPTHS)]
     runs = _runs(group.rows, rows["active"])
     for start, end, mask in runs:
         for low, high in _spans(sorted(place[lane] for lane in lanes_in(mask))):
-            edge = 0.4 if end - start > len(rows) / 200 else 0.0  # a white edge would hide a narrow bar
+            edge = 0.4 if end - start > narrow else 0.0  # a white edge would hide a narrow bar
             box = Rectangle((start, low), end - start, high - low, facecolor=colour, edgecolor="white", linewidth=edge)
             ax.add_patch(box)
 
@@ -156,18 +174,24 @@ def _spans(places: list[int]) -> list[tuple[int, int]]:
 
 
 def _meetings(
-    ax: Axes, trace: Trace, rows: np.ndarray, groups: tuple[LaneGroup, ...], place: dict[int, int]
+    ax: Axes,
+    trace: Trace,
+    rows: np.ndarray,
+    groups: tuple[LaneGroup, ...],
+    place: dict[int, int],
+    view: tuple[int, int],
 ) -> bool:
     """A black stroke where lanes meet, over those that issue together then; source lines above, if there is room.
     Returns whether there are any."""
-    at = sorted({group.met_row for group in groups if group.met_row >= 0})
+    at = sorted({group.met_row for group in groups if view[0] <= group.met_row < view[1]} - {-1})
+    span = view[1] - view[0]
     for row in at:
         for low, high in _spans(sorted(place[lane] for lane in lanes_in(int(rows["active"][row])))):
             ax.vlines(row, low, high, color=INK, linewidth=2.2, zorder=3)
-    last, named = -len(rows), False
+    last, named = view[0] - span, False
     for row in at:
         number = trace.instructions[rows["pc"][row]].line
-        if number is not None and row - last >= len(rows) / 12:
+        if number is not None and row - last >= span / 12:
             text = f"meet at\nline {number}"
             ax.annotate(text, (row, 0), (0, 3), textcoords="offset points", ha="center", fontsize=7.5)
             last, named = row, True

@@ -24,6 +24,7 @@ from gpusim.engine.state.memory import SECTOR_BYTES
 from gpusim.results.counts import GLOBAL, SHARED, Counts, ratio
 from gpusim.results.limiter import BUSY, running_cycles, utilisation
 from gpusim.results.record import LaunchRecord
+from gpusim.results.source_hints import rounds_in_one, swapped_index
 from isa import microops as M
 
 LEAST = 0.001
@@ -76,6 +77,13 @@ class _Launch:
     def waits(self, *reasons: str) -> np.ndarray:
         """Warp cycles by instruction for some stall reasons."""
         return self.stalls[:, [L.STALLS.index(reason) for reason in reasons]].sum(axis=1)
+
+    @property
+    def rows_lie_along_x(self) -> bool:
+        """Whether neighbours in a warp differ in x, and in an array's last index."""
+        launch = self.record.launch
+        arrays = [each for each in launch.args if isinstance(each, np.ndarray)]
+        return launch.block[0] > 1 and all(each.flags.c_contiguous for each in arrays)
 
     @cached_property
     def lines(self) -> dict[tuple[str | None, int | None], np.ndarray]:
@@ -163,12 +171,17 @@ def uncoalesced(launch: _Launch) -> Iterator[Finding]:
         merging = float(over[stores].sum()) * config.l2.partial_write_cycles / config.l2.slices
         cycles = max(excessive * SECTOR_BYTES / bandwidth, in_flight * latency / launch.sms, merging)
         share = cycles / launch.cycles
+        wrong = swapped_index(launch.record.program, *place) if launch.rows_lie_along_x else None
+        swap = (
+            f"Neighbouring threads differ in threadIdx.x, which is not in the last index of {wrong}: swap the indices."
+        )
         yield Finding("uncoalesced accesses", *place, excessive, min(share, 1.0), (
             f"{_where(place)}: {launch.instructions[worst].opcode} touches "
             f"{ratio(int(launch.counters[worst, L.N_SECTORS]), requests):.1f} sectors per request where "
             f"{ratio(int(launch.counters[worst, L.N_SECTORS_IDEAL]), requests):.1f} would do: {excessive:,} of "
-            f"{total:,} sectors are excessive, {_percent(share)} of the time on the way to L2. Let neighbouring "
-            "threads touch neighbouring addresses, through a tile in shared memory where rows become columns."
+            f"{total:,} sectors are excessive, {_percent(share)} of the time on the way to L2. " + (swap if wrong else
+            "Let neighbouring threads touch neighbouring addresses, through a tile in shared memory where rows become "
+            "columns.")
         ))  # fmt: skip
 
 
@@ -235,10 +248,13 @@ def loops(launch: _Launch) -> Iterator[Finding]:
         overhead = int(launch.counters[members, L.N_EXECUTED].sum())
         total = int(launch.counters[body, L.N_EXECUTED].sum())
         share = launch.of_duration(float(time[members].sum()))
+        several = rounds_in_one(launch.instructions[body[0] : row + 1], launch.record.program)
+        unrolled = f", with {several} rounds of the source in each, since the compiler has unrolled it" * (several > 1)
         yield Finding("loop overhead", *launch.place(row), overhead, share, (
-            f"{_where(launch.place(row))}: the loop goes round {ratio(executed, launch.warps):.1f} times per warp; its "
-            f"counter, tests and branches are {overhead:,} of its {total:,} warp instructions and {_percent(share)} of "
-            "the time. Make the number of rounds a constant, so that the compiler unrolls it, or unroll by hand."
+            f"{_where(launch.place(row))}: the loop goes round {ratio(executed, launch.warps):.1f} times per warp"
+            f"{unrolled}; its counter, tests and branches are {overhead:,} of its {total:,} warp instructions and "
+            f"{_percent(share)} of the time. Make the number of rounds a constant, so that the compiler unrolls "
+            + ("all of it." if several > 1 else "it, or unroll by hand.")
         ))  # fmt: skip
 
 

@@ -10,10 +10,11 @@ from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as S
 from gpusim.results.analysis import Analysis
 from gpusim.results.counts import Counts, ratio
+from gpusim.results.explain import read_words, shared_words
 from gpusim.results.limiter import pipe_cycles, running_cycles, utilisation
-from gpusim.results.metric_table import DRAM_READ_SECTORS, DRAM_WRITE_SECTORS
+from gpusim.results.metric_table import DRAM_WRITE_SECTORS
 from gpusim.results.record import Sampling
-from gpusim.units import byte_text, rate_text, scaled
+from gpusim.units import aligned, byte_text, rate_text, scaled
 from isa import microops as M
 
 WIDTH = 100
@@ -23,8 +24,9 @@ _TOP = 5
 _FINDINGS = 3
 
 
-def render(result: Analysis) -> str:
-    """The report as text, without a line break at its end."""
+def render(result: Analysis, all_findings: bool = False) -> str:
+    """The report as text, without a line break at its end. all_findings: every finding of the advice, and not only the
+    dearest that have a line."""
     counts = Counts(result.record)
     if not result.record.timed:
         untimed = (
@@ -48,7 +50,7 @@ def render(result: Analysis) -> str:
         _caches(counts),
         _stalls(result),
         _source(result),
-        _advice(result),
+        _advice(result, all_findings),
         _simulation(result, counts),
     )
     return "\n".join(line.rstrip() for part in parts for line in part)
@@ -69,8 +71,7 @@ def _launch(result: Analysis) -> Iterator[str]:
     yield from _row(
         "Launch",
         f"grid {_dim3(launch.grid)} x block {_dim3(launch.block)}: {_count(launch.blocks, 'block')}, "
-        f"{_count(warps, 'warp')}; {record.program.registers} registers per thread, "
-        f"{record.occupancy.shared_bytes_per_block:,} B of shared memory per block",
+        f"{_count(warps, 'warp')}; {record.program.registers} registers per thread, {shared_words(record)}",
     )
 
 
@@ -215,9 +216,8 @@ def _caches(counts: Counts) -> Iterator[str]:
         parts.append(
             f"L2 {_percent(l2_hits / (l2_hits + l2_misses))} of {_count(l2_hits + l2_misses, 'sector')}"
         )
-    read = counts.memory_bytes(*DRAM_READ_SECTORS)
     written = counts.memory_bytes(*DRAM_WRITE_SECTORS)
-    parts.append(f"DRAM read {byte_text(read)}, written {byte_text(written)}")
+    parts.append(f"DRAM read {read_words(counts)}, written {byte_text(written)}")
     yield from _row("Cache hit rates", "; ".join(parts))
 
 
@@ -247,11 +247,11 @@ def _source(result: Analysis) -> Iterator[str]:
         where = "no source line" if row.line is None else f"{row.line}: {row.text}"
         if several and row.file:
             where = f"{Path(row.file).name}:{where}"
-        yield _cut(
-            f"  {100 * ratio(row.cycles, total):5.1f} %{row.cycles:>15,}{row.instructions:>14,}"
-            f"{row.threads_per_instruction:>9.1f}  {row.main_stall or '-':<18} {where}",
-            WIDTH,
-        )
+        numbers = aligned(
+            (f"  {100 * ratio(row.cycles, total):5.1f} %", -9), (f"{row.cycles:,}", 15), (f"{row.instructions:,}", 14),
+            (f"{row.threads_per_instruction:.1f}", 9),
+        )  # fmt: skip
+        yield _cut(f"{numbers}  {row.main_stall or '-':<18} {where}", WIDTH)
 
 
 def _busiest(result: Analysis) -> Iterator[str]:
@@ -261,17 +261,23 @@ def _busiest(result: Analysis) -> Iterator[str]:
     yield f"{'Source lines':<14}{'instructions':>14}{'threads':>9}  line"
     for row in lines[:_TOP]:
         where = "no source line" if row.line is None else f"{row.line}: {row.text}"
-        yield _cut(f"{row.instructions:>28,}{row.threads_per_instruction:>9.1f}  {where}", WIDTH)
+        numbers = aligned((f"{row.instructions:,}", 28), (f"{row.threads_per_instruction:.1f}", 9))
+        yield _cut(f"{numbers}  {where}", WIDTH)
 
 
-def _advice(result: Analysis) -> Iterator[str]:
+def _advice(result: Analysis, all_findings: bool) -> Iterator[str]:
     """The dearest findings that have a line: what the launch as a whole lacks is said above."""
-    findings = [each for each in result.advice if each.line is not None][:_FINDINGS]
-    if findings:
+    every = result.advice
+    findings = every if all_findings else [each for each in every if each.line is not None][:_FINDINGS]
+    if every:
         yield ""
     for k, finding in enumerate(findings):
         label = "Advice" if k == 0 else ""
         yield from _row(f"{label:<8}{100 * finding.share:4.0f} %", f"{_capital(finding.kind)}. {finding.sentence}")
+    if len(findings) < len(every):
+        label = "" if findings else "Advice"
+        count = f"{len(findings)} of {_count(len(every), 'finding')}"
+        yield from _row(label, f"{count}, more with --all (in Python: result.advice)")
 
 
 def _capital(text: str) -> str:

@@ -453,6 +453,29 @@ def test_a_warm_run_starts_without_what_compiles_kernels():
     assert done.stderr == "[]\n"
 
 
+@pytest.mark.parametrize(
+    ("wrong", "who", "meant"),
+    [
+        ("rnu vector_add", "gpusim", "run"),
+        ("run vector_add --gird 3", "gpusim run", "--grid"),
+        ("run vector_add --szie=3", "gpusim run", "--size"),
+        ("config shwo", "gpusim config", "show"),
+        ("config show --derivd", "gpusim config show", "--derived"),
+        ("figures vector_add out --kind sgv", "gpusim figures", "svg"),
+        ("run vector_add --mode detaild", "gpusim", "detailed"),
+        ("run vector_add --gpu tiny --check racechek", "gpusim", "racecheck"),
+    ],
+)
+def test_a_misspelled_command_or_option_is_told_what_is_near(capsys, wrong, who, meant):
+    code, out, err = run(capsys, *wrong.split())
+    last = err.splitlines()[-1]
+    assert (code, out) == (2, "") and last.startswith(f"{who}: error: ") and last.endswith(f"; did you mean {meant}?")
+
+
+def test_what_is_near_nothing_gets_no_guess(capsys):
+    assert "did you mean" not in run(capsys, "run", "vector_add", "--qqqqq")[2] + run(capsys, "zzz")[2]
+
+
 def test_process_exit_codes_and_streams():
     done = process("config", "diff", "h200", "a100")
     assert (done.returncode, done.stderr) == (0, "")
@@ -495,14 +518,45 @@ def test_progress_appears_after_two_seconds(monkeypatch, capfd):
         assert callback is None, "standard error is no terminal here"
     with progress.show_progress(False) as callback:
         assert callback is None
-    with progress.show_progress(True) as callback:
-        callback(1000, 1, 10)
+    with progress.show_progress(True, lambda: 300.0) as callback:
+        callback(1000, 0, 10, 1000)
         bar = callback.__self__
         assert bar.progress is None, "too early"
         monkeypatch.setattr(time, "monotonic", lambda start=bar.started: start + 2.5)
-        callback(2000, 4, 10)
-        assert bar.progress.tasks[0].completed == 4
+        callback(2000, 1, 10, 2000)
+        (task,) = bar.progress.tasks
+        assert (task.completed, task.total) == (2000, 3000), "in instructions, of ten blocks"
+        callback(2500, 8, 10, 4000)  # more than there were to be: the blocks that have ended tell
+        assert (task.completed, task.total) == (4000, 5000)
     assert capfd.readouterr().out == "", "progress goes to standard error"
+
+
+def test_progress_says_rate_and_time_left():
+    from gpusim.cli.progress import launch_text
+
+    assert launch_text(2_000_000, 8e6, 1.5e6, 9_000, 3, 64) == (
+        "2.0 M of 8.0 Minstructions, 1.5 M/s, 0:00:04 left; cycle 9,000, 3 of 64 blocks done"
+    )
+    assert launch_text(5000, 0, 100, 10, 0, 1) == (
+        "5.0 kinstructions, 100 /s, time left unknown until a block ends; cycle 10, 0 of 1 blocks done"
+    )
+
+
+def test_progress_counts_the_instructions_of_the_run(capsys, monkeypatch):
+    """What it says last is near what the report says, and what it expects is known before any block has ended."""
+    from gpusim.cli import progress
+
+    told = []
+    monkeypatch.setattr(progress, "PATIENCE_S", -1.0)
+    monkeypatch.setattr(progress, "launch_text", lambda *facts: told.append(facts) or "")
+    arguments = ("run", "matmul/tiled", "--size", 96, "--gpu", "tiny", "--progress", "--json")
+    code, out, _ = run(capsys, *arguments)
+    total = json.loads(out)["metrics"]["smsp__inst_executed.sum"]
+    assert code == 0 and told
+    issued, expected, _, _, finished, blocks = zip(*told, strict=True)
+    assert list(issued) == sorted(issued) and 0 < issued[-1] <= total and blocks[0] == 36
+    assert finished[0] == 0 and expected[0] == pytest.approx(total, rel=0.02)
+    assert issued[-1] > 0.8 * total
 
 
 def test_bundled_programs_run_from_recorded_images_without_the_tool_chain(monkeypatch, capsys):

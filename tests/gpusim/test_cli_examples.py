@@ -3,6 +3,7 @@
 import argparse
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -88,7 +89,8 @@ def test_example_parses_and_names_what_exists(example, folder, monkeypatch):
     options = make_parser().parse_args(shlex.split(example)[1:])
     given = vars(options)
     if "axes" in given and options.what[0] != "study.toml":
-        check_points(axes.read_space(options).space.points(options.design or "grid", options.points, 0))
+        design = given.get("design") or "grid"
+        check_points(axes.read_space(options).space.points(design, given.get("points"), 0))
     for name in ("program", "a", "b"):
         text = given.get(name)
         elsewhere = example.startswith("gpusim exec ") or (text or "").startswith("./")  # an executable
@@ -109,3 +111,37 @@ def test_short_example_runs(example, folder, monkeypatch, capsys, toolchain):
     if example.endswith(".cubin"):
         (folder / "library.cubin").write_bytes(compile_cuda("__global__ void k() {}"))
     assert main(shlex.split(example)[1:]) == 0, capsys.readouterr().err
+
+
+NAMED = re.compile(r"(?:`|^  |; |: |see )gpusim ([a-z]+)(?: ([a-z]+))?([^`;)]*)", re.MULTILINE)
+PROSE = {"come", "decodes", "executes", "is", "takes"}
+
+
+def wrong_names(text):
+    """Commands, and options of them, that a text names and that there are not."""
+    known = dict(parsers(make_parser()))
+    for first, second, rest in NAMED.findall(text):
+        if first in PROSE:
+            continue
+        command = f"gpusim {first}"
+        if command not in known or (first == "config" and second and f"{command} {second}" not in known):
+            yield f"{command} {second}".strip()
+            continue
+        own = known.get(f"{command} {second}", known[command])
+        options = {name for each in (known[command], own) for action in each._actions for name in action.option_strings}
+        if first not in ("exec", "script"):  # whose words behind the program are the program's
+            given = re.split(r"  | -- |#|\|", rest)[0]
+            asked = re.findall(r"(?<![\w-])--[a-z][a-z-]+", given)
+            yield from (f"{command} {each}" for each in asked if each not in options)
+
+
+def test_help_texts_messages_and_documents_name_only_what_there_is():
+    root = Path(__file__).parents[2]
+    texts = {command: parser.format_help() for command, parser in parsers(make_parser())}
+    files = [*root.glob("gpusim/**/*.py"), *root.glob("docs/*.md"), root / "README.md", *root.glob("notebooks/*.py")]
+    texts |= {str(file.relative_to(root)): file.read_text("utf-8") for file in files}
+    found = {name: list(wrong_names(text)) for name, text in texts.items()}
+    assert {name: wrong for name, wrong in found.items() if wrong} == {}
+    assert sum(len(NAMED.findall(text)) for text in texts.values()) > 100
+    for planted in ("see gpusim profile x", "`gpusim config lst`", "`gpusim sweep gemv --desing lhs`"):
+        assert list(wrong_names(planted)), planted

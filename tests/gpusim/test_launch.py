@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import gpusim
 from gpusim.launch import Launch, as_dim3
 
 
@@ -43,6 +44,22 @@ def test_launch_normalises_and_counts() -> None:
     assert launch.args[0] is x
     assert (launch.blocks, launch.threads_per_block) == (6, 15)
     assert (launch.shared_bytes, launch.signature) == (0, None)
+
+
+@pytest.mark.parametrize("one", [np.zeros(4), np.zeros((2, 2)), np.float32(1), 3, None, "x", {"x": 1}])
+def test_one_argument_is_not_taken_for_several(one: Any) -> None:
+    def kernel(x: Any) -> None:
+        pass
+
+    launches = (
+        lambda: Launch(kernel, 1, 1, one),
+        lambda: gpusim.simulate(kernel, 1, 1, one, gpu="tiny"),
+        lambda: gpusim.Device("tiny").launch(kernel, 1, 1, one),
+    )
+    for launch in launches:
+        with pytest.raises(TypeError, match=rf"args must be a tuple .* got one {type(one).__name__}; .*\(x,\)"):
+            launch()
+    assert Launch(kernel, 1, 1, (each for each in (1, 2))).args == (1, 2)  # type: ignore[arg-type]
 
 
 def test_launch_rejects_shared_bytes() -> None:

@@ -11,6 +11,7 @@ from itertools import combinations, pairwise
 import matplotlib
 import numpy as np
 import pytest
+from numba import cuda
 
 import gpusim
 from gpusim import plot
@@ -18,7 +19,8 @@ from gpusim.cli import main
 from gpusim.engine.state import layout as L
 from gpusim.engine.state.layout import STALLS
 from gpusim.errors import LaunchError
-from gpusim.plot import colours, everything, lane_map, style
+from gpusim.plot import colours, everything, lane_map, style, windows
+from gpusim.plot.accesses import worst_global, worst_shared
 from gpusim.plot.words import ranges
 from gpusim.results.serving import NotServed, global_access, shared_access
 from gpusim.tracing.reconvergence import lane_groups
@@ -262,6 +264,85 @@ def test_divergence_tree_has_a_stroke_where_lanes_meet():
     strokes = [each for each in ax.collections if each.get_linewidth()[0] > 2]
     assert {segment[0][0] for each in strokes for segment in each.get_segments()} == expected
     assert len(groups) == 7  # the warp, two halves, four quarters
+
+
+def deep(x):
+    lane = cuda.threadIdx.x
+    k = 0
+    while k < lane:
+        x[lane] += x[lane] * k
+        k += 1
+
+
+def late(x, n):
+    i = cuda.grid(1)
+    s = x[i]
+    for k in range(n):
+        s = s * 1.5 + k
+    if i == 40 or i == 45:
+        for k in range(n):
+            s = s / 3 + k
+    x[i] = s
+
+
+@pytest.fixture(scope="module")
+def parted_late(toolchain):
+    """A launch of whose four warps only the second parts, some hundred issues after its start."""
+    args = np.ones(128, np.float32), 50
+    return gpusim.simulate(late, 2, 64, args, gpu="tiny", trace=TraceOptions(sms=(0, 1), blocks=(0, 1)))
+
+
+def test_every_depth_of_a_tree_has_a_colour_of_its_own(toolchain):
+    trace = gpusim.simulate(deep, 1, 32, (np.ones(32, np.float32),), gpu="tiny", trace=True).trace
+    groups = trace.reconvergence(0)
+    depths = []
+    for group in groups:
+        depths.append(depths[group.parent] + 1 if group.parent >= 0 else 0)
+    assert max(depths) == 7, "one more than there are colours of things"
+    ax = plot.divergence_tree(trace, 0)
+    drawn = Counter(box.get_facecolor() for box in ax.patches)
+    assert len(drawn) == len(set(depths))
+    legend = {text.get_text() for text in ax.figure.legends[0].get_texts()}
+    assert {"the whole warp", "parted once", "parted 7 times"} <= legend and len(legend) <= 9
+
+
+def test_pictures_of_lanes_begin_where_lanes_first_part(parted_late):
+    trace = parted_late.trace
+    part = windows.interesting(trace)
+    assert part.warp == 1, "of block 0, in which threads 40 and 45 part"
+    active = trace.of_warp(1)["active"]
+    (parts,) = np.flatnonzero(np.diff(active.astype(np.int64)) < 0) + 1
+    assert part.first == parts - 8 > 400 and windows.first_divergence(trace) == (1, parts)
+    lanes = everything.OF_TRACE["lanes"](trace, None)
+    assert f"block 0,0,0 warp 1: issues {part.first:,} to" in lanes.get_title(loc="left")
+    cells = lanes.images[0].get_array()
+    assert (cells[:8] > lane_map.OFF).all() and not (cells[8:] > lane_map.OFF).all(axis=1).any()
+    tree = everything.OF_TRACE["divergence"](trace, None)
+    assert tree.get_xlim() == (part.first, part.first + windows.MOST_ISSUES)
+    assert "1 group part, 0 meetings" in tree.get_title(loc="left")
+
+
+def test_a_window_is_what_all_pictures_of_lanes_and_warps_show(parted_late, tmp_path, capsys):
+    trace = parted_late.trace
+    rows = trace.of_warp(1)
+    start, end = int(rows["cycle"][100]), int(rows["cycle"][140])
+    part = windows.interesting(trace, (start, end))
+    mine = trace.of_warp(part.warp)["cycle"]
+    assert start <= mine[part.first] and mine[part.first + part.issues - 1] < end
+    assert mine[part.first - 1] < start and mine[part.first + part.issues] >= end
+    assert everything.OF_TRACE["schedulers"](trace, (start, end)).get_xlim() == (start, end)
+    for worst in (worst_global, worst_shared):
+        with pytest.raises(NotServed):  # the arithmetic in the middle accesses nothing
+            worst(trace, (start, end))
+    assert trace.issues["cycle"][worst_global(trace, (0, trace.until))] < start
+    names = {path.stem for path in plot.write_all(parted_late, tmp_path, cycles=(start, end))}
+    assert {"lanes", "divergence", "schedulers", "residency"} <= names and "coalescing" not in names
+    with pytest.raises(ValueError, match=r"no issue in cycles 900,000 to 900,001 was recorded; the trace ends at"):
+        plot.write_all(parted_late, tmp_path, cycles=(900_000, 900_001))
+    for wrong in ("100", "9:9", "a:b"):
+        assert main(["figures", "vector_add", str(tmp_path / "x"), "--size", "1000", "--cycles", wrong]) == 2
+        assert "--cycles is two cycles of the launch such as 12000:12400" in capsys.readouterr().err
+    assert main(["figures", "vector_add", str(tmp_path / "x"), "--size", "1000", "--cycles", "0:9,000"]) == 0
 
 
 @pytest.mark.parametrize("name", ("matmul/tiled", "reduction/shuffle"))

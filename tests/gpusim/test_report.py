@@ -1,13 +1,21 @@
 """The text report: fits a screen, and says what the record says."""
 
 import re
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from gpusim.config import load_config
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import memory as S
+from gpusim.launch import Launch
+from gpusim.launch.occupancy import occupancy
 from gpusim.result import Result
-from gpusim.results.report import WIDTH
+from gpusim.results.counts import Counts
+from gpusim.results.explain import checked_words, read_words, shared_words
+from gpusim.results.report import WIDTH, render
+from gpusim.units import aligned
 from tests.gpusim.records import LDG, LDS, RED, STG, make_program, make_record, stall
 
 
@@ -22,6 +30,7 @@ def full_record(**changes):
         S.CNT_TEX_READ_SECTORS: 8448,
         S.CNT_TEX_HIT_SECTORS: 2112,
         S.CNT_TEX_MISS_SECTORS: 6336,
+        S.CNT_HOME_MISS_SECTORS: 6336,
         S.CNT_FILL_SECTORS: 6336,
         S.CNT_WRITEBACK_SECTORS: 100,
     }
@@ -119,3 +128,66 @@ def test_absent_things_are_said_to_be_absent():
     assert section(text, "Coalescing") == "no global-memory accesses"
     assert section(text, "Roofline").startswith("no floating-point operations")
     assert "none: every warp cycle issues" in text
+
+
+def test_how_many_findings_there_are_beside_those_shown():
+    result = Result(full_record())
+    assert len(result.advice) == 5
+    text, whole = str(result), render(result, all_findings=True)
+    assert "\n                3 of 5 findings, more with --all (in Python: result.advice)\n" in text
+    assert "findings, more" not in whole
+    for each in result.advice:
+        assert each.sentence in " ".join(whole.split())
+        assert (each.sentence in " ".join(text.split())) == (each.line is not None)
+
+
+def test_shared_memory_that_the_kernel_has_not_asked_for_is_the_drivers():
+    def words(own, dynamic=0, gpu="h200"):
+        record = make_record(program=make_program(static_shared_bytes=own))
+        launch = Launch(record.program, 1, 32, (), dynamic)
+        config = load_config(gpu)
+        fits = occupancy(config, 32, 24, own, dynamic)
+        return shared_words(replace(record, launch=launch, config=config, occupancy=fits))
+
+    assert words(0) == "1,024 B of shared memory per block, which the CUDA driver keeps for itself"
+    driver = "and 1,024 that the CUDA driver keeps for itself"
+    assert words(4096, 4096) == f"9,216 B of shared memory per block: 8,192 of its own {driver}"
+    assert words(100) == f"1,152 B of shared memory per block: 100 of its own {driver}, in units of 128"
+    assert words(4096, gpu="v100") == "4,096 B of shared memory per block", "before Ampere it kept none"
+
+
+def test_bytes_read_beyond_what_the_program_asks_for_are_explained():
+    def words(**counters):
+        memory = {getattr(S, f"CNT_{name}_SECTORS"): count for name, count in counters.items()}
+        record = make_record(memory=memory, program=make_program(local_bytes=0))
+        args = (np.zeros(8000, np.float32),)
+        return read_words(Counts(replace(record, launch=replace_args(record.launch, args))))
+
+    assert words(HOME_MISS=1000, FILL=1000) == "32.0 kB"
+    assert words(HOME_MISS=1000, FILL=1000, LAUNCH=100) == "35.2 kB (3.2 kB the launch's own: code and constants)"
+    assert words(HOME_MISS=500, FILL=1000)== "32.0 kB (16.0 kB that came along, since memory is read 64 B at a time)"
+    assert words(HOME_MISS=1000, FILL=1000, MERGE=10) == "32.3 kB (320 B for sectors written in part)"
+    assert words(HOME_MISS=1500, FILL=1500) == "48.0 kB (16.0 kB at least once more, as L2 had not kept them)"
+
+
+def replace_args(launch, args):
+    return Launch(launch.kernel, launch.grid, launch.block, args)
+
+
+def test_a_check_that_found_nothing_says_what_it_looked_at():
+    line = {LDS: {L.N_SHARED_REQUESTS: 70}, LDG: {L.N_REQUESTS: 30}, STG: {L.N_REQUESTS: 11}}
+    told = list(checked_words(Counts(make_record(line=line)), ["racecheck", "initcheck", "memcheck", "synccheck"]))
+    assert told == [
+        "racecheck: none of 70 accesses to shared memory is in a race (it does not look at global memory)",
+        "initcheck: none of 100 reads of global or shared memory is of what nothing had been written to",
+        "memcheck: none of 111 accesses to global or shared memory is out of bounds, misaligned or to freed memory",
+        "synccheck: the launch has no barriers",
+    ]
+
+
+def test_columns_never_run_together():
+    assert aligned(("ab", -4), ("1", 3), ("2.5", 5)) == "ab    1  2.5"
+    assert aligned(("a long name", -4), ("1,000,000", 3), ("22", 2)) == "a long name 1,000,000 22"
+    huge = {L.N_EXECUTED: 10**13, L.N_THREADS: 32 * 10**13, stall(L.R_LONG): 10**14}
+    row = next(line for line in str(Result(make_record(line={LDG: huge}))).splitlines() if "2: x = a[i]" in line)
+    assert row.split()[2:5] == [f"{10**14 + 2112:,}", f"{10**13:,}", "32.0"]

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import shutil
 from dataclasses import replace
 
@@ -184,7 +185,7 @@ def test_lanes_show_who_runs_who_waits_and_where_they_meet(page):
     story = " ".join(texts(page, ".story li"))
     assert "16 of 32 lanes active" in story
     assert f"Lanes 16{TO}31 have parted after line 5" in story
-    assert f"Lanes 16{TO}31 wait; they go on at step 8, line 3, on their own" in story
+    assert f"Lanes 16{TO}31 wait at line 3 for their turn (until step 8)" in story
     go_to(page, FADD)
     states = [each.get_attribute("data-state") for each in page.find_elements("css selector", ".lanes li")]
     assert states == (["executed"] * 4 + ["off"] * 4) * 4
@@ -215,6 +216,7 @@ def test_sector_map(page):
     assert texts(page, ".access td.touched") == [f"{first}{TO}{first + 7}" for first in (0, 8, 16, 24)]
     go_to(page, STG)
     assert find(page, ".access").get_attribute("data-rows") == "16"
+    assert "16 sectors in 16 lines, 2 would do; 14 excessive; 13 % of what is moved" in find(page, ".access").text
     assert texts(page, ".access td.touched") == [str(lane) for lane in range(16)]
 
 
@@ -594,6 +596,50 @@ def test_maps_of_a_program_show_what_the_engine_counted(browser, tmp_path, name,
         row = rows[step]
         assert stepper_state(browser) == {"step": step} | {key: int(row[key]) for key in ("pc", "active", "executed")}
     assert browser.get_log("browser") == []
+
+
+def real_page(browser, tmp_path, name, size):
+    launch = get(name).make(size, 0)
+    result = gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, trace=True)
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", DESKTOP)
+    browser.get(result.report_html(tmp_path / "report.html", name).as_uri())
+    return result
+
+
+@pytest.mark.usefixtures("toolchain")
+def test_the_stepper_and_the_advice_say_the_same_of_sectors(browser, tmp_path):
+    result = real_page(browser, tmp_path, "transpose/naive", 64)
+    (found,) = (each for each in result.advice if each.kind == "uncoalesced accesses")
+    assert "32.0 sectors per request where 4.0 would do" in found.sentence
+    rows = result.trace.of_warp(0)
+    put(browser, "step", next(k for k, row in enumerate(rows) if row["sectors"] == 32))
+    assert "32 sectors in 32 lines, 4 would do; 28 excessive" in find(browser, ".access").text
+
+
+@pytest.mark.usefixtures("toolchain")
+def test_lanes_wait_where_they_are(browser, tmp_path):
+    """Of a warp that parts, lanes at the other side of the branch wait for their turn, and those that have come to
+    where all meet wait there, wherever they go on."""
+    result = real_page(browser, tmp_path, "divergence/4", 256)
+    rows, code = result.trace.of_warp(0), result.trace.instructions
+    told = set()
+    for step, row in enumerate(rows):
+        waiting = ~int(row["active"]) & 0xFFFFFFFF
+        put(browser, "step", step)
+        for line in texts(browser, ".story li"):
+            found = re.fullmatch(r"Lanes (.*) wait at line (\d+)(, BSYNC, for lanes .*| for .*) \(.*", line)
+            if not found:
+                assert not re.match("Lanes .* wait", line)
+                continue
+            lane = int(re.match(r"\d+", found[1])[0])
+            assert waiting >> lane & 1
+            mine = [k for k, each in enumerate(rows) if int(each["active"]) >> lane & 1]
+            last, after = max(k for k in mine if k < step), min(k for k in mine if k > step)
+            at_meeting = found[3].startswith(", BSYNC")
+            told.add(at_meeting)
+            at = code[rows[last if at_meeting else after]["pc"]]
+            assert int(found[2]) == at.line and (at.opcode == "BSYNC" or not at_meeting)
+    assert told == {True, False}
 
 
 def test_lanes_are_named_in_short(page):

@@ -12,6 +12,7 @@ import pytest
 
 from gpusim import plot
 from gpusim.cli import main
+from gpusim.cli.search import _apart
 from gpusim.config import load_config
 from gpusim.errors import ConfigError
 from gpusim.explore import Space, cost, search
@@ -102,11 +103,11 @@ def test_the_best_under_a_budget_is_that_of_an_exhaustive_search(sampler):
 def test_samplers_learn_where_the_budget_ends(sampler):
     """At the end far fewer proposals break the limit than at the beginning, where they are chance."""
     space = Space("gemv", "tiny", {"sm.count": list(range(1, 65)), "sm.max_warps": [32, 48, 64]})
-    found = search(space, ["time_us"], ["area_mm2 <= 150"], trials=90, sampler=sampler, population=15,
+    found = search(space, ["time_us"], ["area_mm2 <= 150"], trials=40, sampler=sampler, population=15,
                    rows=Formula())  # fmt: skip
     over = [not each.feasible for each in found.candidates]
     assert sum(over[:10]) >= 6
-    assert sum(over[-30:]) <= 12  # by chance 17
+    assert sum(over[-20:]) <= 9  # by chance 13
     assert found.best.machine["sm.count"] == 28
 
 
@@ -134,7 +135,18 @@ def test_the_front_is_what_nothing_beats():
     table = found.frame(front=True)
     assert list(table["time_us"]) == times
     assert table["front"].all()
-    assert len(found.frame()) == 50
+    assert len(found.frame()) == len(everything()), "a machine that was tried is not tried again, and all have been"
+
+
+@pytest.mark.parametrize("batch", (1, 5))
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_no_machine_is_tried_twice(sampler, batch):
+    found = search(SPACE, trials=15, sampler=sampler, batch=batch, derived=RULES, rows=Formula(), population=4)
+    assert len(found.candidates) == len({choice(each) for each in found.candidates}) == 15
+    whole = search(SPACE, trials=40, sampler=sampler, batch=batch, derived=RULES, rows=Formula(), population=4)
+    assert len(whole.candidates) == len({choice(each) for each in whole.candidates}) == len(everything())
+    between = Space("gemv", "tiny", {"sm.count": [1, 2], "dram.bandwidth_gb_s": {"low": 50.0, "high": 400.0}})
+    assert len({str(each.machine) for each in search(between, trials=12, rows=Formula()).candidates}) == 12
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -197,7 +209,7 @@ def test_a_beaten_bound_saves_the_run_and_changes_nothing(goals):
     slow = search(SPACE, goals, rows=whole, **options)
     fast = search(SPACE, goals, rows=screened, **options)
     pruned = [each for each in fast.candidates if each.pruned == "bound"]
-    assert len(pruned) > 5
+    assert len(pruned) > 2
     assert len(screened.asked) == len(whole.asked) - 2 * len(pruned)
     assert [choice(each) for each in fast.front()] == [choice(each) for each in slow.front()]
     off = Formula(bound=bound)
@@ -278,6 +290,24 @@ def test_without_the_library(monkeypatch):
         search(SPACE, rows=Formula())
 
 
+def test_the_front_in_a_picture_is_that_of_its_axes():
+    """With one goal the search's front is one machine; the picture of time and area shows what is best in both."""
+    found = search(SPACE, ["time_us"], trials=40, derived=RULES, rows=Formula())
+    assert len(found.front()) == 1
+    points = {(each[2], each[1]) for each in everything()}
+    best = {p for p in points if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in points)}
+    ax = plot.pareto(found)
+    blue = sorted(map(tuple, ax.collections[2].get_offsets().tolist()))
+    assert len(blue) == len(best) > 3
+    assert list(itertools.chain(*blue)) == pytest.approx(list(itertools.chain(*sorted(best))))
+    power = plot.pareto(search(SPACE, ["max power_w"], trials=40, derived=RULES, rows=Formula()), x="time_us")
+    fast, strong = min(each[1] for each in everything()), max(each[3] for each in everything())
+    ends = power.collections[2].get_offsets().tolist()
+    assert ends[0][1] == pytest.approx(strong) and ends[-1][0] == pytest.approx(fast)
+    # Nobody knows whether many SMs are good: the front is the search's own.
+    assert len(plot.pareto(found, x="sm.count").collections[2].get_offsets()) == 1
+
+
 def test_the_picture_shows_every_machine_and_the_front():
     found = search(SPACE, ["time_us", "area_mm2"], ["power_w <= 50", "time_us <= 15"], trials=40, sampler="random",
                    derived=RULES, rows=Formula())  # fmt: skip
@@ -289,7 +319,7 @@ def test_the_picture_shows_every_machine_and_the_front():
     assert len(against) == sum(not each.feasible for each in ran) > 0
     assert f"{len(front)} on the front" in [text.get_text() for text in ax.figure.legends[0].get_texts()]
     assert "Pareto front" in plot.text_alternative(ax)
-    with pytest.raises(ValueError, match="no column 'cost'"):
+    with pytest.raises(ValueError, match=r"no column 'cost' to draw; there are sm\.count, .*, time_us"):
         plot.pareto(found, x="cost")
     with pytest.raises(ValueError, match="no machine was evaluated"):
         plot.pareto(search(SPACE, limits=["area_mm2 <= 1"], trials=3, rows=Formula()))
@@ -368,7 +398,7 @@ def test_command_searches_draws_and_goes_on_after_an_end(file, tmp_path, capsys,
     keys = [json.loads(line)["key"] for line in lines[1:]]
     assert len(set(keys)) == len(keys) == 3 + found["runs"]
     assert picture.stat().st_size > 5000
-    assert len(table.read_text().splitlines()) == 1 + 9
+    assert len(table.read_text().splitlines()) == 1 + 6
     assert main(arguments) == 0
     again = json.loads(capsys.readouterr().out)
     assert again["runs"] == 0
@@ -376,9 +406,39 @@ def test_command_searches_draws_and_goes_on_after_an_end(file, tmp_path, capsys,
     assert journal.read_text().splitlines() == lines
     assert main(["search", str(file), "--workers", "0"]) == 0
     text = capsys.readouterr().out
-    different = {(each["sm.count"], each["dram.channels"]) for each in found["candidates"]}
-    assert f"9 machines, {len(different)} of them different, {len(keys)} runs" in text
+    assert f"6 machines, {len(keys)} runs" in text
     assert f"the front of {len(found['front'])} (time_us, area_mm2)" in text
+    assert "\nin all of them: gpu = tiny, size = 1024\n" in text
+    assert not {"gpu", "size"} & set(text.splitlines()[-len(found["front"]) - 1].split())
+
+
+def test_what_the_whole_front_has_in_common_stands_above_it(capsys):
+    rows = [{"time_us": 1.5, "area_mm2": 50.0, "sm.count": 2}, {"time_us": 1.25, "area_mm2": 50.0, "sm.count": 4}]
+    assert _apart(rows, ["time_us", "area_mm2", "sm.count"]) == ("area_mm2 = 50", ["time_us", "sm.count"])
+    assert _apart(rows[:1], ["time_us", "area_mm2"]) == ("", ["time_us", "area_mm2"])
+
+
+def test_a_kernel_of_ones_own_is_searched_over_grids_and_blocks(tmp_path, capsys, toolchain):
+    (tmp_path / "own.py").write_text("from numba import cuda\n\ndef fill(x):\n    x[cuda.grid(1)] = 1\n")
+    options = ("--gpu", "tiny", "--block", "64; 32,2", "--args", "float32[4096]", "--workers", "0", "--json")
+    assert main(["search", f"{tmp_path / 'own.py'}:fill", "--grid", "8;16", *options]) == 0
+    tried = json.loads(capsys.readouterr().out)["candidates"]
+    assert {(each["grid"], each["block"]) for each in tried} == {*itertools.product(("8", "16"), ("64", "32,2"))}
+    assert all(each["cycles"] > 0 for each in tried)
+    file = 'gpu = "tiny"\nprogram = {{ name = "own.py:fill", args = "float32[4096]" }}\naxes.grid = {}\naxes.block = 64'
+    (tmp_path / "own.toml").write_text(file.format("[8, 16]"))
+    assert main(["search", str(tmp_path / "own.toml"), "--workers", "0", "--json"]) == 0
+    assert sorted(each["grid"] for each in json.loads(capsys.readouterr().out)["candidates"]) == [8, 16]
+
+
+def test_a_picture_needs_columns_that_there_are(file, tmp_path, capsys):
+    picture = tmp_path / "x.png"
+    options = ["search", str(file), "--workers", "0", "--plot", str(picture)]
+    assert main([*options, "--plot-axes", "sm.cuont,time_us"]) == 2
+    error = capsys.readouterr().err
+    assert "there are time_us, cycles, area_mm2, power_w, size, sm.count, dram.channels" in error
+    assert error.endswith("did you mean sm.count?\n")
+    assert main([*options, "--plot-axes", "sm.count,time_us"]) == 0 and picture.stat().st_size > 5000
 
 
 def test_energy_is_a_goal():

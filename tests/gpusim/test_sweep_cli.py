@@ -44,11 +44,37 @@ def test_what_is_no_value_is_refused(text):
 def test_a_sweep_prints_its_best_and_worst_points(capsys, toolchain):
     code, out, _ = sweep(capsys, "matmul/tiled", "saxpy", *TINY, "--size", 64, "--set", "sm.count=1,2")
     assert code == 0
-    table = [line.split() for line in out.splitlines()]
-    assert table[1][:3] == ["matmul/tiled", "64", "2"] and table[2][:3] == ["saxpy", "64", "2"]
+    table = [line.split() for line in out.split("\n\n")[1].splitlines()]
+    assert table[1][:3] == ["matmul/tiled", "64", "2"]
+    assert table[2] == ["saxpy", "64", "2", table[2][3], "us", "all", "alike"]
     assert table[1][5] == "sm.count=2" and table[1][8] == "sm.count=1"
     assert float(table[1][3]) < float(table[1][6])
     assert out.splitlines()[-1].startswith("4 points, 0 failed; ") and "Minstructions/s" in out
+
+
+def test_a_sweep_prints_its_table(capsys, tmp_path, toolchain):
+    axes = ("--size", "64,128", "--set", "sm.max_warps=32,33,64", "--metrics", "smsp__inst_executed.sum")
+    _, out, _ = sweep(capsys, "saxpy", *TINY, *axes, "--out", tmp_path / "table.csv")
+    head, *rows = [line.split() for line in out.split("\n\n")[0].splitlines()]
+    assert head[:5] == ["program", "size", "sm.max_warps", "time_us", "cycles"]
+    assert head[-1] == "smsp__inst_executed.sum"
+    assert [row[1:3] for row in rows] == [[size, warps] for size in ("64", "128") for warps in ("32", "33", "64")]
+    assert [row[3] == "failed" for row in rows] == [False, True, False] * 2
+    written = pandas.read_csv(tmp_path / "table.csv")
+    for row in rows:
+        mine = (written["size"] == int(row[1])) & (written["sm.max_warps"] == int(row[2]))
+        (cycles,), (count,) = written[mine]["cycles"], written[mine]["smsp__inst_executed.sum"]
+        assert row[4] == ("-" if cycles != cycles else f"{cycles:,.0f}") and row[-1] == (
+            "-" if count != count else f"{count:,.0f}"
+        )
+
+
+def test_a_long_table_is_cut_unless_all_of_it_is_asked_for(capsys):
+    argv = ("saxpy", *TINY, "--size", "64:2816:64", "--bound-only")
+    lines = sweep(capsys, *argv)[1].split("\n\n")[0].splitlines()
+    assert len(lines) == 42 and lines[-1].startswith("40 of 44 rows, all with --all; ")
+    lines = sweep(capsys, *argv, "--all")[1].split("\n\n")[0].splitlines()
+    assert len(lines) == 45 and lines[-1].split()[1] == "2816"
 
 
 def test_json_has_every_row(capsys, toolchain):

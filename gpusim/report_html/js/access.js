@@ -111,19 +111,16 @@ export function touched(lanes, size) {
   return new Map([...lines].sort((a, b) => a[0] - b[0]));
 }
 
-/** Bytes of memory that an access asks for, each once. */
-const bytesOf = (lanes, size) => new Set(lanes.flatMap(([, address]) => Array.from({ length: size }, (_, k) => address + k))).size;
-
-/** Sectors that the bytes of an access would fit. */
-export const leastSectors = (trace, access) => Math.ceil(bytesOf(lanesOfAccess(trace, access), access[2]) / SECTOR_BYTES);
+/** Sectors that would do for an access, as the counters and the advice have it. */
+export const leastSectors = (trace, access) => Math.min(access[7], Math.ceil((lanesOfAccess(trace, access).length * access[2]) / SECTOR_BYTES));
 
 export function globalMap(trace, access, space) {
   const [, store, size, , , , , sectors, lines] = access;
   const lanes = lanesOfAccess(trace, access);
-  const bytes = bytesOf(lanes, size);
-  const least = Math.ceil(bytes / SECTOR_BYTES);
+  const bytes = new Set(lanes.flatMap(([, address]) => Array.from({ length: size }, (_, k) => address + k))).size;
+  const least = leastSectors(trace, access);
   const text = `${doing(store, size, lanes.length)}, ${space} memory: ${sectors} sector${sectors === 1 ? "" : "s"} in ${lines} line${lines === 1 ? "" : "s"}`
-    + (lanes.length && space === "global" ? `; their ${bytes} bytes would fit ${least}, ${(100 * bytes / Math.max(sectors * SECTOR_BYTES, 1)).toFixed(0)} % of what is moved is used` : "");
+    + (lanes.length && space === "global" ? `, ${least} would do${sectors > least ? `; ${sectors - least} excessive` : ""}; ${(100 * bytes / Math.max(sectors * SECTOR_BYTES, 1)).toFixed(0)} % of what is moved is used` : "");
   const map = touched(lanes, size);
   const shown = [...map].slice(0, MOST_ROWS);
   const rows = shown.map(([line, parts]) => element("tr", {},

@@ -12,6 +12,7 @@ const WAIT_HEIGHT = 20;
 const HEIGHT = 32 * LANE_HEIGHT + 2 + WAIT_HEIGHT;
 const LONG_WAIT = 1000; // cycles that fill the height of the waits, which is logarithmic
 const NAMES = { executed: "executes", off: "active, its guard is false", waiting: "waits for its turn", ended: "has ended" };
+const MEETING = /^(?:@!?U?P\d+\s+)?(BSYNC|WARPSYNC|BAR)/;
 const SIGNS = { executed: "●", off: "◐", waiting: "○", ended: "×" };
 
 const KINDS = [
@@ -150,6 +151,17 @@ export function stepper(root, data, showLine, prefix = "") {
     return -1;
   }
 
+  /** Where a lane waits that issues again in a step: at the barrier that it has come to, or at the instruction whose turn
+   * has not come. */
+  function waitingAt(lane, next) {
+    let last = state.step - 1;
+    while (last >= 0 && !((maskAt(last, "active") >>> lane) & 1)) last -= 1;
+    const met = last < 0 ? null : MEETING.exec(data.instructions[warp().pc[last]][1]);
+    const others = met && maskAt(next, "active") & ~maskAt(last, "active");
+    const [pc, reason] = others ? [warp().pc[last], `, ${met[1]}, for lanes that come later`] : [warp().pc[next], " for their turn"];
+    return `${placeOf(pc)}${reason} (until step ${count(next + 1)})`;
+  }
+
   /** Cycles waited before a step. */
   function waitBefore(step) {
     let cycles = 0;
@@ -184,11 +196,12 @@ export function stepper(root, data, showLine, prefix = "") {
       else if (gone.length) lines.push(`The scheduler has switched from lanes ${ranges(lanesOf(before))} to lanes ${ranges(lanesOf(active))}`);
     }
     const groups = new Map();
-    states.forEach(({ kind, next }, lane) => { if (kind === "waiting") groups.set(next, [...(groups.get(next) ?? []), lane]); });
-    for (const [next, own] of groups) {
-      const joint = maskAt(next, "active") & active;
-      lines.push(`Lanes ${ranges(own)} wait; they go on at step ${count(next + 1)}, ${placeOf(now.pc[next])}${joint ? ", together with these" : ", on their own"}`);
-    }
+    states.forEach(({ kind, next }, lane) => {
+      if (kind !== "waiting") return;
+      const place = waitingAt(lane, next);
+      groups.set(place, [...(groups.get(place) ?? []), lane]);
+    });
+    for (const [place, own] of groups) lines.push(`Lanes ${ranges(own)} wait at ${place}`);
     const ended = states.flatMap(({ kind }, lane) => (kind === "ended" ? [lane] : []));
     if (ended.length) lines.push(`Lanes ${ranges(ended)} have ended, or execute nothing more of what is recorded`);
     const waits = now.stalls[state.step];

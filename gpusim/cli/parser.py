@@ -1,0 +1,33 @@
+"""The parser of the command line: argparse's, which also says what an option or a command nearly is called."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from gpusim.errors import did_you_mean
+
+_CHOICES = re.compile(r"invalid choice: '?(.*?)'? \(choose from (.*)\)", re.DOTALL)
+
+
+class Parser(argparse.ArgumentParser):
+    """Like `argparse.ArgumentParser`; commands below it are of this class as well."""
+
+    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
+        """Raises SystemExit, with the usage of the command that an unknown option was given to."""
+        options, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            used = getattr(options, "parser", self)
+            known = [name for action in used._actions for name in action.option_strings]
+            wrong = [each.partition("=")[0] for each in unknown if each.startswith("-")]
+            told = next(filter(None, (did_you_mean(each, known) for each in wrong)), "")
+            used.error(f"unrecognized arguments: {' '.join(unknown)}{told}")
+        return options
+
+    def error(self, message: str) -> Any:
+        """Adds the nearest of the choices to a message about one that does not exist."""
+        if found := _CHOICES.search(message):
+            message += did_you_mean(found[1], re.findall(r"[^\s',]+", found[2]))
+        super().error(message)
