@@ -49,7 +49,7 @@ _MODULES = {
     "run": "run", "script": "script", "exec": "exec", "replay": "replay", "list": "listing", "show": "show",
     "diff": "diff", "bound": "bound",
     "sweep": "sweep", "search": "search", "sensitivity": "sensitivity", "cost": "cost", "figures": "figures",
-    "config": "configs", "collective": "collective", "export": "export",
+    "config": "configs", "collective": "collective", "export": "export", "schema": "schema",
 }  # fmt: skip
 """Commands in the order of the help text, and the module of each."""
 

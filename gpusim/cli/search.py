@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpusim.cli.exits import EXIT_OK
 from gpusim.cli.options import add_command, add_json_option, add_workers_options
-from gpusim.cli.outputs import check_writable, columns, print_json, save_picture
+from gpusim.cli.outputs import check_writable, columns, print_json, save_picture, versioned
 
 if TYPE_CHECKING:
     from gpusim.explore.search import Candidate, Found
@@ -92,7 +92,7 @@ def execute(options: argparse.Namespace) -> int:
             "goals": [str(goal) for goal in found.goals], "limits": [str(limit) for limit in found.limits],
             "runs": found.runs, "front": found.rows(front=True), "candidates": found.rows(),
         }  # fmt: skip
-        print_json(document)
+        print_json(versioned(document))
         return EXIT_OK
     print("\n".join(_text(found, best)))
     return EXIT_OK
