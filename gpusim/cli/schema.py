@@ -35,9 +35,9 @@ def execute(options: argparse.Namespace) -> int:
         print(text, end="")
         return EXIT_OK
     whole, name = json.loads(text), "-".join(options.words)
-    names = [each["$ref"].rpartition("/")[2] for each in whole["anyOf"]]
-    if name not in names:
-        raise UserError(f"no command {' '.join(options.words)!r} prints JSON; those that do: {', '.join(names)}")
+    if name not in commands():
+        known = ", ".join(commands())
+        raise UserError(f"no command {' '.join(options.words)!r} prints JSON; those that do: {known}")
     definitions = whole["$defs"]
     needed = [name]
     for each in needed:  # grows
@@ -45,6 +45,11 @@ def execute(options: argparse.Namespace) -> int:
     head = {"$schema": whole["$schema"], "title": f"gpusim {' '.join(options.words)} --json"}
     print_json(head | definitions.pop(name) | {"$defs": {key: definitions[key] for key in needed[1:]}})
     return EXIT_OK
+
+
+def commands() -> list[str]:
+    """Commands that print JSON, with - between their words."""
+    return [each["$ref"].rpartition("/")[2] for each in json.loads(FILE.read_text("utf-8"))["anyOf"]]
 
 
 def _named(part: Any) -> Iterator[str]:
