@@ -18,7 +18,7 @@ _SOURCE = re.compile(r'\b(src|srcset|href)="(?![a-z]+:|#)([^"\s]+)"')
 
 
 def absolute(text: str, url: str | None, ref: str) -> str:
-    """Markdown whose links and pictures lead to the repository at `url`; to nowhere, as plain text, where it is None."""
+    """Markdown whose links and pictures lead to the repository at `url`; without one they become plain text."""
     if url is None:
         return _LINK.sub(r"\2", text)
     text = _LINK.sub(lambda m: f"{m[1]}[{m[2]}]({url}/{'raw' if m[1] else 'blob'}/{ref}/{m[3]})", text)
