@@ -15,6 +15,7 @@ from email.message import Message
 from pathlib import Path
 
 import pytest
+import yaml
 
 import gpusim
 from isa.cache import cache_folder
@@ -90,7 +91,6 @@ def test_the_readme_of_the_wheel_leads_to_the_repository(wheel: Path) -> None:
 
 
 def test_workflows_run_what_is_declared() -> None:
-    yaml = pytest.importorskip("yaml")
     flows = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in (ROOT / ".github/workflows").glob("*.yml")}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     declared = [name.rpartition(" ")[2] for name in project["classifiers"] if re.search(r":: 3\.\d+$", name)]

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from gpusim.cli import main
@@ -17,7 +18,6 @@ from gpusim.results import SCHEMA_VERSION
 from tests import forks
 from tests.result_schema import COMMANDS, make_schema
 
-jsonschema = pytest.importorskip("jsonschema")
 SMALL = ("--gpu", "tiny", "--threads", "1")
 SAXPY = ("saxpy", "--size", "256", "--gpu", "tiny")
 PRINTED = {
