@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gpusim.simulation import simulate
     from gpusim.tracing.trace import Trace, TraceOptions
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 # Loaded when first used: importing `gpusim.launch` or printing a help text must not wait for Numba.
 _HOME = {

@@ -52,6 +52,7 @@ _MODULES = {
     "diff": "diff", "bound": "bound",
     "sweep": "sweep", "search": "search", "sensitivity": "sensitivity", "cost": "cost", "figures": "figures",
     "config": "configs", "collective": "collective", "export": "export", "lab": "lab",
+    "schema": "schema", "completion": "completion",
 }  # fmt: skip
 """Commands in the order of the help text, and the module of each."""
 

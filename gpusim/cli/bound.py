@@ -14,7 +14,7 @@ from gpusim.cli.options import (
     add_launch_options,
     add_set_option,
 )
-from gpusim.cli.outputs import print_json
+from gpusim.cli.outputs import print_json, versioned
 
 if TYPE_CHECKING:
     from gpusim.bound import Bound
@@ -66,7 +66,7 @@ def execute(options: argparse.Namespace) -> int:
         found.append(bound(known, config))
     if options.json:
         head = {"program": target.name, "size": target.size, "seed": target.seed, "kernel": known.kernel}
-        print_json(head | {"bounds": [each.to_dict() for each in found]})
+        print_json(versioned(head | {"bounds": [each.to_dict() for each in found]}))
     else:
         if target.variant:
             print(f"{target.name}, size {target.size:,} {target.variant.size_name}, seed {target.seed}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpusim.cli.exits import EXIT_OK, UserError
 from gpusim.cli.options import add_command, add_json_option, add_set_option
-from gpusim.cli.outputs import print_json
+from gpusim.cli.outputs import print_json, versioned
 
 if TYPE_CHECKING:
     from gpusim.collectives import CollectiveResult
@@ -51,7 +51,7 @@ def show(options: argparse.Namespace) -> int:
         for size in map(_bytes, options.sizes.split(","))
     ]  # fmt: skip
     if options.json:
-        print_json([_row(each) for each in results])
+        print_json([versioned(_row(each)) for each in results])
     elif len(results) == 1:
         print(results[0])
     else:

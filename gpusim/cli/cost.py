@@ -7,7 +7,7 @@ import statistics
 
 from gpusim.cli.exits import EXIT_OK, UserError
 from gpusim.cli.options import add_command, add_json_option, add_set_option
-from gpusim.cli.outputs import print_json
+from gpusim.cli.outputs import print_json, versioned
 from gpusim.units import aligned
 
 EXAMPLES = """\
@@ -51,7 +51,7 @@ def execute(options: argparse.Namespace) -> int:
     except ValueError as error:
         raise UserError(str(error)) from None
     if options.json:
-        print_json(found.to_dict())
+        print_json(versioned(found.to_dict()))
         return EXIT_OK
     config = load_config(options.gpu or "h200", options.overrides)
     changed = diff(load_config(options.gpu or "h200"), config) if options.overrides else {}
@@ -79,7 +79,7 @@ def _dies(options: argparse.Namespace) -> int:
         raise UserError("--dies stands alone")
     area, left_out, power = dies.area_errors(), dies.leave_one_out(), dies.power_errors()
     if options.json:
-        print_json({"area": area, "area_leave_one_out": left_out, "power": power})
+        print_json(versioned({"area": area, "area_leave_one_out": left_out, "power": power}))
         return EXIT_OK
     print(f"{'die':<16}{'mm^2':>8}{'model':>9}{'left out':>10}")
     for die in dies.DIES:

@@ -20,7 +20,7 @@ from gpusim.cli.options import (
     add_limit_options,
     add_progress_option,
 )
-from gpusim.cli.outputs import print_json
+from gpusim.cli.outputs import print_json, versioned
 from gpusim.cli.run import check_limits, target_of
 from gpusim.cli.script import compiled_script, run_script
 from gpusim.cli.tracing import number_list
@@ -172,7 +172,7 @@ class _Told:
 def _said(traces: AccelSimTraces) -> dict[str, Any]:
     """What has been written."""
     names = ("kernels", "copies", "instructions", "nbytes", "seconds")
-    return {"folder": str(traces.folder)} | {name: getattr(traces, name) for name in names}
+    return versioned({"folder": str(traces.folder)} | {name: getattr(traces, name) for name in names})
 
 
 def _report(written: list[dict[str, Any]], as_json: bool) -> None:

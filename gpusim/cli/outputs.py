@@ -8,11 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from gpusim.cli.exits import UserError
+from gpusim.results import SCHEMA_VERSION
 
 
 def print_json(document: Any) -> None:
     """Print it as --json does."""
     print(json.dumps(document, indent=2))
+
+
+def versioned(document: dict[str, Any]) -> dict[str, Any]:
+    """It, after the version of its schema."""
+    return {"schema_version": SCHEMA_VERSION} | document
 
 
 def columns(rows: Sequence[Sequence[str]], align: str = "<") -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gpusim.cli.axes import AXIS_HELP, add_space_options, read_space
 from gpusim.cli.exits import EXIT_OK, UserError
 from gpusim.cli.options import add_command, add_json_option, add_workers_options
-from gpusim.cli.outputs import check_writable, columns, print_json, save_picture
+from gpusim.cli.outputs import check_writable, columns, print_json, save_picture, versioned
 from gpusim.errors import did_you_mean
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def execute(options: argparse.Namespace) -> int:
             "goals": [str(goal) for goal in found.goals], "limits": [str(limit) for limit in found.limits],
             "runs": found.runs, "front": found.rows(front=True), "candidates": found.rows(),
         }  # fmt: skip
-        print_json(document)
+        print_json(versioned(document))
         return EXIT_OK
     print("\n".join(_text(found, best)))
     return EXIT_OK

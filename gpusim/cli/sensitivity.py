@@ -15,7 +15,7 @@ from gpusim.cli.options import (
     add_target_options,
     add_workers_options,
 )
-from gpusim.cli.outputs import check_writable, print_json, save_picture
+from gpusim.cli.outputs import check_writable, print_json, save_picture, versioned
 from gpusim.units import aligned
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def execute(options: argparse.Namespace) -> int:
         document: dict[str, Any] = found.to_dict() | {"text": text}
         if following is not None:
             document["next"] = following.to_dict()
-        print_json(document)
+        print_json(versioned(document))
         return EXIT_OK
     for each in (found, following):
         if each is not None:

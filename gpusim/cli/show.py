@@ -14,7 +14,7 @@ from gpusim.cli.options import (
     add_run_options,
     add_target_options,
 )
-from gpusim.cli.outputs import print_json
+from gpusim.cli.outputs import print_json, versioned
 from gpusim.cli.run import simulate_target, target_of
 from gpusim.units import aligned
 
@@ -66,7 +66,7 @@ def execute(options: argparse.Namespace) -> int:
         config = load_config(options.gpu, options.overrides)
         program = program_of(target.launch, config.gpu.arch)
     if options.json:
-        print_json(_document(program, result))
+        print_json(versioned(_document(program, result)))
     else:
         for line in listing(program, result, control=options.control):
             print(line.rstrip())

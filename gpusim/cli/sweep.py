@@ -11,7 +11,7 @@ from typing import Any
 from gpusim.cli.axes import AXIS_HELP, add_design_options, add_space_options, read_space
 from gpusim.cli.exits import EXIT_FAILED_POINTS, EXIT_INTERRUPTED, EXIT_OK, UserError
 from gpusim.cli.options import add_command, add_json_option, add_workers_options
-from gpusim.cli.outputs import print_json
+from gpusim.cli.outputs import print_json, versioned
 
 EXAMPLES = """\
 examples:
@@ -92,7 +92,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.out:
         table.write(table.frame(rows, metrics), options.out)
     if options.json:
-        print_json({"points": rows, "seconds": seconds, "resumed": seen[0][0]})
+        print_json(versioned({"points": rows, "seconds": seconds, "resumed": seen[0][0]}))
     else:
         from gpusim.cli.sweep_report import print_summary, print_table
 

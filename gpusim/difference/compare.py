@@ -13,6 +13,7 @@ from gpusim.difference.pairs import Change, Pairs
 from gpusim.difference.side import Run, as_run
 from gpusim.difference.why import sentences
 from gpusim.result import Result
+from gpusim.results import SCHEMA_VERSION
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Difference(Pairs):
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values, for JSON. `a` and `b` are what `Run` holds of each side."""
         return {
+            "schema_version": SCHEMA_VERSION,
             "a": asdict(self.a),
             "b": asdict(self.b),
             "cycles": _plain(self.cycles),

@@ -10,6 +10,7 @@ from typing import Any
 
 from gpusim.errors import SimulationError
 from gpusim.result import Result
+from gpusim.results import SCHEMA_VERSION
 from gpusim.results.advice import Finding
 
 STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
@@ -134,6 +135,8 @@ def read_result(path: Path) -> dict[str, Any]:
         raise NotAResult(f"{path} is no JSON: {error}") from None
     if not isinstance(document, dict) or not {"cycles", "metrics", "stall_reasons"} <= document.keys():
         raise NotAResult(f"{path} is not what gpusim run --json prints")
+    if (version := document.get("schema_version", SCHEMA_VERSION)) != SCHEMA_VERSION:
+        raise NotAResult(f"{path} has version {version} of the schema; this gpusim reads {SCHEMA_VERSION}")
     return document
 
 

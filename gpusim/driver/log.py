@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpusim.config import GPUConfig
 from gpusim.launch import Launch
+from gpusim.results import SCHEMA_VERSION
 from isa.demangle import full_name, short_name
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ class LaunchLog:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
         return {
+            "schema_version": SCHEMA_VERSION,
             "gpu": self.config.gpu.name,
             "launches": [
                 {

@@ -11,6 +11,7 @@ import numpy as np
 
 from gpusim.errors import ModeError
 from gpusim.launch.occupancy import Occupancy
+from gpusim.results import SCHEMA_VERSION
 from gpusim.results.advice import Finding, find
 from gpusim.results.costs import InstructionCosts, SourceLine, StallReason, costs_of
 from gpusim.results.counts import Counts, ratio
@@ -185,6 +186,7 @@ class Analysis:
         """Everything as plain Python values, for JSON. Numbers have the units of the attributes they stand for."""
         record = self.record
         found: dict[str, Any] = {
+            "schema_version": SCHEMA_VERSION,
             "kernel": self.kernel,
             "gpu": record.config.gpu.name,
             "mode": record.mode,

@@ -137,7 +137,8 @@ def lab(tmp_path_factory):
 
 def visit(address, headers=None, data=None, cookies=None):
     """(status, text) of a request."""
-    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar() if cookies is None else cookies))
+    cookies = CookieJar() if cookies is None else cookies
+    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(cookies))
     try:
         with opener.open(urllib.request.Request(address, data, headers or {}), timeout=60) as answer:
             return answer.status, answer.read().decode()

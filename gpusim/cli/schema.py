@@ -1,0 +1,60 @@
+"""`gpusim schema`: the JSON schema of what `--json` prints."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from gpusim.cli.exits import EXIT_OK, UserError
+from gpusim.cli.options import add_command
+from gpusim.cli.outputs import print_json
+
+FILE = Path(__file__).with_name("results.schema.json")
+EXAMPLES = """\
+examples:
+  gpusim schema run > run.schema.json              of what gpusim run --json prints
+  gpusim schema config check                       of what gpusim config check --json prints
+  gpusim schema                                    of everything that is printed with --json
+
+The schema of configuration files is another one: gpusim config schema.
+"""
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = add_command(commands, "schema", "print the JSON schema of what --json prints: docs/json.md", EXAMPLES)
+    parser.add_argument("words", nargs="*", metavar="COMMAND", help="the command that prints it (default: all of them)")
+    parser.set_defaults(command=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    text = FILE.read_text("utf-8")
+    if not options.words:
+        print(text, end="")
+        return EXIT_OK
+    whole, name = json.loads(text), "-".join(options.words)
+    if name not in commands():
+        known = ", ".join(commands())
+        raise UserError(f"no command {' '.join(options.words)!r} prints JSON; those that do: {known}")
+    definitions = whole["$defs"]
+    needed = [name]
+    for each in needed:  # grows
+        needed += [other for other in _named(definitions[each]) if other not in needed]
+    head = {"$schema": whole["$schema"], "title": f"gpusim {' '.join(options.words)} --json"}
+    print_json(head | definitions.pop(name) | {"$defs": {key: definitions[key] for key in needed[1:]}})
+    return EXIT_OK
+
+
+def commands() -> list[str]:
+    """Commands that print JSON, with - between their words."""
+    return [each["$ref"].rpartition("/")[2] for each in json.loads(FILE.read_text("utf-8"))["anyOf"]]
+
+
+def _named(part: Any) -> Iterator[str]:
+    """Definitions that a part of a schema refers to."""
+    if isinstance(part, dict) and isinstance(part.get("$ref"), str):
+        yield part["$ref"].rpartition("/")[2]
+    for each in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        yield from _named(each)

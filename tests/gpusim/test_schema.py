@@ -1,0 +1,165 @@
+"""The JSON schema in the package: it is what its types say, and what commands print keeps to it, field by field."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from gpusim.cli import main
+from gpusim.cli.schema import FILE
+from gpusim.difference.side import NotAResult, read_result
+from gpusim.results import SCHEMA_VERSION
+from tests import forks
+from tests.result_schema import COMMANDS, make_schema
+
+SMALL = ("--gpu", "tiny", "--threads", "1")
+SAXPY = ("saxpy", "--size", "256", "--gpu", "tiny")
+PRINTED = {
+    "list": [("list",), ("list", "--metrics")],
+    "config-list": [("config", "list")],
+    "config-show": [("config", "show", "a100", "--set", "sm.count=54"), ("config", "show", "--derived")],
+    "config-diff": [("config", "diff", "h200", "a100")],
+    "config-keys": [("config", "keys", "l1")],
+    "config-check": [("config", "check", "h200"), ("config", "check", "h200", "--set", "dram.bandwidth_gb_s=9000")],
+    "cost": [("cost", "h200"), ("cost", "--dies")],
+    "collective": [("collective", "all_reduce", "4K,64K", "--gpus", "2")],
+}
+SIMULATED = {
+    "run": [
+        ("run", "vector_add", "--size", "300", *SMALL),
+        ("run", "matmul/tiled", "--size", "64", *SMALL, "--no-check"),
+        ("run", *SAXPY, "--sampled"),
+        ("run", *SAXPY, "--functional"),
+        ("run", *SAXPY, "--no-bound"),
+    ],
+    "show": [("show", "vector_add"), ("show", *SAXPY, "--run")],
+    "diff": [
+        ("diff", "transpose/naive", "transpose/padded", "--size", "64", *SMALL),
+        ("diff", *SAXPY, "--set-b", "issue.policy=lrr"),
+    ],
+    "bound": [("bound", "vector_add", "--gpu", "tiny", "--gpu", "a100")],
+    "sweep": [("sweep", *SAXPY, "--set", "sm.count=1,2", "--workers", "0", "--metrics", "dram__bytes_read.sum")],
+    "sensitivity": [("sensitivity", *SAXPY, "--keys", "sm.count", "--next", "tiny", "--workers", "0")],
+}
+SCRIPT = """
+import numpy as np
+from numba import cuda
+
+@cuda.jit
+def add(a, b):
+    a[cuda.grid(1)] += b
+
+add[2, 32](np.zeros(64, np.float32), 1)
+"""
+
+
+@pytest.fixture(scope="module")
+def schema() -> dict[str, Any]:
+    """The schema of the file, but with no other fields than those that it knows: a new one has to be added to it."""
+    whole: dict[str, Any] = json.loads(FILE.read_text("utf-8"))
+    for part in whole["$defs"].values():
+        if "properties" in part:
+            part.setdefault("additionalProperties", False)
+    return whole
+
+
+def check(schema: dict[str, Any], command: str, text: str) -> None:
+    """Hold what a command printed to its part of the schema, and to JSON, which has no NaN."""
+
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is no JSON")
+
+    document = json.loads(text, parse_constant=refuse)
+    whole = {"$schema": schema["$schema"], "$ref": f"#/$defs/{command}", "$defs": schema["$defs"]}
+    jsonschema.validate(document, whole, jsonschema.Draft202012Validator)
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(list(words)) in (0, 1)
+    return capsys.readouterr().out
+
+
+def test_the_file_is_what_the_types_say() -> None:
+    assert json.loads(FILE.read_text("utf-8")) == make_schema(), "renew it with python -m tests.result_schema"
+    jsonschema.Draft202012Validator.check_schema(make_schema())
+
+
+def test_the_command_prints_it_whole_and_in_parts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, "schema") == FILE.read_text("utf-8")
+    for name in COMMANDS:
+        part = json.loads(printed(capsys, "schema", *name.split("-")))
+        jsonschema.Draft202012Validator.check_schema(part)
+        used = set(json.dumps(part).split('"#/$defs/')[1:])
+        assert {each.partition('"')[0] for each in used} == set(part["$defs"])  # all there, and no other
+    assert main(["schema", "figures"]) == 2
+    assert "no command 'figures' prints JSON; those that do: run, " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [words for each in PRINTED.values() for words in each], ids=" ".join)
+def test_documents(capsys: pytest.CaptureFixture[str], schema: dict[str, Any], words: tuple[str, ...]) -> None:
+    (command,) = (name for name, cases in PRINTED.items() if words in cases)
+    check(schema, command, printed(capsys, *words, "--json"))
+
+
+@pytest.mark.usefixtures("toolchain")
+@pytest.mark.parametrize("words", [words for each in SIMULATED.values() for words in each], ids=" ".join)
+def test_documents_of_runs(capsys: pytest.CaptureFixture[str], schema: dict[str, Any], words: tuple[str, ...]) -> None:
+    (command,) = (name for name, cases in SIMULATED.items() if words in cases)
+    text = printed(capsys, *words, "--json")
+    check(schema, command, text)
+    assert json.loads(text)["schema_version"] == SCHEMA_VERSION
+    # Were a field renamed, or were there one more, it would be noticed.
+    other = json.loads(text) | {"unknown": 1}
+    with pytest.raises(jsonschema.ValidationError, match="unknown"):
+        check(schema, command, json.dumps(other))
+    del other["unknown"], other["schema_version"]
+    with pytest.raises(jsonschema.ValidationError, match="schema_version"):
+        check(schema, command, json.dumps(other))
+
+
+@pytest.mark.usefixtures("toolchain")
+def test_documents_of_files(tmp_path: Path, capsys: pytest.CaptureFixture[str], schema: dict[str, Any]) -> None:
+    """What needs a file: kernels of one, traces, a search."""
+    (tmp_path / "one.ptx").write_text(
+        ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry one() { ret; }\n", "utf-8"
+    )
+    check(schema, "list", printed(capsys, "list", str(tmp_path / "one.ptx"), "--json"))
+    check(schema, "export", printed(capsys, "export", "accel-sim", *SAXPY, str(tmp_path / "traces"), "--json"))
+    pytest.importorskip("optuna")
+    space = 'program = [{ name = "saxpy", size = 256 }]\ngpu = "tiny"\naxes.sm.count = [1, 2]\n'
+    (tmp_path / "space.toml").write_text(space, "utf-8")
+    search = ("search", str(tmp_path / "space.toml"), "--trials", "3", "--workers", "0", "--json")
+    check(schema, "search", printed(capsys, *search))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the simulated driver needs Linux")
+@pytest.mark.usefixtures("toolchain")
+def test_documents_of_scripts(tmp_path: Path, schema: dict[str, Any]) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT, "utf-8")
+    environment = os.environ | {"PYTHONPATH": str(forks.ROOT)}
+    for command, *words in (
+        ("script", "--gpu", "tiny", "--save", "all.launches", "script.py"),
+        ("exec", "--gpu", "tiny", sys.executable, "script.py"),
+        ("replay", "all.launches"),
+    ):
+        asked = ("-m", "gpusim.cli", command, "--json", "--output", "out.json", *words)
+        done = forks.run(*asked, cwd=tmp_path, env=environment)
+        assert done.returncode == 0, done.stderr
+        check(schema, command, (tmp_path / "out.json").read_text("utf-8"))
+
+
+def test_a_result_of_another_version_is_refused(tmp_path: Path) -> None:
+    document = {"cycles": 1, "metrics": {}, "stall_reasons": {}}
+    file = tmp_path / "saved.json"
+    for version in ({}, {"schema_version": SCHEMA_VERSION}):
+        file.write_text(json.dumps(document | version), "utf-8")
+        assert read_result(file) == document | version
+    file.write_text(json.dumps(document | {"schema_version": SCHEMA_VERSION + 1}), "utf-8")
+    with pytest.raises(NotAResult, match=f"has version {SCHEMA_VERSION + 1} of the schema; this gpusim reads"):
+        read_result(file)

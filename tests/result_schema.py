@@ -1,0 +1,424 @@
+"""The JSON schema of what `--json` prints, made from the types of what is printed.
+
+`python -m tests.result_schema` writes the file that `gpusim schema` prints; `gpusim/test_schema.py` holds it to real
+output. Dataclasses are those of the packages, with their docstrings; what a command puts around them stands here.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal, NotRequired, get_type_hints
+
+from pydantic import Field, TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
+from typing_extensions import TypedDict
+
+from gpusim.cli.schema import FILE
+from gpusim.collectives.result import CollectiveResult
+from gpusim.difference.pairs import Change, FindingChange, LineChange
+from gpusim.difference.side import Run
+from gpusim.explore.sensitivity import Sensitivity
+from gpusim.launch.occupancy import Occupancy
+from gpusim.results import SCHEMA_VERSION
+from gpusim.results.advice import Finding
+from gpusim.results.costs import InstructionCosts, SourceLine, StallReason
+from gpusim.results.interval import Interval
+from gpusim.results.least_time import Bound
+from gpusim.results.limiter import Limiter
+from gpusim.results.record import Sampling
+from gpusim.results.roofline import Roofline
+from gpusim.workload.target import ReferenceCheck
+
+Version = Annotated[
+    Literal[SCHEMA_VERSION],
+    Field(description="Raised when a field goes or changes its meaning. A new field leaves it as it is."),
+]
+Dim3 = Annotated[list[int], Field(min_length=3, max_length=3, description="x, y and z")]
+Cell = str | float | bool | None
+Row = dict[str, Cell]
+Plain = Annotated[Any, Field(description="a value of the configuration")]
+
+
+def printed(name: str, of: type, *derived: str, without: tuple[str, ...] = (), **more: Any) -> type:
+    """The type of a dataclass's fields and some of its properties as one JSON object; more: further fields."""
+    hints = {each: hint for each, hint in get_type_hints(of).items() if each not in without}
+    for each in derived:
+        getter = getattr(of, each).fget
+        returned = get_type_hints(getter)["return"]
+        hints[each] = Annotated[returned, Field(description=getter.__doc__)]
+    made = TypedDict(name, hints | more)
+    made.__doc__ = of.__doc__
+    return made
+
+
+_FOLLOWS = ("threads_per_instruction", "thread_efficiency", "stall_cycles", "main_stall")
+Line = printed("Line", SourceLine, *_FOLLOWS)
+InstructionCost = printed("InstructionCost", InstructionCosts, *_FOLLOWS)
+LaunchRoofline = printed(
+    "LaunchRoofline", Roofline, "kind", "operations_per_s", "roof", "share_of_roof",
+    intensity=Annotated[dict[str, float], Field(description="operations per byte moved, by level of memory")],
+)  # fmt: skip
+
+
+class Simulation(TypedDict):
+    """What the simulator itself took. Compilation of its engine is apart; instructions are warp instructions."""
+
+    host_seconds: float
+    host_threads: int
+    compile_seconds: float
+    instructions_per_second: float
+
+
+class RunDocument(TypedDict):
+    """`gpusim run --json`, and `Result.to_dict()`, which does not know program, size, seed and check.
+
+    A functional run has no times: cycles to sm_active_cycles are missing. sampling: of a sampled run. size and seed:
+    null for a kernel of your own. check: null where outputs were not compared. metrics: by Nsight Compute's names, in
+    the units that `gpusim list --metrics` says. source_lines: the costliest first; instructions: in the order of
+    addresses. sm_blocks, sm_active_cycles: of each SM.
+    """
+
+    schema_version: Version
+    program: NotRequired[str]
+    size: NotRequired[int | None]
+    seed: NotRequired[int | None]
+    check: NotRequired[ReferenceCheck | None]
+    kernel: str
+    gpu: str
+    mode: Literal["detailed", "sampled", "functional"]
+    grid: Dim3
+    block: Dim3
+    shared_bytes: int
+    configuration: dict[str, Plain]
+    cycles: NotRequired[int]
+    time_us: NotRequired[float]
+    interval: NotRequired[Interval]
+    bound: NotRequired[Bound | None]
+    why_no_bound: NotRequired[str | None]
+    limiter: NotRequired[Limiter]
+    advice: NotRequired[list[Finding]]
+    stall_reasons: NotRequired[dict[str, StallReason]]
+    roofline: NotRequired[LaunchRoofline]
+    sm_blocks: NotRequired[list[int]]
+    sm_active_cycles: NotRequired[list[int]]
+    sampling: NotRequired[Sampling]
+    metrics: dict[str, float]
+    occupancy: Occupancy
+    source_lines: list[Line]
+    instructions: list[InstructionCost]
+    simulation: Simulation
+
+
+class LaunchGroup(TypedDict):
+    """Launches of one kernel with one grid, block and dynamic shared memory.
+
+    kernel, symbol, name: plain, mangled, and in full. calls: that ended well. first, last: numbers of launches, from 1.
+    cycles, time_us, instructions: of all calls together. limiter: of the longest call, null without times.
+    """
+
+    kernel: str
+    symbol: str
+    name: str
+    grid: Dim3
+    block: Dim3
+    shared_bytes: int
+    calls: int
+    failed: int
+    findings: int
+    first: int
+    last: int
+    cycles: int
+    least_cycles: int
+    most_cycles: int
+    time_us: float
+    instructions: int
+    limiter: str | None
+
+
+class Total(TypedDict):
+    """All launches together."""
+
+    calls: int
+    cycles: int
+    time_us: float
+
+
+class LaunchTable(TypedDict):
+    """`gpusim script --json`, `exec` and `replay`: the launches of one process."""
+
+    schema_version: Version
+    gpu: str
+    launches: list[LaunchGroup]
+    total: Total
+    host_seconds: float
+
+
+_TOLD = {"section": NotRequired[str], "unit": NotRequired[str]}
+Changed = printed("Changed", Change, "ratio", without=tuple(_TOLD), **_TOLD)
+StallChanged = printed("StallChanged", Change, "ratio", "difference", without=tuple(_TOLD), **_TOLD)
+FindingChanged = printed("FindingChanged", FindingChange, "state")
+
+
+class DiffDocument(TypedDict):
+    """`gpusim diff --json`: both runs, and what differs between them, the most changed first. why: in sentences."""
+
+    schema_version: Version
+    a: Run
+    b: Run
+    cycles: Changed
+    why: list[str]
+    launch: list[Changed]
+    configuration: list[Changed]
+    metrics: list[Changed]
+    stalls: list[StallChanged]
+    findings: list[FindingChanged]
+    lines: list[LineChange]
+
+
+ControlBits = TypedDict(
+    "ControlBits",
+    {"stall": int, "yield": bool, "write_barrier": int, "read_barrier": int, "wait_mask": int},
+)
+ControlBits.__doc__ = "The compiler's scheduling bits. Barriers: number of a scoreboard, 7 for none."
+
+
+class ShownInstruction(TypedDict):
+    """One instruction of the listing. address: byte offset in the kernel. costs: with --run."""
+
+    address: int
+    text: str
+    file: str | None
+    line: int | None
+    source: str
+    control: ControlBits
+    costs: NotRequired[InstructionCost]
+
+
+class ShowDocument(TypedDict):
+    """`gpusim show --json`."""
+
+    schema_version: Version
+    kernel: str
+    arch: str
+    registers: int
+    static_shared_bytes: int
+    instructions: list[ShownInstruction]
+
+
+class BoundDocument(TypedDict):
+    """`gpusim bound --json`: the least time on each GPU that was asked for."""
+
+    schema_version: Version
+    program: str
+    size: int | None
+    seed: int | None
+    kernel: str
+    bounds: list[Bound]
+
+
+class SweepDocument(TypedDict):
+    """`gpusim sweep --json`. points: rows of the table; columns depend on what is swept (docs/sweeps.md). seconds: of
+    the whole sweep. resumed: rows that the journal had already."""
+
+    schema_version: Version
+    points: list[Row]
+    seconds: float
+    resumed: int
+
+
+class SearchDocument(TypedDict):
+    """`gpusim search --json`. candidates: all machines that were tried, front: the best of them; columns depend on the
+    space (docs/search.md)."""
+
+    schema_version: Version
+    goals: list[str]
+    limits: list[str]
+    runs: int
+    front: list[Row]
+    candidates: list[Row]
+
+
+SensitivityDocument = printed(
+    "SensitivityDocument", Sensitivity, schema_version=Version, next=NotRequired[Sensitivity],
+    text=Annotated[str, Field(description="what limits the program, in words")],
+)  # fmt: skip
+
+
+class CostPart(TypedDict):
+    """One part of a machine."""
+
+    area_mm2: float
+    power_w: float
+
+
+class CostDocument(TypedDict):
+    """`gpusim cost --json`: a first-order model (docs/cost_model.md). node: the process."""
+
+    schema_version: Version
+    area_mm2: float
+    power_w: float
+    node: str
+    parts: dict[str, CostPart]
+
+
+class CostErrors(TypedDict):
+    """`gpusim cost --dies --json`: the model less what is known, as a share, by die and by product."""
+
+    schema_version: Version
+    area: dict[str, float]
+    area_leave_one_out: dict[str, float]
+    power: dict[str, float]
+
+
+Collective = printed(
+    "Collective", CollectiveResult, "bus_gb_s", without=("steps", "utilisation", "bin_us"), schema_version=Version
+)
+
+
+class Exported(TypedDict):
+    """`gpusim export --json`: what was written; several of them, in a list, where several processes had launches."""
+
+    schema_version: Version
+    folder: str
+    kernels: int
+    copies: int
+    instructions: int
+    nbytes: int
+    seconds: float
+
+
+class ListedProgram(TypedDict):
+    """`gpusim list --json`: one of the bundled programs."""
+
+    name: str
+    family: str
+    teaches: str
+    default_size: int
+    sizes: list[int]
+    size_name: str
+
+
+class ListedKernel(TypedDict):
+    """`gpusim list FILE --json`: one kernel of the file."""
+
+    name: str
+    symbol: str
+
+
+class ListedMetric(TypedDict):
+    """`gpusim list --metrics --json`: one metric."""
+
+    name: str
+    unit: str
+    meaning: str
+
+
+class ListedConfiguration(TypedDict):
+    """`gpusim config list --json`: one shipped GPU. sources: how many of its own values come from where; inherited: how
+    many its base gives."""
+
+    name: str
+    product: str
+    arch: str
+    base: str | None
+    sources: dict[str, int]
+    inherited: int
+
+
+class Derived(TypedDict):
+    """A number that follows from a configuration, in the unit that its name carries."""
+
+    value: float
+    group: str
+    meaning: str
+
+
+class Problem(TypedDict):
+    """What is wrong or suspicious, and at which key."""
+
+    key: str | None
+    message: str
+
+
+class CheckedConfiguration(TypedDict):
+    """`gpusim config check --json`. derived: empty if something is wrong."""
+
+    ok: bool
+    errors: list[Problem]
+    warnings: list[Problem]
+    derived: dict[str, Derived]
+
+
+class ConfigValue(TypedDict):
+    """A value of a configuration and its source."""
+
+    value: Plain
+    source: str
+
+
+class ShownConfiguration(TypedDict, extra_items=ConfigValue):  # type: ignore[call-arg]
+    """`gpusim config show --json`: values by dotted key, and what follows from them."""
+
+    derived: dict[str, Derived]
+
+
+COMMANDS: dict[str, Any] = {
+    "run": RunDocument,
+    "script": LaunchTable,
+    "exec": LaunchTable | list[LaunchTable],
+    "replay": LaunchTable,
+    "show": ShowDocument,
+    "diff": DiffDocument,
+    "bound": BoundDocument,
+    "sweep": SweepDocument,
+    "search": SearchDocument,
+    "sensitivity": SensitivityDocument,
+    "cost": CostDocument | CostErrors,
+    "collective": list[Collective],
+    "export": Exported | list[Exported],
+    "list": list[ListedProgram] | list[ListedKernel] | list[ListedMetric],
+    "config-list": list[ListedConfiguration],
+    "config-show": ShownConfiguration,
+    "config-diff": dict[str, Annotated[list[Plain], Field(min_length=2, max_length=2)]],
+    "config-keys": dict[str, str],
+    "config-check": CheckedConfiguration,
+}
+"""What each command prints. Lists of `exec` and `export` have an element for each process."""
+
+
+class _Schema(GenerateJsonSchema):
+    """A printed dataclass has all of its fields, those with a default too."""
+
+    def field_is_required(self, field: Any, total: bool) -> bool:
+        return field["type"] == "dataclass-field" or super().field_is_required(field, total)
+
+
+def make_schema() -> dict[str, Any]:
+    """The schema (2020-12): a definition for each command, and those that they use."""
+    adapters = [(name, "serialization", TypeAdapter(type_)) for name, type_ in COMMANDS.items()]
+    found, whole = TypeAdapter.json_schemas(adapters, schema_generator=_Schema)
+    commands = {name: found[name, "serialization"] for name in COMMANDS}
+    return {
+        "$schema": GenerateJsonSchema.schema_dialect,
+        "title": "gpusim --json",
+        "description": f"What gpusim prints with --json, version {SCHEMA_VERSION}: the document of any of its "
+        "commands. `gpusim schema COMMAND` prints the part of one.",
+        "anyOf": [{"$ref": f"#/$defs/{name}"} for name in COMMANDS],
+        "$defs": _tidy(commands | whole["$defs"]),
+    }
+
+
+def _tidy(schema: Any) -> Any:
+    """Without titles that only repeat names, with docstrings as running text."""
+    if isinstance(schema, list):
+        return [_tidy(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {name: part for name, part in schema.items() if name != "title" or isinstance(part, dict)}
+    if isinstance(text := kept.get("description"), str):
+        kept["description"] = " ".join(text.split())
+    return {name: _tidy(part) for name, part in kept.items() if (name, part) != ("additionalProperties", True)}
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps(make_schema(), indent=1) + "\n", "utf-8")
