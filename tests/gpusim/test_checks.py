@@ -228,8 +228,12 @@ def _cubin() -> bytes:
 
 
 @cache
+def _kernels() -> dict[str, isa.Program]:
+    return isa.listing.programs_from_cubin(_cubin())  # with one listing: each takes half a second
+
+
 def kernel(name: str) -> isa.Program:
-    return isa.listing.program_from_cubin(_cubin(), name, abi="c")
+    return _kernels()[name]
 
 
 def line_of(comment: str) -> int:
