@@ -101,6 +101,7 @@ distclean: clean  ## remove the environments as well
 $(LOCKED): requirements.lock
 	@$(or $(PYTHON),false) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 		|| { echo 'gpusim needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3' >&2; exit 1; }
+	@test ! -L $(VENV) || { echo '$(VENV) is a link, and setting up would empty what it leads to: remove it' >&2; exit 1; }
 	@echo 'Setting up $(VENV): downloads some 300 MB once ...'
 	@$(PYTHON) -m venv --clear $(VENV)
 	@sed -n '/^uv==/,/[^\\]$$/p' requirements.lock >$(VENV)/uv.lock

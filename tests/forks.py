@@ -8,6 +8,7 @@ tells it from `python -m gpusim.cli ...`.
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import runpy
@@ -91,6 +92,8 @@ def serve() -> None:
         import_module(name)
     # The first kernel reads all types of Numba.
     sys.modules["numba.cuda"].compile(lambda number: None, "void(int64)", cc=(9, 0))
+    gc.collect()
+    gc.freeze()
     connection = socket.socket(fileno=int(sys.argv[1]))
     while True:
         asked, files, _, _ = socket.recv_fds(connection, 100, 3)

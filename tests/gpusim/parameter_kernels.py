@@ -15,7 +15,7 @@ import gpusim
 from gpusim.result import Result
 from isa import Program, compile_cuda
 from isa.control import Control
-from isa.listing import program_from_cubin
+from isa.listing import programs_from_cubin
 from tests.gpusim import sass
 
 _CHAINS = {  # one instruction whose result the next one needs, and the kind of its register
@@ -563,7 +563,12 @@ def _reuse(name: str) -> Program:
 @cache
 def program(kernel: str) -> Program:
     """A kernel of `SOURCE`, or one of those written as machine code."""
-    return _reuse(kernel) if kernel in _REUSE else program_from_cubin(_cubin(), f"k_{kernel}", abi="c")
+    return _reuse(kernel) if kernel in _REUSE else _programs()[f"k_{kernel}"]
+
+
+@cache
+def _programs() -> dict[str, Program]:
+    return programs_from_cubin(_cubin())  # with one listing: each takes half a second
 
 
 def run_again(launch: str, overrides: Any) -> int:

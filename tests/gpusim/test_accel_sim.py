@@ -25,7 +25,7 @@ from isa import compile_cuda
 from isa.compile import assemble
 from isa.instruction import parse_instruction
 from isa.listing import program_from_cubin
-from programs import registry
+from programs import images, registry
 from tests import forks
 from tests.gpusim.accel_sim_reader import read_kernel, read_list
 from tests.gpusim.test_bulk_copy import program
@@ -41,8 +41,8 @@ def written(folder, launch, gpu="h200", **options):
     """The trace of a launch, and what the run returned."""
     traces = AccelSimTraces(folder, **options)
     result = gpusim.simulate(
-        launch.kernel, launch.grid, launch.block, launch.args, gpu, launch.shared_bytes,
-        signature=launch.signature, mode="functional", traces=traces,
+        images.for_launch(launch) or launch.kernel, launch.grid, launch.block, launch.args, gpu, launch.shared_bytes,
+        mode="functional", traces=traces,
     )  # fmt: skip
     entries = read_list(folder)
     file = read_kernel(folder / entries[-1])
@@ -87,8 +87,7 @@ def test_every_line_is_what_a_run_in_time_records(name, tmp_path):
     launch = variant.make(variant.test_size, 0)
     every = gpusim.TraceOptions(sms=(), blocks=range(launch.blocks), limit=10**7)
     trace = gpusim.simulate(
-        launch.kernel, launch.grid, launch.block, launch.args, "h200", launch.shared_bytes,
-        signature=launch.signature, trace=every,
+        images.image(name), launch.grid, launch.block, launch.args, "h200", launch.shared_bytes, trace=every,
     ).trace  # fmt: skip
     threads = sum(len(lanes(line.mask)) for line in lines(file))
     assert threads >= result.record.counters[:, 2].sum()  # without the second predicates of branches

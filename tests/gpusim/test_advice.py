@@ -11,6 +11,7 @@ import gpusim
 from gpusim.engine.state import layout as L
 from gpusim.results.advice import LEAST, find
 from isa.instruction import parse_instruction
+from programs.images import image
 from programs.registry import get
 from tests.gpusim.records import BRA, FFMA, FILE, LDG, LDS, STG, make_program, make_record, stall
 
@@ -32,7 +33,7 @@ SIZES = {"reduction": 40_000, "transpose": 128}
 @cache
 def simulated(name):
     launch = get(name).make(SIZES[name.partition("/")[0]], 0)
-    return gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args)
+    return gpusim.simulate(image(name), launch.grid, launch.block, launch.args)
 
 
 def cycles(result, kind):

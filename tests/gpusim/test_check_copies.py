@@ -13,7 +13,7 @@ from gpusim.engine import machine
 from gpusim.errors import DataRaceError, PoolExhausted, SynchronizationError
 from isa import compile_cuda
 from isa.listing import program_from_cubin
-from programs import registry
+from programs import images, registry
 from tests.gpusim.test_bulk_copy import HEAD
 
 # A line that a test expects an error to name ends with a comment that the test looks for.
@@ -362,7 +362,8 @@ def test_programs_with_copies_are_clean(name):
     results = []
     for check in ((), "racecheck"):
         launch = variant.make(variant.test_size, 0)
-        result = gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, "tiny", launch.shared_bytes,
-                                 signature=launch.signature, check=check)  # fmt: skip
+        result = gpusim.simulate(
+            images.image(name), launch.grid, launch.block, launch.args, "tiny", launch.shared_bytes, check=check
+        )
         results.append((result.cycles, result.record.counters.tobytes()))
     assert results[0] == results[1]

@@ -21,7 +21,7 @@ from gpusim.errors import (
     SynchronizationError,
     UninitializedReadError,
 )
-from programs import registry
+from programs import images, registry
 
 # A line that makes a mistake ends with a comment that a test looks for.
 SOURCE = r"""
@@ -228,8 +228,12 @@ def _cubin() -> bytes:
 
 
 @cache
+def _kernels() -> dict[str, isa.Program]:
+    return isa.listing.programs_from_cubin(_cubin())  # with one listing: each takes half a second
+
+
 def kernel(name: str) -> isa.Program:
-    return isa.listing.program_from_cubin(_cubin(), name, abi="c")
+    return _kernels()[name]
 
 
 def line_of(comment: str) -> int:
@@ -450,8 +454,9 @@ def test_bundled_programs_are_clean_and_as_fast_as_without_checks(name):
     for check in ((), ("initcheck", "racecheck", "synccheck")):
         launch = variant.make(variant.test_size, 0)
         expected = variant.reference(launch)
-        result = gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, "tiny", launch.shared_bytes,
-                                 signature=launch.signature, check=check)  # fmt: skip
+        result = gpusim.simulate(
+            images.image(name), launch.grid, launch.block, launch.args, "tiny", launch.shared_bytes, check=check
+        )
         assert variant.mismatch(expected, variant.results(launch)) is None
         results.append((result.cycles, result.record.counters.tobytes(), dict(result.metrics)))
     assert results[0] == results[1]

@@ -18,7 +18,7 @@ from gpusim.config import load_config
 from gpusim.engine.memory.system import MemorySystem
 from gpusim.engine.state.address_map import map_lines
 from gpusim.errors import ConfigError
-from programs import registry
+from programs import images, registry
 
 PROGRAMS = {"reduction/shuffle": 4184, "transpose/tiled": 64}
 LATE_CODE = {"divergence/1": 1000}
@@ -130,7 +130,7 @@ def counters(name, banks, bank_bytes):
     changes = {"shared.banks": banks, "shared.bank_bytes": bank_bytes}
     size = (PROGRAMS | OTHERS | LATE_CODE)[name]
     launch = registry.get(name).make(size, 1)
-    result = gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, "tiny", launch.shared_bytes,
+    result = gpusim.simulate(images.image(name), launch.grid, launch.block, launch.args, "tiny", launch.shared_bytes,
                              overrides=changes)  # fmt: skip
     return {metric: result.metrics[metric] for metric in OF_ADDRESSES + OF_BANKS}
 
@@ -140,7 +140,7 @@ def check(name, changes):
     variant = registry.get(name)
     launch = variant.make((PROGRAMS | OTHERS | LATE_CODE)[name], 1)
     expected = variant.reference(launch)
-    result = gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, config, launch.shared_bytes,
+    result = gpusim.simulate(images.image(name), launch.grid, launch.block, launch.args, config, launch.shared_bytes,
                              max_cycles=20_000_000)  # fmt: skip
     assert variant.mismatch(expected, variant.results(launch)) is None
     charged = sum(reason.cycles for reason in result.stall_reasons.values())

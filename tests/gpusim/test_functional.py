@@ -8,7 +8,7 @@ import gpusim
 from gpusim.errors import BarrierError, CyclesExceeded, DataRaceError, MemoryAccessError, ModeError
 from isa import compile_cuda
 from isa.listing import program_from_cubin
-from programs import registry
+from programs import images, registry
 from tests.gpusim.test_cluster import EXCHANGE
 from tests.gpusim.test_cluster import program as cluster_program
 
@@ -16,8 +16,8 @@ from tests.gpusim.test_cluster import program as cluster_program
 def simulated(variant, size, mode, **options):
     launch = variant.make(size, 0)
     result = gpusim.simulate(
-        launch.kernel, launch.grid, launch.block, launch.args, "h200", launch.shared_bytes,
-        signature=launch.signature, mode=mode, **options,
+        images.image(variant.name), launch.grid, launch.block, launch.args, "h200", launch.shared_bytes,
+        mode=mode, **options,
     )  # fmt: skip
     return result, launch
 

@@ -30,7 +30,7 @@ from gpusim.launch import Launch
 from gpusim.launch.memory import DeviceMemory
 from gpusim.launch.occupancy import occupancy
 from isa.compile import compile_cuda
-from isa.listing import program_from_cubin
+from isa.listing import programs_from_cubin
 from isa.lower import lower
 from tests.gpusim import sass
 
@@ -80,25 +80,24 @@ KERNELS = {"copies": 32, "groups": 1, "everything": 32}
 
 
 @pytest.fixture(scope="module")
-def cubin():
-    return compile_cuda(SOURCE, "sm_90")
+def programs():
+    return programs_from_cubin(compile_cuda(SOURCE, "sm_90"))  # with one listing: each takes half a second
 
 
-def run(cubin, kernel, **overrides):
+def run(programs, kernel, **overrides):
     """Runs one kernel with a block of 256 threads; returns the cycles if what it moved is right."""
     step = KERNELS[kernel]
     data = np.arange(1, 2048 * step + 1, dtype=np.int32)
     out = np.zeros(2048, np.int32)
-    program = program_from_cubin(cubin, kernel, abi="c")
-    result = gpusim.simulate(program, 1, 256, (data, out), "tiny", overrides=overrides, max_cycles=2_000_000)
+    result = gpusim.simulate(programs[kernel], 1, 256, (data, out), "tiny", overrides=overrides, max_cycles=2_000_000)
     np.testing.assert_array_equal(out, data[::step])
     return result.cycles
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("sectors", [1, 16, 1024])
-def test_outstanding_sectors_throttle_every_kind_of_load(cubin, kernel, sectors):
-    run(cubin, kernel, **{"l1.max_outstanding_sectors": sectors})
+def test_outstanding_sectors_throttle_every_kind_of_load(programs, kernel, sectors):
+    run(programs, kernel, **{"l1.max_outstanding_sectors": sectors})
 
 
 SMALL = {
@@ -111,11 +110,11 @@ SMALL = {
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("pool", SMALL)
-def test_a_small_pool_throttles(cubin, kernel, pool, monkeypatch):
+def test_a_small_pool_throttles(programs, kernel, pool, monkeypatch):
     """Little room is slow and right: what a window or a reply frees goes to the next."""
-    before = run(cubin, kernel)
+    before = run(programs, kernel)
     monkeypatch.setattr(machine, "Capacity", lambda: SMALL[pool])
-    after = run(cubin, kernel)
+    after = run(programs, kernel)
     assert after > before or pool == "deferred"
 
 

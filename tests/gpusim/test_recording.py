@@ -9,7 +9,7 @@ from gpusim.errors import MemoryAccessError
 from gpusim.explore.evaluate import evaluate
 from gpusim.explore.point import Point
 from gpusim.host import recording
-from programs import registry
+from programs import images, registry
 
 #: Kinds of programs whose values depend on time, or that the recording does not know.
 COMPUTED = {"matmul_tensor/asynchronous"}
@@ -26,8 +26,8 @@ def simulated(name, replay, gpu="h200", **overrides):
     launch = variant.make(variant.test_size, 0)
     before = [np.asarray(each).tobytes() for each in launch.args]
     result = gpusim.simulate(
-        launch.kernel, launch.grid, launch.block, launch.args, gpu, launch.shared_bytes,
-        signature=launch.signature, replay=replay, overrides=overrides,
+        images.image(name), launch.grid, launch.block, launch.args, gpu, launch.shared_bytes,
+        replay=replay, overrides=overrides,
     )  # fmt: skip
     return result, before == [np.asarray(each).tobytes() for each in launch.args]
 

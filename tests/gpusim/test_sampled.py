@@ -8,7 +8,7 @@ from numba import cuda
 
 import gpusim
 from gpusim.host.sampling import Plan
-from programs import registry
+from programs import images, registry
 
 #: Programs whose grids fill the GPU more than a hundred, more than fifty and a few times.
 POINTS = {
@@ -26,8 +26,8 @@ MACHINE = {"sm.count": 8, "l2.slices": 16, "l2.bytes": 4 << 20, "dram.channels":
 def simulated(name, size, mode, **options):
     launch = registry.get(name).make(size, 0)
     result = gpusim.simulate(
-        launch.kernel, launch.grid, launch.block, launch.args, "tiny", launch.shared_bytes,
-        signature=launch.signature, mode=mode, **options,
+        images.image(name), launch.grid, launch.block, launch.args, "tiny", launch.shared_bytes,
+        mode=mode, **options,
     )  # fmt: skip
     return result, launch
 

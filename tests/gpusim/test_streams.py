@@ -1,6 +1,7 @@
 """Several grids on a GPU at once, copies beside them, and the host between: one clock for all of it."""
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import gpusim
 from gpusim.engine.grid import EndedWithAnother
 from gpusim.engine.state import layout as L
 from gpusim.errors import CyclesExceeded, MemoryAccessError
-from programs import registry
+from programs import images, registry
 from tests.gpusim import parameter_kernels as kernels
 
 
@@ -65,6 +66,15 @@ def some(names):
     return [registry.get(name) for name in found]
 
 
+@cache
+def counters_alone(variant):
+    launch = variant.make(variant.test_size, 0)
+    return gpusim.simulate(
+        images.image(variant.name), launch.grid, launch.block, launch.args, "h200", launch.shared_bytes,
+        overrides=["sm.count=4", "sm.gpcs=1"],
+    ).record.counters  # fmt: skip
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_programs_beside_each_other_compute_and_count_what_they_do_alone(threads):
     variants = [ladder[0] for ladder in registry.families().values()]
@@ -77,20 +87,15 @@ def test_programs_beside_each_other_compute_and_count_what_they_do_alone(threads
             expected.append(variant.reference(launch))
             launches.append(launch)
             stream = device.stream()
-            how = launch.kernel, launch.grid, launch.block, launch.args, launch.shared_bytes
-            pending.append(device.launch(*how, stream=stream, signature=launch.signature))
+            how = images.image(variant.name), launch.grid, launch.block, launch.args, launch.shared_bytes
+            pending.append(device.launch(*how, stream=stream))
         device.synchronize()
     starts = []
     for variant, launch, want, each in zip(variants, launches, expected, pending, strict=True):
         assert variant.mismatch(want, variant.results(launch)) is None
-        fresh = variant.make(variant.test_size, 0)
-        alone = gpusim.simulate(
-            fresh.kernel, fresh.grid, fresh.block, fresh.args, "h200", fresh.shared_bytes,
-            signature=fresh.signature, overrides=["sm.count=4", "sm.gpcs=1"],
-        )  # fmt: skip
-        together = each.result.record.counters
         fields = [L.N_EXECUTED, L.N_THREADS, L.N_PRED_ON, L.N_SHARED_WAVEFRONTS, L.N_SECTORS, L.N_TAGS]
-        assert (together[:, fields] == alone.record.counters[:, fields]).all(), variant.name
+        together = each.result.record.counters
+        assert (together[:, fields] == counters_alone(variant)[:, fields]).all(), variant.name
         starts.append(each.result.cycles)
 
 

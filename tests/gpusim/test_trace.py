@@ -17,7 +17,7 @@ from gpusim.engine.state import memory as S
 from gpusim.errors import TraceError
 from gpusim.results.metric_table import TEX_SECTORS
 from gpusim.tracing.trace import SPACES, TraceOptions
-from programs import registry
+from programs import images, registry
 
 ONE_SM = ["sm.count=1", "sm.gpcs=1", "sm.tpc_gpcs=[0]"]
 SIZES = {
@@ -35,12 +35,11 @@ def run(name, size, **options):
     variant = registry.get(name)
     launch = variant.make(size, 0)
     return gpusim.simulate(
-        launch.kernel,
+        images.image(name),
         launch.grid,
         launch.block,
         launch.args,
         shared_bytes=launch.shared_bytes,
-        signature=launch.signature,
         **options,
     )
 

@@ -34,12 +34,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def report() -> dict[str, str | None]:
-    """What the simulator says of each, from one process for all of them."""
+def report(request: pytest.FixtureRequest) -> dict[str, str | None]:
+    """What the simulator says of each that is asked for, from one process for all of them."""
+    tests = [item for item in request.session.items if item.path == request.path]
+    asked = [test.callspec.params["name"] for test in tests if isinstance(test, pytest.Function)]
     env = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": str(ROOT)}
     runner = Path(__file__).with_name("cudasim_runner.py")
     done = subprocess.run(
-        [sys.executable, str(runner), *NAMES], env=env, cwd=ROOT, capture_output=True, text=True, timeout=540
+        [sys.executable, str(runner), *asked], env=env, cwd=ROOT, capture_output=True, text=True, timeout=540
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
