@@ -13,6 +13,7 @@ from pathlib import Path
 from gpusim.cli.exits import EXIT_OK, UserError
 from gpusim.cli.options import add_command
 
+_HOST = "localhost"
 EXAMPLES = """\
 examples:
   gpusim lab                            open the page in a browser
@@ -56,7 +57,7 @@ def execute(options: argparse.Namespace) -> int:
         except (OSError, OverflowError) as error:
             raise UserError(f"--port {options.port}: {error}") from error
         key, lab = new_key(), LabServer(progress_file())
-        address = f"http://localhost:{listening.getsockname()[1]}/?key={key}"
+        address = f"http://{_HOST}:{listening.getsockname()[1]}/?key={key}"
         print(f"{address}\nfor you alone, until Ctrl-C", flush=True)
         threading.Thread(target=lab.warm, daemon=True).start()
         if not options.no_browser:

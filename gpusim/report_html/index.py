@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpusim.report_html.plain import Markup, Part, render_plain
+from gpusim.report_html.plain import Markup, PlainPart, render_plain
 
 MARK = "<!-- launches -->"
 """Stands in a page until all launches are known."""
@@ -43,7 +43,7 @@ class IndexRow:
 
 def render_index(title: str, facts: dict[str, str], rows: Sequence[IndexRow], notes: Sequence[str] = ()) -> str:
     """The page. facts: what stands at its head, by name; notes: sentences above the table."""
-    part = Part("launches", "Launches", notes, _table(rows, _time(rows)))
+    part = PlainPart("launches", "Launches", notes, _table(rows, _time(rows)))
     return render_plain(title, "gpusim report · simulated, not measured", facts, [part])
 
 

@@ -22,7 +22,7 @@ from isa.cuda import compile_source
 from tests.gpusim.data.lab.solve import solved
 from tests.gpusim.test_report_browser import DESKTOP, PHONE, browser, find, texts  # noqa: F401
 
-KEY = "a key of the tests"
+KEY, HERE = "a key of the tests", "localhost"
 START = {name: {each.name: each.start for each in it.sliders} for name, it in play.EXPERIMENTS.items()}
 KERNEL = EXERCISES[0].start
 
@@ -128,7 +128,7 @@ def lab(tmp_path_factory):
     thread.start()
     while not server.started:
         assert thread.is_alive()
-    address = f"http://localhost:{server.servers[0].sockets[0].getsockname()[1]}"
+    address = f"http://{HERE}:{server.servers[0].sockets[0].getsockname()[1]}"
     yield address, lab
     server.should_exit = True
     thread.join(20)
