@@ -7,7 +7,7 @@ from itertools import groupby
 
 from gpusim.difference.numbers import percent, signed, spelled, times
 from gpusim.difference.pairs import Change, LineChange, Pairs
-from gpusim.report_html.plain import Markup, PlainPart, bar, folded, join, render_plain, table
+from gpusim.report_html.plain import Markup, PagePart, bar, folded, join, render_plain, table
 from gpusim.results.colours import stall_dye
 from gpusim.results.metric_table import METRICS, STALL_MEANINGS
 
@@ -29,24 +29,24 @@ def render_page(difference: Pairs, why: Sequence[str]) -> str:
     return render_plain(f"{a.title} and {b.title}", "gpusim diff · A and B side by side", facts, parts, head)
 
 
-def _why(difference: Pairs, why: Sequence[str]) -> Iterator[PlainPart]:
+def _why(difference: Pairs, why: Sequence[str]) -> Iterator[PagePart]:
     most = max(difference.a.cycles, difference.b.cycles, 1)
     runs = (("A", difference.a), ("B", difference.b))
     bars = join(bar(name, run.cycles / most, f"{run.cycles:,.0f} cycles", note=run.title) for name, run in runs)
     items = join(Markup(f"<li>{join([text])}</li>") for text in why)
-    yield PlainPart("why", "Why", (), Markup(f'<div class="bars">{bars}</div><ul>{items}</ul>'))
+    yield PagePart("why", "Why", (), Markup(f'<div class="bars">{bars}</div><ul>{items}</ul>'))
 
 
-def _launch(difference: Pairs, _why: Sequence[str]) -> Iterator[PlainPart]:
+def _launch(difference: Pairs, _why: Sequence[str]) -> Iterator[PagePart]:
     for name, title, changes in (
         ("launch", "Launch", difference.launch), ("configuration", "Configuration", difference.configuration),
     ):  # fmt: skip
         if changes:
             rows = [(each.name, spelled(each.a), spelled(each.b)) for each in changes]
-            yield PlainPart(name, title, ("What differs.",), table(title, ("", "A", "B"), rows))
+            yield PagePart(name, title, ("What differs.",), table(title, ("", "A", "B"), rows))
 
 
-def _stalls(difference: Pairs, _why: Sequence[str]) -> Iterator[PlainPart]:
+def _stalls(difference: Pairs, _why: Sequence[str]) -> Iterator[PagePart]:
     changes = difference.stalls
     most = max([max(each.a, each.b) for each in changes], default=0.0)
     if not most:
@@ -63,20 +63,20 @@ def _stalls(difference: Pairs, _why: Sequence[str]) -> Iterator[PlainPart]:
         f"Warp cycles per issued instruction: {difference.a.latency:.2f} in A, {difference.b.latency:.2f} in B; what "
         "changed most comes first.",
     )
-    yield PlainPart("stalls", "Stall reasons", about, Markup(f'<div class="bars">{rows}</div>'))
+    yield PagePart("stalls", "Stall reasons", about, Markup(f'<div class="bars">{rows}</div>'))
 
 
-def _advice(difference: Pairs, _why: Sequence[str]) -> Iterator[PlainPart]:
+def _advice(difference: Pairs, _why: Sequence[str]) -> Iterator[PagePart]:
     rows = []
     for each in difference.findings:
         shares = (percent(finding.share if finding else None) for finding in (each.a, each.b))
         rows.append((str(each), *shares, signed(each.saved), each.state))
     if rows:
         about = ("Shares of the launch that each cause takes, and the cycles that B saves.",)
-        yield PlainPart("advice", "Advice", about, table("Advice", ("", "A", "B", "saved", ""), rows))
+        yield PagePart("advice", "Advice", about, table("Advice", ("", "A", "B", "saved", ""), rows))
 
 
-def _lines(difference: Pairs, _why: Sequence[str]) -> Iterator[PlainPart]:
+def _lines(difference: Pairs, _why: Sequence[str]) -> Iterator[PagePart]:
     if difference.a.measured or difference.b.measured:
         return
     changes = [each for each in difference.lines if not each.cycles.equal]
@@ -84,7 +84,7 @@ def _lines(difference: Pairs, _why: Sequence[str]) -> Iterator[PlainPart]:
     if rows:
         head = ("line", "A cycles", "B cycles", "B / A", "bank conflicts")
         about = ("Warp cycles at each line that differ, the largest difference first.",)
-        yield PlainPart("lines", "Source lines", about, table("Source lines", head, rows))
+        yield PagePart("lines", "Source lines", about, table("Source lines", head, rows))
 
 
 def _line(change: LineChange) -> Sequence[str]:
@@ -95,7 +95,7 @@ def _line(change: LineChange) -> Sequence[str]:
     return name, f"{cycles.a:,}", f"{cycles.b:,}", times(cycles), both
 
 
-def _metrics(difference: Pairs, _why: Sequence[str]) -> Iterator[PlainPart]:
+def _metrics(difference: Pairs, _why: Sequence[str]) -> Iterator[PagePart]:
     body = []
     for section, group in groupby(difference.metrics, key=lambda each: each.section):
         members = list(group)
@@ -106,7 +106,7 @@ def _metrics(difference: Pairs, _why: Sequence[str]) -> Iterator[PlainPart]:
         if alike:
             body.append(folded(f"{len(alike)} of {len(members)} alike", _metric_table(section, alike)))
     if body:
-        yield PlainPart("metrics", "Metrics", ("The largest relative change first.",), join(body))
+        yield PagePart("metrics", "Metrics", ("The largest relative change first.",), join(body))
 
 
 def _metric_table(section: str, changes: Sequence[Change]) -> Markup:

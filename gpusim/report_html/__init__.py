@@ -25,6 +25,8 @@ from gpusim.results.analysis import Analysis
 
 MODULES = ("format", "sections", "roofline", "occupancy", "source", "access", "registers", "warps", "stepper")
 """Modules by name; `main` comes last and imports them."""
+MARK = "<!-- launches -->"
+"""Stands in a page that is one of several until all launches are known, see `index.put_above`."""
 
 
 def render(result: Analysis, title: str | None = None, **more: Any) -> str:
@@ -34,7 +36,7 @@ def render(result: Analysis, title: str | None = None, **more: Any) -> str:
     for mark, text in {
         "{{title}}": html.escape(document["title"]),
         "{{style}}": asset("style.css"),
-        "{{launches}}": "<!-- launches -->" if document["index"] else "",
+        "{{launches}}": MARK if document["index"] else "",
         "{{imports}}": json.dumps(
             {"imports": {f"gpusim/{name}": module_url(name, asset(f"js/{name}.js")) for name in MODULES}}
         ),

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpusim.report_html.plain import Markup, PlainPart, render_plain
+from gpusim.report_html import MARK
+from gpusim.report_html.plain import Markup, PagePart, render_plain
 
-MARK = "<!-- launches -->"
-"""Stands in a page until all launches are known."""
 _AROUND = 10  # rows before and after a page's own that stand above it
 _OPEN = 8  # rows of a table that is open at first
 _HEAD = ("launch", "kernel", "grid", "block", "shared memory", "cycles", "time in µs", "of all time", "limited by")
@@ -43,7 +42,7 @@ class IndexRow:
 
 def render_index(title: str, facts: dict[str, str], rows: Sequence[IndexRow], notes: Sequence[str] = ()) -> str:
     """The page. facts: what stands at its head, by name; notes: sentences above the table."""
-    part = PlainPart("launches", "Launches", notes, _table(rows, _time(rows)))
+    part = PagePart("launches", "Launches", notes, _table(rows, _time(rows)))
     return render_plain(title, "gpusim report · simulated, not measured", facts, [part])
 
 
@@ -71,7 +70,7 @@ def put_above(folder: Path, rows: Sequence[IndexRow]) -> None:
 
 
 def _share(row: IndexRow, total: float) -> float:
-    """Part of the time of all launches."""
+    """PagePart of the time of all launches."""
     return row.calls * row.time_us / total if total else 0.0
 
 

@@ -18,7 +18,7 @@ class Markup(str):
 
 
 @dataclass(frozen=True)
-class PlainPart:
+class PagePart:
     """A section: its id, title, sentences about it, and what it holds."""
 
     name: str
@@ -37,7 +37,7 @@ def join(parts: Iterable[str]) -> Markup:
     return Markup("".join(map(escaped, parts)))
 
 
-def render_plain(title: str, brand: str, facts: Mapping[str, str], parts: Sequence[PlainPart], head: str = "") -> str:
+def render_plain(title: str, brand: str, facts: Mapping[str, str], parts: Sequence[PagePart], head: str = "") -> str:
     """The page. brand: the line above the title; facts: by name; head: what follows them."""
     dl = join(Markup(f"<div><dt>{escaped(k)}</dt><dd>{escaped(v)}</dd></div>") for k, v in facts.items())
     sections = "".join(

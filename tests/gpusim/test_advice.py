@@ -23,7 +23,7 @@ LADDERS = (
     ("reduction/first_add", "barriers", "cuda.syncthreads()", "reduction/unrolled_last_warp"),
     ("reduction/unrolled_last_warp", "loop overhead", "while step > WARP", "reduction/unrolled"),
     ("reduction/unrolled", "work per thread", "cuda.syncthreads()", "reduction/multiple"),
-    ("reduction/multiple", "shared-memory exchange", "def multiple", "reduction/shuffle"),
+    ("reduction/multiple", "shared-memory exchange", "s[t] += s[t + 128]", "reduction/shuffle"),
     ("transpose/naive", "uncoalesced accesses", "dst[x, y + k] = src[y + k, x]", "transpose/tiled"),
     ("transpose/tiled", "bank conflicts", "dst[y + k, x] = tile[tx, ty + k]", "transpose/padded"),
 )

@@ -590,6 +590,12 @@ def test_maps_of_a_program_show_what_the_engine_counted(browser, tmp_path, name,
         assert len(pairs) >= 9
         assert all(drawn == counted for drawn, counted in pairs)
     assert max(counted for _, counted in found["shared"]) == most
+    data = json.loads(find(browser, "#data").get_attribute("textContent"))
+    issues = result.trace.issues[np.isin(result.trace.issues["warp"], [w["warp"] for w in data["trace"]["warps"]])]
+    jumps = {"conflict": issues["wavefronts"] > issues["ideal"], "divergent": issues["divergent"] > 0}
+    for kind, rows in jumps.items():
+        assert find(browser, f".jumps .{kind}").text.endswith(f"({rows.sum():,})")
+    assert jumps["conflict"].any()
     rows = result.trace.of_warp(0)
     for step in (0, len(rows) // 2, len(rows) - 1):
         put(browser, "step", step)

@@ -16,6 +16,7 @@ from gpusim.config import load_config
 from gpusim.driver.log import LaunchLog
 from gpusim.driver.pages import PageWriter
 from gpusim.driver.telling import Telling
+from gpusim.report_html import MARK
 from tests.gpusim.driver_program import run
 from tests.gpusim.records import make_program, make_record
 from tests.gpusim.test_script import gpusim, write
@@ -191,7 +192,12 @@ def test_a_thousand_launches_write_no_more_pages_than_the_limit_and_say_so(tmp_p
     from gpusim.result import Result
 
     written = []
-    monkeypatch.setattr(pages, "write", lambda result, path, *_, **__: written.append(path.name))
+
+    def write_short(result, path, *_, **__):
+        written.append(path.name)
+        path.write_text(MARK)
+
+    monkeypatch.setattr(pages, "write", write_short)
     monkeypatch.setattr(pages, "MOST_ROWS", 50)
     writer = PageWriter(tmp_path, load_config("tiny"), lambda number, symbol: True, (), 3, "detailed")
     base = make_record()
@@ -209,6 +215,8 @@ def test_a_thousand_launches_write_no_more_pages_than_the_limit_and_say_so(tmp_p
     assert f"{count - 4:,} launches have no page: the limit of 3 pages was reached (--report-limit" in said
     index = (tmp_path / "index.html").read_text()
     assert index.count("<tr><th scope=\"row") == 50 and "more launches are not listed" in index
+    above = (tmp_path / "launch-3.html").read_text()
+    assert 10 < above.count("<th scope=\"row") < 30 and "more rows in the" in above and MARK not in above
 
 
 def test_a_disk_without_room_ends_the_pages_with_one_sentence(tmp_path, monkeypatch, capsys):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from gpusim.report_html.plain import Markup, PlainPart, bar, join, render_plain, table
+from gpusim.report_html.plain import Markup, PagePart, bar, join, render_plain, table
 from gpusim.results.colours import stall_dye
 from validate import score
 from validate.replay import Comparison, Failure
@@ -31,7 +31,7 @@ def render_page(rows: Sequence[score.Row], gpu: str) -> str:
     return render_plain("How far the model is from the hardware", "validate score", facts, parts)
 
 
-def _cycles(rows: Sequence[score.Row]) -> Iterator[PlainPart]:
+def _cycles(rows: Sequence[score.Row]) -> Iterator[PagePart]:
     lines = []
     for name, part in text.splits(rows).items():
         found = score.summary(part)
@@ -41,7 +41,7 @@ def _cycles(rows: Sequence[score.Row]) -> Iterator[PlainPart]:
         compared = f"{round(found['covered'] * found['points'])} of {found['points']}"
         lines.append((name, compared, *numbers, bias, found["worst_point"] or "-"))
     head = ("points", "compared", "mean", "median", "p90", "worst", "bias", "worst at")
-    yield PlainPart(
+    yield PagePart(
         "cycles", "Cycles",
         ("Errors of the predicted cycles, relative to the measured ones; a positive bias is predicted too slow.",),
         join([table("Cycles", head, lines), _scatter(text.done(rows))]),
@@ -93,7 +93,7 @@ def _scatter(rows: Sequence[Comparison]) -> Markup:
     )
 
 
-def _counters(rows: Sequence[score.Row]) -> Iterator[PlainPart]:
+def _counters(rows: Sequence[score.Row]) -> Iterator[PagePart]:
     lines = []
     for group in counters.GROUPS:
         for name, part in text.splits(rows).items():
@@ -106,10 +106,10 @@ def _counters(rows: Sequence[score.Row]) -> Iterator[PlainPart]:
     if lines:
         head = ("counter", "scored", "median", "p90", "worst", "bias", "targets", "worst at")
         about = ("Counters that depend on timing, with the targets for median and 90th percentile.",)
-        yield PlainPart("counters", "Counters", about, table("Counters", head, lines))
+        yield PagePart("counters", "Counters", about, table("Counters", head, lines))
 
 
-def _stalls(rows: Sequence[score.Row]) -> Iterator[PlainPart]:
+def _stalls(rows: Sequence[score.Row]) -> Iterator[PagePart]:
     reasons = stalls.by_reason(text.done(rows))
     if not reasons:
         return
@@ -126,10 +126,10 @@ def _stalls(rows: Sequence[score.Row]) -> Iterator[PlainPart]:
             ("", "predicted", each.predicted),
         )
     )
-    yield PlainPart("stalls", "Stall reasons", about, Markup(f'<div class="bars">{bars}</div>'))
+    yield PagePart("stalls", "Stall reasons", about, Markup(f'<div class="bars">{bars}</div>'))
 
 
-def _points(rows: Sequence[score.Row]) -> Iterator[PlainPart]:
+def _points(rows: Sequence[score.Row]) -> Iterator[PagePart]:
     lines = []
     for row in rows:
         if isinstance(row, Failure):
@@ -142,4 +142,4 @@ def _points(rows: Sequence[score.Row]) -> Iterator[PlainPart]:
         measured, predicted = (f"{value:,.0f}" for value in (row.cycles.measured, row.cycles.predicted))
         lines.append((str(row.point), measured, predicted, f"{row.error:+.1%}", exact, "; ".join(wrong)))
     head = ("point", "measured", "predicted", "error", "exact counters", "wrong")
-    yield PlainPart("points", "Points", (), table("Points", head, lines))
+    yield PagePart("points", "Points", (), table("Points", head, lines))
