@@ -99,7 +99,7 @@ def warpsync(w: RowWriter) -> None:
 
 
 def barrier_move(w: RowWriter) -> None:
-    """BMOV.32 between a barrier of convergence and a register, or two barriers, with which code for sm_87 begins."""
+    """BMOV.32 between a convergence barrier and a register, or another barrier (code for sm_87 begins with these)."""
     if not w.has("32"):
         raise w.refuse("a barrier move that is not of 32 bits")
     if w.next_is("barrier"):
