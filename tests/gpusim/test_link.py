@@ -14,7 +14,7 @@ from gpusim.errors import AssertionFailed, LaunchError, MemoryAccessError, Symbo
 from gpusim.launch.memory import DeviceMemory
 from gpusim.launch.module import LinkedModule
 from isa import listing
-from isa.listing import program_from_cubin
+from isa.listing import program_from_cubin, programs_from_cubin
 from isa.objects import link_objects
 
 SETTINGS = {"overrides": ["sm.count=2"], "threads": 1}
@@ -94,22 +94,21 @@ extern "C" __global__ void meet(int *out) {
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("link") / "shapes.cu"
-    path.write_text(SOURCE)
-    return path
+def programs() -> dict[str, isa.Program]:
+    """By name. Compiled and listed once: for each kernel it takes two seconds."""
+    return programs_from_cubin(isa.compile_cuda(SOURCE, path="shapes.cu"))
 
 
-def test_function_tables_and_virtual_functions(file: Path) -> None:
+def test_function_tables_and_virtual_functions(programs: dict[str, isa.Program]) -> None:
     x = np.arange(32, dtype=np.float32)
-    gpusim.simulate(isa.load(file, "pointers"), 1, 32, [x, 1], **SETTINGS, **LIMIT)
+    gpusim.simulate(programs["pointers"], 1, 32, [x, 1], **SETTINGS, **LIMIT)
     i = np.arange(32)
     inner = np.where((i + 1) % 2 == 0, i * 2 + 2, i * 3 + 3)
     np.testing.assert_array_equal(x, np.where(i % 3 == 0, inner * 4, inner + 3))
 
 
-def test_variables_last_over_launches_and_the_host_reaches_them(file: Path) -> None:
-    program = isa.load(file, "count")
+def test_variables_last_over_launches_and_the_host_reaches_them(programs: dict[str, isa.Program]) -> None:
+    program = programs["count"]
     out = np.array([0, 0, 2], np.int32)
     with gpusim.Device(**SETTINGS) as device:
         for expected in (5, 6):
@@ -128,18 +127,18 @@ def test_variables_last_over_launches_and_the_host_reaches_them(file: Path) -> N
     assert list(out) == [5, 3, 2]  # a run of its own begins with fresh variables
 
 
-def test_pointers_to_constants_and_bounds_of_variables(file: Path) -> None:
+def test_pointers_to_constants_and_bounds_of_variables(programs: dict[str, isa.Program]) -> None:
     for first, expected in ((1, 2), (-1, 2)):
         out = np.array([first, 0], np.float32)
-        gpusim.simulate(isa.load(file, "address"), 1, 1, [out], **SETTINGS, **LIMIT)
+        gpusim.simulate(programs["address"], 1, 1, [out], **SETTINGS, **LIMIT)
         assert out[1] == expected
     with pytest.raises(MemoryAccessError, match="variable table"):
-        gpusim.simulate(isa.load(file, "past"), 1, 1, [np.zeros(1, np.float32), 4], **SETTINGS, **LIMIT)
+        gpusim.simulate(programs["past"], 1, 1, [np.zeros(1, np.float32), 4], **SETTINGS, **LIMIT)
 
 
-def test_variables_need_no_kernel(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_need_no_kernel(programs: dict[str, isa.Program], monkeypatch: pytest.MonkeyPatch) -> None:
     """Their initial values, and the addresses in them, come from the file alone."""
-    cubin = isa.compile_cuda(SOURCE, path=str(file))
+    cubin = programs["count"].cubin
     monkeypatch.setattr(listing, "disassemble", lambda *_: pytest.fail("a kernel is disassembled"))
     memory = DeviceMemory(1 << 20)
     linked = LinkedModule(cubin, memory)
@@ -171,31 +170,31 @@ def test_a_module_without_kernels() -> None:
         assert memory.view(linked.symbol(name).address, 4).view(np.int32)[0] == value
 
 
-def test_unloading_gives_the_memory_back(file: Path) -> None:
+def test_unloading_gives_the_memory_back(programs: dict[str, isa.Program]) -> None:
     memory = DeviceMemory()
-    module = LinkedModule(isa.load(file, "count").cubin, memory)
+    module = LinkedModule(programs["count"].cubin, memory)
     assert module.link("count").relocations == () and memory.used_bytes > 0
     module.symbol("coefficient")
     module.unload()
     assert memory.used_bytes == 0
 
 
-def test_printf_in_order_of_lanes(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    gpusim.simulate(isa.load(file, "speak"), 1, 4, [3], **SETTINGS, **LIMIT)
+def test_printf_in_order_of_lanes(programs: dict[str, isa.Program], capsys: pytest.CaptureFixture[str]) -> None:
+    gpusim.simulate(programs["speak"], 1, 4, [3], **SETTINGS, **LIMIT)
     lines = [f"{i} of speak: {i / 4:5.2f} {1 << 40}% {chr(ord('a') + i)}\n" for i in range(3)]
     assert capsys.readouterr().out == "".join(lines)
 
 
-def test_a_failed_assertion_names_its_place_and_thread(file: Path) -> None:
-    gpusim.simulate(isa.load(file, "check"), 1, 32, [32], **SETTINGS, **LIMIT)
+def test_a_failed_assertion_names_its_place_and_thread(programs: dict[str, isa.Program]) -> None:
+    gpusim.simulate(programs["check"], 1, 32, [32], **SETTINGS, **LIMIT)
     with pytest.raises(AssertionFailed, match=r"`i < n` failed in check, shapes.cu:77") as caught:
-        gpusim.simulate(isa.load(file, "check"), 1, 32, [7], **SETTINGS, **LIMIT)
+        gpusim.simulate(programs["check"], 1, 32, [7], **SETTINGS, **LIMIT)
     assert (caught.value.thread, caught.value.block) == ((7, 0, 0), (0, 0, 0))
     assert caught.value.file is not None and caught.value.file.endswith("shapes.cu")
 
 
-def test_the_device_heap(file: Path) -> None:
-    program, out = isa.load(file, "heap"), np.zeros(32, np.int32)
+def test_the_device_heap(programs: dict[str, isa.Program]) -> None:
+    program, out = programs["heap"], np.zeros(32, np.int32)
     gpusim.simulate(program, 1, 32, [out, 6, 0], **SETTINGS, **LIMIT)
     np.testing.assert_array_equal(out, 10 * np.arange(32))
     gpusim.simulate(program, 1, 3, [out, 1 << 20, 0], **SETTINGS, **LIMIT)
@@ -205,12 +204,12 @@ def test_the_device_heap(file: Path) -> None:
             gpusim.simulate(program, 1, 1, [out, 6, kind], **SETTINGS, **LIMIT)
 
 
-def test_all_blocks_meet_at_a_grid_barrier(file: Path) -> None:
+def test_all_blocks_meet_at_a_grid_barrier(programs: dict[str, isa.Program]) -> None:
     out = np.zeros(4 * 32, np.int32)
-    gpusim.simulate(isa.load(file, "meet"), 4, 32, [out], **SETTINGS, **LIMIT)
+    gpusim.simulate(programs["meet"], 4, 32, [out], **SETTINGS, **LIMIT)
     assert (out == out.size - 1).all()
     with pytest.raises(LaunchError, match="at once"):
-        gpusim.simulate(isa.load(file, "meet"), 1000, 32, [np.zeros(32000, np.int32)], **SETTINGS, **LIMIT)
+        gpusim.simulate(programs["meet"], 1000, 32, [np.zeros(32000, np.int32)], **SETTINGS, **LIMIT)
 
 
 def test_separately_compiled_functions_are_linked(tmp_path: Path) -> None:
