@@ -109,8 +109,6 @@ ROWS = (
     PublishedNumber("rtx4090", "indices l2", "L2 hit, index chase", 295.9, "cycles", f"{_DEWING}, latency/4090"),
     PublishedNumber("rtx4090", "indices dram", "memory, index chase", 635.5, "cycles", f"{_DEWING}, latency/4090"),
     PublishedNumber("rtx4090", "pointers l2", "L2 hit, pointer chase", 273.0, "cycles", _LUO),
-    PublishedNumber("rtx4090", "again l1", "reads out of L1", 63.7, "B/cycle and SM", _LUO, _FEW),
-    PublishedNumber("rtx4090", "again l2", "reads out of L2", 1708, "B/cycle", _LUO),
     PublishedNumber("rtx4090", "read_stream", "reads of memory", 929.8, "GB/s", _LUO),
     PublishedNumber("rtx5090", "indices l1", "L1 hit, index chase", 44.1, "cycles", f"{_DEWING}, latency/5090"),
     PublishedNumber("rtx5090", "indices l2", "L2 hit, index chase", 360.5, "cycles", f"{_DEWING}, latency/5090"),
