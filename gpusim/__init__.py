@@ -6,7 +6,7 @@ is run), `engine/` (the machine), `tracing/` and `results/` (what happened, what
 `report_html/` and `result` (how it is shown), `node/` (links, copies, streams), `device` (several launches),
 `collectives/`, `driver/` (other people's programs), `bound/` (the least time, without a run), `simulation` (one launch:
 the call to begin with), `parallel/` (training steps), `workload/`, `explore/` (many runs), `difference/`, `plot/`,
-`cli/`, `integrations/`.
+`lab/` (a page to play with), `cli/`, `integrations/`.
 """
 
 from importlib import import_module

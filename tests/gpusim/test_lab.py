@@ -17,6 +17,7 @@ from gpusim.lab import answers, play
 from gpusim.lab.exercises import EXERCISES
 from gpusim.lab.page import play_page, write_play
 from gpusim.lab.server import LabServer, make_app
+from gpusim.simulation import simulate
 from isa import load
 from isa.cuda import compile_source
 from tests.gpusim.data.lab.solve import solved
@@ -188,7 +189,9 @@ def settle(page, condition, seconds=90):
     """Wait until an expression of the page is true."""
     from selenium.webdriver.support.ui import WebDriverWait
 
-    return WebDriverWait(page, seconds, 0.02).until(lambda it: it.execute_script(f"return Boolean({condition})"))
+    return WebDriverWait(page, seconds, 0.02).until(
+        lambda it: it.execute_script(f"return Boolean({condition})")
+    )
 
 
 def move(page, slider, value):
@@ -353,6 +356,32 @@ def test_play_without_a_server(browser, tmp_path):  # noqa: F811
         sectors = {(each + k) // 32 for each in addresses if each is not None for k in range(size)}
         assert mine == [wavefronts, len(sectors), len({each // 4 for each in sectors})], (size, addresses)
     assert browser.get_log("browser") == [] and len(play_page()) < 400_000
+
+
+def test_divergence_of_the_page_is_the_engines(browser, tmp_path):  # noqa: F811
+    """What the loops of all warps issue, and with how many lanes, for every pattern."""
+    browser.get(write_play(tmp_path / "play.html").as_uri())
+    settle(browser, "document.querySelector('.experiment')?.dataset.state === 'ready'")
+    places = [START["ways"] | {"pattern": k, "ways": n, "more": m, "warps": 4, "work": 4}
+              for k in range(4) for n, m in ((2, 0), (4, 16), (32, 1))]  # fmt: skip
+    found = browser.execute_async_script(
+        "const [places, done] = arguments; import('gpusim/rules').then((rules) => done(places.map((place) =>"
+        "[0, 1, 2, 3].map((warp) => rules.divergenceCost(place, warp)))))",
+        places,
+    )
+    for place, warps in zip(places, found, strict=True):
+        launch = play.launch_of("ways", place)
+        args = [
+            np.int32(each) if isinstance(each, int) else np.zeros(each[1], each[0])
+            for each in launch.arguments
+        ]
+        result = simulate(load(play.CUBIN, launch.entry, abi="c"), launch.grid, launch.block, args, "h100")
+        rounds = [each for each in result.instructions if each.text.startswith("FFMA")]
+        issued, threads = (
+            sum(getattr(each, name) for each in rounds) for name in ("instructions", "thread_instructions")
+        )
+        assert issued == 2 * sum(each["issued"] for each in warps), place
+        assert threads == pytest.approx(2 * sum(each["issued"] * each["lanes"] for each in warps)), place
 
 
 def _access(chance):

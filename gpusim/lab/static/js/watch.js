@@ -22,7 +22,7 @@ export function watch({ programs, ask, gpu }) {
       for (const name of [first.value, second.value].filter(Boolean)) {
         const answer = await ask("watch", { program: name, gpu: gpu(), size: null });
         if (answer.error !== undefined) throw new Error(answer.error);
-        frames.push(element("iframe", { src: `/report/${answer.report}#stepper`, title: `${name}, warp by warp` }));
+        frames.push(element("iframe", { src: `/report/${answer.report}#warps`, title: `${name}, warp by warp` }));
       }
       stage.replaceChildren(...frames);
       say.textContent = frames.length > 1 ? "Step in one of them; the other follows." : "";
