@@ -26,13 +26,20 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 LONGEST = (
-    *("test_notebooks", "validate/test_microbench", "validate/test_images", "isa/test_corpus", "gpusim/test_blas"),
-    *("validate/test_generated", "gpusim/test_check_copies", "validate/test_replay", "isa/test_cuda"),
-    *("gpusim/test_bulk_forms", "isa/test_library", "gpusim/test_published", "gpusim/test_corpus"),
-    *("oracle/test_oracle", "gpusim/test_bulk_copy", "gpusim/test_l1_recorded", "gpusim/test_exec"),
-    *("gpusim/test_async_copy", "gpusim/test_cluster", "gpusim/test_bound", "gpusim/test_sweep_run"),
-    *("gpusim/test_link", "gpusim/test_telling", "gpusim/test_accel_sim", "programs/test_cudasim", "test_tutorial"),
-    *("gpusim/test_checks", "gpusim/test_plot", "validate/test_cupy_suite", "gpusim/test_replay"),
+    *("validate/test_replay", "validate/test_streams_compare", "gpusim/test_overlap", "gpusim/test_exec"),
+    *("test_parallel_document", "validate/test_microbench", "gpusim/test_plot", "test_notebooks"),
+    *("validate/test_managed", "gpusim/test_sweep_run", "gpusim/test_parallel"),
+    *("validate/test_generated", "gpusim/test_sampled", "gpusim/test_memory_system", "gpusim/test_reconvergence"),
+    *("gpusim/test_free_configurations", "test_tutorial", "test_nodes_document", "gpusim/test_bulk_forms"),
+    *("validate/test_persisting", "gpusim/test_managed", "gpusim/test_node_peer", "gpusim/test_numba_corpus"),
+    *("gpusim/test_telling", "gpusim/test_bulk_copy", "validate/test_comparing", "gpusim/test_sm_timing"),
+    *("test_repository", "gpusim/test_replay", "gpusim/test_whole_program", "gpusim/test_accel_sim"),
+    *("isa/test_compile", "gpusim/test_simulate", "isa/test_library", "isa/test_cuda"),
+    *("gpusim/test_functional", "gpusim/test_blas"),
+    *("gpusim/test_micro_operations", "gpusim/test_script", "gpusim/test_published", "gpusim/test_async_copy"),
+    *("gpusim/test_driver", "gpusim/test_pools", "gpusim/test_search", "gpusim/test_cli", "test_beside_document"),
+    *("gpusim/test_report_browser", "gpusim/test_group_matrix", "isa/test_corpus", "gpusim/test_cluster"),
+    *("validate/test_cupy_suite", "validate/test_images", "gpusim/test_check_copies", "gpusim/test_link"),
 )
 """Files of which each process begins one first, so that none works alone on one in the end."""
 

@@ -80,24 +80,32 @@ def samples_of(row: MicroOperation) -> list[tuple[list[int], list[tuple[int, int
     return [(columns, []), (ones, [])]
 
 
-def result(columns: list[int], constants: list[tuple[int, int, int]]) -> bytes:
-    """Registers and predicates of a warp after one micro-operation."""
+@cache
+def operands() -> tuple[np.ndarray, np.ndarray]:
+    """Registers and predicates of a warp. Small numbers, which lanes share, and special ones beside random bits and
+    floats near one."""
     rng = np.random.default_rng(5)
-    first = 32 * len(constants)
-    space = np.zeros(first + 32 * 112 + 16, np.uint32)
-    regs = space[(-space.ctypes.data // 4) % 16 :][: first + 32 * 112]
-    for k, (kind, value, _) in enumerate(constants):
-        regs[32 * k : 32 * k + 32] = rng.integers(0, 1 << 32) if kind else value & 0xFFFFFFFF
-    # Small numbers, which lanes share, and special ones beside random bits and floats near one.
     words = rng.integers(0, 1 << 32, 32 * 112, np.uint32)
     floats = rng.uniform(-4, 4, words.size).astype(np.float32).view(np.uint32)
     small, special = (
         rng.integers(0, 2, words.size, np.uint32),
         rng.choice(np.array(SPECIAL_WORDS, np.uint32), words.size),
     )
-    regs[first:] = np.choose(rng.integers(0, 5, words.size), [words, floats, small, small, special])
+    regs = np.choose(rng.integers(0, 5, words.size), [words, floats, small, small, special])
     preds = rng.integers(0, 1 << 32, 16, np.uint32)
     preds[[7, 15]] = 0xFFFFFFFF
+    return regs, preds
+
+
+def result(columns: list[int], constants: list[tuple[int, int, int]]) -> bytes:
+    """Registers and predicates of a warp after one micro-operation."""
+    first = 32 * len(constants)
+    space = np.zeros(first + 32 * 112 + 16, np.uint32)
+    regs = space[(-space.ctypes.data // 4) % 16 :][: first + 32 * 112]
+    for k, (kind, value, _) in enumerate(constants):
+        regs[32 * k : 32 * k + 32] = 0x9E3779B9 * (k + 1) & 0xFFFFFFFF if kind else value & 0xFFFFFFFF
+    regs[first:], preds = operands()
+    preds = preds.copy()
     code = np.array([columns], np.int32)
     EXECUTORS[columns[m.COL_CLASS]](code, 0, regs, first, preds, 0, np.uint32(0xFFFF0FFF))
     return regs.tobytes() + preds.tobytes()

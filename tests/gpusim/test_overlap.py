@@ -51,7 +51,7 @@ def test_kernels_copies_and_graphs_overlap_and_do_so_again(program):
     assert first["pipeline 4"] < 0.75 * first["pipeline 1"]
     assert first["both"] < 0.65 * (first["stream"] + first["graph"])
     assert {name: pytest.approx(us, rel=0.02) for name, us in first.items()} == again  # the caches are warm
-    assert run(program, "overlap", "overlap") == lines
+    assert run(program, "overlap") == lines[: len(lines) // 2]
 
 
 def test_what_is_computed_is_the_same_without_time(program):
