@@ -22,7 +22,7 @@ where it goes, for new shells:
 for this shell alone:
   eval "$(gpusim completion bash)"
   eval "$(gpusim completion zsh)"
-  gpusim completion fish | source
+  eval (gpusim completion fish | string collect)
 
 Bash finds the file where the package bash-completion is installed. After an update of gpusim, write it again.
 """

@@ -34,7 +34,7 @@ examples:
   gpusim diff vector_add profile.csv --size 10000              and against your own profile of it
   gpusim diff saxpy.cu profile.csv --args "float32(2), float32[65536], float32[65536]"
   gpusim diff before.json after.json                           what gpusim run --json printed
-  gpusim diff transpose/tiled transpose/padded --report d.html the same as a page
+  gpusim diff transpose/tiled transpose/padded --report d.html   the same as a page
   gpusim diff old.py:scale new.py:scale --grid 8 --block 128 --args "float32[1024]=random, float32(2.5)"
 
 Every option of the launch and the GPU can be given for one side: --size-a, --args-b, --set-b and so on. Without B, A
