@@ -12,7 +12,7 @@ unless the host says otherwise. `too_much` wants that for the whole table, whose
 In the report, compare the bytes read from DRAM and L2's hit rate: a quarter of all reads could hit. The usual size is
 for the machine `tiny`, whose L2 has 1 MiB; an H200 shows the same at `--size 24576`.
 
-Sums of integers, so bit-exact in any order. Not recorded: `validate/persisting` measures what policies do.
+Sums of integers, so bit-exact in any order. Without baselines: `validate/persisting` measures what policies do.
 """
 
 from __future__ import annotations
