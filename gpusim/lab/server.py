@@ -53,7 +53,7 @@ class Asker:
         self._pool = Pool(1)
         self._busy = threading.Lock()
         self._latest = 0
-        self._running: Any = None
+        self._stopped = False
 
     def ask(self, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
         """The answer, or why there is none."""
@@ -61,17 +61,15 @@ class Asker:
         with self._busy:
             if name in _QUICK and number != self._latest:
                 return {"error": "", "late": True}
-            self._running = self._pool.run(answer, [(name, values)], LIMIT_S)
-            try:
-                _, found = next(self._running)
-            except (StopIteration, ValueError):
-                return {"error": "stopped"}
-            finally:
-                self._running = None
-        return {"error": found.how} if isinstance(found, Ended) else found
+            self._stopped = False
+            _, found = next(self._pool.run(answer, [(name, values)], LIMIT_S))
+        if isinstance(found, Ended):
+            return {"error": "stopped: the run was ended" if self._stopped else found.how}
+        return found
 
     def stop(self) -> None:
         """End what is running."""
+        self._stopped = True
         self._pool.stop()
 
     def close(self) -> None:
