@@ -29,7 +29,7 @@ from gpusim.results.counts import ratio
 from gpusim.simulation import simulate
 from gpusim.workload.request import Request, WorkloadError
 from gpusim.workload.source import load_kernel
-from gpusim.workload.target import find_target
+from gpusim.workload.target import find_target, find_variant
 from isa import Program, load
 from isa.errors import IsaError
 
@@ -130,10 +130,7 @@ def solve(number: int, source: str, gpu: str) -> Answer:
 def watch(program: str, gpu: str, size: int | None = None) -> Answer:
     """Runs a bundled program at a size that can be watched; the page of its warps."""
     config = load_config(gpu)
-    target = find_target(Request(program), config)
-    if target.variant is None:
-        raise WorkloadError(f"{program} is no bundled program")
-    target = find_target(Request(program, size=size or target.variant.test_size), config)
+    target = find_target(Request(program, size=size or find_variant(program).test_size), config)
     result = target.simulate(config, trace=True)
     return {
         "page": render(result, target.name, sections=("source", "stepper", "warps")),

@@ -10,7 +10,7 @@ from typing import Any
 
 from gpusim.lab import play
 
-REPORT_MODULES = ("format",)
+REPORT_MODULES = ("format", "access")
 """Modules of the report that the page uses too."""
 MODULES = ("rules", "play", "write", "watch", "solve", "explore", "teach", "ask", "main")
 FILES = ("lab.css",)
@@ -47,6 +47,7 @@ def lab_page(progress: dict[str, Any]) -> str:
     from gpusim.lab.beginnings import STARTS
     from gpusim.lab.exercises import EXERCISES
     from gpusim.lab.machines import PROGRAMS
+    from gpusim.report_html import json_for_script
     from gpusim.workload.target import registry
 
     names = registry().names
@@ -67,24 +68,24 @@ def lab_page(progress: dict[str, Any]) -> str:
             "imports": json.dumps({"imports": imports}),
             "style": '<link rel="stylesheet" href="/static/lab.css">',
             "main": 'import "gpusim/main";',
-            "data": _for_script(data),
+            "data": json_for_script(data),
         }
     )
 
 
 def play_page() -> str:
     """Play as one file: without a server it has the rules and the recorded figures, and no predictions."""
-    from gpusim.report_html import module_url
+    from gpusim.report_html import json_for_script, module_url
 
-    names = {"format": module("format.js"), "rules": module("rules.js"), "play": module("play.js")}
-    imports = {f"gpusim/{name}": module_url(name, text or "") for name, text in names.items()}
+    names = (*REPORT_MODULES, "rules", "play")
+    imports = {f"gpusim/{name}": module_url(name, module(f"{name}.js") or "") for name in names}
     data = {"play": play.document(), "measured": measurements()}
     return _filled(
         {
             "imports": json.dumps({"imports": imports}),
             "style": f"<style>{module('lab.css')}</style>",
             "main": module("main.js") or "",
-            "data": _for_script(data),
+            "data": json_for_script(data),
         }
     )
 
@@ -100,8 +101,3 @@ def _filled(parts: dict[str, str]) -> str:
     for name, text in parts.items():
         page = page.replace("{{" + name + "}}", text, 1)
     return page
-
-
-def _for_script(value: Any) -> str:
-    """JSON that cannot end the script element that holds it."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")

@@ -41,7 +41,7 @@ def render(result: Analysis, title: str | None = None, **more: Any) -> str:
             {"imports": {f"gpusim/{name}": module_url(name, asset(f"js/{name}.js")) for name in MODULES}}
         ),
         "{{main}}": asset("js/main.js"),
-        "{{data}}": _json_for_script(document),
+        "{{data}}": json_for_script(document),
     }.items():
         page = page.replace(mark, text, 1)
     return page
@@ -67,7 +67,7 @@ def module_url(name: str, text: str) -> str:
     return "data:text/javascript;base64," + base64.b64encode(code.encode()).decode()
 
 
-def _json_for_script(document: dict[str, Any]) -> str:
+def json_for_script(document: dict[str, Any]) -> str:
     """JSON that cannot end the script element that holds it."""
     text = json.dumps(document, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

@@ -44,7 +44,8 @@ export function wavefronts(lanes, size, banks, width, together) {
 const doing = (store, size, lanes) =>
   `${store ? "Writes" : "Reads"} ${size} byte${size === 1 ? "" : "s"} for ${lanes === 1 ? "one lane" : `each of ${lanes} lanes`}`;
 
-function passLanes(size, banks, width) {
+/** Lanes that shared memory can serve at once: as many as fill the banks. */
+export function passLanes(size, banks, width) {
   let lanes = 32;
   while (lanes > 1 && lanes * size > banks * width) lanes >>= 1;
   return lanes;

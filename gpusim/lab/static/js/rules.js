@@ -1,38 +1,15 @@
 // What a warp's addresses cost, and how its lanes part: the rules of `gpusim.engine.sm.coalescer`, computed in the page.
 // A test holds them equal to the engine. Addresses are bytes by lane, null for a lane that has no part.
 
+import { SECTOR_BYTES, passLanes, touched, wavefronts } from "gpusim/access";
+
+export { SECTOR_BYTES };
 export const LANES = 32;
 export const BANKS = 32;
 export const WORD_BYTES = 4;
-export const SECTOR_BYTES = 32;
-export const LINE_BYTES = 128;
 
-/** Lanes that shared memory can serve at once: as many as fill the banks. */
-export function passLanes(bytes) {
-  let lanes = LANES;
-  while (lanes * bytes > BANKS * WORD_BYTES && bytes > WORD_BYTES) lanes >>= 1;
-  return lanes;
-}
-
-/** Wavefronts of some lanes of a pass: each a map from bank to { word, lanes }. */
-function wavefrontsOf(addresses, bytes, first, last) {
-  const rows = [];
-  const words = Array.from({ length: BANKS }, () => []);
-  for (let lane = first; lane < last; lane += 1) {
-    if (addresses[lane] === null) continue;
-    for (let k = 0; k < Math.max(bytes / WORD_BYTES, 1); k += 1) {
-      const word = Math.floor(addresses[lane] / WORD_BYTES) + k;
-      const bank = word % BANKS;
-      let turn = words[bank].indexOf(word);
-      if (turn < 0) turn = words[bank].push(word) - 1;
-      rows[turn] ??= new Map();
-      const cell = rows[turn].get(bank) ?? { word, lanes: [] };
-      if (!cell.lanes.includes(lane)) cell.lanes.push(lane);
-      rows[turn].set(bank, cell);
-    }
-  }
-  return rows;
-}
+/** [lane, address] of the lanes that have a part, as the report's maps take them. */
+const partsOf = (addresses) => [...addresses.entries()].filter(([, address]) => address !== null);
 
 const neighboursAgree = (addresses, distance) => addresses.every((address, lane) => {
   const other = addresses[lane ^ distance];
@@ -42,34 +19,20 @@ const neighboursAgree = (addresses, distance) => addresses.every((address, lane)
 /** The wavefronts of a load from shared memory. Wide loads go in passes of some lanes; two passes are served as one
  * where in the whole warp lanes have the address of their neighbour. */
 export function sharedLoad(addresses, bytes) {
-  let lanes = passLanes(bytes);
-  if (lanes < LANES && (neighboursAgree(addresses, 1) || neighboursAgree(addresses, 2))) lanes *= 2;
-  const rows = [];
-  for (let first = 0; first < LANES; first += lanes) rows.push(...wavefrontsOf(addresses, bytes, first, first + lanes));
-  const active = addresses.filter((each) => each !== null).length;
-  return { rows, wavefronts: rows.length, ideal: Math.min(rows.length, Math.max(Math.ceil((active * bytes) / (BANKS * WORD_BYTES)), 1)) };
+  const parts = partsOf(addresses);
+  let together = passLanes(bytes, BANKS, WORD_BYTES);
+  if (together < LANES && (neighboursAgree(addresses, 1) || neighboursAgree(addresses, 2))) together *= 2;
+  const rows = wavefronts(parts, bytes, BANKS, WORD_BYTES, together);
+  return { rows, wavefronts: rows.length, ideal: Math.min(rows.length, Math.max(Math.ceil((parts.length * bytes) / (BANKS * WORD_BYTES)), 1)) };
 }
 
 /** The lines and sectors of an access to global memory: `lines` maps a line to a map from its sectors to their lanes. */
 export function globalAccess(addresses, bytes) {
-  const lines = new Map();
-  const touched = new Set();
-  addresses.forEach((address, lane) => {
-    if (address === null) return;
-    for (let byte = address; byte < address + bytes; byte += 1) touched.add(byte);
-    for (let sector = Math.floor(address / SECTOR_BYTES); sector * SECTOR_BYTES < address + bytes; sector += 1) {
-      const line = Math.floor((sector * SECTOR_BYTES) / LINE_BYTES);
-      const own = lines.get(line) ?? new Map();
-      own.set(sector, [...(own.get(sector) ?? []), lane]);
-      lines.set(line, own);
-    }
-  });
-  let sectors = 0;
-  for (const own of lines.values()) sectors += own.size;
-  return {
-    lines: new Map([...lines].sort(([a], [b]) => a - b)), sectors, requests: lines.size, bytes: touched.size,
-    ideal: Math.ceil(touched.size / SECTOR_BYTES),
-  };
+  const parts = partsOf(addresses);
+  const lines = touched(parts, bytes);
+  const wanted = new Set(parts.flatMap(([, address]) => Array.from({ length: bytes }, (_, k) => address + k))).size;
+  const sectors = [...lines.values()].reduce((sum, own) => sum + own.size, 0);
+  return { lines, sectors, requests: lines.size, bytes: wanted, ideal: Math.ceil(wanted / SECTOR_BYTES) };
 }
 
 /** Where the lanes of the experiments read, in bytes from the start of the tile or of the array. */
@@ -123,6 +86,6 @@ export function blockShape({ x, y }, width, height) {
   const threads = x * y;
   const blocks = Math.ceil(width / x) * Math.ceil(height / y);
   const warps = Math.ceil(threads / LANES);
-  const active = [...Array(Math.min(threads, LANES)).keys()].length;
+  const active = Math.min(threads, LANES);
   return { places, access: globalAccess(addresses, 4), threads, warps, blocks, active };
 }
