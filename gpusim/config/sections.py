@@ -342,7 +342,7 @@ class Crossbar(Section):
     port_request_bytes_per_cycle: Count = _doc("bytes a port can send to L2 in a cycle (headers and store data)")
     port_reply_bytes_per_cycle: Count = _doc("bytes a port can take from L2 in a cycle")
     sm_reply_bytes_per_cycle: Count = _doc("bytes one SM of a port can take in a cycle")
-    sm_past_l1_bytes_per_cycle: Count = _doc("the same of copies to shared memory that do not go through L1")
+    sm_past_l1_bytes_per_cycle: Count = _doc("the same of strong loads, and of copies to shared memory past L1")
     request_header_bytes: Count = _doc("bytes of a request besides store data")
     tpcs_per_cpc: Count = _doc("TPCs of a GPC that share a way for requests, a CPC, at most")
     cpc_requests_per_cycle: Rate = _doc("requests that a CPC can send to L2 in a cycle")

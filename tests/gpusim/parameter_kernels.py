@@ -504,6 +504,7 @@ LAUNCHES: dict[str, tuple[str, int, int, Any, int]] = {
     "together": ("gather", 4, 64, lambda: [_words(1 << 12), 16, 1, 1 << 12], 32),
     "twice": ("gather", 1, 256, lambda: [_words(1 << 14), 128, 1, 1 << 14], 32),
     "hits": ("gather", 1, 1024, lambda: [_words(1 << 12), 64, 1, 1 << 12], 32),
+    "from_l2": ("gather", 1, 1024, lambda: [_words(1 << 15), 64, 1, 1 << 15], 32),
     "skewed": ("gather", 1, 512, lambda: [_words(1 << 13), 48, 33, 1 << 13], 32),
     "reread": ("reread", 1, 128, lambda: [8], 1024),
     "fields": ("fields", 1, 32, lambda: [8], 2048),
