@@ -1,0 +1,271 @@
+"""Measures on a GPU what its board takes: `python -m validate.energy.measure OUT.json.gz [--programs]`.
+
+A launch is repeated for more than a second, while the board's counter of energy is read (NVML's total energy, in
+millijoules, which moves ten times a second). Its slope between the first and the last move that lie within is the
+power; the time between two launches comes from the whole. Needs CuPy, and nothing of the simulator but its programs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import gzip
+import json
+import re
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import cupy as cp  # type: ignore[import-not-found,import-untyped,unused-ignore]
+import numpy as np
+
+from validate.energy.kernels import CUBIN, Experiment, experiments
+
+SECONDS = 1.25
+_SETTLING = 0.3
+_MOST_GRAPH = 200
+_LAUNCH_SECONDS = 0.01
+_AVERAGE_POWER, _MEMORY = 185, 2  # NVML_FI_DEV_POWER_AVERAGE in the scope of the memory
+
+
+class _Field(ctypes.Structure):
+    """nvmlFieldValue_t (nvml.h)."""
+
+    _fields_ = (
+        ("field", ctypes.c_uint),
+        ("scope", ctypes.c_uint),
+        ("timestamp", ctypes.c_longlong),
+        ("latency", ctypes.c_longlong),
+        ("type", ctypes.c_int),
+        ("result", ctypes.c_int),
+        ("value", ctypes.c_ulonglong),
+    )
+
+
+class Board:
+    """What NVML tells of the first GPU."""
+
+    def __init__(self) -> None:
+        self._nvml = ctypes.CDLL("libnvidia-ml.so.1")
+        self._handle = ctypes.c_void_p()
+        if self._nvml.nvmlInit_v2() or self._nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(self._handle)):
+            raise OSError("NVML cannot be used")
+
+    def _ask(self, function: str, *arguments: int, kind: Any = ctypes.c_uint) -> int:
+        value = kind()
+        failed = getattr(self._nvml, function)(self._handle, *arguments, ctypes.byref(value))
+        return -1 if failed else int(value.value)
+
+    def millijoules(self) -> int:
+        """Since the driver was loaded."""
+        return self._ask("nvmlDeviceGetTotalEnergyConsumption", kind=ctypes.c_ulonglong)
+
+    def state(self) -> dict[str, Any]:
+        """Clocks in MHz, the temperature, and the watts of the memory alone, averaged over a second."""
+        asked = _Field(_AVERAGE_POWER, _MEMORY)
+        self._nvml.nvmlDeviceGetFieldValues(self._handle, 1, ctypes.byref(asked))
+        return {
+            "sm_mhz": self._ask("nvmlDeviceGetClockInfo", 1),
+            "memory_mhz": self._ask("nvmlDeviceGetClockInfo", 2),
+            "celsius": self._ask("nvmlDeviceGetTemperature", 0),
+            "memory_watts": None if asked.result else round((asked.value & 0xFFFFFFFF) / 1000, 2),
+        }
+
+    def power(self, busy: Callable[[], bool]) -> dict[str, Any]:
+        """Watts while something is busy."""
+        began = time.perf_counter()
+        moves: list[tuple[float, int]] = []
+        last, state = self.millijoules(), {}
+        while busy():
+            energy, now = self.millijoules(), time.perf_counter() - began
+            if energy != last:
+                if now > _SETTLING:
+                    moves.append((now, energy))
+                if now > 0.8 * SECONDS and not state:
+                    state = self.state()
+            last = energy
+        (first_time, first), (last_time, final) = moves[0], moves[-1]
+        watts = (final - first) / 1000 / (last_time - first_time)
+        return {"watts": round(watts, 2), "moves": len(moves), **(state or self.state())}
+
+
+def measured(board: Board, launch: Callable[[], object], seconds: float) -> dict[str, Any]:
+    """Power and microseconds of a launch that takes so long."""
+    count = max(2, round(SECONDS / seconds))
+    start, middle, end = (cp.cuda.Event() for _ in range(3))
+    over = threading.Event()
+    with ThreadPoolExecutor(1) as reader:  # a launch waits where the GPU's queue is full
+        reading = reader.submit(board.power, lambda: not over.is_set())
+        start.record()
+        launch()
+        middle.record()
+        for _ in range(count - 1):
+            launch()
+        end.record()
+        end.synchronize()
+        over.set()
+        found = reading.result()
+    found["us"] = round(1000 * cp.cuda.get_elapsed_time(middle, end) / (count - 1), 4)
+    return found
+
+
+def _seconds(launch: Callable[[], object]) -> float:
+    """Of one launch that has been made before."""
+    start, end = cp.cuda.Event(), cp.cuda.Event()
+    start.record()
+    launch()
+    end.record()
+    end.synchronize()
+    return float(cp.cuda.get_elapsed_time(start, end)) / 1000
+
+
+def _settled(launch: Callable[[], object]) -> float:
+    """Seconds of a launch that has not been made yet: the first ones take longer."""
+    return min(_seconds(launch) for _ in range(4))
+
+
+def graph_of(launch: Callable[[], object], count: int) -> Callable[[], object]:
+    """A launch of so many of it, one after the other."""
+    stream = cp.cuda.Stream(non_blocking=True)
+    with stream:
+        stream.begin_capture()
+        for _ in range(count):
+            launch()
+        graph = stream.end_capture()
+
+    def start() -> None:
+        graph.launch(cp.cuda.Stream.null)
+
+    return start
+
+
+def words(fill: str, count: int) -> np.ndarray:
+    """Random values of a kind, or zeros, as 32-bit words."""
+    random = np.random.default_rng(7)
+    if fill == "f32":
+        return random.uniform(-1, 1, count).astype(np.float32).view(np.uint32)
+    if fill == "f64":
+        return random.uniform(-1, 1, count // 2).view(np.uint32)
+    if fill == "f16":
+        return random.uniform(-1, 1, 2 * count).astype(np.float16).view(np.uint32)
+    if fill == "e4m3":
+        parts = random.integers(0, 2, 4 * count) << 7 | random.integers(4, 9, 4 * count) << 3 | random.integers(0, 8, 4 * count)
+        return parts.astype(np.uint8).view(np.uint32)
+    return random.integers(0, 1 << 32, count, np.uint32) if fill == "u32" else np.zeros(count, np.uint32)
+
+
+def microbenchmarks(board: Board, only: str) -> Iterator[dict[str, Any]]:
+    """Every experiment whose name fits, once, and the state of rest before and after."""
+    yield {"name": "idle", **board.power(_for(SECONDS))}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "kernels.cubin")
+        path.write_bytes(gzip.decompress(CUBIN.read_bytes()))
+        module = cp.RawModule(path=str(path))
+        room = cp.zeros(1 << 29, cp.uint32)
+        filled = ""
+        for each in experiments():
+            if not re.search(only, each.name):
+                continue
+            data = cp.asarray(words(each.fill, 1 << 16))
+            if each.fill != filled and each.fill in ("u32", "zeros"):
+                for start in range(0, room.size, data.size):
+                    room[start : start + data.size] = data
+                filled = each.fill
+            try:
+                yield {"name": each.name, **_experiment(board, module, each, data, room)}
+            except Exception as error:
+                yield {"name": each.name, "failed": str(error)}
+    cp.cuda.runtime.deviceSynchronize()
+    yield {"name": "rest", **board.power(_for(SECONDS))}
+
+
+def _for(seconds: float) -> Callable[[], bool]:
+    until = time.perf_counter() + seconds
+    return lambda: time.perf_counter() < until
+
+
+def _experiment(board: Board, module: Any, each: Experiment, data: Any, room: Any) -> dict[str, Any]:
+    kernel = module.get_function(each.entry)
+    if each.shared_bytes:
+        kernel.max_dynamic_shared_size_bytes = each.shared_bytes
+
+    def launch(rounds: int) -> None:
+        arguments = (data, room, np.uint32(rounds), np.uint32(each.a), np.uint32(each.b))
+        kernel((each.grid,), (each.block,), arguments, shared_mem=each.shared_bytes)
+
+    if each.launches > 1:
+        start = graph_of(lambda: launch(1), each.launches)
+        return {"rounds": 1, **measured(board, start, _settled(start))}
+    launch(64)
+    rounds = 64
+    while (took := _seconds(lambda: launch(rounds))) < _LAUNCH_SECONDS / 10:
+        rounds *= 4
+    rounds = max(1, round(rounds * _LAUNCH_SECONDS / took))
+    return {"rounds": rounds, **measured(board, lambda: launch(rounds), _LAUNCH_SECONDS)}
+
+
+def programs(board: Board, only: str, seconds: float) -> Iterator[dict[str, Any]]:
+    """Every recorded program at its large size, in a graph that is launched again and again."""
+    from programs import images
+    from validate.points import select
+    from validate.worker import DeviceKernel, check
+
+    deadline = time.monotonic() + seconds
+    for point in select((), "large"):
+        if time.monotonic() > deadline:
+            return
+        if not re.search(only, str(point)):
+            continue
+        kernel = DeviceKernel(images.cubin_of(point.variant), point.make())
+        kernel.reset()
+        kernel.run()
+        cp.cuda.runtime.deviceSynchronize()
+        right = check(point, kernel)["ok"]
+        one = _seconds(kernel.run)
+        count = min(_MOST_GRAPH, max(1, round(_LAUNCH_SECONDS / one)))
+        start = graph_of(kernel.run, count)
+        found = measured(board, start, _settled(start))
+        found["us"] = round(found["us"] / count, 4)
+        yield {"name": str(point), "right": right, "nodes": count, **found}
+        del kernel, start
+        cp.get_default_memory_pool().free_all_blocks()
+
+
+def main(path: Path, what: str, only: str, passes: int, seconds: float) -> None:
+    """Everything so many times, into one file."""
+    board = Board()
+    began = time.monotonic()
+    properties = cp.cuda.runtime.getDeviceProperties(0)
+    rows: list[dict[str, Any]] = []
+    for number in range(passes):
+        left = seconds - (time.monotonic() - began)
+        for row in microbenchmarks(board, only) if what == "micro" else programs(board, only, left):
+            rows.append({"pass": number, **row})
+            if number == 0:
+                tail = {key: value for key, value in row.items() if key not in ("name", "moves", "memory_mhz")}
+                print(f"{row['name']:<34}", *tail.values(), flush=True)
+        about = {
+            "gpu": properties["name"].decode(),
+            "cuda_driver": cp.cuda.runtime.driverGetVersion(),
+            "date": time.strftime("%Y-%m-%d"),
+            "measured": f"NVML total energy over {SECONDS} s of launches",
+        }
+        path.write_bytes(gzip.compress(json.dumps({"about": about, "rows": rows}).encode(), mtime=0))
+        if time.monotonic() - began > seconds * (number + 1) / (number + 2):
+            break
+    print(about, len(rows), "rows", round(time.monotonic() - began), "s")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("path", type=Path)
+    parser.add_argument("--programs", action="store_true", help="the bundled programs in place of the microbenchmarks")
+    parser.add_argument("--only", default="", metavar="REGEX", help="names that fit")
+    parser.add_argument("--passes", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=560.0, help="no further pass that would end later")
+    options = parser.parse_args()
+    main(options.path, "programs" if options.programs else "micro", options.only, options.passes, options.seconds)
