@@ -45,6 +45,7 @@ class GPUConfig(Described):
     l2: sections.L2
     dram: sections.Dram
     launch: sections.LaunchTiming
+    energy: sections.Energy
 
     @model_validator(mode="after")
     def _consistent(self) -> GPUConfig:

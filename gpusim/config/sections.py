@@ -24,6 +24,7 @@ QueueDepth = Annotated[int, Field(gt=0, le=32)]
 Cycles = Annotated[int, Field(ge=0)]
 Percent = Annotated[int, Field(ge=0, le=100)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
 # Where the engine has a fixed number of bits or words for something, as each key's description or error says.
 Blocks = Annotated[int, Field(gt=0, le=256)]
 Gpcs = Annotated[int, Field(gt=0, le=1024)]
@@ -528,3 +529,52 @@ class LaunchTiming(Section):
     copy_looks_cycles: Cycles = _doc("between two such looks")
     max_grid: Dim3 = _doc("blocks in x, y, z")
     max_block: Dim3 = _doc("threads in x, y, z")
+
+
+Picojoules = tuple[Annotated[float, Field(ge=0)], Annotated[float, Field(ge=0)]]
+
+
+class Energy(Section):
+    """What a board takes (gpusim/energy, docs/energy.md). Of an event, in pJ: [with operands that stay as they are, and
+    what random ones add]."""
+
+    clock_mhz: Count = _doc("SM clock at which the energies hold")
+    board_w: Rate = _doc("static power at that clock, without the SMs")
+    sm_w: Rate = _doc("static power of an SM, whether or not warps are on it")
+    still_share: Share = _doc("of the static power, what stays when the clock stops")
+    volts_per_clock: Share = _doc("by what share the voltage falls where the clock falls by all of it")
+    limit_w: Rate = _doc("power of the board, over which the clock falls")
+    logic_scale: Rate = _doc("what the chip's events take, in what this table says")
+    memory_scale: Rate = _doc("the same of those of the memory")
+    launch_pj: Picojoules = _doc("of a launch")
+    warp_pj: Picojoules = _doc("of a warp that begins")
+    issue_pj: Picojoules = _doc("of a warp instruction: fetch, decode, schedule")
+    operand_pj: Picojoules = _doc("of a register that a lane reads")
+    alu_pj: Picojoules = _doc("of a lane of the integer and logic unit")
+    integer_product_pj: Picojoules = _doc("of a lane of an integer product")
+    single_sum_pj: Picojoules = _doc("of a lane of FADD and its like")
+    single_product_pj: Picojoules = _doc("of a lane of FMUL and FFMA")
+    half_sum_pj: Picojoules = _doc("of a lane of HADD2, two halves")
+    half_product_pj: Picojoules = _doc("of a lane of HFMA2")
+    double_sum_pj: Picojoules = _doc("of a lane of DADD")
+    double_product_pj: Picojoules = _doc("of a lane of DMUL and DFMA")
+    special_pj: Picojoules = _doc("of a lane of MUFU and conversions")
+    shuffle_pj: Picojoules = _doc("of a lane of SHFL")
+    matrix_half_pj: Picojoules = _doc("of a multiply-add of mma.sync, factors of 16 bits")
+    matrix_single_pj: Picojoules = _doc("of one of TF32")
+    matrix_byte_pj: Picojoules = _doc("of one of 8 bits")
+    matrix_double_pj: Picojoules = _doc("of one of double precision")
+    group_half_pj: Picojoules = _doc("of a multiply-add of wgmma, factors of 16 bits")
+    group_single_pj: Picojoules = _doc("of one of TF32")
+    group_byte_pj: Picojoules = _doc("of one of 8 bits")
+    shared_wavefront_pj: Picojoules = _doc("of a wavefront of shared memory")
+    shared_word_pj: Picojoules = _doc("of a word of 32 bits that a lane takes there")
+    l1_turn_pj: Picojoules = _doc("of a turn of L1's data stage")
+    l1_word_pj: Picojoules = _doc("of a word of 32 bits that a lane takes there")
+    l2_read_pj: Picojoules = _doc("of a sector that an SM reads from L2, the way included")
+    l2_write_pj: Picojoules = _doc("of a sector that it writes")
+    l2_atomic_pj: Picojoules = _doc("of a sector of an atomic or a reduction")
+    fabric_pj: Picojoules = _doc("of a sector between the partitions of L2")
+    dram_read_pj: Picojoules = _doc("of a sector read from memory")
+    dram_write_pj: Picojoules = _doc("of a sector written to it")
+    dram_row_pj: Picojoules = _doc("of a row that is opened")

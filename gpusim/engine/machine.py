@@ -184,7 +184,7 @@ def build_state(
     spare: Spare | None = None,
     log: dict[str, np.ndarray] | None = None,
     chosen: np.ndarray | None = None,
-    recording: tuple[np.ndarray, np.ndarray] | None = None,
+    recording: tuple[np.ndarray, ...] | None = None,
     seat: Seat | None = None,
 ) -> L.State:
     """All arrays of a launch, every slot free and every cache of the SMs cold.

@@ -13,14 +13,16 @@ from collections.abc import Hashable
 import numpy as np
 
 from gpusim.config import GPUConfig
+from gpusim.engine.state import layout as L
 from gpusim.host.sampling import communicates
 from gpusim.launch import Launch
 from gpusim.launch.memory import DeviceMemory
 from isa import Program
 from isa import microops as M
 
-Recording = tuple[np.ndarray, np.ndarray]
-"""`State.recorded` and `State.record_starts`."""
+Recording = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""`State.recorded`, `State.record_starts`, and what looking at values has counted: `LOOKED` of each instruction."""
+LOOKED = slice(L.N_LOOKED, L.N_SPREAD + 1)
 
 MOST_WORDS = 1 << 26
 """Of one recording: half a gigabyte."""

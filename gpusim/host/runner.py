@@ -12,7 +12,7 @@ from gpusim.engine.sm.recording import CHUNK
 from gpusim.engine.state.memory import LINE_BYTES
 from gpusim.errors import PoolExhausted
 from gpusim.host.options import LaunchOptions
-from gpusim.host.recording import MOST_WORDS, Recording, keep, key_of, known, replayable
+from gpusim.host.recording import LOOKED, MOST_WORDS, Recording, keep, key_of, known, replayable
 from gpusim.host.run import Machine, ReadyRun, ready_run
 from gpusim.host.sampling import Plan, Watch, are_long, communicates, estimated, probes
 from gpusim.host.timed import run_timed
@@ -82,10 +82,10 @@ def _recording(run: ReadyRun, parameter_bytes: bytes) -> Recording | None:
         starts = np.zeros(run.launch.blocks * -(-run.launch.threads_per_block // 32), np.int64)
         try:
             with memory.unchanged():
-                run.executed(False, recording=(words, starts))
+                executed, _ = run.executed(False, recording=(words, starts, np.zeros(0, np.int64)))
         except PoolExhausted:  # too long
             return None
-        recording = words[: words[0]].copy(), starts
+        recording = words[: words[0]].copy(), starts, executed["counters"][:, LOOKED].copy()
         keep(key, recording)
     return recording
 

@@ -18,7 +18,7 @@ from gpusim.engine.state.memory import SECTOR_BYTES
 from gpusim.engine.state.parts import PartSampler
 from gpusim.engine.streams import StreamQueue
 from gpusim.host.options import LaunchOptions
-from gpusim.host.recording import Recording
+from gpusim.host.recording import LOOKED, Recording
 from gpusim.host.run import Machine, ReadyRun, counted, ready_run
 from gpusim.launch import Launch
 from gpusim.results.record import LaunchRecord
@@ -92,6 +92,8 @@ class TimedRun:
             "compile_seconds": self._preparing,
             "trace": self._run.traced(self._recorder, state, grid.start, cycles) if self._recorder else None,
         }
+        if self._recording is not None:
+            fields["counters"][:, LOOKED] = self._recording[2]
         return fields, state.handed - grid.start
 
 

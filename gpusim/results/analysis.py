@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gpusim.energy.model import LaunchEnergy
 from gpusim.errors import ModeError
 from gpusim.launch.occupancy import Occupancy
 from gpusim.results import SCHEMA_VERSION
@@ -83,6 +84,7 @@ class Analysis:
                 text=each.text,
                 file=each.file,
                 line=each.line,
+                energy_j=self._joules([index]),
             )
             for index, each in enumerate(self.record.program.instructions)
         ]
@@ -104,9 +106,13 @@ class Analysis:
                     line=number,
                     text=(program.source_line(first) or "").strip(),
                     addresses=tuple(program.instructions[index].address for index in members),
+                    energy_j=self._joules(members),
                 )
             )
         return sorted(lines, key=lambda row: (-row.cycles, -row.instructions, row.file or "", row.line or 0))
+
+    def _joules(self, rows: list[int]) -> float:
+        return float(self.energy.instruction_j[rows].sum()) if self.record.timed else 0.0
 
     @property
     def trace(self) -> Trace | None:
@@ -168,6 +174,23 @@ class Analysis:
         self._needs_time("advice")
         return find(self._counts)
 
+    @cached_property
+    def energy(self) -> LaunchEnergy:
+        """What the board takes for the launch, by unit and instruction. See `gpusim.energy.model`."""
+        self._needs_time("energy")
+        return LaunchEnergy(self._counts, 1e-6 * self.time_us)
+
+    @property
+    def energy_j(self) -> float:
+        """Joules that the board takes for the launch."""
+        return self.energy.energy_j
+
+    @property
+    def power_w(self) -> float:
+        """Watts that it takes in the mean. More than `energy.limit_w` cannot last: `Result.energy.sustained` says what
+        the clock falls to."""
+        return self.energy.power_w
+
     @property
     def rate(self) -> float:
         """Warp instructions simulated per second of host time, compilation of the simulator excluded."""
@@ -199,6 +222,9 @@ class Analysis:
             found |= {
                 "cycles": self.cycles,
                 "time_us": self.time_us,
+                "energy_j": self.energy_j,
+                "power_w": self.power_w,
+                "energy_parts": dict(self.energy.parts),
                 "interval": asdict(self.interval),
                 "bound": self.bound.to_dict() if self.bound is not None else None,
                 "why_no_bound": self.why_no_bound or None,

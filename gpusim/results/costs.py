@@ -80,22 +80,26 @@ class Costs:
 @dataclass(frozen=True)
 class SourceLine(Costs):
     """Costs of one source line. `file` and `line` are None for instructions of unknown origin; `text` is the
-    line as written, '' where unknown; `addresses`: byte offsets of its instructions."""
+    line as written, '' where unknown; `addresses`: byte offsets of its instructions; `energy_j`: joules of what they
+    do, without static power."""
 
     file: str | None = None
     line: int | None = None
     text: str = ""
     addresses: tuple[int, ...] = ()
+    energy_j: float = 0.0
 
 
 @dataclass(frozen=True)
 class InstructionCosts(Costs):
-    """Costs of one SASS instruction. `address`: byte offset in the kernel; `text`: as disassembled."""
+    """Costs of one SASS instruction. `address`: byte offset in the kernel; `text`: as disassembled; `energy_j`: as for
+    a line."""
 
     address: int = 0
     text: str = ""
     file: str | None = None
     line: int | None = None
+    energy_j: float = 0.0
 
 
 def costs_of(rows: np.ndarray, warp_size: int) -> dict[str, Any]:

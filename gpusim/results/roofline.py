@@ -119,12 +119,12 @@ def matrix_operations(counts: Counts, opcode: str = "") -> int:
     """Operations of matrix instructions: all of them, or those of one opcode."""
     total = 0
     for index, each in enumerate(counts.record.program.instructions):
-        multiply_adds = _multiply_adds(counts.code[index]) if opcode in ("", each.opcode) else 0
-        total += 2 * multiply_adds * int(counts.counters[index, L.N_EXECUTED])
+        products = multiply_adds(counts.code[index]) if opcode in ("", each.opcode) else 0
+        total += 2 * products * int(counts.counters[index, L.N_EXECUTED])
     return total
 
 
-def _multiply_adds(row: np.ndarray) -> int:
+def multiply_adds(row: np.ndarray) -> int:
     """Of one warp instruction, no matter whether a sparse A has zeros for them."""
     op, shape = row[M.COL_OP], int(row[M.COL_AUX0])
     if op in (M.OP_HMMA, M.OP_IMMA, M.OP_DMMA):

@@ -19,7 +19,7 @@ _ROUND = 64
 
 
 @dataclass(frozen=True)
-class Op:
+class LaneOp:
     """An arithmetic instruction. line: PTX, %0 the register that it writes and may read, %1 and %2 others. kind: what
     the registers hold. wide: type of %0 where it is another."""
 
@@ -30,36 +30,36 @@ class Op:
 
 
 OPS = (
-    Op("iadd3", "{.reg .u32 t; add.u32 t, %0, %1; add.u32 %0, t, %2;}"),
-    Op("lop3", "lop3.b32 %0, %0, %1, %2, 0x96;"),
-    Op("shf", "shf.l.wrap.b32 %0, %0, %1, %2;"),
-    Op("prmt", "prmt.b32 %0, %0, %1, 0x3175;"),
-    Op("setsel", "{.reg .pred q; setp.lt.u32 q, %0, %1; selp.b32 %0, %2, %1, q;}"),
-    Op("imad", "mad.lo.u32 %0, %0, %1, %2;"),
-    Op("imad_wide", "{.reg .u32 t; cvt.u32.u64 t, %0; mad.wide.u32 %0, t, %1, %0;}", "u32", "u64"),
-    Op("dp4a", "dp4a.u32.u32 %0, %0, %1, %2;"),
-    Op("popc", "{.reg .u32 t; popc.b32 t, %0; lop3.b32 %0, t, %1, %2, 0x96;}"),
-    Op("fadd", "sub.rn.f32 %0, %1, %0;", "f32"),
-    Op("ffma", "fma.rn.f32 %0, %0, %1, %2;", "f32"),
-    Op("fmnmx", "{.reg .f32 t; min.f32 t, %0, %1; sub.rn.f32 %0, t, %2;}", "f32"),
-    Op("hadd2", "sub.rn.f16x2 %0, %1, %0;", "f16"),
-    Op("hfma2", "fma.rn.f16x2 %0, %0, %1, %2;", "f16"),
-    Op("dadd", "sub.rn.f64 %0, %1, %0;", "f64"),
-    Op("dfma", "fma.rn.f64 %0, %0, %1, %2;", "f64"),
-    Op("ex2", "{.reg .f32 t; ex2.approx.ftz.f32 t, %0; sub.rn.f32 %0, %1, t;}", "f32"),
-    Op("i2f", "{.reg .f32 t; .reg .b32 s; cvt.rn.f32.s32 t, %0; mov.b32 s, t; lop3.b32 %0, s, %1, %2, 0x96;}"),
-    Op("f2i", "{.reg .f32 t; .reg .s32 s; mov.b32 t, %0; cvt.rzi.s32.f32 s, t; lop3.b32 %0, s, %1, %2, 0x96;}"),
-    Op("shfl", "shfl.sync.bfly.b32 %0, %0, 1, 31, 0xffffffff;"),
-    Op("vote", "{.reg .pred q; .reg .u32 t; setp.ne.u32 q, %0, %1; vote.sync.ballot.b32 t, q, 0xffffffff; "
+    LaneOp("iadd3", "{.reg .u32 t; add.u32 t, %0, %1; add.u32 %0, t, %2;}"),
+    LaneOp("lop3", "lop3.b32 %0, %0, %1, %2, 0x96;"),
+    LaneOp("shf", "shf.l.wrap.b32 %0, %0, %1, %2;"),
+    LaneOp("prmt", "prmt.b32 %0, %0, %1, 0x3175;"),
+    LaneOp("setsel", "{.reg .pred q; setp.lt.u32 q, %0, %1; selp.b32 %0, %2, %1, q;}"),
+    LaneOp("imad", "mad.lo.u32 %0, %0, %1, %2;"),
+    LaneOp("imad_wide", "{.reg .u32 t; cvt.u32.u64 t, %0; mad.wide.u32 %0, t, %1, %0;}", "u32", "u64"),
+    LaneOp("dp4a", "dp4a.u32.u32 %0, %0, %1, %2;"),
+    LaneOp("popc", "{.reg .u32 t; popc.b32 t, %0; lop3.b32 %0, t, %1, %2, 0x96;}"),
+    LaneOp("fadd", "sub.rn.f32 %0, %1, %0;", "f32"),
+    LaneOp("ffma", "fma.rn.f32 %0, %0, %1, %2;", "f32"),
+    LaneOp("fmnmx", "{.reg .f32 t; min.f32 t, %0, %1; sub.rn.f32 %0, t, %2;}", "f32"),
+    LaneOp("hadd2", "sub.rn.f16x2 %0, %1, %0;", "f16"),
+    LaneOp("hfma2", "fma.rn.f16x2 %0, %0, %1, %2;", "f16"),
+    LaneOp("dadd", "sub.rn.f64 %0, %1, %0;", "f64"),
+    LaneOp("dfma", "fma.rn.f64 %0, %0, %1, %2;", "f64"),
+    LaneOp("ex2", "{.reg .f32 t; ex2.approx.ftz.f32 t, %0; sub.rn.f32 %0, %1, t;}", "f32"),
+    LaneOp("i2f", "{.reg .f32 t; .reg .b32 s; cvt.rn.f32.s32 t, %0; mov.b32 s, t; lop3.b32 %0, s, %1, %2, 0x96;}"),
+    LaneOp("f2i", "{.reg .f32 t; .reg .s32 s; mov.b32 t, %0; cvt.rzi.s32.f32 s, t; lop3.b32 %0, s, %1, %2, 0x96;}"),
+    LaneOp("shfl", "shfl.sync.bfly.b32 %0, %0, 1, 31, 0xffffffff;"),
+    LaneOp("vote", "{.reg .pred q; .reg .u32 t; setp.ne.u32 q, %0, %1; vote.sync.ballot.b32 t, q, 0xffffffff; "
        "lop3.b32 %0, %0, t, %2, 0x96;}"),
-    Op("clock", "{.reg .u32 t; mov.u32 t, %clock; lop3.b32 %0, %0, t, %1, 0x96;}"),
+    LaneOp("clock", "{.reg .u32 t; mov.u32 t, %clock; lop3.b32 %0, %0, t, %1, 0x96;}"),
 )
 _LETTER = {"u32": "r", "f32": "f", "f16": "r", "f64": "d", "u64": "l"}
 _TYPE = {"u32": "unsigned", "f32": "float", "f16": "unsigned", "f64": "double", "u64": "unsigned long long"}
 
 
 @dataclass(frozen=True)
-class Place:
+class NearAccess:
     """An access to shared memory, or to 4 KB of global memory for each block, which L1 holds. line: PTX, with `at` for
     the address. words: of 32 bits that a lane takes."""
 
@@ -70,19 +70,19 @@ class Place:
 
 
 PLACES = (
-    Place("lds", "{.reg .u32 t; ld.volatile.shared.u32 t, [at]; xor.b32 %0, %0, t;}"),
-    Place("lds128", "{.reg .u32 t<4>; ld.volatile.shared.v4.u32 {t0, t1, t2, t3}, [at]; xor.b32 %0, %0, t0; xor.b32 %1, %1, t1; "
+    NearAccess("lds", "{.reg .u32 t; ld.volatile.shared.u32 t, [at]; xor.b32 %0, %0, t;}"),
+    NearAccess("lds128", "{.reg .u32 t<4>; ld.volatile.shared.v4.u32 {t0, t1, t2, t3}, [at]; xor.b32 %0, %0, t0; xor.b32 %1, %1, t1; "
           "xor.b32 %2, %2, t2; xor.b32 %3, %3, t3;}", 4),
-    Place("sts", "st.shared.u32 [at], %5;"),
-    Place("sts128", "st.shared.v4.u32 [at], {%5, %5, %5, %5};", 4),
-    Place("reds", "red.shared.add.u32 [at], %5;"),
-    Place("l1", "{.reg .u32 t; ld.global.u32 t, [at]; xor.b32 %0, %0, t;}", shared=False),
-    Place("l1_128", "{.reg .u32 t<4>; ld.global.v4.u32 {t0, t1, t2, t3}, [at]; xor.b32 %0, %0, t0; xor.b32 %1, %1, t1; "
+    NearAccess("sts", "st.shared.u32 [at], %5;"),
+    NearAccess("sts128", "st.shared.v4.u32 [at], {%5, %5, %5, %5};", 4),
+    NearAccess("reds", "red.shared.add.u32 [at], %5;"),
+    NearAccess("l1", "{.reg .u32 t; ld.global.u32 t, [at]; xor.b32 %0, %0, t;}", shared=False),
+    NearAccess("l1_128", "{.reg .u32 t<4>; ld.global.v4.u32 {t0, t1, t2, t3}, [at]; xor.b32 %0, %0, t0; xor.b32 %1, %1, t1; "
           "xor.b32 %2, %2, t2; xor.b32 %3, %3, t3;}", 4, shared=False),
 )
 
 
-def _place(place: Place) -> str:
+def _place(place: NearAccess) -> str:
     letter = "r" if place.shared else "l"
     operands = f': "+r"(v[0]), "+r"(v[1]), "+r"(v[2]), "+r"(v[3]) : "{letter}"(at), "r"(x)'
     lines = "\n".join(
@@ -107,7 +107,7 @@ extern "C" __global__ void {place.name}(const unsigned *data, unsigned *out, uns
 }}"""
 
 
-def _op(op: Op) -> str:
+def _op(op: LaneOp) -> str:
     wide, kind = op.wide or op.kind, op.kind
     return f"""
 extern "C" __global__ void op_{op.name}(const {_TYPE[kind]} *data, unsigned *out, unsigned rounds, unsigned lanes, unsigned b) {{
@@ -202,7 +202,7 @@ extern "C" __global__ void ldc(const unsigned *data, unsigned *out, unsigned rou
 
 
 @dataclass(frozen=True)
-class Matrix:
+class WarpProduct:
     """`mma.sync`: shape and types of a product of one warp; registers of A, B and the sums."""
 
     name: str
@@ -216,15 +216,15 @@ class Matrix:
 
 
 MATRICES = (
-    Matrix("mma_f16", "m16n8k16", "f32.f16.f16.f32", 4, 2, 4, "f16"),
-    Matrix("mma_bf16", "m16n8k16", "f32.bf16.bf16.f32", 4, 2, 4, "f16"),
-    Matrix("mma_tf32", "m16n8k8", "f32.tf32.tf32.f32", 4, 2, 4, "f32"),
-    Matrix("mma_s8", "m16n8k32", "s32.s8.s8.s32", 4, 2, 4, "u32", "r"),
-    Matrix("mma_f64", "m8n8k4", "f64.f64.f64.f64", 1, 1, 2, "f64", "d"),
+    WarpProduct("mma_f16", "m16n8k16", "f32.f16.f16.f32", 4, 2, 4, "f16"),
+    WarpProduct("mma_bf16", "m16n8k16", "f32.bf16.bf16.f32", 4, 2, 4, "f16"),
+    WarpProduct("mma_tf32", "m16n8k8", "f32.tf32.tf32.f32", 4, 2, 4, "f32"),
+    WarpProduct("mma_s8", "m16n8k32", "s32.s8.s8.s32", 4, 2, 4, "u32", "r"),
+    WarpProduct("mma_f64", "m8n8k4", "f64.f64.f64.f64", 1, 1, 2, "f64", "d"),
 )
 
 
-def _matrix(op: Matrix) -> str:
+def _matrix(op: WarpProduct) -> str:
     letter = "d" if op.letter == "d" else "r"
     numbers = iter(range(100))
     names = ["{" + ", ".join(f"%{next(numbers)}" for _ in range(count)) + "}" for count in (op.c, op.a, op.b)]
@@ -250,7 +250,7 @@ extern "C" __global__ void {op.name}(const {kind} *data, unsigned *out, unsigned
 
 
 @dataclass(frozen=True)
-class GroupMatrix:
+class GroupProduct:
     """`wgmma`: 64 x k by k x n of four warps, B and, but for `registers`, A in shared memory."""
 
     name: str
@@ -263,16 +263,16 @@ class GroupMatrix:
 
 
 GROUP_MATRICES = (
-    GroupMatrix("wgmma_f16", "f16", 16, 256, "f16"),
-    GroupMatrix("wgmma_f16_n64", "f16", 16, 64, "f16"),
-    GroupMatrix("wgmma_f16_registers", "f16", 16, 256, "f16", registers=True),
-    GroupMatrix("wgmma_tf32", "tf32", 8, 256, "f32"),
-    GroupMatrix("wgmma_e4m3", "e4m3", 32, 256, "e4m3"),
-    GroupMatrix("wgmma_s8", "s8", 32, 256, "u32", "s32"),
+    GroupProduct("wgmma_f16", "f16", 16, 256, "f16"),
+    GroupProduct("wgmma_f16_n64", "f16", 16, 64, "f16"),
+    GroupProduct("wgmma_f16_registers", "f16", 16, 256, "f16", registers=True),
+    GroupProduct("wgmma_tf32", "tf32", 8, 256, "f32"),
+    GroupProduct("wgmma_e4m3", "e4m3", 32, 256, "e4m3"),
+    GroupProduct("wgmma_s8", "s8", 32, 256, "u32", "s32"),
 )
 
 
-def _group(op: GroupMatrix) -> str:
+def _group(op: GroupProduct) -> str:
     letter = "f" if op.sums == "f32" else "r"
     count = op.n // 2
     sums = ", ".join(f"%{k}" for k in range(count))
@@ -295,7 +295,7 @@ extern "C" __global__ void {op.name}(const unsigned *data, unsigned *out, unsign
     {kind} c[{count}];
     for (int k = 0; k < 4; k++) x[k] = data[threadIdx.x * 4 + k];
     for (int k = 0; k < {count}; k++) c[k] = 0;
-    // Rows of 128 bytes that are swizzled, eight of them 1,024 bytes apart (PTX ISA, "Matrix Descriptor").
+    // Rows of 128 bytes that are swizzled, eight of them 1,024 bytes apart (PTX ISA, "WarpProduct Descriptor").
     unsigned long long y = 1ull << 62 | 64ull << 32 | 1 << 16 | ((unsigned)__cvta_generic_to_shared(dynamic) & 0x3ffff) >> 4;
     for (unsigned r = 0; r < rounds; r++) {{
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -313,7 +313,7 @@ def source() -> str:
 
 
 @dataclass(frozen=True)
-class Experiment:
+class EnergyExperiment:
     """A kernel and what it is started with. fill: of what it reads: a kind of random values, or zeros. lanes or a, b:
     its last parameters. span: bytes that `a` says. launches: in a graph, of kernels that do next to nothing."""
 
@@ -354,46 +354,46 @@ _STREAMS = (
 )
 
 
-def experiments() -> Iterator[Experiment]:
+def experiments() -> Iterator[EnergyExperiment]:
     """All of them."""
     for grid in (1, 33, 66, 132):
-        yield Experiment(f"stay {grid} SMs", "stay", grid=grid, block=32, a=0)
-    yield Experiment("stay 32 warps", "stay", grid=SMS, block=1024, a=0)
-    yield Experiment("stay 64 warps", "stay", block=1024, a=0)
-    yield Experiment("ask 1 warp", "stay", grid=SMS, block=32, a=1)
-    yield Experiment("barrier 32 warps", "barrier", grid=SMS, block=1024)
-    yield Experiment("empty 132 blocks", "empty", grid=SMS, block=32, launches=200)
-    yield Experiment("empty 1056 blocks", "empty", grid=8 * SMS, block=256, launches=200)
-    yield Experiment("empty 8448 blocks", "empty", grid=64 * SMS, block=256, launches=200)
+        yield EnergyExperiment(f"stay {grid} SMs", "stay", grid=grid, block=32, a=0)
+    yield EnergyExperiment("stay 32 warps", "stay", grid=SMS, block=1024, a=0)
+    yield EnergyExperiment("stay 64 warps", "stay", block=1024, a=0)
+    yield EnergyExperiment("ask 1 warp", "stay", grid=SMS, block=32, a=1)
+    yield EnergyExperiment("barrier 32 warps", "barrier", grid=SMS, block=1024)
+    yield EnergyExperiment("empty 132 blocks", "empty", grid=SMS, block=32, launches=200)
+    yield EnergyExperiment("empty 1056 blocks", "empty", grid=8 * SMS, block=256, launches=200)
+    yield EnergyExperiment("empty 8448 blocks", "empty", grid=64 * SMS, block=256, launches=200)
     for op in OPS:
         for fill in (op.kind, "zeros"):
-            yield Experiment(f"{op.name} {fill}", f"op_{op.name}", fill)
+            yield EnergyExperiment(f"{op.name} {fill}", f"op_{op.name}", fill)
     for name, kind in (("ffma", "f32"), ("lop3", "u32"), ("imad", "u32"), ("dfma", "f64")):
         for lanes in (16, 1):
-            yield Experiment(f"{name} {lanes} lanes", f"op_{name}", kind, a=lanes)
+            yield EnergyExperiment(f"{name} {lanes} lanes", f"op_{name}", kind, a=lanes)
     for grid, block in ((SMS, 32), (SMS, 128), (SMS, 512), (66, 1024), (33, 1024)):
-        yield Experiment(f"ffma {grid} x {block}", "op_ffma", "f32", grid, block)
+        yield EnergyExperiment(f"ffma {grid} x {block}", "op_ffma", "f32", grid, block)
     for fill in ("u32", "zeros"):
-        yield Experiment(f"loop {fill}", "loop", fill)
-        yield Experiment(f"ldc {fill}", "ldc", fill, a=0)
+        yield EnergyExperiment(f"loop {fill}", "loop", fill)
+        yield EnergyExperiment(f"ldc {fill}", "ldc", fill, a=0)
         for place in PLACES:
-            yield Experiment(f"{place.name} {fill}", place.name, fill, a=place.words)
-    yield Experiment("diverge", "diverge", "u32", a=16)
+            yield EnergyExperiment(f"{place.name} {fill}", place.name, fill, a=place.words)
+    yield EnergyExperiment("diverge", "diverge", "u32", a=16)
     for strides, name in (((0, 2, 4, 8, 32), "lds"), ((2, 32), "sts"), ((0, 32), "reds"), ((8, 32), "l1")):
         for stride in strides:
-            yield Experiment(f"{name} stride {stride}", name, "u32", a=stride)
+            yield EnergyExperiment(f"{name} stride {stride}", name, "u32", a=stride)
     for name, megabytes, apart in _STREAMS:
         for fill in ("u32", "zeros"):
-            yield Experiment(f"{name} {megabytes} MB by {apart} {fill}", name, fill, a=megabytes * _MB - 1, b=apart)
+            yield EnergyExperiment(f"{name} {megabytes} MB by {apart} {fill}", name, fill, a=megabytes * _MB - 1, b=apart)
     # On half of the SMs and less they stay below the board's limit, so that the clock does too.
     for sms in (33, 66, SMS):
         for matrix in MATRICES:
             for fill in ("zeros", matrix.kind):
-                yield Experiment(f"{matrix.name} {fill} {sms} SMs", matrix.name, fill, 2 * sms, 256)
+                yield EnergyExperiment(f"{matrix.name} {fill} {sms} SMs", matrix.name, fill, 2 * sms, 256)
         for group in GROUP_MATRICES:
             for fill in ("zeros", group.fill):
-                yield Experiment(f"{group.name} {fill} {sms} SMs", group.name, fill, sms, 256, shared_bytes=65536)
-    yield Experiment("stay 132 SMs, warm", "stay", grid=SMS, block=32, a=0)
+                yield EnergyExperiment(f"{group.name} {fill} {sms} SMs", group.name, fill, sms, 256, shared_bytes=65536)
+    yield EnergyExperiment("stay 132 SMs, warm", "stay", grid=SMS, block=32, a=0)
 
 
 def compile_all() -> bytes:

@@ -17,13 +17,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import cupy as cp  # type: ignore[import-not-found,import-untyped,unused-ignore]
 import numpy as np
 
-from validate.energy.kernels import CUBIN, Experiment, experiments
+from validate.energy.kernels import CUBIN, EnergyExperiment, experiments
 
 SECONDS = 1.25
 _SETTLING = 0.3
@@ -153,7 +154,8 @@ def words(fill: str, count: int) -> np.ndarray:
     if fill == "f16":
         return random.uniform(-1, 1, 2 * count).astype(np.float16).view(np.uint32)
     if fill == "e4m3":
-        parts = random.integers(0, 2, 4 * count) << 7 | random.integers(4, 9, 4 * count) << 3 | random.integers(0, 8, 4 * count)
+        sign, exponent, fraction = (random.integers(*of, 4 * count) for of in ((0, 2), (4, 9), (0, 8)))
+        parts = sign << 7 | exponent << 3 | fraction
         return parts.astype(np.uint8).view(np.uint32)
     return random.integers(0, 1 << 32, count, np.uint32) if fill == "u32" else np.zeros(count, np.uint32)
 
@@ -188,7 +190,7 @@ def _for(seconds: float) -> Callable[[], bool]:
     return lambda: time.perf_counter() < until
 
 
-def _experiment(board: Board, module: Any, each: Experiment, data: Any, room: Any) -> dict[str, Any]:
+def _experiment(board: Board, module: Any, each: EnergyExperiment, data: Any, room: Any) -> dict[str, Any]:
     kernel = module.get_function(each.entry)
     if each.shared_bytes:
         kernel.max_dynamic_shared_size_bytes = each.shared_bytes
@@ -202,7 +204,7 @@ def _experiment(board: Board, module: Any, each: Experiment, data: Any, room: An
         return {"rounds": 1, **measured(board, start, _settled(start))}
     launch(64)
     rounds = 64
-    while (took := _seconds(lambda: launch(rounds))) < _LAUNCH_SECONDS / 10:
+    while (took := _seconds(partial(launch, rounds))) < _LAUNCH_SECONDS / 10:
         rounds *= 4
     rounds = max(1, round(rounds * _LAUNCH_SECONDS / took))
     return {"rounds": rounds, **measured(board, lambda: launch(rounds), _LAUNCH_SECONDS)}

@@ -9,6 +9,7 @@ from gpusim.engine.sm.log_operands import log_operands
 from gpusim.engine.sm.readiness import block
 from gpusim.engine.sm.recording import begin, put, take
 from gpusim.engine.sm.space import exhausted, fail
+from gpusim.engine.sm.toggles import is_looked_at, look, looked_lane, looked_row
 from gpusim.engine.state import layout as L
 from gpusim.engine.state import parts
 from gpusim.engine.state.bits import popc
@@ -29,6 +30,7 @@ def clear_lanes(st, sm, w):
         rows = st.par[L.P_ROWS_PER_WARP]
         first = 32 * (st.par[L.P_CONST_ROWS] + w * rows)
         st.regs[first : first + 32 * rows] = 0
+        st.warp[w, L.W_LOOKED_AT] = is_looked_at(st, sm, w)
     st.preds[16 * w : 16 * w + 16] = 0
     st.preds[16 * w + 7] = 0xFFFFFFFF
     st.preds[16 * w + 15] = 0xFFFFFFFF
@@ -70,7 +72,14 @@ def run_instruction(st, sm, q, slot, w, i, time):
         if st.sm[sm, L.S_LOG] & AS_TRACER and st.sm[sm, L.S_LOG_ROW] != 0:
             log_operands(st, sm, w, i)
     parts.mark(st, sm, parts.EXECUTORS)
+    row = np.int64(-1)
+    if st.warp[w, L.W_LOOKED_AT] != 0 and mask != 0:
+        row = looked_row(code, i, 32 * (st.par[L.P_CONST_ROWS] + w * st.par[L.P_ROWS_PER_WARP]))
+    lane = looked_lane(mask)
+    old = st.regs[row + lane] if row >= 0 else np.uint32(0)
     runs = execute(st, sm, q, slot, w, i, mask, time)
+    if row >= 0:
+        look(st, i, w, row, lane, mask, counts, old)
     if st.sm[sm, L.S_LOG_ROW] != 0:
         log_costs(st, sm, i)
     if code[i, M.COL_CLASS] == M.CLS_CONTROL and st.split[w, L.D_FULL] != 0:

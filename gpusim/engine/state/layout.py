@@ -218,6 +218,7 @@ W_GROUP_BEGINS = 59  # cycle at which a tensor core takes the last product of fo
 W_TURN = 60  # Q_TURNS when it began to wait for room in the memory queue, 0 if it does not
 W_DATA = 61  # cycle from which the data stage works at its next memory instruction
 W_INDEX = 62  # warp number within the block
+W_LOOKED_AT = 63  # 1: its values are looked at, see engine.sm.toggles
 GROUPS = 8  # as many as WARPGROUP.DEPBAR can name
 W_FIELDS = 64
 
@@ -633,8 +634,11 @@ STALLS = (
     N_TURNS,  # further turns of the ADU: other addresses or values of one instruction, constants that are not there
     N_PAST_L1,  # pairs of sectors of asynchronous copies past L1, see engine.sm.copy_cost
     N_L1_DATA,  # turns of the data stage of loads and stores of global and local memory, see `l1.data_turns`
-) = range(20)
-N_STALL = 20
+    N_LOOKED,  # values that were looked at, see engine.sm.toggles
+    N_TOGGLED,  # bits of them that differ from what their register held before
+    N_SPREAD,  # and from that of another lane
+) = range(23)
+N_STALL = 23
 N_FIELDS = N_STALL + 21
 
 

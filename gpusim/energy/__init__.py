@@ -1,0 +1,1 @@
+"""Joules of a launch, predicted from what it counts: `Result.energy`."""

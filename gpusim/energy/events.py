@@ -1,0 +1,168 @@
+"""What costs energy in a launch: events by instruction, and how many bits change where values go.
+
+An event has two energies: what it takes with operands that stay as they are, and what comes on top with random ones.
+The activity of an instruction lies between: bits that change, of those that change in random values (half of them).
+It is looked at in some warps (`engine.sm.toggles`); what was not looked at has the mean of the launch.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusim.engine.state import layout as L
+from gpusim.engine.state import memory as S
+from gpusim.results.counts import GLOBAL, SHARED, Counts
+from gpusim.results.metric_table import DRAM_READ_SECTORS, DRAM_WRITE_SECTORS
+from gpusim.results.roofline import multiply_adds
+from isa import microops as M
+
+EVENTS = (
+    "launch",
+    "warp",
+    "issue",
+    "operand",
+    "alu",
+    "integer_product",
+    "single_sum",
+    "single_product",
+    "half_sum",
+    "half_product",
+    "double_sum",
+    "double_product",
+    "special",
+    "shuffle",
+    "matrix_half",
+    "matrix_single",
+    "matrix_byte",
+    "matrix_double",
+    "group_half",
+    "group_single",
+    "group_byte",
+    "shared_wavefront",
+    "shared_word",
+    "l1_turn",
+    "l1_word",
+    "l2_read",
+    "l2_write",
+    "l2_atomic",
+    "fabric",
+    "dram_read",
+    "dram_write",
+    "dram_row",
+)
+"""Warp instructions; lanes of each kind of unit; multiply-adds by the type of the factors, of a warp and of four; data
+stages of shared memory and L1 and the 32-bit words that lanes take; sectors of 32 bytes; rows opened."""
+
+_SUMS = (
+    *(M.OP_FADD, M.OP_FADD_MODE, M.OP_FADD_FTZ, M.OP_FADD2, M.OP_HADD2, M.OP_HADD2_F32, M.OP_FHADD),
+    *(M.OP_DADD, M.OP_DADD_MODE, M.OP_DSETP, M.OP_HSETP2, M.OP_HMNMX2),
+)
+_INTEGER_PRODUCTS = (
+    *(M.OP_IMAD, M.OP_IMAD_X, M.OP_IMAD_CARRY, M.OP_IMAD_WIDE_U, M.OP_IMAD_WIDE_S, M.OP_IMAD_HI_U, M.OP_IMAD_HI_S),
+    *(M.OP_IDP_4A, M.OP_IDP_2A),
+)
+_RANDOM_BITS = 16
+"""Bits of a word of 32 that change from one random value to the next."""
+UNKNOWN_ACTIVITY = 0.5
+_MATRIX = {
+    M.TENSOR_F16: "half",
+    M.TENSOR_BF16: "half",
+    M.TENSOR_TF32: "single",
+    M.TENSOR_E4M3: "byte",
+    M.TENSOR_E5M2: "byte",
+    M.TENSOR_INTEGER: "byte",
+}
+
+
+def activity_of(counts: Counts) -> np.ndarray:
+    """Of each instruction, float64 [instructions], 1 for random values."""
+    counters = counts.counters
+    looked = counters[:, L.N_LOOKED]
+    changed = np.maximum(counters[:, L.N_TOGGLED], counters[:, L.N_SPREAD])
+    weight = counters[:, L.N_PRED_ON]
+    known = looked > 0
+    activity = changed / np.maximum(looked, 1) / _RANDOM_BITS
+    mean = np.average(activity[known], weights=weight[known]) if weight[known].any() else UNKNOWN_ACTIVITY
+    return np.where(known, activity, mean)
+
+
+def events_of(counts: Counts) -> np.ndarray:
+    """Of each instruction, float64 [instructions, EVENTS]. What L2 and the memory did is shared among those that asked,
+    by sectors that L1 did not have."""
+    code, counters = counts.code, counts.counters
+    found = np.zeros((len(code), len(EVENTS)))
+
+    def put(event: str, rows: np.ndarray, amount: np.ndarray) -> None:
+        found[rows, EVENTS.index(event)] += amount[rows]
+
+    kind, unit, op = code[:, M.COL_CLASS], code[:, M.COL_UNIT], code[:, M.COL_OP]
+    lanes = counters[:, L.N_PRED_ON].astype(float)
+    every = np.ones(len(code), bool)
+    scalar = unit == M.UNIT_UNIFORM
+    fma = (unit == M.UNIT_FMA) | (unit == M.UNIT_FMAHEAVY)
+    launch = counts.record.launch
+    found[0, EVENTS.index("launch")] = 1
+    found[0, EVENTS.index("warp")] = launch.blocks * -(-launch.threads_per_block // counts.record.config.gpu.warp_size)
+    put("issue", every, counters[:, L.N_EXECUTED])
+    reads = code[:, M.COL_READS]
+    put("operand", ~scalar, lanes * ((reads & 15) + (reads >> 4)))
+    sums, products = np.isin(op, _SUMS), np.isin(op, _INTEGER_PRODUCTS)
+    put("integer_product", products, lanes)
+    put("alu", fma & (kind == M.CLS_INT) & ~products, lanes)
+    for name, of in (
+        ("single", fma & (kind == M.CLS_FLOAT)),
+        ("half", (kind == M.CLS_HALF) & ~scalar),
+        ("double", (unit == M.UNIT_FP64) & (kind != M.CLS_TENSOR)),
+    ):
+        put(f"{name}_sum", of & sums, lanes)
+        put(f"{name}_product", of & ~sums, lanes)
+    put("special", unit == M.UNIT_XU, lanes)
+    put("shuffle", (kind == M.CLS_CROSS) & (op == M.OP_SHFL), lanes)
+    put("alu", (unit == M.UNIT_ALU) & (kind != M.CLS_HALF), lanes)
+    _put_matrices(put, counts, op)
+    _put_accesses(put, counts, lanes)
+    return found
+
+
+def _put_matrices(put: object, counts: Counts, op: np.ndarray) -> None:
+    code, executed = counts.code, counts.counters[:, L.N_EXECUTED]
+    for row in np.flatnonzero(np.isin(op, (M.OP_HMMA, M.OP_IMMA, M.OP_DMMA, M.OP_GMMA)) & (executed > 0)):
+        factors = _MATRIX.get(int(code[row, M.COL_AUX1]) & 255, "half")
+        if op[row] == M.OP_IMMA:
+            factors = "byte"
+        if op[row] == M.OP_DMMA:
+            factors = "double"
+        which = "group" if op[row] == M.OP_GMMA else "matrix"
+        amount = np.zeros(len(code))
+        amount[row] = executed[row] * multiply_adds(code[row])
+        put(f"{which}_{factors}", amount > 0, amount)  # type: ignore[operator]
+
+
+def _put_accesses(put: object, counts: Counts, lanes: np.ndarray) -> None:
+    code, counters, memory = counts.code, counts.counters, counts.record.memory
+    words = lanes * np.maximum((code[:, M.COL_AUX1] & 0xFF) / 4, 0.25)
+    shared, beyond = counts.accesses(SHARED), counts.accesses((*GLOBAL, M.SPACE_LOCAL))
+    put("shared_wavefront", np.ones(len(code), bool), counters[:, L.N_SHARED_DATA].astype(float))  # type: ignore[operator]
+    put("shared_word", shared, words)  # type: ignore[operator]
+    put("l1_turn", beyond, counters[:, L.N_L1_DATA].astype(float))  # type: ignore[operator]
+    put("l1_word", beyond, words)  # type: ignore[operator]
+    loads, stores, atomics = (
+        beyond & counts.accesses((*GLOBAL, M.SPACE_LOCAL), *ops)
+        for ops in ((M.OP_LOAD,), (M.OP_STORE,), (M.OP_ATOM, M.OP_RED))
+    )
+    missed = np.maximum(counters[:, L.N_SECTORS] - counters[:, L.N_HITS], 0) + 2 * counters[:, L.N_PAST_L1]
+
+    def share(event: str, rows: np.ndarray, *which: int) -> None:
+        total, weight = float(sum(int(memory[k]) for k in which)), np.where(rows, missed, 0).astype(float)
+        if total and not weight.any():
+            weight[:] = counters[:, L.N_EXECUTED]
+        if total:
+            put(event, weight > 0, total * weight / weight.sum())  # type: ignore[operator]
+
+    share("l2_read", loads, S.CNT_TEX_READ_SECTORS)
+    share("l2_write", stores, S.CNT_TEX_WRITE_SECTORS)
+    share("l2_atomic", atomics, S.CNT_TEX_ATOMIC_SECTORS, S.CNT_TEX_REDUCTION_SECTORS)
+    share("fabric", beyond, S.CNT_FABRIC_READ_SECTORS, S.CNT_FABRIC_WRITE_SECTORS)
+    share("dram_read", loads, *DRAM_READ_SECTORS)
+    share("dram_write", stores | atomics, *DRAM_WRITE_SECTORS)
+    share("dram_row", beyond, S.CNT_ROW_OPENS, S.CNT_ROW_CONFLICTS)
