@@ -23,6 +23,8 @@ EVENTS = (
     "operand",
     "alu",
     "integer_product",
+    "wide_product",
+    "vote",
     "single_sum",
     "single_product",
     "half_sum",
@@ -37,11 +39,17 @@ EVENTS = (
     "matrix_double",
     "group_half",
     "group_single",
-    "group_byte",
+    "group_int8",
+    "group_fp8",
+    "constant",
+    "access",
     "shared_wavefront",
     "shared_word",
+    "shared_atomic",
+    "l1_tag",
     "l1_turn",
     "l1_word",
+    "l2_request",
     "l2_read",
     "l2_write",
     "l2_atomic",
@@ -57,10 +65,8 @@ _SUMS = (
     *(M.OP_FADD, M.OP_FADD_MODE, M.OP_FADD_FTZ, M.OP_FADD2, M.OP_HADD2, M.OP_HADD2_F32, M.OP_FHADD),
     *(M.OP_DADD, M.OP_DADD_MODE, M.OP_DSETP, M.OP_HSETP2, M.OP_HMNMX2),
 )
-_INTEGER_PRODUCTS = (
-    *(M.OP_IMAD, M.OP_IMAD_X, M.OP_IMAD_CARRY, M.OP_IMAD_WIDE_U, M.OP_IMAD_WIDE_S, M.OP_IMAD_HI_U, M.OP_IMAD_HI_S),
-    *(M.OP_IDP_4A, M.OP_IDP_2A),
-)
+_PRODUCTS = (M.OP_IMAD, M.OP_IMAD_X, M.OP_IMAD_CARRY, M.OP_IDP_4A, M.OP_IDP_2A)
+_WIDE_PRODUCTS = (M.OP_IMAD_WIDE_U, M.OP_IMAD_WIDE_S, M.OP_IMAD_HI_U, M.OP_IMAD_HI_S)
 _RANDOM_BITS = 16
 """Bits of a word of 32 that change from one random value to the next."""
 UNKNOWN_ACTIVITY = 0.5
@@ -106,9 +112,10 @@ def events_of(counts: Counts) -> np.ndarray:
     put("issue", every, counters[:, L.N_EXECUTED])
     reads = code[:, M.COL_READS]
     put("operand", ~scalar, lanes * ((reads & 15) + (reads >> 4)))
-    sums, products = np.isin(op, _SUMS), np.isin(op, _INTEGER_PRODUCTS)
+    sums, products, wide = (np.isin(op, of) for of in (_SUMS, _PRODUCTS, _WIDE_PRODUCTS))
     put("integer_product", products, lanes)
-    put("alu", fma & (kind == M.CLS_INT) & ~products, lanes)
+    put("wide_product", wide, lanes)
+    put("alu", fma & (kind == M.CLS_INT) & ~products & ~wide, lanes)
     for name, of in (
         ("single", fma & (kind == M.CLS_FLOAT)),
         ("half", (kind == M.CLS_HALF) & ~scalar),
@@ -118,7 +125,9 @@ def events_of(counts: Counts) -> np.ndarray:
         put(f"{name}_product", of & ~sums, lanes)
     put("special", unit == M.UNIT_XU, lanes)
     put("shuffle", (kind == M.CLS_CROSS) & (op == M.OP_SHFL), lanes)
-    put("alu", (unit == M.UNIT_ALU) & (kind != M.CLS_HALF), lanes)
+    put("vote", (kind == M.CLS_CROSS) & (op != M.OP_SHFL), lanes)
+    put("alu", (unit == M.UNIT_ALU) & (kind != M.CLS_HALF) & (kind != M.CLS_CROSS), lanes)
+    put("constant", (kind == M.CLS_MEMORY) & (op == M.OP_LDC), counters[:, L.N_EXECUTED] + counters[:, L.N_TURNS])
     _put_matrices(put, counts, op)
     _put_accesses(put, counts, lanes)
     return found
@@ -133,6 +142,8 @@ def _put_matrices(put: object, counts: Counts, op: np.ndarray) -> None:
         if op[row] == M.OP_DMMA:
             factors = "double"
         which = "group" if op[row] == M.OP_GMMA else "matrix"
+        if which == "group" and factors == "byte":
+            factors = "int8" if int(code[row, M.COL_AUX1]) & 255 == M.TENSOR_INTEGER else "fp8"
         amount = np.zeros(len(code))
         amount[row] = executed[row] * multiply_adds(code[row])
         put(f"{which}_{factors}", amount > 0, amount)  # type: ignore[operator]
@@ -144,6 +155,9 @@ def _put_accesses(put: object, counts: Counts, lanes: np.ndarray) -> None:
     shared, beyond = counts.accesses(SHARED), counts.accesses((*GLOBAL, M.SPACE_LOCAL))
     put("shared_wavefront", np.ones(len(code), bool), counters[:, L.N_SHARED_DATA].astype(float))  # type: ignore[operator]
     put("shared_word", shared, words)  # type: ignore[operator]
+    put("shared_atomic", counts.accesses(SHARED, M.OP_ATOM, M.OP_RED), lanes)  # type: ignore[operator]
+    put("access", shared | beyond, counters[:, L.N_EXECUTED].astype(float))  # type: ignore[operator]
+    put("l1_tag", beyond, counters[:, L.N_TAGS].astype(float))  # type: ignore[operator]
     put("l1_turn", beyond, counters[:, L.N_L1_DATA].astype(float))  # type: ignore[operator]
     put("l1_word", beyond, words)  # type: ignore[operator]
     loads, stores, atomics = (
@@ -162,6 +176,7 @@ def _put_accesses(put: object, counts: Counts, lanes: np.ndarray) -> None:
     share("l2_read", loads, S.CNT_TEX_READ_SECTORS)
     share("l2_write", stores, S.CNT_TEX_WRITE_SECTORS)
     share("l2_atomic", atomics, S.CNT_TEX_ATOMIC_SECTORS, S.CNT_TEX_REDUCTION_SECTORS)
+    share("l2_request", beyond, S.CNT_REQUESTS)
     share("fabric", beyond, S.CNT_FABRIC_READ_SECTORS, S.CNT_FABRIC_WRITE_SECTORS)
     share("dram_read", loads, *DRAM_READ_SECTORS)
     share("dram_write", stores | atomics, *DRAM_WRITE_SECTORS)

@@ -1,8 +1,8 @@
 """The microbenchmarks of energy: kernels that do one thing for as long as they are told, and what each is started with.
 
-Every kernel has the parameters (data, out, rounds, a, b). It reads what its operands are from `data`, which holds zeros
-or random values: what a circuit takes depends on how many of its wires change. `kernels.cubin.gz` is their machine code;
-`python -m validate.energy.kernels` compiles it again.
+Every kernel has the parameters (data, out, rounds, a, b). It reads what its operands are from `data`, which holds
+zeros or random values: what a circuit takes depends on how many of its wires change. `kernels.cubin.gz` is their
+machine code; `python -m validate.energy.kernels` compiles it again.
 """
 
 from __future__ import annotations
@@ -69,25 +69,24 @@ class NearAccess:
     shared: bool = True
 
 
+_FOUR = "{t0, t1, t2, t3}"
+_ADD_FOUR = " ".join(f"xor.b32 %{k}, %{k}, t{k};" for k in range(4))
 PLACES = (
     NearAccess("lds", "{.reg .u32 t; ld.volatile.shared.u32 t, [at]; xor.b32 %0, %0, t;}"),
-    NearAccess("lds128", "{.reg .u32 t<4>; ld.volatile.shared.v4.u32 {t0, t1, t2, t3}, [at]; xor.b32 %0, %0, t0; xor.b32 %1, %1, t1; "
-          "xor.b32 %2, %2, t2; xor.b32 %3, %3, t3;}", 4),
+    NearAccess("lds128", f"{{.reg .u32 t<4>; ld.volatile.shared.v4.u32 {_FOUR}, [at]; {_ADD_FOUR}}}", 4),
     NearAccess("sts", "st.shared.u32 [at], %5;"),
     NearAccess("sts128", "st.shared.v4.u32 [at], {%5, %5, %5, %5};", 4),
     NearAccess("reds", "red.shared.add.u32 [at], %5;"),
     NearAccess("l1", "{.reg .u32 t; ld.global.u32 t, [at]; xor.b32 %0, %0, t;}", shared=False),
-    NearAccess("l1_128", "{.reg .u32 t<4>; ld.global.v4.u32 {t0, t1, t2, t3}, [at]; xor.b32 %0, %0, t0; xor.b32 %1, %1, t1; "
-          "xor.b32 %2, %2, t2; xor.b32 %3, %3, t3;}", 4, shared=False),
+    NearAccess("l1_128", f"{{.reg .u32 t<4>; ld.global.v4.u32 {_FOUR}, [at]; {_ADD_FOUR}}}", 4, shared=False),
 )
 
 
 def _place(place: NearAccess) -> str:
     letter = "r" if place.shared else "l"
     operands = f': "+r"(v[0]), "+r"(v[1]), "+r"(v[2]), "+r"(v[3]) : "{letter}"(at), "r"(x)'
-    lines = "\n".join(
-        f'        asm volatile("{place.line.replace("[at]", f"[%4+{k * 256}]")}" {operands});' for k in range(_ROUND // 2)
-    )
+    texts = (place.line.replace("[at]", f"[%4+{k * 256}]") for k in range(_ROUND // 2))
+    lines = "\n".join(f'        asm volatile("{text}" {operands});' for text in texts)
     room = """    __shared__ __align__(128) unsigned room[8192];
     FILL(room, 8192);
     __syncthreads();
@@ -109,8 +108,10 @@ extern "C" __global__ void {place.name}(const unsigned *data, unsigned *out, uns
 
 def _op(op: LaneOp) -> str:
     wide, kind = op.wide or op.kind, op.kind
+    operands = f'"+{_LETTER[wide]}"(v[k & 7]) : "{_LETTER[kind]}"(x[k & 7]), "{_LETTER[kind]}"(y[(k + k / 8) & 7])'
     return f"""
-extern "C" __global__ void op_{op.name}(const {_TYPE[kind]} *data, unsigned *out, unsigned rounds, unsigned lanes, unsigned b) {{
+extern "C" __global__ void op_{op.name}(
+        const {_TYPE[kind]} *data, unsigned *out, unsigned rounds, unsigned lanes, unsigned b) {{
     if ((threadIdx.x & 31) >= lanes) return;
     {_TYPE[wide]} v[8];
     {_TYPE[kind]} x[8], y[8];
@@ -122,7 +123,7 @@ extern "C" __global__ void op_{op.name}(const {_TYPE[kind]} *data, unsigned *out
     for (unsigned r = 0; r < rounds; r++) {{
 #pragma unroll
         for (int k = 0; k < {_ROUND}; k++)
-            asm volatile("{op.line}" : "+{_LETTER[wide]}"(v[k & 7]) : "{_LETTER[kind]}"(x[k & 7]), "{_LETTER[kind]}"(y[(k + k / 8) & 7]));
+            asm volatile("{op.line}" : {operands});
     }}
     for (int k = 0; k < 8; k++) if (v[k] == 12345) out[k] = 1;
 }}"""
@@ -137,25 +138,29 @@ _MEMORY = """
 
 // a: bytes, less one, that are gone through again and again; another block takes a piece in each round. b: lanes go
 // this many bytes apart.
-#define STREAM(NAME, BYTES, LINE, ...)                                                                               \\
-    extern "C" __global__ void NAME(const unsigned *data, unsigned *out, unsigned rounds, unsigned a, unsigned b) {   \\
-        unsigned v[4] = {0, 0, 0, 0}, x = data[threadIdx.x], block = blockIdx.x;                                      \\
-        unsigned long long mask = ((unsigned long long)a << 12) | 4095;                                               \\
-        for (unsigned r = 0; r < rounds; r++) {                                                                       \\
-            block = block + 1 == gridDim.x ? 0 : block + 1;                                                           \\
-            unsigned long long first = (((unsigned long long)r * gridDim.x + block) * 8 * blockDim.x + threadIdx.x) * b; \\
-            _Pragma("unroll") for (int k = 0; k < 8; k++) {                                                           \\
-                char *at = (char *)out + ((first + (unsigned long long)k * blockDim.x * b) & mask);                   \\
-                asm volatile(LINE __VA_ARGS__);                                                                       \\
-            }                                                                                                         \\
-        }                                                                                                             \\
-        USE                                                                                                           \\
+#define STREAM(NAME, LINE, ...) \\
+    extern "C" __global__ void NAME(const unsigned *data, unsigned *out, unsigned rounds, unsigned a, unsigned b) { \\
+        unsigned v[4] = {0, 0, 0, 0}, x = data[threadIdx.x], block = blockIdx.x; \\
+        unsigned long long mask = ((unsigned long long)a << 12) | 4095; \\
+        for (unsigned r = 0; r < rounds; r++) { \\
+            block = block + 1 == gridDim.x ? 0 : block + 1; \\
+            unsigned long long first = \\
+                (((unsigned long long)r * gridDim.x + block) * 8 * blockDim.x + threadIdx.x) * b; \\
+            _Pragma("unroll") for (int k = 0; k < 8; k++) { \\
+                char *at = (char *)out + ((first + (unsigned long long)k * blockDim.x * b) & mask); \\
+                asm volatile(LINE __VA_ARGS__); \\
+            } \\
+        } \\
+        USE \\
     }
-STREAM(read32, 4, "{.reg .u32 t; ld.global.u32 t, [%1]; xor.b32 %0, %0, t;}", : "+r"(v[0]) : "l"(at))
-STREAM(read128, 16, "{.reg .u32 t<4>; ld.global.v4.u32 {t0, t1, t2, t3}, [%4]; xor.b32 %0, %0, t0; xor.b32 %1, %1, t1; xor.b32 %2, %2, t2; xor.b32 %3, %3, t3;}", : "+r"(v[0]), "+r"(v[1]), "+r"(v[2]), "+r"(v[3]) : "l"(at))
-STREAM(write32, 4, "st.global.u32 [%0], %1;", :: "l"(at), "r"(x))
-STREAM(write128, 16, "st.global.v4.u32 [%0], {%1, %1, %1, %1};", :: "l"(at), "r"(x))
-STREAM(red32, 4, "red.global.add.u32 [%0], %1;", :: "l"(at), "r"(x))
+STREAM(read32, "{.reg .u32 t; ld.global.u32 t, [%1]; xor.b32 %0, %0, t;}", : "+r"(v[0]) : "l"(at))
+STREAM(read128,
+       "{.reg .u32 t<4>; ld.global.v4.u32 {t0, t1, t2, t3}, [%4]; xor.b32 %0, %0, t0; xor.b32 %1, %1, t1; "
+       "xor.b32 %2, %2, t2; xor.b32 %3, %3, t3;}",
+       : "+r"(v[0]), "+r"(v[1]), "+r"(v[2]), "+r"(v[3]) : "l"(at))
+STREAM(write32, "st.global.u32 [%0], %1;", :: "l"(at), "r"(x))
+STREAM(write128, "st.global.v4.u32 [%0], {%1, %1, %1, %1};", :: "l"(at), "r"(x))
+STREAM(red32, "red.global.add.u32 [%0], %1;", :: "l"(at), "r"(x))
 """
 
 _STATIC = """
@@ -194,7 +199,8 @@ extern "C" __global__ void ldc(const unsigned *data, unsigned *out, unsigned rou
     for (unsigned r = 0; r < rounds; r++) {
         unsigned long long at = a + (r & 3) * 512;
         _Pragma("unroll") for (int k = 0; k < 64; k++)
-            asm volatile("{.reg .u64 c; .reg .u32 t; mov.u64 c, constants; add.u64 c, c, %1; ld.const.u32 t, [c]; xor.b32 %0, %0, t;}" : "+r"(v[k & 3]) : "l"(at + k * 4));
+            asm volatile("{.reg .u64 c; .reg .u32 t; mov.u64 c, constants; add.u64 c, c, %1; ld.const.u32 t, [c]; "
+                         "xor.b32 %0, %0, t;}" : "+r"(v[k & 3]) : "l"(at + k * 4));
     }
     USE
 }
@@ -296,7 +302,8 @@ extern "C" __global__ void {op.name}(const unsigned *data, unsigned *out, unsign
     for (int k = 0; k < 4; k++) x[k] = data[threadIdx.x * 4 + k];
     for (int k = 0; k < {count}; k++) c[k] = 0;
     // Rows of 128 bytes that are swizzled, eight of them 1,024 bytes apart (PTX ISA, "WarpProduct Descriptor").
-    unsigned long long y = 1ull << 62 | 64ull << 32 | 1 << 16 | ((unsigned)__cvta_generic_to_shared(dynamic) & 0x3ffff) >> 4;
+    unsigned at = (unsigned)__cvta_generic_to_shared(dynamic);
+    unsigned long long y = 1ull << 62 | 64ull << 32 | 1 << 16 | (at & 0x3ffff) >> 4;
     for (unsigned r = 0; r < rounds; r++) {{
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
         _Pragma("unroll") for (int k = 0; k < 8; k++) asm volatile("{line}" : {outputs} : {inputs});
@@ -308,8 +315,9 @@ extern "C" __global__ void {op.name}(const unsigned *data, unsigned *out, unsign
 
 def source() -> str:
     """CUDA C++ of all kernels."""
-    parts = [_MEMORY.replace("@PLACES@", "\n".join(map(_place, PLACES))), _STATIC, *map(_op, OPS), *map(_matrix, MATRICES), *map(_group, GROUP_MATRICES)]
-    return "\n".join(parts)
+    memory = _MEMORY.replace("@PLACES@", "\n".join(map(_place, PLACES)))
+    parts = map(_op, OPS), map(_matrix, MATRICES), map(_group, GROUP_MATRICES)
+    return "\n".join((memory, _STATIC, *(text for part in parts for text in part)))
 
 
 @dataclass(frozen=True)
@@ -384,9 +392,10 @@ def experiments() -> Iterator[EnergyExperiment]:
             yield EnergyExperiment(f"{name} stride {stride}", name, "u32", a=stride)
     for name, megabytes, apart in _STREAMS:
         for fill in ("u32", "zeros"):
-            yield EnergyExperiment(f"{name} {megabytes} MB by {apart} {fill}", name, fill, a=megabytes * _MB - 1, b=apart)
+            which = f"{name} {megabytes} MB by {apart} {fill}"
+            yield EnergyExperiment(which, name, fill, a=megabytes * _MB - 1, b=apart)
     # On half of the SMs and less they stay below the board's limit, so that the clock does too.
-    for sms in (33, 66, SMS):
+    for sms in (33, 66, 99, SMS):
         for matrix in MATRICES:
             for fill in ("zeros", matrix.kind):
                 yield EnergyExperiment(f"{matrix.name} {fill} {sms} SMs", matrix.name, fill, 2 * sms, 256)

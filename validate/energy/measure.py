@@ -1,8 +1,8 @@
 """Measures on a GPU what its board takes: `python -m validate.energy.measure OUT.json.gz [--programs]`.
 
 A launch is repeated for more than a second, while the board's counter of energy is read (NVML's total energy, in
-millijoules, which moves ten times a second). Its slope between the first and the last move that lie within is the
-power; the time between two launches comes from the whole. Needs CuPy, and nothing of the simulator but its programs.
+millijoules, which moves ten times a second). Half a second goes by first, in which the clock comes to rest. The slope
+between the first and the last move behind it is the power; the time of a launch is of the same second. Needs CuPy, and nothing of the simulator but its programs.
 """
 
 from __future__ import annotations
@@ -26,25 +26,12 @@ import numpy as np
 
 from validate.energy.kernels import CUBIN, EnergyExperiment, experiments
 
-SECONDS = 1.25
-_SETTLING = 0.3
+SECONDS = 1.0
+_SETTLING = 0.5
+"""In which the board's control of clocks comes to rest."""
+_STATE_AT = 6
 _MOST_GRAPH = 200
 _LAUNCH_SECONDS = 0.01
-_AVERAGE_POWER, _MEMORY = 185, 2  # NVML_FI_DEV_POWER_AVERAGE in the scope of the memory
-
-
-class _Field(ctypes.Structure):
-    """nvmlFieldValue_t (nvml.h)."""
-
-    _fields_ = (
-        ("field", ctypes.c_uint),
-        ("scope", ctypes.c_uint),
-        ("timestamp", ctypes.c_longlong),
-        ("latency", ctypes.c_longlong),
-        ("type", ctypes.c_int),
-        ("result", ctypes.c_int),
-        ("value", ctypes.c_ulonglong),
-    )
 
 
 class Board:
@@ -66,27 +53,22 @@ class Board:
         return self._ask("nvmlDeviceGetTotalEnergyConsumption", kind=ctypes.c_ulonglong)
 
     def state(self) -> dict[str, Any]:
-        """Clocks in MHz, the temperature, and the watts of the memory alone, averaged over a second."""
-        asked = _Field(_AVERAGE_POWER, _MEMORY)
-        self._nvml.nvmlDeviceGetFieldValues(self._handle, 1, ctypes.byref(asked))
+        """Clocks in MHz and the temperature."""
         return {
             "sm_mhz": self._ask("nvmlDeviceGetClockInfo", 1),
             "memory_mhz": self._ask("nvmlDeviceGetClockInfo", 2),
             "celsius": self._ask("nvmlDeviceGetTemperature", 0),
-            "memory_watts": None if asked.result else round((asked.value & 0xFFFFFFFF) / 1000, 2),
         }
 
-    def power(self, busy: Callable[[], bool]) -> dict[str, Any]:
-        """Watts while something is busy."""
-        began = time.perf_counter()
+    def power(self, settled: Callable[[], bool], busy: Callable[[], bool]) -> dict[str, Any]:
+        """Watts while something is busy, from when it has settled."""
         moves: list[tuple[float, int]] = []
         last, state = self.millijoules(), {}
         while busy():
-            energy, now = self.millijoules(), time.perf_counter() - began
-            if energy != last:
-                if now > _SETTLING:
-                    moves.append((now, energy))
-                if now > 0.8 * SECONDS and not state:
+            energy, now = self.millijoules(), time.perf_counter()
+            if energy != last and settled():
+                moves.append((now, energy))
+                if len(moves) == _STATE_AT:
                     state = self.state()
             last = energy
         (first_time, first), (last_time, final) = moves[0], moves[-1]
@@ -96,21 +78,21 @@ class Board:
 
 def measured(board: Board, launch: Callable[[], object], seconds: float) -> dict[str, Any]:
     """Power and microseconds of a launch that takes so long."""
-    count = max(2, round(SECONDS / seconds))
-    start, middle, end = (cp.cuda.Event() for _ in range(3))
-    over = threading.Event()
+    settling, count = (max(2, round(each / seconds)) for each in (_SETTLING, SECONDS))
+    middle, end = cp.cuda.Event(), cp.cuda.Event()
+    recorded, over = threading.Event(), threading.Event()
     with ThreadPoolExecutor(1) as reader:  # a launch waits where the GPU's queue is full
-        reading = reader.submit(board.power, lambda: not over.is_set())
-        start.record()
-        launch()
-        middle.record()
-        for _ in range(count - 1):
+        reading = reader.submit(board.power, lambda: recorded.is_set() and middle.done, lambda: not over.is_set())
+        for number in range(settling + count):
+            if number == settling:
+                middle.record()
+                recorded.set()
             launch()
         end.record()
         end.synchronize()
         over.set()
         found = reading.result()
-    found["us"] = round(1000 * cp.cuda.get_elapsed_time(middle, end) / (count - 1), 4)
+    found["us"] = round(1000 * cp.cuda.get_elapsed_time(middle, end) / count, 4)
     return found
 
 
@@ -162,7 +144,7 @@ def words(fill: str, count: int) -> np.ndarray:
 
 def microbenchmarks(board: Board, only: str) -> Iterator[dict[str, Any]]:
     """Every experiment whose name fits, once, and the state of rest before and after."""
-    yield {"name": "idle", **board.power(_for(SECONDS))}
+    yield {"name": "idle", **board.power(lambda: True, _for(SECONDS))}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "kernels.cubin")
         path.write_bytes(gzip.decompress(CUBIN.read_bytes()))
@@ -182,7 +164,7 @@ def microbenchmarks(board: Board, only: str) -> Iterator[dict[str, Any]]:
             except Exception as error:
                 yield {"name": each.name, "failed": str(error)}
     cp.cuda.runtime.deviceSynchronize()
-    yield {"name": "rest", **board.power(_for(SECONDS))}
+    yield {"name": "rest", **board.power(lambda: True, _for(SECONDS))}
 
 
 def _for(seconds: float) -> Callable[[], bool]:
