@@ -13,6 +13,7 @@ import validate.commands
 import validate.cupy_suite
 import validate.foreign.command
 import validate.suite
+from validate.energy import command as energy
 from validate.microbench import command as microbench
 from validate.node import command as node
 from validate.persisting import command as persisting
@@ -177,6 +178,7 @@ def _parser() -> argparse.ArgumentParser:
     node.add(commands, _command)
     streams.add(commands, _command)
     persisting.add(commands, _command)
+    energy.add(commands, _command)
     play.add(commands, _command)
     return parser
 

@@ -14,7 +14,8 @@ class Clocking:
     """The law between clock, voltage and power of a board with so many SMs.
 
     The energy of an event goes with the square of the voltage, which falls along a line with the clock
-    (`energy.volts_per_clock`). Of the static power a part goes with the clock, the rest stays (`energy.still_share`).
+    (`energy.volts_per_clock`) to a least one. Of the static power a part goes with the clock, the rest stays
+    (`energy.still_share`).
     """
 
     of: Energy
@@ -22,7 +23,7 @@ class Clocking:
 
     def volts(self, clock_mhz: float) -> float:
         """The voltage, 1 at the clock at which energies hold."""
-        return 1 + self.of.volts_per_clock * (clock_mhz / self.of.clock_mhz - 1)
+        return max(1 + self.of.volts_per_clock * (clock_mhz / self.of.clock_mhz - 1), self.of.least_volts)
 
     def static_w(self, clock_mhz: float) -> float:
         """Of the board when no instruction runs."""

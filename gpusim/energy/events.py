@@ -7,6 +7,8 @@ It is looked at in some warps (`engine.sm.toggles`); what was not looked at has 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from gpusim.engine.state import layout as L
@@ -16,6 +18,7 @@ from gpusim.results.metric_table import DRAM_READ_SECTORS, DRAM_WRITE_SECTORS
 from gpusim.results.roofline import multiply_adds
 from isa import microops as M
 
+Put = Callable[[str, np.ndarray, np.ndarray], None]
 EVENTS = (
     "launch",
     "warp",
@@ -25,9 +28,7 @@ EVENTS = (
     "integer_product",
     "wide_product",
     "vote",
-    "single_sum",
     "single_product",
-    "half_sum",
     "half_product",
     "double_sum",
     "double_product",
@@ -47,7 +48,6 @@ EVENTS = (
     "shared_word",
     "shared_atomic",
     "l1_tag",
-    "l1_turn",
     "l1_word",
     "l2_request",
     "l2_read",
@@ -58,8 +58,8 @@ EVENTS = (
     "dram_write",
     "dram_row",
 )
-"""Warp instructions; lanes of each kind of unit; multiply-adds by the type of the factors, of a warp and of four; data
-stages of shared memory and L1 and the 32-bit words that lanes take; sectors of 32 bytes; rows opened."""
+"""What `energy.*_pj` of a configuration says of each. Sums of single and half precision take no more than their issue
+and their operands."""
 
 _SUMS = (
     *(M.OP_FADD, M.OP_FADD_MODE, M.OP_FADD_FTZ, M.OP_FADD2, M.OP_HADD2, M.OP_HADD2_F32, M.OP_FHADD),
@@ -116,13 +116,11 @@ def events_of(counts: Counts) -> np.ndarray:
     put("integer_product", products, lanes)
     put("wide_product", wide, lanes)
     put("alu", fma & (kind == M.CLS_INT) & ~products & ~wide, lanes)
-    for name, of in (
-        ("single", fma & (kind == M.CLS_FLOAT)),
-        ("half", (kind == M.CLS_HALF) & ~scalar),
-        ("double", (unit == M.UNIT_FP64) & (kind != M.CLS_TENSOR)),
-    ):
-        put(f"{name}_sum", of & sums, lanes)
-        put(f"{name}_product", of & ~sums, lanes)
+    double = (unit == M.UNIT_FP64) & (kind != M.CLS_TENSOR)
+    put("single_product", fma & (kind == M.CLS_FLOAT) & ~sums, lanes)
+    put("half_product", (kind == M.CLS_HALF) & ~scalar & ~sums, lanes)
+    put("double_sum", double & sums, lanes)
+    put("double_product", double & ~sums, lanes)
     put("special", unit == M.UNIT_XU, lanes)
     put("shuffle", (kind == M.CLS_CROSS) & (op == M.OP_SHFL), lanes)
     put("vote", (kind == M.CLS_CROSS) & (op != M.OP_SHFL), lanes)
@@ -133,7 +131,7 @@ def events_of(counts: Counts) -> np.ndarray:
     return found
 
 
-def _put_matrices(put: object, counts: Counts, op: np.ndarray) -> None:
+def _put_matrices(put: Put, counts: Counts, op: np.ndarray) -> None:
     code, executed = counts.code, counts.counters[:, L.N_EXECUTED]
     for row in np.flatnonzero(np.isin(op, (M.OP_HMMA, M.OP_IMMA, M.OP_DMMA, M.OP_GMMA)) & (executed > 0)):
         factors = _MATRIX.get(int(code[row, M.COL_AUX1]) & 255, "half")
@@ -146,20 +144,19 @@ def _put_matrices(put: object, counts: Counts, op: np.ndarray) -> None:
             factors = "int8" if int(code[row, M.COL_AUX1]) & 255 == M.TENSOR_INTEGER else "fp8"
         amount = np.zeros(len(code))
         amount[row] = executed[row] * multiply_adds(code[row])
-        put(f"{which}_{factors}", amount > 0, amount)  # type: ignore[operator]
+        put(f"{which}_{factors}", amount > 0, amount)
 
 
-def _put_accesses(put: object, counts: Counts, lanes: np.ndarray) -> None:
+def _put_accesses(put: Put, counts: Counts, lanes: np.ndarray) -> None:
     code, counters, memory = counts.code, counts.counters, counts.record.memory
     words = lanes * np.maximum((code[:, M.COL_AUX1] & 0xFF) / 4, 0.25)
     shared, beyond = counts.accesses(SHARED), counts.accesses((*GLOBAL, M.SPACE_LOCAL))
-    put("shared_wavefront", np.ones(len(code), bool), counters[:, L.N_SHARED_DATA].astype(float))  # type: ignore[operator]
-    put("shared_word", shared, words)  # type: ignore[operator]
-    put("shared_atomic", counts.accesses(SHARED, M.OP_ATOM, M.OP_RED), lanes)  # type: ignore[operator]
-    put("access", shared | beyond, counters[:, L.N_EXECUTED].astype(float))  # type: ignore[operator]
-    put("l1_tag", beyond, counters[:, L.N_TAGS].astype(float))  # type: ignore[operator]
-    put("l1_turn", beyond, counters[:, L.N_L1_DATA].astype(float))  # type: ignore[operator]
-    put("l1_word", beyond, words)  # type: ignore[operator]
+    put("shared_wavefront", np.ones(len(code), bool), counters[:, L.N_SHARED_DATA].astype(float))
+    put("shared_word", shared, words)
+    put("shared_atomic", counts.accesses(SHARED, M.OP_ATOM, M.OP_RED), lanes)
+    put("access", shared | beyond, counters[:, L.N_EXECUTED].astype(float))
+    put("l1_tag", beyond, counters[:, L.N_TAGS].astype(float))
+    put("l1_word", beyond, words)
     loads, stores, atomics = (
         beyond & counts.accesses((*GLOBAL, M.SPACE_LOCAL), *ops)
         for ops in ((M.OP_LOAD,), (M.OP_STORE,), (M.OP_ATOM, M.OP_RED))
@@ -171,7 +168,7 @@ def _put_accesses(put: object, counts: Counts, lanes: np.ndarray) -> None:
         if total and not weight.any():
             weight[:] = counters[:, L.N_EXECUTED]
         if total:
-            put(event, weight > 0, total * weight / weight.sum())  # type: ignore[operator]
+            put(event, weight > 0, total * weight / weight.sum())
 
     share("l2_read", loads, S.CNT_TEX_READ_SECTORS)
     share("l2_write", stores, S.CNT_TEX_WRITE_SECTORS)

@@ -20,14 +20,16 @@ PARTS = {
     "launch": ("launch", "warp"),
     "issue": ("issue",),
     "registers": ("operand",),
-    "integer units": ("alu", "integer_product"),
+    "integer units": ("alu", "integer_product", "wide_product", "vote"),
     "floating point units": (
-        *("single_sum", "single_product", "half_sum", "half_product", "double_sum", "double_product", "special"),
+        *("single_product", "half_product", "double_sum", "double_product", "special"),
     ),
     "tensor cores": tuple(each for each in EVENTS if each.startswith(("matrix_", "group_"))),
-    "shared memory": ("shuffle", "shared_wavefront", "shared_word"),
-    "L1": ("l1_turn", "l1_word"),
-    "L2": ("l2_read", "l2_write", "l2_atomic", "fabric"),
+    "constants": ("constant",),
+    "shared memory and L1": (
+        *("access", "shuffle", "shared_wavefront", "shared_word", "shared_atomic", "l1_tag", "l1_word"),
+    ),
+    "L2": ("l2_request", "l2_read", "l2_write", "l2_atomic", "fabric"),
     "memory": ("dram_read", "dram_write", "dram_row"),
 }
 """Units and the events that are theirs."""

@@ -1,8 +1,9 @@
 """Measures on a GPU what its board takes: `python -m validate.energy.measure OUT.json.gz [--programs]`.
 
-A launch is repeated for more than a second, while the board's counter of energy is read (NVML's total energy, in
-millijoules, which moves ten times a second). Half a second goes by first, in which the clock comes to rest. The slope
-between the first and the last move behind it is the power; the time of a launch is of the same second. Needs CuPy, and nothing of the simulator but its programs.
+A launch is repeated, while the board's counter of energy is read (NVML's total energy, in millijoules, which moves ten
+times a second). Half a second goes by first, in which the clock comes to rest. The slope between the first and the last
+move of the second behind it is the power; the time of a launch is of the same second. Needs CuPy, and nothing of the
+simulator but its programs.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any
 import cupy as cp  # type: ignore[import-not-found,import-untyped,unused-ignore]
 import numpy as np
 
+from validate.energy.data import words
 from validate.energy.kernels import CUBIN, EnergyExperiment, experiments
 
 SECONDS = 1.0
@@ -124,22 +126,6 @@ def graph_of(launch: Callable[[], object], count: int) -> Callable[[], object]:
         graph.launch(cp.cuda.Stream.null)
 
     return start
-
-
-def words(fill: str, count: int) -> np.ndarray:
-    """Random values of a kind, or zeros, as 32-bit words."""
-    random = np.random.default_rng(7)
-    if fill == "f32":
-        return random.uniform(-1, 1, count).astype(np.float32).view(np.uint32)
-    if fill == "f64":
-        return random.uniform(-1, 1, count // 2).view(np.uint32)
-    if fill == "f16":
-        return random.uniform(-1, 1, 2 * count).astype(np.float16).view(np.uint32)
-    if fill == "e4m3":
-        sign, exponent, fraction = (random.integers(*of, 4 * count) for of in ((0, 2), (4, 9), (0, 8)))
-        parts = sign << 7 | exponent << 3 | fraction
-        return parts.astype(np.uint8).view(np.uint32)
-    return random.integers(0, 1 << 32, count, np.uint32) if fill == "u32" else np.zeros(count, np.uint32)
 
 
 def microbenchmarks(board: Board, only: str) -> Iterator[dict[str, Any]]:
