@@ -46,6 +46,7 @@ LONGEST = (
 
 SHARED = (
     *("test_notebooks", "validate/test_microbench", "validate/test_images", "validate/test_generated"),
+    *("gpusim/test_energy", "validate/test_energy_measured"),
     *("isa/test_corpus", "gpusim/test_corpus", "gpusim/test_published", "gpusim/test_bulk_forms"),
     *("gpusim/test_l1_recorded", "gpusim/test_flow_replay", "gpusim/test_numba_corpus", "gpusim/test_accel_sim"),
     *("isa/test_cuda", "gpusim/test_blas", "gpusim/test_check_copies", "gpusim/test_bulk_copy", "gpusim/test_pipes"),

@@ -535,8 +535,8 @@ Picojoules = tuple[Annotated[float, Field(ge=0)], Annotated[float, Field(ge=0)]]
 
 
 class Energy(Section):
-    """What a board takes (gpusim/energy, docs/energy.md). Of an event, in pJ: [with operands that stay as they are, and
-    what random ones add]."""
+    """What a board takes (gpusim/results/energy.py, docs/energy.md). Of an event, in pJ: [with operands that stay as
+    they are, what random ones add]."""
 
     clock_mhz: Count = _doc("SM clock at which the energies hold")
     board_w: Rate = _doc("static power at that clock, without the SMs")

@@ -76,8 +76,11 @@ class TimedRun:
         shares = self._sampler.stop() if self._sampler is not None else {"SMs": 1.0}
         counters, slice_sectors, channel_sectors = grid.memory
         cycles = grid.end - grid.start
+        seen = counted(state)
+        if self._recording is not None:
+            seen["counters"][:, LOOKED] = self._recording[2]
         fields = {
-            **counted(state),
+            **seen,
             "cycles": cycles,
             "memory": counters,
             "slices": slice_sectors,
@@ -92,8 +95,6 @@ class TimedRun:
             "compile_seconds": self._preparing,
             "trace": self._run.traced(self._recorder, state, grid.start, cycles) if self._recorder else None,
         }
-        if self._recording is not None:
-            fields["counters"][:, LOOKED] = self._recording[2]
         return fields, state.handed - grid.start
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.energy.model import LaunchEnergy
 from gpusim.errors import ModeError
 from gpusim.launch.occupancy import Occupancy
 from gpusim.results import SCHEMA_VERSION
 from gpusim.results.advice import Finding, find
 from gpusim.results.costs import InstructionCosts, SourceLine, StallReason, costs_of
 from gpusim.results.counts import Counts, ratio
+from gpusim.results.energy import LaunchEnergy
 from gpusim.results.interval import Interval, interval_of, kind_of
 from gpusim.results.least_time import Bound
 from gpusim.results.limiter import Limiter, find_limiter
@@ -111,8 +111,8 @@ class Analysis:
             )
         return sorted(lines, key=lambda row: (-row.cycles, -row.instructions, row.file or "", row.line or 0))
 
-    def _joules(self, rows: list[int]) -> float:
-        return float(self.energy.instruction_j[rows].sum()) if self.record.timed else 0.0
+    def _joules(self, rows: list[int]) -> float | None:
+        return float(self.energy.instruction_j[rows].sum()) if self.record.timed else None
 
     @property
     def trace(self) -> Trace | None:
@@ -176,7 +176,7 @@ class Analysis:
 
     @cached_property
     def energy(self) -> LaunchEnergy:
-        """What the board takes for the launch, by unit and instruction. See `gpusim.energy.model`."""
+        """What the board takes for the launch, by unit and instruction. See `gpusim.results.energy`."""
         self._needs_time("energy")
         return LaunchEnergy(self._counts, 1e-6 * self.time_us)
 

@@ -81,13 +81,13 @@ class Costs:
 class SourceLine(Costs):
     """Costs of one source line. `file` and `line` are None for instructions of unknown origin; `text` is the
     line as written, '' where unknown; `addresses`: byte offsets of its instructions; `energy_j`: joules of what they
-    do, without static power."""
+    do, without static power; None without time."""
 
     file: str | None = None
     line: int | None = None
     text: str = ""
     addresses: tuple[int, ...] = ()
-    energy_j: float = 0.0
+    energy_j: float | None = None
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class InstructionCosts(Costs):
     text: str = ""
     file: str | None = None
     line: int | None = None
-    energy_j: float = 0.0
+    energy_j: float | None = None
 
 
 def costs_of(rows: np.ndarray, warp_size: int) -> dict[str, Any]:

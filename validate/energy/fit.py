@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gpusim.energy.events import EVENTS
+from gpusim.results.energy_events import EVENTS
 from validate.energy.data import recording
 from validate.energy.simulated import of_round, rows_of
 
 STATIC_W = 120.0
-"""What boards take while warps sleep, 117 to 126 W on five of them."""
+"""What boards take while warps sleep, 117 to 126 W on four of them while cool; up to 138 W once warm."""
 _ALWAYS = (
     *("launch", "warp", "issue", "vote", "constant", "access", "shared_wavefront", "l1_tag", "l2_request", "dram_row"),
 )

@@ -8,7 +8,7 @@ machine code; `python -m validate.energy.kernels` compiles it again.
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -313,10 +313,14 @@ extern "C" __global__ void {op.name}(const unsigned *data, unsigned *out, unsign
 }}"""
 
 
-def source() -> str:
-    """CUDA C++ of all kernels."""
+def source(
+    ops: Sequence[LaneOp] = OPS,
+    matrices: Sequence[WarpProduct] = MATRICES,
+    groups: Sequence[GroupProduct] = GROUP_MATRICES,
+) -> str:
+    """CUDA C++ of all kernels, or of some of those that the tables make."""
     memory = _MEMORY.replace("@PLACES@", "\n".join(map(_place, PLACES)))
-    parts = map(_op, OPS), map(_matrix, MATRICES), map(_group, GROUP_MATRICES)
+    parts = map(_op, ops), map(_matrix, matrices), map(_group, groups)
     return "\n".join((memory, _STATIC, *(text for part in parts for text in part)))
 
 
@@ -405,12 +409,12 @@ def experiments() -> Iterator[EnergyExperiment]:
     yield EnergyExperiment("stay 132 SMs, warm", "stay", grid=SMS, block=32, a=0)
 
 
-def compile_all() -> bytes:
-    """The machine code. Needs the tool chain."""
+def compiled(text: str) -> bytes:
+    """The machine code of such a source. Needs the tool chain."""
     from isa.compile import compile_cuda
 
-    return compile_cuda(source(), "sm_90a", path="kernels.cu")
+    return compile_cuda(text, "sm_90a", path="kernels.cu")
 
 
 if __name__ == "__main__":
-    CUBIN.write_bytes(gzip.compress(compile_all(), mtime=0))
+    CUBIN.write_bytes(gzip.compress(compiled(source()), mtime=0))

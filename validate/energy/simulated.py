@@ -14,9 +14,9 @@ import numpy as np
 
 import gpusim
 import isa
-from gpusim.energy.events import EVENTS
-from gpusim.energy.model import LaunchEnergy
 from gpusim.launch import TensorMap
+from gpusim.results.energy import LaunchEnergy
+from gpusim.results.energy_events import EVENTS
 from programs import images
 from validate.energy.data import words
 from validate.energy.kernels import CUBIN, EnergyExperiment, experiments

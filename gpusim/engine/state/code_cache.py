@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import re
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -95,7 +96,7 @@ def file_of(function: Callable[..., Any], kind: str, arguments: tuple[Any, ...])
 def keep(file: Path, content: bytes) -> None:
     """Write a file whole or not at all, since others may read it."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    own = file.with_suffix(f".{os.getpid()}")
+    own = file.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
     own.write_bytes(content)
     own.replace(file)
 

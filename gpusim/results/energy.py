@@ -12,9 +12,9 @@ from functools import cached_property
 import numpy as np
 
 from gpusim.config import GPUConfig
-from gpusim.energy.clock import Clocking
-from gpusim.energy.events import EVENTS, activity_of, events_of
+from gpusim.results.clocking import Clocking
 from gpusim.results.counts import Counts
+from gpusim.results.energy_events import EVENTS, activity_of, events_of
 
 PARTS = {
     "launch": ("launch", "warp"),
@@ -59,8 +59,8 @@ class LaunchEnergy:
     """Of one launch, at the configuration's clock.
 
     seconds: what it takes. events: float64 [instructions, EVENTS]. activity: float64 [instructions], see
-    `gpusim.energy.events`. parts: joules by unit, static power under 'static'. instruction_j: joules of each
-    instruction, what waits for it left out, since static power is nobody's.
+    `gpusim.results.energy_events`. parts: joules by unit, static power under 'static'. instruction_j: joules of each
+    instruction; static power and the launch itself are nobody's.
     """
 
     def __init__(self, counts: Counts, seconds: float):
@@ -77,7 +77,7 @@ class LaunchEnergy:
     @cached_property
     def instruction_j(self) -> np.ndarray:
         """Of each instruction, float64 [instructions]."""
-        return self.event_j.sum(axis=1)
+        return self.event_j[:, len(PARTS["launch"]) :].sum(axis=1)
 
     @cached_property
     def parts(self) -> Mapping[str, float]:

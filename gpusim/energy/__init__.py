@@ -1,1 +1,0 @@
-"""Joules of a launch, predicted from what it counts: `Result.energy`."""

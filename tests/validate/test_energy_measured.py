@@ -1,0 +1,109 @@
+"""What H100 boards took, beside the prediction; and the microbenchmarks that the energies of events were fitted to."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from gpusim.config import load_config
+from gpusim.results.energy_events import EVENTS
+from isa.toolchain import find_tool
+from validate.energy import command, kernels
+from validate.energy.data import recording
+from validate.energy.fit import STATIC_W, least_squares
+from validate.energy.simulated import by_name, of_round, rows_of
+
+
+@pytest.mark.parametrize("point", command.QUICK)
+def test_programs_take_what_a_board_took(point):
+    row = command.predict(point)
+    assert abs(row.error) < 0.12
+    assert abs(row.predicted_us / row.measured_us - 1) < 0.08
+
+
+# One of each kind, and how far off it is at most: what all of them together can say.
+@pytest.mark.parametrize(
+    "name, most",
+    [("ffma f32", 0.08), ("ffma zeros", 0.08), ("dfma f64", 0.1), ("lop3 1 lanes", 0.1), ("lds u32", 0.1),
+     ("l1_128 u32", 0.1), ("wgmma_f16 f16 33 SMs", 0.06), ("mma_s8 zeros 33 SMs", 0.06)],
+)  # fmt: skip
+def test_microbenchmarks_take_what_they_were_fitted_to(name, most):
+    of = load_config("h100").energy
+    pairs = np.array([getattr(of, f"{event}_pj") for event in EVENTS])
+    per_round = of_round(by_name()[name])
+    ((_, rows),) = [found for found in rows_of(recording()["micro"]) if found[0].name == name]
+    for row in rows:
+        joules = 1e-12 * per_round @ np.concatenate([pairs[:, 0], pairs[:, 1]]) * row["rounds"]
+        assert joules / (1e-6 * row["us"]) + STATIC_W == pytest.approx(row["watts"], rel=most)
+
+
+def test_the_static_power_is_that_of_boards_that_sleep():
+    of = load_config("h100").energy
+    assert of.board_w + 132 * of.sm_w == pytest.approx(STATIC_W, rel=0.01)
+    sleeping = [row["watts"] for row in recording()["micro"] if re.fullmatch(r"stay \d+ SMs", row["name"])]
+    assert min(sleeping) < STATIC_W < max(sleeping) and max(sleeping) / min(sleeping) < 1.2
+    by_sms = {row["name"]: row["watts"] for row in recording()["micro"] if row["board"] == "b"}
+    assert by_sms["stay 132 SMs"] == pytest.approx(by_sms["stay 1 SMs"], rel=0.005)  # an SM that sleeps takes nothing
+
+
+def test_half_of_the_programs_judge_and_all_were_right():
+    rows = recording()["programs"]
+    assert all(row["right"] for row in rows)
+    splits = [command._split(name) for name in command.measured()]
+    assert len(splits) >= 60 and splits.count("judge") >= 30
+
+
+def test_the_stored_machine_code_is_that_of_the_source(toolchain, tmp_path):
+    """Of the kernels that no table makes, and of some that one does."""
+
+    def instructions(code: bytes) -> dict[str, list[str]]:
+        path = tmp_path / "kernels.cubin"
+        path.write_bytes(code)
+        done = subprocess.run([find_tool("nvdisasm"), "-c", str(path)], capture_output=True, text=True, check=True)
+        parts = re.split(r"^\.text\.(\w+):", done.stdout, flags=re.MULTILINE)[1:]
+        labels = re.compile(r"`\(\.L_x_\d+\)")
+        return {
+            name: re.findall(r"^\s+/\*[0-9a-f]{4}\*/.*", labels.sub("", text), re.MULTILINE)
+            for name, text in zip(parts[::2], parts[1::2], strict=True)
+        }
+
+    stored = instructions(gzip.decompress(kernels.CUBIN.read_bytes()))
+    again = instructions(kernels.compiled(kernels.source(kernels.OPS[:2], kernels.MATRICES[:1], ())))
+    assert len(stored) == 51 and len(again) == 21
+    assert {name: stored[name] for name in again} == again
+
+
+def test_least_squares_finds_what_is_not_negative():
+    random = np.random.default_rng(3)
+    a = random.uniform(0, 1, (40, 5))
+    wanted = np.array([3.0, 0.0, 0.5, 2.0, 0.0])
+    assert least_squares(a, a @ wanted) == pytest.approx(wanted, abs=1e-6)
+    assert (least_squares(a, a @ (wanted - 0.4)) >= 0).all()
+
+
+def test_order_of_variants():
+    def row(point: str, measured: float, predicted: float) -> command.EnergyRow:
+        return command.EnergyRow(point, "train", 1, measured, 1, predicted)
+
+    rows = [row("a/1@8", 1, 5), row("a/2@8", 2, 4), row("a/3@8", 3, 6), row("b@8", 9, 1)]
+    assert [(one.point[2], other.point[2], agree) for one, other, agree in command.ranks(rows)] == [
+        ("1", "2", False), ("1", "3", True), ("2", "3", True)
+    ]  # fmt: skip
+
+
+def test_command(capfd):
+    from validate.__main__ import main
+
+    assert main(["energy", "--only", "bank_conflict/1", "bank_conflict/32"]) == 0
+    printed = capfd.readouterr().out
+    assert "train    2 programs, mean" in printed and "1 of 1 as measured" in printed
+
+
+def test_nothing_of_the_simulator_is_needed_to_measure():
+    code = "import sys, types; sys.modules |= {'cupy': types, 'simpy': None}; import validate.energy.measure"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
