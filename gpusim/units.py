@@ -23,13 +23,13 @@ def rate_text(value: float) -> str:
     return f"{scaled(value)}B/s"
 
 
-def joule_text(value: float) -> str:
-    """Joules to three digits: '2.31 mJ'."""
+def joule_text(value: float, micro: str = "u") -> str:
+    """Joules to three digits: '2.31 mJ'. micro: the prefix of millionths, where it is not plain text."""
     if not value:
         return "0 J"
     factor, prefix = next((each for each in _BELOW if value >= each[0]), _BELOW[-1])
     number = value / factor
-    return f"{number:,.{2 if number < 9.995 else 1 if number < 99.95 else 0}f} {prefix}J"
+    return f"{number:,.{2 if number < 9.995 else 1 if number < 99.95 else 0}f} {prefix.replace('u', micro)}J"
 
 
 def aligned(*cells: tuple[str, int]) -> str:
