@@ -45,8 +45,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     add_space_options(parser)
     parser.add_argument(
         "--goal", action="append", metavar="COLUMN",
-        help="what is to be small: time_us, cycles, energy_j, energy_delay, launch_w, area_mm2, power_w (the machine's) "
-        "or a metric (may be repeated; 'max COLUMN' for what is to be large; default: time_us)",
+        help="what is to be small: time_us, cycles, energy_j, energy_delay, launch_w, area_mm2, power_w (the "
+        "machine's) or a metric (may be repeated; 'max COLUMN' for what is to be large; default: time_us)",
     )  # fmt: skip
     parser.add_argument(
         "--limit", action="append", metavar="'COLUMN <= X'",
