@@ -99,7 +99,7 @@ def energy_breakdown(result: Result, ax: Axes | None = None) -> Axes:
     for place, (joules, width) in enumerate(zip(parts.values(), widths, strict=True)):
         _beside(ax, width, place, f"{joule_text(joules, 'µ')}  ({100 * joules / energy.energy_j:.1f} %)")
     _bars(ax, list(parts))
-    ax.set_xlim(0, 1.18 * max(widths, default=1))
+    ax.set_xlim(0, 1.22 * max(widths, default=1))
     what = f"{result.kernel}: {joule_text(energy.energy_j, 'µ')} at {energy.power_w:,.0f} W"
     words = ", ".join(f"{name} {100 * joules / energy.energy_j:.1f} %" for name, joules in list(parts.items())[:3])
     return style.finish(ax, what, f"Energy of {what}, most of all {words}.", x=f"energy, {unit}", grid="x")
