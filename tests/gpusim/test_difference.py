@@ -63,7 +63,7 @@ def test_energy_of_both_sides_by_unit():
     weights = [abs(each.difference) for each in found.energy_parts]
     assert weights == sorted(weights, reverse=True) and sum(weights) >= abs(found.energy.difference) > 0
     most = found.energy_parts[0]
-    assert most.name == "static", "the same events in less time"
+    assert most.name == "static", "a quarter less time, and few events less"
     assert found.why[-1].startswith(f"B takes {joule_text(b.energy_j)}, ")
     assert found.why[-1].endswith(f"is static power: {joule_text(most.a)} -> {joule_text(most.b)}.")
     (row,) = (line for line in str(found).splitlines() if line.startswith("Energy "))
