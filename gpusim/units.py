@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+_BELOW = ((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"), (1e-12, "p"))
+
 
 def scaled(value: float, digits: int = 1) -> str:
     """Number and decimal prefix, ready for a unit: '12.3 G'."""
@@ -19,6 +21,15 @@ def byte_text(value: float) -> str:
 def rate_text(value: float) -> str:
     """Bytes a second: '12.3 GB/s'."""
     return f"{scaled(value)}B/s"
+
+
+def joule_text(value: float, micro: str = "u") -> str:
+    """Joules to three digits: '2.31 mJ'. micro: the prefix of millionths, where it is not plain text."""
+    if not value:
+        return "0 J"
+    factor, prefix = next((each for each in _BELOW if value >= each[0]), _BELOW[-1])
+    number = value / factor
+    return f"{number:,.{2 if number < 9.995 else 1 if number < 99.95 else 0}f} {prefix.replace('u', micro)}J"
 
 
 def aligned(*cells: tuple[str, int]) -> str:

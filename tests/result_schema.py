@@ -74,8 +74,9 @@ class RunDocument(TypedDict):
 
     A functional run has no times: cycles to sm_active_cycles are missing. sampling: of a sampled run. size and seed:
     null for a kernel of your own. check: null where outputs were not compared. metrics: by Nsight Compute's names, in
-    the units that `gpusim list --metrics` says. source_lines: the costliest first; instructions: in the order of
-    addresses. sm_blocks, sm_active_cycles: of each SM.
+    the units that `gpusim list --metrics` says. energy_j: of the board; energy_parts: the same by unit, 'static' is
+    what it takes when nothing runs; power_w: in the mean. source_lines: the costliest first; instructions: in the order
+    of addresses. sm_blocks, sm_active_cycles: of each SM.
     """
 
     schema_version: Version
@@ -92,6 +93,9 @@ class RunDocument(TypedDict):
     configuration: dict[str, Plain]
     cycles: NotRequired[int]
     time_us: NotRequired[float]
+    energy_j: NotRequired[float]
+    power_w: NotRequired[float]
+    energy_parts: NotRequired[dict[str, float]]
     interval: NotRequired[Interval]
     bound: NotRequired[Bound | None]
     why_no_bound: NotRequired[str | None]
@@ -113,7 +117,8 @@ class LaunchGroup(TypedDict):
     """Launches of one kernel with one grid, block and dynamic shared memory.
 
     kernel, symbol, name: plain, mangled, and in full. calls: that ended well. first, last: numbers of launches, from 1.
-    cycles, time_us, instructions: of all calls together. limiter: of the longest call, null without times.
+    cycles, time_us, energy_j, instructions: of all calls together. limiter: of the longest call. Without times there is
+    neither energy nor limiter.
     """
 
     kernel: str
@@ -131,6 +136,7 @@ class LaunchGroup(TypedDict):
     least_cycles: int
     most_cycles: int
     time_us: float
+    energy_j: float | None
     instructions: int
     limiter: str | None
 
@@ -141,6 +147,7 @@ class Total(TypedDict):
     calls: int
     cycles: int
     time_us: float
+    energy_j: float | None
 
 
 class LaunchTable(TypedDict):
@@ -160,12 +167,16 @@ FindingChanged = printed("FindingChanged", FindingChange, "state")
 
 
 class DiffDocument(TypedDict):
-    """`gpusim diff --json`: both runs, and what differs between them, the most changed first. why: in sentences."""
+    """`gpusim diff --json`: both runs, and what differs between them, the most changed first. why: in sentences.
+    energy, power: null on a side that was measured."""
 
     schema_version: Version
     a: Run
     b: Run
     cycles: Changed
+    energy: Changed
+    power: Changed
+    energy_parts: list[StallChanged]
     why: list[str]
     launch: list[Changed]
     configuration: list[Changed]

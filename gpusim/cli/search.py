@@ -45,8 +45,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     add_space_options(parser)
     parser.add_argument(
         "--goal", action="append", metavar="COLUMN",
-        help="what is to be small: time_us, cycles, energy_j, area_mm2, power_w or a metric (may be repeated; 'max "
-        "COLUMN' for what is to be large; default: time_us)",
+        help="what is to be small: time_us, cycles, energy_j, energy_delay, launch_w, area_mm2, power_w (the "
+        "machine's) or a metric (may be repeated; 'max COLUMN' for what is to be large; default: time_us)",
     )  # fmt: skip
     parser.add_argument(
         "--limit", action="append", metavar="'COLUMN <= X'",
@@ -108,14 +108,14 @@ def execute(options: argparse.Namespace) -> int:
 
 def _plot_axes(text: str | None, space: Space, settings: Mapping[str, Any]) -> dict[str, str]:
     """The columns to draw. Raises UserError for one that the search will not have."""
-    from gpusim.explore.goals import COSTS, Goal, Limit
+    from gpusim.explore.goals import COLUMNS, Goal, Limit
 
     if text is None:
         return {}
     goals, limits = (Goal.of(each) for each in settings.get("goals", ())), map(Limit.of, settings.get("limits", ()))
     asked = [*(each.name for each in goals), *(each.name for each in limits)]
     moved = [*(axis.name for axis in space.axes if axis.name != "gpu"), *settings.get("derived", ())]
-    there = list(dict.fromkeys(["time_us", "cycles", *COSTS, *asked, *moved]))
+    there = list(dict.fromkeys([*COLUMNS, *asked, *moved]))
     names = [name.strip() for name in text.split(",")]
     if len(names) != 2:
         raise UserError(f"--plot-axes takes two columns, X,Y, of {', '.join(there)}")

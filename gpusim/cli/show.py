@@ -16,7 +16,7 @@ from gpusim.cli.options import (
 )
 from gpusim.cli.outputs import print_json, versioned
 from gpusim.cli.run import simulate_target, target_of
-from gpusim.units import aligned
+from gpusim.units import aligned, joule_text
 
 if TYPE_CHECKING:
     from gpusim.result import Result
@@ -31,8 +31,8 @@ examples:
   gpusim show kernels.py:scale --args "float32[1024], float32(2.5)"
   gpusim show kernel.cubin --entry saxpy
 
-columns of --run: warp instructions executed, active threads per instruction, warp cycles (waiting included) and
-  the main stall reason
+columns of --run: warp instructions executed, active threads per instruction, warp cycles (waiting included), energy
+  without static power, and the main stall reason
 column of --control: wait mask over scoreboards 0 to 5, scoreboard released when sources are read (R) and when the
   result is written (W), yield, stall cycles
 
@@ -80,7 +80,7 @@ def listing(program: Program, result: Result | None = None, *, control: bool = F
         f"{program.static_shared_bytes:,} bytes of static shared memory"
     ]
     if result is not None:
-        lines.append(f"{'instructions':>14}{'threads':>9}{'cycles':>13}  {'main stall':<20}")
+        lines.append(f"{'instructions':>14}{'threads':>9}{'cycles':>13}{'energy':>10}  {'main stall':<20}")
     place: tuple[str | None, int | None] | None = None
     for index, each in enumerate(program.instructions):
         if (each.file, each.line) != place:
@@ -92,7 +92,7 @@ def listing(program: Program, result: Result | None = None, *, control: bool = F
             row = result.instructions[index]
             costs = aligned(
                 (f"{row.instructions:,}", 14), (f"{row.threads_per_instruction:.1f}", 9), (f"{row.cycles:,}", 13),
-                (f"  {row.main_stall or '-'}", -22),
+                (joule_text(row.energy_j), 10), (f"  {row.main_stall or '-'}", -22),
             )  # fmt: skip
         bits = f"{control_text(each.control)}  " if control else ""
         lines.append(f"{costs}  {each.address:04x}  {bits}{each.text}")

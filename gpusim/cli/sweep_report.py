@@ -12,8 +12,8 @@ from gpusim.explore.point import Point
 
 RowOf = Mapping[str, Any]
 _NOT_A_CHOICE = {"key", "program", "size", "seconds", "error", *RESULTS, *BOUNDS}
-_OUTPUTS = ("time_us", "cycles", "bound_cycles", "bound_by")
-"""Columns of a result that are printed; --out writes the others too."""
+_OUTPUTS = ("time_us", "cycles", "energy_j", "bound_cycles", "bound_by")
+"""Columns of a result that are printed; --out writes the others too, and --metrics prints those of energy."""
 _MOST_FAILURES = 5
 _MOST_ROWS = 40
 
@@ -28,7 +28,7 @@ def print_table(points: Sequence[Point], rows: Sequence[RowOf], metrics: Sequenc
     varied = _choices(list(unique.values()))
     sizes = any(row.get("size") is not None for row in rows)
     names = ["program", *(["size"] if sizes else []), *varied, *_OUTPUTS, *metrics]
-    names = [name for name in names if any(row.get(name) is not None for row in rows)]
+    names = [name for name in dict.fromkeys(names) if any(row.get(name) is not None for row in rows)]
     outputs = {*_OUTPUTS, *metrics} - {"bound_by"}
     lines = [["failed" if name == "time_us" and row["error"] else _cell(row.get(name), name in outputs)
               for name in names] for row in chosen]  # fmt: skip

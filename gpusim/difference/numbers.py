@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from gpusim.difference.pairs import Change
@@ -39,6 +40,21 @@ def signed(value: float, digits: int = 0) -> str:
     """A difference with its sign, none for zero."""
     text = f"{value:+,.{digits}f}"
     return text.lstrip("+-") if float(text.replace(",", "")) == 0 else text
+
+
+def cells(change: Change, spell: Callable[[float], str]) -> list[str]:
+    """Both sides, their ratio and their difference as `spell` writes a number; of what one side has, that alone."""
+    both = ["-" if each is None else spell(each) for each in (change.a, change.b)]
+    if "-" in both:
+        return [*both, "", ""]
+    size = spell(abs(change.difference))
+    sign = "" if size == spell(0) else "-" if change.difference < 0 else "+"
+    return [*both, times(change), sign + size]
+
+
+def watts(value: float) -> str:
+    """A power without its unit."""
+    return f"{value:,.0f}"
 
 
 def percent(share: float | None) -> str:

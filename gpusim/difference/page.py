@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from gpusim.difference.numbers import percent, signed, spelled, times
+from gpusim.difference.numbers import cells, percent, signed, spelled, times, watts
 from gpusim.difference.pairs import Change, LineChange, Pairs
+from gpusim.difference.side import Run
 from gpusim.report_html.plain import Markup, PagePart, bar, folded, join, render_plain, table
 from gpusim.results.colours import stall_dye
 from gpusim.results.metric_table import METRICS, STALL_MEANINGS
+from gpusim.units import joule_text
 
 _VISIBLE = 0.005
 """Relative change from which a metric is shown at once."""
@@ -19,14 +21,25 @@ def render_page(difference: Pairs, why: Sequence[str]) -> str:
     """The page with its sentences."""
     a, b = difference.a, difference.b
     facts = {
-        "A": f"{a.cycles:,.0f} cycles, {a.time_us:,.2f} µs",
-        "B": f"{b.cycles:,.0f} cycles, {b.time_us:,.2f} µs",
+        "A": f"{a.cycles:,.0f} cycles, {a.time_us:,.2f} µs{_energy_of(a)}",
+        "B": f"{b.cycles:,.0f} cycles, {b.time_us:,.2f} µs{_energy_of(b)}",
         "Cycles, B of A": times(difference.cycles),
     }
-    makers = (_why, _launch, _stalls, _advice, _lines, _metrics)
+    if difference.energy_parts:
+        facts["Energy, B of A"] = times(difference.energy)
+    makers = (_why, _launch, _stalls, _energy, _advice, _lines, _metrics)
     head = join(Markup(f'<p class="kernel">{name}: {join([run.heading])}</p>') for name, run in (("A", a), ("B", b)))
     parts = [part for make in makers for part in make(difference, why)]
     return render_plain(f"{a.title} and {b.title}", "gpusim diff · A and B side by side", facts, parts, head)
+
+
+def _energy_of(run: Run) -> str:
+    known = run.energy_j is not None and run.power_w is not None
+    return f", {_joules(run.energy_j)} at {watts(run.power_w)} W" if known else ""  # type: ignore[arg-type]
+
+
+def _joules(value: float) -> str:
+    return joule_text(value, "µ")
 
 
 def _why(difference: Pairs, why: Sequence[str]) -> Iterator[PagePart]:
@@ -46,24 +59,36 @@ def _launch(difference: Pairs, _why: Sequence[str]) -> Iterator[PagePart]:
             yield PagePart(name, title, ("What differs.",), table(title, ("", "A", "B"), rows))
 
 
-def _stalls(difference: Pairs, _why: Sequence[str]) -> Iterator[PagePart]:
-    changes = difference.stalls
+def _pairs(changes: Sequence[Change], spell: Callable[[float], str], meanings: Mapping[str, str]) -> Markup:
+    """Two bars for each change, in its colour where it is a stall reason; empty where all are zero."""
     most = max([max(each.a, each.b) for each in changes], default=0.0)
     if not most:
-        return
+        return Markup("")
     rows = join(
         bar(name, value / most, number, stall_dye(each.name), note)
         for each in changes
         for name, value, number, note in (
-            (each.name.replace("_", " "), each.a, f"A {each.a:.2f}", STALL_MEANINGS.get(each.name, "")),
-            ("", each.b, f"B {each.b:.2f} ({signed(each.difference, 2)})", ""),
+            (each.name.replace("_", " "), each.a, f"A {spell(each.a)}", meanings.get(each.name, "")),
+            ("", each.b, f"B {spell(each.b)} ({cells(each, spell)[-1]})", ""),
         )
     )
+    return Markup(f'<div class="bars">{rows}</div>')
+
+
+def _stalls(difference: Pairs, _why: Sequence[str]) -> Iterator[PagePart]:
+    rows = _pairs(difference.stalls, "{:.2f}".format, STALL_MEANINGS)
+    if not rows:
+        return
     about = (
         f"Warp cycles per issued instruction: {difference.a.latency:.2f} in A, {difference.b.latency:.2f} in B; what "
         "changed most comes first.",
     )
-    yield PagePart("stalls", "Stall reasons", about, Markup(f'<div class="bars">{rows}</div>'))
+    yield PagePart("stalls", "Stall reasons", about, rows)
+
+
+def _energy(difference: Pairs, _why: Sequence[str]) -> Iterator[PagePart]:
+    if rows := _pairs(difference.energy_parts, _joules, {}):
+        yield PagePart("energy", "Energy", ("Joules by unit; what changed most comes first.",), rows)
 
 
 def _advice(difference: Pairs, _why: Sequence[str]) -> Iterator[PagePart]:
@@ -82,7 +107,7 @@ def _lines(difference: Pairs, _why: Sequence[str]) -> Iterator[PagePart]:
     changes = [each for each in difference.lines if not each.cycles.equal]
     rows = [_line(each) for each in sorted(changes, key=lambda each: -abs(each.cycles.difference))]
     if rows:
-        head = ("line", "A cycles", "B cycles", "B / A", "bank conflicts")
+        head = ("line", "A cycles", "B cycles", "B / A", "bank conflicts", "energy")
         about = ("Warp cycles at each line that differ, the largest difference first.",)
         yield PagePart("lines", "Source lines", about, table("Source lines", head, rows))
 
@@ -92,7 +117,9 @@ def _line(change: LineChange) -> Sequence[str]:
     cycles, conflicts = change.cycles, change.of("conflicts")
     name = Markup(f"{join([numbers])} <code>{join([change.text.strip()])}</code>")
     both = f"{conflicts.a:,} → {conflicts.b:,}" if conflicts.a or conflicts.b else ""
-    return name, f"{cycles.a:,}", f"{cycles.b:,}", times(cycles), both
+    energy = change.of("energy_j")
+    joules = f"{_joules(energy.a)} → {_joules(energy.b)}" if energy.a or energy.b else ""
+    return name, f"{cycles.a:,}", f"{cycles.b:,}", times(cycles), both, joules
 
 
 def _metrics(difference: Pairs, _why: Sequence[str]) -> Iterator[PagePart]:

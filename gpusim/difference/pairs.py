@@ -142,6 +142,23 @@ class Pairs:
         """Cycles of the launch."""
         return Change("cycles", self.a.cycles, self.b.cycles, unit="cycle")
 
+    @property
+    def energy(self) -> Change:
+        """Joules of the launch; None of a side that was measured."""
+        return Change("energy", self.a.energy_j, self.b.energy_j, unit="J")
+
+    @property
+    def power(self) -> Change:
+        """Watts in the mean over the launch, as above."""
+        return Change("power", self.a.power_w, self.b.power_w, unit="W")
+
+    @cached_property
+    def energy_parts(self) -> list[Change]:
+        """Joules by unit, the largest difference first; empty if a side has none."""
+        a, b = self.a.energy_parts or {}, self.b.energy_parts or {}
+        found = [Change(name, a[name], b[name], unit="J") for name in a if name in b]
+        return sorted((each for each in found if each.a or each.b), key=lambda each: -abs(each.difference))
+
     @cached_property
     def launch(self) -> list[Change]:
         """How the launches differ, in the order of `Run.launch`; only what both sides tell."""

@@ -25,7 +25,8 @@ class NotAResult(SimulationError):
 @dataclass(frozen=True)
 class LineCost:
     """What one source line cost. cycles: warp cycles. conflicts: excessive wavefronts of shared memory.
-    excess_sectors: sectors of global memory beyond the ideal. threads: active ones per instruction."""
+    excess_sectors: sectors of global memory beyond the ideal. threads: active ones per instruction. energy_j: joules
+    without static power."""
 
     file: str
     line: int
@@ -35,6 +36,7 @@ class LineCost:
     threads: float
     conflicts: int
     excess_sectors: int
+    energy_j: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,8 @@ class Run:
     launch: how, by name. configuration: the simulated machine by dotted key, None where it is not known.
     cycles: SM clock; spread: least and greatest of several measurements, of which `cycles` is the median.
     metrics: by Nsight Compute's names, without those of stall reasons. stalls: warp cycles per issued instruction
-    by reason.
+    by reason. energy_parts: joules by unit, of which energy_j is the sum, and power_w what it is over the time; None
+    where it is not known, as of a measured run.
     """
 
     title: str
@@ -60,6 +63,9 @@ class Run:
     spread: tuple[float, float] | None = None
     findings: tuple[Finding, ...] = ()
     lines: tuple[LineCost, ...] = field(default=(), repr=False)
+    energy_j: float | None = None
+    power_w: float | None = None
+    energy_parts: dict[str, float] | None = None
 
     @property
     def label(self) -> str:
@@ -111,6 +117,7 @@ def _from_document(document: Mapping[str, Any], title: str | None) -> Run:
         stalls={reason: each["cycles_per_instruction"] for reason, each in document["stall_reasons"].items()},
         findings=tuple(Finding(**each) for each in document["advice"]),
         lines=tuple(_line(each) for each in rows),
+        **{name: document.get(name) for name in ("energy_j", "power_w", "energy_parts")},
     )
 
 
@@ -124,6 +131,7 @@ def _line(row: Mapping[str, Any]) -> LineCost:
         threads=row["threads_per_instruction"],
         conflicts=row["shared_wavefronts_excessive"],
         excess_sectors=max(row["sectors"] - row["sectors_ideal"], 0),
+        energy_j=row.get("energy_j", 0.0),
     )
 
 

@@ -6,10 +6,10 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from gpusim.difference.numbers import percent, signed, spelled, times
+from gpusim.difference.numbers import cells, percent, signed, spelled, times, watts
 from gpusim.difference.pairs import Change, Pairs
 from gpusim.results.report import WIDTH
-from gpusim.units import aligned
+from gpusim.units import aligned, joule_text
 
 _METRICS, _STALLS, _FINDINGS, _LINES, _KEYS = 5, 6, 10, 8, 12
 _VISIBLE = 0.005
@@ -31,6 +31,9 @@ def _head(difference: Pairs) -> Iterator[str]:
     for label, change, digits in (("Cycles", difference.cycles, 0), ("Duration (us)", time, 2)):
         a, b = (f"{value:,.{digits}f}" for value in (change.a, change.b))
         yield _columns(label, a, b, times(change), signed(change.difference, digits))
+    for label, change, spell in (("Energy", difference.energy, joule_text), ("Power (W)", difference.power, watts)):
+        if (change.a, change.b) != (None, None):
+            yield _columns(label, *cells(change, spell))
 
 
 def _columns(label: str, *cells: str) -> str:

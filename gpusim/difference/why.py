@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpusim.difference.numbers import watts
 from gpusim.difference.pairs import FindingChange, Pairs
 from gpusim.results.advice import Finding
 from gpusim.results.metric_table import STALL_MEANINGS
+from gpusim.units import joule_text
 
 _LEAST = 0.01
 """Part of A's cycles below which a finding that remains is not worth a sentence."""
@@ -28,11 +30,13 @@ _WORTH = {
     "partial warps": "lanes without a thread",
 }
 """What the number of a finding counts."""
+_NAMES = {"static": "static power", "launch": "beginning the launch and its warps", "issue": "issuing instructions"}
+"""Of parts of the energy, those whose own names do not say what they are."""
 
 
 def sentences(difference: Pairs) -> list[str]:
-    """The whole first, then the findings by what they saved or cost, then the stall reasons and the work done."""
-    parts = (_whole, _hardware, _findings, _work, _stalls)
+    """The whole first, then the findings by what they saved or cost, the work done, the stall reasons and energy."""
+    parts = (_whole, _hardware, _findings, _work, _stalls, _energy)
     return [text for part in parts for text in part(difference)]
 
 
@@ -120,4 +124,17 @@ def _stalls(difference: Pairs) -> Iterator[str]:
     yield (
         f"The stall reason that changed most is {most.name} ({STALL_MEANINGS.get(most.name, 'another reason')}): "
         f"{most.a:.1f} -> {most.b:.1f} cycles per instruction, {abs(most.difference):.1f} {way}."
+    )
+
+
+def _energy(difference: Pairs) -> Iterator[str]:
+    """How the joules changed, and in which unit most."""
+    energy, power, parts = difference.energy, difference.power, difference.energy_parts
+    if not parts or not energy.a or abs(energy.difference) < _LEAST * energy.a:
+        return
+    most = parts[0]
+    yield (
+        f"B takes {joule_text(energy.b)}, {energy.b / energy.a:.2f} times A's {joule_text(energy.a)}, at "
+        f"{watts(power.b)} W instead of {watts(power.a)}. What changed most is {_NAMES.get(most.name, most.name)}: "
+        f"{joule_text(most.a)} -> {joule_text(most.b)}."
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gpusim.config import GPUConfig
 from gpusim.launch import Launch
 from gpusim.results import SCHEMA_VERSION
+from gpusim.units import joule_text
 from isa.demangle import full_name, short_name
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ class Launches:
     is kept.
 
     first, last: numbers of the first and the last of them among all launches of the program, from 1.
-    cycles: sum over the calls that ended, in SM clock cycles; `limiter` is what limits the one that took longest.
+    cycles, energy_j: sums over the calls that ended, in SM clock cycles and joules; `limiter` is what limits the one
+    that took longest.
     failed: calls that a kernel's error ended. findings: calls in which checks found something.
     """
 
@@ -41,6 +43,7 @@ class Launches:
     cycles: int = 0
     least_cycles: int = 0
     most_cycles: int = 0
+    energy_j: float = 0.0
     instructions: int = 0
     limiter: str | None = None
     failed: int = 0
@@ -49,7 +52,7 @@ class Launches:
 
 class LaunchLog:
     """All launches of a driver, by kernel and configuration. number: of the last launch that ran or is to run. timed:
-    whether launches know of cycles; if not, they are zero everywhere."""
+    whether launches know of cycles; if not, they and joules are zero everywhere."""
 
     def __init__(self, config: GPUConfig, timed: bool = True):
         self.config, self.timed = config, timed
@@ -64,6 +67,8 @@ class LaunchLog:
         group.least_cycles = min(group.least_cycles, record.cycles) if group.calls else record.cycles
         if self.timed and (group.limiter is None or record.cycles > group.most_cycles):
             group.limiter, group.most_cycles = result.limiter.kind, record.cycles
+        if self.timed:
+            group.energy_j += result.energy_j
         group.calls += 1
         group.cycles += record.cycles
         group.instructions += int(record.sm_issued.sum())
@@ -108,6 +113,11 @@ class LaunchLog:
         """Simulated cycles of all of them."""
         return sum(group.cycles for group in self.groups.values())
 
+    @property
+    def energy_j(self) -> float:
+        """Joules of all of them, without what the GPU takes between them."""
+        return sum(group.energy_j for group in self.groups.values())
+
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
         return {
@@ -130,14 +140,18 @@ class LaunchLog:
                     "least_cycles": each.least_cycles,
                     "most_cycles": each.most_cycles,
                     "time_us": self.config.time_us(each.cycles),
+                    "energy_j": each.energy_j if self.timed else None,
                     "instructions": each.instructions,
                     "limiter": each.limiter,
                 }
                 for each in sorted(self.groups.values(), key=lambda each: each.first)
             ],
-            "total": {"calls": self.calls, "cycles": self.cycles, "time_us": self.config.time_us(self.cycles)},
+            "total": {
+                "calls": self.calls, "cycles": self.cycles, "time_us": self.config.time_us(self.cycles),
+                "energy_j": self.energy_j if self.timed else None,
+            },
             "host_seconds": self.host_seconds,
-        }
+        }  # fmt: skip
 
     def render(self, limit: int | None = 40) -> str:
         """The table as text, at most `limit` groups, those that took longest; without a line break at its end."""
@@ -159,9 +173,9 @@ class LaunchLog:
         from rich import box
         from rich.table import Table
 
-        table = Table(box=box.SIMPLE, pad_edge=False)
-        results = ("cycles per call", "time in us", "limited by") if self.timed else ("instructions per call",)
-        for name in ("kernel", "grid", "block", "calls", *results):
+        table = Table(box=box.SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
+        timed = ("cycles per call", "time in us", "energy", "limited by")
+        for name in ("kernel", "grid", "block", "calls", *(timed if self.timed else ("instructions per call",))):
             table.add_column(name, justify="left" if name in ("kernel", "limited by") else "right", overflow="fold")
         shown = sorted(self.groups.values(), key=lambda group: (-group.cycles, -group.instructions, group.first))
         kept = shown[:limit]
@@ -173,13 +187,13 @@ class LaunchLog:
             row.append(f"{total / each.calls:,.0f}" if each.calls else "-")
             if self.timed:
                 row.append(f"{self.config.time_us(each.cycles):,.2f}")
-                row.append(each.limiter or "error")
+                row += [joule_text(each.energy_j), each.limiter or "error"]
             table.add_row(*row)
         if len(shown) > len(kept):
             table.add_row(f"and {len(shown) - len(kept):,} more")
         table.add_section()
-        time = f"{self.config.time_us(self.cycles):,.2f}" if self.timed else ""
-        table.add_row("all", "", "", f"{self.calls:,}", "", time)
+        sums = [f"{self.config.time_us(self.cycles):,.2f}", joule_text(self.energy_j)] if self.timed else []
+        table.add_row("all", "", "", f"{self.calls:,}", "", *sums)
         return table
 
 

@@ -15,6 +15,7 @@ from gpusim.errors import KernelError
 from gpusim.report_html import write
 from gpusim.report_html.index import IndexRow, put_above, render_index
 from gpusim.tracing.options import TraceOptions
+from gpusim.units import joule_text
 from isa.demangle import short_name
 from isa.errors import IsaError
 
@@ -43,6 +44,7 @@ class PageWriter(Observer):
         self._rows: list[IndexRow] = []
         self._pages: dict[tuple[object, ...], IndexRow] = {}
         self._written = self._launches = self._without = self._cycles = 0
+        self._energy_j = 0.0
         self._note = ""
         self._failed = False
         folder.mkdir(parents=True, exist_ok=True)
@@ -68,13 +70,13 @@ class PageWriter(Observer):
         key = call.symbol, call.program.sha256, launch.grid, launch.block, launch.shared_bytes, result.cycles
         like = self._pages.get(key)
         if like is None:
-            like = self._row(call, result.cycles, result.limiter.kind)
+            like = self._row(call, result.cycles, result.limiter.kind, "", result.energy_j)
             if self._full:
                 self._without += 1
             else:
                 like.page = self._write(call, result)
                 self._pages[key] = like
-        row = self._row(call, result.cycles, like.limiter, self._note)
+        row = self._row(call, result.cycles, like.limiter, self._note, like.energy_j)
         row.page = like.page
         self._add(row)
 
@@ -82,17 +84,18 @@ class PageWriter(Observer):
     def _full(self) -> bool:
         return self._failed or self._written >= self._limit
 
-    def _row(self, call: LaunchCall, cycles: int, limiter: str, note: str = "") -> IndexRow:
+    def _row(self, call: LaunchCall, cycles: int, limiter: str, note: str = "", joules: float = 0.0) -> IndexRow:
         launch = call.launch
         return IndexRow(
             call.number, call.number, short_name(call.symbol), call.name, dim3(launch.grid), dim3(launch.block),
-            launch.shared_bytes, cycles, self.config.time_us(cycles), limiter, note=note,
+            launch.shared_bytes, cycles, self.config.time_us(cycles), limiter, joules, note=note,
         )  # fmt: skip
 
     def _add(self, row: IndexRow) -> None:
         """Add a row, or the launch to the last one if it is alike."""
         self._launches += 1
         self._cycles += row.cycles
+        self._energy_j += row.energy_j
         last = self._rows[-1] if self._rows else None
         if last is not None and last.last == row.first - 1 and replace(row, first=last.first, last=last.last) == last:
             last.last = row.last
@@ -132,6 +135,7 @@ class PageWriter(Observer):
             "Launches": f"{self._launches:,}",
             "Pages": f"{self._written:,}",
             "Time": f"{self.config.time_us(self._cycles):,.2f} µs",
+            "Energy": joule_text(self._energy_j, "µ"),
         }
         page = render_index("Launches of a program", facts, self._rows, notes)
         if not self._failed:

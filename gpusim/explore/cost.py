@@ -13,14 +13,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpusim.config import GPUConfig
 from gpusim.config.derived import peak_operations_per_s
 from gpusim.explore import technology as T
-
-if TYPE_CHECKING:
-    from gpusim.result import Result
 
 
 @dataclass(frozen=True)
@@ -250,35 +247,3 @@ def cost(
     watts = powers(counted, area, activity)
     parts = {name: Part(area.get(name, 0.0), watts[name]) for name in watts if area.get(name) or watts[name]}
     return SiliconCost(sum(area.values()), sum(watts.values()), parts, counted)
-
-
-def energy(result: Result) -> dict[str, float]:
-    """Joules of one launch by part, from its counters: leakage over its time, and the same energies per event as
-    `cost` has for its power. First order: every value costs the same, whatever its bits, and clocks that tick without
-    work are in the overhead of lanes.
-    """
-    metrics = result.metrics
-    counted = structure(result.record.config)
-    area = areas(counted)
-    scale = T.NODES[counted.node].energy * 1e-12
-    operations = result.roofline.operations
-    threads = metrics["smsp__thread_inst_executed.sum"]
-    wavefronts = metrics["memory_l1_wavefronts_shared"]
-    sectors = metrics["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"]
-    l2_bytes = 32 * metrics["lts__t_sectors_srcunit_tex.sum"]
-    products = {
-        "FP32": T.FP32_FMA,
-        "FP16": T.FP16_FMA,
-        "FP64": T.FP64_FMA,
-        "tensor": T.FP16_FMA * T.TENSOR_OVERHEAD,
-    }
-    joules = {f"{kind} units": count / 2 * products[kind] * scale for kind, count in operations.items()}
-    joules["other units"] = threads * T.INTEGER_OPERATION / 2 * scale
-    joules["lane control"] = threads * T.LANE_OVERHEAD * scale
-    joules["L1 and shared memory"] = (128 * wavefronts + 32 * sectors) * T.L1_BYTE * scale
-    wire = 8 * T.WIRE_BIT_MM * 1e-12 * math.sqrt(sum(area.values())) / 2
-    joules["crossbar"] = l2_bytes * wire
-    joules["L2"] = l2_bytes * T.L2_BYTE * scale
-    joules["memory"] = metrics["dram__bytes.sum"] * 8 * T.MEMORIES[counted.memory].bit_pj * 1e-12
-    joules["leakage"] = T.LEAKAGE_W_MM2 * sum(area.values()) * result.time_us * 1e-6
-    return joules

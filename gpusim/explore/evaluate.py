@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from gpusim.result import Result
     from gpusim.workload.target import Target
 
-RESULTS = ("cycles", "cycles_low", "cycles_high", "time_us", "warp_instructions")
+ENERGIES = ("energy_j", "launch_w", "energy_delay")
+"""Of a launch: joules; watts in the mean; joules times seconds."""
+RESULTS = ("cycles", "cycles_low", "cycles_high", "time_us", *ENERGIES, "warp_instructions")
 BOUNDS = ("bound_cycles", "bound_by")
-ENERGY = "energy_j"
-"""A column that may be asked for like a metric."""
 
 
 class OutOfTime(Exception):
@@ -42,7 +42,7 @@ def check_points(points: Iterable[Point], metrics: Sequence[str] = ()) -> None:
     if not chosen:
         raise ConfigError("there are no points")
     for name in metrics:
-        if name not in METRICS and name != ENERGY:
+        if name not in METRICS and name not in ENERGIES:
             raise ConfigError(str(UnknownMetric(name)))
     for gpu in dict.fromkeys(point.gpu for point in chosen):
         load_config(gpu)
@@ -84,11 +84,11 @@ def evaluate(
 
     Columns: `key`, `program`, `gpu`, the program's parameters by name (for a bundled program always size and seed), the
     changed keys of the configuration, `cycles` and their interval (`gpusim.results.interval`), `time_us`,
-    `warp_instructions`, `bound_cycles` and `bound_by` (`gpusim.bound`), each of `metrics` by its name, `seconds` of the
-    host, `error`.
+    ENERGIES, `warp_instructions`, `bound_cycles` and `bound_by` (`gpusim.bound`), each of `metrics` by its name,
+    `seconds` of the host, `error`.
 
     Args:
-        metrics: names as in `result.metrics`, or ENERGY.
+        metrics: names as in `result.metrics`. ENERGIES may be among them, and are there without.
         bound: also the analytical bound; "only": nothing is simulated.
         threads: host threads of this one run.
         timeout_s: host seconds after which the run is given up, noticed between two windows of the simulation.
@@ -186,15 +186,16 @@ def _bound(target: Target, config: GPUConfig, alone: bool) -> dict[str, Any]:
 
 
 def _measured(result: Result, metrics: Sequence[str]) -> dict[str, Any]:
-    """The columns of a run, its metrics and its energy in joules (docs/cost_model.md) among them."""
-    from gpusim.explore.cost import energy
-
-    values = {name: sum(energy(result).values()) if name == ENERGY else result.metrics[name] for name in metrics}
+    """The columns of a run, its metrics among them."""
+    values = {name: result.metrics[name] for name in metrics if name not in ENERGIES}
     return {
         "cycles": result.cycles,
         "cycles_low": result.interval.low,
         "cycles_high": result.interval.high,
         "time_us": result.time_us,
+        "energy_j": result.energy_j,
+        "launch_w": result.power_w,
+        "energy_delay": result.energy_j * 1e-6 * result.time_us,
         "warp_instructions": int(result.metrics["smsp__inst_executed.sum"]),
     } | {name: value if math.isfinite(value) else None for name, value in values.items()}
 

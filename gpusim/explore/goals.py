@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from gpusim.config import load_config
 from gpusim.errors import ConfigError
 from gpusim.explore.cost import cost
-from gpusim.explore.evaluate import ENERGY
+from gpusim.explore.evaluate import ENERGIES
 
 COSTS = ("area_mm2", "power_w")
 """Columns that are known before anything runs."""
-COLUMNS = ("time_us", "cycles", ENERGY, *COSTS)
+OF_RUNS = ("time_us", "cycles", *ENERGIES)
+"""Columns that every run has."""
+COLUMNS = (*OF_RUNS, *COSTS)
 
 
 @dataclass(frozen=True)

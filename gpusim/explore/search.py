@@ -23,7 +23,7 @@ from gpusim.errors import ConfigError, SimulationError
 from gpusim.explore.axis import Axis
 from gpusim.explore.cost import cost
 from gpusim.explore.evaluate import check_points, machine
-from gpusim.explore.goals import COSTS, Goal, Limit, dominates, geometric_mean
+from gpusim.explore.goals import COLUMNS, COSTS, OF_RUNS, Goal, Limit, dominates, geometric_mean
 from gpusim.explore.interrupt import interruptible, stop_if_interrupted
 from gpusim.explore.keys import find_keys, unchecked, value_of
 from gpusim.explore.point import Point
@@ -128,8 +128,9 @@ def search(
 
     Args:
         space: programs and axes. Axes that go `together` are one choice.
-        goals: what is to be small: "time_us", "cycles", "energy_j" (geometric means over the programs), "area_mm2",
-            "power_w", or a metric; "max metric" for what is to be large. Several goals: a front.
+        goals: what is to be small: "time_us", "cycles", "energy_j", "energy_delay" (J s), "launch_w" (geometric means
+            over the programs), "area_mm2", "power_w" (of the machine, as `cost` prices it), or a metric; "max metric"
+            for what is to be large. Several goals: a front.
         limits: such as "area_mm2 <= 600" or "power_w <= h200", the cost of that configuration.
         sampler: "tpe", "nsga2" or "random". seed: the same seed, batch and results give the same candidates.
         derived: keys that follow from an axis, {"l2.bytes": "l2.slices"}: in proportion, as in the base machine,
@@ -150,7 +151,7 @@ def search(
     rules = dict(derived or {})
     _check_rules(rules, space)
     wanted = dict.fromkeys([*(aim.name for aim in aims), *(bound.name for bound in bounds)])
-    metrics = [name for name in wanted if name not in (*COSTS, "time_us", "cycles")]
+    metrics = [name for name in wanted if name not in COLUMNS]
     run = rows or Rows(workers=0)
     gpus = next(axis for axis in space.axes if axis.name == "gpu").levels() or ()
     about = [Point(program, gpu) for program, _ in space.programs for gpu in gpus]
@@ -291,7 +292,7 @@ class _Evaluator:
         if errors:
             return replace(candidate, feasible=False, error=errors[0])
         values = dict(candidate.values)
-        for name in dict.fromkeys(["time_us", "cycles", *self.metrics]):
+        for name in (*OF_RUNS, *self.metrics):
             values[name] = geometric_mean([row[name] for row in rows])
         feasible = all(limit.holds(values[limit.name]) for limit in self.limits)
         return replace(candidate, values=values, feasible=feasible)

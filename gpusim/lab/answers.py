@@ -216,6 +216,7 @@ def _shown(result: Result, source: str) -> Answer:
     ]
     return {
         "kernel": result.kernel, "cycles": result.cycles, "time_us": result.time_us, "limiter": result.limiter.sentence,
+        "energy_j": result.energy_j, "power_w": result.power_w,
         "metrics": [(name, _metric(result, metric)) for name, metric in METRICS.items()],
         "lines": lines, "advice": advice, "saved": result.to_dict(), "page": render(result),
     }  # fmt: skip

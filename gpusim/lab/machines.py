@@ -47,7 +47,8 @@ def parameters(gpu: str) -> list[dict[str, Any]]:
 
 
 def explore(gpu: str, changes: Mapping[str, float], program: str) -> dict[str, Any]:
-    """A machine with parameters multiplied by factors: area, power, and the time of a program. changes: factors by key.
+    """A machine with parameters multiplied by factors: area, power, time and energy of a program. changes: factors by
+    key.
 
     Raises SimulationError for a machine that cannot be, or a program or parameter that is not offered.
     """
@@ -65,7 +66,7 @@ def _measured(gpu: str, changes: tuple[tuple[str, float], ...], program: str) ->
     silicon = cost(config)
     return {
         "time_us": result.time_us, "cycles": result.cycles, "limiter": result.limiter.sentence,
-        "area_mm2": silicon.area_mm2, "power_w": silicon.power_w,
+        "energy_j": result.energy_j, "area_mm2": silicon.area_mm2, "power_w": silicon.power_w,
         "parts": {name: part.area_mm2 for name, part in silicon.parts.items()},
     }  # fmt: skip
 

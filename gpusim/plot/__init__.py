@@ -15,7 +15,7 @@ from gpusim.plot.accesses import bank_wavefronts, coalescing
 from gpusim.plot.beside import latency_and_throughput
 from gpusim.plot.everything import write_all
 from gpusim.plot.lane_map import lane_activity
-from gpusim.plot.launches import occupancy_calculator, stall_breakdown
+from gpusim.plot.launches import energy_breakdown, occupancy_calculator, stall_breakdown
 from gpusim.plot.machines import pareto, tornado
 from gpusim.plot.roofs import roofline
 from gpusim.plot.scatter import predicted_against_measured
@@ -27,9 +27,10 @@ from gpusim.plot.timelines import scheduler_timeline, sm_residency
 from gpusim.plot.tree import divergence_tree
 
 FIGURES = (
-    bank_wavefronts, coalescing, collective_steps, divergence_tree, heat_map, lane_activity, latency_and_throughput,
-    link_utilisation, occupancy_calculator, pareto, predicted_against_measured, roofline, scaling_curves,
-    scheduler_timeline, sm_residency, stall_breakdown, streams_timeline, tornado, training_timeline, write_all,
+    bank_wavefronts, coalescing, collective_steps, divergence_tree, energy_breakdown, heat_map, lane_activity,
+    latency_and_throughput, link_utilisation, occupancy_calculator, pareto, predicted_against_measured, roofline,
+    scaling_curves, scheduler_timeline, sm_residency, stall_breakdown, streams_timeline, tornado, training_timeline,
+    write_all,
 )  # fmt: skip
 """What draws."""
 __all__ = ["MatplotlibMissing", "save", "text_alternative", *(draw.__name__ for draw in FIGURES)]

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpusim.plot.accesses import bank_wavefronts, coalescing, worst_global, worst_shared
 from gpusim.plot.lane_map import MOST_LABELS, lane_activity
-from gpusim.plot.launches import occupancy_calculator, stall_breakdown
+from gpusim.plot.launches import energy_breakdown, occupancy_calculator, stall_breakdown
 from gpusim.plot.roofs import roofline
 from gpusim.plot.style import save
 from gpusim.plot.timelines import scheduler_timeline, sm_residency
@@ -21,6 +21,7 @@ from gpusim.tracing.trace import Trace
 OF_RESULT: Mapping[str, Callable[[Result], Any]] = {
     "roofline": roofline,
     "stalls": stall_breakdown,
+    "energy": energy_breakdown,
     "occupancy": occupancy_calculator,
 }
 """Pictures of a result, by the name of their file."""

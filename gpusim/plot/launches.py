@@ -1,4 +1,4 @@
-"""What a launch is limited by: what its warps wait for, how many an SM holds."""
+"""What a launch is limited by and what it takes: what its warps wait for, where joules go, how many an SM holds."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from gpusim.launch.occupancy import Occupancy, occupancy
 from gpusim.plot import style
 from gpusim.plot.colours import BLUE, GREY, STALL_COLOURS, VERMILLION
 from gpusim.result import Result
+from gpusim.units import joule_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _KIB = 1024
+_JOULES = {"J": 1.0, "mJ": 1e-3, "µJ": 1e-6, "nJ": 1e-9, "pJ": 1e-12}
 
 
 @style.styled
@@ -78,6 +80,29 @@ def _several(results: Mapping[str, Result], ax: Axes | None) -> Axes:
     return style.finish(
         ax, title, told, x="warp cycles per issued instruction", grid="x", legend=handles, columns=4
     )
+
+
+@style.styled
+def energy_breakdown(result: Result, ax: Axes | None = None) -> Axes:
+    """Joules of a launch by unit, the largest first, each with its share.
+
+    `ax.patches` are the bars; their lengths, in the unit of the axis, add up to `result.energy_j`. Static power, what
+    the board takes whatever runs, is grey: it goes with the time. Raises ModeError for a functional run.
+    """
+    energy = result.energy
+    parts = {name: joules for name, joules in sorted(energy.parts.items(), key=lambda each: -each[1]) if joules}
+    ax = style.new_axes(ax, 1.4 + 0.3 * len(parts))
+    most = max(parts.values(), default=1.0)
+    unit = joule_text(most, "µ").split()[1]
+    widths = [joules / _JOULES[unit] for joules in parts.values()]
+    ax.barh(range(len(parts)), widths, height=0.75, color=[GREY if name == "static" else BLUE for name in parts])
+    for place, (joules, width) in enumerate(zip(parts.values(), widths, strict=True)):
+        _beside(ax, width, place, f"{joule_text(joules, 'µ')}  ({100 * joules / energy.energy_j:.1f} %)")
+    _bars(ax, list(parts))
+    ax.set_xlim(0, 1.22 * max(widths, default=1))
+    what = f"{result.kernel}: {joule_text(energy.energy_j, 'µ')} at {energy.power_w:,.0f} W"
+    words = ", ".join(f"{name} {100 * joules / energy.energy_j:.1f} %" for name, joules in list(parts.items())[:3])
+    return style.finish(ax, what, f"Energy of {what}, most of all {words}.", x=f"energy, {unit}", grid="x")
 
 
 def _beside(ax: Axes, end: float, place: int, text: str) -> None:

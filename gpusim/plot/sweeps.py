@@ -23,13 +23,15 @@ Rows = Any
 _UNITS = {
     "cycles": "SM clock cycles", "cycles_low": "SM clock cycles", "cycles_high": "SM clock cycles", "time_us": "µs",
     "bound_us": "µs", "warp_instructions": "warp instructions", "seconds": "s", "l2.bytes": "bytes",
+    "energy_delay": "J s",
 }  # fmt: skip
 _SUFFIXES = {
     "_cycles": "SM clock cycles", "_bytes": "bytes", "_gb_s": "GB/s", "_mhz": "MHz", "_us": "µs", "_mm2": "mm²",
-    "_w": "W",
+    "_w": "W", "_j": "J",
 }  # fmt: skip
 _RESULTS = frozenset((
     "key", "gpu", "seconds", "error", "bound_by", "warp_instructions", "cycles", "cycles_low", "cycles_high", "time_us",
+    "energy_j", "launch_w", "energy_delay",
 ))  # fmt: skip
 _BOUNDS = {"time_us": "bound_us", "cycles": "bound_cycles"}
 # Made for all kinds of colour vision: Nuñez, Anderton, Renslow, PLoS ONE 13(7), 2018.

@@ -6,6 +6,7 @@ from html import escape
 
 from gpusim.results.analysis import Analysis
 from gpusim.results.counts import ratio
+from gpusim.units import joule_text
 
 _LINES = 5
 _FINDINGS = 3
@@ -20,7 +21,8 @@ def compact(result: Analysis) -> str:
     launch = record.launch
     head = (
         f"<b>{escape(result.kernel)}</b> on {escape(record.config.gpu.name)}: {result.cycles:,} cycles = "
-        f"{result.time_us:,.2f} µs; {launch.blocks:,} blocks of {launch.threads_per_block:,} threads"
+        f"{result.time_us:,.2f} µs, {joule_text(result.energy_j, 'µ')} at {result.power_w:,.0f} W; "
+        f"{launch.blocks:,} blocks of {launch.threads_per_block:,} threads"
     )
     advice = "".join(
         f"<li>{100 * each.share:.0f} % <b>{escape(each.kind)}</b>: {escape(each.sentence)}</li>"

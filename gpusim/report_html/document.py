@@ -18,9 +18,9 @@ from gpusim.results.metric_table import METRICS, STALL_MEANINGS
 
 FIELDS = (
     "instructions", "thread_instructions", "thread_instructions_pred_on", "branches", "divergent_branches",
-    "shared_wavefronts", "shared_wavefronts_excessive", "requests", "sectors", "sectors_ideal", "cycles",
+    "shared_wavefronts", "shared_wavefronts_excessive", "requests", "sectors", "sectors_ideal", "cycles", "energy_j",
 )  # fmt: skip
-"""What the document holds of each instruction's `gpusim.results.analysis.Costs`, in this order, before its stalls."""
+"""What the document holds of each instruction's `gpusim.results.costs.InstructionCosts`, in order, before stalls."""
 
 
 def make_document(
@@ -53,6 +53,8 @@ def make_document(
         },
         "cycles": result.cycles,
         "time_us": result.time_us,
+        "energy_j": result.energy_j,
+        "power_w": result.power_w,
         "interval": str(result.interval),
         "limiter": asdict(result.limiter),
         "advice": [asdict(each) for each in result.advice],

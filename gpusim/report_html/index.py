@@ -9,17 +9,20 @@ from pathlib import Path
 
 from gpusim.report_html import MARK
 from gpusim.report_html.plain import Markup, PagePart, render_plain
+from gpusim.units import joule_text
 
 _AROUND = 10  # rows before and after a page's own that stand above it
 _OPEN = 8  # rows of a table that is open at first
-_HEAD = ("launch", "kernel", "grid", "block", "shared memory", "cycles", "time in µs", "of all time", "limited by")
+_HEAD = (
+    "launch", "kernel", "grid", "block", "shared memory", "cycles", "time in µs", "of all time", "energy", "limited by",
+)  # fmt: skip
 
 
 @dataclass
 class IndexRow:
     """Launches that follow each other and are alike. name: of the kernel for the table, full_name: the whole.
-    numbers: of the first and the last. page: file beside the index, None for none. note: what else there is to say, an
-    error for one."""
+    first, last: their numbers. cycles, time_us: of each; energy_j: of the first of the page. page: file beside the
+    index, None for none. note: what else there is to say, an error for one."""
 
     first: int
     last: int
@@ -31,6 +34,7 @@ class IndexRow:
     cycles: int
     time_us: float
     limiter: str
+    energy_j: float = 0.0
     page: str | None = None
     note: str = ""
 
@@ -100,8 +104,9 @@ def _cells(row: IndexRow, total: float, here: str | None) -> list[str]:
     timed = row.cycles > 0
     share = 100 * _share(row, total)
     values = [row.grid, row.block, f"{row.shared_bytes:,} B", f"{row.cycles:,}" if timed else "-"]
-    values += [f"{row.time_us:,.2f}" if timed else "-", f"{share:.1f} %" if timed else "-", row.limiter]
-    style = {_HEAD[-2]: f' class="share" style="--part:{share:.1f}%"'}
+    values += [f"{row.time_us:,.2f}" if timed else "-", f"{share:.1f} %" if timed else "-"]
+    values += [joule_text(row.energy_j, "µ") if timed else "-", row.limiter]
+    style = {"of all time": f' class="share" style="--part:{share:.1f}%"'}
     return [
         f'<th scope="row">{numbers}</th>', f'<td title="{html.escape(row.full_name)}">{name}{note}</td>',
         *(

@@ -10,14 +10,15 @@ from gpusim.results.analysis import Analysis
 from gpusim.results.counts import Counts, ratio
 from gpusim.results.limiter import utilisation
 from gpusim.results.metric_table import METRICS
+from gpusim.units import joule_text
 from isa import microops as M
 
 Row = dict[str, Any]
 SECTIONS = (
-    "advice", "speed-of-light", "launch", "occupancy", "memory", "compute", "scheduler", "warp-state", "source",
-    "warps", "stepper",
+    "advice", "speed-of-light", "launch", "occupancy", "memory", "compute", "scheduler", "warp-state", "energy",
+    "source", "warps", "stepper",
 )  # fmt: skip
-"""All that a page may show, in its order: the first and the last two are no sections of Nsight Compute."""
+"""All that a page may show, in its order: the first, energy and the last two are no sections of Nsight Compute."""
 _COMPUTE = ("issue slots", "pipe")
 _SHOWN = 4
 
@@ -33,6 +34,7 @@ def make_sections(result: Analysis) -> list[dict[str, Any]]:
         _compute(result, counts),
         _scheduler(result, counts),
         _warp_state(result),
+        _energy(result),
         _source(result, counts),
     ]
 
@@ -245,6 +247,34 @@ def _warp_state(result: Analysis) -> dict[str, Any]:
         "warp-state", "Warp State Statistics",
         "What warps spend their cycles on, between one instruction and the next.", rows,
     )  # fmt: skip
+
+
+_PART_MEANINGS = {
+    "static": "what the board takes whatever runs, over the whole duration",
+    "launch": "to begin the launch and each of its warps",
+    "issue": "to fetch, decode and issue warp instructions",
+    "registers": "to read operands",
+}
+
+
+def _energy(result: Analysis) -> dict[str, Any]:
+    energy, limit = result.energy, result.record.config.energy.limit_w
+    bars = [
+        _row(f"{name[0].upper()}{name[1:]}", 100 * share, "%", _PART_MEANINGS.get(name, ""))
+        | {"text": f"{joule_text(joules, 'µ')}, {100 * share:.1f} %"}
+        for name, joules in sorted(energy.parts.items(), key=lambda each: -each[1])
+        if (share := ratio(joules, energy.energy_j))
+    ]
+    rows = [
+        _row("Energy", joule_text(energy.energy_j, "µ")),
+        _row("Power", energy.power_w, "W", "in the mean over the duration"),
+        _row("Power Limit", limit, "W", "of the board, over which its clock falls"),
+    ]
+    if energy.power_w > limit:
+        meaning = "to which the limit lets the clock fall when launches follow each other for a second and more"
+        rows.append(_row("Sustained SM Frequency", energy.sustained().clock_mhz, "MHz", meaning))
+    about = "Where the joules of the launch go. Lines and instructions below have theirs without the static part."
+    return _section("energy", "Energy", about, rows, bars)
 
 
 def _source(result: Analysis, counts: Counts) -> dict[str, Any]:

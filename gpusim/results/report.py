@@ -14,7 +14,7 @@ from gpusim.results.explain import read_words, shared_words
 from gpusim.results.limiter import pipe_cycles, running_cycles, utilisation
 from gpusim.results.metric_table import DRAM_WRITE_SECTORS
 from gpusim.results.record import Sampling
-from gpusim.units import aligned, byte_text, rate_text, scaled
+from gpusim.units import aligned, byte_text, joule_text, rate_text, scaled
 from isa import microops as M
 
 WIDTH = 100
@@ -22,6 +22,7 @@ _LABEL = 16
 _BAR = 20
 _TOP = 5
 _FINDINGS = 3
+_PARTS = 4
 
 
 def render(result: Analysis, all_findings: bool = False) -> str:
@@ -31,7 +32,7 @@ def render(result: Analysis, all_findings: bool = False) -> str:
     if not result.record.timed:
         untimed = (
             _launch(result),
-            _row("Mode", "functional: what the instructions do, without time"),
+            _row("Mode", "functional: what the instructions do, without time and energy"),
             _divergence(result, counts),
             _shared(counts),
             _coalescing(result),
@@ -93,6 +94,19 @@ def _head(result: Analysis, counts: Counts) -> Iterator[str]:
     elif result.why_no_bound:
         yield from _row("Bound", f"not known at once: {result.why_no_bound}; `gpusim bound` takes the time")
     yield from _row("Limited by", result.limiter.sentence)
+    yield from _row("Energy", _energy(result))
+
+
+def _energy(result: Analysis) -> str:
+    """Of the launch, where most of it goes, and what the board does about power that cannot last."""
+    energy, limit = result.energy, result.record.config.energy.limit_w
+    parts = sorted(energy.parts.items(), key=lambda each: -each[1])[:_PARTS]
+    shares = ", ".join(f"{name} {100 * ratio(joules, energy.energy_j):.0f} %" for name, joules in parts if joules)
+    text = f"{joule_text(energy.energy_j)} at {energy.power_w:,.0f} W: {shares}"
+    if energy.power_w <= limit:
+        return text
+    clock = energy.sustained().clock_mhz
+    return f"{text}; above the board's {limit:,.0f} W, which repeated launches keep at {clock:,.0f} MHz"
 
 
 def _sampling(sampling: Sampling) -> str:

@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ import isa
 from gpusim.cli import main
 from gpusim.config import describe_keys, shipped_names
 from gpusim.results.metrics import METRICS
+from gpusim.units import joule_text
 from gpusim.workload.request import WorkloadError
 from gpusim.workload.spec import parse_arguments, parse_dim3
 from programs import registry
@@ -298,6 +300,13 @@ def test_show(capsys):
     below = lines[source + 1 : lines.index("", source) if "" in lines[source:] else None]
     assert any("FADD" in line for line in below) and any("LDG.E" in line for line in below)
     assert all(len(line.split()[0]) == 4 and int(line.split()[0], 16) % 16 == 0 for line in below)
+
+
+def test_show_with_costs_has_the_energy_of_each_instruction(capsys):
+    code, out, _ = run(capsys, "show", "vector_add", "--run", "--size", "1000")
+    rows = json.loads(run(capsys, "show", "vector_add", "--run", "--size", "1000", "--json")[1])["instructions"]
+    told = [line.split()[3:5] for line in out.splitlines() if re.match(r" +[\d,]+ +\d+\.\d ", line)]
+    assert code == 0 and told == [joule_text(row["costs"]["energy_j"]).split() for row in rows]
 
 
 def test_show_json(capsys):

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-import gpusim
 from gpusim.cli import main
 from gpusim.config import load_config
 from gpusim.explore import dies
 from gpusim.explore import technology as T
-from gpusim.explore.cost import Activity, areas, cost, energy, family_of, memory_of, structure
-from programs import images, registry
+from gpusim.explore.cost import Activity, areas, cost, family_of, memory_of, structure
 
 
 def mean(errors):
@@ -142,25 +140,6 @@ def test_device_memory_with_boards_costs_by_its_devices():
     counted = structure(config)
     assert (counted.memory, counted.interfaces) == ("GDDR6", 96)
     assert areas(counted)["memory interfaces"] == pytest.approx(96 * T.FITTED.gddr_mm2)
-
-
-def run(name, size, gpu="tiny"):
-    launch = registry.get(name).make(size, 0)
-    return gpusim.simulate(images.image(name), launch.grid, launch.block, launch.args, gpu=gpu)
-
-
-def test_energy_of_a_run_follows_what_it_does():
-    small, large = run("vector_add", 4096), run("vector_add", 16384)
-    few, many = energy(small), energy(large)
-    assert many["lane control"] == pytest.approx(4 * few["lane control"], rel=0.01)
-    assert many["FP32 units"] == pytest.approx(4 * few["FP32 units"])
-    bits = 8 * large.metrics["dram__bytes.sum"]
-    assert many["memory"] == pytest.approx(bits * T.MEMORIES["HBM3E"].bit_pj * 1e-12)
-    scale = T.NODES["4N"].energy * 1e-12
-    assert many["L1 and shared memory"] == pytest.approx(2 * 4 * 16384 * T.L1_BYTE * scale)  # both vectors, once
-    assert many["L2"] == pytest.approx(3 * 4 * 16384 * T.L2_BYTE * scale, rel=0.01)  # and the one that is stored
-    area = cost(large.record.config).area_mm2
-    assert many["leakage"] == pytest.approx(area * T.LEAKAGE_W_MM2 * large.time_us * 1e-6)
 
 
 def test_command_prices_parts_and_changes(capsys):

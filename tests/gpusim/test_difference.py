@@ -15,6 +15,7 @@ from gpusim.difference.pairs import LESS, ORDER, Change, section_of
 from gpusim.engine.state import layout as L
 from gpusim.result import Result
 from gpusim.results.metric_table import METRICS
+from gpusim.units import joule_text
 from programs.images import for_launch
 from programs.registry import get
 from tests.gpusim.records import LDG, LDS, SOURCE, STG, make_program, make_record, stall
@@ -48,6 +49,36 @@ def test_numbers_are_those_of_both_results():
     for each in found.stalls:
         assert each.a == a.stall_reasons[each.name].cycles_per_instruction
         assert each.b == b.stall_reasons[each.name].cycles_per_instruction
+
+
+def test_energy_of_both_sides_by_unit():
+    a, b = Result(make_record(line=CONFLICTS)), Result(make_record(line=FIXED, cycles=3000))
+    found = gpusim.compare_results(a, b)
+    assert (found.energy.a, found.energy.b, found.power.a, found.power.b) == (
+        a.energy_j, b.energy_j, a.power_w, b.power_w,
+    )  # fmt: skip
+    assert {each.name: (each.a, each.b) for each in found.energy_parts} == {
+        name: (joules, b.energy.parts[name]) for name, joules in a.energy.parts.items() if joules
+    }
+    weights = [abs(each.difference) for each in found.energy_parts]
+    assert weights == sorted(weights, reverse=True) and sum(weights) >= abs(found.energy.difference) > 0
+    most = found.energy_parts[0]
+    assert most.name == "static", "a quarter less time, and few events less"
+    assert found.why[-1].startswith(f"B takes {joule_text(b.energy_j)}, ")
+    assert found.why[-1].endswith(f"is static power: {joule_text(most.a)} -> {joule_text(most.b)}.")
+    (row,) = (line for line in str(found).splitlines() if line.startswith("Energy "))
+    assert joule_text(a.energy_j) in row and joule_text(b.energy_j) in row and f"{found.energy.ratio:.2f}x" in row
+
+
+def test_a_result_saved_without_energy_has_none():
+    a, b = Result(make_record()), Result(make_record(cycles=3000)).to_dict()
+    for name in ("energy_j", "power_w", "energy_parts"):
+        del b[name]
+    found = gpusim.compare_results(a, b)
+    assert found.energy.b is None and found.energy_parts == [] and not any(" W " in text for text in found.why)
+    (row,) = (line for line in str(found).splitlines() if line.startswith("Energy "))
+    assert row.split()[-1] == "-"
+    assert json.loads(json.dumps(found.to_dict()))["power"]["b"] is None
 
 
 def test_metrics_come_by_section_the_largest_change_first():
@@ -281,6 +312,8 @@ def test_the_model_beside_the_hardware():
     cycles = counters["gpc__cycles_elapsed.max"]
     assert found.b.spread == (min(cycles), max(cycles)) and found.cycles.b == sorted(cycles)[1]
     assert found.findings == []
+    assert found.energy.a > 0 and found.energy.b is found.power.b is None and found.energy_parts == []
+    assert f"Energy{joule_text(found.energy.a):>55}            -\n" in str(found)
     barrier = next(each for each in found.stalls if each.name == "barrier")
     stalled = counters["smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio"]
     assert barrier.b == (sorted(stalled)[len(stalled) // 2] if isinstance(stalled, list) else stalled)

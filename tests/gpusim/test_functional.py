@@ -42,10 +42,14 @@ def test_what_needs_time_is_not_there():
     result, _ = simulated(variant, 4096, "functional")
     with pytest.raises(ModeError, match="functional run has no cycles"):
         _ = result.cycles
+    for name in ("energy", "energy_j", "power_w"):
+        with pytest.raises(ModeError, match="functional run has no energy"):
+            getattr(result, name)
     with pytest.raises(KeyError, match="a functional run has no dram__bytes"):
         _ = result.metrics["dram__bytes.sum"]
-    assert "cycles" not in result.to_dict()
-    assert "Mode            functional" in str(result)
+    assert not {"cycles", "energy_j", "power_w", "energy_parts"} & result.to_dict().keys()
+    assert "Mode            functional" in str(result) and "without time and energy" in str(result)
+    assert "\nEnergy" not in str(result)
 
 
 def test_other_modes_and_traces_are_refused():

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import statistics
 import threading
 import urllib.error
@@ -112,6 +113,7 @@ def test_a_machine_with_other_parameters():
     found = answers.answer(("machine", {"gpu": "tiny", "changes": {"sm.count": 2}, "program": "vector_add"}))
     same = answers.answer(("machine", {"gpu": "tiny", "changes": {}, "program": "vector_add"}))
     assert found["is"]["area_mm2"] > same["is"]["area_mm2"] and found["is"]["time_us"] < same["is"]["time_us"]
+    assert found["is"]["energy_j"] != same["is"]["energy_j"] > 0
     assert (
         "sm.wings"
         in answers.answer(("machine", {"gpu": "tiny", "changes": {"sm.wings": 2}, "program": "gemv"}))[
@@ -256,6 +258,7 @@ def test_write(page):
     room(page, "write")
     find(page, "[data-run]").click()
     settle(page, "document.querySelector('.outcome')")
+    assert re.search(r"cycles, [\d.]+ µs, [\d.]+ [mµ]J at [\d,]+ W\. ", find(page, ".verdict").text)
     assert "the first three sums: [1. 2. 3.]" in find(page, ".printed").text
     assert texts(page, ".gutter .share")
     page.execute_script(
@@ -316,6 +319,7 @@ def test_explore(page):
     room(page, "explore")
     settle(page, "document.querySelector('[data-fact=Time] dd')")
     before = find(page, "[data-fact=Time] dd").text
+    assert re.fullmatch(r"[\d.]+ [mµ]J", find(page, "[data-fact=Energy] dd").text)
     page.execute_script(
         "const s = document.querySelector('[data-key=\"sm.count\"]'); s.value = 6;"
         "s.dispatchEvent(new Event('input')); s.dispatchEvent(new Event('change'))"
@@ -324,6 +328,8 @@ def test_explore(page):
     find(page, "[data-sweep]").click()
     settle(page, "document.querySelector('.curve')")
     assert len(texts(page, "tbody tr")) == 7
+    times, joules = (texts(page, f"tbody td:nth-child({column})") for column in (2, 3))
+    assert [text[-1:] for text in joules] == ["J" if time else "" for time in times] and any(times)
 
 
 def test_teach(page):

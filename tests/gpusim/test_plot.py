@@ -98,6 +98,20 @@ def test_stall_breakdown_is_that_of_the_metrics():
     assert total == pytest.approx(result.metrics["smsp__average_warp_latency_per_inst_issued.ratio"])
 
 
+def test_energy_breakdown_has_all_joules_of_the_result():
+    result = run("reduction/shuffle")
+    ax = plot.energy_breakdown(result)
+    unit = {"mJ": 1e-3, "µJ": 1e-6}[ax.get_xlabel().split()[-1]]
+    found = {
+        name.get_text(): unit * bar.get_width() for name, bar in zip(ax.get_yticklabels(), ax.patches, strict=True)
+    }
+    assert found == pytest.approx({name: joules for name, joules in result.energy.parts.items() if joules})
+    assert sum(found.values()) == pytest.approx(result.energy_j)
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+    assert f"{result.power_w:,.0f} W" in ax.get_title("left") and next(iter(found)) in plot.text_alternative(ax)
+    assert len({bar.get_facecolor() for bar in ax.patches}) == 2, "static power has a colour of its own"
+
+
 def test_stacked_stalls_have_the_length_of_all_reasons():
     results = {name: run(name) for name in ("reduction/shuffle", "transpose/tiled")}
     ax = plot.stall_breakdown(results)

@@ -15,7 +15,7 @@ from gpusim.result import Result
 from gpusim.results.counts import Counts
 from gpusim.results.explain import checked_words, read_words, shared_words
 from gpusim.results.report import WIDTH, render
-from gpusim.units import aligned
+from gpusim.units import aligned, joule_text
 from tests.gpusim.records import LDG, LDS, RED, STG, make_program, make_record, stall
 
 
@@ -76,6 +76,38 @@ def test_head():
         "4,000 cycles = 2.02 us at 1,980 MHz, of which launch overhead 2,465"
     )
     assert section(text, "Limited by").startswith("Launch overhead:")
+
+
+def test_energy_and_where_most_of_it_goes():
+    result = Result(full_record())
+    joules, watts = result.energy_j, result.power_w
+    words = section(str(result), "Energy")
+    assert words.startswith(f"{joule_text(joules)} at {watts:,.0f} W: ")
+    told = re.findall(r"([\w ]+?) (\d+) %", words.partition(": ")[2])
+    most = sorted(result.energy.parts.items(), key=lambda each: -each[1])[:4]
+    assert told and [(name.strip(), int(share)) for name, share in told] == [
+        (name, round(100 * part / joules)) for name, part in most if part
+    ]
+
+
+def test_power_that_cannot_last_is_told():
+    """The same launch on a board that bears it and on one that does not."""
+    watts = Result(full_record()).power_w
+    enough, little = (Result(full_record(overrides=[f"energy.limit_w={share * watts}"])) for share in (1.01, 0.99))
+    assert "above" not in section(str(enough), "Energy")
+    clock = little.energy.sustained().clock_mhz
+    assert clock < little.record.config.gpu.clock_mhz
+    assert section(str(little), "Energy").endswith(
+        f"; above the board's {0.99 * watts:,.0f} W, which repeated launches keep at {clock:,.0f} MHz"
+    )
+
+
+@pytest.mark.parametrize(
+    ("joules", "text"),
+    [(4e-12, "4.00 pJ"), (9.996e-9, "10.0 nJ"), (9e-5, "90.0 uJ"), (2.314e-3, "2.31 mJ"), (1e3, "1,000 J")],
+)
+def test_joules_have_three_digits(joules, text):
+    assert joule_text(joules) == text
 
 
 def test_every_number_of_the_middle_part():

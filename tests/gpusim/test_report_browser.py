@@ -15,6 +15,7 @@ from gpusim.report_html import steps, write
 from gpusim.report_html.index import IndexRow, put_above, render_index
 from gpusim.result import Result
 from gpusim.results.colours import STALL_COLOURS
+from gpusim.units import joule_text
 from programs.registry import get
 from tests.gpusim.hand_trace import STEPS, make_trace
 from tests.gpusim.records import BRA, FADD, FILE, LDS, STG, STS, make_program, make_record
@@ -111,8 +112,8 @@ def test_all_sections_are_there_and_the_contents_lead_to_them(page):
     assert titles[0] == "Summary and advice"
     assert titles[1:] == [
         "GPU Speed Of Light Throughput", "Launch Statistics", "Occupancy", "Memory Workload Analysis",
-        "Compute Workload Analysis", "Scheduler Statistics", "Warp State Statistics", "Source Counters",
-        "Warps over Cycles", "Warp Stepper",
+        "Compute Workload Analysis", "Scheduler Statistics", "Warp State Statistics", "Energy",
+        "Source Counters", "Warps over Cycles", "Warp Stepper",
     ]  # fmt: skip
     links = [each.get_attribute("href").partition("#")[2] for each in page.find_elements("css selector", "nav a")]
     assert len(links) == len(titles)
@@ -127,6 +128,15 @@ def test_numbers_are_the_metrics(page):
         ("launch__registers_per_thread", f"{result.metrics['launch__registers_per_thread']}"),
     ):
         assert find(page, f'[data-metric="{name}"] dd').text == text
+
+
+def test_energy_has_a_bar_for_each_unit(page):
+    result = Result(make_record(line=LINE))
+    assert f"{joule_text(result.energy_j, 'µ')} at {result.power_w:,.0f} W" in texts(page, "#head dd")
+    numbers = texts(page, "#energy .bar .number")
+    most = sorted(result.energy.parts.values(), reverse=True)
+    assert numbers[0] == f"{joule_text(most[0], 'µ')}, {100 * most[0] / result.energy_j:.1f} %"
+    assert len(numbers) == sum(joules > 0 for joules in most)
 
 
 def test_arrow_keys_step_through_the_trace(page):
@@ -400,7 +410,7 @@ def column(page, key):
     return [float(each.get_attribute("data-value")) for each in cells]
 
 
-@pytest.mark.parametrize("key", ["cycles", "instructions", "conflicts", "sectors", "stall"])
+@pytest.mark.parametrize("key", ["cycles", "instructions", "conflicts", "sectors", "energy", "stall"])
 def test_the_source_view_sorts(page, key):
     unsorted = texts(page, "#listing tr.line th.line")
     assert unsorted[0] == "2"
@@ -421,6 +431,9 @@ def test_lines_hold_the_sums_of_their_instructions(page):
         label = TO if line is None else line
         cell = find(page, f'#listing tr[data-line="{label}"] td[data-key="cycles"]')
         assert float(cell.get_attribute("data-value")) == row.cycles
+        cell = find(page, f'#listing tr[data-line="{label}"] td[data-key="energy"]')
+        assert float(cell.get_attribute("data-value")) == pytest.approx(row.energy_j)
+        assert cell.text == joule_text(row.energy_j, "µ")
 
 
 def test_a_line_opens_by_keyboard_and_shows_its_machine_code(page):
@@ -676,7 +689,7 @@ def test_a_page_of_some_sections_has_only_those(browser, tmp_path):
 
 def test_the_index_leads_to_the_pages_and_stands_above_them(browser, tmp_path):
     result = Result(make_record(line=LINE))
-    what = "k<...>", "k<float, (4)>(int)", "8", "128", 0, result.cycles, result.time_us, "latency"
+    what = "k<...>", "k<float, (4)>(int)", "8", "128", 0, result.cycles, result.time_us, "latency", 2.5e-6
     rows = [IndexRow(1, 3, *what, "launch-1.html"), IndexRow(4, 4, *what, note="data race")]
     rows += [IndexRow(k, k, *what, f"launch-{k}.html") for k in range(5, 30)]
     for row in rows:
@@ -690,6 +703,7 @@ def test_the_index_leads_to_the_pages_and_stands_above_them(browser, tmp_path):
     assert texts(browser, "#index tbody th")[:3] == ["1\N{EN DASH}3", "4", "5"]
     assert texts(browser, "#index tbody small") == ["data race"]
     assert texts(browser, "#index td.share")[:2] == ["10.3 %", "3.4 %"]  # of 29 launches that take equally long
+    assert texts(browser, '#index td[data-head="energy"]')[:2] == ["2.50 µJ", "2.50 µJ"]
     assert find(browser, "#index tbody td").get_attribute("title") == "k<float, (4)>(int)"
     find(browser, "#index a").click()
     assert find(browser, "h1").text == "Launch 1: k"
@@ -736,6 +750,8 @@ def test_the_page_of_a_difference(browser, tmp_path):
     lines = {each.text.split()[-1]: each.text for each in browser.find_elements("css selector", "#lines tbody tr")}
     assert lines and "s[u]" in find(browser, "#lines").text
     assert len(texts(browser, "#stalls .bar")) == 2 * len(difference.stalls)
+    assert len(texts(browser, "#energy .bar")) == 2 * len(difference.energy_parts) > 2
+    assert facts["A"].endswith(f"{joule_text(a.energy_j, 'µ')} at {a.power_w:,.0f} W")
     assert_readable(browser)
     assert browser.get_log("browser") == []
 

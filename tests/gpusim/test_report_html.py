@@ -15,6 +15,7 @@ from gpusim.report_html import MODULES, render, steps, warps
 from gpusim.report_html.document import FIELDS, make_document
 from gpusim.result import Result
 from gpusim.tracing.trace import SPACES, TraceOptions
+from gpusim.units import joule_text
 from tests.gpusim.hand_trace import ADDRESS, HIGH, LOADED, LOW, REGISTERS, STALLS, STEPS, make_trace
 from tests.gpusim.records import CODE, FILE, LDG, LDS, SOURCE, STG, make_program, make_record, stall
 
@@ -92,8 +93,25 @@ def test_the_documents_metrics_are_the_results():
 def test_sections_have_nsight_computes_names_and_order():
     assert [section["title"] for section in data_of(traced())["sections"]] == [
         "GPU Speed Of Light Throughput", "Launch Statistics", "Occupancy", "Memory Workload Analysis",
-        "Compute Workload Analysis", "Scheduler Statistics", "Warp State Statistics", "Source Counters",
+        "Compute Workload Analysis", "Scheduler Statistics", "Warp State Statistics", "Energy", "Source Counters",
     ]  # fmt: skip
+
+
+def test_energy_by_unit_is_the_results_the_largest_first():
+    result = traced()
+    data = data_of(result)
+    (section,) = (each for each in data["sections"] if each["id"] == "energy")
+    assert (data["energy_j"], data["power_w"]) == (result.energy_j, result.power_w)
+    shares = [bar["value"] for bar in section["bars"]]
+    assert shares == sorted(shares, reverse=True) and sum(shares) == pytest.approx(100)
+    parts = {name.lower(): joules for name, joules in result.energy.parts.items()}
+    for bar in section["bars"]:
+        assert bar["text"].startswith(f"{joule_text(parts[bar['label'].lower()], 'µ')}, ")
+    assert "Sustained SM Frequency" not in [row["label"] for row in section["rows"]]
+    hot = make_document(traced(overrides=["energy.limit_w=50"]))
+    (section,) = (each for each in hot["sections"] if each["id"] == "energy")
+    assert section["rows"][-1]["label"] == "Sustained SM Frequency"
+    assert 0 < section["rows"][-1]["value"] < result.record.config.gpu.clock_mhz
 
 
 def test_instructions_hold_the_costs_of_each():
@@ -267,7 +285,7 @@ def test_notebooks_show_a_few_lines_without_a_script():
     result = Result(make_record(line=LINE, program=make_program(name="a<b")))
     text = result._repr_html_()
     assert "a&lt;b" in text and "<script" not in text
-    assert f"{result.cycles:,} cycles" in text
+    assert f"{result.cycles:,} cycles" in text and f"{joule_text(result.energy_j, 'µ')} at " in text
     for each in result.advice:
         assert (each.sentence in text) == (each.line is not None)
     assert len(text) < 10_000

@@ -50,6 +50,19 @@ def test_source_lines_sum_to_the_instructions():
     assert [row.cycles for row in lines] == sorted((row.cycles for row in lines), reverse=True)
 
 
+def test_energy_adds_up_by_unit_by_line_and_by_instruction():
+    result = Result(busy_record())
+    parts = dict(result.energy.parts)
+    assert sum(parts.values()) == pytest.approx(result.energy_j)
+    assert result.power_w == pytest.approx(result.energy_j / (1e-6 * result.time_us))
+    dynamic = result.energy_j - parts["static"]
+    assert dynamic > 0 and parts["static"] > 0
+    for rows in (result.source_lines, result.instructions):
+        assert sum(each.energy_j for each in rows) == pytest.approx(dynamic)
+    document = json.loads(result.to_json())
+    assert (document["energy_j"], document["energy_parts"]) == (result.energy_j, parts)
+
+
 def test_one_source_line():
     """Line 3 holds FFMA, FADD and STS; its costs are their sum."""
     result = Result(busy_record())

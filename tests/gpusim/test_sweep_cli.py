@@ -53,17 +53,22 @@ def test_a_sweep_prints_its_best_and_worst_points(capsys, toolchain):
 
 
 def test_a_sweep_prints_its_table(capsys, tmp_path, toolchain):
-    axes = ("--size", "64,128", "--set", "sm.max_warps=32,33,64", "--metrics", "smsp__inst_executed.sum")
+    metrics = "energy_j,launch_w,smsp__inst_executed.sum"
+    axes = ("--size", "64,128", "--set", "sm.max_warps=32,33,64", "--metrics", metrics)
     _, out, _ = sweep(capsys, "saxpy", *TINY, *axes, "--out", tmp_path / "table.csv")
     head, *rows = [line.split() for line in out.split("\n\n")[0].splitlines()]
-    assert head[:5] == ["program", "size", "sm.max_warps", "time_us", "cycles"]
-    assert head[-1] == "smsp__inst_executed.sum"
+    assert head == [
+        "program", "size", "sm.max_warps", "time_us", "cycles", "energy_j", "bound_cycles", "bound_by", "launch_w",
+        "smsp__inst_executed.sum",
+    ]  # fmt: skip
     assert [row[1:3] for row in rows] == [[size, warps] for size in ("64", "128") for warps in ("32", "33", "64")]
     assert [row[3] == "failed" for row in rows] == [False, True, False] * 2
     written = pandas.read_csv(tmp_path / "table.csv")
     for row in rows:
         mine = (written["size"] == int(row[1])) & (written["sm.max_warps"] == int(row[2]))
         (cycles,), (count,) = written[mine]["cycles"], written[mine]["smsp__inst_executed.sum"]
+        (joules,) = written[mine]["energy_j"]
+        assert row[5] == ("-" if joules != joules else f"{joules:.3g}")
         assert row[4] == ("-" if cycles != cycles else f"{cycles:,.0f}") and row[-1] == (
             "-" if count != count else f"{count:,.0f}"
         )

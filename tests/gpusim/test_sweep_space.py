@@ -210,6 +210,8 @@ def test_a_row_is_what_a_run_says(toolchain):
     launch = registry.get("saxpy").make(600, 0)
     result = gpusim.simulate(launch.kernel, launch.grid, launch.block, launch.args, "tiny", overrides=["sm.count=1"])
     assert row["error"] is None and row["cycles"] == result.cycles and row["time_us"] == result.time_us
+    assert (row["energy_j"], row["launch_w"]) == (result.energy_j, result.power_w)
+    assert row["energy_delay"] == pytest.approx(result.energy_j * 1e-6 * result.time_us)
     assert row["warp_instructions"] == result.metrics["smsp__inst_executed.sum"]
     assert row["dram__bytes_read.sum"] == result.metrics["dram__bytes_read.sum"]
     assert (row["size"], row["seed"], row["sm.count"]) == (600, 0, 1)

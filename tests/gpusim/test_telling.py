@@ -17,6 +17,8 @@ from gpusim.driver.log import LaunchLog
 from gpusim.driver.pages import PageWriter
 from gpusim.driver.telling import Telling
 from gpusim.report_html import MARK
+from gpusim.result import Result
+from gpusim.units import joule_text
 from tests.gpusim.driver_program import run
 from tests.gpusim.records import make_program, make_record
 from tests.gpusim.test_script import gpusim, write
@@ -80,6 +82,8 @@ def test_each_launch_has_a_page_and_like_ones_share_it(told):
         total[kernel] += calls * cycles
         assert shared.setdefault((kernel, cycles), link) == link
         document = (folder / "pages" / link).read_text()
+        joules = float(re.search(r'"energy_j":([^,]+),', document)[1])
+        assert cells[6] == joule_text(joules, "µ")
         assert f'"cycles":{cycles},' in document and '"index":"index.html"' in document
         assert f'"kernel":"__main__::{kernel}(Array' in document  # the full name
         assert '"trace":{' in document  # with the stepper
@@ -189,7 +193,6 @@ class Call:
 
 def test_a_thousand_launches_write_no_more_pages_than_the_limit_and_say_so(tmp_path, monkeypatch, capsys):
     from gpusim.driver import pages
-    from gpusim.result import Result
 
     written = []
 
@@ -221,7 +224,6 @@ def test_a_thousand_launches_write_no_more_pages_than_the_limit_and_say_so(tmp_p
 
 def test_a_disk_without_room_ends_the_pages_with_one_sentence(tmp_path, monkeypatch, capsys):
     from gpusim.driver import pages
-    from gpusim.result import Result
 
     def full(*_, **__):
         raise OSError(28, "No space left on device")
@@ -239,19 +241,27 @@ def test_the_log_keeps_numbers_and_no_records():
     import gc
     import weakref
 
-    from gpusim.result import Result
-
     log, record = LaunchLog(load_config("tiny")), make_record()
     kept = weakref.ref(record)
-    log.add("_ZN2ns1kILi3EfEEvPT0_", Result(record))
+    joules = Result(record).energy_j
+    for _ in range(2):
+        log.add("_ZN2ns1kILi3EfEEvPT0_", Result(record))
     del record
     gc.collect()
     assert kept() is None
     (launch,) = log.to_dict()["launches"]
     assert launch["name"] == "ns::k<3, float>(float*)" and launch["limiter"]
     log.add_failure("_ZN2ns1kILi3EfEEvPT0_", make_program(), make_record().launch)
-    assert (log.number, log.wrong) == (2, 1)
-    assert "ns::k<3, float>" in log.render()
+    assert (log.number, log.wrong) == (3, 1)
+    assert launch["energy_j"] == log.to_dict()["total"]["energy_j"] == pytest.approx(2 * joules)
+    assert "ns::k<3, float>" in log.render() and joule_text(2 * joules) in log.render().splitlines()[-1]
+
+
+def test_launches_without_time_have_no_energy():
+    log = LaunchLog(load_config("tiny"), timed=False)
+    log.add("k", Result(make_record(mode="functional")))
+    (launch,) = log.to_dict()["launches"]
+    assert launch["energy_j"] is log.to_dict()["total"]["energy_j"] is None and "energy" not in log.render()
 
 
 def test_messages_name_launch_line_array_and_what_points_to_it():

@@ -134,6 +134,7 @@ def _pareto() -> Any:
 PICTURES: Mapping[str, Callable[[], Any]] = {
     "roofline": lambda: plot.roofline(simulated("matmul/tiled", 256)),
     "stalls": lambda: plot.stall_breakdown(simulated("matmul/tiled", 256)),
+    "energy": lambda: plot.energy_breakdown(simulated("matmul/tiled", 256)),
     "ladder": lambda: plot.stall_breakdown({name: simulated(name, 1 << 18) for name in LADDER}),
     "measured": _measured,
     "occupancy": lambda: plot.occupancy_calculator(simulated("matmul_register/strided", 256)),

@@ -36,6 +36,16 @@ export function scaled(value) {
   return `${Math.round(value)} `;
 }
 
+/** Joules to three digits, as the text report writes them: 2.31 mJ. */
+export function joules(value) {
+  if (!value) return "0 J";
+  const prefixes = [[1, ""], [1e-3, "m"], [1e-6, "µ"], [1e-9, "n"], [1e-12, "p"]];
+  const [factor, prefix] = prefixes.find((each) => value >= each[0]) ?? prefixes.at(-1);
+  const number = value / factor;
+  const digits = number < 9.995 ? 2 : number < 99.95 ? 1 : 0;
+  return `${number.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits })} ${prefix}J`;
+}
+
 const PLURALS = new Set(["cycle", "inst", "block", "thread", "warp", "sector", "request", "branch"]);
 
 /** A value with its unit. */

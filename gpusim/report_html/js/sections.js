@@ -1,5 +1,5 @@
 // Head, advice, and the sections that are rows, bars and tables.
-import { count, element, percent, quantity } from "gpusim/format";
+import { count, element, joules, percent, quantity } from "gpusim/format";
 import { occupancy } from "gpusim/occupancy";
 import { roofline } from "gpusim/roofline";
 
@@ -10,6 +10,7 @@ export function head(data) {
   const facts = [
     ["Duration", `${data.time_us.toFixed(2)} µs`],
     ["Cycles", count(data.cycles)],
+    ["Energy", `${joules(data.energy_j)} at ${count(data.power_w)} W`],
     ["GPU", `${data.gpu.name}, ${data.gpu.arch}, ${count(data.gpu.clock_mhz)} MHz`],
     ["Grid", grid.map(count).join(" × ")],
     ["Block", block.map(count).join(" × ")],
@@ -77,7 +78,7 @@ function bar(each) {
     element("span", { class: "label" }, each.label.trim()),
     element("span", { class: "track", "aria-hidden": "true" },
       element("span", { class: "fill", style: `width:${Math.min(each.value, 100).toFixed(2)}%` })),
-    element("span", { class: "number" }, percent(each.value)));
+    element("span", { class: "number" }, each.text ?? percent(each.value)));
 }
 
 function row(each) {

@@ -1,5 +1,5 @@
 // The source view: costs by line, sortable, with heat in the chosen column and machine code under each line.
-import { count, element, hexadecimal } from "gpusim/format";
+import { count, element, hexadecimal, joules } from "gpusim/format";
 
 const WARP = 32;
 const NEAR = 8;
@@ -18,6 +18,10 @@ const COLUMNS = [
   { key: "wavefronts", head: "Wavefronts", about: "wavefronts of shared memory", of: (c) => c.shared_wavefronts },
   { key: "excess", head: "Excess sectors", about: "sectors of global memory beyond the ideal", of: (c) => Math.max(c.sectors - c.sectors_ideal, 0) },
   { key: "sectors", head: "Sectors", about: "sectors of global memory", of: (c) => c.sectors },
+  {
+    key: "energy", head: "Energy", about: "of what the instructions do; static power is no line's",
+    of: (c) => c.energy_j, text: (c) => (c.energy_j ? joules(c.energy_j) : ""),
+  },
   { key: "stall", head: "Stall cycles", about: "warp cycles without the issues themselves, and the costliest reason", of: (c) => c.cycles - (c.stalls.get("selected") ?? 0) },
 ];
 

@@ -1,5 +1,5 @@
 // A machine with other parameters: what it costs, how fast a program is on it, and a sweep of one parameter.
-import { count, element, svg } from "gpusim/format";
+import { count, element, joules, svg } from "gpusim/format";
 
 const number = (value) => (Number.isInteger(value) ? count(value) : value.toFixed(1));
 
@@ -37,7 +37,7 @@ export function explore({ programs, ask, gpu }) {
       const answer = Object.values(factors).some((each) => each !== 1) ? await get({ ...factors }) : base;
       if (own !== asked) return;
       const change = (name) => `${answer.is[name] === base.is[name] ? "as shipped" : `${(100 * (answer.is[name] / base.is[name] - 1)).toFixed(1).replace(/^(?=\d)/, "+")} %`}`;
-      facts.replaceChildren(...[["Time", `${answer.is.time_us.toFixed(2)} µs`, "time_us"], ["Area of the die", `${answer.is.area_mm2.toFixed(0)} mm²`, "area_mm2"], ["Power", `${answer.is.power_w.toFixed(0)} W`, "power_w"]]
+      facts.replaceChildren(...[["Time", `${answer.is.time_us.toFixed(2)} µs`, "time_us"], ["Energy", joules(answer.is.energy_j), "energy_j"], ["Area of the die", `${answer.is.area_mm2.toFixed(0)} mm²`, "area_mm2"], ["Power", `${answer.is.power_w.toFixed(0)} W`, "power_w"]]
         .map(([name, value, key]) => element("div", { "data-fact": name }, element("dt", {}, name), element("dd", {}, value), element("small", {}, change(key)))));
       say.textContent = answer.is.limiter;
     } catch (error) {
@@ -67,19 +67,19 @@ export function explore({ programs, ask, gpu }) {
       table.replaceChildren(element("p", { class: "note" }, `${k + 1} of ${chosen.factors.length} …`));
       try {
         const answer = await get({ ...factors, [chosen.key]: chosen.factors[k] });
-        rows.push([chosen.values[k], answer.is.time_us, answer.is.area_mm2, answer.is.power_w, ""]);
+        rows.push([chosen.values[k], answer.is.time_us, answer.is.energy_j, answer.is.area_mm2, answer.is.power_w, ""]);
       } catch (error) {
-        rows.push([chosen.values[k], NaN, NaN, NaN, String(error.message ?? error)]);
+        rows.push([chosen.values[k], NaN, NaN, NaN, NaN, String(error.message ?? error)]);
       }
     }
     table.replaceChildren(curve(chosen.label, rows.filter((row) => row[1] > 0)), element("div", { class: "wide" }, element("table", {},
-      element("thead", {}, element("tr", {}, [chosen.label, "time, µs", "area, mm²", "power, W", ""].map((name) => element("th", {}, name)))),
-      element("tbody", {}, rows.map(([value, time, area, power, note]) => element("tr", {}, element("td", {}, number(value)), [[time, 2], [area, 0], [power, 0]].map(([each, digits]) => element("td", {}, each > 0 ? each.toFixed(digits) : "")), element("td", {}, note)))))));
+      element("thead", {}, element("tr", {}, [chosen.label, "time, µs", "energy", "area, mm²", "power, W", ""].map((name) => element("th", {}, name)))),
+      element("tbody", {}, rows.map(([value, time, energy, area, power, note]) => element("tr", {}, element("td", {}, number(value)), [[time, (each) => each.toFixed(2)], [energy, joules], [area, count], [power, count]].map(([each, spell]) => element("td", {}, each > 0 ? spell(each) : "")), element("td", {}, note)))))));
     sweepButton.disabled = false;
   }
 
   const node = element("div", {}, element("div", { class: "bar" }, program, axis, sweepButton),
-    element("div", { class: "experiment" }, element("div", { class: "about" }, element("h2", {}, "A machine of your own"), element("p", {}, "Move what a GPU consists of, and see what it costs and what it brings. Area and power are a first-order model.")), sliders, element("div", {}, facts, say, table)));
+    element("div", { class: "experiment" }, element("div", { class: "about" }, element("h2", {}, "A machine of your own"), element("p", {}, "Move what a GPU consists of, and see what it costs and what it brings. Area and power are a first-order model of the machine under a fixed load; energy is what this run takes.")), sliders, element("div", {}, facts, say, table)));
   return { node, refresh };
 }
 

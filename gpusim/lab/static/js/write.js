@@ -1,5 +1,5 @@
 // An editor for a kernel, and what a run of it says: used to write, and to solve exercises.
-import { count, element } from "gpusim/format";
+import { count, element, joules } from "gpusim/format";
 
 const LOUD = 0.02; // share of the time from which a line is marked
 
@@ -58,7 +58,7 @@ export function outcome(answer, before) {
       before ? element("td", {}, was === undefined ? "" : number(was)) : null, before ? element("td", { class: style }, change === null ? "" : `${change > 0 ? "+" : ""}${change.toFixed(1)} %`) : null);
   });
   return element("div", { class: "outcome" },
-    element("p", { class: "verdict" }, `${count(answer.cycles)} cycles, ${answer.time_us.toFixed(2)} µs. ${answer.limiter}`),
+    element("p", { class: "verdict" }, `${count(answer.cycles)} cycles, ${answer.time_us.toFixed(2)} µs, ${joules(answer.energy_j)} at ${count(answer.power_w)} W. ${answer.limiter}`),
     answer.difference ? element("ul", {}, answer.difference.why.map((each) => element("li", {}, each))) : null,
     element("table", {}, element("thead", {}, element("tr", {}, element("th", {}, answer.kernel), element("th", {}, "this run"), before ? element("th", {}, "before") : null, before ? element("th", {}, "change") : null)), element("tbody", {}, rows)),
     answer.advice.length ? element("h3", {}, "What costs time") : null,
