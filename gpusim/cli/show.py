@@ -92,7 +92,7 @@ def listing(program: Program, result: Result | None = None, *, control: bool = F
             row = result.instructions[index]
             costs = aligned(
                 (f"{row.instructions:,}", 14), (f"{row.threads_per_instruction:.1f}", 9), (f"{row.cycles:,}", 13),
-                (joule_text(row.energy_j), 10), (f"  {row.main_stall or '-'}", -22),
+                (joule_text(row.energy_j or 0.0), 10), (f"  {row.main_stall or '-'}", -22),
             )  # fmt: skip
         bits = f"{control_text(each.control)}  " if control else ""
         lines.append(f"{costs}  {each.address:04x}  {bits}{each.text}")

@@ -131,7 +131,7 @@ def _line(row: Mapping[str, Any]) -> LineCost:
         threads=row["threads_per_instruction"],
         conflicts=row["shared_wavefronts_excessive"],
         excess_sectors=max(row["sectors"] - row["sectors_ideal"], 0),
-        energy_j=row.get("energy_j", 0.0),
+        energy_j=row.get("energy_j") or 0.0,
     )
 
 
