@@ -327,7 +327,8 @@ def source(
 @dataclass(frozen=True)
 class EnergyExperiment:
     """A kernel and what it is started with. fill: of what it reads: a kind of random values, or zeros. lanes or a, b:
-    its last parameters. span: bytes that `a` says. launches: in a graph, of kernels that do next to nothing."""
+    its last parameters. span: bytes that `a` says. launches: in a graph, of kernels that do next to nothing. peer: the
+    memory is another GPU's."""
 
     name: str
     entry: str
@@ -338,6 +339,7 @@ class EnergyExperiment:
     b: int = 0
     shared_bytes: int = 0
     launches: int = 1
+    peer: bool = False
 
     @property
     def span(self) -> int:
@@ -398,6 +400,9 @@ def experiments() -> Iterator[EnergyExperiment]:
         for fill in ("u32", "zeros"):
             which = f"{name} {megabytes} MB by {apart} {fill}"
             yield EnergyExperiment(which, name, fill, a=megabytes * _MB - 1, b=apart)
+    for name in ("read128", "write128"):
+        for fill in ("u32", "zeros"):
+            yield EnergyExperiment(f"peer {name} {fill}", name, fill, a=1024 * _MB - 1, b=16, peer=True)
     # On half of the SMs and less they stay below the board's limit, so that the clock does too.
     for sms in (33, 66, 99, SMS):
         for matrix in MATRICES:

@@ -37,12 +37,13 @@ _LAUNCH_SECONDS = 0.01
 
 
 class Board:
-    """What NVML tells of the first GPU."""
+    """What NVML tells of a GPU, the first one by default."""
 
-    def __init__(self) -> None:
+    def __init__(self, number: int = 0) -> None:
         self._nvml = ctypes.CDLL("libnvidia-ml.so.1")
         self._handle = ctypes.c_void_p()
-        if self._nvml.nvmlInit_v2() or self._nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(self._handle)):
+        handle = ctypes.byref(self._handle)
+        if self._nvml.nvmlInit_v2() or self._nvml.nvmlDeviceGetHandleByIndex_v2(number, handle):
             raise OSError("NVML cannot be used")
 
     def _ask(self, function: str, *arguments: int, kind: Any = ctypes.c_uint) -> int:
@@ -78,13 +79,15 @@ class Board:
         return {"watts": round(watts, 2), "moves": len(moves), **(state or self.state())}
 
 
-def measured(board: Board, launch: Callable[[], object], seconds: float) -> dict[str, Any]:
-    """Power and microseconds of a launch that takes so long."""
+def measured(board: Board, launch: Callable[[], object], seconds: float, other: Board | None = None) -> dict[str, Any]:
+    """Power and microseconds of a launch that takes so long. other: a board whose watts are told too."""
     settling, count = (max(2, round(each / seconds)) for each in (_SETTLING, SECONDS))
     middle, end = cp.cuda.Event(), cp.cuda.Event()
     recorded, over = threading.Event(), threading.Event()
-    with ThreadPoolExecutor(1) as reader:  # a launch waits where the GPU's queue is full
-        reading = reader.submit(board.power, lambda: recorded.is_set() and middle.done, lambda: not over.is_set())
+    with ThreadPoolExecutor(2) as readers:  # a launch waits where the GPU's queue is full
+        when = (lambda: recorded.is_set() and middle.done), lambda: not over.is_set()
+        reading = readers.submit(board.power, *when)
+        beside = readers.submit(other.power, *when) if other is not None else None
         for number in range(settling + count):
             if number == settling:
                 middle.record()
@@ -94,6 +97,8 @@ def measured(board: Board, launch: Callable[[], object], seconds: float) -> dict
         end.synchronize()
         over.set()
         found = reading.result()
+    if beside is not None:
+        found["other_watts"] = beside.result()["watts"]
     found["us"] = round(1000 * cp.cuda.get_elapsed_time(middle, end) / count, 4)
     return found
 
@@ -136,9 +141,10 @@ def microbenchmarks(board: Board, only: str) -> Iterator[dict[str, Any]]:
         path.write_bytes(gzip.decompress(CUBIN.read_bytes()))
         module = cp.RawModule(path=str(path))
         room = cp.zeros(1 << 29, cp.uint32)
+        peer = _peer_room() if re.search(only, "peer") and cp.cuda.runtime.getDeviceCount() > 1 else None
         filled = ""
         for each in experiments():
-            if not re.search(only, each.name):
+            if not re.search(only, each.name) or (each.peer and peer is None):
                 continue
             data = cp.asarray(words(each.fill, 1 << 16))
             if each.fill != filled and each.fill in ("u32", "zeros"):
@@ -146,7 +152,11 @@ def microbenchmarks(board: Board, only: str) -> Iterator[dict[str, Any]]:
                     room[start : start + data.size] = data
                 filled = each.fill
             try:
-                yield {"name": each.name, **_experiment(board, module, each, data, room)}
+                if each.peer and peer is not None:
+                    peer[:] = room[: peer.size]
+                    yield {"name": each.name, **_experiment(board, module, each, data, peer, Board(1))}
+                else:
+                    yield {"name": each.name, **_experiment(board, module, each, data, room)}
             except Exception as error:
                 yield {"name": each.name, "failed": str(error)}
     cp.cuda.runtime.deviceSynchronize()
@@ -158,7 +168,16 @@ def _for(seconds: float) -> Callable[[], bool]:
     return lambda: time.perf_counter() < until
 
 
-def _experiment(board: Board, module: Any, each: EnergyExperiment, data: Any, room: Any) -> dict[str, Any]:
+def _peer_room() -> Any:
+    """Memory of the second GPU, which the first one may use."""
+    cp.cuda.runtime.deviceEnablePeerAccess(1)
+    with cp.cuda.Device(1):
+        return cp.zeros(1 << 28, cp.uint32)
+
+
+def _experiment(
+    board: Board, module: Any, each: EnergyExperiment, data: Any, room: Any, other: Board | None = None
+) -> dict[str, Any]:
     kernel = module.get_function(each.entry)
     if each.shared_bytes:
         kernel.max_dynamic_shared_size_bytes = each.shared_bytes
@@ -175,7 +194,7 @@ def _experiment(board: Board, module: Any, each: EnergyExperiment, data: Any, ro
     while (took := _seconds(partial(launch, rounds))) < _LAUNCH_SECONDS / 10:
         rounds *= 4
     rounds = max(1, round(rounds * _LAUNCH_SECONDS / took))
-    return {"rounds": rounds, **measured(board, lambda: launch(rounds), _LAUNCH_SECONDS)}
+    return {"rounds": rounds, **measured(board, lambda: launch(rounds), _LAUNCH_SECONDS, other)}
 
 
 def programs(board: Board, only: str, seconds: float) -> Iterator[dict[str, Any]]:
