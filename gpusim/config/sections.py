@@ -584,3 +584,4 @@ class Energy(Section):
     dram_read_pj: Picojoules = _doc("of a sector read from memory")
     dram_write_pj: Picojoules = _doc("of a sector written to it")
     dram_row_pj: Picojoules = _doc("of a row that is opened")
+    link_pj: Picojoules = _doc("of 32 bytes that come from another GPU or go to it, on this board")

@@ -31,16 +31,17 @@ PARTS = {
     ),
     "L2": ("l2_request", "l2_read", "l2_write", "l2_atomic", "fabric"),
     "memory": ("dram_read", "dram_write", "dram_row"),
+    "links": ("link",),
 }
 """Units and the events that are theirs."""
-_OFF_CHIP = ("dram_read", "dram_write", "dram_row")
+_OFF_CHIP = (*PARTS["memory"], *PARTS["links"])
 
 
 def picojoules(config: GPUConfig) -> tuple[np.ndarray, np.ndarray]:
     """Of each event, float64 [EVENTS]: with operands that stay as they are, and what random ones add."""
     values = np.array([getattr(config.energy, f"{each}_pj") for each in EVENTS])
     of = config.energy
-    scale = np.array([of.memory_scale if each in _OFF_CHIP else of.logic_scale for each in EVENTS])
+    scale = np.array([of.memory_scale if each in PARTS["memory"] else of.logic_scale for each in EVENTS])
     return values[:, 0] * scale, values[:, 1] * scale
 
 

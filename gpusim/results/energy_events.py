@@ -57,6 +57,7 @@ EVENTS = (
     "dram_read",
     "dram_write",
     "dram_row",
+    "link",
 )
 """What `energy.*_pj` of a configuration says of each. Sums of single and half precision take no more than their issue
 and their operands."""
@@ -163,8 +164,8 @@ def _put_accesses(put: Put, counts: Counts, lanes: np.ndarray) -> None:
     )
     missed = np.maximum(counters[:, L.N_SECTORS] - counters[:, L.N_HITS], 0) + 2 * counters[:, L.N_PAST_L1]
 
-    def share(event: str, rows: np.ndarray, *which: int) -> None:
-        total, weight = float(sum(int(memory[k]) for k in which)), np.where(rows, missed, 0).astype(float)
+    def share(event: str, rows: np.ndarray, *which: int, scale: float = 1.0) -> None:
+        total, weight = scale * sum(int(memory[k]) for k in which), np.where(rows, missed, 0).astype(float)
         if total and not weight.any():
             weight[:] = counters[:, L.N_EXECUTED]
         if total:
@@ -178,3 +179,4 @@ def _put_accesses(put: Put, counts: Counts, lanes: np.ndarray) -> None:
     share("dram_read", loads, *DRAM_READ_SECTORS)
     share("dram_write", stores | atomics, *DRAM_WRITE_SECTORS)
     share("dram_row", beyond, S.CNT_ROW_OPENS, S.CNT_ROW_CONFLICTS)
+    share("link", beyond, S.CNT_PEER_RECEIVED_BYTES, S.CNT_PEER_SENT_BYTES, scale=1 / S.SECTOR_BYTES)

@@ -35,6 +35,7 @@ KERNELS = {
     "l2_request": ("read32", 15, 4), "l2_read": ("read32", 15, 4), "l2_write": ("write32", 15, 4),
     "l2_atomic": ("red32", 15, 4), "fabric": ("read32", 63, 4), "dram_read": ("read32", 63, 4),
     "dram_write": ("write32", 255, 32), "dram_row": ("read32", 63, 32),
+    "link": ("read32", 63, 4),
 }  # fmt: skip
 OTHERS = ("clock_mhz", "board_w", "sm_w", "still_share", "volts_per_clock", "least_volts", "limit_w",
           "logic_scale", "memory_scale")  # fmt: skip
@@ -63,7 +64,7 @@ def run(folder: Any, entry: str, a: int = 32, b: int = 0, *, fill: str = "u32", 
     return gpusim.simulate(program, grid, block, arguments, "tiny", shared, overrides=overrides, **how)
 
 
-@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("event", [each for each in EVENTS if each != "link"])
 def test_each_event_costs_what_the_configuration_says(folder, event):
     entry, a, b = KERNELS[event]
     rounds = 40 if event == "dram_write" else 2
@@ -77,6 +78,20 @@ def test_each_event_costs_what_the_configuration_says(folder, event):
     assert count.sum() > 0
     added = 1e-12 * (1000 * count + 500 * count * first.energy.activity).sum()
     assert second.energy_j - first.energy_j == pytest.approx(added, rel=1e-6)
+
+
+def test_what_goes_to_another_gpu_takes_energy_here(folder):
+    found = []
+    for link in (0.0, 1000.0):
+        first = gpusim.Device("tiny", overrides={"energy.link_pj": [link, 0.0]})
+        room = gpusim.Device(beside=first).device_array(1 << 18, np.uint32)
+        data = first.to_device(words("u32", 1 << 16))
+        arguments = (data, room, np.uint32(2), np.uint32(63), np.uint32(4))
+        found.append(first.launch(_kernel("read32", folder), 4, 64, arguments))
+    sectors = found[0].energy.events[:, EVENTS.index("link")].sum()
+    assert sectors == 2 * 4 * 64 * 8 * 4 / 32
+    assert found[1].energy_j - found[0].energy_j == pytest.approx(1e-9 * sectors)
+    assert found[1].energy.parts["links"] == pytest.approx(1e-9 * sectors)
 
 
 def test_every_key_of_the_model_is_tested_here():

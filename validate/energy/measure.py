@@ -9,6 +9,7 @@ simulator but its programs.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import gzip
 import json
@@ -170,7 +171,9 @@ def _for(seconds: float) -> Callable[[], bool]:
 
 def _peer_room() -> Any:
     """Memory of the second GPU, which the first one may use."""
-    cp.cuda.runtime.deviceEnablePeerAccess(1)
+    if cp.cuda.runtime.deviceCanAccessPeer(0, 1):
+        with contextlib.suppress(cp.cuda.runtime.CUDARuntimeError):  # it is allowed already
+            cp.cuda.runtime.deviceEnablePeerAccess(1)
     with cp.cuda.Device(1):
         return cp.zeros(1 << 28, cp.uint32)
 

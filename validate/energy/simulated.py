@@ -85,12 +85,13 @@ def of_round(experiment: EnergyExperiment, gpu: str = "h100") -> np.ndarray:
     if streams:
         once = experiment.grid * experiment.block * 8 * experiment.b
         fills = -(-min(experiment.span, _FILLS_L2) // once) + 1
-        rounds = (2, 4) if stays else (1, 2) if once > experiment.span else (fills, fills + 2)
+        rounds = (2, 4) if stays else (1, 2) if once > experiment.span or experiment.peer else (fills, fills + 2)
     with gpusim.Device(gpu) as device:
         data = words(experiment.fill, 1 << 16)
         room = np.resize(words("u32" if streams and experiment.fill != "zeros" else "zeros", 1 << 16),
                          experiment.span // 4 if streams else 1 << 18)  # fmt: skip
-        arrays = device.to_device(data), device.to_device(room)
+        other = gpusim.Device(beside=device) if experiment.peer else device
+        arrays = device.to_device(data), other.to_device(room)
         seen = []
         for number in (fills, *rounds) if stays else rounds:
             if streams and not stays:
