@@ -111,7 +111,7 @@ def toolchain() -> None:
         pytest.skip(str(missing))
 
 
-MOST_GB = 3.5
+MOST_GB = 4.0
 """What a process of the tests may ever have held: two of them, and what they start, have to fit a small machine."""
 
 
