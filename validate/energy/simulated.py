@@ -98,13 +98,14 @@ def of_round(experiment: EnergyExperiment, gpu: str = "h100") -> np.ndarray:
                 device.flush_l2()
             arguments = (*arrays, np.uint32(number), np.uint32(experiment.a), np.uint32(experiment.b))
             shape = experiment.grid, experiment.block, arguments, experiment.shared_bytes
-            seen.append(vector(device.launch(_kernel(experiment.entry), *shape).energy))
+            seen.append(vector(device.launch(kernel(experiment.entry), *shape).energy))
     few, more = seen[-2:]
     return (more - few) / (rounds[1] - rounds[0])
 
 
 @cache
-def _kernel(entry: str) -> isa.Program:
+def kernel(entry: str) -> isa.Program:
+    """The machine code of a microbenchmark, by its `EnergyExperiment.entry`."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "kernels.cubin")
         path.write_bytes(gzip.decompress(CUBIN.read_bytes()))
