@@ -134,7 +134,8 @@ KERNELS = {  # name: operations of a thread in a round of the loop
 
 def named(name, fill):
     """Tensor cores on a part of the SMs only: on all of them they would take more than the board may."""
-    return f"{name} {fill}" + (" 33 SMs" if "mma" in name else "")
+    blocks = " 33 blocks" if name.startswith("wgmma") else " 66 blocks" if "mma" in name else ""
+    return f"{name} {fill}{blocks}"
 
 
 rows = []

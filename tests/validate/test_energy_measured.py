@@ -30,7 +30,7 @@ def test_programs_take_what_a_board_took(point):
 @pytest.mark.parametrize(
     "name, most",
     [("ffma f32", 0.08), ("ffma zeros", 0.08), ("dfma f64", 0.1), ("lop3 1 lanes", 0.1), ("lds u32", 0.1),
-     ("l1_128 u32", 0.1), ("wgmma_f16 f16 33 SMs", 0.06), ("mma_s8 zeros 33 SMs", 0.06)],
+     ("l1_128 u32", 0.1), ("wgmma_f16 f16 33 blocks", 0.06), ("mma_s8 zeros 66 blocks", 0.06)],
 )  # fmt: skip
 def test_microbenchmarks_take_what_they_were_fitted_to(name, most):
     of = load_config("h100").energy
