@@ -38,7 +38,7 @@ ROOMS = (
 )
 MOST_AT_THE_TOP = 6
 MOST_LINES, MOST_PARAMETERS = 80, 10
-MOST_LINES_IN_ALL = 97_200
+MOST_LINES_IN_ALL = 98_900
 
 
 def wrong_imports(root: Path) -> list[str]:

@@ -17,6 +17,9 @@ QUICK = (
     "softmax/three_passes@2048",
 )
 
+TIE = 0.02
+"""Two variants whose joules differ by less are alike: a board says so much from one pass to the next."""
+
 
 class EnergyRow(NamedTuple):
     """One program, launched again and again: microseconds and joules of a launch, measured and predicted."""
@@ -62,9 +65,10 @@ def predict(point: str, gpu: str = "h100", threads: int | None = None) -> Energy
 
 
 def ranks(rows: Sequence[EnergyRow]) -> Iterator[tuple[EnergyRow, EnergyRow, bool]]:
-    """Every two variants of a ladder, and whether that which takes less joules does so in the prediction."""
+    """Every two variants of a ladder that differ on the GPU, and whether that which takes less does so here."""
     for one, other in itertools.combinations(rows, 2):
-        if one.point.partition("/")[0] == other.point.partition("/")[0]:
+        differ = abs(one.measured_j / other.measured_j - 1) > TIE
+        if differ and one.point.partition("/")[0] == other.point.partition("/")[0]:
             agree = (one.measured_j < other.measured_j) == (one.predicted_j < other.predicted_j)
             yield one, other, agree
 
@@ -85,7 +89,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.fit:
         from validate.energy.fit import table
 
-        for line in table():
+        for line in table(jobs=options.jobs):
             print(line, flush=True)
         return 0
     from validate.points import select

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +14,8 @@ from validate.energy.data import recording
 from validate.energy.simulated import of_round, rows_of
 
 STATIC_W = 120.0
-"""What boards take while warps sleep, 117 to 126 W on four of them while cool; up to 138 W once warm."""
+"""What the model takes for a board whose warps sleep: 117 to 126 W on five while cool, 148 W on one at 56 degrees."""
+_SLEEPS = ("stay 132 SMs", "rest")
 _ALWAYS = (
     *("launch", "warp", "issue", "vote", "constant", "access", "shared_wavefront", "l1_tag", "l2_request", "dram_row"),
 )
@@ -33,26 +37,39 @@ def least_squares(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return x
 
 
-def fit(gpu: str = "h100") -> tuple[dict[str, tuple[float, float]], float]:
-    """pJ of each event, still and random, and the mean error of the microbenchmarks. Takes ten minutes."""
-    events, watts, weights = [], [], []
-    for experiment, rows in rows_of(recording(gpu)["micro"]):
-        found = [row["watts"] for row in rows]
-        round_ = of_round(experiment, gpu)
-        events += [round_ * row["rounds"] / (1e-6 * row["us"]) for row in rows]
-        watts += found
-        weights += [(3 if experiment.entry in ("stay", "barrier") else 1) / each for each in found]
-    a, b, weight = 1e-12 * np.array(events), np.array(watts) - STATIC_W, np.array(weights)
+def static_watts(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Of each board, when it came: while warps sleep, or between launches where none were asked to."""
+    found: dict[str, float] = {}
+    for name in _SLEEPS:
+        for row in rows:
+            if row["name"] == name:
+                found.setdefault(row["board"], row["watts"])
+    return found
+
+
+def fit(gpu: str = "h100", jobs: int = 1) -> tuple[dict[str, tuple[float, float]], float]:
+    """pJ of each event, still and random, and the mean error of the microbenchmarks. Takes ten minutes of a core."""
+    events, watts, dynamic = [], [], []
+    static = static_watts(recording(gpu)["micro"])
+    chosen = [each for each in rows_of(recording(gpu)["micro"]) if each[0].entry not in ("stay", "barrier")]
+    with ProcessPoolExecutor(jobs) as pool:
+        rounds = list(pool.map(partial(of_round, gpu=gpu, threads=1), [experiment for experiment, _ in chosen]))
+    for (_, rows), round_ in zip(chosen, rounds, strict=True):
+        for row in rows:
+            events.append(round_ * row["rounds"] / (1e-6 * row["us"]))
+            watts.append(row["watts"])
+            dynamic.append(row["watts"] - static[row["board"]])
+    a, b, all_watts = 1e-12 * np.array(events), np.array(dynamic), np.array(watts)
     a[:, [len(EVENTS) + EVENTS.index(each) for each in _ALWAYS]] = 0
-    x = least_squares(a * weight[:, None], b * weight)
-    error = float(np.abs((a @ x - b) / np.array(watts)).mean())
+    x = least_squares(a / all_watts[:, None], b / all_watts)
+    error = float(np.abs((a @ x - b) / all_watts).mean())
     pairs = zip(x[: len(EVENTS)].tolist(), x[len(EVENTS) :].tolist(), strict=True)
     return dict(zip(EVENTS, pairs, strict=True)), error
 
 
-def table(gpu: str = "h100") -> Iterator[str]:
+def table(gpu: str = "h100", jobs: int = 1) -> Iterator[str]:
     """Lines of `[energy]` in a configuration, and the error."""
-    found, error = fit(gpu)
+    found, error = fit(gpu, jobs)
     for event, (still, random) in found.items():
         yield f"{event}_pj = [{still:.3g}, {random:.3g}]"
     yield f"microbenchmarks: {error:.1%} off in the mean"

@@ -14,6 +14,7 @@ import numpy as np
 
 import gpusim
 import isa
+from gpusim.engine.state.memory import LINE_BYTES
 from gpusim.launch import TensorMap
 from gpusim.results.energy import LaunchEnergy
 from gpusim.results.energy_events import EVENTS
@@ -27,6 +28,8 @@ _GRAPH = 3
 _L2_MB = 40
 """Streams of more megabytes go through L2, others stay there."""
 _FILLS_L2 = 60 << 20
+_ROOM = 256 << 20
+"""Bytes that are enough for the rounds of a stream through L2."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ def vector(energy: LaunchEnergy) -> np.ndarray:
     return np.concatenate([energy.events.sum(axis=0), (energy.events * energy.activity[:, None]).sum(axis=0)])
 
 
-def of_round(experiment: EnergyExperiment, gpu: str = "h100") -> np.ndarray:
+def of_round(experiment: EnergyExperiment, gpu: str = "h100", threads: int | None = None) -> np.ndarray:
     """Events of a round of a microbenchmark's loop, as `vector`: what a launch of more rounds has more."""
     if experiment.entry in ("stay", "barrier"):
         return np.zeros(2 * len(EVENTS))
@@ -85,18 +88,21 @@ def of_round(experiment: EnergyExperiment, gpu: str = "h100") -> np.ndarray:
     if streams:
         once = experiment.grid * experiment.block * 8 * experiment.b
         fills = -(-min(experiment.span, _FILLS_L2) // once) + 1
-        rounds = (2, 4) if stays else (1, 2) if once > experiment.span or experiment.peer else (fills, fills + 2)
-    with gpusim.Device(gpu) as device:
+        rounds = (2, 4) if stays else (1, 2) if experiment.peer else (fills, fills + 2)
+    span = 4 << 18
+    if streams:
+        span = experiment.span if experiment.b > LINE_BYTES else min(experiment.span, _ROOM)
+    with gpusim.Device(gpu, threads=threads) as device:
         data = words(experiment.fill, 1 << 16)
-        room = np.resize(words("u32" if streams and experiment.fill != "zeros" else "zeros", 1 << 16),
-                         experiment.span // 4 if streams else 1 << 18)  # fmt: skip
+        room = np.resize(words("u32" if streams and experiment.fill != "zeros" else "zeros", 1 << 16), span // 4)
         other = gpusim.Device(beside=device) if experiment.peer else device
         arrays = device.to_device(data), other.to_device(room)
         seen = []
         for number in (fills, *rounds) if stays else rounds:
             if streams and not stays:
                 device.flush_l2()
-            arguments = (*arrays, np.uint32(number), np.uint32(experiment.a), np.uint32(experiment.b))
+            a = (span >> 12) - 1 if streams else experiment.a
+            arguments = (*arrays, np.uint32(number), np.uint32(a), np.uint32(experiment.b))
             shape = experiment.grid, experiment.block, arguments, experiment.shared_bytes
             seen.append(vector(device.launch(kernel(experiment.entry), *shape).energy))
     few, more = seen[-2:]
