@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import astuple
 from functools import cache
@@ -148,21 +148,25 @@ class LaunchSaver(Observer):
             freed=tuple(gone),
             allocated=tuple((each.address, each.nbytes, each.label) for each in new),
             next_address=memory.next_address,
-            pages=tuple(self._changed_pages(memory)),
+            pages=tuple(self._changed_pages(memory, copies)),
             modules=tuple(modules),
             copies=tuple(copies),
             launch=launch,
         )
 
-    def _changed_pages(self, memory: DeviceMemory) -> Iterator[tuple[int, int, str]]:
+    def _changed_pages(self, memory: DeviceMemory, copies: Sequence[SavedCopy]) -> Iterator[tuple[int, int, str]]:
+        """Pages that are others than at the step before, and those that a copy went to: it may have brought back what a
+        launch had changed, which a replay changes too."""
         for allocation, digests in self._pages.values():
             written = allocation.address
+            to = [(each.target, each.target + each.nbytes) for each in copies if each.target < allocation.end]
+            to = [(first, end) for first, end in to if end > allocation.address]
             for k, start in enumerate(range(allocation.address, allocation.end, PAGE_BYTES)):
                 size = min(PAGE_BYTES, allocation.end - start)
                 if written <= start:
                     written = memory.next_written(start)
                 digest = self._page(memory.array(start, np.uint8, (size,))) if written < start + size else ZEROS
-                if digest != digests[k]:
+                if digest != digests[k] or any(first < start + size and start < end for first, end in to):
                     digests[k] = digest
                     yield start, size, digest
 
