@@ -102,7 +102,7 @@ def test_order_of_variants():
 def test_command(capfd):
     from validate.__main__ import main
 
-    assert main(["energy", "--only", "bank_conflict/1", "bank_conflict/32"]) == 0
+    assert main(["energy", "--only", "bank_conflict/1", "bank_conflict/2"]) == 0
     printed = capfd.readouterr().out
     assert "train    2 programs, mean" in printed and "1 of 1 as measured" in printed
 
